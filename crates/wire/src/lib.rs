@@ -1,0 +1,51 @@
+//! Bytes to values and back: every message Lustre's network puts on the wire.
+//!
+//! Every parser here is total: whatever bytes arrive, the answer is a value or a named error, never
+//! a panic. Nothing allocates except where the caller hands in a `Vec` to append to, and the two
+//! text notations for sets of NIDs ([`nid_range`], [`text_range`]), which belong to configuration.
+//!
+//! The protocol itself is described, rule by rule, in `docs/protocol/`; tests cite rules by number,
+//! such as `[HDR-3]`. "wire 4.6" in a comment means section 4.6 of the wire specification that the
+//! rules were derived from, "selftest 4" the same for the selftest protocol.
+#![forbid(unsafe_code)]
+
+pub mod acceptor;
+pub mod crc;
+pub mod frame;
+#[cfg(test)]
+mod golden;
+pub mod header;
+pub mod hello;
+pub mod nid;
+pub mod nid_range;
+pub mod order;
+pub mod ping;
+pub mod srpc;
+pub mod text_range;
+
+pub use header::Header;
+pub use nid::{Net, NetKind, Nid, PID_ANY, PID_LUSTRE, PID_USERLAND, ProcessId};
+pub use order::Order;
+
+/// The first word of HELLO V2 to V4: the magic number common to all LNet drivers (wire 1.6).
+pub const LNET_MAGIC: u32 = 0x4572_6963;
+
+/// The first word of HELLO V1: the magic number of the TCP driver (wire 1.6).
+pub const TCP_MAGIC: u32 = 0xeebc_0ded;
+
+/// The match bits of a ping (GET) and of a push (PUT), both on portal 0 (wire 6).
+pub const PING_MATCH_BITS: u64 = 0x8000_0000_0000_0000;
+
+/// LNet's own portal: ping and push (wire 5.2).
+pub const PING_PORTAL: u32 = 0;
+
+/// The result of parsing the first message of a byte stream that may not have arrived completely.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress<T> {
+    /// The message is not complete. The number is how many bytes, counted from the start of the
+    /// buffer, are needed before the parser can get further; it is larger than the buffer. More may
+    /// be needed after that.
+    Need(usize),
+    /// The message, and the number of bytes that it took up at the start of the buffer.
+    Got(T, usize),
+}

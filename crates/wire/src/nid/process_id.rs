@@ -1,0 +1,62 @@
+//! Process ids: a NID and a LNet pid (wire 1.5).
+
+use core::fmt;
+use core::str::FromStr;
+
+use super::{Nid, ParseNidError};
+
+/// The pid of every kernel node: 12345.
+pub const PID_LUSTRE: u32 = 12345;
+/// The wildcard pid.
+pub const PID_ANY: u32 = u32::MAX;
+/// Flag that a receiver puts on the pid of a peer that dialled from a source port above 1023. Never
+/// sent by a kernel as its own.
+pub const PID_USERLAND: u32 = 0x8000_0000;
+
+/// Who takes part in a message: a node's address and a LNet pid on it.
+///
+/// The text form is `12345-10.0.0.1@tcp`, with a `U` before the pid if its [`PID_USERLAND`] flag is
+/// set; the number is then printed without the flag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessId {
+    /// The address.
+    pub nid: Nid,
+    /// The LNet pid; 12345 on every kernel node.
+    pub pid: u32,
+}
+
+impl ProcessId {
+    /// The process that every kernel node is: pid 12345 at `nid`.
+    pub const fn lustre(nid: Nid) -> ProcessId {
+        ProcessId { nid, pid: PID_LUSTRE }
+    }
+
+    /// Whether the pid carries the userland flag.
+    pub const fn is_userland(&self) -> bool {
+        self.pid & PID_USERLAND != 0
+    }
+}
+
+impl fmt::Display for ProcessId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let flag = if self.is_userland() { "U" } else { "" };
+        write!(f, "{flag}{}-{}", self.pid & !PID_USERLAND, self.nid)
+    }
+}
+
+impl FromStr for ProcessId {
+    type Err = ParseNidError;
+
+    fn from_str(text: &str) -> Result<ProcessId, ParseNidError> {
+        let (pid, nid) = text.split_once('-').ok_or(ParseNidError::BadPid)?;
+        let (flag, digits) = match pid.strip_prefix('U') {
+            Some(digits) => (PID_USERLAND, digits),
+            None => (0, pid),
+        };
+        let number = super::text::decimal(digits).ok_or(ParseNidError::BadPid)?;
+        if number & PID_USERLAND != 0 {
+            return Err(ParseNidError::BadPid);
+        }
+        Ok(ProcessId { nid: nid.parse()?, pid: number | flag })
+    }
+}

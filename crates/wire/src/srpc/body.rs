@@ -1,0 +1,367 @@
+//! The bodies of all messages (selftest 4, 14). Fields follow each other without padding, in the
+//! sequence in which they are declared here.
+
+use super::cursor::{Field, Reader, Writer};
+use super::values::{Name, Role, Sid, TestParams};
+
+/// Declares packed structures: the fields, in sequence, are the layout.
+macro_rules! packed {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident {
+            $($(#[$field_doc:meta])* $field:ident: $type:ty,)*
+        }
+    )*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: $type,)*
+        }
+
+        impl $name {
+            pub(super) fn read(from: &mut Reader<'_>) -> $name {
+                $name { $($field: from.next(),)* }
+            }
+
+            pub(super) fn write(&self, to: &mut Writer<'_>) {
+                $(to.put(&self.$field);)*
+            }
+        }
+    )*};
+}
+
+packed! {
+    /// Joins the node to a session.
+    MakeSessionRequest {
+        /// Match bits for the reply.
+        reply_bits: u64,
+        /// The session.
+        sid: Sid,
+        /// Non-zero: end another session that the node may be in.
+        force: u32,
+        /// Name of the session.
+        name: Name,
+    }
+
+    /// Answers [`MakeSessionRequest`].
+    MakeSessionReply {
+        /// 0 or an errno.
+        status: u32,
+        /// The session that the node is in now.
+        sid: Sid,
+        /// Seconds without a request after which the node leaves the session.
+        timeout: u32,
+        /// Name of the session that keeps the node busy; filled only with status EBUSY.
+        name: Name,
+    }
+
+    /// Ends a session on the node.
+    RemoveSessionRequest {
+        /// Match bits for the reply.
+        reply_bits: u64,
+        /// The session.
+        sid: Sid,
+    }
+
+    /// Answers [`RemoveSessionRequest`].
+    RemoveSessionReply {
+        /// 0 or an errno.
+        status: u32,
+        /// The session that the node is in now.
+        sid: Sid,
+    }
+
+    /// Asks for the session; anybody may.
+    DebugRequest {
+        /// Match bits for the reply.
+        reply_bits: u64,
+        /// The asker's session.
+        sid: Sid,
+        /// 0.
+        flags: u32,
+    }
+
+    /// Answers [`DebugRequest`].
+    DebugReply {
+        /// 0 or an errno.
+        status: u32,
+        /// The session that the node is in.
+        sid: Sid,
+        /// Seconds without a request after which the node leaves the session.
+        timeout: u32,
+        /// Kernels never set it.
+        batches: u32,
+        /// Name of the session.
+        name: Name,
+    }
+
+    /// Runs, stops or queries a batch.
+    BatchRequest {
+        /// Match bits for the reply.
+        reply_bits: u64,
+        /// The session.
+        sid: Sid,
+        /// The batch.
+        batch: u64,
+        /// What to do; see [`super::BatchOp`].
+        op: u32,
+        /// With a query: 0 for the batch, else the number of a test.
+        test: u32,
+        /// With run, a timeout that nodes ignore; with stop, non-zero to abort RPCs.
+        arg: u32,
+    }
+
+    /// Answers [`BatchRequest`].
+    BatchReply {
+        /// 0 or an errno.
+        status: u32,
+        /// The session that the node is in.
+        sid: Sid,
+        /// Active tests of the batch, or active units of the test.
+        active: u32,
+        /// Kernels never set it.
+        time: u32,
+    }
+
+    /// Asks for counters.
+    StatRequest {
+        /// Match bits for the reply.
+        reply_bits: u64,
+        /// The session.
+        sid: Sid,
+        /// 0.
+        kind: u32,
+    }
+
+    /// Answers [`StatRequest`].
+    StatReply {
+        /// 0 or an errno.
+        status: u32,
+        /// The session that the node is in.
+        sid: Sid,
+        /// The counters.
+        counters: Counters,
+    }
+
+    /// All counters of a node.
+    Counters {
+        /// Of the selftest framework.
+        framework: FrameworkCounters,
+        /// Of selftest's RPCs.
+        rpc: RpcCounters,
+        /// Of the node's whole LNet.
+        lnet: LnetCounters,
+    }
+
+    /// Counters of the selftest framework.
+    FrameworkCounters {
+        /// Milliseconds since the session was made on the node.
+        running_ms: u32,
+        /// Batches that run.
+        active_batches: u32,
+        /// Sessions that ended but still have work to finish.
+        zombie_sessions: u32,
+        /// Failed bulk RPCs as client in this session.
+        brw_errors: u32,
+        /// Failed ping RPCs as client in this session.
+        ping_errors: u32,
+    }
+
+    /// Counters of selftest's RPCs since the service was started.
+    RpcCounters {
+        /// LNet events with an error other than a cancellation.
+        errors: u32,
+        /// Requests sent.
+        sent: u32,
+        /// Requests received, bad ones too.
+        received: u32,
+        /// Requests not served with success.
+        dropped: u32,
+        /// Own requests that timed out.
+        expired: u32,
+        /// Bytes pulled as server.
+        bulk_get: u64,
+        /// Bytes pushed as server.
+        bulk_put: u64,
+    }
+
+    /// Counters of the node's whole LNet.
+    LnetCounters {
+        /// Messages in existence.
+        msgs_alloc: u32,
+        /// The most there ever were.
+        msgs_max: u32,
+        /// Errors.
+        errors: u32,
+        /// Messages sent.
+        send_count: u32,
+        /// Messages received.
+        recv_count: u32,
+        /// Messages forwarded.
+        route_count: u32,
+        /// Messages dropped.
+        drop_count: u32,
+        /// Bytes of payload sent.
+        send_length: u64,
+        /// Bytes of payload received.
+        recv_length: u64,
+        /// Bytes of payload forwarded.
+        route_length: u64,
+        /// Bytes of payload dropped.
+        drop_length: u64,
+    }
+
+    /// Answers [`TestRequest`].
+    TestReply {
+        /// 0 or an errno.
+        status: u32,
+        /// The session that the node is in.
+        sid: Sid,
+    }
+
+    /// Asks a console for membership in a group.
+    JoinRequest {
+        /// Match bits for the reply.
+        reply_bits: u64,
+        /// The session; a wildcard NID means any.
+        sid: Sid,
+        /// Name of the group.
+        group: Name,
+    }
+
+    /// Answers [`JoinRequest`].
+    JoinReply {
+        /// 0 or an errno.
+        status: u32,
+        /// The session.
+        sid: Sid,
+        /// Seconds without a request after which the node leaves the session.
+        timeout: u32,
+        /// Name of the session.
+        name: Name,
+    }
+
+    /// A small message test's RPC.
+    PingRequest {
+        /// Match bits for the reply.
+        reply_bits: u64,
+        /// [`super::PING_MAGIC`].
+        magic: u32,
+        /// Sequence number.
+        seq: u32,
+        /// Sender's wall clock, whole seconds.
+        time_s: u64,
+        /// Sender's wall clock, nanoseconds.
+        time_ns: u64,
+    }
+
+    /// Answers [`PingRequest`].
+    PingReply {
+        /// 0 or an errno.
+        status: u32,
+        /// [`super::PING_MAGIC`].
+        magic: u32,
+        /// Sequence number of the request.
+        seq: u32,
+    }
+
+    /// A bulk test's RPC.
+    BrwRequest {
+        /// Match bits for the reply.
+        reply_bits: u64,
+        /// Match bits for the bulk transfer.
+        bulk_bits: u64,
+        /// See [`super::BrwOp`].
+        rw: u32,
+        /// Bytes.
+        len: u32,
+        /// See [`super::BrwCheck`].
+        check: u32,
+    }
+
+    /// Answers [`BrwRequest`].
+    BrwReply {
+        /// 0 or an errno.
+        status: u32,
+    }
+}
+
+macro_rules! packed_within_packed {
+    ($($name:ident,)*) => {$(
+        impl Field for $name {
+            fn read(from: &mut Reader<'_>) -> $name {
+                $name::read(from)
+            }
+
+            fn write(&self, to: &mut Writer<'_>) {
+                $name::write(self, to);
+            }
+        }
+    )*};
+}
+
+packed_within_packed! { Counters, FrameworkCounters, RpcCounters, LnetCounters, }
+
+/// Adds a test to a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TestRequest {
+    /// Match bits for the reply.
+    pub reply_bits: u64,
+    /// Match bits for the list of destinations.
+    pub bulk_bits: u64,
+    /// The session.
+    pub sid: Sid,
+    /// The batch; made if unknown.
+    pub batch: u64,
+    /// The test service; see [`super::Service`].
+    pub service: u32,
+    /// RPCs per destination and unit of concurrency; negative for no end.
+    pub loops: i32,
+    /// RPCs outstanding towards each destination.
+    pub concurrency: u32,
+    /// Which part this node plays.
+    pub role: Role,
+    /// Non-zero: a failed RPC ends the unit that sent it.
+    pub stop_on_error: u8,
+    /// Number of destinations.
+    pub destinations: u32,
+    /// Parameters of the test.
+    pub params: TestParams,
+}
+
+impl TestRequest {
+    pub(super) fn read(from: &mut Reader<'_>) -> TestRequest {
+        let reply_bits = from.next();
+        let bulk_bits = from.next();
+        let sid = from.next();
+        let batch = from.next();
+        let service = from.next();
+        TestRequest {
+            reply_bits,
+            bulk_bits,
+            sid,
+            batch,
+            service,
+            loops: from.next(),
+            concurrency: from.next(),
+            role: from.next(),
+            stop_on_error: from.next(),
+            destinations: from.next(),
+            params: TestParams::read(service, from),
+        }
+    }
+
+    pub(super) fn write(&self, to: &mut Writer<'_>) {
+        to.put(&self.reply_bits);
+        to.put(&self.bulk_bits);
+        to.put(&self.sid);
+        to.put(&self.batch);
+        to.put(&self.service);
+        to.put(&self.loops);
+        to.put(&self.concurrency);
+        to.put(&self.role);
+        to.put(&self.stop_on_error);
+        to.put(&self.destinations);
+        self.params.write(to);
+    }
+}
