@@ -1,0 +1,346 @@
+//! The memory of one event loop.
+
+use std::io::{IoSlice, IoSliceMut};
+
+use smallvec::SmallVec;
+
+use crate::block::Block;
+use crate::chains::Chains;
+use crate::class::{CLASSES, Class, REGION_LEN, REGION_SIZES};
+use crate::mapping::Mapping;
+use crate::region::Region;
+use crate::words;
+
+/// Slices handed to one system call without asking the heap: 16 blocks and the extra buffer.
+const SLICES_INLINE: usize = 17;
+
+/// How much memory an [`Arena`] holds. All values in bytes unless said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stats {
+    /// Mapped from the operating system; never more than `limit`.
+    pub mapped: u64,
+    /// In slots that are handed out. A slot counts whole, however much of it was asked for.
+    pub in_use: u64,
+    /// Most that `in_use` ever was.
+    pub high_water: u64,
+    /// Most that will ever be mapped.
+    pub limit: u64,
+    /// Blocks handed out and not given back.
+    pub blocks: u64,
+}
+
+/// The memory of one event loop: blocks of 64 bytes to 64 MiB, mapped lazily up to a limit.
+///
+/// It may move to another thread but not be shared (`Send`, not `Sync`). Blocks up to 1 MiB come in
+/// powers of two from regions of 2 MiB; a longer block has a region to itself. Blocks of 4096
+/// bytes and more begin on a page. The block given back last is handed out first, while its bytes
+/// are still in the cache. Regions without users serve any size that needs them.
+///
+/// Bytes of a block that was not written yet are zero or left over from its last user.
+///
+/// ```
+/// let mut arena = lustrine_mem::Arena::new(64 << 20);
+/// let block = arena.alloc(4096).expect("nothing is in use yet");
+/// arena.fill_words(block, *b"lustrine");
+/// assert_eq!(arena.check_words(block, *b"lustrine"), Ok(()));
+/// arena.free(block);
+/// ```
+///
+/// Sharing it does not compile:
+/// ```compile_fail,E0277
+/// fn share<T: Sync>(_: T) {}
+/// share(lustrine_mem::Arena::new(0));
+/// ```
+#[derive(Debug)]
+pub struct Arena {
+    /// `None`: the number is vacant, its region was unmapped.
+    regions: Vec<Option<Region>>,
+    vacant: Vec<u32>,
+    /// One list per class: its regions with a free slot.
+    open: Chains,
+    /// One list per region length: regions without users, the latest to become so in front.
+    idle: Chains,
+    idle_bytes: u64,
+    stats: Stats,
+}
+
+impl Arena {
+    /// An arena that maps at most `limit` bytes (rounded down to a multiple of [`REGION_LEN`]).
+    pub fn new(limit: u64) -> Arena {
+        let limit = limit - limit % u64::from(REGION_LEN);
+        Arena {
+            regions: Vec::new(),
+            vacant: Vec::new(),
+            open: Chains::new(CLASSES),
+            idle: Chains::new(REGION_SIZES),
+            idle_bytes: 0,
+            stats: Stats { limit, ..Stats::default() },
+        }
+    }
+
+    /// What is mapped and in use now.
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// Hands out a block of `len` bytes; takes constant time unless memory has to be mapped.
+    ///
+    /// `None`: nothing of that size is left below the limit (or the operating system refused), and
+    /// the caller has to wait for a [`free`](Self::free); or `len` is above
+    /// [`BLOCK_LEN_MAX`](crate::BLOCK_LEN_MAX), which no waiting will help.
+    pub fn alloc(&mut self, len: u32) -> Option<Block> {
+        let class = Class::for_len(len)?;
+        let id = match self.open.front(class.index()) {
+            Some(id) => id,
+            None => self.open_region(class)?,
+        };
+        let region = live(&mut self.regions, id);
+        if region.is_idle() {
+            self.idle.remove(idle_list(class), id);
+            self.idle_bytes -= region.mapping.len() as u64;
+        }
+        let offset = region.take();
+        if region.is_full() {
+            self.open.remove(class.index(), id);
+        }
+        self.stats.blocks += 1;
+        self.stats.in_use += u64::from(class.slot_len());
+        self.stats.high_water = self.stats.high_water.max(self.stats.in_use);
+        Some(Block { region: id, offset, len })
+    }
+
+    /// Takes back a block that [`alloc`](Self::alloc) handed out.
+    ///
+    /// # Panics
+    /// If it was given back already, or is no block of this arena.
+    pub fn free(&mut self, block: Block) {
+        let Some(Some(region)) = self.regions.get_mut(block.region as usize) else {
+            panic!("freeing a foreign block: {block:?}");
+        };
+        let class = region.class();
+        let was_full = region.is_full();
+        if let Err(mistake) = region.give(block.offset, block.len) {
+            panic!("freeing a {mistake}: {block:?}");
+        }
+        // To the front even if it is in the list already: last in, first out.
+        if self.open.front(class.index()) != Some(block.region) {
+            if !was_full {
+                self.open.remove(class.index(), block.region);
+            }
+            self.open.push_front(class.index(), block.region);
+        }
+        if region.is_idle() {
+            self.idle.push_front(idle_list(class), block.region);
+            self.idle_bytes += region.mapping.len() as u64;
+        }
+        self.stats.blocks -= 1;
+        self.stats.in_use -= u64::from(class.slot_len());
+    }
+
+    /// The bytes of `block`.
+    ///
+    /// # Panics
+    /// Like all that follow: if the block is not inside a region of this arena.
+    pub fn bytes(&self, block: Block) -> &[u8] {
+        match self.regions.get(block.region as usize) {
+            Some(Some(region)) => &region.mapping.bytes()[range(block)],
+            _ => panic!("no such region: {block:?}"),
+        }
+    }
+
+    /// The bytes of `block`, to write.
+    pub fn bytes_mut(&mut self, block: Block) -> &mut [u8] {
+        match self.regions.get_mut(block.region as usize) {
+            Some(Some(region)) => &mut region.mapping.bytes_mut()[range(block)],
+            _ => panic!("no such region: {block:?}"),
+        }
+    }
+
+    /// Copies `bytes` to the start of `block`.
+    ///
+    /// # Panics
+    /// Also if they are more than the block holds.
+    pub fn write(&mut self, block: Block, bytes: &[u8]) {
+        self.bytes_mut(block)[..bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Copies the start of `block` to `bytes`, filling it.
+    ///
+    /// # Panics
+    /// Also if they are more than the block holds.
+    pub fn read(&self, block: Block, bytes: &mut [u8]) {
+        bytes.copy_from_slice(&self.bytes(block)[..bytes.len()]);
+    }
+
+    /// Copies all of `from` to the start of `to`. The two may overlap.
+    ///
+    /// # Panics
+    /// Also if `to` is shorter than `from`.
+    pub fn copy(&mut self, from: Block, to: Block) {
+        let to = to.part(0, from.len);
+        let regions = [from.region as usize, to.region as usize];
+        if from.region == to.region
+            && let Some(Some(region)) = self.regions.get_mut(regions[0])
+        {
+            region.mapping.bytes_mut().copy_within(range(from), to.offset as usize);
+        } else if let Ok([Some(source), Some(sink)]) = self.regions.get_disjoint_mut(regions) {
+            sink.mapping.bytes_mut()[range(to)]
+                .copy_from_slice(&source.mapping.bytes()[range(from)]);
+        } else {
+            panic!("no such region: {from:?} or {to:?}");
+        }
+    }
+
+    /// Repeats `word` over the whole block; the last repetition is cut if the length is no
+    /// multiple of 8.
+    pub fn fill_words(&mut self, block: Block, word: [u8; 8]) {
+        words::fill(self.bytes_mut(block), word);
+    }
+
+    /// Whether the block holds what [`fill_words`](Self::fill_words) wrote; if not, the offset in
+    /// the block of the first byte that differs.
+    pub fn check_words(&self, block: Block, word: [u8; 8]) -> Result<(), u32> {
+        match words::first_difference(self.bytes(block), word) {
+            None => Ok(()),
+            Some(at) => Err(u32::try_from(at).expect("a block's length fits 32 bits")),
+        }
+    }
+
+    /// Writes one word `offset` bytes into the block.
+    ///
+    /// # Panics
+    /// Also if it does not fit there.
+    pub fn fill_word_at(&mut self, block: Block, offset: u32, word: [u8; 8]) {
+        self.write(block.part(offset, 8), &word);
+    }
+
+    /// The word `offset` bytes into the block.
+    ///
+    /// # Panics
+    /// Also if the block ends before it does.
+    pub fn word_at(&self, block: Block, offset: u32) -> [u8; 8] {
+        let mut word = [0; 8];
+        self.read(block.part(offset, 8), &mut word);
+        word
+    }
+
+    /// The block as a system call that sends wants it.
+    pub fn io_slice(&self, block: Block) -> IoSlice<'_> {
+        IoSlice::new(self.bytes(block))
+    }
+
+    /// Lets `f` receive into several blocks at once: one slice per block in the order given, then
+    /// one for `extra` unless it is empty (bytes that came behind the wanted ones).
+    ///
+    /// # Panics
+    /// Also if two of the blocks overlap.
+    pub fn with_io_slices_mut<R>(
+        &mut self,
+        blocks: &[Block],
+        extra: &mut [u8],
+        f: impl FnOnce(&mut [IoSliceMut<'_>]) -> R,
+    ) -> R {
+        assert_disjoint(blocks);
+        let mut slices = SmallVec::<[IoSliceMut<'_>; SLICES_INLINE]>::new();
+        for &block in blocks {
+            let Some(Some(region)) = self.regions.get(block.region as usize) else {
+                panic!("no such region: {block:?}");
+            };
+            // SAFETY: `f` cannot keep a slice beyond this call, during which `self` stays
+            // exclusively borrowed: the mapping lives on and no slice exists but these, which
+            // were just shown to be disjoint.
+            let part =
+                unsafe { region.mapping.part_mut(block.offset as usize, block.len as usize) };
+            slices
+                .push(IoSliceMut::new(part.unwrap_or_else(|| panic!("out of region: {block:?}"))));
+        }
+        if !extra.is_empty() {
+            slices.push(IoSliceMut::new(extra));
+        }
+        f(&mut slices)
+    }
+
+    /// A region of `class` with a free slot, at the front of its list: an idle one, whatever class
+    /// it had, or else a new one.
+    fn open_region(&mut self, class: Class) -> Option<u32> {
+        if let Some(id) = self.idle.back(idle_list(class)) {
+            let region = live(&mut self.regions, id);
+            self.open.remove(region.class().index(), id);
+            region.convert(class);
+            self.open.push_front(class.index(), id);
+            return Some(id);
+        }
+        let len = u64::from(class.units()) * u64::from(REGION_LEN);
+        self.make_room(len)?;
+        let region = Region::new(Mapping::new(len as usize, REGION_LEN as usize)?, class);
+        let id = match self.vacant.pop() {
+            Some(id) => id,
+            None => {
+                self.regions.push(None);
+                u32::try_from(self.regions.len() - 1).expect("fewer regions than 2^32")
+            }
+        };
+        self.regions[id as usize] = Some(region);
+        self.stats.mapped += len;
+        self.open.admit(id);
+        self.idle.admit(id);
+        self.open.push_front(class.index(), id);
+        self.idle.push_front(idle_list(class), id);
+        self.idle_bytes += len;
+        Some(id)
+    }
+
+    /// Unmaps idle regions until `len` more bytes can be mapped; does nothing if that cannot be
+    /// reached.
+    fn make_room(&mut self, len: u64) -> Option<()> {
+        let busy = self.stats.mapped - self.idle_bytes;
+        if busy + len > self.stats.limit {
+            return None;
+        }
+        // Longest first: the fewest calls, and short regions are the ones most often wanted.
+        let mut list = REGION_SIZES;
+        while self.stats.mapped + len > self.stats.limit {
+            let Some(id) = self.idle.back(list - 1) else {
+                list -= 1;
+                continue;
+            };
+            let region = self.regions[id as usize].take().expect("idle regions are mapped");
+            let bytes = region.mapping.len() as u64;
+            self.idle.remove(list - 1, id);
+            self.open.remove(region.class().index(), id);
+            self.idle_bytes -= bytes;
+            self.stats.mapped -= bytes;
+            self.vacant.push(id);
+        }
+        Some(())
+    }
+}
+
+fn live(regions: &mut [Option<Region>], id: u32) -> &mut Region {
+    regions[id as usize].as_mut().expect("a listed region is mapped")
+}
+
+fn idle_list(class: Class) -> usize {
+    class.units() as usize - 1
+}
+
+fn range(block: Block) -> std::ops::Range<usize> {
+    block.offset as usize..block.offset as usize + block.len as usize
+}
+
+fn assert_disjoint(blocks: &[Block]) {
+    let check = |a: Block, b: Block| assert!(!a.overlaps(b), "overlapping blocks: {a:?}, {b:?}");
+    if blocks.len() < SLICES_INLINE {
+        for (i, a) in blocks.iter().enumerate() {
+            blocks[..i].iter().for_each(|b| check(*b, *a));
+        }
+    } else {
+        // In order of their first byte, the earliest overlapping pair stands side by side.
+        let mut sorted: Vec<Block> = blocks.iter().copied().filter(|b| b.len > 0).collect();
+        sorted.sort_unstable_by_key(|b| (b.region, b.offset));
+        sorted.windows(2).for_each(|pair| check(pair[0], pair[1]));
+    }
+}
+
+#[cfg(test)]
+mod tests;

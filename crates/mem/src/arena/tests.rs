@@ -1,0 +1,306 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::{Arena, Block};
+use crate::class::{BLOCK_LEN_MAX, REGION_LEN};
+
+const MIB: u32 = 1 << 20;
+const WORD: [u8; 8] = *b"lustrine";
+
+fn arena() -> Arena {
+    Arena::new(4 * u64::from(REGION_LEN))
+}
+
+#[test]
+fn nothing_is_mapped_before_it_is_wanted() {
+    let mut arena = arena();
+    assert_eq!(arena.stats().mapped, 0);
+    arena.alloc(100).unwrap();
+    let stats = arena.stats();
+    assert_eq!((stats.mapped, stats.in_use, stats.blocks), (u64::from(REGION_LEN), 128, 1));
+}
+
+#[test]
+fn the_block_given_back_last_is_handed_out_first() {
+    let mut arena = arena();
+    let blocks: Vec<_> = (0..6).map(|_| arena.alloc(MIB).unwrap()).collect();
+    for i in [3, 0, 5, 1, 2] {
+        arena.free(blocks[i]);
+        assert_eq!(arena.alloc(MIB), Some(blocks[i]));
+        arena.free(blocks[i]);
+    }
+    let small: Vec<_> = (0..6).map(|_| arena.alloc(64).unwrap()).collect();
+    small.iter().for_each(|&block| arena.free(block));
+    for &block in small.iter().rev() {
+        assert_eq!(arena.alloc(64), Some(block), "a stack inside one region");
+    }
+}
+
+#[test]
+fn the_limit_is_kept_and_lifted_by_giving_back() {
+    let mut arena = arena();
+    let blocks: Vec<_> = (0..8).map(|_| arena.alloc(MIB).unwrap()).collect();
+    assert_eq!(arena.alloc(MIB), None);
+    assert_eq!(arena.alloc(64), None, "another class, the same limit");
+    assert_eq!(arena.stats().mapped, arena.stats().limit);
+    arena.free(blocks[4]);
+    assert!(arena.alloc(MIB).is_some());
+    assert_eq!(arena.stats().high_water, 8 * u64::from(MIB));
+}
+
+#[test]
+fn a_limit_below_one_region_holds_nothing() {
+    let mut arena = Arena::new(u64::from(REGION_LEN) - 1);
+    assert_eq!(arena.stats().limit, 0);
+    assert_eq!(arena.alloc(1), None);
+}
+
+#[test]
+fn idle_regions_serve_other_sizes() {
+    let mut arena = arena();
+    for len in [64, 4096, MIB, 64, 3 * MIB, 8 * MIB, 2 * MIB, 100] {
+        let room = arena.stats().limit as u32 / len.next_power_of_two().max(64);
+        let blocks: Vec<_> = (0..room.min(64)).map(|_| arena.alloc(len).unwrap()).collect();
+        assert!(arena.stats().mapped <= arena.stats().limit);
+        blocks.into_iter().for_each(|block| arena.free(block));
+        assert_eq!(arena.stats().in_use, 0);
+    }
+}
+
+#[test]
+fn room_is_only_made_when_it_will_be_enough() {
+    let mut arena = arena();
+    let small = arena.alloc(64).unwrap();
+    let large = arena.alloc(4 * MIB).unwrap();
+    arena.free(large);
+    assert_eq!(arena.alloc(8 * MIB), None);
+    assert_eq!(arena.stats().mapped, 6 * u64::from(MIB), "the idle region stayed");
+    arena.free(small);
+    assert!(arena.alloc(8 * MIB).is_some());
+}
+
+#[test]
+fn blocks_of_a_page_and_more_begin_on_a_page() {
+    let mut arena = Arena::new(u64::from(BLOCK_LEN_MAX));
+    for len in [4096, 5000, 65536, MIB, 2 * MIB + 1] {
+        for _ in 0..3 {
+            let block = arena.alloc(len).unwrap();
+            assert_eq!(block.len, len);
+            assert_eq!(arena.bytes(block).as_ptr() as usize % 4096, 0);
+        }
+    }
+}
+
+#[test]
+fn the_longest_block_can_be_used_to_its_end() {
+    let mut arena = Arena::new(u64::from(BLOCK_LEN_MAX));
+    let block = arena.alloc(BLOCK_LEN_MAX).unwrap();
+    arena.fill_word_at(block, BLOCK_LEN_MAX - 8, WORD);
+    assert_eq!(arena.word_at(block, BLOCK_LEN_MAX - 8), WORD);
+    assert_eq!(arena.alloc(BLOCK_LEN_MAX + 1), None);
+}
+
+#[test]
+#[should_panic(expected = "freeing a free block")]
+fn freeing_twice_is_noticed() {
+    let mut arena = arena();
+    let block = arena.alloc(64).unwrap();
+    arena.alloc(64).unwrap();
+    arena.free(block);
+    arena.free(block);
+}
+
+#[test]
+#[should_panic(expected = "freeing a foreign block")]
+fn freeing_the_middle_of_a_block_is_noticed() {
+    let mut arena = arena();
+    let block = arena.alloc(128).unwrap();
+    arena.free(block.part(64, 64));
+}
+
+#[test]
+#[should_panic(expected = "freeing a foreign block")]
+fn freeing_in_a_region_that_is_not_there_is_noticed() {
+    arena().free(Block { region: 0, offset: 0, len: 64 });
+}
+
+#[test]
+#[should_panic(expected = "out of range")]
+fn reaching_past_a_region_is_noticed() {
+    let mut arena = arena();
+    arena.alloc(64).unwrap();
+    arena.bytes(Block { region: 0, offset: REGION_LEN - 8, len: 9 });
+}
+
+#[test]
+fn copies_within_and_across_regions() {
+    let mut arena = arena();
+    let near = arena.alloc(64).unwrap();
+    let far = arena.alloc(4096).unwrap();
+    assert_ne!(near.region, far.region);
+    arena.write(near, b"0123456789");
+    arena.copy(near.part(0, 10), far.part(100, 10));
+    arena.copy(near.part(0, 8), near.part(2, 8));
+    let mut found = [0; 10];
+    arena.read(far.part(100, 10), &mut found);
+    assert_eq!(&found, b"0123456789");
+    arena.read(near, &mut found);
+    assert_eq!(&found, b"0101234567", "an overlapping copy moves");
+}
+
+#[test]
+fn words_are_checked_to_the_byte() {
+    let mut arena = arena();
+    let block = arena.alloc(5003).unwrap();
+    arena.fill_words(block, WORD);
+    assert_eq!(arena.check_words(block, WORD), Ok(()));
+    arena.fill_word_at(block, 4104, *b"lustrinE");
+    assert_eq!(arena.word_at(block, 4104), *b"lustrinE");
+    assert_eq!(arena.check_words(block, WORD), Err(4111));
+}
+
+#[test]
+fn several_blocks_and_an_extra_buffer_are_lent_at_once() {
+    for count in [1, 16, 40] {
+        let mut arena = arena();
+        let blocks: Vec<_> = (0..count).map(|_| arena.alloc(64).unwrap()).collect();
+        let mut extra = [0; 7];
+        let total = arena.with_io_slices_mut(&blocks, &mut extra, |slices| {
+            for (i, slice) in slices.iter_mut().enumerate() {
+                slice.fill(i as u8 + 1);
+            }
+            slices.iter().map(|slice| slice.len()).sum::<usize>()
+        });
+        assert_eq!(total, count * 64 + 7);
+        assert_eq!(extra, [count as u8 + 1; 7]);
+        for (i, &block) in blocks.iter().enumerate() {
+            assert_eq!(arena.check_words(block, [i as u8 + 1; 8]), Ok(()));
+            assert_eq!(&*arena.io_slice(block), &[i as u8 + 1; 64]);
+        }
+        let slices = arena.with_io_slices_mut(&blocks, &mut [], |slices| slices.len());
+        assert_eq!(slices, count, "no slice for an empty extra buffer");
+    }
+}
+
+#[test]
+#[should_panic(expected = "overlapping blocks")]
+fn overlapping_blocks_are_not_lent() {
+    let mut arena = arena();
+    let block = arena.alloc(128).unwrap();
+    arena.with_io_slices_mut(&[block, block.part(127, 1)], &mut [], |_| ());
+}
+
+#[test]
+#[should_panic(expected = "overlapping blocks")]
+fn one_overlap_among_many_blocks_is_noticed() {
+    let mut arena = arena();
+    let mut blocks: Vec<_> = (0..100).map(|_| arena.alloc(64).unwrap()).collect();
+    blocks.push(blocks[50].part(0, 0));
+    blocks.push(blocks[50].part(10, 1));
+    arena.with_io_slices_mut(&blocks, &mut [], |_| ());
+}
+
+#[test]
+#[should_panic(expected = "out of region")]
+fn a_block_past_its_region_is_not_lent() {
+    let mut arena = arena();
+    arena.alloc(64).unwrap();
+    let block = Block { region: 0, offset: REGION_LEN - 1, len: 2 };
+    arena.with_io_slices_mut(&[block], &mut [], |_| ());
+}
+
+#[test]
+fn an_arena_may_move_to_its_thread() {
+    let mut arena = arena();
+    let block = arena.alloc(64).unwrap();
+    arena.fill_words(block, WORD);
+    let there = std::thread::spawn(move || arena.check_words(block, WORD));
+    assert_eq!(there.join().unwrap(), Ok(()));
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Alloc(u32),
+    Free(prop::sample::Index),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let len = prop_oneof![
+        6 => 0..5000u32,
+        2 => (1..=MIB).prop_map(|len| len),
+        1 => MIB..=12 * MIB,
+    ];
+    prop_oneof![
+        3 => len.prop_map(Step::Alloc),
+        2 => any::<prop::sample::Index>().prop_map(Step::Free),
+    ]
+}
+
+/// A block is marked at both ends (all of it if short), so that the model stays cheap.
+fn mark(arena: &mut Arena, block: Block, seed: u8) {
+    let edge = block.len.min(64);
+    arena.bytes_mut(block.part(0, edge)).fill(seed);
+    arena.bytes_mut(block.part(block.len - edge, edge)).fill(seed);
+}
+
+fn is_marked(arena: &Arena, block: Block, seed: u8) -> bool {
+    let edge = block.len.min(64);
+    [block.part(0, edge), block.part(block.len - edge, edge)]
+        .into_iter()
+        .all(|part| arena.bytes(part).iter().all(|&byte| byte == seed))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: if cfg!(miri) { 4 } else { 200 },
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Live blocks never share a byte and keep their contents; the limit holds; the counters are
+    /// sums over the live blocks; and after giving all back, any block that fits can be had.
+    #[test]
+    fn agrees_with_a_model(steps in prop::collection::vec(step(), 0..120), regions in 1..10u64) {
+        let mut arena = Arena::new(regions * u64::from(REGION_LEN));
+        // Start of a live block to the block and its mark.
+        let mut model = BTreeMap::<(u32, u32), (Block, u8)>::new();
+        let mut high_water = 0;
+        for (seed, step) in steps.into_iter().enumerate() {
+            match step {
+                Step::Alloc(len) => {
+                    let Some(block) = arena.alloc(len) else { continue };
+                    prop_assert_eq!(block.len, len);
+                    mark(&mut arena, block, seed as u8);
+                    let key = (block.region, block.offset);
+                    prop_assert!(model.insert(key, (block, seed as u8)).is_none());
+                }
+                Step::Free(index) if !model.is_empty() => {
+                    let key = *model.keys().nth(index.index(model.len())).unwrap();
+                    let (block, seed) = model.remove(&key).unwrap();
+                    prop_assert!(is_marked(&arena, block, seed));
+                    arena.free(block);
+                }
+                Step::Free(_) => {}
+            }
+            let stats = arena.stats();
+            high_water = high_water.max(stats.in_use);
+            prop_assert!(stats.in_use <= stats.mapped && stats.mapped <= stats.limit);
+            prop_assert_eq!(stats.high_water, high_water);
+            prop_assert_eq!(stats.blocks, model.len() as u64);
+            let asked_for: u64 = model.values().map(|(b, _)| u64::from(b.len)).sum();
+            prop_assert!(asked_for <= stats.in_use);
+            let ends = model.values().map(|(b, _)| b).zip(model.values().skip(1).map(|(b, _)| b));
+            for (a, b) in ends {
+                prop_assert!(!a.overlaps(*b));
+            }
+        }
+        for (block, seed) in model.into_values() {
+            prop_assert!(is_marked(&arena, block, seed));
+            arena.free(block);
+        }
+        prop_assert_eq!(arena.stats().in_use, 0);
+        let all = u32::try_from(arena.stats().limit).unwrap();
+        prop_assert!(arena.alloc(all).is_some(), "nothing is lost");
+    }
+}

@@ -1,0 +1,136 @@
+//! Pages from the operating system.
+
+use std::ptr::NonNull;
+
+/// Zeroed, readable and writable memory of our own, given back on drop.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the pages belong to this value alone (nobody else has the address) and to no thread.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    /// Length in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Everything, to read.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: `base` starts `len` initialised bytes that live as long as `self`; whoever
+        // writes them needs `&mut self`.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) }
+    }
+
+    /// Everything, to write.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `bytes`, and `&mut self` makes this the only slice.
+        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.len) }
+    }
+
+    /// `len` bytes from `offset` on, to write, without claiming the rest of the mapping, so that
+    /// several disjoint parts can be held at once. `None` if they are not inside the mapping.
+    ///
+    /// # Safety
+    /// For as long as `'a`, the caller keeps the mapping alive, and no other slice covers any of
+    /// these bytes.
+    pub(crate) unsafe fn part_mut<'a>(&self, offset: usize, len: usize) -> Option<&'a mut [u8]> {
+        let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
+        // SAFETY: the range was just checked against the mapping; the caller excludes aliases and
+        // vouches for the lifetime.
+        inside
+            .then(|| unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().add(offset), len) })
+    }
+}
+
+#[cfg(not(miri))]
+mod pages {
+    use std::ptr::{NonNull, null_mut};
+
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+    use super::Mapping;
+
+    impl Mapping {
+        /// Maps `len` bytes, aligned to `align` (a power of two, both multiples of the page size)
+        /// so that the kernel can use huge pages. `None` if the kernel has no more.
+        pub(crate) fn new(len: usize, align: usize) -> Option<Mapping> {
+            // Asking for more than needed and cutting both ends is the portable way to an
+            // alignment.
+            let wide = len.checked_add(align)?;
+            let prot = ProtFlags::READ | ProtFlags::WRITE;
+            // SAFETY: a fresh private mapping at an address of the kernel's choice touches
+            // nothing that exists.
+            let start =
+                unsafe { mmap_anonymous(null_mut(), wide, prot, MapFlags::PRIVATE) }.ok()?;
+            let front = start.align_offset(align);
+            let back = wide - front - len;
+            // SAFETY: `front + len + back` is exactly what was mapped above, and nobody knows of
+            // it yet.
+            let base = unsafe {
+                let base = start.byte_add(front);
+                if front > 0 {
+                    unmap(start.cast(), front);
+                }
+                if back > 0 {
+                    unmap(base.byte_add(len).cast(), back);
+                }
+                base
+            };
+            // SAFETY: `base` starts `len` mapped bytes. Only advice: a kernel without
+            // transparent huge pages says EINVAL, and small pages do as well.
+            let _ = unsafe { madvise(base, len, Advice::LinuxHugepage) };
+            Some(Mapping { base: NonNull::new(base.cast())?, len })
+        }
+    }
+
+    impl Drop for Mapping {
+        fn drop(&mut self) {
+            // SAFETY: the mapping is ours alone, and every slice of it borrows `self`.
+            unsafe { unmap(self.base.as_ptr(), self.len) }
+        }
+    }
+
+    /// # Safety
+    /// The range is mapped and nobody uses it any more.
+    unsafe fn unmap(start: *mut u8, len: usize) {
+        // SAFETY: the caller's promise.
+        let result = unsafe { munmap(start.cast(), len) };
+        // Fails for a bad range (our mistake), or when the process has too many mappings to split
+        // one; then the pages stay mapped, which is a leak but no danger.
+        debug_assert!(result.is_ok(), "munmap: {result:?}");
+    }
+}
+
+/// Miri knows no huge pages and cannot unmap half of a mapping; the heap stands in.
+#[cfg(miri)]
+mod heap {
+    use std::alloc::{Layout, alloc_zeroed, dealloc};
+    use std::ptr::NonNull;
+
+    use super::Mapping;
+
+    const ALIGN: usize = 4096;
+
+    impl Mapping {
+        pub(crate) fn new(len: usize, _align: usize) -> Option<Mapping> {
+            assert!(len > 0);
+            // SAFETY: the layout is not empty.
+            let base = unsafe { alloc_zeroed(Layout::from_size_align(len, ALIGN).ok()?) };
+            Some(Mapping { base: NonNull::new(base)?, len })
+        }
+    }
+
+    impl Drop for Mapping {
+        fn drop(&mut self) {
+            // SAFETY: allocated in `new` with the same layout, which was valid there.
+            unsafe {
+                let layout = Layout::from_size_align_unchecked(self.len, ALIGN);
+                dealloc(self.base.as_ptr(), layout);
+            }
+        }
+    }
+}
