@@ -1,0 +1,87 @@
+//! One type for every kind of credit: peer, interface, and later router buffers (lnet-core 3).
+
+use std::collections::VecDeque;
+
+use crate::seam::OpKey;
+
+/// A number of messages that may be under way, and the queue of those that wait for a turn.
+///
+/// A message either holds a credit or stands in the queue, in the order it came.
+#[derive(Debug)]
+pub(crate) struct Credits {
+    max: u32,
+    free: u32,
+    /// Lowest value of `free - waiting` seen; LNet's "min" watermark.
+    low: i64,
+    waiting: VecDeque<OpKey>,
+}
+
+/// What [`Credits::take`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Take {
+    Granted,
+    Queued,
+}
+
+impl Credits {
+    pub(crate) fn new(max: u32) -> Credits {
+        Credits { max, free: max, low: i64::from(max), waiting: VecDeque::new() }
+    }
+
+    /// Takes a credit for `op`, or queues it.
+    pub(crate) fn take(&mut self, op: OpKey) -> Take {
+        let taken = if self.free > 0 {
+            self.free -= 1;
+            Take::Granted
+        } else {
+            self.waiting.push_back(op);
+            Take::Queued
+        };
+        self.low = self.low.min(self.available());
+        taken
+    }
+
+    /// Gives a credit back. When a message waits, the credit passes to it and it is returned.
+    pub(crate) fn give(&mut self) -> Option<OpKey> {
+        let next = self.waiting.pop_front();
+        if next.is_none() {
+            assert!(self.free < self.max, "a credit was given back twice");
+            self.free += 1;
+        }
+        next
+    }
+
+    /// Takes a message out of the queue that will not be sent after all.
+    pub(crate) fn leave(&mut self, op: OpKey) -> bool {
+        let Some(at) = self.waiting.iter().position(|waiting| *waiting == op) else {
+            return false;
+        };
+        self.waiting.remove(at);
+        true
+    }
+
+    /// Free credits, or minus the length of the queue, as LNet shows it.
+    pub(crate) fn available(&self) -> i64 {
+        i64::from(self.free) - self.waiting.len() as i64
+    }
+
+    pub(crate) fn low(&self) -> i64 {
+        self.low
+    }
+
+    pub(crate) fn max(&self) -> u32 {
+        self.max
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Nobody holds one and nobody waits.
+    pub(crate) fn idle(&self) -> bool {
+        self.free == self.max && self.waiting.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,21 @@
+//! The LNet protocol core: the whole world of one CPU partition, with no I/O, clock or thread.
+#![forbid(unsafe_code)]
+
+mod credits;
+pub mod error;
+pub mod event;
+pub mod md;
+pub mod memory;
+mod path;
+mod peer;
+pub mod portal;
+pub mod seam;
+pub mod shard;
+pub mod stats;
+pub mod status;
+pub mod testing;
+pub mod time;
+pub mod topology;
+pub mod tunables;
+
+pub use peer::PeerCounters;

@@ -1,0 +1,153 @@
+//! Memory descriptors and match entries (lnet-core 1.2, 1.3).
+
+use bitflags::bitflags;
+use lustrine_wire::nid::{Nid, ProcessId};
+use slotmap::new_key_type;
+
+use crate::memory::{Spans, total_len};
+use crate::time::Time;
+
+new_key_type! {
+    /// A memory descriptor. Its 64 bits are the object cookie on the wire: index and generation,
+    /// so a forged or replayed handle finds nothing.
+    pub struct MdKey;
+    /// A match entry.
+    pub struct MeKey;
+}
+
+bitflags! {
+    /// Options of a memory descriptor; LNet's names and numbers.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct MdOptions: u32 {
+        /// Incoming PUTs may use it.
+        const OP_PUT = 0x1;
+        /// Incoming GETs may use it.
+        const OP_GET = 0x2;
+        /// The initiator gives the offset; otherwise a local offset runs.
+        const MANAGE_REMOTE = 0x4;
+        /// A message longer than the space is cut instead of dropped.
+        const TRUNCATE = 0x10;
+        /// Never acknowledge, whatever the PUT asks.
+        const ACK_DISABLE = 0x20;
+    }
+}
+
+/// Who gets a descriptor's events. The shard itself is [`Owner::LNET`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Owner(pub u8);
+
+impl Owner {
+    /// The core's own ping and discovery traffic; never seen by a user.
+    pub const LNET: Owner = Owner(0);
+    /// The selftest service and client.
+    pub const SELFTEST: Owner = Owner(1);
+    /// The program around the node (ping and discover commands).
+    pub const APP: Owner = Owner(2);
+}
+
+/// What a user hands over when it binds or attaches memory.
+#[derive(Clone, Debug)]
+pub struct Md {
+    /// The memory, at most 256 fragments.
+    pub spans: Spans,
+    /// How many operations it accepts; `None` is unlimited. A PUT sent counts 1 and its ACK 1, a
+    /// GET sent 1 and its REPLY 1, each incoming PUT or GET 1.
+    pub threshold: Option<u32>,
+    /// Largest single message, and the exhaustion rule "local offset + max_size > length".
+    pub max_size: Option<u32>,
+    /// Options.
+    pub options: MdOptions,
+    /// Whose events these are.
+    pub owner: Owner,
+    /// The user's own mark, returned in each event.
+    pub user: u64,
+}
+
+/// Most fragments of one descriptor (lnet-core 1.1).
+pub const FRAGMENTS_MAX: usize = 256;
+
+/// Which senders a match entry takes: a NID or anybody, a PID or any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MatchId {
+    /// [`Nid::ANY`] for everybody.
+    pub nid: Nid,
+    /// `PID_ANY` for every process.
+    pub pid: u32,
+}
+
+/// Whether the entry leaves the list together with its descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unlink {
+    /// Entry and descriptor go when the descriptor is exhausted.
+    Auto,
+    /// They stay until unlinked by hand.
+    Retain,
+}
+
+/// Where in the list an entry goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// In front of what is there.
+    Before,
+    /// Behind what is there.
+    After,
+}
+
+/// A descriptor in use.
+#[derive(Debug)]
+pub(crate) struct MdState {
+    pub(crate) md: Md,
+    pub(crate) length: u32,
+    /// The running local offset, in bytes.
+    pub(crate) local_offset: u32,
+    /// Operations left; `None` is unlimited.
+    pub(crate) left: Option<u32>,
+    /// Messages that refer to it now.
+    pub(crate) pending: u32,
+    /// Its match entry, while it is on a list.
+    pub(crate) me: Option<MeKey>,
+    pub(crate) unlink: Unlink,
+    /// Unlinked by hand or by time-out; the last event carries the reason.
+    pub(crate) aborted: Option<crate::status::Status>,
+    /// When the answer must be here, and from whom; [`Time::NEVER`] when nothing is awaited.
+    pub(crate) answer_by: Time,
+    pub(crate) answer_from: ProcessId,
+    /// The one request under way from it, if there is just one.
+    pub(crate) request: Option<crate::seam::OpKey>,
+    /// Whether it was attached to a portal (passive) rather than bound (active).
+    pub(crate) attached: bool,
+}
+
+impl MdState {
+    pub(crate) fn new(md: Md, unlink: Unlink) -> MdState {
+        MdState {
+            length: total_len(&md.spans),
+            left: md.threshold,
+            md,
+            local_offset: 0,
+            pending: 0,
+            me: None,
+            unlink,
+            aborted: None,
+            answer_by: Time::NEVER,
+            answer_from: ProcessId { nid: Nid::ANY, pid: 0 },
+            request: None,
+            attached: false,
+        }
+    }
+
+    /// Whether it takes no further operation (lnet-core 1.2).
+    pub(crate) fn exhausted(&self) -> bool {
+        self.left == Some(0)
+            || self.md.max_size.is_some_and(|max| {
+                u64::from(self.local_offset) + u64::from(max) > u64::from(self.length)
+            })
+    }
+
+    /// Counts one operation. The caller has checked [`MdState::exhausted`].
+    pub(crate) fn count_operation(&mut self) {
+        if let Some(left) = &mut self.left {
+            *left -= 1;
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What the core knows of memory: places, never bytes.
+//!
+//! Payload never enters the core. A [`Span`] names a piece of registered memory; whoever runs the
+//! core (the event loop, the simulator) implements [`Memory`] and resolves spans. The core itself
+//! only touches the few hundred bytes of its own ping information through that trait.
+
+use smallvec::{SmallVec, smallvec};
+
+/// A piece of registered memory: `len` bytes at `offset` of region `region`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Span {
+    /// Number of the region in the memory that issued the span.
+    pub region: u32,
+    /// First byte inside the region.
+    pub offset: u32,
+    /// Length in bytes; 0 is legal and names nothing.
+    pub len: u32,
+}
+
+impl Span {
+    /// The part `[from, from + len)` of this span.
+    ///
+    /// # Panics
+    /// When the part does not lie inside the span: that is our own mistake, never a peer's.
+    #[must_use]
+    pub fn part(self, from: u32, len: u32) -> Span {
+        assert!(from <= self.len && len <= self.len - from, "{from}+{len} outside {self:?}");
+        Span { region: self.region, offset: self.offset + from, len }
+    }
+}
+
+/// A fragment list; nearly always one span.
+pub type Spans = SmallVec<[Span; 2]>;
+
+/// A copy of a fragment list. The list's own `clone` goes element by element, which shows at a
+/// million messages per second.
+pub fn copy_of(spans: &Spans) -> Spans {
+    match spans.as_slice() {
+        [span] => smallvec![*span],
+        other => Spans::from_slice(other),
+    }
+}
+
+const SHORT: &str = "fragment list shorter than";
+
+/// Total length of a fragment list in bytes.
+pub fn total_len(spans: &[Span]) -> u32 {
+    spans.iter().map(|span| span.len).sum()
+}
+
+/// The part `[from, from + len)` of a fragment list taken as one run of bytes.
+///
+/// # Panics
+/// When the list is shorter than `from + len`.
+pub fn part_of(spans: &[Span], from: u32, len: u32) -> Spans {
+    // Nearly always there is one fragment.
+    if let ([span], 1..) = (spans, len) {
+        assert!(from <= span.len && len <= span.len - from, "{SHORT} {from} + {len}");
+        return smallvec![span.part(from, len)];
+    }
+    let mut out = Spans::new();
+    let (mut skip, mut want) = (from, len);
+    for span in spans {
+        if want == 0 {
+            break;
+        }
+        if skip >= span.len {
+            skip -= span.len;
+            continue;
+        }
+        let take = want.min(span.len - skip);
+        out.push(span.part(skip, take));
+        skip = 0;
+        want -= take;
+    }
+    assert!(want == 0, "{SHORT} {from} + {len}");
+    out
+}
+
+/// Which 8-byte words of a buffer a selftest data check touches (selftest-wire 12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Words {
+    /// Every word: check `full`.
+    All,
+    /// The first and the last word of each page-sized fragment (the last one may be shorter):
+    /// check `simple`.
+    PageEnds {
+        /// Page size in bytes, a power of two.
+        page: u32,
+    },
+}
+
+/// The memory of one event loop: production backs it with mapped pages, the simulator with models.
+///
+/// All accesses are bounds-checked by the implementation; a span that was never issued is our own
+/// mistake and panics.
+pub trait Memory {
+    /// A new span of exactly `len` bytes (page aligned from 4096 bytes up), or `None` when the
+    /// limit is reached: back-pressure, not an error.
+    fn alloc(&mut self, len: u32) -> Option<Span>;
+    /// Gives back a span that [`Memory::alloc`] issued.
+    fn free(&mut self, span: Span);
+    /// Copies `bytes` to the start of `span`; `bytes` must not be longer.
+    fn write(&mut self, span: Span, bytes: &[u8]);
+    /// Copies the start of `span` to `out`; `out` must not be longer.
+    fn read(&self, span: Span, out: &mut [u8]);
+    /// Copies `from` to `to`; equal lengths, not overlapping.
+    fn copy(&mut self, from: Span, to: Span);
+    /// Writes `word` to the chosen words of `span`, whose length must be a multiple of 8.
+    fn fill(&mut self, span: Span, word: [u8; 8], which: Words);
+    /// Whether the chosen words of `span` all equal `word`.
+    ///
+    /// # Errors
+    /// The offset of the first word that differs.
+    fn check(&self, span: Span, word: [u8; 8], which: Words) -> Result<(), u32>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(offset: u32, len: u32) -> Span {
+        Span { region: 0, offset, len }
+    }
+
+    #[test]
+    fn part_of_crosses_fragments() {
+        let list = [span(0, 10), span(100, 5), span(200, 20)];
+        assert_eq!(part_of(&list, 8, 10).as_slice(), &[span(8, 2), span(100, 5), span(200, 3)]);
+        assert_eq!(part_of(&list, 15, 20).as_slice(), &[span(200, 20)]);
+        assert!(part_of(&list, 35, 0).is_empty());
+    }
+
+    #[test]
+    #[should_panic(expected = "shorter")]
+    fn part_of_refuses_what_is_not_there() {
+        part_of(&[span(0, 10)], 5, 6);
+    }
+}

@@ -1,0 +1,309 @@
+//! Peers: what is known of other nodes, in bounded memory.
+//!
+//! A [`PeerNi`] is one remote NID, a [`Peer`] the node behind one or several of them, named by its
+//! primary NID (lnet-core, terms). Both are a few hundred bytes; any NID a header names gets one,
+//! so the table has a limit and the idle entry unused for longest makes room.
+
+use std::collections::{HashMap, VecDeque};
+
+use foldhash::fast::FixedState;
+use lustrine_wire::nid::Nid;
+use slotmap::{SlotMap, new_key_type};
+use smallvec::SmallVec;
+
+use crate::credits::Credits;
+use crate::seam::OpKey;
+use crate::status::Status;
+use crate::time::Time;
+
+new_key_type! {
+    pub(crate) struct PeerKey;
+    pub(crate) struct PeerNiKey;
+}
+
+/// How far this node got in learning about a peer (lnet-core 7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Nothing is known, or what was known is no longer trusted.
+    Unknown,
+    /// A ping is on its way; `sink` is the room it offers, in bytes.
+    Pinging { sink: u32 },
+    /// Our ping information is on its way; `left` more pushes follow this one.
+    Pushing { left: u8 },
+    /// Messages may flow.
+    Ready,
+}
+
+/// How a round of discovery begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Round {
+    /// Ask the peer about itself.
+    Ask,
+    /// It told us about itself just now: tell it about us (capture a3).
+    Tell,
+}
+
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) primary: Nid,
+    /// Its NIDs as its last ping information had them; empty before the first.
+    pub(crate) nids: SmallVec<[(Nid, bool); 1]>,
+    /// Feature bits of its last ping information.
+    pub(crate) features: Option<u32>,
+    /// Sequence number of its last ping information.
+    pub(crate) sequence: u32,
+    /// The sequence number of our own information that it has confirmed.
+    pub(crate) confirmed: Option<u32>,
+    pub(crate) phase: Phase,
+    /// The NID discovery talks to: the one a message was meant for, or that pushed.
+    pub(crate) contact: Nid,
+    /// A round of discovery that somebody waits for.
+    pub(crate) wanted: Option<Round>,
+    /// Entries of the table that belong to it.
+    entries: u32,
+    /// Messages that wait for discovery.
+    pub(crate) parked: VecDeque<OpKey>,
+    /// Discoveries ended, well or not; a waiting command compares it.
+    pub(crate) rounds: u64,
+    /// How the last one ended.
+    pub(crate) outcome: Status,
+}
+
+/// Counters of one peer NID.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PeerCounters {
+    /// Messages sent.
+    pub sent: u64,
+    /// Messages received.
+    pub received: u64,
+    /// Messages received and not wanted.
+    pub dropped: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct PeerNi {
+    pub(crate) nid: Nid,
+    pub(crate) peer: PeerKey,
+    pub(crate) credits: Credits,
+    pub(crate) counters: PeerCounters,
+    /// Links to the node itself: one per interface of ours with open connections.
+    pub(crate) node_links: u32,
+    /// Links to userland processes at this address, which are other peers to a driver.
+    pub(crate) userland_links: u32,
+    /// Its ping information is being received: one at a time, or a peer that stops in the middle
+    /// could hold up everybody else's.
+    pub(crate) pushing: bool,
+    /// When it was last looked up, for eviction.
+    pub(crate) used: Time,
+    /// Messages that name it.
+    pub(crate) messages: u32,
+}
+
+impl PeerNi {
+    fn idle(&self) -> bool {
+        self.messages == 0 && !self.linked() && self.credits.idle()
+    }
+
+    /// Connections are open.
+    pub(crate) fn linked(&self) -> bool {
+        self.node_links + self.userland_links > 0
+    }
+}
+
+const _: () = assert!(
+    size_of::<PeerNi>() + size_of::<Peer>() + 2 * size_of::<(Nid, PeerNiKey)>() <= 512,
+    "an idle peer must stay within 512 bytes (DESIGN, speed table)"
+);
+
+/// All peers of a shard.
+#[derive(Debug)]
+pub(crate) struct PeerTable {
+    pub(crate) peers: SlotMap<PeerKey, Peer>,
+    pub(crate) nis: SlotMap<PeerNiKey, PeerNi>,
+    by_nid: HashMap<Nid, PeerNiKey, FixedState>,
+    /// The last answer of `find`: a batch of messages mostly comes from one peer.
+    recent: Option<(Nid, PeerNiKey)>,
+    /// All entries, those looked at for eviction last at the back.
+    clock: VecDeque<(PeerNiKey, Time)>,
+    max: usize,
+}
+
+/// Entries looked at for one eviction: enough to find an idle one, few enough that a peer that
+/// makes up NIDs cannot make each of its messages expensive.
+const EVICTION_LOOKS: usize = 64;
+
+impl PeerTable {
+    pub(crate) fn new(max: usize, seed: u64) -> PeerTable {
+        PeerTable {
+            peers: SlotMap::with_key(),
+            nis: SlotMap::with_key(),
+            by_nid: HashMap::with_hasher(FixedState::with_seed(seed)),
+            recent: None,
+            clock: VecDeque::new(),
+            max,
+        }
+    }
+
+    pub(crate) fn find(&mut self, nid: &Nid) -> Option<PeerNiKey> {
+        if let Some((recent, key)) = self.recent
+            && recent == *nid
+        {
+            return Some(key);
+        }
+        let key = self.by_nid.get(nid).copied()?;
+        self.recent = Some((*nid, key));
+        Some(key)
+    }
+
+    pub(crate) fn peek(&self, nid: &Nid) -> Option<&PeerNi> {
+        self.by_nid.get(nid).map(|key| &self.nis[*key])
+    }
+
+    /// Finds or creates the entry of a NID. `None`: the table is full of peers in use.
+    pub(crate) fn obtain(&mut self, now: Time, nid: &Nid, credits: u32) -> Option<PeerNiKey> {
+        if let Some(key) = self.find(nid) {
+            self.nis[key].used = now;
+            return Some(key);
+        }
+        if self.nis.len() >= self.max && !self.evict() {
+            return None;
+        }
+        let peer = self.peers.insert(Peer::unknown(*nid));
+        Some(self.add_ni(now, *nid, peer, credits))
+    }
+
+    fn add_ni(&mut self, now: Time, nid: Nid, peer: PeerKey, credits: u32) -> PeerNiKey {
+        let key = self.nis.insert(PeerNi {
+            nid,
+            peer,
+            credits: Credits::new(credits),
+            counters: PeerCounters::default(),
+            node_links: 0,
+            userland_links: 0,
+            pushing: false,
+            used: now,
+            messages: 0,
+        });
+        self.by_nid.insert(nid, key);
+        self.clock.push_back((key, now));
+        self.peers[peer].entries += 1;
+        key
+    }
+
+    /// Forgets an idle NID that was not used since it was last looked at, with its peer when it
+    /// was the last one: the clock algorithm, an approximation of "unused for longest".
+    fn evict(&mut self) -> bool {
+        let mut second_choice = None;
+        for _ in 0..EVICTION_LOOKS.min(self.clock.len()) {
+            let Some((key, looked)) = self.clock.pop_front() else { break };
+            let ni = &self.nis[key];
+            let idle = ni.idle() && self.peers[ni.peer].settled();
+            if idle && ni.used <= looked {
+                self.remove_ni(key);
+                return true;
+            }
+            if idle {
+                second_choice = Some(key);
+            }
+            self.clock.push_back((key, ni.used));
+        }
+        let Some(key) = second_choice else { return false };
+        self.clock.retain(|(other, _)| *other != key);
+        self.remove_ni(key);
+        true
+    }
+
+    /// The entry has left `clock`.
+    fn remove_ni(&mut self, key: PeerNiKey) {
+        let Some(ni) = self.nis.remove(key) else { return };
+        self.by_nid.remove(&ni.nid);
+        self.recent = None;
+        self.leave_peer(ni.peer);
+    }
+
+    /// A peer has one entry less; without any it is forgotten.
+    fn leave_peer(&mut self, key: PeerKey) {
+        let peer = &mut self.peers[key];
+        peer.entries -= 1;
+        if peer.entries == 0 {
+            self.peers.remove(key);
+        }
+    }
+
+    pub(crate) fn peer_of(&self, ni: PeerNiKey) -> PeerKey {
+        self.nis[ni].peer
+    }
+
+    /// Whether two NIDs belong to one node, as far as is known.
+    pub(crate) fn same_peer(&self, one: &Nid, other: &Nid) -> bool {
+        match (self.by_nid.get(one), self.by_nid.get(other)) {
+            (Some(one), Some(other)) => self.nis[*one].peer == self.nis[*other].peer,
+            _ => false,
+        }
+    }
+
+    /// Takes over what a peer's ping information says of its NIDs (lnet-core 7, merge): NIDs on
+    /// the list that belong to other, now superfluous peers move here, the list is replaced.
+    pub(crate) fn merge(&mut self, peer: PeerKey, primary: Nid, nids: &[(Nid, bool)]) {
+        for (nid, _) in nids {
+            if let Some(key) = self.by_nid.get(nid).copied() {
+                let old = self.nis[key].peer;
+                if old == peer {
+                    continue;
+                }
+                // Messages parked on the other peer stay there: it is removed only when nothing
+                // waits on it and it has no NID left.
+                if self.peers[old].settled() {
+                    self.nis[key].peer = peer;
+                    self.peers[peer].entries += 1;
+                    // It is the same node: what it confirmed under its other NID holds.
+                    let confirmed = self.peers[old].confirmed;
+                    self.peers[peer].confirmed = self.peers[peer].confirmed.or(confirmed);
+                    self.leave_peer(old);
+                }
+            }
+        }
+        let entry = &mut self.peers[peer];
+        entry.primary = primary;
+        let before = core::mem::replace(&mut entry.nids, SmallVec::from_slice(nids));
+        for (nid, _) in before {
+            if !nids.iter().any(|(listed, _)| *listed == nid) {
+                self.part(&nid, peer);
+            }
+        }
+    }
+
+    /// A NID its peer no longer lists becomes a peer of its own.
+    fn part(&mut self, nid: &Nid, from: PeerKey) {
+        let Some(key) = self.by_nid.get(nid).copied() else { return };
+        if self.nis[key].peer != from || self.peers[from].entries < 2 {
+            return;
+        }
+        self.nis[key].peer = self.peers.insert(Peer { entries: 1, ..Peer::unknown(*nid) });
+        self.leave_peer(from);
+    }
+}
+
+impl Peer {
+    fn unknown(nid: Nid) -> Peer {
+        Peer {
+            primary: nid,
+            nids: SmallVec::new(),
+            features: None,
+            sequence: 0,
+            confirmed: None,
+            phase: Phase::Unknown,
+            contact: nid,
+            wanted: None,
+            entries: 0,
+            parked: VecDeque::new(),
+            rounds: 0,
+            outcome: Status::Ok,
+        }
+    }
+
+    /// Nothing waits for its discovery and none is under way.
+    fn settled(&self) -> bool {
+        self.parked.is_empty() && matches!(self.phase, Phase::Unknown | Phase::Ready)
+    }
+}

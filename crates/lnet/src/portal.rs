@@ -1,0 +1,156 @@
+//! Portals: match entries, and messages parked on lazy portals (lnet-core 1.4, 1.5).
+
+use std::collections::{HashMap, VecDeque};
+
+use foldhash::fast::FixedState;
+use lustrine_wire::nid::{Nid, PID_ANY};
+use smallvec::SmallVec;
+
+use crate::md::{MatchId, MdKey, MeKey, Position};
+use crate::seam::{Arrival, OpKey};
+
+/// Number of portals (lnet-core 1.1).
+pub const PORTALS: u32 = 64;
+
+/// What a user asks for when it attaches a descriptor.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Which senders.
+    pub from: MatchId,
+    /// Which match bits.
+    pub match_bits: u64,
+    /// Bits of them that do not matter.
+    pub ignore_bits: u64,
+    /// Where in the list.
+    pub position: Position,
+    /// Whether entry and descriptor go when the descriptor is exhausted.
+    pub unlink: crate::md::Unlink,
+}
+
+impl Entry {
+    /// Unique: no ignore bits, one sender. Anything else is a wildcard (lnet-core 1.4).
+    fn kind(&self) -> Kind {
+        if self.ignore_bits == 0 && !self.from.nid.is_any() && self.from.pid != PID_ANY {
+            Kind::Unique
+        } else {
+            Kind::Wildcard
+        }
+    }
+}
+
+/// What a portal does with a PUT that matches nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Laziness {
+    /// Keep it until something is attached.
+    Lazy,
+    /// Drop it.
+    Strict,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Unique,
+    Wildcard,
+}
+
+/// A match entry on a list.
+#[derive(Debug)]
+pub(crate) struct Me {
+    pub(crate) portal: u32,
+    pub(crate) entry: Entry,
+    pub(crate) md: MdKey,
+}
+
+/// A PUT nobody has attached memory for yet.
+#[derive(Debug)]
+pub(crate) struct Parked {
+    pub(crate) header: lustrine_wire::header::Header,
+    pub(crate) origin: Origin,
+}
+
+/// Where a parked PUT waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Origin {
+    /// In a driver.
+    Driver(Arrival),
+    /// In this very node: the sender's message.
+    Loopback(OpKey),
+}
+
+#[derive(Debug)]
+pub(crate) struct Portal {
+    kind: Option<Kind>,
+    pub(crate) lazy: bool,
+    /// Entries with ignore bits, searched first.
+    ignoring: Vec<MeKey>,
+    /// Exact match bits to entries. Senders are compared one by one: a merged peer has several
+    /// NIDs, so they cannot be part of the key.
+    exact: HashMap<u64, SmallVec<[MeKey; 1]>, FixedState>,
+    pub(crate) parked: VecDeque<Parked>,
+    count: usize,
+}
+
+impl Portal {
+    pub(crate) fn new(seed: u64) -> Portal {
+        Portal {
+            kind: None,
+            lazy: false,
+            ignoring: Vec::new(),
+            exact: HashMap::with_hasher(FixedState::with_seed(seed)),
+            parked: VecDeque::new(),
+            count: 0,
+        }
+    }
+
+    /// Whether an entry of this kind may join.
+    pub(crate) fn admits(&self, entry: &Entry) -> bool {
+        self.kind.is_none_or(|kind| kind == entry.kind())
+    }
+
+    pub(crate) fn insert(&mut self, key: MeKey, entry: &Entry) {
+        self.kind = Some(entry.kind());
+        self.count += 1;
+        let at_front = entry.position == Position::Before;
+        if entry.ignore_bits != 0 {
+            let at = if at_front { 0 } else { self.ignoring.len() };
+            self.ignoring.insert(at, key);
+        } else {
+            let list = self.exact.entry(entry.match_bits).or_default();
+            let at = if at_front { 0 } else { list.len() };
+            list.insert(at, key);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, key: MeKey, entry: &Entry) {
+        if entry.ignore_bits != 0 {
+            self.ignoring.retain(|other| *other != key);
+        } else if let Some(list) = self.exact.get_mut(&entry.match_bits) {
+            list.retain(|other| *other != key);
+            if list.is_empty() {
+                self.exact.remove(&entry.match_bits);
+            }
+        }
+        self.count -= 1;
+        if self.count == 0 {
+            self.kind = None;
+        }
+    }
+
+    /// Entries that may match these bits, in search order: those with ignore bits first.
+    pub(crate) fn candidates(&self, match_bits: u64) -> impl Iterator<Item = MeKey> + '_ {
+        let exact = if self.exact.is_empty() { None } else { self.exact.get(&match_bits) };
+        self.ignoring.iter().chain(exact.into_iter().flatten()).copied()
+    }
+}
+
+/// Whether an entry takes messages of this sender; `same_peer` says whether two NIDs are known to
+/// belong to one peer.
+pub(crate) fn sender_matches(
+    from: &MatchId,
+    nid: &Nid,
+    pid: u32,
+    same_peer: impl FnOnce(&Nid) -> bool,
+) -> bool {
+    (from.pid == PID_ANY || from.pid == pid)
+        && (from.nid.is_any() || from.nid == *nid || same_peer(&from.nid))
+}

@@ -1,0 +1,457 @@
+//! `Shard`: the whole world of one CPU partition.
+//!
+//! Plain fields, no lock, no callback. A message is one [`Msg`] in one [`Stage`]; what it holds is
+//! given back in one place, `retire`. Nothing re-enters: drivers call `recv_header` and `done`,
+//! users call `put`, `get`, `attach`, and both later find values in the outbox and event queue.
+
+use std::collections::{HashMap, VecDeque};
+
+use foldhash::fast::FixedState;
+use lustrine_wire::header::{Body, Header, MdHandle};
+use lustrine_wire::nid::{Nid, ProcessId};
+use slotmap::{Key, KeyData, SlotMap};
+
+use crate::credits::Credits;
+use crate::event::{Event, EventKind};
+use crate::md::{MdKey, MdState, MeKey};
+use crate::memory::{Memory, Spans};
+use crate::peer::{PeerNiKey, PeerTable};
+use crate::portal::{Me, PORTALS, Portal};
+use crate::seam::{Action, NiIndex, OpKey};
+use crate::stats::Stats;
+use crate::status::{Health, Status};
+use crate::time::{Nanos, Time};
+use crate::topology::Topology;
+
+mod descriptors;
+mod discovery;
+mod loopback;
+mod matching;
+mod receive;
+mod send;
+mod view;
+
+pub use discovery::{PING_BITS, PING_PORTAL};
+pub use send::{AckWanted, GetArgs, PutArgs};
+pub use view::{NiInfo, PeerInfo, PeerState};
+
+#[cfg(test)]
+mod tests;
+
+/// Largest payload of one message, in bytes (lnet-core 1.1).
+pub const PAYLOAD_MAX: u32 = 1 << 20;
+
+/// Most messages alive in one shard. About 100 MB: the bound on what peers that ask and never
+/// read can make us hold.
+const MSGS_MAX: usize = 262_144;
+
+/// Most responses waiting for one peer's credits; further requests of that peer go unanswered.
+const RESPONSES_WAITING_MAX: usize = 8192;
+
+/// Most reports of lost peers kept for a user that does not ask.
+pub const LOST_MAX: usize = 1024;
+
+/// How often deadlines of answers are looked at.
+const SCAN_INTERVAL: Nanos = Nanos::from_millis(250);
+
+/// What a message is waiting for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Discovery of its peer.
+    Discovery,
+    /// A credit of its peer NID.
+    PeerCredit,
+    /// A credit of the local interface; it holds a peer credit.
+    NiCredit,
+    /// The driver; it holds both credits.
+    Sending,
+    /// The driver, to store its payload; it holds no credit.
+    Receiving,
+    /// A turn of `drive`: source and target are this node.
+    Loopback,
+}
+
+/// What the end of a message means to the owner of its descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// A PUT or GET of ours: a SEND event.
+    Request,
+    /// The REPLY to a GET: a GET event.
+    Reply,
+    /// An ACK: nobody hears of it.
+    Ack,
+    /// A PUT for us: a PUT event, and an ACK when it was asked for.
+    PutIn,
+    /// The REPLY to a GET of ours: a REPLY event.
+    ReplyIn,
+}
+
+#[derive(Debug)]
+struct Msg {
+    stage: Stage,
+    purpose: Purpose,
+    header: Header,
+    ni: NiIndex,
+    /// Next hop of a message out, previous hop of one in.
+    hop: ProcessId,
+    peer_ni: Option<PeerNiKey>,
+    md: Option<MdKey>,
+    payload: Spans,
+    offset: u32,
+    /// Payload bytes that count.
+    moved: u32,
+    deadline: Time,
+    /// What the target's event says of the operation: portal, match bits, requested bytes.
+    portal: u32,
+    match_bits: u64,
+    requested: u32,
+}
+
+/// A message that was handed a credit and goes on.
+#[derive(Clone, Copy, Debug)]
+enum Woken {
+    PeerCredit(OpKey),
+    NiCredit(OpKey),
+}
+
+#[derive(Debug)]
+struct NiState {
+    credits: Credits,
+    sequence: u64,
+    sent: u64,
+    received: u64,
+    dropped: u64,
+}
+
+/// All state of one CPU partition.
+#[derive(Debug)]
+pub struct Shard {
+    topology: Topology,
+    /// First half of every handle we put on the wire: this life of this partition.
+    cookie: u64,
+    mds: SlotMap<MdKey, MdState>,
+    mes: SlotMap<MeKey, Me>,
+    portals: Vec<Portal>,
+    msgs: SlotMap<OpKey, Msg>,
+    nis: Vec<NiState>,
+    peers: PeerTable,
+    outbox: VecDeque<Action>,
+    events: VecDeque<Event>,
+    /// Events of the core's own descriptors, handled in `drive`.
+    own_events: VecDeque<Event>,
+    loopback: VecDeque<(OpKey, Option<matching::Found>)>,
+    /// Peers that lost their last connection or restarted, for users with operations of their own.
+    lost: VecDeque<(ProcessId, Status)>,
+    woken: VecDeque<Woken>,
+    waking: bool,
+    discoveries: HashMap<MdKey, discovery::Errand, FixedState>,
+    /// Peers whose discovery has something to do.
+    undecided: VecDeque<crate::peer::PeerKey>,
+    ping: discovery::PingTarget,
+    /// Descriptors that await an answer; nothing is scanned while it is 0.
+    awaited: usize,
+    next_scan: Time,
+    /// How long a message may wait to be sent; computed once, it costs divisions.
+    message_timeout: Nanos,
+    stats: Stats,
+}
+
+impl Shard {
+    /// A shard with its ping service in place.
+    ///
+    /// # Panics
+    /// When `memory` cannot hold the few kilobytes of ping information.
+    pub fn new(topology: Topology, memory: &mut impl Memory) -> Shard {
+        let seed = topology.incarnation;
+        let nis = topology
+            .nis
+            .iter()
+            .map(|ni| NiState {
+                credits: Credits::new(ni.credits),
+                sequence: 0,
+                sent: 0,
+                received: 0,
+                dropped: 0,
+            })
+            .collect();
+        // The low byte names the partition, so that a handle says where it lives.
+        let cookie = (topology.incarnation & !0xff) | u64::from(topology.cpt & 0xff);
+        let mut shard = Shard {
+            cookie,
+            mds: SlotMap::with_key(),
+            mes: SlotMap::with_key(),
+            portals: (0..PORTALS).map(|index| Portal::new(seed ^ u64::from(index))).collect(),
+            msgs: SlotMap::with_key(),
+            nis,
+            peers: PeerTable::new(topology.tunables.peers_max as usize, seed),
+            outbox: VecDeque::new(),
+            events: VecDeque::new(),
+            own_events: VecDeque::new(),
+            loopback: VecDeque::new(),
+            lost: VecDeque::new(),
+            woken: VecDeque::new(),
+            waking: false,
+            discoveries: HashMap::with_hasher(FixedState::with_seed(seed)),
+            undecided: VecDeque::new(),
+            ping: discovery::PingTarget::default(),
+            awaited: 0,
+            next_scan: Time::ZERO,
+            message_timeout: Nanos::from_secs(topology.tunables.message_timeout() as u64),
+            stats: Stats::default(),
+            topology,
+        };
+        shard.start_ping_service(memory);
+        shard
+    }
+
+    /// The snapshot in force.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// Counters since the shard began.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// The next thing for a driver to do.
+    pub fn next_action(&mut self) -> Option<Action> {
+        self.outbox.pop_front()
+    }
+
+    /// The next event for a user.
+    pub fn next_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// The next peer that lost its last connection, or restarted: what a user awaits of it, beyond
+    /// what the core tracks, will not come. Only the latest [`LOST_MAX`] are kept.
+    pub fn next_lost_peer(&mut self) -> Option<(ProcessId, Status)> {
+        self.lost.pop_front()
+    }
+
+    /// Once per loop turn: loopback deliveries, the core's own pings and pushes, discovery,
+    /// answers that never came.
+    pub fn drive(&mut self, now: Time, memory: &mut impl Memory) {
+        self.deliver_loopback(now, memory);
+        while let Some(event) = self.own_events.pop_front() {
+            self.own_event(now, memory, &event);
+        }
+        while let Some(peer) = self.undecided.pop_front() {
+            self.advance_discovery(now, memory, peer);
+        }
+        if self.awaited > 0 && now >= self.next_scan {
+            self.next_scan = now + SCAN_INTERVAL;
+            self.expire_answers(now);
+        }
+    }
+
+    /// Whether there is something to do at once: for `drive`, or actions and events to take.
+    pub fn has_work(&self) -> bool {
+        self.has_own_work() || !(self.events.is_empty() && self.outbox.is_empty())
+    }
+
+    /// Whether `drive` has something to do at once.
+    pub(crate) fn has_own_work(&self) -> bool {
+        !(self.own_events.is_empty() && self.undecided.is_empty() && self.loopback.is_empty())
+    }
+
+    /// When `drive` must run again at the latest, if nothing else happens.
+    pub fn next_deadline(&self) -> Time {
+        if self.awaited > 0 { self.next_scan } else { Time::NEVER }
+    }
+
+    fn handle_of(&self, md: MdKey) -> MdHandle {
+        MdHandle { interface: self.cookie, object: md.data().as_ffi() }
+    }
+
+    /// The live descriptor a handle from the wire names, if it is one of ours.
+    fn md_of(&self, handle: MdHandle) -> Option<MdKey> {
+        let key = MdKey::from(KeyData::from_ffi(handle.object));
+        (handle.interface == self.cookie
+            && key.data().as_ffi() == handle.object
+            && self.mds.contains_key(key))
+        .then_some(key)
+    }
+
+    fn new_msg(&mut self, msg: Msg) -> OpKey {
+        if let Some(peer_ni) = msg.peer_ni {
+            self.peers.nis[peer_ni].messages += 1;
+        }
+        if let Some(md) = msg.md {
+            self.mds[md].pending += 1;
+        }
+        let op = self.msgs.insert(msg);
+        self.stats.msgs_alloc = self.msgs.len() as u64;
+        self.stats.msgs_max = self.stats.msgs_max.max(self.stats.msgs_alloc);
+        op
+    }
+
+    /// The one end of every message: credits go back, the owner hears of it.
+    fn retire(&mut self, now: Time, op: OpKey, status: Status) {
+        let Some(msg) = self.msgs.remove(op) else {
+            panic!("a driver finished {op:?} twice, or one it never had");
+        };
+        self.stats.msgs_alloc = self.msgs.len() as u64;
+        self.count_outcome(&msg, status);
+        self.finish_owner(now, &msg, status);
+        if let Some(peer_ni) = msg.peer_ni {
+            let ni = &mut self.peers.nis[peer_ni];
+            ni.messages -= 1;
+            if msg.purpose == Purpose::PutIn && msg.portal == PING_PORTAL {
+                ni.pushing = false;
+            }
+        }
+        match msg.stage {
+            Stage::Sending => {
+                if let Some(next) = self.nis[usize::from(msg.ni.0)].credits.give() {
+                    self.woken.push_back(Woken::NiCredit(next));
+                }
+                self.give_peer_credit(msg.peer_ni);
+            }
+            Stage::NiCredit => {
+                self.nis[usize::from(msg.ni.0)].credits.leave(op);
+                self.give_peer_credit(msg.peer_ni);
+            }
+            Stage::PeerCredit => {
+                if let Some(peer_ni) = msg.peer_ni {
+                    self.peers.nis[peer_ni].credits.leave(op);
+                }
+            }
+            Stage::Discovery | Stage::Receiving | Stage::Loopback => {}
+        }
+        if !self.woken.is_empty() {
+            self.wake(now);
+        }
+    }
+
+    fn give_peer_credit(&mut self, peer_ni: Option<PeerNiKey>) {
+        let Some(peer_ni) = peer_ni else { return };
+        if let Some(next) = self.peers.nis[peer_ni].credits.give() {
+            self.woken.push_back(Woken::PeerCredit(next));
+        }
+    }
+
+    /// Moves on the messages that were handed a credit. One loop, not a recursion: a long queue
+    /// of messages whose time is over must not become a deep stack.
+    fn wake(&mut self, now: Time) {
+        if self.waking {
+            return;
+        }
+        self.waking = true;
+        while let Some(woken) = self.woken.pop_front() {
+            match woken {
+                Woken::PeerCredit(op) => self.take_ni_credit(now, op),
+                Woken::NiCredit(op) => self.hand_to_driver(now, op),
+            }
+        }
+        self.waking = false;
+    }
+
+    fn count_outcome(&mut self, msg: &Msg, status: Status) {
+        let outgoing = !matches!(msg.purpose, Purpose::PutIn | Purpose::ReplyIn);
+        if status.is_ok() && outgoing {
+            self.stats.sent.count(&msg.header.body);
+            self.stats.send_length += u64::from(msg.header.payload_len);
+            if let Some(peer_ni) = msg.peer_ni {
+                self.nis[usize::from(msg.ni.0)].sent += 1;
+                self.peers.nis[peer_ni].counters.sent += 1;
+            }
+        } else if status.is_ok() {
+            self.stats.recv_length += u64::from(msg.moved);
+            self.stats.drop_length += u64::from(msg.header.payload_len - msg.moved);
+        } else {
+            self.stats.errors += 1;
+            match status.health() {
+                Health::Ok => {}
+                Health::LocalError => self.stats.local_errors += 1,
+                Health::RemoteDropped => self.stats.remote_dropped += 1,
+                Health::RemoteError => self.stats.remote_errors += 1,
+                Health::NetworkTimeout => self.stats.network_timeouts += 1,
+            }
+        }
+    }
+
+    /// Tells the descriptor's owner, and sends the ACK a stored PUT asked for.
+    fn finish_owner(&mut self, now: Time, msg: &Msg, status: Status) {
+        let Some(md) = msg.md else { return };
+        let kind = match msg.purpose {
+            Purpose::Request => EventKind::Send,
+            Purpose::Reply => EventKind::Get,
+            Purpose::PutIn => EventKind::Put,
+            Purpose::ReplyIn => EventKind::Reply,
+            Purpose::Ack => return,
+        };
+        let acknowledge = msg.purpose == Purpose::PutIn && status.is_ok() && self.wants_ack(msg);
+        if msg.purpose == Purpose::Request && !status.is_ok() {
+            self.answer_will_not_come(md);
+        }
+        if msg.purpose == Purpose::ReplyIn {
+            self.answer_came(md);
+        }
+        self.mds[md].pending -= 1;
+        self.raise(kind, status, md, msg);
+        if acknowledge {
+            self.send_ack(now, msg);
+        }
+    }
+
+    /// Queues an event for the descriptor's owner; the last one carries the unlinked mark.
+    fn raise(&mut self, kind: EventKind, status: Status, md: MdKey, msg: &Msg) {
+        let hdr_data = match msg.header.body {
+            Body::Put { hdr_data, .. } => hdr_data,
+            _ => 0,
+        };
+        let incoming = matches!(msg.purpose, Purpose::PutIn | Purpose::ReplyIn);
+        let (local, peer) = if incoming {
+            (msg.header.dst, msg.header.src)
+        } else {
+            (msg.header.src, msg.header.dst)
+        };
+        let event = Event {
+            kind,
+            status,
+            owner: self.mds[md].md.owner,
+            user: self.mds[md].md.user,
+            md,
+            unlinked: false,
+            peer,
+            local,
+            portal: msg.portal,
+            match_bits: msg.match_bits,
+            hdr_data,
+            requested: msg.requested,
+            moved: if status.is_ok() { msg.moved } else { 0 },
+            offset: msg.offset,
+        };
+        self.post(event);
+    }
+
+    /// Queues an event and, when it is the descriptor's last, removes the descriptor.
+    fn post(&mut self, mut event: Event) {
+        let state = &self.mds[event.md];
+        if state.pending == 0 && (state.aborted.is_some() || self.spent(event.md)) {
+            event.unlinked = true;
+            if let (Some(reason), true) = (self.mds[event.md].aborted, event.status.is_ok()) {
+                event.status = reason;
+            }
+            self.remove_md(event.md);
+        }
+        if event.owner == crate::md::Owner::LNET {
+            self.own_events.push_back(event);
+        } else {
+            self.events.push_back(event);
+        }
+    }
+
+    fn report_lost(&mut self, peer: ProcessId, status: Status) {
+        if self.lost.len() == LOST_MAX {
+            self.lost.pop_front();
+        }
+        self.lost.push_back((peer, status));
+    }
+
+    fn is_local(&self, nid: &Nid) -> bool {
+        nid.is_lo() || self.topology.ni_of(nid).is_some()
+    }
+}

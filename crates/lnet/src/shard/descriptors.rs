@@ -1,0 +1,207 @@
+//! Memory descriptors: attach, bind, unlink, and answers that never come (lnet-core 1.2, 1.3, 2.3).
+
+use lustrine_wire::nid::{Nid, ProcessId};
+
+use super::{PAYLOAD_MAX, Shard};
+use crate::error::LnetError;
+use crate::event::{Event, EventKind};
+use crate::md::{FRAGMENTS_MAX, Md, MdKey, MdOptions, MdState, Unlink};
+use crate::memory::total_len;
+use crate::portal::{Entry, Laziness, Me, PORTALS};
+use crate::status::Status;
+use crate::time::Time;
+
+impl Shard {
+    /// Puts a descriptor on a portal, where incoming PUTs and GETs find it. PUTs parked there are
+    /// tried against it at once.
+    ///
+    /// # Errors
+    /// When the portal does not exist or holds entries of the other kind, when the descriptor
+    /// accepts no operation, or has too many fragments.
+    pub fn attach(
+        &mut self,
+        now: Time,
+        portal: u32,
+        entry: Entry,
+        md: Md,
+    ) -> Result<MdKey, LnetError> {
+        if portal >= PORTALS {
+            return Err(LnetError::BadPortal(portal));
+        }
+        if !md.options.intersects(MdOptions::OP_PUT | MdOptions::OP_GET) {
+            return Err(LnetError::NoOperation);
+        }
+        if md.spans.len() > FRAGMENTS_MAX {
+            return Err(LnetError::MdTooLarge);
+        }
+        let place = &mut self.portals[portal as usize];
+        if !place.admits(&entry) {
+            return Err(LnetError::PortalKind(portal));
+        }
+        let mut state = MdState::new(md, entry.unlink);
+        state.attached = true;
+        let md = self.mds.insert(state);
+        let me = self.mes.insert(Me { portal, entry, md });
+        self.mds[md].me = Some(me);
+        place.insert(me, &entry);
+        if !place.parked.is_empty() {
+            self.try_parked(now, portal, md);
+        }
+        Ok(md)
+    }
+
+    /// Registers a descriptor to send from, or to receive a REPLY in. It goes by itself once its
+    /// threshold is used up and nothing refers to it.
+    ///
+    /// # Errors
+    /// When it has too many fragments or is longer than one message may be.
+    pub fn bind(&mut self, md: Md) -> Result<MdKey, LnetError> {
+        if md.spans.len() > FRAGMENTS_MAX || total_len(&md.spans) > PAYLOAD_MAX {
+            return Err(LnetError::MdTooLarge);
+        }
+        Ok(self.mds.insert(MdState::new(md, Unlink::Auto)))
+    }
+
+    /// Withdraws a descriptor. Its last event, which may be an UNLINK event of its own, says
+    /// when the memory is free; none if the descriptor is already gone.
+    pub fn unlink(&mut self, now: Time, md: MdKey) {
+        self.abort_md(now, md, Status::Canceled);
+    }
+
+    /// Says what a portal does with PUTs that match nothing. Turning laziness off drops those
+    /// that are parked (lnet-core 1.5).
+    ///
+    /// # Errors
+    /// When the portal does not exist.
+    pub fn set_lazy(&mut self, portal: u32, laziness: Laziness) -> Result<(), LnetError> {
+        let place = self.portals.get_mut(portal as usize).ok_or(LnetError::BadPortal(portal))?;
+        place.lazy = laziness == Laziness::Lazy;
+        if !place.lazy {
+            self.drop_parked(portal);
+        }
+        Ok(())
+    }
+
+    /// Withdraws a descriptor for a reason. What still waits to be sent from it fails.
+    pub(super) fn abort_md(&mut self, now: Time, md: MdKey, reason: Status) {
+        let Some(state) = self.mds.get_mut(md) else { return };
+        if state.aborted.is_some() {
+            return;
+        }
+        state.aborted = Some(reason);
+        self.answer_came(md);
+        self.leave_portal(md);
+        let state = &self.mds[md];
+        if state.pending == 0 {
+            let nobody = ProcessId { nid: Nid::ANY, pid: 0 };
+            let event = Event {
+                kind: EventKind::Unlink,
+                status: if reason == Status::Canceled { Status::Ok } else { reason },
+                owner: state.md.owner,
+                user: state.md.user,
+                md,
+                unlinked: true,
+                peer: nobody,
+                local: nobody,
+                portal: 0,
+                match_bits: 0,
+                hdr_data: 0,
+                requested: 0,
+                moved: 0,
+                offset: 0,
+            };
+            if event.status.is_ok() {
+                self.mds[md].aborted = Some(Status::Ok);
+            }
+            self.post(event);
+        } else {
+            self.cancel_waiting(now, md, reason);
+        }
+    }
+
+    /// Exhausted, and to go by itself when idle.
+    pub(super) fn spent(&self, md: MdKey) -> bool {
+        let state = &self.mds[md];
+        state.unlink == Unlink::Auto && state.exhausted()
+    }
+
+    /// Takes the descriptor's entry off its portal.
+    pub(super) fn leave_portal(&mut self, md: MdKey) {
+        let Some(key) = self.mds[md].me.take() else { return };
+        if let Some(me) = self.mes.remove(key) {
+            self.portals[me.portal as usize].remove(key, &me.entry);
+        }
+    }
+
+    pub(super) fn remove_md(&mut self, md: MdKey) {
+        self.answer_came(md);
+        self.leave_portal(md);
+        self.mds.remove(md);
+    }
+
+    /// From now on an answer is awaited until `by`.
+    pub(super) fn await_answer(&mut self, md: MdKey, from: ProcessId, by: Time) {
+        let state = &mut self.mds[md];
+        if state.answer_by == Time::NEVER {
+            self.awaited += 1;
+        }
+        state.answer_by = by;
+        state.answer_from = from;
+    }
+
+    /// No answer is awaited any more.
+    pub(super) fn answer_came(&mut self, md: MdKey) {
+        let state = &mut self.mds[md];
+        if state.answer_by != Time::NEVER {
+            state.answer_by = Time::NEVER;
+            self.awaited -= 1;
+        }
+    }
+
+    /// The request failed: its answer's turn counts as used, so that the failed SEND event is
+    /// the last one (lnet-core 2.2).
+    pub(super) fn answer_will_not_come(&mut self, md: MdKey) {
+        if self.mds[md].answer_by != Time::NEVER {
+            self.answer_came(md);
+            if !self.mds[md].exhausted() {
+                self.mds[md].count_operation();
+            }
+        }
+    }
+
+    /// Unlinks every descriptor whose answer is overdue.
+    pub(super) fn expire_answers(&mut self, now: Time) {
+        let overdue: Vec<MdKey> = self
+            .mds
+            .iter()
+            .filter(|(_, state)| state.answer_by <= now)
+            .map(|(key, _)| key)
+            .collect();
+        for md in overdue {
+            // Withdrawing one may wake, and end, others of the list.
+            let Some(state) = self.mds.get(md) else { continue };
+            let from = state.answer_from;
+            self.stats.response_timeouts += 1;
+            self.abort_md(now, md, Status::TimedOut);
+            self.distrust(&from.nid);
+        }
+    }
+
+    /// Unlinks every descriptor that awaits an answer of this peer.
+    pub(super) fn abandon_answers(&mut self, now: Time, peer: ProcessId, reason: Status) {
+        if self.awaited == 0 {
+            return;
+        }
+        let waiting: Vec<MdKey> = self
+            .mds
+            .iter()
+            .filter(|(_, state)| state.answer_by != Time::NEVER && state.answer_from == peer)
+            // What has not left yet goes to the peer's new life.
+            .filter(|(_, state)| !state.request.is_some_and(|op| self.msgs.contains_key(op)))
+            .map(|(key, _)| key)
+            .collect();
+        for md in waiting {
+            self.abort_md(now, md, reason);
+        }
+    }
+}

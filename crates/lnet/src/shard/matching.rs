@@ -1,0 +1,204 @@
+//! Matching an incoming PUT or GET, entry by entry in list order (lnet-core 1.5).
+
+use lustrine_wire::header::{Body, Header};
+use lustrine_wire::nid::ProcessId;
+
+use super::{Msg, PING_PORTAL, Purpose, Shard, Stage};
+use crate::md::{MdKey, MdOptions};
+use crate::memory::part_of;
+use crate::portal::{Origin, PORTALS, Parked, sender_matches};
+use crate::seam::{Action, Arrival, Verdict};
+use crate::time::Time;
+
+/// What an incoming PUT or GET asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    pub(super) operation: MdOptions,
+    pub(super) from: ProcessId,
+    pub(super) portal: u32,
+    pub(super) match_bits: u64,
+    pub(super) offset: u32,
+    pub(super) length: u32,
+}
+
+/// The outcome of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// `length` bytes at `offset` of the descriptor.
+    Match { md: MdKey, offset: u32, length: u32 },
+    /// The entry that matches has no room and may not cut: the search ends.
+    TooLong,
+    /// Nothing matches.
+    Nothing,
+}
+
+impl Shard {
+    pub(super) fn find_match(&mut self, wanted: &Wanted) -> Found {
+        if wanted.portal >= PORTALS {
+            return Found::Nothing;
+        }
+        let mut chosen = None;
+        for me_key in self.portals[wanted.portal as usize].candidates(wanted.match_bits) {
+            let me = &self.mes[me_key];
+            let state = &self.mds[me.md];
+            let differing = (me.entry.match_bits ^ wanted.match_bits) & !me.entry.ignore_bits;
+            if !state.exhausted()
+                && state.md.options.contains(wanted.operation)
+                && differing == 0
+                && sender_matches(&me.entry.from, &wanted.from.nid, wanted.from.pid, |nid| {
+                    self.peers.same_peer(nid, &wanted.from.nid)
+                })
+            {
+                chosen = Some(me.md);
+                break;
+            }
+        }
+        let Some(md) = chosen else { return Found::Nothing };
+        let state = &mut self.mds[md];
+        let remote = state.md.options.contains(MdOptions::MANAGE_REMOTE);
+        let offset = if remote { wanted.offset } else { state.local_offset };
+        let room = state.length.saturating_sub(offset);
+        let space = state.md.max_size.map_or(room, |max| max.min(room));
+        if wanted.length > space && !state.md.options.contains(MdOptions::TRUNCATE) {
+            return Found::TooLong;
+        }
+        let length = wanted.length.min(space);
+        // Nothing can be stored behind the end; keep the offset inside the descriptor.
+        let offset = offset.min(state.length);
+        state.count_operation();
+        state.local_offset = offset + length;
+        if self.spent(md) {
+            self.leave_portal(md);
+        }
+        Found::Match { md, offset, length }
+    }
+
+    /// A descriptor was attached: tries the parked PUTs in the order they came, for as long as it
+    /// takes any.
+    pub(super) fn try_parked(&mut self, now: Time, portal: u32, attached: MdKey) {
+        let mut still = std::collections::VecDeque::new();
+        while self.mds.get(attached).is_some_and(|state| !state.exhausted())
+            && let Some(parked) = self.portals[portal as usize].parked.pop_front()
+        {
+            let Some(wanted) = put_wanted(&parked.header) else { continue };
+            match (self.find_match(&wanted), parked.origin) {
+                (Found::Nothing, _) => still.push_back(parked),
+                (Found::TooLong, Origin::Driver(arrival)) => {
+                    self.drop_counted(&arrival, &parked.header);
+                    let verdict = Verdict::Drop;
+                    self.outbox.push_back(Action::Resume { rx: arrival.rx, verdict });
+                }
+                (Found::Match { md, offset, length }, Origin::Driver(arrival)) => {
+                    let verdict =
+                        self.receive_put(now, &arrival, &parked.header, md, offset, length);
+                    self.outbox.push_back(Action::Resume { rx: arrival.rx, verdict });
+                }
+                (found, Origin::Loopback(op)) => self.matched_loopback(op, found),
+            }
+        }
+        let rest = &mut self.portals[portal as usize].parked;
+        still.append(rest);
+        *rest = still;
+    }
+
+    /// The portal is lazy no more: what is parked there is dropped.
+    pub(super) fn drop_parked(&mut self, portal: u32) {
+        while let Some(parked) = self.portals[portal as usize].parked.pop_front() {
+            match parked.origin {
+                Origin::Driver(arrival) => {
+                    self.drop_counted(&arrival, &parked.header);
+                    let verdict = Verdict::Drop;
+                    self.outbox.push_back(Action::Resume { rx: arrival.rx, verdict });
+                }
+                Origin::Loopback(op) => self.matched_loopback(op, Found::Nothing),
+            }
+        }
+    }
+
+    /// A loopback message was withdrawn while it was parked.
+    pub(super) fn leave_parked(&mut self, op: crate::seam::OpKey) {
+        if self.msgs[op].stage != Stage::Loopback {
+            return;
+        }
+        if let Some(place) = self.portals.get_mut(self.msgs[op].portal as usize) {
+            place.parked.retain(
+                |parked| !matches!(parked.origin, Origin::Loopback(parked) if parked == op),
+            );
+        }
+    }
+
+    /// Parks a PUT that matched nothing on a lazy portal.
+    pub(super) fn park(&mut self, header: &Header, origin: Origin) -> bool {
+        let Body::Put { portal, .. } = header.body else { return false };
+        let Some(place) = self.portals.get_mut(portal as usize) else { return false };
+        if place.lazy {
+            place.parked.push_back(Parked { header: *header, origin });
+        }
+        place.lazy
+    }
+
+    /// A PUT has a place: makes the message that receives it.
+    pub(super) fn receive_put(
+        &mut self,
+        now: Time,
+        arrival: &Arrival,
+        header: &Header,
+        md: MdKey,
+        offset: u32,
+        length: u32,
+    ) -> Verdict {
+        let Body::Put { portal, match_bits, .. } = header.body else {
+            unreachable!("only PUTs are received here");
+        };
+        let spans = part_of(&self.mds[md].md.spans, offset, length);
+        // The ACK goes back to the previous hop, on its credits.
+        let peer_ni = self.peers.find(&arrival.from.nid);
+        if let (PING_PORTAL, Some(peer_ni)) = (portal, peer_ni) {
+            self.peers.nis[peer_ni].pushing = true;
+        }
+        let op = self.new_msg(Msg {
+            stage: Stage::Receiving,
+            purpose: Purpose::PutIn,
+            header: *header,
+            ni: arrival.ni,
+            hop: arrival.from,
+            peer_ni,
+            md: Some(md),
+            payload: Default::default(),
+            offset,
+            moved: length,
+            deadline: now,
+            portal,
+            match_bits,
+            requested: header.payload_len,
+        });
+        Verdict::Into { op, spans }
+    }
+}
+
+/// What a PUT header asks for; `None` for any other type.
+pub(super) fn put_wanted(header: &Header) -> Option<Wanted> {
+    let Body::Put { match_bits, portal, offset, .. } = header.body else { return None };
+    Some(Wanted {
+        operation: MdOptions::OP_PUT,
+        from: header.src,
+        portal,
+        match_bits,
+        offset,
+        length: header.payload_len,
+    })
+}
+
+/// What a GET header asks for; `None` for any other type. A GET asks for as much as its sink
+/// holds; where there is less, a descriptor without TRUNCATE does not match (lnet-core 1.5).
+pub(super) fn get_wanted(header: &Header) -> Option<Wanted> {
+    let Body::Get { match_bits, portal, offset, sink_len, .. } = header.body else { return None };
+    Some(Wanted {
+        operation: MdOptions::OP_GET,
+        from: header.src,
+        portal,
+        match_bits,
+        offset,
+        length: sink_len,
+    })
+}

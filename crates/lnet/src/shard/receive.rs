@@ -1,0 +1,250 @@
+//! The driver's side of the seam: headers in, completions, links (wire 5.3, 5.4).
+
+use lustrine_wire::header::{Body, Header};
+use lustrine_wire::nid::{PID_USERLAND, ProcessId};
+
+use super::matching::{Found, get_wanted, put_wanted};
+use super::send::ReplyPlan;
+use super::{Msg, PAYLOAD_MAX, PING_PORTAL, Purpose, Shard, Stage};
+use crate::memory::part_of;
+use crate::peer::PeerNiKey;
+use crate::portal::Origin;
+use crate::seam::{Arrival, Core, LinkEvent, Misbehaviour, NiIndex, OpKey, RxId, Verdict};
+use crate::status::Status;
+use crate::time::Time;
+
+impl Core for Shard {
+    fn recv_header(&mut self, now: Time, arrival: Arrival, header: &Header) -> Verdict {
+        if let Err(wrong) = self.check_header(&arrival, header) {
+            self.stats.misbehaved += 1;
+            return Verdict::Refuse(wrong);
+        }
+        if !self.is_local(&header.dst.nid) {
+            // For somebody else, and this node does not route: silence (wire 5.4).
+            self.drop_counted(&arrival, header);
+            return Verdict::Drop;
+        }
+        let max = self.topology.ni(arrival.ni).peer_credits;
+        let Some(peer_ni) = self.peers.obtain(now, &arrival.from.nid, max) else {
+            self.drop_counted(&arrival, header);
+            return Verdict::Drop;
+        };
+        self.stats.received.count(&header.body);
+        self.nis[usize::from(arrival.ni.0)].received += 1;
+        self.peers.nis[peer_ni].counters.received += 1;
+        let verdict = match header.body {
+            Body::Put { .. } => self.recv_put(now, &arrival, header),
+            Body::Get { .. } => self.recv_get(now, &arrival, header, peer_ni),
+            Body::Reply { md } => self.recv_reply(now, &arrival, header, md, peer_ni),
+            Body::Ack { md, mlength, .. } => self.recv_ack(header, md, mlength),
+            Body::Hello { .. } => unreachable!("check_header refuses it"),
+        };
+        if verdict == Verdict::Drop {
+            self.drop_counted(&arrival, header);
+        }
+        verdict
+    }
+
+    fn done(&mut self, now: Time, op: OpKey, status: Status) {
+        self.retire(now, op, status);
+    }
+
+    fn link(&mut self, now: Time, ni: NiIndex, peer: ProcessId, event: LinkEvent) {
+        let max = self.topology.ni(ni).peer_credits;
+        let Some(key) = self.peers.obtain(now, &peer.nid, max) else { return };
+        let userland = peer.pid & PID_USERLAND != 0;
+        let ni = &mut self.peers.nis[key];
+        let links = if userland { &mut ni.userland_links } else { &mut ni.node_links };
+        match event {
+            LinkEvent::Up => *links += 1,
+            LinkEvent::Down { status } => {
+                *links = links.saturating_sub(1);
+                // A node may still be linked through another interface of ours.
+                if userland || *links == 0 {
+                    self.link_lost(now, peer);
+                    self.report_lost(peer, status);
+                }
+            }
+            LinkEvent::Restarted => {
+                self.report_lost(peer, Status::PeerRestarted);
+                self.abandon_answers(now, peer, Status::PeerRestarted);
+                self.distrust(&peer.nid);
+            }
+        }
+    }
+
+    fn forget(&mut self, rx: RxId) {
+        for portal in &mut self.portals {
+            portal.parked.retain(
+                |parked| !matches!(parked.origin, Origin::Driver(arrival) if arrival.rx == rx),
+            );
+        }
+    }
+}
+
+impl Shard {
+    /// The rules that cost a peer its connections (wire 5.4).
+    fn check_header(&self, arrival: &Arrival, header: &Header) -> Result<(), Misbehaviour> {
+        match header.body {
+            Body::Ack { .. } | Body::Get { .. } if header.payload_len != 0 => {
+                return Err(Misbehaviour::PayloadOnAckOrGet);
+            }
+            Body::Hello { .. } => return Err(Misbehaviour::UnexpectedHello),
+            _ if header.payload_len > PAYLOAD_MAX => return Err(Misbehaviour::PayloadTooLong),
+            _ => {}
+        }
+        if header.src.nid.is_any() || header.src.nid.is_lo() {
+            return Err(Misbehaviour::BadSource);
+        }
+        let arrived_on = &self.topology.ni(arrival.ni).nid;
+        if header.dst.nid == *arrived_on {
+            return Ok(());
+        }
+        let same_net = header.dst.nid.net() == arrived_on.net();
+        let mine = self.is_local(&header.dst.nid);
+        // Mine on another net, or on this net but nobody's.
+        if same_net != mine { Err(Misbehaviour::WrongDestination) } else { Ok(()) }
+    }
+
+    pub(super) fn drop_counted(&mut self, arrival: &Arrival, header: &Header) {
+        self.stats.dropped.count(&header.body);
+        self.stats.drop_length += u64::from(header.payload_len);
+        self.nis[usize::from(arrival.ni.0)].dropped += 1;
+        if let Some(peer_ni) = self.peers.find(&arrival.from.nid) {
+            self.peers.nis[peer_ni].counters.dropped += 1;
+        }
+    }
+
+    fn recv_put(&mut self, now: Time, arrival: &Arrival, header: &Header) -> Verdict {
+        let wanted = put_wanted(header).expect("the caller looked");
+        if wanted.portal == PING_PORTAL && !self.admits_push(arrival, header) {
+            return Verdict::Drop;
+        }
+        match self.find_match(&wanted) {
+            Found::Match { md, offset, length } => {
+                self.receive_put(now, arrival, header, md, offset, length)
+            }
+            Found::Nothing if self.park(header, Origin::Driver(*arrival)) => Verdict::Park,
+            Found::Nothing | Found::TooLong => Verdict::Drop,
+        }
+    }
+
+    fn recv_get(
+        &mut self,
+        now: Time,
+        arrival: &Arrival,
+        header: &Header,
+        peer_ni: PeerNiKey,
+    ) -> Verdict {
+        if !self.admits_response(peer_ni) {
+            return Verdict::Drop;
+        }
+        let wanted = get_wanted(header).expect("the caller looked");
+        let Found::Match { md, offset, length } = self.find_match(&wanted) else {
+            return Verdict::Drop;
+        };
+        let Body::Get { return_md, match_bits, portal, sink_len, .. } = header.body else {
+            unreachable!("the caller looked");
+        };
+        let plan = ReplyPlan {
+            md,
+            return_md,
+            offset,
+            length,
+            ni: arrival.ni,
+            hop: arrival.from,
+            peer_ni,
+            portal,
+            match_bits,
+            requested: sink_len,
+        };
+        self.send_reply(now, header, plan);
+        Verdict::Done
+    }
+
+    /// A REPLY is matched by its handle alone; we also hold it against the NID that was asked,
+    /// so that a handle another peer has seen or guessed is worth nothing.
+    fn recv_reply(
+        &mut self,
+        now: Time,
+        arrival: &Arrival,
+        header: &Header,
+        handle: lustrine_wire::header::MdHandle,
+        peer_ni: PeerNiKey,
+    ) -> Verdict {
+        let Some(md) = self.answering(handle, header) else { return Verdict::Drop };
+        let state = &mut self.mds[md];
+        if header.payload_len > state.length {
+            return Verdict::Drop;
+        }
+        state.count_operation();
+        let spans = part_of(&state.md.spans, 0, header.payload_len);
+        let requested = state.length;
+        let op = self.new_msg(Msg {
+            stage: Stage::Receiving,
+            purpose: Purpose::ReplyIn,
+            header: *header,
+            ni: arrival.ni,
+            hop: arrival.from,
+            peer_ni: Some(peer_ni),
+            md: Some(md),
+            payload: Default::default(),
+            offset: 0,
+            moved: header.payload_len,
+            deadline: now,
+            portal: 0,
+            match_bits: 0,
+            requested,
+        });
+        Verdict::Into { op, spans }
+    }
+
+    fn recv_ack(
+        &mut self,
+        header: &Header,
+        handle: lustrine_wire::header::MdHandle,
+        mlength: u32,
+    ) -> Verdict {
+        let Some(md) = self.answering(handle, header) else { return Verdict::Drop };
+        let Body::Ack { match_bits, .. } = header.body else {
+            unreachable!("the caller looked");
+        };
+        self.answer_came(md);
+        self.mds[md].count_operation();
+        let state = &self.mds[md];
+        self.post(crate::event::Event {
+            kind: crate::event::EventKind::Ack,
+            status: Status::Ok,
+            owner: state.md.owner,
+            user: state.md.user,
+            md,
+            unlinked: false,
+            peer: header.src,
+            local: header.dst,
+            portal: 0,
+            match_bits,
+            hdr_data: 0,
+            requested: state.length,
+            moved: mlength,
+            offset: 0,
+        });
+        Verdict::Done
+    }
+
+    /// The descriptor that awaits just this answer.
+    fn answering(
+        &self,
+        handle: lustrine_wire::header::MdHandle,
+        header: &Header,
+    ) -> Option<crate::md::MdKey> {
+        let md = self.md_of(handle)?;
+        let state = &self.mds[md];
+        let expected = !state.attached
+            && state.answer_by != Time::NEVER
+            && state.aborted.is_none()
+            && !state.exhausted()
+            && (state.answer_from.nid == header.src.nid
+                || self.peers.same_peer(&state.answer_from.nid, &header.src.nid));
+        expected.then_some(md)
+    }
+}

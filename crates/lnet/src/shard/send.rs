@@ -1,0 +1,423 @@
+//! Messages out: path, discovery, peer credit, interface credit, driver (lnet-core 2.4, 3, 4.1).
+
+use lustrine_wire::header::{Body, Header, MdHandle};
+use lustrine_wire::nid::{Nid, PID_LUSTRE, PID_USERLAND, ProcessId};
+
+use super::{MSGS_MAX, Msg, Purpose, RESPONSES_WAITING_MAX, Shard, Stage};
+use crate::credits::Take;
+use crate::error::LnetError;
+use crate::md::{MdKey, MdOptions};
+use crate::memory::{Spans, copy_of, part_of};
+use crate::path::{self, Candidate};
+use crate::peer::PeerNiKey;
+use crate::seam::{Action, NiIndex, OpKey, SendAction};
+use crate::status::Status;
+use crate::time::{Nanos, Time};
+
+/// Whether the target shall confirm a PUT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AckWanted {
+    /// An ACK event follows the SEND event, in either order.
+    Yes,
+    /// The SEND event is the last one.
+    No,
+}
+
+/// A PUT.
+#[derive(Clone, Copy, Debug)]
+pub struct PutArgs {
+    /// The bytes to send: the whole descriptor.
+    pub md: MdKey,
+    /// The NID of ours to send from; `None` leaves the choice to the core.
+    pub local: Option<Nid>,
+    /// Whom to send it to.
+    pub target: ProcessId,
+    /// Portal there.
+    pub portal: u32,
+    /// Match bits there.
+    pub match_bits: u64,
+    /// Offset in the target's descriptor, if that lets the initiator choose.
+    pub offset: u32,
+    /// Out-of-band word for the target's event.
+    pub hdr_data: u64,
+    /// Whether an ACK is wanted.
+    pub ack: AckWanted,
+    /// How long to wait for the ACK; `None`: the transaction timeout.
+    pub timeout: Option<Nanos>,
+}
+
+/// A GET; the reply lands at the start of the descriptor.
+#[derive(Clone, Copy, Debug)]
+pub struct GetArgs {
+    /// Where the reply goes; its length is the sink length.
+    pub md: MdKey,
+    /// The NID of ours to send from; `None` leaves the choice to the core.
+    pub local: Option<Nid>,
+    /// Whom to ask.
+    pub target: ProcessId,
+    /// Portal there.
+    pub portal: u32,
+    /// Match bits there.
+    pub match_bits: u64,
+    /// Offset in the target's descriptor, if that lets the initiator choose.
+    pub offset: u32,
+    /// How long to wait for the reply; `None`: the transaction timeout.
+    pub timeout: Option<Nanos>,
+}
+
+/// A message out, before it has a path.
+struct Draft {
+    purpose: Purpose,
+    md: Option<MdKey>,
+    local: Option<Nid>,
+    target: ProcessId,
+    body: Body,
+    payload: Spans,
+    payload_len: u32,
+    portal: u32,
+    match_bits: u64,
+    requested: u32,
+}
+
+impl Shard {
+    /// Sends the descriptor's bytes. Everything that can go wrong later is told by events.
+    ///
+    /// # Errors
+    /// When the descriptor cannot be sent from, or too many messages are under way; nothing is
+    /// taken then.
+    pub fn put(&mut self, now: Time, args: PutArgs) -> Result<(), LnetError> {
+        self.check_sendable(args.md)?;
+        let state = &mut self.mds[args.md];
+        state.count_operation();
+        let (payload, length) = (copy_of(&state.md.spans), state.length);
+        let ack_md = match args.ack {
+            AckWanted::Yes => self.handle_of(args.md),
+            AckWanted::No => MdHandle::NONE,
+        };
+        if args.ack == AckWanted::Yes {
+            self.await_answer(
+                args.md,
+                hop_of(args.target),
+                self.answer_deadline(now, args.timeout),
+            );
+        }
+        let draft = Draft {
+            purpose: Purpose::Request,
+            md: Some(args.md),
+            local: args.local,
+            target: args.target,
+            body: Body::Put {
+                ack_md,
+                match_bits: args.match_bits,
+                hdr_data: args.hdr_data,
+                portal: args.portal,
+                offset: args.offset,
+            },
+            payload,
+            payload_len: length,
+            portal: args.portal,
+            match_bits: args.match_bits,
+            requested: length,
+        };
+        self.start_request(now, draft);
+        Ok(())
+    }
+
+    /// Asks for bytes. Everything that can go wrong later is told by events.
+    ///
+    /// # Errors
+    /// As [`Shard::put`].
+    pub fn get(&mut self, now: Time, args: GetArgs) -> Result<(), LnetError> {
+        self.check_sendable(args.md)?;
+        let state = &mut self.mds[args.md];
+        state.count_operation();
+        let sink_len = state.length;
+        let return_md = self.handle_of(args.md);
+        self.await_answer(args.md, hop_of(args.target), self.answer_deadline(now, args.timeout));
+        let draft = Draft {
+            purpose: Purpose::Request,
+            md: Some(args.md),
+            local: args.local,
+            target: args.target,
+            body: Body::Get {
+                return_md,
+                match_bits: args.match_bits,
+                portal: args.portal,
+                offset: args.offset,
+                sink_len,
+            },
+            payload: Spans::new(),
+            payload_len: 0,
+            portal: args.portal,
+            match_bits: args.match_bits,
+            requested: sink_len,
+        };
+        self.start_request(now, draft);
+        Ok(())
+    }
+
+    fn check_sendable(&self, md: MdKey) -> Result<(), LnetError> {
+        let state = self.mds.get(md).ok_or(LnetError::NoSuchMd)?;
+        if state.attached {
+            return Err(LnetError::MdAttached);
+        }
+        if state.exhausted() || state.aborted.is_some() {
+            return Err(LnetError::NoSuchMd);
+        }
+        if state.answer_by != Time::NEVER {
+            return Err(LnetError::AnswerAwaited);
+        }
+        if self.msgs.len() >= MSGS_MAX {
+            return Err(LnetError::Full);
+        }
+        Ok(())
+    }
+
+    fn answer_deadline(&self, now: Time, timeout: Option<Nanos>) -> Time {
+        let seconds = self.topology.tunables.transaction_timeout as u64;
+        now + timeout.unwrap_or(Nanos::from_secs(seconds))
+    }
+
+    fn start_request(&mut self, now: Time, draft: Draft) {
+        if draft.target.nid.is_lo() {
+            let lo = ProcessId { nid: Nid::LO, pid: PID_LUSTRE };
+            let op = self.insert_draft(now, draft, NiIndex(0), lo, lo, None, Stage::Loopback);
+            self.loopback.push_back((op, None));
+            return;
+        }
+        let candidates =
+            self.topology.nis.iter().zip(&self.nis).enumerate().map(|(index, (config, state))| {
+                Candidate {
+                    ni: NiIndex(index as u16),
+                    nid: config.nid,
+                    credits: state.credits.available(),
+                    sequence: state.sequence,
+                }
+            });
+        let chosen = path::choose(candidates, draft.local, &draft.target.nid);
+        let Ok(ni) = chosen else {
+            self.refuse_request(now, draft, Status::Unreachable);
+            return;
+        };
+        self.nis[usize::from(ni.0)].sequence += 1;
+        let max = self.topology.ni(ni).peer_credits;
+        let Some(peer_ni) = self.peers.obtain(now, &draft.target.nid, max) else {
+            self.refuse_request(now, draft, Status::NoMemory);
+            return;
+        };
+        let src = self.topology.process(ni);
+        let hop = hop_of(draft.target);
+        let discover = draft.portal != 0 && hop.pid == PID_LUSTRE && self.must_discover(peer_ni);
+        let stage = if discover { Stage::Discovery } else { Stage::PeerCredit };
+        let op = self.insert_draft(now, draft, ni, src, hop, Some(peer_ni), stage);
+        if discover {
+            self.park_for_discovery(peer_ni, op);
+        } else {
+            self.take_credits(now, op);
+        }
+    }
+
+    /// A request without a path: the SEND event says so.
+    fn refuse_request(&mut self, now: Time, draft: Draft, status: Status) {
+        let nobody = ProcessId { nid: Nid::ANY, pid: PID_LUSTRE };
+        let hop = draft.target;
+        let op = self.insert_draft(now, draft, NiIndex(0), nobody, hop, None, Stage::Loopback);
+        self.retire(now, op, status);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the one place where a draft becomes a message")]
+    fn insert_draft(
+        &mut self,
+        now: Time,
+        draft: Draft,
+        ni: NiIndex,
+        src: ProcessId,
+        hop: ProcessId,
+        peer_ni: Option<PeerNiKey>,
+        stage: Stage,
+    ) -> OpKey {
+        let deadline = now + self.message_timeout;
+        let (md, purpose) = (draft.md, draft.purpose);
+        let op = self.new_msg(Msg {
+            stage,
+            purpose: draft.purpose,
+            header: Header {
+                dst: draft.target,
+                src,
+                payload_len: draft.payload_len,
+                body: draft.body,
+            },
+            ni,
+            hop,
+            peer_ni,
+            md: draft.md,
+            payload: draft.payload,
+            offset: 0,
+            moved: draft.payload_len,
+            deadline,
+            portal: draft.portal,
+            match_bits: draft.match_bits,
+            requested: draft.requested,
+        });
+        if let (Some(md), Purpose::Request) = (md, purpose) {
+            let state = &mut self.mds[md];
+            // Two requests at once from one descriptor: none of them is "the" request.
+            state.request = if state.pending == 1 { Some(op) } else { None };
+        }
+        op
+    }
+
+    /// First the peer's credit, then the interface's, then the driver (lnet-core 3).
+    pub(super) fn take_credits(&mut self, now: Time, op: OpKey) {
+        let msg = &mut self.msgs[op];
+        msg.stage = Stage::PeerCredit;
+        let peer_ni = msg.peer_ni.expect("a message out has a peer");
+        if self.peers.nis[peer_ni].credits.take(op) == Take::Granted {
+            self.take_ni_credit(now, op);
+        }
+    }
+
+    pub(super) fn take_ni_credit(&mut self, now: Time, op: OpKey) {
+        let msg = &mut self.msgs[op];
+        msg.stage = Stage::NiCredit;
+        if self.nis[usize::from(msg.ni.0)].credits.take(op) == Take::Granted {
+            self.hand_to_driver(now, op);
+        }
+    }
+
+    /// Both credits are held.
+    pub(super) fn hand_to_driver(&mut self, now: Time, op: OpKey) {
+        let msg = &mut self.msgs[op];
+        msg.stage = Stage::Sending;
+        let aborted = msg.md.is_some_and(|md| self.mds[md].aborted.is_some());
+        if aborted || msg.deadline <= now {
+            let status = if aborted { Status::Canceled } else { Status::TimedOut };
+            self.retire(now, op, status);
+            return;
+        }
+        self.outbox.push_back(Action::Send(SendAction {
+            op,
+            ni: msg.ni,
+            to: msg.hop,
+            header: msg.header,
+            payload: copy_of(&msg.payload),
+            deadline: msg.deadline,
+        }));
+    }
+
+    /// Whether one more response to this peer may be queued; a peer that asks and never reads
+    /// must not make us grow.
+    pub(super) fn admits_response(&mut self, peer_ni: PeerNiKey) -> bool {
+        let fits = self.msgs.len() < MSGS_MAX
+            && self.peers.nis[peer_ni].credits.waiting() < RESPONSES_WAITING_MAX;
+        if !fits {
+            self.stats.responses_refused += 1;
+        }
+        fits
+    }
+
+    /// The REPLY to a GET that matched: an ordinary credited send from the descriptor's memory,
+    /// back the way the GET came.
+    pub(super) fn send_reply(&mut self, now: Time, request: &Header, reply: ReplyPlan) {
+        let draft = Draft {
+            purpose: Purpose::Reply,
+            md: Some(reply.md),
+            local: None,
+            target: request.src,
+            body: Body::Reply { md: reply.return_md },
+            payload: part_of(&self.mds[reply.md].md.spans, reply.offset, reply.length),
+            payload_len: reply.length,
+            portal: reply.portal,
+            match_bits: reply.match_bits,
+            requested: reply.requested,
+        };
+        let src = ProcessId { nid: request.dst.nid, pid: PID_LUSTRE };
+        let op = self.insert_draft(
+            now,
+            draft,
+            reply.ni,
+            src,
+            reply.hop,
+            Some(reply.peer_ni),
+            Stage::PeerCredit,
+        );
+        self.msgs[op].offset = reply.offset;
+        self.take_credits(now, op);
+    }
+
+    pub(super) fn wants_ack(&self, msg: &Msg) -> bool {
+        let Body::Put { ack_md, .. } = msg.header.body else { return false };
+        let forbidden =
+            msg.md.is_some_and(|md| self.mds[md].md.options.contains(MdOptions::ACK_DISABLE));
+        ack_md != MdHandle::NONE && !forbidden
+    }
+
+    /// Confirms a stored PUT, back the way it came.
+    pub(super) fn send_ack(&mut self, now: Time, put: &Msg) {
+        let Body::Put { ack_md, match_bits, .. } = put.header.body else { return };
+        let Some(peer_ni) = put.peer_ni else { return };
+        if !self.admits_response(peer_ni) {
+            return;
+        }
+        let draft = Draft {
+            purpose: Purpose::Ack,
+            md: None,
+            local: None,
+            target: put.header.src,
+            body: Body::Ack { md: ack_md, match_bits, mlength: put.moved },
+            payload: Spans::new(),
+            payload_len: 0,
+            portal: put.portal,
+            match_bits,
+            requested: 0,
+        };
+        let src = ProcessId { nid: put.header.dst.nid, pid: PID_LUSTRE };
+        let op =
+            self.insert_draft(now, draft, put.ni, src, put.hop, Some(peer_ni), Stage::PeerCredit);
+        self.take_credits(now, op);
+    }
+
+    /// Fails the descriptor's messages that no driver has yet.
+    pub(super) fn cancel_waiting(&mut self, now: Time, md: MdKey, reason: Status) {
+        let waits = |msg: &Msg| {
+            msg.md == Some(md) && !matches!(msg.stage, Stage::Sending | Stage::Receiving)
+        };
+        // A descriptor bound for one request knows its message; one on a portal may have served
+        // many GETs.
+        let waiting: Vec<OpKey> = match self.mds[md].request {
+            Some(op) => {
+                self.msgs.get(op).filter(|msg| waits(msg)).map(|_| op).into_iter().collect()
+            }
+            None => self.msgs.iter().filter(|(_, msg)| waits(msg)).map(|(op, _)| op).collect(),
+        };
+        for op in waiting {
+            // Ending one may wake, and end, others of the list.
+            if !self.msgs.contains_key(op) {
+                continue;
+            }
+            self.leave_discovery(op);
+            self.leave_parked(op);
+            self.retire(now, op, reason);
+        }
+    }
+}
+
+/// How a driver knows a peer: by its NID alone, unless it is a userland process.
+pub(super) fn hop_of(target: ProcessId) -> ProcessId {
+    let pid = if target.pid & PID_USERLAND != 0 { target.pid } else { PID_LUSTRE };
+    ProcessId { nid: target.nid, pid }
+}
+
+/// What a GET's match decided about its REPLY.
+pub(super) struct ReplyPlan {
+    pub(super) md: MdKey,
+    pub(super) return_md: MdHandle,
+    pub(super) offset: u32,
+    pub(super) length: u32,
+    pub(super) ni: NiIndex,
+    pub(super) hop: ProcessId,
+    pub(super) peer_ni: PeerNiKey,
+    pub(super) portal: u32,
+    pub(super) match_bits: u64,
+    pub(super) requested: u32,
+}

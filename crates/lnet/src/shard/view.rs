@@ -1,0 +1,114 @@
+//! What a node shows of itself: interfaces and peers, for `lustrine show`.
+
+use lustrine_wire::nid::Nid;
+
+use super::Shard;
+use crate::peer::{Peer, PeerCounters, PeerNi, Phase};
+use crate::seam::NiIndex;
+use crate::status::Status;
+
+/// A local interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NiInfo {
+    /// Its NID.
+    pub nid: Nid,
+    /// Send credits of this CPU partition's share.
+    pub credits: u32,
+    /// Free ones, or minus the number of messages waiting.
+    pub credits_available: i64,
+    /// Lowest value seen.
+    pub credits_low: i64,
+    /// Messages sent.
+    pub sent: u64,
+    /// Messages received.
+    pub received: u64,
+    /// Messages received and not wanted.
+    pub dropped: u64,
+}
+
+/// How much is known of a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerState {
+    /// It was never asked, or must be asked again.
+    Unknown,
+    /// It is being asked, or told about us.
+    Discovering,
+    /// Messages may flow.
+    Ready,
+}
+
+/// A remote NID and what is known of its node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerInfo {
+    /// The remote NID.
+    pub nid: Nid,
+    /// Its node's primary NID.
+    pub primary: Nid,
+    /// Its node's NIDs and whether they are up, from its last ping information.
+    pub nids: Vec<(Nid, bool)>,
+    /// Feature bits of its last ping information; `None` before the first.
+    pub features: Option<u32>,
+    /// Discovery state.
+    pub state: PeerState,
+    /// Rounds of discovery that have ended.
+    pub rounds: u64,
+    /// How the last round ended.
+    pub outcome: Status,
+    /// Whether connections are open.
+    pub linked: bool,
+    /// Send credits to this NID.
+    pub credits: u32,
+    /// Free ones, or minus the number of messages waiting.
+    pub credits_available: i64,
+    /// Lowest value seen.
+    pub credits_low: i64,
+    /// Message counters.
+    pub counters: PeerCounters,
+}
+
+impl Shard {
+    /// One interface.
+    pub fn ni_info(&self, ni: NiIndex) -> NiInfo {
+        let state = &self.nis[usize::from(ni.0)];
+        NiInfo {
+            nid: self.topology.ni(ni).nid,
+            credits: state.credits.max(),
+            credits_available: state.credits.available(),
+            credits_low: state.credits.low(),
+            sent: state.sent,
+            received: state.received,
+            dropped: state.dropped,
+        }
+    }
+
+    /// One peer NID, if it is known.
+    pub fn peer(&self, nid: &Nid) -> Option<PeerInfo> {
+        self.peers.peek(nid).map(|ni| info(ni, &self.peers.peers[ni.peer]))
+    }
+
+    /// All peer NIDs, in no particular order.
+    pub fn peers(&self) -> impl Iterator<Item = PeerInfo> + '_ {
+        self.peers.nis.values().map(|ni| info(ni, &self.peers.peers[ni.peer]))
+    }
+}
+
+fn info(ni: &PeerNi, peer: &Peer) -> PeerInfo {
+    PeerInfo {
+        nid: ni.nid,
+        primary: peer.primary,
+        nids: peer.nids.to_vec(),
+        features: peer.features,
+        state: match peer.phase {
+            Phase::Unknown => PeerState::Unknown,
+            Phase::Pinging { .. } | Phase::Pushing { .. } => PeerState::Discovering,
+            Phase::Ready => PeerState::Ready,
+        },
+        rounds: peer.rounds,
+        outcome: peer.outcome,
+        linked: ni.linked(),
+        credits: ni.credits.max(),
+        credits_available: ni.credits.available(),
+        credits_low: ni.credits.low(),
+        counters: ni.counters,
+    }
+}

@@ -1,0 +1,275 @@
+//! A memory of plain vectors and a tiny network of shards, for tests and models.
+//!
+//! [`Net`] moves messages between shards the way a perfect driver would, one at a time, in the
+//! order or disorder the caller chooses, and can lose them. It has no connections and no clock.
+
+use std::collections::VecDeque;
+
+use lustrine_wire::header::Header;
+use lustrine_wire::nid::{Net as NetId, Nid, PID_LUSTRE, ProcessId};
+
+use crate::event::Event;
+use crate::memory::{Memory, Span, Spans, total_len};
+use crate::seam::{Action, Arrival, Core, NiIndex, OpKey, RxId, Verdict};
+use crate::shard::Shard;
+use crate::status::Status;
+use crate::time::Time;
+use crate::topology::{Identity, Ni, Topology};
+use crate::tunables::Tunables;
+
+/// Memory made of one vector per span.
+#[derive(Debug, Default)]
+pub struct VecMemory {
+    blocks: Vec<Option<Vec<u8>>>,
+    free: Vec<u32>,
+    /// Spans alive.
+    pub live: usize,
+    /// Most spans alive at once; 0 is no limit.
+    pub limit: usize,
+}
+
+impl VecMemory {
+    fn block(&self, span: Span) -> &[u8] {
+        let block = self.blocks[span.region as usize].as_ref().expect("the span is alive");
+        &block[span.offset as usize..][..span.len as usize]
+    }
+
+    fn block_mut(&mut self, span: Span) -> &mut [u8] {
+        let block = self.blocks[span.region as usize].as_mut().expect("the span is alive");
+        &mut block[span.offset as usize..][..span.len as usize]
+    }
+}
+
+/// Offsets of the words a check touches.
+fn word_offsets(len: u32, which: crate::memory::Words) -> Vec<u32> {
+    use crate::memory::Words;
+    match which {
+        Words::All => (0..len).step_by(8).collect(),
+        Words::PageEnds { page } => {
+            let starts = (0..len).step_by(page as usize);
+            let mut all: Vec<u32> =
+                starts.flat_map(|start| [start, (start + page).min(len) - 8]).collect();
+            all.dedup();
+            all
+        }
+    }
+}
+
+impl Memory for VecMemory {
+    fn alloc(&mut self, len: u32) -> Option<Span> {
+        if self.limit != 0 && self.live == self.limit {
+            return None;
+        }
+        self.live += 1;
+        let region = self.free.pop().unwrap_or_else(|| {
+            self.blocks.push(None);
+            self.blocks.len() as u32 - 1
+        });
+        self.blocks[region as usize] = Some(vec![0; len as usize]);
+        Some(Span { region, offset: 0, len })
+    }
+
+    fn free(&mut self, span: Span) {
+        assert!(self.blocks[span.region as usize].take().is_some(), "freed twice: {span:?}");
+        self.live -= 1;
+        self.free.push(span.region);
+    }
+
+    fn write(&mut self, span: Span, bytes: &[u8]) {
+        self.block_mut(span)[..bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn read(&self, span: Span, out: &mut [u8]) {
+        out.copy_from_slice(&self.block(span)[..out.len()]);
+    }
+
+    fn copy(&mut self, from: Span, to: Span) {
+        let bytes = self.block(from).to_vec();
+        self.block_mut(to).copy_from_slice(&bytes);
+    }
+
+    fn fill(&mut self, span: Span, word: [u8; 8], which: crate::memory::Words) {
+        for at in word_offsets(span.len, which) {
+            self.block_mut(span.part(at, 8)).copy_from_slice(&word);
+        }
+    }
+
+    fn check(&self, span: Span, word: [u8; 8], which: crate::memory::Words) -> Result<(), u32> {
+        let wrong = |at: &u32| self.block(span.part(*at, 8)) != word;
+        word_offsets(span.len, which).into_iter().find(wrong).map_or(Ok(()), Err)
+    }
+}
+
+/// One node of a [`Net`].
+#[derive(Debug)]
+pub struct TestNode {
+    /// Its core.
+    pub shard: Shard,
+    /// Its memory.
+    pub memory: VecMemory,
+    /// Where it can be reached.
+    pub nid: Nid,
+}
+
+/// A message between two nodes.
+#[derive(Debug)]
+pub struct Packet {
+    from: usize,
+    op: OpKey,
+    /// Its LNet header.
+    pub header: Header,
+    bytes: Vec<u8>,
+    to: Nid,
+}
+
+/// What happens to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It arrives; the sender is told that it left.
+    Arrives,
+    /// The sender is told that it left, but it never arrives.
+    Vanishes,
+    /// The sender is told of the failure.
+    Fails,
+}
+
+/// Shards connected by perfect wires.
+#[derive(Debug, Default)]
+pub struct Net {
+    /// The nodes.
+    pub nodes: Vec<TestNode>,
+    /// Messages on their way.
+    pub packets: VecDeque<Packet>,
+    parked: Vec<(RxId, usize, Packet)>,
+    next_rx: u64,
+}
+
+/// The NID of node `index` in a [`Net`]: 10.0.0.(index + 1)@tcp.
+pub fn test_nid(index: usize) -> Nid {
+    Nid::new4(NetId::TCP, 0x0a00_0001 + index as u32)
+}
+
+/// A topology of one interface with LNet's default credits.
+pub fn test_topology(nid: Nid, identity: Identity, tunables: Tunables) -> Topology {
+    let (credits, peer_credits) = (tunables.credits as u32, tunables.peer_credits as u32);
+    Topology {
+        nis: vec![Ni { nid, credits, peer_credits }],
+        identity,
+        incarnation: 0x17a0_0000_0000_0000 | (u64::from(nid.addr4().unwrap_or(1)) << 8),
+        cpt: 0,
+        cpts: 1,
+        tunables,
+    }
+}
+
+impl Net {
+    /// `count` nodes of the node identity with the same tunables.
+    pub fn new(count: usize, tunables: &Tunables) -> Net {
+        let mut net = Net::default();
+        for index in 0..count {
+            net.add(test_topology(test_nid(index), Identity::Node, tunables.clone()));
+        }
+        net
+    }
+
+    /// Adds a node.
+    pub fn add(&mut self, topology: Topology) -> usize {
+        let nid = topology.nis[0].nid;
+        let mut memory = VecMemory::default();
+        let shard = Shard::new(topology, &mut memory);
+        self.nodes.push(TestNode { shard, memory, nid });
+        self.nodes.len() - 1
+    }
+
+    /// Lets every core work until none has anything to do; new messages join `packets`.
+    pub fn settle(&mut self, now: Time) {
+        loop {
+            let mut busy = false;
+            for index in 0..self.nodes.len() {
+                let node = &mut self.nodes[index];
+                node.shard.drive(now, &mut node.memory);
+                busy |= node.shard.has_own_work();
+                while let Some(action) = self.nodes[index].shard.next_action() {
+                    busy = true;
+                    self.act(now, index, action);
+                }
+            }
+            if !busy {
+                return;
+            }
+        }
+    }
+
+    fn act(&mut self, now: Time, index: usize, action: Action) {
+        match action {
+            Action::Send(send) => {
+                let node = &self.nodes[index];
+                let mut bytes = Vec::new();
+                for span in &send.payload {
+                    bytes.extend_from_slice(node.memory.block(*span));
+                }
+                assert_eq!(bytes.len() as u32, send.header.payload_len);
+                let (op, header, to) = (send.op, send.header, send.to.nid);
+                self.packets.push_back(Packet { from: index, op, header, bytes, to });
+            }
+            Action::Resume { rx, verdict } => {
+                let at = self.parked.iter().position(|(parked, _, _)| *parked == rx);
+                let (_, at_node, packet) = self.parked.remove(at.expect("a parked message"));
+                self.land(now, at_node, packet, verdict);
+            }
+            Action::Close { .. } => {}
+        }
+    }
+
+    /// Decides the fate of packet `at`.
+    pub fn deliver(&mut self, now: Time, at: usize, fate: Fate) {
+        let packet = self.packets.remove(at).expect("a packet at that place");
+        let status = match fate {
+            Fate::Fails => Status::ConnectionLost,
+            Fate::Arrives | Fate::Vanishes => Status::Ok,
+        };
+        self.nodes[packet.from].shard.done(now, packet.op, status);
+        let target = self.nodes.iter().position(|node| node.nid == packet.to);
+        let (Fate::Arrives, Some(target)) = (fate, target) else { return };
+        let from = ProcessId { nid: self.nodes[packet.from].nid, pid: PID_LUSTRE };
+        self.next_rx += 1;
+        let arrival = Arrival { ni: NiIndex(0), from, rx: RxId(self.next_rx) };
+        let verdict = self.nodes[target].shard.recv_header(now, arrival, &packet.header);
+        if verdict == Verdict::Park {
+            self.parked.push((arrival.rx, target, packet));
+        } else {
+            self.land(now, target, packet, verdict);
+        }
+    }
+
+    fn land(&mut self, now: Time, at_node: usize, packet: Packet, verdict: Verdict) {
+        let Verdict::Into { op, spans } = verdict else { return };
+        let node = &mut self.nodes[at_node];
+        store(&mut node.memory, &spans, &packet.bytes);
+        node.shard.done(now, op, Status::Ok);
+    }
+
+    /// Delivers everything, in order, until nothing moves any more.
+    pub fn run(&mut self, now: Time) {
+        self.settle(now);
+        while !self.packets.is_empty() {
+            self.deliver(now, 0, Fate::Arrives);
+            self.settle(now);
+        }
+    }
+
+    /// Takes a node's events.
+    pub fn events(&mut self, node: usize) -> Vec<Event> {
+        core::iter::from_fn(|| self.nodes[node].shard.next_event()).collect()
+    }
+}
+
+/// Stores the start of `bytes` in a fragment list.
+fn store(memory: &mut VecMemory, spans: &Spans, bytes: &[u8]) {
+    let mut at = 0;
+    for span in spans {
+        memory.write(*span, &bytes[at..at + span.len as usize]);
+        at += span.len as usize;
+    }
+    assert!(total_len(spans) as usize <= bytes.len());
+}
