@@ -1,0 +1,305 @@
+//! One TCP connection.
+
+use core::net::{IpAddr, SocketAddr};
+
+use lustrine_lnet::seam::{NiIndex, RxId};
+use lustrine_lnet::time::Time;
+use lustrine_wire::hello::{ConnType, Version};
+use lustrine_wire::nid::ProcessId;
+use slotmap::{Key, KeyData, SlotMap, new_key_type};
+
+use crate::format::{Format, HEAD_MAX};
+use crate::io::SockId;
+use crate::peer::PeerKey;
+use crate::rx::Reader;
+use crate::tx::Tx;
+
+new_key_type! {
+    /// A connection of this driver.
+    pub(crate) struct ConnKey;
+}
+
+impl ConnKey {
+    /// The mark the core gets when a message of this connection is parked: slot and generation, so
+    /// that a resume which comes too late finds nothing.
+    pub(crate) fn rx_id(self) -> RxId {
+        RxId(self.data().as_ffi())
+    }
+
+    pub(crate) fn of_rx_id(rx: RxId) -> ConnKey {
+        ConnKey::from(KeyData::from_ffi(rx.0))
+    }
+}
+
+pub(crate) type Conns = SlotMap<ConnKey, Conn>;
+
+/// Longest input kept aside: a HELLO V1 with 16 IP addresses, or part of a head.
+pub(crate) const HOLD_LEN: usize = 72 + 4 * 16;
+const _: () = assert!(HOLD_LEN >= HEAD_MAX);
+
+/// Thousands of idle connections are an ordinary load.
+const _: () = assert!(size_of::<Conn>() <= 704);
+
+/// From this payload on a message counts as large.
+pub(crate) const LARGE: u32 = 16 * 1024;
+
+/// How far a connection has come.
+#[derive(Debug)]
+pub(crate) enum Phase {
+    /// Accepted; the connection request is awaited.
+    Request,
+    /// Accepted; the HELLO is awaited.
+    Hello,
+    /// Dialled; the stream is not open yet.
+    Connecting(Dialled),
+    /// Dialled; request and HELLO are sent, the answer is awaited.
+    Answer(Dialled),
+    /// Messages flow.
+    Open(Open),
+    /// Something is said before it is closed.
+    Farewell,
+}
+
+impl Phase {
+    pub(crate) fn open_mut(&mut self) -> Option<&mut Open> {
+        match self {
+            Phase::Open(open) => Some(open),
+            _ => None,
+        }
+    }
+}
+
+/// What a dialled connection is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dialled {
+    pub(crate) peer: PeerKey,
+    pub(crate) kind: ConnType,
+    pub(crate) version: Version,
+}
+
+/// The state of an open connection.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) peer: PeerKey,
+    pub(crate) reader: Reader,
+    /// Who every header comes from, where the peer was renamed (wire 4.4).
+    pub(crate) renamed: Option<ProcessId>,
+    /// Bytes behind a parked message, at most one read's; empty and without memory otherwise.
+    pub(crate) backlog: Vec<u8>,
+    /// How many small messages arrived since the last large one, up to [`SMALL_RUN`].
+    pub(crate) small_run: u8,
+    /// When the last bytes arrived.
+    pub(crate) heard: Time,
+    /// Bytes that have arrived in all.
+    pub(crate) received: u64,
+    /// The last look at which it stood between messages or had brought [`PACE`] bytes since, and
+    /// what `received` was then.
+    pub(crate) brisk: (Time, u64),
+    /// When bytes last left while others waited, or began to wait.
+    pub(crate) moved: Time,
+    /// When it was last chosen to send on, by a clock that counts choices.
+    pub(crate) chosen: u64,
+}
+
+/// Bytes of a message that must arrive within `sock_timeout`: a peer that drips byte after byte
+/// must not hold the place its message goes to for hours.
+pub(crate) const PACE: u64 = 4096;
+
+/// So many small messages in a row, and a read takes many messages at once.
+pub(crate) const SMALL_RUN: u8 = 2;
+
+impl Open {
+    pub(crate) fn new(peer: PeerKey, kind: ConnType, format: Format, now: Time) -> Open {
+        // BULK connections expect large payloads from the start; the others small messages.
+        let bulk = matches!(kind, ConnType::BulkIn | ConnType::BulkOut);
+        Open {
+            peer,
+            reader: Reader::new(format),
+            renamed: None,
+            backlog: Vec::new(),
+            small_run: if bulk { 0 } else { SMALL_RUN },
+            heard: now,
+            received: 0,
+            brisk: (now, 0),
+            moved: now,
+            chosen: 0,
+        }
+    }
+
+    /// Notes, at a regular look, whether a message under way makes progress worth the name.
+    pub(crate) fn check_pace(&mut self, now: Time) {
+        let arriving = self.reader.within_message() && !self.reader.parked();
+        if !arriving || self.received - self.brisk.1 >= PACE {
+            self.brisk = (now, self.received);
+        }
+    }
+
+    /// Whether the stream is read message by message, heads exactly and payload in place, instead
+    /// of in large gulps of many small messages.
+    pub(crate) fn exact(&self) -> bool {
+        self.small_run < SMALL_RUN
+    }
+
+    /// A message with so much payload arrived.
+    pub(crate) fn saw(&mut self, payload_len: u32) {
+        self.small_run = if payload_len >= LARGE { 0 } else { (self.small_run + 1).min(SMALL_RUN) };
+    }
+}
+
+/// A few bytes of input that wait for more: part of a request, HELLO or head.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    bytes: [u8; HOLD_LEN],
+    len: u8,
+}
+
+impl Hold {
+    fn new() -> Hold {
+        Hold { bytes: [0; HOLD_LEN], len: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        usize::from(self.len)
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len()]
+    }
+
+    /// Room for bytes up to `end`, counted from the first one held.
+    pub(crate) fn room(&mut self, end: usize) -> &mut [u8] {
+        let start = self.len();
+        &mut self.bytes[start..end]
+    }
+
+    /// `len` bytes of the room were filled.
+    pub(crate) fn filled(&mut self, len: usize) {
+        self.len += len as u8;
+        debug_assert!(self.len() <= HOLD_LEN);
+    }
+
+    /// The first `len` bytes were used.
+    pub(crate) fn used(&mut self, len: usize) {
+        let end = self.len();
+        self.bytes.copy_within(len..end, 0);
+        self.len -= len as u8;
+    }
+
+    /// Keeps `bytes`, which must fit; nothing is held.
+    pub(crate) fn keep(&mut self, bytes: &[u8]) {
+        debug_assert_eq!(self.len, 0);
+        self.room(bytes.len()).copy_from_slice(bytes);
+        self.filled(bytes.len());
+    }
+}
+
+/// Connections that arrived and have not finished their HELLO are limited; so that each leaves the
+/// count exactly once, it is tied to this mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Accepted,
+    Dialled,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Conn {
+    pub(crate) sock: SockId,
+    pub(crate) ni: NiIndex,
+    pub(crate) origin: Origin,
+    pub(crate) local: Option<IpAddr>,
+    pub(crate) remote: SocketAddr,
+    pub(crate) phase: Phase,
+    /// When the handshake must be over.
+    pub(crate) deadline: Time,
+    /// How many bytes the handshake needs before it can get further.
+    pub(crate) need: usize,
+    pub(crate) hold: Hold,
+    pub(crate) tx: Tx,
+    /// Reported and not used up: see [`Readiness`](crate::io::Readiness).
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
+    pub(crate) hangup: bool,
+    /// Whether it is in the run queue.
+    pub(crate) queued: bool,
+}
+
+impl Conn {
+    pub(crate) fn new(
+        sock: SockId,
+        ni: NiIndex,
+        origin: Origin,
+        local: Option<IpAddr>,
+        remote: SocketAddr,
+        phase: Phase,
+        deadline: Time,
+    ) -> Conn {
+        Conn {
+            sock,
+            ni,
+            origin,
+            local: local.map(|ip| ip.to_canonical()),
+            remote,
+            phase,
+            deadline,
+            need: 4,
+            hold: Hold::new(),
+            tx: Tx::default(),
+            readable: false,
+            writable: false,
+            hangup: false,
+            queued: false,
+        }
+    }
+
+    /// The other side's address; an IPv4 address in IPv6 clothing counts as IPv4.
+    pub(crate) fn remote_ip(&self) -> IpAddr {
+        self.remote.ip().to_canonical()
+    }
+
+    pub(crate) fn open(&self) -> Option<&Open> {
+        match &self.phase {
+            Phase::Open(open) => Some(open),
+            _ => None,
+        }
+    }
+
+    /// Whether the stream ended for reading, or nothing is there now.
+    ///
+    /// A short count means that the stream was drained; but once the other side has hung up no
+    /// further report will come, so the end must be read now.
+    pub(crate) fn drained(&mut self, outcome_len: usize, asked: usize) {
+        if outcome_len < asked && !self.hangup {
+            self.readable = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hold_keeps_what_is_not_used() {
+        let mut hold = Hold::new();
+        hold.keep(b"abcdef");
+        hold.used(4);
+        assert_eq!(hold.bytes(), b"ef");
+        hold.room(5).copy_from_slice(b"ghi");
+        hold.filled(3);
+        assert_eq!(hold.bytes(), b"efghi");
+        assert_eq!(hold.room(HOLD_LEN).len(), HOLD_LEN - 5);
+    }
+
+    #[test]
+    fn marks_survive_the_way_through_the_core() {
+        let mut conns: SlotMap<ConnKey, ()> = SlotMap::with_key();
+        let first = conns.insert(());
+        conns.remove(first);
+        let second = conns.insert(());
+        assert_ne!(first.rx_id(), second.rx_id());
+        assert_eq!(ConnKey::of_rx_id(second.rx_id()), second);
+        assert!(!conns.contains_key(ConnKey::of_rx_id(first.rx_id())));
+        assert!(!conns.contains_key(ConnKey::of_rx_id(RxId(0))));
+    }
+}

@@ -1,0 +1,211 @@
+//! What a driver counts: one named counter per event and per misbehaviour.
+
+use lustrine_lnet::seam::Misbehaviour;
+
+use crate::fault::{Misdeed, Timeout, Why};
+
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $name:ident,)*) => {
+        /// Events of one driver since it was made. Counters only grow.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Counters { $($(#[doc = $doc])+ pub $name: u64,)* }
+
+        impl Counters {
+            /// Names and values, in the order of declaration.
+            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name),)*].into_iter()
+            }
+        }
+    };
+}
+
+counters! {
+    /// Messages sent.
+    messages_sent,
+    /// Payload bytes of messages sent.
+    payload_sent,
+    /// Messages received.
+    messages_received,
+    /// Payload bytes received and stored.
+    payload_received,
+    /// Payload bytes received and discarded.
+    payload_discarded,
+    /// Write calls that moved bytes.
+    writes,
+    /// Read calls that moved bytes.
+    reads,
+    /// Bytes written.
+    bytes_written,
+    /// Bytes read.
+    bytes_read,
+    /// Messages whose payload went out without a copy in user space or system.
+    zero_copy_sent,
+    /// Zero-copy acknowledgements sent as NOOP.
+    zero_copy_acks_sent,
+    /// Zero-copy acknowledgements that rode on a message.
+    zero_copy_acks_carried,
+    /// Zero-copy acknowledgements received.
+    zero_copy_acks_received,
+    /// Keepalives sent.
+    keepalives_sent,
+    /// Keepalives received.
+    keepalives_received,
+    /// Messages parked until the core can take them.
+    parked,
+    /// Resumes that named a connection that is gone.
+    stale_resumes,
+    /// Incoming connections, before any check.
+    accepted,
+    /// Incoming connections closed because there are `connections_max` or `handshakes_max` of them.
+    refused_full,
+    /// Connections that finished their HELLO as the accepting side.
+    opened_passive,
+    /// Connections that finished their HELLO as the dialling side.
+    opened_active,
+    /// Open connections closed, for whatever reason.
+    closed,
+    /// Connections handed to another CPU partition.
+    handed_off,
+    /// Connections taken over from another CPU partition.
+    adopted,
+    /// Connections dialled.
+    dialled,
+    /// Dial attempts that ended in an error.
+    dials_failed,
+    /// Dials that this node does not make: IPv6 from an unprivileged port.
+    dials_forbidden_ipv6,
+    /// Dials that failed because no privileged source port may be bound.
+    dials_without_privilege,
+    /// Dials whose peer closed before its HELLO, or said NONE once too often.
+    rejected,
+    /// NONE answers to our HELLO.
+    none_received,
+    /// Our dials answered with another version.
+    versions_negotiated,
+    /// NONE answers given because our own dial wins the race.
+    races_won,
+    /// NONE answers given because there are enough connections of that type.
+    duplicates_refused,
+    /// Peers that came back with a new incarnation.
+    restarts_seen,
+    /// Peers that came back with another version.
+    renegotiated,
+    /// Peers sent to without a connection that could carry it.
+    unreachable,
+    /// Messages whose NIDs do not fit the short header of their connection's version.
+    nids_too_long,
+    /// Messages that waited for a connection until their deadline.
+    expired_waiting,
+    /// Connections closed because a message stopped arriving in its middle.
+    timeouts_receive,
+    /// Connections closed because queued bytes did not leave.
+    timeouts_send,
+    /// Peers closed because a zero-copy request was not acknowledged.
+    timeouts_zero_copy,
+    /// Dials given up because no answer came.
+    timeouts_dial,
+    /// Streams that broke or were reset.
+    broken,
+    /// Peers that closed their connections between two messages.
+    closed_by_peer,
+    /// See [`Misdeed::SourcePort`].
+    bad_source_port,
+    /// See [`Misdeed::RequestMagic`].
+    bad_request_magic,
+    /// See [`Misdeed::RequestVersion`].
+    bad_request_version,
+    /// See [`Misdeed::RequestTarget`].
+    bad_request_target,
+    /// See [`Misdeed::WrongTarget`].
+    wrong_target,
+    /// See [`Misdeed::SlowHandshake`].
+    slow_handshake,
+    /// See [`Misdeed::HelloMagic`].
+    bad_hello_magic,
+    /// See [`Misdeed::HelloVersion`].
+    bad_hello_version,
+    /// See [`Misdeed::HelloKind`].
+    bad_hello_kind,
+    /// See [`Misdeed::HelloSource`].
+    bad_hello_source,
+    /// See [`Misdeed::HelloMalformed`].
+    bad_hello,
+    /// See [`Misdeed::AnswerIdentity`].
+    bad_answer_identity,
+    /// See [`Misdeed::AnswerKind`].
+    bad_answer_kind,
+    /// See [`Misdeed::FrameKind`].
+    bad_frame,
+    /// See [`Misdeed::Header`].
+    bad_header,
+    /// See [`Misdeed::Keepalive`].
+    bad_keepalive,
+    /// See [`Misdeed::UnknownCookie`].
+    unknown_cookie,
+    /// See [`Misdeed::AckBacklog`].
+    ack_backlog,
+    /// See [`Misdeed::Checksum`].
+    bad_checksum,
+    /// See [`Misdeed::Truncated`].
+    truncated,
+    /// See [`Misbehaviour::WrongDestination`].
+    wrong_destination,
+    /// See [`Misbehaviour::PayloadOnAckOrGet`].
+    payload_on_ack_or_get,
+    /// See [`Misbehaviour::PayloadTooLong`].
+    payload_too_long,
+    /// See [`Misbehaviour::UnexpectedHello`].
+    unexpected_hello,
+    /// See [`Misbehaviour::BadSource`].
+    bad_source,
+}
+
+impl Counters {
+    /// Counts the end of a connection under its reason.
+    pub(crate) fn blame(&mut self, why: Why) {
+        let counter = match why {
+            Why::Misdeed(misdeed) => self.of(misdeed),
+            Why::Io(_) => &mut self.broken,
+            Why::Eof => &mut self.closed_by_peer,
+            Why::Rejected => &mut self.rejected,
+            Why::Timeout(Timeout::Receive) => &mut self.timeouts_receive,
+            Why::Timeout(Timeout::Send) => &mut self.timeouts_send,
+            Why::Timeout(Timeout::ZeroCopy) => &mut self.timeouts_zero_copy,
+            Why::Timeout(Timeout::Dial) => &mut self.timeouts_dial,
+            Why::Restarted => &mut self.restarts_seen,
+            Why::Renegotiated => &mut self.renegotiated,
+            Why::Asked(_) => return,
+        };
+        *counter += 1;
+    }
+
+    fn of(&mut self, misdeed: Misdeed) -> &mut u64 {
+        match misdeed {
+            Misdeed::SourcePort => &mut self.bad_source_port,
+            Misdeed::RequestMagic => &mut self.bad_request_magic,
+            Misdeed::RequestVersion => &mut self.bad_request_version,
+            Misdeed::RequestTarget => &mut self.bad_request_target,
+            Misdeed::WrongTarget => &mut self.wrong_target,
+            Misdeed::SlowHandshake => &mut self.slow_handshake,
+            Misdeed::HelloMagic => &mut self.bad_hello_magic,
+            Misdeed::HelloVersion => &mut self.bad_hello_version,
+            Misdeed::HelloKind => &mut self.bad_hello_kind,
+            Misdeed::HelloSource => &mut self.bad_hello_source,
+            Misdeed::HelloMalformed => &mut self.bad_hello,
+            Misdeed::AnswerIdentity => &mut self.bad_answer_identity,
+            Misdeed::AnswerKind => &mut self.bad_answer_kind,
+            Misdeed::FrameKind => &mut self.bad_frame,
+            Misdeed::Header => &mut self.bad_header,
+            Misdeed::Keepalive => &mut self.bad_keepalive,
+            Misdeed::UnknownCookie => &mut self.unknown_cookie,
+            Misdeed::AckBacklog => &mut self.ack_backlog,
+            Misdeed::Checksum => &mut self.bad_checksum,
+            Misdeed::Truncated => &mut self.truncated,
+            Misdeed::Refused(Misbehaviour::WrongDestination) => &mut self.wrong_destination,
+            Misdeed::Refused(Misbehaviour::PayloadOnAckOrGet) => &mut self.payload_on_ack_or_get,
+            Misdeed::Refused(Misbehaviour::PayloadTooLong) => &mut self.payload_too_long,
+            Misdeed::Refused(Misbehaviour::UnexpectedHello) => &mut self.unexpected_hello,
+            Misdeed::Refused(Misbehaviour::BadSource) => &mut self.bad_source,
+        }
+    }
+}

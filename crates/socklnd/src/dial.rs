@@ -1,0 +1,325 @@
+//! The dialling side: which connections are missing, how they are opened, and what happens when
+//! they are not (wire 4.5, 4.7, 4.8).
+
+use core::net::SocketAddr;
+
+use lustrine_lnet::seam::{Core, LinkEvent};
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_lnet::topology::Identity;
+use lustrine_wire::Order;
+use lustrine_wire::acceptor::Request;
+use lustrine_wire::hello::{ConnType, Hello, Ips, Version};
+use lustrine_wire::nid::{Nid, ProcessId};
+
+use crate::conn::{Conn, ConnKey, Dialled, Origin, Phase};
+use crate::driver::{Outside, Socklnd};
+use crate::fault::{Misdeed, Timeout, Why};
+use crate::format::Format;
+use crate::io::{Io, IoError, SourcePort};
+use crate::peer::{Dial, Peer, PeerKey};
+
+/// So many NONE answers in a row end a round (wire 4.8).
+const NONES_MAX: u8 = 3;
+/// So many changes of version are tried in one round.
+const TURNS_MAX: u8 = 3;
+
+/// The version to dial `nid` with: 3, or 4 where a NID needs it, or what was configured.
+pub(crate) fn version_for(nid: Nid, configured: i64) -> Version {
+    match configured {
+        _ if nid.to_short().is_none() => Version::V4,
+        1 => Version::V1,
+        2 => Version::V2,
+        4 => Version::V4,
+        _ => Version::V3,
+    }
+}
+
+impl Socklnd {
+    /// The type of the next connection to dial, if one is missing: CONTROL, then BULK_IN and
+    /// BULK_OUT in turn, BULK_IN first (wire 4.7). From an unprivileged port every connection
+    /// would be a peer of its own, so there is one for everything.
+    fn missing(&self, peer: &Peer) -> Option<ConnType> {
+        if peer.id.is_userland() || peer.content {
+            return None;
+        }
+        if peer.count(ConnType::Control) == 0 {
+            return Some(ConnType::Control);
+        }
+        if self.config.identity == Identity::Userland {
+            return None;
+        }
+        let limit = usize::from(self.ni(peer.ni).conns_per_peer);
+        let (bulk_in, bulk_out) = (peer.count(ConnType::BulkIn), peer.count(ConnType::BulkOut));
+        if bulk_in < limit && bulk_in <= bulk_out {
+            Some(ConnType::BulkIn)
+        } else if bulk_out < limit {
+            Some(ConnType::BulkOut)
+        } else if bulk_in < limit {
+            Some(ConnType::BulkIn)
+        } else {
+            None
+        }
+    }
+
+    /// A connection came or went.
+    pub(crate) fn recount(&mut self, key: PeerKey) {
+        let complete = self.missing(&self.peers[key]).is_none();
+        self.peers[key].complete = complete;
+    }
+
+    /// Has the peer dialled in this or the next flush.
+    pub(crate) fn ask_dial(&mut self, key: PeerKey) {
+        let peer = &mut self.peers[key];
+        if peer.dial == Dial::Idle && !peer.dial_asked {
+            peer.dial_asked = true;
+            self.dialling.push(key);
+        }
+    }
+
+    /// Dials the next missing connection, unless it is too early for that.
+    pub(crate) fn dial<I: Io, C: Core>(&mut self, out: &mut Outside<'_, I, C>, key: PeerKey) {
+        let Some(peer) = self.peers.get(key) else { return };
+        if peer.dial != Dial::Idle || self.shut.is_some() {
+            return;
+        }
+        let Some(kind) = self.missing(peer) else {
+            self.peers[key].end_round();
+            return;
+        };
+        // While the peer calls us, what it opens may be what we miss (wire 4.8).
+        let calling = peer.queue.is_empty() && peer.id.nid != self.ni(peer.ni).nid;
+        let courtesy = if calling { peer.calls_until } else { Time::ZERO };
+        let due = peer.memory.not_before.max(courtesy);
+        if due > out.now {
+            return self.dial_later(key, due);
+        }
+        let began = *self.peers[key].round.get_or_insert(out.now);
+        if out.now.since(began) >= self.timing.sock_timeout {
+            return self.dial_failed(out, key, Why::Timeout(Timeout::Dial));
+        }
+        match self.start(out, key, kind) {
+            Ok(conn) => self.peers[key].dial = Dial::Active(conn),
+            Err(why) => self.dial_failed(out, key, why),
+        }
+    }
+
+    fn start<I: Io, C: Core>(
+        &mut self,
+        out: &mut Outside<'_, I, C>,
+        key: PeerKey,
+        kind: ConnType,
+    ) -> Result<ConnKey, Why> {
+        let peer = &self.peers[key];
+        let (ni_index, ni) = (peer.ni, self.ni(peer.ni));
+        let source = match self.config.identity {
+            Identity::Node => SourcePort::Privileged,
+            Identity::Userland => SourcePort::Any,
+        };
+        let unreachable = Why::Io(IoError::Unreachable);
+        let Some(ip) = peer.id.nid.ip().filter(|_| peer.id.nid.net() == ni.nid.net()) else {
+            return Err(unreachable);
+        };
+        if ip.is_ipv6() && source == SourcePort::Any {
+            // Some kernel releases crash on that (DESIGN, "Truth comes from outside").
+            self.counters.dials_forbidden_ipv6 += 1;
+            return Err(unreachable);
+        }
+        if self.conns.len() >= self.connections_max() {
+            return Err(Why::Io(IoError::Exhausted));
+        }
+        let port = if kind == ConnType::Control { ni.port } else { ni.port_bulk };
+        let remote = SocketAddr::new(ip, port);
+        let configured = version_for(peer.id.nid, self.config.tunables.protocol);
+        let version = peer.memory.version.unwrap_or(configured);
+        let local = ni.local_ip;
+        let own_ip = local.or(ni.nid.ip());
+        self.counters.dialled += 1;
+        let sock = out.io.connect(local, source, remote)?;
+        let deadline = out.now + self.timing.sock_timeout;
+        let phase = Phase::Connecting(Dialled { peer: key, kind, version });
+        let conn = Conn::new(sock, ni_index, Origin::Dialled, own_ip, remote, phase, deadline);
+        let conn = self.insert(conn);
+        self.outgoing += 1;
+        self.await_handshake(conn, deadline);
+        Ok(conn)
+    }
+
+    fn dial_later(&mut self, key: PeerKey, due: Time) {
+        self.peers[key].dial = Dial::Waiting(due);
+        self.await_until(key, due);
+    }
+
+    /// A dialled stream is reported; if it is open, request and HELLO go out back to back.
+    pub(crate) fn connected<I: Io, C: Core>(
+        &mut self,
+        out: &mut Outside<'_, I, C>,
+        key: ConnKey,
+        dialled: Dialled,
+    ) -> Result<(), Why> {
+        let conn = &self.conns[key];
+        if !(conn.writable || conn.hangup) {
+            return Ok(());
+        }
+        out.io.connected(conn.sock)?;
+        let peer = &self.peers[dialled.peer];
+        let ni = self.ni(conn.ni);
+        let mut bytes = Vec::new();
+        Request::new(peer.id.nid).encode(&mut bytes).expect("the version was chosen to fit");
+        let hello = Hello {
+            version: dialled.version,
+            order: Order::Little,
+            src: ProcessId::lustre(ni.nid),
+            dst: ProcessId { nid: peer.id.nid, pid: 0 },
+            src_incarnation: ni.incarnation,
+            dst_incarnation: 0,
+            kind: dialled.kind,
+            ips: Ips::NONE,
+        };
+        if hello.encode(&mut bytes).is_err() {
+            // The peer asked for a version that has no room for its own NID, or ours.
+            return Err(Misdeed::HelloVersion.into());
+        }
+        let conn = &mut self.conns[key];
+        conn.tx.push_bytes(&bytes);
+        conn.phase = Phase::Answer(dialled);
+        conn.deadline = out.now + self.timing.sock_timeout;
+        self.shake_hands(out, key)
+    }
+
+    /// The answer to our HELLO (wire 4.4, 4.5).
+    pub(crate) fn answered<I: Io, C: Core>(
+        &mut self,
+        out: &mut Outside<'_, I, C>,
+        key: ConnKey,
+        dialled: Dialled,
+        hello: Hello,
+    ) -> Result<(), Why> {
+        if hello.kind == ConnType::None {
+            return self.turned_away(out, key, dialled, hello.version);
+        }
+        let peer = &mut self.peers[dialled.peer];
+        if hello.src != peer.id {
+            return Err(Misdeed::AnswerIdentity.into());
+        }
+        if hello.version != dialled.version || hello.kind.inverse() != dialled.kind {
+            return Err(Misdeed::AnswerKind.into());
+        }
+        let incarnation = peer.memory.incarnation.replace(hello.src_incarnation);
+        let restarted = incarnation.is_some_and(|before| before != hello.src_incarnation);
+        let (ni, id) = (peer.ni, peer.id);
+        peer.dial = Dial::Idle;
+        if !peer.members.is_empty() && (restarted || peer.memory.version != Some(hello.version)) {
+            // The other connections belong to an earlier life. They go, and so does this one,
+            // as it would on the accepting side; the next dial starts afresh.
+            let why = if restarted { Why::Restarted } else { Why::Renegotiated };
+            self.drop_conn(out, key);
+            self.close_peer(out, dialled.peer, why);
+            return Ok(());
+        }
+        peer.memory.version = Some(hello.version);
+        peer.memory.interval = Nanos(0);
+        peer.nones = 0;
+        if restarted {
+            self.counters.restarts_seen += 1;
+            out.core.link(out.now, ni, id, LinkEvent::Restarted);
+        }
+        self.counters.opened_active += 1;
+        self.outgoing -= 1;
+        let format = Format {
+            version: hello.version,
+            sent: Order::Little,
+            received: hello.order,
+            csum: self.csum(hello.version),
+        };
+        self.open(out, key, dialled.peer, dialled.kind, format, None);
+        self.ask_dial(dialled.peer);
+        Ok(())
+    }
+
+    /// The answer was NONE: another version, a lost race, or enough connections of that type.
+    fn turned_away<I: Io, C: Core>(
+        &mut self,
+        out: &mut Outside<'_, I, C>,
+        key: ConnKey,
+        dialled: Dialled,
+        offered: Version,
+    ) -> Result<(), Why> {
+        self.counters.none_received += 1;
+        let peer = &mut self.peers[dialled.peer];
+        if offered != dialled.version && peer.members.is_empty() {
+            if peer.turns >= TURNS_MAX {
+                return Err(Misdeed::HelloVersion.into());
+            }
+            peer.turns += 1;
+            peer.memory.version = Some(offered);
+            peer.dial = Dial::Idle;
+            self.counters.versions_negotiated += 1;
+            self.drop_conn(out, key);
+            self.ask_dial(dialled.peer);
+            return Ok(());
+        }
+        peer.nones += 1;
+        let typed = [ConnType::Control, ConnType::BulkIn, ConnType::BulkOut];
+        if peer.nones >= NONES_MAX {
+            if !typed.iter().all(|kind| peer.count(*kind) >= 1) {
+                return Err(Why::Rejected);
+            }
+            // It takes no more than there are; so be it (capture f12).
+            peer.content = true;
+            peer.dial = Dial::Idle;
+            peer.end_round();
+            self.drop_conn(out, key);
+            self.recount(dialled.peer);
+            return Ok(());
+        }
+        self.drop_conn(out, key);
+        self.dial_later(dialled.peer, out.now + self.timing.reconnect_min);
+        Ok(())
+    }
+
+    /// A hard failure: messages that no connection can carry fail, and the next dial has to wait
+    /// longer than the one before (wire 4.8).
+    pub(crate) fn dial_failed<I: Io, C: Core>(
+        &mut self,
+        out: &mut Outside<'_, I, C>,
+        key: PeerKey,
+        why: Why,
+    ) {
+        self.counters.dials_failed += 1;
+        self.counters.blame(why);
+        if why == Why::Io(IoError::NoPrivilege) {
+            self.counters.dials_without_privilege += 1;
+        }
+        let timing = self.timing;
+        let peer = &mut self.peers[key];
+        peer.dial = Dial::Idle;
+        peer.end_round();
+        if peer.members.is_empty() {
+            // The next round begins with our best version again: the peer may be a new one.
+            peer.memory.version = None;
+        }
+        let doubled = Nanos(peer.memory.interval.0.saturating_mul(2));
+        let interval = doubled.clamp(timing.reconnect_min, timing.reconnect_max);
+        peer.memory.interval = interval;
+        peer.memory.not_before = out.now + interval + self.jitter.up_to(Nanos(interval.0 / 8));
+        // What waits for room on a connection that exists is not lost.
+        if !self.carriable(&self.peers[key]) {
+            self.fail_queue(out, key, why.status());
+        }
+        self.forget_if_idle(key);
+    }
+
+    /// Gives up a dial that is under way, without blame.
+    pub(crate) fn abandon_dial<I: Io, C: Core>(
+        &mut self,
+        out: &mut Outside<'_, I, C>,
+        key: PeerKey,
+    ) {
+        let Some(peer) = self.peers.get_mut(key) else { return };
+        let dial = core::mem::replace(&mut peer.dial, Dial::Idle);
+        peer.end_round();
+        if let Dial::Active(conn) = dial {
+            self.drop_conn(out, conn);
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! The driver as its event loop sees it.
+
+use std::collections::{HashMap, VecDeque};
+
+use core::net::{IpAddr, SocketAddr};
+
+use foldhash::fast::FixedState;
+use lustrine_lnet::seam::{Action, Core, NiIndex, OpKey};
+use lustrine_lnet::status::Status;
+use lustrine_lnet::time::Time;
+use lustrine_wire::hello::{ConnType, Hello, Version};
+use lustrine_wire::nid::ProcessId;
+
+use crate::agenda::Agenda;
+use crate::config::{Config, Jitter, NiConfig, Timing};
+use crate::conn::{Conn, ConnKey, Conns, Phase};
+use crate::counters::Counters;
+use crate::fault::Why;
+use crate::io::{Io, Readiness, SockId};
+use crate::peer::{PeerKey, Peers};
+use crate::tx::{Finished, Written, Wrote};
+
+/// Size of the buffer that all connections share for reading many small messages at once.
+pub(crate) const STAGE_LEN: usize = 64 * 1024;
+/// Most bytes that one connection reads, and writes, in one turn before others get theirs.
+pub(crate) const TURN_BYTES: u64 = 1 << 20;
+
+/// What lies outside of the driver during one call.
+pub(crate) struct Outside<'a, I, C> {
+    pub(crate) now: Time,
+    pub(crate) core: &'a mut C,
+    pub(crate) io: &'a mut I,
+}
+
+/// An accepted connection whose peer lives on another CPU partition. The stream stays open; the
+/// home's driver takes it with [`Socklnd::adopt`] and answers the HELLO. Nothing beyond the HELLO
+/// was read from it.
+#[derive(Clone, Copy, Debug)]
+pub struct Handoff {
+    /// The CPU partition to hand it to.
+    pub home: u16,
+    /// The stream.
+    pub sock: SockId,
+    /// The interface it came in by.
+    pub ni: NiIndex,
+    /// Its local address.
+    pub local: IpAddr,
+    /// Its remote address.
+    pub remote: SocketAddr,
+    /// The HELLO, as received.
+    pub hello: Hello,
+}
+
+/// What there is to know about a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerInfo {
+    /// Who it is; renamed if it dialled from a source port above 1023.
+    pub id: ProcessId,
+    /// The interface.
+    pub ni: NiIndex,
+    /// The protocol version spoken, once known.
+    pub version: Option<Version>,
+    /// Its incarnation, once known.
+    pub incarnation: Option<u64>,
+    /// Open connections of type CONTROL.
+    pub control: usize,
+    /// Open connections of type BULK_IN, from our point of view.
+    pub bulk_in: usize,
+    /// Open connections of type BULK_OUT, from our point of view.
+    pub bulk_out: usize,
+    /// Open connections of type ANY.
+    pub any: usize,
+    /// Bytes queued on its connections.
+    pub tx_queued: u64,
+    /// Messages that wait for a connection.
+    pub waiting: usize,
+    /// Messages sent that await a zero-copy acknowledgement.
+    pub zero_copy: usize,
+}
+
+/// The TCP driver's logic for one CPU partition.
+///
+/// The event loop tells it of streams ([`accepted`](Socklnd::accepted),
+/// [`ready`](Socklnd::ready)) and hands it the core's actions ([`submit`](Socklnd::submit));
+/// all reading and writing happens in [`flush`](Socklnd::flush), in batches. While
+/// [`has_work`](Socklnd::has_work) says so, `flush` is to be called again, after the core's new
+/// actions were submitted; otherwise nothing happens before the next report or
+/// [`next_deadline`](Socklnd::next_deadline).
+#[derive(Debug)]
+pub struct Socklnd {
+    pub(crate) config: Config,
+    pub(crate) timing: Timing,
+    pub(crate) conns: Conns,
+    pub(crate) socks: HashMap<SockId, ConnKey, FixedState>,
+    pub(crate) peers: Peers,
+    /// Read into by all connections in turn; holds nothing between two calls.
+    pub(crate) stage: Box<[u8]>,
+    /// Connections with something to do.
+    pub(crate) run: VecDeque<ConnKey>,
+    /// Peers to dial, and peers that are owed acknowledgements.
+    pub(crate) dialling: Vec<PeerKey>,
+    pub(crate) acking: Vec<PeerKey>,
+    /// Connections in their handshake.
+    pub(crate) handshakes: Agenda<ConnKey>,
+    /// How many of them were accepted, and how many dialled.
+    pub(crate) incoming: usize,
+    pub(crate) outgoing: usize,
+    /// Peers with messages that wait, or a dial that is due later.
+    pub(crate) waiting: Agenda<PeerKey>,
+    pub(crate) scan_at: Time,
+    pub(crate) handoffs: VecDeque<Handoff>,
+    pub(crate) counters: Counters,
+    pub(crate) jitter: Jitter,
+    /// Counts choices of connections.
+    pub(crate) choices: u64,
+    pub(crate) shut: Option<Status>,
+    /// Operations finished by an acknowledgement; holds nothing between two calls.
+    pub(crate) finished: Vec<OpKey>,
+}
+
+impl Socklnd {
+    /// A driver without connections.
+    ///
+    /// # Panics
+    /// When `cpts` is 0 or `cpt` not below it, or an interface allows no connections.
+    pub fn new(config: Config) -> Socklnd {
+        assert!(config.cpt < config.cpts, "CPT {} of {}", config.cpt, config.cpts);
+        assert!(config.nis.iter().all(|ni| ni.conns_per_peer >= 1), "conns_per_peer is 0");
+        let away_max = usize::try_from(config.tunables.peers_max).unwrap_or(0);
+        Socklnd {
+            timing: Timing::new(&config.tunables),
+            conns: Conns::with_key(),
+            socks: HashMap::default(),
+            peers: Peers::new(away_max),
+            stage: vec![0; STAGE_LEN].into_boxed_slice(),
+            run: VecDeque::new(),
+            dialling: Vec::new(),
+            acking: Vec::new(),
+            handshakes: Agenda::new(),
+            incoming: 0,
+            outgoing: 0,
+            waiting: Agenda::new(),
+            scan_at: Time::NEVER,
+            handoffs: VecDeque::new(),
+            counters: Counters::default(),
+            jitter: Jitter::new(config.seed),
+            choices: 0,
+            shut: None,
+            finished: Vec::new(),
+            config,
+        }
+    }
+
+    /// Events counted so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// All peers with connections or messages, in no particular order.
+    pub fn peers(&self) -> impl Iterator<Item = PeerInfo> + '_ {
+        self.peers.iter().map(|(_, peer)| PeerInfo {
+            id: peer.id,
+            ni: peer.ni,
+            version: peer.memory.version,
+            incarnation: peer.memory.incarnation,
+            control: peer.count(ConnType::Control),
+            bulk_in: peer.count(ConnType::BulkIn),
+            bulk_out: peer.count(ConnType::BulkOut),
+            any: peer.count(ConnType::Any),
+            tx_queued: peer
+                .members
+                .iter()
+                .filter_map(|member| self.conns.get(member.conn))
+                .map(|conn| conn.tx.waiting())
+                .sum(),
+            waiting: peer.queue.len(),
+            zero_copy: peer.zero_copy.len(),
+        })
+    }
+
+    /// Number of TCP connections, those in their HELLO included.
+    pub fn connections(&self) -> usize {
+        self.conns.len()
+    }
+
+    /// Takes an action of the core: puts a message on its connection without writing. What is
+    /// copied there is done at once, which may free credits for further messages: submit until the
+    /// core has no more, then one [`flush`](Socklnd::flush) writes them all together.
+    pub fn submit<I: Io, C: Core>(&mut self, now: Time, core: &mut C, io: &mut I, action: &Action) {
+        let mut out = Outside { now, core, io };
+        match action {
+            Action::Send(send) => self.route(&mut out, send),
+            Action::Resume { rx, verdict } => self.resume(&mut out, *rx, verdict.clone()),
+            Action::Close { ni, peer, status } => self.close(&mut out, *ni, *peer, *status),
+        }
+    }
+
+    /// Notes a report about a stream; reports about unknown streams are ignored. Reports are
+    /// edge-triggered: what is readable or writable stays so until a call says otherwise.
+    pub fn ready<I: Io, C: Core>(
+        &mut self,
+        now: Time,
+        core: &mut C,
+        _io: &mut I,
+        sock: SockId,
+        readiness: Readiness,
+    ) {
+        let Some(&key) = self.socks.get(&sock) else { return };
+        for _ in 0..readiness.zero_copy_done {
+            self.memory_released(now, core, key);
+        }
+        let conn = &mut self.conns[key];
+        conn.readable |= readiness.readable || readiness.hangup;
+        conn.writable |= readiness.writable;
+        conn.hangup |= readiness.hangup;
+        self.enqueue(key);
+    }
+
+    fn memory_released<C: Core>(&mut self, now: Time, core: &mut C, key: ConnKey) {
+        let conn = &mut self.conns[key];
+        let Some(cookie) = conn.tx.released() else { return };
+        let Some(open) = conn.open() else { return };
+        if let Some(op) = self.peers[open.peer].zero_copy.released(cookie) {
+            core.done(now, op, Status::Ok);
+        }
+    }
+
+    /// Does all that can be done now without a further report: dials, acknowledges, writes
+    /// and reads, each connection within a budget.
+    pub fn flush<I: Io, C: Core>(&mut self, now: Time, core: &mut C, io: &mut I) {
+        let mut out = Outside { now, core, io };
+        for peer in core::mem::take(&mut self.dialling) {
+            if let Some(found) = self.peers.get_mut(peer) {
+                found.dial_asked = false;
+                self.dial(&mut out, peer);
+            }
+        }
+        self.acknowledge_all(&mut out);
+        for _ in 0..self.run.len() {
+            let Some(key) = self.run.pop_front() else { break };
+            self.turn(&mut out, key);
+        }
+    }
+
+    /// One connection's turn.
+    fn turn<I: Io, C: Core>(&mut self, out: &mut Outside<'_, I, C>, key: ConnKey) {
+        let Some(conn) = self.conns.get_mut(key) else { return };
+        conn.queued = false;
+        let result = match conn.phase {
+            Phase::Connecting(dialled) => self.connected(out, key, dialled),
+            Phase::Request | Phase::Hello | Phase::Answer(_) => self.shake_hands(out, key),
+            Phase::Farewell => self.part(out, key),
+            Phase::Open(_) => self.exchange(out, key),
+        };
+        if let Err(why) = result {
+            self.fail(out, key, why);
+        }
+    }
+
+    /// Writes, then reads; also when writing failed, for what the peer said before it broke.
+    fn exchange<I: Io, C: Core>(
+        &mut self,
+        out: &mut Outside<'_, I, C>,
+        key: ConnKey,
+    ) -> Result<(), Why> {
+        let written = self.write(out, key);
+        self.receive(out, key)?;
+        written
+    }
+
+    /// Writes what waits, and reports what has been written.
+    pub(crate) fn write<I: Io, C: Core>(
+        &mut self,
+        out: &mut Outside<'_, I, C>,
+        key: ConnKey,
+    ) -> Result<(), Why> {
+        let conn = &mut self.conns[key];
+        if !conn.writable || conn.tx.waiting() == 0 {
+            return Ok(());
+        }
+        let mut written = Written::default();
+        let wrote = conn.tx.write(out.io, conn.sock, TURN_BYTES, &mut written);
+        self.counters.writes += written.calls;
+        self.counters.bytes_written += written.bytes;
+        let (mut waiting, mut owed) = (None, None);
+        if let Phase::Open(open) = &mut conn.phase {
+            if written.bytes != 0 {
+                open.moved = out.now;
+            }
+            let peer = &mut self.peers[open.peer];
+            while let Some(finished) = conn.tx.finished() {
+                let op = match finished {
+                    Finished::Op(op) => Some(op),
+                    Finished::Cookie(cookie) => {
+                        let in_system = conn.tx.in_system(cookie);
+                        peer.zero_copy.written(cookie, in_system, out.now)
+                    }
+                };
+                if let Some(op) = op {
+                    out.core.done(out.now, op, Status::Ok);
+                }
+            }
+            waiting = (!peer.queue.is_empty()).then_some(open.peer);
+            owed = (!peer.acks.is_empty()).then_some(open.peer);
+        }
+        match wrote? {
+            Wrote::All => {}
+            Wrote::Blocked => conn.writable = false,
+            Wrote::Enough => self.enqueue(key),
+        }
+        // There may be room again for what found none.
+        if let Some(peer) = waiting {
+            self.pump(out, peer);
+        }
+        if let Some(peer) = owed
+            && written.bytes != 0
+        {
+            self.ask_acks(peer);
+        }
+        Ok(())
+    }
+
+    /// Puts a connection in the run queue, once.
+    pub(crate) fn enqueue(&mut self, key: ConnKey) {
+        let conn = &mut self.conns[key];
+        if !conn.queued {
+            conn.queued = true;
+            self.run.push_back(key);
+        }
+    }
+
+    /// Whether [`flush`](Socklnd::flush) would do something now.
+    pub fn has_work(&self) -> bool {
+        !(self.run.is_empty() && self.dialling.is_empty() && self.acking.is_empty())
+    }
+
+    /// The next accepted connection that belongs to another CPU partition.
+    pub fn next_handoff(&mut self) -> Option<Handoff> {
+        self.handoffs.pop_front()
+    }
+
+    /// Orderly shutdown: closes everything; all operations end with `status`, also those submitted
+    /// from now on. Incoming connections are closed at once.
+    pub fn close_all<I: Io, C: Core>(
+        &mut self,
+        now: Time,
+        core: &mut C,
+        io: &mut I,
+        status: Status,
+    ) {
+        self.shut = Some(status);
+        let mut out = Outside { now, core, io };
+        for key in self.peers.keys() {
+            self.close_whole(&mut out, key, status);
+        }
+        let rest: Vec<(ConnKey, SockId)> =
+            self.conns.iter().map(|(key, conn)| (key, conn.sock)).collect();
+        for (key, sock) in rest {
+            out.io.close(sock);
+            self.remove(key);
+        }
+        for handoff in core::mem::take(&mut self.handoffs) {
+            out.io.close(handoff.sock);
+        }
+    }
+
+    pub(crate) fn ni(&self, ni: NiIndex) -> &NiConfig {
+        &self.config.nis[usize::from(ni.0)]
+    }
+
+    /// Adds a connection.
+    pub(crate) fn insert(&mut self, conn: Conn) -> ConnKey {
+        let sock = conn.sock;
+        let key = self.conns.insert(conn);
+        let before = self.socks.insert(sock, key);
+        assert!(before.is_none(), "{sock:?} is used for two streams");
+        key
+    }
+}
+
+#[cfg(test)]
+mod tests;

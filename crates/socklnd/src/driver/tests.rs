@@ -1,0 +1,10 @@
+//! Whole drivers: two of them with each other, and one against hand-made peers. The names `r_*`,
+//! `a*`, `b*` and `f*` are those of the captures of real nodes whose behaviour is repeated.
+
+mod chaos;
+mod dialling;
+mod exchange;
+mod golden;
+mod rogue;
+mod time;
+mod zero_copy;

@@ -1,0 +1,156 @@
+//! Why a connection ends: what a peer did wrong, or what happened to it.
+
+use lustrine_lnet::seam::Misbehaviour;
+use lustrine_lnet::status::Status;
+use lustrine_wire::acceptor::AcceptorError;
+use lustrine_wire::hello::HelloError;
+
+use crate::io::IoError;
+
+/// A way in which a peer can break the protocol: one variant per rule, each with a counter of its
+/// own in [`Counters`](crate::counters::Counters). Every one costs the connection; on an open
+/// connection also its siblings (wire 4.9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Misdeed {
+    /// Dialled from a source port above 1023 though only lower ones are accepted (wire 2.1).
+    SourcePort,
+    /// The first word is not that of a connection request (wire 2.3).
+    RequestMagic,
+    /// A connection request of an unknown version, or another LNet driver's magic (wire 2.3).
+    RequestVersion,
+    /// The request's target is malformed (wire 2.2).
+    RequestTarget,
+    /// The request names a NID that is not this interface's (wire 2.3).
+    WrongTarget,
+    /// The request or HELLO did not come in time (wire 2.3, 4.6).
+    SlowHandshake,
+    /// The first word is not that of a HELLO (wire 4.5).
+    HelloMagic,
+    /// A HELLO of an unknown version (wire 4.5).
+    HelloVersion,
+    /// An unknown connection type, or NONE where a connection is asked for (wire 4.4).
+    HelloKind,
+    /// The HELLO's source is a wildcard or the loopback (wire 4.4).
+    HelloSource,
+    /// A HELLO whose list of IP addresses or NIDs is malformed (wire 4.1).
+    HelloMalformed,
+    /// The answer to our HELLO comes from another process than the one dialled (wire 4.4).
+    AnswerIdentity,
+    /// The answer's type is not the inverse of ours, or its version not ours (wire 4.4, 4.5).
+    AnswerKind,
+    /// A frame that is neither NOOP nor LNET (wire 3.2).
+    FrameKind,
+    /// An LNet header that does not parse: type, length or NID (wire 5.4).
+    Header,
+    /// A keepalive with something in cookie A (wire 3.5).
+    Keepalive,
+    /// Acknowledges a zero-copy cookie that is not pending (wire 3.4).
+    UnknownCookie,
+    /// More zero-copy acknowledgements are owed than can be delivered.
+    AckBacklog,
+    /// The checksum does not match (wire 3.3).
+    Checksum,
+    /// The stream ended inside a message (wire 4.9).
+    Truncated,
+    /// The core refused the header.
+    Refused(Misbehaviour),
+}
+
+impl From<AcceptorError> for Misdeed {
+    fn from(error: AcceptorError) -> Misdeed {
+        match error {
+            AcceptorError::BadMagic(_) => Misdeed::RequestMagic,
+            AcceptorError::LnetMagic(_) | AcceptorError::UnknownVersion { .. } => {
+                Misdeed::RequestVersion
+            }
+            AcceptorError::BadTarget(_) => Misdeed::RequestTarget,
+        }
+    }
+}
+
+impl From<HelloError> for Misdeed {
+    fn from(error: HelloError) -> Misdeed {
+        match error {
+            HelloError::BadMagic(_) | HelloError::NotHello(_) => Misdeed::HelloMagic,
+            HelloError::UnknownVersion { .. } => Misdeed::HelloVersion,
+            HelloError::UnknownKind { .. } => Misdeed::HelloKind,
+            HelloError::TooManyIps(_)
+            | HelloError::ZeroIp
+            | HelloError::BadNid(_)
+            | HelloError::BadPayload(_) => Misdeed::HelloMalformed,
+        }
+    }
+}
+
+/// Which time-out struck (wire 4.9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Timeout {
+    /// A message stopped arriving in its middle.
+    Receive,
+    /// Bytes were queued and none left.
+    Send,
+    /// A zero-copy request was not acknowledged.
+    ZeroCopy,
+    /// The answer to a dial did not come.
+    Dial,
+}
+
+/// Why a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// The peer broke a rule.
+    Misdeed(Misdeed),
+    /// The stream broke.
+    Io(IoError),
+    /// The peer closed it between two messages.
+    Eof,
+    /// The peer we dialled closed before its HELLO, or said NONE once too often.
+    Rejected,
+    /// No progress.
+    Timeout(Timeout),
+    /// The peer has a new incarnation.
+    Restarted,
+    /// The peer speaks another version than on its other connections.
+    Renegotiated,
+    /// The core or the owner of the driver asked for it.
+    Asked(Status),
+}
+
+impl Why {
+    /// What operations that die with the connection report.
+    pub(crate) fn status(self) -> Status {
+        match self {
+            Why::Misdeed(Misdeed::Checksum) => Status::Corrupt,
+            Why::Misdeed(_) => Status::Protocol,
+            Why::Io(error) => status_of(error),
+            Why::Eof | Why::Renegotiated => Status::ConnectionLost,
+            Why::Rejected => Status::Rejected,
+            Why::Timeout(_) => Status::TimedOut,
+            Why::Restarted => Status::PeerRestarted,
+            Why::Asked(status) => status,
+        }
+    }
+}
+
+impl From<Misdeed> for Why {
+    fn from(misdeed: Misdeed) -> Why {
+        Why::Misdeed(misdeed)
+    }
+}
+
+impl From<IoError> for Why {
+    fn from(error: IoError) -> Why {
+        Why::Io(error)
+    }
+}
+
+/// The status of a stream's error.
+pub(crate) fn status_of(error: IoError) -> Status {
+    match error {
+        IoError::Refused => Status::Refused,
+        IoError::Unreachable | IoError::NoPrivilege => Status::Unreachable,
+        IoError::Reset | IoError::Other => Status::ConnectionLost,
+        IoError::TimedOut => Status::TimedOut,
+        IoError::Exhausted => Status::NoMemory,
+    }
+}

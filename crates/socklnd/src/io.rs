@@ -1,0 +1,120 @@
+//! What the driver needs of the world: byte streams and memory. Production gives it non-blocking
+//! sockets, the simulator gives it virtual ones; the driver cannot tell.
+
+use core::net::{IpAddr, SocketAddr};
+
+use lustrine_lnet::memory::{Memory, Span};
+
+/// A stream; the number is never used for two streams in one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SockId(pub u64);
+
+/// Which source port a connection is dialled from (wire 2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourcePort {
+    /// Any port the system gives: a userland peer.
+    Any,
+    /// 1023 downwards to 512: a node.
+    Privileged,
+}
+
+/// Why a stream cannot be used (any more).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IoError {
+    /// Nothing listens there, or the host refused.
+    Refused,
+    /// No way to the host or net.
+    Unreachable,
+    /// The stream was reset or broke.
+    Reset,
+    /// The system's own time-out.
+    TimedOut,
+    /// This process may not bind a privileged port.
+    NoPrivilege,
+    /// No free port, descriptor or memory.
+    Exhausted,
+    /// Anything else.
+    Other,
+}
+
+/// What a read or write did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// So many bytes, at least 1. Fewer than asked for means the stream had no more (room): the
+    /// next readiness report comes by itself.
+    Bytes(usize),
+    /// Nothing now; a readiness report will come.
+    WouldBlock,
+    /// End of stream (read only).
+    Closed,
+    /// The stream is broken.
+    Failed(IoError),
+}
+
+/// A piece to write.
+#[derive(Clone, Copy, Debug)]
+pub enum Piece<'a> {
+    /// Bytes of the driver's own.
+    Bytes(&'a [u8]),
+    /// Payload.
+    Span(Span),
+}
+
+/// How to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteMode {
+    /// The system copies; the memory is free when the call returns.
+    Copy,
+    /// The system may keep referring to the memory until it reports
+    /// [`Readiness::zero_copy_done`] for this call.
+    ZeroCopy,
+}
+
+/// Streams and memory. All calls return at once.
+pub trait Io: Memory {
+    /// Starts a connection. Its end is reported as readiness: writable, or failed.
+    ///
+    /// # Errors
+    /// When it fails at once.
+    fn connect(
+        &mut self,
+        local: Option<IpAddr>,
+        source: SourcePort,
+        remote: SocketAddr,
+    ) -> Result<SockId, IoError>;
+
+    /// After a connect: whether the stream is open.
+    ///
+    /// # Errors
+    /// Why it is not.
+    fn connected(&mut self, sock: SockId) -> Result<(), IoError>;
+
+    /// Fills `spans` first, then `tail`, as far as bytes are there.
+    fn read(&mut self, sock: SockId, spans: &[Span], tail: &mut [u8]) -> Outcome;
+
+    /// Writes pieces in order, as far as there is room.
+    fn write(&mut self, sock: SockId, pieces: &[Piece<'_>], mode: WriteMode) -> Outcome;
+
+    /// Closes and forgets a stream. With bytes unread or unsent the peer may see a reset.
+    ///
+    /// Memory of [`WriteMode::ZeroCopy`] writes that were not reported as done is free when this
+    /// returns: a stream that has such writes is aborted, not closed in order. No report about the
+    /// stream follows.
+    fn close(&mut self, sock: SockId);
+
+    /// Continues a CRC-32 (wire 3.3) over payload.
+    fn crc(&self, state: u32, span: Span) -> u32;
+}
+
+/// A report about a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Readiness {
+    /// Bytes, or the end of the stream, can be read.
+    pub readable: bool,
+    /// There is room to write, or a connect has ended.
+    pub writable: bool,
+    /// The other side closed its half, or the stream broke.
+    pub hangup: bool,
+    /// How many [`WriteMode::ZeroCopy`] writes, oldest first, no longer use their memory.
+    pub zero_copy_done: u32,
+}

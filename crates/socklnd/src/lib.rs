@@ -1,0 +1,44 @@
+//! The TCP driver's logic: connections, version negotiation, races, typed streams, framing,
+//! zero-copy cookies, keepalive, reconnect (wire 2 to 4).
+//!
+//! Pure: streams and memory come through [`io::Io`], the protocol core through
+//! [`lustrine_lnet::seam::Core`], time as an argument. [`Socklnd`] is one CPU partition's driver.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | `driver` | [`Socklnd`]: what the event loop calls, and the run queue |
+//! | `listen`, `dial` | the two sides of a handshake |
+//! | `route`, `tx`, `staging`, `zc` | sending: choice of connection, batches, cookies |
+//! | `receive`, `rx` | receiving: where bytes are read to, and the frame reader |
+//! | `closing`, `timeouts`, `agenda` | ends and deadlines |
+//! | `conn`, `peer`, `format` | what is known of connections and peers |
+//! | [`fault`], [`counters`] | why connections end, and how often what happened |
+#![forbid(unsafe_code)]
+
+mod agenda;
+mod closing;
+pub mod config;
+mod conn;
+pub mod counters;
+mod dial;
+mod driver;
+pub mod fault;
+mod format;
+pub mod io;
+mod listen;
+mod peer;
+mod receive;
+mod route;
+mod rx;
+mod staging;
+mod timeouts;
+mod tx;
+mod zc;
+
+#[cfg(test)]
+mod testing;
+
+pub use config::{Accept, Config, NiConfig};
+pub use counters::Counters;
+pub use driver::{Handoff, PeerInfo, Socklnd};
+pub use fault::Misdeed;

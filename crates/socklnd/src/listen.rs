@@ -1,0 +1,418 @@
+//! The accepting side: request, HELLO, and the answers to them (wire 2.3, 4.4 to 4.6).
+
+use core::net::{IpAddr, SocketAddr};
+
+use lustrine_lnet::seam::{Core, LinkEvent, NiIndex};
+use lustrine_lnet::status::Status;
+use lustrine_lnet::time::Time;
+use lustrine_lnet::topology::home_of;
+use lustrine_wire::acceptor::{Answer, Reaction, Request};
+use lustrine_wire::hello::{ConnType, Hello, HelloError, Ips, Version};
+use lustrine_wire::nid::{Nid, PID_ANY, PID_LUSTRE, PID_USERLAND, ProcessId};
+use lustrine_wire::{Order, Progress};
+
+use crate::config::Accept;
+use crate::conn::{Conn, ConnKey, Open, Origin, Phase};
+use crate::dial::version_for;
+use crate::driver::{Handoff, Outside, Socklnd};
+use crate::fault::{Misdeed, Why};
+use crate::format::Format;
+use crate::io::{Io, IoError, Outcome, SockId};
+use crate::peer::{Dial, Member, PeerKey};
+
+/// Source ports up to this one need privilege (wire 2.1).
+const PRIVILEGED_PORT_MAX: u16 = 1023;
+
+impl Socklnd {
+    /// A listener of interface `ni` has a new stream. Over the limits, or from a port that is not
+    /// let in, it is closed without a byte.
+    pub fn accepted<I: Io>(
+        &mut self,
+        now: Time,
+        io: &mut I,
+        sock: SockId,
+        ni: NiIndex,
+        local: SocketAddr,
+        remote: SocketAddr,
+    ) {
+        self.counters.accepted += 1;
+        if self.full() {
+            self.counters.refused_full += 1;
+            return io.close(sock);
+        }
+        if self.config.accept == Accept::Secure && remote.port() > PRIVILEGED_PORT_MAX {
+            self.counters.blame(Misdeed::SourcePort.into());
+            return io.close(sock);
+        }
+        self.receive_guest(now, sock, ni, local.ip(), remote, Phase::Request);
+    }
+
+    /// Takes over a connection that another CPU partition accepted; `handoff.sock` is the stream's
+    /// number here.
+    pub fn adopt<I: Io, C: Core>(&mut self, now: Time, core: &mut C, io: &mut I, handoff: Handoff) {
+        if self.full() {
+            self.counters.refused_full += 1;
+            return io.close(handoff.sock);
+        }
+        self.counters.adopted += 1;
+        let Handoff { sock, ni, local, remote, hello, .. } = handoff;
+        let key = self.receive_guest(now, sock, ni, local, remote, Phase::Hello);
+        let mut out = Outside { now, core, io };
+        if let Err(why) = self.introduce(&mut out, key, hello) {
+            self.fail(&mut out, key, why);
+        }
+    }
+
+    fn full(&self) -> bool {
+        let handshakes_max = usize::try_from(self.config.tunables.handshakes_max).unwrap_or(0);
+        self.shut.is_some()
+            || self.conns.len() >= self.connections_max()
+            || self.incoming >= handshakes_max
+    }
+
+    /// This CPU partition's share of the node's connections.
+    pub(crate) fn connections_max(&self) -> usize {
+        let of_node = usize::try_from(self.config.tunables.connections_max).unwrap_or(0);
+        of_node.div_ceil(usize::from(self.config.cpts))
+    }
+
+    fn receive_guest(
+        &mut self,
+        now: Time,
+        sock: SockId,
+        ni: NiIndex,
+        local: IpAddr,
+        remote: SocketAddr,
+        phase: Phase,
+    ) -> ConnKey {
+        let deadline = now + self.timing.accept_timeout;
+        let local = Some(local);
+        let mut conn = Conn::new(sock, ni, Origin::Accepted, local, remote, phase, deadline);
+        conn.writable = true;
+        let key = self.insert(conn);
+        self.incoming += 1;
+        self.await_handshake(key, deadline);
+        key
+    }
+
+    /// Reads exactly what the handshake needs, so that nothing behind it is ever taken.
+    pub(crate) fn shake_hands<I: Io, C: Core>(
+        &mut self,
+        out: &mut Outside<'_, I, C>,
+        key: ConnKey,
+    ) -> Result<(), Why> {
+        self.write(out, key)?;
+        loop {
+            let Some(conn) = self.conns.get_mut(key) else { return Ok(()) };
+            if !matches!(conn.phase, Phase::Request | Phase::Hello | Phase::Answer(_)) {
+                return Ok(());
+            }
+            if conn.hold.len() < conn.need {
+                if !conn.readable {
+                    return Ok(());
+                }
+                let asked = conn.need - conn.hold.len();
+                match Io::read(out.io, conn.sock, &[], conn.hold.room(conn.need)) {
+                    Outcome::Bytes(len) => {
+                        conn.hold.filled(len);
+                        conn.drained(len, asked);
+                        self.counters.reads += 1;
+                        self.counters.bytes_read += len as u64;
+                    }
+                    Outcome::WouldBlock => conn.readable = false,
+                    Outcome::Closed => return Err(IoError::Reset.into()),
+                    Outcome::Failed(error) => return Err(error.into()),
+                }
+                continue;
+            }
+            match conn.phase {
+                Phase::Request => self.requested(out, key)?,
+                _ => self.greeted(out, key)?,
+            }
+        }
+    }
+
+    /// Enough of the connection request is there to look at (wire 2.3).
+    fn requested<I: Io, C: Core>(
+        &mut self,
+        out: &mut Outside<'_, I, C>,
+        key: ConnKey,
+    ) -> Result<(), Why> {
+        let conn = &mut self.conns[key];
+        match Request::parse(conn.hold.bytes()) {
+            Ok(Progress::Need(len)) => conn.need = len,
+            Ok(Progress::Got(request, len)) => {
+                let target = self.config.nis[usize::from(conn.ni.0)].nid;
+                if request.target != target {
+                    return Err(Misdeed::WrongTarget.into());
+                }
+                conn.hold.used(len);
+                conn.need = 4;
+                conn.phase = Phase::Hello;
+                conn.deadline = out.now + self.timing.accept_timeout;
+            }
+            Err(error) => {
+                let misdeed = Misdeed::from(error);
+                if error.reaction() == Reaction::CloseSilently {
+                    return Err(misdeed.into());
+                }
+                self.counters.blame(misdeed.into());
+                let mut answer = Vec::with_capacity(Answer::LEN);
+                Answer::OURS.encode(&mut answer);
+                self.farewell(out, key, &answer)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Enough of a HELLO, or of the answer to ours, is there to look at.
+    fn greeted<I: Io, C: Core>(
+        &mut self,
+        out: &mut Outside<'_, I, C>,
+        key: ConnKey,
+    ) -> Result<(), Why> {
+        let conn = &mut self.conns[key];
+        match Hello::parse(conn.hold.bytes()) {
+            Ok(Progress::Need(len)) => {
+                conn.need = len;
+                Ok(())
+            }
+            Ok(Progress::Got(hello, len)) => {
+                conn.hold.used(len);
+                match conn.phase {
+                    Phase::Answer(dialled) => self.answered(out, key, dialled, hello),
+                    _ => self.introduce(out, key, hello),
+                }
+            }
+            Err(HelloError::UnknownVersion { raw: _, order })
+                if matches!(conn.phase, Phase::Hello) =>
+            {
+                self.counters.blame(Misdeed::HelloVersion.into());
+                self.offer_own_version(out, key, order)
+            }
+            Err(error) => Err(Misdeed::from(error).into()),
+        }
+    }
+
+    /// "I do not know your version, mine is this": type NONE, our own NID as destination (wire
+    /// 4.5, capture r_hver99).
+    fn offer_own_version<I: Io, C: Core>(
+        &mut self,
+        out: &mut Outside<'_, I, C>,
+        key: ConnKey,
+        order: Order,
+    ) -> Result<(), Why> {
+        let conn = &self.conns[key];
+        let ni = self.ni(conn.ni);
+        let me = ProcessId::lustre(ni.nid);
+        let answer = Hello {
+            version: version_for(ni.nid, 0),
+            order,
+            src: me,
+            dst: ProcessId { nid: me.nid, pid: 0 },
+            src_incarnation: ni.incarnation,
+            dst_incarnation: 0,
+            kind: ConnType::None,
+            ips: Ips::NONE,
+        };
+        let mut bytes = Vec::new();
+        answer.encode(&mut bytes).expect("the version was chosen to fit the NID");
+        self.farewell(out, key, &bytes)
+    }
+
+    /// A good HELLO came from whoever dialled: finds out who that is, and where it belongs.
+    fn introduce<I: Io, C: Core>(
+        &mut self,
+        out: &mut Outside<'_, I, C>,
+        key: ConnKey,
+        hello: Hello,
+    ) -> Result<(), Why> {
+        let conn = &self.conns[key];
+        let nid = self.ni(conn.ni).nid;
+        if hello.kind == ConnType::None {
+            return Err(Misdeed::HelloKind.into());
+        }
+        let ProcessId { nid: src, pid } = hello.src;
+        if src.is_any() || src.is_lo() || pid == PID_ANY {
+            return Err(Misdeed::HelloSource.into());
+        }
+        if nid.to_short().is_none() && hello.version < Version::V4 {
+            // Our own NID has no place in the answer.
+            self.counters.blame(Misdeed::HelloVersion.into());
+            return self.offer_own_version(out, key, hello.order);
+        }
+        let port = conn.remote.port();
+        let renamed = (port > PRIVILEGED_PORT_MAX).then(|| ProcessId {
+            nid: Nid::from_ip(nid.net(), conn.remote_ip()),
+            pid: u32::from(port) | PID_USERLAND,
+        });
+        let id = renamed.unwrap_or(hello.src);
+        let home = home_of(&id.nid, self.config.cpts);
+        if home != self.config.cpt {
+            let (sock, ni, remote) = (conn.sock, conn.ni, conn.remote);
+            let local = conn.local.unwrap_or(remote.ip());
+            self.counters.handed_off += 1;
+            self.handoffs.push_back(Handoff { home, sock, ni, local, remote, hello });
+            self.remove(key);
+            return Ok(());
+        }
+        self.admit(out, key, id, renamed, hello)
+    }
+
+    /// The tests of wire 4.6, in their order.
+    fn admit<I: Io, C: Core>(
+        &mut self,
+        out: &mut Outside<'_, I, C>,
+        key: ConnKey,
+        id: ProcessId,
+        renamed: Option<ProcessId>,
+        hello: Hello,
+    ) -> Result<(), Why> {
+        let conn = &self.conns[key];
+        let (ni, kind) = (conn.ni, hello.kind.inverse());
+        let (local, remote) = (conn.local, conn.remote_ip());
+        let me = self.ni(ni).nid;
+        let limit = usize::from(self.ni(ni).conns_per_peer);
+        let peer_key = self.peers.find_or_add(ni, id);
+        let peer = &mut self.peers[peer_key];
+        if matches!(peer.dial, Dial::Active(_)) && id.nid < me {
+            self.counters.races_won += 1;
+            return self.refuse(out, key, &hello);
+        }
+        let incarnation = peer.memory.incarnation.replace(hello.src_incarnation);
+        let restarted = incarnation.is_some_and(|before| before != hello.src_incarnation);
+        if !peer.members.is_empty() && (restarted || peer.memory.version != Some(hello.version)) {
+            let why = if restarted { Why::Restarted } else { Why::Renegotiated };
+            self.close_peer(out, peer_key, why);
+            return self.refuse(out, key, &hello);
+        }
+        let same = peer
+            .members
+            .iter()
+            .filter(|member| member.kind == kind)
+            .filter_map(|member| self.conns.get(member.conn))
+            .filter(|other| other.remote_ip() == remote && other.local == local)
+            .count();
+        if same >= limit && local != Some(remote) {
+            self.counters.duplicates_refused += 1;
+            return self.refuse(out, key, &hello);
+        }
+        if restarted {
+            self.counters.restarts_seen += 1;
+            out.core.link(out.now, ni, id, LinkEvent::Restarted);
+        }
+        let answer = self.answer_to(ni, &hello, kind);
+        self.conns[key].tx.push_bytes(&answer);
+        self.counters.opened_passive += 1;
+        self.incoming -= 1;
+        let peer = &mut self.peers[peer_key];
+        peer.memory.version = Some(hello.version);
+        peer.calls_until = out.now + self.timing.reconnect_min;
+        let format = Format {
+            version: hello.version,
+            sent: hello.order,
+            received: hello.order,
+            csum: self.csum(hello.version),
+        };
+        self.open(out, key, peer_key, kind, format, renamed);
+        Ok(())
+    }
+
+    /// "Not now, try again."
+    fn refuse<I: Io, C: Core>(
+        &mut self,
+        out: &mut Outside<'_, I, C>,
+        key: ConnKey,
+        hello: &Hello,
+    ) -> Result<(), Why> {
+        let answer = self.answer_to(self.conns[key].ni, hello, ConnType::None);
+        self.farewell(out, key, &answer)
+    }
+
+    /// Our HELLO in answer to `hello`, in its version and order.
+    fn answer_to(&self, ni: NiIndex, hello: &Hello, kind: ConnType) -> Vec<u8> {
+        let ni = self.ni(ni);
+        let answer = Hello {
+            version: hello.version,
+            order: hello.order,
+            src: ProcessId { nid: ni.nid, pid: PID_LUSTRE },
+            dst: ProcessId { nid: hello.src.nid, pid: hello.dst.pid },
+            src_incarnation: ni.incarnation,
+            dst_incarnation: hello.dst_incarnation,
+            kind,
+            ips: Ips::NONE,
+        };
+        let mut bytes = Vec::new();
+        answer.encode(&mut bytes).expect("the NIDs fit the version: ours was checked, theirs came");
+        bytes
+    }
+
+    pub(crate) fn csum(&self, version: Version) -> bool {
+        version == Version::V2 && self.config.tunables.enable_csum != 0
+    }
+
+    /// The handshake is over: messages may flow.
+    pub(crate) fn open<I: Io, C: Core>(
+        &mut self,
+        out: &mut Outside<'_, I, C>,
+        key: ConnKey,
+        peer_key: PeerKey,
+        kind: ConnType,
+        format: Format,
+        renamed: Option<ProcessId>,
+    ) {
+        let conn = &mut self.conns[key];
+        debug_assert_eq!(conn.hold.len(), 0);
+        let mut open = Open::new(peer_key, kind, format, out.now);
+        open.renamed = renamed;
+        conn.phase = Phase::Open(open);
+        let peer = &mut self.peers[peer_key];
+        let first = peer.members.is_empty();
+        peer.members.push(Member { conn: key, kind });
+        peer.heard = out.now;
+        let (ni, id) = (peer.ni, peer.id);
+        self.recount(peer_key);
+        if self.scan_at == Time::NEVER {
+            self.scan_at = out.now + self.timing.scan;
+        }
+        if first {
+            out.core.link(out.now, ni, id, LinkEvent::Up);
+        }
+        self.pump(out, peer_key);
+        if !self.peers[peer_key].acks.is_empty() {
+            self.ask_acks(peer_key);
+        }
+        self.enqueue(key);
+    }
+
+    /// Says a last word and closes the connection once it is written.
+    fn farewell<I: Io, C: Core>(
+        &mut self,
+        out: &mut Outside<'_, I, C>,
+        key: ConnKey,
+        bytes: &[u8],
+    ) -> Result<(), Why> {
+        let conn = &mut self.conns[key];
+        conn.tx.push_bytes(bytes);
+        conn.phase = Phase::Farewell;
+        self.part(out, key)
+    }
+
+    /// Goes on with a last word. What the peer still says is read once, so that closing does not
+    /// reset the stream before our word was read.
+    pub(crate) fn part<I: Io, C: Core>(
+        &mut self,
+        out: &mut Outside<'_, I, C>,
+        key: ConnKey,
+    ) -> Result<(), Why> {
+        self.write(out, key)?;
+        let conn = &mut self.conns[key];
+        if conn.tx.waiting() != 0 {
+            return Ok(());
+        }
+        if conn.readable {
+            let _ = Io::read(out.io, conn.sock, &[], &mut self.stage);
+        }
+        Err(Why::Asked(Status::Ok))
+    }
+}

@@ -1,0 +1,283 @@
+//! What is known of one peer on one interface, and of peers that are away.
+
+use std::collections::{HashMap, VecDeque};
+
+use foldhash::fast::FixedState;
+use lustrine_lnet::seam::{NiIndex, SendAction};
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_wire::hello::{ConnType, Version};
+use lustrine_wire::nid::ProcessId;
+use slotmap::{SlotMap, new_key_type};
+use smallvec::SmallVec;
+
+use crate::conn::ConnKey;
+use crate::fault::Misdeed;
+use crate::zc::ZeroCopy;
+
+new_key_type! {
+    /// A peer of this driver.
+    pub(crate) struct PeerKey;
+}
+
+/// Most zero-copy acknowledgements owed to one peer at once: far more than any sender's credits.
+const ACKS_MAX: usize = 1024;
+
+const _: () = assert!(size_of::<Peer>() <= 512);
+
+/// An open connection of a peer, with what is needed to choose among them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Member {
+    pub(crate) conn: ConnKey,
+    pub(crate) kind: ConnType,
+}
+
+/// Where the dialler is with a peer (wire 4.7, 4.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dial {
+    /// Not at work.
+    Idle,
+    /// The next dial is due then.
+    Waiting(Time),
+    /// This connection is on its way.
+    Active(ConnKey),
+}
+
+/// What outlives a peer's connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Memory {
+    /// The version it spoke, or asked for.
+    pub(crate) version: Option<Version>,
+    /// Its last known incarnation.
+    pub(crate) incarnation: Option<u64>,
+    /// Back-off after hard failures: the last interval and when the next dial is allowed.
+    pub(crate) interval: Nanos,
+    pub(crate) not_before: Time,
+}
+
+impl Memory {
+    const NOTHING: Memory =
+        Memory { version: None, incarnation: None, interval: Nanos(0), not_before: Time::ZERO };
+}
+
+/// A peer: a process on a NID, as reached through one interface.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) id: ProcessId,
+    pub(crate) ni: NiIndex,
+    pub(crate) memory: Memory,
+    /// Open connections, whoever dialled them.
+    pub(crate) members: SmallVec<[Member; 3]>,
+    /// Messages that no connection can take now, oldest first.
+    pub(crate) queue: VecDeque<SendAction>,
+    /// Cookies to acknowledge.
+    pub(crate) acks: VecDeque<u64>,
+    pub(crate) zero_copy: ZeroCopy,
+    pub(crate) dial: Dial,
+    /// When the present round of dials began.
+    pub(crate) round: Option<Time>,
+    /// NONE answers in a row, with the version we speak.
+    pub(crate) nones: u8,
+    /// Answers in this round that asked for another version.
+    pub(crate) turns: u8,
+    /// The peer takes no more connections than there are (capture f12).
+    pub(crate) content: bool,
+    /// Whether no connection is missing.
+    pub(crate) complete: bool,
+    /// Whether it is on the list of peers to dial, owed acknowledgements, or awaiting a time.
+    pub(crate) dial_asked: bool,
+    pub(crate) acks_asked: bool,
+    pub(crate) on_agenda: bool,
+    /// Until then the peer may still be opening connections to us.
+    pub(crate) calls_until: Time,
+    /// When anything was last received, and when a keepalive was last sent.
+    pub(crate) heard: Time,
+    pub(crate) kept_alive: Time,
+}
+
+impl Peer {
+    fn new(ni: NiIndex, id: ProcessId, memory: Memory) -> Peer {
+        Peer {
+            id,
+            ni,
+            memory,
+            members: SmallVec::new(),
+            queue: VecDeque::new(),
+            acks: VecDeque::new(),
+            zero_copy: ZeroCopy::new(),
+            dial: Dial::Idle,
+            round: None,
+            nones: 0,
+            turns: 0,
+            content: false,
+            complete: id.is_userland(),
+            dial_asked: false,
+            acks_asked: false,
+            on_agenda: false,
+            calls_until: Time::ZERO,
+            heard: Time::ZERO,
+            kept_alive: Time::ZERO,
+        }
+    }
+
+    /// How many open connections of a type there are.
+    pub(crate) fn count(&self, kind: ConnType) -> usize {
+        self.members.iter().filter(|member| member.kind == kind).count()
+    }
+
+    /// A round of dials is over, well or not.
+    pub(crate) fn end_round(&mut self) {
+        self.round = None;
+        self.nones = 0;
+        self.turns = 0;
+    }
+
+    /// A cookie to acknowledge.
+    pub(crate) fn owe(&mut self, cookie: u64) -> Result<(), Misdeed> {
+        if self.acks.len() >= ACKS_MAX {
+            return Err(Misdeed::AckBacklog);
+        }
+        self.acks.push_back(cookie);
+        Ok(())
+    }
+
+    /// Whether nothing would be lost if it were forgotten.
+    pub(crate) fn idle(&self) -> bool {
+        self.members.is_empty()
+            && self.queue.is_empty()
+            && self.dial == Dial::Idle
+            && self.zero_copy.len() == 0
+    }
+}
+
+/// All peers, and a bounded memory of those that are away.
+#[derive(Debug)]
+pub(crate) struct Peers {
+    present: SlotMap<PeerKey, Peer>,
+    index: HashMap<(NiIndex, ProcessId), PeerKey, FixedState>,
+    away: HashMap<(NiIndex, ProcessId), Memory, FixedState>,
+    /// Keys of `away` by age; some may be gone.
+    away_order: VecDeque<(NiIndex, ProcessId)>,
+    away_max: usize,
+}
+
+impl Peers {
+    pub(crate) fn new(away_max: usize) -> Peers {
+        Peers {
+            present: SlotMap::with_key(),
+            index: HashMap::default(),
+            away: HashMap::default(),
+            away_order: VecDeque::new(),
+            away_max,
+        }
+    }
+
+    pub(crate) fn find(&self, ni: NiIndex, id: ProcessId) -> Option<PeerKey> {
+        self.index.get(&(ni, id)).copied()
+    }
+
+    pub(crate) fn find_or_add(&mut self, ni: NiIndex, id: ProcessId) -> PeerKey {
+        *self.index.entry((ni, id)).or_insert_with(|| {
+            let memory = self.away.remove(&(ni, id)).unwrap_or(Memory::NOTHING);
+            self.present.insert(Peer::new(ni, id, memory))
+        })
+    }
+
+    pub(crate) fn get(&self, key: PeerKey) -> Option<&Peer> {
+        self.present.get(key)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: PeerKey) -> Option<&mut Peer> {
+        self.present.get_mut(key)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (PeerKey, &Peer)> {
+        self.present.iter()
+    }
+
+    pub(crate) fn keys(&self) -> Vec<PeerKey> {
+        self.present.keys().collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.present.len()
+    }
+
+    /// Forgets an idle peer, but for what outlives it. A renamed peer is never met again.
+    pub(crate) fn forget(&mut self, key: PeerKey) {
+        let Some(peer) = self.present.remove(key) else { return };
+        let name = (peer.ni, peer.id);
+        self.index.remove(&name);
+        if peer.id.is_userland() || self.away_max == 0 {
+            return;
+        }
+        if self.away.insert(name, peer.memory).is_none() {
+            self.away_order.push_back(name);
+        }
+        while self.away.len() > self.away_max || self.away_order.len() > 2 * self.away_max {
+            let Some(oldest) = self.away_order.pop_front() else { break };
+            self.away.remove(&oldest);
+        }
+    }
+}
+
+impl core::ops::Index<PeerKey> for Peers {
+    type Output = Peer;
+    fn index(&self, key: PeerKey) -> &Peer {
+        &self.present[key]
+    }
+}
+
+impl core::ops::IndexMut<PeerKey> for Peers {
+    fn index_mut(&mut self, key: PeerKey) -> &mut Peer {
+        &mut self.present[key]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lustrine_wire::nid::{Net, Nid, PID_USERLAND};
+
+    use super::*;
+
+    fn process(number: u32) -> ProcessId {
+        ProcessId::lustre(Nid::new4(Net::TCP, number))
+    }
+
+    #[test]
+    fn memory_of_absent_peers_is_bounded_and_recalled() {
+        let mut peers = Peers::new(10);
+        for number in 0..1000 {
+            let key = peers.find_or_add(NiIndex(0), process(number));
+            peers[key].memory.incarnation = Some(u64::from(number));
+            peers.forget(key);
+            assert!(peers.away.len() <= 10 && peers.away_order.len() <= 20);
+        }
+        assert_eq!(peers.len(), 0);
+        let known = peers.find_or_add(NiIndex(0), process(999));
+        assert_eq!(peers[known].memory.incarnation, Some(999));
+        let lost = peers.find_or_add(NiIndex(0), process(1));
+        assert_eq!(peers[lost].memory, Memory::NOTHING);
+        let elsewhere = peers.find_or_add(NiIndex(1), process(999));
+        assert_eq!(peers[elsewhere].memory, Memory::NOTHING);
+    }
+
+    #[test]
+    fn coming_and_going_does_not_fill_the_order() {
+        let mut peers = Peers::new(10);
+        for _ in 0..1000 {
+            let key = peers.find_or_add(NiIndex(0), process(1));
+            peers.forget(key);
+        }
+        assert!(peers.away_order.len() <= 20);
+    }
+
+    #[test]
+    fn renamed_peers_leave_no_trace() {
+        let mut peers = Peers::new(10);
+        let id = ProcessId { pid: PID_USERLAND | 40_000, ..process(1) };
+        let key = peers.find_or_add(NiIndex(0), id);
+        assert!(peers[key].complete, "a renamed peer is never dialled");
+        peers.forget(key);
+        assert!(peers.away.is_empty() && peers.find(NiIndex(0), id).is_none());
+    }
+}

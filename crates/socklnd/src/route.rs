@@ -1,0 +1,284 @@
+//! Sending: which connection carries what (wire 3.6), and what waits when none can.
+
+use lustrine_lnet::seam::{Core, SendAction};
+use lustrine_lnet::status::Status;
+use lustrine_lnet::time::Time;
+use lustrine_wire::frame::FrameHeader;
+use lustrine_wire::hello::{ConnType, Version};
+
+use crate::conn::ConnKey;
+use crate::driver::{Outside, Socklnd};
+use crate::format::Format;
+use crate::io::Io;
+use crate::peer::{Peer, PeerKey};
+use crate::tx::{Cookies, Taken};
+
+/// What is to be carried.
+#[derive(Clone, Copy, Debug)]
+enum Cargo {
+    /// A NOOP: acknowledgement or keepalive.
+    Noop,
+    /// An LNet message of so many bytes in all.
+    Message(u64),
+}
+
+/// How well a connection suits: lower is better, `None` is never (the table of wire 3.6).
+///
+/// Acknowledgements prefer BULK_IN, where kernels send theirs; without one they take what other
+/// NOOPs may take.
+fn rank(cargo: Cargo, kind: ConnType, version: Version, min_bulk: u64) -> Option<u8> {
+    let untyped = version < Version::V3;
+    match (cargo, kind) {
+        (_, ConnType::None) => None,
+        (Cargo::Noop, ConnType::BulkIn) => Some(0),
+        (Cargo::Noop, ConnType::Control) => Some(1),
+        (Cargo::Noop, ConnType::BulkOut) => Some(2),
+        (Cargo::Noop, ConnType::Any) => untyped.then_some(1),
+        (Cargo::Message(size), ConnType::Control) => Some(u8::from(size >= min_bulk)),
+        (Cargo::Message(size), ConnType::BulkOut) => Some(u8::from(size < min_bulk)),
+        (Cargo::Message(_), ConnType::Any) => untyped.then_some(0),
+        (Cargo::Message(_), ConnType::BulkIn) => untyped.then_some(1),
+    }
+}
+
+impl Socklnd {
+    /// The best connection for `cargo` that has room: by rank, then fewest bytes queued, then
+    /// least recently chosen.
+    fn choose(&self, peer: &Peer, cargo: Cargo) -> Option<ConnKey> {
+        let version = peer.memory.version?;
+        let min_bulk = self.config.tunables.min_bulk as u64;
+        let mut best = None;
+        for member in &peer.members {
+            let Some(rank) = rank(cargo, member.kind, version, min_bulk) else { continue };
+            let conn = &self.conns[member.conn];
+            let Some(open) = conn.open() else { continue };
+            let key = (rank, conn.tx.waiting(), open.chosen);
+            if conn.tx.has_room() && best.is_none_or(|(least, _)| key < least) {
+                best = Some((key, member.conn));
+            }
+        }
+        best.map(|(_, conn)| conn)
+    }
+
+    /// Whether any connection may carry messages, room or not.
+    pub(crate) fn carriable(&self, peer: &Peer) -> bool {
+        let carries = |kind, version| rank(Cargo::Message(0), kind, version, 1).is_some();
+        peer.memory
+            .version
+            .is_some_and(|version| peer.members.iter().any(|member| carries(member.kind, version)))
+    }
+
+    /// A message of the core: onto a connection, or into the peer's queue.
+    pub(crate) fn route<I: Io, C: Core>(&mut self, out: &mut Outside<'_, I, C>, send: &SendAction) {
+        if let Some(status) = self.shut {
+            return out.core.done(out.now, send.op, status);
+        }
+        let size = size_of(send);
+        let key = if send.to.is_userland() {
+            // It is reached over the connections it opened, or not at all.
+            let reachable =
+                self.peers.find(send.ni, send.to).filter(|key| self.carriable(&self.peers[*key]));
+            match reachable {
+                Some(key) => key,
+                None => {
+                    self.counters.unreachable += 1;
+                    return out.core.done(out.now, send.op, Status::Unreachable);
+                }
+            }
+        } else {
+            self.peers.find_or_add(send.ni, send.to)
+        };
+        let peer = &self.peers[key];
+        let conn =
+            if peer.queue.is_empty() { self.choose(peer, Cargo::Message(size)) } else { None };
+        let complete = peer.complete;
+        match conn {
+            Some(conn) => self.load(out, key, conn, send),
+            None => self.enqueue_message(key, send.clone()),
+        }
+        if !complete {
+            self.ask_dial(key);
+        }
+    }
+
+    fn enqueue_message(&mut self, key: PeerKey, send: SendAction) {
+        let deadline = send.deadline;
+        self.peers[key].queue.push_back(send);
+        self.await_until(key, deadline);
+    }
+
+    /// Queues a message on a connection.
+    fn load<I: Io, C: Core>(
+        &mut self,
+        out: &mut Outside<'_, I, C>,
+        key: PeerKey,
+        conn_key: ConnKey,
+        send: &SendAction,
+    ) {
+        let peer = &mut self.peers[key];
+        let conn = &mut self.conns[conn_key];
+        let open = conn.phase.open_mut().expect("members are open");
+        let format = open.reader.format();
+        let mut cookies = Cookies::default();
+        if format.framed() {
+            cookies.ack = peer.acks.pop_front().unwrap_or(0);
+            let tunables = &self.config.tunables;
+            let zero_copy = tunables.zero_copy != 0
+                && i64::from(send.header.payload_len) >= tunables.zc_min_payload;
+            if zero_copy && may_ask(peer, format.version) {
+                cookies.request = peer.zero_copy.issue(send.op);
+            }
+        }
+        if conn.tx.waiting() == 0 {
+            open.moved = out.now;
+        }
+        self.choices += 1;
+        open.chosen = self.choices;
+        let taken =
+            conn.tx.push_message(out.io, format, send.op, &send.header, &send.payload, cookies);
+        match taken {
+            Ok(taken) => {
+                self.counters.messages_sent += 1;
+                self.counters.payload_sent += u64::from(send.header.payload_len);
+                self.counters.zero_copy_sent += u64::from(cookies.request != 0);
+                self.counters.zero_copy_acks_carried += u64::from(cookies.ack != 0);
+                if taken == Taken::Sent {
+                    out.core.done(out.now, send.op, Status::Ok);
+                }
+                self.enqueue(conn_key);
+            }
+            Err(_) => {
+                if cookies.request != 0 {
+                    peer.zero_copy.withdraw(cookies.request);
+                }
+                if cookies.ack != 0 {
+                    peer.acks.push_front(cookies.ack);
+                }
+                self.counters.nids_too_long += 1;
+                out.core.done(out.now, send.op, Status::Unreachable);
+            }
+        }
+    }
+
+    /// Moves messages from the peer's queue to its connections, in order, as far as they go.
+    pub(crate) fn pump<I: Io, C: Core>(&mut self, out: &mut Outside<'_, I, C>, key: PeerKey) {
+        while let Some(peer) = self.peers.get_mut(key) {
+            let Some(first) = peer.queue.front() else { break };
+            let size = size_of(first);
+            let Some(conn) = self.choose(&self.peers[key], Cargo::Message(size)) else { break };
+            let Some(send) = self.peers[key].queue.pop_front() else { break };
+            self.load(out, key, conn, &send);
+        }
+        if let Some(peer) = self.peers.get_mut(key)
+            && peer.queue.is_empty()
+        {
+            peer.queue.shrink_to(16);
+        }
+    }
+
+    /// Fails all messages of a peer that wait for a connection.
+    pub(crate) fn fail_queue<I: Io, C: Core>(
+        &mut self,
+        out: &mut Outside<'_, I, C>,
+        key: PeerKey,
+        status: Status,
+    ) {
+        let Some(peer) = self.peers.get_mut(key) else { return };
+        for send in core::mem::take(&mut peer.queue) {
+            out.core.done(out.now, send.op, status);
+        }
+    }
+
+    /// Sends what is owed to peers as NOOPs, what did not ride on a message: two cookies at a time
+    /// where the version allows (captures f6, f7), on BULK_IN if there is one.
+    pub(crate) fn acknowledge_all<I: Io, C: Core>(&mut self, out: &mut Outside<'_, I, C>) {
+        for key in core::mem::take(&mut self.acking) {
+            let Some(peer) = self.peers.get_mut(key) else { continue };
+            peer.acks_asked = false;
+            while let Some(conn) = self.choose(&self.peers[key], Cargo::Noop) {
+                let peer = &mut self.peers[key];
+                let Some(first) = peer.acks.pop_front() else { break };
+                let merges = peer.memory.version >= Some(Version::V3);
+                let second = peer.acks.front().copied().filter(|next| merges && *next != first);
+                let frame = match second {
+                    None => FrameHeader::noop(first),
+                    Some(second) => {
+                        peer.acks.pop_front();
+                        let larger = first.max(second);
+                        FrameHeader { zc_request: larger, ..FrameHeader::noop(first.min(second)) }
+                    }
+                };
+                self.counters.zero_copy_acks_sent += 1 + u64::from(second.is_some());
+                self.load_noop(out.now, conn, frame);
+            }
+        }
+    }
+
+    /// Sends a keepalive, if a connection may carry it; returns whether it did.
+    pub(crate) fn keep_alive(&mut self, now: Time, key: PeerKey) -> bool {
+        let Some(conn) = self.choose(&self.peers[key], Cargo::Noop) else { return false };
+        self.load_noop(now, conn, FrameHeader::KEEPALIVE);
+        self.counters.keepalives_sent += 1;
+        true
+    }
+
+    fn load_noop(&mut self, now: Time, key: ConnKey, frame: FrameHeader) {
+        let conn = &mut self.conns[key];
+        let open = conn.phase.open_mut().expect("members are open");
+        if conn.tx.waiting() == 0 {
+            open.moved = now;
+        }
+        let format: Format = open.reader.format();
+        conn.tx.push_noop(format, frame);
+        self.enqueue(key);
+    }
+
+    /// Has acknowledgements sent in the next flush; until then they may ride on messages.
+    pub(crate) fn ask_acks(&mut self, key: PeerKey) {
+        let peer = &mut self.peers[key];
+        if !peer.acks_asked {
+            peer.acks_asked = true;
+            self.acking.push(key);
+        }
+    }
+}
+
+/// Whether a cookie may be put into a message: a V3 or V4 kernel without a BULK_IN connection, our
+/// BULK_OUT, does not acknowledge but closes (capture r_zcreq).
+fn may_ask(peer: &Peer, version: Version) -> bool {
+    version < Version::V3 || peer.count(ConnType::BulkOut) != 0
+}
+
+/// Size of a message as the rule of `min_bulk` counts it: with the headers of V3.
+fn size_of(send: &SendAction) -> u64 {
+    const HEAD: u64 = 24 + 72;
+    HEAD + u64::from(send.header.payload_len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KINDS: [ConnType; 5] =
+        [ConnType::BulkIn, ConnType::BulkOut, ConnType::Control, ConnType::Any, ConnType::None];
+
+    fn ranks(cargo: Cargo, version: Version) -> [Option<u8>; 5] {
+        KINDS.map(|kind| rank(cargo, kind, version, 1024))
+    }
+
+    /// [FRM-14], [FRM-17]
+    #[test]
+    fn the_table_of_wire_3_6() {
+        let (small, large) = (Cargo::Message(1023), Cargo::Message(1024));
+        for version in [Version::V3, Version::V4] {
+            assert_eq!(ranks(small, version), [None, Some(1), Some(0), None, None]);
+            assert_eq!(ranks(large, version), [None, Some(0), Some(1), None, None]);
+            assert_eq!(ranks(Cargo::Noop, version), [Some(0), Some(2), Some(1), None, None]);
+        }
+        for version in [Version::V1, Version::V2] {
+            assert_eq!(ranks(small, version), [Some(1), Some(1), Some(0), Some(0), None]);
+            assert_eq!(ranks(large, version), [Some(1), Some(0), Some(1), Some(0), None]);
+            assert_eq!(ranks(Cargo::Noop, version), [Some(0), Some(2), Some(1), Some(1), None]);
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! The sending half of a connection: what waits to be written, and what is due when it has been.
+//!
+//! Headers and payloads up to [`COPY_MAX`] are copied into one contiguous buffer; longer payloads
+//! stay where they are and are written from there. So a burst of small messages is one piece of
+//! one write, and a large payload is touched by nobody but the system.
+
+use std::collections::VecDeque;
+
+use lustrine_lnet::memory::{Memory, Span, total_len};
+use lustrine_lnet::seam::OpKey;
+use lustrine_wire::crc;
+use lustrine_wire::frame::{FrameHeader, FrameKind};
+use lustrine_wire::header::Header;
+use lustrine_wire::hello::Version;
+use lustrine_wire::nid::NidTooLong;
+
+use crate::format::Format;
+use crate::io::{Io, IoError, Outcome, Piece, SockId, WriteMode};
+use crate::staging::Staging;
+
+/// Largest payload that is copied next to its header, in bytes.
+pub(crate) const COPY_MAX: u32 = 4096;
+/// While fewer bytes than this are staged, a copied message counts as sent: the staging buffer
+/// extends TCP's own send buffer.
+const SENT_WHEN_STAGED: usize = 64 * 1024;
+/// With this many bytes staged a connection takes no further message.
+const STAGED_MAX: usize = 256 * 1024;
+/// With this many pieces waiting a connection takes no further message.
+const SEGMENTS_MAX: usize = 1024;
+/// Most pieces of one write.
+const PIECES_MAX: usize = 64;
+
+/// The cookies of a message's frame header (wire 3.4).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cookies {
+    /// Asks for an acknowledgement, and for zero-copy; 0 for neither.
+    pub(crate) request: u64,
+    /// Acknowledges; 0 for nothing.
+    pub(crate) ack: u64,
+}
+
+/// What a message that was taken means for its operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It counts as sent: its memory is free.
+    Sent,
+    /// [`Tx::finished`] will name it.
+    Pending,
+}
+
+/// Something that has been written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Finished {
+    /// The message of this operation.
+    Op(OpKey),
+    /// The message with this zero-copy cookie.
+    Cookie(u64),
+}
+
+/// How a round of writing ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wrote {
+    /// Nothing waits.
+    All,
+    /// The stream is full.
+    Blocked,
+    /// The budget is spent.
+    Enough,
+}
+
+/// What writing cost, for the counters.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Written {
+    pub(crate) calls: u64,
+    pub(crate) bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Segment {
+    /// So many bytes of the staging buffer.
+    Staged(u32),
+    /// Payload where it lies; with a cookie it is written without copying.
+    Lent { span: Span, cookie: u64 },
+}
+
+/// `finished` when the stream has passed `end`.
+#[derive(Clone, Copy, Debug)]
+struct Promise {
+    end: u64,
+    finished: Finished,
+}
+
+/// The sending half.
+#[derive(Debug, Default)]
+pub(crate) struct Tx {
+    staging: Staging,
+    segments: VecDeque<Segment>,
+    promises: VecDeque<Promise>,
+    /// Bytes ever queued and ever written.
+    queued: u64,
+    written: u64,
+    /// The cookie of each zero-copy write whose memory the system has not released, oldest first.
+    in_system: VecDeque<u64>,
+}
+
+impl Tx {
+    /// Bytes that wait to be written.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.queued - self.written
+    }
+
+    /// Whether another message may be queued.
+    pub(crate) fn has_room(&self) -> bool {
+        self.staging.len() < STAGED_MAX && self.segments.len() < SEGMENTS_MAX
+    }
+
+    /// Queues bytes as they are (request, HELLO).
+    pub(crate) fn push_bytes(&mut self, bytes: &[u8]) {
+        self.staging.grow(bytes.len()).copy_from_slice(bytes);
+        self.staged(bytes.len());
+    }
+
+    /// Queues a NOOP.
+    pub(crate) fn push_noop(&mut self, format: Format, mut frame: FrameHeader) {
+        debug_assert!(format.framed() && frame.kind == FrameKind::Noop);
+        if format.csum {
+            frame.csum = frame.csum_start(format.sent);
+        }
+        self.push_bytes(&frame.encode(format.sent));
+    }
+
+    /// Queues a message.
+    ///
+    /// # Errors
+    /// [`NidTooLong`] when the connection's version has no room for a NID; nothing is queued.
+    pub(crate) fn push_message<I: Io>(
+        &mut self,
+        io: &I,
+        format: Format,
+        op: OpKey,
+        header: &Header,
+        payload: &[Span],
+        cookies: Cookies,
+    ) -> Result<Taken, NidTooLong> {
+        let (head_len, frame_len) = (format.head_len(), format.version.frame_len());
+        let copied = if header.payload_len <= COPY_MAX { header.payload_len as usize } else { 0 };
+        assert_eq!(total_len(payload), header.payload_len, "payload and header disagree");
+        let room = self.staging.grow(head_len + copied);
+        if let Err(error) = encode_header(format.version, header, &mut room[frame_len..head_len]) {
+            self.staging.withdraw(head_len + copied);
+            return Err(error);
+        }
+        let mut at = head_len;
+        if copied != 0 {
+            for span in payload {
+                let end = at + span.len as usize;
+                Memory::read(io, *span, &mut room[at..end]);
+                at = end;
+            }
+        }
+        if format.framed() {
+            let mut frame = FrameHeader {
+                zc_request: cookies.request,
+                zc_ack: cookies.ack,
+                ..FrameHeader::LNET
+            };
+            if format.csum {
+                let state = crc::update(frame.csum_start(format.sent), &room[frame_len..]);
+                let lent = if copied == 0 { payload } else { &[] };
+                frame.csum = lent.iter().fold(state, |state, span| io.crc(state, *span));
+            }
+            room[..frame_len].copy_from_slice(&frame.encode(format.sent));
+        }
+        self.staged(head_len + copied);
+        if copied == 0 {
+            self.lend(payload, cookies.request);
+        }
+        if cookies.request != 0 {
+            self.promise(Finished::Cookie(cookies.request));
+        } else if (copied == 0 && header.payload_len != 0) || self.staging.len() > SENT_WHEN_STAGED
+        {
+            self.promise(Finished::Op(op));
+        } else {
+            return Ok(Taken::Sent);
+        }
+        Ok(Taken::Pending)
+    }
+
+    fn staged(&mut self, len: usize) {
+        self.queued += len as u64;
+        match self.segments.back_mut() {
+            Some(Segment::Staged(waiting)) => *waiting += len as u32,
+            _ => self.segments.push_back(Segment::Staged(len as u32)),
+        }
+    }
+
+    fn lend(&mut self, payload: &[Span], cookie: u64) {
+        for span in payload.iter().filter(|span| span.len != 0) {
+            self.queued += u64::from(span.len);
+            self.segments.push_back(Segment::Lent { span: *span, cookie });
+        }
+    }
+
+    fn promise(&mut self, finished: Finished) {
+        self.promises.push_back(Promise { end: self.queued, finished });
+    }
+
+    /// Writes until nothing waits, the stream is full, or `budget` bytes have left.
+    pub(crate) fn write<I: Io>(
+        &mut self,
+        io: &mut I,
+        sock: SockId,
+        budget: u64,
+        written: &mut Written,
+    ) -> Result<Wrote, IoError> {
+        let stop = written.bytes + budget;
+        while self.written != self.queued {
+            if written.bytes >= stop {
+                return Ok(Wrote::Enough);
+            }
+            let (outcome, asked, zero_copy) = self.write_once(io, sock);
+            let len = match outcome {
+                Outcome::Bytes(len) => len,
+                Outcome::WouldBlock => return Ok(Wrote::Blocked),
+                Outcome::Closed => return Err(IoError::Reset),
+                Outcome::Failed(error) => return Err(error),
+            };
+            written.calls += 1;
+            written.bytes += len as u64;
+            if let Some(cookie) = zero_copy {
+                self.in_system.push_back(cookie);
+            }
+            self.advance(len);
+            if len < asked {
+                return Ok(Wrote::Blocked);
+            }
+        }
+        Ok(Wrote::All)
+    }
+
+    /// One write: its outcome, how many bytes were offered, and its cookie if it was zero-copy.
+    fn write_once<I: Io>(&self, io: &mut I, sock: SockId) -> (Outcome, usize, Option<u64>) {
+        let bytes = self.staging.bytes();
+        if let (1, Some(Segment::Staged(len))) = (self.segments.len(), self.segments.front()) {
+            let piece = Piece::Bytes(&bytes[..*len as usize]);
+            return (Io::write(io, sock, &[piece], WriteMode::Copy), *len as usize, None);
+        }
+        let mut pieces = [Piece::Bytes(&[]); PIECES_MAX];
+        let (mut count, mut asked, mut staged) = (0, 0, 0);
+        // A write is zero-copy as a whole and belongs to one cookie: headers lie in the staging
+        // buffer, which is reused, so they are always copied.
+        let mut shared = 0;
+        for segment in self.segments.iter().take(PIECES_MAX) {
+            let (piece, len, cookie) = match *segment {
+                Segment::Staged(len) => {
+                    let start = staged;
+                    staged += len as usize;
+                    (Piece::Bytes(&bytes[start..staged]), len as usize, 0)
+                }
+                Segment::Lent { span, cookie } => (Piece::Span(span), span.len as usize, cookie),
+            };
+            if count == 0 {
+                shared = cookie;
+            } else if shared != cookie {
+                break;
+            }
+            pieces[count] = piece;
+            count += 1;
+            asked += len;
+        }
+        let mode = if shared == 0 { WriteMode::Copy } else { WriteMode::ZeroCopy };
+        let outcome = Io::write(io, sock, &pieces[..count], mode);
+        (outcome, asked, (shared != 0).then_some(shared))
+    }
+
+    /// `len` bytes have left.
+    fn advance(&mut self, len: usize) {
+        self.written += len as u64;
+        let mut left = len as u32;
+        while left != 0 {
+            let segment = self.segments.front_mut().expect("wrote no more than was offered");
+            let gone = match segment {
+                Segment::Staged(waiting) => {
+                    let gone = left.min(*waiting);
+                    self.staging.consume(gone as usize);
+                    *waiting -= gone;
+                    (gone, *waiting == 0)
+                }
+                Segment::Lent { span, .. } => {
+                    let gone = left.min(span.len);
+                    *span = span.part(gone, span.len - gone);
+                    (gone, span.len == 0)
+                }
+            };
+            left -= gone.0;
+            if gone.1 {
+                self.segments.pop_front();
+            }
+        }
+    }
+
+    /// The next thing that has been written completely.
+    pub(crate) fn finished(&mut self) -> Option<Finished> {
+        let promise = self.promises.front()?;
+        if promise.end > self.written {
+            return None;
+        }
+        self.promises.pop_front().map(|promise| promise.finished)
+    }
+
+    /// The system has released the memory of its oldest zero-copy write; whose it was.
+    pub(crate) fn released(&mut self) -> Option<u64> {
+        self.in_system.pop_front()
+    }
+
+    /// How many writes of this cookie's message the system still refers to.
+    pub(crate) fn in_system(&self, cookie: u64) -> usize {
+        self.in_system.iter().filter(|one| **one == cookie).count()
+    }
+
+    /// The operations that were neither written completely nor counted as sent. Those with a
+    /// cookie are the peer's to report.
+    pub(crate) fn abandoned(&mut self) -> impl Iterator<Item = OpKey> + '_ {
+        self.promises.drain(..).filter_map(|promise| match promise.finished {
+            Finished::Op(op) => Some(op),
+            Finished::Cookie(_) => None,
+        })
+    }
+
+    /// Gives back memory that an idle connection does not need.
+    pub(crate) fn release(&mut self) {
+        if self.waiting() == 0 {
+            self.staging.release();
+            self.segments.shrink_to_fit();
+            self.promises.shrink_to_fit();
+        }
+    }
+}
+
+fn encode_header(version: Version, header: &Header, out: &mut [u8]) -> Result<(), NidTooLong> {
+    match version {
+        Version::V4 => {
+            header.encode_long(out.try_into().expect("96 bytes"));
+            Ok(())
+        }
+        _ => header.encode_short(out.try_into().expect("72 bytes")),
+    }
+}
+
+#[cfg(test)]
+mod tests;
