@@ -1,0 +1,35 @@
+//! Fields that many messages have in the same place (selftest-wire 4, "rule of the family").
+
+use lustrine_wire::srpc::Body;
+
+/// The match bits a request wants its reply under; `None` for a reply.
+pub(crate) fn reply_bits(body: &Body) -> Option<u64> {
+    Some(match body {
+        Body::MakeSessionRequest(request) => request.reply_bits,
+        Body::RemoveSessionRequest(request) => request.reply_bits,
+        Body::BatchRequest(request) => request.reply_bits,
+        Body::StatRequest(request) => request.reply_bits,
+        Body::TestRequest(request) => request.reply_bits,
+        Body::DebugRequest(request) => request.reply_bits,
+        Body::JoinRequest(request) => request.reply_bits,
+        Body::BrwRequest(request) => request.reply_bits,
+        Body::PingRequest(request) => request.reply_bits,
+        _ => return None,
+    })
+}
+
+/// The status of a reply; `None` for a request.
+pub(crate) fn status(body: &Body) -> Option<u32> {
+    Some(match body {
+        Body::MakeSessionReply(reply) => reply.status,
+        Body::RemoveSessionReply(reply) => reply.status,
+        Body::BatchReply(reply) => reply.status,
+        Body::StatReply(reply) => reply.status,
+        Body::TestReply(reply) => reply.status,
+        Body::DebugReply(reply) => reply.status,
+        Body::JoinReply(reply) => reply.status,
+        Body::BrwReply(reply) => reply.status,
+        Body::PingReply(reply) => reply.status,
+        _ => return None,
+    })
+}

@@ -1,0 +1,660 @@
+//! The load generator: one node, one session, one rung of load after the other.
+//!
+//! A rung keeps a number of RPCs of one test outstanding for a time or a count. Connections,
+//! discovery and the first RPC of every unit are over before its clock starts. A node that dies
+//! and returns costs errors and time, both of which are told; the load goes on by itself.
+
+mod figures;
+mod link;
+mod units;
+
+use lustrine_lnet::event::Event;
+use lustrine_lnet::memory::Memory;
+use lustrine_lnet::shard::Shard;
+use lustrine_lnet::status::Status;
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_lnet::tunables::Tunables;
+use lustrine_wire::nid::{Nid, ProcessId};
+use lustrine_wire::srpc::{CONCURRENCY_MAX, Counters, FEATURES_KNOWN, Name, Sid};
+
+use crate::bulk::{Budget, Source, charge};
+use crate::load::{self, Danger, Plan, Shot, Test, TestError, WallClock};
+use crate::mark::{Lane, Mark, Role};
+use crate::rpc::{Caller, Completion, Failure};
+use crate::turn::Turn;
+use figures::{Figures, is_outage};
+use link::{CONTROL, Link, News, Terms};
+use units::Units;
+
+pub use figures::Latencies;
+
+/// How long RPCs that are still out at the end of a rung are waited for.
+const DRAIN: Nanos = Nanos::from_secs(5);
+
+/// How much longer than asked a rung warms up when the first RPC of a unit does not end.
+const WARM_UP_EXTRA: Nanos = Nanos::from_secs(10);
+
+/// A rung that cannot begin, or cannot go on, for this many times the client's patience ends the
+/// client. A node that is silent does so earlier; this is for one that answers, but forgets the
+/// session again and again.
+const FORGETFUL_FACTOR: u64 = 2;
+
+/// No test RPC ends for this long, and for [`STALL_FACTOR`] times the longest one so far: then
+/// the node is asked whether it is there.
+const STALL_MIN: Nanos = Nanos::from_secs(3);
+
+/// See [`STALL_MIN`].
+const STALL_FACTOR: u64 = 8;
+
+/// What to do about another's session on the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takeover {
+    /// Leave it alone and give up.
+    Respect,
+    /// End it.
+    Force,
+}
+
+/// What a client is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientArgs {
+    /// The node to load.
+    pub target: ProcessId,
+    /// The NID of ours to send from; `None` leaves the choice to LNet.
+    pub local: Option<Nid>,
+    /// This node's NID, which names the session. One with a 16-byte address does not fit there;
+    /// a substitute made from it does, as nobody looks behind the name.
+    pub console: Nid,
+    /// Tells the clients of one process apart; not [`Lane::SERVICE`].
+    pub lane: Lane,
+    /// The session's name, seen by others who want the node.
+    pub name: Name,
+    /// What to do about another's session.
+    pub takeover: Takeover,
+    /// How long the node may be silent before the client gives up.
+    pub patience: Nanos,
+    /// The wall clock's seconds at the start.
+    pub wall_seconds: u64,
+}
+
+/// One step of a ladder of load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rung {
+    /// What to do.
+    pub test: Test,
+    /// RPCs outstanding, 1 to 1024.
+    pub concurrency: u32,
+    /// How long.
+    pub limit: Limit,
+    /// Least time before the figures begin. They wait for every unit's first RPC to be over, well
+    /// or not, but at most 10 s longer.
+    pub warm_up: Nanos,
+}
+
+/// The end of a rung.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// After this much measured time.
+    Time(Nanos),
+    /// After this many measured RPCs, failed ones included.
+    Count(u64),
+}
+
+/// Why a rung is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RungError {
+    /// It would harm the node.
+    #[error(transparent)]
+    Danger(#[from] Danger),
+    /// Outside 1 to 1024.
+    #[error("concurrency {0} is outside 1..=1024")]
+    Concurrency(u32),
+    /// Another rung runs, or the client is closing.
+    #[error("the client is not ready for a rung")]
+    NotReady,
+}
+
+/// Why a client gave up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClientError {
+    /// The node did not answer for as long as the client's patience lasts.
+    #[error("the node did not answer{}", last_failure(.0))]
+    NoAnswer(Option<Failure>),
+    /// Another session holds the node.
+    #[error("the node is in session {name} of {holder}; end it there, or force its end")]
+    Busy {
+        /// Whose it is.
+        holder: Sid,
+        /// What it is called.
+        name: Name,
+    },
+    /// The node refused a framework request.
+    #[error("the node refused {service} with error {status}")]
+    Refused {
+        /// The service.
+        service: &'static str,
+        /// The status, a positive errno.
+        status: u32,
+    },
+    /// The rung's buffers do not fit into `selftest_memory`.
+    #[error("the rung needs {needed} bytes of memory for bulk data; raise selftest_memory")]
+    Memory {
+        /// What it needs.
+        needed: u64,
+    },
+    /// The node answers, but does not keep a session.
+    #[error("the node does not keep the session")]
+    Forgetful,
+}
+
+fn last_failure(failure: &Option<Failure>) -> String {
+    failure.map_or_else(String::new, |failure| format!(" ({failure})"))
+}
+
+/// What the client is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// No rung.
+    Idle,
+    /// A rung waits for the session and for the node's counters.
+    Before,
+    /// Units run; the clock may not run yet.
+    Running,
+    /// Units finish their RPCs until this time.
+    Draining(Time),
+    /// Waiting for the node's counters.
+    After,
+}
+
+/// What a client can tell at any time.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// Measured time so far.
+    pub elapsed: Nanos,
+    /// RPCs that went well.
+    pub ops: u64,
+    /// Payload bytes they moved.
+    pub bytes: u64,
+    /// Failed RPCs by kind, those of the warm-up and those still out at the end included.
+    pub errors: Vec<(TestError, u64)>,
+    /// Latencies of the RPCs that went well.
+    pub latencies: Latencies,
+    /// RPCs under way.
+    pub outstanding: u32,
+    /// Part of the measured time in which the node was not known to be there.
+    pub down: Nanos,
+    /// The node's counters before and after, if it gave both.
+    pub server: Option<(Counters, Counters)>,
+}
+
+/// Loads one node. It belongs beside the shard of the CPU partition that owns the target's NID
+/// ([`home_of`](lustrine_lnet::topology::home_of)): replies arrive there.
+#[derive(Debug)]
+pub struct Client {
+    args: ClientArgs,
+    link: Link,
+    caller: Caller,
+    source: Source,
+    budget: Budget,
+    wall: WallClock,
+    timeout: Nanos,
+    rung: Option<(Rung, Plan)>,
+    phase: Phase,
+    units: Units,
+    figures: Figures,
+    error: Option<ClientError>,
+    /// When units were first started.
+    started: Time,
+    /// Whether the least time of the warm-up is over.
+    warmed_up: bool,
+    seq: u32,
+    /// When a test RPC last went well.
+    progress_at: Option<Time>,
+    /// Since when the node has not been usable.
+    down_since: Option<Time>,
+    /// When it became usable; silence counts from here.
+    up_since: Time,
+    was_usable: bool,
+    /// Since when the rung has been unable to begin, or to go on.
+    stuck_since: Option<Time>,
+    /// Whether the rung was ended from outside: RPCs that this cuts off did not fail.
+    interrupted: bool,
+}
+
+impl Client {
+    /// A client that makes its session at once.
+    pub fn new(now: Time, args: ClientArgs, tunables: &Tunables) -> Client {
+        let timeout = Nanos::from_secs(tunables.rpc_timeout.max(1) as u64);
+        let millis = args.wall_seconds.wrapping_mul(1000).wrapping_add(now.0 / 1_000_000 % 1000);
+        let terms = Terms {
+            peer: args.target,
+            local: args.local,
+            sid: Sid {
+                nid: console_number(&args.console),
+                stamp: (millis & i64::MAX as u64) as i64,
+            },
+            name: args.name,
+            takeover: args.takeover,
+            patience: args.patience,
+            rpc_timeout: timeout,
+        };
+        Client {
+            link: Link::new(terms),
+            // One more than units can have outstanding: the control RPC.
+            caller: Caller::new(args.lane, args.wall_seconds, CONCURRENCY_MAX + 1),
+            source: Source::default(),
+            budget: Budget::new(tunables.selftest_memory, 1),
+            wall: WallClock { seconds: args.wall_seconds },
+            timeout,
+            rung: None,
+            phase: Phase::Idle,
+            units: Units::default(),
+            figures: Figures::new(),
+            error: None,
+            started: now,
+            warmed_up: false,
+            seq: 0,
+            progress_at: None,
+            down_since: None,
+            up_since: now,
+            was_usable: false,
+            stuck_since: None,
+            interrupted: false,
+            args,
+        }
+    }
+
+    /// Takes a rung; it begins when the session is there.
+    ///
+    /// # Errors
+    /// When the rung is dangerous or out of range, or another one has not ended.
+    pub fn start_rung(&mut self, rung: Rung) -> Result<(), RungError> {
+        let plan = Plan::new(rung.test, FEATURES_KNOWN, 0)?;
+        if !(1..=CONCURRENCY_MAX).contains(&rung.concurrency) {
+            return Err(RungError::Concurrency(rung.concurrency));
+        }
+        if self.phase != Phase::Idle || self.link.is_closed() {
+            return Err(RungError::NotReady);
+        }
+        self.figures.clear();
+        self.progress_at = None;
+        self.down_since = None;
+        self.stuck_since = None;
+        self.interrupted = false;
+        self.link.want_service(rung.test.service(), rung.concurrency);
+        self.link.want_counters();
+        self.rung = Some((rung, plan));
+        self.phase = Phase::Before;
+        Ok(())
+    }
+
+    /// Ends the rung, if one runs, and then the session.
+    pub fn finish(&mut self, now: Time) {
+        match self.phase {
+            Phase::Idle => {}
+            Phase::Before | Phase::After => self.phase = Phase::Idle,
+            Phase::Running | Phase::Draining(_) => {
+                self.interrupted = true;
+                self.end_measurement(now, Nanos(0));
+            }
+        }
+        self.link.close(now);
+    }
+
+    /// Whether the last rung is over; its figures stay until the next one starts.
+    pub fn rung_finished(&self) -> bool {
+        self.phase == Phase::Idle
+    }
+
+    /// Whether the session is there.
+    pub fn is_connected(&self) -> bool {
+        self.link.is_present()
+    }
+
+    /// Whether nothing is left to do: the session is removed, or the client gave up.
+    pub fn finished(&self) -> bool {
+        self.link.is_closed() && self.caller.under_way() == 0 && self.phase == Phase::Idle
+    }
+
+    /// Why the client gave up, if it did.
+    pub fn error(&self) -> Option<ClientError> {
+        self.error.or(self.link.error())
+    }
+
+    /// The figures of the rung that runs, or of the last one.
+    pub fn progress(&self, now: Time) -> Snapshot {
+        let figures = &self.figures;
+        let down_now = match self.down_since {
+            Some(since) if figures.is_measuring() => now.since(since),
+            _ => Nanos(0),
+        };
+        Snapshot {
+            elapsed: figures.elapsed(now),
+            ops: figures.ops,
+            bytes: figures.bytes,
+            errors: figures.errors.clone(),
+            latencies: figures.latencies.clone(),
+            outstanding: self.units.calling(),
+            down: Nanos(figures.down.0 + down_now.0),
+            server: figures.before.zip(figures.after),
+        }
+    }
+
+    /// Successful RPCs and payload bytes so far; cheap, for a live view.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.figures.ops, self.figures.bytes)
+    }
+
+    /// Takes in an event; those of others are left alone.
+    pub fn handle<M: Memory>(
+        &mut self,
+        now: Time,
+        shard: &mut Shard,
+        memory: &mut M,
+        event: &Event,
+    ) {
+        let Some(mark) = Mark::of(event) else { return };
+        if mark.role != Role::Caller(self.args.lane) {
+            return;
+        }
+        let turn = &mut Turn { now, shard, memory };
+        let Some(completion) = self.caller.handle(turn, mark, event) else { return };
+        if completion.user == CONTROL {
+            let news = self.link.complete(now, self.progress_at, &completion);
+            self.hear(turn, news);
+        } else {
+            self.complete(turn, &completion);
+        }
+    }
+
+    /// A peer lost its last connection, or restarted: what is awaited of it will not come.
+    pub fn peer_lost<M: Memory>(
+        &mut self,
+        now: Time,
+        shard: &mut Shard,
+        memory: &mut M,
+        peer: &ProcessId,
+        status: Status,
+    ) {
+        let turn = &mut Turn { now, shard, memory };
+        self.caller.peer_lost(turn, peer, status);
+    }
+
+    /// Once per loop turn, after the events.
+    pub fn drive<M: Memory>(&mut self, now: Time, shard: &mut Shard, memory: &mut M) {
+        let turn = &mut Turn { now, shard, memory };
+        self.caller.expire(turn);
+        self.link.drive(turn, &mut self.caller);
+        if let (Some(error), None) = (self.link.error(), self.error) {
+            self.give_up(turn, error);
+        }
+        self.mind_progress(turn);
+        match self.phase {
+            Phase::Idle | Phase::Before | Phase::After => {}
+            Phase::Running => self.run(turn),
+            Phase::Draining(until) => self.drain(turn, until),
+        }
+        if self.link.is_closed() && self.caller.under_way() == 0 && self.phase == Phase::Idle {
+            self.caller.release_memory(turn.memory);
+            self.source.release(turn.memory);
+        }
+    }
+
+    /// When [`Client::drive`] has something to do at the latest.
+    pub fn next_deadline(&self) -> Time {
+        let load = match (self.phase, self.rung) {
+            (Phase::Running, Some((rung, _))) => {
+                let end = match (rung.limit, self.figures.measured_from) {
+                    (Limit::Time(length), Some(from)) => from + length,
+                    // Once it is over, what is left are events, or the end of the extra time.
+                    (_, None) if self.warmed_up => self.started + rung.warm_up + WARM_UP_EXTRA,
+                    (_, None) => self.started + rung.warm_up,
+                    (Limit::Count(_), _) => Time::NEVER,
+                };
+                end.min(self.units.next_wake()).min(self.stall_deadline())
+            }
+            (Phase::Draining(until), _) => until,
+            _ => Time::NEVER,
+        };
+        load.min(self.caller.next_deadline()).min(self.link.next_deadline())
+    }
+
+    /// A unit's RPC is over.
+    fn complete<M: Memory>(&mut self, turn: &mut Turn<'_, M>, completion: &Completion) {
+        let index = completion.user;
+        let (Some((_, plan)), Some(unit)) = (self.rung, self.units.get_mut(index)) else { return };
+        let sink = unit.sink.map(|grant| grant.span);
+        match load::judge(turn.memory, &plan, sink, unit.seq, completion) {
+            Ok(()) => {
+                self.units.succeeded(index);
+                self.figures.success(completion.took, plan.test().len());
+                self.progress_at = Some(turn.now);
+                if self.phase == Phase::Running {
+                    self.fire(turn, index);
+                }
+            }
+            Err(error) => {
+                self.units.failed(turn.now, index);
+                if !(self.interrupted && error == TestError::Rpc(Failure::Aborted)) {
+                    self.figures.failure(error);
+                }
+                if is_outage(error) {
+                    self.link.doubt(turn.now);
+                }
+            }
+        }
+    }
+
+    /// Starts a unit's next RPC, if the node is there.
+    fn fire<M: Memory>(&mut self, turn: &mut Turn<'_, M>, index: u32) {
+        let (Some((_, plan)), true) = (self.rung, self.link.is_usable()) else { return };
+        let Some(unit) = self.units.get_mut(index) else { return };
+        self.seq = self.seq.wrapping_add(1);
+        unit.seq = self.seq;
+        let shot = Shot {
+            peer: self.args.target,
+            local: self.args.local,
+            sink: unit.sink.map(|grant| grant.span),
+            seq: unit.seq,
+            timeout: self.timeout,
+            user: index,
+        };
+        let fired = load::fire(turn, &mut self.caller, &mut self.source, self.wall, &plan, shot);
+        match fired {
+            Ok(rpc) => self.units.called(turn.now, index, rpc),
+            Err(failure) => {
+                self.figures.failure(TestError::Rpc(failure));
+                self.units.pause(turn.now, index);
+            }
+        }
+    }
+
+    /// What the session has to tell.
+    fn hear<M: Memory>(&mut self, turn: &mut Turn<'_, M>, news: News) {
+        match news {
+            News::Nothing => {}
+            News::Lost => {
+                self.abort_calls(turn, |_| true);
+                match self.phase {
+                    Phase::Before => self.link.want_counters(),
+                    Phase::After => self.phase = Phase::Idle,
+                    Phase::Idle | Phase::Running | Phase::Draining(_) => {}
+                }
+            }
+            News::Counters(counters) => match self.phase {
+                Phase::Before => {
+                    self.figures.before = counters;
+                    self.start_units(turn);
+                }
+                Phase::After => {
+                    self.figures.after = counters;
+                    self.phase = Phase::Idle;
+                }
+                Phase::Idle | Phase::Running | Phase::Draining(_) => {}
+            },
+        }
+    }
+
+    fn start_units<M: Memory>(&mut self, turn: &mut Turn<'_, M>) {
+        let Some((rung, plan)) = self.rung else { return };
+        let len = plan.sink_len();
+        if !self.units.make(turn.memory, &mut self.budget, rung.concurrency, len) {
+            let needed = len.map_or(0, charge) * u64::from(rung.concurrency);
+            self.error = Some(ClientError::Memory { needed });
+            self.phase = Phase::Idle;
+            self.link.close(turn.now);
+            return;
+        }
+        self.started = turn.now;
+        self.warmed_up = false;
+        self.stuck_since = None;
+        self.phase = Phase::Running;
+        self.was_usable = false;
+    }
+
+    /// Ends the client when a rung neither begins nor goes on although the node answers.
+    fn mind_progress<M: Memory>(&mut self, turn: &mut Turn<'_, M>) {
+        let stuck = match self.phase {
+            Phase::Before => true,
+            Phase::Running => !self.link.is_usable(),
+            Phase::Idle | Phase::Draining(_) | Phase::After => false,
+        };
+        if !stuck {
+            self.stuck_since = None;
+            return;
+        }
+        let since = *self.stuck_since.get_or_insert(turn.now);
+        if turn.now.since(since).0 >= self.args.patience.0.saturating_mul(FORGETFUL_FACTOR) {
+            self.give_up(turn, ClientError::Forgetful);
+            self.link.close(turn.now);
+        }
+    }
+
+    /// A turn of a rung.
+    fn run<M: Memory>(&mut self, turn: &mut Turn<'_, M>) {
+        let Some((rung, _)) = self.rung else { return };
+        let usable = self.link.is_usable();
+        if usable && !self.was_usable {
+            for index in 0..self.units.len() {
+                if self.units.is_idle(index) {
+                    self.fire(turn, index);
+                }
+            }
+        }
+        self.was_usable = usable;
+        while let Some(index) = self.units.wake_one(turn.now) {
+            self.fire(turn, index);
+        }
+        self.watch(turn, usable);
+        let warm_at = self.started + rung.warm_up;
+        self.warmed_up = turn.now >= warm_at;
+        let warm = self.units.are_warm() || turn.now >= warm_at + WARM_UP_EXTRA;
+        if self.figures.measured_from.is_none() && self.warmed_up && warm {
+            self.figures.measured_from = Some(turn.now);
+        }
+        let over = match rung.limit {
+            Limit::Time(length) => self.figures.elapsed(turn.now) >= length,
+            Limit::Count(count) => self.figures.ended() >= count,
+        };
+        if self.figures.is_measuring() && over {
+            self.end_measurement(turn.now, DRAIN);
+        }
+    }
+
+    /// Keeps account of the time the node is away, and notices when it falls silent.
+    fn watch<M: Memory>(&mut self, turn: &mut Turn<'_, M>, usable: bool) {
+        let now = turn.now;
+        match (usable, self.down_since) {
+            (false, None) => self.down_since = Some(now),
+            (true, Some(since)) => {
+                if let Some(from) = self.figures.measured_from {
+                    self.figures.down.0 += now.since(since.max(from)).0;
+                }
+                self.down_since = None;
+                self.up_since = now;
+                // It is there, but whatever was under way before is not coming back.
+                let silent = self.progress_at.is_none_or(|at| at < since);
+                if silent && self.progress_at.is_some() {
+                    self.abort_calls(turn, |started| started < since);
+                }
+            }
+            _ => {}
+        }
+        if now >= self.stall_deadline() {
+            self.link.doubt(now);
+        }
+    }
+
+    /// When silence becomes suspicious. Only after a first success: nobody knows before how long
+    /// an RPC takes here.
+    fn stall_deadline(&self) -> Time {
+        match self.progress_at {
+            Some(at) if self.units.calling() > 0 && self.link.is_usable() => {
+                let usual = Nanos(self.figures.longest.0.saturating_mul(STALL_FACTOR));
+                at.max(self.up_since) + usual.max(STALL_MIN)
+            }
+            _ => Time::NEVER,
+        }
+    }
+
+    fn end_measurement(&mut self, now: Time, drain: Nanos) {
+        if let (Some(since), Some(from)) = (self.down_since.take(), self.figures.measured_from) {
+            self.figures.down.0 += now.since(since.max(from)).0;
+        }
+        self.figures.measured_to.get_or_insert(now);
+        self.phase = Phase::Draining(now + drain);
+    }
+
+    /// Waits for the last RPCs of a rung.
+    fn drain<M: Memory>(&mut self, turn: &mut Turn<'_, M>, until: Time) {
+        if self.units.calling() > 0 {
+            if turn.now >= until {
+                self.phase = Phase::Draining(Time::NEVER);
+                self.abort_calls(turn, |_| true);
+            }
+            return;
+        }
+        self.units.clear(turn.memory, &mut self.budget);
+        let timed = matches!(self.rung, Some((Rung { limit: Limit::Time(_), .. }, _)));
+        if timed && !self.interrupted && self.figures.ops == 0 && self.figures.errors.is_empty() {
+            self.figures.failure(TestError::NoneEnded);
+        }
+        if self.link.is_present() {
+            self.link.want_counters();
+            self.phase = Phase::After;
+        } else {
+            self.phase = Phase::Idle;
+        }
+    }
+
+    fn abort_calls<M: Memory>(&mut self, turn: &mut Turn<'_, M>, which: impl Fn(Time) -> bool) {
+        for (rpc, started) in self.units.calls() {
+            if which(started) {
+                self.caller.abort(turn, rpc, Failure::Aborted);
+            }
+        }
+    }
+
+    fn give_up<M: Memory>(&mut self, turn: &mut Turn<'_, M>, error: ClientError) {
+        self.error = Some(error);
+        match self.phase {
+            Phase::Running | Phase::Draining(_) => self.end_measurement(turn.now, Nanos(0)),
+            Phase::Idle | Phase::Before | Phase::After => self.phase = Phase::Idle,
+        }
+    }
+}
+
+/// The number a NID has in a session id.
+fn console_number(nid: &Nid) -> u64 {
+    match nid.to_short() {
+        Some(short) => short,
+        // The kind and net of the NID, and the low half of its address.
+        None => {
+            let raw = nid.to_long();
+            let mut short = [0; 8];
+            short[1..4].copy_from_slice(&raw[1..4]);
+            short[4..].copy_from_slice(&raw[16..]);
+            u64::from_be_bytes(short)
+        }
+    }
+}

@@ -1,0 +1,471 @@
+//! The client's session with the node it loads: made, kept alive, made again, removed.
+//!
+//! One control RPC at a time. A node that was restarted answers a DEBUG with another session or
+//! none; then the session is made again with the same id. Nothing else is assumed about a node
+//! that does not answer.
+
+use lustrine_lnet::memory::Memory;
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_wire::nid::{Nid, ProcessId};
+use lustrine_wire::srpc::{
+    Body, BrwCheck, BrwOp, Counters, DebugRequest, FEATURES_KNOWN, MakeSessionRequest, Message,
+    Name, RemoveSessionRequest, Role, Service, Sid, StatRequest, TestParams, TestRequest,
+};
+
+use super::{ClientError, Takeover};
+use crate::body::status;
+use crate::errno;
+use crate::limits::PAGE;
+use crate::rpc::{Bulk, Call, Caller, Completion, Failure};
+use crate::turn::Turn;
+
+/// The mark of control RPCs, which no unit has.
+pub(super) const CONTROL: u32 = u32::MAX;
+
+/// Longest wait for a control RPC. It shares the network with the load, but a node that needs
+/// longer is not there.
+const CONTROL_TIMEOUT: Nanos = Nanos::from_secs(10);
+
+/// Pause after the first control RPC that failed; doubled each time.
+const PAUSE_MIN: Nanos = Nanos::from_millis(100);
+
+/// Longest pause between control RPCs that fail.
+const PAUSE_MAX: Nanos = Nanos::from_secs(2);
+
+/// How often a session is removed at most: a kernel node counts how often it was made
+/// (selftest-wire 10), also when its reply to that was lost.
+const REMOVALS_MAX: u32 = 16;
+
+/// The batch that holds the server's tests; it is never run.
+const BATCH: u64 = 1;
+
+/// Where the session stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The node has none of ours.
+    Absent,
+    /// All is well.
+    Present,
+    /// Something failed; whether the node still has the session is not known.
+    Doubtful,
+    /// It is being removed.
+    Ending,
+    /// It was removed, or could not be.
+    Closed,
+    /// There is no hope.
+    Broken(ClientError),
+}
+
+/// A control RPC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Control {
+    Make,
+    Prepare(Service, u32),
+    Stat,
+    Debug,
+    Remove,
+}
+
+/// What the load needs to know.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum News {
+    /// Nothing.
+    Nothing,
+    /// The node has lost our session, and with it every RPC under way.
+    Lost,
+    /// The counters that were asked for; `None` when the node did not give them.
+    Counters(Option<Counters>),
+}
+
+/// Whom a session is with, and how it is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    pub(super) peer: ProcessId,
+    pub(super) local: Option<Nid>,
+    pub(super) sid: Sid,
+    pub(super) name: Name,
+    pub(super) takeover: Takeover,
+    pub(super) patience: Nanos,
+    pub(super) rpc_timeout: Nanos,
+}
+
+#[derive(Debug)]
+pub(super) struct Link {
+    terms: Terms,
+    state: State,
+    in_flight: Option<Control>,
+    /// When [`Link::in_flight`] was sent.
+    sent_at: Time,
+    /// No control RPC before this.
+    not_before: Time,
+    pause: Nanos,
+    /// Since when the session has not been present.
+    down_since: Option<Time>,
+    last_failure: Option<Failure>,
+    /// The node's session time-out.
+    timeout: Nanos,
+    /// When the node last had a framework request of ours answered.
+    heard_at: Time,
+    /// What the load will need: a service and a concurrency.
+    wanted: Option<(Service, u32)>,
+    /// The concurrency the node has been told of, by service: BRW, PING.
+    prepared: [u32; 2],
+    counters_wanted: bool,
+    removals: u32,
+}
+
+impl Link {
+    pub(super) fn new(terms: Terms) -> Link {
+        Link {
+            terms,
+            state: State::Absent,
+            in_flight: None,
+            sent_at: Time::ZERO,
+            not_before: Time::ZERO,
+            pause: PAUSE_MIN,
+            down_since: None,
+            last_failure: None,
+            timeout: Nanos(0),
+            heard_at: Time::ZERO,
+            wanted: None,
+            prepared: [0; 2],
+            counters_wanted: false,
+            removals: 0,
+        }
+    }
+
+    /// Whether test RPCs may be sent.
+    pub(super) fn is_usable(&self) -> bool {
+        let prepared = self
+            .wanted
+            .is_some_and(|(service, concurrency)| self.prepared[place(service)] >= concurrency);
+        self.state == State::Present && prepared
+    }
+
+    pub(super) fn is_present(&self) -> bool {
+        self.state == State::Present
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self.state, State::Closed | State::Broken(_)) && self.in_flight.is_none()
+    }
+
+    pub(super) fn error(&self) -> Option<ClientError> {
+        match self.state {
+            State::Broken(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// The node shall be ready for this many RPCs of a service at once.
+    pub(super) fn want_service(&mut self, service: Service, concurrency: u32) {
+        self.wanted = Some((service, concurrency));
+    }
+
+    /// The node's counters are wanted; they come as [`News::Counters`].
+    pub(super) fn want_counters(&mut self) {
+        self.counters_wanted = true;
+    }
+
+    /// A test RPC failed in a way that makes the node suspect.
+    pub(super) fn doubt(&mut self, now: Time) {
+        if self.state == State::Present {
+            self.state = State::Doubtful;
+            self.down_since = Some(now);
+            self.not_before = now;
+            self.pause = PAUSE_MIN;
+        }
+    }
+
+    /// No further load: the session is to be removed.
+    pub(super) fn close(&mut self, now: Time) {
+        match self.state {
+            State::Present | State::Doubtful => {
+                self.state = State::Ending;
+                self.not_before = now;
+            }
+            State::Absent if self.in_flight.is_some() => self.state = State::Ending,
+            State::Absent => self.state = State::Closed,
+            State::Ending | State::Closed | State::Broken(_) => {}
+        }
+    }
+
+    /// Once per loop turn: the next control RPC, if one is due.
+    pub(super) fn drive<M: Memory>(&mut self, turn: &mut Turn<'_, M>, caller: &mut Caller) {
+        let now = turn.now;
+        if self.in_flight.is_some() {
+            return;
+        }
+        if matches!(self.state, State::Absent | State::Doubtful) {
+            let since = *self.down_since.get_or_insert(now);
+            if now.since(since) >= self.terms.patience {
+                self.state = State::Broken(ClientError::NoAnswer(self.last_failure));
+                return;
+            }
+        }
+        if now < self.not_before {
+            return;
+        }
+        if let Some(control) = self.next_control(now) {
+            self.send(turn, caller, control);
+        }
+    }
+
+    fn next_control(&self, now: Time) -> Option<Control> {
+        match self.state {
+            State::Absent => Some(Control::Make),
+            State::Doubtful => Some(Control::Debug),
+            State::Ending => Some(Control::Remove),
+            State::Closed | State::Broken(_) => None,
+            State::Present => match self.wanted {
+                Some((service, concurrency)) if self.prepared[place(service)] < concurrency => {
+                    Some(Control::Prepare(service, concurrency))
+                }
+                _ if self.counters_wanted => Some(Control::Stat),
+                _ if now >= self.keepalive_due() => Some(Control::Debug),
+                _ => None,
+            },
+        }
+    }
+
+    /// Test RPCs do not keep a session alive (selftest-wire 10); a third of the node's time-out
+    /// leaves room for two that are lost.
+    fn keepalive_due(&self) -> Time {
+        match self.timeout {
+            Nanos(0) => Time::NEVER,
+            Nanos(timeout) => self.heard_at + Nanos(timeout / 3),
+        }
+    }
+
+    /// When [`Link::drive`] has something to do at the latest.
+    pub(super) fn next_deadline(&self) -> Time {
+        if self.in_flight.is_some() {
+            return Time::NEVER;
+        }
+        match self.state {
+            State::Absent | State::Doubtful | State::Ending => self.not_before,
+            State::Present => self.keepalive_due().max(self.not_before),
+            State::Closed | State::Broken(_) => Time::NEVER,
+        }
+    }
+
+    fn send<M: Memory>(&mut self, turn: &mut Turn<'_, M>, caller: &mut Caller, control: Control) {
+        let service = match control {
+            Control::Make => Service::MakeSession,
+            Control::Prepare(..) => Service::Test,
+            Control::Stat => Service::Stat,
+            Control::Debug => Service::Debug,
+            Control::Remove => Service::RemoveSession,
+        };
+        let call = Call {
+            peer: self.terms.peer,
+            local: self.terms.local,
+            service,
+            features: FEATURES_KNOWN,
+            bulk: Bulk::None,
+            timeout: CONTROL_TIMEOUT.min(self.terms.rpc_timeout),
+            user: CONTROL,
+        };
+        let terms = self.terms;
+        let sid = terms.sid;
+        let sent = caller.call(turn, call, |ids| {
+            let reply_bits = ids.reply;
+            match control {
+                Control::Make => Body::MakeSessionRequest(MakeSessionRequest {
+                    reply_bits,
+                    sid,
+                    force: u32::from(terms.takeover == Takeover::Force),
+                    name: terms.name,
+                }),
+                Control::Prepare(service, concurrency) => {
+                    Body::TestRequest(prepare(reply_bits, sid, service, concurrency))
+                }
+                Control::Stat => Body::StatRequest(StatRequest { reply_bits, sid, kind: 0 }),
+                Control::Debug => Body::DebugRequest(DebugRequest { reply_bits, sid, flags: 0 }),
+                Control::Remove => {
+                    Body::RemoveSessionRequest(RemoveSessionRequest { reply_bits, sid })
+                }
+            }
+        });
+        match sent {
+            Ok(_) => {
+                self.in_flight = Some(control);
+                self.sent_at = turn.now;
+            }
+            Err(failure) => self.back_off(turn.now, failure),
+        }
+    }
+
+    /// A control RPC is over. `progress_at` is when a test RPC last went well.
+    pub(super) fn complete(
+        &mut self,
+        now: Time,
+        progress_at: Option<Time>,
+        completion: &Completion,
+    ) -> News {
+        let Some(control) = self.in_flight.take() else { return News::Nothing };
+        match &completion.outcome {
+            Ok(reply) => self.answered(now, control, reply),
+            Err(failure) => self.unanswered(now, progress_at, control, *failure),
+        }
+    }
+
+    fn unanswered(
+        &mut self,
+        now: Time,
+        progress_at: Option<Time>,
+        control: Control,
+        failure: Failure,
+    ) -> News {
+        self.back_off(now, failure);
+        if self.state == State::Ending {
+            self.count_removal();
+            return News::Nothing;
+        }
+        // Where the load goes on, the network is only busy.
+        let alive = progress_at.is_some_and(|at| at >= self.sent_at);
+        if self.state == State::Present && !alive {
+            self.state = State::Doubtful;
+            self.down_since = Some(now);
+        }
+        if control == Control::Stat && !alive { self.no_counters() } else { News::Nothing }
+    }
+
+    fn answered(&mut self, now: Time, control: Control, reply: &Message) -> News {
+        self.heard_at = now;
+        self.last_failure = None;
+        self.pause = PAUSE_MIN;
+        self.not_before = now;
+        let status = status(&reply.body).unwrap_or(errno::EBADMSG);
+        match (control, &reply.body) {
+            (Control::Make, Body::MakeSessionReply(made)) => {
+                match status {
+                    0 => {
+                        self.timeout = Nanos::from_secs(u64::from(made.timeout));
+                        self.prepared = [0; 2];
+                        self.present();
+                    }
+                    errno::EBUSY => {
+                        self.break_off(ClientError::Busy { holder: made.sid, name: made.name });
+                    }
+                    _ => self.break_off(ClientError::Refused { service: "MAKE_SESSION", status }),
+                }
+                News::Nothing
+            }
+            (Control::Debug, Body::DebugReply(debug)) => {
+                if status == 0 && debug.sid == self.terms.sid {
+                    self.present();
+                    News::Nothing
+                } else {
+                    self.lost(now)
+                }
+            }
+            (Control::Prepare(service, concurrency), _) => match status {
+                0 => {
+                    self.prepared[place(service)] = concurrency;
+                    News::Nothing
+                }
+                errno::ENOENT | errno::ESRCH | errno::EPROTO => self.lost(now),
+                _ => {
+                    self.break_off(ClientError::Refused { service: "TEST", status });
+                    News::Nothing
+                }
+            },
+            (Control::Stat, Body::StatReply(stat)) if status == 0 => {
+                self.counters_wanted = false;
+                News::Counters(Some(stat.counters))
+            }
+            (Control::Stat, _) => {
+                self.counters_wanted = false;
+                if status == errno::ESRCH { self.lost(now) } else { News::Counters(None) }
+            }
+            (Control::Remove, Body::RemoveSessionReply(removed)) => {
+                if status == 0 && removed.sid == self.terms.sid {
+                    self.count_removal();
+                } else {
+                    self.state = State::Closed;
+                }
+                News::Nothing
+            }
+            // The caller lets no other type of reply through.
+            _ => News::Nothing,
+        }
+    }
+
+    fn present(&mut self) {
+        if matches!(self.state, State::Absent | State::Doubtful) {
+            self.state = State::Present;
+            self.down_since = None;
+        }
+    }
+
+    /// The node has lost the session.
+    fn lost(&mut self, now: Time) -> News {
+        match self.state {
+            State::Ending => self.state = State::Closed,
+            State::Closed | State::Broken(_) => {}
+            State::Absent | State::Present | State::Doubtful => {
+                self.state = State::Absent;
+                self.down_since.get_or_insert(now);
+            }
+        }
+        self.counters_wanted = false;
+        News::Lost
+    }
+
+    fn no_counters(&mut self) -> News {
+        self.counters_wanted = false;
+        News::Counters(None)
+    }
+
+    fn break_off(&mut self, error: ClientError) {
+        self.state = if self.state == State::Ending { State::Closed } else { State::Broken(error) };
+    }
+
+    fn count_removal(&mut self) {
+        self.removals += 1;
+        if self.removals >= REMOVALS_MAX || self.last_failure.is_some() && self.removals >= 2 {
+            self.state = State::Closed;
+        }
+    }
+
+    fn back_off(&mut self, now: Time, failure: Failure) {
+        self.last_failure = Some(failure);
+        self.not_before = now + self.pause;
+        self.pause = Nanos((self.pause.0 * 2).min(PAUSE_MAX.0));
+    }
+}
+
+fn place(service: Service) -> usize {
+    usize::from(service == Service::Ping)
+}
+
+/// A TEST that makes a kernel node post request buffers: server role, nothing to fetch. The
+/// number of loops is its hint for how many (selftest-wire 8, 16).
+fn prepare(reply_bits: u64, sid: Sid, service: Service, concurrency: u32) -> TestRequest {
+    let params = match service {
+        Service::Brw => TestParams::BrwV1 {
+            rw: BrwOp::Read as u16,
+            check: BrwCheck::None as u16,
+            len: PAGE,
+            offset: 0,
+        },
+        _ => TestParams::Ping { size: 0, flags: 0, unused: [0; 4] },
+    };
+    TestRequest {
+        reply_bits,
+        bulk_bits: 0,
+        sid,
+        batch: BATCH,
+        service: service.id(),
+        loops: concurrency.max(1) as i32,
+        concurrency,
+        role: Role::Server,
+        stop_on_error: 1,
+        destinations: 0,
+        params,
+    }
+}
+
+#[cfg(test)]
+mod tests;

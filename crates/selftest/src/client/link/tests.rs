@@ -1,0 +1,252 @@
+//! The session as a state machine: what it sends next, given what the node answered.
+
+use lustrine_lnet::status::Status;
+use lustrine_lnet::testing::{Net, test_nid};
+use lustrine_lnet::tunables::Tunables;
+use lustrine_wire::order::Order;
+use lustrine_wire::srpc::{DebugReply, MakeSessionReply, RemoveSessionReply, TestReply, VERSION};
+
+use super::*;
+use crate::mark::Lane;
+
+const OURS: Sid = Sid { nid: 0x0002_0000_0a00_0001, stamp: 17 };
+const OTHER: Sid = Sid { nid: 0x0002_0000_0a00_0001, stamp: 18 };
+
+struct World {
+    net: Net,
+    caller: Caller,
+    link: Link,
+    now: Time,
+}
+
+impl World {
+    fn new(takeover: Takeover) -> World {
+        let terms = Terms {
+            peer: ProcessId::lustre(test_nid(1)),
+            local: None,
+            sid: OURS,
+            name: Name::EMPTY,
+            takeover,
+            patience: Nanos::from_secs(30),
+            rpc_timeout: Nanos::from_secs(64),
+        };
+        World {
+            net: Net::new(2, &Tunables::default()),
+            caller: Caller::new(Lane(1), 1, 64),
+            link: Link::new(terms),
+            now: Time(1),
+        }
+    }
+
+    /// A link with a session that has everything it wants.
+    fn present() -> World {
+        let mut world = World::new(Takeover::Respect);
+        world.link.want_service(Service::Ping, 8);
+        assert_eq!(world.sends(), Some(Control::Make));
+        world.answer(made(0, OURS));
+        assert_eq!(world.sends(), Some(Control::Prepare(Service::Ping, 8)));
+        assert!(!world.link.is_usable());
+        world.answer(tested(0));
+        assert!(world.link.is_usable());
+        assert_eq!(world.sends(), None);
+        world
+    }
+
+    /// What the link sends now.
+    fn sends(&mut self) -> Option<Control> {
+        let node = &mut self.net.nodes[0];
+        let mut turn = Turn { now: self.now, shard: &mut node.shard, memory: &mut node.memory };
+        self.link.drive(&mut turn, &mut self.caller);
+        self.link.in_flight
+    }
+
+    fn answer(&mut self, body: Body) -> News {
+        let message = Message { order: Order::Little, version: VERSION, features: 1, body };
+        self.complete(Ok(message), None)
+    }
+
+    fn complete(&mut self, outcome: Result<Message, Failure>, progress_at: Option<Time>) -> News {
+        let completion = Completion { user: CONTROL, took: Nanos(1), bulk_moved: 0, outcome };
+        self.link.complete(self.now, progress_at, &completion)
+    }
+
+    fn wait(&mut self, millis: u64) {
+        self.now = self.now + Nanos::from_millis(millis);
+    }
+}
+
+fn made(status: u32, sid: Sid) -> Body {
+    let name = Name::new("theirs").unwrap();
+    Body::MakeSessionReply(MakeSessionReply { status, sid, timeout: 100, name })
+}
+
+fn tested(status: u32) -> Body {
+    Body::TestReply(TestReply { status, sid: OURS })
+}
+
+fn debugged(status: u32, sid: Sid) -> Body {
+    let name = Name::EMPTY;
+    Body::DebugReply(DebugReply { status, sid, timeout: 100, batches: 0, name })
+}
+
+fn removed(status: u32, sid: Sid) -> Body {
+    Body::RemoveSessionReply(RemoveSessionReply { status, sid })
+}
+
+#[test]
+fn a_node_that_lost_the_session_gets_it_and_its_tests_again() {
+    for reply in [debugged(errno::ESRCH, Sid::NONE), debugged(0, OTHER)] {
+        let mut world = World::present();
+        world.link.doubt(world.now);
+        assert!(!world.link.is_usable());
+        assert_eq!(world.sends(), Some(Control::Debug));
+        assert!(matches!(world.answer(reply), News::Lost));
+        assert_eq!(world.sends(), Some(Control::Make));
+        world.answer(made(0, OURS));
+        assert!(!world.link.is_usable(), "a new node has no request buffers yet");
+        assert_eq!(world.sends(), Some(Control::Prepare(Service::Ping, 8)));
+        world.answer(tested(0));
+        assert!(world.link.is_usable());
+    }
+}
+
+#[test]
+fn a_node_that_still_has_the_session_is_used_at_once() {
+    let mut world = World::present();
+    world.link.doubt(world.now);
+    assert_eq!(world.sends(), Some(Control::Debug));
+    assert!(matches!(world.answer(debugged(0, OURS)), News::Nothing));
+    assert!(world.link.is_usable());
+}
+
+#[test]
+fn a_test_for_a_lost_session_makes_it_again() {
+    for status in [errno::ENOENT, errno::ESRCH, errno::EPROTO] {
+        let mut world = World::present();
+        world.link.want_service(Service::Brw, 4);
+        assert_eq!(world.sends(), Some(Control::Prepare(Service::Brw, 4)));
+        assert!(matches!(world.answer(tested(status)), News::Lost));
+        assert_eq!(world.sends(), Some(Control::Make));
+    }
+}
+
+#[test]
+fn a_higher_concurrency_asks_for_more_buffers_and_a_lower_one_does_not() {
+    let mut world = World::present();
+    world.link.want_service(Service::Ping, 4);
+    assert_eq!(world.sends(), None);
+    world.link.want_service(Service::Ping, 9);
+    assert_eq!(world.sends(), Some(Control::Prepare(Service::Ping, 9)));
+}
+
+#[test]
+fn silence_is_asked_again_with_growing_pauses_until_patience_ends() {
+    let mut world = World::new(Takeover::Respect);
+    let mut attempts = 0;
+    while world.link.error().is_none() {
+        if world.sends() == Some(Control::Make) {
+            attempts += 1;
+            world.complete(Err(Failure::Send(Status::Refused)), None);
+        }
+        world.wait(50);
+        assert!(world.now < Time::ZERO + Nanos::from_secs(40));
+    }
+    let last = Some(Failure::Send(Status::Refused));
+    assert_eq!(world.link.error(), Some(ClientError::NoAnswer(last)));
+    assert!((15..25).contains(&attempts), "{attempts}");
+    assert!(world.now >= Time::ZERO + Nanos::from_secs(30));
+}
+
+#[test]
+fn the_session_is_kept_alive_in_good_time() {
+    let mut world = World::present();
+    let due = world.link.next_deadline();
+    assert!(due < world.now + Nanos::from_secs(50) && due > world.now + Nanos::from_secs(20));
+    world.now = due;
+    assert_eq!(world.sends(), Some(Control::Debug));
+    assert!(world.link.is_usable(), "the load goes on meanwhile");
+    world.answer(debugged(0, OURS));
+    assert_eq!(world.sends(), None);
+    assert!(world.link.next_deadline() > due);
+}
+
+#[test]
+fn a_busy_network_is_no_dead_node() {
+    let mut world = World::present();
+    world.now = world.link.next_deadline();
+    assert_eq!(world.sends(), Some(Control::Debug));
+    world.wait(10_000);
+    let progress = Some(world.now - Nanos::from_millis(1));
+    world.complete(Err(Failure::TimedOut), progress);
+    assert!(world.link.is_usable(), "test RPCs went well since");
+    world.wait(10_000);
+    assert_eq!(world.sends(), Some(Control::Debug));
+    world.complete(Err(Failure::TimedOut), progress);
+    assert!(!world.link.is_usable());
+}
+
+#[test]
+fn another_session_is_respected_or_ended_as_told() {
+    let busy = ClientError::Busy { holder: OTHER, name: Name::new("theirs").unwrap() };
+    let mut world = World::new(Takeover::Respect);
+    world.sends();
+    world.answer(made(errno::EBUSY, OTHER));
+    assert_eq!(world.link.error(), Some(busy));
+    assert!(world.link.is_closed());
+    assert_eq!(world.sends(), None);
+}
+
+#[test]
+fn a_refusal_without_a_remedy_ends_the_client() {
+    let mut world = World::new(Takeover::Force);
+    world.sends();
+    world.answer(made(errno::EPROTO, Sid { nid: 0, stamp: 0 }));
+    let refused = ClientError::Refused { service: "MAKE_SESSION", status: errno::EPROTO };
+    assert_eq!(world.link.error(), Some(refused));
+}
+
+#[test]
+fn a_session_made_several_times_is_removed_as_often() {
+    let mut world = World::present();
+    world.link.close(world.now);
+    for _ in 0..3 {
+        assert_eq!(world.sends(), Some(Control::Remove));
+        world.answer(removed(0, OURS));
+        assert!(!world.link.is_closed());
+    }
+    assert_eq!(world.sends(), Some(Control::Remove));
+    world.answer(removed(0, Sid::NONE));
+    assert!(world.link.is_closed() && world.link.error().is_none());
+}
+
+#[test]
+fn removing_has_an_end_whatever_the_node_says() {
+    let mut world = World::present();
+    world.link.close(world.now);
+    let mut asked = 0;
+    while world.sends() == Some(Control::Remove) {
+        world.answer(removed(0, OURS));
+        asked += 1;
+    }
+    assert!(world.link.is_closed());
+    assert_eq!(asked, REMOVALS_MAX);
+
+    let mut world = World::present();
+    world.link.close(world.now);
+    for _ in 0..2 {
+        world.wait(3000);
+        assert_eq!(world.sends(), Some(Control::Remove));
+        world.complete(Err(Failure::TimedOut), None);
+    }
+    assert!(world.link.is_closed(), "a node that is gone needs no removal");
+}
+
+#[test]
+fn closing_while_the_session_is_being_made_removes_it() {
+    let mut world = World::new(Takeover::Respect);
+    assert_eq!(world.sends(), Some(Control::Make));
+    world.link.close(world.now);
+    assert!(!world.link.is_closed());
+    world.answer(made(0, OURS));
+    assert_eq!(world.sends(), Some(Control::Remove));
+}

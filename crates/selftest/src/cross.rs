@@ -1,0 +1,113 @@
+//! What the front and the engines tell each other: plain values, so that they can travel between
+//! CPU partitions.
+
+use lustrine_lnet::stats::Stats;
+use lustrine_wire::nid::ProcessId;
+use lustrine_wire::order::Order;
+use lustrine_wire::srpc::{Body, Message};
+
+use crate::counters::{RpcTotals, SessionErrors};
+use crate::load::Plan;
+
+/// A value on its way from one CPU partition to another. Opaque: hand it to
+/// [`Service::accept_cross`](crate::Service::accept_cross) there.
+#[derive(Debug)]
+pub struct Cross(pub(crate) Letter);
+
+#[derive(Debug)]
+pub(crate) enum Letter {
+    Front(ToFront),
+    Engine(ToEngine),
+}
+
+/// A framework request that waits for its answer: the partition it arrived at, and its slot there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    pub(crate) cpt: u16,
+    pub(crate) slot: u32,
+}
+
+/// Names a client test instance of this node, in all sessions it will ever have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct InstanceId(pub(crate) u64);
+
+#[derive(Debug)]
+pub(crate) enum ToFront {
+    /// A framework request of a known service.
+    Request { ticket: Ticket, message: Message },
+    /// The destinations of a TEST; `None` when they could not be fetched.
+    Fetched { ticket: Ticket, list: Result<Vec<ProcessId>, FetchError> },
+    /// So many units of an instance have ended.
+    Ended { instance: InstanceId, units: u32 },
+    /// An engine's share of a STAT reply.
+    Counted { gather: u32, share: Share },
+}
+
+/// Why there is no list of destinations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FetchError {
+    /// The transfer failed: no reply (selftest-wire 7).
+    Failed,
+    /// No memory for it.
+    NoMemory,
+    /// It holds a NID that is none, or its end is missing (selftest-wire 18, number 7).
+    Bad,
+}
+
+/// One engine's counters.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Share {
+    pub(crate) rpc: RpcTotals,
+    pub(crate) errors: SessionErrors,
+    pub(crate) lnet: Stats,
+}
+
+#[derive(Debug)]
+pub(crate) enum ToEngine {
+    /// Send this reply.
+    Reply { ticket: Ticket, features: u32, body: Body },
+    /// Send no reply.
+    Silence { ticket: Ticket },
+    /// Get `count` destinations from the asker.
+    Fetch { ticket: Ticket, bulk_bits: u64, count: u32, len: u32, order: Order },
+    /// Make units: for each destination `concurrency` of them.
+    Add { instance: InstanceId, work: Work, destinations: Vec<ProcessId> },
+    /// Start the units of an instance.
+    Run { instance: InstanceId },
+    /// Stop them.
+    Stop { instance: InstanceId, how: Stop },
+    /// Stop them at once and forget the instance.
+    Remove { instance: InstanceId },
+    /// A session begins: its error counters too.
+    NewSession,
+    /// Send your counters.
+    Count { gather: u32 },
+}
+
+/// How units are stopped (selftest-wire 11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// They finish the RPC they are at.
+    Gently,
+    /// Their RPCs are given up.
+    AtOnce,
+}
+
+/// What each unit of an instance does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    pub(crate) plan: Plan,
+    /// RPCs per unit; `None` is without end.
+    pub(crate) loops: Option<u32>,
+    pub(crate) concurrency: u32,
+    pub(crate) on_error: OnError,
+}
+
+/// What a failed RPC means to its unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnError {
+    /// Its end.
+    Stop,
+    /// Nothing; the next one follows after a pause.
+    GoOn,
+}

@@ -1,0 +1,207 @@
+//! One CPU partition's share of the service: request buffers, answers, client units.
+
+mod answers;
+mod shares;
+mod units;
+mod waiting;
+
+use std::collections::VecDeque;
+
+use lustrine_lnet::event::Event;
+use lustrine_lnet::memory::Memory;
+use lustrine_lnet::portal::Laziness;
+use lustrine_lnet::status::Status;
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_lnet::tunables::Tunables;
+use lustrine_wire::nid::ProcessId;
+use lustrine_wire::srpc::{FRAMEWORK_PORTAL, TEST_PORTAL};
+
+use crate::bulk::{Budget, Source};
+use crate::counters::RpcTotals;
+use crate::cross::{Share, Ticket, ToEngine, ToFront};
+use crate::limits::{FRAMEWORK_MAX, INBOXES_MAX, UNITS_MAX, WAITING_MAX};
+use crate::load::WallClock;
+use crate::mark::{Lane, Mark, Role};
+use crate::rpc::{Arrived, Caller, Inbox};
+use crate::turn::Turn;
+use answers::{Answers, Progress, Request};
+use units::{Tools, Units};
+
+/// The service of one CPU partition.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    cpt: u16,
+    open: bool,
+    tests: Inbox,
+    framework: Inbox,
+    answers: Answers,
+    caller: Caller,
+    units: Units,
+    source: Source,
+    budget: Budget,
+    wall: WallClock,
+    timeout: Nanos,
+    /// What the front is to hear.
+    news: VecDeque<ToFront>,
+}
+
+impl Engine {
+    pub(crate) fn new(cpt: u16, cpts: u16, tunables: &Tunables, wall_seconds: u64) -> Engine {
+        let timeout = Nanos::from_secs(tunables.rpc_timeout.max(1) as u64);
+        Engine {
+            cpt,
+            open: false,
+            tests: Inbox::new(TEST_PORTAL, 0),
+            framework: Inbox::new(FRAMEWORK_PORTAL, INBOXES_MAX),
+            answers: Answers::new(timeout),
+            caller: Caller::new(Lane::SERVICE, wall_seconds, UNITS_MAX),
+            units: Units::new(),
+            source: Source::default(),
+            budget: Budget::new(tunables.selftest_memory, cpts),
+            wall: WallClock { seconds: wall_seconds },
+            timeout,
+            news: VecDeque::new(),
+        }
+    }
+
+    /// Takes in an event of one of this partition's descriptors.
+    pub(crate) fn handle<M: Memory>(&mut self, turn: &mut Turn<'_, M>, mark: Mark, event: &Event) {
+        match mark.role {
+            Role::Inbox => self.arrived(turn, mark.slot, event),
+            Role::Answer => {
+                let progress = self.answers.handle(turn, &mut self.budget, mark.slot, event);
+                if let Progress::Fetched(slot, list) = progress {
+                    let ticket = Ticket { cpt: self.cpt, slot };
+                    self.news.push_back(ToFront::Fetched { ticket, list });
+                }
+            }
+            Role::Caller(_) => {
+                if let Some(completion) = self.caller.handle(turn, mark, event) {
+                    self.with_units(|units, tools| units.complete(turn, tools, &completion));
+                }
+            }
+        }
+    }
+
+    fn arrived<M: Memory>(&mut self, turn: &mut Turn<'_, M>, slot: u32, event: &Event) {
+        let inbox = if self.tests.owns(slot) { &mut self.tests } else { &mut self.framework };
+        let (service, message) = match inbox.receive(turn.memory, slot, event) {
+            Arrived::Nothing => return,
+            Arrived::Bad => {
+                self.answers.count_received();
+                self.answers.count_dropped();
+                return;
+            }
+            Arrived::Request(service, message) => (service, message),
+        };
+        self.answers.count_received();
+        let request = Request { message, from: event.peer, local: event.local.nid };
+        if service.portal() == TEST_PORTAL {
+            self.answers.serve(turn, &mut self.source, &mut self.budget, request);
+        } else if let Some(slot) = self.answers.admit_framework(request) {
+            let ticket = Ticket { cpt: self.cpt, slot };
+            self.news.push_back(ToFront::Request { ticket, message });
+        }
+    }
+
+    /// Does what the front says.
+    pub(crate) fn accept<M: Memory>(&mut self, turn: &mut Turn<'_, M>, order: ToEngine) {
+        match order {
+            ToEngine::Reply { ticket, features, body } => {
+                self.answers.reply(turn, ticket.slot, features, body);
+            }
+            ToEngine::Silence { ticket } => self.answers.drop_framework(ticket.slot),
+            ToEngine::Fetch { ticket, bulk_bits, count, len, order } => {
+                let what = (count, len, order);
+                let budget = &mut self.budget;
+                if let Err(error) = self.answers.fetch(turn, budget, ticket.slot, bulk_bits, what) {
+                    self.news.push_back(ToFront::Fetched { ticket, list: Err(error) });
+                }
+            }
+            ToEngine::Add { instance, work, destinations } => {
+                self.units.add(instance, work, &destinations);
+            }
+            ToEngine::Run { instance } => {
+                self.with_units(|units, tools| units.run(turn, tools, instance));
+            }
+            ToEngine::Stop { instance, how } => {
+                self.with_units(|units, tools| units.stop(turn, tools, instance, how));
+            }
+            ToEngine::Remove { instance } => {
+                self.with_units(|units, tools| units.remove(turn, tools, instance));
+            }
+            ToEngine::NewSession => self.units.new_session(),
+            ToEngine::Count { gather } => {
+                let share = Share {
+                    rpc: self.totals(),
+                    errors: self.units.errors(),
+                    lnet: *turn.shard.stats(),
+                };
+                self.news.push_back(ToFront::Counted { gather, share });
+            }
+        }
+    }
+
+    /// Once per loop turn.
+    pub(crate) fn drive<M: Memory>(&mut self, turn: &mut Turn<'_, M>) {
+        if !self.open {
+            for portal in [TEST_PORTAL, FRAMEWORK_PORTAL] {
+                turn.shard.set_lazy(portal, Laziness::Lazy).expect("selftest's portals exist");
+            }
+            self.open = true;
+        }
+        self.caller.expire(turn);
+        self.answers.serve_waiting(turn, &mut self.source, &mut self.budget);
+        let mut news = core::mem::take(&mut self.news);
+        self.with_units(|units, tools| units.drive(turn, tools, &mut news));
+        self.news = news;
+        // What does not fit here waits inside LNet, on its connection (selftest-wire 8).
+        self.tests.post(turn, WAITING_MAX.saturating_sub(self.answers.waiting()));
+        self.framework.post(turn, FRAMEWORK_MAX - self.answers.framework());
+    }
+
+    /// A peer was lost: RPCs with it, its own and ours, fail now instead of at their time-out.
+    pub(crate) fn peer_lost<M: Memory>(
+        &mut self,
+        turn: &mut Turn<'_, M>,
+        peer: &ProcessId,
+        status: Status,
+    ) {
+        self.caller.peer_lost(turn, peer, status);
+        self.answers.peer_lost(turn, peer);
+    }
+
+    /// When [`Engine::drive`] has something to do at the latest.
+    pub(crate) fn next_deadline(&self) -> Time {
+        self.caller.next_deadline().min(self.units.next_deadline())
+    }
+
+    /// The next value for the front.
+    pub(crate) fn take_news(&mut self) -> Option<ToFront> {
+        self.news.pop_front()
+    }
+
+    /// Counters of this partition.
+    pub(crate) fn totals(&self) -> RpcTotals {
+        let mut totals = *self.answers.totals();
+        totals.add(self.caller.totals());
+        totals
+    }
+
+    /// Withdraws the request buffers; what is under way goes on.
+    pub(crate) fn close<M: Memory>(&mut self, turn: &mut Turn<'_, M>) {
+        self.tests.close(turn);
+        self.framework.close(turn);
+    }
+
+    fn with_units<R>(&mut self, work: impl FnOnce(&mut Units, &mut Tools<'_>) -> R) -> R {
+        let mut tools = Tools {
+            caller: &mut self.caller,
+            source: &mut self.source,
+            budget: &mut self.budget,
+            wall: self.wall,
+            timeout: self.timeout,
+        };
+        work(&mut self.units, &mut tools)
+    }
+}

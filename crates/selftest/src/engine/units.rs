@@ -1,0 +1,402 @@
+//! Client units: each has one destination and at most one RPC outstanding (selftest-wire 11).
+
+use std::collections::{HashMap, VecDeque};
+
+use foldhash::fast::FixedState;
+use lustrine_lnet::memory::Memory;
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_wire::nid::ProcessId;
+
+use crate::bulk::{Budget, Grant, Source, Term};
+use crate::counters::SessionErrors;
+use crate::cross::{InstanceId, OnError, Stop, ToFront, Work};
+use crate::limits::UNITS_MAX;
+use crate::load::{self, Shot, Test, WallClock};
+use crate::rpc::{Caller, Completion, Failure, LnetErrorKind};
+use crate::slots::Slots;
+use crate::turn::Turn;
+
+/// Pause of a unit after a failed RPC that does not end it, and of one LNet had no room for:
+/// failures can be instant, and a loop turn must end.
+const PAUSE: Nanos = Nanos::from_millis(10);
+
+/// What a unit is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Not running.
+    Idle,
+    /// On the list of those that wait for memory.
+    Hungry,
+    /// On the list of those that pause.
+    Paused,
+    /// In the RPC of this slot.
+    Calling(u32),
+}
+
+#[derive(Debug)]
+struct Unit {
+    group: u32,
+    peer: ProcessId,
+    state: State,
+    /// RPCs still to make in this run; `None` is without end.
+    left: Option<u32>,
+    seq: u32,
+    sink: Option<Grant>,
+}
+
+/// The units of one test instance.
+#[derive(Debug)]
+struct Group {
+    instance: InstanceId,
+    work: Work,
+    units: Vec<u32>,
+    active: u32,
+    mode: Mode,
+    /// Units that ended since the front was last told.
+    ended: u32,
+    /// Whether it is on the list of groups the front has to be told of.
+    reported: bool,
+}
+
+/// What a group's active units are to do when their RPC is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// The next one.
+    Run,
+    /// End; errors no longer count.
+    Stop,
+    /// End, and the group with its last unit.
+    Remove,
+}
+
+/// What units work with; all of it belongs to the engine.
+pub(super) struct Tools<'a> {
+    pub(super) caller: &'a mut Caller,
+    pub(super) source: &'a mut Source,
+    pub(super) budget: &'a mut Budget,
+    pub(super) wall: WallClock,
+    pub(super) timeout: Nanos,
+}
+
+/// All client units of one CPU partition.
+#[derive(Debug)]
+pub(super) struct Units {
+    units: Slots<Unit>,
+    groups: Slots<Group>,
+    by_instance: HashMap<InstanceId, u32, FixedState>,
+    hungry: VecDeque<u32>,
+    /// All pauses are equally long, so the first one ends first.
+    paused: VecDeque<(Time, u32)>,
+    changed: Vec<u32>,
+    errors: SessionErrors,
+    /// One counter for all ping tests (selftest-wire 13).
+    ping_seq: u32,
+}
+
+impl Units {
+    pub(super) fn new() -> Units {
+        Units {
+            units: Slots::new(UNITS_MAX),
+            groups: Slots::new(UNITS_MAX),
+            by_instance: HashMap::with_hasher(FixedState::default()),
+            hungry: VecDeque::new(),
+            paused: VecDeque::new(),
+            changed: Vec::new(),
+            errors: SessionErrors::default(),
+            ping_seq: 0,
+        }
+    }
+
+    /// Failed RPCs of this session.
+    pub(super) fn errors(&self) -> SessionErrors {
+        self.errors
+    }
+
+    /// A session begins.
+    pub(super) fn new_session(&mut self) {
+        self.errors = SessionErrors::default();
+    }
+
+    /// Makes the units of an instance; the front has counted them.
+    pub(super) fn add(&mut self, instance: InstanceId, work: Work, destinations: &[ProcessId]) {
+        let group = Group {
+            instance,
+            work,
+            units: Vec::new(),
+            active: 0,
+            mode: Mode::Stop,
+            ended: 0,
+            reported: false,
+        };
+        let Ok(index) = self.groups.insert(group) else { return };
+        self.by_instance.insert(instance, index);
+        if work.plan.test() == Test::Ping {
+            self.ping_seq = 0;
+        }
+        let mut members = Vec::with_capacity(destinations.len() * work.concurrency as usize);
+        for peer in destinations {
+            for _ in 0..work.concurrency {
+                let unit = Unit {
+                    group: index,
+                    peer: *peer,
+                    state: State::Idle,
+                    left: None,
+                    seq: 0,
+                    sink: None,
+                };
+                members.push(self.units.insert(unit).expect("the front counts units"));
+            }
+        }
+        if let Some(group) = self.groups.get_mut(index) {
+            group.units = members;
+        }
+    }
+
+    /// Starts all units of an instance. The front does so only while none is active.
+    pub(super) fn run<M: Memory>(
+        &mut self,
+        turn: &mut Turn<'_, M>,
+        tools: &mut Tools<'_>,
+        instance: InstanceId,
+    ) {
+        let Some(group) = self.group_of(instance) else { return };
+        if group.active > 0 {
+            return;
+        }
+        group.mode = Mode::Run;
+        group.active = group.units.len() as u32;
+        let loops = group.work.loops;
+        for index in group.units.clone() {
+            if let Some(unit) = self.units.get_mut(index) {
+                unit.left = loops;
+                self.next(turn, tools, index);
+            }
+        }
+    }
+
+    /// Stops the units of an instance.
+    pub(super) fn stop<M: Memory>(
+        &mut self,
+        turn: &mut Turn<'_, M>,
+        tools: &mut Tools<'_>,
+        instance: InstanceId,
+        how: Stop,
+    ) {
+        let Some(group) = self.group_of(instance) else { return };
+        if group.mode == Mode::Run {
+            group.mode = Mode::Stop;
+        }
+        for index in group.units.clone() {
+            match self.units.get(index).map(|unit| unit.state) {
+                Some(State::Calling(rpc)) if how == Stop::AtOnce => {
+                    tools.caller.abort(turn, rpc, Failure::Aborted);
+                }
+                Some(State::Hungry | State::Paused) => {
+                    // Its entry on the list is skipped when its turn comes.
+                    self.end_unit(turn, tools, index);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Stops the units of an instance at once and forgets it with the last one.
+    pub(super) fn remove<M: Memory>(
+        &mut self,
+        turn: &mut Turn<'_, M>,
+        tools: &mut Tools<'_>,
+        instance: InstanceId,
+    ) {
+        let Some(group) = self.group_of(instance) else { return };
+        group.mode = Mode::Remove;
+        self.stop(turn, tools, instance, Stop::AtOnce);
+        if let Some(&index) = self.by_instance.get(&instance) {
+            self.forget_if_idle(index);
+        }
+    }
+
+    /// A unit's RPC is over.
+    pub(super) fn complete<M: Memory>(
+        &mut self,
+        turn: &mut Turn<'_, M>,
+        tools: &mut Tools<'_>,
+        completion: &Completion,
+    ) {
+        let index = completion.user;
+        let Some(unit) = self.units.get_mut(index) else { return };
+        unit.state = State::Idle;
+        let Some(group) = self.groups.get(unit.group) else { return };
+        let sink = unit.sink.map(|grant| grant.span);
+        let (plan, on_error, mode) = (group.work.plan, group.work.on_error, group.mode);
+        let verdict = load::judge(turn.memory, &plan, sink, unit.seq, completion);
+        if let Some(left) = &mut unit.left {
+            *left = left.saturating_sub(1);
+        }
+        if mode != Mode::Run {
+            self.end_unit(turn, tools, index);
+            return;
+        }
+        if verdict.is_ok() {
+            self.next(turn, tools, index);
+        } else {
+            self.count_error(plan.test());
+            self.after_error(turn, tools, index, on_error);
+        }
+    }
+
+    /// Once per loop turn: pauses that are over, memory that has become free, news for the front.
+    pub(super) fn drive<M: Memory>(
+        &mut self,
+        turn: &mut Turn<'_, M>,
+        tools: &mut Tools<'_>,
+        news: &mut VecDeque<ToFront>,
+    ) {
+        while let Some((until, index)) = self.paused.front().copied() {
+            if until > turn.now {
+                break;
+            }
+            self.paused.pop_front();
+            if self.units.get(index).is_some_and(|unit| unit.state == State::Paused) {
+                self.next(turn, tools, index);
+            }
+        }
+        for _ in 0..self.hungry.len() {
+            let Some(index) = self.hungry.pop_front() else { break };
+            if self.units.get(index).is_none_or(|unit| unit.state != State::Hungry) {
+                continue;
+            }
+            self.next(turn, tools, index);
+            if self.units.get(index).is_some_and(|unit| unit.state == State::Hungry) {
+                // Still no memory: it keeps its place at the head.
+                self.hungry.pop_back();
+                self.hungry.push_front(index);
+                break;
+            }
+        }
+        for index in core::mem::take(&mut self.changed) {
+            let Some(group) = self.groups.get_mut(index) else { continue };
+            group.reported = false;
+            let units = core::mem::take(&mut group.ended);
+            news.push_back(ToFront::Ended { instance: group.instance, units });
+            self.forget_if_idle(index);
+        }
+    }
+
+    /// When the first pause is over.
+    pub(super) fn next_deadline(&self) -> Time {
+        self.paused.front().map_or(Time::NEVER, |(until, _)| *until)
+    }
+
+    fn group_of(&mut self, instance: InstanceId) -> Option<&mut Group> {
+        self.groups.get_mut(*self.by_instance.get(&instance)?)
+    }
+
+    /// Starts a unit's next RPC, or ends the unit when it has made all of them.
+    fn next<M: Memory>(&mut self, turn: &mut Turn<'_, M>, tools: &mut Tools<'_>, index: u32) {
+        let Some(unit) = self.units.get_mut(index) else { return };
+        let Some(group) = self.groups.get(unit.group) else { return };
+        let plan = group.work.plan;
+        let on_error = group.work.on_error;
+        if unit.left == Some(0) {
+            self.end_unit(turn, tools, index);
+            return;
+        }
+        if let Some(len) = plan.sink_len() {
+            let others_first = unit.state == State::Idle && !self.hungry.is_empty();
+            if let (Some(grant), true) = (unit.sink, others_first) {
+                // Memory goes round: those that wait have their turn first.
+                tools.budget.give(turn.memory, grant);
+                unit.sink = None;
+                unit.state = State::Hungry;
+                self.hungry.push_back(index);
+                return;
+            }
+            if unit.sink.is_none() {
+                unit.sink = tools.budget.take(turn.memory, len, Term::Test);
+            }
+            if unit.sink.is_none() {
+                unit.state = State::Hungry;
+                self.hungry.push_back(index);
+                return;
+            }
+        }
+        if plan.test() == Test::Ping {
+            unit.seq = self.ping_seq;
+            self.ping_seq = self.ping_seq.wrapping_add(1);
+        }
+        let shot = Shot {
+            peer: unit.peer,
+            local: None,
+            sink: unit.sink.map(|grant| grant.span),
+            seq: unit.seq,
+            timeout: tools.timeout,
+            user: index,
+        };
+        let fired = load::fire(turn, tools.caller, tools.source, tools.wall, &plan, shot);
+        match fired {
+            Ok(rpc) => unit.state = State::Calling(rpc),
+            Err(Failure::Local(LnetErrorKind::Full)) => {
+                unit.state = State::Paused;
+                self.paused.push_back((turn.now + PAUSE, index));
+            }
+            Err(_) => {
+                self.count_error(plan.test());
+                self.after_error(turn, tools, index, on_error);
+            }
+        }
+    }
+
+    fn after_error<M: Memory>(
+        &mut self,
+        turn: &mut Turn<'_, M>,
+        tools: &mut Tools<'_>,
+        index: u32,
+        on_error: OnError,
+    ) {
+        match on_error {
+            OnError::Stop => self.end_unit(turn, tools, index),
+            OnError::GoOn => {
+                if let Some(unit) = self.units.get_mut(index) {
+                    unit.state = State::Paused;
+                    self.paused.push_back((turn.now + PAUSE, index));
+                }
+            }
+        }
+    }
+
+    fn count_error(&mut self, test: Test) {
+        match test {
+            Test::Ping => self.errors.ping += 1,
+            Test::Read { .. } | Test::Write { .. } => self.errors.brw += 1,
+        }
+    }
+
+    fn end_unit<M: Memory>(&mut self, turn: &mut Turn<'_, M>, tools: &mut Tools<'_>, index: u32) {
+        let Some(unit) = self.units.get_mut(index) else { return };
+        unit.state = State::Idle;
+        if let Some(grant) = unit.sink.take() {
+            tools.budget.give(turn.memory, grant);
+        }
+        let Some(group) = self.groups.get_mut(unit.group) else { return };
+        group.active -= 1;
+        group.ended += 1;
+        if !group.reported {
+            group.reported = true;
+            self.changed.push(unit.group);
+        }
+    }
+
+    /// Forgets a removed group whose last unit has ended and been reported.
+    fn forget_if_idle(&mut self, index: u32) {
+        let Some(group) = self.groups.get(index) else { return };
+        if group.mode != Mode::Remove || group.active > 0 || group.reported {
+            return;
+        }
+        if let Some(group) = self.groups.remove(index) {
+            self.by_instance.remove(&group.instance);
+            for unit in group.units {
+                self.units.remove(unit);
+            }
+        }
+    }
+}

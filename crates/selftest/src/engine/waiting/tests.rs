@@ -1,0 +1,69 @@
+use lustrine_lnet::testing::test_nid;
+use lustrine_wire::nid::ProcessId;
+use lustrine_wire::order::Order;
+use lustrine_wire::srpc::{Body, Message, PING_MAGIC, PingRequest, VERSION};
+
+use super::*;
+
+fn request(peer: usize, seq: u32) -> Request {
+    let ping = PingRequest { reply_bits: 1, magic: PING_MAGIC, seq, time_s: 0, time_ns: 0 };
+    let body = Body::PingRequest(ping);
+    let message = Message { order: Order::Little, version: VERSION, features: 1, body };
+    Request { message, from: ProcessId::lustre(test_nid(peer)), local: test_nid(9) }
+}
+
+/// Serves as long as `may` lets a peer and something is `left`; who was served.
+fn serve(waiting: &mut Waiting, mut left: u32, may: impl Fn(Nid) -> bool) -> Vec<(Nid, u32)> {
+    let mut served = Vec::new();
+    waiting.serve(|request| {
+        let Body::PingRequest(ping) = request.message.body else { panic!("a ping") };
+        if left == 0 {
+            Served::AllWait
+        } else if may(request.from.nid) {
+            left -= 1;
+            served.push((request.from.nid, ping.seq));
+            Served::Done
+        } else {
+            Served::PeerWaits
+        }
+    });
+    served
+}
+
+fn of_two_peers() -> Waiting {
+    let mut waiting = Waiting::default();
+    for (peer, seq) in [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2)] {
+        waiting.push(request(peer, seq), Served::PeerWaits);
+    }
+    waiting
+}
+
+#[test]
+fn a_peer_that_has_its_share_stops_nobody_else() {
+    let (stuck, other) = (test_nid(0), test_nid(1));
+    let mut waiting = of_two_peers();
+    assert_eq!(serve(&mut waiting, 9, |peer| peer != stuck), [(other, 1), (other, 2)]);
+    assert_eq!((waiting.len(), waiting.of(&stuck), waiting.of(&other)), (3, 3, 0));
+    assert!(waiting.must_queue(&stuck) && !waiting.must_queue(&other));
+    assert_eq!(serve(&mut waiting, 9, |_| true), [(stuck, 1), (stuck, 2), (stuck, 3)]);
+    assert_eq!((waiting.len(), waiting.turns.len(), waiting.peers.len()), (0, 0, 0));
+}
+
+#[test]
+fn peers_take_turns_when_little_is_left() {
+    let (one, other) = (test_nid(0), test_nid(1));
+    let mut waiting = of_two_peers();
+    let order: Vec<_> = (0..5).flat_map(|_| serve(&mut waiting, 1, |_| true)).collect();
+    assert_eq!(order, [(one, 1), (other, 1), (one, 2), (other, 2), (one, 3)]);
+}
+
+#[test]
+fn nobody_overtakes_who_waits_for_the_last_of_it() {
+    let stranger = test_nid(5);
+    let mut waiting = of_two_peers();
+    assert!(!waiting.must_queue(&stranger));
+    serve(&mut waiting, 0, |_| true);
+    assert!(waiting.must_queue(&stranger));
+    serve(&mut waiting, 9, |_| true);
+    assert!(!waiting.must_queue(&stranger));
+}

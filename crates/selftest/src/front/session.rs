@@ -1,0 +1,130 @@
+//! The session of a node, and those that are over but not finished (selftest-wire 10).
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
+use lustrine_lnet::time::Time;
+use lustrine_wire::srpc::{MakeSessionRequest, Name, Sid};
+
+use super::batch::Batch;
+use crate::cross::InstanceId;
+use crate::limits::BATCHES_MAX;
+
+/// The session a node is in.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) sid: Sid,
+    pub(super) name: Name,
+    /// Those of the request that made it.
+    pub(super) features: u32,
+    /// How often it was made; it ends when it was removed as often.
+    pub(super) references: u32,
+    pub(super) made: Time,
+    /// Tells it from sessions before and after it, whatever their ids.
+    pub(super) epoch: u64,
+    batches: Vec<Batch>,
+}
+
+impl Session {
+    pub(super) fn new(
+        now: Time,
+        epoch: u64,
+        features: u32,
+        wanted: &MakeSessionRequest,
+    ) -> Session {
+        Session {
+            sid: wanted.sid,
+            name: wanted.name,
+            features,
+            references: 1,
+            made: now,
+            epoch,
+            batches: Vec::new(),
+        }
+    }
+
+    pub(super) fn batch(&self, id: u64) -> Option<&Batch> {
+        self.batches.iter().find(|batch| batch.id == id)
+    }
+
+    pub(super) fn batch_mut(&mut self, id: u64) -> Option<&mut Batch> {
+        self.batches.iter_mut().find(|batch| batch.id == id)
+    }
+
+    /// The batch with this id, made if it is unknown (selftest-wire 9); `None` when there are too
+    /// many.
+    pub(super) fn obtain_batch(&mut self, id: u64) -> Option<&mut Batch> {
+        if let Some(at) = self.batches.iter().position(|batch| batch.id == id) {
+            return self.batches.get_mut(at);
+        }
+        if self.batches.len() == BATCHES_MAX {
+            return None;
+        }
+        self.batches.push(Batch::new(id));
+        self.batches.last_mut()
+    }
+
+    pub(super) fn active_batches(&self) -> u32 {
+        self.batches.iter().filter(|batch| batch.is_active()).count() as u32
+    }
+
+    /// Client units of all its tests.
+    pub(super) fn units(&self) -> u32 {
+        self.batches.iter().map(Batch::units).sum()
+    }
+
+    /// Notes that units of an instance ended; `false` when it is none of this session's.
+    pub(super) fn ended(&mut self, instance: InstanceId, units: u32) -> bool {
+        self.batches.iter_mut().any(|batch| batch.ended(instance, units))
+    }
+
+    pub(super) fn batches(&self) -> &[Batch] {
+        &self.batches
+    }
+}
+
+/// Sessions that are over while units of theirs still finish an RPC.
+#[derive(Debug)]
+pub(super) struct Zombies {
+    /// Instance to its session's epoch, its units, and how many of them are active.
+    instances: HashMap<InstanceId, (u64, u32, u32), FixedState>,
+}
+
+impl Zombies {
+    pub(super) fn new() -> Zombies {
+        Zombies { instances: HashMap::with_hasher(FixedState::default()) }
+    }
+
+    /// Takes over what is still active.
+    pub(super) fn adopt(&mut self, session: &Session) {
+        for client in session.batches().iter().flat_map(Batch::clients) {
+            if client.active > 0 {
+                let entry = (session.epoch, client.units, client.active);
+                self.instances.insert(client.instance, entry);
+            }
+        }
+    }
+
+    /// Notes that units of an instance ended.
+    pub(super) fn ended(&mut self, instance: InstanceId, units: u32) {
+        if let Some((_, _, active)) = self.instances.get_mut(&instance) {
+            *active = active.saturating_sub(units);
+            if *active == 0 {
+                self.instances.remove(&instance);
+            }
+        }
+    }
+
+    /// Sessions among them.
+    pub(super) fn sessions(&self) -> u32 {
+        let mut epochs: Vec<u64> = self.instances.values().map(|(epoch, ..)| *epoch).collect();
+        epochs.sort_unstable();
+        epochs.dedup();
+        epochs.len() as u32
+    }
+
+    /// Client units that exist because of them.
+    pub(super) fn units(&self) -> u32 {
+        self.instances.values().map(|(_, units, _)| *units).sum()
+    }
+}

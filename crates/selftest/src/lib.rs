@@ -1,0 +1,39 @@
+//! LNet selftest as state machines: the service and a client.
+//!
+//! [`Service`] answers kernel consoles and clients as a kernel node does; [`Client`] loads a node
+//! and measures it. Both live beside a [`Shard`](lustrine_lnet::shard::Shard) and are run by its
+//! event loop; neither does I/O or knows a clock.
+//!
+//! "selftest-wire 9" in a comment is section 9 of the selftest specification, "c03" a capture of
+//! kernel nodes.
+#![forbid(unsafe_code)]
+
+mod body;
+mod bulk;
+mod cells;
+mod client;
+mod counters;
+mod cross;
+mod engine;
+pub mod errno;
+mod front;
+mod limits;
+mod load;
+mod lost;
+mod mark;
+mod pattern;
+mod rpc;
+mod service;
+mod slots;
+mod turn;
+
+pub use client::{
+    Client, ClientArgs, ClientError, Latencies, Limit, Rung, RungError, Snapshot, Takeover,
+};
+pub use counters::RpcTotals;
+pub use cross::Cross;
+pub use front::SessionInfo;
+pub use load::{Danger, Test, TestError};
+pub use mark::Lane;
+pub use rpc::{Failure, LnetErrorKind};
+pub use service::Service;

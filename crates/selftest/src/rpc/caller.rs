@@ -1,0 +1,460 @@
+//! The caller's side of an RPC (selftest-wire 7, 8).
+//!
+//! An RPC has up to three parts, each with a descriptor of its own: the request, the reply sink,
+//! the bulk buffer. A part is over when its descriptor's last event has come; the RPC is over when
+//! all its parts are, in whatever order. Trouble in one part withdraws the others, and their last
+//! events follow. So there is exactly one completion per RPC, and no memory is reused too early.
+
+use lustrine_lnet::error::LnetError;
+use lustrine_lnet::event::{Event, EventKind};
+use lustrine_lnet::md::{MatchId, Md, MdKey, MdOptions, Owner, Position, Unlink};
+use lustrine_lnet::memory::{Memory, Span};
+use lustrine_lnet::portal::Entry;
+use lustrine_lnet::shard::{AckWanted, PutArgs};
+use lustrine_lnet::status::Status;
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_wire::nid::{Nid, ProcessId};
+use lustrine_wire::srpc::{Body, MESSAGE_LEN, Message, REPLY_PORTAL, Service, VERSION};
+use smallvec::smallvec;
+
+use super::{Ids, RpcIds};
+use crate::body::status;
+use crate::cells::Cells;
+use crate::counters::RpcTotals;
+use crate::limits::MESSAGE_LEN as CELL;
+use crate::lost::covers;
+use crate::mark::{Lane, Mark, Part, Role};
+use crate::pattern::OUR_ORDER;
+use crate::slots::Slots;
+use crate::turn::Turn;
+
+/// The bulk buffer an RPC brings along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bulk {
+    /// None.
+    None,
+    /// The answerer will PUT into it.
+    Sink(Span),
+    /// The answerer will GET from it.
+    Source(Span),
+}
+
+/// An RPC to make.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    /// Whom to call.
+    pub(crate) peer: ProcessId,
+    /// The NID of ours to call from; `None` leaves the choice to LNet.
+    pub(crate) local: Option<Nid>,
+    /// What to call.
+    pub(crate) service: Service,
+    /// Session features.
+    pub(crate) features: u32,
+    /// The bulk buffer.
+    pub(crate) bulk: Bulk,
+    /// How long it may take in all.
+    pub(crate) timeout: Nanos,
+    /// The caller's own mark, returned in the completion.
+    pub(crate) user: u32,
+}
+
+/// Why an RPC has no (usable) reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Failure {
+    /// LNet did not take it.
+    #[error("LNet refused the RPC: {0}")]
+    Local(LnetErrorKind),
+    /// The request could not be sent.
+    #[error("the request could not be sent: {0}")]
+    Send(Status),
+    /// The bulk transfer failed.
+    #[error("the bulk transfer failed: {0}")]
+    Bulk(Status),
+    /// The reply could not be received.
+    #[error("the reply could not be received: {0}")]
+    Receive(Status),
+    /// What came back is not a reply to this request.
+    #[error("the reply is not a selftest reply to this request")]
+    BadReply,
+    /// No reply within the RPC time-out.
+    #[error("no reply within the RPC time-out")]
+    TimedOut,
+    /// The last connection to the peer went, or the peer restarted, while its reply was awaited.
+    #[error("the peer was lost: {0}")]
+    PeerLost(Status),
+    /// Given up by its owner.
+    #[error("given up")]
+    Aborted,
+}
+
+/// The kinds of refusal by LNet, without their details.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum LnetErrorKind {
+    /// Too many messages under way.
+    #[error("too many messages under way")]
+    Full,
+    /// A rule of LNet's was broken.
+    #[error("the descriptor was not accepted")]
+    Rejected,
+}
+
+impl From<LnetError> for LnetErrorKind {
+    fn from(error: LnetError) -> LnetErrorKind {
+        match error {
+            LnetError::Full => LnetErrorKind::Full,
+            _ => LnetErrorKind::Rejected,
+        }
+    }
+}
+
+/// An RPC that is over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Completion {
+    /// The mark of [`Call::user`].
+    pub(crate) user: u32,
+    /// From the call to the last event.
+    pub(crate) took: Nanos,
+    /// Bytes that the bulk transfer moved.
+    pub(crate) bulk_moved: u32,
+    /// The reply, whatever status it holds.
+    pub(crate) outcome: Result<Message, Failure>,
+}
+
+#[derive(Debug)]
+struct Rpc {
+    user: u32,
+    peer: ProcessId,
+    service: Service,
+    /// By [`Part`]; `None` when the part is over or never was.
+    parts: [Option<MdKey>; 3],
+    request: Span,
+    sink: Span,
+    started: Time,
+    deadline: Time,
+    bulk_moved: u32,
+    reply: Option<Message>,
+    failure: Option<Failure>,
+}
+
+impl Rpc {
+    fn is_over(&self) -> bool {
+        self.parts.iter().all(Option::is_none)
+    }
+}
+
+/// Makes RPCs. Each has a slot; buffers and slots are reused.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    lane: Lane,
+    ids: Ids,
+    rpcs: Slots<Rpc>,
+    cells: Cells,
+    /// No deadline lies before this.
+    next_scan: Time,
+    totals: RpcTotals,
+}
+
+impl Caller {
+    /// At most `limit` RPCs at once. For `wall_seconds` see [`Ids`].
+    pub(crate) fn new(lane: Lane, wall_seconds: u64, limit: u32) -> Caller {
+        Caller {
+            lane,
+            ids: Ids::new(wall_seconds, lane),
+            rpcs: Slots::new(limit),
+            cells: Cells::default(),
+            next_scan: Time::NEVER,
+            totals: RpcTotals::default(),
+        }
+    }
+
+    /// Counters since it was made.
+    pub(crate) fn totals(&self) -> &RpcTotals {
+        &self.totals
+    }
+
+    /// RPCs under way.
+    pub(crate) fn under_way(&self) -> u32 {
+        self.rpcs.len()
+    }
+
+    /// Starts an RPC; `body` makes the request for the match bits it is given. Returns its slot,
+    /// good until its completion.
+    ///
+    /// # Errors
+    /// When there is no slot, memory or place for it now: nothing was started.
+    pub(crate) fn call<M: Memory>(
+        &mut self,
+        turn: &mut Turn<'_, M>,
+        call: Call,
+        body: impl FnOnce(RpcIds) -> Body,
+    ) -> Result<u32, Failure> {
+        let full = Failure::Local(LnetErrorKind::Full);
+        if self.rpcs.is_full() {
+            return Err(full);
+        }
+        let request = self.cells.take(turn.memory).ok_or(full)?;
+        let Some(sink) = self.cells.take(turn.memory) else {
+            self.cells.give(request);
+            return Err(full);
+        };
+        let reply = self.ids.next();
+        let bulk = if call.bulk == Bulk::None { 0 } else { self.ids.next() };
+        let ids = RpcIds { reply, bulk };
+        let message = Message {
+            order: OUR_ORDER,
+            version: VERSION,
+            features: call.features,
+            body: body(ids),
+        };
+        let mut raw = [0; MESSAGE_LEN];
+        message.encode(&mut raw);
+        turn.memory.write(request, &raw);
+        let rpc = Rpc {
+            user: call.user,
+            peer: call.peer,
+            service: call.service,
+            parts: [None; 3],
+            request,
+            sink,
+            started: turn.now,
+            deadline: turn.now + call.timeout,
+            bulk_moved: 0,
+            reply: None,
+            failure: None,
+        };
+        let Ok(slot) = self.rpcs.insert(rpc) else { unreachable!("checked above") };
+        if let Err(error) = self.post(turn, slot, &call, ids) {
+            self.fail(turn, slot, Failure::Local(error.into()));
+            // Parts that were posted end by events, and the completion comes with the last one.
+            if self.rpcs.get(slot).is_some_and(Rpc::is_over) {
+                self.release(slot);
+                return Err(Failure::Local(error.into()));
+            }
+        }
+        self.next_scan = self.next_scan.min(turn.now + call.timeout);
+        Ok(slot)
+    }
+
+    /// Posts the sinks first, then sends: the reply may be fast.
+    fn post<M: Memory>(
+        &mut self,
+        turn: &mut Turn<'_, M>,
+        slot: u32,
+        call: &Call,
+        ids: RpcIds,
+    ) -> Result<(), LnetError> {
+        let lane = self.lane;
+        let Some(rpc) = self.rpcs.get_mut(slot) else { unreachable!("just inserted") };
+        let md = |part: Part, span: Span, options: MdOptions| Md {
+            spans: smallvec![span],
+            threshold: Some(1),
+            max_size: None,
+            options,
+            owner: Owner::SELFTEST,
+            user: Mark { role: Role::Caller(lane), part, slot }.encode(),
+        };
+        let entry = |match_bits: u64| Entry {
+            from: MatchId { nid: call.peer.nid, pid: call.peer.pid },
+            match_bits,
+            ignore_bits: 0,
+            position: Position::After,
+            unlink: Unlink::Auto,
+        };
+        let sink = md(Part::Reply, rpc.sink, MdOptions::OP_PUT);
+        let key = turn.shard.attach(turn.now, REPLY_PORTAL, entry(ids.reply), sink)?;
+        rpc.parts[Part::Reply as usize] = Some(key);
+        let bulk = match call.bulk {
+            Bulk::None => None,
+            Bulk::Sink(span) => Some((span, MdOptions::OP_PUT)),
+            Bulk::Source(span) => Some((span, MdOptions::OP_GET)),
+        };
+        if let Some((span, options)) = bulk {
+            let md = md(Part::Bulk, span, options);
+            let key = turn.shard.attach(turn.now, REPLY_PORTAL, entry(ids.bulk), md)?;
+            rpc.parts[Part::Bulk as usize] = Some(key);
+        }
+        let key = turn.shard.bind(md(Part::Request, rpc.request, MdOptions::empty()))?;
+        rpc.parts[Part::Request as usize] = Some(key);
+        turn.shard.put(
+            turn.now,
+            PutArgs {
+                md: key,
+                local: call.local,
+                target: call.peer,
+                portal: call.service.portal(),
+                match_bits: u64::from(call.service.id()),
+                offset: 0,
+                hdr_data: 0,
+                ack: AckWanted::No,
+                timeout: None,
+            },
+        )
+    }
+
+    /// Takes in an event of one of the RPCs; the answer is the completion, if it was the last.
+    pub(crate) fn handle<M: Memory>(
+        &mut self,
+        turn: &mut Turn<'_, M>,
+        mark: Mark,
+        event: &Event,
+    ) -> Option<Completion> {
+        let rpc = self.rpcs.get_mut(mark.slot)?;
+        if rpc.parts[mark.part as usize] != Some(event.md) {
+            return None;
+        }
+        if event.unlinked {
+            rpc.parts[mark.part as usize] = None;
+        }
+        let withdrawn = event.kind == EventKind::Unlink || event.status == Status::Canceled;
+        if !event.status.is_ok() && !withdrawn {
+            self.totals.errors += 1;
+        }
+        let failure = match (mark.part, event.kind, event.status) {
+            (Part::Request, EventKind::Send, Status::Ok) => {
+                self.totals.sent += 1;
+                None
+            }
+            // The reply may overtake bad news of its request (lnet-core 2.2).
+            (Part::Request, EventKind::Send, _) if rpc.reply.is_some() => None,
+            (Part::Request, EventKind::Send, status) => Some(Failure::Send(status)),
+            (Part::Reply, EventKind::Put, Status::Ok) => read_reply(turn.memory, rpc, event),
+            (Part::Reply, EventKind::Put, status) => Some(Failure::Receive(status)),
+            (Part::Bulk, EventKind::Put | EventKind::Get, Status::Ok) => {
+                rpc.bulk_moved = event.moved;
+                None
+            }
+            (Part::Bulk, EventKind::Put | EventKind::Get, status) => Some(Failure::Bulk(status)),
+            _ => None,
+        };
+        let refused = rpc.reply.as_ref().is_some_and(|reply| status(&reply.body) != Some(0));
+        if let Some(failure) = failure {
+            self.fail(turn, mark.slot, failure);
+        } else if refused {
+            // No bulk follows an error (selftest-wire 7).
+            self.withdraw(turn, mark.slot, Part::Bulk);
+        }
+        self.finish(turn.now, mark.slot)
+    }
+
+    /// Gives an RPC up. Its completion follows with the last of its events.
+    pub(crate) fn abort<M: Memory>(&mut self, turn: &mut Turn<'_, M>, slot: u32, why: Failure) {
+        self.fail(turn, slot, why);
+    }
+
+    /// Gives up all RPCs whose time is over.
+    pub(crate) fn expire<M: Memory>(&mut self, turn: &mut Turn<'_, M>) {
+        if turn.now < self.next_scan {
+            return;
+        }
+        let mut next_scan = Time::NEVER;
+        let mut overdue = Vec::new();
+        for (slot, rpc) in self.rpcs.iter() {
+            if rpc.failure.is_some() {
+                continue;
+            }
+            if rpc.deadline <= turn.now {
+                overdue.push(slot);
+            } else {
+                next_scan = next_scan.min(rpc.deadline);
+            }
+        }
+        self.next_scan = next_scan;
+        for slot in overdue {
+            self.totals.expired += 1;
+            self.fail(turn, slot, Failure::TimedOut);
+        }
+    }
+
+    /// Gives up all RPCs with a peer that was lost: LNet does not know that they await more than
+    /// their request's departure.
+    pub(crate) fn peer_lost<M: Memory>(
+        &mut self,
+        turn: &mut Turn<'_, M>,
+        lost: &ProcessId,
+        status: Status,
+    ) {
+        let with_it = |rpc: &Rpc| covers(lost, &rpc.peer) && rpc.failure.is_none();
+        let lost: Vec<u32> =
+            self.rpcs.iter().filter(|(_, rpc)| with_it(rpc)).map(|(slot, _)| slot).collect();
+        for slot in lost {
+            self.fail(turn, slot, Failure::PeerLost(status));
+        }
+    }
+
+    /// When [`Caller::expire`] has something to do at the earliest.
+    pub(crate) fn next_deadline(&self) -> Time {
+        self.next_scan
+    }
+
+    /// Returns its message buffers.
+    ///
+    /// # Panics
+    /// When an RPC is under way.
+    pub(crate) fn release_memory(&mut self, memory: &mut impl Memory) {
+        assert!(self.rpcs.is_empty(), "an RPC is under way");
+        self.cells.release(memory);
+    }
+
+    /// Notes the first reason and withdraws what is still out.
+    fn fail<M: Memory>(&mut self, turn: &mut Turn<'_, M>, slot: u32, why: Failure) {
+        let Some(rpc) = self.rpcs.get_mut(slot) else { return };
+        rpc.failure.get_or_insert(why);
+        for part in [Part::Request, Part::Reply, Part::Bulk] {
+            self.withdraw(turn, slot, part);
+        }
+    }
+
+    fn withdraw<M: Memory>(&mut self, turn: &mut Turn<'_, M>, slot: u32, part: Part) {
+        if let Some(md) = self.rpcs.get(slot).and_then(|rpc| rpc.parts[part as usize]) {
+            turn.shard.unlink(turn.now, md);
+        }
+    }
+
+    fn finish(&mut self, now: Time, slot: u32) -> Option<Completion> {
+        let rpc = self.rpcs.get(slot)?;
+        if !rpc.is_over() {
+            return None;
+        }
+        let outcome = match (rpc.failure, &rpc.reply) {
+            (None, Some(reply)) => Ok(*reply),
+            (Some(failure), _) => Err(failure),
+            // All descriptors went without a reply and without a reason: LNet shut down.
+            (None, None) => Err(Failure::Aborted),
+        };
+        let completion = Completion {
+            user: rpc.user,
+            took: now.since(rpc.started),
+            bulk_moved: rpc.bulk_moved,
+            outcome,
+        };
+        self.release(slot);
+        Some(completion)
+    }
+
+    fn release(&mut self, slot: u32) {
+        if let Some(rpc) = self.rpcs.get(slot) {
+            self.cells.give(rpc.sink);
+            self.cells.give(rpc.request);
+            self.rpcs.free(slot);
+        }
+    }
+}
+
+/// Reads the reply; the answer is what is wrong with it.
+fn read_reply(memory: &impl Memory, rpc: &mut Rpc, event: &Event) -> Option<Failure> {
+    if event.moved != CELL {
+        return Some(Failure::BadReply);
+    }
+    let mut raw = [0; MESSAGE_LEN];
+    memory.read(rpc.sink, &mut raw);
+    match Message::parse(&raw) {
+        Ok(reply) if Some(reply.body.message_type()) == rpc.service.request().reply() => {
+            rpc.reply = Some(reply);
+            None
+        }
+        _ => Some(Failure::BadReply),
+    }
+}
+
+#[cfg(test)]
+mod tests;

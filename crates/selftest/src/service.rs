@@ -1,0 +1,146 @@
+//! The selftest service of a node, as its event loops run it.
+
+use std::collections::VecDeque;
+
+use lustrine_lnet::event::Event;
+use lustrine_lnet::memory::Memory;
+use lustrine_lnet::shard::Shard;
+use lustrine_lnet::status::Status;
+use lustrine_lnet::time::Time;
+use lustrine_lnet::tunables::Tunables;
+use lustrine_wire::nid::ProcessId;
+
+use crate::counters::RpcTotals;
+use crate::cross::{Cross, Letter};
+use crate::engine::Engine;
+use crate::front::{Front, SessionInfo};
+use crate::mark::{Lane, Mark, Role};
+use crate::turn::Turn;
+
+/// The service on one CPU partition. Partition 0 also has the framework services.
+///
+/// The event loop calls [`Service::handle`] for each event of
+/// [`Owner::SELFTEST`](lustrine_lnet::md::Owner::SELFTEST) and [`Service::drive`] once per turn,
+/// and carries what [`Service::take_cross`] returns to the other partitions. A node that serves
+/// answers PING and BRW from the start, also before a console asks it to: requests that waited
+/// inside LNet for a console would block the connection the console needs.
+#[derive(Debug)]
+pub struct Service {
+    cpt: u16,
+    engine: Engine,
+    front: Option<Front>,
+    inbound: VecDeque<Letter>,
+    outbound: VecDeque<(u16, Cross)>,
+}
+
+impl Service {
+    /// The service of partition `cpt` of `cpts`. `wall_seconds` is the wall clock's at the start;
+    /// it keeps match bits of one life of the node from those of the next.
+    pub fn new(cpt: u16, cpts: u16, tunables: &Tunables, wall_seconds: u64) -> Service {
+        Service {
+            cpt,
+            engine: Engine::new(cpt, cpts, tunables, wall_seconds),
+            front: (cpt == 0).then(|| Front::new(cpts, tunables)),
+            inbound: VecDeque::new(),
+            outbound: VecDeque::new(),
+        }
+    }
+
+    /// Takes in an event; those of others are left alone.
+    pub fn handle<M: Memory>(
+        &mut self,
+        now: Time,
+        shard: &mut Shard,
+        memory: &mut M,
+        event: &Event,
+    ) {
+        match Mark::of(event) {
+            Some(Mark { role: Role::Caller(lane), .. }) if lane != Lane::SERVICE => {}
+            Some(mark) => self.engine.handle(&mut Turn { now, shard, memory }, mark, event),
+            None => {}
+        }
+    }
+
+    /// A peer lost its last connection, or restarted: what is awaited of it will not come.
+    pub fn peer_lost<M: Memory>(
+        &mut self,
+        now: Time,
+        shard: &mut Shard,
+        memory: &mut M,
+        peer: &ProcessId,
+        status: Status,
+    ) {
+        let turn = &mut Turn { now, shard, memory };
+        self.engine.peer_lost(turn, peer, status);
+    }
+
+    /// Once per loop turn, after the events.
+    pub fn drive<M: Memory>(&mut self, now: Time, shard: &mut Shard, memory: &mut M) {
+        let turn = &mut Turn { now, shard, memory };
+        self.engine.drive(turn);
+        if let Some(front) = &mut self.front {
+            front.drive(now);
+        }
+        // Each value leads to a bounded number of others, and an engine's own to none: this ends.
+        loop {
+            let mut idle = true;
+            while let Some(news) = self.engine.take_news() {
+                idle = false;
+                match &mut self.front {
+                    Some(front) => front.accept(now, news),
+                    None => self.outbound.push_back((0, Cross(Letter::Front(news)))),
+                }
+            }
+            while let Some(letter) = self.inbound.pop_front() {
+                idle = false;
+                match (letter, &mut self.front) {
+                    (Letter::Front(news), Some(front)) => front.accept(now, news),
+                    (Letter::Front(_), None) => {}
+                    (Letter::Engine(order), _) => self.engine.accept(turn, order),
+                }
+            }
+            while let Some((cpt, order)) = self.front.as_mut().and_then(Front::take_order) {
+                idle = false;
+                if cpt == self.cpt {
+                    self.engine.accept(turn, order);
+                } else {
+                    self.outbound.push_back((cpt, Cross(Letter::Engine(order))));
+                }
+            }
+            if idle {
+                return;
+            }
+        }
+    }
+
+    /// When [`Service::drive`] must run at the latest, if nothing else happens.
+    pub fn next_deadline(&self) -> Time {
+        let front = self.front.as_ref().map_or(Time::NEVER, Front::next_deadline);
+        self.engine.next_deadline().min(front)
+    }
+
+    /// The next value for another partition, and which.
+    pub fn take_cross(&mut self) -> Option<(u16, Cross)> {
+        self.outbound.pop_front()
+    }
+
+    /// Takes in a value of another partition; the next [`Service::drive`] acts on it.
+    pub fn accept_cross(&mut self, cross: Cross) {
+        self.inbound.push_back(cross.0);
+    }
+
+    /// The session in force; `None` also on partitions other than 0.
+    pub fn session(&self) -> Option<SessionInfo> {
+        self.front.as_ref().and_then(Front::session)
+    }
+
+    /// Counters of this partition since it began.
+    pub fn totals(&self) -> RpcTotals {
+        self.engine.totals()
+    }
+
+    /// Withdraws the request buffers: nothing new is served, what is under way goes on.
+    pub fn close<M: Memory>(&mut self, now: Time, shard: &mut Shard, memory: &mut M) {
+        self.engine.close(&mut Turn { now, shard, memory });
+    }
+}

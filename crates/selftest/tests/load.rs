@@ -1,0 +1,138 @@
+//! Client against service over a perfect network: every test, figures, session.
+
+mod common;
+
+use common::World;
+use lustrine_lnet::time::Nanos;
+use lustrine_selftest::{ClientError, Danger, Limit, Rung, RungError, Test};
+use lustrine_wire::srpc::BrwCheck;
+
+const STEP: Nanos = Nanos::from_millis(1);
+
+fn rung(test: Test, concurrency: u32) -> Rung {
+    Rung { test, concurrency, limit: Limit::Count(200), warm_up: Nanos(0) }
+}
+
+#[test]
+fn every_test_with_every_check_runs_clean() {
+    let mut world = World::pair();
+    let checks = [BrwCheck::None, BrwCheck::Simple, BrwCheck::Full];
+    let mut tests = vec![Test::Ping];
+    for len in [8, 4096, 20_480, 1 << 20] {
+        tests.extend(checks.map(|check| Test::Read { len, check }));
+        tests.extend(checks.map(|check| Test::Write { len, check }));
+    }
+    for test in tests {
+        let limit = if test.len() > 100_000 { 20 } else { 200 };
+        let rung = Rung { limit: Limit::Count(limit), ..rung(test, 4) };
+        world.client().start_rung(rung).unwrap();
+        world.until(STEP, 5000, |world| world.client().rung_finished());
+        let now = world.now;
+        let figures = world.client().progress(now);
+        assert_eq!(figures.errors, [], "{test:?}");
+        assert!(figures.ops >= limit, "{test:?}: {}", figures.ops);
+        assert_eq!(figures.bytes, figures.ops * u64::from(test.len()));
+        assert_eq!(figures.latencies.count(), figures.ops);
+        assert!(figures.server.is_some());
+    }
+    let now = world.now;
+    world.client().finish(now);
+    world.until(STEP, 1000, |world| world.client().finished());
+    assert_eq!(world.client().error(), None);
+    assert_eq!(world.service(1).session(), None);
+}
+
+#[test]
+fn a_rung_that_is_wrong_is_not_taken() {
+    let mut world = World::pair();
+    let dangerous = rung(Test::Write { len: 4092, check: BrwCheck::None }, 1);
+    let refused = Err(RungError::Danger(Danger::NotWords(4092)));
+    assert_eq!(world.client().start_rung(dangerous), refused);
+    for concurrency in [0, 1025] {
+        let refused = Err(RungError::Concurrency(concurrency));
+        assert_eq!(world.client().start_rung(rung(Test::Ping, concurrency)), refused);
+    }
+    world.client().start_rung(rung(Test::Ping, 1)).unwrap();
+    let second = world.client().start_rung(rung(Test::Ping, 1));
+    assert_eq!(second, Err(RungError::NotReady));
+}
+
+#[test]
+fn a_rung_larger_than_the_memory_says_so() {
+    let mut tunables = lustrine_lnet::tunables::Tunables::default();
+    tunables.set("selftest_memory", 16).unwrap();
+    let mut world = World::pair_with(tunables);
+    let read = Test::Read { len: 1 << 20, check: BrwCheck::Full };
+    world.client().start_rung(rung(read, 17)).unwrap();
+    world.until(STEP, 1000, |world| world.client().finished());
+    assert_eq!(world.client().error(), Some(ClientError::Memory { needed: 17 << 20 }));
+    assert!(world.service(1).session().is_none(), "the session was removed all the same");
+}
+
+#[test]
+fn the_clock_starts_when_every_unit_is_warm() {
+    let mut world = World::pair();
+    let warm_up = Nanos::from_millis(500);
+    let limit = Limit::Time(Nanos::from_secs(1));
+    let ping = Rung { test: Test::Ping, concurrency: 8, limit, warm_up };
+    world.client().start_rung(ping).unwrap();
+    let begin = world.now;
+    let mut first_count = None;
+    world.until(STEP, 5000, |world| {
+        if world.client().counts().0 > 0 {
+            first_count.get_or_insert(world.now);
+        }
+        world.client().rung_finished()
+    });
+    assert!(first_count.unwrap().since(begin) >= warm_up);
+    let now = world.now;
+    let figures = world.client().progress(now);
+    let millis = figures.elapsed.0 / 1_000_000;
+    assert!((1000..=1002).contains(&millis), "{millis}");
+    // Four turns of a millisecond per round trip.
+    assert!(figures.latencies.max() <= Nanos::from_millis(5));
+    assert_eq!(figures.outstanding, 0);
+}
+
+#[test]
+fn two_clients_on_one_node_do_not_mix() {
+    let mut world = World::new(3, Default::default());
+    for node in [1, 2] {
+        world.add_service(node);
+    }
+    // Node 0 has a service too; node 2's client works at node 0's side of it.
+    world.add_service(0);
+    world.add_client(0, 1, |_| {});
+    world.add_client(2, 0, |_| {});
+    let read = Test::Read { len: 4096, check: BrwCheck::Full };
+    world.client().start_rung(rung(read, 16)).unwrap();
+    let other = world.nodes[2].client.as_mut().unwrap();
+    other.start_rung(rung(Test::Write { len: 8192, check: BrwCheck::Full }, 16)).unwrap();
+    world.until(STEP, 5000, |world| {
+        world.client().rung_finished() && world.nodes[2].client.as_ref().unwrap().rung_finished()
+    });
+    let now = world.now;
+    assert_eq!(world.client().progress(now).errors, []);
+    assert_eq!(world.nodes[2].client.as_ref().unwrap().progress(now).errors, []);
+}
+
+#[test]
+fn a_client_that_is_finished_early_leaves_nothing_behind() {
+    let mut world = World::pair();
+    let before = world.net.nodes[0].memory.live;
+    let read = Test::Read { len: 65_536, check: BrwCheck::Simple };
+    for turns in [0, 1, 3, 5, 8, 13, 40] {
+        world.add_client(0, 1, |_| {});
+        let endless = Rung { limit: Limit::Time(Nanos::from_secs(1000)), ..rung(read, 8) };
+        world.client().start_rung(endless).unwrap();
+        world.turns(STEP, turns);
+        let now = world.now;
+        world.client().finish(now);
+        world.until(STEP, 20_000, |world| world.client().finished());
+        world.turns(STEP, 5);
+        assert_eq!(world.net.nodes[0].memory.live, before, "after {turns} turns");
+        assert_eq!(world.service(1).session(), None, "after {turns} turns");
+        let now = world.now;
+        assert_eq!(world.client().progress(now).errors, [], "cut off is not failed");
+    }
+}

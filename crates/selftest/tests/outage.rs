@@ -1,0 +1,303 @@
+//! A client whose server dies, returns, forgets, or is taken away.
+
+mod common;
+
+use common::{World, message};
+use lustrine_lnet::status::Status;
+use lustrine_lnet::testing::test_nid;
+use lustrine_lnet::time::Nanos;
+use lustrine_selftest::{ClientError, Failure, Limit, Rung, Takeover, Test, TestError};
+use lustrine_wire::nid::ProcessId;
+use lustrine_wire::srpc::{Body, BrwCheck, MESSAGE_LEN, RemoveSessionRequest};
+
+const STEP: Nanos = Nanos::from_millis(5);
+
+fn seconds(secs: u64) -> Nanos {
+    Nanos::from_secs(secs)
+}
+
+fn timed(test: Test, secs: u64) -> Rung {
+    Rung { test, concurrency: 8, limit: Limit::Time(seconds(secs)), warm_up: Nanos(0) }
+}
+
+#[test]
+fn a_restarted_server_is_loaded_again() {
+    let mut world = World::pair();
+    let read = Test::Read { len: 4096, check: BrwCheck::Full };
+    world.client().start_rung(timed(read, 30)).unwrap();
+    world.turns(STEP, 400);
+    let ops_before = world.client().counts().0;
+    assert!(ops_before > 100);
+
+    world.nodes[1].dead = true;
+    world.turns(STEP, 600);
+    world.restart(1);
+    world.add_service(1);
+    world.turns(STEP, 1600);
+    let ops_after = world.client().counts().0;
+    assert!(ops_after > ops_before + 100, "{ops_before} then {ops_after}");
+    assert!(world.service(1).session().is_some(), "the session was made again");
+
+    world.until(STEP, 20_000, |world| world.client().rung_finished());
+    let now = world.now;
+    let figures = world.client().progress(now);
+    assert_eq!(world.client().error(), None);
+    assert!(!figures.errors.is_empty(), "what was under way is counted as failed");
+    assert!(figures.down > Nanos(0) && figures.down < seconds(15), "{:?}", figures.down);
+    assert!(figures.elapsed >= seconds(30) && figures.elapsed < seconds(31));
+}
+
+#[test]
+fn a_server_that_never_answers_ends_the_client_in_time() {
+    let mut world = World::new(2, Default::default());
+    let before = world.net.nodes[0].memory.live;
+    world.add_client(0, 1, |args| args.patience = seconds(20));
+    world.client().start_rung(timed(Test::Ping, 5)).unwrap();
+    world.until(STEP, 8000, |world| world.client().finished());
+    assert!(matches!(world.client().error(), Some(ClientError::NoAnswer(Some(_)))));
+    assert_eq!(world.net.nodes[0].memory.live, before);
+}
+
+#[test]
+fn a_server_that_stays_away_ends_the_rung_and_frees_all_memory() {
+    let mut world = World::new(2, Default::default());
+    world.add_client(0, 1, |args| args.patience = seconds(20));
+    world.add_service(1);
+    let before = world.net.nodes[0].memory.live;
+    world
+        .client()
+        .start_rung(timed(Test::Read { len: 65_536, check: BrwCheck::Simple }, 300))
+        .unwrap();
+    world.turns(STEP, 400);
+    world.nodes[1].dead = true;
+    world.until(STEP, 40_000, |world| world.client().finished());
+    assert!(matches!(world.client().error(), Some(ClientError::NoAnswer(_))));
+    assert_eq!(world.net.nodes[0].memory.live, before);
+    let now = world.now;
+    assert!(world.client().progress(now).ops > 0);
+}
+
+#[test]
+fn losses_on_the_way_are_counted_and_the_load_goes_on() {
+    for (seed, vanish, fail) in [(1, 20, 0), (2, 0, 20), (3, 10, 10), (4, 60, 60)] {
+        let mut tunables = lustrine_lnet::tunables::Tunables::default();
+        tunables.set("rpc_timeout", 2).unwrap();
+        let mut world = World::pair_with(tunables);
+        world.seed(seed);
+        let before = world.net.nodes[0].memory.live;
+        world
+            .client()
+            .start_rung(timed(Test::Write { len: 8192, check: BrwCheck::Full }, 60))
+            .unwrap();
+        world.turns(STEP, 100);
+        (world.vanish, world.fail, world.shuffle) = (vanish, fail, true);
+        world.until(STEP, 40_000, |world| world.client().rung_finished());
+        (world.vanish, world.fail) = (0, 0);
+        let now = world.now;
+        let figures = world.client().progress(now);
+        assert!(figures.ops > 100, "seed {seed}: {} ops", figures.ops);
+        assert!(!figures.errors.is_empty(), "seed {seed}");
+        let corrupt = figures.errors.iter().any(|(error, _)| *error == TestError::Corrupt);
+        assert!(!corrupt, "seed {seed}: {:?}", figures.errors);
+        world.client().finish(now);
+        world.until(STEP, 10_000, |world| world.client().finished());
+        assert_eq!(world.net.nodes[0].memory.live, before, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_node_in_another_session_is_respected_or_taken() {
+    let mut world = World::new(3, Default::default());
+    world.add_service(1);
+    world.add_client(2, 1, |_| {});
+    world.turns(STEP, 100);
+    let holder = world.service(1).session().unwrap();
+
+    world.add_client(0, 1, |_| {});
+    world.until(STEP, 100, |world| world.client().finished());
+    let busy = ClientError::Busy { holder: holder.sid, name: holder.name };
+    assert_eq!(world.client().error(), Some(busy));
+
+    world.add_client(0, 1, |args| args.takeover = Takeover::Force);
+    world.until(STEP, 100, |world| world.client().is_connected());
+    assert_ne!(world.service(1).session().unwrap().sid, holder.sid);
+}
+
+#[test]
+fn a_long_rung_keeps_its_session_alive() {
+    let mut world = World::pair();
+    let step = Nanos::from_millis(50);
+    world.client().start_rung(timed(Test::Ping, 400)).unwrap();
+    world.until(step, 20_000, |world| {
+        if world.now.0 > 3_000_000_000 {
+            assert!(world.service(1).session().is_some(), "at {:?}", world.now);
+        }
+        world.client().rung_finished()
+    });
+    let now = world.now;
+    assert_eq!(world.client().progress(now).errors, []);
+}
+
+#[test]
+fn a_session_that_was_removed_behind_the_clients_back_is_made_again() {
+    let mut world = World::new(3, Default::default());
+    world.add_client(0, 1, |_| {});
+    world.add_service(1);
+    world.client().start_rung(timed(Test::Ping, 60)).unwrap();
+    world.turns(STEP, 200);
+    let sid = world.service(1).session().unwrap().sid;
+    let reply_bits = world.bits();
+    let remove = Body::RemoveSessionRequest(RemoveSessionRequest { reply_bits, sid });
+    assert!(world.ask(2, 1, 2, &message(1, remove)).is_some());
+    assert!(world.service(1).session().is_none());
+    world.until(STEP, 40_000, |world| world.client().rung_finished());
+    let now = world.now;
+    let figures = world.client().progress(now);
+    assert!(figures.ops > 1000);
+    let lost: u64 = figures.errors.iter().map(|(_, count)| count).sum();
+    assert!(lost <= 8, "at most one RPC per unit: {:?}", figures.errors);
+    assert!(world.service(1).session().is_some());
+}
+
+#[test]
+fn a_gap_in_the_network_costs_no_rpc_time_out() {
+    let mut world = World::pair();
+    world.client().start_rung(timed(Test::Ping, 60)).unwrap();
+    world.turns(STEP, 200);
+    world.vanish = 1000;
+    world.turns(STEP, 2);
+    world.vanish = 0;
+    let before = world.client().counts().0;
+    // The RPC time-out is 64 s; the silence is noticed after 3 s.
+    world.turns(STEP, 1000);
+    let after = world.client().counts().0;
+    assert!(after > before + 500, "{before} then {after}");
+    let now = world.now;
+    let lost: u64 = world.client().progress(now).errors.iter().map(|(_, count)| count).sum();
+    assert_eq!(lost, 8, "what was under way, and nothing else");
+}
+
+#[test]
+fn a_node_in_trouble_is_not_bombarded() {
+    let mut world = World::pair();
+    world.client().start_rung(timed(Test::Ping, 50)).unwrap();
+    world.turns(STEP, 200);
+    world.fail = 1000;
+    world.turns(STEP, 8000);
+    let now = world.now;
+    let errors = world.client().progress(now).errors;
+    let failed: u64 = errors.iter().map(|(_, count)| count).sum();
+    assert!((1..=8).contains(&failed), "one per unit: {errors:?}");
+    world.fail = 0;
+    world.turns(STEP, 1200);
+    let now = world.now;
+    let figures = world.client().progress(now);
+    assert!(figures.down > seconds(39) && figures.down < seconds(43), "{:?}", figures.down);
+}
+
+#[test]
+fn what_a_dead_node_took_along_is_not_waited_for() {
+    let mut world = World::pair();
+    let read = Test::Read { len: 4096, check: BrwCheck::None };
+    world.client().start_rung(timed(read, 60)).unwrap();
+    world.turns(STEP, 203);
+    world.restart(1);
+    world.add_service(1);
+    let before = world.client().counts().0;
+    world.turns(STEP, 1000);
+    let after = world.client().counts().0;
+    assert!(after > before + 100, "{before} then {after}");
+}
+
+#[test]
+fn a_client_told_of_the_loss_does_not_wait_for_silence() {
+    let mut world = World::pair();
+    world.client().start_rung(timed(Test::Ping, 20)).unwrap();
+    world.turns(STEP, 200);
+    world.vanish = 1000;
+    world.turns(STEP, 2);
+    world.vanish = 0;
+    let before = world.client().counts().0;
+    let (node, place) = (&mut world.nodes[0], &mut world.net.nodes[0]);
+    let server = ProcessId::lustre(test_nid(1));
+    let (now, lost) = (world.now, Status::ConnectionLost);
+    let client = node.client.as_mut().unwrap();
+    client.peer_lost(now, &mut place.shard, &mut place.memory, &server, lost);
+    // Far less than the 3 s of silence that would otherwise be needed.
+    world.turns(STEP, 100);
+    assert!(world.client().counts().0 > before + 50);
+    let now = world.now;
+    let errors = world.client().progress(now).errors;
+    assert_eq!(errors, [(TestError::Rpc(Failure::PeerLost(lost)), 8)]);
+}
+
+/// Loads a node that answers its session's requests, but has no memory to answer a read with.
+fn load_a_node_without_memory(rpc_timeout: i64) -> World {
+    let mut tunables = lustrine_lnet::tunables::Tunables::default();
+    tunables.set("rpc_timeout", rpc_timeout).unwrap();
+    let mut world = World::pair_with(tunables);
+    world.until(STEP, 100, |world| world.client().is_connected());
+    world.net.nodes[1].memory.limit = world.net.nodes[1].memory.live;
+    world
+}
+
+const READ: Test = Test::Read { len: 4096, check: BrwCheck::Full };
+
+#[test]
+fn a_rung_whose_rpcs_all_fail_ends_by_itself_and_says_so() {
+    for limit in [Limit::Time(seconds(5)), Limit::Count(40)] {
+        let mut world = load_a_node_without_memory(2);
+        world.client().start_rung(Rung { limit, ..timed(READ, 0) }).unwrap();
+        world.until(STEP, 10_000, |world| world.client().rung_finished());
+        let now = world.now;
+        let figures = world.client().progress(now);
+        let failed: u64 = figures.errors.iter().map(|(_, count)| count).sum();
+        assert!(figures.ops == 0 && failed > 8, "{limit:?}: {:?}", figures.errors);
+        assert_eq!(world.client().error(), None);
+    }
+}
+
+#[test]
+fn what_never_ends_is_an_error_of_its_rung() {
+    let mut world = load_a_node_without_memory(1000);
+    world.client().start_rung(timed(READ, 3)).unwrap();
+    // 10 s of warm-up at most, 3 s measured, 5 s for those still out.
+    world.until(STEP, 3700, |world| world.client().rung_finished());
+    let now = world.now;
+    let figures = world.client().progress(now);
+    assert_eq!(figures.errors, [(TestError::Rpc(Failure::Aborted), 8)]);
+    assert!(figures.elapsed >= seconds(3) && figures.elapsed < seconds(4));
+}
+
+#[test]
+fn a_rung_in_which_nothing_ends_is_not_a_clean_one() {
+    let mut world = load_a_node_without_memory(1000);
+    world.client().start_rung(timed(READ, 3)).unwrap();
+    world.turns(STEP, 2700);
+    // Now that the measured time is over all of them go well.
+    world.net.nodes[1].memory.limit = 0;
+    world.until(STEP, 200, |world| world.client().rung_finished());
+    let now = world.now;
+    let figures = world.client().progress(now);
+    assert_eq!((figures.ops, figures.errors), (0, vec![(TestError::NoneEnded, 1)]));
+}
+
+#[test]
+fn a_node_that_forgets_every_session_ends_the_client() {
+    let mut world = World::new(3, Default::default());
+    world.add_client(0, 1, |args| args.patience = seconds(3));
+    world.add_service(1);
+    world.until(STEP, 100, |world| world.client().is_connected());
+    let sid = world.service(1).session().unwrap().sid;
+    let remove = Body::RemoveSessionRequest(RemoveSessionRequest { reply_bits: 1, sid });
+    let mut raw = [0; MESSAGE_LEN];
+    message(1, remove).encode(&mut raw);
+    world.send_raw(2, 1, 51, 2, &raw);
+    world.turns(STEP, 5);
+    world.client().start_rung(timed(Test::Ping, 60)).unwrap();
+    world.until(STEP, 3000, |world| {
+        world.send_raw(2, 1, 51, 2, &raw);
+        world.client().finished()
+    });
+    assert_eq!(world.client().error(), Some(ClientError::Forgetful));
+}
