@@ -1,0 +1,72 @@
+use std::net::UdpSocket;
+
+use super::*;
+
+fn addr(ip: &str, prefix_len: u8) -> InterfaceAddr {
+    InterfaceAddr { ip: ip.parse().unwrap(), prefix_len }
+}
+
+#[test]
+fn subnets_are_compared_by_their_leading_bits() {
+    let within = |a: InterfaceAddr, b: &str| a.same_subnet(b.parse().unwrap());
+    assert!(within(addr("10.1.2.3", 24), "10.1.2.255"));
+    assert!(!within(addr("10.1.2.3", 24), "10.1.3.3"));
+    assert!(within(addr("10.1.2.3", 0), "192.0.2.1"));
+    assert!(within(addr("10.1.2.3", 32), "10.1.2.3"));
+    assert!(!within(addr("10.1.2.3", 32), "10.1.2.2"));
+    assert!(within(addr("2001:db8::1", 64), "2001:db8::ffff:0:0:1"));
+    assert!(!within(addr("2001:db8::1", 64), "2001:db8:0:1::1"));
+    assert!(!within(addr("10.1.2.3", 0), "2001:db8::1"), "another version of IP");
+}
+
+#[test]
+fn the_loopback_interface_is_found() {
+    let all = interfaces().unwrap();
+    let found = all.iter().find(|i| i.loopback).expect("every network namespace has one");
+    assert_eq!(found.speed_mbps, None, "it has no link");
+    if found.up {
+        assert!(found.addrs.contains(&addr("127.0.0.1", 8)), "{found:?}");
+    }
+    if Path::new("/sys/class/net").is_dir() {
+        assert!(found.mtu.is_some_and(|mtu| mtu >= 1500), "{found:?}");
+    }
+    assert!(all.is_sorted_by(|a, b| a.name < b.name), "each name once");
+}
+
+#[test]
+fn every_address_can_be_bound() {
+    for interface in interfaces().unwrap().iter().filter(|i| i.up) {
+        for InterfaceAddr { ip, .. } in &interface.addrs {
+            let link_local = matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
+            // A link-local address needs its interface named.
+            if !link_local {
+                UdpSocket::bind((*ip, 0)).unwrap_or_else(|e| panic!("{interface:?}: {e}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_device_does_not_tell_is_unknown() {
+    let class = std::env::temp_dir().join(format!("lustrine-sys-net-{}", std::process::id()));
+    let flags = InterfaceFlags::IFF_UP;
+    for (name, speed, expected) in [
+        ("fast", "100000\n", Some(100_000)),
+        ("virtual", "-1\n", None),
+        ("old", "4294967295\n", None),
+        ("down", "0\n", None),
+    ] {
+        fs::create_dir_all(class.join(name).join("device")).unwrap();
+        fs::write(class.join(name).join("speed"), speed).unwrap();
+        fs::write(class.join(name).join("mtu"), "9000\n").unwrap();
+        fs::write(class.join(name).join("device/numa_node"), "-1\n").unwrap();
+        let found = describe(name, flags, &class);
+        assert_eq!((found.speed_mbps, found.mtu), (expected, Some(9000)), "{name}");
+        assert_eq!(found.numa_node, None);
+        assert!(found.up && !found.running && !found.loopback);
+    }
+    fs::write(class.join("fast/device/numa_node"), "1\n").unwrap();
+    assert_eq!(describe("fast", flags, &class).numa_node, Some(1));
+    assert_eq!(describe("absent", flags, &class).mtu, None);
+    fs::remove_dir_all(class).unwrap();
+}

@@ -1,0 +1,40 @@
+//! The operating system: sockets, epoll, affinity, clock, wake-ups.
+//!
+//! Thin on purpose: what the simulator cannot reach decides nothing. Each module wraps one service
+//! of Linux in safe types with named errors; what to do about an error is for the layers above.
+//!
+//! `unsafe` appears only where no well-kept library offers the call: a few socket options, the
+//! error queue of zero-copy sends, the wait with a timeout in nanoseconds, and ignoring SIGPIPE.
+
+pub mod clock;
+pub mod cpt;
+pub mod interfaces;
+pub mod limits;
+pub mod listener;
+pub mod machine;
+pub mod mailbox;
+pub mod poller;
+pub mod process;
+pub mod signals;
+pub mod socket;
+pub mod thread;
+pub mod waker;
+
+mod number_list;
+mod sockopt;
+#[cfg(test)]
+mod testing;
+
+pub use clock::Clock;
+pub use cpt::{CptError, Partition};
+pub use interfaces::{Interface, InterfaceAddr};
+pub use listener::{AcceptError, Accepted, Listener};
+pub use machine::{Machine, Node};
+pub use mailbox::{Mailbox, Refused, Sender, mailbox};
+pub use poller::{Interest, Poller, Ready};
+pub use signals::Signals;
+pub use socket::{
+    BufferSizes, ConnectError, Keepalive, Outcome, Socket, SocketOptions, SourcePort,
+    ZeroCopyOutcome, privileged_ports_usable,
+};
+pub use waker::{Sleeper, Waker};

@@ -1,0 +1,12 @@
+use super::*;
+
+#[test]
+fn the_soft_limit_ends_at_the_hard_one() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // So that there is something to raise; hardly lower, as other tests need descriptors.
+    let lower = maximum.map(|maximum| maximum - 1);
+    setrlimit(Resource::Nofile, Rlimit { current: lower, maximum }).unwrap();
+    assert_eq!(raise_descriptor_limit().unwrap(), maximum.unwrap_or(u64::MAX));
+    assert_eq!(getrlimit(Resource::Nofile).current, maximum);
+    assert_eq!(raise_descriptor_limit().unwrap(), maximum.unwrap_or(u64::MAX), "twice is fine");
+}

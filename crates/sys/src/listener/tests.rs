@@ -1,0 +1,98 @@
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::*;
+use crate::poller::{Interest, Poller};
+use crate::socket::SourcePort;
+use crate::testing::{LOCALHOST, accept, establish, listener, wait_for};
+
+fn dial(listener: &Listener) -> Socket {
+    let remote = listener.local_addr().unwrap();
+    Socket::connect(None, SourcePort::Any, remote, &SocketOptions::default()).unwrap()
+}
+
+#[test]
+fn nobody_waiting_is_no_error() {
+    assert!(listener().accept().unwrap().is_none());
+}
+
+#[test]
+fn the_poller_reports_until_all_are_accepted() {
+    let listener = listener();
+    let mut poller = Poller::new(1).unwrap();
+    poller.add(&listener, 9, Interest::Readable).unwrap();
+    let dialled = [dial(&listener), dial(&listener), dial(&listener)];
+    for _ in &dialled {
+        wait_for(&mut poller, 9, |r| r.readable);
+        assert!(listener.accept().unwrap().is_some());
+    }
+    assert!(listener.accept().unwrap().is_none());
+    let mut ready = Vec::new();
+    poller.wait(Some(std::time::Duration::ZERO), &mut ready).unwrap();
+    assert_eq!(ready, []);
+}
+
+#[test]
+fn a_connection_that_broke_in_the_backlog_does_no_harm() {
+    let listener = listener();
+    let dialled = dial(&listener);
+    establish(&dialled).unwrap();
+    drop(dialled);
+    let good = dial(&listener);
+    establish(&good).unwrap();
+    let wanted = good.local_addr().unwrap();
+    let found = [accept(&listener), accept(&listener)];
+    assert_eq!(found[1].peer, wanted, "in order of arrival");
+}
+
+#[test]
+fn an_address_is_listened_on_once() {
+    let first = listener();
+    let addr = first.local_addr().unwrap();
+    let second = Listener::bind(addr, 1, SocketOptions::default());
+    assert_eq!(second.unwrap_err().kind(), ErrorKind::AddrInUse);
+    let foreign = SocketAddr::new(Ipv4Addr::new(192, 0, 2, 1).into(), 0);
+    let foreign = Listener::bind(foreign, 1, SocketOptions::default());
+    assert_eq!(foreign.unwrap_err().kind(), ErrorKind::AddrNotAvailable);
+}
+
+#[test]
+fn a_port_can_be_listened_on_again_at_once() {
+    let first = listener();
+    let addr = first.local_addr().unwrap();
+    let dialled = dial(&first);
+    let accepted = accept(&first);
+    establish(&dialled).unwrap();
+    // Our side closes first: its end of the connection is what lingers.
+    drop(accepted);
+    drop(first);
+    Listener::bind(addr, 1, SocketOptions::default()).unwrap();
+}
+
+#[test]
+fn one_port_serves_both_versions_of_ip() {
+    let any = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 0);
+    let Ok(six) = Listener::bind(any, 1, SocketOptions::default()) else {
+        println!("skipped: no IPv6 on this machine");
+        return;
+    };
+    let port = six.local_addr().unwrap().port();
+    let four = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
+    let four = Listener::bind(four, 1, SocketOptions::default()).unwrap();
+    let remote = SocketAddr::new(LOCALHOST, port);
+    let options = SocketOptions::default();
+    let dialled = Socket::connect(None, SourcePort::Any, remote, &options).unwrap();
+    establish(&dialled).unwrap();
+    assert!(accept(&four).peer.is_ipv4());
+    assert!(six.accept().unwrap().is_none());
+}
+
+#[test]
+fn errors_of_one_connection_are_told_from_errors_of_the_listener() {
+    for error in [Errno::CONNABORTED, Errno::INTR, Errno::NETDOWN, Errno::PROTO] {
+        assert!(is_about_one_connection(error), "{error}");
+    }
+    for error in [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::BADF, Errno::INVAL] {
+        assert!(!is_about_one_connection(error), "{error}");
+    }
+}

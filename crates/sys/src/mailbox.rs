@@ -1,0 +1,112 @@
+//! Values on their way from one event loop to another.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crossbeam_queue::ArrayQueue;
+
+use crate::waker::Waker;
+
+/// The receiving end, owned by one event loop. Dropping it drops what is in it, and whoever writes
+/// to it afterwards is told.
+#[derive(Debug)]
+pub struct Mailbox<T> {
+    post: Arc<Post<T>>,
+}
+
+/// A sending end: as many copies, in as many threads, as wanted.
+#[derive(Debug)]
+pub struct Sender<T> {
+    post: Arc<Post<T>>,
+    waker: Waker,
+}
+
+/// Why a value was not taken; here it is back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused<T> {
+    /// There is no room at this moment.
+    Full(T),
+    /// The receiving end is gone for good.
+    Closed(T),
+}
+
+#[derive(Debug)]
+struct Post<T> {
+    queue: ArrayQueue<T>,
+    closed: AtomicBool,
+}
+
+impl<T> Post<T> {
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    fn clear(&self) {
+        while self.queue.pop().is_some() {}
+    }
+}
+
+/// A mailbox with room for `capacity` values; every value pushed wakes `waker`'s sleeper.
+///
+/// # Panics
+/// If `capacity` is 0.
+pub fn mailbox<T>(capacity: usize, waker: Waker) -> (Sender<T>, Mailbox<T>) {
+    let queue = ArrayQueue::new(capacity);
+    let post = Arc::new(Post { queue, closed: AtomicBool::new(false) });
+    (Sender { post: Arc::clone(&post), waker }, Mailbox { post })
+}
+
+impl<T> Sender<T> {
+    /// Hands over a value; the values of one sender arrive in order.
+    ///
+    /// # Errors
+    /// The value comes back when there is no room, or nobody to read it.
+    pub fn push(&self, value: T) -> Result<(), Refused<T>> {
+        if self.post.is_closed() {
+            return Err(Refused::Closed(value));
+        }
+        self.post.queue.push(value).map_err(Refused::Full)?;
+        if self.post.is_closed() {
+            // It may have come after the reader's last look. Whoever waits for an answer to it
+            // learns from its end that there will be none.
+            self.post.clear();
+        }
+        self.waker.wake();
+        Ok(())
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        Sender { post: Arc::clone(&self.post), waker: self.waker.clone() }
+    }
+}
+
+impl<T> Mailbox<T> {
+    /// Takes out what is there, at most as many values as there is room for: a fast sender cannot
+    /// keep the loop here.
+    pub fn drain(&self, mut each: impl FnMut(T)) {
+        for _ in 0..self.post.queue.capacity() {
+            match self.post.queue.pop() {
+                Some(value) => each(value),
+                None => break,
+            }
+        }
+    }
+
+    /// Whether there is nothing to take out.
+    pub fn is_empty(&self) -> bool {
+        self.post.queue.is_empty()
+    }
+}
+
+impl<T> Drop for Mailbox<T> {
+    fn drop(&mut self) {
+        // In this order: a sender that misses the mark is seen by the clearing.
+        self.post.closed.store(true, Ordering::SeqCst);
+        self.post.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,35 @@
+use signal_hook::low_level::raise;
+
+use super::*;
+use crate::poller::{Interest, Poller};
+use crate::testing::wait_for;
+
+/// One test for all: signals belong to the process, and tests run side by side.
+#[test]
+fn signals_are_reported_and_taken_once() {
+    let signals = Signals::catch().unwrap();
+    let mut poller = Poller::new(1).unwrap();
+    poller.add(&signals, 4, Interest::Readable).unwrap();
+    assert_eq!(signals.take(), Pending::default());
+
+    raise(SIGHUP).unwrap();
+    raise(SIGHUP).unwrap();
+    wait_for(&mut poller, 4, |r| r.readable);
+    assert_eq!(signals.take(), Pending { terminate: false, reload: true });
+    assert_eq!(signals.take(), Pending::default());
+    let mut ready = Vec::new();
+    poller.wait(Some(std::time::Duration::ZERO), &mut ready).unwrap();
+    assert_eq!(ready, [], "the bell is silent again");
+
+    for signal in [SIGTERM, SIGINT] {
+        raise(signal).unwrap();
+        wait_for(&mut poller, 4, |r| r.readable);
+        assert_eq!(signals.take(), Pending { terminate: true, reload: false });
+    }
+
+    // Nobody takes these; the bell must not block the handler.
+    (0..100_000).for_each(|_| raise(SIGHUP).unwrap());
+    assert!(signals.take().reload);
+
+    raise(libc::SIGPIPE).unwrap(); // would end the process
+}

@@ -1,0 +1,270 @@
+//! Non-blocking TCP streams.
+
+use std::cell::Cell;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::{IpAddr, Shutdown, SocketAddr};
+use std::num::NonZeroU32;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{self, AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer};
+use rustix::net::{SendFlags, SocketFlags, SocketType, ipproto, sockopt};
+
+use crate::sockopt::{TCP_LINGER2, set};
+
+mod connect;
+mod zerocopy;
+
+pub use connect::{ConnectError, SourcePort, privileged_ports_usable};
+pub use zerocopy::ZeroCopyOutcome;
+
+/// Most slices that one system call takes; a call with more uses the first so many.
+pub const SLICES_MAX: usize = 1024;
+
+/// A connected or connecting TCP stream. No call on it ever waits.
+#[derive(Debug)]
+pub struct Socket {
+    fd: OwnedFd,
+    /// Number of the next zero-copy send; `None` until the feature was asked for.
+    zerocopy_id: Cell<Option<u32>>,
+}
+
+/// What a read or write did.
+#[derive(Debug)]
+pub enum Outcome {
+    /// So many bytes went through. Fewer than asked for means that the stream had no more (or no
+    /// more room), and that a report of readiness will follow when it has; unless the last report
+    /// was [`hangup`](crate::Ready::hangup): then read on until [`Closed`](Self::Closed).
+    Bytes(usize),
+    /// Nothing now; a report of readiness will follow.
+    WouldBlock,
+    /// The other side has ended its half of the stream (reads only).
+    Closed,
+    /// The stream is broken.
+    Failed(io::Error),
+}
+
+/// TCP keepalive: probes sent on an idle connection. The kernel rounds down to seconds and wants
+/// values from 1 s to 32767 s and 1 to 127 probes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keepalive {
+    /// Silence before the first probe.
+    pub idle: Duration,
+    /// Time between probes.
+    pub interval: Duration,
+    /// Unanswered probes after which the connection is dead.
+    pub count: NonZeroU32,
+}
+
+/// How streams are set up. The default is the operating system's, but without Nagle's delay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SocketOptions {
+    /// Send small segments at once (TCP_NODELAY; LNet's `nagle` = 0).
+    pub nodelay: bool,
+    /// Send buffer in bytes; `None` leaves it to the kernel, which then adapts it by itself. The
+    /// kernel doubles the value, and caps it for a process without CAP_NET_ADMIN.
+    pub send_buffer: Option<u32>,
+    /// Receive buffer in bytes; as [`send_buffer`](Self::send_buffer).
+    pub recv_buffer: Option<u32>,
+    /// Type-of-service byte of IPv4, traffic class of IPv6.
+    pub tos: Option<u8>,
+    /// Probe idle connections.
+    pub keepalive: Option<Keepalive>,
+}
+
+impl Default for SocketOptions {
+    fn default() -> Self {
+        SocketOptions {
+            nodelay: true,
+            send_buffer: None,
+            recv_buffer: None,
+            tos: None,
+            keepalive: None,
+        }
+    }
+}
+
+/// Effective buffer sizes in bytes, as the kernel counts them (twice what was asked for).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BufferSizes {
+    /// For bytes to send.
+    pub send: usize,
+    /// For bytes received.
+    pub recv: usize,
+}
+
+impl SocketOptions {
+    /// Buffer sizes count from the first segment on (window scaling is agreed there), so they have
+    /// to be set before connecting or listening.
+    pub(crate) fn apply_buffers(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        if let Some(size) = self.send_buffer {
+            sockopt::set_socket_send_buffer_size_force(fd, size as usize)
+                .or_else(|_| sockopt::set_socket_send_buffer_size(fd, size as usize))?;
+        }
+        if let Some(size) = self.recv_buffer {
+            sockopt::set_socket_recv_buffer_size_force(fd, size as usize)
+                .or_else(|_| sockopt::set_socket_recv_buffer_size(fd, size as usize))?;
+        }
+        Ok(())
+    }
+
+    /// Everything that can be set at any time. Wire 4.9: linger off, and a closed connection does
+    /// not wait for the other side's end, which sets its source port free.
+    pub(crate) fn apply(&self, fd: BorrowedFd<'_>, remote: IpAddr) -> io::Result<()> {
+        sockopt::set_tcp_nodelay(fd, self.nodelay)?;
+        sockopt::set_socket_linger(fd, None)?;
+        set(fd, TCP_LINGER2, -1)?;
+        if let Some(tos) = self.tos {
+            match remote {
+                IpAddr::V4(_) => sockopt::set_ip_tos(fd, tos)?,
+                IpAddr::V6(_) => sockopt::set_ipv6_tclass(fd, tos.into())?,
+            }
+        }
+        sockopt::set_socket_keepalive(fd, self.keepalive.is_some())?;
+        if let Some(Keepalive { idle, interval, count }) = self.keepalive {
+            sockopt::set_tcp_keepidle(fd, idle)?;
+            sockopt::set_tcp_keepintvl(fd, interval)?;
+            sockopt::set_tcp_keepcnt(fd, count.get())?;
+        }
+        Ok(())
+    }
+}
+
+impl Socket {
+    /// Takes over a connected, non-blocking stream.
+    pub(crate) fn from_fd(fd: OwnedFd) -> Socket {
+        Socket { fd, zerocopy_id: Cell::new(None) }
+    }
+
+    /// Whether the connection that was started stands: `Ok(false)` as long as it is not decided.
+    ///
+    /// # Errors
+    /// Why it could not be made (refused, unreachable, timed out ...).
+    pub fn connected(&self) -> io::Result<bool> {
+        self.take_error()?;
+        match net::getpeername(&self.fd) {
+            Ok(_) => Ok(true),
+            Err(Errno::NOTCONN) => Ok(false),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// The error that the kernel holds for this stream, which is thereby cleared.
+    ///
+    /// # Errors
+    /// That error.
+    pub fn take_error(&self) -> io::Result<()> {
+        Ok(sockopt::socket_error(&self.fd)??)
+    }
+
+    /// Our end of the stream.
+    ///
+    /// # Errors
+    /// If the kernel does not know (any more).
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(SocketAddr::try_from(net::getsockname(&self.fd)?)?)
+    }
+
+    /// The other end of the stream.
+    ///
+    /// # Errors
+    /// If it is not connected (any more).
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        Ok(SocketAddr::try_from(net::getpeername(&self.fd)?.ok_or(Errno::NOTCONN)?)?)
+    }
+
+    /// From now on closing the stream throws away what was not sent yet, and resets it.
+    ///
+    /// # Errors
+    /// None on a sound socket.
+    pub fn abort_on_close(&self) -> io::Result<()> {
+        Ok(sockopt::set_socket_linger(&self.fd, Some(Duration::ZERO))?)
+    }
+
+    /// Ends one half or both.
+    ///
+    /// # Errors
+    /// If it is not connected (any more).
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        let how = match how {
+            Shutdown::Read => net::Shutdown::Read,
+            Shutdown::Write => net::Shutdown::Write,
+            Shutdown::Both => net::Shutdown::Both,
+        };
+        Ok(net::shutdown(&self.fd, how)?)
+    }
+
+    /// The buffer sizes in force.
+    ///
+    /// # Errors
+    /// None on a sound socket.
+    pub fn buffer_sizes(&self) -> io::Result<BufferSizes> {
+        Ok(BufferSizes {
+            send: sockopt::socket_send_buffer_size(&self.fd)?,
+            recv: sockopt::socket_recv_buffer_size(&self.fd)?,
+        })
+    }
+
+    /// Receives into `slices`, in order, at most [`SLICES_MAX`] of them.
+    pub fn readv(&self, slices: &mut [IoSliceMut<'_>]) -> Outcome {
+        let used = slices.len().min(SLICES_MAX);
+        let slices = &mut slices[..used];
+        let result = retry_on_intr(|| {
+            if let [one] = &mut *slices {
+                let (_, bytes) = net::recv(&self.fd, &mut **one, RecvFlags::DONTWAIT)?;
+                return Ok(bytes);
+            }
+            let mut control = RecvAncillaryBuffer::default();
+            let message = net::recvmsg(&self.fd, slices, &mut control, RecvFlags::DONTWAIT)?;
+            Ok(message.bytes)
+        });
+        match result {
+            // To ask for nothing is answered with nothing, which must not look like an end.
+            Ok(0) if slices.iter().any(|slice| !slice.is_empty()) => Outcome::Closed,
+            result => result.into(),
+        }
+    }
+
+    /// Sends `slices`, in order, at most [`SLICES_MAX`] of them. The kernel copies the bytes.
+    pub fn writev(&self, slices: &[IoSlice<'_>]) -> Outcome {
+        self.send(slices, SendFlags::empty()).into()
+    }
+
+    fn send(&self, slices: &[IoSlice<'_>], flags: SendFlags) -> Result<usize, Errno> {
+        let flags = flags | SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        retry_on_intr(|| match &slices[..slices.len().min(SLICES_MAX)] {
+            [one] => net::send(&self.fd, one, flags),
+            many => net::sendmsg(&self.fd, many, &mut SendAncillaryBuffer::default(), flags),
+        })
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl From<Result<usize, Errno>> for Outcome {
+    fn from(result: Result<usize, Errno>) -> Outcome {
+        match result {
+            Ok(bytes) => Outcome::Bytes(bytes),
+            Err(Errno::AGAIN) => Outcome::WouldBlock,
+            Err(e) => Outcome::Failed(e.into()),
+        }
+    }
+}
+
+/// A new non-blocking TCP socket for the family of `addr`.
+pub(crate) fn stream_socket(addr: IpAddr) -> Result<OwnedFd, Errno> {
+    let family = match addr {
+        IpAddr::V4(_) => AddressFamily::INET,
+        IpAddr::V6(_) => AddressFamily::INET6,
+    };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,40 @@
+//! Socket options that `rustix` does not know.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// An option whose value is a C `int`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct IntOption {
+    level: libc::c_int,
+    name: libc::c_int,
+}
+
+/// Lets `MSG_ZEROCOPY` be used.
+pub(crate) const SO_ZEROCOPY: IntOption =
+    IntOption { level: libc::SOL_SOCKET, name: libc::SO_ZEROCOPY };
+
+/// Binds the address only; the port is chosen by `connect`, which knows the remote side and so can
+/// use one port towards several of them. The IP level serves IPv6 sockets, too.
+pub(crate) const IP_BIND_ADDRESS_NO_PORT: IntOption =
+    IntOption { level: libc::IPPROTO_IP, name: libc::IP_BIND_ADDRESS_NO_PORT };
+
+/// Seconds that a closed connection waits for the other side's end; -1: not at all.
+pub(crate) const TCP_LINGER2: IntOption =
+    IntOption { level: libc::IPPROTO_TCP, name: libc::TCP_LINGER2 };
+
+/// Sets `option` of `socket`.
+pub(crate) fn set(socket: impl AsFd, option: IntOption, value: libc::c_int) -> io::Result<()> {
+    // SAFETY: the pointer and length describe one `c_int` that lives through the call, and the
+    // descriptor is open because it is borrowed.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            option.level,
+            option.name,
+            (&raw const value).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

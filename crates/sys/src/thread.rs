@@ -1,0 +1,44 @@
+//! What a thread asks of the scheduler.
+
+use std::io;
+use std::num::NonZeroU64;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
+
+/// The CPUs the calling thread may run on, ascending; never empty.
+///
+/// # Errors
+/// If the kernel knows more than 1024 CPUs.
+pub fn allowed_cpus() -> io::Result<Vec<u32>> {
+    let set = sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect())
+}
+
+/// Lets the calling thread run on `cpus` only.
+///
+/// # Errors
+/// `InvalidInput` if none of them is one this process may use, or one is 1024 or above.
+pub fn pin(cpus: &[u32]) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    for &cpu in cpus {
+        let cpu = cpu as usize;
+        if cpu >= CpuSet::MAX_CPU {
+            let message = format!("CPU {cpu}: only CPUs below {} can be named", CpuSet::MAX_CPU);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        set.set(cpu);
+    }
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+/// Lets the calling thread's timeouts end on time. Otherwise the kernel delays each by up to 50
+/// microseconds so as to serve several at once.
+///
+/// # Errors
+/// None that Linux gives.
+pub fn demand_exact_timeouts() -> io::Result<()> {
+    Ok(set_current_timer_slack(NonZeroU64::new(1))?)
+}
+
+#[cfg(test)]
+mod tests;

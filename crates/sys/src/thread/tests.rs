@@ -1,0 +1,36 @@
+use super::*;
+
+#[test]
+fn a_pinned_thread_runs_where_it_was_put() {
+    let all = allowed_cpus().unwrap();
+    let last = *all.last().unwrap();
+    let pinned = std::thread::spawn(move || {
+        pin(&[last]).unwrap();
+        let here = rustix::thread::sched_getcpu();
+        (here, allowed_cpus().unwrap())
+    });
+    assert_eq!(pinned.join().unwrap(), (last as usize, vec![last]));
+    assert_eq!(allowed_cpus().unwrap(), all, "other threads are left alone");
+}
+
+#[test]
+fn a_cpu_that_is_not_there_is_refused() {
+    for cpus in [&[][..], &[1023], &[1024], &[u32::MAX]] {
+        if allowed_cpus().unwrap().contains(&1023) {
+            println!("skipped: this machine is too large for this test");
+            return;
+        }
+        assert_eq!(pin(cpus).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{cpus:?}");
+    }
+}
+
+#[test]
+fn exact_timeouts_are_a_matter_of_the_thread() {
+    let before = rustix::thread::current_timer_slack().unwrap();
+    let there = std::thread::spawn(|| {
+        demand_exact_timeouts().unwrap();
+        rustix::thread::current_timer_slack().unwrap()
+    });
+    assert_eq!(there.join().unwrap(), 1);
+    assert_eq!(rustix::thread::current_timer_slack().unwrap(), before);
+}
