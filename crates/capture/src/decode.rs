@@ -1,0 +1,414 @@
+//! One direction of a connection: bytes in sequence in, events out.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+use lustrine_wire::acceptor::{self, AcceptorError, Answer, Request};
+use lustrine_wire::frame::{FrameHeader, FrameKind};
+use lustrine_wire::hello::{Hello, HelloError, Version};
+use lustrine_wire::{Header, LNET_MAGIC, Order, Progress, TCP_MAGIC, crc};
+
+use crate::content;
+use crate::correlate::Correlations;
+use crate::event::{
+    Certainty, Checksum, Content, Direction, Event, Format, Item, Message, Noop, Start, Undecoded,
+};
+use crate::guess::{self, Guess};
+
+/// Buffers that grew beyond this are given back when they are empty.
+const BUFFER_KEPT: usize = 1 << 16;
+
+/// What everything that a decoder reports is marked with.
+pub(crate) struct Context<'a> {
+    pub(crate) time_ns: u64,
+    pub(crate) stream: u32,
+    pub(crate) known: &'a mut Correlations,
+    pub(crate) events: &'a mut VecDeque<Event>,
+}
+
+/// What comes next on the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The beginning of the connection.
+    Opening,
+    /// The middle of a connection whose beginning was not seen, at a message boundary.
+    Midway,
+    /// A HELLO.
+    Hello,
+    /// Messages.
+    Messages(Format),
+    /// The rest of a message of which bytes are missing, then messages.
+    Skip { left: u64, then: Format },
+    /// Anything; wait for a message to start. `segment_start`: the next byte is the first of a TCP
+    /// segment, where even a NOOP can be believed.
+    Search { format: Option<Format>, segment_start: bool },
+    /// Nothing that could be understood: something was malformed.
+    Broken,
+    /// A conversation of other programs.
+    Foreign,
+}
+
+/// What one step of decoding comes to.
+enum Step {
+    /// The next so many bytes are this.
+    Took(usize, Item),
+    /// There is nothing more to be had from the bytes that are there.
+    Wait,
+    /// Decide again, in another phase.
+    Enter(Phase),
+    /// Everything that is there cannot be decoded, nor anything that follows.
+    Broken(Undecoded),
+}
+
+/// Decodes one direction of a connection.
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    direction: Direction,
+    /// Whether a port of the connection is LNet's, so that anything odd on it is worth a report.
+    ours: bool,
+    phase: Phase,
+    buf: Vec<u8>,
+    /// Offset of the first byte of `buf` in the stream.
+    offset: u64,
+}
+
+impl Decoder {
+    pub(crate) fn new(direction: Direction, start: Start, ours: bool) -> Decoder {
+        let phase = match start {
+            Start::Handshake => Phase::Opening,
+            Start::Midway => Phase::Midway,
+        };
+        Decoder { direction, ours, phase, buf: Vec::new(), offset: 0 }
+    }
+
+    /// Memory that the decoder holds, in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.buf.capacity()
+    }
+
+    /// Reports something that is not made of bytes, unless the conversation is none of LNet's as
+    /// far as one can tell.
+    pub(crate) fn report(&self, cx: &mut Context<'_>, item: Item) {
+        let unknown = matches!(self.phase, Phase::Opening | Phase::Midway) && !self.ours;
+        if unknown || self.phase == Phase::Foreign {
+            return;
+        }
+        cx.events.push_back(self.event(cx, self.offset + self.buf.len() as u64, &[], item));
+    }
+
+    /// Takes the next bytes of the stream.
+    pub(crate) fn data(&mut self, cx: &mut Context<'_>, bytes: &[u8]) {
+        if self.phase == Phase::Foreign {
+            self.offset += bytes.len() as u64;
+            return;
+        }
+        self.buf.extend_from_slice(bytes);
+        let mut used = 0;
+        loop {
+            match self.step(&self.buf[used..], cx.known) {
+                Step::Took(len, item) => {
+                    self.advance_phase(len, &item);
+                    let raw = &self.buf[used..used + len];
+                    cx.events.push_back(self.event(cx, self.offset + used as u64, raw, item));
+                    used += len;
+                }
+                Step::Enter(phase) => self.phase = phase,
+                Step::Wait => break,
+                Step::Broken(why) => {
+                    self.phase = Phase::Broken;
+                    let raw = &self.buf[used..];
+                    let item = Item::Undecoded(why);
+                    cx.events.push_back(self.event(cx, self.offset + used as u64, raw, item));
+                    used = self.buf.len();
+                    break;
+                }
+            }
+        }
+        if self.phase == Phase::Foreign {
+            used = self.buf.len();
+        }
+        self.consume(used);
+    }
+
+    /// Takes note that the next `missing` bytes of the stream were not captured.
+    pub(crate) fn gap(&mut self, cx: &mut Context<'_>, missing: u64) {
+        let have = self.buf.len() as u64;
+        let search = |format| Phase::Search { format, segment_start: true };
+        let next = match self.phase {
+            Phase::Messages(format) => match self.message_len(format) {
+                Some(len) if have + missing <= len => skip(len - have - missing, format),
+                _ => search(Some(format)),
+            },
+            Phase::Skip { left, then } if missing <= left => skip(left - missing, then),
+            Phase::Skip { then, .. } => search(Some(then)),
+            Phase::Search { format, .. } => search(format),
+            Phase::Opening | Phase::Midway if !self.ours => Phase::Foreign,
+            Phase::Opening | Phase::Midway | Phase::Hello => search(None),
+            Phase::Broken | Phase::Foreign => self.phase,
+        };
+        let why = match self.phase {
+            Phase::Search { .. } => Undecoded::OutOfStep,
+            _ => Undecoded::Incomplete,
+        };
+        self.give_up(cx, why);
+        self.report(cx, Item::Gap { missing });
+        self.offset += missing;
+        self.phase = next;
+    }
+
+    /// Takes note that nothing more will come.
+    pub(crate) fn end(&mut self, cx: &mut Context<'_>) {
+        self.give_up(cx, Undecoded::CutOff);
+        if self.phase != Phase::Foreign {
+            self.phase = Phase::Broken;
+        }
+    }
+
+    /// Forgets what has come of an unfinished message, because memory is short.
+    pub(crate) fn shed(&mut self, cx: &mut Context<'_>) {
+        let have = self.buf.len() as u64;
+        let next = match self.phase {
+            Phase::Messages(_) if have == 0 => self.phase,
+            Phase::Messages(format) => match self.message_len(format) {
+                Some(len) => skip(len.saturating_sub(have), format),
+                None => Phase::Search { format: Some(format), segment_start: false },
+            },
+            other => other,
+        };
+        self.give_up(cx, Undecoded::Incomplete);
+        self.buf = Vec::new();
+        self.phase = next;
+    }
+
+    /// Reports what is buffered as undecoded.
+    fn give_up(&mut self, cx: &mut Context<'_>, why: Undecoded) {
+        if !self.buf.is_empty() {
+            let item = Item::Undecoded(why);
+            cx.events.push_back(self.event(cx, self.offset, &self.buf, item));
+        }
+        self.consume(self.buf.len());
+    }
+
+    fn event(&self, cx: &Context<'_>, offset: u64, raw: &[u8], item: Item) -> Event {
+        Event {
+            time_ns: cx.time_ns,
+            stream: cx.stream,
+            direction: self.direction,
+            offset,
+            raw: raw.to_vec(),
+            item,
+        }
+    }
+
+    fn consume(&mut self, used: usize) {
+        self.offset += used as u64;
+        self.buf.drain(..used);
+        if self.buf.is_empty() && self.buf.capacity() > BUFFER_KEPT {
+            self.buf = Vec::new();
+        }
+    }
+
+    /// What the phase is after an item of `len` bytes.
+    fn advance_phase(&mut self, len: usize, item: &Item) {
+        self.phase = match (self.phase, item) {
+            (_, Item::Request(_) | Item::Answer(_)) => Phase::Hello,
+            (_, Item::Hello(hello)) => Phase::Messages(Format {
+                version: hello.version,
+                order: hello.order,
+                certainty: Certainty::Announced,
+            }),
+            (Phase::Messages(_), Item::Message(message)) => Phase::Messages(message.format),
+            (Phase::Skip { left, then }, _) => skip(left - len as u64, then),
+            (Phase::Search { format, .. }, _) => Phase::Search { format, segment_start: false },
+            (phase, _) => phase,
+        };
+    }
+
+    fn step(&self, buf: &[u8], known: &mut Correlations) -> Step {
+        if buf.is_empty() {
+            return Step::Wait;
+        }
+        match self.phase {
+            Phase::Opening => self.opening(buf),
+            Phase::Midway => self.midway(buf),
+            Phase::Hello => hello(buf),
+            Phase::Messages(format) => messages(buf, format, known),
+            Phase::Skip { left, .. } => {
+                let len = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
+                Step::Took(len, Item::Undecoded(Undecoded::Incomplete))
+            }
+            Phase::Search { format, segment_start } => search(buf, format, segment_start),
+            Phase::Broken => Step::Took(buf.len(), Item::Undecoded(Undecoded::AfterError)),
+            Phase::Foreign => Step::Wait,
+        }
+    }
+
+    fn opening(&self, buf: &[u8]) -> Step {
+        match self.direction {
+            Direction::FromOpener => match Request::parse(buf) {
+                Ok(Progress::Got(request, len)) => Step::Took(len, Item::Request(request)),
+                Ok(Progress::Need(_)) => Step::Wait,
+                Err(AcceptorError::BadMagic(_)) if !self.ours => Step::Enter(Phase::Foreign),
+                Err(error) => Step::Broken(Undecoded::Request(error)),
+            },
+            Direction::FromAcceptor => match Answer::parse(buf) {
+                Ok(Progress::Got(answer, len)) => Step::Took(len, Item::Answer(answer)),
+                Ok(Progress::Need(_)) => Step::Wait,
+                Err(_) => match hello(buf) {
+                    Step::Broken(Undecoded::Hello(HelloError::BadMagic(_))) if !self.ours => {
+                        Step::Enter(Phase::Foreign)
+                    }
+                    step => step,
+                },
+            },
+        }
+    }
+
+    /// At the start of what was captured; streams are supposed to begin at a message boundary.
+    fn midway(&self, buf: &[u8]) -> Step {
+        let Some(word) = buf.first_chunk() else {
+            return Step::Wait;
+        };
+        if Order::of_magic(*word, acceptor::MAGIC).is_some() {
+            return self.opening(buf);
+        }
+        let lnet = Order::of_magic(*word, LNET_MAGIC).is_some();
+        if lnet || Order::of_magic(*word, TCP_MAGIC).is_some() {
+            return Step::Enter(Phase::Hello);
+        }
+        match guess::at_start(buf) {
+            Guess::Message(format) | Guess::Noop(format) => Step::Enter(Phase::Messages(format)),
+            Guess::Need(_) => Step::Wait,
+            Guess::No if self.ours => {
+                Step::Enter(Phase::Search { format: None, segment_start: false })
+            }
+            Guess::No => Step::Enter(Phase::Foreign),
+        }
+    }
+
+    /// Length of the message whose first bytes are buffered, if enough of them are there to tell.
+    fn message_len(&self, format: Format) -> Option<u64> {
+        let frame_len = format.version.frame_len();
+        if format.version != Version::V1 {
+            let frame = FrameHeader::parse(self.buf.first_chunk()?, format.order).ok()?;
+            if frame.kind == FrameKind::Noop {
+                return Some(frame_len as u64);
+            }
+        }
+        let header = parse_header(self.buf.get(frame_len..)?, format.version)?.ok()?;
+        let headers = frame_len + format.version.header_len();
+        Some(headers as u64 + u64::from(header.payload_len))
+    }
+}
+
+fn hello(buf: &[u8]) -> Step {
+    match Hello::parse(buf) {
+        Ok(Progress::Got(hello, len)) => Step::Took(len, Item::Hello(hello)),
+        Ok(Progress::Need(_)) => Step::Wait,
+        Err(error) => Step::Broken(Undecoded::Hello(error)),
+    }
+}
+
+fn messages(buf: &[u8], format: Format, known: &mut Correlations) -> Step {
+    let frame_len = format.version.frame_len();
+    let frame = match format.version {
+        Version::V1 => None,
+        _ => {
+            let Some(raw) = buf.first_chunk() else {
+                return Step::Wait;
+            };
+            match FrameHeader::parse(raw, format.order) {
+                Ok(frame) => Some(frame),
+                Err(error) => return Step::Broken(Undecoded::Frame(error)),
+            }
+        }
+    };
+    if let Some(frame) = frame {
+        if frame.kind == FrameKind::Noop {
+            let checksum = check(format, &frame, &[], 0);
+            return Step::Took(frame_len, Item::Noop(Noop { format, frame, checksum }));
+        }
+        if format.certainty == Certainty::Assumed {
+            match guess::at_start(buf) {
+                Guess::Message(format) => return Step::Enter(Phase::Messages(format)),
+                Guess::Need(_) => return Step::Wait,
+                Guess::Noop(_) | Guess::No => {
+                    return Step::Enter(Phase::Search { format: None, segment_start: false });
+                }
+            }
+        }
+    }
+    let header = match parse_header(&buf[frame_len..], format.version) {
+        None => return Step::Wait,
+        Some(Ok(header)) => header,
+        Some(Err(error)) => return Step::Broken(Undecoded::Header(error)),
+    };
+    let payload_at = frame_len + format.version.header_len();
+    let len = payload_at + header.payload_len as usize;
+    let Some(raw) = buf.get(..len) else {
+        return Step::Wait;
+    };
+    let checksum = frame
+        .map_or(Checksum::Absent, |f| check(format, &f, &raw[frame_len..], payload_at - frame_len));
+    let content: Content = content::look(&header, &raw[payload_at..], known);
+    let message = Message { format, frame, checksum, header, content };
+    Step::Took(len, Item::Message(Box::new(message)))
+}
+
+fn parse_header(
+    buf: &[u8],
+    version: Version,
+) -> Option<Result<Header, lustrine_wire::header::HeaderError>> {
+    match version {
+        Version::V4 => buf.first_chunk().map(Header::parse_long),
+        _ => buf.first_chunk().map(Header::parse_short),
+    }
+}
+
+/// Verifies the checksum of a frame. `rest` is what follows the frame header, its first
+/// `header_len` bytes the LNet header: V2 covers everything, V3 and V4 the payload only (wire 3.3).
+fn check(format: Format, frame: &FrameHeader, rest: &[u8], header_len: usize) -> Checksum {
+    if frame.csum == 0 {
+        return Checksum::Absent;
+    }
+    let computed = match format.version {
+        Version::V1 | Version::V2 => crc::update(frame.csum_start(format.order), rest),
+        Version::V3 | Version::V4 => crc::update(crc::INIT, &rest[header_len..]),
+    };
+    if computed == frame.csum { Checksum::Good } else { Checksum::Bad { computed } }
+}
+
+/// Looks for the next message boundary.
+fn search(buf: &[u8], format: Option<Format>, segment_start: bool) -> Step {
+    for at in 0..buf.len() {
+        let found = match (guess::at_start(&buf[at..]), format) {
+            (Guess::Need(_), _) => return wait_from(at),
+            (Guess::No, _) => continue,
+            (Guess::Noop(_), _) if at > 0 || !segment_start => continue,
+            (Guess::Noop(found), Some(format)) if found.order == format.order => format,
+            (Guess::Message(found), Some(format)) if found.is_framed_like(&format) => format,
+            (Guess::Noop(found) | Guess::Message(found), None) => found,
+            (Guess::Noop(_) | Guess::Message(_), Some(_)) => continue,
+        };
+        return if at == 0 { Step::Enter(Phase::Messages(found)) } else { wait_from(at) };
+    }
+    wait_from(buf.len())
+}
+
+/// Passes over the rest of a message, if there is any.
+fn skip(left: u64, then: Format) -> Phase {
+    match left {
+        0 => Phase::Messages(then),
+        _ => Phase::Skip { left, then },
+    }
+}
+
+/// Passes over the first `at` bytes.
+fn wait_from(at: usize) -> Step {
+    match at {
+        0 => Step::Wait,
+        _ => Step::Took(at, Item::Undecoded(Undecoded::OutOfStep)),
+    }
+}

@@ -1,0 +1,246 @@
+//! What the dissector reports.
+
+use core::net::SocketAddr;
+
+use lustrine_wire::acceptor::{AcceptorError, Answer, Request};
+use lustrine_wire::frame::{FrameError, FrameHeader};
+use lustrine_wire::header::HeaderError;
+use lustrine_wire::hello::{Hello, HelloError, Version};
+use lustrine_wire::ping::{Features, PingEntry, PingError};
+use lustrine_wire::srpc::{self, Destination, SrpcError};
+use lustrine_wire::{Header, Order};
+
+/// Who sent the bytes of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// The side that opened the TCP connection.
+    FromOpener,
+    /// The side that listened.
+    FromAcceptor,
+}
+
+impl Direction {
+    /// The other direction.
+    pub const fn reverse(self) -> Direction {
+        match self {
+            Direction::FromOpener => Direction::FromAcceptor,
+            Direction::FromAcceptor => Direction::FromOpener,
+        }
+    }
+}
+
+/// Something that happened on a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// When the frame that completed it was captured, in nanoseconds since 1970.
+    pub time_ns: u64,
+    /// Number of the TCP connection, from 1 in the sequence of appearance.
+    pub stream: u32,
+    /// Who sent it.
+    pub direction: Direction,
+    /// Where it starts, in bytes since the first byte of this direction that is known of.
+    pub offset: u64,
+    /// The bytes that it stands for. All bytes of a stream are in exactly one event, except those
+    /// of connections that are not LNet's.
+    pub raw: Vec<u8>,
+    /// What it is.
+    pub item: Item,
+}
+
+/// What an [`Event`] is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Item {
+    /// A connection appears.
+    Opened {
+        /// The side that opened it.
+        opener: SocketAddr,
+        /// The side that listened.
+        acceptor: SocketAddr,
+        /// Whether its beginning was seen.
+        start: Start,
+    },
+    /// A connection request.
+    Request(Request),
+    /// The answer to a request of an unknown version.
+    Answer(Answer),
+    /// A HELLO.
+    Hello(Hello),
+    /// A frame without a message.
+    Noop(Noop),
+    /// An LNet message.
+    Message(Box<Message>),
+    /// Bytes of this direction are missing from the capture.
+    Gap {
+        /// How many.
+        missing: u64,
+    },
+    /// Bytes that could not be made sense of.
+    Undecoded(Undecoded),
+    /// The sender closed its direction.
+    Fin,
+    /// The sender broke the connection.
+    Reset,
+}
+
+/// Whether the beginning of a connection was captured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// The opening handshake was seen.
+    Handshake,
+    /// The connection existed before; which side opened it is guessed from the ports.
+    Midway,
+}
+
+/// A frame header on its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Noop {
+    /// How the stream is framed.
+    pub format: Format,
+    /// The frame.
+    pub frame: FrameHeader,
+    /// What its checksum is worth.
+    pub checksum: Checksum,
+}
+
+/// An LNet message with whatever comes before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// How the stream is framed.
+    pub format: Format,
+    /// The frame header; none in protocol version 1.
+    pub frame: Option<FrameHeader>,
+    /// What its checksum is worth.
+    pub checksum: Checksum,
+    /// The LNet header.
+    pub header: Header,
+    /// What the payload says.
+    pub content: Content,
+}
+
+impl Message {
+    /// Where the payload starts in the raw bytes of the event.
+    pub fn payload_at(&self) -> usize {
+        self.format.version.frame_len() + self.format.version.header_len()
+    }
+}
+
+/// How one direction of a stream is framed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Format {
+    /// Protocol version.
+    pub version: Version,
+    /// Byte order of frame headers.
+    pub order: Order,
+    /// How much is known about the version.
+    pub certainty: Certainty,
+}
+
+impl Format {
+    /// Whether messages of both formats have their parts in the same places.
+    pub(crate) fn is_framed_like(&self, other: &Format) -> bool {
+        self.version.header_len() == other.version.header_len()
+            && self.version.frame_len() == other.version.frame_len()
+            && self.order == other.order
+    }
+}
+
+/// How a [`Format`] is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Certainty {
+    /// From a HELLO.
+    Announced,
+    /// From a message: V2 and V3 look alike, all else is sure.
+    Inferred,
+    /// From a NOOP: only the byte order is sure.
+    Assumed,
+}
+
+/// What the checksum of a frame is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Checksum {
+    /// The frame has none.
+    Absent,
+    /// It is right.
+    Good,
+    /// It is wrong.
+    Bad {
+        /// What it should be.
+        computed: u32,
+    },
+}
+
+/// What the payload of a message says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// There is no payload.
+    Empty,
+    /// What a node tells about itself, as answer to a ping or as a push.
+    Ping(PingInfo),
+    /// A selftest message.
+    Srpc(srpc::Message),
+    /// The destinations of a selftest client.
+    Destinations(Vec<Destination>),
+    /// Data of a bulk test.
+    TestData,
+    /// Data of something that is not looked into.
+    Opaque,
+    /// The payload is not what its place calls for.
+    Malformed(ContentError),
+}
+
+/// Why a payload is not what its place calls for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ContentError {
+    /// It should be ping info.
+    #[error(transparent)]
+    Ping(#[from] PingError),
+    /// It should be a selftest message.
+    #[error(transparent)]
+    Srpc(#[from] SrpcError),
+}
+
+/// The contents of ping info; see [`lustrine_wire::ping::PingInfo`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PingInfo {
+    /// Byte order of its sender.
+    pub order: Order,
+    /// What the node is able to do.
+    pub features: Features,
+    /// Its pid.
+    pub pid: u32,
+    /// Its sequence number.
+    pub sequence: u32,
+    /// Its interfaces without the loopback.
+    pub entries: Vec<PingEntry>,
+    /// Bytes that follow, which are not looked into.
+    pub trailing: usize,
+}
+
+/// Why bytes could not be decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Undecoded {
+    /// No acceptable connection request, where one is due.
+    #[error(transparent)]
+    Request(AcceptorError),
+    /// No acceptable HELLO, where one is due.
+    #[error(transparent)]
+    Hello(HelloError),
+    /// No frame header, where one is due.
+    #[error(transparent)]
+    Frame(FrameError),
+    /// No LNet header, where one is due.
+    #[error(transparent)]
+    Header(HeaderError),
+    /// Follows something malformed.
+    #[error("follows something malformed")]
+    AfterError,
+    /// The stream ends within a message.
+    #[error("the stream ends within a message")]
+    CutOff,
+    /// Part of a message of which other bytes are missing from the capture.
+    #[error("part of a message with bytes missing")]
+    Incomplete,
+    /// Neither a message nor within a known one: the search for the next boundary is on.
+    #[error("no message boundary found yet")]
+    OutOfStep,
+}

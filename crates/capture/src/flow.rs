@@ -1,0 +1,190 @@
+//! One direction of a TCP connection: segments in, bytes in sequence out.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+/// Segments further ahead than this belong to another conversation: TCP's largest window is 1 GiB.
+const JUMP_MAX: i64 = 1 << 30;
+
+/// What a [`Flow`] delivers.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Chunk<'a> {
+    /// The next bytes of the stream.
+    Data(&'a [u8]),
+    /// So many bytes of the stream are missing from the capture.
+    Gap(u64),
+}
+
+/// Puts the segments of one direction into sequence.
+///
+/// Bytes that were delivered already are dropped when they come again. Bytes ahead of a hole are
+/// held until the hole is filled, until the receiver acknowledges bytes beyond it (so the capture
+/// lost them), or until more is held than allowed.
+#[derive(Debug, Default)]
+pub(crate) struct Flow {
+    /// Sequence number of the byte at offset `delivered`; unknown before the first segment.
+    next: Option<u32>,
+    /// Bytes delivered or declared missing so far.
+    delivered: u64,
+    /// Segments ahead of a hole, by the offset of their first byte.
+    held: BTreeMap<u64, Vec<u8>>,
+    held_bytes: usize,
+    /// The receiver has everything before this offset.
+    acked: u64,
+    /// Where the stream ends.
+    end: Option<u64>,
+}
+
+impl Flow {
+    /// Whether any segment was seen.
+    pub(crate) fn is_started(&self) -> bool {
+        self.next.is_some()
+    }
+
+    /// Bytes held back at the moment.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// Whether the sender has closed and everything before was delivered.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.end.is_some_and(|end| self.delivered >= end)
+    }
+
+    /// Whether a SYN with sequence number `seq` may be the beginning of this stream. If not, it
+    /// belongs to another connection.
+    pub(crate) fn may_start_after(&self, seq: u32) -> bool {
+        self.next.is_none() || self.offset_of(seq.wrapping_add(1)) == Some(0)
+    }
+
+    /// Starts the stream after a SYN with sequence number `seq`, unless it has started.
+    pub(crate) fn start_after(&mut self, seq: u32) {
+        self.next.get_or_insert(seq.wrapping_add(1));
+    }
+
+    /// Whether a sequence number, or an acknowledgement of this stream, can belong to it.
+    pub(crate) fn is_plausible(&self, seq: u32) -> bool {
+        self.next.is_none() || self.offset_of(seq).is_some()
+    }
+
+    /// Where a sequence number lies in the stream; `None` before its start or absurdly far ahead.
+    fn offset_of(&self, seq: u32) -> Option<u64> {
+        let ahead = i64::from(seq.wrapping_sub(self.next?) as i32);
+        if ahead > JUMP_MAX {
+            return None;
+        }
+        self.delivered.checked_add_signed(ahead)
+    }
+
+    /// Takes a segment and delivers what is in sequence now.
+    ///
+    /// `limit` is how many bytes may be held back afterwards.
+    pub(crate) fn insert(
+        &mut self,
+        seq: u32,
+        payload: &[u8],
+        limit: usize,
+        out: &mut dyn FnMut(Chunk<'_>),
+    ) {
+        if payload.is_empty() {
+            return;
+        }
+        self.next.get_or_insert(seq);
+        let (start, payload) = match self.offset_of(seq) {
+            Some(start) => (start, payload),
+            None => match self.before_start(seq, payload) {
+                Some(rest) => (self.delivered, rest),
+                None => return,
+            },
+        };
+        if start <= self.delivered {
+            let known = (self.delivered - start) as usize;
+            if let Some(fresh) = payload.get(known..) {
+                self.deliver(fresh, out);
+            }
+            self.drain(out);
+        } else {
+            self.hold(start, payload);
+        }
+        self.give_up_holes(limit, out);
+    }
+
+    /// The part of a segment that starts before the stream does but reaches beyond `delivered`.
+    fn before_start<'a>(&self, seq: u32, payload: &'a [u8]) -> Option<&'a [u8]> {
+        let known = self.next?.wrapping_sub(seq);
+        if known > JUMP_MAX as u32 {
+            return None;
+        }
+        payload.get(known as usize..)
+    }
+
+    /// Takes note that the sender closed after `len` bytes at `seq`.
+    pub(crate) fn close(&mut self, seq: u32, len: usize) {
+        self.next.get_or_insert(seq.wrapping_add(len as u32));
+        if self.end.is_none() {
+            self.end = self.offset_of(seq.wrapping_add(len as u32));
+        }
+    }
+
+    /// Takes note that the receiver has everything before `ack`.
+    pub(crate) fn acknowledge(&mut self, ack: u32, out: &mut dyn FnMut(Chunk<'_>)) {
+        if let Some(offset) = self.offset_of(ack) {
+            self.acked = self.acked.max(offset);
+            self.give_up_holes(usize::MAX, out);
+        }
+    }
+
+    /// Delivers everything that is held; nothing more will fill the holes.
+    pub(crate) fn flush(&mut self, out: &mut dyn FnMut(Chunk<'_>)) {
+        self.give_up_holes(0, out);
+    }
+
+    fn hold(&mut self, start: u64, payload: &[u8]) {
+        let slot = self.held.entry(start).or_default();
+        if payload.len() > slot.len() {
+            self.held_bytes += payload.len() - slot.len();
+            *slot = payload.to_vec();
+        }
+    }
+
+    fn deliver(&mut self, bytes: &[u8], out: &mut dyn FnMut(Chunk<'_>)) {
+        if !bytes.is_empty() {
+            self.advance(bytes.len() as u64);
+            out(Chunk::Data(bytes));
+        }
+    }
+
+    fn advance(&mut self, by: u64) {
+        self.delivered += by;
+        self.next = self.next.map(|next| next.wrapping_add(by as u32));
+    }
+
+    /// Delivers held segments that no hole separates any more.
+    fn drain(&mut self, out: &mut dyn FnMut(Chunk<'_>)) {
+        while let Some(entry) = self.held.first_entry() {
+            if *entry.key() > self.delivered {
+                break;
+            }
+            let (start, bytes) = entry.remove_entry();
+            self.held_bytes -= bytes.len();
+            if let Some(fresh) = bytes.get((self.delivered - start) as usize..) {
+                self.deliver(fresh, out);
+            }
+        }
+    }
+
+    /// Declares holes missing that cannot be filled any more, or that keep more than `limit` bytes.
+    fn give_up_holes(&mut self, limit: usize, out: &mut dyn FnMut(Chunk<'_>)) {
+        while let Some((&start, _)) = self.held.first_key_value() {
+            if self.acked < start && self.held_bytes <= limit {
+                break;
+            }
+            let missing = start - self.delivered;
+            self.advance(missing);
+            out(Chunk::Gap(missing));
+            self.drain(out);
+        }
+    }
+}

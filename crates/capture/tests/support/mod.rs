@@ -1,0 +1,199 @@
+//! Reading the captures under `testdata/`, and writing events back to bytes.
+
+use std::path::{Path, PathBuf};
+
+use lustrine_capture::{
+    Content, Dissector, Event, Frame, Item, LinkType, Message, Noop, PingInfo, Undecoded,
+};
+use lustrine_wire::hello::Version;
+use lustrine_wire::ping;
+use lustrine_wire::srpc::{Destination, destination_at};
+
+/// The directory of all captures.
+pub(crate) fn captures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/captures")
+}
+
+/// All captures of one folder, sorted by name.
+pub(crate) fn folder(name: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(captures().join(name)).unwrap();
+    let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    assert!(!paths.is_empty());
+    paths
+}
+
+/// The name of a capture without its endings.
+pub(crate) fn name_of(path: &Path) -> String {
+    let name = path.file_name().unwrap().to_str().unwrap();
+    name.split_once('.').unwrap().0.to_owned()
+}
+
+/// The bytes of a capture file, unpacked if need be.
+pub(crate) fn read(path: &Path) -> Vec<u8> {
+    let bytes = std::fs::read(path).unwrap();
+    if path.extension().is_some_and(|e| e == "xz") {
+        let mut unpacked = Vec::new();
+        lzma_rs::xz_decompress(&mut &bytes[..], &mut unpacked).unwrap();
+        return unpacked;
+    }
+    bytes
+}
+
+/// The frames of a capture file: time in nanoseconds, and bytes.
+pub(crate) fn frames(file: &[u8]) -> (LinkType, Vec<(u64, &[u8])>) {
+    let (mut rest, header) = pcap_parser::parse_pcap_header(file).unwrap();
+    let link = LinkType::from_number(header.network.0).unwrap();
+    let mut frames = Vec::new();
+    while !rest.is_empty() {
+        let (after, block) = pcap_parser::parse_pcap_frame(rest).unwrap();
+        let time = u64::from(block.ts_sec) * 1_000_000_000 + u64::from(block.ts_usec) * 1000;
+        frames.push((time, block.data));
+        rest = after;
+    }
+    (link, frames)
+}
+
+/// Everything that the dissector reports about a capture file.
+pub(crate) fn dissect(file: &[u8]) -> Vec<Event> {
+    dissect_frames(file, |_| true)
+}
+
+/// As [`dissect`], with only the frames whose index is wanted.
+pub(crate) fn dissect_frames(file: &[u8], wanted: impl Fn(usize) -> bool) -> Vec<Event> {
+    let mut index = 0;
+    dissect_mapped(file, |frame| {
+        index += 1;
+        if wanted(index - 1) { vec![frame] } else { Vec::new() }
+    })
+}
+
+/// As [`dissect`], with each frame replaced by others.
+pub(crate) fn dissect_mapped<'a>(
+    file: &'a [u8],
+    mut map: impl FnMut(&'a [u8]) -> Vec<&'a [u8]>,
+) -> Vec<Event> {
+    let (link, frames) = frames(file);
+    let mut dissector = Dissector::default();
+    let mut events = Vec::new();
+    for (time_ns, bytes) in frames {
+        for bytes in map(bytes) {
+            dissector.frame(&Frame { time_ns, link, bytes });
+            events.extend(std::iter::from_fn(|| dissector.poll_event()));
+        }
+    }
+    dissector.finish();
+    events.extend(std::iter::from_fn(|| dissector.poll_event()));
+    events
+}
+
+/// Writes an event's value to bytes, without looking at the bytes it was made from, except for
+/// parts that are opaque by their nature. `None` for what is not made of bytes, or not decoded.
+pub(crate) fn encode(event: &Event) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    match &event.item {
+        Item::Request(request) => request.encode(&mut out).unwrap(),
+        Item::Answer(answer) => answer.encode(&mut out),
+        Item::Hello(hello) => hello.encode(&mut out).unwrap(),
+        Item::Noop(Noop { format, frame, .. }) => {
+            out.extend_from_slice(&frame.encode(format.order));
+        }
+        Item::Message(message) => encode_message(message, &event.raw, &mut out),
+        Item::Opened { .. } | Item::Gap { .. } | Item::Undecoded(_) | Item::Fin | Item::Reset => {
+            return None;
+        }
+    }
+    Some(out)
+}
+
+fn encode_message(message: &Message, raw: &[u8], out: &mut Vec<u8>) {
+    if let Some(frame) = &message.frame {
+        out.extend_from_slice(&frame.encode(message.format.order));
+    }
+    if message.format.version == Version::V4 {
+        let mut header = [0; 96];
+        message.header.encode_long(&mut header);
+        out.extend_from_slice(&header);
+    } else {
+        let mut header = [0; 72];
+        message.header.encode_short(&mut header).unwrap();
+        out.extend_from_slice(&header);
+    }
+    let payload = &raw[message.payload_at()..];
+    match &message.content {
+        Content::Empty => {}
+        Content::Ping(info) => encode_ping(info, payload, out),
+        Content::Srpc(srpc) => {
+            // The tail of kernel messages is undefined: write over what was there.
+            let mut bytes: [u8; 160] = payload.try_into().unwrap();
+            srpc.encode_over(&mut bytes);
+            out.extend_from_slice(&bytes);
+        }
+        Content::Destinations(list) => encode_destinations(list, payload, out),
+        Content::TestData | Content::Opaque | Content::Malformed(_) => {
+            out.extend_from_slice(payload);
+        }
+    }
+}
+
+fn encode_ping(info: &PingInfo, payload: &[u8], out: &mut Vec<u8>) {
+    let PingInfo { order, features, pid, sequence, entries, trailing } = info;
+    ping::PingInfo::build_in(*order, *features, *pid, *sequence, entries, out);
+    out.extend_from_slice(&payload[payload.len() - trailing..]);
+}
+
+fn encode_destinations(list: &[Destination], payload: &[u8], out: &mut Vec<u8>) {
+    let mut bytes = payload.to_vec();
+    for (index, entry) in list.iter().enumerate() {
+        let at = destination_at(index, 4096);
+        bytes[at..at + Destination::LEN]
+            .copy_from_slice(&entry.encode(lustrine_wire::Order::Little));
+    }
+    out.extend_from_slice(&bytes);
+}
+
+/// A name for what an event is, to count by.
+pub(crate) fn label(event: &Event) -> String {
+    let label = match &event.item {
+        Item::Opened { .. } => "opened",
+        Item::Request(_) => "request",
+        Item::Answer(_) => "answer",
+        Item::Hello(_) => "hello",
+        Item::Noop(_) => "noop",
+        Item::Message(message) => return message_label(message),
+        Item::Gap { .. } => "gap",
+        Item::Undecoded(why) => return format!("undecoded:{}", undecoded_label(why)),
+        Item::Fin => "fin",
+        Item::Reset => "reset",
+    };
+    label.to_owned()
+}
+
+fn message_label(message: &Message) -> String {
+    let kind = message.header.body.kind().name().to_lowercase();
+    match &message.content {
+        Content::Empty => kind,
+        Content::Ping(_) => format!("{kind}:ping"),
+        Content::Srpc(srpc) => {
+            let name = srpc.body.message_type().name().to_lowercase();
+            format!("{kind}:{}", name.replace([' ', '_'], "-"))
+        }
+        Content::Destinations(_) => format!("{kind}:destinations"),
+        Content::TestData => format!("{kind}:test-data"),
+        Content::Opaque => format!("{kind}:opaque"),
+        Content::Malformed(_) => format!("{kind}:malformed"),
+    }
+}
+
+pub(crate) fn undecoded_label(why: &Undecoded) -> &'static str {
+    match why {
+        Undecoded::Request(_) => "request",
+        Undecoded::Hello(_) => "hello",
+        Undecoded::Frame(_) => "frame",
+        Undecoded::Header(_) => "header",
+        Undecoded::AfterError => "after-error",
+        Undecoded::CutOff => "cut-off",
+        Undecoded::Incomplete => "incomplete",
+        Undecoded::OutOfStep => "out-of-step",
+    }
+}
