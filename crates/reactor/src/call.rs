@@ -1,0 +1,485 @@
+//! What a person, or a program, may ask of a running node; the same inside the process and
+//! through the control socket.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use lustrine_lnet::shard::PeerState;
+use lustrine_lnet::stats::Stats;
+use lustrine_lnet::status::Status;
+use lustrine_lnet::time::Nanos;
+use lustrine_lnet::topology::Identity;
+use lustrine_node::ProbeResult;
+use lustrine_sys::Clock;
+use lustrine_wire::nid::Nid;
+use serde::{Deserialize, Serialize};
+
+use crate::event_loop::home_loop;
+use crate::letters::{Letter, LoopReport};
+use crate::node::NodeHandle;
+
+/// How long the loops may take to tell about themselves.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Longest time-out a caller may ask for, in milliseconds: one day.
+const TIMEOUT_MS_MAX: u64 = 86_400_000;
+
+/// A question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "cmd", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    /// Ping a peer.
+    Ping {
+        /// The peer, in text form.
+        nid: String,
+        /// How long to wait, in milliseconds.
+        timeout_ms: u64,
+    },
+    /// Learn (again) about a peer, and tell it about us where that is due.
+    Discover {
+        /// The peer, in text form.
+        nid: String,
+        /// How long to wait, in milliseconds.
+        timeout_ms: u64,
+    },
+    /// The node's interfaces and identity.
+    ShowNet,
+    /// The node's peers.
+    ShowPeer,
+    /// The node's counters.
+    ShowStats,
+}
+
+impl Request {
+    /// How long the node may work on it.
+    pub(crate) fn duration_max(&self) -> Duration {
+        match self {
+            Request::Ping { timeout_ms, .. } | Request::Discover { timeout_ms, .. } => {
+                Duration::from_millis((*timeout_ms).min(TIMEOUT_MS_MAX))
+            }
+            Request::ShowNet | Request::ShowPeer | Request::ShowStats => Duration::ZERO,
+        }
+    }
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum Answer {
+    /// To [`Request::Ping`].
+    Ping {
+        /// The peer's primary NID.
+        primary_nid: String,
+        /// Whether its NIDs belong to one multi-rail node.
+        multi_rail: bool,
+        /// Feature bits.
+        features: u32,
+        /// Sequence number of its information.
+        sequence: u32,
+        /// Its NIDs and whether they are up.
+        peer_ni: Vec<(String, bool)>,
+        /// Round-trip time in microseconds; the first one to a peer includes connecting.
+        rtt_us: f64,
+    },
+    /// To [`Request::Discover`].
+    Discover {
+        /// What is known now.
+        peer: PeerRow,
+    },
+    /// To [`Request::ShowNet`].
+    Net {
+        /// `node` or `userland`.
+        identity: String,
+        /// Why.
+        identity_reason: String,
+        /// CPUs of each partition.
+        cpts: Vec<Vec<u32>>,
+        /// The interfaces.
+        nets: Vec<NetRow>,
+    },
+    /// To [`Request::ShowPeer`].
+    Peer {
+        /// The peers, by NID.
+        peers: Vec<PeerRow>,
+    },
+    /// To [`Request::ShowStats`].
+    Stats {
+        /// Totals of all partitions.
+        stats: Box<StatsRow>,
+    },
+    /// The question could not be answered.
+    Error {
+        /// LNet's number: a negative errno.
+        errno: i32,
+        /// What happened, where, and what to do next.
+        message: String,
+    },
+}
+
+/// A local interface.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetRow {
+    /// Its NID.
+    pub nid: String,
+    /// The interface's name, if it has one.
+    pub interface: Option<String>,
+    /// Where it listens; absent when nobody is let in.
+    pub listening: Option<String>,
+    /// Bulk connections per peer and direction.
+    pub conns_per_peer: u16,
+    /// Send credits, all partitions.
+    pub credits: u32,
+    /// Free ones, or minus the messages waiting.
+    pub credits_available: i64,
+    /// Lowest value seen, all partitions added up.
+    pub credits_min: i64,
+    /// Messages sent.
+    pub sent: u64,
+    /// Messages received.
+    pub received: u64,
+    /// Messages received and not wanted.
+    pub dropped: u64,
+}
+
+/// A peer NID.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerRow {
+    /// The remote NID.
+    pub nid: String,
+    /// Its node's primary NID.
+    pub primary_nid: String,
+    /// Its node's NIDs and whether they are up.
+    pub peer_ni: Vec<(String, bool)>,
+    /// `unknown`, `discovering` or `ready`.
+    pub state: String,
+    /// Feature bits of its ping information.
+    pub features: Option<u32>,
+    /// Send credits.
+    pub credits: u32,
+    /// Free ones, or minus the messages waiting.
+    pub credits_available: i64,
+    /// Lowest value seen.
+    pub credits_min: i64,
+    /// Messages sent.
+    pub sent: u64,
+    /// Messages received.
+    pub received: u64,
+    /// Messages received and not wanted.
+    pub dropped: u64,
+    /// Open connections by type; empty without any.
+    pub connections: BTreeMap<String, u32>,
+    /// HELLO version in use.
+    pub version: Option<String>,
+}
+
+/// Counters of a node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StatsRow {
+    /// The core's, by LNet's names.
+    pub lnet: BTreeMap<String, u64>,
+    /// The driver's, by name.
+    pub socklnd: BTreeMap<String, u64>,
+    /// TCP connections open.
+    pub connections: u64,
+    /// Memory mapped for messages, in bytes.
+    pub memory_mapped: u64,
+    /// CPU time of the process.
+    pub cpu_s: CpuSeconds,
+}
+
+/// CPU time in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuSeconds(pub f64);
+
+/// Why a call failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// The NID makes no sense.
+    #[error("{0:?} is no NID; an example is 10.0.0.1@tcp")]
+    BadNid(String),
+    /// The operation failed.
+    #[error("{what} {nid}: {status}{hint}")]
+    Failed {
+        /// What was done.
+        what: &'static str,
+        /// With whom.
+        nid: Nid,
+        /// How it ended.
+        status: Status,
+        /// What to do next.
+        hint: &'static str,
+    },
+    /// An event loop does not answer.
+    #[error("the node does not answer; it is stopping, or one of its event loops has failed")]
+    Gone,
+}
+
+impl CallError {
+    /// LNet's number for it.
+    pub fn errno(&self) -> i32 {
+        match self {
+            CallError::BadNid(_) => -22,
+            CallError::Failed { status, .. } => status.errno(),
+            CallError::Gone => Status::Shutdown.errno(),
+        }
+    }
+}
+
+impl NodeHandle {
+    /// Answers a question; errors become [`Answer::Error`].
+    pub fn call(&self, request: &Request) -> Answer {
+        let answer = match request {
+            Request::Ping { nid, timeout_ms } => self.ping(nid, *timeout_ms),
+            Request::Discover { nid, timeout_ms } => self.discover(nid, *timeout_ms),
+            Request::ShowNet => self.show_net(),
+            Request::ShowPeer => self.show_peer(),
+            Request::ShowStats => self.show_stats(),
+        };
+        answer.unwrap_or_else(|error| Answer::Error {
+            errno: error.errno(),
+            message: error.to_string(),
+        })
+    }
+
+    fn ping(&self, nid: &str, timeout_ms: u64) -> Result<Answer, CallError> {
+        let (nid, timeout) = target(nid, timeout_ms)?;
+        let (reply, answer) = mpsc::channel();
+        let letter = Letter::Ping { nid, timeout, reply };
+        let ProbeResult::Ping(found) = self.ask(&nid, letter, &answer, timeout)? else {
+            return Err(CallError::Gone);
+        };
+        let found = found.map_err(|status| self.failed("ping", nid, status))?;
+        Ok(Answer::Ping {
+            primary_nid: found.primary.to_string(),
+            multi_rail: found.features & 8 != 0,
+            features: found.features,
+            sequence: found.sequence,
+            peer_ni: found.nids.iter().map(|(nid, up)| (nid.to_string(), *up)).collect(),
+            rtt_us: found.round_trip.0 as f64 / 1e3,
+        })
+    }
+
+    fn discover(&self, nid: &str, timeout_ms: u64) -> Result<Answer, CallError> {
+        let (nid, timeout) = target(nid, timeout_ms)?;
+        let (reply, answer) = mpsc::channel();
+        let letter = Letter::Discover { nid, timeout, reply };
+        let ProbeResult::Discover(found) = self.ask(&nid, letter, &answer, timeout)? else {
+            return Err(CallError::Gone);
+        };
+        found.map_err(|status| self.failed("discover", nid, status))?;
+        let Answer::Peer { peers } = self.show_peer()? else {
+            unreachable!("show_peer answers with peers");
+        };
+        let text = nid.to_string();
+        let peer = peers.into_iter().find(|peer| peer.nid == text).ok_or(CallError::Gone)?;
+        Ok(Answer::Discover { peer })
+    }
+
+    /// Sends a letter to the home of a NID and waits for the answer.
+    fn ask<T>(
+        &self,
+        nid: &Nid,
+        letter: Letter,
+        answer: &mpsc::Receiver<T>,
+        timeout: Nanos,
+    ) -> Result<T, CallError> {
+        let home = home_loop(nid, self.loops.len());
+        self.loops[home].push(letter).map_err(|_| CallError::Gone)?;
+        // The core ends it in time; the extra is for the loop's own scan.
+        let patience = Duration::from_nanos(timeout.0) + REPORT_TIMEOUT;
+        answer.recv_timeout(patience).map_err(|_| CallError::Gone)
+    }
+
+    fn failed(&self, what: &'static str, nid: Nid, status: Status) -> CallError {
+        let userland = self.info().identity == Identity::Userland;
+        let hint = match status {
+            Status::Refused => {
+                "; nothing listens there: is LNet up on that host, and is the port right?"
+            }
+            Status::Unreachable if userland && nid.ip().is_some_and(|ip| ip.is_ipv6()) => {
+                "; a userland node never dials IPv6: some kernels crash on it. Run as root"
+            }
+            Status::Unreachable => {
+                "; no interface of this node is on that net, or the host has no route to it"
+            }
+            Status::Rejected if userland => {
+                "; it accepts only source ports below 1024: run as root, or set accept=all there"
+            }
+            Status::Rejected => "; it knows no such NID, or is not configured for that net",
+            Status::TimedOut if userland => {
+                "; the host is down, or a firewall drops the packets. Or a kernel node there met \
+                 this address before a push, and has to forget it: run lnetctl peer del \
+                 --prim_nid OUR_NID there, or contact it once as root"
+            }
+            Status::TimedOut => "; the host is down, or a firewall drops the packets",
+            Status::Protocol => "; what answers there does not speak LNet: is the port right?",
+            _ => "",
+        };
+        CallError::Failed { what, nid, status, hint }
+    }
+
+    fn reports(&self) -> Result<Vec<LoopReport>, CallError> {
+        let (reply, answers) = mpsc::channel();
+        for sender in self.loops.iter() {
+            sender.push(Letter::Report(reply.clone())).map_err(|_| CallError::Gone)?;
+        }
+        drop(reply);
+        let deadline = Instant::now() + REPORT_TIMEOUT;
+        let mut reports = Vec::new();
+        while reports.len() < self.loops.len() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            reports.push(answers.recv_timeout(left).map_err(|_| CallError::Gone)?);
+        }
+        reports.sort_by_key(|report| report.cpt);
+        Ok(reports)
+    }
+
+    fn show_net(&self) -> Result<Answer, CallError> {
+        let reports = self.reports()?;
+        let info = self.info();
+        let nets = (0..info.nids.len())
+            .map(|index| {
+                let mut row = NetRow {
+                    nid: info.nids[index].to_string(),
+                    interface: info.interfaces[index].clone(),
+                    listening: info.listening[index].map(|addr| addr.to_string()),
+                    conns_per_peer: info.conns_per_peer[index],
+                    credits: 0,
+                    credits_available: 0,
+                    credits_min: 0,
+                    sent: 0,
+                    received: 0,
+                    dropped: 0,
+                };
+                for ni in reports.iter().map(|report| &report.nis[index]) {
+                    row.credits += ni.credits;
+                    row.credits_available += ni.credits_available;
+                    row.credits_min += ni.credits_low;
+                    row.sent += ni.sent;
+                    row.received += ni.received;
+                    row.dropped += ni.dropped;
+                }
+                row
+            })
+            .collect();
+        Ok(Answer::Net {
+            identity: identity_name(info.identity).to_owned(),
+            identity_reason: info.identity_reason.to_owned(),
+            cpts: info.partitions.clone(),
+            nets,
+        })
+    }
+
+    fn show_peer(&self) -> Result<Answer, CallError> {
+        let mut peers: Vec<(Nid, PeerRow)> = self.reports()?.iter().flat_map(peer_rows).collect();
+        peers.sort_by_key(|(nid, _)| *nid);
+        Ok(Answer::Peer { peers: peers.into_iter().map(|(_, row)| row).collect() })
+    }
+
+    fn show_stats(&self) -> Result<Answer, CallError> {
+        let reports = self.reports()?;
+        let mut stats = Stats::default();
+        let mut row = StatsRow::default();
+        for report in &reports {
+            stats.add(&report.stats);
+            row.connections += report.connections as u64;
+            row.memory_mapped += report.memory_mapped;
+            for (name, value) in report.driver.iter() {
+                *row.socklnd.entry(name.to_owned()).or_default() += value;
+            }
+        }
+        row.lnet = lnet_counters(&stats);
+        row.cpu_s = CpuSeconds(Clock::ProcessCpu.now() as f64 / 1e9);
+        Ok(Answer::Stats { stats: Box::new(row) })
+    }
+}
+
+/// `node` or `userland`.
+pub(crate) fn identity_name(identity: Identity) -> &'static str {
+    match identity {
+        Identity::Node => "node",
+        Identity::Userland => "userland",
+    }
+}
+
+fn target(nid: &str, timeout_ms: u64) -> Result<(Nid, Nanos), CallError> {
+    let parsed: Nid = nid.parse().map_err(|_| CallError::BadNid(nid.to_owned()))?;
+    if parsed.is_any() {
+        return Err(CallError::BadNid(nid.to_owned()));
+    }
+    Ok((parsed, Nanos::from_millis(timeout_ms.clamp(1, TIMEOUT_MS_MAX))))
+}
+
+fn peer_rows(report: &LoopReport) -> Vec<(Nid, PeerRow)> {
+    let mut links: HashMap<Nid, Vec<&lustrine_socklnd::PeerInfo>> = HashMap::new();
+    for link in &report.links {
+        links.entry(link.id.nid).or_default().push(link);
+    }
+    report
+        .peers
+        .iter()
+        .map(|peer| {
+            let mut connections = BTreeMap::new();
+            let mut version = None;
+            for link in links.get(&peer.nid).into_iter().flatten() {
+                let by_type = [
+                    ("CONTROL", link.control),
+                    ("BULK_IN", link.bulk_in),
+                    ("BULK_OUT", link.bulk_out),
+                    ("ANY", link.any),
+                ];
+                for (name, count) in by_type.into_iter().filter(|(_, count)| *count > 0) {
+                    *connections.entry(name.to_owned()).or_default() += count as u32;
+                }
+                version = link.version.map(|version| format!("{version:?}")).or(version);
+            }
+            let row = PeerRow {
+                nid: peer.nid.to_string(),
+                primary_nid: peer.primary.to_string(),
+                peer_ni: peer.nids.iter().map(|(nid, up)| (nid.to_string(), *up)).collect(),
+                state: match peer.state {
+                    PeerState::Unknown => "unknown",
+                    PeerState::Discovering => "discovering",
+                    PeerState::Ready => "ready",
+                }
+                .to_owned(),
+                features: peer.features,
+                credits: peer.credits,
+                credits_available: peer.credits_available,
+                credits_min: peer.credits_low,
+                sent: peer.counters.sent,
+                received: peer.counters.received,
+                dropped: peer.counters.dropped,
+                connections,
+                version,
+            };
+            (peer.nid, row)
+        })
+        .collect()
+}
+
+/// LNet's counters under the names lnetctl prints (cli-habits 3.4).
+fn lnet_counters(stats: &Stats) -> BTreeMap<String, u64> {
+    [
+        ("msgs_alloc", stats.msgs_alloc),
+        ("msgs_max", stats.msgs_max),
+        ("errors", stats.errors),
+        ("send_count", stats.sent.total()),
+        ("recv_count", stats.received.total()),
+        ("drop_count", stats.dropped.total()),
+        ("send_length", stats.send_length),
+        ("recv_length", stats.recv_length),
+        ("drop_length", stats.drop_length),
+        ("response_timeout_count", stats.response_timeouts),
+        ("local_error_count", stats.local_errors),
+        ("remote_dropped_count", stats.remote_dropped),
+        ("remote_error_count", stats.remote_errors),
+        ("network_timeout_count", stats.network_timeouts),
+        ("responses_refused", stats.responses_refused),
+        ("misbehaved", stats.misbehaved),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value))
+    .collect()
+}

@@ -1,0 +1,182 @@
+//! What a node is to be: nets, identity, tunables; from `--net` words and lnetctl's YAML.
+
+mod check;
+mod document;
+mod interface;
+mod lnetctl;
+mod net_text;
+mod nets;
+mod own;
+mod problem;
+mod reading;
+mod reference;
+mod words;
+mod write;
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use lustrine_lnet::tunables::Tunables;
+use lustrine_wire::nid::Net;
+
+pub use check::Inconsistency;
+pub use net_text::{NetTextError, NetTextReason};
+pub use problem::{ConfigError, Position, Problem, Shape, Warning};
+pub use reference::tunables_page;
+pub use words::UnknownWord;
+
+/// A node's configuration, before anything is looked up on the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeConfig {
+    /// Its interfaces, in order; the first one gives the primary NID.
+    pub nets: Vec<NetConfig>,
+    /// How it appears to peers.
+    pub identity: IdentityChoice,
+    /// Whom it lets in.
+    pub accept: AcceptPolicy,
+    /// Values in force for all nets.
+    pub tunables: Tunables,
+    /// LNet's `cpu_pattern`.
+    pub cpu_pattern: String,
+    /// Where the control socket is; `None`: there is none.
+    pub control: Option<PathBuf>,
+}
+
+/// One network interface to be.
+///
+/// Where a value of its own is `None`, the tunable of the same name holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetConfig {
+    /// The LNet network.
+    pub net: Net,
+    /// Which address it has.
+    pub place: Place,
+    /// TCP port to listen on and to dial, 1..=65535; `None`: tunable `accept_port`.
+    pub port: Option<u16>,
+    /// Own value instead of the tunable of the same name.
+    pub credits: Option<u32>,
+    /// Own value instead of the tunable of the same name; at most the credits.
+    pub peer_credits: Option<u32>,
+    /// Own value instead of the tunable of the same name, 0..=127.
+    pub conns_per_peer: Option<u16>,
+    /// Own value instead of the tunable `sock_timeout`, in seconds.
+    pub timeout: Option<u32>,
+    /// Own value instead of the tunable of the same name, -1..=255.
+    pub tos: Option<i16>,
+    /// LNet's `peer_timeout` in seconds, 0 and less switch it off. It judges peers that messages
+    /// are forwarded to (lnet-core 5), so it is only kept, for the day this node can route.
+    pub peer_timeout: Option<i32>,
+    /// LNet's `peer_buffer_credits`. Only a router has them (lnet-core 3); kept likewise.
+    pub peer_buffer_credits: Option<u32>,
+    /// LNet's list of CPU partitions as written, such as `[0,2-3]` (lnet-core 11.1). Kept only:
+    /// every partition serves every interface.
+    pub cpts: Option<String>,
+}
+
+/// Which address an interface has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// That of the first interface which is up and not the loopback.
+    Default,
+    /// This one.
+    Address(IpAddr),
+    /// The first one of this interface.
+    Interface(String),
+}
+
+/// How a node shall appear to its peers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdentityChoice {
+    /// Node if this process may bind privileged ports, userland otherwise.
+    Auto,
+    /// Node, or an error.
+    Node,
+    /// Userland.
+    Userland,
+}
+
+/// LNet's `accept`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AcceptPolicy {
+    /// From privileged source ports only.
+    Secure,
+    /// From any port.
+    All,
+    /// Nobody: no listener.
+    None,
+}
+
+/// What to do with configuration that LNet knows and this release does not implement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strictness {
+    /// It is an error: the file asks for something it would not get.
+    Strict,
+    /// It is left out with a warning, so that a file made for a kernel node can be used.
+    Lenient,
+}
+
+impl NodeConfig {
+    /// Reads lnetctl's YAML, in any of its dialects (cli-habits 3.1), with our own `lustrine:`
+    /// section; `docs/configuration.md` is the reference. `source_name` is how messages call the
+    /// text, usually its path.
+    ///
+    /// Bounded whatever the text holds: at most 1 MiB, 32 levels, 262,144 values with every alias
+    /// written out.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its place; then nothing of the text was taken.
+    pub fn from_yaml(
+        text: &str,
+        source_name: &str,
+        strictness: Strictness,
+    ) -> Result<(NodeConfig, Vec<Warning>), ConfigError> {
+        lnetctl::read(text, source_name, strictness)
+    }
+
+    /// Writes lnetctl's YAML, in the dialect of `lnetctl export` since 2.16. Reading it back
+    /// gives an equal configuration if this one passes [`check`](NodeConfig::check).
+    pub fn to_yaml(&self) -> String {
+        write::node(self)
+    }
+
+    /// Whether the values are in their ranges and agree with each other. Everything
+    /// [`from_yaml`](NodeConfig::from_yaml) returns does; ask after changing fields by hand.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check(&self) -> Result<(), Inconsistency> {
+        check::node(self)
+    }
+}
+
+impl Default for NodeConfig {
+    fn default() -> NodeConfig {
+        NodeConfig {
+            nets: Vec::new(),
+            identity: IdentityChoice::Auto,
+            accept: AcceptPolicy::Secure,
+            tunables: Tunables::default(),
+            cpu_pattern: "N".to_owned(),
+            control: None,
+        }
+    }
+}
+
+impl NetConfig {
+    /// A net with the tunables' values.
+    pub fn new(net: Net, place: Place) -> NetConfig {
+        NetConfig {
+            net,
+            place,
+            port: None,
+            credits: None,
+            peer_credits: None,
+            conns_per_peer: None,
+            timeout: None,
+            tos: None,
+            peer_timeout: None,
+            peer_buffer_credits: None,
+            cpts: None,
+        }
+    }
+}

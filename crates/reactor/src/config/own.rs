@@ -1,0 +1,94 @@
+//! Our own part of a file, `lustrine:`.
+
+use std::path::PathBuf;
+
+use lustrine_lnet::tunables::{TABLE, Tunable};
+
+use super::document::{Content, Failure, Node};
+use super::lnetctl::Draft;
+use super::problem::{Problem, Shape, clipped};
+use super::reading::{Key, Reading, Section, nearest, word, wrong_shape};
+use super::words::UnknownWord;
+
+pub(super) const LUSTRINE: Section = Section {
+    name: "lustrine",
+    keys: &[&[
+        Key::read("identity"),
+        Key::read("accept"),
+        Key::read("control"),
+        Key::read("cpu_pattern"),
+        Key::read("tunables"),
+    ]],
+    example: "\"identity: userland\"",
+};
+
+const TUNABLES_EXAMPLE: &str = "\"tunables: {sock_timeout: 30}\"";
+
+pub(super) fn read(
+    reading: &mut Reading<'_>,
+    draft: &mut Draft,
+    node: &Node,
+) -> Result<(), Failure> {
+    for entry in reading.entries(node, &LUSTRINE)? {
+        let (value, config) = (entry.value, &mut draft.config);
+        match entry.key {
+            "identity" => config.identity = choice(value, "identity", "\"identity: userland\"")?,
+            "accept" => config.accept = choice(value, "accept", "\"accept: secure\"")?,
+            "cpu_pattern" => {
+                // LNet's empty pattern is a value too: one partition (lnet-core 9.1).
+                let pattern = word(value, "cpu_pattern", "'cpu_pattern: \"0[0-3] 1[4-7]\"'")?;
+                config.cpu_pattern = pattern.to_owned();
+            }
+            "control" => {
+                config.control = match value.content {
+                    Content::Empty => None,
+                    _ => Some(PathBuf::from(word(value, "control", "\"control: /run/lustrine\"")?)),
+                };
+                draft.control_at = entry.at;
+            }
+            _ => tunables(draft, value)?,
+        }
+    }
+    Ok(())
+}
+
+fn choice<T: std::str::FromStr<Err = UnknownWord>>(
+    node: &Node,
+    key: &str,
+    example: &str,
+) -> Result<T, Failure> {
+    word(node, key, example)?.parse().map_err(|unknown: UnknownWord| {
+        let UnknownWord { found, allowed, .. } = unknown;
+        let (what, found) = (key.to_owned(), clipped(&found));
+        let (allowed, example) = (allowed.to_owned(), example.to_owned());
+        (node.at, Problem::BadValue { what, found, allowed, example })
+    })
+}
+
+fn tunables(draft: &mut Draft, node: &Node) -> Result<(), Failure> {
+    let pairs = match &node.content {
+        Content::Empty => return Ok(()),
+        Content::Mapping(pairs) => pairs,
+        _ => return Err(wrong_shape(node, "tunables", Shape::Mapping, TUNABLES_EXAMPLE)),
+    };
+    for pair in pairs {
+        let called = |row: &&Tunable| names(row).any(|name| name == pair.key);
+        let Some(row) = TABLE.iter().find(called) else {
+            let problem = Problem::UnknownKey {
+                key: clipped(&pair.key),
+                within: "lustrine: tunables",
+                known: "the names in docs/tunables.md".to_owned(),
+                nearest: nearest(&pair.key, TABLE.iter().flat_map(names)).map(str::to_owned),
+                example: TUNABLES_EXAMPLE,
+            };
+            return Err((pair.at, problem));
+        };
+        draft.set(row, &pair.key, pair.at, &pair.value)?;
+    }
+    Ok(())
+}
+
+/// Our name of a tunable and LNet's, if it has one.
+fn names(row: &Tunable) -> impl Iterator<Item = &'static str> + use<> {
+    [row.name, row.lnet_name].into_iter().filter(|name| !name.is_empty())
+}

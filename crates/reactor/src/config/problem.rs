@@ -1,0 +1,246 @@
+//! What can be wrong with a configuration file, and how that is said to people.
+//!
+//! Every message has the form `FILE:LINE:COLUMN: what is wrong; what is allowed; an example`.
+
+use std::fmt;
+
+use super::check::Inconsistency;
+use super::document::{BYTES_MAX, DEPTH_MAX, VALUES_MAX};
+
+/// Most characters of a file's own text that a message repeats.
+const CLIP_MAX: usize = 64;
+
+/// The beginning of a text that somebody else wrote, short enough for a message.
+pub(super) fn clipped(text: &str) -> String {
+    match text.char_indices().nth(CLIP_MAX) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// A place in a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+}
+
+impl Position {
+    /// Where a text begins; stands for the text as a whole.
+    pub const START: Position = Position { line: 1, column: 1 };
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+/// Why a configuration file was not taken. Nothing of it was.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{source_name}:{at}: {problem}")]
+pub struct ConfigError {
+    /// The file, as the caller called it.
+    pub source_name: String,
+    /// Where in it.
+    pub at: Position,
+    /// What is wrong.
+    pub problem: Box<Problem>,
+}
+
+/// Something in a configuration file that was read and does nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// The file, as the caller called it.
+    pub source_name: String,
+    /// Where in it.
+    pub at: Position,
+    /// What is without effect.
+    pub problem: Problem,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: ignored: {}", self.source_name, self.at, self.problem)
+    }
+}
+
+/// What a value is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Nothing stands there.
+    Nothing,
+    /// A word or number.
+    Word,
+    /// A list (YAML: sequence).
+    List,
+    /// Keys with values.
+    Mapping,
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Shape::Nothing => "nothing",
+            Shape::Word => "a word or number",
+            Shape::List => "a list, each item behind a dash",
+            Shape::Mapping => "keys with values",
+        })
+    }
+}
+
+/// What is wrong in a configuration file. Texts from the file are cut to a bearable length.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// More than 1 MiB.
+    #[error(
+        "{bytes} bytes are too many; at most {BYTES_MAX} are read; for example a kernel's whole \
+         \"lnetctl export\" with thousands of peers: use \"lnetctl export --backup\" instead"
+    )]
+    TooLarge {
+        /// Length of the text.
+        bytes: usize,
+    },
+    /// Not YAML at all.
+    #[error(
+        "not YAML: {why}; allowed: blanks for indentation, one \"key: value\" or \"- item\" per \
+         line; for example \"net: [{{net type: tcp}}]\""
+    )]
+    NotYaml {
+        /// The parser's words.
+        why: String,
+    },
+    /// Values inside values inside values.
+    #[error(
+        "nested too deeply; at most {DEPTH_MAX} levels are read; for example \
+         \"net: [{{net type: tcp}}]\" has 3"
+    )]
+    TooDeep,
+    /// Too many values, each alias written out.
+    #[error(
+        "too many values; at most {VALUES_MAX} are read, aliases (*name) written out; for \
+         example \"net: [{{net type: tcp}}]\" has 3"
+    )]
+    TooMany,
+    /// A second document.
+    #[error(
+        "a second YAML document begins; allowed: one in a file; for example remove this \
+         \"---\" and merge the two net lists"
+    )]
+    SecondDocument,
+    /// A list or mapping as key, or an alias.
+    #[error("a key that is no word; allowed: words with or without quotes; for example \"net:\"")]
+    KeyNoWord,
+    /// The same key twice in one mapping, or two spellings of it, or two places for one value.
+    #[error("{key:?} is given again; allowed: once, and {first} has it; for example remove this")]
+    GivenTwice {
+        /// The key.
+        key: String,
+        /// Where it stands already.
+        first: Position,
+    },
+    /// A key that nobody knows.
+    #[error(
+        "{key:?} is not known in {within}; allowed: {known}; {}",
+        example_or_nearest(example, nearest.as_deref())
+    )]
+    UnknownKey {
+        /// The key.
+        key: String,
+        /// The part of the file it stands in.
+        within: &'static str,
+        /// The keys known there.
+        known: String,
+        /// The known key most like it, if one is.
+        nearest: Option<String>,
+        /// How it may look.
+        example: &'static str,
+    },
+    /// A list where a mapping belongs, and the like.
+    #[error("{what} is {found}; allowed: {want}; for example {example}")]
+    WrongShape {
+        /// What is concerned.
+        what: String,
+        /// What stands there.
+        found: Shape,
+        /// What belongs there.
+        want: Shape,
+        /// How it may look.
+        example: String,
+    },
+    /// A value that the key cannot have.
+    #[error("{what} cannot be {found:?}; allowed: {allowed}; for example {example}")]
+    BadValue {
+        /// The key.
+        what: String,
+        /// The value.
+        found: String,
+        /// The values it can have.
+        allowed: String,
+        /// How it may look.
+        example: String,
+    },
+    /// A key that must be there is not.
+    #[error("{within} without {key:?}; allowed: only with it; for example {example}")]
+    Missing {
+        /// The key.
+        key: &'static str,
+        /// Where it belongs.
+        within: &'static str,
+        /// How it may look.
+        example: &'static str,
+    },
+    /// LNet has it, this release does not.
+    #[error(
+        "{what:?} is not implemented yet: {reason}; allowed here: {known}; for example {example}"
+    )]
+    NotYet {
+        /// The key, or the value of a key.
+        what: String,
+        /// What is missing, or what happens instead.
+        reason: &'static str,
+        /// The keys that do something there.
+        known: String,
+        /// How it may look.
+        example: &'static str,
+    },
+    /// The value is kept in the configuration and changes nothing.
+    #[error("{what} has no effect yet: {reason}; allowed: any, it is kept; for example remove it")]
+    NoEffect {
+        /// The key.
+        what: &'static str,
+        /// Why.
+        reason: &'static str,
+    },
+    /// More warnings than are worth reading; only a [`Warning`] has this.
+    #[error("{count} more from here on; the first ones are listed; for example mend those first")]
+    Unlisted {
+        /// How many are not listed.
+        count: usize,
+    },
+    /// A verb of lnetctl where configuration belongs.
+    #[error(
+        "{key:?} is a command and not configuration; allowed here: {known}; for example run \
+         \"{command}\""
+    )]
+    Command {
+        /// The key.
+        key: &'static str,
+        /// The keys that are configuration.
+        known: String,
+        /// What to type instead.
+        command: &'static str,
+    },
+    /// The values are legal one by one and do not go together.
+    #[error(transparent)]
+    Inconsistent(#[from] Inconsistency),
+}
+
+fn example_or_nearest(example: &str, nearest: Option<&str>) -> String {
+    match nearest {
+        Some(nearest) => format!("did you mean {nearest:?}?"),
+        None => format!("for example {example}"),
+    }
+}

@@ -1,0 +1,40 @@
+//! Reference pages that are made from tables, so that they cannot fall behind them.
+
+use std::fmt::Write as _;
+
+use lustrine_lnet::tunables::{TABLE, Tunable};
+
+const HEAD: &str = "\
+# Tunables
+
+<!-- Made from the table in crates/lnet/src/tunables.rs: change it there, then run
+     UPDATE_DOCS=1 cargo test -p lustrine-reactor config::reference -->
+
+Every value this node can be tuned by, under the name LNet gave it where LNet has it. Set them in a
+[configuration file](configuration.md) under `lustrine: tunables:`, by either name. A value outside
+its range is refused; nothing is rounded or cut.
+
+| name | LNet's name | unit | default | range | what it does |
+|---|---|---|---|---|---|
+";
+
+/// The text of `docs/tunables.md`: every row of [`TABLE`].
+pub fn tunables_page() -> String {
+    let mut page = HEAD.to_owned();
+    for row in TABLE {
+        let Tunable { name, lnet_name, unit, default, min, max, help } = *row;
+        let lnet_name = match lnet_name {
+            "" => "-".to_owned(),
+            same if same == name => "same".to_owned(),
+            other => format!("`{other}`"),
+        };
+        let unit = if unit.is_empty() { "-" } else { unit };
+        let help = help.replace('|', "\\|");
+        writeln!(page, "| `{name}` | {lnet_name} | {unit} | {default} | {min} to {max} | {help} |")
+            .expect("a String takes all text");
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests;

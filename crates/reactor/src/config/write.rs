@@ -1,0 +1,152 @@
+//! Writing lnetctl's YAML as `lnetctl export` does since 2.16: dialect B for nets, A for the rest
+//! (cli-habits 3.1, 3.6).
+
+use lustrine_lnet::tunables::{TABLE, Tunables};
+use lustrine_wire::nid::Nid;
+
+use super::{NetConfig, NodeConfig, Place};
+
+/// Tunables that lnetctl knows under `global`, in its order (cli-habits 3.4).
+const GLOBAL: [&str; 4] = ["max_interfaces", "discovery", "retry_count", "transaction_timeout"];
+
+pub(super) fn node(config: &NodeConfig) -> String {
+    let mut out = String::new();
+    if !config.nets.is_empty() {
+        out.push_str("net:\n");
+        nets(&mut out, &config.nets);
+    }
+    let changed = changed(&config.tunables);
+    let (global, own): (Vec<Changed>, Vec<Changed>) =
+        changed.into_iter().partition(|(name, _)| GLOBAL.contains(name));
+    if !global.is_empty() {
+        out.push_str("global:\n");
+    }
+    for (name, value) in global {
+        line(&mut out, 4, name, &value.to_string());
+    }
+    out.push_str("lustrine:\n");
+    line(&mut out, 4, "identity", &config.identity.to_string());
+    line(&mut out, 4, "accept", &config.accept.to_string());
+    if let Some(path) = &config.control {
+        // lnetctl's YAML is text, so a path that is not UTF-8 loses the bytes that are not.
+        line(&mut out, 4, "control", &quoted(&path.to_string_lossy()));
+    }
+    line(&mut out, 4, "cpu_pattern", &quoted(&config.cpu_pattern));
+    if !own.is_empty() {
+        out.push_str("    tunables:\n");
+    }
+    for (name, value) in own {
+        line(&mut out, 8, name, &value.to_string());
+    }
+    out
+}
+
+/// A tunable's name and its value, which is not the default.
+type Changed = (&'static str, i64);
+
+fn changed(tunables: &Tunables) -> Vec<Changed> {
+    let values = TABLE.iter().filter_map(|row| Some((row, tunables.value(row.name)?)));
+    values.filter(|(row, value)| *value != row.default).map(|(row, v)| (row.name, v)).collect()
+}
+
+/// Neighbours on one network share an entry; their order stays, for it decides the primary NID.
+fn nets(out: &mut String, nets: &[NetConfig]) {
+    let mut above: Option<&NetConfig> = None;
+    for ni in nets {
+        // An interface of which nothing is said is an entry without list.
+        let bare = *ni == NetConfig::new(ni.net, Place::Default);
+        let joins = above.is_some_and(|above| above.net == ni.net) && !bare;
+        if !joins {
+            out.push_str(&format!("-     net type: {}\n", ni.net));
+        }
+        if !joins && !bare {
+            out.push_str("      local NI(s):\n");
+        }
+        if !bare {
+            local_ni(out, ni);
+        }
+        above = (!bare).then_some(ni);
+    }
+}
+
+fn local_ni(out: &mut String, ni: &NetConfig) {
+    let mut body = String::new();
+    match &ni.place {
+        Place::Default => {}
+        Place::Address(ip) => line(&mut body, 12, "nid", &Nid::from_ip(ni.net, *ip).to_string()),
+        Place::Interface(name) => {
+            body.push_str("            interfaces:\n");
+            line(&mut body, 18, "0", &quoted_if_needed(name));
+        }
+    }
+    if let Some(port) = ni.port {
+        line(&mut body, 12, "port", &port.to_string());
+    }
+    mapping(
+        &mut body,
+        "tunables",
+        &[
+            ("peer_timeout", ni.peer_timeout.map(i64::from)),
+            ("peer_credits", ni.peer_credits.map(i64::from)),
+            ("peer_buffer_credits", ni.peer_buffer_credits.map(i64::from)),
+            ("credits", ni.credits.map(i64::from)),
+        ],
+    );
+    mapping(
+        &mut body,
+        "lnd tunables",
+        &[
+            ("conns_per_peer", ni.conns_per_peer.map(i64::from)),
+            ("timeout", ni.timeout.map(i64::from)),
+            ("tos", ni.tos.map(i64::from)),
+        ],
+    );
+    if let Some(cpts) = &ni.cpts {
+        line(&mut body, 12, "CPT", &quoted(cpts));
+    }
+    // The first line of an item carries the dash: "      -     nid: ...".
+    out.push_str("      -     ");
+    out.push_str(body.trim_start());
+}
+
+fn mapping(out: &mut String, name: &str, values: &[(&str, Option<i64>)]) {
+    if values.iter().all(|(_, value)| value.is_none()) {
+        return;
+    }
+    out.push_str(&format!("            {name}:\n"));
+    for (key, value) in values {
+        if let Some(value) = value {
+            line(out, 18, key, &value.to_string());
+        }
+    }
+}
+
+fn line(out: &mut String, indent: usize, key: &str, value: &str) {
+    out.push_str(&format!("{:indent$}{key}: {value}\n", ""));
+}
+
+/// A word as it is when YAML reads it back as that word, or in quotes.
+fn quoted_if_needed(word: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    let starts_well = word.starts_with(|first: char| first.is_ascii_alphabetic());
+    let reserved = ["null", "true", "false", "yes", "no", "on", "off", "y", "n"];
+    let reserved = reserved.contains(&word.to_ascii_lowercase().as_str());
+    if starts_well && word.bytes().all(plain) && !reserved { word.to_owned() } else { quoted(word) }
+}
+
+/// Double quotes around any text, with YAML's escapes.
+fn quoted(text: &str) -> String {
+    let mut out = String::from('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            ' '..='~' => out.push(c),
+            _ => out.push_str(&format!("\\U{:08x}", u32::from(c))),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,335 @@
+//! One event loop per CPU partition: the only place where logic meets I/O.
+//!
+//! A turn: collect reports of the poller and letters of other threads, let the driver read, let
+//! the core and its users work on what came, queue everything to be sent, let the driver write.
+//! Whatever many peers caused in one turn leaves in one system call per connection.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use lustrine_lnet::seam::NiIndex;
+use lustrine_lnet::status::Status;
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_lnet::topology::home_of;
+use lustrine_node::{ClientBusy, Partition, ProbeResult, Ticket};
+use lustrine_socklnd::Handoff;
+use lustrine_sys::{Clock, Interest, Listener, Mailbox, Ready, Sleeper};
+use lustrine_wire::nid::Nid;
+
+use crate::letters::{Letter, LoadError, LoadOrder, LoadReport, LoopReport};
+use crate::loop_io::{LoopIo, OTHER_TOKEN};
+use crate::outbox::Outbox;
+
+/// Most connections accepted per listener and turn.
+const ACCEPTS_MAX: usize = 64;
+
+/// How long a listener rests when descriptors or memory are used up.
+const ACCEPT_REST: Nanos = Nanos::from_millis(100);
+
+const WAKE_TOKEN: u64 = u64::MAX;
+
+/// A listening socket and the interface it belongs to.
+pub(crate) struct Door {
+    pub(crate) listener: Listener,
+    pub(crate) ni: NiIndex,
+    pub(crate) local: SocketAddr,
+}
+
+/// How a loop waits when there is nothing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitPolicy {
+    /// Sleep at once.
+    Block,
+    /// Never sleep.
+    Spin,
+    /// Look again for this long, then sleep.
+    SpinThenBlock(Nanos),
+}
+
+impl WaitPolicy {
+    /// From tunable `spin_us`: 0 blocks, -1 spins, more is a mix.
+    pub(crate) fn from_spin_us(spin_us: i64) -> WaitPolicy {
+        match spin_us {
+            0 => WaitPolicy::Block,
+            micros if micros < 0 => WaitPolicy::Spin,
+            micros => WaitPolicy::SpinThenBlock(Nanos(micros as u64 * 1000)),
+        }
+    }
+}
+
+/// Everything one event loop owns.
+pub(crate) struct EventLoop {
+    pub(crate) cpt: u16,
+    pub(crate) partition: Partition,
+    pub(crate) io: LoopIo,
+    pub(crate) doors: Vec<Door>,
+    pub(crate) mailbox: Mailbox<Letter>,
+    /// The way to the other loops.
+    pub(crate) outbox: Outbox<Letter>,
+    pub(crate) sleeper: Sleeper,
+    pub(crate) policy: WaitPolicy,
+    /// Doors stay closed until then.
+    pub(crate) rest_until: Time,
+    pub(crate) stopping: bool,
+    /// Who waits for which ping or discovery.
+    pub(crate) waiting: HashMap<u64, mpsc::Sender<ProbeResult>>,
+    pub(crate) tickets: u64,
+}
+
+impl EventLoop {
+    /// Registers doors and the waker.
+    pub(crate) fn prepare(&mut self) -> io::Result<()> {
+        self.io.poller.add(&self.sleeper, WAKE_TOKEN, Interest::WakeUp)?;
+        for (index, door) in self.doors.iter().enumerate() {
+            self.io.poller.add(&door.listener, OTHER_TOKEN | index as u64, Interest::Readable)?;
+        }
+        Ok(())
+    }
+
+    /// Runs until told to stop.
+    pub(crate) fn run(mut self) {
+        if let Err(error) = lustrine_sys::thread::demand_exact_timeouts() {
+            tracing::debug!(%error, "timers stay coarse");
+        }
+        let mut ready = Vec::with_capacity(256);
+        let mut idle_since = None;
+        while !self.stopping {
+            let now = Time(Clock::Monotonic.now());
+            let timeout = self.timeout(now, &mut idle_since);
+            ready.clear();
+            self.sleeper.arm();
+            let timeout = if self.mailbox.is_empty() { timeout } else { Some(Duration::ZERO) };
+            let waited = self.io.wait(timeout, &mut ready);
+            self.sleeper.disarm();
+            if let Err(error) = waited {
+                // Only our own mistakes end a poller: the node cannot go on without it.
+                panic!("the poller of CPT {} failed: {error}", self.cpt);
+            }
+            if !ready.is_empty() || !self.mailbox.is_empty() {
+                idle_since = None;
+            }
+            self.turn(Time(Clock::Monotonic.now()), &ready);
+        }
+        let now = Time(Clock::Monotonic.now());
+        self.partition.close(now, &mut self.io, Status::Shutdown);
+    }
+
+    /// How long to wait for reports; `None` is until there is one.
+    fn timeout(&self, now: Time, idle_since: &mut Option<Time>) -> Option<Duration> {
+        if self.partition.has_work() || !self.outbox.is_empty() {
+            *idle_since = None;
+            return Some(Duration::ZERO);
+        }
+        match self.policy {
+            WaitPolicy::Spin => return Some(Duration::ZERO),
+            WaitPolicy::SpinThenBlock(length) => {
+                let since = *idle_since.get_or_insert(now);
+                if now.since(since) < length {
+                    return Some(Duration::ZERO);
+                }
+            }
+            WaitPolicy::Block => {}
+        }
+        let deadline = self.next_deadline();
+        (deadline != Time::NEVER).then(|| Duration::from_nanos(deadline.since(now).0))
+    }
+
+    fn next_deadline(&self) -> Time {
+        let rest = if self.rest_until == Time::ZERO { Time::NEVER } else { self.rest_until };
+        self.partition.next_deadline().min(rest)
+    }
+
+    fn turn(&mut self, now: Time, ready: &[Ready]) {
+        self.outbox.deliver();
+        for report in ready {
+            if report.token == WAKE_TOKEN {
+                continue;
+            }
+            if report.token & OTHER_TOKEN != 0 {
+                self.open_door(now, (report.token & !OTHER_TOKEN) as usize);
+            } else if let Some((sock, readiness)) = self.io.readiness(report) {
+                self.partition.ready(now, &mut self.io, sock, readiness);
+            }
+        }
+        self.read_letters(now);
+        self.end_rest(now);
+        self.partition.turn(|| Time(Clock::Monotonic.now()), &mut self.io);
+        while let Some((sock, readiness)) = self.io.next_copied() {
+            self.partition.ready(now, &mut self.io, sock, readiness);
+        }
+        self.pass_on_handoffs();
+        while let Some((cpt, cross)) = self.partition.take_cross() {
+            self.outbox.send(usize::from(cpt), Letter::Cross(Box::new(cross)));
+        }
+        while let Some((ticket, result)) = self.partition.next_result() {
+            if let Some(reply) = self.waiting.remove(&ticket.0) {
+                // The asker may have given up.
+                let _ = reply.send(result);
+            }
+        }
+    }
+
+    fn open_door(&mut self, now: Time, index: usize) {
+        if self.rest_until != Time::ZERO {
+            return;
+        }
+        for _ in 0..ACCEPTS_MAX {
+            let door = &self.doors[index];
+            let accepted = match door.listener.accept() {
+                Ok(Some(accepted)) => accepted,
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::warn!(%error, local = %door.local, "cannot accept; resting");
+                    self.rest(now);
+                    return;
+                }
+            };
+            let (ni, local) = (door.ni, door.local);
+            match self.io.adopt(accepted.socket) {
+                Ok(sock) => {
+                    let ends = (local, accepted.peer);
+                    self.partition.accepted(now, &mut self.io, sock, ni, ends);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot watch an accepted connection; closed");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Takes the doors out of the poller, which would report them again and again.
+    fn rest(&mut self, now: Time) {
+        self.rest_until = now + ACCEPT_REST;
+        for door in &self.doors {
+            let _ = self.io.poller.remove(&door.listener);
+        }
+    }
+
+    fn end_rest(&mut self, now: Time) {
+        if self.rest_until == Time::ZERO || now < self.rest_until {
+            return;
+        }
+        self.rest_until = Time::ZERO;
+        for (index, door) in self.doors.iter().enumerate() {
+            let token = OTHER_TOKEN | index as u64;
+            if let Err(error) = self.io.poller.add(&door.listener, token, Interest::Readable) {
+                tracing::error!(%error, local = %door.local, "cannot listen any more");
+            }
+        }
+    }
+
+    /// Accepted connections whose peer lives on another CPU partition.
+    fn pass_on_handoffs(&mut self) {
+        while let Some(handoff) = self.partition.next_handoff() {
+            if let Some(socket) = self.io.release(handoff.sock) {
+                let home = usize::from(handoff.home);
+                self.outbox.send(home, Letter::Handoff(Box::new((socket, handoff))));
+            }
+        }
+    }
+
+    fn read_letters(&mut self, now: Time) {
+        let mut letters = Vec::new();
+        self.mailbox.drain(|letter| letters.push(letter));
+        for letter in letters {
+            self.read_letter(now, letter);
+        }
+    }
+
+    fn read_letter(&mut self, now: Time, letter: Letter) {
+        match letter {
+            Letter::Stop => self.stopping = true,
+            Letter::Cross(cross) => self.partition.accept_cross(*cross),
+            Letter::Handoff(parcel) => {
+                let (socket, handoff) = *parcel;
+                self.adopt_handoff(now, socket, handoff);
+            }
+            Letter::Ping { nid, timeout, reply } => {
+                let ticket = self.ticket(reply);
+                self.partition.ping(now, &mut self.io, ticket, &nid, timeout);
+            }
+            Letter::Discover { nid, timeout, reply } => {
+                let ticket = self.ticket(reply);
+                self.partition.discover(now, ticket, &nid, timeout);
+            }
+            Letter::Report(reply) => self.report(&reply),
+            Letter::Load(order) => self.obey(now, order),
+        }
+    }
+
+    /// Orders about a selftest load; an asker that has given up is no trouble.
+    fn obey(&mut self, now: Time, order: LoadOrder) {
+        match order {
+            LoadOrder::Start(args, reply) => {
+                let started = self.partition.start_client(now, *args);
+                let _ = reply.send(started.map_err(|ClientBusy| LoadError::Busy));
+            }
+            LoadOrder::Rung(rung, reply) => {
+                let taken = match self.partition.client() {
+                    Some(client) => client.start_rung(rung).map_err(LoadError::Rung),
+                    None => Err(LoadError::None),
+                };
+                let _ = reply.send(taken);
+            }
+            LoadOrder::Progress(reply) => {
+                if let Some(client) = self.partition.client() {
+                    let _ = reply.send(LoadReport {
+                        connected: client.is_connected(),
+                        rung_finished: client.rung_finished(),
+                        finished: client.finished(),
+                        error: client.error(),
+                        snapshot: client.progress(now),
+                    });
+                }
+            }
+            LoadOrder::Finish => {
+                if let Some(client) = self.partition.client() {
+                    client.finish(now);
+                }
+            }
+        }
+    }
+
+    fn ticket(&mut self, reply: mpsc::Sender<ProbeResult>) -> Ticket {
+        self.tickets += 1;
+        self.waiting.insert(self.tickets, reply);
+        Ticket(self.tickets)
+    }
+
+    fn adopt_handoff(&mut self, now: Time, socket: lustrine_sys::Socket, handoff: Handoff) {
+        match self.io.adopt(socket) {
+            Ok(sock) => {
+                let handoff = Handoff { sock, ..handoff };
+                self.partition.adopt(now, &mut self.io, handoff);
+            }
+            Err(error) => tracing::warn!(%error, "cannot watch a connection handed over; closed"),
+        }
+    }
+
+    fn report(&self, reply: &mpsc::Sender<LoopReport>) {
+        let (shard, driver) = (self.partition.shard(), self.partition.driver());
+        let report = LoopReport {
+            cpt: self.cpt,
+            nis: (0..shard.topology().nis.len() as u16)
+                .map(|index| shard.ni_info(NiIndex(index)))
+                .collect(),
+            peers: shard.peers().collect(),
+            links: driver.peers().collect(),
+            stats: *shard.stats(),
+            driver: *driver.counters(),
+            connections: self.io.open,
+            memory_mapped: self.io.memory_mapped(),
+        };
+        // The asker may have given up.
+        let _ = reply.send(report);
+    }
+}
+
+/// The loop that owns a peer.
+pub(crate) fn home_loop(nid: &Nid, loops: usize) -> usize {
+    usize::from(home_of(nid, loops as u16))
+}

@@ -1,0 +1,95 @@
+//! Values that travel between event loops and from other threads to them.
+
+use std::sync::mpsc;
+
+use lustrine_lnet::shard::{NiInfo, PeerInfo};
+use lustrine_lnet::stats::Stats;
+use lustrine_lnet::time::Nanos;
+use lustrine_node::ProbeResult;
+use lustrine_selftest::{ClientArgs, ClientError, Cross, Rung, RungError, Snapshot};
+use lustrine_socklnd::Handoff;
+use lustrine_sys::Socket;
+use lustrine_wire::nid::Nid;
+
+/// What a loop may find in its mailbox.
+pub(crate) enum Letter {
+    /// Close everything and end.
+    Stop,
+    /// Between selftest services.
+    Cross(Box<Cross>),
+    /// A connection whose peer lives here.
+    Handoff(Box<(Socket, Handoff)>),
+    /// Ping a peer that lives here.
+    Ping { nid: Nid, timeout: Nanos, reply: mpsc::Sender<ProbeResult> },
+    /// Discover a peer that lives here.
+    Discover { nid: Nid, timeout: Nanos, reply: mpsc::Sender<ProbeResult> },
+    /// Tell about yourself.
+    Report(mpsc::Sender<LoopReport>),
+    /// About a selftest load.
+    Load(LoadOrder),
+}
+
+/// What a selftest client is told.
+pub(crate) enum LoadOrder {
+    /// Make a session with a node.
+    Start(Box<ClientArgs>, mpsc::Sender<Result<(), LoadError>>),
+    /// Run a rung.
+    Rung(Rung, mpsc::Sender<Result<(), LoadError>>),
+    /// Tell how far you are.
+    Progress(mpsc::Sender<LoadReport>),
+    /// End the rung and the session.
+    Finish,
+}
+
+/// Why a load order was not carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// There is a load already.
+    #[error("another selftest load is running on this node")]
+    Busy,
+    /// There is no load.
+    #[error("no selftest load was started")]
+    None,
+    /// The rung was not taken.
+    #[error(transparent)]
+    Rung(#[from] RungError),
+    /// The event loop does not answer.
+    #[error("the node does not answer; one of its event loops has failed")]
+    Gone,
+}
+
+/// How far a selftest load is.
+#[derive(Clone, Debug)]
+pub struct LoadReport {
+    /// The session with the node stands.
+    pub connected: bool,
+    /// No rung runs.
+    pub rung_finished: bool,
+    /// The session is removed, or the client gave up.
+    pub finished: bool,
+    /// Why it gave up.
+    pub error: Option<ClientError>,
+    /// Figures of the rung that runs, or of the last one.
+    pub snapshot: Snapshot,
+}
+
+/// What one event loop tells about itself.
+#[derive(Clone, Debug)]
+pub(crate) struct LoopReport {
+    /// The CPU partition.
+    pub cpt: u16,
+    /// Interfaces, with this partition's share of credits.
+    pub nis: Vec<NiInfo>,
+    /// Peers that live here, as the core knows them.
+    pub peers: Vec<PeerInfo>,
+    /// The same, as the driver knows them.
+    pub links: Vec<lustrine_socklnd::PeerInfo>,
+    /// The core's counters.
+    pub stats: Stats,
+    /// The driver's counters.
+    pub driver: lustrine_socklnd::Counters,
+    /// TCP connections open.
+    pub connections: usize,
+    /// Memory mapped for messages, in bytes.
+    pub memory_mapped: u64,
+}

@@ -1,0 +1,23 @@
+//! Where logic meets I/O: one event loop per CPU partition, configuration, the control socket.
+//!
+//! [`Node::start`] turns a [`NodeConfig`](config::NodeConfig) into running event loops; a
+//! [`Node`] owns them. Everything a person may ask of a node goes through [`NodeHandle::call`],
+//! from inside the process or through the control socket.
+#![forbid(unsafe_code)]
+
+mod call;
+pub mod config;
+pub mod control;
+mod event_loop;
+mod letters;
+mod load;
+mod loop_io;
+mod node;
+mod outbox;
+mod resolve;
+
+pub use call::{Answer, CallError, CpuSeconds, NetRow, PeerRow, Request, StatsRow};
+pub use letters::{LoadError, LoadReport};
+pub use load::Load;
+pub use node::{Node, NodeHandle, NodeInfo, StartError};
+pub use resolve::ResolveError;

@@ -1,0 +1,83 @@
+//! A selftest load on a running node, from another thread.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use lustrine_lnet::time::Nanos;
+use lustrine_selftest::{ClientArgs, Lane, Rung, Takeover};
+use lustrine_sys::{Clock, Sender};
+use lustrine_wire::nid::{Nid, PID_LUSTRE, ProcessId};
+use lustrine_wire::srpc::Name;
+
+use crate::event_loop::home_loop;
+use crate::letters::{Letter, LoadError, LoadOrder, LoadReport};
+use crate::node::NodeHandle;
+
+/// How long an event loop may take to answer; it is busy, not slow.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A load: a session with one node, and rungs of load one after the other.
+pub struct Load {
+    home: Sender<Letter>,
+}
+
+impl NodeHandle {
+    /// Makes a session with `target`, from the event loop that owns it. [`Load::progress`] tells
+    /// when it stands.
+    ///
+    /// # Errors
+    /// When another load is running there.
+    pub fn start_load(
+        &self,
+        target: &Nid,
+        name: Name,
+        takeover: Takeover,
+        patience: Nanos,
+    ) -> Result<Load, LoadError> {
+        let args = ClientArgs {
+            target: ProcessId { nid: *target, pid: PID_LUSTRE },
+            local: None,
+            console: self.info().nids[0],
+            lane: Lane(1),
+            name,
+            takeover,
+            patience,
+            wall_seconds: Clock::Wall.now() / 1_000_000_000,
+        };
+        let load = Load { home: self.loops[home_loop(target, self.loops.len())].clone() };
+        load.ask(|reply| LoadOrder::Start(Box::new(args), reply))??;
+        Ok(load)
+    }
+}
+
+impl Load {
+    /// Starts a rung; it waits for the session if need be.
+    ///
+    /// # Errors
+    /// When it would harm a kernel node, or another rung is running.
+    pub fn start_rung(&self, rung: Rung) -> Result<(), LoadError> {
+        self.ask(|reply| LoadOrder::Rung(rung, reply))?
+    }
+
+    /// How far it is.
+    ///
+    /// # Errors
+    /// When the event loop does not answer.
+    pub fn progress(&self) -> Result<LoadReport, LoadError> {
+        self.ask(LoadOrder::Progress)
+    }
+
+    /// Ends the rung and the session; [`Load::progress`] tells when it is done.
+    ///
+    /// # Errors
+    /// When the event loop does not answer.
+    pub fn finish(&self) -> Result<(), LoadError> {
+        self.home.push(Letter::Load(LoadOrder::Finish)).map_err(|_| LoadError::Gone)
+    }
+
+    fn ask<T>(&self, order: impl FnOnce(mpsc::Sender<T>) -> LoadOrder) -> Result<T, LoadError> {
+        let (reply, answer) = mpsc::channel();
+        self.home.push(Letter::Load(order(reply))).map_err(|_| LoadError::Gone)?;
+        answer.recv_timeout(ANSWER_TIMEOUT).map_err(|_| LoadError::Gone)
+    }
+}

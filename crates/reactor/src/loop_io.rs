@@ -1,0 +1,376 @@
+//! The driver's and the core's view of the world, made of real sockets and mapped memory.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use lustrine_lnet::memory::{Memory, Span, Words};
+use lustrine_mem::{Arena, Block};
+use lustrine_socklnd::io::{Io, IoError, Outcome, Piece, Readiness, SockId, SourcePort, WriteMode};
+use lustrine_sys::{Interest, Poller, Ready, Socket, SocketOptions, ZeroCopyOutcome};
+use smallvec::SmallVec;
+
+/// Set in the poller's tokens of everything that is not a stream.
+pub(crate) const OTHER_TOKEN: u64 = 1 << 63;
+
+/// Blocks per read that need no allocation.
+type Blocks = SmallVec<[Block; 8]>;
+
+/// Sockets, the poller that watches them, and the arena of one event loop.
+pub(crate) struct LoopIo {
+    pub(crate) poller: Poller,
+    arena: Arena,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    options: SocketOptions,
+    /// Streams open now.
+    pub(crate) open: usize,
+    /// Streams with zero-copy writes that were copied after all: no report of the kernel's will
+    /// say that their memory is free.
+    copied: Vec<SockId>,
+}
+
+/// A slot for one stream after another; the generation makes each number unique.
+#[derive(Default)]
+struct Slot {
+    generation: u32,
+    socket: Option<Socket>,
+    pinned: VecDeque<Pinned>,
+}
+
+/// A zero-copy write whose memory the kernel may still refer to.
+struct Pinned {
+    /// The kernel's number; `None`: it was copied after all.
+    id: Option<u32>,
+}
+
+impl LoopIo {
+    pub(crate) fn new(poller: Poller, memory_limit: u64, options: SocketOptions) -> LoopIo {
+        let arena = Arena::new(memory_limit);
+        LoopIo {
+            poller,
+            arena,
+            slots: Vec::new(),
+            free: Vec::new(),
+            options,
+            open: 0,
+            copied: Vec::new(),
+        }
+    }
+
+    /// Memory mapped, in bytes.
+    pub(crate) fn memory_mapped(&self) -> u64 {
+        self.arena.stats().mapped
+    }
+
+    /// Takes over a stream and starts watching it.
+    pub(crate) fn adopt(&mut self, socket: Socket) -> io::Result<SockId> {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            self.slots.len() as u32 - 1
+        });
+        let slot = &mut self.slots[index as usize];
+        // 31 bits of generation: the top bit of a token is for others than streams.
+        slot.generation = (slot.generation + 1) & 0x7fff_ffff;
+        let id = SockId((u64::from(slot.generation) << 32) | u64::from(index));
+        if let Err(error) = self.poller.add(&socket, id.0, Interest::Stream) {
+            self.free.push(index);
+            return Err(error);
+        }
+        slot.socket = Some(socket);
+        self.open += 1;
+        Ok(id)
+    }
+
+    /// Gives a stream away, to another event loop.
+    pub(crate) fn release(&mut self, sock: SockId) -> Option<Socket> {
+        let slot = self.slot(sock)?;
+        let socket = slot.socket.take()?;
+        if slot.pinned.iter().any(|write| write.id.is_some()) {
+            // Whoever lent the memory may use it again from now on: nothing may leave any more.
+            let _ = socket.abort_on_close();
+        }
+        slot.pinned.clear();
+        self.free.push(sock.0 as u32);
+        self.open -= 1;
+        // Fails only if it was not in the set.
+        let _ = self.poller.remove(&socket);
+        Some(socket)
+    }
+
+    /// Translates a report of the poller; `None` when it is about a stream that is gone.
+    pub(crate) fn readiness(&mut self, ready: &Ready) -> Option<(SockId, Readiness)> {
+        let sock = SockId(ready.token);
+        let slot = self.slot(sock)?;
+        let mut zero_copy_done = 0;
+        if ready.error && !slot.pinned.is_empty() {
+            zero_copy_done = slot.collect_completions();
+        }
+        let readiness = Readiness {
+            readable: ready.readable || ready.hangup || ready.error,
+            writable: ready.writable || ready.error,
+            hangup: ready.hangup,
+            zero_copy_done,
+        };
+        Some((sock, readiness))
+    }
+
+    /// Waits for reports. `None`: until there is one.
+    pub(crate) fn wait(
+        &mut self,
+        timeout: Option<Duration>,
+        ready: &mut Vec<Ready>,
+    ) -> io::Result<()> {
+        self.poller.wait(timeout, ready)
+    }
+
+    /// The next stream with zero-copy writes whose memory is free without a report.
+    pub(crate) fn next_copied(&mut self) -> Option<(SockId, Readiness)> {
+        while let Some(sock) = self.copied.pop() {
+            let Some(slot) = self.slot(sock) else { continue };
+            let zero_copy_done = slot.take_done();
+            if zero_copy_done > 0 {
+                return Some((sock, Readiness { zero_copy_done, ..Readiness::default() }));
+            }
+        }
+        None
+    }
+
+    fn slot(&mut self, sock: SockId) -> Option<&mut Slot> {
+        slot_of(&mut self.slots, sock)
+    }
+
+    fn socket(&self, sock: SockId) -> Option<&Socket> {
+        let slot = self.slots.get(sock.0 as u32 as usize)?;
+        (u64::from(slot.generation) == sock.0 >> 32).then_some(slot.socket.as_ref()).flatten()
+    }
+}
+
+/// The slot of a stream, if that very stream is still open.
+fn slot_of(slots: &mut [Slot], sock: SockId) -> Option<&mut Slot> {
+    let slot = slots.get_mut(sock.0 as u32 as usize)?;
+    (u64::from(slot.generation) == sock.0 >> 32 && slot.socket.is_some()).then_some(slot)
+}
+
+/// The answer to a call on a stream that is not open: the driver has confused its streams, and
+/// must not reach into another one.
+fn not_open(sock: SockId) -> Outcome {
+    debug_assert!(false, "stream {:#x} is not open", sock.0);
+    Outcome::Failed(IoError::Other)
+}
+
+impl Slot {
+    /// Reads the kernel's reports; answers how many of the oldest writes are free of it.
+    fn collect_completions(&mut self) -> u32 {
+        let Some(socket) = &self.socket else { return 0 };
+        let pinned = &mut self.pinned;
+        let outcome = socket.zerocopy_completions(&mut |low, high, _copied| {
+            for write in pinned.iter_mut() {
+                // The numbers wrap; a range is never longer than half the circle.
+                if write.id.is_some_and(|id| id.wrapping_sub(low) <= high.wrapping_sub(low)) {
+                    write.id = None;
+                }
+            }
+        });
+        if outcome.is_err() {
+            // The stream is broken: its next read says so, and closing it frees the memory.
+            return 0;
+        }
+        self.take_done()
+    }
+
+    fn take_done(&mut self) -> u32 {
+        let mut done = 0;
+        while self.pinned.front().is_some_and(|write| write.id.is_none()) {
+            self.pinned.pop_front();
+            done += 1;
+        }
+        done
+    }
+}
+
+fn block(span: Span) -> Block {
+    Block { region: span.region, offset: span.offset, len: span.len }
+}
+
+impl Memory for LoopIo {
+    fn alloc(&mut self, len: u32) -> Option<Span> {
+        let block = self.arena.alloc(len)?;
+        Some(Span { region: block.region, offset: block.offset, len: block.len })
+    }
+
+    fn free(&mut self, span: Span) {
+        self.arena.free(block(span));
+    }
+
+    #[inline]
+    fn write(&mut self, span: Span, bytes: &[u8]) {
+        self.arena.write(block(span), bytes);
+    }
+
+    #[inline]
+    fn read(&self, span: Span, out: &mut [u8]) {
+        self.arena.read(block(span), out);
+    }
+
+    fn copy(&mut self, from: Span, to: Span) {
+        self.arena.copy(block(from), block(to));
+    }
+
+    fn fill(&mut self, span: Span, word: [u8; 8], which: Words) {
+        match which {
+            Words::All => self.arena.fill_words(block(span), word),
+            Words::PageEnds { page } => {
+                for at in page_ends(span.len, page) {
+                    self.arena.fill_word_at(block(span), at, word);
+                }
+            }
+        }
+    }
+
+    fn check(&self, span: Span, word: [u8; 8], which: Words) -> Result<(), u32> {
+        match which {
+            Words::All => self.arena.check_words(block(span), word).map_err(|at| at & !7),
+            Words::PageEnds { page } => page_ends(span.len, page)
+                .find(|at| self.arena.word_at(block(span), *at) != word)
+                .map_or(Ok(()), Err),
+        }
+    }
+}
+
+/// Offsets of the first and last word of each page-sized fragment.
+fn page_ends(len: u32, page: u32) -> impl Iterator<Item = u32> {
+    let ends = move |start: u32| [start, (start + page).min(len).saturating_sub(8).max(start)];
+    (0..len).step_by(page as usize).flat_map(ends).filter(move |at| at + 8 <= len)
+}
+
+impl Io for LoopIo {
+    fn connect(
+        &mut self,
+        local: Option<IpAddr>,
+        source: SourcePort,
+        remote: SocketAddr,
+    ) -> Result<SockId, IoError> {
+        let source = match source {
+            SourcePort::Any => lustrine_sys::SourcePort::Any,
+            SourcePort::Privileged => lustrine_sys::SourcePort::Privileged,
+        };
+        let socket = Socket::connect(local, source, remote, &self.options)
+            .map_err(|error| connect_error(&error))?;
+        self.adopt(socket).map_err(|error| io_error(&error))
+    }
+
+    fn connected(&mut self, sock: SockId) -> Result<(), IoError> {
+        let Some(socket) = self.socket(sock) else { return Err(IoError::Other) };
+        match socket.connected() {
+            Ok(true) => Ok(()),
+            // It was reported open: the peer has reset it since.
+            Ok(false) => Err(IoError::Reset),
+            Err(error) => Err(io_error(&error)),
+        }
+    }
+
+    fn read(&mut self, sock: SockId, spans: &[Span], tail: &mut [u8]) -> Outcome {
+        let LoopIo { arena, slots, .. } = self;
+        let Some(Slot { socket: Some(socket), .. }) = slot_of(slots, sock) else {
+            return not_open(sock);
+        };
+        let blocks: Blocks = spans.iter().map(|span| block(*span)).collect();
+        outcome(arena.with_io_slices_mut(&blocks, tail, |slices| socket.readv(slices)))
+    }
+
+    fn write(&mut self, sock: SockId, pieces: &[Piece<'_>], mode: WriteMode) -> Outcome {
+        let LoopIo { arena, slots, copied: also_copied, .. } = self;
+        let Some(slot) = slot_of(slots, sock) else { return not_open(sock) };
+        let Some(socket) = &slot.socket else { return not_open(sock) };
+        let slices: SmallVec<[io::IoSlice<'_>; 32]> = pieces
+            .iter()
+            .map(|piece| match piece {
+                Piece::Bytes(bytes) => io::IoSlice::new(bytes),
+                Piece::Span(span) => arena.io_slice(block(*span)),
+            })
+            .collect();
+        if mode == WriteMode::Copy {
+            return outcome(socket.writev(&slices));
+        }
+        match socket.writev_zerocopy(&slices) {
+            ZeroCopyOutcome::Pinned { bytes, id } => {
+                slot.pinned.push_back(Pinned { id: Some(id) });
+                Outcome::Bytes(bytes)
+            }
+            ZeroCopyOutcome::Copied(copied) => {
+                let copied = outcome(copied);
+                if matches!(copied, Outcome::Bytes(_)) {
+                    slot.pinned.push_back(Pinned { id: None });
+                    also_copied.push(sock);
+                }
+                copied
+            }
+        }
+    }
+
+    fn close(&mut self, sock: SockId) {
+        // Dropping the socket closes it, which also takes it out of the poller.
+        drop(self.release(sock));
+    }
+
+    fn crc(&self, state: u32, span: Span) -> u32 {
+        lustrine_wire::crc::update(state, self.arena.bytes(block(span)))
+    }
+}
+
+fn outcome(outcome: lustrine_sys::Outcome) -> Outcome {
+    match outcome {
+        lustrine_sys::Outcome::Bytes(count) => Outcome::Bytes(count),
+        lustrine_sys::Outcome::WouldBlock => Outcome::WouldBlock,
+        lustrine_sys::Outcome::Closed => Outcome::Closed,
+        lustrine_sys::Outcome::Failed(error) => Outcome::Failed(io_error(&error)),
+    }
+}
+
+fn connect_error(error: &lustrine_sys::ConnectError) -> IoError {
+    use lustrine_sys::ConnectError;
+    match error {
+        ConnectError::NoPrivilege => IoError::NoPrivilege,
+        ConnectError::PortsExhausted(_) => IoError::Exhausted,
+        ConnectError::Failed(error) => io_error(error),
+        _ => IoError::Unreachable,
+    }
+}
+
+/// The one table from the system's errors to the driver's.
+fn io_error(error: &io::Error) -> IoError {
+    use io::ErrorKind;
+    match error.kind() {
+        ErrorKind::ConnectionRefused => IoError::Refused,
+        ErrorKind::HostUnreachable
+        | ErrorKind::NetworkUnreachable
+        | ErrorKind::NetworkDown
+        | ErrorKind::AddrNotAvailable => IoError::Unreachable,
+        ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe => {
+            IoError::Reset
+        }
+        ErrorKind::TimedOut => IoError::TimedOut,
+        ErrorKind::PermissionDenied => IoError::NoPrivilege,
+        ErrorKind::OutOfMemory => IoError::Exhausted,
+        _ => match error.raw_os_error() {
+            // EMFILE, ENFILE, ENOBUFS have no kind of their own.
+            Some(24 | 23 | 105) => IoError::Exhausted,
+            _ => IoError::Other,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_ends_are_first_and_last_words_of_each_fragment() {
+        assert_eq!(page_ends(8, 4096).collect::<Vec<_>>(), [0, 0]);
+        assert_eq!(page_ends(4096, 4096).collect::<Vec<_>>(), [0, 4088]);
+        assert_eq!(page_ends(5000, 4096).collect::<Vec<_>>(), [0, 4088, 4096, 4992]);
+        assert_eq!(page_ends(0, 4096).count(), 0);
+    }
+}

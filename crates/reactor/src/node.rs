@@ -1,0 +1,375 @@
+//! A running node: starts the event loops and talks to them.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use lustrine_lnet::seam::NiIndex;
+use lustrine_lnet::time::Time;
+use lustrine_lnet::topology::{Identity, Ni, Topology, credits_per_cpt};
+use lustrine_node::{Partition, PartitionConfig};
+use lustrine_socklnd::{Accept, Config as DriverConfig, NiConfig};
+use lustrine_sys::{
+    Clock, CptError, Keepalive, Listener, Machine, Mailbox, Partition as CpuSet, Poller, Refused,
+    Sender, Sleeper, SocketOptions, mailbox, thread as sys_thread,
+};
+use lustrine_wire::nid::Nid;
+
+use crate::config::{AcceptPolicy, NodeConfig};
+use crate::event_loop::{Door, EventLoop, WaitPolicy};
+use crate::letters::Letter;
+use crate::loop_io::LoopIo;
+use crate::outbox::Outbox;
+use crate::resolve::{ResolveError, ResolvedNi, resolve_identity, resolve_nis};
+
+/// Letters a loop's mailbox holds.
+const MAILBOX_LEN: usize = 4096;
+
+/// Memory beyond the selftest's buffers: ping information, request buffers, sinks. Per loop.
+const BASE_MEMORY: u64 = 256 << 20;
+
+/// Why a node could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration does not fit this machine.
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
+    /// The CPU partitions cannot be made.
+    #[error(transparent)]
+    Partitions(#[from] CptError),
+    /// A listening socket cannot be opened.
+    #[error("cannot listen on {addr}: {error}{hint}")]
+    Listen {
+        /// The address and port.
+        addr: SocketAddr,
+        /// What the system said.
+        error: io::Error,
+        /// What to do about it.
+        hint: &'static str,
+    },
+    /// Anything else of the system's.
+    #[error("cannot start an event loop: {0}")]
+    System(#[from] io::Error),
+}
+
+/// What is fixed for a node's life.
+#[derive(Clone, Debug)]
+pub struct NodeInfo {
+    /// Its NIDs; the first one is primary.
+    pub nids: Vec<Nid>,
+    /// The interface each NID is on, if it has a name.
+    pub interfaces: Vec<Option<String>>,
+    /// Where each NID listens; `None` when nobody is let in.
+    pub listening: Vec<Option<SocketAddr>>,
+    /// Bulk connections per peer and direction, per NID.
+    pub conns_per_peer: Vec<u16>,
+    /// How it appears to peers.
+    pub identity: Identity,
+    /// Why, for people.
+    pub identity_reason: &'static str,
+    /// The CPUs of each partition.
+    pub partitions: Vec<Vec<u32>>,
+}
+
+/// A running node. Dropping it stops it.
+pub struct Node {
+    handle: NodeHandle,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What others need to talk to a node. It does not keep the node running: calls to one that has
+/// stopped fail.
+#[derive(Clone)]
+pub struct NodeHandle {
+    pub(crate) info: Arc<NodeInfo>,
+    pub(crate) loops: Arc<[Sender<Letter>]>,
+}
+
+impl NodeHandle {
+    /// What is fixed for the node's life.
+    pub fn info(&self) -> &NodeInfo {
+        &self.info
+    }
+}
+
+/// A node can be asked whatever its handle can.
+impl Deref for Node {
+    type Target = NodeHandle;
+
+    fn deref(&self) -> &NodeHandle {
+        &self.handle
+    }
+}
+
+impl Node {
+    /// Looks at the machine, opens the listeners, starts one event loop per CPU partition.
+    ///
+    /// # Errors
+    /// When the configuration does not fit the machine, or the system refuses; nothing is left
+    /// running then.
+    pub fn start(config: &NodeConfig) -> Result<Node, StartError> {
+        let nis = resolve_nis(config)?;
+        let identity = resolve_identity(config.identity, &nis)?;
+        // A machine with many peers needs many descriptors; the default of 1024 is too few.
+        let descriptors = lustrine_sys::limits::raise_descriptor_limit().unwrap_or(1024);
+        let partitions = partitions(config)?;
+        let doors = open_doors(config, &nis)?;
+        let info = Arc::new(NodeInfo {
+            nids: nis.iter().map(|ni| ni.nid).collect(),
+            interfaces: nis.iter().map(|ni| ni.interface.clone()).collect(),
+            listening: nis
+                .iter()
+                .enumerate()
+                .map(|(index, _)| {
+                    doors.iter().find(|door| usize::from(door.ni.0) == index).map(|d| d.local)
+                })
+                .collect(),
+            conns_per_peer: nis.iter().map(|ni| ni.conns_per_peer).collect(),
+            identity: identity.identity,
+            identity_reason: identity.reason,
+            partitions: partitions.iter().map(|partition| partition.cpus.clone()).collect(),
+        });
+        let builder = Builder {
+            config,
+            nis: &nis,
+            identity: identity.identity,
+            cpts: partitions.len() as u16,
+            incarnation: Clock::Wall.now(),
+            descriptors,
+        };
+        builder.start(&partitions, doors, info)
+    }
+
+    /// For others who talk to it.
+    pub fn handle(&self) -> NodeHandle {
+        self.handle.clone()
+    }
+
+    /// Closes all connections and waits for the event loops to end.
+    pub fn stop(mut self) {
+        self.stop_all();
+    }
+
+    fn stop_all(&mut self) {
+        for sender in self.handle.loops.iter() {
+            // A full mailbox empties within a turn; that of a loop that panicked is closed.
+            while let Err(Refused::Full(_)) = sender.push(Letter::Stop) {
+                std::thread::yield_now();
+            }
+        }
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("an event loop ended with a panic");
+            }
+        }
+    }
+
+    /// Whether all event loops are alive. One that panicked takes the node down with it.
+    pub fn is_sound(&self) -> bool {
+        self.threads.iter().all(|thread| !thread.is_finished())
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if !self.threads.is_empty() {
+            self.stop_all();
+        }
+    }
+}
+
+fn partitions(config: &NodeConfig) -> Result<Vec<CpuSet>, StartError> {
+    let machine = Machine::detect();
+    let count = config.tunables.cpu_npartitions as u32;
+    Ok(lustrine_sys::cpt::partitions(count, &config.cpu_pattern, &machine)?)
+}
+
+fn open_doors(config: &NodeConfig, nis: &[ResolvedNi]) -> Result<Vec<Door>, StartError> {
+    let mut doors = Vec::new();
+    if config.accept == AcceptPolicy::None {
+        return Ok(doors);
+    }
+    for (index, ni) in nis.iter().enumerate() {
+        // A listener must serve both ports (wire 2.1).
+        let mut ports = vec![ni.port];
+        ports.extend((ni.port_bulk != ni.port).then_some(ni.port_bulk));
+        for port in ports {
+            let addr = SocketAddr::new(ni.ip, port);
+            let backlog = config.tunables.accept_backlog as u16;
+            let listener = Listener::bind(addr, backlog, socket_options(config))
+                .map_err(|error| listen_error(addr, error))?;
+            doors.push(Door { listener, ni: NiIndex(index as u16), local: addr });
+        }
+    }
+    Ok(doors)
+}
+
+fn listen_error(addr: SocketAddr, error: io::Error) -> StartError {
+    let hint = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "; ports below 1024 need root or CAP_NET_BIND_SERVICE: run with them, choose another \
+             port (--net tcp=ADDR:PORT), or do not listen (--accept none)"
+        }
+        io::ErrorKind::AddrInUse => {
+            "; another node, or a kernel's LNet, listens there: choose another address or port"
+        }
+        _ => "",
+    };
+    StartError::Listen { addr, error, hint }
+}
+
+fn socket_options(config: &NodeConfig) -> SocketOptions {
+    let tunables = &config.tunables;
+    let buffer = |bytes: i64| (bytes > 0).then_some(bytes as u32);
+    let keepalive = (tunables.keepalive_idle > 0).then(|| Keepalive {
+        idle: Duration::from_secs(tunables.keepalive_idle as u64),
+        interval: Duration::from_secs(tunables.keepalive_intvl as u64),
+        count: std::num::NonZeroU32::new(tunables.keepalive_count as u32)
+            .unwrap_or(std::num::NonZeroU32::MIN),
+    });
+    SocketOptions {
+        nodelay: true,
+        send_buffer: buffer(tunables.tx_buffer_size),
+        recv_buffer: buffer(tunables.rx_buffer_size),
+        tos: u8::try_from(tunables.tos).ok(),
+        keepalive,
+    }
+}
+
+/// What all loops of one node share while they are being made.
+struct Builder<'a> {
+    config: &'a NodeConfig,
+    nis: &'a [ResolvedNi],
+    identity: Identity,
+    cpts: u16,
+    incarnation: u64,
+    descriptors: u64,
+}
+
+impl Builder<'_> {
+    fn start(
+        &self,
+        partitions: &[CpuSet],
+        doors: Vec<Door>,
+        info: Arc<NodeInfo>,
+    ) -> Result<Node, StartError> {
+        let mut posts = Vec::new();
+        let mut senders = Vec::new();
+        for _ in partitions {
+            let sleeper = Sleeper::new()?;
+            let (sender, letters) = mailbox(MAILBOX_LEN, sleeper.waker());
+            senders.push(sender);
+            posts.push((sleeper, letters));
+        }
+        // A node that fails half-way stops the loops it has: see `Drop`.
+        let handle = NodeHandle { info, loops: senders.as_slice().into() };
+        let mut node = Node { handle, threads: Vec::new() };
+        let mut doors = Some(doors);
+        for (index, (partition, post)) in partitions.iter().zip(posts).enumerate() {
+            // All listeners are the first loop's; it hands connections to the peer's home.
+            let doors = doors.take().unwrap_or_default();
+            let event_loop = self.event_loop(index as u16, doors, post, &senders)?;
+            let cpus = (partitions.len() > 1).then(|| partition.cpus.clone());
+            let thread = std::thread::Builder::new().name(format!("lustrine-cpt{index}")).spawn(
+                move || {
+                    if let Some(cpus) = cpus
+                        && let Err(error) = sys_thread::pin(&cpus)
+                    {
+                        tracing::warn!(%error, ?cpus, "cannot pin an event loop");
+                    }
+                    event_loop.run();
+                },
+            )?;
+            node.threads.push(thread);
+        }
+        Ok(node)
+    }
+
+    fn event_loop(
+        &self,
+        cpt: u16,
+        doors: Vec<Door>,
+        (sleeper, mailbox): (Sleeper, Mailbox<Letter>),
+        others: &[Sender<Letter>],
+    ) -> Result<EventLoop, StartError> {
+        let tunables = self.limited_tunables();
+        let selftest_memory = (tunables.selftest_memory as u64) << 20;
+        let mut io = LoopIo::new(
+            Poller::new(256)?,
+            BASE_MEMORY + selftest_memory,
+            socket_options(self.config),
+        );
+        let topology = Topology {
+            nis: self.nis.iter().map(|ni| self.core_ni(ni)).collect(),
+            identity: self.identity,
+            incarnation: self.incarnation,
+            cpt,
+            cpts: self.cpts,
+            tunables: tunables.clone(),
+        };
+        let driver = DriverConfig {
+            nis: self.nis.iter().map(|ni| self.driver_ni(ni)).collect(),
+            identity: self.identity,
+            accept: match self.config.accept {
+                AcceptPolicy::All => Accept::All,
+                AcceptPolicy::Secure | AcceptPolicy::None => Accept::Secure,
+            },
+            tunables: tunables.clone(),
+            cpt,
+            cpts: self.cpts,
+            seed: self.incarnation ^ u64::from(cpt),
+        };
+        let wall_seconds = Clock::Wall.now() / 1_000_000_000;
+        let config = PartitionConfig { topology, driver, wall_seconds };
+        let partition = Partition::new(config, &mut io);
+        let mut event_loop = EventLoop {
+            cpt,
+            partition,
+            io,
+            doors,
+            mailbox,
+            outbox: Outbox::new(others.to_vec()),
+            sleeper,
+            policy: WaitPolicy::from_spin_us(tunables.spin_us),
+            rest_until: Time::ZERO,
+            stopping: false,
+            waiting: HashMap::new(),
+            tickets: 0,
+        };
+        event_loop.prepare()?;
+        Ok(event_loop)
+    }
+
+    /// No more connections than descriptors: some are kept for files, pollers and pipes.
+    fn limited_tunables(&self) -> lustrine_lnet::tunables::Tunables {
+        let mut tunables = self.config.tunables.clone();
+        let descriptors = i64::try_from(self.descriptors).unwrap_or(i64::MAX);
+        let spare = 64;
+        let per_loop = (descriptors - spare).max(16) / i64::from(self.cpts.max(1));
+        tunables.connections_max = tunables.connections_max.min(per_loop.max(16));
+        tunables
+    }
+
+    fn core_ni(&self, ni: &ResolvedNi) -> Ni {
+        Ni {
+            nid: ni.nid,
+            credits: credits_per_cpt(ni.credits, ni.peer_credits, self.cpts),
+            peer_credits: ni.peer_credits,
+        }
+    }
+
+    fn driver_ni(&self, ni: &ResolvedNi) -> NiConfig {
+        NiConfig {
+            nid: ni.nid,
+            local_ip: Some(ni.ip),
+            port: ni.port,
+            port_bulk: ni.port_bulk,
+            conns_per_peer: ni.conns_per_peer,
+            incarnation: self.incarnation,
+        }
+    }
+}
