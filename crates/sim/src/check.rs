@@ -1,0 +1,97 @@
+//! What must hold when a world has become quiet. Each check returns what it found wrong.
+
+use std::collections::BTreeMap;
+
+use crate::memory::Usage;
+use crate::network::HostId;
+use crate::node::Node;
+use crate::world::World;
+
+/// So many turns in a row may find nothing to do: a deadline may have been met by something else.
+const IDLE_TURNS_MAX: u64 = 16;
+
+/// Everything below but [`rest`] and [`leaks`], at once.
+///
+/// # Panics
+/// When something is wrong, with all of it.
+pub fn assert_quiet(world: &World) {
+    let wrong = unquiet(world);
+    assert!(wrong.is_empty(), "not as it should be:\n{}", wrong.join("\n"));
+}
+
+/// What [`assert_quiet`] would say.
+pub fn unquiet(world: &World) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (host, node) in world.nodes() {
+        let found = [credits(node), queues(node), probes(node), node.complaints().to_vec()];
+        wrong.extend(found.into_iter().flatten().map(|what| format!("{host:?}: {what}")));
+    }
+    wrong
+}
+
+/// Every credit is back where it belongs, and no message is alive.
+pub fn credits(node: &Node) -> Vec<String> {
+    let shard = node.partition().shard();
+    let mut wrong = Vec::new();
+    let alive = shard.stats().msgs_alloc;
+    if alive != 0 {
+        wrong.push(format!("{alive} messages are alive"));
+    }
+    for index in 0..shard.topology().nis.len() {
+        let ni = shard.ni_info(lustrine_lnet::seam::NiIndex(index as u16));
+        if ni.credits_available != i64::from(ni.credits) {
+            wrong.push(format!("{}: {} of {} credits", ni.nid, ni.credits_available, ni.credits));
+        }
+    }
+    for peer in shard.peers() {
+        if peer.credits_available != i64::from(peer.credits) {
+            let (have, all) = (peer.credits_available, peer.credits);
+            wrong.push(format!("peer {}: {have} of {all} credits", peer.nid));
+        }
+    }
+    wrong
+}
+
+/// Nothing waits to be sent, acknowledged or worked on.
+pub fn queues(node: &Node) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if node.partition().has_work() {
+        wrong.push("there is work to do".to_owned());
+    }
+    for peer in node.partition().driver().peers() {
+        if (peer.tx_queued, peer.waiting, peer.zero_copy) != (0, 0, 0) {
+            wrong.push(format!("{peer:?}"));
+        }
+    }
+    wrong
+}
+
+/// Every probe that was asked for has exactly one result.
+pub fn probes(node: &Node) -> Vec<String> {
+    node.tickets()
+        .filter(|(_, results)| *results != 1)
+        .map(|(ticket, results)| format!("{ticket:?} has {results} results"))
+        .collect()
+}
+
+/// The node's loop rested when there was nothing to do.
+pub fn rest(node: &Node) -> Vec<String> {
+    let turns = node.idle_turns_max();
+    let spins = turns > IDLE_TURNS_MAX;
+    spins.then(|| format!("{turns} turns in a row without a reason")).into_iter().collect()
+}
+
+/// Spans alive at every node, to be compared with a later state of the same load.
+pub fn spans(world: &World) -> BTreeMap<HostId, Usage> {
+    world.nodes().map(|(host, node)| (host, node.usage())).collect()
+}
+
+/// Nodes that hold more spans than they did before.
+pub fn leaks(world: &World, before: &BTreeMap<HostId, Usage>) -> Vec<String> {
+    let now = spans(world);
+    let grown = now.iter().filter_map(|(host, usage)| {
+        let before = before.get(host)?;
+        (usage.spans > before.spans).then(|| format!("{host:?}: {before:?}, now {usage:?}"))
+    });
+    grown.collect()
+}

@@ -1,0 +1,135 @@
+//! What a partition is given as the world: one host's view of the network, and its memory.
+
+use core::net::{IpAddr, SocketAddr};
+
+use lustrine_lnet::memory::{Memory, Span, Words, total_len};
+use lustrine_socklnd::io::{Io, IoError, Outcome, Piece, SockId, SourcePort, WriteMode};
+use lustrine_wire::crc;
+
+use crate::memory::ByteMemory;
+use crate::network::{HostId, Lent, Network, Offer};
+use crate::trace::digest;
+
+/// Streams and memory of one host, for the length of one call.
+#[derive(Debug)]
+pub struct VirtualIo<'a> {
+    pub(crate) host: HostId,
+    pub(crate) network: &'a mut Network,
+    pub(crate) memory: &'a mut ByteMemory,
+}
+
+impl Memory for VirtualIo<'_> {
+    fn alloc(&mut self, len: u32) -> Option<Span> {
+        self.memory.alloc(len)
+    }
+
+    fn free(&mut self, span: Span) {
+        self.memory.free(span);
+    }
+
+    fn write(&mut self, span: Span, bytes: &[u8]) {
+        self.memory.write(span, bytes);
+    }
+
+    fn read(&self, span: Span, out: &mut [u8]) {
+        self.memory.read(span, out);
+    }
+
+    fn copy(&mut self, from: Span, to: Span) {
+        self.memory.copy(from, to);
+    }
+
+    fn fill(&mut self, span: Span, word: [u8; 8], which: Words) {
+        self.memory.fill(span, word, which);
+    }
+
+    fn check(&self, span: Span, word: [u8; 8], which: Words) -> Result<(), u32> {
+        self.memory.check(span, word, which)
+    }
+}
+
+impl Io for VirtualIo<'_> {
+    fn connect(
+        &mut self,
+        local: Option<IpAddr>,
+        source: SourcePort,
+        remote: SocketAddr,
+    ) -> Result<SockId, IoError> {
+        self.network.connect(self.host, local, source, remote)
+    }
+
+    fn connected(&mut self, sock: SockId) -> Result<(), IoError> {
+        self.network.connected(sock)
+    }
+
+    fn read(&mut self, sock: SockId, spans: &[Span], tail: &mut [u8]) -> Outcome {
+        let asked = total_len(spans) as usize + tail.len();
+        assert_ne!(asked, 0, "a read of nothing");
+        let cut = self.network.chunking_of(sock);
+        let len = match self.network.readable(sock, asked, cut) {
+            Offer::Bytes(len) => len,
+            Offer::WouldBlock => return Outcome::WouldBlock,
+            Offer::Closed => return Outcome::Closed,
+            Offer::Failed(error) => return Outcome::Failed(error),
+        };
+        let mut left = len;
+        for span in spans {
+            let take = left.min(span.len as usize);
+            if take != 0 {
+                self.network.take(sock, self.memory.bytes_mut(span.part(0, take as u32)));
+                left -= take;
+            }
+        }
+        if left != 0 {
+            self.network.take(sock, &mut tail[..left]);
+        }
+        Outcome::Bytes(len)
+    }
+
+    fn write(&mut self, sock: SockId, pieces: &[Piece<'_>], mode: WriteMode) -> Outcome {
+        let asked = pieces.iter().map(|piece| match piece {
+            Piece::Bytes(bytes) => bytes.len(),
+            Piece::Span(span) => span.len as usize,
+        });
+        let asked: usize = asked.sum();
+        assert_ne!(asked, 0, "a write of nothing");
+        let cut = self.network.chunking_of(sock);
+        let len = match self.network.writable(sock, asked, cut) {
+            Offer::Bytes(len) => len,
+            Offer::WouldBlock => return Outcome::WouldBlock,
+            Offer::Closed => return Outcome::Failed(IoError::Reset),
+            Offer::Failed(error) => return Outcome::Failed(error),
+        };
+        let (mut bytes, mut lent) = (Vec::with_capacity(len), Vec::new());
+        for piece in pieces {
+            let left = len - bytes.len();
+            match piece {
+                Piece::Bytes(own) => {
+                    assert_eq!(mode, WriteMode::Copy, "own bytes are used again: copy them");
+                    bytes.extend_from_slice(&own[..own.len().min(left)]);
+                }
+                Piece::Span(span) => {
+                    let part = span.part(0, span.len.min(left as u32));
+                    let held = self.memory.bytes(part);
+                    bytes.extend_from_slice(held);
+                    if mode == WriteMode::ZeroCopy {
+                        lent.push(Lent { span: part, digest: digest(held) });
+                    }
+                }
+            }
+        }
+        self.network.send(sock, bytes);
+        if mode == WriteMode::ZeroCopy {
+            self.network.pin(sock, lent);
+        }
+        Outcome::Bytes(len)
+    }
+
+    fn close(&mut self, sock: SockId) {
+        self.network.close(sock);
+    }
+
+    fn crc(&self, state: u32, span: Span) -> u32 {
+        crc::update(state, self.memory.bytes(span))
+    }
+}

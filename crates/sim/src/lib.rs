@@ -1,0 +1,39 @@
+//! Whole nodes in virtual time.
+//!
+//! A [`World`] runs the very [`Partition`](lustrine_node::Partition)s of production, each with its
+//! own [`ByteMemory`] and with streams through a common [`Network`], beside scripted peers that own
+//! raw ends of streams. Time is virtual, everything random comes from one seed: the same seed gives
+//! the same [`Trace`] on every machine.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | `world` | [`World`]: time, nodes, scripts, faults |
+//! | `node` | [`NodeSpec`], [`Node`]: a partition with what surrounds it |
+//! | `script` | [`Script`], [`Hand`]: peers that are not ours |
+//! | `network` | [`Network`]: byte streams with latency, limits and faults |
+//! | `io` | [`VirtualIo`]: what a partition is given |
+//! | `memory` | [`ByteMemory`] |
+//! | [`check`] | what must hold in a world that has become quiet |
+//! | [`frames`] | streams as frames of a capture |
+//! | `trace`, `rng` | [`Trace`], [`Rng`] |
+#![forbid(unsafe_code)]
+
+pub mod check;
+pub mod frames;
+mod io;
+mod memory;
+mod network;
+mod node;
+mod rng;
+mod script;
+mod trace;
+mod world;
+
+pub use io::VirtualIo;
+pub use memory::{ByteMemory, Usage};
+pub use network::{Chunking, HostId, Incoming, Link, Network};
+pub use node::{Node, NodeSpec};
+pub use rng::Rng;
+pub use script::{Ended, Hand, Script};
+pub use trace::{Entry, Trace, What};
+pub use world::{Death, World};

@@ -1,0 +1,252 @@
+//! Byte streams between hosts: delayed, limited, cut into pieces, refused, broken.
+//!
+//! The network is passive: [`Network::advance`] does what is due, everything else is called by the
+//! hosts. What concerns a host is queued for it, edge-triggered, as
+//! [`lustrine_socklnd::io`] describes.
+
+mod agenda;
+mod end;
+mod faults;
+mod hosts;
+mod link;
+mod transfer;
+
+use core::net::{IpAddr, SocketAddr};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+
+use foldhash::fast::FixedState;
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_socklnd::io::{IoError, Readiness, SockId};
+
+use crate::rng::Rng;
+use crate::trace::{Entry, Trace, What};
+use agenda::{Agenda, Doing};
+use end::{Connection, End, Parcel, State};
+use hosts::Host;
+
+pub(crate) use end::{Lent, Report};
+pub use hosts::{HostId, Incoming};
+pub use link::{Chunking, Link};
+pub(crate) use transfer::Offer;
+
+/// How long a host asks in vain who has an address on its own net.
+const NO_SUCH_HOST: Nanos = Nanos::from_secs(3);
+/// How often, and for how long, a connection request is repeated when nothing comes back.
+const SYN_AGAIN: Nanos = Nanos::from_secs(1);
+const SYN_GIVE_UP: Nanos = Nanos::from_secs(127);
+
+/// All hosts and streams of a world.
+#[derive(Debug)]
+pub struct Network {
+    now: Time,
+    rng: Rng,
+    trace: Trace,
+    hosts: Vec<Host>,
+    homes: HashMap<IpAddr, HostId, FixedState>,
+    listeners: HashMap<SocketAddr, HostId, FixedState>,
+    connections: HashMap<u64, Connection, FixedState>,
+    /// Local and remote address of every dialled connection that is not forgotten.
+    dialled: HashSet<(SocketAddr, SocketAddr), FixedState>,
+    next_connection: u64,
+    usual: Link,
+    links: BTreeMap<(HostId, HostId), Link>,
+    cuts: HashSet<(HostId, HostId), FixedState>,
+    agenda: Agenda,
+    dirty: VecDeque<HostId>,
+}
+
+/// The connection of a stream's end, and which of its two ends it is.
+fn place(sock: SockId) -> (u64, usize) {
+    (sock.0 >> 1, (sock.0 & 1) as usize)
+}
+
+fn sock_of(connection: u64, side: usize) -> SockId {
+    SockId(connection << 1 | side as u64)
+}
+
+fn other(sock: SockId) -> SockId {
+    SockId(sock.0 ^ 1)
+}
+
+impl Network {
+    /// A network without hosts, at time `now`.
+    pub(crate) fn new(now: Time, rng: Rng) -> Network {
+        Network {
+            now,
+            rng,
+            trace: Trace::default(),
+            hosts: Vec::new(),
+            homes: HashMap::default(),
+            listeners: HashMap::default(),
+            connections: HashMap::default(),
+            dialled: HashSet::default(),
+            next_connection: 1,
+            usual: Link::default(),
+            links: BTreeMap::new(),
+            cuts: HashSet::default(),
+            agenda: Agenda::default(),
+            dirty: VecDeque::new(),
+        }
+    }
+
+    /// The time.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// What happened so far.
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    pub(crate) fn note(&mut self, host: HostId, end: SockId, what: What, value: u64) {
+        self.trace.note(Entry { at: self.now, host, end: end.0, what, value });
+    }
+
+    /// When something is due next.
+    pub(crate) fn next_due(&self) -> Time {
+        self.agenda.next()
+    }
+
+    /// Does everything that is due at `now`.
+    pub(crate) fn advance(&mut self, now: Time) {
+        assert!(now >= self.now, "time runs forward");
+        self.now = now;
+        while let Some(doing) = self.agenda.take(now) {
+            match doing {
+                Doing::Syn { connection, since } => self.syn(connection, since),
+                Doing::Deliver(sock) => self.deliver(sock),
+                Doing::Room { sock, len } => self.room(sock, len),
+                Doing::Acknowledged { sock, upto } => self.acknowledged(sock, upto),
+                Doing::Report { sock, readiness } => self.raise(sock, readiness),
+            }
+        }
+    }
+
+    fn end(&self, sock: SockId) -> Option<&End> {
+        let (connection, side) = place(sock);
+        self.connections.get(&connection).map(|found| &found.ends[side])
+    }
+
+    fn end_mut(&mut self, sock: SockId) -> Option<&mut End> {
+        let (connection, side) = place(sock);
+        self.connections.get_mut(&connection).map(|found| &mut found.ends[side])
+    }
+
+    /// Queues a report for whoever owns the end.
+    fn raise(&mut self, sock: SockId, readiness: Readiness) {
+        let Some(end) = self.end_mut(sock) else { return };
+        if end.state == State::Closed {
+            return;
+        }
+        let pending = &mut end.pending;
+        pending.readable |= readiness.readable;
+        pending.writable |= readiness.writable;
+        pending.hangup |= readiness.hangup;
+        pending.zero_copy_done += readiness.zero_copy_done;
+        let host = end.host;
+        if !core::mem::replace(&mut end.listed, true) {
+            self.hosts[host.0 as usize].ready.push_back(sock);
+            self.touch(host);
+        }
+    }
+
+    /// Sends something to an end; it arrives behind all that was sent there before.
+    fn ship(&mut self, to: SockId, parcel: Parcel) {
+        let (connection, side) = place(to);
+        let Some(found) = self.connections.get(&connection) else { return };
+        let hosts = (found.ends[0].host, found.ends[1].host);
+        let link = self.link(hosts.0, hosts.1);
+        let jitter = Nanos(self.rng.below(link.jitter.0 + 1));
+        let at = self.now + link.latency() + jitter;
+        let found = self.connections.get_mut(&connection).expect("it was just there");
+        let end = &mut found.ends[side];
+        let at = at.max(end.last_arrival);
+        end.last_arrival = at;
+        end.flight.push_back(parcel);
+        self.agenda.add(at, Doing::Deliver(to));
+    }
+
+    /// Something arrives at an end.
+    fn deliver(&mut self, sock: SockId) {
+        let (connection, side) = place(sock);
+        let Some(found) = self.connections.get_mut(&connection) else { return };
+        let (from, to) = (found.ends[1 - side].host, found.ends[side].host);
+        let end = &mut found.ends[side];
+        if self.cuts.contains(&pair(from, to)) {
+            end.held += 1;
+            return;
+        }
+        // A stream that was broken meanwhile has nothing in flight any more.
+        let Some(parcel) = end.flight.pop_front() else { return };
+        if end.state == State::Closed {
+            // Whoever is up answers what comes for a stream it does not know with a reset.
+            let answer = match parcel {
+                Parcel::Bytes(_) => true,
+                Parcel::Fin => end.lost,
+                _ => false,
+            };
+            if answer && self.hosts[to.0 as usize].up {
+                self.ship(other(sock), Parcel::Reset);
+            }
+            self.forget_if_over(connection);
+            return;
+        }
+        match parcel {
+            Parcel::Established => {
+                end.state = State::Open;
+                self.note(to, sock, What::Established, 0);
+                self.raise(sock, Readiness { writable: true, ..Readiness::default() });
+            }
+            Parcel::Failed(error) => {
+                end.error = Some(error);
+                self.note(to, sock, What::Failed, error as u64);
+                self.raise(sock, HANGUP);
+            }
+            Parcel::Bytes(bytes) => {
+                end.inbox.extend(&bytes);
+                end.arrived += bytes.len() as u64;
+                let upto = end.arrived;
+                self.note(to, sock, What::Bytes, crate::trace::digest(&bytes));
+                self.raise(sock, Readiness { readable: true, ..Readiness::default() });
+                self.acknowledge(sock, upto);
+            }
+            Parcel::Fin => {
+                end.ended = true;
+                self.note(to, sock, What::Ended, 0);
+                let report = Readiness { readable: true, hangup: true, ..Readiness::default() };
+                self.raise(sock, report);
+            }
+            Parcel::Reset => {
+                end.error = Some(IoError::Reset);
+                self.note(to, sock, What::Reset, 0);
+                self.raise(sock, HANGUP);
+            }
+        }
+    }
+
+    /// Forgets a connection that nobody owns and nothing travels on.
+    fn forget_if_over(&mut self, connection: u64) {
+        let Some(found) = self.connections.get(&connection) else { return };
+        let over = found
+            .ends
+            .iter()
+            .all(|end| end.state == State::Closed && end.flight.is_empty() && end.held == 0);
+        if over {
+            let dialler = &found.ends[0];
+            self.dialled.remove(&(dialler.local, dialler.remote));
+            self.connections.remove(&connection);
+        }
+    }
+}
+
+const HANGUP: Readiness =
+    Readiness { readable: true, writable: true, hangup: true, zero_copy_done: 0 };
+
+/// Two hosts, whichever is named first.
+fn pair(one: HostId, two: HostId) -> (HostId, HostId) {
+    (one.min(two), one.max(two))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! What is due when.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use lustrine_lnet::time::Time;
+use lustrine_socklnd::io::{Readiness, SockId};
+
+/// Something the network does at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doing {
+    /// A connection request arrives; it was first sent at `since`.
+    Syn { connection: u64, since: Time },
+    /// The first of what is in flight to this end arrives.
+    Deliver(SockId),
+    /// So many bytes that this end wrote were read.
+    Room { sock: SockId, len: usize },
+    /// The other host has all bytes up to here.
+    Acknowledged { sock: SockId, upto: u64 },
+    /// A report that was put off.
+    Report { sock: SockId, readiness: Readiness },
+}
+
+#[derive(Debug)]
+struct Due {
+    at: Time,
+    sequence: u64,
+    doing: Doing,
+}
+
+impl Due {
+    fn key(&self) -> (Time, u64) {
+        (self.at, self.sequence)
+    }
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Due) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Due {}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Due) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Due {
+    fn cmp(&self, other: &Due) -> core::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+/// Things to do, by time; those of one time in the sequence they were added.
+#[derive(Debug, Default)]
+pub(super) struct Agenda {
+    heap: BinaryHeap<Reverse<Due>>,
+    sequence: u64,
+}
+
+impl Agenda {
+    pub(super) fn add(&mut self, at: Time, doing: Doing) {
+        self.sequence += 1;
+        self.heap.push(Reverse(Due { at, sequence: self.sequence, doing }));
+    }
+
+    /// When the first thing is due.
+    pub(super) fn next(&self) -> Time {
+        self.heap.peek().map_or(Time::NEVER, |Reverse(due)| due.at)
+    }
+
+    /// The next thing that is due by `now`.
+    pub(super) fn take(&mut self, now: Time) -> Option<Doing> {
+        if self.next() > now {
+            return None;
+        }
+        self.heap.pop().map(|Reverse(due)| due.doing)
+    }
+}

@@ -1,0 +1,125 @@
+//! A connection and its two ends.
+
+use core::net::SocketAddr;
+use std::collections::VecDeque;
+
+use lustrine_lnet::memory::Span;
+use lustrine_lnet::time::Time;
+use lustrine_socklnd::io::{IoError, Readiness};
+
+use super::HostId;
+
+/// Something on its way to an end.
+#[derive(Debug)]
+pub(super) enum Parcel {
+    /// The dial was answered.
+    Established,
+    /// The dial failed.
+    Failed(IoError),
+    Bytes(Vec<u8>),
+    /// The other side closed its half.
+    Fin,
+    /// The other side broke the stream.
+    Reset,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// The answer to the dial has not arrived.
+    Dialling,
+    Open,
+    /// Nobody owns it any more.
+    Closed,
+}
+
+/// A piece of memory written without copying, and what it held.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lent {
+    pub(crate) span: Span,
+    pub(crate) digest: u64,
+}
+
+/// A write without copying whose memory is in use until the other host has its bytes.
+#[derive(Debug)]
+pub(super) struct Pin {
+    /// Where in the stream its bytes end.
+    pub(super) end: u64,
+    pub(super) lent: Vec<Lent>,
+}
+
+/// What there is to report of an end, and the memory that the network no longer refers to.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) readiness: Readiness,
+    pub(crate) returned: Vec<Lent>,
+}
+
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) host: HostId,
+    pub(super) local: SocketAddr,
+    pub(super) remote: SocketAddr,
+    pub(super) state: State,
+    /// Why it cannot be used.
+    pub(super) error: Option<IoError>,
+    /// Bytes to be read.
+    pub(super) inbox: VecDeque<u8>,
+    /// Bytes ever arrived.
+    pub(super) arrived: u64,
+    /// The other side has closed its half: nothing comes behind the inbox.
+    pub(super) ended: bool,
+    /// What is on its way to here, in sequence.
+    pub(super) flight: VecDeque<Parcel>,
+    pub(super) last_arrival: Time,
+    /// How much of that is held back by a cut.
+    pub(super) held: u32,
+    /// Bytes written here and not read there.
+    pub(super) unread: usize,
+    /// Bytes ever written.
+    pub(super) written: u64,
+    /// A write did not get all its room: a report is owed.
+    pub(super) starved: bool,
+    /// This side has closed its half.
+    pub(super) finished: bool,
+    /// Its host lost it without closing it, and knows nothing of it any more.
+    pub(super) lost: bool,
+    pub(super) pins: VecDeque<Pin>,
+    /// Memory returned, to be reported.
+    pub(super) returned: Vec<Lent>,
+    /// What is to be reported, and whether the end is in its host's queue.
+    pub(super) pending: Readiness,
+    pub(super) listed: bool,
+}
+
+impl End {
+    pub(super) fn new(host: HostId, local: SocketAddr, remote: SocketAddr, state: State) -> End {
+        End {
+            host,
+            local,
+            remote,
+            state,
+            error: None,
+            inbox: VecDeque::new(),
+            arrived: 0,
+            ended: false,
+            flight: VecDeque::new(),
+            last_arrival: Time::ZERO,
+            held: 0,
+            unread: 0,
+            written: 0,
+            starved: false,
+            finished: false,
+            lost: false,
+            pins: VecDeque::new(),
+            returned: Vec::new(),
+            pending: Readiness::default(),
+            listed: false,
+        }
+    }
+}
+
+/// Side 0 dialled.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) ends: [End; 2],
+}

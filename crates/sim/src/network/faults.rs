@@ -1,0 +1,82 @@
+//! What goes wrong on purpose.
+
+use lustrine_lnet::time::Nanos;
+use lustrine_socklnd::io::{IoError, SockId};
+
+use super::agenda::Doing;
+use super::end::{Parcel, State};
+use super::{HANGUP, HostId, Network, other, pair, place};
+use crate::trace::What;
+
+impl Network {
+    /// Nothing passes between two hosts any more; what is sent waits, as TCP would repeat it.
+    pub fn sever(&mut self, one: HostId, two: HostId) {
+        self.cuts.insert(pair(one, two));
+    }
+
+    /// What was cut is whole again, and what waited arrives.
+    pub fn mend(&mut self, one: HostId, two: HostId) {
+        if !self.cuts.remove(&pair(one, two)) {
+            return;
+        }
+        let latency = self.link(one, two).latency();
+        let mut socks: Vec<SockId> = self
+            .connections
+            .keys()
+            .flat_map(|number| [SockId(number << 1), SockId(number << 1 | 1)])
+            .filter(|sock| self.is_between(*sock, pair(one, two)))
+            .collect();
+        socks.sort();
+        for sock in socks {
+            let at = self.now + latency + Nanos(self.rng.below(latency.0 + 1));
+            let Some(end) = self.end_mut(sock) else { continue };
+            let held = core::mem::take(&mut end.held);
+            let at = at.max(end.last_arrival);
+            end.last_arrival = at;
+            for _ in 0..held {
+                self.agenda.add(at, Doing::Deliver(sock));
+            }
+        }
+    }
+
+    /// Breaks a stream in the middle: both ends see a reset, and what was under way is lost.
+    pub fn break_stream(&mut self, sock: SockId) {
+        for sock in [sock, other(sock)] {
+            let Some(end) = self.end_mut(sock) else { continue };
+            if end.state == State::Closed {
+                continue;
+            }
+            end.error = Some(IoError::Reset);
+            end.flight.clear();
+            end.held = 0;
+            let host = end.host;
+            self.note(host, sock, What::Reset, 1);
+            self.raise(sock, HANGUP);
+        }
+        let (connection, _) = place(sock);
+        self.forget_if_over(connection);
+    }
+
+    /// A host goes away with all its streams. A silent one says nothing, and nothing answers in
+    /// its place until it is back; one that is not resets its streams.
+    pub(crate) fn fell(&mut self, host: HostId, silently: bool) {
+        self.note(host, SockId(0), What::Died, u64::from(silently));
+        for sock in self.streams_of(host) {
+            if let Some(end) = self.end_mut(sock) {
+                end.lost = silently;
+            }
+            self.leave(sock, (!silently).then_some(Parcel::Reset));
+        }
+        self.listeners.retain(|_, owner| *owner != host);
+        let own = &mut self.hosts[host.0 as usize];
+        own.up = !silently;
+        own.incoming.clear();
+        own.ready.clear();
+    }
+
+    /// A host is back.
+    pub(crate) fn raise_host(&mut self, host: HostId) {
+        self.note(host, SockId(0), What::Born, 0);
+        self.hosts[host.0 as usize].up = true;
+    }
+}

@@ -1,0 +1,263 @@
+//! Hosts: addresses, listeners, ports, and the queues of what concerns them.
+
+use core::net::{IpAddr, SocketAddr};
+use std::collections::VecDeque;
+
+use lustrine_lnet::time::Time;
+use lustrine_socklnd::io::{IoError, SockId, SourcePort};
+
+use super::agenda::Doing;
+use super::end::{Connection, End, Parcel, State};
+use super::{NO_SUCH_HOST, Network, Report, SYN_AGAIN, SYN_GIVE_UP, pair, place, sock_of};
+use crate::trace::What;
+
+/// A host of a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostId(pub u32);
+
+/// A stream that arrived at a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Incoming {
+    /// The end.
+    pub sock: SockId,
+    /// The listener's address.
+    pub local: SocketAddr,
+    /// Where it was dialled from.
+    pub remote: SocketAddr,
+}
+
+#[derive(Debug)]
+pub(super) struct Host {
+    pub(super) addresses: Vec<IpAddr>,
+    /// Whether it may bind ports below 1024.
+    pub(super) privileged: bool,
+    pub(super) up: bool,
+    pub(super) ready: VecDeque<SockId>,
+    pub(super) incoming: VecDeque<Incoming>,
+    next_port: u16,
+    dirty: bool,
+}
+
+/// Ports for anybody, as Linux has them.
+const ANY_PORT_MIN: u16 = 32_768;
+const ANY_PORT_MAX: u16 = 60_999;
+
+impl Network {
+    /// Adds a host; `privileged` ones may bind ports below 1024.
+    ///
+    /// # Panics
+    /// When another host has one of the addresses.
+    pub(crate) fn add_host(&mut self, addresses: &[IpAddr], privileged: bool) -> HostId {
+        let host = HostId(self.hosts.len() as u32);
+        for address in addresses {
+            assert!(self.homes.insert(*address, host).is_none(), "{address} is taken");
+        }
+        self.hosts.push(Host {
+            addresses: addresses.to_vec(),
+            privileged,
+            up: true,
+            ready: VecDeque::new(),
+            incoming: VecDeque::new(),
+            next_port: ANY_PORT_MIN,
+            dirty: false,
+        });
+        host
+    }
+
+    fn home_of(&self, address: IpAddr) -> Option<HostId> {
+        self.homes.get(&address).copied()
+    }
+
+    /// Takes streams at an address from now on.
+    pub(crate) fn listen(&mut self, host: HostId, address: SocketAddr) {
+        self.listeners.insert(address, host);
+    }
+
+    /// Refuses streams at an address from now on.
+    pub(crate) fn unlisten(&mut self, address: SocketAddr) {
+        self.listeners.remove(&address);
+    }
+
+    /// The host has something to look at.
+    pub(super) fn touch(&mut self, host: HostId) {
+        if !core::mem::replace(&mut self.hosts[host.0 as usize].dirty, true) {
+            self.dirty.push_back(host);
+        }
+    }
+
+    /// The next host that has something to look at.
+    pub(crate) fn take_dirty(&mut self) -> Option<HostId> {
+        let host = self.dirty.pop_front()?;
+        self.hosts[host.0 as usize].dirty = false;
+        Some(host)
+    }
+
+    /// The next stream that arrived at a listener of a host.
+    pub(crate) fn next_incoming(&mut self, host: HostId) -> Option<Incoming> {
+        self.hosts[host.0 as usize].incoming.pop_front()
+    }
+
+    /// The next report about a stream of a host.
+    pub(crate) fn next_report(&mut self, host: HostId) -> Option<(SockId, Report)> {
+        loop {
+            let sock = self.hosts[host.0 as usize].ready.pop_front()?;
+            let Some(end) = self.end_mut(sock) else { continue };
+            end.listed = false;
+            let readiness = core::mem::take(&mut end.pending);
+            let returned = core::mem::take(&mut end.returned);
+            if end.state != State::Closed {
+                return Some((sock, Report { readiness, returned }));
+            }
+        }
+    }
+
+    /// Dials.
+    ///
+    /// # Errors
+    /// When it fails at once.
+    pub(crate) fn connect(
+        &mut self,
+        host: HostId,
+        local: Option<IpAddr>,
+        source: SourcePort,
+        remote: SocketAddr,
+    ) -> Result<SockId, IoError> {
+        let own = &self.hosts[host.0 as usize];
+        if source == SourcePort::Privileged && !own.privileged {
+            return Err(IoError::NoPrivilege);
+        }
+        let family = |address: &&IpAddr| address.is_ipv4() == remote.is_ipv4();
+        let local = local.or_else(|| own.addresses.iter().find(family).copied());
+        let local = local.ok_or(IoError::Unreachable)?;
+        let port = match source {
+            SourcePort::Privileged => self.privileged_port(local, remote),
+            SourcePort::Any => self.any_port(host, local, remote),
+        };
+        let local = SocketAddr::new(local, port.ok_or(IoError::Exhausted)?);
+        Ok(self.dial_from(host, local, remote))
+    }
+
+    /// Dials from an address of the caller's choice.
+    pub(crate) fn dial_from(
+        &mut self,
+        host: HostId,
+        local: SocketAddr,
+        remote: SocketAddr,
+    ) -> SockId {
+        let connection = self.next_connection;
+        self.next_connection += 1;
+        self.dialled.insert((local, remote));
+        let near = End::new(host, local, remote, State::Dialling);
+        // Nobody has the far end before the request arrives there.
+        let far = End::new(host, remote, local, State::Closed);
+        self.connections.insert(connection, Connection { ends: [near, far] });
+        let sock = sock_of(connection, 0);
+        self.note(host, sock, What::Dialled, u64::from(remote.port()));
+        let target = self.home_of(remote.ip()).unwrap_or(host);
+        let at = self.now + self.link(host, target).latency();
+        self.agenda.add(at, Doing::Syn { connection, since: self.now });
+        sock
+    }
+
+    /// 1023 downwards to 512, moving on while the port is in use towards the same target.
+    fn privileged_port(&self, local: IpAddr, remote: SocketAddr) -> Option<u16> {
+        (512..=1023)
+            .rev()
+            .find(|port| !self.dialled.contains(&(SocketAddr::new(local, *port), remote)))
+    }
+
+    fn any_port(&mut self, host: HostId, local: IpAddr, remote: SocketAddr) -> Option<u16> {
+        for _ in ANY_PORT_MIN..=ANY_PORT_MAX {
+            let own = &mut self.hosts[host.0 as usize];
+            let port = own.next_port;
+            own.next_port = if port == ANY_PORT_MAX { ANY_PORT_MIN } else { port + 1 };
+            if !self.dialled.contains(&(SocketAddr::new(local, port), remote)) {
+                return Some(port);
+            }
+        }
+        None
+    }
+
+    /// A connection request arrives, or should.
+    pub(super) fn syn(&mut self, connection: u64, since: Time) {
+        let Some(found) = self.connections.get_mut(&connection) else { return };
+        let near = sock_of(connection, 0);
+        let dialler = &found.ends[0];
+        let (from, local, remote) = (dialler.host, dialler.local, dialler.remote);
+        if dialler.state == State::Closed {
+            return self.forget_if_over(connection);
+        }
+        let Some(home) = self.home_of(remote.ip()) else {
+            return self.fail_dial(near, IoError::Unreachable, NO_SUCH_HOST);
+        };
+        if self.cuts.contains(&pair(from, home)) {
+            if self.now.since(since) >= SYN_GIVE_UP {
+                return self.fail_dial(near, IoError::TimedOut, lustrine_lnet::time::Nanos(0));
+            }
+            return self.agenda.add(self.now + SYN_AGAIN, Doing::Syn { connection, since });
+        }
+        if !self.hosts[home.0 as usize].up {
+            return self.fail_dial(near, IoError::Unreachable, NO_SUCH_HOST);
+        }
+        let found = self.connections.get_mut(&connection).expect("it was just there");
+        found.ends[1].host = home;
+        let Some(host) = self.listeners.get(&remote).copied() else {
+            return self.ship(near, Parcel::Failed(IoError::Refused));
+        };
+        let far = sock_of(connection, 1);
+        found.ends[1].state = State::Open;
+        self.note(host, far, What::Arrived, u64::from(local.port()));
+        let incoming = Incoming { sock: far, local: remote, remote: local };
+        self.hosts[host.0 as usize].incoming.push_back(incoming);
+        self.touch(host);
+        self.ship(near, Parcel::Established);
+    }
+
+    fn fail_dial(&mut self, sock: SockId, error: IoError, after: lustrine_lnet::time::Nanos) {
+        let end = self.end_mut(sock).expect("the dialler's end");
+        end.flight.push_back(Parcel::Failed(error));
+        self.agenda.add(self.now + after, Doing::Deliver(sock));
+    }
+
+    /// After a dial: whether the stream is open.
+    pub(crate) fn connected(&self, sock: SockId) -> Result<(), IoError> {
+        match self.end(sock) {
+            Some(End { error: Some(error), .. }) => Err(*error),
+            Some(End { state: State::Open, .. }) => Ok(()),
+            _ => Err(IoError::Other),
+        }
+    }
+
+    /// All ends that a host owns, in the sequence they were made.
+    pub fn streams_of(&self, host: HostId) -> Vec<SockId> {
+        let mut found: Vec<SockId> = self
+            .connections
+            .iter()
+            .flat_map(|(number, connection)| {
+                let ends = connection.ends.iter().enumerate();
+                ends.map(|(side, end)| (sock_of(*number, side), end))
+            })
+            .filter(|(_, end)| end.host == host && end.state != State::Closed)
+            .map(|(sock, _)| sock)
+            .collect();
+        found.sort();
+        found
+    }
+
+    /// Local and remote address of an end that exists.
+    pub fn addresses(&self, sock: SockId) -> Option<(SocketAddr, SocketAddr)> {
+        self.end(sock).map(|end| (end.local, end.remote))
+    }
+
+    /// How many connections are remembered.
+    pub fn connections(&self) -> usize {
+        self.connections.len()
+    }
+
+    pub(super) fn is_between(&self, sock: SockId, hosts: (HostId, HostId)) -> bool {
+        let (connection, _) = place(sock);
+        self.connections
+            .get(&connection)
+            .is_some_and(|found| pair(found.ends[0].host, found.ends[1].host) == hosts)
+    }
+}

@@ -1,0 +1,251 @@
+//! Reading, writing and closing an end.
+
+use lustrine_lnet::time::Nanos;
+use lustrine_socklnd::io::{IoError, Readiness, SockId};
+
+use super::agenda::Doing;
+use super::end::{Lent, Parcel, Pin, State};
+use super::{Chunking, Network, other, place};
+use crate::script::Ended;
+use crate::trace::What;
+
+/// How much a call may move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Offer {
+    /// So many bytes, at least 1.
+    Bytes(usize),
+    /// Nothing now; a report will come.
+    WouldBlock,
+    /// The end of the stream.
+    Closed,
+    /// It is broken.
+    Failed(IoError),
+}
+
+/// A report that a cut call owes comes this late at most.
+const OWED_WITHIN: u64 = 20_000;
+
+impl Network {
+    /// How many bytes a read of `asked` gets; they are to be taken.
+    pub(crate) fn readable(&mut self, sock: SockId, asked: usize, cut: Chunking) -> Offer {
+        let Some(end) = self.end(sock) else { return Offer::Failed(IoError::Other) };
+        let there = asked.min(end.inbox.len());
+        if there == 0 {
+            return match (end.error, end.ended) {
+                (Some(error), _) => Offer::Failed(error),
+                (None, true) => Offer::Closed,
+                (None, false) => Offer::WouldBlock,
+            };
+        }
+        let left = end.inbox.len();
+        match self.cut(cut, there) {
+            None => {
+                self.owe(sock, Readiness { readable: true, ..Readiness::default() });
+                Offer::WouldBlock
+            }
+            Some(len) => {
+                // The reader takes a short count for the end of what is there.
+                if len < asked && len < left {
+                    self.owe(sock, Readiness { readable: true, ..Readiness::default() });
+                }
+                Offer::Bytes(len)
+            }
+        }
+    }
+
+    /// How the other side left the stream, if everything was read.
+    pub(crate) fn how_ended(&self, sock: SockId) -> Option<Ended> {
+        let Some(end) = self.end(sock) else { return Some(Ended::Broken(IoError::Other)) };
+        match end.error {
+            _ if !end.inbox.is_empty() => None,
+            Some(error) => Some(Ended::Broken(error)),
+            None => end.ended.then_some(Ended::Closed),
+        }
+    }
+
+    /// Takes bytes that [`Network::readable`] offered, piece by piece.
+    pub(crate) fn take(&mut self, sock: SockId, into: &mut [u8]) {
+        let end = self.end_mut(sock).expect("the end was just looked at");
+        let (front, back) = end.inbox.as_slices();
+        let first = into.len().min(front.len());
+        into[..first].copy_from_slice(&front[..first]);
+        let rest = into.len() - first;
+        into[first..].copy_from_slice(&back[..rest]);
+        end.inbox.drain(..into.len());
+        let len = into.len();
+        let writer = other(sock);
+        if self.end(writer).is_some_and(|end| end.state != State::Closed) {
+            let at = self.now + self.latency_of(sock);
+            self.agenda.add(at, Doing::Room { sock: writer, len });
+        }
+    }
+
+    /// How many bytes of `asked` a write may send; they are to be sent.
+    pub(crate) fn writable(&mut self, sock: SockId, asked: usize, cut: Chunking) -> Offer {
+        let window = self.window_of(sock);
+        let Some(end) = self.end_mut(sock) else { return Offer::Failed(IoError::Other) };
+        if let Some(error) = end.error {
+            return Offer::Failed(error);
+        }
+        if end.finished {
+            return Offer::Failed(IoError::Reset);
+        }
+        let room = window.saturating_sub(end.unread);
+        if room < asked {
+            end.starved = true;
+        }
+        if room == 0 || end.state != State::Open {
+            return Offer::WouldBlock;
+        }
+        let fits = asked.min(room);
+        match self.cut(cut, fits) {
+            None => {
+                self.owe(sock, Readiness { writable: true, ..Readiness::default() });
+                Offer::WouldBlock
+            }
+            Some(len) => {
+                if len < fits {
+                    self.owe(sock, Readiness { writable: true, ..Readiness::default() });
+                }
+                Offer::Bytes(len)
+            }
+        }
+    }
+
+    /// Sends bytes that [`Network::writable`] allowed.
+    pub(crate) fn send(&mut self, sock: SockId, bytes: Vec<u8>) {
+        let end = self.end_mut(sock).expect("the end was just looked at");
+        end.unread += bytes.len();
+        end.written += bytes.len() as u64;
+        self.ship(other(sock), Parcel::Bytes(bytes));
+    }
+
+    /// The bytes sent last are still in memory of the sender's, and may not change there until the
+    /// other host has them.
+    pub(crate) fn pin(&mut self, sock: SockId, lent: Vec<Lent>) {
+        let end = self.end_mut(sock).expect("the end was just written to");
+        end.pins.push_back(Pin { end: end.written, lent });
+    }
+
+    /// Bytes up to `upto` have arrived at `sock`.
+    pub(super) fn acknowledge(&mut self, sock: SockId, upto: u64) {
+        let writer = other(sock);
+        if self.end(writer).is_some_and(|end| !end.pins.is_empty()) {
+            let at = self.now + self.latency_of(sock);
+            self.agenda.add(at, Doing::Acknowledged { sock: writer, upto });
+        }
+    }
+
+    pub(super) fn acknowledged(&mut self, sock: SockId, upto: u64) {
+        let Some(end) = self.end_mut(sock) else { return };
+        let mut zero_copy_done = 0;
+        while end.pins.front().is_some_and(|pin| pin.end <= upto) {
+            let pin = end.pins.pop_front().expect("it was just there");
+            end.returned.extend(pin.lent);
+            zero_copy_done += 1;
+        }
+        if zero_copy_done != 0 {
+            self.raise(sock, Readiness { zero_copy_done, ..Readiness::default() });
+        }
+    }
+
+    /// The other side has read `len` bytes.
+    ///
+    /// As in Linux, a writer that had to wait hears of it when a third of the window is free: else
+    /// small pieces would breed small pieces.
+    pub(super) fn room(&mut self, sock: SockId, len: usize) {
+        let window = self.window_of(sock);
+        let Some(end) = self.end_mut(sock) else { return };
+        end.unread -= len;
+        if end.starved && window.saturating_sub(end.unread) >= window / 3 {
+            end.starved = false;
+            self.raise(sock, Readiness { writable: true, ..Readiness::default() });
+        }
+    }
+
+    /// Closes this half: the other side reads to the end, and may still write.
+    pub(crate) fn finish(&mut self, sock: SockId) {
+        let Some(end) = self.end_mut(sock) else { return };
+        if !core::mem::replace(&mut end.finished, true) {
+            self.ship(other(sock), Parcel::Fin);
+        }
+    }
+
+    /// Closes and forgets an end. With bytes unread the other side sees a reset.
+    pub(crate) fn close(&mut self, sock: SockId) {
+        let Some(end) = self.end(sock) else { return };
+        let parcel = if end.inbox.is_empty() { Parcel::Fin } else { Parcel::Reset };
+        self.leave(sock, Some(parcel));
+    }
+
+    /// Breaks and forgets an end.
+    pub(crate) fn abort(&mut self, sock: SockId) {
+        self.leave(sock, Some(Parcel::Reset));
+    }
+
+    /// Forgets an end, with a last word or without one.
+    pub(super) fn leave(&mut self, sock: SockId, last: Option<Parcel>) {
+        let (connection, _) = place(sock);
+        let Some(end) = self.end_mut(sock) else { return };
+        if end.state == State::Closed {
+            return;
+        }
+        let dialling = end.state == State::Dialling;
+        let broken = end.error.is_some();
+        let finished = end.finished;
+        end.state = State::Closed;
+        end.inbox.clear();
+        end.pins.clear();
+        end.returned.clear();
+        let host = end.host;
+        self.note(host, sock, What::Closed, 0);
+        let fin_again = finished && matches!(last, Some(Parcel::Fin));
+        if let Some(parcel) = last.filter(|_| !broken && !fin_again)
+            && !(dialling && self.end(other(sock)).is_none_or(|far| far.state == State::Closed))
+        {
+            self.ship(other(sock), parcel);
+        }
+        self.forget_if_over(connection);
+    }
+
+    /// How much of `len` a call moves; `None` is nothing.
+    fn cut(&mut self, chunking: Chunking, len: usize) -> Option<usize> {
+        match chunking {
+            Chunking::Whole => Some(len),
+            Chunking::AtMost(most) => Some(len.min(most.max(1))),
+            Chunking::Random => match self.rng.below(8) {
+                0 => None,
+                1 => Some(1),
+                2 | 3 => Some(len),
+                _ => Some(1 + self.rng.below(len as u64) as usize),
+            },
+        }
+    }
+
+    /// A report comes a little later.
+    fn owe(&mut self, sock: SockId, readiness: Readiness) {
+        let at = self.now + Nanos(1 + self.rng.below(OWED_WITHIN));
+        self.agenda.add(at, Doing::Report { sock, readiness });
+    }
+
+    fn link_of(&self, sock: SockId) -> super::Link {
+        let (connection, _) = place(sock);
+        match self.connections.get(&connection) {
+            Some(found) => self.link(found.ends[0].host, found.ends[1].host),
+            None => self.usual,
+        }
+    }
+
+    fn latency_of(&self, sock: SockId) -> Nanos {
+        self.link_of(sock).latency()
+    }
+
+    fn window_of(&self, sock: SockId) -> usize {
+        self.link_of(sock).window
+    }
+
+    /// How the calls of a node are cut there; a script's are not.
+    pub(crate) fn chunking_of(&self, sock: SockId) -> Chunking {
+        self.link_of(sock).chunking
+    }
+}

@@ -1,0 +1,148 @@
+//! What happened, as a number and, for the last part, as words.
+
+use std::collections::VecDeque;
+
+use lustrine_lnet::time::Time;
+
+use crate::network::HostId;
+
+/// Entries kept to be looked at.
+const KEPT: usize = 4096;
+
+/// A kind of event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum What {
+    /// A host dialled; the value is the remote port.
+    Dialled = 1,
+    /// A stream arrived at a listener; the value is the remote port.
+    Arrived,
+    /// A dial was answered.
+    Established,
+    /// A dial failed; the value says how.
+    Failed,
+    /// Bytes arrived; the value is a digest of them.
+    Bytes,
+    /// The other side closed its half.
+    Ended,
+    /// The stream broke.
+    Reset,
+    /// A host closed its end.
+    Closed,
+    /// A host had its turn; the value counts its reports.
+    Turn,
+    /// A probe ended; the value is its ticket.
+    Result,
+    /// A host died.
+    Died,
+    /// A host came to life.
+    Born,
+}
+
+/// One event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// When.
+    pub at: Time,
+    /// Where.
+    pub host: HostId,
+    /// The stream's end, if it is about one; else 0.
+    pub end: u64,
+    /// What.
+    pub what: What,
+    /// More about it, see [`What`].
+    pub value: u64,
+}
+
+/// Everything that happened in a world, folded into one number.
+///
+/// Two runs with equal hashes did the same things at the same times in the same sequence.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    hash: u64,
+    count: u64,
+    last: VecDeque<Entry>,
+}
+
+impl Trace {
+    /// The number.
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// How many events went into it.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The last few thousand events.
+    pub fn last(&self) -> impl DoubleEndedIterator<Item = &Entry> {
+        self.last.iter()
+    }
+
+    pub(crate) fn note(&mut self, entry: Entry) {
+        self.count += 1;
+        for word in [entry.at.0, u64::from(entry.host.0), entry.end, entry.what as u64, entry.value]
+        {
+            self.hash = mix(self.hash, word);
+        }
+        if self.last.len() == KEPT {
+            self.last.pop_front();
+        }
+        self.last.push_back(entry);
+    }
+}
+
+fn mix(hash: u64, word: u64) -> u64 {
+    let mixed = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ (mixed >> 29)
+}
+
+/// A number for bytes; not for keeping secrets.
+pub(crate) fn digest(bytes: &[u8]) -> u64 {
+    let mut hash = bytes.len() as u64;
+    let (words, rest) = bytes.as_chunks::<8>();
+    for word in words {
+        hash = mix(hash, u64::from_le_bytes(*word));
+    }
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    mix(hash, u64::from_le_bytes(last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(at: u64, value: u64) -> Entry {
+        Entry { at: Time(at), host: HostId(1), end: 2, what: What::Bytes, value }
+    }
+
+    #[test]
+    fn the_hash_depends_on_content_and_sequence() {
+        let hash = |entries: &[Entry]| {
+            let mut trace = Trace::default();
+            entries.iter().for_each(|entry| trace.note(*entry));
+            trace.hash()
+        };
+        let (one, two) = (entry(1, 1), entry(2, 1));
+        assert_eq!(hash(&[one, two]), hash(&[one, two]));
+        assert_ne!(hash(&[one, two]), hash(&[two, one]));
+        assert_ne!(hash(&[one]), hash(&[entry(1, 2)]));
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let mut trace = Trace::default();
+        (0..10_000).for_each(|at| trace.note(entry(at, 0)));
+        assert_eq!((trace.count(), trace.last().count()), (10_000, KEPT));
+        assert_eq!(trace.last().next_back().unwrap().at, Time(9999));
+    }
+
+    #[test]
+    fn digests_tell_bytes_apart() {
+        assert_ne!(digest(b"12345678"), digest(b"12345679"));
+        assert_ne!(digest(b"1234567"), digest(b"1234567\0"));
+        assert_ne!(digest(b""), digest(b"\0\0\0\0\0\0\0\0"));
+    }
+}

@@ -1,0 +1,301 @@
+//! Time, nodes, scripts and faults together.
+
+use core::any::Any;
+use core::net::IpAddr;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use lustrine_lnet::status::Status;
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_node::{Partition, Ticket};
+use lustrine_wire::nid::Nid;
+
+use crate::network::{HostId, Network};
+use crate::node::{Node, NodeSpec};
+use crate::rng::Rng;
+use crate::script::{Hand, Script};
+use crate::trace::Trace;
+
+/// When worlds begin: not at [`Time::ZERO`], which some take for "never".
+const BEGIN: Time = Time(1_000_000_000);
+
+/// A script that acts takes at least so long.
+const TURN: Nanos = Nanos(1000);
+
+/// How a node goes away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Death {
+    /// Its host lives on and resets its streams: a crashed process.
+    Crash,
+    /// Nothing is heard of its host any more until it is back: a power cut.
+    Silence,
+    /// It closes its connections first: an orderly end.
+    Orderly,
+}
+
+enum Actor {
+    Node(Box<Node>),
+    Script(Box<dyn Script>),
+    /// A node that is away, or a script at work.
+    Nobody,
+}
+
+/// A network with everybody on it.
+pub struct World {
+    network: Network,
+    actors: Vec<Actor>,
+    /// When each wants to be woken, and entries in `alarms` that still count.
+    wanted: Vec<Time>,
+    alarms: BinaryHeap<Reverse<(Time, u32)>>,
+    rng: Rng,
+}
+
+impl World {
+    /// An empty world.
+    pub fn new(seed: u64) -> World {
+        let mut rng = Rng::new(seed);
+        let network = Network::new(BEGIN, rng.fork());
+        World { network, actors: Vec::new(), wanted: Vec::new(), alarms: BinaryHeap::new(), rng }
+    }
+
+    /// The time.
+    pub fn now(&self) -> Time {
+        self.network.now()
+    }
+
+    /// What happened so far.
+    pub fn trace(&self) -> &Trace {
+        self.network.trace()
+    }
+
+    /// The network, to look at and to disturb.
+    pub fn network(&mut self) -> &mut Network {
+        &mut self.network
+    }
+
+    /// Numbers for whoever builds or disturbs the world; drawing them changes nothing in it.
+    pub fn rng(&mut self) -> &mut Rng {
+        &mut self.rng
+    }
+
+    /// Adds a node.
+    pub fn add_node(&mut self, spec: NodeSpec) -> HostId {
+        let privileged = spec.identity == lustrine_lnet::topology::Identity::Node;
+        let host = self.network.add_host(&spec.addresses(), privileged);
+        let node = Node::start(spec, host, &mut self.network);
+        self.add(Actor::Node(Box::new(node)))
+    }
+
+    /// Adds a scripted peer.
+    pub fn add_script(&mut self, addresses: &[IpAddr], script: impl Script) -> HostId {
+        self.network.add_host(addresses, true);
+        self.add(Actor::Script(Box::new(script)))
+    }
+
+    fn add(&mut self, actor: Actor) -> HostId {
+        let host = HostId(self.actors.len() as u32);
+        self.actors.push(actor);
+        self.wanted.push(Time::NEVER);
+        self.wake(host, self.now());
+        host
+    }
+
+    /// A node.
+    ///
+    /// # Panics
+    /// When the host is no node, or it is away.
+    pub fn node(&self, host: HostId) -> &Node {
+        match &self.actors[host.0 as usize] {
+            Actor::Node(node) => node,
+            _ => panic!("{host:?} is no node that runs"),
+        }
+    }
+
+    /// All nodes that run.
+    pub fn nodes(&self) -> impl Iterator<Item = (HostId, &Node)> {
+        self.actors.iter().enumerate().filter_map(|(index, actor)| match actor {
+            Actor::Node(node) => Some((HostId(index as u32), &**node)),
+            _ => None,
+        })
+    }
+
+    /// Does something with a node's partition; it has a turn afterwards.
+    ///
+    /// # Panics
+    /// When the host is no node, or it is away.
+    pub fn with<T>(&mut self, host: HostId, act: impl FnOnce(Time, &mut Partition) -> T) -> T {
+        let now = self.now();
+        self.wake(host, now);
+        act(now, self.node_mut(host).partition_mut())
+    }
+
+    /// Looks at a node's partition without disturbing it.
+    ///
+    /// # Panics
+    /// When the host is no node, or it is away.
+    pub fn look<T>(&mut self, host: HostId, look: impl FnOnce(&mut Partition) -> T) -> T {
+        look(self.node_mut(host).partition_mut())
+    }
+
+    fn node_mut(&mut self, host: HostId) -> &mut Node {
+        match &mut self.actors[host.0 as usize] {
+            Actor::Node(node) => node,
+            _ => panic!("{host:?} is no node that runs"),
+        }
+    }
+
+    /// A script.
+    ///
+    /// # Panics
+    /// When the host is no script of this type.
+    pub fn script<T: Script>(&mut self, host: HostId) -> &mut T {
+        let Actor::Script(script) = &mut self.actors[host.0 as usize] else {
+            panic!("{host:?} is no script");
+        };
+        let script: &mut dyn Any = &mut **script;
+        script.downcast_mut().expect("a script of this type")
+    }
+
+    /// A host's streams, for whoever plays a scripted peer from outside.
+    pub fn hand(&mut self, host: HostId) -> Hand<'_> {
+        Hand { host, network: &mut self.network }
+    }
+
+    /// Pings from a node; [`Node::result`] has the answer.
+    pub fn ping(&mut self, host: HostId, nid: &Nid, timeout: Nanos) -> Ticket {
+        self.wake(host, self.now());
+        let Actor::Node(node) = &mut self.actors[host.0 as usize] else {
+            panic!("{host:?} is no node that runs");
+        };
+        node.ping(&mut self.network, nid, timeout)
+    }
+
+    /// Discovers from a node; [`Node::result`] has the answer.
+    pub fn discover(&mut self, host: HostId, nid: &Nid, timeout: Nanos) -> Ticket {
+        let now = self.now();
+        self.wake(host, now);
+        self.node_mut(host).discover(now, nid, timeout)
+    }
+
+    /// A node's host refuses new streams from now on.
+    pub fn refuse(&mut self, host: HostId) {
+        for door in self.node(host).spec().doors() {
+            self.network.unlisten(door);
+        }
+    }
+
+    /// A node's host takes new streams again.
+    pub fn admit(&mut self, host: HostId) {
+        for door in self.node(host).spec().doors() {
+            self.network.listen(host, door);
+        }
+    }
+
+    /// Ends a node. What it was made from is returned, to start it again.
+    pub fn stop(&mut self, host: HostId, death: Death) -> NodeSpec {
+        let actor = core::mem::replace(&mut self.actors[host.0 as usize], Actor::Nobody);
+        let Actor::Node(mut node) = actor else { panic!("{host:?} is no node that runs") };
+        if death == Death::Orderly {
+            node.close(&mut self.network, Status::Shutdown);
+        }
+        self.network.fell(host, death == Death::Silence);
+        self.wanted[host.0 as usize] = Time::NEVER;
+        node.spec().clone()
+    }
+
+    /// Starts a node again where one was. The incarnation is the caller's to change.
+    pub fn start(&mut self, host: HostId, spec: NodeSpec) {
+        assert!(matches!(self.actors[host.0 as usize], Actor::Nobody), "{host:?} is in use");
+        self.network.raise_host(host);
+        let node = Node::start(spec, host, &mut self.network);
+        self.actors[host.0 as usize] = Actor::Node(Box::new(node));
+        self.wake(host, self.now());
+    }
+
+    /// Has somebody act at a time, if not before.
+    fn wake(&mut self, host: HostId, at: Time) {
+        let wanted = &mut self.wanted[host.0 as usize];
+        if at < *wanted {
+            *wanted = at;
+            self.alarms.push(Reverse((at, host.0)));
+        }
+    }
+
+    /// When something happens next; [`Time::NEVER`] if nothing will.
+    pub fn next_event(&self) -> Time {
+        let alarm = self.alarms.peek().map_or(Time::NEVER, |Reverse((at, _))| *at);
+        alarm.min(self.network.next_due())
+    }
+
+    /// Lets the next thing happen; `false` when there is none.
+    pub fn step(&mut self) -> bool {
+        let next = self.next_event();
+        if next == Time::NEVER {
+            return false;
+        }
+        let now = next.max(self.now());
+        self.network.advance(now);
+        let mut due = Vec::new();
+        while let Some(Reverse((at, host))) = self.alarms.peek().copied() {
+            if at > now {
+                break;
+            }
+            self.alarms.pop();
+            if self.wanted[host as usize] == at {
+                self.wanted[host as usize] = Time::NEVER;
+                due.push(HostId(host));
+            }
+        }
+        while let Some(host) = self.network.take_dirty() {
+            due.push(host);
+        }
+        for (index, host) in due.iter().enumerate() {
+            if !due[..index].contains(host) {
+                self.run(*host);
+            }
+        }
+        true
+    }
+
+    fn run(&mut self, host: HostId) {
+        let index = host.0 as usize;
+        let next = match &mut self.actors[index] {
+            Actor::Node(node) => node.turn(&mut self.network),
+            Actor::Script(_) => {
+                let Actor::Script(mut script) =
+                    core::mem::replace(&mut self.actors[index], Actor::Nobody)
+                else {
+                    unreachable!("it was just looked at");
+                };
+                script.act(&mut Hand { host, network: &mut self.network });
+                let alarm = script.alarm();
+                self.actors[index] = Actor::Script(script);
+                alarm
+            }
+            Actor::Nobody => return,
+        };
+        if next != Time::NEVER {
+            self.wake(host, next.max(self.now() + TURN));
+        }
+    }
+
+    /// Lets time pass until the condition holds, for `limit` at most; whether it does.
+    pub fn run_until(&mut self, limit: Nanos, mut holds: impl FnMut(&mut World) -> bool) -> bool {
+        let end = self.now() + limit;
+        loop {
+            if holds(self) {
+                return true;
+            }
+            if self.next_event() > end {
+                self.network.advance(end);
+                return holds(self);
+            }
+            self.step();
+        }
+    }
+
+    /// Lets so much time pass.
+    pub fn run_for(&mut self, length: Nanos) {
+        self.run_until(length, |_| false);
+    }
+}

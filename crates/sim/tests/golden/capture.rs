@@ -1,0 +1,122 @@
+//! Captures of real nodes, and an ear for streams of ours.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use lustrine_capture::{Content, Dissector, Event, Frame, Item, LinkType};
+use lustrine_sim::frames::Framer;
+use lustrine_wire::header::Body;
+
+/// The directory of all captures.
+pub(crate) fn captures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/captures")
+}
+
+/// Names of all captures of a folder, without endings, sorted.
+pub(crate) fn names_in(folder: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(captures().join(folder)).expect("the folder is there");
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("a plain name"))
+        .map(|file| file.split_once('.').expect("an ending").0.to_owned())
+        .collect();
+    names.sort();
+    assert!(!names.is_empty(), "no captures in {folder}");
+    names
+}
+
+/// Everything that the dissector finds in a capture.
+pub(crate) fn events_of(folder: &str, name: &str) -> Vec<Event> {
+    let path = captures().join(folder).join(format!("{name}.pcap"));
+    let file = match std::fs::read(&path) {
+        Ok(file) => file,
+        Err(_) => {
+            let packed = std::fs::read(path.with_extension("pcap.xz")).expect("the capture");
+            let mut file = Vec::new();
+            lzma_rs::xz_decompress(&mut &packed[..], &mut file).expect("packed with xz");
+            file
+        }
+    };
+    let (mut rest, header) = pcap_parser::parse_pcap_header(&file).expect("a capture file");
+    let link = LinkType::from_number(header.network.0).expect("a known link type");
+    let mut dissector = Dissector::default();
+    let mut events = Vec::new();
+    while !rest.is_empty() {
+        let (after, block) = pcap_parser::parse_pcap_frame(rest).expect("a whole frame");
+        let time_ns = u64::from(block.ts_sec) * 1_000_000_000 + u64::from(block.ts_usec) * 1000;
+        dissector.frame(&Frame { time_ns, link, bytes: block.data });
+        events.extend(std::iter::from_fn(|| dissector.poll_event()));
+        rest = after;
+    }
+    dissector.finish();
+    events.extend(std::iter::from_fn(|| dissector.poll_event()));
+    events
+}
+
+/// Decodes streams that a scripted peer hears and speaks on.
+#[derive(Debug, Default)]
+pub(crate) struct Ear {
+    dissector: Dissector,
+    frames: Vec<Vec<u8>>,
+}
+
+impl Ear {
+    /// A stream begins; its number in events, and what to write it down with.
+    pub(crate) fn open(&mut self, dialler: SocketAddr, listener: SocketAddr) -> (u32, Framer) {
+        // Far enough apart that one stream does not run into the next.
+        let first = self.dissector.stats().streams.wrapping_mul(0x1357_9bdf);
+        let framer = Framer::open(dialler, listener, first, &mut self.frames);
+        self.drain(0);
+        (self.dissector.stats().streams, framer)
+    }
+
+    /// Something happens on a stream; what that completes.
+    pub(crate) fn hear(&mut self, now_ns: u64, what: impl FnOnce(&mut Vec<Vec<u8>>)) -> Vec<Event> {
+        what(&mut self.frames);
+        self.drain(now_ns)
+    }
+
+    fn drain(&mut self, time_ns: u64) -> Vec<Event> {
+        let mut events = Vec::new();
+        for bytes in self.frames.drain(..) {
+            self.dissector.frame(&Frame { time_ns, link: LinkType::Raw, bytes: &bytes });
+            events.extend(std::iter::from_fn(|| self.dissector.poll_event()));
+        }
+        events.retain(|event| !matches!(event.item, Item::Opened { .. }));
+        events
+    }
+}
+
+/// An event in one line.
+pub(crate) fn describe(event: &Event) -> String {
+    let text = match &event.item {
+        Item::Opened { opener, acceptor, .. } => format!("connection {opener} to {acceptor}"),
+        Item::Request(request) => format!("request {request:?}"),
+        Item::Answer(answer) => format!("{answer:?}"),
+        Item::Hello(hello) => format!("HELLO {:?} {} {:?}", hello.version, hello.src, hello.kind),
+        Item::Noop(noop) => format!("NOOP {} {}", noop.frame.zc_request, noop.frame.zc_ack),
+        Item::Message(message) => {
+            let header = &message.header;
+            let content = match &message.content {
+                Content::Srpc(srpc) => format!("{:?}", srpc.body),
+                other => format!("{other:?}"),
+            };
+            let content = &content[..content.len().min(200)];
+            let (src, dst, len) = (header.src.nid, header.dst.nid, header.payload_len);
+            format!("{src} to {dst} {} {len} bytes {content}", body_text(&header.body))
+        }
+        other => format!("{other:?}"),
+    };
+    format!("stream {} {:?}: {text}", event.stream, event.direction)
+}
+
+fn body_text(body: &Body) -> String {
+    match body {
+        Body::Put { match_bits, portal, .. } => format!("PUT portal {portal} bits {match_bits:#x}"),
+        Body::Get { match_bits, portal, sink_len, .. } => {
+            format!("GET portal {portal} bits {match_bits:#x} sink {sink_len}")
+        }
+        Body::Reply { md } => format!("REPLY {:x}.{:x}", md.interface, md.object),
+        Body::Ack { md, .. } => format!("ACK {:x}.{:x}", md.interface, md.object),
+        Body::Hello { .. } => "HELLO".to_owned(),
+    }
+}

@@ -1,0 +1,125 @@
+//! Golden replay: our node in the place of a kernel node, in its own conversations.
+//!
+//! Each capture of kernel nodes is played to our node as the other kernels played it, and every
+//! message our node sends must be the one the captured node sent, up to the fields that docs/
+//! replay.md names. `table.rs` says what is replayed, and what is not and why.
+
+#[path = "../golden/mod.rs"]
+mod golden;
+mod table;
+
+use lustrine_sim::{Chunking, Link};
+
+use golden::{assert_in_step, names_in, play, reasons};
+use table::ROWS;
+
+fn check_rows(wanted: impl Fn(&str, &str) -> bool) {
+    let mut failures = Vec::new();
+    let mut compared = 0;
+    for row in ROWS.iter().filter(|row| wanted(row.folder, row.name)) {
+        for role in row.roles {
+            let link = Link { window: 1 << 30, ..Link::default() };
+            match play(row.folder, row.name, role, link) {
+                Ok(count) => {
+                    compared += count;
+                    if std::env::var_os("LUSTRINE_SHOW").is_some() {
+                        println!("{}/{} as {}: {count}", row.folder, row.name, role.nids[0]);
+                    }
+                }
+                Err(wrong) => {
+                    failures.push(format!(
+                        "{}/{} as {}:\n  {wrong}",
+                        row.folder, row.name, role.nids[0]
+                    ));
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+    assert!(compared > 0, "nothing was compared");
+}
+
+fn in_lnet(letters: &'static [char]) -> impl Fn(&str, &str) -> bool {
+    move |folder, name| folder == "lnet" && name.starts_with(letters)
+}
+
+#[test]
+fn setup_and_discovery() {
+    check_rows(in_lnet(&['a', 'b', 'e']));
+}
+
+#[test]
+fn selftest_sessions() {
+    check_rows(in_lnet(&['c']));
+}
+
+#[test]
+fn driver_variants() {
+    check_rows(in_lnet(&['f']));
+}
+
+#[test]
+fn userland() {
+    check_rows(|folder, _| folder == "userland");
+}
+
+/// With streams cut into pieces at random the same must come out.
+#[test]
+fn in_pieces() {
+    for name in [
+        "a3_discover_cold",
+        "c01_session_console_vm4_brw_mix",
+        "c19_brw_read_1M_simple_c1",
+        "c29_brw_write_1M_none_c1",
+        "f5_zc_boundary",
+        "f21_proto_v2_csum",
+        "f23_proto_v1",
+    ] {
+        let row = ROWS.iter().find(|row| row.name == name).expect("a row");
+        for role in row.roles {
+            let link = Link { window: 1 << 30, chunking: Chunking::Random, ..Link::default() };
+            play(row.folder, name, role, link).unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
+        }
+    }
+}
+
+#[test]
+fn every_capture_has_its_row() {
+    for folder in ["lnet", "userland"] {
+        let rows: Vec<&str> =
+            ROWS.iter().filter(|row| row.folder == folder).map(|row| row.name).collect();
+        assert_eq!(rows, names_in(folder), "{folder}");
+    }
+    for row in ROWS {
+        assert!(
+            !row.roles.is_empty() || !row.not.is_empty(),
+            "{}: why is it not replayed?",
+            row.name
+        );
+    }
+}
+
+#[test]
+fn the_document_lists_them_all() {
+    let mut text =
+        String::from("| capture | our node as | differs | not replayed |\n|---|---|---|---|\n");
+    for row in ROWS {
+        let roles: Vec<&str> = row.roles.iter().map(|role| role.nids[0]).collect();
+        let mut differs: Vec<String> = row
+            .roles
+            .iter()
+            .map(|role| reasons(role.allow))
+            .filter(|why| !why.is_empty())
+            .collect();
+        differs.dedup();
+        text += &format!(
+            "| `{}/{}` | {} | {} | {} |\n",
+            row.folder,
+            row.name,
+            roles.join(", "),
+            differs.join("; "),
+            row.not
+        );
+    }
+    assert_in_step("replay.md", "captures", &text);
+}

@@ -1,0 +1,51 @@
+//! Malformed conversations: what our node does beside what a kernel node did, and rogue peers of
+//! our own invention.
+
+#[allow(dead_code, reason = "not every command and difference occurs here")]
+#[path = "../golden/mod.rs"]
+mod golden;
+mod peers;
+mod scene;
+mod table;
+
+use golden::{assert_in_step, names_in, play, reasons};
+use lustrine_sim::Link;
+use peers::ROGUES;
+use table::ROWS;
+
+#[test]
+fn hand_made_clients_get_what_the_kernel_gave_them() {
+    let mut failures = Vec::new();
+    for row in ROWS {
+        let link = Link { window: 1 << 30, ..Link::default() };
+        if let Err(wrong) = play("rogue", row.name, &row.replay, link) {
+            failures.push(format!("{}:\n  {wrong}", row.name));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+#[test]
+fn every_capture_has_its_row() {
+    let rows: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+    assert_eq!(rows, names_in("rogue"));
+}
+
+#[test]
+fn the_document_lists_them_all() {
+    let mut text =
+        String::from("| capture | the client | the kernel node | our node |\n|---|---|---|---|\n");
+    for row in ROWS {
+        let ours = match row.replay.allow {
+            [] => "the same".to_owned(),
+            allowed => reasons(allowed),
+        };
+        text += &format!("| `{}` | {} | {} | {ours} |\n", row.name, row.client, row.kernel);
+    }
+    assert_in_step("rogue-peers.md", "captures", &text);
+    let mut text = String::from("| rogue | counter |\n|---|---|\n");
+    for rogue in ROGUES {
+        text += &format!("| {} | `{}` |\n", rogue.name, rogue.counter);
+    }
+    assert_in_step("rogue-peers.md", "rogues", &text);
+}

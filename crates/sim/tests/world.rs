@@ -1,0 +1,240 @@
+//! Nodes of ours among themselves, and with the simplest of scripts.
+
+use lustrine_lnet::status::Status;
+use lustrine_lnet::time::Nanos;
+use lustrine_node::ProbeResult;
+use lustrine_selftest::{ClientArgs, Lane, Limit, Rung, Takeover, Test};
+use lustrine_sim::{Chunking, Death, Hand, Link, NodeSpec, World, check};
+use lustrine_socklnd::io::SockId;
+use lustrine_wire::nid::{Nid, ProcessId};
+use lustrine_wire::srpc::Name;
+
+const SECOND: Nanos = Nanos::from_secs(1);
+
+fn nid(text: &str) -> Nid {
+    text.parse().expect("a NID")
+}
+
+fn node(text: &str, incarnation: u64) -> NodeSpec {
+    NodeSpec { incarnation, seed: incarnation, ..NodeSpec::new(nid(text)) }
+}
+
+fn two_nodes(seed: u64, link: Link) -> (World, [lustrine_sim::HostId; 2]) {
+    let mut world = World::new(seed);
+    world.network().set_usual_link(link);
+    let one = world.add_node(node("10.0.0.1@tcp", 0x1100));
+    let two = world.add_node(node("10.0.0.2@tcp", 0x2200));
+    (world, [one, two])
+}
+
+#[test]
+fn a_ping_takes_one_round_trip_once_connected() {
+    let (mut world, [one, two]) = two_nodes(1, Link::default());
+    let first = world.ping(one, &nid("10.0.0.2@tcp"), SECOND);
+    world.run_for(SECOND);
+    let second = world.ping(one, &nid("10.0.0.2@tcp"), SECOND);
+    world.run_for(SECOND);
+    let Some(ProbeResult::Ping(Ok(cold))) = world.node(one).result(first).cloned() else {
+        panic!("{:?}", world.node(one).result(first));
+    };
+    let Some(ProbeResult::Ping(Ok(warm))) = world.node(one).result(second).cloned() else {
+        panic!("{:?}", world.node(one).result(second));
+    };
+    assert_eq!(cold.primary, nid("10.0.0.2@tcp"));
+    // TCP's and socklnd's handshakes, then the ping itself.
+    assert_eq!(cold.round_trip, Nanos(300_000));
+    assert_eq!(warm.round_trip, Nanos(100_000));
+    assert_eq!(world.node(two).partition().driver().counters().opened_passive, 3);
+    check::assert_quiet(&world);
+}
+
+#[test]
+fn both_discover_each_other() {
+    let (mut world, [one, two]) = two_nodes(1, Link::default());
+    let ticket = world.discover(one, &nid("10.0.0.2@tcp"), SECOND);
+    world.run_for(SECOND);
+    let result = world.node(one).result(ticket).cloned();
+    assert!(matches!(result, Some(ProbeResult::Discover(Ok(_)))), "{result:?}");
+    let back = world.node(two).partition().shard().peer(&nid("10.0.0.1@tcp")).unwrap();
+    assert!(back.features.is_some(), "it was told: {back:?}");
+    check::assert_quiet(&world);
+}
+
+#[test]
+fn the_same_seed_is_the_same_world() {
+    let run = |seed| {
+        let link = Link { jitter: Nanos(70_000), chunking: Chunking::Random, ..Link::default() };
+        let (mut world, [one, two]) = two_nodes(seed, link);
+        world.discover(one, &nid("10.0.0.2@tcp"), SECOND);
+        world.ping(two, &nid("10.0.0.1@tcp"), SECOND);
+        world.run_for(Nanos::from_secs(100));
+        check::assert_quiet(&world);
+        (world.trace().hash(), world.trace().count())
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1).0, run(2).0);
+    // The same on every machine: change it only knowing why it changed.
+    assert!(run(1).1 > 100, "{:?}", run(1));
+}
+
+#[test]
+fn nobody_there_is_told_once() {
+    let mut world = World::new(3);
+    let one = world.add_node(node("10.0.0.1@tcp", 1));
+    let script = world.add_script(&[nid("10.0.0.9@tcp").ip().unwrap()], |_: &mut Hand<'_>| {});
+    let refused = world.ping(one, &nid("10.0.0.9@tcp"), Nanos::from_secs(10));
+    let unreachable = world.ping(one, &nid("10.0.0.77@tcp"), Nanos::from_secs(10));
+    world.run_for(Nanos::from_secs(20));
+    let node = world.node(one);
+    assert_eq!(node.result(refused), Some(&ProbeResult::Ping(Err(Status::Refused))));
+    assert_eq!(node.result(unreachable), Some(&ProbeResult::Ping(Err(Status::Unreachable))));
+    assert!(world.hand(script).streams().is_empty());
+    check::assert_quiet(&world);
+}
+
+/// Pings before a death, and twice after the return; whether each went well.
+fn pings_around(death: Death) -> [bool; 3] {
+    let (mut world, [one, two]) = two_nodes(4, Link::default());
+    let ping = |world: &mut World| {
+        let ticket = world.ping(one, &nid("10.0.0.2@tcp"), Nanos::from_secs(5));
+        world.run_for(Nanos::from_secs(6));
+        let result = world.node(one).result(ticket);
+        matches!(result, Some(ProbeResult::Ping(Ok(_))))
+    };
+    let before = ping(&mut world);
+    let spec = world.stop(two, death);
+    world.run_for(SECOND);
+    world.start(two, NodeSpec { incarnation: spec.incarnation + 0x100, ..spec });
+    let pings = [before, ping(&mut world), ping(&mut world)];
+    check::assert_quiet(&world);
+    pings
+}
+
+#[test]
+fn a_node_that_restarts_is_found_again() {
+    for death in [Death::Crash, Death::Orderly] {
+        let [before, _, second] = pings_around(death);
+        assert!(before && second, "{death:?}");
+    }
+    assert!(pings_around(Death::Silence)[0]);
+}
+
+/// Kernels do (captures b1, b2).
+#[test]
+fn a_node_that_restarts_is_found_again_at_once() {
+    assert_eq!(pings_around(Death::Crash), [true; 3]);
+    assert_eq!(pings_around(Death::Orderly), [true; 3]);
+    // The first message finds out that the old connection is dead.
+    assert_eq!(pings_around(Death::Silence), [true, false, true]);
+}
+
+#[test]
+fn the_checks_see_what_is_not_quiet() {
+    let (mut world, [one, two]) = two_nodes(5, Link::default());
+    world.run_for(SECOND);
+    let before = check::spans(&world);
+    world.ping(one, &nid("10.0.0.2@tcp"), SECOND);
+    assert!(!check::credits(world.node(one)).is_empty());
+    assert!(!check::probes(world.node(one)).is_empty());
+    assert!(!check::leaks(&world, &before).is_empty(), "the ping has a buffer");
+    world.run_for(SECOND);
+    check::assert_quiet(&world);
+    assert_eq!(check::leaks(&world, &before), Vec::<String>::new());
+    assert!(check::credits(world.node(two)).is_empty());
+}
+
+/// Says what it hears.
+struct Echo {
+    heard: Vec<u8>,
+}
+
+impl lustrine_sim::Script for Echo {
+    fn act(&mut self, hand: &mut Hand<'_>) {
+        hand.listen("10.0.0.9:988".parse().unwrap());
+        while let Some(incoming) = hand.next_incoming() {
+            assert_eq!(incoming.remote.port(), 1023);
+        }
+        while let Some((sock, _)) = hand.next_report() {
+            let bytes = hand.read(sock);
+            hand.write(sock, &bytes);
+            self.heard.extend(bytes);
+        }
+    }
+}
+
+#[test]
+fn a_scripted_peer_hears_request_and_hello() {
+    let mut world = World::new(3);
+    let one = world.add_node(node("10.0.0.1@tcp", 1));
+    let echo = world.add_script(&[nid("10.0.0.9@tcp").ip().unwrap()], Echo { heard: Vec::new() });
+    world.run_for(Nanos(1000));
+    let ticket = world.ping(one, &nid("10.0.0.9@tcp"), Nanos::from_secs(10));
+    assert!(world.run_until(SECOND, |world| world.node(one).result(ticket).is_some()));
+    world.run_for(SECOND);
+    // Request and HELLO, of which the echo is no good answer.
+    assert_eq!(world.script::<Echo>(echo).heard.len(), 16 + 56);
+    assert_eq!(world.node(one).result(ticket), Some(&ProbeResult::Ping(Err(Status::Protocol))));
+    assert_eq!(
+        world.hand(echo).ended(SockId(3)),
+        Some(lustrine_sim::Ended::Broken(lustrine_socklnd::io::IoError::Reset))
+    );
+}
+
+/// The turns in a row without a reason that a client takes whose node goes away before it answered
+/// the first RPC.
+fn turns_of_a_lonely_client() -> Vec<String> {
+    let (mut world, [one, two]) = two_nodes(9, Link::default());
+    world.with(one, |now, partition| {
+        let args = ClientArgs {
+            target: ProcessId::lustre(nid("10.0.0.2@tcp")),
+            local: None,
+            console: nid("10.0.0.1@tcp"),
+            lane: Lane(1),
+            name: Name::EMPTY,
+            takeover: Takeover::Respect,
+            patience: Nanos::from_secs(1000),
+            wall_seconds: 1,
+        };
+        let rung =
+            Rung { test: Test::Ping, concurrency: 1, limit: Limit::Count(10), warm_up: Nanos(0) };
+        partition.start_client(now, args).expect("the first client");
+        partition.client().expect("it was just made").start_rung(rung).expect("harmless");
+    });
+    let under_way = |world: &mut World| {
+        let now = world.now();
+        world.look(one, |partition| {
+            partition.client().is_some_and(|client| client.progress(now).outstanding == 1)
+        })
+    };
+    assert!(world.run_until(SECOND, under_way));
+    world.network().sever(one, two);
+    world.run_for(Nanos::from_secs(100));
+    check::rest(world.node(one))
+}
+
+#[test]
+fn a_lonely_client_rests() {
+    assert_eq!(turns_of_a_lonely_client(), Vec::<String>::new());
+}
+
+/// How long a ping of a second takes to fail when nothing comes back.
+fn ping_into_the_void() -> Nanos {
+    let (mut world, [one, two]) = two_nodes(9, Link::default());
+    world.network().sever(one, two);
+    let ticket = world.ping(one, &nid("10.0.0.2@tcp"), SECOND);
+    let began = world.now();
+    world.run_until(Nanos::from_secs(200), |world| world.node(one).result(ticket).is_some());
+    let result = world.node(one).result(ticket);
+    assert_eq!(result, Some(&ProbeResult::Ping(Err(Status::TimedOut))));
+    world.now().since(began)
+}
+
+#[test]
+fn a_ping_into_the_void_fails() {
+    assert!(ping_into_the_void() <= Nanos::from_secs(51));
+}
+
+#[test]
+fn a_ping_ends_when_its_time_is_up() {
+    assert!(ping_into_the_void() <= Nanos::from_millis(1500));
+}
