@@ -1,0 +1,9 @@
+//! One file per command.
+
+pub(crate) mod discover;
+pub(crate) mod node;
+pub(crate) mod pcap;
+pub(crate) mod ping;
+pub(crate) mod raw_tcp;
+pub(crate) mod selftest;
+pub(crate) mod show;

@@ -1,0 +1,236 @@
+//! Reading capture files, frame by frame.
+
+use std::io::{self, Read};
+
+use lustrine_capture::LinkType;
+use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
+use pcap_parser::{Block, PcapBlockOwned, PcapError, PcapHeader, create_reader};
+
+/// Room for a frame to begin with, in bytes.
+const BUFFER_START: usize = 1 << 18;
+/// The largest frame, in bytes; capture programs write at most 256 KiB.
+const BUFFER_MAX: usize = 1 << 24;
+/// The most interfaces in one file.
+const INTERFACES_MAX: usize = 1 << 16;
+
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// Why a capture file cannot be read, or not further.
+#[derive(Debug)]
+pub(super) enum FileError {
+    /// The file itself.
+    Open(io::Error),
+    /// Neither of the known formats.
+    Format,
+    /// The only network in the file is of a kind that cannot be read.
+    Link(i32),
+    /// Malformed, or impossible to read further, at this byte.
+    At(usize, &'static str),
+}
+
+impl std::fmt::Display for FileError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            FileError::Open(error) => write!(f, "{error}"),
+            FileError::Format => f.write_str(
+                "neither a libpcap nor a pcapng file; unpack it first if it is compressed",
+            ),
+            FileError::Link(number) => write!(
+                f,
+                "frames of link type {number} cannot be read; Ethernet, raw IP, loopback and \
+                 Linux cooked (\"any\") can"
+            ),
+            FileError::At(offset, what) => write!(f, "at byte {offset}: {what}"),
+        }
+    }
+}
+
+/// How the frames of one interface are to be read.
+#[derive(Debug, Clone, Copy)]
+struct Interface {
+    link: Option<LinkType>,
+    /// Units of time stamps per second.
+    resolution: u64,
+    /// Seconds to add to time stamps.
+    offset_s: i64,
+}
+
+/// One frame.
+#[derive(Debug)]
+pub(super) struct Found<'a> {
+    pub(super) time_ns: u64,
+    pub(super) link: LinkType,
+    pub(super) bytes: &'a [u8],
+}
+
+/// The frames of a capture file, in sequence.
+pub(super) struct Frames {
+    reader: Box<dyn PcapReaderIterator + Send>,
+    capacity: usize,
+    /// Of the current section; a libpcap file has one.
+    interfaces: Vec<Interface>,
+    /// Bytes of the block that was given out last.
+    pending: usize,
+    foreign_links: u64,
+}
+
+/// Where a frame lies within the block at the front of the reader's buffer.
+struct Located {
+    time_ns: u64,
+    link: LinkType,
+}
+
+impl Frames {
+    /// Recognises the format of a file.
+    pub(super) fn open(file: impl Read + Send + 'static) -> Result<Frames, FileError> {
+        let reader = create_reader(BUFFER_START, file).map_err(|error| match error {
+            PcapError::Eof => FileError::At(0, "the file is empty"),
+            PcapError::ReadError => FileError::At(0, "cannot be read"),
+            _ => FileError::Format,
+        })?;
+        Ok(Frames {
+            reader,
+            capacity: BUFFER_START,
+            interfaces: Vec::new(),
+            pending: 0,
+            foreign_links: 0,
+        })
+    }
+
+    /// Frames passed over because their kind of network cannot be read.
+    pub(super) fn foreign_links(&self) -> u64 {
+        self.foreign_links
+    }
+
+    /// The next frame; `None` at the end of the file.
+    pub(super) fn next_frame(&mut self) -> Result<Option<Found<'_>>, FileError> {
+        let located = loop {
+            self.reader.consume(std::mem::take(&mut self.pending));
+            if !self.fill()? {
+                return Ok(None);
+            }
+            if let Some(located) = self.look()? {
+                break located;
+            }
+        };
+        // The block is at hand, so that asking for it again costs little and cannot fail; it ties
+        // the bytes to the reader, which the loop must not.
+        let bytes = match self.reader.next() {
+            Ok((_, PcapBlockOwned::Legacy(block))) => block.data,
+            Ok((_, PcapBlockOwned::NG(Block::EnhancedPacket(block)))) => enhanced_data(&block),
+            Ok((_, PcapBlockOwned::NG(Block::SimplePacket(block)))) => simple_data(&block),
+            _ => &[],
+        };
+        Ok(Some(Found { time_ns: located.time_ns, link: located.link, bytes }))
+    }
+
+    /// Makes sure that a whole block is in the buffer; false at the end of the file.
+    fn fill(&mut self) -> Result<bool, FileError> {
+        loop {
+            let at = self.reader.consumed();
+            let fault = |what| Err(FileError::At(at, what));
+            match self.reader.next() {
+                Ok(_) => return Ok(true),
+                Err(PcapError::Eof) => return Ok(false),
+                Err(PcapError::Incomplete(_)) => {}
+                Err(PcapError::BufferTooSmall) => {
+                    if self.capacity >= BUFFER_MAX {
+                        return fault("a frame of more than 16 MiB");
+                    }
+                    self.capacity *= 2;
+                    self.reader.grow(self.capacity);
+                }
+                Err(PcapError::UnexpectedEof) => return fault("the file ends within a frame"),
+                Err(_) => return fault("malformed frame"),
+            }
+            if self.reader.refill().is_err() {
+                return fault("cannot be read");
+            }
+        }
+    }
+
+    /// Looks at the block in the buffer: where its frame is, if it has one that can be read.
+    fn look(&mut self) -> Result<Option<Located>, FileError> {
+        let at = self.reader.consumed();
+        let Ok((len, block)) = self.reader.next() else {
+            return Err(FileError::At(at, "malformed frame"));
+        };
+        self.pending = len;
+        let (interface, stamp) = match block {
+            PcapBlockOwned::LegacyHeader(header) => {
+                self.interfaces = vec![legacy_interface(&header)];
+                if self.interfaces[0].link.is_none() {
+                    return Err(FileError::Link(header.network.0));
+                }
+                return Ok(None);
+            }
+            PcapBlockOwned::Legacy(block) => {
+                let resolution = self.interfaces.first().map_or(1, |i| i.resolution);
+                let stamp = u64::from(block.ts_sec) * resolution + u64::from(block.ts_usec);
+                (self.interfaces.first(), stamp)
+            }
+            PcapBlockOwned::NG(Block::SectionHeader(_)) => {
+                self.interfaces.clear();
+                return Ok(None);
+            }
+            PcapBlockOwned::NG(Block::InterfaceDescription(block)) => {
+                if self.interfaces.len() >= INTERFACES_MAX {
+                    return Err(FileError::At(at, "too many interfaces"));
+                }
+                self.interfaces.push(Interface {
+                    link: LinkType::from_number(block.linktype.0),
+                    resolution: resolution(block.if_tsresol),
+                    offset_s: block.if_tsoffset,
+                });
+                return Ok(None);
+            }
+            PcapBlockOwned::NG(Block::EnhancedPacket(block)) => {
+                let stamp = u64::from(block.ts_high) << 32 | u64::from(block.ts_low);
+                (self.interfaces.get(block.if_id as usize), stamp)
+            }
+            PcapBlockOwned::NG(Block::SimplePacket(_)) => (self.interfaces.first(), 0),
+            PcapBlockOwned::NG(_) => return Ok(None),
+        };
+        let Some(interface) = interface else {
+            return Err(FileError::At(at, "a frame of an interface that is not described"));
+        };
+        let Some(link) = interface.link else {
+            self.foreign_links += 1;
+            return Ok(None);
+        };
+        Ok(Some(Located { time_ns: interface.time_ns(stamp), link }))
+    }
+}
+
+impl Interface {
+    /// Nanoseconds since 1970, held within what 64 bits can tell.
+    fn time_ns(&self, stamp: u64) -> u64 {
+        let ns = u128::from(stamp) * u128::from(NS_PER_S) / u128::from(self.resolution);
+        let ns = u64::try_from(ns).unwrap_or(u64::MAX);
+        let offset = self.offset_s.unsigned_abs().saturating_mul(NS_PER_S);
+        if self.offset_s < 0 { ns.saturating_sub(offset) } else { ns.saturating_add(offset) }
+    }
+}
+
+fn legacy_interface(header: &PcapHeader) -> Interface {
+    let resolution = if header.is_nanosecond_precision() { NS_PER_S } else { 1_000_000 };
+    Interface { link: LinkType::from_number(header.network.0), resolution, offset_s: 0 }
+}
+
+/// Units per second; a code that makes no sense counts as the usual microseconds.
+fn resolution(code: u8) -> u64 {
+    let exponent = u32::from(code & 0x7f);
+    let base: u64 = if code & 0x80 == 0 { 10 } else { 2 };
+    base.checked_pow(exponent).unwrap_or(1_000_000)
+}
+
+/// The frame without the padding that follows it in the file.
+fn enhanced_data<'a>(block: &pcap_parser::EnhancedPacketBlock<'a>) -> &'a [u8] {
+    block.data.get(..block.caplen as usize).unwrap_or(block.data)
+}
+
+/// As [`enhanced_data`]; the block tells only the length of the whole frame.
+fn simple_data<'a>(block: &pcap_parser::SimplePacketBlock<'a>) -> &'a [u8] {
+    debug_assert!(block.packet_data().len() <= block.data.len());
+    block.data.get(..block.origlen as usize).unwrap_or(block.data)
+}

@@ -1,0 +1,205 @@
+//! The other side of a selftest: a node elsewhere, or one started for the occasion.
+
+use std::io::{BufRead, BufReader};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use lustrine_reactor::config::{NetConfig, Place};
+use lustrine_reactor::{Answer, Request, control};
+use lustrine_wire::nid::{Net, Nid};
+use tempfile::TempDir;
+
+use super::interrupt::{Broken, Interrupt};
+use crate::common::{Failure, NodeOptions};
+
+/// Where the second node lives, and where we do. Two nodes cannot share an address.
+const PARTNER_IP: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+const OWN_IP: Ipv4Addr = Ipv4Addr::LOCALHOST;
+
+/// How long the second node may take to start.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The node that is measured.
+pub(super) struct Partner {
+    pub(super) nid: Nid,
+    started: Option<Started>,
+}
+
+/// Processes started for this run; they end when their standard input closes, so they cannot
+/// outlive us, and are stopped when this is dropped. They are in process groups of their own: a
+/// Ctrl-C on the terminal is for us, who end the session before we end them.
+struct Started {
+    node: Child,
+    raw: Child,
+    raw_addr: SocketAddr,
+    control: PathBuf,
+    port: u16,
+    /// Ours alone (mode 0700), with the node's control socket in it.
+    _dir: TempDir,
+}
+
+impl Partner {
+    /// A node that is running somewhere.
+    pub(super) fn elsewhere(nid: Nid) -> Partner {
+        Partner { nid, started: None }
+    }
+
+    /// Starts a node in a process of its own, with the same tunables as ours.
+    pub(super) fn start(options: &NodeOptions, interrupt: &Interrupt) -> Result<Partner, Broken> {
+        let program = std::env::current_exe()
+            .map_err(|error| format!("cannot find this program's own file: {error}"))?;
+        let port = free_port().map_err(|error| format!("no free TCP port: {error}"))?;
+        let dir = tempfile::Builder::new()
+            .prefix("lustrine-selftest-")
+            .tempdir()
+            .map_err(|error| format!("cannot make a temporary directory: {error}"))?;
+        let control = dir.path().join("control.sock");
+        let mut command = Command::new(&program);
+        command
+            .args(["node", "--until-eof", "--accept", "all"])
+            .arg("--net")
+            .arg(format!("tcp={PARTNER_IP}:{port}"))
+            .arg("--control")
+            .arg(&control)
+            .env("LUSTRINE_LOG", "warn")
+            .process_group(0)
+            .stdin(Stdio::piped());
+        for pair in &options.set {
+            command.args(["--set", pair]);
+        }
+        if let Some(identity) = options.identity {
+            let word = clap::ValueEnum::to_possible_value(&identity)
+                .map(|value| value.get_name().to_owned())
+                .unwrap_or_default();
+            command.args(["--identity", &word]);
+        }
+        let node = command.spawn().map_err(|error| format!("cannot start a node: {error}"))?;
+        // From here on every error must take the processes down again.
+        let mut node = Guard(Some(node));
+        let mut raw = Command::new(&program)
+            .args(["raw-tcp", "--listen", &PARTNER_IP.to_string()])
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map(|child| Guard(Some(child)))
+            .map_err(|error| format!("cannot start the raw-socket rung: {error}"))?;
+        let raw_addr = read_address(&mut raw)?;
+        wait_for(&control, &mut node, interrupt)?;
+        let (node, raw) = (node.keep(), raw.keep());
+        let started = Started { node, raw, raw_addr, control, port, _dir: dir };
+        Ok(Partner { nid: Nid::from_ip(Net::TCP, PARTNER_IP.into()), started: Some(started) })
+    }
+
+    /// Whether it was started for this run.
+    pub(super) fn is_ours(&self) -> bool {
+        self.started.is_some()
+    }
+
+    /// The net of our own node, when the partner was started by us.
+    pub(super) fn own_net(&self) -> Option<NetConfig> {
+        let started = self.started.as_ref()?;
+        let mut net = NetConfig::new(Net::TCP, Place::Address(IpAddr::V4(OWN_IP)));
+        net.port = Some(started.port);
+        Some(net)
+    }
+
+    /// Where the raw-socket rung listens.
+    pub(super) fn raw_addr(&self) -> Option<SocketAddr> {
+        self.started.as_ref().map(|started| started.raw_addr)
+    }
+
+    /// CPU seconds its process has used, if it tells.
+    pub(super) fn cpu_seconds(&self) -> Option<f64> {
+        let started = self.started.as_ref()?;
+        match control::ask(&started.control, &Request::ShowStats) {
+            Ok(Answer::Stats { stats }) => Some(stats.cpu_s.0),
+            _ => None,
+        }
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        for child in [&mut self.node, &mut self.raw] {
+            stop(child);
+        }
+    }
+}
+
+/// A child that is stopped unless it is kept.
+struct Guard(Option<Child>);
+
+impl Guard {
+    fn keep(mut self) -> Child {
+        self.0.take().expect("a guard holds its child until it is kept")
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            stop(child);
+        }
+    }
+}
+
+/// Asks it to end by closing its input, and insists after a while.
+fn stop(child: &mut Child) {
+    drop(child.stdin.take());
+    let deadline = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < deadline {
+        if !matches!(child.try_wait(), Ok(None)) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// A port that is free on both addresses at this moment.
+fn free_port() -> std::io::Result<u16> {
+    let listener = TcpListener::bind((PARTNER_IP, 0))?;
+    Ok(listener.local_addr()?.port())
+}
+
+fn read_address(raw: &mut Guard) -> Result<SocketAddr, Failure> {
+    let stdout = raw.0.as_mut().and_then(|child| child.stdout.take());
+    let mut line = String::new();
+    stdout
+        .ok_or("the raw-socket rung has no output")
+        .and_then(|stdout| {
+            BufReader::new(stdout).read_line(&mut line).map_err(|_| "the raw-socket rung broke off")
+        })
+        .map_err(str::to_owned)?;
+    line.trim().parse().map_err(|_| "the raw-socket rung did not start".to_owned())
+}
+
+/// Waits until the node answers.
+fn wait_for(
+    control: &std::path::Path,
+    node: &mut Guard,
+    interrupt: &Interrupt,
+) -> Result<(), Broken> {
+    let deadline = Instant::now() + START_TIMEOUT;
+    loop {
+        if control::ask(control, &Request::ShowNet).is_ok() {
+            return Ok(());
+        }
+        interrupt.check()?;
+        if let Some(child) = &mut node.0
+            && let Ok(Some(status)) = child.try_wait()
+        {
+            let said = "it said why above";
+            return Err(format!("the second node ended at once ({status}); {said}").into());
+        }
+        if Instant::now() >= deadline {
+            return Err("the second node did not start within 10 s".to_owned().into());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,303 @@
+//! Runs the rows of a selftest, one after the other, with live progress.
+
+use std::collections::HashMap;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use lustrine_lnet::time::Nanos;
+use lustrine_lnet::topology::Identity;
+use lustrine_reactor::{Answer, Load, LoadReport, Node, Request};
+use lustrine_selftest::{ClientError, Limit, Rung, Takeover, Test};
+use lustrine_sys::Clock;
+use lustrine_wire::srpc::Name;
+
+use super::interrupt::{Broken, Interrupt};
+use super::partner::Partner;
+use super::report::{End, Report, Result as RowResult};
+use super::{Row, SelftestArgs, TestWord, warm_up};
+use crate::commands::ping::millis;
+use crate::commands::raw_tcp::{self, Direction};
+use crate::common::Failure;
+
+/// How often progress is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long each raw-socket rung is measured.
+const RAW_TIME: Duration = Duration::from_millis(700);
+/// How much longer than its parts add up to a row may take.
+const ROW_SLACK: Duration = Duration::from_secs(30);
+/// How long the end of the session is waited for.
+const FAREWELL: Duration = Duration::from_secs(3);
+
+/// Runs all rows, or those before an interruption.
+pub(super) fn run(
+    args: &SelftestArgs,
+    partner: &Partner,
+    interrupt: &Interrupt,
+) -> Result<Report, Broken> {
+    let config = match partner.own_net() {
+        Some(net) => {
+            let mut config = args.node.node_config()?;
+            config.nets = vec![net];
+            config.accept = lustrine_reactor::config::AcceptPolicy::None;
+            config
+        }
+        None => args.node.short_lived(&partner.nid, args.port)?,
+    };
+    let node = Node::start(&config).map_err(|error| error.to_string())?;
+    reach(&node, partner, args.patience, interrupt)?;
+    let takeover = if args.force { Takeover::Force } else { Takeover::Respect };
+    let patience = Nanos((args.patience * 1e9) as u64);
+    let name = Name::new("lustrine-selftest").map_err(|error| error.to_string())?;
+    let load = node
+        .start_load(&partner.nid, name, takeover, patience)
+        .map_err(|error| error.to_string())?;
+    let (progress, raw) = (Progress::new(), HashMap::new());
+    let mut run = Run { args, partner, interrupt, load, progress, raw };
+    let outcome = run.rows(&node);
+    run.progress.clear();
+    // Good or bad, the node there shall not wait for its session to expire.
+    run.say_farewell();
+    drop(run);
+    node.stop();
+    outcome
+}
+
+/// Discovers the partner, which the load would do anyway. But the load has patience with a node
+/// that cannot be reached, since it may come back; one that was never there is told at once.
+fn reach(
+    node: &Node,
+    partner: &Partner,
+    patience: f64,
+    interrupt: &Interrupt,
+) -> Result<(), Broken> {
+    let nid = partner.nid.to_string();
+    let request = Request::Discover { nid, timeout_ms: millis(patience) };
+    let handle = node.handle();
+    let asking = thread::spawn(move || handle.call(&request));
+    while !asking.is_finished() {
+        // If it breaks off here, the call fails as soon as the node stops.
+        interrupt.check()?;
+        thread::sleep(LOOK / 10);
+    }
+    match asking.join() {
+        Ok(Answer::Error { message, .. }) => Err(message.into()),
+        Ok(_) => Ok(()),
+        Err(_) => Err("asking our own node failed".to_owned().into()),
+    }
+}
+
+struct Run<'a> {
+    args: &'a SelftestArgs,
+    partner: &'a Partner,
+    interrupt: &'a Interrupt,
+    load: Load,
+    progress: Progress,
+    /// Plain TCP by direction and connections, measured once each.
+    raw: HashMap<(bool, usize), Option<f64>>,
+}
+
+impl Run<'_> {
+    fn rows(&mut self, node: &Node) -> Result<Report, Broken> {
+        let rows = self.args.rows();
+        let mut report = Report::new(node.info(), self.partner);
+        let connections = match node.info().identity {
+            Identity::Node => usize::from(node.info().conns_per_peer[0]),
+            // Everything goes over one connection.
+            Identity::Userland => 1,
+        };
+        if self.partner.raw_addr().is_none() && rows.iter().any(|row| row.test != TestWord::Ping) {
+            self.progress
+                .say("no plain TCP beside it: only a node started for the run offers that");
+        }
+        for (index, row) in rows.iter().enumerate() {
+            self.progress.begin(index + 1, rows.len(), row);
+            let raw = self.raw_tcp(row, connections);
+            match self.row(row, raw) {
+                Ok(result) => report.results.push(result),
+                Err(broken) if report.results.is_empty() => return Err(broken),
+                // What was measured before is worth having.
+                Err(broken) => {
+                    report.end = match broken {
+                        Broken::Failed(error) => End::Failed { error },
+                        Broken::Interrupted => End::Interrupted { interrupted: true },
+                    };
+                    break;
+                }
+            }
+        }
+        Ok(report)
+    }
+
+    fn row(&mut self, row: &Row, raw: Option<f64>) -> Result<RowResult, Broken> {
+        let check = self.args.check.on_the_wire();
+        let time = Duration::from_secs_f64(self.args.time);
+        let rung = Rung {
+            test: match row.test {
+                TestWord::Ping => Test::Ping,
+                TestWord::Read => Test::Read { len: row.size, check },
+                TestWord::Write => Test::Write { len: row.size, check },
+            },
+            concurrency: row.concurrency,
+            limit: Limit::Time(Nanos(time.as_nanos() as u64)),
+            warm_up: Nanos(warm_up(time).as_nanos() as u64),
+        };
+        let before = CpuMark::take(self.partner);
+        if let Err(error) = self.load.start_rung(rung) {
+            // A client that has given up takes no rung; why it did is the better answer.
+            let gave_up = self.load.progress().ok().and_then(|report| report.error);
+            let why = gave_up.map_or(error.to_string(), |error| self.explain(&error));
+            return Err(why.into());
+        }
+        let patience = Duration::from_secs_f64(self.args.patience);
+        let report = self.wait(time + warm_up(time) + patience + ROW_SLACK)?;
+        let cpu = before.until(&CpuMark::take(self.partner));
+        Ok(RowResult::new(row, &report.snapshot, cpu, raw))
+    }
+
+    /// Waits for the end of a rung. The client itself gives up a node that is silent; `limit` is
+    /// for one that answers, but never what would end the rung.
+    fn wait(&mut self, limit: Duration) -> Result<LoadReport, Broken> {
+        let deadline = Instant::now() + limit;
+        loop {
+            thread::sleep(LOOK);
+            let report = self.load.progress().map_err(|error| error.to_string())?;
+            if let Some(error) = report.error {
+                return Err(self.explain(&error).into());
+            }
+            if report.rung_finished {
+                return Ok(report);
+            }
+            self.interrupt.check()?;
+            if Instant::now() >= deadline {
+                let nid = self.partner.nid;
+                return Err(format!("{nid}: the row did not end within {limit:.0?}").into());
+            }
+            self.progress.show(&report);
+        }
+    }
+
+    /// Why the client gave up, and what to do about it.
+    fn explain(&self, error: &ClientError) -> Failure {
+        let hint = match error {
+            ClientError::Busy { .. } => " with --force",
+            ClientError::NoAnswer(_) if !self.partner.is_ours() => {
+                "; `lustrine ping` shows whether it can still be reached. If it can: a kernel node \
+                 needs the module lnet_selftest"
+            }
+            _ => "",
+        };
+        format!("{}: {error}{hint}", self.partner.nid)
+    }
+
+    /// The same number of bytes-carrying connections without Lustrine, where that can be had.
+    fn raw_tcp(&mut self, row: &Row, connections: usize) -> Option<f64> {
+        let direction = match row.test {
+            TestWord::Ping => return None,
+            TestWord::Read => Direction::Read,
+            TestWord::Write => Direction::Write,
+        };
+        let server = self.partner.raw_addr()?;
+        let key = (direction == Direction::Read, connections);
+        *self.raw.entry(key).or_insert_with(|| {
+            self.progress.note("plain TCP");
+            match raw_tcp::measure(server, direction, connections, RAW_TIME) {
+                Ok(rate) => Some(rate),
+                Err(error) => {
+                    self.progress.say(&format!("plain TCP is not measured: {error}"));
+                    None
+                }
+            }
+        })
+    }
+
+    fn say_farewell(&self) {
+        if self.load.finish().is_err() {
+            return;
+        }
+        let deadline = Instant::now() + FAREWELL;
+        while Instant::now() < deadline {
+            match self.load.progress() {
+                Ok(report) if !report.finished => thread::sleep(LOOK / 5),
+                _ => return,
+            }
+        }
+    }
+}
+
+/// CPU seconds used so far: ours, and the partner's if it tells.
+struct CpuMark {
+    client: f64,
+    server: Option<f64>,
+}
+
+impl CpuMark {
+    fn take(partner: &Partner) -> CpuMark {
+        let client = Clock::ProcessCpu.now() as f64 / 1e9;
+        CpuMark { client, server: partner.cpu_seconds() }
+    }
+
+    fn until(&self, later: &CpuMark) -> (f64, Option<f64>) {
+        let server = self.server.zip(later.server).map(|(before, after)| after - before);
+        (later.client - self.client, server)
+    }
+}
+
+/// One line on a terminal, rewritten; a plain line per row elsewhere.
+struct Progress {
+    bar: ProgressBar,
+    title: String,
+}
+
+impl Progress {
+    fn new() -> Progress {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+            bar.set_style(style);
+        }
+        Progress { bar, title: String::new() }
+    }
+
+    fn begin(&mut self, number: usize, of: usize, row: &Row) {
+        self.title = format!("[{number}/{of}] {row}");
+        if self.bar.is_hidden() {
+            eprintln!("{}", self.title);
+        }
+        self.note("connecting");
+    }
+
+    fn note(&self, what: &str) {
+        self.bar.set_message(format!("{}: {what}", self.title));
+        self.bar.tick();
+    }
+
+    /// A line that stays.
+    fn say(&self, what: &str) {
+        self.bar.suspend(|| eprintln!("lustrine: {what}"));
+    }
+
+    fn show(&self, report: &LoadReport) {
+        let snapshot = &report.snapshot;
+        let seconds = snapshot.elapsed.as_secs_f64();
+        if !report.connected {
+            self.note("waiting for the node");
+        } else if seconds > 0.0 {
+            let rate = snapshot.ops as f64 / seconds;
+            let mib = snapshot.bytes as f64 / seconds / f64::from(1 << 20);
+            let p99 = snapshot.latencies.quantile(0.99).0 as f64 / 1e3;
+            let failed: u64 = snapshot.errors.iter().map(|(_, count)| count).sum();
+            let mut text = format!("{rate:.0} ops/s  p99 {p99:.1} us");
+            if snapshot.bytes > 0 {
+                text = format!("{mib:.1} MiB/s  {text}");
+            }
+            if failed > 0 {
+                text = format!("{text}  {failed} failed");
+            }
+            self.note(&text);
+        }
+    }
+
+    fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}

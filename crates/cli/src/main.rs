@@ -1,0 +1,48 @@
+//! The lustrine program, one file per command.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod commands;
+mod common;
+
+#[derive(Parser)]
+#[command(
+    name = "lustrine",
+    version,
+    about = "Lustre's network, LNet, in user space: nodes, selftest and diagnosis without kernel \
+             modules",
+    after_help = "Try `lustrine selftest`: two nodes on this machine, measured. Errors say what to \
+                  do next; every command has --help.",
+    max_term_width = 100
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Selftest(commands::selftest::SelftestArgs),
+    Node(commands::node::NodeArgs),
+    Ping(commands::ping::PingArgs),
+    Discover(commands::discover::DiscoverArgs),
+    Show(commands::show::ShowArgs),
+    Pcap(commands::pcap::PcapArgs),
+    #[command(hide = true)]
+    RawTcp(commands::raw_tcp::RawTcpArgs),
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Selftest(args) => commands::selftest::run(&args),
+        Command::Node(args) => commands::node::run(&args),
+        Command::Ping(args) => commands::ping::run(&args),
+        Command::Discover(args) => commands::discover::run(&args),
+        Command::Show(args) => commands::show::run(&args),
+        Command::Pcap(args) => commands::pcap::run(&args),
+        Command::RawTcp(args) => commands::raw_tcp::run(&args),
+    }
+}

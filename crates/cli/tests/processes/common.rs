@@ -1,0 +1,11 @@
+//! What the tests share: processes, places to live, users, nodes.
+
+mod node;
+mod place;
+mod process;
+mod user;
+
+pub(crate) use node::Node;
+pub(crate) use place::{Scratch, free_port, loopback};
+pub(crate) use process::{Finished, Running, eventually, finish, lustrine, skip};
+pub(crate) use user::{may_be_node, own_identity, unprivileged};

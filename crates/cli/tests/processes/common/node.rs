@@ -1,0 +1,158 @@
+//! A node in a process of its own.
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::process::Command;
+
+use lustrine_reactor::{Answer, Request, StatsRow, control};
+use rustix::process::Signal;
+
+use super::{Finished, Running, Scratch, free_port, loopback, lustrine};
+
+/// `lustrine node` at an address of its own, with a control socket of its own.
+#[derive(Debug)]
+pub(crate) struct Node {
+    running: Running,
+    home: Home,
+}
+
+/// What stays of a node when its process ends.
+#[derive(Debug)]
+pub(crate) struct Home {
+    ip: Ipv4Addr,
+    port: u16,
+    args: Vec<String>,
+    scratch: Scratch,
+}
+
+impl Home {
+    fn command(&self) -> Command {
+        let mut command = lustrine();
+        command
+            .args(["node", "--until-eof", "--net", &format!("tcp={}:{}", self.ip, self.port)])
+            .arg("--control")
+            .arg(self.control())
+            .args(&self.args);
+        command
+    }
+
+    pub(crate) fn control(&self) -> PathBuf {
+        self.scratch.file("node.sock")
+    }
+
+    /// Starts a node here, again.
+    pub(crate) fn start(self) -> Node {
+        let mut running = Running::start(&mut self.command());
+        // The last thing it says before it serves.
+        running.wait_for("control socket");
+        Node { running, home: self }
+    }
+}
+
+impl Node {
+    /// Starts one with more arguments; it answers when this returns.
+    pub(crate) fn start(args: &[&str]) -> Node {
+        let ip = loopback();
+        Node::start_at(ip, free_port(ip), args)
+    }
+
+    fn start_at(ip: Ipv4Addr, port: u16, args: &[&str]) -> Node {
+        let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        Home { ip, port, args, scratch: Scratch::new() }.start()
+    }
+
+    /// Starts another one that this one can find: its port is the same.
+    pub(crate) fn beside(&self, args: &[&str]) -> Node {
+        Node::start_at(loopback(), self.home.port, args)
+    }
+
+    /// One that lets everybody in.
+    pub(crate) fn open() -> Node {
+        Node::start(&["--accept", "all"])
+    }
+
+    pub(crate) fn ip(&self) -> Ipv4Addr {
+        self.home.ip
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.home.port
+    }
+
+    pub(crate) fn nid(&self) -> String {
+        format!("{}@tcp", self.home.ip)
+    }
+
+    pub(crate) fn control(&self) -> PathBuf {
+        self.home.control()
+    }
+
+    pub(crate) fn running(&mut self) -> &mut Running {
+        &mut self.running
+    }
+
+    /// `ping`, `discover` or `selftest` towards it, from a node that lives for this command at an
+    /// address of its own.
+    pub(crate) fn client(&self, command: &str) -> Command {
+        self.client_at(command, loopback())
+    }
+
+    /// The same from a given address.
+    pub(crate) fn client_at(&self, command: &str, ip: Ipv4Addr) -> Command {
+        let mut client = lustrine();
+        match command {
+            "selftest" => client.args(["selftest", "--to", &self.nid()]),
+            _ => client.args([command, &self.nid()]),
+        };
+        client.args(["--net", &format!("tcp={ip}:{}", self.home.port)]);
+        client
+    }
+
+    /// A command for its control socket.
+    pub(crate) fn controlled(&self, args: &[&str]) -> Command {
+        let mut command = lustrine();
+        command.args(args).arg("--control").arg(self.control());
+        command
+    }
+
+    /// Its counters.
+    #[track_caller]
+    pub(crate) fn stats(&self) -> StatsRow {
+        match control::ask(&self.control(), &Request::ShowStats) {
+            Ok(Answer::Stats { stats }) => *stats,
+            other => panic!("{} does not tell its counters: {other:?}", self.nid()),
+        }
+    }
+
+    /// One counter of its driver.
+    #[track_caller]
+    pub(crate) fn count(&self, name: &str) -> u64 {
+        self.stats().socklnd[name]
+    }
+
+    /// Ends it as an owner does.
+    #[track_caller]
+    pub(crate) fn stop(self) -> Finished {
+        self.running.signal(Signal::TERM);
+        self.end().0
+    }
+
+    /// Waits for its end, whose reason is the test's.
+    #[track_caller]
+    pub(crate) fn end(self) -> (Finished, Home) {
+        (self.running.end(), self.home)
+    }
+
+    /// Ends it without a chance to tidy up.
+    #[track_caller]
+    pub(crate) fn kill(self) -> Home {
+        self.running.signal(Signal::KILL);
+        self.end().1
+    }
+
+    /// Kills it and starts it again at the same place.
+    #[track_caller]
+    pub(crate) fn kill_and_restart(self) -> Node {
+        self.kill().start()
+    }
+}

@@ -1,0 +1,222 @@
+//! Processes that a test starts: none outlives the test, none is waited for without limit.
+
+use std::io::Read;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How long anything may take that is expected to happen. It is for a machine under heavy load:
+/// no test waits for it to pass.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+/// How often a condition is looked at.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Waits until there is something.
+pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let give_up = Instant::now() + LIMIT;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < give_up, "not within {LIMIT:?}: {what}");
+        thread::sleep(LOOK);
+    }
+}
+
+/// Says why a test, or a part of it, is left out on this machine.
+pub(crate) fn skip(why: &str) {
+    let name = thread::current().name().unwrap_or("a test").to_owned();
+    eprintln!("skipped: {name}: {why}");
+}
+
+/// The program, with none of the settings that the environment may have for it.
+pub(crate) fn lustrine() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lustrine"));
+    clean(&mut command);
+    command
+}
+
+/// Removes the program's settings from a command's environment.
+pub(crate) fn clean(command: &mut Command) {
+    for name in ["LUSTRINE_CONTROL", "LUSTRINE_LOG", "XDG_RUNTIME_DIR"] {
+        command.env_remove(name);
+    }
+}
+
+/// Runs a command to its end.
+pub(crate) fn finish(command: &mut Command) -> Finished {
+    Running::start(command).end()
+}
+
+/// A process that has ended.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    /// Its exit status; `None` if a signal ended it.
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Finished {
+    /// Requires that all went well.
+    #[track_caller]
+    pub(crate) fn ok(self) -> Finished {
+        self.with_code(0)
+    }
+
+    /// Requires an exit status.
+    #[track_caller]
+    pub(crate) fn with_code(self, code: i32) -> Finished {
+        assert_eq!(self.code, Some(code), "exit status of {self:#?}");
+        self
+    }
+
+    /// Requires an exit status of 1 and an error for people that says all of this.
+    #[track_caller]
+    pub(crate) fn fails_with(self, words: &[&str]) -> Finished {
+        let failed = self.with_code(1);
+        assert!(failed.stderr.contains("lustrine: "), "no error of ours in {failed:#?}");
+        failed.says(words)
+    }
+
+    /// Requires words on standard error.
+    #[track_caller]
+    pub(crate) fn says(self, words: &[&str]) -> Finished {
+        for word in words {
+            assert!(self.stderr.contains(word), "{word:?} is not in {self:#?}");
+        }
+        self
+    }
+
+    /// Its standard output, which must be one JSON document.
+    #[track_caller]
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error} in {self:#?}"))
+    }
+}
+
+/// A process that runs; dropping it kills it.
+#[derive(Debug)]
+pub(crate) struct Running {
+    child: Child,
+    /// Kept open: a node started with `--until-eof` cannot outlive a test that is killed.
+    stdin: Option<ChildStdin>,
+    stdout: Output,
+    stderr: Output,
+}
+
+impl Running {
+    pub(crate) fn start(command: &mut Command) -> Running {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        Running {
+            stdin: child.stdin.take(),
+            stdout: Output::of(child.stdout.take().expect("it was asked for")),
+            stderr: Output::of(child.stderr.take().expect("it was asked for")),
+            child,
+        }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has written to standard error so far.
+    pub(crate) fn stderr(&self) -> String {
+        self.stderr.text()
+    }
+
+    /// Waits until it has written this to standard error.
+    #[track_caller]
+    pub(crate) fn wait_for(&mut self, words: &str) {
+        eventually(&format!("{words:?} on standard error of process {}", self.pid()), || {
+            let said = self.stderr().contains(words);
+            let gone = !said && !self.is_running() && !self.stderr().contains(words);
+            assert!(!gone, "it ended without saying {words:?}:\n{}", self.stderr());
+            said.then_some(())
+        });
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).expect("a child that was not waited for takes signals");
+    }
+
+    /// Waits until it, and whoever has inherited its output, has ended.
+    #[track_caller]
+    pub(crate) fn end(mut self) -> Finished {
+        let status = eventually(&format!("the end of process {}", self.pid()), || {
+            self.child.try_wait().expect("a child can be waited for")
+        });
+        Finished {
+            code: status.code(),
+            stdout: self.stdout.whole("standard output"),
+            stderr: self.stderr.whole("standard error"),
+        }
+    }
+
+    /// Closes its standard input.
+    pub(crate) fn close_stdin(&mut self) {
+        drop(self.stdin.take());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail if it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if thread::panicking() {
+            eprintln!("standard error of process {}:\n{}", self.pid(), self.stderr());
+        }
+    }
+}
+
+/// A pipe that a thread empties.
+#[derive(Debug)]
+struct Output {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    /// Disconnected at the end of the pipe.
+    ended: mpsc::Receiver<()>,
+}
+
+impl Output {
+    fn of(mut pipe: impl Read + Send + 'static) -> Output {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let (sender, ended) = mpsc::channel();
+        let sink = Arc::clone(&bytes);
+        thread::spawn(move || {
+            let _sender: mpsc::Sender<()> = sender;
+            let mut chunk = [0; 4096];
+            while let Ok(length @ 1..) = pipe.read(&mut chunk) {
+                sink.lock().unwrap_or_else(PoisonError::into_inner).extend(&chunk[..length]);
+            }
+        });
+        Output { bytes, ended }
+    }
+
+    fn text(&self) -> String {
+        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    #[track_caller]
+    fn whole(&self, name: &str) -> String {
+        let ended = self.ended.recv_timeout(LIMIT);
+        assert_eq!(ended, Err(RecvTimeoutError::Disconnected), "{name} is still open somewhere");
+        self.text()
+    }
+}

@@ -1,0 +1,56 @@
+//! What this test process may do, and the program run by a user who may less.
+
+use std::fs;
+use std::net::IpAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use super::process::{clean, finish, lustrine, skip};
+use super::{Scratch, loopback};
+
+/// Whether processes started here get node identity.
+pub(crate) fn may_be_node() -> bool {
+    lustrine_sys::privileged_ports_usable(Some(IpAddr::V4(loopback())))
+        .expect("whether a port of the loopback can be bound is known")
+}
+
+/// The identity that is chosen without being asked for.
+pub(crate) fn own_identity() -> &'static str {
+    if may_be_node() { "node" } else { "userland" }
+}
+
+/// The program run by a user who may not bind ports below 1024; `None`, with the reason printed,
+/// where there is no such user.
+pub(crate) fn unprivileged(scratch: &Scratch) -> Option<Command> {
+    if !may_be_node() {
+        return Some(lustrine());
+    }
+    if !lustrine_sys::process::is_root() {
+        skip("this user may bind ports below 1024 and cannot become another one");
+        return None;
+    }
+    // The build directory may be closed to others.
+    let program = scratch.file("lustrine");
+    fs::copy(env!("CARGO_BIN_EXE_lustrine"), &program).expect("the program can be copied");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("the copy is ours");
+    let become_nobody = || {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&program);
+        clean(&mut command);
+        command.env("TMPDIR", scratch.path());
+        command
+    };
+    let mut attempt = become_nobody();
+    attempt.args(["node", "--identity", "node", "--accept", "none", "--net"]);
+    attempt.arg(format!("tcp={}", loopback()));
+    if Command::new("setpriv").arg("--version").output().is_err() {
+        skip("there is no setpriv to become another user with");
+        return None;
+    }
+    let refused = finish(&mut attempt);
+    if !refused.stderr.contains("source ports below 1024") {
+        skip(&format!("user 65534 may bind ports below 1024, or cannot be had: {refused:?}"));
+        return None;
+    }
+    Some(become_nobody())
+}

@@ -1,0 +1,152 @@
+//! Who may talk to whom, and what is said when it does not work.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::process::Command;
+use std::thread;
+
+use crate::common::{
+    Finished, Node, Scratch, finish, free_port, loopback, lustrine, may_be_node, unprivileged,
+};
+
+/// What a client may want of a node. The long patience shows that nobody waits it out.
+fn wishes(node: &Node, identity: &str) -> [Command; 3] {
+    let mut commands = ["ping", "discover", "selftest"].map(|wish| node.client(wish));
+    for command in &mut commands {
+        command.args(["--identity", identity]);
+    }
+    for command in &mut commands[..2] {
+        command.args(["--timeout", "3600"]);
+    }
+    commands[2].args(["--test", "ping,write", "--size", "1M", "--concurrency", "8"]);
+    commands[2].args(["--time", "0.1", "--patience", "3600"]);
+    commands
+}
+
+#[test]
+fn a_node_is_let_in_under_both_policies() {
+    if !may_be_node() {
+        return crate::common::skip("node identity cannot be had");
+    }
+    for policy in ["secure", "all"] {
+        let node = Node::start(&["--accept", policy, "--identity", "node"]);
+        for mut wish in wishes(&node, "node") {
+            finish(&mut wish).ok();
+        }
+        assert_eq!(node.count("bad_source_port"), 0);
+    }
+}
+
+#[test]
+fn a_userland_client_is_let_in_where_all_are() {
+    // The default policy is LNet's: secure.
+    for args in [&["--accept", "all"][..], &["--accept", "all", "--identity", "userland"]] {
+        let node = Node::start(args);
+        for mut wish in wishes(&node, "userland") {
+            finish(&mut wish).ok();
+        }
+    }
+}
+
+#[test]
+fn a_userland_client_is_told_why_it_is_not_let_in() {
+    let hint = "the peer closed the connection before its HELLO; it accepts only source ports \
+                below 1024: run as root, or set accept=all there";
+    for args in [&[][..], &["--accept", "secure"]] {
+        let node = Node::start(args);
+        for mut wish in wishes(&node, "userland") {
+            let done = finish(&mut wish).fails_with(&[&node.nid(), hint]);
+            assert_eq!(done.stdout, "", "{done:#?}");
+        }
+        assert!(node.count("bad_source_port") >= 3);
+        assert_eq!(node.stats().connections, 0);
+    }
+}
+
+#[test]
+fn node_identity_without_privilege_is_refused_with_advice() {
+    let scratch = Scratch::new();
+    let Some(mut command) = unprivileged(&scratch) else { return };
+    command.args(["ping", "127.0.0.9@tcp", "--port", "9", "--identity", "node"]);
+    finish(&mut command).fails_with(&[
+        "node identity needs source ports below 1024",
+        "run as root, grant CAP_NET_BIND_SERVICE",
+        "or use --identity userland",
+    ]);
+}
+
+#[test]
+fn a_port_without_privilege_is_refused_with_advice() {
+    let scratch = Scratch::new();
+    let Some(mut command) = unprivileged(&scratch) else { return };
+    let ip = loopback();
+    command.args(["node", "--net", &format!("tcp={ip}")]);
+    finish(&mut command).fails_with(&[
+        &format!("cannot listen on {ip}:988"),
+        "ports below 1024 need root or CAP_NET_BIND_SERVICE",
+        "--net tcp=ADDR:PORT",
+        "--accept none",
+    ]);
+}
+
+/// Every wish of a client at an address where something is wrong.
+fn all_fail(nid: &str, port: u16, words: &[&str]) {
+    for wish in ["ping", "discover", "selftest"] {
+        let mut command = lustrine();
+        command.arg(wish).args(if wish == "selftest" { &["--to"][..] } else { &[] }).arg(nid);
+        command.args(["--port", &port.to_string()]);
+        let done: Finished = finish(&mut command).fails_with(&[nid]).fails_with(words);
+        assert_eq!(done.stdout, "", "{done:#?}");
+    }
+}
+
+#[test]
+fn nobody_listens() {
+    let ip = loopback();
+    let words = ["connection refused; nothing listens there", "is the port right?"];
+    all_fail(&format!("{ip}@tcp"), free_port(ip), &words);
+
+    // A node that lets nobody in does not listen.
+    let node = Node::start(&["--accept", "none"]);
+    all_fail(&node.nid(), node.port(), &words);
+}
+
+#[test]
+fn the_node_has_another_nid() {
+    let node = Node::open();
+    let words = ["the peer closed the connection before its HELLO"];
+    all_fail(&format!("{}@tcp7", node.ip()), node.port(), &words);
+    assert!(node.count("wrong_target") >= 3);
+}
+
+#[test]
+fn no_interface_on_that_net() {
+    let (ours, theirs) = (loopback(), loopback());
+    for wish in ["ping", "discover"] {
+        let mut command = lustrine();
+        command.args([wish, &format!("{theirs}@tcp7"), "--net", &format!("tcp={ours}:9")]);
+        finish(&mut command)
+            .fails_with(&["no route to the peer; no interface of this node is on that net"]);
+    }
+    finish(lustrine().args(["ping", "10.0.0.1@o2ib", "--port", "9"]))
+        .fails_with(&["o2ib", "only tcp nets have a driver"]);
+}
+
+#[test]
+fn another_service_listens() {
+    let ip = loopback();
+    let listener = TcpListener::bind((ip, 0)).expect("an address of the loopback can be bound");
+    let port = listener.local_addr().expect("a listener has an address").port();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            // As a web server does: it hears us out, answers in its own words and closes.
+            let _ = stream.read(&mut [0; 64]);
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        }
+    });
+    all_fail(
+        &format!("{ip}@tcp"),
+        port,
+        &["protocol error; what answers there does not speak LNet"],
+    );
+}

@@ -1,0 +1,13 @@
+//! The program as its users run it: processes, real sockets, signals, files.
+//!
+//! Every test has loopback addresses and a directory of its own, or namespaces it made itself, so
+//! tests run beside each other and beside anything else on the machine. None asserts on speed;
+//! conditions are waited for, with generous limits. See docs/testing.md.
+
+mod common;
+
+mod identities;
+mod main_job;
+mod node;
+mod settings;
+mod trouble;

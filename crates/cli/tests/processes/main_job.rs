@@ -1,0 +1,195 @@
+//! `lustrine selftest`: two processes on this machine's loopback, one table or JSON document.
+
+use std::fs;
+use std::process::Command;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::common::{Running, Scratch, eventually, finish, lustrine, own_identity, unprivileged};
+
+/// The rows of a run without options, in their order: test, size, concurrency.
+const USUAL_ROWS: [(&str, u64, u64); 15] = [
+    ("ping", 0, 1),
+    ("ping", 0, 8),
+    ("ping", 0, 64),
+    ("read", 4096, 1),
+    ("read", 4096, 8),
+    ("read", 4096, 64),
+    ("read", 1 << 20, 1),
+    ("read", 1 << 20, 8),
+    ("read", 1 << 20, 64),
+    ("write", 4096, 1),
+    ("write", 4096, 8),
+    ("write", 4096, 64),
+    ("write", 1 << 20, 1),
+    ("write", 1 << 20, 8),
+    ("write", 1 << 20, 64),
+];
+
+/// `lustrine selftest` with a directory for its temporary files.
+fn selftest(scratch: &Scratch, args: &[&str]) -> Command {
+    let mut command = lustrine();
+    command.arg("selftest").args(args).env("TMPDIR", scratch.path());
+    command
+}
+
+#[track_caller]
+fn number(row: &Value, pointer: &str) -> f64 {
+    row.pointer(pointer).and_then(Value::as_f64).unwrap_or_else(|| panic!("{pointer} in {row:#}"))
+}
+
+/// What must hold for every row of every run without trouble.
+#[track_caller]
+fn check_row(row: &Value, seconds: f64) {
+    let (size, ops) = (number(row, "/size"), number(row, "/ops"));
+    assert!(ops >= 1.0, "{row:#}");
+    assert_eq!(number(row, "/errors"), 0.0, "{row:#}");
+    assert!(row.get("error_kinds").is_none(), "{row:#}");
+    let measured = number(row, "/seconds");
+    assert!(measured >= seconds, "measured for less than {seconds} s: {row:#}");
+
+    let close = |found: f64, expected: f64| (found - expected).abs() <= expected.abs() * 1e-9;
+    let mib_per_s = ops * size / measured / f64::from(1 << 20);
+    assert!(close(number(row, "/ops_per_s"), ops / measured), "{row:#}");
+    assert!(close(number(row, "/mib_per_s"), mib_per_s), "{row:#}");
+
+    let percentiles = ["p50", "p90", "p99", "p999", "max"]
+        .map(|name| number(row, &format!("/latency_us/{name}")));
+    assert!(percentiles[0] > 0.0, "{row:#}");
+    assert!(percentiles.is_sorted(), "{row:#}");
+    assert!(number(row, "/cpu_s/client") >= 0.0, "{row:#}");
+
+    match row["test"].as_str() {
+        Some("ping") => assert!(row["raw_tcp_mib_per_s"].is_null(), "{row:#}"),
+        _ => assert!(number(row, "/raw_tcp_mib_per_s") > 0.0, "{row:#}"),
+    }
+}
+
+fn name_of(row: &Value) -> (&str, u64, u64) {
+    let whole = |key: &str| row[key].as_u64().expect("a whole number");
+    (row["test"].as_str().expect("a name"), whole("size"), whole("concurrency"))
+}
+
+#[track_caller]
+fn rows(report: &Value) -> &[Value] {
+    report["results"].as_array().expect("a list of results")
+}
+
+#[test]
+fn all_rows_as_json() {
+    let scratch = Scratch::new();
+    let done = finish(&mut selftest(&scratch, &["--time", "0.2", "--json", "-"])).ok();
+    let report = done.json();
+    assert_eq!(report["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(report["from"], "127.0.0.1@tcp");
+    assert_eq!(report["to"], "127.0.0.2@tcp");
+    assert_eq!(report["identity"], own_identity());
+    let found: Vec<_> = rows(&report).iter().map(name_of).collect();
+    assert_eq!(found, USUAL_ROWS);
+    for row in rows(&report) {
+        check_row(row, 0.2);
+        assert!(number(row, "/cpu_s/server") >= 0.0, "{row:#}");
+    }
+    // Progress for people, on the other channel.
+    assert!(done.stderr.contains("[15/15] write of 1048576 bytes, concurrency 64"), "{done:#?}");
+    let left: Vec<_> = fs::read_dir(scratch.path()).expect("it is ours").collect();
+    assert!(left.is_empty(), "left behind: {left:?}");
+}
+
+#[test]
+fn options_choose_the_rows() {
+    let scratch = Scratch::new();
+    let file = scratch.file("report.json");
+    let mut command = selftest(&scratch, &["--time", "0.05", "--test", "read", "--test", "write"]);
+    command.args(["--size", "8,64k", "--concurrency", "2,1024", "--check", "none", "--json"]);
+    let done = finish(command.arg(&file)).ok();
+    let text = fs::read_to_string(&file).expect("the report was written");
+    let report: Value = serde_json::from_str(&text).expect("the report is JSON");
+    let found: Vec<_> = rows(&report).iter().map(name_of).collect();
+    let sizes = [(8, 2), (8, 1024), (65536, 2), (65536, 1024)];
+    let wanted = |test| sizes.map(|(size, concurrency)| (test, size, concurrency));
+    assert_eq!(found, [wanted("read"), wanted("write")].concat());
+    rows(&report).iter().for_each(|row| check_row(row, 0.05));
+
+    // The table is there as well, one line for each row.
+    let lines: Vec<Vec<&str>> =
+        done.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
+    for (test, size, concurrency) in [("read", "8", "2"), ("write", "64k", "1024")] {
+        let line = lines.iter().find(|words| words.starts_with(&[test, size, concurrency]));
+        assert!(line.is_some(), "{test} {size} {concurrency} in\n{}", done.stdout);
+    }
+    let tests = lines.iter().filter(|words| matches!(words.first(), Some(&"read" | &"write")));
+    assert_eq!(tests.count(), 8, "{}", done.stdout);
+}
+
+#[test]
+fn every_word_checked() {
+    let scratch = Scratch::new();
+    for check in ["full", "simple"] {
+        let mut command = selftest(&scratch, &["--test", "read,write", "--size", "1M"]);
+        command.args(["--concurrency", "8", "--time", "0.3", "--json", "-", "--check", check]);
+        let report = finish(&mut command).ok().json();
+        assert_eq!(rows(&report).len(), 2);
+        rows(&report).iter().for_each(|row| check_row(row, 0.3));
+    }
+}
+
+#[test]
+fn bad_options_are_explained() {
+    let cases: [(&[&str], &str); 9] = [
+        (&["--test", "erase"], "possible values: ping, read, write"),
+        (&["--check", "some"], "possible values: none, simple, full"),
+        (&["--size", "7"], "a multiple of 8 from 8 to 1M, such as 4k"),
+        (&["--size", "big"], "not a size; examples are 4096, 64k, 1M"),
+        (&["--concurrency", "0"], "0 is not in 1..=1024"),
+        (&["--concurrency", "1025"], "1025 is not in 1..=1024"),
+        (&["--time", "0"], "a number of seconds above 0"),
+        (&["--to", "10.0.0"], "invalid value '10.0.0' for '--to <NID>'"),
+        (&["--port", "988"], "--to <NID>"),
+    ];
+    for (args, words) in cases {
+        let done = finish(lustrine().arg("selftest").args(args)).with_code(2);
+        assert_eq!(done.stdout, "");
+        done.says(&[words, "--help"]);
+    }
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_an_error() {
+    let scratch = Scratch::new();
+    let mut command = selftest(&scratch, &["--time", "0.05", "--test", "ping"]);
+    command.args(["--concurrency", "1", "--json", "/nowhere/at/all.json"]);
+    let done = finish(&mut command).fails_with(&["/nowhere/at/all.json", "No such file"]);
+    assert!(done.stdout.contains("ping"), "the table is lost: {done:#?}");
+}
+
+#[test]
+fn a_killed_run_leaves_nothing_behind() {
+    let scratch = Scratch::new();
+    let mut run =
+        Running::start(&mut selftest(&scratch, &["--test", "ping,write", "--time", "60"]));
+    run.wait_for("[1/");
+    eventually("the second node's control socket", || {
+        fs::read_dir(scratch.path()).ok()?.next().map(|_| ())
+    });
+    run.signal(Signal::KILL);
+    // The other node and the raw-socket rung share its standard error: it ends when they have.
+    assert_eq!(run.end().code, None);
+    // A killed process cannot remove its private directory; the other node took its socket away.
+    for entry in fs::read_dir(scratch.path()).expect("it is ours").flatten() {
+        let left: Vec<_> = fs::read_dir(entry.path()).expect("a directory").collect();
+        assert!(left.is_empty(), "left behind: {left:?}");
+    }
+}
+
+#[test]
+fn no_privilege_is_needed() {
+    let scratch = Scratch::new();
+    let Some(mut command) = unprivileged(&scratch) else { return };
+    command.args(["selftest", "--time", "0.1", "--concurrency", "8", "--json", "-"]);
+    let report = finish(&mut command).ok().json();
+    assert_eq!(report["identity"], "userland");
+    assert_eq!(rows(&report).len(), 5);
+    rows(&report).iter().for_each(|row| check_row(row, 0.1));
+}

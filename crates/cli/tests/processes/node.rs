@@ -1,0 +1,252 @@
+//! `lustrine node`: what it tells, how it is asked, how it starts and ends.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::common::{
+    Finished, Node, Running, Scratch, eventually, finish, loopback, lustrine, own_identity,
+};
+
+#[test]
+fn the_log_announces_addresses_and_identity() {
+    let node = Node::open();
+    let (nid, listening) = (node.nid(), format!("listening={}:{}", node.ip(), node.port()));
+    let control = format!("control socket path={}", node.control().display());
+    let done = node.stop().ok();
+    let identity = format!("identity=\"{}\" reason=\"this process may", own_identity());
+    let done = done.says(&[&nid, &listening, &identity, &control, "stopping: told by a signal"]);
+    assert!(!done.stderr.contains('\u{1b}'), "colours in a file: {done:#?}");
+    assert_eq!(done.stdout, "");
+}
+
+#[test]
+fn the_log_can_be_json() {
+    let node = Node::start(&["--log", "json", "--identity", "userland"]);
+    let (nid, addr) = (node.nid(), format!("{}:{}", node.ip(), node.port()));
+    let log = json_lines(&node.stop().ok());
+    let about = |message: &str| {
+        let found = log.iter().find(|line| line["fields"]["message"] == message);
+        &found.unwrap_or_else(|| panic!("no {message:?} in {log:#?}"))["fields"]
+    };
+    assert_eq!(about("interface")["nid"], nid);
+    assert_eq!(about("interface")["listening"], addr);
+    assert_eq!(about("identity")["identity"], "userland");
+    assert_eq!(about("identity")["reason"], "asked for");
+    assert_eq!(log.last().expect("a log")["level"], "INFO");
+
+    // The last word of a node that cannot start is in the same form.
+    let failed = finish(lustrine().args(["node", "--log", "json"])).with_code(1);
+    let log = json_lines(&failed);
+    assert_eq!(log.last().expect("an error")["level"], "ERROR", "{failed:#?}");
+}
+
+/// Standard error as JSON, one object per line.
+fn json_lines(done: &Finished) -> Vec<Value> {
+    let parse = |line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e} in {line:?}"));
+    done.stderr.lines().map(parse).collect()
+}
+
+#[test]
+fn the_control_socket_answers() {
+    let node = Node::open();
+    let nid = node.nid();
+    let meta = fs::symlink_metadata(node.control()).expect("it is there");
+    assert!(meta.file_type().is_socket());
+    assert_eq!(meta.permissions().mode() & 0o777, 0o600, "it is for the owner only");
+
+    let nothing = finish(&mut node.controlled(&["show", "peer"])).ok();
+    assert_eq!(nothing.stdout, "no peers yet\n");
+    let client = loopback();
+    finish(&mut node.client_at("ping", client)).ok();
+
+    let net = finish(&mut node.controlled(&["show", "net", "--json"])).ok().json();
+    assert_eq!(net["answer"], "net");
+    assert_eq!(net["identity"], own_identity());
+    assert_eq!(net["nets"][0]["nid"], nid);
+    assert_eq!(net["nets"][0]["listening"], format!("{}:{}", node.ip(), node.port()));
+    assert_eq!(net["nets"][0]["credits_available"], net["nets"][0]["credits"]);
+    assert!(net["nets"][0]["received"].as_u64() > Some(0), "{net:#}");
+
+    let peers = finish(&mut node.controlled(&["show", "peer", "--json"])).ok().json();
+    let peer = &peers["peers"][0];
+    assert_eq!(peer["nid"], format!("{client}@tcp"));
+    assert_eq!(peer["credits_available"], peer["credits"], "{peers:#}");
+
+    let stats = finish(&mut node.controlled(&["show", "stats", "--json"])).ok().json();
+    assert!(stats["stats"]["lnet"]["recv_count"].as_u64() > Some(0), "{stats:#}");
+    assert!(stats["stats"]["socklnd"]["accepted"].as_u64() > Some(0), "{stats:#}");
+
+    // The same for people.
+    let lines: [(&str, &[&str]); 3] = [
+        ("net", &[&nid, "identity: ", "listening: ", "credits: 256 of 256 free"]),
+        ("peer", &[&client.to_string(), "credits: 8 of 8 free", "messages: "]),
+        ("stats", &["recv_count: ", "accepted: ", "connections: "]),
+    ];
+    for (what, words) in lines {
+        let done = finish(&mut node.controlled(&["show", what])).ok();
+        words.iter().for_each(|word| assert!(done.stdout.contains(word), "{word:?}: {done:#?}"));
+    }
+}
+
+#[test]
+fn questions_to_peers_go_through_the_node() {
+    let near = Node::open();
+    let far = near.beside(&["--accept", "all"]);
+    for count in ["1", "3"] {
+        let done = finish(&mut near.controlled(&["ping", &far.nid(), "--count", count])).ok();
+        assert_eq!(done.stdout.matches(&format!("{}  up", far.nid())).count().to_string(), count);
+    }
+    let ping = finish(&mut near.controlled(&["ping", &far.nid(), "--json"])).ok().json();
+    assert_eq!(ping["primary_nid"], far.nid());
+    assert_eq!(ping["peer_ni"][0], serde_json::json!([far.nid(), true]));
+    assert!(ping["rtt_us"].as_f64() > Some(0.0), "{ping:#}");
+
+    let found = finish(&mut near.controlled(&["discover", &far.nid(), "--json"])).ok().json();
+    assert_eq!(found["peer"]["state"], "ready");
+    assert_eq!(found["peer"]["primary_nid"], far.nid());
+    assert_eq!(found["peer"]["version"], "V3");
+    // It was the node that asked, not one made for the question.
+    let peers = finish(&mut far.controlled(&["show", "peer", "--json"])).ok().json();
+    assert_eq!(peers["peers"].as_array().map(Vec::len), Some(1), "{peers:#}");
+    assert_eq!(peers["peers"][0]["nid"], near.nid());
+
+    let ip = loopback();
+    finish(&mut near.controlled(&["ping", &format!("{ip}@tcp")]))
+        .fails_with(&[&format!("ping {ip}@tcp: connection refused; nothing listens there")]);
+    // A node can be asked about itself.
+    finish(&mut near.controlled(&["ping", &near.nid()])).ok();
+    finish(&mut near.controlled(&["discover", &near.nid()])).ok();
+}
+
+#[test]
+fn no_question_harms_the_control_socket() {
+    let node = Node::open();
+    let ask = |line: &[u8]| {
+        let mut stream = UnixStream::connect(node.control()).expect("the node listens");
+        // It may hang up before all of it is written.
+        let _ = stream.write_all(line);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut answer = String::new();
+        let _ = BufReader::new(stream).read_line(&mut answer);
+        answer
+    };
+    let nonsense: [&[u8]; 7] = [
+        b"\n",
+        b"show net\n",
+        b"{\"cmd\":\"reboot\"}\n",
+        b"{\"cmd\":\"ping\",\"nid\":\"10.0.0.1@tcp\",\"timeout_ms\":1,\"more\":1}\n",
+        b"{\"cmd\":\"ping\",\"nid\":\"10.0.0.1@tcp\",\"timeout_ms\":-1}\n",
+        b"{\"cmd\":\"ping\"",
+        &[b'['; 100_000],
+    ];
+    for line in nonsense {
+        let answer = ask(line);
+        assert!(answer.contains("\"error\"") && answer.contains("not a request"), "{answer:?}");
+    }
+    let answer = ask(b"{\"cmd\":\"ping\",\"nid\":\"not a nid\",\"timeout_ms\":1}\n");
+    assert!(answer.contains("is no NID; an example is 10.0.0.1@tcp"), "{answer:?}");
+    // Not UTF-8: no answer is due.
+    ask(b"\xff\xfe\n");
+    // Callers that say nothing take up places, but only so many.
+    let idlers: Vec<_> =
+        (0..64).map(|_| UnixStream::connect(node.control()).expect("the node listens")).collect();
+    finish(&mut node.controlled(&["show", "net"]))
+        .fails_with(&["closed the control socket: it is stopping, or has too many callers"]);
+    drop(idlers);
+    eventually("places for callers", || {
+        (finish(&mut node.controlled(&["show", "net"])).code == Some(0)).then_some(())
+    });
+}
+
+#[test]
+fn a_node_that_is_stopped_is_not_waited_for_without_end() {
+    let mut node = Node::open();
+    node.running().signal(Signal::STOP);
+    finish(&mut node.controlled(&["show", "net"]))
+        .fails_with(&["does not answer: its process is stopped, or the machine overloaded"]);
+    node.running().signal(Signal::CONT);
+    finish(&mut node.controlled(&["show", "net"])).ok();
+}
+
+#[test]
+fn both_signals_end_it_in_good_order() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut node = Node::open();
+        // A client in the middle of its work is no reason to stay.
+        let mut command = node.client("selftest");
+        command.args(["--test", "write", "--size", "1M", "--time", "60", "--patience", "1"]);
+        let client = Running::start(&mut command);
+        eventually("traffic", || (node.stats().lnet["recv_length"] > 1 << 20).then_some(()));
+        node.running().signal(signal);
+        let (done, home) = node.end();
+        done.ok();
+        assert!(!home.control().exists(), "{signal:?} leaves the control socket behind");
+        client.end().with_code(1);
+    }
+}
+
+#[test]
+fn the_end_of_standard_input_ends_it() {
+    let mut node = Node::open();
+    node.running().close_stdin();
+    let (done, home) = node.end();
+    assert!(!home.control().exists());
+    done.ok().says(&["stopping: standard input was closed"]);
+}
+
+#[test]
+fn places_that_are_taken_are_not_taken_over() {
+    let first = Node::open();
+    let control = first.control();
+    let other = format!("tcp={}:{}", loopback(), first.port());
+    let mut same_control = lustrine();
+    same_control.args(["node", "--net", &other, "--control"]).arg(&control);
+    finish(&mut same_control).fails_with(&[
+        "another node is running with control socket",
+        &control.display().to_string(),
+        "choose another with --control",
+    ]);
+
+    let scratch = Scratch::new();
+    let addr = format!("{}:{}", first.ip(), first.port());
+    let mut same_port = lustrine();
+    same_port.args(["node", "--net", &format!("tcp={addr}"), "--control"]);
+    finish(same_port.arg(scratch.file("second.sock"))).fails_with(&[
+        &format!("cannot listen on {addr}"),
+        "another node, or a kernel's LNet, listens there",
+    ]);
+
+    let file = scratch.write("precious", "data");
+    let mut on_a_file = lustrine();
+    on_a_file.args(["node", "--net", &other, "--control"]);
+    finish(on_a_file.arg(&file)).fails_with(&["exists and is not a socket"]);
+    assert_eq!(fs::read_to_string(&file).expect("it is still there"), "data");
+
+    // The first one has noticed nothing.
+    finish(&mut first.controlled(&["show", "net"])).ok();
+    finish(&mut first.client("ping")).ok();
+}
+
+#[test]
+fn a_socket_nobody_serves_is_replaced() {
+    let home = Node::open().kill();
+    assert!(home.control().exists(), "a killed process cannot tidy up");
+    let node = home.start();
+    finish(&mut node.controlled(&["show", "net"])).ok();
+}
+
+#[test]
+fn no_node_is_running() {
+    let scratch = Scratch::new();
+    let path = scratch.file("nobody.sock");
+    let words = format!("start one with `lustrine node --control {}`", path.display());
+    for args in [&["show", "stats"][..], &["ping", "10.0.0.1@tcp"]] {
+        finish(lustrine().args(args).arg("--control").arg(&path))
+            .fails_with(&["no node answers at", &words]);
+    }
+}

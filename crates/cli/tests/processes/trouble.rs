@@ -1,0 +1,162 @@
+//! Processes that are killed or stopped in the middle of their work.
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::common::{Finished, Node, Running, eventually, finish, loopback};
+
+/// Loads a node with 1 MiB operations, 8 at once.
+struct Traffic {
+    client: Running,
+}
+
+impl Traffic {
+    /// Starts it, and waits until it flows.
+    fn start(node: &Node, test: &str, seconds: &str, more: &[&str]) -> Traffic {
+        let mut command = node.client("selftest");
+        command.args(["--test", test, "--size", "1M", "--concurrency", "8", "--check", "full"]);
+        command.args(["--time", seconds, "--json", "-"]).args(more);
+        let traffic = Traffic { client: Running::start(&mut command) };
+        traffic.flows(node);
+        traffic
+    }
+
+    /// Waits until more of it arrives.
+    fn flows(&self, node: &Node) {
+        let moved = || {
+            let stats = node.stats();
+            stats.lnet["recv_length"] + stats.lnet["send_length"]
+        };
+        let before = moved();
+        eventually("traffic", || (moved() > before + (8 << 20)).then_some(()));
+    }
+
+    fn end(self) -> Finished {
+        self.client.end()
+    }
+}
+
+/// The only row of a report.
+fn only_row(report: &Value) -> &Value {
+    let rows = report["results"].as_array().expect("a list of results");
+    assert_eq!(rows.len(), 1, "{report:#}");
+    &rows[0]
+}
+
+fn count(row: &Value, key: &str) -> u64 {
+    row[key].as_u64().unwrap_or_else(|| panic!("{key} in {row:#}"))
+}
+
+/// Waits until a node has nothing to do with anybody.
+fn idle(node: &Node) {
+    eventually("no connections and no messages", || {
+        let stats = node.stats();
+        (stats.connections == 0 && stats.lnet["msgs_alloc"] == 0).then_some(())
+    });
+}
+
+#[test]
+fn a_node_that_is_killed_and_comes_back_costs_errors_only() {
+    for test in ["read", "write"] {
+        let node = Node::open();
+        let traffic = Traffic::start(&node, test, "4", &["--patience", "60"]);
+        let node = node.kill_and_restart();
+        // It finds the new process by itself, and makes its session there again.
+        traffic.flows(&node);
+        let done = traffic.end().fails_with(&["operations failed; the table says which"]);
+        let report = done.json();
+        let row = only_row(&report);
+        // What was under way is lost, and nothing else: eight operations.
+        let errors = count(row, "errors");
+        assert!((1..=8).contains(&errors), "{row:#}");
+        assert!(count(row, "ops") > 0, "{row:#}");
+        let told: u64 = row["error_kinds"]
+            .as_array()
+            .expect("a list of kinds")
+            .iter()
+            .map(|kind| kind[1].as_u64().expect("a count"))
+            .sum();
+        assert_eq!(told, errors, "{row:#}");
+        assert!(row["error_kinds"][0][0].as_str().is_some_and(|kind| kind.contains("lost")));
+        idle(&node);
+    }
+}
+
+#[test]
+fn a_node_that_stays_away_ends_the_run() {
+    let node = Node::open();
+    let traffic = Traffic::start(&node, "read", "3600", &["--patience", "1"]);
+    let home = node.kill();
+    let done = traffic.end().fails_with(&["the node did not answer", "connection refused"]);
+    assert_eq!(done.stdout, "");
+    drop(home);
+}
+
+#[test]
+fn rows_measured_before_a_node_died_are_told() {
+    let node = Node::open();
+    let mut command = node.client("selftest");
+    command.args(["--test", "ping,write", "--size", "1M", "--concurrency", "8"]);
+    command.args(["--time", "0.5", "--patience", "1"]);
+    let mut run = Running::start(&mut command);
+    run.wait_for("[2/2] write");
+    let home = node.kill();
+    // The row ends in time; if not even its beginning came about, the run ends with the reason.
+    let done = run.end().with_code(1);
+    assert!(done.stdout.lines().any(|line| line.starts_with("ping ")), "{done:#?}");
+    drop(home);
+}
+
+#[test]
+fn a_client_that_is_killed_leaves_nothing_at_the_node() {
+    let node = Node::start(&["--accept", "all", "--set", "selftest_memory=32"]);
+    for test in ["read", "write"] {
+        let traffic = Traffic::start(&node, test, "3600", &["--force"]);
+        traffic.client.signal(Signal::KILL);
+        assert_eq!(traffic.end().code, None);
+        idle(&node);
+        // Memory stays for the next one, within what was configured and the base.
+        let mapped = node.stats().memory_mapped;
+        assert!(mapped <= (32 + 64) << 20, "{mapped} bytes are mapped");
+
+        // The dead client's session has some time left to run; whoever cannot wait ends it.
+        let mut polite = node.client("selftest");
+        finish(&mut polite).fails_with(&["is in session lustrine-selftest of", "with --force"]);
+        let mut next = node.client("selftest");
+        next.args(["--force", "--time", "0.1", "--concurrency", "8"]);
+        finish(&mut next).ok();
+    }
+    // Once a session was ended in good order, nobody has to use force.
+    finish(node.client("selftest").args(["--time", "0.1", "--test", "ping"])).ok();
+    idle(&node);
+}
+
+#[test]
+fn a_node_that_is_stopped_for_a_while_costs_time_only() {
+    let mut node = Node::open();
+    let traffic = Traffic::start(&node, "write", "4", &[]);
+    let begin = std::time::Instant::now();
+    node.running().signal(Signal::STOP);
+    eventually("two seconds", || (begin.elapsed().as_secs() >= 2).then_some(()));
+    node.running().signal(Signal::CONT);
+    traffic.flows(&node);
+    let report = traffic.end().ok().json();
+    let row = only_row(&report);
+    assert_eq!(count(row, "errors"), 0, "{row:#}");
+    let longest = row["latency_us"]["max"].as_f64().expect("a number");
+    assert!(longest >= 1_900_000.0, "nothing waited for the stopped node: {row:#}");
+    idle(&node);
+}
+
+#[test]
+fn a_client_that_is_stopped_harms_nobody_else() {
+    let node = Node::open();
+    let traffic = Traffic::start(&node, "read", "3600", &[]);
+    traffic.client.signal(Signal::STOP);
+    // Its socket fills up and its share of credits is used up; others have theirs.
+    let mut other = node.client("selftest");
+    other.args(["--force", "--time", "0.2", "--concurrency", "8", "--check", "full"]);
+    finish(&mut other).ok();
+    let mut ping = node.client_at("ping", loopback());
+    finish(ping.args(["--count", "10"])).ok();
+}
