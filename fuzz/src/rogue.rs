@@ -1,0 +1,327 @@
+//! A peer that does what it likes to a whole node of ours, in virtual time.
+
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use lustrine_lnet::time::Nanos;
+use lustrine_sim::{Chunking, Hand, HostId, Link, NodeSpec, Usage, World, check};
+use lustrine_socklnd::Accept;
+use lustrine_socklnd::io::SockId;
+use lustrine_wire::acceptor::Request;
+use lustrine_wire::frame::{FrameHeader, FrameKind};
+use lustrine_wire::header::{Body, Header};
+use lustrine_wire::hello::{ConnType, Hello, Version};
+use lustrine_wire::nid::PID_LUSTRE;
+use lustrine_wire::{Order, Progress};
+
+use crate::speech::{Framing, Heard, NODE, ROGUE, Speech, message};
+
+/// Most streams the rogue has at once.
+const STREAMS_MAX: usize = 8;
+/// Most memory the node may ever use: what it says it needs for selftest, and a little.
+const NODE_MEMORY: u64 = 8 << 20;
+/// What the node may keep for the next visit: pools of small buffers.
+const POOLS: u64 = 64 << 10;
+/// Longer than every time-out of a node.
+const LONG: Nanos = Nanos::from_secs(400);
+
+/// What the rogue makes of one stream.
+#[derive(Debug)]
+struct Line {
+    sock: SockId,
+    framing: Framing,
+    /// Heard and not understood yet.
+    ear: Vec<u8>,
+    /// How the node frames; `None` before its HELLO.
+    node_framing: Option<Version>,
+}
+
+/// A message of the node.
+#[derive(Clone, Debug)]
+pub struct Heading {
+    /// Which line it came by.
+    line: usize,
+    /// Its header.
+    pub header: Header,
+}
+
+/// The node and the rogue.
+pub struct Rogue {
+    world: World,
+    node: HostId,
+    me: HostId,
+    lines: Vec<Line>,
+    heard: Heard,
+    /// Messages of the node that may want an answer.
+    pub asked: Vec<Heading>,
+    /// The node's memory before anybody came.
+    alone: Usage,
+}
+
+/// How the two are put together.
+#[derive(arbitrary::Arbitrary, Clone, Copy, Debug)]
+pub struct Setup {
+    /// The node takes peers from any source port.
+    pub accept_all: bool,
+    /// How streams are cut into pieces.
+    pub chunks: Option<u8>,
+    /// The node dials with this HELLO version at most.
+    pub protocol: u8,
+    /// The node sends checksums where it can.
+    pub checksums: bool,
+    /// The node sends large payloads without copying.
+    pub zero_copy: bool,
+    /// Seed of everything random.
+    pub seed: u8,
+}
+
+fn address(nid: lustrine_wire::Nid, port: u16) -> SocketAddr {
+    let ip = nid.ip().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    SocketAddr::new(ip, port)
+}
+
+impl Rogue {
+    /// A node, and a rogue that listens where a node would.
+    pub fn new(setup: &Setup) -> Rogue {
+        let mut world = World::new(u64::from(setup.seed));
+        let chunking = match setup.chunks {
+            None => Chunking::Whole,
+            Some(0) => Chunking::Random,
+            Some(most) => Chunking::AtMost(usize::from(most)),
+        };
+        world.network().set_usual_link(Link { chunking, ..Link::default() });
+        let spec = NodeSpec::new(NODE)
+            .with("selftest_memory", 4)
+            .with("protocol", i64::from(setup.protocol % 4))
+            .with("enable_csum", i64::from(setup.checksums))
+            .with("zero_copy", i64::from(setup.zero_copy));
+        let accept = if setup.accept_all { Accept::All } else { Accept::Secure };
+        let spec = NodeSpec { accept: Some(accept), memory: NODE_MEMORY, ..spec };
+        let node = world.add_node(spec);
+        let mut listening = false;
+        let me = world.add_script(&[address(ROGUE, 0).ip()], move |hand: &mut Hand<'_>| {
+            if !listening {
+                hand.listen(address(ROGUE, 988));
+                listening = true;
+            }
+        });
+        let (lines, heard, asked) = (Vec::new(), Heard::default(), Vec::new());
+        let alone = Usage::default();
+        let mut rogue = Rogue { world, node, me, lines, heard, asked, alone };
+        rogue.pass(Nanos::from_millis(1));
+        rogue.alone = rogue.world.node(node).usage();
+        rogue
+    }
+
+    /// Lets time pass, then listens.
+    pub fn pass(&mut self, length: Nanos) {
+        self.world.run_for(length);
+        self.hear();
+    }
+
+    /// Opens a stream to the node.
+    pub fn dial(&mut self, port: u16) {
+        if self.lines.len() < STREAMS_MAX {
+            let mut hand = self.world.hand(self.me);
+            let sock = hand.dial(address(ROGUE, port.max(1)), address(NODE, 988));
+            self.add_line(sock);
+        }
+    }
+
+    fn add_line(&mut self, sock: SockId) {
+        let line = Line { sock, framing: Framing::USUAL, ear: Vec::new(), node_framing: None };
+        self.lines.push(line);
+    }
+
+    /// Opens a stream as a decent node would.
+    pub fn connect(&mut self, port: u16, kind: ConnType) {
+        self.dial(port);
+        self.pass(Nanos::from_millis(1));
+        let Some(line) = self.lines.len().checked_sub(1) else { return };
+        let mut bytes = Vec::new();
+        Request::new(NODE).encode(&mut bytes).expect("a short NID");
+        let hello = Hello {
+            version: Version::V3,
+            order: Order::Little,
+            src: lustrine_wire::ProcessId { nid: ROGUE, pid: PID_LUSTRE },
+            dst: lustrine_wire::ProcessId { nid: NODE, pid: 0 },
+            src_incarnation: 77,
+            dst_incarnation: 0,
+            kind,
+            ips: lustrine_wire::hello::Ips::NONE,
+        };
+        hello.encode(&mut bytes).expect("short NIDs");
+        self.write(line, &bytes);
+        self.pass(Nanos::from_millis(1));
+    }
+
+    fn which(&self, line: u8) -> Option<usize> {
+        (!self.lines.is_empty()).then(|| usize::from(line) % self.lines.len())
+    }
+
+    /// Says something on a stream, or only the start of it.
+    pub fn say(&mut self, line: u8, speech: &Speech, cut: Option<u8>) {
+        let Some(line) = self.which(line) else { return };
+        let mut bytes = speech.bytes(&mut self.lines[line].framing, &self.heard);
+        if let Some(cut) = cut {
+            bytes.truncate(usize::from(cut));
+        }
+        self.write(line, &bytes);
+    }
+
+    /// Sends a message as the stream's HELLO said.
+    pub fn send(&mut self, line: usize, header: &Header, payload: &[u8]) {
+        let Some(found) = self.lines.get(line) else { return };
+        let bytes = message(found.framing, header, payload, 0, None);
+        self.write(line, &bytes);
+    }
+
+    fn write(&mut self, line: usize, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            let sock = self.lines[line].sock;
+            self.world.hand(self.me).write(sock, bytes);
+        }
+    }
+
+    /// Closes a stream, or breaks it.
+    pub fn hang_up(&mut self, line: u8, orderly: bool) {
+        let Some(line) = self.which(line) else { return };
+        let sock = self.lines.remove(line).sock;
+        self.asked.retain(|heading| heading.line != line);
+        for heading in &mut self.asked {
+            heading.line -= usize::from(heading.line > line);
+        }
+        let mut hand = self.world.hand(self.me);
+        if orderly { hand.close(sock) } else { hand.reset(sock) }
+    }
+
+    /// Closes only what is said, not what is heard.
+    pub fn finish(&mut self, line: u8) {
+        if let Some(line) = self.which(line) {
+            let sock = self.lines[line].sock;
+            self.world.hand(self.me).finish(sock);
+        }
+    }
+
+    /// The node's user pings the rogue.
+    pub fn be_pinged(&mut self) {
+        self.world.ping(self.node, &ROGUE, Nanos::from_secs(5));
+    }
+
+    /// The node's user discovers the rogue.
+    pub fn be_discovered(&mut self) {
+        self.world.discover(self.node, &ROGUE, Nanos::from_secs(5));
+    }
+
+    /// Answers a PUT or GET of the node as it should be, with `len` bytes at most.
+    pub fn answer(&mut self, which: u8, len: u32) {
+        if self.asked.is_empty() {
+            return;
+        }
+        let heading = self.asked.remove(usize::from(which) % self.asked.len());
+        let request = heading.header;
+        let (body, len) = match request.body {
+            Body::Get { return_md, sink_len, .. } => {
+                (Body::Reply { md: return_md }, sink_len.min(len).min(1 << 16))
+            }
+            Body::Put { ack_md, match_bits, .. } => {
+                (Body::Ack { md: ack_md, match_bits, mlength: len }, 0)
+            }
+            _ => return,
+        };
+        let header = Header { dst: request.src, src: request.dst, payload_len: len, body };
+        self.send(heading.line, &header, &vec![0x66; len as usize]);
+    }
+
+    /// Takes new streams, and reads what the node says.
+    fn hear(&mut self) {
+        let mut hand = self.world.hand(self.me);
+        while hand.next_report().is_some() {}
+        let mut fresh = Vec::new();
+        while let Some(incoming) = hand.next_incoming() {
+            fresh.push(incoming.sock);
+        }
+        for sock in fresh {
+            self.add_line(sock);
+        }
+        let mut headings = Vec::new();
+        for (index, line) in self.lines.iter_mut().enumerate() {
+            let bytes = self.world.hand(self.me).read(line.sock);
+            line.ear.extend_from_slice(&bytes);
+            while let Some(used) = line.understand(index, &mut headings) {
+                line.ear.drain(..used);
+            }
+        }
+        for heading in headings {
+            match heading.header.body {
+                Body::Put { ack_md, match_bits, .. } => {
+                    self.heard.match_bits.push(match_bits);
+                    if !ack_md.is_none() {
+                        self.heard.handles.push(ack_md);
+                        self.asked.push(heading);
+                    }
+                }
+                Body::Get { return_md, match_bits, .. } => {
+                    self.heard.match_bits.push(match_bits);
+                    self.heard.handles.push(return_md);
+                    self.asked.push(heading);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The rogue goes away. After a while the node must be as it was before it came.
+    pub fn leave(mut self) {
+        while !self.lines.is_empty() {
+            self.hang_up(0, true);
+        }
+        let listener = address(ROGUE, 988);
+        self.world.hand(self.me).unlisten(listener);
+        self.pass(LONG);
+        while !self.lines.is_empty() {
+            self.hang_up(0, true);
+        }
+        self.pass(LONG);
+        check::assert_quiet(&self.world);
+        let node = self.world.node(self.node);
+        assert_eq!(node.partition().driver().connections(), 0, "connections are left");
+        let (now, before) = (node.usage().bytes, self.alone.bytes);
+        assert!(now <= before + POOLS, "memory is held: {before} bytes before, {now} after");
+    }
+}
+
+impl Line {
+    /// Takes one thing off the ear; how many bytes it had.
+    fn understand(&mut self, index: usize, headings: &mut Vec<Heading>) -> Option<usize> {
+        let Some(version) = self.node_framing else {
+            if let Ok(Progress::Got(_, used)) = Request::parse(&self.ear) {
+                return Some(used);
+            }
+            return match Hello::parse(&self.ear) {
+                Ok(Progress::Got(hello, used)) => {
+                    self.node_framing = Some(hello.version);
+                    Some(used)
+                }
+                _ => None,
+            };
+        };
+        let start = version.frame_len();
+        if start != 0 {
+            let frame = FrameHeader::parse(self.ear.first_chunk()?, Order::Little).ok()?;
+            if frame.kind == FrameKind::Noop {
+                return Some(start);
+            }
+        }
+        let rest = self.ear.get(start..)?;
+        let header = match version {
+            Version::V4 => Header::parse_long(rest.first_chunk()?).ok()?,
+            _ => Header::parse_short(rest.first_chunk()?).ok()?,
+        };
+        let len = start + version.header_len() + header.payload_len as usize;
+        if self.ear.len() < len {
+            return None;
+        }
+        headings.push(Heading { line: index, header });
+        Some(len)
+    }
+}
