@@ -1,0 +1,55 @@
+//! Workloads whose instructions `cargo xtask bench icount` counts: the logic alone, in memory, the
+//! same instructions in every run.
+//!
+//! `icount` lists them, one per line: name, what is counted. `icount NAME N` does it N times.
+
+mod core;
+mod driver;
+mod node;
+mod pipe;
+mod wire;
+
+use std::process::ExitCode;
+
+/// A workload.
+struct Workload {
+    name: &'static str,
+    /// What one iteration is.
+    unit: &'static str,
+    run: fn(u64),
+}
+
+const fn workload(name: &'static str, unit: &'static str, run: fn(u64)) -> Workload {
+    Workload { name, unit, run }
+}
+
+const WORKLOADS: [Workload; 12] = [
+    workload("wire_short", "message: frame and 72-byte header, written and read", wire::short),
+    workload("wire_long", "message: frame and 96-byte header, written and read", wire::long),
+    workload("wire_selftest", "selftest request of 160 bytes, written and read", wire::selftest),
+    workload("core_put", "PUT of 160 bytes through two cores", core::put),
+    workload("core_put_ack", "PUT of 160 bytes and its ACK through two cores", core::put_ack),
+    workload("core_get", "GET of 160 bytes and its REPLY through two cores", core::get),
+    workload("driver_put", "PUT of 160 bytes through cores and drivers, 8 a time", driver::put),
+    workload("node_ping_c1", "ping RPC through two nodes, 1 under way", node::ping_one),
+    workload("node_ping_c64", "ping RPC through two nodes, 64 under way", node::ping_many),
+    workload("node_read_4k", "read RPC of 4 KiB through two nodes, 8 under way", node::read_4k),
+    workload("node_write_4k", "write RPC of 4 KiB through two nodes, 8 under way", node::write_4k),
+    workload("node_read_4k_full", "the same read with every word checked", node::read_4k_checked),
+];
+
+fn main() -> ExitCode {
+    // Cargo adds `--bench` of its own when it runs benches.
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let [name, count] = &words[..] else {
+        WORKLOADS.iter().for_each(|workload| println!("{}\t{}", workload.name, workload.unit));
+        return ExitCode::SUCCESS;
+    };
+    let workload = WORKLOADS.iter().find(|workload| workload.name == *name);
+    let (Some(workload), Ok(count)) = (workload, count.parse()) else {
+        eprintln!("usage: icount [NAME N]");
+        return ExitCode::FAILURE;
+    };
+    (workload.run)(count);
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,105 @@
+//! Two whole nodes over pipes, with a selftest client in one.
+
+use lustrine_lnet::seam::NiIndex;
+use lustrine_lnet::testing::{VecMemory, test_topology};
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_lnet::topology::Identity;
+use lustrine_lnet::tunables::Tunables;
+use lustrine_node::{Partition, PartitionConfig};
+use lustrine_selftest::{ClientArgs, Lane, Limit, Rung, Takeover, Test};
+use lustrine_wire::nid::ProcessId;
+use lustrine_wire::srpc::{BrwCheck, Name};
+
+use crate::core::NOW;
+use crate::driver::config;
+use crate::pipe::{PipeIo, Pipes, nid};
+
+/// Turns of both nodes after which something hangs, per RPC.
+const TURNS_MAX: u64 = 10_000;
+
+struct Node {
+    partition: Partition,
+    memory: VecMemory,
+}
+
+impl Node {
+    fn new(host: usize, tunables: &Tunables, pipes: &mut Pipes) -> Node {
+        let mut memory = VecMemory::default();
+        let config = PartitionConfig {
+            topology: test_topology(nid(host), Identity::Node, tunables.clone()),
+            driver: config(host, tunables),
+            wall_seconds: 0x6000_0000,
+        };
+        let mut io = PipeIo { host, pipes, memory: &mut memory };
+        Node { partition: Partition::new(config, &mut io), memory }
+    }
+
+    fn turn(&mut self, host: usize, pipes: &mut Pipes, now: Time) {
+        while let Some(incoming) = pipes.incoming[host].pop_front() {
+            let mut io = PipeIo { host, pipes, memory: &mut self.memory };
+            let ends = (incoming.local, incoming.remote);
+            self.partition.accepted(now, &mut io, incoming.sock, NiIndex(0), ends);
+        }
+        while let Some((sock, readiness)) = pipes.next_report(host) {
+            let mut io = PipeIo { host, pipes, memory: &mut self.memory };
+            self.partition.ready(now, &mut io, sock, readiness);
+        }
+        let mut io = PipeIo { host, pipes, memory: &mut self.memory };
+        self.partition.turn(|| now, &mut io);
+    }
+}
+
+fn load(test: Test, concurrency: u32, count: u64) {
+    let tunables = Tunables::default();
+    let mut pipes = Pipes::default();
+    let mut nodes = [Node::new(0, &tunables, &mut pipes), Node::new(1, &tunables, &mut pipes)];
+    let args = ClientArgs {
+        target: ProcessId::lustre(nid(1)),
+        local: None,
+        console: nid(0),
+        lane: Lane(1),
+        name: Name::new("icount").expect("a short name"),
+        takeover: Takeover::Respect,
+        patience: Nanos::from_secs(30),
+        wall_seconds: 0x6000_0000,
+    };
+    nodes[0].partition.start_client(NOW, args).expect("the only one");
+    let client = nodes[0].partition.client().expect("it was just started");
+    let limit = Limit::Count(count);
+    let rung = Rung { test, concurrency, limit, warm_up: Nanos(0) };
+    client.start_rung(rung).expect("a good rung");
+    let mut now = NOW;
+    for _ in 0..TURNS_MAX * count {
+        now = now + Nanos(1000);
+        nodes[0].turn(0, &mut pipes, now);
+        nodes[1].turn(1, &mut pipes, now);
+        let client = nodes[0].partition.client().expect("it stays");
+        if client.rung_finished() {
+            let snapshot = client.progress(now);
+            assert!(snapshot.errors.is_empty(), "{:?}", snapshot.errors);
+            assert!(snapshot.ops >= count, "{} of {count}", snapshot.ops);
+            return;
+        }
+    }
+    panic!("the load never ends");
+}
+
+pub(crate) fn ping_one(count: u64) {
+    load(Test::Ping, 1, count);
+}
+
+pub(crate) fn ping_many(count: u64) {
+    load(Test::Ping, 64, count);
+}
+
+pub(crate) fn read_4k(count: u64) {
+    load(Test::Read { len: 4096, check: BrwCheck::None }, 8, count);
+}
+
+pub(crate) fn write_4k(count: u64) {
+    load(Test::Write { len: 4096, check: BrwCheck::None }, 8, count);
+}
+
+pub(crate) fn read_4k_checked(count: u64) {
+    load(Test::Read { len: 4096, check: BrwCheck::Full }, 8, count);
+}

@@ -1,0 +1,30 @@
+//! `cargo xtask bench`: measurements to compare, never gates.
+//!
+//! Numbers of different machines, or of different days on one machine, say nothing. So each peer
+//! is measured in the same run, in turn with ours, and what is reported are ratios.
+
+mod icount;
+mod ladder;
+mod machine;
+mod ours;
+mod peers;
+mod ports;
+mod statistics;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+#[derive(Subcommand)]
+pub(crate) enum Bench {
+    /// Rates, latencies and throughput against other programs on this machine's loopback
+    Ladder(ladder::LadderArgs),
+    /// Instructions per message of the logic alone, counted by valgrind
+    Icount(icount::IcountArgs),
+}
+
+pub(crate) fn run(which: &Bench) -> Result<()> {
+    match which {
+        Bench::Ladder(args) => ladder::run(args),
+        Bench::Icount(args) => icount::run(args),
+    }
+}

@@ -1,0 +1,289 @@
+//! `cargo xtask bench ladder`: each rung of ours in turn with the program it is held against.
+
+mod table;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde::Serialize;
+
+use super::machine::{self, Machine};
+use super::ours::{self, Checks, Load, Measured};
+use super::peers::{Direction, Peer};
+use super::statistics::Summary;
+use crate::repository::root;
+
+/// The speed ladder.
+#[derive(Args)]
+pub(crate) struct LadderArgs {
+    /// Two short rounds: to see that everything runs
+    #[arg(long)]
+    quick: bool,
+
+    /// Only rungs with this in their name
+    #[arg(long, value_name = "WORD")]
+    only: Option<String>,
+
+    /// Write the results here [default: bench/results/ladder-DATE.json]
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// What a rung of ours is held against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Against {
+    Peer(Peer),
+    /// Plain TCP between two processes of ours, measured by the same `lustrine selftest`.
+    RawTcp,
+    /// The same load of ours without checks, of the same round.
+    Unchecked(Direction),
+}
+
+/// Which ratio, ours by theirs, is good enough.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Goal {
+    AtLeast(f64),
+    AtMost(f64),
+    /// Reported, with nothing promised.
+    None,
+}
+
+struct Rung {
+    name: &'static str,
+    unit: &'static str,
+    load: Load,
+    against: Against,
+    goal: Goal,
+}
+
+const fn bulk(direction: Direction, checks: Checks) -> Load {
+    Load::Bulk { direction, checks }
+}
+
+const fn rung(
+    name: &'static str,
+    unit: &'static str,
+    load: Load,
+    against: Against,
+    goal: Goal,
+) -> Rung {
+    Rung { name, unit, load, against, goal }
+}
+
+/// A small RPC moves 256 bytes each way: frame header 24, LNet header 72, message 160.
+const RPC_BYTES: u32 = 24 + 72 + 160;
+
+/// The rungs, with the goals of DESIGN's table of speed.
+fn rungs() -> Vec<Rung> {
+    use Direction::{Read, Write};
+    let iperf3 = |direction| Against::Peer(Peer::Iperf3(direction));
+    let ucx = Against::Peer(Peer::UcxTagBw { bytes: 64 });
+    let sockperf = Against::Peer(Peer::Sockperf { bytes: RPC_BYTES });
+    let (off, words, sums) = (Checks::Off, Checks::Words, Checks::Checksums);
+    let free = Goal::None;
+    vec![
+        rung("ping rate, 64 under way", "RPC/s", Load::PingRate, ucx, Goal::AtLeast(3.0)),
+        rung("ping latency", "us", Load::PingLatency, sockperf, Goal::AtMost(1.3)),
+        rung("read 1 MiB", "MiB/s", bulk(Read, off), iperf3(Read), Goal::AtLeast(0.95)),
+        rung("write 1 MiB", "MiB/s", bulk(Write, off), iperf3(Write), Goal::AtLeast(0.95)),
+        rung("read 1 MiB, raw", "MiB/s", bulk(Read, off), Against::RawTcp, free),
+        rung("write 1 MiB, raw", "MiB/s", bulk(Write, off), Against::RawTcp, free),
+        rung("read, full check", "MiB/s", bulk(Read, words), Against::Unchecked(Read), free),
+        rung("write, full check", "MiB/s", bulk(Write, words), Against::Unchecked(Write), free),
+        rung(
+            "read, V2 checksums",
+            "MiB/s",
+            bulk(Read, sums),
+            Against::Unchecked(Read),
+            Goal::AtLeast(0.95),
+        ),
+        rung(
+            "write, V2 checksums",
+            "MiB/s",
+            bulk(Write, sums),
+            Against::Unchecked(Write),
+            Goal::AtLeast(0.95),
+        ),
+    ]
+}
+
+/// Rungs that DESIGN names and that nothing can measure yet.
+const NOT_BUILT: [&str; 2] = ["socklnd", "lnet"];
+
+/// What became of a rung.
+#[derive(Debug, Serialize)]
+struct Row {
+    name: String,
+    unit: &'static str,
+    against: String,
+    goal: Goal,
+    ours: Option<Summary>,
+    theirs: Option<Summary>,
+    /// Ours by theirs, round by round.
+    ratio: Option<Summary>,
+    /// CPU time of both ends of ours per operation, in microseconds.
+    cpu_us_per_op: Option<f64>,
+    /// Whether the median ratio reaches the goal; `None` without a goal or a ratio.
+    reached: Option<bool>,
+    /// Why there are no numbers.
+    absent: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Ladder {
+    date: String,
+    machine: Machine,
+    versions: std::collections::BTreeMap<String, String>,
+    rounds: u32,
+    seconds: u32,
+    rows: Vec<Row>,
+}
+
+pub(crate) fn run(args: &LadderArgs) -> Result<()> {
+    let (rounds, seconds) = if args.quick { (2, 1) } else { (5, 3) };
+    let program = ours::build()?;
+    let machine = Machine::here();
+    let chosen: Vec<Rung> = rungs()
+        .into_iter()
+        .filter(|rung| args.only.as_ref().is_none_or(|word| rung.name.contains(word.as_str())))
+        .collect();
+    let mut rows = Vec::new();
+    for (number, rung) in chosen.iter().enumerate() {
+        eprintln!("[{}/{}] {} against {}", number + 1, chosen.len(), rung.name, against(rung));
+        rows.push(climb(&program, rung, rounds, seconds));
+    }
+    rows.extend(NOT_BUILT.map(not_built).into_iter().filter(|_| args.only.is_none()));
+    let versions = machine::versions(&[
+        ("iperf3", "--version"),
+        ("sockperf", "--version"),
+        ("ucx_perftest", "-h"),
+    ]);
+    let mut ladder = Ladder { date: machine::today(), machine, versions, rounds, seconds, rows };
+    ladder.versions.insert("ucx_perftest".to_owned(), ucx_version());
+    let table = table::render(&ladder);
+    print!("{table}");
+    let results = root().join("bench/results");
+    let named = results.join(format!("ladder-{}.json", ladder.date));
+    let file = args.json.clone().unwrap_or(named);
+    write(&file, &(serde_json::to_string_pretty(&ladder)? + "\n"))?;
+    write(&file.with_extension("txt"), &table)
+}
+
+/// ucx_perftest does not tell its version; the library's own program does.
+fn ucx_version() -> String {
+    machine::versions(&[("ucx_info", "-v")]).remove("ucx_info").unwrap_or_default()
+}
+
+fn write(file: &Path, text: &str) -> Result<()> {
+    fs::write(file, text).with_context(|| file.display().to_string())?;
+    eprintln!("written: {}", file.display());
+    Ok(())
+}
+
+fn against(rung: &Rung) -> String {
+    match rung.against {
+        Against::Peer(peer) => peer.to_string(),
+        Against::RawTcp => "raw TCP".to_owned(),
+        Against::Unchecked(_) => "ours, unchecked".to_owned(),
+    }
+}
+
+fn not_built(name: &str) -> Row {
+    Row {
+        name: name.to_owned(),
+        unit: "",
+        against: String::new(),
+        goal: Goal::None,
+        ours: None,
+        theirs: None,
+        ratio: None,
+        cpu_us_per_op: None,
+        reached: None,
+        absent: Some("not built".to_owned()),
+    }
+}
+
+/// Measures one rung; what goes wrong becomes part of the row.
+fn climb(program: &Path, rung: &Rung, rounds: u32, seconds: u32) -> Row {
+    let mut row =
+        Row { unit: rung.unit, against: against(rung), goal: rung.goal, ..not_built(rung.name) };
+    row.absent = None;
+    let (mut ours, mut theirs, mut cpu) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        match one_round(program, rung, seconds) {
+            Ok(round) => {
+                cpu.push(round.ours.cpu_us_per_op());
+                ours.push(round.ours.value(rung.load));
+                theirs.extend(round.theirs);
+            }
+            Err(error) => {
+                row.absent = Some(format!("{error:#}"));
+                break;
+            }
+        }
+    }
+    if let (Against::Peer(peer), true, None) = (rung.against, theirs.is_empty(), &row.absent) {
+        row.absent = Some(format!("{} is absent: install {}", peer.program(), peer.package()));
+    }
+    row.ours = Summary::of(&ours);
+    row.theirs = Summary::of(&theirs);
+    row.cpu_us_per_op = Summary::of(&cpu).map(|summary| summary.median);
+    if let (Some(ours), Some(theirs)) = (&row.ours, &row.theirs) {
+        row.ratio = Summary::ratio(ours, theirs);
+    }
+    row.reached = row.ratio.as_ref().and_then(|ratio| reached(rung.goal, ratio.median));
+    row
+}
+
+struct Round {
+    theirs: Option<f64>,
+    ours: Measured,
+}
+
+/// First theirs, then ours, right after each other.
+fn one_round(program: &Path, rung: &Rung, seconds: u32) -> Result<Round> {
+    let mut theirs = match rung.against {
+        Against::Peer(peer) if peer.is_installed() => Some(peer.measure(seconds)?),
+        Against::Peer(_) | Against::RawTcp => None,
+        Against::Unchecked(direction) => {
+            let load = bulk(direction, Checks::Off);
+            Some(ours::measure(program, load, seconds)?.value(load))
+        }
+    };
+    let ours = ours::measure(program, rung.load, seconds)?;
+    if rung.against == Against::RawTcp {
+        theirs = ours.raw_mib_per_s();
+    }
+    Ok(Round { theirs, ours })
+}
+
+fn reached(goal: Goal, ratio: f64) -> Option<bool> {
+    match goal {
+        Goal::AtLeast(least) => Some(ratio >= least),
+        Goal::AtMost(most) => Some(ratio <= most),
+        Goal::None => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goals() {
+        assert_eq!(reached(Goal::AtLeast(3.0), 3.1), Some(true));
+        assert_eq!(reached(Goal::AtLeast(3.0), 2.9), Some(false));
+        assert_eq!(reached(Goal::AtMost(1.3), 1.4), Some(false));
+        assert_eq!(reached(Goal::None, 1.0), None);
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_told_in_its_row() {
+        let row = climb(Path::new("no-such-program"), &rungs()[4], 1, 1);
+        assert!(row.ours.is_none() && row.reached.is_none());
+        assert!(row.absent.expect("a reason").contains("no-such-program"));
+    }
+}

@@ -1,0 +1,88 @@
+//! The ladder for people.
+
+use std::fmt::Write;
+
+use super::{Goal, Ladder, Row};
+use crate::bench::statistics::Summary;
+
+pub(super) fn render(ladder: &Ladder) -> String {
+    let mut out = String::new();
+    let machine = &ladder.machine;
+    let _ = writeln!(
+        out,
+        "{}: {}, {} cores, {}; {} rounds of {} s, load before {}",
+        ladder.date,
+        machine.cpu,
+        machine.cores,
+        machine.kernel,
+        ladder.rounds,
+        ladder.seconds,
+        machine.load,
+    );
+    for (program, version) in &ladder.versions {
+        let _ = writeln!(out, "  {program}: {version}");
+    }
+    let _ = writeln!(
+        out,
+        "\n{:24} {:6} {:>24}  {:28} {:>24}  {:>17}  {:>8}  {:>7}",
+        "rung",
+        "unit",
+        "ours (min..max)",
+        "against",
+        "theirs (min..max)",
+        "ratio",
+        "goal",
+        "us CPU",
+    );
+    for row in &ladder.rows {
+        render_row(&mut out, row);
+    }
+    out
+}
+
+fn render_row(out: &mut String, row: &Row) {
+    let goal = match row.goal {
+        Goal::AtLeast(least) => format!(">= {least}"),
+        Goal::AtMost(most) => format!("<= {most}"),
+        Goal::None => "-".to_owned(),
+    };
+    let verdict = match row.reached {
+        Some(true) => "  reached",
+        Some(false) => "  MISSED",
+        None => "",
+    };
+    let cpu = row.cpu_us_per_op.map_or("-".to_owned(), |us| format!("{us:.2}"));
+    let absent = row.absent.as_ref().map(|why| format!("  ({why})")).unwrap_or_default();
+    let _ = writeln!(
+        out,
+        "{:24} {:6} {:>24}  {:28} {:>24}  {:>17}  {goal:>8}  {cpu:>7}{verdict}{absent}",
+        row.name,
+        row.unit,
+        spread(row.ours.as_ref()),
+        row.against,
+        spread(row.theirs.as_ref()),
+        ratio(row.ratio.as_ref()),
+    );
+}
+
+/// Digits as far as they mean something.
+fn number(value: f64) -> String {
+    if value >= 1000.0 { format!("{value:.0}") } else { format!("{value:.1}") }
+}
+
+fn spread(summary: Option<&Summary>) -> String {
+    summary.map_or("-".to_owned(), |s| {
+        format!("{} ({}..{})", number(s.median), number(s.min), number(s.max))
+    })
+}
+
+fn ratio(summary: Option<&Summary>) -> String {
+    summary.map_or("-".to_owned(), |s| format!("{:.2} ({:.2}..{:.2})", s.median, s.min, s.max))
+}
+
+#[test]
+fn numbers_are_short() {
+    let summary = Summary::of(&[121_607.0, 122_000.4, 99.96]).expect("values");
+    assert_eq!(spread(Some(&summary)), "121607 (100.0..122000)");
+    assert_eq!(ratio(None), "-");
+}

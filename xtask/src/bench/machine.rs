@@ -1,0 +1,79 @@
+//! Where something was measured.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::process;
+use crate::repository::root;
+
+/// What numbers depend on besides the program.
+#[derive(Debug, Serialize)]
+pub(crate) struct Machine {
+    pub(crate) cpu: String,
+    pub(crate) cores: usize,
+    pub(crate) memory_mib: u64,
+    pub(crate) kernel: String,
+    /// Load average of the last minute when the run began: above 0.5 or so, others were at work.
+    pub(crate) load: f64,
+}
+
+impl Machine {
+    pub(crate) fn here() -> Machine {
+        let field = |file: &str, key: &str| {
+            let text = fs::read_to_string(file).unwrap_or_default();
+            let line = text.lines().find(|line| line.starts_with(key)).unwrap_or_default();
+            line.split_once(':').map_or("", |(_, value)| value.trim()).to_owned()
+        };
+        let memory = field("/proc/meminfo", "MemTotal");
+        let kib: u64 = memory.trim_end_matches("kB").trim().parse().unwrap_or(0);
+        let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        Machine {
+            cpu: field("/proc/cpuinfo", "model name"),
+            cores: thread::available_parallelism().map_or(0, usize::from),
+            memory_mib: kib / 1024,
+            kernel: first_line(Command::new("uname").arg("-sr")),
+            load: load.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0.0),
+        }
+    }
+}
+
+/// Versions of the programs involved.
+pub(crate) fn versions(programs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    let mut versions = BTreeMap::new();
+    for (program, option) in programs {
+        if process::installed(program) {
+            let version = first_line(Command::new(program).arg(option));
+            versions.insert((*program).to_owned(), version);
+        }
+    }
+    let commit = first_line(
+        Command::new("git").current_dir(root()).args(["describe", "--always", "--dirty"]),
+    );
+    versions.insert("lustrine".to_owned(), commit);
+    versions.insert("rustc".to_owned(), first_line(Command::new("rustc").arg("-V")));
+    versions
+}
+
+/// Today, as 2026-01-31, in UTC.
+pub(crate) fn today() -> String {
+    first_line(Command::new("date").args(["-u", "+%F"]))
+}
+
+/// The first line a program prints; empty when it cannot be run.
+fn first_line(command: &mut Command) -> String {
+    let finished = process::capture(command, Duration::from_secs(10));
+    let text = finished.map(|finished| finished.stdout + &finished.stderr).unwrap_or_default();
+    text.lines().next().unwrap_or_default().trim_start_matches('#').trim().to_owned()
+}
+
+#[test]
+fn this_machine_is_known() {
+    let machine = Machine::here();
+    assert!(machine.cores > 0 && machine.kernel.starts_with("Linux"), "{machine:?}");
+    assert_eq!(today().len(), 10);
+}

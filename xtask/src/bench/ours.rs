@@ -1,0 +1,167 @@
+//! Our own program, measured as a user would: `lustrine selftest` between two processes on the
+//! loopback.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+use super::peers::Direction;
+use crate::process;
+use crate::repository::{cargo, target_dir};
+
+/// A release build from nothing, with optimisation across crates, on a small machine.
+const BUILD_MAX: Duration = Duration::from_secs(20 * 60);
+/// Beyond its time a measurement gets this long for its nodes to start and end.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// Small RPCs per second with 64 under way.
+    PingRate,
+    /// The median of one small RPC at a time, in microseconds.
+    PingLatency,
+    /// MiB per second in RPCs of 1 MiB, 8 under way.
+    Bulk { direction: Direction, checks: Checks },
+}
+
+/// What is done to the data besides moving them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Checks {
+    /// Nothing.
+    Off,
+    /// Every word is written before and compared after.
+    Words,
+    /// Checksums of protocol version 2 on every message.
+    Checksums,
+}
+
+/// Builds the program and says where it is.
+pub(crate) fn build() -> Result<PathBuf> {
+    let mut command = cargo();
+    command.args(["build", "--release", "--locked", "--package", "lustrine-cli"]);
+    let status = process::shown(&mut command, BUILD_MAX, |_| {})?;
+    ensure!(status.success(), "lustrine does not build");
+    Ok(target_dir().join("release").join("lustrine"))
+}
+
+#[derive(Deserialize)]
+struct Run {
+    results: Vec<Measured>,
+}
+
+/// One measurement; other fields are for people.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Measured {
+    mib_per_s: f64,
+    ops_per_s: f64,
+    ops: u64,
+    latency_us: Latency,
+    errors: u64,
+    cpu_s: Cpu,
+    raw_tcp_mib_per_s: Option<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Latency {
+    p50: f64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Cpu {
+    client: f64,
+    server: f64,
+}
+
+impl Measured {
+    /// The number that the load is about.
+    pub(crate) fn value(&self, load: Load) -> f64 {
+        match load {
+            Load::PingRate => self.ops_per_s,
+            Load::PingLatency => self.latency_us.p50,
+            Load::Bulk { .. } => self.mib_per_s,
+        }
+    }
+
+    /// What plain TCP moved between two processes right before or after, where that was measured.
+    pub(crate) fn raw_mib_per_s(&self) -> Option<f64> {
+        self.raw_tcp_mib_per_s
+    }
+
+    /// CPU time of both ends per operation, in microseconds.
+    pub(crate) fn cpu_us_per_op(&self) -> f64 {
+        (self.cpu_s.client + self.cpu_s.server) * 1e6 / self.ops.max(1) as f64
+    }
+}
+
+/// One measurement of about `seconds`.
+pub(crate) fn measure(program: &Path, load: Load, seconds: u32) -> Result<Measured> {
+    let mut command = Command::new(program);
+    command.args(["selftest", "--json", "-", "--time", &seconds.to_string()]);
+    command.args(arguments(load));
+    let limit = Duration::from_secs(u64::from(seconds)) + GRACE;
+    parse(&process::capture(&mut command, limit)?.output("lustrine selftest")?)
+}
+
+fn arguments(load: Load) -> Vec<&'static str> {
+    match load {
+        Load::PingRate => vec!["--test", "ping", "--concurrency", "64"],
+        Load::PingLatency => vec!["--test", "ping", "--concurrency", "1"],
+        Load::Bulk { direction, checks } => {
+            let test = match direction {
+                Direction::Read => "read",
+                Direction::Write => "write",
+            };
+            // As many connections per direction as iperf3 gets: one.
+            let mut list = vec!["--test", test, "--size", "1M", "--concurrency", "8"];
+            list.extend(["--set", "conns_per_peer=1"]);
+            list.extend(match checks {
+                Checks::Off => vec!["--check", "none"],
+                Checks::Words => vec!["--check", "full"],
+                Checks::Checksums => {
+                    vec!["--check", "none", "--set", "protocol=2", "--set", "enable_csum=1"]
+                }
+            });
+            list
+        }
+    }
+}
+
+fn parse(json: &str) -> Result<Measured> {
+    let run: Run = serde_json::from_str(json).context("lustrine selftest printed no result")?;
+    let measured = run.results.into_iter().next().context("lustrine selftest has no result")?;
+    ensure!(measured.errors == 0, "{} operations failed", measured.errors);
+    ensure!(measured.ops > 0, "no operation was completed");
+    Ok(measured)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUN: &str = r#"{"version": "0.1.0", "from": "127.0.0.1@tcp", "to": "127.0.0.2@tcp",
+        "results": [{"test": "read", "size": 1048576, "concurrency": 8, "seconds": 1.0,
+        "ops": 2958, "mib_per_s": 2957.9, "ops_per_s": 2957.8, "latency_us": {"p50": 2785.2,
+        "p90": 4341.7, "p99": 8097.7, "p999": 10084.3, "max": 10747.9}, "errors": 0,
+        "cpu_s": {"client": 0.65, "server": 0.41}, "raw_tcp_mib_per_s": 1695.7}]}"#;
+
+    #[test]
+    fn results_are_read() {
+        let measured = parse(RUN).expect("a result");
+        let bulk = Load::Bulk { direction: Direction::Read, checks: Checks::Off };
+        assert_eq!(measured.value(bulk), 2957.9);
+        assert_eq!(measured.value(Load::PingRate), 2957.8);
+        assert_eq!(measured.value(Load::PingLatency), 2785.2);
+        assert_eq!(measured.raw_mib_per_s(), Some(1695.7));
+        assert_eq!(measured.cpu_us_per_op().round(), 358.0);
+    }
+
+    #[test]
+    fn failed_operations_are_no_result() {
+        assert!(parse(&RUN.replace("\"errors\": 0", "\"errors\": 1")).is_err());
+        assert!(parse(r#"{"results": []}"#).is_err());
+    }
+}

@@ -1,0 +1,83 @@
+//! The programs we are measured against.
+
+mod iperf3;
+mod sockperf;
+mod ucx;
+
+use std::fmt;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::process;
+
+/// Beyond the time of a measurement its program gets this long to start, warm up and end.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// A program, and what it is asked to do. All of it on 127.0.0.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// Messages per second of UCX over TCP, tag matching, many in flight.
+    UcxTagBw { bytes: u32 },
+    /// Round-trip time of a TCP ping-pong: the median, in microseconds.
+    Sockperf { bytes: u32 },
+    /// MiB per second over one TCP connection.
+    Iperf3(Direction),
+}
+
+/// Which way the bytes go, seen from the side that measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Read,
+    Write,
+}
+
+impl Peer {
+    pub(crate) fn program(self) -> &'static str {
+        match self {
+            Peer::UcxTagBw { .. } => "ucx_perftest",
+            Peer::Sockperf { .. } => "sockperf",
+            Peer::Iperf3(_) => "iperf3",
+        }
+    }
+
+    /// The Debian package that has it.
+    pub(crate) fn package(self) -> &'static str {
+        match self {
+            Peer::UcxTagBw { .. } => "ucx-utils",
+            Peer::Sockperf { .. } => "sockperf",
+            Peer::Iperf3(_) => "iperf3",
+        }
+    }
+
+    pub(crate) fn is_installed(self) -> bool {
+        process::installed(self.program())
+    }
+
+    /// One measurement of about `seconds`, in the peer's unit.
+    pub(crate) fn measure(self, seconds: u32) -> Result<f64> {
+        match self {
+            Peer::UcxTagBw { bytes } => ucx::message_rate(bytes, seconds),
+            Peer::Sockperf { bytes } => sockperf::round_trip_us(bytes, seconds),
+            Peer::Iperf3(direction) => iperf3::mib_per_s(direction, seconds),
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Peer::UcxTagBw { bytes } => write!(f, "ucx_perftest tag_bw {bytes} B"),
+            Peer::Sockperf { bytes } => write!(f, "sockperf ping-pong {bytes} B"),
+            Peer::Iperf3(Direction::Read) => write!(f, "iperf3 -R -P 1"),
+            Peer::Iperf3(Direction::Write) => write!(f, "iperf3 -P 1"),
+        }
+    }
+}
+
+/// Runs a client to its end and gives what it printed.
+fn client(command: &mut Command, seconds: u32, what: &str) -> Result<String> {
+    let limit = Duration::from_secs(u64::from(seconds)) + GRACE;
+    process::capture(command, limit)?.output(what)
+}

@@ -1,0 +1,41 @@
+//! sockperf: latency of plain TCP.
+
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::client;
+use crate::bench::ports;
+use crate::process::Guarded;
+
+pub(super) fn round_trip_us(bytes: u32, seconds: u32) -> Result<f64> {
+    let port = ports::free()?.to_string();
+    let server = ["server", "--tcp", "-i", "127.0.0.1", "-p", &port];
+    let _server = Guarded::silent(Command::new("sockperf").args(server))?;
+    ports::wait_for_listener(port.parse()?)?;
+    let mut command = Command::new("sockperf");
+    // By itself it reports half a round trip.
+    command.args(["ping-pong", "--tcp", "--full-rtt", "-i", "127.0.0.1", "-p", &port]).args([
+        "-m",
+        &bytes.to_string(),
+        "-t",
+        &seconds.to_string(),
+    ]);
+    parse(&client(&mut command, seconds, "sockperf")?)
+}
+
+/// The median; there may be colours in the lines.
+fn parse(text: &str) -> Result<f64> {
+    let line = text.lines().find(|line| line.contains("percentile 50.000"));
+    let value = line.and_then(|line| line.rsplit('=').next());
+    let value = value.map(|value| value.trim().trim_end_matches("\u{1b}[0m"));
+    value.and_then(|value| value.parse().ok()).context("sockperf printed no median")
+}
+
+#[test]
+fn the_median_is_read() {
+    let text = "sockperf: ---> percentile 90.000 =    8.382\n\
+        sockperf: ---> percentile 50.000 =    6.850\n";
+    assert_eq!(parse(text).expect("a result"), 6.85);
+    assert!(parse("sockperf: ERROR: no server").is_err());
+}

@@ -1,0 +1,151 @@
+//! `cargo xtask ci`: what a change must pass, step by step, with time and verdict for each.
+
+mod tally;
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail, ensure};
+use clap::{Args, ValueEnum};
+
+use crate::fuzz::{self, FuzzArgs};
+use crate::process;
+use crate::repository::cargo;
+use tally::Tally;
+
+/// No step may take longer than the whole.
+const STEP_MAX: Duration = Duration::from_secs(20 * 60);
+
+/// The ordinary tests have the seeds below.
+const SEEDS_BEGIN: u64 = 40;
+
+/// Everything a change must pass.
+#[derive(Args)]
+pub(crate) struct CiArgs {
+    /// Only these steps [default: all]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<Step>,
+
+    /// Seconds of fuzzing per target
+    #[arg(long, default_value_t = 20)]
+    fuzz_seconds: u64,
+
+    /// Random worlds to simulate beyond those of the ordinary tests
+    #[arg(long, default_value_t = 200)]
+    worlds: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Step {
+    /// Formatting
+    Fmt,
+    /// Lints, warnings are errors
+    Clippy,
+    /// All tests, those of the house rules among them
+    Test,
+    /// More random worlds than the ordinary tests simulate
+    Swarm,
+    /// Each fuzz target for a bounded time
+    Fuzz,
+}
+
+/// A step that was taken.
+struct Verdict {
+    step: Step,
+    time: Duration,
+    /// What there is to say about it, or why it failed.
+    outcome: Result<String>,
+}
+
+pub(crate) fn run(args: &CiArgs) -> Result<()> {
+    let begin = Instant::now();
+    let all = [Step::Fmt, Step::Clippy, Step::Test, Step::Swarm, Step::Fuzz];
+    let chosen = all.into_iter().filter(|step| args.only.is_empty() || args.only.contains(step));
+    let mut verdicts = Vec::new();
+    for step in chosen {
+        println!("ci: {} ...", name(step));
+        let begin = Instant::now();
+        let outcome = take(step, args);
+        verdicts.push(Verdict { step, time: begin.elapsed(), outcome });
+        println!("{}\n", line(&verdicts[verdicts.len() - 1]));
+    }
+    println!("ci: {:.0} s in all", begin.elapsed().as_secs_f64());
+    verdicts.iter().for_each(|verdict| println!("{}", line(verdict)));
+    let failed = verdicts.iter().filter(|verdict| verdict.outcome.is_err()).count();
+    ensure!(failed == 0, "{failed} of {} steps failed", verdicts.len());
+    Ok(())
+}
+
+fn name(step: Step) -> &'static str {
+    match step {
+        Step::Fmt => "fmt",
+        Step::Clippy => "clippy",
+        Step::Test => "test",
+        Step::Swarm => "swarm",
+        Step::Fuzz => "fuzz",
+    }
+}
+
+fn line(verdict: &Verdict) -> String {
+    let (word, remark) = match &verdict.outcome {
+        Ok(remark) => ("ok    ", remark.clone()),
+        Err(error) => ("FAILED", format!("{error:#}")),
+    };
+    let seconds = verdict.time.as_secs_f64();
+    format!("ci: {word} {:7} {seconds:7.1} s  {remark}", name(verdict.step))
+}
+
+fn take(step: Step, args: &CiArgs) -> Result<String> {
+    match step {
+        Step::Fmt => {
+            run_cargo(&["fmt", "--all", "--check"])?;
+            run_cargo(&["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"])?;
+            Ok(String::new())
+        }
+        Step::Clippy => {
+            let lints = ["--", "-D", "warnings"];
+            let workspace = ["clippy", "--workspace", "--all-targets", "--locked"];
+            run_cargo(&[&workspace[..], &lints].concat())?;
+            let fuzz = ["clippy", "--manifest-path", "fuzz/Cargo.toml", "--locked"];
+            run_cargo(&[&fuzz[..], &lints].concat())?;
+            Ok(String::new())
+        }
+        Step::Test => {
+            let tally = Arc::new(Mutex::new(Tally::default()));
+            let counting = Arc::clone(&tally);
+            // The README's own command, except that it goes on after a failure.
+            let mut command = cargo();
+            command.args(["test", "--workspace", "--locked", "--no-fail-fast"]);
+            let status = process::shown(&mut command, STEP_MAX, move |line| {
+                counting.lock().expect("no reader panics").read(line);
+            })?;
+            let tally = *tally.lock().expect("no reader panics");
+            ensure!(status.success(), "{tally}");
+            ensure!(tally.passed > 0, "no test was run");
+            Ok(tally.to_string())
+        }
+        Step::Swarm => {
+            let seeds = format!("{SEEDS_BEGIN}..{}", SEEDS_BEGIN + args.worlds);
+            let mut command = cargo();
+            command.args(["test", "--package", "lustrine-sim", "--test", "swarm", "--locked"]);
+            let status = process::shown(command.env("LUSTRINE_SEEDS", &seeds), STEP_MAX, |_| {})?;
+            ensure!(status.success(), "seeds {seeds}: {status}");
+            Ok(format!("{} worlds", args.worlds))
+        }
+        Step::Fuzz => {
+            let fuzzing = FuzzArgs::for_ci(args.fuzz_seconds);
+            fuzz::run(&fuzzing)?;
+            Ok(format!("{} s per target", args.fuzz_seconds))
+        }
+    }
+}
+
+fn run_cargo(args: &[&str]) -> Result<()> {
+    let mut command = cargo();
+    command.args(args);
+    let status = process::shown(&mut command, STEP_MAX, |_| {})?;
+    if !status.success() {
+        bail!("cargo {}: {status}", args.join(" "));
+    }
+    Ok(())
+}

@@ -1,0 +1,224 @@
+//! `cargo xtask fuzz`: libFuzzer on the stable toolchain.
+//!
+//! The sanitizer coverage pass of LLVM is an ordinary pass that stable rustc can run, so neither
+//! cargo-fuzz nor a nightly is needed. That the result really is guided by coverage is checked on
+//! what libFuzzer itself reports.
+
+mod log;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+
+use crate::process;
+use crate::repository::{cargo, host_triple, root, target_dir};
+use log::Report;
+
+/// A fuzz target: a file of `fuzz/targets`.
+struct Target {
+    name: String,
+    /// Longest input in bytes: somewhat more than the longest that still means something new.
+    len_max: u32,
+}
+
+/// Fewer counters than this mean that our crates were not instrumented.
+const COUNTERS_MIN: u64 = 1000;
+/// One input may take this long, in seconds.
+const INPUT_SECONDS_MAX: u64 = 10;
+/// A target may use this much memory, in MiB.
+const MEMORY_MAX: u64 = 2048;
+/// A build from nothing, with C++ in it, on a small machine.
+const BUILD_MAX: Duration = Duration::from_secs(15 * 60);
+/// Beyond its time a target gets this long to finish its last input and its report.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// Coverage-guided fuzzing.
+#[derive(Args)]
+pub(crate) struct FuzzArgs {
+    /// Seconds for each target
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+
+    /// Only these targets [default: all]
+    #[arg(long, value_name = "NAME")]
+    target: Vec<String>,
+
+    /// Targets that run at the same time [default: one per CPU]
+    #[arg(long)]
+    jobs: Option<usize>,
+
+    /// Run one input instead, such as a crash that was kept, and print its backtrace
+    #[arg(long, value_name = "FILE", requires = "target")]
+    replay: Option<PathBuf>,
+
+    /// Do not touch fuzz/Cargo.lock
+    #[arg(long)]
+    locked: bool,
+}
+
+impl FuzzArgs {
+    /// All targets, one per CPU at a time, with the lock file as it is.
+    pub(crate) fn for_ci(seconds: u64) -> FuzzArgs {
+        FuzzArgs { seconds, target: Vec::new(), jobs: None, replay: None, locked: true }
+    }
+}
+
+pub(crate) fn run(args: &FuzzArgs) -> Result<()> {
+    let chosen = choose(&args.target)?;
+    let programs = build(args.locked)?;
+    if let Some(input) = &args.replay {
+        return replay(&programs, &chosen, input);
+    }
+    let jobs = match args.jobs {
+        Some(jobs) => jobs.max(1),
+        None => thread::available_parallelism().map_or(1, usize::from),
+    };
+    let next = AtomicUsize::new(0);
+    let failures = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..jobs.min(chosen.len()) {
+            scope.spawn(|| {
+                while let Some(target) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Err(error) = fuzz_one(&programs, target, args.seconds) {
+                        println!("fuzz: FAILED {:15} {error:#}", target.name);
+                        failures.lock().expect("no thread panics").push(target.name.clone());
+                    }
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().expect("no thread panics");
+    ensure!(failures.is_empty(), "fuzzing failed: {}", failures.join(", "));
+    Ok(())
+}
+
+/// The targets with these names; all if there are none.
+fn choose(names: &[String]) -> Result<Vec<Target>> {
+    let dir = root().join("fuzz/targets");
+    let mut known = Vec::new();
+    for entry in std::fs::read_dir(&dir).with_context(|| dir.display().to_string())? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        known.extend(name.strip_suffix(".rs").map(str::to_owned));
+    }
+    known.sort();
+    if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {
+        bail!("no fuzz target is called {unknown}; there are {}", known.join(", "));
+    }
+    known.retain(|name| names.is_empty() || names.contains(name));
+    let len_max = |name: &str| match name {
+        "wire_parsers" => 1024,
+        "capture" => 4096,
+        _ => 2048,
+    };
+    Ok(known.into_iter().map(|name| Target { len_max: len_max(&name), name }).collect())
+}
+
+/// Builds all targets; the directory with the programs.
+fn build(locked: bool) -> Result<PathBuf> {
+    let triple = host_triple()?;
+    let out = target_dir().join("fuzz");
+    let passes = [
+        "-Cpasses=sancov-module",
+        "-Cllvm-args=-sanitizer-coverage-level=4",
+        "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+        "-Cllvm-args=-sanitizer-coverage-pc-table",
+        "-Cllvm-args=-sanitizer-coverage-trace-compares",
+        "--cfg",
+        "fuzzing",
+    ];
+    let mut command = cargo();
+    // With a triple named, the flags do not reach build scripts and procedural macros, which
+    // would not link with coverage in them.
+    command
+        .args(["build", "--release", "--manifest-path", "fuzz/Cargo.toml", "--target", &triple])
+        .args(locked.then_some("--locked"))
+        .env("CARGO_TARGET_DIR", &out)
+        .env("RUSTFLAGS", passes.join(" "))
+        .env_remove("CARGO_ENCODED_RUSTFLAGS");
+    let status = process::shown(&mut command, BUILD_MAX, |_| {})?;
+    ensure!(status.success(), "the fuzz targets do not build");
+    Ok(out.join(triple).join("release"))
+}
+
+fn fuzz_one(programs: &Path, target: &Target, seconds: u64) -> Result<()> {
+    let fuzz = root().join("fuzz");
+    let corpus = fuzz.join("corpus").join(&target.name);
+    let artifacts = fuzz.join("artifacts").join(&target.name);
+    for dir in [&corpus, &artifacts] {
+        std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+    }
+    let mut command = Command::new(programs.join(&target.name));
+    command
+        .current_dir(&fuzz)
+        .arg(format!("-max_total_time={seconds}"))
+        .arg(format!("-max_len={}", target.len_max))
+        .arg(format!("-timeout={INPUT_SECONDS_MAX}"))
+        .arg(format!("-rss_limit_mb={MEMORY_MAX}"))
+        .arg(format!("-artifact_prefix={}/", artifacts.display()))
+        .arg("-print_final_stats=1");
+    let dictionary = fuzz.join("dictionaries").join(format!("{}.dict", target.name));
+    if dictionary.is_file() {
+        command.arg(format!("-dict={}", dictionary.display()));
+    }
+    // New inputs go to the first directory; the seeds are only read.
+    command.arg(&corpus);
+    let seeds = fuzz.join("seeds").join(&target.name);
+    if seeds.is_dir() {
+        command.arg(&seeds);
+    }
+    let begin = Instant::now();
+    let finished = process::capture(&mut command, Duration::from_secs(seconds) + GRACE)?;
+    let report = Report::read(&finished.stderr);
+    if let Some(artifact) = &report.artifact {
+        let kept = Path::new(artifact);
+        let shown = kept.strip_prefix(root()).unwrap_or(kept).display();
+        println!("{}", report.story);
+        println!("fuzz: again with  cargo xtask fuzz --target {} --replay {shown}", target.name);
+        bail!("crash kept in {shown}");
+    }
+    ensure!(finished.status.success(), "{}: {}", finished.status, report.story);
+    ensure!(
+        report.counters >= COUNTERS_MIN,
+        "not guided by coverage: libFuzzer sees {} counters",
+        report.counters
+    );
+    ensure!(report.execs > 0, "nothing was run");
+    println!(
+        "fuzz: ok     {:15} {:>11} execs in {:4.0} s  coverage {:>5} of {:>5}  corpus {:>5}  \
+         {} MiB  0 crashes",
+        target.name,
+        report.execs,
+        begin.elapsed().as_secs_f64(),
+        report.coverage,
+        report.counters,
+        report.corpus,
+        report.memory_peak,
+    );
+    Ok(())
+}
+
+fn replay(programs: &Path, chosen: &[Target], input: &Path) -> Result<()> {
+    let [target] = chosen else { bail!("--replay takes one --target") };
+    let input = input.canonicalize().with_context(|| input.display().to_string())?;
+    let mut command = Command::new(programs.join(&target.name));
+    command.arg(input).env("RUST_BACKTRACE", "1");
+    let limit = Duration::from_secs(INPUT_SECONDS_MAX) + GRACE;
+    let status = process::shown(&mut command, limit, |_| {})?;
+    ensure!(status.success(), "{status}");
+    Ok(())
+}
+
+#[test]
+fn targets_are_found_and_chosen() {
+    let all = choose(&[]).expect("targets");
+    assert!(all.len() >= 5 && all.iter().any(|target| target.name == "wire_parsers"));
+    let one = choose(&["capture".to_owned()]).expect("a target");
+    assert_eq!((one.len(), one[0].len_max), (1, 4096));
+    assert!(choose(&["no_such_target".to_owned()]).is_err());
+}

@@ -1,0 +1,47 @@
+//! Developer commands: `cargo xtask ci`, `cargo xtask fuzz`, `cargo xtask bench`.
+
+mod bench;
+mod ci;
+mod fuzz;
+mod process;
+mod repository;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Developer commands of the repository.
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Everything a change must pass
+    Ci(ci::CiArgs),
+    /// Coverage-guided fuzzing, on the stable toolchain
+    Fuzz(fuzz::FuzzArgs),
+    /// Measurements: no gates, but numbers to compare
+    Bench {
+        #[command(subcommand)]
+        which: bench::Bench,
+    },
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Ci(args) => ci::run(&args),
+        Command::Fuzz(args) => fuzz::run(&args),
+        Command::Bench { which } => bench::run(&which),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

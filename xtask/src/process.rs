@@ -1,0 +1,161 @@
+//! Child processes that never outlive us and never run for ever.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+/// How often a child is looked at.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// A child that is killed when it is dropped.
+pub(crate) struct Guarded(Child);
+
+impl Guarded {
+    /// Starts a program whose output nobody reads.
+    pub(crate) fn silent(command: &mut Command) -> Result<Guarded> {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        start(command)
+    }
+
+    /// Waits for its end, at most until `limit` has passed.
+    pub(crate) fn wait(&mut self, limit: Duration) -> Result<ExitStatus> {
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(status) = self.0.try_wait()? {
+                return Ok(status);
+            }
+            if Instant::now() >= deadline {
+                bail!("not finished after {} s", limit.as_secs());
+            }
+            thread::sleep(LOOK);
+        }
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        // Both fail when it has ended already, which is as good.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(command: &mut Command) -> Result<Guarded> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    Ok(Guarded(command.spawn().with_context(|| format!("cannot run {name}"))?))
+}
+
+/// What a program that has ended printed.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Finished {
+    /// Its standard output, if it ended well.
+    pub(crate) fn output(self, what: &str) -> Result<String> {
+        if !self.status.success() {
+            let lines: Vec<&str> = self.stdout.lines().chain(self.stderr.lines()).collect();
+            let told = |line: &&&str| line.contains("rror");
+            let first = lines.iter().find(told).or(lines.last()).copied().unwrap_or_default();
+            bail!("{what}: {}: {first}", self.status);
+        }
+        Ok(self.stdout)
+    }
+}
+
+/// Runs a program to its end and keeps what it prints.
+pub(crate) fn capture(command: &mut Command, limit: Duration) -> Result<Finished> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = start(command)?;
+    let stdout = drain(child.0.stdout.take());
+    let stderr = drain(child.0.stderr.take());
+    let status = child.wait(limit).with_context(|| format!("{command:?}"));
+    // Killed now if it is late: its ends of the pipes close, so that the readers end.
+    drop(child);
+    let (stdout, stderr) = (text_of(stdout), text_of(stderr));
+    Ok(Finished { status: status?, stdout, stderr })
+}
+
+fn drain(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            // What came before an error is still worth having.
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        bytes
+    })
+}
+
+fn text_of(reader: JoinHandle<Vec<u8>>) -> String {
+    String::from_utf8_lossy(&reader.join().unwrap_or_default()).into_owned()
+}
+
+/// Runs a program on our own terminal and shows each line of its standard output to `each`.
+pub(crate) fn shown(
+    command: &mut Command,
+    limit: Duration,
+    mut each: impl FnMut(&str) + Send + 'static,
+) -> Result<ExitStatus> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = start(command)?;
+    let pipe = child.0.stdout.take();
+    let reader = thread::spawn(move || {
+        let lines = pipe.into_iter().flat_map(|pipe| BufReader::new(pipe).lines());
+        for line in lines.map_while(Result::ok) {
+            println!("{line}");
+            each(&line);
+        }
+    });
+    let status = child.wait(limit);
+    drop(child);
+    let _ = reader.join();
+    status
+}
+
+/// Whether a program of this name can be run.
+pub(crate) fn installed(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(name).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn output_is_kept() {
+        let ran = capture(&mut sh("echo out; echo err >&2; exit 3"), Duration::from_secs(10));
+        let finished = ran.expect("it ends");
+        assert_eq!((finished.stdout.as_str(), finished.stderr.as_str()), ("out\n", "err\n"));
+        assert_eq!(finished.status.code(), Some(3));
+        let error = finished.output("the script").expect_err("it failed").to_string();
+        assert!(error.contains("err"), "{error}");
+    }
+
+    #[test]
+    fn what_takes_too_long_is_killed() {
+        let begin = Instant::now();
+        let error = capture(&mut sh("exec sleep 60"), Duration::from_millis(100));
+        assert!(error.is_err());
+        assert!(begin.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn programs_are_looked_up() {
+        assert!(installed("sh"));
+        assert!(!installed("no-such-program-anywhere"));
+    }
+}

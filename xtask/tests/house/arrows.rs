@@ -1,0 +1,173 @@
+//! Arrows between the rooms: which crate may use which (DESIGN, "The rooms").
+
+use std::collections::BTreeMap;
+
+use cargo_metadata::{DependencyKind, MetadataCommand};
+
+use crate::finding::assert_none;
+use crate::roots::repository;
+
+/// What each crate may use, by directory name. A crate missing here may use nothing and is itself
+/// a finding: who adds a room says what it may touch.
+const ARROWS: [(&str, &[&str]); 12] = [
+    ("wire", &[]),
+    ("lnet", &["wire"]),
+    ("socklnd", &["wire", "lnet"]),
+    ("selftest", &["wire", "lnet"]),
+    ("capture", &["wire"]),
+    ("mem", &[]),
+    ("sys", &["mem"]),
+    ("node", &["wire", "lnet", "socklnd", "selftest"]),
+    ("sim", &["wire", "lnet", "socklnd", "selftest", "node"]),
+    ("reactor", &["wire", "lnet", "socklnd", "selftest", "node", "mem", "sys"]),
+    ("cli", &["wire", "lnet", "socklnd", "selftest", "capture", "node", "sim", "reactor", "sys"]),
+    ("xtask", &[]),
+];
+
+/// What tests, examples and benches of a crate may use beyond that.
+const DEV_ARROWS: [(&str, &[&str]); 2] =
+    [("sim", &["capture"]), ("xtask", &["wire", "lnet", "socklnd", "selftest", "node", "sim"])];
+
+/// Packages from outside that pure crates may use: none of them does I/O, reads a clock, starts a
+/// thread or draws random numbers.
+const PURE_OUTSIDE: [&str; 8] = [
+    "bitflags",
+    "crc32fast",
+    "etherparse",
+    "foldhash",
+    "hdrhistogram",
+    "slotmap",
+    "smallvec",
+    "thiserror",
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum For {
+    Shipping,
+    Tests,
+}
+
+/// One line `from -> to` of a manifest.
+#[derive(Clone, Debug)]
+struct Arrow {
+    from: String,
+    to: String,
+    purpose: For,
+}
+
+fn allowed(table: &[(&str, &[&str])], from: &str) -> Option<Vec<String>> {
+    let row = table.iter().find(|(name, _)| *name == from)?;
+    Some(row.1.iter().map(|to| (*to).to_owned()).collect())
+}
+
+/// Arrows that the tables do not allow.
+fn wrong_arrows(arrows: &[Arrow]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for arrow in arrows {
+        let Some(mut may) = allowed(&ARROWS, &arrow.from) else {
+            wrong.push(format!("{} is not in the table of arrows", arrow.from));
+            continue;
+        };
+        if arrow.purpose == For::Tests {
+            may.extend(allowed(&DEV_ARROWS, &arrow.from).unwrap_or_default());
+        }
+        if !may.contains(&arrow.to) {
+            wrong.push(format!("{} may not use {} ({:?})", arrow.from, arrow.to, arrow.purpose));
+        }
+    }
+    wrong
+}
+
+/// Packages from outside that a pure crate may not use.
+fn wrong_outside(krate: &str, dependencies: &[String]) -> Vec<String> {
+    let pure = crate::roots::PURE.contains(&krate);
+    let unknown = dependencies.iter().filter(|name| !PURE_OUTSIDE.contains(&name.as_str()));
+    unknown
+        .filter(|_| pure)
+        .map(|name| format!("{krate} is pure and may not use {name} (see PURE_OUTSIDE)"))
+        .collect()
+}
+
+/// Directory name of a workspace package: `lustrine-wire` is `wire`.
+fn room(package: &str) -> String {
+    package.strip_prefix("lustrine-").unwrap_or(package).to_owned()
+}
+
+struct Manifests {
+    arrows: Vec<Arrow>,
+    /// Shipped dependencies from outside, by crate.
+    outside: BTreeMap<String, Vec<String>>,
+}
+
+fn manifests() -> Manifests {
+    let metadata = MetadataCommand::new()
+        .manifest_path(repository().join("Cargo.toml"))
+        .no_deps()
+        .exec()
+        .expect("cargo metadata reads the manifests");
+    let ours: Vec<String> = metadata.packages.iter().map(|p| p.name.to_string()).collect();
+    let mut found = Manifests { arrows: Vec::new(), outside: BTreeMap::new() };
+    for package in &metadata.packages {
+        let from = room(&package.name);
+        let outside = found.outside.entry(from.clone()).or_default();
+        for dependency in &package.dependencies {
+            let purpose = match dependency.kind {
+                DependencyKind::Development => For::Tests,
+                _ => For::Shipping,
+            };
+            if ours.contains(&dependency.name) {
+                let to = room(&dependency.name);
+                found.arrows.push(Arrow { from: from.clone(), to, purpose });
+            } else if purpose == For::Shipping {
+                outside.push(dependency.name.clone());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn crates_use_only_what_is_below_them() {
+    let found = manifests();
+    assert!(found.arrows.iter().any(|a| a.from == "lnet" && a.to == "wire"), "no arrows read");
+    assert_none("arrows between crates", &wrong_arrows(&found.arrows));
+    for name in found.outside.keys() {
+        assert!(allowed(&ARROWS, name).is_some(), "{name} is not in the table of arrows");
+    }
+}
+
+#[test]
+fn pure_crates_use_only_pure_packages() {
+    let found = manifests();
+    assert!(found.outside["wire"].contains(&"thiserror".to_owned()), "no dependencies read");
+    let wrong: Vec<String> =
+        found.outside.iter().flat_map(|(krate, names)| wrong_outside(krate, names)).collect();
+    assert_none("packages of pure crates", &wrong);
+}
+
+#[test]
+fn a_wrong_arrow_is_found() {
+    let arrow = |from: &str, to: &str, purpose| Arrow { from: from.into(), to: to.into(), purpose };
+    let wrong = wrong_arrows(&[
+        arrow("lnet", "wire", For::Shipping),
+        arrow("wire", "lnet", For::Shipping),
+        arrow("lnet", "sys", For::Tests),
+        arrow("xtask", "lnet", For::Tests),
+        arrow("xtask", "lnet", For::Shipping),
+        arrow("attic", "wire", For::Shipping),
+    ]);
+    let expected = [
+        "wire may not use lnet (Shipping)",
+        "lnet may not use sys (Tests)",
+        "xtask may not use lnet (Shipping)",
+        "attic is not in the table of arrows",
+    ];
+    assert_eq!(wrong, expected);
+}
+
+#[test]
+fn a_package_that_touches_the_machine_is_found() {
+    let names = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    assert_eq!(wrong_outside("lnet", &names(&["slotmap", "tokio"])).len(), 1);
+    assert!(wrong_outside("sys", &names(&["rustix"])).is_empty());
+}
