@@ -386,9 +386,6 @@ impl Shard {
         if msg.purpose == Purpose::Request && !status.is_ok() {
             self.answer_will_not_come(md);
         }
-        if msg.purpose == Purpose::ReplyIn {
-            self.answer_came(md);
-        }
         self.mds[md].pending -= 1;
         self.raise(kind, status, md, msg);
         if acknowledge {

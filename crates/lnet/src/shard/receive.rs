@@ -173,10 +173,13 @@ impl Shard {
         peer_ni: PeerNiKey,
     ) -> Verdict {
         let Some(md) = self.answering(handle, header) else { return Verdict::Drop };
-        let state = &mut self.mds[md];
-        if header.payload_len > state.length {
+        if header.payload_len > self.mds[md].length {
             return Verdict::Drop;
         }
+        // Used up by the header, not by the last byte: a repeated header that comes while the
+        // payload is still arriving is not an answer to anything.
+        self.answer_came(md);
+        let state = &mut self.mds[md];
         state.count_operation();
         let spans = part_of(&state.md.spans, 0, header.payload_len);
         let requested = state.length;
