@@ -25,6 +25,8 @@ struct Target {
     name: String,
     /// Longest input in bytes: somewhat more than the longest that still means something new.
     len_max: u32,
+    /// Inputs of a repeatable run: about 20 s on one core of a small machine.
+    inputs: u64,
 }
 
 /// Fewer counters than this mean that our crates were not instrumented.
@@ -37,6 +39,8 @@ const MEMORY_MAX: u64 = 2048;
 const BUILD_MAX: Duration = Duration::from_secs(15 * 60);
 /// Beyond its time a target gets this long to finish its last input and its report.
 const GRACE: Duration = Duration::from_secs(60);
+/// A repeatable run takes this long at most, however slow the machine.
+const REPEATABLE_MAX: Duration = Duration::from_secs(10 * 60);
 
 /// Coverage-guided fuzzing.
 #[derive(Args)]
@@ -44,6 +48,12 @@ pub(crate) struct FuzzArgs {
     /// Seconds for each target
     #[arg(long, default_value_t = 60)]
     seconds: u64,
+
+    /// Repeatable instead: a fixed number of inputs made from this seed and the committed ones,
+    /// so that a failure is due to a change and not to luck
+    #[arg(long, value_name = "N", conflicts_with = "seconds",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    seed: Option<u32>,
 
     /// Only these targets [default: all]
     #[arg(long, value_name = "NAME")]
@@ -64,8 +74,9 @@ pub(crate) struct FuzzArgs {
 
 impl FuzzArgs {
     /// All targets, one per CPU at a time, with the lock file as it is.
-    pub(crate) fn for_ci(seconds: u64) -> FuzzArgs {
-        FuzzArgs { seconds, target: Vec::new(), jobs: None, replay: None, locked: true }
+    pub(crate) fn for_ci(seed: u32) -> FuzzArgs {
+        let seed = Some(seed);
+        FuzzArgs { seconds: 0, seed, target: Vec::new(), jobs: None, replay: None, locked: true }
     }
 }
 
@@ -85,7 +96,7 @@ pub(crate) fn run(args: &FuzzArgs) -> Result<()> {
         for _ in 0..jobs.min(chosen.len()) {
             scope.spawn(|| {
                 while let Some(target) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Err(error) = fuzz_one(&programs, target, args.seconds) {
+                    if let Err(error) = fuzz_one(&programs, target, args) {
                         println!("fuzz: FAILED {:15} {error:#}", target.name);
                         failures.lock().expect("no thread panics").push(target.name.clone());
                     }
@@ -111,12 +122,16 @@ fn choose(names: &[String]) -> Result<Vec<Target>> {
         bail!("no fuzz target is called {unknown}; there are {}", known.join(", "));
     }
     known.retain(|name| names.is_empty() || names.contains(name));
-    let len_max = |name: &str| match name {
-        "wire_parsers" => 1024,
-        "capture" => 4096,
-        _ => 2048,
+    let target = |name: String| {
+        let (len_max, inputs) = match &*name {
+            "wire_parsers" => (1024, 2_000_000),
+            "capture" => (4096, 300_000),
+            "shard_ops" => (2048, 100_000),
+            _ => (2048, 20_000),
+        };
+        Target { name, len_max, inputs }
     };
-    Ok(known.into_iter().map(|name| Target { len_max: len_max(&name), name }).collect())
+    Ok(known.into_iter().map(target).collect())
 }
 
 /// Builds all targets; the directory with the programs.
@@ -146,9 +161,14 @@ fn build(locked: bool) -> Result<PathBuf> {
     Ok(out.join(triple).join("release"))
 }
 
-fn fuzz_one(programs: &Path, target: &Target, seconds: u64) -> Result<()> {
+fn fuzz_one(programs: &Path, target: &Target, args: &FuzzArgs) -> Result<()> {
     let fuzz = root().join("fuzz");
-    let corpus = fuzz.join("corpus").join(&target.name);
+    // What an earlier run found would make a repeatable one another run.
+    let empty = args.seed.map(|_| tempfile::tempdir()).transpose()?;
+    let corpus = match &empty {
+        Some(dir) => dir.path().to_owned(),
+        None => fuzz.join("corpus").join(&target.name),
+    };
     let artifacts = fuzz.join("artifacts").join(&target.name);
     for dir in [&corpus, &artifacts] {
         std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
@@ -156,12 +176,21 @@ fn fuzz_one(programs: &Path, target: &Target, seconds: u64) -> Result<()> {
     let mut command = Command::new(programs.join(&target.name));
     command
         .current_dir(&fuzz)
-        .arg(format!("-max_total_time={seconds}"))
         .arg(format!("-max_len={}", target.len_max))
         .arg(format!("-timeout={INPUT_SECONDS_MAX}"))
         .arg(format!("-rss_limit_mb={MEMORY_MAX}"))
         .arg(format!("-artifact_prefix={}/", artifacts.display()))
         .arg("-print_final_stats=1");
+    let time = match args.seed {
+        Some(seed) => {
+            command.arg(format!("-seed={seed}")).arg(format!("-runs={}", target.inputs));
+            REPEATABLE_MAX
+        }
+        None => {
+            command.arg(format!("-max_total_time={}", args.seconds));
+            Duration::from_secs(args.seconds)
+        }
+    };
     let dictionary = fuzz.join("dictionaries").join(format!("{}.dict", target.name));
     if dictionary.is_file() {
         command.arg(format!("-dict={}", dictionary.display()));
@@ -173,7 +202,7 @@ fn fuzz_one(programs: &Path, target: &Target, seconds: u64) -> Result<()> {
         command.arg(&seeds);
     }
     let begin = Instant::now();
-    let finished = process::capture(&mut command, Duration::from_secs(seconds) + GRACE)?;
+    let finished = process::capture(&mut command, time + GRACE)?;
     let report = Report::read(&finished.stderr);
     if let Some(artifact) = &report.artifact {
         let kept = Path::new(artifact);
