@@ -6,6 +6,7 @@
 
 mod figures;
 mod link;
+mod signs;
 mod units;
 
 use lustrine_lnet::event::Event;
@@ -24,11 +25,13 @@ use crate::rpc::{Caller, Completion, Failure};
 use crate::turn::Turn;
 use figures::{Figures, is_outage};
 use link::{CONTROL, Link, News, Terms};
+use signs::Signs;
 use units::Units;
 
 pub use figures::Latencies;
 
-/// How long RPCs that are still out at the end of a rung are waited for.
+/// How long the node may be silent at the end of a rung before RPCs that are still out are given
+/// up. As long as anything arrives they may end, or reach their own time-out.
 const DRAIN: Nanos = Nanos::from_secs(5);
 
 /// How much longer than asked a rung warms up when the first RPC of a unit does not end.
@@ -39,8 +42,9 @@ const WARM_UP_EXTRA: Nanos = Nanos::from_secs(10);
 /// session again and again.
 const FORGETFUL_FACTOR: u64 = 2;
 
-/// No test RPC ends for this long, and for [`STALL_FACTOR`] times the longest one so far: then
-/// the node is asked whether it is there.
+/// Nothing arrives of the node for this long, and for [`STALL_FACTOR`] times the longest test RPC
+/// so far: then it is asked whether it is there. If it is, but still sends nothing else for as
+/// long again, and for [`STALL_FACTOR`] times what its answer took, what was under way is lost.
 const STALL_MIN: Nanos = Nanos::from_secs(3);
 
 /// See [`STALL_MIN`].
@@ -208,8 +212,14 @@ pub struct Client {
     /// Whether the least time of the warm-up is over.
     warmed_up: bool,
     seq: u32,
-    /// When a test RPC last went well.
-    progress_at: Option<Time>,
+    /// Whether a test RPC has gone well yet.
+    progressed: bool,
+    /// What arrives of the node.
+    signs: Signs,
+    /// The node fell silent then; since it was asked it has said that it is there, but no more.
+    suspect_since: Option<Time>,
+    /// How long its answer to that took.
+    answer_took: Nanos,
     /// Since when the node has not been usable.
     down_since: Option<Time>,
     /// When it became usable; silence counts from here.
@@ -254,7 +264,10 @@ impl Client {
             started: now,
             warmed_up: false,
             seq: 0,
-            progress_at: None,
+            progressed: false,
+            signs: Signs::default(),
+            suspect_since: None,
+            answer_took: Nanos(0),
             down_since: None,
             up_since: now,
             was_usable: false,
@@ -277,7 +290,9 @@ impl Client {
             return Err(RungError::NotReady);
         }
         self.figures.clear();
-        self.progress_at = None;
+        self.progressed = false;
+        self.suspect_since = None;
+        self.answer_took = Nanos(0);
         self.down_since = None;
         self.stuck_since = None;
         self.interrupted = false;
@@ -360,7 +375,8 @@ impl Client {
         let turn = &mut Turn { now, shard, memory };
         let Some(completion) = self.caller.handle(turn, mark, event) else { return };
         if completion.user == CONTROL {
-            let news = self.link.complete(now, self.progress_at, &completion);
+            self.look(turn, if completion.outcome.is_ok() { 1 } else { 0 });
+            let news = self.link.complete(now, self.signs.heard_at(), &completion);
             self.hear(turn, news);
         } else {
             self.complete(turn, &completion);
@@ -383,6 +399,7 @@ impl Client {
     /// Once per loop turn, after the events.
     pub fn drive<M: Memory>(&mut self, now: Time, shard: &mut Shard, memory: &mut M) {
         let turn = &mut Turn { now, shard, memory };
+        self.look(turn, 0);
         self.caller.expire(turn);
         self.link.drive(turn, &mut self.caller);
         if let (Some(error), None) = (self.link.error(), self.error) {
@@ -428,7 +445,7 @@ impl Client {
             Ok(()) => {
                 self.units.succeeded(index);
                 self.figures.success(completion.took, plan.test().len());
-                self.progress_at = Some(turn.now);
+                self.progressed = true;
                 if self.phase == Phase::Running {
                     self.fire(turn, index);
                 }
@@ -572,29 +589,45 @@ impl Client {
                 }
                 self.down_since = None;
                 self.up_since = now;
-                // It is there, but whatever was under way before is not coming back.
-                let silent = self.progress_at.is_none_or(|at| at < since);
-                if silent && self.progress_at.is_some() {
-                    self.abort_calls(turn, |started| started < since);
-                }
+                // It is there; whether what was under way before comes back remains to be seen.
+                self.suspect_since = Some(since);
+                self.answer_took = now.since(since);
             }
             _ => {}
         }
-        if now >= self.stall_deadline() {
-            self.link.doubt(now);
+        if now < self.stall_deadline() {
+            return;
+        }
+        match self.suspect_since.take() {
+            Some(since) if self.signs.load_at() < since => {
+                self.up_since = now;
+                self.abort_calls(turn, |started| started < since);
+            }
+            _ => self.link.doubt(now),
         }
     }
 
     /// When silence becomes suspicious. Only after a first success: nobody knows before how long
-    /// an RPC takes here.
+    /// an RPC takes here. Whatever arrives is a sign of life: the answer to a control RPC may
+    /// stand behind megabytes of the load's own data.
     fn stall_deadline(&self) -> Time {
-        match self.progress_at {
-            Some(at) if self.units.calling() > 0 && self.link.is_usable() => {
-                let usual = Nanos(self.figures.longest.0.saturating_mul(STALL_FACTOR));
-                at.max(self.up_since) + usual.max(STALL_MIN)
-            }
-            _ => Time::NEVER,
+        if !self.progressed || self.units.calling() == 0 || !self.link.is_usable() {
+            return Time::NEVER;
         }
+        self.signs.load_at().max(self.up_since) + self.usual_silence()
+    }
+
+    /// How long nothing of the load may arrive, given how slow the way has been.
+    fn usual_silence(&self) -> Nanos {
+        let slowest = self.figures.longest.max(self.answer_took);
+        Nanos(slowest.0.saturating_mul(STALL_FACTOR)).max(STALL_MIN)
+    }
+
+    /// Notices what has arrived of the node, for whomever; `control` of it are replies to control
+    /// RPCs.
+    fn look<M: Memory>(&mut self, turn: &Turn<'_, M>, control: u64) {
+        let received = turn.shard.received_from(&self.args.target.nid);
+        self.signs.look(turn.now, received, control);
     }
 
     fn end_measurement(&mut self, now: Time, drain: Nanos) {
@@ -608,7 +641,10 @@ impl Client {
     /// Waits for the last RPCs of a rung.
     fn drain<M: Memory>(&mut self, turn: &mut Turn<'_, M>, until: Time) {
         if self.units.calling() > 0 {
-            if turn.now >= until {
+            let silent_at = self.signs.load_at() + DRAIN.max(self.usual_silence());
+            if turn.now >= until && turn.now < silent_at && self.is_patient() {
+                self.phase = Phase::Draining(silent_at);
+            } else if turn.now >= until {
                 self.phase = Phase::Draining(Time::NEVER);
                 self.abort_calls(turn, |_| true);
             }
@@ -625,6 +661,11 @@ impl Client {
         } else {
             self.phase = Phase::Idle;
         }
+    }
+
+    /// Neither the user nor an error has ended the client.
+    fn is_patient(&self) -> bool {
+        !self.interrupted && self.error.is_none()
     }
 
     fn abort_calls<M: Memory>(&mut self, turn: &mut Turn<'_, M>, which: impl Fn(Time) -> bool) {

@@ -86,6 +86,12 @@ impl Shard {
         self.peers.peek(nid).map(|ni| info(ni, &self.peers.peers[ni.peer]))
     }
 
+    /// Messages received from a NID so far: whoever awaits something of it sees there whether it
+    /// is alive at all. 0 when it is not known, and anew after the table of peers forgot it.
+    pub fn received_from(&self, nid: &Nid) -> u64 {
+        self.peers.peek(nid).map_or(0, |ni| ni.counters.received)
+    }
+
     /// All peer NIDs, in no particular order.
     pub fn peers(&self) -> impl Iterator<Item = PeerInfo> + '_ {
         self.peers.nis.values().map(|ni| info(ni, &self.peers.peers[ni.peer]))

@@ -296,24 +296,24 @@ impl Link {
         }
     }
 
-    /// A control RPC is over. `progress_at` is when a test RPC last went well.
+    /// A control RPC is over. `heard_at` is when anything last arrived of the node.
     pub(super) fn complete(
         &mut self,
         now: Time,
-        progress_at: Option<Time>,
+        heard_at: Option<Time>,
         completion: &Completion,
     ) -> News {
         let Some(control) = self.in_flight.take() else { return News::Nothing };
         match &completion.outcome {
             Ok(reply) => self.answered(now, control, reply),
-            Err(failure) => self.unanswered(now, progress_at, control, *failure),
+            Err(failure) => self.unanswered(now, heard_at, control, *failure),
         }
     }
 
     fn unanswered(
         &mut self,
         now: Time,
-        progress_at: Option<Time>,
+        heard_at: Option<Time>,
         control: Control,
         failure: Failure,
     ) -> News {
@@ -322,8 +322,8 @@ impl Link {
             self.count_removal();
             return News::Nothing;
         }
-        // Where the load goes on, the network is only busy.
-        let alive = progress_at.is_some_and(|at| at >= self.sent_at);
+        // Where anything arrives, the network is only busy.
+        let alive = heard_at.is_some_and(|at| at >= self.sent_at);
         if self.state == State::Present && !alive {
             self.state = State::Doubtful;
             self.down_since = Some(now);

@@ -45,6 +45,8 @@ pub struct World {
     pub fail: u64,
     /// Whether packets are delivered in random order.
     pub shuffle: bool,
+    /// Most packets delivered per turn.
+    pub width: usize,
     next_bits: u64,
 }
 
@@ -62,6 +64,7 @@ impl World {
             vanish: 0,
             fail: 0,
             shuffle: false,
+            width: usize::MAX,
             next_bits: 0x7000_0000_0000_0000,
         }
     }
@@ -164,7 +167,7 @@ impl World {
         }
         self.cross();
         self.net.settle(self.now);
-        for _ in 0..self.net.packets.len() {
+        for _ in 0..self.net.packets.len().min(self.width) {
             let at = match self.shuffle {
                 true => (self.random() % self.net.packets.len() as u64) as usize,
                 false => 0,

@@ -65,9 +65,9 @@ impl World {
         self.complete(Ok(message), None)
     }
 
-    fn complete(&mut self, outcome: Result<Message, Failure>, progress_at: Option<Time>) -> News {
+    fn complete(&mut self, outcome: Result<Message, Failure>, heard_at: Option<Time>) -> News {
         let completion = Completion { user: CONTROL, took: Nanos(1), bulk_moved: 0, outcome };
-        self.link.complete(self.now, progress_at, &completion)
+        self.link.complete(self.now, heard_at, &completion)
     }
 
     fn wait(&mut self, millis: u64) {
@@ -176,12 +176,12 @@ fn a_busy_network_is_no_dead_node() {
     world.now = world.link.next_deadline();
     assert_eq!(world.sends(), Some(Control::Debug));
     world.wait(10_000);
-    let progress = Some(world.now - Nanos::from_millis(1));
-    world.complete(Err(Failure::TimedOut), progress);
-    assert!(world.link.is_usable(), "test RPCs went well since");
+    let heard = Some(world.now - Nanos::from_millis(1));
+    world.complete(Err(Failure::TimedOut), heard);
+    assert!(world.link.is_usable(), "something arrived since");
     world.wait(10_000);
     assert_eq!(world.sends(), Some(Control::Debug));
-    world.complete(Err(Failure::TimedOut), progress);
+    world.complete(Err(Failure::TimedOut), heard);
     assert!(!world.link.is_usable());
 }
 
