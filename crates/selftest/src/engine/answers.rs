@@ -1,77 +1,29 @@
-//! The answerer's side of an RPC: PING and BRW are served here, framework requests wait here for
-//! the front (selftest-wire 7, 12, 13).
+//! The answerer's side of an RPC: who is answered when. PING and BRW are served here, framework
+//! requests wait here for the front (selftest-wire 7, 12, 13).
 
-use lustrine_lnet::event::{Event, EventKind};
-use lustrine_lnet::md::{Md, MdKey, MdOptions, Owner};
+use lustrine_lnet::md::MdKey;
 use lustrine_lnet::memory::{Memory, Span};
-use lustrine_lnet::shard::{AckWanted, GetArgs, PutArgs};
-use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
-use lustrine_wire::nid::{Nid, PID_LUSTRE, ProcessId};
+use lustrine_wire::nid::ProcessId;
 use lustrine_wire::order::Order;
-use lustrine_wire::srpc::{
-    BULK_MAX, Body, BrwCheck, BrwOp, BrwReply, BrwRequest, Destination, FEATURE_BULK_LEN,
-    FEATURES_KNOWN, MESSAGE_LEN, Message, PING_MAGIC, PingReply, REPLY_PORTAL, VERSION,
-    destination_at,
-};
-use smallvec::smallvec;
-
-use crate::body::reply_bits;
-use crate::bulk::{Budget, Grant, Source, Term, charge};
-use crate::cells::Cells;
-use crate::counters::RpcTotals;
-use crate::cross::FetchError;
-use crate::errno;
-use crate::limits::{ANSWERS_MAX, FRAMEWORK_MAX, PAGE, PEER_PART, WAITING_CROWDED, WAITING_MAX};
-use crate::lost::covers;
-use crate::mark::{Mark, Part, Role};
-use crate::pattern::{self, OUR_ORDER};
-use crate::slots::Slots;
-use crate::turn::Turn;
+use lustrine_wire::srpc::{Body, BrwCheck, BrwReply, PING_MAGIC, PingReply};
 
 use super::shares::Shares;
 use super::waiting::{Served, Waiting};
+use crate::bulk::{Budget, Grant, Source};
+use crate::cells::Cells;
+use crate::counters::RpcTotals;
+use crate::cross::FetchError;
+use crate::limits::{ANSWERS_MAX, FRAMEWORK_MAX, PEER_PART, WAITING_CROWDED, WAITING_MAX};
+use crate::lost::covers;
+use crate::slots::Slots;
+use crate::turn::Turn;
 
-/// A request and whom its answer is for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Request {
-    pub(super) message: Message,
-    /// The source seen in the request (selftest-wire 7, LU-9119).
-    pub(super) from: ProcessId,
-    /// Our NID it was addressed to; the answer comes from there.
-    pub(super) local: Nid,
-}
+pub(super) use requests::Request;
+use requests::{Asker, Kind, agreement, examine};
 
-/// What of a request its answer needs.
-#[derive(Clone, Copy, Debug)]
-struct Asker {
-    from: ProcessId,
-    local: Nid,
-    reply_bits: u64,
-    features: u32,
-    order: Order,
-    kind: Kind,
-}
-
-/// Which of the two limits an answer counts against.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Test,
-    Framework,
-}
-
-impl Asker {
-    fn of(request: &Request, kind: Kind) -> Asker {
-        Asker {
-            from: request.from,
-            local: request.local,
-            reply_bits: reply_bits(&request.message.body).unwrap_or(0),
-            features: request.message.features,
-            order: request.message.order,
-            kind,
-        }
-    }
-}
+mod requests;
+mod steps;
 
 /// What an answer is at.
 #[derive(Clone, Copy, Debug)]
@@ -106,14 +58,6 @@ pub(super) enum Progress {
     None,
     /// A list of destinations is here, or will never be.
     Fetched(u32, Result<Vec<ProcessId>, FetchError>),
-}
-
-/// What a BRW request wants, after all checks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Transfer {
-    op: BrwOp,
-    len: u32,
-    check: BrwCheck,
 }
 
 /// All RPCs being answered on one CPU partition.
@@ -285,158 +229,10 @@ impl Answers {
         Served::Done
     }
 
-    /// Starts the data transfer of a BRW request, if there is memory for it.
-    fn transfer<M: Memory>(
-        &mut self,
-        turn: &mut Turn<'_, M>,
-        source: &mut Source,
-        budget: &mut Budget,
-        request: &Request,
-        bulk_bits: u64,
-        transfer: Transfer,
-    ) -> Served {
-        let Transfer { op, len, check } = transfer;
-        match op {
-            BrwOp::Read => {
-                let Some(span) = source.part(turn.memory, 0, len) else { return Served::AllWait };
-                let slot = self.insert(request);
-                self.set_stage(slot, Stage::Pushing { len });
-                self.push(turn, slot, span, bulk_bits);
-            }
-            BrwOp::Write => {
-                let peer = &request.from.nid;
-                if !self.shares.may_hold(peer, charge(len), budget.limit()) {
-                    return Served::PeerWaits;
-                }
-                let Some(sink) = budget.take(turn.memory, len, Term::Rpc) else {
-                    return Served::AllWait;
-                };
-                self.shares.hold(peer, charge(len));
-                pattern::poison(turn.memory, sink.span, check);
-                let slot = self.insert(request);
-                self.set_stage(slot, Stage::Pulling { sink, check });
-                self.pull(turn, slot, sink.span, bulk_bits);
-            }
-        }
-        Served::Done
-    }
-
-    /// Gets the list of destinations of a TEST. The answer comes as [`Progress::Fetched`].
-    ///
-    /// # Errors
-    /// When there is no memory for it now, or its peer has its share.
-    pub(super) fn fetch<M: Memory>(
-        &mut self,
-        turn: &mut Turn<'_, M>,
-        budget: &mut Budget,
-        slot: u32,
-        bulk_bits: u64,
-        (count, len, order): (u32, u32, Order),
-    ) -> Result<(), FetchError> {
-        let Some(answer) = self.answers.get(slot) else { return Err(FetchError::Failed) };
-        let peer = answer.asker.from.nid;
-        if !self.shares.may_hold(&peer, charge(len), budget.limit()) {
-            return Err(FetchError::NoMemory);
-        }
-        let sink = budget.take(turn.memory, len, Term::Rpc).ok_or(FetchError::NoMemory)?;
-        self.shares.hold(&peer, charge(len));
-        self.set_stage(slot, Stage::Fetching { sink, count, order });
-        self.pull(turn, slot, sink.span, bulk_bits);
-        Ok(())
-    }
-
     /// Ends a framework request without a reply.
     pub(super) fn drop_framework(&mut self, slot: u32) {
         self.totals.dropped += 1;
         self.remove(slot);
-    }
-
-    /// Sends a reply. Its slot is free after the last event of it.
-    pub(super) fn reply<M: Memory>(
-        &mut self,
-        turn: &mut Turn<'_, M>,
-        slot: u32,
-        features: u32,
-        body: Body,
-    ) {
-        let Some(answer) = self.answers.get_mut(slot) else { return };
-        let bits = answer.asker.reply_bits;
-        let Some(cell) = self.cells.take(turn.memory) else {
-            self.totals.dropped += 1;
-            self.remove(slot);
-            return;
-        };
-        let mut raw = [0; MESSAGE_LEN];
-        Message { order: OUR_ORDER, version: VERSION, features, body }.encode(&mut raw);
-        turn.memory.write(cell, &raw);
-        answer.stage = Stage::Replying { cell };
-        self.push(turn, slot, cell, bits);
-    }
-
-    /// Takes in an event of one of the answers.
-    pub(super) fn handle<M: Memory>(
-        &mut self,
-        turn: &mut Turn<'_, M>,
-        budget: &mut Budget,
-        slot: u32,
-        event: &Event,
-    ) -> Progress {
-        let Some(answer) = self.answers.get_mut(slot) else { return Progress::None };
-        if answer.md != Some(event.md) {
-            return Progress::None;
-        }
-        if !event.status.is_ok() && event.status != Status::Canceled {
-            self.totals.errors += 1;
-        }
-        let good = event.status.is_ok() && event.kind != EventKind::Unlink;
-        if good && event.kind == EventKind::Reply {
-            answer.moved = event.moved;
-        }
-        if !event.unlinked {
-            if !good {
-                turn.shard.unlink(turn.now, event.md);
-            }
-            return Progress::None;
-        }
-        answer.md = None;
-        let (asker, moved) = (answer.asker, answer.moved);
-        match answer.stage {
-            Stage::Replying { cell } => {
-                self.cells.give(cell);
-                if !good {
-                    self.totals.dropped += 1;
-                }
-                self.remove(slot);
-            }
-            Stage::Pushing { len } if good => {
-                self.totals.bulk_put += u64::from(len);
-                let body = Body::BrwReply(BrwReply { status: 0 });
-                self.reply(turn, slot, asker.features, body);
-            }
-            // The last event of a GET is the REPLY's or, if that was faster, the request's.
-            Stage::Pulling { sink, check } if good => {
-                self.totals.bulk_get += u64::from(moved);
-                let whole = moved == sink.span.len
-                    && pattern::verify(turn.memory, sink.span, check, asker.order).is_ok();
-                self.give_back(turn, budget, &asker.from.nid, sink);
-                let status = if whole { 0 } else { errno::EBADMSG };
-                let body = Body::BrwReply(BrwReply { status });
-                self.reply(turn, slot, asker.features, body);
-            }
-            Stage::Fetching { sink, count, order } => {
-                let list = if good && moved == sink.span.len {
-                    self.totals.bulk_get += u64::from(moved);
-                    read_list(turn.memory, sink.span, count, order)
-                } else {
-                    Err(FetchError::Failed)
-                };
-                answer.stage = Stage::Asked;
-                self.give_back(turn, budget, &asker.from.nid, sink);
-                return Progress::Fetched(slot, list);
-            }
-            _ => self.end(turn, budget, slot),
-        }
-        Progress::None
     }
 
     /// Gives up waiting for data of a peer that was lost: the memory for them is wanted.
@@ -447,28 +243,6 @@ impl Answers {
                 turn.shard.unlink(turn.now, md);
             }
         }
-    }
-
-    /// Ends an answer whose data transfer failed: no reply (selftest-wire 7).
-    fn end<M: Memory>(&mut self, turn: &mut Turn<'_, M>, budget: &mut Budget, slot: u32) {
-        self.totals.dropped += 1;
-        if let Some(&Answer { stage: Stage::Pulling { sink, .. }, asker, .. }) =
-            self.answers.get(slot)
-        {
-            self.give_back(turn, budget, &asker.from.nid, sink);
-        }
-        self.remove(slot);
-    }
-
-    fn give_back<M: Memory>(
-        &mut self,
-        turn: &mut Turn<'_, M>,
-        budget: &mut Budget,
-        peer: &Nid,
-        sink: Grant,
-    ) {
-        self.shares.let_go(peer, charge(sink.span.len));
-        budget.give(turn.memory, sink);
     }
 
     fn insert(&mut self, request: &Request) -> u32 {
@@ -493,123 +267,6 @@ impl Answers {
             answer.stage = stage;
         }
     }
-
-    /// PUTs data or a reply to the client.
-    fn push<M: Memory>(&mut self, turn: &mut Turn<'_, M>, slot: u32, span: Span, bits: u64) {
-        let Some((md, asker)) = self.bind(turn, slot, span, 1) else { return };
-        let sent = turn.shard.put(
-            turn.now,
-            PutArgs {
-                md,
-                local: Some(asker.local),
-                target: asker.from,
-                portal: REPLY_PORTAL,
-                match_bits: bits,
-                offset: 0,
-                hdr_data: 0,
-                ack: AckWanted::No,
-                timeout: None,
-            },
-        );
-        if sent.is_err() {
-            // Its UNLINK event ends the answer.
-            turn.shard.unlink(turn.now, md);
-        }
-    }
-
-    /// GETs data from the client.
-    fn pull<M: Memory>(&mut self, turn: &mut Turn<'_, M>, slot: u32, span: Span, bits: u64) {
-        let Some((md, asker)) = self.bind(turn, slot, span, 2) else { return };
-        let sent = turn.shard.get(
-            turn.now,
-            GetArgs {
-                md,
-                local: Some(asker.local),
-                target: asker.from,
-                portal: REPLY_PORTAL,
-                match_bits: bits,
-                offset: 0,
-                timeout: Some(self.timeout),
-            },
-        );
-        if sent.is_err() {
-            turn.shard.unlink(turn.now, md);
-        }
-    }
-
-    fn bind<M: Memory>(
-        &mut self,
-        turn: &mut Turn<'_, M>,
-        slot: u32,
-        span: Span,
-        operations: u32,
-    ) -> Option<(MdKey, Asker)> {
-        let answer = self.answers.get_mut(slot)?;
-        let md = Md {
-            spans: smallvec![span],
-            threshold: Some(operations),
-            max_size: None,
-            options: MdOptions::empty(),
-            owner: Owner::SELFTEST,
-            user: Mark { role: Role::Answer, part: Part::Bulk, slot }.encode(),
-        };
-        let md = turn.shard.bind(md).expect("one fragment of at most 1 MiB");
-        answer.md = Some(md);
-        Some((md, answer.asker))
-    }
-}
-
-/// 0, or EPROTO when version or features do not agree (selftest-wire 7, 12, 13).
-fn agreement(message: &Message) -> u32 {
-    let agree = message.version == VERSION && message.features & !FEATURES_KNOWN == 0;
-    if agree { 0 } else { errno::EPROTO }
-}
-
-/// Checks a BRW request (selftest-wire 12). `discard` is served like `none`.
-fn examine(brw: &BrwRequest, features: u32) -> Result<Transfer, u32> {
-    let (Some(op), Some(check)) = (BrwOp::from_number(brw.rw), BrwCheck::from_number(brw.check))
-    else {
-        return Err(errno::EINVAL);
-    };
-    let len = brw.len;
-    let whole_words = len.is_multiple_of(8) || matches!(check, BrwCheck::None | BrwCheck::Discard);
-    let whole_pages = len.is_multiple_of(PAGE) || features & FEATURE_BULK_LEN != 0;
-    if len == 0 || len > BULK_MAX || !whole_words || !whole_pages {
-        return Err(errno::EINVAL);
-    }
-    Ok(Transfer { op, len, check })
-}
-
-/// Reads a list of destinations: entries do not cross pages, and a kernel console cuts the list
-/// to 12 bytes per entry, so that the end of a list over several pages is missing. A missing pid
-/// is 12345, as everywhere; a missing NID cannot be helped (selftest-wire 11, 18).
-fn read_list(
-    memory: &impl Memory,
-    span: Span,
-    count: u32,
-    order: Order,
-) -> Result<Vec<ProcessId>, FetchError> {
-    const NID_LEN: u32 = 8;
-    const ENTRY_LEN: u32 = Destination::LEN as u32;
-    let mut list = Vec::with_capacity(count as usize);
-    for index in 0..count {
-        let at = destination_at(index as usize, PAGE as usize) as u32;
-        let len = ENTRY_LEN.min(span.len.saturating_sub(at));
-        if len < NID_LEN {
-            return Err(FetchError::Bad);
-        }
-        let mut raw = [0; Destination::LEN];
-        memory.read(span.part(at, len), &mut raw[..len as usize]);
-        let mut process = Destination::parse(&raw, order).process_id();
-        if len < ENTRY_LEN {
-            process.pid = PID_LUSTRE;
-        }
-        if process.nid.is_any() {
-            return Err(FetchError::Bad);
-        }
-        list.push(process);
-    }
-    Ok(list)
 }
 
 #[cfg(test)]
