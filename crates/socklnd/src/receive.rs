@@ -86,8 +86,9 @@ impl Socklnd {
         let stage = &mut self.stage[..];
         let held = hold.len();
         let Some((target, tail_len)) = target(open, held) else { return Ok(None) };
-        let spans = open.reader.destination();
+        let (spans, rest) = open.reader.destination();
         let span_len = total_len(&spans) as usize;
+        let tail_len = if rest { tail_len } else { 0 };
         let tail = match target {
             Target::Hold => hold.room(held + tail_len),
             Target::Stage => &mut stage[held..held + tail_len],

@@ -14,6 +14,10 @@ use crate::fault::Misdeed;
 use crate::format::Format;
 use crate::io::Io;
 
+/// Payload with a checksum is read in portions of so many bytes: what was just read is still in the
+/// CPU's own cache when it is summed up.
+const SUM_PORTION: u32 = 128 * 1024;
+
 /// What stands at the start of a message.
 #[derive(Clone, Debug)]
 pub(crate) enum Head {
@@ -99,11 +103,16 @@ impl Reader {
         }
     }
 
-    /// Where the payload that is still to come belongs, in order; empty when none is awaited.
-    pub(crate) fn destination(&self) -> Spans {
+    /// Where the payload that comes next belongs, in order, and whether that is all that is still
+    /// to come; empty when none is awaited.
+    pub(crate) fn destination(&self) -> (Spans, bool) {
         match &self.state {
-            State::Store { spans, wanted, stored, .. } => part_of(spans, *stored, wanted - stored),
-            State::Head | State::Verdict(_) | State::Skip(_) => Spans::new(),
+            State::Store { incoming, spans, wanted, stored, .. } => {
+                let left = wanted - stored;
+                let next = if incoming.csum == 0 { left } else { left.min(SUM_PORTION) };
+                (part_of(spans, *stored, next), next == left)
+            }
+            State::Head | State::Verdict(_) | State::Skip(_) => (Spans::new(), true),
         }
     }
 

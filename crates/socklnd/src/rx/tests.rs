@@ -123,7 +123,7 @@ fn read(
                 Want::Payload => {
                     if direct {
                         let mut len = 0;
-                        for span in reader.destination() {
+                        for span in reader.destination().0 {
                             let take = (span.len as usize).min(rest.len() - len);
                             Memory::write(&mut io, span, &rest[len..len + take]);
                             len += take;
@@ -341,9 +341,28 @@ fn a_parked_message_wants_nothing_until_it_is_decided() {
     reader.head(&bytes).unwrap();
     assert_eq!(reader.decide(Verdict::Park), Ok(None));
     assert!(reader.parked() && reader.want() == Want::Verdict);
-    assert_eq!(reader.destination(), Spans::new());
+    assert_eq!(reader.destination(), (Spans::new(), true));
     let settled = reader.decide(Verdict::Done).unwrap().unwrap();
     assert_eq!((settled.stored, settled.discarded), (0, 4));
     reader.skipped(4);
     assert!(!reader.within_message() && reader.abandoned().is_none());
+}
+
+/// What is summed up is read in portions, and nothing behind it goes where payload belongs.
+#[test]
+fn payload_with_a_checksum_is_read_in_portions() {
+    let len = SUM_PORTION + 100;
+    let header = put_header(process(1), process(2), 1, len);
+    for (csum, portion, rest) in [(0, len, true), (7, SUM_PORTION, false)] {
+        let frame = FrameHeader { csum, ..FrameHeader::LNET };
+        let mut bytes = frame.encode(Order::Little).to_vec();
+        bytes.extend(header_bytes(Version::V2, &header));
+        let mut reader = Reader::new(V2);
+        reader.head(&bytes).unwrap();
+        let spans = Spans::from_slice(&[Span { region: 0, offset: 0, len }]);
+        let op = SlotMap::<OpKey, ()>::with_key().insert(());
+        assert_eq!(reader.decide(Verdict::Into { op, spans }), Ok(None));
+        let (next, is_rest) = reader.destination();
+        assert_eq!((total_len(&next), is_rest), (portion, rest));
+    }
 }
