@@ -87,6 +87,11 @@ impl Budget {
         self.limit
     }
 
+    /// Whether `size` more bytes for RPCs leave half of what tests have not taken.
+    pub(crate) fn leaves_half(&self, size: u64) -> bool {
+        self.used - self.held + size <= (self.limit - self.held) / 2
+    }
+
     /// Takes memory, or `None` when it has to wait.
     pub(crate) fn take(&mut self, memory: &mut impl Memory, len: u32, term: Term) -> Option<Grant> {
         let size = charge(len);

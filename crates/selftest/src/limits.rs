@@ -27,11 +27,16 @@ pub(crate) const ANSWERS_MAX: u32 = 4096;
 pub(crate) const WAITING_MAX: u32 = 8192;
 
 /// One peer has at most this part of the answer slots and of the bulk memory: a peer that reads
-/// and answers nothing leaves the rest to others.
+/// and answers nothing leaves the rest to others. And half of everything is kept for peers that
+/// have little, so that several such peers do not take all.
 pub(crate) const PEER_PART: u32 = 4;
 
-/// From this many waiting requests on, new ones of a peer that has more than its part of
-/// [`WAITING_MAX`] waiting are dropped. It is so far below that request buffers stay posted.
+/// Answers that count as little: 256 peers that read and answer nothing can have so many each
+/// before one more goes short. Of bulk memory it is one transfer.
+pub(crate) const ANSWERS_KEPT: u32 = 8;
+
+/// Most requests that wait. When one more comes, the peer with most of them loses its newest.
+/// It is so far below [`WAITING_MAX`] that request buffers stay posted.
 pub(crate) const WAITING_CROWDED: u32 = WAITING_MAX - 2 * INBOXES * INBOX_REQUESTS;
 
 /// Most framework requests under way on one CPU partition. Kernels have 256 request descriptors

@@ -6,9 +6,10 @@ mod common;
 use common::{World, message, short};
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::tunables::Tunables;
+use lustrine_selftest::{Limit, Rung, Test};
 use lustrine_wire::order::Order;
 use lustrine_wire::srpc::{
-    BatchRequest, Body, BrwRequest, DebugRequest, Destination, JoinRequest, MESSAGE_LEN,
+    BatchRequest, Body, BrwCheck, BrwRequest, DebugRequest, Destination, JoinRequest, MESSAGE_LEN,
     MakeSessionRequest, Message, Name, PING_MAGIC, PingReply, PingRequest, RemoveSessionRequest,
     Role, Sid, StatRequest, TestParams, TestRequest,
 };
@@ -202,4 +203,35 @@ proptest! {
         let reply = world.ask(0, 1, 12, &message(1, Body::PingRequest(ping)));
         prop_assert_eq!(reply, Some(Body::PingReply(pong)));
     }
+}
+
+/// 64 peers ask for more than there is and answer nothing themselves: one that answers goes on.
+#[test]
+fn sixty_four_greedy_peers_do_not_starve_an_honest_one() {
+    let mut world = World::new(66, Tunables::default());
+    world.add_client(0, 1, |_| {});
+    world.add_service(1);
+    world.until(Nanos::from_millis(5), 100, |world| world.client().is_connected());
+    for round in 0..100 {
+        for greedy in 2..66 {
+            // A write, whose data never come.
+            let brw = BrwRequest { reply_bits: 1, bulk_bits: 2, rw: 2, len: 1 << 20, check: 1 };
+            let mut raw = [0; MESSAGE_LEN];
+            let body = Body::BrwRequest(brw);
+            message(1, body).encode(&mut raw);
+            world.send_raw(greedy, 1, 50, service_id(&body), &raw);
+        }
+        if round % 10 == 9 {
+            world.turns(Nanos::from_millis(1), 10);
+        }
+    }
+    assert!(world.net.nodes[1].shard.stats().sent.get > 64, "data are asked for");
+    let write = Test::Write { len: 65_536, check: BrwCheck::Full };
+    let limit = Limit::Count(500);
+    let rung = Rung { test: write, concurrency: 4, limit, warm_up: Nanos(0) };
+    world.client().start_rung(rung).unwrap();
+    world.until(Nanos::from_millis(5), 2000, |world| world.client().rung_finished());
+    let now = world.now;
+    let figures = world.client().progress(now);
+    assert_eq!((figures.errors, world.client().error()), (vec![], None));
 }

@@ -14,7 +14,7 @@ use crate::bulk::{Budget, Grant, Source};
 use crate::cells::Cells;
 use crate::counters::RpcTotals;
 use crate::cross::FetchError;
-use crate::limits::{ANSWERS_MAX, FRAMEWORK_MAX, PEER_PART, WAITING_CROWDED, WAITING_MAX};
+use crate::limits::{ANSWERS_MAX, FRAMEWORK_MAX, WAITING_CROWDED};
 use crate::lost::covers;
 use crate::slots::Slots;
 use crate::turn::Turn;
@@ -126,7 +126,7 @@ impl Answers {
     }
 
     /// Serves a test request, or lets it wait for a slot or memory, in the order of its peer's.
-    /// One too many of a peer that has a crowd waiting is dropped.
+    /// Of a crowd that waits, the peer with most requests loses its newest.
     pub(super) fn serve<M: Memory>(
         &mut self,
         turn: &mut Turn<'_, M>,
@@ -142,11 +142,12 @@ impl Answers {
         if outcome == Served::Done {
             return;
         }
-        let its_own = self.pings.of(&peer) + self.brws.of(&peer);
-        if self.waiting() >= WAITING_CROWDED && its_own >= WAITING_MAX / PEER_PART {
+        self.queue(&request).push(request, outcome);
+        if self.waiting() > WAITING_CROWDED {
+            let pings_give_way = self.pings.longest() > self.brws.longest();
+            let queue = if pings_give_way { &mut self.pings } else { &mut self.brws };
+            queue.drop_one();
             self.totals.dropped += 1;
-        } else {
-            self.queue(&request).push(request, outcome);
         }
     }
 
@@ -179,10 +180,11 @@ impl Answers {
         budget: &mut Budget,
         request: &Request,
     ) -> Served {
-        if self.answers.len() - self.framework >= ANSWERS_MAX {
+        let taken = self.answers.len() - self.framework;
+        if taken >= ANSWERS_MAX {
             return Served::AllWait;
         }
-        if !self.shares.may_answer(&request.from.nid) {
+        if !self.shares.may_answer(&request.from.nid, taken) {
             return Served::PeerWaits;
         }
         let features = request.message.features;

@@ -1,12 +1,16 @@
 //! What each peer has of the answer slots and of the bulk memory: a part, never all. A peer is
 //! a NID; its processes share.
+//!
+//! Nothing that a peer holds can be taken from it again before its time-out, so what counts is
+//! what is left for the others then: the second half of everything goes in small portions only.
 
 use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 use lustrine_wire::nid::Nid;
 
-use crate::limits::{ANSWERS_MAX, PEER_PART};
+use crate::bulk::Budget;
+use crate::limits::{ANSWERS_KEPT, ANSWERS_MAX, PEER_PART};
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
@@ -26,15 +30,17 @@ impl Shares {
         self.peers.get(peer).copied().unwrap_or_default()
     }
 
-    /// Whether a peer may have another answer slot.
-    pub(super) fn may_answer(&self, peer: &Nid) -> bool {
-        self.of(peer).answers < ANSWERS_MAX / PEER_PART
+    /// Whether a peer may have another of the answer slots, of which `taken` are in use.
+    pub(super) fn may_answer(&self, peer: &Nid, taken: u32) -> bool {
+        let own = self.of(peer).answers;
+        own < ANSWERS_KEPT || own < ANSWERS_MAX / PEER_PART && taken < ANSWERS_MAX / 2
     }
 
-    /// Whether a peer may have `size` more bytes of the `limit` there are. One that has none may.
-    pub(super) fn may_hold(&self, peer: &Nid, size: u64, limit: u64) -> bool {
+    /// Whether a peer may have `size` more bytes of memory. One that has none may.
+    pub(super) fn may_hold(&self, peer: &Nid, size: u64, budget: &Budget) -> bool {
         let held = self.of(peer).memory;
-        held == 0 || held + size <= limit / u64::from(PEER_PART)
+        held == 0
+            || held + size <= budget.limit() / u64::from(PEER_PART) && budget.leaves_half(size)
     }
 
     pub(super) fn answer_began(&mut self, peer: &Nid) {
@@ -64,36 +70,68 @@ impl Shares {
 
 #[cfg(test)]
 mod tests {
-    use lustrine_lnet::testing::test_nid;
+    use lustrine_lnet::testing::{VecMemory, test_nid};
 
     use super::*;
+    use crate::bulk::Term;
 
     #[test]
     fn a_peer_gets_a_quarter_and_nobody_is_remembered_for_nothing() {
         let (one, other) = (test_nid(0), test_nid(1));
         let mut shares = Shares::default();
         for _ in 0..ANSWERS_MAX / 4 {
-            assert!(shares.may_answer(&one));
+            assert!(shares.may_answer(&one, 0));
             shares.answer_began(&one);
         }
-        assert!(!shares.may_answer(&one) && shares.may_answer(&other));
+        assert!(!shares.may_answer(&one, 0) && shares.may_answer(&other, 0));
         shares.answer_ended(&one);
-        assert!(shares.may_answer(&one));
+        assert!(shares.may_answer(&one, 0));
         for _ in 1..ANSWERS_MAX / 4 {
             shares.answer_ended(&one);
         }
         assert!(shares.peers.is_empty());
     }
 
+    /// 64 peers take what they can get and give nothing back; four of them could once take all.
+    #[test]
+    fn a_peer_that_comes_late_gets_its_share() {
+        let mut memory = VecMemory::default();
+        let (mut shares, mut budget) = (Shares::default(), Budget::new(256, 1));
+        let (size, mut taken) = (1 << 20, 0);
+        for greedy in 0..64 {
+            let peer = test_nid(greedy);
+            while shares.may_answer(&peer, taken) && taken < ANSWERS_MAX {
+                shares.answer_began(&peer);
+                taken += 1;
+            }
+            while shares.may_hold(&peer, size, &budget)
+                && budget.take(&mut memory, size as u32, Term::Rpc).is_some()
+            {
+                shares.hold(&peer, size);
+            }
+        }
+        let late = test_nid(64);
+        for _ in 0..ANSWERS_KEPT {
+            assert!(shares.may_answer(&late, taken) && taken < ANSWERS_MAX);
+            shares.answer_began(&late);
+            taken += 1;
+        }
+        assert!(shares.may_hold(&late, size, &budget));
+        assert!(budget.take(&mut memory, size as u32, Term::Rpc).is_some());
+    }
+
     #[test]
     fn a_peer_without_memory_gets_what_it_asks_for() {
         let (one, other) = (test_nid(0), test_nid(1));
         let mut shares = Shares::default();
-        assert!(shares.may_hold(&one, 60, 100), "one is always possible");
-        shares.hold(&one, 10);
-        assert!(shares.may_hold(&one, 15, 100) && !shares.may_hold(&one, 16, 100));
-        assert!(shares.may_hold(&other, 25, 100));
-        shares.let_go(&one, 10);
+        let budget = Budget::new(16, 1);
+        let limit = budget.limit();
+        assert!(shares.may_hold(&one, limit, &budget), "one is always possible");
+        shares.hold(&one, limit / 8);
+        assert!(shares.may_hold(&one, limit / 8, &budget));
+        assert!(!shares.may_hold(&one, limit / 8 + 1, &budget));
+        assert!(shares.may_hold(&other, limit / 4, &budget));
+        shares.let_go(&one, limit / 8);
         assert!(shares.peers.is_empty());
     }
 }

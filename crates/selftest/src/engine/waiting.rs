@@ -1,6 +1,6 @@
 //! Requests that wait: in order for each peer, and the peers in turn.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use foldhash::fast::FixedState;
 use lustrine_wire::nid::Nid;
@@ -26,6 +26,8 @@ pub(super) struct Waiting {
     /// Every peer that has a queue, once; the first is next.
     turns: VecDeque<Nid>,
     len: u32,
+    /// The lengths of all queues, with their peers.
+    lengths: BTreeSet<(usize, Nid)>,
     /// Nothing was left for the first one: nobody may overtake it.
     starved: bool,
 }
@@ -36,9 +38,23 @@ impl Waiting {
         self.len
     }
 
-    /// Requests of one peer.
-    pub(super) fn of(&self, peer: &Nid) -> u32 {
-        self.peers.get(peer).map_or(0, VecDeque::len) as u32
+    /// Requests of the peer that has most.
+    pub(super) fn longest(&self) -> usize {
+        self.lengths.last().map_or(0, |(length, _)| *length)
+    }
+
+    /// The peer that has most loses its newest request.
+    pub(super) fn drop_one(&mut self) {
+        let Some((length, peer)) = self.lengths.pop_last() else { return };
+        let Some(queue) = self.peers.get_mut(&peer) else { return };
+        queue.pop_back();
+        self.len -= 1;
+        if length > 1 {
+            self.lengths.insert((length - 1, peer));
+        } else {
+            self.peers.remove(&peer);
+            self.turns.retain(|other| *other != peer);
+        }
     }
 
     /// Whether a new request of this peer would overtake one that waits for the same thing.
@@ -53,7 +69,9 @@ impl Waiting {
         if queue.is_empty() {
             self.turns.push_back(peer);
         }
+        self.lengths.remove(&(queue.len(), peer));
         queue.push_back(request);
+        self.lengths.insert((queue.len(), peer));
         self.len += 1;
         self.starved |= why == Served::AllWait;
     }
@@ -73,9 +91,13 @@ impl Waiting {
                 }
                 queue.pop_front();
             }
-            let served = before - queue.len();
+            let (served, left) = (before - queue.len(), queue.len());
             self.len -= served as u32;
-            if queue.is_empty() {
+            if served > 0 {
+                self.lengths.remove(&(before, peer));
+                self.lengths.extend((left > 0).then_some((left, peer)));
+            }
+            if left == 0 {
                 self.peers.remove(&peer);
             } else if outcome == Served::AllWait && served == 0 {
                 // It keeps its turn.

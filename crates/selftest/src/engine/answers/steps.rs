@@ -41,7 +41,7 @@ impl Answers {
             }
             BrwOp::Write => {
                 let peer = &request.from.nid;
-                if !self.shares.may_hold(peer, charge(len), budget.limit()) {
+                if !self.shares.may_hold(peer, charge(len), budget) {
                     return Served::PeerWaits;
                 }
                 let Some(sink) = budget.take(turn.memory, len, Term::Rpc) else {
@@ -71,7 +71,7 @@ impl Answers {
     ) -> Result<(), FetchError> {
         let Some(answer) = self.answers.get(slot) else { return Err(FetchError::Failed) };
         let peer = answer.asker.from.nid;
-        if !self.shares.may_hold(&peer, charge(len), budget.limit()) {
+        if !self.shares.may_hold(&peer, charge(len), budget) {
             return Err(FetchError::NoMemory);
         }
         let sink = budget.take(turn.memory, len, Term::Rpc).ok_or(FetchError::NoMemory)?;

@@ -43,10 +43,11 @@ fn a_peer_that_has_its_share_stops_nobody_else() {
     let (stuck, other) = (test_nid(0), test_nid(1));
     let mut waiting = of_two_peers();
     assert_eq!(serve(&mut waiting, 9, |peer| peer != stuck), [(other, 1), (other, 2)]);
-    assert_eq!((waiting.len(), waiting.of(&stuck), waiting.of(&other)), (3, 3, 0));
+    assert_eq!((waiting.len(), waiting.longest(), waiting.peers.len()), (3, 3, 1));
     assert!(waiting.must_queue(&stuck) && !waiting.must_queue(&other));
     assert_eq!(serve(&mut waiting, 9, |_| true), [(stuck, 1), (stuck, 2), (stuck, 3)]);
     assert_eq!((waiting.len(), waiting.turns.len(), waiting.peers.len()), (0, 0, 0));
+    assert!(waiting.lengths.is_empty());
 }
 
 #[test]
@@ -66,4 +67,31 @@ fn nobody_overtakes_who_waits_for_the_last_of_it() {
     assert!(waiting.must_queue(&stranger));
     serve(&mut waiting, 9, |_| true);
     assert!(!waiting.must_queue(&stranger));
+}
+
+/// Peers that ask and ask against one that asks now and then.
+#[test]
+fn the_longest_queue_gives_way() {
+    let mut waiting = Waiting::default();
+    for seq in 0..20 {
+        for greedy in 0..64 {
+            waiting.push(request(greedy, seq), Served::PeerWaits);
+            if waiting.len() > 640 {
+                waiting.drop_one();
+            }
+        }
+    }
+    assert_eq!((waiting.len(), waiting.longest()), (640, 10));
+    for seq in 0..5 {
+        waiting.push(request(99, seq), Served::PeerWaits);
+        waiting.drop_one();
+    }
+    assert_eq!((waiting.len(), waiting.longest()), (640, 10));
+    assert_eq!(waiting.peers[&test_nid(99)].len(), 5);
+    let first = &waiting.peers[&test_nid(0)][0];
+    assert_eq!(first.message.body, request(0, 0).message.body, "the newest went, not the oldest");
+    for _ in 0..640 {
+        waiting.drop_one();
+    }
+    assert_eq!((waiting.len(), waiting.turns.len(), waiting.lengths.len()), (0, 0, 0));
 }
