@@ -17,7 +17,7 @@ use crate::conn::{Conn, ConnKey, Conns, Phase};
 use crate::counters::Counters;
 use crate::fault::Why;
 use crate::io::{Io, Readiness, SockId};
-use crate::peer::{PeerKey, Peers};
+use crate::peer::{Dial, Peer, PeerKey, Peers};
 use crate::tx::{Finished, Written, Wrote};
 
 /// Size of the buffer that all connections share for reading many small messages at once.
@@ -76,6 +76,17 @@ pub struct PeerInfo {
     pub waiting: usize,
     /// Messages sent that await a zero-copy acknowledgement.
     pub zero_copy: usize,
+    /// How far the dial under way is, if one is.
+    pub dialling: Option<Dialling>,
+}
+
+/// How far a dial is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialling {
+    /// TCP does not stand yet.
+    Connecting,
+    /// TCP stands; the answer to our HELLO is awaited.
+    Unanswered,
 }
 
 /// The TCP driver's logic for one CPU partition.
@@ -175,7 +186,17 @@ impl Socklnd {
                 .sum(),
             waiting: peer.queue.len(),
             zero_copy: peer.zero_copy.len(),
+            dialling: self.dialling(peer),
         })
+    }
+
+    fn dialling(&self, peer: &Peer) -> Option<Dialling> {
+        let Dial::Active(conn) = peer.dial else { return None };
+        match self.conns.get(conn)?.phase {
+            Phase::Connecting(_) => Some(Dialling::Connecting),
+            Phase::Answer(_) => Some(Dialling::Unanswered),
+            _ => None,
+        }
     }
 
     /// Number of TCP connections, those in their HELLO included.

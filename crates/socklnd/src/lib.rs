@@ -40,5 +40,5 @@ mod testing;
 
 pub use config::{Accept, Config, NiConfig};
 pub use counters::Counters;
-pub use driver::{Handoff, PeerInfo, Socklnd};
+pub use driver::{Dialling, Handoff, PeerInfo, Socklnd};
 pub use fault::Misdeed;

@@ -8,6 +8,7 @@ use lustrine_lnet::time::Nanos;
 use lustrine_lnet::topology::Identity;
 use lustrine_wire::hello::{ConnType, Hello, Version};
 
+use crate::driver::Dialling;
 use crate::testing::{
     Chaos, NODE, Rogue, World, config, hello, hello_bytes, ip4, nid, process, request_bytes,
 };
@@ -66,6 +67,20 @@ fn a1_control_bulk_in_bulk_out_and_data_before_the_set_is_complete() {
     accept(&mut world, 3, ConnType::BulkOut);
     assert!(Rogue::accept(&mut world).is_none());
     assert_eq!(world.events(0), [LinkEvent::Up]);
+}
+
+#[test]
+fn a_peer_that_is_connected_and_silent_can_be_told_from_one_that_is_not_there() {
+    let mut world = world(3);
+    let dialling = |world: &World| world.driver(0).peers().next().map(|peer| peer.dialling);
+    world.put(0, process(3), 1, b"");
+    let (rogue, hello) = called(&mut world);
+    assert_eq!(dialling(&world), Some(Some(Dialling::Unanswered)));
+    answer(&mut world, &rogue, 3, hello.version, ConnType::Control);
+    accept(&mut world, 3, ConnType::BulkIn);
+    accept(&mut world, 3, ConnType::BulkOut);
+    world.run();
+    assert_eq!(dialling(&world), Some(None));
 }
 
 /// [SOCK-1]
