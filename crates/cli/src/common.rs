@@ -2,23 +2,17 @@
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use lustrine_reactor::config::{
     AcceptPolicy, IdentityChoice, NetConfig, NodeConfig, Place, Strictness,
 };
+use lustrine_reactor::control::ControlError;
 use lustrine_reactor::{Answer, Node, Request, control};
 use lustrine_wire::nid::Nid;
 
-/// An error for people, already with its hint.
-pub(crate) type Failure = String;
-
-/// Prints an error and turns it into an exit status.
-pub(crate) fn fail(error: &str) -> ExitCode {
-    eprintln!("lustrine: {error}");
-    ExitCode::FAILURE
-}
+use crate::output::{Failure, complain};
+use crate::words::Setting;
 
 /// How a node is described.
 #[derive(Args, Clone, Debug, Default)]
@@ -28,8 +22,8 @@ pub(crate) struct NodeOptions {
     pub(crate) config: Option<PathBuf>,
 
     /// A net: tcp[N][=ADDRESS|INTERFACE][:PORT]; may be given several times
-    #[arg(long, value_name = "NET")]
-    pub(crate) net: Vec<String>,
+    #[arg(long, value_name = "NET", value_parser = net)]
+    pub(crate) net: Vec<NetConfig>,
 
     /// How to appear to peers: node needs source ports below 1024
     #[arg(long, value_enum)]
@@ -41,10 +35,10 @@ pub(crate) struct NodeOptions {
 
     /// Set a tunable (docs/tunables.md); may be given several times
     #[arg(long = "set", value_name = "NAME=VALUE")]
-    pub(crate) set: Vec<String>,
+    pub(crate) set: Vec<Setting>,
 
     /// Pass over parts of the configuration file that this release does not implement
-    #[arg(long)]
+    #[arg(long, requires = "config")]
     pub(crate) lenient: bool,
 }
 
@@ -70,26 +64,36 @@ pub(crate) enum AcceptWord {
     None,
 }
 
+/// The word for a net. clap repeats the word itself.
+fn net(text: &str) -> Result<NetConfig, String> {
+    let parsed = text.parse::<NetConfig>().map_err(|error| error.to_string());
+    parsed.map_err(|said| match said.strip_prefix(&format!("{text:?}: ")) {
+        Some(reason) => reason.to_owned(),
+        None => said,
+    })
+}
+
 impl NodeOptions {
     /// Whether anything was said about a node of one's own.
     pub(crate) fn describes_node(&self) -> bool {
-        self.config.is_some() || !self.net.is_empty()
+        self.config.is_some()
+            || !self.net.is_empty()
+            || !self.set.is_empty()
+            || self.identity.is_some()
+            || self.accept.is_some()
     }
 
-    /// The configuration these options describe.
+    /// The configuration these options describe. What was read leniently goes to `warn`.
     ///
     /// # Errors
-    /// When a file, a net or a value makes no sense.
-    pub(crate) fn node_config(&self) -> Result<NodeConfig, Failure> {
+    /// When the file makes no sense, or values do not go together.
+    pub(crate) fn node_config(&self, warn: fn(&str)) -> Result<NodeConfig, Failure> {
         let mut config = match &self.config {
-            Some(path) => self.read_config(path)?,
+            Some(path) => self.read_config(path, warn)?,
             None => NodeConfig::default(),
         };
         if !self.net.is_empty() {
-            config.nets.clear();
-        }
-        for word in &self.net {
-            config.nets.push(word.parse::<NetConfig>().map_err(|error| error.to_string())?);
+            config.nets = self.net.clone();
         }
         if let Some(word) = self.identity {
             config.identity = match word {
@@ -105,30 +109,24 @@ impl NodeOptions {
                 AcceptWord::None => AcceptPolicy::None,
             };
         }
-        for pair in &self.set {
-            let example = "an example is --set peer_credits=32";
-            let (name, value) =
-                pair.split_once('=').ok_or(format!("--set {pair}: no '='; {example}"))?;
-            let value: i64 = value
-                .trim()
-                .parse()
-                .map_err(|_| format!("--set {pair}: {value:?} is no number; {example}"))?;
-            config.tunables.set(name.trim(), value).map_err(|error| error.to_string())?;
+        for Setting { name, value } in &self.set {
+            config.tunables.set(name, *value).map_err(|error| error.to_string())?;
         }
-        config.check().map_err(|error| error.to_string())?;
+        config.check().map_err(|error| match self.config {
+            Some(_) => Failure::Failed(error.to_string()),
+            None => Failure::Usage(error.to_string()),
+        })?;
         Ok(config)
     }
 
-    fn read_config(&self, path: &Path) -> Result<NodeConfig, Failure> {
+    fn read_config(&self, path: &Path, warn: fn(&str)) -> Result<NodeConfig, Failure> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         let strictness = if self.lenient { Strictness::Lenient } else { Strictness::Strict };
         let name = path.display().to_string();
         let (config, warnings) =
             NodeConfig::from_yaml(&text, &name, strictness).map_err(|error| error.to_string())?;
-        for warning in warnings {
-            eprintln!("lustrine: {warning}");
-        }
+        warnings.iter().for_each(|warning| warn(&warning.to_string()));
         Ok(config)
     }
 
@@ -142,9 +140,16 @@ impl NodeOptions {
         target: &Nid,
         port: Option<u16>,
     ) -> Result<NodeConfig, Failure> {
-        let mut config = self.node_config()?;
+        let mut config = self.node_config(complain)?;
         if config.nets.is_empty() {
-            let ip = local_address_towards(target)?;
+            let (ip, made_up) = local_address_towards(target)?;
+            if made_up {
+                let nid = Nid::from_ip(target.net(), ip);
+                complain(&format!(
+                    "for this command we are {nid}: a node cannot have the address of the one it \
+                     talks to; --net gives us another"
+                ));
+            }
             let mut net = NetConfig::new(target.net(), Place::Address(ip));
             net.port = port;
             config.nets.push(net);
@@ -161,11 +166,12 @@ impl NodeOptions {
 }
 
 /// The address of this machine from which packets to `target` leave. Two nodes cannot share a
-/// NID, so towards an address of this very machine it is one of the loopback's others.
-fn local_address_towards(target: &Nid) -> Result<IpAddr, Failure> {
-    let ip = target
-        .ip()
-        .ok_or_else(|| format!("{target}: only nets of type tcp can be reached, such as tcp"))?;
+/// NID, so towards an address of this very machine it is one of the loopback's others: then it is
+/// made up, which is the second value.
+fn local_address_towards(target: &Nid) -> Result<(IpAddr, bool), Failure> {
+    let ip = target.ip().ok_or_else(|| {
+        format!("{target}: only peers on tcp nets can be reached, such as 10.0.0.1@tcp")
+    })?;
     let any: IpAddr = match ip {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
@@ -175,42 +181,59 @@ fn local_address_towards(target: &Nid) -> Result<IpAddr, Failure> {
         .and_then(|socket| socket.connect((ip, 988)).and_then(|()| socket.local_addr()))
         .map_err(|error| format!("no local address leads to {ip}: {error}; give one with --net"))?
         .ip();
-    Ok(match (local, ip) {
-        (IpAddr::V4(local), IpAddr::V4(target)) if target.is_loopback() => {
-            // All of 127.0.0.0/8 is ours; keep clear of the target.
-            let other = if local == target { Ipv4Addr::new(127, 0, 0, 77) } else { local };
-            IpAddr::V4(if other == target { Ipv4Addr::new(127, 0, 0, 78) } else { other })
-        }
-        (IpAddr::V4(local), IpAddr::V4(target)) if local == target => {
-            IpAddr::V4(Ipv4Addr::new(127, 0, 0, 77))
-        }
-        (local, _) => local,
-    })
+    if local != ip || ip.is_ipv6() {
+        return Ok((local, false));
+    }
+    // All of 127.0.0.0/8 is ours; keep clear of the target.
+    let others = [Ipv4Addr::new(127, 0, 0, 77), Ipv4Addr::new(127, 0, 0, 78)];
+    Ok((IpAddr::V4(if ip == others[0] { others[1] } else { others[0] }), true))
 }
 
-/// Where to find a node that is running.
+/// Where root's node listens for its owner.
+const ROOTS_CONTROL: &str = "/run/lustrine.sock";
+
+/// Where a node listens for its owner.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ControlOptions {
-    /// Control socket of the node [default: /run/lustrine.sock for root, or lustrine.sock in
-    /// XDG_RUNTIME_DIR]
-    #[arg(long, value_name = "PATH", env = "LUSTRINE_CONTROL")]
+    /// Control socket of the node [env: LUSTRINE_CONTROL] [default: /run/lustrine.sock for root,
+    /// lustrine.sock in XDG_RUNTIME_DIR for others]
+    #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
 }
 
+/// The path of a control socket, and who chose it.
+pub(crate) struct ControlPlace {
+    pub(crate) path: PathBuf,
+    /// For people.
+    pub(crate) reason: &'static str,
+    /// Whether a person did.
+    chosen: bool,
+}
+
 impl ControlOptions {
-    /// The path in force, if this user has one.
-    pub(crate) fn path(&self) -> Option<PathBuf> {
-        self.control.clone().or_else(default_control)
+    /// The place in force, if there is one.
+    pub(crate) fn place(&self, configured: Option<PathBuf>) -> Option<ControlPlace> {
+        let place = |path, reason, chosen| ControlPlace { path, reason, chosen };
+        if let Some(path) = &self.control {
+            return Some(place(path.clone(), "--control", true));
+        }
+        if let Some(path) = environment("LUSTRINE_CONTROL") {
+            return Some(place(path, "LUSTRINE_CONTROL", true));
+        }
+        if let Some(path) = configured {
+            return Some(place(path, "the configuration", true));
+        }
+        if lustrine_sys::process::is_root() {
+            return Some(place(ROOTS_CONTROL.into(), "the default of root", false));
+        }
+        let runtime = environment("XDG_RUNTIME_DIR")?;
+        Some(place(runtime.join("lustrine.sock"), "the default in XDG_RUNTIME_DIR", false))
     }
 }
 
-/// Where a node listens for its owner unless told otherwise.
-pub(crate) fn default_control() -> Option<PathBuf> {
-    if lustrine_sys::process::is_root() {
-        return Some(PathBuf::from("/run/lustrine.sock"));
-    }
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty())?;
-    Some(Path::new(&runtime).join("lustrine.sock"))
+/// A path in the environment.
+fn environment(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 /// Puts a question to the running node, or to one that lives for this question only.
@@ -224,21 +247,29 @@ pub(crate) fn ask(
     port: Option<u16>,
     request: &Request,
 ) -> Result<Answer, Failure> {
-    let own_node = options.describes_node() || options.identity.is_some() || port.is_some();
-    if !own_node && let Some(path) = control.path() {
+    let own_node = options.describes_node() || port.is_some();
+    if own_node && control.control.is_some() {
+        let both = "--control asks a node that runs; --net, --config, --identity, --accept, --set \
+                    and --port describe a node of this command's own: give one or the other";
+        return Err(Failure::Usage(both.to_owned()));
+    }
+    let place = control.place(None).filter(|_| !own_node);
+    if let Some(place) = &place {
         // A socket nobody serves is no reason to fail when a node of one's own would do.
-        match control::ask(&path, request) {
+        match control::ask(&place.path, request) {
             Ok(answer) => return no_error(answer),
-            Err(error) if control.control.is_some() || target.is_none() => {
-                return Err(error.to_string());
-            }
-            Err(_) => {}
+            Err(ControlError::NoNode { .. }) if !place.chosen && target.is_some() => {}
+            Err(error) => return Err(not_asked(place, &error).into()),
         }
     }
     let config = match target {
         Some(target) => options.short_lived(target, port)?,
-        None if own_node => options.node_config()?,
-        None => return Err("no node is running here, and no --net describes one".to_owned()),
+        None if own_node => options.node_config(complain)?,
+        None => {
+            let unknown = "where to ask a node is not known: XDG_RUNTIME_DIR is not set, as after \
+                           su or sudo -u. Name its control socket with --control; its log tells it";
+            return Err(unknown.to_owned().into());
+        }
     };
     let node = Node::start(&config).map_err(|error| error.to_string())?;
     let answer = node.call(request);
@@ -246,20 +277,18 @@ pub(crate) fn ask(
     no_error(answer)
 }
 
-fn no_error(answer: Answer) -> Result<Answer, Failure> {
-    match answer {
-        Answer::Error { message, .. } => Err(message),
-        answer => Ok(answer),
-    }
+/// Why a running node could not be asked, and who else may be meant.
+fn not_asked(place: &ControlPlace, error: &ControlError) -> String {
+    let others = matches!(error, ControlError::NoNode { .. })
+        && place.path != Path::new(ROOTS_CONTROL)
+        && Path::new(ROOTS_CONTROL).exists();
+    let hint = if others { "; root's node can be asked as root" } else { "" };
+    format!("{error}{hint}")
 }
 
-/// Prints an answer as JSON.
-pub(crate) fn print_json(value: &impl serde::Serialize) -> ExitCode {
-    match serde_json::to_string_pretty(value) {
-        Ok(text) => {
-            println!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => fail(&format!("cannot write JSON: {error}")),
+fn no_error(answer: Answer) -> Result<Answer, Failure> {
+    match answer {
+        Answer::Error { message, .. } => Err(message.into()),
+        answer => Ok(answer),
     }
 }

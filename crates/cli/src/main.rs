@@ -1,5 +1,7 @@
 //! The lustrine program, one file per command.
 #![forbid(unsafe_code)]
+// A full disk or a closed pipe is an error to tell, not a panic: see `output`.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 use std::process::ExitCode;
 
@@ -7,6 +9,8 @@ use clap::{Parser, Subcommand};
 
 mod commands;
 mod common;
+mod output;
+mod words;
 
 #[derive(Parser)]
 #[command(
@@ -15,7 +19,8 @@ mod common;
     about = "Lustre's network, LNet, in user space: nodes, selftest and diagnosis without kernel \
              modules",
     after_help = "Try `lustrine selftest`: two nodes on this machine, measured. Errors say what to \
-                  do next; every command has --help.",
+                  do next; every command has --help.\n\nExit status: 0 done; 1 it was tried and \
+                  failed; 2 the command line makes no sense, nothing was tried; 130 interrupted.",
     max_term_width = 100
 )]
 struct Cli {
@@ -36,7 +41,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match Cli::parse().command {
+    output::end(match Cli::parse().command {
         Command::Selftest(args) => commands::selftest::run(&args),
         Command::Node(args) => commands::node::run(&args),
         Command::Ping(args) => commands::ping::run(&args),
@@ -44,5 +49,5 @@ fn main() -> ExitCode {
         Command::Show(args) => commands::show::run(&args),
         Command::Pcap(args) => commands::pcap::run(&args),
         Command::RawTcp(args) => commands::raw_tcp::run(&args),
-    }
+    })
 }

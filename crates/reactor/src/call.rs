@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use lustrine_lnet::shard::PeerState;
 use lustrine_lnet::stats::Stats;
-use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::topology::Identity;
 use lustrine_node::ProbeResult;
@@ -18,6 +17,10 @@ use serde::{Deserialize, Serialize};
 use crate::event_loop::home_loop;
 use crate::letters::{Letter, LoopReport};
 use crate::node::NodeHandle;
+
+mod error;
+
+pub use error::CallError;
 
 /// How long the loops may take to tell about themselves.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -77,8 +80,8 @@ pub enum Answer {
         features: u32,
         /// Sequence number of its information.
         sequence: u32,
-        /// Its NIDs and whether they are up.
-        peer_ni: Vec<(String, bool)>,
+        /// Its NIDs.
+        peer_ni: Vec<PeerNiRow>,
         /// Round-trip time in microseconds; the first one to a peer includes connecting.
         rtt_us: f64,
     },
@@ -149,8 +152,8 @@ pub struct PeerRow {
     pub nid: String,
     /// Its node's primary NID.
     pub primary_nid: String,
-    /// Its node's NIDs and whether they are up.
-    pub peer_ni: Vec<(String, bool)>,
+    /// Its node's NIDs.
+    pub peer_ni: Vec<PeerNiRow>,
     /// `unknown`, `discovering` or `ready`.
     pub state: String,
     /// Feature bits of its ping information.
@@ -173,6 +176,15 @@ pub struct PeerRow {
     pub version: Option<String>,
 }
 
+/// One NID of a peer's node, as that node tells it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerNiRow {
+    /// The NID.
+    pub nid: String,
+    /// Whether its interface is up.
+    pub up: bool,
+}
+
 /// Counters of a node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StatsRow {
@@ -191,40 +203,6 @@ pub struct StatsRow {
 /// CPU time in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuSeconds(pub f64);
-
-/// Why a call failed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CallError {
-    /// The NID makes no sense.
-    #[error("{0:?} is no NID; an example is 10.0.0.1@tcp")]
-    BadNid(String),
-    /// The operation failed.
-    #[error("{what} {nid}: {status}{hint}")]
-    Failed {
-        /// What was done.
-        what: &'static str,
-        /// With whom.
-        nid: Nid,
-        /// How it ended.
-        status: Status,
-        /// What to do next.
-        hint: &'static str,
-    },
-    /// An event loop does not answer.
-    #[error("the node does not answer; it is stopping, or one of its event loops has failed")]
-    Gone,
-}
-
-impl CallError {
-    /// LNet's number for it.
-    pub fn errno(&self) -> i32 {
-        match self {
-            CallError::BadNid(_) => -22,
-            CallError::Failed { status, .. } => status.errno(),
-            CallError::Gone => Status::Shutdown.errno(),
-        }
-    }
-}
 
 impl NodeHandle {
     /// Answers a question; errors become [`Answer::Error`].
@@ -255,7 +233,7 @@ impl NodeHandle {
             multi_rail: found.features & 8 != 0,
             features: found.features,
             sequence: found.sequence,
-            peer_ni: found.nids.iter().map(|(nid, up)| (nid.to_string(), *up)).collect(),
+            peer_ni: peer_ni_rows(&found.nids),
             rtt_us: found.round_trip.0 as f64 / 1e3,
         })
     }
@@ -289,34 +267,6 @@ impl NodeHandle {
         // The core ends it in time; the extra is for the loop's own scan.
         let patience = Duration::from_nanos(timeout.0) + REPORT_TIMEOUT;
         answer.recv_timeout(patience).map_err(|_| CallError::Gone)
-    }
-
-    fn failed(&self, what: &'static str, nid: Nid, status: Status) -> CallError {
-        let userland = self.info().identity == Identity::Userland;
-        let hint = match status {
-            Status::Refused => {
-                "; nothing listens there: is LNet up on that host, and is the port right?"
-            }
-            Status::Unreachable if userland && nid.ip().is_some_and(|ip| ip.is_ipv6()) => {
-                "; a userland node never dials IPv6: some kernels crash on it. Run as root"
-            }
-            Status::Unreachable => {
-                "; no interface of this node is on that net, or the host has no route to it"
-            }
-            Status::Rejected if userland => {
-                "; it accepts only source ports below 1024: run as root, or set accept=all there"
-            }
-            Status::Rejected => "; it knows no such NID, or is not configured for that net",
-            Status::TimedOut if userland => {
-                "; the host is down, or a firewall drops the packets. Or a kernel node there met \
-                 this address before a push, and has to forget it: run lnetctl peer del \
-                 --prim_nid OUR_NID there, or contact it once as root"
-            }
-            Status::TimedOut => "; the host is down, or a firewall drops the packets",
-            Status::Protocol => "; what answers there does not speak LNet: is the port right?",
-            _ => "",
-        };
-        CallError::Failed { what, nid, status, hint }
     }
 
     fn reports(&self) -> Result<Vec<LoopReport>, CallError> {
@@ -411,6 +361,10 @@ fn target(nid: &str, timeout_ms: u64) -> Result<(Nid, Nanos), CallError> {
     Ok((parsed, Nanos::from_millis(timeout_ms.clamp(1, TIMEOUT_MS_MAX))))
 }
 
+fn peer_ni_rows(nids: &[(Nid, bool)]) -> Vec<PeerNiRow> {
+    nids.iter().map(|(nid, up)| PeerNiRow { nid: nid.to_string(), up: *up }).collect()
+}
+
 fn peer_rows(report: &LoopReport) -> Vec<(Nid, PeerRow)> {
     let mut links: HashMap<Nid, Vec<&lustrine_socklnd::PeerInfo>> = HashMap::new();
     for link in &report.links {
@@ -437,7 +391,7 @@ fn peer_rows(report: &LoopReport) -> Vec<(Nid, PeerRow)> {
             let row = PeerRow {
                 nid: peer.nid.to_string(),
                 primary_nid: peer.primary.to_string(),
-                peer_ni: peer.nids.iter().map(|(nid, up)| (nid.to_string(), *up)).collect(),
+                peer_ni: peer_ni_rows(&peer.nids),
                 state: match peer.state {
                     PeerState::Unknown => "unknown",
                     PeerState::Discovering => "discovering",

@@ -40,6 +40,12 @@ pub enum ControlError {
     /// Something that is not a socket stands there.
     #[error("{0} exists and is not a socket; choose another path with --control")]
     NotASocket(PathBuf),
+    /// It is another user's.
+    #[error(
+        "control socket {0}: permission denied; it is for the user who runs the node (and root): \
+         ask as that user, or name another node's with --control"
+    )]
+    NotYours(PathBuf),
     /// Nobody answers there.
     #[error("no node answers at {path} ({error}); start one with `lustrine node --control {path}`")]
     NoNode {
@@ -72,7 +78,14 @@ pub enum ControlError {
     },
 }
 
-/// A listening control socket. Dropping it hangs up on the callers and removes the socket.
+/// A control socket of which nobody is served yet: callers wait. Dropping it removes the socket.
+pub struct ControlSocket {
+    path: PathBuf,
+    listener: UnixListener,
+    place: Place,
+}
+
+/// A control socket that is served. Dropping it hangs up on the callers and removes the socket.
 pub struct ControlServer {
     place: Option<Place>,
     /// The server ends when this end closes.
@@ -80,12 +93,13 @@ pub struct ControlServer {
     thread: Option<JoinHandle<()>>,
 }
 
-impl ControlServer {
-    /// Serves `node` at `path`. A socket that nobody serves any more is replaced.
+impl ControlSocket {
+    /// Takes `path`, before there is a node: one that cannot be asked shall not start. A socket
+    /// that nobody serves any more is replaced.
     ///
     /// # Errors
     /// When another node serves it, or the path cannot be used.
-    pub fn start(path: &Path, node: NodeHandle) -> Result<ControlServer, ControlError> {
+    pub fn bind(path: &Path) -> Result<ControlSocket, ControlError> {
         let system = |error| ControlError::System { path: path.to_owned(), error };
         match fs::symlink_metadata(path) {
             Ok(meta) if !meta.file_type().is_socket() => {
@@ -98,6 +112,16 @@ impl ControlServer {
             Err(_) => {}
         }
         let (listener, place) = listen(path).map_err(system)?;
+        Ok(ControlSocket { path: path.to_owned(), listener, place })
+    }
+
+    /// Serves `node` to those who wait and those who come.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn serve(self, node: NodeHandle) -> Result<ControlServer, ControlError> {
+        let ControlSocket { path, listener, place } = self;
+        let system = |error| ControlError::System { path: path.clone(), error };
         let (rope, bell) = UnixStream::pair().map_err(system)?;
         let thread = std::thread::Builder::new()
             .name("lustrine-control".to_owned())
@@ -250,7 +274,11 @@ fn serve_caller(stream: &UnixStream, node: &NodeHandle) -> io::Result<()> {
 /// # Errors
 /// When nobody answers there in time, or the answer makes no sense.
 pub fn ask(path: &Path, request: &Request) -> Result<Answer, ControlError> {
-    let no_node = |error| ControlError::NoNode { path: path.to_owned(), error };
+    ask_within(path, request, request.duration_max() + ANSWER_SLACK)
+}
+
+/// As [`ask`]; connecting, asking and the answer may take `patience` each.
+fn ask_within(path: &Path, request: &Request, patience: Duration) -> Result<Answer, ControlError> {
     let system = |error: io::Error| match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
             ControlError::Silent(path.to_owned())
@@ -258,12 +286,16 @@ pub fn ask(path: &Path, request: &Request) -> Result<Answer, ControlError> {
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
             ControlError::HungUp(path.to_owned())
         }
+        io::ErrorKind::PermissionDenied => ControlError::NotYours(path.to_owned()),
         _ => ControlError::System { path: path.to_owned(), error },
     };
-    let stream = UnixStream::connect(path).map_err(no_node)?;
-    let patience = Some(request.duration_max() + ANSWER_SLACK);
-    stream.set_read_timeout(patience).map_err(system)?;
-    stream.set_write_timeout(patience).map_err(system)?;
+    let stream = connect(path, patience).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            ControlError::NoNode { path: path.to_owned(), error }
+        }
+        _ => system(error),
+    })?;
+    stream.set_read_timeout(Some(patience)).map_err(system)?;
     let mut text = serde_json::to_string(request)
         .map_err(|error| ControlError::BadAnswer { path: path.to_owned(), error })?;
     text.push('\n');
@@ -275,6 +307,18 @@ pub fn ask(path: &Path, request: &Request) -> Result<Answer, ControlError> {
     }
     serde_json::from_str(&line)
         .map_err(|error| ControlError::BadAnswer { path: path.to_owned(), error })
+}
+
+/// Connects within `patience`: Linux waits for room in a listener's backlog as long as the
+/// socket's time-out for sending says, which without one is for ever.
+fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+    let address = SocketAddrUnix::new(path)?;
+    let kind = (AddressFamily::UNIX, SocketType::STREAM);
+    let socket = rustix::net::socket_with(kind.0, kind.1, SocketFlags::CLOEXEC, None)?;
+    let stream = UnixStream::from(socket);
+    stream.set_write_timeout(Some(patience))?;
+    rustix::net::connect(&stream, &address)?;
+    Ok(stream)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ mod node;
 mod outbox;
 mod resolve;
 
-pub use call::{Answer, CallError, CpuSeconds, NetRow, PeerRow, Request, StatsRow};
+pub use call::{Answer, CallError, CpuSeconds, NetRow, PeerNiRow, PeerRow, Request, StatsRow};
 pub use letters::{LoadError, LoadReport};
 pub use load::Load;
 pub use node::{Node, NodeHandle, NodeInfo, StartError};

@@ -65,6 +65,8 @@ pub struct NodeInfo {
     pub interfaces: Vec<Option<String>>,
     /// Where each NID listens; `None` when nobody is let in.
     pub listening: Vec<Option<SocketAddr>>,
+    /// TCP port at which peers of each NID's net are dialled.
+    pub ports: Vec<u16>,
     /// Bulk connections per peer and direction, per NID.
     pub conns_per_peer: Vec<u16>,
     /// How it appears to peers.
@@ -128,6 +130,7 @@ impl Node {
                     doors.iter().find(|door| usize::from(door.ni.0) == index).map(|d| d.local)
                 })
                 .collect(),
+            ports: nis.iter().map(|ni| ni.port).collect(),
             conns_per_peer: nis.iter().map(|ni| ni.conns_per_peer).collect(),
             identity: identity.identity,
             identity_reason: identity.reason,

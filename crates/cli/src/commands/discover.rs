@@ -1,27 +1,27 @@
 //! `lustrine discover`: learn about a node and tell it about us.
 
-use std::process::ExitCode;
-
 use clap::Args;
 use lustrine_reactor::{Answer, Request};
 use lustrine_wire::nid::Nid;
 
-use super::ping::{millis, seconds};
-use super::show::print_peer;
-use crate::common::{ControlOptions, NodeOptions, ask, fail, print_json};
+use super::show::peer_text;
+use crate::common::{ControlOptions, NodeOptions, ask};
+use crate::output::{Failure, print, print_json};
+use crate::words::{self, PORTS, millis, seconds};
 
 /// Discover a NID: ping it, and push our own information where that is due.
 #[derive(Args, Debug)]
 pub(crate) struct DiscoverArgs {
     /// The peer, such as 10.0.0.1@tcp
+    #[arg(value_parser = words::nid)]
     nid: Nid,
 
     /// How long to wait, in seconds
-    #[arg(long, default_value_t = 10.0, value_parser = seconds)]
+    #[arg(long, default_value_t = 10.0, value_parser = seconds, allow_negative_numbers = true)]
     timeout: f64,
 
     /// TCP port of the peer, when stand-alone
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(PORTS))]
     port: Option<u16>,
 
     /// Print JSON
@@ -36,15 +36,11 @@ pub(crate) struct DiscoverArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &DiscoverArgs) -> ExitCode {
+pub(crate) fn run(args: &DiscoverArgs) -> Result<(), Failure> {
     let request = Request::Discover { nid: args.nid.to_string(), timeout_ms: millis(args.timeout) };
-    match ask(&args.node, &args.control, Some(&args.nid), args.port, &request) {
-        Ok(answer) if args.json => print_json(&answer),
-        Ok(Answer::Discover { peer }) => {
-            print_peer(&peer);
-            ExitCode::SUCCESS
-        }
-        Ok(_) => fail("the node answered another question"),
-        Err(error) => fail(&error),
+    match ask(&args.node, &args.control, Some(&args.nid), args.port, &request)? {
+        answer if args.json => print_json(&answer),
+        Answer::Discover { peer } => print(&peer_text(&peer)),
+        _ => Err("the node answered another question".to_owned().into()),
     }
 }

@@ -1,15 +1,14 @@
 //! `lustrine node`: a node in the foreground, until SIGTERM or SIGINT.
 
-use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use lustrine_reactor::Node;
-use lustrine_reactor::control::ControlServer;
+use lustrine_reactor::control::ControlSocket;
+use lustrine_reactor::{Node, ResolveError};
 use lustrine_sys::Signals;
 
-use crate::common::{NodeOptions, default_control, fail};
+use crate::common::{ControlOptions, NodeOptions};
+use crate::output::Failure;
 
 /// How often the node looks whether it shall stop.
 const LOOK: Duration = Duration::from_millis(100);
@@ -20,10 +19,8 @@ pub(crate) struct NodeArgs {
     #[command(flatten)]
     node: NodeOptions,
 
-    /// Control socket [default: /run/lustrine.sock for root, or lustrine.sock in
-    /// XDG_RUNTIME_DIR; none if there is no such directory]
-    #[arg(long, value_name = "PATH", env = "LUSTRINE_CONTROL")]
-    control: Option<PathBuf>,
+    #[command(flatten)]
+    control: ControlOptions,
 
     /// Form of the log on standard error
     #[arg(long, value_enum, default_value_t = LogForm::Text)]
@@ -43,17 +40,16 @@ enum LogForm {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &NodeArgs) -> ExitCode {
+pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
     start_log(args.log);
-    match serve(args) {
-        Ok(()) => ExitCode::SUCCESS,
+    serve(args).map_err(|failure| match &failure {
         // Whoever reads the log reads this as well.
-        Err(error) if args.log == LogForm::Json => {
+        Failure::Failed(error) | Failure::Usage(error) if args.log == LogForm::Json => {
             tracing::error!("{error}");
-            ExitCode::FAILURE
+            Failure::Told(failure.status())
         }
-        Err(error) => fail(&error),
-    }
+        _ => failure,
+    })
 }
 
 fn start_log(form: LogForm) {
@@ -69,24 +65,34 @@ fn start_log(form: LogForm) {
     }
 }
 
-fn serve(args: &NodeArgs) -> Result<(), String> {
-    let config = args.node.node_config()?;
+fn serve(args: &NodeArgs) -> Result<(), Failure> {
+    let config = args.node.node_config(|warning| tracing::warn!("{warning}"))?;
+    if config.nets.is_empty() && args.node.config.is_none() {
+        return Err(Failure::Usage(ResolveError::NoNet.to_string()));
+    }
     let signals = Signals::catch().map_err(|error| format!("cannot catch signals: {error}"))?;
+    let place = args.control.place(config.control.clone());
+    // Before anything is opened for peers: a node that cannot be asked is of no use.
+    let socket = match &place {
+        Some(place) => Some(ControlSocket::bind(&place.path).map_err(|error| error.to_string())?),
+        None => None,
+    };
     let node = Node::start(&config).map_err(|error| error.to_string())?;
     announce(&node);
-    let path = args.control.clone().or(config.control).or_else(default_control);
-    let control = match &path {
-        Some(path) => {
-            let server =
-                ControlServer::start(path, node.handle()).map_err(|error| error.to_string())?;
-            tracing::info!(path = %path.display(), "control socket");
-            Some(server)
-        }
-        None => {
-            tracing::info!("no control socket: XDG_RUNTIME_DIR is not set, and no --control");
-            None
-        }
+    let control = match socket {
+        Some(socket) => Some(socket.serve(node.handle()).map_err(|error| error.to_string())?),
+        None => None,
     };
+    match &place {
+        Some(place) => {
+            let path = place.path.display();
+            tracing::info!(%path, chosen_by = place.reason, "control socket");
+        }
+        None => tracing::warn!(
+            "no control socket, so this node cannot be asked anything: XDG_RUNTIME_DIR is not set \
+             and nothing else names a place for it; name one with --control"
+        ),
+    }
     let eof = args.until_eof.then(watch_stdin);
     loop {
         if signals.take().terminate {
@@ -98,7 +104,7 @@ fn serve(args: &NodeArgs) -> Result<(), String> {
             break;
         }
         if !node.is_sound() {
-            return Err("an event loop has failed; its message is above".to_owned());
+            return Err("an event loop has failed; its message is above".to_owned().into());
         }
         std::thread::sleep(LOOK);
     }

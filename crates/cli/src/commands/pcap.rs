@@ -7,16 +7,15 @@ mod print;
 mod tests;
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Read, Write};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::Args;
 use lustrine_capture::{Dissector, Event, Frame};
 
 use self::file::{FileError, Frames};
 use self::print::{Form, Printer};
-use crate::common::fail;
+use crate::output::{self, complain};
 
 /// Read a packet capture (libpcap or pcapng) and print Lustre's network messages.
 ///
@@ -25,7 +24,7 @@ use crate::common::fail;
 /// fields. Connections that existed before the capture began are read too.
 #[derive(Args, Debug)]
 pub(crate) struct PcapArgs {
-    /// The capture
+    /// The capture; "-" is standard input
     file: PathBuf,
 
     /// Print one JSON object per line
@@ -33,7 +32,8 @@ pub(crate) struct PcapArgs {
     json: bool,
 
     /// Only this TCP connection
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     stream: Option<u32>,
 
     /// Print the bytes as well
@@ -41,18 +41,51 @@ pub(crate) struct PcapArgs {
     raw: bool,
 }
 
-/// Runs the command.
-pub(crate) fn run(args: &PcapArgs) -> ExitCode {
-    let out = BufWriter::new(io::stdout().lock());
-    match print_file(args, out) {
-        Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads the output has read enough.
-        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
-            ExitCode::SUCCESS
-        }
-        Err(Failure::Output(error)) => fail(&format!("cannot write: {error}")),
-        Err(Failure::Input(error)) => fail(&format!("{}: {error}", args.file.display())),
+impl PcapArgs {
+    fn is_stdin(&self) -> bool {
+        self.file.as_os_str() == "-"
     }
+
+    /// The capture, and how messages call it.
+    fn name(&self) -> String {
+        if self.is_stdin() {
+            return "standard input".to_owned();
+        }
+        self.file.display().to_string()
+    }
+
+    fn open(&self) -> Result<Box<dyn Read + Send>, FileError> {
+        if self.is_stdin() {
+            let stdin = io::stdin();
+            return if stdin.is_terminal() {
+                Err(FileError::Terminal)
+            } else {
+                Ok(Box::new(stdin))
+            };
+        }
+        let file = File::open(&self.file).map_err(FileError::Open)?;
+        if file.metadata().is_ok_and(|meta| meta.is_dir()) {
+            return Err(FileError::Directory);
+        }
+        Ok(Box::new(file))
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &PcapArgs) -> Result<(), output::Failure> {
+    let out = BufWriter::new(io::stdout().lock());
+    print_file(args, out).map_err(|failure| match failure {
+        Failure::Output(error) => output::not_written(error),
+        Failure::Input(error) => format!("{}: {error}", args.name()).into(),
+        Failure::Stream { wanted, streams: 0 } => {
+            format!("{}: no TCP connection {wanted}: there is none at all", args.name()).into()
+        }
+        Failure::Stream { wanted, streams } => format!(
+            "{}: no TCP connection {wanted}: they are numbered from 1 to {streams}",
+            args.name()
+        )
+        .into(),
+    })
 }
 
 /// What can go wrong.
@@ -60,6 +93,11 @@ pub(crate) fn run(args: &PcapArgs) -> ExitCode {
 enum Failure {
     Input(FileError),
     Output(io::Error),
+    /// The capture has only so many connections.
+    Stream {
+        wanted: u32,
+        streams: u32,
+    },
 }
 
 impl From<FileError> for Failure {
@@ -81,8 +119,7 @@ fn print_file(args: &PcapArgs, out: impl Write) -> Result<(), Failure> {
     let mut dissector = Dissector::default();
     let wanted = |event: &Event| args.stream.is_none_or(|stream| stream == event.stream);
     let mut input = || -> Result<u64, Failure> {
-        let file = File::open(&args.file).map_err(FileError::Open)?;
-        let mut frames = Frames::open(file)?;
+        let mut frames = Frames::open(args.open()?)?;
         while let Some(found) = frames.next_frame()? {
             printer.start(found.time_ns);
             dissector.frame(&Frame {
@@ -111,18 +148,23 @@ fn print_file(args: &PcapArgs, out: impl Write) -> Result<(), Failure> {
     let printed = printer.finish()?;
     let foreign_links = outcome?;
     if foreign_links > 0 {
-        eprintln!(
-            "lustrine: {foreign_links} frames of kinds of network that cannot be read were \
-             passed over"
-        );
+        complain(&format!(
+            "{foreign_links} frames of kinds of network that cannot be read were passed over"
+        ));
     }
     if printed == 0 {
         let stats = dissector.stats();
-        eprintln!(
-            "lustrine: no LNet conversation among {} frames ({} TCP connections); look for port \
-             988 when capturing, with `tcpdump -w FILE tcp port 988`",
-            stats.frames, stats.streams
-        );
+        match args.stream {
+            Some(wanted) if wanted > stats.streams => {
+                return Err(Failure::Stream { wanted, streams: stats.streams });
+            }
+            Some(wanted) => complain(&format!("TCP connection {wanted} is no LNet conversation")),
+            None => complain(&format!(
+                "no LNet conversation among {} frames ({} TCP connections); look for port 988 when \
+                 capturing, with `tcpdump -w FILE tcp port 988`",
+                stats.frames, stats.streams
+            )),
+        }
     }
     Ok(())
 }

@@ -5,17 +5,16 @@
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::common::fail;
+use crate::output::{Failure, print};
 
 /// Bytes per call, iperf3's own choice for TCP.
-const BLOCK: usize = 128 << 10;
+pub(crate) const BLOCK: usize = 128 << 10;
 /// Not measured: connecting and TCP's slow start.
 const WARM_UP: Duration = Duration::from_millis(150);
 /// A peer that is stuck for this long is given up.
@@ -43,19 +42,14 @@ pub(crate) struct RawTcpArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &RawTcpArgs) -> ExitCode {
-    let serve = || -> io::Result<()> {
-        let listener = TcpListener::bind((args.listen, 0))?;
-        println!("{}", listener.local_addr()?);
-        io::stdout().flush()?;
-        thread::spawn(move || serve_all(&listener));
-        io::copy(&mut io::stdin(), &mut io::sink())?;
-        Ok(())
-    };
-    match serve() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(&format!("raw-tcp: {error}")),
-    }
+pub(crate) fn run(args: &RawTcpArgs) -> Result<(), Failure> {
+    let told = |error: io::Error| format!("raw-tcp: {error}");
+    let listener = TcpListener::bind((args.listen, 0)).map_err(told)?;
+    let addr = listener.local_addr().map_err(told)?;
+    print(&format!("{addr}\n"))?;
+    thread::spawn(move || serve_all(&listener));
+    io::copy(&mut io::stdin(), &mut io::sink()).map_err(told)?;
+    Ok(())
 }
 
 fn serve_all(listener: &TcpListener) {

@@ -4,26 +4,28 @@
 //! measures it: the demonstration, and a check of the machine. With `--to` it measures a node
 //! that is running anywhere, ours or a kernel's.
 
+use std::fmt;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::BrwCheck;
 
-use crate::common::{NodeOptions, fail};
+use crate::common::NodeOptions;
+use crate::output::{Failure, json, print};
+use crate::words::{self, PORTS, seconds};
 
+mod file;
 mod interrupt;
 mod partner;
 mod report;
 mod session;
+mod table;
 
-use interrupt::{Broken, Interrupt};
+use file::ReportFile;
+use interrupt::Interrupt;
 use report::{End, Report};
-
-/// Exit status after SIGINT or SIGTERM, as shells write the first of them.
-const INTERRUPTED: u8 = 130;
 
 /// Sizes of bulk tests unless told otherwise, in bytes.
 const SIZES: [u32; 2] = [4 << 10, 1 << 20];
@@ -34,7 +36,7 @@ const CONCURRENCIES: [u32; 3] = [1, 8, 64];
 #[derive(Args, Debug)]
 pub(crate) struct SelftestArgs {
     /// The node to measure; without it a second node is started on this machine's loopback
-    #[arg(long, value_name = "NID")]
+    #[arg(long, value_name = "NID", value_parser = words::nid)]
     to: Option<Nid>,
 
     /// What to do; may be given several times [default: all]
@@ -50,19 +52,20 @@ pub(crate) struct SelftestArgs {
     concurrency: Vec<u32>,
 
     /// Seconds for each row of the table
-    #[arg(long, default_value_t = 1.4, value_parser = super::ping::seconds)]
+    #[arg(long, default_value_t = 1.4, value_parser = seconds, allow_negative_numbers = true)]
     time: f64,
 
     /// How the data of reads and writes are checked
     #[arg(long, value_enum, default_value_t = CheckWord::Simple)]
     check: CheckWord,
 
-    /// Write the results as JSON to a file, or to standard output with "-"
+    /// Write the results as JSON to a file, or to standard output with "-". Below 1000 operations
+    /// latency_us.p999 is null
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
 
     /// TCP port of the node [default: 988, or the port of --net]
-    #[arg(long, requires = "to")]
+    #[arg(long, requires = "to", value_parser = clap::value_parser!(u16).range(PORTS))]
     port: Option<u16>,
 
     /// End another's session on the node
@@ -70,7 +73,7 @@ pub(crate) struct SelftestArgs {
     force: bool,
 
     /// Seconds without any answer after which the node is given up
-    #[arg(long, default_value_t = 30.0, value_parser = super::ping::seconds)]
+    #[arg(long, default_value_t = 30.0, value_parser = seconds, allow_negative_numbers = true)]
     patience: f64,
 
     #[command(flatten)]
@@ -100,6 +103,15 @@ enum CheckWord {
 }
 
 impl CheckWord {
+    /// Its name on the command line and in JSON.
+    fn name(self) -> &'static str {
+        match self {
+            CheckWord::None => "none",
+            CheckWord::Simple => "simple",
+            CheckWord::Full => "full",
+        }
+    }
+
     fn on_the_wire(self) -> BrwCheck {
         match self {
             CheckWord::None => BrwCheck::None,
@@ -161,16 +173,48 @@ impl SelftestArgs {
     }
 }
 
-/// Runs the command.
-pub(crate) fn run(args: &SelftestArgs) -> ExitCode {
-    match measure(args) {
-        Ok(report) => finish(args, &report),
-        Err(Broken::Failed(error)) => fail(&error),
-        Err(Broken::Interrupted) => interrupted(),
+impl TestWord {
+    /// Its name in tables and JSON.
+    fn name(self) -> &'static str {
+        match self {
+            TestWord::Ping => "ping",
+            TestWord::Read => "read",
+            TestWord::Write => "write",
+        }
     }
 }
 
-fn measure(args: &SelftestArgs) -> Result<Report, Broken> {
+/// A row in words.
+fn describe(test: &str, size: u32, concurrency: u32) -> String {
+    match size {
+        0 => format!("{test}, concurrency {concurrency}"),
+        size => format!("{test} of {size} bytes, concurrency {concurrency}"),
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&describe(self.test.name(), self.size, self.concurrency))
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &SelftestArgs) -> Result<(), Failure> {
+    let node = &args.node;
+    if args.to.is_none() && (node.config.is_some() || !node.net.is_empty() || node.accept.is_some())
+    {
+        let words = "--net, --accept and --config describe our node when it measures another: \
+                     name that one with --to NID. Without --to both nodes are on this machine's \
+                     loopback; --set and --identity hold for both";
+        return Err(Failure::Usage(words.to_owned()));
+    }
+    // A place that cannot be written to is found before minutes are spent.
+    let file = args.json.as_deref().map(ReportFile::open).transpose()?;
+    let report = measure(args)?;
+    finish(file, &report)
+}
+
+fn measure(args: &SelftestArgs) -> Result<Report, Failure> {
     let interrupt = Interrupt::catch()?;
     let partner = match &args.to {
         Some(nid) => partner::Partner::elsewhere(*nid),
@@ -179,38 +223,23 @@ fn measure(args: &SelftestArgs) -> Result<Report, Broken> {
     session::run(args, &partner, &interrupt)
 }
 
-fn interrupted() -> ExitCode {
-    fail("interrupted");
-    ExitCode::from(INTERRUPTED)
-}
-
-fn finish(args: &SelftestArgs, report: &Report) -> ExitCode {
-    let to_stdout = args.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
-    if !to_stdout {
-        print!("{}", report.table());
-    }
-    if let Some(path) = &args.json {
-        let mut text = match serde_json::to_string_pretty(report) {
-            Ok(text) => text,
-            Err(error) => return fail(&format!("cannot write JSON: {error}")),
-        };
-        text.push('\n');
-        if to_stdout {
-            print!("{text}");
-        } else if let Err(error) = std::fs::write(path, text) {
-            return fail(&format!("cannot write {}: {error}", path.display()));
-        }
+fn finish(file: Option<ReportFile>, report: &Report) -> Result<(), Failure> {
+    let printed = match &file {
+        Some(ReportFile::Stdout) => Ok(()),
+        _ => print(&table::table(report)),
+    };
+    if let Some(file) = file {
+        file.write(&json(report)?)?;
     }
     match &report.end {
         End::Complete => {}
-        End::Failed { error } => return fail(error),
-        End::Interrupted { .. } => return interrupted(),
+        End::Failed { error } => return Err(error.clone().into()),
+        End::Interrupted { .. } => return Err(Failure::Interrupted),
     }
-    let errors = report.errors();
-    if errors > 0 {
-        return fail(&format!("{errors} operations failed; the table says which"));
+    match report.errors() {
+        0 => printed,
+        errors => Err(format!("{errors} operations failed; the table says which").into()),
     }
-    ExitCode::SUCCESS
 }
 
 /// How long a rung runs before its figures begin, at least.

@@ -1,11 +1,15 @@
 //! `lustrine show net|peer|stats`: what a node knows.
 
-use std::process::ExitCode;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use clap::{Args, ValueEnum};
-use lustrine_reactor::{Answer, PeerRow, Request};
+use lustrine_reactor::{Answer, NetRow, PeerRow, Request};
 
-use crate::common::{ControlOptions, NodeOptions, ask, fail, print_json};
+use crate::common::{ControlOptions, NodeOptions, ask};
+use crate::output::{Failure, print, print_json};
+
+const STRING: &str = "a String takes all text";
 
 /// Show a node's interfaces, peers or counters.
 #[derive(Args, Debug)]
@@ -14,9 +18,13 @@ pub(crate) struct ShowArgs {
     #[arg(value_enum)]
     what: What,
 
-    /// Print JSON
+    /// Print JSON, counters that are 0 included
     #[arg(long)]
     json: bool,
+
+    /// Show counters that are 0 as well
+    #[arg(long)]
+    all: bool,
 
     #[command(flatten)]
     node: NodeOptions,
@@ -36,91 +44,112 @@ enum What {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &ShowArgs) -> ExitCode {
+pub(crate) fn run(args: &ShowArgs) -> Result<(), Failure> {
     let request = match args.what {
         What::Net => Request::ShowNet,
         What::Peer => Request::ShowPeer,
         What::Stats => Request::ShowStats,
     };
-    match ask(&args.node, &args.control, None, None, &request) {
-        Ok(answer) if args.json => print_json(&answer),
-        Ok(answer) => {
-            print(&answer);
-            ExitCode::SUCCESS
-        }
-        Err(error) => fail(&error),
+    match ask(&args.node, &args.control, None, None, &request)? {
+        answer if args.json => print_json(&answer),
+        answer => print(&text(&answer, args.all)),
     }
 }
 
-fn print(answer: &Answer) {
+fn text(answer: &Answer, all: bool) -> String {
+    let mut text = String::new();
     match answer {
         Answer::Net { identity, identity_reason, cpts, nets } => {
-            println!("identity: {identity} ({identity_reason})");
+            writeln!(text, "identity: {identity} ({identity_reason})").expect(STRING);
             for (index, cpus) in cpts.iter().enumerate() {
                 let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
-                println!("cpt {index}: CPUs {}", list.join(","));
+                writeln!(text, "cpt {index}: CPUs {}", list.join(",")).expect(STRING);
             }
-            for net in nets {
-                println!("{}", net.nid);
-                if let Some(interface) = &net.interface {
-                    println!("    interface: {interface}");
-                }
-                println!("    listening: {}", net.listening.as_deref().unwrap_or("no"));
-                println!("    conns_per_peer: {}", net.conns_per_peer);
-                println!(
-                    "    credits: {} of {} free, lowest {}",
-                    net.credits_available, net.credits, net.credits_min
-                );
-                println!(
-                    "    messages: {} sent, {} received, {} dropped",
-                    net.sent, net.received, net.dropped
-                );
-            }
+            nets.iter().for_each(|net| text += &net_text(net));
         }
-        Answer::Peer { peers } if peers.is_empty() => println!("no peers yet"),
-        Answer::Peer { peers } => peers.iter().for_each(print_peer),
+        Answer::Peer { peers } if peers.is_empty() => text += "no peers yet\n",
+        Answer::Peer { peers } => peers.iter().for_each(|peer| text += &peer_text(peer)),
         Answer::Stats { stats } => {
-            println!("cpu: {:.2} s", stats.cpu_s.0);
-            println!("connections: {}", stats.connections);
-            println!("memory mapped: {} MiB", stats.memory_mapped >> 20);
-            println!("lnet:");
-            for (name, value) in &stats.lnet {
-                println!("    {name}: {value}");
-            }
-            println!("socklnd:");
-            for (name, value) in &stats.socklnd {
-                println!("    {name}: {value}");
-            }
+            writeln!(text, "cpu: {:.2} s", stats.cpu_s.0).expect(STRING);
+            writeln!(text, "connections: {}", stats.connections).expect(STRING);
+            writeln!(text, "memory mapped: {} MiB", stats.memory_mapped >> 20).expect(STRING);
+            text += &counters("lnet", &stats.lnet, all);
+            text += &counters("socklnd", &stats.socklnd, all);
         }
         _ => {}
     }
+    text
 }
 
-/// Prints a peer.
-pub(crate) fn print_peer(peer: &PeerRow) {
-    println!("{}", peer.nid);
-    println!("    primary nid: {}", peer.primary_nid);
-    println!("    state: {}", peer.state);
+fn net_text(net: &NetRow) -> String {
+    let interface = net.interface.as_ref().map(|name| format!("    interface: {name}\n"));
+    format!(
+        "{}\n{}    listening: {}\n    conns_per_peer: {}\n    credits: {} of {} free, lowest {}\n    \
+         messages: {} sent, {} received, {} dropped\n",
+        net.nid,
+        interface.unwrap_or_default(),
+        net.listening.as_deref().unwrap_or("no"),
+        net.conns_per_peer,
+        net.credits_available,
+        net.credits,
+        net.credits_min,
+        net.sent,
+        net.received,
+        net.dropped
+    )
+}
+
+/// Counters by name; most are 0 at most times, and what is not is worth looking at.
+fn counters(whose: &str, counters: &BTreeMap<String, u64>, all: bool) -> String {
+    let mut text = format!("{whose}:\n");
+    let shown = counters.iter().filter(|(_, value)| all || **value > 0);
+    for (name, value) in shown.clone() {
+        writeln!(text, "    {name}: {value}").expect(STRING);
+    }
+    let hidden = counters.len() - shown.count();
+    if hidden > 0 {
+        writeln!(text, "    ({hidden} more are 0; --all shows them)").expect(STRING);
+    }
+    text
+}
+
+/// A peer, as text.
+pub(crate) fn peer_text(peer: &PeerRow) -> String {
+    let mut text = format!("{}\n    primary nid: {}\n", peer.nid, peer.primary_nid);
+    writeln!(text, "    state: {}", peer.state).expect(STRING);
     if let Some(features) = peer.features {
-        println!("    features: {features:#04x}");
+        writeln!(text, "    features: {features:#04x}").expect(STRING);
     }
-    for (nid, up) in &peer.peer_ni {
-        println!("    peer ni: {nid} {}", if *up { "up" } else { "down" });
+    for ni in &peer.peer_ni {
+        let state = if ni.up { "up" } else { "down" };
+        writeln!(text, "    peer ni: {} {state}", ni.nid).expect(STRING);
     }
-    println!(
-        "    credits: {} of {} free, lowest {}",
-        peer.credits_available, peer.credits, peer.credits_min
-    );
-    println!(
-        "    messages: {} sent, {} received, {} dropped",
-        peer.sent, peer.received, peer.dropped
-    );
-    if peer.connections.is_empty() {
-        println!("    connections: none");
-    } else {
-        let list: Vec<String> =
-            peer.connections.iter().map(|(name, count)| format!("{count} {name}")).collect();
-        let version = peer.version.as_deref().unwrap_or("?");
-        println!("    connections: {} ({version})", list.join(", "));
+    let (free, all, lowest) = (peer.credits_available, peer.credits, peer.credits_min);
+    writeln!(text, "    credits: {free} of {all} free, lowest {lowest}").expect(STRING);
+    let (sent, received, dropped) = (peer.sent, peer.received, peer.dropped);
+    writeln!(text, "    messages: {sent} sent, {received} received, {dropped} dropped")
+        .expect(STRING);
+    let list: Vec<String> =
+        peer.connections.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    let version = peer.version.as_deref().unwrap_or("?");
+    let connections = match list.is_empty() {
+        true => "none".to_owned(),
+        false => format!("{} ({version})", list.join(", ")),
+    };
+    writeln!(text, "    connections: {connections}").expect(STRING);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_that_are_zero_are_hidden_and_counted() {
+        let some = [("a", 0), ("b", 7), ("c", 0)].map(|(name, value)| (name.to_owned(), value));
+        let some = BTreeMap::from(some);
+        let short = "lnet:\n    b: 7\n    (2 more are 0; --all shows them)\n";
+        assert_eq!(counters("lnet", &some, false), short);
+        assert_eq!(counters("lnet", &some, true), "lnet:\n    a: 0\n    b: 7\n    c: 0\n");
     }
 }

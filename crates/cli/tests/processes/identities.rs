@@ -50,12 +50,15 @@ fn a_userland_client_is_let_in_where_all_are() {
 
 #[test]
 fn a_userland_client_is_told_why_it_is_not_let_in() {
-    let hint = "the peer closed the connection before its HELLO; it accepts only source ports \
-                below 1024: run as root, or set accept=all there";
     for args in [&[][..], &["--accept", "secure"]] {
         let node = Node::start(args);
+        let hint = format!(
+            "the peer closed the connection before its HELLO; what listens on TCP port {} accepts \
+             only source ports below 1024: run as root, or set accept=all there",
+            node.port()
+        );
         for mut wish in wishes(&node, "userland") {
-            let done = finish(&mut wish).fails_with(&[&node.nid(), hint]);
+            let done = finish(&mut wish).fails_with(&[&node.nid(), &hint]);
             assert_eq!(done.stdout, "", "{done:#?}");
         }
         assert!(node.count("bad_source_port") >= 3);
@@ -102,13 +105,48 @@ fn all_fail(nid: &str, port: u16, words: &[&str]) {
 
 #[test]
 fn nobody_listens() {
+    let nothing_there = |nid: &str, port| {
+        let words = format!("connection refused; nothing listens on TCP port {port} there");
+        all_fail(nid, port, &[&words, "is the port right?"]);
+    };
     let ip = loopback();
-    let words = ["connection refused; nothing listens there", "is the port right?"];
-    all_fail(&format!("{ip}@tcp"), free_port(ip), &words);
+    nothing_there(&format!("{ip}@tcp"), free_port(ip));
 
     // A node that lets nobody in does not listen.
     let node = Node::start(&["--accept", "none"]);
-    all_fail(&node.nid(), node.port(), &words);
+    nothing_there(&node.nid(), node.port());
+}
+
+#[test]
+fn what_listens_is_silent() {
+    let ip = loopback();
+    // Linux opens the connections, and nobody ever reads from them.
+    let listener = TcpListener::bind((ip, 0)).expect("an address of the loopback can be bound");
+    let port = listener.local_addr().expect("a listener has an address").port();
+    for identity in [&[][..], &["--identity", "userland"]] {
+        for wish in ["ping", "discover"] {
+            let mut command = lustrine();
+            command.args([wish, &format!("{ip}@tcp"), "--timeout", "0.5"]);
+            command.args(["--port", &port.to_string()]).args(identity);
+            let words = format!("timed out; TCP port {port} there connects, but does not answer");
+            let done = finish(&mut command).fails_with(&[&words]);
+            assert!(!done.stderr.contains("host is down"), "it answers TCP: {done:#?}");
+        }
+    }
+    drop(listener);
+}
+
+#[test]
+fn a_node_does_not_ask_itself_from_its_own_address() {
+    let ip = std::net::Ipv4Addr::LOCALHOST;
+    let port = free_port(ip).to_string();
+    let mut command = lustrine();
+    command.args(["ping", "127.0.0.1@tcp", "--port", &port]);
+    finish(&mut command).fails_with(&[
+        "for this command we are 127.0.0.77@tcp: a node cannot have the address of the one it \
+         talks to; --net gives us another",
+        "connection refused",
+    ]);
 }
 
 #[test]
@@ -147,6 +185,6 @@ fn another_service_listens() {
     all_fail(
         &format!("{ip}@tcp"),
         port,
-        &["protocol error; what answers there does not speak LNet"],
+        &[&format!("protocol error; what answers on TCP port {port} there does not speak LNet")],
     );
 }

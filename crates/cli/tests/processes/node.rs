@@ -9,14 +9,16 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::common::{
-    Finished, Node, Running, Scratch, eventually, finish, loopback, lustrine, own_identity,
+    Finished, Node, Running, Scratch, eventually, finish, free_port, loopback, lustrine,
+    own_identity, skip, unprivileged,
 };
 
 #[test]
 fn the_log_announces_addresses_and_identity() {
     let node = Node::open();
     let (nid, listening) = (node.nid(), format!("listening={}:{}", node.ip(), node.port()));
-    let control = format!("control socket path={}", node.control().display());
+    let control =
+        format!("control socket path={} chosen_by=\"--control\"", node.control().display());
     let done = node.stop().ok();
     let identity = format!("identity=\"{}\" reason=\"this process may", own_identity());
     let done = done.says(&[&nid, &listening, &identity, &control, "stopping: told by a signal"]);
@@ -40,7 +42,7 @@ fn the_log_can_be_json() {
     assert_eq!(log.last().expect("a log")["level"], "INFO");
 
     // The last word of a node that cannot start is in the same form.
-    let failed = finish(lustrine().args(["node", "--log", "json"])).with_code(1);
+    let failed = finish(lustrine().args(["node", "--log", "json"])).with_code(2);
     let log = json_lines(&failed);
     assert_eq!(log.last().expect("an error")["level"], "ERROR", "{failed:#?}");
 }
@@ -91,6 +93,60 @@ fn the_control_socket_answers() {
         let done = finish(&mut node.controlled(&["show", what])).ok();
         words.iter().for_each(|word| assert!(done.stdout.contains(word), "{word:?}: {done:#?}"));
     }
+    // Counters that are 0 are for those who ask for them.
+    let zero = "    bad_frame: 0\n";
+    let short = finish(&mut node.controlled(&["show", "stats"])).ok();
+    assert!(!short.stdout.contains(zero) && short.stdout.contains("--all"), "{short:#?}");
+    let long = finish(&mut node.controlled(&["show", "stats", "--all"])).ok();
+    assert!(long.stdout.contains(zero), "{long:#?}");
+}
+
+#[test]
+fn output_that_cannot_be_written_is_an_error_and_a_reader_that_left_is_none() {
+    let node = Node::open();
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+    for wish in [&["show", "stats"][..], &["show", "net", "--json"], &["ping", &node.nid()]] {
+        let done = node.controlled(wish).stdout(full()).output().expect("it starts");
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(1), "{wish:?}: {said}");
+        let words = "lustrine: cannot write to standard output: No space left on device";
+        assert!(said.starts_with(words), "{wish:?}: {said}");
+        // With nobody to tell it to, it is an error all the same.
+        let done = node.controlled(wish).stdout(full()).stderr(full()).status().expect("it starts");
+        assert_eq!(done.code(), Some(1), "{wish:?}");
+
+        let (reader, writer) = std::io::pipe().expect("there are pipes");
+        drop(reader);
+        let done = node.controlled(wish).stdout(writer).output().expect("it starts");
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!((done.status.code(), said.as_str()), (Some(0), ""), "{wish:?}");
+    }
+}
+
+#[test]
+fn only_its_owner_may_ask() {
+    let scratch = Scratch::new();
+    let Some(mut show) = unprivileged(&scratch) else { return };
+    // Without a place for a control socket there is none, and both sides say so.
+    finish(show.args(["show", "net"]))
+        .fails_with(&["where to ask a node is not known: XDG_RUNTIME_DIR is not set", "--control"]);
+    let ip = loopback();
+    let mut command = unprivileged(&scratch).expect("there was one before");
+    command.args(["node", "--until-eof", "--net", &format!("tcp={ip}:{}", free_port(ip))]);
+    let mut node = Running::start(&mut command);
+    node.wait_for("WARN no control socket, so this node cannot be asked anything");
+    node.close_stdin();
+    node.end().ok();
+
+    if !lustrine_sys::process::is_root() {
+        return skip("another user's control socket needs another user");
+    }
+    let node = Node::open();
+    let mut show = unprivileged(&scratch).expect("there was one before");
+    finish(show.args(["show", "net", "--control"]).arg(node.control())).fails_with(&[
+        &node.control().display().to_string(),
+        "permission denied; it is for the user who runs the node",
+    ]);
 }
 
 #[test]
@@ -103,7 +159,7 @@ fn questions_to_peers_go_through_the_node() {
     }
     let ping = finish(&mut near.controlled(&["ping", &far.nid(), "--json"])).ok().json();
     assert_eq!(ping["primary_nid"], far.nid());
-    assert_eq!(ping["peer_ni"][0], serde_json::json!([far.nid(), true]));
+    assert_eq!(ping["peer_ni"][0], serde_json::json!({"nid": far.nid(), "up": true}));
     assert!(ping["rtt_us"].as_f64() > Some(0.0), "{ping:#}");
 
     let found = finish(&mut near.controlled(&["discover", &far.nid(), "--json"])).ok().json();
@@ -117,7 +173,7 @@ fn questions_to_peers_go_through_the_node() {
 
     let ip = loopback();
     finish(&mut near.controlled(&["ping", &format!("{ip}@tcp")]))
-        .fails_with(&[&format!("ping {ip}@tcp: connection refused; nothing listens there")]);
+        .fails_with(&[&format!("ping {ip}@tcp: connection refused; nothing listens on TCP port")]);
     // A node can be asked about itself.
     finish(&mut near.controlled(&["ping", &near.nid()])).ok();
     finish(&mut near.controlled(&["discover", &near.nid()])).ok();
@@ -204,8 +260,10 @@ fn places_that_are_taken_are_not_taken_over() {
     let first = Node::open();
     let control = first.control();
     let other = format!("tcp={}:{}", loopback(), first.port());
+    // The control socket is looked at first: nobody shall dial a node that then does not run.
     let mut same_control = lustrine();
-    same_control.args(["node", "--net", &other, "--control"]).arg(&control);
+    same_control.args(["node", "--net", &format!("tcp={}:{}", first.ip(), first.port())]);
+    same_control.arg("--control").arg(&control);
     finish(&mut same_control).fails_with(&[
         "another node is running with control socket",
         &control.display().to_string(),
@@ -249,4 +307,8 @@ fn no_node_is_running() {
         finish(lustrine().args(args).arg("--control").arg(&path))
             .fails_with(&["no node answers at", &words]);
     }
+    // Who names a node that runs does not mean one of the command's own.
+    let mut both = lustrine();
+    both.args(["ping", "10.0.0.1@tcp", "--port", "9", "--control"]).arg(&path);
+    finish(&mut both).with_code(2).says(&["--control asks a node that runs", "one or the other"]);
 }

@@ -16,6 +16,7 @@ fn handle() -> NodeHandle {
         nids: Vec::new(),
         interfaces: Vec::new(),
         listening: Vec::new(),
+        ports: Vec::new(),
         conns_per_peer: Vec::new(),
         identity: Identity::Userland,
         identity_reason: "a test",
@@ -30,10 +31,14 @@ fn place() -> (TempDir, PathBuf) {
     (dir, path)
 }
 
+fn start(path: &Path) -> Result<ControlServer, ControlError> {
+    ControlSocket::bind(path)?.serve(handle())
+}
+
 #[test]
 fn the_socket_answers_its_owner_and_goes_with_the_server() {
     let (_dir, path) = place();
-    let server = ControlServer::start(&path, handle()).unwrap();
+    let server = start(&path).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let answer = ask(&path, &Request::ShowNet).unwrap();
     assert!(matches!(answer, Answer::Net { ref identity, .. } if identity == "userland"));
@@ -45,7 +50,7 @@ fn the_socket_answers_its_owner_and_goes_with_the_server() {
 #[test]
 fn a_server_ends_without_its_file_and_leaves_that_of_another_alone() {
     let (_dir, path) = place();
-    let server = ControlServer::start(&path, handle()).unwrap();
+    let server = start(&path).unwrap();
     fs::remove_file(&path).unwrap();
     let other = UnixListener::bind(&path).unwrap();
     other.set_nonblocking(true).unwrap();
@@ -57,7 +62,7 @@ fn a_server_ends_without_its_file_and_leaves_that_of_another_alone() {
 #[test]
 fn callers_are_hung_up_on_when_the_server_ends() {
     let (_dir, path) = place();
-    let server = ControlServer::start(&path, handle()).unwrap();
+    let server = start(&path).unwrap();
     let mut caller = UnixStream::connect(&path).unwrap();
     caller.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     // Make sure it has been accepted.
@@ -69,7 +74,7 @@ fn callers_are_hung_up_on_when_the_server_ends() {
 #[test]
 fn callers_that_left_make_room_for_others() {
     let (_dir, path) = place();
-    let _server = ControlServer::start(&path, handle()).unwrap();
+    let _server = start(&path).unwrap();
     let mut served = 0;
     // Some are turned away when those before them take their time to leave.
     for _ in 0..CALLERS_MAX * 100 {
@@ -88,15 +93,47 @@ fn callers_that_left_make_room_for_others() {
 fn only_a_socket_that_nobody_serves_is_replaced() {
     let (_dir, path) = place();
     fs::write(&path, "precious").unwrap();
-    let refused = ControlServer::start(&path, handle());
+    let refused = start(&path);
     assert!(matches!(refused, Err(ControlError::NotASocket(_))));
     fs::remove_file(&path).unwrap();
 
     let listener = UnixListener::bind(&path).unwrap();
-    let refused = ControlServer::start(&path, handle());
+    let refused = start(&path);
     assert!(matches!(refused, Err(ControlError::InUse(_))));
     drop(listener);
 
-    let _server = ControlServer::start(&path, handle()).unwrap();
+    let _server = start(&path).unwrap();
     ask(&path, &Request::ShowNet).unwrap();
+}
+
+#[test]
+fn callers_wait_for_a_node_that_is_starting() {
+    let (_dir, path) = place();
+    let socket = ControlSocket::bind(&path).unwrap();
+    assert!(matches!(ControlSocket::bind(&path), Err(ControlError::InUse(_))));
+    let asking = std::thread::spawn({
+        let path = path.clone();
+        move || ask(&path, &Request::ShowNet)
+    });
+    let server = socket.serve(handle()).unwrap();
+    asking.join().unwrap().unwrap();
+    drop(server);
+    // One that never came to serve takes its socket away as well.
+    drop(ControlSocket::bind(&path).unwrap());
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_node_that_lets_its_callers_queue_is_not_waited_for_without_end() {
+    let (_dir, path) = place();
+    // It listens and accepts nobody, like a process that is stopped.
+    let _socket = ControlSocket::bind(&path).unwrap();
+    let patience = Duration::from_millis(20);
+    let mut waiting = Vec::new();
+    // Linux takes one more than the backlog says.
+    for _ in 0..=BACKLOG {
+        waiting.push(connect(&path, patience).unwrap());
+    }
+    let refused = ask_within(&path, &Request::ShowNet, patience);
+    assert!(matches!(refused, Err(ControlError::Silent(_))), "{refused:?}");
 }

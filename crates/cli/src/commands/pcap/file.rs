@@ -20,6 +20,10 @@ const NS_PER_S: u64 = 1_000_000_000;
 pub(super) enum FileError {
     /// The file itself.
     Open(io::Error),
+    /// A directory.
+    Directory,
+    /// A person's keyboard.
+    Terminal,
     /// Neither of the known formats.
     Format,
     /// The only network in the file is of a kind that cannot be read.
@@ -32,6 +36,10 @@ impl std::fmt::Display for FileError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             FileError::Open(error) => write!(f, "{error}"),
+            FileError::Directory => f.write_str("a directory; name one capture in it"),
+            FileError::Terminal => f.write_str(
+                "a terminal; pipe a capture into it, such as from `tcpdump -w - tcp port 988`",
+            ),
             FileError::Format => f.write_str(
                 "neither a libpcap nor a pcapng file; unpack it first if it is compressed",
             ),

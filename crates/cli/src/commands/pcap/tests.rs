@@ -235,3 +235,20 @@ fn to_pcapng(classic: &[u8]) -> Vec<u8> {
     }
     out
 }
+
+#[test]
+fn a_connection_that_is_not_there_is_an_error() {
+    let mut args = args(capture("lnet/a3_discover_cold.pcap"));
+    args.stream = Some(99);
+    let (lines, result) = output(&args);
+    assert_eq!(lines, Vec::<String>::new());
+    assert!(matches!(result, Err(Failure::Stream { wanted: 99, streams: 3 })), "{result:?}");
+    let said = run(&args).unwrap_err();
+    assert!(matches!(said, output::Failure::Failed(text) if text.contains("from 1 to 3")));
+}
+
+#[test]
+fn a_directory_is_no_capture() {
+    let (_, result) = output(&args(capture("lnet")));
+    assert!(matches!(result, Err(Failure::Input(FileError::Directory))), "{result:?}");
+}

@@ -4,22 +4,7 @@ use std::cell::Cell;
 
 use lustrine_sys::Signals;
 
-use crate::common::Failure;
-
-/// Why a run, or a row of it, ended without a result.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Broken {
-    /// It failed.
-    Failed(Failure),
-    /// A signal told us to stop.
-    Interrupted,
-}
-
-impl From<Failure> for Broken {
-    fn from(failure: Failure) -> Broken {
-        Broken::Failed(failure)
-    }
-}
+use crate::output::Failure;
 
 /// Remembers whether a signal told us to stop.
 pub(super) struct Interrupt {
@@ -38,11 +23,11 @@ impl Interrupt {
     }
 
     /// # Errors
-    /// [`Broken::Interrupted`] once a signal has come.
-    pub(super) fn check(&self) -> Result<(), Broken> {
+    /// [`Failure::Interrupted`] once a signal has come.
+    pub(super) fn check(&self) -> Result<(), Failure> {
         if self.signals.take().terminate {
             self.came.set(true);
         }
-        if self.came.get() { Err(Broken::Interrupted) } else { Ok(()) }
+        if self.came.get() { Err(Failure::Interrupted) } else { Ok(()) }
     }
 }

@@ -12,8 +12,9 @@ use lustrine_reactor::{Answer, Request, control};
 use lustrine_wire::nid::{Net, Nid};
 use tempfile::TempDir;
 
-use super::interrupt::{Broken, Interrupt};
-use crate::common::{Failure, NodeOptions};
+use super::interrupt::Interrupt;
+use crate::common::NodeOptions;
+use crate::output::Failure;
 
 /// Where the second node lives, and where we do. Two nodes cannot share an address.
 const PARTNER_IP: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
@@ -48,7 +49,7 @@ impl Partner {
     }
 
     /// Starts a node in a process of its own, with the same tunables as ours.
-    pub(super) fn start(options: &NodeOptions, interrupt: &Interrupt) -> Result<Partner, Broken> {
+    pub(super) fn start(options: &NodeOptions, interrupt: &Interrupt) -> Result<Partner, Failure> {
         let program = std::env::current_exe()
             .map_err(|error| format!("cannot find this program's own file: {error}"))?;
         let port = free_port().map_err(|error| format!("no free TCP port: {error}"))?;
@@ -68,7 +69,7 @@ impl Partner {
             .process_group(0)
             .stdin(Stdio::piped());
         for pair in &options.set {
-            command.args(["--set", pair]);
+            command.args(["--set", &pair.to_string()]);
         }
         if let Some(identity) = options.identity {
             let word = clap::ValueEnum::to_possible_value(&identity)
@@ -176,7 +177,7 @@ fn read_address(raw: &mut Guard) -> Result<SocketAddr, Failure> {
             BufReader::new(stdout).read_line(&mut line).map_err(|_| "the raw-socket rung broke off")
         })
         .map_err(str::to_owned)?;
-    line.trim().parse().map_err(|_| "the raw-socket rung did not start".to_owned())
+    line.trim().parse().map_err(|_| "the raw-socket rung did not start".to_owned().into())
 }
 
 /// Waits until the node answers.
@@ -184,7 +185,7 @@ fn wait_for(
     control: &std::path::Path,
     node: &mut Guard,
     interrupt: &Interrupt,
-) -> Result<(), Broken> {
+) -> Result<(), Failure> {
     let deadline = Instant::now() + START_TIMEOUT;
     loop {
         if control::ask(control, &Request::ShowNet).is_ok() {

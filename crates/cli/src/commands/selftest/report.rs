@@ -1,23 +1,45 @@
-//! The results: one table for people, one JSON document for programs.
+//! The results of a run, which are its JSON document too.
 
-use std::fmt;
+use std::collections::BTreeMap;
+use std::fs;
 
+use lustrine_lnet::tunables::{TABLE, Tunables};
 use lustrine_reactor::NodeInfo;
 use lustrine_selftest::Snapshot;
 use serde::Serialize;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 use super::partner::Partner;
-use super::{Row, TestWord};
+use super::{Row, SelftestArgs};
+
+/// Fewer operations have no 99.9th percentile worth the name: it would be the slowest one, or
+/// nearly.
+const OPS_FOR_P999: u64 = 1000;
 
 /// Everything a run found out.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    version: &'static str,
-    from: String,
-    to: String,
+    pub(super) version: &'static str,
+    /// When the run began, RFC 3339, UTC.
+    pub(super) date: String,
+    /// The name of this machine.
+    pub(super) host: String,
+    pub(super) from: String,
+    pub(super) to: String,
     /// How our side appeared to the other: `node` or `userland`.
-    identity: String,
-    pub(super) results: Vec<Result>,
+    pub(super) identity: String,
+    /// How data were checked: `none`, `simple` or `full`.
+    pub(super) check: &'static str,
+    /// Our bulk connections per peer and direction.
+    pub(super) conns_per_peer: u16,
+    /// TCP connections that the plain TCP figures were measured with.
+    pub(super) plain_tcp_connections: usize,
+    /// CPUs of each of our partitions.
+    pub(super) cpts: Vec<Vec<u32>>,
+    /// Every tunable of ours, by name; a node started for the run has the same from `--set`.
+    pub(super) tunables: BTreeMap<&'static str, i64>,
+    pub(super) results: Vec<RowResult>,
     /// How the run ended.
     #[serde(flatten)]
     pub(super) end: End,
@@ -37,47 +59,80 @@ pub(super) enum End {
 
 /// One row.
 #[derive(Debug, Serialize)]
-pub(super) struct Result {
-    test: &'static str,
+pub(super) struct RowResult {
+    pub(super) test: &'static str,
     /// Bytes per operation; 0 for ping.
-    size: u32,
-    concurrency: u32,
-    seconds: f64,
-    ops: u64,
-    mib_per_s: f64,
-    ops_per_s: f64,
-    latency_us: Latency,
-    errors: u64,
+    pub(super) size: u32,
+    pub(super) concurrency: u32,
+    pub(super) seconds: f64,
+    pub(super) ops: u64,
+    pub(super) mib_per_s: f64,
+    pub(super) ops_per_s: f64,
+    pub(super) latency_us: Latency,
+    pub(super) errors: u64,
     /// What the errors were, with how often.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    error_kinds: Vec<(String, u64)>,
-    cpu_s: Cpu,
-    raw_tcp_mib_per_s: Option<f64>,
+    pub(super) error_kinds: Vec<(String, u64)>,
+    pub(super) cpu_s: Cpu,
+    pub(super) raw_tcp_mib_per_s: Option<f64>,
 }
 
-#[derive(Debug, Serialize)]
-struct Latency {
-    p50: f64,
-    p90: f64,
-    p99: f64,
-    p999: f64,
-    max: f64,
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Latency {
+    pub(super) p50: f64,
+    pub(super) p90: f64,
+    pub(super) p99: f64,
+    /// Null below 1000 operations.
+    pub(super) p999: Option<f64>,
+    pub(super) max: f64,
 }
 
-#[derive(Debug, Serialize)]
-struct Cpu {
-    client: f64,
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Cpu {
+    pub(super) client: f64,
     /// Absent when the other side does not tell.
-    server: Option<f64>,
+    pub(super) server: Option<f64>,
 }
 
 impl Report {
-    pub(super) fn new(info: &NodeInfo, partner: &Partner) -> Report {
+    /// A report without rows, dated now.
+    pub(super) fn new(
+        args: &SelftestArgs,
+        tunables: &Tunables,
+        info: &NodeInfo,
+        partner: &Partner,
+        plain_tcp_connections: usize,
+    ) -> Report {
+        let values = TABLE.iter().filter_map(|row| Some((row.name, tunables.value(row.name)?)));
         Report {
-            version: env!("CARGO_PKG_VERSION"),
+            date: now(),
+            host: host_name(),
             from: info.nids[0].to_string(),
             to: partner.nid.to_string(),
             identity: format!("{:?}", info.identity).to_lowercase(),
+            check: args.check.name(),
+            conns_per_peer: info.conns_per_peer[0],
+            plain_tcp_connections,
+            cpts: info.partitions.clone(),
+            tunables: values.collect(),
+            ..Report::empty()
+        }
+    }
+
+    /// A report that knows nothing.
+    pub(super) fn empty() -> Report {
+        Report {
+            version: env!("CARGO_PKG_VERSION"),
+            date: String::new(),
+            host: String::new(),
+            from: String::new(),
+            to: String::new(),
+            identity: String::new(),
+            check: "",
+            conns_per_peer: 0,
+            plain_tcp_connections: 0,
+            cpts: Vec::new(),
+            tunables: BTreeMap::new(),
             results: Vec::new(),
             end: End::Complete,
         }
@@ -87,38 +142,33 @@ impl Report {
     pub(super) fn errors(&self) -> u64 {
         self.results.iter().map(|row| row.errors).sum()
     }
-
-    /// The table, with a line under it for each kind of error.
-    pub(super) fn table(&self) -> String {
-        let mut out = format!("{} -> {}, {} identity\n", self.from, self.to, self.identity);
-        out += "test    size  conc     MiB/s     ops/s       p50       p90       p99     p99.9";
-        out += "       max  errors  CPU client/server  of plain TCP\n";
-        for row in &self.results {
-            out += &row.line();
-        }
-        out += "latency in microseconds; CPU in seconds of each process";
-        out += "; plain TCP: a raw socket, as many connections\n";
-        for row in &self.results {
-            for (kind, count) in &row.error_kinds {
-                let what = Row::describe(row.test, row.size, row.concurrency);
-                out += &format!("{what}: {count} x {kind}\n");
-            }
-        }
-        out
-    }
 }
 
-impl Result {
+/// The present in RFC 3339, UTC, as the node's log writes it.
+fn now() -> String {
+    let mut text = String::new();
+    SystemTime.format_time(&mut Writer::new(&mut text)).expect("a String takes all text");
+    text
+}
+
+/// The name of this machine; empty if the system does not tell.
+fn host_name() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim_end().to_owned()
+}
+
+impl RowResult {
     pub(super) fn new(
         row: &Row,
         snapshot: &Snapshot,
         (client, server): (f64, Option<f64>),
         raw: Option<f64>,
-    ) -> Result {
+    ) -> RowResult {
         let seconds = snapshot.elapsed.as_secs_f64();
         let per_second = |count: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
         let micros = |part: f64| snapshot.latencies.quantile(part).0 as f64 / 1e3;
-        Result {
+        let enough = snapshot.latencies.count() >= OPS_FOR_P999;
+        RowResult {
             test: row.test.name(),
             size: row.size,
             concurrency: row.concurrency,
@@ -130,7 +180,7 @@ impl Result {
                 p50: micros(0.5),
                 p90: micros(0.9),
                 p99: micros(0.99),
-                p999: micros(0.999),
+                p999: enough.then(|| micros(0.999)),
                 max: snapshot.latencies.max().0 as f64 / 1e3,
             },
             errors: snapshot.errors.iter().map(|(_, count)| count).sum(),
@@ -142,52 +192,5 @@ impl Result {
             cpu_s: Cpu { client, server },
             raw_tcp_mib_per_s: raw,
         }
-    }
-
-    fn line(&self) -> String {
-        let size = match self.size {
-            0 => "-".to_owned(),
-            size if size % (1 << 20) == 0 => format!("{}M", size >> 20),
-            size if size % (1 << 10) == 0 => format!("{}k", size >> 10),
-            size => size.to_string(),
-        };
-        let mib = if self.size == 0 { "-".to_owned() } else { format!("{:.1}", self.mib_per_s) };
-        let server = self.cpu_s.server.map_or("-".to_owned(), |cpu| format!("{cpu:.2}"));
-        let share = match self.raw_tcp_mib_per_s {
-            Some(raw) if raw > 0.0 => format!("{:.0} %", self.mib_per_s / raw * 100.0),
-            _ => "-".to_owned(),
-        };
-        let Latency { p50, p90, p99, p999, max } = self.latency_us;
-        format!(
-            "{:<6} {size:>5} {:>5} {mib:>9} {:>9.0} {p50:>9.1} {p90:>9.1} {p99:>9.1} {p999:>9.1} \
-             {max:>9.1} {:>7} {:>9.2} / {server:<6} {share:>13}\n",
-            self.test, self.concurrency, self.ops_per_s, self.errors, self.cpu_s.client,
-        )
-    }
-}
-
-impl TestWord {
-    /// Its name in tables and JSON.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            TestWord::Ping => "ping",
-            TestWord::Read => "read",
-            TestWord::Write => "write",
-        }
-    }
-}
-
-impl Row {
-    fn describe(test: &str, size: u32, concurrency: u32) -> String {
-        match size {
-            0 => format!("{test}, concurrency {concurrency}"),
-            size => format!("{test} of {size} bytes, concurrency {concurrency}"),
-        }
-    }
-}
-
-impl fmt::Display for Row {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&Row::describe(self.test.name(), self.size, self.concurrency))
     }
 }

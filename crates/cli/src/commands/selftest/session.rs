@@ -7,18 +7,19 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::topology::Identity;
+use lustrine_lnet::tunables::Tunables;
 use lustrine_reactor::{Answer, Load, LoadReport, Node, Request};
 use lustrine_selftest::{ClientError, Limit, Rung, Takeover, Test};
 use lustrine_sys::Clock;
 use lustrine_wire::srpc::Name;
 
-use super::interrupt::{Broken, Interrupt};
+use super::interrupt::Interrupt;
 use super::partner::Partner;
-use super::report::{End, Report, Result as RowResult};
+use super::report::{End, Report, RowResult};
 use super::{Row, SelftestArgs, TestWord, warm_up};
-use crate::commands::ping::millis;
 use crate::commands::raw_tcp::{self, Direction};
-use crate::common::Failure;
+use crate::output::{Failure, complain, note};
+use crate::words::millis;
 
 /// How often progress is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -34,10 +35,10 @@ pub(super) fn run(
     args: &SelftestArgs,
     partner: &Partner,
     interrupt: &Interrupt,
-) -> Result<Report, Broken> {
+) -> Result<Report, Failure> {
     let config = match partner.own_net() {
         Some(net) => {
-            let mut config = args.node.node_config()?;
+            let mut config = args.node.node_config(complain)?;
             config.nets = vec![net];
             config.accept = lustrine_reactor::config::AcceptPolicy::None;
             config
@@ -54,7 +55,7 @@ pub(super) fn run(
         .map_err(|error| error.to_string())?;
     let (progress, raw) = (Progress::new(), HashMap::new());
     let mut run = Run { args, partner, interrupt, load, progress, raw };
-    let outcome = run.rows(&node);
+    let outcome = run.rows(&node, &config.tunables);
     run.progress.clear();
     // Good or bad, the node there shall not wait for its session to expire.
     run.say_farewell();
@@ -70,7 +71,7 @@ fn reach(
     partner: &Partner,
     patience: f64,
     interrupt: &Interrupt,
-) -> Result<(), Broken> {
+) -> Result<(), Failure> {
     let nid = partner.nid.to_string();
     let request = Request::Discover { nid, timeout_ms: millis(patience) };
     let handle = node.handle();
@@ -98,14 +99,14 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn rows(&mut self, node: &Node) -> Result<Report, Broken> {
+    fn rows(&mut self, node: &Node, tunables: &Tunables) -> Result<Report, Failure> {
         let rows = self.args.rows();
-        let mut report = Report::new(node.info(), self.partner);
         let connections = match node.info().identity {
             Identity::Node => usize::from(node.info().conns_per_peer[0]),
             // Everything goes over one connection.
             Identity::Userland => 1,
         };
+        let mut report = Report::new(self.args, tunables, node.info(), self.partner, connections);
         if self.partner.raw_addr().is_none() && rows.iter().any(|row| row.test != TestWord::Ping) {
             self.progress
                 .say("no plain TCP beside it: only a node started for the run offers that");
@@ -119,8 +120,9 @@ impl Run<'_> {
                 // What was measured before is worth having.
                 Err(broken) => {
                     report.end = match broken {
-                        Broken::Failed(error) => End::Failed { error },
-                        Broken::Interrupted => End::Interrupted { interrupted: true },
+                        Failure::Failed(error) => End::Failed { error },
+                        Failure::Interrupted => End::Interrupted { interrupted: true },
+                        other => return Err(other),
                     };
                     break;
                 }
@@ -129,7 +131,7 @@ impl Run<'_> {
         Ok(report)
     }
 
-    fn row(&mut self, row: &Row, raw: Option<f64>) -> Result<RowResult, Broken> {
+    fn row(&mut self, row: &Row, raw: Option<f64>) -> Result<RowResult, Failure> {
         let check = self.args.check.on_the_wire();
         let time = Duration::from_secs_f64(self.args.time);
         let rung = Rung {
@@ -157,7 +159,7 @@ impl Run<'_> {
 
     /// Waits for the end of a rung. The client itself gives up a node that is silent; `limit` is
     /// for one that answers, but never what would end the rung.
-    fn wait(&mut self, limit: Duration) -> Result<LoadReport, Broken> {
+    fn wait(&mut self, limit: Duration) -> Result<LoadReport, Failure> {
         let deadline = Instant::now() + limit;
         loop {
             thread::sleep(LOOK);
@@ -178,7 +180,7 @@ impl Run<'_> {
     }
 
     /// Why the client gave up, and what to do about it.
-    fn explain(&self, error: &ClientError) -> Failure {
+    fn explain(&self, error: &ClientError) -> String {
         let hint = match error {
             ClientError::Busy { .. } => " with --force",
             ClientError::NoAnswer(_) if !self.partner.is_ours() => {
@@ -261,7 +263,7 @@ impl Progress {
     fn begin(&mut self, number: usize, of: usize, row: &Row) {
         self.title = format!("[{number}/{of}] {row}");
         if self.bar.is_hidden() {
-            eprintln!("{}", self.title);
+            note(&self.title);
         }
         self.note("connecting");
     }
@@ -273,7 +275,7 @@ impl Progress {
 
     /// A line that stays.
     fn say(&self, what: &str) {
-        self.bar.suspend(|| eprintln!("lustrine: {what}"));
+        self.bar.suspend(|| complain(what));
     }
 
     fn show(&self, report: &LoadReport) {

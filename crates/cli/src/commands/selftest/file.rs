@@ -1,0 +1,127 @@
+//! The file for the results: a bad path is found before anything is measured, and a run that fails
+//! leaves nothing that could be taken for a result.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::output::{Failure, print};
+
+/// Where the results go.
+#[derive(Debug)]
+pub(super) enum ReportFile {
+    /// Standard output, instead of the table.
+    Stdout,
+    /// A file.
+    File(Opened),
+}
+
+/// An open file. What it held before stays until the results are there.
+#[derive(Debug)]
+pub(super) struct Opened {
+    path: PathBuf,
+    file: File,
+    /// Whether it is empty and by us: dropping this removes it then.
+    ours: bool,
+}
+
+impl ReportFile {
+    /// Opens it for writing; "-" is standard output.
+    ///
+    /// # Errors
+    /// When it cannot be written to.
+    pub(super) fn open(path: &Path) -> Result<ReportFile, Failure> {
+        if path.as_os_str() == "-" {
+            return Ok(ReportFile::Stdout);
+        }
+        let open = |options: &mut OpenOptions| options.write(true).open(path);
+        let opened = match open(OpenOptions::new().create_new(true)) {
+            Ok(file) => Ok((file, true)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                // A dangling link exists and is no file yet.
+                open(OpenOptions::new().create(true).truncate(false)).map(|file| (file, false))
+            }
+            Err(error) => Err(error),
+        };
+        let (file, ours) = opened.map_err(|error| not_written(path, &error))?;
+        Ok(ReportFile::File(Opened { path: path.to_owned(), file, ours }))
+    }
+
+    /// Writes the results.
+    ///
+    /// # Errors
+    /// When that fails, as on a full disk; the file is empty then, or gone.
+    pub(super) fn write(self, text: &str) -> Result<(), Failure> {
+        match self {
+            ReportFile::Stdout => print(text),
+            ReportFile::File(mut opened) => {
+                opened.replace(text).map_err(|error| not_written(&opened.path, &error))
+            }
+        }
+    }
+}
+
+impl Opened {
+    fn replace(&mut self, text: &str) -> io::Result<()> {
+        // Only files have a length to set; a pipe or a device takes what it is given.
+        let is_file = self.file.metadata()?.is_file();
+        if is_file {
+            self.file.set_len(0)?;
+        }
+        let written = self.file.write_all(text.as_bytes());
+        if written.is_ok() {
+            self.ours = false;
+        } else if is_file {
+            self.file.set_len(0)?;
+        }
+        written
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if self.ours {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn not_written(path: &Path, error: &io::Error) -> Failure {
+    Failure::Failed(format!("cannot write {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    #[test]
+    fn a_run_that_fails_leaves_what_was_there() {
+        let dir = TempDir::new().unwrap();
+        let (new, old) = (dir.path().join("new"), dir.path().join("old"));
+        fs::write(&old, "the results of yesterday, which are longer").unwrap();
+        for path in [&new, &old] {
+            drop(ReportFile::open(path).unwrap());
+        }
+        assert!(!new.exists());
+        assert!(fs::read_to_string(&old).unwrap().starts_with("the results of yesterday"));
+        for path in [&new, &old] {
+            ReportFile::open(path).unwrap().write("{}\n").unwrap();
+            assert_eq!(fs::read_to_string(path).unwrap(), "{}\n");
+        }
+    }
+
+    #[test]
+    fn a_bad_path_and_a_full_disk_are_told() {
+        let dir = TempDir::new().unwrap();
+        for path in [dir.path().to_owned(), dir.path().join("no/such")] {
+            let error = ReportFile::open(&path).unwrap_err();
+            assert!(matches!(error, Failure::Failed(text) if text.starts_with("cannot write ")));
+        }
+        let full = ReportFile::open(Path::new("/dev/full")).unwrap();
+        let error = full.write("{}\n").unwrap_err();
+        assert!(matches!(error, Failure::Failed(text) if text.contains("No space left")));
+        ReportFile::open(Path::new("/dev/null")).unwrap().write("{}\n").unwrap();
+    }
+}

@@ -1,0 +1,91 @@
+//! Words of the command line that several commands take, and what is said of those that make no
+//! sense. clap says where such a word stood, and ends with exit status 2.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+use std::time::Duration;
+
+use lustrine_lnet::tunables::Tunables;
+use lustrine_wire::nid::Nid;
+
+/// TCP ports a node can be found at.
+pub(crate) const PORTS: RangeInclusive<i64> = 1..=65_535;
+
+/// The NID of a peer.
+pub(crate) fn nid(text: &str) -> Result<Nid, String> {
+    let example = "a NID is an address and a net, such as 10.0.0.1@tcp";
+    match text.parse::<Nid>() {
+        Ok(nid) if nid.is_any() => Err(format!("this stands for every node; {example}")),
+        Ok(nid) => Ok(nid),
+        Err(error) => Err(format!("{error}; {example}; names of hosts are not looked up")),
+    }
+}
+
+/// A positive number of seconds.
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value <= 86_400.0 => Ok(value),
+        _ => Err("a number of seconds above 0 and up to 86400, such as 2.5".to_owned()),
+    }
+}
+
+/// Milliseconds of a time-out given in seconds, at least 1.
+pub(crate) fn millis(seconds: f64) -> u64 {
+    (Duration::from_secs_f64(seconds).as_millis() as u64).max(1)
+}
+
+/// A tunable and its value, `NAME=VALUE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Setting {
+    pub(crate) name: String,
+    pub(crate) value: i64,
+}
+
+impl FromStr for Setting {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Setting, String> {
+        let example = "an example is --set peer_credits=32";
+        let (name, value) = text.split_once('=').ok_or(format!("no '='; {example}"))?;
+        let (name, value) = (name.trim().to_owned(), value.trim());
+        let value = value.parse().map_err(|_| format!("{value:?} is no number; {example}"))?;
+        Tunables::default().set(&name, value).map_err(|error| error.to_string())?;
+        Ok(Setting { name, value })
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.name, self.value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_checked_before_anything_is_tried() {
+        let good: Setting = "peer_credits = 32".parse().unwrap();
+        assert_eq!(good.to_string(), "peer_credits=32");
+        for (text, words) in [
+            ("peer_credits", "no '='"),
+            ("peer_credits=x", "is no number"),
+            ("peer_credits=0", "outside 1..=65535"),
+            ("perr_credits=1", "no tunable is called"),
+        ] {
+            let said = text.parse::<Setting>().unwrap_err();
+            assert!(said.contains(words), "{said}");
+        }
+    }
+
+    #[test]
+    fn nids_have_an_address_and_a_net() {
+        assert_eq!(nid("10.0.0.1@tcp1").unwrap().to_string(), "10.0.0.1@tcp1");
+        for wrong in ["localhost@tcp", "10.0.0.1@tpc", "", "*"] {
+            let said = nid(wrong).unwrap_err();
+            assert!(said.contains("such as 10.0.0.1@tcp"), "{wrong:?}: {said}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Why a call failed, in words for the person who made it: what happened, where, what to do next.
+
+use lustrine_lnet::status::Status;
+use lustrine_lnet::topology::Identity;
+use lustrine_socklnd::Dialling;
+use lustrine_wire::nid::Nid;
+
+use crate::node::NodeHandle;
+
+/// Why a call failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// The NID makes no sense.
+    #[error("{0:?} is no NID; an example is 10.0.0.1@tcp")]
+    BadNid(String),
+    /// The operation failed.
+    #[error("{what} {nid}: {status}{hint}")]
+    Failed {
+        /// What was done.
+        what: &'static str,
+        /// With whom.
+        nid: Nid,
+        /// How it ended.
+        status: Status,
+        /// Where that was, and what to do next.
+        hint: String,
+    },
+    /// An event loop does not answer.
+    #[error("the node does not answer; it is stopping, or one of its event loops has failed")]
+    Gone,
+}
+
+impl CallError {
+    /// LNet's number for it.
+    pub fn errno(&self) -> i32 {
+        match self {
+            CallError::BadNid(_) => -22,
+            CallError::Failed { status, .. } => status.errno(),
+            CallError::Gone => Status::Shutdown.errno(),
+        }
+    }
+}
+
+/// How far a connection to a peer came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reached {
+    /// The driver has forgotten, or never tried.
+    Unknown,
+    /// TCP does not connect.
+    Nothing,
+    /// TCP connects, and the HELLO is not answered.
+    Tcp,
+    /// A connection is open.
+    Node,
+}
+
+impl NodeHandle {
+    pub(super) fn failed(&self, what: &'static str, nid: Nid, status: Status) -> CallError {
+        let reached = match status {
+            Status::TimedOut => self.reached(nid),
+            _ => Reached::Unknown,
+        };
+        let hint = hint(nid, self.port_towards(nid), status, self.info().identity, reached);
+        CallError::Failed { what, nid, status, hint }
+    }
+
+    /// The TCP port at which a NID is dialled; `None` if no interface is on its net.
+    fn port_towards(&self, nid: Nid) -> Option<u16> {
+        let info = self.info();
+        let ours = info.nids.iter().position(|ours| ours.net() == nid.net())?;
+        info.ports.get(ours).copied()
+    }
+
+    fn reached(&self, nid: Nid) -> Reached {
+        let reports = self.reports().unwrap_or_default();
+        let links = reports.iter().flat_map(|report| &report.links);
+        links.filter(|link| link.id.nid == nid).fold(Reached::Unknown, |reached, link| {
+            let open = link.control + link.bulk_in + link.bulk_out + link.any;
+            match link.dialling {
+                _ if open > 0 || reached == Reached::Node => Reached::Node,
+                Some(Dialling::Unanswered) => Reached::Tcp,
+                Some(Dialling::Connecting) => Reached::Nothing,
+                None => reached,
+            }
+        })
+    }
+}
+
+fn hint(
+    nid: Nid,
+    port: Option<u16>,
+    status: Status,
+    identity: Identity,
+    reached: Reached,
+) -> String {
+    let userland = identity == Identity::Userland;
+    let port = port.map_or_else(|| "its TCP port".to_owned(), |port| format!("TCP port {port}"));
+    match status {
+        Status::Refused => format!(
+            "; nothing listens on {port} there: is LNet up on that host, and is the port right?"
+        ),
+        Status::Unreachable if userland && nid.ip().is_some_and(|ip| ip.is_ipv6()) => {
+            "; a userland node never dials IPv6: some kernels crash on it. Run as root".to_owned()
+        }
+        Status::Unreachable => {
+            "; no interface of this node is on that net, or the host has no route to it".to_owned()
+        }
+        Status::Rejected if userland => format!(
+            "; what listens on {port} accepts only source ports below 1024: run as root, or set \
+             accept=all there"
+        ),
+        Status::Rejected => {
+            format!("; what listens on {port} knows no such NID, or is not configured for that net")
+        }
+        Status::TimedOut => timed_out(&port, userland, reached),
+        Status::Protocol => {
+            format!("; what answers on {port} there does not speak LNet: is the port right?")
+        }
+        _ => String::new(),
+    }
+}
+
+fn timed_out(port: &str, userland: bool, reached: Reached) -> String {
+    match reached {
+        Reached::Nothing => format!(
+            "; {port} there does not connect: the host is down, or a firewall drops the packets"
+        ),
+        Reached::Tcp => format!(
+            "; {port} there connects, but does not answer as LNet: is the port right? If it is, \
+             that node is stopped or overloaded"
+        ),
+        Reached::Node if userland => format!(
+            "; {port} there is connected, but no answer comes: the node is overloaded, or a \
+             kernel that met this address before a push and has to forget it: run lnetctl peer \
+             del --prim_nid OUR_NID there, or contact it once as root"
+        ),
+        Reached::Node => format!(
+            "; {port} there is connected, but no answer comes: that node is stopped or overloaded"
+        ),
+        Reached::Unknown => format!(
+            "; {port} there gave no answer: the host is down, a firewall drops the packets, or \
+             what listens there is stopped"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_took_the_connection_is_not_called_down() {
+        let nid: Nid = "10.0.0.1@tcp".parse().unwrap();
+        let say = |identity, reached| hint(nid, Some(9988), Status::TimedOut, identity, reached);
+        for identity in [Identity::Node, Identity::Userland] {
+            for reached in [Reached::Unknown, Reached::Nothing, Reached::Tcp, Reached::Node] {
+                let said = say(identity, reached);
+                assert!(said.contains("TCP port 9988"), "{said}");
+                let connected = matches!(reached, Reached::Tcp | Reached::Node);
+                assert_eq!(said.contains("host is down"), !connected, "{said}");
+            }
+        }
+    }
+}
