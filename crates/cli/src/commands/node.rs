@@ -55,7 +55,11 @@ pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
 fn start_log(form: LogForm) {
     use tracing_subscriber::EnvFilter;
     let filter = EnvFilter::try_from_env("LUSTRINE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A log that cannot be written, as on a full disk, must not end the node: by default it panics.
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .log_internal_errors(false);
     match form {
         LogForm::Text => {
             let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());

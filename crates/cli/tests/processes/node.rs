@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
+use std::process::Stdio;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -121,6 +122,26 @@ fn output_that_cannot_be_written_is_an_error_and_a_reader_that_left_is_none() {
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         assert_eq!((done.status.code(), said.as_str()), (Some(0), ""), "{wish:?}");
     }
+}
+
+#[test]
+fn a_log_that_cannot_be_written_does_not_end_a_node() {
+    let (scratch, ip) = (Scratch::new(), loopback());
+    let control = scratch.file("node.sock");
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+    let mut command = lustrine();
+    command.args(["node", "--until-eof", "--net", &format!("tcp={ip}:{}", free_port(ip))]);
+    command.arg("--control").arg(&control).stdin(Stdio::piped()).stderr(full);
+    // It ends when this test does, however that comes about.
+    let mut node = command.spawn().expect("it starts");
+    eventually("an answer", || {
+        assert_eq!(node.try_wait().expect("a child can be waited for"), None);
+        let mut show = lustrine();
+        show.args(["show", "net", "--control"]).arg(&control);
+        (finish(&mut show).code == Some(0)).then_some(())
+    });
+    drop(node.stdin.take());
+    assert_eq!(node.wait().expect("a child can be waited for").code(), Some(0));
 }
 
 #[test]
