@@ -1,7 +1,6 @@
 //! One type for every kind of credit: peer, interface, and later router buffers (lnet-core 3).
 
-use std::collections::VecDeque;
-
+use crate::line::{Line, Lines};
 use crate::seam::OpKey;
 
 /// A number of messages that may be under way, and the queue of those that wait for a turn.
@@ -13,7 +12,7 @@ pub(crate) struct Credits {
     free: u32,
     /// Lowest value of `free - waiting` seen; LNet's "min" watermark.
     low: i64,
-    waiting: VecDeque<OpKey>,
+    waiting: Line<OpKey>,
 }
 
 /// What [`Credits::take`] did.
@@ -25,16 +24,16 @@ pub(crate) enum Take {
 
 impl Credits {
     pub(crate) fn new(max: u32) -> Credits {
-        Credits { max, free: max, low: i64::from(max), waiting: VecDeque::new() }
+        Credits { max, free: max, low: i64::from(max), waiting: Line::default() }
     }
 
     /// Takes a credit for `op`, or queues it.
-    pub(crate) fn take(&mut self, op: OpKey) -> Take {
+    pub(crate) fn take(&mut self, lines: &mut Lines<OpKey>, op: OpKey) -> Take {
         let taken = if self.free > 0 {
             self.free -= 1;
             Take::Granted
         } else {
-            self.waiting.push_back(op);
+            lines.push_back(&mut self.waiting, op);
             Take::Queued
         };
         self.low = self.low.min(self.available());
@@ -42,8 +41,8 @@ impl Credits {
     }
 
     /// Gives a credit back. When a message waits, the credit passes to it and it is returned.
-    pub(crate) fn give(&mut self) -> Option<OpKey> {
-        let next = self.waiting.pop_front();
+    pub(crate) fn give(&mut self, lines: &mut Lines<OpKey>) -> Option<OpKey> {
+        let next = lines.pop_front(&mut self.waiting);
         if next.is_none() {
             assert!(self.free < self.max, "a credit was given back twice");
             self.free += 1;
@@ -52,12 +51,8 @@ impl Credits {
     }
 
     /// Takes a message out of the queue that will not be sent after all.
-    pub(crate) fn leave(&mut self, op: OpKey) -> bool {
-        let Some(at) = self.waiting.iter().position(|waiting| *waiting == op) else {
-            return false;
-        };
-        self.waiting.remove(at);
-        true
+    pub(crate) fn leave(&mut self, lines: &mut Lines<OpKey>, op: OpKey) -> bool {
+        lines.remove(&mut self.waiting, op)
     }
 
     /// Free credits, or minus the length of the queue, as LNet shows it.

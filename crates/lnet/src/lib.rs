@@ -4,6 +4,7 @@
 mod credits;
 pub mod error;
 pub mod event;
+mod line;
 pub mod md;
 pub mod memory;
 mod path;

@@ -112,7 +112,7 @@ pub(crate) struct MdState {
     /// When the answer must be here, and from whom; [`Time::NEVER`] when nothing is awaited.
     pub(crate) answer_by: Time,
     pub(crate) answer_from: ProcessId,
-    /// The one request under way from it, if there is just one.
+    /// The one message out of it that is under way, if there is just one.
     pub(crate) request: Option<crate::seam::OpKey>,
     /// Whether it was attached to a portal (passive) rather than bound (active).
     pub(crate) attached: bool,

@@ -9,9 +9,10 @@ use std::collections::{HashMap, VecDeque};
 use foldhash::fast::FixedState;
 use lustrine_wire::nid::Nid;
 use slotmap::{SlotMap, new_key_type};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use crate::credits::Credits;
+use crate::line::Line;
 use crate::seam::OpKey;
 use crate::status::Status;
 use crate::time::Time;
@@ -59,10 +60,8 @@ pub(crate) struct Peer {
     pub(crate) contact: Nid,
     /// A round of discovery that somebody waits for.
     pub(crate) wanted: Option<Round>,
-    /// Entries of the table that belong to it.
-    entries: u32,
-    /// Messages that wait for discovery.
-    pub(crate) parked: VecDeque<OpKey>,
+    /// Entries of the table that belong to it; never none.
+    pub(crate) members: SmallVec<[PeerNiKey; 2]>,
     /// Discoveries ended, well or not; a waiting command compares it.
     pub(crate) rounds: u64,
     /// How the last one ended.
@@ -93,6 +92,9 @@ pub(crate) struct PeerNi {
     /// Its ping information is being received: one at a time, or a peer that stops in the middle
     /// could hold up everybody else's.
     pub(crate) pushing: bool,
+    /// Messages to it that wait for its peer's discovery. They stay with the NID, whatever peer
+    /// it turns out to belong to.
+    pub(crate) parked: Line<OpKey>,
     /// When it was last looked up, for eviction.
     pub(crate) used: Time,
     /// Messages that name it.
@@ -181,12 +183,13 @@ impl PeerTable {
             node_links: 0,
             userland_links: 0,
             pushing: false,
+            parked: Line::default(),
             used: now,
             messages: 0,
         });
         self.by_nid.insert(nid, key);
         self.clock.push_back((key, now));
-        self.peers[peer].entries += 1;
+        self.peers[peer].members.push(key);
         key
     }
 
@@ -208,7 +211,10 @@ impl PeerTable {
             self.clock.push_back((key, ni.used));
         }
         let Some(key) = second_choice else { return false };
-        self.clock.retain(|(other, _)| *other != key);
+        // It was put back just now, so it is near the end.
+        if let Some(at) = self.clock.iter().rposition(|(other, _)| *other == key) {
+            self.clock.remove(at);
+        }
         self.remove_ni(key);
         true
     }
@@ -218,14 +224,14 @@ impl PeerTable {
         let Some(ni) = self.nis.remove(key) else { return };
         self.by_nid.remove(&ni.nid);
         self.recent = None;
-        self.leave_peer(ni.peer);
+        self.leave_peer(ni.peer, key);
     }
 
     /// A peer has one entry less; without any it is forgotten.
-    fn leave_peer(&mut self, key: PeerKey) {
+    fn leave_peer(&mut self, key: PeerKey, ni: PeerNiKey) {
         let peer = &mut self.peers[key];
-        peer.entries -= 1;
-        if peer.entries == 0 {
+        peer.members.retain(|member| *member != ni);
+        if peer.members.is_empty() {
             self.peers.remove(key);
         }
     }
@@ -255,11 +261,11 @@ impl PeerTable {
                 // waits on it and it has no NID left.
                 if self.peers[old].settled() {
                     self.nis[key].peer = peer;
-                    self.peers[peer].entries += 1;
+                    self.peers[peer].members.push(key);
                     // It is the same node: what it confirmed under its other NID holds.
                     let confirmed = self.peers[old].confirmed;
                     self.peers[peer].confirmed = self.peers[peer].confirmed.or(confirmed);
-                    self.leave_peer(old);
+                    self.leave_peer(old, key);
                 }
             }
         }
@@ -276,11 +282,12 @@ impl PeerTable {
     /// A NID its peer no longer lists becomes a peer of its own.
     fn part(&mut self, nid: &Nid, from: PeerKey) {
         let Some(key) = self.by_nid.get(nid).copied() else { return };
-        if self.nis[key].peer != from || self.peers[from].entries < 2 {
+        if self.nis[key].peer != from || self.peers[from].members.len() < 2 {
             return;
         }
-        self.nis[key].peer = self.peers.insert(Peer { entries: 1, ..Peer::unknown(*nid) });
-        self.leave_peer(from);
+        self.nis[key].peer =
+            self.peers.insert(Peer { members: smallvec![key], ..Peer::unknown(*nid) });
+        self.leave_peer(from, key);
     }
 }
 
@@ -295,8 +302,7 @@ impl Peer {
             phase: Phase::Unknown,
             contact: nid,
             wanted: None,
-            entries: 0,
-            parked: VecDeque::new(),
+            members: SmallVec::new(),
             rounds: 0,
             outcome: Status::Ok,
         }
@@ -304,6 +310,6 @@ impl Peer {
 
     /// Nothing waits for its discovery and none is under way.
     fn settled(&self) -> bool {
-        self.parked.is_empty() && matches!(self.phase, Phase::Unknown | Phase::Ready)
+        self.wanted.is_none() && matches!(self.phase, Phase::Unknown | Phase::Ready)
     }
 }

@@ -1,13 +1,15 @@
 //! Portals: match entries, and messages parked on lazy portals (lnet-core 1.4, 1.5).
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 use lustrine_wire::nid::{Nid, PID_ANY};
+use slotmap::{SlotMap, new_key_type};
 use smallvec::SmallVec;
 
+use crate::line::{Line, Lines};
 use crate::md::{MatchId, MdKey, MeKey, Position};
-use crate::seam::{Arrival, OpKey};
+use crate::seam::{Arrival, OpKey, RxId};
 
 /// Number of portals (lnet-core 1.1).
 pub const PORTALS: u32 = 64;
@@ -61,8 +63,12 @@ pub(crate) struct Me {
     pub(crate) md: MdKey,
 }
 
+new_key_type! {
+    pub(crate) struct ParkedKey;
+}
+
 /// A PUT nobody has attached memory for yet.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Parked {
     pub(crate) header: lustrine_wire::header::Header,
     pub(crate) origin: Origin,
@@ -77,6 +83,65 @@ pub(crate) enum Origin {
     Loopback(OpKey),
 }
 
+impl Origin {
+    fn waiter(&self) -> Waiter {
+        match self {
+            Origin::Driver(arrival) => Waiter::Driver(arrival.rx),
+            Origin::Loopback(op) => Waiter::Loopback(*op),
+        }
+    }
+}
+
+/// Who can withdraw a parked PUT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Waiter {
+    Driver(RxId),
+    Loopback(OpKey),
+}
+
+/// All parked PUTs of a shard. A driver has at most one per connection.
+#[derive(Debug)]
+pub(crate) struct ParkedPuts {
+    puts: SlotMap<ParkedKey, Parked>,
+    pub(crate) lines: Lines<ParkedKey>,
+    by_waiter: HashMap<Waiter, ParkedKey, FixedState>,
+}
+
+impl ParkedPuts {
+    pub(crate) fn new(seed: u64) -> ParkedPuts {
+        ParkedPuts {
+            puts: SlotMap::with_key(),
+            lines: Lines::new(),
+            by_waiter: HashMap::with_hasher(FixedState::with_seed(seed)),
+        }
+    }
+
+    /// Adds a PUT at the end of its portal's line.
+    pub(crate) fn park(&mut self, portal: &mut Portal, parked: Parked) {
+        let waiter = parked.origin.waiter();
+        let key = self.puts.insert(parked);
+        self.lines.push_back(&mut portal.parked, key);
+        self.by_waiter.insert(waiter, key);
+    }
+
+    pub(crate) fn get(&self, key: ParkedKey) -> Parked {
+        self.puts[key]
+    }
+
+    /// The PUT that somebody is about to withdraw.
+    pub(crate) fn of(&self, waiter: Waiter) -> Option<(ParkedKey, Parked)> {
+        let key = *self.by_waiter.get(&waiter)?;
+        Some((key, self.puts[key]))
+    }
+
+    /// It waits no longer.
+    pub(crate) fn remove(&mut self, portal: &mut Portal, key: ParkedKey) {
+        let Some(parked) = self.puts.remove(key) else { return };
+        self.lines.remove(&mut portal.parked, key);
+        self.by_waiter.remove(&parked.origin.waiter());
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Portal {
     kind: Option<Kind>,
@@ -86,7 +151,7 @@ pub(crate) struct Portal {
     /// Exact match bits to entries. Senders are compared one by one: a merged peer has several
     /// NIDs, so they cannot be part of the key.
     exact: HashMap<u64, SmallVec<[MeKey; 1]>, FixedState>,
-    pub(crate) parked: VecDeque<Parked>,
+    pub(crate) parked: Line<ParkedKey>,
     count: usize,
 }
 
@@ -97,7 +162,7 @@ impl Portal {
             lazy: false,
             ignoring: Vec::new(),
             exact: HashMap::with_hasher(FixedState::with_seed(seed)),
-            parked: VecDeque::new(),
+            parked: Line::default(),
             count: 0,
         }
     }

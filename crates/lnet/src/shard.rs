@@ -13,10 +13,11 @@ use slotmap::{Key, KeyData, SlotMap};
 
 use crate::credits::Credits;
 use crate::event::{Event, EventKind};
+use crate::line::Lines;
 use crate::md::{MdKey, MdState, MeKey};
 use crate::memory::{Memory, Spans};
 use crate::peer::{PeerNiKey, PeerTable};
-use crate::portal::{Me, PORTALS, Portal};
+use crate::portal::{Me, PORTALS, ParkedPuts, Portal};
 use crate::seam::{Action, NiIndex, OpKey};
 use crate::stats::Stats;
 use crate::status::{Health, Status};
@@ -69,6 +70,8 @@ enum Stage {
     Receiving,
     /// A turn of `drive`: source and target are this node.
     Loopback,
+    /// Nothing: it has no path, and ends at once.
+    Refused,
 }
 
 /// What the end of a message means to the owner of its descriptor.
@@ -132,9 +135,12 @@ pub struct Shard {
     mds: SlotMap<MdKey, MdState>,
     mes: SlotMap<MeKey, Me>,
     portals: Vec<Portal>,
+    parked: ParkedPuts,
     msgs: SlotMap<OpKey, Msg>,
     nis: Vec<NiState>,
     peers: PeerTable,
+    /// Of messages that wait for discovery or for a credit.
+    lines: Lines<OpKey>,
     outbox: VecDeque<Action>,
     events: VecDeque<Event>,
     /// Events of the core's own descriptors, handled in `drive`.
@@ -181,9 +187,11 @@ impl Shard {
             mds: SlotMap::with_key(),
             mes: SlotMap::with_key(),
             portals: (0..PORTALS).map(|index| Portal::new(seed ^ u64::from(index))).collect(),
+            parked: ParkedPuts::new(seed),
             msgs: SlotMap::with_key(),
             nis,
             peers: PeerTable::new(topology.tunables.peers_max as usize, seed),
+            lines: Lines::new(),
             outbox: VecDeque::new(),
             events: VecDeque::new(),
             own_events: VecDeque::new(),
@@ -304,21 +312,26 @@ impl Shard {
         }
         match msg.stage {
             Stage::Sending => {
-                if let Some(next) = self.nis[usize::from(msg.ni.0)].credits.give() {
+                if let Some(next) = self.nis[usize::from(msg.ni.0)].credits.give(&mut self.lines) {
                     self.woken.push_back(Woken::NiCredit(next));
                 }
                 self.give_peer_credit(msg.peer_ni);
             }
             Stage::NiCredit => {
-                self.nis[usize::from(msg.ni.0)].credits.leave(op);
+                self.nis[usize::from(msg.ni.0)].credits.leave(&mut self.lines, op);
                 self.give_peer_credit(msg.peer_ni);
             }
             Stage::PeerCredit => {
                 if let Some(peer_ni) = msg.peer_ni {
-                    self.peers.nis[peer_ni].credits.leave(op);
+                    self.peers.nis[peer_ni].credits.leave(&mut self.lines, op);
                 }
             }
-            Stage::Discovery | Stage::Receiving | Stage::Loopback => {}
+            Stage::Discovery => {
+                if let Some(peer_ni) = msg.peer_ni {
+                    self.lines.remove(&mut self.peers.nis[peer_ni].parked, op);
+                }
+            }
+            Stage::Receiving | Stage::Loopback | Stage::Refused => {}
         }
         if !self.woken.is_empty() {
             self.wake(now);
@@ -327,7 +340,7 @@ impl Shard {
 
     fn give_peer_credit(&mut self, peer_ni: Option<PeerNiKey>) {
         let Some(peer_ni) = peer_ni else { return };
-        if let Some(next) = self.peers.nis[peer_ni].credits.give() {
+        if let Some(next) = self.peers.nis[peer_ni].credits.give(&mut self.lines) {
             self.woken.push_back(Woken::PeerCredit(next));
         }
     }

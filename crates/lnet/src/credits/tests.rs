@@ -9,7 +9,7 @@ proptest! {
     #[test]
     fn conserved_and_fair(max in 1u32..5, steps in proptest::collection::vec(any::<u8>(), 0..200)) {
         let mut keys: SlotMap<OpKey, ()> = SlotMap::with_key();
-        let mut credits = Credits::new(max);
+        let (mut credits, mut lines) = (Credits::new(max), Lines::new());
         let (mut holding, mut queue): (Vec<OpKey>, Vec<OpKey>) = (vec![], vec![]);
         for step in steps {
             match step % 3 {
@@ -17,19 +17,19 @@ proptest! {
                     let op = keys.insert(());
                     let free = holding.len() < max as usize;
                     let want = if free { Take::Granted } else { Take::Queued };
-                    prop_assert_eq!(credits.take(op), want);
+                    prop_assert_eq!(credits.take(&mut lines, op), want);
                     if want == Take::Granted { holding.push(op) } else { queue.push(op) }
                 }
                 1 if !holding.is_empty() => {
                     holding.remove(usize::from(step) % holding.len());
                     let next = (!queue.is_empty()).then(|| queue.remove(0));
-                    prop_assert_eq!(credits.give(), next);
+                    prop_assert_eq!(credits.give(&mut lines), next);
                     holding.extend(next);
                 }
                 2 if !queue.is_empty() => {
                     let op = queue.remove(usize::from(step) % queue.len());
-                    prop_assert!(credits.leave(op));
-                    prop_assert!(!credits.leave(op));
+                    prop_assert!(credits.leave(&mut lines, op));
+                    prop_assert!(!credits.leave(&mut lines, op));
                 }
                 _ => {}
             }
@@ -47,5 +47,5 @@ proptest! {
 #[test]
 #[should_panic(expected = "given back twice")]
 fn giving_what_nobody_took_is_our_mistake() {
-    Credits::new(2).give();
+    Credits::new(2).give(&mut Lines::new());
 }

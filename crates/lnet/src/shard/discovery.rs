@@ -142,21 +142,15 @@ impl Shard {
     }
 
     pub(super) fn park_for_discovery(&mut self, peer_ni: PeerNiKey, op: OpKey) {
-        let key = self.peers.peer_of(peer_ni);
+        let ni = &mut self.peers.nis[peer_ni];
+        self.lines.push_back(&mut ni.parked, op);
+        let (key, nid) = (ni.peer, ni.nid);
         let peer = &mut self.peers.peers[key];
-        peer.parked.push_back(op);
         if peer.phase == Phase::Unknown {
-            peer.contact = self.peers.nis[peer_ni].nid;
+            peer.contact = nid;
             peer.wanted = Some(Round::Ask);
             self.undecided.push_back(key);
         }
-    }
-
-    /// Takes a message that was withdrawn out of its peer's waiting line.
-    pub(super) fn leave_discovery(&mut self, op: OpKey) {
-        let Some(peer_ni) = self.msgs[op].peer_ni else { return };
-        let peer = &mut self.peers.peers[self.peers.nis[peer_ni].peer];
-        peer.parked.retain(|parked| *parked != op);
     }
 
     /// Learns (again) about a peer. [`Shard::peer`] shows when a round has ended, and how.
@@ -412,8 +406,15 @@ impl Shard {
         peer.phase = Phase::Ready;
         peer.rounds += 1;
         peer.outcome = outcome;
-        for op in core::mem::take(&mut peer.parked) {
-            self.take_credits(now, op);
+        self.release(now, key);
+    }
+
+    /// Messages that waited for a peer's discovery go on.
+    fn release(&mut self, now: Time, key: PeerKey) {
+        for ni in self.peers.peers[key].members.clone() {
+            while let Some(op) = self.lines.pop_front(&mut self.peers.nis[ni].parked) {
+                self.take_credits(now, op);
+            }
         }
     }
 
@@ -422,8 +423,10 @@ impl Shard {
         peer.phase = Phase::Unknown;
         peer.rounds += 1;
         peer.outcome = status;
-        for op in core::mem::take(&mut peer.parked) {
-            self.retire(now, op, status);
+        for ni in self.peers.peers[key].members.clone() {
+            while let Some(op) = self.lines.pop_front(&mut self.peers.nis[ni].parked) {
+                self.retire(now, op, status);
+            }
         }
     }
 
@@ -478,7 +481,7 @@ impl Shard {
             peer.phase = Phase::Unknown;
             peer.wanted = Some(Round::Tell);
             self.undecided.push_back(key);
-        } else if peer.phase == Phase::Unknown && peer.parked.is_empty() {
+        } else if peer.phase == Phase::Unknown && peer.wanted.is_none() {
             peer.phase = Phase::Ready;
         }
     }

@@ -6,7 +6,7 @@ use lustrine_wire::nid::ProcessId;
 use super::{Msg, PING_PORTAL, Purpose, Shard, Stage};
 use crate::md::{MdKey, MdOptions};
 use crate::memory::part_of;
-use crate::portal::{Origin, PORTALS, Parked, sender_matches};
+use crate::portal::{Origin, PORTALS, Parked, Waiter, sender_matches};
 use crate::seam::{Action, Arrival, Verdict};
 use crate::time::Time;
 
@@ -76,13 +76,20 @@ impl Shard {
     /// A descriptor was attached: tries the parked PUTs in the order they came, for as long as it
     /// takes any.
     pub(super) fn try_parked(&mut self, now: Time, portal: u32, attached: MdKey) {
-        let mut still = std::collections::VecDeque::new();
+        let mut next = self.portals[portal as usize].parked.first();
         while self.mds.get(attached).is_some_and(|state| !state.exhausted())
-            && let Some(parked) = self.portals[portal as usize].parked.pop_front()
+            && let Some(key) = next
         {
-            let Some(wanted) = put_wanted(&parked.header) else { continue };
-            match (self.find_match(&wanted), parked.origin) {
-                (Found::Nothing, _) => still.push_back(parked),
+            next = self.parked.lines.after(key);
+            let parked = self.parked.get(key);
+            let wanted = put_wanted(&parked.header).expect("only PUTs are parked");
+            let found = self.find_match(&wanted);
+            if found == Found::Nothing {
+                continue;
+            }
+            self.parked.remove(&mut self.portals[portal as usize], key);
+            match (found, parked.origin) {
+                (Found::Nothing, _) => unreachable!("it waits on"),
                 (Found::TooLong, Origin::Driver(arrival)) => {
                     self.drop_counted(&arrival, &parked.header);
                     let verdict = Verdict::Drop;
@@ -96,14 +103,13 @@ impl Shard {
                 (found, Origin::Loopback(op)) => self.matched_loopback(op, found),
             }
         }
-        let rest = &mut self.portals[portal as usize].parked;
-        still.append(rest);
-        *rest = still;
     }
 
     /// The portal is lazy no more: what is parked there is dropped.
     pub(super) fn drop_parked(&mut self, portal: u32) {
-        while let Some(parked) = self.portals[portal as usize].parked.pop_front() {
+        while let Some(key) = self.portals[portal as usize].parked.first() {
+            let parked = self.parked.get(key);
+            self.parked.remove(&mut self.portals[portal as usize], key);
             match parked.origin {
                 Origin::Driver(arrival) => {
                     self.drop_counted(&arrival, &parked.header);
@@ -115,16 +121,11 @@ impl Shard {
         }
     }
 
-    /// A loopback message was withdrawn while it was parked.
-    pub(super) fn leave_parked(&mut self, op: crate::seam::OpKey) {
-        if self.msgs[op].stage != Stage::Loopback {
-            return;
-        }
-        if let Some(place) = self.portals.get_mut(self.msgs[op].portal as usize) {
-            place.parked.retain(
-                |parked| !matches!(parked.origin, Origin::Loopback(parked) if parked == op),
-            );
-        }
+    /// A PUT is withdrawn; it may be parked.
+    pub(super) fn withdraw_parked(&mut self, waiter: Waiter) {
+        let Some((key, parked)) = self.parked.of(waiter) else { return };
+        let Body::Put { portal, .. } = parked.header.body else { return };
+        self.parked.remove(&mut self.portals[portal as usize], key);
     }
 
     /// Parks a PUT that matched nothing on a lazy portal.
@@ -132,7 +133,7 @@ impl Shard {
         let Body::Put { portal, .. } = header.body else { return false };
         let Some(place) = self.portals.get_mut(portal as usize) else { return false };
         if place.lazy {
-            place.parked.push_back(Parked { header: *header, origin });
+            self.parked.park(place, Parked { header: *header, origin });
         }
         place.lazy
     }

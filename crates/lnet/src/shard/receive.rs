@@ -8,7 +8,7 @@ use super::send::ReplyPlan;
 use super::{Msg, PAYLOAD_MAX, PING_PORTAL, Purpose, Shard, Stage};
 use crate::memory::part_of;
 use crate::peer::PeerNiKey;
-use crate::portal::Origin;
+use crate::portal::{Origin, Waiter};
 use crate::seam::{Arrival, Core, LinkEvent, Misbehaviour, NiIndex, OpKey, RxId, Verdict};
 use crate::status::Status;
 use crate::time::Time;
@@ -74,11 +74,7 @@ impl Core for Shard {
     }
 
     fn forget(&mut self, rx: RxId) {
-        for portal in &mut self.portals {
-            portal.parked.retain(
-                |parked| !matches!(parked.origin, Origin::Driver(arrival) if arrival.rx == rx),
-            );
-        }
+        self.withdraw_parked(Waiter::Driver(rx));
     }
 }
 

@@ -10,6 +10,7 @@ use crate::md::{MdKey, MdOptions};
 use crate::memory::{Spans, copy_of, part_of};
 use crate::path::{self, Candidate};
 use crate::peer::PeerNiKey;
+use crate::portal::Waiter;
 use crate::seam::{Action, NiIndex, OpKey, SendAction};
 use crate::status::Status;
 use crate::time::{Nanos, Time};
@@ -221,7 +222,7 @@ impl Shard {
     fn refuse_request(&mut self, now: Time, draft: Draft, status: Status) {
         let nobody = ProcessId { nid: Nid::ANY, pid: PID_LUSTRE };
         let hop = draft.target;
-        let op = self.insert_draft(now, draft, NiIndex(0), nobody, hop, None, Stage::Loopback);
+        let op = self.insert_draft(now, draft, NiIndex(0), nobody, hop, None, Stage::Refused);
         self.retire(now, op, status);
     }
 
@@ -259,9 +260,9 @@ impl Shard {
             match_bits: draft.match_bits,
             requested: draft.requested,
         });
-        if let (Some(md), Purpose::Request) = (md, purpose) {
+        if let (Some(md), Purpose::Request | Purpose::Reply) = (md, purpose) {
             let state = &mut self.mds[md];
-            // Two requests at once from one descriptor: none of them is "the" request.
+            // Two messages at once from one descriptor: none of them is "the" one.
             state.request = if state.pending == 1 { Some(op) } else { None };
         }
         op
@@ -272,7 +273,7 @@ impl Shard {
         let msg = &mut self.msgs[op];
         msg.stage = Stage::PeerCredit;
         let peer_ni = msg.peer_ni.expect("a message out has a peer");
-        if self.peers.nis[peer_ni].credits.take(op) == Take::Granted {
+        if self.peers.nis[peer_ni].credits.take(&mut self.lines, op) == Take::Granted {
             self.take_ni_credit(now, op);
         }
     }
@@ -280,7 +281,7 @@ impl Shard {
     pub(super) fn take_ni_credit(&mut self, now: Time, op: OpKey) {
         let msg = &mut self.msgs[op];
         msg.stage = Stage::NiCredit;
-        if self.nis[usize::from(msg.ni.0)].credits.take(op) == Take::Granted {
+        if self.nis[usize::from(msg.ni.0)].credits.take(&mut self.lines, op) == Take::Granted {
             self.hand_to_driver(now, op);
         }
     }
@@ -395,8 +396,7 @@ impl Shard {
             if !self.msgs.contains_key(op) {
                 continue;
             }
-            self.leave_discovery(op);
-            self.leave_parked(op);
+            self.withdraw_parked(Waiter::Loopback(op));
             self.retire(now, op, reason);
         }
     }

@@ -15,6 +15,7 @@ use crate::topology::Identity;
 use crate::tunables::Tunables;
 
 mod discovering;
+mod effort;
 mod matching;
 mod operations;
 mod trouble;

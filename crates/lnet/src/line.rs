@@ -1,0 +1,174 @@
+//! Waiting lines: first come first served, and whoever gives up leaves at once from any place.
+//!
+//! The links of all lines of a shard are in one map beside the things that wait, so that joining,
+//! being served and leaving touch the neighbours only, however long the line is. A peer that makes
+//! thousands wait and then takes its connection away must not make us search for each of them.
+
+use slotmap::{Key, SecondaryMap};
+
+/// One line. Its links are in the [`Lines`] that it was joined through.
+#[derive(Debug)]
+pub(crate) struct Line<K> {
+    first: K,
+    last: K,
+    len: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Links<K> {
+    before: K,
+    behind: K,
+}
+
+/// The links of all lines; a key stands in at most one.
+#[derive(Debug)]
+pub(crate) struct Lines<K: Key> {
+    links: SecondaryMap<K, Links<K>>,
+    /// Links read or written, for tests of the effort.
+    #[cfg(test)]
+    pub(crate) touched: core::cell::Cell<u64>,
+}
+
+impl<K: Key> Default for Line<K> {
+    fn default() -> Line<K> {
+        Line { first: K::null(), last: K::null(), len: 0 }
+    }
+}
+
+impl<K: Key> Line<K> {
+    pub(crate) fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whose turn it is.
+    pub(crate) fn first(&self) -> Option<K> {
+        (self.len > 0).then_some(self.first)
+    }
+}
+
+impl<K: Key> Lines<K> {
+    pub(crate) fn new() -> Lines<K> {
+        Lines {
+            links: SecondaryMap::new(),
+            #[cfg(test)]
+            touched: Default::default(),
+        }
+    }
+
+    fn touch(&self) {
+        #[cfg(test)]
+        self.touched.set(self.touched.get() + 1);
+    }
+
+    /// Joins a line at its end.
+    ///
+    /// # Panics
+    /// When it stands in one already.
+    pub(crate) fn push_back(&mut self, line: &mut Line<K>, key: K) {
+        self.touch();
+        let alone = self.links.insert(key, Links { before: line.last, behind: K::null() });
+        assert!(alone.is_none(), "{key:?} waits twice");
+        self.link(line.last, line, |links| links.behind = key, |line| line.first = key);
+        line.last = key;
+        line.len += 1;
+    }
+
+    /// Takes the first out of a line.
+    #[inline]
+    pub(crate) fn pop_front(&mut self, line: &mut Line<K>) -> Option<K> {
+        let first = line.first()?;
+        self.remove(line, first);
+        Some(first)
+    }
+
+    /// Leaves a line; `false` when it does not stand in any.
+    pub(crate) fn remove(&mut self, line: &mut Line<K>, key: K) -> bool {
+        self.touch();
+        let Some(Links { before, behind }) = self.links.remove(key) else { return false };
+        self.link(before, line, |links| links.behind = behind, |line| line.first = behind);
+        self.link(behind, line, |links| links.before = before, |line| line.last = before);
+        line.len -= 1;
+        true
+    }
+
+    /// Who stands behind.
+    pub(crate) fn after(&self, key: K) -> Option<K> {
+        self.touch();
+        self.links.get(key).map(|links| links.behind).filter(|key| !key.is_null())
+    }
+
+    /// Changes the links of a neighbour or, where there is none, an end of the line.
+    fn link(
+        &mut self,
+        neighbour: K,
+        line: &mut Line<K>,
+        links: impl FnOnce(&mut Links<K>),
+        end: impl FnOnce(&mut Line<K>),
+    ) {
+        self.touch();
+        match self.links.get_mut(neighbour) {
+            Some(neighbour) => links(neighbour),
+            None => end(line),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+    use slotmap::{DefaultKey, SlotMap};
+
+    use super::*;
+
+    proptest! {
+        /// Two lines against two lists.
+        #[test]
+        fn as_lists_are(steps in proptest::collection::vec((any::<u8>(), 0usize..2), 0..300)) {
+            let mut keys: SlotMap<DefaultKey, ()> = SlotMap::new();
+            let mut lines = Lines::new();
+            let mut pair = [Line::default(), Line::default()];
+            let mut model = [VecDeque::new(), VecDeque::new()];
+            for (step, which) in steps {
+                let (line, list) = (&mut pair[which], &mut model[which]);
+                match step % 4 {
+                    0 | 1 => {
+                        let key = keys.insert(());
+                        lines.push_back(line, key);
+                        list.push_back(key);
+                    }
+                    2 => {
+                        let first = list.pop_front();
+                        prop_assert_eq!(lines.pop_front(line), first);
+                        keys.remove(first.unwrap_or_default());
+                    }
+                    _ if !list.is_empty() => {
+                        let key = list.remove(usize::from(step / 4) % list.len()).unwrap();
+                        prop_assert!(lines.remove(line, key));
+                        prop_assert!(!lines.remove(line, key));
+                    }
+                    _ => {}
+                }
+                let walk: Vec<_> =
+                    core::iter::successors(line.first(), |key| lines.after(*key)).collect();
+                prop_assert_eq!(&walk, &Vec::from(list.clone()));
+                prop_assert_eq!(line.len(), list.len());
+                prop_assert_eq!(line.is_empty(), list.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "waits twice")]
+    fn nobody_waits_twice() {
+        let mut keys: SlotMap<DefaultKey, ()> = SlotMap::new();
+        let (mut lines, mut line, key) = (Lines::new(), Line::default(), keys.insert(()));
+        lines.push_back(&mut line, key);
+        lines.push_back(&mut line, key);
+    }
+}

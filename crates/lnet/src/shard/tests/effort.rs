@@ -1,0 +1,106 @@
+//! What a crowd that gives up costs: steps counted, never time.
+
+use super::*;
+
+const CROWD: u64 = 10_000;
+
+/// Most links of waiting lines that one message may touch when it comes and when it goes.
+const TOUCHED_MAX: u64 = 10;
+
+fn crowd(net: &mut Net, target: ProcessId) -> Vec<MdKey> {
+    (0..CROWD)
+        .map(|user| {
+            let span = net.span(0, 8, 0);
+            let md = net.bind(0, span, 1, user);
+            net.put(0, put_args(md, target, 30, 1));
+            md
+        })
+        .collect()
+}
+
+/// Unlinks all, the last first: where a search from the front takes longest.
+fn withdraw(net: &mut Net, mds: &[MdKey]) -> u64 {
+    let shard = &mut net.nodes[0].shard;
+    let before = shard.lines.touched.get();
+    for md in mds.iter().rev() {
+        shard.unlink(NOW, *md);
+    }
+    shard.lines.touched.get() - before
+}
+
+#[test]
+fn withdrawing_all_that_wait_for_discovery_is_linear() {
+    let mut net = Net::new(2, &Tunables::default());
+    let mds = crowd(&mut net, process(1));
+    let touched = withdraw(&mut net, &mds);
+    assert!(touched > 0 && touched <= CROWD * TOUCHED_MAX, "{touched}");
+    assert_eq!(net.events(0).iter().filter(|event| event.unlinked).count() as u64, CROWD);
+    net.run(NOW);
+    net.assert_quiet();
+}
+
+#[test]
+fn withdrawing_all_that_wait_for_a_credit_is_linear() {
+    // First the peer's credits are short, then the interface's.
+    for (credits, peer_credits) in [(256, 8), (2, 65_535)] {
+        let mut net = Net::new(2, &Tunables { credits, peer_credits, ..Tunables::default() });
+        net.nodes[0].shard.discover(NOW, &test_nid(1)).unwrap();
+        net.run(NOW);
+        let mds = crowd(&mut net, process(1));
+        let touched = withdraw(&mut net, &mds);
+        assert!(touched > 0 && touched <= CROWD * TOUCHED_MAX, "{touched}");
+        net.run(NOW);
+        assert_eq!(net.events(0).iter().filter(|event| event.unlinked).count() as u64, CROWD);
+        net.assert_quiet();
+    }
+}
+
+#[test]
+fn forgetting_all_that_are_parked_is_linear() {
+    let mut net = Net::new(2, &Tunables::default());
+    let shard = &mut net.nodes[1].shard;
+    shard.set_lazy(30, Laziness::Lazy).unwrap();
+    let body =
+        Body::Put { ack_md: MdHandle::NONE, match_bits: 1, hdr_data: 0, portal: 30, offset: 0 };
+    let header = Header { dst: process(1), src: process(0), payload_len: 8, body };
+    for rx in 0..CROWD {
+        let arrival = Arrival { ni: NiIndex(0), from: process(0), rx: RxId(rx) };
+        assert_eq!(shard.recv_header(NOW, arrival, &header), Verdict::Park);
+    }
+    let before = shard.parked.lines.touched.get();
+    for rx in (0..CROWD).rev() {
+        shard.forget(RxId(rx));
+    }
+    let touched = shard.parked.lines.touched.get() - before;
+    assert!(touched > 0 && touched <= CROWD * TOUCHED_MAX, "{touched}");
+    // None of them comes back.
+    let sink = net.span(1, 8, 0);
+    net.attach(1, 30, anybody(1, 0), md(sink, Some(1), MdOptions::OP_PUT, 0));
+    assert!(net.nodes[1].shard.next_action().is_none());
+}
+
+/// Many GETs served from one portal each from a descriptor of its own: each knows its REPLY.
+#[test]
+fn withdrawing_descriptors_with_replies_under_way_searches_nothing() {
+    let mut net = Net::new(2, &Tunables { peer_credits: 1, ..Tunables::default() });
+    let shard_mds: Vec<MdKey> = (0..CROWD)
+        .map(|bits| {
+            let span = net.span(1, 8, 0);
+            net.attach(1, 30, anybody(bits, 0), md(span, Some(1), MdOptions::OP_GET, bits))
+        })
+        .collect();
+    let shard = &mut net.nodes[1].shard;
+    for match_bits in 0..100 {
+        let return_md = MdHandle { interface: 1, object: 2 };
+        let body = Body::Get { return_md, match_bits, portal: 30, offset: 0, sink_len: 8 };
+        let header = Header { dst: process(1), src: process(0), payload_len: 0, body };
+        let arrival = Arrival { ni: NiIndex(0), from: process(0), rx: RxId(1) };
+        assert_eq!(shard.recv_header(NOW, arrival, &header), Verdict::Done);
+    }
+    for (bits, md) in shard_mds.iter().enumerate().take(100) {
+        assert!(shard.mds[*md].request.is_some(), "{bits}");
+        shard.unlink(NOW, *md);
+    }
+    // One was with the driver already; the others have gone from the line.
+    assert_eq!(shard.msgs.len(), 1);
+}
