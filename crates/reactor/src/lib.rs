@@ -11,7 +11,7 @@ pub mod control;
 mod event_loop;
 mod letters;
 mod load;
-mod loop_io;
+pub mod loop_io;
 mod node;
 mod outbox;
 mod resolve;

@@ -1,4 +1,7 @@
 //! The driver's and the core's view of the world, made of real sockets and mapped memory.
+//!
+//! Public for those who put a driver on sockets without a node around it, as the lower rungs of the
+//! speed ladder do (`examples/rungs`).
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,14 +15,15 @@ use lustrine_sys::{Interest, Poller, Ready, Socket, SocketOptions, ZeroCopyOutco
 use smallvec::SmallVec;
 
 /// Set in the poller's tokens of everything that is not a stream.
-pub(crate) const OTHER_TOKEN: u64 = 1 << 63;
+pub const OTHER_TOKEN: u64 = 1 << 63;
 
 /// Blocks per read that need no allocation.
 type Blocks = SmallVec<[Block; 8]>;
 
 /// Sockets, the poller that watches them, and the arena of one event loop.
-pub(crate) struct LoopIo {
-    pub(crate) poller: Poller,
+pub struct LoopIo {
+    /// Watches the streams, and what else its owner adds with tokens that have [`OTHER_TOKEN`].
+    pub poller: Poller,
     arena: Arena,
     slots: Vec<Slot>,
     free: Vec<u32>,
@@ -46,7 +50,9 @@ struct Pinned {
 }
 
 impl LoopIo {
-    pub(crate) fn new(poller: Poller, memory_limit: u64, options: SocketOptions) -> LoopIo {
+    /// No streams yet. At most `memory_limit` bytes are mapped; `options` are for streams that are
+    /// dialled.
+    pub fn new(poller: Poller, memory_limit: u64, options: SocketOptions) -> LoopIo {
         let arena = Arena::new(memory_limit);
         LoopIo {
             poller,
@@ -65,7 +71,10 @@ impl LoopIo {
     }
 
     /// Takes over a stream and starts watching it.
-    pub(crate) fn adopt(&mut self, socket: Socket) -> io::Result<SockId> {
+    ///
+    /// # Errors
+    /// When the system cannot watch one more.
+    pub fn adopt(&mut self, socket: Socket) -> io::Result<SockId> {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());
             self.slots.len() as u32 - 1
@@ -100,7 +109,7 @@ impl LoopIo {
     }
 
     /// Translates a report of the poller; `None` when it is about a stream that is gone.
-    pub(crate) fn readiness(&mut self, ready: &Ready) -> Option<(SockId, Readiness)> {
+    pub fn readiness(&mut self, ready: &Ready) -> Option<(SockId, Readiness)> {
         let sock = SockId(ready.token);
         let slot = self.slot(sock)?;
         let mut zero_copy_done = 0;
@@ -117,16 +126,15 @@ impl LoopIo {
     }
 
     /// Waits for reports. `None`: until there is one.
-    pub(crate) fn wait(
-        &mut self,
-        timeout: Option<Duration>,
-        ready: &mut Vec<Ready>,
-    ) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// When the poller is broken.
+    pub fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()> {
         self.poller.wait(timeout, ready)
     }
 
     /// The next stream with zero-copy writes whose memory is free without a report.
-    pub(crate) fn next_copied(&mut self) -> Option<(SockId, Readiness)> {
+    pub fn next_copied(&mut self) -> Option<(SockId, Readiness)> {
         while let Some(sock) = self.copied.pop() {
             let Some(slot) = self.slot(sock) else { continue };
             let zero_copy_done = slot.take_done();

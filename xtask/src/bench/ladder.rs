@@ -10,8 +10,8 @@ use clap::Args;
 use serde::Serialize;
 
 use super::machine::{self, Machine};
-use super::ours::{self, Checks, Load, Measured};
-use super::peers::{Direction, Peer};
+use super::ours::{self, Checks, Layer, Load, Measured, Programs};
+use super::peers::{Direction, Peer, Placement};
 use super::statistics::Summary;
 use crate::repository::root;
 
@@ -39,6 +39,8 @@ enum Against {
     RawTcp,
     /// The same load of ours without checks, of the same round.
     Unchecked(Direction),
+    /// The same load on a lower layer of ours, of the same round.
+    Below(Layer),
 }
 
 /// Which ratio, ours by theirs, is good enough.
@@ -54,6 +56,7 @@ enum Goal {
 struct Rung {
     name: &'static str,
     unit: &'static str,
+    layer: Layer,
     load: Load,
     against: Against,
     goal: Goal,
@@ -63,6 +66,7 @@ const fn bulk(direction: Direction, checks: Checks) -> Load {
     Load::Bulk { direction, checks }
 }
 
+/// A rung of all there is, as a user runs it.
 const fn rung(
     name: &'static str,
     unit: &'static str,
@@ -70,7 +74,24 @@ const fn rung(
     against: Against,
     goal: Goal,
 ) -> Rung {
-    Rung { name, unit, load, against, goal }
+    Rung { name, unit, layer: Layer::Selftest, load, against, goal }
+}
+
+/// From the driver to the selftest, each layer against the one below; the lowest against a peer.
+fn layers(
+    names: [&'static str; 3],
+    unit: &'static str,
+    load: Load,
+    peer: Peer,
+) -> impl Iterator<Item = Rung> {
+    let steps = [
+        (Layer::Socklnd, Against::Peer(peer)),
+        (Layer::Lnet, Against::Below(Layer::Socklnd)),
+        (Layer::Selftest, Against::Below(Layer::Lnet)),
+    ];
+    let rung =
+        move |(name, (layer, against))| Rung { name, unit, layer, load, against, goal: Goal::None };
+    names.into_iter().zip(steps).map(rung)
 }
 
 /// A small RPC moves 256 bytes each way: frame header 24, LNet header 72, message 160.
@@ -79,39 +100,43 @@ const RPC_BYTES: u32 = 24 + 72 + 160;
 /// The rungs, with the goals of DESIGN's table of speed.
 fn rungs() -> Vec<Rung> {
     use Direction::{Read, Write};
-    let iperf3 = |direction| Against::Peer(Peer::Iperf3(direction));
-    let ucx = Against::Peer(Peer::UcxTagBw { bytes: 64 });
-    let sockperf = Against::Peer(Peer::Sockperf { bytes: RPC_BYTES });
+    let ucx = Peer::UcxTagBw { bytes: 64 };
+    let sockperf = |placement| Peer::Sockperf { bytes: RPC_BYTES, placement };
+    // Two nodes are two machines: each end has a CPU of its own.
+    let apart = sockperf(Placement::Apart);
     let (off, words, sums) = (Checks::Off, Checks::Words, Checks::Checksums);
-    let free = Goal::None;
-    vec![
-        rung("ping rate, 64 under way", "RPC/s", Load::PingRate, ucx, Goal::AtLeast(3.0)),
-        rung("ping latency", "us", Load::PingLatency, sockperf, Goal::AtMost(1.3)),
-        rung("read 1 MiB", "MiB/s", bulk(Read, off), iperf3(Read), Goal::AtLeast(0.95)),
-        rung("write 1 MiB", "MiB/s", bulk(Write, off), iperf3(Write), Goal::AtLeast(0.95)),
+    let (free, most) = (Goal::None, Goal::AtLeast(0.95));
+    let peer = Against::Peer;
+    let (rate, latency) = (Load::PingRate, Load::PingLatency);
+    let mut rungs = vec![
+        rung("ping rate, 64 under way", "RPC/s", rate, peer(ucx), Goal::AtLeast(3.0)),
+        rung("ping latency", "us", latency, peer(apart), Goal::AtMost(1.3)),
+        rung(
+            "ping latency, free",
+            "us",
+            latency,
+            peer(sockperf(Placement::Free)),
+            Goal::AtMost(1.3),
+        ),
+        rung("read 1 MiB", "MiB/s", bulk(Read, off), peer(Peer::Iperf3(Read)), most),
+        rung("write 1 MiB", "MiB/s", bulk(Write, off), peer(Peer::Iperf3(Write)), most),
         rung("read 1 MiB, raw", "MiB/s", bulk(Read, off), Against::RawTcp, free),
         rung("write 1 MiB, raw", "MiB/s", bulk(Write, off), Against::RawTcp, free),
         rung("read, full check", "MiB/s", bulk(Read, words), Against::Unchecked(Read), free),
         rung("write, full check", "MiB/s", bulk(Write, words), Against::Unchecked(Write), free),
-        rung(
-            "read, V2 checksums",
-            "MiB/s",
-            bulk(Read, sums),
-            Against::Unchecked(Read),
-            Goal::AtLeast(0.95),
-        ),
-        rung(
-            "write, V2 checksums",
-            "MiB/s",
-            bulk(Write, sums),
-            Against::Unchecked(Write),
-            Goal::AtLeast(0.95),
-        ),
-    ]
+        rung("read, V2 checksums", "MiB/s", bulk(Read, sums), Against::Unchecked(Read), most),
+        rung("write, V2 checksums", "MiB/s", bulk(Write, sums), Against::Unchecked(Write), most),
+    ];
+    let names = ["rate: socklnd", "rate: lnet", "rate: selftest"];
+    rungs.extend(layers(names, "msg/s", rate, ucx));
+    let names = ["latency: socklnd", "latency: lnet", "latency: selftest"];
+    rungs.extend(layers(names, "us", latency, apart));
+    let names = ["read: socklnd", "read: lnet", "read: selftest"];
+    rungs.extend(layers(names, "MiB/s", bulk(Read, off), Peer::Iperf3(Read)));
+    let names = ["write: socklnd", "write: lnet", "write: selftest"];
+    rungs.extend(layers(names, "MiB/s", bulk(Write, off), Peer::Iperf3(Write)));
+    rungs
 }
-
-/// Rungs that DESIGN names and that nothing can measure yet.
-const NOT_BUILT: [&str; 2] = ["socklnd", "lnet"];
 
 /// What became of a rung.
 #[derive(Debug, Serialize)]
@@ -144,7 +169,7 @@ struct Ladder {
 
 pub(crate) fn run(args: &LadderArgs) -> Result<()> {
     let (rounds, seconds) = if args.quick { (2, 1) } else { (5, 3) };
-    let program = ours::build()?;
+    let programs = Programs::build()?;
     let machine = Machine::here();
     let chosen: Vec<Rung> = rungs()
         .into_iter()
@@ -153,9 +178,8 @@ pub(crate) fn run(args: &LadderArgs) -> Result<()> {
     let mut rows = Vec::new();
     for (number, rung) in chosen.iter().enumerate() {
         eprintln!("[{}/{}] {} against {}", number + 1, chosen.len(), rung.name, against(rung));
-        rows.push(climb(&program, rung, rounds, seconds));
+        rows.push(climb(&programs, rung, rounds, seconds));
     }
-    rows.extend(NOT_BUILT.map(not_built).into_iter().filter(|_| args.only.is_none()));
     let versions = machine::versions(&[
         ("iperf3", "--version"),
         ("sockperf", "--version"),
@@ -188,32 +212,27 @@ fn against(rung: &Rung) -> String {
         Against::Peer(peer) => peer.to_string(),
         Against::RawTcp => "raw TCP".to_owned(),
         Against::Unchecked(_) => "ours, unchecked".to_owned(),
+        Against::Below(layer) => format!("ours, {} alone", layer.name()),
     }
 }
 
-fn not_built(name: &str) -> Row {
-    Row {
-        name: name.to_owned(),
-        unit: "",
-        against: String::new(),
-        goal: Goal::None,
+/// Measures one rung; what goes wrong becomes part of the row.
+fn climb(programs: &Programs, rung: &Rung, rounds: u32, seconds: u32) -> Row {
+    let mut row = Row {
+        name: rung.name.to_owned(),
+        unit: rung.unit,
+        against: against(rung),
+        goal: rung.goal,
         ours: None,
         theirs: None,
         ratio: None,
         cpu_us_per_op: None,
         reached: None,
-        absent: Some("not built".to_owned()),
-    }
-}
-
-/// Measures one rung; what goes wrong becomes part of the row.
-fn climb(program: &Path, rung: &Rung, rounds: u32, seconds: u32) -> Row {
-    let mut row =
-        Row { unit: rung.unit, against: against(rung), goal: rung.goal, ..not_built(rung.name) };
-    row.absent = None;
+        absent: None,
+    };
     let (mut ours, mut theirs, mut cpu) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..rounds {
-        match one_round(program, rung, seconds) {
+        match one_round(programs, rung, seconds) {
             Ok(round) => {
                 cpu.push(round.ours.cpu_us_per_op());
                 ours.push(round.ours.value(rung.load));
@@ -244,16 +263,19 @@ struct Round {
 }
 
 /// First theirs, then ours, right after each other.
-fn one_round(program: &Path, rung: &Rung, seconds: u32) -> Result<Round> {
+fn one_round(programs: &Programs, rung: &Rung, seconds: u32) -> Result<Round> {
     let mut theirs = match rung.against {
         Against::Peer(peer) if peer.is_installed() => Some(peer.measure(seconds)?),
         Against::Peer(_) | Against::RawTcp => None,
         Against::Unchecked(direction) => {
             let load = bulk(direction, Checks::Off);
-            Some(ours::measure(program, load, seconds)?.value(load))
+            Some(ours::measure(programs, rung.layer, load, seconds)?.value(load))
+        }
+        Against::Below(layer) => {
+            Some(ours::measure(programs, layer, rung.load, seconds)?.value(rung.load))
         }
     };
-    let ours = ours::measure(program, rung.load, seconds)?;
+    let ours = ours::measure(programs, rung.layer, rung.load, seconds)?;
     if rung.against == Against::RawTcp {
         theirs = ours.raw_mib_per_s();
     }
@@ -273,6 +295,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_layer_stands_on_the_one_below() {
+        let rungs = rungs();
+        for (upper, lower) in [(Layer::Selftest, Layer::Lnet), (Layer::Lnet, Layer::Socklnd)] {
+            let stands =
+                |rung: &&Rung| rung.layer == upper && rung.against == Against::Below(lower);
+            assert_eq!(rungs.iter().filter(stands).count(), 4);
+        }
+    }
+
+    #[test]
     fn goals() {
         assert_eq!(reached(Goal::AtLeast(3.0), 3.1), Some(true));
         assert_eq!(reached(Goal::AtLeast(3.0), 2.9), Some(false));
@@ -282,7 +314,9 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_is_told_in_its_row() {
-        let row = climb(Path::new("no-such-program"), &rungs()[4], 1, 1);
+        let [lustrine, rungs_program] = ["no-such-program", "nor-this"].map(PathBuf::from);
+        let programs = Programs { lustrine, rungs: rungs_program };
+        let row = climb(&programs, &rungs()[5], 1, 1);
         assert!(row.ours.is_none() && row.reached.is_none());
         assert!(row.absent.expect("a reason").contains("no-such-program"));
     }

@@ -1,11 +1,11 @@
-//! Our own program, measured as a user would: `lustrine selftest` between two processes on the
-//! loopback.
+//! Our own programs: `lustrine selftest` between two processes on the loopback, as a user runs it,
+//! and the lower layers by themselves (`crates/reactor/examples/rungs`).
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
 use super::peers::Direction;
@@ -39,13 +39,50 @@ pub(crate) enum Checks {
     Checksums,
 }
 
-/// Builds the program and says where it is.
-pub(crate) fn build() -> Result<PathBuf> {
-    let mut command = cargo();
-    command.args(["build", "--release", "--locked", "--package", "lustrine-cli"]);
-    let status = process::shown(&mut command, BUILD_MAX, |_| {})?;
-    ensure!(status.success(), "lustrine does not build");
-    Ok(target_dir().join("release").join("lustrine"))
+/// How much of ours is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layer {
+    /// The TCP driver, with next to nothing on it.
+    Socklnd,
+    /// The LNet core on the driver.
+    Lnet,
+    /// All of it.
+    Selftest,
+}
+
+impl Layer {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Layer::Socklnd => "socklnd",
+            Layer::Lnet => "lnet",
+            Layer::Selftest => "selftest",
+        }
+    }
+}
+
+/// What is run.
+pub(crate) struct Programs {
+    /// The program of users.
+    pub(crate) lustrine: PathBuf,
+    /// The lower layers by themselves.
+    pub(crate) rungs: PathBuf,
+}
+
+impl Programs {
+    /// Builds them.
+    pub(crate) fn build() -> Result<Programs> {
+        let what = ["--package", "lustrine-cli", "--package", "lustrine-reactor"];
+        let mut command = cargo();
+        command.args(["build", "--release", "--locked"]).args(what);
+        command.args(["--bins", "--example", "rungs"]);
+        let status = process::shown(&mut command, BUILD_MAX, |_| {})?;
+        ensure!(status.success(), "lustrine does not build");
+        let release = target_dir().join("release");
+        Ok(Programs {
+            lustrine: release.join("lustrine"),
+            rungs: release.join("examples").join("rungs"),
+        })
+    }
 }
 
 #[derive(Deserialize)]
@@ -98,12 +135,40 @@ impl Measured {
 }
 
 /// One measurement of about `seconds`.
-pub(crate) fn measure(program: &Path, load: Load, seconds: u32) -> Result<Measured> {
-    let mut command = Command::new(program);
-    command.args(["selftest", "--json", "-", "--time", &seconds.to_string()]);
-    command.args(arguments(load));
+pub(crate) fn measure(
+    programs: &Programs,
+    layer: Layer,
+    load: Load,
+    seconds: u32,
+) -> Result<Measured> {
+    let seconds_text = seconds.to_string();
+    let mut command = if layer == Layer::Selftest {
+        let mut command = Command::new(&programs.lustrine);
+        command.args(["selftest", "--json", "-", "--time", &seconds_text]).args(arguments(load));
+        command
+    } else {
+        let mut command = Command::new(&programs.rungs);
+        command.args([layer.name(), "--seconds", &seconds_text]).args(shape(load)?);
+        command
+    };
     let limit = Duration::from_secs(u64::from(seconds)) + GRACE;
-    parse(&process::capture(&mut command, limit)?.output("lustrine selftest")?)
+    parse(&process::capture(&mut command, limit)?.output(layer.name())?)
+}
+
+/// The same load as messages: a request and its answer, one of which carries the bulk.
+fn shape(load: Load) -> Result<Vec<&'static str>> {
+    let (slots, bulk) = match load {
+        Load::PingRate => ("64", None),
+        Load::PingLatency => ("1", None),
+        Load::Bulk { direction, checks: Checks::Off } => ("8", Some(direction)),
+        Load::Bulk { .. } => bail!("the lower layers know no checks"),
+    };
+    let (send, recv) = match bulk {
+        None => ("160", "160"),
+        Some(Direction::Write) => ("1048576", "160"),
+        Some(Direction::Read) => ("160", "1048576"),
+    };
+    Ok(vec!["--slots", slots, "--send", send, "--recv", recv])
 }
 
 fn arguments(load: Load) -> Vec<&'static str> {

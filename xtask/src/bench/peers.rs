@@ -21,7 +21,7 @@ pub(crate) enum Peer {
     /// Messages per second of UCX over TCP, tag matching, many in flight.
     UcxTagBw { bytes: u32 },
     /// Round-trip time of a TCP ping-pong: the median, in microseconds.
-    Sockperf { bytes: u32 },
+    Sockperf { bytes: u32, placement: Placement },
     /// MiB per second over one TCP connection.
     Iperf3(Direction),
 }
@@ -31,6 +31,16 @@ pub(crate) enum Peer {
 pub(crate) enum Direction {
     Read,
     Write,
+}
+
+/// On which CPUs the two ends run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Placement {
+    /// Wherever the system puts them, which may be one and the same CPU: a message then costs a
+    /// change of process and nobody has to be woken on another CPU.
+    Free,
+    /// One on each of the first two CPUs.
+    Apart,
 }
 
 impl Peer {
@@ -59,7 +69,9 @@ impl Peer {
     pub(crate) fn measure(self, seconds: u32) -> Result<f64> {
         match self {
             Peer::UcxTagBw { bytes } => ucx::message_rate(bytes, seconds),
-            Peer::Sockperf { bytes } => sockperf::round_trip_us(bytes, seconds),
+            Peer::Sockperf { bytes, placement } => {
+                sockperf::round_trip_us(bytes, placement, seconds)
+            }
             Peer::Iperf3(direction) => iperf3::mib_per_s(direction, seconds),
         }
     }
@@ -69,7 +81,12 @@ impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Peer::UcxTagBw { bytes } => write!(f, "ucx_perftest tag_bw {bytes} B"),
-            Peer::Sockperf { bytes } => write!(f, "sockperf ping-pong {bytes} B"),
+            Peer::Sockperf { bytes, placement: Placement::Apart } => {
+                write!(f, "sockperf {bytes} B, a CPU each")
+            }
+            Peer::Sockperf { bytes, placement: Placement::Free } => {
+                write!(f, "sockperf ping-pong {bytes} B")
+            }
             Peer::Iperf3(Direction::Read) => write!(f, "iperf3 -R -P 1"),
             Peer::Iperf3(Direction::Write) => write!(f, "iperf3 -P 1"),
         }

@@ -1,0 +1,75 @@
+//! What a rung puts on the driver.
+
+use lustrine_lnet::memory::{Memory, Span};
+use lustrine_lnet::seam::{Action, Core};
+use lustrine_lnet::time::Time;
+use lustrine_lnet::topology::Identity;
+use lustrine_reactor::loop_io::LoopIo;
+use lustrine_wire::nid::{Nid, ProcessId};
+
+/// Where all messages go.
+pub(crate) const PORTAL: u32 = 30;
+
+/// Memory for the messages that may be under way at once.
+pub(crate) struct Buffers {
+    incoming: Vec<Span>,
+    outgoing: Vec<Span>,
+}
+
+impl Buffers {
+    /// `slots` of `recv` bytes each to receive in, and as many of `send` bytes to send from.
+    pub(crate) fn new(io: &mut LoopIo, slots: u32, send: u32, recv: u32) -> Buffers {
+        let mut spans = |len| {
+            let one = |_| io.alloc(len).expect("enough memory");
+            (0..slots).map(one).collect()
+        };
+        Buffers { incoming: spans(recv), outgoing: spans(send) }
+    }
+
+    /// Where the message of a slot is received; `None` when there is no such slot.
+    pub(crate) fn incoming(&self, slot: u64) -> Option<Span> {
+        self.incoming.get(usize::try_from(slot).ok()?).copied()
+    }
+
+    /// What the message of a slot is sent from.
+    pub(crate) fn outgoing(&self, slot: u64) -> Span {
+        self.outgoing[slot as usize]
+    }
+
+    /// All slots to receive in.
+    pub(crate) fn all_incoming(&self) -> impl Iterator<Item = (u64, Span)> + '_ {
+        self.incoming.iter().enumerate().map(|(slot, span)| (slot as u64, *span))
+    }
+}
+
+/// A message that has arrived whole.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrived {
+    pub(crate) from: ProcessId,
+    pub(crate) slot: u64,
+}
+
+/// Sends messages that are about a slot, and tells of those that arrive. Match bits carry the slot.
+pub(crate) trait Layer {
+    /// What the driver works for.
+    type Core: Core;
+
+    fn new(own: Nid, identity: Identity, buffers: Buffers, io: &mut LoopIo) -> Self;
+
+    fn core(&mut self) -> &mut Self::Core;
+
+    /// Sends the outgoing buffer of a slot.
+    fn send(&mut self, now: Time, to: ProcessId, slot: u64);
+
+    /// Works on what the driver brought.
+    fn drive(&mut self, now: Time, io: &mut LoopIo);
+
+    fn next_action(&mut self) -> Option<Action>;
+
+    fn next_arrived(&mut self) -> Option<Arrived>;
+
+    /// Messages that failed.
+    fn errors(&self) -> u64;
+
+    fn next_deadline(&self) -> Time;
+}

@@ -1,0 +1,216 @@
+//! The lower rungs of the speed ladder (`cargo xtask bench ladder`): what the driver alone, and
+//! the core on it, make of real sockets between two processes on the loopback.
+//!
+//! ```text
+//! rungs socklnd|lnet --send BYTES --recv BYTES --slots N --seconds S
+//! ```
+//!
+//! An operation is one message of `--send` bytes to the other process and one of `--recv` bytes
+//! back. The result is one line of JSON with the same names as `lustrine selftest --json` uses.
+
+mod bounce;
+mod layer;
+mod lnet;
+mod rig;
+
+use std::io::{self, Read};
+use std::net::{Ipv4Addr, TcpListener};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_wire::nid::ProcessId;
+use serde_json::{Value, json};
+
+use bounce::Bounce;
+use layer::Layer;
+use lnet::Lnet;
+use rig::{Rig, Shape, nid, now};
+
+const CLIENT: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
+const SERVER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
+/// Not measured.
+const WARM_UP: Nanos = Nanos::from_millis(300);
+/// Longest latency told apart, in nanoseconds, and its significant decimal digits.
+const LATENCY_MAX: u64 = 60_000_000_000;
+const DIGITS: u8 = 3;
+/// Without any answer for so long something is wrong.
+const STUCK: Nanos = Nanos::from_secs(10);
+
+/// The words of the command line.
+struct Wish {
+    layer: String,
+    shape: Shape,
+    seconds: u64,
+    /// Of the serving side, which is told it.
+    port: Option<u16>,
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let Some(wish) = read(&words) else {
+        eprintln!("usage: rungs socklnd|lnet --send BYTES --recv BYTES --slots N --seconds S");
+        return ExitCode::FAILURE;
+    };
+    let outcome = match (&*wish.layer, wish.port) {
+        ("socklnd", None) => measure::<Bounce>(&wish),
+        ("socklnd", Some(port)) => serve::<Bounce>(&wish, port),
+        ("lnet", None) => measure::<Lnet>(&wish),
+        (_, None) => Err(io::Error::other("there are socklnd and lnet")),
+        (_, Some(port)) => serve::<Lnet>(&wish, port),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("rungs: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn read(words: &[String]) -> Option<Wish> {
+    let (layer, options) = words.split_first()?;
+    let (mut send, mut recv, mut slots, mut seconds, mut port) = (160, 160, 1, 1, None);
+    for pair in options.chunks(2) {
+        let [name, value] = pair else { return None };
+        match &**name {
+            "--send" => send = value.parse().ok()?,
+            "--recv" => recv = value.parse().ok()?,
+            "--slots" => slots = value.parse().ok()?,
+            "--seconds" => seconds = value.parse().ok()?,
+            "--port" => port = Some(value.parse().ok()?),
+            _ => return None,
+        }
+    }
+    let fits = |len: u32| (1..=1 << 20).contains(&len);
+    let sound = fits(send) && fits(recv) && (1..=64).contains(&slots) && seconds > 0;
+    let shape = Shape { slots, send, recv };
+    sound.then_some(Wish { layer: layer.clone(), shape, seconds, port })
+}
+
+/// Answers every message until standard input is closed.
+fn serve<L: Layer>(wish: &Wish, port: u16) -> io::Result<()> {
+    let mut rig = Rig::<L>::new(SERVER, port, wish.shape)?;
+    std::thread::spawn(|| {
+        let _ = io::stdin().read_to_end(&mut Vec::new());
+        std::process::exit(0);
+    });
+    println!("ready");
+    loop {
+        rig.turn()?;
+        let now = now();
+        while let Some(arrived) = rig.layer.next_arrived() {
+            rig.layer.send(now, arrived.from, arrived.slot);
+        }
+        rig.push_out(now);
+    }
+}
+
+/// The serving process; ends with this.
+struct Server(Child);
+
+impl Server {
+    fn start(wish: &Wish, port: u16) -> io::Result<Server> {
+        let Shape { slots, send, recv } = wish.shape;
+        let mut child = Command::new(std::env::current_exe()?)
+            .arg(&wish.layer)
+            // What we send is what it receives.
+            .args(["--send", &recv.to_string(), "--recv", &send.to_string()])
+            .args(["--slots", &slots.to_string(), "--port", &port.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut word = [0; 6];
+        let read = child.stdout.as_mut().expect("a pipe").read_exact(&mut word);
+        let server = Server(child);
+        read.map_err(|_| io::Error::other("the serving process did not start"))?;
+        Ok(server)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// CPU seconds of a process's first thread, the only one that works.
+fn cpu_seconds(process: &str) -> io::Result<f64> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/schedstat"))?;
+    let nanos = text.split(' ').next().and_then(|word| word.parse::<u64>().ok());
+    nanos.map(|nanos| nanos as f64 / 1e9).ok_or_else(|| io::Error::other("no schedstat"))
+}
+
+fn measure<L: Layer>(wish: &Wish) -> io::Result<()> {
+    let port = TcpListener::bind((SERVER, 0))?.local_addr()?.port();
+    let server = Server::start(wish, port)?;
+    let mut rig = Rig::<L>::new(CLIENT, port, wish.shape)?;
+    let result = run(&mut rig, wish, &server.0.id().to_string())?;
+    println!("{result}");
+    Ok(())
+}
+
+fn run<L: Layer>(rig: &mut Rig<L>, wish: &Wish, server: &str) -> io::Result<Value> {
+    let to = ProcessId::lustre(nid(SERVER));
+    let mut sent = vec![now(); wish.shape.slots as usize];
+    let mut latencies = Histogram::new_with_bounds(1, LATENCY_MAX, DIGITS).expect("legal bounds");
+    (0..wish.shape.slots).for_each(|slot| rig.layer.send(now(), to, slot.into()));
+    rig.push_out(now());
+    let (mut heard, mut begin, mut before) = (now(), None, (0.0, 0.0));
+    let warm = now() + WARM_UP;
+    loop {
+        rig.turn()?;
+        let at = now();
+        while let Some(arrived) = rig.layer.next_arrived() {
+            let start = &mut sent[arrived.slot as usize];
+            if begin.is_some() {
+                latencies.saturating_record(at.since(*start).0);
+            }
+            (*start, heard) = (at, at);
+            rig.layer.send(at, to, arrived.slot);
+        }
+        rig.push_out(at);
+        if rig.layer.errors() > 0 {
+            return Err(io::Error::other("messages failed"));
+        }
+        if at.since(heard) > STUCK {
+            return Err(io::Error::other("no answer comes any more"));
+        }
+        match begin {
+            None if at >= warm => {
+                before = (cpu_seconds("self")?, cpu_seconds(server)?);
+                begin = Some(at);
+            }
+            Some(begin) if at.since(begin) >= Nanos::from_secs(wish.seconds) => {
+                let used = (cpu_seconds("self")? - before.0, cpu_seconds(server)? - before.1);
+                return Ok(result(wish.shape, at, begin, &latencies, used));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn result(
+    shape: Shape,
+    end: Time,
+    begin: Time,
+    latencies: &Histogram<u64>,
+    (client, server): (f64, f64),
+) -> Value {
+    let seconds = Duration::from_nanos(end.since(begin).0).as_secs_f64();
+    let ops = latencies.len();
+    let bytes = f64::from(shape.send.max(shape.recv)) * ops as f64;
+    json!({"results": [{
+        "seconds": seconds,
+        "ops": ops,
+        "ops_per_s": ops as f64 / seconds,
+        "mib_per_s": bytes / seconds / f64::from(1 << 20),
+        "latency_us": {"p50": latencies.value_at_quantile(0.5) as f64 / 1e3},
+        "errors": 0,
+        "cpu_s": {"client": client, "server": server},
+        "raw_tcp_mib_per_s": null,
+    }]})
+}

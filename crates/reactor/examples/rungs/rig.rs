@@ -1,0 +1,151 @@
+//! One side of a rung: a driver on real sockets, and a layer on it.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use lustrine_lnet::seam::NiIndex;
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_lnet::topology::Identity;
+use lustrine_lnet::tunables::Tunables;
+use lustrine_reactor::loop_io::{LoopIo, OTHER_TOKEN};
+use lustrine_socklnd::{Accept, Config, NiConfig, Socklnd};
+use lustrine_sys::socket::privileged_ports_usable;
+use lustrine_sys::{Clock, Interest, Listener, Poller, Ready, SocketOptions};
+use lustrine_wire::nid::{Net, Nid};
+
+use crate::layer::{Buffers, Layer};
+
+/// More than the buffers of any rung.
+const MEMORY: u64 = 512 << 20;
+
+/// What the messages of a rung look like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// Most messages under way.
+    pub(crate) slots: u32,
+    /// Bytes of each message sent, and of each received.
+    pub(crate) send: u32,
+    pub(crate) recv: u32,
+}
+
+/// Driver, layer, sockets.
+pub(crate) struct Rig<L> {
+    io: LoopIo,
+    driver: Socklnd,
+    pub(crate) layer: L,
+    listener: Listener,
+    local: SocketAddr,
+    /// As tunable `spin_us`.
+    spin: Nanos,
+    idle_since: Option<Time>,
+    ready: Vec<Ready>,
+}
+
+pub(crate) fn now() -> Time {
+    Time(Clock::Monotonic.now())
+}
+
+pub(crate) fn nid(ip: Ipv4Addr) -> Nid {
+    Nid::from_ip(Net::TCP, IpAddr::V4(ip))
+}
+
+impl<L: Layer> Rig<L> {
+    pub(crate) fn new(ip: Ipv4Addr, port: u16, shape: Shape) -> io::Result<Rig<L>> {
+        let options = SocketOptions { nodelay: true, ..SocketOptions::default() };
+        let mut io = LoopIo::new(Poller::new(64)?, MEMORY, options.clone());
+        let local = SocketAddr::new(ip.into(), port);
+        let listener = Listener::bind(local, 64, options)?;
+        io.poller.add(&listener, OTHER_TOKEN, Interest::Readable)?;
+        let tunables = Tunables::default();
+        let spin = Nanos(tunables.spin_us.max(0) as u64 * 1000);
+        let privileged = privileged_ports_usable(Some(ip.into()))?;
+        let identity = if privileged { Identity::Node } else { Identity::Userland };
+        let driver = Socklnd::new(Config {
+            nis: vec![NiConfig {
+                nid: nid(ip),
+                local_ip: Some(ip.into()),
+                port,
+                port_bulk: port,
+                conns_per_peer: 1,
+                incarnation: Clock::Wall.now(),
+            }],
+            identity,
+            accept: Accept::All,
+            tunables,
+            cpt: 0,
+            cpts: 1,
+            seed: 1,
+        });
+        let buffers = Buffers::new(&mut io, shape.slots, shape.send, shape.recv);
+        let layer = L::new(nid(ip), identity, buffers, &mut io);
+        let ready = Vec::with_capacity(64);
+        Ok(Rig { io, driver, layer, listener, local, spin, idle_since: None, ready })
+    }
+
+    /// Waits for reports, as an event loop does with its wait policy, and works on them.
+    pub(crate) fn turn(&mut self) -> io::Result<()> {
+        let timeout = self.timeout(now());
+        self.ready.clear();
+        self.io.wait(Some(timeout), &mut self.ready)?;
+        if !self.ready.is_empty() {
+            self.idle_since = None;
+        }
+        let now = now();
+        for report in std::mem::take(&mut self.ready) {
+            if report.token == OTHER_TOKEN {
+                self.accept(now)?;
+            } else if let Some((sock, readiness)) = self.io.readiness(&report) {
+                self.driver.ready(now, self.layer.core(), &mut self.io, sock, readiness);
+            }
+        }
+        self.work(now);
+        while let Some((sock, readiness)) = self.io.next_copied() {
+            self.driver.ready(now, self.layer.core(), &mut self.io, sock, readiness);
+        }
+        Ok(())
+    }
+
+    /// Reads, lets the layer work, writes.
+    pub(crate) fn work(&mut self, now: Time) {
+        if now >= self.driver.next_deadline() {
+            self.driver.tick(now, self.layer.core(), &mut self.io);
+        }
+        self.driver.flush(now, self.layer.core(), &mut self.io);
+        self.layer.drive(now, &mut self.io);
+    }
+
+    /// Hands over what the layer wants sent, and writes it.
+    pub(crate) fn push_out(&mut self, now: Time) {
+        let mut staged = false;
+        while let Some(action) = self.layer.next_action() {
+            self.driver.submit(now, self.layer.core(), &mut self.io, &action);
+            staged = true;
+        }
+        if staged {
+            self.driver.flush(now, self.layer.core(), &mut self.io);
+            self.layer.drive(now, &mut self.io);
+        }
+    }
+
+    fn timeout(&mut self, now: Time) -> Duration {
+        if self.driver.has_work() {
+            self.idle_since = None;
+            return Duration::ZERO;
+        }
+        if now.since(*self.idle_since.get_or_insert(now)) < self.spin {
+            return Duration::ZERO;
+        }
+        let deadline = self.driver.next_deadline().min(self.layer.next_deadline());
+        Duration::from_nanos(deadline.since(now).0).min(Duration::from_millis(100))
+    }
+
+    fn accept(&mut self, now: Time) -> io::Result<()> {
+        while let Some(accepted) = self.listener.accept().map_err(io::Error::other)? {
+            let sock = self.io.adopt(accepted.socket)?;
+            let ends = (self.local, accepted.peer);
+            self.driver.accepted(now, &mut self.io, sock, NiIndex(0), ends.0, ends.1);
+        }
+        Ok(())
+    }
+}
