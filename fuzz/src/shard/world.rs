@@ -34,6 +34,15 @@ struct Packet {
     send: SendAction,
 }
 
+/// A message whose header the core has seen.
+#[derive(Debug)]
+struct Incoming {
+    hop: ProcessId,
+    /// As the header says; a forged one has fewer `bytes`.
+    payload_len: u32,
+    bytes: Vec<u8>,
+}
+
 /// A payload on its way into memory.
 #[derive(Debug)]
 struct Storing {
@@ -53,7 +62,7 @@ struct Node {
     /// Arrived at its target, not yet reported to the sender.
     arrived: Vec<SendAction>,
     storing: Vec<Storing>,
-    parked: BTreeMap<u64, (ProcessId, Vec<u8>)>,
+    parked: BTreeMap<u64, Incoming>,
     /// Were parked when their connection ended. The core may have decided before it heard of it.
     forgotten: BTreeSet<u64>,
     /// Peers with open connections, per interface.
@@ -451,27 +460,21 @@ impl World {
         self.nodes[to].link_up(self.now, ni, hop);
         let arrival = Arrival { ni, from: hop, rx: RxId(self.next_rx) };
         let verdict = self.nodes[to].shard.recv_header(self.now, arrival, &header);
-        self.obey(to, arrival.rx, hop, bytes, &header, verdict);
+        let incoming = Incoming { hop, payload_len: header.payload_len, bytes };
+        self.obey(to, arrival.rx, incoming, verdict);
     }
 
-    fn obey(
-        &mut self,
-        node: usize,
-        rx: RxId,
-        hop: ProcessId,
-        bytes: Vec<u8>,
-        header: &Header,
-        verdict: Verdict,
-    ) {
+    fn obey(&mut self, node: usize, rx: RxId, incoming: Incoming, verdict: Verdict) {
         match verdict {
             Verdict::Into { op, spans } => {
-                assert!(total_len(&spans) <= header.payload_len, "more than the payload");
+                let Incoming { hop, payload_len, bytes } = incoming;
+                assert!(total_len(&spans) <= payload_len, "more than the payload");
                 self.nodes[node].storing.push(Storing { op, spans, bytes, hop });
             }
             Verdict::Park => {
-                self.nodes[node].parked.insert(rx.0, (hop, bytes));
+                self.nodes[node].parked.insert(rx.0, incoming);
             }
-            Verdict::Refuse(_) => self.break_link(node, hop, Status::Protocol),
+            Verdict::Refuse(_) => self.break_link(node, incoming.hop, Status::Protocol),
             Verdict::Done | Verdict::Drop => {}
         }
     }
@@ -509,7 +512,7 @@ impl World {
         for storing in owner.storing.extract_if(.., |storing| storing.hop == peer) {
             owner.shard.done(self.now, storing.op, status);
         }
-        let of_peer = |(_, (hop, _)): &(&u64, &(ProcessId, Vec<u8>))| *hop == peer;
+        let of_peer = |(_, incoming): &(&u64, &Incoming)| incoming.hop == peer;
         let gone: Vec<u64> = owner.parked.iter().filter(of_peer).map(|(rx, _)| *rx).collect();
         for rx in gone {
             owner.parked.remove(&rx);
@@ -563,15 +566,8 @@ impl World {
                     return;
                 }
                 let parked = owner.parked.remove(&rx.0);
-                let (hop, bytes) = parked.expect("only what is parked is resumed, and once");
-                let payload_len = bytes.len() as u32;
-                let header = Header {
-                    dst: hop,
-                    src: hop,
-                    payload_len,
-                    body: Body::Reply { md: MdHandle::NONE },
-                };
-                self.obey(node, rx, hop, bytes, &header, verdict);
+                let incoming = parked.expect("only what is parked is resumed, and once");
+                self.obey(node, rx, incoming, verdict);
             }
             Action::Close { peer, status, .. } => self.break_link(node, peer, status),
         }
