@@ -82,21 +82,24 @@ fn text(answer: &Answer, all: bool) -> String {
 }
 
 fn net_text(net: &NetRow) -> String {
-    let interface = net.interface.as_ref().map(|name| format!("    interface: {name}\n"));
-    format!(
-        "{}\n{}    listening: {}\n    conns_per_peer: {}\n    credits: {} of {} free, lowest {}\n    \
-         messages: {} sent, {} received, {} dropped\n",
-        net.nid,
-        interface.unwrap_or_default(),
-        net.listening.as_deref().unwrap_or("no"),
-        net.conns_per_peer,
-        net.credits_available,
-        net.credits,
-        net.credits_min,
-        net.sent,
-        net.received,
-        net.dropped
-    )
+    let mut text = format!("{}\n", net.nid);
+    if let Some(interface) = &net.interface {
+        writeln!(text, "    interface: {interface}").expect(STRING);
+    }
+    let listening = net.listening.as_deref().unwrap_or("no");
+    writeln!(text, "    listening: {listening}").expect(STRING);
+    writeln!(text, "    conns_per_peer: {}", net.conns_per_peer).expect(STRING);
+    text += &credits_text(net.credits_available, net.credits, net.credits_min);
+    text += &messages_text(net.sent, net.received, net.dropped);
+    text
+}
+
+fn credits_text(free: i64, all: u32, lowest: i64) -> String {
+    format!("    credits: {free} of {all} free, lowest {lowest}\n")
+}
+
+fn messages_text(sent: u64, received: u64, dropped: u64) -> String {
+    format!("    messages: {sent} sent, {received} received, {dropped} dropped\n")
 }
 
 /// Counters by name; most are 0 at most times, and what is not is worth looking at.
@@ -124,11 +127,8 @@ pub(crate) fn peer_text(peer: &PeerRow) -> String {
         let state = if ni.up { "up" } else { "down" };
         writeln!(text, "    peer ni: {} {state}", ni.nid).expect(STRING);
     }
-    let (free, all, lowest) = (peer.credits_available, peer.credits, peer.credits_min);
-    writeln!(text, "    credits: {free} of {all} free, lowest {lowest}").expect(STRING);
-    let (sent, received, dropped) = (peer.sent, peer.received, peer.dropped);
-    writeln!(text, "    messages: {sent} sent, {received} received, {dropped} dropped")
-        .expect(STRING);
+    text += &credits_text(peer.credits_available, peer.credits, peer.credits_min);
+    text += &messages_text(peer.sent, peer.received, peer.dropped);
     let list: Vec<String> =
         peer.connections.iter().map(|(name, count)| format!("{count} {name}")).collect();
     let version = peer.version.as_deref().unwrap_or("?");
