@@ -240,6 +240,8 @@ fn socket_options(config: &NodeConfig) -> SocketOptions {
         recv_buffer: buffer(tunables.rx_buffer_size),
         tos: u8::try_from(tunables.tos).ok(),
         keepalive,
+        // What the driver has written is out of its sight, and has the same limit [SOCK-11].
+        unacknowledged_max: Some(Duration::from_secs(tunables.sock_timeout as u64)),
     }
 }
 

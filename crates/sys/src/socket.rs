@@ -71,6 +71,10 @@ pub struct SocketOptions {
     pub tos: Option<u8>,
     /// Probe idle connections.
     pub keepalive: Option<Keepalive>,
+    /// A connection whose peer acknowledges none of the bytes under way for this long, or has no
+    /// room for any, is dead (TCP_USER_TIMEOUT, in milliseconds); `None` leaves it to the kernel:
+    /// about a quarter of an hour.
+    pub unacknowledged_max: Option<Duration>,
 }
 
 impl Default for SocketOptions {
@@ -81,6 +85,7 @@ impl Default for SocketOptions {
             recv_buffer: None,
             tos: None,
             keepalive: None,
+            unacknowledged_max: None,
         }
     }
 }
@@ -126,6 +131,10 @@ impl SocketOptions {
             sockopt::set_tcp_keepidle(fd, idle)?;
             sockopt::set_tcp_keepintvl(fd, interval)?;
             sockopt::set_tcp_keepcnt(fd, count.get())?;
+        }
+        if let Some(limit) = self.unacknowledged_max {
+            let millis = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
+            sockopt::set_tcp_user_timeout(fd, millis)?;
         }
         Ok(())
     }

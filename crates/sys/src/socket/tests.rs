@@ -184,6 +184,7 @@ fn options_reach_both_ends() {
             interval: Duration::from_secs(5),
             count: NonZeroU32::new(6).unwrap(),
         }),
+        unacknowledged_max: Some(Duration::from_secs(50)),
     };
     let here = SocketAddr::new(LOCALHOST, 0);
     let listener = Listener::bind(here, 1, options.clone()).unwrap();
@@ -195,6 +196,7 @@ fn options_reach_both_ends() {
         assert_eq!(sockopt::tcp_keepidle(&socket).unwrap(), Duration::from_secs(30));
         assert_eq!(sockopt::tcp_keepintvl(&socket).unwrap(), Duration::from_secs(5));
         assert_eq!(sockopt::tcp_keepcnt(&socket).unwrap(), 6);
+        assert_eq!(sockopt::tcp_user_timeout(&socket).unwrap(), 50_000);
         assert_eq!(sockopt::socket_linger(&socket).unwrap(), None);
         // The kernel counts twice what was asked for.
         assert_eq!(socket.buffer_sizes().unwrap(), BufferSizes { send: 200_000, recv: 240_000 });
