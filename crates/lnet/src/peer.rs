@@ -9,13 +9,17 @@ use std::collections::{HashMap, VecDeque};
 use foldhash::fast::FixedState;
 use lustrine_wire::nid::Nid;
 use slotmap::{SlotMap, new_key_type};
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use crate::credits::Credits;
 use crate::line::Line;
 use crate::seam::OpKey;
 use crate::status::Status;
 use crate::time::Time;
+
+mod merge;
+
+pub(crate) use merge::Word;
 
 new_key_type! {
     pub(crate) struct PeerKey;
@@ -47,8 +51,8 @@ pub(crate) enum Round {
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) primary: Nid,
-    /// Its NIDs as its last ping information had them; empty before the first.
-    pub(crate) nids: SmallVec<[(Nid, bool); 1]>,
+    /// Its last word: the NIDs of its last ping information; empty before the first.
+    pub(crate) nids: SmallVec<[Told; 1]>,
     /// Feature bits of its last ping information.
     pub(crate) features: Option<u32>,
     /// Sequence number of its last ping information.
@@ -62,10 +66,25 @@ pub(crate) struct Peer {
     pub(crate) wanted: Option<Round>,
     /// Entries of the table that belong to it; never none.
     pub(crate) members: SmallVec<[PeerNiKey; 2]>,
+    /// Of them, those with connections.
+    linked: u32,
+    /// The primary NID is in use as the peer's name and stays.
+    pub(crate) locked: bool,
+    /// It is being asked whether a claim to its NIDs is true.
+    pub(crate) checking: bool,
     /// Discoveries ended, well or not; a waiting command compares it.
     pub(crate) rounds: u64,
     /// How the last one ended.
     pub(crate) outcome: Status,
+}
+
+/// A NID on a peer's list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    pub(crate) nid: Nid,
+    pub(crate) up: bool,
+    /// Whether it belongs to the peer; another one may have it.
+    pub(crate) mine: bool,
 }
 
 /// Counters of one peer NID.
@@ -123,6 +142,10 @@ pub(crate) struct PeerTable {
     pub(crate) peers: SlotMap<PeerKey, Peer>,
     pub(crate) nis: SlotMap<PeerNiKey, PeerNi>,
     by_nid: HashMap<Nid, PeerNiKey, FixedState>,
+    /// NIDs that belong to a peer by its word and have no entry yet.
+    listed: HashMap<Nid, PeerKey, FixedState>,
+    /// Length of all lists together, without the first of each; at most `max`.
+    extra: usize,
     /// The last answer of `find`: a batch of messages mostly comes from one peer.
     recent: Option<(Nid, PeerNiKey)>,
     /// All entries, those looked at for eviction last at the back.
@@ -140,6 +163,8 @@ impl PeerTable {
             peers: SlotMap::with_key(),
             nis: SlotMap::with_key(),
             by_nid: HashMap::with_hasher(FixedState::with_seed(seed)),
+            listed: HashMap::with_hasher(FixedState::with_seed(seed)),
+            extra: 0,
             recent: None,
             clock: VecDeque::new(),
             max,
@@ -170,7 +195,10 @@ impl PeerTable {
         if self.nis.len() >= self.max && !self.evict() {
             return None;
         }
-        let peer = self.peers.insert(Peer::unknown(*nid));
+        let peer = match self.listed.remove(nid) {
+            Some(peer) => peer,
+            None => self.peers.insert(Peer::unknown(*nid)),
+        };
         Some(self.add_ni(now, *nid, peer, credits))
     }
 
@@ -224,16 +252,26 @@ impl PeerTable {
         let Some(ni) = self.nis.remove(key) else { return };
         self.by_nid.remove(&ni.nid);
         self.recent = None;
+        // Its peer goes on without an entry for it.
+        let peer = &self.peers[ni.peer];
+        let mine = peer.nids.iter().any(|told| told.mine && told.nid == ni.nid);
+        if mine && peer.members.len() > 1 {
+            self.listed.insert(ni.nid, ni.peer);
+        }
         self.leave_peer(ni.peer, key);
     }
 
-    /// A peer has one entry less; without any it is forgotten.
-    fn leave_peer(&mut self, key: PeerKey, ni: PeerNiKey) {
-        let peer = &mut self.peers[key];
-        peer.members.retain(|member| *member != ni);
-        if peer.members.is_empty() {
-            self.peers.remove(key);
-        }
+    /// Counts connections: one more or one less to the node, or to a userland process, behind an
+    /// entry; how many are left.
+    pub(crate) fn count_link(&mut self, key: PeerNiKey, userland: bool, up: bool) -> u32 {
+        let ni = &mut self.nis[key];
+        let before = ni.linked();
+        let links = if userland { &mut ni.userland_links } else { &mut ni.node_links };
+        *links = if up { *links + 1 } else { links.saturating_sub(1) };
+        let left = *links;
+        let peer = &mut self.peers[ni.peer];
+        peer.linked = peer.linked + u32::from(ni.linked()) - u32::from(before);
+        left
     }
 
     pub(crate) fn peer_of(&self, ni: PeerNiKey) -> PeerKey {
@@ -246,48 +284,6 @@ impl PeerTable {
             (Some(one), Some(other)) => self.nis[*one].peer == self.nis[*other].peer,
             _ => false,
         }
-    }
-
-    /// Takes over what a peer's ping information says of its NIDs (lnet-core 7, merge): NIDs on
-    /// the list that belong to other, now superfluous peers move here, the list is replaced.
-    pub(crate) fn merge(&mut self, peer: PeerKey, primary: Nid, nids: &[(Nid, bool)]) {
-        for (nid, _) in nids {
-            if let Some(key) = self.by_nid.get(nid).copied() {
-                let old = self.nis[key].peer;
-                if old == peer {
-                    continue;
-                }
-                // Messages parked on the other peer stay there: it is removed only when nothing
-                // waits on it and it has no NID left.
-                if self.peers[old].settled() {
-                    self.nis[key].peer = peer;
-                    self.peers[peer].members.push(key);
-                    // It is the same node: what it confirmed under its other NID holds.
-                    let confirmed = self.peers[old].confirmed;
-                    self.peers[peer].confirmed = self.peers[peer].confirmed.or(confirmed);
-                    self.leave_peer(old, key);
-                }
-            }
-        }
-        let entry = &mut self.peers[peer];
-        entry.primary = primary;
-        let before = core::mem::replace(&mut entry.nids, SmallVec::from_slice(nids));
-        for (nid, _) in before {
-            if !nids.iter().any(|(listed, _)| *listed == nid) {
-                self.part(&nid, peer);
-            }
-        }
-    }
-
-    /// A NID its peer no longer lists becomes a peer of its own.
-    fn part(&mut self, nid: &Nid, from: PeerKey) {
-        let Some(key) = self.by_nid.get(nid).copied() else { return };
-        if self.nis[key].peer != from || self.peers[from].members.len() < 2 {
-            return;
-        }
-        self.nis[key].peer =
-            self.peers.insert(Peer { members: smallvec![key], ..Peer::unknown(*nid) });
-        self.leave_peer(from, key);
     }
 }
 
@@ -303,13 +299,21 @@ impl Peer {
             contact: nid,
             wanted: None,
             members: SmallVec::new(),
+            linked: 0,
+            locked: false,
+            checking: false,
             rounds: 0,
             outcome: Status::Ok,
         }
     }
 
     /// Nothing waits for its discovery and none is under way.
-    fn settled(&self) -> bool {
+    pub(crate) fn settled(&self) -> bool {
         self.wanted.is_none() && matches!(self.phase, Phase::Unknown | Phase::Ready)
+    }
+
+    /// It can be talked to, is being asked, or its name is in use: others cannot just take it.
+    fn live(&self) -> bool {
+        self.linked > 0 || self.locked || !self.settled()
     }
 }

@@ -12,7 +12,7 @@ use super::{AckWanted, GetArgs, PutArgs, Shard};
 use crate::event::{Event, EventKind};
 use crate::md::{MatchId, Md, MdKey, MdOptions, Owner, Position, Unlink};
 use crate::memory::{Memory, Span};
-use crate::peer::{PeerKey, PeerNiKey, Phase, Round};
+use crate::peer::{PeerKey, PeerNiKey, Phase, Round, Word};
 use crate::portal::{Entry, Laziness};
 use crate::seam::{Arrival, NiIndex, OpKey};
 use crate::status::Status;
@@ -32,6 +32,8 @@ const USERLAND_PUSHES: u8 = 2;
 #[derive(Debug)]
 pub(super) struct Errand {
     peer: PeerKey,
+    /// The NID it goes to.
+    contact: Nid,
     buffer: Span,
     kind: ErrandKind,
     /// The first failure seen.
@@ -43,7 +45,11 @@ pub(super) struct Errand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ErrandKind {
     Ping,
-    Push { sequence: u32 },
+    /// A ping to a peer whose NIDs another one claims; messages flow meanwhile.
+    Check,
+    Push {
+        sequence: u32,
+    },
 }
 
 /// What others find on portal 0.
@@ -125,10 +131,13 @@ impl Shard {
         self.ping.push.push((md, span));
     }
 
-    /// Whether a push may be received: not beyond any legal size, one per peer at a time.
+    /// Whether a push may be received: not beyond any legal size, one per peer at a time, and of
+    /// the peer that brings it: others do not speak for it.
     pub(super) fn admits_push(&mut self, arrival: &Arrival, header: &Header) -> bool {
         let Some(key) = self.peers.find(&arrival.from.nid) else { return false };
-        !self.peers.nis[key].pushing && header.payload_len <= self.info_len_max()
+        header.src.nid == arrival.from.nid
+            && !self.peers.nis[key].pushing
+            && header.payload_len <= self.info_len_max()
     }
 
     /// Largest ping information we take: short and long entries for every interface allowed.
@@ -145,11 +154,8 @@ impl Shard {
         let ni = &mut self.peers.nis[peer_ni];
         self.lines.push_back(&mut ni.parked, op);
         let (key, nid) = (ni.peer, ni.nid);
-        let peer = &mut self.peers.peers[key];
-        if peer.phase == Phase::Unknown {
-            peer.contact = nid;
-            peer.wanted = Some(Round::Ask);
-            self.undecided.push_back(key);
+        if self.peers.peers[key].phase == Phase::Unknown {
+            self.ask(key, nid);
         }
     }
 
@@ -158,17 +164,10 @@ impl Shard {
     /// # Errors
     /// When no interface of ours is on the peer's net, or the table of peers is full.
     pub fn discover(&mut self, now: Time, nid: &Nid) -> Result<(), Status> {
-        let on_net = self.topology.nis.iter().position(|ni| ni.nid.net() == nid.net());
-        let ni = NiIndex(on_net.ok_or(Status::Unreachable)? as u16);
-        let max = self.topology.ni(ni).peer_credits;
-        let peer_ni = self.peers.obtain(now, nid, max).ok_or(Status::NoMemory)?;
+        let peer_ni = self.obtain_peer(now, nid)?;
         let key = self.peers.peer_of(peer_ni);
-        let peer = &mut self.peers.peers[key];
-        if matches!(peer.phase, Phase::Unknown | Phase::Ready) {
-            peer.phase = Phase::Unknown;
-            peer.contact = *nid;
-            peer.wanted = Some(Round::Ask);
-            self.undecided.push_back(key);
+        if matches!(self.peers.peers[key].phase, Phase::Unknown | Phase::Ready) {
+            self.ask(key, *nid);
         }
         Ok(())
     }
@@ -219,10 +218,23 @@ impl Shard {
         key: PeerKey,
         sink: u32,
     ) -> Result<(), Status> {
-        let buffer = memory.alloc(sink).ok_or(Status::NoMemory)?;
-        let md = self.errand(key, buffer, ErrandKind::Ping);
+        let contact = self.peers.peers[key].contact;
         self.peers.peers[key].phase = Phase::Pinging { sink };
-        let target = ProcessId { nid: self.peers.peers[key].contact, pid: PID_LUSTRE };
+        self.send_ping(now, memory, key, contact, ErrandKind::Ping, sink)
+    }
+
+    fn send_ping(
+        &mut self,
+        now: Time,
+        memory: &mut impl Memory,
+        key: PeerKey,
+        contact: Nid,
+        kind: ErrandKind,
+        sink: u32,
+    ) -> Result<(), Status> {
+        let buffer = memory.alloc(sink).ok_or(Status::NoMemory)?;
+        let md = self.errand(key, contact, buffer, kind);
+        let target = ProcessId { nid: contact, pid: PID_LUSTRE };
         let args = GetArgs {
             md,
             local: None,
@@ -246,9 +258,10 @@ impl Shard {
         let buffer = memory.alloc(bytes.len() as u32).ok_or(Status::NoMemory)?;
         memory.write(buffer, &bytes);
         let sequence = self.ping.sequence;
-        let md = self.errand(key, buffer, ErrandKind::Push { sequence });
+        let contact = self.peers.peers[key].contact;
+        let md = self.errand(key, contact, buffer, ErrandKind::Push { sequence });
         self.peers.peers[key].phase = Phase::Pushing { left };
-        let target = ProcessId { nid: self.peers.peers[key].contact, pid: PID_LUSTRE };
+        let target = ProcessId { nid: contact, pid: PID_LUSTRE };
         let args = PutArgs {
             md,
             local: None,
@@ -269,7 +282,7 @@ impl Shard {
         Nanos::from_secs(self.topology.tunables.lnd_timeout() as u64)
     }
 
-    fn errand(&mut self, peer: PeerKey, buffer: Span, kind: ErrandKind) -> MdKey {
+    fn errand(&mut self, peer: PeerKey, contact: Nid, buffer: Span, kind: ErrandKind) -> MdKey {
         let md = Md {
             spans: [buffer].into_iter().collect(),
             threshold: Some(2),
@@ -279,7 +292,7 @@ impl Shard {
             user: 0,
         };
         let md = self.bind(md).expect("ping information fits a message");
-        let errand = Errand { peer, buffer, kind, failure: None, answered: None };
+        let errand = Errand { peer, contact, buffer, kind, failure: None, answered: None };
         self.discoveries.insert(md, errand);
         md
     }
@@ -299,7 +312,7 @@ impl Shard {
             let (_, span) = self.ping.push.swap_remove(at);
             let mut next = span;
             if event.kind == EventKind::Put && event.status.is_ok() {
-                next = self.push_arrived(memory, event, span);
+                next = self.push_arrived(now, memory, event, span);
             }
             self.post_push_buffer(now, next);
             return;
@@ -315,7 +328,7 @@ impl Shard {
         }
         let errand = self.discoveries.remove(&event.md).expect("it was just there");
         let mut bytes = vec![0; errand.answered.unwrap_or(0).min(errand.buffer.len) as usize];
-        if errand.kind == ErrandKind::Ping {
+        if matches!(errand.kind, ErrandKind::Ping | ErrandKind::Check) {
             memory.read(errand.buffer, &mut bytes);
         }
         memory.free(errand.buffer);
@@ -323,7 +336,9 @@ impl Shard {
             return;
         }
         match (errand.answered, errand.kind) {
-            (Some(_), ErrandKind::Ping) => self.ping_answered(now, memory, errand.peer, &bytes),
+            (Some(_), ErrandKind::Ping) => self.ping_answered(now, memory, &errand, &bytes),
+            (Some(_), ErrandKind::Check) => self.check_answered(now, memory, &errand, &bytes),
+            (None, ErrandKind::Check) => self.peers.peers[errand.peer].checking = false,
             (Some(_), ErrandKind::Push { sequence }) => {
                 self.push_confirmed(now, memory, errand.peer, sequence);
             }
@@ -341,11 +356,29 @@ impl Shard {
         }
     }
 
-    fn ping_answered(&mut self, now: Time, memory: &mut impl Memory, key: PeerKey, bytes: &[u8]) {
+    fn ping_answered(
+        &mut self,
+        now: Time,
+        memory: &mut impl Memory,
+        errand: &Errand,
+        bytes: &[u8],
+    ) {
+        let mut key = errand.peer;
         let Phase::Pinging { sink } = self.peers.peers[key].phase else { return };
         let limit = self.topology.tunables.max_interfaces as u32;
         match PingInfo::parse_limited(bytes, limit) {
-            Ok(info) => self.learn(key, &info),
+            Ok(info) => {
+                let learned = self.learn(now, memory, errand.contact, &info);
+                if !self.peers.peers.contains_key(key) {
+                    // It is a NID of another peer, whose own round goes on if there is one.
+                    let Some(other) = learned else { return };
+                    if !self.peers.peers[other].settled() {
+                        return;
+                    }
+                    key = other;
+                    self.peers.peers[key].contact = errand.contact;
+                }
+            }
             Err(PingError::Truncated { announced, .. })
                 if announced > sink as usize && announced <= self.info_len_max() as usize =>
             {
@@ -365,6 +398,38 @@ impl Shard {
             }
         } else {
             self.discovered(now, key, Status::Ok);
+        }
+    }
+
+    /// A peer whose NIDs were claimed has spoken for itself.
+    fn check_answered(
+        &mut self,
+        now: Time,
+        memory: &mut impl Memory,
+        errand: &Errand,
+        bytes: &[u8],
+    ) {
+        self.peers.peers[errand.peer].checking = false;
+        let limit = self.topology.tunables.max_interfaces as u32;
+        let (key, contact) = (errand.peer, errand.contact);
+        match PingInfo::parse_limited(bytes, limit) {
+            Ok(info) => {
+                let learned = self.learn(now, memory, contact, &info);
+                if let Some(key) = learned.filter(|key| self.peers.peers[*key].settled()) {
+                    self.peers.peers[key].phase = Phase::Ready;
+                    self.release(now, key);
+                }
+            }
+            Err(PingError::Truncated { announced, .. })
+                if announced > errand.buffer.len as usize
+                    && announced <= self.info_len_max() as usize =>
+            {
+                self.peers.peers[key].checking = true;
+                let room = announced as u32;
+                let asked = self.send_ping(now, memory, key, contact, ErrandKind::Check, room);
+                self.peers.peers[key].checking = asked.is_ok();
+            }
+            Err(_) => {}
         }
     }
 
@@ -388,22 +453,101 @@ impl Shard {
         }
     }
 
-    fn learn(&mut self, key: PeerKey, info: &PingInfo<'_>) {
-        let nids: Vec<(Nid, bool)> =
-            info.entries().map(|entry| (entry.nid, entry.status != NiStatus::Down)).collect();
-        let multi_rail = info.features().contains(Features::MULTI_RAIL);
-        if let (Some(primary), true) = (info.primary(), multi_rail) {
-            self.peers.merge(key, primary, &nids);
-        }
-        let peer = &mut self.peers.peers[key];
+    /// Takes in what a NID says of its node; the peer it belongs to from now on. `None`: it was
+    /// forgotten meanwhile.
+    fn learn(
+        &mut self,
+        now: Time,
+        memory: &mut impl Memory,
+        contact: Nid,
+        info: &PingInfo<'_>,
+    ) -> Option<PeerKey> {
+        let both = Features::MULTI_RAIL | Features::DISCOVERY;
+        let several = self.wants_discovery() && info.features().contains(both);
+        let nids: Vec<(Nid, bool)> = info
+            .entries()
+            .map(|entry| (entry.nid, entry.status != NiStatus::Down))
+            // Nobody else is us, or everybody.
+            .filter(|(nid, _)| !nid.is_any() && !self.is_local(nid))
+            .filter(|(nid, _)| several || *nid == contact)
+            .collect();
+        let named = info.primary().filter(|nid| nids.iter().any(|(listed, _)| listed == nid));
+        let primary = named.unwrap_or(contact);
+        let learned = self.peers.learn(Word { contact, primary, nids: &nids })?;
+        let peer = &mut self.peers.peers[learned.peer];
         peer.features = Some(info.features().bits());
         peer.sequence = info.sequence();
+        for ni in learned.stranded {
+            let (key, nid) = (self.peers.nis[ni].peer, self.peers.nis[ni].nid);
+            self.ask(key, nid);
+        }
+        if let Some(doubted) = learned.doubted {
+            self.check(now, memory, doubted);
+        }
+        self.carry_on(now, learned.peer);
+        Some(learned.peer)
+    }
+
+    /// Messages may have come to a peer with NIDs of another one: they go on too.
+    fn carry_on(&mut self, now: Time, key: PeerKey) {
+        let peer = &self.peers.peers[key];
+        if peer.phase == Phase::Ready {
+            self.release(now, key);
+        } else if peer.settled() {
+            let mut members = peer.members.iter().map(|ni| &self.peers.nis[*ni]);
+            if let Some(waiting) = members.find(|ni| !ni.parked.is_empty()) {
+                self.ask(key, waiting.nid);
+            }
+        }
+    }
+
+    /// A round of discovery shall begin.
+    fn ask(&mut self, key: PeerKey, contact: Nid) {
+        let peer = &mut self.peers.peers[key];
+        peer.phase = Phase::Unknown;
+        peer.contact = contact;
+        peer.wanted = Some(Round::Ask);
+        self.undecided.push_back(key);
+    }
+
+    /// Another peer claims NIDs of this one, which is there: it shall say itself whether they are
+    /// one node. One question at a time, and messages to it flow meanwhile.
+    fn check(&mut self, now: Time, memory: &mut impl Memory, key: PeerKey) {
+        let Some(peer) = self.peers.peers.get(key) else { return };
+        if peer.checking || !peer.settled() {
+            return;
+        }
+        let linked = peer.members.iter().map(|ni| &self.peers.nis[*ni]).find(|ni| ni.linked());
+        let contact = linked.map_or(self.peers.nis[peer.members[0]].nid, |ni| ni.nid);
+        let room = USUAL_SINK_LEN as u32;
+        let asked = self.send_ping(now, memory, key, contact, ErrandKind::Check, room);
+        self.peers.peers[key].checking = asked.is_ok();
+    }
+
+    /// The primary NID of the peer a NID belongs to, as far as is known now. With
+    /// `lock_prim_nid` it stays the peer's primary NID from now on (lnet-core 7).
+    ///
+    /// # Errors
+    /// When no interface of ours is on the peer's net, or the table of peers is full.
+    pub fn primary_nid(&mut self, now: Time, nid: &Nid) -> Result<Nid, Status> {
+        let peer_ni = self.obtain_peer(now, nid)?;
+        let peer = &mut self.peers.peers[self.peers.nis[peer_ni].peer];
+        peer.locked |= self.topology.tunables.lock_prim_nid != 0;
+        Ok(peer.primary)
+    }
+
+    fn obtain_peer(&mut self, now: Time, nid: &Nid) -> Result<PeerNiKey, Status> {
+        let on_net = self.topology.nis.iter().position(|ni| ni.nid.net() == nid.net());
+        let ni = NiIndex(on_net.ok_or(Status::Unreachable)? as u16);
+        let max = self.topology.ni(ni).peer_credits;
+        self.peers.obtain(now, nid, max).ok_or(Status::NoMemory)
     }
 
     /// Messages may flow.
     fn discovered(&mut self, now: Time, key: PeerKey, outcome: Status) {
         let peer = &mut self.peers.peers[key];
         peer.phase = Phase::Ready;
+        peer.wanted = None;
         peer.rounds += 1;
         peer.outcome = outcome;
         self.release(now, key);
@@ -432,7 +576,13 @@ impl Shard {
 
     /// Somebody told us about itself (wire 6.3). Answers with the buffer for the next one: a
     /// larger one when this push did not fit.
-    fn push_arrived(&mut self, memory: &mut impl Memory, event: &Event, span: Span) -> Span {
+    fn push_arrived(
+        &mut self,
+        now: Time,
+        memory: &mut impl Memory,
+        event: &Event,
+        span: Span,
+    ) -> Span {
         let mut bytes = vec![0; event.moved.min(span.len) as usize];
         memory.read(span, &mut bytes);
         let limit = self.topology.tunables.max_interfaces as u32;
@@ -443,7 +593,7 @@ impl Shard {
             let userland = event.peer.pid & PID_USERLAND != 0;
             match &parsed {
                 Ok(info) if info.features().contains(Features::MULTI_RAIL) => {
-                    self.take_push(key, info, event.peer.nid, userland);
+                    self.take_push(now, memory, key, info, event.peer.nid, userland);
                 }
                 Ok(_) => {}
                 Err(_) => self.force_round(key, event.peer),
@@ -464,37 +614,52 @@ impl Shard {
         larger
     }
 
-    fn take_push(&mut self, key: PeerKey, info: &PingInfo<'_>, contact: Nid, userland: bool) {
+    fn take_push(
+        &mut self,
+        now: Time,
+        memory: &mut impl Memory,
+        key: PeerKey,
+        info: &PingInfo<'_>,
+        contact: Nid,
+        userland: bool,
+    ) {
+        let peer = &mut self.peers.peers[key];
         if userland {
-            let peer = &mut self.peers.peers[key];
             peer.features.get_or_insert(info.features().bits());
             return;
         }
-        self.learn(key, info);
+        let told = Features::from_bits_retain(peer.features.unwrap_or(0));
+        let withdrawn =
+            told.contains(Features::DISCOVERY) && !info.features().contains(Features::DISCOVERY);
+        let Some(key) = self.learn(now, memory, contact, info) else { return };
         let must_push = self.must_push(key);
         let peer = &mut self.peers.peers[key];
-        if peer.phase != Phase::Unknown && peer.phase != Phase::Ready {
+        if !matches!(peer.phase, Phase::Unknown | Phase::Ready) {
             return;
         }
         peer.contact = contact;
-        if must_push {
+        if withdrawn {
+            // It is forgotten and made anew; its next push finds the new one ([PING-13]).
+            peer.features = None;
+            peer.confirmed = None;
+            if peer.phase == Phase::Ready {
+                peer.phase = Phase::Unknown;
+            }
+        } else if must_push {
             peer.phase = Phase::Unknown;
             peer.wanted = Some(Round::Tell);
             self.undecided.push_back(key);
         } else if peer.phase == Phase::Unknown && peer.wanted.is_none() {
             peer.phase = Phase::Ready;
+            self.release(now, key);
         }
     }
 
     /// What a peer pushed made no sense or was cut: ask it. Userland peers cannot be asked.
     fn force_round(&mut self, key: PeerKey, from: ProcessId) {
-        let peer = &mut self.peers.peers[key];
-        let idle = matches!(peer.phase, Phase::Unknown | Phase::Ready);
+        let idle = matches!(self.peers.peers[key].phase, Phase::Unknown | Phase::Ready);
         if idle && from.pid & PID_USERLAND == 0 {
-            peer.phase = Phase::Unknown;
-            peer.contact = from.nid;
-            peer.wanted = Some(Round::Ask);
-            self.undecided.push_back(key);
+            self.ask(key, from.nid);
         }
     }
 }

@@ -53,14 +53,14 @@ impl Core for Shard {
         let max = self.topology.ni(ni).peer_credits;
         let Some(key) = self.peers.obtain(now, &peer.nid, max) else { return };
         let userland = peer.pid & PID_USERLAND != 0;
-        let ni = &mut self.peers.nis[key];
-        let links = if userland { &mut ni.userland_links } else { &mut ni.node_links };
         match event {
-            LinkEvent::Up => *links += 1,
+            LinkEvent::Up => {
+                self.peers.count_link(key, userland, true);
+            }
             LinkEvent::Down { status } => {
-                *links = links.saturating_sub(1);
+                let left = self.peers.count_link(key, userland, false);
                 // A node may still be linked through another interface of ours.
-                if userland || *links == 0 {
+                if userland || left == 0 {
                     self.link_lost(now, peer);
                     self.report_lost(peer, status);
                 }

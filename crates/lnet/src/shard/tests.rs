@@ -17,6 +17,7 @@ use crate::tunables::Tunables;
 mod discovering;
 mod effort;
 mod matching;
+mod merging;
 mod operations;
 mod trouble;
 

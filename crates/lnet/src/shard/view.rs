@@ -44,7 +44,8 @@ pub struct PeerInfo {
     pub nid: Nid,
     /// Its node's primary NID.
     pub primary: Nid,
-    /// Its node's NIDs and whether they are up, from its last ping information.
+    /// Its node's NIDs and whether they are up, from its last ping information; without those
+    /// that belong to another peer.
     pub nids: Vec<(Nid, bool)>,
     /// Feature bits of its last ping information; `None` before the first.
     pub features: Option<u32>,
@@ -102,7 +103,7 @@ fn info(ni: &PeerNi, peer: &Peer) -> PeerInfo {
     PeerInfo {
         nid: ni.nid,
         primary: peer.primary,
-        nids: peer.nids.to_vec(),
+        nids: peer.nids.iter().filter(|told| told.mine).map(|told| (told.nid, told.up)).collect(),
         features: peer.features,
         state: match peer.phase {
             Phase::Unknown => PeerState::Unknown,

@@ -1,0 +1,289 @@
+//! Which NIDs belong together: what a peer says of itself, against what others say (lnet-core 7,
+//! `docs/protocol/ping-discovery.md`, "Merging").
+//!
+//! A list comes from one NID, the contact, and is its word alone. What it says about NIDs that
+//! nobody uses is believed, as a kernel does. A NID of a peer that is there, with connections or
+//! with a discovery under way, changes hands only when that peer's own word names the contact
+//! too: otherwise any node could take over another one by naming it. A contact may join such a
+//! peer that loses nothing by it: so a node looks that has gained an interface (capture a7).
+
+use std::collections::HashSet;
+
+use foldhash::fast::FixedState;
+use lustrine_wire::nid::Nid;
+use smallvec::{SmallVec, smallvec};
+
+use super::{Peer, PeerKey, PeerNiKey, PeerTable, Told};
+
+/// What the ping information of a contact says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Word<'a> {
+    /// The NID that said it.
+    pub(crate) contact: Nid,
+    pub(crate) primary: Nid,
+    /// All NIDs of the node, and whether they are up.
+    pub(crate) nids: &'a [(Nid, bool)],
+}
+
+/// What became of a word.
+#[derive(Debug)]
+pub(crate) struct Learned {
+    /// The peer the contact belongs to now.
+    pub(crate) peer: PeerKey,
+    /// A peer that is there and whose NIDs were claimed without its consent: ask it.
+    pub(crate) doubted: Option<PeerKey>,
+    /// NIDs with waiting messages that are peers of their own now.
+    pub(crate) stranded: SmallVec<[PeerNiKey; 2]>,
+}
+
+impl PeerTable {
+    /// The peer a NID belongs to, whether it has an entry or is only on a list.
+    pub(crate) fn owner(&self, nid: &Nid) -> Option<PeerKey> {
+        match self.by_nid.get(nid) {
+            Some(key) => Some(self.nis[*key].peer),
+            None => self.listed.get(nid).copied(),
+        }
+    }
+
+    /// Takes in a word. `None`: the contact is not known any more.
+    pub(crate) fn learn(&mut self, word: Word<'_>) -> Option<Learned> {
+        let contact = word.contact;
+        let mut peer = self.nis[*self.by_nid.get(&contact)?].peer;
+        let mut doubted = None;
+        let about_itself = word.nids.iter().any(|(nid, _)| *nid == contact);
+        let itself = [(contact, true)];
+        let word = match about_itself {
+            true => word,
+            // Whoever does not name itself speaks of others, which is worth nothing.
+            false => Word { primary: contact, nids: &itself, ..word },
+        };
+        if let Some(other) = self.owner(&word.primary)
+            && other != peer
+        {
+            if self.yields(other, peer, &contact) || self.grows(other, &word) {
+                if !self.peers[other].live() {
+                    // Who confirmed our information there may be gone.
+                    self.peers[other].confirmed = None;
+                }
+                self.dissolve(peer, other);
+                peer = other;
+            } else {
+                doubted = Some(other);
+            }
+        }
+        let (told, refused) = self.claim(peer, &word);
+        let stranded = self.replace_list(peer, told, &contact);
+        let locked = self.peers[peer].locked;
+        if !locked && self.owner(&word.primary) == Some(peer) {
+            self.peers[peer].primary = word.primary;
+        }
+        if self.owner(&self.peers[peer].primary) != Some(peer) {
+            self.peers[peer].primary = contact;
+        }
+        Some(Learned { peer, doubted: doubted.or(refused), stranded })
+    }
+
+    /// Whether a peer's NIDs may go to, or be joined by, the peer that `contact` speaks for.
+    fn yields(&self, owner: PeerKey, to: PeerKey, contact: &Nid) -> bool {
+        let own = &self.peers[owner];
+        if own.locked && self.peers[to].locked {
+            // Both names are in use.
+            return false;
+        }
+        !own.live() || own.nids.iter().any(|told| told.nid == *contact)
+    }
+
+    /// Whether a peer keeps its name and all its NIDs by this word.
+    fn grows(&self, owner: PeerKey, word: &Word<'_>) -> bool {
+        let own = &self.peers[owner];
+        let named = |nid: &Nid| word.nids.iter().any(|(listed, _)| listed == nid);
+        let entries = own.members.iter().map(|member| &self.nis[*member].nid);
+        let told = own.nids.iter().filter(|told| told.mine).map(|told| &told.nid);
+        !own.locked && own.primary == word.primary && entries.chain(told).all(named)
+    }
+
+    /// Makes all NIDs of a word the peer's that it can have; also the first owner that refused.
+    fn claim(&mut self, peer: PeerKey, word: &Word<'_>) -> (SmallVec<[Told; 1]>, Option<PeerKey>) {
+        let mut told: SmallVec<[Told; 1]> = SmallVec::new();
+        let mut seen: HashSet<Nid, FixedState> = HashSet::with_hasher(FixedState::with_seed(0));
+        let mut refused: HashSet<PeerKey, FixedState> =
+            HashSet::with_hasher(FixedState::with_seed(0));
+        let mut first = None;
+        let own = self.peers[peer].nids.len().saturating_sub(1);
+        let mut room = self.max.saturating_sub(self.extra - own) + 1;
+        for (nid, up) in word.nids {
+            if !seen.insert(*nid) || (room <= 1 && *nid != word.contact) {
+                continue;
+            }
+            room = room.saturating_sub(1);
+            let mine = match self.owner(nid) {
+                None => {
+                    self.listed.insert(*nid, peer);
+                    true
+                }
+                Some(owner) if owner == peer => true,
+                Some(owner) if refused.contains(&owner) => false,
+                Some(owner) if self.yields(owner, peer, &word.contact) => {
+                    if self.peers[owner].live() {
+                        // By its own word it is the same node, with everything it has.
+                        self.dissolve(owner, peer);
+                    } else {
+                        self.move_nid(nid, owner, peer);
+                    }
+                    if self.owner(nid).is_none() {
+                        self.listed.insert(*nid, peer);
+                    }
+                    true
+                }
+                Some(owner) => {
+                    refused.insert(owner);
+                    first.get_or_insert(owner);
+                    false
+                }
+            };
+            told.push(Told { nid: *nid, up: *up, mine });
+        }
+        (told, first)
+    }
+
+    /// The new list is in force: NIDs that are not on it leave (lnet-core 7).
+    fn replace_list(
+        &mut self,
+        peer: PeerKey,
+        told: SmallVec<[Told; 1]>,
+        contact: &Nid,
+    ) -> SmallVec<[PeerNiKey; 2]> {
+        let mut keep: HashSet<Nid, FixedState> = HashSet::with_hasher(FixedState::with_seed(0));
+        keep.extend(told.iter().filter(|told| told.mine).map(|told| told.nid));
+        keep.insert(*contact);
+        let entry = &mut self.peers[peer];
+        self.extra += told.len().saturating_sub(1);
+        let before = core::mem::replace(&mut entry.nids, told);
+        self.extra -= before.len().saturating_sub(1);
+        for old in before.iter().filter(|old| old.mine && !keep.contains(&old.nid)) {
+            if self.listed.get(&old.nid) == Some(&peer) {
+                self.listed.remove(&old.nid);
+            }
+        }
+        if self.peers[peer].locked {
+            keep.insert(self.peers[peer].primary);
+        }
+        let mut stranded = SmallVec::new();
+        for key in self.peers[peer].members.clone() {
+            if keep.contains(&self.nis[key].nid) {
+                continue;
+            }
+            self.part(key);
+            if !self.nis[key].parked.is_empty() {
+                stranded.push(key);
+            }
+        }
+        stranded
+    }
+
+    /// One peer turns out to be another: everything it has goes there.
+    fn dissolve(&mut self, from: PeerKey, into: PeerKey) {
+        let Some(old) = self.peers.remove(from) else { return };
+        self.unlist(from, &old);
+        for key in &old.members {
+            self.nis[*key].peer = into;
+        }
+        let peer = &mut self.peers[into];
+        peer.members.extend(old.members);
+        peer.linked += old.linked;
+        // It is the same node: what it confirmed under its other NID holds.
+        peer.confirmed = peer.confirmed.or(old.confirmed);
+        if old.locked {
+            peer.primary = old.primary;
+            peer.locked = true;
+        }
+        // Whoever waits for the end of a round of either shall see it.
+        peer.rounds = peer.rounds.max(old.rounds) + 1;
+    }
+
+    /// One NID of a peer that is not there goes to another one.
+    fn move_nid(&mut self, nid: &Nid, from: PeerKey, into: PeerKey) {
+        if let Some(told) = self.peers[from].nids.iter_mut().find(|told| told.nid == *nid) {
+            told.mine = false;
+        }
+        let Some(key) = self.by_nid.get(nid).copied() else {
+            self.listed.insert(*nid, into);
+            self.rename(from);
+            return;
+        };
+        self.nis[key].peer = into;
+        let linked = u32::from(self.nis[key].linked());
+        self.peers[into].members.push(key);
+        self.peers[into].linked += linked;
+        self.peers[from].linked -= linked;
+        self.leave_peer(from, key);
+    }
+
+    /// A NID its peer no longer lists becomes a peer of its own.
+    fn part(&mut self, key: PeerNiKey) {
+        let (nid, from) = (self.nis[key].nid, self.nis[key].peer);
+        let linked = u32::from(self.nis[key].linked());
+        let alone = Peer { members: smallvec![key], linked, ..Peer::unknown(nid) };
+        self.nis[key].peer = self.peers.insert(alone);
+        self.peers[from].linked -= linked;
+        self.leave_peer(from, key);
+    }
+
+    /// A peer has one entry less; without any it is forgotten.
+    pub(super) fn leave_peer(&mut self, key: PeerKey, ni: PeerNiKey) {
+        let peer = &mut self.peers[key];
+        peer.members.retain(|member| *member != ni);
+        if !peer.members.is_empty() {
+            self.rename(key);
+        } else if let Some(old) = self.peers.remove(key) {
+            self.unlist(key, &old);
+        }
+    }
+
+    /// A peer that lost its primary NID is named by another one.
+    fn rename(&mut self, key: PeerKey) {
+        if self.owner(&self.peers[key].primary) != Some(key) {
+            let first = self.peers[key].members[0];
+            self.peers[key].primary = self.nis[first].nid;
+        }
+    }
+
+    /// The list of a peer that is gone counts no more.
+    fn unlist(&mut self, key: PeerKey, old: &Peer) {
+        self.extra -= old.nids.len().saturating_sub(1);
+        for told in &old.nids {
+            if self.listed.get(&told.nid) == Some(&key) {
+                self.listed.remove(&told.nid);
+            }
+        }
+    }
+
+    /// Every rule of this module, for tests.
+    #[cfg(test)]
+    pub(crate) fn assert_whole(&self) {
+        let mut entries = 0;
+        let mut extra = 0;
+        for (key, peer) in &self.peers {
+            assert!(!peer.members.is_empty(), "a peer without a NID");
+            assert_eq!(self.owner(&peer.primary), Some(key), "{} is elsewhere", peer.primary);
+            for member in &peer.members {
+                assert_eq!(self.nis[*member].peer, key);
+                assert!(!self.listed.contains_key(&self.nis[*member].nid));
+            }
+            for told in &peer.nids {
+                assert_eq!(told.mine, self.owner(&told.nid) == Some(key), "{}", told.nid);
+            }
+            let linked = peer.members.iter().filter(|member| self.nis[**member].linked()).count();
+            assert_eq!(peer.linked as usize, linked);
+            entries += peer.members.len();
+            extra += peer.nids.len().saturating_sub(1);
+        }
+        assert_eq!((entries, extra), (self.nis.len(), self.extra));
+        assert!(self.nis.len() <= self.max && self.extra <= self.max);
+        for (nid, key) in &self.listed {
+            assert!(self.peers[*key].nids.iter().any(|told| told.nid == *nid && told.mine));
+        }
+        assert!(self.nis.values().all(|ni| self.by_nid.contains_key(&ni.nid)));
+        assert_eq!(self.by_nid.len(), self.nis.len());
+    }
+}

@@ -1,0 +1,396 @@
+//! Which NIDs belong together (lnet-core 7, "Merging" in docs/protocol/ping-discovery.md).
+
+use lustrine_wire::ping::{Features, NiStatus, PingEntry, PingInfo};
+
+use super::*;
+use crate::seam::SendAction;
+
+/// NIDs that peers have or claim.
+const NIDS: usize = 7;
+
+fn arrival(from: usize) -> Arrival {
+    Arrival { ni: NiIndex(0), from: process(from), rx: RxId(from as u64) }
+}
+
+/// The node under test, number 0, and what it has sent; the others are made up.
+struct Alone {
+    net: Net,
+    sent: Vec<SendAction>,
+    now: Time,
+    sequence: u32,
+}
+
+impl Alone {
+    fn new(tunables: Tunables) -> Alone {
+        Alone { net: Net::new(1, &tunables), sent: Vec::new(), now: NOW, sequence: 1 }
+    }
+
+    fn shard(&mut self) -> &mut Shard {
+        &mut self.net.nodes[0].shard
+    }
+
+    fn drive(&mut self) {
+        let node = &mut self.net.nodes[0];
+        while node.shard.has_own_work() {
+            node.shard.drive(self.now, &mut node.memory);
+        }
+        self.sent.extend(core::iter::from_fn(|| match node.shard.next_action() {
+            Some(Action::Send(send)) => Some(send),
+            None => None,
+            other => panic!("{other:?}"),
+        }));
+        node.shard.peers.assert_whole();
+    }
+
+    fn info(&mut self, nids: &[usize], features: Features) -> Vec<u8> {
+        self.sequence += 1;
+        let entries: Vec<PingEntry> = nids
+            .iter()
+            .map(|index| PingEntry { nid: test_nid(*index), status: NiStatus::Up })
+            .collect();
+        let mut bytes = Vec::new();
+        PingInfo::build(features, PID_LUSTRE, self.sequence, &entries, &mut bytes);
+        bytes
+    }
+
+    /// Hands in a header with its payload.
+    fn arrives(&mut self, from: usize, body: Body, bytes: &[u8]) {
+        let header =
+            Header { dst: process(0), src: process(from), payload_len: bytes.len() as u32, body };
+        let now = self.now;
+        let node = &mut self.net.nodes[0];
+        if let Verdict::Into { op, spans } = node.shard.recv_header(now, arrival(from), &header) {
+            let room = spans.first().map_or(0, |span| bytes.len().min(span.len as usize));
+            if room > 0 {
+                node.memory.write(spans[0], &bytes[..room]);
+            }
+            node.shard.done(now, op, Status::Ok);
+        }
+        self.drive();
+    }
+
+    fn pushed(&mut self, from: usize, nids: &[usize], features: Features) {
+        let bytes = self.info(nids, features);
+        let body = Body::Put {
+            ack_md: MdHandle::NONE,
+            match_bits: PING_BITS,
+            hdr_data: 0,
+            portal: PING_PORTAL,
+            offset: 0,
+        };
+        self.arrives(from, body, &bytes);
+    }
+
+    /// Finishes the `at`-th message that is out: `answer` is what its target says of itself.
+    fn finish(&mut self, at: usize, status: Status, answer: Option<&[usize]>) {
+        let send = self.sent.remove(at);
+        let now = self.now;
+        self.shard().done(now, send.op, status);
+        self.drive();
+        let (true, Some(nids)) = (status.is_ok(), answer) else { return };
+        let from = (0..=NIDS).find(|index| test_nid(*index) == send.to.nid).unwrap();
+        match send.header.body {
+            Body::Get { return_md, .. } => {
+                let bytes = self.info(nids, usual());
+                self.arrives(from, Body::Reply { md: return_md }, &bytes);
+            }
+            Body::Put { ack_md, match_bits, .. } if ack_md != MdHandle::NONE => {
+                self.arrives(from, Body::Ack { md: ack_md, match_bits, mlength: 0 }, &[]);
+            }
+            _ => {}
+        }
+    }
+
+    /// Answers everything that is out, as `who` says of themselves.
+    fn answer_all(&mut self, who: &[&[usize]]) {
+        self.drive();
+        while let Some(send) = self.sent.first() {
+            let named = |nids: &&&[usize]| nids.iter().any(|nid| test_nid(*nid) == send.to.nid);
+            let answer = who.iter().find(named).copied();
+            let status = if answer.is_some() { Status::Ok } else { Status::ConnectionLost };
+            self.finish(0, status, answer);
+        }
+    }
+
+    fn link(&mut self, to: usize, event: LinkEvent) {
+        let now = self.now;
+        self.shard().link(now, NiIndex(0), process(to), event);
+        self.drive();
+    }
+
+    fn discover(&mut self, nid: usize, who: &[&[usize]]) {
+        let now = self.now;
+        self.shard().discover(now, &test_nid(nid)).unwrap();
+        self.answer_all(who);
+    }
+
+    fn put(&mut self, to: usize, user: u64) -> MdKey {
+        let span = self.net.span(0, 8, 0);
+        let md = self.net.bind(0, span, 1, user);
+        let (now, args) = (self.now, put_args(md, process(to), 30, 1));
+        self.shard().put(now, args).unwrap();
+        self.drive();
+        md
+    }
+
+    fn primary(&self, nid: usize) -> Option<Nid> {
+        self.net.nodes[0].shard.peer(&test_nid(nid)).map(|peer| peer.primary)
+    }
+
+    fn together(&self, one: usize, other: usize) -> bool {
+        let peers = &self.net.nodes[0].shard.peers;
+        peers.owner(&test_nid(one)).is_some()
+            && peers.owner(&test_nid(one)) == peers.owner(&test_nid(other))
+    }
+}
+
+fn usual() -> Features {
+    Features::NI_STATUS | Features::RTE_DISABLED | Features::MULTI_RAIL | Features::DISCOVERY
+}
+
+#[test]
+fn what_a_peer_lists_belongs_to_it_before_it_is_used() {
+    let mut alone = Alone::new(Tunables::default());
+    alone.discover(1, &[&[1, 2]]);
+    assert!(alone.together(1, 2));
+    // A message to the other NID needs no discovery.
+    alone.put(2, 7);
+    assert_eq!(alone.sent.len(), 1);
+    assert_eq!(alone.sent[0].to, process(2));
+    assert_eq!(alone.primary(2), Some(test_nid(1)));
+    // A new list without it: it is a peer of its own again.
+    alone.pushed(1, &[1, 3], usual());
+    assert!(!alone.together(1, 2) && alone.together(1, 3));
+    assert_eq!(alone.primary(2), Some(test_nid(2)));
+}
+
+#[test]
+fn two_nids_asked_at_once_are_one_peer_under_the_nodes_primary_nid() {
+    let mut alone = Alone::new(Tunables::default());
+    alone.link(1, LinkEvent::Up);
+    alone.link(2, LinkEvent::Up);
+    for (to, user) in [(1, 1), (2, 2), (2, 3)] {
+        alone.put(to, user);
+    }
+    assert_eq!(alone.sent.len(), 2, "a ping each");
+    // The second NID answers first.
+    alone.finish(1, Status::Ok, Some(&[1, 2]));
+    alone.answer_all(&[&[1, 2]]);
+    assert!(alone.together(1, 2));
+    assert_eq!(alone.primary(2), Some(test_nid(1)));
+    let sent = alone.net.events(0).iter().filter(|event| event.status.is_ok()).count();
+    assert_eq!(sent, 3, "no message was lost in the merge");
+    alone.net.assert_quiet();
+}
+
+/// A node is known by one NID; then it gets a second one, and a new first one.
+#[test]
+fn a_new_primary_is_taken_unless_the_old_one_is_locked() {
+    for (lock_prim_nid, primary) in [(1, 1), (0, 3)] {
+        let mut alone = Alone::new(Tunables { lock_prim_nid, ..Tunables::default() });
+        alone.discover(1, &[&[1]]);
+        let now = alone.now;
+        assert_eq!(alone.shard().primary_nid(now, &test_nid(1)), Ok(test_nid(1)));
+        alone.pushed(1, &[3, 1], usual());
+        assert_eq!(alone.primary(1), Some(test_nid(primary)));
+        assert!(alone.together(1, 3));
+        // The peer that owns the new primary goes into one that is locked, under its name.
+        alone.discover(4, &[&[4, 1], &[3, 1]]);
+        alone.pushed(4, &[4, 1, 3], usual());
+        alone.pushed(1, &[4, 1, 3], usual());
+        alone.answer_all(&[&[4, 1, 3]]);
+        assert!(alone.together(1, 4));
+        let primary = if lock_prim_nid == 1 { 1 } else { 4 };
+        assert_eq!(alone.primary(4), Some(test_nid(primary)));
+    }
+}
+
+#[test]
+fn without_discovery_a_peer_is_a_single_nid() {
+    let mut alone = Alone::new(Tunables::default());
+    alone.discover(1, &[&[1, 2]]);
+    assert!(alone.together(1, 2));
+    // The first push makes it anew, the second is taken ([PING-13], [PING-15]).
+    let without = usual() - Features::DISCOVERY;
+    alone.pushed(1, &[1, 2], without);
+    assert!(!alone.together(1, 2));
+    let state = |alone: &Alone| alone.net.nodes[0].shard.peer(&test_nid(1)).unwrap().state;
+    assert_eq!(state(&alone), PeerState::Unknown);
+    alone.pushed(1, &[1, 2], without);
+    assert_eq!(state(&alone), PeerState::Ready);
+    assert!(!alone.together(1, 2) && alone.sent.is_empty());
+}
+
+#[test]
+fn nobody_takes_the_nids_of_a_peer_that_is_there() {
+    let mut alone = Alone::new(Tunables::default());
+    alone.link(1, LinkEvent::Up);
+    alone.discover(1, &[&[1, 2]]);
+    // Number 5 is hostile: it claims their NIDs, then to be them.
+    for list in [&[5, 1][..], &[5, 2], &[1, 5], &[2, 1, 5], &[1, 2]] {
+        alone.pushed(5, list, usual());
+        alone.answer_all(&[&[1, 2], &[5]]);
+        assert!(alone.together(1, 2) && !alone.together(1, 5), "{list:?}");
+        assert_eq!(alone.primary(1), Some(test_nid(1)));
+    }
+    // To look like a new interface of theirs is possible, as with a kernel. They lose nothing by
+    // it, and their own next word ends it.
+    alone.pushed(5, &[1, 2, 5], usual());
+    alone.answer_all(&[&[1, 2], &[5]]);
+    assert!(alone.together(1, 2) && alone.together(1, 5));
+    assert_eq!(alone.primary(5), Some(test_nid(1)));
+    alone.pushed(1, &[1, 2], usual());
+    alone.answer_all(&[&[1, 2], &[5]]);
+    assert!(alone.together(1, 2) && !alone.together(1, 5));
+    // A push in another's name is not even received.
+    let bytes = alone.info(&[1, 5], usual());
+    let body = Body::Put {
+        ack_md: MdHandle::NONE,
+        match_bits: PING_BITS,
+        hdr_data: 0,
+        portal: PING_PORTAL,
+        offset: 0,
+    };
+    let header = Header { dst: process(0), src: process(1), payload_len: bytes.len() as u32, body };
+    let now = alone.now;
+    assert_eq!(alone.shard().recv_header(now, arrival(5), &header), Verdict::Drop);
+    // Messages to them flow all the while.
+    alone.put(1, 1);
+    assert_eq!(alone.sent.len(), 1);
+}
+
+/// The same claim, and it is true: the one that is there is asked, and agrees.
+#[test]
+fn a_claim_that_is_confirmed_merges() {
+    let mut alone = Alone::new(Tunables::default());
+    alone.link(1, LinkEvent::Up);
+    alone.link(2, LinkEvent::Up);
+    alone.discover(1, &[&[1]]);
+    alone.pushed(2, &[2, 1], usual());
+    assert!(!alone.together(1, 2));
+    assert_eq!(alone.sent[0].to, process(1), "is it true?");
+    alone.put(1, 1);
+    assert_eq!(alone.sent.len(), 3, "a push to number 2, and messages flow meanwhile");
+    alone.answer_all(&[&[2, 1]]);
+    assert!(alone.together(1, 2));
+    assert_eq!(alone.primary(1), Some(test_nid(2)));
+}
+
+/// A NID whose node is gone may move, as with a kernel.
+#[test]
+fn a_nid_of_a_peer_that_is_gone_moves() {
+    let mut alone = Alone::new(Tunables::default());
+    alone.link(1, LinkEvent::Up);
+    alone.discover(1, &[&[1, 2]]);
+    alone.link(1, LinkEvent::Down { status: Status::ConnectionLost });
+    alone.discover(4, &[&[4, 2]]);
+    assert!(alone.together(2, 4) && !alone.together(1, 2));
+    // What a NID says itself goes before what others said of it.
+    alone.pushed(2, &[2], usual());
+    alone.answer_all(&[&[2], &[4]]);
+    assert!(!alone.together(2, 4));
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Push { from: usize, nids: Vec<usize>, bits: u8 },
+    Put(usize),
+    Link(usize, u8),
+    Discover(usize),
+    Lock(usize),
+    Finish { at: usize, fate: u8, nids: Vec<usize> },
+    Unlink(usize),
+    Wait,
+}
+
+fn nids() -> impl Strategy<Value = Vec<usize>> {
+    proptest::collection::vec(0..=NIDS, 0..6)
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let nid = || 1..=NIDS;
+    prop_oneof![
+        6 => (nid(), nids(), any::<u8>())
+            .prop_map(|(from, nids, bits)| Step::Push { from, nids, bits }),
+        4 => nid().prop_map(Step::Put),
+        4 => (nid(), 0u8..4).prop_map(|(nid, what)| Step::Link(nid, what)),
+        1 => nid().prop_map(Step::Discover),
+        1 => nid().prop_map(Step::Lock),
+        8 => (any::<usize>(), 0u8..8, nids())
+            .prop_map(|(at, fate, nids)| Step::Finish { at, fate, nids }),
+        1 => any::<usize>().prop_map(Step::Unlink),
+        1 => Just(Step::Wait),
+    ]
+}
+
+proptest! {
+    /// Whatever peers say of each other and of us, in whatever order: each NID belongs to one
+    /// peer, each primary NID to its own, the table stays bounded (`assert_whole`, after every
+    /// step), and no message is lost.
+    #[test]
+    fn whatever_peers_claim(
+        steps in proptest::collection::vec(step(), 1..120),
+        small in any::<bool>(),
+        discovery in prop_oneof![4 => Just(1), 1 => Just(0)],
+    ) {
+        // The smaller table evicts all the time.
+        let peers_max = if small { 4 } else { 1000 };
+        let mut alone = Alone::new(Tunables { peers_max, discovery, ..Tunables::default() });
+        let mut mds = Vec::new();
+        for step in steps {
+            let now = alone.now;
+            match step {
+                Step::Push { from, nids, bits } => {
+                    let mut features = usual();
+                    features.set(Features::DISCOVERY, bits % 8 != 1);
+                    features.set(Features::MULTI_RAIL, bits % 8 != 2);
+                    // Mostly they name themselves.
+                    let mut nids = nids;
+                    if bits % 16 > 3 {
+                        nids.insert(usize::from(bits) % (nids.len() + 1), from);
+                    }
+                    alone.pushed(from, &nids, features);
+                }
+                Step::Put(to) => mds.push(alone.put(to, mds.len() as u64)),
+                Step::Link(to, what) => alone.link(to, match what {
+                    0 | 1 => LinkEvent::Up,
+                    2 => LinkEvent::Down { status: Status::ConnectionLost },
+                    _ => LinkEvent::Restarted,
+                }),
+                Step::Discover(nid) => {
+                    let _full = alone.shard().discover(now, &test_nid(nid));
+                }
+                Step::Lock(nid) => {
+                    let _full = alone.shard().primary_nid(now, &test_nid(nid));
+                }
+                Step::Finish { at, fate, mut nids } if !alone.sent.is_empty() => {
+                    let at = at % alone.sent.len();
+                    nids.push(1 + at % NIDS);
+                    let status = if fate == 0 { Status::ConnectionLost } else { Status::Ok };
+                    alone.finish(at, status, (fate > 1).then_some(&nids));
+                }
+                Step::Unlink(at) if !mds.is_empty() => {
+                    let md = mds[at % mds.len()];
+                    alone.shard().unlink(now, md);
+                }
+                Step::Wait => alone.now = now + Nanos::from_secs(30),
+                Step::Finish { .. } | Step::Unlink(_) => {}
+            }
+            alone.drive();
+        }
+        for _ in 0..10 {
+            alone.answer_all(&[]);
+            alone.now = alone.now + Nanos::from_secs(200);
+            let (now, node) = (alone.now, &mut alone.net.nodes[0]);
+            node.shard.drive(now, &mut node.memory);
+        }
+        alone.answer_all(&[]);
+        let mut finals = vec![0; mds.len()];
+        for event in alone.net.events(0) {
+            finals[event.user as usize] += u32::from(event.unlinked);
+        }
+        prop_assert!(finals.iter().all(|count| *count == 1), "{:?}", finals);
+        alone.net.assert_quiet();
+        prop_assert!(alone.shard().peers.peers.values().all(|peer| !peer.checking));
+    }
+}
