@@ -8,6 +8,8 @@ mod common;
 
 mod identities;
 mod main_job;
+mod namespaces;
 mod node;
+mod rogues;
 mod settings;
 mod trouble;

@@ -7,7 +7,7 @@ use std::process::Command;
 use lustrine_reactor::{Answer, Request, StatsRow, control};
 use rustix::process::Signal;
 
-use super::{Finished, Running, Scratch, free_port, loopback, lustrine};
+use super::{Finished, Running, Scratch, Usage, free_port, loopback, lustrine};
 
 /// `lustrine node` at an address of its own, with a control socket of its own.
 #[derive(Debug)]
@@ -85,6 +85,11 @@ impl Node {
 
     pub(crate) fn control(&self) -> PathBuf {
         self.home.control()
+    }
+
+    /// What its process takes of the machine.
+    pub(crate) fn usage(&self) -> Usage {
+        Usage::of(self.running.pid())
     }
 
     pub(crate) fn running(&mut self) -> &mut Running {

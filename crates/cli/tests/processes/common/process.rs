@@ -189,8 +189,8 @@ impl Drop for Running {
 #[derive(Debug)]
 struct Output {
     bytes: Arc<Mutex<Vec<u8>>>,
-    /// Disconnected at the end of the pipe.
-    ended: mpsc::Receiver<()>,
+    /// Disconnected at the end of the pipe. The lock is what lets threads share a process.
+    ended: Mutex<mpsc::Receiver<()>>,
 }
 
 impl Output {
@@ -205,7 +205,7 @@ impl Output {
                 sink.lock().unwrap_or_else(PoisonError::into_inner).extend(&chunk[..length]);
             }
         });
-        Output { bytes, ended }
+        Output { bytes, ended: Mutex::new(ended) }
     }
 
     fn text(&self) -> String {
@@ -215,7 +215,8 @@ impl Output {
 
     #[track_caller]
     fn whole(&self, name: &str) -> String {
-        let ended = self.ended.recv_timeout(LIMIT);
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = ended.recv_timeout(LIMIT);
         assert_eq!(ended, Err(RecvTimeoutError::Disconnected), "{name} is still open somewhere");
         self.text()
     }

@@ -1,0 +1,76 @@
+//! Which addresses a node takes, and for whom.
+
+use lustrine_reactor::{Answer, Request};
+
+use super::space::{Space, whole_selftest};
+use crate::common::{Scratch, finish, unprivileged};
+
+#[test]
+fn interfaces_by_name() {
+    let Some([here, there]) = Space::several() else { return };
+    here.wire(&there, "eth0", 1500, ["10.213.0.1/24", "10.213.0.2/24"]);
+    here.wire(&there, "eth1", 1500, ["10.213.1.1/24", "10.213.1.2/24"]);
+    // An interface may have several addresses; the first one is LNet's.
+    there.run("ip address add 10.213.0.77/24 dev eth0");
+    let node = there.node(&["--net", "tcp=eth0", "--net", "tcp1=eth1:7988"]);
+    let Answer::Net { nets, .. } = node.ask(&Request::ShowNet) else { panic!("no nets") };
+    let found: Vec<_> = nets
+        .iter()
+        .map(|net| (net.nid.as_str(), net.interface.as_deref(), net.listening.as_deref()))
+        .collect();
+    let expected = [
+        ("10.213.0.2@tcp", Some("eth0"), Some("10.213.0.2:988")),
+        ("10.213.1.2@tcp1", Some("eth1"), Some("10.213.1.2:7988")),
+    ];
+    assert_eq!(found, expected);
+
+    // Each net is served on its own interface, the client chooses its own by the net.
+    finish(&mut here.lustrine(&["ping", "10.213.0.2@tcp"])).ok();
+    let on_second = ["--net", "tcp1=eth1:7988", "--net", "tcp=eth0"];
+    let second = whole_selftest("10.213.1.2@tcp1");
+    finish(&mut here.lustrine(&[&second, &on_second[..]].concat())).ok();
+    let Answer::Net { nets, .. } = node.ask(&Request::ShowNet) else { panic!("no nets") };
+    assert!(nets[1].received > nets[0].received, "{nets:#?}");
+    // Without a word about where, it is the first interface that is up.
+    there.run("ip link set eth0 down");
+    drop(node);
+    let node = there.node(&["--net", "tcp"]);
+    let Answer::Net { nets, .. } = node.ask(&Request::ShowNet) else { panic!("no nets") };
+    assert_eq!(nets[0].nid, "10.213.1.2@tcp");
+}
+
+#[test]
+fn ipv6_only() {
+    let Some([here, there]) = Space::several() else { return };
+    if let Err(why) = there.attempt("ip -6 address add fd77::9/128 dev lo") {
+        return crate::common::skip(&format!("no IPv6: {why}"));
+    }
+    here.wire(&there, "eth0", 1500, ["fd77::1/64", "fd77::2/64"]);
+    let node = there.node(&["--net", "tcp=eth0"]);
+    let Answer::Net { nets, .. } = node.ask(&Request::ShowNet) else { panic!("no nets") };
+    assert_eq!(nets[0].nid, "fd77::2@tcp");
+    assert_eq!(nets[0].listening.as_deref(), Some("[fd77::2]:988"));
+
+    let discover = ["discover", "fd77::2@tcp", "--net", "tcp=eth0", "--json"];
+    let found = finish(&mut here.lustrine(&discover)).ok().json();
+    assert_eq!(found["peer"]["version"], "V4", "{found:#}");
+    let more = ["--net", "tcp=eth0"];
+    finish(&mut here.lustrine(&[&whole_selftest("fd77::2@tcp"), &more[..]].concat())).ok();
+}
+
+#[test]
+fn a_user_without_privilege() {
+    let Some([here, there]) = Space::several() else { return };
+    here.wire(&there, "eth0", 1500, ["10.213.0.1/24", "10.213.0.2/24"]);
+    let scratch = Scratch::new();
+    let Some(mut command) = unprivileged(&scratch) else { return };
+    let node = there.node(&["--net", "tcp=eth0"]);
+    command.args(whole_selftest("10.213.0.2@tcp"));
+    let report = finish(&mut here.inside(&command)).ok().json();
+    assert_eq!(report["identity"], "userland", "{report:#}");
+    // A namespace may let everybody be a node.
+    here.run("sysctl -qw net.ipv4.ip_unprivileged_port_start=0");
+    let report = finish(&mut here.inside(&command)).ok().json();
+    assert_eq!(report["identity"], "node", "{report:#}");
+    assert_eq!(node.stats().lnet["errors"], 0);
+}

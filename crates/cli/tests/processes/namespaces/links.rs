@@ -1,0 +1,121 @@
+//! Links that are narrow, slow, or gone for a while.
+
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::space::{Space, SpaceNode, whole_selftest};
+use crate::common::{Finished, Running, eventually, finish, skip};
+
+const NODE: &str = "10.213.0.2@tcp";
+
+/// Two namespaces with a cable between them, and a node in the second.
+fn pair(mtu: u32, settings: &[&str]) -> Option<(Space, Space, SpaceNode)> {
+    let [here, there] = Space::several()?;
+    here.wire(&there, "eth0", mtu, ["10.213.0.1/24", "10.213.0.2/24"]);
+    let node = there.node(&[&["--net", "tcp=eth0"], settings].concat());
+    Some((here, there, node))
+}
+
+/// Rows of a report.
+#[track_caller]
+fn rows(done: &Finished) -> Vec<Value> {
+    done.json()["results"].as_array().expect("a list of results").clone()
+}
+
+#[test]
+fn over_a_cable() {
+    let Some((here, _there, node)) = pair(1500, &[]) else { return };
+    let done = finish(&mut here.lustrine(&whole_selftest(NODE))).ok();
+    let rows = rows(&done);
+    assert_eq!(rows.len(), 5, "{rows:#?}");
+    assert!(rows.iter().all(|row| row["errors"] == 0), "{rows:#?}");
+    assert!(node.received() > 1 << 20);
+}
+
+/// The path is narrower in its middle than at its ends, which only the router knows.
+#[test]
+fn over_a_router_with_small_packets() {
+    let Some([here, router, there]) = Space::several() else { return };
+    here.wire(&router, "eth0", 1500, ["10.213.0.1/24", "10.213.0.254/24"]);
+    there.wire(&router, "eth1", 1500, ["10.213.1.2/24", "10.213.1.254/24"]);
+    router.run("sysctl -qw net.ipv4.ip_forward=1");
+    router.run("ip link set eth1 mtu 600");
+    here.run("ip route add default via 10.213.0.254");
+    there.run("ip route add default via 10.213.1.254");
+    // Towards the router as well: nothing larger would be taken there.
+    there.run("ip link set eth1 mtu 600");
+    let _node = there.node(&["--net", "tcp=eth1"]);
+    let done = finish(&mut here.lustrine(&whole_selftest("10.213.1.2@tcp"))).ok();
+    assert_eq!(rows(&done).len(), 5, "{done:#?}");
+}
+
+/// Traffic that is under way when the link goes down.
+fn interrupted(settings: &[&str], away: Duration) -> Option<(Space, Finished)> {
+    let (here, there, node) = pair(1500, settings)?;
+    let mut args = vec!["selftest", "--to", NODE, "--test", "write", "--size", "64k"];
+    args.extend(["--concurrency", "8", "--check", "full", "--time", "6", "--json", "-"]);
+    let client = Running::start(&mut here.lustrine(&[&args, settings].concat()));
+    let flows = || {
+        let before = node.received();
+        eventually("traffic", || (node.received() > before + (1 << 20)).then_some(()));
+    };
+    flows();
+    there.run("ip link set eth0 down");
+    thread::sleep(away);
+    there.run("ip link set eth0 up");
+    flows();
+    let done = client.end();
+    // Whatever it cost, all is well afterwards.
+    finish(&mut here.lustrine(&whole_selftest(NODE))).ok();
+    Some((here, done))
+}
+
+#[test]
+fn a_link_that_is_down_for_a_moment_costs_time_only() {
+    let Some((_, done)) = interrupted(&[], Duration::from_secs(2)) else { return };
+    let rows = rows(&done.ok());
+    assert_eq!(rows[0]["errors"], 0, "{rows:#?}");
+    let longest = rows[0]["latency_us"]["max"].as_f64().expect("a number");
+    assert!(longest >= 1_500_000.0, "nothing waited for the link: {rows:#?}");
+}
+
+/// Longer than a connection may stand still: it is closed, its operations fail, and new ones find
+/// their way over a new connection.
+#[test]
+fn a_link_that_is_down_for_longer_costs_errors() {
+    let settings = ["--set", "sock_timeout=1"];
+    let Some((_, done)) = interrupted(&settings, Duration::from_secs(4)) else { return };
+    let rows = rows(&done.with_code(1));
+    assert!(rows[0]["errors"].as_u64() > Some(0), "{rows:#?}");
+    assert!(rows[0]["ops"].as_u64() > Some(0), "{rows:#?}");
+}
+
+#[test]
+fn a_long_way() {
+    let Some((here, there, _node)) = pair(1500, &[]) else { return };
+    if let Err(why) = there.attempt("tc qdisc add dev eth0 root netem delay 20ms") {
+        return skip(&format!("no delay can be had: {why}"));
+    }
+    let ping = finish(&mut here.lustrine(&["ping", NODE, "--json"])).ok().json();
+    assert!(ping["rtt_us"].as_f64() >= Some(20_000.0), "{ping:#}");
+    finish(&mut here.lustrine(&whole_selftest(NODE))).ok();
+}
+
+/// 64 KiB at 20 Mb/s, less what the link lets pass at once, take 22 ms.
+#[test]
+fn a_slow_link() {
+    let Some((here, there, _node)) = pair(1500, &[]) else { return };
+    let shape = "tc qdisc add dev eth0 root tbf rate 20mbit burst 8kb latency 400ms";
+    if let Err(why) = there.attempt(shape) {
+        return skip(&format!("no slow link can be had: {why}"));
+    }
+    let mut args = vec!["selftest", "--to", NODE, "--test", "read", "--size", "64k"];
+    args.extend(["--concurrency", "1,8", "--check", "full", "--time", "0.5", "--json", "-"]);
+    let done = finish(&mut here.lustrine(&args)).ok();
+    for row in rows(&done) {
+        assert_eq!(row["errors"], 0, "{row:#}");
+        assert!(row["latency_us"]["p50"].as_f64() >= Some(22_000.0), "{row:#}");
+    }
+}

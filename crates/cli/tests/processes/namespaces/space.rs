@@ -1,0 +1,149 @@
+//! Network namespaces without a name: each belongs to a process of ours and vanishes with it, even
+//! if the test is killed.
+
+use std::process::Command;
+
+use lustrine_reactor::{Answer, Request, StatsRow, control};
+
+use crate::common::{Running, Scratch, finish, lustrine, skip};
+
+/// What this machine must have, each with an argument that does no harm.
+const TOOLS: [[&str; 2]; 3] = [["ip", "-V"], ["unshare", "--version"], ["nsenter", "--version"]];
+
+/// A network namespace with a loopback that is up, and with its own view of /sys.
+#[derive(Debug)]
+pub(crate) struct Space {
+    /// Holds it, until the end of its standard input.
+    holder: Running,
+}
+
+impl Space {
+    /// As many as are asked for; `None`, with the reason printed, where none can be made.
+    pub(crate) fn several<const N: usize>() -> Option<[Space; N]> {
+        if !lustrine_sys::process::is_root() {
+            skip("namespaces need root");
+            return None;
+        }
+        for [tool, argument] in TOOLS {
+            if Command::new(tool).arg(argument).output().is_err() {
+                skip(&format!("namespaces need the program {tool}"));
+                return None;
+            }
+        }
+        let mut attempt = Command::new("unshare");
+        let refused = finish(attempt.args(["--net", "--mount", "true"]));
+        if refused.code != Some(0) {
+            skip(&format!("namespaces cannot be made: {}", refused.stderr.trim()));
+            return None;
+        }
+        Some(std::array::from_fn(|_| Space::new()))
+    }
+
+    fn new() -> Space {
+        let mut command = Command::new("unshare");
+        // The link's speed and MTU are read from /sys, which shows the namespace it was mounted in.
+        let script = "mount -t sysfs sysfs /sys && ip link set lo up && echo held >&2 && exec cat";
+        command.args(["--net", "--mount", "sh", "-c", script]);
+        let mut holder = Running::start(&mut command);
+        holder.wait_for("held");
+        Space { holder }
+    }
+
+    /// The same command in this namespace.
+    pub(crate) fn inside(&self, command: &Command) -> Command {
+        let mut entered = Command::new("nsenter");
+        let holder = self.holder.pid().to_string();
+        entered.args(["--target", &holder, "--net", "--mount"]).arg(command.get_program());
+        entered.args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => entered.env(name, value),
+                None => entered.env_remove(name),
+            };
+        }
+        entered
+    }
+
+    /// Runs a command line of words in this namespace; it must succeed.
+    #[track_caller]
+    pub(crate) fn run(&self, line: &str) {
+        self.attempt(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    }
+
+    /// The same; tells why it fails.
+    pub(crate) fn attempt(&self, line: &str) -> Result<(), String> {
+        let mut words = line.split_whitespace();
+        let mut command = Command::new(words.next().expect("a command"));
+        let done = finish(&mut self.inside(command.args(words)));
+        if done.code == Some(0) { Ok(()) } else { Err(done.stderr.trim().to_owned()) }
+    }
+
+    /// Lays a cable between two namespaces: an interface called `name` at both ends, with these
+    /// addresses and this MTU in bytes.
+    #[track_caller]
+    pub(crate) fn wire(&self, other: &Space, name: &str, mtu: u32, addresses: [&str; 2]) {
+        let there = other.holder.pid();
+        self.run(&format!("ip link add {name} type veth peer name {name} netns {there}"));
+        for (space, address) in [self, other].into_iter().zip(addresses) {
+            // IPv6: an address that may be used at once, without asking who else has it.
+            let at_once = if address.contains(':') { "nodad" } else { "" };
+            space.run(&format!("ip address add {address} dev {name} {at_once}"));
+            space.run(&format!("ip link set {name} mtu {mtu} up"));
+        }
+    }
+
+    /// Starts a node here.
+    pub(crate) fn node(&self, args: &[&str]) -> SpaceNode {
+        let scratch = Scratch::new();
+        let mut command = lustrine();
+        command.args(["node", "--until-eof", "--accept", "all", "--control"]);
+        command.arg(scratch.file("node.sock")).args(args);
+        let mut running = Running::start(&mut self.inside(&command));
+        // The last thing it says before it serves.
+        running.wait_for("control socket");
+        SpaceNode { _running: running, scratch }
+    }
+
+    /// The program with these arguments, here.
+    pub(crate) fn lustrine(&self, args: &[&str]) -> Command {
+        self.inside(lustrine().args(args))
+    }
+}
+
+/// A node in a namespace.
+#[derive(Debug)]
+pub(crate) struct SpaceNode {
+    _running: Running,
+    scratch: Scratch,
+}
+
+impl SpaceNode {
+    /// An answer of its control socket, which is reached from any namespace.
+    #[track_caller]
+    pub(crate) fn ask(&self, request: &Request) -> Answer {
+        let answer = control::ask(&self.scratch.file("node.sock"), request);
+        answer.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Its counters.
+    #[track_caller]
+    pub(crate) fn stats(&self) -> StatsRow {
+        match self.ask(&Request::ShowStats) {
+            Answer::Stats { stats } => *stats,
+            other => panic!("a node does not tell its counters: {other:?}"),
+        }
+    }
+
+    /// Payload bytes received so far.
+    #[track_caller]
+    pub(crate) fn received(&self) -> u64 {
+        self.stats().lnet["recv_length"]
+    }
+}
+
+/// The arguments of a selftest of everything, every word checked.
+pub(crate) fn whole_selftest(nid: &str) -> Vec<&str> {
+    let mut args = vec!["selftest", "--to", nid, "--check", "full", "--json", "-"];
+    args.extend(["--size", "4k,1M", "--concurrency", "8", "--time", "0.2"]);
+    args
+}

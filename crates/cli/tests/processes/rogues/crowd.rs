@@ -1,0 +1,122 @@
+//! Ten thousand connections: run with `LUSTRINE_LONG=1`.
+
+use std::env;
+
+use lustrine_wire::hello::ConnType;
+
+use super::line::Line;
+use super::scene::Scene;
+use super::words::{greeting, message};
+use crate::common::{finish, skip};
+
+/// Connections at once.
+const CROWD: usize = 10_000;
+
+/// How many come from one address.
+const PER_ROGUE: usize = 1000;
+
+/// Descriptors that the test needs besides.
+const SPARE: u64 = 500;
+
+/// Whether this run may take long, and this process open so many connections.
+fn may_gather() -> bool {
+    if env::var_os("LUSTRINE_LONG").is_none_or(|value| value != "1") {
+        skip("10,000 connections take a while; LUSTRINE_LONG=1 runs it");
+        return false;
+    }
+    let limit = lustrine_sys::limits::raise_descriptor_limit().expect("the kernel tells");
+    let enough = limit >= CROWD as u64 + SPARE;
+    if !enough {
+        skip(&format!("{limit} descriptors are not enough for {CROWD} connections"));
+    }
+    enough
+}
+
+fn gather(scene: &Scene, greet: bool) -> Vec<Line> {
+    let mut crowd = Vec::new();
+    for _ in 0..CROWD / PER_ROGUE {
+        let rogue = scene.rogue();
+        let hello = greeting(&rogue.words, &rogue.words.hello(ConnType::Control));
+        for _ in 0..PER_ROGUE {
+            let mut line = rogue.dial_unprivileged();
+            if greet {
+                line.say(&hello);
+            }
+            crowd.push(line);
+        }
+    }
+    crowd
+}
+
+/// Says what the node takes for a crowd.
+fn tell(scene: &Scene, what: &str) {
+    let (stats, usage) = (scene.node.stats(), scene.node.usage());
+    let (connections, mapped) = (stats.connections, stats.memory_mapped);
+    eprintln!("{what}: {connections} connections, {usage:?}, {mapped} bytes mapped");
+}
+
+/// With the usual limits most of them are turned away at once, and newcomers with them; those who
+/// are there already notice nothing.
+#[test]
+fn ten_thousand_that_say_nothing_are_turned_away() {
+    if !may_gather() {
+        return;
+    }
+    let scene = Scene::with_friend_only(&["accept_timeout=60"]);
+    tell(&scene, "before");
+    let crowd = gather(&scene, false);
+    // 1024 are let in to say HELLO.
+    scene.wait_for("a silent crowd", "refused_full", 0, CROWD as u64 - 1024);
+    tell(&scene, "silent, the usual limits");
+    assert!(scene.node.stats().connections <= 1024 + 16);
+    drop(crowd);
+    scene.check("a silent crowd");
+    finish(&mut scene.node.client("ping")).ok();
+    scene.end();
+}
+
+/// With room for all of them they are all held, and newcomers find a place beside them.
+#[test]
+fn ten_thousand_at_once() {
+    if !may_gather() {
+        return;
+    }
+    let room = ["handshakes_max=16384", "connections_max=16384", "accept_timeout=60"];
+    let mut scene = Scene::new(&room);
+    tell(&scene, "before");
+    let silent = gather(&scene, false);
+    scene.wait_for("a silent crowd", "accepted", 0, CROWD as u64);
+    tell(&scene, "silent, room for all");
+    finish(&mut scene.node.client("ping")).ok();
+    drop(silent);
+    scene.check("a silent crowd");
+
+    // The allocator keeps some of what the first crowd took; the second takes that.
+    let first = greet_and_leave(&scene);
+    let second = greet_and_leave(&scene);
+    assert!(second <= first + (8 << 20), "{first} bytes resident, a crowd later {second}");
+    scene.may_keep(64 << 20);
+    scene.end();
+}
+
+/// All say HELLO, ping, are answered, and go; returns what is resident then, in bytes.
+fn greet_and_leave(scene: &Scene) -> u64 {
+    let mut crowd = gather(scene, true);
+    for line in &mut crowd {
+        line.hear_hello().expect("there is room for everybody");
+    }
+    tell(scene, "all said HELLO");
+    let question = message(&scene.rogue().words.ping());
+    for line in &mut crowd {
+        line.say(&question);
+    }
+    for line in &mut crowd {
+        line.hear_header().expect("everybody is answered");
+    }
+    tell(scene, "all were answered");
+    finish(&mut scene.node.client("ping")).ok();
+    drop(crowd);
+    scene.check("a crowd of peers");
+    tell(scene, "they left");
+    scene.node.usage().resident
+}

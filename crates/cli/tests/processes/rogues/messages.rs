@@ -1,0 +1,174 @@
+//! Messages that are none, or that nobody asked for.
+
+use lustrine_reactor::{Answer, Request, control};
+use lustrine_wire::frame::FrameHeader;
+use lustrine_wire::header::{Body, Header, MdHandle};
+use lustrine_wire::hello::{ConnType, Hello, Version};
+use lustrine_wire::nid::{Nid, ProcessId};
+
+use super::scene::{Rogue, Scene};
+use super::words::{framed, message, noop, with_payload};
+use super::{Row, anybody, believed, face};
+
+/// Where an LNet header begins behind its frame header, and some of its fields in it.
+const HEADER: usize = FrameHeader::LEN;
+const KIND: usize = HEADER + 24;
+const PAYLOAD_LEN: usize = HEADER + 28;
+
+#[test]
+fn messages_that_are_none() {
+    let rows: &[Row] = &[
+        anybody("a frame of an unknown type", &[("bad_frame", 1)], |_, rogue| {
+            let mut bytes = noop(0, 0);
+            bytes[0] = 0xc7;
+            misbehave(rogue, &bytes);
+        }),
+        anybody("a message of an unknown type", &[("bad_header", 1)], |_, rogue| {
+            let mut bytes = message(&rogue.words.ping());
+            bytes[KIND] = 9;
+            misbehave(rogue, &bytes);
+        }),
+        anybody("a HELLO among messages", &[("unexpected_hello", 1)], |_, rogue| {
+            let body = Body::Hello { incarnation: 1, kind: 1 };
+            misbehave(rogue, &message(&rogue.words.header(body, 0)));
+        }),
+        anybody("a question with a payload", &[("payload_on_ack_or_get", 1)], |_, rogue| {
+            let mut bytes = message(&rogue.words.ping());
+            bytes[PAYLOAD_LEN] = 8;
+            misbehave(rogue, &bytes);
+        }),
+        anybody("a payload that is too long", &[("payload_too_long", 2)], |_, rogue| {
+            for length in [(1 << 20) + 1, u32::MAX] {
+                let mut bytes = with_payload(&rogue.words.put(0), 9000);
+                bytes[PAYLOAD_LEN..PAYLOAD_LEN + 4].copy_from_slice(&length.to_le_bytes());
+                misbehave(rogue, &bytes);
+            }
+        }),
+        anybody("a payload that ends too soon", &[("truncated", 1)], truncated),
+        anybody("a message for somebody else", &[("wrong_destination", 1)], |_, rogue| {
+            let dst = ProcessId::lustre("10.77.0.99@tcp".parse().expect("a NID"));
+            let ping = Header { dst, ..rogue.words.ping() };
+            misbehave(rogue, &message(&ping));
+        }),
+        anybody("a message from everybody", &[("bad_source", 1)], |_, rogue| {
+            let src = ProcessId::lustre(Nid::ANY);
+            let ping = Header { src, ..rogue.words.ping() };
+            misbehave(rogue, &message(&ping));
+        }),
+        anybody("a wrong checksum", &[("bad_checksum", 1)], bad_checksum),
+        anybody("a keepalive that is none", &[("bad_keepalive", 1)], |_, rogue| {
+            misbehave(rogue, &noop(7, 1));
+        }),
+        anybody("unknown cookies", &[("unknown_cookie", 3)], |_, rogue| {
+            for (from, to) in [(0, 77), (2, u64::MAX), (0, u64::MAX)] {
+                misbehave(rogue, &noop(from, to));
+            }
+        }),
+    ];
+    face(Scene::new(&["enable_csum=1"]), rows);
+}
+
+#[test]
+fn messages_that_nobody_waits_for() {
+    let rows: &[Row] = &[
+        anybody("answers to forged handles", &[("drop_count", 2000)], forged_answers),
+        anybody("confirmations of forged handles", &[("drop_count", 2000)], forged_confirmations),
+        anybody("messages that nobody wants", &[("drop_count", 40)], unwanted),
+        believed("an answer given twice", &[("drop_count", 1)], answered_twice),
+        believed("a restart in the middle of a message", &[("restarts_seen", 1)], restart_midway),
+    ];
+    face(Scene::new(&[]), rows);
+}
+
+/// Befriends the node, says something, and is shown the door.
+fn misbehave(rogue: &mut Rogue, bytes: &[u8]) {
+    let mut line = rogue.befriend(ConnType::Control);
+    line.say(bytes);
+    line.wait_for_end();
+}
+
+fn truncated(_: &Scene, rogue: &mut Rogue) {
+    let mut line = rogue.befriend(ConnType::BulkOut);
+    line.say(&with_payload(&rogue.words.put(100_000), 50_000));
+    line.finish();
+    line.wait_for_end();
+}
+
+fn bad_checksum(_: &Scene, rogue: &mut Rogue) {
+    let hello = Hello { version: Version::V2, ..rogue.words.hello(ConnType::Control) };
+    let (mut line, _) = rogue.befriend_as(&hello);
+    let frame = FrameHeader { csum: 0xdead_beef, ..FrameHeader::LNET };
+    line.say(&framed(frame, &rogue.words.ping()));
+    line.wait_for_end();
+}
+
+/// Handles that look very much like the node's own.
+fn forged(incarnation: u64) -> impl Iterator<Item = MdHandle> {
+    (0..2000).map(move |index| {
+        let interface = if index % 2 == 0 { incarnation & !0xff } else { incarnation ^ index };
+        MdHandle { interface, object: 1 << 32 | (index / 2 % 64) }
+    })
+}
+
+/// A stray answer is no crime: the connection stays.
+fn forged_answers(_: &Scene, rogue: &mut Rogue) {
+    let (mut line, node) = rogue.befriend_as(&rogue.words.hello(ConnType::Control));
+    for md in forged(node.src_incarnation) {
+        let header = rogue.words.header(Body::Reply { md }, 48);
+        assert!(line.say(&with_payload(&header, 48)));
+    }
+    assert!(line.is_open());
+}
+
+fn forged_confirmations(_: &Scene, rogue: &mut Rogue) {
+    let (mut line, node) = rogue.befriend_as(&rogue.words.hello(ConnType::Control));
+    for md in forged(node.src_incarnation) {
+        let body = Body::Ack { md, match_bits: 0, mlength: u32::MAX };
+        assert!(line.say(&message(&rogue.words.header(body, 0))));
+    }
+    assert!(line.is_open());
+}
+
+/// The node has to read what it throws away.
+fn unwanted(_: &Scene, rogue: &mut Rogue) {
+    let mut line = rogue.befriend(ConnType::BulkOut);
+    let bytes = with_payload(&rogue.words.put(1 << 20), 1 << 20);
+    for _ in 0..40 {
+        assert!(line.say(&bytes));
+    }
+    assert!(line.is_open());
+}
+
+/// The node pings the rogue, which answers twice.
+fn answered_twice(scene: &Scene, rogue: &mut Rogue) {
+    let mut line = rogue.befriend(ConnType::Control);
+    let request = Request::Ping { nid: rogue.words.from.to_string(), timeout_ms: 60_000 };
+    let control = scene.node.control();
+    let asker = std::thread::spawn(move || control::ask(&control, &request));
+    let question = line.hear_header().expect("a question");
+    let Body::Get { return_md, .. } = question.body else { panic!("{question:?}") };
+    let answer = rogue.words.header(Body::Reply { md: return_md }, 48);
+    for _ in 0..2 {
+        assert!(line.say(&with_payload(&answer, 48)));
+    }
+    // It makes no sense, but it is an answer: nobody waits longer.
+    let told = asker.join().expect("the question was asked");
+    assert!(matches!(told, Ok(Answer::Error { .. })), "{told:?}");
+    assert!(line.is_open());
+}
+
+/// Half a message, then the same peer in its next life.
+fn restart_midway(_: &Scene, rogue: &mut Rogue) {
+    let mut line = rogue.befriend(ConnType::BulkOut);
+    line.say(&with_payload(&rogue.words.put(100_000), 50_000));
+    let reborn = Hello { src_incarnation: 0x2222, ..rogue.words.hello(ConnType::Control) };
+    let (mut turned_away, answer) = rogue.befriend_as(&reborn);
+    assert_eq!(answer.kind, ConnType::None);
+    line.wait_for_end();
+    turned_away.wait_for_end();
+    let (mut welcome, answer) = rogue.befriend_as(&reborn);
+    assert_eq!(answer.kind, ConnType::Control);
+    welcome.say(&message(&rogue.words.ping()));
+    let reply = welcome.hear_header().expect("it is answered in its new life");
+    assert!(matches!(reply.body, Body::Reply { .. }), "{reply:?}");
+}

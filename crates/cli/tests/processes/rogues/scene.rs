@@ -1,0 +1,284 @@
+//! A node, well-behaved peers that use it all the while, and a rogue.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use lustrine_reactor::{Answer, Request, control};
+use lustrine_wire::hello::{ConnType, Hello};
+use lustrine_wire::nid::{Net, Nid};
+
+use super::line::Line;
+use super::words::{Words, greeting};
+use crate::common::{Node, Usage, eventually, finish, loopback, may_be_node};
+
+/// How often the friend pings.
+const PING_EVERY: Duration = Duration::from_millis(20);
+
+/// How long one of its pings may take: for a machine under heavy load.
+const PING_TIMEOUT_MS: u64 = 20_000;
+
+/// Connections that the clients may have besides those counted at the beginning.
+const CLIENTS: u64 = 16;
+
+/// What a node may take for messages and for everything, more than at the beginning, in bytes.
+const MORE_MAPPED: u64 = 32 << 20;
+const MORE_RESIDENT: u64 = 64 << 20;
+
+/// What may stay of it when all is over.
+const LEFT_RESIDENT: u64 = 32 << 20;
+
+/// A node and its good peers: one that pings it on connections that stay, and clients that come,
+/// measure it with all data checked, and go.
+pub(crate) struct Scene {
+    pub(crate) node: Arc<Node>,
+    friend: Arc<Node>,
+    before: Usage,
+    /// Memory mapped and connections when only the friend was there.
+    mapped: u64,
+    connections: u64,
+    neighbours: Vec<Neighbour>,
+    /// Memory that may stay resident, more than at the beginning.
+    left: u64,
+}
+
+impl Scene {
+    /// Starts a node with these settings, and its neighbours.
+    pub(crate) fn new(settings: &[&str]) -> Scene {
+        let mut scene = Scene::with_friend_only(settings);
+        let node = Arc::clone(&scene.node);
+        scene.neighbours.push(Neighbour::start(move || measure(&node)));
+        scene
+    }
+
+    /// The same without clients that come and go.
+    pub(crate) fn with_friend_only(settings: &[&str]) -> Scene {
+        let settings = settings.iter().flat_map(|setting| ["--set", setting]);
+        let args: Vec<&str> = ["--accept", "all"].into_iter().chain(settings).collect();
+        let node = Arc::new(Node::start(&args));
+        let friend = Arc::new(node.beside(&["--accept", "all"]));
+        // What is mapped once and stays is there from the beginning.
+        measure(&node).expect("the first client");
+        ping(&friend, &node.nid()).expect("the first ping");
+        let friends = |node: &Node| node.stats().connections == friend.stats().connections;
+        eventually("only the friend's connections", || friends(&node).then_some(()));
+        let stats = node.stats();
+        let mut scene = Scene {
+            before: node.usage(),
+            mapped: stats.memory_mapped,
+            connections: stats.connections,
+            neighbours: Vec::new(),
+            left: LEFT_RESIDENT,
+            friend: Arc::clone(&friend),
+            node,
+        };
+        let nid = scene.node.nid();
+        scene.neighbours.push(Neighbour::start(move || {
+            thread::sleep(PING_EVERY);
+            ping(&friend, &nid)
+        }));
+        scene
+    }
+
+    /// Lets it keep more resident memory in the end than usual.
+    pub(crate) fn may_keep(&mut self, bytes: u64) {
+        self.left = bytes;
+    }
+
+    /// A rogue with an address of its own.
+    pub(crate) fn rogue(&self) -> Rogue {
+        Rogue::at(loopback(), &self.node)
+    }
+
+    /// One counter of the node, of the driver or of the core.
+    pub(crate) fn count(&self, name: &str) -> u64 {
+        let stats = self.node.stats();
+        let counter = stats.socklnd.get(name).or_else(|| stats.lnet.get(name));
+        *counter.unwrap_or_else(|| panic!("no counter {name}"))
+    }
+
+    /// How many peers the node knows.
+    pub(crate) fn peers(&self) -> usize {
+        match control::ask(&self.node.control(), &Request::ShowPeer) {
+            Ok(Answer::Peer { peers }) => peers.len(),
+            other => panic!("the node does not tell its peers: {other:?}"),
+        }
+    }
+
+    /// Waits until a counter has risen by so much, on behalf of `whom`.
+    #[track_caller]
+    pub(crate) fn wait_for(&self, whom: &str, name: &str, from: u64, by: u64) {
+        eventually(&format!("{whom}: {name} from {from} up by {by}"), || {
+            (self.count(name) >= from + by).then_some(())
+        });
+    }
+
+    /// Requires that the node has stayed within its bounds, and that its neighbours are content.
+    pub(crate) fn check(&self, name: &str) {
+        for neighbour in &self.neighbours {
+            assert!(!neighbour.has_failed(), "{name}: a neighbour has complained");
+        }
+        let (usage, mapped) = (self.node.usage(), self.node.stats().memory_mapped);
+        assert!(mapped <= self.mapped + MORE_MAPPED, "{name}: {mapped} bytes are mapped");
+        let resident = usage.resident;
+        assert!(resident <= self.before.resident + MORE_RESIDENT, "{name}: {resident} resident");
+        // Nothing of the rogue is left.
+        eventually(&format!("few connections after: {name}"), || {
+            let connections = self.node.stats().connections;
+            let descriptors = self.node.usage().descriptors as u64;
+            let few = |count: u64, before: u64| count <= before + CLIENTS;
+            let left = few(connections, self.connections);
+            (left && few(descriptors, self.before.descriptors as u64)).then_some(())
+        });
+    }
+
+    /// Ends the neighbours' work, none of which may have failed, and requires that everything is
+    /// as it was.
+    pub(crate) fn end(mut self) {
+        for neighbour in &mut self.neighbours {
+            let rounds = neighbour.end();
+            assert!(rounds > 0, "a neighbour has had no time to do anything");
+        }
+        let node = &self.node;
+        eventually("connections as in the beginning", || {
+            (node.stats().connections == self.connections).then_some(())
+        });
+        eventually("no messages", || (node.stats().lnet["msgs_alloc"] == 0).then_some(()));
+        eventually("descriptors as in the beginning", || {
+            // A caller's socket is put away when the next one calls.
+            node.stats();
+            (node.usage().descriptors <= self.before.descriptors).then_some(())
+        });
+        let stats = self.friend.stats();
+        assert_eq!((stats.socklnd["closed"], stats.lnet["errors"]), (0, 0), "{stats:#?}");
+        let resident = node.usage().resident;
+        assert!(resident <= self.before.resident + self.left, "{resident} bytes stay resident");
+        ping(&self.friend, &node.nid()).expect("the node answers still");
+        let node = Arc::into_inner(self.node).expect("its neighbours have ended");
+        node.stop().ok();
+    }
+}
+
+/// A ping through a running node.
+pub(crate) fn ping(from: &Node, nid: &str) -> Result<(), String> {
+    let request = Request::Ping { nid: nid.to_owned(), timeout_ms: PING_TIMEOUT_MS };
+    match control::ask(&from.control(), &request) {
+        Ok(Answer::Ping { .. }) => Ok(()),
+        other => Err(format!("{other:?}")),
+    }
+}
+
+/// A client with an address of its own measures a node and checks every word.
+fn measure(node: &Node) -> Result<(), String> {
+    let mut client = node.client("selftest");
+    client.args(["--test", "ping,read,write", "--size", "64k", "--concurrency", "4"]);
+    client.args(["--time", "0.1", "--check", "full"]);
+    let done = finish(&mut client);
+    if done.code == Some(0) { Ok(()) } else { Err(format!("{done:#?}")) }
+}
+
+/// Somebody who does the same thing over and over, until it fails or is told to end.
+struct Neighbour {
+    over: Arc<AtomicBool>,
+    work: Option<JoinHandle<u64>>,
+}
+
+impl Neighbour {
+    fn start(mut once: impl FnMut() -> Result<(), String> + Send + 'static) -> Neighbour {
+        let over = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&over);
+        let work = thread::spawn(move || {
+            let mut rounds = 0;
+            while !told.load(Ordering::Relaxed) {
+                once().unwrap_or_else(|error| panic!("a neighbour, round {rounds}: {error}"));
+                rounds += 1;
+            }
+            rounds
+        });
+        Neighbour { over, work: Some(work) }
+    }
+
+    fn has_failed(&self) -> bool {
+        self.work.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Tells it to end, and returns how often it has done its thing.
+    fn end(&mut self) -> u64 {
+        self.over.store(true, Ordering::Relaxed);
+        let work = self.work.take().expect("it ends once");
+        work.join().expect("a neighbour has something to complain about")
+    }
+}
+
+impl Drop for Neighbour {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A peer that does not play by the rules; it has an address and a name of its own.
+pub(crate) struct Rogue {
+    ip: Ipv4Addr,
+    node: SocketAddrV4,
+    next_port: u16,
+    pub(crate) words: Words,
+}
+
+impl Rogue {
+    fn at(ip: Ipv4Addr, node: &Node) -> Rogue {
+        let nid = |ip: Ipv4Addr| Nid::from_ip(Net::TCP, ip.into());
+        Rogue {
+            ip,
+            node: SocketAddrV4::new(node.ip(), node.port()),
+            next_port: 1023,
+            words: Words { from: nid(ip), to: nid(node.ip()) },
+        }
+    }
+
+    pub(crate) fn ip(&self) -> Ipv4Addr {
+        self.ip
+    }
+
+    /// Dials as a kernel does where this process may: whoever comes from a privileged port is
+    /// taken at its word.
+    pub(crate) fn dial(&mut self) -> Line {
+        self.dial_reading(None)
+    }
+
+    /// The same with room for about `window` bytes that it does not read.
+    pub(crate) fn dial_reading(&mut self, window: Option<usize>) -> Line {
+        if !may_be_node() {
+            let from = SocketAddrV4::new(self.ip, 0);
+            return Line::dial(from, self.node, window).expect("some port is free");
+        }
+        loop {
+            let from = SocketAddrV4::new(self.ip, self.next_port);
+            self.next_port -= 1;
+            assert!(self.next_port >= 512, "a rogue dials too often");
+            if let Some(line) = Line::dial(from, self.node, window) {
+                return line;
+            }
+        }
+    }
+
+    /// Dials from any other port.
+    pub(crate) fn dial_unprivileged(&self) -> Line {
+        let from = SocketAddrV4::new(self.ip, 0);
+        Line::dial(from, self.node, None).expect("some port is free")
+    }
+
+    /// Dials, introduces itself and hears the answer.
+    pub(crate) fn befriend(&mut self, kind: ConnType) -> Line {
+        self.befriend_as(&self.words.hello(kind)).0
+    }
+
+    /// The same with any HELLO; returns the answer as well.
+    pub(crate) fn befriend_as(&mut self, hello: &Hello) -> (Line, Hello) {
+        let mut line = self.dial();
+        line.say(&greeting(&self.words, hello));
+        let answer = line.hear_hello().expect("the node answers a good HELLO");
+        (line, answer)
+    }
+}

@@ -1,0 +1,77 @@
+//! Rogues that say too little, too slowly, or nothing.
+
+use std::net::TcpListener;
+use std::thread;
+use std::time::Duration;
+
+use lustrine_reactor::{Answer, Request, control};
+use lustrine_wire::hello::ConnType;
+
+use super::line::Line;
+use super::scene::{Rogue, Scene};
+use super::words::{greeting, with_payload};
+use super::{Row, anybody, believed, face};
+use crate::common::finish;
+
+#[test]
+fn peers_that_say_too_little() {
+    let rows: &[Row] = &[
+        anybody("200 connections that say nothing", &[("slow_handshake", 200)], crowd),
+        anybody("a HELLO one byte at a time", &[("slow_handshake", 1)], drip),
+        anybody("a payload that never ends", &[("timeouts_receive", 1)], unfinished),
+        believed("a peer that never answers", &[("response_timeout_count", 1)], never_answers),
+        anybody("a listener that never says HELLO", &[("timeouts_dial", 1)], mute_listener),
+    ];
+    face(Scene::new(&["accept_timeout=1", "sock_timeout=3"]), rows);
+}
+
+/// As long as they are there, others find a place.
+fn crowd(scene: &Scene, rogue: &mut Rogue) {
+    let mut crowd: Vec<Line> = (0..200).map(|_| rogue.dial_unprivileged()).collect();
+    finish(&mut scene.node.client("ping")).ok();
+    crowd.iter_mut().for_each(Line::wait_for_end);
+}
+
+/// Each byte is progress, but there is a limit to the whole.
+fn drip(_: &Scene, rogue: &mut Rogue) {
+    let mut line = rogue.dial();
+    for byte in greeting(&rogue.words, &rogue.words.hello(ConnType::Control)) {
+        if !line.say(&[byte]) {
+            break;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    line.wait_for_end();
+}
+
+fn unfinished(_: &Scene, rogue: &mut Rogue) {
+    let mut line = rogue.befriend(ConnType::BulkOut);
+    line.say(&with_payload(&rogue.words.put(100_000), 50_000));
+    line.wait_for_end();
+}
+
+/// What the node says about a ping of the rogue.
+fn pinged(scene: &Scene, rogue: &Rogue, timeout_ms: u64) -> String {
+    let request = Request::Ping { nid: rogue.words.from.to_string(), timeout_ms };
+    match control::ask(&scene.node.control(), &request) {
+        Ok(Answer::Error { message, .. }) => message,
+        other => panic!("a silent peer was pinged: {other:?}"),
+    }
+}
+
+/// It takes the question, and that is all.
+fn never_answers(scene: &Scene, rogue: &mut Rogue) {
+    let _line = rogue.befriend(ConnType::Control);
+    let told = pinged(scene, rogue, 500);
+    assert!(told.contains("timed out"), "{told}");
+}
+
+/// It takes our connection, and that is all.
+fn mute_listener(scene: &Scene, rogue: &mut Rogue) {
+    let listener = TcpListener::bind((rogue.ip(), scene.node.port())).expect("nobody is there");
+    let taken = thread::spawn(move || listener.accept().map(|(stream, _)| Line::of(stream)));
+    let told = pinged(scene, rogue, 60_000);
+    assert!(told.contains(&rogue.words.from.to_string()), "{told}");
+    let mut line = taken.join().expect("it has listened").expect("the node has dialled");
+    line.wait_for_end();
+}

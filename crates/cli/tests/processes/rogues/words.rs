@@ -1,0 +1,99 @@
+//! The bytes that a rogue says to a node.
+
+use lustrine_wire::Order;
+use lustrine_wire::acceptor::Request;
+use lustrine_wire::frame::{FrameHeader, FrameKind};
+use lustrine_wire::header::{Body, Header, MdHandle};
+use lustrine_wire::hello::{ConnType, Hello, Ips, Version};
+use lustrine_wire::nid::{Nid, ProcessId};
+
+/// What is said under one name to one node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Words {
+    /// Who says it.
+    pub(crate) from: Nid,
+    /// The node.
+    pub(crate) to: Nid,
+}
+
+impl Words {
+    /// A connection request for the node.
+    pub(crate) fn request(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        Request::new(self.to).encode(&mut bytes).expect("a short NID");
+        bytes
+    }
+
+    /// A good HELLO.
+    pub(crate) fn hello(&self, kind: ConnType) -> Hello {
+        Hello {
+            version: Version::V3,
+            order: Order::Little,
+            src: ProcessId::lustre(self.from),
+            dst: ProcessId { nid: self.to, pid: 0 },
+            src_incarnation: 0x1111,
+            dst_incarnation: 0,
+            kind,
+            ips: Ips::NONE,
+        }
+    }
+
+    /// The header of a message to the node.
+    pub(crate) fn header(&self, body: Body, payload_len: u32) -> Header {
+        let (dst, src) = (ProcessId::lustre(self.to), ProcessId::lustre(self.from));
+        Header { dst, src, payload_len, body }
+    }
+
+    /// A PUT that nobody waits for.
+    pub(crate) fn put(&self, payload_len: u32) -> Header {
+        let body = Body::Put {
+            ack_md: MdHandle::NONE,
+            match_bits: 0x7777,
+            hdr_data: 0,
+            portal: 30,
+            offset: 0,
+        };
+        self.header(body, payload_len)
+    }
+
+    /// A ping.
+    pub(crate) fn ping(&self) -> Header {
+        let return_md = MdHandle { interface: 1, object: 2 };
+        let match_bits = lustrine_wire::PING_MATCH_BITS;
+        self.header(Body::Get { return_md, match_bits, portal: 0, offset: 0, sink_len: 272 }, 0)
+    }
+}
+
+/// A request and a HELLO, as a peer says them at once.
+pub(crate) fn greeting(words: &Words, hello: &Hello) -> Vec<u8> {
+    let mut bytes = words.request();
+    hello.encode(&mut bytes).expect("short NIDs");
+    bytes
+}
+
+/// A message with another frame header than the usual one.
+pub(crate) fn framed(frame: FrameHeader, header: &Header) -> Vec<u8> {
+    let mut bytes = frame.encode(Order::Little).to_vec();
+    let mut raw = [0; 72];
+    header.encode_short(&mut raw).expect("short NIDs");
+    bytes.extend_from_slice(&raw);
+    bytes
+}
+
+/// Frame and header of a message.
+pub(crate) fn message(header: &Header) -> Vec<u8> {
+    framed(FrameHeader::LNET, header)
+}
+
+/// Frame, header and a payload of `said` bytes, which may be fewer than the header promises.
+pub(crate) fn with_payload(header: &Header, said: usize) -> Vec<u8> {
+    let mut bytes = message(header);
+    bytes.resize(bytes.len() + said, 7);
+    bytes
+}
+
+/// A NOOP with these cookies.
+pub(crate) fn noop(zc_request: u64, zc_ack: u64) -> Vec<u8> {
+    let frame = FrameHeader { kind: FrameKind::Noop, csum: 0, zc_request, zc_ack };
+    frame.encode(Order::Little).to_vec()
+}
