@@ -46,8 +46,15 @@ pub const PAYLOAD_MAX: u32 = 1 << 20;
 /// read can make us hold.
 const MSGS_MAX: usize = 262_144;
 
-/// Most responses waiting for one peer's credits; further requests of that peer go unanswered.
+/// Most responses (ACKs, REPLYs) alive in one shard; the rest is for requests of our own.
+const RESPONSES_MAX: usize = MSGS_MAX / 2;
+
+/// Most responses waiting for one peer NID's credits; further requests of it go unanswered.
 const RESPONSES_WAITING_MAX: usize = 8192;
+
+/// From half of [`RESPONSES_MAX`] on a NID may only have so many waiting: what NIDs that ask and
+/// never read can have together leaves room for a thousand others.
+const RESPONSES_KEPT: usize = 64;
 
 /// Most reports of lost peers kept for a user that does not ask.
 pub const LOST_MAX: usize = 1024;
@@ -87,6 +94,13 @@ enum Purpose {
     PutIn,
     /// The REPLY to a GET of ours: a REPLY event.
     ReplyIn,
+}
+
+impl Purpose {
+    #[inline]
+    fn is_response(self) -> bool {
+        matches!(self, Purpose::Reply | Purpose::Ack)
+    }
 }
 
 #[derive(Debug)]
@@ -137,6 +151,8 @@ pub struct Shard {
     portals: Vec<Portal>,
     parked: ParkedPuts,
     msgs: SlotMap<OpKey, Msg>,
+    /// Responses among them.
+    responses: usize,
     nis: Vec<NiState>,
     peers: PeerTable,
     /// Of messages that wait for discovery or for a credit.
@@ -189,6 +205,7 @@ impl Shard {
             portals: (0..PORTALS).map(|index| Portal::new(seed ^ u64::from(index))).collect(),
             parked: ParkedPuts::new(seed),
             msgs: SlotMap::with_key(),
+            responses: 0,
             nis,
             peers: PeerTable::new(topology.tunables.peers_max as usize, seed),
             lines: Lines::new(),
@@ -289,6 +306,7 @@ impl Shard {
         if let Some(md) = msg.md {
             self.mds[md].pending += 1;
         }
+        self.responses += usize::from(msg.purpose.is_response());
         let op = self.msgs.insert(msg);
         self.stats.msgs_alloc = self.msgs.len() as u64;
         self.stats.msgs_max = self.stats.msgs_max.max(self.stats.msgs_alloc);
@@ -301,6 +319,7 @@ impl Shard {
             panic!("a driver finished {op:?} twice, or one it never had");
         };
         self.stats.msgs_alloc = self.msgs.len() as u64;
+        self.responses -= usize::from(msg.purpose.is_response());
         self.count_outcome(&msg, status);
         self.finish_owner(now, &msg, status);
         if let Some(peer_ni) = msg.peer_ni {

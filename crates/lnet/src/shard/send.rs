@@ -3,7 +3,9 @@
 use lustrine_wire::header::{Body, Header, MdHandle};
 use lustrine_wire::nid::{Nid, PID_LUSTRE, PID_USERLAND, ProcessId};
 
-use super::{MSGS_MAX, Msg, Purpose, RESPONSES_WAITING_MAX, Shard, Stage};
+use super::{
+    MSGS_MAX, Msg, Purpose, RESPONSES_KEPT, RESPONSES_MAX, RESPONSES_WAITING_MAX, Shard, Stage,
+};
 use crate::credits::Take;
 use crate::error::LnetError;
 use crate::md::{MdKey, MdOptions};
@@ -306,11 +308,13 @@ impl Shard {
         }));
     }
 
-    /// Whether one more response to this peer may be queued; a peer that asks and never reads
-    /// must not make us grow.
+    /// Whether one more response to this peer may be queued: peers that ask and never read must
+    /// not make us grow, nor take what others need.
     pub(super) fn admits_response(&mut self, peer_ni: PeerNiKey) -> bool {
-        let fits = self.msgs.len() < MSGS_MAX
-            && self.peers.nis[peer_ni].credits.waiting() < RESPONSES_WAITING_MAX;
+        let waiting = self.peers.nis[peer_ni].credits.waiting();
+        let few = waiting < RESPONSES_KEPT
+            || waiting < RESPONSES_WAITING_MAX && self.responses < RESPONSES_MAX / 2;
+        let fits = few && self.responses < RESPONSES_MAX && self.msgs.len() < MSGS_MAX;
         if !fits {
             self.stats.responses_refused += 1;
         }

@@ -111,7 +111,7 @@ impl Net {
         for node in &self.nodes {
             let shard = &node.shard;
             assert_eq!(shard.msgs.len(), 0, "{}", node.nid);
-            assert_eq!(shard.awaited, 0);
+            assert_eq!((shard.awaited, shard.responses), (0, 0));
             for state in &shard.nis {
                 assert!(state.credits.idle());
             }

@@ -261,6 +261,44 @@ fn responses_to_one_peer_are_bounded() {
     net.assert_quiet();
 }
 
+/// 64 NIDs ask as much as they can and read nothing: another one is answered, and requests of our
+/// own are taken. Interface credits are plenty here; they are LNet's own limit, with a time-out.
+#[test]
+fn sixty_four_nids_that_never_read_leave_responses_for_another() {
+    let mut net = Net::new(2, &Tunables { credits: 65_535, ..Tunables::default() });
+    let get = Body::Get {
+        return_md: MdHandle { interface: 1, object: 2 },
+        match_bits: PING_BITS,
+        portal: PING_PORTAL,
+        offset: 0,
+        sink_len: 272,
+    };
+    let ask = |shard: &mut Shard, index: u32| {
+        let from = ProcessId { nid: Nid::new4(NetId::TCP, 0x0b00_0000 + index), pid: PID_LUSTRE };
+        let arrival = Arrival { ni: NiIndex(0), from, rx: RxId(u64::from(index)) };
+        let header = Header { dst: process(1), src: from, payload_len: 0, body: get };
+        shard.recv_header(NOW, arrival, &header)
+    };
+    let shard = &mut net.nodes[1].shard;
+    for _ in 0..4096 {
+        for greedy in 0..64 {
+            ask(shard, greedy);
+        }
+    }
+    assert!(shard.stats().responses_refused > 0);
+    assert!(shard.responses <= RESPONSES_MAX * 3 / 4, "{}", shard.responses);
+    while shard.next_action().is_some() {}
+    let mut answered = 0;
+    for _ in 0..RESPONSES_KEPT {
+        assert_eq!(ask(shard, 64), Verdict::Done);
+        answered += usize::from(shard.next_action().is_some());
+    }
+    assert_eq!(answered, shard.topology().tunables.peer_credits as usize);
+    let span = net.span(1, 8, 0);
+    let md = net.bind(1, span, 1, 0);
+    net.put(1, put_args(md, process(0), 30, 1));
+}
+
 /// Any NID a header names becomes a peer; the table has a limit and forgets idle ones.
 #[test]
 fn the_table_of_peers_is_bounded() {
