@@ -110,6 +110,10 @@ impl EventLoop {
             }
             if !ready.is_empty() || !self.mailbox.is_empty() {
                 idle_since = None;
+            } else if idle_since.is_some() {
+                // Looking again at once would keep the CPU from whoever is to send us something,
+                // if it shares this one with us.
+                std::thread::yield_now();
             }
             self.turn(Time(Clock::Monotonic.now()), &ready);
         }
@@ -124,7 +128,10 @@ impl EventLoop {
             return Some(Duration::ZERO);
         }
         match self.policy {
-            WaitPolicy::Spin => return Some(Duration::ZERO),
+            WaitPolicy::Spin => {
+                idle_since.get_or_insert(now);
+                return Some(Duration::ZERO);
+            }
             WaitPolicy::SpinThenBlock(length) => {
                 let since = *idle_since.get_or_insert(now);
                 if now.since(since) < length {

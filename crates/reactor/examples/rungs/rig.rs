@@ -90,6 +90,8 @@ impl<L: Layer> Rig<L> {
         self.io.wait(Some(timeout), &mut self.ready)?;
         if !self.ready.is_empty() {
             self.idle_since = None;
+        } else if self.idle_since.is_some() {
+            std::thread::yield_now();
         }
         let now = now();
         for report in std::mem::take(&mut self.ready) {
