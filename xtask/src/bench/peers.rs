@@ -43,6 +43,28 @@ pub(crate) enum Placement {
     Apart,
 }
 
+impl Placement {
+    /// The end that is measured against.
+    fn server(self, program: &str) -> Command {
+        self.on_cpu(program, "1")
+    }
+
+    /// The end that measures.
+    fn client(self, program: &str) -> Command {
+        self.on_cpu(program, "0")
+    }
+
+    fn on_cpu(self, program: &str, cpu: &str) -> Command {
+        let several = std::thread::available_parallelism().is_ok_and(|count| count.get() > 1);
+        if self == Placement::Free || !several {
+            return Command::new(program);
+        }
+        let mut command = Command::new("taskset");
+        command.args(["-c", cpu, program]);
+        command
+    }
+}
+
 impl Peer {
     pub(crate) fn program(self) -> &'static str {
         match self {

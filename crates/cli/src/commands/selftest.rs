@@ -5,6 +5,7 @@
 //! that is running anywhere, ours or a kernel's.
 
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use crate::output::{Failure, json, print};
 use crate::words::{self, PORTS, seconds};
 
 mod file;
+mod halves;
 mod interrupt;
 mod partner;
 mod report;
@@ -24,7 +26,9 @@ mod session;
 mod table;
 
 use file::ReportFile;
+use halves::Halves;
 use interrupt::Interrupt;
+use partner::Partner;
 use report::{End, Report};
 
 /// Sizes of bulk tests unless told otherwise, in bytes.
@@ -217,10 +221,24 @@ pub(crate) fn run(args: &SelftestArgs) -> Result<(), Failure> {
 fn measure(args: &SelftestArgs) -> Result<Report, Failure> {
     let interrupt = Interrupt::catch()?;
     let partner = match &args.to {
-        Some(nid) => partner::Partner::elsewhere(*nid),
-        None => partner::Partner::start(&args.node, &interrupt)?,
+        Some(nid) => Partner::elsewhere(*nid),
+        None => start_partner(&args.node, &interrupt)?,
     };
     session::run(args, &partner, &interrupt)
+}
+
+/// Starts the second node, with CPUs of its own where there are enough and nobody has said how the
+/// loops are to be placed.
+fn start_partner(options: &NodeOptions, interrupt: &Interrupt) -> Result<Partner, Failure> {
+    let start = || Partner::start(options, interrupt);
+    if options.set.iter().any(|setting| setting.name == "cpu_npartitions") {
+        return start();
+    }
+    let told = |error: io::Error| format!("cannot give each node CPUs of its own: {error}");
+    match Halves::of_this_process().map_err(told)? {
+        Some(halves) => halves.apart(start).map_err(told)?,
+        None => start(),
+    }
 }
 
 fn finish(file: Option<ReportFile>, report: &Report) -> Result<(), Failure> {

@@ -54,6 +54,11 @@ fn main() -> ExitCode {
         eprintln!("usage: rungs socklnd|lnet --send BYTES --recv BYTES --slots N --seconds S");
         return ExitCode::FAILURE;
     };
+    // As `lustrine selftest` does: two nodes stand for two machines.
+    let cpu = u32::from(wish.port.is_some());
+    if let Err(error) = lustrine_sys::thread::pin(&[cpu]) {
+        eprintln!("rungs: not on CPU {cpu}: {error}");
+    }
     let outcome = match (&*wish.layer, wish.port) {
         ("socklnd", None) => measure::<Bounce>(&wish),
         ("socklnd", Some(port)) => serve::<Bounce>(&wish, port),

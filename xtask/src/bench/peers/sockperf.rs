@@ -1,31 +1,17 @@
 //! sockperf: latency of plain TCP.
 
-use std::process::Command;
-
 use anyhow::{Context, Result};
 
 use super::{Placement, client};
 use crate::bench::ports;
 use crate::process::Guarded;
 
-/// The command, on a CPU of its own if it is to have one.
-fn sockperf(placement: Placement, cpu: &str) -> Command {
-    match placement {
-        Placement::Free => Command::new("sockperf"),
-        Placement::Apart => {
-            let mut command = Command::new("taskset");
-            command.args(["-c", cpu, "sockperf"]);
-            command
-        }
-    }
-}
-
 pub(super) fn round_trip_us(bytes: u32, placement: Placement, seconds: u32) -> Result<f64> {
     let port = ports::free()?.to_string();
     let server = ["server", "--tcp", "-i", "127.0.0.1", "-p", &port];
-    let _server = Guarded::silent(sockperf(placement, "0").args(server))?;
+    let _server = Guarded::silent(placement.server("sockperf").args(server))?;
     ports::wait_for_listener(port.parse()?)?;
-    let mut command = sockperf(placement, "1");
+    let mut command = placement.client("sockperf");
     // By itself it reports half a round trip.
     command.args(["ping-pong", "--tcp", "--full-rtt", "-i", "127.0.0.1", "-p", &port]).args([
         "-m",

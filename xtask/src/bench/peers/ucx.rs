@@ -4,9 +4,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::client;
+use super::{Placement, client};
 use crate::bench::ports;
 use crate::process::Guarded;
+
+const PROGRAM: &str = "ucx_perftest";
 
 /// Messages of the first, short run, which tells how many fit the time.
 const TRIAL: u64 = 50_000;
@@ -20,9 +22,9 @@ pub(super) fn message_rate(bytes: u32, seconds: u32) -> Result<f64> {
 
 fn run(bytes: u32, messages: u64, seconds: u32) -> Result<f64> {
     let port = ports::free()?.to_string();
-    let _server = Guarded::silent(program().args(["-p", &port]))?;
+    let _server = Guarded::silent(over_tcp(Placement::Apart.server(PROGRAM)).args(["-p", &port]))?;
     ports::wait_for_listener(port.parse()?)?;
-    let mut command = program();
+    let mut command = over_tcp(Placement::Apart.client(PROGRAM));
     command.args(["127.0.0.1", "-p", &port, "-t", "tag_bw", "-f"]).args([
         "-s",
         &bytes.to_string(),
@@ -33,8 +35,7 @@ fn run(bytes: u32, messages: u64, seconds: u32) -> Result<f64> {
 }
 
 /// Without these it would take shared memory.
-fn program() -> Command {
-    let mut command = Command::new("ucx_perftest");
+fn over_tcp(mut command: Command) -> Command {
     command.env("UCX_TLS", "tcp,self").env("UCX_NET_DEVICES", "lo");
     command
 }

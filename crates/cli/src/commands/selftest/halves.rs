@@ -1,0 +1,57 @@
+//! Two nodes on one machine stand for two machines: each gets CPUs of its own.
+//!
+//! Left alone, a scheduler that packs processes together may run both on one CPU for as long as it
+//! likes, and what is measured is its mood: reads of 1 MiB at 2000 or at 3400 MiB/s.
+
+use std::io;
+
+use lustrine_sys::thread::{allowed_cpus, pin};
+
+/// The CPUs this process may use, in two parts of which neither is empty.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Halves {
+    ours: Vec<u32>,
+    theirs: Vec<u32>,
+}
+
+impl Halves {
+    /// `None` when there is one CPU only.
+    ///
+    /// # Errors
+    /// When the system does not tell.
+    pub(super) fn of_this_process() -> io::Result<Option<Halves>> {
+        Ok(Halves::of(allowed_cpus()?))
+    }
+
+    fn of(mut ours: Vec<u32>) -> Option<Halves> {
+        let theirs = ours.split_off(ours.len().div_ceil(2));
+        (!theirs.is_empty()).then_some(Halves { ours, theirs })
+    }
+
+    /// Does something on their half, such as starting processes, which then stay there; afterwards
+    /// this thread, and those it starts, keep to our half.
+    ///
+    /// # Errors
+    /// When the system lets nobody choose CPUs; nothing was done then.
+    pub(super) fn apart<T>(&self, theirs: impl FnOnce() -> T) -> io::Result<T> {
+        pin(&self.theirs)?;
+        let done = theirs();
+        pin(&self.ours)?;
+        Ok(done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cpu_is_in_one_half() {
+        assert_eq!(Halves::of(vec![3]), None);
+        let halves = |ours: &[u32], theirs: &[u32]| {
+            Some(Halves { ours: ours.to_vec(), theirs: theirs.to_vec() })
+        };
+        assert_eq!(Halves::of(vec![0, 1]), halves(&[0], &[1]));
+        assert_eq!(Halves::of(vec![0, 2, 4, 5, 7]), halves(&[0, 2, 4], &[5, 7]));
+    }
+}
