@@ -10,6 +10,7 @@ mod ours;
 mod peers;
 mod ports;
 mod statistics;
+mod waiting;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -18,6 +19,8 @@ use clap::Subcommand;
 pub(crate) enum Bench {
     /// Rates, latencies and throughput against other programs on this machine's loopback
     Ladder(ladder::LadderArgs),
+    /// What each way to wait (tunable spin_us) costs and brings
+    Waiting(waiting::WaitingArgs),
     /// Instructions per message of the logic alone, counted by valgrind
     Icount(icount::IcountArgs),
 }
@@ -25,6 +28,7 @@ pub(crate) enum Bench {
 pub(crate) fn run(which: &Bench) -> Result<()> {
     match which {
         Bench::Ladder(args) => ladder::run(args),
+        Bench::Waiting(args) => waiting::run(args),
         Bench::Icount(args) => icount::run(args),
     }
 }

@@ -141,18 +141,33 @@ pub(crate) fn measure(
     load: Load,
     seconds: u32,
 ) -> Result<Measured> {
-    let seconds_text = seconds.to_string();
-    let mut command = if layer == Layer::Selftest {
-        let mut command = Command::new(&programs.lustrine);
-        command.args(["selftest", "--json", "-", "--time", &seconds_text]).args(arguments(load));
-        command
-    } else {
-        let mut command = Command::new(&programs.rungs);
-        command.args([layer.name(), "--seconds", &seconds_text]).args(shape(load)?);
-        command
-    };
+    if layer == Layer::Selftest {
+        return measure_with(programs, load, seconds, &[]);
+    }
+    let mut command = Command::new(&programs.rungs);
+    command.args([layer.name(), "--seconds", &seconds.to_string()]).args(shape(load)?);
+    result(command, layer.name(), seconds)
+}
+
+/// One measurement of all there is, both nodes with these tunables (`name=value`).
+pub(crate) fn measure_with(
+    programs: &Programs,
+    load: Load,
+    seconds: u32,
+    settings: &[&str],
+) -> Result<Measured> {
+    let mut command = Command::new(&programs.lustrine);
+    command.args(["selftest", "--json", "-", "--time", &seconds.to_string()]);
+    command.args(arguments(load));
+    settings.iter().for_each(|setting| {
+        command.args(["--set", setting]);
+    });
+    result(command, "lustrine selftest", seconds)
+}
+
+fn result(mut command: Command, what: &str, seconds: u32) -> Result<Measured> {
     let limit = Duration::from_secs(u64::from(seconds)) + GRACE;
-    parse(&process::capture(&mut command, limit)?.output(layer.name())?)
+    parse(&process::capture(&mut command, limit)?.output(what)?)
 }
 
 /// The same load as messages: a request and its answer, one of which carries the bulk.
