@@ -1,0 +1,283 @@
+//! The course of a rung: its units start, are measured and drain, and the silence of the node is
+//! noticed on the way.
+
+use lustrine_lnet::memory::Memory;
+use lustrine_lnet::time::{Nanos, Time};
+
+use super::figures::is_outage;
+use super::link::News;
+use super::{Client, ClientError, Limit, Phase, Rung};
+use crate::bulk::charge;
+use crate::load::{self, Shot, TestError};
+use crate::rpc::{Completion, Failure};
+use crate::turn::Turn;
+
+/// How long the node may be silent at the end of a rung before RPCs that are still out are given
+/// up. As long as anything arrives they may end, or reach their own time-out.
+const DRAIN: Nanos = Nanos::from_secs(5);
+
+/// How much longer than asked a rung warms up when the first RPC of a unit does not end.
+pub(super) const WARM_UP_EXTRA: Nanos = Nanos::from_secs(10);
+
+/// A rung that cannot begin, or cannot go on, for this many times the client's patience ends the
+/// client. A node that is silent does so earlier; this is for one that answers, but forgets the
+/// session again and again.
+const FORGETFUL_FACTOR: u64 = 2;
+
+/// Nothing arrives of the node for this long, and for [`STALL_FACTOR`] times the longest test RPC
+/// so far: then it is asked whether it is there. If it is, but still sends nothing else for as
+/// long again, and for [`STALL_FACTOR`] times what its answer took, what was under way is lost.
+const STALL_MIN: Nanos = Nanos::from_secs(3);
+
+/// See [`STALL_MIN`].
+const STALL_FACTOR: u64 = 8;
+
+impl Client {
+    /// A unit's RPC is over.
+    pub(super) fn complete<M: Memory>(&mut self, turn: &mut Turn<'_, M>, completion: &Completion) {
+        let index = completion.user;
+        let (Some((_, plan)), Some(unit)) = (self.rung, self.units.get_mut(index)) else { return };
+        let sink = unit.sink.map(|grant| grant.span);
+        match load::judge(turn.memory, &plan, sink, unit.seq, completion) {
+            Ok(()) => {
+                self.units.succeeded(index);
+                self.figures.success(completion.took, plan.test().len());
+                self.progressed = true;
+                if self.phase == Phase::Running {
+                    self.fire(turn, index);
+                }
+            }
+            Err(error) => {
+                self.units.failed(turn.now, index);
+                if !(self.interrupted && error == TestError::Rpc(Failure::Aborted)) {
+                    self.figures.failure(error);
+                }
+                if is_outage(error) {
+                    self.link.doubt(turn.now);
+                }
+            }
+        }
+    }
+
+    /// Starts a unit's next RPC, if the node is there.
+    fn fire<M: Memory>(&mut self, turn: &mut Turn<'_, M>, index: u32) {
+        let (Some((_, plan)), true) = (self.rung, self.link.is_usable()) else { return };
+        let Some(unit) = self.units.get_mut(index) else { return };
+        self.seq = self.seq.wrapping_add(1);
+        unit.seq = self.seq;
+        let shot = Shot {
+            peer: self.args.target,
+            local: self.args.local,
+            sink: unit.sink.map(|grant| grant.span),
+            seq: unit.seq,
+            timeout: self.timeout,
+            user: index,
+        };
+        let fired = load::fire(turn, &mut self.caller, &mut self.source, self.wall, &plan, shot);
+        match fired {
+            Ok(rpc) => self.units.called(turn.now, index, rpc),
+            Err(failure) => {
+                self.figures.failure(TestError::Rpc(failure));
+                self.units.pause(turn.now, index);
+            }
+        }
+    }
+
+    /// What the session has to tell.
+    pub(super) fn hear<M: Memory>(&mut self, turn: &mut Turn<'_, M>, news: News) {
+        match news {
+            News::Nothing => {}
+            News::Lost => {
+                self.abort_calls(turn, |_| true);
+                match self.phase {
+                    Phase::Before => self.link.want_counters(),
+                    Phase::After => self.phase = Phase::Idle,
+                    Phase::Idle | Phase::Running | Phase::Draining(_) => {}
+                }
+            }
+            News::Counters(counters) => match self.phase {
+                Phase::Before => {
+                    self.figures.before = counters;
+                    self.start_units(turn);
+                }
+                Phase::After => {
+                    self.figures.after = counters;
+                    self.phase = Phase::Idle;
+                }
+                Phase::Idle | Phase::Running | Phase::Draining(_) => {}
+            },
+        }
+    }
+
+    fn start_units<M: Memory>(&mut self, turn: &mut Turn<'_, M>) {
+        let Some((rung, plan)) = self.rung else { return };
+        let len = plan.sink_len();
+        if !self.units.make(turn.memory, &mut self.budget, rung.concurrency, len) {
+            let needed = len.map_or(0, charge) * u64::from(rung.concurrency);
+            self.error = Some(ClientError::Memory { needed });
+            self.phase = Phase::Idle;
+            self.link.close(turn.now);
+            return;
+        }
+        self.started = turn.now;
+        self.warmed_up = false;
+        self.stuck_since = None;
+        self.phase = Phase::Running;
+        self.was_usable = false;
+    }
+
+    /// Ends the client when a rung neither begins nor goes on although the node answers.
+    pub(super) fn mind_progress<M: Memory>(&mut self, turn: &mut Turn<'_, M>) {
+        let stuck = match self.phase {
+            Phase::Before => true,
+            Phase::Running => !self.link.is_usable(),
+            Phase::Idle | Phase::Draining(_) | Phase::After => false,
+        };
+        if !stuck {
+            self.stuck_since = None;
+            return;
+        }
+        let since = *self.stuck_since.get_or_insert(turn.now);
+        if turn.now.since(since).0 >= self.args.patience.0.saturating_mul(FORGETFUL_FACTOR) {
+            self.give_up(turn, ClientError::Forgetful);
+            self.link.close(turn.now);
+        }
+    }
+
+    /// A turn of a rung.
+    pub(super) fn run<M: Memory>(&mut self, turn: &mut Turn<'_, M>) {
+        let Some((rung, _)) = self.rung else { return };
+        let usable = self.link.is_usable();
+        if usable && !self.was_usable {
+            for index in 0..self.units.len() {
+                if self.units.is_idle(index) {
+                    self.fire(turn, index);
+                }
+            }
+        }
+        self.was_usable = usable;
+        while let Some(index) = self.units.wake_one(turn.now) {
+            self.fire(turn, index);
+        }
+        self.watch(turn, usable);
+        let warm_at = self.started + rung.warm_up;
+        self.warmed_up = turn.now >= warm_at;
+        let warm = self.units.are_warm() || turn.now >= warm_at + WARM_UP_EXTRA;
+        if self.figures.measured_from.is_none() && self.warmed_up && warm {
+            self.figures.measured_from = Some(turn.now);
+        }
+        let over = match rung.limit {
+            Limit::Time(length) => self.figures.elapsed(turn.now) >= length,
+            Limit::Count(count) => self.figures.ended() >= count,
+        };
+        if self.figures.is_measuring() && over {
+            self.end_measurement(turn.now, DRAIN);
+        }
+    }
+
+    /// Keeps account of the time the node is away, and notices when it falls silent.
+    fn watch<M: Memory>(&mut self, turn: &mut Turn<'_, M>, usable: bool) {
+        let now = turn.now;
+        match (usable, self.down_since) {
+            (false, None) => self.down_since = Some(now),
+            (true, Some(since)) => {
+                if let Some(from) = self.figures.measured_from {
+                    self.figures.down.0 += now.since(since.max(from)).0;
+                }
+                self.down_since = None;
+                self.up_since = now;
+                // It is there; whether what was under way before comes back remains to be seen.
+                self.suspect_since = Some(since);
+                self.answer_took = now.since(since);
+            }
+            _ => {}
+        }
+        if now < self.stall_deadline() {
+            return;
+        }
+        match self.suspect_since.take() {
+            Some(since) if self.signs.load_at() < since => {
+                self.up_since = now;
+                self.abort_calls(turn, |started| started < since);
+            }
+            _ => self.link.doubt(now),
+        }
+    }
+
+    /// When silence becomes suspicious. Only after a first success: nobody knows before how long
+    /// an RPC takes here. Whatever arrives is a sign of life: the answer to a control RPC may
+    /// stand behind megabytes of the load's own data.
+    pub(super) fn stall_deadline(&self) -> Time {
+        if !self.progressed || self.units.calling() == 0 || !self.link.is_usable() {
+            return Time::NEVER;
+        }
+        self.signs.load_at().max(self.up_since) + self.usual_silence()
+    }
+
+    /// How long nothing of the load may arrive, given how slow the way has been.
+    fn usual_silence(&self) -> Nanos {
+        let slowest = self.figures.longest.max(self.answer_took);
+        Nanos(slowest.0.saturating_mul(STALL_FACTOR)).max(STALL_MIN)
+    }
+
+    /// Notices what has arrived of the node, for whomever; `control` of it are replies to control
+    /// RPCs.
+    pub(super) fn look<M: Memory>(&mut self, turn: &Turn<'_, M>, control: u64) {
+        let received = turn.shard.received_from(&self.args.target.nid);
+        self.signs.look(turn.now, received, control);
+    }
+
+    pub(super) fn end_measurement(&mut self, now: Time, drain: Nanos) {
+        if let (Some(since), Some(from)) = (self.down_since.take(), self.figures.measured_from) {
+            self.figures.down.0 += now.since(since.max(from)).0;
+        }
+        self.figures.measured_to.get_or_insert(now);
+        self.phase = Phase::Draining(now + drain);
+    }
+
+    /// Waits for the last RPCs of a rung.
+    pub(super) fn drain<M: Memory>(&mut self, turn: &mut Turn<'_, M>, until: Time) {
+        if self.units.calling() > 0 {
+            let silent_at = self.signs.load_at() + DRAIN.max(self.usual_silence());
+            if turn.now >= until && turn.now < silent_at && self.is_patient() {
+                self.phase = Phase::Draining(silent_at);
+            } else if turn.now >= until {
+                self.phase = Phase::Draining(Time::NEVER);
+                self.abort_calls(turn, |_| true);
+            }
+            return;
+        }
+        self.units.clear(turn.memory, &mut self.budget);
+        let timed = matches!(self.rung, Some((Rung { limit: Limit::Time(_), .. }, _)));
+        if timed && !self.interrupted && self.figures.ops == 0 && self.figures.errors.is_empty() {
+            self.figures.failure(TestError::NoneEnded);
+        }
+        if self.link.is_present() {
+            self.link.want_counters();
+            self.phase = Phase::After;
+        } else {
+            self.phase = Phase::Idle;
+        }
+    }
+
+    /// Neither the user nor an error has ended the client.
+    fn is_patient(&self) -> bool {
+        !self.interrupted && self.error.is_none()
+    }
+
+    fn abort_calls<M: Memory>(&mut self, turn: &mut Turn<'_, M>, which: impl Fn(Time) -> bool) {
+        for (rpc, started) in self.units.calls() {
+            if which(started) {
+                self.caller.abort(turn, rpc, Failure::Aborted);
+            }
+        }
+    }
+
+    pub(super) fn give_up<M: Memory>(&mut self, turn: &mut Turn<'_, M>, error: ClientError) {
+        self.error = Some(error);
+        match self.phase {
+            Phase::Running | Phase::Draining(_) => self.end_measurement(turn.now, Nanos(0)),
+            Phase::Idle | Phase::Before | Phase::After => self.phase = Phase::Idle,
+        }
+    }
+}
