@@ -1,0 +1,278 @@
+//! Errands: the pings and pushes of ours, each from its message to what follows from its answer.
+
+use lustrine_wire::nid::{Nid, PID_LUSTRE, ProcessId};
+use lustrine_wire::ping::{PingError, PingInfo, USUAL_SINK_LEN};
+
+use super::{PING_BITS, PING_PORTAL};
+use crate::event::{Event, EventKind};
+use crate::md::{Md, MdKey, MdOptions, Owner};
+use crate::memory::{Memory, Span};
+use crate::peer::{PeerKey, Phase};
+use crate::shard::{AckWanted, GetArgs, PutArgs, Shard};
+use crate::status::Status;
+use crate::time::{Nanos, Time};
+use crate::topology::Identity;
+
+/// A ping or push of ours that is under way.
+#[derive(Debug)]
+pub(in crate::shard) struct Errand {
+    peer: PeerKey,
+    /// The NID it goes to.
+    contact: Nid,
+    buffer: Span,
+    kind: ErrandKind,
+    /// The first failure seen.
+    failure: Option<Status>,
+    /// Bytes of the reply, or of the push the peer stored, once it has come.
+    answered: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ErrandKind {
+    Ping,
+    /// A ping to a peer whose NIDs another one claims; messages flow meanwhile.
+    Check,
+    Push {
+        sequence: u32,
+    },
+}
+
+impl Shard {
+    pub(super) fn start_ping(
+        &mut self,
+        now: Time,
+        memory: &mut impl Memory,
+        key: PeerKey,
+        sink: u32,
+    ) -> Result<(), Status> {
+        let contact = self.peers.peers[key].contact;
+        self.peers.peers[key].phase = Phase::Pinging { sink };
+        self.send_ping(now, memory, key, contact, ErrandKind::Ping, sink)
+    }
+
+    fn send_ping(
+        &mut self,
+        now: Time,
+        memory: &mut impl Memory,
+        key: PeerKey,
+        contact: Nid,
+        kind: ErrandKind,
+        sink: u32,
+    ) -> Result<(), Status> {
+        let buffer = memory.alloc(sink).ok_or(Status::NoMemory)?;
+        let md = self.errand(key, contact, buffer, kind);
+        let target = ProcessId { nid: contact, pid: PID_LUSTRE };
+        let args = GetArgs {
+            md,
+            local: None,
+            target,
+            portal: PING_PORTAL,
+            match_bits: PING_BITS,
+            offset: 0,
+            timeout: Some(self.errand_timeout()),
+        };
+        self.get(now, args).map_err(|_| self.abandon_errand(memory, md))
+    }
+
+    pub(super) fn start_push(
+        &mut self,
+        now: Time,
+        memory: &mut impl Memory,
+        key: PeerKey,
+        left: u8,
+    ) -> Result<(), Status> {
+        let bytes = self.own_info();
+        let buffer = memory.alloc(bytes.len() as u32).ok_or(Status::NoMemory)?;
+        memory.write(buffer, &bytes);
+        let sequence = self.ping.sequence;
+        let contact = self.peers.peers[key].contact;
+        let md = self.errand(key, contact, buffer, ErrandKind::Push { sequence });
+        self.peers.peers[key].phase = Phase::Pushing { left };
+        let target = ProcessId { nid: contact, pid: PID_LUSTRE };
+        let args = PutArgs {
+            md,
+            local: None,
+            target,
+            portal: PING_PORTAL,
+            match_bits: PING_BITS,
+            offset: 0,
+            hdr_data: 0,
+            ack: AckWanted::Yes,
+            timeout: Some(self.errand_timeout()),
+        };
+        self.put(now, args).map_err(|_| self.abandon_errand(memory, md))
+    }
+
+    /// The held messages must fail while they still have a chance elsewhere: a driver's share of
+    /// the transaction timeout, not the whole.
+    fn errand_timeout(&self) -> Nanos {
+        Nanos::from_secs(self.topology.tunables.lnd_timeout() as u64)
+    }
+
+    fn errand(&mut self, peer: PeerKey, contact: Nid, buffer: Span, kind: ErrandKind) -> MdKey {
+        let md = Md {
+            spans: [buffer].into_iter().collect(),
+            threshold: Some(2),
+            max_size: None,
+            options: MdOptions::empty(),
+            owner: Owner::LNET,
+            user: 0,
+        };
+        let md = self.bind(md).expect("ping information fits a message");
+        let errand = Errand { peer, contact, buffer, kind, failure: None, answered: None };
+        self.discoveries.insert(md, errand);
+        md
+    }
+
+    /// The errand could not even be queued.
+    fn abandon_errand(&mut self, memory: &mut impl Memory, md: MdKey) -> Status {
+        if let Some(errand) = self.discoveries.remove(&md) {
+            memory.free(errand.buffer);
+        }
+        self.remove_md(md);
+        Status::NoMemory
+    }
+
+    /// An event of an errand's descriptor; those of others are left alone.
+    pub(super) fn errand_event(&mut self, now: Time, memory: &mut impl Memory, event: &Event) {
+        let Some(errand) = self.discoveries.get_mut(&event.md) else { return };
+        if !event.status.is_ok() {
+            errand.failure.get_or_insert(event.status);
+        } else if matches!(event.kind, EventKind::Reply | EventKind::Ack) {
+            errand.answered = Some(event.moved);
+        }
+        if !event.unlinked {
+            return;
+        }
+        let errand = self.discoveries.remove(&event.md).expect("it was just there");
+        let mut bytes = vec![0; errand.answered.unwrap_or(0).min(errand.buffer.len) as usize];
+        if matches!(errand.kind, ErrandKind::Ping | ErrandKind::Check) {
+            memory.read(errand.buffer, &mut bytes);
+        }
+        memory.free(errand.buffer);
+        if !self.peers.peers.contains_key(errand.peer) {
+            return;
+        }
+        match (errand.answered, errand.kind) {
+            (Some(_), ErrandKind::Ping) => self.ping_answered(now, memory, &errand, &bytes),
+            (Some(_), ErrandKind::Check) => self.check_answered(now, memory, &errand, &bytes),
+            (None, ErrandKind::Check) => self.peers.peers[errand.peer].checking = false,
+            (Some(_), ErrandKind::Push { sequence }) => {
+                self.push_confirmed(now, memory, errand.peer, sequence);
+            }
+            (None, kind) => {
+                let status = errand.failure.unwrap_or(Status::TimedOut);
+                let known = self.peers.peers[errand.peer].features.is_some();
+                let essential = self.topology.identity == Identity::Userland;
+                if matches!(kind, ErrandKind::Push { .. }) && known && !essential {
+                    // The ping went well, so the peer can be talked to; it will ask for itself.
+                    self.discovered(now, errand.peer, status);
+                } else {
+                    self.discovery_failed(now, errand.peer, status);
+                }
+            }
+        }
+    }
+
+    fn ping_answered(
+        &mut self,
+        now: Time,
+        memory: &mut impl Memory,
+        errand: &Errand,
+        bytes: &[u8],
+    ) {
+        let mut key = errand.peer;
+        let Phase::Pinging { sink } = self.peers.peers[key].phase else { return };
+        let limit = self.topology.tunables.max_interfaces as u32;
+        match PingInfo::parse_limited(bytes, limit) {
+            Ok(info) => {
+                let learned = self.learn(now, memory, errand.contact, &info);
+                if !self.peers.peers.contains_key(key) {
+                    // It is a NID of another peer, whose own round goes on if there is one.
+                    let Some(other) = learned else { return };
+                    if !self.peers.peers[other].settled() {
+                        return;
+                    }
+                    key = other;
+                    self.peers.peers[key].contact = errand.contact;
+                }
+            }
+            Err(PingError::Truncated { announced, .. })
+                if announced > sink as usize && announced <= self.info_len_max() as usize =>
+            {
+                if let Err(status) = self.start_ping(now, memory, key, announced as u32) {
+                    self.discovery_failed(now, key, status);
+                }
+                return;
+            }
+            Err(_) => {
+                self.discovery_failed(now, key, Status::Protocol);
+                return;
+            }
+        }
+        if self.must_push(key) {
+            if let Err(status) = self.start_push(now, memory, key, 0) {
+                self.discovered(now, key, status);
+            }
+        } else {
+            self.discovered(now, key, Status::Ok);
+        }
+    }
+
+    /// A peer whose NIDs were claimed has spoken for itself.
+    fn check_answered(
+        &mut self,
+        now: Time,
+        memory: &mut impl Memory,
+        errand: &Errand,
+        bytes: &[u8],
+    ) {
+        self.peers.peers[errand.peer].checking = false;
+        let limit = self.topology.tunables.max_interfaces as u32;
+        let (key, contact) = (errand.peer, errand.contact);
+        match PingInfo::parse_limited(bytes, limit) {
+            Ok(info) => {
+                let learned = self.learn(now, memory, contact, &info);
+                if let Some(key) = learned.filter(|key| self.peers.peers[*key].settled()) {
+                    self.peers.peers[key].phase = Phase::Ready;
+                    self.release(now, key);
+                }
+            }
+            Err(PingError::Truncated { announced, .. })
+                if announced > errand.buffer.len as usize
+                    && announced <= self.info_len_max() as usize =>
+            {
+                self.peers.peers[key].checking = true;
+                let room = announced as u32;
+                let asked = self.send_ping(now, memory, key, contact, ErrandKind::Check, room);
+                self.peers.peers[key].checking = asked.is_ok();
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Another peer claims NIDs of this one, which is there: it shall say itself whether they are
+    /// one node. One question at a time, and messages to it flow meanwhile.
+    pub(super) fn check(&mut self, now: Time, memory: &mut impl Memory, key: PeerKey) {
+        let Some(peer) = self.peers.peers.get(key) else { return };
+        if peer.checking || !peer.settled() {
+            return;
+        }
+        let linked = peer.members.iter().map(|ni| &self.peers.nis[*ni]).find(|ni| ni.linked());
+        let contact = linked.map_or(self.peers.nis[peer.members[0]].nid, |ni| ni.nid);
+        let room = USUAL_SINK_LEN as u32;
+        let asked = self.send_ping(now, memory, key, contact, ErrandKind::Check, room);
+        self.peers.peers[key].checking = asked.is_ok();
+    }
+
+    fn push_confirmed(&mut self, now: Time, memory: &mut impl Memory, key: PeerKey, sequence: u32) {
+        let peer = &mut self.peers.peers[key];
+        peer.confirmed = Some(sequence);
+        let Phase::Pushing { left } = peer.phase else { return };
+        if left == 0 {
+            self.discovered(now, key, Status::Ok);
+        } else if let Err(status) = self.start_push(now, memory, key, left - 1) {
+            self.discovery_failed(now, key, status);
+        }
+    }
+}
