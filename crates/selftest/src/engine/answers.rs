@@ -158,12 +158,17 @@ impl Answers {
         source: &mut Source,
         budget: &mut Budget,
     ) {
-        let mut pings = core::mem::take(&mut self.pings);
-        pings.serve(|request| self.try_serve(turn, source, budget, request));
-        self.pings = pings;
-        let mut brws = core::mem::take(&mut self.brws);
-        brws.serve(|request| self.try_serve(turn, source, budget, request));
-        self.brws = brws;
+        // Called in every turn, and most of the time nobody waits.
+        if self.pings.len() != 0 {
+            let mut pings = core::mem::take(&mut self.pings);
+            pings.serve(|request| self.try_serve(turn, source, budget, request));
+            self.pings = pings;
+        }
+        if self.brws.len() != 0 {
+            let mut brws = core::mem::take(&mut self.brws);
+            brws.serve(|request| self.try_serve(turn, source, budget, request));
+            self.brws = brws;
+        }
     }
 
     fn queue(&mut self, request: &Request) -> &mut Waiting {

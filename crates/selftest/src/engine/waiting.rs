@@ -55,6 +55,8 @@ impl Waiting {
             self.peers.remove(&peer);
             self.turns.retain(|other| *other != peer);
         }
+        // Who is not there cannot be overtaken.
+        self.starved &= self.len != 0;
     }
 
     /// Whether a new request of this peer would overtake one that waits for the same thing.

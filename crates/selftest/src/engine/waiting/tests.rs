@@ -95,3 +95,12 @@ fn the_longest_queue_gives_way() {
     }
     assert_eq!((waiting.len(), waiting.turns.len(), waiting.lengths.len()), (0, 0, 0));
 }
+
+#[test]
+fn nobody_waits_behind_a_request_that_was_dropped() {
+    let mut waiting = Waiting::default();
+    waiting.push(request(0, 1), Served::AllWait);
+    assert!(waiting.must_queue(&test_nid(1)));
+    waiting.drop_one();
+    assert!(!waiting.must_queue(&test_nid(1)));
+}
