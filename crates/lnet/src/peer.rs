@@ -19,7 +19,7 @@ use crate::time::Time;
 
 mod merge;
 
-pub(crate) use merge::Word;
+pub(crate) use merge::{Learned, Word};
 
 new_key_type! {
     pub(crate) struct PeerKey;
@@ -70,8 +70,10 @@ pub(crate) struct Peer {
     linked: u32,
     /// The primary NID is in use as the peer's name and stays.
     pub(crate) locked: bool,
-    /// It is being asked whether a claim to its NIDs is true.
+    /// It is being asked about itself while messages flow.
     pub(crate) checking: bool,
+    /// It is being told about us while messages flow.
+    pub(crate) telling: bool,
     /// Discoveries ended, well or not; a waiting command compares it.
     pub(crate) rounds: u64,
     /// How the last one ended.
@@ -114,6 +116,9 @@ pub(crate) struct PeerNi {
     /// Messages to it that wait for its peer's discovery. They stay with the NID, whatever peer
     /// it turns out to belong to.
     pub(crate) parked: Line<OpKey>,
+    /// It belongs to its peer by the word of another NID alone: nothing of that peer counts for
+    /// it before it has spoken itself.
+    pub(crate) hearsay: bool,
     /// When it was last looked up, for eviction.
     pub(crate) used: Time,
     /// Messages that name it.
@@ -195,11 +200,11 @@ impl PeerTable {
         if self.nis.len() >= self.max && !self.evict() {
             return None;
         }
-        let peer = match self.listed.remove(nid) {
-            Some(peer) => peer,
-            None => self.peers.insert(Peer::unknown(*nid)),
-        };
-        Some(self.add_ni(now, *nid, peer, credits))
+        let lister = self.listed.remove(nid);
+        let peer = lister.unwrap_or_else(|| self.peers.insert(Peer::unknown(*nid)));
+        let key = self.add_ni(now, *nid, peer, credits);
+        self.nis[key].hearsay = lister.is_some();
+        Some(key)
     }
 
     fn add_ni(&mut self, now: Time, nid: Nid, peer: PeerKey, credits: u32) -> PeerNiKey {
@@ -212,6 +217,7 @@ impl PeerTable {
             userland_links: 0,
             pushing: false,
             parked: Line::default(),
+            hearsay: false,
             used: now,
             messages: 0,
         });
@@ -302,6 +308,7 @@ impl Peer {
             linked: 0,
             locked: false,
             checking: false,
+            telling: false,
             rounds: 0,
             outcome: Status::Ok,
         }

@@ -2,10 +2,11 @@
 //! `docs/protocol/ping-discovery.md`, "Merging").
 //!
 //! A list comes from one NID, the contact, and is its word alone. What it says about NIDs that
-//! nobody uses is believed, as a kernel does. A NID of a peer that is there, with connections or
-//! with a discovery under way, changes hands only when that peer's own word names the contact
-//! too: otherwise any node could take over another one by naming it. A contact may join such a
-//! peer that loses nothing by it: so a node looks that has gained an interface (capture a7).
+//! nobody uses is believed, as a kernel does, but is hearsay: such a NID is asked itself before
+//! its first message, and speaks for the peer only if it agrees. A NID of a peer that is there,
+//! with connections or with a discovery under way, changes hands, and a contact joins such a
+//! peer, only when that peer's own word names the contact too: otherwise any node could take over
+//! another one by naming it. So a node that has gained an interface (capture a7) is asked first.
 
 use std::collections::HashSet;
 
@@ -48,7 +49,8 @@ impl PeerTable {
     /// Takes in a word. `None`: the contact is not known any more.
     pub(crate) fn learn(&mut self, word: Word<'_>) -> Option<Learned> {
         let contact = word.contact;
-        let mut peer = self.nis[*self.by_nid.get(&contact)?].peer;
+        let ni = *self.by_nid.get(&contact)?;
+        let mut peer = self.separate(ni);
         let mut doubted = None;
         let about_itself = word.nids.iter().any(|(nid, _)| *nid == contact);
         let itself = [(contact, true)];
@@ -60,10 +62,15 @@ impl PeerTable {
         if let Some(other) = self.owner(&word.primary)
             && other != peer
         {
-            if self.yields(other, peer, &contact) || self.grows(other, &word) {
+            if self.yields(other, peer, &contact) {
                 if !self.peers[other].live() {
                     // Who confirmed our information there may be gone.
                     self.peers[other].confirmed = None;
+                }
+                if !self.agrees(other, &contact) {
+                    for member in &self.peers[other].members {
+                        self.nis[*member].hearsay = true;
+                    }
                 }
                 self.dissolve(peer, other);
                 peer = other;
@@ -90,16 +97,12 @@ impl PeerTable {
             // Both names are in use.
             return false;
         }
-        !own.live() || own.nids.iter().any(|told| told.nid == *contact)
+        !own.live() || self.agrees(owner, contact)
     }
 
-    /// Whether a peer keeps its name and all its NIDs by this word.
-    fn grows(&self, owner: PeerKey, word: &Word<'_>) -> bool {
-        let own = &self.peers[owner];
-        let named = |nid: &Nid| word.nids.iter().any(|(listed, _)| listed == nid);
-        let entries = own.members.iter().map(|member| &self.nis[*member].nid);
-        let told = own.nids.iter().filter(|told| told.mine).map(|told| &told.nid);
-        !own.locked && own.primary == word.primary && entries.chain(told).all(named)
+    /// Whether a peer's own last word names this NID.
+    fn agrees(&self, owner: PeerKey, contact: &Nid) -> bool {
+        self.peers[owner].nids.iter().any(|told| told.nid == *contact)
     }
 
     /// Makes all NIDs of a word the peer's that it can have; also the first owner that refused.
@@ -128,7 +131,8 @@ impl PeerTable {
                         // By its own word it is the same node, with everything it has.
                         self.dissolve(owner, peer);
                     } else {
-                        self.move_nid(nid, owner, peer);
+                        let agreed = self.agrees(owner, &word.contact);
+                        self.move_nid(nid, owner, peer, !agreed);
                     }
                     if self.owner(nid).is_none() {
                         self.listed.insert(*nid, peer);
@@ -202,7 +206,7 @@ impl PeerTable {
     }
 
     /// One NID of a peer that is not there goes to another one.
-    fn move_nid(&mut self, nid: &Nid, from: PeerKey, into: PeerKey) {
+    fn move_nid(&mut self, nid: &Nid, from: PeerKey, into: PeerKey, hearsay: bool) {
         if let Some(told) = self.peers[from].nids.iter_mut().find(|told| told.nid == *nid) {
             told.mine = false;
         }
@@ -212,6 +216,7 @@ impl PeerTable {
             return;
         };
         self.nis[key].peer = into;
+        self.nis[key].hearsay |= hearsay;
         let linked = u32::from(self.nis[key].linked());
         self.peers[into].members.push(key);
         self.peers[into].linked += linked;
@@ -219,13 +224,33 @@ impl PeerTable {
         self.leave_peer(from, key);
     }
 
-    /// A NID its peer no longer lists becomes a peer of its own.
+    /// A NID that speaks, or is to be spoken to, is a peer of its own unless it agreed to belong
+    /// to another one: that peer's trouble, or silence, is not its own.
+    pub(crate) fn separate(&mut self, key: PeerNiKey) -> PeerKey {
+        if self.nis[key].hearsay {
+            self.part(key);
+        }
+        self.nis[key].peer
+    }
+
+    /// A NID leaves its peer and becomes one of its own.
     fn part(&mut self, key: PeerNiKey) {
-        let (nid, from) = (self.nis[key].nid, self.nis[key].peer);
-        let linked = u32::from(self.nis[key].linked());
-        let alone = Peer { members: smallvec![key], linked, ..Peer::unknown(nid) };
+        let ni = &mut self.nis[key];
+        ni.hearsay = false;
+        let (nid, from, linked) = (ni.nid, ni.peer, u32::from(ni.linked()));
+        let old = &mut self.peers[from];
+        if let Some(told) = old.nids.iter_mut().find(|told| told.nid == nid) {
+            told.mine = false;
+        }
+        old.linked -= linked;
+        // A name in use goes where its NID goes.
+        let locked = old.locked && old.primary == nid;
+        old.locked &= !locked;
+        // Whoever waits for the end of a round counts from the rounds it has seen.
+        let (rounds, outcome) = (old.rounds, old.outcome);
+        let members = smallvec![key];
+        let alone = Peer { members, linked, locked, rounds, outcome, ..Peer::unknown(nid) };
         self.nis[key].peer = self.peers.insert(alone);
-        self.peers[from].linked -= linked;
         self.leave_peer(from, key);
     }
 

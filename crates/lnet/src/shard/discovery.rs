@@ -4,22 +4,22 @@
 //! sides want discovery, pushes its own information. A userland node pushes twice instead, with
 //! DISCOVERY clear: then a kernel sends its replies over the connection we opened.
 
-use lustrine_wire::header::Header;
-use lustrine_wire::nid::{Nid, PID_ANY, PID_LUSTRE, PID_USERLAND, ProcessId};
-use lustrine_wire::ping::{Features, NiStatus, PingEntry, PingError, PingInfo, USUAL_SINK_LEN};
+use lustrine_wire::nid::{Nid, PID_ANY, PID_LUSTRE, ProcessId};
+use lustrine_wire::ping::{Features, NiStatus, PingEntry, PingInfo, USUAL_SINK_LEN};
 
 use super::Shard;
 use crate::event::{Event, EventKind};
 use crate::md::{MatchId, Md, MdKey, MdOptions, Owner, Position, Unlink};
 use crate::memory::{Memory, Span};
-use crate::peer::{PeerKey, PeerNiKey, Phase, Round, Word};
+use crate::peer::{Learned, PeerKey, PeerNiKey, Phase, Round, Word};
 use crate::portal::{Entry, Laziness};
-use crate::seam::{Arrival, NiIndex, OpKey};
+use crate::seam::{NiIndex, OpKey};
 use crate::status::Status;
 use crate::time::Time;
 use crate::topology::Identity;
 
 mod errand;
+mod pushed;
 
 pub(super) use errand::Errand;
 
@@ -111,29 +111,18 @@ impl Shard {
         self.ping.push.push((md, span));
     }
 
-    /// Whether a push may be received: not beyond any legal size, one per peer at a time, and of
-    /// the peer that brings it: others do not speak for it.
-    pub(super) fn admits_push(&mut self, arrival: &Arrival, header: &Header) -> bool {
-        let Some(key) = self.peers.find(&arrival.from.nid) else { return false };
-        header.src.nid == arrival.from.nid
-            && !self.peers.nis[key].pushing
-            && header.payload_len <= self.info_len_max()
-    }
-
-    /// Largest ping information we take: short and long entries for every interface allowed.
-    fn info_len_max(&self) -> u32 {
-        64 + 40 * self.topology.tunables.max_interfaces as u32
-    }
-
-    /// Whether messages to this peer must wait for its discovery.
+    /// Whether messages to this NID must wait for its peer's discovery, or for its own: what
+    /// others say of it does not count.
     pub(super) fn must_discover(&self, peer_ni: PeerNiKey) -> bool {
-        self.peers.peers[self.peers.peer_of(peer_ni)].phase != Phase::Ready
+        let ni = &self.peers.nis[peer_ni];
+        ni.hearsay || self.peers.peers[ni.peer].phase != Phase::Ready
     }
 
     pub(super) fn park_for_discovery(&mut self, peer_ni: PeerNiKey, op: OpKey) {
+        let key = self.peers.separate(peer_ni);
         let ni = &mut self.peers.nis[peer_ni];
         self.lines.push_back(&mut ni.parked, op);
-        let (key, nid) = (ni.peer, ni.nid);
+        let nid = ni.nid;
         if self.peers.peers[key].phase == Phase::Unknown {
             self.ask(key, nid);
         }
@@ -145,7 +134,7 @@ impl Shard {
     /// When no interface of ours is on the peer's net, or the table of peers is full.
     pub fn discover(&mut self, now: Time, nid: &Nid) -> Result<(), Status> {
         let peer_ni = self.obtain_peer(now, nid)?;
-        let key = self.peers.peer_of(peer_ni);
+        let key = self.peers.separate(peer_ni);
         if matches!(self.peers.peers[key].phase, Phase::Unknown | Phase::Ready) {
             self.ask(key, *nid);
         }
@@ -214,15 +203,15 @@ impl Shard {
         self.wants_discovery() && willing && peer.confirmed != Some(self.ping.sequence)
     }
 
-    /// Takes in what a NID says of its node; the peer it belongs to from now on. `None`: it was
-    /// forgotten meanwhile.
+    /// Takes in what a NID says of its node, and asks whoever else it makes claims about. `None`:
+    /// it was forgotten meanwhile.
     fn learn(
         &mut self,
         now: Time,
         memory: &mut impl Memory,
         contact: Nid,
         info: &PingInfo<'_>,
-    ) -> Option<PeerKey> {
+    ) -> Option<Learned> {
         let both = Features::MULTI_RAIL | Features::DISCOVERY;
         let several = self.wants_discovery() && info.features().contains(both);
         let nids: Vec<(Nid, bool)> = info
@@ -238,7 +227,7 @@ impl Shard {
         let peer = &mut self.peers.peers[learned.peer];
         peer.features = Some(info.features().bits());
         peer.sequence = info.sequence();
-        for ni in learned.stranded {
+        for ni in learned.stranded.iter().copied() {
             let (key, nid) = (self.peers.nis[ni].peer, self.peers.nis[ni].nid);
             self.ask(key, nid);
         }
@@ -246,7 +235,7 @@ impl Shard {
             self.check(now, memory, doubted);
         }
         self.carry_on(now, learned.peer);
-        Some(learned.peer)
+        Some(learned)
     }
 
     /// Messages may have come to a peer with NIDs of another one: they go on too.
@@ -278,7 +267,8 @@ impl Shard {
     /// When no interface of ours is on the peer's net, or the table of peers is full.
     pub fn primary_nid(&mut self, now: Time, nid: &Nid) -> Result<Nid, Status> {
         let peer_ni = self.obtain_peer(now, nid)?;
-        let peer = &mut self.peers.peers[self.peers.nis[peer_ni].peer];
+        let key = self.peers.separate(peer_ni);
+        let peer = &mut self.peers.peers[key];
         peer.locked |= self.topology.tunables.lock_prim_nid != 0;
         Ok(peer.primary)
     }
@@ -318,95 +308,6 @@ impl Shard {
             while let Some(op) = self.lines.pop_front(&mut self.peers.nis[ni].parked) {
                 self.retire(now, op, status);
             }
-        }
-    }
-
-    /// Somebody told us about itself (wire 6.3). Answers with the buffer for the next one: a
-    /// larger one when this push did not fit.
-    fn push_arrived(
-        &mut self,
-        now: Time,
-        memory: &mut impl Memory,
-        event: &Event,
-        span: Span,
-    ) -> Span {
-        let mut bytes = vec![0; event.moved.min(span.len) as usize];
-        memory.read(span, &mut bytes);
-        let limit = self.topology.tunables.max_interfaces as u32;
-        let parsed = PingInfo::parse_limited(&bytes, limit);
-        if let Some(peer_ni) = self.peers.find(&event.peer.nid) {
-            let key = self.peers.peer_of(peer_ni);
-            // A renamed userland process speaks for itself, not for the node at its address.
-            let userland = event.peer.pid & PID_USERLAND != 0;
-            match &parsed {
-                Ok(info) if info.features().contains(Features::MULTI_RAIL) => {
-                    self.take_push(now, memory, key, info, event.peer.nid, userland);
-                }
-                Ok(_) => {}
-                Err(_) => self.force_round(key, event.peer),
-            }
-        }
-        let room = match parsed {
-            Err(PingError::Truncated { announced, .. }) => {
-                (announced as u32).min(self.info_len_max())
-            }
-            _ => USUAL_SINK_LEN as u32,
-        };
-        if room <= span.len {
-            return span;
-        }
-        // Without memory for a larger one the old one goes on.
-        let Some(larger) = memory.alloc(room) else { return span };
-        memory.free(span);
-        larger
-    }
-
-    fn take_push(
-        &mut self,
-        now: Time,
-        memory: &mut impl Memory,
-        key: PeerKey,
-        info: &PingInfo<'_>,
-        contact: Nid,
-        userland: bool,
-    ) {
-        let peer = &mut self.peers.peers[key];
-        if userland {
-            peer.features.get_or_insert(info.features().bits());
-            return;
-        }
-        let told = Features::from_bits_retain(peer.features.unwrap_or(0));
-        let withdrawn =
-            told.contains(Features::DISCOVERY) && !info.features().contains(Features::DISCOVERY);
-        let Some(key) = self.learn(now, memory, contact, info) else { return };
-        let must_push = self.must_push(key);
-        let peer = &mut self.peers.peers[key];
-        if !matches!(peer.phase, Phase::Unknown | Phase::Ready) {
-            return;
-        }
-        peer.contact = contact;
-        if withdrawn {
-            // It is forgotten and made anew; its next push finds the new one ([PING-13]).
-            peer.features = None;
-            peer.confirmed = None;
-            if peer.phase == Phase::Ready {
-                peer.phase = Phase::Unknown;
-            }
-        } else if must_push {
-            peer.phase = Phase::Unknown;
-            peer.wanted = Some(Round::Tell);
-            self.undecided.push_back(key);
-        } else if peer.phase == Phase::Unknown && peer.wanted.is_none() {
-            peer.phase = Phase::Ready;
-            self.release(now, key);
-        }
-    }
-
-    /// What a peer pushed made no sense or was cut: ask it. Userland peers cannot be asked.
-    fn force_round(&mut self, key: PeerKey, from: ProcessId) {
-        let idle = matches!(self.peers.peers[key].phase, Phase::Unknown | Phase::Ready);
-        if idle && from.pid & PID_USERLAND == 0 {
-            self.ask(key, from.nid);
         }
     }
 }

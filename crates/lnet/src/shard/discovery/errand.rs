@@ -30,9 +30,13 @@ pub(in crate::shard) struct Errand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ErrandKind {
     Ping,
-    /// A ping to a peer whose NIDs another one claims; messages flow meanwhile.
+    /// A ping outside of a round; messages flow meanwhile.
     Check,
     Push {
+        sequence: u32,
+    },
+    /// A push outside of a round; messages flow meanwhile.
+    Tell {
         sequence: u32,
     },
 }
@@ -81,13 +85,24 @@ impl Shard {
         key: PeerKey,
         left: u8,
     ) -> Result<(), Status> {
+        let contact = self.peers.peers[key].contact;
+        self.peers.peers[key].phase = Phase::Pushing { left };
+        let sequence = self.ping.sequence;
+        self.send_push(now, memory, key, contact, ErrandKind::Push { sequence })
+    }
+
+    fn send_push(
+        &mut self,
+        now: Time,
+        memory: &mut impl Memory,
+        key: PeerKey,
+        contact: Nid,
+        kind: ErrandKind,
+    ) -> Result<(), Status> {
         let bytes = self.own_info();
         let buffer = memory.alloc(bytes.len() as u32).ok_or(Status::NoMemory)?;
         memory.write(buffer, &bytes);
-        let sequence = self.ping.sequence;
-        let contact = self.peers.peers[key].contact;
-        let md = self.errand(key, contact, buffer, ErrandKind::Push { sequence });
-        self.peers.peers[key].phase = Phase::Pushing { left };
+        let md = self.errand(key, contact, buffer, kind);
         let target = ProcessId { nid: contact, pid: PID_LUSTRE };
         let args = PutArgs {
             md,
@@ -157,6 +172,13 @@ impl Shard {
             (Some(_), ErrandKind::Ping) => self.ping_answered(now, memory, &errand, &bytes),
             (Some(_), ErrandKind::Check) => self.check_answered(now, memory, &errand, &bytes),
             (None, ErrandKind::Check) => self.peers.peers[errand.peer].checking = false,
+            (answered, ErrandKind::Tell { sequence }) => {
+                let peer = &mut self.peers.peers[errand.peer];
+                peer.telling = false;
+                if answered.is_some() {
+                    peer.confirmed = Some(sequence);
+                }
+            }
             (Some(_), ErrandKind::Push { sequence }) => {
                 self.push_confirmed(now, memory, errand.peer, sequence);
             }
@@ -189,7 +211,7 @@ impl Shard {
                 let learned = self.learn(now, memory, errand.contact, &info);
                 if !self.peers.peers.contains_key(key) {
                     // It is a NID of another peer, whose own round goes on if there is one.
-                    let Some(other) = learned else { return };
+                    let Some(other) = learned.map(|learned| learned.peer) else { return };
                     if !self.peers.peers[other].settled() {
                         return;
                     }
@@ -219,7 +241,7 @@ impl Shard {
         }
     }
 
-    /// A peer whose NIDs were claimed has spoken for itself.
+    /// A peer that was asked outside of a round has spoken for itself.
     fn check_answered(
         &mut self,
         now: Time,
@@ -232,10 +254,8 @@ impl Shard {
         let (key, contact) = (errand.peer, errand.contact);
         match PingInfo::parse_limited(bytes, limit) {
             Ok(info) => {
-                let learned = self.learn(now, memory, contact, &info);
-                if let Some(key) = learned.filter(|key| self.peers.peers[*key].settled()) {
-                    self.peers.peers[key].phase = Phase::Ready;
-                    self.release(now, key);
+                if let Some(learned) = self.learn(now, memory, contact, &info) {
+                    self.has_spoken(now, memory, &learned, contact);
                 }
             }
             Err(PingError::Truncated { announced, .. })
@@ -258,11 +278,38 @@ impl Shard {
         if peer.checking || !peer.settled() {
             return;
         }
-        let linked = peer.members.iter().map(|ni| &self.peers.nis[*ni]).find(|ni| ni.linked());
-        let contact = linked.map_or(self.peers.nis[peer.members[0]].nid, |ni| ni.nid);
+        let members = peer.members.iter().map(|ni| &self.peers.nis[*ni]);
+        // The one that speaks for it, and is there.
+        let best = members.min_by_key(|ni| (ni.hearsay, !ni.linked()));
+        let contact = best.expect("a peer has a NID").nid;
+        self.check_by(now, memory, key, contact);
+    }
+
+    /// Asks a peer by one of its NIDs, outside of a round.
+    pub(super) fn check_by(
+        &mut self,
+        now: Time,
+        memory: &mut impl Memory,
+        key: PeerKey,
+        contact: Nid,
+    ) {
+        if self.peers.peers[key].checking {
+            return;
+        }
         let room = USUAL_SINK_LEN as u32;
         let asked = self.send_ping(now, memory, key, contact, ErrandKind::Check, room);
         self.peers.peers[key].checking = asked.is_ok();
+    }
+
+    /// Tells a peer about us, outside of a round. One push at a time: a peer that never confirms
+    /// cannot make us hold many.
+    pub(super) fn tell(&mut self, now: Time, memory: &mut impl Memory, key: PeerKey, contact: Nid) {
+        if self.peers.peers[key].telling {
+            return;
+        }
+        let sequence = self.ping.sequence;
+        let told = self.send_push(now, memory, key, contact, ErrandKind::Tell { sequence });
+        self.peers.peers[key].telling = told.is_ok();
     }
 
     fn push_confirmed(&mut self, now: Time, memory: &mut impl Memory, key: PeerKey, sequence: u32) {

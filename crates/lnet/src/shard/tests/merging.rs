@@ -5,6 +5,8 @@ use lustrine_wire::ping::{Features, NiStatus, PingEntry, PingInfo};
 use super::*;
 use crate::seam::SendAction;
 
+mod hostile;
+
 /// NIDs that peers have or claim.
 const NIDS: usize = 7;
 
@@ -71,14 +73,7 @@ impl Alone {
 
     fn pushed(&mut self, from: usize, nids: &[usize], features: Features) {
         let bytes = self.info(nids, features);
-        let body = Body::Put {
-            ack_md: MdHandle::NONE,
-            match_bits: PING_BITS,
-            hdr_data: 0,
-            portal: PING_PORTAL,
-            offset: 0,
-        };
-        self.arrives(from, body, &bytes);
+        self.arrives(from, a_push(), &bytes);
     }
 
     /// Finishes the `at`-th message that is out: `answer` is what its target says of itself.
@@ -133,6 +128,23 @@ impl Alone {
         md
     }
 
+    /// What is out: pushes, pings and messages, and for which NID.
+    fn outgoing(&self) -> Vec<(&'static str, usize)> {
+        let what = |send: &SendAction| match send.header.body {
+            Body::Get { .. } => "GET",
+            Body::Put { portal: PING_PORTAL, .. } => "PUSH",
+            Body::Put { .. } => "PUT",
+            Body::Ack { .. } => "ACK",
+            _ => "?",
+        };
+        let whom = |send: &SendAction| (0..=NIDS).find(|nid| test_nid(*nid) == send.to.nid);
+        self.sent.iter().map(|send| (what(send), whom(send).unwrap())).collect()
+    }
+
+    fn state(&self, nid: usize) -> PeerState {
+        self.net.nodes[0].shard.peer(&test_nid(nid)).unwrap().state
+    }
+
     fn primary(&self, nid: usize) -> Option<Nid> {
         self.net.nodes[0].shard.peer(&test_nid(nid)).map(|peer| peer.primary)
     }
@@ -144,6 +156,16 @@ impl Alone {
     }
 }
 
+fn a_push() -> Body {
+    Body::Put {
+        ack_md: MdHandle::NONE,
+        match_bits: PING_BITS,
+        hdr_data: 0,
+        portal: PING_PORTAL,
+        offset: 0,
+    }
+}
+
 fn usual() -> Features {
     Features::NI_STATUS | Features::RTE_DISABLED | Features::MULTI_RAIL | Features::DISCOVERY
 }
@@ -151,13 +173,18 @@ fn usual() -> Features {
 #[test]
 fn what_a_peer_lists_belongs_to_it_before_it_is_used() {
     let mut alone = Alone::new(Tunables::default());
+    alone.link(1, LinkEvent::Up);
     alone.discover(1, &[&[1, 2]]);
     assert!(alone.together(1, 2));
-    // A message to the other NID needs no discovery.
+    // The other NID is asked before its first message, and agrees. It is not told about us again.
     alone.put(2, 7);
-    assert_eq!(alone.sent.len(), 1);
-    assert_eq!(alone.sent[0].to, process(2));
+    assert_eq!(alone.outgoing(), [("GET", 2)]);
+    alone.finish(0, Status::Ok, Some(&[1, 2]));
+    assert_eq!(alone.outgoing(), [("PUT", 2)]);
+    assert!(alone.together(1, 2));
     assert_eq!(alone.primary(2), Some(test_nid(1)));
+    alone.put(2, 8);
+    assert_eq!(alone.outgoing(), [("PUT", 2), ("PUT", 2)], "once is enough");
     // A new list without it: it is a peer of its own again.
     alone.pushed(1, &[1, 3], usual());
     assert!(!alone.together(1, 2) && alone.together(1, 3));
@@ -214,49 +241,10 @@ fn without_discovery_a_peer_is_a_single_nid() {
     let without = usual() - Features::DISCOVERY;
     alone.pushed(1, &[1, 2], without);
     assert!(!alone.together(1, 2));
-    let state = |alone: &Alone| alone.net.nodes[0].shard.peer(&test_nid(1)).unwrap().state;
-    assert_eq!(state(&alone), PeerState::Unknown);
+    assert_eq!(alone.state(1), PeerState::Unknown);
     alone.pushed(1, &[1, 2], without);
-    assert_eq!(state(&alone), PeerState::Ready);
+    assert_eq!(alone.state(1), PeerState::Ready);
     assert!(!alone.together(1, 2) && alone.sent.is_empty());
-}
-
-#[test]
-fn nobody_takes_the_nids_of_a_peer_that_is_there() {
-    let mut alone = Alone::new(Tunables::default());
-    alone.link(1, LinkEvent::Up);
-    alone.discover(1, &[&[1, 2]]);
-    // Number 5 is hostile: it claims their NIDs, then to be them.
-    for list in [&[5, 1][..], &[5, 2], &[1, 5], &[2, 1, 5], &[1, 2]] {
-        alone.pushed(5, list, usual());
-        alone.answer_all(&[&[1, 2], &[5]]);
-        assert!(alone.together(1, 2) && !alone.together(1, 5), "{list:?}");
-        assert_eq!(alone.primary(1), Some(test_nid(1)));
-    }
-    // To look like a new interface of theirs is possible, as with a kernel. They lose nothing by
-    // it, and their own next word ends it.
-    alone.pushed(5, &[1, 2, 5], usual());
-    alone.answer_all(&[&[1, 2], &[5]]);
-    assert!(alone.together(1, 2) && alone.together(1, 5));
-    assert_eq!(alone.primary(5), Some(test_nid(1)));
-    alone.pushed(1, &[1, 2], usual());
-    alone.answer_all(&[&[1, 2], &[5]]);
-    assert!(alone.together(1, 2) && !alone.together(1, 5));
-    // A push in another's name is not even received.
-    let bytes = alone.info(&[1, 5], usual());
-    let body = Body::Put {
-        ack_md: MdHandle::NONE,
-        match_bits: PING_BITS,
-        hdr_data: 0,
-        portal: PING_PORTAL,
-        offset: 0,
-    };
-    let header = Header { dst: process(0), src: process(1), payload_len: bytes.len() as u32, body };
-    let now = alone.now;
-    assert_eq!(alone.shard().recv_header(now, arrival(5), &header), Verdict::Drop);
-    // Messages to them flow all the while.
-    alone.put(1, 1);
-    assert_eq!(alone.sent.len(), 1);
 }
 
 /// The same claim, and it is true: the one that is there is asked, and agrees.
@@ -268,12 +256,29 @@ fn a_claim_that_is_confirmed_merges() {
     alone.discover(1, &[&[1]]);
     alone.pushed(2, &[2, 1], usual());
     assert!(!alone.together(1, 2));
-    assert_eq!(alone.sent[0].to, process(1), "is it true?");
+    assert_eq!(alone.outgoing(), [("GET", 1)], "is it true?");
     alone.put(1, 1);
-    assert_eq!(alone.sent.len(), 3, "a push to number 2, and messages flow meanwhile");
+    assert_eq!(alone.outgoing(), [("GET", 1), ("PUT", 1)], "messages flow meanwhile");
     alone.answer_all(&[&[2, 1]]);
     assert!(alone.together(1, 2));
     assert_eq!(alone.primary(1), Some(test_nid(2)));
+}
+
+/// A node that gains an interface, as in capture a7: one ping, and it is one peer.
+#[test]
+fn a_new_interface_joins_when_its_node_agrees() {
+    let mut alone = Alone::new(Tunables::default());
+    alone.link(1, LinkEvent::Up);
+    alone.discover(1, &[&[1]]);
+    alone.link(2, LinkEvent::Up);
+    alone.pushed(2, &[1, 2], usual());
+    assert!(!alone.together(1, 2));
+    assert_eq!(alone.outgoing(), [("GET", 1)]);
+    alone.answer_all(&[&[1, 2]]);
+    assert!(alone.together(1, 2));
+    assert_eq!(alone.primary(2), Some(test_nid(1)));
+    alone.put(2, 1);
+    assert_eq!(alone.outgoing(), [("PUT", 2)]);
 }
 
 /// A NID whose node is gone may move, as with a kernel.
@@ -391,6 +396,7 @@ proptest! {
         }
         prop_assert!(finals.iter().all(|count| *count == 1), "{:?}", finals);
         alone.net.assert_quiet();
-        prop_assert!(alone.shard().peers.peers.values().all(|peer| !peer.checking));
+        let mut peers = alone.shard().peers.peers.values();
+        prop_assert!(peers.all(|peer| !peer.checking && !peer.telling));
     }
 }

@@ -1,0 +1,159 @@
+//! What one hostile node can do to others: number 5 lies, and keeps silent when it is asked.
+
+use super::*;
+
+impl Alone {
+    /// What is out goes to nodes that say nothing.
+    fn swallow(&mut self) {
+        while !self.sent.is_empty() {
+            self.finish(0, Status::Ok, None);
+        }
+    }
+
+    fn garbage(&mut self, from: usize) {
+        self.arrives(from, a_push(), &[0x7a; 48]);
+    }
+}
+
+#[test]
+fn nobody_takes_the_nids_of_a_peer_that_is_there() {
+    let mut alone = Alone::new(Tunables::default());
+    alone.link(1, LinkEvent::Up);
+    alone.discover(1, &[&[1, 2]]);
+    // Number 5 is hostile: it claims their NIDs, then to be them.
+    for list in [&[5, 1][..], &[5, 2], &[1, 5], &[2, 1, 5], &[1, 2], &[1, 2, 5]] {
+        alone.pushed(5, list, usual());
+        alone.answer_all(&[&[1, 2], &[5]]);
+        assert!(alone.together(1, 2) && !alone.together(1, 5), "{list:?}");
+        assert_eq!(alone.primary(1), Some(test_nid(1)));
+    }
+    // A push in another's name is not even received.
+    let bytes = alone.info(&[1, 5], usual());
+    let header = Header {
+        dst: process(0),
+        src: process(1),
+        payload_len: bytes.len() as u32,
+        body: a_push(),
+    };
+    let now = alone.now;
+    assert_eq!(alone.shard().recv_header(now, arrival(5), &header), Verdict::Drop);
+    // Messages to them flow all the while.
+    alone.put(1, 1);
+    assert_eq!(alone.sent.len(), 1);
+}
+
+/// To look like a new interface first, and then to speak for the whole node.
+#[test]
+fn whoever_poses_as_an_interface_takes_no_names() {
+    let mut alone = Alone::new(Tunables::default());
+    alone.link(1, LinkEvent::Up);
+    alone.discover(1, &[&[1, 2]]);
+    alone.link(5, LinkEvent::Up);
+    for list in [&[1, 2, 5][..], &[5, 1], &[5]] {
+        alone.pushed(5, list, usual());
+        assert!(alone.together(1, 2) && !alone.together(1, 5), "{list:?}");
+        alone.swallow();
+    }
+    assert_eq!(alone.primary(1), Some(test_nid(1)));
+}
+
+#[test]
+fn garbage_does_not_stop_anybodys_messages() {
+    let mut alone = Alone::new(Tunables::default());
+    alone.link(1, LinkEvent::Up);
+    alone.discover(1, &[&[1, 2]]);
+    alone.link(5, LinkEvent::Up);
+    alone.pushed(5, &[1, 2, 5], usual());
+    alone.garbage(5);
+    alone.swallow();
+    alone.put(1, 1);
+    assert_eq!(alone.outgoing(), [("PUT", 1)]);
+    // Nor does a peer's own, once it can be talked to: it is asked meanwhile, one ping at a time.
+    alone.swallow();
+    alone.now = alone.now + Nanos::from_secs(200);
+    let (now, node) = (alone.now, &mut alone.net.nodes[0]);
+    node.shard.drive(now, &mut node.memory);
+    alone.discover(1, &[&[1, 2]]);
+    for _ in 0..3 {
+        alone.garbage(1);
+    }
+    alone.put(1, 2);
+    assert_eq!(alone.outgoing(), [("GET", 1), ("PUT", 1)]);
+    assert_eq!(alone.state(1), PeerState::Ready);
+}
+
+/// It has forgotten what we told it, and says so: it is told again, while messages flow.
+#[test]
+fn a_push_to_a_peer_that_is_ready_holds_up_nothing() {
+    let mut alone = Alone::new(Tunables::default());
+    alone.link(1, LinkEvent::Up);
+    // Before the peer wanted discovery it was told nothing.
+    alone.pushed(1, &[1], usual() - Features::DISCOVERY);
+    assert_eq!(alone.state(1), PeerState::Ready);
+    for _ in 0..3 {
+        alone.pushed(1, &[1], usual());
+    }
+    alone.put(1, 1);
+    assert_eq!(alone.outgoing(), [("PUSH", 1), ("PUT", 1)]);
+    alone.finish(0, Status::Ok, Some(&[1]));
+    alone.pushed(1, &[1], usual());
+    assert_eq!(alone.outgoing(), [("PUT", 1)], "it has confirmed");
+}
+
+/// NIDs nobody knows are claimed by one that never confirms our push: they are asked themselves.
+#[test]
+fn hearsay_holds_up_nobody() {
+    let mut alone = Alone::new(Tunables::default());
+    alone.link(5, LinkEvent::Up);
+    alone.pushed(5, &[5, 1, 2, 3], usual());
+    assert_eq!(alone.outgoing(), [("PUSH", 5)]);
+    alone.swallow();
+    for to in [1, 2, 3] {
+        alone.put(to, to as u64);
+    }
+    assert_eq!(alone.outgoing(), [("GET", 1), ("GET", 2), ("GET", 3)]);
+    alone.pushed(5, &[5, 1, 2, 3], usual());
+    alone.garbage(5);
+    alone.answer_all(&[&[1, 2], &[3]]);
+    let sent = alone.net.events(0).iter().filter(|event| event.status.is_ok()).count();
+    assert_eq!(sent, 3);
+    assert!(alone.together(1, 2) && !alone.together(1, 5) && !alone.together(1, 3));
+}
+
+/// The same with NIDs of a node that is not there just now.
+#[test]
+fn a_node_that_comes_back_speaks_for_itself() {
+    let mut alone = Alone::new(Tunables::default());
+    alone.discover(1, &[&[1, 2]]);
+    alone.link(5, LinkEvent::Up);
+    // It joins them under their name, as with a kernel.
+    alone.pushed(5, &[1, 2, 5], usual());
+    assert!(alone.together(1, 5));
+    alone.swallow();
+    alone.link(1, LinkEvent::Up);
+    alone.pushed(5, &[5, 1], usual());
+    alone.garbage(5);
+    alone.swallow();
+    alone.put(1, 1);
+    assert_eq!(alone.outgoing(), [("GET", 1)]);
+    alone.answer_all(&[&[1, 2]]);
+    assert!(alone.together(1, 2) && !alone.together(1, 5));
+    assert_eq!(alone.primary(1), Some(test_nid(1)));
+}
+
+/// Nobody else may make a peer that forgot us ready for messages (wire 6.3, 6.4).
+#[test]
+fn a_claim_does_not_replace_the_push() {
+    let mut alone = Alone::new(Tunables::default());
+    alone.link(1, LinkEvent::Up);
+    alone.discover(1, &[&[1]]);
+    alone.link(5, LinkEvent::Up);
+    alone.link(1, LinkEvent::Restarted);
+    alone.pushed(5, &[5, 1], usual());
+    let ping = alone.outgoing().iter().position(|out| *out == ("GET", 1)).unwrap();
+    alone.finish(ping, Status::Ok, Some(&[1]));
+    assert!(alone.outgoing().contains(&("PUSH", 1)));
+    assert_eq!(alone.state(1), PeerState::Discovering);
+    alone.answer_all(&[&[1], &[5]]);
+    assert_eq!(alone.state(1), PeerState::Ready);
+}
