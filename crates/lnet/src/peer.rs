@@ -4,7 +4,7 @@
 //! primary NID (lnet-core, terms). Both are a few hundred bytes; any NID a header names gets one,
 //! so the table has a limit and the idle entry unused for longest makes room.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use foldhash::fast::FixedState;
 use lustrine_wire::nid::Nid;
@@ -151,6 +151,10 @@ pub(crate) struct PeerTable {
     listed: HashMap<Nid, PeerKey, FixedState>,
     /// Length of all lists together, without the first of each; at most `max`.
     extra: usize,
+    /// Peers with such a list.
+    listers: BTreeSet<PeerKey>,
+    /// The one of them that was last asked to give up its list.
+    looked: PeerKey,
     /// The last answer of `find`: a batch of messages mostly comes from one peer.
     recent: Option<(Nid, PeerNiKey)>,
     /// All entries, those looked at for eviction last at the back.
@@ -170,6 +174,8 @@ impl PeerTable {
             by_nid: HashMap::with_hasher(FixedState::with_seed(seed)),
             listed: HashMap::with_hasher(FixedState::with_seed(seed)),
             extra: 0,
+            listers: BTreeSet::new(),
+            looked: PeerKey::default(),
             recent: None,
             clock: VecDeque::new(),
             max,

@@ -8,13 +8,14 @@
 //! peer, only when that peer's own word names the contact too: otherwise any node could take over
 //! another one by naming it. So a node that has gained an interface (capture a7) is asked first.
 
+use core::ops::Bound::{Excluded, Unbounded};
 use std::collections::HashSet;
 
 use foldhash::fast::FixedState;
 use lustrine_wire::nid::Nid;
 use smallvec::{SmallVec, smallvec};
 
-use super::{Peer, PeerKey, PeerNiKey, PeerTable, Told};
+use super::{Peer, PeerKey, PeerNiKey, PeerTable, Phase, Told};
 
 /// What the ping information of a contact says.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +37,10 @@ pub(crate) struct Learned {
     /// NIDs with waiting messages that are peers of their own now.
     pub(crate) stranded: SmallVec<[PeerNiKey; 2]>,
 }
+
+/// Lists of peers that are there looked at, in vain, to make room for another one: few enough
+/// that whoever fills the budget cannot make each further word expensive.
+const LIST_LOOKS: usize = 64;
 
 impl PeerTable {
     /// The peer a NID belongs to, whether it has an entry or is only on a list.
@@ -113,6 +118,7 @@ impl PeerTable {
             HashSet::with_hasher(FixedState::with_seed(0));
         let mut first = None;
         let own = self.peers[peer].nids.len().saturating_sub(1);
+        self.make_room(peer, word.nids.len().saturating_sub(1 + own));
         let mut room = self.max.saturating_sub(self.extra - own) + 1;
         for (nid, up) in word.nids {
             if !seen.insert(*nid) || (room <= 1 && *nid != word.contact) {
@@ -150,6 +156,25 @@ impl PeerTable {
         (told, first)
     }
 
+    /// The lists of peers that are not there give way to another one.
+    fn make_room(&mut self, peer: PeerKey, wanted: usize) {
+        let mut in_vain = 0;
+        while self.extra + wanted > self.max && in_vain < LIST_LOOKS {
+            let after = self.listers.range((Excluded(self.looked), Unbounded)).next();
+            let Some(key) = after.or(self.listers.first()).copied() else { return };
+            self.looked = key;
+            if key == peer || self.peers[key].live() {
+                in_vain += 1;
+                continue;
+            }
+            // It must say again who it is before its next message.
+            let nids = core::mem::take(&mut self.peers[key].nids);
+            self.peers[key].phase = Phase::Unknown;
+            self.unlist(key, &nids);
+            self.rename(key);
+        }
+    }
+
     /// The new list is in force: NIDs that are not on it leave (lnet-core 7).
     fn replace_list(
         &mut self,
@@ -164,6 +189,10 @@ impl PeerTable {
         self.extra += told.len().saturating_sub(1);
         let before = core::mem::replace(&mut entry.nids, told);
         self.extra -= before.len().saturating_sub(1);
+        match self.peers[peer].nids.len() {
+            0 | 1 => self.listers.remove(&peer),
+            _ => self.listers.insert(peer),
+        };
         for old in before.iter().filter(|old| old.mine && !keep.contains(&old.nid)) {
             if self.listed.get(&old.nid) == Some(&peer) {
                 self.listed.remove(&old.nid);
@@ -188,7 +217,7 @@ impl PeerTable {
     /// One peer turns out to be another: everything it has goes there.
     fn dissolve(&mut self, from: PeerKey, into: PeerKey) {
         let Some(old) = self.peers.remove(from) else { return };
-        self.unlist(from, &old);
+        self.unlist(from, &old.nids);
         for key in &old.members {
             self.nis[*key].peer = into;
         }
@@ -261,7 +290,7 @@ impl PeerTable {
         if !peer.members.is_empty() {
             self.rename(key);
         } else if let Some(old) = self.peers.remove(key) {
-            self.unlist(key, &old);
+            self.unlist(key, &old.nids);
         }
     }
 
@@ -273,10 +302,11 @@ impl PeerTable {
         }
     }
 
-    /// The list of a peer that is gone counts no more.
-    fn unlist(&mut self, key: PeerKey, old: &Peer) {
-        self.extra -= old.nids.len().saturating_sub(1);
-        for told in &old.nids {
+    /// The list a peer had counts no more.
+    fn unlist(&mut self, key: PeerKey, nids: &[Told]) {
+        self.extra -= nids.len().saturating_sub(1);
+        self.listers.remove(&key);
+        for told in nids {
             if self.listed.get(&told.nid) == Some(&key) {
                 self.listed.remove(&told.nid);
             }
@@ -302,7 +332,9 @@ impl PeerTable {
             assert_eq!(peer.linked as usize, linked);
             entries += peer.members.len();
             extra += peer.nids.len().saturating_sub(1);
+            assert_eq!(self.listers.contains(&key), peer.nids.len() > 1);
         }
+        assert!(self.listers.iter().all(|key| self.peers.contains_key(*key)));
         assert_eq!((entries, extra), (self.nis.len(), self.extra));
         assert!(self.nis.len() <= self.max && self.extra <= self.max);
         for (nid, key) in &self.listed {

@@ -157,3 +157,32 @@ fn a_claim_does_not_replace_the_push() {
     alone.answer_all(&[&[1], &[5]]);
     assert_eq!(alone.state(1), PeerState::Ready);
 }
+
+/// Peers that list many NIDs and go away leave the room for lists to those who are there.
+#[test]
+fn lists_of_peers_that_are_gone_give_way() {
+    let mut alone = Alone::new(Tunables { peers_max: 64, ..Tunables::default() });
+    for liar in 0..6 {
+        let from = 100 * (1 + liar);
+        let list: Vec<usize> = (from..from + 14).collect();
+        alone.link(from, LinkEvent::Up);
+        alone.pushed(from, &list, usual());
+        alone.swallow();
+        alone.link(from, LinkEvent::Down { status: Status::ConnectionLost });
+    }
+    alone.now = alone.now + Nanos::from_secs(3600);
+    alone.discover(1, &[&[1, 2]]);
+    assert!(alone.together(1, 2));
+    // The lists of those who are there stay: what is beyond the room is left out.
+    alone.link(1, LinkEvent::Up);
+    for liar in 0..6 {
+        let from = 100 * (1 + liar);
+        let list: Vec<usize> = (from..from + 14).collect();
+        alone.link(from, LinkEvent::Up);
+        alone.pushed(from, &list, usual());
+        alone.swallow();
+    }
+    assert!(alone.together(1, 2));
+    alone.discover(3, &[&[3, 4]]);
+    assert!(!alone.together(3, 4) && alone.together(1, 2));
+}
