@@ -240,7 +240,8 @@ impl PeerTable {
         for _ in 0..EVICTION_LOOKS.min(self.clock.len()) {
             let Some((key, looked)) = self.clock.pop_front() else { break };
             let ni = &self.nis[key];
-            let idle = ni.idle() && self.peers[ni.peer].settled();
+            let peer = &self.peers[ni.peer];
+            let idle = ni.idle() && peer.settled() && !peer.locked;
             if idle && ni.used <= looked {
                 self.remove_ni(key);
                 return true;

@@ -102,7 +102,7 @@ tunables! {
     discovery "discovery" "0/1" 1 0..=1
         "Whether peers are discovered and told about this node (a userland node never is)."
     lock_prim_nid "lock_prim_nid" "0/1" 1 0..=1
-        "Whether a primary NID that was asked for stays, whatever discovery learns later."
+        "Whether a primary NID that a file system asked for stays; none is built on this node yet."
     max_interfaces "lnet_interfaces_max" "" 200 16..=4096
         "Most NIDs accepted in a peer's ping information."
     peers_max "" "" 131_072 16..=16_777_216

@@ -261,7 +261,9 @@ impl Shard {
     }
 
     /// The primary NID of the peer a NID belongs to, as far as is known now. With
-    /// `lock_prim_nid` it stays the peer's primary NID from now on (lnet-core 7).
+    /// `lock_prim_nid` it stays the peer's primary NID from now on, and the peer in the table of
+    /// peers (lnet-core 7). It is for a file system, which knows its servers by this name; pings,
+    /// discoveries and the selftest do not lock, and nothing else is built on the node yet.
     ///
     /// # Errors
     /// When no interface of ours is on the peer's net, or the table of peers is full.

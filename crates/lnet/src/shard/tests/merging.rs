@@ -232,6 +232,23 @@ fn a_new_primary_is_taken_unless_the_old_one_is_locked() {
     }
 }
 
+/// The smallest table, and far more NIDs than it has room for.
+#[test]
+fn a_peer_whose_name_is_in_use_is_not_evicted() {
+    for (lock_prim_nid, state) in [(1, Some(PeerState::Ready)), (0, None)] {
+        let tunables = Tunables { lock_prim_nid, peers_max: 4, ..Tunables::default() };
+        let mut alone = Alone::new(tunables);
+        alone.discover(1, &[&[1]]);
+        let now = alone.now;
+        alone.shard().primary_nid(now, &test_nid(1)).unwrap();
+        for other in 2..20 {
+            alone.link(other, LinkEvent::Up);
+            alone.link(other, LinkEvent::Down { status: Status::ConnectionLost });
+        }
+        assert_eq!(alone.shard().peer(&test_nid(1)).map(|peer| peer.state), state);
+    }
+}
+
 #[test]
 fn without_discovery_a_peer_is_a_single_nid() {
     let mut alone = Alone::new(Tunables::default());
