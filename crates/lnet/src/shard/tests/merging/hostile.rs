@@ -186,3 +186,48 @@ fn lists_of_peers_that_are_gone_give_way() {
     alone.discover(3, &[&[3, 4]]);
     assert!(!alone.together(3, 4) && alone.together(1, 2));
 }
+
+proptest! {
+    /// Whatever others say, and however silent they are: a node that is there and has not claimed
+    /// them keeps its NIDs and its name, and messages to it go out at once.
+    #[test]
+    fn nobody_stops_messages_to_a_node_that_is_there(
+        steps in proptest::collection::vec(
+            (3..=NIDS, 0u8..12, proptest::collection::vec(0..=NIDS, 0..6)), 1..60),
+    ) {
+        let mut alone = Alone::new(Tunables::default());
+        alone.link(1, LinkEvent::Up);
+        alone.link(2, LinkEvent::Up);
+        for nid in [1, 2] {
+            alone.discover(nid, &[&[1, 2]]);
+        }
+        for (from, what, nids) in steps {
+            match what {
+                0 | 1 => alone.garbage(from),
+                2 => alone.link(from, LinkEvent::Up),
+                3 => alone.link(from, LinkEvent::Down { status: Status::ConnectionLost }),
+                4 => alone.link(from, LinkEvent::Restarted),
+                5 => alone.now = alone.now + Nanos::from_secs(30),
+                6 => alone.pushed(from, &nids, usual() - Features::DISCOVERY),
+                _ => {
+                    let mut nids = nids;
+                    nids.insert(usize::from(what) % (nids.len() + 1), from);
+                    alone.pushed(from, &nids, usual());
+                }
+            }
+            let (now, node) = (alone.now, &mut alone.net.nodes[0]);
+            node.shard.drive(now, &mut node.memory);
+            alone.drive();
+            // Of the others nobody ever answers.
+            while let Some((_, to)) = alone.outgoing().first().copied() {
+                alone.finish(0, Status::Ok, (to <= 2).then_some(&[1, 2]));
+            }
+            for nid in [1, 2] {
+                alone.put(nid, 0);
+                prop_assert_eq!(alone.outgoing(), [("PUT", nid)]);
+                alone.swallow();
+                prop_assert_eq!(alone.primary(nid), Some(test_nid(1)));
+            }
+        }
+    }
+}
