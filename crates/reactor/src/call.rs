@@ -413,7 +413,8 @@ fn peer_rows(report: &LoopReport) -> Vec<(Nid, PeerRow)> {
         .collect()
 }
 
-/// LNet's counters under the names lnetctl prints (cli-habits 3.4).
+/// LNet's counters under the names lnetctl prints (cli-habits 3.4). It counts what was dropped by
+/// type too; the name of the whole stays, the parts are `dropped.` and the type.
 fn lnet_counters(stats: &Stats) -> BTreeMap<String, u64> {
     [
         ("msgs_alloc", stats.msgs_alloc),
@@ -422,6 +423,10 @@ fn lnet_counters(stats: &Stats) -> BTreeMap<String, u64> {
         ("send_count", stats.sent.total()),
         ("recv_count", stats.received.total()),
         ("drop_count", stats.dropped.total()),
+        ("dropped.ack", stats.dropped.ack),
+        ("dropped.get", stats.dropped.get),
+        ("dropped.put", stats.dropped.put),
+        ("dropped.reply", stats.dropped.reply),
         ("send_length", stats.send_length),
         ("recv_length", stats.recv_length),
         ("drop_length", stats.drop_length),

@@ -62,7 +62,7 @@ pub(crate) static ROGUES: &[Rogue] = &[
     rogue("messages that nobody wants", "dropped.put", unwanted),
     rogue("questions without end, the answers unread", "responses_refused", never_reads),
     rogue("a reader that stops", "timeouts_send", stops_reading),
-    rogue("a peer that never answers", "response_timeouts", never_answers),
+    rogue("a peer that never answers", "response_timeout_count", never_answers),
     rogue("a listener that never says HELLO", "timeouts_dial", mute_listener),
     rogue("a restart in the middle of a message", "restarts_seen", restart_midway),
     rogue("another version in the middle", "renegotiated", other_version),

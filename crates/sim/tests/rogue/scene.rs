@@ -139,7 +139,7 @@ impl Scene {
         let stats = partition.shard().stats();
         match name {
             "responses_refused" => return stats.responses_refused,
-            "response_timeouts" => return stats.response_timeouts,
+            "response_timeout_count" => return stats.response_timeouts,
             "misbehaved" => return stats.misbehaved,
             "dropped.ack" => return stats.dropped.ack,
             "dropped.get" => return stats.dropped.get,

@@ -71,10 +71,10 @@ fn messages_that_are_none() {
 #[test]
 fn messages_that_nobody_waits_for() {
     let rows: &[Row] = &[
-        anybody("answers to forged handles", &[("drop_count", 2000)], forged_answers),
-        anybody("confirmations of forged handles", &[("drop_count", 2000)], forged_confirmations),
-        anybody("messages that nobody wants", &[("drop_count", 40)], unwanted),
-        believed("an answer given twice", &[("drop_count", 1)], answered_twice),
+        anybody("answers to forged handles", &[("dropped.reply", 2000)], forged_answers),
+        anybody("confirmations of forged handles", &[("dropped.ack", 2000)], forged_confirmations),
+        anybody("messages that nobody wants", &[("dropped.put", 40)], unwanted),
+        believed("an answer given twice", &[("dropped.reply", 1)], answered_twice),
         believed("a restart in the middle of a message", &[("restarts_seen", 1)], restart_midway),
     ];
     face(Scene::new(&[]), rows);
