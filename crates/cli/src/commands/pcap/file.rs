@@ -41,7 +41,8 @@ impl std::fmt::Display for FileError {
                 "a terminal; pipe a capture into it, such as from `tcpdump -w - tcp port 988`",
             ),
             FileError::Format => f.write_str(
-                "neither a libpcap nor a pcapng file; unpack it first if it is compressed",
+                "neither a libpcap nor a pcapng file; if it is packed, as FILE.xz is, try \
+                 `xz -dc FILE | lustrine pcap -`",
             ),
             FileError::Link(number) => write!(
                 f,
