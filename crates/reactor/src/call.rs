@@ -170,7 +170,10 @@ pub struct PeerRow {
     pub received: u64,
     /// Messages received and not wanted.
     pub dropped: u64,
-    /// Open connections by type; empty without any.
+    /// Userland processes at this address that have connections open to us: they dialled from
+    /// source ports above 1023.
+    pub userland: u32,
+    /// Open connections by type, those of userland processes among them; empty without any.
     pub connections: BTreeMap<String, u32>,
     /// HELLO version in use.
     pub version: Option<String>,
@@ -240,6 +243,7 @@ impl NodeHandle {
 
     fn discover(&self, nid: &str, timeout_ms: u64) -> Result<Answer, CallError> {
         let (nid, timeout) = target(nid, timeout_ms)?;
+        let end = Instant::now() + Duration::from_nanos(timeout.0);
         let (reply, answer) = mpsc::channel();
         let letter = Letter::Discover { nid, timeout, reply };
         let ProbeResult::Discover(found) = self.ask(&nid, letter, &answer, timeout)? else {
@@ -250,7 +254,17 @@ impl NodeHandle {
             unreachable!("show_peer answers with peers");
         };
         let text = nid.to_string();
-        let peer = peers.into_iter().find(|peer| peer.nid == text).ok_or(CallError::Gone)?;
+        let mut peer = peers.into_iter().find(|peer| peer.nid == text).ok_or(CallError::Gone)?;
+        if peer.features.is_none() {
+            // A userland node tells the peer about itself and need not ask ([USR-4]); whoever
+            // gives this command wants to know. Without an answer it is discovered all the same.
+            let left = end.saturating_duration_since(Instant::now()).as_millis() as u64;
+            if let Ok(Answer::Ping { primary_nid, features, peer_ni, .. }) = self.ping(&text, left)
+            {
+                (peer.primary_nid, peer.features, peer.peer_ni) =
+                    (primary_nid, Some(features), peer_ni);
+            }
+        }
         Ok(Answer::Discover { peer })
     }
 
@@ -376,6 +390,7 @@ fn peer_rows(report: &LoopReport) -> Vec<(Nid, PeerRow)> {
         .map(|peer| {
             let mut connections = BTreeMap::new();
             let mut version = None;
+            let mut userland = 0;
             for link in links.get(&peer.nid).into_iter().flatten() {
                 let by_type = [
                     ("CONTROL", link.control),
@@ -386,6 +401,8 @@ fn peer_rows(report: &LoopReport) -> Vec<(Nid, PeerRow)> {
                 for (name, count) in by_type.into_iter().filter(|(_, count)| *count > 0) {
                     *connections.entry(name.to_owned()).or_default() += count as u32;
                 }
+                let open = link.control + link.bulk_in + link.bulk_out + link.any > 0;
+                userland += u32::from(open && link.id.is_userland());
                 version = link.version.map(|version| format!("{version:?}")).or(version);
             }
             let row = PeerRow {
@@ -405,6 +422,7 @@ fn peer_rows(report: &LoopReport) -> Vec<(Nid, PeerRow)> {
                 sent: peer.counters.sent,
                 received: peer.counters.received,
                 dropped: peer.counters.dropped,
+                userland,
                 connections,
                 version,
             };

@@ -40,7 +40,14 @@ pub(crate) fn run(args: &DiscoverArgs) -> Result<(), Failure> {
     let request = Request::Discover { nid: args.nid.to_string(), timeout_ms: millis(args.timeout) };
     match ask(&args.node, &args.control, Some(&args.nid), args.port, &request)? {
         answer if args.json => print_json(&answer),
-        Answer::Discover { peer } => print(&peer_text(&peer)),
+        Answer::Discover { peer } => {
+            let mut text = peer_text(&peer);
+            if peer.features.is_none() {
+                text += "    its own information: none; it took ours, which is all that userland \
+                         needs, and did not answer a ping\n";
+            }
+            print(&text)
+        }
         _ => Err("the node answered another question".to_owned().into()),
     }
 }

@@ -127,6 +127,11 @@ pub(crate) fn peer_text(peer: &PeerRow) -> String {
         let state = if ni.up { "up" } else { "down" };
         writeln!(text, "    peer ni: {} {state}", ni.nid).expect(STRING);
     }
+    if peer.userland > 0 {
+        let count = peer.userland;
+        writeln!(text, "    userland: {count} (dialled from source ports above 1023)")
+            .expect(STRING);
+    }
     text += &credits_text(peer.credits_available, peer.credits, peer.credits_min);
     text += &messages_text(peer.sent, peer.received, peer.dropped);
     let list: Vec<String> =

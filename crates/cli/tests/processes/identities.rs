@@ -5,8 +5,11 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::thread;
 
+use rustix::process::Signal;
+
 use crate::common::{
-    Finished, Node, Scratch, finish, free_port, loopback, lustrine, may_be_node, unprivileged,
+    Finished, Node, Running, Scratch, eventually, finish, free_port, loopback, lustrine,
+    may_be_node, unprivileged,
 };
 
 /// What a client may want of a node. The long patience shows that nobody waits it out.
@@ -46,6 +49,33 @@ fn a_userland_client_is_let_in_where_all_are() {
             finish(&mut wish).ok();
         }
     }
+}
+
+#[test]
+fn a_userland_client_discovers_who_the_node_is_and_is_shown_there_as_userland() {
+    let node = Node::open();
+    let nid = node.nid();
+    let asks = |wish: &str| {
+        let mut command = node.client(wish);
+        command.args(["--identity", "userland"]);
+        command
+    };
+    let found = finish(asks("discover").arg("--json")).ok().json();
+    assert_eq!(found["peer"]["state"], "ready");
+    let ping = finish(asks("ping").arg("--json")).ok().json();
+    assert!(ping["features"].is_u64(), "{ping:#}");
+    assert_eq!(found["peer"]["features"], ping["features"], "{found:#}");
+    assert_eq!(found["peer"]["peer_ni"][0], serde_json::json!({"nid": nid, "up": true}));
+
+    let mut load = asks("selftest");
+    load.args(["--test", "ping", "--concurrency", "1", "--time", "60"]);
+    let load = Running::start(&mut load);
+    eventually("a userland peer", || {
+        let shown = finish(&mut node.controlled(&["show", "peer"])).ok().stdout;
+        shown.contains("    userland: 1 (dialled from source ports above 1023)").then_some(())
+    });
+    load.signal(Signal::INT);
+    load.end().with_code(130);
 }
 
 #[test]
