@@ -21,7 +21,8 @@ pub(crate) struct NodeOptions {
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// A net: tcp[N][=ADDRESS|INTERFACE][:PORT]; may be given several times
+    /// A net: tcp[N][=ADDRESS|INTERFACE][:PORT]; may be given several times; replaces all nets of
+    /// --config
     #[arg(long, value_name = "NET", value_parser = net)]
     pub(crate) net: Vec<NetConfig>,
 
@@ -76,14 +77,19 @@ fn net(text: &str) -> Result<NetConfig, String> {
 impl NodeOptions {
     /// Whether anything was said about a node of one's own.
     pub(crate) fn describes_node(&self) -> bool {
-        self.config.is_some()
-            || !self.net.is_empty()
+        self.config.is_some() || self.adds_to_file()
+    }
+
+    /// Whether anything was said about such a node beside its file.
+    fn adds_to_file(&self) -> bool {
+        !self.net.is_empty()
             || !self.set.is_empty()
             || self.identity.is_some()
             || self.accept.is_some()
     }
 
-    /// The configuration these options describe. What was read leniently goes to `warn`.
+    /// The configuration these options describe. What was read leniently, or has no effect, goes
+    /// to `warn`.
     ///
     /// # Errors
     /// When the file makes no sense, or values do not go together.
@@ -94,6 +100,15 @@ impl NodeOptions {
         };
         if !self.net.is_empty() {
             config.nets = self.net.clone();
+            for net in &config.nets {
+                if let Some(cpts) = &net.cpts {
+                    warn(&format!(
+                        "--net {}: CPT {cpts} has no effect yet: every partition serves every \
+                         interface",
+                        net.net
+                    ));
+                }
+            }
         }
         if let Some(word) = self.identity {
             config.identity = match word {
@@ -195,8 +210,8 @@ const ROOTS_CONTROL: &str = "/run/lustrine.sock";
 /// Where a node listens for its owner.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ControlOptions {
-    /// Control socket of the node [env: LUSTRINE_CONTROL] [default: /run/lustrine.sock for root,
-    /// lustrine.sock in XDG_RUNTIME_DIR for others]
+    /// Control socket of the node [env: LUSTRINE_CONTROL] [default: the one that the file of
+    /// --config names, /run/lustrine.sock for root, lustrine.sock in XDG_RUNTIME_DIR for others]
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
 }
@@ -236,6 +251,21 @@ fn environment(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
+/// The control socket of the node that a configuration file describes, if the file names one and
+/// nothing was said beside it. It is looked for where `lustrine node` would put it.
+fn described_place(
+    options: &NodeOptions,
+    control: &ControlOptions,
+    port: Option<u16>,
+) -> Result<Option<ControlPlace>, Failure> {
+    if options.config.is_none() || options.adds_to_file() || port.is_some() {
+        return Ok(None);
+    }
+    // The node that runs has told its owner the warnings, and one made here tells them itself.
+    let configured = options.node_config(|_| {})?.control;
+    Ok(configured.and_then(|path| control.place(Some(path))))
+}
+
 /// Puts a question to the running node, or to one that lives for this question only.
 ///
 /// # Errors
@@ -253,13 +283,17 @@ pub(crate) fn ask(
                     and --port describe a node of this command's own: give one or the other";
         return Err(Failure::Usage(both.to_owned()));
     }
-    let place = control.place(None).filter(|_| !own_node);
+    let place = match own_node {
+        true => described_place(options, control, port)?,
+        false => control.place(None),
+    };
     if let Some(place) = &place {
         // A socket nobody serves is no reason to fail when a node of one's own would do.
         match control::ask(&place.path, request) {
             Ok(answer) => return no_error(answer),
-            Err(ControlError::NoNode { .. }) if !place.chosen && target.is_some() => {}
-            Err(error) => return Err(not_asked(place, &error).into()),
+            Err(ControlError::NoNode { .. }) if target.is_some() && (own_node || !place.chosen) => {
+            }
+            Err(error) => return Err(not_asked(place, options, &error).into()),
         }
     }
     let config = match target {
@@ -278,7 +312,13 @@ pub(crate) fn ask(
 }
 
 /// Why a running node could not be asked, and who else may be meant.
-fn not_asked(place: &ControlPlace, error: &ControlError) -> String {
+fn not_asked(place: &ControlPlace, options: &NodeOptions, error: &ControlError) -> String {
+    if let (ControlError::NoNode { path, error }, Some(file)) = (error, &options.config) {
+        let (path, file) = (path.display(), file.display());
+        return format!(
+            "no node answers at {path} ({error}); start it with `lustrine node --config {file}`"
+        );
+    }
     let others = matches!(error, ControlError::NoNode { .. })
         && place.path != Path::new(ROOTS_CONTROL)
         && Path::new(ROOTS_CONTROL).exists();

@@ -54,6 +54,17 @@ pub enum ControlError {
         /// What the system said.
         error: io::Error,
     },
+    /// It cannot be made where there is no directory.
+    #[error(
+        "control socket {path}: there is no directory {directory}; make the directory \
+         (mkdir -p {directory}), or choose another path with --control"
+    )]
+    NoDirectory {
+        /// The socket to be.
+        path: PathBuf,
+        /// The directory it would be in.
+        directory: PathBuf,
+    },
     /// Anything else.
     #[error("control socket {path}: {error}")]
     System {
@@ -111,7 +122,13 @@ impl ControlSocket {
             Ok(_) => fs::remove_file(path).map_err(system)?,
             Err(_) => {}
         }
-        let (listener, place) = listen(path).map_err(system)?;
+        let (listener, place) = listen(path).map_err(|error| match path.parent() {
+            Some(directory) if error.kind() == io::ErrorKind::NotFound => {
+                let (path, directory) = (path.to_owned(), directory.to_owned());
+                ControlError::NoDirectory { path, directory }
+            }
+            _ => system(error),
+        })?;
         Ok(ControlSocket { path: path.to_owned(), listener, place })
     }
 

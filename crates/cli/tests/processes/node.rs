@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::Stdio;
 
 use rustix::process::Signal;
@@ -317,6 +318,47 @@ fn a_socket_nobody_serves_is_replaced() {
     assert!(home.control().exists(), "a killed process cannot tidy up");
     let node = home.start();
     finish(&mut node.controlled(&["show", "net"])).ok();
+}
+
+#[test]
+fn a_file_that_names_a_control_socket_names_the_node_to_ask() {
+    let node = Node::open();
+    let scratch = Scratch::new();
+    // Its net is another, so that a node of the command's own would be another one too.
+    let (ours, control) = (loopback(), node.control());
+    let yaml = |control: &Path| {
+        let net = format!("net: [{{net type: tcp, local NI(s): [{{nid: {ours}@tcp}}]}}]");
+        format!("{net}\nlustrine: {{control: {}, accept: none}}\n", control.display())
+    };
+    let file = scratch.write("node.yaml", &yaml(&control));
+    let with_file = |args: &[&str]| {
+        let mut command = lustrine();
+        command.args(args).arg("--config").arg(&file);
+        command
+    };
+    let net = finish(&mut with_file(&["show", "net", "--json"])).ok().json();
+    assert_eq!(net["nets"][0]["nid"], node.nid());
+    finish(&mut with_file(&["ping", &node.nid()])).ok();
+    let peers = finish(&mut with_file(&["show", "peer", "--json"])).ok().json();
+    assert_eq!(peers["peers"].as_array().map(Vec::len), Some(1), "{peers:#}");
+    assert_eq!(peers["peers"][0]["nid"], node.nid(), "the node pinged itself");
+    // What is said beside the file describes another node, which this command makes.
+    let net = finish(&mut with_file(&["show", "net", "--json", "--set", "peer_credits=9"]));
+    assert_eq!(net.ok().json()["nets"][0]["nid"], format!("{ours}@tcp"));
+
+    let nobody = scratch.file("nobody.sock");
+    let file = scratch.write("nobody.yaml", &yaml(&nobody));
+    let words = format!("start it with `lustrine node --config {}`", file.display());
+    finish(lustrine().args(["show", "net", "--config"]).arg(&file))
+        .fails_with(&["no node answers at", &words]);
+
+    let directory = scratch.file("missing");
+    let mut homeless = lustrine();
+    homeless.args(["node", "--net", &format!("tcp={ours}:{}", free_port(ours)), "--control"]);
+    finish(homeless.arg(directory.join("node.sock"))).fails_with(&[
+        &format!("there is no directory {}; make the directory", directory.display()),
+        "--control",
+    ]);
 }
 
 #[test]

@@ -137,6 +137,17 @@ fn a_bad_file_is_refused_with_its_place() {
 }
 
 #[test]
+fn partitions_on_the_command_line_are_told_to_have_no_effect() {
+    let scratch = Scratch::new();
+    let mut command = lustrine();
+    command.args(["node", "--net", "tcp1(nosuch0)[0,1]", "--control"]);
+    finish(command.arg(scratch.file("node.sock"))).fails_with(&[
+        "--net tcp1: CPT [0,1] has no effect yet: every partition serves every interface",
+        "no interface is called \"nosuch0\"",
+    ]);
+}
+
+#[test]
 fn bad_settings_are_refused_with_advice() {
     // What the words alone show.
     let cases: [(&[&str], &[&str]); 7] = [
