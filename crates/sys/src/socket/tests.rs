@@ -221,33 +221,43 @@ fn port(socket: &Socket) -> u16 {
     socket.local_addr().unwrap().port()
 }
 
+/// Whose ports a test counts on: those of an address that nobody else on the machine uses.
+fn own_address(test: u8) -> Option<IpAddr> {
+    Some(Ipv4Addr::new(127, 83, 115, test).into())
+}
+
 #[test]
 fn privileged_ports_are_taken_downwards_and_shared_between_peers() {
     let (one, two) = (listener(), listener());
     let (remote_one, remote_two) = (one.local_addr().unwrap(), two.local_addr().unwrap());
-    let Some(first) = dial_privileged(remote_one, Some(LOCALHOST)) else { return };
-    assert!(privileged_ports_usable(Some(LOCALHOST)).unwrap());
+    let local = own_address(1);
+    let Some(first) = dial_privileged(remote_one, local) else { return };
+    assert!(privileged_ports_usable(local).unwrap());
     assert!((512..=1023).contains(&port(&first)));
     assert_eq!(accept(&one).peer.port(), port(&first));
     // The same peer again: the next port down that nobody has; another peer: the same ports anew.
-    let second = dial_privileged(remote_one, Some(LOCALHOST)).unwrap();
+    let second = dial_privileged(remote_one, local).unwrap();
     assert!(port(&second) < port(&first));
-    let other = dial_privileged(remote_two, None).unwrap();
+    let other = dial_privileged(remote_two, local).unwrap();
     assert!(port(&other) >= port(&first));
     establish(&second).unwrap();
     establish(&other).unwrap();
+    // The address left to the system: its ports are whose it chooses, and others use them too.
+    let anywhere = dial_privileged(remote_two, None).unwrap();
+    assert!((512..=1023).contains(&port(&anywhere)));
 }
 
 #[test]
 fn all_privileged_ports_towards_one_peer_are_used_before_they_are_exhausted() {
     let listener = listener();
     let remote = listener.local_addr().unwrap();
-    let Some(first) = dial_privileged(remote, None) else { return };
+    let local = own_address(2);
+    let Some(first) = dial_privileged(remote, local) else { return };
     let mut sockets = vec![first];
     let options = SocketOptions::default();
     let error = loop {
         assert!(sockets.len() <= 512);
-        match Socket::connect(None, SourcePort::Privileged, remote, &options) {
+        match Socket::connect(local, SourcePort::Privileged, remote, &options) {
             Ok(socket) => sockets.push(socket),
             Err(error) => break error,
         }
@@ -262,18 +272,19 @@ fn all_privileged_ports_towards_one_peer_are_used_before_they_are_exhausted() {
 fn a_port_with_a_listener_is_passed_over() {
     let target = listener();
     let remote = target.local_addr().unwrap();
-    let Some(probe) = dial_privileged(remote, Some(LOCALHOST)) else { return };
+    let local = own_address(3);
+    let Some(probe) = dial_privileged(remote, local) else { return };
     drop(probe);
     // Somebody listens on the ports the walk begins with.
     let taken: Vec<_> = (1020..=1023)
         .filter_map(|port| {
-            let addr = SocketAddr::new(LOCALHOST, port);
+            let addr = SocketAddr::new(local?, port);
             Listener::bind(addr, 1, SocketOptions::default()).ok()
         })
         .collect();
-    assert!(privileged_ports_usable(Some(LOCALHOST)).unwrap(), "in use, but permitted");
+    assert!(privileged_ports_usable(local).unwrap(), "in use, but permitted");
     if taken.len() == 4 {
-        let socket = dial_privileged(remote, Some(LOCALHOST)).unwrap();
+        let socket = dial_privileged(remote, local).unwrap();
         assert!(port(&socket) < 1020, "{}", port(&socket));
     } else {
         println!("skipped: ports 1020 to 1023 are in use");
