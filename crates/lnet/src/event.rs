@@ -39,6 +39,9 @@ pub struct Event {
     pub unlinked: bool,
     /// The other side: who sent the PUT or GET to us, or whom we sent ours to.
     pub peer: ProcessId,
+    /// Who handed the message to us, or whom we handed ours: the peer at the other end of the
+    /// connection. Of all that is told of a sender it is what the sender did not write itself.
+    pub hop: ProcessId,
     /// The NID of ours that was addressed or used.
     pub local: ProcessId,
     /// Portal index of the operation.

@@ -445,6 +445,7 @@ impl Shard {
             md,
             unlinked: false,
             peer,
+            hop: msg.hop,
             local,
             portal: msg.portal,
             match_bits: msg.match_bits,

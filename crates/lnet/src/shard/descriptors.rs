@@ -102,6 +102,7 @@ impl Shard {
                 md,
                 unlinked: true,
                 peer: nobody,
+                hop: nobody,
                 local: nobody,
                 portal: 0,
                 match_bits: 0,

@@ -93,6 +93,7 @@ impl Shard {
             md,
             unlinked: false,
             peer: lo,
+            hop: lo,
             local: lo,
             portal: msg.portal,
             match_bits: msg.match_bits,

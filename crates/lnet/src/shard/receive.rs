@@ -1,7 +1,7 @@
 //! The driver's side of the seam: headers in, completions, links (wire 5.3, 5.4).
 
 use lustrine_wire::header::{Body, Header};
-use lustrine_wire::nid::{PID_USERLAND, ProcessId};
+use lustrine_wire::nid::{Nid, PID_USERLAND, ProcessId};
 
 use super::matching::{Found, get_wanted, put_wanted};
 use super::send::ReplyPlan;
@@ -36,7 +36,7 @@ impl Core for Shard {
             Body::Put { .. } => self.recv_put(now, &arrival, header),
             Body::Get { .. } => self.recv_get(now, &arrival, header, peer_ni),
             Body::Reply { md } => self.recv_reply(now, &arrival, header, md, peer_ni),
-            Body::Ack { md, mlength, .. } => self.recv_ack(header, md, mlength),
+            Body::Ack { md, mlength, .. } => self.recv_ack(&arrival, header, md, mlength),
             Body::Hello { .. } => unreachable!("check_header refuses it"),
         };
         if verdict == Verdict::Drop {
@@ -158,7 +158,7 @@ impl Shard {
         Verdict::Done
     }
 
-    /// A REPLY is matched by its handle alone; we also hold it against the NID that was asked,
+    /// A REPLY is matched by its handle alone; we also hold it against the peer that was asked,
     /// so that a handle another peer has seen or guessed is worth nothing.
     fn recv_reply(
         &mut self,
@@ -168,7 +168,7 @@ impl Shard {
         handle: lustrine_wire::header::MdHandle,
         peer_ni: PeerNiKey,
     ) -> Verdict {
-        let Some(md) = self.answering(handle, header) else { return Verdict::Drop };
+        let Some(md) = self.answering(handle, arrival, header) else { return Verdict::Drop };
         if header.payload_len > self.mds[md].length {
             return Verdict::Drop;
         }
@@ -200,11 +200,12 @@ impl Shard {
 
     fn recv_ack(
         &mut self,
+        arrival: &Arrival,
         header: &Header,
         handle: lustrine_wire::header::MdHandle,
         mlength: u32,
     ) -> Verdict {
-        let Some(md) = self.answering(handle, header) else { return Verdict::Drop };
+        let Some(md) = self.answering(handle, arrival, header) else { return Verdict::Drop };
         let Body::Ack { match_bits, .. } = header.body else {
             unreachable!("the caller looked");
         };
@@ -219,6 +220,7 @@ impl Shard {
             md,
             unlinked: false,
             peer: header.src,
+            hop: arrival.from,
             local: header.dst,
             portal: 0,
             match_bits,
@@ -230,20 +232,26 @@ impl Shard {
         Verdict::Done
     }
 
-    /// The descriptor that awaits just this answer.
+    /// The descriptor that awaits just this answer. Whoever sends a header writes its source NID;
+    /// so the connection it came by must be the asked peer's too. (A routed answer will have to come
+    /// by the gateway that the question left by.)
     fn answering(
         &self,
         handle: lustrine_wire::header::MdHandle,
+        arrival: &Arrival,
         header: &Header,
     ) -> Option<crate::md::MdKey> {
         let md = self.md_of(handle)?;
         let state = &self.mds[md];
+        let asked = |nid: &Nid| {
+            state.answer_from.nid == *nid || self.peers.same_peer(&state.answer_from.nid, nid)
+        };
         let expected = !state.attached
             && state.answer_by != Time::NEVER
             && state.aborted.is_none()
             && !state.exhausted()
-            && (state.answer_from.nid == header.src.nid
-                || self.peers.same_peer(&state.answer_from.nid, &header.src.nid));
+            && asked(&header.src.nid)
+            && asked(&arrival.from.nid);
         expected.then_some(md)
     }
 }

@@ -151,6 +151,8 @@ fn a_handle_answers_once_and_only_for_the_peer_that_was_asked() {
     assert_eq!(shard.recv_header(NOW, from(2), &forged(2, return_md)), Verdict::Drop);
     let stale = MdHandle { object: return_md.object + (1 << 32), ..return_md };
     assert_eq!(shard.recv_header(NOW, from(1), &forged(1, stale)), Verdict::Drop);
+    // Its source is the sender's own word; the connection it came by is not.
+    assert_eq!(shard.recv_header(NOW, from(2), &forged(1, return_md)), Verdict::Drop);
     let old_life = MdHandle { interface: return_md.interface + 256, ..return_md };
     assert_eq!(shard.recv_header(NOW, from(1), &forged(1, old_life)), Verdict::Drop);
     let long = Header { payload_len: 65, ..forged(1, return_md) };
