@@ -95,7 +95,8 @@ impl Engine {
             Arrived::Request(service, message) => (service, message),
         };
         self.answers.count_received();
-        let request = Request { message, from: event.peer, local: event.local.nid };
+        let (from, hop, local) = (event.peer, event.hop.nid, event.local.nid);
+        let request = Request { message, from, hop, local };
         if service.portal() == TEST_PORTAL {
             self.answers.serve(turn, &mut self.source, &mut self.budget, request);
         } else if let Some(slot) = self.answers.admit_framework(request) {

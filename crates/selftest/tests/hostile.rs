@@ -4,9 +4,14 @@
 mod common;
 
 use common::{World, message, short};
+use lustrine_lnet::memory::Memory;
+use lustrine_lnet::seam::{Arrival, Core, NiIndex, RxId, Verdict};
+use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::tunables::Tunables;
 use lustrine_selftest::{Limit, Rung, Test};
+use lustrine_wire::header::{Body::Put, Header, MdHandle};
+use lustrine_wire::nid::{Net, Nid, ProcessId};
 use lustrine_wire::order::Order;
 use lustrine_wire::srpc::{
     BatchRequest, Body, BrwCheck, BrwRequest, DebugRequest, Destination, JoinRequest, MESSAGE_LEN,
@@ -205,6 +210,27 @@ proptest! {
     }
 }
 
+/// A request for data that never come.
+fn greedy_request() -> (Body, [u8; MESSAGE_LEN]) {
+    let brw = BrwRequest { reply_bits: 1, bulk_bits: 2, rw: 2, len: 1 << 20, check: 1 };
+    let body = Body::BrwRequest(brw);
+    let mut raw = [0; MESSAGE_LEN];
+    message(1, body).encode(&mut raw);
+    (body, raw)
+}
+
+/// The client finishes 500 writes in time, without an error.
+fn honest_writes_go_on(world: &mut World) {
+    let write = Test::Write { len: 65_536, check: BrwCheck::Full };
+    let limit = Limit::Count(500);
+    let rung = Rung { test: write, concurrency: 4, limit, warm_up: Nanos(0) };
+    world.client().start_rung(rung).unwrap();
+    world.until(Nanos::from_millis(5), 2000, |world| world.client().rung_finished());
+    let now = world.now;
+    let figures = world.client().progress(now);
+    assert_eq!((figures.errors, world.client().error()), (vec![], None));
+}
+
 /// 64 peers ask for more than there is and answer nothing themselves: one that answers goes on.
 #[test]
 fn sixty_four_greedy_peers_do_not_starve_an_honest_one() {
@@ -214,11 +240,7 @@ fn sixty_four_greedy_peers_do_not_starve_an_honest_one() {
     world.until(Nanos::from_millis(5), 100, |world| world.client().is_connected());
     for round in 0..100 {
         for greedy in 2..66 {
-            // A write, whose data never come.
-            let brw = BrwRequest { reply_bits: 1, bulk_bits: 2, rw: 2, len: 1 << 20, check: 1 };
-            let mut raw = [0; MESSAGE_LEN];
-            let body = Body::BrwRequest(brw);
-            message(1, body).encode(&mut raw);
+            let (body, raw) = greedy_request();
             world.send_raw(greedy, 1, 50, service_id(&body), &raw);
         }
         if round % 10 == 9 {
@@ -226,12 +248,42 @@ fn sixty_four_greedy_peers_do_not_starve_an_honest_one() {
         }
     }
     assert!(world.net.nodes[1].shard.stats().sent.get > 64, "data are asked for");
-    let write = Test::Write { len: 65_536, check: BrwCheck::Full };
-    let limit = Limit::Count(500);
-    let rung = Rung { test: write, concurrency: 4, limit, warm_up: Nanos(0) };
-    world.client().start_rung(rung).unwrap();
-    world.until(Nanos::from_millis(5), 2000, |world| world.client().rung_finished());
-    let now = world.now;
-    let figures = world.client().progress(now);
-    assert_eq!((figures.errors, world.client().error()), (vec![], None));
+    honest_writes_go_on(&mut world);
+}
+
+/// One connection asks in the names of 600: they have one share together.
+#[test]
+fn six_hundred_names_on_one_connection_do_not_starve_an_honest_peer() {
+    let mut world = World::new(3, Tunables::default());
+    world.add_client(0, 1, |_| {});
+    world.add_service(1);
+    world.until(Nanos::from_millis(5), 100, |world| world.client().is_connected());
+    let from = ProcessId::lustre(world.net.nodes[2].nid);
+    let dst = ProcessId::lustre(world.net.nodes[1].nid);
+    let (body, raw) = greedy_request();
+    for name in 0..600 {
+        let ip = std::net::Ipv4Addr::from_bits(0x0b00_0000 + name);
+        let put = Put {
+            ack_md: MdHandle::NONE,
+            match_bits: service_id(&body),
+            hdr_data: 0,
+            portal: 50,
+            offset: 0,
+        };
+        let src = ProcessId::lustre(Nid::from_ip(Net::TCP, ip.into()));
+        let header = Header { dst, src, payload_len: MESSAGE_LEN as u32, body: put };
+        let arrival = Arrival { ni: NiIndex(0), from, rx: RxId(1 << 40 | u64::from(name)) };
+        let (now, node) = (world.now, &mut world.net.nodes[1]);
+        match node.shard.recv_header(now, arrival, &header) {
+            Verdict::Into { op, spans } => {
+                node.memory.write(spans[0], &raw);
+                node.shard.done(now, op, Status::Ok);
+            }
+            other => panic!("a request is taken, not {other:?}"),
+        }
+        if name % 50 == 49 {
+            world.turns(Nanos::from_millis(1), 3);
+        }
+    }
+    honest_writes_go_on(&mut world);
 }

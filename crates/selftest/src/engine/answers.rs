@@ -134,7 +134,7 @@ impl Answers {
         budget: &mut Budget,
         request: Request,
     ) {
-        let peer = request.from.nid;
+        let peer = request.hop;
         let outcome = match self.queue(&request).must_queue(&peer) {
             true => Served::PeerWaits,
             false => self.try_serve(turn, source, budget, &request),
@@ -189,7 +189,7 @@ impl Answers {
         if taken >= ANSWERS_MAX {
             return Served::AllWait;
         }
-        if !self.shares.may_answer(&request.from.nid, taken) {
+        if !self.shares.may_answer(&request.hop, taken) {
             return Served::PeerWaits;
         }
         let features = request.message.features;
@@ -255,7 +255,7 @@ impl Answers {
     fn insert(&mut self, request: &Request) -> u32 {
         let asker = Asker::of(request, Kind::Test);
         let answer = Answer { asker, stage: Stage::Failed, md: None, moved: 0 };
-        self.shares.answer_began(&request.from.nid);
+        self.shares.answer_began(&request.hop);
         self.answers.insert(answer).expect("slots were counted")
     }
 
@@ -263,7 +263,7 @@ impl Answers {
         if let Some(answer) = self.answers.get(slot) {
             match answer.asker.kind {
                 Kind::Framework => self.framework -= 1,
-                Kind::Test => self.shares.answer_ended(&answer.asker.from.nid),
+                Kind::Test => self.shares.answer_ended(&answer.asker.hop),
             }
             self.answers.free(slot);
         }

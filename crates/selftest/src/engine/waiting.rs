@@ -1,6 +1,6 @@
 //! Requests that wait: in order for each peer, and the peers in turn.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use foldhash::fast::FixedState;
 use lustrine_wire::nid::Nid;
@@ -18,16 +18,25 @@ pub(super) enum Served {
     AllWait,
 }
 
+/// The requests of one peer that wait; never none.
+#[derive(Debug)]
+struct Queue {
+    /// The place of its peer among the others.
+    turn: u64,
+    requests: VecDeque<Request>,
+}
+
 /// Requests of one kind that wait. The caller limits their number.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    /// Never an empty queue.
-    peers: HashMap<Nid, VecDeque<Request>, FixedState>,
+    peers: HashMap<Nid, Queue, FixedState>,
     /// Every peer that has a queue, once; the first is next.
-    turns: VecDeque<Nid>,
+    turns: BTreeMap<u64, Nid>,
+    /// The last turn given out.
+    last_turn: u64,
     len: u32,
-    /// The lengths of all queues, with their peers.
-    lengths: BTreeSet<(usize, Nid)>,
+    /// The lengths of all queues; of equal ones the last in turn comes last.
+    lengths: BTreeSet<(usize, u64)>,
     /// Nothing was left for the first one: nobody may overtake it.
     starved: bool,
 }
@@ -43,17 +52,19 @@ impl Waiting {
         self.lengths.last().map_or(0, |(length, _)| *length)
     }
 
-    /// The peer that has most loses its newest request.
+    /// The peer that has most, and of several the last in turn, loses its newest request.
     pub(super) fn drop_one(&mut self) {
-        let Some((length, peer)) = self.lengths.pop_last() else { return };
-        let Some(queue) = self.peers.get_mut(&peer) else { return };
-        queue.pop_back();
-        self.len -= 1;
+        let Some((length, turn)) = self.lengths.pop_last() else { return };
+        let peer = self.turns[&turn];
+        if let Some(queue) = self.peers.get_mut(&peer) {
+            queue.requests.pop_back();
+            self.len -= 1;
+        }
         if length > 1 {
-            self.lengths.insert((length - 1, peer));
+            self.lengths.insert((length - 1, turn));
         } else {
             self.peers.remove(&peer);
-            self.turns.retain(|other| *other != peer);
+            self.turns.remove(&turn);
         }
         // Who is not there cannot be overtaken.
         self.starved &= self.len != 0;
@@ -66,14 +77,15 @@ impl Waiting {
 
     /// Adds a request that could not be served because of `why`.
     pub(super) fn push(&mut self, request: Request, why: Served) {
-        let peer = request.from.nid;
-        let queue = self.peers.entry(peer).or_default();
-        if queue.is_empty() {
-            self.turns.push_back(peer);
-        }
-        self.lengths.remove(&(queue.len(), peer));
-        queue.push_back(request);
-        self.lengths.insert((queue.len(), peer));
+        let peer = request.hop;
+        let queue = self.peers.entry(peer).or_insert_with(|| {
+            self.last_turn += 1;
+            self.turns.insert(self.last_turn, peer);
+            Queue { turn: self.last_turn, requests: VecDeque::new() }
+        });
+        self.lengths.remove(&(queue.requests.len(), queue.turn));
+        queue.requests.push_back(request);
+        self.lengths.insert((queue.requests.len(), queue.turn));
         self.len += 1;
         self.starved |= why == Served::AllWait;
     }
@@ -82,30 +94,30 @@ impl Waiting {
     pub(super) fn serve(&mut self, mut serve: impl FnMut(&Request) -> Served) {
         self.starved = false;
         for _ in 0..self.turns.len() {
-            let Some(peer) = self.turns.pop_front() else { return };
+            let Some((turn, peer)) = self.turns.pop_first() else { return };
             let Some(queue) = self.peers.get_mut(&peer) else { continue };
-            let before = queue.len();
+            let before = queue.requests.len();
             let mut outcome = Served::Done;
-            while let Some(request) = queue.front() {
+            while let Some(request) = queue.requests.front() {
                 outcome = serve(request);
                 if outcome != Served::Done {
                     break;
                 }
-                queue.pop_front();
+                queue.requests.pop_front();
             }
-            let (served, left) = (before - queue.len(), queue.len());
-            self.len -= served as u32;
-            if served > 0 {
-                self.lengths.remove(&(before, peer));
-                self.lengths.extend((left > 0).then_some((left, peer)));
-            }
+            let left = queue.requests.len();
+            self.len -= (before - left) as u32;
+            self.lengths.remove(&(before, turn));
             if left == 0 {
                 self.peers.remove(&peer);
-            } else if outcome == Served::AllWait && served == 0 {
-                // It keeps its turn.
-                self.turns.push_front(peer);
             } else {
-                self.turns.push_back(peer);
+                if outcome != Served::AllWait || left != before {
+                    // It has had its turn; otherwise it keeps it.
+                    self.last_turn += 1;
+                    queue.turn = self.last_turn;
+                }
+                self.lengths.insert((left, queue.turn));
+                self.turns.insert(queue.turn, peer);
             }
             if outcome == Served::AllWait {
                 self.starved = true;

@@ -19,6 +19,9 @@ pub(in crate::engine) struct Request {
     pub(in crate::engine) message: Message,
     /// The source seen in the request (selftest-wire 7, LU-9119).
     pub(in crate::engine) from: ProcessId,
+    /// Whose connection it came by. What a peer may have is counted for this one: the source is
+    /// the sender's own word, and there may be many of them on one connection.
+    pub(in crate::engine) hop: Nid,
     /// Our NID it was addressed to; the answer comes from there.
     pub(in crate::engine) local: Nid,
 }
@@ -27,6 +30,8 @@ pub(in crate::engine) struct Request {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asker {
     pub(super) from: ProcessId,
+    /// Counts against this one's share.
+    pub(super) hop: Nid,
     pub(super) local: Nid,
     pub(super) reply_bits: u64,
     pub(super) features: u32,
@@ -45,6 +50,7 @@ impl Asker {
     pub(super) fn of(request: &Request, kind: Kind) -> Asker {
         Asker {
             from: request.from,
+            hop: request.hop,
             local: request.local,
             reply_bits: reply_bits(&request.message.body).unwrap_or(0),
             features: request.message.features,

@@ -40,7 +40,7 @@ impl Answers {
                 self.push(turn, slot, span, bulk_bits);
             }
             BrwOp::Write => {
-                let peer = &request.from.nid;
+                let peer = &request.hop;
                 if !self.shares.may_hold(peer, charge(len), budget) {
                     return Served::PeerWaits;
                 }
@@ -70,7 +70,7 @@ impl Answers {
         (count, len, order): (u32, u32, Order),
     ) -> Result<(), FetchError> {
         let Some(answer) = self.answers.get(slot) else { return Err(FetchError::Failed) };
-        let peer = answer.asker.from.nid;
+        let peer = answer.asker.hop;
         if !self.shares.may_hold(&peer, charge(len), budget) {
             return Err(FetchError::NoMemory);
         }
@@ -148,7 +148,7 @@ impl Answers {
                 self.totals.bulk_get += u64::from(moved);
                 let whole = moved == sink.span.len
                     && pattern::verify(turn.memory, sink.span, check, asker.order).is_ok();
-                self.give_back(turn, budget, &asker.from.nid, sink);
+                self.give_back(turn, budget, &asker.hop, sink);
                 let status = if whole { 0 } else { errno::EBADMSG };
                 let body = Body::BrwReply(BrwReply { status });
                 self.reply(turn, slot, asker.features, body);
@@ -161,7 +161,7 @@ impl Answers {
                     Err(FetchError::Failed)
                 };
                 answer.stage = Stage::Asked;
-                self.give_back(turn, budget, &asker.from.nid, sink);
+                self.give_back(turn, budget, &asker.hop, sink);
                 return Progress::Fetched(slot, list);
             }
             _ => self.end(turn, budget, slot),
@@ -175,7 +175,7 @@ impl Answers {
         if let Some(&Answer { stage: Stage::Pulling { sink, .. }, asker, .. }) =
             self.answers.get(slot)
         {
-            self.give_back(turn, budget, &asker.from.nid, sink);
+            self.give_back(turn, budget, &asker.hop, sink);
         }
         self.remove(slot);
     }

@@ -21,7 +21,8 @@ fn a_transfer_that_brought_too_little_is_bad_data() {
         let brw = BrwRequest { reply_bits: 1, bulk_bits: 2, rw: 2, len: 4096, check: 1 };
         let body = Body::BrwRequest(brw);
         let message = Message { order: Order::Little, version: VERSION, features: 1, body };
-        let request = Request { message, from: ProcessId::lustre(test_nid(1)), local: test_nid(0) };
+        let (from, hop) = (ProcessId::lustre(test_nid(1)), test_nid(1));
+        let request = Request { message, from, hop, local: test_nid(0) };
         answers.serve(turn, &mut source, &mut budget, request);
         let (slot, answer) = answers.answers.iter().next().expect("it is being served");
         let event = Event {
@@ -32,6 +33,7 @@ fn a_transfer_that_brought_too_little_is_bad_data() {
             md: answer.md.unwrap(),
             unlinked: true,
             peer: request.from,
+            hop: request.from,
             local: ProcessId::lustre(request.local),
             portal: REPLY_PORTAL,
             match_bits: 2,

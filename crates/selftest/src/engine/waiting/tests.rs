@@ -9,7 +9,8 @@ fn request(peer: usize, seq: u32) -> Request {
     let ping = PingRequest { reply_bits: 1, magic: PING_MAGIC, seq, time_s: 0, time_ns: 0 };
     let body = Body::PingRequest(ping);
     let message = Message { order: Order::Little, version: VERSION, features: 1, body };
-    Request { message, from: ProcessId::lustre(test_nid(peer)), local: test_nid(9) }
+    let hop = test_nid(peer);
+    Request { message, from: ProcessId::lustre(hop), hop, local: test_nid(9) }
 }
 
 /// Serves as long as `may` lets a peer and something is `left`; who was served.
@@ -87,8 +88,8 @@ fn the_longest_queue_gives_way() {
         waiting.drop_one();
     }
     assert_eq!((waiting.len(), waiting.longest()), (640, 10));
-    assert_eq!(waiting.peers[&test_nid(99)].len(), 5);
-    let first = &waiting.peers[&test_nid(0)][0];
+    assert_eq!(waiting.peers[&test_nid(99)].requests.len(), 5);
+    let first = &waiting.peers[&test_nid(0)].requests[0];
     assert_eq!(first.message.body, request(0, 0).message.body, "the newest went, not the oldest");
     for _ in 0..640 {
         waiting.drop_one();
@@ -103,4 +104,17 @@ fn nobody_waits_behind_a_request_that_was_dropped() {
     assert!(waiting.must_queue(&test_nid(1)));
     waiting.drop_one();
     assert!(!waiting.must_queue(&test_nid(1)));
+}
+
+/// Of a crowd in which everybody has one request, the newcomer gives way, whatever its name.
+#[test]
+fn the_last_in_turn_gives_way_whatever_its_name() {
+    for newcomer in [0, 99] {
+        let mut waiting = Waiting::default();
+        (1..50).for_each(|peer| waiting.push(request(peer, 1), Served::PeerWaits));
+        waiting.push(request(newcomer, 1), Served::PeerWaits);
+        waiting.drop_one();
+        assert!(!waiting.peers.contains_key(&test_nid(newcomer)));
+        assert_eq!((waiting.len(), waiting.turns.len(), waiting.lengths.len()), (49, 49, 49));
+    }
 }

@@ -249,6 +249,7 @@ fn an_event_of_somebody_elses_descriptor_changes_nothing() {
         md: MdKey::default(),
         unlinked: true,
         peer: ProcessId::lustre(test_nid(1)),
+        hop: ProcessId::lustre(test_nid(1)),
         local: ProcessId::lustre(test_nid(0)),
         portal: REPLY_PORTAL,
         match_bits: 0,
