@@ -39,29 +39,31 @@ pub(crate) enum Placement {
     /// Wherever the system puts them, which may be one and the same CPU: a message then costs a
     /// change of process and nobody has to be woken on another CPU.
     Free,
-    /// One on each of the first two CPUs.
+    /// One on each of the first two CPUs that we may use.
     Apart,
 }
 
 impl Placement {
     /// The end that is measured against.
     fn server(self, program: &str) -> Command {
-        self.on_cpu(program, "1")
+        self.on_cpu(program, 1)
     }
 
     /// The end that measures.
     fn client(self, program: &str) -> Command {
-        self.on_cpu(program, "0")
+        self.on_cpu(program, 0)
     }
 
-    fn on_cpu(self, program: &str, cpu: &str) -> Command {
-        let several = std::thread::available_parallelism().is_ok_and(|count| count.get() > 1);
-        if self == Placement::Free || !several {
-            return Command::new(program);
+    fn on_cpu(self, program: &str, which: usize) -> Command {
+        let cpus = lustrine_sys::thread::allowed_cpus().unwrap_or_default();
+        match (self, cpus.get(which)) {
+            (Placement::Apart, Some(cpu)) if cpus.len() > 1 => {
+                let mut command = Command::new("taskset");
+                command.args(["-c", &cpu.to_string(), program]);
+                command
+            }
+            _ => Command::new(program),
         }
-        let mut command = Command::new("taskset");
-        command.args(["-c", cpu, program]);
-        command
     }
 }
 

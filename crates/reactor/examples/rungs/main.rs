@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use lustrine_lnet::time::{Nanos, Time};
+use lustrine_sys::thread::{allowed_cpus, pin};
 use lustrine_wire::nid::ProcessId;
 use serde_json::{Value, json};
 
@@ -44,8 +45,9 @@ struct Wish {
     layer: String,
     shape: Shape,
     seconds: u64,
-    /// Of the serving side, which is told it.
+    /// Of the serving side, which is told them.
     port: Option<u16>,
+    cpu: Option<u32>,
 }
 
 fn main() -> ExitCode {
@@ -54,11 +56,6 @@ fn main() -> ExitCode {
         eprintln!("usage: rungs socklnd|lnet --send BYTES --recv BYTES --slots N --seconds S");
         return ExitCode::FAILURE;
     };
-    // As `lustrine selftest` does: two nodes stand for two machines.
-    let cpu = u32::from(wish.port.is_some());
-    if let Err(error) = lustrine_sys::thread::pin(&[cpu]) {
-        eprintln!("rungs: not on CPU {cpu}: {error}");
-    }
     let outcome = match (&*wish.layer, wish.port) {
         ("socklnd", None) => measure::<Bounce>(&wish),
         ("socklnd", Some(port)) => serve::<Bounce>(&wish, port),
@@ -77,7 +74,8 @@ fn main() -> ExitCode {
 
 fn read(words: &[String]) -> Option<Wish> {
     let (layer, options) = words.split_first()?;
-    let (mut send, mut recv, mut slots, mut seconds, mut port) = (160, 160, 1, 1, None);
+    let (mut send, mut recv, mut slots, mut seconds) = (160, 160, 1, 1);
+    let (mut port, mut cpu) = (None, None);
     for pair in options.chunks(2) {
         let [name, value] = pair else { return None };
         match &**name {
@@ -86,17 +84,21 @@ fn read(words: &[String]) -> Option<Wish> {
             "--slots" => slots = value.parse().ok()?,
             "--seconds" => seconds = value.parse().ok()?,
             "--port" => port = Some(value.parse().ok()?),
+            "--cpu" => cpu = Some(value.parse().ok()?),
             _ => return None,
         }
     }
     let fits = |len: u32| (1..=1 << 20).contains(&len);
     let sound = fits(send) && fits(recv) && (1..=64).contains(&slots) && seconds > 0;
     let shape = Shape { slots, send, recv };
-    sound.then_some(Wish { layer: layer.clone(), shape, seconds, port })
+    sound.then_some(Wish { layer: layer.clone(), shape, seconds, port, cpu })
 }
 
 /// Answers every message until standard input is closed.
 fn serve<L: Layer>(wish: &Wish, port: u16) -> io::Result<()> {
+    if let Some(cpu) = wish.cpu {
+        pin(&[cpu])?;
+    }
     let mut rig = Rig::<L>::new(SERVER, port, wish.shape)?;
     std::thread::spawn(|| {
         let _ = io::stdin().read_to_end(&mut Vec::new());
@@ -117,13 +119,14 @@ fn serve<L: Layer>(wish: &Wish, port: u16) -> io::Result<()> {
 struct Server(Child);
 
 impl Server {
-    fn start(wish: &Wish, port: u16) -> io::Result<Server> {
+    fn start(wish: &Wish, port: u16, cpu: Option<u32>) -> io::Result<Server> {
         let Shape { slots, send, recv } = wish.shape;
         let mut child = Command::new(std::env::current_exe()?)
             .arg(&wish.layer)
             // What we send is what it receives.
             .args(["--send", &recv.to_string(), "--recv", &send.to_string()])
             .args(["--slots", &slots.to_string(), "--port", &port.to_string()])
+            .args(cpu.iter().flat_map(|cpu| ["--cpu".to_owned(), cpu.to_string()]))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -151,7 +154,13 @@ fn cpu_seconds(process: &str) -> io::Result<f64> {
 
 fn measure<L: Layer>(wish: &Wish) -> io::Result<()> {
     let port = TcpListener::bind((SERVER, 0))?.local_addr()?.port();
-    let server = Server::start(wish, port)?;
+    // As `lustrine selftest` does: two nodes stand for two machines. On one CPU they share it.
+    let cpus = allowed_cpus()?;
+    let theirs = cpus.get(1).copied();
+    if theirs.is_some() {
+        pin(&cpus[..1])?;
+    }
+    let server = Server::start(wish, port, theirs)?;
     let mut rig = Rig::<L>::new(CLIENT, port, wish.shape)?;
     let result = run(&mut rig, wish, &server.0.id().to_string())?;
     println!("{result}");

@@ -94,13 +94,15 @@ impl<L: Layer> Rig<L> {
             std::thread::yield_now();
         }
         let now = now();
-        for report in std::mem::take(&mut self.ready) {
+        let ready = std::mem::take(&mut self.ready);
+        for report in &ready {
             if report.token == OTHER_TOKEN {
                 self.accept(now)?;
-            } else if let Some((sock, readiness)) = self.io.readiness(&report) {
+            } else if let Some((sock, readiness)) = self.io.readiness(report) {
                 self.driver.ready(now, self.layer.core(), &mut self.io, sock, readiness);
             }
         }
+        self.ready = ready;
         self.work(now);
         while let Some((sock, readiness)) = self.io.next_copied() {
             self.driver.ready(now, self.layer.core(), &mut self.io, sock, readiness);

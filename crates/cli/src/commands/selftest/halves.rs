@@ -32,7 +32,7 @@ impl Halves {
     /// this thread, and those it starts, keep to our half.
     ///
     /// # Errors
-    /// When the system lets nobody choose CPUs; nothing was done then.
+    /// When the system lets nobody choose CPUs. What was begun on their half is dropped then.
     pub(super) fn apart<T>(&self, theirs: impl FnOnce() -> T) -> io::Result<T> {
         pin(&self.theirs)?;
         let done = theirs();
