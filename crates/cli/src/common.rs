@@ -8,7 +8,7 @@ use lustrine_reactor::config::{
     AcceptPolicy, IdentityChoice, NetConfig, NodeConfig, Place, Strictness,
 };
 use lustrine_reactor::control::ControlError;
-use lustrine_reactor::{Answer, Node, Request, control};
+use lustrine_reactor::{Answer, NID_IS_TAKEN, Node, Request, control};
 use lustrine_wire::nid::Nid;
 
 use crate::output::{Failure, complain};
@@ -146,7 +146,7 @@ impl NodeOptions {
     }
 
     /// The configuration of a node that lives for one command towards `target`: without a net of
-    /// its own it takes the local address that leads there; it does not listen.
+    /// its own it takes the local address that leads there.
     ///
     /// # Errors
     /// As [`NodeOptions::node_config`], and when no local address leads there.
@@ -202,6 +202,23 @@ fn local_address_towards(target: &Nid) -> Result<(IpAddr, bool), Failure> {
     // All of 127.0.0.0/8 is ours; keep clear of the target.
     let others = [Ipv4Addr::new(127, 0, 0, 77), Ipv4Addr::new(127, 0, 0, 78)];
     Ok((IpAddr::V4(if ip == others[0] { others[1] } else { others[0] }), true))
+}
+
+/// Starts a node that lives for one command.
+///
+/// # Errors
+/// When it cannot be had.
+pub(crate) fn start_for_command(config: &NodeConfig) -> Result<Node, Failure> {
+    let node = Node::start_for_command(config).map_err(|error| error.to_string())?;
+    let info = node.info();
+    if info.identity_reason == NID_IS_TAKEN {
+        complain(&format!(
+            "{NID_IS_TAKEN}, {}: this command appears as userland, which a kernel takes only with \
+             accept=all; give it an address of its own with --net, or ask that node",
+            info.nids[0]
+        ));
+    }
+    Ok(node)
 }
 
 /// Where root's node listens for its owner.
@@ -305,7 +322,7 @@ pub(crate) fn ask(
             return Err(unknown.to_owned().into());
         }
     };
-    let node = Node::start(&config).map_err(|error| error.to_string())?;
+    let node = start_for_command(&config)?;
     let answer = node.call(request);
     node.stop();
     no_error(answer)

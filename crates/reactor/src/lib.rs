@@ -19,5 +19,5 @@ mod resolve;
 pub use call::{Answer, CallError, CpuSeconds, NetRow, PeerNiRow, PeerRow, Request, StatsRow};
 pub use letters::{LoadError, LoadReport};
 pub use load::Load;
-pub use node::{Node, NodeHandle, NodeInfo, StartError};
+pub use node::{NID_IS_TAKEN, Node, NodeHandle, NodeInfo, StartError};
 pub use resolve::ResolveError;

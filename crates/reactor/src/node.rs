@@ -19,12 +19,17 @@ use lustrine_sys::{
 };
 use lustrine_wire::nid::Nid;
 
-use crate::config::{AcceptPolicy, NodeConfig};
+use crate::config::{AcceptPolicy, IdentityChoice, NodeConfig};
 use crate::event_loop::{Door, EventLoop, WaitPolicy};
 use crate::letters::Letter;
 use crate::loop_io::LoopIo;
 use crate::outbox::Outbox;
-use crate::resolve::{ResolveError, ResolvedNi, resolve_identity, resolve_nis};
+use crate::resolve::{
+    ResolveError, ResolvedIdentity, ResolvedNi, resolve_identity, resolve_nis,
+};
+
+/// [`NodeInfo::identity_reason`] of a command that could be a node and is not.
+pub const NID_IS_TAKEN: &str = "another LNet node of this machine listens at our address";
 
 /// Letters a loop's mailbox holds.
 const MAILBOX_LEN: usize = 4096;
@@ -116,10 +121,53 @@ impl Node {
     pub fn start(config: &NodeConfig) -> Result<Node, StartError> {
         let nis = resolve_nis(config)?;
         let identity = resolve_identity(config.identity, &nis)?;
+        let doors = open_doors(config, &nis)?;
+        Node::start_with(config, nis, identity, doors)
+    }
+
+    /// Starts a node that lives for one command.
+    ///
+    /// Where it appears as a node it listens for as long, as every node does: peers may dial it
+    /// back, and no second process of this machine can take the same NID meanwhile. Peers would
+    /// take two of them for one that restarts, and end what is under way. So where the place is
+    /// taken, by a node or another command or a kernel, it appears as userland.
+    ///
+    /// # Errors
+    /// As [`Node::start`].
+    pub fn start_for_command(config: &NodeConfig) -> Result<Node, StartError> {
+        let nis = resolve_nis(config)?;
+        let mut identity = resolve_identity(config.identity, &nis)?;
+        let mut doors = Vec::new();
+        if config.accept != AcceptPolicy::None || identity.identity == Identity::Node {
+            let listening = match config.accept {
+                AcceptPolicy::None => AcceptPolicy::Secure,
+                asked_for => asked_for,
+            };
+            match open_doors(&NodeConfig { accept: listening, ..config.clone() }, &nis) {
+                Ok(open) => doors = open,
+                Err(StartError::Listen { error, .. })
+                    if error.kind() == io::ErrorKind::AddrInUse
+                        && config.accept == AcceptPolicy::None
+                        && config.identity == IdentityChoice::Auto =>
+                {
+                    let reason = NID_IS_TAKEN;
+                    identity = ResolvedIdentity { identity: Identity::Userland, reason };
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        Node::start_with(config, nis, identity, doors)
+    }
+
+    fn start_with(
+        config: &NodeConfig,
+        nis: Vec<ResolvedNi>,
+        identity: ResolvedIdentity,
+        doors: Vec<Door>,
+    ) -> Result<Node, StartError> {
         // A machine with many peers needs many descriptors; the default of 1024 is too few.
         let descriptors = lustrine_sys::limits::raise_descriptor_limit().unwrap_or(1024);
         let partitions = partitions(config)?;
-        let doors = open_doors(config, &nis)?;
         let info = Arc::new(NodeInfo {
             nids: nis.iter().map(|ni| ni.nid).collect(),
             interfaces: nis.iter().map(|ni| ni.interface.clone()).collect(),

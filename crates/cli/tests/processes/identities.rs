@@ -218,3 +218,41 @@ fn another_service_listens() {
         &[&format!("protocol error; what answers on TCP port {port} there does not speak LNet")],
     );
 }
+
+/// Two processes with one NID look to a peer like one that restarts.
+#[test]
+fn a_command_beside_another_of_the_same_address_harms_nothing() {
+    if !may_be_node() {
+        return crate::common::skip("node identity cannot be had");
+    }
+    let (node, ip) = (Node::open(), loopback());
+    let mut load = node.client_at("selftest", ip);
+    load.args(["--test", "read", "--size", "1M", "--concurrency", "8", "--time", "2"]);
+    let mut load = Running::start(load.args(["--json", "-"]));
+    load.wait_for("[1/1] read");
+    eventually("traffic", || (node.stats().lnet["send_length"] > 8 << 20).then_some(()));
+    let ping = finish(&mut node.client_at("ping", ip)).ok();
+    assert!(ping.stderr.contains("appears as userland"), "{ping:#?}");
+    // Who insists is told why it cannot be.
+    let mut insists = node.client_at("ping", ip);
+    insists.args(["--identity", "node"]);
+    finish(&mut insists).fails_with(&["cannot listen on", "listens there"]);
+    let report = load.end().ok().json();
+    assert_eq!(report["identity"], "node");
+    assert_eq!(report["results"][0]["errors"], 0, "{report:#}");
+    assert_eq!(node.count("restarts_seen"), 0);
+}
+
+/// A peer that dials back reaches who it means.
+#[test]
+fn a_command_can_be_dialled_back() {
+    if !may_be_node() {
+        return crate::common::skip("node identity cannot be had");
+    }
+    let node = Node::start(&["--accept", "all", "--set", "conns_per_peer=4"]);
+    let mut load = node.client("selftest");
+    load.args(["--test", "read,write", "--size", "1M", "--concurrency", "8", "--time", "0.5"]);
+    let report = finish(load.args(["--json", "-"])).ok().json();
+    assert_eq!(report["identity"], "node");
+    assert_eq!(node.count("dials_failed"), 0);
+}

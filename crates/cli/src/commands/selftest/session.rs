@@ -18,6 +18,7 @@ use super::partner::Partner;
 use super::report::{End, Report, RowResult};
 use super::{Row, SelftestArgs, TestWord, warm_up};
 use crate::commands::raw_tcp::{self, Direction};
+use crate::common::start_for_command;
 use crate::output::{Failure, complain, note};
 use crate::words::millis;
 
@@ -45,7 +46,7 @@ pub(super) fn run(
         }
         None => args.node.short_lived(&partner.nid, args.port)?,
     };
-    let node = Node::start(&config).map_err(|error| error.to_string())?;
+    let node = start_for_command(&config)?;
     reach(&node, partner, args.patience, interrupt)?;
     let takeover = if args.force { Takeover::Force } else { Takeover::Respect };
     let patience = Nanos((args.patience * 1e9) as u64);
