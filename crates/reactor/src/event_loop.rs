@@ -22,6 +22,7 @@ use lustrine_wire::nid::Nid;
 use crate::letters::{Letter, LoadError, LoadOrder, LoadReport, LoopReport};
 use crate::loop_io::{LoopIo, OTHER_TOKEN};
 use crate::outbox::Outbox;
+use crate::watch::Watch;
 
 /// Most connections accepted per listener and turn.
 const ACCEPTS_MAX: usize = 64;
@@ -77,6 +78,8 @@ pub(crate) struct EventLoop {
     /// Who waits for which ping or discovery.
     pub(crate) waiting: HashMap<u64, mpsc::Sender<ProbeResult>>,
     pub(crate) tickets: u64,
+    /// What the log tells of the network.
+    pub(crate) watch: Watch,
 }
 
 impl EventLoop {
@@ -117,6 +120,7 @@ impl EventLoop {
             }
             self.turn(Time(Clock::Monotonic.now()), &ready);
         }
+        self.watch.tell(self.cpt, self.partition.driver().counters());
         let now = Time(Clock::Monotonic.now());
         self.partition.close(now, &mut self.io, Status::Shutdown);
     }
@@ -146,7 +150,7 @@ impl EventLoop {
 
     fn next_deadline(&self) -> Time {
         let rest = if self.rest_until == Time::ZERO { Time::NEVER } else { self.rest_until };
-        self.partition.next_deadline().min(rest)
+        self.partition.next_deadline().min(rest).min(self.watch.deadline())
     }
 
     fn turn(&mut self, now: Time, ready: &[Ready]) {
@@ -176,6 +180,9 @@ impl EventLoop {
                 // The asker may have given up.
                 let _ = reply.send(result);
             }
+        }
+        if self.watch.is_due(now) {
+            self.watch.tell(self.cpt, self.partition.driver().counters());
         }
     }
 

@@ -24,9 +24,8 @@ use crate::event_loop::{Door, EventLoop, WaitPolicy};
 use crate::letters::Letter;
 use crate::loop_io::LoopIo;
 use crate::outbox::Outbox;
-use crate::resolve::{
-    ResolveError, ResolvedIdentity, ResolvedNi, resolve_identity, resolve_nis,
-};
+use crate::resolve::{ResolveError, ResolvedIdentity, ResolvedNi, resolve_identity, resolve_nis};
+use crate::watch::Watch;
 
 /// [`NodeInfo::identity_reason`] of a command that could be a node and is not.
 pub const NID_IS_TAKEN: &str = "another LNet node of this machine listens at our address";
@@ -392,6 +391,7 @@ impl Builder<'_> {
             stopping: false,
             waiting: HashMap::new(),
             tickets: 0,
+            watch: Watch::default(),
         };
         event_loop.prepare()?;
         Ok(event_loop)

@@ -93,6 +93,7 @@ fn a_userland_client_is_told_why_it_is_not_let_in() {
         }
         assert!(node.count("bad_source_port") >= 3);
         assert_eq!(node.stats().connections, 0);
+        node.stop().ok().says(&["INFO connections refused cpt=0 counted=\"bad_source_port="]);
     }
 }
 
