@@ -161,8 +161,8 @@ impl NodeOptions {
             if made_up {
                 let nid = Nid::from_ip(target.net(), ip);
                 complain(&format!(
-                    "for this command we are {nid}: a node cannot have the address of the one it \
-                     talks to; --net gives us another"
+                    "for this command we are {nid}: {target} is an address of this machine, and \
+                     two nodes at one address would share a NID; --net gives us another"
                 ));
             }
             let mut net = NetConfig::new(target.net(), Place::Address(ip));

@@ -136,7 +136,7 @@ tunables! {
     keepalive_intvl "keepalive_intvl" "s" 5 1..=100_000
         "TCP keepalive: interval."
     keepalive_count "keepalive_count" "" 5 1..=100
-        "TCP keepalive: probes. Linux ends the connection after sock_timeout (TCP_USER_TIMEOUT) instead."
+        "TCP keepalive: probes; with TCP_USER_TIMEOUT, Linux goes by sock_timeout instead."
     enable_csum "enable_csum" "0/1" 0 0..=1
         "Checksums on protocol V2 connections; V3 and V4 have none (lab-findings)."
     protocol "protocol" "version" 0 0..=4

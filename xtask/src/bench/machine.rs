@@ -77,3 +77,26 @@ fn this_machine_is_known() {
     assert!(machine.cores > 0 && machine.kernel.starts_with("Linux"), "{machine:?}");
     assert_eq!(today().len(), 10);
 }
+
+/// The CPUs we may use; empty where the system does not tell.
+pub(crate) fn allowed_cpus() -> Vec<u32> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    list.map(|list| cpu_list(list.trim())).unwrap_or_default()
+}
+
+/// A list as the kernel writes it, such as `0-2,5`.
+fn cpu_list(list: &str) -> Vec<u32> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    };
+    list.split(',').filter_map(range).flatten().collect()
+}
+
+#[test]
+fn lists_of_cpus() {
+    assert_eq!(cpu_list("0-2,5"), [0, 1, 2, 5]);
+    assert_eq!(cpu_list("7"), [7]);
+    assert!(!allowed_cpus().is_empty());
+}

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use super::machine;
 use crate::process;
 
 /// Beyond the time of a measurement its program gets this long to start, warm up and end.
@@ -55,7 +56,7 @@ impl Placement {
     }
 
     fn on_cpu(self, program: &str, which: usize) -> Command {
-        let cpus = lustrine_sys::thread::allowed_cpus().unwrap_or_default();
+        let cpus = machine::allowed_cpus();
         match (self, cpus.get(which)) {
             (Placement::Apart, Some(cpu)) if cpus.len() > 1 => {
                 let mut command = Command::new("taskset");

@@ -174,8 +174,8 @@ fn a_node_does_not_ask_itself_from_its_own_address() {
     let mut command = lustrine();
     command.args(["ping", "127.0.0.1@tcp", "--port", &port]);
     finish(&mut command).fails_with(&[
-        "for this command we are 127.0.0.77@tcp: a node cannot have the address of the one it \
-         talks to; --net gives us another",
+        "for this command we are 127.0.0.77@tcp: 127.0.0.1@tcp is an address of this machine, \
+         and two nodes at one address would share a NID; --net gives us another",
         "connection refused",
     ]);
 }

@@ -233,8 +233,8 @@ impl Shard {
     }
 
     /// The descriptor that awaits just this answer. Whoever sends a header writes its source NID;
-    /// so the connection it came by must be the asked peer's too. (A routed answer will have to come
-    /// by the gateway that the question left by.)
+    /// so the connection it came by must be the asked peer's too. (A routed answer will have to
+    /// come by the gateway that the question left by.)
     fn answering(
         &self,
         handle: lustrine_wire::header::MdHandle,
