@@ -25,13 +25,10 @@ impl Socklnd {
                 let peer = open.peer;
                 self.close_peer(out, peer, why);
             }
-            Phase::Connecting(dialled) => {
-                self.drop_conn(out, key);
-                self.dial_failed(out, dialled.peer, why);
-            }
-            Phase::Answer(dialled) => {
+            Phase::Connecting(dialled) | Phase::Answer(dialled) => {
                 // Whoever takes the connection and closes it without a HELLO does not want us: our
-                // source port, or the NID we asked for (captures r_badport, b5).
+                // source port, or the NID we asked for (captures r_badport, b5). It may have done
+                // so before we heard that the connection was there.
                 let silent = why == Why::Io(IoError::Reset);
                 self.drop_conn(out, key);
                 let why = if silent { Why::Rejected } else { why };

@@ -170,6 +170,21 @@ fn b6_a_refusing_host_fails_messages_at_once_and_is_tried_again_later_and_later(
 }
 
 #[test]
+fn a_peer_that_closes_before_we_know_that_it_is_there_has_rejected_us() {
+    let mut world = world(3);
+    let op = world.put(0, process(3), 1, b"");
+    let incoming = loop {
+        match world.net.take_incoming(None) {
+            Some(incoming) => break incoming,
+            None => assert!(world.turn(0), "the node calls"),
+        }
+    };
+    world.net.break_stream(incoming.sock);
+    world.run();
+    assert_eq!(world.status(0, op), Some(Status::Rejected));
+}
+
+#[test]
 fn b5_a_peer_that_closes_without_a_word_has_rejected_us() {
     let mut world = world(3);
     let op = world.put(0, process(3), 1, b"");
