@@ -291,10 +291,13 @@ impl PeerTable {
         self.nis[ni].peer
     }
 
-    /// Whether two NIDs belong to one node, as far as is known.
-    pub(crate) fn same_peer(&self, one: &Nid, other: &Nid) -> bool {
-        match (self.by_nid.get(one), self.by_nid.get(other)) {
-            (Some(one), Some(other)) => self.nis[*one].peer == self.nis[*other].peer,
+    /// Whether a message of `sender` counts as one of `expected`: both belong to one node, and
+    /// neither by the word of the other alone, which anybody could give.
+    pub(crate) fn same_peer(&self, expected: &Nid, sender: &Nid) -> bool {
+        let agreed =
+            |nid: &Nid| self.by_nid.get(nid).map(|key| &self.nis[*key]).filter(|ni| !ni.hearsay);
+        match (agreed(expected), agreed(sender)) {
+            (Some(expected), Some(sender)) => expected.peer == sender.peer,
             _ => false,
         }
     }

@@ -231,3 +231,31 @@ proptest! {
         }
     }
 }
+
+/// Whoever claims the NID of a node that is not there does not get what that node was to send.
+#[test]
+fn entries_for_one_node_take_nothing_of_another_that_claims_to_be_it() {
+    let a_put =
+        Body::Put { ack_md: MdHandle::NONE, match_bits: 9, hdr_data: 0, portal: 30, offset: 0 };
+    let takes = |alone: &mut Alone, from: usize| {
+        alone.arrives(from, a_put.clone(), &[7; 8]);
+        alone.net.events(0).iter().any(|event| matches!(event.kind, EventKind::Put { .. }))
+    };
+    for (claimed, sender, taken) in [(false, 2, true), (true, 5, false), (true, 1, true)] {
+        let mut alone = Alone::new(Tunables::default());
+        alone.discover(1, &[&[1, 2]]);
+        alone.put(2, 1);
+        alone.answer_all(&[&[1, 2]]);
+        if claimed {
+            alone.link(5, LinkEvent::Up);
+            alone.pushed(5, &[5, 1], usual());
+            alone.swallow();
+            assert!(alone.together(1, 5), "nobody is there to contradict");
+        }
+        alone.net.events(0);
+        let entry = Entry { from: MatchId { nid: test_nid(1), pid: PID_ANY }, ..anybody(9, 0) };
+        let sink = alone.net.span(0, 8, 0);
+        alone.net.attach(0, 30, entry, md(sink, None, MdOptions::OP_PUT, 3));
+        assert_eq!(takes(&mut alone, sender), taken, "of {sender}");
+    }
+}
