@@ -25,6 +25,9 @@ impl Time {
 pub struct Nanos(pub u64);
 
 impl Nanos {
+    /// No time at all.
+    pub const ZERO: Nanos = Nanos(0);
+
     /// Whole seconds.
     pub const fn from_secs(secs: u64) -> Nanos {
         Nanos(secs.saturating_mul(1_000_000_000))
@@ -33,6 +36,11 @@ impl Nanos {
     /// Milliseconds.
     pub const fn from_millis(millis: u64) -> Nanos {
         Nanos(millis.saturating_mul(1_000_000))
+    }
+
+    /// Microseconds.
+    pub const fn from_micros(micros: u64) -> Nanos {
+        Nanos(micros.saturating_mul(1_000))
     }
 
     /// As fractional seconds, for people.

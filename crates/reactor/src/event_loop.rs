@@ -22,6 +22,7 @@ use lustrine_wire::nid::Nid;
 use crate::letters::{Letter, LoadError, LoadOrder, LoadReport, LoopReport};
 use crate::loop_io::{LoopIo, OTHER_TOKEN};
 use crate::outbox::Outbox;
+use crate::wait::Waiting;
 use crate::watch::Watch;
 
 /// Most connections accepted per listener and turn.
@@ -39,28 +40,6 @@ pub(crate) struct Door {
     pub(crate) local: SocketAddr,
 }
 
-/// How a loop waits when there is nothing to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WaitPolicy {
-    /// Sleep at once.
-    Block,
-    /// Never sleep.
-    Spin,
-    /// Look again for this long, then sleep.
-    SpinThenBlock(Nanos),
-}
-
-impl WaitPolicy {
-    /// From tunable `spin_us`: 0 blocks, -1 spins, more is a mix.
-    pub(crate) fn from_spin_us(spin_us: i64) -> WaitPolicy {
-        match spin_us {
-            0 => WaitPolicy::Block,
-            micros if micros < 0 => WaitPolicy::Spin,
-            micros => WaitPolicy::SpinThenBlock(Nanos(micros as u64 * 1000)),
-        }
-    }
-}
-
 /// Everything one event loop owns.
 pub(crate) struct EventLoop {
     pub(crate) cpt: u16,
@@ -71,12 +50,12 @@ pub(crate) struct EventLoop {
     /// The way to the other loops.
     pub(crate) outbox: Outbox<Letter>,
     pub(crate) sleeper: Sleeper,
-    pub(crate) policy: WaitPolicy,
+    pub(crate) waiting: Waiting,
     /// Doors stay closed until then.
     pub(crate) rest_until: Time,
     pub(crate) stopping: bool,
-    /// Who waits for which ping or discovery.
-    pub(crate) waiting: HashMap<u64, mpsc::Sender<ProbeResult>>,
+    /// Who wants to know of which ping or discovery.
+    pub(crate) askers: HashMap<u64, mpsc::Sender<ProbeResult>>,
     pub(crate) tickets: u64,
     /// What the log tells of the network.
     pub(crate) watch: Watch,
@@ -98,10 +77,8 @@ impl EventLoop {
             tracing::debug!(%error, "timers stay coarse");
         }
         let mut ready = Vec::with_capacity(256);
-        let mut idle_since = None;
         while !self.stopping {
-            let now = Time(Clock::Monotonic.now());
-            let timeout = self.timeout(now, &mut idle_since);
+            let timeout = self.timeout();
             ready.clear();
             self.sleeper.arm();
             let timeout = if self.mailbox.is_empty() { timeout } else { Some(Duration::ZERO) };
@@ -111,14 +88,14 @@ impl EventLoop {
                 // Only our own mistakes end a poller: the node cannot go on without it.
                 panic!("the poller of CPT {} failed: {error}", self.cpt);
             }
-            if !ready.is_empty() || !self.mailbox.is_empty() {
-                idle_since = None;
-            } else if idle_since.is_some() {
-                // Looking again at once would keep the CPU from whoever is to send us something,
-                // if it shares this one with us.
+            let mut now = Time(Clock::Monotonic.now());
+            let found = !ready.is_empty() || !self.mailbox.is_empty();
+            if self.waiting.waited(now, found) {
                 std::thread::yield_now();
+                let start = std::mem::replace(&mut now, Time(Clock::Monotonic.now()));
+                self.waiting.gave_way(start, now);
             }
-            self.turn(Time(Clock::Monotonic.now()), &ready);
+            self.turn(now, &ready);
         }
         self.watch.tell(self.cpt, self.partition.driver().counters());
         let now = Time(Clock::Monotonic.now());
@@ -126,31 +103,12 @@ impl EventLoop {
     }
 
     /// How long to wait for reports; `None` is until there is one.
-    fn timeout(&self, now: Time, idle_since: &mut Option<Time>) -> Option<Duration> {
-        if self.partition.has_work() || !self.outbox.is_empty() {
-            *idle_since = None;
-            return Some(Duration::ZERO);
-        }
-        match self.policy {
-            WaitPolicy::Spin => {
-                idle_since.get_or_insert(now);
-                return Some(Duration::ZERO);
-            }
-            WaitPolicy::SpinThenBlock(length) => {
-                let since = *idle_since.get_or_insert(now);
-                if now.since(since) < length {
-                    return Some(Duration::ZERO);
-                }
-            }
-            WaitPolicy::Block => {}
-        }
-        let deadline = self.next_deadline();
-        (deadline != Time::NEVER).then(|| Duration::from_nanos(deadline.since(now).0))
-    }
-
-    fn next_deadline(&self) -> Time {
-        let rest = if self.rest_until == Time::ZERO { Time::NEVER } else { self.rest_until };
-        self.partition.next_deadline().min(rest).min(self.watch.deadline())
+    fn timeout(&mut self) -> Option<Duration> {
+        let busy = self.partition.has_work() || !self.outbox.is_empty();
+        self.waiting.timeout(Time(Clock::Monotonic.now()), busy, || {
+            let rest = if self.rest_until == Time::ZERO { Time::NEVER } else { self.rest_until };
+            self.partition.next_deadline().min(rest).min(self.watch.deadline())
+        })
     }
 
     fn turn(&mut self, now: Time, ready: &[Ready]) {
@@ -176,7 +134,7 @@ impl EventLoop {
             self.outbox.send(usize::from(cpt), Letter::Cross(Box::new(cross)));
         }
         while let Some((ticket, result)) = self.partition.next_result() {
-            if let Some(reply) = self.waiting.remove(&ticket.0) {
+            if let Some(reply) = self.askers.remove(&ticket.0) {
                 // The asker may have given up.
                 let _ = reply.send(result);
             }
@@ -310,7 +268,7 @@ impl EventLoop {
 
     fn ticket(&mut self, reply: mpsc::Sender<ProbeResult>) -> Ticket {
         self.tickets += 1;
-        self.waiting.insert(self.tickets, reply);
+        self.askers.insert(self.tickets, reply);
         Ticket(self.tickets)
     }
 

@@ -15,6 +15,7 @@ pub mod loop_io;
 mod node;
 mod outbox;
 mod resolve;
+pub mod wait;
 mod watch;
 
 pub use call::{Answer, CallError, CpuSeconds, NetRow, PeerNiRow, PeerRow, Request, StatsRow};

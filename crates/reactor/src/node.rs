@@ -20,11 +20,12 @@ use lustrine_sys::{
 use lustrine_wire::nid::Nid;
 
 use crate::config::{AcceptPolicy, IdentityChoice, NodeConfig};
-use crate::event_loop::{Door, EventLoop, WaitPolicy};
+use crate::event_loop::{Door, EventLoop};
 use crate::letters::Letter;
 use crate::loop_io::LoopIo;
 use crate::outbox::Outbox;
 use crate::resolve::{ResolveError, ResolvedIdentity, ResolvedNi, resolve_identity, resolve_nis};
+use crate::wait::Waiting;
 use crate::watch::Watch;
 
 /// [`NodeInfo::identity_reason`] of a command that could be a node and is not.
@@ -386,10 +387,10 @@ impl Builder<'_> {
             mailbox,
             outbox: Outbox::new(others.to_vec()),
             sleeper,
-            policy: WaitPolicy::from_spin_us(tunables.spin_us),
+            waiting: Waiting::new(tunables.spin_us),
             rest_until: Time::ZERO,
             stopping: false,
-            waiting: HashMap::new(),
+            askers: HashMap::new(),
             tickets: 0,
             watch: Watch::default(),
         };

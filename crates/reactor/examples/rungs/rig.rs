@@ -5,10 +5,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use lustrine_lnet::seam::NiIndex;
-use lustrine_lnet::time::{Nanos, Time};
+use lustrine_lnet::time::Time;
 use lustrine_lnet::topology::Identity;
 use lustrine_lnet::tunables::Tunables;
 use lustrine_reactor::loop_io::{LoopIo, OTHER_TOKEN};
+use lustrine_reactor::wait::Waiting;
 use lustrine_socklnd::{Accept, Config, NiConfig, Socklnd};
 use lustrine_sys::socket::privileged_ports_usable;
 use lustrine_sys::{Clock, Interest, Listener, Poller, Ready, SocketOptions};
@@ -18,6 +19,9 @@ use crate::layer::{Buffers, Layer};
 
 /// More than the buffers of any rung.
 const MEMORY: u64 = 512 << 20;
+
+/// Longest wait: the other side may have gone without a report.
+const POLL_MAX: Duration = Duration::from_millis(100);
 
 /// What the messages of a rung look like.
 #[derive(Clone, Copy, Debug)]
@@ -36,9 +40,7 @@ pub(crate) struct Rig<L> {
     pub(crate) layer: L,
     listener: Listener,
     local: SocketAddr,
-    /// As tunable `spin_us`.
-    spin: Nanos,
-    idle_since: Option<Time>,
+    waiting: Waiting,
     ready: Vec<Ready>,
 }
 
@@ -58,7 +60,7 @@ impl<L: Layer> Rig<L> {
         let listener = Listener::bind(local, 64, options)?;
         io.poller.add(&listener, OTHER_TOKEN, Interest::Readable)?;
         let tunables = Tunables::default();
-        let spin = Nanos(tunables.spin_us.max(0) as u64 * 1000);
+        let waiting = Waiting::new(tunables.spin_us);
         let privileged = privileged_ports_usable(Some(ip.into()))?;
         let identity = if privileged { Identity::Node } else { Identity::Userland };
         let driver = Socklnd::new(Config {
@@ -80,18 +82,18 @@ impl<L: Layer> Rig<L> {
         let buffers = Buffers::new(&mut io, shape.slots, shape.send, shape.recv);
         let layer = L::new(nid(ip), identity, buffers, &mut io);
         let ready = Vec::with_capacity(64);
-        Ok(Rig { io, driver, layer, listener, local, spin, idle_since: None, ready })
+        Ok(Rig { io, driver, layer, listener, local, waiting, ready })
     }
 
     /// Waits for reports, as an event loop does with its wait policy, and works on them.
     pub(crate) fn turn(&mut self) -> io::Result<()> {
-        let timeout = self.timeout(now());
+        let timeout = self.timeout();
         self.ready.clear();
         self.io.wait(Some(timeout), &mut self.ready)?;
-        if !self.ready.is_empty() {
-            self.idle_since = None;
-        } else if self.idle_since.is_some() {
+        let waited = now();
+        if self.waiting.waited(waited, !self.ready.is_empty()) {
             std::thread::yield_now();
+            self.waiting.gave_way(waited, now());
         }
         let now = now();
         let ready = std::mem::take(&mut self.ready);
@@ -132,16 +134,10 @@ impl<L: Layer> Rig<L> {
         }
     }
 
-    fn timeout(&mut self, now: Time) -> Duration {
-        if self.driver.has_work() {
-            self.idle_since = None;
-            return Duration::ZERO;
-        }
-        if now.since(*self.idle_since.get_or_insert(now)) < self.spin {
-            return Duration::ZERO;
-        }
+    fn timeout(&mut self) -> Duration {
         let deadline = self.driver.next_deadline().min(self.layer.next_deadline());
-        Duration::from_nanos(deadline.since(now).0).min(Duration::from_millis(100))
+        let timeout = self.waiting.timeout(now(), self.driver.has_work(), || deadline);
+        timeout.map_or(POLL_MAX, |timeout| timeout.min(POLL_MAX))
     }
 
     fn accept(&mut self, now: Time) -> io::Result<()> {
