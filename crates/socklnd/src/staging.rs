@@ -23,6 +23,11 @@ impl Staging {
         &self.buffer[self.head..self.tail]
     }
 
+    /// The same, to be changed where they are.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer[self.head..self.tail]
+    }
+
     /// Appends `len` bytes of any value and lets the caller write them.
     pub(crate) fn grow(&mut self, len: usize) -> &mut [u8] {
         if self.head == self.tail {

@@ -3,6 +3,9 @@
 //! Headers and payloads up to [`COPY_MAX`] are copied into one contiguous buffer; longer payloads
 //! stay where they are and are written from there. So a burst of small messages is one piece of
 //! one write, and a large payload is touched by nobody but the system.
+//!
+//! Where messages carry checksums, that of a large payload is computed when its turn to be written
+//! comes: many may wait, and the system finds in the CPU's cache what was just summed.
 
 use std::collections::VecDeque;
 
@@ -29,6 +32,9 @@ const STAGED_MAX: usize = 256 * 1024;
 const SEGMENTS_MAX: usize = 1024;
 /// Most pieces of one write.
 const PIECES_MAX: usize = 64;
+/// With this many bytes offered a write takes no further payload that is to be summed first: what
+/// was summed should be in the cache when the system reads it.
+const SUMMED_MAX: usize = 256 * 1024;
 
 /// The cookies of a message's frame header (wire 3.4).
 #[derive(Clone, Copy, Debug, Default)]
@@ -83,6 +89,27 @@ enum Segment {
     Lent { span: Span, cookie: u64 },
 }
 
+impl Segment {
+    /// Bytes.
+    fn len(&self) -> usize {
+        match self {
+            Segment::Staged(len) => *len as usize,
+            Segment::Lent { span, .. } => span.len as usize,
+        }
+    }
+}
+
+/// A message whose checksum lacks its payload.
+#[derive(Clone, Copy, Debug)]
+struct Unsummed {
+    /// Where its head ends in the stream; its payload is all that is lent there.
+    head_end: u64,
+    format: Format,
+    frame: FrameHeader,
+    /// The checksum so far.
+    state: u32,
+}
+
 /// `finished` when the stream has passed `end`.
 #[derive(Clone, Copy, Debug)]
 struct Promise {
@@ -96,6 +123,8 @@ pub(crate) struct Tx {
     staging: Staging,
     segments: VecDeque<Segment>,
     promises: VecDeque<Promise>,
+    /// Oldest first.
+    unsummed: VecDeque<Unsummed>,
     /// Bytes ever queued and ever written.
     queued: u64,
     written: u64,
@@ -158,6 +187,7 @@ impl Tx {
                 at = end;
             }
         }
+        let mut unsummed = None;
         if format.framed() {
             let mut frame = FrameHeader {
                 zc_request: cookies.request,
@@ -165,13 +195,16 @@ impl Tx {
                 ..FrameHeader::LNET
             };
             if format.csum {
-                let state = crc::update(frame.csum_start(format.sent), &room[frame_len..]);
-                let lent = if copied == 0 { payload } else { &[] };
-                frame.csum = lent.iter().fold(state, |state, span| io.crc(state, *span));
+                frame.csum = crc::update(frame.csum_start(format.sent), &room[frame_len..]);
+                unsummed = (copied == 0 && header.payload_len != 0).then_some(frame);
             }
             room[..frame_len].copy_from_slice(&frame.encode(format.sent));
         }
         self.staged(head_len + copied);
+        if let Some(frame) = unsummed {
+            let (head_end, state) = (self.queued, frame.csum);
+            self.unsummed.push_back(Unsummed { head_end, format, frame, state });
+        }
         if copied == 0 {
             self.lend(payload, cookies.request);
         }
@@ -218,6 +251,7 @@ impl Tx {
             if written.bytes >= stop {
                 return Ok(Wrote::Enough);
             }
+            self.sum_front(io);
             let (outcome, asked, zero_copy) = self.write_once(io, sock);
             let len = match outcome {
                 Outcome::Bytes(len) => len,
@@ -238,6 +272,38 @@ impl Tx {
         Ok(Wrote::All)
     }
 
+    /// Completes the heads that the next write may offer: the first one, and those near it.
+    fn sum_front<I: Io>(&mut self, io: &I) {
+        while let Some(first) = self.unsummed.front().copied() {
+            let (mut position, mut staged) = (self.written, 0);
+            let mut segments = self.segments.iter();
+            for segment in segments.by_ref() {
+                if let Segment::Staged(len) = segment {
+                    staged += *len as usize;
+                }
+                position += segment.len() as u64;
+                if position == first.head_end {
+                    break;
+                }
+                if position - self.written >= SUMMED_MAX as u64 {
+                    return;
+                }
+            }
+            assert_eq!(position, first.head_end, "a head lies before its payload");
+            let mut frame = first.frame;
+            frame.csum = segments
+                .map_while(|segment| match segment {
+                    Segment::Lent { span, .. } => Some(span),
+                    Segment::Staged(_) => None,
+                })
+                .fold(first.state, |state, span| io.crc(state, *span));
+            let head = &mut self.staging.bytes_mut()[staged - first.format.head_len()..];
+            head[..first.format.version.frame_len()]
+                .copy_from_slice(&frame.encode(first.format.sent));
+            self.unsummed.pop_front();
+        }
+    }
+
     /// One write: its outcome, how many bytes were offered, and its cookie if it was zero-copy.
     fn write_once<I: Io>(&self, io: &mut I, sock: SockId) -> (Outcome, usize, Option<u64>) {
         let bytes = self.staging.bytes();
@@ -250,7 +316,11 @@ impl Tx {
         // A write is zero-copy as a whole and belongs to one cookie: headers lie in the staging
         // buffer, which is reused, so they are always copied.
         let mut shared = 0;
+        let incomplete = self.unsummed.front().map(|unsummed| unsummed.head_end);
         for segment in self.segments.iter().take(PIECES_MAX) {
+            if Some(self.written + (asked + segment.len()) as u64) == incomplete {
+                break;
+            }
             let (piece, len, cookie) = match *segment {
                 Segment::Staged(len) => {
                     let start = staged;
@@ -333,6 +403,7 @@ impl Tx {
             self.staging.release();
             self.segments.shrink_to_fit();
             self.promises.shrink_to_fit();
+            self.unsummed.shrink_to_fit();
         }
     }
 }

@@ -239,6 +239,52 @@ fn checksums_of_copied_and_lent_payloads_agree() {
     }
 }
 
+/// Payloads are summed when they are about to be written, in pieces and among others.
+#[test]
+fn every_message_carries_its_checksum_however_it_is_written() {
+    let format = Format { version: Version::V2, csum: true, ..PLAIN };
+    let lens = [0, 5000, 1 << 20, 20_000, 17, 4096, 300_000, 4097, 9000, 70_000, 0, 262_144, 8192];
+    for (chaos, piece) in [(Chaos::None, 1 << 20), (Chaos::Chunks, 5000)] {
+        let mut line = Line::new(chaos);
+        for (index, len) in lens.iter().enumerate() {
+            let request = if index % 3 == 2 { index as u64 } else { 0 };
+            line.push(format, &pattern(*len), piece, Cookies { request, ack: 0 });
+            if index % 4 == 1 {
+                line.write();
+            }
+        }
+        line.write_all();
+        let mut rest = &line.heard[..];
+        for len in &lens {
+            let (message, behind) = rest.split_at(format.head_len() + len);
+            let frame = FrameHeader::parse(message.first_chunk().unwrap(), Order::Little).unwrap();
+            let sum = crc::update(frame.csum_start(Order::Little), &message[24..]);
+            assert_eq!(frame.csum, sum, "{chaos:?}, payload of {len}");
+            assert!(message[format.head_len()..] == pattern(*len));
+            rest = behind;
+        }
+        assert!(rest.is_empty());
+    }
+}
+
+/// As many as may wait are not summed all at once: they would be out of the cache again.
+#[test]
+fn a_payload_is_summed_when_it_is_its_turn() {
+    let format = Format { version: Version::V2, csum: true, ..PLAIN };
+    let mut line = Line::new(Chaos::None);
+    for _ in 0..4 {
+        line.push(format, &pattern(1 << 20), 1 << 20, Cookies::default());
+    }
+    line.tx.sum_front(&line.io);
+    assert_eq!(line.tx.unsummed.len(), 3);
+    let mut line = Line::new(Chaos::None);
+    for _ in 0..8 {
+        line.push(format, &pattern(10_000), 10_000, Cookies::default());
+    }
+    line.tx.sum_front(&line.io);
+    assert_eq!(line.tx.unsummed.len(), 0, "they go in one write");
+}
+
 #[test]
 fn a_nid_without_short_form_is_refused_without_a_trace() {
     let mut line = Line::new(Chaos::None);
