@@ -10,6 +10,8 @@
 //! | `world` | [`World`]: time, nodes, scripts, faults |
 //! | `node` | [`NodeSpec`], [`Node`]: a partition with what surrounds it |
 //! | `script` | [`Script`], [`Hand`]: peers that are not ours |
+//! | [`fabric`] | sites, links, what they carry and lose |
+//! | `simulation` | [`Simulation`]: what both depths can do |
 //! | `network` | [`Network`]: byte streams with latency, limits and faults |
 //! | `io` | [`VirtualIo`]: what a partition is given |
 //! | `memory` | [`ByteMemory`] |
@@ -19,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
+pub mod fabric;
 pub mod frames;
 mod io;
 mod memory;
@@ -26,6 +29,7 @@ mod network;
 mod node;
 mod rng;
 mod script;
+mod simulation;
 mod trace;
 mod world;
 
@@ -35,5 +39,6 @@ pub use network::{Chunking, HostId, Incoming, Link, Network};
 pub use node::{Node, NodeSpec};
 pub use rng::Rng;
 pub use script::{Ended, Hand, Script};
+pub use simulation::{Cost, Place, Simulation, Waits};
 pub use trace::{Entry, Trace, What};
 pub use world::{Death, World};

@@ -1,0 +1,188 @@
+//! One direction of one link.
+
+use core::fmt;
+
+use lustrine_lnet::time::{Nanos, Time};
+
+use crate::rng::Rng;
+
+/// Bytes of a packet, for loss that is stated per packet: Ethernet without jumbo frames.
+const PACKET: u64 = 1500;
+
+/// Bits per second, at least 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rate(u64);
+
+impl Rate {
+    /// So many bits per second; `None` for 0.
+    pub fn from_bits(bits: u64) -> Option<Rate> {
+        (bits != 0).then_some(Rate(bits))
+    }
+
+    /// Bits per second.
+    pub fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// How long so many bytes take.
+    pub fn time_for(self, bytes: u64) -> Nanos {
+        let nanos = u128::from(bytes) * 8_000_000_000 / u128::from(self.0);
+        Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// How many bytes leave in this time.
+    pub fn bytes_in(self, time: Nanos) -> u64 {
+        let bytes = u128::from(time.0) * u128::from(self.0) / 8_000_000_000;
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit, name) = match self.0 {
+            1_000_000_000.. => (1_000_000_000, "Gb/s"),
+            1_000_000.. => (1_000_000, "Mb/s"),
+            _ => (1000, "kb/s"),
+        };
+        write!(f, "{} {name}", self.0 as f64 / unit as f64)
+    }
+}
+
+/// What one direction of a link is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkSpec {
+    /// `None` has no limit, and so no queue.
+    pub rate: Option<Rate>,
+    /// Propagation.
+    pub delay: Nanos,
+    /// Up to so much more, at random; nothing overtakes.
+    pub jitter: Nanos,
+    /// Bytes that may wait for their turn; what does not fit is lost.
+    pub queue: u64,
+    /// How many of 1,000,000,000 packets of 1500 bytes are lost.
+    pub loss: u32,
+}
+
+impl Default for LinkSpec {
+    /// No limit, no delay, no loss.
+    fn default() -> LinkSpec {
+        LinkSpec { rate: None, delay: Nanos::ZERO, jitter: Nanos::ZERO, queue: u64::MAX, loss: 0 }
+    }
+}
+
+/// What became of something at a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passed {
+    /// Its last bit is out at the far end then.
+    At(Time),
+    /// No room, bad luck, or the link is cut.
+    Lost,
+}
+
+/// What a link has carried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkUse {
+    /// Bytes that came in and were not lost.
+    pub bytes: u64,
+    /// Bytes that were lost: for want of room, by chance, or as the link was cut.
+    pub lost: u64,
+    /// Time in which it sent.
+    pub busy: Nanos,
+    /// Most bytes that waited, those being sent included.
+    pub queue_max: u64,
+    /// Sum over all bytes of the time they waited for their turn, in byte-microseconds.
+    pub waited: u64,
+}
+
+/// The state of one direction.
+#[derive(Debug)]
+pub(super) struct Direction {
+    spec: LinkSpec,
+    cut: bool,
+    /// When all that is in the queue has been sent.
+    free_at: Time,
+    last_arrival: Time,
+    used: LinkUse,
+}
+
+impl Direction {
+    pub(super) fn new(spec: LinkSpec) -> Direction {
+        Direction {
+            spec,
+            cut: false,
+            free_at: Time::ZERO,
+            last_arrival: Time::ZERO,
+            used: LinkUse::default(),
+        }
+    }
+
+    pub(super) fn spec(&self) -> &LinkSpec {
+        &self.spec
+    }
+
+    pub(super) fn change(&mut self, spec: LinkSpec) {
+        self.spec = spec;
+    }
+
+    pub(super) fn cut(&mut self, cut: bool) {
+        self.cut = cut;
+    }
+
+    pub(super) fn used(&self, now: Time) -> LinkUse {
+        // What is still to be sent has been counted when it came.
+        let ahead = self.free_at.since(now);
+        LinkUse { busy: Nanos(self.used.busy.0.saturating_sub(ahead.0)), ..self.used }
+    }
+
+    pub(super) fn pass(&mut self, now: Time, len: u64, rng: &mut Rng) -> Passed {
+        let wait = self.free_at.since(now);
+        let waiting = self.spec.rate.map_or(0, |rate| rate.bytes_in(wait));
+        if self.cut || waiting.saturating_add(len) > self.spec.queue || self.unlucky(len, rng) {
+            self.used.lost += len;
+            return Passed::Lost;
+        }
+        let took = self.spec.rate.map_or(Nanos::ZERO, |rate| rate.time_for(len));
+        self.free_at = self.free_at.max(now) + took;
+        self.used.bytes += len;
+        self.used.busy = Nanos(self.used.busy.0 + took.0);
+        self.used.queue_max = self.used.queue_max.max(waiting + len);
+        self.used.waited += len.saturating_mul(wait.0) / 1000;
+        let jitter = Nanos(rng.below(self.spec.jitter.0.saturating_add(1)));
+        let arrival = self.free_at + self.spec.delay + jitter;
+        self.last_arrival = self.last_arrival.max(arrival);
+        Passed::At(self.last_arrival)
+    }
+
+    /// How long something without length takes.
+    pub(super) fn glance(&self, now: Time) -> Option<Nanos> {
+        (!self.cut).then(|| Nanos(self.free_at.since(now).0 + self.spec.delay.0))
+    }
+
+    /// Whether chance takes it. In integers: floating point is not the same on every machine.
+    fn unlucky(&self, len: u64, rng: &mut Rng) -> bool {
+        if self.spec.loss == 0 {
+            return false;
+        }
+        let spared = BILLION.saturating_sub(u64::from(self.spec.loss)) * ONE / BILLION;
+        rng.below(ONE) >= power(spared, len.div_ceil(PACKET))
+    }
+}
+
+const BILLION: u64 = 1_000_000_000;
+
+/// One, with 32 bits behind the point.
+const ONE: u64 = 1 << 32;
+
+/// A number from 0 to [`ONE`], to the `exponent`.
+fn power(mut base: u64, mut exponent: u64) -> u64 {
+    let mut product = ONE;
+    while exponent != 0 {
+        if exponent & 1 == 1 {
+            product = if product == ONE { base } else { product * base >> 32 };
+        }
+        // Both are below 2^32 but for one itself.
+        base = if base == ONE { ONE } else { base * base >> 32 };
+        exponent >>= 1;
+    }
+    product
+}

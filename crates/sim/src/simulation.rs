@@ -1,0 +1,88 @@
+//! What both depths of the simulator can do.
+
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_selftest::{Client, ClientArgs, Lane};
+
+use crate::fabric::{Fabric, LinkSpec, SiteId};
+use crate::network::HostId;
+use crate::node::NodeSpec;
+use crate::trace::Trace;
+use crate::world::Death;
+
+/// What working costs a host: a node that had a turn does nothing else until it is paid.
+///
+/// One CPU per node; a node of several is one of a lower cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Per LNet message sent or received.
+    pub per_message: Nanos,
+    /// Per MiB of payload sent or received.
+    pub per_mib: Nanos,
+}
+
+/// Where a node's host stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// At which site.
+    pub site: SiteId,
+    /// Behind which interface.
+    pub interface: LinkSpec,
+    /// What working costs it.
+    pub cost: Cost,
+}
+
+/// For what messages of a node have waited since it started: sums over all messages, in message
+/// nanoseconds. Divided by the time it is the mean number that waited (Little's law).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// For a credit of the peer.
+    pub peer_credits: u64,
+    /// For a credit of the interface.
+    pub ni_credits: u64,
+    /// In the driver: for room in the stream, or on the way out of the host.
+    pub driver: u64,
+    /// Time the host's CPU was at work, in nanoseconds.
+    pub cpu: u64,
+    /// Messages sent and received.
+    pub messages: u64,
+}
+
+/// A network in virtual time, at either depth.
+pub trait Simulation {
+    /// The time.
+    fn now(&self) -> Time;
+
+    /// Sites and links.
+    fn fabric(&mut self) -> &mut Fabric;
+
+    /// Adds a node behind an interface at a site.
+    fn add_placed(&mut self, spec: NodeSpec, place: Place) -> HostId;
+
+    /// Ends a node; what it was made from is returned, to start it again.
+    fn stop(&mut self, host: HostId, death: Death) -> NodeSpec;
+
+    /// Starts a node where one was stopped.
+    fn start(&mut self, host: HostId, spec: NodeSpec);
+
+    /// Starts a load on a node; it acts from the next moment on.
+    ///
+    /// # Panics
+    /// When the node is away, or a client of this lane is not finished.
+    fn start_client(&mut self, host: HostId, args: ClientArgs);
+
+    /// A node's client, and a turn for the node afterwards; `None` when the node is away or has
+    /// no such client.
+    fn client(&mut self, host: HostId, lane: Lane) -> Option<&mut Client>;
+
+    /// Lets time pass until then.
+    fn run_to(&mut self, time: Time);
+
+    /// For what a node's messages waited; `None` while it is away.
+    fn waits(&self, host: HostId) -> Option<Waits>;
+
+    /// What happened so far.
+    fn trace(&self) -> &Trace;
+
+    /// What is wrong now that all is to be quiet; empty when nothing is.
+    fn unquiet(&self) -> Vec<String>;
+}
