@@ -6,16 +6,15 @@ use lustrine_lnet::memory::{Memory, Span, Words, total_len};
 use lustrine_socklnd::io::{Io, IoError, Outcome, Piece, SockId, SourcePort, WriteMode};
 use lustrine_wire::crc;
 
-use crate::memory::ByteMemory;
+use crate::memory::RopeMemory;
 use crate::network::{HostId, Lent, Network, Offer};
-use crate::trace::digest;
 
 /// Streams and memory of one host, for the length of one call.
 #[derive(Debug)]
 pub struct VirtualIo<'a> {
     pub(crate) host: HostId,
     pub(crate) network: &'a mut Network,
-    pub(crate) memory: &'a mut ByteMemory,
+    pub(crate) memory: &'a mut RopeMemory,
 }
 
 impl Memory for VirtualIo<'_> {
@@ -76,7 +75,9 @@ impl Io for VirtualIo<'_> {
         for span in spans {
             let take = left.min(span.len as usize);
             if take != 0 {
-                self.network.take(sock, self.memory.bytes_mut(span.part(0, take as u32)));
+                let mut bytes = vec![0; take];
+                self.network.take(sock, &mut bytes);
+                self.memory.write(*span, &bytes);
                 left -= take;
             }
         }
@@ -110,10 +111,12 @@ impl Io for VirtualIo<'_> {
                 }
                 Piece::Span(span) => {
                     let part = span.part(0, span.len.min(left as u32));
-                    let held = self.memory.bytes(part);
-                    bytes.extend_from_slice(held);
+                    let start = bytes.len();
+                    bytes.resize(start + part.len as usize, 0);
+                    self.memory.read(part, &mut bytes[start..]);
                     if mode == WriteMode::ZeroCopy {
-                        lent.push(Lent { span: part, digest: digest(held) });
+                        let digest = self.memory.digest(part).expect("a span that is alive");
+                        lent.push(Lent { span: part, digest });
                     }
                 }
             }
@@ -130,6 +133,8 @@ impl Io for VirtualIo<'_> {
     }
 
     fn crc(&self, state: u32, span: Span) -> u32 {
-        crc::update(state, self.memory.bytes(span))
+        let mut bytes = vec![0; span.len as usize];
+        self.memory.read(span, &mut bytes);
+        crc::update(state, &bytes)
     }
 }

@@ -1,7 +1,7 @@
 //! Whole nodes in virtual time.
 //!
 //! A [`World`] runs the very [`Partition`](lustrine_node::Partition)s of production, each with its
-//! own [`ByteMemory`] and with streams through a common [`Network`], beside scripted peers that own
+//! own [`RopeMemory`] and with streams through a common [`Network`], beside scripted peers that own
 //! raw ends of streams. Time is virtual, everything random comes from one seed: the same seed gives
 //! the same [`Trace`] on every machine.
 //!
@@ -14,7 +14,7 @@
 //! | `simulation` | [`Simulation`]: what both depths can do |
 //! | `network` | [`Network`]: byte streams with latency, limits and faults |
 //! | `io` | [`VirtualIo`]: what a partition is given |
-//! | `memory` | [`ByteMemory`] |
+//! | `memory` | [`RopeMemory`], [`Rope`]: memory whose payload costs nothing |
 //! | [`check`] | what must hold in a world that has become quiet |
 //! | [`frames`] | streams as frames of a capture |
 //! | `trace`, `rng` | [`Trace`], [`Rng`] |
@@ -34,7 +34,7 @@ mod trace;
 mod world;
 
 pub use io::VirtualIo;
-pub use memory::{ByteMemory, Usage};
+pub use memory::{Rope, RopeMemory, Usage};
 pub use network::{Chunking, HostId, Incoming, Link, Network};
 pub use node::{Node, NodeSpec};
 pub use rng::Rng;

@@ -1,8 +1,16 @@
-//! A node's memory, made of vectors.
+//! A node's memory, made of ropes.
+
+mod digest;
+mod pattern;
+mod region;
+mod rope;
 
 use std::collections::VecDeque;
 
 use lustrine_lnet::memory::{Memory, Span, Words};
+
+use region::Region;
+pub use rope::Rope;
 
 /// Region numbers rest for so many frees before they are used again, so that a span used after it
 /// was freed is found out.
@@ -19,19 +27,20 @@ pub struct Usage {
     pub bytes_max: u64,
 }
 
-/// Memory with one vector per span, and a limit.
+/// Memory that knows what stands where without having it: what a selftest moves costs nothing,
+/// however long it is. It has a limit, and is exact to the byte.
 #[derive(Debug)]
-pub struct ByteMemory {
-    regions: Vec<Option<Box<[u8]>>>,
+pub struct RopeMemory {
+    regions: Vec<Option<Region>>,
     freed: VecDeque<u32>,
     usage: Usage,
     limit: u64,
 }
 
-impl ByteMemory {
+impl RopeMemory {
     /// Memory of `limit` bytes.
-    pub fn new(limit: u64) -> ByteMemory {
-        ByteMemory { regions: Vec::new(), freed: VecDeque::new(), usage: Usage::default(), limit }
+    pub fn new(limit: u64) -> RopeMemory {
+        RopeMemory { regions: Vec::new(), freed: VecDeque::new(), usage: Usage::default(), limit }
     }
 
     /// How much is in use.
@@ -39,32 +48,49 @@ impl ByteMemory {
         self.usage
     }
 
-    /// The bytes of a span.
+    /// A copy of what a span holds.
     ///
     /// # Panics
     /// When the span is not alive.
-    pub fn bytes(&self, span: Span) -> &[u8] {
-        let region = self.regions[span.region as usize].as_ref().expect("a span that is alive");
-        &region[span.offset as usize..][..span.len as usize]
+    pub fn take(&self, span: Span) -> Rope {
+        self.region(span).take(span.offset, span.len)
     }
 
-    /// The bytes of a span, to change.
+    /// Stores a rope at the start of a span.
     ///
     /// # Panics
-    /// When the span is not alive.
-    pub fn bytes_mut(&mut self, span: Span) -> &mut [u8] {
-        let region = self.regions[span.region as usize].as_mut().expect("a span that is alive");
-        &mut region[span.offset as usize..][..span.len as usize]
+    /// When the span is not alive, or shorter than the rope.
+    pub fn put(&mut self, span: Span, rope: &Rope) {
+        assert!(rope.len() <= u64::from(span.len), "{} bytes into {span:?}", rope.len());
+        self.region_mut(span).put(span.offset, rope);
     }
 
-    /// The bytes of a span, if its region has not been freed since.
-    pub(crate) fn peek(&self, span: Span) -> Option<&[u8]> {
+    /// The [digest](Rope::digest) of what a span holds; `None` if it was freed.
+    pub fn digest(&self, span: Span) -> Option<u64> {
         let region = self.regions.get(span.region as usize)?.as_ref()?;
-        region.get(span.offset as usize..)?.get(..span.len as usize)
+        let within = u64::from(span.offset) + u64::from(span.len) <= u64::from(region.len());
+        within.then(|| region.digest(span.offset, span.len))
+    }
+
+    fn region(&self, span: Span) -> &Region {
+        let region = self.regions[span.region as usize].as_ref().expect("a span that is alive");
+        inside(region, span);
+        region
+    }
+
+    fn region_mut(&mut self, span: Span) -> &mut Region {
+        let region = self.regions[span.region as usize].as_mut().expect("a span that is alive");
+        inside(region, span);
+        region
     }
 }
 
-impl Memory for ByteMemory {
+fn inside(region: &Region, span: Span) {
+    let end = u64::from(span.offset) + u64::from(span.len);
+    assert!(end <= u64::from(region.len()), "{span:?} is not inside a region of {}", region.len());
+}
+
+impl Memory for RopeMemory {
     fn alloc(&mut self, len: u32) -> Option<Span> {
         if self.usage.bytes + u64::from(len) > self.limit {
             return None;
@@ -76,8 +102,7 @@ impl Memory for ByteMemory {
                 self.regions.len() as u32 - 1
             }
         };
-        // Not zero: whoever reads what was never written shall be seen.
-        self.regions[region as usize] = Some(vec![0xa5; len as usize].into_boxed_slice());
+        self.regions[region as usize] = Some(Region::new(len));
         self.usage.spans += 1;
         self.usage.bytes += u64::from(len);
         self.usage.bytes_max = self.usage.bytes_max.max(self.usage.bytes);
@@ -87,108 +112,47 @@ impl Memory for ByteMemory {
     fn free(&mut self, span: Span) {
         let region = self.regions[span.region as usize].take();
         let region = region.unwrap_or_else(|| panic!("freed twice: {span:?}"));
-        assert_eq!(
-            (span.offset, span.len as usize),
-            (0, region.len()),
-            "only whole spans are freed"
-        );
+        assert_eq!((span.offset, span.len), (0, region.len()), "only whole spans are freed");
         self.usage.spans -= 1;
         self.usage.bytes -= u64::from(span.len);
         self.freed.push_back(span.region);
     }
 
     fn write(&mut self, span: Span, bytes: &[u8]) {
-        self.bytes_mut(span)[..bytes.len()].copy_from_slice(bytes);
+        assert!(bytes.len() <= span.len as usize, "{} bytes into {span:?}", bytes.len());
+        self.region_mut(span).write(span.offset, bytes);
     }
 
     fn read(&self, span: Span, out: &mut [u8]) {
-        out.copy_from_slice(&self.bytes(span)[..out.len()]);
+        assert!(out.len() <= span.len as usize, "{} bytes of {span:?}", out.len());
+        self.region(span).read(span.offset, out);
     }
 
     fn copy(&mut self, from: Span, to: Span) {
-        let bytes = self.bytes(from).to_vec();
-        self.bytes_mut(to).copy_from_slice(&bytes);
+        assert_eq!(from.len, to.len, "copies are as long as what they are copies of");
+        let rope = self.take(from);
+        self.put(to, &rope);
     }
 
     fn fill(&mut self, span: Span, word: [u8; 8], which: Words) {
-        let bytes = self.bytes_mut(span);
+        assert_eq!(span.len % 8, 0, "{span:?} is not made of words");
+        let region = self.region_mut(span);
         match which {
-            Words::All => bytes.as_chunks_mut::<8>().0.fill(word),
-            Words::PageEnds { page } => {
-                for at in page_ends(span.len, page) {
-                    bytes[at..at + 8].copy_from_slice(&word);
-                }
-            }
+            Words::All => region.fill(span.offset, span.len, word),
+            Words::PageEnds { page } => region.fill_ends(span.offset, span.len, word, page),
         }
     }
 
     fn check(&self, span: Span, word: [u8; 8], which: Words) -> Result<(), u32> {
-        let bytes = self.bytes(span);
+        assert_eq!(span.len % 8, 0, "{span:?} is not made of words");
+        let region = self.region(span);
         let wrong = match which {
-            Words::All => {
-                bytes.as_chunks::<8>().0.iter().position(|found| *found != word).map(|at| 8 * at)
-            }
-            Words::PageEnds { page } => {
-                page_ends(span.len, page).find(|at| bytes[*at..*at + 8] != word)
-            }
+            Words::All => region.differs(span.offset, span.len, word),
+            Words::PageEnds { page } => region.ends_differ(span.offset, span.len, word, page),
         };
-        wrong.map_or(Ok(()), |at| Err(at as u32))
+        wrong.map_or(Ok(()), Err)
     }
-}
-
-/// Offsets of the first and last word of each page-sized fragment.
-fn page_ends(len: u32, page: u32) -> impl Iterator<Item = usize> {
-    let ends = move |start: u32| [start, (start + page).min(len) - 8];
-    (0..len).step_by(page as usize).flat_map(ends).map(|at| at as usize)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_limit_holds_and_usage_is_counted() {
-        let mut memory = ByteMemory::new(100);
-        let span = memory.alloc(60).unwrap();
-        assert!(memory.alloc(41).is_none());
-        let other = memory.alloc(40).unwrap();
-        assert_eq!(memory.usage(), Usage { spans: 2, bytes: 100, bytes_max: 100 });
-        memory.free(span);
-        memory.free(other);
-        assert_eq!(memory.usage(), Usage { spans: 0, bytes: 0, bytes_max: 100 });
-    }
-
-    #[test]
-    #[should_panic(expected = "alive")]
-    fn a_freed_span_cannot_be_read_even_after_others_were_made() {
-        let mut memory = ByteMemory::new(1 << 20);
-        let span = memory.alloc(8).unwrap();
-        memory.free(span);
-        let _other = memory.alloc(8).unwrap();
-        memory.read(span, &mut [0; 8]);
-    }
-
-    #[test]
-    #[should_panic(expected = "twice")]
-    fn a_span_is_freed_once() {
-        let mut memory = ByteMemory::new(1 << 20);
-        let span = memory.alloc(8).unwrap();
-        memory.free(span);
-        memory.free(span);
-    }
-
-    #[test]
-    fn words_are_checked_where_they_were_filled() {
-        let mut memory = ByteMemory::new(1 << 20);
-        let span = memory.alloc(5000 / 8 * 8).unwrap();
-        let word = *b"LUSTRINE";
-        let ends = Words::PageEnds { page: 4096 };
-        memory.fill(span, word, ends);
-        assert_eq!(memory.check(span, word, ends), Ok(()));
-        assert_eq!(memory.check(span, word, Words::All), Err(8));
-        memory.write(span.part(4088, 8), b"different"[..8].as_ref());
-        assert_eq!(memory.check(span, word, ends), Err(4088));
-        memory.fill(span, word, Words::All);
-        assert_eq!(memory.check(span, word, Words::All), Ok(()));
-    }
-}
+mod tests;

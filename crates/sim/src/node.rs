@@ -14,9 +14,9 @@ use lustrine_socklnd::{Accept, Config, NiConfig};
 use lustrine_wire::nid::Nid;
 
 use crate::io::VirtualIo;
-use crate::memory::{ByteMemory, Usage};
+use crate::memory::{RopeMemory, Usage};
 use crate::network::{HostId, Network};
-use crate::trace::{What, digest};
+use crate::trace::What;
 
 /// A loop turn takes at least so long; whoever always has work cannot stop the clock.
 const TURN: Nanos = Nanos(1000);
@@ -146,7 +146,7 @@ pub struct Node {
     spec: NodeSpec,
     host: HostId,
     partition: Partition,
-    memory: ByteMemory,
+    memory: RopeMemory,
     baseline: Usage,
     tickets: u64,
     asked: BTreeSet<u64>,
@@ -160,7 +160,7 @@ pub struct Node {
 impl Node {
     /// Comes to life on a host, and listens.
     pub(crate) fn start(spec: NodeSpec, host: HostId, network: &mut Network) -> Node {
-        let mut memory = ByteMemory::new(spec.memory);
+        let mut memory = RopeMemory::new(spec.memory);
         let mut io = VirtualIo { host, network, memory: &mut memory };
         let partition = Partition::new(spec.config(), &mut io);
         for door in spec.doors() {
@@ -272,7 +272,7 @@ impl Node {
         while let Some((sock, report)) = network.next_report(host) {
             reports += 1;
             for lent in &report.returned {
-                if memory.peek(lent.span).map(digest) != Some(lent.digest) {
+                if memory.digest(lent.span) != Some(lent.digest) {
                     self.complaints.push(format!("{now:?}: {lent:?} was changed while in use"));
                 }
             }
