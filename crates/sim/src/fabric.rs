@@ -150,6 +150,11 @@ impl Fabric {
         self.directions[hop.0 as usize].pass(now, len, rng)
     }
 
+    /// As [`Fabric::pass`] for a host's own interface: who sends waits there rather than lose.
+    pub fn leave(&mut self, hop: Hop, now: Time, len: u64, rng: &mut Rng) -> Passed {
+        self.directions[hop.0 as usize].leave(now, len, rng)
+    }
+
     /// How long something tiny that starts now would take; it takes no room. `None` when a link is
     /// cut.
     pub fn glance(&self, hops: &[Hop], now: Time) -> Option<Nanos> {

@@ -6,7 +6,7 @@ use lustrine_lnet::memory::{Memory, Span, Words, total_len};
 use lustrine_socklnd::io::{Io, IoError, Outcome, Piece, SockId, SourcePort, WriteMode};
 use lustrine_wire::crc;
 
-use crate::memory::RopeMemory;
+use crate::memory::{Rope, RopeMemory};
 use crate::network::{HostId, Lent, Network, Offer};
 
 /// Streams and memory of one host, for the length of one call.
@@ -75,14 +75,13 @@ impl Io for VirtualIo<'_> {
         for span in spans {
             let take = left.min(span.len as usize);
             if take != 0 {
-                let mut bytes = vec![0; take];
-                self.network.take(sock, &mut bytes);
-                self.memory.write(*span, &bytes);
+                let bytes = self.network.take(sock, take);
+                self.memory.put(*span, &bytes);
                 left -= take;
             }
         }
         if left != 0 {
-            self.network.take(sock, &mut tail[..left]);
+            self.network.take(sock, left).read(&mut tail[..left]);
         }
         Outcome::Bytes(len)
     }
@@ -101,19 +100,17 @@ impl Io for VirtualIo<'_> {
             Offer::Closed => return Outcome::Failed(IoError::Reset),
             Offer::Failed(error) => return Outcome::Failed(error),
         };
-        let (mut bytes, mut lent) = (Vec::with_capacity(len), Vec::new());
+        let (mut bytes, mut lent) = (Rope::default(), Vec::new());
         for piece in pieces {
-            let left = len - bytes.len();
+            let left = len - bytes.len() as usize;
             match piece {
                 Piece::Bytes(own) => {
                     assert_eq!(mode, WriteMode::Copy, "own bytes are used again: copy them");
-                    bytes.extend_from_slice(&own[..own.len().min(left)]);
+                    bytes.append(Rope::from_bytes(&own[..own.len().min(left)]));
                 }
                 Piece::Span(span) => {
                     let part = span.part(0, span.len.min(left as u32));
-                    let start = bytes.len();
-                    bytes.resize(start + part.len as usize, 0);
-                    self.memory.read(part, &mut bytes[start..]);
+                    bytes.append(self.memory.take(part));
                     if mode == WriteMode::ZeroCopy {
                         let digest = self.memory.digest(part).expect("a span that is alive");
                         lent.push(Lent { span: part, digest });

@@ -11,6 +11,7 @@
 //! | `node` | [`NodeSpec`], [`Node`]: a partition with what surrounds it |
 //! | `script` | [`Script`], [`Hand`]: peers that are not ours |
 //! | [`fabric`] | sites, links, what they carry and lose |
+//! | [`tcp`] | windows, losses and their repair |
 //! | `simulation` | [`Simulation`]: what both depths can do |
 //! | `network` | [`Network`]: byte streams with latency, limits and faults |
 //! | `io` | [`VirtualIo`]: what a partition is given |
@@ -30,6 +31,7 @@ mod node;
 mod rng;
 mod script;
 mod simulation;
+pub mod tcp;
 mod trace;
 mod world;
 

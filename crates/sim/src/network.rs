@@ -5,8 +5,10 @@
 //! [`lustrine_socklnd::io`] describes.
 
 mod agenda;
+mod carry;
 mod end;
 mod faults;
+mod flow;
 mod hosts;
 mod link;
 mod transfer;
@@ -18,6 +20,7 @@ use foldhash::fast::FixedState;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_socklnd::io::{IoError, Readiness, SockId};
 
+use crate::fabric::Fabric;
 use crate::rng::Rng;
 use crate::trace::{Entry, Trace, What};
 use agenda::{Agenda, Doing};
@@ -48,6 +51,7 @@ pub struct Network {
     /// Local and remote address of every dialled connection that is not forgotten.
     dialled: HashSet<(SocketAddr, SocketAddr), FixedState>,
     next_connection: u64,
+    pub(crate) fabric: Fabric,
     usual: Link,
     links: BTreeMap<(HostId, HostId), Link>,
     cuts: HashSet<(HostId, HostId), FixedState>,
@@ -81,6 +85,7 @@ impl Network {
             connections: HashMap::default(),
             dialled: HashSet::default(),
             next_connection: 1,
+            fabric: Fabric::default(),
             usual: Link::default(),
             links: BTreeMap::new(),
             cuts: HashSet::default(),
@@ -118,6 +123,12 @@ impl Network {
                 Doing::Deliver(sock) => self.deliver(sock),
                 Doing::Room { sock, len } => self.room(sock, len),
                 Doing::Acknowledged { sock, upto } => self.acknowledged(sock, upto),
+                Doing::Train { sock, sending, len, hop } => self.train(sock, sending, len, hop),
+                Doing::Ack { sock, sending, edge } => self.ack(sock, sending, edge),
+                Doing::Opened { sock, edge } => self.opened(sock, edge),
+                Doing::TellEdge(sock) => self.tell_edge(sock),
+                Doing::Pump(sock) => self.pump_now(sock),
+                Doing::Timer(sock) => self.timer(sock),
                 Doing::Report { sock, readiness } => self.raise(sock, readiness),
             }
         }
@@ -156,9 +167,16 @@ impl Network {
         let (connection, side) = place(to);
         let Some(found) = self.connections.get(&connection) else { return };
         let hosts = (found.ends[0].host, found.ends[1].host);
-        let link = self.link(hosts.0, hosts.1);
-        let jitter = Nanos(self.rng.below(link.jitter.0 + 1));
-        let at = self.now + link.latency() + jitter;
+        let at = match self.is_carried(hosts.0, hosts.1) {
+            true => {
+                let (from, to) = if side == 0 { (hosts.1, hosts.0) } else { hosts };
+                self.now + self.delay(from, to, connection)
+            }
+            false => {
+                let link = self.link(hosts.0, hosts.1);
+                self.now + link.latency() + Nanos(self.rng.below(link.jitter.0 + 1))
+            }
+        };
         let found = self.connections.get_mut(&connection).expect("it was just there");
         let end = &mut found.ends[side];
         let at = at.max(end.last_arrival);
@@ -170,8 +188,12 @@ impl Network {
     /// Something arrives at an end.
     fn deliver(&mut self, sock: SockId) {
         let (connection, side) = place(sock);
-        let Some(found) = self.connections.get_mut(&connection) else { return };
+        let Some(found) = self.connections.get(&connection) else { return };
         let (from, to) = (found.ends[1 - side].host, found.ends[side].host);
+        if self.is_carried(from, to) && self.is_cut(from, to, connection) {
+            return self.agenda.add(self.now + carry::AGAIN, Doing::Deliver(sock));
+        }
+        let found = self.connections.get_mut(&connection).expect("it was just there");
         let end = &mut found.ends[side];
         if self.cuts.contains(&pair(from, to)) {
             end.held += 1;
@@ -204,34 +226,44 @@ impl Network {
                 self.raise(sock, HANGUP);
             }
             Parcel::Bytes(bytes) => {
-                end.inbox.extend(&bytes);
-                end.arrived += bytes.len() as u64;
-                let upto = end.arrived;
-                self.note(to, sock, What::Bytes, crate::trace::digest(&bytes));
+                end.arrived += bytes.len();
+                let (upto, digest) = (end.arrived, bytes.digest());
+                end.inbox.append(bytes);
+                self.note(to, sock, What::Bytes, digest);
                 self.raise(sock, Readiness { readable: true, ..Readiness::default() });
                 self.acknowledge(sock, upto);
             }
-            Parcel::Fin => {
-                end.ended = true;
-                self.note(to, sock, What::Ended, 0);
-                let report = Readiness { readable: true, hangup: true, ..Readiness::default() };
-                self.raise(sock, report);
-            }
+            Parcel::Fin => self.ended(sock),
             Parcel::Reset => {
                 end.error = Some(IoError::Reset);
+                if let Some(flow) = end.flow.as_deref_mut() {
+                    flow.clear();
+                }
                 self.note(to, sock, What::Reset, 0);
                 self.raise(sock, HANGUP);
             }
         }
     }
 
+    /// The other side has closed its half.
+    fn ended(&mut self, sock: SockId) {
+        let Some(end) = self.end_mut(sock) else { return };
+        end.ended = true;
+        let host = end.host;
+        self.note(host, sock, What::Ended, 0);
+        let report = Readiness { readable: true, hangup: true, ..Readiness::default() };
+        self.raise(sock, report);
+    }
+
     /// Forgets a connection that nobody owns and nothing travels on.
     fn forget_if_over(&mut self, connection: u64) {
         let Some(found) = self.connections.get(&connection) else { return };
-        let over = found
-            .ends
-            .iter()
-            .all(|end| end.state == State::Closed && end.flight.is_empty() && end.held == 0);
+        let over = found.ends.iter().all(|end| {
+            end.state == State::Closed
+                && end.flight.is_empty()
+                && end.held == 0
+                && end.flow.as_ref().is_none_or(|flow| flow.is_idle())
+        });
         if over {
             let dialler = &found.ends[0];
             self.dialled.remove(&(dialler.local, dialler.remote));

@@ -16,6 +16,7 @@ use lustrine_wire::nid::Nid;
 use crate::io::VirtualIo;
 use crate::memory::{RopeMemory, Usage};
 use crate::network::{HostId, Network};
+use crate::simulation::{Cost, Waits};
 use crate::trace::What;
 
 /// A loop turn takes at least so long; whoever always has work cannot stop the clock.
@@ -152,6 +153,9 @@ pub struct Node {
     asked: BTreeSet<u64>,
     results: BTreeMap<u64, Vec<ProbeResult>>,
     complaints: Vec<String>,
+    /// Messages and bytes that were paid for.
+    worked: (u64, u64),
+    waits: Waits,
     /// Turns in a row for which there was no reason, and the most there were.
     idle_turns: u64,
     idle_turns_max: u64,
@@ -177,6 +181,8 @@ impl Node {
             asked: BTreeSet::new(),
             results: BTreeMap::new(),
             complaints: Vec::new(),
+            worked: (0, 0),
+            waits: Waits::default(),
             idle_turns: 0,
             idle_turns_max: 0,
         }
@@ -296,6 +302,23 @@ impl Node {
             false if deadline <= now => now + PAUSE,
             false => deadline,
         }
+    }
+
+    /// CPU time that what it did since it was last asked takes.
+    pub(crate) fn work_done(&mut self, cost: &Cost) -> Nanos {
+        let stats = self.partition.shard().stats();
+        let messages = stats.sent.total() + stats.received.total();
+        let now = (messages, stats.send_length + stats.recv_length);
+        let before = core::mem::replace(&mut self.worked, now);
+        let took = cost.of(now.0 - before.0, now.1 - before.1);
+        self.waits.messages = now.0;
+        self.waits.cpu += took.0;
+        took
+    }
+
+    /// For what its messages have waited.
+    pub(crate) fn waits(&self) -> Waits {
+        self.waits
     }
 
     /// Orderly shutdown of its connections.

@@ -6,6 +6,7 @@ use core::net::SocketAddr;
 use lustrine_lnet::time::Time;
 use lustrine_socklnd::io::{IoError, Readiness, SockId};
 
+use crate::memory::Rope;
 use crate::network::{Chunking, HostId, Incoming, Network, Offer};
 
 /// The behaviour of a scripted peer.
@@ -86,7 +87,7 @@ impl Hand<'_> {
         {
             let start = bytes.len();
             bytes.resize(start + len, 0);
-            self.network.take(sock, &mut bytes[start..]);
+            self.network.take(sock, len).read(&mut bytes[start..]);
             if bytes.len() == most {
                 break;
             }
@@ -100,7 +101,7 @@ impl Hand<'_> {
         while written < bytes.len() {
             match self.network.writable(sock, bytes.len() - written, Chunking::Whole) {
                 Offer::Bytes(len) => {
-                    self.network.send(sock, bytes[written..written + len].to_vec());
+                    self.network.send(sock, Rope::from_bytes(&bytes[written..written + len]));
                     written += len;
                 }
                 Offer::WouldBlock | Offer::Closed | Offer::Failed(_) => break,

@@ -6,6 +6,7 @@ use lustrine_selftest::{Client, ClientArgs, Lane};
 use crate::fabric::{Fabric, LinkSpec, SiteId};
 use crate::network::HostId;
 use crate::node::NodeSpec;
+use crate::tcp::TcpSpec;
 use crate::trace::Trace;
 use crate::world::Death;
 
@@ -20,6 +21,15 @@ pub struct Cost {
     pub per_mib: Nanos,
 }
 
+impl Cost {
+    /// What so many messages with so many bytes take.
+    pub fn of(&self, messages: u64, bytes: u64) -> Nanos {
+        let per_byte = (u128::from(bytes) * u128::from(self.per_mib.0)) >> 20;
+        let per_byte = u64::try_from(per_byte).unwrap_or(u64::MAX);
+        Nanos(messages.saturating_mul(self.per_message.0).saturating_add(per_byte))
+    }
+}
+
 /// Where a node's host stands.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
@@ -29,6 +39,8 @@ pub struct Place {
     pub interface: LinkSpec,
     /// What working costs it.
     pub cost: Cost,
+    /// TCP of its streams; the message level knows its buffers only.
+    pub tcp: TcpSpec,
 }
 
 /// For what messages of a node have waited since it started: sums over all messages, in message

@@ -93,21 +93,9 @@ impl Trace {
     }
 }
 
-fn mix(hash: u64, word: u64) -> u64 {
+pub(crate) fn mix(hash: u64, word: u64) -> u64 {
     let mixed = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ (mixed >> 29)
-}
-
-/// A number for bytes; not for keeping secrets.
-pub(crate) fn digest(bytes: &[u8]) -> u64 {
-    let mut hash = bytes.len() as u64;
-    let (words, rest) = bytes.as_chunks::<8>();
-    for word in words {
-        hash = mix(hash, u64::from_le_bytes(*word));
-    }
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    mix(hash, u64::from_le_bytes(last))
 }
 
 #[cfg(test)]
@@ -137,12 +125,5 @@ mod tests {
         (0..10_000).for_each(|at| trace.note(entry(at, 0)));
         assert_eq!((trace.count(), trace.last().count()), (10_000, KEPT));
         assert_eq!(trace.last().next_back().unwrap().at, Time(9999));
-    }
-
-    #[test]
-    fn digests_tell_bytes_apart() {
-        assert_ne!(digest(b"12345678"), digest(b"12345679"));
-        assert_ne!(digest(b"1234567"), digest(b"1234567\0"));
-        assert_ne!(digest(b""), digest(b"\0\0\0\0\0\0\0\0"));
     }
 }

@@ -1,5 +1,7 @@
 //! Time, nodes, scripts and faults together.
 
+mod placed;
+
 use core::any::Any;
 use core::net::IpAddr;
 use std::cmp::Reverse;
@@ -14,6 +16,7 @@ use crate::network::{HostId, Network};
 use crate::node::{Node, NodeSpec};
 use crate::rng::Rng;
 use crate::script::{Hand, Script};
+use crate::simulation::Cost;
 use crate::trace::Trace;
 
 /// When worlds begin: not at [`Time::ZERO`], which some take for "never".
@@ -46,6 +49,8 @@ pub struct World {
     actors: Vec<Actor>,
     /// When each wants to be woken, and entries in `alarms` that still count.
     wanted: Vec<Time>,
+    /// What working costs each, and until when it is at work.
+    costs: Vec<(Cost, Time)>,
     alarms: BinaryHeap<Reverse<(Time, u32)>>,
     rng: Rng,
 }
@@ -55,7 +60,14 @@ impl World {
     pub fn new(seed: u64) -> World {
         let mut rng = Rng::new(seed);
         let network = Network::new(BEGIN, rng.fork());
-        World { network, actors: Vec::new(), wanted: Vec::new(), alarms: BinaryHeap::new(), rng }
+        World {
+            network,
+            actors: Vec::new(),
+            wanted: Vec::new(),
+            costs: Vec::new(),
+            alarms: BinaryHeap::new(),
+            rng,
+        }
     }
 
     /// The time.
@@ -80,8 +92,17 @@ impl World {
 
     /// Adds a node.
     pub fn add_node(&mut self, spec: NodeSpec) -> HostId {
+        let host = self.add_host(&spec);
+        self.inhabit(host, spec)
+    }
+
+    fn add_host(&mut self, spec: &NodeSpec) -> HostId {
         let privileged = spec.identity == lustrine_lnet::topology::Identity::Node;
-        let host = self.network.add_host(&spec.addresses(), privileged);
+        self.network.add_host(&spec.addresses(), privileged)
+    }
+
+    /// A node comes to a host that was just added.
+    fn inhabit(&mut self, host: HostId, spec: NodeSpec) -> HostId {
         let node = Node::start(spec, host, &mut self.network);
         self.add(Actor::Node(Box::new(node)))
     }
@@ -96,6 +117,7 @@ impl World {
         let host = HostId(self.actors.len() as u32);
         self.actors.push(actor);
         self.wanted.push(Time::NEVER);
+        self.costs.push((Cost::default(), Time::ZERO));
         self.wake(host, self.now());
         host
     }
@@ -260,7 +282,17 @@ impl World {
     fn run(&mut self, host: HostId) {
         let index = host.0 as usize;
         let next = match &mut self.actors[index] {
-            Actor::Node(node) => node.turn(&mut self.network),
+            Actor::Node(node) => {
+                let (cost, busy_until) = &mut self.costs[index];
+                let now = self.network.now();
+                if now < *busy_until {
+                    let until = *busy_until;
+                    return self.wake(host, until);
+                }
+                let next = node.turn(&mut self.network);
+                *busy_until = now + node.work_done(cost);
+                next
+            }
             Actor::Script(_) => {
                 let Actor::Script(mut script) =
                     core::mem::replace(&mut self.actors[index], Actor::Nobody)

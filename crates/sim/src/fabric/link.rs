@@ -135,12 +135,25 @@ impl Direction {
     }
 
     pub(super) fn pass(&mut self, now: Time, len: u64, rng: &mut Rng) -> Passed {
-        let wait = self.free_at.since(now);
-        let waiting = self.spec.rate.map_or(0, |rate| rate.bytes_in(wait));
-        if self.cut || waiting.saturating_add(len) > self.spec.queue || self.unlucky(len, rng) {
+        if self.waiting(now).saturating_add(len) > self.spec.queue {
             self.used.lost += len;
             return Passed::Lost;
         }
+        self.leave(now, len, rng)
+    }
+
+    /// Bytes in the queue.
+    fn waiting(&self, now: Time) -> u64 {
+        self.spec.rate.map_or(0, |rate| rate.bytes_in(self.free_at.since(now)))
+    }
+
+    /// Passes whatever the length of the queue.
+    pub(super) fn leave(&mut self, now: Time, len: u64, rng: &mut Rng) -> Passed {
+        if self.cut || self.unlucky(len, rng) {
+            self.used.lost += len;
+            return Passed::Lost;
+        }
+        let (wait, waiting) = (self.free_at.since(now), self.waiting(now));
         let took = self.spec.rate.map_or(Nanos::ZERO, |rate| rate.time_for(len));
         self.free_at = self.free_at.max(now) + took;
         self.used.bytes += len;
@@ -178,10 +191,10 @@ fn power(mut base: u64, mut exponent: u64) -> u64 {
     let mut product = ONE;
     while exponent != 0 {
         if exponent & 1 == 1 {
-            product = if product == ONE { base } else { product * base >> 32 };
+            product = if product == ONE { base } else { (product * base) >> 32 };
         }
         // Both are below 2^32 but for one itself.
-        base = if base == ONE { ONE } else { base * base >> 32 };
+        base = if base == ONE { ONE } else { (base * base) >> 32 };
         exponent >>= 1;
     }
     product

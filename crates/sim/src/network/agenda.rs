@@ -6,19 +6,56 @@ use std::collections::BinaryHeap;
 use lustrine_lnet::time::Time;
 use lustrine_socklnd::io::{Readiness, SockId};
 
+use super::flow::Sending;
+
 /// Something the network does at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
     /// A connection request arrives; it was first sent at `since`.
-    Syn { connection: u64, since: Time },
+    Syn {
+        connection: u64,
+        since: Time,
+    },
     /// The first of what is in flight to this end arrives.
     Deliver(SockId),
     /// So many bytes that this end wrote were read.
-    Room { sock: SockId, len: usize },
+    Room {
+        sock: SockId,
+        len: usize,
+    },
     /// The other host has all bytes up to here.
-    Acknowledged { sock: SockId, upto: u64 },
+    Acknowledged {
+        sock: SockId,
+        upto: u64,
+    },
+    /// A train of `sock`'s comes out of its link before this one.
+    Train {
+        sock: SockId,
+        sending: Sending,
+        len: u64,
+        hop: u32,
+    },
+    /// An acknowledgement of a train of `sock`'s arrives, and says how much room there is.
+    Ack {
+        sock: SockId,
+        sending: Sending,
+        edge: u64,
+    },
+    /// `sock` hears how much room there is.
+    Opened {
+        sock: SockId,
+        edge: u64,
+    },
+    /// `sock` is to be told how much room there is.
+    TellEdge(SockId),
+    /// Time to send, and time to give up waiting for acknowledgements.
+    Pump(SockId),
+    Timer(SockId),
     /// A report that was put off.
-    Report { sock: SockId, readiness: Readiness },
+    Report {
+        sock: SockId,
+        readiness: Readiness,
+    },
 }
 
 #[derive(Debug)]

@@ -8,6 +8,8 @@ use lustrine_lnet::time::Time;
 use lustrine_socklnd::io::{IoError, Readiness};
 
 use super::HostId;
+use super::flow::Flow;
+use crate::memory::Rope;
 
 /// Something on its way to an end.
 #[derive(Debug)]
@@ -16,7 +18,7 @@ pub(super) enum Parcel {
     Established,
     /// The dial failed.
     Failed(IoError),
-    Bytes(Vec<u8>),
+    Bytes(Rope),
     /// The other side closed its half.
     Fin,
     /// The other side broke the stream.
@@ -63,7 +65,7 @@ pub(super) struct End {
     /// Why it cannot be used.
     pub(super) error: Option<IoError>,
     /// Bytes to be read.
-    pub(super) inbox: VecDeque<u8>,
+    pub(super) inbox: Rope,
     /// Bytes ever arrived.
     pub(super) arrived: u64,
     /// The other side has closed its half: nothing comes behind the inbox.
@@ -86,6 +88,8 @@ pub(super) struct End {
     pub(super) pins: VecDeque<Pin>,
     /// Memory returned, to be reported.
     pub(super) returned: Vec<Lent>,
+    /// What it writes, if its host stands somewhere.
+    pub(super) flow: Option<Box<Flow>>,
     /// What is to be reported, and whether the end is in its host's queue.
     pub(super) pending: Readiness,
     pub(super) listed: bool,
@@ -99,7 +103,7 @@ impl End {
             remote,
             state,
             error: None,
-            inbox: VecDeque::new(),
+            inbox: Rope::default(),
             arrived: 0,
             ended: false,
             flight: VecDeque::new(),
@@ -112,6 +116,7 @@ impl End {
             lost: false,
             pins: VecDeque::new(),
             returned: Vec::new(),
+            flow: None,
             pending: Readiness::default(),
             listed: false,
         }

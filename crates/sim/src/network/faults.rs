@@ -47,6 +47,9 @@ impl Network {
                 continue;
             }
             end.error = Some(IoError::Reset);
+            if let Some(flow) = end.flow.as_deref_mut() {
+                flow.clear();
+            }
             end.flight.clear();
             end.held = 0;
             let host = end.host;

@@ -9,6 +9,7 @@ use lustrine_socklnd::io::{IoError, SockId, SourcePort};
 use super::agenda::Doing;
 use super::end::{Connection, End, Parcel, State};
 use super::{NO_SUCH_HOST, Network, Report, SYN_AGAIN, SYN_GIVE_UP, pair, place, sock_of};
+use crate::tcp::TcpSpec;
 use crate::trace::What;
 
 /// A host of a network.
@@ -34,6 +35,7 @@ pub(super) struct Host {
     pub(super) up: bool,
     pub(super) ready: VecDeque<SockId>,
     pub(super) incoming: VecDeque<Incoming>,
+    pub(super) tcp: TcpSpec,
     next_port: u16,
     dirty: bool,
 }
@@ -58,6 +60,7 @@ impl Network {
             up: true,
             ready: VecDeque::new(),
             incoming: VecDeque::new(),
+            tcp: TcpSpec::default(),
             next_port: ANY_PORT_MIN,
             dirty: false,
         });
@@ -154,7 +157,7 @@ impl Network {
         let sock = sock_of(connection, 0);
         self.note(host, sock, What::Dialled, u64::from(remote.port()));
         let target = self.home_of(remote.ip()).unwrap_or(host);
-        let at = self.now + self.link(host, target).latency();
+        let at = self.now + self.delay(host, target, connection);
         self.agenda.add(at, Doing::Syn { connection, since: self.now });
         sock
     }
@@ -190,7 +193,10 @@ impl Network {
         let Some(home) = self.home_of(remote.ip()) else {
             return self.fail_dial(near, IoError::Unreachable, NO_SUCH_HOST);
         };
-        if self.cuts.contains(&pair(from, home)) {
+        if self.is_carried(from, home) && self.fabric.hops(from, home, connection).is_none() {
+            return self.fail_dial(near, IoError::Unreachable, NO_SUCH_HOST);
+        }
+        if self.is_cut(from, home, connection) {
             if self.now.since(since) >= SYN_GIVE_UP {
                 return self.fail_dial(near, IoError::TimedOut, lustrine_lnet::time::Nanos(0));
             }
@@ -206,6 +212,7 @@ impl Network {
         };
         let far = sock_of(connection, 1);
         found.ends[1].state = State::Open;
+        self.open_flows(connection);
         self.note(host, far, What::Arrived, u64::from(local.port()));
         let incoming = Incoming { sock: far, local: remote, remote: local };
         self.hosts[host.0 as usize].incoming.push_back(incoming);

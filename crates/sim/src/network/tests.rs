@@ -3,6 +3,7 @@ use core::net::Ipv4Addr;
 use lustrine_socklnd::io::SourcePort;
 
 use super::*;
+use crate::memory::Rope;
 use crate::script::Ended;
 
 fn ip(last: u8) -> IpAddr {
@@ -50,7 +51,7 @@ impl Pair {
         let cut = self.net.chunking_of(sock);
         let offer = self.net.writable(sock, bytes.len(), cut);
         if let Offer::Bytes(len) = offer {
-            self.net.send(sock, bytes[..len].to_vec());
+            self.net.send(sock, Rope::from_bytes(&bytes[..len]));
         }
         offer
     }
@@ -60,7 +61,7 @@ impl Pair {
         match self.net.readable(sock, len, cut) {
             Offer::Bytes(len) => {
                 let mut bytes = vec![0; len];
-                self.net.take(sock, &mut bytes);
+                self.net.take(sock, len).read(&mut bytes);
                 Ok(bytes)
             }
             other => Err(other),

@@ -6,6 +6,7 @@ use lustrine_socklnd::io::{IoError, Readiness, SockId};
 use super::agenda::Doing;
 use super::end::{Lent, Parcel, Pin, State};
 use super::{Chunking, Network, other, place};
+use crate::memory::Rope;
 use crate::script::Ended;
 use crate::trace::What;
 
@@ -29,7 +30,7 @@ impl Network {
     /// How many bytes a read of `asked` gets; they are to be taken.
     pub(crate) fn readable(&mut self, sock: SockId, asked: usize, cut: Chunking) -> Offer {
         let Some(end) = self.end(sock) else { return Offer::Failed(IoError::Other) };
-        let there = asked.min(end.inbox.len());
+        let there = asked.min(end.inbox.len() as usize);
         if there == 0 {
             return match (end.error, end.ended) {
                 (Some(error), _) => Offer::Failed(error),
@@ -37,7 +38,7 @@ impl Network {
                 (None, false) => Offer::WouldBlock,
             };
         }
-        let left = end.inbox.len();
+        let left = end.inbox.len() as usize;
         match self.cut(cut, there) {
             None => {
                 self.owe(sock, Readiness { readable: true, ..Readiness::default() });
@@ -64,20 +65,17 @@ impl Network {
     }
 
     /// Takes bytes that [`Network::readable`] offered, piece by piece.
-    pub(crate) fn take(&mut self, sock: SockId, into: &mut [u8]) {
+    pub(crate) fn take(&mut self, sock: SockId, len: usize) -> Rope {
         let end = self.end_mut(sock).expect("the end was just looked at");
-        let (front, back) = end.inbox.as_slices();
-        let first = into.len().min(front.len());
-        into[..first].copy_from_slice(&front[..first]);
-        let rest = into.len() - first;
-        into[first..].copy_from_slice(&back[..rest]);
-        end.inbox.drain(..into.len());
-        let len = into.len();
+        let taken = end.inbox.split_to(len as u64);
         let writer = other(sock);
-        if self.end(writer).is_some_and(|end| end.state != State::Closed) {
+        if self.end(writer).is_some_and(|end| end.flow.is_some()) {
+            self.mind_edge(sock);
+        } else if self.end(writer).is_some_and(|end| end.state != State::Closed) {
             let at = self.now + self.latency_of(sock);
             self.agenda.add(at, Doing::Room { sock: writer, len });
         }
+        taken
     }
 
     /// How many bytes of `asked` a write may send; they are to be sent.
@@ -90,7 +88,10 @@ impl Network {
         if end.finished {
             return Offer::Failed(IoError::Reset);
         }
-        let room = window.saturating_sub(end.unread);
+        let room = match &end.flow {
+            Some(flow) => usize::try_from(flow.room()).unwrap_or(usize::MAX),
+            None => window.saturating_sub(end.unread),
+        };
         if room < asked {
             end.starved = true;
         }
@@ -113,10 +114,13 @@ impl Network {
     }
 
     /// Sends bytes that [`Network::writable`] allowed.
-    pub(crate) fn send(&mut self, sock: SockId, bytes: Vec<u8>) {
+    pub(crate) fn send(&mut self, sock: SockId, bytes: Rope) {
         let end = self.end_mut(sock).expect("the end was just looked at");
-        end.unread += bytes.len();
-        end.written += bytes.len() as u64;
+        end.written += bytes.len();
+        if end.flow.is_some() {
+            return self.push(sock, bytes);
+        }
+        end.unread += bytes.len() as usize;
         self.ship(other(sock), Parcel::Bytes(bytes));
     }
 
@@ -166,7 +170,7 @@ impl Network {
     /// Closes this half: the other side reads to the end, and may still write.
     pub(crate) fn finish(&mut self, sock: SockId) {
         let Some(end) = self.end_mut(sock) else { return };
-        if !core::mem::replace(&mut end.finished, true) {
+        if !core::mem::replace(&mut end.finished, true) && !self.finish_flow(sock) {
             self.ship(other(sock), Parcel::Fin);
         }
     }
@@ -194,12 +198,17 @@ impl Network {
         let broken = end.error.is_some();
         let finished = end.finished;
         end.state = State::Closed;
-        end.inbox.clear();
+        end.inbox = Rope::default();
         end.pins.clear();
         end.returned.clear();
         let host = end.host;
         self.note(host, sock, What::Closed, 0);
-        let fin_again = finished && matches!(last, Some(Parcel::Fin));
+        let fin_again = matches!(last, Some(Parcel::Fin)) && (finished || self.finish_flow(sock));
+        if !matches!(last, Some(Parcel::Fin))
+            && let Some(flow) = self.end_mut(sock).and_then(|end| end.flow.as_deref_mut())
+        {
+            flow.clear();
+        }
         if let Some(parcel) = last.filter(|_| !broken && !fin_again)
             && !(dialling && self.end(other(sock)).is_none_or(|far| far.state == State::Closed))
         {

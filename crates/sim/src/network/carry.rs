@@ -1,0 +1,295 @@
+//! Streams between hosts that stand somewhere: trains over links, acknowledgements back.
+
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_socklnd::io::{Readiness, SockId};
+
+use super::agenda::Doing;
+use super::end::{Parcel, State};
+use super::flow::{Flow, Next, Sending, Way};
+use super::{HostId, Network, other, pair, place, sock_of};
+use crate::fabric::Passed;
+use crate::memory::Rope;
+use crate::tcp::TcpSpec;
+use crate::trace::What;
+
+/// From one process to another on the same host.
+const WITHIN: Nanos = Nanos::from_micros(5);
+
+/// How often something without a train of its own is repeated while a link is cut.
+pub(super) const AGAIN: Nanos = Nanos::from_millis(200);
+
+impl Network {
+    /// TCP of a host's streams, from the next one on.
+    pub fn set_tcp(&mut self, host: HostId, tcp: TcpSpec) {
+        self.hosts[host.0 as usize].tcp = tcp;
+    }
+
+    /// Whether streams of the two take the fabric's links.
+    pub(super) fn is_carried(&self, one: HostId, two: HostId) -> bool {
+        self.fabric.has(one) && self.fabric.has(two)
+    }
+
+    /// Whether nothing gets from one host to the other just now.
+    pub(super) fn is_cut(&mut self, from: HostId, to: HostId, stream: u64) -> bool {
+        if self.cuts.contains(&pair(from, to)) {
+            return true;
+        }
+        self.is_carried(from, to) && self.carried_delay(from, to, stream).is_none()
+    }
+
+    /// From sending something small to its arrival.
+    pub(super) fn delay(&mut self, from: HostId, to: HostId, stream: u64) -> Nanos {
+        match self.is_carried(from, to) {
+            false => self.link(from, to).latency(),
+            true => self.carried_delay(from, to, stream).unwrap_or(AGAIN),
+        }
+    }
+
+    fn carried_delay(&mut self, from: HostId, to: HostId, stream: u64) -> Option<Nanos> {
+        let hops = self.fabric.hops(from, to, stream)?;
+        match hops.is_empty() {
+            true => Some(WITHIN),
+            false => Some(self.fabric.glance(&hops, self.now)?.max(Nanos(1))),
+        }
+    }
+
+    /// Gives a connection that was just accepted its flows, if its hosts stand somewhere.
+    pub(super) fn open_flows(&mut self, connection: u64) {
+        let Some(found) = self.connections.get(&connection) else { return };
+        let hosts = [found.ends[0].host, found.ends[1].host];
+        if !self.is_carried(hosts[0], hosts[1]) {
+            return;
+        }
+        for side in 0..2 {
+            let (from, to) = (hosts[side], hosts[1 - side]);
+            let there = self.fabric.hops(from, to, connection).unwrap_or_default();
+            let back = self.fabric.hops(to, from, connection).unwrap_or_default();
+            let queue = self.fabric.queue(there.get(1..).unwrap_or_default());
+            let way = Way { rate: self.fabric.rate(&there), there, back, queue };
+            let flow = Flow::new(self.tcp(from), self.tcp(to).receive_buffer, way);
+            let end = self.end_mut(sock_of(connection, side)).expect("it was just there");
+            end.flow = Some(Box::new(flow));
+        }
+    }
+
+    fn tcp(&self, host: HostId) -> TcpSpec {
+        self.hosts[host.0 as usize].tcp
+    }
+
+    fn flow(&mut self, sock: SockId) -> Option<&mut Flow> {
+        self.end_mut(sock)?.flow.as_deref_mut()
+    }
+
+    /// Bytes for the other end, behind all there are.
+    pub(super) fn push(&mut self, sock: SockId, bytes: Rope) {
+        self.flow(sock).expect("a stream with a flow").push(bytes);
+        self.pump(sock);
+    }
+
+    /// Sends what may be sent.
+    pub(super) fn pump(&mut self, sock: SockId) {
+        let now = self.now;
+        loop {
+            let Some(flow) = self.flow(sock) else { return };
+            match flow.next(now) {
+                Next::Send(sending, len) => {
+                    let first = flow.hops.first().copied();
+                    let train = Doing::Train { sock, sending, len, hop: 1 };
+                    let at = match first {
+                        None => now + WITHIN,
+                        Some(hop) => match self.fabric.leave(hop, now, len, &mut self.rng) {
+                            Passed::At(at) => at,
+                            Passed::Lost => {
+                                self.flow(sock).expect("it was just there").left();
+                                continue;
+                            }
+                        },
+                    };
+                    self.agenda.add(at, train);
+                }
+                Next::At(at) => {
+                    if !core::mem::replace(&mut flow.pump_is_due, true) {
+                        self.agenda.add(at, Doing::Pump(sock));
+                    }
+                    break;
+                }
+                Next::Nothing => break,
+            }
+        }
+        let Some(flow) = self.flow(sock) else { return };
+        if flow.gives_up_at != Time::NEVER && !core::mem::replace(&mut flow.timer, true) {
+            let at = flow.gives_up_at;
+            self.agenda.add(at, Doing::Timer(sock));
+        }
+    }
+
+    pub(super) fn pump_now(&mut self, sock: SockId) {
+        if let Some(flow) = self.flow(sock) {
+            flow.pump_is_due = false;
+            self.pump(sock);
+        }
+    }
+
+    /// A train has come out of a link.
+    pub(super) fn train(&mut self, sock: SockId, sending: Sending, len: u64, hop: u32) {
+        let now = self.now;
+        let Some(flow) = self.flow(sock) else { return };
+        if hop == 1 {
+            flow.left();
+        }
+        match flow.hops.get(hop as usize).copied() {
+            Some(next) => {
+                if let Passed::At(at) = self.fabric.pass(next, now, len, &mut self.rng) {
+                    let train = Doing::Train { sock, sending, len, hop: hop + 1 };
+                    self.agenda.add(at, train);
+                }
+            }
+            None => self.arrive(sock, sending),
+        }
+        if hop == 1 {
+            self.pump(sock);
+        }
+    }
+
+    /// A train has arrived at the other host.
+    fn arrive(&mut self, sock: SockId, sending: Sending) {
+        let (connection, side) = place(sock);
+        let Some(found) = self.connections.get_mut(&connection) else { return };
+        let (from, to) = (found.ends[side].host, found.ends[1 - side].host);
+        if self.cuts.contains(&pair(from, to)) || !self.hosts[to.0 as usize].up {
+            return;
+        }
+        let far = other(sock);
+        let [zero, one] = &mut found.ends;
+        let (near, end) = if side == 0 { (zero, one) } else { (one, zero) };
+        if end.state == State::Closed {
+            // Whoever is up answers what comes for a stream it does not know with a reset.
+            return self.ship(sock, Parcel::Reset);
+        }
+        let Some(flow) = near.flow.as_deref_mut() else { return };
+        let mut digests = 0;
+        let mut news = false;
+        for bytes in flow.arrive(sending).into_iter().flatten() {
+            news = true;
+            end.arrived += bytes.len();
+            digests = crate::trace::mix(digests, bytes.digest());
+            end.inbox.append(bytes);
+        }
+        let through = flow.finished && flow.is_through();
+        let edge = flow.tell_edge(end.inbox.len());
+        if news {
+            self.note(to, far, What::Bytes, digests);
+            self.raise(far, Readiness { readable: true, ..Readiness::default() });
+        }
+        if news && through {
+            self.ended(far);
+        }
+        self.answer(sock, Doing::Ack { sock, sending, edge });
+    }
+
+    /// Sends something small back to the sender of a flow; it is lost if a link is cut.
+    fn answer(&mut self, sock: SockId, answer: Doing) {
+        let now = self.now;
+        let Some(back) = self.flow(sock).map(|flow| flow.back.clone()) else { return };
+        let delay = match back.is_empty() {
+            true => Some(WITHIN),
+            false => self.fabric.glance(&back, now),
+        };
+        if let Some(delay) = delay {
+            self.agenda.add(now + delay.max(Nanos(1)), answer);
+        }
+    }
+
+    /// An acknowledgement has arrived.
+    pub(super) fn ack(&mut self, sock: SockId, sending: Sending, edge: u64) {
+        let now = self.now;
+        let Some(end) = self.end_mut(sock) else { return };
+        if end.lost {
+            return;
+        }
+        let Some(flow) = end.flow.as_deref_mut() else { return };
+        flow.opened(edge);
+        flow.acknowledge(now, sending);
+        let upto = flow.trains_start();
+        let (room, idle) = (flow.room(), flow.is_idle());
+        let third = flow.send_buffer() / 3;
+        let has_pins = !end.pins.is_empty();
+        if end.starved && room >= third {
+            end.starved = false;
+            self.raise(sock, Readiness { writable: true, ..Readiness::default() });
+        }
+        if has_pins {
+            self.acknowledged(sock, upto);
+        }
+        if idle {
+            self.forget_if_over(place(sock).0);
+        }
+        self.pump(sock);
+    }
+
+    /// The reader of `sock`'s stream has taken bytes: its writer may have to know.
+    pub(super) fn mind_edge(&mut self, reader: SockId) {
+        let writer = other(reader);
+        let unread = self.end(reader).map_or(0, |end| end.inbox.len());
+        let Some(flow) = self.flow(writer) else { return };
+        if flow.should_tell(unread) {
+            self.tell_edge(writer);
+        }
+    }
+
+    /// Tells a writer how much room there is, and again if a link is cut.
+    pub(super) fn tell_edge(&mut self, writer: SockId) {
+        let unread = self.end(other(writer)).map_or(0, |end| end.inbox.len());
+        let now = self.now;
+        let Some(flow) = self.flow(writer) else { return };
+        let edge = flow.tell_edge(unread);
+        let back = flow.back.clone();
+        match self.fabric.glance(&back, now) {
+            Some(delay) => {
+                let at = now + delay.max(Nanos(1));
+                self.agenda.add(at, Doing::Opened { sock: writer, edge });
+            }
+            None => self.agenda.add(now + AGAIN, Doing::TellEdge(writer)),
+        }
+    }
+
+    /// A writer hears of room.
+    pub(super) fn opened(&mut self, sock: SockId, edge: u64) {
+        if let Some(flow) = self.flow(sock) {
+            flow.opened(edge);
+            self.pump(sock);
+        }
+    }
+
+    /// A flow's timer fires.
+    pub(super) fn timer(&mut self, sock: SockId) {
+        let now = self.now;
+        let Some(end) = self.end_mut(sock) else { return };
+        let orphaned = end.state == State::Closed;
+        let Some(flow) = end.flow.as_deref_mut() else { return };
+        flow.timer = false;
+        if flow.gives_up_at <= now && !flow.time_out(now, orphaned) {
+            flow.clear();
+            return self.forget_if_over(place(sock).0);
+        }
+        self.pump(sock);
+        if let Some(flow) = self.flow(sock)
+            && flow.gives_up_at != Time::NEVER
+            && !core::mem::replace(&mut flow.timer, true)
+        {
+            let at = flow.gives_up_at;
+            self.agenda.add(at, Doing::Timer(sock));
+        }
+    }
+
+    /// Closes the half of a flow behind its last byte; `false` if the last byte has arrived and
+    /// somebody else must say so.
+    pub(super) fn finish_flow(&mut self, sock: SockId) -> bool {
+        let Some(flow) = self.flow(sock) else { return false };
+        flow.finished = true;
+        !flow.is_through()
+    }
+}
+
+#[cfg(test)]
+mod tests;

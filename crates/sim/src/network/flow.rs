@@ -1,0 +1,416 @@
+//! One direction of a stream under TCP: what waits, what is under way, what has arrived.
+//!
+//! It decides what is sent and what was lost; [`super::carry`] takes trains over the links. Both
+//! ends' halves are in one value: bytes stay with it until they arrive.
+
+use std::collections::VecDeque;
+
+use lustrine_lnet::time::Time;
+
+use crate::fabric::{Hops, Rate};
+use crate::memory::Rope;
+use crate::tcp::{Acked, Congestion, IdleRestart, RoundTrip, TRAIN_MAX, TcpSpec};
+
+/// Trains of one stream that may wait in its host's interface, as TCP small queues has it.
+const IN_INTERFACE: u32 = 2;
+
+/// Time-outs in a row after which nobody repeats for a stream that its owner has closed.
+const ORPHAN_TIMEOUTS: u32 = 8;
+
+/// Names one sending of a train.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sending {
+    /// Where it begins in the stream.
+    pub(super) start: u64,
+    /// Counts the sendings of a flow.
+    pub(super) number: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    UnderWay,
+    Lost,
+    /// Acknowledged before something that was sent earlier.
+    Acked,
+}
+
+#[derive(Debug)]
+struct Train {
+    start: u64,
+    len: u64,
+    /// Taken out when it has arrived in sequence.
+    bytes: Rope,
+    arrived: bool,
+    state: State,
+    number: u64,
+    sent_at: Time,
+    acked_then: u64,
+    acked_at_then: Time,
+}
+
+/// What a flow wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// So many bytes go out.
+    Send(Sending, u64),
+    /// Look again then.
+    At(Time),
+    /// Nothing until something happens.
+    Nothing,
+}
+
+/// Where a flow goes.
+#[derive(Debug)]
+pub(super) struct Way {
+    pub(super) there: Hops,
+    pub(super) back: Hops,
+    /// Of the narrowest link, in its own direction, and the shortest queue behind the first link.
+    pub(super) rate: Option<Rate>,
+    pub(super) queue: u64,
+}
+
+/// One direction.
+#[derive(Debug)]
+pub(super) struct Flow {
+    spec: TcpSpec,
+    /// Bytes that the other end keeps unread.
+    receive_buffer: u64,
+    pub(super) hops: Hops,
+    pub(super) back: Hops,
+    train_max: u64,
+    congestion: Congestion,
+    round_trip: RoundTrip,
+    queue: Rope,
+    trains: VecDeque<Train>,
+    /// Positions in the stream: of the next new byte, and up to where all has arrived.
+    next: u64,
+    arrived: u64,
+    /// Up to there the other end has room, as far as is known here, and as it was told last.
+    edge: u64,
+    told_edge: u64,
+    under_way: u64,
+    lost: u32,
+    number: u64,
+    /// Sendings up to this one belong to a window that has been told of its loss.
+    recovers_at: u64,
+    /// Bytes acknowledged in any sequence, and when the last of them.
+    acked: u64,
+    acked_at: Time,
+    /// The last sending before the window kept more from being sent.
+    full_at: Option<u64>,
+    in_interface: u32,
+    paced_until: Time,
+    last_sent: Time,
+    /// When nothing more will be waited for; `NEVER` while nothing is under way.
+    pub(super) gives_up_at: Time,
+    /// Whether a timer, or a look after a pause of pacing, is on the agenda.
+    pub(super) timer: bool,
+    pub(super) pump_is_due: bool,
+    /// The owner closes its half behind the last byte.
+    pub(super) finished: bool,
+}
+
+impl Flow {
+    pub(super) fn new(spec: TcpSpec, receive_buffer: u64, way: Way) -> Flow {
+        let segment = u64::from(spec.segment.max(1));
+        // A short queue is not to be filled by a single train.
+        let train_max =
+            TRAIN_MAX.min(way.queue / 4).min(receive_buffer / 4).max(segment) / segment * segment;
+        Flow {
+            congestion: Congestion::new(&spec, way.rate),
+            receive_buffer,
+            hops: way.there,
+            back: way.back,
+            train_max,
+            round_trip: RoundTrip::default(),
+            queue: Rope::default(),
+            trains: VecDeque::new(),
+            next: 0,
+            arrived: 0,
+            edge: receive_buffer,
+            told_edge: receive_buffer,
+            under_way: 0,
+            lost: 0,
+            number: 0,
+            recovers_at: 0,
+            acked: 0,
+            acked_at: Time::ZERO,
+            full_at: None,
+            in_interface: 0,
+            paced_until: Time::ZERO,
+            last_sent: Time::ZERO,
+            gives_up_at: Time::NEVER,
+            timer: false,
+            pump_is_due: false,
+            finished: false,
+            spec,
+        }
+    }
+
+    /// Bytes the send buffer has room for.
+    pub(super) fn room(&self) -> u64 {
+        let kept = self.queue.len() + (self.next - self.trains_start());
+        self.spec.send_buffer.saturating_sub(kept)
+    }
+
+    /// Bytes it keeps at most.
+    pub(super) fn send_buffer(&self) -> u64 {
+        self.spec.send_buffer
+    }
+
+    /// The first byte that is not acknowledged.
+    pub(super) fn trains_start(&self) -> u64 {
+        self.trains.front().map_or(self.next, |train| train.start)
+    }
+
+    /// Bytes that wait or are under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.trains.is_empty()
+    }
+
+    /// Whether every byte has arrived.
+    pub(super) fn is_through(&self) -> bool {
+        self.queue.is_empty() && self.arrived == self.next
+    }
+
+    pub(super) fn push(&mut self, bytes: Rope) {
+        self.queue.append(bytes);
+    }
+
+    /// The next train, if one may go now.
+    pub(super) fn next(&mut self, now: Time) -> Next {
+        if self.lost == 0 && self.queue.is_empty() || self.in_interface >= IN_INTERFACE {
+            return Next::Nothing;
+        }
+        if now < self.paced_until {
+            return Next::At(self.paced_until);
+        }
+        self.mind_idleness(now);
+        let sending = match self.lost {
+            0 => self.next_new(),
+            _ => self.next_lost(),
+        };
+        let Some((index, len)) = sending else { return Next::Nothing };
+        self.number += 1;
+        let (acked_then, acked_at_then) = (self.acked, self.acked_at.max(Time(1)));
+        let train = &mut self.trains[index];
+        train.state = State::UnderWay;
+        train.number = self.number;
+        train.sent_at = now;
+        (train.acked_then, train.acked_at_then) =
+            (acked_then, if self.under_way == 0 { now } else { acked_at_then });
+        let sending = Sending { start: train.start, number: self.number };
+        self.under_way += len;
+        self.in_interface += 1;
+        self.last_sent = now;
+        if let Some(rate) = self.congestion.pace() {
+            self.paced_until = now + rate.time_for(len);
+        }
+        if self.gives_up_at == Time::NEVER {
+            self.gives_up_at = now + self.round_trip.timeout();
+        }
+        Next::Send(sending, len)
+    }
+
+    fn mind_idleness(&mut self, now: Time) {
+        if self.under_way != 0 || self.last_sent == Time::ZERO || self.lost != 0 {
+            return;
+        }
+        let timeouts = now.since(self.last_sent).0 / self.round_trip.timeout().0;
+        if timeouts != 0 && self.spec.idle_restart == IdleRestart::Shrink {
+            self.congestion.idled(timeouts);
+        }
+    }
+
+    /// Whether so many bytes more may be under way.
+    fn fits(&mut self, len: u64) -> bool {
+        let fits = self.under_way == 0 || self.under_way + len <= self.congestion.window();
+        if !fits {
+            self.full_at = Some(self.number);
+        }
+        fits
+    }
+
+    fn next_lost(&mut self) -> Option<(usize, u64)> {
+        let index = self.trains.iter().position(|train| train.state == State::Lost)?;
+        let len = self.trains[index].len;
+        if !self.fits(len) {
+            return None;
+        }
+        self.lost -= 1;
+        Some((index, len))
+    }
+
+    fn next_new(&mut self) -> Option<(usize, u64)> {
+        let segment = u64::from(self.spec.segment.max(1));
+        let window = self.congestion.window();
+        // Small windows go in small trains: else acknowledgements come in lumps.
+        let most = (window / 8 / segment * segment).clamp(segment, self.train_max);
+        let room = self.edge.saturating_sub(self.next);
+        let len = self.queue.len().min(most);
+        if len > room || !self.fits(len) {
+            // No slivers: a full train will fit when something has left.
+            return None;
+        }
+        let train = Train {
+            start: self.next,
+            len,
+            bytes: self.queue.split_to(len),
+            arrived: false,
+            state: State::UnderWay,
+            number: 0,
+            sent_at: Time::ZERO,
+            acked_then: 0,
+            acked_at_then: Time::ZERO,
+        };
+        self.next += len;
+        self.trains.push_back(train);
+        Some((self.trains.len() - 1, len))
+    }
+
+    /// A train has left the host's interface.
+    pub(super) fn left(&mut self) {
+        self.in_interface -= 1;
+    }
+
+    fn index_of(&self, start: u64) -> Option<usize> {
+        self.trains.binary_search_by_key(&start, |train| train.start).ok()
+    }
+
+    /// A train has arrived; what can be read now because of it, in sequence. `None` when all of it
+    /// was there before.
+    pub(super) fn arrive(&mut self, sending: Sending) -> Option<Vec<Rope>> {
+        let index = self.index_of(sending.start)?;
+        let train = &mut self.trains[index];
+        if core::mem::replace(&mut train.arrived, true) {
+            return None;
+        }
+        let mut found = Vec::new();
+        if train.start != self.arrived {
+            return Some(found);
+        }
+        for train in self.trains.range_mut(index..) {
+            if !train.arrived {
+                break;
+            }
+            self.arrived += train.len;
+            found.push(core::mem::take(&mut train.bytes));
+        }
+        Some(found)
+    }
+
+    /// Up to where the other end has room when `unread` bytes wait there; the sender is told.
+    pub(super) fn tell_edge(&mut self, unread: u64) -> u64 {
+        self.told_edge = self.told_edge.max(self.edge_with(unread));
+        self.told_edge
+    }
+
+    fn edge_with(&self, unread: u64) -> u64 {
+        self.arrived + self.receive_buffer.saturating_sub(unread)
+    }
+
+    /// Whether the sender should be told of the room there is now though nothing arrives.
+    pub(super) fn should_tell(&self, unread: u64) -> bool {
+        self.edge_with(unread) >= self.told_edge + self.receive_buffer / 4
+    }
+
+    /// The other end has room up to there.
+    pub(super) fn opened(&mut self, edge: u64) {
+        self.edge = self.edge.max(edge);
+    }
+
+    /// An acknowledgement of a sending arrives.
+    pub(super) fn acknowledge(&mut self, now: Time, sending: Sending) {
+        let Some(index) = self.index_of(sending.start) else { return };
+        let train = &mut self.trains[index];
+        if train.state == State::Acked {
+            return;
+        }
+        let before = self.under_way;
+        match core::mem::replace(&mut train.state, State::Acked) {
+            State::UnderWay => self.under_way -= train.len,
+            _ => self.lost -= 1,
+        }
+        let len = train.len;
+        self.acked += len;
+        // Of a train that was sent again nobody knows which one this is for, but for the number,
+        // which stands for TCP's time stamps.
+        let repeated = train.number != sending.number;
+        let (sent_at, acked_then) = (train.sent_at, train.acked_then);
+        let acked_at_then = train.acked_at_then;
+        self.acked_at = now;
+        if !repeated {
+            let round_trip = now.since(sent_at);
+            self.round_trip.sample(round_trip);
+            self.congestion.acked(&Acked {
+                now,
+                len,
+                round_trip,
+                under_way: before,
+                window_was_full: self.full_at.is_some_and(|at| sending.number <= at),
+                acked_then,
+                acked_now: self.acked,
+                acked_at_then,
+            });
+        }
+        self.find_losses(now, index, sending.number);
+        while self.trains.front().is_some_and(|train| train.state == State::Acked) {
+            let train = self.trains.pop_front().expect("it was just there");
+            assert!(train.arrived && train.bytes.is_empty(), "acknowledged before it was read");
+        }
+        self.gives_up_at = match self.under_way {
+            0 => Time::NEVER,
+            _ => now + self.round_trip.timeout(),
+        };
+    }
+
+    /// Nothing overtakes: what was sent before something that was acknowledged, and was not itself,
+    /// is lost.
+    fn find_losses(&mut self, now: Time, index: usize, number: u64) {
+        let newest = self.trains.back().map_or(0, |train| train.number);
+        // Only after repeating may something behind have been sent earlier.
+        let end = if newest < number { self.trains.len() } else { index };
+        let mut found = 0;
+        for train in self.trains.range_mut(..end) {
+            if train.state == State::UnderWay && train.number < number {
+                train.state = State::Lost;
+                self.under_way -= train.len;
+                found += 1;
+            }
+        }
+        self.lost += found;
+        if found != 0 && number > self.recovers_at {
+            self.recovers_at = self.number;
+            self.congestion.lost(now);
+        }
+    }
+
+    /// Nothing came for the whole time-out. Whether the sender goes on.
+    pub(super) fn time_out(&mut self, now: Time, orphaned: bool) -> bool {
+        self.round_trip.timed_out();
+        if orphaned && self.round_trip.backoff() > ORPHAN_TIMEOUTS {
+            return false;
+        }
+        for train in &mut self.trains {
+            if train.state == State::UnderWay {
+                train.state = State::Lost;
+                self.lost += 1;
+            }
+        }
+        self.under_way = 0;
+        self.recovers_at = self.number;
+        self.congestion.timed_out(now);
+        self.gives_up_at = Time::NEVER;
+        self.paced_until = Time::ZERO;
+        true
+    }
+
+    /// The stream broke: nothing is sent or awaited any more.
+    pub(super) fn clear(&mut self) {
+        self.queue = Rope::default();
+        self.trains.clear();
+        (self.under_way, self.lost) = (0, 0);
+        self.next = self.arrived;
+        self.gives_up_at = Time::NEVER;
+    }
+}

@@ -1,0 +1,118 @@
+//! TCP as far as it decides when bytes arrive: windows, losses and their repair.
+//!
+//! What is modelled follows Linux: slow start with HyStart's exit by delay, CUBIC (RFC 9438), BBR
+//! (version 1), the restart of a window after idleness, the time-out for repeating, send and
+//! receive buffers. Segments travel in trains of up to 64 KiB, as segmentation offload sends them;
+//! a loss takes a whole train. Not modelled: packets of acknowledgements take no room, the receive
+//! window is the whole buffer from the beginning, and a tail that is lost waits for the time-out.
+//!
+//! All arithmetic is in integers: floating point differs between machines.
+
+mod bbr;
+mod congestion;
+mod cubic;
+
+use lustrine_lnet::time::Nanos;
+
+pub(crate) use congestion::{Acked, Congestion};
+
+/// Which algorithm limits what a sender has under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Algorithm {
+    /// Linux's default.
+    #[default]
+    Cubic,
+    /// Rate and round trip are measured, and the window follows from them.
+    Bbr,
+    /// Nothing but the buffers limits it, at the rate of the narrowest link: the best that any
+    /// algorithm could do for a stream that is alone there.
+    Fixed,
+}
+
+/// TCP of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpSpec {
+    /// Congestion control of what it sends.
+    pub algorithm: Algorithm,
+    /// Bytes of a stream it keeps that are not acknowledged.
+    pub send_buffer: u64,
+    /// Bytes of a stream it keeps that are not read.
+    pub receive_buffer: u64,
+    /// Bytes of data in a segment: 1448 with packets of 1500 bytes, 8948 with 9000.
+    pub segment: u32,
+    /// Segments that may be under way at the start.
+    pub initial_window: u32,
+    /// Whether the window shrinks while nothing is sent, as `tcp_slow_start_after_idle`.
+    pub idle_restart: IdleRestart,
+}
+
+/// What idleness does to a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IdleRestart {
+    /// It halves for each time-out that passes: Linux's default.
+    #[default]
+    Shrink,
+    /// Nothing.
+    Keep,
+}
+
+impl Default for TcpSpec {
+    /// CUBIC, 4 MiB to send and 6 MiB to receive (Linux's defaults), 1448-byte segments, 10 at the
+    /// start.
+    fn default() -> TcpSpec {
+        TcpSpec {
+            algorithm: Algorithm::Cubic,
+            send_buffer: 4 << 20,
+            receive_buffer: 6 << 20,
+            segment: 1448,
+            initial_window: 10,
+            idle_restart: IdleRestart::Shrink,
+        }
+    }
+}
+
+/// Most bytes of a train.
+pub(crate) const TRAIN_MAX: u64 = 64 << 10;
+
+/// The round trip as a sender knows it, and when it gives an answer up (RFC 6298).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RoundTrip {
+    smoothed: u64,
+    varies: u64,
+    backoff: u32,
+}
+
+/// Least time-out beyond the round trip, and the first one: Linux's.
+const TIMEOUT_MIN: u64 = 200_000_000;
+const TIMEOUT_FIRST: u64 = 1_000_000_000;
+const TIMEOUT_MAX: u64 = 120_000_000_000;
+
+impl RoundTrip {
+    pub(crate) fn sample(&mut self, took: Nanos) {
+        self.backoff = 0;
+        if self.smoothed == 0 {
+            (self.smoothed, self.varies) = (took.0, took.0 / 2);
+            return;
+        }
+        self.varies = (3 * self.varies + self.smoothed.abs_diff(took.0)) / 4;
+        self.smoothed = (7 * self.smoothed + took.0) / 8;
+    }
+
+    /// How long to wait for an acknowledgement before repeating.
+    pub(crate) fn timeout(&self) -> Nanos {
+        let once = match self.smoothed {
+            0 => TIMEOUT_FIRST,
+            smoothed => smoothed + (4 * self.varies).max(TIMEOUT_MIN),
+        };
+        Nanos((once << self.backoff.min(16)).min(TIMEOUT_MAX))
+    }
+
+    pub(crate) fn timed_out(&mut self) {
+        self.backoff += 1;
+    }
+
+    /// Time-outs in a row.
+    pub(crate) fn backoff(&self) -> u32 {
+        self.backoff
+    }
+}

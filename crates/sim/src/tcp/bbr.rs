@@ -1,0 +1,181 @@
+//! BBR, version 1 (Cardwell et al., ACM Queue 14/5): the window follows from the measured rate and
+//! round trip, losses do not change it.
+
+use std::collections::VecDeque;
+
+use lustrine_lnet::time::{Nanos, Time};
+
+use super::congestion::Acked;
+use crate::fabric::Rate;
+
+/// Gains in hundredths: of the start (2 / ln 2), of draining, of the window, and the cycle that
+/// looks for more.
+const START: u64 = 289;
+const DRAIN: u64 = 35;
+const WINDOW: u64 = 200;
+const CYCLE: [u64; 8] = [125, 75, 100, 100, 100, 100, 100, 100];
+
+/// The highest rate of so many rounds counts.
+const RATE_ROUNDS: u64 = 10;
+
+/// The start is over when the rate has not risen by a quarter in so many rounds.
+const FULL_ROUNDS: u32 = 3;
+
+/// The lowest round trip counts for so long; then it is looked for with little under way.
+const LOWEST_FOR: Nanos = Nanos::from_secs(10);
+const LOOK_FOR: Nanos = Nanos::from_millis(200);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Start,
+    Drain,
+    Cycle { phase: usize, since: Time },
+    Look { until: Time },
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Bbr {
+    segment: u64,
+    first: u64,
+    state: State,
+    /// Rates by round, falling; the first is the highest of the last rounds.
+    rates: VecDeque<(u64, Rate)>,
+    lowest: Option<(Nanos, Time)>,
+    round: u64,
+    round_ends: u64,
+    full: Option<Rate>,
+    full_rounds: u32,
+    recovering: bool,
+}
+
+impl Bbr {
+    pub(super) fn new(segment: u64, first: u64) -> Bbr {
+        Bbr {
+            segment,
+            first,
+            state: State::Start,
+            rates: VecDeque::new(),
+            lowest: None,
+            round: 0,
+            round_ends: 0,
+            full: None,
+            full_rounds: 0,
+            recovering: false,
+        }
+    }
+
+    fn rate(&self) -> Option<Rate> {
+        self.rates.front().map(|(_, rate)| *rate)
+    }
+
+    /// Rate times round trip, times a gain.
+    fn product(&self, gain: u64) -> Option<u64> {
+        let (lowest, _) = self.lowest?;
+        Some(self.rate()?.bytes_in(lowest).saturating_mul(gain) / 100)
+    }
+
+    pub(super) fn window(&self) -> u64 {
+        let least = 4 * self.segment;
+        match self.state {
+            _ if self.recovering => least,
+            State::Look { .. } => least,
+            State::Start => self.product(START).unwrap_or(self.first).max(self.first),
+            State::Drain | State::Cycle { .. } => {
+                // Room for acknowledgements that come together, as trains make them.
+                let product = self.product(WINDOW).unwrap_or(self.first);
+                (product + 3 * super::TRAIN_MAX.min(product / 4)).max(least)
+            }
+        }
+    }
+
+    pub(super) fn pace(&self) -> Option<Rate> {
+        let gain = match self.state {
+            State::Start => START,
+            State::Drain => DRAIN,
+            State::Cycle { phase, .. } => CYCLE[phase],
+            State::Look { .. } => 100,
+        };
+        Rate::from_bits((self.rate()?.bits().saturating_mul(gain) / 100).max(1))
+    }
+
+    pub(super) fn acked(&mut self, acked: &Acked) {
+        self.recovering = false;
+        let new_round = acked.acked_then >= self.round_ends;
+        if new_round {
+            self.round_ends = acked.acked_now;
+            self.round += 1;
+        }
+        if let Some(rate) = acked.rate()
+            // Who had nothing to send shows no lower rate of the way.
+            && (acked.window_was_full || self.rate().is_none_or(|known| rate > known))
+        {
+            while self.rates.back().is_some_and(|(_, known)| *known <= rate) {
+                self.rates.pop_back();
+            }
+            self.rates.push_back((self.round, rate));
+        }
+        let oldest = self.round.saturating_sub(RATE_ROUNDS);
+        while self.rates.len() > 1 && self.rates[0].0 < oldest {
+            self.rates.pop_front();
+        }
+        let expired = self.lowest.is_some_and(|(_, at)| acked.now.since(at) > LOWEST_FOR);
+        if self.lowest.is_none_or(|(lowest, _)| acked.round_trip <= lowest) || expired {
+            self.lowest = Some((acked.round_trip, acked.now));
+        }
+        self.move_on(acked, new_round, expired);
+    }
+
+    fn move_on(&mut self, acked: &Acked, new_round: bool, expired: bool) {
+        let now = acked.now;
+        if expired && !matches!(self.state, State::Look { .. } | State::Start) {
+            let until = now + Nanos(LOOK_FOR.0.max(acked.round_trip.0));
+            self.state = State::Look { until };
+            return;
+        }
+        match self.state {
+            State::Start => {
+                if new_round && acked.window_was_full {
+                    self.look_whether_full();
+                }
+                if self.full_rounds >= FULL_ROUNDS {
+                    self.state = State::Drain;
+                }
+            }
+            State::Drain => {
+                if self.product(100).is_none_or(|product| acked.under_way <= product) {
+                    self.state = State::Cycle { phase: 2, since: now };
+                }
+            }
+            State::Cycle { phase, since } => {
+                let lowest = self.lowest.map_or(Nanos::ZERO, |(lowest, _)| lowest);
+                let drained = CYCLE[phase] < 100
+                    && self.product(100).is_some_and(|product| acked.under_way <= product);
+                if now.since(since) > lowest || drained {
+                    self.state = State::Cycle { phase: (phase + 1) % CYCLE.len(), since: now };
+                }
+            }
+            State::Look { until } => {
+                if now >= until {
+                    if let Some((_, at)) = &mut self.lowest {
+                        *at = now;
+                    }
+                    self.state = State::Cycle { phase: 2, since: now };
+                }
+            }
+        }
+    }
+
+    fn look_whether_full(&mut self) {
+        let Some(rate) = self.rate() else { return };
+        let risen = self.full.is_none_or(|full| rate.bits() >= full.bits() / 4 * 5);
+        if risen {
+            (self.full, self.full_rounds) = (Some(rate), 0);
+        } else {
+            self.full_rounds += 1;
+        }
+    }
+
+    pub(super) fn timed_out(&mut self) {
+        self.recovering = true;
+    }
+}

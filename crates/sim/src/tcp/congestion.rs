@@ -1,0 +1,107 @@
+//! One algorithm or another.
+
+use lustrine_lnet::time::{Nanos, Time};
+
+use super::bbr::Bbr;
+use super::cubic::Cubic;
+use super::{Algorithm, TcpSpec};
+use crate::fabric::Rate;
+
+/// What an acknowledgement tells.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Acked {
+    pub(crate) now: Time,
+    /// Bytes it is for.
+    pub(crate) len: u64,
+    /// From sending them to now.
+    pub(crate) round_trip: Nanos,
+    /// Bytes under way before it came.
+    pub(crate) under_way: u64,
+    /// Whether the window has kept the sender from sending since they were sent.
+    pub(crate) window_was_full: bool,
+    /// Bytes acknowledged in all when they were sent, and now.
+    pub(crate) acked_then: u64,
+    pub(crate) acked_now: u64,
+    /// When the last acknowledgement before they were sent had come.
+    pub(crate) acked_at_then: Time,
+}
+
+impl Acked {
+    /// At which rate bytes arrived while these were under way.
+    pub(super) fn rate(&self) -> Option<Rate> {
+        let length = self.now.since(self.acked_at_then).0.max(self.round_trip.0).max(1);
+        let bytes = self.acked_now - self.acked_then;
+        let bits = u128::from(bytes) * 8_000_000_000 / u128::from(length);
+        Rate::from_bits(u64::try_from(bits).unwrap_or(u64::MAX))
+    }
+}
+
+/// The state of one sender.
+#[derive(Clone, Debug)]
+pub(crate) enum Congestion {
+    Cubic(Cubic),
+    Bbr(Box<Bbr>),
+    Fixed(Option<Rate>),
+}
+
+impl Congestion {
+    /// For a way whose narrowest link has this rate.
+    pub(crate) fn new(spec: &TcpSpec, narrowest: Option<Rate>) -> Congestion {
+        let segment = u64::from(spec.segment.max(1));
+        let first = segment * u64::from(spec.initial_window.max(1));
+        match spec.algorithm {
+            Algorithm::Cubic => Congestion::Cubic(Cubic::new(segment, first)),
+            Algorithm::Bbr => Congestion::Bbr(Box::new(Bbr::new(segment, first))),
+            Algorithm::Fixed => Congestion::Fixed(narrowest),
+        }
+    }
+
+    /// Bytes that may be under way.
+    pub(crate) fn window(&self) -> u64 {
+        match self {
+            Congestion::Cubic(cubic) => cubic.window(),
+            Congestion::Bbr(bbr) => bbr.window(),
+            Congestion::Fixed(_) => u64::MAX,
+        }
+    }
+
+    /// How fast to send; `None` as fast as the window allows.
+    pub(crate) fn pace(&self) -> Option<Rate> {
+        match self {
+            Congestion::Bbr(bbr) => bbr.pace(),
+            Congestion::Fixed(rate) => *rate,
+            Congestion::Cubic(_) => None,
+        }
+    }
+
+    pub(crate) fn acked(&mut self, acked: &Acked) {
+        match self {
+            Congestion::Cubic(cubic) => cubic.acked(acked),
+            Congestion::Bbr(bbr) => bbr.acked(acked),
+            Congestion::Fixed(_) => {}
+        }
+    }
+
+    /// A loss; told once per window.
+    pub(crate) fn lost(&mut self, now: Time) {
+        if let Congestion::Cubic(cubic) = self {
+            cubic.lost(now);
+        }
+    }
+
+    /// Nothing was acknowledged for the whole time-out.
+    pub(crate) fn timed_out(&mut self, now: Time) {
+        match self {
+            Congestion::Cubic(cubic) => cubic.timed_out(now),
+            Congestion::Bbr(bbr) => bbr.timed_out(),
+            Congestion::Fixed(_) => {}
+        }
+    }
+
+    /// Nothing was sent for so many time-outs.
+    pub(crate) fn idled(&mut self, timeouts: u64) {
+        if let Congestion::Cubic(cubic) = self {
+            cubic.idled(timeouts);
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! CUBIC (RFC 9438) with HyStart's exit from slow start by delay, as Linux has them.
+
+use lustrine_lnet::time::Time;
+
+use super::congestion::Acked;
+
+/// What is left of a window after a loss, in tenths.
+const LEFT: u64 = 7;
+
+/// HyStart looks at so many samples of a round, and ends slow start when all of them took longer
+/// than before by an eighth, at least 4 and at most 16 ms.
+const SAMPLES: u32 = 8;
+const RISE_MIN: u64 = 4_000_000;
+const RISE_MAX: u64 = 16_000_000;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Cubic {
+    segment: u64,
+    first: u64,
+    window: u64,
+    /// Slow start ends there.
+    threshold: u64,
+    /// The window before the last loss.
+    highest: u64,
+    /// When the window began to grow after it, and how long until it is back there.
+    epoch: Option<(Time, u64)>,
+    /// Part of a segment that growth has gathered, in bytes times window.
+    gathered: u128,
+    /// What Reno's window would be.
+    reno: u64,
+    reno_gathered: u128,
+    start: HyStart,
+}
+
+#[derive(Clone, Debug)]
+struct HyStart {
+    /// The round ends when as much is acknowledged as was sent at its beginning.
+    round_ends: u64,
+    samples: u32,
+    least_of_round: u64,
+    least: u64,
+}
+
+impl Cubic {
+    pub(super) fn new(segment: u64, first: u64) -> Cubic {
+        Cubic {
+            segment,
+            first,
+            window: first,
+            threshold: u64::MAX,
+            highest: 0,
+            epoch: None,
+            gathered: 0,
+            reno: 0,
+            reno_gathered: 0,
+            start: HyStart { round_ends: 0, samples: 0, least_of_round: u64::MAX, least: u64::MAX },
+        }
+    }
+
+    pub(super) fn window(&self) -> u64 {
+        self.window
+    }
+
+    pub(super) fn acked(&mut self, acked: &Acked) {
+        if self.window < self.threshold && self.start.delayed(acked) {
+            self.threshold = self.window;
+        }
+        if !acked.window_was_full {
+            return;
+        }
+        if self.window < self.threshold {
+            self.window += acked.len;
+            return;
+        }
+        self.avoid(acked);
+    }
+
+    /// Congestion avoidance.
+    fn avoid(&mut self, acked: &Acked) {
+        let (begin, until_highest) = match self.epoch {
+            Some(epoch) => epoch,
+            None => self.begin(acked.now),
+        };
+        // Where the curve will be one round trip from now.
+        let millis = (acked.now.since(begin).0 + acked.round_trip.0) / 1_000_000;
+        let origin = self.highest.max(self.window_at_begin(until_highest));
+        let distance = millis.abs_diff(until_highest).min(1_000_000);
+        // 0.4 segments per cubic second: 4 / 10^10 per cubic millisecond.
+        let rise = u128::from(self.segment) * 4 * u128::from(distance).pow(3) / 10_u128.pow(10);
+        let rise = u64::try_from(rise).unwrap_or(u64::MAX);
+        let curve = match millis < until_highest {
+            true => origin.saturating_sub(rise),
+            false => origin.saturating_add(rise),
+        };
+        let target = curve.clamp(self.window, self.window / 2 * 3);
+        self.gathered += u128::from(target - self.window) * u128::from(acked.len);
+        self.window += take(&mut self.gathered, self.window);
+
+        // As fast as Reno at least: 3 x 0.3 / 1.7 segments per round trip.
+        self.reno_gathered += u128::from(self.segment) * 9 * u128::from(acked.len) / 17;
+        self.reno += take(&mut self.reno_gathered, self.reno.max(1));
+        self.window = self.window.max(self.reno);
+    }
+
+    fn window_at_begin(&self, until_highest: u64) -> u64 {
+        if until_highest == 0 { self.window.min(self.reno.max(self.first)) } else { 0 }
+    }
+
+    /// The window begins to grow along the curve.
+    fn begin(&mut self, now: Time) -> (Time, u64) {
+        self.reno = self.window;
+        (self.gathered, self.reno_gathered) = (0, 0);
+        let below = self.highest.saturating_sub(self.window);
+        if below == 0 {
+            self.highest = self.window;
+        }
+        let cubed = u128::from(below) * 10_u128.pow(10) / (4 * u128::from(self.segment));
+        let epoch = (now, cube_root(cubed));
+        self.epoch = Some(epoch);
+        epoch
+    }
+
+    pub(super) fn lost(&mut self, _now: Time) {
+        self.epoch = None;
+        // Who lost below the last height makes room for others.
+        self.highest = match self.window < self.highest {
+            true => self.window * (10 + LEFT) / 20,
+            false => self.window,
+        };
+        self.window = (self.window / 10 * LEFT).max(2 * self.segment);
+        self.threshold = self.window;
+    }
+
+    pub(super) fn timed_out(&mut self, now: Time) {
+        self.lost(now);
+        self.window = self.segment;
+    }
+
+    pub(super) fn idled(&mut self, timeouts: u64) {
+        // What was there is known to fit: slow start leads there.
+        self.threshold = self.threshold.max(self.window / 4 * 3);
+        let left = self.window.checked_shr(timeouts.min(63) as u32).unwrap_or(0);
+        self.window = left.max(self.first.min(self.window));
+        self.epoch = None;
+    }
+}
+
+impl HyStart {
+    /// Whether the round trip has risen.
+    fn delayed(&mut self, acked: &Acked) -> bool {
+        if acked.acked_now > self.round_ends {
+            self.round_ends = acked.acked_now + acked.under_way;
+            self.samples = 0;
+            self.least_of_round = u64::MAX;
+        }
+        let took = acked.round_trip.0;
+        self.least = self.least.min(took);
+        self.least_of_round = self.least_of_round.min(took);
+        self.samples += 1;
+        let rise = (self.least / 8).clamp(RISE_MIN, RISE_MAX);
+        self.samples >= SAMPLES && self.least_of_round > self.least + rise
+    }
+}
+
+/// Takes whole units of `size` out of what was gathered.
+fn take(gathered: &mut u128, size: u64) -> u64 {
+    let whole = *gathered / u128::from(size.max(1));
+    *gathered -= whole * u128::from(size.max(1));
+    whole as u64
+}
+
+/// The greatest number whose cube is not more.
+fn cube_root(of: u128) -> u64 {
+    let (mut low, mut high) = (0u64, 1 << 42);
+    while low < high {
+        let middle = (low + high).div_ceil(2);
+        if u128::from(middle).pow(3) <= of { low = middle } else { high = middle - 1 }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use lustrine_lnet::time::Nanos;
+
+    use super::*;
+
+    const RTT: Nanos = Nanos::from_millis(50);
+
+    fn acked(now: Time, len: u64, round_trip: Nanos) -> Acked {
+        Acked {
+            now,
+            len,
+            round_trip,
+            under_way: 0,
+            window_was_full: true,
+            acked_then: 0,
+            acked_now: 0,
+            acked_at_then: Time::ZERO,
+        }
+    }
+
+    /// One window acknowledged in ten parts.
+    fn round(cubic: &mut Cubic, now: &mut Time, round_trip: Nanos) {
+        let part = (cubic.window() / 10).max(1);
+        for _ in 0..10 {
+            *now = *now + Nanos(round_trip.0 / 10);
+            let (acked_now, under_way) = (now.0, round_trip.0);
+            cubic.acked(&Acked { acked_now, under_way, ..acked(*now, part, round_trip) });
+        }
+    }
+
+    #[test]
+    fn cube_roots() {
+        for of in [0, 1, 7, 8, 26, 27, 1_000_000, 999_999_999_999] {
+            let root = u128::from(cube_root(of));
+            assert!(root.pow(3) <= of && (root + 1).pow(3) > of, "{of}: {root}");
+        }
+    }
+
+    #[test]
+    fn slow_start_doubles_each_round_until_the_round_trip_rises() {
+        let (mut cubic, mut now) = (Cubic::new(1000, 10_000), Time::ZERO);
+        for window in [20_000, 40_000, 80_000, 160_000] {
+            round(&mut cubic, &mut now, RTT);
+            assert_eq!(cubic.window(), window);
+        }
+        round(&mut cubic, &mut now, Nanos(RTT.0 + RISE_MAX));
+        round(&mut cubic, &mut now, Nanos(RTT.0 + RISE_MAX));
+        let after = cubic.window();
+        round(&mut cubic, &mut now, Nanos(RTT.0 + RISE_MAX));
+        assert!(cubic.window() < after * 3 / 2, "{after} {}", cubic.window());
+    }
+
+    /// RFC 9438: the window is back at its height after K = cbrt(highest x 0.3 / 0.4) seconds.
+    #[test]
+    fn a_loss_is_made_good_along_the_curve() {
+        let (mut cubic, mut now) = (Cubic::new(1000, 10_000), Time::ZERO);
+        cubic.window = 10_000_000;
+        cubic.lost(now);
+        assert_eq!(cubic.window(), 7_000_000);
+        // cbrt(10,000 x 0.3 / 0.4) = 19.57 s.
+        let mut at = Vec::new();
+        while now.0 < 26_000_000_000 {
+            round(&mut cubic, &mut now, RTT);
+            at.push((now.0 / 1_000_000, cubic.window()));
+        }
+        let window_at = |millis| at.iter().find(|(now, _)| *now >= millis).unwrap().1;
+        assert!((9_500_000..9_990_000).contains(&window_at(12_000)), "{}", window_at(12_000));
+        assert!((9_990_000..10_020_000).contains(&window_at(19_600)), "{}", window_at(19_600));
+        assert!(window_at(25_900) > 10_080_000, "{}", window_at(25_900));
+    }
+
+    #[test]
+    fn idleness_and_time_outs_shrink_the_window_and_slow_start_brings_it_back() {
+        let (mut cubic, mut now) = (Cubic::new(1000, 10_000), Time::ZERO);
+        for _ in 0..6 {
+            round(&mut cubic, &mut now, RTT);
+        }
+        let before = cubic.window();
+        cubic.idled(3);
+        assert_eq!(cubic.window(), before / 8);
+        cubic.idled(50);
+        assert_eq!(cubic.window(), 10_000);
+        cubic.timed_out(now);
+        assert_eq!(cubic.window(), 1000);
+    }
+
+    #[test]
+    fn who_does_not_fill_the_window_does_not_raise_it() {
+        let mut cubic = Cubic::new(1000, 10_000);
+        let acked = Acked { window_was_full: false, ..acked(Time(1), 5000, RTT) };
+        cubic.acked(&acked);
+        assert_eq!(cubic.window(), 10_000);
+    }
+}

@@ -1,0 +1,74 @@
+//! The world as a [`Simulation`].
+
+use lustrine_lnet::time::Time;
+use lustrine_selftest::{Client, ClientArgs, Lane};
+
+use super::{Actor, Death, World};
+use crate::check;
+use crate::fabric::Fabric;
+use crate::network::HostId;
+use crate::node::NodeSpec;
+use crate::simulation::{Place, Simulation, Waits};
+use crate::trace::Trace;
+
+impl Simulation for World {
+    fn now(&self) -> Time {
+        World::now(self)
+    }
+
+    fn fabric(&mut self) -> &mut Fabric {
+        &mut self.network.fabric
+    }
+
+    fn add_placed(&mut self, spec: NodeSpec, place: Place) -> HostId {
+        let host = self.add_host(&spec);
+        self.network.fabric.place(host, place.site, place.interface);
+        self.network.set_tcp(host, place.tcp);
+        self.inhabit(host, spec);
+        self.costs[host.0 as usize].0 = place.cost;
+        host
+    }
+
+    fn stop(&mut self, host: HostId, death: Death) -> NodeSpec {
+        World::stop(self, host, death)
+    }
+
+    fn start(&mut self, host: HostId, spec: NodeSpec) {
+        World::start(self, host, spec);
+    }
+
+    fn start_client(&mut self, host: HostId, args: ClientArgs) {
+        self.with(host, |now, partition| partition.start_client(now, args))
+            .expect("no client of this lane");
+    }
+
+    fn client(&mut self, host: HostId, _lane: Lane) -> Option<&mut Client> {
+        if !matches!(self.actors[host.0 as usize], Actor::Node(_)) {
+            return None;
+        }
+        self.wake(host, World::now(self));
+        self.node_mut(host).partition_mut().client()
+    }
+
+    fn run_to(&mut self, time: Time) {
+        while self.next_event() <= time {
+            self.step();
+        }
+        self.network.advance(time.max(World::now(self)));
+    }
+
+    fn waits(&self, host: HostId) -> Option<Waits> {
+        match &self.actors[host.0 as usize] {
+            Actor::Node(node) => Some(node.waits()),
+            _ => None,
+        }
+    }
+
+    fn trace(&self) -> &Trace {
+        World::trace(self)
+    }
+
+    fn unquiet(&self) -> Vec<String> {
+        check::unquiet(self)
+    }
+}

@@ -1,0 +1,90 @@
+//! Nodes on a long link, under TCP, against the formula that everybody uses: RPCs in flight times
+//! size, in two round trips.
+
+use lustrine_lnet::time::Nanos;
+use lustrine_selftest::{ClientArgs, Lane, Limit, Rung, Takeover, Test};
+use lustrine_sim::fabric::{Hashing, LinkSpec, Rate};
+use lustrine_sim::tcp::{Algorithm, TcpSpec};
+use lustrine_sim::{Cost, HostId, NodeSpec, Place, Simulation, World};
+use lustrine_wire::nid::{Nid, ProcessId};
+use lustrine_wire::srpc::{BrwCheck, Name};
+
+const LANE: Lane = Lane(1);
+const MIB: u32 = 1 << 20;
+
+fn nid(index: u32) -> Nid {
+    format!("10.1.0.{}@tcp", index + 1).parse().expect("a NID")
+}
+
+fn gigabit(gigabits: u64, delay: Nanos) -> LinkSpec {
+    let rate = Rate::from_bits(gigabits * 1_000_000_000);
+    LinkSpec { rate, delay, ..LinkSpec::default() }
+}
+
+/// Two nodes, 10 Gb/s each, with so much between them.
+fn two_nodes(round_trip: Nanos, tcp: TcpSpec, tune: &[(&str, i64)]) -> (World, [HostId; 2]) {
+    let mut world = World::new(1);
+    let fabric = Simulation::fabric(&mut world);
+    let sites = [fabric.add_site(), fabric.add_site()];
+    let way = gigabit(100, Nanos(round_trip.0 / 2));
+    fabric.add_way((sites[0], sites[1]), &[way], Hashing::Hosts);
+    let mut add = |index: u32| {
+        let spec = NodeSpec { seed: u64::from(index), ..NodeSpec::new(nid(index)) };
+        let spec = tune.iter().fold(spec, |spec, (name, value)| spec.with(name, *value));
+        let interface = gigabit(10, Nanos::ZERO);
+        let site = sites[index as usize];
+        world.add_placed(spec, Place { site, interface, cost: Cost::default(), tcp })
+    };
+    let hosts = [add(0), add(1)];
+    (world, hosts)
+}
+
+/// MiB/s of a load from the first node on the second.
+fn throughput(world: &mut World, host: HostId, test: Test, concurrency: u32) -> f64 {
+    let args = ClientArgs {
+        target: ProcessId::lustre(nid(1)),
+        local: None,
+        console: nid(0),
+        lane: LANE,
+        name: Name::new("placed").expect("a short name"),
+        takeover: Takeover::Force,
+        patience: Nanos::from_secs(60),
+        wall_seconds: 0x6000_0000,
+    };
+    world.start_client(host, args);
+    let limit = Limit::Time(Nanos::from_secs(10));
+    let rung = Rung { test, concurrency, limit, warm_up: Nanos::from_secs(5) };
+    Simulation::client(world, host, LANE).expect("it runs").start_rung(rung).expect("harmless");
+    let finished = |world: &mut World| {
+        Simulation::client(world, host, LANE).is_some_and(|client| client.rung_finished())
+    };
+    while !finished(world) {
+        let next = Simulation::now(world) + Nanos::from_secs(1);
+        world.run_to(next);
+    }
+    let now = Simulation::now(world);
+    let snapshot = Simulation::client(world, host, LANE).expect("it runs").progress(now);
+    assert!(snapshot.errors.is_empty(), "{:?}", snapshot.errors);
+    snapshot.bytes as f64 / f64::from(MIB) / snapshot.elapsed.as_secs_f64()
+}
+
+#[test]
+fn few_rpcs_move_their_size_in_two_round_trips() {
+    let round_trip = Nanos(50_500_000);
+    let tcp = TcpSpec {
+        algorithm: Algorithm::Fixed,
+        send_buffer: 256 << 20,
+        receive_buffer: 256 << 20,
+        ..TcpSpec::default()
+    };
+    let check = BrwCheck::None;
+    for test in [Test::Read { len: MIB, check }, Test::Write { len: MIB, check }] {
+        for concurrency in [1, 4, 8] {
+            let tune = [("peer_credits", 8), ("credits", 64), ("zero_copy", 1)];
+            let (mut world, hosts) = two_nodes(round_trip, tcp, &tune);
+            let found = throughput(&mut world, hosts[0], test, concurrency);
+            let formula = f64::from(concurrency) / (2.0 * round_trip.as_secs_f64());
+            assert!((found / formula - 1.0).abs() < 0.02, "{test:?} {concurrency}: {found}");
+        }
+    }
+}
