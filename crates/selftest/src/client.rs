@@ -1,4 +1,4 @@
-//! The load generator: one node, one session, one rung of load after the other.
+//! The load generator: one node, at most one session, one rung of load after the other.
 //!
 //! A rung keeps a number of RPCs of one test outstanding for a time or a count. Connections,
 //! discovery and the first RPC of every unit are over before its clock starts. A node that dies
@@ -39,6 +39,10 @@ pub enum Takeover {
     Respect,
     /// End it.
     Force,
+    /// Leave it alone, and make none: tests need no session (selftest-wire 9), so that several
+    /// clients can load one node. Such a client counts as connected at once, does not make the node
+    /// post request buffers, and does not ask for its counters.
+    NoSession,
 }
 
 /// What a client is made with.
@@ -142,7 +146,7 @@ fn last_failure(failure: &Option<Failure>) -> String {
 enum Phase {
     /// No rung.
     Idle,
-    /// A rung waits for the session and for the node's counters.
+    /// A rung waits for the session and for the node's counters, if there are to be any.
     Before,
     /// Units run; the clock may not run yet.
     Running,
@@ -214,7 +218,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that makes its session at once.
+    /// A client that makes its session at once, if it is to have one.
     pub fn new(now: Time, args: ClientArgs, tunables: &Tunables) -> Client {
         let timeout = Nanos::from_secs(tunables.rpc_timeout.max(1) as u64);
         let millis = args.wall_seconds.wrapping_mul(1000).wrapping_add(now.0 / 1_000_000 % 1000);
@@ -257,6 +261,11 @@ impl Client {
             interrupted: false,
             args,
         }
+    }
+
+    /// Tells it from the other clients of the node.
+    pub fn lane(&self) -> Lane {
+        self.args.lane
     }
 
     /// Takes a rung; it begins when the session is there.
@@ -303,7 +312,7 @@ impl Client {
         self.phase == Phase::Idle
     }
 
-    /// Whether the session is there.
+    /// Whether the session is there, or none is needed and nothing is wrong.
     pub fn is_connected(&self) -> bool {
         self.link.is_present()
     }
@@ -386,6 +395,9 @@ impl Client {
         self.link.drive(turn, &mut self.caller);
         if let (Some(error), None) = (self.link.error(), self.error) {
             self.give_up(turn, error);
+        }
+        if self.phase == Phase::Before && !self.link.has_session() {
+            self.start_units(turn);
         }
         self.mind_progress(turn);
         match self.phase {

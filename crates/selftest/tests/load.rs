@@ -4,7 +4,8 @@ mod common;
 
 use common::World;
 use lustrine_lnet::time::Nanos;
-use lustrine_selftest::{ClientError, Danger, Limit, Rung, RungError, Test};
+use lustrine_lnet::tunables::Tunables;
+use lustrine_selftest::{ClientError, Danger, Limit, Rung, RungError, Takeover, Test};
 use lustrine_wire::srpc::BrwCheck;
 
 const STEP: Nanos = Nanos::from_millis(1);
@@ -59,7 +60,7 @@ fn a_rung_that_is_wrong_is_not_taken() {
 
 #[test]
 fn a_rung_larger_than_the_memory_says_so() {
-    let mut tunables = lustrine_lnet::tunables::Tunables::default();
+    let mut tunables = Tunables::default();
     tunables.set("selftest_memory", 16).unwrap();
     let mut world = World::pair_with(tunables);
     let read = Test::Read { len: 1 << 20, check: BrwCheck::Full };
@@ -135,4 +136,33 @@ fn a_client_that_is_finished_early_leaves_nothing_behind() {
         let now = world.now;
         assert_eq!(world.client().progress(now).errors, [], "cut off is not failed");
     }
+}
+
+#[test]
+fn clients_without_sessions_share_a_node_that_is_in_somebody_elses() {
+    let mut world = World::new(4, Tunables::default());
+    (0..4).for_each(|node| world.add_service(node));
+    world.add_client(0, 1, |_| {});
+    world.until(STEP, 1000, |world| world.client().is_connected());
+    let held = world.service(1).session().expect("the first client's session");
+    for node in [2, 3] {
+        world.add_client(node, 1, |args| args.takeover = Takeover::NoSession);
+        let client = world.nodes[node].client.as_mut().unwrap();
+        assert!(client.is_connected());
+        let read = Test::Read { len: 1 << 20, check: BrwCheck::Full };
+        client.start_rung(rung(if node == 2 { read } else { Test::Ping }, 4)).unwrap();
+    }
+    let over =
+        |world: &mut World, node: usize| world.nodes[node].client.as_mut().unwrap().rung_finished();
+    world.until(STEP, 5000, |world| over(world, 2) && over(world, 3));
+    let now = world.now;
+    for node in [2, 3] {
+        let client = world.nodes[node].client.as_mut().unwrap();
+        let figures = client.progress(now);
+        assert_eq!((figures.errors.len(), figures.server), (0, None));
+        assert!(figures.ops >= 200);
+        client.finish(now);
+        assert!(client.finished() && client.error().is_none());
+    }
+    assert_eq!(world.service(1).session(), Some(held), "nobody disturbed it");
 }

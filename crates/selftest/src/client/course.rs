@@ -109,7 +109,7 @@ impl Client {
         }
     }
 
-    fn start_units<M: Memory>(&mut self, turn: &mut Turn<'_, M>) {
+    pub(super) fn start_units<M: Memory>(&mut self, turn: &mut Turn<'_, M>) {
         let Some((rung, plan)) = self.rung else { return };
         let len = plan.sink_len();
         if !self.units.make(turn.memory, &mut self.budget, rung.concurrency, len) {
@@ -252,7 +252,7 @@ impl Client {
         if timed && !self.interrupted && self.figures.ops == 0 && self.figures.errors.is_empty() {
             self.figures.failure(TestError::NoneEnded);
         }
-        if self.link.is_present() {
+        if self.link.is_present() && self.link.has_session() {
             self.link.want_counters();
             self.phase = Phase::After;
         } else {

@@ -2,7 +2,7 @@
 //!
 //! One control RPC at a time. A node that was restarted answers a DEBUG with another session or
 //! none; then the session is made again with the same id. Nothing else is assumed about a node
-//! that does not answer.
+//! that does not answer. A link without a session only asks, with a DEBUG, when in doubt.
 
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::time::{Nanos, Time};
@@ -116,9 +116,13 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn new(terms: Terms) -> Link {
+        let state = match terms.takeover {
+            Takeover::Respect | Takeover::Force => State::Absent,
+            Takeover::NoSession => State::Present,
+        };
         Link {
             terms,
-            state: State::Absent,
+            state,
             in_flight: None,
             sent_at: Time::ZERO,
             not_before: Time::ZERO,
@@ -134,12 +138,17 @@ impl Link {
         }
     }
 
+    /// Whether there is a session, or to be one.
+    pub(super) fn has_session(&self) -> bool {
+        self.terms.takeover != Takeover::NoSession
+    }
+
     /// Whether test RPCs may be sent.
     pub(super) fn is_usable(&self) -> bool {
-        let prepared = self
-            .wanted
-            .is_some_and(|(service, concurrency)| self.prepared[place(service)] >= concurrency);
-        self.state == State::Present && prepared
+        let is_prepared = |(service, concurrency)| {
+            !self.has_session() || self.prepared[place(service)] >= concurrency
+        };
+        self.state == State::Present && self.wanted.is_some_and(is_prepared)
     }
 
     pub(super) fn is_present(&self) -> bool {
@@ -180,6 +189,7 @@ impl Link {
     /// No further load: the session is to be removed.
     pub(super) fn close(&mut self, now: Time) {
         match self.state {
+            State::Present | State::Doubtful if !self.has_session() => self.state = State::Closed,
             State::Present | State::Doubtful => {
                 self.state = State::Ending;
                 self.not_before = now;
@@ -217,6 +227,7 @@ impl Link {
             State::Doubtful => Some(Control::Debug),
             State::Ending => Some(Control::Remove),
             State::Closed | State::Broken(_) => None,
+            State::Present if !self.has_session() => None,
             State::Present => match self.wanted {
                 Some((service, concurrency)) if self.prepared[place(service)] < concurrency => {
                     Some(Control::Prepare(service, concurrency))
@@ -353,7 +364,9 @@ impl Link {
                 News::Nothing
             }
             (Control::Debug, Body::DebugReply(debug)) => {
-                if status == 0 && debug.sid == self.terms.sid {
+                let ours = status == 0 && debug.sid == self.terms.sid;
+                // Without a session any answer will do.
+                if ours || !self.has_session() {
                     self.present();
                     News::Nothing
                 } else {

@@ -250,3 +250,46 @@ fn closing_while_the_session_is_being_made_removes_it() {
     world.answer(made(0, OURS));
     assert_eq!(world.sends(), Some(Control::Remove));
 }
+
+#[test]
+fn a_link_without_a_session_is_usable_at_once_and_asks_only_in_doubt() {
+    let mut world = World::new(Takeover::NoSession);
+    assert!(world.link.is_present() && !world.link.is_usable());
+    world.link.want_service(Service::Brw, 64);
+    world.link.want_counters();
+    assert!(world.link.is_usable());
+    assert_eq!((world.sends(), world.link.next_deadline()), (None, Time::NEVER));
+    for reply in [debugged(errno::ESRCH, Sid::NONE), debugged(0, OTHER)] {
+        world.link.doubt(world.now);
+        assert!(!world.link.is_usable());
+        assert_eq!(world.sends(), Some(Control::Debug));
+        assert!(matches!(world.answer(reply), News::Nothing));
+        assert!(world.link.is_usable(), "it is there, that is enough");
+    }
+    world.link.close(world.now);
+    assert_eq!((world.sends(), world.link.is_closed()), (None, true));
+    assert_eq!(world.link.error(), None);
+}
+
+#[test]
+fn a_link_without_a_session_has_patience_too_and_closes_while_it_asks() {
+    let mut world = World::new(Takeover::NoSession);
+    world.link.doubt(world.now);
+    while world.link.error().is_none() {
+        if world.sends() == Some(Control::Debug) {
+            world.complete(Err(Failure::TimedOut), None);
+        }
+        world.wait(50);
+        assert!(world.now < Time::ZERO + Nanos::from_secs(40));
+    }
+    let last = Some(Failure::TimedOut);
+    assert_eq!(world.link.error(), Some(ClientError::NoAnswer(last)));
+
+    let mut world = World::new(Takeover::NoSession);
+    world.link.doubt(world.now);
+    assert_eq!(world.sends(), Some(Control::Debug));
+    world.link.close(world.now);
+    assert!(!world.link.is_closed());
+    world.answer(debugged(errno::ESRCH, Sid::NONE));
+    assert!(world.link.is_closed());
+}
