@@ -4,16 +4,18 @@ use core::net::SocketAddr;
 
 use lustrine_lnet::event::Event;
 use lustrine_lnet::md::Owner;
+use lustrine_lnet::memory::Memory;
 use lustrine_lnet::seam::NiIndex;
 use lustrine_lnet::shard::Shard;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Topology;
-use lustrine_selftest::{Client, ClientArgs, Cross, Service};
+use lustrine_selftest::{Client, ClientArgs, Cross, Lane, Service};
 use lustrine_socklnd::io::{Io, Readiness, SockId};
 use lustrine_socklnd::{Config as DriverConfig, Handoff, Socklnd};
 use lustrine_wire::nid::Nid;
 
+use crate::driver::{Driver, DriverOn};
 use crate::probes::{ProbeResult, Probes, Ticket};
 
 /// Most rounds of work in one turn before the caller looks at its streams again.
@@ -30,59 +32,25 @@ pub struct PartitionConfig {
     pub wall_seconds: u64,
 }
 
-/// There is a selftest client that is not finished.
+/// There is a selftest client of this lane that is not finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientBusy;
 
-/// One CPU partition.
-pub struct Partition {
+/// One CPU partition. Production's driver is [`Socklnd`]; a simulator may bring another one.
+pub struct Partition<D = Socklnd> {
     shard: Shard,
-    driver: Socklnd,
+    driver: D,
     service: Service,
-    client: Option<Client>,
+    /// By lane, at most one of each.
+    clients: Vec<Client>,
     probes: Probes,
 }
 
 impl Partition {
     /// A partition without peers or connections.
     pub fn new(config: PartitionConfig, io: &mut impl Io) -> Partition {
-        let topology = config.topology;
-        let (cpt, cpts) = (topology.cpt, topology.cpts);
-        let service = Service::new(cpt, cpts, &topology.tunables, config.wall_seconds);
-        Partition {
-            shard: Shard::new(topology, io),
-            driver: Socklnd::new(config.driver),
-            service,
-            client: None,
-            probes: Probes::default(),
-        }
-    }
-
-    /// The core, to look at.
-    pub fn shard(&self) -> &Shard {
-        &self.shard
-    }
-
-    /// The driver, to look at.
-    pub fn driver(&self) -> &Socklnd {
-        &self.driver
-    }
-
-    /// The selftest client, while there is one.
-    pub fn client(&mut self) -> Option<&mut Client> {
-        self.client.as_mut()
-    }
-
-    /// Starts a selftest client.
-    ///
-    /// # Errors
-    /// When there is one that is not finished.
-    pub fn start_client(&mut self, now: Time, args: ClientArgs) -> Result<(), ClientBusy> {
-        if self.client.as_ref().is_some_and(|client| !client.finished()) {
-            return Err(ClientBusy);
-        }
-        self.client = Some(Client::new(now, args, &self.shard.topology().tunables));
-        Ok(())
+        let driver = Socklnd::new(config.driver);
+        Partition::with_driver(config.topology, driver, config.wall_seconds, io)
     }
 
     /// A listener's new stream.
@@ -102,15 +70,78 @@ impl Partition {
         self.driver.ready(now, &mut self.shard, io, sock, readiness);
     }
 
+    /// An accepted stream whose peer lives on another partition.
+    pub fn next_handoff(&mut self) -> Option<Handoff> {
+        self.driver.next_handoff()
+    }
+
+    /// Takes over a stream whose peer lives here; `handoff.sock` is this loop's number for it.
+    pub fn adopt(&mut self, now: Time, io: &mut impl Io, handoff: Handoff) {
+        self.driver.adopt(now, &mut self.shard, io, handoff);
+    }
+}
+
+impl<D: Driver> Partition<D> {
+    /// A partition without peers. `wall_seconds` is as in [`PartitionConfig`].
+    pub fn with_driver(
+        topology: Topology,
+        driver: D,
+        wall_seconds: u64,
+        memory: &mut impl Memory,
+    ) -> Partition<D> {
+        let (cpt, cpts) = (topology.cpt, topology.cpts);
+        let service = Service::new(cpt, cpts, &topology.tunables, wall_seconds);
+        Partition {
+            shard: Shard::new(topology, memory),
+            driver,
+            service,
+            clients: Vec::new(),
+            probes: Probes::default(),
+        }
+    }
+
+    /// The core, to look at.
+    pub fn shard(&self) -> &Shard {
+        &self.shard
+    }
+
+    /// The driver, to look at.
+    pub fn driver(&self) -> &D {
+        &self.driver
+    }
+
+    /// The selftest client of a lane, while there is one.
+    pub fn client(&mut self, lane: Lane) -> Option<&mut Client> {
+        self.clients.iter_mut().find(|client| client.lane() == lane)
+    }
+
+    /// Starts a selftest client, which takes the place of a finished one of its lane.
+    ///
+    /// # Errors
+    /// When there is one of its lane that is not finished.
+    pub fn start_client(&mut self, now: Time, args: ClientArgs) -> Result<(), ClientBusy> {
+        if self.client(args.lane).is_some_and(|client| !client.finished()) {
+            return Err(ClientBusy);
+        }
+        self.clients.retain(|client| client.lane() != args.lane);
+        let place = self.clients.partition_point(|client| client.lane() < args.lane);
+        let client = Client::new(now, args, &self.shard.topology().tunables);
+        self.clients.insert(place, client);
+        Ok(())
+    }
+
     /// Works until nothing is left to do without a new report, or for as long as is fair. The
     /// clock is read for each round: under load one turn is long, and latencies are measured by it.
-    pub fn turn(&mut self, mut clock: impl FnMut() -> Time, io: &mut impl Io) {
+    pub fn turn<O: Memory>(&mut self, mut clock: impl FnMut() -> Time, outside: &mut O)
+    where
+        D: DriverOn<O>,
+    {
         for _ in 0..ROUNDS_MAX {
             let now = clock();
             if now >= self.driver.next_deadline() {
-                self.driver.tick(now, &mut self.shard, io);
+                self.driver.tick(now, &mut self.shard, outside);
             }
-            self.round(now, io);
+            self.round(now, outside);
             if !self.has_work() {
                 break;
             }
@@ -118,57 +149,63 @@ impl Partition {
     }
 
     /// Reads, thinks, writes.
-    fn round(&mut self, now: Time, io: &mut impl Io) {
-        self.driver.flush(now, &mut self.shard, io);
-        self.shard.drive(now, io);
-        self.dispatch(now, io);
-        self.service.drive(now, &mut self.shard, io);
-        if let Some(client) = &mut self.client {
-            client.drive(now, &mut self.shard, io);
+    fn round<O: Memory>(&mut self, now: Time, outside: &mut O)
+    where
+        D: DriverOn<O>,
+    {
+        self.driver.flush(now, &mut self.shard, outside);
+        self.shard.drive(now, outside);
+        self.dispatch(now, outside);
+        self.service.drive(now, &mut self.shard, outside);
+        for client in &mut self.clients {
+            client.drive(now, &mut self.shard, outside);
         }
         self.probes.drive(now, &mut self.shard);
-        self.dispatch(now, io);
-        if self.stage(now, io) {
-            self.driver.flush(now, &mut self.shard, io);
+        self.dispatch(now, outside);
+        if self.stage(now, outside) {
+            self.driver.flush(now, &mut self.shard, outside);
         }
     }
 
     /// Hands everything the core has to the driver. Staging gives credits back, which lets the
     /// core have more: only when it has no more is anything written, all in one call per
     /// connection.
-    fn stage(&mut self, now: Time, io: &mut impl Io) -> bool {
+    fn stage<O: Memory>(&mut self, now: Time, outside: &mut O) -> bool
+    where
+        D: DriverOn<O>,
+    {
         let mut staged = false;
         while let Some(action) = self.shard.next_action() {
-            self.driver.submit(now, &mut self.shard, io, &action);
+            self.driver.submit(now, &mut self.shard, outside, &action);
             staged = true;
         }
         staged
     }
 
     /// Events first: what came in good order before a connection broke still counts.
-    fn dispatch(&mut self, now: Time, io: &mut impl Io) {
+    fn dispatch(&mut self, now: Time, memory: &mut impl Memory) {
         loop {
             while let Some(event) = self.shard.next_event() {
-                self.deliver(now, io, &event);
+                self.deliver(now, memory, &event);
             }
             let Some((peer, status)) = self.shard.next_lost_peer() else { return };
-            self.service.peer_lost(now, &mut self.shard, io, &peer, status);
-            if let Some(client) = &mut self.client {
-                client.peer_lost(now, &mut self.shard, io, &peer, status);
+            self.service.peer_lost(now, &mut self.shard, memory, &peer, status);
+            for client in &mut self.clients {
+                client.peer_lost(now, &mut self.shard, memory, &peer, status);
             }
         }
     }
 
-    fn deliver(&mut self, now: Time, io: &mut impl Io, event: &Event) {
+    fn deliver(&mut self, now: Time, memory: &mut impl Memory, event: &Event) {
         match event.owner {
             Owner::SELFTEST => {
                 // Each knows its own by the descriptor's mark.
-                self.service.handle(now, &mut self.shard, io, event);
-                if let Some(client) = &mut self.client {
-                    client.handle(now, &mut self.shard, io, event);
+                self.service.handle(now, &mut self.shard, memory, event);
+                for client in &mut self.clients {
+                    client.handle(now, &mut self.shard, memory, event);
                 }
             }
-            Owner::APP => self.probes.handle(now, io, event),
+            Owner::APP => self.probes.handle(now, memory, event),
             other => panic!("nobody here has owner mark {other:?}"),
         }
     }
@@ -180,13 +217,13 @@ impl Partition {
 
     /// When [`Partition::turn`] must be called again at the latest, if nothing else happens.
     pub fn next_deadline(&self) -> Time {
-        let client = self.client.as_ref().map_or(Time::NEVER, Client::next_deadline);
+        let clients = self.clients.iter().map(Client::next_deadline);
         self.driver
             .next_deadline()
             .min(self.shard.next_deadline())
             .min(self.service.next_deadline())
             .min(self.probes.next_deadline())
-            .min(client)
+            .min(clients.min().unwrap_or(Time::NEVER))
     }
 
     /// A letter for another partition's selftest service.
@@ -199,19 +236,16 @@ impl Partition {
         self.service.accept_cross(cross);
     }
 
-    /// An accepted stream whose peer lives on another partition.
-    pub fn next_handoff(&mut self) -> Option<Handoff> {
-        self.driver.next_handoff()
-    }
-
-    /// Takes over a stream whose peer lives here; `handoff.sock` is this loop's number for it.
-    pub fn adopt(&mut self, now: Time, io: &mut impl Io, handoff: Handoff) {
-        self.driver.adopt(now, &mut self.shard, io, handoff);
-    }
-
     /// Pings a peer; the result comes from [`Partition::next_result`] under the same ticket.
-    pub fn ping(&mut self, now: Time, io: &mut impl Io, ticket: Ticket, nid: &Nid, timeout: Nanos) {
-        self.probes.ping(now, &mut self.shard, io, ticket, nid, timeout);
+    pub fn ping(
+        &mut self,
+        now: Time,
+        memory: &mut impl Memory,
+        ticket: Ticket,
+        nid: &Nid,
+        timeout: Nanos,
+    ) {
+        self.probes.ping(now, &mut self.shard, memory, ticket, nid, timeout);
     }
 
     /// Learns (again) about a peer; the result comes from [`Partition::next_result`].
@@ -225,7 +259,10 @@ impl Partition {
     }
 
     /// Closes every connection; what was queued fails with `status`.
-    pub fn close(&mut self, now: Time, io: &mut impl Io, status: Status) {
-        self.driver.close_all(now, &mut self.shard, io, status);
+    pub fn close<O: Memory>(&mut self, now: Time, outside: &mut O, status: Status)
+    where
+        D: DriverOn<O>,
+    {
+        self.driver.close_all(now, &mut self.shard, outside, status);
     }
 }

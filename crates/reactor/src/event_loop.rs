@@ -20,6 +20,7 @@ use lustrine_sys::{Clock, Interest, Listener, Mailbox, Ready, Sleeper};
 use lustrine_wire::nid::Nid;
 
 use crate::letters::{Letter, LoadError, LoadOrder, LoadReport, LoopReport};
+use crate::load::LOAD_LANE;
 use crate::loop_io::{LoopIo, OTHER_TOKEN};
 use crate::outbox::Outbox;
 use crate::wait::Waiting;
@@ -241,14 +242,14 @@ impl EventLoop {
                 let _ = reply.send(started.map_err(|ClientBusy| LoadError::Busy));
             }
             LoadOrder::Rung(rung, reply) => {
-                let taken = match self.partition.client() {
+                let taken = match self.partition.client(LOAD_LANE) {
                     Some(client) => client.start_rung(rung).map_err(LoadError::Rung),
                     None => Err(LoadError::None),
                 };
                 let _ = reply.send(taken);
             }
             LoadOrder::Progress(reply) => {
-                if let Some(client) = self.partition.client() {
+                if let Some(client) = self.partition.client(LOAD_LANE) {
                     let _ = reply.send(LoadReport {
                         connected: client.is_connected(),
                         rung_finished: client.rung_finished(),
@@ -259,7 +260,7 @@ impl EventLoop {
                 }
             }
             LoadOrder::Finish => {
-                if let Some(client) = self.partition.client() {
+                if let Some(client) = self.partition.client(LOAD_LANE) {
                     client.finish(now);
                 }
             }

@@ -13,6 +13,9 @@ use crate::event_loop::home_loop;
 use crate::letters::{Letter, LoadError, LoadOrder, LoadReport};
 use crate::node::NodeHandle;
 
+/// The lane of the one load that an event loop has at once.
+pub(crate) const LOAD_LANE: Lane = Lane(1);
+
 /// How long an event loop may take to answer; it is busy, not slow.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -38,7 +41,7 @@ impl NodeHandle {
             target: ProcessId { nid: *target, pid: PID_LUSTRE },
             local: None,
             console: self.info().nids[0],
-            lane: Lane(1),
+            lane: LOAD_LANE,
             name,
             takeover,
             patience,

@@ -9,7 +9,7 @@ use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::{Identity, Ni, Topology};
 use lustrine_lnet::tunables::Tunables;
 use lustrine_node::{Partition, PartitionConfig, ProbeResult, Ticket};
-use lustrine_selftest::Client;
+use lustrine_selftest::{Client, Lane};
 use lustrine_socklnd::{Accept, Config, NiConfig};
 use lustrine_wire::nid::Nid;
 
@@ -204,9 +204,9 @@ impl Node {
         &self.partition
     }
 
-    /// Its selftest client, while there is one.
-    pub fn client(&mut self) -> Option<&mut Client> {
-        self.partition.client()
+    /// Its selftest client of a lane, while there is one.
+    pub fn client(&mut self, lane: Lane) -> Option<&mut Client> {
+        self.partition.client(lane)
     }
 
     /// Memory in use.

@@ -17,6 +17,9 @@ const SEEDS: core::ops::Range<u64> = 0..25;
 
 const SECOND: Nanos = Nanos::from_secs(1);
 
+/// Of every client.
+const LANE: Lane = Lane(1);
+
 /// What healed must have caught up with everything after so long.
 const RECOVERY: Nanos = Nanos::from_secs(300);
 
@@ -87,7 +90,7 @@ impl Swarm {
                 target: ProcessId::lustre(target),
                 local: None,
                 console: *console,
-                lane: Lane(self.sessions),
+                lane: LANE,
                 name: Name::new("swarm").expect("a short name"),
                 takeover: Takeover::Force,
                 patience: Nanos::from_secs(3600),
@@ -96,7 +99,7 @@ impl Swarm {
             let rung = load[index];
             self.world.with(*host, |now, partition| {
                 partition.start_client(now, args).expect("no other client");
-                let client = partition.client().expect("it was just made");
+                let client = partition.client(LANE).expect("it was just made");
                 client.start_rung(rung).expect("a harmless rung");
             });
         }
@@ -106,7 +109,7 @@ impl Swarm {
     fn rungs_are_over(world: &mut World, nodes: &[(HostId, Nid)]) -> bool {
         nodes.iter().all(|(host, _)| {
             world.look(*host, |partition| {
-                partition.client().is_none_or(|client| client.rung_finished())
+                partition.client(LANE).is_none_or(|client| client.rung_finished())
             })
         })
     }
@@ -118,7 +121,7 @@ impl Swarm {
         let mut seen = Vec::new();
         for (host, nid) in &nodes {
             let snapshot = self.world.with(*host, |now, partition| {
-                let client = partition.client()?;
+                let client = partition.client(LANE)?;
                 let snapshot = client.progress(now);
                 assert!(over, "{nid}: {} {:?}", told(&snapshot), client.error());
                 client.finish(now);
@@ -129,7 +132,7 @@ impl Swarm {
         let finished = self.world.run_until(limit, |world| {
             nodes.iter().all(|(host, _)| {
                 world.look(*host, |partition| {
-                    partition.client().is_none_or(|client| client.finished())
+                    partition.client(LANE).is_none_or(|client| client.finished())
                 })
             })
         });

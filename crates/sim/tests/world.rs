@@ -11,6 +11,9 @@ use lustrine_wire::srpc::Name;
 
 const SECOND: Nanos = Nanos::from_secs(1);
 
+/// Of every client.
+const LANE: Lane = Lane(1);
+
 fn nid(text: &str) -> Nid {
     text.parse().expect("a NID")
 }
@@ -189,7 +192,7 @@ fn turns_of_a_lonely_client() -> Vec<String> {
             target: ProcessId::lustre(nid("10.0.0.2@tcp")),
             local: None,
             console: nid("10.0.0.1@tcp"),
-            lane: Lane(1),
+            lane: LANE,
             name: Name::EMPTY,
             takeover: Takeover::Respect,
             patience: Nanos::from_secs(1000),
@@ -198,12 +201,12 @@ fn turns_of_a_lonely_client() -> Vec<String> {
         let rung =
             Rung { test: Test::Ping, concurrency: 1, limit: Limit::Count(10), warm_up: Nanos(0) };
         partition.start_client(now, args).expect("the first client");
-        partition.client().expect("it was just made").start_rung(rung).expect("harmless");
+        partition.client(LANE).expect("it was just made").start_rung(rung).expect("harmless");
     });
     let under_way = |world: &mut World| {
         let now = world.now();
         world.look(one, |partition| {
-            partition.client().is_some_and(|client| client.progress(now).outstanding == 1)
+            partition.client(LANE).is_some_and(|client| client.progress(now).outstanding == 1)
         })
     };
     assert!(world.run_until(SECOND, under_way));

@@ -17,6 +17,9 @@ use crate::pipe::{PipeIo, Pipes, nid};
 /// Turns of both nodes after which something hangs, per RPC.
 const TURNS_MAX: u64 = 10_000;
 
+/// Of the only client.
+const LANE: Lane = Lane(1);
+
 struct Node {
     partition: Partition,
     memory: VecMemory,
@@ -57,14 +60,14 @@ fn load(test: Test, concurrency: u32, count: u64) {
         target: ProcessId::lustre(nid(1)),
         local: None,
         console: nid(0),
-        lane: Lane(1),
+        lane: LANE,
         name: Name::new("icount").expect("a short name"),
         takeover: Takeover::Respect,
         patience: Nanos::from_secs(30),
         wall_seconds: 0x6000_0000,
     };
     nodes[0].partition.start_client(NOW, args).expect("the only one");
-    let client = nodes[0].partition.client().expect("it was just started");
+    let client = nodes[0].partition.client(LANE).expect("it was just started");
     let limit = Limit::Count(count);
     let rung = Rung { test, concurrency, limit, warm_up: Nanos(0) };
     client.start_rung(rung).expect("a good rung");
@@ -73,7 +76,7 @@ fn load(test: Test, concurrency: u32, count: u64) {
         now = now + Nanos(1000);
         nodes[0].turn(0, &mut pipes, now);
         nodes[1].turn(1, &mut pipes, now);
-        let client = nodes[0].partition.client().expect("it stays");
+        let client = nodes[0].partition.client(LANE).expect("it stays");
         if client.rung_finished() {
             let snapshot = client.progress(now);
             assert!(snapshot.errors.is_empty(), "{:?}", snapshot.errors);

@@ -42,12 +42,12 @@ impl Simulation for World {
             .expect("no client of this lane");
     }
 
-    fn client(&mut self, host: HostId, _lane: Lane) -> Option<&mut Client> {
+    fn client(&mut self, host: HostId, lane: Lane) -> Option<&mut Client> {
         if !matches!(self.actors[host.0 as usize], Actor::Node(_)) {
             return None;
         }
         self.wake(host, World::now(self));
-        self.node_mut(host).partition_mut().client()
+        self.node_mut(host).partition_mut().client(lane)
     }
 
     fn run_to(&mut self, time: Time) {
