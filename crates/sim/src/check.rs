@@ -31,7 +31,10 @@ pub fn unquiet(world: &World) -> Vec<String> {
 
 /// Every credit is back where it belongs, and no message is alive.
 pub fn credits(node: &Node) -> Vec<String> {
-    let shard = node.partition().shard();
+    node.partitions().flat_map(|partition| shard_credits(partition.shard())).collect()
+}
+
+fn shard_credits(shard: &lustrine_lnet::shard::Shard) -> Vec<String> {
     let mut wrong = Vec::new();
     let alive = shard.stats().msgs_alloc;
     if alive != 0 {
@@ -55,10 +58,10 @@ pub fn credits(node: &Node) -> Vec<String> {
 /// Nothing waits to be sent, acknowledged or worked on.
 pub fn queues(node: &Node) -> Vec<String> {
     let mut wrong = Vec::new();
-    if node.partition().has_work() {
+    if node.partitions().any(|partition| partition.has_work()) {
         wrong.push("there is work to do".to_owned());
     }
-    for peer in node.partition().driver().peers() {
+    for peer in node.partitions().flat_map(|partition| partition.driver().peers()) {
         if (peer.tx_queued, peer.waiting, peer.zero_copy) != (0, 0, 0) {
             wrong.push(format!("{peer:?}"));
         }

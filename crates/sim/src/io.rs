@@ -13,6 +13,8 @@ use crate::network::{HostId, Lent, Network, Offer};
 #[derive(Debug)]
 pub struct VirtualIo<'a> {
     pub(crate) host: HostId,
+    /// The partition that looks.
+    pub(crate) cpt: u16,
     pub(crate) network: &'a mut Network,
     pub(crate) memory: &'a mut RopeMemory,
 }
@@ -54,7 +56,9 @@ impl Io for VirtualIo<'_> {
         source: SourcePort,
         remote: SocketAddr,
     ) -> Result<SockId, IoError> {
-        self.network.connect(self.host, local, source, remote)
+        let sock = self.network.connect(self.host, local, source, remote)?;
+        self.network.give_to(sock, self.cpt);
+        Ok(sock)
     }
 
     fn connected(&mut self, sock: SockId) -> Result<(), IoError> {

@@ -1,153 +1,33 @@
-//! A node of ours: a partition, and what an event loop would have around it.
+//! A node of ours: its CPU partitions, and what event loops would have around them.
 
-use core::net::{IpAddr, SocketAddr};
+mod cpt;
+mod spec;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use lustrine_lnet::seam::NiIndex;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_lnet::topology::{Identity, Ni, Topology};
-use lustrine_lnet::tunables::Tunables;
-use lustrine_node::{Partition, PartitionConfig, ProbeResult, Ticket};
+use lustrine_lnet::topology::home_of;
+use lustrine_node::{Partition, ProbeResult, Ticket};
 use lustrine_selftest::{Client, Lane};
-use lustrine_socklnd::{Accept, Config, NiConfig};
+use lustrine_socklnd::io::SockId;
 use lustrine_wire::nid::Nid;
 
-use crate::io::VirtualIo;
-use crate::memory::{RopeMemory, Usage};
+use crate::memory::Usage;
 use crate::network::{HostId, Network};
+use crate::rng::Rng;
 use crate::simulation::{Cost, Waits};
 use crate::trace::What;
-
-/// A loop turn takes at least so long; whoever always has work cannot stop the clock.
-const TURN: Nanos = Nanos(1000);
-
-/// A loop that has nothing to do takes at least so long to find that out.
-const PAUSE: Nanos = Nanos(20_000);
-
-/// Memory a node may have in use at once unless its specification says otherwise, in bytes.
-const MEMORY: u64 = 1 << 30;
-
-/// What a node is made from.
-#[derive(Clone, Debug)]
-pub struct NodeSpec {
-    /// Its NIDs; the addresses in them are its host's.
-    pub nids: Vec<Nid>,
-    /// From which ports it dials.
-    pub identity: Identity,
-    /// Whom it lets in; `None` has no listener.
-    pub accept: Option<Accept>,
-    /// Values in force.
-    pub tunables: Tunables,
-    /// Tells this life of it from others.
-    pub incarnation: u64,
-    /// The wall clock's seconds when it starts.
-    pub wall_seconds: u64,
-    /// Seed of what it draws at random.
-    pub seed: u64,
-    /// Memory it may use, in bytes.
-    pub memory: u64,
-}
-
-impl NodeSpec {
-    /// A node of the node identity with LNet's defaults.
-    pub fn new(nid: Nid) -> NodeSpec {
-        NodeSpec {
-            nids: vec![nid],
-            identity: Identity::Node,
-            accept: Some(Accept::Secure),
-            tunables: Tunables::default(),
-            incarnation: 0x17a0_0000_0000_0000,
-            wall_seconds: 0x6000_0000,
-            seed: 1,
-            memory: MEMORY,
-        }
-    }
-
-    /// As this one with a tunable changed.
-    ///
-    /// # Panics
-    /// When there is no such tunable or the value is out of range.
-    #[must_use]
-    pub fn with(mut self, tunable: &str, value: i64) -> NodeSpec {
-        self.tunables.set(tunable, value).unwrap_or_else(|error| panic!("{error}"));
-        self
-    }
-
-    /// Addresses of its host.
-    pub(crate) fn addresses(&self) -> Vec<IpAddr> {
-        let mut addresses: Vec<IpAddr> = Vec::new();
-        for ip in self.nids.iter().filter_map(|nid| nid.ip()) {
-            if !addresses.contains(&ip) {
-                addresses.push(ip);
-            }
-        }
-        addresses
-    }
-
-    fn ports(&self) -> (u16, u16) {
-        let port = self.tunables.accept_port as u16;
-        match self.tunables.accept_port_bulk {
-            0 => (port, port),
-            bulk => (port, bulk as u16),
-        }
-    }
-
-    /// Where it listens.
-    pub(crate) fn doors(&self) -> Vec<SocketAddr> {
-        if self.accept.is_none() {
-            return Vec::new();
-        }
-        let (port, port_bulk) = self.ports();
-        let doors = |ip| [SocketAddr::new(ip, port), SocketAddr::new(ip, port_bulk)];
-        self.addresses().into_iter().flat_map(doors).collect()
-    }
-
-    fn config(&self) -> PartitionConfig {
-        let tunables = &self.tunables;
-        let (port, port_bulk) = self.ports();
-        let ni = |nid: &Nid| Ni {
-            nid: *nid,
-            credits: tunables.credits as u32,
-            peer_credits: tunables.peer_credits as u32,
-        };
-        let driver_ni = |nid: &Nid| NiConfig {
-            nid: *nid,
-            local_ip: nid.ip(),
-            port,
-            port_bulk,
-            conns_per_peer: tunables.conns_per_peer.max(1) as u16,
-            incarnation: self.incarnation,
-        };
-        PartitionConfig {
-            topology: Topology {
-                nis: self.nids.iter().map(ni).collect(),
-                identity: self.identity,
-                incarnation: self.incarnation,
-                cpt: 0,
-                cpts: 1,
-                tunables: tunables.clone(),
-            },
-            driver: Config {
-                nis: self.nids.iter().map(driver_ni).collect(),
-                identity: self.identity,
-                accept: self.accept.unwrap_or(Accept::Secure),
-                tunables: tunables.clone(),
-                cpt: 0,
-                cpts: 1,
-                seed: self.seed,
-            },
-            wall_seconds: self.wall_seconds,
-        }
-    }
-}
+use cpt::{Cpt, Letter};
+pub use spec::NodeSpec;
 
 /// A node that runs.
 pub struct Node {
     spec: NodeSpec,
     host: HostId,
-    partition: Partition,
-    memory: RopeMemory,
+    cpts: Vec<Cpt>,
+    rng: Rng,
     baseline: Usage,
     tickets: u64,
     asked: BTreeSet<u64>,
@@ -156,42 +36,36 @@ pub struct Node {
     /// Messages and bytes that were paid for.
     worked: (u64, u64),
     waits: Waits,
-    /// Turns in a row for which there was no reason, and the most there were.
-    idle_turns: u64,
-    idle_turns_max: u64,
 }
 
 impl Node {
     /// Comes to life on a host, and listens.
     pub(crate) fn start(spec: NodeSpec, host: HostId, network: &mut Network) -> Node {
-        let mut memory = RopeMemory::new(spec.memory);
-        let mut io = VirtualIo { host, network, memory: &mut memory };
-        let partition = Partition::new(spec.config(), &mut io);
+        let cpts = (0..spec.cpts.max(1)).map(|cpt| Cpt::start(&spec, cpt, host, network)).collect();
         for door in spec.doors() {
             network.listen(host, door);
         }
-        let baseline = memory.usage();
-        Node {
-            spec,
+        let mut node = Node {
             host,
-            partition,
-            memory,
-            baseline,
+            cpts,
+            rng: Rng::new(spec.seed),
+            baseline: Usage::default(),
             tickets: 0,
             asked: BTreeSet::new(),
             results: BTreeMap::new(),
             complaints: Vec::new(),
             worked: (0, 0),
             waits: Waits::default(),
-            idle_turns: 0,
-            idle_turns_max: 0,
-        }
+            spec,
+        };
+        node.baseline = node.usage();
+        node
     }
 
-    /// The most turns in a row after which the node had nothing to do, and yet wanted the next one
-    /// at once: a loop that spins.
+    /// The most turns in a row after which one of its loops had nothing to do, and yet wanted the
+    /// next one at once: a loop that spins.
     pub fn idle_turns_max(&self) -> u64 {
-        self.idle_turns_max
+        self.cpts.iter().map(|cpt| cpt.idle_turns_max).max().unwrap_or_default()
     }
 
     /// What it was made from.
@@ -199,19 +73,34 @@ impl Node {
         &self.spec
     }
 
-    /// Its partition, to look at.
+    /// Its first partition, to look at.
     pub fn partition(&self) -> &Partition {
-        &self.partition
+        &self.cpts[0].partition
+    }
+
+    /// All its partitions.
+    pub fn partitions(&self) -> impl Iterator<Item = &Partition> {
+        self.cpts.iter().map(|cpt| &cpt.partition)
     }
 
     /// Its selftest client of a lane, while there is one.
     pub fn client(&mut self, lane: Lane) -> Option<&mut Client> {
-        self.partition.client(lane)
+        self.cpts.iter_mut().find_map(|cpt| {
+            cpt.stirred = true;
+            cpt.partition.client(lane)
+        })
     }
 
     /// Memory in use.
     pub fn usage(&self) -> Usage {
-        self.memory.usage()
+        self.cpts.iter().fold(Usage::default(), |sum, cpt| {
+            let usage = cpt.memory.usage();
+            Usage {
+                spans: sum.spans + usage.spans,
+                bytes: sum.bytes + usage.bytes,
+                bytes_max: sum.bytes_max + usage.bytes_max,
+            }
+        })
     }
 
     /// Memory in use when it had just started.
@@ -238,17 +127,16 @@ impl Node {
     }
 
     pub(crate) fn ping(&mut self, network: &mut Network, nid: &Nid, timeout: Nanos) -> Ticket {
-        let ticket = self.next_ticket();
-        let Node { host, partition, memory, .. } = self;
-        let now = network.now();
-        let mut io = VirtualIo { host: *host, network, memory };
+        let (ticket, now) = (self.next_ticket(), network.now());
+        let (host, cpt) = (self.host, self.home(nid));
+        let (partition, mut io) = cpt.at_work(host, network);
         partition.ping(now, &mut io, ticket, nid, timeout);
         ticket
     }
 
     pub(crate) fn discover(&mut self, now: Time, nid: &Nid, timeout: Nanos) -> Ticket {
         let ticket = self.next_ticket();
-        self.partition.discover(now, ticket, nid, timeout);
+        self.home(nid).stirred().discover(now, ticket, nid, timeout);
         ticket
     }
 
@@ -258,57 +146,93 @@ impl Node {
         Ticket(self.tickets)
     }
 
-    pub(crate) fn partition_mut(&mut self) -> &mut Partition {
-        &mut self.partition
+    fn home(&mut self, nid: &Nid) -> &mut Cpt {
+        let home = home_of(nid, self.cpts.len() as u16);
+        &mut self.cpts[usize::from(home)]
     }
 
-    /// One turn of its loop. Returns when it wants the next one at the latest.
+    /// The partition a peer lives on, to be given something to do.
+    pub(crate) fn partition_of(&mut self, nid: &Nid) -> &mut Partition {
+        self.home(nid).stirred()
+    }
+
+    /// The first partition, to be given something to do.
+    pub(crate) fn partition_mut(&mut self) -> &mut Partition {
+        self.cpts[0].stirred()
+    }
+
+    /// A turn of each of its loops that has a reason for one. Returns when it wants the next one at
+    /// the latest.
     pub(crate) fn turn(&mut self, network: &mut Network) -> Time {
-        let now = network.now();
-        let Node { host, partition, memory, .. } = self;
-        let host = *host;
-        let mut reports = 0;
+        let (now, host) = (network.now(), self.host);
+        self.take_in(network);
+        let count = self.cpts.len();
+        let first = self.rng.below(count as u64) as usize;
+        for index in (0..count).map(|index| (index + first) % count) {
+            if !self.cpts[index].has_reason(now) {
+                continue;
+            }
+            let reports = self.cpts[index].turn(host, network);
+            network.note(host, SockId(index as u64), What::Turn, reports);
+            self.carry_letters(index, network);
+            while let Some((ticket, result)) = self.cpts[index].partition.next_result() {
+                network.note(host, SockId(0), What::Result, ticket.0);
+                self.results.entry(ticket.0).or_default().push(result);
+            }
+        }
+        let skew = self.spec.skew.0;
+        let cpts = self.cpts.iter_mut();
+        cpts.map(|cpt| cpt.next_turn(now, skew, &mut self.rng)).min().unwrap_or(Time::NEVER)
+    }
+
+    /// Hands what came from the network to the loops it is for.
+    fn take_in(&mut self, network: &mut Network) {
+        let (now, host) = (network.now(), self.host);
         while let Some(incoming) = network.next_incoming(host) {
             let ni = self.spec.nids.iter().position(|nid| nid.ip() == Some(incoming.local.ip()));
             let ni = NiIndex(ni.expect("a listener of this node") as u16);
-            let mut io = VirtualIo { host, network, memory };
             let ends = (incoming.local, incoming.remote);
+            // The first loop has the doors.
+            let (partition, mut io) = self.cpts[0].at_work(host, network);
             partition.accepted(now, &mut io, incoming.sock, ni, ends);
         }
         while let Some((sock, report)) = network.next_report(host) {
-            reports += 1;
+            let cpt = &mut self.cpts[usize::from(network.cpt_of(sock))];
             for lent in &report.returned {
-                if memory.digest(lent.span) != Some(lent.digest) {
+                if cpt.memory.digest(lent.span) != Some(lent.digest) {
                     self.complaints.push(format!("{now:?}: {lent:?} was changed while in use"));
                 }
             }
-            let mut io = VirtualIo { host, network, memory };
-            partition.ready(now, &mut io, sock, report.readiness);
+            cpt.reports.push((sock, report.readiness));
         }
-        let mut io = VirtualIo { host, network, memory };
-        partition.turn(|| now, &mut io);
-        assert!(partition.next_handoff().is_none(), "one partition has nobody to hand to");
-        network.note(host, lustrine_socklnd::io::SockId(0), What::Turn, reports);
-        while let Some((ticket, result)) = partition.next_result() {
-            network.note(host, lustrine_socklnd::io::SockId(0), What::Result, ticket.0);
-            self.results.entry(ticket.0).or_default().push(result);
+    }
+
+    /// Letters of one loop to the others: those to one arrive in the sequence they were sent.
+    fn carry_letters(&mut self, from: usize, network: &mut Network) {
+        let now = network.now();
+        let partition = &mut self.cpts[from].partition;
+        let mut letters = Vec::new();
+        while let Some(handoff) = partition.next_handoff() {
+            network.give_to(handoff.sock, handoff.home);
+            letters.push((handoff.home, Letter::Handoff(Box::new(handoff))));
         }
-        let deadline = partition.next_deadline();
-        let idle = reports == 0 && !partition.has_work() && deadline <= now;
-        self.idle_turns = if idle { self.idle_turns + 1 } else { 0 };
-        self.idle_turns_max = self.idle_turns_max.max(self.idle_turns);
-        match partition.has_work() {
-            true => now + TURN,
-            false if deadline <= now => now + PAUSE,
-            false => deadline,
+        while let Some((cpt, cross)) = partition.take_cross() {
+            letters.push((cpt, Letter::Cross(Box::new(cross))));
+        }
+        for (to, letter) in letters {
+            let at = now + Nanos(self.rng.below(self.spec.skew.0 + 1));
+            self.cpts[usize::from(to)].post(from, at, letter);
         }
     }
 
     /// CPU time that what it did since it was last asked takes.
     pub(crate) fn work_done(&mut self, cost: &Cost) -> Nanos {
-        let stats = self.partition.shard().stats();
-        let messages = stats.sent.total() + stats.received.total();
-        let now = (messages, stats.send_length + stats.recv_length);
+        let mut now = (0, 0);
+        for partition in self.partitions() {
+            let stats = partition.shard().stats();
+            now.0 += stats.sent.total() + stats.received.total();
+            now.1 += stats.send_length + stats.recv_length;
+        }
         let before = core::mem::replace(&mut self.worked, now);
         let took = cost.of(now.0 - before.0, now.1 - before.1);
         self.waits.messages = now.0;
@@ -324,8 +248,9 @@ impl Node {
     /// Orderly shutdown of its connections.
     pub(crate) fn close(&mut self, network: &mut Network, status: Status) {
         let now = network.now();
-        let Node { host, partition, memory, .. } = self;
-        let mut io = VirtualIo { host: *host, network, memory };
-        partition.close(now, &mut io, status);
+        for cpt in &mut self.cpts {
+            let (partition, mut io) = cpt.at_work(self.host, network);
+            partition.close(now, &mut io, status);
+        }
     }
 }

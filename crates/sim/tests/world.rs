@@ -4,7 +4,7 @@ use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
 use lustrine_node::ProbeResult;
 use lustrine_selftest::{ClientArgs, Lane, Limit, Rung, Takeover, Test};
-use lustrine_sim::{Chunking, Death, Hand, Link, NodeSpec, World, check};
+use lustrine_sim::{Chunking, Death, Hand, Link, NodeSpec, Simulation, World, check};
 use lustrine_socklnd::io::SockId;
 use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::Name;
@@ -240,4 +240,69 @@ fn a_ping_into_the_void_fails() {
 #[test]
 fn a_ping_ends_when_its_time_is_up() {
     assert!(ping_into_the_void() <= Nanos::from_millis(1500));
+}
+
+/// Letters between partitions take their time and timers are late: nothing changes but that.
+#[test]
+fn nodes_of_several_partitions_serve_each_other() {
+    for seed in 0..20 {
+        let mut world = World::new(seed);
+        world.network().set_usual_link(Link { chunking: Chunking::Random, ..Link::default() });
+        let mut hosts = Vec::new();
+        for (index, cpts) in [3, 2, 1, 4].into_iter().enumerate() {
+            let spec = node(&format!("10.0.0.{}@tcp", index + 1), 0x1100 * (index as u64 + 1));
+            hosts.push(world.add_node(NodeSpec { cpts, skew: Nanos::from_millis(2), ..spec }));
+        }
+        for host in &hosts {
+            for (index, other) in hosts.iter().enumerate() {
+                if host != other {
+                    world.ping(
+                        *host,
+                        &nid(&format!("10.0.0.{}@tcp", index + 1)),
+                        Nanos::from_secs(5),
+                    );
+                }
+            }
+        }
+        world.run_for(Nanos::from_secs(6));
+        let adopted = |node: &lustrine_sim::Node| {
+            node.partitions().skip(1).map(|cpt| cpt.driver().peers().count()).sum::<usize>()
+        };
+        assert!(adopted(world.node(hosts[0])) > 0, "some peers live on other partitions");
+        for host in &hosts {
+            for (ticket, results) in world.node(*host).tickets() {
+                let result = world.node(*host).result(ticket);
+                assert_eq!(results, 1);
+                assert!(matches!(result, Some(ProbeResult::Ping(Ok(_)))), "{seed} {result:?}");
+            }
+        }
+        let load =
+            Rung { test: Test::Ping, concurrency: 8, limit: Limit::Count(100), warm_up: Nanos(0) };
+        let target = nid("10.0.0.1@tcp");
+        for host in &hosts[1..] {
+            let args = ClientArgs {
+                target: ProcessId::lustre(target),
+                local: None,
+                console: nid("10.0.0.9@tcp"),
+                lane: LANE,
+                name: Name::new("many").unwrap(),
+                takeover: Takeover::NoSession,
+                patience: SECOND,
+                wall_seconds: 0x6000_0000,
+            };
+            Simulation::start_client(&mut world, *host, args);
+            Simulation::client(&mut world, *host, LANE).unwrap().start_rung(load).unwrap();
+        }
+        world.run_for(Nanos::from_secs(5));
+        for host in &hosts[1..] {
+            let client = Simulation::client(&mut world, *host, LANE).unwrap();
+            assert!(client.rung_finished());
+            let now = lustrine_lnet::time::Time(u64::MAX);
+            let snapshot = client.progress(now);
+            assert!(snapshot.ops >= 100 && snapshot.errors.is_empty(), "{:?}", snapshot.errors);
+            client.finish(now);
+        }
+        world.run_for(SECOND);
+        check::assert_quiet(&world);
+    }
 }

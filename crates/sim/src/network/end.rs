@@ -59,6 +59,8 @@ pub(crate) struct Report {
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) host: HostId,
+    /// The partition of the host's node that owns it.
+    pub(super) cpt: u16,
     pub(super) local: SocketAddr,
     pub(super) remote: SocketAddr,
     pub(super) state: State,
@@ -99,6 +101,7 @@ impl End {
     pub(super) fn new(host: HostId, local: SocketAddr, remote: SocketAddr, state: State) -> End {
         End {
             host,
+            cpt: 0,
             local,
             remote,
             state,

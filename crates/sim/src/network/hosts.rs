@@ -4,7 +4,7 @@ use core::net::{IpAddr, SocketAddr};
 use std::collections::VecDeque;
 
 use lustrine_lnet::time::Time;
-use lustrine_socklnd::io::{IoError, SockId, SourcePort};
+use lustrine_socklnd::io::{IoError, Readiness, SockId, SourcePort};
 
 use super::agenda::Doing;
 use super::end::{Connection, End, Parcel, State};
@@ -224,6 +224,25 @@ impl Network {
         let end = self.end_mut(sock).expect("the dialler's end");
         end.flight.push_back(Parcel::Failed(error));
         self.agenda.add(self.now + after, Doing::Deliver(sock));
+    }
+
+    /// The partition that owns an end.
+    pub(crate) fn cpt_of(&self, sock: SockId) -> u16 {
+        self.end(sock).map_or(0, |end| end.cpt)
+    }
+
+    /// An end belongs to this partition of its host from now on.
+    pub(crate) fn give_to(&mut self, sock: SockId, cpt: u16) {
+        if let Some(end) = self.end_mut(sock) {
+            end.cpt = cpt;
+        }
+    }
+
+    /// Reports to the owner of an end all that it could have missed.
+    pub(crate) fn tell_again(&mut self, sock: SockId) {
+        let Some(end) = self.end(sock) else { return };
+        let hangup = end.ended || end.error.is_some();
+        self.raise(sock, Readiness { readable: true, writable: true, hangup, zero_copy_done: 0 });
     }
 
     /// After a dial: whether the stream is open.

@@ -38,8 +38,10 @@ impl Simulation for World {
     }
 
     fn start_client(&mut self, host: HostId, args: ClientArgs) {
-        self.with(host, |now, partition| partition.start_client(now, args))
-            .expect("no client of this lane");
+        let now = World::now(self);
+        self.wake(host, now);
+        let partition = self.node_mut(host).partition_of(&args.target.nid);
+        partition.start_client(now, args).expect("no client of this lane");
     }
 
     fn client(&mut self, host: HostId, lane: Lane) -> Option<&mut Client> {
@@ -47,7 +49,7 @@ impl Simulation for World {
             return None;
         }
         self.wake(host, World::now(self));
-        self.node_mut(host).partition_mut().client(lane)
+        self.node_mut(host).client(lane)
     }
 
     fn run_to(&mut self, time: Time) {

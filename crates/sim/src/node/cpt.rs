@@ -1,0 +1,150 @@
+//! One CPU partition of a node, with the loop around it.
+
+use std::collections::VecDeque;
+
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_node::Partition;
+use lustrine_selftest::Cross;
+use lustrine_socklnd::Handoff;
+use lustrine_socklnd::io::{Readiness, SockId};
+
+use super::NodeSpec;
+use crate::io::VirtualIo;
+use crate::memory::RopeMemory;
+use crate::network::{HostId, Network};
+use crate::rng::Rng;
+
+/// A loop turn takes at least so long; whoever always has work cannot stop the clock.
+const TURN: Nanos = Nanos(1000);
+
+/// A loop that has nothing to do takes at least so long to find that out.
+const PAUSE: Nanos = Nanos(20_000);
+
+/// From one loop to another.
+pub(super) enum Letter {
+    Cross(Box<Cross>),
+    Handoff(Box<Handoff>),
+}
+
+/// A loop, and its partition.
+pub(super) struct Cpt {
+    number: u16,
+    pub(super) partition: Partition,
+    pub(super) memory: RopeMemory,
+    /// What the network says of its streams.
+    pub(super) reports: Vec<(SockId, Readiness)>,
+    /// Letters on their way, by sender, each with its arrival.
+    letters: Vec<VecDeque<(Time, Letter)>>,
+    /// Somebody from outside gave it something to do.
+    pub(super) stirred: bool,
+    /// When its timer fires.
+    alarm: Time,
+    /// Turns in a row for which there was no reason, and the most there were.
+    idle_turns: u64,
+    pub(super) idle_turns_max: u64,
+}
+
+impl Cpt {
+    pub(super) fn start(spec: &NodeSpec, cpt: u16, host: HostId, network: &mut Network) -> Cpt {
+        let mut memory = RopeMemory::new(spec.memory);
+        let mut io = VirtualIo { host, cpt, network, memory: &mut memory };
+        let partition = Partition::new(spec.config(cpt), &mut io);
+        Cpt {
+            number: cpt,
+            partition,
+            memory,
+            reports: Vec::new(),
+            letters: (0..spec.cpts.max(1)).map(|_| VecDeque::new()).collect(),
+            stirred: true,
+            alarm: Time::ZERO,
+            idle_turns: 0,
+            idle_turns_max: 0,
+        }
+    }
+
+    /// The partition, and what it works with.
+    pub(super) fn at_work<'a>(
+        &'a mut self,
+        host: HostId,
+        network: &'a mut Network,
+    ) -> (&'a mut Partition, VirtualIo<'a>) {
+        self.stirred = true;
+        let io = VirtualIo { host, cpt: self.number, network, memory: &mut self.memory };
+        (&mut self.partition, io)
+    }
+
+    /// The partition, which has a turn afterwards.
+    pub(super) fn stirred(&mut self) -> &mut Partition {
+        self.stirred = true;
+        &mut self.partition
+    }
+
+    /// A letter is on its way; it arrives behind all that the same loop sent before.
+    pub(super) fn post(&mut self, from: usize, at: Time, letter: Letter) {
+        let line = &mut self.letters[from];
+        let at = line.back().map_or(at, |(before, _)| at.max(*before));
+        line.push_back((at, letter));
+    }
+
+    fn next_letter(&self) -> Time {
+        let firsts = self.letters.iter().filter_map(|line| line.front());
+        firsts.map(|(at, _)| *at).min().unwrap_or(Time::NEVER)
+    }
+
+    /// Whether there is something to do now.
+    pub(super) fn has_reason(&self, now: Time) -> bool {
+        self.stirred
+            || !self.reports.is_empty()
+            || self.next_letter() <= now
+            || self.alarm <= now
+            || self.partition.has_work()
+    }
+
+    /// One turn of the loop; how many reports it had.
+    pub(super) fn turn(&mut self, host: HostId, network: &mut Network) -> u64 {
+        let now = network.now();
+        let reports = core::mem::take(&mut self.reports);
+        let mut reasons = reports.len() as u64;
+        for (sock, readiness) in reports {
+            let (partition, mut io) = self.at_work(host, network);
+            partition.ready(now, &mut io, sock, readiness);
+        }
+        for line in 0..self.letters.len() {
+            while self.letters[line].front().is_some_and(|(at, _)| *at <= now) {
+                let (_, letter) = self.letters[line].pop_front().expect("it was just there");
+                reasons += 1;
+                let (partition, mut io) = self.at_work(host, network);
+                match letter {
+                    Letter::Cross(cross) => partition.accept_cross(*cross),
+                    Letter::Handoff(handoff) => {
+                        let sock = handoff.sock;
+                        partition.adopt(now, &mut io, *handoff);
+                        // Whoever watches a stream anew is told how it stands.
+                        network.tell_again(sock);
+                    }
+                }
+            }
+        }
+        let (partition, mut io) = self.at_work(host, network);
+        partition.turn(|| now, &mut io);
+        self.stirred = false;
+        let idle =
+            reasons == 0 && !self.partition.has_work() && self.partition.next_deadline() <= now;
+        self.idle_turns = if idle { self.idle_turns + 1 } else { 0 };
+        self.idle_turns_max = self.idle_turns_max.max(self.idle_turns);
+        reasons
+    }
+
+    /// When it wants its next turn; timers fire up to `skew` late.
+    pub(super) fn next_turn(&mut self, now: Time, skew: u64, rng: &mut Rng) -> Time {
+        let deadline = self.partition.next_deadline();
+        self.alarm = match deadline {
+            _ if self.partition.has_work() => now + TURN,
+            Time::NEVER => Time::NEVER,
+            deadline if deadline <= now => now + PAUSE,
+            // Drawn anew at each turn of the node, as a loop that is woken often sleeps anew.
+            deadline => deadline + Nanos(rng.below(skew + 1)),
+        };
+        self.alarm.min(self.next_letter())
+    }
+}

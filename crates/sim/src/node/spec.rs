@@ -1,0 +1,136 @@
+//! What a node is made from.
+
+use core::net::{IpAddr, SocketAddr};
+
+use lustrine_lnet::time::Nanos;
+use lustrine_lnet::topology::{Identity, Ni, Topology, credits_per_cpt};
+use lustrine_lnet::tunables::Tunables;
+use lustrine_node::PartitionConfig;
+use lustrine_socklnd::{Accept, Config, NiConfig};
+use lustrine_wire::nid::Nid;
+
+/// Memory each partition of a node may have in use at once unless its specification says otherwise,
+/// in bytes.
+const MEMORY: u64 = 1 << 30;
+
+/// What a node is made from.
+#[derive(Clone, Debug)]
+pub struct NodeSpec {
+    /// Its NIDs; the addresses in them are its host's.
+    pub nids: Vec<Nid>,
+    /// From which ports it dials.
+    pub identity: Identity,
+    /// Whom it lets in; `None` has no listener.
+    pub accept: Option<Accept>,
+    /// Values in force.
+    pub tunables: Tunables,
+    /// Tells this life of it from others.
+    pub incarnation: u64,
+    /// The wall clock's seconds when it starts.
+    pub wall_seconds: u64,
+    /// Seed of what it draws at random.
+    pub seed: u64,
+    /// Memory each of its partitions may use, in bytes.
+    pub memory: u64,
+    /// CPU partitions, at least 1.
+    pub cpts: u16,
+    /// By so much at most, at random, timers fire late and letters from one partition to another
+    /// take their time.
+    pub skew: Nanos,
+}
+
+impl NodeSpec {
+    /// A node of the node identity with LNet's defaults.
+    pub fn new(nid: Nid) -> NodeSpec {
+        NodeSpec {
+            nids: vec![nid],
+            identity: Identity::Node,
+            accept: Some(Accept::Secure),
+            tunables: Tunables::default(),
+            incarnation: 0x17a0_0000_0000_0000,
+            wall_seconds: 0x6000_0000,
+            seed: 1,
+            memory: MEMORY,
+            cpts: 1,
+            skew: Nanos::ZERO,
+        }
+    }
+
+    /// As this one with a tunable changed.
+    ///
+    /// # Panics
+    /// When there is no such tunable or the value is out of range.
+    #[must_use]
+    pub fn with(mut self, tunable: &str, value: i64) -> NodeSpec {
+        self.tunables.set(tunable, value).unwrap_or_else(|error| panic!("{error}"));
+        self
+    }
+
+    /// Addresses of its host.
+    pub(crate) fn addresses(&self) -> Vec<IpAddr> {
+        let mut addresses: Vec<IpAddr> = Vec::new();
+        for ip in self.nids.iter().filter_map(|nid| nid.ip()) {
+            if !addresses.contains(&ip) {
+                addresses.push(ip);
+            }
+        }
+        addresses
+    }
+
+    fn ports(&self) -> (u16, u16) {
+        let port = self.tunables.accept_port as u16;
+        match self.tunables.accept_port_bulk {
+            0 => (port, port),
+            bulk => (port, bulk as u16),
+        }
+    }
+
+    /// Where it listens.
+    pub(crate) fn doors(&self) -> Vec<SocketAddr> {
+        if self.accept.is_none() {
+            return Vec::new();
+        }
+        let (port, port_bulk) = self.ports();
+        let doors = |ip| [SocketAddr::new(ip, port), SocketAddr::new(ip, port_bulk)];
+        self.addresses().into_iter().flat_map(doors).collect()
+    }
+
+    pub(super) fn config(&self, cpt: u16) -> PartitionConfig {
+        let cpts = self.cpts.max(1);
+        let tunables = &self.tunables;
+        let (port, port_bulk) = self.ports();
+        let ni = |nid: &Nid| Ni {
+            nid: *nid,
+            credits: credits_per_cpt(tunables.credits as u32, tunables.peer_credits as u32, cpts),
+            peer_credits: tunables.peer_credits as u32,
+        };
+        let driver_ni = |nid: &Nid| NiConfig {
+            nid: *nid,
+            local_ip: nid.ip(),
+            port,
+            port_bulk,
+            conns_per_peer: tunables.conns_per_peer.max(1) as u16,
+            incarnation: self.incarnation,
+        };
+        PartitionConfig {
+            topology: Topology {
+                nis: self.nids.iter().map(ni).collect(),
+                identity: self.identity,
+                incarnation: self.incarnation,
+                cpt,
+                cpts,
+                tunables: tunables.clone(),
+            },
+            driver: Config {
+                nis: self.nids.iter().map(driver_ni).collect(),
+                identity: self.identity,
+                accept: self.accept.unwrap_or(Accept::Secure),
+                tunables: tunables.clone(),
+                cpt,
+                cpts,
+                seed: self.seed ^ u64::from(cpt),
+            },
+            wall_seconds: self.wall_seconds,
+        }
+    }
+}
