@@ -11,6 +11,7 @@
 //! | `node` | [`NodeSpec`], [`Node`]: a partition with what surrounds it |
 //! | `script` | [`Script`], [`Hand`]: peers that are not ours |
 //! | [`fabric`] | sites, links, what they carry and lose |
+//! | [`swarm`] | random worlds, what must hold in them, smaller ones |
 //! | [`tcp`] | windows, losses and their repair |
 //! | `simulation` | [`Simulation`]: what both depths can do |
 //! | `network` | [`Network`]: byte streams with latency, limits and faults |
@@ -31,6 +32,7 @@ mod node;
 mod rng;
 mod script;
 mod simulation;
+pub mod swarm;
 pub mod tcp;
 mod trace;
 mod world;

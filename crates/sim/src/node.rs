@@ -83,12 +83,17 @@ impl Node {
         self.cpts.iter().map(|cpt| &cpt.partition)
     }
 
-    /// Its selftest client of a lane, while there is one.
+    /// Its selftest client of a lane, while there is one; its loop has a turn afterwards.
     pub fn client(&mut self, lane: Lane) -> Option<&mut Client> {
         self.cpts.iter_mut().find_map(|cpt| {
             cpt.stirred = true;
             cpt.partition.client(lane)
         })
+    }
+
+    /// The same, to look at.
+    pub(crate) fn peek(&mut self, lane: Lane) -> Option<&Client> {
+        self.cpts.iter_mut().find_map(|cpt| cpt.partition.client(lane)).map(|client| &*client)
     }
 
     /// Memory in use.

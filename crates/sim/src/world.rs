@@ -10,6 +10,7 @@ use std::collections::BinaryHeap;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_node::{Partition, Ticket};
+use lustrine_selftest::{Client, Lane};
 use lustrine_wire::nid::Nid;
 
 use crate::network::{HostId, Network};
@@ -157,6 +158,14 @@ impl World {
     /// When the host is no node, or it is away.
     pub fn look<T>(&mut self, host: HostId, look: impl FnOnce(&mut Partition) -> T) -> T {
         look(self.node_mut(host).partition_mut())
+    }
+
+    /// A node's client, to look at; `None` when the node is away or has none of this lane.
+    pub fn peek(&mut self, host: HostId, lane: Lane) -> Option<&Client> {
+        match &mut self.actors[host.0 as usize] {
+            Actor::Node(node) => node.peek(lane),
+            _ => None,
+        }
     }
 
     fn node_mut(&mut self, host: HostId) -> &mut Node {

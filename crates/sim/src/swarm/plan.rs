@@ -1,0 +1,219 @@
+//! Everything about a random world, as data.
+
+use std::collections::BTreeMap;
+
+use lustrine_lnet::time::Nanos;
+use lustrine_selftest::Test;
+use lustrine_wire::srpc::BrwCheck;
+use serde::{Deserialize, Serialize};
+
+use crate::network::Chunking;
+
+/// A world and what happens in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Of all that the plan leaves to chance: jitter, losses, pieces, lateness.
+    pub seed: u64,
+    /// How streams are made.
+    pub wires: Wires,
+    /// Who is there; each loads the next one.
+    pub nodes: Vec<Node>,
+    /// Between two nodes, by their places in `nodes`; others have the first one's values.
+    pub links: Vec<Wire>,
+    /// What each node does to the next while there is trouble.
+    pub storm: Vec<Load>,
+    /// What goes wrong.
+    pub troubles: Vec<Trouble>,
+    /// What each node does to the next when all is well again.
+    pub calm: Vec<Load>,
+}
+
+/// How streams are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wires {
+    /// They have a latency and a window.
+    Plain,
+    /// They are TCP's, over links with a rate, a queue and losses.
+    Cubic,
+    /// As `Cubic`, with BBR.
+    Bbr,
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Node {
+    /// Its NID.
+    pub nid: String,
+    /// CPU partitions.
+    pub cpts: u16,
+    /// How late its timers and its letters between partitions may be, in microseconds.
+    pub skew_us: u64,
+    /// Values in force instead of the defaults.
+    pub tunables: BTreeMap<String, i64>,
+}
+
+/// The way between two nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wire {
+    /// Which nodes.
+    pub between: (usize, usize),
+    /// One way, in microseconds.
+    pub latency_us: u64,
+    /// Up to so much more.
+    pub jitter_us: u64,
+    /// Bytes under way at most (`plain`), or buffers of so many bytes (TCP).
+    pub window: u64,
+    /// Most bytes that a call moves; 0 moves a random part, none all there is.
+    pub call_max: Option<usize>,
+    /// Megabits per second; TCP's wires only.
+    pub megabits: u64,
+    /// Bytes that wait at most; TCP's wires only.
+    pub queue: u64,
+    /// Packets lost of a million; TCP's wires only.
+    pub lost_ppm: u32,
+}
+
+impl Wire {
+    pub(super) fn chunking(&self) -> Chunking {
+        match self.call_max {
+            None => Chunking::Whole,
+            Some(0) => Chunking::Random,
+            Some(most) => Chunking::AtMost(most),
+        }
+    }
+
+    pub(super) fn latency(&self) -> Nanos {
+        Nanos::from_micros(self.latency_us)
+    }
+}
+
+/// What one node does to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Load {
+    /// What.
+    pub what: What,
+    /// Bytes per RPC; 0 for a ping.
+    pub bytes: u32,
+    /// Whether every word is checked, or the ends of pages.
+    pub full_check: bool,
+    /// RPCs under way.
+    pub concurrency: u32,
+    /// RPCs in all.
+    pub count: u64,
+}
+
+/// A test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// A small request and a small reply.
+    Ping,
+    /// Data come from the other node.
+    Read,
+    /// Data go to the other node.
+    Write,
+}
+
+impl Load {
+    pub(super) fn test(&self) -> Test {
+        let check = if self.full_check { BrwCheck::Full } else { BrwCheck::Simple };
+        match self.what {
+            What::Ping => Test::Ping,
+            What::Read => Test::Read { len: self.bytes, check },
+            What::Write => Test::Write { len: self.bytes, check },
+        }
+    }
+}
+
+/// Something that goes wrong, some time after the thing before it. Nodes are named by their places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Trouble {
+    /// A stream of a node breaks: the so-manieth, modulo how many it has.
+    Break {
+        /// Milliseconds after the trouble before.
+        after_ms: u64,
+        /// Whose stream.
+        node: usize,
+        /// Which.
+        stream: u64,
+    },
+    /// Nothing passes between two nodes any more.
+    Sever {
+        /// Milliseconds after the trouble before.
+        after_ms: u64,
+        /// Which nodes.
+        between: (usize, usize),
+    },
+    /// It passes again.
+    Mend {
+        /// Milliseconds after the trouble before.
+        after_ms: u64,
+        /// Which nodes.
+        between: (usize, usize),
+    },
+    /// A node takes no new streams any more.
+    Refuse {
+        /// Milliseconds after the trouble before.
+        after_ms: u64,
+        /// Which.
+        node: usize,
+    },
+    /// It takes them again.
+    Admit {
+        /// Milliseconds after the trouble before.
+        after_ms: u64,
+        /// Which.
+        node: usize,
+    },
+    /// A node ends and comes back.
+    Restart {
+        /// Milliseconds after the trouble before.
+        after_ms: u64,
+        /// Which.
+        node: usize,
+        /// How it ends.
+        death: Death,
+        /// How long it is away, in milliseconds.
+        away_ms: u64,
+    },
+}
+
+impl Trouble {
+    pub(super) fn after(&self) -> Nanos {
+        let (Trouble::Break { after_ms, .. }
+        | Trouble::Sever { after_ms, .. }
+        | Trouble::Mend { after_ms, .. }
+        | Trouble::Refuse { after_ms, .. }
+        | Trouble::Admit { after_ms, .. }
+        | Trouble::Restart { after_ms, .. }) = self;
+        Nanos::from_millis(*after_ms)
+    }
+}
+
+/// How a node ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Death {
+    /// Its host resets its streams.
+    Crash,
+    /// Nothing more is heard of it.
+    Silence,
+    /// It closes its connections.
+    Orderly,
+}
+
+impl From<Death> for crate::world::Death {
+    fn from(death: Death) -> crate::world::Death {
+        match death {
+            Death::Crash => crate::world::Death::Crash,
+            Death::Silence => crate::world::Death::Silence,
+            Death::Orderly => crate::world::Death::Orderly,
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Smaller plans that fail as well.
+
+use super::plan::{Load, Plan, Wires};
+
+/// Takes away whatever a plan fails without: troubles, loads' length, partitions, tunables, oddities
+/// of links. `fails` says whether a plan fails; it is asked `tries` times at most.
+pub fn shrink(plan: &Plan, tries: u32, mut fails: impl FnMut(&Plan) -> bool) -> Plan {
+    let mut best = plan.clone();
+    let mut left = tries;
+    let mut attempt = |candidate: Plan, best: &mut Plan| {
+        if left == 0 || candidate == *best {
+            return false;
+        }
+        left -= 1;
+        let smaller = fails(&candidate);
+        if smaller {
+            *best = candidate;
+        }
+        smaller
+    };
+    loop {
+        let mut shrunk = false;
+        // Many troubles at once, then one by one.
+        let mut part = best.troubles.len().div_ceil(2);
+        while part > 0 {
+            let mut at = 0;
+            while at < best.troubles.len() {
+                let mut candidate = best.clone();
+                let end = (at + part).min(candidate.troubles.len());
+                candidate.troubles.drain(at..end);
+                match attempt(candidate, &mut best) {
+                    true => shrunk = true,
+                    false => at += part,
+                }
+            }
+            part /= 2;
+        }
+        for simplify in simplifications(&best) {
+            let mut candidate = best.clone();
+            simplify(&mut candidate);
+            shrunk |= attempt(candidate, &mut best);
+        }
+        for node in 0..best.nodes.len() {
+            for name in best.nodes[node].tunables.keys().cloned().collect::<Vec<_>>() {
+                let mut candidate = best.clone();
+                for node in &mut candidate.nodes {
+                    node.tunables.remove(&name);
+                }
+                shrunk |= attempt(candidate, &mut best);
+            }
+        }
+        if !shrunk {
+            return best;
+        }
+    }
+}
+
+type Simplification = Box<dyn Fn(&mut Plan)>;
+
+/// What may be made simpler, one thing each.
+fn simplifications(plan: &Plan) -> Vec<Simplification> {
+    let mut found: Vec<Simplification> = Vec::new();
+    for away in (0..plan.nodes.len()).rev() {
+        found.push(Box::new(move |plan| remove_node(plan, away)));
+    }
+    found.push(Box::new(|plan| plan.wires = Wires::Plain));
+    found.push(Box::new(|plan| plan.nodes.iter_mut().for_each(|node| node.cpts = 1)));
+    found.push(Box::new(|plan| plan.nodes.iter_mut().for_each(|node| node.skew_us = 0)));
+    found.push(Box::new(|plan| plan.links.iter_mut().for_each(|link| link.jitter_us = 0)));
+    found.push(Box::new(|plan| plan.links.iter_mut().for_each(|link| link.call_max = None)));
+    found.push(Box::new(|plan| plan.links.iter_mut().for_each(|link| link.lost_ppm = 0)));
+    found.push(Box::new(|plan| plan.links.iter_mut().for_each(|link| link.latency_us = 100)));
+    for index in 0..plan.nodes.len() {
+        for calm in [false, true] {
+            found.push(change_load(index, calm, |load| load.concurrency = 1));
+            found.push(change_load(index, calm, |load| load.count = load.count.div_ceil(2)));
+        }
+    }
+    found
+}
+
+fn change_load(index: usize, calm: bool, change: fn(&mut Load)) -> Simplification {
+    Box::new(move |plan| {
+        let loads = if calm { &mut plan.calm } else { &mut plan.storm };
+        if let Some(load) = loads.get_mut(index) {
+            change(load);
+        }
+    })
+}
+
+/// There are two at least.
+fn remove_node(plan: &mut Plan, away: usize) {
+    if plan.nodes.len() == 2 || away >= plan.nodes.len() {
+        return;
+    }
+    plan.nodes.remove(away);
+    plan.storm.remove(away);
+    plan.calm.remove(away);
+    plan.links.retain(|link| link.between.0 != away && link.between.1 != away);
+    for link in &mut plan.links {
+        let moved = |place: usize| if place > away { place - 1 } else { place };
+        link.between = (moved(link.between.0), moved(link.between.1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::draw;
+    use super::super::plan::Trouble;
+    use super::*;
+
+    /// Whether the plan has what the made-up mistake needs: a restart of node 0, and zero-copy.
+    fn fails(plan: &Plan) -> bool {
+        let restart = |trouble: &Trouble| matches!(trouble, Trouble::Restart { node: 0, .. });
+        plan.troubles.iter().any(restart)
+            && plan.nodes.iter().any(|node| node.tunables.get("zero_copy") == Some(&1))
+    }
+
+    #[test]
+    fn only_what_matters_is_left() {
+        let plans = (0..1000).map(draw).filter(fails).take(20);
+        let mut count = 0;
+        for plan in plans {
+            let small = shrink(&plan, 2000, fails);
+            assert!(fails(&small));
+            assert_eq!((small.troubles.len(), small.nodes.len()), (1, 2));
+            let tunables = small.nodes.iter().flat_map(|node| node.tunables.keys());
+            assert!(tunables.clone().all(|name| name == "zero_copy"), "{small:?}");
+            assert!(small.storm.iter().all(|load| load.concurrency == 1 && load.count == 1));
+            count += 1;
+        }
+        assert_eq!(count, 20);
+    }
+
+    #[test]
+    fn nobody_is_asked_more_often_than_agreed() {
+        let mut asked = 0;
+        let always = |_: &Plan| {
+            asked += 1;
+            true
+        };
+        shrink(&draw(3), 7, always);
+        assert_eq!(asked, 7);
+    }
+}
