@@ -238,8 +238,8 @@ fn entries_for_one_node_take_nothing_of_another_that_claims_to_be_it() {
     let a_put =
         Body::Put { ack_md: MdHandle::NONE, match_bits: 9, hdr_data: 0, portal: 30, offset: 0 };
     let takes = |alone: &mut Alone, from: usize| {
-        alone.arrives(from, a_put.clone(), &[7; 8]);
-        alone.net.events(0).iter().any(|event| matches!(event.kind, EventKind::Put { .. }))
+        alone.arrives(from, a_put, &[7; 8]);
+        alone.net.events(0).iter().any(|event| matches!(event.kind, EventKind::Put))
     };
     for (claimed, sender, taken) in [(false, 2, true), (true, 5, false), (true, 1, true)] {
         let mut alone = Alone::new(Tunables::default());
