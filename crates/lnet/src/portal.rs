@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
-use lustrine_wire::nid::{Nid, PID_ANY};
+use lustrine_wire::nid::{Nid, PID_ANY, ProcessId};
 use slotmap::{SlotMap, new_key_type};
 use smallvec::SmallVec;
 
@@ -208,14 +208,31 @@ impl Portal {
     }
 }
 
-/// Whether an entry takes messages of this sender; `same_peer` says whether two NIDs are known to
-/// belong to one peer.
+/// Whether an entry takes messages of this sender that come by the connection of `hop`;
+/// `same_peer` says whether two NIDs are known to belong to one peer.
 pub(crate) fn sender_matches(
     from: &MatchId,
-    nid: &Nid,
-    pid: u32,
-    same_peer: impl FnOnce(&Nid) -> bool,
+    sender: &ProcessId,
+    hop: &ProcessId,
+    same_peer: impl Fn(&Nid, &Nid) -> bool,
 ) -> bool {
-    (from.pid == PID_ANY || from.pid == pid)
-        && (from.nid.is_any() || from.nid == *nid || same_peer(&from.nid))
+    if from.pid != PID_ANY && from.pid != sender.pid {
+        return false;
+    }
+    // A sender that says it is a node has a connection of a node, of that one.
+    let expected = ProcessId { nid: from.nid, pid: sender.pid };
+    from.nid.is_any() || is_of(&expected, sender, &same_peer) && is_of(&expected, hop, &same_peer)
+}
+
+/// Whether `one` is the process, or node, that is expected, or another NID of that node. A
+/// userland process is itself only: it is not the node at its address.
+pub(crate) fn is_of(
+    expected: &ProcessId,
+    one: &ProcessId,
+    same_peer: impl Fn(&Nid, &Nid) -> bool,
+) -> bool {
+    if expected.is_userland() || one.is_userland() {
+        return expected == one;
+    }
+    expected.nid == one.nid || same_peer(&expected.nid, &one.nid)
 }

@@ -22,7 +22,8 @@ impl Shard {
             let Some(msg) = self.msgs.get(op) else { continue };
             let header = msg.header;
             let found = found.unwrap_or_else(|| {
-                match put_wanted(&header).or_else(|| get_wanted(&header)) {
+                let hop = header.src;
+                match put_wanted(&header, hop).or_else(|| get_wanted(&header, hop)) {
                     Some(wanted) => self.find_match(&wanted),
                     None => Found::Nothing,
                 }

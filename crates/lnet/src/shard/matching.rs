@@ -15,6 +15,8 @@ use crate::time::Time;
 pub(super) struct Wanted {
     pub(super) operation: MdOptions,
     pub(super) from: ProcessId,
+    /// Whose connection it came by: what `from` says is the sender's own word.
+    pub(super) hop: ProcessId,
     pub(super) portal: u32,
     pub(super) match_bits: u64,
     pub(super) offset: u32,
@@ -45,8 +47,8 @@ impl Shard {
             if !state.exhausted()
                 && state.md.options.contains(wanted.operation)
                 && differing == 0
-                && sender_matches(&me.entry.from, &wanted.from.nid, wanted.from.pid, |nid| {
-                    self.peers.same_peer(nid, &wanted.from.nid)
+                && sender_matches(&me.entry.from, &wanted.from, &wanted.hop, |one, other| {
+                    self.peers.same_peer(one, other)
                 })
             {
                 chosen = Some(me.md);
@@ -82,7 +84,11 @@ impl Shard {
         {
             next = self.parked.lines.after(key);
             let parked = self.parked.get(key);
-            let wanted = put_wanted(&parked.header).expect("only PUTs are parked");
+            let hop = match parked.origin {
+                Origin::Driver(arrival) => arrival.from,
+                Origin::Loopback(_) => parked.header.src,
+            };
+            let wanted = put_wanted(&parked.header, hop).expect("only PUTs are parked");
             let found = self.find_match(&wanted);
             if found == Found::Nothing {
                 continue;
@@ -177,12 +183,13 @@ impl Shard {
     }
 }
 
-/// What a PUT header asks for; `None` for any other type.
-pub(super) fn put_wanted(header: &Header) -> Option<Wanted> {
+/// What a PUT header that came from `hop` asks for; `None` for any other type.
+pub(super) fn put_wanted(header: &Header, hop: ProcessId) -> Option<Wanted> {
     let Body::Put { match_bits, portal, offset, .. } = header.body else { return None };
     Some(Wanted {
         operation: MdOptions::OP_PUT,
         from: header.src,
+        hop,
         portal,
         match_bits,
         offset,
@@ -190,13 +197,15 @@ pub(super) fn put_wanted(header: &Header) -> Option<Wanted> {
     })
 }
 
-/// What a GET header asks for; `None` for any other type. A GET asks for as much as its sink
-/// holds; where there is less, a descriptor without TRUNCATE does not match (lnet-core 1.5).
-pub(super) fn get_wanted(header: &Header) -> Option<Wanted> {
+/// What a GET header that came from `hop` asks for; `None` for any other type. A GET asks for as
+/// much as its sink holds; where there is less, a descriptor without TRUNCATE does not match
+/// (lnet-core 1.5).
+pub(super) fn get_wanted(header: &Header, hop: ProcessId) -> Option<Wanted> {
     let Body::Get { match_bits, portal, offset, sink_len, .. } = header.body else { return None };
     Some(Wanted {
         operation: MdOptions::OP_GET,
         from: header.src,
+        hop,
         portal,
         match_bits,
         offset,

@@ -1,14 +1,14 @@
 //! The driver's side of the seam: headers in, completions, links (wire 5.3, 5.4).
 
 use lustrine_wire::header::{Body, Header};
-use lustrine_wire::nid::{Nid, PID_USERLAND, ProcessId};
+use lustrine_wire::nid::{PID_USERLAND, ProcessId};
 
 use super::matching::{Found, get_wanted, put_wanted};
 use super::send::ReplyPlan;
 use super::{Msg, PAYLOAD_MAX, PING_PORTAL, Purpose, Shard, Stage};
 use crate::memory::part_of;
 use crate::peer::PeerNiKey;
-use crate::portal::{Origin, Waiter};
+use crate::portal::{Origin, Waiter, is_of};
 use crate::seam::{Arrival, Core, LinkEvent, Misbehaviour, NiIndex, OpKey, RxId, Verdict};
 use crate::status::Status;
 use crate::time::Time;
@@ -112,7 +112,7 @@ impl Shard {
     }
 
     fn recv_put(&mut self, now: Time, arrival: &Arrival, header: &Header) -> Verdict {
-        let wanted = put_wanted(header).expect("the caller looked");
+        let wanted = put_wanted(header, arrival.from).expect("the caller looked");
         if wanted.portal == PING_PORTAL && !self.admits_push(arrival, header) {
             return Verdict::Drop;
         }
@@ -135,7 +135,7 @@ impl Shard {
         if !self.admits_response(peer_ni) {
             return Verdict::Drop;
         }
-        let wanted = get_wanted(header).expect("the caller looked");
+        let wanted = get_wanted(header, arrival.from).expect("the caller looked");
         let Found::Match { md, offset, length } = self.find_match(&wanted) else {
             return Verdict::Drop;
         };
@@ -243,15 +243,15 @@ impl Shard {
     ) -> Option<crate::md::MdKey> {
         let md = self.md_of(handle)?;
         let state = &self.mds[md];
-        let asked = |nid: &Nid| {
-            state.answer_from.nid == *nid || self.peers.same_peer(&state.answer_from.nid, nid)
+        let of_asked = |one: &ProcessId| {
+            is_of(&state.answer_from, one, |one, other| self.peers.same_peer(one, other))
         };
         let expected = !state.attached
             && state.answer_by != Time::NEVER
             && state.aborted.is_none()
             && !state.exhausted()
-            && asked(&header.src.nid)
-            && asked(&arrival.from.nid);
+            && of_asked(&header.src)
+            && of_asked(&arrival.from);
         expected.then_some(md)
     }
 }

@@ -1,7 +1,7 @@
 //! The shard against small worlds; `Net` is a network of perfect wires.
 
 use lustrine_wire::header::{Body, Header, MdHandle};
-use lustrine_wire::nid::{Net as NetId, Nid, PID_ANY, PID_LUSTRE, ProcessId};
+use lustrine_wire::nid::{Net as NetId, Nid, PID_ANY, PID_LUSTRE, PID_USERLAND, ProcessId};
 use proptest::prelude::*;
 
 use super::*;

@@ -153,6 +153,11 @@ fn a_handle_answers_once_and_only_for_the_peer_that_was_asked() {
     assert_eq!(shard.recv_header(NOW, from(1), &forged(1, stale)), Verdict::Drop);
     // Its source is the sender's own word; the connection it came by is not.
     assert_eq!(shard.recv_header(NOW, from(2), &forged(1, return_md)), Verdict::Drop);
+    // Nor is any process at a node's address the node.
+    let user = ProcessId { pid: PID_USERLAND | 40_000, ..process(1) };
+    let by_user = Arrival { from: user, ..arrival() };
+    let header = Header { src: user, ..forged(1, return_md) };
+    assert_eq!(shard.recv_header(NOW, by_user, &header), Verdict::Drop);
     let old_life = MdHandle { interface: return_md.interface + 256, ..return_md };
     assert_eq!(shard.recv_header(NOW, from(1), &forged(1, old_life)), Verdict::Drop);
     let long = Header { payload_len: 65, ..forged(1, return_md) };

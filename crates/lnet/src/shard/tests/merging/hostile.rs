@@ -259,3 +259,64 @@ fn entries_for_one_node_take_nothing_of_another_that_claims_to_be_it() {
         assert_eq!(takes(&mut alone, sender), taken, "of {sender}");
     }
 }
+
+/// Whoever writes another's NID as the source of a message has its connection against it.
+#[test]
+fn entries_for_one_node_take_nothing_that_another_sends_in_its_name() {
+    let entry = Entry { from: MatchId { nid: test_nid(1), pid: PID_LUSTRE }, ..anybody(9, 0) };
+    let a_put =
+        Body::Put { ack_md: MdHandle::NONE, match_bits: 9, hdr_data: 0, portal: 30, offset: 0 };
+    let a_get = Body::Get {
+        return_md: MdHandle { interface: 1, object: 1 },
+        match_bits: 9,
+        portal: 30,
+        offset: 0,
+        sink_len: 8,
+    };
+    let user = ProcessId { pid: PID_USERLAND | 40_000, ..process(1) };
+    for (body, options, len) in [(a_put, MdOptions::OP_PUT, 8), (a_get, MdOptions::OP_GET, 0)] {
+        for lazy in [false, true] {
+            let mut alone = Alone::new(Tunables::default());
+            alone.discover(1, &[&[1, 2]]);
+            alone.discover(2, &[&[1, 2]]);
+            if lazy {
+                alone.shard().set_lazy(30, Laziness::Lazy).unwrap();
+            }
+            let now = alone.now;
+            let verdict = |alone: &mut Alone, hop: ProcessId| {
+                let rx = RxId(u64::from(hop.pid));
+                let by = Arrival { ni: NiIndex(0), from: hop, rx };
+                let src = process(1);
+                let header = Header { dst: process(0), src, payload_len: len, body };
+                alone.shard().recv_header(now, by, &header)
+            };
+            let refusal = match len {
+                0 => Verdict::Drop,
+                _ if lazy => Verdict::Park,
+                _ => Verdict::Drop,
+            };
+            let attach = |alone: &mut Alone| {
+                let sink = alone.net.span(0, 8, 0);
+                alone.net.attach(
+                    0,
+                    30,
+                    entry,
+                    md(sink, None, options | MdOptions::MANAGE_REMOTE, 3),
+                );
+            };
+            attach(&mut alone);
+            for hop in [process(5), user] {
+                assert_eq!(verdict(&mut alone, hop), refusal, "{hop}, lazy: {lazy}");
+            }
+            // Those that wait do not take what comes for it later, either.
+            attach(&mut alone);
+            let resumed = core::iter::from_fn(|| alone.shard().next_action())
+                .any(|action| matches!(action, Action::Resume { .. }));
+            assert!(!resumed);
+            for hop in [process(1), process(2)] {
+                let taken = verdict(&mut alone, hop);
+                assert!(!matches!(taken, Verdict::Drop | Verdict::Park), "{hop}: {taken:?}");
+            }
+        }
+    }
+}
