@@ -180,13 +180,9 @@ pub(crate) fn run(args: &LadderArgs) -> Result<()> {
         eprintln!("[{}/{}] {} against {}", number + 1, chosen.len(), rung.name, against(rung));
         rows.push(climb(&programs, rung, rounds, seconds));
     }
-    let versions = machine::versions(&[
-        ("iperf3", "--version"),
-        ("sockperf", "--version"),
-        ("ucx_perftest", "-h"),
-    ]);
+    let versions = machine::versions(&[("iperf3", "--version"), ("sockperf", "--version")]);
     let mut ladder = Ladder { date: machine::today(), machine, versions, rounds, seconds, rows };
-    ladder.versions.insert("ucx_perftest".to_owned(), ucx_version());
+    ladder.versions.extend(ucx_version().map(|version| ("ucx_perftest".to_owned(), version)));
     let table = table::render(&ladder);
     print!("{table}");
     let results = root().join("bench/results");
@@ -196,9 +192,9 @@ pub(crate) fn run(args: &LadderArgs) -> Result<()> {
     write(&file.with_extension("txt"), &table)
 }
 
-/// ucx_perftest does not tell its version; the library's own program does.
-fn ucx_version() -> String {
-    machine::versions(&[("ucx_info", "-v")]).remove("ucx_info").unwrap_or_default()
+/// ucx_perftest does not tell its version; the library's own program does, if there is one.
+fn ucx_version() -> Option<String> {
+    machine::versions(&[("ucx_info", "-v")]).remove("ucx_info")
 }
 
 fn write(file: &Path, text: &str) -> Result<()> {
