@@ -355,7 +355,9 @@ fn io_error(error: &io::Error) -> IoError {
         ErrorKind::HostUnreachable
         | ErrorKind::NetworkUnreachable
         | ErrorKind::NetworkDown
-        | ErrorKind::AddrNotAvailable => IoError::Unreachable,
+        | ErrorKind::AddrNotAvailable
+        // To another host from an address that does not leave this one (127.0.0.1).
+        | ErrorKind::InvalidInput => IoError::Unreachable,
         ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe => {
             IoError::Reset
         }

@@ -197,6 +197,9 @@ fn no_interface_on_that_net() {
         finish(&mut command)
             .fails_with(&["no route to the peer; no interface of this node is on that net"]);
     }
+    // The loopback's addresses lead nowhere else.
+    finish(lustrine().args(["ping", "192.0.2.1@tcp", "--net", &format!("tcp={ours}:9")]))
+        .fails_with(&["no route to the peer", "or the host has no route to it"]);
     finish(lustrine().args(["ping", "10.0.0.1@o2ib", "--port", "9"]))
         .fails_with(&["o2ib", "only tcp nets have a driver"]);
 }
