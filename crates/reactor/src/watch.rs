@@ -38,6 +38,7 @@ const KINDS: [Kind; 4] = [
     Kind {
         what: "connections not made",
         counters: &[
+            "handshakes_broken",
             "dials_failed",
             "dials_forbidden_ipv6",
             "dials_without_privilege",

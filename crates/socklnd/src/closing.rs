@@ -35,7 +35,11 @@ impl Socklnd {
                 self.dial_failed(out, dialled.peer, why);
             }
             Phase::Request | Phase::Hello | Phase::Farewell => {
-                self.counters.blame(why);
+                match why {
+                    // Nobody is lost who has not been a peer yet.
+                    Why::Io(_) => self.counters.handshakes_broken += 1,
+                    _ => self.counters.blame(why),
+                }
                 self.drop_conn(out, key);
             }
         }

@@ -104,7 +104,10 @@ counters! {
     timeouts_zero_copy,
     /// Dials given up because no answer came.
     timeouts_dial,
-    /// Streams that broke or were reset.
+    /// Connections that broke, or ended, before both HELLOs were there; a dial is among
+    /// [`Counters::dials_failed`] instead.
+    handshakes_broken,
+    /// Peers whose connections broke or were reset.
     broken,
     /// Peers that closed their connections between two messages.
     closed_by_peer,

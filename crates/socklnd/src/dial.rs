@@ -286,9 +286,11 @@ impl Socklnd {
         why: Why,
     ) {
         self.counters.dials_failed += 1;
-        self.counters.blame(why);
-        if why == Why::Io(IoError::NoPrivilege) {
-            self.counters.dials_without_privilege += 1;
+        match why {
+            Why::Io(IoError::NoPrivilege) => self.counters.dials_without_privilege += 1,
+            // The host's doing, or the network's: no peer is lost by it.
+            Why::Io(_) => {}
+            _ => self.counters.blame(why),
         }
         let timing = self.timing;
         let peer = &mut self.peers[key];

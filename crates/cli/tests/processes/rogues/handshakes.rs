@@ -23,7 +23,7 @@ fn handshakes_that_are_none() {
         }),
         anybody("a HELLO of an unknown version", &[("bad_hello_version", 1)], hello_version),
         anybody("a HELLO from everybody", &[("bad_hello_source", 1)], hello_source),
-        anybody("a request that ends too soon", &[("broken", 1)], half_a_request),
+        anybody("a request that ends too soon", &[("handshakes_broken", 1)], half_a_request),
         anybody("good HELLOs, one after the other", &[("opened_passive", 300)], come_and_go),
         believed("a HELLO under many names", &[("opened_passive", 300)], many_names),
         believed("the same HELLO again and again", &[("duplicates_refused", 300)], again),

@@ -162,6 +162,8 @@ fn b6_a_refusing_host_fails_messages_at_once_and_is_tried_again_later_and_later(
         assert_eq!(world.driver(0).peers().count(), 0);
         waits.push(world.now.since(start).0 / 1_000_000_000);
     }
+    let counters = world.driver(0).counters();
+    assert_eq!((counters.dials_failed, counters.broken), (8, 0), "no peer was lost");
     assert_eq!(waits[0], 0);
     for (index, wait) in [1, 2, 4, 8, 16, 32, 60].into_iter().enumerate() {
         let got = waits[index + 1];
