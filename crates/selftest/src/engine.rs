@@ -96,6 +96,11 @@ impl Engine {
         };
         self.answers.count_received();
         let (from, hop, local) = (event.peer, event.hop.nid, event.local.nid);
+        if from.nid != hop {
+            // The answer goes to whom the request names: nobody has us dial strangers. (What comes
+            // through a gateway will have to be told from this.)
+            return self.answers.count_dropped();
+        }
         let request = Request { message, from, hop, local };
         if service.portal() == TEST_PORTAL {
             self.answers.serve(turn, &mut self.source, &mut self.budget, request);

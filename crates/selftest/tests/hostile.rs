@@ -251,9 +251,10 @@ fn sixty_four_greedy_peers_do_not_starve_an_honest_one() {
     honest_writes_go_on(&mut world);
 }
 
-/// One connection asks in the names of 600: they have one share together.
+/// One connection asks in the names of 600. Answers would go to whoever is named: nobody has us
+/// dial strangers.
 #[test]
-fn six_hundred_names_on_one_connection_do_not_starve_an_honest_peer() {
+fn six_hundred_names_on_one_connection_are_not_answered() {
     let mut world = World::new(3, Tunables::default());
     world.add_client(0, 1, |_| {});
     world.add_service(1);
@@ -285,5 +286,8 @@ fn six_hundred_names_on_one_connection_do_not_starve_an_honest_peer() {
             world.turns(Nanos::from_millis(1), 3);
         }
     }
+    world.turns(Nanos::from_millis(1), 3);
+    assert_eq!(world.service(1).totals().dropped, 600);
+    assert_eq!(world.net.nodes[1].shard.peers().count(), 2, "no name became a peer");
     honest_writes_go_on(&mut world);
 }

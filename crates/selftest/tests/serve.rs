@@ -352,6 +352,32 @@ fn a_lost_peer_gives_back_the_memory_held_for_it() {
     assert_eq!(world.service(1).totals().dropped, 10);
 }
 
+/// Found by the swarm (seed 1383): requests that waited for memory when the connection broke were
+/// served one after the other, each until its time-out, and the peer's new ones waited for minutes.
+#[test]
+fn what_a_lost_peer_wanted_does_not_hold_up_its_next_life() {
+    let mut tunables = Tunables::default();
+    tunables.set("selftest_memory", 8).unwrap();
+    let mut world = World::new(2, tunables);
+    world.add_service(1);
+    world.turns(Nanos::from_millis(1), 3);
+    for _ in 0..40 {
+        let (request, _) = brw(&mut world, 2, 1 << 20, 1);
+        assert_eq!(world.ask(0, 1, BRW, &message(1, request)), None);
+    }
+    let peer = ProcessId::lustre(test_nid(0));
+    let (node, place) = (&mut world.nodes[1], &mut world.net.nodes[1]);
+    let service = node.service.as_mut().unwrap();
+    let why = Status::ConnectionLost;
+    service.peer_lost(world.now, &mut place.shard, &mut place.memory, &peer, why);
+    world.turns(Nanos::from_millis(1), 3);
+    assert_eq!(world.service(1).totals().dropped, 40);
+    let (request, bulk_bits) = brw(&mut world, 2, 1 << 20, 1);
+    world.offer(0, 1, bulk_bits, &pattern(Order::Little, 1 << 20));
+    let reply = world.ask(0, 1, BRW, &message(1, request));
+    assert_eq!(reply, Some(Body::BrwReply(BrwReply { status: 0 })));
+}
+
 #[test]
 fn writes_beyond_the_memory_wait_for_their_turn() {
     let mut tunables = Tunables::default();

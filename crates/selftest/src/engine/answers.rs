@@ -242,7 +242,9 @@ impl Answers {
         self.remove(slot);
     }
 
-    /// Gives up waiting for data of a peer that was lost: the memory for them is wanted.
+    /// Gives up waiting for data of a peer that was lost: the memory for them is wanted. What it
+    /// wanted done with its memory is not begun any more: it would be waited for in vain, for a
+    /// time-out each, while requests of its next life wait behind.
     pub(super) fn peer_lost<M: Memory>(&mut self, turn: &mut Turn<'_, M>, lost: &ProcessId) {
         for (_, answer) in self.answers.iter() {
             let waits = matches!(answer.stage, Stage::Pulling { .. } | Stage::Fetching { .. });
@@ -250,6 +252,8 @@ impl Answers {
                 turn.shard.unlink(turn.now, md);
             }
         }
+        let gone = self.brws.withdraw(&lost.nid, |request| covers(lost, &request.from));
+        self.totals.dropped += u64::from(gone);
     }
 
     fn insert(&mut self, request: &Request) -> u32 {

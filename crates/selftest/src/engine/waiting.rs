@@ -70,6 +70,25 @@ impl Waiting {
         self.starved &= self.len != 0;
     }
 
+    /// Takes out the requests that came by this peer's connection and are `gone`; how many.
+    pub(super) fn withdraw(&mut self, peer: &Nid, gone: impl Fn(&Request) -> bool) -> u32 {
+        let Some(queue) = self.peers.get_mut(peer) else { return 0 };
+        let (turn, before) = (queue.turn, queue.requests.len());
+        queue.requests.retain(|request| !gone(request));
+        let left = queue.requests.len();
+        let found = (before - left) as u32;
+        self.len -= found;
+        self.lengths.remove(&(before, turn));
+        if left == 0 {
+            self.peers.remove(peer);
+            self.turns.remove(&turn);
+        } else {
+            self.lengths.insert((left, turn));
+        }
+        self.starved &= self.len != 0;
+        found
+    }
+
     /// Whether a new request of this peer would overtake one that waits for the same thing.
     pub(super) fn must_queue(&self, peer: &Nid) -> bool {
         self.starved || self.peers.contains_key(peer)

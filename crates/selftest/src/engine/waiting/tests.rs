@@ -118,3 +118,23 @@ fn the_last_in_turn_gives_way_whatever_its_name() {
         assert_eq!((waiting.len(), waiting.turns.len(), waiting.lengths.len()), (49, 49, 49));
     }
 }
+
+#[test]
+fn what_is_withdrawn_leaves_everything_else_as_it_was() {
+    let mut waiting = of_two_peers();
+    let odd = |request: &Request| match request.message.body {
+        Body::PingRequest(ping) => ping.seq % 2 == 1,
+        _ => false,
+    };
+    assert_eq!(waiting.withdraw(&test_nid(7), |_| true), 0);
+    assert_eq!(waiting.withdraw(&test_nid(0), odd), 2);
+    assert_eq!((waiting.len(), waiting.longest()), (3, 2));
+    assert_eq!(waiting.withdraw(&test_nid(1), |_| true), 2);
+    assert_eq!((waiting.len(), waiting.longest()), (1, 1));
+    assert!(!waiting.must_queue(&test_nid(1)) && waiting.must_queue(&test_nid(0)));
+    assert_eq!(serve(&mut waiting, 9, |_| true), [(test_nid(0), 2)]);
+    waiting.push(request(0, 4), Served::AllWait);
+    assert_eq!(waiting.withdraw(&test_nid(0), |_| true), 1);
+    assert!(!waiting.must_queue(&test_nid(0)), "nobody is there to be overtaken");
+    assert_eq!((waiting.len(), waiting.longest()), (0, 0));
+}
