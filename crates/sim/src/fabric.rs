@@ -2,10 +2,10 @@
 //! and a queue.
 //!
 //! A host stands at a site and reaches it by its interface: a link up and a link down. Sites are
-//! connected by ways of one or more parallel links, among which a hash chooses. The way of a message
-//! is the list of its [`Hop`]s; at each of them [`Fabric::pass`] says when it comes out at the far
-//! end, or that it is lost. Both depths of the simulator use it: streams in trains of segments, the
-//! message level in whole messages.
+//! connected by ways of one or more parallel links, among which a hash chooses. The way of a
+//! message is the list of its [`Hop`]s; at each of them [`Fabric::pass`] says when it comes out at
+//! the far end, or that it is lost. Both depths of the simulator use it: streams in trains of
+//! segments, the message level in whole messages.
 
 mod link;
 mod routes;

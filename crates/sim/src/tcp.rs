@@ -56,6 +56,17 @@ pub enum IdleRestart {
     Keep,
 }
 
+/// What a segment needs on a link besides its data: Ethernet's preamble, header, checksum and gap,
+/// and the headers of IPv4 and of TCP with time stamps.
+const SEGMENT_EXTRA: u64 = 8 + 14 + 4 + 12 + 20 + 32;
+
+impl TcpSpec {
+    /// Bytes that so many bytes of data are on a link.
+    pub(crate) fn on_link(&self, data: u64) -> u64 {
+        data + data.div_ceil(u64::from(self.segment.max(1))) * SEGMENT_EXTRA
+    }
+}
+
 impl Default for TcpSpec {
     /// CUBIC, 4 MiB to send and 6 MiB to receive (Linux's defaults), 1448-byte segments, 10 at the
     /// start.

@@ -1,11 +1,10 @@
 //! A bounded run of the swarm, and the lives that once went wrong.
 //!
-//! `LUSTRINE_SEEDS=1000` runs so many seeds, `LUSTRINE_SEEDS=17..18` just those. `lustrine sim swarm`
-//! runs more, on all cores, and makes failing plans smaller.
+//! `LUSTRINE_SEEDS=1000` runs so many seeds, `LUSTRINE_SEEDS=17..18` just those.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use lustrine_sim::swarm::{draw, live};
+use lustrine_sim::swarm::{Plan, draw, live};
 
 /// Seeds of an ordinary test run.
 const SEEDS: core::ops::Range<u64> = 0..40;
@@ -32,7 +31,31 @@ fn swarm() {
             Err(_) => failed.push(seed),
         }
     }
-    assert!(failed.is_empty(), "seeds {failed:?}: lustrine sim swarm --seeds A..B");
+    assert!(failed.is_empty(), "seeds {failed:?}");
+}
+
+#[test]
+fn lives_that_went_wrong_go_well() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/defects");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).expect("scenarios/defects") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_some_and(|extension| extension == "json") {
+            let text = std::fs::read_to_string(&path).expect("a plan");
+            let plan: Plan = serde_json::from_str(&text).expect("a plan");
+            assert!(live(&plan).is_ok(), "{}: {:?}", path.display(), live(&plan));
+            count += 1;
+        }
+    }
+    assert!(count > 0);
+}
+
+#[test]
+fn plans_are_read_as_they_are_written() {
+    for plan in (0..100).map(draw) {
+        let text = serde_json::to_string(&plan).expect("plain data");
+        assert_eq!(serde_json::from_str::<Plan>(&text).expect("plain data"), plan);
+    }
 }
 
 #[test]

@@ -30,12 +30,13 @@ const DEV_ARROWS: [(&str, &[&str]); 2] =
 
 /// Packages from outside that pure crates may use: none of them does I/O, reads a clock, starts a
 /// thread or draws random numbers.
-const PURE_OUTSIDE: [&str; 8] = [
+const PURE_OUTSIDE: [&str; 9] = [
     "bitflags",
     "crc32fast",
     "etherparse",
     "foldhash",
     "hdrhistogram",
+    "serde",
     "slotmap",
     "smallvec",
     "thiserror",

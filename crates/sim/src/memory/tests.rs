@@ -79,7 +79,8 @@ fn deed() -> impl Strategy<Value = Deed> {
         1 => any::<u16>().prop_map(Deed::Free),
         4 => (place(), any::<u8>()).prop_map(|(place, byte)| Deed::Write(place, byte)),
         3 => (place(), place()).prop_map(|(from, to)| Deed::Copy(from, to)),
-        5 => (place(), any::<bool>(), words()).prop_map(|(at, one, which)| Deed::Fill(at, one, which)),
+        5 => (place(), any::<bool>(), words())
+            .prop_map(|(at, one, which)| Deed::Fill(at, one, which)),
         5 => (place(), any::<bool>(), words())
             .prop_map(|(at, one, which)| Deed::Check(at, one, which)),
         3 => place().prop_map(Deed::Read),

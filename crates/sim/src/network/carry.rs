@@ -93,7 +93,7 @@ impl Network {
             let Some(flow) = self.flow(sock) else { return };
             match flow.next(now) {
                 Next::Send(sending, len) => {
-                    let first = flow.hops.first().copied();
+                    let (first, len) = (flow.hops.first().copied(), flow.on_link(len));
                     let train = Doing::Train { sock, sending, len, hop: 1 };
                     let at = match first {
                         None => now + WITHIN,

@@ -153,6 +153,11 @@ impl Flow {
         self.spec.send_buffer.saturating_sub(kept)
     }
 
+    /// Bytes that so many bytes of data are on a link.
+    pub(super) fn on_link(&self, data: u64) -> u64 {
+        self.spec.on_link(data)
+    }
+
     /// Bytes it keeps at most.
     pub(super) fn send_buffer(&self) -> u64 {
         self.spec.send_buffer

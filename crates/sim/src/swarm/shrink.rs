@@ -2,8 +2,8 @@
 
 use super::plan::{Load, Plan, Wires};
 
-/// Takes away whatever a plan fails without: troubles, loads' length, partitions, tunables, oddities
-/// of links. `fails` says whether a plan fails; it is asked `tries` times at most.
+/// Takes away whatever a plan fails without: troubles, loads' length, partitions, tunables,
+/// oddities of links. `fails` says whether a plan fails; it is asked `tries` times at most.
 pub fn shrink(plan: &Plan, tries: u32, mut fails: impl FnMut(&Plan) -> bool) -> Plan {
     let mut best = plan.clone();
     let mut left = tries;
