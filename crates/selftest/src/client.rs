@@ -351,6 +351,11 @@ impl Client {
         (self.figures.ops, self.figures.bytes)
     }
 
+    /// Measured time so far; cheap, for a live view.
+    pub fn elapsed(&self, now: Time) -> Nanos {
+        self.figures.elapsed(now)
+    }
+
     /// Takes in an event; those of others are left alone.
     pub fn handle<M: Memory>(
         &mut self,

@@ -1,0 +1,151 @@
+//! What theory allows a load: RPCs under way x size / (k x round trip), but no more than the links
+//! on the way carry.
+//!
+//! A ping takes one round trip; reads and writes take two, as selftest's servers move the data and
+//! wait for their acknowledgement or reply before they answer. Figures for people: floating point
+//! is allowed here.
+
+use std::collections::BTreeMap;
+
+use lustrine_selftest::Test;
+use lustrine_sim::Simulation;
+use lustrine_sim::fabric::{Fabric, Hashing, Hop};
+
+use crate::model::{Load, Scenario};
+use crate::stage::Stage;
+
+/// What limits a load, and to how many RPCs per second.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Bound {
+    pub(crate) ops_per_s: f64,
+    pub(crate) limit: String,
+}
+
+/// The bound of a load, by index; `None` when nothing limits it.
+pub(crate) fn bound(
+    scenario: &Scenario,
+    stage: &Stage,
+    index: usize,
+    sim: &mut dyn Simulation,
+) -> Option<Bound> {
+    let load = &scenario.loads[index];
+    let (trips, size) = match load.test {
+        Test::Ping => (1.0, 0.0),
+        Test::Read { len, .. } | Test::Write { len, .. } => (2.0, f64::from(len)),
+    };
+    let fabric = sim.fabric();
+    let way = DataWay::new(scenario, stage, load, fabric)?;
+    let rpcs = way.pairs as f64 * f64::from(load.concurrency);
+    // Without delay there is no limit but the links'.
+    let by_delay = match way.round_trip {
+        0.0 => f64::INFINITY,
+        trip => rpcs / (trips * trip),
+    };
+    let mut best = Bound { ops_per_s: by_delay, limit: "delay".to_owned() };
+    if size > 0.0 {
+        let per_pair = by_delay / way.pairs as f64 * size;
+        for (name, stretch) in way.stretches {
+            let ops_per_s = stretch.carries(per_pair, fabric) / size;
+            if ops_per_s < best.ops_per_s {
+                best = Bound { ops_per_s, limit: name };
+            }
+        }
+    }
+    best.ops_per_s.is_finite().then_some(best)
+}
+
+/// The way of a load's data. Groups stand at one site each, so it is the same for all pairs but
+/// for the links among parallel ones.
+struct DataWay {
+    pairs: u64,
+    /// Seconds.
+    round_trip: f64,
+    /// What all the data pass, by name.
+    stretches: Vec<(String, Stretch)>,
+}
+
+/// Links side by side, and how many pairs use each of them.
+#[derive(Default)]
+struct Stretch {
+    pairs: BTreeMap<Hop, u64>,
+    /// Links that share the work whatever passes: all of a way that hashes by stream.
+    pool: Vec<Hop>,
+}
+
+impl DataWay {
+    fn new(
+        scenario: &Scenario,
+        stage: &Stage,
+        load: &Load,
+        fabric: &mut Fabric,
+    ) -> Option<DataWay> {
+        let (from, to) = (&scenario.groups[load.from], &scenario.groups[load.to]);
+        let mut stretches: Vec<Stretch> = Vec::new();
+        let (mut pairs, mut round_trip) = (0, 0.0);
+        for (client, server) in load.spread.pairs(from.count, to.count) {
+            let client = stage.hosts[load.from][client as usize];
+            let server = stage.hosts[load.to][server as usize];
+            let (source, sink) = match load.test {
+                Test::Read { .. } => (server, client),
+                Test::Ping | Test::Write { .. } => (client, server),
+            };
+            let there = fabric.hops(source, sink, 0)?;
+            if pairs == 0 {
+                let back = fabric.hops(sink, source, 0)?;
+                round_trip = fabric.delay(&there).as_secs_f64() + fabric.delay(&back).as_secs_f64();
+                stretches.resize_with(there.len(), Stretch::default);
+            }
+            pairs += 1;
+            for (stretch, hop) in stretches.iter_mut().zip(&there) {
+                *stretch.pairs.entry(*hop).or_default() += 1;
+            }
+        }
+        let last = stretches.len() - 1;
+        let (source, sink) = match load.test {
+            Test::Read { .. } => (&to.name, &from.name),
+            Test::Ping | Test::Write { .. } => (&from.name, &to.name),
+        };
+        let name = |(index, mut stretch): (usize, Stretch)| match index {
+            0 => (format!("interfaces of {source}"), stretch),
+            index if index == last => (format!("interfaces of {sink}"), stretch),
+            _ => {
+                let name = stretch.join_way(scenario, stage, fabric);
+                (name, stretch)
+            }
+        };
+        let stretches = stretches.into_iter().enumerate().map(name).collect();
+        Some(DataWay { pairs, round_trip, stretches })
+    }
+}
+
+impl Stretch {
+    /// Finds the way that these links belong to; its name.
+    fn join_way(&mut self, scenario: &Scenario, stage: &Stage, fabric: &Fabric) -> String {
+        for (way, id) in scenario.ways.iter().zip(&stage.ways) {
+            let links = fabric.links(*id);
+            let forward = links.iter().any(|(there, _)| self.pairs.contains_key(there));
+            let backward = links.iter().any(|(_, back)| self.pairs.contains_key(back));
+            if !forward && !backward {
+                continue;
+            }
+            if way.hashing == Hashing::Streams {
+                let side = |(there, back): &(Hop, Hop)| if forward { *there } else { *back };
+                self.pool = links.iter().map(side).collect();
+            }
+            let (one, two) = (&scenario.sites[way.between.0], &scenario.sites[way.between.1]);
+            return format!("links {one} - {two}");
+        }
+        "links".to_owned()
+    }
+
+    /// Bytes per second, when each pair wants so many.
+    fn carries(&self, per_pair: f64, fabric: &Fabric) -> f64 {
+        let rate = |hop: &Hop| {
+            fabric.spec(*hop).rate.map_or(f64::INFINITY, |rate| rate.bits() as f64 / 8.0)
+        };
+        if !self.pool.is_empty() {
+            return self.pool.iter().map(rate).sum();
+        }
+        self.pairs.iter().map(|(hop, pairs)| rate(hop).min(per_pair * *pairs as f64)).sum()
+    }
+}

@@ -1,0 +1,62 @@
+//! What a person should know before believing the figures.
+
+use lustrine_selftest::Test;
+
+use crate::model::Scenario;
+use crate::outcome::LoadOutcome;
+use crate::quantity::{bytes_text, time_text};
+
+/// A server lets one client have this part of its bulk memory at most.
+const PEER_PART: u64 = 4;
+
+/// Fewer operations say little about percentiles.
+const OPS_FEW: u64 = 100;
+
+/// Hints about loads and their settings.
+pub(crate) fn of_loads(scenario: &Scenario, loads: &[LoadOutcome], hints: &mut Vec<String>) {
+    for (load, outcome) in scenario.loads.iter().zip(loads) {
+        let name = format!("{} from {} to {}", outcome.test, outcome.from, outcome.to);
+        if outcome.ops == 0 {
+            hints.push(format!(
+                "{name}: nothing was measured in {}; a longer \"time\", a lower \"concurrency\", \
+                 or errors that the table counts",
+                time_text(load.time)
+            ));
+        } else if outcome.ops < OPS_FEW {
+            hints.push(format!(
+                "{name}: only {} operations were measured; a longer \"time\" makes the figures \
+                 steadier",
+                outcome.ops
+            ));
+        }
+        let memory = |group: usize| {
+            let mib = scenario.groups[group].tunables.selftest_memory;
+            u64::try_from(mib).unwrap_or(0) << 20
+        };
+        let (wanted, servers) = (bulk(load.test) * u64::from(load.concurrency), memory(load.to));
+        if wanted > servers / PEER_PART {
+            hints.push(format!(
+                "{name}: {} under way per pair, and a server gives one client a quarter of its \
+                 selftest_memory, {}: the rest waits there; \"selftest_memory\" of {} decides",
+                bytes_text(wanted),
+                bytes_text(servers / PEER_PART),
+                outcome.to
+            ));
+        }
+    }
+}
+
+/// A hint when links and waits could not be measured.
+pub(crate) fn of_window(window: Option<(f64, f64)>, hints: &mut Vec<String>) {
+    if window.is_none() {
+        hints.push(
+            "link use and waits were not measured: not all clients of a load measured at once; a \
+             longer \"warm_up\" and \"time\" help"
+                .to_owned(),
+        );
+    }
+}
+
+fn bulk(test: Test) -> u64 {
+    u64::from(test.len())
+}

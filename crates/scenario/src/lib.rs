@@ -1,0 +1,86 @@
+//! Scenarios: what to simulate, as text, and what came out.
+//!
+//! A [`File`] is read once; with [`Override`]s it becomes a [`Scenario`], or [`Problems`] that say
+//! all that is wrong with it. [`run`] has a [`Simulation`](lustrine_sim::Simulation) do it, and
+//! returns an [`Outcome`]; [`report`] writes it as a page. Text in, values out: nothing here reads
+//! a file, a clock or starts a thread. `docs/simulator.md` is the reference of the format.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | `document`, `reading`, `quantity` | YAML as a tree with places; keys by tables; figures with units |
+//! | `parse`, `model` | from tree to [`Scenario`] |
+//! | `overrides`, `sweep` | values given beside the file; all combinations of several |
+//! | `stage` | nodes, links and clients of a simulation |
+//! | `run`, `outcome` | the course of a run; what came out |
+//! | `formula`, `hints` | what theory allows; what to know before believing the figures |
+//! | [`report`] | pages with tables and plots |
+#![forbid(unsafe_code)]
+
+mod document;
+mod formula;
+mod hints;
+mod model;
+mod outcome;
+mod overrides;
+mod parse;
+mod problem;
+mod quantity;
+mod reading;
+//pub mod report;
+mod run;
+mod stage;
+mod sweep;
+
+pub use model::{
+    Action, Change, Congestion, Depth, Event, Group, Load, Members, NODES_MAX, Scenario, Spread,
+    Target, Tcp, Way,
+};
+pub use outcome::{
+    GroupWaits, Latency, LinkOutcome, LoadOutcome, Outcome, QueueSamples, RateSamples, Samples,
+};
+pub use overrides::Override;
+pub use problem::{Place, Problem, Problems};
+pub use quantity::{bytes_text, rate_text, time_text};
+pub use run::{Progress, run};
+pub use sweep::{Axis, POINTS_MAX, Sweep, SweepError};
+
+/// A scenario file that is YAML; what it says has not been judged yet.
+#[derive(Debug)]
+pub struct File {
+    source_name: String,
+    root: document::Node,
+}
+
+impl File {
+    /// Reads a text. `source_name` is how messages call it, usually its path.
+    ///
+    /// Bounded whatever the text holds: at most 1 MiB, 16 levels, 65,536 values with every alias
+    /// written out.
+    ///
+    /// # Errors
+    /// When it is not YAML.
+    pub fn parse(text: &str, source_name: &str) -> Result<File, Problems> {
+        let root =
+            document::load(text).map_err(|problem| Problems::new(source_name, vec![problem]))?;
+        Ok(File { source_name: source_name.to_owned(), root })
+    }
+
+    /// What it describes, with some values changed.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    pub fn scenario(&self, changes: &[Override]) -> Result<Scenario, Problems> {
+        let mut reader = reading::Reader::default();
+        let mut root = self.root.clone();
+        for change in changes {
+            if let Err(problem) = overrides::apply(&mut root, change) {
+                reader.complain(problem);
+            }
+        }
+        let scenario = parse::scenario(&mut reader, &root);
+        match reader.problems.is_empty() {
+            true => Ok(scenario),
+            false => Err(Problems::new(&self.source_name, reader.problems)),
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! What came out of a run; its JSON document too.
+
+use std::collections::BTreeMap;
+
+use lustrine_lnet::time::Nanos;
+use lustrine_selftest::Snapshot;
+use serde::Serialize;
+
+use crate::model::Depth;
+
+/// Fewer operations have no 99.9th percentile worth the name.
+const OPS_FOR_P999: u64 = 1000;
+
+/// Everything a run found out.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// The seed it ran with.
+    pub seed: u64,
+    /// How finely it was simulated.
+    pub depth: Depth,
+    /// Nodes there were.
+    pub nodes: u64,
+    /// The same file, seed and release give the same number on every machine.
+    pub trace_hash: String,
+    /// Virtual seconds that passed.
+    pub virtual_s: f64,
+    /// LNet messages that nodes sent and received; each counts at both.
+    pub messages: u64,
+    /// Virtual seconds from the beginning in which links and waits were measured: every client of
+    /// a load was. Null if that never was so.
+    pub window_s: Option<(f64, f64)>,
+    /// As in the file.
+    pub loads: Vec<LoadOutcome>,
+    /// Links between sites, each direction by itself; then each group's interfaces.
+    pub links: Vec<LinkOutcome>,
+    /// For what messages waited, per group.
+    pub waits: Vec<GroupWaits>,
+    /// Over time.
+    pub samples: Samples,
+    /// What a person should know before believing the figures.
+    pub hints: Vec<String>,
+    /// What was not in order at the end, when all was to be quiet.
+    pub unquiet: Vec<String>,
+    /// Whether somebody ended it early.
+    pub interrupted: bool,
+}
+
+/// One load.
+#[derive(Clone, Debug, Serialize)]
+pub struct LoadOutcome {
+    /// The clients' group.
+    pub from: String,
+    /// The servers' group.
+    pub to: String,
+    /// `ping`, `read` or `write`.
+    pub test: &'static str,
+    /// Bytes per operation; 0 for ping.
+    pub size: u32,
+    /// RPCs under way per pair.
+    pub concurrency: u32,
+    /// Pairs of a client and a server.
+    pub pairs: u64,
+    /// Mean measured seconds per pair.
+    pub seconds: f64,
+    /// Operations that went well.
+    pub ops: u64,
+    /// Sum over all pairs.
+    pub mib_per_s: f64,
+    /// Sum over all pairs.
+    pub ops_per_s: f64,
+    /// Over all pairs.
+    pub latency_us: Latency,
+    /// Operations that failed, and clients that gave up.
+    pub errors: u64,
+    /// What the errors were, with how often.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub error_kinds: Vec<(String, u64)>,
+    /// Operations per second that delay and the narrowest links allow; null without either.
+    pub formula_ops_per_s: Option<f64>,
+    /// What of them limits it.
+    pub formula_limit: Option<String>,
+}
+
+/// Microseconds that parts of the operations did not exceed.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Latency {
+    /// Half of them.
+    pub p50: f64,
+    /// 90 %.
+    pub p90: f64,
+    /// 99 %.
+    pub p99: f64,
+    /// 99.9 %; null below 1000 operations.
+    pub p999: Option<f64>,
+    /// All.
+    pub max: f64,
+}
+
+/// One direction of links that are alike.
+#[derive(Clone, Debug, Serialize)]
+pub struct LinkOutcome {
+    /// Such as `east -> west` or `clients up`.
+    pub name: String,
+    /// How many links these are.
+    pub links: u64,
+    /// Bits per second of each; null is unlimited.
+    pub bits_per_s: Option<u64>,
+    /// Part of the measured time in which they sent, 0 to 1, the mean of all.
+    pub share: Option<f64>,
+    /// The same of the one that sent most.
+    pub share_max: Option<f64>,
+    /// Bytes in the measured time.
+    pub bytes: u64,
+    /// Bytes lost in the measured time.
+    pub lost: u64,
+    /// Most bytes that waited at one of them, at any time.
+    pub queue_max: u64,
+}
+
+/// For what a group's messages waited: mean numbers per node in the measured time.
+#[derive(Clone, Debug, Serialize)]
+pub struct GroupWaits {
+    /// The group.
+    pub group: String,
+    /// Messages that waited for a credit of their peer.
+    pub peer_credits: f64,
+    /// For a credit of the interface.
+    pub ni_credits: f64,
+    /// In the driver: for room in a stream, or on the way out.
+    pub driver: f64,
+    /// Part of the time in which the CPU was at work, 0 to 1.
+    pub cpu: f64,
+    /// Messages per second of one node.
+    pub messages_per_s: f64,
+}
+
+impl GroupWaits {
+    /// Messages that waited for anything.
+    pub fn all(&self) -> f64 {
+        self.peer_credits + self.ni_credits + self.driver
+    }
+}
+
+/// Figures over time.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Samples {
+    /// Virtual seconds from the beginning.
+    pub at_s: Vec<f64>,
+    /// Per load; a point is about the time since the point before.
+    pub loads: Vec<RateSamples>,
+    /// Per direction of a link.
+    pub queues: Vec<QueueSamples>,
+}
+
+/// A load's figures over time.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct RateSamples {
+    /// Payload, in the measured time.
+    pub mib_per_s: Vec<f64>,
+    /// Operations, in the measured time.
+    pub ops_per_s: Vec<f64>,
+}
+
+/// A queue over time.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct QueueSamples {
+    /// As in [`LinkOutcome`].
+    pub name: String,
+    /// Bytes that wait; of several links those of the longest queue.
+    pub bytes: Vec<u64>,
+}
+
+impl Outcome {
+    /// Failed operations of all loads.
+    pub fn errors(&self) -> u64 {
+        self.loads.iter().map(|load| load.errors).sum()
+    }
+
+    /// All loads together, in MiB per second.
+    pub fn mib_per_s(&self) -> f64 {
+        self.loads.iter().map(|load| load.mib_per_s).sum()
+    }
+
+    /// All loads together, in operations per second.
+    pub fn ops_per_s(&self) -> f64 {
+        self.loads.iter().map(|load| load.ops_per_s).sum()
+    }
+
+    /// What the formula allows all loads together, in operations per second.
+    pub fn formula_ops_per_s(&self) -> Option<f64> {
+        self.loads.iter().map(|load| load.formula_ops_per_s).sum()
+    }
+}
+
+impl LoadOutcome {
+    /// What the formula allows, in MiB per second; `None` for ping, or without a limit.
+    pub fn formula_mib_per_s(&self) -> Option<f64> {
+        let size = (self.size > 0).then(|| f64::from(self.size) / f64::from(1 << 20))?;
+        Some(self.formula_ops_per_s? * size)
+    }
+}
+
+/// The figures of many clients as they come in.
+#[derive(Debug, Default)]
+pub(crate) struct Merged {
+    pub(crate) clients: u64,
+    elapsed: f64,
+    pub(crate) ops: u64,
+    ops_per_s: f64,
+    bytes_per_s: f64,
+    errors: BTreeMap<String, u64>,
+    /// Nanoseconds with how often.
+    latencies: BTreeMap<u64, u64>,
+}
+
+impl Merged {
+    pub(crate) fn add(&mut self, snapshot: &Snapshot) {
+        let seconds = snapshot.elapsed.as_secs_f64();
+        self.clients += 1;
+        self.elapsed += seconds;
+        self.ops += snapshot.ops;
+        if seconds > 0.0 {
+            self.ops_per_s += snapshot.ops as f64 / seconds;
+            self.bytes_per_s += snapshot.bytes as f64 / seconds;
+        }
+        for (kind, count) in &snapshot.errors {
+            self.fail(&kind.to_string(), *count);
+        }
+        for (took, count) in snapshot.latencies.buckets() {
+            *self.latencies.entry(took.0).or_default() += count;
+        }
+    }
+
+    pub(crate) fn fail(&mut self, what: &str, count: u64) {
+        *self.errors.entry(what.to_owned()).or_default() += count;
+    }
+
+    fn quantiles<const N: usize>(&self, parts: [f64; N]) -> [Nanos; N] {
+        let count: u64 = self.latencies.values().sum();
+        parts.map(|part| {
+            let wanted = (part * count as f64).ceil() as u64;
+            let mut sum = 0;
+            let found = self.latencies.iter().find(|(_, count)| {
+                sum += **count;
+                sum >= wanted
+            });
+            Nanos(found.map_or(0, |(took, _)| *took))
+        })
+    }
+
+    /// Fills in the figures; names and plan are the caller's.
+    pub(crate) fn into_outcome(self, plan: LoadOutcome) -> LoadOutcome {
+        let [p50, p90, p99, p999] = self.quantiles([0.5, 0.9, 0.99, 0.999]);
+        let max = self.latencies.last_key_value().map_or(0, |(took, _)| *took);
+        let micros = |time: Nanos| time.0 as f64 / 1e3;
+        LoadOutcome {
+            seconds: if self.clients == 0 { 0.0 } else { self.elapsed / self.clients as f64 },
+            ops: self.ops,
+            mib_per_s: self.bytes_per_s / f64::from(1 << 20),
+            ops_per_s: self.ops_per_s,
+            latency_us: Latency {
+                p50: micros(p50),
+                p90: micros(p90),
+                p99: micros(p99),
+                p999: (self.ops >= OPS_FOR_P999).then(|| micros(p999)),
+                max: micros(Nanos(max)),
+            },
+            errors: self.errors.values().sum(),
+            error_kinds: self.errors.into_iter().collect(),
+            ..plan
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! From a tree to a [`Scenario`].
+
+mod events;
+mod groups;
+mod links;
+mod loads;
+
+use std::collections::BTreeMap;
+
+use crate::document::{Content, Node};
+use crate::model::{Depth, Group, Scenario};
+use crate::problem::{Place, Problem, clipped};
+use crate::reading::{Reader, Section, nearest};
+
+/// Seeds from 0 to this one.
+const SEED_MAX: u64 = i64::MAX as u64;
+
+/// Most sites.
+const SITES_MAX: usize = 1000;
+
+/// Longest name of a site or group, in characters.
+const NAME_MAX: usize = 32;
+
+/// The site of a file that has none.
+const ONLY_SITE: &str = "here";
+
+const FILE: Section = Section {
+    name: "a scenario",
+    keys: &["sites", "links", "groups", "tcp", "tunables", "depth", "loads", "events", "seed"],
+    example: "\"seed: 1\"",
+};
+
+/// Names with an index each.
+pub(crate) type Names = BTreeMap<String, usize>;
+
+/// Reads a whole tree; what is not good in it goes to the reader.
+pub(crate) fn scenario(reader: &mut Reader, root: &Node) -> Scenario {
+    let file = reader.fields(root, FILE);
+    let seed = reader.count(&file, "seed", 0..=SEED_MAX, "\"seed: 1\"").unwrap_or(1);
+    let depths = [("streams", Depth::Streams), ("messages", Depth::Messages)];
+    let depth = reader.choice(&file, "depth", &depths).unwrap_or(Depth::Messages);
+    let sites = sites(reader, file.value("sites"));
+    let before = reader.problems.len();
+    let ways = links::read(reader, file.value("links"), &sites);
+    // Whether all are reached cannot be told of links that are to be mended.
+    let reach = (before == reader.problems.len()).then(|| links::Reach::new(&sites, &ways));
+    let defaults = groups::Defaults::read(reader, &file);
+    let groups = groups::read(reader, &file, &sites, &defaults);
+    let loads = loads::read(reader, &file, &groups, reach.as_ref());
+    let known = events::Known { sites: &sites, ways: &ways, groups: &groups };
+    let mut events = events::read(reader, file.value("events"), &known);
+    events.sort_by_key(|event| event.at);
+    Scenario { seed, depth, sites: in_order(&sites), ways, groups, loads, events }
+}
+
+fn sites(reader: &mut Reader, node: Option<&Node>) -> Names {
+    const EXAMPLE: &str = "\"sites: [east, west]\"";
+    let mut sites = Names::new();
+    for item in reader.items(node, "sites", EXAMPLE) {
+        let Some(name) = reader.word(item, "a site", EXAMPLE) else { continue };
+        name_is_good(reader, &item.at, "a site", name);
+        let index = sites.len();
+        if sites.insert(name.to_owned(), index).is_some() {
+            let what = format!(
+                "site {:?} is given again; allowed: once; for example remove this",
+                clipped(name)
+            );
+            reader.complain(Problem::new(&item.at, what));
+            break;
+        }
+        if index == SITES_MAX {
+            let what = format!("too many sites; allowed: {SITES_MAX}; for example {EXAMPLE}");
+            reader.complain(Problem::new(&item.at, what));
+            break;
+        }
+    }
+    if sites.is_empty() {
+        sites.insert(ONLY_SITE.to_owned(), 0);
+    }
+    sites
+}
+
+/// Names go into tables, plots and words like `servers/3`.
+fn name_is_good(reader: &mut Reader, at: &Place, what: &str, name: &str) {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let good = name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.chars().all(plain)
+        && name.len() <= NAME_MAX;
+    if !good {
+        let allowed =
+            format!("up to {NAME_MAX} letters, digits, \"_\" and \"-\", the first one a letter");
+        reader.complain(Problem::value(at, what, name, &allowed, "\"east\""));
+    }
+}
+
+/// The index of a name; `None` after a complaint if it is not known.
+fn named(reader: &mut Reader, node: &Node, what: &str, key: &str, names: &Names) -> Option<usize> {
+    let known = || in_order(names).into_iter().take(20).collect::<Vec<_>>().join(", ");
+    let first = names.iter().min_by_key(|(_, index)| **index).map_or("", |(name, _)| name);
+    let example = format!("\"{key}: {first}\"");
+    let text = reader.word(node, key, &example)?;
+    if names.is_empty() {
+        // There are none, which was complained of.
+        return None;
+    }
+    if let Some(index) = names.get(text) {
+        return Some(*index);
+    }
+    let hint = match nearest(text, names.keys().map(String::as_str)) {
+        Some(near) => format!("did you mean {near:?}?"),
+        None => format!("for example {example}"),
+    };
+    let text = clipped(text);
+    let known = known();
+    let what = format!("{key}: {text:?} is no {what} of this file; allowed: {known}; {hint}");
+    reader.complain(Problem::new(&node.at, what));
+    None
+}
+
+/// Names by their index.
+fn in_order(names: &Names) -> Vec<String> {
+    let mut order: Vec<_> = names.iter().collect();
+    order.sort_by_key(|(_, index)| **index);
+    order.into_iter().map(|(name, _)| name.clone()).collect()
+}
+
+/// The names of groups.
+fn group_names(groups: &[Group]) -> Names {
+    groups.iter().enumerate().map(|(index, group)| (group.name.clone(), index)).collect()
+}
+
+/// The items of a value that must be a mapping of names.
+fn named_items<'n>(
+    reader: &mut Reader,
+    node: Option<&'n Node>,
+    what: &str,
+    example: &str,
+) -> Vec<(&'n str, &'n Place, &'n Node)> {
+    let Some(node) = node else { return Vec::new() };
+    match &node.content {
+        Content::Empty => Vec::new(),
+        Content::Mapping(pairs) => {
+            pairs.iter().map(|pair| (pair.key.as_str(), &pair.at, &*pair.value)).collect()
+        }
+        _ => {
+            reader.wrong_shape(node, what, "names with values", example);
+            Vec::new()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! Links between sites, and who can reach whom by them.
+
+use lustrine_lnet::time::Nanos;
+use lustrine_sim::fabric::{Hashing, LinkSpec, Rate};
+
+use super::{Names, named};
+use crate::document::{Content, Node};
+use crate::model::Way;
+use crate::problem::Problem;
+use crate::quantity::{BANDWIDTH, BYTES, LENGTH_OF_TIME, PART};
+use crate::reading::{Fields, Reader, Section};
+
+/// Most entries under `links`.
+const WAYS_MAX: usize = 10_000;
+
+/// Most parallel links of a way.
+const PARALLEL_MAX: u64 = 64;
+
+/// Queue of a link that says nothing of it, in bytes.
+const QUEUE: u64 = 16 << 20;
+
+const LINK: Section = Section {
+    name: "a link",
+    keys: &["between", "bandwidth", "delay", "queue", "loss", "jitter", "parallel", "hashing"],
+    example: "\"{between: [east, west], bandwidth: 50 Gb/s, delay: 25.25 ms}\"",
+};
+
+/// The words for what chooses among parallel links.
+const HASHINGS: [(&str, Hashing); 2] = [("hosts", Hashing::Hosts), ("streams", Hashing::Streams)];
+
+pub(super) fn read(reader: &mut Reader, node: Option<&Node>, sites: &Names) -> Vec<Way> {
+    let mut ways = Vec::new();
+    for item in reader.items(node, "links", LINK.example) {
+        if ways.len() == WAYS_MAX {
+            let what = format!(
+                "too many links; allowed: {WAYS_MAX}; for example \"parallel: 2\" instead of two \
+                 that are alike"
+            );
+            reader.complain(Problem::new(&item.at, what));
+            break;
+        }
+        let fields = reader.fields(item, LINK);
+        let between = between(reader, &fields, sites);
+        if !fields.has("bandwidth") {
+            reader.missing(&fields, "bandwidth", "\"bandwidth: 50 Gb/s\" or \"unlimited\"");
+        }
+        if !fields.has("delay") {
+            reader.missing(&fields, "delay", "\"delay: 25.25 ms\", one way");
+        }
+        let link = figures(reader, &fields, "bandwidth");
+        let parallel =
+            reader.count(&fields, "parallel", 1..=PARALLEL_MAX, "\"parallel: 2\"").unwrap_or(1);
+        let hashing = reader.choice(&fields, "hashing", &HASHINGS);
+        if parallel == 1 && hashing.is_some() {
+            let what = "hashing without parallel links chooses nothing; allowed: with \"parallel: \
+                        2\" or more; for example remove it";
+            reader.complain(Problem::new(fields.place("hashing"), what));
+        }
+        let parallel = u32::try_from(parallel).expect("within its range");
+        let hashing = hashing.unwrap_or(Hashing::Streams);
+        if let Some(between) = between {
+            let twin = |way: &Way| way.between == between || way.between == (between.1, between.0);
+            if ways.iter().any(twin) {
+                let what = "these two sites are connected already, and only one connection would \
+                            be used; allowed: one entry for two sites; for example \"parallel: 2\" \
+                            in the first one";
+                reader.complain(Problem::new(fields.place("between"), what));
+                continue;
+            }
+            ways.push(Way { between, link, parallel, hashing });
+        }
+    }
+    ways
+}
+
+fn between(reader: &mut Reader, fields: &Fields<'_>, sites: &Names) -> Option<(usize, usize)> {
+    const EXAMPLE: &str = "\"between: [east, west]\"";
+    let Some(node) = fields.value("between") else {
+        reader.missing(fields, "between", EXAMPLE);
+        return None;
+    };
+    two_sites(reader, node, "between", sites)
+}
+
+/// A list of two different sites.
+pub(super) fn two_sites(
+    reader: &mut Reader,
+    node: &Node,
+    key: &str,
+    sites: &Names,
+) -> Option<(usize, usize)> {
+    let example = format!("\"{key}: [east, west]\"");
+    let (one, two) = match &node.content {
+        Content::List(items) if items.len() == 2 => (&items[0], &items[1]),
+        _ => {
+            reader.wrong_shape(node, key, "a list of two sites", &example);
+            return None;
+        }
+    };
+    let found = (named(reader, one, "site", key, sites), named(reader, two, "site", key, sites));
+    let (Some(first), Some(second)) = found else { return None };
+    if first == second {
+        let what = format!(
+            "{key} names one site twice; allowed: two different ones; for example {example}"
+        );
+        reader.complain(Problem::new(&node.at, what));
+        return None;
+    }
+    Some((first, second))
+}
+
+/// The figures of a link or an interface; its rate stands under `rate`.
+pub(super) fn figures(reader: &mut Reader, fields: &Fields<'_>, rate: &str) -> LinkSpec {
+    let time = |reader: &mut Reader, key| {
+        reader.figure(fields, key, &LENGTH_OF_TIME, 0..=60_000_000_000).map(Nanos)
+    };
+    let (delay, jitter) = (time(reader, "delay"), time(reader, "jitter"));
+    LinkSpec {
+        rate: read_rate(reader, fields, rate).unwrap_or_default(),
+        delay: delay.unwrap_or_default(),
+        jitter: jitter.unwrap_or_default(),
+        queue: read_queue(reader, fields).unwrap_or(QUEUE),
+        loss: read_loss(reader, fields).unwrap_or_default(),
+    }
+}
+
+/// `Some(None)` is unlimited.
+#[expect(clippy::option_option, reason = "not given, unlimited and a rate are three things")]
+pub(super) fn read_rate(
+    reader: &mut Reader,
+    fields: &Fields<'_>,
+    key: &str,
+) -> Option<Option<Rate>> {
+    if let Some(Node { content: Content::Word(word), .. }) = fields.value(key)
+        && word == "unlimited"
+    {
+        return Some(None);
+    }
+    let range = 1_000..=10_000_000_000_000;
+    let bits = reader.figure_or(fields, key, &BANDWIDTH, range, ", or \"unlimited\"")?;
+    Some(Rate::from_bits(bits))
+}
+
+pub(super) fn read_queue(reader: &mut Reader, fields: &Fields<'_>) -> Option<u64> {
+    reader.figure(fields, "queue", &BYTES, 10_000..=1 << 40)
+}
+
+pub(super) fn read_loss(reader: &mut Reader, fields: &Fields<'_>) -> Option<u32> {
+    let loss = reader.figure(fields, "loss", &PART, 0..=1_000_000_000)?;
+    Some(u32::try_from(loss).expect("within its range"))
+}
+
+/// Which sites are connected, over others too.
+#[derive(Debug)]
+pub(super) struct Reach {
+    /// Sites with the same number are.
+    island: Vec<usize>,
+}
+
+impl Reach {
+    pub(super) fn new(sites: &Names, ways: &[Way]) -> Reach {
+        let mut island: Vec<usize> = (0..sites.len()).collect();
+        for way in ways {
+            let (one, two) = (island[way.between.0], island[way.between.1]);
+            island.iter_mut().filter(|number| **number == two).for_each(|number| *number = one);
+        }
+        Reach { island }
+    }
+
+    pub(super) fn connects(&self, one: usize, two: usize) -> bool {
+        self.island[one] == self.island[two]
+    }
+}

@@ -1,0 +1,109 @@
+//! What can be wrong with a scenario, and how that is said to people.
+//!
+//! Every message has the form `FILE:LINE:COLUMN: what is wrong; allowed: ...; for example ...`.
+
+use std::fmt;
+use std::rc::Rc;
+
+/// Most characters of somebody's own text that a message repeats.
+const CLIP_MAX: usize = 64;
+
+/// Most problems of one reading that are listed.
+const LISTED_MAX: usize = 20;
+
+/// Where something stands.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// In the file.
+    File {
+        /// The line, from 1.
+        line: usize,
+        /// The column in characters, from 1.
+        column: usize,
+    },
+    /// Not in the file, but in these words that change it, such as `--set delay=1`.
+    Words(Rc<str>),
+}
+
+impl Place {
+    /// Where a file begins; stands for the file as a whole.
+    pub const START: Place = Place::File { line: 1, column: 1 };
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where.
+    pub at: Place,
+    /// What is wrong, what is allowed, an example.
+    pub what: String,
+}
+
+impl Problem {
+    pub(crate) fn new(at: &Place, what: impl Into<String>) -> Problem {
+        Problem { at: at.clone(), what: what.into() }
+    }
+
+    /// A value that a key cannot have.
+    pub(crate) fn value(
+        at: &Place,
+        key: &str,
+        found: &str,
+        allowed: &str,
+        example: &str,
+    ) -> Problem {
+        let found = clipped(found);
+        let what = format!("{key} cannot be {found:?}; allowed: {allowed}; for example {example}");
+        Problem::new(at, what)
+    }
+}
+
+/// Why a scenario was not taken: everything that was found wrong with it, in the order of the
+/// file. Nothing of it was run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problems {
+    source_name: String,
+    problems: Vec<Problem>,
+}
+
+impl Problems {
+    /// Names the file, and puts the problems in order.
+    pub(crate) fn new(source_name: &str, mut problems: Vec<Problem>) -> Problems {
+        problems.sort_by(|one, two| one.at.cmp(&two.at));
+        problems.dedup();
+        Problems { source_name: source_name.to_owned(), problems }
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Problem> {
+        self.problems.iter()
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, Problem { at, what }) in self.problems.iter().take(LISTED_MAX).enumerate() {
+            let end = if index == 0 { "" } else { "\n" };
+            match at {
+                Place::File { line, column } => {
+                    write!(f, "{end}{}:{line}:{column}: {what}", self.source_name)?;
+                }
+                Place::Words(words) => write!(f, "{end}{words}: {what}")?,
+            }
+        }
+        match self.problems.len().saturating_sub(LISTED_MAX) {
+            0 => Ok(()),
+            more => write!(f, "\nand {more} more like these: mend the first ones first"),
+        }
+    }
+}
+
+impl std::error::Error for Problems {}
+
+/// The beginning of a text that somebody else wrote, short enough for a message.
+pub(crate) fn clipped(text: &str) -> String {
+    match text.char_indices().nth(CLIP_MAX) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}

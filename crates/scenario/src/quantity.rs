@@ -1,0 +1,257 @@
+//! Figures with their units, read exactly: no floating point decides what is simulated.
+
+use std::fmt;
+
+use lustrine_lnet::time::Nanos;
+use lustrine_sim::fabric::Rate;
+
+/// A kind of figure.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind {
+    /// How messages call what is allowed.
+    pub(crate) allowed: &'static str,
+    /// One that is right.
+    pub(crate) example: &'static str,
+    /// Units, each with how many of the smallest it is.
+    units: &'static [(&'static str, u64)],
+}
+
+/// Bits per second.
+pub(crate) const BANDWIDTH: Kind = Kind {
+    allowed: "a number with kb/s, Mb/s, Gb/s, Tb/s, or in bytes MB/s, GB/s",
+    example: "10 Gb/s",
+    units: &[
+        ("kb/s", 1_000),
+        ("Mb/s", 1_000_000),
+        ("Gb/s", 1_000_000_000),
+        ("Tb/s", 1_000_000_000_000),
+        ("MB/s", 8_000_000),
+        ("GB/s", 8_000_000_000),
+    ],
+};
+
+/// Nanoseconds.
+pub(crate) const LENGTH_OF_TIME: Kind = Kind {
+    allowed: "a number with ns, us, ms, s, min or h",
+    example: "25.25 ms",
+    units: &[
+        ("ns", 1),
+        ("us", 1_000),
+        ("ms", 1_000_000),
+        ("s", 1_000_000_000),
+        ("min", 60_000_000_000),
+        ("h", 3_600_000_000_000),
+    ],
+};
+
+/// Bytes.
+pub(crate) const BYTES: Kind = Kind {
+    allowed: "a number with B, KiB, MiB, GiB, or decimal kB, MB, GB",
+    example: "64 MiB",
+    units: &[
+        ("B", 1),
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+        ("kB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+    ],
+};
+
+/// Parts of 1,000,000,000.
+pub(crate) const PART: Kind = Kind {
+    allowed: "a number with %, down to 0.0000001 %",
+    example: "0.1 %",
+    units: &[("%", 10_000_000)],
+};
+
+/// Why a text is no figure of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoFigure {
+    /// A number alone.
+    NoUnit,
+    /// A unit of something else, or none at all.
+    UnknownUnit,
+    /// Not even a number.
+    NoNumber,
+    /// Finer than the smallest unit.
+    TooFine,
+    /// Larger than anything.
+    TooLarge,
+}
+
+impl NoFigure {
+    /// In words, to stand in brackets.
+    pub(crate) fn why(self) -> &'static str {
+        match self {
+            NoFigure::NoUnit => "its unit is missing",
+            NoFigure::UnknownUnit => "that is no unit for it",
+            NoFigure::NoNumber => "there is no number",
+            NoFigure::TooFine => "it is finer than the smallest unit",
+            NoFigure::TooLarge => "it is too large",
+        }
+    }
+}
+
+impl Kind {
+    /// Reads a figure in its smallest unit.
+    pub(crate) fn read(&self, text: &str) -> Result<u64, NoFigure> {
+        let text = text.trim();
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, unit) = (&text[..end], text[end..].trim());
+        let decimal = Decimal::read(number).ok_or(NoFigure::NoNumber)?;
+        if unit.is_empty() {
+            // Nothing is nothing in any unit, and yet: who leaves it out once does it again.
+            return Err(NoFigure::NoUnit);
+        }
+        let known = self.units.iter().find(|(name, _)| *name == unit);
+        let (_, scale) = known.ok_or(NoFigure::UnknownUnit)?;
+        decimal.times(*scale)
+    }
+
+    /// Writes a figure with the largest unit that keeps it whole.
+    pub(crate) fn write(&self, value: u64) -> String {
+        let whole = |(_, scale): &&(&str, u64)| value != 0 && value.is_multiple_of(*scale);
+        let best = self.units.iter().filter(whole).max_by_key(|(_, scale)| *scale);
+        match best {
+            Some((unit, scale)) => format!("{} {unit}", value / scale),
+            None => {
+                let (unit, scale) = self.units[0];
+                format!("{} {unit}", value as f64 / scale as f64)
+            }
+        }
+    }
+}
+
+/// Digits with a point somewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Decimal {
+    /// In units of 10^-9.
+    billionths: u128,
+}
+
+const BILLION: u128 = 1_000_000_000;
+
+/// More than any figure here needs, little enough to multiply without care.
+const DIGITS_MAX: usize = 18;
+
+impl Decimal {
+    /// Reads digits, perhaps with a point and up to nine more.
+    pub(crate) fn read(text: &str) -> Option<Decimal> {
+        let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        if !digits(whole) || !digits(part) || whole.len() > DIGITS_MAX || part.len() > 9 {
+            return None;
+        }
+        let part: u128 = format!("{part:0<9}").parse().ok()?;
+        Some(Decimal { billionths: whole.parse::<u128>().ok()? * BILLION + part })
+    }
+
+    fn times(self, scale: u64) -> Result<u64, NoFigure> {
+        let product = self.billionths * u128::from(scale);
+        if !product.is_multiple_of(BILLION) {
+            return Err(NoFigure::TooFine);
+        }
+        u64::try_from(product / BILLION).map_err(|_| NoFigure::TooLarge)
+    }
+
+    /// The sum; `None` if that is out of range.
+    pub(crate) fn plus(self, other: Decimal) -> Option<Decimal> {
+        let sum = self.billionths + other.billionths;
+        (sum < 10u128.pow(27)).then_some(Decimal { billionths: sum })
+    }
+
+    /// The product; `None` if that is out of range, or not exact.
+    pub(crate) fn by(self, other: Decimal) -> Option<Decimal> {
+        let product = self.billionths.checked_mul(other.billionths)?;
+        let whole = product % BILLION == 0 && product / BILLION < 10u128.pow(27);
+        whole.then_some(Decimal { billionths: product / BILLION })
+    }
+
+    /// Whether it is above the other one, which is what makes a factor of a range end.
+    pub(crate) fn is_above(self, whole: u32) -> bool {
+        self.billionths > u128::from(whole) * BILLION
+    }
+}
+
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, part) = (self.billionths / BILLION, self.billionths % BILLION);
+        match part {
+            0 => write!(f, "{whole}"),
+            part => write!(f, "{whole}.{}", format!("{part:09}").trim_end_matches('0')),
+        }
+    }
+}
+
+/// A length of time for people, such as `25.25 ms`.
+pub fn time_text(time: Nanos) -> String {
+    let (unit, scale) = match time.0 {
+        0 => return "0 s".to_owned(),
+        1..1_000 => ("ns", 1.0),
+        1_000..1_000_000 => ("us", 1e3),
+        1_000_000..1_000_000_000 => ("ms", 1e6),
+        _ => ("s", 1e9),
+    };
+    let text = format!("{:.3}", time.0 as f64 / scale);
+    format!("{} {unit}", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// A rate for people, such as `10 Gb/s`.
+pub fn rate_text(rate: Option<Rate>) -> String {
+    rate.map_or_else(|| "unlimited".to_owned(), |rate| rate.to_string())
+}
+
+/// A number of bytes for people, such as `64 MiB`.
+pub fn bytes_text(bytes: u64) -> String {
+    let (unit, shift) = match bytes {
+        0..0x400 => return format!("{bytes} B"),
+        0x400..0x10_0000 => ("KiB", 10),
+        0x10_0000..0x4000_0000 => ("MiB", 20),
+        0x4000_0000..0x100_0000_0000 => ("GiB", 30),
+        _ => ("TiB", 40),
+    };
+    let text = format!("{:.1}", bytes as f64 / (1u64 << shift) as f64);
+    format!("{} {unit}", text.trim_end_matches(".0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_exact() {
+        assert_eq!(LENGTH_OF_TIME.read("25.25 ms"), Ok(25_250_000));
+        assert_eq!(LENGTH_OF_TIME.read("2us"), Ok(2000));
+        assert_eq!(BANDWIDTH.read("0.1 Gb/s"), Ok(100_000_000));
+        assert_eq!(BANDWIDTH.read("1.25 GB/s"), Ok(10_000_000_000));
+        assert_eq!(BYTES.read("1 MiB"), Ok(1 << 20));
+        assert_eq!(PART.read("0.0000001 %"), Ok(1));
+        assert_eq!(PART.read("100 %"), Ok(1_000_000_000));
+        for (kind, text, why) in [
+            (BANDWIDTH, "10", NoFigure::NoUnit),
+            (BANDWIDTH, "10 Gbit", NoFigure::UnknownUnit),
+            (BYTES, "x MiB", NoFigure::NoNumber),
+            (BYTES, "1..2 MiB", NoFigure::NoNumber),
+            (BYTES, "0.3 B", NoFigure::TooFine),
+            (BYTES, "99999999999999999 GiB", NoFigure::TooLarge),
+            (BYTES, "9999999999999999999 B", NoFigure::NoNumber),
+        ] {
+            assert_eq!(kind.read(text), Err(why), "{text}");
+        }
+    }
+
+    #[test]
+    fn figures_are_written_as_people_write_them() {
+        assert_eq!(BYTES.write(1 << 20), "1 MiB");
+        assert_eq!(PART.write(1_000_000_000), "100 %");
+        assert_eq!(time_text(Nanos(25_250_000)), "25.25 ms");
+        assert_eq!(
+            (time_text(Nanos(0)), time_text(Nanos::from_secs(90))),
+            ("0 s".into(), "90 s".into())
+        );
+        assert_eq!((bytes_text(1023), bytes_text(3 << 19)), ("1023 B".into(), "1.5 MiB".into()));
+        assert_eq!(rate_text(None), "unlimited");
+    }
+}

@@ -1,0 +1,233 @@
+//! The course of a run: loads start, events happen, figures are taken, all comes to rest.
+
+mod clients;
+mod meter;
+
+use core::ops::ControlFlow;
+
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_sim::Simulation;
+
+use crate::formula::{Bound, bound};
+use crate::model::Scenario;
+use crate::outcome::Outcome;
+use crate::stage::Stage;
+use clients::Clients;
+use meter::{Mark, Meter};
+
+/// Points that the planned course is sampled at.
+const SAMPLES: u64 = 100;
+
+/// Slices of a sample, after each of which whoever watches is asked.
+const SLICES: u64 = 10;
+
+/// How much longer than planned a run may take: the extra warm-up, and RPCs that time out.
+const GRACE: Nanos = Nanos::from_secs(310);
+
+/// How long all may take to come to rest, doubled from the first one; then it is told what has not.
+const REST_FIRST: Nanos = Nanos::from_millis(100);
+const RESTS: u32 = 8;
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Virtual time that has passed.
+    pub now: Nanos,
+    /// Virtual time it takes if nothing delays it.
+    pub planned: Nanos,
+    /// Operations measured so far, as of the last sample.
+    pub ops: u64,
+}
+
+/// Runs a scenario in an empty simulation. `watch` is asked now and then, and may end it early:
+/// then what was measured until then comes out.
+pub fn run(
+    scenario: &Scenario,
+    sim: &mut dyn Simulation,
+    watch: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+) -> Outcome {
+    let stage = Stage::new(scenario, sim);
+    let bounds = (0..scenario.loads.len()).map(|load| bound(scenario, &stage, load, sim)).collect();
+    let begin = sim.now();
+    let planned = scenario.loads.iter().map(|load| load.nominal_end()).max().unwrap_or_default();
+    let tick = Nanos((planned.0 / SAMPLES).max(1));
+    let run = Run {
+        scenario,
+        clients: Clients::new(scenario),
+        meter: Meter::new(scenario, &stage, begin, sim),
+        stage,
+        sim,
+        begin,
+        planned,
+        tick,
+        next_event: 0,
+        hints: Vec::new(),
+        ops: 0,
+    };
+    run.go(watch, bounds)
+}
+
+struct Run<'a> {
+    scenario: &'a Scenario,
+    sim: &'a mut dyn Simulation,
+    stage: Stage,
+    clients: Clients,
+    meter: Meter,
+    begin: Time,
+    planned: Nanos,
+    /// Between two samples.
+    tick: Nanos,
+    next_event: usize,
+    hints: Vec<String>,
+    ops: u64,
+}
+
+impl Run<'_> {
+    fn go(
+        mut self,
+        watch: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+        bounds: Vec<Option<Bound>>,
+    ) -> Outcome {
+        let last = self.begin + self.planned + GRACE;
+        let mut next_tick = self.begin + self.tick;
+        let mut interrupted = false;
+        loop {
+            self.act();
+            if self.sim.now() >= next_tick {
+                self.look();
+                next_tick = self.sim.now() + self.tick;
+            }
+            if self.meter.window_ends() <= self.sim.now() {
+                self.meter.end_window(self.scenario, &self.stage, self.sim);
+            }
+            if self.clients.all_ended() || self.sim.now() >= last {
+                break;
+            }
+            let due = self.next_planned().min(next_tick).min(self.meter.window_ends());
+            if self.advance(due, watch).is_break() {
+                interrupted = true;
+                break;
+            }
+        }
+        self.clients.close(self.scenario, self.sim, &mut self.hints);
+        let unquiet = if interrupted { Vec::new() } else { self.rest() };
+        self.outcome(bounds, unquiet, interrupted)
+    }
+
+    /// Starts what is to start now, and has happen what is to happen.
+    fn act(&mut self) {
+        let now = self.sim.now();
+        while let Some(event) = self.scenario.events.get(self.next_event)
+            && self.begin + event.at <= now
+        {
+            self.next_event += 1;
+            let gone = self.stage.ended_by(event);
+            self.clients.lose(&gone, self.sim);
+            if let Some(odd) = self.stage.act(self.scenario, event, self.sim) {
+                let at = crate::quantity::time_text(event.at);
+                self.hints.push(format!("the event at {at} changed less than it says: {odd}"));
+            }
+        }
+        for (index, load) in self.scenario.loads.iter().enumerate() {
+            if self.begin + load.start <= now && !self.clients.has_started(index) {
+                let started = self.stage.start_load(self.scenario, index, self.sim);
+                self.clients.started(index, started);
+            }
+        }
+    }
+
+    /// When an event or a load is due.
+    fn next_planned(&self) -> Time {
+        let event = self.scenario.events.get(self.next_event).map(|event| event.at);
+        let waiting = self.scenario.loads.iter().enumerate();
+        let loads = waiting.filter(|(index, _)| !self.clients.has_started(*index));
+        let load = loads.map(|(_, load)| load.start).min();
+        let next = [event, load].into_iter().flatten().min();
+        next.map_or(Time::NEVER, |next| self.begin + next)
+    }
+
+    /// Lets time pass in slices.
+    fn advance(
+        &mut self,
+        due: Time,
+        watch: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let slice = Nanos((self.tick.0 / SLICES).max(1));
+        while self.sim.now() < due {
+            let until = due.min(self.sim.now() + slice);
+            self.sim.run_to(until);
+            let now = self.sim.now().since(self.begin);
+            watch(&Progress { now, planned: self.planned, ops: self.ops })?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Takes a sample, and notices who has ended.
+    fn look(&mut self) {
+        let seen = self.clients.look(self.scenario, self.sim);
+        self.ops = seen.iter().map(|load| load.ops).sum();
+        for load in &seen {
+            if let Some(end) = load.measured_until {
+                self.meter.note_window(Mark { end }, self.scenario, &self.stage, self.sim);
+            }
+        }
+        let counts: Vec<_> = seen.iter().map(|load| (load.ops, load.bytes)).collect();
+        if self.meter.sample(&counts, self.begin, &self.stage, self.sim) {
+            self.tick = Nanos(self.tick.0 * 2);
+        }
+    }
+
+    /// Waits until all is quiet; what is not after some time.
+    fn rest(&mut self) -> Vec<String> {
+        let mut pause = REST_FIRST;
+        let mut wrong = Vec::new();
+        for _ in 0..RESTS {
+            let until = self.sim.now() + pause;
+            self.sim.run_to(until);
+            wrong = self.sim.unquiet();
+            if wrong.is_empty() {
+                break;
+            }
+            pause = Nanos(pause.0 * 2);
+        }
+        wrong
+    }
+
+    fn outcome(
+        mut self,
+        bounds: Vec<Option<Bound>>,
+        unquiet: Vec<String>,
+        interrupted: bool,
+    ) -> Outcome {
+        let virtual_s = self.sim.now().since(self.begin).as_secs_f64();
+        let hash = format!("{:016x}", self.sim.trace().hash());
+        let hosts = self.stage.hosts.iter().flatten();
+        let messages = hosts.filter_map(|host| self.sim.waits(*host)).map(|w| w.messages).sum();
+        let loads = self.clients.into_outcomes(self.scenario, bounds);
+        crate::hints::of_loads(self.scenario, &loads, &mut self.hints);
+        if self.next_event < self.scenario.events.len() && !interrupted {
+            let left = self.scenario.events.len() - self.next_event;
+            self.hints.push(format!(
+                "{left} events were not reached: they lie behind the end of the loads"
+            ));
+        }
+        let (window_s, links, waits) = self.meter.results(self.scenario, self.begin);
+        crate::hints::of_window(window_s, &mut self.hints);
+        Outcome {
+            seed: self.scenario.seed,
+            depth: self.scenario.depth,
+            nodes: self.scenario.groups.iter().map(|group| u64::from(group.count)).sum(),
+            trace_hash: hash,
+            virtual_s,
+            messages,
+            window_s,
+            loads,
+            links,
+            waits,
+            samples: self.meter.into_samples(),
+            hints: self.hints,
+            unquiet,
+            interrupted,
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The clients of all loads, while they run and after.
+
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_sim::{HostId, Simulation};
+
+use crate::formula::Bound;
+use crate::model::Scenario;
+use crate::outcome::{LoadOutcome, Merged};
+use crate::stage::ClientAt;
+
+#[derive(Debug, Default)]
+pub(super) struct Clients {
+    loads: Vec<LoadState>,
+}
+
+#[derive(Debug, Default)]
+struct LoadState {
+    started: bool,
+    /// Those that have not ended.
+    running: Vec<ClientAt>,
+    /// Those whose rung is over; their sessions are not.
+    ended: Vec<ClientAt>,
+    merged: Merged,
+    /// Operations and bytes of those that have ended.
+    done: (u64, u64),
+    /// Whether a window was made of its measured time.
+    windowed: bool,
+}
+
+/// A load as it was seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seen {
+    pub(super) ops: u64,
+    pub(super) bytes: u64,
+    /// When the first client's measured time is over; told once, when all of them measure.
+    pub(super) measured_until: Option<Time>,
+}
+
+impl Clients {
+    pub(super) fn new(scenario: &Scenario) -> Clients {
+        Clients { loads: scenario.loads.iter().map(|_| LoadState::default()).collect() }
+    }
+
+    pub(super) fn has_started(&self, load: usize) -> bool {
+        self.loads[load].started
+    }
+
+    pub(super) fn started(&mut self, load: usize, clients: Vec<Option<ClientAt>>) {
+        let state = &mut self.loads[load];
+        state.started = true;
+        let away = clients.iter().filter(|client| client.is_none()).count() as u64;
+        if away > 0 {
+            state.merged.fail("the client's node was away", away);
+        }
+        state.running = clients.into_iter().flatten().collect();
+    }
+
+    pub(super) fn all_ended(&self) -> bool {
+        self.loads.iter().all(|load| load.started && load.running.is_empty())
+    }
+
+    /// Nodes are about to end: what their clients have measured is taken, for it goes with them.
+    pub(super) fn lose(&mut self, hosts: &[HostId], sim: &mut dyn Simulation) {
+        if hosts.is_empty() {
+            return;
+        }
+        for state in &mut self.loads {
+            let (gone, left): (Vec<_>, Vec<_>) =
+                state.running.drain(..).partition(|client| hosts.contains(&client.host));
+            state.running = left;
+            state.ended.retain(|client| !hosts.contains(&client.host));
+            for client in gone {
+                state.take(client, sim);
+                state.merged.fail("the client's node ended", 1);
+            }
+        }
+    }
+
+    /// Looks at every client; those that have ended are taken account of.
+    pub(super) fn look(&mut self, scenario: &Scenario, sim: &mut dyn Simulation) -> Vec<Seen> {
+        let now = sim.now();
+        let loads = self.loads.iter_mut().zip(&scenario.loads);
+        loads.map(|(state, load)| state.look(now, load.time, sim)).collect()
+    }
+
+    /// Ends all that is left, and the sessions.
+    pub(super) fn close(
+        &mut self,
+        scenario: &Scenario,
+        sim: &mut dyn Simulation,
+        hints: &mut Vec<String>,
+    ) {
+        let now = sim.now();
+        for (state, load) in self.loads.iter_mut().zip(&scenario.loads) {
+            let late = state.running.len();
+            if late > 0 {
+                let from = &scenario.groups[load.from].name;
+                hints.push(format!("{late} clients of {from} had not ended: they were ended"));
+            }
+            for client in core::mem::take(&mut state.running) {
+                state.take(client, sim);
+                state.ended.push(client);
+            }
+            for client in &state.ended {
+                if let Some(client) = sim.client(client.host, client.lane) {
+                    client.finish(now);
+                }
+            }
+        }
+    }
+
+    pub(super) fn into_outcomes(
+        self,
+        scenario: &Scenario,
+        bounds: Vec<Option<Bound>>,
+    ) -> Vec<LoadOutcome> {
+        let loads = self.loads.into_iter().zip(&scenario.loads).zip(bounds);
+        let outcome = |((state, load), bound): ((LoadState, _), Option<Bound>)| {
+            let load: &crate::model::Load = load;
+            let (from, to) = (&scenario.groups[load.from], &scenario.groups[load.to]);
+            let plan = LoadOutcome {
+                from: from.name.clone(),
+                to: to.name.clone(),
+                test: load.test_name(),
+                size: load.test.len(),
+                concurrency: load.concurrency,
+                pairs: load.spread.pairs(from.count, to.count).count() as u64,
+                seconds: 0.0,
+                ops: 0,
+                mib_per_s: 0.0,
+                ops_per_s: 0.0,
+                latency_us: crate::outcome::Latency::default(),
+                errors: 0,
+                error_kinds: Vec::new(),
+                formula_ops_per_s: bound.as_ref().map(|bound| bound.ops_per_s),
+                formula_limit: bound.map(|bound| bound.limit),
+            };
+            state.merged.into_outcome(plan)
+        };
+        loads.map(outcome).collect()
+    }
+}
+
+impl LoadState {
+    fn look(&mut self, now: Time, time: Nanos, sim: &mut dyn Simulation) -> Seen {
+        let mut seen = Seen { ops: self.done.0, bytes: self.done.1, measured_until: None };
+        let mut first_end = Time::NEVER;
+        let mut still = Vec::with_capacity(self.running.len());
+        for at in core::mem::take(&mut self.running) {
+            let Some(client) = sim.client(at.host, at.lane) else {
+                self.merged.fail("the client's node ended", 1);
+                continue;
+            };
+            let (ops, bytes) = client.counts();
+            seen.ops += ops;
+            seen.bytes += bytes;
+            if client.rung_finished() || client.error().is_some() {
+                self.take(at, sim);
+                self.ended.push(at);
+                continue;
+            }
+            let elapsed = client.elapsed(now);
+            if elapsed == Nanos::ZERO {
+                // It does not measure yet.
+                first_end = Time::ZERO;
+            }
+            first_end = first_end.min(now - elapsed + time);
+            still.push(at);
+        }
+        self.running = still;
+        let all_measure = first_end > now && first_end != Time::NEVER;
+        if all_measure && !self.windowed {
+            self.windowed = true;
+            seen.measured_until = Some(first_end);
+        }
+        seen
+    }
+
+    /// Takes a client's figures, and why it gave up if it did.
+    fn take(&mut self, at: ClientAt, sim: &mut dyn Simulation) {
+        let now = sim.now();
+        let Some(client) = sim.client(at.host, at.lane) else { return };
+        let snapshot = client.progress(now);
+        if let Some(error) = client.error() {
+            self.merged.fail(&format!("gave up: {error}"), 1);
+        }
+        self.done.0 += snapshot.ops;
+        self.done.1 += snapshot.bytes;
+        self.merged.add(&snapshot);
+    }
+}

@@ -1,0 +1,253 @@
+//! A scenario's sites, links, nodes and clients in a simulation.
+
+use core::net::{IpAddr, Ipv4Addr};
+use std::collections::BTreeMap;
+
+use lustrine_selftest::{ClientArgs, Lane, Limit, Rung, Takeover};
+use lustrine_sim::fabric::{Hop, LinkSpec, SiteId, WayId};
+use lustrine_sim::{Death, HostId, NodeSpec, Place, Simulation};
+use lustrine_wire::nid::{Nid, ProcessId};
+use lustrine_wire::srpc::Name;
+
+use crate::model::{Action, Event, Group, Members, Scenario, Target};
+
+/// The first node's address; the others follow.
+const FIRST_ADDRESS: u32 = 0x0a00_0001;
+
+/// Tells one life of a node from the next; nodes are further apart.
+const LIFE: u64 = 1 << 8;
+const NODE: u64 = 1 << 24;
+
+/// Memory of a node beside what its selftest may use, in bytes.
+const MEMORY: u64 = 1 << 30;
+
+/// Where everything of a scenario is.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    /// Per group, per member.
+    pub(crate) hosts: Vec<Vec<HostId>>,
+    /// As in the scenario.
+    pub(crate) ways: Vec<WayId>,
+    nids: Vec<Vec<Nid>>,
+    /// What nodes that are away were made from.
+    away: BTreeMap<HostId, NodeSpec>,
+    /// Clients that each group's nodes have been so far: each has a lane of its own.
+    lanes: Vec<u8>,
+}
+
+/// One client of a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ClientAt {
+    pub(crate) host: HostId,
+    pub(crate) lane: Lane,
+}
+
+impl Stage {
+    /// Puts everything into an empty simulation.
+    pub(crate) fn new(scenario: &Scenario, sim: &mut dyn Simulation) -> Stage {
+        let fabric = sim.fabric();
+        let sites: Vec<SiteId> = scenario.sites.iter().map(|_| fabric.add_site()).collect();
+        let ways = scenario.ways.iter().map(|way| {
+            let between = (sites[way.between.0], sites[way.between.1]);
+            fabric.add_way(between, &vec![way.link; way.parallel as usize], way.hashing)
+        });
+        let ways = ways.collect();
+        let mut stage = Stage {
+            hosts: Vec::new(),
+            ways,
+            nids: Vec::new(),
+            away: BTreeMap::new(),
+            lanes: vec![0; scenario.groups.len()],
+        };
+        let mut number = 0;
+        for group in &scenario.groups {
+            let nids: Vec<Nid> = (number..number + group.count).map(|n| nid(group, n)).collect();
+            let hosts = nids.iter().zip(number..).map(|(nid, number)| {
+                let place =
+                    Place { site: sites[group.site], interface: group.interface, cost: group.cost };
+                sim.add_placed(spec(group, *nid, number, scenario.seed), place)
+            });
+            stage.hosts.push(hosts.collect());
+            stage.nids.push(nids);
+            number += group.count;
+        }
+        stage
+    }
+
+    /// Starts the clients of a load, by index; those whose node is away are `None`.
+    pub(crate) fn start_load(
+        &mut self,
+        scenario: &Scenario,
+        load: usize,
+        sim: &mut dyn Simulation,
+    ) -> Vec<Option<ClientAt>> {
+        let load = &scenario.loads[load];
+        let (from, to) = (&scenario.groups[load.from], &scenario.groups[load.to]);
+        let first_lane = self.lanes[load.from];
+        let lanes = u8::try_from(load.spread.servers).expect("checked when the file was read");
+        self.lanes[load.from] += lanes;
+        let rung = Rung {
+            test: load.test,
+            concurrency: load.concurrency,
+            limit: Limit::Time(load.time),
+            warm_up: load.warm_up,
+        };
+        let name = Name::new("lustrine-sim").expect("a name that fits");
+        let start = |(client, server): (u32, u32)| {
+            let host = self.hosts[load.from][client as usize];
+            if self.away.contains_key(&host) {
+                return None;
+            }
+            let lane = first_lane + 1 + (server % load.spread.servers) as u8;
+            let at = ClientAt { host, lane: Lane(lane) };
+            let own = self.nids[load.from][client as usize];
+            let args = ClientArgs {
+                target: ProcessId::lustre(self.nids[load.to][server as usize]),
+                local: None,
+                console: own,
+                lane: at.lane,
+                name,
+                takeover: Takeover::Respect,
+                patience: load.patience,
+                wall_seconds: NodeSpec::new(own).wall_seconds,
+            };
+            sim.start_client(host, args);
+            let client = sim.client(host, at.lane).expect("it was just started");
+            client.start_rung(rung).expect("checked when the file was read");
+            Some(at)
+        };
+        load.spread.pairs(from.count, to.count).map(start).collect()
+    }
+
+    /// The hosts that an event ends.
+    pub(crate) fn ended_by(&self, event: &Event) -> Vec<HostId> {
+        match event.action {
+            Action::End(members, _) => self.members(members).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Has an event happen. Returns what could not, for people.
+    pub(crate) fn act(
+        &mut self,
+        scenario: &Scenario,
+        event: &Event,
+        sim: &mut dyn Simulation,
+    ) -> Option<String> {
+        match event.action {
+            Action::Cut(target) => {
+                for (hop, _) in self.hops(scenario, target, sim) {
+                    sim.fabric().cut(hop, true);
+                }
+                None
+            }
+            Action::Mend(target) => {
+                for (hop, link) in self.hops(scenario, target, sim) {
+                    sim.fabric().cut(hop, false);
+                    sim.fabric().change(hop, link);
+                }
+                None
+            }
+            Action::Degrade(target, change) => {
+                for (hop, _) in self.hops(scenario, target, sim) {
+                    let link = sim.fabric().spec(hop);
+                    sim.fabric().change(hop, change.of(link));
+                }
+                None
+            }
+            Action::End(members, death) => self.end(scenario, members, death, sim),
+            Action::Restart(members) => self.restart(scenario, members, sim),
+        }
+    }
+
+    fn end(
+        &mut self,
+        scenario: &Scenario,
+        members: Members,
+        death: Death,
+        sim: &mut dyn Simulation,
+    ) -> Option<String> {
+        let hosts: Vec<HostId> = self.members(members).collect();
+        let mut already = 0;
+        for host in hosts {
+            match self.away.contains_key(&host) {
+                true => already += 1,
+                false => {
+                    let spec = sim.stop(host, death);
+                    self.away.insert(host, spec);
+                }
+            }
+        }
+        let name = &scenario.groups[members.group].name;
+        (already > 0).then(|| format!("{already} of {name} were away already"))
+    }
+
+    fn restart(
+        &mut self,
+        scenario: &Scenario,
+        members: Members,
+        sim: &mut dyn Simulation,
+    ) -> Option<String> {
+        let hosts: Vec<HostId> = self.members(members).collect();
+        let mut there = 0;
+        for host in hosts {
+            match self.away.remove(&host) {
+                None => there += 1,
+                Some(spec) => {
+                    let next = NodeSpec { incarnation: spec.incarnation + LIFE, ..spec };
+                    sim.start(host, next);
+                }
+            }
+        }
+        let name = &scenario.groups[members.group].name;
+        (there > 0).then(|| format!("{there} of {name} were there already"))
+    }
+
+    fn members(&self, members: Members) -> impl Iterator<Item = HostId> + '_ {
+        self.hosts[members.group][members.first as usize..=members.last as usize].iter().copied()
+    }
+
+    /// Both directions of a target's links, with what they were like in the beginning.
+    fn hops(
+        &self,
+        scenario: &Scenario,
+        target: Target,
+        sim: &mut dyn Simulation,
+    ) -> Vec<(Hop, LinkSpec)> {
+        let fabric = sim.fabric();
+        match target {
+            Target::Way { way, link } => {
+                let links = fabric.links(self.ways[way]);
+                let which = match link {
+                    Some(one) => &links[one as usize..=one as usize],
+                    None => links,
+                };
+                let spec = scenario.ways[way].link;
+                which.iter().flat_map(|(there, back)| [(*there, spec), (*back, spec)]).collect()
+            }
+            Target::Interfaces(members) => {
+                let spec = scenario.groups[members.group].interface;
+                let hosts = self.members(members).filter_map(|host| fabric.interface(host));
+                hosts.flat_map(|(up, down)| [(up, spec), (down, spec)]).collect()
+            }
+        }
+    }
+}
+
+fn nid(group: &Group, number: u32) -> Nid {
+    let ip = IpAddr::V4(Ipv4Addr::from(FIRST_ADDRESS + number));
+    Nid::from_ip(group.net, ip)
+}
+
+fn spec(group: &Group, nid: Nid, number: u32, seed: u64) -> NodeSpec {
+    let usual = NodeSpec::new(nid);
+    let bulk = u64::try_from(group.tunables.selftest_memory).expect("in its range") << 20;
+    NodeSpec {
+        tunables: group.tunables.clone(),
+        incarnation: usual.incarnation + u64::from(number) * NODE,
+        // Any numbers will do, as long as no two nodes have the same.
+        seed: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(number + 1),
+        memory: MEMORY + 2 * bulk,
+        ..usual
+    }
+}
