@@ -13,10 +13,11 @@
 //! | `stage` | nodes, links and clients of a simulation |
 //! | `run`, `outcome` | the course of a run; what came out |
 //! | `formula`, `hints` | what theory allows; what to know before believing the figures |
-//! | [`report`] | pages with tables and plots |
+//! | [`figures`], [`report`] | figures for people; pages with tables and plots |
 #![forbid(unsafe_code)]
 
 mod document;
+pub mod figures;
 mod formula;
 mod hints;
 mod model;
@@ -26,7 +27,7 @@ mod parse;
 mod problem;
 mod quantity;
 mod reading;
-//pub mod report;
+pub mod report;
 mod run;
 mod stage;
 mod sweep;

@@ -1,0 +1,50 @@
+//! Figures as tables for people show them: three digits that count, and columns that hold.
+
+/// Three digits that count.
+pub fn three_digits(value: f64) -> String {
+    match value {
+        ..9.995 => format!("{value:.2}"),
+        ..99.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+/// Microseconds with the unit that suits them; five columns below 1000 s.
+pub fn latency(us: f64) -> String {
+    match us {
+        ..999.5 => three_digits(us) + "u",
+        ..999_500.0 => three_digits(us / 1e3) + "m",
+        _ => three_digits(us / 1e6) + "s",
+    }
+}
+
+/// MiB per second; five columns below 100 GiB/s.
+pub fn rate(mib: f64) -> String {
+    if (99.95..999.95).contains(&mib) { format!("{mib:.1}") } else { three_digits(mib) }
+}
+
+/// Operations per second; six columns below a milliard.
+pub fn operations(per_s: f64) -> String {
+    if per_s < 999_999.5 { three_digits(per_s) } else { format!("{:.0}k", per_s / 1e3) }
+}
+
+/// A number of errors; three columns below 100,000.
+pub fn count(errors: u64) -> String {
+    if errors < 1000 { errors.to_string() } else { format!("{}k", errors / 1000) }
+}
+
+/// Bytes per operation as in selftest's tables: `4k`, `1M`; a dash for none.
+pub fn size(bytes: u32) -> String {
+    match bytes {
+        0 => "-".to_owned(),
+        size if size.is_multiple_of(1 << 20) => format!("{}M", size >> 20),
+        size if size.is_multiple_of(1 << 10) => format!("{}k", size >> 10),
+        size => size.to_string(),
+    }
+}
+
+/// A part of a whole in percent; four columns up to 999 %.
+pub fn percent(part: f64) -> String {
+    let value = part * 100.0;
+    if value < 9.95 && value > 0.0 { format!("{value:.1}%") } else { format!("{value:.0}%") }
+}

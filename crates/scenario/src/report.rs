@@ -1,0 +1,22 @@
+//! Pages about runs and sweeps: one file of HTML each, with plots as SVG in it.
+//!
+//! They have no scripts and load nothing, follow the reader's light or dark, and can be printed.
+//! Whatever stands in a scenario file is text in them.
+
+mod html;
+mod plot;
+mod single;
+mod sweep;
+mod ticks;
+
+pub use single::{Single, run_page};
+pub use sweep::{Row, Sweeping, sweep_page};
+
+/// The last line of every page.
+fn footer(source_name: &str, version: &str) -> String {
+    format!(
+        "Computed by lustrine {version} from {source_name}. Virtual time: the same file, seed and \
+         release give the same figures on every machine. docs/simulator.md says what the model \
+         leaves out."
+    )
+}

@@ -1,0 +1,154 @@
+//! A page of HTML with everything in it: no scripts, nothing to load.
+
+use std::fmt::Write as _;
+
+/// Colours of lines, for light and for dark.
+pub(super) const COLOURS: usize = 8;
+
+const STYLE: &str = "\
+:root { --ink: #1b2430; --dim: #5c6773; --grid: #e3e7ec; --paper: #ffffff; --box: #f6f8fa;
+  --c0: #0068b5; --c1: #d1570a; --c2: #00875e; --c3: #b3368c; --c4: #8a6d00; --c5: #4b5cc4;
+  --c6: #c22f3d; --c7: #4f6472; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6eaf0; --dim: #9aa7b5; --grid: #2c3642;
+  --paper: #12181f; --box: #1a222b; --c0: #5ab0f2; --c1: #f2914a; --c2: #3fc796; --c3: #e07cc0;
+  --c4: #d9b83b; --c5: #95a2f5; --c6: #f0727d; --c7: #a3b6c2; } }
+@media print { :root { --ink: #000; --dim: #444; --grid: #ddd; --paper: #fff; --box: #fff;
+  --c0: #0068b5; --c1: #d1570a; --c2: #00875e; --c3: #b3368c; --c4: #8a6d00; --c5: #4b5cc4;
+  --c6: #c22f3d; --c7: #4f6472; } figure, table { break-inside: avoid; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 2rem 1.5rem 4rem; max-width: 62rem; color: var(--ink);
+  background: var(--paper); font: 15px/1.5 system-ui, 'Segoe UI', Roboto, Helvetica, Arial,
+  sans-serif; }
+h1 { font-size: 1.6rem; margin: 0 0 .2rem; line-height: 1.25; }
+h2 { font-size: 1.15rem; margin: 2.2rem 0 .6rem; }
+p.under { color: var(--dim); margin: 0 0 1.2rem; }
+figure { margin: 0 0 1.2rem; }
+svg { width: 100%; height: auto; display: block; }
+svg text { fill: var(--ink); font: 13px system-ui, 'Segoe UI', Roboto, Helvetica, Arial,
+  sans-serif; font-variant-numeric: tabular-nums; }
+svg .title { font-size: 16px; font-weight: 600; } svg .dim { fill: var(--dim); }
+svg .grid { stroke: var(--grid); } svg .axis { stroke: var(--dim); }
+svg .line { fill: none; stroke-width: 2.2; stroke-linejoin: round; stroke-linecap: round; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: 14px; font-variant-numeric: tabular-nums;
+  margin: 0 0 1rem; }
+th, td { padding: .28rem .75rem; text-align: right; border-bottom: 1px solid var(--grid);
+  white-space: nowrap; }
+th { color: var(--dim); font-weight: 600; } th:first-child, td:first-child,
+td.word, th.word { text-align: left; }
+.tiles { display: flex; flex-wrap: wrap; gap: .8rem; margin: 0 0 1.4rem; }
+.tile { background: var(--box); border: 1px solid var(--grid); border-radius: .5rem;
+  padding: .6rem 1rem; min-width: 8.5rem; }
+.tile b { display: block; font-size: 1.35rem; line-height: 1.3; } .tile span { color: var(--dim); }
+ul.hints { background: var(--box); border: 1px solid var(--grid); border-left: 4px solid var(--c1);
+  border-radius: .4rem; padding: .7rem 1rem .7rem 2rem; }
+pre { background: var(--box); border: 1px solid var(--grid); border-radius: .5rem; padding: 1rem;
+  overflow-x: auto; font-size: 13px; line-height: 1.45; }
+summary { cursor: pointer; color: var(--dim); }
+footer { color: var(--dim); font-size: 13px; margin-top: 2.5rem; }
+";
+
+/// Text from anywhere, as text.
+pub(super) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            // Not allowed in a page, whatever stands in a file.
+            c if c.is_control() && !matches!(c, '\n' | '\t') => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A page as it grows.
+pub(super) struct Page {
+    out: String,
+}
+
+impl Page {
+    pub(super) fn new(title: &str, under: &str) -> Page {
+        let (title, under) = (escaped(title), escaped(under));
+        let out = format!(
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
+             <h1>{title}</h1>\n<p class=\"under\">{under}</p>\n"
+        );
+        Page { out }
+    }
+
+    pub(super) fn heading(&mut self, text: &str) {
+        let _ = writeln!(self.out, "<h2>{}</h2>", escaped(text));
+    }
+
+    pub(super) fn paragraph(&mut self, text: &str) {
+        let _ = writeln!(self.out, "<p>{}</p>", escaped(text));
+    }
+
+    /// Figures that count most, each with what it is.
+    pub(super) fn tiles(&mut self, tiles: &[(String, String)]) {
+        self.out.push_str("<div class=\"tiles\">\n");
+        for (figure, what) in tiles {
+            let (figure, what) = (escaped(figure), escaped(what));
+            let _ =
+                writeln!(self.out, "<div class=\"tile\"><b>{figure}</b><span>{what}</span></div>");
+        }
+        self.out.push_str("</div>\n");
+    }
+
+    pub(super) fn hints(&mut self, hints: &[String]) {
+        if hints.is_empty() {
+            return;
+        }
+        self.out.push_str("<ul class=\"hints\">\n");
+        for hint in hints {
+            let _ = writeln!(self.out, "<li>{}</li>", escaped(hint));
+        }
+        self.out.push_str("</ul>\n");
+    }
+
+    /// A plot, which is markup of ours.
+    pub(super) fn figure(&mut self, svg: &str) {
+        let _ = writeln!(self.out, "<figure>\n{svg}</figure>");
+    }
+
+    /// A table; heads that begin with `<` are of columns of words.
+    pub(super) fn table(&mut self, heads: &[&str], rows: &[Vec<String>]) {
+        let word = |index: usize| heads[index].starts_with('<');
+        let class = |index: usize| if word(index) { " class=\"word\"" } else { "" };
+        self.out.push_str("<div class=\"wide\"><table>\n<tr>");
+        for (index, head) in heads.iter().enumerate() {
+            let head = escaped(head.trim_start_matches('<'));
+            let _ = write!(self.out, "<th{}>{head}</th>", class(index));
+        }
+        self.out.push_str("</tr>\n");
+        for row in rows {
+            self.out.push_str("<tr>");
+            for (index, cell) in row.iter().enumerate() {
+                let _ = write!(self.out, "<td{}>{}</td>", class(index), escaped(cell));
+            }
+            self.out.push_str("</tr>\n");
+        }
+        self.out.push_str("</table></div>\n");
+    }
+
+    /// A text as it is, folded away.
+    pub(super) fn text(&mut self, summary: &str, text: &str) {
+        let (summary, text) = (escaped(summary), escaped(text));
+        let _ = writeln!(
+            self.out,
+            "<details><summary>{summary}</summary>\n<pre>{text}</pre></details>"
+        );
+    }
+
+    pub(super) fn end(mut self, footer: &str) -> String {
+        let _ = writeln!(self.out, "<footer>{}</footer>\n</body>\n</html>", escaped(footer));
+        self.out
+    }
+}

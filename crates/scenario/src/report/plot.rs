@@ -1,0 +1,309 @@
+//! Plots of lines, as SVG.
+
+use std::fmt::Write as _;
+
+use super::html::{COLOURS, escaped};
+use super::ticks::{Scale, ticks};
+
+const WIDTH: f64 = 920.0;
+const HEIGHT: f64 = 400.0;
+const LEFT: f64 = 72.0;
+const TOP: f64 = 52.0;
+const BOTTOM: f64 = 56.0;
+/// Room for the names of the lines, right of the plot.
+const LEGEND: f64 = 232.0;
+/// Height of a name.
+const ROW: f64 = 22.0;
+/// Characters of a name that fit.
+const NAME_MAX: usize = 27;
+
+/// More points than these are drawn without marks.
+const MARKS_MAX: usize = 40;
+
+/// Most lines that have a name beside the plot.
+const NAMES_MAX: usize = 13;
+
+/// One direction of a plot.
+#[derive(Clone, Debug)]
+pub(super) struct Axis {
+    pub(super) label: String,
+    pub(super) scale: Scale,
+    /// Marks with these names, instead of figures.
+    pub(super) names: Vec<(f64, String)>,
+}
+
+impl Axis {
+    pub(super) fn new(label: &str, scale: Scale) -> Axis {
+        Axis { label: label.to_owned(), scale, names: Vec::new() }
+    }
+}
+
+/// How a line is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stroke {
+    Solid,
+    Dashed,
+}
+
+/// One line.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    /// Empty has no name beside the plot.
+    pub(super) name: String,
+    pub(super) points: Vec<(f64, f64)>,
+    pub(super) stroke: Stroke,
+    /// Lines of one number have one colour.
+    pub(super) colour: usize,
+}
+
+/// A plot.
+#[derive(Clone, Debug)]
+pub(super) struct Plot {
+    pub(super) title: String,
+    pub(super) x: Axis,
+    pub(super) y: Axis,
+    pub(super) lines: Vec<Line>,
+}
+
+/// From values to places.
+struct Span {
+    scale: Scale,
+    low: f64,
+    high: f64,
+    from: f64,
+    to: f64,
+}
+
+impl Span {
+    fn at(&self, value: f64) -> f64 {
+        let along = match self.scale {
+            Scale::Linear => (value - self.low) / (self.high - self.low),
+            Scale::Log => (value / self.low).ln() / (self.high / self.low).ln(),
+        };
+        self.from + along * (self.to - self.from)
+    }
+}
+
+impl Plot {
+    /// The drawing; empty when there is nothing to draw.
+    pub(super) fn svg(&self) -> String {
+        let shown = |(x, y): &(f64, f64)| {
+            let fits =
+                |scale, value: f64| value.is_finite() && (scale == Scale::Linear || value > 0.0);
+            fits(self.x.scale, *x) && fits(self.y.scale, *y)
+        };
+        let points: Vec<(f64, f64)> =
+            self.lines.iter().flat_map(|line| &line.points).copied().filter(|p| shown(p)).collect();
+        if points.is_empty() {
+            return String::new();
+        }
+        let right = WIDTH - LEGEND;
+        let x = span(&self.x, points.iter().map(|p| p.0), (LEFT, right));
+        let y = span(&self.y, points.iter().map(|p| p.1), (HEIGHT - BOTTOM, TOP));
+        let mut out = format!(
+            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">\n\
+             <text class=\"title\" x=\"{LEFT}\" y=\"24\">{}</text>\n",
+            escaped(&self.title),
+            escaped(&self.title)
+        );
+        self.frame(&mut out, &x, &y);
+        for line in &self.lines {
+            let kept: Vec<(f64, f64)> = line.points.iter().copied().filter(|p| shown(p)).collect();
+            draw(&mut out, line, &kept, &x, &y);
+        }
+        self.legend(&mut out, right + 22.0);
+        out.push_str("</svg>\n");
+        out
+    }
+
+    fn frame(&self, out: &mut String, x: &Span, y: &Span) {
+        let (left, right, low, high) = (LEFT, WIDTH - LEGEND, HEIGHT - BOTTOM, TOP);
+        for value in ticks(y.scale, y.low, y.high, 5) {
+            let at = y.at(value);
+            let _ = write!(
+                out,
+                "<line class=\"grid\" x1=\"{left}\" x2=\"{right}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
+                 <text class=\"dim\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\n",
+                left - 9.0,
+                at + 4.5,
+                figure(value)
+            );
+        }
+        let marks = match self.x.names.is_empty() {
+            true => ticks(x.scale, x.low, x.high, 9).into_iter().map(|v| (v, figure(v))).collect(),
+            false => self.x.names.clone(),
+        };
+        for (value, name) in marks {
+            let at = x.at(value);
+            let _ = write!(
+                out,
+                "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{low}\" y2=\"{high}\"/>\
+                 <text class=\"dim\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n",
+                low + 19.0,
+                escaped(&clipped(&name, 14))
+            );
+        }
+        let _ = write!(
+            out,
+            "<line class=\"axis\" x1=\"{left}\" x2=\"{right}\" y1=\"{low}\" y2=\"{low}\"/>\
+             <text class=\"dim\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\
+             <text class=\"dim\" x=\"{left}\" y=\"42\">{}</text>\n",
+            f64::midpoint(left, right),
+            HEIGHT - 12.0,
+            escaped(&self.x.label),
+            escaped(&self.y.label)
+        );
+    }
+
+    fn legend(&self, out: &mut String, left: f64) {
+        let named: Vec<&Line> = self.lines.iter().filter(|line| !line.name.is_empty()).collect();
+        for (index, line) in named.iter().take(NAMES_MAX).enumerate() {
+            let at = TOP + 8.0 + index as f64 * ROW;
+            let _ = write!(
+                out,
+                "<line class=\"line\" {} x1=\"{left}\" x2=\"{:.1}\" y1=\"{at}\" y2=\"{at}\"/>\
+                 <text x=\"{:.1}\" y=\"{:.1}\">{}</text>\n",
+                stroke(line),
+                left + 24.0,
+                left + 32.0,
+                at + 4.5,
+                escaped(&clipped(&line.name, NAME_MAX))
+            );
+        }
+        if named.len() > NAMES_MAX {
+            let at = TOP + 12.5 + NAMES_MAX as f64 * ROW;
+            let more = named.len() - NAMES_MAX;
+            let _ = write!(
+                out,
+                "<text class=\"dim\" x=\"{left}\" y=\"{at}\">and {more} more: see the table</text>\n"
+            );
+        }
+    }
+}
+
+/// The range of an axis: from 0 where that is linear, and a little above the largest value.
+fn span(axis: &Axis, values: impl Iterator<Item = f64> + Clone, place: (f64, f64)) -> Span {
+    let low = values.clone().fold(f64::INFINITY, f64::min);
+    let high = values.fold(f64::NEG_INFINITY, f64::max);
+    let (from, to) = place;
+    let upright = from > to;
+    let (low, high) = match axis.scale {
+        Scale::Linear if !axis.names.is_empty() => (low - 0.3, high + 0.3),
+        Scale::Linear => {
+            let low = low.min(0.0);
+            let high = if upright { low + (high - low) * 1.06 } else { high };
+            (low, if high > low { high } else { low + 1.0 })
+        }
+        Scale::Log => {
+            let room: f64 = if upright { 1.25 } else { 1.0 };
+            let (low, high) = (low / room, high * room);
+            if high > low { (low, high) } else { (low / 2.0, high * 2.0) }
+        }
+    };
+    Span { scale: axis.scale, low, high, from, to }
+}
+
+fn draw(out: &mut String, line: &Line, points: &[(f64, f64)], x: &Span, y: &Span) {
+    let places: Vec<String> =
+        points.iter().map(|point| format!("{:.1},{:.1}", x.at(point.0), y.at(point.1))).collect();
+    let _ = writeln!(
+        out,
+        "<polyline class=\"line\" {} points=\"{}\"/>",
+        stroke(line),
+        places.join(" ")
+    );
+    if points.len() > MARKS_MAX || line.stroke == Stroke::Dashed {
+        return;
+    }
+    for point in points {
+        let _ = writeln!(
+            out,
+            "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3.6\" fill=\"var(--c{})\"><title>{}: {} at \
+             {}</title></circle>",
+            x.at(point.0),
+            y.at(point.1),
+            line.colour % COLOURS,
+            escaped(&line.name),
+            figure(point.1),
+            figure(point.0)
+        );
+    }
+}
+
+fn stroke(line: &Line) -> String {
+    let dashes = match (line.stroke, line.colour / COLOURS) {
+        (Stroke::Dashed, _) => " stroke-dasharray=\"7 6\" stroke-opacity=\"0.75\"",
+        // A second round of the colours is told from the first one by dots.
+        (Stroke::Solid, 0) => "",
+        (Stroke::Solid, _) => " stroke-dasharray=\"1 5\"",
+    };
+    format!("stroke=\"var(--c{})\"{dashes}", line.colour % COLOURS)
+}
+
+/// A figure with as many digits as it needs.
+fn figure(value: f64) -> String {
+    let text = match value.abs() {
+        0.0 => return "0".to_owned(),
+        1e6.. => return format!("{}M", trimmed(format!("{:.2}", value / 1e6))),
+        1e4.. => return format!("{}k", trimmed(format!("{:.1}", value / 1e3))),
+        100.0.. => format!("{value:.0}"),
+        1.0.. => format!("{value:.2}"),
+        0.001.. => format!("{value:.4}"),
+        _ => format!("{value:.1e}"),
+    };
+    trimmed(text)
+}
+
+fn trimmed(text: String) -> String {
+    match text.contains('.') && !text.contains('e') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+fn clipped(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}\u{2026}", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plot(points: Vec<(f64, f64)>, scale: Scale) -> Plot {
+        Plot {
+            title: "a <b> & \"c\"".to_owned(),
+            x: Axis::new("x", scale),
+            y: Axis::new("y", scale),
+            lines: vec![Line {
+                name: "<script>".to_owned(),
+                points,
+                stroke: Stroke::Solid,
+                colour: 9,
+            }],
+        }
+    }
+
+    #[test]
+    fn whatever_the_points_are_places_are_numbers() {
+        let odd = [0.0, -1.0, f64::NAN, f64::INFINITY, 1e300, 1e-300, 5.0];
+        for scale in [Scale::Linear, Scale::Log] {
+            for one in odd {
+                for two in odd {
+                    let svg = plot(vec![(one, two), (two, one), (1.0, 1.0)], scale).svg();
+                    assert!(!svg.contains("NaN") && !svg.contains("inf"), "{one} {two}: {svg}");
+                    assert!(!svg.contains("<script>") && svg.contains("&lt;script&gt;"));
+                }
+            }
+            assert_eq!(plot(Vec::new(), scale).svg(), "");
+        }
+    }
+
+    #[test]
+    fn figures_are_short() {
+        let texts = [0.0, 0.0625, 2.5, 100.0, 12_500.0, 3_000_000.0].map(figure);
+        assert_eq!(texts, ["0", "0.0625", "2.5", "100", "12.5k", "3M"]);
+    }
+}

@@ -1,0 +1,260 @@
+//! The page about one run.
+
+use super::footer;
+use super::html::Page;
+use super::plot::{Axis, Line, Plot, Stroke};
+use super::ticks::Scale;
+use crate::figures::{latency, operations, percent, rate, size, three_digits};
+use crate::outcome::{LoadOutcome, Outcome};
+use crate::quantity::bytes_text;
+
+/// Most queues that are drawn: those that were longest.
+const QUEUES_MAX: usize = 8;
+
+/// What a page is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Single<'a> {
+    /// The file, as messages call it.
+    pub source_name: &'a str,
+    /// What stands in it.
+    pub source: &'a str,
+    /// What was changed beside it, such as `--set peer_credits=32`.
+    pub changes: &'a [String],
+    /// The release.
+    pub version: &'a str,
+    /// What came out.
+    pub outcome: &'a Outcome,
+}
+
+/// Writes the page.
+pub fn run_page(single: &Single<'_>) -> String {
+    let Single { source_name, outcome, .. } = *single;
+    let mut under = format!(
+        "{} nodes at the depth of {}, {} s of virtual time, seed {}, trace {}",
+        outcome.nodes,
+        outcome.depth.name(),
+        three_digits(outcome.virtual_s),
+        outcome.seed,
+        outcome.trace_hash
+    );
+    for change in single.changes {
+        under += &format!(", {change}");
+    }
+    let mut page = Page::new(source_name, &under);
+    page.tiles(&tiles(outcome));
+    page.hints(&hints(outcome));
+    for plot in [throughput(outcome), queues(outcome), latencies(outcome)] {
+        let svg = plot.svg();
+        if !svg.is_empty() {
+            page.figure(&svg);
+        }
+    }
+    page.heading("Loads");
+    loads(&mut page, outcome);
+    page.heading("Links");
+    links(&mut page, outcome);
+    page.heading("Where messages waited");
+    waits(&mut page, outcome);
+    page.text("The scenario", single.source);
+    page.end(&footer(source_name, single.version))
+}
+
+fn tiles(outcome: &Outcome) -> Vec<(String, String)> {
+    let mut tiles = Vec::new();
+    let moved = outcome.loads.iter().any(|load| load.size > 0);
+    if moved {
+        tiles.push((format!("{} MiB/s", rate(outcome.mib_per_s())), "throughput".to_owned()));
+    }
+    tiles.push((operations(outcome.ops_per_s()), "operations per second".to_owned()));
+    if let Some(formula) = outcome.formula_ops_per_s().filter(|formula| *formula > 0.0) {
+        let share = outcome.ops_per_s() / formula;
+        tiles.push((percent(share), "of what the formula allows".to_owned()));
+    }
+    let worst = outcome.loads.iter().map(|load| load.latency_us.p99).fold(0.0, f64::max);
+    tiles.push((latency(worst), "p99 latency".to_owned()));
+    tiles.push((outcome.errors().to_string(), "errors".to_owned()));
+    tiles
+}
+
+fn hints(outcome: &Outcome) -> Vec<String> {
+    let odd = outcome.unquiet.iter().map(|what| format!("not in order at the end: {what}"));
+    let early = outcome.interrupted.then(|| "the run was ended early".to_owned());
+    early.into_iter().chain(outcome.hints.iter().cloned()).chain(odd).collect()
+}
+
+fn load_name(load: &LoadOutcome) -> String {
+    format!("{} {} to {}", load.test, load.from, load.to)
+}
+
+fn throughput(outcome: &Outcome) -> Plot {
+    let moved = outcome.loads.iter().any(|load| load.size > 0);
+    let at = &outcome.samples.at_s;
+    let mut lines = Vec::new();
+    for (colour, (load, samples)) in outcome.loads.iter().zip(&outcome.samples.loads).enumerate() {
+        if moved && load.size == 0 {
+            continue;
+        }
+        let values = if moved { &samples.mib_per_s } else { &samples.ops_per_s };
+        let points = at.iter().copied().zip(values.iter().copied()).collect();
+        lines.push(Line { name: load_name(load), points, stroke: Stroke::Solid, colour });
+        let formula = if moved { load.formula_mib_per_s() } else { load.formula_ops_per_s };
+        if let (Some(formula), Some(first), Some(last)) = (formula, at.first(), at.last()) {
+            let name = format!("formula: {}", load.formula_limit.as_deref().unwrap_or("delay"));
+            let points = vec![(*first, formula), (*last, formula)];
+            lines.push(Line { name, points, stroke: Stroke::Dashed, colour });
+        }
+    }
+    Plot {
+        title: "Throughput over time".to_owned(),
+        x: Axis::new("seconds of virtual time", Scale::Linear),
+        y: Axis::new(if moved { "MiB/s" } else { "operations per second" }, Scale::Linear),
+        lines,
+    }
+}
+
+fn queues(outcome: &Outcome) -> Plot {
+    let samples = &outcome.samples;
+    let mut longest: Vec<_> = samples.queues.iter().enumerate().collect();
+    let most = |bytes: &Vec<u64>| bytes.iter().copied().max().unwrap_or(0);
+    longest.retain(|(_, queue)| most(&queue.bytes) > 0);
+    longest.sort_by_key(|(_, queue)| core::cmp::Reverse(most(&queue.bytes)));
+    longest.truncate(QUEUES_MAX);
+    longest.sort_by_key(|(index, _)| *index);
+    let top = longest.iter().map(|(_, queue)| most(&queue.bytes)).max().unwrap_or(0);
+    let (unit, scale) = match top {
+        0..0x4000 => ("bytes", 1.0),
+        0x4000..0x80_0000 => ("KiB", 1024.0),
+        _ => ("MiB", 1_048_576.0),
+    };
+    let lines = longest.iter().enumerate().map(|(colour, (_, queue))| {
+        let bytes = queue.bytes.iter().map(|bytes| *bytes as f64 / scale);
+        let points = samples.at_s.iter().copied().zip(bytes).collect();
+        Line { name: queue.name.clone(), points, stroke: Stroke::Solid, colour }
+    });
+    Plot {
+        title: "Queues over time".to_owned(),
+        x: Axis::new("seconds of virtual time", Scale::Linear),
+        y: Axis::new(&format!("{unit} that wait, at the longest queue"), Scale::Linear),
+        lines: lines.collect(),
+    }
+}
+
+fn latencies(outcome: &Outcome) -> Plot {
+    let loads = outcome.loads.iter().enumerate().filter(|(_, load)| load.ops > 0);
+    let lines = loads.map(|(colour, load)| {
+        let all = load.latency_us;
+        let at = [Some(all.p50), Some(all.p90), Some(all.p99), all.p999, Some(all.max)];
+        let points = at.iter().enumerate().filter_map(|(x, us)| Some((x as f64, (*us)? / 1e3)));
+        Line { name: load_name(load), points: points.collect(), stroke: Stroke::Solid, colour }
+    });
+    let names = ["p50", "p90", "p99", "p99.9", "max"];
+    let mut x = Axis::new("part of the operations", Scale::Linear);
+    x.names = names.iter().enumerate().map(|(x, name)| (x as f64, (*name).to_owned())).collect();
+    Plot { title: "Latency".to_owned(), x, y: Axis::new("ms", Scale::Log), lines: lines.collect() }
+}
+
+fn loads(page: &mut Page, outcome: &Outcome) {
+    let or_dash = |cell: Option<String>| cell.unwrap_or_else(|| "-".to_owned());
+    let rows = outcome.loads.iter().map(|load| {
+        let at = load.latency_us;
+        let share = load.formula_ops_per_s.filter(|f| *f > 0.0).map(|f| load.ops_per_s / f);
+        vec![
+            load_name(load),
+            load.pairs.to_string(),
+            size(load.size),
+            load.concurrency.to_string(),
+            or_dash((load.size > 0).then(|| rate(load.mib_per_s))),
+            operations(load.ops_per_s),
+            latency(at.p50),
+            latency(at.p90),
+            latency(at.p99),
+            or_dash(at.p999.map(latency)),
+            latency(at.max),
+            load.errors.to_string(),
+            or_dash(share.map(percent)),
+        ]
+    });
+    let rows: Vec<_> = rows.collect();
+    page.table(
+        &[
+            "<load",
+            "pairs",
+            "size",
+            "conc",
+            "MiB/s",
+            "ops/s",
+            "p50",
+            "p90",
+            "p99",
+            "p99.9",
+            "max",
+            "errors",
+            "of formula",
+        ],
+        &rows,
+    );
+    for load in &outcome.loads {
+        for (kind, count) in &load.error_kinds {
+            page.paragraph(&format!("{}: {count} x {kind}", load_name(load)));
+        }
+    }
+    let limits: Vec<_> = outcome
+        .loads
+        .iter()
+        .filter_map(|load| Some(format!("{}: {}", load_name(load), load.formula_limit.as_ref()?)))
+        .collect();
+    if !limits.is_empty() {
+        page.paragraph(&format!(
+            "The formula is RPCs under way x size / (2 x round trip), 1 x for ping, and no more \
+             than the links carry. What limits it here: {}.",
+            limits.join("; ")
+        ));
+    }
+}
+
+fn links(page: &mut Page, outcome: &Outcome) {
+    let or_dash = |cell: Option<String>| cell.unwrap_or_else(|| "-".to_owned());
+    let row = |link: &crate::outcome::LinkOutcome| {
+        let of = link.bits_per_s.map(|bits| format!("{} Gb/s", three_digits(bits as f64 / 1e9)));
+        vec![
+            link.name.clone(),
+            link.links.to_string(),
+            or_dash(of),
+            or_dash(link.share.map(percent)),
+            or_dash(link.share_max.map(percent)),
+            bytes_text(link.bytes),
+            bytes_text(link.lost),
+            bytes_text(link.queue_max),
+        ]
+    };
+    let rows: Vec<_> = outcome.links.iter().map(row).collect();
+    let heads =
+        ["<link", "links", "of each", "used", "most used", "carried", "lost", "longest queue"];
+    page.table(&heads, &rows);
+}
+
+fn waits(page: &mut Page, outcome: &Outcome) {
+    let rows = outcome.waits.iter().map(|group| {
+        let all = group.all();
+        let cell = |mean: f64| match all {
+            0.0 => "0".to_owned(),
+            all => format!("{} ({})", three_digits(mean), percent(mean / all)),
+        };
+        vec![
+            group.group.clone(),
+            cell(group.peer_credits),
+            cell(group.ni_credits),
+            cell(group.driver),
+            percent(group.cpu),
+            operations(group.messages_per_s),
+        ]
+    });
+    let rows: Vec<_> = rows.collect();
+    let heads =
+        ["<group", "for peer credits", "for NI credits", "in the driver", "CPU", "messages/s"];
+    page.table(&heads, &rows);
+    page.paragraph(
+        "Mean numbers of messages that waited at one node in the measured time, and their part of \
+         all that waited.",
+    );
+}

@@ -1,0 +1,308 @@
+//! The page about a sweep.
+
+use super::footer;
+use super::html::Page;
+use super::plot::{Axis, Line, Plot, Stroke};
+use super::ticks::Scale;
+use crate::figures::{latency, operations, percent, rate};
+use crate::outcome::{LoadOutcome, Outcome};
+use crate::sweep::Sweep;
+
+/// The name that is the horizontal axis wherever it is varied.
+const USUAL: &str = "concurrency";
+
+/// From this ratio of the largest to the smallest value on, the axis is logarithmic.
+const LOG_FROM: f64 = 12.0;
+
+/// One combination.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// A value for each name, as [`Sweep::names`] has them.
+    pub values: Vec<String>,
+    /// What came out.
+    pub outcome: Outcome,
+}
+
+/// What a page is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Sweeping<'a> {
+    /// The file, as messages call it.
+    pub source_name: &'a str,
+    /// What stands in it.
+    pub source: &'a str,
+    /// What was changed beside it for all combinations.
+    pub changes: &'a [String],
+    /// The release.
+    pub version: &'a str,
+    /// What was varied.
+    pub sweep: &'a Sweep,
+    /// Every combination, in the order of [`Sweep::point`].
+    pub rows: &'a [Row],
+}
+
+/// Writes the page.
+pub fn sweep_page(sweeping: &Sweeping<'_>) -> String {
+    let Sweeping { source_name, sweep, rows, .. } = *sweeping;
+    let axes =
+        sweep.axes.iter().map(|axis| format!("{} {}", axis.steps.len(), axis.names.join(",")));
+    let mut under = format!(
+        "{} runs: {} values; depth of {}",
+        rows.len(),
+        axes.collect::<Vec<_>>().join(" x "),
+        rows.first().map_or("", |row| row.outcome.depth.name())
+    );
+    for change in sweeping.changes {
+        under += &format!(", {change}");
+    }
+    let mut page = Page::new(source_name, &under);
+    page.tiles(&tiles(sweep, rows));
+    page.hints(&hints(sweep, rows));
+    let layout = Layout::of(sweep);
+    for plot in [layout.throughput(sweep, rows), layout.latency(sweep, rows)] {
+        let svg = plot.svg();
+        if !svg.is_empty() {
+            page.figure(&svg);
+        }
+    }
+    page.heading("Every combination");
+    table(&mut page, sweep, rows);
+    page.text("The scenario", sweeping.source);
+    page.end(&footer(source_name, sweeping.version))
+}
+
+/// Whether payload was moved, so that bytes count and not operations.
+fn moved(rows: &[Row]) -> bool {
+    rows.iter().any(|row| row.outcome.loads.iter().any(|load| load.size > 0))
+}
+
+fn worst_p99(outcome: &Outcome) -> f64 {
+    outcome.loads.iter().map(|load| load.latency_us.p99).fold(0.0, f64::max)
+}
+
+fn setting(sweep: &Sweep, row: &Row) -> String {
+    let pairs = sweep.names().into_iter().zip(&row.values);
+    pairs.map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
+}
+
+fn tiles(sweep: &Sweep, rows: &[Row]) -> Vec<(String, String)> {
+    let best = rows.iter().max_by(|one, two| {
+        let key = |row: &Row| (row.outcome.mib_per_s(), row.outcome.ops_per_s());
+        let (one, two) = (key(one), key(two));
+        one.0.total_cmp(&two.0).then(one.1.total_cmp(&two.1))
+    });
+    let Some(best) = best else { return Vec::new() };
+    let what = format!("most: {}", setting(sweep, best));
+    let figure = match moved(rows) {
+        true => format!("{} MiB/s", rate(best.outcome.mib_per_s())),
+        false => format!("{} ops/s", operations(best.outcome.ops_per_s())),
+    };
+    let errors: u64 = rows.iter().map(|row| row.outcome.errors()).sum();
+    vec![
+        (figure, what),
+        (latency(worst_p99(&best.outcome)), "p99 latency there".to_owned()),
+        (errors.to_string(), "errors in all runs".to_owned()),
+    ]
+}
+
+/// Every hint once, with where it came first and how often.
+fn hints(sweep: &Sweep, rows: &[Row]) -> Vec<String> {
+    let mut found: Vec<(&String, String, usize)> = Vec::new();
+    for row in rows {
+        for hint in row.outcome.hints.iter().chain(&row.outcome.unquiet) {
+            match found.iter_mut().find(|(known, ..)| *known == hint) {
+                Some((.., times)) => *times += 1,
+                None => found.push((hint, setting(sweep, row), 1)),
+            }
+        }
+    }
+    let words = |(hint, first, times): (&String, String, usize)| match times {
+        1 => format!("{first}: {hint}"),
+        times => format!("{first}, and {} more: {hint}", times - 1),
+    };
+    found.into_iter().take(12).map(words).collect()
+}
+
+/// Which varied name lies along the horizontal axis.
+struct Layout {
+    /// By index of the sweep's axes.
+    along: usize,
+    /// The place of each of its steps.
+    places: Vec<f64>,
+    x: Axis,
+}
+
+impl Layout {
+    fn of(sweep: &Sweep) -> Layout {
+        let numeric: Vec<Option<Vec<f64>>> = sweep.axes.iter().map(numbers).collect();
+        let usual = sweep.axes.iter().position(|axis| axis.names == [USUAL]);
+        let longest = (0..sweep.axes.len())
+            .filter(|index| numeric[*index].is_some())
+            .max_by_key(|index| (sweep.axes[*index].steps.len(), core::cmp::Reverse(*index)));
+        let along = usual.or(longest).unwrap_or(0);
+        let axis = &sweep.axes[along];
+        let mut x = Axis::new(&axis.names.join(", "), Scale::Linear);
+        let places = match &numeric[along] {
+            Some(values) => {
+                let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+                let high = values.iter().copied().fold(0.0, f64::max);
+                if low > 0.0 && high / low >= LOG_FROM {
+                    x.scale = Scale::Log;
+                }
+                let unit = axis.steps[0][0].split_once(' ').map_or("", |(_, unit)| unit);
+                if !unit.is_empty() {
+                    x.label = format!("{} ({unit})", x.label);
+                }
+                values.clone()
+            }
+            None => {
+                let names = axis.steps.iter().map(|step| step.join(":"));
+                x.names = names.enumerate().map(|(at, name)| (at as f64, name)).collect();
+                (0..axis.steps.len()).map(|at| at as f64).collect()
+            }
+        };
+        Layout { along, places, x }
+    }
+
+    /// Rows that differ along the axis only, with what the others have in common.
+    fn lines<'r>(&self, sweep: &Sweep, rows: &'r [Row]) -> Vec<(String, Vec<(f64, &'r Row)>)> {
+        let mut lines: Vec<(Vec<usize>, String, Vec<(f64, &Row)>)> = Vec::new();
+        for (index, row) in rows.iter().enumerate() {
+            let mut steps = steps(sweep, index);
+            let place = self.places[steps[self.along]];
+            steps[self.along] = 0;
+            match lines.iter_mut().find(|(key, ..)| *key == steps) {
+                Some((.., points)) => points.push((place, row)),
+                None => {
+                    let name = self.name(sweep, &steps);
+                    lines.push((steps, name, vec![(place, row)]));
+                }
+            }
+        }
+        lines.into_iter().map(|(_, name, points)| (name, points)).collect()
+    }
+
+    fn name(&self, sweep: &Sweep, steps: &[usize]) -> String {
+        let others = sweep.axes.iter().zip(steps).enumerate();
+        let others = others.filter(|(index, _)| *index != self.along);
+        let words = others.map(|(_, (axis, step))| {
+            format!("{} {}", axis.names.join(","), axis.steps[*step].join(":"))
+        });
+        words.collect::<Vec<_>>().join(", ")
+    }
+
+    fn throughput(&self, sweep: &Sweep, rows: &[Row]) -> Plot {
+        let moved = moved(rows);
+        let value = |row: &Row| match moved {
+            true => row.outcome.mib_per_s(),
+            false => row.outcome.ops_per_s(),
+        };
+        let formula = |row: &Row| match moved {
+            true => {
+                let loads = row.outcome.loads.iter().filter(|load| load.size > 0);
+                loads.map(LoadOutcome::formula_mib_per_s).sum::<Option<f64>>()
+            }
+            false => row.outcome.formula_ops_per_s(),
+        };
+        let mut lines = Vec::new();
+        let mut formulas: Vec<Vec<(f64, f64)>> = Vec::new();
+        for (colour, (name, points)) in self.lines(sweep, rows).into_iter().enumerate() {
+            let theory: Vec<(f64, f64)> =
+                points.iter().filter_map(|(x, row)| Some((*x, formula(row)?))).collect();
+            let points = points.iter().map(|(x, row)| (*x, value(row))).collect();
+            let name = if name.is_empty() { "simulated".to_owned() } else { name };
+            lines.push(Line { name, points, stroke: Stroke::Solid, colour });
+            // Where the formula does not depend on what differs, one line of it is enough.
+            if !theory.is_empty() && !formulas.contains(&theory) {
+                formulas.push(theory.clone());
+                let name = if formulas.len() == 1 { "formula".to_owned() } else { String::new() };
+                lines.push(Line { name, points: theory, stroke: Stroke::Dashed, colour });
+            }
+        }
+        if formulas.len() == 1 {
+            // It belongs to all of them.
+            let all = lines.iter_mut().filter(|line| line.stroke == Stroke::Dashed);
+            all.for_each(|line| line.colour = 7);
+        }
+        Plot {
+            title: format!("Throughput over {}", self.x.label),
+            x: self.x.clone(),
+            y: Axis::new(if moved { "MiB/s" } else { "operations per second" }, Scale::Linear),
+            lines,
+        }
+    }
+
+    fn latency(&self, sweep: &Sweep, rows: &[Row]) -> Plot {
+        let mut lines = Vec::new();
+        for (colour, (name, points)) in self.lines(sweep, rows).into_iter().enumerate() {
+            let p99 = points.iter().map(|(x, row)| (*x, worst_p99(&row.outcome) / 1e3)).collect();
+            let p50 = points.iter().map(|(x, row)| {
+                let loads = row.outcome.loads.iter().map(|load| load.latency_us.p50);
+                (*x, loads.fold(0.0, f64::max) / 1e3)
+            });
+            let p50 = p50.collect();
+            let name = if name.is_empty() { "p99".to_owned() } else { format!("p99, {name}") };
+            lines.push(Line { name, points: p99, stroke: Stroke::Solid, colour });
+            let name = if colour == 0 { "p50".to_owned() } else { String::new() };
+            lines.push(Line { name, points: p50, stroke: Stroke::Dashed, colour });
+        }
+        Plot {
+            title: format!("Latency over {}", self.x.label),
+            x: self.x.clone(),
+            y: Axis::new("ms", Scale::Log),
+            lines,
+        }
+    }
+}
+
+/// The values of an axis, if they are numbers of one unit.
+fn numbers(axis: &crate::sweep::Axis) -> Option<Vec<f64>> {
+    if axis.names.len() != 1 {
+        return None;
+    }
+    let split = |text: &str| {
+        let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
+        Some((number.parse::<f64>().ok().filter(|n| n.is_finite())?, unit.to_owned()))
+    };
+    let values: Vec<_> = axis.steps.iter().map(|step| split(&step[0])).collect::<Option<_>>()?;
+    let one_unit = values.iter().all(|(_, unit)| *unit == values[0].1);
+    one_unit.then(|| values.into_iter().map(|(number, _)| number).collect())
+}
+
+/// The step of each axis in a combination, by its index.
+fn steps(sweep: &Sweep, index: usize) -> Vec<usize> {
+    let mut rest = index;
+    let mut steps = vec![0; sweep.axes.len()];
+    for (step, axis) in steps.iter_mut().zip(&sweep.axes).rev() {
+        *step = rest % axis.steps.len();
+        rest /= axis.steps.len();
+    }
+    steps
+}
+
+fn table(page: &mut Page, sweep: &Sweep, rows: &[Row]) {
+    let names = sweep.names();
+    let mut heads = names.clone();
+    heads.extend(["MiB/s", "ops/s", "p50", "p99", "max", "errors", "of formula", "busiest link"]);
+    let cells = |row: &Row| {
+        let outcome = &row.outcome;
+        let most = |of: fn(&crate::outcome::Latency) -> f64| {
+            outcome.loads.iter().map(|load| of(&load.latency_us)).fold(0.0, f64::max)
+        };
+        let formula = outcome.formula_ops_per_s().filter(|formula| *formula > 0.0);
+        let busiest = outcome.links.iter().filter_map(|link| Some((link.share_max?, &link.name)));
+        let busiest = busiest.max_by(|one, two| one.0.total_cmp(&two.0));
+        let mut cells = row.values.clone();
+        cells.extend([
+            if outcome.mib_per_s() > 0.0 { rate(outcome.mib_per_s()) } else { "-".to_owned() },
+            operations(outcome.ops_per_s()),
+            latency(most(|at| at.p50)),
+            latency(most(|at| at.p99)),
+            latency(most(|at| at.max)),
+            outcome.errors().to_string(),
+            formula.map_or_else(|| "-".to_owned(), |f| percent(outcome.ops_per_s() / f)),
+            busiest.map_or_else(|| "-".to_owned(), |(s, name)| format!("{name} {}", percent(s))),
+        ]);
+        cells
+    };
+    page.table(&heads, &rows.iter().map(cells).collect::<Vec<_>>());
+}
