@@ -33,8 +33,7 @@ mod stage;
 mod sweep;
 
 pub use model::{
-    Action, Change, Congestion, Depth, Event, Group, Load, Members, NODES_MAX, Scenario, Spread,
-    Target, Tcp, Way,
+    Action, Change, Depth, Event, Group, Load, Members, NODES_MAX, Scenario, Spread, Target, Way,
 };
 pub use outcome::{
     GroupWaits, Latency, LinkOutcome, LoadOutcome, Outcome, QueueSamples, RateSamples, Samples,
@@ -43,6 +42,7 @@ pub use overrides::Override;
 pub use problem::{Place, Problem, Problems};
 pub use quantity::{bytes_text, rate_text, time_text};
 pub use run::{Progress, run};
+pub use stage::simulation;
 pub use sweep::{Axis, POINTS_MAX, Sweep, SweepError};
 
 /// A scenario file that is YAML; what it says has not been judged yet.

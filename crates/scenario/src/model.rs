@@ -4,6 +4,7 @@ use lustrine_lnet::time::Nanos;
 use lustrine_lnet::tunables::Tunables;
 use lustrine_selftest::Test;
 use lustrine_sim::fabric::{Hashing, LinkSpec, Rate};
+use lustrine_sim::tcp::TcpSpec;
 use lustrine_sim::{Cost, Death};
 use lustrine_wire::nid::Net;
 use serde::Serialize;
@@ -81,33 +82,7 @@ pub struct Group {
     /// What working costs them.
     pub cost: Cost,
     /// How their TCP behaves.
-    pub tcp: Tcp,
-}
-
-/// How TCP of a node behaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tcp {
-    /// What determines the congestion window.
-    pub congestion: Congestion,
-    /// Bytes that may be on their way and unacknowledged.
-    pub send_buffer: u64,
-    /// Bytes that may have arrived and not been read.
-    pub receive_buffer: u64,
-    /// Payload bytes of a full segment.
-    pub segment: u32,
-    /// Segments that a new connection may send at once.
-    pub initial_window: u32,
-}
-
-/// What determines the congestion window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Congestion {
-    /// As CUBIC does.
-    Cubic,
-    /// As BBR does.
-    Bbr,
-    /// The buffers alone.
-    Fixed,
+    pub tcp: TcpSpec,
 }
 
 /// What one group does to another.

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use lustrine_selftest::{ClientArgs, Lane, Limit, Rung, Takeover};
 use lustrine_sim::fabric::{Hop, LinkSpec, SiteId, WayId};
-use lustrine_sim::{Death, HostId, NodeSpec, Place, Simulation};
+use lustrine_sim::{Death, HostId, NodeSpec, Place, Simulation, World};
 use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::Name;
 
-use crate::model::{Action, Event, Group, Members, Scenario, Target};
+use crate::model::{Action, Depth, Event, Group, Members, Scenario, Target};
 
 /// The first node's address; the others follow.
 const FIRST_ADDRESS: u32 = 0x0a00_0001;
@@ -20,6 +20,14 @@ const NODE: u64 = 1 << 24;
 
 /// Memory of a node beside what its selftest may use, in bytes.
 const MEMORY: u64 = 1 << 30;
+
+/// An empty simulation for a scenario; `None` if its depth is not built yet.
+pub fn simulation(scenario: &Scenario) -> Option<Box<dyn Simulation>> {
+    match scenario.depth {
+        Depth::Streams => Some(Box::new(World::new(scenario.seed))),
+        Depth::Messages => None,
+    }
+}
 
 /// Where everything of a scenario is.
 #[derive(Debug)]
@@ -63,8 +71,12 @@ impl Stage {
         for group in &scenario.groups {
             let nids: Vec<Nid> = (number..number + group.count).map(|n| nid(group, n)).collect();
             let hosts = nids.iter().zip(number..).map(|(nid, number)| {
-                let place =
-                    Place { site: sites[group.site], interface: group.interface, cost: group.cost };
+                let place = Place {
+                    site: sites[group.site],
+                    interface: group.interface,
+                    cost: group.cost,
+                    tcp: group.tcp,
+                };
                 sim.add_placed(spec(group, *nid, number, scenario.seed), place)
             });
             stage.hosts.push(hosts.collect());
@@ -107,7 +119,7 @@ impl Stage {
                 console: own,
                 lane: at.lane,
                 name,
-                takeover: Takeover::Respect,
+                takeover: Takeover::NoSession,
                 patience: load.patience,
                 wall_seconds: NodeSpec::new(own).wall_seconds,
             };

@@ -4,12 +4,13 @@ use lustrine_lnet::time::Nanos;
 use lustrine_lnet::tunables::{TABLE, Tunable, Tunables};
 use lustrine_sim::Cost;
 use lustrine_sim::fabric::Rate;
+use lustrine_sim::tcp::{Algorithm, IdleRestart, TcpSpec};
 use lustrine_wire::nid::Net;
 
 use super::links::figures;
 use super::{Names, name_is_good, named, named_items};
 use crate::document::Node;
-use crate::model::{Congestion, Group, NODES_MAX, Tcp};
+use crate::model::{Group, NODES_MAX};
 use crate::problem::{Place, Problem, clipped};
 use crate::quantity::{BYTES, LENGTH_OF_TIME};
 use crate::reading::{Fields, Reader, Section, decimal, nearest};
@@ -50,31 +51,35 @@ const COST: Section = Section {
 
 const TCP: Section = Section {
     name: "tcp",
-    keys: &["congestion", "send_buffer", "receive_buffer", "segment", "initial_window"],
+    keys: &[
+        "congestion",
+        "send_buffer",
+        "receive_buffer",
+        "segment",
+        "initial_window",
+        "idle_restart",
+    ],
     example: "\"tcp: {congestion: cubic, send_buffer: 64 MiB}\"",
 };
 
 /// The words for what determines the congestion window.
-const CONGESTIONS: [(&str, Congestion); 3] =
-    [("cubic", Congestion::Cubic), ("bbr", Congestion::Bbr), ("fixed", Congestion::Fixed)];
+const CONGESTIONS: [(&str, Algorithm); 3] =
+    [("cubic", Algorithm::Cubic), ("bbr", Algorithm::Bbr), ("fixed", Algorithm::Fixed)];
+
+/// The words for what idleness does to a window.
+const IDLE_RESTARTS: [(&str, IdleRestart); 2] =
+    [("shrink", IdleRestart::Shrink), ("keep", IdleRestart::Keep)];
 
 /// What holds for groups that do not say otherwise.
 pub(super) struct Defaults {
     tunables: Tunables,
-    tcp: Tcp,
+    tcp: TcpSpec,
 }
 
 impl Defaults {
     pub(super) fn read(reader: &mut Reader, file: &Fields<'_>) -> Defaults {
         let tunables = tunables(reader, file.value("tunables"), Tunables::default());
-        let tcp = Tcp {
-            congestion: Congestion::Cubic,
-            send_buffer: 64 << 20,
-            receive_buffer: 64 << 20,
-            segment: 8948,
-            initial_window: 10,
-        };
-        Defaults { tunables, tcp: read_tcp(reader, file.value("tcp"), tcp) }
+        Defaults { tunables, tcp: read_tcp(reader, file.value("tcp"), TcpSpec::default()) }
     }
 }
 
@@ -242,7 +247,7 @@ fn cost(reader: &mut Reader, node: Option<&Node>) -> Cost {
     Cost { per_message: time("message"), per_mib: time("MiB") }
 }
 
-fn read_tcp(reader: &mut Reader, node: Option<&Node>, usual: Tcp) -> Tcp {
+fn read_tcp(reader: &mut Reader, node: Option<&Node>, usual: TcpSpec) -> TcpSpec {
     let Some(node) = node else { return usual };
     let fields = reader.fields(node, TCP);
     let mut buffer = |key| reader.figure(&fields, key, &BYTES, 4096..=16 << 30);
@@ -251,11 +256,14 @@ fn read_tcp(reader: &mut Reader, node: Option<&Node>, usual: Tcp) -> Tcp {
     let segment = small(reader.figure(&fields, "segment", &BYTES, 536..=65_483));
     let window =
         small(reader.count(&fields, "initial_window", 1..=10_000, "\"initial_window: 10\""));
-    Tcp {
-        congestion: reader.choice(&fields, "congestion", &CONGESTIONS).unwrap_or(usual.congestion),
+    TcpSpec {
+        algorithm: reader.choice(&fields, "congestion", &CONGESTIONS).unwrap_or(usual.algorithm),
         send_buffer: send.unwrap_or(usual.send_buffer),
         receive_buffer: receive.unwrap_or(usual.receive_buffer),
         segment: segment.unwrap_or(usual.segment),
         initial_window: window.unwrap_or(usual.initial_window),
+        idle_restart: reader
+            .choice(&fields, "idle_restart", &IDLE_RESTARTS)
+            .unwrap_or(usual.idle_restart),
     }
 }

@@ -4,10 +4,11 @@ use std::path::Path;
 use lustrine_lnet::time::Nanos;
 use lustrine_selftest::Test;
 use lustrine_sim::fabric::{Hashing, Rate};
+use lustrine_sim::tcp::{Algorithm, IdleRestart};
 use lustrine_sim::{Cost, Death};
 use lustrine_wire::srpc::BrwCheck;
 
-use crate::model::{Action, Change, Congestion, Depth, Members, Spread, Target};
+use crate::model::{Action, Change, Depth, Members, Spread, Target};
 use crate::{File, Override, Scenario};
 
 const WHOLE: &str = "\
@@ -35,7 +36,7 @@ groups:
   servers: { count: 16, site: west, interface: unlimited }
 tunables: { peer_credits: 32 }
 tcp: { congestion: fixed, send_buffer: 32 MiB, receive_buffer: 8 MB, segment: 1448 B,
-       initial_window: 4 }
+       initial_window: 4, idle_restart: keep }
 depth: streams
 loads:
   - { from: clients, to: servers, spread: \"1:1\", test: read, size: 1 MiB, check: full,
@@ -76,12 +77,10 @@ fn every_key_means_what_it_says() {
     assert_eq!((servers.tunables.peer_credits, servers.tunables.credits), (32, 256));
     let cost = Cost { per_message: Nanos(2000), per_mib: Nanos(80_000) };
     assert_eq!((clients.cost, servers.cost), (cost, Cost::default()));
-    assert_eq!((clients.tcp.congestion, clients.tcp.segment), (Congestion::Bbr, 1448));
-    assert_eq!(
-        (servers.tcp.congestion, servers.tcp.receive_buffer),
-        (Congestion::Fixed, 8_000_000)
-    );
+    assert_eq!((clients.tcp.algorithm, clients.tcp.segment), (Algorithm::Bbr, 1448));
+    assert_eq!((servers.tcp.algorithm, servers.tcp.receive_buffer), (Algorithm::Fixed, 8_000_000));
     assert_eq!((servers.interface.rate, servers.interface.delay), (None, Nanos(5000)));
+    assert_eq!((servers.tcp.initial_window, servers.tcp.idle_restart), (4, IdleRestart::Keep));
     let load = &scenario.loads[0];
     assert_eq!(load.test, Test::Read { len: 1 << 20, check: BrwCheck::Full });
     assert_eq!((load.concurrency, load.nominal_end()), (8, Nanos::from_secs(13)));
@@ -239,7 +238,7 @@ fn a_value_beside_the_file_is_in_force_everywhere() {
     let one = with("servers.peer_credits=16").unwrap();
     assert_eq!((one.groups[0].tunables.peer_credits, one.groups[1].tunables.peer_credits), (8, 16));
     let all = with("congestion=cubic").unwrap();
-    assert!(all.groups.iter().all(|group| group.tcp.congestion == Congestion::Cubic));
+    assert!(all.groups.iter().all(|group| group.tcp.algorithm == Algorithm::Cubic));
     assert_eq!(with("clients.count=4").unwrap().groups[0].count, 4);
     assert_eq!(with("clients.message=7 us").unwrap().groups[0].cost.per_message, Nanos(7000));
     assert_eq!(with("delay=1 ms").unwrap().ways[0].link.delay, Nanos(1_000_000));

@@ -78,7 +78,7 @@ impl Span {
     fn at(&self, value: f64) -> f64 {
         let along = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
-            Scale::Log => (value / self.low).ln() / (self.high / self.low).ln(),
+            Scale::Log => (value.ln() - self.low.ln()) / (self.high.ln() - self.low.ln()),
         };
         self.from + along * (self.to - self.from)
     }
@@ -120,10 +120,10 @@ impl Plot {
         let (left, right, low, high) = (LEFT, WIDTH - LEGEND, HEIGHT - BOTTOM, TOP);
         for value in ticks(y.scale, y.low, y.high, 5) {
             let at = y.at(value);
-            let _ = write!(
+            let _ = writeln!(
                 out,
                 "<line class=\"grid\" x1=\"{left}\" x2=\"{right}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
-                 <text class=\"dim\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\n",
+                 <text class=\"dim\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
                 left - 9.0,
                 at + 4.5,
                 figure(value)
@@ -135,19 +135,19 @@ impl Plot {
         };
         for (value, name) in marks {
             let at = x.at(value);
-            let _ = write!(
+            let _ = writeln!(
                 out,
                 "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{low}\" y2=\"{high}\"/>\
-                 <text class=\"dim\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n",
+                 <text class=\"dim\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
                 low + 19.0,
                 escaped(&clipped(&name, 14))
             );
         }
-        let _ = write!(
+        let _ = writeln!(
             out,
             "<line class=\"axis\" x1=\"{left}\" x2=\"{right}\" y1=\"{low}\" y2=\"{low}\"/>\
              <text class=\"dim\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\
-             <text class=\"dim\" x=\"{left}\" y=\"42\">{}</text>\n",
+             <text class=\"dim\" x=\"{left}\" y=\"42\">{}</text>",
             f64::midpoint(left, right),
             HEIGHT - 12.0,
             escaped(&self.x.label),
@@ -159,10 +159,10 @@ impl Plot {
         let named: Vec<&Line> = self.lines.iter().filter(|line| !line.name.is_empty()).collect();
         for (index, line) in named.iter().take(NAMES_MAX).enumerate() {
             let at = TOP + 8.0 + index as f64 * ROW;
-            let _ = write!(
+            let _ = writeln!(
                 out,
                 "<line class=\"line\" {} x1=\"{left}\" x2=\"{:.1}\" y1=\"{at}\" y2=\"{at}\"/>\
-                 <text x=\"{:.1}\" y=\"{:.1}\">{}</text>\n",
+                 <text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
                 stroke(line),
                 left + 24.0,
                 left + 32.0,
@@ -173,9 +173,9 @@ impl Plot {
         if named.len() > NAMES_MAX {
             let at = TOP + 12.5 + NAMES_MAX as f64 * ROW;
             let more = named.len() - NAMES_MAX;
-            let _ = write!(
+            let _ = writeln!(
                 out,
-                "<text class=\"dim\" x=\"{left}\" y=\"{at}\">and {more} more: see the table</text>\n"
+                "<text class=\"dim\" x=\"{left}\" y=\"{at}\">and {more} more: see the table</text>"
             );
         }
     }

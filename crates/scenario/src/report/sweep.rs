@@ -122,6 +122,9 @@ fn hints(sweep: &Sweep, rows: &[Row]) -> Vec<String> {
     found.into_iter().take(12).map(words).collect()
 }
 
+/// Places along the axis, and what came out there.
+type Points<'r> = Vec<(f64, &'r Row)>;
+
 /// Which varied name lies along the horizontal axis.
 struct Layout {
     /// By index of the sweep's axes.
@@ -164,8 +167,8 @@ impl Layout {
     }
 
     /// Rows that differ along the axis only, with what the others have in common.
-    fn lines<'r>(&self, sweep: &Sweep, rows: &'r [Row]) -> Vec<(String, Vec<(f64, &'r Row)>)> {
-        let mut lines: Vec<(Vec<usize>, String, Vec<(f64, &Row)>)> = Vec::new();
+    fn lines<'r>(&self, sweep: &Sweep, rows: &'r [Row]) -> Vec<(String, Points<'r>)> {
+        let mut lines: Vec<(Vec<usize>, String, Points<'r>)> = Vec::new();
         for (index, row) in rows.iter().enumerate() {
             let mut steps = steps(sweep, index);
             let place = self.places[steps[self.along]];

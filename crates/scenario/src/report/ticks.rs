@@ -2,7 +2,7 @@
 
 /// How values are laid out along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scale {
+pub(super) enum Scale {
     /// Equal steps.
     Linear,
     /// Equal factors; values of 0 and less are not shown.
@@ -57,6 +57,10 @@ fn log(low: f64, high: f64, wanted: usize) -> Vec<f64> {
         }
     }
     let decades = series(10.0, &[1.0]);
+    if decades.len() < 2 {
+        // Too narrow for any power.
+        return linear(low, high, wanted);
+    }
     let every = decades.len().div_ceil(wanted.max(1)).max(1);
     decades.into_iter().step_by(every).collect()
 }

@@ -1,0 +1,174 @@
+//! Scenarios as a simulation runs them.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use lustrine_scenario::report::{Row, Single, Sweeping, run_page, sweep_page};
+use lustrine_scenario::{File, Outcome, Override, Scenario, Sweep, run, simulation};
+
+fn read(name: &str) -> (String, File) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios").join(name);
+    let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let file = File::parse(&text, name).unwrap_or_else(|problems| panic!("{problems}"));
+    (text, file)
+}
+
+fn scenario(text: &str) -> Scenario {
+    let file = File::parse(text, "test.yaml").unwrap_or_else(|problems| panic!("{problems}"));
+    file.scenario(&[]).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+fn outcome(scenario: &Scenario) -> Outcome {
+    let mut sim = simulation(scenario).expect("this depth is there");
+    run(scenario, &mut *sim, &mut |_| ControlFlow::Continue(()))
+}
+
+fn set(text: &str) -> Override {
+    Override::parse("--set", text).unwrap()
+}
+
+const PAIR: &str = "\
+sites: [east, west]
+links: [{between: [east, west], bandwidth: 10 Gb/s, delay: 5 ms}]
+groups: {clients: {site: east, delay: 0 us}, servers: {site: west, delay: 0 us}}
+depth: streams
+tcp: {congestion: fixed, send_buffer: 64 MiB, receive_buffer: 64 MiB}
+";
+
+#[test]
+fn the_lan_is_as_fast_as_its_interfaces_and_no_faster() {
+    let (_, file) = read("lan.yaml");
+    let outcome = outcome(&file.scenario(&[]).unwrap());
+    let load = &outcome.loads[0];
+    assert_eq!((outcome.errors(), outcome.unquiet.len()), (0, 0), "{outcome:#?}");
+    assert!((0.5..0.501).contains(&load.seconds), "{load:?}");
+    // 10 Gb/s are 1192 MiB/s.
+    assert!((900.0..1193.0).contains(&load.mib_per_s), "{load:?}");
+    assert_eq!(load.formula_limit.as_deref(), Some("interfaces of servers"));
+    let formula = load.formula_mib_per_s().unwrap();
+    assert!((1192.0..1192.2).contains(&formula), "{formula}");
+    let at = load.latency_us;
+    assert!(at.p50 > 0.0 && at.p50 <= at.p90 && at.p90 <= at.p99 && at.p99 <= at.max, "{at:?}");
+    let out = outcome.links.iter().find(|link| link.name == "servers out").unwrap();
+    let share = load.mib_per_s / formula;
+    assert!((out.share.unwrap() - share).abs() < 0.05, "{out:?} {share}");
+    assert!(outcome.samples.at_s.len() >= 90, "{}", outcome.samples.at_s.len());
+    let (from, to) = outcome.window_s.unwrap();
+    assert!(to - from > 0.45, "{from} {to}");
+    assert!(outcome.messages > 4 * load.ops, "{} {}", outcome.messages, load.ops);
+}
+
+#[test]
+fn a_ping_takes_the_round_trip_and_a_read_two() {
+    let ping = outcome(&scenario(&format!(
+        "{PAIR}loads: [{{from: clients, to: servers, test: ping, warm_up: 100 ms, time: 1 s}}]"
+    )));
+    let us = ping.loads[0].latency_us.p50;
+    assert!((10_000.0..10_100.0).contains(&us), "{us}");
+    assert_eq!(ping.loads[0].formula_ops_per_s, Some(100.0));
+    let read = outcome(&scenario(&format!(
+        "{PAIR}loads: [{{from: clients, to: servers, test: read, size: 4 KiB, warm_up: 100 ms, \
+         time: 1 s}}]"
+    )));
+    assert_eq!(read.loads[0].formula_ops_per_s, Some(50.0));
+    assert!((9_900.0..20_300.0).contains(&read.loads[0].latency_us.p50), "{read:?}");
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    let text = format!(
+        "{PAIR}loads: [{{from: clients, to: servers, test: write, size: 64 KiB, concurrency: 4, \
+         warm_up: 50 ms, time: 200 ms}}]"
+    );
+    let file = File::parse(&text, "x").unwrap();
+    let hash = |changes: &[Override]| outcome(&file.scenario(changes).unwrap()).trace_hash;
+    assert_eq!(hash(&[]), hash(&[]));
+    assert_ne!(hash(&[]), hash(&[set("concurrency=5")]));
+}
+
+#[test]
+fn events_happen() {
+    let load = "loads: [{from: clients, to: servers, test: ping, concurrency: 2, warm_up: 0 s, \
+                time: 4 s}]\n";
+    let still = outcome(&scenario(&format!("{PAIR}{load}")));
+    let cut = outcome(&scenario(&format!(
+        "{PAIR}{load}events: [{{at: 1 s, cut: [east, west]}}, {{at: 3 s, mend: [west, east]}}]"
+    )));
+    assert!(cut.loads[0].ops < still.loads[0].ops * 3 / 4, "{cut:#?}");
+    let slow = outcome(&scenario(&format!(
+        "{PAIR}{load}events: [{{at: 1 s, degrade: [east, west], delay: 50 ms}}]"
+    )));
+    assert!(slow.loads[0].latency_us.max > 100_000.0, "{:?}", slow.loads[0].latency_us);
+    let crash = outcome(&scenario(&format!(
+        "{PAIR}{load}events: [{{at: 1 s, crash: servers/0}}, {{at: 2 s, restart: servers}}, \
+         {{at: 2.5 s, restart: servers}}, {{at: 100 s, cut: clients}}]"
+    )));
+    let lost = &crash.loads[0];
+    assert!(lost.errors > 0 && lost.ops > 0 && lost.ops < still.loads[0].ops, "{lost:#?}");
+    assert!(crash.hints.iter().any(|hint| hint.contains("were there already")), "{crash:#?}");
+    assert!(crash.hints.iter().any(|hint| hint.contains("were not reached")), "{crash:#?}");
+    let client = outcome(&scenario(&format!("{PAIR}{load}events: [{{at: 1 s, crash: clients}}]")));
+    assert_eq!(client.loads[0].error_kinds, [("the client's node ended".to_owned(), 1)]);
+    assert!((0.5..1.1).contains(&client.loads[0].seconds), "{client:#?}");
+}
+
+#[test]
+fn whoever_watches_may_end_it() {
+    let (_, file) = read("lan.yaml");
+    let scenario = file.scenario(&[]).unwrap();
+    let mut sim = simulation(&scenario).unwrap();
+    let mut asked = 0;
+    let outcome = run(&scenario, &mut *sim, &mut |progress| {
+        asked += 1;
+        match progress.now.0 * 2 > progress.planned.0 {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    assert!(asked > 100, "{asked}");
+    assert!(outcome.interrupted && outcome.loads[0].ops > 0, "{outcome:#?}");
+    assert!((0.15..0.25).contains(&outcome.loads[0].seconds), "{outcome:#?}");
+}
+
+#[test]
+fn pages_hold_the_figures_and_nothing_of_the_file_as_markup() {
+    let (text, file) = read("lan.yaml");
+    let text = format!("{text}# <script>alert(1)</script>\n");
+    let sweep = Sweep::parse(["concurrency=1,4", "size=64 KiB,1 MiB"]).unwrap();
+    let rows: Vec<Row> = (0..sweep.len())
+        .map(|index| {
+            let point = sweep.point(index);
+            let values = point.iter().map(|change| change.value.clone()).collect();
+            Row { values, outcome: outcome(&file.scenario(&point).unwrap()) }
+        })
+        .collect();
+    let changes = ["--set a=<b>".to_owned()];
+    let one = run_page(&Single {
+        source_name: "a<b>.yaml",
+        source: &text,
+        changes: &changes,
+        version: "1",
+        outcome: &rows[3].outcome,
+    });
+    let all = sweep_page(&Sweeping {
+        source_name: "a<b>.yaml",
+        source: &text,
+        changes: &changes,
+        version: "1",
+        sweep: &sweep,
+        rows: &rows,
+    });
+    for page in [&one, &all] {
+        assert!(!page.contains("<script") && page.contains("&lt;script&gt;alert(1)"), "{page}");
+        assert!(page.contains("a&lt;b&gt;.yaml") && !page.contains("http"), "{page}");
+        assert!(page.contains("<svg") && page.ends_with("</html>\n"), "{page}");
+        assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+    }
+    assert!(one.contains("Throughput over time") && one.contains("Queues over time"), "{one}");
+    assert!(all.contains("Throughput over concurrency") && all.contains("size 64 KiB"), "{all}");
+    if let Some(dir) = std::env::var_os("KEEP_PAGES") {
+        fs::write(Path::new(&dir).join("one.html"), &one).unwrap();
+        fs::write(Path::new(&dir).join("all.html"), &all).unwrap();
+    }
+}
