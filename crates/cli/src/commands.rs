@@ -7,3 +7,4 @@ pub(crate) mod ping;
 pub(crate) mod raw_tcp;
 pub(crate) mod selftest;
 pub(crate) mod show;
+pub(crate) mod sim;

@@ -9,7 +9,9 @@ use clap::{Parser, Subcommand};
 
 mod commands;
 mod common;
+mod interrupt;
 mod output;
+mod report_file;
 mod words;
 
 #[derive(Parser)]
@@ -36,6 +38,7 @@ enum Command {
     Discover(commands::discover::DiscoverArgs),
     Show(commands::show::ShowArgs),
     Pcap(commands::pcap::PcapArgs),
+    Sim(commands::sim::SimArgs),
     #[command(hide = true)]
     RawTcp(commands::raw_tcp::RawTcpArgs),
 }
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Command::Discover(args) => commands::discover::run(&args),
         Command::Show(args) => commands::show::run(&args),
         Command::Pcap(args) => commands::pcap::run(&args),
+        Command::Sim(args) => commands::sim::run(&args),
         Command::RawTcp(args) => commands::raw_tcp::run(&args),
     })
 }

@@ -14,20 +14,18 @@ use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::BrwCheck;
 
 use crate::common::NodeOptions;
+use crate::interrupt::Interrupt;
 use crate::output::{Failure, json, print};
+use crate::report_file::ReportFile;
 use crate::words::{self, PORTS, seconds};
 
-mod file;
 mod halves;
-mod interrupt;
 mod partner;
 mod report;
 mod session;
 mod table;
 
-use file::ReportFile;
 use halves::Halves;
-use interrupt::Interrupt;
 use partner::Partner;
 use report::{End, Report};
 

@@ -12,8 +12,8 @@ use lustrine_reactor::{Answer, Request, control};
 use lustrine_wire::nid::{Net, Nid};
 use tempfile::TempDir;
 
-use super::interrupt::Interrupt;
 use crate::common::NodeOptions;
+use crate::interrupt::Interrupt;
 use crate::output::Failure;
 
 /// Where the second node lives, and where we do. Two nodes cannot share an address.

@@ -13,12 +13,12 @@ use lustrine_selftest::{ClientError, Limit, Rung, Takeover, Test};
 use lustrine_sys::Clock;
 use lustrine_wire::srpc::Name;
 
-use super::interrupt::Interrupt;
 use super::partner::Partner;
 use super::report::{End, Report, RowResult};
 use super::{Row, SelftestArgs, TestWord, warm_up};
 use crate::commands::raw_tcp::{self, Direction};
 use crate::common::start_for_command;
+use crate::interrupt::Interrupt;
 use crate::output::{Failure, complain, note};
 use crate::words::millis;
 

@@ -1,6 +1,8 @@
 //! The table for people: 80 columns on whatever it is printed, one line for each row, whose words
 //! are what `grep` and `awk` find.
 
+use lustrine_scenario::figures::{self, count, latency, operations, rate};
+
 use super::report::{Latency, Report, RowResult};
 use super::{TestWord, describe};
 use crate::commands::raw_tcp;
@@ -33,12 +35,7 @@ pub(super) fn table(report: &Report) -> String {
 }
 
 fn line(row: &RowResult) -> String {
-    let size = match row.size {
-        0 => "-".to_owned(),
-        size if size % (1 << 20) == 0 => format!("{}M", size >> 20),
-        size if size % (1 << 10) == 0 => format!("{}k", size >> 10),
-        size => size.to_string(),
-    };
+    let size = figures::size(row.size);
     let or_dash = |cell: Option<String>| cell.unwrap_or_else(|| "-".to_owned());
     let mib = or_dash((row.size > 0).then(|| rate(row.mib_per_s)));
     let Latency { p50, p90, p99, p999, max } = row.latency_us;
@@ -70,7 +67,7 @@ fn plain_tcp(report: &Report) -> String {
     let figure = |test: TestWord| {
         let mut rows = report.results.iter().filter(|row| row.test == test.name());
         let rate = rows.find_map(|row| row.raw_tcp_mib_per_s)?;
-        Some(format!("{} {}", test.name(), self::rate(rate)))
+        Some(format!("{} {}", test.name(), figures::rate(rate)))
     };
     let figures: Vec<_> =
         [TestWord::Read, TestWord::Write].into_iter().filter_map(figure).collect();
@@ -90,42 +87,9 @@ fn plain_tcp(report: &Report) -> String {
     )
 }
 
-/// Three digits that count.
-fn three_digits(value: f64) -> String {
-    match value {
-        ..9.995 => format!("{value:.2}"),
-        ..99.95 => format!("{value:.1}"),
-        _ => format!("{value:.0}"),
-    }
-}
-
-/// Microseconds with the unit that suits them; five columns below 1000 s.
-fn latency(us: f64) -> String {
-    match us {
-        ..999.5 => three_digits(us) + "u",
-        ..999_500.0 => three_digits(us / 1e3) + "m",
-        _ => three_digits(us / 1e6) + "s",
-    }
-}
-
-/// MiB per second; five columns below 100 GiB/s.
-fn rate(mib: f64) -> String {
-    if (99.95..999.95).contains(&mib) { format!("{mib:.1}") } else { three_digits(mib) }
-}
-
-/// Operations per second; six columns below a milliard.
-fn operations(per_s: f64) -> String {
-    if per_s < 999_999.5 { three_digits(per_s) } else { format!("{:.0}k", per_s / 1e3) }
-}
-
 /// CPU seconds; five columns below a day.
 fn cpu(seconds: f64) -> String {
     if seconds < 99.995 { format!("{seconds:.2}") } else { format!("{seconds:.0}") }
-}
-
-/// A number of errors; three columns below 100,000.
-fn count(errors: u64) -> String {
-    if errors < 1000 { errors.to_string() } else { format!("{}k", errors / 1000) }
 }
 
 #[cfg(test)]

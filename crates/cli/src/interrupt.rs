@@ -7,7 +7,7 @@ use lustrine_sys::Signals;
 use crate::output::Failure;
 
 /// Remembers whether a signal told us to stop.
-pub(super) struct Interrupt {
+pub(crate) struct Interrupt {
     signals: Signals,
     came: Cell<bool>,
 }
@@ -17,14 +17,14 @@ impl Interrupt {
     ///
     /// # Errors
     /// When the system refuses.
-    pub(super) fn catch() -> Result<Interrupt, Failure> {
+    pub(crate) fn catch() -> Result<Interrupt, Failure> {
         let signals = Signals::catch().map_err(|error| format!("cannot catch signals: {error}"))?;
         Ok(Interrupt { signals, came: Cell::new(false) })
     }
 
     /// # Errors
     /// [`Failure::Interrupted`] once a signal has come.
-    pub(super) fn check(&self) -> Result<(), Failure> {
+    pub(crate) fn check(&self) -> Result<(), Failure> {
         if self.signals.take().terminate {
             self.came.set(true);
         }

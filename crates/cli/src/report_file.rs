@@ -9,7 +9,7 @@ use crate::output::{Failure, print};
 
 /// Where the results go.
 #[derive(Debug)]
-pub(super) enum ReportFile {
+pub(crate) enum ReportFile {
     /// Standard output, instead of the table.
     Stdout,
     /// A file.
@@ -18,7 +18,7 @@ pub(super) enum ReportFile {
 
 /// An open file. What it held before stays until the results are there.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(crate) struct Opened {
     path: PathBuf,
     file: File,
     /// Whether it is empty and by us: dropping this removes it then.
@@ -30,7 +30,7 @@ impl ReportFile {
     ///
     /// # Errors
     /// When it cannot be written to.
-    pub(super) fn open(path: &Path) -> Result<ReportFile, Failure> {
+    pub(crate) fn open(path: &Path) -> Result<ReportFile, Failure> {
         if path.as_os_str() == "-" {
             return Ok(ReportFile::Stdout);
         }
@@ -51,7 +51,7 @@ impl ReportFile {
     ///
     /// # Errors
     /// When that fails, as on a full disk; the file is empty then, or gone.
-    pub(super) fn write(self, text: &str) -> Result<(), Failure> {
+    pub(crate) fn write(self, text: &str) -> Result<(), Failure> {
         match self {
             ReportFile::Stdout => print(text),
             ReportFile::File(mut opened) => {

@@ -1,0 +1,198 @@
+//! `lustrine sim`: whole networks of nodes in virtual time, from a scenario file.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use clap::{Args, Subcommand, ValueEnum};
+use lustrine_scenario::{File, Outcome, Override, Problems, Scenario, simulation};
+
+use crate::interrupt::Interrupt;
+use crate::output::Failure;
+use crate::report_file::ReportFile;
+
+mod progress;
+mod single;
+mod sweep;
+mod table;
+
+/// Longest scenario file that is read, in bytes; the reader itself says what it takes.
+const FILE_MAX: u64 = 16 << 20;
+
+/// Simulate networks of nodes: what would these settings do on that network?
+#[derive(Args, Debug)]
+pub(crate) struct SimArgs {
+    #[command(subcommand)]
+    command: SimCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum SimCommand {
+    Run(single::RunArgs),
+    Sweep(sweep::SweepArgs),
+}
+
+/// What both commands take.
+#[derive(Args, Debug)]
+struct ScenarioOptions {
+    /// The scenario (docs/simulator.md)
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// What all that is random comes from, instead of the file's
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+
+    /// How finely to simulate, instead of the file's
+    #[arg(long, value_enum)]
+    depth: Option<DepthWord>,
+
+    /// Give a value instead of the file's: any tunable, a key of loads, links or tcp, or a key of
+    /// a group such as clients.count; may be given several times
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    set: Vec<Setting>,
+
+    /// Write the results as JSON to a file, or to standard output with "-" instead of tables
+    #[arg(long, value_name = "FILE|-")]
+    json: Option<PathBuf>,
+
+    /// Write a page with plots, one file of HTML
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+}
+
+/// The depths by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum DepthWord {
+    /// Bytes in TCP streams, with the whole driver
+    Streams,
+    /// LNet messages: for many nodes
+    Messages,
+}
+
+/// A value beside the file.
+#[derive(Clone, Debug)]
+struct Setting(Override);
+
+impl FromStr for Setting {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Setting, String> {
+        Override::parse("--set", text).map(Setting)
+    }
+}
+
+/// A scenario file that was read, and where results go.
+struct Prepared {
+    source_name: String,
+    text: String,
+    file: File,
+    changes: Vec<Override>,
+    json: Option<ReportFile>,
+    report: Option<ReportFile>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
+    match &args.command {
+        SimCommand::Run(args) => single::run(args),
+        SimCommand::Sweep(args) => sweep::run(args),
+    }
+}
+
+impl ScenarioOptions {
+    /// Reads the file and opens the places for results: what is wrong is told before minutes are
+    /// spent.
+    fn prepare(&self) -> Result<Prepared, Failure> {
+        if self.report.as_deref() == Some(Path::new("-")) {
+            let words = "--report is a page for a browser and goes to a file; --json can go to \
+                         standard output with \"-\"";
+            return Err(Failure::Usage(words.to_owned()));
+        }
+        if self.report.is_some() && self.report == self.json {
+            let words = "--report and --json name the same file; give each its own";
+            return Err(Failure::Usage(words.to_owned()));
+        }
+        let source_name = self.file.display().to_string();
+        let text = read(&self.file)?;
+        let file = File::parse(&text, &source_name).map_err(|problems| bad(&problems))?;
+        Ok(Prepared { source_name, text, file, changes: self.changes(), json: None, report: None })
+    }
+
+    /// Values given beside the file, as they would stand in it.
+    fn changes(&self) -> Vec<Override> {
+        let change = |name: &str, value: String| Override {
+            origin: format!("--{name} {value}"),
+            name: name.to_owned(),
+            value,
+        };
+        let mut changes: Vec<Override> = self.set.iter().map(|setting| setting.0.clone()).collect();
+        changes.extend(self.seed.map(|seed| change("seed", seed.to_string())));
+        let depth = self.depth.map(|depth| match depth {
+            DepthWord::Streams => "streams",
+            DepthWord::Messages => "messages",
+        });
+        changes.extend(depth.map(|depth| change("depth", depth.to_owned())));
+        changes
+    }
+
+    /// Opens the places for results.
+    fn open(&self, prepared: &mut Prepared) -> Result<(), Failure> {
+        prepared.json = self.json.as_deref().map(ReportFile::open).transpose()?;
+        prepared.report = self.report.as_deref().map(ReportFile::open).transpose()?;
+        Ok(())
+    }
+}
+
+impl Prepared {
+    /// The scenario with further changes.
+    fn scenario(&self, more: &[Override]) -> Result<Scenario, Failure> {
+        let changes: Vec<Override> = self.changes.iter().chain(more).cloned().collect();
+        let scenario = self.file.scenario(&changes).map_err(|problems| bad(&problems))?;
+        if simulation(&scenario).is_none() {
+            return Err(format!(
+                "the depth of {} is not built yet; streams is: --depth streams",
+                scenario.depth.name()
+            )
+            .into());
+        }
+        Ok(scenario)
+    }
+
+    /// The changes as they were given.
+    fn change_words(&self) -> Vec<String> {
+        self.changes.iter().map(|change| change.origin.clone()).collect()
+    }
+}
+
+fn bad(problems: &Problems) -> Failure {
+    Failure::Failed(problems.to_string())
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    let told = |error: &dyn std::fmt::Display| {
+        Failure::Failed(format!("cannot read {}: {error}", path.display()))
+    };
+    let about = std::fs::metadata(path).map_err(|error| told(&error))?;
+    if about.len() > FILE_MAX {
+        return Err(told(&format!("{} bytes are too many for a scenario", about.len())));
+    }
+    let bytes = std::fs::read(path).map_err(|error| told(&error))?;
+    String::from_utf8(bytes).map_err(|_| told(&"it is not UTF-8 text"))
+}
+
+/// How the command ends, once everything is written.
+fn verdict(outcomes: &[&Outcome], interrupt: &Interrupt) -> Result<(), Failure> {
+    interrupt.check()?;
+    let errors: u64 = outcomes.iter().map(|outcome| outcome.errors()).sum();
+    if errors > 0 {
+        return Err(format!("{errors} operations failed; the table says which").into());
+    }
+    let unquiet: usize = outcomes.iter().map(|outcome| outcome.unquiet.len()).sum();
+    if unquiet > 0 {
+        return Err(format!("{unquiet} things were not in order at the end, see above").into());
+    }
+    if outcomes.iter().any(|outcome| outcome.loads.iter().any(|load| load.ops == 0)) {
+        return Err("a load measured nothing, see above".to_owned().into());
+    }
+    Ok(())
+}

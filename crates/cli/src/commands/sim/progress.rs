@@ -1,0 +1,61 @@
+//! A bar on a terminal while virtual time passes, nothing elsewhere.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use lustrine_lnet::time::Nanos;
+use lustrine_scenario::{Progress, time_text};
+
+/// How often the bar is drawn anew.
+const DRAW: Duration = Duration::from_millis(100);
+
+/// Steps of the bar of one run.
+pub(super) const STEPS: u64 = 1000;
+
+pub(super) struct Bar {
+    bar: ProgressBar,
+    drawn: Option<Instant>,
+}
+
+impl Bar {
+    pub(super) fn new(steps: u64) -> Bar {
+        let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {msg}  {elapsed} of real time") {
+            bar.set_style(style);
+        }
+        Bar { bar, drawn: None }
+    }
+
+    /// Shows how far a run is.
+    pub(super) fn show(&mut self, progress: &Progress) {
+        if self.drawn.is_some_and(|drawn| drawn.elapsed() < DRAW) {
+            return;
+        }
+        self.drawn = Some(Instant::now());
+        self.bar.set_position(steps(progress));
+        let Progress { now, planned, ops } = *progress;
+        let (now, planned) = (whole(now), whole(planned));
+        self.bar.set_message(format!("{now} of {planned} virtual, {ops} operations"));
+    }
+
+    /// Shows how many runs are done.
+    pub(super) fn count(&mut self, done: usize, of: usize) {
+        self.bar.set_position(done as u64);
+        self.bar.set_message(format!("{done} of {of} runs"));
+    }
+
+    pub(super) fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn steps(progress: &Progress) -> u64 {
+    let planned = u128::from(progress.planned.0.max(1));
+    let step = u128::from(progress.now.0) * u128::from(STEPS) / planned;
+    u64::try_from(step).unwrap_or(STEPS).min(STEPS)
+}
+
+/// To the millisecond, so that the line does not flicker.
+fn whole(time: Nanos) -> String {
+    time_text(Nanos(time.0 / 1_000_000 * 1_000_000))
+}
