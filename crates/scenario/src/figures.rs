@@ -18,6 +18,15 @@ pub fn latency(us: f64) -> String {
     }
 }
 
+/// Microseconds as text has them, such as `17.8 ms`.
+pub fn latency_text(us: f64) -> String {
+    match us {
+        ..999.5 => three_digits(us) + " us",
+        ..999_500.0 => three_digits(us / 1e3) + " ms",
+        _ => three_digits(us / 1e6) + " s",
+    }
+}
+
 /// MiB per second; five columns below 100 GiB/s.
 pub fn rate(mib: f64) -> String {
     if (99.95..999.95).contains(&mib) { format!("{mib:.1}") } else { three_digits(mib) }
@@ -47,4 +56,20 @@ pub fn size(bytes: u32) -> String {
 pub fn percent(part: f64) -> String {
     let value = part * 100.0;
     if value < 9.95 && value > 0.0 { format!("{value:.1}%") } else { format!("{value:.0}%") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_keep_their_columns() {
+        assert_eq!([0.5, 14.26, 999.6, 2e6].map(latency), ["0.50u", "14.3u", "1.00m", "2.00s"]);
+        assert_eq!(latency_text(17_842.0), "17.8 ms");
+        assert_eq!([0.004, 99.96, 999.96, 5777.8].map(rate), ["0.00", "100.0", "1000", "5778"]);
+        assert_eq!([12.0, 999_999.6].map(operations), ["12.0", "1000k"]);
+        assert_eq!([0, 8, 4096, 1 << 20].map(size), ["-", "8", "4k", "1M"]);
+        assert_eq!([0.0, 0.001, 0.0996, 1.03].map(percent), ["0%", "0.1%", "10%", "103%"]);
+        assert_eq!([999, 12_345].map(count), ["999", "12k"]);
+    }
 }

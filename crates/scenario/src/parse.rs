@@ -38,7 +38,7 @@ pub(crate) fn scenario(reader: &mut Reader, root: &Node) -> Scenario {
     let file = reader.fields(root, FILE);
     let seed = reader.count(&file, "seed", 0..=SEED_MAX, "\"seed: 1\"").unwrap_or(1);
     let depths = [("streams", Depth::Streams), ("messages", Depth::Messages)];
-    let depth = reader.choice(&file, "depth", &depths).unwrap_or(Depth::Messages);
+    let depth = reader.choice(&file, "depth", &depths).unwrap_or(Depth::Streams);
     let sites = sites(reader, file.value("sites"));
     let before = reader.problems.len();
     let ways = links::read(reader, file.value("links"), &sites);

@@ -18,8 +18,9 @@ use meter::{Mark, Meter};
 /// Points that the planned course is sampled at.
 const SAMPLES: u64 = 100;
 
-/// Slices of a sample, after each of which whoever watches is asked.
+/// Slices of a sample, after each of which whoever watches is asked; and the longest slice.
 const SLICES: u64 = 10;
+const SLICE_MAX: u64 = 10_000_000;
 
 /// How much longer than planned a run may take: the extra warm-up, and RPCs that time out.
 const GRACE: Nanos = Nanos::from_secs(310);
@@ -152,7 +153,7 @@ impl Run<'_> {
         due: Time,
         watch: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let slice = Nanos((self.tick.0 / SLICES).max(1));
+        let slice = Nanos((self.tick.0 / SLICES).clamp(1, SLICE_MAX));
         while self.sim.now() < due {
             let until = due.min(self.sim.now() + slice);
             self.sim.run_to(until);

@@ -43,8 +43,8 @@ fn the_lan_is_as_fast_as_its_interfaces_and_no_faster() {
     let load = &outcome.loads[0];
     assert_eq!((outcome.errors(), outcome.unquiet.len()), (0, 0), "{outcome:#?}");
     assert!((0.5..0.501).contains(&load.seconds), "{load:?}");
-    // 10 Gb/s are 1192 MiB/s.
-    assert!((900.0..1193.0).contains(&load.mib_per_s), "{load:?}");
+    // 10 Gb/s are 1192 MiB/s; an RPC more or less ends in the measured time.
+    assert!((1150.0..1230.0).contains(&load.mib_per_s), "{load:?}");
     assert_eq!(load.formula_limit.as_deref(), Some("interfaces of servers"));
     let formula = load.formula_mib_per_s().unwrap();
     assert!((1192.0..1192.2).contains(&formula), "{formula}");

@@ -12,4 +12,5 @@ mod namespaces;
 mod node;
 mod rogues;
 mod settings;
+mod sim;
 mod trouble;

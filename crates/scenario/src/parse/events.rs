@@ -14,7 +14,7 @@ use crate::reading::{Fields, Reader, Section};
 /// Most events.
 const EVENTS_MAX: usize = 10_000;
 
-const EVENT: Section = Section {
+pub(super) const EVENT: Section = Section {
     name: "an event",
     keys: &[
         "at",

@@ -25,7 +25,7 @@ const INTERFACE_DELAY: Nanos = Nanos(5_000);
 /// Tunables of the machine: virtual time knows none.
 const OF_MACHINES: [&str; 2] = ["cpu_npartitions", "spin_us"];
 
-const GROUP: Section = Section {
+pub(super) const GROUP: Section = Section {
     name: "a group",
     keys: &[
         "count",
@@ -43,13 +43,13 @@ const GROUP: Section = Section {
     example: "\"clients: {count: 30, interface: 10 Gb/s}\"",
 };
 
-const COST: Section = Section {
+pub(super) const COST: Section = Section {
     name: "cost",
     keys: &["message", "MiB"],
     example: "\"cost: {message: 2 us, MiB: 80 us}\"",
 };
 
-const TCP: Section = Section {
+pub(super) const TCP: Section = Section {
     name: "tcp",
     keys: &[
         "congestion",

@@ -19,7 +19,7 @@ const PARALLEL_MAX: u64 = 64;
 /// Queue of a link that says nothing of it, in bytes.
 const QUEUE: u64 = 16 << 20;
 
-const LINK: Section = Section {
+pub(super) const LINK: Section = Section {
     name: "a link",
     keys: &["between", "bandwidth", "delay", "queue", "loss", "jitter", "parallel", "hashing"],
     example: "\"{between: [east, west], bandwidth: 50 Gb/s, delay: 25.25 ms}\"",

@@ -26,7 +26,7 @@ const RPCS_MAX: u64 = 10_000_000;
 /// A day.
 const TIME_MAX: u64 = 86_400_000_000_000;
 
-const LOAD: Section = Section {
+pub(super) const LOAD: Section = Section {
     name: "a load",
     keys: &[
         "from",

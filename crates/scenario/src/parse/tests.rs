@@ -219,6 +219,41 @@ fn bad_files_are_told_apart() {
 }
 
 #[test]
+fn the_reference_has_every_key() {
+    let page = include_str!("../../../../docs/simulator.md");
+    let sections = [
+        super::FILE,
+        super::links::LINK,
+        super::groups::GROUP,
+        super::groups::COST,
+        super::groups::TCP,
+        super::loads::LOAD,
+        super::events::EVENT,
+    ];
+    for section in sections {
+        for key in section.keys {
+            let known = page.contains(&format!("`{key}`"));
+            assert!(known, "{key} of {} is not in docs/simulator.md", section.name);
+        }
+    }
+}
+
+#[test]
+fn the_scenarios_of_the_repository_are_good() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let mut files = 0;
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "yaml") {
+            files += 1;
+            let text = fs::read_to_string(&path).unwrap();
+            read(&text).unwrap_or_else(|problems| panic!("{}: {problems}", path.display()));
+        }
+    }
+    assert!(files >= 3, "{files}");
+}
+
+#[test]
 fn aliases_do_not_explode() {
     let mut text = "a: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
     for level in 1..12 {

@@ -16,7 +16,7 @@ const STYLE: &str = "\
   --c0: #0068b5; --c1: #d1570a; --c2: #00875e; --c3: #b3368c; --c4: #8a6d00; --c5: #4b5cc4;
   --c6: #c22f3d; --c7: #4f6472; } figure, table { break-inside: avoid; } }
 * { box-sizing: border-box; }
-body { margin: 0 auto; padding: 2rem 1.5rem 4rem; max-width: 62rem; color: var(--ink);
+body { margin: 0 auto; padding: 2rem 1.5rem 4rem; max-width: 64rem; color: var(--ink);
   background: var(--paper); font: 15px/1.5 system-ui, 'Segoe UI', Roboto, Helvetica, Arial,
   sans-serif; }
 h1 { font-size: 1.6rem; margin: 0 0 .2rem; line-height: 1.25; }
@@ -32,7 +32,7 @@ svg .line { fill: none; stroke-width: 2.2; stroke-linejoin: round; stroke-lineca
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 14px; font-variant-numeric: tabular-nums;
   margin: 0 0 1rem; }
-th, td { padding: .28rem .75rem; text-align: right; border-bottom: 1px solid var(--grid);
+th, td { padding: .28rem .55rem; text-align: right; border-bottom: 1px solid var(--grid);
   white-space: nowrap; }
 th { color: var(--dim); font-weight: 600; } th:first-child, td:first-child,
 td.word, th.word { text-align: left; }

@@ -5,17 +5,17 @@ use std::fmt::Write as _;
 use super::html::{COLOURS, escaped};
 use super::ticks::{Scale, ticks};
 
-const WIDTH: f64 = 920.0;
+const WIDTH: f64 = 940.0;
 const HEIGHT: f64 = 400.0;
 const LEFT: f64 = 72.0;
 const TOP: f64 = 52.0;
 const BOTTOM: f64 = 56.0;
 /// Room for the names of the lines, right of the plot.
-const LEGEND: f64 = 232.0;
+const LEGEND: f64 = 244.0;
 /// Height of a name.
 const ROW: f64 = 22.0;
 /// Characters of a name that fit.
-const NAME_MAX: usize = 27;
+const NAME_MAX: usize = 26;
 
 /// More points than these are drawn without marks.
 const MARKS_MAX: usize = 40;
@@ -195,7 +195,13 @@ fn span(axis: &Axis, values: impl Iterator<Item = f64> + Clone, place: (f64, f64
             (low, if high > low { high } else { low + 1.0 })
         }
         Scale::Log => {
-            let room: f64 = if upright { 1.25 } else { 1.0 };
+            // At least half a decade upwards and downwards, or noise looks like a difference.
+            let narrow = high / low < 3.0;
+            let room: f64 = match upright {
+                true if narrow => 3.0,
+                true => 1.25,
+                false => 1.0,
+            };
             let (low, high) = (low / room, high * room);
             if high > low { (low, high) } else { (low / 2.0, high * 2.0) }
         }

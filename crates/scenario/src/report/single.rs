@@ -4,7 +4,7 @@ use super::footer;
 use super::html::Page;
 use super::plot::{Axis, Line, Plot, Stroke};
 use super::ticks::Scale;
-use crate::figures::{latency, operations, percent, rate, size, three_digits};
+use crate::figures::{latency_text, operations, percent, rate, size, three_digits};
 use crate::outcome::{LoadOutcome, Outcome};
 use crate::quantity::bytes_text;
 
@@ -71,7 +71,7 @@ fn tiles(outcome: &Outcome) -> Vec<(String, String)> {
         tiles.push((percent(share), "of what the formula allows".to_owned()));
     }
     let worst = outcome.loads.iter().map(|load| load.latency_us.p99).fold(0.0, f64::max);
-    tiles.push((latency(worst), "p99 latency".to_owned()));
+    tiles.push((latency_text(worst), "p99 latency".to_owned()));
     tiles.push((outcome.errors().to_string(), "errors".to_owned()));
     tiles
 }
@@ -101,13 +101,17 @@ fn throughput(outcome: &Outcome) -> Plot {
         if let (Some(formula), Some(first), Some(last)) = (formula, at.first(), at.last()) {
             let name = format!("formula: {}", load.formula_limit.as_deref().unwrap_or("delay"));
             let points = vec![(*first, formula), (*last, formula)];
+            let colour = if outcome.loads.len() == 1 { 7 } else { colour };
             lines.push(Line { name, points, stroke: Stroke::Dashed, colour });
         }
     }
     Plot {
         title: "Throughput over time".to_owned(),
         x: Axis::new("seconds of virtual time", Scale::Linear),
-        y: Axis::new(if moved { "MiB/s" } else { "operations per second" }, Scale::Linear),
+        y: Axis::new(
+            if moved { "MiB/s in the measured time" } else { "operations per second, measured" },
+            Scale::Linear,
+        ),
         lines,
     }
 }
@@ -165,11 +169,11 @@ fn loads(page: &mut Page, outcome: &Outcome) {
             load.concurrency.to_string(),
             or_dash((load.size > 0).then(|| rate(load.mib_per_s))),
             operations(load.ops_per_s),
-            latency(at.p50),
-            latency(at.p90),
-            latency(at.p99),
-            or_dash(at.p999.map(latency)),
-            latency(at.max),
+            latency_text(at.p50),
+            latency_text(at.p90),
+            latency_text(at.p99),
+            or_dash(at.p999.map(latency_text)),
+            latency_text(at.max),
             load.errors.to_string(),
             or_dash(share.map(percent)),
         ]
@@ -177,19 +181,8 @@ fn loads(page: &mut Page, outcome: &Outcome) {
     let rows: Vec<_> = rows.collect();
     page.table(
         &[
-            "<load",
-            "pairs",
-            "size",
-            "conc",
-            "MiB/s",
-            "ops/s",
-            "p50",
-            "p90",
-            "p99",
-            "p99.9",
-            "max",
-            "errors",
-            "of formula",
+            "<load", "pairs", "size", "conc", "MiB/s", "ops/s", "p50", "p90", "p99", "p99.9",
+            "max", "errors", "formula",
         ],
         &rows,
     );

@@ -4,7 +4,7 @@ use super::footer;
 use super::html::Page;
 use super::plot::{Axis, Line, Plot, Stroke};
 use super::ticks::Scale;
-use crate::figures::{latency, operations, percent, rate};
+use crate::figures::{latency_text, operations, percent, rate};
 use crate::outcome::{LoadOutcome, Outcome};
 use crate::sweep::Sweep;
 
@@ -99,7 +99,7 @@ fn tiles(sweep: &Sweep, rows: &[Row]) -> Vec<(String, String)> {
     let errors: u64 = rows.iter().map(|row| row.outcome.errors()).sum();
     vec![
         (figure, what),
-        (latency(worst_p99(&best.outcome)), "p99 latency there".to_owned()),
+        (latency_text(worst_p99(&best.outcome)), "p99 latency there".to_owned()),
         (errors.to_string(), "errors in all runs".to_owned()),
     ]
 }
@@ -285,7 +285,7 @@ fn steps(sweep: &Sweep, index: usize) -> Vec<usize> {
 fn table(page: &mut Page, sweep: &Sweep, rows: &[Row]) {
     let names = sweep.names();
     let mut heads = names.clone();
-    heads.extend(["MiB/s", "ops/s", "p50", "p99", "max", "errors", "of formula", "busiest link"]);
+    heads.extend(["MiB/s", "ops/s", "p50", "p99", "max", "errors", "formula", "busiest link"]);
     let cells = |row: &Row| {
         let outcome = &row.outcome;
         let most = |of: fn(&crate::outcome::Latency) -> f64| {
@@ -298,9 +298,9 @@ fn table(page: &mut Page, sweep: &Sweep, rows: &[Row]) {
         cells.extend([
             if outcome.mib_per_s() > 0.0 { rate(outcome.mib_per_s()) } else { "-".to_owned() },
             operations(outcome.ops_per_s()),
-            latency(most(|at| at.p50)),
-            latency(most(|at| at.p99)),
-            latency(most(|at| at.max)),
+            latency_text(most(|at| at.p50)),
+            latency_text(most(|at| at.p99)),
+            latency_text(most(|at| at.max)),
             outcome.errors().to_string(),
             formula.map_or_else(|| "-".to_owned(), |f| percent(outcome.ops_per_s() / f)),
             busiest.map_or_else(|| "-".to_owned(), |(s, name)| format!("{name} {}", percent(s))),

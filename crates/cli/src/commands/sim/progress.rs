@@ -1,10 +1,12 @@
-//! A bar on a terminal while virtual time passes, nothing elsewhere.
+//! A bar on a terminal while virtual time passes; elsewhere one line that says what is run.
 
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lustrine_lnet::time::Nanos;
 use lustrine_scenario::{Progress, time_text};
+
+use crate::output::note;
 
 /// How often the bar is drawn anew.
 const DRAW: Duration = Duration::from_millis(100);
@@ -18,10 +20,13 @@ pub(super) struct Bar {
 }
 
 impl Bar {
-    pub(super) fn new(steps: u64) -> Bar {
+    pub(super) fn new(what: &str, steps: u64) -> Bar {
         let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {msg}  {elapsed} of real time") {
             bar.set_style(style);
+        }
+        if bar.is_hidden() {
+            note(what);
         }
         Bar { bar, drawn: None }
     }

@@ -42,7 +42,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     args.scenario.open(&mut prepared)?;
     let interrupt = Interrupt::catch()?;
     let started = Instant::now();
-    let mut bar = Bar::new(STEPS);
+    let mut bar = Bar::new(&format!("simulating {}", prepared.source_name), STEPS);
     let mut sim = simulation(&scenario).expect("it was there before");
     let outcome = run_scenario(&scenario, &mut *sim, &mut |progress| {
         bar.show(progress);

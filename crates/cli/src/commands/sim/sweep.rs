@@ -74,7 +74,9 @@ pub(super) fn run(args: &SweepArgs) -> Result<(), Failure> {
         Some(threads) => usize::from(threads),
         None => thread::available_parallelism().map_or(1, usize::from),
     };
-    let outcomes = run_all(&scenarios, threads, &interrupt);
+    let what = format!("simulating {} {} times", prepared.source_name, scenarios.len());
+    let bar = Bar::new(&what, scenarios.len() as u64);
+    let outcomes = run_all(&scenarios, threads, &interrupt, bar);
     let rows = outcomes.into_iter().enumerate().filter_map(|(index, outcome)| {
         let values = sweep.point(index).into_iter().map(|change| change.value).collect();
         Some(Row { values, outcome: outcome? })
@@ -91,7 +93,12 @@ pub(super) fn run(args: &SweepArgs) -> Result<(), Failure> {
 }
 
 /// Runs everything; `None` is what an interruption left out.
-fn run_all(scenarios: &[Scenario], threads: usize, interrupt: &Interrupt) -> Vec<Option<Outcome>> {
+fn run_all(
+    scenarios: &[Scenario],
+    threads: usize,
+    interrupt: &Interrupt,
+    mut bar: Bar,
+) -> Vec<Option<Outcome>> {
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let stop = AtomicBool::new(false);
     let outcomes: Mutex<Vec<Option<Outcome>>> = Mutex::new(vec![None; scenarios.len()]);
@@ -114,7 +121,6 @@ fn run_all(scenarios: &[Scenario], threads: usize, interrupt: &Interrupt) -> Vec
     thread::scope(|scope| {
         let workers: Vec<_> =
             (0..threads.min(scenarios.len())).map(|_| scope.spawn(work)).collect();
-        let mut bar = Bar::new(scenarios.len() as u64);
         while !workers.iter().all(thread::ScopedJoinHandle::is_finished) {
             thread::sleep(LOOK);
             bar.count(done.load(Ordering::Relaxed), scenarios.len());
