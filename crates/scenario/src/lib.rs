@@ -7,7 +7,7 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | `document`, `reading`, `quantity` | YAML as a tree with places; keys by tables; figures with units |
+//! | `document`, `reading`, `quantity` | YAML with places; tables of keys; figures with units |
 //! | `parse`, `model` | from tree to [`Scenario`] |
 //! | `overrides`, `sweep` | values given beside the file; all combinations of several |
 //! | `stage` | nodes, links and clients of a simulation |

@@ -41,7 +41,8 @@ pub(super) const LOAD: Section = Section {
         "time",
         "patience",
     ],
-    example: "\"{from: clients, to: servers, test: read, size: 1 MiB, concurrency: 8, time: 10 s}\"",
+    example: "\"{from: clients, to: servers, test: read, size: 1 MiB, concurrency: 8, \
+              time: 10 s}\"",
 };
 
 #[derive(Clone, Copy)]

@@ -54,7 +54,13 @@ seed: 7
 const SMALL: &str = "groups: {clients: {}, servers: {count: 4}}\n";
 
 /// A load for [`SMALL`], to be ended by the case.
-const LOAD: &str = "groups: {clients: {count: 3}, servers: {count: 4}}\nloads:\n  - {from: clients, to: servers, test: read, ";
+const LOAD: &str = "\
+groups: {clients: {count: 3}, servers: {count: 4}}
+loads:
+  - {from: clients, to: servers, test: read, ";
+
+/// A link for the sites of a case, to be ended by it.
+const LINK: &str = "{between: [a, b], bandwidth: 1 Gb/s, delay: 1 ms";
 
 fn read(text: &str) -> Result<Scenario, String> {
     let file = File::parse(text, "bad.yaml").map_err(|problems| problems.to_string())?;
@@ -115,6 +121,15 @@ fn little_is_enough() {
     assert_eq!((load.concurrency, load.spread), (1, Spread { clients: 1, servers: 1 }));
 }
 
+/// Many things wrong at once.
+const SEVERAL: &str = "\
+sites: east
+seed: x
+groups: {a: {count: x, interface: 10}, b: {delay: 1}}
+loads:
+  - {from: a, to: c, test: raed, size: 3, time: 1}
+";
+
 /// What is wrong with a file, and the file.
 fn bad_files() -> Vec<(&'static str, String)> {
     let load = |end: &str| format!("{LOAD}{end}}}\n");
@@ -140,7 +155,7 @@ fn bad_files() -> Vec<(&'static str, String)> {
         ("seed", small("seed: -1")),
         ("depth", small("depth: message")),
         ("no groups", "loads: [{from: a, to: b, test: ping}]".to_owned()),
-        ("empty groups", "groups: {a: {count: 0}, b: {}}\nloads: [{from: a, to: b, test: ping}]".to_owned()),
+        ("empty groups", small("").replace("count: 4", "count: 0")),
         ("no loads", SMALL.to_owned()),
         ("too many nodes", small("").replace("count: 4", "count: 100000")),
         ("unit left out", load("size: 1048576")),
@@ -168,33 +183,43 @@ fn bad_files() -> Vec<(&'static str, String)> {
         ("links without figures", sites("[{between: [a, b]}]", "")),
         ("a link of one site", sites("[{between: [a, a], bandwidth: 1 Gb/s, delay: 1 ms}]", "")),
         ("a link of no sites", sites("[{between: a, bandwidth: 1 Gb/s, delay: 1 ms}]", "")),
-        ("hashing alone", sites("[{between: [a, b], bandwidth: 1 Gb/s, delay: 1 ms, hashing: hosts}]", "")),
+        ("hashing alone", sites(&format!("[{LINK}, hashing: hosts}}]"), "")),
         (
             "connected twice",
             sites(
-                "[{between: [a, b], bandwidth: 1 Gb/s, delay: 1 ms}, {between: [b, a], bandwidth: unlimited, delay: 1 ms}]",
+                &format!("[{LINK}}}, {{between: [b, a], bandwidth: unlimited, delay: 1 ms}}]"),
                 "",
             ),
         ),
         ("bandwidth in words", sites("[{between: [a, b], bandwidth: fast, delay: 1 ms}]", "")),
-        ("loss without %", sites("[{between: [a, b], bandwidth: 1 Gb/s, delay: 1 ms, loss: 0.1}]", "")),
+        ("loss without %", sites(&format!("[{LINK}, loss: 0.1}}]"), "")),
         ("tunable", small("tunables: {peer_credit: 8}")),
         ("tunable out of range", small("tunables: {peer_credits: 0}")),
         ("tunable with a unit", small("tunables: {sock_timeout: 50 s}")),
         ("tunable of machines", small("tunables: {spin_us: 0}")),
         ("congestion", small("tcp: {congestion: reno}")),
         ("cost", small("").replace("clients: {}", "clients: {cost: {message: 2, byte: 1 ns}}")),
-        ("names", "groups: {\"a b\": {}, peer_credits: {}}\nloads: [{from: peer_credits, to: a b, test: ping}]".to_owned()),
+        ("names", small("").replace("clients: {}", "clients: {}, \"a b\": {}, peer_credits: {}")),
         ("an event without time", small("events: [{cut: clients}]")),
         ("an event that does nothing", small("events: [{at: 1 s}]")),
-        ("an event that does two things", small("events: [{at: 1 s, cut: clients, mend: clients}]")),
+        (
+            "an event that does two things",
+            small("events: [{at: 1 s, cut: clients, mend: clients}]"),
+        ),
         ("members that are not there", small("events: [{at: 1 s, crash: servers/4}]")),
         ("members in brackets", small("events:\n  - at: 1 s\n    crash: servers[3]")),
         ("figures of a cut", small("events: [{at: 1 s, cut: clients, delay: 1 ms}]")),
         ("degrade to what", small("events: [{at: 1 s, degrade: clients}]")),
-        ("no such link", sites("[{between: [a, b], bandwidth: 1 Gb/s, delay: 1 ms}]", "}]\nevents: [{at: 1 s, cut: [a, c]").replace("test: ping}]\nevents: [{at: 1 s, cut: [a, c]}]", "test: ping}]\nevents: [{at: 1 s, cut: [a, c]}, {at: 1 s, cut: [a, b], link: 2}]")),
-        ("too many clients", small("").replace("test: ping", "test: ping, spread: all").replace("count: 4", "count: 300")),
-        ("several at once", "sites: east\nseed: x\ngroups: {a: {count: x, interface: 10}, b: {delay: 1}}\nloads:\n  - {from: a, to: c, test: raed, size: 3, time: 1}\n".to_owned()),
+        (
+            "no such link",
+            sites(&format!("[{LINK}}}]"), "")
+                + "events: [{at: 1 s, cut: [a, c]}, {at: 1 s, cut: [a, b], link: 2}]",
+        ),
+        (
+            "too many clients",
+            small("").replace("ping", "ping, spread: all").replace("count: 4", "count: 300"),
+        ),
+        ("several at once", SEVERAL.to_owned()),
     ]
 }
 
@@ -386,7 +411,11 @@ mod any_text {
         }
 
         #[test]
-        fn a_good_file_with_one_part_replaced(at in 0usize..WHOLE.len(), len in 0usize..30, by in fragments()) {
+        fn a_good_file_with_one_part_replaced(
+            at in 0usize..WHOLE.len(),
+            len in 0usize..30,
+            by in fragments(),
+        ) {
             let end = (at + len).min(WHOLE.len());
             if WHOLE.is_char_boundary(at) && WHOLE.is_char_boundary(end) {
                 let _ = read(&format!("{}{by}{}", &WHOLE[..at], &WHOLE[end..]));

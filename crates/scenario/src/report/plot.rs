@@ -62,6 +62,8 @@ pub(super) struct Plot {
     pub(super) title: String,
     pub(super) x: Axis,
     pub(super) y: Axis,
+    /// What the names of the lines are values of; may be empty.
+    pub(super) key: String,
     pub(super) lines: Vec<Line>,
 }
 
@@ -78,7 +80,9 @@ impl Span {
     fn at(&self, value: f64) -> f64 {
         let along = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
-            Scale::Log => (value.ln() - self.low.ln()) / (self.high.ln() - self.low.ln()),
+            Scale::Log | Scale::Doubling => {
+                (value.ln() - self.low.ln()) / (self.high.ln() - self.low.ln())
+            }
         };
         self.from + along * (self.to - self.from)
     }
@@ -156,6 +160,10 @@ impl Plot {
     }
 
     fn legend(&self, out: &mut String, left: f64) {
+        if !self.key.is_empty() {
+            let key = escaped(&clipped(&self.key, NAME_MAX + 4));
+            let _ = writeln!(out, "<text class=\"dim\" x=\"{left}\" y=\"42\">{key}</text>");
+        }
         let named: Vec<&Line> = self.lines.iter().filter(|line| !line.name.is_empty()).collect();
         for (index, line) in named.iter().take(NAMES_MAX).enumerate() {
             let at = TOP + 8.0 + index as f64 * ROW;
@@ -194,7 +202,7 @@ fn span(axis: &Axis, values: impl Iterator<Item = f64> + Clone, place: (f64, f64
             let high = if upright { low + (high - low) * 1.06 } else { high };
             (low, if high > low { high } else { low + 1.0 })
         }
-        Scale::Log => {
+        Scale::Log | Scale::Doubling => {
             // At least half a decade upwards and downwards, or noise looks like a difference.
             let narrow = high / low < 3.0;
             let room: f64 = match upright {
@@ -283,6 +291,7 @@ mod tests {
             title: "a <b> & \"c\"".to_owned(),
             x: Axis::new("x", scale),
             y: Axis::new("y", scale),
+            key: "<key>".to_owned(),
             lines: vec![Line {
                 name: "<script>".to_owned(),
                 points,
@@ -295,7 +304,7 @@ mod tests {
     #[test]
     fn whatever_the_points_are_places_are_numbers() {
         let odd = [0.0, -1.0, f64::NAN, f64::INFINITY, 1e300, 1e-300, 5.0];
-        for scale in [Scale::Linear, Scale::Log] {
+        for scale in [Scale::Linear, Scale::Log, Scale::Doubling] {
             for one in odd {
                 for two in odd {
                     let svg = plot(vec![(one, two), (two, one), (1.0, 1.0)], scale).svg();

@@ -112,6 +112,7 @@ fn throughput(outcome: &Outcome) -> Plot {
             if moved { "MiB/s in the measured time" } else { "operations per second, measured" },
             Scale::Linear,
         ),
+        key: String::new(),
         lines,
     }
 }
@@ -139,6 +140,7 @@ fn queues(outcome: &Outcome) -> Plot {
         title: "Queues over time".to_owned(),
         x: Axis::new("seconds of virtual time", Scale::Linear),
         y: Axis::new(&format!("{unit} that wait, at the longest queue"), Scale::Linear),
+        key: String::new(),
         lines: lines.collect(),
     }
 }
@@ -154,7 +156,13 @@ fn latencies(outcome: &Outcome) -> Plot {
     let names = ["p50", "p90", "p99", "p99.9", "max"];
     let mut x = Axis::new("part of the operations", Scale::Linear);
     x.names = names.iter().enumerate().map(|(x, name)| (x as f64, (*name).to_owned())).collect();
-    Plot { title: "Latency".to_owned(), x, y: Axis::new("ms", Scale::Log), lines: lines.collect() }
+    Plot {
+        title: "Latency".to_owned(),
+        x,
+        y: Axis::new("ms", Scale::Log),
+        key: String::new(),
+        lines: lines.collect(),
+    }
 }
 
 fn loads(page: &mut Page, outcome: &Outcome) {

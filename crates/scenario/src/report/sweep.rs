@@ -149,7 +149,7 @@ impl Layout {
                 let low = values.iter().copied().fold(f64::INFINITY, f64::min);
                 let high = values.iter().copied().fold(0.0, f64::max);
                 if low > 0.0 && high / low >= LOG_FROM {
-                    x.scale = Scale::Log;
+                    x.scale = Scale::Doubling;
                 }
                 let unit = axis.steps[0][0].split_once(' ').map_or("", |(_, unit)| unit);
                 if !unit.is_empty() {
@@ -184,13 +184,18 @@ impl Layout {
         lines.into_iter().map(|(_, name, points)| (name, points)).collect()
     }
 
+    /// What the lines differ in.
+    fn key(&self, sweep: &Sweep) -> String {
+        let others = sweep.axes.iter().enumerate().filter(|(index, _)| *index != self.along);
+        others.map(|(_, axis)| axis.names.join(":")).collect::<Vec<_>>().join(", ")
+    }
+
+    /// A line's values of that.
     fn name(&self, sweep: &Sweep, steps: &[usize]) -> String {
         let others = sweep.axes.iter().zip(steps).enumerate();
         let others = others.filter(|(index, _)| *index != self.along);
-        let words = others.map(|(_, (axis, step))| {
-            format!("{} {}", axis.names.join(","), axis.steps[*step].join(":"))
-        });
-        words.collect::<Vec<_>>().join(", ")
+        let values = others.map(|(_, (axis, step))| axis.steps[*step].join(":"));
+        values.collect::<Vec<_>>().join(", ")
     }
 
     fn throughput(&self, sweep: &Sweep, rows: &[Row]) -> Plot {
@@ -230,6 +235,7 @@ impl Layout {
             title: format!("Throughput over {}", self.x.label),
             x: self.x.clone(),
             y: Axis::new(if moved { "MiB/s" } else { "operations per second" }, Scale::Linear),
+            key: self.key(sweep),
             lines,
         }
     }
@@ -252,6 +258,7 @@ impl Layout {
             title: format!("Latency over {}", self.x.label),
             x: self.x.clone(),
             y: Axis::new("ms", Scale::Log),
+            key: self.key(sweep),
             lines,
         }
     }

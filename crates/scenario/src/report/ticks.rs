@@ -5,8 +5,10 @@
 pub(super) enum Scale {
     /// Equal steps.
     Linear,
-    /// Equal factors; values of 0 and less are not shown.
+    /// Equal factors, marks at powers of ten; values of 0 and less are not shown.
     Log,
+    /// The same, with marks at powers of two where these are few.
+    Doubling,
 }
 
 /// Marks from `low` to `high`, about `wanted` of them, at values that people like.
@@ -14,6 +16,7 @@ pub(super) fn ticks(scale: Scale, low: f64, high: f64, wanted: usize) -> Vec<f64
     match scale {
         Scale::Linear => linear(low, high, wanted),
         Scale::Log => log(low, high, wanted),
+        Scale::Doubling => doubling(low, high, wanted),
     }
 }
 
@@ -35,28 +38,37 @@ fn linear(low: f64, high: f64, wanted: usize) -> Vec<f64> {
     (0..count.min(4 * wanted)).map(|index| (first + index as f64) * step).collect()
 }
 
-/// Powers of two where that is few, else 1, 2, 5 or 1 times powers of ten.
+/// The digits times powers of the base, from `low` to `high`.
+fn series(base: f64, digits: &[f64], low: f64, high: f64) -> Vec<f64> {
+    let (first, last) = (low.log(base).floor() as i32, high.log(base).ceil() as i32);
+    let powers = (first..=last)
+        .flat_map(|exponent| digits.iter().map(move |digit| digit * base.powi(exponent)));
+    powers.filter(|v| *v >= low * (1.0 - 1e-9) && *v <= high * (1.0 + 1e-9)).collect()
+}
+
+/// Powers of two where these are few.
+fn doubling(low: f64, high: f64, wanted: usize) -> Vec<f64> {
+    if high > low && low >= 1.0 && high <= 4096.0 {
+        let twos = series(2.0, &[1.0], low, high);
+        if (2..=wanted + 4).contains(&twos.len()) {
+            return twos;
+        }
+    }
+    log(low, high, wanted)
+}
+
+/// 1, 2, 5 or 1, 3 or 1 times powers of ten.
 fn log(low: f64, high: f64, wanted: usize) -> Vec<f64> {
     if high <= low {
         return vec![low];
     }
-    let series = |base: f64, digits: &[f64]| -> Vec<f64> {
-        let (first, last) = (low.log(base).floor() as i32, high.log(base).ceil() as i32);
-        let powers = (first..=last)
-            .flat_map(|exponent| digits.iter().map(move |digit| digit * base.powi(exponent)));
-        powers.filter(|v| *v >= low * (1.0 - 1e-9) && *v <= high * (1.0 + 1e-9)).collect()
-    };
-    let twos = series(2.0, &[1.0]);
-    if twos.len() <= wanted + 4 && twos.len() >= 2 && low >= 1.0 && high <= 4096.0 {
-        return twos;
-    }
     for digits in [&[1.0, 2.0, 5.0][..], &[1.0, 3.0], &[1.0]] {
-        let found = series(10.0, digits);
+        let found = series(10.0, digits, low, high);
         if found.len() <= wanted + 2 && found.len() >= 2 {
             return found;
         }
     }
-    let decades = series(10.0, &[1.0]);
+    let decades = series(10.0, &[1.0], low, high);
     if decades.len() < 2 {
         // Too narrow for any power.
         return linear(low, high, wanted);
@@ -73,7 +85,8 @@ mod tests {
     fn marks_are_at_round_values() {
         assert_eq!(ticks(Scale::Linear, 0.0, 1000.0, 5), [0.0, 200.0, 400.0, 600.0, 800.0, 1000.0]);
         assert_eq!(ticks(Scale::Linear, 0.0, 7.0, 4), [0.0, 2.0, 4.0, 6.0]);
-        assert_eq!(ticks(Scale::Log, 1.0, 256.0, 6).len(), 9);
+        assert_eq!(ticks(Scale::Doubling, 1.0, 256.0, 6).len(), 9);
+        assert_eq!(ticks(Scale::Log, 85.0, 2000.0, 5), [100.0, 200.0, 500.0, 1000.0, 2000.0]);
         assert_eq!(ticks(Scale::Log, 0.1, 1e4, 6), [0.1, 1.0, 10.0, 100.0, 1e3, 1e4]);
         assert_eq!(ticks(Scale::Linear, 3.0, 3.0, 5), [3.0]);
     }
@@ -81,8 +94,8 @@ mod tests {
     #[test]
     fn they_are_few_whatever_the_range() {
         for (low, high) in [(0.0, 1e-9), (0.0, 1e18), (1e-6, 1e12), (5.0, 5.001), (0.99, 4097.0)] {
-            for scale in [Scale::Linear, Scale::Log] {
-                let low = if scale == Scale::Log { f64::max(low, 1e-9) } else { low };
+            for scale in [Scale::Linear, Scale::Log, Scale::Doubling] {
+                let low = if scale != Scale::Linear { f64::max(low, 1e-9) } else { low };
                 let marks = ticks(scale, low, high, 6);
                 assert!((1..=24).contains(&marks.len()), "{scale:?} {low} {high}: {marks:?}");
             }
