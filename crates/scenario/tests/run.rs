@@ -88,6 +88,45 @@ fn the_same_seed_is_the_same_run() {
 }
 
 #[test]
+fn what_limits_a_load_is_named() {
+    let text = PAIR
+        .replace("bandwidth: 10 Gb/s", "bandwidth: 1 Gb/s")
+        .replace("clients: {", "clients: {count: 4, ")
+        .replace("servers: {", "servers: {count: 2, ");
+    let load = "loads: [{from: clients, to: servers, test: write, concurrency: 16, warm_up: 1 s, \
+                time: 2 s}]";
+    let load = outcome(&scenario(&format!("{text}{load}"))).loads.remove(0);
+    assert_eq!((load.pairs, load.formula_limit.as_deref()), (4, Some("links east - west")));
+    // 1 Gb/s is 119.2 MiB/s.
+    let formula = load.formula_mib_per_s().unwrap();
+    assert!((119.2..119.3).contains(&formula), "{formula}");
+    assert!((100.0..122.0).contains(&load.mib_per_s), "{load:#?}");
+    let few = "loads: [{from: clients, to: servers, test: read, size: 8 KiB, warm_up: 1 s, \
+               time: 1 s}]";
+    let few = outcome(&scenario(&format!("{text}{few}"))).loads.remove(0);
+    assert_eq!(few.formula_limit.as_deref(), Some("delay"));
+    assert_eq!(few.formula_ops_per_s, Some(200.0));
+}
+
+#[test]
+fn a_run_that_makes_no_sense_says_so() {
+    let none = outcome(&scenario(&format!(
+        "{PAIR}loads: [{{from: clients, to: servers, test: ping, warm_up: 0 s, time: 1 ms}}]"
+    )));
+    assert!(
+        none.hints.iter().any(|hint| hint.contains("nothing was measured in 1 ms")),
+        "{none:#?}"
+    );
+    let much = outcome(&scenario(&format!(
+        "{PAIR}loads: [{{from: clients, to: servers, test: write, concurrency: 100, warm_up: 0 s, \
+         time: 500 ms}}]"
+    )));
+    let words = "100 MiB under way per pair, and a server gives one client a quarter of its \
+                 selftest_memory, 64 MiB";
+    assert!(much.hints.iter().any(|hint| hint.contains(words)), "{:?}", much.hints);
+}
+
+#[test]
 fn events_happen() {
     let load = "loads: [{from: clients, to: servers, test: ping, concurrency: 2, warm_up: 0 s, \
                 time: 4 s}]\n";

@@ -226,6 +226,8 @@ impl Layout {
                 lines.push(Line { name, points: theory, stroke: Stroke::Dashed, colour });
             }
         }
+        // Behind the others in the list beside the plot.
+        lines.sort_by_key(|line| line.stroke == Stroke::Dashed);
         if formulas.len() == 1 {
             // It belongs to all of them.
             let all = lines.iter_mut().filter(|line| line.stroke == Stroke::Dashed);
