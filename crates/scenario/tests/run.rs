@@ -43,16 +43,15 @@ fn the_lan_is_as_fast_as_its_interfaces_and_no_faster() {
     let load = &outcome.loads[0];
     assert_eq!((outcome.errors(), outcome.unquiet.len()), (0, 0), "{outcome:#?}");
     assert!((0.5..0.501).contains(&load.seconds), "{load:?}");
-    // 10 Gb/s are 1192 MiB/s; an RPC more or less ends in the measured time.
-    assert!((1150.0..1230.0).contains(&load.mib_per_s), "{load:?}");
+    // 10 Gb/s are 1192 MiB/s, of which segments of 1448 bytes leave 94 % to the data.
+    assert!((1100.0..1140.0).contains(&load.mib_per_s), "{load:?}");
     assert_eq!(load.formula_limit.as_deref(), Some("interfaces of servers"));
     let formula = load.formula_mib_per_s().unwrap();
     assert!((1192.0..1192.2).contains(&formula), "{formula}");
     let at = load.latency_us;
     assert!(at.p50 > 0.0 && at.p50 <= at.p90 && at.p90 <= at.p99 && at.p99 <= at.max, "{at:?}");
     let out = outcome.links.iter().find(|link| link.name == "servers out").unwrap();
-    let share = load.mib_per_s / formula;
-    assert!((out.share.unwrap() - share).abs() < 0.05, "{out:?} {share}");
+    assert!((0.97..1.001).contains(&out.share.unwrap()), "{out:?}");
     assert!(outcome.samples.at_s.len() >= 90, "{}", outcome.samples.at_s.len());
     let (from, to) = outcome.window_s.unwrap();
     assert!(to - from > 0.45, "{from} {to}");
