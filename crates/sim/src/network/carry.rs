@@ -100,7 +100,7 @@ impl Network {
                         Some(hop) => match self.fabric.leave(hop, now, len, &mut self.rng) {
                             Passed::At(at) => at,
                             Passed::Lost => {
-                                self.flow(sock).expect("it was just there").left();
+                                self.flow(sock).expect("it was just there").left(len);
                                 continue;
                             }
                         },
@@ -135,7 +135,7 @@ impl Network {
         let now = self.now;
         let Some(flow) = self.flow(sock) else { return };
         if hop == 1 {
-            flow.left();
+            flow.left(len);
         }
         match flow.hops.get(hop as usize).copied() {
             Some(next) => {

@@ -11,8 +11,8 @@ use crate::fabric::{Hops, Rate};
 use crate::memory::Rope;
 use crate::tcp::{Acked, Congestion, IdleRestart, RoundTrip, TRAIN_MAX, TcpSpec};
 
-/// Trains of one stream that may wait in its host's interface, as TCP small queues has it.
-const IN_INTERFACE: u32 = 2;
+/// Bytes of one stream that may wait in its host's interface, as TCP small queues has it.
+const IN_INTERFACE: u64 = 2 * TRAIN_MAX;
 
 /// Time-outs in a row after which nobody repeats for a stream that its owner has closed.
 const ORPHAN_TIMEOUTS: u32 = 8;
@@ -98,7 +98,8 @@ pub(super) struct Flow {
     acked_at: Time,
     /// The last sending before the window kept more from being sent.
     full_at: Option<u64>,
-    in_interface: u32,
+    /// On the link, not yet out of it.
+    in_interface: u64,
     paced_until: Time,
     last_sent: Time,
     /// When nothing more will be waited for; `NEVER` while nothing is under way.
@@ -206,7 +207,7 @@ impl Flow {
             (acked_then, if self.under_way == 0 { now } else { acked_at_then });
         let sending = Sending { start: train.start, number: self.number };
         self.under_way += len;
-        self.in_interface += 1;
+        self.in_interface += self.on_link(len);
         self.last_sent = now;
         if let Some(rate) = self.congestion.pace() {
             self.paced_until = now + rate.time_for(len);
@@ -251,11 +252,16 @@ impl Flow {
         let window = self.congestion.window();
         // Small windows go in small trains: else acknowledgements come in lumps.
         let most = (window / 8 / segment * segment).clamp(segment, self.train_max);
+        let wanted = self.queue.len().min(most);
         let room = self.edge.saturating_sub(self.next);
-        let len = self.queue.len().min(most);
+        let left = window.saturating_sub(self.under_way) / segment * segment;
+        // No slivers: most of a train will fit when something has left.
+        let len = if left >= wanted.div_ceil(2) { wanted.min(left) } else { wanted };
         if len > room || !self.fits(len) {
-            // No slivers: a full train will fit when something has left.
             return None;
+        }
+        if len < wanted {
+            self.full_at = Some(self.number);
         }
         let train = Train {
             start: self.next,
@@ -273,9 +279,9 @@ impl Flow {
         Some((self.trains.len() - 1, len))
     }
 
-    /// A train has left the host's interface.
-    pub(super) fn left(&mut self) {
-        self.in_interface -= 1;
+    /// A train of so many bytes has left the host's interface.
+    pub(super) fn left(&mut self, on_link: u64) {
+        self.in_interface -= on_link;
     }
 
     fn index_of(&self, start: u64) -> Option<usize> {
