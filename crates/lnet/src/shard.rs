@@ -34,7 +34,7 @@ mod view;
 
 pub use discovery::{PING_BITS, PING_PORTAL};
 pub use send::{AckWanted, GetArgs, PutArgs};
-pub use view::{NiInfo, PeerInfo, PeerState};
+pub use view::{NiInfo, PeerInfo, PeerState, Waiting};
 
 #[cfg(test)]
 mod tests;
@@ -166,6 +166,8 @@ pub struct Shard {
     lost: VecDeque<(ProcessId, Status)>,
     woken: VecDeque<Woken>,
     waking: bool,
+    /// Messages that wait for a credit of their peer.
+    peer_waiting: u64,
     discoveries: HashMap<MdKey, discovery::Errand, FixedState>,
     /// Peers whose discovery has something to do.
     undecided: VecDeque<crate::peer::PeerKey>,
@@ -216,6 +218,7 @@ impl Shard {
             lost: VecDeque::new(),
             woken: VecDeque::new(),
             waking: false,
+            peer_waiting: 0,
             discoveries: HashMap::with_hasher(FixedState::with_seed(seed)),
             undecided: VecDeque::new(),
             ping: discovery::PingTarget::default(),
@@ -342,7 +345,8 @@ impl Shard {
             }
             Stage::PeerCredit => {
                 if let Some(peer_ni) = msg.peer_ni {
-                    self.peers.nis[peer_ni].credits.leave(&mut self.lines, op);
+                    let waited = self.peers.nis[peer_ni].credits.leave(&mut self.lines, op);
+                    self.peer_waiting -= u64::from(waited);
                 }
             }
             Stage::Discovery => {
@@ -360,6 +364,7 @@ impl Shard {
     fn give_peer_credit(&mut self, peer_ni: Option<PeerNiKey>) {
         let Some(peer_ni) = peer_ni else { return };
         if let Some(next) = self.peers.nis[peer_ni].credits.give(&mut self.lines) {
+            self.peer_waiting -= 1;
             self.woken.push_back(Woken::PeerCredit(next));
         }
     }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use lustrine_lnet::shard::Shard;
+
 use crate::memory::Usage;
 use crate::network::HostId;
 use crate::node::Node;
@@ -31,10 +33,11 @@ pub fn unquiet(world: &World) -> Vec<String> {
 
 /// Every credit is back where it belongs, and no message is alive.
 pub fn credits(node: &Node) -> Vec<String> {
-    node.partitions().flat_map(|partition| shard_credits(partition.shard())).collect()
+    node.partitions().flat_map(|partition| credits_of(partition.shard())).collect()
 }
 
-fn shard_credits(shard: &lustrine_lnet::shard::Shard) -> Vec<String> {
+/// What [`credits`] says of a core.
+pub(crate) fn credits_of(shard: &Shard) -> Vec<String> {
     let mut wrong = Vec::new();
     let alive = shard.stats().msgs_alloc;
     if alive != 0 {

@@ -11,6 +11,7 @@
 //! | `node` | [`NodeSpec`], [`Node`]: a partition with what surrounds it |
 //! | `script` | [`Script`], [`Hand`]: peers that are not ours |
 //! | [`fabric`] | sites, links, what they carry and lose |
+//! | `crowd` | [`Crowd`]: thousands of nodes at message level |
 //! | [`swarm`] | random worlds, what must hold in them, smaller ones |
 //! | [`tcp`] | windows, losses and their repair |
 //! | `simulation` | [`Simulation`]: what both depths can do |
@@ -23,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
+mod crowd;
 pub mod fabric;
 pub mod frames;
 mod io;
@@ -37,6 +39,7 @@ pub mod tcp;
 mod trace;
 mod world;
 
+pub use crowd::Crowd;
 pub use io::VirtualIo;
 pub use memory::{Rope, RopeMemory, Usage};
 pub use network::{Chunking, HostId, Incoming, Link, Network};

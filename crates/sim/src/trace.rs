@@ -37,6 +37,8 @@ pub enum What {
     Died,
     /// A host came to life.
     Born,
+    /// A message arrived as a whole; the value is a digest of its payload, `end` says which.
+    Message,
 }
 
 /// One event.
@@ -81,16 +83,28 @@ impl Trace {
     }
 
     pub(crate) fn note(&mut self, entry: Entry) {
+        self.hash = fold(self.hash, &entry);
+        self.keep(entry);
+    }
+
+    /// Notes something that may come before or after others of another host.
+    pub(crate) fn note_apart(&mut self, entry: Entry) {
+        self.hash = self.hash.wrapping_add(fold(0, &entry));
+        self.keep(entry);
+    }
+
+    fn keep(&mut self, entry: Entry) {
         self.count += 1;
-        for word in [entry.at.0, u64::from(entry.host.0), entry.end, entry.what as u64, entry.value]
-        {
-            self.hash = mix(self.hash, word);
-        }
         if self.last.len() == KEPT {
             self.last.pop_front();
         }
         self.last.push_back(entry);
     }
+}
+
+fn fold(hash: u64, entry: &Entry) -> u64 {
+    let words = [entry.at.0, u64::from(entry.host.0), entry.end, entry.what as u64, entry.value];
+    words.into_iter().fold(hash, mix)
 }
 
 pub(crate) fn mix(hash: u64, word: u64) -> u64 {

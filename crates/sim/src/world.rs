@@ -21,7 +21,7 @@ use crate::simulation::Cost;
 use crate::trace::Trace;
 
 /// When worlds begin: not at [`Time::ZERO`], which some take for "never".
-const BEGIN: Time = Time(1_000_000_000);
+pub(crate) const BEGIN: Time = Time(1_000_000_000);
 
 /// A script that acts takes at least so long.
 const TURN: Nanos = Nanos(1000);

@@ -275,8 +275,9 @@ impl Shard {
         let msg = &mut self.msgs[op];
         msg.stage = Stage::PeerCredit;
         let peer_ni = msg.peer_ni.expect("a message out has a peer");
-        if self.peers.nis[peer_ni].credits.take(&mut self.lines, op) == Take::Granted {
-            self.take_ni_credit(now, op);
+        match self.peers.nis[peer_ni].credits.take(&mut self.lines, op) {
+            Take::Granted => self.take_ni_credit(now, op),
+            Take::Queued => self.peer_waiting += 1,
         }
     }
 

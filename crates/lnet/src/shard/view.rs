@@ -26,6 +26,15 @@ pub struct NiInfo {
     pub dropped: u64,
 }
 
+/// Messages that wait for credits now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// For one of their peer NID.
+    pub peer_credits: u64,
+    /// For one of the interface; these hold one of their peer NID.
+    pub ni_credits: u64,
+}
+
 /// How much is known of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerState {
@@ -68,6 +77,12 @@ pub struct PeerInfo {
 }
 
 impl Shard {
+    /// How many messages wait for credits.
+    pub fn waiting(&self) -> Waiting {
+        let ni_credits = self.nis.iter().map(|ni| ni.credits.waiting() as u64).sum();
+        Waiting { peer_credits: self.peer_waiting, ni_credits }
+    }
+
     /// One interface.
     pub fn ni_info(&self, ni: NiIndex) -> NiInfo {
         let state = &self.nis[usize::from(ni.0)];

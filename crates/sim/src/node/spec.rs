@@ -95,7 +95,7 @@ impl NodeSpec {
         self.addresses().into_iter().flat_map(doors).collect()
     }
 
-    pub(super) fn config(&self, cpt: u16) -> PartitionConfig {
+    pub(crate) fn config(&self, cpt: u16) -> PartitionConfig {
         let cpts = self.cpts.max(1);
         let tunables = &self.tunables;
         let (port, port_bulk) = self.ports();

@@ -1,0 +1,185 @@
+//! The message level: thousands of nodes whose LNet messages pass over a [`Fabric`] as a whole.
+//!
+//! A node is the very [`Partition`](lustrine_node::Partition) of production with another driver,
+//! which hands whole messages to the links of the fabric. What the byte level has and this has not:
+//! socklnd's frames and races, and TCP's congestion control. A stream is as fast as its links let
+//! it, shares them in the order messages come, and loses nothing to a full queue.
+//!
+//! Time goes by in windows no longer than the shortest way from one host to another: in one, hosts
+//! know nothing of each other, so each does all it has to do in one go, which keeps caches warm.
+//! What happens does not depend on the order in which they do.
+
+mod calendar;
+mod courier;
+mod host;
+mod parcel;
+mod wire;
+
+use lustrine_lnet::time::Time;
+use lustrine_lnet::topology::Identity;
+use lustrine_selftest::{Client, ClientArgs, Lane};
+
+use crate::fabric::Fabric;
+use crate::memory::Usage;
+use crate::network::HostId;
+use crate::node::NodeSpec;
+use crate::simulation::{Place, Simulation, Waits};
+use crate::trace::{Entry, Trace, What};
+use crate::world::{BEGIN, Death};
+use calendar::{Event, Place as At};
+use host::Host;
+use parcel::Parcel;
+use wire::Wire;
+
+/// A network of nodes at message level.
+pub struct Crowd {
+    now: Time,
+    hosts: Vec<Host>,
+    wire: Wire,
+    trace: Trace,
+    /// Kept for their memory.
+    window: Vec<Event>,
+    arrived: Vec<Parcel>,
+}
+
+impl Crowd {
+    /// A network without sites and nodes.
+    pub fn new(seed: u64) -> Crowd {
+        Crowd {
+            now: BEGIN,
+            hosts: Vec::new(),
+            wire: Wire::new(seed, BEGIN),
+            trace: Trace::default(),
+            window: Vec::new(),
+            arrived: Vec::new(),
+        }
+    }
+
+    /// LNet messages that have arrived somewhere.
+    pub fn messages(&self) -> u64 {
+        self.wire.arrived
+    }
+
+    /// Memory a node has in use, now and when it had just started; `None` while it is away.
+    pub fn usage(&self, host: HostId) -> Option<(Usage, Usage)> {
+        self.hosts[host.0 as usize].node.as_ref().map(|node| node.usage())
+    }
+
+    fn note(&mut self, host: HostId, what: What) {
+        self.trace.note_apart(Entry { at: self.now, host, end: 0, what, value: 0 });
+    }
+
+    /// Has a node take a turn now.
+    fn wake(&mut self, host: HostId) {
+        if let Some(node) = &mut self.hosts[host.0 as usize].node {
+            node.wake(self.now);
+            self.wire.wake(host, self.now);
+        }
+    }
+
+    /// What is done from outside happens now.
+    fn open_moment(&mut self) {
+        self.wire.earliest = Time(self.now.0 + 1);
+    }
+}
+
+impl Simulation for Crowd {
+    fn now(&self) -> Time {
+        self.now
+    }
+
+    fn fabric(&mut self) -> &mut Fabric {
+        &mut self.wire.fabric
+    }
+
+    /// # Panics
+    /// When the node has the userland identity, which is for drivers to tell, or a NID twice.
+    fn add_placed(&mut self, spec: NodeSpec, place: Place) -> HostId {
+        assert_eq!(spec.identity, Identity::Node, "the message level knows nodes only");
+        let host = HostId(self.hosts.len() as u32);
+        self.wire.fabric.place(host, place.site, place.interface);
+        self.wire.add_host(&spec.nids, &spec.tunables);
+        self.hosts.push(Host::new(host, place.cost));
+        self.start(host, spec);
+        host
+    }
+
+    fn stop(&mut self, host: HostId, death: Death) -> NodeSpec {
+        self.open_moment();
+        self.note(host, What::Died);
+        self.wire.set_silent(host, death == Death::Silence);
+        let orderly = death == Death::Orderly;
+        self.hosts[host.0 as usize].stop(self.now, &mut self.wire, orderly)
+    }
+
+    fn start(&mut self, host: HostId, spec: NodeSpec) {
+        self.note(host, What::Born);
+        self.wire.set_silent(host, false);
+        self.hosts[host.0 as usize].start(self.now, spec);
+        self.wake(host);
+    }
+
+    fn start_client(&mut self, host: HostId, args: ClientArgs) {
+        let now = self.now;
+        let node = self.hosts[host.0 as usize].node.as_mut();
+        let node = node.unwrap_or_else(|| panic!("{host:?} has no node that runs"));
+        let lane = args.lane;
+        let started = node.partition.start_client(now, args);
+        started.unwrap_or_else(|_| panic!("{host:?} has a client of {lane:?}"));
+        self.wake(host);
+    }
+
+    fn client(&mut self, host: HostId, lane: Lane) -> Option<&mut Client> {
+        self.wake(host);
+        self.hosts[host.0 as usize].node.as_mut()?.partition.client(lane)
+    }
+
+    fn run_to(&mut self, time: Time) {
+        self.wire.measure();
+        let mut window = core::mem::take(&mut self.window);
+        while let Some(end) = self.wire.calendar.take(time, &mut window) {
+            self.wire.earliest = end;
+            for events in window.chunk_by(|one, other| one.place == other.place) {
+                match events[0].place {
+                    At::Host(host) => {
+                        let host = &mut self.hosts[host as usize];
+                        host.act(events, end, &mut self.wire, &mut self.trace, &mut self.arrived);
+                    }
+                    At::Link(_) => {
+                        for event in events {
+                            let Some(id) = event.parcel else { continue };
+                            self.wire.forward(id, event.at);
+                        }
+                    }
+                }
+            }
+        }
+        self.window = window;
+        self.now = self.now.max(time);
+        self.open_moment();
+    }
+
+    fn waits(&self, host: HostId) -> Option<Waits> {
+        self.hosts[host.0 as usize].node.as_ref().map(|node| node.waits(self.now))
+    }
+
+    fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    fn unquiet(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for (index, host) in self.hosts.iter().enumerate() {
+            let found = host.node.iter().flat_map(|node| node.unquiet());
+            wrong.extend(found.map(|what| format!("{:?}: {what}", HostId(index as u32))));
+        }
+        let under_way = self.wire.parcels.len();
+        if under_way != 0 {
+            wrong.push(format!("{under_way} parcels are on their way"));
+        }
+        wrong
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,409 @@
+//! The driver of the message level: hands messages over whole, when socklnd would have.
+//!
+//! A small message is done when it is handed over. A large one is when its stream has room for it,
+//! or, sent without copying, when the peer has received it and says so. The first message to a
+//! peer waits for a connection: two round trips, TCP's and the HELLO's.
+
+mod peer;
+mod receive;
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
+use lustrine_lnet::memory::{Memory, Span, Words};
+use lustrine_lnet::seam::{Action, Core, LinkEvent, NiIndex, SendAction};
+use lustrine_lnet::shard::Shard;
+use lustrine_lnet::status::Status;
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_lnet::tunables::Tunables;
+use lustrine_node::{Driver, DriverOn};
+use lustrine_wire::nid::Nid;
+
+use super::parcel::{Cargo, LinkId, Parcel, is_small};
+use super::wire::Wire;
+use crate::memory::{Rope, RopeMemory};
+use crate::network::HostId;
+use peer::{Dial, Lent, Peer};
+
+/// Bytes of the headers of a message on the wire: socklnd's and LNet's.
+const HEAD: u64 = 24 + 72;
+
+/// Bytes of a HELLO, and of the word that closes a connection.
+const HELLO: u64 = 80;
+
+/// What a stream takes before any of it has arrived, unless `tx_buffer_size` says otherwise: where
+/// Linux' buffers stop growing by default.
+const SEND_BUFFER: u64 = 4 << 20;
+
+/// What a driver needs to know of its node.
+#[derive(Debug)]
+pub(super) struct Terms {
+    pub(super) host: HostId,
+    pub(super) nids: Vec<Nid>,
+    pub(super) incarnation: u64,
+    /// Whether it lets others in.
+    pub(super) listens: bool,
+}
+
+/// What lies outside of the driver for the length of one turn.
+#[derive(Debug)]
+pub(super) struct Outside<'a> {
+    pub(super) memory: &'a mut RopeMemory,
+    pub(super) wire: &'a mut Wire,
+    /// What has arrived, first come first.
+    pub(super) arrived: &'a mut Vec<Parcel>,
+}
+
+/// The driver of one node.
+#[derive(Debug)]
+pub(super) struct Courier {
+    terms: Terms,
+    reconnect: (Nanos, Nanos),
+    buffer: u64,
+    streams: u64,
+    zero_copy: Option<u32>,
+    peers: Vec<Peer>,
+    index: HashMap<(NiIndex, Nid), u32, FixedState>,
+    review_at: Time,
+    /// Messages that wait for a connection, or for room.
+    waiting: u64,
+    /// Time that messages waited for their turn on the way out, in nanoseconds.
+    pub(super) on_the_way_out: u64,
+    shut: Option<Status>,
+    /// What went wrong that never may.
+    pub(super) complaints: Vec<String>,
+}
+
+impl Courier {
+    pub(super) fn new(terms: Terms, tunables: &Tunables) -> Courier {
+        let streams = tunables.conns_per_peer.max(1) as u64;
+        let buffer = match tunables.tx_buffer_size {
+            0 => SEND_BUFFER,
+            size => size as u64,
+        };
+        let min = Nanos::from_millis(tunables.min_reconnectms as u64);
+        let max = Nanos::from_millis(tunables.max_reconnectms as u64).max(min);
+        Courier {
+            terms,
+            reconnect: (min, max),
+            buffer: buffer * streams,
+            streams,
+            zero_copy: (tunables.zero_copy != 0).then_some(tunables.zc_min_payload as u32),
+            peers: Vec::new(),
+            index: HashMap::default(),
+            review_at: Time::NEVER,
+            waiting: 0,
+            on_the_way_out: 0,
+            shut: None,
+            complaints: Vec::new(),
+        }
+    }
+
+    /// Messages that wait for a connection, or for room in a stream.
+    pub(super) fn waiting(&self) -> u64 {
+        self.waiting
+    }
+
+    /// What is left although all should be quiet.
+    pub(super) fn leftovers(&self) -> Vec<String> {
+        let busy = self.peers.iter().filter(|peer| peer.is_busy());
+        busy.map(|peer| format!("{} has messages in the driver", peer.nid)).collect()
+    }
+
+    /// Who has to learn that this node is gone.
+    pub(super) fn farewells(&self) -> Vec<Parcel> {
+        let mut parcels = Vec::new();
+        for peer in &self.peers {
+            for link in &peer.links {
+                let (from, cargo) = (&self.terms, Cargo::Closed);
+                parcels.extend(peer.parcel(from, *link, HELLO, cargo));
+            }
+        }
+        parcels
+    }
+
+    fn peer_of(&mut self, ni: NiIndex, nid: Nid) -> usize {
+        let next = self.peers.len() as u32;
+        let slot = *self.index.entry((ni, nid)).or_insert(next);
+        if slot == next {
+            self.peers.push(Peer::new(ni, self.terms.nids[usize::from(ni.0)], nid));
+        }
+        slot as usize
+    }
+
+    /// Looks at a peer again at this time at the latest.
+    fn review(&mut self, at: Time) {
+        self.review_at = self.review_at.min(at);
+    }
+
+    fn route(&mut self, now: Time, core: &mut Shard, out: &mut Outside<'_>, send: &SendAction) {
+        if let Some(status) = self.shut {
+            return core.done(now, send.op, status);
+        }
+        let slot = self.peer_of(send.ni, send.to.nid);
+        let peer = &mut self.peers[slot];
+        if peer.takes(send.header.payload_len, self.buffer) {
+            return self.hand_over(now, core, out, slot, send);
+        }
+        peer.queue.push_back(send.clone());
+        self.waiting += 1;
+        self.review(send.deadline);
+        if self.peers[slot].links.is_empty() {
+            self.dial(now, core, out, slot);
+        }
+    }
+
+    /// A message leaves the host.
+    fn hand_over(
+        &mut self,
+        now: Time,
+        core: &mut Shard,
+        out: &mut Outside<'_>,
+        slot: usize,
+        send: &SendAction,
+    ) {
+        let mut payload = Rope::default();
+        for span in &send.payload {
+            payload.append(out.memory.take(*span));
+        }
+        let digest = payload.digest();
+        let len = send.header.payload_len;
+        let lent = self.zero_copy.is_some_and(|min| len >= min) && !is_small(len);
+        let cargo =
+            Cargo::Message { header: send.header, payload, digest, lent: lent.then_some(send.op) };
+        let size = HEAD + u64::from(len);
+        let peer = &mut self.peers[slot];
+        if !is_small(len) {
+            peer.in_stream += size;
+            peer.turn_streams();
+        }
+        if lent {
+            let spans = send.payload.clone();
+            peer.lent.push(Lent { op: send.op, spans, digest });
+        }
+        let link = peer.links[0];
+        match peer.parcel(&self.terms, link, size, cargo) {
+            Some(parcel) => self.on_the_way_out += out.wire.send(now, parcel).0,
+            None => self.complaints.push(format!("{now:?}: {} has no way any more", peer.nid)),
+        }
+        if !lent {
+            core.done(now, send.op, Status::Ok);
+        }
+    }
+
+    /// Hands over what waited, as far as there is room: small messages past large ones.
+    fn pump(&mut self, now: Time, core: &mut Shard, out: &mut Outside<'_>, slot: usize) {
+        if self.peers[slot].links.is_empty() {
+            return;
+        }
+        let mut stuck = false;
+        for _ in 0..self.peers[slot].queue.len() {
+            let peer = &mut self.peers[slot];
+            let Some(send) = peer.queue.pop_front() else { return };
+            let len = send.header.payload_len;
+            let large_waits = stuck && !is_small(len);
+            if large_waits || !peer.takes(len, self.buffer) {
+                stuck = true;
+                peer.queue.push_back(send);
+            } else {
+                self.waiting -= 1;
+                self.hand_over(now, core, out, slot, &send);
+            }
+        }
+    }
+
+    fn dial(&mut self, now: Time, core: &mut Shard, out: &mut Outside<'_>, slot: usize) {
+        let host = self.terms.host;
+        let peer = &mut self.peers[slot];
+        match peer.dial {
+            Dial::Active(_) => return,
+            _ if peer.not_before > now => {
+                peer.dial = Dial::Waiting(peer.not_before);
+                let at = peer.not_before;
+                return self.review(at);
+            }
+            Dial::Waiting(_) | Dial::Idle => {}
+        }
+        if !peer.find_way(out.wire, host, self.streams) {
+            return self.dial_failed(now, core, slot, Status::Unreachable);
+        }
+        let link = out.wire.new_link(host);
+        peer.dial = Dial::Active(link);
+        let cargo = Cargo::Dial { incarnation: self.terms.incarnation };
+        let Some(mut parcel) = peer.parcel(&self.terms, link, HELLO, cargo) else {
+            return self.dial_failed(now, core, slot, Status::Unreachable);
+        };
+        // TCP's round trip comes first.
+        parcel.lag = Nanos(2 * out.wire.delay(&parcel.hops).0);
+        out.wire.send(now, parcel);
+    }
+
+    /// What waits for a connection fails; the next attempt has to wait longer than the last one.
+    fn dial_failed(&mut self, now: Time, core: &mut Shard, slot: usize, status: Status) {
+        let (min, max) = self.reconnect;
+        let peer = &mut self.peers[slot];
+        peer.dial = Dial::Idle;
+        peer.interval = Nanos(peer.interval.0 * 2).clamp(min, max);
+        peer.not_before = now + peer.interval;
+        self.fail_queue(now, core, slot, status);
+    }
+
+    fn fail_queue(&mut self, now: Time, core: &mut Shard, slot: usize, status: Status) {
+        for send in core::mem::take(&mut self.peers[slot].queue) {
+            self.waiting -= 1;
+            core.done(now, send.op, status);
+        }
+    }
+
+    /// The last connection of a peer is gone: what was under way on it fails, what waits is tried
+    /// again.
+    fn down(
+        &mut self,
+        now: Time,
+        core: &mut Shard,
+        out: &mut Outside<'_>,
+        slot: usize,
+        status: Status,
+    ) {
+        let peer = &mut self.peers[slot];
+        peer.links.clear();
+        peer.in_stream = 0;
+        for lent in core::mem::take(&mut peer.lent) {
+            core.done(now, lent.op, status);
+        }
+        for rx in peer.forget_parked(slot) {
+            core.forget(rx);
+        }
+        core.link(now, peer.ni, peer.id(), LinkEvent::Down { status });
+        if !self.peers[slot].queue.is_empty() {
+            self.dial(now, core, out, slot);
+        }
+    }
+
+    /// Closes all connections with a peer, and tells it.
+    fn close(
+        &mut self,
+        now: Time,
+        core: &mut Shard,
+        out: &mut Outside<'_>,
+        slot: usize,
+        status: Status,
+    ) {
+        self.peers[slot].dial = Dial::Idle;
+        self.fail_queue(now, core, slot, status);
+        for link in self.peers[slot].links.clone() {
+            self.reply(now, out, slot, link, Cargo::Closed);
+        }
+        if !self.peers[slot].links.is_empty() {
+            self.down(now, core, out, slot, status);
+        }
+    }
+
+    fn reply(&mut self, now: Time, out: &mut Outside<'_>, slot: usize, link: LinkId, cargo: Cargo) {
+        if let Some(parcel) = self.peers[slot].parcel(&self.terms, link, HELLO, cargo) {
+            out.wire.send(now, parcel);
+        }
+    }
+}
+
+impl Driver for Courier {
+    fn has_work(&self) -> bool {
+        false
+    }
+
+    fn next_deadline(&self) -> Time {
+        self.review_at
+    }
+}
+
+impl DriverOn<Outside<'_>> for Courier {
+    fn tick(&mut self, now: Time, core: &mut Shard, outside: &mut Outside<'_>) {
+        if now < self.review_at {
+            return;
+        }
+        self.review_at = Time::NEVER;
+        for slot in 0..self.peers.len() {
+            let peer = &mut self.peers[slot];
+            let dial = peer.dial;
+            let (mut next, waiting) = (Time::NEVER, &mut self.waiting);
+            peer.queue.retain(|send| {
+                let waits = send.deadline > now;
+                if waits {
+                    next = next.min(send.deadline);
+                } else {
+                    *waiting -= 1;
+                    core.done(now, send.op, Status::TimedOut);
+                }
+                waits
+            });
+            self.review(next);
+            match dial {
+                Dial::Waiting(due) if due <= now => self.dial(now, core, outside, slot),
+                Dial::Waiting(due) => self.review(due),
+                Dial::Idle | Dial::Active(_) => {}
+            }
+        }
+    }
+
+    fn submit(&mut self, now: Time, core: &mut Shard, outside: &mut Outside<'_>, action: &Action) {
+        match action {
+            Action::Send(send) => self.route(now, core, outside, send),
+            Action::Resume { rx, verdict } => self.resume(now, core, outside, *rx, verdict),
+            Action::Close { ni, peer, status } => {
+                let slot = self.peer_of(*ni, peer.nid);
+                self.close(now, core, outside, slot, *status);
+            }
+        }
+    }
+
+    fn flush(&mut self, now: Time, core: &mut Shard, outside: &mut Outside<'_>) {
+        let mut arrived = core::mem::take(outside.arrived);
+        for parcel in arrived.drain(..) {
+            self.arrive(now, core, outside, parcel);
+        }
+        *outside.arrived = arrived;
+    }
+
+    fn close_all(
+        &mut self,
+        now: Time,
+        core: &mut Shard,
+        outside: &mut Outside<'_>,
+        status: Status,
+    ) {
+        self.shut = Some(status);
+        for slot in 0..self.peers.len() {
+            self.close(now, core, outside, slot, status);
+        }
+    }
+}
+
+impl Memory for Outside<'_> {
+    fn alloc(&mut self, len: u32) -> Option<Span> {
+        self.memory.alloc(len)
+    }
+
+    fn free(&mut self, span: Span) {
+        self.memory.free(span);
+    }
+
+    fn write(&mut self, span: Span, bytes: &[u8]) {
+        self.memory.write(span, bytes);
+    }
+
+    fn read(&self, span: Span, out: &mut [u8]) {
+        self.memory.read(span, out);
+    }
+
+    fn copy(&mut self, from: Span, to: Span) {
+        self.memory.copy(from, to);
+    }
+
+    fn fill(&mut self, span: Span, word: [u8; 8], which: Words) {
+        self.memory.fill(span, word, which);
+    }
+
+    fn check(&self, span: Span, word: [u8; 8], which: Words) -> Result<(), u32> {
+        self.memory.check(span, word, which)
+    }
+}

@@ -1,0 +1,224 @@
+//! What arrives.
+
+use lustrine_lnet::memory::total_len;
+use lustrine_lnet::seam::{Arrival, Core, LinkEvent, NiIndex, RxId, Verdict};
+use lustrine_lnet::shard::Shard;
+use lustrine_lnet::status::Status;
+use lustrine_lnet::time::{Nanos, Time};
+
+use super::super::parcel::{Cargo, LinkId, Parcel};
+use super::peer::{Dial, mark, unmark};
+use super::{Courier, Outside};
+
+impl Courier {
+    pub(super) fn arrive(
+        &mut self,
+        now: Time,
+        core: &mut Shard,
+        out: &mut Outside<'_>,
+        parcel: Parcel,
+    ) {
+        let Some(ni) = self.terms.nids.iter().position(|nid| *nid == parcel.remote) else { return };
+        let slot = self.peer_of(NiIndex(ni as u16), parcel.local);
+        let link = parcel.link;
+        let known = self.peers[slot].links.contains(&link);
+        match parcel.cargo {
+            Cargo::Message { .. } if known => {
+                let kind = usize::from(!parcel.is_small());
+                let parked = self.peers[slot].parked(kind);
+                if parked.is_empty() {
+                    self.receive(now, core, out, slot, parcel);
+                } else {
+                    parked.push_back(parcel);
+                }
+            }
+            Cargo::Message { .. } => self.turn_away(now, out, parcel, Cargo::Closed),
+            Cargo::Dial { incarnation } => {
+                if self.shut.is_some() || !self.terms.listens {
+                    self.turn_away(now, out, parcel, Cargo::Refused(Status::Refused));
+                    return;
+                }
+                self.meet(now, core, out, slot, incarnation);
+                if self.open(now, core, out, slot, link) {
+                    let cargo = Cargo::Answer { incarnation: self.terms.incarnation };
+                    self.reply(now, out, slot, link, cargo);
+                    self.pump(now, core, out, slot);
+                }
+            }
+            Cargo::Answer { incarnation } => {
+                if self.peers[slot].dial != Dial::Active(link) {
+                    return self.turn_away(now, out, parcel, Cargo::Closed);
+                }
+                self.peers[slot].dial = Dial::Idle;
+                self.peers[slot].interval = Nanos::ZERO;
+                self.meet(now, core, out, slot, incarnation);
+                if self.open(now, core, out, slot, link) {
+                    self.pump(now, core, out, slot);
+                }
+            }
+            Cargo::Refused(status) => {
+                if self.peers[slot].dial == Dial::Active(link) {
+                    self.dial_failed(now, core, slot, status);
+                }
+            }
+            Cargo::Closed if known => {
+                let links = &mut self.peers[slot].links;
+                links.retain(|other| *other != link);
+                if links.is_empty() {
+                    self.down(now, core, out, slot, Status::ConnectionLost);
+                }
+            }
+            Cargo::Broken if known => self.down(now, core, out, slot, Status::TimedOut),
+            Cargo::Broken | Cargo::Closed => {
+                if self.peers[slot].dial == Dial::Active(link) {
+                    self.dial_failed(now, core, slot, Status::TimedOut);
+                }
+            }
+            Cargo::Room(len) if known => {
+                let in_stream = &mut self.peers[slot].in_stream;
+                *in_stream = in_stream.saturating_sub(len);
+                self.pump(now, core, out, slot);
+            }
+            Cargo::Released(op) if known => {
+                let lent = &mut self.peers[slot].lent;
+                let Some(at) = lent.iter().position(|lent| lent.op == op) else { return };
+                let lent = lent.remove(at);
+                let mut held = crate::memory::Rope::default();
+                for span in &lent.spans {
+                    held.append(out.memory.take(*span));
+                }
+                if held.digest() != lent.digest {
+                    self.complaints.push(format!("{now:?}: {op:?} was changed while in use"));
+                }
+                core.done(now, op, Status::Ok);
+            }
+            Cargo::Room(_) | Cargo::Released(_) => {}
+        }
+    }
+
+    /// The peer says who it is. One of another life is another one.
+    fn meet(
+        &mut self,
+        now: Time,
+        core: &mut Shard,
+        out: &mut Outside<'_>,
+        slot: usize,
+        incarnation: u64,
+    ) {
+        let peer = &mut self.peers[slot];
+        let before = peer.incarnation.replace(incarnation);
+        if before.is_none_or(|before| before == incarnation) {
+            return;
+        }
+        core.link(now, peer.ni, peer.id(), LinkEvent::Restarted);
+        if !peer.links.is_empty() {
+            self.down(now, core, out, slot, Status::PeerRestarted);
+        }
+    }
+
+    /// A connection stands; `false` when there is no way back.
+    fn open(
+        &mut self,
+        now: Time,
+        core: &mut Shard,
+        out: &mut Outside<'_>,
+        slot: usize,
+        link: LinkId,
+    ) -> bool {
+        let (host, streams) = (self.terms.host, self.streams);
+        let peer = &mut self.peers[slot];
+        if !peer.find_way(out.wire, host, streams) {
+            return false;
+        }
+        peer.links.push(link);
+        if peer.links.len() == 1 {
+            core.link(now, peer.ni, peer.id(), LinkEvent::Up);
+        }
+        true
+    }
+
+    /// Answers somebody with whom there is no connection.
+    fn turn_away(&mut self, now: Time, out: &mut Outside<'_>, parcel: Parcel, cargo: Cargo) {
+        out.wire.turn_away(now, parcel, cargo);
+    }
+
+    fn receive(
+        &mut self,
+        now: Time,
+        core: &mut Shard,
+        out: &mut Outside<'_>,
+        slot: usize,
+        parcel: Parcel,
+    ) {
+        let kind = usize::from(!parcel.is_small());
+        let Cargo::Message { header, .. } = &parcel.cargo else { return };
+        let peer = &self.peers[slot];
+        let arrival = Arrival { ni: peer.ni, from: peer.id(), rx: mark(slot, kind) };
+        match core.recv_header(now, arrival, header) {
+            Verdict::Park => self.peers[slot].parked(kind).push_front(parcel),
+            verdict => self.obey(now, core, out, slot, parcel, &verdict),
+        }
+    }
+
+    /// Does what the core said about a message.
+    fn obey(
+        &mut self,
+        now: Time,
+        core: &mut Shard,
+        out: &mut Outside<'_>,
+        slot: usize,
+        mut parcel: Parcel,
+        verdict: &Verdict,
+    ) {
+        let Cargo::Message { header, payload, digest, lent } = &mut parcel.cargo else { return };
+        match verdict {
+            Verdict::Into { op, spans } => {
+                let mut whole = crate::memory::Rope::default();
+                let mut rest = core::mem::take(payload);
+                for span in spans {
+                    let part = rest.split_to(u64::from(span.len));
+                    out.memory.put(*span, &part);
+                    whole.append(out.memory.take(*span));
+                }
+                if total_len(spans) == header.payload_len && whole.digest() != *digest {
+                    self.complaints.push(format!("{now:?}: {op:?} is not what was sent"));
+                }
+                core.done(now, *op, Status::Ok);
+            }
+            Verdict::Done | Verdict::Drop => {}
+            Verdict::Park => unreachable!("what is parked is resumed with something else"),
+            Verdict::Refuse(_) => {
+                return self.close(now, core, out, slot, Status::Protocol);
+            }
+        }
+        if let Some(op) = *lent {
+            out.wire.confirm(now, parcel, op);
+        }
+    }
+
+    /// Goes on with a parked message, and with what waited behind it.
+    pub(super) fn resume(
+        &mut self,
+        now: Time,
+        core: &mut Shard,
+        out: &mut Outside<'_>,
+        rx: RxId,
+        verdict: &Verdict,
+    ) {
+        let (slot, kind) = unmark(rx);
+        let Some(peer) = self.peers.get_mut(slot) else { return };
+        let Some(parcel) = peer.parked(kind).pop_front() else { return };
+        let mut waiting = core::mem::take(peer.parked(kind));
+        self.obey(now, core, out, slot, parcel, verdict);
+        while let Some(parcel) = waiting.pop_front() {
+            if !self.peers[slot].links.contains(&parcel.link) {
+                return;
+            }
+            self.receive(now, core, out, slot, parcel);
+            let parked = self.peers[slot].parked(kind);
+            if !parked.is_empty() {
+                parked.append(&mut waiting);
+            }
+        }
+    }
+}

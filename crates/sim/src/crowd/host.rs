@@ -1,0 +1,260 @@
+//! A host of the message level: a node, or none, and what is about to arrive there.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use lustrine_lnet::seam::NiIndex;
+use lustrine_lnet::status::Status;
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_node::Partition;
+
+use super::calendar::Event;
+use super::courier::{Courier, Outside, Terms};
+use super::parcel::{Cargo, Parcel, ParcelId};
+use super::wire::Wire;
+use crate::memory::{RopeMemory, Usage};
+use crate::network::HostId;
+use crate::node::NodeSpec;
+use crate::simulation::{Cost, Waits};
+use crate::trace::{Entry, Trace, What};
+
+/// A loop turn takes at least so long; whoever always has work cannot stop the clock.
+const TURN: Nanos = Nanos(1000);
+
+/// A loop that has nothing to do takes at least so long to find that out.
+const PAUSE: Nanos = Nanos(20_000);
+
+/// A host: it may live on without a node.
+pub(super) struct Host {
+    id: HostId,
+    cost: Cost,
+    pub(super) node: Option<Box<Node>>,
+    /// What is through its last link, by when it arrives.
+    landing: BinaryHeap<Reverse<(Time, u64, ParcelId)>>,
+    /// When it will be looked at, if not before.
+    alarm: Time,
+}
+
+/// A node that runs.
+pub(super) struct Node {
+    pub(super) spec: NodeSpec,
+    pub(super) partition: Partition<Courier>,
+    memory: RopeMemory,
+    /// Memory in use when it had just started.
+    baseline: Usage,
+    /// When it wants its next turn, and when it can have it at the earliest.
+    wanted: Time,
+    free_at: Time,
+    waits: Waits,
+    /// Until when the sums of `waits` are.
+    counted_to: Time,
+    /// Messages and bytes that were paid for.
+    paid: (u64, u64),
+}
+
+impl Host {
+    pub(super) fn new(id: HostId, cost: Cost) -> Host {
+        Host { id, cost, node: None, landing: BinaryHeap::new(), alarm: Time::NEVER }
+    }
+
+    /// A node comes to life.
+    pub(super) fn start(&mut self, now: Time, spec: NodeSpec) {
+        assert!(self.node.is_none(), "{:?} is in use", self.id);
+        self.node = Some(Box::new(Node::new(now, self.id, spec)));
+    }
+
+    /// A node ends; what was under way to it finds nobody.
+    pub(super) fn stop(&mut self, now: Time, wire: &mut Wire, orderly: bool) -> NodeSpec {
+        let mut node = self.node.take().unwrap_or_else(|| panic!("{:?} has no node", self.id));
+        if orderly {
+            let Node { partition, memory, .. } = &mut *node;
+            let arrived = &mut Vec::new();
+            partition.close(now, &mut Outside { memory, wire, arrived }, Status::Shutdown);
+        }
+        if !wire.is_silent(self.id) {
+            for parcel in node.partition.driver().farewells() {
+                wire.send(now, parcel);
+            }
+        }
+        node.spec
+    }
+
+    /// Does all that happens here before `end`: the events of a window, and what follows from them.
+    pub(super) fn act(
+        &mut self,
+        events: &[Event],
+        end: Time,
+        wire: &mut Wire,
+        trace: &mut Trace,
+        arrived: &mut Vec<Parcel>,
+    ) {
+        let mut events = events.iter().peekable();
+        loop {
+            let turn_at = self.next_turn();
+            match events.next_if(|event| event.at <= turn_at) {
+                Some(event) => self.notice(event, wire),
+                None if turn_at < end => self.turn(turn_at, wire, trace, arrived),
+                None => break,
+            }
+        }
+        let next = self.next_turn();
+        if next < self.alarm {
+            self.alarm = next;
+            wire.wake(self.id, next);
+        }
+    }
+
+    /// When it acts next if nothing else happens.
+    fn next_turn(&self) -> Time {
+        let landing = self.landing.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
+        match &self.node {
+            Some(node) => node.wanted.min(landing).max(node.free_at),
+            None => landing,
+        }
+    }
+
+    fn notice(&mut self, event: &Event, wire: &mut Wire) {
+        let Some(id) = event.parcel else {
+            if event.at >= self.alarm {
+                self.alarm = Time::NEVER;
+            }
+            return;
+        };
+        let parcel = wire.parcels.get_mut(id);
+        if parcel.at == 0 && !parcel.hops.is_empty() {
+            // Sent again.
+            return wire.forward(id, event.at);
+        }
+        if let Some(at) = wire.land(id, event.at) {
+            self.landing.push(Reverse((at, event.order, id)));
+            wire.acknowledge(id);
+        }
+    }
+
+    fn turn(&mut self, now: Time, wire: &mut Wire, trace: &mut Trace, arrived: &mut Vec<Parcel>) {
+        while let Some(Reverse((at, order, id))) = self.landing.peek().copied() {
+            if at > now {
+                break;
+            }
+            self.landing.pop();
+            let parcel = wire.parcels.take(id);
+            if let Cargo::Message { digest, .. } = &parcel.cargo {
+                wire.arrived += 1;
+                let (host, value) = (self.id, *digest);
+                trace.note_apart(Entry { at, host, end: order, what: What::Message, value });
+            }
+            match (&self.node, &parcel.cargo) {
+                (Some(_), _) => arrived.push(parcel),
+                _ if wire.is_silent(self.id) => {}
+                (None, Cargo::Dial { .. }) => {
+                    wire.turn_away(now, parcel, Cargo::Refused(Status::Refused));
+                }
+                (None, Cargo::Message { .. }) => wire.turn_away(now, parcel, Cargo::Closed),
+                (None, _) => {}
+            }
+        }
+        if let Some(node) = &mut self.node {
+            node.turn(now, self.cost, wire, arrived);
+        }
+        arrived.clear();
+    }
+}
+
+impl Node {
+    fn new(now: Time, host: HostId, spec: NodeSpec) -> Node {
+        let config = NodeSpec { cpts: 1, ..spec.clone() }.config(0);
+        let terms = Terms {
+            host,
+            nids: spec.nids.clone(),
+            incarnation: spec.incarnation,
+            listens: spec.accept.is_some(),
+        };
+        let courier = Courier::new(terms, &spec.tunables);
+        let mut memory = RopeMemory::new(spec.memory);
+        let partition =
+            Partition::with_driver(config.topology, courier, config.wall_seconds, &mut memory);
+        let baseline = memory.usage();
+        Node {
+            spec,
+            partition,
+            memory,
+            baseline,
+            wanted: now,
+            free_at: now,
+            waits: Waits::default(),
+            counted_to: now,
+            paid: (0, 0),
+        }
+    }
+
+    /// Has it take a turn as soon as it can.
+    pub(super) fn wake(&mut self, now: Time) {
+        self.wanted = self.wanted.min(now);
+    }
+
+    fn turn(&mut self, now: Time, cost: Cost, wire: &mut Wire, arrived: &mut Vec<Parcel>) {
+        self.waits = self.waits_at(now);
+        self.counted_to = now;
+        let Node { partition, memory, .. } = self;
+        partition.turn(|| now, &mut Outside { memory, wire, arrived });
+        let stats = partition.shard().stats();
+        let messages = stats.sent.total() + stats.received.total();
+        let bytes = stats.send_length + stats.recv_length + stats.drop_length;
+        let price = cost.per_message.0 * (messages - self.paid.0)
+            + (cost.per_mib.0 * (bytes - self.paid.1) >> 20);
+        self.paid = (messages, bytes);
+        self.waits.cpu += price;
+        self.waits.messages = messages;
+        self.free_at = now + Nanos(price).max(TURN);
+        let deadline = self.partition.next_deadline();
+        self.wanted = match self.partition.has_work() {
+            true => now + TURN,
+            false if deadline <= now => now + PAUSE,
+            false => deadline,
+        };
+    }
+
+    /// For what its messages have waited until then.
+    pub(super) fn waits_at(&self, now: Time) -> Waits {
+        let passed = now.since(self.counted_to).0;
+        let shard = self.partition.shard();
+        let waiting = shard.waiting();
+        let courier = self.partition.driver();
+        Waits {
+            peer_credits: self.waits.peer_credits + waiting.peer_credits * passed,
+            ni_credits: self.waits.ni_credits + waiting.ni_credits * passed,
+            driver: self.waits.driver + courier.waiting() * passed,
+            ..self.waits
+        }
+    }
+
+    /// What [`waits_at`](Node::waits_at) says, with the way out.
+    pub(super) fn waits(&self, now: Time) -> Waits {
+        let waits = self.waits_at(now);
+        Waits { driver: waits.driver + self.partition.driver().on_the_way_out, ..waits }
+    }
+
+    /// What is wrong if all is to be quiet.
+    pub(super) fn unquiet(&self) -> Vec<String> {
+        let shard = self.partition.shard();
+        let mut wrong = crate::check::credits_of(shard);
+        let courier = self.partition.driver();
+        wrong.extend(courier.leftovers());
+        wrong.extend(courier.complaints.iter().cloned());
+        for index in 0..shard.topology().nis.len() {
+            let waiting = -shard.ni_info(NiIndex(index as u16)).credits_available;
+            if waiting > 0 {
+                wrong.push(format!("{waiting} messages wait for credits of interface {index}"));
+            }
+        }
+        if self.partition.has_work() {
+            wrong.push("there is work to do".to_owned());
+        }
+        wrong
+    }
+
+    /// Memory in use now, and when it had just started.
+    pub(super) fn usage(&self) -> (Usage, Usage) {
+        (self.memory.usage(), self.baseline)
+    }
+}

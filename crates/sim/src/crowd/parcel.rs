@@ -1,0 +1,123 @@
+//! What travels between hosts.
+
+use lustrine_lnet::seam::OpKey;
+use lustrine_lnet::status::Status;
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_wire::header::Header;
+use lustrine_wire::nid::Nid;
+
+use crate::fabric::Hops;
+use crate::memory::Rope;
+use crate::network::HostId;
+
+/// Tells the connections of two drivers apart: one of a later life is another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct LinkId(pub(super) u64);
+
+/// One thing on its way.
+#[derive(Debug)]
+pub(super) struct Parcel {
+    pub(super) from: HostId,
+    pub(super) to: HostId,
+    pub(super) local: Nid,
+    pub(super) remote: Nid,
+    pub(super) link: LinkId,
+    /// Bytes on the wire.
+    pub(super) size: u64,
+    pub(super) hops: Hops,
+    /// Which of the hops is next.
+    pub(super) at: u8,
+    /// How often it was lost.
+    pub(super) losses: u8,
+    pub(super) order: u64,
+    /// When it first left.
+    pub(super) sent: Time,
+    /// When its last bit is where it is now.
+    pub(super) tail: Time,
+    /// How much later it counts as arrived.
+    pub(super) lag: Nanos,
+    pub(super) cargo: Cargo,
+}
+
+/// What a parcel is.
+#[derive(Debug)]
+pub(super) enum Cargo {
+    Message {
+        header: Header,
+        payload: Rope,
+        digest: u64,
+        /// The sender's operation, if it waits until the payload was received.
+        lent: Option<OpKey>,
+    },
+    /// Somebody wants a connection.
+    Dial { incarnation: u64 },
+    /// It gets one.
+    Answer { incarnation: u64 },
+    /// It does not.
+    Refused(Status),
+    /// The other side closed the connection, or never had it.
+    Closed,
+    /// To the sender: so many bytes arrived.
+    Room(u64),
+    /// To the sender: a payload is no longer needed.
+    Released(OpKey),
+    /// To the sender: something was lost again and again for as long as it has patience.
+    Broken,
+}
+
+impl Parcel {
+    /// Whether it is on a stream for small messages, which nothing large is in front of.
+    pub(super) fn is_small(&self) -> bool {
+        match &self.cargo {
+            Cargo::Message { header, .. } => is_small(header.payload_len),
+            _ => true,
+        }
+    }
+}
+
+/// Longest payload that a driver copies, and that does not wait behind large ones.
+const SMALL_MAX: u32 = 4096;
+
+/// Whether a payload is copied when it is sent, and travels beside large ones.
+pub(super) fn is_small(payload_len: u32) -> bool {
+    payload_len <= SMALL_MAX
+}
+
+/// Place of a parcel among all that are on their way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ParcelId(u32);
+
+/// All parcels that are on their way.
+#[derive(Debug, Default)]
+pub(super) struct Parcels {
+    places: Vec<Option<Parcel>>,
+    free: Vec<u32>,
+}
+
+impl Parcels {
+    pub(super) fn add(&mut self, parcel: Parcel) -> ParcelId {
+        match self.free.pop() {
+            Some(place) => {
+                self.places[place as usize] = Some(parcel);
+                ParcelId(place)
+            }
+            None => {
+                self.places.push(Some(parcel));
+                ParcelId(self.places.len() as u32 - 1)
+            }
+        }
+    }
+
+    pub(super) fn get_mut(&mut self, id: ParcelId) -> &mut Parcel {
+        self.places[id.0 as usize].as_mut().expect("a parcel on its way")
+    }
+
+    pub(super) fn take(&mut self, id: ParcelId) -> Parcel {
+        self.free.push(id.0);
+        self.places[id.0 as usize].take().expect("a parcel on its way")
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+}

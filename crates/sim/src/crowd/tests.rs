@@ -1,0 +1,264 @@
+//! Loads at message level.
+
+use lustrine_lnet::time::Nanos;
+use lustrine_selftest::{Limit, Rung, Snapshot, Takeover, Test};
+use lustrine_wire::nid::{Net, Nid, ProcessId};
+use lustrine_wire::srpc::{BrwCheck, Name};
+
+use super::*;
+use crate::fabric::{LinkSpec, Rate, SiteId};
+use crate::simulation::Cost;
+use crate::tcp::TcpSpec;
+
+const SECOND: Nanos = Nanos::from_secs(1);
+const LANE: Lane = Lane(1);
+const READ: Test = Test::Read { len: 1 << 20, check: BrwCheck::Simple };
+const WRITE: Test = Test::Write { len: 1 << 20, check: BrwCheck::Full };
+
+fn nid(number: u32) -> Nid {
+    Nid::new4(Net::TCP, 0x0a00_0001 + number)
+}
+
+/// Ten gigabits and a delay.
+fn interface(delay: Nanos) -> LinkSpec {
+    LinkSpec { rate: Rate::from_bits(10_000_000_000), delay, ..LinkSpec::default() }
+}
+
+/// A network of hosts at one site, each this far from its middle.
+struct Lan {
+    crowd: Crowd,
+    site: SiteId,
+    delay: Nanos,
+    cost: Cost,
+    edit: fn(NodeSpec) -> NodeSpec,
+}
+
+impl Lan {
+    fn new(seed: u64, delay: Nanos) -> Lan {
+        let mut crowd = Crowd::new(seed);
+        let site = crowd.fabric().add_site();
+        Lan { crowd, site, delay, cost: Cost::default(), edit: |spec| spec }
+    }
+
+    fn add(&mut self, count: u32) -> Vec<HostId> {
+        (0..count).map(|_| self.add_one()).collect()
+    }
+
+    fn add_one(&mut self) -> HostId {
+        let mut spec = NodeSpec::new(nid(self.crowd.hosts.len() as u32));
+        spec.seed = self.crowd.hosts.len() as u64;
+        let interface = interface(self.delay);
+        let place = Place { site: self.site, interface, cost: self.cost, tcp: TcpSpec::default() };
+        self.crowd.add_placed((self.edit)(spec), place)
+    }
+
+    fn load(&mut self, from: HostId, to: HostId, test: Test, concurrency: u32, limit: Limit) {
+        let args = ClientArgs {
+            target: ProcessId::lustre(nid(to.0)),
+            local: None,
+            console: nid(from.0),
+            lane: LANE,
+            name: Name::EMPTY,
+            takeover: Takeover::NoSession,
+            patience: Nanos::from_secs(1000),
+            wall_seconds: 1,
+        };
+        self.crowd.start_client(from, args);
+        let rung = Rung { test, concurrency, limit, warm_up: Nanos(0) };
+        let client = self.crowd.client(from, LANE).expect("it was just made");
+        client.start_rung(rung).expect("harmless");
+    }
+
+    fn run(&mut self, length: Nanos) {
+        let end = self.crowd.now() + length;
+        self.crowd.run_to(end);
+    }
+
+    fn progress(&mut self, host: HostId) -> Snapshot {
+        let now = self.crowd.now();
+        self.crowd.client(host, LANE).expect("a client").progress(now)
+    }
+
+    /// Ends all clients and waits until nothing moves.
+    fn calm(&mut self, clients: &[HostId]) {
+        let now = self.crowd.now();
+        for host in clients {
+            self.crowd.client(*host, LANE).expect("a client").finish(now);
+        }
+        self.run(Nanos::from_secs(200));
+        let wrong = self.crowd.unquiet();
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        for host in clients {
+            let client = self.crowd.client(*host, LANE).expect("a client");
+            assert!(client.finished() && client.error().is_none(), "{:?}", client.error());
+        }
+    }
+}
+
+fn seconds(number: u64) -> Limit {
+    Limit::Time(Nanos::from_secs(number))
+}
+
+#[test]
+fn a_ping_takes_what_its_way_takes() {
+    let mut lan = Lan::new(1, Nanos::from_micros(50));
+    let [one, two] = lan.add(2)[..] else { panic!("two") };
+    lan.load(one, two, Test::Ping, 1, seconds(1));
+    lan.run(Nanos::from_secs(2));
+    let figures = lan.progress(one);
+    assert_eq!(figures.errors, []);
+    // Four links of 50 us; 256 bytes at 10 Gb/s are 0.2 us.
+    let median = figures.latencies.quantile(0.5);
+    assert!((200_000..203_000).contains(&median.0), "{median:?}");
+    assert!((4900..5001).contains(&figures.ops), "{}", figures.ops);
+    lan.calm(&[one]);
+}
+
+#[test]
+fn reads_and_writes_fill_a_link_and_are_whole() {
+    for test in [READ, WRITE] {
+        let mut lan = Lan::new(1, Nanos::from_micros(20));
+        let [one, two] = lan.add(2)[..] else { panic!("two") };
+        lan.load(one, two, test, 8, seconds(1));
+        lan.run(Nanos::from_secs(3));
+        let figures = lan.progress(one);
+        assert_eq!(figures.errors, []);
+        let bytes = figures.bytes;
+        assert!((1_200_000_000..1_250_000_000).contains(&bytes), "{test:?}: {bytes}");
+        lan.calm(&[one]);
+    }
+}
+
+#[test]
+fn one_read_at_a_time_takes_the_round_trip_and_one_serialisation() {
+    let mut lan = Lan::new(1, Nanos::from_micros(100));
+    let [one, two] = lan.add(2)[..] else { panic!("two") };
+    lan.load(one, two, READ, 1, seconds(1));
+    lan.run(Nanos::from_secs(3));
+    // 400 us there and back, 839 us for the bytes: links are cut through.
+    let median = lan.progress(one).latencies.quantile(0.5);
+    assert!((1_235_000..1_260_000).contains(&median.0), "{median:?}");
+    lan.calm(&[one]);
+}
+
+#[test]
+fn zero_copy_holds_credits_for_one_more_way() {
+    // 50 ms there and back: 8 credits are 8 MiB per round trip, or per two.
+    let rate = |zero_copy: bool| {
+        let mut lan = Lan::new(1, Nanos::from_micros(12_500));
+        lan.edit = if zero_copy {
+            |spec| spec.with("zero_copy", 1).with("tx_buffer_size", 64 << 20)
+        } else {
+            |spec| spec.with("tx_buffer_size", 64 << 20)
+        };
+        let [one, two] = lan.add(2)[..] else { panic!("two") };
+        lan.load(one, two, READ, 64, seconds(10));
+        lan.run(Nanos::from_secs(15));
+        let figures = lan.progress(one);
+        assert_eq!(figures.errors, []);
+        let waits = lan.crowd.waits(two).expect("it runs");
+        lan.calm(&[one]);
+        (figures.bytes / 10, waits)
+    };
+    let (copied, _) = rate(false);
+    let (lent, waits) = rate(true);
+    assert!(lent < copied, "{lent} {copied}");
+    // 8 MiB per way there and back, with their serialisation.
+    assert!((140_000_000..170_000_000).contains(&lent), "{lent}");
+    assert!(waits.peer_credits > waits.ni_credits && waits.peer_credits > 1_000_000_000);
+}
+
+#[test]
+fn a_small_message_does_not_wait_behind_large_ones() {
+    let mut lan = Lan::new(1, Nanos::from_micros(10));
+    let [one, two, three] = lan.add(3)[..] else { panic!("three") };
+    lan.load(one, two, WRITE, 16, seconds(2));
+    lan.load(three, two, Test::Ping, 1, seconds(2));
+    lan.run(Nanos::from_secs(4));
+    let worst = lan.progress(three).latencies.max();
+    assert!(worst < Nanos::from_micros(400), "{worst:?}");
+    lan.calm(&[one, three]);
+}
+
+#[test]
+fn a_slow_host_is_slow() {
+    let mut lan = Lan::new(1, Nanos::from_micros(10));
+    let clients = lan.add(4);
+    lan.cost = Cost { per_message: Nanos::from_micros(10), per_mib: Nanos::from_millis(1) };
+    let server = lan.add_one();
+    for client in &clients {
+        lan.load(*client, server, Test::Ping, 16, seconds(1));
+    }
+    lan.run(Nanos::from_secs(2));
+    // Two messages per ping.
+    let ops: u64 = clients.iter().map(|client| lan.progress(*client).ops).sum();
+    assert!((45_000..51_000).contains(&ops), "{ops}");
+    let waits = lan.crowd.waits(server).expect("it runs");
+    assert!((900_000_000..1_100_000_000).contains(&waits.cpu), "{}", waits.cpu);
+    lan.calm(&clients);
+}
+
+/// Clients of a few servers over links that lose, with deaths in between: the trace's hash and
+/// what all clients did. `steps` is how often the simulation is looked at.
+fn eventful(seed: u64, steps: u64) -> (u64, u64, u64) {
+    let mut lan = Lan::new(seed, Nanos::from_micros(30));
+    let servers = lan.add(3);
+    let clients = lan.add(12);
+    let (up, _) = lan.crowd.fabric().interface(clients[0]).expect("it stands");
+    let lossy = LinkSpec { loss: 1_000_000, jitter: Nanos(5000), ..interface(lan.delay) };
+    lan.crowd.fabric().change(up, lossy);
+    for (index, client) in clients.iter().enumerate() {
+        let test = [Test::Ping, READ, WRITE][index % 3];
+        lan.load(*client, servers[index % 2], test, 4, seconds(20));
+    }
+    let mut lives = 1;
+    for (victim, death) in
+        [(servers[0], Death::Crash), (servers[1], Death::Silence), (servers[0], Death::Orderly)]
+    {
+        for _ in 0..steps {
+            lan.run(Nanos(SECOND.0 / steps));
+        }
+        let mut spec = lan.crowd.stop(victim, death);
+        lan.run(SECOND);
+        lives += 1;
+        spec.incarnation += lives;
+        spec.wall_seconds += lives;
+        lan.crowd.start(victim, spec);
+    }
+    lan.run(Nanos::from_secs(100));
+    let mut ops = 0;
+    for client in &clients {
+        let figures = lan.progress(*client);
+        assert!(figures.ops > 100, "{client:?}: {} {:?}", figures.ops, figures.errors);
+        assert!(lan.crowd.client(*client, LANE).expect("a client").rung_finished());
+        ops += figures.ops;
+    }
+    let result = (lan.crowd.trace().hash(), lan.crowd.messages(), ops);
+    lan.calm(&clients);
+    result
+}
+
+#[test]
+fn loads_go_on_after_deaths_and_the_same_seed_does_the_same() {
+    let first = eventful(7, 1);
+    assert_eq!(first, eventful(7, 1));
+    assert_eq!(first, eventful(7, 1000), "it does not matter how often one looks");
+    assert_ne!(first.0, eventful(8, 1).0);
+}
+
+#[test]
+fn nobody_at_home_refuses_and_silence_times_out() {
+    let mut lan = Lan::new(3, Nanos::from_micros(10));
+    let [one, two] = lan.add(2)[..] else { panic!("two") };
+    for death in [Death::Crash, Death::Silence] {
+        let spec = lan.crowd.stop(two, death);
+        lan.load(one, two, Test::Ping, 1, Limit::Count(10));
+        lan.run(Nanos::from_secs(20));
+        assert!(!lan.crowd.client(one, LANE).expect("a client").rung_finished());
+        lan.crowd.start(two, spec);
+        lan.run(Nanos::from_secs(300));
+        let figures = lan.progress(one);
+        assert!(figures.ops + figures.errors.len() as u64 >= 10, "{:?}", figures.errors);
+        lan.calm(&[one]);
+    }
+}

@@ -1,0 +1,382 @@
+//! The way from host to host.
+//!
+//! A message passes link after link as a whole, but cut through: it enters the next link with its
+//! first bit, and counts as arrived with its last. What is small does not wait behind what is
+//! large, as it has connections of its own: at each link it waits for other small ones, and for
+//! [`BURST`] of the rest at most. A queue that is full keeps a message waiting instead of losing
+//! it: that is what TCP comes to. What is lost by chance, or at a cut, is sent again from there.
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
+use lustrine_lnet::seam::OpKey;
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_lnet::tunables::Tunables;
+use lustrine_wire::nid::Nid;
+
+use super::calendar::{Calendar, Event, Place};
+use super::parcel::{Cargo, LinkId, Parcel, ParcelId, Parcels};
+use crate::fabric::{Fabric, Hop, Hops, Passed};
+use crate::network::HostId;
+use crate::rng::Rng;
+
+/// Bytes of large messages that a small one waits for: what a host sends in one go.
+const BURST: u64 = 64 << 10;
+
+/// The smallest part of a message that a queue is thought of to take.
+const PACKET: u64 = 1500;
+
+/// Nothing gets from one host to another, or through a link, in less.
+const QUICKEST: Nanos = Nanos(1000);
+
+/// Shortest time after which a lost message is sent again when nothing told of the loss.
+const AGAIN: Nanos = Nanos::from_millis(200);
+
+/// What is known of one direction of a link beside what the fabric knows.
+#[derive(Debug)]
+struct Lane {
+    /// When all small messages have been sent.
+    small_until: Time,
+    rng: Rng,
+}
+
+/// How a message came out of a link.
+struct Through {
+    head: Time,
+    tail: Time,
+}
+
+/// Why it did not.
+enum Lost {
+    /// The link is cut.
+    Cut,
+    /// Bad luck: the other side notices with what comes behind.
+    Chance,
+}
+
+/// Where a host is reached.
+#[derive(Clone, Copy, Debug)]
+struct Stand {
+    up: Hop,
+    /// How long its driver waits for progress.
+    patience: Nanos,
+    /// Parcels sent so far.
+    parcels: u32,
+    /// Nothing gets in or out.
+    silent: bool,
+}
+
+/// Links, and what is on its way.
+#[derive(Debug)]
+pub(super) struct Wire {
+    pub(super) fabric: Fabric,
+    pub(super) calendar: Calendar,
+    pub(super) parcels: Parcels,
+    /// What is added now happens then at the earliest.
+    pub(super) earliest: Time,
+    homes: HashMap<Nid, HostId, FixedState>,
+    stands: Vec<Stand>,
+    lanes: Vec<Option<Lane>>,
+    /// Links between sites that something has taken.
+    between: Vec<Hop>,
+    width: Nanos,
+    seed: u64,
+    /// Messages that arrived.
+    pub(super) arrived: u64,
+}
+
+impl Wire {
+    pub(super) fn new(seed: u64, now: Time) -> Wire {
+        Wire {
+            fabric: Fabric::default(),
+            calendar: Calendar::new(QUICKEST),
+            parcels: Parcels::default(),
+            earliest: now,
+            homes: HashMap::default(),
+            stands: Vec::new(),
+            lanes: Vec::new(),
+            between: Vec::new(),
+            width: QUICKEST,
+            seed,
+            arrived: 0,
+        }
+    }
+
+    /// A new host, which the fabric knows already.
+    pub(super) fn add_host(&mut self, nids: &[Nid], tunables: &Tunables) {
+        let host = HostId(self.stands.len() as u32);
+        let (up, _) = self.fabric.interface(host).expect("it was placed");
+        let patience = Nanos::from_secs(tunables.sock_timeout as u64);
+        self.stands.push(Stand { up, patience, parcels: 0, silent: false });
+        for nid in nids {
+            let before = self.homes.insert(*nid, host);
+            assert!(before.is_none(), "{nid} has a host already");
+        }
+    }
+
+    pub(super) fn home_of(&self, nid: &Nid) -> Option<HostId> {
+        self.homes.get(nid).copied()
+    }
+
+    pub(super) fn set_silent(&mut self, host: HostId, silent: bool) {
+        self.stands[host.0 as usize].silent = silent;
+    }
+
+    pub(super) fn is_silent(&self, host: HostId) -> bool {
+        self.stands[host.0 as usize].silent
+    }
+
+    /// A name for a new connection.
+    pub(super) fn new_link(&self, host: HostId) -> LinkId {
+        // By host and its parcels, so that it does not matter who is asked first.
+        LinkId(u64::from(host.0) << 32 | u64::from(self.stands[host.0 as usize].parcels))
+    }
+
+    /// The links from host to host for one of several streams.
+    pub(super) fn hops(&mut self, from: HostId, to: HostId, stream: u64) -> Option<Hops> {
+        let ends = u64::from(from.0.min(to.0)) << 32 | u64::from(from.0.max(to.0));
+        let hops = self.fabric.hops(from, to, Rng::new(ends).draw() ^ stream)?;
+        for hop in hops.iter().skip(1).rev().skip(1) {
+            if !self.between.contains(hop) {
+                self.between.push(*hop);
+                self.narrow(*hop);
+            }
+        }
+        Some(hops)
+    }
+
+    /// Makes windows no wider than a link is long.
+    fn narrow(&mut self, hop: Hop) {
+        let delay = self.fabric.spec(hop).delay.max(QUICKEST);
+        if delay < self.width {
+            self.width = delay;
+            self.calendar.set_width(delay);
+        }
+    }
+
+    /// Makes windows as wide as the shortest link is long: within one, hosts and links know nothing
+    /// of each other.
+    pub(super) fn measure(&mut self) {
+        let ups = self.stands.iter().map(|stand| &stand.up);
+        let delays = ups.chain(&self.between).map(|hop| self.fabric.spec(*hop).delay);
+        self.width = delays.min().unwrap_or(QUICKEST).max(QUICKEST);
+        self.calendar.set_width(self.width);
+    }
+
+    /// Has a host look around then.
+    pub(super) fn wake(&mut self, host: HostId, at: Time) {
+        self.calendar.add(Event { place: Place::Host(host.0), at, order: 0, parcel: None });
+    }
+
+    /// Sends a parcel; how long it waits for its turn on the way out of the host.
+    pub(super) fn send(&mut self, now: Time, mut parcel: Parcel) -> Nanos {
+        let stand = &mut self.stands[parcel.from.0 as usize];
+        parcel.order = u64::from(parcel.from.0) << 32 | u64::from(stand.parcels);
+        stand.parcels = stand.parcels.wrapping_add(1);
+        (parcel.sent, parcel.tail, parcel.at) = (now, now, 0);
+        let wait = match parcel.hops.first() {
+            Some(up) if !parcel.is_small() => {
+                let whole = self.fabric.glance(&[*up], now).unwrap_or(Nanos::ZERO);
+                Nanos(whole.0.saturating_sub(self.fabric.spec(*up).delay.0))
+            }
+            _ => Nanos::ZERO,
+        };
+        let id = self.parcels.add(parcel);
+        self.forward(id, now);
+        wait
+    }
+
+    /// A word that comes straight to somebody at a time, or soon after.
+    pub(super) fn tell(&mut self, at: Time, mut parcel: Parcel) {
+        parcel.at = parcel.hops.len() as u8;
+        parcel.tail = at.max(self.earliest);
+        // Apart from what it is about.
+        parcel.order |= match parcel.cargo {
+            Cargo::Room(_) => 1 << 62,
+            _ => 1 << 63,
+        };
+        let (to, order, at) = (parcel.to, parcel.order, parcel.tail);
+        let id = self.parcels.add(parcel);
+        self.calendar.add(Event { place: Place::Host(to.0), at, order, parcel: Some(id) });
+    }
+
+    /// A parcel whose first bit is at a link goes through it, to the next one or to its host.
+    pub(super) fn forward(&mut self, id: ParcelId, head: Time) {
+        let parcel = self.parcels.get_mut(id);
+        let Some(hop) = parcel.hops.get(usize::from(parcel.at)).copied() else {
+            // Within a host.
+            let at = head.max(self.earliest);
+            parcel.tail = at;
+            let event = Event {
+                place: Place::Host(parcel.to.0),
+                at,
+                order: parcel.order,
+                parcel: Some(id),
+            };
+            self.calendar.add(event);
+            return;
+        };
+        let (size, small, tail, from) = (parcel.size, parcel.is_small(), parcel.tail, parcel.from);
+        let silent = parcel.at == 0 && self.stands[from.0 as usize].silent;
+        let passed = if silent { Err(Lost::Cut) } else { self.pass(hop, head, tail, size, small) };
+        match passed {
+            Err(lost) => self.lose(id, head, &lost),
+            Ok(Through { head, tail }) => {
+                let parcel = self.parcels.get_mut(id);
+                parcel.at += 1;
+                let at = head.max(self.earliest);
+                parcel.tail = tail.max(at);
+                let left = parcel.hops.len() - usize::from(parcel.at);
+                let place = match left {
+                    0 | 1 => Place::Host(parcel.to.0),
+                    _ => Place::Link(parcel.hops[usize::from(parcel.at)].0),
+                };
+                let order = parcel.order;
+                self.calendar.add(Event { place, at, order, parcel: Some(id) });
+            }
+        }
+    }
+
+    /// A parcel is at the last link before its host, which goes through it here and now: when it
+    /// arrives, or `None` if it was lost.
+    pub(super) fn land(&mut self, id: ParcelId, head: Time) -> Option<Time> {
+        let parcel = self.parcels.get_mut(id);
+        let at = usize::from(parcel.at);
+        let Some(hop) = parcel.hops.get(at).copied() else { return Some(parcel.tail) };
+        let (size, small, tail, to) = (parcel.size, parcel.is_small(), parcel.tail, parcel.to);
+        let silent = self.stands[to.0 as usize].silent;
+        match if silent { Err(Lost::Cut) } else { self.pass(hop, head, tail, size, small) } {
+            Err(lost) => {
+                self.lose(id, head, &lost);
+                None
+            }
+            Ok(Through { tail, .. }) => {
+                let parcel = self.parcels.get_mut(id);
+                parcel.at += 1;
+                parcel.tail = tail + parcel.lag;
+                Some(parcel.tail)
+            }
+        }
+    }
+
+    /// Answers a parcel that nobody wants: as a host's TCP would, at once.
+    pub(super) fn turn_away(&mut self, now: Time, mut parcel: Parcel, cargo: Cargo) {
+        core::mem::swap(&mut parcel.from, &mut parcel.to);
+        core::mem::swap(&mut parcel.local, &mut parcel.remote);
+        parcel.cargo = cargo;
+        self.tell(now + self.fabric.delay(&parcel.hops), parcel);
+    }
+
+    /// Tells the sender of a large message that so many of its bytes have arrived.
+    pub(super) fn acknowledge(&mut self, id: ParcelId) {
+        let parcel = self.parcels.get_mut(id);
+        if parcel.is_small() {
+            return;
+        }
+        let at = parcel.tail;
+        let word = Parcel {
+            from: parcel.to,
+            to: parcel.from,
+            local: parcel.remote,
+            remote: parcel.local,
+            hops: parcel.hops.clone(),
+            cargo: Cargo::Room(parcel.size),
+            ..*parcel
+        };
+        self.tell(at + self.fabric.delay(&word.hops), word);
+    }
+
+    /// Tells the sender of a large message that it is no longer needed.
+    pub(super) fn confirm(&mut self, now: Time, parcel: Parcel, op: OpKey) {
+        self.turn_away(now, parcel, Cargo::Released(op));
+    }
+
+    /// Propagation along the way of a parcel, and back.
+    pub(super) fn delay(&self, hops: &[Hop]) -> Nanos {
+        self.fabric.delay(hops)
+    }
+
+    /// A parcel was lost; its sender sends it again for as long as it has patience.
+    fn lose(&mut self, id: ParcelId, now: Time, lost: &Lost) {
+        let parcel = self.parcels.get_mut(id);
+        let patience = self.stands[parcel.from.0 as usize].patience;
+        let round = Nanos(2 * self.fabric.delay(&parcel.hops).0);
+        let wait = match lost {
+            Lost::Chance if !parcel.is_small() => round.max(QUICKEST),
+            _ => Nanos(round.max(AGAIN).0 << parcel.losses.min(6)),
+        };
+        parcel.losses = parcel.losses.saturating_add(1);
+        let at = (now + wait).max(self.earliest);
+        let order = parcel.order;
+        if at.since(parcel.sent) < patience {
+            parcel.tail = at;
+            let place = match usize::from(parcel.at) {
+                0 => Place::Host(parcel.from.0),
+                hop if hop + 1 == parcel.hops.len() => Place::Host(parcel.to.0),
+                hop => Place::Link(parcel.hops[hop].0),
+            };
+            self.calendar.add(Event { place, at, order, parcel: Some(id) });
+            return;
+        }
+        let mut parcel = self.parcels.take(id);
+        let until = parcel.sent + patience;
+        core::mem::swap(&mut parcel.from, &mut parcel.to);
+        core::mem::swap(&mut parcel.local, &mut parcel.remote);
+        parcel.cargo = Cargo::Broken;
+        self.tell(until.max(now), parcel);
+    }
+
+    fn pass(
+        &mut self,
+        hop: Hop,
+        head: Time,
+        tail: Time,
+        size: u64,
+        small: bool,
+    ) -> Result<Through, Lost> {
+        let index = hop.0 as usize;
+        if self.lanes.len() <= index {
+            self.lanes.resize_with(index + 1, || None);
+        }
+        let seed = self.seed ^ Rng::new(u64::from(hop.0)).draw();
+        let new = || Lane { small_until: Time::ZERO, rng: Rng::new(seed) };
+        let lane = self.lanes[index].get_or_insert_with(new);
+        let spec = self.fabric.spec(hop);
+        let Some(glance) = self.fabric.glance(&[hop], head) else { return Err(Lost::Cut) };
+        let tail = tail + spec.delay;
+        let Some(rate) = spec.rate else {
+            return match self.fabric.pass(hop, head, size, &mut lane.rng) {
+                Passed::At(out) => Ok(Through { head: out, tail: out.max(tail) }),
+                Passed::Lost => Err(Lost::Chance),
+            };
+        };
+        let mut backlog = Nanos(glance.0 - spec.delay.0);
+        let part = size.min((spec.queue / 2).max(PACKET));
+        let (mut left, mut first, mut out) = (size, None, head);
+        let queued = backlog;
+        while left != 0 {
+            let piece = left.min(part);
+            // Where the queue is full it has room once enough of it has left.
+            let room = rate.time_for(spec.queue.saturating_sub(piece));
+            let wait = backlog.0.saturating_sub(room.0.saturating_sub(1));
+            let wait = if backlog > room { wait } else { 0 };
+            match self.fabric.pass(hop, head + Nanos(wait), piece, &mut lane.rng) {
+                Passed::At(at) => out = at,
+                Passed::Lost => return Err(Lost::Chance),
+            }
+            let took = rate.time_for(piece);
+            first.get_or_insert(Time(out.0.saturating_sub(took.0)));
+            backlog = Nanos(backlog.0 + took.0);
+            left -= piece;
+        }
+        if !small {
+            return Ok(Through { head: first.unwrap_or(out), tail: out.max(tail) });
+        }
+        let took = rate.time_for(size);
+        let wait = queued.min(rate.time_for(BURST)).max(lane.small_until.since(head));
+        lane.small_until = lane.small_until.max(head) + took;
+        let jitter = Nanos(lane.rng.below(spec.jitter.0.saturating_add(1)));
+        let start = head + wait + spec.delay + jitter;
+        Ok(Through { head: start, tail: (start + took).max(tail) })
+    }
+}
