@@ -6,6 +6,7 @@
 
 mod course;
 mod figures;
+mod latencies;
 mod link;
 mod signs;
 mod units;
@@ -30,7 +31,7 @@ use link::{CONTROL, Link, Terms};
 use signs::Signs;
 use units::Units;
 
-pub use figures::Latencies;
+pub use latencies::Latencies;
 
 /// What to do about another's session on the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,71 +1,14 @@
 //! What a rung measured.
 
-use hdrhistogram::Histogram;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::srpc::Counters;
 
+use super::latencies::Latencies;
 use crate::load::TestError;
 use crate::rpc::Failure;
 
-/// Longest latency told apart, in nanoseconds; longer ones count as this.
-const LATENCY_MAX: u64 = 60_000_000_000;
-
-/// Significant decimal digits of a latency.
-const DIGITS: u8 = 3;
-
 /// Kinds of errors kept apart; further kinds are counted together with the last one.
 const KINDS_MAX: usize = 32;
-
-/// Latencies of RPCs that went well, in nanoseconds. Up to 2 us each nanosecond has its own
-/// bucket, above that three digits count.
-#[derive(Clone, Debug)]
-pub struct Latencies(Histogram<u64>);
-
-impl Latencies {
-    pub(super) fn new() -> Latencies {
-        Latencies(Histogram::new_with_bounds(1, LATENCY_MAX, DIGITS).expect("legal bounds"))
-    }
-
-    pub(super) fn record(&mut self, took: Nanos) {
-        self.0.saturating_record(took.0);
-    }
-
-    pub(super) fn reset(&mut self) {
-        self.0.reset();
-    }
-
-    /// Number of RPCs.
-    pub fn count(&self) -> u64 {
-        self.0.len()
-    }
-
-    /// The latency that this part of the RPCs, 0 to 1, did not exceed; 0 when there are none.
-    pub fn quantile(&self, part: f64) -> Nanos {
-        Nanos(if self.0.is_empty() { 0 } else { self.0.value_at_quantile(part) })
-    }
-
-    /// The shortest; 0 when there are none.
-    pub fn min(&self) -> Nanos {
-        Nanos(if self.0.is_empty() { 0 } else { self.0.min() })
-    }
-
-    /// The longest; 0 when there are none.
-    pub fn max(&self) -> Nanos {
-        Nanos(self.0.max())
-    }
-
-    /// The mean; 0 when there are none.
-    pub fn mean(&self) -> Nanos {
-        Nanos(self.0.mean() as u64)
-    }
-
-    /// Every latency that occurred, rounded to its bucket, with how often.
-    pub fn buckets(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {
-        self.0
-            .iter_recorded()
-            .map(|bucket| (Nanos(bucket.value_iterated_to()), bucket.count_since_last_iteration()))
-    }
-}
 
 /// A rung's figures while it runs and after.
 #[derive(Clone, Debug)]
@@ -94,7 +37,7 @@ impl Figures {
             bytes: 0,
             errors: Vec::new(),
             failed: 0,
-            latencies: Latencies::new(),
+            latencies: Latencies::default(),
             longest: Nanos(0),
             before: None,
             after: None,
@@ -103,9 +46,7 @@ impl Figures {
     }
 
     pub(super) fn clear(&mut self) {
-        self.latencies.reset();
-        let latencies = core::mem::replace(&mut self.latencies, Latencies::new());
-        *self = Figures { latencies, ..Figures::new() };
+        *self = Figures::new();
     }
 
     pub(super) fn is_measuring(&self) -> bool {

@@ -1,3 +1,4 @@
+use super::super::latencies::LATENCY_MAX;
 use super::*;
 
 fn measuring() -> Figures {
