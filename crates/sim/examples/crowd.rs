@@ -17,7 +17,7 @@ const LANE: Lane = Lane(1);
 const READ: Test = Test::Read { len: 1 << 20, check: BrwCheck::Simple };
 
 /// Messages after which a run is over, beside those of its beginning.
-const MESSAGES: u64 = 5_000_000;
+const MESSAGES: u64 = 3_000_000;
 
 /// Nodes of the table: clients and servers.
 const SIZES: [(u32, u32); 6] =
@@ -103,33 +103,43 @@ fn run(run: &Run) {
         let client = crowd.client(host, LANE).expect("it was just made");
         client.start_rung(rung).expect("a harmless rung");
     }
-    let built = begin.elapsed();
+    let built = (begin.elapsed(), resident());
     // Connections and discovery first.
     let step = Nanos::from_millis(1);
     let mut advance = |messages: u64| {
         let (first, started) = (crowd.messages(), crowd.now());
-        let begin = Instant::now();
+        let (begin, cpu) = (Instant::now(), processor());
         while crowd.messages() < first + messages {
             let end = crowd.now() + step;
             crowd.run_to(end);
         }
-        (crowd.messages() - first, begin.elapsed(), crowd.now().since(started))
+        let spent = processor() - cpu;
+        (crowd.messages() - first, begin.elapsed(), spent, crowd.now().since(started))
     };
     advance(u64::from(run.clients) * 20);
-    let (messages, took, virtually) = advance(MESSAGES);
+    let (messages, took, spent, virtually) = advance(MESSAGES);
     let test = if run.test == Test::Ping { "ping" } else { "read 1 MiB" };
     println!(
-        "{:6} clients x {:3} servers, {test:10}: {:9.0} messages/s ({:4.0} ns each), {:5} MB, \
-         built in {:.2} s, {:.3} s of virtual time, trace {:016x}",
+        "{:6} clients x {:3} servers, {test:10}: {:9.0} messages/s ({:4.0} ns each, {:4.0} of CPU), {:5} MB, \
+         built in {:.2} s ({} MB), {:.3} s of virtual time, trace {:016x}",
         run.clients,
         run.servers,
         messages as f64 / took.as_secs_f64(),
         took.as_nanos() as f64 / messages as f64,
+        spent * 1e9 / messages as f64,
         resident() >> 20,
-        built.as_secs_f64(),
+        built.0.as_secs_f64(),
+        built.1 >> 20,
         virtually.as_secs_f64(),
         crowd.trace().hash(),
     );
+}
+
+/// CPU time this process has spent as a user, in seconds, to a hundredth.
+fn processor() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit(") ").next().unwrap_or_default();
+    fields.split(' ').nth(11).and_then(|ticks| ticks.parse::<f64>().ok()).unwrap_or(0.0) / 100.0
 }
 
 /// Most resident memory of this process so far, in bytes.

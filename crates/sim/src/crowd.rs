@@ -28,7 +28,7 @@ use crate::trace::{Entry, Trace, What};
 use crate::world::{BEGIN, Death};
 use calendar::{Event, Place as At};
 use host::Host;
-use parcel::Parcel;
+use parcel::Arrived;
 use wire::Wire;
 
 /// A network of nodes at message level.
@@ -39,7 +39,7 @@ pub struct Crowd {
     trace: Trace,
     /// Kept for their memory.
     window: Vec<Event>,
-    arrived: Vec<Parcel>,
+    arrived: Arrived,
 }
 
 impl Crowd {

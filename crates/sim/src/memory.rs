@@ -65,6 +65,15 @@ impl RopeMemory {
         self.region_mut(span).put(span.offset, rope);
     }
 
+    /// Whether a span begins with these bytes.
+    ///
+    /// # Panics
+    /// When the span is not alive, or shorter than the rope.
+    pub fn holds(&self, span: Span, rope: &Rope) -> bool {
+        assert!(rope.len() <= u64::from(span.len), "{} bytes of {span:?}", rope.len());
+        self.region(span).holds(span.offset, rope)
+    }
+
     /// The [digest](Rope::digest) of what a span holds; `None` if it was freed.
     pub fn digest(&self, span: Span) -> Option<u64> {
         let region = self.regions.get(span.region as usize)?.as_ref()?;

@@ -19,7 +19,7 @@ use lustrine_lnet::tunables::Tunables;
 use lustrine_node::{Driver, DriverOn};
 use lustrine_wire::nid::Nid;
 
-use super::parcel::{Cargo, LinkId, Parcel, is_small};
+use super::parcel::{Arrived, Cargo, LinkId, is_small};
 use super::wire::Wire;
 use crate::memory::{Rope, RopeMemory};
 use crate::network::HostId;
@@ -51,7 +51,7 @@ pub(super) struct Outside<'a> {
     pub(super) memory: &'a mut RopeMemory,
     pub(super) wire: &'a mut Wire,
     /// What has arrived, first come first.
-    pub(super) arrived: &'a mut Vec<Parcel>,
+    pub(super) arrived: &'a mut Arrived,
 }
 
 /// The driver of one node.
@@ -111,7 +111,7 @@ impl Courier {
     }
 
     /// Who has to learn that this node is gone.
-    pub(super) fn farewells(&self) -> Vec<Parcel> {
+    pub(super) fn farewells(&self) -> Arrived {
         let mut parcels = Vec::new();
         for peer in &self.peers {
             for link in &peer.links {
@@ -166,8 +166,8 @@ impl Courier {
         for span in &send.payload {
             payload.append(out.memory.take(*span));
         }
-        let digest = payload.digest();
         let len = send.header.payload_len;
+        let digest = if is_small(len) { 0 } else { payload.digest() };
         let lent = self.zero_copy.is_some_and(|min| len >= min) && !is_small(len);
         let cargo =
             Cargo::Message { header: send.header, payload, digest, lent: lent.then_some(send.op) };

@@ -10,7 +10,7 @@ use lustrine_node::Partition;
 
 use super::calendar::Event;
 use super::courier::{Courier, Outside, Terms};
-use super::parcel::{Cargo, Parcel, ParcelId};
+use super::parcel::{Arrived, Cargo, ParcelId};
 use super::wire::Wire;
 use crate::memory::{RopeMemory, Usage};
 use crate::network::HostId;
@@ -86,7 +86,7 @@ impl Host {
         end: Time,
         wire: &mut Wire,
         trace: &mut Trace,
-        arrived: &mut Vec<Parcel>,
+        arrived: &mut Arrived,
     ) {
         let mut events = events.iter().peekable();
         loop {
@@ -131,16 +131,16 @@ impl Host {
         }
     }
 
-    fn turn(&mut self, now: Time, wire: &mut Wire, trace: &mut Trace, arrived: &mut Vec<Parcel>) {
+    fn turn(&mut self, now: Time, wire: &mut Wire, trace: &mut Trace, arrived: &mut Arrived) {
         while let Some(Reverse((at, order, id))) = self.landing.peek().copied() {
             if at > now {
                 break;
             }
             self.landing.pop();
             let parcel = wire.parcels.take(id);
-            if let Cargo::Message { digest, .. } = &parcel.cargo {
+            if let Some(value) = parcel.essence() {
                 wire.arrived += 1;
-                let (host, value) = (self.id, *digest);
+                let host = self.id;
                 trace.note_apart(Entry { at, host, end: order, what: What::Message, value });
             }
             match (&self.node, &parcel.cargo) {
@@ -192,7 +192,7 @@ impl Node {
         self.wanted = self.wanted.min(now);
     }
 
-    fn turn(&mut self, now: Time, cost: Cost, wire: &mut Wire, arrived: &mut Vec<Parcel>) {
+    fn turn(&mut self, now: Time, cost: Cost, wire: &mut Wire, arrived: &mut Arrived) {
         self.waits = self.waits_at(now);
         self.counted_to = now;
         let Node { partition, memory, .. } = self;

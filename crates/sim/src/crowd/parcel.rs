@@ -3,7 +3,7 @@
 use lustrine_lnet::seam::OpKey;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_wire::header::Header;
+use lustrine_wire::header::{Body, Header};
 use lustrine_wire::nid::Nid;
 
 use crate::fabric::Hops;
@@ -45,6 +45,7 @@ pub(super) enum Cargo {
     Message {
         header: Header,
         payload: Rope,
+        /// Of a large payload.
         digest: u64,
         /// The sender's operation, if it waits until the payload was received.
         lent: Option<OpKey>,
@@ -66,6 +67,19 @@ pub(super) enum Cargo {
 }
 
 impl Parcel {
+    /// What a trace has to say of a message; `None` for anything else.
+    pub(super) fn essence(&self) -> Option<u64> {
+        let Cargo::Message { header, digest, .. } = &self.cargo else { return None };
+        let named = match header.body {
+            Body::Ack { match_bits, mlength, .. } => match_bits ^ u64::from(mlength) << 40,
+            Body::Put { match_bits, portal, .. } => match_bits ^ u64::from(portal) << 56,
+            Body::Get { match_bits, sink_len, .. } => match_bits ^ u64::from(sink_len) << 40,
+            Body::Reply { md } => md.object,
+            Body::Hello { incarnation, .. } => incarnation,
+        };
+        Some(named ^ digest.rotate_left(7) ^ u64::from(header.payload_len) << 32)
+    }
+
     /// Whether it is on a stream for small messages, which nothing large is in front of.
     pub(super) fn is_small(&self) -> bool {
         match &self.cargo {
@@ -87,15 +101,18 @@ pub(super) fn is_small(payload_len: u32) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ParcelId(u32);
 
+/// What arrived at a host, first come first.
+pub(super) type Arrived = Vec<Box<Parcel>>;
+
 /// All parcels that are on their way.
 #[derive(Debug, Default)]
 pub(super) struct Parcels {
-    places: Vec<Option<Parcel>>,
+    places: Vec<Option<Box<Parcel>>>,
     free: Vec<u32>,
 }
 
 impl Parcels {
-    pub(super) fn add(&mut self, parcel: Parcel) -> ParcelId {
+    pub(super) fn add(&mut self, parcel: Box<Parcel>) -> ParcelId {
         match self.free.pop() {
             Some(place) => {
                 self.places[place as usize] = Some(parcel);
@@ -112,7 +129,7 @@ impl Parcels {
         self.places[id.0 as usize].as_mut().expect("a parcel on its way")
     }
 
-    pub(super) fn take(&mut self, id: ParcelId) -> Parcel {
+    pub(super) fn take(&mut self, id: ParcelId) -> Box<Parcel> {
         self.free.push(id.0);
         self.places[id.0 as usize].take().expect("a parcel on its way")
     }

@@ -169,7 +169,7 @@ impl Wire {
     }
 
     /// Sends a parcel; how long it waits for its turn on the way out of the host.
-    pub(super) fn send(&mut self, now: Time, mut parcel: Parcel) -> Nanos {
+    pub(super) fn send(&mut self, now: Time, mut parcel: Box<Parcel>) -> Nanos {
         let stand = &mut self.stands[parcel.from.0 as usize];
         parcel.order = u64::from(parcel.from.0) << 32 | u64::from(stand.parcels);
         stand.parcels = stand.parcels.wrapping_add(1);
@@ -187,7 +187,7 @@ impl Wire {
     }
 
     /// A word that comes straight to somebody at a time, or soon after.
-    pub(super) fn tell(&mut self, at: Time, mut parcel: Parcel) {
+    pub(super) fn tell(&mut self, at: Time, mut parcel: Box<Parcel>) {
         parcel.at = parcel.hops.len() as u8;
         parcel.tail = at.max(self.earliest);
         // Apart from what it is about.
@@ -260,7 +260,7 @@ impl Wire {
     }
 
     /// Answers a parcel that nobody wants: as a host's TCP would, at once.
-    pub(super) fn turn_away(&mut self, now: Time, mut parcel: Parcel, cargo: Cargo) {
+    pub(super) fn turn_away(&mut self, now: Time, mut parcel: Box<Parcel>, cargo: Cargo) {
         core::mem::swap(&mut parcel.from, &mut parcel.to);
         core::mem::swap(&mut parcel.local, &mut parcel.remote);
         parcel.cargo = cargo;
@@ -274,7 +274,7 @@ impl Wire {
             return;
         }
         let at = parcel.tail;
-        let word = Parcel {
+        let word = Box::new(Parcel {
             from: parcel.to,
             to: parcel.from,
             local: parcel.remote,
@@ -282,12 +282,12 @@ impl Wire {
             hops: parcel.hops.clone(),
             cargo: Cargo::Room(parcel.size),
             ..*parcel
-        };
+        });
         self.tell(at + self.fabric.delay(&word.hops), word);
     }
 
     /// Tells the sender of a large message that it is no longer needed.
-    pub(super) fn confirm(&mut self, now: Time, parcel: Parcel, op: OpKey) {
+    pub(super) fn confirm(&mut self, now: Time, parcel: Box<Parcel>, op: OpKey) {
         self.turn_away(now, parcel, Cargo::Released(op));
     }
 
@@ -353,18 +353,22 @@ impl Wire {
         let mut backlog = Nanos(glance.0 - spec.delay.0);
         let part = size.min((spec.queue / 2).max(PACKET));
         let (mut left, mut first, mut out) = (size, None, head);
-        let queued = backlog;
+        let (queued, mut took) = (backlog, Nanos::ZERO);
         while left != 0 {
             let piece = left.min(part);
             // Where the queue is full it has room once enough of it has left.
-            let room = rate.time_for(spec.queue.saturating_sub(piece));
-            let wait = backlog.0.saturating_sub(room.0.saturating_sub(1));
-            let wait = if backlog > room { wait } else { 0 };
+            let wait = match spec.queue {
+                u64::MAX => 0,
+                queue => {
+                    let room = rate.time_for(queue.saturating_sub(piece)).0;
+                    if backlog.0 > room { backlog.0 - room.saturating_sub(1) } else { 0 }
+                }
+            };
             match self.fabric.pass(hop, head + Nanos(wait), piece, &mut lane.rng) {
                 Passed::At(at) => out = at,
                 Passed::Lost => return Err(Lost::Chance),
             }
-            let took = rate.time_for(piece);
+            took = rate.time_for(piece);
             first.get_or_insert(Time(out.0.saturating_sub(took.0)));
             backlog = Nanos(backlog.0 + took.0);
             left -= piece;
@@ -372,8 +376,8 @@ impl Wire {
         if !small {
             return Ok(Through { head: first.unwrap_or(out), tail: out.max(tail) });
         }
-        let took = rate.time_for(size);
-        let wait = queued.min(rate.time_for(BURST)).max(lane.small_until.since(head));
+        let most = if queued == Nanos::ZERO { queued } else { rate.time_for(BURST) };
+        let wait = queued.min(most).max(lane.small_until.since(head));
         lane.small_until = lane.small_until.max(head) + took;
         let jitter = Nanos(lane.rng.below(spec.jitter.0.saturating_add(1)));
         let start = head + wait + spec.delay + jitter;

@@ -96,6 +96,16 @@ impl Region {
         self.views(at, len).fold(Sum::EMPTY, |sum, view| sum.then(view.sum())).number()
     }
 
+    pub(super) fn holds(&self, at: u32, rope: &Rope) -> bool {
+        let len = rope.len() as u32;
+        match (self.views(at, len).next(), rope.only()) {
+            (Some(View::Bytes(held)), Some(Piece::Bytes { .. })) if held.len() == len as usize => {
+                rope.only().is_some_and(|piece| piece.bytes() == held)
+            }
+            _ => len == 0 || self.digest(at, len) == rope.digest(),
+        }
+    }
+
     /// Stores a word over and over; `len` is a multiple of 8.
     pub(super) fn fill(&mut self, at: u32, len: u32, word: [u8; 8]) {
         self.set(at, len, Pattern::word(word));

@@ -108,6 +108,12 @@ impl Rope {
         self.pieces().fold(Sum::EMPTY, |sum, piece| sum.then(piece.sum())).number()
     }
 
+    /// Its piece, if it is one.
+    pub(super) fn only(&self) -> Option<&Piece> {
+        let mut pieces = self.pieces();
+        pieces.next().filter(|_| pieces.next().is_none())
+    }
+
     pub(super) fn pieces(&self) -> impl Iterator<Item = &Piece> {
         self.pieces[self.gone..].iter()
     }

@@ -200,6 +200,11 @@ impl Both {
         assert_eq!(copy, found);
         assert_eq!(rope.digest(), Rope::from_bytes(&found).digest());
         assert_eq!(self.memory.digest(self.span(place)), Some(rope.digest()));
+        assert!(self.memory.holds(self.span(place), &rope));
+        if let Some(last) = found.last_mut() {
+            *last ^= 1;
+            assert!(!self.memory.holds(self.span(place), &Rope::from_bytes(&found)));
+        }
     }
 
     fn compare_all(&self) {

@@ -55,7 +55,7 @@ pub(super) struct Peer {
     pub(super) in_stream: u64,
     pub(super) lent: Vec<Lent>,
     /// By kind: what waits behind a parked message, which is the first.
-    parked: [VecDeque<Parcel>; KINDS],
+    parked: [VecDeque<Box<Parcel>>; KINDS],
 }
 
 impl Peer {
@@ -112,14 +112,14 @@ impl Peer {
         link: LinkId,
         size: u64,
         cargo: Cargo,
-    ) -> Option<Parcel> {
+    ) -> Option<Box<Parcel>> {
         let small = match &cargo {
             Cargo::Message { header, .. } => is_small(header.payload_len),
             _ => true,
         };
         let large = if self.ways.len() < 2 { 0 } else { 1 + self.chosen % (self.ways.len() - 1) };
         let hops = self.ways.get(if small { 0 } else { large })?.clone();
-        Some(Parcel {
+        Some(Box::new(Parcel {
             from: from.host,
             to: self.host?,
             local: self.local,
@@ -134,7 +134,7 @@ impl Peer {
             tail: Time::ZERO,
             lag: Nanos::ZERO,
             cargo,
-        })
+        }))
     }
 
     /// The next large message takes the next stream.
@@ -143,7 +143,7 @@ impl Peer {
     }
 
     /// The parcels of a kind that wait behind a parked one, and that one itself.
-    pub(super) fn parked(&mut self, kind: usize) -> &mut VecDeque<Parcel> {
+    pub(super) fn parked(&mut self, kind: usize) -> &mut VecDeque<Box<Parcel>> {
         &mut self.parked[kind]
     }
 

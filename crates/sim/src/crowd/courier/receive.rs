@@ -1,12 +1,11 @@
 //! What arrives.
 
-use lustrine_lnet::memory::total_len;
 use lustrine_lnet::seam::{Arrival, Core, LinkEvent, NiIndex, RxId, Verdict};
 use lustrine_lnet::shard::Shard;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 
-use super::super::parcel::{Cargo, LinkId, Parcel};
+use super::super::parcel::{Cargo, LinkId, Parcel, is_small};
 use super::peer::{Dial, mark, unmark};
 use super::{Courier, Outside};
 
@@ -16,7 +15,7 @@ impl Courier {
         now: Time,
         core: &mut Shard,
         out: &mut Outside<'_>,
-        parcel: Parcel,
+        parcel: Box<Parcel>,
     ) {
         let Some(ni) = self.terms.nids.iter().position(|nid| *nid == parcel.remote) else { return };
         let slot = self.peer_of(NiIndex(ni as u16), parcel.local);
@@ -138,7 +137,7 @@ impl Courier {
     }
 
     /// Answers somebody with whom there is no connection.
-    fn turn_away(&mut self, now: Time, out: &mut Outside<'_>, parcel: Parcel, cargo: Cargo) {
+    fn turn_away(&mut self, now: Time, out: &mut Outside<'_>, parcel: Box<Parcel>, cargo: Cargo) {
         out.wire.turn_away(now, parcel, cargo);
     }
 
@@ -148,7 +147,7 @@ impl Courier {
         core: &mut Shard,
         out: &mut Outside<'_>,
         slot: usize,
-        parcel: Parcel,
+        parcel: Box<Parcel>,
     ) {
         let kind = usize::from(!parcel.is_small());
         let Cargo::Message { header, .. } = &parcel.cargo else { return };
@@ -167,20 +166,24 @@ impl Courier {
         core: &mut Shard,
         out: &mut Outside<'_>,
         slot: usize,
-        mut parcel: Parcel,
+        mut parcel: Box<Parcel>,
         verdict: &Verdict,
     ) {
         let Cargo::Message { header, payload, digest, lent } = &mut parcel.cargo else { return };
         match verdict {
             Verdict::Into { op, spans } => {
-                let mut whole = crate::memory::Rope::default();
                 let mut rest = core::mem::take(payload);
+                let mut right = true;
                 for span in spans {
                     let part = rest.split_to(u64::from(span.len));
                     out.memory.put(*span, &part);
-                    whole.append(out.memory.take(*span));
+                    let whole = span.len == header.payload_len;
+                    right &= match whole && !is_small(span.len) {
+                        true => out.memory.digest(*span) == Some(*digest),
+                        false => out.memory.holds(*span, &part),
+                    };
                 }
-                if total_len(spans) == header.payload_len && whole.digest() != *digest {
+                if !right {
                     self.complaints.push(format!("{now:?}: {op:?} is not what was sent"));
                 }
                 core.done(now, *op, Status::Ok);
