@@ -10,7 +10,7 @@ use lustrine_node::Partition;
 
 use super::calendar::Event;
 use super::courier::{Courier, Outside, Terms};
-use super::parcel::{Arrived, Cargo, ParcelId};
+use super::parcel::{Arrived, Cargo, Parcel, ParcelId};
 use super::wire::Wire;
 use crate::memory::{RopeMemory, Usage};
 use crate::network::HostId;
@@ -31,6 +31,8 @@ pub(super) struct Host {
     pub(super) node: Option<Box<Node>>,
     /// What is through its last link, by when it arrives.
     landing: BinaryHeap<Reverse<(Time, u64, ParcelId)>>,
+    /// News of room in streams, which is worth a turn only while something waits for it.
+    rooms: Vec<(Time, u64, Box<Parcel>)>,
     /// When it will be looked at, if not before.
     alarm: Time,
 }
@@ -54,7 +56,14 @@ pub(super) struct Node {
 
 impl Host {
     pub(super) fn new(id: HostId, cost: Cost) -> Host {
-        Host { id, cost, node: None, landing: BinaryHeap::new(), alarm: Time::NEVER }
+        Host {
+            id,
+            cost,
+            node: None,
+            landing: BinaryHeap::new(),
+            rooms: Vec::new(),
+            alarm: Time::NEVER,
+        }
     }
 
     /// A node comes to life.
@@ -108,9 +117,17 @@ impl Host {
     fn next_turn(&self) -> Time {
         let landing = self.landing.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
         match &self.node {
-            Some(node) => node.wanted.min(landing).max(node.free_at),
+            Some(node) => node.wanted.min(landing).min(self.room_at(node)).max(node.free_at),
             None => landing,
         }
+    }
+
+    /// When there is news of room that the node waits for.
+    fn room_at(&self, node: &Node) -> Time {
+        if self.rooms.is_empty() || node.partition.driver().waiting() == 0 {
+            return Time::NEVER;
+        }
+        self.rooms.iter().map(|(at, ..)| *at).min().unwrap_or(Time::NEVER)
     }
 
     fn notice(&mut self, event: &Event, wire: &mut Wire) {
@@ -125,13 +142,21 @@ impl Host {
             // Sent again.
             return wire.forward(id, event.at);
         }
-        if let Some(at) = wire.land(id, event.at) {
+        if matches!(parcel.cargo, Cargo::Room(_)) {
+            self.rooms.push((event.at, event.order, wire.parcels.take(id)));
+        } else if let Some(at) = wire.land(id, event.at) {
             self.landing.push(Reverse((at, event.order, id)));
             wire.acknowledge(id);
         }
     }
 
     fn turn(&mut self, now: Time, wire: &mut Wire, trace: &mut Trace, arrived: &mut Arrived) {
+        if !self.rooms.is_empty() {
+            self.rooms.sort_unstable_by_key(|(at, order, _)| (*at, *order));
+            let due = self.rooms.partition_point(|(at, ..)| *at <= now);
+            let due = self.rooms.drain(..due).map(|(.., parcel)| parcel);
+            arrived.extend(due.filter(|_| self.node.is_some()));
+        }
         while let Some(Reverse((at, order, id))) = self.landing.peek().copied() {
             if at > now {
                 break;

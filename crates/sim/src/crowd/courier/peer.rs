@@ -86,7 +86,6 @@ impl Peer {
     pub(super) fn is_busy(&self) -> bool {
         !self.queue.is_empty()
             || !self.lent.is_empty()
-            || self.in_stream != 0
             || self.parked.iter().any(|parked| !parked.is_empty())
     }
 
