@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use lustrine_selftest::{ClientArgs, Lane, Limit, Rung, Takeover};
 use lustrine_sim::fabric::{Hop, LinkSpec, SiteId, WayId};
-use lustrine_sim::{Death, HostId, NodeSpec, Place, Simulation, World};
+use lustrine_sim::{Crowd, Death, HostId, NodeSpec, Place, Simulation, World};
 use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::Name;
 
@@ -21,11 +21,11 @@ const NODE: u64 = 1 << 24;
 /// Memory of a node beside what its selftest may use, in bytes.
 const MEMORY: u64 = 1 << 30;
 
-/// An empty simulation for a scenario; `None` if its depth is not built yet.
-pub fn simulation(scenario: &Scenario) -> Option<Box<dyn Simulation>> {
+/// An empty simulation for a scenario.
+pub fn simulation(scenario: &Scenario) -> Box<dyn Simulation> {
     match scenario.depth {
-        Depth::Streams => Some(Box::new(World::new(scenario.seed))),
-        Depth::Messages => None,
+        Depth::Streams => Box::new(World::new(scenario.seed)),
+        Depth::Messages => Box::new(Crowd::new(scenario.seed)),
     }
 }
 

@@ -20,7 +20,7 @@ fn scenario(text: &str) -> Scenario {
 }
 
 fn outcome(scenario: &Scenario) -> Outcome {
-    let mut sim = simulation(scenario).expect("this depth is there");
+    let mut sim = simulation(scenario);
     run(scenario, &mut *sim, &mut |_| ControlFlow::Continue(()))
 }
 
@@ -155,7 +155,7 @@ fn events_happen() {
 fn whoever_watches_may_end_it() {
     let (_, file) = read("lan.yaml");
     let scenario = file.scenario(&[]).unwrap();
-    let mut sim = simulation(&scenario).unwrap();
+    let mut sim = simulation(&scenario);
     let mut asked = 0;
     let outcome = run(&scenario, &mut *sim, &mut |progress| {
         asked += 1;

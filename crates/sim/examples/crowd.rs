@@ -9,6 +9,7 @@ use std::time::Instant;
 use lustrine_lnet::time::Nanos;
 use lustrine_selftest::{ClientArgs, Lane, Limit, Rung, Takeover, Test};
 use lustrine_sim::fabric::{LinkSpec, Rate};
+use lustrine_sim::tcp::TcpSpec;
 use lustrine_sim::{Cost, Crowd, NodeSpec, Place, Simulation};
 use lustrine_wire::nid::{Net, Nid, ProcessId};
 use lustrine_wire::srpc::{BrwCheck, Name};
@@ -80,7 +81,7 @@ fn run(run: &Run) {
         };
         let cost = Cost { per_message: Nanos(500), per_mib: Nanos::from_micros(50) };
         let spec = NodeSpec { seed: u64::from(number), ..NodeSpec::new(nid(number)) };
-        crowd.add_placed(spec, Place { site, interface, cost });
+        crowd.add_placed(spec, Place { site, interface, cost, tcp: TcpSpec::default() });
     }
     let hosts: Vec<_> = (0..run.clients).map(|index| run.servers + index).collect();
     for number in &hosts {

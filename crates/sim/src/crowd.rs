@@ -99,7 +99,7 @@ impl Simulation for Crowd {
         let host = HostId(self.hosts.len() as u32);
         self.wire.fabric.place(host, place.site, place.interface);
         self.wire.add_host(&spec.nids, &spec.tunables);
-        self.hosts.push(Host::new(host, place.cost));
+        self.hosts.push(Host::new(host, place.cost, place.tcp));
         self.start(host, spec);
         host
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueEnum};
-use lustrine_scenario::{File, Outcome, Override, Problems, Scenario, simulation};
+use lustrine_scenario::{File, Outcome, Override, Problems, Scenario};
 
 use crate::interrupt::Interrupt;
 use crate::output::Failure;
@@ -147,15 +147,7 @@ impl Prepared {
     /// The scenario with further changes.
     fn scenario(&self, more: &[Override]) -> Result<Scenario, Failure> {
         let changes: Vec<Override> = self.changes.iter().chain(more).cloned().collect();
-        let scenario = self.file.scenario(&changes).map_err(|problems| bad(&problems))?;
-        if simulation(&scenario).is_none() {
-            return Err(format!(
-                "the depth of {} is not built yet; streams is: --depth streams",
-                scenario.depth.name()
-            )
-            .into());
-        }
-        Ok(scenario)
+        self.file.scenario(&changes).map_err(|problems| bad(&problems))
     }
 
     /// The changes as they were given.

@@ -23,6 +23,7 @@ use super::parcel::{Arrived, Cargo, LinkId, is_small};
 use super::wire::Wire;
 use crate::memory::{Rope, RopeMemory};
 use crate::network::HostId;
+use crate::tcp::TcpSpec;
 use peer::{Dial, Lent, Peer};
 
 /// Bytes of the headers of a message on the wire: socklnd's and LNet's.
@@ -31,13 +32,12 @@ const HEAD: u64 = 24 + 72;
 /// Bytes of a HELLO, and of the word that closes a connection.
 const HELLO: u64 = 80;
 
-/// What a stream takes before any of it has arrived, unless `tx_buffer_size` says otherwise: where
-/// Linux' buffers stop growing by default.
-const SEND_BUFFER: u64 = 4 << 20;
-
 /// What a driver needs to know of its node.
 #[derive(Debug)]
 pub(super) struct Terms {
+    /// Of it the headers of segments count, and the send buffer, unless `tx_buffer_size` says
+    /// otherwise: what a stream takes before any of it has arrived.
+    pub(super) tcp: TcpSpec,
     pub(super) host: HostId,
     pub(super) nids: Vec<Nid>,
     pub(super) incarnation: u64,
@@ -78,7 +78,7 @@ impl Courier {
     pub(super) fn new(terms: Terms, tunables: &Tunables) -> Courier {
         let streams = tunables.conns_per_peer.max(1) as u64;
         let buffer = match tunables.tx_buffer_size {
-            0 => SEND_BUFFER,
+            0 => terms.tcp.send_buffer,
             size => size as u64,
         };
         let min = Nanos::from_millis(tunables.min_reconnectms as u64);
@@ -171,7 +171,7 @@ impl Courier {
         let lent = self.zero_copy.is_some_and(|min| len >= min) && !is_small(len);
         let cargo =
             Cargo::Message { header: send.header, payload, digest, lent: lent.then_some(send.op) };
-        let size = HEAD + u64::from(len);
+        let size = self.terms.tcp.on_link(HEAD + u64::from(len));
         let peer = &mut self.peers[slot];
         if !is_small(len) {
             peer.in_stream += size;

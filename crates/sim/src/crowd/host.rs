@@ -16,6 +16,7 @@ use crate::memory::{RopeMemory, Usage};
 use crate::network::HostId;
 use crate::node::NodeSpec;
 use crate::simulation::{Cost, Waits};
+use crate::tcp::TcpSpec;
 use crate::trace::{Entry, Trace, What};
 
 /// A loop turn takes at least so long; whoever always has work cannot stop the clock.
@@ -28,6 +29,7 @@ const PAUSE: Nanos = Nanos(20_000);
 pub(super) struct Host {
     id: HostId,
     cost: Cost,
+    tcp: TcpSpec,
     pub(super) node: Option<Box<Node>>,
     /// What is through its last link, by when it arrives.
     landing: BinaryHeap<Reverse<(Time, u64, ParcelId)>>,
@@ -55,10 +57,11 @@ pub(super) struct Node {
 }
 
 impl Host {
-    pub(super) fn new(id: HostId, cost: Cost) -> Host {
+    pub(super) fn new(id: HostId, cost: Cost, tcp: TcpSpec) -> Host {
         Host {
             id,
             cost,
+            tcp,
             node: None,
             landing: BinaryHeap::new(),
             rooms: Vec::new(),
@@ -69,7 +72,7 @@ impl Host {
     /// A node comes to life.
     pub(super) fn start(&mut self, now: Time, spec: NodeSpec) {
         assert!(self.node.is_none(), "{:?} is in use", self.id);
-        self.node = Some(Box::new(Node::new(now, self.id, spec)));
+        self.node = Some(Box::new(Node::new(now, self.id, spec, self.tcp)));
     }
 
     /// A node ends; what was under way to it finds nobody.
@@ -186,9 +189,10 @@ impl Host {
 }
 
 impl Node {
-    fn new(now: Time, host: HostId, spec: NodeSpec) -> Node {
+    fn new(now: Time, host: HostId, spec: NodeSpec, tcp: TcpSpec) -> Node {
         let config = NodeSpec { cpts: 1, ..spec.clone() }.config(0);
         let terms = Terms {
+            tcp,
             host,
             nids: spec.nids.clone(),
             incarnation: spec.incarnation,
@@ -225,8 +229,7 @@ impl Node {
         let stats = partition.shard().stats();
         let messages = stats.sent.total() + stats.received.total();
         let bytes = stats.send_length + stats.recv_length + stats.drop_length;
-        let price = cost.per_message.0 * (messages - self.paid.0)
-            + (cost.per_mib.0 * (bytes - self.paid.1) >> 20);
+        let price = cost.of(messages - self.paid.0, bytes - self.paid.1).0;
         self.paid = (messages, bytes);
         self.waits.cpu += price;
         self.waits.messages = messages;

@@ -48,7 +48,9 @@ impl Lan {
         let mut spec = NodeSpec::new(nid(self.crowd.hosts.len() as u32));
         spec.seed = self.crowd.hosts.len() as u64;
         let interface = interface(self.delay);
-        let place = Place { site: self.site, interface, cost: self.cost, tcp: TcpSpec::default() };
+        // One segment however long: headers hardly count.
+        let tcp = TcpSpec { segment: u32::MAX, ..TcpSpec::default() };
+        let place = Place { site: self.site, interface, cost: self.cost, tcp };
         self.crowd.add_placed((self.edit)(spec), place)
     }
 

@@ -43,7 +43,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     let interrupt = Interrupt::catch()?;
     let started = Instant::now();
     let mut bar = Bar::new(&format!("simulating {}", prepared.source_name), STEPS);
-    let mut sim = simulation(&scenario).expect("it was there before");
+    let mut sim = simulation(&scenario);
     let outcome = run_scenario(&scenario, &mut *sim, &mut |progress| {
         bar.show(progress);
         match interrupt.check() {

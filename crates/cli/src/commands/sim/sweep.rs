@@ -106,7 +106,7 @@ fn run_all(
         while !stop.load(Ordering::Relaxed) {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(scenario) = scenarios.get(index) else { return };
-            let mut sim = simulation(scenario).expect("it was there before");
+            let mut sim = simulation(scenario);
             let outcome =
                 run_scenario(scenario, &mut *sim, &mut |_| match stop.load(Ordering::Relaxed) {
                     true => ControlFlow::Break(()),
