@@ -121,8 +121,8 @@ fn run(run: &Run) {
     let (messages, took, spent, virtually) = advance(MESSAGES);
     let test = if run.test == Test::Ping { "ping" } else { "read 1 MiB" };
     println!(
-        "{:6} clients x {:3} servers, {test:10}: {:9.0} messages/s ({:4.0} ns each, {:4.0} of CPU), {:5} MB, \
-         built in {:.2} s ({} MB), {:.3} s of virtual time, trace {:016x}",
+        "{:6} clients x {:3} servers, {test:10}: {:9.0} messages/s ({:4.0} ns each, \
+         {:4.0} of CPU), {:5} MB, built in {:.2} s ({} MB), {:.3} s of virtual time, trace {:016x}",
         run.clients,
         run.servers,
         messages as f64 / took.as_secs_f64(),
