@@ -126,8 +126,10 @@ pub struct GroupWaits {
     pub peer_credits: f64,
     /// For a credit of the interface.
     pub ni_credits: f64,
-    /// In the driver: for room in a stream, or on the way out.
+    /// In the driver: for a connection, or for room in its stream.
     pub driver: f64,
+    /// Sent without copying, for the other end's word that it has them: they hold their credits.
+    pub zero_copy: f64,
     /// Part of the time in which the CPU was at work, 0 to 1.
     pub cpu: f64,
     /// Messages per second of one node.
@@ -137,7 +139,7 @@ pub struct GroupWaits {
 impl GroupWaits {
     /// Messages that waited for anything.
     pub fn all(&self) -> f64 {
-        self.peer_credits + self.ni_credits + self.driver
+        self.peer_credits + self.ni_credits + self.driver + self.zero_copy
     }
 }
 

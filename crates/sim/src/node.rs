@@ -36,6 +36,8 @@ pub struct Node {
     /// Messages and bytes that were paid for.
     worked: (u64, u64),
     waits: Waits,
+    /// Until when the sums of `waits` are.
+    counted_to: Time,
 }
 
 impl Node {
@@ -56,6 +58,7 @@ impl Node {
             complaints: Vec::new(),
             worked: (0, 0),
             waits: Waits::default(),
+            counted_to: network.now(),
             spec,
         };
         node.baseline = node.usage();
@@ -170,6 +173,10 @@ impl Node {
     /// the latest.
     pub(crate) fn turn(&mut self, network: &mut Network) -> Time {
         let (now, host) = (network.now(), self.host);
+        if now != self.counted_to {
+            self.waits = self.waits(now);
+            self.counted_to = now;
+        }
         self.take_in(network);
         let count = self.cpts.len();
         let first = self.rng.below(count as u64) as usize;
@@ -245,9 +252,20 @@ impl Node {
         took
     }
 
-    /// For what its messages have waited.
-    pub(crate) fn waits(&self) -> Waits {
-        self.waits
+    /// For what its messages have waited until now.
+    pub(crate) fn waits(&self, now: Time) -> Waits {
+        let passed = now.since(self.counted_to).0;
+        let mut waits = self.waits;
+        for cpt in &self.cpts {
+            let waiting = cpt.partition.shard().waiting();
+            waits.peer_credits += waiting.peer_credits * passed;
+            waits.ni_credits += waiting.ni_credits * passed;
+            for peer in cpt.partition.driver().peers() {
+                waits.driver += peer.waiting as u64 * passed;
+                waits.zero_copy += peer.zero_copy as u64 * passed;
+            }
+        }
+        waits
     }
 
     /// Orderly shutdown of its connections.

@@ -51,8 +51,10 @@ pub struct Waits {
     pub peer_credits: u64,
     /// For a credit of the interface.
     pub ni_credits: u64,
-    /// In the driver: for room in the stream, or on the way out of the host.
+    /// In the driver: for a connection, or for room in its stream.
     pub driver: u64,
+    /// Sent without copying, for the other end's word that it has them: they hold their credits.
+    pub zero_copy: u64,
     /// Time the host's CPU was at work, in nanoseconds.
     pub cpu: u64,
     /// Messages sent and received.

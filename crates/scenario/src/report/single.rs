@@ -246,13 +246,21 @@ fn waits(page: &mut Page, outcome: &Outcome) {
             cell(group.peer_credits),
             cell(group.ni_credits),
             cell(group.driver),
+            cell(group.zero_copy),
             percent(group.cpu),
             operations(group.messages_per_s),
         ]
     });
     let rows: Vec<_> = rows.collect();
-    let heads =
-        ["<group", "for peer credits", "for NI credits", "in the driver", "CPU", "messages/s"];
+    let heads = [
+        "<group",
+        "for peer credits",
+        "for NI credits",
+        "in the driver",
+        "for zero-copy acks",
+        "CPU",
+        "messages/s",
+    ];
     page.table(&heads, &rows);
     page.paragraph(
         "Mean numbers of messages that waited at one node in the measured time, and their part of \

@@ -263,6 +263,7 @@ fn group_waits(
         peer_credits: mean(|waits| waits.peer_credits),
         ni_credits: mean(|waits| waits.ni_credits),
         driver: mean(|waits| waits.driver),
+        zero_copy: mean(|waits| waits.zero_copy),
         cpu: mean(|waits| waits.cpu),
         messages_per_s: mean(|waits| waits.messages) * 1e9,
     }

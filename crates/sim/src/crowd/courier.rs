@@ -104,6 +104,11 @@ impl Courier {
         self.waiting
     }
 
+    /// Messages that wait for the other end's word that it has them.
+    pub(super) fn lent(&self) -> u64 {
+        self.peers.iter().map(|peer| peer.lent.len() as u64).sum()
+    }
+
     /// What is left although all should be quiet.
     pub(super) fn leftovers(&self) -> Vec<String> {
         let busy = self.peers.iter().filter(|peer| peer.is_busy());

@@ -252,6 +252,7 @@ impl Node {
             peer_credits: self.waits.peer_credits + waiting.peer_credits * passed,
             ni_credits: self.waits.ni_credits + waiting.ni_credits * passed,
             driver: self.waits.driver + courier.waiting() * passed,
+            zero_copy: self.waits.zero_copy + courier.lent() * passed,
             ..self.waits
         }
     }

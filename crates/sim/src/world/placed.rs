@@ -61,7 +61,7 @@ impl Simulation for World {
 
     fn waits(&self, host: HostId) -> Option<Waits> {
         match &self.actors[host.0 as usize] {
-            Actor::Node(node) => Some(node.waits()),
+            Actor::Node(node) => Some(node.waits(World::now(self))),
             _ => None,
         }
     }

@@ -106,7 +106,15 @@ fn links(links: &[LinkOutcome]) -> String {
 }
 
 fn waits(groups: &[GroupWaits]) -> String {
-    let heads = ["waited for", "peer credits", "NI credits", "driver", "CPU busy", "messages/s"];
+    let heads = [
+        "waited for",
+        "peer credits",
+        "NI credits",
+        "driver",
+        "zero-copy ack",
+        "CPU busy",
+        "messages/s",
+    ];
     let row = |group: &GroupWaits| {
         let all = group.all();
         let cell = |mean: f64| match all {
@@ -118,6 +126,7 @@ fn waits(groups: &[GroupWaits]) -> String {
             cell(group.peer_credits),
             cell(group.ni_credits),
             cell(group.driver),
+            cell(group.zero_copy),
             percent(group.cpu),
             operations(group.messages_per_s),
         ]
