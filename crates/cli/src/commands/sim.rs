@@ -12,6 +12,7 @@ use crate::report_file::ReportFile;
 
 mod progress;
 mod single;
+mod swarm;
 mod sweep;
 mod table;
 
@@ -29,6 +30,7 @@ pub(crate) struct SimArgs {
 enum SimCommand {
     Run(single::RunArgs),
     Sweep(sweep::SweepArgs),
+    Swarm(swarm::SwarmArgs),
 }
 
 /// What both commands take.
@@ -96,6 +98,7 @@ pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
     match &args.command {
         SimCommand::Run(args) => single::run(args),
         SimCommand::Sweep(args) => sweep::run(args),
+        SimCommand::Swarm(args) => swarm::run(args),
     }
 }
 

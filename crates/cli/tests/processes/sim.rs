@@ -126,3 +126,33 @@ fn a_signal_ends_a_run_with_what_it_has() {
     let done = running.end().with_code(130);
     assert!(done.stdout.contains("ping"), "{done:#?}");
 }
+
+#[test]
+fn the_swarm_lives_seeds_and_plans() {
+    let seeds = |words: &[&str]| {
+        let mut command = lustrine();
+        finish(command.args(["sim", "swarm"]).args(words))
+    };
+    let done = seeds(&["--seeds", "0..3"]).ok();
+    assert!(done.stdout.starts_with("3 lives from seed 0 on, "), "{done:#?}");
+    assert!(done.stdout.ends_with(": 0 went wrong\n"), "{done:#?}");
+
+    let known = scenario("defects/requests-of-a-lost-peer.json");
+    let done = seeds(&["--plan", known.to_str().expect("UTF-8")]).ok();
+    assert!(done.stdout.starts_with("went well: "), "{done:#?}");
+
+    // A plan that cannot go well: nothing gets from one to the other in time.
+    let scratch = Scratch::new();
+    let (bad, slow) = (scratch.file("bad.json"), scratch.file("slow.json"));
+    let text = fs::read_to_string(&known).expect("a plan");
+    fs::write(&slow, text.replace("10000,", "60000000,")).expect("a file");
+    let done = seeds(&["--plan", slow.to_str().expect("UTF-8")]);
+    assert_eq!(done.code, Some(1), "{done:#?}");
+    assert!(done.stdout.contains("host 0") && done.stderr.contains("is not over"), "{done:#?}");
+
+    fs::write(&bad, text.replace("\"wires\"", "\"wirez\"")).expect("a file");
+    let done = seeds(&["--plan", bad.to_str().expect("UTF-8")]);
+    assert_eq!(done.code, Some(1), "{done:#?}");
+    assert!(done.stderr.contains("unknown field `wirez`"), "{done:#?}");
+    assert_eq!(seeds(&["--seeds", "5..5"]).code, Some(2));
+}

@@ -13,6 +13,7 @@ use crate::network::{HostId, Link};
 use crate::node::NodeSpec;
 use crate::simulation::{Cost, Place, Simulation};
 use crate::tcp::{Algorithm, TcpSpec};
+use crate::trace::Entry;
 use crate::world::World;
 
 const SECOND: Nanos = Nanos::from_secs(1);
@@ -54,16 +55,24 @@ pub struct Failure {
 /// # Errors
 /// What went wrong. A mistake of ours that an assertion catches is a panic.
 pub fn live(plan: &Plan) -> Result<Life, Failure> {
-    let mut swarm = Swarm::new(plan).map_err(|what| Failure { what, at: Nanos::ZERO })?;
+    replay(plan).0
+}
+
+/// Lives a plan, and tells the end of its trace too.
+pub fn replay(plan: &Plan) -> (Result<Life, Failure>, Vec<Entry>) {
+    let mut swarm = match Swarm::new(plan) {
+        Ok(swarm) => swarm,
+        Err(what) => return (Err(Failure { what, at: Nanos::ZERO }), Vec::new()),
+    };
     let begin = swarm.world.now();
-    match swarm.live(plan) {
-        Ok(()) => Ok(Life {
-            hash: swarm.world.trace().hash(),
-            events: swarm.world.trace().count(),
-            length: swarm.world.now().since(begin),
-        }),
-        Err(what) => Err(Failure { what, at: swarm.world.now().since(begin) }),
-    }
+    let lived = swarm.live(plan);
+    let trace = swarm.world.trace();
+    let (length, hash, events) = (swarm.world.now().since(begin), trace.hash(), trace.count());
+    let told = match lived {
+        Ok(()) => Ok(Life { hash, events, length }),
+        Err(what) => Err(Failure { what, at: length }),
+    };
+    (told, trace.last().copied().collect())
 }
 
 struct Swarm {

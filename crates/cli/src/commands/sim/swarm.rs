@@ -1,0 +1,208 @@
+//! `lustrine sim swarm`: random worlds, until one goes wrong.
+
+use std::cell::RefCell;
+use std::fmt::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use lustrine_sim::swarm::{Failure as Wrong, Life, Plan, draw, live, replay, shrink};
+
+use super::progress::Bar;
+use super::read;
+use crate::interrupt::Interrupt;
+use crate::output::{Failure, print};
+
+/// How often the command looks for interruptions and the end of its time.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Live random worlds with faults, and check that all comes right in the end
+#[derive(Args, Debug)]
+pub(super) struct SwarmArgs {
+    /// Seeds to live, the last one not included
+    #[arg(long, value_name = "A..B", default_value = "0..100", conflicts_with = "plan")]
+    seeds: Seeds,
+
+    /// Go on with the seeds behind these for so long
+    #[arg(long, value_name = "M", conflicts_with = "plan",
+          value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    minutes: Option<u64>,
+
+    /// Live the plan of this file instead, and show the end of its trace if it goes wrong
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
+
+    /// Where plans that fail are written, made smaller
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    out: PathBuf,
+
+    /// How often a smaller plan is tried at most
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    tries: u32,
+
+    /// Lives at once [default: as many as there are CPUs]; results do not depend on it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+}
+
+/// A range of seeds.
+#[derive(Clone, Copy, Debug)]
+struct Seeds {
+    from: u64,
+    to: u64,
+}
+
+impl FromStr for Seeds {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Seeds, String> {
+        let bounds = text.split_once("..").ok_or("two numbers, such as 0..1000")?;
+        let number = |text: &str| text.parse::<u64>().map_err(|_| format!("{text:?} is no number"));
+        let (from, to) = (number(bounds.0)?, number(bounds.1)?);
+        if from >= to {
+            return Err(format!("{from} is not less than {to}: no seed at all"));
+        }
+        Ok(Seeds { from, to })
+    }
+}
+
+thread_local! {
+    /// What the last panic of this thread said.
+    static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Lives a plan; an assertion that fails is something wrong like any other.
+fn try_plan(plan: &Plan) -> Result<Life, String> {
+    let told = |wrong: Wrong| format!("after {:.1} s: {}", wrong.at.as_secs_f64(), wrong.what);
+    match catch_unwind(AssertUnwindSafe(|| live(plan))) {
+        Ok(lived) => lived.map_err(told),
+        Err(_) => Err(format!("an assertion failed: {}", LAST_PANIC.take())),
+    }
+}
+
+pub(super) fn run(args: &SwarmArgs) -> Result<(), Failure> {
+    std::panic::set_hook(Box::new(|info| LAST_PANIC.set(info.to_string())));
+    match &args.plan {
+        Some(path) => live_plan(path),
+        None => live_seeds(args),
+    }
+}
+
+/// One plan, with the end of its trace if it goes wrong.
+fn live_plan(path: &Path) -> Result<(), Failure> {
+    let text = read(path)?;
+    let plan: Plan = serde_json::from_str(&text)
+        .map_err(|error| format!("{}: no plan of the swarm: {error}", path.display()))?;
+    let mut out = String::new();
+    let lived = catch_unwind(AssertUnwindSafe(|| replay(&plan)));
+    let (result, trace) = match lived {
+        Ok((Ok(life), _)) => {
+            let length = life.length.as_secs_f64();
+            let (events, hash) = (life.events, life.hash);
+            print(&format!("went well: {length:.1} s, {events} events, trace {hash:016x}\n"))?;
+            return Ok(());
+        }
+        Ok((Err(wrong), trace)) => (wrong.what, trace),
+        Err(_) => (format!("an assertion failed: {}", LAST_PANIC.take()), Vec::new()),
+    };
+    for entry in trace {
+        let at = entry.at.0 as f64 / 1e9;
+        let (host, end, what, value) = (entry.host.0, entry.end, entry.what, entry.value);
+        let _ = writeln!(out, "{at:14.6} host {host} end {end:4} {what:?} {value:#x}");
+    }
+    print(&out)?;
+    Err(result.into())
+}
+
+fn live_seeds(args: &SwarmArgs) -> Result<(), Failure> {
+    let interrupt = Interrupt::catch()?;
+    let threads = match args.threads {
+        Some(threads) => usize::from(threads),
+        None => thread::available_parallelism().map_or(1, usize::from),
+    };
+    let (next, lived) = (AtomicU64::new(args.seeds.from), AtomicU64::new(0));
+    let (events, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let failed: Mutex<Vec<(u64, String)>> = Mutex::default();
+    let end = if args.minutes.is_some() { u64::MAX } else { args.seeds.to };
+    let work = || {
+        while !stop.load(Ordering::Relaxed) {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= end {
+                return;
+            }
+            match try_plan(&draw(seed)) {
+                Ok(life) => {
+                    events.fetch_add(life.events, Ordering::Relaxed);
+                }
+                Err(what) => failed.lock().expect("no thread has panicked").push((seed, what)),
+            }
+            lived.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let started = Instant::now();
+    let length = args.minutes.map(|minutes| Duration::from_secs(60 * minutes));
+    let total = match length {
+        Some(length) => length.as_secs(),
+        None => args.seeds.to - args.seeds.from,
+    };
+    let mut bar = Bar::new("living", total);
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        while !workers.iter().all(thread::ScopedJoinHandle::is_finished) {
+            thread::sleep(LOOK);
+            let done = match length {
+                Some(_) => started.elapsed().as_secs().min(total),
+                None => lived.load(Ordering::Relaxed),
+            };
+            bar.count(done as usize, total as usize);
+            let over = length.is_some_and(|length| started.elapsed() >= length);
+            if over || interrupt.check().is_err() {
+                stop.store(true, Ordering::Relaxed);
+            }
+        }
+        bar.clear();
+    });
+    let mut failed = failed.into_inner().expect("no thread has panicked");
+    failed.sort();
+    let (from, count) = (args.seeds.from, lived.load(Ordering::Relaxed));
+    let seconds = started.elapsed().as_secs_f64();
+    print(&format!(
+        "{count} lives from seed {from} on, {} events, {seconds:.0} s: {} went wrong\n",
+        events.load(Ordering::Relaxed),
+        failed.len()
+    ))?;
+    for (seed, what) in &failed {
+        print(&format!("seed {seed} {what}\n"))?;
+        keep(args, *seed, &interrupt)?;
+    }
+    interrupt.check()?;
+    match failed.len() {
+        0 => Ok(()),
+        count => {
+            Err(format!("{count} of {} lives went wrong", lived.load(Ordering::Relaxed)).into())
+        }
+    }
+}
+
+/// Makes a plan that fails smaller and writes it down.
+fn keep(args: &SwarmArgs, seed: u64, interrupt: &Interrupt) -> Result<(), Failure> {
+    let plan = draw(seed);
+    let fails = |plan: &Plan| interrupt.check().is_ok() && try_plan(plan).is_err();
+    let small = shrink(&plan, args.tries, fails);
+    let path = args.out.join(format!("swarm-{seed}.json"));
+    let text = serde_json::to_string_pretty(&small).map_err(|error| error.to_string())?;
+    std::fs::write(&path, text + "\n").map_err(|error| format!("{}: {error}", path.display()))?;
+    print(&format!(
+        "  made smaller: {} nodes, {} troubles; again with its trace:\n  \
+         lustrine sim swarm --plan {}\n",
+        small.nodes.len(),
+        small.troubles.len(),
+        path.display()
+    ))?;
+    Ok(())
+}
