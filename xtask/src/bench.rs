@@ -11,6 +11,7 @@ mod peers;
 mod ports;
 mod statistics;
 mod waiting;
+mod wan;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -21,6 +22,8 @@ pub(crate) enum Bench {
     Ladder(ladder::LadderArgs),
     /// What each way to wait (tunable spin_us) costs and brings
     Waiting(waiting::WaitingArgs),
+    /// The simulator's TCP against Linux's over an emulated long link (needs root)
+    Wan(wan::WanArgs),
     /// Instructions per message of the logic alone, counted by valgrind
     Icount(icount::IcountArgs),
 }
@@ -29,6 +32,7 @@ pub(crate) fn run(which: &Bench) -> Result<()> {
     match which {
         Bench::Ladder(args) => ladder::run(args),
         Bench::Waiting(args) => waiting::run(args),
+        Bench::Wan(args) => wan::run(args),
         Bench::Icount(args) => icount::run(args),
     }
 }

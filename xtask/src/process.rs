@@ -1,7 +1,7 @@
 //! Child processes that never outlive us and never run for ever.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,16 @@ impl Guarded {
     pub(crate) fn silent(command: &mut Command) -> Result<Guarded> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         start(command)
+    }
+
+    /// Starts a program as its caller has set it up.
+    pub(crate) fn piped(command: &mut Command) -> Result<Guarded> {
+        start(command)
+    }
+
+    /// Its standard output, if that is a pipe and was not taken before.
+    pub(crate) fn stdout(&mut self) -> Option<ChildStdout> {
+        self.0.stdout.take()
     }
 
     /// Waits for its end, at most until `limit` has passed.

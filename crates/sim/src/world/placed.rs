@@ -1,5 +1,7 @@
 //! The world as a [`Simulation`].
 
+use core::net::IpAddr;
+
 use lustrine_lnet::time::Time;
 use lustrine_selftest::{Client, ClientArgs, Lane};
 
@@ -8,8 +10,25 @@ use crate::check;
 use crate::fabric::Fabric;
 use crate::network::HostId;
 use crate::node::NodeSpec;
+use crate::script::Script;
 use crate::simulation::{Place, Simulation, Waits};
 use crate::trace::Trace;
+
+impl World {
+    /// Adds a scripted peer whose host stands somewhere: its streams take links, under TCP. Working
+    /// costs it nothing.
+    pub fn place_script(
+        &mut self,
+        addresses: &[IpAddr],
+        place: Place,
+        script: impl Script,
+    ) -> HostId {
+        let host = self.network.add_host(addresses, true);
+        self.network.fabric.place(host, place.site, place.interface);
+        self.network.set_tcp(host, place.tcp);
+        self.add(Actor::Script(Box::new(script)))
+    }
+}
 
 impl Simulation for World {
     fn now(&self) -> Time {

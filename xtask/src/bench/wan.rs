@@ -1,0 +1,233 @@
+//! `cargo xtask bench wan`: how well the simulator's TCP matches Linux's.
+//!
+//! Real sockets over an emulated long link (two network namespaces, a TUN device in each, and a
+//! process between them), beside the same streams in the simulator. It needs root.
+
+mod ends;
+mod figures;
+mod lab;
+mod table;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::{fs, thread};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use serde::Serialize;
+
+use self::ends::{Congestion, Programs};
+use self::figures::{Figure, Kind};
+use self::lab::{Carried, Lab};
+use super::machine::{self, Machine};
+use super::statistics::Summary;
+use crate::repository::root;
+
+/// The simulator's TCP against Linux's.
+#[derive(Args)]
+pub(crate) struct WanArgs {
+    /// Rounds; each measures everything once over real sockets
+    #[arg(long, default_value_t = 3)]
+    rounds: u32,
+
+    /// Rates of the link, in Mb/s
+    #[arg(long, value_delimiter = ',', default_values_t = [20, 100, 300])]
+    rates: Vec<u64>,
+
+    /// Round trips, in ms
+    #[arg(long, value_delimiter = ',', default_values_t = [10, 50])]
+    round_trips: Vec<u64>,
+
+    /// Queues, in bandwidth-delay products
+    #[arg(long, value_delimiter = ',', default_values_t = [0.5, 1.0, 2.0])]
+    queues: Vec<f64>,
+
+    /// Links emulated at the same time
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=8))]
+    parallel: u32,
+
+    /// Only the simulated half: no root, no results
+    #[arg(long)]
+    simulated_only: bool,
+
+    /// Write the results here [default: bench/results/wan-DATE.json]
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// An emulated link.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+struct LinkSpec {
+    megabits: u64,
+    round_trip_ms: u64,
+    queue_products: f64,
+}
+
+impl LinkSpec {
+    fn bits(&self) -> u64 {
+        self.megabits * 1_000_000
+    }
+
+    fn round_trip_ns(&self) -> u64 {
+        self.round_trip_ms * 1_000_000
+    }
+
+    /// Bandwidth-delay product, in bytes on the link.
+    fn product(&self) -> u64 {
+        self.bits() / 8 * self.round_trip_ms / 1000
+    }
+
+    fn queue(&self) -> u64 {
+        (self.product() as f64 * self.queue_products) as u64
+    }
+}
+
+/// One figure of one link under one algorithm.
+#[derive(Debug, Serialize)]
+struct Row {
+    link: LinkSpec,
+    congestion: Congestion,
+    kind: Kind,
+    what: String,
+    unit: &'static str,
+    /// Absent when only the simulator ran.
+    real: Option<Summary>,
+    simulated: f64,
+    /// Of the simulated value against the median of the real ones.
+    error_percent: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Wan {
+    date: String,
+    machine: Machine,
+    versions: BTreeMap<String, String>,
+    rounds: u32,
+    parallel: u32,
+    /// What the emulated links did, in the order in which they ended.
+    links: Vec<(LinkSpec, Carried)>,
+    rows: Vec<Row>,
+}
+
+/// Figures of one link, by algorithm, over rounds.
+type Found = Vec<(LinkSpec, Congestion, Vec<Figure>)>;
+
+pub(crate) fn run(args: &WanArgs) -> Result<()> {
+    let programs = Programs::build()?;
+    let machine = Machine::here();
+    let links = links(args)?;
+    let mut rows = Vec::new();
+    for link in &links {
+        for congestion in Congestion::ALL {
+            let simulated = figures::all(link, |run| programs.simulate(link, congestion, run))?;
+            rows.extend(simulated.into_iter().map(|figure| Row {
+                link: *link,
+                congestion,
+                kind: figure.kind,
+                what: figure.what,
+                unit: figure.unit,
+                real: None,
+                simulated: figure.value,
+                error_percent: None,
+            }));
+        }
+    }
+    let (mut found, mut carried) = (Found::new(), Vec::new());
+    if !args.simulated_only {
+        (found, carried) = measure(args, &programs, &links)?;
+    }
+    for row in &mut rows {
+        row.compare(&found);
+    }
+    let wan = Wan {
+        date: machine::today(),
+        machine,
+        versions: machine::versions(&[("ip", "-V")]),
+        rounds: args.rounds,
+        parallel: args.parallel,
+        links: carried,
+        rows,
+    };
+    let table = table::render(&wan);
+    print!("{table}");
+    let named = root().join("bench/results").join(format!("wan-{}.json", wan.date));
+    let file = match (&args.json, args.simulated_only) {
+        (Some(file), _) => file.clone(),
+        (None, true) => return Ok(()),
+        (None, false) => named,
+    };
+    for (file, text) in
+        [(file.with_extension("txt"), table), (file, serde_json::to_string_pretty(&wan)? + "\n")]
+    {
+        fs::write(&file, text).with_context(|| file.display().to_string())?;
+    }
+    Ok(())
+}
+
+fn links(args: &WanArgs) -> Result<Vec<LinkSpec>> {
+    let mut links = Vec::new();
+    for megabits in &args.rates {
+        for round_trip_ms in &args.round_trips {
+            for queue_products in &args.queues {
+                links.push(LinkSpec {
+                    megabits: *megabits,
+                    round_trip_ms: *round_trip_ms,
+                    queue_products: *queue_products,
+                });
+            }
+        }
+    }
+    ensure!(links.iter().all(|link| link.queue() > 3000), "a queue has room for two packets");
+    ensure!((1..=100).contains(&links.len()), "between 1 and 100 links");
+    Ok(links)
+}
+
+/// All rounds over real sockets, on several links at a time.
+fn measure(
+    args: &WanArgs,
+    programs: &Programs,
+    links: &[LinkSpec],
+) -> Result<(Found, Vec<(LinkSpec, Carried)>)> {
+    let rounds = (0..args.rounds).flat_map(|_| links.iter().copied());
+    let waiting = Mutex::new(rounds.collect::<VecDeque<_>>());
+    let done = Mutex::new((Found::new(), Vec::new()));
+    let work = |number: u32| -> Result<()> {
+        loop {
+            let next = waiting.lock().expect("nobody panics").pop_front();
+            let Some(link) = next else { return Ok(()) };
+            let mut lab = Lab::new(number, &link, &programs.link)?;
+            let mut found = Found::new();
+            for congestion in Congestion::ALL {
+                let run = |run: &_| programs.measure(&lab, congestion, run);
+                found.push((link, congestion, figures::all(&link, run)?));
+            }
+            let carried = lab.end()?;
+            eprintln!("{link:?}: {carried:?}");
+            let mut done = done.lock().expect("nobody panics");
+            done.0.extend(found);
+            done.1.push((link, carried));
+        }
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> =
+            (0..args.parallel).map(|number| scope.spawn(move || work(number))).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().expect("nobody panics"))
+    })?;
+    Ok(done.into_inner().expect("nobody panics"))
+}
+
+impl Row {
+    /// Takes in what was measured.
+    fn compare(&mut self, found: &Found) {
+        let same = found
+            .iter()
+            .filter(|(link, congestion, _)| *link == self.link && *congestion == self.congestion);
+        let values = same.flat_map(|(_, _, figures)| {
+            figures.iter().filter(|figure| figure.what == self.what).map(|figure| figure.value)
+        });
+        self.real = Summary::of(&values.collect::<Vec<_>>());
+        let median = self.real.as_ref().map(|real| real.median).filter(|median| *median != 0.0);
+        self.error_percent = median.map(|median| (self.simulated / median - 1.0) * 100.0);
+    }
+}
