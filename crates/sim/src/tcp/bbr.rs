@@ -46,6 +46,8 @@ pub(crate) struct Bbr {
     full: Option<Rate>,
     full_rounds: u32,
     recovering: bool,
+    /// The rate of sending while it starts: it does not fall.
+    start_pace: Option<Rate>,
 }
 
 impl Bbr {
@@ -61,6 +63,7 @@ impl Bbr {
             full: None,
             full_rounds: 0,
             recovering: false,
+            start_pace: None,
         }
     }
 
@@ -90,7 +93,7 @@ impl Bbr {
 
     pub(super) fn pace(&self) -> Option<Rate> {
         let gain = match self.state {
-            State::Start => START,
+            State::Start => return self.start_pace,
             State::Drain => DRAIN,
             State::Cycle { phase, .. } => CYCLE[phase],
             State::Look { .. } => 100,
@@ -123,6 +126,20 @@ impl Bbr {
             self.lowest = Some((acked.round_trip, acked.now));
         }
         self.move_on(acked, new_round, expired);
+        self.pace_start(acked.round_trip);
+    }
+
+    /// The first window in a round trip is taken for granted: what the first acknowledgements of
+    /// it show is the rate of a part of it.
+    fn pace_start(&mut self, round_trip: Nanos) {
+        let first = u128::from(self.first) * 8_000_000_000 / u128::from(round_trip.0.max(1));
+        let first = Rate::from_bits(u64::try_from(first).unwrap_or(u64::MAX));
+        let known = match self.start_pace {
+            None => self.rate().max(first),
+            Some(_) => self.rate(),
+        };
+        let pace = known.and_then(|rate| Rate::from_bits(rate.bits().saturating_mul(START) / 100));
+        self.start_pace = self.start_pace.max(pace);
     }
 
     fn move_on(&mut self, acked: &Acked, new_round: bool, expired: bool) {
