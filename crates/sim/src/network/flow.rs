@@ -364,7 +364,7 @@ impl Flow {
                 acked_at_then,
             });
         }
-        self.find_losses(now, index, sending.number);
+        self.find_losses(now, index, sending.number, len);
         while self.trains.front().is_some_and(|train| train.state == State::Acked) {
             let train = self.trains.pop_front().expect("it was just there");
             assert!(train.arrived && train.bytes.is_empty(), "acknowledged before it was read");
@@ -377,7 +377,7 @@ impl Flow {
 
     /// Nothing overtakes: what was sent before something that was acknowledged, and was not itself,
     /// is lost.
-    fn find_losses(&mut self, now: Time, index: usize, number: u64) {
+    fn find_losses(&mut self, now: Time, index: usize, number: u64, len: u64) {
         let newest = self.trains.back().map_or(0, |train| train.number);
         // Only after repeating may something behind have been sent earlier.
         let end = if newest < number { self.trains.len() } else { index };
@@ -392,7 +392,7 @@ impl Flow {
         self.lost += found;
         if found != 0 && number > self.recovers_at {
             self.recovers_at = self.number;
-            self.congestion.lost(now);
+            self.congestion.lost(now, self.under_way + len);
         }
     }
 

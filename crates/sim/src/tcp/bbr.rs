@@ -1,5 +1,5 @@
 //! BBR, version 1 (Cardwell et al., ACM Queue 14/5): the window follows from the measured rate and
-//! round trip, losses do not change it.
+//! round trip. A loss keeps it from growing for a round, and has no other effect.
 
 use std::collections::VecDeque;
 
@@ -46,6 +46,9 @@ pub(crate) struct Bbr {
     full: Option<Rate>,
     full_rounds: u32,
     recovering: bool,
+    /// After a loss, for one round: nothing is sent but for what has left.
+    conserved: Option<u64>,
+    acked: u64,
     /// The rate of sending while it starts: it does not fall.
     start_pace: Option<Rate>,
 }
@@ -63,6 +66,8 @@ impl Bbr {
             full: None,
             full_rounds: 0,
             recovering: false,
+            conserved: None,
+            acked: 0,
             start_pace: None,
         }
     }
@@ -79,6 +84,11 @@ impl Bbr {
 
     pub(super) fn window(&self) -> u64 {
         let least = 4 * self.segment;
+        let full = self.full_window(least);
+        self.conserved.map_or(full, |window| window.max(least).min(full))
+    }
+
+    fn full_window(&self, least: u64) -> u64 {
         match self.state {
             _ if self.recovering => least,
             State::Look { .. } => least,
@@ -107,7 +117,10 @@ impl Bbr {
         if new_round {
             self.round_ends = acked.acked_now;
             self.round += 1;
+            self.conserved = None;
         }
+        self.acked = acked.acked_now;
+        self.conserved = self.conserved.map(|_| acked.under_way);
         if let Some(rate) = acked.rate()
             // Who had nothing to send shows no lower rate of the way.
             && (acked.window_was_full || self.rate().is_none_or(|known| rate > known))
@@ -192,7 +205,14 @@ impl Bbr {
         }
     }
 
+    /// A loss, with so many bytes still under way when its news came.
+    pub(super) fn lost(&mut self, under_way: u64) {
+        self.round_ends = self.acked;
+        self.conserved = Some(under_way);
+    }
+
     pub(super) fn timed_out(&mut self) {
         self.recovering = true;
+        self.conserved = None;
     }
 }

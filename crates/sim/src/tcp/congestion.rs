@@ -82,10 +82,13 @@ impl Congestion {
         }
     }
 
-    /// A loss; told once per window.
-    pub(crate) fn lost(&mut self, now: Time) {
-        if let Congestion::Cubic(cubic) = self {
-            cubic.lost(now);
+    /// A loss, with so many bytes still under way before the acknowledgement that told of it; said
+    /// once per window.
+    pub(crate) fn lost(&mut self, now: Time, under_way: u64) {
+        match self {
+            Congestion::Cubic(cubic) => cubic.lost(now),
+            Congestion::Bbr(bbr) => bbr.lost(under_way),
+            Congestion::Fixed(_) => {}
         }
     }
 
