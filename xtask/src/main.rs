@@ -1,10 +1,12 @@
-//! Developer commands: `cargo xtask ci`, `cargo xtask fuzz`, `cargo xtask bench`.
+//! Developer commands: `cargo xtask ci`, `cargo xtask fuzz`, `cargo xtask bench`, `cargo xtask
+//! study`.
 
 mod bench;
 mod ci;
 mod fuzz;
 mod process;
 mod repository;
+mod study;
 
 use std::process::ExitCode;
 
@@ -29,6 +31,8 @@ enum Command {
         #[command(subcommand)]
         which: bench::Bench,
     },
+    /// The study of SC11, computed anew: docs/sc11
+    Study(study::StudyArgs),
 }
 
 fn main() -> ExitCode {
@@ -36,6 +40,7 @@ fn main() -> ExitCode {
         Command::Ci(args) => ci::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Bench { which } => bench::run(&which),
+        Command::Study(args) => study::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

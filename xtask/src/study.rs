@@ -1,0 +1,107 @@
+//! `cargo xtask study`: the study of SC11 in `docs/sc11`, computed anew.
+//!
+//! `scenarios/sc11/study.json` lists sweeps, tables and plots. Each sweep is one `lustrine sim
+//! sweep`; what matters of its result goes to `docs/sc11/results`, and from there, without
+//! another run, the tables of the page and the plots beside it are made.
+
+mod drawing;
+mod list;
+mod page;
+mod plot;
+mod results;
+mod runner;
+mod settings;
+mod table;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+
+use crate::repository::root;
+use list::List;
+use results::Results;
+use runner::Runner;
+
+/// Runs the sweeps of the study, then makes its tables and plots.
+#[derive(Args)]
+pub(crate) struct StudyArgs {
+    /// Only these sweeps; may be given several times
+    #[arg(long, value_name = "SWEEP")]
+    only: Vec<String>,
+
+    /// No runs: tables and plots of the results that are there
+    #[arg(long, conflicts_with = "only")]
+    draw: bool,
+
+    /// Runs at once [default: as many as there are CPUs]; results do not depend on it
+    #[arg(long, value_name = "N")]
+    threads: Option<u32>,
+
+    /// The program to run [default: built from this tree]
+    #[arg(long, value_name = "FILE")]
+    lustrine: Option<PathBuf>,
+}
+
+/// Where everything is.
+struct Places {
+    scenarios: PathBuf,
+    page: PathBuf,
+    results: PathBuf,
+}
+
+impl Places {
+    fn of(root: &Path) -> Places {
+        let docs = root.join("docs/sc11");
+        Places {
+            scenarios: root.join("scenarios/sc11"),
+            page: docs.join("README.md"),
+            results: docs.join("results"),
+        }
+    }
+
+    fn list(&self) -> Result<List> {
+        List::read(&self.scenarios.join("study.json"))
+    }
+
+    fn plot(&self, name: &str) -> PathBuf {
+        self.page.with_file_name(format!("{name}.svg"))
+    }
+}
+
+pub(crate) fn run(args: &StudyArgs) -> Result<()> {
+    let places = Places::of(&root());
+    let list = places.list()?;
+    for name in &args.only {
+        ensure!(
+            list.sweeps.iter().any(|sweep| sweep.name == *name),
+            "there is no sweep {name:?}; there are: {}",
+            list.sweeps.iter().map(|sweep| sweep.name.as_str()).collect::<Vec<_>>().join(", ")
+        );
+    }
+    if !args.draw {
+        let runner = Runner::new(args.lustrine.clone(), args.threads)?;
+        for sweep in &list.sweeps {
+            if args.only.is_empty() || args.only.contains(&sweep.name) {
+                runner.run(sweep, &places.scenarios)?.write(&places.results)?;
+            }
+        }
+    }
+    let results = Results::read_all(&list, &places.results)?;
+    for plot in &list.plots {
+        let path = places.plot(&plot.name);
+        let svg = plot::svg(plot, &results)?;
+        fs::write(&path, svg).with_context(|| path.display().to_string())?;
+    }
+    let old = fs::read_to_string(&places.page).context("cannot read the page of the study")?;
+    let new = page::renewed(&old, |name| table::of(&list, &results, name))?;
+    if new != old {
+        fs::write(&places.page, new)?;
+    }
+    println!("{} tables and {} plots in docs/sc11", list.tables.len(), list.plots.len());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! What is kept of a sweep: the figures that tables and plots need, one run per line.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use super::list::{Figure, List, Where};
+
+/// A sweep's runs, and what they were made from.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct Kept {
+    pub(super) sweep: String,
+    /// Command line behind `lustrine`.
+    pub(super) command: Vec<String>,
+    /// FNV-1a of the scenario, whose change makes the runs old.
+    pub(super) scenario: String,
+    pub(super) version: String,
+    pub(super) names: Vec<String>,
+    pub(super) runs: Vec<Run>,
+}
+
+/// One run: all its loads together.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct Run {
+    pub(super) values: Vec<String>,
+    pub(super) mb_per_s: f64,
+    pub(super) formula_mb_per_s: f64,
+    pub(super) p50_ms: f64,
+    pub(super) p99_ms: f64,
+    pub(super) max_ms: f64,
+    pub(super) errors: u64,
+    /// Part of the time that the links between sites sent, in the direction where it is more.
+    pub(super) link_use: f64,
+    /// MB lost to full queues in the measured time.
+    pub(super) lost_mb: f64,
+    pub(super) trace: String,
+}
+
+impl Run {
+    pub(super) fn figure(&self, figure: Figure) -> f64 {
+        match figure {
+            Figure::Rate => self.mb_per_s,
+            Figure::RateGb => self.mb_per_s / 1e3,
+            Figure::Formula => self.formula_mb_per_s,
+            Figure::OfFormula => self.mb_per_s / self.formula_mb_per_s * 100.0,
+            Figure::LinkUse => self.link_use * 100.0,
+            Figure::P50 => self.p50_ms,
+            Figure::P99 => self.p99_ms,
+            Figure::Max => self.max_ms,
+            Figure::Lost => self.lost_mb,
+            Figure::Errors => self.errors as f64,
+        }
+    }
+}
+
+impl Kept {
+    /// The value of a name in one of its runs.
+    pub(super) fn value<'a>(&self, run: &'a Run, name: &str) -> Result<&'a str> {
+        let index = self.names.iter().position(|known| known == name);
+        let index = index.with_context(|| format!("{}: no values of {name:?}", self.sweep))?;
+        Ok(&run.values[index])
+    }
+
+    /// The runs where names have given values; at least one.
+    pub(super) fn select(&self, only: &Where) -> Result<Vec<&Run>> {
+        let mut found = Vec::new();
+        for run in &self.runs {
+            let mut fits = true;
+            for (name, wanted) in only {
+                fits &= self.value(run, name)? == wanted;
+            }
+            if fits {
+                found.push(run);
+            }
+        }
+        ensure!(!found.is_empty(), "{}: no run where {only:?}", self.sweep);
+        Ok(found)
+    }
+
+    pub(super) fn write(&self, dir: &Path) -> Result<()> {
+        let path = dir.join(format!("{}.json", self.sweep));
+        let mut text = String::from("{\n");
+        for (name, value) in [
+            ("sweep", serde_json::to_string(&self.sweep)?),
+            ("command", serde_json::to_string(&self.command)?),
+            ("scenario", serde_json::to_string(&self.scenario)?),
+            ("version", serde_json::to_string(&self.version)?),
+            ("names", serde_json::to_string(&self.names)?),
+        ] {
+            let _ = writeln!(text, "\"{name}\": {value},");
+        }
+        let runs: Vec<String> =
+            self.runs.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
+        let _ = writeln!(text, "\"runs\": [\n{}\n]\n}}", runs.join(",\n"));
+        fs::create_dir_all(dir)?;
+        fs::write(&path, text).with_context(|| path.display().to_string())
+    }
+}
+
+/// All sweeps, by name.
+#[derive(Debug)]
+pub(super) struct Results(BTreeMap<String, Kept>);
+
+impl Results {
+    pub(super) fn read_all(list: &List, dir: &Path) -> Result<Results> {
+        let mut all = BTreeMap::new();
+        for sweep in &list.sweeps {
+            let path = dir.join(format!("{}.json", sweep.name));
+            let text = fs::read_to_string(&path).with_context(|| {
+                let name = &sweep.name;
+                format!("{}: run cargo xtask study --only {name}", path.display())
+            })?;
+            let kept = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
+            all.insert(sweep.name.clone(), kept);
+        }
+        Ok(Results(all))
+    }
+
+    pub(super) fn of(&self, sweep: &str) -> Result<&Kept> {
+        self.0.get(sweep).with_context(|| format!("there is no sweep {sweep:?} in the list"))
+    }
+}
+
+/// FNV-1a, 64 bits.
+pub(super) fn digest(text: &str) -> String {
+    let step = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    format!("{:016x}", text.bytes().fold(0xcbf2_9ce4_8422_2325, step))
+}
