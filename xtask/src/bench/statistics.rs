@@ -1,9 +1,9 @@
 //! What several rounds of one measurement amount to.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The middle value and the spread.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Summary {
     pub(crate) median: f64,
     pub(crate) min: f64,

@@ -15,7 +15,7 @@ use std::{fs, thread};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use self::ends::{Congestion, Programs};
 use self::figures::{Figure, Kind};
@@ -51,13 +51,17 @@ pub(crate) struct WanArgs {
     #[arg(long)]
     simulated_only: bool,
 
+    /// Take the real half, and which links there are, from these earlier results
+    #[arg(long, value_name = "FILE", conflicts_with = "simulated_only")]
+    real: Vec<PathBuf>,
+
     /// Write the results here [default: bench/results/wan-DATE.json]
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
 /// An emulated link.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct LinkSpec {
     megabits: u64,
     round_trip_ms: u64,
@@ -110,13 +114,55 @@ struct Wan {
     rows: Vec<Row>,
 }
 
+/// The real half of earlier results.
+#[derive(Deserialize)]
+struct Earlier {
+    links: Vec<(LinkSpec, Carried)>,
+    rows: Vec<EarlierRow>,
+}
+
+#[derive(Deserialize)]
+struct EarlierRow {
+    link: LinkSpec,
+    congestion: Congestion,
+    what: String,
+    real: Option<Summary>,
+}
+
+impl Earlier {
+    /// All files as one.
+    fn read(files: &[PathBuf]) -> Result<Earlier> {
+        let mut all = Earlier { links: Vec::new(), rows: Vec::new() };
+        for file in files {
+            let name = || file.display().to_string();
+            let text = fs::read_to_string(file).with_context(name)?;
+            let one: Earlier = serde_json::from_str(&text).with_context(name)?;
+            all.links.extend(one.links);
+            all.rows.extend(one.rows);
+        }
+        Ok(all)
+    }
+
+    /// Which links there are, each once.
+    fn specs(&self) -> Vec<LinkSpec> {
+        let mut specs: Vec<LinkSpec> = Vec::new();
+        for row in &self.rows {
+            if !specs.contains(&row.link) {
+                specs.push(row.link);
+            }
+        }
+        specs
+    }
+}
+
 /// Figures of one link, by algorithm, over rounds.
 type Found = Vec<(LinkSpec, Congestion, Vec<Figure>)>;
 
 pub(crate) fn run(args: &WanArgs) -> Result<()> {
     let programs = Programs::build()?;
     let machine = Machine::here();
-    let links = links(args)?;
+    let earlier = Earlier::read(&args.real)?;
+    let links = if args.real.is_empty() { links(args)? } else { earlier.specs() };
     let mut rows = Vec::new();
     for link in &links {
         for congestion in Congestion::ALL {
@@ -133,12 +179,16 @@ pub(crate) fn run(args: &WanArgs) -> Result<()> {
             }));
         }
     }
-    let (mut found, mut carried) = (Found::new(), Vec::new());
-    if !args.simulated_only {
+    let (mut found, mut carried) = (Found::new(), earlier.links);
+    if !args.simulated_only && args.real.is_empty() {
         (found, carried) = measure(args, &programs, &links)?;
     }
     for row in &mut rows {
-        row.compare(&found);
+        let same = |one: &&EarlierRow| {
+            (one.link, one.congestion, &one.what) == (row.link, row.congestion, &row.what)
+        };
+        let real = earlier.rows.iter().find(same).and_then(|one| one.real.clone());
+        row.compare(real.or_else(|| row.measured(&found)));
     }
     let wan = Wan {
         date: machine::today(),
@@ -218,15 +268,19 @@ fn measure(
 }
 
 impl Row {
-    /// Takes in what was measured.
-    fn compare(&mut self, found: &Found) {
+    /// What was measured, over rounds.
+    fn measured(&self, found: &Found) -> Option<Summary> {
         let same = found
             .iter()
             .filter(|(link, congestion, _)| *link == self.link && *congestion == self.congestion);
         let values = same.flat_map(|(_, _, figures)| {
             figures.iter().filter(|figure| figure.what == self.what).map(|figure| figure.value)
         });
-        self.real = Summary::of(&values.collect::<Vec<_>>());
+        Summary::of(&values.collect::<Vec<_>>())
+    }
+
+    fn compare(&mut self, real: Option<Summary>) {
+        self.real = real;
         let median = self.real.as_ref().map(|real| real.median).filter(|median| *median != 0.0);
         self.error_percent = median.map(|median| (self.simulated / median - 1.0) * 100.0);
     }

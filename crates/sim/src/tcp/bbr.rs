@@ -49,6 +49,8 @@ pub(crate) struct Bbr {
     /// After a loss, for one round: nothing is sent but for what has left.
     conserved: Option<u64>,
     acked: u64,
+    /// The window while it starts: it grows by what is acknowledged.
+    start_window: u64,
     /// The rate of sending while it starts: it does not fall.
     start_pace: Option<Rate>,
 }
@@ -68,6 +70,7 @@ impl Bbr {
             recovering: false,
             conserved: None,
             acked: 0,
+            start_window: first,
             start_pace: None,
         }
     }
@@ -92,7 +95,7 @@ impl Bbr {
         match self.state {
             _ if self.recovering => least,
             State::Look { .. } => least,
-            State::Start => self.product(START).unwrap_or(self.first).max(self.first),
+            State::Start => self.start_window,
             State::Drain | State::Cycle { .. } => {
                 // Room for acknowledgements that come together, as trains make them.
                 let product = self.product(WINDOW).unwrap_or(self.first);
@@ -137,6 +140,11 @@ impl Bbr {
         let expired = self.lowest.is_some_and(|(_, at)| acked.now.since(at) > LOWEST_FOR);
         if self.lowest.is_none_or(|(lowest, _)| acked.round_trip <= lowest) || expired {
             self.lowest = Some((acked.round_trip, acked.now));
+        }
+        if self.conserved.is_none()
+            && self.product(START).is_none_or(|most| self.start_window < most.max(2 * self.first))
+        {
+            self.start_window += acked.len;
         }
         self.move_on(acked, new_round, expired);
         self.pace_start(acked.round_trip);
@@ -209,10 +217,67 @@ impl Bbr {
     pub(super) fn lost(&mut self, under_way: u64) {
         self.round_ends = self.acked;
         self.conserved = Some(under_way);
+        self.start_window = under_way.max(self.first);
     }
 
     pub(super) fn timed_out(&mut self) {
         self.recovering = true;
         self.conserved = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEGMENT: u64 = 1000;
+    const RTT: Nanos = Nanos::from_millis(50);
+
+    /// The first window, acknowledged segment by segment.
+    fn started() -> Bbr {
+        let mut bbr = Bbr::new(SEGMENT, 10 * SEGMENT);
+        for index in 1..=10 {
+            bbr.acked(&Acked {
+                now: Time(1) + RTT,
+                len: SEGMENT,
+                round_trip: RTT,
+                under_way: (11 - index) * SEGMENT,
+                window_was_full: true,
+                acked_then: 0,
+                acked_now: index * SEGMENT,
+                acked_at_then: Time(1),
+            });
+            // 10 segments in 50 ms are 1.6 Mb/s, whatever part of them has been acknowledged.
+            assert_eq!(bbr.pace(), Rate::from_bits(1_600_000 * START / 100), "{index}");
+            assert_eq!(bbr.window(), (10 + index) * SEGMENT);
+        }
+        bbr
+    }
+
+    #[test]
+    fn the_start_paces_the_first_window_over_a_round_trip_and_grows_by_what_arrived() {
+        started();
+    }
+
+    #[test]
+    fn after_a_loss_nothing_is_sent_for_a_round_but_for_what_has_left() {
+        let mut bbr = started();
+        bbr.lost(12 * SEGMENT);
+        assert_eq!(bbr.window(), 12 * SEGMENT);
+        let acked = |acked_then, acked_now| Acked {
+            now: Time(1) + RTT + RTT,
+            len: SEGMENT,
+            round_trip: RTT,
+            under_way: 11 * SEGMENT,
+            window_was_full: true,
+            acked_then,
+            acked_now,
+            acked_at_then: Time(1) + RTT,
+        };
+        bbr.acked(&acked(5 * SEGMENT, 11 * SEGMENT));
+        assert_eq!(bbr.window(), 11 * SEGMENT);
+        // The first that was sent after the loss was known ends the round.
+        bbr.acked(&acked(10 * SEGMENT, 12 * SEGMENT));
+        assert_eq!(bbr.window(), 13 * SEGMENT);
     }
 }

@@ -22,7 +22,7 @@ const RUN_MAX: Duration = Duration::from_secs(120);
 
 const PORT: u16 = 5000;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Congestion {
     Cubic,
