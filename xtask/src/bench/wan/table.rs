@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use super::ends::Congestion;
 use super::figures::Kind;
-use super::{Row, Wan};
+use super::lab::Carried;
+use super::{LinkSpec, Row, Wan};
 
 pub(super) fn render(wan: &Wan) -> String {
     let machine = &wan.machine;
@@ -21,21 +22,7 @@ pub(super) fn render(wan: &Wan) -> String {
     for (program, version) in &wan.versions {
         let _ = writeln!(out, "  {program}: {version}");
     }
-    if !wan.links.is_empty() {
-        let worst = |value: fn(&super::Carried) -> u64| {
-            wan.links.iter().map(|(_, carried)| value(carried)).max().unwrap_or(0)
-        };
-        let _ = writeln!(
-            out,
-            "  the emulated links handed packets over late by at most: {} us for half of them, {} us \
-             for 99 %, {} us for 99.9 %, {} us (worst of all links and rounds); refused: {}",
-            worst(|one| one.late_us_p50),
-            worst(|one| one.late_us_p99),
-            worst(|one| one.late_us_p999),
-            worst(|one| one.late_us_max),
-            wan.links.iter().map(|(_, one)| one.refused).sum::<u64>(),
-        );
-    }
+    lateness(&mut out, wan);
     errors(&mut out, &wan.rows);
     let mut before = None;
     for row in &wan.rows {
@@ -63,6 +50,33 @@ pub(super) fn render(wan: &Wan) -> String {
             writeln!(out, "{what:32} {unit:>5} {real:>30} {:>10} {error:>8}", number(*simulated));
     }
     out
+}
+
+/// How late the emulated links were themselves: the worst of all rounds.
+fn lateness(out: &mut String, wan: &Wan) {
+    let mut specs: Vec<LinkSpec> = Vec::new();
+    for (spec, _) in &wan.links {
+        if !specs.contains(spec) {
+            specs.push(*spec);
+        }
+    }
+    let _ = writeln!(out, "\nthe emulated links handed packets over late by at most, in us:");
+    for spec in specs {
+        let worst = |value: fn(&Carried) -> u64| {
+            let same = wan.links.iter().filter(|(other, _)| *other == spec);
+            same.map(|(_, carried)| value(carried)).max().unwrap_or(0)
+        };
+        let _ = writeln!(
+            out,
+            "{:>4} Mb/s, {} ms, {} products: {} for half of them, {} for 99 %, {} at worst",
+            spec.megabits,
+            spec.round_trip_ms,
+            spec.queue_products,
+            worst(|one| one.late_us_p50),
+            worst(|one| one.late_us_p99),
+            worst(|one| one.late_us_max),
+        );
+    }
 }
 
 /// Digits as far as they mean something.
