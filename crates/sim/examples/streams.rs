@@ -2,8 +2,8 @@
 //!
 //! `streams BITS_PER_SECOND ONE_WAY_NS QUEUE_BYTES CONGESTION STREAMS BYTES UNTIL_NS SEND_BUFFER
 //! RECEIVE_BUFFER MARKS_NS,...` prints, as JSON, for each stream what had arrived at each mark
-//! (nanoseconds since its first write), in all, and when the last byte came. The other half of `cargo
-//! xtask bench wan` is the same over real sockets.
+//! (nanoseconds since its first write), in all, and when the last byte came. The other half of
+//! `cargo xtask bench wan` is the same over real sockets.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::ExitCode;

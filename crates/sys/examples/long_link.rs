@@ -1,10 +1,10 @@
 //! A long link between two TUN devices: what leaves one comes out of the other, later.
 //!
-//! `long_link FIRST SECOND BITS_PER_SECOND ONE_WAY_NS QUEUE_BYTES SECONDS_MAX`: makes both devices in
-//! its own network namespace and prints `ready`; whoever started it moves them where they belong.
-//! Each direction serialises at the rate, keeps what waits in a queue that drops its tail, and then
-//! delays. It ends when its standard input does, or after `SECONDS_MAX`, and prints as JSON what it
-//! carried and how late it was itself. `cargo xtask bench wan` uses it.
+//! `long_link FIRST SECOND BITS_PER_SECOND ONE_WAY_NS QUEUE_BYTES SECONDS_MAX`: makes both
+//! devices in its own network namespace and prints `ready`; whoever started it moves them where
+//! they belong. Each direction serialises at the rate, keeps what waits in a queue that drops its
+//! tail, and then delays. It ends when its standard input does, or after `SECONDS_MAX`, and
+//! prints as JSON what it carried and how late it was itself. `cargo xtask bench wan` uses it.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -125,6 +125,7 @@ struct Link {
     spec: Spec,
     devices: [File; 2],
     directions: [Direction; 2],
+    #[expect(clippy::vec_box, reason = "boxes go to and from the queue; their bytes stay")]
     spare: Vec<Box<[u8; PACKET_MAX]>>,
     /// Packets by how late they were handed over: below 2^n microseconds.
     late: [u64; 32],

@@ -1,11 +1,11 @@
 //! Both ends of plain TCP streams whose bytes are counted as they arrive.
 //!
-//! `long_streams receive ADDRESS STREAMS MARKS_NS,...` prints, as JSON, one line: for each stream what
-//! had arrived at each mark (nanoseconds since its first write), in all, and when the last byte came.
-//! `long_streams send ADDRESS STREAMS CONGESTION BYTES UNTIL_NS SEND_BUFFER` sends so many bytes on
-//! each stream, or until so long after the first write; a `SEND_BUFFER` of 0 leaves it to the kernel.
-//! Both ends must be on one machine: the sender's clock is in the stream. `cargo xtask bench wan`
-//! uses it.
+//! `long_streams receive ADDRESS STREAMS MARKS_NS,...` prints, as JSON, one line: for each stream
+//! what had arrived at each mark (nanoseconds since its first write), in all, and when the last
+//! byte came. `long_streams send ADDRESS STREAMS CONGESTION BYTES UNTIL_NS SEND_BUFFER` sends so
+//! many bytes on each stream, or until so long after the first write; a `SEND_BUFFER` of 0 leaves
+//! it to the kernel. Both ends must be on one machine: the sender's clock is in the stream.
+//! `cargo xtask bench wan` uses it.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -29,7 +29,8 @@ pub(super) fn render(wan: &Wan) -> String {
         if before.replace((row.link, row.congestion)) != Some((row.link, row.congestion)) {
             let _ = writeln!(
                 out,
-                "\n{} Mb/s, round trip {} ms, queue {} products, {}\n{:32} {:>5} {:>30} {:>10} {:>8}",
+                "\n{} Mb/s, round trip {} ms, queue {} products, {}\n\
+                 {:32} {:>5} {:>30} {:>10} {:>8}",
                 row.link.megabits,
                 row.link.round_trip_ms,
                 row.link.queue_products,
