@@ -107,6 +107,9 @@ pub(super) enum Figure {
     Max,
     /// MB.
     Lost,
+    /// Messages.
+    NeedCredit,
+    HoldCredit,
     Errors,
 }
 

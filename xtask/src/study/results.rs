@@ -37,6 +37,12 @@ pub(super) struct Run {
     pub(super) link_use: f64,
     /// MB lost to full queues in the measured time.
     pub(super) lost_mb: f64,
+    /// Mean numbers of messages at one client that wait for a peer credit, and that hold one until
+    /// their data are acknowledged.
+    #[serde(default)]
+    pub(super) need_credit: f64,
+    #[serde(default)]
+    pub(super) hold_credit: f64,
     pub(super) trace: String,
 }
 
@@ -52,6 +58,8 @@ impl Run {
             Figure::P99 => self.p99_ms,
             Figure::Max => self.max_ms,
             Figure::Lost => self.lost_mb,
+            Figure::NeedCredit => self.need_credit,
+            Figure::HoldCredit => self.hold_credit,
             Figure::Errors => self.errors as f64,
         }
     }

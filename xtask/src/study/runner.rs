@@ -84,6 +84,15 @@ struct ToldRun {
     trace_hash: String,
     loads: Vec<ToldLoad>,
     links: Vec<ToldLink>,
+    waits: Vec<ToldWaits>,
+}
+
+/// Of a group.
+#[derive(Deserialize)]
+struct ToldWaits {
+    group: String,
+    peer_credits: f64,
+    zero_copy: f64,
 }
 
 #[derive(Deserialize)]
@@ -128,8 +137,16 @@ impl ToldRun {
             errors: self.loads.iter().map(|load| load.errors).sum(),
             link_use: self.link_use(),
             lost_mb: rounded(self.links.iter().map(|link| link.lost).sum::<f64>() / 1e6),
+            need_credit: self.at_clients(|waits| waits.peer_credits),
+            hold_credit: self.at_clients(|waits| waits.zero_copy),
             trace: self.trace_hash.clone(),
         }
+    }
+
+    /// The study's scenarios have one group of clients, by that name.
+    fn at_clients(&self, of: fn(&ToldWaits) -> f64) -> f64 {
+        let clients = self.waits.iter().filter(|waits| waits.group == "clients");
+        rounded(clients.map(of).sum())
     }
 
     /// Of links between sites the name says both; parallel ones count together.

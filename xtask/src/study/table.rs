@@ -127,7 +127,7 @@ fn text(run: &Run, figure: Figure) -> String {
         }
         Figure::OfFormula | Figure::LinkUse => format!("{value:.0} %"),
         Figure::RateGb => format!("{value:.2}"),
-        Figure::Lost => format!("{value:.1}"),
+        Figure::Lost | Figure::NeedCredit | Figure::HoldCredit => format!("{value:.1}"),
         Figure::Errors => format!("{value}"),
     }
 }
