@@ -272,14 +272,8 @@ impl Network {
             flow.clear();
             return self.forget_if_over(place(sock).0);
         }
+        // This arms it again.
         self.pump(sock);
-        if let Some(flow) = self.flow(sock)
-            && flow.gives_up_at != Time::NEVER
-            && !core::mem::replace(&mut flow.timer, true)
-        {
-            let at = flow.gives_up_at;
-            self.agenda.add(at, Doing::Timer(sock));
-        }
     }
 
     /// Closes the half of a flow behind its last byte; `false` if the last byte has arrived and
