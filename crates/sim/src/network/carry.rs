@@ -117,8 +117,7 @@ impl Network {
             }
         }
         let Some(flow) = self.flow(sock) else { return };
-        if flow.gives_up_at != Time::NEVER && !core::mem::replace(&mut flow.timer, true) {
-            let at = flow.gives_up_at;
+        if let Some(at) = flow.next_timer() {
             self.agenda.add(at, Doing::Timer(sock));
         }
     }
@@ -267,8 +266,7 @@ impl Network {
         let Some(end) = self.end_mut(sock) else { return };
         let orphaned = end.state == State::Closed;
         let Some(flow) = end.flow.as_deref_mut() else { return };
-        flow.timer = false;
-        if flow.gives_up_at <= now && !flow.time_out(now, orphaned) {
+        if flow.timer_fired(now) && !flow.time_out(now, orphaned) {
             flow.clear();
             return self.forget_if_over(place(sock).0);
         }

@@ -103,9 +103,10 @@ pub(super) struct Flow {
     paced_until: Time,
     last_sent: Time,
     /// When nothing more will be waited for; `NEVER` while nothing is under way.
-    pub(super) gives_up_at: Time,
-    /// Whether a timer, or a look after a pause of pacing, is on the agenda.
-    pub(super) timer: bool,
+    gives_up_at: Time,
+    /// For when its timer is on the agenda; `NEVER` if it is not.
+    timer: Time,
+    /// Whether a look after a pause of pacing is on the agenda.
     pub(super) pump_is_due: bool,
     /// The owner closes its half behind the last byte.
     pub(super) finished: bool,
@@ -141,7 +142,7 @@ impl Flow {
             paced_until: Time::ZERO,
             last_sent: Time::ZERO,
             gives_up_at: Time::NEVER,
-            timer: false,
+            timer: Time::NEVER,
             pump_is_due: false,
             finished: false,
             spec,
@@ -394,6 +395,23 @@ impl Flow {
             self.recovers_at = self.number;
             self.congestion.lost(now, self.under_way + len);
         }
+    }
+
+    /// When a timer is to be put on the agenda: none is there, or one that would be late.
+    pub(super) fn next_timer(&mut self) -> Option<Time> {
+        (self.gives_up_at < self.timer).then(|| {
+            self.timer = self.gives_up_at;
+            self.timer
+        })
+    }
+
+    /// A timer fires, perhaps one that an earlier one has replaced. Whether to give up waiting.
+    pub(super) fn timer_fired(&mut self, now: Time) -> bool {
+        if now < self.timer {
+            return false;
+        }
+        self.timer = Time::NEVER;
+        self.gives_up_at <= now
     }
 
     /// Nothing came for the whole time-out. Whether the sender goes on.

@@ -254,6 +254,31 @@ fn a_cut_is_survived() {
     assert!(bench.streams.iter().all(|stream| stream.done_at.is_some()));
 }
 
+/// The time-out of a long cut is not what a tail waits for that is lost afterwards.
+#[test]
+fn a_time_out_that_grew_short_again_is_kept() {
+    let tcp = TcpSpec { send_buffer: 1 << 20, ..TcpSpec::default() };
+    let mut bench = Bench::new(link(100, Nanos(5 * MILLI), u64::MAX), tcp, 1);
+    bench.load(1 << 20);
+    bench.run(Nanos(30 * MILLI));
+    // Each time-out is twice the one before: the last one is far away when all is well again.
+    bench.net.fabric.cut(bench.there, true);
+    bench.run(Nanos::from_secs(30));
+    bench.net.fabric.cut(bench.there, false);
+    bench.run(Nanos::from_secs(60));
+    assert!(bench.streams[0].done_at.is_some());
+    // All of a new burst is lost.
+    bench.net.fabric.cut(bench.there, true);
+    bench.load(50_000);
+    bench.streams[0].done_at = None;
+    let start = bench.net.now;
+    bench.run(Nanos(100 * MILLI));
+    bench.net.fabric.cut(bench.there, false);
+    bench.run(Nanos::from_secs(60));
+    let took = bench.streams[0].done_at.expect("it arrives").since(start);
+    assert!(took < Nanos::from_secs(2), "{took:?}");
+}
+
 #[test]
 fn a_reader_that_rests_stops_the_writer_and_wakes_it() {
     let tcp = TcpSpec { receive_buffer: 1 << 20, send_buffer: 1 << 20, ..TcpSpec::default() };
