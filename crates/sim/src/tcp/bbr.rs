@@ -46,6 +46,8 @@ pub(crate) struct Bbr {
     full: Option<Rate>,
     full_rounds: u32,
     recovering: bool,
+    /// What was sent before so much was acknowledged was sent while it looked.
+    looked_until: u64,
     /// After a loss, for one round: nothing is sent but for what has left.
     conserved: Option<u64>,
     acked: u64,
@@ -68,6 +70,7 @@ impl Bbr {
             full: None,
             full_rounds: 0,
             recovering: false,
+            looked_until: 0,
             conserved: None,
             acked: 0,
             start_window: first,
@@ -124,18 +127,15 @@ impl Bbr {
         }
         self.acked = acked.acked_now;
         self.conserved = self.conserved.map(|_| acked.under_way);
-        if let Some(rate) = acked.rate()
-            // Who had nothing to send shows no lower rate of the way.
-            && (acked.window_was_full || self.rate().is_none_or(|known| rate > known))
-        {
-            while self.rates.back().is_some_and(|(_, known)| *known <= rate) {
-                self.rates.pop_back();
-            }
-            self.rates.push_back((self.round, rate));
+        if matches!(self.state, State::Look { .. }) {
+            self.looked_until = acked.acked_now + acked.under_way;
         }
-        let oldest = self.round.saturating_sub(RATE_ROUNDS);
-        while self.rates.len() > 1 && self.rates[0].0 < oldest {
-            self.rates.pop_front();
+        if let Some(rate) = acked.rate()
+            // Who had nothing to send, or sent little on purpose, shows no lower rate of the way.
+            && (acked.window_was_full && acked.acked_then >= self.looked_until
+                || self.rate().is_none_or(|known| rate > known))
+        {
+            self.note(rate);
         }
         let expired = self.lowest.is_some_and(|(_, at)| acked.now.since(at) > LOWEST_FOR);
         if self.lowest.is_none_or(|(lowest, _)| acked.round_trip <= lowest) || expired {
@@ -148,6 +148,17 @@ impl Bbr {
         }
         self.move_on(acked, new_round, expired);
         self.pace_start(acked.round_trip);
+    }
+
+    fn note(&mut self, rate: Rate) {
+        while self.rates.back().is_some_and(|(_, known)| *known <= rate) {
+            self.rates.pop_back();
+        }
+        self.rates.push_back((self.round, rate));
+        let oldest = self.round.saturating_sub(RATE_ROUNDS);
+        while self.rates[0].0 < oldest {
+            self.rates.pop_front();
+        }
     }
 
     /// The first window in a round trip is taken for granted: what the first acknowledgements of
