@@ -150,6 +150,16 @@ impl Fabric {
         self.directions[hop.0 as usize].pass(now, len, rng)
     }
 
+    /// Bytes that find room in a link's queue.
+    pub fn room(&self, hop: Hop, now: Time) -> u64 {
+        self.directions[hop.0 as usize].room(now)
+    }
+
+    /// So many bytes found none.
+    pub fn lose(&mut self, hop: Hop, len: u64) {
+        self.directions[hop.0 as usize].lose(len);
+    }
+
     /// As [`Fabric::pass`] for a host's own interface: who sends waits there rather than lose.
     pub fn leave(&mut self, hop: Hop, now: Time, len: u64, rng: &mut Rng) -> Passed {
         self.directions[hop.0 as usize].leave(now, len, rng)

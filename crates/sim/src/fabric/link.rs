@@ -135,11 +135,19 @@ impl Direction {
     }
 
     pub(super) fn pass(&mut self, now: Time, len: u64, rng: &mut Rng) -> Passed {
-        if self.waiting(now).saturating_add(len) > self.spec.queue {
-            self.used.lost += len;
+        if len > self.room(now) {
+            self.lose(len);
             return Passed::Lost;
         }
         self.leave(now, len, rng)
+    }
+
+    pub(super) fn room(&self, now: Time) -> u64 {
+        self.spec.queue.saturating_sub(self.waiting(now))
+    }
+
+    pub(super) fn lose(&mut self, len: u64) {
+        self.used.lost += len;
     }
 
     /// Bytes in the queue.
@@ -150,7 +158,7 @@ impl Direction {
     /// Passes whatever the length of the queue.
     pub(super) fn leave(&mut self, now: Time, len: u64, rng: &mut Rng) -> Passed {
         if self.cut || self.unlucky(len, rng) {
-            self.used.lost += len;
+            self.lose(len);
             return Passed::Lost;
         }
         let (wait, waiting) = (self.free_at.since(now), self.waiting(now));

@@ -1,13 +1,13 @@
 //! Streams between hosts that stand somewhere: trains over links, acknowledgements back.
 
-use lustrine_lnet::time::{Nanos, Time};
+use lustrine_lnet::time::Nanos;
 use lustrine_socklnd::io::{Readiness, SockId};
 
 use super::agenda::Doing;
 use super::end::{Parcel, State};
 use super::flow::{Flow, Next, Sending, Way};
 use super::{HostId, Network, other, pair, place, sock_of};
-use crate::fabric::Passed;
+use crate::fabric::{Hop, Passed};
 use crate::memory::Rope;
 use crate::tcp::TcpSpec;
 use crate::trace::What;
@@ -131,22 +131,35 @@ impl Network {
 
     /// A train has come out of a link.
     pub(super) fn train(&mut self, sock: SockId, sending: Sending, len: u64, hop: u32) {
-        let now = self.now;
         let Some(flow) = self.flow(sock) else { return };
         if hop == 1 {
             flow.left(len);
         }
         match flow.hops.get(hop as usize).copied() {
-            Some(next) => {
-                if let Passed::At(at) = self.fabric.pass(next, now, len, &mut self.rng) {
-                    let train = Doing::Train { sock, sending, len, hop: hop + 1 };
-                    self.agenda.add(at, train);
-                }
-            }
+            Some(link) => self.pass_on(sock, sending, len, hop, link),
             None => self.arrive(sock, sending),
         }
         if hop == 1 {
             self.pump(sock);
+        }
+    }
+
+    /// A train comes to its next link.
+    fn pass_on(&mut self, sock: SockId, sending: Sending, len: u64, hop: u32, link: Hop) {
+        let now = self.now;
+        let room = self.fabric.room(link, now);
+        let mut kept = len;
+        if room < len {
+            let Some(flow) = self.flow(sock) else { return };
+            kept = flow.shorten(sending, room);
+            self.fabric.lose(link, len - kept);
+        }
+        if kept == 0 {
+            return;
+        }
+        if let Passed::At(at) = self.fabric.pass(link, now, kept, &mut self.rng) {
+            let train = Doing::Train { sock, sending, len: kept, hop: hop + 1 };
+            self.agenda.add(at, train);
         }
     }
 

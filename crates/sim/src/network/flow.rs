@@ -285,6 +285,30 @@ impl Flow {
         self.in_interface -= on_link;
     }
 
+    /// A sending finds so much room at a link, in bytes on it. Segments that do not fit are lost:
+    /// they become a train that never arrives. Returns how much goes on.
+    pub(super) fn shorten(&mut self, sending: Sending, room: u64) -> u64 {
+        let segment = u64::from(self.spec.segment.max(1));
+        let kept = room / self.on_link(segment) * segment;
+        let Some(index) = self.index_of(sending.start) else { return 0 };
+        let train = &mut self.trains[index];
+        // A copy of what is there, or has been sent anew, brings no news.
+        if kept == 0 || kept >= train.len || train.arrived || train.number != sending.number {
+            return 0;
+        }
+        let bytes = train.bytes.split_to(kept);
+        let rest = Train {
+            start: train.start + kept,
+            len: train.len - kept,
+            bytes: core::mem::replace(&mut train.bytes, bytes),
+            ..*train
+        };
+        train.len = kept;
+        self.lost += u32::from(rest.state == State::Lost);
+        self.trains.insert(index + 1, rest);
+        self.on_link(kept)
+    }
+
     fn index_of(&self, start: u64) -> Option<usize> {
         self.trains.binary_search_by_key(&start, |train| train.start).ok()
     }

@@ -2,10 +2,11 @@
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use lustrine_lnet::time::Time;
 use lustrine_socklnd::io::SourcePort;
 
 use super::*;
-use crate::fabric::{Hashing, Hop, LinkSpec, Rate};
+use crate::fabric::{Hashing, LinkSpec, Rate};
 use crate::network::{Chunking, Offer};
 use crate::rng::Rng;
 use crate::script::Ended;
@@ -19,6 +20,25 @@ struct Bench {
     net: Network,
     streams: Vec<Stream>,
     there: Hop,
+    bytes: Bytes,
+}
+
+/// Bytes that are written at once.
+const WRITE: usize = 1 << 16;
+
+/// What every stream consists of: 0 to 250, again and again.
+struct Bytes(Vec<u8>);
+
+impl Bytes {
+    const PERIOD: usize = 251;
+
+    fn new() -> Bytes {
+        Bytes((0..WRITE + Bytes::PERIOD).map(|at| (at % Bytes::PERIOD) as u8).collect())
+    }
+
+    fn at(&self, start: u64, len: usize) -> &[u8] {
+        &self.0[(start % Bytes::PERIOD as u64) as usize..][..len]
+    }
 }
 
 struct Stream {
@@ -40,7 +60,7 @@ fn link(megabits: u64, delay: Nanos, queue: u64) -> LinkSpec {
 }
 
 fn big(algorithm: Algorithm) -> TcpSpec {
-    let buffers = 1 << 30;
+    let buffers = 1 << 26;
     TcpSpec { algorithm, send_buffer: buffers, receive_buffer: buffers, ..TcpSpec::default() }
 }
 
@@ -63,7 +83,7 @@ impl Bench {
             let near = net.connect(hosts[0], None, SourcePort::Any, door).expect("a port");
             made.push((near, hosts[1]));
         }
-        let mut bench = Bench { net, streams: Vec::new(), there };
+        let mut bench = Bench { net, streams: Vec::new(), there, bytes: Bytes::new() };
         bench.run(Nanos::from_secs(1));
         for (near, host) in made {
             let far = bench.net.next_incoming(host).expect("it arrived").sock;
@@ -91,13 +111,12 @@ impl Bench {
     fn serve(&mut self) {
         for stream in &mut self.streams {
             while stream.left > 0 {
-                let asked = stream.left.min(1 << 16) as usize;
+                let asked = stream.left.min(WRITE as u64) as usize;
                 let Offer::Bytes(len) = self.net.writable(stream.near, asked, Chunking::Whole)
                 else {
                     break;
                 };
-                let bytes: Vec<u8> = (0..len as u64).map(|at| (stream.sent + at) as u8).collect();
-                self.net.send(stream.near, Rope::from_bytes(&bytes));
+                self.net.send(stream.near, Rope::from_bytes(self.bytes.at(stream.sent, len)));
                 stream.sent += len as u64;
                 stream.left -= len as u64;
             }
@@ -107,8 +126,10 @@ impl Bench {
             {
                 let mut bytes = vec![0; len];
                 self.net.take(stream.far, len).read(&mut bytes);
-                let right = bytes.iter().zip(stream.got..).all(|(byte, at)| *byte == at as u8);
-                assert!(right, "something else arrived behind {}", stream.got);
+                for (part, at) in bytes.chunks(WRITE).zip((stream.got..).step_by(WRITE)) {
+                    let right = part == self.bytes.at(at, part.len());
+                    assert!(right, "something else arrived behind {at}");
+                }
                 stream.got += len as u64;
             }
             if stream.left == 0 && stream.got == stream.sent && stream.done_at.is_none() {
@@ -211,20 +232,38 @@ fn every_algorithm_fills_a_long_fat_pipe_with_a_fair_queue() {
 #[test]
 fn streams_share_a_link() {
     for algorithm in [Algorithm::Cubic, Algorithm::Bbr] {
-        let middle = link(100, Nanos(5 * MILLI), 100 * MEGABIT / 8 / 50);
-        let mut bench = Bench::new(middle, big(algorithm), 4);
-        bench.load(u64::MAX >> 1);
-        bench.run(Nanos::from_secs(10));
-        let before: Vec<u64> = bench.streams.iter().map(|stream| stream.got).collect();
-        bench.run(Nanos::from_secs(30));
-        let shares =
-            bench.streams.iter().zip(before).map(|(stream, got)| (stream.got - got) as f64);
-        let shares: Vec<f64> = shares.collect();
-        let sum: f64 = shares.iter().sum();
-        let jain = sum * sum / (4.0 * shares.iter().map(|share| share * share).sum::<f64>());
-        assert!(jain > 0.9, "{algorithm:?}: {jain:.3} {shares:?}");
-        assert!(sum > 0.9 * 30.0 * 12.5e6, "{algorithm:?}: {sum}");
+        for queue_ms in [10, 20, 40] {
+            let middle = link(100, Nanos(5 * MILLI), 100 * MEGABIT / 8 * queue_ms / 1000);
+            let mut bench = Bench::new(middle, big(algorithm), 4);
+            bench.load(u64::MAX >> 1);
+            bench.run(Nanos::from_secs(5));
+            let before: Vec<u64> = bench.streams.iter().map(|stream| stream.got).collect();
+            bench.run(Nanos::from_secs(20));
+            let shares =
+                bench.streams.iter().zip(before).map(|(stream, got)| (stream.got - got) as f64);
+            let shares: Vec<f64> = shares.collect();
+            let sum: f64 = shares.iter().sum();
+            let jain = sum * sum / (4.0 * shares.iter().map(|share| share * share).sum::<f64>());
+            assert!(jain > 0.9, "{algorithm:?} {queue_ms}: {jain:.3} {shares:?}");
+            assert!(sum > 0.9 * 20.0 * 12.5e6, "{algorithm:?} {queue_ms}: {sum}");
+        }
     }
+}
+
+/// An overflowing queue keeps what has room, segment by segment, of everybody.
+#[test]
+fn of_a_train_only_what_does_not_fit_is_lost() {
+    let tcp = big(Algorithm::Fixed);
+    // Five segments of 1538 bytes find room beside the train that is being sent.
+    let middle = link(100, Nanos(5 * MILLI), 8 * 1538);
+    let mut bench = Bench::new(middle, tcp, 2);
+    bench.load(45 * 1448);
+    bench.run(Nanos::from_secs(5));
+    let used = bench.net.fabric.used(bench.there, bench.net.now);
+    assert!(used.lost > 0 && used.lost % 1538 == 0, "{used:?}");
+    assert!(bench.streams.iter().all(|stream| stream.done_at.is_some()));
+    // Nothing arrived twice.
+    assert_eq!(used.bytes, 2 * 45 * 1538, "{used:?}");
 }
 
 #[test]
