@@ -279,7 +279,7 @@ impl Network {
         let Some(end) = self.end_mut(sock) else { return };
         let orphaned = end.state == State::Closed;
         let Some(flow) = end.flow.as_deref_mut() else { return };
-        if flow.timer_fired(now) && !flow.time_out(now, orphaned) {
+        if flow.timer_fired(now) && !flow.time_out(orphaned) {
             flow.clear();
             return self.forget_if_over(place(sock).0);
         }

@@ -389,7 +389,7 @@ impl Flow {
                 acked_at_then,
             });
         }
-        self.find_losses(now, index, sending.number, len);
+        self.find_losses(index, sending.number, len);
         while self.trains.front().is_some_and(|train| train.state == State::Acked) {
             let train = self.trains.pop_front().expect("it was just there");
             assert!(train.arrived && train.bytes.is_empty(), "acknowledged before it was read");
@@ -402,7 +402,7 @@ impl Flow {
 
     /// Nothing overtakes: what was sent before something that was acknowledged, and was not itself,
     /// is lost.
-    fn find_losses(&mut self, now: Time, index: usize, number: u64, len: u64) {
+    fn find_losses(&mut self, index: usize, number: u64, len: u64) {
         let newest = self.trains.back().map_or(0, |train| train.number);
         // Only after repeating may something behind have been sent earlier.
         let end = if newest < number { self.trains.len() } else { index };
@@ -417,7 +417,7 @@ impl Flow {
         self.lost += found;
         if found != 0 && number > self.recovers_at {
             self.recovers_at = self.number;
-            self.congestion.lost(now, self.under_way + len);
+            self.congestion.lost(self.under_way + len);
         }
     }
 
@@ -439,7 +439,7 @@ impl Flow {
     }
 
     /// Nothing came for the whole time-out. Whether the sender goes on.
-    pub(super) fn time_out(&mut self, now: Time, orphaned: bool) -> bool {
+    pub(super) fn time_out(&mut self, orphaned: bool) -> bool {
         self.round_trip.timed_out();
         if orphaned && self.round_trip.backoff() > ORPHAN_TIMEOUTS {
             return false;
@@ -452,7 +452,7 @@ impl Flow {
         }
         self.under_way = 0;
         self.recovers_at = self.number;
-        self.congestion.timed_out(now);
+        self.congestion.timed_out();
         self.gives_up_at = Time::NEVER;
         self.paced_until = Time::ZERO;
         true

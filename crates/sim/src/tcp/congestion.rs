@@ -84,18 +84,18 @@ impl Congestion {
 
     /// A loss, with so many bytes still under way before the acknowledgement that told of it; said
     /// once per window.
-    pub(crate) fn lost(&mut self, now: Time, under_way: u64) {
+    pub(crate) fn lost(&mut self, under_way: u64) {
         match self {
-            Congestion::Cubic(cubic) => cubic.lost(now),
+            Congestion::Cubic(cubic) => cubic.lost(),
             Congestion::Bbr(bbr) => bbr.lost(under_way),
             Congestion::Fixed(_) => {}
         }
     }
 
     /// Nothing was acknowledged for the whole time-out.
-    pub(crate) fn timed_out(&mut self, now: Time) {
+    pub(crate) fn timed_out(&mut self) {
         match self {
-            Congestion::Cubic(cubic) => cubic.timed_out(now),
+            Congestion::Cubic(cubic) => cubic.timed_out(),
             Congestion::Bbr(bbr) => bbr.timed_out(),
             Congestion::Fixed(_) => {}
         }

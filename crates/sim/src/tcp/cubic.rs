@@ -83,14 +83,13 @@ impl Cubic {
         };
         // Where the curve will be one round trip from now.
         let millis = (acked.now.since(begin).0 + acked.round_trip.0) / 1_000_000;
-        let origin = self.highest.max(self.window_at_begin(until_highest));
         let distance = millis.abs_diff(until_highest).min(1_000_000);
         // 0.4 segments per cubic second: 4 / 10^10 per cubic millisecond.
         let rise = u128::from(self.segment) * 4 * u128::from(distance).pow(3) / 10_u128.pow(10);
         let rise = u64::try_from(rise).unwrap_or(u64::MAX);
         let curve = match millis < until_highest {
-            true => origin.saturating_sub(rise),
-            false => origin.saturating_add(rise),
+            true => self.highest.saturating_sub(rise),
+            false => self.highest.saturating_add(rise),
         };
         let target = curve.clamp(self.window, self.window / 2 * 3);
         self.gathered += u128::from(target - self.window) * u128::from(acked.len);
@@ -102,25 +101,19 @@ impl Cubic {
         self.window = self.window.max(self.reno);
     }
 
-    fn window_at_begin(&self, until_highest: u64) -> u64 {
-        if until_highest == 0 { self.window.min(self.reno.max(self.first)) } else { 0 }
-    }
-
     /// The window begins to grow along the curve.
     fn begin(&mut self, now: Time) -> (Time, u64) {
         self.reno = self.window;
         (self.gathered, self.reno_gathered) = (0, 0);
-        let below = self.highest.saturating_sub(self.window);
-        if below == 0 {
-            self.highest = self.window;
-        }
+        self.highest = self.highest.max(self.window);
+        let below = self.highest - self.window;
         let cubed = u128::from(below) * 10_u128.pow(10) / (4 * u128::from(self.segment));
         let epoch = (now, cube_root(cubed));
         self.epoch = Some(epoch);
         epoch
     }
 
-    pub(super) fn lost(&mut self, _now: Time) {
+    pub(super) fn lost(&mut self) {
         self.epoch = None;
         // Who lost below the last height makes room for others.
         self.highest = match self.window < self.highest {
@@ -131,8 +124,8 @@ impl Cubic {
         self.threshold = self.window;
     }
 
-    pub(super) fn timed_out(&mut self, now: Time) {
-        self.lost(now);
+    pub(super) fn timed_out(&mut self) {
+        self.lost();
         self.window = self.segment;
     }
 
@@ -237,7 +230,7 @@ mod tests {
     fn a_loss_is_made_good_along_the_curve() {
         let (mut cubic, mut now) = (Cubic::new(1000, 10_000), Time::ZERO);
         cubic.window = 10_000_000;
-        cubic.lost(now);
+        cubic.lost();
         assert_eq!(cubic.window(), 7_000_000);
         // cbrt(10,000 x 0.3 / 0.4) = 19.57 s.
         let mut at = Vec::new();
@@ -251,6 +244,19 @@ mod tests {
         assert!(window_at(25_900) > 10_080_000, "{}", window_at(25_900));
     }
 
+    /// Who never lost grows along the curve's upper half from where slow start ended.
+    #[test]
+    fn without_a_loss_the_curve_begins_at_the_window() {
+        let (mut cubic, mut now) = (Cubic::new(1000, 10_000), Time::ZERO);
+        (cubic.window, cubic.threshold) = (10_000_000, 10_000_000);
+        while now.0 < 20_000_000_000 {
+            round(&mut cubic, &mut now, RTT);
+        }
+        // 0.4 x 20^3 segments; Reno's would be 9 / 17 in each of 400 rounds.
+        let risen = cubic.window() - 10_000_000;
+        assert!((3_100_000..3_250_000).contains(&risen), "{risen}");
+    }
+
     #[test]
     fn idleness_and_time_outs_shrink_the_window_and_slow_start_brings_it_back() {
         let (mut cubic, mut now) = (Cubic::new(1000, 10_000), Time::ZERO);
@@ -262,7 +268,7 @@ mod tests {
         assert_eq!(cubic.window(), before / 8);
         cubic.idled(50);
         assert_eq!(cubic.window(), 10_000);
-        cubic.timed_out(now);
+        cubic.timed_out();
         assert_eq!(cubic.window(), 1000);
     }
 
