@@ -260,7 +260,7 @@ fn of_a_train_only_what_does_not_fit_is_lost() {
     bench.load(45 * 1448);
     bench.run(Nanos::from_secs(5));
     let used = bench.net.fabric.used(bench.there, bench.net.now);
-    assert!(used.lost > 0 && used.lost % 1538 == 0, "{used:?}");
+    assert!(used.lost > 0 && used.lost.is_multiple_of(1538), "{used:?}");
     assert!(bench.streams.iter().all(|stream| stream.done_at.is_some()));
     // Nothing arrived twice.
     assert_eq!(used.bytes, 2 * 45 * 1538, "{used:?}");
