@@ -1,7 +1,6 @@
 //! What a node is to be: nets, identity, tunables; from `--net` words and lnetctl's YAML.
 
 mod check;
-mod document;
 mod interface;
 mod lnetctl;
 mod net_text;
@@ -20,8 +19,9 @@ use lustrine_lnet::tunables::Tunables;
 use lustrine_wire::nid::Net;
 
 pub use check::Inconsistency;
+pub use lustrine_yaml::{Position, Shape};
 pub use net_text::{NetTextError, NetTextReason};
-pub use problem::{ConfigError, Position, Problem, Shape, Warning};
+pub use problem::{ConfigError, Problem, Warning};
 pub use reference::tunables_page;
 pub use words::UnknownWord;
 

@@ -3,9 +3,10 @@
 use std::rc::Rc;
 
 use lustrine_lnet::tunables::TABLE;
+use lustrine_yaml::clipped;
 
 use crate::document::{Content, Node};
-use crate::problem::{Place, Problem, clipped};
+use crate::problem::{Place, Problem};
 use crate::reading::nearest;
 
 /// Keys of the file itself.

@@ -7,9 +7,11 @@ mod loads;
 
 use std::collections::BTreeMap;
 
+use lustrine_yaml::clipped;
+
 use crate::document::{Content, Node};
 use crate::model::{Depth, Group, Scenario};
-use crate::problem::{Place, Problem, clipped};
+use crate::problem::{Place, Problem};
 use crate::reading::{Reader, Section, nearest};
 
 /// Seeds from 0 to this one.

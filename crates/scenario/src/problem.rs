@@ -5,8 +5,7 @@
 use std::fmt;
 use std::rc::Rc;
 
-/// Most characters of somebody's own text that a message repeats.
-const CLIP_MAX: usize = 64;
+use lustrine_yaml::{Position, clipped};
 
 /// Most problems of one reading that are listed.
 const LISTED_MAX: usize = 20;
@@ -15,19 +14,14 @@ const LISTED_MAX: usize = 20;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// In the file.
-    File {
-        /// The line, from 1.
-        line: usize,
-        /// The column in characters, from 1.
-        column: usize,
-    },
+    File(Position),
     /// Not in the file, but in these words that change it, such as `--set delay=1`.
     Words(Rc<str>),
 }
 
 impl Place {
     /// Where a file begins; stands for the file as a whole.
-    pub const START: Place = Place::File { line: 1, column: 1 };
+    pub const START: Place = Place::File(Position::START);
 }
 
 /// One thing that is wrong.
@@ -85,9 +79,7 @@ impl fmt::Display for Problems {
         for (index, Problem { at, what }) in self.problems.iter().take(LISTED_MAX).enumerate() {
             let end = if index == 0 { "" } else { "\n" };
             match at {
-                Place::File { line, column } => {
-                    write!(f, "{end}{}:{line}:{column}: {what}", self.source_name)?;
-                }
+                Place::File(at) => write!(f, "{end}{}:{at}: {what}", self.source_name)?,
                 Place::Words(words) => write!(f, "{end}{words}: {what}")?,
             }
         }
@@ -99,11 +91,3 @@ impl fmt::Display for Problems {
 }
 
 impl std::error::Error for Problems {}
-
-/// The beginning of a text that somebody else wrote, short enough for a message.
-pub(crate) fn clipped(text: &str) -> String {
-    match text.char_indices().nth(CLIP_MAX) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text.to_owned(),
-    }
-}

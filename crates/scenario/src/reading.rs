@@ -4,8 +4,10 @@
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
+use lustrine_yaml::clipped;
+
 use crate::document::{Content, Node};
-use crate::problem::{Place, Problem, clipped};
+use crate::problem::{Place, Problem};
 use crate::quantity::Kind;
 
 /// One kind of mapping in a file.

@@ -9,18 +9,19 @@ use crate::roots::repository;
 
 /// What each crate may use, by directory name. A crate missing here may use nothing and is itself
 /// a finding: who adds a room says what it may touch.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 14] = [
     ("wire", &[]),
     ("lnet", &["wire"]),
     ("socklnd", &["wire", "lnet"]),
     ("selftest", &["wire", "lnet"]),
     ("capture", &["wire"]),
+    ("yaml", &[]),
     ("mem", &[]),
     ("sys", &["mem"]),
     ("node", &["wire", "lnet", "socklnd", "selftest"]),
     ("sim", &["wire", "lnet", "socklnd", "selftest", "node"]),
-    ("scenario", &["wire", "lnet", "selftest", "sim"]),
-    ("reactor", &["wire", "lnet", "socklnd", "selftest", "node", "mem", "sys"]),
+    ("scenario", &["wire", "lnet", "selftest", "sim", "yaml"]),
+    ("reactor", &["wire", "lnet", "socklnd", "selftest", "node", "mem", "sys", "yaml"]),
     (
         "cli",
         &[

@@ -3,10 +3,10 @@
 use std::rc::Rc;
 
 use lustrine_lnet::tunables::Tunable;
+use lustrine_yaml::{Node, Position};
 
 use super::check::{self, Inconsistency, Subject};
-use super::document::{self, Failure, Node};
-use super::problem::{Position, Problem, Warning};
+use super::problem::{Failure, LIMITS, Problem, Warning};
 use super::reading::{Entry, Key, Reading, Section, number};
 use super::{ConfigError, NodeConfig, Strictness, nets, own};
 
@@ -108,7 +108,8 @@ pub(super) fn read(
     strictness: Strictness,
 ) -> Result<(NodeConfig, Vec<Warning>), ConfigError> {
     let mut reading = Reading::new(source_name, strictness);
-    let root = document::load(text).map_err(|failure| reading.error(failure))?;
+    let root = lustrine_yaml::load(text, &LIMITS)
+        .map_err(|(at, fault)| reading.error((at, fault.into())))?;
     let draft = draft(&mut reading, &root).map_err(|failure| reading.error(failure))?;
     Ok((draft.config, reading.into_warnings()))
 }

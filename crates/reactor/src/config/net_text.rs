@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use lustrine_wire::nid::{Net, NetKind};
+use lustrine_yaml::clipped;
 
-use super::problem::clipped;
 use super::{NetConfig, Place, interface};
 
 /// Why a word describes no net.

@@ -4,11 +4,11 @@ use std::rc::Rc;
 
 use lustrine_lnet::tunables::Tunable;
 use lustrine_wire::nid::{Net, NetKind, Nid};
+use lustrine_yaml::{Content, Node, Position, Shape, clipped};
 
 use super::check::{Inconsistency, row};
-use super::document::{Content, Failure, Node};
 use super::lnetctl::Draft;
-use super::problem::{Position, Problem, Shape, clipped};
+use super::problem::{Failure, Problem};
 use super::reading::{Key, Reading, Section, items, nearest, number, word, wrong_shape};
 use super::{NetConfig, Place, interface};
 

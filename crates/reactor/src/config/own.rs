@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use lustrine_lnet::tunables::{TABLE, Tunable};
+use lustrine_yaml::{Content, Node, Shape, clipped};
 
-use super::document::{Content, Failure, Node};
 use super::lnetctl::Draft;
-use super::problem::{Problem, Shape, clipped};
+use super::problem::{Failure, Problem};
 use super::reading::{Key, Reading, Section, nearest, word, wrong_shape};
 use super::words::UnknownWord;
 

@@ -4,39 +4,15 @@
 
 use std::fmt;
 
+use lustrine_yaml::{Fault, Limits, Position, Shape};
+
 use super::check::Inconsistency;
-use super::document::{BYTES_MAX, DEPTH_MAX, VALUES_MAX};
 
-/// Most characters of a file's own text that a message repeats.
-const CLIP_MAX: usize = 64;
+/// What a file may have at most.
+pub(super) const LIMITS: Limits = Limits { bytes: 1 << 20, depth: 32, values: 1 << 18 };
 
-/// The beginning of a text that somebody else wrote, short enough for a message.
-pub(super) fn clipped(text: &str) -> String {
-    match text.char_indices().nth(CLIP_MAX) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text.to_owned(),
-    }
-}
-
-/// A place in a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position {
-    /// The line, from 1.
-    pub line: usize,
-    /// The column in characters, from 1.
-    pub column: usize,
-}
-
-impl Position {
-    /// Where a text begins; stands for the text as a whole.
-    pub const START: Position = Position { line: 1, column: 1 };
-}
-
-impl fmt::Display for Position {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.line, self.column)
-    }
-}
+/// A problem and its place, before the file has a name.
+pub(super) type Failure = (Position, Problem);
 
 /// Why a configuration file was not taken. Nothing of it was.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,37 +43,14 @@ impl fmt::Display for Warning {
     }
 }
 
-/// What a value is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// Nothing stands there.
-    Nothing,
-    /// A word or number.
-    Word,
-    /// A list (YAML: sequence).
-    List,
-    /// Keys with values.
-    Mapping,
-}
-
-impl fmt::Display for Shape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Shape::Nothing => "nothing",
-            Shape::Word => "a word or number",
-            Shape::List => "a list, each item behind a dash",
-            Shape::Mapping => "keys with values",
-        })
-    }
-}
-
 /// What is wrong in a configuration file. Texts from the file are cut to a bearable length.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// More than 1 MiB.
     #[error(
-        "{bytes} bytes are too many; at most {BYTES_MAX} are read; for example a kernel's whole \
-         \"lnetctl export\" with thousands of peers: use \"lnetctl export --backup\" instead"
+        "{bytes} bytes are too many; at most {} are read; for example a kernel's whole \
+         \"lnetctl export\" with thousands of peers: use \"lnetctl export --backup\" instead",
+        LIMITS.bytes
     )]
     TooLarge {
         /// Length of the text.
@@ -114,14 +67,16 @@ pub enum Problem {
     },
     /// Values inside values inside values.
     #[error(
-        "nested too deeply; at most {DEPTH_MAX} levels are read; for example \
-         \"net: [{{net type: tcp}}]\" has 3"
+        "nested too deeply; at most {} levels are read; for example \
+         \"net: [{{net type: tcp}}]\" has 3",
+        LIMITS.depth
     )]
     TooDeep,
     /// Too many values, each alias written out.
     #[error(
-        "too many values; at most {VALUES_MAX} are read, aliases (*name) written out; for \
-         example \"net: [{{net type: tcp}}]\" has 3"
+        "too many values; at most {} are read, aliases (*name) written out; for \
+         example \"net: [{{net type: tcp}}]\" has 3",
+        LIMITS.values
     )]
     TooMany,
     /// A second document.
@@ -236,6 +191,20 @@ pub enum Problem {
     /// The values are legal one by one and do not go together.
     #[error(transparent)]
     Inconsistent(#[from] Inconsistency),
+}
+
+impl From<Fault> for Problem {
+    fn from(fault: Fault) -> Problem {
+        match fault {
+            Fault::TooLarge { bytes } => Problem::TooLarge { bytes },
+            Fault::NotYaml { why } => Problem::NotYaml { why },
+            Fault::TooDeep => Problem::TooDeep,
+            Fault::TooMany => Problem::TooMany,
+            Fault::SecondDocument => Problem::SecondDocument,
+            Fault::KeyNoWord => Problem::KeyNoWord,
+            Fault::GivenTwice { key, first } => Problem::GivenTwice { key, first },
+        }
+    }
 }
 
 fn example_or_nearest(example: &str, nearest: Option<&str>) -> String {

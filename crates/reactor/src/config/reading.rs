@@ -6,9 +6,9 @@
 use std::rc::Rc;
 
 use lustrine_lnet::tunables::Tunable;
+use lustrine_yaml::{Content, Node, Pair, Position, Shape, clipped};
 
-use super::document::{Content, Failure, Node, Pair};
-use super::problem::{Position, Problem, Shape, Warning, clipped};
+use super::problem::{Failure, Problem, Warning};
 use super::{ConfigError, Strictness};
 
 /// Most warnings of one reading that are listed one by one.

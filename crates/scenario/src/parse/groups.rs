@@ -6,12 +6,13 @@ use lustrine_sim::Cost;
 use lustrine_sim::fabric::Rate;
 use lustrine_sim::tcp::{Algorithm, IdleRestart, TcpSpec};
 use lustrine_wire::nid::Net;
+use lustrine_yaml::clipped;
 
 use super::links::figures;
 use super::{Names, name_is_good, named, named_items};
 use crate::document::Node;
 use crate::model::{Group, NODES_MAX};
-use crate::problem::{Place, Problem, clipped};
+use crate::problem::{Place, Problem};
 use crate::quantity::{BYTES, LENGTH_OF_TIME};
 use crate::reading::{Fields, Reader, Section, decimal, nearest};
 
