@@ -3,8 +3,9 @@
 //! What is modelled follows Linux: slow start with HyStart's exit by delay, CUBIC (RFC 9438), BBR
 //! (version 1), the restart of a window after idleness, the time-out for repeating, send and
 //! receive buffers. Segments travel in trains of up to 64 KiB, as segmentation offload sends them;
-//! a loss takes a whole train. Not modelled: packets of acknowledgements take no room, the receive
-//! window is the whole buffer from the beginning, and a tail that is lost waits for the time-out.
+//! chance takes a whole train, a full queue the segments that do not fit. Not modelled: packets of
+//! acknowledgements take no room, the receive window is the whole buffer from the beginning, and a
+//! tail that is lost waits for the time-out.
 //!
 //! All arithmetic is in integers: floating point differs between machines.
 
