@@ -115,6 +115,54 @@ pub trait Memory {
     fn check(&self, span: Span, word: [u8; 8], which: Words) -> Result<(), u32>;
 }
 
+/// Has a memory among other things, and passes as that memory: what a driver is given is streams
+/// and memory in one value.
+pub trait Lends {
+    /// The memory.
+    type Lent: Memory;
+    /// It, to look at.
+    fn lent(&self) -> &Self::Lent;
+    /// It.
+    fn lent_mut(&mut self) -> &mut Self::Lent;
+}
+
+impl<L: Lends> Memory for L {
+    #[inline]
+    fn alloc(&mut self, len: u32) -> Option<Span> {
+        self.lent_mut().alloc(len)
+    }
+
+    #[inline]
+    fn free(&mut self, span: Span) {
+        self.lent_mut().free(span);
+    }
+
+    #[inline]
+    fn write(&mut self, span: Span, bytes: &[u8]) {
+        self.lent_mut().write(span, bytes);
+    }
+
+    #[inline]
+    fn read(&self, span: Span, out: &mut [u8]) {
+        self.lent().read(span, out);
+    }
+
+    #[inline]
+    fn copy(&mut self, from: Span, to: Span) {
+        self.lent_mut().copy(from, to);
+    }
+
+    #[inline]
+    fn fill(&mut self, span: Span, word: [u8; 8], which: Words) {
+        self.lent_mut().fill(span, word, which);
+    }
+
+    #[inline]
+    fn check(&self, span: Span, word: [u8; 8], which: Words) -> Result<(), u32> {
+        self.lent().check(span, word, which)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use lustrine_lnet::memory::{Memory, Span, Words, total_len};
+use lustrine_lnet::memory::{Lends, Memory, Span, total_len};
 use lustrine_socklnd::io::{Io, IoError, Outcome, Piece, SockId, SourcePort, WriteMode};
 use lustrine_wire::crc;
 
@@ -19,33 +19,15 @@ pub struct VirtualIo<'a> {
     pub(crate) memory: &'a mut RopeMemory,
 }
 
-impl Memory for VirtualIo<'_> {
-    fn alloc(&mut self, len: u32) -> Option<Span> {
-        self.memory.alloc(len)
+impl Lends for VirtualIo<'_> {
+    type Lent = RopeMemory;
+
+    fn lent(&self) -> &RopeMemory {
+        self.memory
     }
 
-    fn free(&mut self, span: Span) {
-        self.memory.free(span);
-    }
-
-    fn write(&mut self, span: Span, bytes: &[u8]) {
-        self.memory.write(span, bytes);
-    }
-
-    fn read(&self, span: Span, out: &mut [u8]) {
-        self.memory.read(span, out);
-    }
-
-    fn copy(&mut self, from: Span, to: Span) {
-        self.memory.copy(from, to);
-    }
-
-    fn fill(&mut self, span: Span, word: [u8; 8], which: Words) {
-        self.memory.fill(span, word, which);
-    }
-
-    fn check(&self, span: Span, word: [u8; 8], which: Words) -> Result<(), u32> {
-        self.memory.check(span, word, which)
+    fn lent_mut(&mut self) -> &mut RopeMemory {
+        self.memory
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-use lustrine_lnet::memory::{Memory, Span, Words};
+use lustrine_lnet::memory::{Lends, Memory, Span};
 use lustrine_lnet::testing::VecMemory;
 use lustrine_socklnd::io::{Io, IoError, Outcome, Piece, Readiness, SockId, SourcePort, WriteMode};
 use lustrine_wire::crc;
@@ -66,33 +66,15 @@ pub(crate) struct PipeIo<'a> {
     pub(crate) memory: &'a mut VecMemory,
 }
 
-impl Memory for PipeIo<'_> {
-    fn alloc(&mut self, len: u32) -> Option<Span> {
-        self.memory.alloc(len)
+impl Lends for PipeIo<'_> {
+    type Lent = VecMemory;
+
+    fn lent(&self) -> &VecMemory {
+        self.memory
     }
 
-    fn free(&mut self, span: Span) {
-        self.memory.free(span);
-    }
-
-    fn write(&mut self, span: Span, bytes: &[u8]) {
-        self.memory.write(span, bytes);
-    }
-
-    fn read(&self, span: Span, out: &mut [u8]) {
-        self.memory.read(span, out);
-    }
-
-    fn copy(&mut self, from: Span, to: Span) {
-        self.memory.copy(from, to);
-    }
-
-    fn fill(&mut self, span: Span, word: [u8; 8], which: Words) {
-        self.memory.fill(span, word, which);
-    }
-
-    fn check(&self, span: Span, word: [u8; 8], which: Words) -> Result<(), u32> {
-        self.memory.check(span, word, which)
+    fn lent_mut(&mut self) -> &mut VecMemory {
+        self.memory
     }
 }
 

@@ -4,7 +4,7 @@ use super::footer;
 use super::html::Page;
 use super::plot::{Axis, Line, Plot, Stroke};
 use super::ticks::Scale;
-use crate::figures::{latency_text, operations, percent, rate, size, three_digits};
+use crate::figures::{self, latency_text, operations, percent, rate, size, three_digits};
 use crate::outcome::{LoadOutcome, Outcome};
 use crate::quantity::bytes_text;
 
@@ -235,23 +235,7 @@ fn links(page: &mut Page, outcome: &Outcome) {
 }
 
 fn waits(page: &mut Page, outcome: &Outcome) {
-    let rows = outcome.waits.iter().map(|group| {
-        let all = group.all();
-        let cell = |mean: f64| match all {
-            0.0 => "0".to_owned(),
-            all => format!("{} ({})", three_digits(mean), percent(mean / all)),
-        };
-        vec![
-            group.group.clone(),
-            cell(group.peer_credits),
-            cell(group.ni_credits),
-            cell(group.driver),
-            cell(group.zero_copy),
-            percent(group.cpu),
-            operations(group.messages_per_s),
-        ]
-    });
-    let rows: Vec<_> = rows.collect();
+    let rows: Vec<_> = outcome.waits.iter().map(|group| figures::waits(group).to_vec()).collect();
     let heads = [
         "<group",
         "for peer credits",

@@ -10,7 +10,7 @@ mod receive;
 use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
-use lustrine_lnet::memory::{Memory, Span, Words};
+use lustrine_lnet::memory::Lends;
 use lustrine_lnet::seam::{Action, Core, LinkEvent, NiIndex, SendAction};
 use lustrine_lnet::shard::Shard;
 use lustrine_lnet::status::Status;
@@ -383,32 +383,14 @@ impl DriverOn<Outside<'_>> for Courier {
     }
 }
 
-impl Memory for Outside<'_> {
-    fn alloc(&mut self, len: u32) -> Option<Span> {
-        self.memory.alloc(len)
+impl Lends for Outside<'_> {
+    type Lent = RopeMemory;
+
+    fn lent(&self) -> &RopeMemory {
+        self.memory
     }
 
-    fn free(&mut self, span: Span) {
-        self.memory.free(span);
-    }
-
-    fn write(&mut self, span: Span, bytes: &[u8]) {
-        self.memory.write(span, bytes);
-    }
-
-    fn read(&self, span: Span, out: &mut [u8]) {
-        self.memory.read(span, out);
-    }
-
-    fn copy(&mut self, from: Span, to: Span) {
-        self.memory.copy(from, to);
-    }
-
-    fn fill(&mut self, span: Span, word: [u8; 8], which: Words) {
-        self.memory.fill(span, word, which);
-    }
-
-    fn check(&self, span: Span, word: [u8; 8], which: Words) -> Result<(), u32> {
-        self.memory.check(span, word, which)
+    fn lent_mut(&mut self) -> &mut RopeMemory {
+        self.memory
     }
 }

@@ -1,7 +1,9 @@
 //! Tables for people: 80 columns for loads as `lustrine selftest` prints them, then links, then
 //! where messages waited.
 
-use lustrine_scenario::figures::{count, latency, operations, percent, rate, size, three_digits};
+use lustrine_scenario::figures::{
+    self, count, latency, operations, percent, rate, size, three_digits,
+};
 use lustrine_scenario::report::Row;
 use lustrine_scenario::{
     GroupWaits, Latency, LinkOutcome, LoadOutcome, Outcome, Sweep, bytes_text,
@@ -115,23 +117,8 @@ fn waits(groups: &[GroupWaits]) -> String {
         "CPU busy",
         "messages/s",
     ];
-    let row = |group: &GroupWaits| {
-        let all = group.all();
-        let cell = |mean: f64| match all {
-            0.0 => "0".to_owned(),
-            all => format!("{} ({})", three_digits(mean), percent(mean / all)),
-        };
-        vec![
-            group.group.clone(),
-            cell(group.peer_credits),
-            cell(group.ni_credits),
-            cell(group.driver),
-            cell(group.zero_copy),
-            percent(group.cpu),
-            operations(group.messages_per_s),
-        ]
-    };
-    let mut out = columns(&heads, &groups.iter().map(row).collect::<Vec<_>>());
+    let rows: Vec<_> = groups.iter().map(|group| figures::waits(group).to_vec()).collect();
+    let mut out = columns(&heads, &rows);
     out += "mean messages that waited at one node, and their part of all that waited\n";
     out
 }
