@@ -4,6 +4,7 @@
 mod credits;
 pub mod error;
 pub mod event;
+pub mod journal;
 mod line;
 pub mod md;
 pub mod memory;

@@ -13,6 +13,7 @@ use slotmap::{Key, KeyData, SlotMap};
 
 use crate::credits::Credits;
 use crate::event::{Event, EventKind};
+use crate::journal::Journal;
 use crate::line::Lines;
 use crate::md::{MdKey, MdState, MeKey};
 use crate::memory::{Memory, Spans};
@@ -26,6 +27,7 @@ use crate::topology::Topology;
 
 mod descriptors;
 mod discovery;
+mod journaling;
 mod loopback;
 mod matching;
 mod receive;
@@ -178,6 +180,8 @@ pub struct Shard {
     /// How long a message may wait to be sent; computed once, it costs divisions.
     message_timeout: Nanos,
     stats: Stats,
+    /// Only while somebody wants one.
+    journal: Option<Box<Journal>>,
 }
 
 impl Shard {
@@ -226,6 +230,7 @@ impl Shard {
             next_scan: Time::ZERO,
             message_timeout: Nanos::from_secs(topology.tunables.message_timeout() as u64),
             stats: Stats::default(),
+            journal: None,
             topology,
         };
         shard.start_ping_service(memory);
@@ -261,6 +266,9 @@ impl Shard {
     /// Once per loop turn: loopback deliveries, the core's own pings and pushes, discovery,
     /// answers that never came.
     pub fn drive(&mut self, now: Time, memory: &mut impl Memory) {
+        if let Some(journal) = &mut self.journal {
+            journal.time(now);
+        }
         self.deliver_loopback(now, memory);
         while let Some(event) = self.own_events.pop_front() {
             self.own_event(now, memory, &event);
@@ -321,6 +329,7 @@ impl Shard {
         let Some(msg) = self.msgs.remove(op) else {
             panic!("a driver finished {op:?} twice, or one it never had");
         };
+        self.note_ended(now, op, status);
         self.stats.msgs_alloc = self.msgs.len() as u64;
         self.responses -= usize::from(msg.purpose.is_response());
         self.count_outcome(&msg, status);

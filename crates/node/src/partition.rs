@@ -3,6 +3,7 @@
 use core::net::SocketAddr;
 
 use lustrine_lnet::event::Event;
+use lustrine_lnet::journal::Entry;
 use lustrine_lnet::md::Owner;
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::seam::NiIndex;
@@ -103,6 +104,16 @@ impl<D: Driver> Partition<D> {
     /// The core, to look at.
     pub fn shard(&self) -> &Shard {
         &self.shard
+    }
+
+    /// Has the core keep a journal of what happens to each message from now on.
+    pub fn keep_journal(&mut self) {
+        self.shard.keep_journal();
+    }
+
+    /// The oldest entry of the core's journal that was not taken yet.
+    pub fn next_journal_entry(&mut self) -> Option<Entry> {
+        self.shard.next_entry()
     }
 
     /// The driver, to look at.

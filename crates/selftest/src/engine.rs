@@ -102,6 +102,9 @@ impl Engine {
             return self.answers.count_dropped();
         }
         let request = Request { message, from, hop, local };
+        if turn.shard.keeps_journal() {
+            turn.shard.note(turn.now, request.taken(event));
+        }
         if service.portal() == TEST_PORTAL {
             self.answers.serve(turn, &mut self.source, &mut self.budget, request);
         } else if let Some(slot) = self.answers.admit_framework(request) {

@@ -309,6 +309,9 @@ impl Socklnd {
                 open.moved = out.now;
             }
             let peer = &mut self.peers[open.peer];
+            while let Some(op) = conn.tx.begun() {
+                out.core.leaves(out.now, op);
+            }
             while let Some(finished) = conn.tx.finished() {
                 let op = match finished {
                     Finished::Op(op) => Some(op),

@@ -134,6 +134,9 @@ impl Socklnd {
         }
         self.choices += 1;
         open.chosen = self.choices;
+        if out.core.watches() {
+            conn.tx.watch(send.op);
+        }
         let taken =
             conn.tx.push_message(out.io, format, send.op, &send.header, &send.payload, cookies);
         match taken {

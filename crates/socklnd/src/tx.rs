@@ -123,6 +123,8 @@ pub(crate) struct Tx {
     staging: Staging,
     segments: VecDeque<Segment>,
     promises: VecDeque<Promise>,
+    /// Where in the stream messages begin that somebody watches; oldest first.
+    watched: VecDeque<(u64, OpKey)>,
     /// Oldest first.
     unsummed: VecDeque<Unsummed>,
     /// Bytes ever queued and ever written.
@@ -158,6 +160,21 @@ impl Tx {
         self.push_bytes(&frame.encode(format.sent));
     }
 
+    /// [`Tx::begun`] will name the message that is queued next.
+    pub(crate) fn watch(&mut self, op: OpKey) {
+        self.watched.push_back((self.queued, op));
+    }
+
+    /// The next watched message of which something was written.
+    pub(crate) fn begun(&mut self) -> Option<OpKey> {
+        let (start, op) = *self.watched.front()?;
+        if start >= self.written {
+            return None;
+        }
+        self.watched.pop_front();
+        Some(op)
+    }
+
     /// Queues a message.
     ///
     /// # Errors
@@ -177,6 +194,9 @@ impl Tx {
         let room = self.staging.grow(head_len + copied);
         if let Err(error) = encode_header(format.version, header, &mut room[frame_len..head_len]) {
             self.staging.withdraw(head_len + copied);
+            if self.watched.back().is_some_and(|(start, _)| *start == self.queued) {
+                self.watched.pop_back();
+            }
             return Err(error);
         }
         let mut at = head_len;

@@ -89,6 +89,7 @@ impl Shard {
             return;
         }
         state.aborted = Some(reason);
+        self.note_withdrawn(now, md, reason);
         self.answer_came(md);
         self.leave_portal(md);
         let state = &self.mds[md];

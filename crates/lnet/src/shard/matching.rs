@@ -4,6 +4,7 @@ use lustrine_wire::header::{Body, Header};
 use lustrine_wire::nid::ProcessId;
 
 use super::{Msg, PING_PORTAL, Purpose, Shard, Stage};
+use crate::journal::DropReason;
 use crate::md::{MdKey, MdOptions};
 use crate::memory::part_of;
 use crate::portal::{Origin, PORTALS, Parked, Waiter, sender_matches};
@@ -99,11 +100,14 @@ impl Shard {
                 (Found::TooLong, Origin::Driver(arrival)) => {
                     self.drop_counted(&arrival, &parked.header);
                     let verdict = Verdict::Drop;
+                    self.note_drop(DropReason::TooLong);
+                    self.note_resumed(now, arrival.rx, &verdict);
                     self.outbox.push_back(Action::Resume { rx: arrival.rx, verdict });
                 }
                 (Found::Match { md, offset, length }, Origin::Driver(arrival)) => {
                     let verdict =
                         self.receive_put(now, &arrival, &parked.header, md, offset, length);
+                    self.note_resumed(now, arrival.rx, &verdict);
                     self.outbox.push_back(Action::Resume { rx: arrival.rx, verdict });
                 }
                 (found, Origin::Loopback(op)) => self.matched_loopback(op, found),
@@ -120,6 +124,7 @@ impl Shard {
                 Origin::Driver(arrival) => {
                     self.drop_counted(&arrival, &parked.header);
                     let verdict = Verdict::Drop;
+                    self.note_given_up(arrival.rx, DropReason::NoMatch);
                     self.outbox.push_back(Action::Resume { rx: arrival.rx, verdict });
                 }
                 Origin::Loopback(op) => self.matched_loopback(op, Found::Nothing),
@@ -132,6 +137,9 @@ impl Shard {
         let Some((key, parked)) = self.parked.of(waiter) else { return };
         let Body::Put { portal, .. } = parked.header.body else { return };
         self.parked.remove(&mut self.portals[portal as usize], key);
+        if let Origin::Driver(arrival) = parked.origin {
+            self.note_given_up(arrival.rx, DropReason::ConnectionGone);
+        }
     }
 
     /// Parks a PUT that matched nothing on a lazy portal.

@@ -6,6 +6,7 @@ use lustrine_wire::nid::{PID_USERLAND, ProcessId};
 use super::matching::{Found, get_wanted, put_wanted};
 use super::send::ReplyPlan;
 use super::{Msg, PAYLOAD_MAX, PING_PORTAL, Purpose, Shard, Stage};
+use crate::journal::DropReason;
 use crate::memory::part_of;
 use crate::peer::PeerNiKey;
 use crate::portal::{Origin, Waiter, is_of};
@@ -17,16 +18,22 @@ impl Core for Shard {
     fn recv_header(&mut self, now: Time, arrival: Arrival, header: &Header) -> Verdict {
         if let Err(wrong) = self.check_header(&arrival, header) {
             self.stats.misbehaved += 1;
-            return Verdict::Refuse(wrong);
+            let verdict = Verdict::Refuse(wrong);
+            self.note_came(now, &arrival, header, &verdict);
+            return verdict;
         }
         if !self.is_local(&header.dst.nid) {
             // For somebody else, and this node does not route: silence (wire 5.4).
             self.drop_counted(&arrival, header);
+            self.note_drop(DropReason::NotForUs);
+            self.note_came(now, &arrival, header, &Verdict::Drop);
             return Verdict::Drop;
         }
         let max = self.topology.ni(arrival.ni).peer_credits;
         let Some(peer_ni) = self.peers.obtain(now, &arrival.from.nid, max) else {
             self.drop_counted(&arrival, header);
+            self.note_drop(DropReason::TooManyPeers);
+            self.note_came(now, &arrival, header, &Verdict::Drop);
             return Verdict::Drop;
         };
         self.stats.received.count(&header.body);
@@ -36,17 +43,28 @@ impl Core for Shard {
             Body::Put { .. } => self.recv_put(now, &arrival, header),
             Body::Get { .. } => self.recv_get(now, &arrival, header, peer_ni),
             Body::Reply { md } => self.recv_reply(now, &arrival, header, md, peer_ni),
-            Body::Ack { md, mlength, .. } => self.recv_ack(&arrival, header, md, mlength),
+            Body::Ack { md, mlength, .. } => self.recv_ack(now, &arrival, header, md, mlength),
             Body::Hello { .. } => unreachable!("check_header refuses it"),
         };
         if verdict == Verdict::Drop {
             self.drop_counted(&arrival, header);
+        }
+        if verdict != Verdict::Done {
+            self.note_came(now, &arrival, header, &verdict);
         }
         verdict
     }
 
     fn done(&mut self, now: Time, op: OpKey, status: Status) {
         self.retire(now, op, status);
+    }
+
+    fn watches(&self) -> bool {
+        self.keeps_journal()
+    }
+
+    fn leaves(&mut self, now: Time, op: OpKey) {
+        self.note_leaves(now, op);
     }
 
     fn link(&mut self, now: Time, ni: NiIndex, peer: ProcessId, event: LinkEvent) {
@@ -114,6 +132,7 @@ impl Shard {
     fn recv_put(&mut self, now: Time, arrival: &Arrival, header: &Header) -> Verdict {
         let wanted = put_wanted(header, arrival.from).expect("the caller looked");
         if wanted.portal == PING_PORTAL && !self.admits_push(arrival, header) {
+            self.note_drop(DropReason::UnwantedPush);
             return Verdict::Drop;
         }
         match self.find_match(&wanted) {
@@ -121,7 +140,10 @@ impl Shard {
                 self.receive_put(now, arrival, header, md, offset, length)
             }
             Found::Nothing if self.park(header, Origin::Driver(*arrival)) => Verdict::Park,
-            Found::Nothing | Found::TooLong => Verdict::Drop,
+            found => {
+                self.note_unmatched(found);
+                Verdict::Drop
+            }
         }
     }
 
@@ -133,15 +155,19 @@ impl Shard {
         peer_ni: PeerNiKey,
     ) -> Verdict {
         if !self.admits_response(peer_ni) {
+            self.note_drop(DropReason::TooManyResponses);
             return Verdict::Drop;
         }
         let wanted = get_wanted(header, arrival.from).expect("the caller looked");
-        let Found::Match { md, offset, length } = self.find_match(&wanted) else {
+        let found = self.find_match(&wanted);
+        let Found::Match { md, offset, length } = found else {
+            self.note_unmatched(found);
             return Verdict::Drop;
         };
         let Body::Get { return_md, match_bits, portal, sink_len, .. } = header.body else {
             unreachable!("the caller looked");
         };
+        self.note_came(now, arrival, header, &Verdict::Done);
         let plan = ReplyPlan {
             md,
             return_md,
@@ -168,8 +194,12 @@ impl Shard {
         handle: lustrine_wire::header::MdHandle,
         peer_ni: PeerNiKey,
     ) -> Verdict {
-        let Some(md) = self.answering(handle, arrival, header) else { return Verdict::Drop };
+        let Some(md) = self.answering(handle, arrival, header) else {
+            self.note_drop(DropReason::NotAwaited);
+            return Verdict::Drop;
+        };
         if header.payload_len > self.mds[md].length {
+            self.note_drop(DropReason::TooLong);
             return Verdict::Drop;
         }
         // Used up by the header, not by the last byte: a repeated header that comes while the
@@ -200,15 +230,20 @@ impl Shard {
 
     fn recv_ack(
         &mut self,
+        now: Time,
         arrival: &Arrival,
         header: &Header,
         handle: lustrine_wire::header::MdHandle,
         mlength: u32,
     ) -> Verdict {
-        let Some(md) = self.answering(handle, arrival, header) else { return Verdict::Drop };
+        let Some(md) = self.answering(handle, arrival, header) else {
+            self.note_drop(DropReason::NotAwaited);
+            return Verdict::Drop;
+        };
         let Body::Ack { match_bits, .. } = header.body else {
             unreachable!("the caller looked");
         };
+        self.note_came(now, arrival, header, &Verdict::Done);
         self.answer_came(md);
         self.mds[md].count_operation();
         let state = &self.mds[md];

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::credits::Take;
 use crate::error::LnetError;
+use crate::journal::Wait;
 use crate::md::{MdKey, MdOptions};
 use crate::memory::{Spans, copy_of, part_of};
 use crate::path::{self, Candidate};
@@ -214,6 +215,7 @@ impl Shard {
         let stage = if discover { Stage::Discovery } else { Stage::PeerCredit };
         let op = self.insert_draft(now, draft, ni, src, hop, Some(peer_ni), stage);
         if discover {
+            self.note_wait(now, op, Wait::Discovery);
             self.park_for_discovery(peer_ni, op);
         } else {
             self.take_credits(now, op);
@@ -267,6 +269,7 @@ impl Shard {
             // Two messages at once from one descriptor: none of them is "the" one.
             state.request = if state.pending == 1 { Some(op) } else { None };
         }
+        self.note_made(now, op);
         op
     }
 
@@ -277,15 +280,19 @@ impl Shard {
         let peer_ni = msg.peer_ni.expect("a message out has a peer");
         match self.peers.nis[peer_ni].credits.take(&mut self.lines, op) {
             Take::Granted => self.take_ni_credit(now, op),
-            Take::Queued => self.peer_waiting += 1,
+            Take::Queued => {
+                self.note_wait(now, op, Wait::PeerCredit);
+                self.peer_waiting += 1;
+            }
         }
     }
 
     pub(super) fn take_ni_credit(&mut self, now: Time, op: OpKey) {
         let msg = &mut self.msgs[op];
         msg.stage = Stage::NiCredit;
-        if self.nis[usize::from(msg.ni.0)].credits.take(&mut self.lines, op) == Take::Granted {
-            self.hand_to_driver(now, op);
+        match self.nis[usize::from(msg.ni.0)].credits.take(&mut self.lines, op) {
+            Take::Granted => self.hand_to_driver(now, op),
+            Take::Queued => self.note_wait(now, op, Wait::NiCredit),
         }
     }
 
@@ -307,6 +314,7 @@ impl Shard {
             payload: copy_of(&msg.payload),
             deadline: msg.deadline,
         }));
+        self.note_handed(now, op);
     }
 
     /// Whether one more response to this peer may be queued: peers that ask and never read must

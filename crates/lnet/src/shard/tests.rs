@@ -16,6 +16,7 @@ use crate::tunables::Tunables;
 
 mod discovering;
 mod effort;
+mod journaling;
 mod matching;
 mod merging;
 mod operations;

@@ -142,6 +142,9 @@ impl Answers {
         if outcome == Served::Done {
             return;
         }
+        if turn.shard.keeps_journal() {
+            turn.shard.note(turn.now, request.held(outcome));
+        }
         self.queue(&request).push(request, outcome);
         if self.waiting() > WAITING_CROWDED {
             let pings_give_way = self.pings.longest() > self.brws.longest();

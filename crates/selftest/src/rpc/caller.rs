@@ -122,6 +122,8 @@ pub(crate) struct Completion {
 
 #[derive(Debug)]
 struct Rpc {
+    /// Match bits of its reply: its name in a journal.
+    reply_bits: u64,
     user: u32,
     peer: ProcessId,
     service: Service,
@@ -210,6 +212,7 @@ impl Caller {
         message.encode(&mut raw);
         turn.memory.write(request, &raw);
         let rpc = Rpc {
+            reply_bits: ids.reply,
             user: call.user,
             peer: call.peer,
             service: call.service,
@@ -275,6 +278,9 @@ impl Caller {
         }
         let key = turn.shard.bind(md(Part::Request, rpc.request, MdOptions::empty()))?;
         rpc.parts[Part::Request as usize] = Some(key);
+        if turn.shard.keeps_journal() {
+            turn.shard.note(turn.now, journal::called(call, ids, key));
+        }
         turn.shard.put(
             turn.now,
             PutArgs {
@@ -333,7 +339,7 @@ impl Caller {
             // No bulk follows an error (selftest-wire 7).
             self.withdraw(turn, mark.slot, Part::Bulk);
         }
-        self.finish(turn.now, mark.slot)
+        self.finish(turn, mark.slot)
     }
 
     /// Gives an RPC up. Its completion follows with the last of its events.
@@ -410,7 +416,7 @@ impl Caller {
         }
     }
 
-    fn finish(&mut self, now: Time, slot: u32) -> Option<Completion> {
+    fn finish<M: Memory>(&mut self, turn: &mut Turn<'_, M>, slot: u32) -> Option<Completion> {
         let rpc = self.rpcs.get(slot)?;
         if !rpc.is_over() {
             return None;
@@ -423,10 +429,13 @@ impl Caller {
         };
         let completion = Completion {
             user: rpc.user,
-            took: now.since(rpc.started),
+            took: turn.now.since(rpc.started),
             bulk_moved: rpc.bulk_moved,
             outcome,
         };
+        if turn.shard.keeps_journal() {
+            turn.shard.note(turn.now, journal::over(rpc.reply_bits, &completion));
+        }
         self.release(slot);
         Some(completion)
     }
@@ -456,5 +465,6 @@ fn read_reply(memory: &impl Memory, rpc: &mut Rpc, event: &Event) -> Option<Fail
     }
 }
 
+mod journal;
 #[cfg(test)]
 mod tests;

@@ -314,3 +314,25 @@ fn a_broken_stream_is_an_error_and_gives_operations_back() {
     assert!(report.is_some_and(|readiness: Readiness| readiness.writable));
     assert!(line.io.alloc(1).is_some());
 }
+
+#[test]
+fn watched_messages_are_named_once_they_begin_to_leave() {
+    let mut line = Line::new(Chaos::None);
+    line.push(PLAIN, b"nobody watches", 20, Cookies::default());
+    let [one, two, three] = [(); 3].map(|()| line.ops.insert(()));
+    line.tx.watch(one);
+    line.push(PLAIN, b"small", 10, Cookies::default());
+    line.tx.watch(two);
+    line.push(PLAIN, &pattern(10_000), 10_000, Cookies::default());
+    assert_eq!(line.tx.begun(), None);
+    line.write_all();
+    line.tx.watch(three);
+    let far = ProcessId::lustre(Nid::new6(WireNet::TCP, [1; 16]));
+    let header = put_header(process(1), far, 5, 0);
+    let refused = line.tx.push_message(&line.io, PLAIN, three, &header, &[], Cookies::default());
+    assert!(refused.is_err());
+    line.push(PLAIN, b"behind", 10, Cookies::default());
+    line.write_all();
+    let begun: Vec<_> = std::iter::from_fn(|| line.tx.begun()).collect();
+    assert_eq!(begun, [one, two]);
+}

@@ -1,6 +1,9 @@
 //! Requests as they come: what is kept of them, and their checks (selftest-wire 7, 11, 12).
 
+use lustrine_lnet::event::Event;
+use lustrine_lnet::journal::Step;
 use lustrine_lnet::memory::{Memory, Span};
+use lustrine_lnet::shard::Shard;
 use lustrine_wire::nid::{Nid, PID_LUSTRE, ProcessId};
 use lustrine_wire::order::Order;
 use lustrine_wire::srpc::{
@@ -10,6 +13,7 @@ use lustrine_wire::srpc::{
 
 use crate::body::reply_bits;
 use crate::cross::FetchError;
+use crate::engine::waiting::Served;
 use crate::errno;
 use crate::limits::PAGE;
 
@@ -24,6 +28,30 @@ pub(in crate::engine) struct Request {
     pub(in crate::engine) hop: Nid,
     /// Our NID it was addressed to; the answer comes from there.
     pub(in crate::engine) local: Nid,
+}
+
+impl Request {
+    /// What a journal hears when it is taken up; `event` brought it.
+    #[cold]
+    pub(in crate::engine) fn taken(&self, event: &Event) -> Step {
+        Step::Taken {
+            reply_bits: reply_bits(&self.message.body).unwrap_or(0),
+            from: self.from,
+            md: Shard::number_of(event.md),
+            offset: event.offset,
+        }
+    }
+
+    /// What a journal hears when it has to wait.
+    #[cold]
+    pub(super) fn held(&self, outcome: Served) -> Step {
+        let reason = match outcome {
+            Served::AllWait => "selftest memory or a free slot",
+            Served::PeerWaits | Served::Done => "its peer's share of selftest memory and slots",
+        };
+        let reply_bits = reply_bits(&self.message.body).unwrap_or(0);
+        Step::Held { reply_bits, from: self.from, reason }
+    }
 }
 
 /// What of a request its answer needs.

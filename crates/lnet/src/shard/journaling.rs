@@ -1,0 +1,176 @@
+//! The journal, while one is kept: entries are made out of line, so that a shard without a journal
+//! pays one branch for each step.
+
+use lustrine_wire::header::Header;
+use slotmap::Key;
+
+use super::matching::Found;
+use super::{Msg, Shard};
+use crate::journal::{Came, DropReason, Entry, Fate, Made, Number, Step, Wait};
+use crate::md::MdKey;
+use crate::seam::{Arrival, OpKey, RxId, Verdict};
+use crate::status::Status;
+use crate::time::Time;
+
+impl Shard {
+    /// Keeps a journal from now on. Its owner takes the entries with [`Shard::next_entry`], after
+    /// every turn; it changes nothing in what the shard does.
+    pub fn keep_journal(&mut self) {
+        self.journal.get_or_insert_default();
+    }
+
+    /// Whether a journal is kept: [`Shard::note`] is worth its words.
+    #[inline]
+    pub fn keeps_journal(&self) -> bool {
+        self.journal.is_some()
+    }
+
+    /// The oldest entry that was not taken yet.
+    pub fn next_entry(&mut self) -> Option<Entry> {
+        self.journal.as_mut()?.next()
+    }
+
+    /// Entries that were lost because nobody took them in time.
+    pub fn entries_lost(&self) -> u64 {
+        self.journal.as_ref().map_or(0, |journal| journal.lost())
+    }
+
+    /// Adds a user's entry, if a journal is kept.
+    #[inline]
+    pub fn note(&mut self, now: Time, step: Step) {
+        if let Some(journal) = &mut self.journal {
+            journal.note(now, step);
+        }
+    }
+
+    #[inline]
+    pub(super) fn note_made(&mut self, now: Time, op: OpKey) {
+        if self.journal.is_some() {
+            self.made(now, op);
+        }
+    }
+
+    #[cold]
+    fn made(&mut self, now: Time, op: OpKey) {
+        let Msg { header, md, .. } = &self.msgs[op];
+        let made = Made { msg: number(op), header: *header, md: md.map(number) };
+        self.note(now, Step::Made(Box::new(made)));
+    }
+
+    #[inline]
+    pub(super) fn note_wait(&mut self, now: Time, op: OpKey, wait: Wait) {
+        if let Some(journal) = &mut self.journal {
+            journal.note(now, Step::Waits { msg: number(op), wait });
+        }
+    }
+
+    #[inline]
+    pub(super) fn note_handed(&mut self, now: Time, op: OpKey) {
+        if let Some(journal) = &mut self.journal {
+            journal.note(now, Step::Handed { msg: number(op) });
+        }
+    }
+
+    #[inline]
+    pub(super) fn note_leaves(&mut self, now: Time, op: OpKey) {
+        if let Some(journal) = &mut self.journal {
+            journal.note(now, Step::Leaves { msg: number(op) });
+        }
+    }
+
+    #[inline]
+    pub(super) fn note_ended(&mut self, now: Time, op: OpKey, status: Status) {
+        if let Some(journal) = &mut self.journal {
+            journal.note(now, Step::Ended { msg: number(op), status });
+        }
+    }
+
+    #[inline]
+    pub(super) fn note_withdrawn(&mut self, now: Time, md: MdKey, status: Status) {
+        if let Some(journal) = &mut self.journal {
+            journal.note(now, Step::Withdrawn { md: number(md), status });
+        }
+    }
+
+    /// Says why a verdict will be [`Verdict::Drop`].
+    #[inline]
+    pub(super) fn note_drop(&mut self, reason: DropReason) {
+        if let Some(journal) = &mut self.journal {
+            journal.drop_reason = Some(reason);
+        }
+    }
+
+    /// The same of a PUT or GET that matched nothing.
+    pub(super) fn note_unmatched(&mut self, found: Found) {
+        self.note_drop(match found {
+            Found::TooLong => DropReason::TooLong,
+            _ => DropReason::NoMatch,
+        });
+    }
+
+    #[inline]
+    pub(super) fn note_came(
+        &mut self,
+        now: Time,
+        arrival: &Arrival,
+        header: &Header,
+        verdict: &Verdict,
+    ) {
+        if self.journal.is_some() {
+            self.came(now, arrival, header, verdict);
+        }
+    }
+
+    #[cold]
+    fn came(&mut self, now: Time, arrival: &Arrival, header: &Header, verdict: &Verdict) {
+        let fate = self.fate_of(arrival.rx, verdict);
+        let came = Came { hop: arrival.from, header: *header, fate };
+        self.note(now, Step::Came(Box::new(came)));
+    }
+
+    /// A parked message goes on.
+    #[inline]
+    pub(super) fn note_resumed(&mut self, now: Time, rx: RxId, verdict: &Verdict) {
+        if self.journal.is_some() {
+            self.resumed(now, rx, verdict);
+        }
+    }
+
+    #[cold]
+    fn resumed(&mut self, now: Time, rx: RxId, verdict: &Verdict) {
+        let fate = self.fate_of(rx, verdict);
+        self.note(now, Step::Resumed { rx, fate });
+    }
+
+    /// A parked message will not go on; when is for [`Shard::drive`] to say.
+    #[inline]
+    pub(super) fn note_given_up(&mut self, rx: RxId, reason: DropReason) {
+        if let Some(journal) = &mut self.journal {
+            journal.note_untimed(Step::Resumed { rx, fate: Fate::Dropped(reason) });
+        }
+    }
+
+    fn fate_of(&mut self, rx: RxId, verdict: &Verdict) -> Fate {
+        let reason = self.journal.as_mut().and_then(|journal| journal.drop_reason.take());
+        match verdict {
+            Verdict::Into { op, .. } => {
+                let Msg { md, offset, .. } = &self.msgs[*op];
+                let md = number(md.expect("what is stored has a descriptor"));
+                Fate::Into { msg: number(*op), md, offset: *offset }
+            }
+            Verdict::Done => Fate::Done,
+            Verdict::Drop => Fate::Dropped(reason.unwrap_or(DropReason::NoMatch)),
+            Verdict::Park => Fate::Parked { rx },
+            Verdict::Refuse(wrong) => Fate::Refused(*wrong),
+        }
+    }
+
+    /// The number of a descriptor in the journal.
+    pub fn number_of(md: MdKey) -> Number {
+        number(md)
+    }
+}
+
+fn number(key: impl Key) -> Number {
+    Number(key.data().as_ffi())
+}

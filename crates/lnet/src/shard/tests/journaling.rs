@@ -1,0 +1,168 @@
+//! What the journal says of messages.
+
+use super::*;
+use crate::journal::{DropReason, ENTRIES_MAX, Fate as Became, Step, Wait};
+use crate::time::Nanos;
+
+/// Nodes that know each other, and begin their journals now.
+fn acquainted(count: usize, tunables: &Tunables) -> Net {
+    let mut net = Net::new(count, tunables);
+    for (from, to) in (0..count).flat_map(|from| (0..count).map(move |to| (from, to))) {
+        if from != to {
+            let span = net.span(from, 8, 1);
+            let md = net.bind(from, span, 1, 0);
+            net.put(from, put_args(md, process(to), 30, 0));
+            net.run(NOW);
+        }
+    }
+    net.nodes.iter_mut().for_each(|node| node.shard.keep_journal());
+    net
+}
+
+/// The steps of a node.
+fn steps(net: &mut Net, node: usize) -> Vec<String> {
+    let mut told = Vec::new();
+    let mut known = Vec::new();
+    while let Some(entry) = net.nodes[node].shard.next_entry() {
+        let word = match entry.step {
+            Step::Made(made) => {
+                if matches!(
+                    made.header.body,
+                    Body::Put { portal: 0, .. } | Body::Get { portal: 0, .. }
+                ) {
+                    continue;
+                }
+                known.push(made.msg);
+                format!("made {}", made.header.body.kind().name())
+            }
+            Step::Waits { msg, wait } if known.contains(&msg) => format!("waits {wait:?}"),
+            Step::Handed { msg } if known.contains(&msg) => "handed".to_owned(),
+            Step::Ended { msg, status } if known.contains(&msg) => format!("ended {status}"),
+            Step::Came(came) => match came.fate {
+                Became::Into { msg, .. } if came.header.payload_len == 8 => {
+                    known.push(msg);
+                    format!("came {}", came.header.body.kind().name())
+                }
+                Became::Dropped(reason) => format!("dropped {reason:?}"),
+                Became::Parked { .. } => "parked".to_owned(),
+                _ => continue,
+            },
+            Step::Resumed { fate: Became::Into { msg, .. }, .. } => {
+                known.push(msg);
+                "resumed".to_owned()
+            }
+            Step::Resumed { fate, .. } => format!("given up {fate:?}"),
+            Step::Withdrawn { status, .. } => format!("withdrawn {status}"),
+            _ => continue,
+        };
+        told.push(word);
+    }
+    told
+}
+
+#[test]
+fn waits_and_ends_are_told_in_their_order() {
+    let mut net = acquainted(2, &Tunables { peer_credits: 1, ..Tunables::default() });
+    let sink = net.span(1, 64, 0);
+    net.attach(1, 30, anybody(7, 0), md(sink, None, MdOptions::OP_PUT, 1));
+    for _ in 0..2 {
+        let span = net.span(0, 8, 1);
+        let md = net.bind(0, span, 1, 0);
+        net.put(0, put_args(md, process(1), 30, 7));
+    }
+    net.run(NOW);
+    assert_eq!(
+        steps(&mut net, 0),
+        ["made PUT", "handed", "made PUT", "waits PeerCredit", "ended ok", "handed", "ended ok"]
+    );
+    assert_eq!(steps(&mut net, 1), ["came PUT", "ended ok", "came PUT", "ended ok"]);
+}
+
+#[test]
+fn the_interface_and_discovery_are_waited_for_too() {
+    let tight = Tunables { credits: 1, peer_credits: 1, ..Tunables::default() };
+    let mut net = acquainted(3, &tight);
+    for target in [1, 2] {
+        let span = net.span(0, 8, 1);
+        let md = net.bind(0, span, 1, 0);
+        net.put(0, put_args(md, process(target), 30, 7));
+    }
+    let told = steps(&mut net, 0);
+    assert_eq!(told, ["made PUT", "handed", "made PUT", "waits NiCredit"]);
+    let mut net = Net::new(2, &Tunables::default());
+    net.nodes[0].shard.keep_journal();
+    let span = net.span(0, 8, 1);
+    let md = net.bind(0, span, 1, 0);
+    net.put(0, put_args(md, process(1), 30, 7));
+    net.run(NOW);
+    let mut told = steps(&mut net, 0);
+    told.retain(|word| word != "made GET" && word != "ended ok");
+    assert_eq!(told[..3], ["made PUT", "waits Discovery", "handed"], "{told:?}");
+}
+
+#[test]
+fn parked_dropped_and_unanswered_messages_are_told() {
+    let mut net = acquainted(2, &Tunables::default());
+    net.nodes[1].shard.set_lazy(50, Laziness::Lazy).unwrap();
+    for (portal, bits) in [(50, 1), (50, 2), (30, 1)] {
+        let span = net.span(0, 8, 1);
+        let md = net.bind(0, span, 1, 0);
+        net.put(0, put_args(md, process(1), portal, bits));
+    }
+    let sink = net.span(0, 8, 0);
+    let asked = net.bind(0, sink, 2, 0);
+    net.get(0, GetArgs { timeout: Some(Nanos(1)), ..get_args(asked, process(1), 30, 9) });
+    net.run(NOW);
+    let sink = net.span(1, 64, 0);
+    net.attach(1, 50, anybody(2, 0), md(sink, None, MdOptions::OP_PUT, 1));
+    net.run(NOW);
+    net.nodes[1].shard.forget(RxId(u64::MAX));
+    net.nodes[1].shard.set_lazy(50, Laziness::Strict).unwrap();
+    net.run(NOW);
+    assert_eq!(
+        steps(&mut net, 1),
+        [
+            "parked",
+            "parked",
+            "dropped NoMatch",
+            "dropped NoMatch",
+            "resumed",
+            "ended ok",
+            "given up Dropped(NoMatch)",
+        ]
+    );
+    net.run(NOW + Nanos::from_secs(60));
+    assert_eq!(steps(&mut net, 0).last().unwrap(), "withdrawn timed out");
+}
+
+#[test]
+fn a_reply_nobody_awaits_has_its_reason() {
+    let mut net = acquainted(2, &Tunables::default());
+    let source = net.span(1, 8, 0);
+    net.attach(1, 30, anybody(7, 0), md(source, None, MdOptions::OP_GET, 1));
+    let sink = net.span(0, 8, 0);
+    let asked = net.bind(0, sink, 2, 0);
+    net.get(0, get_args(asked, process(1), 30, 7));
+    net.settle(NOW);
+    while net.under_way() != [("REPLY", 0)] {
+        net.deliver(NOW, 0, Fate::Arrives);
+        net.settle(NOW);
+    }
+    net.nodes[0].shard.unlink(NOW, asked);
+    net.run(NOW);
+    assert_eq!(
+        steps(&mut net, 0).last().unwrap(),
+        &format!("dropped {:?}", DropReason::NotAwaited)
+    );
+}
+
+#[test]
+fn without_an_owner_the_journal_is_bounded() {
+    let mut net = acquainted(2, &Tunables::default());
+    let shard = &mut net.nodes[0].shard;
+    let step = || Step::Waits { msg: crate::journal::Number(1), wait: Wait::NiCredit };
+    (0..ENTRIES_MAX + 5).for_each(|_| shard.note(NOW, step()));
+    assert_eq!(shard.entries_lost(), 5);
+    assert_eq!(core::iter::from_fn(|| shard.next_entry()).count(), ENTRIES_MAX);
+    assert!(!Net::new(1, &Tunables::default()).nodes[0].shard.keeps_journal());
+}
