@@ -23,6 +23,7 @@ use crate::fabric::Fabric;
 use crate::memory::Usage;
 use crate::network::HostId;
 use crate::node::NodeSpec;
+use crate::recording::{Recorder, Recording};
 use crate::simulation::{Place, Simulation, Waits};
 use crate::trace::{Entry, Trace, What};
 use crate::world::{BEGIN, Death};
@@ -37,6 +38,8 @@ pub struct Crowd {
     hosts: Vec<Host>,
     wire: Wire,
     trace: Trace,
+    /// Of the nodes' journals, if somebody wants them.
+    recorder: Option<Recorder>,
     /// Kept for their memory.
     window: Vec<Event>,
     arrived: Arrived,
@@ -50,6 +53,7 @@ impl Crowd {
             hosts: Vec::new(),
             wire: Wire::new(seed, BEGIN),
             trace: Trace::default(),
+            recorder: None,
             window: Vec::new(),
             arrived: Vec::new(),
         }
@@ -109,13 +113,14 @@ impl Simulation for Crowd {
         self.note(host, What::Died);
         self.wire.set_silent(host, death == Death::Silence);
         let orderly = death == Death::Orderly;
-        self.hosts[host.0 as usize].stop(self.now, &mut self.wire, orderly)
+        let host = &mut self.hosts[host.0 as usize];
+        host.stop(self.now, &mut self.wire, self.recorder.as_mut(), orderly)
     }
 
     fn start(&mut self, host: HostId, spec: NodeSpec) {
         self.note(host, What::Born);
         self.wire.set_silent(host, false);
-        self.hosts[host.0 as usize].start(self.now, spec);
+        self.hosts[host.0 as usize].start(self.now, spec, self.recorder.as_mut());
         self.wake(host);
     }
 
@@ -144,6 +149,9 @@ impl Simulation for Crowd {
                     At::Host(host) => {
                         let host = &mut self.hosts[host as usize];
                         host.act(events, end, &mut self.wire, &mut self.trace, &mut self.arrived);
+                        if let Some(recorder) = &mut self.recorder {
+                            host.report(recorder);
+                        }
                     }
                     At::Link(_) => {
                         for event in events {
@@ -165,6 +173,19 @@ impl Simulation for Crowd {
 
     fn trace(&self) -> &Trace {
         &self.trace
+    }
+
+    fn record(&mut self, limit: usize) {
+        assert!(self.hosts.is_empty(), "a recording begins with an empty crowd");
+        self.recorder = Some(Recorder::new(self.now, limit));
+    }
+
+    fn take_recording(&mut self) -> Option<Recording> {
+        let mut recorder = self.recorder.take()?;
+        for host in &mut self.hosts {
+            host.report(&mut recorder);
+        }
+        Some(recorder.finish())
     }
 
     fn unquiet(&self) -> Vec<String> {

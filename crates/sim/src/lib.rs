@@ -20,6 +20,7 @@
 //! | `memory` | [`RopeMemory`], [`Rope`]: memory whose payload costs nothing |
 //! | [`check`] | what must hold in a world that has become quiet |
 //! | [`frames`] | streams as frames of a capture |
+//! | `recording` | [`Recording`]: what happened to each message, of all nodes |
 //! | `trace`, `rng` | [`Trace`], [`Rng`] |
 #![forbid(unsafe_code)]
 
@@ -31,6 +32,7 @@ mod io;
 mod memory;
 mod network;
 mod node;
+mod recording;
 mod rng;
 mod script;
 mod simulation;
@@ -44,6 +46,7 @@ pub use io::VirtualIo;
 pub use memory::{Rope, RopeMemory, Usage};
 pub use network::{Chunking, HostId, Incoming, Link, Network};
 pub use node::{Node, NodeSpec};
+pub use recording::{Recording, Source};
 pub use rng::Rng;
 pub use script::{Ended, Hand, Script};
 pub use simulation::{Cost, Place, Simulation, Waits};

@@ -16,6 +16,7 @@ use lustrine_wire::nid::Nid;
 
 use crate::memory::Usage;
 use crate::network::{HostId, Network};
+use crate::recording::{Recorder, SourceId};
 use crate::rng::Rng;
 use crate::simulation::{Cost, Waits};
 use crate::trace::What;
@@ -27,6 +28,8 @@ pub struct Node {
     spec: NodeSpec,
     host: HostId,
     cpts: Vec<Cpt>,
+    /// By partition; none while nothing is recorded.
+    sources: Vec<SourceId>,
     rng: Rng,
     baseline: Usage,
     tickets: u64,
@@ -42,14 +45,28 @@ pub struct Node {
 
 impl Node {
     /// Comes to life on a host, and listens.
-    pub(crate) fn start(spec: NodeSpec, host: HostId, network: &mut Network) -> Node {
-        let cpts = (0..spec.cpts.max(1)).map(|cpt| Cpt::start(&spec, cpt, host, network)).collect();
+    pub(crate) fn start(
+        spec: NodeSpec,
+        host: HostId,
+        network: &mut Network,
+        recorder: Option<&mut Recorder>,
+    ) -> Node {
+        let cpts = (0..spec.cpts.max(1)).map(|cpt| Cpt::start(&spec, cpt, host, network));
+        let mut cpts: Vec<Cpt> = cpts.collect();
+        let sources = recorder.map(|recorder| {
+            let mut sources = Vec::new();
+            for (cpt, number) in cpts.iter_mut().zip(0..) {
+                sources.push(recorder.join(spec.nids[0], number, &mut cpt.partition));
+            }
+            sources
+        });
         for door in spec.doors() {
             network.listen(host, door);
         }
         let mut node = Node {
             host,
             cpts,
+            sources: sources.unwrap_or_default(),
             rng: Rng::new(spec.seed),
             baseline: Usage::default(),
             tickets: 0,
@@ -63,6 +80,13 @@ impl Node {
         };
         node.baseline = node.usage();
         node
+    }
+
+    /// Hands its journals over.
+    pub(crate) fn report(&mut self, recorder: &mut Recorder) {
+        for (cpt, source) in self.cpts.iter_mut().zip(&self.sources) {
+            recorder.take(*source, &mut cpt.partition);
+        }
     }
 
     /// The most turns in a row after which one of its loops had nothing to do, and yet wanted the

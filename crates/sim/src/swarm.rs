@@ -10,6 +10,6 @@ mod plan;
 mod shrink;
 
 pub use draw::draw;
-pub use life::{Failure, Life, live, replay};
+pub use life::{Failure, Life, live, record, replay};
 pub use plan::{Load, Node, Plan, Trouble, What, Wire, Wires};
 pub use shrink::shrink;

@@ -15,6 +15,7 @@ use lustrine_wire::nid::Nid;
 
 use crate::network::{HostId, Network};
 use crate::node::{Node, NodeSpec};
+use crate::recording::Recorder;
 use crate::rng::Rng;
 use crate::script::{Hand, Script};
 use crate::simulation::Cost;
@@ -54,6 +55,8 @@ pub struct World {
     costs: Vec<(Cost, Time)>,
     alarms: BinaryHeap<Reverse<(Time, u32)>>,
     rng: Rng,
+    /// Of the nodes' journals, if somebody wants them.
+    recorder: Option<Recorder>,
 }
 
 impl World {
@@ -68,6 +71,7 @@ impl World {
             costs: Vec::new(),
             alarms: BinaryHeap::new(),
             rng,
+            recorder: None,
         }
     }
 
@@ -104,7 +108,7 @@ impl World {
 
     /// A node comes to a host that was just added.
     fn inhabit(&mut self, host: HostId, spec: NodeSpec) -> HostId {
-        let node = Node::start(spec, host, &mut self.network);
+        let node = Node::start(spec, host, &mut self.network, self.recorder.as_mut());
         self.add(Actor::Node(Box::new(node)))
     }
 
@@ -229,6 +233,9 @@ impl World {
         if death == Death::Orderly {
             node.close(&mut self.network, Status::Shutdown);
         }
+        if let Some(recorder) = &mut self.recorder {
+            node.report(recorder);
+        }
         self.network.fell(host, death == Death::Silence);
         self.wanted[host.0 as usize] = Time::NEVER;
         node.spec().clone()
@@ -238,7 +245,7 @@ impl World {
     pub fn start(&mut self, host: HostId, spec: NodeSpec) {
         assert!(matches!(self.actors[host.0 as usize], Actor::Nobody), "{host:?} is in use");
         self.network.raise_host(host);
-        let node = Node::start(spec, host, &mut self.network);
+        let node = Node::start(spec, host, &mut self.network, self.recorder.as_mut());
         self.actors[host.0 as usize] = Actor::Node(Box::new(node));
         self.wake(host, self.now());
     }
@@ -299,6 +306,9 @@ impl World {
                     return self.wake(host, until);
                 }
                 let next = node.turn(&mut self.network);
+                if let Some(recorder) = &mut self.recorder {
+                    node.report(recorder);
+                }
                 *busy_until = now + node.work_done(cost);
                 next
             }

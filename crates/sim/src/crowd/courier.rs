@@ -191,6 +191,7 @@ impl Courier {
             Some(parcel) => self.on_the_way_out += out.wire.send(now, parcel).0,
             None => self.complaints.push(format!("{now:?}: {} has no way any more", peer.nid)),
         }
+        core.leaves(now, send.op);
         if !lent {
             core.done(now, send.op, Status::Ok);
         }

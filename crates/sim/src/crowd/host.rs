@@ -15,6 +15,7 @@ use super::wire::Wire;
 use crate::memory::{RopeMemory, Usage};
 use crate::network::HostId;
 use crate::node::NodeSpec;
+use crate::recording::{Recorder, SourceId};
 use crate::simulation::{Cost, Waits};
 use crate::tcp::TcpSpec;
 use crate::trace::{Entry, Trace, What};
@@ -44,6 +45,8 @@ pub(super) struct Node {
     pub(super) spec: NodeSpec,
     pub(super) partition: Partition<Courier>,
     memory: RopeMemory,
+    /// While its journal is recorded.
+    source: Option<SourceId>,
     /// Memory in use when it had just started.
     baseline: Usage,
     /// When it wants its next turn, and when it can have it at the earliest.
@@ -70,18 +73,37 @@ impl Host {
     }
 
     /// A node comes to life.
-    pub(super) fn start(&mut self, now: Time, spec: NodeSpec) {
+    pub(super) fn start(&mut self, now: Time, spec: NodeSpec, recorder: Option<&mut Recorder>) {
         assert!(self.node.is_none(), "{:?} is in use", self.id);
-        self.node = Some(Box::new(Node::new(now, self.id, spec, self.tcp)));
+        let mut node = Box::new(Node::new(now, self.id, spec, self.tcp));
+        let nid = node.spec.nids[0];
+        node.source = recorder.map(|recorder| recorder.join(nid, 0, &mut node.partition));
+        self.node = Some(node);
+    }
+
+    /// Hands its journal over.
+    pub(super) fn report(&mut self, recorder: &mut Recorder) {
+        if let Some(node) = &mut self.node {
+            node.report(recorder);
+        }
     }
 
     /// A node ends; what was under way to it finds nobody.
-    pub(super) fn stop(&mut self, now: Time, wire: &mut Wire, orderly: bool) -> NodeSpec {
+    pub(super) fn stop(
+        &mut self,
+        now: Time,
+        wire: &mut Wire,
+        recorder: Option<&mut Recorder>,
+        orderly: bool,
+    ) -> NodeSpec {
         let mut node = self.node.take().unwrap_or_else(|| panic!("{:?} has no node", self.id));
         if orderly {
             let Node { partition, memory, .. } = &mut *node;
             let arrived = &mut Vec::new();
             partition.close(now, &mut Outside { memory, wire, arrived }, Status::Shutdown);
+        }
+        if let Some(recorder) = recorder {
+            node.report(recorder);
         }
         if !wire.is_silent(self.id) {
             for parcel in node.partition.driver().farewells() {
@@ -207,12 +229,19 @@ impl Node {
             spec,
             partition,
             memory,
+            source: None,
             baseline,
             wanted: now,
             free_at: now,
             waits: Waits::default(),
             counted_to: now,
             paid: (0, 0),
+        }
+    }
+
+    fn report(&mut self, recorder: &mut Recorder) {
+        if let Some(source) = self.source {
+            recorder.take(source, &mut self.partition);
         }
     }
 

@@ -11,6 +11,7 @@ use crate::check;
 use crate::fabric::{Hashing, LinkSpec, Rate};
 use crate::network::{HostId, Link};
 use crate::node::NodeSpec;
+use crate::recording::Recording;
 use crate::simulation::{Cost, Place, Simulation};
 use crate::tcp::{Algorithm, TcpSpec};
 use crate::trace::Entry;
@@ -60,9 +61,24 @@ pub fn live(plan: &Plan) -> Result<Life, Failure> {
 
 /// Lives a plan, and tells the end of its trace too.
 pub fn replay(plan: &Plan) -> (Result<Life, Failure>, Vec<Entry>) {
-    let mut swarm = match Swarm::new(plan) {
+    let (result, entries, _) = lived(World::new(plan.seed), plan);
+    (result, entries)
+}
+
+/// Lives a plan, and records what happened to each message: the newest `limit` steps.
+pub fn record(plan: &Plan, limit: usize) -> (Result<Life, Failure>, Vec<Entry>, Recording) {
+    let mut world = World::new(plan.seed);
+    Simulation::record(&mut world, limit);
+    lived(world, plan)
+}
+
+fn lived(world: World, plan: &Plan) -> (Result<Life, Failure>, Vec<Entry>, Recording) {
+    let mut swarm = match Swarm::new(world, plan) {
         Ok(swarm) => swarm,
-        Err(what) => return (Err(Failure { what, at: Nanos::ZERO }), Vec::new()),
+        Err(what) => {
+            let failure = Failure { what, at: Nanos::ZERO };
+            return (Err(failure), Vec::new(), Recording::default());
+        }
     };
     let begin = swarm.world.now();
     let lived = swarm.live(plan);
@@ -72,7 +88,8 @@ pub fn replay(plan: &Plan) -> (Result<Life, Failure>, Vec<Entry>) {
         Ok(()) => Ok(Life { hash, events, length }),
         Err(what) => Err(Failure { what, at: length }),
     };
-    (told, trace.last().copied().collect())
+    let last = trace.last().copied().collect();
+    (told, last, swarm.world.take_recording().unwrap_or_default())
 }
 
 struct Swarm {
@@ -83,8 +100,7 @@ struct Swarm {
 }
 
 impl Swarm {
-    fn new(plan: &Plan) -> Result<Swarm, String> {
-        let mut world = World::new(plan.seed);
+    fn new(mut world: World, plan: &Plan) -> Result<Swarm, String> {
         let first = plan.links.first().ok_or("a plan without links")?;
         let tcp = TcpSpec {
             algorithm: if plan.wires == Wires::Bbr { Algorithm::Bbr } else { Algorithm::Cubic },

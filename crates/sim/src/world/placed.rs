@@ -10,6 +10,7 @@ use crate::check;
 use crate::fabric::Fabric;
 use crate::network::HostId;
 use crate::node::NodeSpec;
+use crate::recording::{Recorder, Recording};
 use crate::script::Script;
 use crate::simulation::{Place, Simulation, Waits};
 use crate::trace::Trace;
@@ -87,6 +88,21 @@ impl Simulation for World {
 
     fn trace(&self) -> &Trace {
         World::trace(self)
+    }
+
+    fn record(&mut self, limit: usize) {
+        assert!(self.actors.is_empty(), "a recording begins with an empty world");
+        self.recorder = Some(Recorder::new(World::now(self), limit));
+    }
+
+    fn take_recording(&mut self) -> Option<Recording> {
+        let mut recorder = self.recorder.take()?;
+        for actor in &mut self.actors {
+            if let Actor::Node(node) = actor {
+                node.report(&mut recorder);
+            }
+        }
+        Some(recorder.finish())
     }
 
     fn unquiet(&self) -> Vec<String> {

@@ -1,0 +1,93 @@
+//! The journals of all nodes together, for whoever wants to know what happened to one message.
+
+use std::collections::VecDeque;
+
+use lustrine_lnet::journal::Entry;
+use lustrine_lnet::time::Time;
+use lustrine_node::{Driver, Partition};
+use lustrine_wire::nid::Nid;
+
+/// One life of one CPU partition of a node: message numbers mean nothing outside of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Source {
+    /// The node's first NID.
+    pub nid: Nid,
+    /// The CPU partition.
+    pub cpt: u16,
+    /// Which of the node's lives, from 0.
+    pub life: u32,
+}
+
+/// Who journals, in a [`Recorder`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SourceId(u32);
+
+/// What was recorded.
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    /// When the recorder began.
+    pub begin: Time,
+    /// Entries in the order of their times; those of one source in the order they were made.
+    pub entries: Vec<(Source, Entry)>,
+    /// Entries that had to go because there were too many: the oldest ones.
+    pub gone: u64,
+}
+
+/// Keeps the newest entries of all journals, as many as it was allowed.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    begin: Time,
+    limit: usize,
+    sources: Vec<Source>,
+    entries: VecDeque<(SourceId, Entry)>,
+    gone: u64,
+}
+
+impl Recorder {
+    /// At most `limit` entries, 1 at least.
+    pub(crate) fn new(begin: Time, limit: usize) -> Recorder {
+        let limit = limit.max(1);
+        Recorder { begin, limit, sources: Vec::new(), entries: VecDeque::new(), gone: 0 }
+    }
+
+    /// Has a partition that just came to life keep a journal.
+    pub(crate) fn join<D: Driver>(
+        &mut self,
+        nid: Nid,
+        cpt: u16,
+        partition: &mut Partition<D>,
+    ) -> SourceId {
+        partition.keep_journal();
+        let before = self.sources.iter().filter(|source| (source.nid, source.cpt) == (nid, cpt));
+        let life = before.count() as u32;
+        self.sources.push(Source { nid, cpt, life });
+        SourceId(self.sources.len() as u32 - 1)
+    }
+
+    /// Takes what a partition has journaled.
+    pub(crate) fn take<D: Driver>(&mut self, id: SourceId, partition: &mut Partition<D>) {
+        while let Some(entry) = partition.next_journal_entry() {
+            self.keep(id, entry);
+        }
+    }
+
+    fn keep(&mut self, id: SourceId, entry: Entry) {
+        if self.entries.len() == self.limit {
+            self.entries.pop_front();
+            self.gone += 1;
+        }
+        self.entries.push_back((id, entry));
+    }
+
+    /// What there is.
+    pub(crate) fn finish(self) -> Recording {
+        let named = |(id, entry): (SourceId, Entry)| (self.sources[id.0 as usize], entry);
+        let mut entries: Vec<_> = self.entries.into_iter().map(named).collect();
+        // The message level does in one go what a host does in a window of time.
+        entries.sort_by_key(|(_, entry)| entry.at);
+        Recording { begin: self.begin, entries, gone: self.gone }
+    }
+}
+
+#[cfg(test)]
+mod tests;

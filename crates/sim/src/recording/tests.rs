@@ -1,0 +1,22 @@
+use lustrine_lnet::status::Status;
+
+use super::*;
+use lustrine_lnet::journal::{Number, Step};
+
+fn entry(at: u64) -> Entry {
+    Entry { at: Time(at), step: Step::Ended { msg: Number(at), status: Status::Ok } }
+}
+
+#[test]
+fn the_oldest_go_and_times_are_put_in_order() {
+    let mut recorder = Recorder::new(Time(1), 3);
+    let source = Source { nid: Nid::LO, cpt: 0, life: 0 };
+    recorder.sources.push(source);
+    for at in [5, 4, 9, 7] {
+        recorder.keep(SourceId(0), entry(at));
+    }
+    let recording = recorder.finish();
+    assert_eq!((recording.begin, recording.gone), (Time(1), 1));
+    let expected: Vec<_> = [4, 7, 9].map(|at| (source, entry(at))).into();
+    assert_eq!(recording.entries, expected);
+}
