@@ -13,6 +13,7 @@
 //! | `stage` | nodes, links and clients of a simulation |
 //! | `run`, `outcome` | the course of a run; what came out |
 //! | `formula`, `hints` | what theory allows; what to know before believing the figures |
+//! | [`replay`] | traces: what happened to one RPC, message by message |
 //! | [`figures`], [`report`] | figures for people; pages with tables and plots |
 #![forbid(unsafe_code)]
 
@@ -27,6 +28,7 @@ mod parse;
 mod problem;
 mod quantity;
 mod reading;
+pub mod replay;
 pub mod report;
 mod run;
 mod stage;
@@ -40,7 +42,7 @@ pub use outcome::{
 };
 pub use overrides::Override;
 pub use problem::{Place, Problem, Problems};
-pub use quantity::{bytes_text, rate_text, time_text};
+pub use quantity::{bytes_text, rate_text, read_time, time_text};
 pub use run::{Progress, run};
 pub use stage::simulation;
 pub use sweep::{Axis, POINTS_MAX, Sweep, SweepError};

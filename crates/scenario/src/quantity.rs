@@ -185,6 +185,18 @@ impl fmt::Display for Decimal {
     }
 }
 
+/// Reads a length of time as scenario files have it, such as `25.25 ms`.
+///
+/// # Errors
+/// What is wrong with it, and what is allowed.
+pub fn read_time(text: &str) -> Result<Nanos, String> {
+    let Kind { allowed, example, .. } = LENGTH_OF_TIME;
+    LENGTH_OF_TIME
+        .read(text)
+        .map(Nanos)
+        .map_err(|no| format!("{}; allowed: {allowed}, such as \"{example}\"", no.why()))
+}
+
 /// A length of time for people, such as `25.25 ms`.
 pub fn time_text(time: Nanos) -> String {
     let (unit, scale) = match time.0 {

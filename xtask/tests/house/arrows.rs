@@ -38,7 +38,7 @@ const DEV_ARROWS: [(&str, &[&str]); 2] =
 
 /// Packages from outside that pure crates may use: none of them does I/O, reads a clock, starts a
 /// thread or draws random numbers.
-const PURE_OUTSIDE: [&str; 11] = [
+const PURE_OUTSIDE: [&str; 12] = [
     "bitflags",
     "crc32fast",
     "etherparse",
@@ -46,6 +46,7 @@ const PURE_OUTSIDE: [&str; 11] = [
     "granit-parser",
     "hdrhistogram",
     "serde",
+    "serde_json",
     "slotmap",
     "smallvec",
     "strsim",

@@ -1,0 +1,375 @@
+//! What a line of a trace file says. A file of version 1 has a [`Head`] and then [`Line`]s in the
+//! order of their times; readers pass over fields they do not know.
+
+use core::fmt;
+use core::str::FromStr;
+
+use lustrine_lnet::journal;
+use lustrine_wire::header::{Body, Header, MdHandle};
+use lustrine_wire::nid::Nid;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// The version of the format.
+pub const VERSION: u32 = 1;
+
+/// Longest line that is read, in bytes.
+pub const LINE_MAX: usize = 4096;
+
+/// Steps a trace keeps unless somebody says otherwise: about 100 MB while it is recorded, and 150
+/// bytes each in the file.
+pub const LIMIT_DEFAULT: u32 = 1_000_000;
+
+/// Most steps a trace may have: about 1 GB while it is read.
+pub const LIMIT_MAX: u32 = 5_000_000;
+
+/// The first line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    /// [`VERSION`].
+    pub lustrine_trace: u32,
+    /// The release that wrote it.
+    pub release: String,
+    /// What was simulated.
+    pub scenario: String,
+    /// What was given beside it.
+    pub changes: Vec<String>,
+    /// The seed.
+    pub seed: u64,
+    /// `streams` or `messages`.
+    pub depth: String,
+    /// Steps that follow.
+    pub steps: u64,
+    /// Older steps that there was no room for.
+    pub gone: u64,
+}
+
+/// One step somewhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Line {
+    /// Nanoseconds since the simulation began.
+    pub t: u64,
+    /// The first NID of the node.
+    #[serde(with = "text")]
+    pub node: Nid,
+    /// Its CPU partition.
+    #[serde(default, skip_serializing_if = "is_zero_u16")]
+    pub cpt: u16,
+    /// Which of its lives.
+    #[serde(default, skip_serializing_if = "is_zero_u32")]
+    pub life: u32,
+    /// What happened.
+    #[serde(flatten)]
+    pub step: Step,
+}
+
+/// What happened; each as in [`journal::Step`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "lowercase")]
+#[expect(missing_docs, reason = "journal::Step says it")]
+pub enum Step {
+    Made {
+        msg: Hex,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        md: Option<Hex>,
+        #[serde(flatten)]
+        header: FromTo,
+    },
+    Waits {
+        msg: Hex,
+        #[serde(rename = "for")]
+        wait: WaitWord,
+    },
+    Handed {
+        msg: Hex,
+    },
+    Leaves {
+        msg: Hex,
+    },
+    Ended {
+        msg: Hex,
+        /// Not there when all is well.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
+    Came {
+        #[serde(flatten)]
+        header: FromTo,
+        #[serde(flatten)]
+        fate: Fate,
+    },
+    Resumed {
+        rx: Hex,
+        #[serde(flatten)]
+        fate: Fate,
+    },
+    Withdrawn {
+        md: Hex,
+        error: String,
+    },
+    Called {
+        id: Hex,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bulk: Option<Hex>,
+        service: String,
+        #[serde(with = "text")]
+        peer: Nid,
+        len: u32,
+        request: Hex,
+    },
+    Taken {
+        id: Hex,
+        #[serde(with = "text")]
+        from: Nid,
+        md: Hex,
+        offset: u32,
+    },
+    Held {
+        id: Hex,
+        #[serde(with = "text")]
+        from: Nid,
+        reason: String,
+    },
+    Over {
+        id: Hex,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
+}
+
+/// Types of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+#[expect(missing_docs, reason = "LNet's words")]
+pub enum MessageWord {
+    Put,
+    Get,
+    Reply,
+    Ack,
+    Hello,
+}
+
+impl MessageWord {
+    /// The name in capitals.
+    pub fn name(self) -> &'static str {
+        match self {
+            MessageWord::Put => "PUT",
+            MessageWord::Get => "GET",
+            MessageWord::Reply => "REPLY",
+            MessageWord::Ack => "ACK",
+            MessageWord::Hello => "HELLO",
+        }
+    }
+}
+
+/// What of a header counts here.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FromTo {
+    /// Its type.
+    pub kind: MessageWord,
+    /// Who made it.
+    #[serde(with = "text")]
+    pub from: Nid,
+    /// For whom it is.
+    #[serde(with = "text")]
+    pub to: Nid,
+    /// Bytes of payload; of a GET, bytes it asks for.
+    pub len: u32,
+    /// Portal of a PUT or GET.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub portal: Option<u32>,
+    /// Match bits, of all but a REPLY.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bits: Option<Hex>,
+    /// The initiator's descriptor, both halves in hex; not there when no answer is wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handle: Option<String>,
+}
+
+/// For what a message waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "journal::Wait says it")]
+pub enum WaitWord {
+    Discovery,
+    PeerCredit,
+    NiCredit,
+}
+
+/// What becomes of a message in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "fate", rename_all = "lowercase")]
+#[expect(missing_docs, reason = "journal::Fate says it")]
+pub enum Fate {
+    Into { into: Hex, md: Hex, offset: u32 },
+    Done,
+    Parked { rx: Hex },
+    Dropped { why: String },
+    Refused { why: String },
+}
+
+/// A number written as `0x1f`: some readers of JSON have no 64 bits for numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Hex(pub u64);
+
+impl fmt::Display for Hex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+impl FromStr for Hex {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Hex, &'static str> {
+        let digits = text.strip_prefix("0x").ok_or("a number such as 0x1f is due")?;
+        u64::from_str_radix(digits, 16).map(Hex).map_err(|_| "a number such as 0x1f is due")
+    }
+}
+
+impl Serialize for Hex {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Hex {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Hex, D::Error> {
+        text::deserialize(from)
+    }
+}
+
+/// Values that are written as people write them.
+mod text {
+    use super::*;
+
+    pub(super) fn serialize<T: fmt::Display, S: Serializer>(
+        value: &T,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.collect_str(value)
+    }
+
+    pub(super) fn deserialize<'de, T, D>(from: D) -> Result<T, D::Error>
+    where
+        T: FromStr<Err: fmt::Display>,
+        D: Deserializer<'de>,
+    {
+        let text = String::deserialize(from)?;
+        text.parse().map_err(|error| de::Error::custom(format!("{text:?}: {error}")))
+    }
+}
+
+fn is_zero_u16(number: &u16) -> bool {
+    *number == 0
+}
+
+fn is_zero_u32(number: &u32) -> bool {
+    *number == 0
+}
+
+impl From<&journal::Step> for Step {
+    fn from(step: &journal::Step) -> Step {
+        let hex = |number: &journal::Number| Hex(number.0);
+        match step {
+            journal::Step::Made(made) => Step::Made {
+                msg: hex(&made.msg),
+                md: made.md.as_ref().map(hex),
+                header: FromTo::from(&made.header),
+            },
+            journal::Step::Waits { msg, wait } => Step::Waits {
+                msg: hex(msg),
+                wait: match wait {
+                    journal::Wait::Discovery => WaitWord::Discovery,
+                    journal::Wait::PeerCredit => WaitWord::PeerCredit,
+                    journal::Wait::NiCredit => WaitWord::NiCredit,
+                },
+            },
+            journal::Step::Handed { msg } => Step::Handed { msg: hex(msg) },
+            journal::Step::Leaves { msg } => Step::Leaves { msg: hex(msg) },
+            journal::Step::Ended { msg, status } => {
+                Step::Ended { msg: hex(msg), error: (!status.is_ok()).then(|| status.to_string()) }
+            }
+            journal::Step::Came(came) => {
+                Step::Came { header: FromTo::from(&came.header), fate: Fate::from(&came.fate) }
+            }
+            journal::Step::Resumed { rx, fate } => {
+                Step::Resumed { rx: Hex(rx.0), fate: Fate::from(fate) }
+            }
+            journal::Step::Withdrawn { md, status } => {
+                Step::Withdrawn { md: hex(md), error: status.to_string() }
+            }
+            journal::Step::Called(called) => Step::Called {
+                id: Hex(called.reply_bits),
+                bulk: called.bulk_bits.map(Hex),
+                service: called.service.to_owned(),
+                peer: called.peer.nid,
+                len: called.bulk_len,
+                request: hex(&called.request),
+            },
+            journal::Step::Taken { reply_bits, from, md, offset } => {
+                Step::Taken { id: Hex(*reply_bits), from: from.nid, md: hex(md), offset: *offset }
+            }
+            journal::Step::Held { reply_bits, from, reason } => {
+                Step::Held { id: Hex(*reply_bits), from: from.nid, reason: (*reason).to_owned() }
+            }
+            journal::Step::Over { reply_bits, trouble } => {
+                Step::Over { id: Hex(*reply_bits), error: trouble.as_deref().map(str::to_owned) }
+            }
+        }
+    }
+}
+
+impl From<&Header> for FromTo {
+    fn from(header: &Header) -> FromTo {
+        let (kind, portal, bits, handle, len) = match header.body {
+            Body::Put { ack_md, match_bits, portal, .. } => {
+                (MessageWord::Put, Some(portal), Some(match_bits), ack_md, header.payload_len)
+            }
+            Body::Get { return_md, match_bits, portal, sink_len, .. } => {
+                (MessageWord::Get, Some(portal), Some(match_bits), return_md, sink_len)
+            }
+            Body::Reply { md } => (MessageWord::Reply, None, None, md, header.payload_len),
+            Body::Ack { md, match_bits, .. } => {
+                (MessageWord::Ack, None, Some(match_bits), md, header.payload_len)
+            }
+            Body::Hello { .. } => (MessageWord::Hello, None, None, MdHandle::NONE, 0),
+        };
+        let handle_text = |md: MdHandle| format!("{:x}:{:x}", md.interface, md.object);
+        FromTo {
+            kind,
+            from: header.src.nid,
+            to: header.dst.nid,
+            len,
+            portal,
+            bits: bits.map(Hex),
+            handle: (!handle.is_none()).then(|| handle_text(handle)),
+        }
+    }
+}
+
+impl From<&journal::Fate> for Fate {
+    fn from(fate: &journal::Fate) -> Fate {
+        use journal::DropReason;
+        match fate {
+            journal::Fate::Into { msg, md, offset } => {
+                Fate::Into { into: Hex(msg.0), md: Hex(md.0), offset: *offset }
+            }
+            journal::Fate::Done => Fate::Done,
+            journal::Fate::Parked { rx } => Fate::Parked { rx: Hex(rx.0) },
+            journal::Fate::Dropped(reason) => {
+                let why = match reason {
+                    DropReason::NotForUs => "it is for another node",
+                    DropReason::TooManyPeers => "there are too many peers",
+                    DropReason::NoMatch => "nothing matches",
+                    DropReason::TooLong => "it is too long for what matches",
+                    DropReason::TooManyResponses => "too many responses wait",
+                    DropReason::NotAwaited => "nobody awaits it",
+                    DropReason::UnwantedPush => "a push that is not wanted",
+                    DropReason::ConnectionGone => "its connection went while it was parked",
+                };
+                Fate::Dropped { why: why.to_owned() }
+            }
+            journal::Fate::Refused(wrong) => Fate::Refused { why: format!("{wrong:?}") },
+        }
+    }
+}

@@ -1,0 +1,418 @@
+//! The time line of an RPC, and where its time went.
+//!
+//! At every moment an RPC is in one phase: of its messages that are under way, what the one is at
+//! that will be over last; or, when none is, what the host is at that has to do something about it.
+//! So the phases add up to the time it took.
+
+use std::cmp::Reverse;
+
+use lustrine_wire::nid::Nid;
+use serde::{Serialize, Serializer};
+
+use super::format::{Fate, FromTo, Line, MessageWord, Step, WaitWord};
+use super::rpc::{Outcome, Rpc, Side};
+use super::trace::Trace;
+use crate::figures::latency_text;
+use crate::quantity::bytes_text;
+
+/// What an RPC can be at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PhaseKind {
+    /// A message waits for discovery of its peer.
+    Discovery,
+    /// For a credit of its peer.
+    PeerCredit,
+    /// For a credit of the interface.
+    NiCredit,
+    /// The driver has it: it waits for a connection, or for its turn on one.
+    Driver,
+    /// It begins to leave and has not come: streams, links, and the receiver's turn.
+    Way,
+    /// It came and waits for a buffer.
+    Parked,
+    /// Its payload arrives.
+    Payload,
+    /// It is stored, and the sender's driver does not know yet: the acknowledgement of a zero-copy
+    /// message.
+    Acknowledgement,
+    /// A host has to do something: its CPU, its memory, its programs.
+    Host,
+    /// A host lets a request wait that it took up.
+    Held,
+}
+
+impl PhaseKind {
+    /// For people.
+    pub fn name(self) -> &'static str {
+        match self {
+            PhaseKind::Discovery => "discovery",
+            PhaseKind::PeerCredit => "peer credits",
+            PhaseKind::NiCredit => "NI credits",
+            PhaseKind::Driver => "driver",
+            PhaseKind::Way => "on the way",
+            PhaseKind::Parked => "parked",
+            PhaseKind::Payload => "payload",
+            PhaseKind::Acknowledgement => "acknowledgement",
+            PhaseKind::Host => "hosts",
+            PhaseKind::Held => "held by the peer",
+        }
+    }
+}
+
+/// Time of an RPC that went into one thing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Phase {
+    /// What kind of thing.
+    pub kind: PhaseKind,
+    /// In words.
+    pub what: String,
+    /// Nanoseconds.
+    pub ns: u64,
+}
+
+/// One line of a time line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Moment {
+    /// Nanoseconds since the RPC began.
+    pub at_ns: u64,
+    /// Where.
+    #[serde(serialize_with = "nid")]
+    pub node: Nid,
+    /// What happened.
+    pub what: String,
+    /// For how long it had waited, in nanoseconds, and for what.
+    pub waited: Option<(u64, &'static str)>,
+}
+
+/// What a message is at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum At {
+    Made,
+    Waits(WaitWord),
+    Driver,
+    Way,
+    Parked,
+    Payload,
+    Stored,
+    /// It failed or was dropped.
+    Dead,
+}
+
+/// A message of an RPC while its steps are gone through.
+struct Going {
+    at: At,
+    since: u64,
+    sent: bool,
+}
+
+impl Going {
+    fn over(&self) -> bool {
+        self.at == At::Dead || (self.at == At::Stored && self.sent)
+    }
+
+    fn turn(&mut self, at: At, now: u64) {
+        (self.at, self.since) = (at, now);
+    }
+}
+
+impl Rpc {
+    /// Its steps in words.
+    pub fn moments(&self, trace: &Trace) -> Vec<Moment> {
+        let mut course = Course::new(self, trace);
+        let moments = self.steps.iter().map(|step| {
+            let line = &trace.lines[step.line];
+            let (what, waited) = course.tell(line, step.of);
+            let at_ns = line.t.saturating_sub(self.began);
+            Moment { at_ns, node: line.node, what, waited }
+        });
+        moments.collect()
+    }
+
+    /// Where its time went, in the order in which each thing came up first. The sum is the time it
+    /// took; of one that is unfinished, until the end of the trace.
+    pub fn phases(&self, trace: &Trace) -> Vec<Phase> {
+        let end = self.ended.or_else(|| trace.lines.last().map(|line| line.t));
+        let end = end.unwrap_or(self.began);
+        let mut course = Course::new(self, trace);
+        let mut phases: Vec<Phase> = Vec::new();
+        let mut now = self.began;
+        let mut add = |kind: PhaseKind, what: String, ns: u64| match phases
+            .iter_mut()
+            .find(|phase| phase.what == what)
+        {
+            Some(phase) => phase.ns += ns,
+            None => phases.push(Phase { kind, what, ns }),
+        };
+        for step in &self.steps {
+            let line = &trace.lines[step.line];
+            let until = line.t.min(end);
+            if until > now {
+                let (kind, what) = course.phase();
+                add(kind, what, until - now);
+                now = until;
+            }
+            if line.t > end {
+                break;
+            }
+            course.tell(line, step.of);
+        }
+        if end > now {
+            let (kind, what) = course.phase();
+            add(kind, what, end - now);
+        }
+        phases
+    }
+
+    /// Where an RPC that failed, or is not over, got stuck: in words.
+    pub fn stuck(&self, trace: &Trace) -> Vec<String> {
+        if self.outcome == Outcome::Ok {
+            return Vec::new();
+        }
+        let mut course = Course::new(self, trace);
+        let end = self.ended.or_else(|| trace.lines.last().map(|line| line.t)).unwrap_or(0);
+        let (mut told, mut last) = (Vec::new(), (course.phase().1, self.began));
+        for step in &self.steps {
+            let line = &trace.lines[step.line];
+            if line.t >= end {
+                break;
+            }
+            let before = course.trouble.len();
+            course.tell(line, step.of);
+            if let Some(trouble) = course.trouble.get(before) {
+                told.push(format!("at {} {trouble}", us(line.t.saturating_sub(self.began))));
+            }
+            let now = course.phase().1;
+            if now != last.0 {
+                last = (now, line.t);
+            }
+        }
+        let length = us(end.saturating_sub(last.1));
+        told.push(format!("for the last {length} of it: {}", last.0));
+        told
+    }
+}
+
+/// The course of an RPC.
+struct Course<'a> {
+    rpc: &'a Rpc,
+    messages: Vec<Option<Going>>,
+    /// When each message will be over: [`u64::MAX`] for never.
+    over: Vec<u64>,
+    /// Who has to do something when no message is under way.
+    host: Nid,
+    held: Option<String>,
+    trouble: Vec<String>,
+}
+
+impl<'a> Course<'a> {
+    fn new(rpc: &'a Rpc, trace: &Trace) -> Course<'a> {
+        let fresh = |over: Vec<u64>| {
+            let messages = rpc.messages.iter().map(|_| None).collect();
+            let (held, trouble) = (None, Vec::new());
+            Course { rpc, messages, over, host: rpc.from, held, trouble }
+        };
+        let mut over = vec![u64::MAX; rpc.messages.len()];
+        let mut ahead = fresh(Vec::new());
+        for step in &rpc.steps {
+            let line = &trace.lines[step.line];
+            ahead.tell(line, step.of);
+            if let Some((number, _)) = step.of
+                && over[number] == u64::MAX
+                && ahead.messages[number].as_ref().is_some_and(Going::over)
+            {
+                over[number] = line.t;
+            }
+        }
+        fresh(over)
+    }
+
+    /// What it is at.
+    fn phase(&self) -> (PhaseKind, String) {
+        let under_way = |going: &Option<Going>| going.as_ref().is_some_and(|going| !going.over());
+        let last = (0..self.messages.len())
+            .filter(|number| under_way(&self.messages[*number]))
+            .max_by_key(|number| (self.over[*number], Reverse(*number)));
+        let Some(last) = last else {
+            return match &self.held {
+                Some(reason) => {
+                    (PhaseKind::Held, format!("{} has it wait for {reason}", self.host))
+                }
+                None => (PhaseKind::Host, format!("{} at work", self.host)),
+            };
+        };
+        let message = &self.rpc.messages[last];
+        let (name, from, to) = (message.name(), message.header.from, message.header.to);
+        let at = self.messages[last].as_ref().map_or(&At::Made, |going| &going.at);
+        let (kind, what) = match at {
+            At::Waits(WaitWord::Discovery) => (PhaseKind::Discovery, format!("discovery of {to}")),
+            At::Waits(WaitWord::PeerCredit) => {
+                (PhaseKind::PeerCredit, format!("{from} waits for a peer credit for {to}"))
+            }
+            At::Waits(WaitWord::NiCredit) => {
+                (PhaseKind::NiCredit, format!("{from} waits for an NI credit"))
+            }
+            At::Made | At::Driver => (
+                PhaseKind::Driver,
+                format!("in the driver of {from}, for its turn on a connection"),
+            ),
+            At::Way => (PhaseKind::Way, format!("on the way {from} -> {to}")),
+            At::Parked => (PhaseKind::Parked, format!("parked at {to}, for a buffer")),
+            At::Payload => (PhaseKind::Payload, format!("payload arrives at {to}")),
+            At::Stored | At::Dead => (
+                PhaseKind::Acknowledgement,
+                format!("stored; {from} waits for the acknowledgement"),
+            ),
+        };
+        (kind, format!("{name}: {what}"))
+    }
+
+    /// Goes one step on; what it is in words, and what was waited for until now.
+    fn tell(
+        &mut self,
+        line: &Line,
+        of: Option<(usize, Side)>,
+    ) -> (String, Option<(u64, &'static str)>) {
+        self.host = line.node;
+        let Some((number, side)) = of else { return self.tell_own(line) };
+        let message = &self.rpc.messages[number];
+        let (name, header) = (message.name(), &message.header);
+        // Of one whose sender is not in the trace nothing more is to be expected from there.
+        let sent = side == Side::Receiver;
+        let going =
+            self.messages[number].get_or_insert(Going { at: At::Made, since: line.t, sent });
+        let waited = |going: &Going| line.t - going.since;
+        match &line.step {
+            Step::Made { .. } => {
+                self.held = None;
+                (format!("{name} to {}", target(header)), None)
+            }
+            Step::Waits { wait, .. } => {
+                let before = waited_for(going, line.t);
+                going.turn(At::Waits(*wait), line.t);
+                let what = match wait {
+                    WaitWord::Discovery => "has to wait for discovery of its peer",
+                    WaitWord::PeerCredit => "has to wait for a peer credit",
+                    WaitWord::NiCredit => "has to wait for an NI credit",
+                };
+                (format!("{name} {what}"), before)
+            }
+            Step::Handed { .. } => {
+                let before = waited_for(going, line.t);
+                going.turn(At::Driver, line.t);
+                (format!("{name} goes to the driver"), before)
+            }
+            Step::Leaves { .. } => {
+                let waited = (waited(going), "its turn on a connection");
+                going.turn(At::Way, line.t);
+                (format!("{name} begins to leave"), (waited.0 > 0).then_some(waited))
+            }
+            Step::Ended { error: Some(error), .. } => {
+                going.turn(At::Dead, line.t);
+                self.trouble.push(format!("{name} failed at {}: {error}", line.node));
+                (format!("{name} fails: {error}"), None)
+            }
+            Step::Ended { .. } if side == Side::Sender => {
+                going.sent = true;
+                if going.at == At::Made {
+                    // To its own node: a copy.
+                    going.turn(At::Stored, line.t);
+                }
+                (format!("{name} is off its sender's hands"), None)
+            }
+            Step::Ended { .. } => {
+                let waited = (waited(going), "its payload");
+                going.turn(At::Stored, line.t);
+                (format!("{name} is stored"), (waited.0 > 0).then_some(waited))
+            }
+            Step::Came { fate, .. } | Step::Resumed { fate, .. } => {
+                let waited = match going.at {
+                    At::Way => Some((waited(going), "the way")),
+                    At::Parked => Some((waited(going), "a buffer")),
+                    _ => None,
+                };
+                let what = match fate {
+                    Fate::Into { .. } => {
+                        going.turn(At::Payload, line.t);
+                        "arrives and matches".to_owned()
+                    }
+                    Fate::Done => {
+                        going.turn(At::Stored, line.t);
+                        "arrives and matches".to_owned()
+                    }
+                    Fate::Parked { .. } => {
+                        going.turn(At::Parked, line.t);
+                        "arrives and is parked: no buffer is posted".to_owned()
+                    }
+                    Fate::Dropped { why } => {
+                        going.turn(At::Dead, line.t);
+                        self.trouble.push(format!("{name} was dropped by {}: {why}", line.node));
+                        format!("is dropped: {why}")
+                    }
+                    Fate::Refused { why } => {
+                        going.turn(At::Dead, line.t);
+                        self.trouble.push(format!("{name} was refused by {}: {why}", line.node));
+                        format!("is refused, connections are closed: {why}")
+                    }
+                };
+                (format!("{name} {what}"), waited)
+            }
+            _ => (String::new(), None),
+        }
+    }
+
+    /// A step that is about none of the messages.
+    fn tell_own(&mut self, line: &Line) -> (String, Option<(u64, &'static str)>) {
+        let what = match &line.step {
+            Step::Called { service, peer, len: 0, .. } => format!("calls {peer}: {service}"),
+            Step::Called { service, peer, len, .. } => {
+                format!("calls {peer}: {service} of {}", bytes_text(u64::from(*len)))
+            }
+            Step::Taken { .. } => "takes the request up".to_owned(),
+            Step::Held { reason, .. } => {
+                self.held = Some(reason.clone());
+                format!("has the request wait for {reason}")
+            }
+            Step::Over { error: None, .. } => "over: all is well".to_owned(),
+            Step::Over { error: Some(error), .. } => format!("over: {error}"),
+            Step::Withdrawn { error, .. } => format!("gives up: {error}"),
+            _ => String::new(),
+        };
+        (what, None)
+    }
+}
+
+/// To whom a message goes, and what for.
+fn target(header: &FromTo) -> String {
+    let mut out = header.to.to_string();
+    if let Some(portal) = header.portal {
+        out += &format!(", portal {portal}");
+    }
+    if let Some(bits) = header.bits {
+        out += &format!(", match bits {bits}");
+    }
+    match (header.kind, header.len) {
+        (_, 0) => {}
+        (MessageWord::Get, len) => out += &format!(", for {}", bytes_text(u64::from(len))),
+        (_, len) => out += &format!(", {}", bytes_text(u64::from(len))),
+    }
+    out
+}
+
+fn waited_for(going: &Going, now: u64) -> Option<(u64, &'static str)> {
+    let what = match going.at {
+        At::Waits(WaitWord::Discovery) => "discovery",
+        At::Waits(WaitWord::PeerCredit) => "a peer credit",
+        At::Waits(WaitWord::NiCredit) => "an NI credit",
+        _ => return None,
+    };
+    Some((now - going.since, what))
+}
+
+fn us(ns: u64) -> String {
+    latency_text(ns as f64 / 1e3)
+}
+
+fn nid<S: Serializer>(nid: &Nid, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(nid)
+}

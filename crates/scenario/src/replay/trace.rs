@@ -1,0 +1,166 @@
+//! Traces: from a recording, to text, and back.
+
+use core::fmt::Write as _;
+
+use lustrine_sim::Recording;
+
+use super::format::{Head, LIMIT_MAX, LINE_MAX, Line, Step, VERSION};
+
+/// A trace file's content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// What it is of.
+    pub head: Head,
+    /// In the order of their times.
+    pub lines: Vec<Line>,
+}
+
+impl Trace {
+    /// The trace of a recording. Of `head`, how much there is is filled in here.
+    pub fn of(recording: &Recording, head: Head) -> Trace {
+        let lines = recording.entries.iter().map(|(source, entry)| Line {
+            t: entry.at.since(recording.begin).0,
+            node: source.nid,
+            cpt: source.cpt,
+            life: source.life,
+            step: Step::from(&entry.step),
+        });
+        let lines: Vec<Line> = lines.collect();
+        let (steps, gone) = (lines.len() as u64, recording.gone);
+        Trace { head: Head { lustrine_trace: VERSION, steps, gone, ..head }, lines }
+    }
+
+    /// The file's text.
+    pub fn to_text(&self) -> String {
+        let mut out = String::with_capacity(160 * (self.lines.len() + 1));
+        let json = |value: serde_json::Result<String>| value.expect("plain data have JSON");
+        let _ = writeln!(out, "{}", json(serde_json::to_string(&self.head)));
+        for line in &self.lines {
+            let _ = writeln!(out, "{}", json(serde_json::to_string(line)));
+        }
+        out
+    }
+}
+
+/// What is wrong with a trace file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TraceError {
+    /// There is nothing in it.
+    #[error("the file is empty; a trace begins with a line that names \"lustrine_trace\"")]
+    Empty,
+    /// The first line is no head.
+    #[error(
+        "line 1: this is no trace: {0}; expected {{\"lustrine_trace\":1,\"release\":..}}, as \
+         lustrine sim run FILE --trace writes it"
+    )]
+    NoHead(String),
+    /// Another version.
+    #[error("line 1: a trace of version {0}; this release reads version {VERSION}")]
+    Version(u64),
+    /// A line that is no step.
+    #[error("line {line}: {what}; expected a step such as {EXAMPLE}")]
+    BadLine {
+        /// Its number, from 1.
+        line: usize,
+        /// What is wrong.
+        what: String,
+    },
+    /// A line that is too long.
+    #[error("line {line}: {len} bytes; a step has {LINE_MAX} at most")]
+    LongLine {
+        /// Its number, from 1.
+        line: usize,
+        /// Its length in bytes, or how much of it was looked at.
+        len: usize,
+    },
+    /// Time goes backwards.
+    #[error("line {line}: {t} ns after a step of {before} ns; steps stand in the order of time")]
+    Disorder {
+        /// Its number, from 1.
+        line: usize,
+        /// Its time.
+        t: u64,
+        /// The time of the step before.
+        before: u64,
+    },
+    /// More than anybody writes.
+    #[error("more than {0} steps; a trace has so many at most")]
+    TooMany(u64),
+    /// Something is missing.
+    #[error("the file ends after {found} of {announced} steps: it was cut off")]
+    CutOff {
+        /// Steps that there are.
+        found: u64,
+        /// Steps the head announces.
+        announced: u64,
+    },
+}
+
+const EXAMPLE: &str = r#"{"t":1000,"node":"10.0.0.1@tcp","do":"handed","msg":"0x1"}"#;
+
+/// Reads a trace line by line: nothing but the trace itself is kept.
+#[derive(Debug, Default)]
+pub struct TraceReader {
+    head: Option<Head>,
+    lines: Vec<Line>,
+    read: usize,
+}
+
+impl TraceReader {
+    /// Takes the next line, without its end.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn line(&mut self, text: &str) -> Result<(), TraceError> {
+        self.read += 1;
+        let line = self.read;
+        if text.len() > LINE_MAX {
+            return Err(TraceError::LongLine { line, len: text.len() });
+        }
+        let Some(head) = &self.head else {
+            self.head = Some(read_head(text)?);
+            return Ok(());
+        };
+        if self.lines.len() as u64 >= head.steps.min(u64::from(LIMIT_MAX)) {
+            return Err(TraceError::TooMany(self.lines.len() as u64));
+        }
+        let step: Line = serde_json::from_str(text)
+            .map_err(|error| TraceError::BadLine { line, what: in_line(&error) })?;
+        if let Some(last) = self.lines.last().filter(|last| last.t > step.t) {
+            return Err(TraceError::Disorder { line, t: step.t, before: last.t });
+        }
+        self.lines.push(step);
+        Ok(())
+    }
+
+    /// The trace, once all lines were taken.
+    ///
+    /// # Errors
+    /// When there are fewer than there are to be.
+    pub fn finish(self) -> Result<Trace, TraceError> {
+        let head = self.head.ok_or(TraceError::Empty)?;
+        let (found, announced) = (self.lines.len() as u64, head.steps);
+        if found < announced {
+            return Err(TraceError::CutOff { found, announced });
+        }
+        Ok(Trace { head, lines: self.lines })
+    }
+}
+
+fn read_head(text: &str) -> Result<Head, TraceError> {
+    let value: serde_json::Value =
+        serde_json::from_str(text).map_err(|error| TraceError::NoHead(in_line(&error)))?;
+    match value.get("lustrine_trace").and_then(serde_json::Value::as_u64) {
+        Some(version) if version != u64::from(VERSION) => Err(TraceError::Version(version)),
+        _ => serde_json::from_value(value).map_err(|error| TraceError::NoHead(in_line(&error))),
+    }
+}
+
+/// The line's number is known better here than to the parser of one line.
+fn in_line(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rsplit_once(" at line 1 column ") {
+        Some((what, column)) => format!("column {column}: {what}"),
+        None => text,
+    }
+}

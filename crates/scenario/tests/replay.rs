@@ -1,0 +1,287 @@
+//! What a trace tells of the RPCs of a run.
+
+use std::ops::ControlFlow;
+
+use lustrine_scenario::replay::{
+    Head, LINE_MAX, PhaseKind, Rpc, Trace, TraceReader, VERSION, linked,
+};
+use lustrine_scenario::{File, Outcome, Scenario, run, simulation};
+
+fn scenario(text: &str) -> Scenario {
+    let file = File::parse(text, "test.yaml").unwrap_or_else(|problems| panic!("{problems}"));
+    file.scenario(&[]).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+fn lived(scenario: &Scenario, limit: Option<usize>) -> (Outcome, Option<Trace>) {
+    let mut sim = simulation(scenario);
+    if let Some(limit) = limit {
+        sim.record(limit);
+    }
+    let outcome = run(scenario, &mut *sim, &mut |_| ControlFlow::Continue(()));
+    let head = Head {
+        lustrine_trace: VERSION,
+        release: "test".to_owned(),
+        scenario: "test.yaml".to_owned(),
+        changes: Vec::new(),
+        seed: outcome.seed,
+        depth: "messages".to_owned(),
+        steps: 0,
+        gone: 0,
+    };
+    let trace = sim.take_recording().map(|recording| Trace::of(&recording, head));
+    (outcome, trace)
+}
+
+fn traced(text: &str) -> (Outcome, Trace) {
+    let (outcome, trace) = lived(&scenario(text), Some(1_000_000));
+    (outcome, trace.expect("it was recorded"))
+}
+
+/// The last RPC of a kind: discovery is long over.
+fn last<'a>(rpcs: &'a [Rpc], what: &str) -> &'a Rpc {
+    rpcs.iter().rfind(|rpc| rpc.what == what).unwrap_or_else(|| panic!("no {what}"))
+}
+
+const SERVER: &str = "10.0.0.2@tcp";
+
+/// Its steps in words: `c` at the client, `s` at the server; without match bits.
+fn told(rpc: &Rpc, trace: &Trace) -> Vec<String> {
+    let words = |moment: &lustrine_scenario::replay::Moment| {
+        let who = if moment.node.to_string() == SERVER { "s" } else { "c" };
+        let mut words: Vec<&str> = moment.what.split(", ").collect();
+        words.retain(|word| !word.starts_with("match bits"));
+        let waited = moment.waited.map_or(String::new(), |(_, what)| format!(" [{what}]"));
+        format!("{who} {}{waited}", words.join(", "))
+    };
+    rpc.moments(trace).iter().map(words).collect()
+}
+
+const LONG: &str = "\
+sites: [east, west]
+links: [{between: [east, west], bandwidth: 10 Gb/s, delay: 1 ms}]
+groups: {clients: {site: east}, servers: {site: west}}
+depth: DEPTH
+loads: [{from: clients, to: servers, test: TEST, warm_up: 0 s, time: 50 ms}]
+";
+
+fn long(depth: &str, test: &str) -> String {
+    LONG.replace("DEPTH", depth).replace("TEST", test)
+}
+
+const REQUEST: [&str; 7] = [
+    "c request PUT to 10.0.0.2@tcp, portal 50, 160 B",
+    "c request PUT goes to the driver",
+    "c request PUT begins to leave",
+    "c request PUT is off its sender's hands",
+    "s request PUT arrives and matches [the way]",
+    "s request PUT is stored",
+    "s takes the request up",
+];
+
+const REPLY: [&str; 7] = [
+    "s reply PUT to 10.0.0.1@tcp, portal 52, 160 B",
+    "s reply PUT goes to the driver",
+    "s reply PUT begins to leave",
+    "s reply PUT is off its sender's hands",
+    "c reply PUT arrives and matches [the way]",
+    "c reply PUT is stored",
+    "c over: all is well",
+];
+
+fn story(call: &str, between: &[&str]) -> Vec<String> {
+    let all = [call].into_iter().chain(REQUEST);
+    all.chain(between.iter().copied()).chain(REPLY).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_ping_is_told_step_by_step_at_both_depths() {
+    for depth in ["streams", "messages"] {
+        let (_, trace) = traced(&long(depth, "ping"));
+        let rpcs = linked(&trace);
+        let mut expected = story("c calls 10.0.0.2@tcp: ping", &[]);
+        if depth == "streams" {
+            // The driver copies small messages, and writes them at the end of its turn.
+            expected.swap(3, 4);
+            expected.swap(10, 11);
+        }
+        assert_eq!(told(last(&rpcs, "ping"), &trace), expected, "{depth}");
+    }
+}
+
+#[test]
+fn a_write_is_told_step_by_step() {
+    let (_, trace) = traced(&long("messages", "write, size: 64 KiB"));
+    let rpcs = linked(&trace);
+    let between = [
+        "s bulk GET to 10.0.0.1@tcp, portal 52, for 64 KiB",
+        "s bulk GET goes to the driver",
+        "s bulk GET begins to leave",
+        "s bulk GET is off its sender's hands",
+        "c bulk GET arrives and matches [the way]",
+        "c bulk REPLY to 10.0.0.2@tcp, 64 KiB",
+        "c bulk REPLY goes to the driver",
+        "c bulk REPLY begins to leave",
+        "c bulk REPLY is off its sender's hands",
+        "s bulk REPLY arrives and matches [the way]",
+        "s bulk REPLY is stored",
+    ];
+    let expected = story("c calls 10.0.0.2@tcp: write of 64 KiB", &between);
+    assert_eq!(told(last(&rpcs, "write"), &trace), expected);
+}
+
+#[test]
+fn a_read_is_told_step_by_step_with_its_acknowledgement() {
+    let text = long("messages", "read, size: 64 KiB") + "tunables: {zero_copy: 1}\n";
+    let (_, trace) = traced(&text);
+    let rpcs = linked(&trace);
+    let between = [
+        "s bulk PUT to 10.0.0.1@tcp, portal 52, 64 KiB",
+        "s bulk PUT goes to the driver",
+        "s bulk PUT begins to leave",
+        "c bulk PUT arrives and matches [the way]",
+        "c bulk PUT is stored",
+        "s bulk PUT is off its sender's hands",
+    ];
+    let read = last(&rpcs, "read");
+    assert_eq!(told(read, &trace), story("c calls 10.0.0.2@tcp: read of 64 KiB", &between));
+    // Four ways of 1 ms each, and nothing waits for anything else.
+    let phases = read.phases(&trace);
+    let names: Vec<_> = phases.iter().map(|phase| (phase.kind, phase.ns / 1_000_000)).collect();
+    assert_eq!(
+        names,
+        [
+            (PhaseKind::Way, 1),
+            (PhaseKind::Way, 1),
+            (PhaseKind::Acknowledgement, 1),
+            (PhaseKind::Way, 1)
+        ],
+        "{phases:#?}"
+    );
+}
+
+#[test]
+fn phases_add_up_to_what_the_client_measured() {
+    for (depth, test) in [("streams", "read"), ("messages", "write"), ("streams", "ping")] {
+        let (outcome, trace) = traced(&long(depth, &format!("{test}, concurrency: 4")));
+        let rpcs = linked(&trace);
+        let mut times = Vec::new();
+        let all: Vec<&Rpc> = rpcs.iter().filter(|rpc| rpc.what == test).collect();
+        // The client measures once every unit has had its first.
+        let warm = all[..4].iter().filter_map(|rpc| rpc.ended).max();
+        for rpc in all {
+            let sum: u64 = rpc.phases(&trace).iter().map(|phase| phase.ns).sum();
+            assert_eq!(Some(sum), rpc.took(), "{rpc:?}");
+            if rpc.ended > warm {
+                times.push(sum);
+            }
+        }
+        times.sort_unstable();
+        let load = &outcome.loads[0];
+        assert!((load.ops..load.ops + 9).contains(&(times.len() as u64)), "{load:?} {times:?}");
+        let near = |us: f64, ns: u64| (us * 1e3 / ns as f64 - 1.0).abs() < 0.02;
+        assert!(near(load.latency_us.max, *times.last().unwrap()), "{load:?} {times:?}");
+        assert!(near(load.latency_us.p50, times[(times.len() - 1) / 2]), "{load:?} {times:?}");
+    }
+}
+
+#[test]
+fn one_peer_credit_for_eight_is_waited_for() {
+    let text = long("messages", "read, size: 1 MiB, concurrency: 8")
+        + "tunables: {zero_copy: 1, peer_credits: 1}\n";
+    let (_, trace) = traced(&text);
+    let rpcs = linked(&trace);
+    let read = last(&rpcs, "read");
+    let told = told(read, &trace);
+    assert!(told.contains(&"s bulk PUT has to wait for a peer credit".to_owned()), "{told:#?}");
+    assert!(
+        told.contains(&"s bulk PUT goes to the driver [a peer credit]".to_owned()),
+        "{told:#?}"
+    );
+    let most = read.phases(&trace).into_iter().max_by_key(|phase| phase.ns).unwrap();
+    assert_eq!(most.kind, PhaseKind::PeerCredit, "{most:?}");
+    assert!(most.what.starts_with("bulk PUT: 10.0.0.2@tcp waits for a peer credit"), "{most:?}");
+}
+
+#[test]
+fn an_rpc_over_a_cut_link_tells_where_it_died() {
+    for depth in ["streams", "messages"] {
+        let text = long(depth, "ping") + "events: [{at: 10 ms, cut: [east, west]}]\n";
+        let (outcome, trace) = traced(&text);
+        assert!(outcome.errors() > 0, "{outcome:?}");
+        let rpcs = linked(&trace);
+        let failed: Vec<&Rpc> =
+            rpcs.iter().filter(|rpc| rpc.what == "ping" && rpc.failed()).collect();
+        assert_eq!(failed.len(), 1, "{failed:?}");
+        let stuck = failed[0].stuck(&trace);
+        let end = stuck.last().unwrap();
+        assert!(
+            end.starts_with("for the last ") && end.contains(" PUT: on the way 10.0.0."),
+            "{depth}: {stuck:?}"
+        );
+        let sum: u64 = failed[0].phases(&trace).iter().map(|phase| phase.ns).sum();
+        assert_eq!(Some(sum), failed[0].took());
+    }
+}
+
+#[test]
+fn a_recording_changes_nothing() {
+    for depth in ["streams", "messages"] {
+        let scenario = scenario(&long(depth, "write, size: 128 KiB, concurrency: 3"));
+        let (plain, nothing) = lived(&scenario, None);
+        let (recorded, trace) = lived(&scenario, Some(100));
+        assert!(nothing.is_none());
+        assert_eq!(plain.trace_hash, recorded.trace_hash);
+        assert_eq!(format!("{plain:?}"), format!("{recorded:?}"));
+        // The newest are kept; what is left of RPCs is still told.
+        let trace = trace.unwrap();
+        assert_eq!((trace.lines.len(), trace.head.steps), (100, 100));
+        assert!(trace.head.gone > 100, "{:?}", trace.head);
+        for rpc in linked(&trace) {
+            let sum: u64 = rpc.phases(&trace).iter().map(|phase| phase.ns).sum();
+            assert!(rpc.took().is_none_or(|took| took == sum), "{rpc:?}");
+            assert!(!rpc.moments(&trace).is_empty());
+        }
+    }
+}
+
+fn read(text: &str) -> Result<Trace, String> {
+    let mut reader = TraceReader::default();
+    for line in text.lines() {
+        reader.line(line).map_err(|error| error.to_string())?;
+    }
+    reader.finish().map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_trace_survives_its_file_and_a_bad_file_is_told() {
+    let (_, trace) = traced(&long("messages", "read, size: 4 KiB"));
+    let text = trace.to_text();
+    assert_eq!(read(&text).as_ref(), Ok(&trace));
+    let kinds = ["made", "waits", "handed", "leaves", "ended", "came", "called", "taken", "over"];
+    assert!(kinds.iter().all(|kind| text.contains(&format!("\"do\":\"{kind}\""))), "{text:.2000}");
+    let says = |text: &str, words: &str| {
+        let error = read(text).unwrap_err();
+        assert!(error.contains(words), "{error:?}");
+    };
+    let lines: Vec<&str> = text.lines().collect();
+    says("", "the file is empty");
+    says("groups: {}", "line 1: this is no trace: column 1: expected value");
+    says("{}", "line 1: this is no trace: missing field `lustrine_trace`");
+    says(&lines[0].replace("_trace\":1", "_trace\":2"), "line 1: a trace of version 2");
+    says(&lines[..5].join("\n"), "the file ends after 4 of ");
+    let with = |line: &str| format!("{}\n{}\n{line}", lines[0], lines[1]);
+    says(&with("{\"t\":1}"), "line 3: column 7: missing field `node`");
+    says(&with("{\"t\":1,\"node\":\"x\"}"), "\"x\": ");
+    says(
+        &with("{\"t\":1,\"node\":\"10.0.0.1@tcp\",\"do\":\"flies\"}"),
+        "unknown variant `flies`, expected one of `made`, `waits`",
+    );
+    says(
+        &with("{\"t\":1,\"node\":\"10.0.0.1@tcp\",\"do\":\"handed\",\"msg\":\"7\"}"),
+        "\"7\": a number such as 0x1f is due; expected a step such as {\"t\":1000,",
+    );
+    says(&with(&"x".repeat(LINE_MAX + 1)), "line 3: 4097 bytes");
+    let late = with("{\"t\":9,\"node\":\"10.0.0.1@tcp\",\"do\":\"handed\",\"msg\":\"0x7\"}");
+    says(&(late + "\n" + lines[1]), "line 4: 0 ns after a step of 9 ns");
+    says(&format!("{text}{}", lines[lines.len() - 1]), "more than ");
+}
