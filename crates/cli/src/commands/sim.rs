@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueEnum};
+use lustrine_scenario::replay::{Head, VERSION};
 use lustrine_scenario::{File, Outcome, Override, Problems, Scenario};
 
 use crate::interrupt::Interrupt;
@@ -11,6 +12,7 @@ use crate::output::Failure;
 use crate::report_file::ReportFile;
 
 mod progress;
+mod replay;
 mod single;
 mod swarm;
 mod sweep;
@@ -31,6 +33,7 @@ enum SimCommand {
     Run(single::RunArgs),
     Sweep(sweep::SweepArgs),
     Swarm(swarm::SwarmArgs),
+    Replay(replay::ReplayArgs),
 }
 
 /// What both commands take.
@@ -99,6 +102,7 @@ pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
         SimCommand::Run(args) => single::run(args),
         SimCommand::Sweep(args) => sweep::run(args),
         SimCommand::Swarm(args) => swarm::run(args),
+        SimCommand::Replay(args) => replay::run(args),
     }
 }
 
@@ -173,6 +177,20 @@ fn read(path: &Path) -> Result<String, Failure> {
     }
     let bytes = std::fs::read(path).map_err(|error| told(&error))?;
     String::from_utf8(bytes).map_err(|_| told(&"it is not UTF-8 text"))
+}
+
+/// The head of a trace.
+fn head_of(scenario: String, changes: Vec<String>, seed: u64, depth: &str) -> Head {
+    Head {
+        lustrine_trace: VERSION,
+        release: env!("CARGO_PKG_VERSION").to_owned(),
+        scenario,
+        changes,
+        seed,
+        depth: depth.to_owned(),
+        steps: 0,
+        gone: 0,
+    }
 }
 
 /// How the command ends, once everything is written.

@@ -149,10 +149,98 @@ fn the_swarm_lives_seeds_and_plans() {
     let done = seeds(&["--plan", slow.to_str().expect("UTF-8")]);
     assert_eq!(done.code, Some(1), "{done:#?}");
     assert!(done.stdout.contains("host 0") && done.stderr.contains("is not over"), "{done:#?}");
+    let trace = scratch.file("slow.trace");
+    let words = ["--plan", slow.to_str().expect("UTF-8"), "--trace"];
+    let again = seeds(&[&words[..], &[trace.to_str().expect("UTF-8")]].concat());
+    assert_eq!((again.code, &again.stdout), (Some(1), &done.stdout), "{again:#?}");
+    let replayed = finish(lustrine().args(["sim", "replay", "--failed"]).arg(&trace)).ok();
+    assert!(replayed.stdout.contains("not over at the end of the trace"), "{replayed:#?}");
 
     fs::write(&bad, text.replace("\"wires\"", "\"wirez\"")).expect("a file");
     let done = seeds(&["--plan", bad.to_str().expect("UTF-8")]);
     assert_eq!(done.code, Some(1), "{done:#?}");
     assert!(done.stderr.contains("unknown field `wirez`"), "{done:#?}");
     assert_eq!(seeds(&["--seeds", "5..5"]).code, Some(2));
+}
+
+#[test]
+fn a_trace_is_written_and_replayed() {
+    let scratch = Scratch::new();
+    let file = scratch.write("short.yaml", SHORT);
+    let trace = scratch.file("short.trace");
+    let plain = finish(&mut sim(&["run", "--json", "-"], &file)).ok().json();
+    let mut command = sim(&["run", "--json", "-", "--trace"], &file);
+    let mut traced = finish(command.arg(&trace)).ok().json();
+    for own in ["real_s", "messages_per_real_s"] {
+        traced[own] = plain[own].clone();
+    }
+    assert_eq!(plain, traced, "a trace changes nothing");
+
+    let replay = |words: &[&str]| {
+        let mut command = lustrine();
+        finish(command.args(["sim", "replay"]).arg(&trace).args(words))
+    };
+    let done = replay(&[]).ok();
+    for words in ["short.yaml, depth streams, seed 1", "\nping ", "\nLNet ping ", "on the way"] {
+        assert!(done.stdout.contains(words), "{words:?} is not in {done:#?}");
+    }
+    assert!(done.stdout.contains("step by step: lustrine sim replay "), "{done:#?}");
+    let list = replay(&["--json", "--what", "ping", "--slowest", "3", "--from", "10.0.0.1@tcp"]);
+    let list = list.ok().json();
+    let rpcs = list["rpcs"].as_array().expect("a list");
+    assert_eq!((rpcs.len(), &rpcs[0]["outcome"]), (3, &"ok".into()), "{list}");
+    assert_eq!(list["trace"]["lustrine_trace"], 1);
+    let id = rpcs[0]["id"].to_string();
+    let one = replay(&["--rpc", &id]).ok();
+    for words in ["request PUT to 10.0.0.2@tcp, portal 50", "over: all is well", "in all"] {
+        assert!(one.stdout.contains(words), "{words:?} is not in {one:#?}");
+    }
+    let lines = done.stdout.lines().chain(one.stdout.lines());
+    let mut lines = lines.filter(|line| !line.starts_with("step by step"));
+    assert!(lines.all(|line| line.len() <= 100), "{done:#?} {one:#?}");
+    let one = replay(&["--rpc", &id, "--json"]).ok().json();
+    let sum = |one: &serde_json::Value| -> u64 {
+        let phases = one[0]["phases"].as_array().expect("a list");
+        phases.iter().filter_map(|phase| phase["ns"].as_u64()).sum()
+    };
+    let took = one[0]["ended"].as_u64().unwrap() - one[0]["began"].as_u64().unwrap();
+    assert_eq!(sum(&one), took, "{one}");
+    let none = replay(&["--since", "1 h"]).ok();
+    assert!(none.stdout.contains("nothing is there"), "{none:#?}");
+
+    replay(&["--rpc", "0"]).fails_with(&["there is no RPC 0 in", "it has 1 to "]);
+    replay(&["--rpc", "1", "--failed"]).with_code(2).says(&["cannot be used with"]);
+    replay(&["--since", "5"]).with_code(2).says(&["its unit is missing", "\"25.25 ms\""]);
+    let mut command = sim(&["run", "--trace", "-"], &file);
+    finish(&mut command).with_code(2).says(&["--trace needs a file of its own"]);
+    let mut command = sim(&["run", "--trace-limit", "5"], &file);
+    finish(&mut command).with_code(2).says(&["--trace"]);
+}
+
+#[test]
+fn a_bad_trace_is_told_with_its_line() {
+    let scratch = Scratch::new();
+    let file = scratch.write("short.yaml", SHORT);
+    let trace = scratch.file("short.trace");
+    let mut command = sim(&["run", "--trace-limit", "50", "--trace"], &file);
+    finish(command.arg(&trace)).ok();
+    let replay = |file: &Path| finish(lustrine().args(["sim", "replay"]).arg(file));
+    let done = replay(&trace).ok();
+    assert!(done.stdout.contains(" 50 steps, "), "{done:#?}");
+    assert!(done.stdout.contains(" older steps are not in it (--trace-limit)"), "{done:#?}");
+
+    let text = fs::read_to_string(&trace).expect("it was written");
+    let mut lines: Vec<&str> = text.lines().collect();
+    let cut = scratch.write("cut.trace", &lines[..40].join("\n"));
+    replay(&cut).fails_with(&["cut.trace: the file ends after 39 of 50 steps"]);
+    lines[7] = "{\"t\":0}";
+    let odd = scratch.write("odd.trace", &lines.join("\n"));
+    replay(&odd).fails_with(&["odd.trace: line 8: ", "expected a step such as {\"t\":1000,"]);
+    let long = scratch.write("long.trace", &"x".repeat(100_000));
+    replay(&long).fails_with(&["long.trace: line 1: ", "a step has 4096 at most"]);
+    let odd = scratch.file("bytes.trace");
+    fs::write(&odd, [0xff, 0xfe, b'\n']).expect("a file");
+    replay(&odd).fails_with(&["line 1: not UTF-8 text"]);
+    replay(&file).fails_with(&["short.yaml: line 1: this is no trace"]);
+    replay(&scratch.file("none.trace")).fails_with(&["cannot read", "none.trace"]);
 }

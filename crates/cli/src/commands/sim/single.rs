@@ -1,15 +1,17 @@
 //! `lustrine sim run`: one scenario.
 
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
+use lustrine_scenario::replay::{LIMIT_DEFAULT, LIMIT_MAX, Trace};
 use lustrine_scenario::report::{Single, run_page};
 use lustrine_scenario::{Outcome, run as run_scenario, simulation};
 use serde::Serialize;
 
 use super::progress::{Bar, STEPS};
-use super::{Prepared, ScenarioOptions, table, verdict};
+use super::{Prepared, ScenarioOptions, head_of, table, verdict};
 use crate::interrupt::Interrupt;
 use crate::output::{Failure, json, print};
 use crate::report_file::ReportFile;
@@ -19,6 +21,15 @@ use crate::report_file::ReportFile;
 pub(crate) struct RunArgs {
     #[command(flatten)]
     scenario: ScenarioOptions,
+
+    /// Write what happened to each message to a file, for lustrine sim replay; nothing else changes
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+
+    /// Most steps of messages in it, the newest ones; about 20 steps are one read
+    #[arg(long, value_name = "N", requires = "trace", default_value_t = LIMIT_DEFAULT,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(LIMIT_MAX)))]
+    trace_limit: u32,
 }
 
 /// The JSON document.
@@ -39,11 +50,22 @@ struct Document<'a> {
 pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     let mut prepared = args.scenario.prepare()?;
     let scenario = prepared.scenario(&[])?;
+    if let Some(path) = &args.trace {
+        let taken = [&args.scenario.json, &args.scenario.report].into_iter().flatten();
+        if path.as_os_str() == "-" || taken.into_iter().any(|other| other == path) {
+            let words = "--trace needs a file of its own";
+            return Err(Failure::Usage(words.to_owned()));
+        }
+    }
     args.scenario.open(&mut prepared)?;
+    let trace_file = args.trace.as_deref().map(ReportFile::open).transpose()?;
     let interrupt = Interrupt::catch()?;
     let started = Instant::now();
     let mut bar = Bar::new(&format!("simulating {}", prepared.source_name), STEPS);
     let mut sim = simulation(&scenario);
+    if trace_file.is_some() {
+        sim.record(args.trace_limit as usize);
+    }
     let outcome = run_scenario(&scenario, &mut *sim, &mut |progress| {
         bar.show(progress);
         match interrupt.check() {
@@ -52,6 +74,11 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
         }
     });
     bar.clear();
+    if let (Some(file), Some(recording)) = (trace_file, sim.take_recording()) {
+        let (name, changes) = (prepared.source_name.clone(), prepared.change_words());
+        let head = head_of(name, changes, outcome.seed, outcome.depth.name());
+        file.write(&Trace::of(&recording, head).to_text())?;
+    }
     finish(prepared, &outcome, started.elapsed().as_secs_f64())?;
     verdict(&[&outcome], &interrupt)
 }

@@ -11,12 +11,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use lustrine_sim::swarm::{Failure as Wrong, Life, Plan, draw, live, replay, shrink};
+use lustrine_scenario::replay::{LIMIT_DEFAULT, Trace};
+use lustrine_sim::Recording;
+use lustrine_sim::swarm::{Failure as Wrong, Life, Plan, draw, live, record, replay, shrink};
 
 use super::progress::Bar;
-use super::read;
+use super::{head_of, read};
 use crate::interrupt::Interrupt;
 use crate::output::{Failure, print};
+use crate::report_file::ReportFile;
 
 /// How often the command looks for interruptions and the end of its time.
 const LOOK: Duration = Duration::from_millis(50);
@@ -36,6 +39,10 @@ pub(super) struct SwarmArgs {
     /// Live the plan of this file instead, and show the end of its trace if it goes wrong
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
+
+    /// Write what happened to each message of the plan to a file, for lustrine sim replay
+    #[arg(long, value_name = "FILE", requires = "plan")]
+    trace: Option<PathBuf>,
 
     /// Where plans that fail are written, made smaller
     #[arg(long, value_name = "FOLDER", default_value = ".")]
@@ -88,26 +95,38 @@ fn try_plan(plan: &Plan) -> Result<Life, String> {
 pub(super) fn run(args: &SwarmArgs) -> Result<(), Failure> {
     std::panic::set_hook(Box::new(|info| LAST_PANIC.set(info.to_string())));
     match &args.plan {
-        Some(path) => live_plan(path),
+        Some(path) => live_plan(path, args.trace.as_deref()),
         None => live_seeds(args),
     }
 }
 
 /// One plan, with the end of its trace if it goes wrong.
-fn live_plan(path: &Path) -> Result<(), Failure> {
+fn live_plan(path: &Path, trace_path: Option<&Path>) -> Result<(), Failure> {
     let text = read(path)?;
     let plan: Plan = serde_json::from_str(&text)
         .map_err(|error| format!("{}: no plan of the swarm: {error}", path.display()))?;
     let mut out = String::new();
-    let lived = catch_unwind(AssertUnwindSafe(|| replay(&plan)));
+    let trace_file = trace_path.map(ReportFile::open).transpose()?;
+    let recorded = trace_file.is_some();
+    let lived = catch_unwind(AssertUnwindSafe(|| match recorded {
+        true => record(&plan, LIMIT_DEFAULT as usize),
+        false => {
+            let (result, trace) = replay(&plan);
+            (result, trace, Recording::default())
+        }
+    }));
+    if let (Some(file), Ok((.., recording))) = (trace_file, &lived) {
+        let head = head_of(path.display().to_string(), Vec::new(), plan.seed, "streams");
+        file.write(&Trace::of(recording, head).to_text())?;
+    }
     let (result, trace) = match lived {
-        Ok((Ok(life), _)) => {
+        Ok((Ok(life), ..)) => {
             let length = life.length.as_secs_f64();
             let (events, hash) = (life.events, life.hash);
             print(&format!("went well: {length:.1} s, {events} events, trace {hash:016x}\n"))?;
             return Ok(());
         }
-        Ok((Err(wrong), trace)) => (wrong.what, trace),
+        Ok((Err(wrong), trace, _)) => (wrong.what, trace),
         Err(_) => (format!("an assertion failed: {}", LAST_PANIC.take()), Vec::new()),
     };
     for entry in trace {

@@ -166,7 +166,7 @@ pub(super) fn sweep(source_name: &str, sweep: &Sweep, rows: &[Row]) -> String {
 }
 
 /// Columns as wide as they need; the first and the last one to the left.
-fn columns(heads: &[&str], rows: &[Vec<String>]) -> String {
+pub(super) fn columns(heads: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.chain([heads[column].len()]).max().unwrap_or(0)
