@@ -6,6 +6,7 @@ use lustrine_scenario::replay::{
     Head, LINE_MAX, PhaseKind, Rpc, Trace, TraceReader, VERSION, linked,
 };
 use lustrine_scenario::{File, Outcome, Scenario, run, simulation};
+use lustrine_sim::Wanted;
 
 fn scenario(text: &str) -> Scenario {
     let file = File::parse(text, "test.yaml").unwrap_or_else(|problems| panic!("{problems}"));
@@ -15,7 +16,7 @@ fn scenario(text: &str) -> Scenario {
 fn lived(scenario: &Scenario, limit: Option<usize>) -> (Outcome, Option<Trace>) {
     let mut sim = simulation(scenario);
     if let Some(limit) = limit {
-        sim.record(limit);
+        sim.record(Wanted::newest(limit));
     }
     let outcome = run(scenario, &mut *sim, &mut |_| ControlFlow::Continue(()));
     let head = Head {

@@ -23,7 +23,7 @@ use crate::fabric::Fabric;
 use crate::memory::Usage;
 use crate::network::HostId;
 use crate::node::NodeSpec;
-use crate::recording::{Recorder, Recording};
+use crate::recording::{Recorder, Recording, Wanted};
 use crate::simulation::{Place, Simulation, Waits};
 use crate::trace::{Entry, Trace, What};
 use crate::world::{BEGIN, Death};
@@ -175,9 +175,9 @@ impl Simulation for Crowd {
         &self.trace
     }
 
-    fn record(&mut self, limit: usize) {
+    fn record(&mut self, wanted: Wanted) {
         assert!(self.hosts.is_empty(), "a recording begins with an empty crowd");
-        self.recorder = Some(Recorder::new(self.now, limit));
+        self.recorder = Some(Recorder::new(self.now, wanted));
     }
 
     fn take_recording(&mut self) -> Option<Recording> {

@@ -46,7 +46,7 @@ pub use io::VirtualIo;
 pub use memory::{Rope, RopeMemory, Usage};
 pub use network::{Chunking, HostId, Incoming, Link, Network};
 pub use node::{Node, NodeSpec};
-pub use recording::{Recording, Source};
+pub use recording::{Recording, Source, Wanted};
 pub use rng::Rng;
 pub use script::{Ended, Hand, Script};
 pub use simulation::{Cost, Place, Simulation, Waits};

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use lustrine_lnet::journal::Entry;
-use lustrine_lnet::time::Time;
+use lustrine_lnet::time::{Nanos, Time};
 use lustrine_node::{Driver, Partition};
 use lustrine_wire::nid::Nid;
 
@@ -16,6 +16,24 @@ pub struct Source {
     pub cpt: u16,
     /// Which of the node's lives, from 0.
     pub life: u32,
+}
+
+/// What to record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Most entries that are kept, about 100 bytes each: the newest ones.
+    pub limit: usize,
+    /// Nothing before this time of the simulation.
+    pub from: Nanos,
+    /// Nothing after this time of the simulation.
+    pub until: Nanos,
+}
+
+impl Wanted {
+    /// The newest entries of all times.
+    pub fn newest(limit: usize) -> Wanted {
+        Wanted { limit, from: Nanos::ZERO, until: Nanos(u64::MAX) }
+    }
 }
 
 /// Who journals, in a [`Recorder`].
@@ -37,17 +55,17 @@ pub struct Recording {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     begin: Time,
-    limit: usize,
+    wanted: Wanted,
     sources: Vec<Source>,
     entries: VecDeque<(SourceId, Entry)>,
     gone: u64,
 }
 
 impl Recorder {
-    /// At most `limit` entries, 1 at least.
-    pub(crate) fn new(begin: Time, limit: usize) -> Recorder {
-        let limit = limit.max(1);
-        Recorder { begin, limit, sources: Vec::new(), entries: VecDeque::new(), gone: 0 }
+    /// At most so many entries as are wanted, 1 at least.
+    pub(crate) fn new(begin: Time, wanted: Wanted) -> Recorder {
+        let wanted = Wanted { limit: wanted.limit.max(1), ..wanted };
+        Recorder { begin, wanted, sources: Vec::new(), entries: VecDeque::new(), gone: 0 }
     }
 
     /// Has a partition that just came to life keep a journal.
@@ -72,7 +90,11 @@ impl Recorder {
     }
 
     fn keep(&mut self, id: SourceId, entry: Entry) {
-        if self.entries.len() == self.limit {
+        let Wanted { limit, from, until } = self.wanted;
+        if !(from..=until).contains(&entry.at.since(self.begin)) {
+            return;
+        }
+        if self.entries.len() == limit {
             self.entries.pop_front();
             self.gone += 1;
         }

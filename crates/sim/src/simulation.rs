@@ -6,7 +6,7 @@ use lustrine_selftest::{Client, ClientArgs, Lane};
 use crate::fabric::{Fabric, LinkSpec, SiteId};
 use crate::network::HostId;
 use crate::node::NodeSpec;
-use crate::recording::Recording;
+use crate::recording::{Recording, Wanted};
 use crate::tcp::TcpSpec;
 use crate::trace::Trace;
 use crate::world::Death;
@@ -98,12 +98,12 @@ pub trait Simulation {
     /// What happened so far.
     fn trace(&self) -> &Trace;
 
-    /// Has all nodes that come keep journals, and keeps their newest `limit` entries, about 100
-    /// bytes each. It changes nothing in what happens.
+    /// Has all nodes that come keep journals, and keeps of them what is wanted. It changes nothing
+    /// in what happens.
     ///
     /// # Panics
     /// When there are nodes already: what they did so far nobody has noted.
-    fn record(&mut self, limit: usize);
+    fn record(&mut self, wanted: Wanted);
 
     /// What was recorded, if anything was to be; nothing is recorded any more.
     fn take_recording(&mut self) -> Option<Recording>;

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueEnum};
+use lustrine_lnet::time::Nanos;
 use lustrine_scenario::replay::{Head, VERSION};
-use lustrine_scenario::{File, Outcome, Override, Problems, Scenario};
+use lustrine_scenario::{File, Outcome, Override, Problems, Scenario, read_time};
 
 use crate::interrupt::Interrupt;
 use crate::output::Failure;
@@ -63,6 +64,18 @@ struct ScenarioOptions {
     /// Write a page with plots, one file of HTML
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
+}
+
+/// A length of time, given as in scenario files.
+#[derive(Clone, Copy, Debug)]
+struct Length(Nanos);
+
+impl FromStr for Length {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Length, String> {
+        read_time(text).map(Length)
+    }
 }
 
 /// The depths by name.

@@ -229,6 +229,18 @@ fn a_bad_trace_is_told_with_its_line() {
     assert!(done.stdout.contains(" 50 steps, "), "{done:#?}");
     assert!(done.stdout.contains(" older steps are not in it (--trace-limit)"), "{done:#?}");
 
+    let part = scratch.file("part.trace");
+    let window = ["run", "--trace-since", "5 ms", "--trace-until", "6 ms", "--trace"];
+    finish(sim(&window, &file).arg(&part)).ok();
+    let part = fs::read_to_string(part).expect("it was written");
+    let times = part.lines().skip(1).map(|line| {
+        let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        line["t"].as_u64().expect("a time")
+    });
+    let times: Vec<u64> = times.collect();
+    assert!(times.len() > 10, "{part:.1000}");
+    assert!(times.iter().all(|t| (5_000_000..=6_000_000).contains(t)), "{times:?}");
+
     let text = fs::read_to_string(&trace).expect("it was written");
     let mut lines: Vec<&str> = text.lines().collect();
     let cut = scratch.write("cut.trace", &lines[..40].join("\n"));

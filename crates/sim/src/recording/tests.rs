@@ -9,7 +9,7 @@ fn entry(at: u64) -> Entry {
 
 #[test]
 fn the_oldest_go_and_times_are_put_in_order() {
-    let mut recorder = Recorder::new(Time(1), 3);
+    let mut recorder = Recorder::new(Time(1), Wanted::newest(3));
     let source = Source { nid: Nid::LO, cpt: 0, life: 0 };
     recorder.sources.push(source);
     for at in [5, 4, 9, 7] {
@@ -19,4 +19,17 @@ fn the_oldest_go_and_times_are_put_in_order() {
     assert_eq!((recording.begin, recording.gone), (Time(1), 1));
     let expected: Vec<_> = [4, 7, 9].map(|at| (source, entry(at))).into();
     assert_eq!(recording.entries, expected);
+}
+
+#[test]
+fn what_lies_outside_of_the_time_wanted_is_left_out() {
+    let wanted = Wanted { limit: 2, from: Nanos(10), until: Nanos(20) };
+    let mut recorder = Recorder::new(Time(100), wanted);
+    recorder.sources.push(Source { nid: Nid::LO, cpt: 0, life: 0 });
+    for at in [105, 110, 120, 121] {
+        recorder.keep(SourceId(0), entry(at));
+    }
+    let recording = recorder.finish();
+    let times: Vec<u64> = recording.entries.iter().map(|(_, entry)| entry.at.0).collect();
+    assert_eq!((times, recording.gone), (vec![110, 120], 0));
 }

@@ -11,7 +11,7 @@ use crate::check;
 use crate::fabric::{Hashing, LinkSpec, Rate};
 use crate::network::{HostId, Link};
 use crate::node::NodeSpec;
-use crate::recording::Recording;
+use crate::recording::{Recording, Wanted};
 use crate::simulation::{Cost, Place, Simulation};
 use crate::tcp::{Algorithm, TcpSpec};
 use crate::trace::Entry;
@@ -65,10 +65,10 @@ pub fn replay(plan: &Plan) -> (Result<Life, Failure>, Vec<Entry>) {
     (result, entries)
 }
 
-/// Lives a plan, and records what happened to each message: the newest `limit` steps.
-pub fn record(plan: &Plan, limit: usize) -> (Result<Life, Failure>, Vec<Entry>, Recording) {
+/// Lives a plan, and records what happened to each message.
+pub fn record(plan: &Plan, wanted: Wanted) -> (Result<Life, Failure>, Vec<Entry>, Recording) {
     let mut world = World::new(plan.seed);
-    Simulation::record(&mut world, limit);
+    Simulation::record(&mut world, wanted);
     lived(world, plan)
 }
 

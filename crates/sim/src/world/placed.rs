@@ -10,7 +10,7 @@ use crate::check;
 use crate::fabric::Fabric;
 use crate::network::HostId;
 use crate::node::NodeSpec;
-use crate::recording::{Recorder, Recording};
+use crate::recording::{Recorder, Recording, Wanted};
 use crate::script::Script;
 use crate::simulation::{Place, Simulation, Waits};
 use crate::trace::Trace;
@@ -90,9 +90,9 @@ impl Simulation for World {
         World::trace(self)
     }
 
-    fn record(&mut self, limit: usize) {
+    fn record(&mut self, wanted: Wanted) {
         assert!(self.actors.is_empty(), "a recording begins with an empty world");
-        self.recorder = Some(Recorder::new(World::now(self), limit));
+        self.recorder = Some(Recorder::new(World::now(self), wanted));
     }
 
     fn take_recording(&mut self) -> Option<Recording> {

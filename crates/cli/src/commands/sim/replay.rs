@@ -3,16 +3,15 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use clap::Args;
-use lustrine_scenario::read_time;
 use lustrine_scenario::replay::{
     Head, LINE_MAX, Moment, Outcome, Phase, Rpc, Trace, TraceReader, linked,
 };
 use lustrine_wire::nid::Nid;
 use serde::Serialize;
 
+use super::Length;
 use crate::output::{Failure, print, print_json};
 
 mod tell;
@@ -67,18 +66,6 @@ pub(crate) struct ReplayArgs {
     json: bool,
 }
 
-/// Nanoseconds, given as in scenario files.
-#[derive(Clone, Copy, Debug)]
-struct Length(u64);
-
-impl FromStr for Length {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Length, String> {
-        read_time(text).map(|time| Length(time.0))
-    }
-}
-
 /// One RPC as JSON.
 #[derive(Serialize)]
 struct Told<'a> {
@@ -125,8 +112,8 @@ impl ReplayArgs {
         self.from.is_none_or(|nid| rpc.from == nid)
             && self.to.is_none_or(|nid| rpc.to == nid)
             && self.what.as_ref().is_none_or(|what| rpc.what == *what)
-            && self.since.is_none_or(|since| rpc.ended.is_none_or(|ended| ended >= since.0))
-            && self.until.is_none_or(|until| rpc.began <= until.0)
+            && self.since.is_none_or(|since| rpc.ended.is_none_or(|ended| ended >= since.0.0))
+            && self.until.is_none_or(|until| rpc.began <= until.0.0)
             && (!self.failed || rpc.outcome != Outcome::Ok)
     }
 }

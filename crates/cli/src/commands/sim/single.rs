@@ -8,10 +8,11 @@ use clap::Args;
 use lustrine_scenario::replay::{LIMIT_DEFAULT, LIMIT_MAX, Trace};
 use lustrine_scenario::report::{Single, run_page};
 use lustrine_scenario::{Outcome, run as run_scenario, simulation};
+use lustrine_sim::Wanted;
 use serde::Serialize;
 
 use super::progress::{Bar, STEPS};
-use super::{Prepared, ScenarioOptions, head_of, table, verdict};
+use super::{Length, Prepared, ScenarioOptions, head_of, table, verdict};
 use crate::interrupt::Interrupt;
 use crate::output::{Failure, json, print};
 use crate::report_file::ReportFile;
@@ -30,6 +31,28 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", requires = "trace", default_value_t = LIMIT_DEFAULT,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(LIMIT_MAX)))]
     trace_limit: u32,
+
+    /// Nothing in it before this time of the simulation, such as "1.5 s"
+    #[arg(long, value_name = "TIME", requires = "trace")]
+    trace_since: Option<Length>,
+
+    /// Nothing in it after this time of the simulation
+    #[arg(long, value_name = "TIME", requires = "trace")]
+    trace_until: Option<Length>,
+}
+
+impl RunArgs {
+    /// What the trace is to hold.
+    fn wanted(&self) -> Wanted {
+        let mut wanted = Wanted::newest(self.trace_limit as usize);
+        if let Some(Length(from)) = self.trace_since {
+            wanted.from = from;
+        }
+        if let Some(Length(until)) = self.trace_until {
+            wanted.until = until;
+        }
+        wanted
+    }
 }
 
 /// The JSON document.
@@ -64,7 +87,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     let mut bar = Bar::new(&format!("simulating {}", prepared.source_name), STEPS);
     let mut sim = simulation(&scenario);
     if trace_file.is_some() {
-        sim.record(args.trace_limit as usize);
+        sim.record(args.wanted());
     }
     let outcome = run_scenario(&scenario, &mut *sim, &mut |progress| {
         bar.show(progress);

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use lustrine_scenario::replay::{LIMIT_DEFAULT, Trace};
-use lustrine_sim::Recording;
 use lustrine_sim::swarm::{Failure as Wrong, Life, Plan, draw, live, record, replay, shrink};
+use lustrine_sim::{Recording, Wanted};
 
 use super::progress::Bar;
 use super::{head_of, read};
@@ -109,7 +109,7 @@ fn live_plan(path: &Path, trace_path: Option<&Path>) -> Result<(), Failure> {
     let trace_file = trace_path.map(ReportFile::open).transpose()?;
     let recorded = trace_file.is_some();
     let lived = catch_unwind(AssertUnwindSafe(|| match recorded {
-        true => record(&plan, LIMIT_DEFAULT as usize),
+        true => record(&plan, Wanted::newest(LIMIT_DEFAULT as usize)),
         false => {
             let (result, trace) = replay(&plan);
             (result, trace, Recording::default())
