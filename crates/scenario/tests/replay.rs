@@ -245,6 +245,40 @@ fn a_recording_changes_nothing() {
     }
 }
 
+#[test]
+fn a_request_that_came_is_that_of_whom_the_server_names() {
+    let header = r#""kind":"PUT","from":"10.0.0.1@tcp","to":"10.0.0.2@tcp","len":160,"portal":50"#;
+    let client = |t: u64, what: &str| format!("{{\"t\":{t},\"node\":\"10.0.0.1@tcp\",{what}}}");
+    let server = |t: u64, what: &str| format!("{{\"t\":{t},\"node\":\"{SERVER}\",{what}}}");
+    let mut lines = Vec::new();
+    // Two requests that are alike; the first one never comes.
+    for number in 1..=2 {
+        let called = r#""do":"called","service":"ping","peer":"10.0.0.2@tcp","len":0"#;
+        let (id, msg) = (format!("0x{number}0"), format!("\"msg\":\"0x{number}\""));
+        lines.push(client(0, &format!("{called},\"id\":\"{id}\",\"request\":\"0x{number}\"")));
+        lines.push(client(0, &format!("\"do\":\"made\",{msg},\"md\":\"0x{number}\",{header}")));
+        lines.push(client(0, &format!("\"do\":\"handed\",{msg}")));
+        lines.push(client(0, &format!("\"do\":\"leaves\",{msg}")));
+    }
+    let into = r#""fate":"into","into":"0x5","md":"0x9","offset":0"#;
+    lines.push(server(10, &format!("\"do\":\"came\",{header},{into}")));
+    lines.push(server(10, r#""do":"ended","msg":"0x5""#));
+    let taken = r#""do":"taken","id":"0x20","from":"10.0.0.1@tcp","md":"0x9","offset":0"#;
+    lines.push(server(10, taken));
+    lines.push(client(20, r#""do":"over","id":"0x20""#));
+    lines.push(client(99, r#""do":"over","id":"0x10","error":"no reply""#));
+    let head = r#"{"lustrine_trace":1,"release":"","scenario":"","changes":[],"seed":1,"depth":"""#;
+    let text = format!("{head},\"steps\":{},\"gone\":0}}\n{}", lines.len(), lines.join("\n"));
+    let trace = read(&text).unwrap();
+    let rpcs = linked(&trace);
+    let came = "s request PUT arrives and matches [the way]".to_owned();
+    assert!(!told(&rpcs[0], &trace).contains(&came), "{:#?}", told(&rpcs[0], &trace));
+    assert!(told(&rpcs[1], &trace).contains(&came), "{:#?}", told(&rpcs[1], &trace));
+    let stuck = "for the last 0.10 us of it: request PUT: on the way 10.0.0.1@tcp -> 10.0.0.2@tcp";
+    assert_eq!(rpcs[0].stuck(&trace), [stuck]);
+    assert_eq!((rpcs[0].took(), rpcs[1].took()), (Some(99), Some(20)));
+}
+
 fn read(text: &str) -> Result<Trace, String> {
     let mut reader = TraceReader::default();
     for line in text.lines() {

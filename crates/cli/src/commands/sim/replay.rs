@@ -123,7 +123,10 @@ fn step_by_step(args: &ReplayArgs, trace: &Trace, rpcs: &[Rpc]) -> Result<(), Fa
     for id in &args.rpc {
         let rpc = id.checked_sub(1).and_then(|index| rpcs.get(index)).ok_or_else(|| {
             let (file, count) = (args.file.display(), rpcs.len());
-            format!("there is no RPC {id} in {file}: it has 1 to {count}; see lustrine sim replay {file}")
+            format!(
+                "there is no RPC {id} in {file}: it has 1 to {count}; \
+                 see lustrine sim replay {file}"
+            )
         })?;
         let (phases, moments) = (rpc.phases(trace), rpc.moments(trace));
         told.push(Told { rpc, phases, stuck: rpc.stuck(trace), moments });
