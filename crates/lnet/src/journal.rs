@@ -216,6 +216,8 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
+    /// Out of line: shards that keep no journal never come here.
+    #[cold]
     pub(crate) fn note(&mut self, at: Time, step: Step) {
         self.time(at);
         self.push(at, step);
