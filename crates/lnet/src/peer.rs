@@ -194,7 +194,11 @@ impl PeerTable {
     }
 
     pub(crate) fn peek(&self, nid: &Nid) -> Option<&PeerNi> {
-        self.by_nid.get(nid).map(|key| &self.nis[*key])
+        let key = match &self.recent {
+            Some((recent, key)) if recent == nid => key,
+            _ => self.by_nid.get(nid)?,
+        };
+        Some(&self.nis[*key])
     }
 
     /// Finds or creates the entry of a NID. `None`: the table is full of peers in use.
