@@ -180,6 +180,16 @@ impl Engine {
         self.answers.peer_lost(turn, peer);
     }
 
+    /// Whether [`Engine::drive`] would find nothing to do before its deadline: nothing waits for
+    /// memory or a free place, and no request buffer is missing.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.open
+            && self.answers.waiting() == 0
+            && self.units.are_settled()
+            && self.tests.is_posted()
+            && self.framework.is_posted()
+    }
+
     /// When [`Engine::drive`] has something to do at the latest.
     pub(crate) fn next_deadline(&self) -> Time {
         self.caller.next_deadline().min(self.units.next_deadline())

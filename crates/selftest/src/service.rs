@@ -31,6 +31,8 @@ pub struct Service {
     front: Option<Front>,
     inbound: VecDeque<Letter>,
     outbound: VecDeque<(u16, Cross)>,
+    /// Until then there is nothing to do in a turn, unless something comes in.
+    idle_until: Time,
 }
 
 impl Service {
@@ -43,6 +45,7 @@ impl Service {
             front: (cpt == 0).then(|| Front::new(cpts, tunables)),
             inbound: VecDeque::new(),
             outbound: VecDeque::new(),
+            idle_until: Time::ZERO,
         }
     }
 
@@ -56,7 +59,10 @@ impl Service {
     ) {
         match Mark::of(event) {
             Some(Mark { role: Role::Caller(lane), .. }) if lane != Lane::SERVICE => {}
-            Some(mark) => self.engine.handle(&mut Turn { now, shard, memory }, mark, event),
+            Some(mark) => {
+                self.idle_until = Time::ZERO;
+                self.engine.handle(&mut Turn { now, shard, memory }, mark, event);
+            }
             None => {}
         }
     }
@@ -71,16 +77,27 @@ impl Service {
         status: Status,
     ) {
         let turn = &mut Turn { now, shard, memory };
+        self.idle_until = Time::ZERO;
         self.engine.peer_lost(turn, peer, status);
     }
 
     /// Once per loop turn, after the events.
     pub fn drive<M: Memory>(&mut self, now: Time, shard: &mut Shard, memory: &mut M) {
+        if now < self.idle_until {
+            return;
+        }
         let turn = &mut Turn { now, shard, memory };
         self.engine.drive(turn);
         if let Some(front) = &mut self.front {
             front.drive(now);
         }
+        self.carry(turn);
+        self.idle_until = if self.engine.is_settled() { self.due() } else { Time::ZERO };
+    }
+
+    /// Takes letters where they belong, until there are none left.
+    fn carry<M: Memory>(&mut self, turn: &mut Turn<'_, M>) {
+        let now = turn.now;
         // Each value leads to a bounded number of others, and an engine's own to none: this ends.
         loop {
             let mut idle = true;
@@ -115,6 +132,10 @@ impl Service {
 
     /// When [`Service::drive`] must run at the latest, if nothing else happens.
     pub fn next_deadline(&self) -> Time {
+        if self.idle_until == Time::ZERO { self.due() } else { self.idle_until }
+    }
+
+    fn due(&self) -> Time {
         let front = self.front.as_ref().map_or(Time::NEVER, Front::next_deadline);
         self.engine.next_deadline().min(front)
     }
@@ -126,6 +147,7 @@ impl Service {
 
     /// Takes in a value of another partition; the next [`Service::drive`] acts on it.
     pub fn accept_cross(&mut self, cross: Cross) {
+        self.idle_until = Time::ZERO;
         self.inbound.push_back(cross.0);
     }
 
@@ -141,6 +163,7 @@ impl Service {
 
     /// Withdraws the request buffers: nothing new is served, what is under way goes on.
     pub fn close<M: Memory>(&mut self, now: Time, shard: &mut Shard, memory: &mut M) {
+        self.idle_until = Time::ZERO;
         self.engine.close(&mut Turn { now, shard, memory });
     }
 }

@@ -282,6 +282,11 @@ impl Units {
         }
     }
 
+    /// Whether no unit waits for memory, and the front knows all.
+    pub(super) fn are_settled(&self) -> bool {
+        self.hungry.is_empty() && self.changed.is_empty()
+    }
+
     /// When the first pause is over.
     pub(super) fn next_deadline(&self) -> Time {
         self.paused.front().map_or(Time::NEVER, |(until, _)| *until)

@@ -26,6 +26,8 @@ pub(crate) struct Inbox {
     /// Number of the first buffer; the buffers of all inboxes of a node count on.
     first: u32,
     buffers: Vec<Buffer>,
+    /// Buffers that take requests.
+    posted: u32,
     /// Number of the next buffer posted.
     next_order: u64,
     /// Requests that posted buffers can still take.
@@ -66,7 +68,7 @@ pub(crate) enum Arrived {
 impl Inbox {
     /// The inbox of `portal`; its buffers are numbered from `first`.
     pub(crate) fn new(portal: u32, first: u32) -> Inbox {
-        Inbox { portal, first, buffers: Vec::new(), next_order: 0, open: 0 }
+        Inbox { portal, first, buffers: Vec::new(), posted: 0, next_order: 0, open: 0 }
     }
 
     /// Whether a buffer number of a mark is one of this inbox.
@@ -74,11 +76,15 @@ impl Inbox {
         (self.first..self.first + INBOXES_MAX).contains(&slot)
     }
 
+    /// Whether as many buffers as there are to be take requests.
+    pub(crate) fn is_posted(&self) -> bool {
+        self.posted == INBOXES
+    }
+
     /// Posts buffers until [`INBOXES`] take requests, as long as together they take at most `room`.
     pub(crate) fn post<M: Memory>(&mut self, turn: &mut Turn<'_, M>, room: u32) {
         let everybody = MatchId { nid: Nid::ANY, pid: PID_ANY };
-        let mut posted = self.buffers.iter().filter(|buffer| buffer.takes_requests()).count();
-        while posted < INBOXES as usize && self.open + INBOX_REQUESTS <= room {
+        while self.posted < INBOXES && self.open + INBOX_REQUESTS <= room {
             let unused = self.buffers.iter().position(|buffer| buffer.md.is_none());
             let index = unused.unwrap_or(self.buffers.len());
             if index == INBOXES_MAX as usize {
@@ -116,7 +122,7 @@ impl Inbox {
             buffer.left = INBOX_REQUESTS;
             self.next_order += 1;
             self.open += INBOX_REQUESTS;
-            posted += 1;
+            self.posted += 1;
         }
     }
 
@@ -145,6 +151,7 @@ impl Inbox {
         };
         if event.unlinked {
             let buffer = &mut self.buffers[(slot - self.first) as usize];
+            self.posted -= u32::from(buffer.takes_requests());
             buffer.md = None;
             self.open -= buffer.left;
             buffer.left = 0;
@@ -158,6 +165,7 @@ impl Inbox {
         for buffer in self.buffers.iter_mut().filter(|buffer| buffer.takes_requests()) {
             if buffer.order < order || last && buffer.order == order {
                 buffer.full = true;
+                self.posted -= 1;
                 self.open -= buffer.left;
                 buffer.left = 0;
             }
