@@ -159,7 +159,8 @@ impl<D: Driver> Partition<D> {
         }
     }
 
-    /// Reads, thinks, writes.
+    /// Reads, thinks, writes. What the events lead to is handed to the driver before the services
+    /// look around: what becomes of it is mostly known then, which saves them another round.
     fn round<O: Memory>(&mut self, now: Time, outside: &mut O)
     where
         D: DriverOn<O>,
@@ -167,13 +168,18 @@ impl<D: Driver> Partition<D> {
         self.driver.flush(now, &mut self.shard, outside);
         self.shard.drive(now, outside);
         self.dispatch(now, outside);
+        let mut staged = false;
+        while self.stage(now, outside) {
+            staged = true;
+            self.dispatch(now, outside);
+        }
         self.service.drive(now, &mut self.shard, outside);
         for client in &mut self.clients {
             client.drive(now, &mut self.shard, outside);
         }
         self.probes.drive(now, &mut self.shard);
         self.dispatch(now, outside);
-        if self.stage(now, outside) {
+        if self.stage(now, outside) | staged {
             self.driver.flush(now, &mut self.shard, outside);
         }
     }
