@@ -27,7 +27,7 @@ use crate::recording::{Recorder, Recording, Wanted};
 use crate::simulation::{Place, Simulation, Waits};
 use crate::trace::{Entry, Trace, What};
 use crate::world::{BEGIN, Death};
-use calendar::{Event, Place as At};
+use calendar::Event;
 use host::Host;
 use parcel::Arrived;
 use wire::Wire;
@@ -75,8 +75,9 @@ impl Crowd {
 
     /// Has a node take a turn now.
     fn wake(&mut self, host: HostId) {
-        if let Some(node) = &mut self.hosts[host.0 as usize].node {
-            node.wake(self.now);
+        let stands = &mut self.hosts[host.0 as usize];
+        if stands.node.is_some() {
+            stands.wake(self.now);
             self.wire.wake(host, self.now);
         }
     }
@@ -145,20 +146,17 @@ impl Simulation for Crowd {
         while let Some(end) = self.wire.calendar.take(time, &mut window) {
             self.wire.earliest = end;
             for events in window.chunk_by(|one, other| one.place == other.place) {
-                match events[0].place {
-                    At::Host(host) => {
-                        let host = &mut self.hosts[host as usize];
-                        host.act(events, end, &mut self.wire, &mut self.trace, &mut self.arrived);
-                        if let Some(recorder) = &mut self.recorder {
-                            host.report(recorder);
-                        }
+                if let Some(host) = events[0].place.as_host() {
+                    let host = &mut self.hosts[host as usize];
+                    host.act(events, end, &mut self.wire, &mut self.trace, &mut self.arrived);
+                    if let Some(recorder) = &mut self.recorder {
+                        host.report(recorder);
                     }
-                    At::Link(_) => {
-                        for event in events {
-                            let Some(id) = event.parcel else { continue };
-                            self.wire.forward(id, event.at);
-                        }
-                    }
+                    continue;
+                }
+                for event in events {
+                    let Some(id) = event.parcel else { continue };
+                    self.wire.forward(id, event.at);
                 }
             }
         }

@@ -10,13 +10,26 @@ use super::parcel::ParcelId;
 /// Windows that are kept apart; what comes later waits in a heap.
 const WINDOWS: u64 = 1 << 16;
 
-/// Who an event is for.
+/// Who an event is for: a host, or one direction of a link between sites, by its number. Hosts
+/// come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
-    /// A host, by its number.
-    Host(u32),
-    /// One direction of a link between sites, by its number.
-    Link(u32),
+pub(super) struct Place(u32);
+
+/// Tells links from hosts.
+const LINK: u32 = 1 << 31;
+
+impl Place {
+    pub(super) fn host(number: u32) -> Place {
+        Place(number & !LINK)
+    }
+
+    pub(super) fn link(number: u32) -> Place {
+        Place(number | LINK)
+    }
+
+    pub(super) fn as_host(self) -> Option<u32> {
+        (self.0 & LINK == 0).then_some(self.0)
+    }
 }
 
 /// Something that happens at a place.
@@ -28,6 +41,14 @@ pub(super) struct Event {
     pub(super) order: u64,
     /// What it is about; `None` has the host look around.
     pub(super) parcel: Option<ParcelId>,
+}
+
+impl Event {
+    /// As the fields compare one after the other, but for the parcel, and faster.
+    #[inline]
+    fn key(&self) -> (u128, u64) {
+        (u128::from(self.place.0) << 64 | u128::from(self.at.0), self.order)
+    }
 }
 
 /// All events to come.
@@ -133,7 +154,9 @@ impl Calendar {
             if out.is_empty() {
                 return None;
             }
-            out.sort_unstable();
+            out.sort_unstable_by(|one, other| {
+                one.key().cmp(&other.key()).then_with(|| one.parcel.cmp(&other.parcel))
+            });
             return Some(Time(over.min(end.0 + 1)));
         }
     }
@@ -175,7 +198,7 @@ mod tests {
     use crate::rng::Rng;
 
     fn event(at: u64, host: u32, order: u64) -> Event {
-        Event { place: Place::Host(host), at: Time(at), order, parcel: None }
+        Event { place: Place::host(host), at: Time(at), order, parcel: None }
     }
 
     #[test]

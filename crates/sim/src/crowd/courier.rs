@@ -19,7 +19,7 @@ use lustrine_lnet::tunables::Tunables;
 use lustrine_node::{Driver, DriverOn};
 use lustrine_wire::nid::Nid;
 
-use super::parcel::{Arrived, Cargo, LinkId, is_small};
+use super::parcel::{Arrived, Cargo, LinkId, Parcel, is_small};
 use super::wire::Wire;
 use crate::memory::{Rope, RopeMemory};
 use crate::network::HostId;
@@ -64,9 +64,13 @@ pub(super) struct Courier {
     zero_copy: Option<u32>,
     peers: Vec<Peer>,
     index: HashMap<(NiIndex, Nid), u32, FixedState>,
+    /// The peer that was looked for last: mostly the next one too.
+    recent: usize,
     review_at: Time,
     /// Messages that wait for a connection, or for room.
     waiting: u64,
+    /// Messages that wait for the other end's word that it has them.
+    lent: u64,
     /// Time that messages waited for their turn on the way out, in nanoseconds.
     pub(super) on_the_way_out: u64,
     shut: Option<Status>,
@@ -91,8 +95,10 @@ impl Courier {
             zero_copy: (tunables.zero_copy != 0).then_some(tunables.zc_min_payload as u32),
             peers: Vec::new(),
             index: HashMap::default(),
+            recent: 0,
             review_at: Time::NEVER,
             waiting: 0,
+            lent: 0,
             on_the_way_out: 0,
             shut: None,
             complaints: Vec::new(),
@@ -106,7 +112,7 @@ impl Courier {
 
     /// Messages that wait for the other end's word that it has them.
     pub(super) fn lent(&self) -> u64 {
-        self.peers.iter().map(|peer| peer.lent.len() as u64).sum()
+        self.lent
     }
 
     /// What is left although all should be quiet.
@@ -116,7 +122,7 @@ impl Courier {
     }
 
     /// Who has to learn that this node is gone.
-    pub(super) fn farewells(&self) -> Arrived {
+    pub(super) fn farewells(&self) -> Vec<Parcel> {
         let mut parcels = Vec::new();
         for peer in &self.peers {
             for link in &peer.links {
@@ -128,12 +134,16 @@ impl Courier {
     }
 
     fn peer_of(&mut self, ni: NiIndex, nid: Nid) -> usize {
+        if self.peers.get(self.recent).is_some_and(|peer| (peer.nid, peer.ni) == (nid, ni)) {
+            return self.recent;
+        }
         let next = self.peers.len() as u32;
         let slot = *self.index.entry((ni, nid)).or_insert(next);
         if slot == next {
             self.peers.push(Peer::new(ni, self.terms.nids[usize::from(ni.0)], nid));
         }
-        slot as usize
+        self.recent = slot as usize;
+        self.recent
     }
 
     /// Looks at a peer again at this time at the latest.
@@ -185,6 +195,7 @@ impl Courier {
         if lent {
             let spans = send.payload.clone();
             peer.lent.push(Lent { op: send.op, spans, digest });
+            self.lent += 1;
         }
         let link = peer.links[0];
         match peer.parcel(&self.terms, link, size, cargo) {
@@ -275,6 +286,7 @@ impl Courier {
         peer.links.clear();
         peer.in_stream = 0;
         for lent in core::mem::take(&mut peer.lent) {
+            self.lent -= 1;
             core.done(now, lent.op, status);
         }
         for rx in peer.forget_parked(slot) {

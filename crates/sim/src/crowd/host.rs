@@ -26,19 +26,30 @@ const TURN: Nanos = Nanos(1000);
 /// A loop that has nothing to do takes at least so long to find that out.
 const PAUSE: Nanos = Nanos(20_000);
 
-/// A host: it may live on without a node.
+/// A host: it may live on without a node. Whatever comes on its way without giving it a turn
+/// touches only this, not the node: with thousands of nodes their memory is always cold.
 pub(super) struct Host {
     id: HostId,
-    cost: Cost,
-    tcp: TcpSpec,
     pub(super) node: Option<Box<Node>>,
+    /// When the node wants its next turn, and when it can have it at the earliest.
+    wanted: Time,
+    free_at: Time,
+    /// Whether messages of the node wait for room.
+    wants_room: bool,
     /// What is through its last link, by when it arrives.
     landing: BinaryHeap<Reverse<(Time, u64, ParcelId)>>,
     /// News of room in streams, which is worth a turn only while something waits for it.
     rooms: Vec<(Time, u64, Box<Parcel>)>,
     /// When it will be looked at, if not before.
-    alarm: Time,
+    alarms: Alarms,
+    cost: Cost,
+    tcp: TcpSpec,
 }
+
+/// When a host will be looked at: the next times first, then one that is far. It is there before
+/// many others, and is not to be arranged for anew after each of them.
+#[derive(Debug)]
+struct Alarms([Time; 4]);
 
 /// A node that runs.
 pub(super) struct Node {
@@ -49,9 +60,6 @@ pub(super) struct Node {
     source: Option<SourceId>,
     /// Memory in use when it had just started.
     baseline: Usage,
-    /// When it wants its next turn, and when it can have it at the earliest.
-    wanted: Time,
-    free_at: Time,
     waits: Waits,
     /// Until when the sums of `waits` are.
     counted_to: Time,
@@ -63,12 +71,15 @@ impl Host {
     pub(super) fn new(id: HostId, cost: Cost, tcp: TcpSpec) -> Host {
         Host {
             id,
-            cost,
-            tcp,
             node: None,
+            wanted: Time::NEVER,
+            free_at: Time::ZERO,
+            wants_room: false,
             landing: BinaryHeap::new(),
             rooms: Vec::new(),
-            alarm: Time::NEVER,
+            alarms: Alarms([Time::NEVER; 4]),
+            cost,
+            tcp,
         }
     }
 
@@ -79,6 +90,7 @@ impl Host {
         let nid = node.spec.nids[0];
         node.source = recorder.map(|recorder| recorder.join(nid, 0, &mut node.partition));
         self.node = Some(node);
+        (self.wanted, self.free_at, self.wants_room) = (now, now, false);
     }
 
     /// Hands its journal over.
@@ -86,6 +98,11 @@ impl Host {
         if let Some(node) = &mut self.node {
             node.report(recorder);
         }
+    }
+
+    /// Has its node take a turn as soon as it can.
+    pub(super) fn wake(&mut self, now: Time) {
+        self.wanted = self.wanted.min(now);
     }
 
     /// A node ends; what was under way to it finds nobody.
@@ -97,6 +114,7 @@ impl Host {
         orderly: bool,
     ) -> NodeSpec {
         let mut node = self.node.take().unwrap_or_else(|| panic!("{:?} has no node", self.id));
+        (self.wanted, self.free_at, self.wants_room) = (Time::NEVER, Time::ZERO, false);
         if orderly {
             let Node { partition, memory, .. } = &mut *node;
             let arrived = &mut Vec::new();
@@ -132,8 +150,7 @@ impl Host {
             }
         }
         let next = self.next_turn();
-        if next < self.alarm {
-            self.alarm = next;
+        if self.alarms.set(next) {
             wire.wake(self.id, next);
         }
     }
@@ -141,15 +158,12 @@ impl Host {
     /// When it acts next if nothing else happens.
     fn next_turn(&self) -> Time {
         let landing = self.landing.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
-        match &self.node {
-            Some(node) => node.wanted.min(landing).min(self.room_at(node)).max(node.free_at),
-            None => landing,
-        }
+        self.wanted.min(landing).min(self.room_at()).max(self.free_at)
     }
 
     /// When there is news of room that the node waits for.
-    fn room_at(&self, node: &Node) -> Time {
-        if self.rooms.is_empty() || node.partition.driver().waiting() == 0 {
+    fn room_at(&self) -> Time {
+        if self.rooms.is_empty() || !self.wants_room {
             return Time::NEVER;
         }
         self.rooms.iter().map(|(at, ..)| *at).min().unwrap_or(Time::NEVER)
@@ -157,10 +171,7 @@ impl Host {
 
     fn notice(&mut self, event: &Event, wire: &mut Wire) {
         let Some(id) = event.parcel else {
-            if event.at >= self.alarm {
-                self.alarm = Time::NEVER;
-            }
-            return;
+            return self.alarms.rang(event.at);
         };
         let parcel = wire.parcels.get_mut(id);
         if parcel.at == 0 && !parcel.hops.is_empty() {
@@ -204,9 +215,29 @@ impl Host {
             }
         }
         if let Some(node) = &mut self.node {
-            node.turn(now, self.cost, wire, arrived);
+            (self.wanted, self.free_at) = node.turn(now, self.cost, wire, arrived);
+            self.wants_room = node.partition.driver().waiting() != 0;
         }
         arrived.clear();
+    }
+}
+
+impl Alarms {
+    /// Whether something has to be arranged for, so that the host is looked at in time.
+    fn set(&mut self, at: Time) -> bool {
+        let [first, second, third, far] = self.0;
+        if at >= first {
+            return false;
+        }
+        self.0 = [at, first, second, if far == Time::NEVER { third } else { far }];
+        true
+    }
+
+    fn rang(&mut self, at: Time) {
+        if at >= self.0[0] {
+            self.0.rotate_left(1);
+            self.0[3] = Time::NEVER;
+        }
     }
 }
 
@@ -231,8 +262,6 @@ impl Node {
             memory,
             source: None,
             baseline,
-            wanted: now,
-            free_at: now,
             waits: Waits::default(),
             counted_to: now,
             paid: (0, 0),
@@ -245,12 +274,15 @@ impl Node {
         }
     }
 
-    /// Has it take a turn as soon as it can.
-    pub(super) fn wake(&mut self, now: Time) {
-        self.wanted = self.wanted.min(now);
-    }
-
-    fn turn(&mut self, now: Time, cost: Cost, wire: &mut Wire, arrived: &mut Arrived) {
+    /// Takes a turn. The answer is when it wants the next one, and when it can have it at the
+    /// earliest.
+    fn turn(
+        &mut self,
+        now: Time,
+        cost: Cost,
+        wire: &mut Wire,
+        arrived: &mut Arrived,
+    ) -> (Time, Time) {
         self.waits = self.waits_at(now);
         self.counted_to = now;
         let Node { partition, memory, .. } = self;
@@ -262,13 +294,13 @@ impl Node {
         self.paid = (messages, bytes);
         self.waits.cpu += price;
         self.waits.messages = messages;
-        self.free_at = now + Nanos(price).max(TURN);
         let deadline = self.partition.next_deadline();
-        self.wanted = match self.partition.has_work() {
+        let wanted = match self.partition.has_work() {
             true => now + TURN,
             false if deadline <= now => now + PAUSE,
             false => deadline,
         };
+        (wanted, now + Nanos(price).max(TURN))
     }
 
     /// For what its messages have waited until then.

@@ -1,5 +1,7 @@
 //! What travels between hosts.
 
+use core::num::NonZeroU32;
+
 use lustrine_lnet::seam::OpKey;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
@@ -97,9 +99,19 @@ pub(super) fn is_small(payload_len: u32) -> bool {
     payload_len <= SMALL_MAX
 }
 
-/// Place of a parcel among all that are on their way.
+/// Place of a parcel among all that are on their way, and one more, so that none is nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct ParcelId(u32);
+pub(super) struct ParcelId(NonZeroU32);
+
+impl ParcelId {
+    fn of(place: u32) -> ParcelId {
+        ParcelId(NonZeroU32::MIN.saturating_add(place))
+    }
+
+    fn place(self) -> u32 {
+        self.0.get() - 1
+    }
+}
 
 /// What arrived at a host, first come first.
 pub(super) type Arrived = Vec<Box<Parcel>>;
@@ -109,29 +121,60 @@ pub(super) type Arrived = Vec<Box<Parcel>>;
 pub(super) struct Parcels {
     places: Vec<Option<Box<Parcel>>>,
     free: Vec<u32>,
+    /// Empty boxes, used again last first: those are still in the cache.
+    #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
+    boxes: Vec<Box<Parcel>>,
 }
 
+/// Most empty boxes that are kept.
+const BOXES_MAX: usize = 1 << 12;
+
 impl Parcels {
+    /// As [`Parcels::add`] for one that has no box yet.
+    pub(super) fn add_new(&mut self, parcel: Parcel) -> ParcelId {
+        let parcel = self.pack(parcel);
+        self.add(parcel)
+    }
+
+    /// Puts a parcel into a box.
+    pub(super) fn pack(&mut self, parcel: Parcel) -> Box<Parcel> {
+        match self.boxes.pop() {
+            Some(mut place) => {
+                *place = parcel;
+                place
+            }
+            None => Box::new(parcel),
+        }
+    }
+
+    /// Nobody needs this one any more.
+    pub(super) fn discard(&mut self, mut parcel: Box<Parcel>) {
+        if self.boxes.len() < BOXES_MAX {
+            parcel.cargo = Cargo::Closed;
+            self.boxes.push(parcel);
+        }
+    }
+
     pub(super) fn add(&mut self, parcel: Box<Parcel>) -> ParcelId {
         match self.free.pop() {
             Some(place) => {
                 self.places[place as usize] = Some(parcel);
-                ParcelId(place)
+                ParcelId::of(place)
             }
             None => {
                 self.places.push(Some(parcel));
-                ParcelId(self.places.len() as u32 - 1)
+                ParcelId::of(self.places.len() as u32 - 1)
             }
         }
     }
 
     pub(super) fn get_mut(&mut self, id: ParcelId) -> &mut Parcel {
-        self.places[id.0 as usize].as_mut().expect("a parcel on its way")
+        self.places[id.place() as usize].as_mut().expect("a parcel on its way")
     }
 
     pub(super) fn take(&mut self, id: ParcelId) -> Box<Parcel> {
-        self.free.push(id.0);
-        self.places[id.0 as usize].take().expect("a parcel on its way")
+        self.free.push(id.place());
+        self.places[id.place() as usize].take().expect("a parcel on its way")
     }
 
     pub(super) fn len(&self) -> usize {

@@ -165,11 +165,11 @@ impl Wire {
 
     /// Has a host look around then.
     pub(super) fn wake(&mut self, host: HostId, at: Time) {
-        self.calendar.add(Event { place: Place::Host(host.0), at, order: 0, parcel: None });
+        self.calendar.add(Event { place: Place::host(host.0), at, order: 0, parcel: None });
     }
 
     /// Sends a parcel; how long it waits for its turn on the way out of the host.
-    pub(super) fn send(&mut self, now: Time, mut parcel: Box<Parcel>) -> Nanos {
+    pub(super) fn send(&mut self, now: Time, mut parcel: Parcel) -> Nanos {
         let stand = &mut self.stands[parcel.from.0 as usize];
         parcel.order = u64::from(parcel.from.0) << 32 | u64::from(stand.parcels);
         stand.parcels = stand.parcels.wrapping_add(1);
@@ -181,7 +181,7 @@ impl Wire {
             }
             _ => Nanos::ZERO,
         };
-        let id = self.parcels.add(parcel);
+        let id = self.parcels.add_new(parcel);
         self.forward(id, now);
         wait
     }
@@ -197,7 +197,7 @@ impl Wire {
         };
         let (to, order, at) = (parcel.to, parcel.order, parcel.tail);
         let id = self.parcels.add(parcel);
-        self.calendar.add(Event { place: Place::Host(to.0), at, order, parcel: Some(id) });
+        self.calendar.add(Event { place: Place::host(to.0), at, order, parcel: Some(id) });
     }
 
     /// A parcel whose first bit is at a link goes through it, to the next one or to its host.
@@ -208,7 +208,7 @@ impl Wire {
             let at = head.max(self.earliest);
             parcel.tail = at;
             let event = Event {
-                place: Place::Host(parcel.to.0),
+                place: Place::host(parcel.to.0),
                 at,
                 order: parcel.order,
                 parcel: Some(id),
@@ -228,8 +228,8 @@ impl Wire {
                 parcel.tail = tail.max(at);
                 let left = parcel.hops.len() - usize::from(parcel.at);
                 let place = match left {
-                    0 | 1 => Place::Host(parcel.to.0),
-                    _ => Place::Link(parcel.hops[usize::from(parcel.at)].0),
+                    0 | 1 => Place::host(parcel.to.0),
+                    _ => Place::link(parcel.hops[usize::from(parcel.at)].0),
                 };
                 let order = parcel.order;
                 self.calendar.add(Event { place, at, order, parcel: Some(id) });
@@ -274,7 +274,7 @@ impl Wire {
             return;
         }
         let at = parcel.tail;
-        let word = Box::new(Parcel {
+        let word = Parcel {
             from: parcel.to,
             to: parcel.from,
             local: parcel.remote,
@@ -282,7 +282,8 @@ impl Wire {
             hops: parcel.hops.clone(),
             cargo: Cargo::Room(parcel.size),
             ..*parcel
-        });
+        };
+        let word = self.parcels.pack(word);
         self.tell(at + self.fabric.delay(&word.hops), word);
     }
 
@@ -311,9 +312,9 @@ impl Wire {
         if at.since(parcel.sent) < patience {
             parcel.tail = at;
             let place = match usize::from(parcel.at) {
-                0 => Place::Host(parcel.from.0),
-                hop if hop + 1 == parcel.hops.len() => Place::Host(parcel.to.0),
-                hop => Place::Link(parcel.hops[hop].0),
+                0 => Place::host(parcel.from.0),
+                hop if hop + 1 == parcel.hops.len() => Place::host(parcel.to.0),
+                hop => Place::link(parcel.hops[hop].0),
             };
             self.calendar.add(Event { place, at, order, parcel: Some(id) });
             return;

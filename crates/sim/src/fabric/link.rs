@@ -9,6 +9,9 @@ use crate::rng::Rng;
 /// Bytes of a packet, for loss that is stated per packet: Ethernet without jumbo frames.
 const PACKET: u64 = 1500;
 
+/// Bits in a byte times nanoseconds in a second.
+const BITS: u64 = 8_000_000_000;
+
 /// Bits per second, at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rate(u64);
@@ -26,13 +29,20 @@ impl Rate {
 
     /// How long so many bytes take.
     pub fn time_for(self, bytes: u64) -> Nanos {
-        let nanos = u128::from(bytes) * 8_000_000_000 / u128::from(self.0);
+        // Wide divisions are slow, and rarely needed.
+        if let Some(scaled) = bytes.checked_mul(BITS) {
+            return Nanos(scaled / self.0);
+        }
+        let nanos = u128::from(bytes) * u128::from(BITS) / u128::from(self.0);
         Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
     /// How many bytes leave in this time.
     pub fn bytes_in(self, time: Nanos) -> u64 {
-        let bytes = u128::from(time.0) * u128::from(self.0) / 8_000_000_000;
+        if let Some(bits) = time.0.checked_mul(self.0) {
+            return bits / BITS;
+        }
+        let bytes = u128::from(time.0) * u128::from(self.0) / u128::from(BITS);
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 }

@@ -111,14 +111,14 @@ impl Peer {
         link: LinkId,
         size: u64,
         cargo: Cargo,
-    ) -> Option<Box<Parcel>> {
+    ) -> Option<Parcel> {
         let small = match &cargo {
             Cargo::Message { header, .. } => is_small(header.payload_len),
             _ => true,
         };
         let large = if self.ways.len() < 2 { 0 } else { 1 + self.chosen % (self.ways.len() - 1) };
         let hops = self.ways.get(if small { 0 } else { large })?.clone();
-        Some(Box::new(Parcel {
+        Some(Parcel {
             from: from.host,
             to: self.host?,
             local: self.local,
@@ -133,7 +133,7 @@ impl Peer {
             tail: Time::ZERO,
             lag: Nanos::ZERO,
             cargo,
-        }))
+        })
     }
 
     /// The next large message takes the next stream.

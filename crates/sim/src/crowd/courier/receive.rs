@@ -76,12 +76,15 @@ impl Courier {
             Cargo::Room(len) if known => {
                 let in_stream = &mut self.peers[slot].in_stream;
                 *in_stream = in_stream.saturating_sub(len);
+                out.wire.parcels.discard(parcel);
                 self.pump(now, core, out, slot);
             }
             Cargo::Released(op) if known => {
+                out.wire.parcels.discard(parcel);
                 let lent = &mut self.peers[slot].lent;
                 let Some(at) = lent.iter().position(|lent| lent.op == op) else { return };
                 let lent = lent.remove(at);
+                self.lent -= 1;
                 let mut held = crate::memory::Rope::default();
                 for span in &lent.spans {
                     held.append(out.memory.take(*span));
@@ -194,8 +197,9 @@ impl Courier {
                 return self.close(now, core, out, slot, Status::Protocol);
             }
         }
-        if let Some(op) = *lent {
-            out.wire.confirm(now, parcel, op);
+        match *lent {
+            Some(op) => out.wire.confirm(now, parcel, op),
+            None => out.wire.parcels.discard(parcel),
         }
     }
 
