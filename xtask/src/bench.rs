@@ -3,6 +3,7 @@
 //! Numbers of different machines, or of different days on one machine, say nothing. So each peer
 //! is measured in the same run, in turn with ours, and what is reported are ratios.
 
+mod crowd;
 mod icount;
 mod ladder;
 mod machine;
@@ -24,6 +25,8 @@ pub(crate) enum Bench {
     Waiting(waiting::WaitingArgs),
     /// The simulator's TCP against Linux's over an emulated long link (needs root)
     Wan(wan::WanArgs),
+    /// The simulator's message level by number of nodes
+    Crowd(crowd::CrowdArgs),
     /// Instructions per message of the logic alone, counted by valgrind
     Icount(icount::IcountArgs),
 }
@@ -33,6 +36,7 @@ pub(crate) fn run(which: &Bench) -> Result<()> {
         Bench::Ladder(args) => ladder::run(args),
         Bench::Waiting(args) => waiting::run(args),
         Bench::Wan(args) => wan::run(args),
+        Bench::Crowd(args) => crowd::run(args),
         Bench::Icount(args) => icount::run(args),
     }
 }

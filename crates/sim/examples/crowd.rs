@@ -1,10 +1,12 @@
 //! How fast the message level is, and what it takes.
 //!
-//! `cargo run --release -p lustrine-sim --example crowd [CLIENTS SERVERS ping|read CONCURRENCY]`:
-//! every client loads one server; without arguments the table of several sizes.
+//! `cargo run --release -p lustrine-sim --example crowd [--json] CLIENTS SERVERS ping|read
+//! CONCURRENCY [MESSAGES]`: every client loads one server. `cargo xtask bench crowd` makes a table
+//! of many runs.
 
+use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lustrine_lnet::time::Nanos;
 use lustrine_selftest::{ClientArgs, Lane, Limit, Rung, Takeover, Test};
@@ -17,58 +19,70 @@ use lustrine_wire::srpc::{BrwCheck, Name};
 const LANE: Lane = Lane(1);
 const READ: Test = Test::Read { len: 1 << 20, check: BrwCheck::Simple };
 
-/// Messages after which a run is over, beside those of its beginning.
+/// Messages after which a run is over unless told otherwise, beside those of its beginning.
 const MESSAGES: u64 = 3_000_000;
-
-/// Nodes of the table: clients and servers.
-const SIZES: [(u32, u32); 6] =
-    [(90, 10), (900, 100), (4900, 100), (9800, 200), (10_000, 200), (19_800, 200)];
 
 struct Run {
     clients: u32,
     servers: u32,
     test: Test,
     concurrency: u32,
+    messages: u64,
 }
 
 fn main() -> ExitCode {
+    take_huge_pages();
     let words: Vec<String> = std::env::args().skip(1).collect();
-    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => table(),
-        [clients, servers, test @ ("ping" | "read"), concurrency] => {
-            let test = if test == "ping" { Test::Ping } else { READ };
-            let number = |word: &str| word.parse().expect("a number");
-            let (clients, servers) = (number(clients), number(servers));
-            run(&Run { clients, servers, test, concurrency: number(concurrency) });
-            ExitCode::SUCCESS
-        }
-        _ => {
-            eprintln!("usage: crowd [CLIENTS SERVERS ping|read CONCURRENCY]");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// A process for each line, so that each begins without memory.
-fn table() -> ExitCode {
-    let me = std::env::current_exe().expect("this program has a path");
-    for test in ["ping", "read"] {
-        for (clients, servers) in SIZES {
-            let words = [clients.to_string(), servers.to_string(), test.into(), "8".into()];
-            let status = Command::new(&me).args(words).status();
-            if !status.is_ok_and(|status| status.success()) {
-                return ExitCode::FAILURE;
-            }
-        }
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (json, words) = match words[..] {
+        ["--json", ref rest @ ..] => (true, rest),
+        ref all => (false, all),
+    };
+    let Some(run) = understand(words) else {
+        eprintln!("usage: crowd [--json] CLIENTS SERVERS ping|read CONCURRENCY [MESSAGES]");
+        return ExitCode::FAILURE;
+    };
+    let found = measure(&run);
+    if json {
+        found.print_json()
+    } else {
+        found.print(&run)
     }
     ExitCode::SUCCESS
+}
+
+fn understand(words: &[&str]) -> Option<Run> {
+    let (words, messages) = match words {
+        [words @ .., last] if words.len() == 4 => (words, last.parse().ok()?),
+        words => (words, MESSAGES),
+    };
+    let [clients, servers, test @ ("ping" | "read"), concurrency] = words else { return None };
+    let test = if *test == "ping" { Test::Ping } else { READ };
+    let (clients, servers) = (clients.parse().ok()?, servers.parse().ok()?);
+    (servers != 0).then_some(())?;
+    Some(Run { clients, servers, test, concurrency: concurrency.parse().ok()?, messages })
+}
+
+/// Begins anew with memory in huge pages, where the C library and the kernel have them. A thousand
+/// nodes are spread over more small pages than the processor can find without searching.
+fn take_huge_pages() {
+    const VARIABLE: &str = "GLIBC_TUNABLES";
+    if std::env::var_os(VARIABLE).is_none()
+        && let Ok(me) = std::env::current_exe()
+    {
+        // It does not return unless it fails, and then everything is as it was.
+        let mut again = Command::new(me);
+        again.args(std::env::args_os().skip(1)).env(VARIABLE, "glibc.malloc.hugetlb=1");
+        let error = again.exec();
+        eprintln!("no huge pages: {error}");
+    }
 }
 
 fn nid(number: u32) -> Nid {
     Nid::new4(Net::TCP, 0x0a00_0001 + number)
 }
 
-fn run(run: &Run) {
+fn measure(run: &Run) -> Found {
     let begin = Instant::now();
     let mut crowd = Crowd::new(1);
     let site = crowd.fabric().add_site();
@@ -104,7 +118,7 @@ fn run(run: &Run) {
         let client = crowd.client(host, LANE).expect("it was just made");
         client.start_rung(rung).expect("a harmless rung");
     }
-    let built = (begin.elapsed(), resident());
+    let (built, built_bytes) = (begin.elapsed(), resident());
     // Connections and discovery first.
     let step = Nanos::from_millis(1);
     let mut advance = |messages: u64| {
@@ -118,22 +132,56 @@ fn run(run: &Run) {
         (crowd.messages() - first, begin.elapsed(), spent, crowd.now().since(started))
     };
     advance(u64::from(run.clients) * 20);
-    let (messages, took, spent, virtually) = advance(MESSAGES);
-    let test = if run.test == Test::Ping { "ping" } else { "read 1 MiB" };
-    println!(
-        "{:6} clients x {:3} servers, {test:10}: {:9.0} messages/s ({:4.0} ns each, \
-         {:4.0} of CPU), {:5} MB, built in {:.2} s ({} MB), {:.3} s of virtual time, trace {:016x}",
-        run.clients,
-        run.servers,
-        messages as f64 / took.as_secs_f64(),
-        took.as_nanos() as f64 / messages as f64,
-        spent * 1e9 / messages as f64,
-        resident() >> 20,
-        built.0.as_secs_f64(),
-        built.1 >> 20,
-        virtually.as_secs_f64(),
-        crowd.trace().hash(),
-    );
+    let (messages, took, cpu, virtually) = advance(run.messages);
+    let (memory, trace) = (resident(), crowd.trace().hash());
+    Found { messages, took, cpu, virtually, memory, built, built_bytes, trace }
+}
+
+/// What a run shows.
+struct Found {
+    messages: u64,
+    took: Duration,
+    /// In seconds.
+    cpu: f64,
+    virtually: Nanos,
+    /// Bytes, at the end and when all nodes were there.
+    memory: u64,
+    built_bytes: u64,
+    built: Duration,
+    trace: u64,
+}
+
+impl Found {
+    fn print(&self, run: &Run) {
+        let test = if run.test == Test::Ping { "ping" } else { "read 1 MiB" };
+        println!(
+            "{:6} clients x {:3} servers, {test:10}: {:9.0} messages/s ({:4.0} ns each, \
+             {:4.0} of CPU), {:5} MB, built in {:.2} s ({} MB), {:.3} s of virtual time, trace \
+             {:016x}",
+            run.clients,
+            run.servers,
+            self.messages as f64 / self.took.as_secs_f64(),
+            self.took.as_nanos() as f64 / self.messages as f64,
+            self.cpu * 1e9 / self.messages as f64,
+            self.memory >> 20,
+            self.built.as_secs_f64(),
+            self.built_bytes >> 20,
+            self.virtually.as_secs_f64(),
+            self.trace,
+        );
+    }
+
+    fn print_json(&self) {
+        let found = serde_json::json!({
+            "messages": self.messages,
+            "took_ns": self.took.as_nanos() as u64,
+            "cpu_ns": (self.cpu * 1e9) as u64,
+            "memory_bytes": self.memory,
+            "virtual_ns": self.virtually.0,
+            "trace": format!("{:016x}", self.trace),
+        });
+        println!("{found}");
+    }
 }
 
 /// CPU time this process has spent as a user, in seconds, to a hundredth.

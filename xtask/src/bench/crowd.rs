@@ -1,0 +1,250 @@
+//! `cargo xtask bench crowd`: how fast the simulator's message level is, by number of nodes.
+//!
+//! One program does it all, a process for each measurement, so that each begins without memory
+//! (`crates/sim/examples/crowd`).
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use super::machine::{self, Machine};
+use super::statistics::Summary;
+use crate::process;
+use crate::repository::{cargo, root, target_dir};
+
+/// A release build from nothing, on a small machine.
+const BUILD_MAX: Duration = Duration::from_secs(20 * 60);
+
+/// No run takes longer.
+const RUN_MAX: Duration = Duration::from_secs(600);
+
+/// Nodes: clients and servers.
+const SIZES: [(u32, u32); 5] = [(90, 10), (900, 100), (4900, 100), (9800, 200), (19_800, 200)];
+
+/// Of them those of a short run.
+const QUICK_SIZES: [(u32, u32); 2] = [(90, 10), (9800, 200)];
+
+const TESTS: [&str; 2] = ["ping", "read"];
+
+/// RPCs that each client has under way.
+const CONCURRENCY: u32 = 8;
+
+/// What the message level is to do with ten thousand nodes (docs/simulator.md).
+const GOAL: &str = "goal: 500,000 messages/s and at most 2 GB with 10,000 nodes";
+
+/// The simulator's message level by number of nodes.
+#[derive(Args)]
+pub(crate) struct CrowdArgs {
+    /// Rounds; each measures every size and test once
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+
+    /// Messages of each measurement, beside those of its beginning
+    #[arg(long, default_value_t = 3_000_000)]
+    messages: u64,
+
+    /// Two sizes, one round, fewer messages; nothing is written unless --json names a file
+    #[arg(long, conflicts_with_all = ["rounds", "messages"])]
+    quick: bool,
+
+    /// Write the results here [default: bench/results/crowd-DATE-MACHINE.json]
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// What the program tells of one run.
+#[derive(Debug, Deserialize)]
+struct Run {
+    messages: u64,
+    took_ns: u64,
+    /// CPU time as a user.
+    cpu_ns: u64,
+    memory_bytes: u64,
+    virtual_ns: u64,
+    /// Equal for equal runs.
+    trace: String,
+}
+
+/// One test of one size.
+#[derive(Debug, Serialize)]
+struct Row {
+    test: &'static str,
+    clients: u32,
+    servers: u32,
+    messages_per_second: Summary,
+    /// CPU time of a message: others on the machine disturb it less.
+    cpu_ns_per_message: Summary,
+    memory_mib: u64,
+    virtual_ms: f64,
+    trace: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Crowd {
+    date: String,
+    machine: Machine,
+    versions: BTreeMap<String, String>,
+    rounds: u32,
+    messages: u64,
+    concurrency: u32,
+    rows: Vec<Row>,
+}
+
+pub(crate) fn run(args: &CrowdArgs) -> Result<()> {
+    let program = build()?;
+    let machine = Machine::here();
+    let (rounds, messages) = if args.quick { (1, 500_000) } else { (args.rounds, args.messages) };
+    let sizes: &[_] = if args.quick { &QUICK_SIZES } else { &SIZES };
+    let cases: Vec<_> =
+        TESTS.iter().flat_map(|test| sizes.iter().map(move |size| (*test, *size))).collect();
+    let mut found: Vec<Vec<Run>> = cases.iter().map(|_| Vec::new()).collect();
+    for round in 1..=rounds {
+        for ((test, (clients, servers)), runs) in cases.iter().zip(&mut found) {
+            eprintln!("round {round} of {rounds}: {clients} clients x {servers} servers, {test}");
+            runs.push(measure(&program, test, (*clients, *servers), messages)?);
+        }
+    }
+    let rows = cases.iter().zip(&found).map(|((test, size), runs)| row(test, *size, runs));
+    let crowd = Crowd {
+        date: machine::today(),
+        machine,
+        versions: machine::versions(&[]),
+        rounds,
+        messages,
+        concurrency: CONCURRENCY,
+        rows: rows.collect::<Result<_>>()?,
+    };
+    let table = render(&crowd);
+    print!("{table}");
+    let name = format!("crowd-{}-{}.json", crowd.date, short_name(&crowd.machine.cpu));
+    let named = (!args.quick).then(|| root().join("bench/results").join(name));
+    let Some(file) = args.json.clone().or(named) else { return Ok(()) };
+    for (file, text) in
+        [(file.with_extension("txt"), table), (file, serde_json::to_string_pretty(&crowd)? + "\n")]
+    {
+        fs::write(&file, text).with_context(|| file.display().to_string())?;
+    }
+    Ok(())
+}
+
+fn build() -> Result<PathBuf> {
+    let mut command = cargo();
+    command.args(["build", "--release", "--locked", "--package", "lustrine-sim"]);
+    command.args(["--example", "crowd"]);
+    let status = process::shown(&mut command, BUILD_MAX, |_| {})?;
+    ensure!(status.success(), "the example does not build");
+    Ok(target_dir().join("release/examples/crowd"))
+}
+
+fn measure(program: &Path, test: &str, size: (u32, u32), messages: u64) -> Result<Run> {
+    let (clients, servers) = size;
+    let mut command = Command::new(program);
+    command.args(["--json", &clients.to_string(), &servers.to_string(), test]);
+    command.args([CONCURRENCY.to_string(), messages.to_string()]);
+    let text = process::capture(&mut command, RUN_MAX)?.output("the crowd")?;
+    serde_json::from_str(&text).with_context(|| format!("not what a run tells: {text}"))
+}
+
+fn row(test: &'static str, (clients, servers): (u32, u32), runs: &[Run]) -> Result<Row> {
+    let first = runs.first().context("no rounds")?;
+    ensure!(
+        runs.iter().all(|run| run.trace == first.trace),
+        "{clients} clients x {servers} servers, {test}: rounds differ, which they never may"
+    );
+    let summary = |value: &dyn Fn(&Run) -> f64| {
+        Summary::of(&runs.iter().map(value).collect::<Vec<_>>()).context("no rounds")
+    };
+    Ok(Row {
+        test,
+        clients,
+        servers,
+        messages_per_second: summary(&|run| run.messages as f64 / run.took_ns as f64 * 1e9)?,
+        cpu_ns_per_message: summary(&|run| run.cpu_ns as f64 / run.messages as f64)?,
+        memory_mib: runs.iter().map(|run| run.memory_bytes >> 20).max().unwrap_or(0),
+        virtual_ms: first.virtual_ns as f64 / 1e6,
+        trace: first.trace.clone(),
+    })
+}
+
+fn render(crowd: &Crowd) -> String {
+    let Machine { cpu, cores, kernel, load, .. } = &crowd.machine;
+    let mut out = format!(
+        "{}: {cpu}, {cores} cores, {kernel}; {} rounds of {} messages, {} RPCs under way per \
+         client, load before {load}\n",
+        crowd.date, crowd.rounds, crowd.messages, crowd.concurrency
+    );
+    for (program, version) in &crowd.versions {
+        let _ = writeln!(out, "  {program}: {version}");
+    }
+    let _ = writeln!(out, "  {GOAL}");
+    let _ = writeln!(
+        out,
+        "\n{:4} {:>7} {:>7} {:>28} {:>24} {:>6} {:>10}  trace",
+        "test",
+        "clients",
+        "servers",
+        "messages/s (min..max)",
+        "ns CPU per message",
+        "MiB",
+        "virtual ms"
+    );
+    for row in &crowd.rows {
+        let spread = |Summary { median, min, max, .. }: &Summary| {
+            format!("{median:.0} ({min:.0}..{max:.0})")
+        };
+        let _ = writeln!(
+            out,
+            "{:4} {:>7} {:>7} {:>28} {:>24} {:>6} {:>10.1}  {}",
+            row.test,
+            row.clients,
+            row.servers,
+            spread(&row.messages_per_second),
+            spread(&row.cpu_ns_per_message),
+            row.memory_mib,
+            row.virtual_ms,
+            row.trace
+        );
+    }
+    out
+}
+
+/// The last word of a processor's name that has letters only, small: `AMD EPYC` is `epyc`.
+fn short_name(cpu: &str) -> String {
+    let mut words = cpu.split_whitespace().filter(|word| word.chars().all(char::is_alphabetic));
+    words.next_back().unwrap_or("machine").to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(took_ns: u64, trace: &str) -> Run {
+        let trace = trace.to_owned();
+        let (messages, memory_bytes) = (1000, 3 << 20);
+        Run { messages, took_ns, cpu_ns: took_ns / 2, memory_bytes, virtual_ns: 1_500_000, trace }
+    }
+
+    #[test]
+    fn a_row_sums_rounds_up_and_refuses_those_that_differ() {
+        let same = [run(4_000_000, "a"), run(1_000_000, "a"), run(2_000_000, "a")];
+        let summed = row("ping", (90, 10), &same).expect("equal rounds");
+        assert_eq!(summed.messages_per_second.median, 500_000.0);
+        assert_eq!(summed.cpu_ns_per_message.max, 2000.0);
+        assert_eq!((summed.memory_mib, summed.virtual_ms), (3, 1.5));
+        assert!(row("ping", (90, 10), &[run(1, "a"), run(1, "b")]).is_err());
+    }
+
+    #[test]
+    fn machines_have_short_names() {
+        assert_eq!(short_name("AMD EPYC"), "epyc");
+        assert_eq!(short_name("Intel(R) Xeon(R) Processor @ 2.80GHz"), "processor");
+        assert_eq!(short_name(""), "machine");
+    }
+}
