@@ -30,6 +30,7 @@ mod discovery;
 mod journaling;
 mod loopback;
 mod matching;
+mod overdue;
 mod receive;
 mod send;
 mod view;
@@ -61,7 +62,7 @@ const RESPONSES_KEPT: usize = 64;
 /// Most reports of lost peers kept for a user that does not ask.
 pub const LOST_MAX: usize = 1024;
 
-/// How often deadlines of answers are looked at.
+/// How often deadlines are looked at, of answers and of messages that wait.
 const SCAN_INTERVAL: Nanos = Nanos::from_millis(250);
 
 /// What a message is waiting for.
@@ -177,6 +178,8 @@ pub struct Shard {
     /// Descriptors that await an answer; nothing is scanned while it is 0.
     awaited: usize,
     next_scan: Time,
+    /// No message that waits has its deadline before this, or it is too soon for another look.
+    next_expiry: Time,
     /// How long a message may wait to be sent; computed once, it costs divisions.
     message_timeout: Nanos,
     stats: Stats,
@@ -228,6 +231,7 @@ impl Shard {
             ping: discovery::PingTarget::default(),
             awaited: 0,
             next_scan: Time::ZERO,
+            next_expiry: Time::NEVER,
             message_timeout: Nanos::from_secs(topology.tunables.message_timeout() as u64),
             stats: Stats::default(),
             journal: None,
@@ -264,7 +268,7 @@ impl Shard {
     }
 
     /// Once per loop turn: loopback deliveries, the core's own pings and pushes, discovery,
-    /// answers that never came.
+    /// answers that never came, messages that waited too long.
     pub fn drive(&mut self, now: Time, memory: &mut impl Memory) {
         if let Some(journal) = &mut self.journal {
             journal.time(now);
@@ -280,6 +284,9 @@ impl Shard {
             self.next_scan = now + SCAN_INTERVAL;
             self.expire_answers(now);
         }
+        if now >= self.next_expiry {
+            self.expire_waiting(now);
+        }
     }
 
     /// Whether there is something to do at once: for `drive`, or actions and events to take.
@@ -294,7 +301,8 @@ impl Shard {
 
     /// When `drive` must run again at the latest, if nothing else happens.
     pub fn next_deadline(&self) -> Time {
-        if self.awaited > 0 { self.next_scan } else { Time::NEVER }
+        let answers = if self.awaited > 0 { self.next_scan } else { Time::NEVER };
+        answers.min(self.next_expiry)
     }
 
     fn handle_of(&self, md: MdKey) -> MdHandle {

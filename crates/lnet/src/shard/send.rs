@@ -242,6 +242,7 @@ impl Shard {
         stage: Stage,
     ) -> OpKey {
         let deadline = now + self.message_timeout;
+        self.next_expiry = self.next_expiry.min(deadline);
         let (md, purpose) = (draft.md, draft.purpose);
         let op = self.new_msg(Msg {
             stage,

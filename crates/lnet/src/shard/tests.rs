@@ -20,6 +20,7 @@ mod journaling;
 mod matching;
 mod merging;
 mod operations;
+mod overdue;
 mod trouble;
 
 const NOW: Time = Time(1_000_000_000);
