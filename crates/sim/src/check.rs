@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use lustrine_lnet::shard::Shard;
+use lustrine_lnet::time::{Nanos, Time};
 
 use crate::memory::Usage;
 use crate::network::HostId;
@@ -12,7 +13,13 @@ use crate::world::World;
 /// So many turns in a row may find nothing to do: a deadline may have been met by something else.
 const IDLE_TURNS_MAX: u64 = 16;
 
-/// Everything below but [`rest`] and [`leaks`], at once.
+/// How late a loop that is neither at work nor has late timers may be at most.
+pub(crate) const LATENESS: Nanos = Nanos::from_millis(1);
+
+/// How often worlds look whether anything is [`overdue`].
+pub(crate) const REVIEW: Nanos = Nanos::from_secs(1);
+
+/// Everything below but [`rest`], [`leaks`] and [`overdue`], at once.
 ///
 /// # Panics
 /// When something is wrong, with all of it.
@@ -85,6 +92,40 @@ pub fn rest(node: &Node) -> Vec<String> {
     let turns = node.idle_turns_max();
     let spins = turns > IDLE_TURNS_MAX;
     spins.then(|| format!("{turns} turns in a row without a reason")).into_iter().collect()
+}
+
+/// What has outlived its deadline at a node whose loops had the chance to look at `now`:
+///
+/// - a message that waits in the core, for its peer's discovery or for a credit, ends 250 ms after
+///   its deadline at the latest, and so does waiting for an answer;
+/// - one that waits in the driver for a connection ends at its deadline;
+/// - one that is on a connection may take as long as the connection moves; a connection that stands
+///   still, or does not acknowledge a payload sent without copying, ends after `sock_timeout` and
+///   one look of the driver, of which there are four in that time;
+/// - whatever the core gave to the driver to send or to store, the driver has.
+///
+/// What a lazy portal of the same node holds waits for whoever posts a buffer, without end.
+///
+/// Every simulated world looks once in a second of its time, always, and panics if there is any.
+pub fn overdue(node: &Node, now: Time) -> Vec<String> {
+    let now = now - node.spec().skew;
+    let found = node.partitions().flat_map(|partition| {
+        let driver = partition.driver();
+        let mut wrong = driver.overdue(now - LATENESS);
+        wrong.extend(overdue_in(partition.shard(), driver.operations(), now));
+        wrong
+    });
+    found.collect()
+}
+
+/// What [`overdue`] says of a core whose driver has so many of its messages.
+pub(crate) fn overdue_in(shard: &Shard, operations: usize, now: Time) -> Vec<String> {
+    let mut wrong = shard.overdue(now - LATENESS);
+    let given = shard.in_driver();
+    if given != operations {
+        wrong.push(format!("the driver has {operations} of {given} messages it was given"));
+    }
+    wrong
 }
 
 /// Spans alive at every node, to be compared with a later state of the same load.

@@ -43,6 +43,8 @@ pub struct Crowd {
     /// Kept for their memory.
     window: Vec<Event>,
     arrived: Arrived,
+    /// When it is next looked at whether anything is overdue.
+    next_review: Time,
 }
 
 impl Crowd {
@@ -56,6 +58,7 @@ impl Crowd {
             recorder: None,
             window: Vec::new(),
             arrived: Vec::new(),
+            next_review: BEGIN,
         }
     }
 
@@ -79,6 +82,23 @@ impl Crowd {
         if stands.node.is_some() {
             stands.wake(self.now);
             self.wire.wake(host, self.now);
+        }
+    }
+
+    /// Now and then, when all hosts have done what they had to do before `now`, holds them to their
+    /// deadlines.
+    fn review(&mut self, now: Time) {
+        if now < self.next_review {
+            return;
+        }
+        self.next_review = now + crate::check::REVIEW;
+        for (index, host) in self.hosts.iter().enumerate() {
+            let wrong = host.overdue(now);
+            assert!(
+                wrong.is_empty(),
+                "{now:?}: node {index}: outlived its time: {}",
+                wrong.join("; ")
+            );
         }
     }
 
@@ -159,9 +179,11 @@ impl Simulation for Crowd {
                     self.wire.forward(id, event.at);
                 }
             }
+            self.review(end);
         }
         self.window = window;
         self.now = self.now.max(time);
+        self.review(self.now);
         self.open_moment();
     }
 

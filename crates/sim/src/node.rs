@@ -95,6 +95,11 @@ impl Node {
         self.cpts.iter().map(|cpt| cpt.idle_turns_max).max().unwrap_or_default()
     }
 
+    /// When it last had a turn.
+    pub(crate) fn last_turn(&self) -> Time {
+        self.counted_to
+    }
+
     /// What it was made from.
     pub fn spec(&self) -> &NodeSpec {
         &self.spec

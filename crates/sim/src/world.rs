@@ -13,6 +13,7 @@ use lustrine_node::{Partition, Ticket};
 use lustrine_selftest::{Client, Lane};
 use lustrine_wire::nid::Nid;
 
+use crate::check;
 use crate::network::{HostId, Network};
 use crate::node::{Node, NodeSpec};
 use crate::recording::Recorder;
@@ -57,6 +58,8 @@ pub struct World {
     rng: Rng,
     /// Of the nodes' journals, if somebody wants them.
     recorder: Option<Recorder>,
+    /// When it is next looked at whether anything is overdue.
+    next_review: Time,
 }
 
 impl World {
@@ -72,6 +75,7 @@ impl World {
             alarms: BinaryHeap::new(),
             rng,
             recorder: None,
+            next_review: BEGIN,
         }
     }
 
@@ -272,7 +276,7 @@ impl World {
             return false;
         }
         let now = next.max(self.now());
-        self.network.advance(now);
+        self.advance(now);
         let mut due = Vec::new();
         while let Some(Reverse((at, host))) = self.alarms.peek().copied() {
             if at > now {
@@ -293,6 +297,26 @@ impl World {
             }
         }
         true
+    }
+
+    /// The clock goes on; now and then all nodes are held to their deadlines.
+    fn advance(&mut self, now: Time) {
+        self.network.advance(now);
+        if now < self.next_review {
+            return;
+        }
+        self.next_review = now + check::REVIEW;
+        for (index, actor) in self.actors.iter().enumerate() {
+            let Actor::Node(node) = actor else { continue };
+            let at_work = now <= self.costs[index].1;
+            let looked = if at_work { node.last_turn() } else { now };
+            let wrong = check::overdue(node, looked);
+            assert!(
+                wrong.is_empty(),
+                "{now:?}: node {index}: outlived its time: {}",
+                wrong.join("; ")
+            );
+        }
     }
 
     fn run(&mut self, host: HostId) {
@@ -338,7 +362,7 @@ impl World {
                 return true;
             }
             if self.next_event() > end {
-                self.network.advance(end);
+                self.advance(end);
                 return holds(self);
             }
             self.step();
@@ -350,3 +374,6 @@ impl World {
         self.run_until(length, |_| false);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -26,6 +26,7 @@ pub mod fault;
 mod format;
 pub mod io;
 mod listen;
+mod overdue;
 mod peer;
 mod receive;
 mod route;

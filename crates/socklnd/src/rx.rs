@@ -121,6 +121,11 @@ impl Reader {
         matches!(self.state, State::Verdict(_))
     }
 
+    /// Whether the payload of an operation is arriving.
+    pub(crate) fn storing(&self) -> bool {
+        matches!(self.state, State::Store { .. })
+    }
+
     /// Whether a message is arriving: its head is complete and more belongs to it.
     pub(crate) fn within_message(&self) -> bool {
         !matches!(self.state, State::Head)

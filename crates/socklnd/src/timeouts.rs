@@ -150,7 +150,7 @@ impl Socklnd {
 }
 
 /// Whether an open connection stands still since before `limit`.
-fn stall(conn: &Conn, limit: Time) -> Option<Timeout> {
+pub(crate) fn stall(conn: &Conn, limit: Time) -> Option<Timeout> {
     let open = conn.open()?;
     let arriving = open.reader.within_message() || conn.hold.len() != 0;
     if arriving && !open.reader.parked() && (open.heard < limit || open.brisk.0 < limit) {

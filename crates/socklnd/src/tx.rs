@@ -417,6 +417,13 @@ impl Tx {
         })
     }
 
+    /// How many operations [`finished`](Tx::finished) will still name; those with a cookie are the
+    /// peer's to count.
+    pub(crate) fn operations(&self) -> usize {
+        let own = |promise: &&Promise| matches!(promise.finished, Finished::Op(_));
+        self.promises.iter().filter(own).count()
+    }
+
     /// Gives back memory that an idle connection does not need.
     pub(crate) fn release(&mut self) {
         if self.waiting() == 0 {

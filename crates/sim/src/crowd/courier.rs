@@ -21,6 +21,7 @@ use lustrine_wire::nid::Nid;
 
 use super::parcel::{Arrived, Cargo, LinkId, Parcel, is_small};
 use super::wire::Wire;
+use crate::check;
 use crate::memory::{Rope, RopeMemory};
 use crate::network::HostId;
 use crate::tcp::TcpSpec;
@@ -119,6 +120,18 @@ impl Courier {
     pub(super) fn leftovers(&self) -> Vec<String> {
         let busy = self.peers.iter().filter(|peer| peer.is_busy());
         busy.map(|peer| format!("{} has messages in the driver", peer.nid)).collect()
+    }
+
+    /// Messages that wait although their time is over.
+    pub(super) fn overdue(&self, now: Time) -> Vec<String> {
+        let queued = self.peers.iter().flat_map(|peer| &peer.queue);
+        let late = queued.filter(|send| send.deadline + check::LATENESS < now);
+        late.map(|send| format!("a message to {} waits in the driver", send.to.nid)).collect()
+    }
+
+    /// Messages of the core that it has.
+    pub(super) fn operations(&self) -> usize {
+        self.peers.iter().map(|peer| peer.queue.len() + peer.lent.len()).sum()
     }
 
     /// Who has to learn that this node is gone.

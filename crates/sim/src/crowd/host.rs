@@ -105,6 +105,18 @@ impl Host {
         self.wanted = self.wanted.min(now);
     }
 
+    /// A loop that does not wake any more, for tests of the checks.
+    #[cfg(test)]
+    pub(super) fn forget_timers(&mut self) {
+        self.wanted = Time::NEVER;
+    }
+
+    /// What has outlived its deadline here; see [`overdue`](crate::check::overdue).
+    pub(super) fn overdue(&self, now: Time) -> Vec<String> {
+        let Some(node) = &self.node else { return Vec::new() };
+        node.overdue(if now <= self.free_at { node.counted_to } else { now })
+    }
+
     /// A node ends; what was under way to it finds nobody.
     pub(super) fn stop(
         &mut self,
@@ -322,6 +334,15 @@ impl Node {
     pub(super) fn waits(&self, now: Time) -> Waits {
         let waits = self.waits_at(now);
         Waits { driver: waits.driver + self.partition.driver().on_the_way_out, ..waits }
+    }
+
+    /// What has outlived its deadline, when it had the chance to look then.
+    fn overdue(&self, looked: Time) -> Vec<String> {
+        let courier = self.partition.driver();
+        let mut wrong = courier.overdue(looked);
+        let shard = self.partition.shard();
+        wrong.extend(crate::check::overdue_in(shard, courier.operations(), looked));
+        wrong
     }
 
     /// What is wrong if all is to be quiet.

@@ -264,3 +264,17 @@ fn nobody_at_home_refuses_and_silence_times_out() {
         lan.calm(&[one]);
     }
 }
+
+/// Nobody answers, and the node's loop has stopped.
+#[test]
+#[should_panic(expected = "outlived")]
+fn a_node_that_forgets_its_timers_is_found_out() {
+    let mut lan = Lan::new(1, Nanos(1000));
+    lan.edit = |spec| spec.with("sock_timeout", 10_000);
+    let hosts = lan.add(2);
+    Simulation::stop(&mut lan.crowd, hosts[1], Death::Silence);
+    lan.load(hosts[0], hosts[1], Test::Ping, 1, Limit::Count(1));
+    lan.run(Nanos::from_millis(10));
+    lan.crowd.hosts[0].forget_timers();
+    lan.run(Nanos::from_secs(1000));
+}

@@ -76,7 +76,7 @@ impl Simulation for World {
         while self.next_event() <= time {
             self.step();
         }
-        self.network.advance(time.max(World::now(self)));
+        self.advance(time.max(World::now(self)));
     }
 
     fn waits(&self, host: HostId) -> Option<Waits> {

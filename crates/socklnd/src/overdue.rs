@@ -1,0 +1,98 @@
+//! What outlives its time, for whoever checks a world.
+
+use lustrine_lnet::time::Time;
+
+use crate::driver::Socklnd;
+
+impl Socklnd {
+    /// What should have ended by now and has not, in words: messages that wait for a connection
+    /// past their deadline; handshakes past theirs; connections that have stood still, and
+    /// zero-copy payloads unacknowledged, for longer than `sock_timeout` and the time from one look
+    /// to the next. A message on a connection that moves may take as long as it takes.
+    ///
+    /// Empty in a driver whose `tick` was called whenever it asked for it.
+    pub fn overdue(&self, now: Time) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let still_since = now - self.timing.sock_timeout - self.timing.scan;
+        for (_, peer) in self.peers.iter() {
+            let waiting = peer.queue.iter().map(|send| send.deadline);
+            if let Some(deadline) = waiting.min().filter(|deadline| *deadline < now) {
+                let late = now.since(deadline);
+                wrong.push(format!(
+                    "a message to {} waits {late:?} after its deadline",
+                    peer.id.nid
+                ));
+            }
+            if peer.zero_copy.overdue(still_since) {
+                wrong.push(format!("{} has not acknowledged a payload for too long", peer.id.nid));
+            }
+        }
+        for conn in self.conns.values() {
+            match conn.open() {
+                Some(_) if crate::timeouts::stall(conn, still_since).is_some() => {
+                    wrong.push(format!("a connection with {} stands still", conn.remote));
+                }
+                None if conn.deadline < now => {
+                    wrong.push(format!("a handshake with {} is late", conn.remote));
+                }
+                _ => {}
+            }
+        }
+        wrong
+    }
+
+    /// How many of the core's messages this driver has: waiting for a connection, being sent,
+    /// awaiting a zero-copy acknowledgement, or being received.
+    pub fn operations(&self) -> usize {
+        let of_peers = self.peers.iter().map(|(_, peer)| peer.queue.len() + peer.zero_copy.len());
+        let of_conns = self.conns.values().map(|conn| {
+            let receiving = conn.open().is_some_and(|open| open.reader.storing());
+            conn.tx.operations() + usize::from(receiving)
+        });
+        of_peers.sum::<usize>() + of_conns.sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lustrine_lnet::time::Nanos;
+
+    use crate::testing::{Chaos, World, config, process};
+
+    fn pair() -> World {
+        let mut world = World::new(1, Chaos::None);
+        world.add(config(1));
+        world.add(config(2));
+        world
+    }
+
+    #[test]
+    fn a_message_whose_deadline_nobody_looks_at() {
+        let mut world = pair();
+        let deadline = world.now + Nanos::from_secs(7);
+        world.put_until(0, process(2), 1, b"late", deadline);
+        let driver = world.driver(0);
+        assert_eq!((driver.operations(), driver.overdue(deadline)), (1, vec![]));
+        let wrong = driver.overdue(deadline + Nanos(1));
+        assert!(wrong.len() == 1 && wrong[0].contains("waits Nanos(1) after"), "{wrong:?}");
+        world.run();
+        assert_eq!(world.driver(0).operations(), 0);
+    }
+
+    #[test]
+    fn a_connection_that_stands_still_and_is_not_closed() {
+        let mut world = pair();
+        world.put(0, process(2), 1, b"hello");
+        world.run();
+        world.put(0, process(2), 2, &[7; 1 << 20]);
+        while world.turn(0) {}
+        let (driver, now) = (world.driver(0), world.now);
+        let (limit, scan) = (driver.timing.sock_timeout, driver.timing.scan);
+        assert_eq!(driver.operations(), 1);
+        assert_eq!(driver.overdue(now + limit + scan), Vec::<String>::new());
+        let wrong = driver.overdue(now + limit + scan + Nanos(1));
+        assert!(wrong.len() == 1 && wrong[0].contains("stands still"), "{wrong:?}");
+        world.run();
+        assert_eq!(world.driver(0).operations(), 0);
+    }
+}
