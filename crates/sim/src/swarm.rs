@@ -11,5 +11,5 @@ mod shrink;
 
 pub use draw::draw;
 pub use life::{Failure, Life, live, record, replay};
-pub use plan::{Load, Node, Plan, Trouble, What, Wire, Wires};
+pub use plan::{Chooser, Demand, Load, Node, Plan, Role, Trouble, What, Wire, Wires};
 pub use shrink::shrink;

@@ -83,6 +83,11 @@ impl Shard {
         Waiting { peer_credits: self.peer_waiting, ni_credits }
     }
 
+    /// How many descriptors await an answer: the ACK of a PUT, or the REPLY to a GET.
+    pub fn awaited(&self) -> usize {
+        self.awaited
+    }
+
     /// One interface.
     pub fn ni_info(&self, ni: NiIndex) -> NiInfo {
         let state = &self.nis[usize::from(ni.0)];

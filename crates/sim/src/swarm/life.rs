@@ -1,19 +1,21 @@
 //! Living a plan, and telling what went wrong.
 
+mod begin;
+mod wild;
+
 use lustrine_lnet::time::Nanos;
 use lustrine_node::{ProbeResult, Ticket};
 use lustrine_selftest::{ClientArgs, Lane, Limit, Rung, Snapshot, Takeover, TestError};
 use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::Name;
 
-use super::plan::{Load, Plan, Trouble, Wires};
+use super::plan::{Demand, Load, Plan, Trouble};
 use crate::check;
-use crate::fabric::{Hashing, LinkSpec, Rate};
-use crate::network::{HostId, Link};
+use crate::fabric::WayId;
+use crate::network::HostId;
 use crate::node::NodeSpec;
 use crate::recording::{Recording, Wanted};
-use crate::simulation::{Cost, Place, Simulation};
-use crate::tcp::{Algorithm, TcpSpec};
+use crate::simulation::Simulation;
 use crate::trace::Entry;
 use crate::world::World;
 
@@ -40,6 +42,8 @@ pub struct Life {
     pub events: u64,
     /// How long it was, in virtual time.
     pub length: Nanos,
+    /// Operations of the load that went well, and that failed.
+    pub operations: (u64, u64),
 }
 
 /// What went wrong.
@@ -85,7 +89,7 @@ fn lived(world: World, plan: &Plan) -> (Result<Life, Failure>, Vec<Entry>, Recor
     let trace = swarm.world.trace();
     let (length, hash, events) = (swarm.world.now().since(begin), trace.hash(), trace.count());
     let told = match lived {
-        Ok(()) => Ok(Life { hash, events, length }),
+        Ok(()) => Ok(Life { hash, events, length, operations: swarm.operations }),
         Err(what) => Err(Failure { what, at: length }),
     };
     let last = trace.last().copied().collect();
@@ -95,79 +99,27 @@ fn lived(world: World, plan: &Plan) -> (Result<Life, Failure>, Vec<Entry>, Recor
 struct Swarm {
     world: World,
     nodes: Vec<(HostId, Nid)>,
+    /// Between sites, where a plan has some.
+    ways: Vec<WayId>,
     lives: u64,
     sessions: u64,
+    operations: (u64, u64),
 }
 
 impl Swarm {
-    fn new(mut world: World, plan: &Plan) -> Result<Swarm, String> {
-        let first = plan.links.first().ok_or("a plan without links")?;
-        let tcp = TcpSpec {
-            algorithm: if plan.wires == Wires::Bbr { Algorithm::Bbr } else { Algorithm::Cubic },
-            send_buffer: first.window.max(16_384),
-            receive_buffer: first.window.max(16_384),
-            ..TcpSpec::default()
-        };
-        let mut nodes = Vec::new();
-        let mut sites = Vec::new();
-        for (index, node) in plan.nodes.iter().enumerate() {
-            let nid: Nid = node.nid.parse().map_err(|error| format!("{}: {error}", node.nid))?;
-            let mut spec = NodeSpec {
-                incarnation: 0x1000_0000 + ((index as u64) << 16),
-                wall_seconds: 0x6000_0000 + index as u64 * 100,
-                seed: plan.seed ^ (index as u64 + 1),
-                cpts: node.cpts,
-                skew: Nanos::from_micros(node.skew_us),
-                ..NodeSpec::new(nid)
-            };
-            for (name, value) in &node.tunables {
-                spec.tunables.set(name, *value).map_err(|error| error.to_string())?;
-            }
-            let host = match plan.wires {
-                Wires::Plain => world.add_node(spec),
-                Wires::Cubic | Wires::Bbr => {
-                    let site = Simulation::fabric(&mut world).add_site();
-                    sites.push(site);
-                    let interface = LinkSpec { delay: Nanos(1000), ..LinkSpec::default() };
-                    world.add_placed(spec, Place { site, interface, cost: Cost::default(), tcp })
-                }
-            };
-            nodes.push((host, nid));
-        }
-        for wire in &plan.links {
-            let (one, two) = wire.between;
-            if one.max(two) >= nodes.len() {
-                return Err(format!("a link of node {}, of {}", one.max(two), nodes.len()));
-            }
-            let link = Link {
-                latency: wire.latency(),
-                jitter: Nanos::from_micros(wire.jitter_us),
-                window: wire.window as usize,
-                chunking: wire.chunking(),
-            };
-            world.network().set_link(nodes[one].0, nodes[two].0, link);
-            if plan.wires != Wires::Plain {
-                let spec = LinkSpec {
-                    rate: Rate::from_bits(wire.megabits * 1_000_000),
-                    delay: wire.latency(),
-                    jitter: Nanos::from_micros(wire.jitter_us),
-                    queue: wire.queue,
-                    loss: wire.lost_ppm.saturating_mul(1000),
-                };
-                let fabric = Simulation::fabric(&mut world);
-                fabric.add_way((sites[one], sites[two]), &[spec], Hashing::Streams);
-            }
-        }
-        Ok(Swarm { world, nodes, lives: 1, sessions: 0 })
-    }
-
     fn live(&mut self, plan: &Plan) -> Result<(), String> {
         self.start_load(&plan.storm)?;
-        for trouble in &plan.troubles {
+        for (index, trouble) in plan.troubles.iter().enumerate() {
             self.world.run_for(trouble.after());
             self.disturb(trouble);
+            if plan.demand == Demand::Safety {
+                self.probe(index);
+            }
         }
         self.heal();
+        if plan.demand == Demand::Safety {
+            return self.rest_of_wild_life(plan);
+        }
         let seen = self.finish_load(RECOVERY)?;
         for snapshot in &seen {
             nothing_corrupt(snapshot)?;
@@ -266,7 +218,9 @@ impl Swarm {
         let now = self.world.now();
         for (host, _) in self.nodes.clone() {
             if let Some(client) = Simulation::client(&mut self.world, host, LANE) {
-                seen.push(client.progress(now));
+                let snapshot = client.progress(now);
+                self.operations = count(self.operations, &snapshot);
+                seen.push(snapshot);
                 client.finish(now);
             }
         }
@@ -294,6 +248,8 @@ impl Swarm {
                 let (one, two) = (host(one), host(two));
                 self.world.network().mend(one, two);
             }
+            Trouble::Cut { link, .. } => self.cut(link, true),
+            Trouble::Splice { link, .. } => self.cut(link, false),
             Trouble::Refuse { node, .. } => self.world.refuse(host(node)),
             Trouble::Admit { node, .. } => self.world.admit(host(node)),
             Trouble::Restart { node, death, away_ms, .. } => {
@@ -309,7 +265,20 @@ impl Swarm {
         }
     }
 
+    fn cut(&mut self, link: usize, cut: bool) {
+        if self.ways.is_empty() {
+            return;
+        }
+        let way = self.ways[link % self.ways.len()];
+        let fabric = Simulation::fabric(&mut self.world);
+        for (there, back) in fabric.links(way).to_vec() {
+            fabric.cut(there, cut);
+            fabric.cut(back, cut);
+        }
+    }
+
     fn heal(&mut self) {
+        (0..self.ways.len()).for_each(|link| self.cut(link, false));
         let nodes = self.nodes.clone();
         for one in &nodes {
             self.world.admit(one.0);
@@ -343,6 +312,12 @@ impl Swarm {
         self.world.run_for(Nanos::from_secs(25));
         tickets
     }
+}
+
+/// With what a load counted.
+fn count((well, failed): (u64, u64), snapshot: &Snapshot) -> (u64, u64) {
+    let errors: u64 = snapshot.errors.iter().map(|(_, count)| count).sum();
+    (well + snapshot.ops, failed + errors)
 }
 
 /// A snapshot without its histogram.

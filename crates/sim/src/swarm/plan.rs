@@ -7,7 +7,8 @@ use lustrine_selftest::Test;
 use lustrine_wire::srpc::BrwCheck;
 use serde::{Deserialize, Serialize};
 
-use crate::network::Chunking;
+use crate::fabric::{Hashing, LinkSpec, Rate};
+use crate::network::{Chunking, Link};
 
 /// A world and what happens in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,11 +16,18 @@ use crate::network::Chunking;
 pub struct Plan {
     /// Of all that the plan leaves to chance: jitter, losses, pieces, lateness.
     pub seed: u64,
+    /// What must hold.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub demand: Demand,
     /// How streams are made.
     pub wires: Wires,
     /// Who is there; each loads the next one.
     pub nodes: Vec<Node>,
-    /// Between two nodes, by their places in `nodes`; others have the first one's values.
+    /// At which site each node stands; none: each at one of its own. TCP's wires only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sites: Vec<usize>,
+    /// Between two nodes, by their places in `nodes`; others have the first one's values. Where
+    /// there are `sites`, between two of those, and data may pass several.
     pub links: Vec<Wire>,
     /// What each node does to the next while there is trouble.
     pub storm: Vec<Load>,
@@ -27,6 +35,18 @@ pub struct Plan {
     pub troubles: Vec<Trouble>,
     /// What each node does to the next when all is well again.
     pub calm: Vec<Load>,
+}
+
+/// What must hold in a life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Demand {
+    /// When the faults have healed everybody answers and all of the load goes well.
+    #[default]
+    Recovery,
+    /// Nothing wrong is taken for right, and whatever was begun ends, well or not, within what
+    /// the time-outs in force allow.
+    Safety,
 }
 
 /// How streams are made.
@@ -47,6 +67,9 @@ pub enum Wires {
 pub struct Node {
     /// Its NID.
     pub nid: String,
+    /// Whom others take it for, and whom it lets in.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub role: Role,
     /// CPU partitions.
     pub cpts: u16,
     /// How late its timers and its letters between partitions may be, in microseconds.
@@ -55,7 +78,25 @@ pub struct Node {
     pub tunables: BTreeMap<String, i64>,
 }
 
-/// The way between two nodes.
+/// Whom others take a node for, and whom it lets in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// A node that lets in nodes.
+    #[default]
+    Node,
+    /// A node that lets in userland processes, too.
+    Host,
+    /// A userland process, which lets in nobody.
+    Userland,
+}
+
+/// Whether a value is what it is where a plan does not say.
+fn is_usual<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// The way between two nodes, or sites.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wire {
@@ -75,10 +116,36 @@ pub struct Wire {
     pub queue: u64,
     /// Packets lost of a million; TCP's wires only.
     pub lost_ppm: u32,
+    /// So many more links that are alike; TCP's wires only.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub more: u8,
+    /// What chooses among them.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub chooser: Chooser,
+}
+
+/// What chooses among links that are alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Chooser {
+    /// Each stream takes its own.
+    #[default]
+    Streams,
+    /// All streams of two hosts take one.
+    Hosts,
+}
+
+impl From<Chooser> for Hashing {
+    fn from(chooser: Chooser) -> Hashing {
+        match chooser {
+            Chooser::Streams => Hashing::Streams,
+            Chooser::Hosts => Hashing::Hosts,
+        }
+    }
 }
 
 impl Wire {
-    pub(super) fn chunking(&self) -> Chunking {
+    fn chunking(&self) -> Chunking {
         match self.call_max {
             None => Chunking::Whole,
             Some(0) => Chunking::Random,
@@ -86,8 +153,29 @@ impl Wire {
         }
     }
 
-    pub(super) fn latency(&self) -> Nanos {
+    fn latency(&self) -> Nanos {
         Nanos::from_micros(self.latency_us)
+    }
+
+    /// For streams that have a latency and a window.
+    pub(super) fn link(&self) -> Link {
+        Link {
+            latency: self.latency(),
+            jitter: Nanos::from_micros(self.jitter_us),
+            window: self.window as usize,
+            chunking: self.chunking(),
+        }
+    }
+
+    /// For TCP's.
+    pub(super) fn spec(&self) -> LinkSpec {
+        LinkSpec {
+            rate: Rate::from_bits(self.megabits * 1_000_000),
+            delay: self.latency(),
+            jitter: Nanos::from_micros(self.jitter_us),
+            queue: self.queue,
+            loss: self.lost_ppm.saturating_mul(1000),
+        }
     }
 }
 
@@ -171,6 +259,20 @@ pub enum Trouble {
         /// Which.
         node: usize,
     },
+    /// The links between two sites are cut, all of them.
+    Cut {
+        /// Milliseconds after the trouble before.
+        after_ms: u64,
+        /// Which, by its place among the links, modulo how many there are.
+        link: usize,
+    },
+    /// They are whole again.
+    Splice {
+        /// Milliseconds after the trouble before.
+        after_ms: u64,
+        /// Which.
+        link: usize,
+    },
     /// A node ends and comes back.
     Restart {
         /// Milliseconds after the trouble before.
@@ -191,6 +293,8 @@ impl Trouble {
         | Trouble::Mend { after_ms, .. }
         | Trouble::Refuse { after_ms, .. }
         | Trouble::Admit { after_ms, .. }
+        | Trouble::Cut { after_ms, .. }
+        | Trouble::Splice { after_ms, .. }
         | Trouble::Restart { after_ms, .. }) = self;
         Nanos::from_millis(*after_ms)
     }

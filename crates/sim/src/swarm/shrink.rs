@@ -1,6 +1,6 @@
 //! Smaller plans that fail as well.
 
-use super::plan::{Load, Plan, Wires};
+use super::plan::{Load, Plan, Role, Wire, Wires};
 
 /// Takes away whatever a plan fails without: troubles, loads' length, partitions, tunables,
 /// oddities of links. `fails` says whether a plan fails; it is asked `tries` times at most.
@@ -63,7 +63,20 @@ fn simplifications(plan: &Plan) -> Vec<Simplification> {
     for away in (0..plan.nodes.len()).rev() {
         found.push(Box::new(move |plan| remove_node(plan, away)));
     }
-    found.push(Box::new(|plan| plan.wires = Wires::Plain));
+    found.push(Box::new(|plan| {
+        if plan.sites.is_empty() {
+            plan.wires = Wires::Plain;
+        }
+    }));
+    found.push(Box::new(leave_sites));
+    for node in 0..plan.nodes.len() {
+        found.push(Box::new(move |plan| {
+            if let Some(node) = plan.nodes.get_mut(node) {
+                node.role = Role::Node;
+            }
+        }));
+    }
+    found.push(Box::new(|plan| plan.links.iter_mut().for_each(|link| link.more = 0)));
     found.push(Box::new(|plan| plan.nodes.iter_mut().for_each(|node| node.cpts = 1)));
     found.push(Box::new(|plan| plan.nodes.iter_mut().for_each(|node| node.skew_us = 0)));
     found.push(Box::new(|plan| plan.links.iter_mut().for_each(|link| link.jitter_us = 0)));
@@ -88,6 +101,18 @@ fn change_load(index: usize, calm: bool, change: fn(&mut Load)) -> Simplificatio
     })
 }
 
+/// Each node has a place of its own, and a link to each other one.
+fn leave_sites(plan: &mut Plan) {
+    if plan.sites.is_empty() {
+        return;
+    }
+    plan.sites.clear();
+    let usual = plan.links[0].clone();
+    let count = plan.nodes.len();
+    let pairs = (0..count).flat_map(|one| (one + 1..count).map(move |two| (one, two)));
+    plan.links = pairs.map(|between| Wire { between, more: 0, ..usual.clone() }).collect();
+}
+
 /// There are two at least.
 fn remove_node(plan: &mut Plan, away: usize) {
     if plan.nodes.len() == 2 || away >= plan.nodes.len() {
@@ -96,6 +121,11 @@ fn remove_node(plan: &mut Plan, away: usize) {
     plan.nodes.remove(away);
     plan.storm.remove(away);
     plan.calm.remove(away);
+    if !plan.sites.is_empty() {
+        // The site stays.
+        plan.sites.remove(away);
+        return;
+    }
     plan.links.retain(|link| link.between.0 != away && link.between.1 != away);
     for link in &mut plan.links {
         let moved = |place: usize| if place > away { place - 1 } else { place };

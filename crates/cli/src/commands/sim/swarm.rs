@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use lustrine_scenario::replay::{LIMIT_DEFAULT, Trace};
-use lustrine_sim::swarm::{Failure as Wrong, Life, Plan, draw, live, record, replay, shrink};
+use lustrine_sim::swarm::{Demand, Failure as Wrong, Life, Plan, draw, live, record, replay, shrink};
 use lustrine_sim::{Recording, Wanted};
 
 use super::progress::Bar;
@@ -75,6 +75,32 @@ impl FromStr for Seeds {
             return Err(format!("{from} is not less than {to}: no seed at all"));
         }
         Ok(Seeds { from, to })
+    }
+}
+
+/// Kinds of lives, by what is demanded.
+const KINDS: [&str; 2] = ["all must go well", "wild"];
+
+/// What lives of one kind came to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    lives: u64,
+    events: u64,
+    time: Duration,
+    /// Operations of the load.
+    well: u64,
+    failed: u64,
+}
+
+impl Tally {
+    fn add(&mut self, tried: &Result<Life, String>, took: Duration) {
+        self.lives += 1;
+        self.time += took;
+        if let Ok(life) = tried {
+            self.events += life.events;
+            self.well += life.operations.0;
+            self.failed += life.operations.1;
+        }
     }
 }
 
@@ -145,7 +171,8 @@ fn live_seeds(args: &SwarmArgs) -> Result<(), Failure> {
         None => thread::available_parallelism().map_or(1, usize::from),
     };
     let (next, lived) = (AtomicU64::new(args.seeds.from), AtomicU64::new(0));
-    let (events, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let stop = AtomicBool::new(false);
+    let tally: Mutex<[Tally; 2]> = Mutex::default();
     let failed: Mutex<Vec<(u64, String)>> = Mutex::default();
     let end = if args.minutes.is_some() { u64::MAX } else { args.seeds.to };
     let work = || {
@@ -154,10 +181,13 @@ fn live_seeds(args: &SwarmArgs) -> Result<(), Failure> {
             if seed >= end {
                 return;
             }
-            match try_plan(&draw(seed)) {
-                Ok(life) => {
-                    events.fetch_add(life.events, Ordering::Relaxed);
-                }
+            let plan = draw(seed);
+            let began = Instant::now();
+            let tried = try_plan(&plan);
+            let kind = usize::from(plan.demand == Demand::Safety);
+            tally.lock().expect("no thread has panicked")[kind].add(&tried, began.elapsed());
+            match tried {
+                Ok(_) => {}
                 Err(what) => failed.lock().expect("no thread has panicked").push((seed, what)),
             }
             lived.fetch_add(1, Ordering::Relaxed);
@@ -190,11 +220,18 @@ fn live_seeds(args: &SwarmArgs) -> Result<(), Failure> {
     failed.sort();
     let (from, count) = (args.seeds.from, lived.load(Ordering::Relaxed));
     let seconds = started.elapsed().as_secs_f64();
+    let tally = tally.into_inner().expect("no thread has panicked");
+    let events: u64 = tally.iter().map(|tally| tally.events).sum();
     print(&format!(
-        "{count} lives from seed {from} on, {} events, {seconds:.0} s: {} went wrong\n",
-        events.load(Ordering::Relaxed),
+        "{count} lives from seed {from} on, {events} events, {seconds:.0} s: {} went wrong\n",
         failed.len()
     ))?;
+    for (kind, Tally { lives, time, well, failed, .. }) in KINDS.iter().zip(&tally) {
+        print(&format!(
+            "  {kind}: {lives} lives in {:.0} s of work, {well} operations well and {failed} not\n",
+            time.as_secs_f64()
+        ))?;
+    }
     for (seed, what) in &failed {
         print(&format!("seed {seed} {what}\n"))?;
         keep(args, *seed, &interrupt)?;

@@ -1,0 +1,185 @@
+//! Lives in which all values go.
+
+use std::collections::BTreeMap;
+
+use lustrine_lnet::tunables::{TABLE, Tunable};
+
+use super::{load, trouble, wire};
+use crate::rng::Rng;
+use crate::swarm::plan::{Chooser, Demand, Node, Plan, Role, Trouble, Wire, Wires};
+
+/// Tunables on which nodes must agree to meet at all; now and then they do not.
+const COMMON: [&str; 2] = ["accept_port", "accept_port_bulk"];
+
+/// The plan of a wild life.
+pub(super) fn draw(rng: &mut Rng) -> Plan {
+    let wires = *rng.pick(&[Wires::Plain, Wires::Cubic, Wires::Cubic, Wires::Bbr]);
+    let count = rng.between(2, 8) as usize;
+    let long = rng.chance(1, 3);
+    // With all tunables at odd values hardly anything happens; with few, more does.
+    let share = *rng.pick(&[1, 1, 2, 4, 8]);
+    let base = tunables(rng, share);
+    let strangers = rng.chance(1, 3);
+    let nodes: Vec<Node> = (1..=count)
+        .map(|number| {
+            let own = rng.chance(1, 2);
+            let mut tunables = if own { tunables(rng, share) } else { base.clone() };
+            if rng.chance(19, 20) {
+                for name in COMMON {
+                    tunables.remove(name);
+                    tunables.extend(
+                        base.get_key_value(name).map(|(name, value)| (name.clone(), *value)),
+                    );
+                }
+            }
+            Node {
+                nid: match long {
+                    true => format!("fd77::{number}@tcp"),
+                    false => format!("10.1.0.{number}@tcp"),
+                },
+                role: match strangers {
+                    true => *rng.pick(&[Role::Node, Role::Host, Role::Host, Role::Userland]),
+                    false => Role::Node,
+                },
+                cpts: *rng.pick(&[1, 1, 1, 2, 3, 8]),
+                skew_us: *rng.pick(&[0, 0, 20, 3000, 1_000_000]),
+                tunables,
+            }
+        })
+        .collect();
+    let (sites, links) = map(rng, wires, count);
+    let storm = (0..count).map(|_| load(rng, 60)).collect();
+    let troubles = (0..rng.below(20)).map(|_| wild_trouble(rng, count)).collect();
+    let calm = (0..count).map(|_| load(rng, 20)).collect();
+    Plan {
+        seed: rng.draw(),
+        demand: Demand::Safety,
+        wires,
+        nodes,
+        sites,
+        links,
+        storm,
+        troubles,
+        calm,
+    }
+}
+
+/// Sites with their links, none of them out of reach; or a link from each node to each other one.
+fn map(rng: &mut Rng, wires: Wires, nodes: usize) -> (Vec<usize>, Vec<Wire>) {
+    let pairs =
+        |count: usize| (0..count).flat_map(move |one| (one + 1..count).map(move |two| (one, two)));
+    if wires == Wires::Plain || rng.chance(1, 3) {
+        return (Vec::new(), pairs(nodes).map(|between| wild_wire(rng, between)).collect());
+    }
+    let count = rng.between(1, nodes.min(4) as u64) as usize;
+    let sites = (0..nodes)
+        .map(|node| match node < count {
+            true => node,
+            false => rng.below(count as u64) as usize,
+        })
+        .collect();
+    let mut links = Vec::new();
+    for between in pairs(count) {
+        // Each site is linked to the one before, and to some others.
+        if between.1 == between.0 + 1 || rng.chance(1, 3) {
+            links.push(way(rng, between));
+        }
+    }
+    if links.is_empty() {
+        links.push(wild_wire(rng, (0, 0)));
+    }
+    (sites, links)
+}
+
+fn way(rng: &mut Rng, between: (usize, usize)) -> Wire {
+    Wire {
+        more: *rng.pick(&[0, 0, 1, 3]),
+        chooser: *rng.pick(&[Chooser::Streams, Chooser::Hosts]),
+        ..wild_wire(rng, between)
+    }
+}
+
+/// One of four is far from what anybody would build.
+fn wild_wire(rng: &mut Rng, between: (usize, usize)) -> Wire {
+    let usual = wire(rng, between);
+    if rng.chance(3, 4) {
+        return usual;
+    }
+    Wire {
+        latency_us: 10_u64.pow(rng.between(0, 6) as u32),
+        jitter_us: 10_u64.pow(rng.between(0, 6) as u32),
+        window: 1 << rng.between(10, 24),
+        megabits: 10_u64.pow(rng.between(0, 5) as u32),
+        queue: 1 << rng.between(14, 26),
+        lost_ppm: 10_u32.pow(rng.between(0, 5) as u32),
+        ..usual
+    }
+}
+
+fn wild_trouble(rng: &mut Rng, nodes: usize) -> Trouble {
+    let (after_ms, link) = (rng.below(2000), rng.below(8) as usize);
+    match rng.below(6) {
+        0 => Trouble::Cut { after_ms, link },
+        1 => Trouble::Splice { after_ms, link },
+        _ => trouble(rng, nodes),
+    }
+}
+
+/// Of eight tunables about `share` have an odd value, the others their defaults.
+fn tunables(rng: &mut Rng, share: u64) -> BTreeMap<String, i64> {
+    let odd = TABLE.iter().filter_map(|row| {
+        let value = value(rng, row);
+        rng.chance(share, 8).then(|| (row.name.to_owned(), value))
+    });
+    odd.collect()
+}
+
+/// A value from the whole of a tunable's range, the ends often, small ones as often as large ones.
+fn value(rng: &mut Rng, row: &Tunable) -> i64 {
+    let width = row.max.abs_diff(row.min);
+    if rng.chance(1, 4) {
+        return *rng.pick(&[row.min, row.min, row.min.saturating_add(1).min(row.max), row.max]);
+    }
+    let bits = u64::from(width.checked_ilog2().unwrap_or(0)) + 1;
+    let bits = rng.between(1, bits) as u32;
+    let above = rng.below(1_u64.checked_shl(bits).unwrap_or(u64::MAX));
+    row.min.saturating_add_unsigned(above.min(width))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_of_every_range_is_drawn() {
+        let rng = &mut Rng::new(1);
+        for row in TABLE {
+            let values: Vec<i64> = (0..3000).map(|_| value(rng, row)).collect();
+            assert!(values.iter().all(|value| (row.min..=row.max).contains(value)), "{}", row.name);
+            assert!(values.contains(&row.min) && values.contains(&row.max), "{}", row.name);
+            // Each half of the range, and each order of magnitude.
+            let middle = row.min + (row.max - row.min) / 2;
+            assert!(
+                values.iter().any(|value| *value < row.max && *value > middle)
+                    || row.max - row.min < 2
+            );
+            let mut low = 1;
+            while row.min + 2 * low < row.max {
+                let there = (row.min + low)..=(row.min + 2 * low);
+                assert!(values.iter().any(|value| there.contains(value)), "{} {low}", row.name);
+                low *= 2;
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_drawn_can_be_set() {
+        let rng = &mut Rng::new(2);
+        for _ in 0..100 {
+            let mut set = lustrine_lnet::tunables::Tunables::default();
+            for (name, value) in tunables(rng, 8) {
+                set.set(&name, value).unwrap();
+            }
+        }
+    }
+}

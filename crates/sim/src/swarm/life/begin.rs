@@ -1,0 +1,122 @@
+//! The world of a plan, before anything happens in it.
+
+use lustrine_lnet::time::Nanos;
+use lustrine_lnet::topology::Identity;
+use lustrine_socklnd::Accept;
+use lustrine_wire::nid::Nid;
+
+use super::Swarm;
+use crate::fabric::{LinkSpec, SiteId, WayId};
+use crate::network::HostId;
+use crate::node::NodeSpec;
+use crate::simulation::{Cost, Place, Simulation};
+use crate::swarm::plan::{Node, Plan, Role, Wires};
+use crate::tcp::{Algorithm, TcpSpec};
+use crate::world::World;
+
+impl Swarm {
+    pub(super) fn new(mut world: World, plan: &Plan) -> Result<Swarm, String> {
+        let first = plan.links.first().ok_or("a plan without links")?;
+        let tcp = TcpSpec {
+            algorithm: if plan.wires == Wires::Bbr { Algorithm::Bbr } else { Algorithm::Cubic },
+            send_buffer: first.window.max(16_384),
+            receive_buffer: first.window.max(16_384),
+            ..TcpSpec::default()
+        };
+        let places = places(plan)?;
+        let mut sites = Vec::new();
+        if plan.wires != Wires::Plain {
+            let links = plan.links.iter().map(|link| link.between.0.max(link.between.1));
+            let count = places.iter().copied().chain(links).max().map_or(0, |last| last + 1);
+            sites = (0..count).map(|_| Simulation::fabric(&mut world).add_site()).collect();
+        }
+        let mut nodes: Vec<(HostId, Nid)> = Vec::new();
+        for (index, node) in plan.nodes.iter().enumerate() {
+            let spec = spec(plan, index, node)?;
+            let nid = spec.nids[0];
+            let host = match plan.wires {
+                Wires::Plain => world.add_node(spec),
+                Wires::Cubic | Wires::Bbr => {
+                    let site = sites[places[index]];
+                    let interface = LinkSpec { delay: Nanos(1000), ..LinkSpec::default() };
+                    world.add_placed(spec, Place { site, interface, cost: Cost::default(), tcp })
+                }
+            };
+            nodes.push((host, nid));
+        }
+        let ways = connect(plan, &mut world, &nodes, &sites)?;
+        Ok(Swarm { world, nodes, ways, lives: 1, sessions: 0, operations: (0, 0) })
+    }
+}
+
+/// The site of each node.
+fn places(plan: &Plan) -> Result<Vec<usize>, String> {
+    if plan.sites.is_empty() {
+        return Ok((0..plan.nodes.len()).collect());
+    }
+    if plan.sites.len() != plan.nodes.len() || plan.wires == Wires::Plain {
+        return Err(format!("sites of {} nodes, of {}", plan.sites.len(), plan.nodes.len()));
+    }
+    Ok(plan.sites.clone())
+}
+
+fn spec(plan: &Plan, index: usize, node: &Node) -> Result<NodeSpec, String> {
+    let nid: Nid = node.nid.parse().map_err(|error| format!("{}: {error}", node.nid))?;
+    let (identity, accept) = match node.role {
+        Role::Node => (Identity::Node, Some(Accept::Secure)),
+        Role::Host => (Identity::Node, Some(Accept::All)),
+        Role::Userland => (Identity::Userland, None),
+    };
+    let mut spec = NodeSpec {
+        incarnation: 0x1000_0000 + ((index as u64) << 16),
+        wall_seconds: 0x6000_0000 + index as u64 * 100,
+        seed: plan.seed ^ (index as u64 + 1),
+        cpts: node.cpts,
+        skew: Nanos::from_micros(node.skew_us),
+        identity,
+        accept,
+        ..NodeSpec::new(nid)
+    };
+    for (name, value) in &node.tunables {
+        spec.tunables.set(name, *value).map_err(|error| error.to_string())?;
+    }
+    Ok(spec)
+}
+
+/// Links between nodes or, where a plan has some, between sites; the ways of those.
+fn connect(
+    plan: &Plan,
+    world: &mut World,
+    nodes: &[(HostId, Nid)],
+    sites: &[SiteId],
+) -> Result<Vec<WayId>, String> {
+    let mut ways = Vec::new();
+    let between_sites = !plan.sites.is_empty();
+    let ends = if between_sites { sites.len() } else { nodes.len() };
+    for wire in &plan.links {
+        let (one, two) = wire.between;
+        if one.max(two) >= ends {
+            return Err(format!("a link of {}, of {ends}", one.max(two)));
+        }
+        if !between_sites {
+            world.network().set_link(nodes[one].0, nodes[two].0, wire.link());
+        }
+        if plan.wires != Wires::Plain && one != two {
+            let links = vec![wire.spec(); 1 + usize::from(wire.more)];
+            let fabric = Simulation::fabric(world);
+            let way = fabric.add_way((sites[one], sites[two]), &links, wire.chooser.into());
+            if between_sites {
+                ways.push(way);
+            }
+        }
+    }
+    if between_sites {
+        let wires = plan.links.iter().cycle();
+        let pairs =
+            (0..nodes.len()).flat_map(|one| (one + 1..nodes.len()).map(move |two| (one, two)));
+        for ((one, two), wire) in pairs.zip(wires) {
+            world.network().set_link(nodes[one].0, nodes[two].0, wire.link());
+        }
+    }
+    Ok(ways)
+}

@@ -1,0 +1,115 @@
+//! The rest of a life in which all values go: only what must hold with any is asked for.
+
+use lustrine_lnet::time::Nanos;
+use lustrine_lnet::tunables::Tunables;
+
+use super::{LOADS_MAX, SECOND, Swarm, count, nothing_corrupt, told};
+use crate::check;
+use crate::simulation::Simulation;
+use crate::swarm::plan::Plan;
+
+/// A load has so long; then it is ended.
+const LOAD: Nanos = Nanos::from_secs(60);
+
+/// How long a ping or a discovery in the midst of trouble may take.
+const PROBE: Nanos = Nanos::from_secs(5);
+
+/// How often all time-outs that something may have to wait for can follow each other.
+const TIMEOUTS_IN_A_ROW: u64 = 4;
+
+impl Swarm {
+    /// Loads and pings may fail. They must end, nothing corrupt may be taken for good, and when they
+    /// have ended all must come to rest: credits, queues, loops, and sooner or later memory.
+    pub(super) fn rest_of_wild_life(&mut self, plan: &Plan) -> Result<(), String> {
+        let patience = self.patience();
+        self.end_load(patience)?;
+        self.ping_everybody();
+        let (mut before, mut grown) = (None, None);
+        for _ in 0..LOADS_MAX {
+            self.start_load(&plan.calm)?;
+            self.end_load(patience)?;
+            self.come_to_rest(patience)?;
+            let now = check::spans(&self.world);
+            grown = before.replace(now).map(|before| check::leaks(&self.world, &before));
+            if grown == Some(Vec::new()) {
+                return Ok(());
+            }
+        }
+        Err(format!("memory grows with every load: {}", grown.unwrap_or_default().join("; ")))
+    }
+
+    /// One node pings or discovers another in the midst of trouble; each gets one result in the end.
+    pub(super) fn probe(&mut self, number: usize) {
+        let count = self.nodes.len();
+        let (host, _) = self.nodes[number % count];
+        // All pairs come, sooner or later; also a node and itself.
+        let (_, nid) = self.nodes[(number + number / count) % count];
+        match number % 2 {
+            0 => self.world.ping(host, &nid, PROBE),
+            _ => self.world.discover(host, &nid, PROBE),
+        };
+    }
+
+    /// After so long at most whatever nobody asks for any more has ended, by the time-outs in force.
+    fn patience(&self) -> Nanos {
+        let length = |tunables: &Tunables| {
+            let seconds = tunables.rpc_timeout
+                + tunables.session_timeout
+                + tunables.transaction_timeout
+                + tunables.message_timeout()
+                + 2 * tunables.sock_timeout
+                + tunables.accept_timeout
+                + tunables.max_reconnectms / 1000
+                + tunables.min_reconnectms / 1000;
+            Nanos::from_secs(60 + seconds as u64)
+        };
+        let longest = self.world.nodes().map(|(_, node)| length(&node.spec().tunables)).max();
+        Nanos(longest.unwrap_or_default().0 * TIMEOUTS_IN_A_ROW)
+    }
+
+    /// Waits for the load for a while, then ends it; what was seen must be right.
+    fn end_load(&mut self, patience: Nanos) -> Result<(), String> {
+        let _ = self.wait(LOAD, |client| client.rung_finished());
+        let now = self.world.now();
+        for (host, _) in self.nodes.clone() {
+            if let Some(client) = Simulation::client(&mut self.world, host, super::LANE) {
+                client.finish(now);
+            }
+        }
+        self.wait(patience, |client| client.finished())?;
+        for (host, nid) in self.nodes.clone() {
+            let Some(client) = self.world.peek(host, super::LANE) else { continue };
+            let snapshot = client.progress(now);
+            self.operations = count(self.operations, &snapshot);
+            nothing_corrupt(&snapshot).map_err(|what| format!("{nid}: {what}"))?;
+            if snapshot.outstanding != 0 {
+                return Err(format!("{nid}: a load that ended: {}", told(&snapshot)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until all is quiet and no answer is awaited any more: a server keeps its buffers for
+    /// as long as it waits for data of a client that has long given up.
+    fn come_to_rest(&mut self, patience: Nanos) -> Result<(), String> {
+        let end = self.world.now() + patience;
+        let mut step = SECOND;
+        loop {
+            self.world.run_for(step);
+            let mut wrong = check::unquiet(&self.world);
+            let partitions = self.world.nodes().flat_map(|(_, node)| node.partitions());
+            let awaited: usize = partitions.map(|partition| partition.shard().awaited()).sum();
+            if wrong.is_empty() && awaited == 0 {
+                break;
+            }
+            wrong.push(format!("{awaited} answers are awaited"));
+            if self.world.now() >= end {
+                return Err(format!("not quiet: {}", wrong.join("; ")));
+            }
+            step = Nanos(step.0 * 2).min(end.since(self.world.now()).max(SECOND));
+        }
+        let wrong: Vec<String> =
+            self.world.nodes().flat_map(|(_, node)| check::rest(node)).collect();
+        if wrong.is_empty() { Ok(()) } else { Err(format!("no rest: {}", wrong.join("; "))) }
+    }
+}
