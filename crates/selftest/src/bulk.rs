@@ -29,6 +29,11 @@ impl Source {
         self.span.map(|span| span.part(offset, len))
     }
 
+    /// Whether it was used and not released.
+    pub(crate) fn holds_memory(&self) -> bool {
+        self.span.is_some()
+    }
+
     pub(crate) fn release(&mut self, memory: &mut impl Memory) {
         if let Some(span) = self.span.take() {
             memory.free(span);

@@ -38,6 +38,11 @@ impl Cells {
         self.free.push(cell);
     }
 
+    /// Whether it has no memory.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
     /// Returns all blocks to the memory.
     ///
     /// # Panics

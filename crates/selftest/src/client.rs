@@ -318,9 +318,19 @@ impl Client {
         self.link.is_present()
     }
 
-    /// Whether nothing is left to do: the session is removed, or the client gave up.
+    /// Whether nothing is left to do: the session is removed, or the client gave up; and its memory
+    /// is given back.
     pub fn finished(&self) -> bool {
+        self.is_over() && !self.holds_memory()
+    }
+
+    /// Whether nothing is left to do but to give memory back.
+    fn is_over(&self) -> bool {
         self.link.is_closed() && self.caller.under_way() == 0 && self.phase == Phase::Idle
+    }
+
+    fn holds_memory(&self) -> bool {
+        self.caller.holds_memory() || self.source.holds_memory()
     }
 
     /// Why the client gave up, if it did.
@@ -411,7 +421,7 @@ impl Client {
             Phase::Running => self.run(turn),
             Phase::Draining(until) => self.drain(turn, until),
         }
-        if self.link.is_closed() && self.caller.under_way() == 0 && self.phase == Phase::Idle {
+        if self.is_over() {
             self.caller.release_memory(turn.memory);
             self.source.release(turn.memory);
         }
@@ -419,6 +429,10 @@ impl Client {
 
     /// When [`Client::drive`] has something to do at the latest.
     pub fn next_deadline(&self) -> Time {
+        if self.is_over() && self.holds_memory() {
+            // The last event came behind the last turn.
+            return Time::ZERO;
+        }
         let load = match (self.phase, self.rung) {
             (Phase::Running, Some((rung, _))) => {
                 let end = match (rung.limit, self.figures.measured_from) {

@@ -3,7 +3,7 @@
 mod common;
 
 use common::World;
-use lustrine_lnet::time::Nanos;
+use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::tunables::Tunables;
 use lustrine_selftest::{ClientError, Danger, Limit, Rung, RungError, Takeover, Test};
 use lustrine_wire::srpc::BrwCheck;
@@ -145,6 +145,7 @@ fn clients_without_sessions_share_a_node_that_is_in_somebody_elses() {
     world.add_client(0, 1, |_| {});
     world.until(STEP, 1000, |world| world.client().is_connected());
     let held = world.service(1).session().expect("the first client's session");
+    let before = [2, 3].map(|node| world.net.nodes[node].memory.live);
     for node in [2, 3] {
         world.add_client(node, 1, |args| args.takeover = Takeover::NoSession);
         let client = world.nodes[node].client.as_mut().unwrap();
@@ -156,13 +157,17 @@ fn clients_without_sessions_share_a_node_that_is_in_somebody_elses() {
         |world: &mut World, node: usize| world.nodes[node].client.as_mut().unwrap().rung_finished();
     world.until(STEP, 5000, |world| over(world, 2) && over(world, 3));
     let now = world.now;
-    for node in [2, 3] {
+    for (node, before) in [2, 3].into_iter().zip(before) {
         let client = world.nodes[node].client.as_mut().unwrap();
         let figures = client.progress(now);
         assert_eq!((figures.errors.len(), figures.server), (0, None));
         assert!(figures.ops >= 200);
         client.finish(now);
-        assert!(client.finished() && client.error().is_none());
+        assert_eq!(client.next_deadline(), Time::ZERO, "it wants a turn for its memory's sake");
+        world.until(STEP, 2, |world| world.nodes[node].client.as_ref().unwrap().finished());
+        assert_eq!(world.nodes[node].client.as_ref().unwrap().error(), None);
+        // At once, as another client may take its place.
+        assert_eq!(world.net.nodes[node].memory.live, before);
     }
     assert_eq!(world.service(1).session(), Some(held), "nobody disturbed it");
 }

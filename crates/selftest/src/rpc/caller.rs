@@ -392,6 +392,11 @@ impl Caller {
         self.next_scan
     }
 
+    /// Whether it has message buffers.
+    pub(crate) fn holds_memory(&self) -> bool {
+        !self.cells.is_empty()
+    }
+
     /// Returns its message buffers.
     ///
     /// # Panics
