@@ -30,6 +30,7 @@ fn calm(rng: &mut Rng) -> Plan {
                 false => format!("10.1.0.{number}@tcp"),
             },
             role: Role::Node,
+            memory_mib: 0,
             cpts: *rng.pick(&[1, 1, 1, 2, 3]),
             skew_us: *rng.pick(&[0, 0, 20, 3000]),
             // Nodes need not agree.

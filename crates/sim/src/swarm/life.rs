@@ -21,8 +21,8 @@ use crate::world::World;
 
 const SECOND: Nanos = Nanos::from_secs(1);
 
-/// Of every client.
-const LANE: Lane = Lane(1);
+/// Of a node's clients.
+const LANES: [Lane; 2] = [Lane(1), Lane(2)];
 
 /// What healed must have caught up with everything after so long.
 const RECOVERY: Nanos = Nanos::from_secs(300);
@@ -159,19 +159,22 @@ impl Swarm {
         Err("memory grows with every load".to_owned())
     }
 
-    /// Every node loads its neighbour.
+    /// Every node loads its neighbour and, if there is more load than nodes, the one behind that
+    /// without a session.
     fn start_load(&mut self, load: &[Load]) -> Result<(), String> {
-        let hosts = self.nodes.clone();
-        for (index, ((host, console), load)) in hosts.iter().zip(load).enumerate() {
-            let target = hosts[(index + 1) % hosts.len()].1;
+        let count = self.nodes.len();
+        for (index, load) in load.iter().take(LANES.len() * count).enumerate() {
+            let (round, place) = (index / count, index % count);
+            let (host, console) = self.nodes[place];
+            let target = self.nodes[(place + 1 + round) % count].1;
             self.sessions += 1;
             let args = ClientArgs {
                 target: ProcessId::lustre(target),
                 local: None,
-                console: *console,
-                lane: LANE,
+                console,
+                lane: LANES[round],
                 name: Name::new("swarm").expect("a short name"),
-                takeover: Takeover::Force,
+                takeover: if round == 0 { Takeover::Force } else { Takeover::NoSession },
                 patience: Nanos::from_secs(3600),
                 wall_seconds: 0x6000_0000 + self.sessions * 7,
             };
@@ -181,11 +184,16 @@ impl Swarm {
                 limit: Limit::Count(load.count),
                 warm_up: Nanos::ZERO,
             };
-            self.world.start_client(*host, args);
-            let client = Simulation::client(&mut self.world, *host, LANE).expect("just made");
+            self.world.start_client(host, args);
+            let client = Simulation::client(&mut self.world, host, args.lane).expect("just made");
             client.start_rung(rung).map_err(|error| error.to_string())?;
         }
         Ok(())
+    }
+
+    /// All places of clients.
+    fn clients(&self) -> Vec<(HostId, Lane)> {
+        self.nodes.iter().flat_map(|(host, _)| LANES.map(|lane| (*host, lane))).collect()
     }
 
     /// Waits until something holds for every client that is there.
@@ -194,17 +202,18 @@ impl Swarm {
         limit: Nanos,
         holds: impl Fn(&lustrine_selftest::Client) -> bool,
     ) -> Result<(), String> {
-        let nodes = self.nodes.clone();
+        let clients = self.clients();
         let over = self.world.run_until(limit, |world| {
-            nodes.iter().all(|(host, _)| world.peek(*host, LANE).is_none_or(&holds))
+            clients.iter().all(|(host, lane)| world.peek(*host, *lane).is_none_or(&holds))
         });
         if over {
             return Ok(());
         }
         let now = self.world.now();
-        let late = nodes.iter().filter_map(|(host, nid)| {
-            let client = self.world.peek(*host, LANE).filter(|client| !holds(client))?;
-            Some(format!("{nid}: {} {:?}", told(&client.progress(now)), client.error()))
+        let late = clients.iter().filter_map(|(host, lane)| {
+            let client = self.world.peek(*host, *lane).filter(|client| !holds(client))?;
+            let (told, error) = (told(&client.progress(now)), client.error());
+            Some(format!("{host:?} {lane:?}: {told} {error:?}"))
         });
         Err(format!("after {} s a load is not over: {}", limit.as_secs_f64(), {
             late.collect::<Vec<_>>().join("; ")
@@ -216,8 +225,8 @@ impl Swarm {
         self.wait(limit, |client| client.rung_finished())?;
         let mut seen = Vec::new();
         let now = self.world.now();
-        for (host, _) in self.nodes.clone() {
-            if let Some(client) = Simulation::client(&mut self.world, host, LANE) {
+        for (host, lane) in self.clients() {
+            if let Some(client) = Simulation::client(&mut self.world, host, lane) {
                 let snapshot = client.progress(now);
                 self.operations = count(self.operations, &snapshot);
                 seen.push(snapshot);

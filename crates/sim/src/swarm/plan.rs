@@ -29,11 +29,12 @@ pub struct Plan {
     /// Between two nodes, by their places in `nodes`; others have the first one's values. Where
     /// there are `sites`, between two of those, and data may pass several.
     pub links: Vec<Wire>,
-    /// What each node does to the next while there is trouble.
+    /// What each node does to the next while there is trouble; behind that, what each does to the
+    /// one after the next.
     pub storm: Vec<Load>,
     /// What goes wrong.
     pub troubles: Vec<Trouble>,
-    /// What each node does to the next when all is well again.
+    /// The same when all is well again.
     pub calm: Vec<Load>,
 }
 
@@ -72,6 +73,9 @@ pub struct Node {
     pub role: Role,
     /// CPU partitions.
     pub cpts: u16,
+    /// Memory of each of its partitions, in MiB; 0 is plenty.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub memory_mib: u64,
     /// How late its timers and its letters between partitions may be, in microseconds.
     pub skew_us: u64,
     /// Values in force instead of the defaults.

@@ -68,6 +68,12 @@ fn simplifications(plan: &Plan) -> Vec<Simplification> {
             plan.wires = Wires::Plain;
         }
     }));
+    found.push(Box::new(|plan| {
+        let count = plan.nodes.len();
+        plan.storm.truncate(count);
+        plan.calm.truncate(count);
+    }));
+    found.push(Box::new(|plan| plan.nodes.iter_mut().for_each(|node| node.memory_mib = 0)));
     found.push(Box::new(leave_sites));
     for node in 0..plan.nodes.len() {
         found.push(Box::new(move |plan| {

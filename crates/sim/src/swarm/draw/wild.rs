@@ -41,6 +41,7 @@ pub(super) fn draw(rng: &mut Rng) -> Plan {
                     true => *rng.pick(&[Role::Node, Role::Host, Role::Host, Role::Userland]),
                     false => Role::Node,
                 },
+                memory_mib: *rng.pick(&[0, 0, 0, 0, 0, 1, 2, 5, 20]),
                 cpts: *rng.pick(&[1, 1, 1, 2, 3, 8]),
                 skew_us: *rng.pick(&[0, 0, 20, 3000, 1_000_000]),
                 tunables,
@@ -48,9 +49,11 @@ pub(super) fn draw(rng: &mut Rng) -> Plan {
         })
         .collect();
     let (sites, links) = map(rng, wires, count);
-    let storm = (0..count).map(|_| load(rng, 60)).collect();
+    // Now and then each loads two others.
+    let loads = *rng.pick(&[1, 1, 2]) * count;
+    let storm = (0..loads).map(|_| load(rng, 60)).collect();
     let troubles = (0..rng.below(20)).map(|_| wild_trouble(rng, count)).collect();
-    let calm = (0..count).map(|_| load(rng, 20)).collect();
+    let calm = (0..loads).map(|_| load(rng, 20)).collect();
     Plan {
         seed: rng.draw(),
         demand: Demand::Safety,

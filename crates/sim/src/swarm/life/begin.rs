@@ -77,6 +77,9 @@ fn spec(plan: &Plan, index: usize, node: &Node) -> Result<NodeSpec, String> {
         accept,
         ..NodeSpec::new(nid)
     };
+    if node.memory_mib != 0 {
+        spec.memory = node.memory_mib << 20;
+    }
     for (name, value) in &node.tunables {
         spec.tunables.set(name, *value).map_err(|error| error.to_string())?;
     }

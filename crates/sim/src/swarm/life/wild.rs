@@ -71,19 +71,19 @@ impl Swarm {
     fn end_load(&mut self, patience: Nanos) -> Result<(), String> {
         let _ = self.wait(LOAD, |client| client.rung_finished());
         let now = self.world.now();
-        for (host, _) in self.nodes.clone() {
-            if let Some(client) = Simulation::client(&mut self.world, host, super::LANE) {
+        for (host, lane) in self.clients() {
+            if let Some(client) = Simulation::client(&mut self.world, host, lane) {
                 client.finish(now);
             }
         }
         self.wait(patience, |client| client.finished())?;
-        for (host, nid) in self.nodes.clone() {
-            let Some(client) = self.world.peek(host, super::LANE) else { continue };
+        for (host, lane) in self.clients() {
+            let Some(client) = self.world.peek(host, lane) else { continue };
             let snapshot = client.progress(now);
             self.operations = count(self.operations, &snapshot);
-            nothing_corrupt(&snapshot).map_err(|what| format!("{nid}: {what}"))?;
+            nothing_corrupt(&snapshot).map_err(|what| format!("{host:?}: {what}"))?;
             if snapshot.outstanding != 0 {
-                return Err(format!("{nid}: a load that ended: {}", told(&snapshot)));
+                return Err(format!("{host:?}: a load that ended: {}", told(&snapshot)));
             }
         }
         Ok(())
