@@ -101,7 +101,7 @@ impl Engine {
             // through a gateway will have to be told from this.)
             return self.answers.count_dropped();
         }
-        let request = Request { message, from, hop, local };
+        let request = Request { message, from, hop, local, since: turn.now };
         if turn.shard.keeps_journal() {
             turn.shard.note(turn.now, request.taken(event));
         }

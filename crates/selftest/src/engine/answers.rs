@@ -164,14 +164,30 @@ impl Answers {
         // Called in every turn, and most of the time nobody waits.
         if self.pings.len() != 0 {
             let mut pings = core::mem::take(&mut self.pings);
-            pings.serve(|request| self.try_serve(turn, source, budget, request));
+            pings.serve(|request| self.serve_in_time(turn, source, budget, request));
             self.pings = pings;
         }
         if self.brws.len() != 0 {
             let mut brws = core::mem::take(&mut self.brws);
-            brws.serve(|request| self.try_serve(turn, source, budget, request));
+            brws.serve(|request| self.serve_in_time(turn, source, budget, request));
             self.brws = brws;
         }
+    }
+
+    /// Serves a request that waited, unless it did so for longer than an RPC may take: whoever sent
+    /// it has given it up, and its data would be waited for in vain, for a time-out each.
+    fn serve_in_time<M: Memory>(
+        &mut self,
+        turn: &mut Turn<'_, M>,
+        source: &mut Source,
+        budget: &mut Budget,
+        request: &Request,
+    ) -> Served {
+        if turn.now.since(request.since) < self.timeout {
+            return self.try_serve(turn, source, budget, request);
+        }
+        self.totals.dropped += 1;
+        Served::Done
     }
 
     fn queue(&mut self, request: &Request) -> &mut Waiting {

@@ -4,6 +4,7 @@ use lustrine_lnet::event::Event;
 use lustrine_lnet::journal::Step;
 use lustrine_lnet::memory::{Memory, Span};
 use lustrine_lnet::shard::Shard;
+use lustrine_lnet::time::Time;
 use lustrine_wire::nid::{Nid, PID_LUSTRE, ProcessId};
 use lustrine_wire::order::Order;
 use lustrine_wire::srpc::{
@@ -28,6 +29,8 @@ pub(in crate::engine) struct Request {
     pub(in crate::engine) hop: Nid,
     /// Our NID it was addressed to; the answer comes from there.
     pub(in crate::engine) local: Nid,
+    /// When it came.
+    pub(in crate::engine) since: Time,
 }
 
 impl Request {

@@ -1,4 +1,5 @@
 use lustrine_lnet::testing::test_nid;
+use lustrine_lnet::time::Time;
 use lustrine_wire::nid::ProcessId;
 use lustrine_wire::order::Order;
 use lustrine_wire::srpc::{Body, Message, PING_MAGIC, PingRequest, VERSION};
@@ -10,7 +11,7 @@ fn request(peer: usize, seq: u32) -> Request {
     let body = Body::PingRequest(ping);
     let message = Message { order: Order::Little, version: VERSION, features: 1, body };
     let hop = test_nid(peer);
-    Request { message, from: ProcessId::lustre(hop), hop, local: test_nid(9) }
+    Request { message, from: ProcessId::lustre(hop), hop, local: test_nid(9), since: Time(0) }
 }
 
 /// Serves as long as `may` lets a peer and something is `left`; who was served.
