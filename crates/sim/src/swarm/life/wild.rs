@@ -18,8 +18,8 @@ const PROBE: Nanos = Nanos::from_secs(5);
 const TIMEOUTS_IN_A_ROW: u64 = 4;
 
 impl Swarm {
-    /// Loads and pings may fail. They must end, nothing corrupt may be taken for good, and when they
-    /// have ended all must come to rest: credits, queues, loops, and sooner or later memory.
+    /// Loads and pings may fail. They must end, nothing corrupt may be taken for good, and when
+    /// they have ended all must come to rest: credits, queues, loops, and sooner or later memory.
     pub(super) fn rest_of_wild_life(&mut self, plan: &Plan) -> Result<(), String> {
         let patience = self.patience();
         self.end_load(patience)?;
@@ -38,7 +38,8 @@ impl Swarm {
         Err(format!("memory grows with every load: {}", grown.unwrap_or_default().join("; ")))
     }
 
-    /// One node pings or discovers another in the midst of trouble; each gets one result in the end.
+    /// One node pings or discovers another in the midst of trouble; each gets one result in the
+    /// end.
     pub(super) fn probe(&mut self, number: usize) {
         let count = self.nodes.len();
         let (host, _) = self.nodes[number % count];
@@ -50,7 +51,8 @@ impl Swarm {
         };
     }
 
-    /// After so long at most whatever nobody asks for any more has ended, by the time-outs in force.
+    /// After so long at most whatever nobody asks for any more has ended, by the time-outs in
+    /// force.
     fn patience(&self) -> Nanos {
         let length = |tunables: &Tunables| {
             let seconds = tunables.rpc_timeout
