@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use lustrine_scenario::replay::{LIMIT_DEFAULT, Trace};
-use lustrine_sim::swarm::{Demand, Failure as Wrong, Life, Plan, draw, live, record, replay, shrink};
+use lustrine_sim::swarm::{
+    Demand, Failure as Wrong, Life, Plan, draw, live, record, replay, shrink,
+};
 use lustrine_sim::{Recording, Wanted};
 
 use super::progress::Bar;

@@ -174,7 +174,7 @@ pub(crate) fn ping(from: &Node, nid: &str) -> Result<(), String> {
 fn measure(node: &Node) -> Result<(), String> {
     let mut client = node.client("selftest");
     client.args(["--test", "ping,read,write", "--size", "64k", "--concurrency", "4"]);
-    client.args(["--time", "0.1", "--check", "full"]);
+    client.args(["--time", "0.3", "--check", "full"]);
     let done = finish(&mut client);
     if done.code == Some(0) { Ok(()) } else { Err(format!("{done:#?}")) }
 }
