@@ -28,6 +28,7 @@ impl Credits {
     }
 
     /// Takes a credit for `op`, or queues it.
+    #[inline]
     pub(crate) fn take(&mut self, lines: &mut Lines<OpKey>, op: OpKey) -> Take {
         let taken = if self.free > 0 {
             self.free -= 1;

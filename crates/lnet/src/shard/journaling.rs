@@ -43,6 +43,20 @@ impl Shard {
         }
     }
 
+    /// Notes a step that is made out of line.
+    #[inline]
+    fn note_with(&mut self, now: Time, step: impl FnOnce() -> Step) {
+        if self.journal.is_some() {
+            self.note_step(now, step);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_step(&mut self, now: Time, step: impl FnOnce() -> Step) {
+        self.note(now, step());
+    }
+
     #[inline]
     pub(super) fn note_made(&mut self, now: Time, op: OpKey) {
         if self.journal.is_some() {
@@ -59,37 +73,27 @@ impl Shard {
 
     #[inline]
     pub(super) fn note_wait(&mut self, now: Time, op: OpKey, wait: Wait) {
-        if let Some(journal) = &mut self.journal {
-            journal.note(now, Step::Waits { msg: number(op), wait });
-        }
+        self.note_with(now, || Step::Waits { msg: number(op), wait });
     }
 
     #[inline]
     pub(super) fn note_handed(&mut self, now: Time, op: OpKey) {
-        if let Some(journal) = &mut self.journal {
-            journal.note(now, Step::Handed { msg: number(op) });
-        }
+        self.note_with(now, || Step::Handed { msg: number(op) });
     }
 
     #[inline]
     pub(super) fn note_leaves(&mut self, now: Time, op: OpKey) {
-        if let Some(journal) = &mut self.journal {
-            journal.note(now, Step::Leaves { msg: number(op) });
-        }
+        self.note_with(now, || Step::Leaves { msg: number(op) });
     }
 
     #[inline]
     pub(super) fn note_ended(&mut self, now: Time, op: OpKey, status: Status) {
-        if let Some(journal) = &mut self.journal {
-            journal.note(now, Step::Ended { msg: number(op), status });
-        }
+        self.note_with(now, || Step::Ended { msg: number(op), status });
     }
 
     #[inline]
     pub(super) fn note_withdrawn(&mut self, now: Time, md: MdKey, status: Status) {
-        if let Some(journal) = &mut self.journal {
-            journal.note(now, Step::Withdrawn { md: number(md), status });
-        }
+        self.note_with(now, || Step::Withdrawn { md: number(md), status });
     }
 
     /// Says why a verdict will be [`Verdict::Drop`].
@@ -108,16 +112,27 @@ impl Shard {
         });
     }
 
-    #[inline]
-    pub(super) fn note_came(
+    /// [`Shard::judge`], noted. Whose journal nobody keeps does not even pass the verdict through
+    /// another pair of hands.
+    #[cold]
+    pub(super) fn judge_and_note(
         &mut self,
         now: Time,
         arrival: &Arrival,
         header: &Header,
-        verdict: &Verdict,
-    ) {
+    ) -> Verdict {
+        let verdict = self.judge(now, arrival, header);
+        if verdict != Verdict::Done {
+            self.came(now, arrival, header, &verdict);
+        }
+        verdict
+    }
+
+    /// A header to which all there is to do is being done.
+    #[inline]
+    pub(super) fn note_done(&mut self, now: Time, arrival: &Arrival, header: &Header) {
         if self.journal.is_some() {
-            self.came(now, arrival, header, verdict);
+            self.came(now, arrival, header, &Verdict::Done);
         }
     }
 

@@ -16,43 +16,10 @@ use crate::time::Time;
 
 impl Core for Shard {
     fn recv_header(&mut self, now: Time, arrival: Arrival, header: &Header) -> Verdict {
-        if let Err(wrong) = self.check_header(&arrival, header) {
-            self.stats.misbehaved += 1;
-            let verdict = Verdict::Refuse(wrong);
-            self.note_came(now, &arrival, header, &verdict);
-            return verdict;
+        match self.keeps_journal() {
+            true => self.judge_and_note(now, &arrival, header),
+            false => self.judge(now, &arrival, header),
         }
-        if !self.is_local(&header.dst.nid) {
-            // For somebody else, and this node does not route: silence (wire 5.4).
-            self.drop_counted(&arrival, header);
-            self.note_drop(DropReason::NotForUs);
-            self.note_came(now, &arrival, header, &Verdict::Drop);
-            return Verdict::Drop;
-        }
-        let max = self.topology.ni(arrival.ni).peer_credits;
-        let Some(peer_ni) = self.peers.obtain(now, &arrival.from.nid, max) else {
-            self.drop_counted(&arrival, header);
-            self.note_drop(DropReason::TooManyPeers);
-            self.note_came(now, &arrival, header, &Verdict::Drop);
-            return Verdict::Drop;
-        };
-        self.stats.received.count(&header.body);
-        self.nis[usize::from(arrival.ni.0)].received += 1;
-        self.peers.nis[peer_ni].counters.received += 1;
-        let verdict = match header.body {
-            Body::Put { .. } => self.recv_put(now, &arrival, header),
-            Body::Get { .. } => self.recv_get(now, &arrival, header, peer_ni),
-            Body::Reply { md } => self.recv_reply(now, &arrival, header, md, peer_ni),
-            Body::Ack { md, mlength, .. } => self.recv_ack(now, &arrival, header, md, mlength),
-            Body::Hello { .. } => unreachable!("check_header refuses it"),
-        };
-        if verdict == Verdict::Drop {
-            self.drop_counted(&arrival, header);
-        }
-        if verdict != Verdict::Done {
-            self.note_came(now, &arrival, header, &verdict);
-        }
-        verdict
     }
 
     fn done(&mut self, now: Time, op: OpKey, status: Status) {
@@ -97,6 +64,41 @@ impl Core for Shard {
 }
 
 impl Shard {
+    /// What becomes of a header.
+    #[inline]
+    pub(super) fn judge(&mut self, now: Time, arrival: &Arrival, header: &Header) -> Verdict {
+        if let Err(wrong) = self.check_header(arrival, header) {
+            self.stats.misbehaved += 1;
+            return Verdict::Refuse(wrong);
+        }
+        if !self.is_local(&header.dst.nid) {
+            // For somebody else, and this node does not route: silence (wire 5.4).
+            self.drop_counted(arrival, header);
+            self.note_drop(DropReason::NotForUs);
+            return Verdict::Drop;
+        }
+        let max = self.topology.ni(arrival.ni).peer_credits;
+        let Some(peer_ni) = self.peers.obtain(now, &arrival.from.nid, max) else {
+            self.drop_counted(arrival, header);
+            self.note_drop(DropReason::TooManyPeers);
+            return Verdict::Drop;
+        };
+        self.stats.received.count(&header.body);
+        self.nis[usize::from(arrival.ni.0)].received += 1;
+        self.peers.nis[peer_ni].counters.received += 1;
+        let verdict = match header.body {
+            Body::Put { .. } => self.recv_put(now, arrival, header),
+            Body::Get { .. } => self.recv_get(now, arrival, header, peer_ni),
+            Body::Reply { md } => self.recv_reply(now, arrival, header, md, peer_ni),
+            Body::Ack { md, mlength, .. } => self.recv_ack(now, arrival, header, md, mlength),
+            Body::Hello { .. } => unreachable!("check_header refuses it"),
+        };
+        if verdict == Verdict::Drop {
+            self.drop_counted(arrival, header);
+        }
+        verdict
+    }
+
     /// The rules that cost a peer its connections (wire 5.4).
     fn check_header(&self, arrival: &Arrival, header: &Header) -> Result<(), Misbehaviour> {
         match header.body {
@@ -167,7 +169,7 @@ impl Shard {
         let Body::Get { return_md, match_bits, portal, sink_len, .. } = header.body else {
             unreachable!("the caller looked");
         };
-        self.note_came(now, arrival, header, &Verdict::Done);
+        self.note_done(now, arrival, header);
         let plan = ReplyPlan {
             md,
             return_md,
@@ -243,7 +245,7 @@ impl Shard {
         let Body::Ack { match_bits, .. } = header.body else {
             unreachable!("the caller looked");
         };
-        self.note_came(now, arrival, header, &Verdict::Done);
+        self.note_done(now, arrival, header);
         self.answer_came(md);
         self.mds[md].count_operation();
         let state = &self.mds[md];

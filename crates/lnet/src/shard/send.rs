@@ -230,6 +230,7 @@ impl Shard {
         self.retire(now, op, status);
     }
 
+    #[inline]
     #[expect(clippy::too_many_arguments, reason = "the one place where a draft becomes a message")]
     fn insert_draft(
         &mut self,
@@ -275,6 +276,7 @@ impl Shard {
     }
 
     /// First the peer's credit, then the interface's, then the driver (lnet-core 3).
+    #[inline]
     pub(super) fn take_credits(&mut self, now: Time, op: OpKey) {
         let msg = &mut self.msgs[op];
         msg.stage = Stage::PeerCredit;
@@ -288,6 +290,7 @@ impl Shard {
         }
     }
 
+    #[inline]
     pub(super) fn take_ni_credit(&mut self, now: Time, op: OpKey) {
         let msg = &mut self.msgs[op];
         msg.stage = Stage::NiCredit;
