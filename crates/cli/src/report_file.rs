@@ -3,6 +3,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::output::{Failure, print};
@@ -61,6 +62,41 @@ impl ReportFile {
     }
 }
 
+/// Refuses files of which one would be written over another, or over what was read, by whatever
+/// names: nothing has been written yet.
+///
+/// # Errors
+/// When two are one.
+pub(crate) fn apart(read: &Path, written: &[&Option<ReportFile>]) -> Result<(), Failure> {
+    let mut taken = Vec::new();
+    taken.extend(
+        fs::metadata(read).ok().filter(fs::Metadata::is_file).map(|about| identity(&about)),
+    );
+    for file in written.iter().copied().flatten() {
+        let ReportFile::File(opened) = file else { continue };
+        let Ok(about) = opened.file.metadata() else { continue };
+        // Devices may be shared: /dev/null holds nothing.
+        if !about.is_file() {
+            continue;
+        }
+        if taken.contains(&identity(&about)) {
+            let path = opened.path.display();
+            let words = format!(
+                "{path} is given twice: what is read, and each file that is written, needs a file \
+                 of its own; nothing was written"
+            );
+            return Err(Failure::Usage(words));
+        }
+        taken.push(identity(&about));
+    }
+    Ok(())
+}
+
+/// What makes a file itself, whatever it is called.
+fn identity(about: &fs::Metadata) -> (u64, u64) {
+    (about.dev(), about.ino())
+}
+
 impl Opened {
     fn replace(&mut self, text: &str) -> io::Result<()> {
         // Only files have a length to set; a pipe or a device takes what it is given.
@@ -110,6 +146,26 @@ mod tests {
             ReportFile::open(path).unwrap().write("{}\n").unwrap();
             assert_eq!(fs::read_to_string(path).unwrap(), "{}\n");
         }
+    }
+
+    #[test]
+    fn one_file_under_two_names_is_refused_and_left_alone() {
+        let dir = TempDir::new().unwrap();
+        let (input, other) = (dir.path().join("input"), dir.path().join("other"));
+        fs::write(&input, "what was read").unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&input, &link).unwrap();
+        let open = |path: &Path| Some(ReportFile::open(path).unwrap());
+        let detour = dir.path().join("./other");
+        for (one, two) in [(&link, None), (&other, Some(&detour)), (&other, Some(&link))] {
+            let files = (open(one), two.and_then(|two| open(two)));
+            let refused = apart(&input, &[&files.0, &files.1]);
+            assert!(matches!(refused, Err(Failure::Usage(_))), "{one:?} {two:?}");
+        }
+        assert_eq!(fs::read_to_string(&input).unwrap(), "what was read");
+        assert!(!other.exists());
+        let null = Path::new("/dev/null");
+        apart(&input, &[&open(&other), &open(null), &open(null), &None]).unwrap();
     }
 
     #[test]

@@ -10,7 +10,7 @@ use lustrine_scenario::{File, Outcome, Override, Problems, Scenario, read_time};
 
 use crate::interrupt::Interrupt;
 use crate::output::Failure;
-use crate::report_file::ReportFile;
+use crate::report_file::{ReportFile, apart};
 
 mod progress;
 mod replay;
@@ -128,10 +128,6 @@ impl ScenarioOptions {
                          standard output with \"-\"";
             return Err(Failure::Usage(words.to_owned()));
         }
-        if self.report.is_some() && self.report == self.json {
-            let words = "--report and --json name the same file; give each its own";
-            return Err(Failure::Usage(words.to_owned()));
-        }
         let source_name = self.file.display().to_string();
         let text = read(&self.file)?;
         let file = File::parse(&text, &source_name).map_err(|problems| bad(&problems))?;
@@ -159,7 +155,7 @@ impl ScenarioOptions {
     fn open(&self, prepared: &mut Prepared) -> Result<(), Failure> {
         prepared.json = self.json.as_deref().map(ReportFile::open).transpose()?;
         prepared.report = self.report.as_deref().map(ReportFile::open).transpose()?;
-        Ok(())
+        apart(&self.file, &[&prepared.json, &prepared.report])
     }
 }
 

@@ -212,7 +212,7 @@ fn a_trace_is_written_and_replayed() {
     replay(&["--rpc", "1", "--failed"]).with_code(2).says(&["cannot be used with"]);
     replay(&["--since", "5"]).with_code(2).says(&["its unit is missing", "\"25.25 ms\""]);
     let mut command = sim(&["run", "--trace", "-"], &file);
-    finish(&mut command).with_code(2).says(&["--trace needs a file of its own"]);
+    finish(&mut command).with_code(2).says(&["is given twice"]);
     let mut command = sim(&["run", "--trace-limit", "5"], &file);
     finish(&mut command).with_code(2).says(&["--trace"]);
 }

@@ -1,21 +1,21 @@
 //! `lustrine sim run`: one scenario.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
 use lustrine_scenario::replay::{LIMIT_DEFAULT, LIMIT_MAX, Trace};
 use lustrine_scenario::report::{Single, run_page};
-use lustrine_scenario::{Outcome, run as run_scenario, simulation};
-use lustrine_sim::Wanted;
+use lustrine_scenario::{Outcome, run as run_scenario, simulation, time_text};
+use lustrine_sim::{Recording, Wanted};
 use serde::Serialize;
 
 use super::progress::{Bar, STEPS};
 use super::{Length, Prepared, ScenarioOptions, head_of, table, verdict};
 use crate::interrupt::Interrupt;
-use crate::output::{Failure, json, print};
-use crate::report_file::ReportFile;
+use crate::output::{Failure, json, note, print};
+use crate::report_file::{ReportFile, apart};
 
 /// Run a scenario: throughput, latency, link use, and where messages waited
 #[derive(Args, Debug)]
@@ -73,21 +73,24 @@ struct Document<'a> {
 pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     let mut prepared = args.scenario.prepare()?;
     let scenario = prepared.scenario(&[])?;
-    if let Some(path) = &args.trace {
-        let taken = [&args.scenario.json, &args.scenario.report].into_iter().flatten();
-        if path.as_os_str() == "-" || taken.into_iter().any(|other| other == path) {
-            let words = "--trace needs a file of its own";
-            return Err(Failure::Usage(words.to_owned()));
-        }
+    if args.trace.as_deref() == Some(Path::new("-")) {
+        let words = "--trace goes to a file, not to standard output: give it a name";
+        return Err(Failure::Usage(words.to_owned()));
+    }
+    let wanted = args.wanted();
+    if wanted.from >= wanted.until {
+        let words = "--trace-until is not after --trace-since: nothing is between them";
+        return Err(Failure::Usage(words.to_owned()));
     }
     args.scenario.open(&mut prepared)?;
     let trace_file = args.trace.as_deref().map(ReportFile::open).transpose()?;
+    apart(&args.scenario.file, &[&prepared.json, &prepared.report, &trace_file])?;
     let interrupt = Interrupt::catch()?;
     let started = Instant::now();
     let mut bar = Bar::new(&format!("simulating {}", prepared.source_name), STEPS);
     let mut sim = simulation(&scenario);
     if trace_file.is_some() {
-        sim.record(args.wanted());
+        sim.record(wanted);
     }
     let outcome = run_scenario(&scenario, &mut *sim, &mut |progress| {
         bar.show(progress);
@@ -97,13 +100,33 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
         }
     });
     bar.clear();
-    if let (Some(file), Some(recording)) = (trace_file, sim.take_recording()) {
+    let trace = sim.take_recording().map(|recording| {
         let (name, changes) = (prepared.source_name.clone(), prepared.change_words());
         let head = head_of(name, changes, outcome.seed, outcome.depth.name());
-        file.write(&Trace::of(&recording, head).to_text())?;
-    }
+        note_gaps(&recording);
+        Trace::of(&recording, head).to_text()
+    });
+    // A trace that cannot be written costs no results.
     finish(prepared, &outcome, started.elapsed().as_secs_f64())?;
+    if let (Some(file), Some(trace)) = (trace_file, trace) {
+        file.write(&trace)?;
+    }
     verdict(&[&outcome], &interrupt)
+}
+
+/// Says what a trace lacks, as nobody would look for it there.
+fn note_gaps(recording: &Recording) {
+    let Some((_, first)) = recording.entries.first() else {
+        return note("note: the trace is empty: nothing happened in the time it was kept for");
+    };
+    if recording.gone != 0 {
+        note(&format!(
+            "note: the trace begins at {}: {} older steps did not fit; --trace-limit keeps more, \
+             --trace-since and --trace-until choose the time",
+            time_text(first.at.since(recording.begin)),
+            recording.gone
+        ));
+    }
 }
 
 /// Writes everything there is to write.

@@ -21,7 +21,7 @@ use super::progress::Bar;
 use super::{head_of, read};
 use crate::interrupt::Interrupt;
 use crate::output::{Failure, print};
-use crate::report_file::ReportFile;
+use crate::report_file::{ReportFile, apart};
 
 /// How often the command looks for interruptions and the end of its time.
 const LOOK: Duration = Duration::from_millis(50);
@@ -43,7 +43,7 @@ pub(super) struct SwarmArgs {
     plan: Option<PathBuf>,
 
     /// Write what happened to each message of the plan to a file, for lustrine sim replay
-    #[arg(long, value_name = "FILE", requires = "plan")]
+    #[arg(long, value_name = "FILE", requires = "plan", conflicts_with_all = ["seeds", "minutes"])]
     trace: Option<PathBuf>,
 
     /// Where plans that fail are written, made smaller
@@ -135,6 +135,7 @@ fn live_plan(path: &Path, trace_path: Option<&Path>) -> Result<(), Failure> {
         .map_err(|error| format!("{}: no plan of the swarm: {error}", path.display()))?;
     let mut out = String::new();
     let trace_file = trace_path.map(ReportFile::open).transpose()?;
+    apart(path, &[&trace_file])?;
     let recorded = trace_file.is_some();
     let lived = catch_unwind(AssertUnwindSafe(|| match recorded {
         true => record(&plan, Wanted::newest(LIMIT_DEFAULT as usize)),
