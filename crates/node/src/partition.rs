@@ -169,7 +169,11 @@ impl<D: Driver> Partition<D> {
         self.shard.drive(now, outside);
         self.dispatch(now, outside);
         let mut staged = false;
-        while self.stage(now, outside) {
+        // What follows from what: not for ever, as others wait; what is left has its turn below.
+        for _ in 0..ROUNDS_MAX {
+            if !self.stage(now, outside) {
+                break;
+            }
             staged = true;
             self.dispatch(now, outside);
         }
