@@ -338,3 +338,32 @@ impl Peer {
         self.linked > 0 || self.locked || !self.settled()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::hash::BuildHasher;
+    use std::collections::HashSet as Set;
+
+    use lustrine_wire::nid::Net;
+
+    use super::*;
+
+    /// A constant of foldhash's: mixed with a number that equals it, any other number is lost.
+    const FOLDED_AWAY: u64 = 0xc0ac_29b7_c97c_50dd;
+
+    #[test]
+    fn nids_that_meet_a_constant_of_the_hasher_hash_apart() {
+        for seed in [0, 1, 0xfeed_beef] {
+            let table = PeerTable::new(10, seed);
+            let hostile = |number: u32| {
+                let mut address = [0; 16];
+                address[..4].copy_from_slice(&number.to_ne_bytes());
+                address[4..12].copy_from_slice(&FOLDED_AWAY.to_ne_bytes());
+                Nid::new6(Net::TCP, address)
+            };
+            let hashes: Set<u64> =
+                (0..10_000).map(|number| table.by_nid.hasher().hash_one(hostile(number))).collect();
+            assert!(hashes.len() > 9990, "{} of 10000", hashes.len());
+        }
+    }
+}

@@ -193,7 +193,7 @@ impl Shard {
     /// # Panics
     /// When `memory` cannot hold the few kilobytes of ping information.
     pub fn new(topology: Topology, memory: &mut impl Memory) -> Shard {
-        let seed = topology.incarnation;
+        let seed = topology.hash_seed;
         let nis = topology
             .nis
             .iter()

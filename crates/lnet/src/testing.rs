@@ -156,6 +156,7 @@ pub fn test_topology(nid: Nid, identity: Identity, tunables: Tunables) -> Topolo
         nis: vec![Ni { nid, credits, peer_credits }],
         identity,
         incarnation: 0x17a0_0000_0000_0000 | (u64::from(nid.addr4().unwrap_or(1)) << 8),
+        hash_seed: 0x5eed,
         cpt: 0,
         cpts: 1,
         tunables,

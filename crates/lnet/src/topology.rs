@@ -35,6 +35,9 @@ pub struct Topology {
     pub identity: Identity,
     /// Tells this life of the node from earlier ones; also the interface cookie of handles.
     pub incarnation: u64,
+    /// What the tables that peers fill hash with, drawn anew for each life of the node. No peer may
+    /// know it (each is told the incarnation): whoever does can choose NIDs that hash alike.
+    pub hash_seed: u64,
     /// Which CPU partition this shard is, below `cpts`.
     pub cpt: u16,
     /// Number of CPU partitions, at least 1.

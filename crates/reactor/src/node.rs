@@ -1,6 +1,8 @@
 //! A running node: starts the event loops and talks to them.
 
 use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Deref;
@@ -360,6 +362,7 @@ impl Builder<'_> {
             nis: self.nis.iter().map(|ni| self.core_ni(ni)).collect(),
             identity: self.identity,
             incarnation: self.incarnation,
+            hash_seed: drawn(),
             cpt,
             cpts: self.cpts,
             tunables: tunables.clone(),
@@ -374,7 +377,7 @@ impl Builder<'_> {
             tunables: tunables.clone(),
             cpt,
             cpts: self.cpts,
-            seed: self.incarnation ^ u64::from(cpt),
+            seed: drawn(),
         };
         let wall_seconds = Clock::Wall.now() / 1_000_000_000;
         let config = PartitionConfig { topology, driver, wall_seconds };
@@ -426,4 +429,9 @@ impl Builder<'_> {
             incarnation: self.incarnation,
         }
     }
+}
+/// A number that nobody outside can know, from the system.
+fn drawn() -> u64 {
+    // The standard library seeds the hashers of its maps so, and says nothing else of them.
+    RandomState::new().hash_one(())
 }

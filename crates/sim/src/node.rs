@@ -290,7 +290,7 @@ impl Node {
             waits.peer_credits += waiting.peer_credits * passed;
             waits.ni_credits += waiting.ni_credits * passed;
             for peer in cpt.partition.driver().peers() {
-                waits.driver += peer.waiting as u64 * passed;
+                waits.driver += (peer.waiting + peer.tx_messages) as u64 * passed;
                 waits.zero_copy += peer.zero_copy as u64 * passed;
             }
         }

@@ -50,7 +50,8 @@ pub struct Config {
     pub cpt: u16,
     /// Number of CPU partitions, at least 1.
     pub cpts: u16,
-    /// Seed of the jitter that keeps many nodes from redialling a server in step.
+    /// Seed of the jitter that keeps many nodes from redialling a server in step, and of the tables
+    /// that peers fill; no peer may know it.
     pub seed: u64,
 }
 

@@ -18,7 +18,7 @@ use crate::counters::Counters;
 use crate::fault::Why;
 use crate::io::{Io, Readiness, SockId};
 use crate::peer::{Dial, Peer, PeerKey, Peers};
-use crate::tx::{Finished, Written, Wrote};
+use crate::tx::{Finished, Tx, Written, Wrote};
 
 /// Size of the buffer that all connections share for reading many small messages at once.
 pub(crate) const STAGE_LEN: usize = 64 * 1024;
@@ -72,6 +72,9 @@ pub struct PeerInfo {
     pub any: usize,
     /// Bytes queued on its connections.
     pub tx_queued: u64,
+    /// Messages on its connections of which something waits to be written; those that were copied
+    /// are over for their sender, and not among them.
+    pub tx_messages: usize,
     /// Messages that wait for a connection.
     pub waiting: usize,
     /// Messages sent that await a zero-copy acknowledgement.
@@ -142,7 +145,7 @@ impl Socklnd {
             timing: Timing::new(&config.tunables),
             conns: Conns::with_key(),
             socks: HashMap::default(),
-            peers: Peers::new(away_max),
+            peers: Peers::new(away_max, config.seed),
             stage: vec![0; STAGE_LEN].into_boxed_slice(),
             run: VecDeque::new(),
             dialling: Vec::new(),
@@ -169,7 +172,11 @@ impl Socklnd {
 
     /// All peers with connections or messages, in no particular order.
     pub fn peers(&self) -> impl Iterator<Item = PeerInfo> + '_ {
-        self.peers.iter().map(|(_, peer)| PeerInfo {
+        let of = move |peer: &Peer, count: fn(&Tx) -> u64| -> u64 {
+            let conns = peer.members.iter().filter_map(|member| self.conns.get(member.conn));
+            conns.map(|conn| count(&conn.tx)).sum()
+        };
+        self.peers.iter().map(move |(_, peer)| PeerInfo {
             id: peer.id,
             ni: peer.ni,
             version: peer.memory.version,
@@ -178,12 +185,8 @@ impl Socklnd {
             bulk_in: peer.count(ConnType::BulkIn),
             bulk_out: peer.count(ConnType::BulkOut),
             any: peer.count(ConnType::Any),
-            tx_queued: peer
-                .members
-                .iter()
-                .filter_map(|member| self.conns.get(member.conn))
-                .map(|conn| conn.tx.waiting())
-                .sum(),
+            tx_queued: of(peer, Tx::waiting),
+            tx_messages: of(peer, |tx| tx.unwritten() as u64) as usize,
             waiting: peer.queue.len(),
             zero_copy: peer.zero_copy.len(),
             dialling: self.dialling(peer),

@@ -161,11 +161,11 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    pub(crate) fn new(away_max: usize) -> Peers {
+    pub(crate) fn new(away_max: usize, seed: u64) -> Peers {
         Peers {
             present: SlotMap::with_key(),
-            index: HashMap::default(),
-            away: HashMap::default(),
+            index: HashMap::with_hasher(FixedState::with_seed(seed)),
+            away: HashMap::with_hasher(FixedState::with_seed(seed)),
             away_order: VecDeque::new(),
             away_max,
         }
@@ -243,9 +243,26 @@ mod tests {
         ProcessId::lustre(Nid::new4(Net::TCP, number))
     }
 
+    /// As the core's table, with the process id behind the NID.
+    #[test]
+    fn peers_that_meet_a_constant_of_the_hasher_hash_apart() {
+        use core::hash::BuildHasher;
+        let peers = Peers::new(10, 7);
+        let hostile = |number: u32| {
+            let mut address = [0; 16];
+            address[4..12].copy_from_slice(&0xc0ac_29b7_c97c_50dd_u64.to_ne_bytes());
+            address[12..].copy_from_slice(&number.to_ne_bytes());
+            let pid = PID_USERLAND | number.rotate_left(7);
+            (NiIndex(0), ProcessId { nid: Nid::new6(Net::TCP, address), pid })
+        };
+        let hashes: std::collections::HashSet<u64> =
+            (0..10_000).map(|number| peers.index.hasher().hash_one(hostile(number))).collect();
+        assert!(hashes.len() > 9990, "{} of 10000", hashes.len());
+    }
+
     #[test]
     fn memory_of_absent_peers_is_bounded_and_recalled() {
-        let mut peers = Peers::new(10);
+        let mut peers = Peers::new(10, 1);
         for number in 0..1000 {
             let key = peers.find_or_add(NiIndex(0), process(number));
             peers[key].memory.incarnation = Some(u64::from(number));
@@ -263,7 +280,7 @@ mod tests {
 
     #[test]
     fn coming_and_going_does_not_fill_the_order() {
-        let mut peers = Peers::new(10);
+        let mut peers = Peers::new(10, 1);
         for _ in 0..1000 {
             let key = peers.find_or_add(NiIndex(0), process(1));
             peers.forget(key);
@@ -273,7 +290,7 @@ mod tests {
 
     #[test]
     fn renamed_peers_leave_no_trace() {
-        let mut peers = Peers::new(10);
+        let mut peers = Peers::new(10, 1);
         let id = ProcessId { pid: PID_USERLAND | 40_000, ..process(1) };
         let key = peers.find_or_add(NiIndex(0), id);
         assert!(peers[key].complete, "a renamed peer is never dialled");

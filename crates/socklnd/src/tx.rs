@@ -140,6 +140,11 @@ impl Tx {
         self.queued - self.written
     }
 
+    /// Messages that were not copied and of which something waits to be written.
+    pub(crate) fn unwritten(&self) -> usize {
+        self.promises.len()
+    }
+
     /// Whether another message may be queued.
     pub(crate) fn has_room(&self) -> bool {
         self.staging.len() < STAGED_MAX && self.segments.len() < SEGMENTS_MAX

@@ -83,13 +83,17 @@ impl Net {
 pub struct Nid([u8; 20]);
 
 impl Hash for Nid {
-    /// As three numbers: every message looks its peer up, and bytes take hashers much longer.
+    /// As numbers: every message looks its peer up, and bytes take hashers much longer. The half
+    /// with the size and the network, which a peer cannot choose, comes first and is mixed with
+    /// the next eight bytes: where those alone meet a constant of the hasher, a peer that knows it
+    /// makes any number of NIDs that hash alike.
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         let [a, b, c, d, e, f, g, h, rest @ ..] = self.0;
         let [i, j, k, l, m, n, o, p, end @ ..] = rest;
-        state.write_u64(u64::from_ne_bytes([a, b, c, d, e, f, g, h]));
-        state.write_u64(u64::from_ne_bytes([i, j, k, l, m, n, o, p]));
+        let first = u64::from_ne_bytes([a, b, c, d, e, f, g, h]);
+        let second = u64::from_ne_bytes([i, j, k, l, m, n, o, p]);
+        state.write_u128(u128::from(first) << 64 | u128::from(second));
         state.write_u32(u32::from_ne_bytes(end));
     }
 }

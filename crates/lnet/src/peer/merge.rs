@@ -113,9 +113,9 @@ impl PeerTable {
     /// Makes all NIDs of a word the peer's that it can have; also the first owner that refused.
     fn claim(&mut self, peer: PeerKey, word: &Word<'_>) -> (SmallVec<[Told; 1]>, Option<PeerKey>) {
         let mut told: SmallVec<[Told; 1]> = SmallVec::new();
-        let mut seen: HashSet<Nid, FixedState> = HashSet::with_hasher(FixedState::with_seed(0));
+        let mut seen: HashSet<Nid, FixedState> = HashSet::with_hasher(self.by_nid.hasher().clone());
         let mut refused: HashSet<PeerKey, FixedState> =
-            HashSet::with_hasher(FixedState::with_seed(0));
+            HashSet::with_hasher(self.by_nid.hasher().clone());
         let mut first = None;
         let own = self.peers[peer].nids.len().saturating_sub(1);
         self.make_room(peer, word.nids.len().saturating_sub(1 + own));
@@ -182,7 +182,7 @@ impl PeerTable {
         told: SmallVec<[Told; 1]>,
         contact: &Nid,
     ) -> SmallVec<[PeerNiKey; 2]> {
-        let mut keep: HashSet<Nid, FixedState> = HashSet::with_hasher(FixedState::with_seed(0));
+        let mut keep: HashSet<Nid, FixedState> = HashSet::with_hasher(self.by_nid.hasher().clone());
         keep.extend(told.iter().filter(|told| told.mine).map(|told| told.nid));
         keep.insert(*contact);
         let entry = &mut self.peers[peer];

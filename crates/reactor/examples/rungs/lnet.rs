@@ -41,6 +41,7 @@ impl Layer for Lnet {
             }],
             identity,
             incarnation: Clock::Wall.now(),
+            hash_seed: Clock::Monotonic.now(),
             cpt: 0,
             cpts: 1,
             tunables,

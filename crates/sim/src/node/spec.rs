@@ -117,6 +117,7 @@ impl NodeSpec {
                 nis: self.nids.iter().map(ni).collect(),
                 identity: self.identity,
                 incarnation: self.incarnation,
+                hash_seed: self.seed ^ u64::from(cpt),
                 cpt,
                 cpts,
                 tunables: tunables.clone(),

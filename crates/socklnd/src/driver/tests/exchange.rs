@@ -126,6 +126,11 @@ fn small_messages_go_on_control_and_large_ones_on_bulk() {
         .collect();
     assert_eq!(waiting, [(1, 996), (3, 1096)]);
     assert_eq!(only_peer(&world, 0).tx_queued, 996 + 1096);
+    // Both were copied, and are over for who sent them; a long one is not.
+    assert_eq!(only_peer(&world, 0).tx_messages, 0);
+    world.put(0, process(2), 3, &[0; 1 << 20]);
+    world.run();
+    assert_eq!(only_peer(&world, 0).tx_messages, 1);
 }
 
 #[test]
