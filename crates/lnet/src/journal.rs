@@ -249,7 +249,7 @@ impl Journal {
         self.entries.pop_front()
     }
 
-    pub(crate) fn lost(&self) -> u64 {
-        self.lost
+    pub(crate) fn take_lost(&mut self) -> u64 {
+        core::mem::take(&mut self.lost)
     }
 }

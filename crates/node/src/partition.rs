@@ -116,6 +116,11 @@ impl<D: Driver> Partition<D> {
         self.shard.next_entry()
     }
 
+    /// How many entries were lost since this was asked last, as nobody took them in time.
+    pub fn take_journal_entries_lost(&mut self) -> u64 {
+        self.shard.take_entries_lost()
+    }
+
     /// The driver, to look at.
     pub fn driver(&self) -> &D {
         &self.driver

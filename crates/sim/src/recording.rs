@@ -1,6 +1,6 @@
 //! The journals of all nodes together, for whoever wants to know what happened to one message.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use lustrine_lnet::journal::Entry;
 use lustrine_lnet::time::{Nanos, Time};
@@ -59,13 +59,16 @@ pub(crate) struct Recorder {
     sources: Vec<Source>,
     entries: VecDeque<(SourceId, Entry)>,
     gone: u64,
+    /// How often each partition has come to life.
+    lives: BTreeMap<(Nid, u16), u32>,
 }
 
 impl Recorder {
     /// At most so many entries as are wanted, 1 at least.
     pub(crate) fn new(begin: Time, wanted: Wanted) -> Recorder {
         let wanted = Wanted { limit: wanted.limit.max(1), ..wanted };
-        Recorder { begin, wanted, sources: Vec::new(), entries: VecDeque::new(), gone: 0 }
+        let (sources, entries) = (Vec::new(), VecDeque::new());
+        Recorder { begin, wanted, sources, entries, gone: 0, lives: BTreeMap::new() }
     }
 
     /// Has a partition that just came to life keep a journal.
@@ -76,9 +79,9 @@ impl Recorder {
         partition: &mut Partition<D>,
     ) -> SourceId {
         partition.keep_journal();
-        let before = self.sources.iter().filter(|source| (source.nid, source.cpt) == (nid, cpt));
-        let life = before.count() as u32;
-        self.sources.push(Source { nid, cpt, life });
+        let lives = self.lives.entry((nid, cpt)).or_default();
+        self.sources.push(Source { nid, cpt, life: *lives });
+        *lives += 1;
         SourceId(self.sources.len() as u32 - 1)
     }
 
@@ -87,6 +90,8 @@ impl Recorder {
         while let Some(entry) = partition.next_journal_entry() {
             self.keep(id, entry);
         }
+        // A turn can have more than a journal keeps.
+        self.gone += partition.take_journal_entries_lost();
     }
 
     fn keep(&mut self, id: SourceId, entry: Entry) {

@@ -30,9 +30,9 @@ impl Shard {
         self.journal.as_mut()?.next()
     }
 
-    /// Entries that were lost because nobody took them in time.
-    pub fn entries_lost(&self) -> u64 {
-        self.journal.as_ref().map_or(0, |journal| journal.lost())
+    /// How many entries were lost, as nobody took them in time, since this was asked last.
+    pub fn take_entries_lost(&mut self) -> u64 {
+        self.journal.as_mut().map_or(0, |journal| journal.take_lost())
     }
 
     /// Adds a user's entry, if a journal is kept.

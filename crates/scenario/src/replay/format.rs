@@ -15,7 +15,7 @@ pub const VERSION: u32 = 1;
 /// Longest line that is read, in bytes.
 pub const LINE_MAX: usize = 4096;
 
-/// Steps a trace keeps unless somebody says otherwise: about 100 MB while it is recorded, and 150
+/// Steps a trace keeps unless somebody says otherwise: about 100 MB while it is recorded, and 120
 /// bytes each in the file.
 pub const LIMIT_DEFAULT: u32 = 1_000_000;
 

@@ -30,7 +30,7 @@ pub struct Plan {
     /// there are `sites`, between two of those, and data may pass several.
     pub links: Vec<Wire>,
     /// What each node does to the next while there is trouble; behind that, what each does to the
-    /// one after the next.
+    /// one after the next (with two nodes: itself).
     pub storm: Vec<Load>,
     /// What goes wrong.
     pub troubles: Vec<Trouble>,

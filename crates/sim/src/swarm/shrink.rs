@@ -124,9 +124,14 @@ fn remove_node(plan: &mut Plan, away: usize) {
     if plan.nodes.len() == 2 || away >= plan.nodes.len() {
         return;
     }
+    let nodes = plan.nodes.len();
     plan.nodes.remove(away);
-    plan.storm.remove(away);
-    plan.calm.remove(away);
+    for loads in [&mut plan.storm, &mut plan.calm] {
+        // The last round first: what remains belongs to the same nodes as before.
+        for round in (0..loads.len() / nodes).rev() {
+            loads.remove(round * nodes + away);
+        }
+    }
     if !plan.sites.is_empty() {
         // The site stays.
         plan.sites.remove(away);
@@ -166,6 +171,22 @@ mod tests {
             count += 1;
         }
         assert_eq!(count, 20);
+    }
+
+    #[test]
+    fn who_goes_takes_all_its_loads_along() {
+        let plan = (0..1000)
+            .map(draw)
+            .find(|plan| plan.nodes.len() > 2 && plan.storm.len() == 2 * plan.nodes.len());
+        let plan = plan.expect("a third of the wild ones");
+        let nodes = plan.nodes.len();
+        let mut smaller = plan.clone();
+        remove_node(&mut smaller, 1);
+        let mut left = plan.storm.clone();
+        left.remove(nodes + 1);
+        left.remove(1);
+        assert_eq!(smaller.storm, left);
+        assert_eq!(smaller.calm.len() % (nodes - 1), 0);
     }
 
     #[test]

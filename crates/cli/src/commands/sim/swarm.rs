@@ -20,7 +20,7 @@ use lustrine_sim::{Recording, Wanted};
 use super::progress::Bar;
 use super::{head_of, read};
 use crate::interrupt::Interrupt;
-use crate::output::{Failure, print};
+use crate::output::{Failure, note, print};
 use crate::report_file::{ReportFile, apart};
 
 /// How often the command looks for interruptions and the end of its time.
@@ -144,6 +144,10 @@ fn live_plan(path: &Path, trace_path: Option<&Path>) -> Result<(), Failure> {
             (result, trace, Recording::default())
         }
     }));
+    if recorded && lived.is_err() {
+        // The world is gone with the thread's stack.
+        note("note: no trace was written: an assertion ended this life, and its trace with it");
+    }
     if let (Some(file), Ok((.., recording))) = (trace_file, &lived) {
         let head = head_of(path.display().to_string(), Vec::new(), plan.seed, "streams");
         file.write(&Trace::of(recording, head).to_text())?;
