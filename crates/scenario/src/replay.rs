@@ -15,6 +15,6 @@ pub use format::{
     WaitWord,
 };
 pub use link::linked;
-pub use phases::{Moment, Phase, PhaseKind};
-pub use rpc::{Message, Outcome, Rpc};
+pub use phases::{Moment, Phase, PhaseKind, Waited};
+pub use rpc::{Message, Outcome, Rpc, printable};
 pub use trace::{Trace, TraceError, TraceReader};

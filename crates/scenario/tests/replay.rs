@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use lustrine_scenario::replay::{
-    Head, LINE_MAX, PhaseKind, Rpc, Trace, TraceReader, VERSION, linked,
+    Head, LINE_MAX, Outcome as How, PhaseKind, Rpc, Trace, TraceReader, VERSION, linked,
 };
 use lustrine_scenario::{File, Outcome, Scenario, run, simulation};
 use lustrine_sim::Wanted;
@@ -51,7 +51,7 @@ fn told(rpc: &Rpc, trace: &Trace) -> Vec<String> {
         let who = if moment.node.to_string() == SERVER { "s" } else { "c" };
         let mut words: Vec<&str> = moment.what.split(", ").collect();
         words.retain(|word| !word.starts_with("match bits"));
-        let waited = moment.waited.map_or(String::new(), |(_, what)| format!(" [{what}]"));
+        let waited = moment.waited.map_or(String::new(), |waited| format!(" [{}]", waited.what));
         format!("{who} {}{waited}", words.join(", "))
     };
     rpc.moments(trace).iter().map(words).collect()
@@ -213,7 +213,7 @@ fn an_rpc_over_a_cut_link_tells_where_it_died() {
         let failed: Vec<&Rpc> =
             rpcs.iter().filter(|rpc| rpc.what == "ping" && rpc.failed()).collect();
         assert_eq!(failed.len(), 1, "{failed:?}");
-        let stuck = failed[0].stuck(&trace);
+        let stuck = failed[0].trouble(&trace);
         let end = stuck.last().unwrap();
         assert!(
             end.starts_with("for the last ") && end.contains(" PUT: on the way 10.0.0."),
@@ -222,6 +222,59 @@ fn an_rpc_over_a_cut_link_tells_where_it_died() {
         let sum: u64 = failed[0].phases(&trace).iter().map(|phase| phase.ns).sum();
         assert_eq!(Some(sum), failed[0].took());
     }
+}
+
+/// Those under way when the trace begins are requests alike, of which the server says only later
+/// whose they are.
+#[test]
+fn what_begins_before_the_trace_is_incomplete_and_has_no_times() {
+    let text = "\
+sites: [a, b]
+links: [{between: [a, b], bandwidth: 100 Gb/s, delay: 10 us}]
+groups: {clients: {count: 20, site: a}, servers: {count: 1, site: b}}
+depth: messages
+loads: [{from: clients, to: servers, test: ping, concurrency: 8, warm_up: 1 ms, time: 2 ms}]
+";
+    let (_, mut trace) = traced(text);
+    let begin = trace.lines.iter().position(|line| line.t >= 2_000_000).unwrap();
+    trace.lines.drain(..begin);
+    let rpcs = linked(&trace);
+    let incomplete = rpcs.iter().filter(|rpc| rpc.outcome == How::Incomplete);
+    let kinds: Vec<&str> = incomplete.clone().map(|rpc| rpc.what.as_str()).collect();
+    assert!(kinds.contains(&"request") && kinds.contains(&"rest of an RPC"), "{kinds:?}");
+    for rpc in incomplete {
+        assert_eq!((rpc.took(), rpc.phases(&trace)), (None, Vec::new()), "{rpc:?}");
+    }
+    let length = trace.lines.last().unwrap().t - trace.lines[0].t;
+    assert!(rpcs.iter().filter(|rpc| rpc.what == "ping").count() > 100);
+    for rpc in &rpcs {
+        assert!(rpc.took().is_none_or(|took| took <= length), "{rpc:?}");
+        let moments = rpc.moments(&trace);
+        assert!(moments.iter().all(|moment| moment.at_ns <= length), "{rpc:?}");
+        assert_eq!(moments[0].at_ns, 0, "{rpc:?}");
+    }
+    assert!(rpcs.is_sorted_by_key(|rpc| rpc.began));
+}
+
+#[test]
+fn an_answer_that_says_no_is_told_as_one() {
+    let client = |t: u64, what: &str| format!("{{\"t\":{t},\"node\":\"10.0.0.1@tcp\",{what}}}");
+    let called = r#""do":"called","service":"a\u001b[2Jb","peer":"10.0.0.2@tcp","len":0"#;
+    let over = r#""do":"over","id":"0x1","error":"the peer answered with status 3""#;
+    let text = traced_by_hand(&[
+        client(0, &format!("{called},\"id\":\"0x1\",\"request\":\"0x1\"")),
+        client(5, over),
+    ]);
+    let trace = read(&text).unwrap();
+    let rpc = &linked(&trace)[0];
+    let says = "10.0.0.2@tcp: the peer answered with status 3 (ESRCH: it has no such session)";
+    assert_eq!(rpc.trouble(&trace), [says]);
+    assert_eq!(rpc.label(), "a\\u{1b}[2Jb");
+}
+
+fn traced_by_hand(lines: &[String]) -> String {
+    let head = r#"{"lustrine_trace":1,"release":"","scenario":"","changes":[],"seed":1,"depth":"""#;
+    format!("{head},\"steps\":{},\"gone\":0}}\n{}", lines.len(), lines.join("\n"))
 }
 
 #[test]
@@ -267,15 +320,13 @@ fn a_request_that_came_is_that_of_whom_the_server_names() {
     lines.push(server(10, taken));
     lines.push(client(20, r#""do":"over","id":"0x20""#));
     lines.push(client(99, r#""do":"over","id":"0x10","error":"no reply""#));
-    let head = r#"{"lustrine_trace":1,"release":"","scenario":"","changes":[],"seed":1,"depth":"""#;
-    let text = format!("{head},\"steps\":{},\"gone\":0}}\n{}", lines.len(), lines.join("\n"));
-    let trace = read(&text).unwrap();
+    let trace = read(&traced_by_hand(&lines)).unwrap();
     let rpcs = linked(&trace);
     let came = "s request PUT arrives and matches [the way]".to_owned();
     assert!(!told(&rpcs[0], &trace).contains(&came), "{:#?}", told(&rpcs[0], &trace));
     assert!(told(&rpcs[1], &trace).contains(&came), "{:#?}", told(&rpcs[1], &trace));
     let stuck = "for the last 0.10 us of it: request PUT: on the way 10.0.0.1@tcp -> 10.0.0.2@tcp";
-    assert_eq!(rpcs[0].stuck(&trace), [stuck]);
+    assert_eq!(rpcs[0].trouble(&trace), [stuck]);
     assert_eq!((rpcs[0].took(), rpcs[1].took()), (Some(99), Some(20)));
 }
 

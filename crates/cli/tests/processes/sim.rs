@@ -200,16 +200,29 @@ fn a_trace_is_written_and_replayed() {
     assert!(lines.all(|line| line.len() <= 100), "{done:#?} {one:#?}");
     let one = replay(&["--rpc", &id, "--json"]).ok().json();
     let sum = |one: &serde_json::Value| -> u64 {
-        let phases = one[0]["phases"].as_array().expect("a list");
+        let phases = one["rpcs"][0]["phases"].as_array().expect("a list");
         phases.iter().filter_map(|phase| phase["ns"].as_u64()).sum()
     };
-    let took = one[0]["ended"].as_u64().unwrap() - one[0]["began"].as_u64().unwrap();
+    let took =
+        one["rpcs"][0]["ended"].as_u64().unwrap() - one["rpcs"][0]["began"].as_u64().unwrap();
     assert_eq!(sum(&one), took, "{one}");
     let none = replay(&["--since", "1 h"]).ok();
-    assert!(none.stdout.contains("nothing is there"), "{none:#?}");
+    for words in
+        ["it covers 0.000000 s to ", "no RPC is of what", "kinds in it: ping (", "10.0.0.2@tcp"]
+    {
+        assert!(none.stdout.contains(words), "{words:?} is not in {none:#?}");
+    }
+    let none = replay(&["--failed", "--what", "lnet PING"]).ok();
+    assert!(none.stdout.contains("\nnone failed: "), "{none:#?}");
+    let twice = replay(&["--rpc", "1", "--rpc", "1"]).ok();
+    assert_eq!(twice.stdout.matches("RPC 1: ").count(), 1, "{twice:#?}");
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$0\" sim replay - < \"$1\""]);
+    let piped = finish(command.arg(lustrine().get_program()).arg(&trace)).ok();
+    assert!(piped.stdout.contains("step by step: lustrine sim replay - "), "{piped:#?}");
 
     replay(&["--rpc", "0"]).fails_with(&["there is no RPC 0 in", "it has 1 to "]);
-    replay(&["--rpc", "1", "--failed"]).with_code(2).says(&["cannot be used with"]);
+    replay(&["--rpc", "1", "--to", "10.0.0.2@tcp"]).with_code(2).says(&["cannot be used with"]);
     replay(&["--since", "5"]).with_code(2).says(&["its unit is missing", "\"25.25 ms\""]);
     let mut command = sim(&["run", "--trace", "-"], &file);
     finish(&mut command).with_code(2).says(&["is given twice"]);

@@ -13,7 +13,7 @@ use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{FRAMEWORK_PORTAL, REPLY_PORTAL, TEST_PORTAL};
 
 use super::format::{Fate, FromTo, Hex, Line, MessageWord, Step};
-use super::rpc::{Message, Outcome, Rpc, Side, StepOf};
+use super::rpc::{Message, Outcome, Rpc, Side, StepOf, explained};
 use super::trace::Trace;
 
 /// All RPCs of a trace, in the order in which they begin.
@@ -343,9 +343,20 @@ impl Linker {
             let end = if told { over } else { end_of(rpc, trace, over) };
             if let Some((ended, trouble)) = end {
                 rpc.ended = Some(ended);
-                rpc.outcome = trouble.map_or(Outcome::Ok, Outcome::Failed);
+                let failed = |trouble: String| Outcome::Failed(explained(trouble));
+                rpc.outcome = trouble.map_or(Outcome::Ok, failed);
+            }
+            if !told {
+                // What came of two requests may have been exchanged since the draft was made.
+                let first = rpc.steps.first().map(|step| &trace.lines[step.line]);
+                rpc.began = first.map_or(rpc.began, |line| line.t);
+                if !is_begun(rpc, trace) {
+                    rpc.outcome = Outcome::Incomplete;
+                }
             }
         }
+        // Of what was exchanged with a request that never came, nothing is left.
+        rpcs.retain(|rpc| !rpc.steps.is_empty());
         rpcs.sort_by_key(|rpc| rpc.began);
         rpcs.iter_mut().zip(1..).for_each(|(rpc, id)| rpc.id = id);
         rpcs
@@ -354,6 +365,15 @@ impl Linker {
 
 fn is_request(header: &FromTo) -> bool {
     matches!(header.portal, Some(TEST_PORTAL | FRAMEWORK_PORTAL))
+}
+
+/// Whether the beginning of an RPC of which no user told is in the trace: requests, replies and
+/// bulk transfers of selftest have users that told of them before.
+fn is_begun(rpc: &Rpc, trace: &Trace) -> bool {
+    let first = rpc.steps.first().map(|step| &trace.lines[step.line].step);
+    let Some(Step::Made { header, .. }) = first else { return false };
+    let initiates = matches!(header.kind, MessageWord::Put | MessageWord::Get);
+    initiates && header.portal != Some(REPLY_PORTAL) && !is_request(header)
 }
 
 /// These maps hold what is under way at a time: it is not much.

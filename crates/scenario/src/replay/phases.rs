@@ -37,7 +37,7 @@ pub enum PhaseKind {
     /// message.
     Acknowledgement,
     /// A host has to do something: its CPU, its memory, its programs.
-    Host,
+    AtWork,
     /// A host lets a request wait that it took up.
     Held,
 }
@@ -54,7 +54,7 @@ impl PhaseKind {
             PhaseKind::Parked => "parked",
             PhaseKind::Payload => "payload",
             PhaseKind::Acknowledgement => "acknowledgement",
-            PhaseKind::Host => "hosts",
+            PhaseKind::AtWork => "at work",
             PhaseKind::Held => "held by the peer",
         }
     }
@@ -81,8 +81,17 @@ pub struct Moment {
     pub node: Nid,
     /// What happened.
     pub what: String,
-    /// For how long it had waited, in nanoseconds, and for what.
-    pub waited: Option<(u64, &'static str)>,
+    /// What was waited for until now.
+    pub waited: Option<Waited>,
+}
+
+/// A wait that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Waited {
+    /// For how long, in nanoseconds.
+    pub ns: u64,
+    /// For what.
+    pub what: &'static str,
 }
 
 /// What a message is at.
@@ -124,14 +133,18 @@ impl Rpc {
             let line = &trace.lines[step.line];
             let (what, waited) = course.tell(line, step.of);
             let at_ns = line.t.saturating_sub(self.began);
+            let waited = waited.map(|(ns, what)| Waited { ns, what });
             Moment { at_ns, node: line.node, what, waited }
         });
         moments.collect()
     }
 
     /// Where its time went, in the order in which each thing came up first. The sum is the time it
-    /// took; of one that is unfinished, until the end of the trace.
+    /// took; of one that is unfinished, until the end of the trace; an incomplete one has none.
     pub fn phases(&self, trace: &Trace) -> Vec<Phase> {
+        if self.outcome == Outcome::Incomplete {
+            return Vec::new();
+        }
         let end = self.ended.or_else(|| trace.lines.last().map(|line| line.t));
         let end = end.unwrap_or(self.began);
         let mut course = Course::new(self, trace);
@@ -164,8 +177,8 @@ impl Rpc {
         phases
     }
 
-    /// Where an RPC that failed, or is not over, got stuck: in words.
-    pub fn stuck(&self, trace: &Trace) -> Vec<String> {
+    /// What went wrong with an RPC that did not go well, and what it was at last: in words.
+    pub fn trouble(&self, trace: &Trace) -> Vec<String> {
         if self.outcome == Outcome::Ok {
             return Vec::new();
         }
@@ -187,8 +200,12 @@ impl Rpc {
                 last = (now, line.t);
             }
         }
-        let length = us(end.saturating_sub(last.1));
-        told.push(format!("for the last {length} of it: {}", last.0));
+        if let (Outcome::Failed(why), true) = (&self.outcome, self.refused()) {
+            told.push(format!("{}: {why}", self.to));
+        } else if self.outcome != Outcome::Incomplete {
+            let length = us(end.saturating_sub(last.1));
+            told.push(format!("for the last {length} of it: {}", last.0));
+        }
         told
     }
 }
@@ -238,7 +255,7 @@ impl<'a> Course<'a> {
                 Some(reason) => {
                     (PhaseKind::Held, format!("{} has it wait for {reason}", self.host))
                 }
-                None => (PhaseKind::Host, format!("{} at work", self.host)),
+                None => (PhaseKind::AtWork, format!("{} at work", self.host)),
             };
         };
         let message = &self.rpc.messages[last];

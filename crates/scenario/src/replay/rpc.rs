@@ -1,9 +1,11 @@
 //! One RPC with its messages.
 
+use lustrine_selftest::errno;
 use lustrine_wire::nid::Nid;
 use serde::{Serialize, Serializer};
 
 use super::format::FromTo;
+use crate::quantity::bytes_text;
 
 /// How an RPC ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -15,6 +17,8 @@ pub enum Outcome {
     Failed(String),
     /// The trace ends before it does.
     Unfinished,
+    /// Its beginning is not in the trace: nothing is known of its times.
+    Incomplete,
 }
 
 /// Several messages that are one operation: an RPC of selftest, a ping or push of LNet's own, or a
@@ -33,7 +37,7 @@ pub struct Rpc {
     /// With whom.
     #[serde(serialize_with = "nid")]
     pub to: Nid,
-    /// Nanoseconds since the simulation began.
+    /// Nanoseconds since the simulation began; of an incomplete one, its first step in the trace.
     pub began: u64,
     /// When it was over.
     pub ended: Option<u64>,
@@ -85,15 +89,70 @@ impl Message {
 }
 
 impl Rpc {
-    /// How long it took, in nanoseconds; `None` while it is unfinished.
+    /// How long it took, in nanoseconds; `None` of one that is unfinished or incomplete.
     pub fn took(&self) -> Option<u64> {
-        self.ended.map(|ended| ended - self.began)
+        let ended = self.ended.filter(|_| self.outcome != Outcome::Incomplete);
+        ended.map(|ended| ended.saturating_sub(self.began))
+    }
+
+    /// Its kind for people, with its size if it moves data: `read 1 MiB`.
+    pub fn label(&self) -> String {
+        match self.what.as_str() {
+            "read" | "write" => format!("{} {}", self.what, bytes_text(u64::from(self.len))),
+            what => printable(what),
+        }
+    }
+
+    /// Whether it ended with an answer that says what is wrong, rather than without one.
+    pub fn refused(&self) -> bool {
+        matches!(&self.outcome, Outcome::Failed(why) if why.starts_with(ANSWERED))
     }
 
     /// Whether it failed.
     pub fn failed(&self) -> bool {
         matches!(self.outcome, Outcome::Failed(_))
     }
+}
+
+/// How selftest tells of a status in a reply.
+const ANSWERED: &str = "the peer answered with status ";
+
+/// What went wrong, with the name and meaning of a status.
+pub(super) fn explained(trouble: String) -> String {
+    let status = trouble.strip_prefix(ANSWERED).and_then(|status| status.parse().ok());
+    match status.and_then(|status: u32| Some((errno::name(status)?, meaning(status)))) {
+        Some((name, meaning)) => format!("{trouble} ({name}: {meaning})"),
+        None => trouble,
+    }
+}
+
+fn meaning(status: u32) -> &'static str {
+    match status {
+        errno::ESRCH => "it has no such session",
+        errno::ENOENT => "it has no such session, batch or test",
+        errno::ENOMEM => "a limit of its is reached",
+        errno::EBUSY => "it has another session, or a batch that runs",
+        errno::EINVAL => "a value is out of its range",
+        errno::EPROTO => "versions or features do not agree",
+        errno::EBADMSG => "the data are not what the pattern says",
+        _ => "unknown",
+    }
+}
+
+/// Text of a trace as it may be shown on a terminal: what would control it is written in digits.
+pub fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        // Not control characters, but they turn the order of what is shown.
+        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}')
+            || matches!(c, '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}');
+        if c.is_control() || turns {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
 
 fn nid<S: Serializer>(nid: &Nid, to: S) -> Result<S::Ok, S::Error> {

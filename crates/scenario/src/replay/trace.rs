@@ -5,6 +5,7 @@ use core::fmt::Write as _;
 use lustrine_sim::Recording;
 
 use super::format::{Head, LIMIT_MAX, LINE_MAX, Line, Step, VERSION};
+use super::rpc::printable;
 
 /// A trace file's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,7 +159,7 @@ fn read_head(text: &str) -> Result<Head, TraceError> {
 
 /// The line's number is known better here than to the parser of one line.
 fn in_line(error: &serde_json::Error) -> String {
-    let text = error.to_string();
+    let text = printable(&error.to_string());
     match text.rsplit_once(" at line 1 column ") {
         Some((what, column)) => format!("column {column}: {what}"),
         None => text,

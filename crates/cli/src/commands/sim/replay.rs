@@ -1,12 +1,12 @@
 //! `lustrine sim replay`: what happened to one RPC of a simulation, message by message.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufRead, BufReader, IsTerminal, Read};
+use std::path::PathBuf;
 
 use clap::Args;
 use lustrine_scenario::replay::{
-    Head, LINE_MAX, Moment, Outcome, Phase, Rpc, Trace, TraceReader, linked,
+    Head, LINE_MAX, Moment, Outcome, Phase, Rpc, Trace, TraceReader, linked, printable,
 };
 use lustrine_wire::nid::Nid;
 use serde::Serialize;
@@ -25,12 +25,13 @@ const LISTED: usize = 5;
 /// of them.
 #[derive(Args, Debug)]
 pub(crate) struct ReplayArgs {
-    /// What lustrine sim run --trace wrote
+    /// What lustrine sim run --trace wrote; "-" is standard input
     #[arg(value_name = "TRACE")]
     file: PathBuf,
 
     /// Show this RPC step by step; may be given several times
-    #[arg(long, value_name = "ID", conflicts_with_all = ["slowest", "failed"])]
+    #[arg(long, value_name = "ID")]
+    #[arg(conflicts_with_all = ["slowest", "failed", "from", "to", "what", "since", "until"])]
     rpc: Vec<usize>,
 
     /// List so many of the slowest
@@ -49,7 +50,7 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "NID")]
     to: Option<Nid>,
 
-    /// Only those of a kind, such as read, write, ping, "LNet ping"
+    /// Only those of a kind, such as read, "read 1 MiB", ping, "LNet ping"
     #[arg(long, value_name = "KIND")]
     what: Option<String>,
 
@@ -66,84 +67,128 @@ pub(crate) struct ReplayArgs {
     json: bool,
 }
 
-/// One RPC as JSON.
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Listed<'a> {
+    trace: &'a Head,
+    rpcs: Vec<Told<'a>>,
+}
+
+/// One RPC of it.
 #[derive(Serialize)]
 struct Told<'a> {
     #[serde(flatten)]
     rpc: &'a Rpc,
     phases: Vec<Phase>,
-    stuck: Vec<String>,
-    moments: Vec<Moment>,
+    trouble: Vec<String>,
+    /// Step by step, if it was asked for by its number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    moments: Option<Vec<Moment>>,
 }
 
-/// Many as JSON.
-#[derive(Serialize)]
-struct Listed<'a> {
-    trace: &'a Head,
-    rpcs: Vec<&'a Rpc>,
+impl<'a> Told<'a> {
+    fn of(rpc: &'a Rpc, trace: &Trace) -> Told<'a> {
+        Told { rpc, phases: rpc.phases(trace), trouble: rpc.trouble(trace), moments: None }
+    }
 }
 
 pub(super) fn run(args: &ReplayArgs) -> Result<(), Failure> {
-    let trace = read(&args.file)?;
+    let trace = read(args)?;
     let rpcs = linked(&trace);
     if !args.rpc.is_empty() {
         return step_by_step(args, &trace, &rpcs);
     }
     let chosen: Vec<&Rpc> = rpcs.iter().filter(|rpc| args.wants(rpc)).collect();
-    let mut slowest = chosen.clone();
+    let shown: Vec<&Rpc> =
+        chosen.iter().copied().filter(|rpc| !args.failed || is_bad(rpc)).collect();
+    let mut slowest = shown.clone();
+    slowest.retain(|rpc| rpc.took().is_some());
     slowest.sort_by_key(|rpc| (std::cmp::Reverse(rpc.took()), rpc.id));
     if args.json {
-        if let Some(count) = args.slowest {
-            slowest.truncate(count);
-        }
-        let rpcs = if args.slowest.is_some() { slowest } else { chosen };
+        slowest.truncate(args.slowest.unwrap_or(usize::MAX));
+        let rpcs = if args.slowest.is_some() { slowest } else { shown };
+        let rpcs = rpcs.into_iter().map(|rpc| Told::of(rpc, &trace)).collect();
         return print_json(&Listed { trace: &trace.head, rpcs });
     }
-    slowest.retain(|rpc| rpc.took().is_some());
     slowest.truncate(args.slowest.unwrap_or(LISTED));
-    let failed = chosen.iter().copied().filter(|rpc| rpc.outcome != Outcome::Ok);
-    let failed: Vec<&Rpc> = failed.collect();
-    let listed = if args.failed { failed.len() } else { LISTED };
-    print(&tell::summary(&args.file, &trace, &chosen, &slowest, (&failed, listed)))
+    let bad: Vec<&Rpc> = shown.iter().copied().filter(|rpc| is_bad(rpc)).collect();
+    let listed = if args.failed { bad.len() } else { LISTED };
+    let mut out = tell::about(&trace, &rpcs);
+    if chosen.is_empty() {
+        out += &tell::nothing(&rpcs);
+    } else if shown.is_empty() {
+        out += &tell::none_failed(&chosen);
+    } else {
+        out += &tell::summary(&args.name(), &trace, &shown, &slowest, (&bad, listed));
+    }
+    print(&out)
+}
+
+/// Whether it failed or is not over.
+fn is_bad(rpc: &Rpc) -> bool {
+    matches!(rpc.outcome, Outcome::Failed(_) | Outcome::Unfinished)
 }
 
 impl ReplayArgs {
     fn wants(&self, rpc: &Rpc) -> bool {
         self.from.is_none_or(|nid| rpc.from == nid)
             && self.to.is_none_or(|nid| rpc.to == nid)
-            && self.what.as_ref().is_none_or(|what| rpc.what == *what)
+            && self.what.as_ref().is_none_or(|what| is_called(rpc, what))
             && self.since.is_none_or(|since| rpc.ended.is_none_or(|ended| ended >= since.0.0))
             && self.until.is_none_or(|until| rpc.began <= until.0.0)
-            && (!self.failed || rpc.outcome != Outcome::Ok)
+    }
+
+    fn is_stdin(&self) -> bool {
+        self.file.as_os_str() == "-"
+    }
+
+    /// The file as one writes it on a command line.
+    fn name(&self) -> String {
+        printable(&self.file.display().to_string())
     }
 }
 
+fn is_called(rpc: &Rpc, what: &str) -> bool {
+    let lower = what.to_lowercase();
+    rpc.what.to_lowercase() == lower || rpc.label().to_lowercase() == lower
+}
+
 fn step_by_step(args: &ReplayArgs, trace: &Trace, rpcs: &[Rpc]) -> Result<(), Failure> {
-    let mut told = Vec::new();
+    let mut told: Vec<Told<'_>> = Vec::new();
     for id in &args.rpc {
+        if told.iter().any(|told| told.rpc.id == *id) {
+            continue;
+        }
         let rpc = id.checked_sub(1).and_then(|index| rpcs.get(index)).ok_or_else(|| {
-            let (file, count) = (args.file.display(), rpcs.len());
+            let (file, count) = (args.name(), rpcs.len());
             format!(
                 "there is no RPC {id} in {file}: it has 1 to {count}; \
                  see lustrine sim replay {file}"
             )
         })?;
-        let (phases, moments) = (rpc.phases(trace), rpc.moments(trace));
-        told.push(Told { rpc, phases, stuck: rpc.stuck(trace), moments });
+        told.push(Told { moments: Some(rpc.moments(trace)), ..Told::of(rpc, trace) });
     }
     if args.json {
-        return print_json(&told);
+        return print_json(&Listed { trace: &trace.head, rpcs: told });
     }
     let text: Vec<String> = told.iter().map(tell::one).collect();
     print(&text.join("\n"))
 }
 
 /// Reads a trace line by line; never more of a line than one may have.
-fn read(path: &Path) -> Result<Trace, Failure> {
-    let shown = path.display();
+fn read(args: &ReplayArgs) -> Result<Trace, Failure> {
+    let shown = if args.is_stdin() { "standard input".to_owned() } else { args.name() };
     let told = |error: &dyn std::fmt::Display| Failure::Failed(format!("{shown}: {error}"));
-    let file = File::open(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
-    let mut file = BufReader::new(file);
+    let mut file: Box<dyn BufRead> = if args.is_stdin() {
+        let stdin = io::stdin();
+        if stdin.is_terminal() {
+            return Err(told(&"a terminal; pipe a trace into it"));
+        }
+        Box::new(stdin.lock())
+    } else {
+        let file = File::open(&args.file);
+        Box::new(BufReader::new(file.map_err(|error| format!("cannot read {shown}: {error}"))?))
+    };
     let mut reader = TraceReader::default();
     let mut line = Vec::new();
     for number in 1.. {

@@ -1,11 +1,10 @@
 //! Replays for people, in at most 100 columns.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
 
-use lustrine_scenario::bytes_text;
 use lustrine_scenario::figures::{latency, latency_text, percent};
-use lustrine_scenario::replay::{Outcome, PhaseKind, Rpc, Trace};
+use lustrine_scenario::replay::{Outcome, Phase, PhaseKind, Rpc, Trace, printable};
+use lustrine_wire::nid::Nid;
 
 use super::super::table::columns;
 use super::Told;
@@ -16,14 +15,11 @@ const COLUMNS: usize = 100;
 /// Kinds of RPCs in the table of phases: more do not fit.
 const KINDS_MAX: usize = 6;
 
-/// What there is in a trace; `failed` with how many of them are listed.
-pub(super) fn summary(
-    file: &Path,
-    trace: &Trace,
-    rpcs: &[&Rpc],
-    slowest: &[&Rpc],
-    (failed, listed): (&[&Rpc], usize),
-) -> String {
+/// Most nodes that are named when nothing is of what was asked for.
+const NODES_MAX: usize = 8;
+
+/// What a trace is of, and which time it covers.
+pub(super) fn about(trace: &Trace, rpcs: &[Rpc]) -> String {
     let head = &trace.head;
     let mut about = format!(
         "trace of {}, depth {}, seed {}: {} steps, {} RPCs",
@@ -37,18 +33,60 @@ pub(super) fn summary(
         about += &format!("; with {}", head.changes.join(" "));
     }
     let mut out = wrapped("", &about);
+    let [Some(first), Some(last)] = [trace.lines.first(), trace.lines.last()] else { return out };
+    let mut covers = format!("it covers {} to {}", seconds(first.t), seconds(last.t));
     if head.gone > 0 {
-        out += &wrapped(
-            "",
-            &format!(
-                "{} older steps are not in it (--trace-limit): RPCs at its beginning lack messages",
-                head.gone
-            ),
+        covers += &format!("; {} older steps are not in it (--trace-limit)", head.gone);
+    }
+    let incomplete = rpcs.iter().filter(|rpc| rpc.outcome == Outcome::Incomplete).count();
+    if incomplete > 0 {
+        covers += &format!(
+            "; {incomplete} RPCs began before and are incomplete: their times are not known"
         );
     }
+    out += &wrapped("", &covers);
+    out
+}
+
+/// Nothing is of what was asked for: what could be.
+pub(super) fn nothing(rpcs: &[Rpc]) -> String {
     if rpcs.is_empty() {
-        return out + "nothing is there, or nothing is of what was asked for\n";
+        return "there are no RPCs in it\n".to_owned();
     }
+    let all: Vec<&Rpc> = rpcs.iter().collect();
+    let kinds = kinds(&all);
+    let kinds: Vec<String> =
+        kinds.iter().map(|(label, rpcs)| format!("{label} ({})", rpcs.len())).collect();
+    let nodes: BTreeSet<Nid> = rpcs.iter().flat_map(|rpc| [rpc.from, rpc.to]).collect();
+    let mut named: Vec<String> = nodes.iter().take(NODES_MAX).map(Nid::to_string).collect();
+    if nodes.len() > NODES_MAX {
+        named.push(format!("{} more", nodes.len() - NODES_MAX));
+    }
+    let mut out = "no RPC is of what was asked for\n".to_owned();
+    out += &wrapped("kinds in it: ", &kinds.join(", "));
+    out += &wrapped("nodes in it: ", &named.join(", "));
+    out
+}
+
+/// None of these failed.
+pub(super) fn none_failed(rpcs: &[&Rpc]) -> String {
+    let incomplete = rpcs.iter().filter(|rpc| rpc.outcome == Outcome::Incomplete).count();
+    let well = rpcs.len() - incomplete;
+    match incomplete {
+        0 => format!("none failed: {well} went well\n"),
+        _ => format!("none failed: {well} went well, {incomplete} are incomplete\n"),
+    }
+}
+
+/// The RPCs that were asked for; `failed` with how many of them are listed.
+pub(super) fn summary(
+    file: &str,
+    trace: &Trace,
+    rpcs: &[&Rpc],
+    slowest: &[&Rpc],
+    (failed, listed): (&[&Rpc], usize),
+) -> String {
+    let mut out = String::new();
     let kinds = kinds(rpcs);
     out += &table_of_kinds(&kinds);
     out += &table_of_phases(trace, &kinds);
@@ -61,11 +99,12 @@ pub(super) fn summary(
         out += &list(trace, &failed[..listed.min(failed.len())]);
         let more = failed.len().saturating_sub(listed);
         if more > 0 {
-            out += &format!("and {more} more: lustrine sim replay {} --failed\n", file.display());
+            out += &format!("and {more} more: lustrine sim replay {file} --failed\n");
         }
     }
-    let example = failed.first().or(slowest.first()).map_or(rpcs[0].id, |rpc| rpc.id);
-    out += &format!("\nstep by step: lustrine sim replay {} --rpc {example}\n", file.display());
+    if let Some(example) = failed.first().or(slowest.first()) {
+        out += &format!("\nstep by step: lustrine sim replay {file} --rpc {}\n", example.id);
+    }
     out
 }
 
@@ -73,22 +112,15 @@ pub(super) fn summary(
 fn kinds<'a>(rpcs: &[&'a Rpc]) -> Vec<(String, Vec<&'a Rpc>)> {
     let mut kinds: BTreeMap<String, Vec<&Rpc>> = BTreeMap::new();
     for rpc in rpcs {
-        kinds.entry(kind_of(rpc)).or_default().push(rpc);
+        kinds.entry(rpc.label()).or_default().push(rpc);
     }
     let mut kinds: Vec<_> = kinds.into_iter().collect();
     kinds.sort_by_key(|(_, rpcs)| std::cmp::Reverse(rpcs.len()));
     kinds
 }
 
-fn kind_of(rpc: &Rpc) -> String {
-    match rpc.what.as_str() {
-        "read" | "write" => format!("{} {}", rpc.what, bytes_text(u64::from(rpc.len))),
-        what => what.to_owned(),
-    }
-}
-
 fn table_of_kinds(kinds: &[(String, Vec<&Rpc>)]) -> String {
-    let heads = ["RPCs", "number", "failed", "not over", "p50", "p99", "max"];
+    let heads = ["RPCs", "number", "failed", "not over", "incomplete", "p50", "p99", "max"];
     let row = |(what, rpcs): &(String, Vec<&Rpc>)| {
         let good = rpcs.iter().filter(|rpc| rpc.outcome == Outcome::Ok);
         let mut times: Vec<u64> = good.filter_map(|rpc| rpc.took()).collect();
@@ -98,12 +130,13 @@ fn table_of_kinds(kinds: &[(String, Vec<&Rpc>)]) -> String {
             count => short(times[(count * percent).div_ceil(100).max(1) - 1]),
         };
         let failed = rpcs.iter().filter(|rpc| rpc.failed()).count();
-        let open = rpcs.iter().filter(|rpc| rpc.outcome == Outcome::Unfinished).count();
+        let are = |outcome: Outcome| rpcs.iter().filter(|rpc| rpc.outcome == outcome).count();
         vec![
             what.clone(),
             rpcs.len().to_string(),
             failed.to_string(),
-            open.to_string(),
+            are(Outcome::Unfinished).to_string(),
+            are(Outcome::Incomplete).to_string(),
             part(50),
             part(99),
             part(100),
@@ -115,17 +148,14 @@ fn table_of_kinds(kinds: &[(String, Vec<&Rpc>)]) -> String {
 
 /// Where the time of each kind went, as parts of its sum.
 fn table_of_phases(trace: &Trace, kinds: &[(String, Vec<&Rpc>)]) -> String {
-    let kinds = &kinds[..kinds.len().min(KINDS_MAX)];
-    let sums: Vec<BTreeMap<PhaseKind, u64>> = kinds
-        .iter()
-        .map(|(_, rpcs)| {
-            let mut sums = BTreeMap::new();
-            for phase in rpcs.iter().flat_map(|rpc| rpc.phases(trace)) {
-                *sums.entry(phase.kind).or_default() += phase.ns;
-            }
-            sums
-        })
-        .collect();
+    // Of those that are incomplete as a whole nothing is known.
+    let known = |rpcs: &[&Rpc]| rpcs.iter().any(|rpc| rpc.outcome != Outcome::Incomplete);
+    let kinds: Vec<_> = kinds.iter().filter(|(_, rpcs)| known(rpcs)).take(KINDS_MAX).collect();
+    if kinds.is_empty() {
+        return String::new();
+    }
+    let sums: Vec<BTreeMap<PhaseKind, u64>> =
+        kinds.iter().map(|(_, rpcs)| sums_by_kind(trace, rpcs)).collect();
     let mut seen: Vec<PhaseKind> = sums.iter().flat_map(|sums| sums.keys().copied()).collect();
     seen.sort_unstable();
     seen.dedup();
@@ -145,21 +175,32 @@ fn table_of_phases(trace: &Trace, kinds: &[(String, Vec<&Rpc>)]) -> String {
     columns(&heads, &rows)
 }
 
+fn sums_by_kind(trace: &Trace, rpcs: &[&Rpc]) -> BTreeMap<PhaseKind, u64> {
+    let mut sums = BTreeMap::new();
+    for phase in rpcs.iter().flat_map(|rpc| rpc.phases(trace)) {
+        *sums.entry(phase.kind).or_default() += phase.ns;
+    }
+    sums
+}
+
 fn list(trace: &Trace, rpcs: &[&Rpc]) -> String {
     let heads = ["id", "RPC", "from", "to", "began", "took", "most of it"];
     let row = |rpc: &&Rpc| {
-        let phases = rpc.phases(trace);
-        let most = phases.iter().max_by_key(|phase| phase.ns);
-        let all: u64 = phases.iter().map(|phase| phase.ns).sum();
-        let most = most.map_or("-".to_owned(), |phase| {
-            format!("{} {}", percent(phase.ns as f64 / all.max(1) as f64), phase.kind.name())
+        let sums = sums_by_kind(trace, &[*rpc]);
+        let all: u64 = sums.values().sum();
+        let most = sums.iter().max_by_key(|(_, ns)| **ns);
+        let most = most.map_or("-".to_owned(), |(kind, ns)| {
+            format!("{} {}", percent(*ns as f64 / all.max(1) as f64), kind.name())
         });
         vec![
             rpc.id.to_string(),
-            kind_of(rpc),
+            rpc.label(),
             rpc.from.to_string(),
             rpc.to.to_string(),
-            format!("{:.6}s", rpc.began as f64 / 1e9),
+            match rpc.outcome {
+                Outcome::Incomplete => "-".to_owned(),
+                _ => format!("{:.6}s", rpc.began as f64 / 1e9),
+            },
             rpc.took().map_or("-".to_owned(), short),
             most,
         ]
@@ -174,48 +215,63 @@ pub(super) fn one(told: &Told<'_>) -> String {
         Outcome::Ok => "well".to_owned(),
         Outcome::Failed(why) => format!("failed: {why}"),
         Outcome::Unfinished => "not over when the trace ends".to_owned(),
+        Outcome::Incomplete => "incomplete: it began before the trace".to_owned(),
     };
     let took = rpc.took().map_or(String::new(), |took| format!("took {}, ", long(took)));
-    let began = rpc.began as f64 / 1e9;
+    let verb = if rpc.outcome == Outcome::Incomplete { "first seen" } else { "began" };
     let head = format!(
-        "RPC {}: {}, {} -> {}, began at {began:.6} s, {took}{ended}",
+        "RPC {}: {}, {} -> {}, {verb} at {}, {took}{ended}",
         rpc.id,
-        kind_of(rpc),
+        rpc.label(),
         rpc.from,
-        rpc.to
+        rpc.to,
+        seconds(rpc.began)
     );
     let mut out = wrapped("", &head);
-    let nodes = told.moments.iter().map(|moment| moment.node.to_string().len());
+    let moments = told.moments.as_deref().unwrap_or_default();
+    let nodes = moments.iter().map(|moment| moment.node.to_string().len());
     let width = nodes.max().unwrap_or(0).max(4);
     out += &format!("\n{:>12}  {:<width$}  what\n", "us", "node");
-    for moment in &told.moments {
+    for moment in moments {
         let mut what = moment.what.clone();
-        if let Some((waited, reason)) = moment.waited {
-            what += &format!(" [{} us: {reason}]", micros(waited));
+        if let Some(waited) = moment.waited {
+            what += &format!(" [{} us: {}]", micros(waited.ns), waited.what);
         }
         let front = format!("{:>12}  {:<width$}  ", micros(moment.at_ns), moment.node.to_string());
         out += &wrapped(&front, &what);
     }
-    out += &format!("\n{:>12}  {:>5}  where the time went\n", "us", "part");
-    let all: u64 = told.phases.iter().map(|phase| phase.ns).sum();
-    for phase in &told.phases {
-        let part = percent(phase.ns as f64 / all.max(1) as f64);
-        out += &wrapped(&format!("{:>12}  {part:>5}  ", micros(phase.ns)), &phase.what);
+    if !told.phases.is_empty() {
+        out += &where_it_went(&told.phases);
     }
-    out += &format!("{:>12}  {:>5}  in all\n", micros(all), "100%");
-    if !told.stuck.is_empty() {
-        out += "\nwhere it died\n";
-        told.stuck.iter().for_each(|line| out += &wrapped("  ", line));
+    if !told.trouble.is_empty() {
+        let heading = match &rpc.outcome {
+            Outcome::Unfinished => "where it is when the trace ends",
+            Outcome::Failed(_) if !rpc.refused() => "where it died",
+            _ => "what went wrong",
+        };
+        out += &format!("\n{heading}\n");
+        told.trouble.iter().for_each(|line| out += &wrapped("  ", line));
     }
     out
 }
 
-/// Words behind a front, on as many lines as it takes.
+fn where_it_went(phases: &[Phase]) -> String {
+    let mut out = format!("\n{:>12}  {:>5}  where the time went\n", "us", "part");
+    let all: u64 = phases.iter().map(|phase| phase.ns).sum();
+    for phase in phases {
+        let part = percent(phase.ns as f64 / all.max(1) as f64);
+        out += &wrapped(&format!("{:>12}  {part:>5}  ", micros(phase.ns)), &phase.what);
+    }
+    out += &format!("{:>12}  {:>5}  in all\n", micros(all), "100%");
+    out
+}
+
+/// Words behind a front, on as many lines as it takes; they may be a stranger's.
 fn wrapped(front: &str, text: &str) -> String {
     let (mut out, mut line) = (String::new(), front.to_owned());
     let indent = front.chars().count();
     let mut empty = true;
-    for word in text.split(' ') {
+    for word in printable(text).split(' ') {
         if !empty && line.chars().count() + 1 + word.chars().count() > COLUMNS {
             out += line.trim_end();
             out.push('\n');
@@ -229,6 +285,10 @@ fn wrapped(front: &str, text: &str) -> String {
         empty = false;
     }
     out + line.trim_end() + "\n"
+}
+
+fn seconds(ns: u64) -> String {
+    format!("{:.6} s", ns as f64 / 1e9)
 }
 
 fn micros(ns: u64) -> String {
