@@ -249,6 +249,7 @@ loads: [{from: clients, to: servers, test: ping, concurrency: 8, warm_up: 1 ms, 
     assert!(rpcs.iter().filter(|rpc| rpc.what == "ping").count() > 100);
     for rpc in &rpcs {
         assert!(rpc.took().is_none_or(|took| took <= length), "{rpc:?}");
+        assert!(rpc.ended.is_none_or(|ended| rpc.began <= ended), "{rpc:?}");
         let moments = rpc.moments(&trace);
         assert!(moments.iter().all(|moment| moment.at_ns <= length), "{rpc:?}");
         assert_eq!(moments[0].at_ns, 0, "{rpc:?}");
