@@ -156,7 +156,7 @@ tunables! {
     handshakes_max "" "" 1024 1..=1_048_576
         "Most incoming connections that have not finished their HELLO."
     rpc_timeout "rpc_timeout" "s" 64 1..=100_000
-        "Selftest: how long one RPC may take, and how long a server keeps one that waits for memory."
+        "Selftest: how long one RPC may take, and may wait for memory at a server."
     session_timeout "session_timeout" "s" 100 0..=100_000
         "Selftest: silence of the console after which a node drops its session; 0 never."
     selftest_memory "" "MiB" 256 2..=65_536

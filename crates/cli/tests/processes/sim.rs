@@ -225,7 +225,12 @@ fn a_trace_is_written_and_replayed() {
     replay(&["--rpc", "1", "--to", "10.0.0.2@tcp"]).with_code(2).says(&["cannot be used with"]);
     replay(&["--since", "5"]).with_code(2).says(&["its unit is missing", "\"25.25 ms\""]);
     let mut command = sim(&["run", "--trace", "-"], &file);
+    finish(&mut command).with_code(2).says(&["goes to a file", "give it a name"]);
+    let before = fs::read_to_string(&file).expect("the scenario");
+    let over = file.to_str().expect("UTF-8").to_owned();
+    let mut command = sim(&["run", "--trace", &over], &file);
     finish(&mut command).with_code(2).says(&["is given twice"]);
+    assert_eq!(fs::read_to_string(&file).expect("the scenario"), before);
     let mut command = sim(&["run", "--trace-limit", "5"], &file);
     finish(&mut command).with_code(2).says(&["--trace"]);
 }
