@@ -2,6 +2,8 @@
 
 use lustrine_wire::srpc::Body;
 
+use crate::rpc::RpcIds;
+
 /// The match bits a request wants its reply under; `None` for a reply.
 pub(crate) fn reply_bits(body: &Body) -> Option<u64> {
     Some(match body {
@@ -32,4 +34,21 @@ pub(crate) fn status(body: &Body) -> Option<u32> {
         Body::PingReply(reply) => reply.status,
         _ => return None,
     })
+}
+
+/// A request of the framework with its match bits in place; others stay as they are.
+pub(crate) fn with_bits(mut body: Body, ids: RpcIds) -> Body {
+    match &mut body {
+        Body::MakeSessionRequest(request) => request.reply_bits = ids.reply,
+        Body::RemoveSessionRequest(request) => request.reply_bits = ids.reply,
+        Body::BatchRequest(request) => request.reply_bits = ids.reply,
+        Body::StatRequest(request) => request.reply_bits = ids.reply,
+        Body::DebugRequest(request) => request.reply_bits = ids.reply,
+        Body::JoinRequest(request) => request.reply_bits = ids.reply,
+        Body::TestRequest(request) => {
+            (request.reply_bits, request.bulk_bits) = (ids.reply, ids.bulk);
+        }
+        _ => {}
+    }
+    body
 }

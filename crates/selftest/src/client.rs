@@ -22,7 +22,7 @@ use lustrine_wire::srpc::{CONCURRENCY_MAX, Counters, FEATURES_KNOWN, Name, Sid};
 
 use crate::bulk::{Budget, Source};
 use crate::load::{Danger, Plan, Test, TestError, WallClock};
-use crate::mark::{Lane, Mark, Role};
+use crate::mark::{Lane, Mark, Role, console_number};
 use crate::rpc::{Caller, Failure};
 use crate::turn::Turn;
 use course::WARM_UP_EXTRA;
@@ -448,20 +448,5 @@ impl Client {
             _ => Time::NEVER,
         };
         load.min(self.caller.next_deadline()).min(self.link.next_deadline())
-    }
-}
-
-/// The number a NID has in a session id.
-fn console_number(nid: &Nid) -> u64 {
-    match nid.to_short() {
-        Some(short) => short,
-        // The kind and net of the NID, and the low half of its address.
-        None => {
-            let raw = nid.to_long();
-            let mut short = [0; 8];
-            short[1..4].copy_from_slice(&raw[1..4]);
-            short[4..].copy_from_slice(&raw[16..]);
-            u64::from_be_bytes(short)
-        }
     }
 }

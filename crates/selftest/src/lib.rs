@@ -1,7 +1,8 @@
 //! LNet selftest as state machines: the service and a client.
 //!
 //! [`Service`] answers kernel consoles and clients as a kernel node does; [`Client`] loads a node
-//! and measures it. Both live beside a [`Shard`](lustrine_lnet::shard::Shard) and are run by its
+//! and measures it; a [`Console`](console::Console) drives many nodes, by orders that [`Calls`]
+//! carries out. Service, clients and calls live beside a [`Shard`](lustrine_lnet::shard::Shard) and are run by its
 //! event loop; neither does I/O or knows a clock.
 //!
 //! "selftest-wire 9" in a comment is section 9 of the selftest specification, "c03" a capture of
@@ -10,8 +11,10 @@
 
 mod body;
 mod bulk;
+mod calls;
 mod cells;
 mod client;
+pub mod console;
 mod counters;
 mod cross;
 mod engine;
@@ -27,6 +30,7 @@ mod service;
 mod slots;
 mod turn;
 
+pub use calls::Calls;
 pub use client::{
     Client, ClientArgs, ClientError, Latencies, Limit, Rung, RungError, Snapshot, Takeover,
 };

@@ -8,6 +8,8 @@ use lustrine_wire::srpc::{
     PingRequest, Service,
 };
 
+use serde::{Deserialize, Serialize};
+
 use crate::body::status;
 use crate::bulk::Source;
 use crate::limits::PAGE;
@@ -16,7 +18,8 @@ use crate::rpc::{Bulk, Call, Caller, Completion, Failure, LnetErrorKind};
 use crate::turn::Turn;
 
 /// What a test does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Test {
     /// A small request and a small reply.
     Ping,

@@ -5,6 +5,7 @@
 
 use lustrine_lnet::event::Event;
 use lustrine_lnet::md::Owner;
+use lustrine_wire::nid::Nid;
 
 /// Who made a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +86,21 @@ impl Mark {
             _ => return None,
         };
         Some(Mark { role, part, slot: user as u32 })
+    }
+}
+
+/// The number a NID has in a session id.
+pub(crate) fn console_number(nid: &Nid) -> u64 {
+    match nid.to_short() {
+        Some(short) => short,
+        // The kind and net of the NID, and the low half of its address.
+        None => {
+            let raw = nid.to_long();
+            let mut short = [0; 8];
+            short[1..4].copy_from_slice(&raw[1..4]);
+            short[4..].copy_from_slice(&raw[16..]);
+            u64::from_be_bytes(short)
+        }
     }
 }
 

@@ -194,3 +194,18 @@ fn parse_hex(text: &str, net: Net) -> Option<Nid> {
         _ => None,
     }
 }
+
+impl serde::Serialize for Nid {
+    /// As its text.
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Nid {
+    /// From its text.
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Nid, D::Error> {
+        let text = <std::borrow::Cow<'_, str>>::deserialize(deserializer)?;
+        text.parse().map_err(|error| serde::de::Error::custom(format!("{text:?}: {error}")))
+    }
+}

@@ -144,6 +144,7 @@ packed! {
     }
 
     /// All counters of a node.
+    #[derive(serde::Serialize, serde::Deserialize)]
     Counters {
         /// Of the selftest framework.
         framework: FrameworkCounters,
@@ -154,6 +155,7 @@ packed! {
     }
 
     /// Counters of the selftest framework.
+    #[derive(serde::Serialize, serde::Deserialize)]
     FrameworkCounters {
         /// Milliseconds since the session was made on the node.
         running_ms: u32,
@@ -168,6 +170,7 @@ packed! {
     }
 
     /// Counters of selftest's RPCs since the service was started.
+    #[derive(serde::Serialize, serde::Deserialize)]
     RpcCounters {
         /// LNet events with an error other than a cancellation.
         errors: u32,
@@ -186,6 +189,7 @@ packed! {
     }
 
     /// Counters of the node's whole LNet.
+    #[derive(serde::Serialize, serde::Deserialize)]
     LnetCounters {
         /// Messages in existence.
         msgs_alloc: u32,

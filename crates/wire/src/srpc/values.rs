@@ -156,7 +156,8 @@ impl BrwOp {
 }
 
 /// How bulk data are checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[repr(u32)]
 pub enum BrwCheck {
     /// Not at all.

@@ -1,0 +1,178 @@
+//! RPCs made for somebody else: orders come in, outcomes go out.
+
+use std::collections::VecDeque;
+
+use lustrine_lnet::event::Event;
+use lustrine_lnet::memory::{Memory, Span};
+use lustrine_lnet::shard::Shard;
+use lustrine_lnet::status::Status;
+use lustrine_lnet::time::Time;
+use lustrine_wire::nid::ProcessId;
+use lustrine_wire::srpc::{Destination, Message};
+
+use crate::body;
+use crate::console::Order;
+use crate::limits::{DESTINATIONS_MAX, PAGE};
+use crate::mark::{Lane, Mark, Role};
+use crate::pattern::OUR_ORDER;
+use crate::rpc::{Bulk, Call, Caller, Completion, Failure, LnetErrorKind};
+use crate::slots::Slots;
+use crate::turn::Turn;
+
+/// Most RPCs under way at once; more wait.
+const UNDER_WAY_MAX: u32 = 4096;
+
+/// Carries out the orders of a console on one CPU partition: that which owns the NIDs of the nodes
+/// called, as replies arrive there. It has memory only while RPCs are under way.
+#[derive(Debug)]
+pub struct Calls {
+    lane: Lane,
+    caller: Caller,
+    waiting: VecDeque<Order>,
+    under_way: Slots<UnderWay>,
+    outcomes: VecDeque<(u64, Result<Message, Failure>)>,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    order: u64,
+    /// The list the node fetches.
+    list: Option<Span>,
+}
+
+impl Calls {
+    /// `wall_seconds` is the wall clock's at the start of the node.
+    pub fn new(lane: Lane, wall_seconds: u64) -> Calls {
+        Calls {
+            lane,
+            caller: Caller::new(lane, wall_seconds, UNDER_WAY_MAX),
+            waiting: VecDeque::new(),
+            under_way: Slots::new(UNDER_WAY_MAX),
+            outcomes: VecDeque::new(),
+        }
+    }
+
+    /// Takes an order; the next [`Calls::drive`] acts on it.
+    pub fn take(&mut self, order: Order) {
+        self.waiting.push_back(order);
+    }
+
+    /// The next RPC that is over: its order, and the reply or why there is none.
+    pub fn next_outcome(&mut self) -> Option<(u64, Result<Message, Failure>)> {
+        self.outcomes.pop_front()
+    }
+
+    /// Takes in an event; those of others are left alone.
+    pub fn handle<M: Memory>(
+        &mut self,
+        now: Time,
+        shard: &mut Shard,
+        memory: &mut M,
+        event: &Event,
+    ) {
+        let Some(mark) = Mark::of(event) else { return };
+        if mark.role != Role::Caller(self.lane) {
+            return;
+        }
+        let turn = &mut Turn { now, shard, memory };
+        if let Some(completion) = self.caller.handle(turn, mark, event) {
+            self.over(turn.memory, &completion);
+        }
+    }
+
+    /// A peer lost its last connection, or restarted: what is awaited of it will not come.
+    pub fn peer_lost<M: Memory>(
+        &mut self,
+        now: Time,
+        shard: &mut Shard,
+        memory: &mut M,
+        peer: &ProcessId,
+        status: Status,
+    ) {
+        self.caller.peer_lost(&mut Turn { now, shard, memory }, peer, status);
+    }
+
+    /// Once per loop turn, after the events.
+    pub fn drive<M: Memory>(&mut self, now: Time, shard: &mut Shard, memory: &mut M) {
+        if self.is_idle() {
+            return;
+        }
+        let turn = &mut Turn { now, shard, memory };
+        self.caller.expire(turn);
+        while !self.under_way.is_full()
+            && let Some(order) = self.waiting.pop_front()
+        {
+            self.call(turn, &order);
+        }
+        if self.caller.under_way() == 0 && self.caller.holds_memory() {
+            self.caller.release_memory(turn.memory);
+        }
+    }
+
+    /// When [`Calls::drive`] has something to do at the latest.
+    pub fn next_deadline(&self) -> Time {
+        let over = self.caller.under_way() == 0;
+        match (self.waiting.is_empty() || self.under_way.is_full(), over) {
+            (false, _) => Time::ZERO,
+            (true, true) if self.caller.holds_memory() => Time::ZERO,
+            (true, _) => self.caller.next_deadline(),
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.caller.under_way() == 0 && !self.caller.holds_memory()
+    }
+
+    fn call<M: Memory>(&mut self, turn: &mut Turn<'_, M>, order: &Order) {
+        let full = Failure::Local(LnetErrorKind::Full);
+        let list = match order.list.is_empty() {
+            true => None,
+            false => match write_list(turn.memory, &order.list) {
+                Some(list) => Some(list),
+                None => return self.outcomes.push_back((order.id, Err(full))),
+            },
+        };
+        let Ok(slot) = self.under_way.insert(UnderWay { order: order.id, list }) else {
+            unreachable!("there was room")
+        };
+        let call = Call {
+            peer: ProcessId::lustre(order.peer),
+            local: None,
+            service: order.service,
+            features: order.features,
+            bulk: list.map_or(Bulk::None, Bulk::Source),
+            timeout: order.timeout,
+            user: slot,
+        };
+        let made = self.caller.call(turn, call, |ids| body::with_bits(order.body, ids));
+        if let Err(failure) = made {
+            self.end(turn.memory, slot, Err(failure));
+        }
+    }
+
+    fn over<M: Memory>(&mut self, memory: &mut M, completion: &Completion) {
+        self.end(memory, completion.user, completion.outcome);
+    }
+
+    fn end<M: Memory>(&mut self, memory: &mut M, slot: u32, outcome: Result<Message, Failure>) {
+        let Some(UnderWay { order, list }) = self.under_way.remove(slot) else { return };
+        if let Some(list) = list {
+            memory.free(list);
+        }
+        self.outcomes.push_back((order, outcome));
+    }
+}
+
+/// A list of destinations in memory, in our byte order; `None` when memory is used up.
+fn write_list(memory: &mut impl Memory, list: &[Destination]) -> Option<Span> {
+    let list = &list[..list.len().min(DESTINATIONS_MAX as usize)];
+    let per_page = PAGE as usize / Destination::LEN;
+    let mut raw = Vec::with_capacity(list.len() * Destination::LEN);
+    for page in list.chunks(per_page) {
+        raw.resize(raw.len().next_multiple_of(PAGE as usize), 0);
+        raw.extend(page.iter().flat_map(|destination| destination.encode(OUR_ORDER)));
+    }
+    let span = memory.alloc(raw.len() as u32)?;
+    memory.write(span, &raw);
+    Some(span)
+}

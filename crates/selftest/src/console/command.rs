@@ -1,0 +1,349 @@
+//! What a console is asked, and what it answers.
+
+use core::fmt;
+
+use lustrine_wire::nid::Nid;
+use lustrine_wire::srpc::{Counters, Sid};
+use serde::{Deserialize, Serialize};
+
+use crate::load::Test;
+
+/// What an administrator wants of a console (cli-habits 2). Names of groups and batches have 1 to
+/// 31 bytes, as the session's has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Command {
+    /// Begins a session.
+    NewSession {
+        /// Its name, which other consoles see.
+        name: String,
+        /// Seconds without a command after which it ends; 0 for never.
+        timeout: u32,
+        /// Ends the session that this console has, and those of others that nodes are in.
+        force: bool,
+        /// The features to have; nodes may have less.
+        features: u32,
+    },
+    /// Tells about the session.
+    ShowSession,
+    /// Ends the session, on all nodes.
+    EndSession,
+    /// Makes an empty group.
+    AddGroup {
+        /// Its name.
+        group: String,
+    },
+    /// Adds nodes to a group, and takes them into the session.
+    AddNodes {
+        /// The group.
+        group: String,
+        /// The nodes.
+        nids: Vec<Nid>,
+    },
+    /// Removes a group; nodes that are in no other leave the session.
+    DeleteGroup {
+        /// The group.
+        group: String,
+    },
+    /// Takes those nodes of a group into the session that are not in it.
+    RefreshGroup {
+        /// The group.
+        group: String,
+    },
+    /// Forgets nodes of a group by their states, without telling them.
+    CleanGroup {
+        /// The group.
+        group: String,
+        /// Which.
+        states: Vec<NodeState>,
+    },
+    /// Removes nodes from a group; those that are in no other leave the session.
+    RemoveNodes {
+        /// The group.
+        group: String,
+        /// The nodes; those that are not in it are passed over.
+        nids: Vec<Nid>,
+    },
+    /// Names the groups.
+    ListGroups,
+    /// Tells the nodes of a group.
+    ShowGroup {
+        /// The group.
+        group: String,
+    },
+    /// Makes an empty batch.
+    AddBatch {
+        /// Its name.
+        batch: String,
+    },
+    /// Names the batches.
+    ListBatches,
+    /// Tells the tests of a batch.
+    ShowBatch {
+        /// The batch.
+        batch: String,
+    },
+    /// Adds a test to a batch.
+    AddTest(NewTest),
+    /// Starts the tests of a batch.
+    Run {
+        /// The batch.
+        batch: String,
+        /// Seconds after which nodes are to stop by themselves, 0 for never. It is sent, but
+        /// kernel nodes pass it over (selftest-wire 4).
+        timeout: u32,
+    },
+    /// Stops the tests of a batch; [`Command::Query`] tells when they have stopped.
+    Stop {
+        /// The batch.
+        batch: String,
+        /// Whether RPCs under way are given up.
+        force: bool,
+    },
+    /// Asks the clients of a batch what still runs.
+    Query {
+        /// The batch.
+        batch: String,
+        /// A test, counted from 1; 0 for the whole batch.
+        test: u32,
+        /// Seconds to wait, at least 3.
+        timeout: u32,
+    },
+    /// Asks nodes which session they are in.
+    Ping {
+        /// Which.
+        target: Target,
+        /// Seconds to wait, 3 to 30.
+        timeout: u32,
+    },
+    /// Asks nodes for their counters.
+    Stat {
+        /// Which.
+        target: Target,
+        /// Seconds to wait, 3 to 30.
+        timeout: u32,
+    },
+}
+
+/// A test to add.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewTest {
+    /// The batch.
+    pub batch: String,
+    /// The group of the clients.
+    pub from: String,
+    /// The group of the servers.
+    pub to: String,
+    /// What each RPC does.
+    pub test: Test,
+    /// Where in a page the clients' data begin, in bytes: a multiple of 8.
+    pub offset: u32,
+    /// RPCs of each client to each of its servers; -1 for no end, never 0.
+    pub loops: i32,
+    /// RPCs at once of each client to each of its servers, 1 to 1024.
+    pub concurrency: u32,
+    /// How clients and servers come together.
+    pub spread: Spread,
+    /// Whether a failed RPC ends the unit it is of, one of `concurrency` to one server.
+    pub stop_on_error: bool,
+}
+
+/// So many clients in a row share so many servers in a row (`--distribute`, selftest-wire 16).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spread {
+    /// Clients, at least 1.
+    pub clients: u32,
+    /// Servers, at least 1, at most as many as the group has.
+    pub servers: u32,
+}
+
+impl Spread {
+    /// Each client has one server.
+    pub const ONE_TO_ONE: Spread = Spread { clients: 1, servers: 1 };
+}
+
+/// The nodes of a batch that are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// Those that send RPCs.
+    Clients,
+    /// Those that answer them.
+    Servers,
+}
+
+/// The nodes a question goes to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Target {
+    /// All of the session.
+    Session,
+    /// Those of a group.
+    Group(String),
+    /// Those of a batch.
+    Batch(String, Part),
+    /// These, in the session or not.
+    Nodes(Vec<Nid>),
+}
+
+/// What a console knows of a node (selftest-wire 16).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeState {
+    /// In this session.
+    Active,
+    /// In another one.
+    Busy,
+    /// It did not answer in time.
+    Down,
+    /// It has not been asked, or is in no session.
+    Unknown,
+}
+
+/// What a console answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", content = "with", rename_all = "snake_case")]
+pub enum Answer {
+    /// It is done, and no node had to be asked.
+    Done,
+    /// The session.
+    Session(SessionView),
+    /// Names of groups or batches, the oldest first.
+    Names(Vec<String>),
+    /// Nodes of a group.
+    Nodes(Vec<NodeView>),
+    /// A batch.
+    Batch(BatchView),
+    /// What each node said that was asked.
+    Said(Vec<Said>),
+}
+
+/// A session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionView {
+    /// Its name.
+    pub name: String,
+    /// The console's short NID in its id.
+    pub console: u64,
+    /// The stamp in its id.
+    pub stamp: i64,
+    /// Its key.
+    pub key: u32,
+    /// Its features.
+    pub features: u32,
+    /// Seconds without a command after which it ends.
+    pub timeout: u32,
+    /// Whether it takes nodes away from other sessions.
+    pub force: bool,
+    /// Nodes known.
+    pub nodes: u32,
+}
+
+impl SessionView {
+    /// Its id on the wire.
+    pub fn sid(&self) -> Sid {
+        Sid { nid: self.console, stamp: self.stamp }
+    }
+}
+
+/// A node, as far as the console knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeView {
+    /// Its NID.
+    pub nid: Nid,
+    /// What is known.
+    pub state: NodeState,
+}
+
+/// A batch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchView {
+    /// Its name.
+    pub name: String,
+    /// Whether it was started, and not seen to have stopped since.
+    pub running: bool,
+    /// All clients of its tests.
+    pub clients: Vec<NodeView>,
+    /// All servers of its tests.
+    pub servers: Vec<NodeView>,
+    /// Its tests, in the order in which they came.
+    pub tests: Vec<TestView>,
+}
+
+/// A test of a batch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TestView {
+    /// What was asked for.
+    pub asked: NewTest,
+    /// Its clients.
+    pub clients: Vec<NodeView>,
+    /// Its servers.
+    pub servers: Vec<NodeView>,
+}
+
+/// What a node said, and how it stands since.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Said {
+    /// The node.
+    pub nid: Nid,
+    /// How it stands.
+    pub state: NodeState,
+    /// The answer.
+    pub reply: Reply,
+}
+
+impl Said {
+    /// Whether the node did what it was asked for.
+    pub fn is_good(&self) -> bool {
+        matches!(self.reply, Reply::Good(_))
+    }
+}
+
+/// What came back of an RPC.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// Nothing: the RPC failed.
+    None {
+        /// A negative errno, as LNet's consoles have it.
+        errno: i32,
+        /// What happened, for people.
+        why: String,
+    },
+    /// The node refused, with an errno.
+    Refused(u32),
+    /// It did it.
+    Good(Detail),
+}
+
+/// What comes with an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Detail {
+    /// Nothing.
+    None,
+    /// The session the node is in.
+    Session {
+        /// Its name.
+        name: String,
+        /// The NID of its console.
+        console: Nid,
+    },
+    /// Tests of the batch that run, or units of the test.
+    Active(u32),
+    /// Its counters.
+    Counters(Box<Counters>),
+}
+
+impl fmt::Display for NodeState {
+    /// As `lst` has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NodeState::Active => "Active",
+            NodeState::Busy => "Busy",
+            NodeState::Down => "Down",
+            NodeState::Unknown => "Unknown",
+        })
+    }
+}

@@ -1,0 +1,229 @@
+//! One command's RPCs, and what nodes' answers tell of them.
+
+use std::collections::BTreeMap;
+
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_wire::nid::Nid;
+use lustrine_wire::srpc::{Body, FEATURES_KNOWN, Message, Sid};
+
+use super::command::{Detail, NodeState, Reply, Said};
+use super::session::Session;
+use crate::body::status;
+use crate::errno;
+use crate::rpc::{Failure, LnetErrorKind};
+
+/// A node that leaves an RPC unanswered for so long is taken to be down (selftest-wire 16).
+const DOWN_AFTER: Nanos = Nanos::from_secs(6);
+
+/// What is done when all nodes have answered.
+#[derive(Debug)]
+pub(super) enum Goal {
+    /// What they said is told.
+    Tell,
+    /// The batch has stopped if nothing of it runs any more.
+    SeenIdle { batch: String },
+    /// The clients of a test are told about it, if all servers are ready.
+    Servers { test: Box<super::NewTest> },
+    /// The next session begins.
+    NewSession { ticket: u64, session: Box<Session> },
+    /// There is no session any more.
+    EndSession { ticket: u64 },
+    /// The same; nobody asked for it.
+    Idle,
+}
+
+impl Goal {
+    /// Who waits for the answer.
+    pub(super) fn ticket(&self) -> Option<u64> {
+        match self {
+            Goal::EndSession { ticket } => Some(*ticket),
+            _ => None,
+        }
+    }
+
+    /// Whether it comes to nothing but an answer.
+    pub(super) fn only_tells(&self) -> bool {
+        matches!(self, Goal::Tell | Goal::SeenIdle { .. })
+    }
+}
+
+/// The RPCs of one command.
+#[derive(Debug)]
+pub(super) struct Work {
+    ticket: Option<u64>,
+    pub(super) goal: Goal,
+    pub(super) timeout: Nanos,
+    /// By order, where the answer goes.
+    missing: BTreeMap<u64, usize>,
+    said: Vec<Said>,
+}
+
+impl Work {
+    pub(super) fn new(ticket: Option<u64>, goal: Goal, timeout: Nanos) -> Work {
+        Work { ticket, goal, timeout, missing: BTreeMap::new(), said: Vec::new() }
+    }
+
+    pub(super) fn expect(&mut self, order: u64, nid: Nid) {
+        self.missing.insert(order, self.said.len());
+        let reply = Reply::None { errno: 0, why: String::new() };
+        self.said.push(Said { nid, state: NodeState::Unknown, reply });
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.missing.is_empty()
+    }
+
+    /// Takes in how an order ended; whether it was the last.
+    pub(super) fn take(
+        &mut self,
+        session: Option<&mut Session>,
+        now: Time,
+        order: u64,
+        outcome: &Result<Message, Failure>,
+    ) -> bool {
+        let Some(place) = self.missing.remove(&order) else { return false };
+        let said = &mut self.said[place];
+        let long = self.timeout >= DOWN_AFTER;
+        (said.state, said.reply) = observe(session, now, &said.nid, outcome, long);
+        self.is_over()
+    }
+
+    pub(super) fn all_good(&self) -> bool {
+        self.said.iter().all(Said::is_good)
+    }
+
+    /// Whether every node said that nothing runs.
+    pub(super) fn all_idle(&self) -> bool {
+        self.said.iter().all(|said| said.reply == Reply::Good(Detail::Active(0)))
+    }
+
+    pub(super) fn answer(self) -> (Option<u64>, Vec<Said>) {
+        (self.ticket, self.said)
+    }
+}
+
+/// What an answer, or its absence, says of a node; the session learns of it. `long` says whether a
+/// node that does not answer in the time it had is down.
+pub(super) fn observe(
+    mut session: Option<&mut Session>,
+    now: Time,
+    nid: &Nid,
+    outcome: &Result<Message, Failure>,
+    long: bool,
+) -> (NodeState, Reply) {
+    let before = session.as_ref().map_or(NodeState::Unknown, |session| session.state(nid));
+    let (state, reply) = match outcome {
+        Ok(message) => {
+            let disagrees = match &mut session {
+                Some(session) => !agrees(session, message),
+                None => false,
+            };
+            let ours = session.as_ref().map(|session| session.sid);
+            let state = match sid(&message.body) {
+                Some(sid) if sid.is_any() => NodeState::Unknown,
+                Some(sid) if Some(sid) == ours => NodeState::Active,
+                Some(_) => NodeState::Busy,
+                None => before,
+            };
+            (state, reply(&message.body, disagrees))
+        }
+        Err(failure) => {
+            let absent = is_absence(*failure, long);
+            let why = failure.to_string();
+            let state = if absent { NodeState::Down } else { before };
+            (state, Reply::None { errno: errno_of(*failure, long), why })
+        }
+    };
+    if let Some(node) = session.and_then(|session| session.nodes.get_mut(nid)) {
+        node.state = state;
+        if let Ok(message) = outcome {
+            node.heard_at = now;
+            node.timeout = timeout(&message.body).unwrap_or(node.timeout);
+        }
+    }
+    (state, reply)
+}
+
+/// Whether a node's features are the session's. The first answer of a node that makes a session
+/// may lower them, and then they stay (selftest-wire 15).
+fn agrees(session: &mut Session, message: &Message) -> bool {
+    if message.features & !FEATURES_KNOWN != 0 {
+        return false;
+    }
+    let joins = matches!(&message.body, Body::MakeSessionReply(reply) if reply.status == 0);
+    if joins && !session.agreed {
+        session.features = message.features;
+        session.agreed = true;
+    }
+    !joins || message.features == session.features
+}
+
+/// The session a node says it is in; `None` where 0 stands for "not filled in".
+fn sid(body: &Body) -> Option<Sid> {
+    let sid = match body {
+        Body::MakeSessionReply(reply) => reply.sid,
+        Body::RemoveSessionReply(reply) => reply.sid,
+        Body::DebugReply(reply) => reply.sid,
+        Body::BatchReply(reply) => reply.sid,
+        Body::StatReply(reply) => reply.sid,
+        Body::TestReply(reply) => reply.sid,
+        _ => return None,
+    };
+    (sid.nid != 0).then_some(sid)
+}
+
+/// After how long without a request the node leaves, where it says so.
+fn timeout(body: &Body) -> Option<Nanos> {
+    let seconds = match body {
+        Body::MakeSessionReply(reply) if reply.status == 0 => reply.timeout,
+        Body::DebugReply(reply) if reply.status == 0 => reply.timeout,
+        _ => return None,
+    };
+    Some(Nanos::from_secs(u64::from(seconds)))
+}
+
+fn reply(body: &Body, disagrees: bool) -> Reply {
+    match (status(body), body) {
+        _ if disagrees => Reply::Refused(errno::EPROTO),
+        (Some(0), Body::DebugReply(reply)) => Reply::Good(Detail::Session {
+            name: reply.name.to_string(),
+            console: reply.sid.console(),
+        }),
+        (Some(0), Body::BatchReply(reply)) => Reply::Good(Detail::Active(reply.active)),
+        (Some(0), Body::StatReply(reply)) => {
+            Reply::Good(Detail::Counters(Box::new(reply.counters)))
+        }
+        (Some(0), _) => Reply::Good(Detail::None),
+        (Some(status), _) => Reply::Refused(status),
+        (None, _) => Reply::Refused(errno::EBADMSG),
+    }
+}
+
+/// Whether a node that did not answer for this reason is away. Kernel consoles see only the first
+/// reason; a node that refuses connections they take for active until a command needs it.
+fn is_absence(failure: Failure, long: bool) -> bool {
+    match failure {
+        Failure::TimedOut => long,
+        Failure::Send(_) | Failure::PeerLost(_) => true,
+        Failure::Bulk(_)
+        | Failure::Receive(_)
+        | Failure::BadReply
+        | Failure::Local(_)
+        | Failure::Aborted => false,
+    }
+}
+
+/// The negative errno that stands for a failure (selftest-wire 16).
+fn errno_of(failure: Failure, long: bool) -> i32 {
+    const EINTR: i32 = 4;
+    const ETIMEDOUT: i32 = 110;
+    match failure {
+        Failure::TimedOut if long => -ETIMEDOUT,
+        Failure::TimedOut | Failure::Aborted => -EINTR,
+        Failure::Send(status) | Failure::Receive(status) => status.errno(),
+        Failure::Bulk(status) | Failure::PeerLost(status) => status.errno(),
+        Failure::BadReply => -(errno::EBADMSG as i32),
+        Failure::Local(LnetErrorKind::Full) => -(errno::ENOMEM as i32),
+        Failure::Local(LnetErrorKind::Rejected) => -(errno::EINVAL as i32),
+    }
+}
