@@ -11,10 +11,12 @@ use lustrine_lnet::shard::Shard;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Topology;
-use lustrine_selftest::{Client, ClientArgs, Cross, Lane, Service};
+use lustrine_selftest::console::Order;
+use lustrine_selftest::{Calls, Client, ClientArgs, Cross, Failure, Lane, Service};
 use lustrine_socklnd::io::{Io, Readiness, SockId};
 use lustrine_socklnd::{Config as DriverConfig, Handoff, Socklnd};
 use lustrine_wire::nid::Nid;
+use lustrine_wire::srpc::Message;
 
 use crate::driver::{Driver, DriverOn};
 use crate::probes::{ProbeResult, Probes, Ticket};
@@ -45,6 +47,9 @@ pub struct Partition<D = Socklnd> {
     /// By lane, at most one of each.
     clients: Vec<Client>,
     probes: Probes,
+    /// Of a console, once it has given an order.
+    calls: Option<Box<Calls>>,
+    wall_seconds: u64,
 }
 
 impl Partition {
@@ -98,6 +103,8 @@ impl<D: Driver> Partition<D> {
             service,
             clients: Vec::new(),
             probes: Probes::default(),
+            calls: None,
+            wall_seconds,
         }
     }
 
@@ -186,6 +193,9 @@ impl<D: Driver> Partition<D> {
         for client in &mut self.clients {
             client.drive(now, &mut self.shard, outside);
         }
+        if let Some(calls) = &mut self.calls {
+            calls.drive(now, &mut self.shard, outside);
+        }
         self.probes.drive(now, &mut self.shard);
         self.dispatch(now, outside);
         if self.stage(now, outside) | staged {
@@ -219,6 +229,9 @@ impl<D: Driver> Partition<D> {
             for client in &mut self.clients {
                 client.peer_lost(now, &mut self.shard, memory, &peer, status);
             }
+            if let Some(calls) = &mut self.calls {
+                calls.peer_lost(now, &mut self.shard, memory, &peer, status);
+            }
         }
     }
 
@@ -229,6 +242,9 @@ impl<D: Driver> Partition<D> {
                 self.service.handle(now, &mut self.shard, memory, event);
                 for client in &mut self.clients {
                     client.handle(now, &mut self.shard, memory, event);
+                }
+                if let Some(calls) = &mut self.calls {
+                    calls.handle(now, &mut self.shard, memory, event);
                 }
             }
             Owner::APP => self.probes.handle(now, memory, event),
@@ -244,12 +260,14 @@ impl<D: Driver> Partition<D> {
     /// When [`Partition::turn`] must be called again at the latest, if nothing else happens.
     pub fn next_deadline(&self) -> Time {
         let clients = self.clients.iter().map(Client::next_deadline);
+        let calls = self.calls.as_ref().map_or(Time::NEVER, |calls| calls.next_deadline());
         self.driver
             .next_deadline()
             .min(self.shard.next_deadline())
             .min(self.service.next_deadline())
             .min(self.probes.next_deadline())
             .min(clients.min().unwrap_or(Time::NEVER))
+            .min(calls)
     }
 
     /// A letter for another partition's selftest service.
@@ -277,6 +295,18 @@ impl<D: Driver> Partition<D> {
     /// Learns (again) about a peer; the result comes from [`Partition::next_result`].
     pub fn discover(&mut self, now: Time, ticket: Ticket, nid: &Nid, timeout: Nanos) {
         self.probes.discover(now, &mut self.shard, ticket, nid, timeout);
+    }
+
+    /// Takes an order of a console for a node whose NID is at home here; how it ended comes from
+    /// [`Partition::next_outcome`].
+    pub fn order(&mut self, order: Order) {
+        let wall_seconds = self.wall_seconds;
+        self.calls.get_or_insert_with(|| Box::new(Calls::new(wall_seconds))).take(order);
+    }
+
+    /// The next order that is over: its number, and the reply or why there is none.
+    pub fn next_outcome(&mut self) -> Option<(u64, Result<Message, Failure>)> {
+        self.calls.as_mut()?.next_outcome()
     }
 
     /// The next ping or discovery that has ended.

@@ -10,10 +10,12 @@ use lustrine_lnet::stats::Stats;
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::topology::Identity;
 use lustrine_node::ProbeResult;
+use lustrine_selftest::console::{Command, Refusal};
 use lustrine_sys::Clock;
 use lustrine_wire::nid::Nid;
 use serde::{Deserialize, Serialize};
 
+use crate::console;
 use crate::event_loop::home_loop;
 use crate::letters::{Letter, LoopReport};
 use crate::node::NodeHandle;
@@ -52,6 +54,13 @@ pub enum Request {
     ShowPeer,
     /// The node's counters.
     ShowStats,
+    /// Give the node's selftest console a command.
+    Console {
+        /// The key of the session, `LST_SESSION`.
+        key: u32,
+        /// The command.
+        command: Box<Command>,
+    },
 }
 
 impl Request {
@@ -62,6 +71,7 @@ impl Request {
                 Duration::from_millis((*timeout_ms).min(TIMEOUT_MS_MAX))
             }
             Request::ShowNet | Request::ShowPeer | Request::ShowStats => Duration::ZERO,
+            Request::Console { command, .. } => console::duration_max(command) + console::QUEUE_MAX,
         }
     }
 }
@@ -110,6 +120,11 @@ pub enum Answer {
     Stats {
         /// Totals of all partitions.
         stats: Box<StatsRow>,
+    },
+    /// To [`Request::Console`].
+    Console {
+        /// The console's answer, or why it did not do it.
+        outcome: Result<lustrine_selftest::console::Answer, Refusal>,
     },
     /// The question could not be answered.
     Error {
@@ -216,6 +231,10 @@ impl NodeHandle {
             Request::ShowNet => self.show_net(),
             Request::ShowPeer => self.show_peer(),
             Request::ShowStats => self.show_stats(),
+            Request::Console { key, command } => {
+                let answer = self.console(*key, Command::clone(command));
+                answer.map(|outcome| Answer::Console { outcome })
+            }
         };
         answer.unwrap_or_else(|error| Answer::Error {
             errno: error.errno(),

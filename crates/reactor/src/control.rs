@@ -19,8 +19,8 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use crate::call::{Answer, Request};
 use crate::node::NodeHandle;
 
-/// Longest request, in bytes.
-const REQUEST_LEN_MAX: u64 = 64 << 10;
+/// Longest request, in bytes: a console takes lists of 16,384 NIDs.
+const REQUEST_LEN_MAX: u64 = 1 << 20;
 /// Callers that may wait to be accepted.
 const BACKLOG: i32 = 64;
 /// Callers served at once.

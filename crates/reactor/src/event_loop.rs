@@ -19,7 +19,7 @@ use lustrine_socklnd::Handoff;
 use lustrine_sys::{Clock, Interest, Listener, Mailbox, Ready, Sleeper};
 use lustrine_wire::nid::Nid;
 
-use crate::letters::{Letter, LoadError, LoadOrder, LoadReport, LoopReport};
+use crate::letters::{Letter, LoadError, LoadOrder, LoadReport, LoopReport, Mail};
 use crate::load::LOAD_LANE;
 use crate::loop_io::{LoopIo, OTHER_TOKEN};
 use crate::outbox::Outbox;
@@ -58,6 +58,8 @@ pub(crate) struct EventLoop {
     /// Who wants to know of which ping or discovery.
     pub(crate) askers: HashMap<u64, mpsc::Sender<ProbeResult>>,
     pub(crate) tickets: u64,
+    /// Where outcomes of a console's orders go, once it has given one.
+    pub(crate) console: Option<mpsc::Sender<Mail>>,
     /// What the log tells of the network.
     pub(crate) watch: Watch,
 }
@@ -138,6 +140,12 @@ impl EventLoop {
             if let Some(reply) = self.askers.remove(&ticket.0) {
                 // The asker may have given up.
                 let _ = reply.send(result);
+            }
+        }
+        while let Some((order, outcome)) = self.partition.next_outcome() {
+            if let Some(console) = &self.console {
+                // A console that has stopped wants nothing any more.
+                let _ = console.send(Mail::Outcome(order, outcome));
             }
         }
         if self.watch.is_due(now) {
@@ -231,6 +239,10 @@ impl EventLoop {
             }
             Letter::Report(reply) => self.report(&reply),
             Letter::Load(order) => self.obey(now, order),
+            Letter::Order(order, console) => {
+                self.console = Some(console);
+                self.partition.order(*order);
+            }
         }
     }
 

@@ -6,10 +6,12 @@ use lustrine_lnet::shard::{NiInfo, PeerInfo};
 use lustrine_lnet::stats::Stats;
 use lustrine_lnet::time::Nanos;
 use lustrine_node::ProbeResult;
-use lustrine_selftest::{ClientArgs, ClientError, Cross, Rung, RungError, Snapshot};
+use lustrine_selftest::console::{Answer, Command, Order, Refusal};
+use lustrine_selftest::{ClientArgs, ClientError, Cross, Failure, Rung, RungError, Snapshot};
 use lustrine_socklnd::Handoff;
 use lustrine_sys::Socket;
 use lustrine_wire::nid::Nid;
+use lustrine_wire::srpc::Message;
 
 /// What a loop may find in its mailbox.
 pub(crate) enum Letter {
@@ -27,6 +29,18 @@ pub(crate) enum Letter {
     Report(mpsc::Sender<LoopReport>),
     /// About a selftest load.
     Load(LoadOrder),
+    /// A console's order for a node that lives here, and where its outcome goes.
+    Order(Box<Order>, mpsc::Sender<Mail>),
+}
+
+/// What a console's thread may find in its mailbox.
+pub(crate) enum Mail {
+    /// Somebody gives a command.
+    Command { key: u32, command: Command, reply: mpsc::Sender<Result<Answer, Refusal>> },
+    /// An order is over.
+    Outcome(u64, Result<Message, Failure>),
+    /// End.
+    Stop,
 }
 
 /// What a selftest client is told.

@@ -7,6 +7,7 @@
 
 mod call;
 pub mod config;
+mod console;
 pub mod control;
 mod event_loop;
 mod letters;

@@ -22,6 +22,7 @@ use lustrine_sys::{
 use lustrine_wire::nid::Nid;
 
 use crate::config::{AcceptPolicy, IdentityChoice, NodeConfig};
+use crate::console::ConsoleSeat;
 use crate::event_loop::{Door, EventLoop};
 use crate::letters::Letter;
 use crate::loop_io::LoopIo;
@@ -96,6 +97,7 @@ pub struct Node {
 pub struct NodeHandle {
     pub(crate) info: Arc<NodeInfo>,
     pub(crate) loops: Arc<[Sender<Letter>]>,
+    pub(crate) console: Arc<ConsoleSeat>,
 }
 
 impl NodeHandle {
@@ -208,6 +210,7 @@ impl Node {
     }
 
     fn stop_all(&mut self) {
+        self.handle.console.close();
         for sender in self.handle.loops.iter() {
             // A full mailbox empties within a turn; that of a loop that panicked is closed.
             while let Err(Refused::Full(_)) = sender.push(Letter::Stop) {
@@ -321,7 +324,8 @@ impl Builder<'_> {
             posts.push((sleeper, letters));
         }
         // A node that fails half-way stops the loops it has: see `Drop`.
-        let handle = NodeHandle { info, loops: senders.as_slice().into() };
+        let (loops, console) = (senders.as_slice().into(), Arc::new(ConsoleSeat::default()));
+        let handle = NodeHandle { info, loops, console };
         let mut node = Node { handle, threads: Vec::new() };
         let mut doors = Some(doors);
         for (index, (partition, post)) in partitions.iter().zip(posts).enumerate() {
@@ -395,6 +399,7 @@ impl Builder<'_> {
             stopping: false,
             askers: HashMap::new(),
             tickets: 0,
+            console: None,
             watch: Watch::default(),
         };
         event_loop.prepare()?;

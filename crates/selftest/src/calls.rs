@@ -26,7 +26,6 @@ const UNDER_WAY_MAX: u32 = 4096;
 /// called, as replies arrive there. It has memory only while RPCs are under way.
 #[derive(Debug)]
 pub struct Calls {
-    lane: Lane,
     caller: Caller,
     waiting: VecDeque<Order>,
     under_way: Slots<UnderWay>,
@@ -42,10 +41,9 @@ struct UnderWay {
 
 impl Calls {
     /// `wall_seconds` is the wall clock's at the start of the node.
-    pub fn new(lane: Lane, wall_seconds: u64) -> Calls {
+    pub fn new(wall_seconds: u64) -> Calls {
         Calls {
-            lane,
-            caller: Caller::new(lane, wall_seconds, UNDER_WAY_MAX),
+            caller: Caller::new(Lane::CONSOLE, wall_seconds, UNDER_WAY_MAX),
             waiting: VecDeque::new(),
             under_way: Slots::new(UNDER_WAY_MAX),
             outcomes: VecDeque::new(),
@@ -71,7 +69,7 @@ impl Calls {
         event: &Event,
     ) {
         let Some(mark) = Mark::of(event) else { return };
-        if mark.role != Role::Caller(self.lane) {
+        if mark.role != Role::Caller(Lane::CONSOLE) {
             return;
         }
         let turn = &mut Turn { now, shard, memory };

@@ -42,6 +42,9 @@ const ACTION: Nanos = Nanos::from_secs(30);
 const QUESTION_MIN: Nanos = Nanos::from_secs(3);
 const QUESTION_MAX: Nanos = Nanos::from_secs(30);
 
+/// Longest time that an answer about a batch is waited for.
+const QUERY_MAX: Nanos = Nanos::from_secs(3600);
+
 /// Most commands that wait for the one under way.
 const WAITING_MAX: usize = 64;
 
@@ -437,7 +440,7 @@ impl Console {
         }
         let id = found.id;
         let goal = if test == 0 { Goal::SeenIdle { batch } } else { Goal::Tell };
-        let wait = Nanos::from_secs(u64::from(timeout)).max(QUESTION_MIN);
+        let wait = Nanos::from_secs(u64::from(timeout)).clamp(QUESTION_MIN, QUERY_MAX);
         let ask = |nid: &Nid| (BatchOp::Query, places.get(nid).copied().unwrap_or(0), 0);
         Ok(self.batch_work(ticket, id, goal, clients, wait, ask))
     }

@@ -18,13 +18,15 @@ pub(crate) enum Role {
     Caller(Lane),
 }
 
-/// Tells the callers of one node apart: 0 is the service, clients take 1 and up.
+/// Tells the callers of one node apart: 0 is the service, 255 a console, clients are between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Lane(pub u8);
 
 impl Lane {
     /// The service's own client units.
     pub const SERVICE: Lane = Lane(0);
+    /// The orders of a console.
+    pub const CONSOLE: Lane = Lane(255);
 }
 
 /// The parts of an RPC, each with its own descriptor.

@@ -28,6 +28,9 @@ pub enum CallError {
     /// An event loop does not answer.
     #[error("the node does not answer; it is stopping, or one of its event loops has failed")]
     Gone,
+    /// The system gives no thread for the console.
+    #[error("cannot start a console: {0}")]
+    NoThread(String),
 }
 
 impl CallError {
@@ -37,6 +40,7 @@ impl CallError {
             CallError::BadNid(_) => -22,
             CallError::Failed { status, .. } => status.errno(),
             CallError::Gone => Status::Shutdown.errno(),
+            CallError::NoThread(_) => Status::NoMemory.errno(),
         }
     }
 }

@@ -106,7 +106,7 @@ pub enum Command {
         batch: String,
         /// A test, counted from 1; 0 for the whole batch.
         test: u32,
-        /// Seconds to wait, at least 3.
+        /// Seconds to wait, 3 to 3600.
         timeout: u32,
     },
     /// Asks nodes which session they are in.

@@ -5,12 +5,14 @@ use lustrine_lnet::event::{Event, EventKind};
 use lustrine_lnet::md::{MatchId, Md, MdOptions, Owner, Position, Unlink};
 use lustrine_lnet::memory::{Memory, Span};
 use lustrine_lnet::portal::Entry;
+use lustrine_lnet::shard::Shard;
 use lustrine_lnet::shard::{AckWanted, PutArgs};
 use lustrine_lnet::testing::{Fate, Net, test_nid, test_topology};
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Identity;
 use lustrine_lnet::tunables::Tunables;
-use lustrine_selftest::{Client, ClientArgs, Lane, Service, Takeover};
+use lustrine_selftest::console::{Answer, Command, Console, Refusal};
+use lustrine_selftest::{Calls, Client, ClientArgs, Lane, Service, Takeover};
 use lustrine_wire::nid::{Nid, PID_LUSTRE, ProcessId};
 use lustrine_wire::order::Order;
 use lustrine_wire::srpc::{Body, MESSAGE_LEN, Message, Name, REPLY_PORTAL, VERSION};
@@ -19,17 +21,29 @@ use smallvec::smallvec;
 /// Wall clock of every test: its low 16 bits lead all match bits.
 pub const WALL: u64 = 0x6b00_ee7d;
 
+/// The key of every session.
+pub const KEY: u32 = 4242;
+
 /// What runs on a node.
 #[derive(Default)]
 pub struct Node {
     pub service: Option<Service>,
     pub client: Option<Client>,
+    pub desk: Option<Desk>,
     /// The partition its service is.
     pub cpt: u16,
     /// Events of [`Owner::APP`].
     pub events: Vec<Event>,
     /// A dead node takes part in nothing.
     pub dead: bool,
+}
+
+/// A console, what carries its orders out, and the answers it has given.
+pub struct Desk {
+    pub console: Console,
+    pub calls: Calls,
+    pub answers: Vec<(u64, Result<Answer, Refusal>)>,
+    tickets: u64,
 }
 
 /// All nodes, and the time.
@@ -121,6 +135,40 @@ impl World {
         self.nodes[node].client = Some(Client::new(self.now, args, &self.tunables));
     }
 
+    /// A console on a node.
+    pub fn add_console(&mut self, node: usize) {
+        let console = Console::new(&self.net.nodes[node].nid, WALL);
+        let calls = Calls::new(WALL);
+        self.nodes[node].desk = Some(Desk { console, calls, answers: Vec::new(), tickets: 0 });
+    }
+
+    pub fn desk(&mut self, node: usize) -> &mut Desk {
+        self.nodes[node].desk.as_mut().expect("the node has a console")
+    }
+
+    /// Gives a console a command; its ticket.
+    pub fn give(&mut self, node: usize, command: Command) -> u64 {
+        let now = self.now;
+        let desk = self.desk(node);
+        desk.tickets += 1;
+        desk.console.command(now, desk.tickets, KEY, command);
+        desk.tickets
+    }
+
+    /// Gives a console a command and waits for its answer, in steps of 10 ms.
+    pub fn tell(&mut self, node: usize, command: Command) -> Result<Answer, Refusal> {
+        let ticket = self.give(node, command);
+        for _ in 0..40_000 {
+            let answers = &mut self.desk(node).answers;
+            if let Some(at) = answers.iter().position(|(of, _)| *of == ticket) {
+                return answers.remove(at).1;
+            }
+            self.turn();
+            self.now = self.now + Nanos::from_millis(10);
+        }
+        panic!("no answer within 400 s");
+    }
+
     pub fn client(&mut self) -> &mut Client {
         self.nodes[0].client.as_mut().expect("node 0 is a client")
     }
@@ -157,12 +205,18 @@ impl World {
                 if let Some(client) = &mut node.client {
                     client.handle(self.now, shard, memory, &event);
                 }
+                if let Some(desk) = &mut node.desk {
+                    desk.calls.handle(self.now, shard, memory, &event);
+                }
             }
             if let Some(service) = &mut node.service {
                 service.drive(self.now, &mut place.shard, &mut place.memory);
             }
             if let Some(client) = &mut node.client {
                 client.drive(self.now, &mut place.shard, &mut place.memory);
+            }
+            if let Some(desk) = &mut node.desk {
+                desk.work(self.now, &mut place.shard, &mut place.memory);
             }
         }
         self.cross();
@@ -349,6 +403,23 @@ impl World {
     pub fn bits(&mut self) -> u64 {
         self.next_bits += 1;
         self.next_bits
+    }
+}
+
+impl Desk {
+    fn work(&mut self, now: Time, shard: &mut Shard, memory: &mut impl Memory) {
+        self.calls.drive(now, shard, memory);
+        while let Some((order, outcome)) = self.calls.next_outcome() {
+            self.console.completed(now, order, outcome);
+        }
+        if now >= self.console.next_deadline() {
+            self.console.tick(now);
+        }
+        while let Some(order) = self.console.next_order() {
+            self.calls.take(order);
+        }
+        self.calls.drive(now, shard, memory);
+        self.answers.extend(std::iter::from_fn(|| self.console.next_answer()));
     }
 }
 

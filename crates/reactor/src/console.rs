@@ -1,0 +1,182 @@
+//! The selftest console of a node: a thread that begins with the first command.
+//!
+//! The console itself is [`lustrine_selftest::console`]; here it gets a clock, and event loops that
+//! carry its orders out.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
+
+use lustrine_lnet::time::Time;
+use lustrine_selftest::console::{Answer, Command, Console, Refusal};
+use lustrine_sys::{Clock, Sender};
+
+use crate::call::CallError;
+use crate::event_loop::home_loop;
+use crate::letters::{Letter, Mail};
+use crate::node::{NodeHandle, NodeInfo};
+
+/// Longest time that a thread with nothing to do waits in one go.
+const WAIT_MAX: Duration = Duration::from_secs(3600);
+
+/// How long commands of others may keep one waiting beyond its own time.
+pub(crate) const QUEUE_MAX: Duration = Duration::from_secs(120);
+
+/// Where a node's console is, once there is one.
+#[derive(Default)]
+pub(crate) struct ConsoleSeat(Mutex<Seat>);
+
+#[derive(Default)]
+enum Seat {
+    #[default]
+    Empty,
+    Taken(mpsc::Sender<Mail>),
+    Closed,
+}
+
+impl NodeHandle {
+    /// Gives the node's console a command of the session with this key, and waits for the answer:
+    /// up to a minute, and for the commands of others that came before.
+    ///
+    /// # Errors
+    /// When the node has stopped, or the system gives no thread.
+    pub fn console(
+        &self,
+        key: u32,
+        command: Command,
+    ) -> Result<Result<Answer, Refusal>, CallError> {
+        let patience = duration_max(&command) + QUEUE_MAX;
+        let (reply, answer) = mpsc::channel();
+        let mail = Mail::Command { key, command, reply };
+        self.console.post(self, mail)?;
+        answer.recv_timeout(patience).map_err(|_| CallError::Gone)
+    }
+}
+
+/// How long a console may work on a command, once it has begun.
+pub(crate) fn duration_max(command: &Command) -> Duration {
+    let seconds = match command {
+        Command::AddTest(_) => 60,
+        Command::Query { timeout, .. } => (*timeout).clamp(3, 3600),
+        _ => 30,
+    };
+    // The core looks at its deadlines now and then only.
+    Duration::from_secs(u64::from(seconds) + 2)
+}
+
+impl ConsoleSeat {
+    fn post(&self, node: &NodeHandle, mail: Mail) -> Result<(), CallError> {
+        let mut seat = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*seat, Seat::Empty) {
+            *seat = Seat::Taken(start(node)?);
+        }
+        match &*seat {
+            Seat::Taken(console) => console.send(mail).map_err(|_| CallError::Gone),
+            Seat::Empty | Seat::Closed => Err(CallError::Gone),
+        }
+    }
+
+    /// Ends the console, and lets no other begin.
+    pub(crate) fn close(&self) {
+        let mut seat = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Seat::Taken(console) = std::mem::replace(&mut *seat, Seat::Closed) {
+            let _ = console.send(Mail::Stop);
+        }
+    }
+}
+
+fn start(node: &NodeHandle) -> Result<mpsc::Sender<Mail>, CallError> {
+    let (sender, mailbox) = mpsc::channel();
+    let now = Clock::Monotonic.now();
+    let wall_seconds = Clock::Wall.now().saturating_sub(now) / 1_000_000_000;
+    let host = Host {
+        console: Console::new(console_nid(&node.info), wall_seconds),
+        loops: Arc::clone(&node.loops),
+        mailbox,
+        sender: sender.clone(),
+        askers: HashMap::new(),
+        tickets: 0,
+    };
+    let thread = std::thread::Builder::new().name("lustrine-console".to_owned());
+    thread.spawn(move || host.run()).map_err(|error| CallError::NoThread(error.to_string()))?;
+    Ok(sender)
+}
+
+/// The NID that names sessions: the first that fits there.
+fn console_nid(info: &NodeInfo) -> &lustrine_wire::nid::Nid {
+    let short = info.nids.iter().find(|nid| nid.to_short().is_some());
+    short.unwrap_or(&info.nids[0])
+}
+
+struct Host {
+    console: Console,
+    loops: Arc<[Sender<Letter>]>,
+    mailbox: mpsc::Receiver<Mail>,
+    /// For the outcomes of orders.
+    sender: mpsc::Sender<Mail>,
+    askers: HashMap<u64, mpsc::Sender<Result<Answer, Refusal>>>,
+    tickets: u64,
+}
+
+impl Host {
+    fn run(mut self) {
+        loop {
+            let deadline = self.console.next_deadline();
+            let left = Duration::from_nanos(deadline.0.saturating_sub(now().0)).min(WAIT_MAX);
+            let mut mail = match self.mailbox.recv_timeout(left) {
+                Ok(mail) => Some(mail),
+                Err(mpsc::RecvTimeoutError::Timeout) => None,
+                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+            };
+            while let Some(one) = mail {
+                if !self.read(one) {
+                    return;
+                }
+                mail = self.mailbox.try_recv().ok();
+            }
+            self.console.tick(now());
+            self.pass_on();
+        }
+    }
+
+    /// `false` when it is the last.
+    fn read(&mut self, mail: Mail) -> bool {
+        match mail {
+            Mail::Command { key, command, reply } => {
+                self.tickets += 1;
+                self.askers.insert(self.tickets, reply);
+                self.console.command(now(), self.tickets, key, command);
+            }
+            Mail::Outcome(order, outcome) => self.console.completed(now(), order, outcome),
+            Mail::Stop => return false,
+        }
+        true
+    }
+
+    fn pass_on(&mut self) {
+        while let Some(order) = self.console.next_order() {
+            let home = home_loop(&order.peer, self.loops.len());
+            let letter = Letter::Order(Box::new(order), self.sender.clone());
+            self.post(home, letter);
+        }
+        while let Some((ticket, answer)) = self.console.next_answer() {
+            if let Some(reply) = self.askers.remove(&ticket) {
+                // The asker may have given up.
+                let _ = reply.send(answer);
+            }
+        }
+    }
+
+    /// A loop's mailbox that is full empties within a turn; that of a loop that panicked is closed,
+    /// and the node ends.
+    fn post(&self, home: usize, mut letter: Letter) {
+        while let Err(lustrine_sys::Refused::Full(back)) = self.loops[home].push(letter) {
+            letter = back;
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn now() -> Time {
+    Time(Clock::Monotonic.now())
+}
