@@ -117,8 +117,13 @@ impl Calls {
         }
     }
 
+    /// Whether it has message buffers.
+    pub fn holds_memory(&self) -> bool {
+        self.caller.holds_memory()
+    }
+
     fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.caller.under_way() == 0 && !self.caller.holds_memory()
+        self.waiting.is_empty() && self.caller.under_way() == 0 && !self.holds_memory()
     }
 
     fn call<M: Memory>(&mut self, turn: &mut Turn<'_, M>, order: &Order) {
