@@ -8,11 +8,11 @@ use lustrine_lnet::shard::Shard;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_wire::nid::ProcessId;
-use lustrine_wire::srpc::{Destination, Message};
+use lustrine_wire::srpc::{Destination, FEATURE_BULK_LEN, Message};
 
 use crate::body;
 use crate::console::Order;
-use crate::limits::{DESTINATIONS_MAX, PAGE};
+use crate::limits::{DESTINATIONS_MAX, PAGE, PAGE_MAX};
 use crate::mark::{Lane, Mark, Role};
 use crate::pattern::OUR_ORDER;
 use crate::rpc::{Bulk, Call, Caller, Completion, Failure, LnetErrorKind};
@@ -130,7 +130,7 @@ impl Calls {
         let full = Failure::Local(LnetErrorKind::Full);
         let list = match order.list.is_empty() {
             true => None,
-            false => match write_list(turn.memory, &order.list) {
+            false => match write_list(turn.memory, order) {
                 Some(list) => Some(list),
                 None => return self.outcomes.push_back((order.id, Err(full))),
             },
@@ -166,15 +166,18 @@ impl Calls {
     }
 }
 
-/// A list of destinations in memory, in our byte order; `None` when memory is used up.
-fn write_list(memory: &mut impl Memory, list: &[Destination]) -> Option<Span> {
-    let list = &list[..list.len().min(DESTINATIONS_MAX as usize)];
-    let per_page = PAGE as usize / Destination::LEN;
-    let mut raw = Vec::with_capacity(list.len() * Destination::LEN);
-    for page in list.chunks(per_page) {
+/// The list of destinations of an order, in memory and in our byte order, or `None` when that is
+/// used up. A node of a session without the feature "bulk parameters in bytes" fetches whole pages
+/// of its own (selftest-wire 11), so there is as much as the largest of them.
+fn write_list(memory: &mut impl Memory, order: &Order) -> Option<Span> {
+    let page = if order.features & FEATURE_BULK_LEN == 0 { PAGE_MAX } else { PAGE };
+    let list = &order.list[..order.list.len().min(DESTINATIONS_MAX as usize)];
+    let mut raw = Vec::with_capacity(page as usize);
+    for entries in list.chunks(PAGE as usize / Destination::LEN) {
         raw.resize(raw.len().next_multiple_of(PAGE as usize), 0);
-        raw.extend(page.iter().flat_map(|destination| destination.encode(OUR_ORDER)));
+        raw.extend(entries.iter().flat_map(|destination| destination.encode(OUR_ORDER)));
     }
+    raw.resize(raw.len().next_multiple_of(page as usize), 0);
     let span = memory.alloc(raw.len() as u32)?;
     memory.write(span, &raw);
     Some(span)

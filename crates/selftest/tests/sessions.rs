@@ -442,6 +442,24 @@ fn commands_wait_for_each_other_and_are_bounded() {
     }
 }
 
+/// Nodes older than 2011 know lengths in pages only, and fetch whole pages.
+#[test]
+fn a_session_without_features() {
+    let mut world = world(2);
+    let name = "old".to_owned();
+    let begin = Command::NewSession { name, timeout: 300, force: false, features: 0 };
+    world.tell(0, begin).expect("a session");
+    add_group(&mut world, CLIENTS, [1]);
+    add_group(&mut world, SERVERS, [2]);
+    let read = |len| Test::Read { len, check: BrwCheck::Full };
+    let refused = world.tell(0, Command::AddTest(new_test(read(4088), 5)));
+    assert_eq!(refused.map_err(|refusal| refusal.errno()), Err(22), "no whole page");
+    assert_eq!(all_good(world.tell(0, Command::AddTest(new_test(read(8192), 5)))), 2);
+    all_good(world.tell(0, run()));
+    world.until(STEP, 1000, |world| query(world, 0) == [0]);
+    assert_eq!(counters(&mut world, SERVERS)[0].rpc.bulk_put, 10 * 8192);
+}
+
 #[test]
 fn a_batch_names_the_nodes_of_its_parts() {
     let mut world = two_by_two();
