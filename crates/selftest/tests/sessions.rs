@@ -319,8 +319,13 @@ fn what_is_not_possible_is_refused_before_anything_is_sent() {
     }
     let key = common::KEY + 1;
     let now = world.now;
-    world.desk(0).console.command(now, 999, key, Command::ShowSession);
-    assert_eq!(world.desk(0).console.next_answer(), Some((999, Err(Refusal::OtherKey))));
+    let console = &mut world.desk(0).console;
+    console.command(now, 999, key, Command::ListGroups);
+    assert_eq!(console.next_answer(), Some((999, Err(Refusal::OtherKey))));
+    console.command(now, 1000, key, Command::ShowSession);
+    let shown = console.next_answer();
+    let Some((1000, Ok(Answer::Session(session)))) = shown else { panic!("{shown:?}") };
+    assert_eq!(session.key, common::KEY, "anybody may know");
 }
 
 #[test]

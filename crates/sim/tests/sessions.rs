@@ -40,7 +40,7 @@ impl Site {
         let mut world = World::new(7);
         let site = Simulation::fabric(&mut world).add_site();
         let place = Place { site, interface, cost: Cost::default(), tcp: TcpSpec::default() };
-        let hosts = (0..nodes).map(|index| world.add_placed(spec(index), place.clone())).collect();
+        let hosts = (0..nodes).map(|index| world.add_placed(spec(index), place)).collect();
         Site { world, hosts, consoles: BTreeMap::new(), tickets: 0 }
     }
 

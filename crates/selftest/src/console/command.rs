@@ -24,7 +24,7 @@ pub enum Command {
         /// The features to have; nodes may have less.
         features: u32,
     },
-    /// Tells about the session.
+    /// Tells about the session, whatever key the caller has; it does not keep the session alive.
     ShowSession,
     /// Ends the session, on all nodes.
     EndSession,
