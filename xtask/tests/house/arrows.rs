@@ -9,12 +9,13 @@ use crate::roots::repository;
 
 /// What each crate may use, by directory name. A crate missing here may use nothing and is itself
 /// a finding: who adds a room says what it may touch.
-const ARROWS: [(&str, &[&str]); 14] = [
+const ARROWS: [(&str, &[&str]); 15] = [
     ("wire", &[]),
     ("lnet", &["wire"]),
     ("socklnd", &["wire", "lnet"]),
     ("selftest", &["wire", "lnet"]),
     ("capture", &["wire"]),
+    ("tools", &["wire", "selftest"]),
     ("yaml", &[]),
     ("mem", &[]),
     ("sys", &["mem"]),
@@ -25,16 +26,19 @@ const ARROWS: [(&str, &[&str]); 14] = [
     (
         "cli",
         &[
-            "wire", "lnet", "socklnd", "selftest", "capture", "node", "sim", "scenario", "reactor",
-            "sys",
+            "wire", "lnet", "socklnd", "selftest", "capture", "tools", "node", "sim", "scenario",
+            "reactor", "sys",
         ],
     ),
     ("xtask", &[]),
 ];
 
 /// What tests, examples and benches of a crate may use beyond that.
-const DEV_ARROWS: [(&str, &[&str]); 2] =
-    [("sim", &["capture"]), ("xtask", &["wire", "lnet", "socklnd", "selftest", "node", "sim"])];
+const DEV_ARROWS: [(&str, &[&str]); 3] = [
+    ("sim", &["capture"]),
+    ("tools", &["lnet"]),
+    ("xtask", &["wire", "lnet", "socklnd", "selftest", "node", "sim"]),
+];
 
 /// Packages from outside that pure crates may use: none of them does I/O, reads a clock, starts a
 /// thread or draws random numbers.

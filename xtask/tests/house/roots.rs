@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Crates without I/O, clock, thread or global state.
-pub(crate) const PURE: [&str; 9] =
-    ["wire", "lnet", "socklnd", "selftest", "capture", "node", "sim", "scenario", "yaml"];
+pub(crate) const PURE: [&str; 10] =
+    ["wire", "lnet", "socklnd", "selftest", "capture", "tools", "node", "sim", "scenario", "yaml"];
 
 /// Directories that hold no source of ours, by name wherever they stand.
 const SKIPPED: [&str; 5] = [".git", "target", "testdata", "corpus", "artifacts"];

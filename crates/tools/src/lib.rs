@@ -1,0 +1,24 @@
+//! The tools that administrators of Lustre know: their grammar and the layouts of what they print.
+//!
+//! Text in, text and an exit status out. What a tool needs of the world beyond, the console that
+//! holds `lst`'s session for one, is a trait, so that tests play whole sessions without any.
+//! "cli-habits 2" in a comment is section 2 of the description of how the tools behave.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`table`] | what commands, options and words there are: data, for parsing, help and more |
+//! | [`parse`] | arguments read by such a table, as getopt_long does |
+//! | [`help`] | usage, help and lists of commands, from the table |
+//! | [`shell`] | what all tools have: one command, a script, a prompt |
+//! | [`nids`] | expressions for many nodes |
+//! | [`errno`] | the texts of error numbers |
+//! | [`lst`] | LNet selftest |
+#![forbid(unsafe_code)]
+
+pub mod errno;
+pub mod help;
+pub mod lst;
+pub mod nids;
+pub mod parse;
+pub mod shell;
+pub mod table;

@@ -1,0 +1,200 @@
+//! Batches: what is in them, and whether they run.
+
+use core::time::Duration;
+
+use lustrine_selftest::console::{Answer, BatchView, Command, Detail, Reply, Said, TestView};
+
+use super::listing::States;
+use super::talk::{Deed, id, said_more, verdict};
+use super::{Lst, Outside, Slept};
+use crate::errno;
+use crate::parse::Parsed;
+use crate::shell::Exit;
+
+/// What `lst` calls the state of a batch that does not run, and of one that does.
+const IDLE: u32 = 176;
+const RUNNING: u32 = 177;
+
+/// How long `stop` waits for an answer, in seconds, and from one question to the next.
+const STOP_TIMEOUT: u32 = 30;
+const STOP_DELAY: Duration = Duration::from_secs(1);
+
+const LIST: Deed<'_> = Deed { what: "batch", action: "list batch" };
+const QUERY: Deed<'_> = Deed { what: "batch", action: "query batch" };
+
+impl<O: Outside> Lst<'_, O> {
+    pub(super) fn add_batch(&mut self, batch: &str) -> Result<(), Exit> {
+        let deed = Deed { what: "batch", action: "create batch" };
+        self.ask(deed, Command::AddBatch { batch: batch.to_owned() }).map(|_| ())
+    }
+
+    pub(super) fn list_batch(&mut self, parsed: &Parsed) -> Result<(), Exit> {
+        let batch = parsed.word(0).to_owned();
+        if batch.is_empty() {
+            let names = self.ask_names(LIST, Command::ListBatches)?;
+            self.say_names(&names, "batches");
+            return Ok(());
+        }
+        let view = match self.ask(LIST, Command::ShowBatch { batch })? {
+            Answer::Batch(view) => view,
+            _ => return Err(self.misunderstood(LIST)),
+        };
+        let number = parsed.number("test").unwrap_or_default() as usize;
+        let test = view.tests.get(number.wrapping_sub(1));
+        if number > 0 && test.is_none() {
+            let (batch, tests) = (&view.name, view.tests.len());
+            return Err(self.refuse(format!(
+                "Can't find test in current session (batch {batch} has {tests} tests, and no test \
+                 {number})"
+            )));
+        }
+        match States::of(parsed, &["active", "invalid", "all"]) {
+            Some(states) => {
+                let (clients, servers) = match test {
+                    Some(test) => (&test.clients, &test.servers),
+                    None => (&view.clients, &view.servers),
+                };
+                let nodes = if parsed.has("server") { servers } else { clients };
+                let listed = self.say_nodes(nodes, states);
+                self.say(format!("Total {listed} nodes"));
+            }
+            None => match test {
+                Some(test) => self.say_test(number, test),
+                None => self.say_batch(&view),
+            },
+        }
+        Ok(())
+    }
+
+    fn say_batch(&mut self, view: &BatchView) {
+        let state = if view.running { RUNNING } else { IDLE };
+        self.say(format!("Batch: {} Tests: {} State: {state}", view.name, view.tests.len()));
+        self.say_parts(&view.clients, &view.servers);
+        for (number, test) in (1..).zip(&view.tests) {
+            self.say_test(number, test);
+        }
+    }
+
+    fn say_test(&mut self, number: usize, test: &TestView) {
+        let asked = &test.asked;
+        let kind = match asked.test {
+            lustrine_selftest::Test::Ping => "ping",
+            _ => "brw",
+        };
+        let (loops, concurrency) = (asked.loops, asked.concurrency);
+        self.say(format!("\tTest {number}({kind}) (loop: {loops}, concurrency: {concurrency})"));
+        self.say_parts(&test.clients, &test.servers);
+    }
+
+    pub(super) fn run_batch(&mut self, parsed: &Parsed) -> Result<(), Exit> {
+        let deed = Deed { what: "batch", action: "run batch" };
+        let (batch, timeout) = (parsed.word(0).to_owned(), parsed.count("timeout"));
+        let said = self.ask_nodes(deed, Command::Run { batch: batch.clone(), timeout })?;
+        self.failures("Run batch", &said)?;
+        self.say(format!("{batch} is running now"));
+        Ok(())
+    }
+
+    pub(super) fn stop_batch(&mut self, parsed: &Parsed) -> Result<(), Exit> {
+        let deed = Deed { what: "batch", action: "stop batch" };
+        let (batch, force) = (parsed.word(0).to_owned(), parsed.has("force"));
+        let said = self.ask_nodes(deed, Command::Stop { batch: batch.clone(), force })?;
+        self.failures("stop batch", &said)?;
+        loop {
+            let command = Command::Query { batch: batch.clone(), test: 0, timeout: STOP_TIMEOUT };
+            let said = self.ask_nodes(QUERY, command)?;
+            match said.iter().filter(|one| state(one) == State::Running).count() {
+                0 => self.failures("query batch", &said)?,
+                running => {
+                    self.say(format!("{running} batch in stopping"));
+                    self.wait(STOP_DELAY)?;
+                    continue;
+                }
+            }
+            self.say("Batch is stopped");
+            return Ok(());
+        }
+    }
+
+    pub(super) fn query_batch(&mut self, parsed: &Parsed) -> Result<(), Exit> {
+        let (batch, test) = (parsed.word(0).to_owned(), parsed.count("test"));
+        let timeout = parsed.count("timeout");
+        let all = parsed.has("all");
+        let lists = ["active", "idle", "error"].map(|switch| all || parsed.has(switch));
+        let mut outcome = Ok(());
+        for question in 0..parsed.count("loop") {
+            if question > 0 {
+                self.wait(Duration::from_secs(u64::from(parsed.count("delay"))))?;
+            }
+            let said =
+                self.ask_nodes(QUERY, Command::Query { batch: batch.clone(), test, timeout })?;
+            match lists.contains(&true) {
+                true => self.list_states(&said, lists),
+                false => self.say(format!("{batch} [{test}] {}", summary(&said))),
+            }
+            outcome = verdict(&said);
+        }
+        outcome
+    }
+
+    /// The nodes that run it, do not, or do not say, as wanted.
+    fn list_states(&mut self, said: &[Said], [active, idle, error]: [bool; 3]) {
+        for one in said {
+            let (wanted, text) = match (state(one), &one.reply) {
+                (State::Running, _) => (active, "Running".to_owned()),
+                (State::Idle, _) => (idle, "Idle".to_owned()),
+                (_, Reply::None { errno, why }) => (error, said_more(&errno::text(*errno), why)),
+                (_, Reply::Refused(status)) => (error, errno::text(*status as i32).into_owned()),
+                (_, Reply::Good(_)) => (error, "no answer to the question".to_owned()),
+            };
+            if wanted {
+                self.say(format!("{} [{}]: {text}", id(&one.nid), one.state));
+            }
+        }
+    }
+
+    /// Waits, unless the user does not want to.
+    pub(super) fn wait(&mut self, time: Duration) -> Result<(), Exit> {
+        match self.outside.sleep(time) {
+            Slept::Over => Ok(()),
+            Slept::Interrupted => Err(Exit::INTERRUPTED),
+        }
+    }
+}
+
+/// What a node said about a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Running,
+    Idle,
+    /// It answered, but not this.
+    Failed,
+    /// It did not answer.
+    Silent,
+}
+
+fn state(said: &Said) -> State {
+    match &said.reply {
+        Reply::Good(Detail::Active(0)) => State::Idle,
+        Reply::Good(Detail::Active(_)) => State::Running,
+        Reply::Good(_) | Reply::Refused(_) => State::Failed,
+        Reply::None { .. } => State::Silent,
+    }
+}
+
+/// What all nodes said, in a line.
+fn summary(said: &[Said]) -> String {
+    let of = |wanted: State| said.iter().filter(|one| state(one) == wanted).count();
+    let [running, idle, failed, silent] =
+        [State::Running, State::Idle, State::Failed, State::Silent].map(of);
+    let unknown = match silent {
+        0 => String::new(),
+        silent => format!("{silent} of {} nodes are unknown, ", said.len()),
+    };
+    let rest = match (idle, running, failed) {
+        (_, 0, 0) => "is stopped".to_owned(),
+        (0, _, 0) => "is running".to_owned(),
+        _ => format!("stopped: {idle} , running: {running}, failed: {failed}"),
+    };
+    unknown + &rest
+}

@@ -1,0 +1,121 @@
+//! Groups of nodes.
+
+use lustrine_selftest::console::{Answer, Command, NodeState, NodeView};
+
+use super::listing::{HEADER, States, counts};
+use super::talk::Deed;
+use super::{Lst, Outside};
+use crate::parse::Parsed;
+use crate::shell::Exit;
+
+const UPDATE: Deed<'_> = Deed { what: "group", action: "update group" };
+
+impl<O: Outside> Lst<'_, O> {
+    pub(super) fn add_group(&mut self, parsed: &Parsed) -> Result<(), Exit> {
+        let deed = Deed { what: "group", action: "add group" };
+        let group = parsed.word(0).to_owned();
+        self.ask(deed, Command::AddGroup { group: group.clone() })?;
+        let mut outcome = Ok(());
+        let mut added = false;
+        for argument in &parsed.words()[1..] {
+            let Some(nids) = self.nids(argument) else {
+                self.warn(format!("Ignore invalid id list {argument}"));
+                outcome = Err(Exit::FAILED);
+                continue;
+            };
+            let command = Command::AddNodes { group: group.clone(), nids };
+            let said = self.ask_nodes(deed, command);
+            match said.and_then(|said| self.failures("create session", &said)) {
+                Ok(()) => {
+                    self.say(format!("{argument} are added to session"));
+                    added = true;
+                }
+                Err(exit) => {
+                    outcome = Err(exit);
+                    break;
+                }
+            }
+        }
+        if !added {
+            self.warn(format!("No nodes added successfully, deleting group {group}"));
+            self.del_group(&group)?;
+        }
+        outcome
+    }
+
+    pub(super) fn del_group(&mut self, group: &str) -> Result<(), Exit> {
+        let deed = Deed { what: "group", action: "delete group" };
+        let said = self.ask_nodes(deed, Command::DeleteGroup { group: group.to_owned() })?;
+        let outcome = self.failures("end session", &said);
+        self.say("Group is deleted");
+        outcome
+    }
+
+    pub(super) fn update_group(&mut self, parsed: &Parsed) -> Result<(), Exit> {
+        let group = parsed.word(0).to_owned();
+        let ways = ["refresh", "clean", "remove"];
+        let chosen: Vec<&str> = ways.into_iter().filter(|way| parsed.has(way)).collect();
+        let [way] = chosen[..] else { return Err(self.usage("update_group")) };
+        let given = parsed.text(way).unwrap_or_default();
+        let command = match way {
+            "refresh" => Command::RefreshGroup { group },
+            "clean" => Command::CleanGroup { group, states: states_named(given) },
+            _ => {
+                let nids = self.nids(given).ok_or(Exit::FAILED)?;
+                Command::RemoveNodes { group, nids }
+            }
+        };
+        let said = self.ask_nodes(UPDATE, command)?;
+        self.failures("Updating group", &said)
+    }
+
+    pub(super) fn list_group(&mut self, parsed: &Parsed) -> Result<(), Exit> {
+        let deed = Deed { what: "group", action: "list groups" };
+        if parsed.words().is_empty() {
+            let names = self.ask_names(deed, Command::ListGroups)?;
+            self.say_names(&names, "groups");
+            return Ok(());
+        }
+        let states = States::of(parsed, &["active", "busy", "down", "unknown", "all"]);
+        let mut outcome = Ok(());
+        let mut header = states.is_none();
+        for group in parsed.words() {
+            let nodes = match self.ask(deed, Command::ShowGroup { group: group.clone() }) {
+                Ok(Answer::Nodes(nodes)) => nodes,
+                Ok(_) => return Err(self.misunderstood(deed)),
+                // It was told, and the others are of interest all the same.
+                Err(exit) => {
+                    outcome = Err(exit);
+                    continue;
+                }
+            };
+            if core::mem::take(&mut header) {
+                self.say(HEADER);
+            }
+            match states {
+                None => self.say(format!("\t{}\t{group}", counts(&nodes))),
+                Some(states) => self.list_nodes(group, &nodes, states),
+            }
+        }
+        outcome
+    }
+
+    fn list_nodes(&mut self, group: &str, nodes: &[NodeView], states: States) {
+        self.say(format!("Group [ {group} ]"));
+        match self.say_nodes(nodes, states) {
+            0 => self.say(format!("No nodes found [ {group} ]")),
+            listed => self.say(format!("Total {listed} nodes [ {group} ]")),
+        }
+    }
+}
+
+/// The states that `--clean` names.
+fn states_named(status: &str) -> Vec<NodeState> {
+    match status {
+        "active" => vec![NodeState::Active],
+        "busy" => vec![NodeState::Busy],
+        "down" => vec![NodeState::Down],
+        "unknown" => vec![NodeState::Unknown],
+        _ => vec![NodeState::Busy, NodeState::Down, NodeState::Unknown],
+    }
+}

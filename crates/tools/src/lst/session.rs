@@ -1,0 +1,132 @@
+//! Sessions, and pings.
+
+use lustrine_selftest::console::{
+    Answer, Command, Detail, NodeState, Part, Refusal, Reply, Said, Target,
+};
+use lustrine_wire::nid::Nid;
+use lustrine_wire::srpc::Name;
+
+use super::talk::{Deed, id, said_more, verdict};
+use super::{AskError, Lst, Outside};
+use crate::errno;
+use crate::parse::Parsed;
+use crate::shell::{Compat, Exit};
+
+impl<O: Outside> Lst<'_, O> {
+    pub(super) fn new_session(&mut self, parsed: &Parsed) -> Result<(), Exit> {
+        let deed = Deed { what: "session", action: "create session" };
+        let name = match parsed.word(0) {
+            "" => shortened(&self.settings.whoami).to_owned(),
+            given => given.to_owned(),
+        };
+        if name.is_empty() || Name::new(&name).is_err() {
+            let limit = Name::LEN_MAX;
+            return Err(self.refuse(format!("Name length is limited to {limit}: {name}")));
+        }
+        let key = self.key();
+        let command = Command::NewSession {
+            name,
+            timeout: parsed.count("timeout"),
+            force: parsed.has("force"),
+            features: self.features().unwrap_or_default(),
+        };
+        let answer = self.outside.new_session(key.unwrap_or_default(), command);
+        let view = match answer.map_err(|error| self.failed(deed, error))? {
+            Answer::Session(view) => view,
+            _ => return Err(self.misunderstood(deed)),
+        };
+        let force = if view.force { "Yes" } else { "No" };
+        self.say(format!(
+            "SESSION: {} FEATURES: {:x} TIMEOUT: {} FORCE: {force}",
+            view.name, view.features, view.timeout
+        ));
+        if key.is_none() {
+            self.warn(
+                "LST_SESSION is not set, and no other command works without it: set it (export \
+                 LST_SESSION=$$) and begin again with new_session --force",
+            );
+        }
+        Ok(())
+    }
+
+    pub(super) fn show_session(&mut self) -> Result<(), Exit> {
+        let deed = Deed { what: "session", action: "show session" };
+        let view = match self.ask(deed, Command::ShowSession)? {
+            Answer::Session(view) => view,
+            _ => return Err(self.misunderstood(deed)),
+        };
+        let sid = view.sid();
+        self.say(format!(
+            "{} ID: {sid}, KEY: {} FEATURES: {:x} NODES: {}",
+            view.name, view.key, view.features, view.nodes
+        ));
+        Ok(())
+    }
+
+    pub(super) fn end_session(&mut self) -> Result<(), Exit> {
+        let deed = Deed { what: "session", action: "end session" };
+        let key = self.key().unwrap_or_default();
+        let said = match self.outside.ask(key, Command::EndSession) {
+            // There is none any more, as was wanted: scripts end sessions to be sure.
+            Err(AskError::NoConsole | AskError::Refused(Refusal::NoSession))
+                if self.settings.compat != Compat::V2_15 =>
+            {
+                return Ok(());
+            }
+            Err(error) => return Err(self.failed(deed, error)),
+            Ok(Answer::Said(said)) => said,
+            Ok(_) => return Err(self.misunderstood(deed)),
+        };
+        if self.settings.compat == Compat::V2_15 {
+            self.say("session is ended");
+        }
+        self.failures("end session", &said)
+    }
+
+    pub(super) fn ping(&mut self, parsed: &Parsed) -> Result<(), Exit> {
+        let deed = Deed { what: "ping", action: "ping" };
+        let ways = ["session", "group", "batch", "nodes"];
+        let chosen: Vec<&str> = ways.into_iter().filter(|way| parsed.has(way)).collect();
+        let [way] = chosen[..] else { return Err(self.usage("ping")) };
+        if parsed.has("server") && way != "batch" {
+            return Err(self.usage("ping"));
+        }
+        let given = parsed.text(way).unwrap_or_default();
+        let part = if parsed.has("server") { Part::Servers } else { Part::Clients };
+        let target = match way {
+            "session" => Target::Session,
+            "group" => Target::Group(given.to_owned()),
+            "batch" => Target::Batch(given.to_owned(), part),
+            _ => Target::Nodes(self.nids(given).ok_or(Exit::FAILED)?),
+        };
+        let timeout = parsed.count("timeout");
+        let said = self.ask_nodes(deed, Command::Ping { target, timeout })?;
+        for one in &said {
+            self.pinged(one);
+        }
+        verdict(&said)
+    }
+
+    fn pinged(&mut self, said: &Said) {
+        let known = !matches!(said.state, NodeState::Down | NodeState::Unknown);
+        let (name, console) = match &said.reply {
+            Reply::Good(Detail::Session { name, console }) if known => (name.as_str(), *console),
+            _ => ("<NULL>", Nid::ANY),
+        };
+        let node = id(&said.nid);
+        self.say(format!("\t{node}: {} [session: {name} id: {console}]", said.state));
+        if let Reply::None { errno, why } = &said.reply {
+            let text = said_more(&errno::text(*errno), why);
+            self.warn(format!("ping RPC failed on {node}: {text}"));
+        }
+    }
+}
+
+/// As much of a text as a name may hold.
+fn shortened(text: &str) -> &str {
+    let mut end = text.len().min(Name::LEN_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}

@@ -1,0 +1,171 @@
+//! Counters of nodes: `stat` and `show_error` (cli-habits 2.2, 2.3).
+
+mod figures;
+
+use core::time::Duration;
+
+use lustrine_selftest::console::{Command, Detail, Reply, Said, Target};
+use lustrine_wire::nid::Nid;
+use lustrine_wire::srpc::Counters;
+
+use super::talk::{Deed, id, said_more, verdict};
+use super::{Lst, Outside};
+use crate::errno;
+use crate::parse::Parsed;
+use crate::shell::Exit;
+use figures::{Layout, Rates};
+
+/// How long `show_error` waits for nodes, in seconds.
+const TIMEOUT: u32 = 5;
+
+const STAT: Deed<'_> = Deed { what: "stat", action: "stat" };
+
+/// Nodes whose counters are wanted, and what they were.
+struct Watched {
+    /// As it was given.
+    name: String,
+    target: Target,
+    /// By node, in the order in which they are asked; `None` for those that did not tell.
+    before: Vec<(Nid, Option<Counters>)>,
+}
+
+impl<O: Outside> Lst<'_, O> {
+    pub(super) fn stat(&mut self, parsed: &Parsed) -> Result<(), Exit> {
+        let layout = Layout::of(parsed);
+        let timeout = parsed.count("timeout");
+        let delay = Duration::from_secs(u64::from(parsed.count("delay")));
+        if !layout.shows_lnet() {
+            self.warn("--rpc has no figures, in no release; --lnet has");
+        }
+        let mut watched = Vec::new();
+        for (name, target) in self.targets(parsed.words())? {
+            // No figures of this poll: there is nothing to compare with.
+            let before = counted(&self.poll(&target, timeout)?);
+            watched.push(Watched { name, target, before });
+        }
+        let mut outcome = Ok(());
+        let mut left = parsed.number("count");
+        while left != Some(0) {
+            left = left.map(|left| left - 1);
+            self.wait(delay)?;
+            let mut polls = Vec::new();
+            for one in &watched {
+                polls.push(self.poll(&one.target, timeout)?);
+            }
+            outcome = Ok(());
+            for (one, said) in watched.iter_mut().zip(&polls) {
+                let before = core::mem::replace(&mut one.before, counted(said));
+                self.say_rates(&layout, &one.name, &before, &one.before)?;
+                outcome = outcome.and(verdict(said));
+            }
+        }
+        outcome
+    }
+
+    pub(super) fn show_error(&mut self, parsed: &Parsed) -> Result<(), Exit> {
+        let mut outcome = Ok(());
+        for (name, target) in self.targets(parsed.words())? {
+            let said = self.poll(&target, TIMEOUT)?;
+            self.say(format!("{name}:"));
+            let mut bad = 0;
+            for one in &said {
+                bad += u32::from(self.show_bad(one, parsed.has("session")));
+            }
+            self.say(format!("Total {bad} error nodes in {name}"));
+            outcome = outcome.and(verdict(&said));
+        }
+        outcome
+    }
+
+    /// What words name: a group, or else NIDs.
+    fn targets(&mut self, words: &[String]) -> Result<Vec<(String, Target)>, Exit> {
+        let groups = self.ask_names(STAT, Command::ListGroups)?;
+        let mut targets = Vec::new();
+        for word in words {
+            let target = match groups.contains(word) {
+                true => Target::Group(word.clone()),
+                false => match self.nids(word) {
+                    Some(nids) => Target::Nodes(nids),
+                    None => {
+                        return Err(self.refuse(format!(
+                            "Can't find {word} in current session (no group of this name, and no \
+                             NIDs)"
+                        )));
+                    }
+                },
+            };
+            targets.push((word.clone(), target));
+        }
+        Ok(targets)
+    }
+
+    fn poll(&mut self, target: &Target, timeout: u32) -> Result<Vec<Said>, Exit> {
+        self.ask_nodes(STAT, Command::Stat { target: target.clone(), timeout })
+    }
+
+    fn say_rates(
+        &mut self,
+        layout: &Layout,
+        name: &str,
+        before: &[(Nid, Option<Counters>)],
+        now: &[(Nid, Option<Counters>)],
+    ) -> Result<(), Exit> {
+        let nids =
+            |all: &[(Nid, Option<Counters>)]| all.iter().map(|one| one.0).collect::<Vec<_>>();
+        if nids(before) != nids(now) {
+            return Err(self.refuse("Group is changed, re-run stat"));
+        }
+        let between = |(before, now): (&(Nid, Option<Counters>), &(Nid, Option<Counters>))| {
+            Rates::between(before.1.as_ref()?, now.1.as_ref()?)
+        };
+        let rates: Vec<Rates> = before.iter().zip(now).filter_map(between).collect();
+        if rates.len() < now.len() {
+            self.say(format!("Failed to stat on {} nodes", now.len() - rates.len()));
+        }
+        self.outside.out(&layout.rows(name, &rates));
+        Ok(())
+    }
+
+    /// Shows a node if there is something wrong; whether there is.
+    fn show_bad(&mut self, said: &Said, session_only: bool) -> bool {
+        let node = id(&said.nid);
+        let line = match &said.reply {
+            Reply::Good(Detail::Counters(counters)) => {
+                let (session, rpc) = (counters.framework, counters.rpc);
+                let (brw, ping) = (session.brw_errors, session.ping_errors);
+                let mut line = format!("{node}: [Session {brw} brw errors, {ping} ping errors]");
+                let mut bad = brw > 0 || ping > 0;
+                if !session_only {
+                    let (errors, dropped, expired) = (rpc.errors, rpc.dropped, rpc.expired);
+                    bad |= errors > 0 || dropped > 0 || expired > 0;
+                    line +=
+                        &format!(" [RPC: {errors} errors, {dropped} dropped, {expired} expired]");
+                }
+                if !bad {
+                    return false;
+                }
+                line
+            }
+            Reply::None { errno, why } => {
+                let why = said_more(&errno::text(*errno), why);
+                format!("RPC failure, can't show error on {node} ({why})")
+            }
+            Reply::Refused(status) => {
+                let why = errno::text(*status as i32);
+                format!("Framework failure, can't show error on {node} ({why})")
+            }
+            Reply::Good(_) => format!("Framework failure, can't show error on {node}"),
+        };
+        self.warn(line);
+        true
+    }
+}
+
+/// The counters of a poll.
+fn counted(said: &[Said]) -> Vec<(Nid, Option<Counters>)> {
+    let counters = said.iter().map(|one| match &one.reply {
+        Reply::Good(Detail::Counters(counters)) => (one.nid, Some(**counters)),
+        _ => (one.nid, None),
+    });
+    counters.collect()
+}

@@ -1,0 +1,256 @@
+//! The commands of `lst` (cli-habits 2).
+
+use crate::table::{Count, OptionSyntax, Syntax, Takes, Tool, WordSyntax};
+
+/// `lst`.
+pub static LST: Tool = Tool {
+    name: "lst",
+    about: "LNet selftest: has nodes exchange messages and bulk data, and shows their rates",
+    commands: COMMANDS,
+};
+
+const fn seconds(what: &'static str) -> Takes {
+    Takes::Number { what, min: 0, max: u32::MAX as i64 }
+}
+
+const fn at_least_one(what: &'static str) -> Takes {
+    Takes::Number { what, min: 1, max: u32::MAX as i64 }
+}
+
+const TIMEOUT: OptionSyntax =
+    OptionSyntax::value("timeout", 't', seconds("timeout"), "seconds to wait for nodes, 3 to 30")
+        .or("5");
+
+const GROUP: WordSyntax = word("NAME", Takes::Name("group"));
+
+const BATCH: WordSyntax =
+    WordSyntax { count: Count::Optional, default: Some("batch"), ..word("NAME", BATCH_NAME) };
+
+const BATCH_NAME: Takes = Takes::Name("batch");
+
+const TARGETS: WordSyntax =
+    WordSyntax { count: Count::Many, ..word("TARGET", Takes::Name("group")) };
+
+/// What `update_group --clean` takes.
+pub(super) const STATUSES: [&str; 5] = ["active", "busy", "down", "unknown", "invalid"];
+
+/// Largest number of RPCs at once.
+const CONCURRENCY_MAX: i64 = lustrine_wire::srpc::CONCURRENCY_MAX as i64;
+
+const fn word(name: &'static str, takes: Takes) -> WordSyntax {
+    WordSyntax { name, takes, count: Count::One, default: None }
+}
+
+/// A command without options and words, to begin with.
+const fn plain(name: &'static str, about: &'static str) -> Syntax {
+    Syntax { name, about, usage: name, options: &[], words: &[], under: &[] }
+}
+
+static COMMANDS: &[Syntax] = &[
+    Syntax {
+        usage: "new_session [--timeout TIME] [--force] [NAME]",
+        options: &[
+            OptionSyntax::value(
+                "timeout",
+                't',
+                seconds("timeout"),
+                "seconds without a command after which the session ends, 0 for never",
+            )
+            .or("300"),
+            OptionSyntax::switch("force", 'f', "ends a session of ours, takes nodes from others'"),
+        ],
+        words: &[WordSyntax { count: Count::Optional, ..word("NAME", Takes::Text("NAME")) }],
+        ..plain("new_session", "begins a session; LST_SESSION holds its key")
+    },
+    plain("end_session", "ends the session, on all its nodes"),
+    plain("show_session", "shows the session"),
+    Syntax {
+        usage: "ping  [--group NAME] [--batch NAME] [--session]  [--nodes IDS]",
+        options: &[
+            OptionSyntax::switch("session", 's', "all nodes of the session"),
+            OptionSyntax::value("group", 'g', Takes::Name("group"), "the nodes of a group"),
+            OptionSyntax::value("batch", 'b', BATCH_NAME, "the clients of a batch"),
+            OptionSyntax::switch("server", 'v', "with --batch: its servers"),
+            OptionSyntax::value("nodes", 'n', Takes::Nids, "these nodes, in the session or not"),
+            TIMEOUT,
+        ],
+        ..plain("ping", "asks nodes which session they are in")
+    },
+    Syntax {
+        usage: "group NAME IDs [IDs]...",
+        words: &[
+            word("NAME", Takes::Text("NAME")),
+            WordSyntax { count: Count::Many, ..word("IDs", Takes::Nids) },
+        ],
+        ..plain("add_group", "makes a group of nodes, and takes them into the session")
+    },
+    Syntax {
+        usage: "del_group NAME",
+        words: &[GROUP],
+        ..plain("del_group", "removes a group; its nodes leave the session")
+    },
+    Syntax {
+        usage: "update_group NAME [--clean STATUS] [--remove IDs] [--refresh]",
+        options: &[
+            OptionSyntax::switch("refresh", 'f', "takes nodes into the session that are not"),
+            OptionSyntax::value(
+                "clean",
+                'c',
+                Takes::OneOf(&STATUSES),
+                "forgets nodes of a state, or all that are not active (invalid)",
+            ),
+            OptionSyntax::value("remove", 'r', Takes::Nids, "removes nodes"),
+        ],
+        words: &[GROUP],
+        ..plain("update_group", "changes the nodes of a group, one way at a time")
+    },
+    Syntax {
+        usage: "list_group [--active] [--busy] [--down] [--unknown] [--all] [NAME]...",
+        options: &[
+            OptionSyntax::switch("active", 'a', "lists nodes in the session"),
+            OptionSyntax::switch("busy", 'b', "lists nodes in another session"),
+            OptionSyntax::switch("down", 'd', "lists nodes that do not answer"),
+            OptionSyntax::switch("unknown", 'u', "lists nodes in no session"),
+            OptionSyntax::switch("all", 'l', "lists all nodes"),
+        ],
+        words: &[WordSyntax { count: Count::Any, ..GROUP }],
+        ..plain("list_group", "names the groups, or counts or lists nodes of some")
+    },
+    Syntax {
+        usage: "stat [--bw] [--rate] [--read] [--write] [--max] [--min] [--avg] [--mbs] \
+                [--timeout #] [--delay #] [--count #] GROUP|IDs...",
+        options: &[
+            OptionSyntax { short: Some('t'), ..TIMEOUT },
+            OptionSyntax::value("delay", 'd', at_least_one("delay"), "seconds between two polls")
+                .or("5"),
+            OptionSyntax::value(
+                "count",
+                ' ',
+                at_least_one("count"),
+                "figures so many times; else \
+                no end",
+            )
+            .only_long(),
+            OptionSyntax::switch("lnet", 'l', "figures of LNet (the default)"),
+            OptionSyntax::switch("rpc", 'c', "figures of RPCs: lst has none"),
+            OptionSyntax::switch("bw", 'b', "bandwidth only"),
+            OptionSyntax::switch("rate", 'a', "rates only"),
+            OptionSyntax::switch("read", 'r', "the [W] rows only, as lst has it"),
+            OptionSyntax::switch("write", 'w', "the [R] rows only, as lst has it"),
+            OptionSyntax::switch("avg", 'g', "averages over the nodes"),
+            OptionSyntax::switch("min", 'n', "the least of the nodes"),
+            OptionSyntax::switch("max", 'x', "the most of the nodes"),
+            OptionSyntax::switch("mbs", 'm', "bandwidth in MB/s, not MiB/s"),
+        ],
+        words: &[TARGETS],
+        ..plain("stat", "shows messages per second, and bandwidth, of groups or nodes")
+    },
+    Syntax {
+        usage: "show_error [--session] GROUP|IDs...",
+        options: &[OptionSyntax::switch("session", 's', "without the counters of RPCs")],
+        words: &[TARGETS],
+        ..plain("show_error", "shows the nodes that counted errors")
+    },
+    Syntax {
+        usage: "add_batch NAME",
+        words: &[word("NAME", Takes::Text("NAME"))],
+        ..plain("add_batch", "makes an empty batch")
+    },
+    Syntax {
+        usage: "run [--timeout TIME] [NAME]",
+        options: &[OptionSyntax::value(
+            "timeout",
+            't',
+            seconds("timeout"),
+            "seconds after which nodes stop by themselves; kernel nodes do not",
+        )
+        .or("0")],
+        words: &[BATCH],
+        ..plain("run", "starts a batch")
+    },
+    Syntax {
+        usage: "stop [--force] [NAME]",
+        options: &[OptionSyntax::switch("force", 'f', "gives up RPCs under way")],
+        words: &[BATCH],
+        ..plain("stop", "stops a batch, and waits until it has stopped")
+    },
+    Syntax {
+        usage: "list_batch NAME [--test ID] [--server]",
+        options: &[
+            OptionSyntax::value("test", 't', at_least_one("test id"), "only this test, from 1"),
+            OptionSyntax::switch("active", 'a', "lists nodes in the session"),
+            OptionSyntax::switch("invalid", 'i', "lists nodes that are not"),
+            OptionSyntax::switch("all", 'l', "lists all nodes"),
+            OptionSyntax::switch("server", 's', "lists servers, not clients"),
+        ],
+        words: &[WordSyntax { default: None, ..BATCH }],
+        ..plain("list_batch", "names the batches, or shows one")
+    },
+    Syntax {
+        usage: "query [--test ID] [--server] [--timeout TIME] [--loop #] [--delay #] [--active] \
+                [--idle] [--error] [--all] [NAME]",
+        options: &[
+            OptionSyntax::value("test", 't', seconds("test id"), "a test, from 1; 0 for all")
+                .or("0"),
+            OptionSyntax::switch("server", 's', "without effect: only clients know"),
+            OptionSyntax {
+                short: Some('o'),
+                about: "seconds to wait for nodes, 3 and more",
+                ..TIMEOUT
+            },
+            OptionSyntax::value("delay", 'd', seconds("delay"), "seconds between two questions")
+                .or("5"),
+            OptionSyntax::value("loop", 'c', at_least_one("loop"), "so many questions").or("1"),
+            OptionSyntax::switch("active", 'a', "lists nodes that run it"),
+            OptionSyntax::switch("idle", 'i', "lists nodes that do not"),
+            OptionSyntax::switch("error", 'e', "lists nodes that do not say"),
+            OptionSyntax::switch("all", 'l', "lists all nodes"),
+        ],
+        words: &[BATCH],
+        ..plain("query", "asks the clients of a batch whether it runs")
+    },
+    Syntax {
+        usage: "add_test [--batch BATCH] [--loop #] [--concurrency #] [--distribute #:#] \
+                --from GROUP --to GROUP TEST...",
+        options: &[
+            OptionSyntax::value("batch", 'b', BATCH_NAME, "the batch to add it to").or("batch"),
+            OptionSyntax::value(
+                "loop",
+                'l',
+                Takes::Number { what: "loop number", min: -1, max: i32::MAX as i64 },
+                "RPCs of a client to a server, times --concurrency; -1 for no end",
+            )
+            .or("-1"),
+            OptionSyntax::value(
+                "concurrency",
+                'c',
+                Takes::Number { what: "concurrency of test", min: 1, max: CONCURRENCY_MAX },
+                "RPCs at once of a client to a server",
+            )
+            .or("1"),
+            OptionSyntax::value(
+                "distribute",
+                'd',
+                Takes::Text("C:S"),
+                "C clients in a row share S servers in a row",
+            )
+            .or("1:1"),
+            OptionSyntax::value("from", 'f', Takes::Name("group"), "the clients"),
+            OptionSyntax::value("to", 't', Takes::Name("group"), "the servers"),
+        ],
+        words: &[
+            WordSyntax { name: "TEST", ..word("TEST", Takes::Text("ping|brw")) },
+            WordSyntax { count: Count::Any, ..word("PARAMETER", Takes::Text(PARAMETERS)) },
+        ],
+        ..plain(
+            "add_test",
+            "adds a test to a batch: ping, or brw [read|write] [size=#[K|M]] \
+            [check=simple|full] [off=#]",
+        )
+    },
+];
+
+const PARAMETERS: &str = "read|write|size=#|check=simple|full|off=#";
+
+#[cfg(test)]
+mod tests;

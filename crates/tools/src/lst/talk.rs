@@ -1,0 +1,215 @@
+//! Talking with the console, and telling what went wrong.
+
+use core::fmt::Display;
+
+use lustrine_selftest::console::{Answer, Command, Refusal, Reply, Said};
+use lustrine_wire::nid::{Nid, PID_LUSTRE, ProcessId};
+use lustrine_wire::srpc::{FEATURE_BULK_LEN, FEATURES_KNOWN};
+
+use super::{AskError, Lst, NODE_REFUSED, Outside, RPC_FAILED};
+use crate::errno::{self, EACCES, EEXIST, EFAULT, EINVAL, ENOENT, EPROTO, ESHUTDOWN, ESRCH};
+use crate::help;
+use crate::nids;
+use crate::shell::{Compat, Exit, Program};
+
+/// What a command is about, for its errors.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deed<'a> {
+    /// The thing: `group`.
+    pub(super) what: &'a str,
+    /// The action: `add group`.
+    pub(super) action: &'a str,
+}
+
+/// A node as `lst` prints it.
+pub(super) fn id(nid: &Nid) -> impl Display + use<> {
+    ProcessId { nid: *nid, pid: PID_LUSTRE }
+}
+
+impl<O: Outside> Lst<'_, O> {
+    /// Prints a line that was asked for.
+    pub(super) fn say(&mut self, line: impl Display) {
+        self.outside.out(&format!("{line}\n"));
+    }
+
+    /// Prints a line about trouble.
+    pub(super) fn warn(&mut self, line: impl Display) {
+        self.outside.err(&format!("{line}\n"));
+    }
+
+    /// Refuses for a reason of our own.
+    pub(super) fn refuse(&mut self, line: impl Display) -> Exit {
+        self.warn(line);
+        Exit::FAILED
+    }
+
+    /// Prints the usage of a command.
+    pub(super) fn usage(&mut self, name: &str) -> Exit {
+        let tool = self.tool();
+        if let Some(syntax) = tool.commands.iter().find(|syntax| syntax.name == name) {
+            self.outside.out(&help::usage(tool, syntax));
+        }
+        Exit::usage(self.settings.compat)
+    }
+
+    /// The key of the session; `None` if there is no usable one.
+    pub(super) fn key(&self) -> Option<u32> {
+        let key: u32 = self.settings.session.as_deref()?.trim().parse().ok()?;
+        (key != 0).then_some(key)
+    }
+
+    /// Stops a command that needs a key and has none.
+    pub(super) fn check_key(&mut self, name: &str) -> Result<(), Exit> {
+        let may_do_without = match self.settings.compat {
+            Compat::V2_15 => name == "show_session",
+            Compat::V2_16 => matches!(name, "show_session" | "new_session"),
+        };
+        if self.key().is_some() || may_do_without {
+            return Ok(());
+        }
+        Err(self.refuse(
+            "Can't find env LST_SESSION or value is not valid (a number above 0, the same for all \
+             commands of a session: export LST_SESSION=$$)",
+        ))
+    }
+
+    /// The features that a session is to have.
+    pub(super) fn features(&self) -> Option<u32> {
+        let Some(text) = &self.settings.features else { return Some(FEATURE_BULK_LEN) };
+        let text = text.trim();
+        let digits = text.strip_prefix("0x").or(text.strip_prefix("0X")).unwrap_or(text);
+        let mask = u32::from_str_radix(digits, 16).ok()?;
+        (mask & !FEATURES_KNOWN == 0).then_some(mask)
+    }
+
+    pub(super) fn check_features(&mut self) -> Result<(), Exit> {
+        if self.features().is_some() {
+            return Ok(());
+        }
+        let given = self.settings.features.clone().unwrap_or_default();
+        Err(self.refuse(format!(
+            "Invalid LST_FEATURES: {given} (a hex mask, of which only the bit 1 is known)"
+        )))
+    }
+
+    /// Has the console do something.
+    pub(super) fn ask(&mut self, deed: Deed<'_>, command: Command) -> Result<Answer, Exit> {
+        let key = self.key().unwrap_or_default();
+        let answer = self.outside.ask(key, command);
+        answer.map_err(|error| self.failed(deed, error))
+    }
+
+    /// The same, where the answer is what nodes said, or nothing if none was asked.
+    pub(super) fn ask_nodes(
+        &mut self,
+        deed: Deed<'_>,
+        command: Command,
+    ) -> Result<Vec<Said>, Exit> {
+        match self.ask(deed, command)? {
+            Answer::Said(said) => Ok(said),
+            Answer::Done => Ok(Vec::new()),
+            _ => Err(self.misunderstood(deed)),
+        }
+    }
+
+    /// The same, where the answer is names.
+    pub(super) fn ask_names(
+        &mut self,
+        deed: Deed<'_>,
+        command: Command,
+    ) -> Result<Vec<String>, Exit> {
+        match self.ask(deed, command)? {
+            Answer::Names(names) => Ok(names),
+            _ => Err(self.misunderstood(deed)),
+        }
+    }
+
+    /// The console's answer is none to what it was asked.
+    pub(super) fn misunderstood(&mut self, deed: Deed<'_>) -> Exit {
+        let why = "the console answers something else; is it of another version?".to_owned();
+        self.failed(deed, AskError::Failed(why))
+    }
+
+    /// Says why the console did not do something.
+    pub(super) fn failed(&mut self, deed: Deed<'_>, error: AskError) -> Exit {
+        let Deed { what, action } = deed;
+        let refusal = match error {
+            AskError::Refused(refusal) => refusal,
+            AskError::NoConsole => Refusal::NoSession,
+            AskError::Interrupted => return Exit::INTERRUPTED,
+            AskError::Failed(why) => return self.refuse(format!("Failed to {action}: {why}")),
+        };
+        self.refuse(match refusal.errno() {
+            // Its own text would say it again.
+            ESRCH => "No session exists".to_owned(),
+            ESHUTDOWN => "Session is shutting down".to_owned(),
+            EACCES => format!("Unmatched session key or not root ({refusal})"),
+            ENOENT => format!("Can't find {what} in current session ({refusal})"),
+            EINVAL => format!("Invalid parameters list in command line: {refusal}"),
+            EFAULT => format!("Bad parameter address ({refusal})"),
+            EEXIST => format!("{what} already exists ({refusal})"),
+            other => format!("Failed to {action}: {} ({refusal})", errno::text(other as i32)),
+        })
+    }
+
+    /// Says which nodes failed in `op`, and why.
+    pub(super) fn failures(&mut self, op: &str, said: &[Said]) -> Result<(), Exit> {
+        for one in said {
+            match &one.reply {
+                Reply::Good(_) => {}
+                Reply::None { errno, why } => {
+                    let text = said_more(&errno::text(*errno), why);
+                    self.warn(format!("{op} RPC failed on {}: {text}", id(&one.nid)));
+                }
+                Reply::Refused(status) => {
+                    let text = errno::text(*status as i32);
+                    self.warn(format!("operation {op} failed on {}: {text}", id(&one.nid)));
+                }
+            }
+        }
+        if said.iter().any(|one| one.reply == Reply::Refused(EPROTO)) {
+            self.warn(
+                "Features of these nodes are not those of the session; LST_FEATURES=0 at \
+                 new_session is understood by all releases",
+            );
+        }
+        verdict(said)
+    }
+
+    /// The NIDs of an argument; says what is wrong with it.
+    pub(super) fn nids(&mut self, text: &str) -> Option<Vec<Nid>> {
+        let found = nids::expand(text, |host| self.outside.resolve(host));
+        let trouble = match found {
+            Ok(nids) => match nids.iter().find(|nid| nid.to_short().is_none()) {
+                None => return Some(nids),
+                Some(large) => format!(
+                    "Invalid nid: {large} (the selftest's messages know 4-byte addresses only)"
+                ),
+            },
+            Err(nids::NidsError::Nid { nid, why }) => format!("Invalid nid: {nid} ({why})"),
+            Err(nids::NidsError::Host { nid, why }) => format!("Invalid nid: {nid} ({why})"),
+            Err(other) => format!("Invalid nid: {text} ({other})"),
+        };
+        self.warn(trouble);
+        None
+    }
+}
+
+/// How a command ends by what nodes said.
+pub(super) fn verdict(said: &[Said]) -> Result<(), Exit> {
+    if said.iter().any(|one| matches!(one.reply, Reply::None { .. })) {
+        return Err(RPC_FAILED);
+    }
+    match said.iter().any(|one| matches!(one.reply, Reply::Refused(_))) {
+        true => Err(NODE_REFUSED),
+        false => Ok(()),
+    }
+}
+
+/// An errno's text, with what else is known.
+pub(super) fn said_more(text: &str, why: &str) -> String {
+    match why.is_empty() || why.eq_ignore_ascii_case(text) {
+        true => text.to_owned(),
+        false => format!("{text} ({why})"),
+    }
+}

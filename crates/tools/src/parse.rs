@@ -1,0 +1,252 @@
+//! Arguments read by a table, as getopt_long does (cli-habits 1).
+//!
+//! Options and words may be mixed. Long options may be shortened while no other begins the same;
+//! their values follow as `--name=value` or `--name value`. Switches of one letter may stand
+//! together, the last with a value (`-fc8`). Of an option given twice the last counts. `--` ends
+//! the options.
+
+#[cfg(test)]
+mod tests;
+
+use crate::table::{OptionSyntax, Syntax, Takes};
+
+/// The arguments of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parsed {
+    syntax: &'static Syntax,
+    /// Place in the table, and value; empty for switches.
+    given: Vec<(usize, String)>,
+    words: Vec<String>,
+}
+
+/// Why arguments cannot be read; the text says it as getopt_long does.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Misuse {
+    /// `--help`: no mistake, but what is there to be said is the same.
+    #[error("help is wanted")]
+    Help,
+    /// There is no such long option.
+    #[error("unrecognized option '--{0}'")]
+    Unknown(String),
+    /// There is no such letter.
+    #[error("invalid option -- '{0}'")]
+    UnknownLetter(char),
+    /// Several options begin like this.
+    #[error("option '--{given}' is ambiguous; possibilities: {}", listed(.candidates))]
+    Ambiguous {
+        /// What was given.
+        given: String,
+        /// The options.
+        candidates: Vec<&'static str>,
+    },
+    /// The value is missing.
+    #[error("option '--{0}' requires an argument")]
+    NoValue(&'static str),
+    /// The value of a letter is missing.
+    #[error("option requires an argument -- '{0}'")]
+    NoLetterValue(char),
+    /// A switch has a value.
+    #[error("option '--{0}' doesn't allow an argument")]
+    NeedlessValue(&'static str),
+    /// A word is missing.
+    #[error("{0} is missing")]
+    TooFewWords(&'static str),
+    /// There is a word too many.
+    #[error("unexpected word '{0}'")]
+    TooManyWords(String),
+    /// A number that is none, or out of its range.
+    #[error("Invalid {what}: {given} ({min} to {max} are allowed)")]
+    BadNumber {
+        /// Of what.
+        what: &'static str,
+        /// What was given.
+        given: String,
+        /// The least.
+        min: i64,
+        /// The most.
+        max: i64,
+    },
+    /// Not one of the values there are.
+    #[error("Invalid {what}: {given} ({} are allowed)", .allowed.join(", "))]
+    BadChoice {
+        /// Of what.
+        what: &'static str,
+        /// What was given.
+        given: String,
+        /// What is allowed.
+        allowed: &'static [&'static str],
+    },
+}
+
+impl Misuse {
+    /// Whether usage helps: a wrong value says what is wrong by itself.
+    pub fn wants_usage(&self) -> bool {
+        !matches!(self, Misuse::BadNumber { .. } | Misuse::BadChoice { .. })
+    }
+}
+
+/// Reads the arguments of a command, its name not among them.
+///
+/// # Errors
+/// [`Misuse`], the first there is.
+pub fn parse(syntax: &'static Syntax, arguments: &[String]) -> Result<Parsed, Misuse> {
+    let mut parsed = Parsed { syntax, given: Vec::new(), words: Vec::new() };
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        if argument == "--" {
+            parsed.words.extend(rest.cloned());
+            break;
+        }
+        if let Some(long) = argument.strip_prefix("--") {
+            parsed.take_long(long, &mut rest)?;
+        } else if let Some(letters) = argument.strip_prefix('-').filter(|l| !l.is_empty()) {
+            parsed.take_letters(letters, &mut rest)?;
+        } else {
+            parsed.words.push(argument.clone());
+        }
+    }
+    parsed.check_words()?;
+    Ok(parsed)
+}
+
+type Rest<'a> = core::slice::Iter<'a, String>;
+
+impl Parsed {
+    /// Whether an option was given. Panics if the table has none of this name.
+    pub fn has(&self, long: &str) -> bool {
+        let place = self.place(long);
+        self.given.iter().any(|(given, _)| *given == place)
+    }
+
+    /// The value of an option, or its default.
+    pub fn text(&self, long: &str) -> Option<&str> {
+        let place = self.place(long);
+        let given = self.given.iter().rev().find(|(given, _)| *given == place);
+        given.map(|(_, value)| value.as_str()).or(self.syntax.options[place].default)
+    }
+
+    /// The value of an option that takes a number, or its default.
+    pub fn number(&self, long: &str) -> Option<i64> {
+        // Values were checked, defaults are by the tests of the tables.
+        self.text(long).and_then(|text| text.parse().ok())
+    }
+
+    /// The same for one that is never negative and has a default; at most `u32::MAX`.
+    pub fn count(&self, long: &str) -> u32 {
+        self.number(long).map_or(0, |number| number.clamp(0, i64::from(u32::MAX)) as u32)
+    }
+
+    /// The words.
+    pub fn words(&self) -> &[String] {
+        &self.words
+    }
+
+    /// A word by its place, or its default; empty where there is neither.
+    pub fn word(&self, place: usize) -> &str {
+        let default = self.syntax.words.get(place).and_then(|word| word.default);
+        self.words.get(place).map(String::as_str).or(default).unwrap_or_default()
+    }
+
+    fn place(&self, long: &str) -> usize {
+        let found = self.syntax.options.iter().position(|option| option.long == long);
+        found.unwrap_or_else(|| panic!("{} has no option {long}", self.syntax.name))
+    }
+
+    fn take_long(&mut self, text: &str, rest: &mut Rest<'_>) -> Result<(), Misuse> {
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (text, None),
+        };
+        let place = self.find_long(name)?;
+        let option = &self.syntax.options[place];
+        let value = match (option.takes, value) {
+            (Takes::Nothing, Some(_)) => return Err(Misuse::NeedlessValue(option.long)),
+            (Takes::Nothing, None) => String::new(),
+            (_, Some(value)) => value,
+            (_, None) => rest.next().cloned().ok_or(Misuse::NoValue(option.long))?,
+        };
+        self.take(place, value)
+    }
+
+    fn find_long(&self, name: &str) -> Result<usize, Misuse> {
+        let options = self.syntax.options;
+        if let Some(place) = options.iter().position(|option| option.long == name) {
+            return Ok(place);
+        }
+        if name == "help" {
+            return Err(Misuse::Help);
+        }
+        let begins = |place: &usize| options[*place].long.starts_with(name);
+        let candidates: Vec<usize> = (0..options.len()).filter(begins).collect();
+        match candidates[..] {
+            [place] => Ok(place),
+            [] => Err(Misuse::Unknown(name.to_owned())),
+            _ => Err(Misuse::Ambiguous {
+                given: name.to_owned(),
+                candidates: candidates.iter().map(|place| options[*place].long).collect(),
+            }),
+        }
+    }
+
+    fn take_letters(&mut self, letters: &str, rest: &mut Rest<'_>) -> Result<(), Misuse> {
+        let mut left = letters.chars();
+        while let Some(letter) = left.next() {
+            let has = |option: &OptionSyntax| option.short == Some(letter);
+            let found = self.syntax.options.iter().position(has);
+            let place = found.ok_or(Misuse::UnknownLetter(letter))?;
+            if self.syntax.options[place].takes == Takes::Nothing {
+                self.take(place, String::new())?;
+                continue;
+            }
+            let value = match left.as_str() {
+                "" => rest.next().cloned().ok_or(Misuse::NoLetterValue(letter))?,
+                value => value.to_owned(),
+            };
+            return self.take(place, value);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, place: usize, value: String) -> Result<(), Misuse> {
+        let option = &self.syntax.options[place];
+        check(option.takes, option.long, &value)?;
+        self.given.push((place, value));
+        Ok(())
+    }
+
+    fn check_words(&self) -> Result<(), Misuse> {
+        let (min, max) = self.syntax.word_bounds();
+        if self.words.len() < min {
+            let missing = self.syntax.words.get(self.words.len());
+            return Err(Misuse::TooFewWords(missing.map_or("a word", |word| word.name)));
+        }
+        if let Some(word) = self.words.get(max) {
+            return Err(Misuse::TooManyWords(word.clone()));
+        }
+        let last = self.syntax.words.last().into_iter();
+        let syntaxes = self.syntax.words.iter().chain(last.cycle());
+        for (word, syntax) in self.words.iter().zip(syntaxes) {
+            check(syntax.takes, syntax.name, word)?;
+        }
+        Ok(())
+    }
+}
+
+/// Checks a value as far as the table goes.
+fn check(takes: Takes, name: &'static str, given: &str) -> Result<(), Misuse> {
+    match takes {
+        Takes::Number { what, min, max } => match given.parse() {
+            Ok(number) if (min..=max).contains(&number) => Ok(()),
+            _ => Err(Misuse::BadNumber { what, given: given.to_owned(), min, max }),
+        },
+        Takes::OneOf(allowed) if !allowed.contains(&given) => {
+            Err(Misuse::BadChoice { what: name, given: given.to_owned(), allowed })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn listed(candidates: &[&str]) -> String {
+    let quoted: Vec<String> = candidates.iter().map(|name| format!("'--{name}'")).collect();
+    quoted.join(" ")
+}

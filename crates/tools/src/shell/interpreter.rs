@@ -1,0 +1,104 @@
+//! A script or a prompt, line by line.
+
+use super::{Exit, IGNORE_ERRORS, Names, Program, name_of, run, words};
+use crate::shell::Compat;
+
+/// Longest line, in bytes.
+pub const LINE_MAX: usize = 65_536;
+
+/// Where lines come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// A person at a prompt: names may be shortened, and a failure ends nothing.
+    Prompt,
+    /// A script: names are exact, and a failure ends it unless errors are ignored.
+    Script {
+        /// Whether they are.
+        ignore_errors: bool,
+    },
+}
+
+/// What to do after a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Read the next one; after the last, end with [`Interpreter::exit`].
+    Line,
+    /// End with this.
+    Quit(Exit),
+}
+
+/// Carries out lines, each a command. Whoever has it reads them, and shows the prompt.
+#[derive(Clone, Copy, Debug)]
+pub struct Interpreter {
+    mode: Mode,
+    last: Exit,
+}
+
+impl Interpreter {
+    /// At the beginning.
+    pub fn new(mode: Mode) -> Interpreter {
+        Interpreter { mode, last: Exit::DONE }
+    }
+
+    /// What is shown where a line is expected; nothing to a script.
+    pub fn prompt(&self, program: &impl Program) -> String {
+        match (self.mode, program.compat()) {
+            (Mode::Script { .. }, _) => String::new(),
+            (Mode::Prompt, Compat::V2_15) => format!("{} > ", program.tool().name),
+            (Mode::Prompt, Compat::V2_16) => "> ".to_owned(),
+        }
+    }
+
+    /// Carries out a line, which may hold its end.
+    pub fn line(&mut self, program: &mut impl Program, text: &str) -> Next {
+        let words = match words::split(text) {
+            _ if text.len() > LINE_MAX => Err(format!("a line has at most {LINE_MAX} bytes")),
+            Ok(words) => Ok(words),
+            Err(error) => Err(error.to_string()),
+        };
+        self.last = match words {
+            Ok(words) if words.is_empty() => return Next::Line,
+            Ok(words) => {
+                let names = self.names();
+                match name_of(program.tool(), &words[0], names) {
+                    Ok("quit" | "exit") => return Next::Quit(self.exit()),
+                    Ok(name) if IGNORE_ERRORS.contains(&name) => self.ignore_errors(),
+                    _ => {}
+                }
+                run(program, &words, names)
+            }
+            Err(text) => {
+                let name = program.tool().name;
+                program.screen().err(&format!("{name}: {text}\n"));
+                Exit::FAILED
+            }
+        };
+        match self.mode {
+            Mode::Script { .. } if self.last == Exit::INTERRUPTED => Next::Quit(self.last),
+            Mode::Script { ignore_errors: false } if !self.last.is_done() => Next::Quit(self.last),
+            Mode::Script { .. } | Mode::Prompt => Next::Line,
+        }
+    }
+
+    /// What to end with after the last line: as its command ended, or well where errors are
+    /// ignored.
+    pub fn exit(&self) -> Exit {
+        match self.mode {
+            Mode::Script { ignore_errors: true } => Exit::DONE,
+            Mode::Script { ignore_errors: false } | Mode::Prompt => self.last,
+        }
+    }
+
+    fn names(&self) -> Names {
+        match self.mode {
+            Mode::Prompt => Names::Prefixes,
+            Mode::Script { .. } => Names::Exact,
+        }
+    }
+
+    fn ignore_errors(&mut self) {
+        if let Mode::Script { ignore_errors } = &mut self.mode {
+            *ignore_errors = true;
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! A laboratory: machines with `lst`, each with the real console as a state machine, and nodes
+//! that answer its orders as kernel nodes do, as far as sessions of `lst` show it.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
+
+pub mod node;
+pub mod typed;
+
+use core::net::Ipv4Addr;
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_selftest::Failure;
+use lustrine_selftest::console::{Answer, Command, Console, Order};
+use lustrine_tools::lst::{AskError, Lst, Outside, Settings, Slept};
+use lustrine_tools::shell::{Exit, Names, Screen, run};
+use lustrine_wire::nid::Nid;
+
+use node::Node;
+
+/// All machines, and the time.
+pub struct World {
+    pub nodes: BTreeMap<Nid, Node>,
+    consoles: BTreeMap<u32, Console>,
+    pub now: Time,
+    tickets: u64,
+    /// Waits from this one on are interrupted; `None` for none.
+    pub patience: Option<u32>,
+}
+
+/// A machine of the laboratory, at which somebody types.
+pub struct Seat<'a> {
+    pub world: &'a mut World,
+    /// Which.
+    pub machine: u32,
+    /// What is on the screen: lines, and whether they are about trouble.
+    pub lines: Vec<(String, bool)>,
+    /// How often the console was asked.
+    pub asked: u32,
+}
+
+/// The NID of a machine.
+pub fn nid(machine: u32) -> Nid {
+    format!("10.77.0.{machine}@tcp").parse().unwrap()
+}
+
+impl World {
+    /// Machines 2, 3 and 4.
+    pub fn new() -> World {
+        World {
+            nodes: (2..=4).map(|machine| (nid(machine), Node::default())).collect(),
+            consoles: (2..=4).map(|machine| (machine, Console::new(&nid(machine), 0))).collect(),
+            now: Time::ZERO + Nanos::from_secs(1),
+            tickets: 0,
+            patience: None,
+        }
+    }
+
+    /// Somebody sits down at a machine.
+    pub fn sit_down(&mut self, machine: u32) -> Seat<'_> {
+        Seat { world: self, machine, lines: Vec::new(), asked: 0 }
+    }
+
+    /// Time goes by.
+    pub fn pass(&mut self, time: Nanos) {
+        let mut left = time.0 / 1_000_000_000;
+        while left > 0 {
+            left -= 1;
+            self.now = self.now + Nanos::from_secs(1);
+            self.nodes.values_mut().for_each(|node| node.second(self.now));
+            for machine in 2..=4 {
+                self.consoles.get_mut(&machine).unwrap().tick(self.now);
+                self.carry_out(machine);
+            }
+        }
+    }
+
+    fn ask(&mut self, machine: u32, key: u32, command: Command) -> Result<Answer, AskError> {
+        let console = self.consoles.get_mut(&machine).unwrap();
+        if command == Command::ShowSession {
+            let view = console.session().ok_or(AskError::NoConsole)?;
+            return Ok(Answer::Session(view));
+        }
+        self.tickets += 1;
+        let ticket = self.tickets;
+        console.command(self.now, ticket, key, command);
+        self.carry_out(machine);
+        let console = self.consoles.get_mut(&machine).unwrap();
+        let (answered, answer) = console.next_answer().expect("all orders are over");
+        assert_eq!(answered, ticket);
+        answer.map_err(AskError::Refused)
+    }
+
+    /// All orders of a console, and what they lead to. Nodes that do not answer take all the time
+    /// there is.
+    fn carry_out(&mut self, machine: u32) {
+        while let Some(order) = self.consoles.get_mut(&machine).unwrap().next_order() {
+            let Order { id, peer, body, timeout, .. } = &order;
+            let answer = self.nodes.get_mut(peer).and_then(|node| node.answer(self.now, body));
+            let outcome = match answer {
+                Some(message) => Ok(message),
+                None => {
+                    self.now = self.now + *timeout;
+                    Err(Failure::TimedOut)
+                }
+            };
+            self.consoles.get_mut(&machine).unwrap().completed(self.now, *id, outcome);
+        }
+    }
+}
+
+impl Seat<'_> {
+    /// Types a command of `lst`, its name not among the words.
+    pub fn lst(&mut self, settings: &Settings, words: &[&str]) -> Exit {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        run(&mut Lst::new(self, settings), &words, Names::Exact)
+    }
+
+    /// All that is on the screen, and nothing any more.
+    pub fn text(&mut self) -> String {
+        self.lines.drain(..).map(|(line, _)| line + "\n").collect()
+    }
+
+    pub fn write(&mut self, text: &str, trouble: bool) {
+        assert!(text.is_empty() || text.ends_with('\n'), "{text:?} is no whole line");
+        self.lines.extend(text.lines().map(|line| (line.to_owned(), trouble)));
+    }
+}
+
+impl Screen for Seat<'_> {
+    fn out(&mut self, text: &str) {
+        self.write(text, false);
+    }
+
+    fn err(&mut self, text: &str) {
+        self.write(text, true);
+    }
+}
+
+impl Outside for Seat<'_> {
+    fn ask(&mut self, key: u32, command: Command) -> Result<Answer, AskError> {
+        self.asked += 1;
+        self.world.ask(self.machine, key, command)
+    }
+
+    fn sleep(&mut self, time: Duration) -> Slept {
+        if let Some(patience) = &mut self.world.patience {
+            if *patience == 0 {
+                return Slept::Interrupted;
+            }
+            *patience -= 1;
+        }
+        self.world.pass(Nanos::from_secs(time.as_secs()));
+        Slept::Over
+    }
+
+    fn resolve(&mut self, host: &str) -> Result<Ipv4Addr, String> {
+        let machine = host.strip_prefix("vm").and_then(|number| number.parse().ok());
+        match machine {
+            Some(number) => Ok(Ipv4Addr::new(10, 77, 0, number)),
+            None => Err("no such host".to_owned()),
+        }
+    }
+}
