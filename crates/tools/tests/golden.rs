@@ -9,10 +9,10 @@ use support::World;
 use support::typed::{Line, Shell, blocks};
 
 /// Lines that differ on purpose, in the order of the session.
-struct Difference {
-    why: &'static str,
-    theirs: &'static [&'static str],
-    ours: &'static [&'static str],
+struct Difference<'a> {
+    why: &'a str,
+    theirs: &'a [&'a str],
+    ours: &'a [&'a str],
 }
 
 fn read(name: &str) -> String {
@@ -21,7 +21,7 @@ fn read(name: &str) -> String {
 }
 
 /// Plays a session and compares it.
-fn play(world: &mut World, name: &str, differences: &[Difference]) {
+fn play(world: &mut World, name: &str, differences: &[Difference<'_>]) {
     let mut differences = differences.iter().peekable();
     for block in blocks(&read(name)) {
         let shown = Shell::default().type_in(world, block.machine, &block.typed);
@@ -53,11 +53,11 @@ fn play(world: &mut World, name: &str, differences: &[Difference]) {
 }
 
 trait StartsWithLines {
-    fn starts_with_lines(&self, difference: &Difference) -> bool;
+    fn starts_with_lines(&self, difference: &Difference<'_>) -> bool;
 }
 
 impl StartsWithLines for &[String] {
-    fn starts_with_lines(&self, difference: &Difference) -> bool {
+    fn starts_with_lines(&self, difference: &Difference<'_>) -> bool {
         let theirs = difference.theirs;
         self.len() >= theirs.len() && self.iter().zip(theirs).all(|(line, their)| line == their)
     }
@@ -102,6 +102,7 @@ fn without_figures(line: &str) -> String {
 
 const LISTED_WRONGLY: &str = "2.16 and later confuse the forms of list_group";
 const NO_SESSION_PING: &str = "ping --session fails in 2.16 and later";
+const NOISE: &str = "what the kernel interface says of itself";
 const TOO_FEW: &str = "as many nodes as there are groups are asked and told, others made up";
 
 #[test]
@@ -188,7 +189,7 @@ fn a_full_session() {
             ],
         },
         Difference {
-            why: "what the kernel interface says of itself",
+            why: NOISE,
             theirs: &["Reader error: 'session is not active' at 0"],
             ours: &[],
         },
@@ -199,4 +200,188 @@ fn a_full_session() {
         },
     ];
     play(&mut World::new(), "lst_full_session.txt", &differences);
+}
+
+#[test]
+fn a_session_of_mistakes() {
+    const LOST: &str = "the refused new_session ended the session";
+    let reader = "Reader error: 'Object not found' at 0";
+    let none = "No session exists";
+    let differences = [
+        Difference { why: NOISE, theirs: &[reader], ours: &[none] },
+        Difference {
+            why: "the kernel interface's own words, and the wrong errno",
+            theirs: &[
+                "Reader error: 'new session creation failed' at 0",
+                "Failed to create session: Operation not supported",
+            ],
+            ours: &["session already exists"],
+        },
+        Difference {
+            why: LOST,
+            theirs: &[none],
+            ours: &[
+                "create session RPC failed on 12345-10.77.0.99@tcp: Connection timed out",
+                "No nodes added successfully, deleting group g",
+                "Group is deleted",
+            ],
+        },
+        Difference {
+            why: LOST,
+            theirs: &[none],
+            ours: &[
+                "Invalid nid: nonsense",
+                "Ignore invalid id list nonsense",
+                "No nodes added successfully, deleting group g",
+                "Group is deleted",
+            ],
+        },
+        // add_batch
+        Difference { why: LOST, theirs: &[none], ours: &[] },
+        Difference {
+            why: LOST,
+            theirs: &["Failed to get count of nodes from b: No such process"],
+            ours: &["Invalid parameters list in command line: batch b has no tests"],
+        },
+        Difference {
+            why: LOST,
+            theirs: &["Failed to get count of nodes from nosuch: No such process"],
+            ours: &["Can't find batch in current session"],
+        },
+        Difference {
+            why: LOST,
+            theirs: &["Failed to get count of nodes from nosuch: No such process"],
+            ours: &["Can't find batch in current session"],
+        },
+        Difference {
+            why: LOST,
+            theirs: &["Failed to query batch: No such process"],
+            ours: &["Can't find batch in current session"],
+        },
+        // add_test
+        Difference {
+            why: LOST,
+            theirs: &[reader, reader, none],
+            ours: &["Can't find test in current session"],
+        },
+        // add_group
+        Difference { why: LOST, theirs: &[none], ours: &["10.77.0.3@tcp are added to session"] },
+        // add_test
+        Difference {
+            why: LOST,
+            theirs: &[reader, reader, none],
+            ours: &["Can't find test in current session"],
+        },
+        // stat
+        Difference {
+            why: LOST,
+            theirs: &[reader, none],
+            ours: &["Can't find nosuch in current session"],
+        },
+        Difference {
+            why: LOST,
+            theirs: &[reader, none],
+            ours: &["Can't find nosuch in current session"],
+        },
+    ];
+    play(&mut World::new(), "lst_errors.txt", &differences);
+}
+
+#[test]
+fn pings_from_a_third_machine() {
+    play(&mut World::new(), "c00_session_console_vm4_ping.txt", &[]);
+}
+
+#[test]
+fn bulk_and_pings_from_a_third_machine() {
+    let differences = [
+        Difference {
+            why: LISTED_WRONGLY,
+            theirs: &[
+                "\t1\t0\t0\t0\t1\t(null)",
+                "\tACTIVE\tBUSY\tDOWN\tUNKNOWN\tTOTAL",
+                "Group [ srv ]",
+                "No nodes found [ srv ]",
+                "Group [ (null) ]",
+                "\t12345-10.77.0.3@tcp: Active",
+                "Total 1 nodes [ (null) ]",
+            ],
+            ours: &[
+                "\tACTIVE\tBUSY\tDOWN\tUNKNOWN\tTOTAL",
+                "\t1\t0\t0\t0\t1\tcli",
+                "Group [ srv ]",
+                "\t12345-10.77.0.3@tcp: Active",
+                "Total 1 nodes [ srv ]",
+            ],
+        },
+        Difference {
+            why: NO_SESSION_PING,
+            theirs: &["Failed to get count of nodes from session: Operation not supported"],
+            ours: &[
+                "\t12345-10.77.0.2@tcp: Active [session: mix id: 10.77.0.4@tcp]",
+                "\t12345-10.77.0.3@tcp: Active [session: mix id: 10.77.0.4@tcp]",
+            ],
+        },
+    ];
+    play(&mut World::new(), "c01_session_console_vm4_brw_mix.txt", &differences);
+}
+
+#[test]
+fn a_node_without_selftest() {
+    let differences = [
+        Difference {
+            why: LISTED_WRONGLY,
+            theirs: &["\tACTIVE\tBUSY\tDOWN\tUNKNOWN\tTOTAL"],
+            ours: &["Can't find group in current session"],
+        },
+        Difference {
+            why: NO_SESSION_PING,
+            theirs: &["Failed to get count of nodes from session: Operation not supported"],
+            ours: &["\t12345-10.77.0.4@tcp: Active [session: one id: 10.77.0.2@tcp]"],
+        },
+    ];
+    let mut world = World::new();
+    world.nodes.get_mut(&support::nid(3)).unwrap().up = false;
+    play(&mut world, "c02_session_errors.txt", &differences);
+}
+
+#[test]
+fn two_consoles_want_one_node() {
+    play(&mut World::new(), "c03_session_conflict.txt", &[]);
+}
+
+#[test]
+fn a_server_sends_wrong_data() {
+    let mut world = World::new();
+    world.nodes.get_mut(&support::nid(2)).unwrap().corrupt = true;
+    play(&mut world, "c52_brw_injected_errors.txt", &[]);
+}
+
+#[test]
+fn two_clients_share_a_server() {
+    play(&mut World::new(), "c53_distribute_2clients_2servers.txt", &[]);
+}
+
+#[test]
+fn addresses_that_do_not_fit() {
+    let reader = "Reader error: 'Object not found' at 0";
+    let differences = [
+        Difference { why: NOISE, theirs: &[reader, reader], ours: &[] },
+        Difference { why: NOISE, theirs: &[reader, reader], ours: &[] },
+        Difference {
+            why: "our console does not start a batch without tests",
+            theirs: &["bt is running now"],
+            ours: &["Invalid parameters list in command line: batch bt has no tests"],
+        },
+        Difference { why: NOISE, theirs: &[reader, reader], ours: &[] },
+    ];
+    play(&mut World::new(), "e5_ipv6_lst.txt", &differences);
+}
+
+#[test]
+fn all_commands_in_their_order() {
+    let mut world = World::new();
+    let mut seat = world.sit_down(2);
+    seat.lst(&lustrine_tools::lst::Settings::default(), &["--list-commands"]);
+    assert_eq!(seat.text(), read("list_commands.txt"));
 }

@@ -18,10 +18,14 @@ impl<O: Outside> Lst<'_, O> {
         let mut outcome = Ok(());
         let mut added = false;
         for argument in &parsed.words()[1..] {
-            let Some(nids) = self.nids(argument) else {
-                self.warn(format!("Ignore invalid id list {argument}"));
-                outcome = Err(Exit::FAILED);
-                continue;
+            let nids = match self.nids(argument) {
+                Ok(nids) => nids,
+                Err(trouble) => {
+                    self.warn(format!("Invalid nid: {trouble}"));
+                    self.warn(format!("Ignore invalid id list {argument}"));
+                    outcome = Err(Exit::FAILED);
+                    continue;
+                }
             };
             let command = Command::AddNodes { group: group.clone(), nids };
             let said = self.ask_nodes(deed, command);
@@ -61,7 +65,7 @@ impl<O: Outside> Lst<'_, O> {
             "refresh" => Command::RefreshGroup { group },
             "clean" => Command::CleanGroup { group, states: states_named(given) },
             _ => {
-                let nids = self.nids(given).ok_or(Exit::FAILED)?;
+                let nids = self.nids_or_exit(given)?;
                 Command::RemoveNodes { group, nids }
             }
         };

@@ -97,7 +97,7 @@ impl<O: Outside> Lst<'_, O> {
             "session" => Target::Session,
             "group" => Target::Group(given.to_owned()),
             "batch" => Target::Batch(given.to_owned(), part),
-            _ => Target::Nodes(self.nids(given).ok_or(Exit::FAILED)?),
+            _ => Target::Nodes(self.nids_or_exit(given)?),
         };
         let timeout = parsed.count("timeout");
         let said = self.ask_nodes(deed, Command::Ping { target, timeout })?;

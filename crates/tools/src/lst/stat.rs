@@ -85,11 +85,11 @@ impl<O: Outside> Lst<'_, O> {
             let target = match groups.contains(word) {
                 true => Target::Group(word.clone()),
                 false => match self.nids(word) {
-                    Some(nids) => Target::Nodes(nids),
-                    None => {
+                    Ok(nids) => Target::Nodes(nids),
+                    Err(trouble) => {
                         return Err(self.refuse(format!(
-                            "Can't find {word} in current session (no group of this name, and no \
-                             NIDs)"
+                            "Can't find {word} in current session (no group has this name; as \
+                             NIDs: {trouble})"
                         )));
                     }
                 },

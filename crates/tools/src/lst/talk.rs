@@ -9,7 +9,7 @@ use lustrine_wire::srpc::{FEATURE_BULK_LEN, FEATURES_KNOWN};
 use super::{AskError, Lst, NODE_REFUSED, Outside, RPC_FAILED};
 use crate::errno::{self, EACCES, EEXIST, EFAULT, EINVAL, ENOENT, EPROTO, ESHUTDOWN, ESRCH};
 use crate::help;
-use crate::nids;
+use crate::nids::{self, NidsError};
 use crate::shell::{Compat, Exit, Program};
 
 /// What a command is about, for its errors.
@@ -176,22 +176,24 @@ impl<O: Outside> Lst<'_, O> {
         verdict(said)
     }
 
-    /// The NIDs of an argument; says what is wrong with it.
-    pub(super) fn nids(&mut self, text: &str) -> Option<Vec<Nid>> {
-        let found = nids::expand(text, |host| self.outside.resolve(host));
-        let trouble = match found {
+    /// The NIDs of an argument; the error is what is wrong with it, and why.
+    pub(super) fn nids(&mut self, text: &str) -> Result<Vec<Nid>, String> {
+        match nids::expand(text, |host| self.outside.resolve(host)) {
             Ok(nids) => match nids.iter().find(|nid| nid.to_short().is_none()) {
-                None => return Some(nids),
-                Some(large) => format!(
-                    "Invalid nid: {large} (the selftest's messages know 4-byte addresses only)"
-                ),
+                None => Ok(nids),
+                Some(large) => {
+                    Err(format!("{large} (the selftest's messages know 4-byte addresses only)"))
+                }
             },
-            Err(nids::NidsError::Nid { nid, why }) => format!("Invalid nid: {nid} ({why})"),
-            Err(nids::NidsError::Host { nid, why }) => format!("Invalid nid: {nid} ({why})"),
-            Err(other) => format!("Invalid nid: {text} ({other})"),
-        };
-        self.warn(trouble);
-        None
+            Err(NidsError::Nid { nid, why }) => Err(format!("{nid} ({why})")),
+            Err(NidsError::Host { nid, why }) => Err(format!("{nid} ({why})")),
+            Err(other) => Err(format!("{text} ({other})")),
+        }
+    }
+
+    /// The same for the value of an option.
+    pub(super) fn nids_or_exit(&mut self, text: &str) -> Result<Vec<Nid>, Exit> {
+        self.nids(text).map_err(|trouble| self.refuse(format!("Invalid nid: {trouble}")))
     }
 }
 
