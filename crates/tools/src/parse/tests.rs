@@ -1,1 +1,130 @@
+use proptest::prelude::*;
 
+use super::*;
+use crate::lst::LST;
+use crate::table::{Count, WordSyntax};
+
+const NUMBER: Takes = Takes::Number { what: "count", min: -1, max: 9 };
+
+static SYNTAX: Syntax = Syntax {
+    name: "try",
+    about: "for tests",
+    usage: "try",
+    options: &[
+        OptionSyntax::switch("force", 'f', "a switch"),
+        OptionSyntax::switch("fold", 'o', "another"),
+        OptionSyntax::value("count", 'c', NUMBER, "a number").or("7"),
+        OptionSyntax::value("to", 't', Takes::Text("WHERE"), "a text"),
+        OptionSyntax::value("total", ' ', Takes::Text("T"), "begins with another").only_long(),
+        OptionSyntax::value("state", 's', Takes::OneOf(&["up", "down"]), "one of two"),
+    ],
+    words: &[
+        WordSyntax { name: "A", takes: Takes::Text("A"), count: Count::One, default: None },
+        WordSyntax { name: "B", takes: NUMBER, count: Count::Optional, default: Some("3") },
+    ],
+    under: &[],
+};
+
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+/// What came of a line: the options given, in the order of the table, and the words.
+fn read(line: &str) -> String {
+    let parsed = match parse(&SYNTAX, &words(line)) {
+        Ok(parsed) => parsed,
+        Err(misuse) => return misuse.to_string(),
+    };
+    let names = SYNTAX.options.iter().map(|option| option.long);
+    let given = names.filter(|name| parsed.has(name));
+    let mut read: Vec<String> =
+        given.map(|name| format!("{name}={}", parsed.text(name).unwrap_or_default())).collect();
+    read.push(format!("{:?}", parsed.words()));
+    read.join(" ")
+}
+
+#[test]
+fn arguments_are_read_as_getopt_long_does() {
+    let cases = [
+        ("a", r#"["a"]"#),
+        ("a 5", r#"["a", "5"]"#),
+        ("--force a", r#"force= ["a"]"#),
+        ("a --force 2", r#"force= ["a", "2"]"#),
+        ("a -f -o", r#"force= fold= ["a"]"#),
+        ("a -fo", r#"force= fold= ["a"]"#),
+        ("a -fc8", r#"force= count=8 ["a"]"#),
+        ("a -fc 8", r#"force= count=8 ["a"]"#),
+        ("a -c -1", r#"count=-1 ["a"]"#),
+        ("a --count -1", r#"count=-1 ["a"]"#),
+        ("a --count=4", r#"count=4 ["a"]"#),
+        ("a --cou 4 --count 5", r#"count=5 ["a"]"#),
+        ("a --to x", r#"to=x ["a"]"#),
+        ("a --to=x=y", r#"to=x=y ["a"]"#),
+        ("a --to=", r#"to= ["a"]"#),
+        ("a --tot x", r#"total=x ["a"]"#),
+        ("a --to --force", r#"to=--force ["a"]"#),
+        ("--force -- --count", r#"force= ["--count"]"#),
+        ("-", r#"["-"]"#),
+        ("a --state up", r#"state=up ["a"]"#),
+        ("", "A is missing"),
+        ("a 1 c", "unexpected word 'c'"),
+        ("a b", "Invalid count: b (-1 to 9 are allowed)"),
+        ("a --help --wrong", "help is wanted"),
+        ("a --wrong", "unrecognized option '--wrong'"),
+        ("a -x", "invalid option -- 'x'"),
+        ("a -fx", "invalid option -- 'x'"),
+        ("a --fo", "option '--fo' is ambiguous; possibilities: '--force' '--fold'"),
+        ("a --count", "option '--count' requires an argument"),
+        ("a -fc", "option requires an argument -- 'c'"),
+        ("a --force=1", "option '--force' doesn't allow an argument"),
+        ("a --count 10", "Invalid count: 10 (-1 to 9 are allowed)"),
+        ("a --count many", "Invalid count: many (-1 to 9 are allowed)"),
+        ("a -s sideways", "Invalid state: sideways (up, down are allowed)"),
+    ];
+    for (line, wanted) in cases {
+        assert_eq!(read(line), wanted, "{line:?}");
+    }
+}
+
+#[test]
+fn what_is_not_given_has_its_default() {
+    let parsed = parse(&SYNTAX, &words("a")).unwrap();
+    assert_eq!((parsed.number("count"), parsed.count("count")), (Some(7), 7));
+    assert_eq!((parsed.text("to"), parsed.number("to")), (None, None));
+    assert_eq!((parsed.word(0), parsed.word(1), parsed.word(2)), ("a", "3", ""));
+    let parsed = parse(&SYNTAX, &words("a 4 --count -1")).unwrap();
+    assert_eq!((parsed.number("count"), parsed.count("count")), (Some(-1), 0));
+    assert_eq!(parsed.word(1), "4");
+}
+
+#[test]
+fn usage_helps_unless_a_value_is_wrong() {
+    let wants = |line: &str| parse(&SYNTAX, &words(line)).unwrap_err().wants_usage();
+    assert!(wants("a --wrong") && wants("") && wants("a --help"));
+    assert!(!wants("a -c x") && !wants("a -s x"));
+}
+
+proptest! {
+    /// No words whatever can harm the parser, and what it takes is within the table's bounds.
+    #[test]
+    fn any_words_are_read_or_refused(
+        command in 0..LST.commands.len(),
+        words in prop::collection::vec(
+            prop_oneof!["\\PC{0,12}", "-{1,3}[a-z_]{0,8}=?.{0,4}", "-[a-z]{1,4}[0-9]*"],
+            0..8,
+        ),
+    ) {
+        let syntax = &LST.commands[command];
+        if let Ok(parsed) = parse(syntax, &words) {
+            let (min, max) = syntax.word_bounds();
+            prop_assert!((min..=max).contains(&parsed.words().len()));
+            for option in syntax.options {
+                if let (Takes::Number { min, max, .. }, Some(number)) =
+                    (option.takes, parsed.number(option.long))
+                {
+                    prop_assert!((min..=max).contains(&number), "{} {number}", option.long);
+                }
+            }
+        }
+    }
+}

@@ -1,1 +1,100 @@
+use lustrine_wire::srpc::{FrameworkCounters, LnetCounters, RpcCounters};
 
+use super::*;
+use crate::lst::LST;
+use crate::parse::parse;
+
+fn counters(running_ms: u32, messages: [u32; 2], bytes: [u64; 2]) -> Counters {
+    let framework = FrameworkCounters {
+        running_ms,
+        active_batches: 0,
+        zombie_sessions: 0,
+        brw_errors: 0,
+        ping_errors: 0,
+    };
+    let rpc = RpcCounters {
+        errors: 0,
+        sent: 0,
+        received: 0,
+        dropped: 0,
+        expired: 0,
+        bulk_get: 0,
+        bulk_put: 0,
+    };
+    let lnet = LnetCounters {
+        msgs_alloc: 0,
+        msgs_max: 0,
+        errors: 0,
+        send_count: messages[1],
+        recv_count: messages[0],
+        route_count: 0,
+        drop_count: 0,
+        send_length: bytes[1],
+        recv_length: bytes[0],
+        route_length: 0,
+        drop_length: 0,
+    };
+    Counters { framework, rpc, lnet }
+}
+
+fn layout(options: &str) -> Layout {
+    let syntax = LST.commands.iter().find(|syntax| syntax.name == "stat").unwrap();
+    let words: Vec<String> = format!("g {options}").split_whitespace().map(str::to_owned).collect();
+    Layout::of(&parse(syntax, &words).unwrap())
+}
+
+/// Two nodes: 10 and 30 messages received a second, 100 and 200 sent.
+fn two() -> Vec<Rates> {
+    let start = counters(1000, [0, 0], [0, 0]);
+    let one = counters(3000, [20, 200], [2 << 20, 4 << 20]);
+    let other = counters(2000, [30, 200], [3 << 20, 0]);
+    [one, other].iter().map(|now| Rates::between(&start, now).unwrap()).collect()
+}
+
+#[test]
+fn rates_are_over_the_time_that_the_node_tells() {
+    let start = counters(u32::MAX - 499, [u32::MAX - 9, 5], [100, 0]);
+    // Both the time and the messages begin again from 0.
+    let now = counters(500, [10, 5], [300, 0]);
+    let rates = Rates::between(&start, &now).unwrap();
+    assert_eq!((rates.received.messages, rates.received.bytes), (20.0, 200.0));
+    assert_eq!(rates.sent.messages, 0.0);
+}
+
+#[test]
+fn a_node_that_began_anew_has_none() {
+    let start = counters(5000, [0, 0], [100, 100]);
+    assert_eq!(Rates::between(&start, &counters(200, [0, 0], [200, 200])), None);
+    assert_eq!(Rates::between(&start, &counters(5000, [0, 0], [200, 200])), None);
+    assert_eq!(Rates::between(&start, &counters(6000, [0, 0], [99, 200])), None);
+}
+
+#[test]
+fn rows_are_those_of_lst() {
+    let text = layout("").rows("io", &two());
+    let wanted = "[LNet Rates of io]\n\
+        [R] Avg: 20       RPC/s Min: 10       RPC/s Max: 30       RPC/s\n\
+        [W] Avg: 150      RPC/s Min: 100      RPC/s Max: 200      RPC/s\n\
+        [LNet Bandwidth of io]\n\
+        [R] Avg: 2.00     MiB/s Min: 1.00     MiB/s Max: 3.00     MiB/s \n\
+        [W] Avg: 1.00     MiB/s Min: 0.00     MiB/s Max: 2.00     MiB/s \n";
+    assert_eq!(text, wanted);
+}
+
+#[test]
+fn options_choose_rows_and_columns() {
+    let cases = [
+        ("--rate --avg", "[LNet Rates of g]\n[R] Avg: 20       RPC/s \n[W] Avg: 150      RPC/s \n"),
+        // As in every release: the other row.
+        ("--rate --avg --read", "[LNet Rates of g]\n[W] Avg: 150      RPC/s \n"),
+        ("--rate --avg --write", "[LNet Rates of g]\n[R] Avg: 20       RPC/s \n"),
+        ("--bw --max --write --mbs", "[LNet Bandwidth of g]\n[R] Max: 3.15     MB/s  \n"),
+        ("-a -n -x -w", "[LNet Rates of g]\n[R] Min: 10       RPC/s Max: 30       RPC/s\n"),
+        ("--rpc", ""),
+    ];
+    for (options, wanted) in cases {
+        assert_eq!(layout(options).rows("g", &two()), wanted, "{options}");
+    }
+    assert_eq!(layout("--rpc --lnet").rows("g", &two()), layout("").rows("g", &two()));
+    assert_eq!(layout("").rows("g", &[]), "");
+}
