@@ -25,8 +25,14 @@ struct Watched {
     /// As it was given.
     name: String,
     target: Target,
-    /// By node, in the order in which they are asked; `None` for those that did not tell.
-    before: Vec<(Nid, Option<Counters>)>,
+    /// In the order in which nodes are asked.
+    before: Vec<Reading>,
+}
+
+/// What a node told of its counters; `None` if it did not.
+struct Reading {
+    nid: Nid,
+    counters: Option<Counters>,
 }
 
 impl<O: Outside> Lst<'_, O> {
@@ -107,18 +113,16 @@ impl<O: Outside> Lst<'_, O> {
         &mut self,
         layout: &Layout,
         name: &str,
-        before: &[(Nid, Option<Counters>)],
-        now: &[(Nid, Option<Counters>)],
+        before: &[Reading],
+        now: &[Reading],
     ) -> Result<(), Exit> {
-        let nids =
-            |all: &[(Nid, Option<Counters>)]| all.iter().map(|one| one.0).collect::<Vec<_>>();
-        if nids(before) != nids(now) {
+        if !before.iter().map(|one| one.nid).eq(now.iter().map(|one| one.nid)) {
             return Err(self.refuse("Group is changed, re-run stat"));
         }
-        let between = |(before, now): (&(Nid, Option<Counters>), &(Nid, Option<Counters>))| {
-            Rates::between(before.1.as_ref()?, now.1.as_ref()?)
-        };
-        let rates: Vec<Rates> = before.iter().zip(now).filter_map(between).collect();
+        let pairs = before.iter().zip(now).filter_map(|(before, now)| {
+            Rates::between(before.counters.as_ref()?, now.counters.as_ref()?)
+        });
+        let rates: Vec<Rates> = pairs.collect();
         if rates.len() < now.len() {
             self.say(format!("Failed to stat on {} nodes", now.len() - rates.len()));
         }
@@ -162,10 +166,13 @@ impl<O: Outside> Lst<'_, O> {
 }
 
 /// The counters of a poll.
-fn counted(said: &[Said]) -> Vec<(Nid, Option<Counters>)> {
-    let counters = said.iter().map(|one| match &one.reply {
-        Reply::Good(Detail::Counters(counters)) => (one.nid, Some(**counters)),
-        _ => (one.nid, None),
+fn counted(said: &[Said]) -> Vec<Reading> {
+    let readings = said.iter().map(|one| {
+        let counters = match &one.reply {
+            Reply::Good(Detail::Counters(counters)) => Some(**counters),
+            _ => None,
+        };
+        Reading { nid: one.nid, counters }
     });
-    counters.collect()
+    readings.collect()
 }

@@ -53,8 +53,11 @@ fn expressions_stand_for_nids_in_their_order() {
     assert!(shown("[0-4294967295][0-4294967295][0-9]").contains("are allowed"));
 }
 
-/// The last two bytes of an address: lists of numbers and ranges with their strides.
-fn lists() -> impl Strategy<Value = [Vec<(u8, Option<(u8, u8)>)>; 2]> {
+/// A number, or the first of a range with its length and stride.
+type Item = (u8, Option<(u8, u8)>);
+
+/// The last two bytes of an address.
+fn lists() -> impl Strategy<Value = [Vec<Item>; 2]> {
     let item = (0..200u8, prop::option::of((1..50u8, 1..5u8)));
     let list = || prop::collection::vec(item.clone(), 1..5);
     (list(), list()).prop_map(|(a, b)| [a, b])

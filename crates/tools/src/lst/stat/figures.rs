@@ -98,15 +98,15 @@ impl Layout {
         if nodes.is_empty() || !self.lnet {
             return text;
         }
-        let ways: [(bool, &str, fn(&Rates) -> Rate); 2] = [
-            (self.received, "[R]", |rates| rates.received),
-            (self.sent, "[W]", |rates| rates.sent),
+        let ways = [
+            (self.received, "[R]", nodes.iter().map(|node| node.received).collect::<Vec<_>>()),
+            (self.sent, "[W]", nodes.iter().map(|node| node.sent).collect()),
         ];
         let ways = || ways.iter().filter(|(wanted, ..)| *wanted);
         if self.rates {
             let _ = writeln!(text, "[LNet Rates of {name}]");
-            for (_, label, way) in ways() {
-                let all: Vec<f64> = nodes.iter().map(|node| way(node).messages).collect();
+            for (_, label, rates) in ways() {
+                let all: Vec<f64> = rates.iter().map(|rate| rate.messages).collect();
                 self.row(&mut text, label, &all, ["RPC/s ", "RPC/s ", "RPC/s"], 0);
             }
         }
@@ -116,8 +116,8 @@ impl Layout {
                 Unit::Megabytes => ("MB/s  ", 1_000_000.0),
             };
             let _ = writeln!(text, "[LNet Bandwidth of {name}]");
-            for (_, label, way) in ways() {
-                let all: Vec<f64> = nodes.iter().map(|node| way(node).bytes / bytes).collect();
+            for (_, label, rates) in ways() {
+                let all: Vec<f64> = rates.iter().map(|rate| rate.bytes / bytes).collect();
                 self.row(&mut text, label, &all, [unit; 3], 2);
             }
         }

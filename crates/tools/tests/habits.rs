@@ -1,0 +1,292 @@
+//! What `lst` does beyond the recorded sessions: statuses, trouble with nodes, options.
+
+mod support;
+
+use lustrine_tools::lst::{LST, NODE_REFUSED, RPC_FAILED, Settings};
+use lustrine_tools::shell::Exit;
+use proptest::prelude::*;
+use support::{Seat, World, nid};
+
+fn settings() -> Settings {
+    Settings { session: Some("7".to_owned()), ..Settings::default() }
+}
+
+/// Types commands; all must end well. What they show is passed over.
+fn prepare(seat: &mut Seat<'_>, commands: &[&str]) {
+    for command in commands {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        assert_eq!(seat.lst(&settings(), &words), Exit::DONE, "{command}: {}", seat.text());
+    }
+    seat.text();
+}
+
+/// Types a command; what it shows, and how it ends.
+fn type_in(seat: &mut Seat<'_>, command: &str) -> (String, Exit) {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let exit = seat.lst(&settings(), &words);
+    (seat.text(), exit)
+}
+
+#[track_caller]
+fn check(seat: &mut Seat<'_>, command: &str, text: &str, exit: Exit) {
+    assert_eq!(type_in(seat, command), (text.to_owned(), exit), "{command}");
+}
+
+/// A session with clients 2 and 4, server 3, and an endless test in batch `b`.
+const SESSION: [&str; 5] = [
+    "new_session s",
+    "add_group c 10.77.0.[2,4]@tcp",
+    "add_group s 10.77.0.3@tcp",
+    "add_batch b",
+    "add_test --batch b --from c --to s --distribute 2:1 --concurrency 8 ping",
+];
+
+#[test]
+fn a_key_is_needed_and_has_to_be_the_sessions() {
+    let mut world = World::new();
+    let mut seat = world.sit_down(2);
+    prepare(&mut seat, &["new_session s"]);
+    for key in [None, Some("0"), Some("abc"), Some("-1"), Some("4294967296"), Some("")] {
+        let settings = Settings { session: key.map(str::to_owned), ..settings() };
+        assert_eq!(seat.lst(&settings, &["list_group"]), Exit::FAILED, "{key:?}");
+        let text = seat.text();
+        let start = "Can't find env LST_SESSION or value is not valid (";
+        assert!(text.starts_with(start), "{key:?} {text}");
+        assert_eq!(seat.lst(&settings, &["show_session"]), Exit::DONE, "{key:?}");
+        assert!(seat.text().contains(", KEY: 7 FEATURES: 1 NODES: 0\n"), "{key:?}");
+    }
+    let other = Settings { session: Some("8".to_owned()), ..settings() };
+    assert_eq!(seat.lst(&other, &["end_session"]), Exit::FAILED);
+    let start = "Unmatched session key or not root (";
+    assert!(seat.text().starts_with(start));
+    // Without a key a session can begin, as in releases from 2.16 on; it is of no use.
+    let none = Settings { session: None, ..settings() };
+    assert_eq!(seat.lst(&none, &["new_session", "--force", "t"]), Exit::DONE);
+    assert!(seat.text().contains("LST_SESSION is not set"));
+}
+
+#[test]
+fn features_have_to_be_known() {
+    let mut world = World::new();
+    let mut seat = world.sit_down(2);
+    for (mask, shown) in [("0", "0"), ("1", "1"), ("0x1", "1"), (" 0 ", "0")] {
+        let settings = Settings { features: Some(mask.to_owned()), ..settings() };
+        assert_eq!(seat.lst(&settings, &["new_session", "--force", "s"]), Exit::DONE);
+        let text = seat.text();
+        assert!(text.contains(&format!("FEATURES: {shown} ")), "{mask} {text}");
+    }
+    for mask in ["2", "3", "x", "", "-1", "ffffffffff"] {
+        let settings = Settings { features: Some(mask.to_owned()), ..settings() };
+        let asked = seat.asked;
+        assert_eq!(seat.lst(&settings, &["show_session"]), Exit::FAILED, "{mask:?}");
+        assert!(seat.text().starts_with("Invalid LST_FEATURES: "), "{mask:?}");
+        assert_eq!(seat.asked, asked, "{mask:?}");
+    }
+}
+
+#[test]
+fn mistakes_are_seen_before_anything_is_asked() {
+    let mut world = World::new();
+    let mut seat = world.sit_down(2);
+    prepare(&mut seat, &SESSION);
+    let asked = seat.asked;
+    let usage = Exit::usage(settings().compat);
+    let mistakes = [
+        ("ping", usage),
+        ("ping --session --group c", usage),
+        ("ping --group c --server", usage),
+        ("ping --nodes 10.77.0", Exit::FAILED),
+        ("update_group c", usage),
+        ("update_group c --refresh --clean busy", usage),
+        ("update_group c --clean sleepy", Exit::FAILED),
+        ("update_group c --remove 10.77.0.[3-2]@tcp", Exit::FAILED),
+        ("add_group g", usage),
+        ("del_group c s", usage),
+        ("add_test --from c ping", usage),
+        ("add_test --from c --to s", usage),
+        ("add_test --from c --to s --loop 0 ping", Exit::FAILED),
+        ("add_test --from c --to s --concurrency 1025 ping", Exit::FAILED),
+        ("add_test --from c --to s --distribute 0:1 ping", Exit::FAILED),
+        ("add_test --from c --to s pong", Exit::FAILED),
+        ("stat --count 0 s", Exit::FAILED),
+        ("stat --delay 0 s", Exit::FAILED),
+        ("stat", usage),
+        ("query --loop 0 b", Exit::FAILED),
+        ("list_batch --test 0 b", Exit::FAILED),
+        ("new_session a-name-that-is-longer-than-31-by", Exit::FAILED),
+    ];
+    for (command, exit) in mistakes {
+        let (text, ended) = type_in(&mut seat, command);
+        assert_eq!(ended, exit, "{command}: {text}");
+        assert!((1..=2).contains(&text.lines().count()), "{command}: {text}");
+    }
+    assert_eq!(seat.asked, asked);
+}
+
+#[test]
+fn a_node_that_dies_is_told_by_its_name() {
+    let mut world = World::new();
+    prepare(&mut world.sit_down(2), &SESSION);
+    world.nodes.get_mut(&nid(4)).unwrap().up = false;
+    let mut seat = world.sit_down(2);
+    let silent = "Connection timed out (no reply within the RPC time-out)";
+    let run = format!("Run batch RPC failed on 12345-10.77.0.4@tcp: {silent}\n");
+    check(&mut seat, "run b", &run, RPC_FAILED);
+    check(&mut seat, "query b", "b [0] 1 of 2 nodes are unknown, is running\n", RPC_FAILED);
+    let listed = "12345-10.77.0.2@tcp [Active]: Running\n\
+        12345-10.77.0.4@tcp [Down]: Interrupted system call (no reply within the RPC time-out)\n";
+    check(&mut seat, "query --all b", listed, RPC_FAILED);
+    check(&mut seat, "query -a b", "12345-10.77.0.2@tcp [Active]: Running\n", RPC_FAILED);
+    check(&mut seat, "query --idle b", "", RPC_FAILED);
+    let (text, exit) = type_in(&mut seat, "ping -g c -t 8");
+    let pinged = "\t12345-10.77.0.2@tcp: Active [session: s id: 10.77.0.2@tcp]\n\
+        \t12345-10.77.0.4@tcp: Down [session: <NULL> id: <?>]\n";
+    let why = format!("ping RPC failed on 12345-10.77.0.4@tcp: {silent}\n");
+    assert_eq!((text, exit), (format!("{pinged}{why}"), RPC_FAILED));
+    let counted = "\tACTIVE\tBUSY\tDOWN\tUNKNOWN\tTOTAL\n\t1\t0\t1\t0\t2\tc\n";
+    check(&mut seat, "list_group c", counted, Exit::DONE);
+    let down = "Group [ c ]\n\t12345-10.77.0.4@tcp: Down\nTotal 1 nodes [ c ]\n";
+    check(&mut seat, "list_group --down c", down, Exit::DONE);
+    check(&mut seat, "list_group -b c", "Group [ c ]\nNo nodes found [ c ]\n", Exit::DONE);
+    let (text, exit) = type_in(&mut seat, "stat --count 1 --delay 1 --rate --avg c");
+    assert!(text.starts_with("Failed to stat on 1 nodes\n[LNet Rates of c]\n"), "{text}");
+    assert_eq!(exit, RPC_FAILED);
+    let (text, exit) = type_in(&mut seat, "show_error c");
+    let wanted = "c:\nRPC failure, can't show error on 12345-10.77.0.4@tcp (Interrupted system \
+        call (no reply within the RPC time-out))\nTotal 1 error nodes in c\n";
+    assert_eq!((text.as_str(), exit), (wanted, RPC_FAILED));
+    let (text, exit) = type_in(&mut seat, "add_test --batch batch --from c --to s ping");
+    let start = "Failed to add test: Network is down (1 of the nodes concerned is not active: ";
+    assert!(text.starts_with(start), "{text}");
+    assert_eq!(exit, Exit::FAILED);
+}
+
+#[test]
+fn stop_waits_until_all_have_stopped() {
+    let mut world = World::new();
+    let mut seat = world.sit_down(2);
+    prepare(&mut seat, &SESSION);
+    prepare(&mut seat, &["run b"]);
+    let listed = "Batch: b Tests: 1 State: 177\n\
+        \tACTIVE\tBUSY\tDOWN\tUNKNOWN\tTOTAL\n\
+        client\t2\t0\t0\t0\t2\n\
+        server\t1\t0\t0\t0\t1\n\
+        \tTest 1(ping) (loop: -1, concurrency: 8)\n\
+        \tACTIVE\tBUSY\tDOWN\tUNKNOWN\tTOTAL\n\
+        client\t2\t0\t0\t0\t2\n\
+        server\t1\t0\t0\t0\t1\n";
+    check(&mut seat, "list_batch b", listed, Exit::DONE);
+    check(&mut seat, "query --test 1 b", "b [1] is running\n", Exit::DONE);
+    check(&mut seat, "stop b", "2 batch in stopping\nBatch is stopped\n", Exit::DONE);
+    check(&mut seat, "query b", "b [0] is stopped\n", Exit::DONE);
+    check(&mut seat, "list_batch b", &listed.replace("177", "176"), Exit::DONE);
+    let servers = "\t12345-10.77.0.3@tcp: Active\nTotal 1 nodes\n";
+    check(&mut seat, "list_batch --all --server b", servers, Exit::DONE);
+    check(&mut seat, "list_batch --invalid --test 1 b", "Total 0 nodes\n", Exit::DONE);
+    let none = "Can't find test in current session (batch b has 1 tests, and no test 2)\n";
+    check(&mut seat, "list_batch --test 2 b", none, Exit::FAILED);
+    prepare(&mut seat, &["run b"]);
+    seat.world.patience = Some(0);
+    check(&mut seat, "stop b", "2 batch in stopping\n", Exit::INTERRUPTED);
+}
+
+#[test]
+fn groups_change() {
+    let mut world = World::new();
+    let mut seat = world.sit_down(2);
+    prepare(&mut seat, &["new_session s", "add_group g 10.77.0.[2-4]@tcp"]);
+    prepare(&mut seat, &["update_group g --remove vm3@tcp"]);
+    let two = "Group [ g ]\n\t12345-10.77.0.2@tcp: Active\n\t12345-10.77.0.4@tcp: Active\n\
+        Total 2 nodes [ g ]\n";
+    check(&mut seat, "list_group -l g", two, Exit::DONE);
+    let pinged = "\t12345-10.77.0.3@tcp: Unknown [session: <NULL> id: <?>]\n";
+    check(&mut seat, "ping -n 10.77.0.3", pinged, NODE_REFUSED);
+    prepare(&mut seat, &["update_group g --clean invalid", "update_group g --refresh"]);
+    check(&mut seat, "list_group -l g", two, Exit::DONE);
+    prepare(&mut seat, &["update_group g -c active"]);
+    check(&mut seat, "list_group -l g", "Group [ g ]\nNo nodes found [ g ]\n", Exit::DONE);
+    let exists = "group already exists (group g exists already)\n";
+    check(&mut seat, "add_group g 10.77.0.2@tcp", exists, Exit::FAILED);
+    let unknown = "Can't find group in current session (no group h in the session)\n";
+    let rest = "\tACTIVE\tBUSY\tDOWN\tUNKNOWN\tTOTAL\n\t0\t0\t0\t0\t0\tg\n";
+    check(&mut seat, "list_group h g", &format!("{unknown}{rest}"), Exit::FAILED);
+    check(&mut seat, "del_group g", "Group is deleted\n", Exit::DONE);
+}
+
+#[test]
+fn part_of_a_group_stays() {
+    let mut world = World::new();
+    let mut seat = world.sit_down(2);
+    prepare(&mut seat, &["new_session s"]);
+    let text = "Invalid nid: 10.77.0.[2 (brackets that do not match)\n\
+        Ignore invalid id list 10.77.0.[2\n\
+        vm3 are added to session\n";
+    check(&mut seat, "add_group g 10.77.0.[2 vm3", text, Exit::FAILED);
+    check(&mut seat, "list_group", "1) g\nTotal 1 groups\n", Exit::DONE);
+}
+
+#[test]
+fn nodes_of_other_features_are_explained() {
+    let mut world = World::new();
+    world.nodes.get_mut(&nid(3)).unwrap().features = 2;
+    let mut seat = world.sit_down(2);
+    prepare(&mut seat, &["new_session s"]);
+    let (text, exit) = type_in(&mut seat, "add_group g 10.77.0.3@tcp");
+    let start = "operation create session failed on 12345-10.77.0.3@tcp: Protocol error\n";
+    assert!(text.starts_with(start) && text.contains("LST_FEATURES"), "{text}");
+    assert_eq!(exit, NODE_REFUSED);
+}
+
+const NO_FIGURES: &str = "--rpc has no figures, in no release; --lnet has\n";
+
+#[test]
+fn stat_goes_on_until_it_is_interrupted() {
+    let mut world = World::new();
+    let mut seat = world.sit_down(2);
+    prepare(&mut seat, &SESSION);
+    seat.world.patience = Some(3);
+    let (text, exit) = type_in(&mut seat, "stat --rate --avg s");
+    assert_eq!(text.matches("[LNet Rates of s]\n").count(), 3, "{text}");
+    assert_eq!(exit, Exit::INTERRUPTED);
+    let (text, exit) = type_in(&mut seat, "stat --rpc --count 1 --delay 1 s");
+    assert_eq!((text.as_str(), exit), (NO_FIGURES, Exit::INTERRUPTED));
+    seat.world.patience = None;
+    check(&mut seat, "stat --rpc --count 1 --delay 1 s", NO_FIGURES, Exit::DONE);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whatever is typed in a session, `lst` prints whole lines and ends.
+    #[test]
+    fn any_commands_end(
+        commands in prop::collection::vec(
+            (
+                0..LST.commands.len(),
+                prop::collection::vec(
+                    prop_oneof![
+                        Just("c"), Just("s"), Just("b"), Just("x"), Just("10.77.0.[2-4]"),
+                        Just("vm9"), Just("--all"), Just("--test"), Just("1"), Just("brw"),
+                        Just("ping"), Just("--batch"), Just("--from"), Just("--to"), Just("-f"),
+                        Just("--force"), Just("--clean"), Just("invalid"), Just("--session"),
+                        Just("--nodes"), Just("--loop"), Just("2"), Just("--count=1"),
+                    ],
+                    0..6,
+                ),
+            ),
+            1..6,
+        ),
+    ) {
+        let mut world = World::new();
+        let mut seat = world.sit_down(2);
+        prepare(&mut seat, &SESSION);
+        seat.world.patience = Some(20);
+        for (command, words) in commands {
+            let mut line = vec![LST.commands[command].name];
+            line.extend(words);
+            let exit = seat.lst(&settings(), &line);
+            let known = [0, 4, 130, 253, 254, 255];
+            prop_assert!(known.contains(&exit.0), "{line:?} {exit:?}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Scripts as administrators have them: wrappers that read what `lst` prints, and lines on its
+//! standard input (cli-habits 2.4).
+
+mod support;
+
+use lustrine_tools::lst::{Compat, Lst, Settings};
+use lustrine_tools::shell::{Exit, Interpreter, Mode, Next};
+use support::typed::Shell;
+use support::{Seat, World};
+
+/// Types a script at machine 2; the lines of its standard output.
+fn output(world: &mut World, script: &str) -> Vec<String> {
+    let lines: Vec<String> = script.lines().map(|line| line.trim().to_owned()).collect();
+    let shown = Shell::default().type_in(world, 2, &lines);
+    shown.into_iter().filter(|(_, trouble)| !trouble).map(|(line, _)| line).collect()
+}
+
+/// A field of a line as awk counts.
+fn field(line: &str, number: usize) -> &str {
+    line.split_whitespace().nth(number - 1).unwrap()
+}
+
+#[test]
+fn a_wrapper_finds_its_figures() {
+    let script = "export LST_SESSION=31415
+        lst new_session --timeo 100000 hh
+        lst show_session
+        lst add_group clients 10.77.0.[2,4]@tcp
+        lst add_group servers vm3
+        lst add_batch bulk_rw
+        lst add_test --batch bulk_rw --concurrency 16 --distribute 2:1 --from clients \
+            --to servers brw write check=simple size=1M
+        lst run bulk_rw
+        lst stat --rate --bw --mbs --count 1 --delay 15 clients
+        lst show_error clients servers
+        lst stop bulk_rw
+        lst end_session";
+    let output = output(&mut World::new(), &script.replace("\\\n", " "));
+    let find = |start: &str| output.iter().find(|line| line.starts_with(start)).unwrap();
+    assert_eq!(field(find("hh ID:"), 5), "31415");
+    let mut rows = output.iter().filter(|line| line.starts_with('['));
+    let mut next = |start: &str| {
+        let row = rows.next().unwrap();
+        assert!(row.starts_with(start), "{row}");
+        field(row, 3).parse::<f64>()
+    };
+    assert!(next("[LNet Rates of clients]").is_err());
+    assert!(next("[R]").unwrap() >= 1.0);
+    assert!(next("[W]").unwrap() >= 1.0);
+    assert!(next("[LNet Bandwidth of clients]").is_err());
+    assert!(next("[R]").unwrap() < next("[W]").unwrap());
+    let totals: Vec<&str> = output
+        .iter()
+        .filter(|line| line.starts_with("Total") && line.contains("nodes"))
+        .map(|line| field(line, 2))
+        .collect();
+    assert_eq!(totals, ["0", "0"]);
+    assert_eq!(output.last().unwrap(), "Batch is stopped");
+}
+
+#[test]
+fn a_wrapper_sees_errors_in_the_status() {
+    let mut world = World::new();
+    world.nodes.get_mut(&support::nid(4)).unwrap().up = false;
+    let script = "export LST_SESSION=1
+        lst new_session s
+        lst add_group g 10.77.0.[2,4]@tcp; echo rc=$?
+        lst run nosuch; echo rc=$?
+        lst add_group; echo rc=$?
+        lst list_group; echo rc=$?";
+    let lines = output(&mut world, script);
+    let codes: Vec<&String> = lines.iter().filter(|line| line.starts_with("rc=")).collect();
+    assert_eq!(codes, ["rc=254", "rc=255", "rc=4", "rc=0"]);
+}
+
+fn feed(seat: &mut Seat<'_>, settings: &Settings, mode: Mode, script: &str) -> Exit {
+    let mut lst = Lst::new(seat, settings);
+    let mut interpreter = Interpreter::new(mode);
+    for line in script.lines() {
+        if let Next::Quit(exit) = interpreter.line(&mut lst, line) {
+            return exit;
+        }
+    }
+    interpreter.exit()
+}
+
+fn settings(compat: Compat) -> Settings {
+    Settings {
+        compat,
+        session: Some("77".to_owned()),
+        features: None,
+        whoami: "somebody-with-a-long-name@a-host.example".to_owned(),
+        version: "0".to_owned(),
+    }
+}
+
+#[test]
+fn lines_on_the_standard_input_are_a_script() {
+    let script = "# two nodes
+        new_session 'night run'
+        add_group \"io\" 10.77.0.[2-3]@tcp   # both
+        list_group io
+
+        run nosuch
+        list_group
+        quit
+        list_batch";
+    let mut world = World::new();
+    let mut seat = world.sit_down(2);
+    let settings = settings(Compat::V2_16);
+    let strict = Mode::Script { ignore_errors: false };
+    assert_eq!(feed(&mut seat, &settings, strict, script), Exit::FAILED);
+    let begun = "SESSION: night run FEATURES: 1 TIMEOUT: 300 FORCE: No\n\
+        10.77.0.[2-3]@tcp are added to session\n\
+        \tACTIVE\tBUSY\tDOWN\tUNKNOWN\tTOTAL\n\
+        \t2\t0\t0\t0\t2\tio\n\
+        Can't find batch in current session (no batch nosuch in the session)\n";
+    assert_eq!(seat.text(), begun);
+    seat.lst(&settings, &["end_session"]);
+    let lax = Mode::Script { ignore_errors: true };
+    assert_eq!(feed(&mut seat, &settings, lax, script), Exit::DONE);
+    assert_eq!(seat.text(), format!("{begun}1) io\nTotal 1 groups\n"));
+}
+
+#[test]
+fn names_may_be_shortened_at_the_prompt() {
+    let mut world = World::new();
+    let mut seat = world.sit_down(2);
+    let settings = settings(Compat::V2_16);
+    let script = "NEW s\nlist\nLIST_B\nadd_gr g 10.77.0.3\nshow_s\nq";
+    assert_eq!(feed(&mut seat, &settings, Mode::Prompt, script), Exit::FAILED);
+    let text = seat.text();
+    assert!(text.starts_with("SESSION: s FEATURES: 1 TIMEOUT: 300 FORCE: No\n"), "{text}");
+    let ambiguous = "lst: 'list' is ambiguous; possibilities: list-commands list_group list_batch";
+    assert!(text.contains(ambiguous), "{text}");
+    assert!(text.contains("1) batch\nTotal 1 batches\n10.77.0.3 are added to session\n"), "{text}");
+    assert!(text.ends_with("lst: 'q' is ambiguous; possibilities: quit query\n"), "{text}");
+}
+
+#[test]
+fn a_script_for_the_older_line_finds_its_words() {
+    let mut world = World::new();
+    let mut seat = world.sit_down(2);
+    let settings = settings(Compat::V2_15);
+    assert_eq!(seat.lst(&settings, &["new_session"]), Exit::DONE);
+    assert_eq!(seat.lst(&settings, &["end_session"]), Exit::DONE);
+    assert_eq!(seat.lst(&settings, &["end_session"]), Exit::FAILED);
+    assert_eq!(seat.lst(&settings, &["ping"]), Exit(255));
+    assert_eq!(
+        seat.text(),
+        "SESSION: somebody-with-a-long-name@a-hos FEATURES: 1 TIMEOUT: 300 FORCE: No\n\
+         session is ended\n\
+         No session exists\n\
+         Usage: lst ping  [--group NAME] [--batch NAME] [--session]  [--nodes IDS]\n"
+    );
+    let keyless = Settings { session: None, ..settings };
+    assert_eq!(seat.lst(&keyless, &["new_session"]), Exit::FAILED);
+    assert!(seat.text().starts_with("Can't find env LST_SESSION or value is not valid ("));
+}
