@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub(crate) mod discover;
+pub(crate) mod lst;
 pub(crate) mod node;
 pub(crate) mod pcap;
 pub(crate) mod ping;

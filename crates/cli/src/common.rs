@@ -1,5 +1,6 @@
 //! What several commands share: how a node is described on the command line, how to reach one.
 
+use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::{Path, PathBuf};
 
@@ -74,7 +75,48 @@ fn net(text: &str) -> Result<NetConfig, String> {
     })
 }
 
+/// The word that [`net`] reads as this.
+fn net_word(net: &NetConfig) -> String {
+    let mut word = net.net.to_string();
+    match &net.place {
+        Place::Default => {}
+        Place::Address(IpAddr::V6(ip)) => word += &format!("=[{ip}]"),
+        Place::Address(ip) => word += &format!("={ip}"),
+        Place::Interface(name) => word += &format!("={name}"),
+    }
+    if let Some(port) = net.port {
+        word += &format!(":{port}");
+    }
+    word
+}
+
 impl NodeOptions {
+    /// The words of a command line that say the same.
+    pub(crate) fn words(&self) -> Vec<OsString> {
+        let mut words: Vec<OsString> = Vec::new();
+        let mut say = |option: &str, value: OsString| words.extend([option.into(), value]);
+        if let Some(file) = &self.config {
+            say("--config", file.into());
+        }
+        for net in &self.net {
+            say("--net", net_word(net).into());
+        }
+        let identity = self.identity.and_then(|word| word.to_possible_value());
+        let accept = self.accept.and_then(|word| word.to_possible_value());
+        for (option, value) in [("--identity", identity), ("--accept", accept)] {
+            if let Some(value) = value {
+                say(option, value.get_name().into());
+            }
+        }
+        for setting in &self.set {
+            say("--set", setting.to_string().into());
+        }
+        if self.lenient {
+            words.push("--lenient".into());
+        }
+        words
+    }
+
     /// Whether anything was said about a node of one's own.
     pub(crate) fn describes_node(&self) -> bool {
         self.config.is_some() || self.adds_to_file()
@@ -260,6 +302,14 @@ impl ControlOptions {
         }
         let runtime = environment("XDG_RUNTIME_DIR")?;
         Some(place(runtime.join("lustrine.sock"), "the default in XDG_RUNTIME_DIR", false))
+    }
+}
+
+/// Where sockets of this user's processes may be.
+pub(crate) fn runtime_directory() -> Option<PathBuf> {
+    match lustrine_sys::process::is_root() {
+        true => Path::new(ROOTS_CONTROL).parent().map(Path::to_owned),
+        false => environment("XDG_RUNTIME_DIR"),
     }
 }
 

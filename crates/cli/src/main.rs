@@ -3,6 +3,8 @@
 // A full disk or a closed pipe is an error to tell, not a panic: see `output`.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -37,21 +39,39 @@ enum Command {
     Ping(commands::ping::PingArgs),
     Discover(commands::discover::DiscoverArgs),
     Show(commands::show::ShowArgs),
+    Lst(commands::lst::LstArgs),
     Pcap(commands::pcap::PcapArgs),
     Sim(commands::sim::SimArgs),
+    #[command(hide = true)]
+    LstConsole(commands::lst::resident::LstConsoleArgs),
     #[command(hide = true)]
     RawTcp(commands::raw_tcp::RawTcpArgs),
 }
 
 fn main() -> ExitCode {
-    output::end(match Cli::parse().command {
+    output::end(match Cli::parse_from(arguments(std::env::args_os())).command {
         Command::Selftest(args) => commands::selftest::run(&args),
         Command::Node(args) => commands::node::run(&args),
         Command::Ping(args) => commands::ping::run(&args),
         Command::Discover(args) => commands::discover::run(&args),
         Command::Show(args) => commands::show::run(&args),
+        Command::Lst(args) => commands::lst::run(&args),
+        Command::LstConsole(args) => commands::lst::resident::run(&args),
         Command::Pcap(args) => commands::pcap::run(&args),
         Command::Sim(args) => commands::sim::run(&args),
         Command::RawTcp(args) => commands::raw_tcp::run(&args),
     })
+}
+
+/// Tools that a link to this program may be named for.
+const TOOLS: [&str; 1] = ["lst"];
+
+/// The arguments; called by the name of a tool, it is that tool.
+fn arguments(given: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = given.into_iter().collect();
+    let name = arguments.first().and_then(|program| Path::new(program).file_name());
+    if let Some(tool) = TOOLS.into_iter().find(|tool| name.is_some_and(|name| name == *tool)) {
+        arguments.insert(1, tool.into());
+    }
+    arguments
 }

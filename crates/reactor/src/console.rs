@@ -53,6 +53,16 @@ impl NodeHandle {
     }
 }
 
+impl NodeHandle {
+    /// Whether its console has a session, or commands to see to. Asking is no command: it does not
+    /// keep a session alive.
+    pub fn console_in_use(&self) -> bool {
+        let (reply, answer) = mpsc::channel();
+        let asked = self.console.ask(Mail::InUse(reply));
+        asked && answer.recv_timeout(QUEUE_MAX).unwrap_or(false)
+    }
+}
+
 /// How long a console may work on a command, once it has begun.
 pub(crate) fn duration_max(command: &Command) -> Duration {
     let seconds = match command {
@@ -73,6 +83,15 @@ impl ConsoleSeat {
         match &*seat {
             Seat::Taken(console) => console.send(mail).map_err(|_| CallError::Gone),
             Seat::Empty | Seat::Closed => Err(CallError::Gone),
+        }
+    }
+
+    /// Asks the console something, if there is one.
+    fn ask(&self, mail: Mail) -> bool {
+        let seat = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*seat {
+            Seat::Taken(console) => console.send(mail).is_ok(),
+            Seat::Empty | Seat::Closed => false,
         }
     }
 
@@ -148,6 +167,10 @@ impl Host {
                 self.console.command(now(), self.tickets, key, command);
             }
             Mail::Outcome(order, outcome) => self.console.completed(now(), order, outcome),
+            Mail::InUse(reply) => {
+                let in_use = self.console.is_busy() || self.console.session().is_some();
+                let _ = reply.send(in_use);
+            }
             Mail::Stop => return false,
         }
         true

@@ -37,6 +37,8 @@ pub(crate) enum Letter {
 pub(crate) enum Mail {
     /// Somebody gives a command.
     Command { key: u32, command: Command, reply: mpsc::Sender<Result<Answer, Refusal>> },
+    /// Somebody wants to know whether there is a session.
+    InUse(mpsc::Sender<bool>),
     /// An order is over.
     Outcome(u64, Result<Message, Failure>),
     /// End.

@@ -1,0 +1,176 @@
+//! The way to the console of a session: that of a node that runs, or a process of its own.
+
+use std::env;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command as Process, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lustrine_reactor::control::{self, ControlError};
+use lustrine_reactor::{Answer, Request};
+use lustrine_selftest::console::{self, Command, Refusal};
+use lustrine_tools::lst::AskError;
+
+use crate::common::{ControlOptions, NodeOptions, runtime_directory};
+
+/// Names of the sockets of console processes; between the two is the key.
+const PREFIX: &str = "lustrine-lst-";
+const SUFFIX: &str = ".sock";
+
+/// How long a console process may take until it answers.
+const START_MAX: Duration = Duration::from_secs(10);
+
+/// How often it is looked at whether it does.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// The way to consoles.
+pub(super) struct Link {
+    /// The node of a session that gets a process of its own.
+    pub(super) node: NodeOptions,
+    /// Where a node that runs is asked.
+    pub(super) control: ControlOptions,
+}
+
+impl Link {
+    /// Gives the console of the session with this key a command.
+    pub(super) fn ask(&self, key: u32, command: &Command) -> Result<console::Answer, AskError> {
+        let mut places = vec![socket_of(key)?];
+        places.extend(self.running_node()?);
+        if *command == Command::ShowSession {
+            // Whoever asks may not know the key.
+            places.extend(sockets()?);
+        }
+        for place in places {
+            match ask_at(&place, key, command) {
+                Err(AskError::NoConsole | AskError::Refused(Refusal::NoSession)) => {}
+                answer => return answer,
+            }
+        }
+        Err(AskError::NoConsole)
+    }
+
+    /// Begins a session: with the console of the node that runs on this machine, or else with one
+    /// that gets a process of its own.
+    pub(super) fn new_session(
+        &self,
+        key: u32,
+        command: &Command,
+    ) -> Result<console::Answer, AskError> {
+        let own = socket_of(key)?;
+        for place in [Some(own.clone()), self.running_node()?].into_iter().flatten() {
+            match ask_at(&place, key, command) {
+                Err(AskError::NoConsole) => {}
+                answer => return answer,
+            }
+        }
+        self.start(key, &own)?;
+        ask_at(&own, key, command)
+    }
+
+    /// Where a node that runs would be asked; `None` when one was described instead.
+    fn running_node(&self) -> Result<Option<PathBuf>, AskError> {
+        if self.node.describes_node() {
+            if self.control.control.is_some() {
+                let both = "--control asks a node that runs; --net, --config and the like describe \
+                            one of the session's own: give one or the other";
+                return Err(AskError::Failed(both.to_owned()));
+            }
+            return Ok(None);
+        }
+        Ok(self.control.place(None).map(|place| place.path))
+    }
+
+    /// Starts a console process and waits until it can be asked.
+    fn start(&self, key: u32, socket: &Path) -> Result<(), AskError> {
+        let failed = |what: String| AskError::Failed(what);
+        let log = socket.with_extension("log");
+        let shown = log.display();
+        let file = File::create(&log).map_err(|error| failed(format!("{shown}: {error}")))?;
+        let program = env::current_exe()
+            .map_err(|error| failed(format!("where this program is cannot be told: {error}")))?;
+        let mut process = Process::new(program);
+        process.arg("lst-console").arg("--socket").arg(socket);
+        process.args(["--key", &key.to_string()]).args(self.node.words());
+        process.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
+        let child = process.spawn();
+        let mut child =
+            child.map_err(|error| failed(format!("cannot start a console: {error}")))?;
+        let outcome = wait_for(socket, &mut child);
+        outcome.map_err(|why| {
+            let said = fs::read_to_string(&log).unwrap_or_default();
+            let _ = fs::remove_file(&log);
+            let said = said.trim().trim_start_matches("lustrine: ");
+            failed(format!(
+                "the console could not start: {}",
+                if said.is_empty() { &why } else { said }
+            ))
+        })
+    }
+}
+
+fn ask_at(path: &Path, key: u32, command: &Command) -> Result<console::Answer, AskError> {
+    let request = Request::Console { key, command: Box::new(command.clone()) };
+    match control::ask(path, &request) {
+        Ok(Answer::Console { outcome }) => outcome.map_err(AskError::Refused),
+        Ok(Answer::Error { message, .. }) => Err(AskError::Failed(message)),
+        Ok(other) => Err(AskError::Failed(format!("the console answers with {other:?}"))),
+        Err(ControlError::NoNode { .. }) => Err(AskError::NoConsole),
+        Err(error) => Err(AskError::Failed(error.to_string())),
+    }
+}
+
+/// Waits until somebody answers at a socket, or the process that shall do so has ended.
+fn wait_for(socket: &Path, child: &mut Child) -> Result<(), String> {
+    let deadline = Instant::now() + START_MAX;
+    while Instant::now() < deadline {
+        match child.try_wait() {
+            Ok(Some(status)) => return Err(format!("it ended with {status}")),
+            Ok(None) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+        if control::ask(socket, &Request::ShowNet).is_ok() {
+            return Ok(());
+        }
+        thread::sleep(LOOK);
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    Err(format!("it did not answer within {START_MAX:?}"))
+}
+
+/// Where the console process of a key listens.
+fn socket_of(key: u32) -> Result<PathBuf, AskError> {
+    Ok(directory()?.join(format!("{PREFIX}{key}{SUFFIX}")))
+}
+
+/// Where console processes listen.
+fn sockets() -> Result<Vec<PathBuf>, AskError> {
+    let directory = directory()?;
+    let entries = fs::read_dir(&directory).map_err(|error| {
+        AskError::Failed(format!("cannot look for consoles in {}: {error}", directory.display()))
+    })?;
+    let named = entries.filter_map(Result::ok).filter(|entry| {
+        let name = entry.file_name();
+        name.to_str().is_some_and(|name| name.starts_with(PREFIX) && name.ends_with(SUFFIX))
+    });
+    let mut sockets: Vec<PathBuf> = named.map(|entry| entry.path()).collect();
+    sockets.sort();
+    Ok(sockets)
+}
+
+fn directory() -> Result<PathBuf, AskError> {
+    let named = env::var_os("LUSTRINE_LST_DIR").filter(|path| !path.is_empty());
+    named.map(PathBuf::from).or_else(runtime_directory).ok_or_else(|| {
+        let unknown = "where the console's socket can be is not known: XDG_RUNTIME_DIR is not \
+                       set, as after su or sudo -u; name a directory of yours with \
+                       LUSTRINE_LST_DIR";
+        AskError::Failed(unknown.to_owned())
+    })
+}
+
+/// Removes what a console process leaves behind when it ends.
+pub(super) fn remove_log(socket: &Path) -> io::Result<()> {
+    fs::remove_file(socket.with_extension("log"))
+}

@@ -1,0 +1,80 @@
+//! `lustrine lst-console`: the process that keeps a session between two calls of `lst`.
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use lustrine_reactor::NodeHandle;
+use lustrine_reactor::config::{NetConfig, Place};
+use lustrine_reactor::control::ControlSocket;
+use lustrine_selftest::console::Command;
+use lustrine_sys::Signals;
+use lustrine_wire::nid::Net;
+
+use super::link;
+use crate::common::{NodeOptions, start_for_command};
+use crate::output::{Failure, complain};
+
+/// How often it is looked at whether there is a session.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How long there may be none at the beginning.
+const BEGIN_MAX: Duration = Duration::from_secs(15);
+
+/// How long there may be none later, as between `end_session` and the next `new_session`.
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// The console of one session of `lst`, for as long as it lasts; started by `lst new_session`.
+#[derive(Args, Debug)]
+pub(crate) struct LstConsoleArgs {
+    /// Where it is asked
+    #[arg(long, value_name = "PATH")]
+    socket: PathBuf,
+
+    /// Key of the session
+    #[arg(long)]
+    key: u32,
+
+    #[command(flatten)]
+    node: NodeOptions,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &LstConsoleArgs) -> Result<(), Failure> {
+    // The terminal from which the session was begun may go.
+    lustrine_sys::process::leave_terminal();
+    let signals = Signals::catch().map_err(|error| format!("cannot catch signals: {error}"))?;
+    let socket = ControlSocket::bind(&args.socket).map_err(|error| error.to_string())?;
+    let mut config = args.node.node_config(complain)?;
+    if config.nets.is_empty() {
+        config.nets.push(NetConfig::new(Net::TCP, Place::Default));
+    }
+    // All that a console has to say fits into one loop.
+    config.tunables.cpu_npartitions = 1;
+    let node = start_for_command(&config)?;
+    let control = socket.serve(node.handle()).map_err(|error| error.to_string())?;
+    stay(&node, &signals, args.key);
+    drop(control);
+    node.stop();
+    // It is of use only to find out what went wrong.
+    let _ = link::remove_log(&args.socket);
+    Ok(())
+}
+
+/// Stays while there is a session.
+fn stay(node: &NodeHandle, signals: &Signals, key: u32) {
+    let mut patience = BEGIN_MAX;
+    let mut without = Instant::now();
+    while without.elapsed() < patience {
+        if signals.take().terminate {
+            // Nodes need not find out by themselves.
+            let _ = node.console(key, Command::EndSession);
+            return;
+        }
+        if node.console_in_use() {
+            (without, patience) = (Instant::now(), PAUSE_MAX);
+        }
+        thread::sleep(LOOK);
+    }
+}
