@@ -59,6 +59,15 @@ const RESPONSES_WAITING_MAX: usize = 8192;
 /// never read can have together leaves room for a thousand others.
 const RESPONSES_KEPT: usize = 64;
 
+/// A peer that lost its last connection, or restarted.
+#[derive(Clone, Copy, Debug)]
+struct Loss {
+    peer: ProcessId,
+    status: Status,
+    /// Events from before it that were not taken yet.
+    behind: usize,
+}
+
 /// Most reports of lost peers kept for a user that does not ask.
 pub const LOST_MAX: usize = 1024;
 
@@ -166,7 +175,7 @@ pub struct Shard {
     own_events: VecDeque<Event>,
     loopback: VecDeque<(OpKey, Option<matching::Found>)>,
     /// Peers that lost their last connection or restarted, for users with operations of their own.
-    lost: VecDeque<(ProcessId, Status)>,
+    lost: VecDeque<Loss>,
     woken: VecDeque<Woken>,
     waking: bool,
     /// Messages that wait for a credit of their peer.
@@ -258,13 +267,20 @@ impl Shard {
 
     /// The next event for a user.
     pub fn next_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        let event = self.events.pop_front()?;
+        for loss in &mut self.lost {
+            loss.behind = loss.behind.saturating_sub(1);
+        }
+        Some(event)
     }
 
     /// The next peer that lost its last connection, or restarted: what a user awaits of it, beyond
-    /// what the core tracks, will not come. Only the latest [`LOST_MAX`] are kept.
+    /// what the core tracks, will not come. `None` also while there are events from before that:
+    /// what came in good order still counts. Those from after it wait for this to be asked. Only
+    /// the latest [`LOST_MAX`] are kept.
     pub fn next_lost_peer(&mut self) -> Option<(ProcessId, Status)> {
-        self.lost.pop_front()
+        let Loss { peer, status, .. } = self.lost.pop_front_if(|loss| loss.behind == 0)?;
+        Some((peer, status))
     }
 
     /// Once per loop turn: loopback deliveries, the core's own pings and pushes, discovery,
@@ -500,7 +516,7 @@ impl Shard {
         if self.lost.len() == LOST_MAX {
             self.lost.pop_front();
         }
-        self.lost.push_back((peer, status));
+        self.lost.push_back(Loss { peer, status, behind: self.events.len() });
     }
 
     fn is_local(&self, nid: &Nid) -> bool {

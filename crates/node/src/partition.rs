@@ -218,20 +218,22 @@ impl<D: Driver> Partition<D> {
         staged
     }
 
-    /// Events first: what came in good order before a connection broke still counts.
+    /// Events and lost peers in the order in which they came: what was in good order before a
+    /// connection broke still counts, and what is sent after a peer restarted is not lost with it.
     fn dispatch(&mut self, now: Time, memory: &mut impl Memory) {
         loop {
-            while let Some(event) = self.shard.next_event() {
-                self.deliver(now, memory, &event);
+            if let Some((peer, status)) = self.shard.next_lost_peer() {
+                self.service.peer_lost(now, &mut self.shard, memory, &peer, status);
+                for client in &mut self.clients {
+                    client.peer_lost(now, &mut self.shard, memory, &peer, status);
+                }
+                if let Some(calls) = &mut self.calls {
+                    calls.peer_lost(now, &mut self.shard, memory, &peer, status);
+                }
+                continue;
             }
-            let Some((peer, status)) = self.shard.next_lost_peer() else { return };
-            self.service.peer_lost(now, &mut self.shard, memory, &peer, status);
-            for client in &mut self.clients {
-                client.peer_lost(now, &mut self.shard, memory, &peer, status);
-            }
-            if let Some(calls) = &mut self.calls {
-                calls.peer_lost(now, &mut self.shard, memory, &peer, status);
-            }
+            let Some(event) = self.shard.next_event() else { return };
+            self.deliver(now, memory, &event);
         }
     }
 

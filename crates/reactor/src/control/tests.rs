@@ -22,7 +22,7 @@ fn handle() -> NodeHandle {
         identity_reason: "a test",
         partitions: Vec::new(),
     };
-    NodeHandle { info: Arc::new(info), loops: [].into() }
+    NodeHandle { info: Arc::new(info), loops: [].into(), console: Arc::default() }
 }
 
 fn place() -> (TempDir, PathBuf) {

@@ -372,14 +372,18 @@ impl Caller {
     }
 
     /// Gives up all RPCs with a peer that was lost: LNet does not know that they await more than
-    /// their request's departure.
+    /// their request's departure. When the peer is there again, in another life, requests that have
+    /// not left are for that one.
     pub(crate) fn peer_lost<M: Memory>(
         &mut self,
         turn: &mut Turn<'_, M>,
         lost: &ProcessId,
         status: Status,
     ) {
-        let with_it = |rpc: &Rpc| covers(lost, &rpc.peer) && rpc.failure.is_none();
+        let in_time = |rpc: &Rpc| {
+            status == Status::PeerRestarted && rpc.parts[Part::Request as usize].is_some()
+        };
+        let with_it = |rpc: &Rpc| covers(lost, &rpc.peer) && rpc.failure.is_none() && !in_time(rpc);
         let lost: Vec<u32> =
             self.rpcs.iter().filter(|(_, rpc)| with_it(rpc)).map(|(slot, _)| slot).collect();
         for slot in lost {

@@ -224,6 +224,26 @@ fn a_lost_peer_ends_its_rpcs_at_once_and_no_others() {
     assert!(world.now < Time::ZERO + TIMEOUT, "no time-out was needed");
 }
 
+/// A peer that restarts is met by the first request to it: that request is for its new life.
+#[test]
+fn a_restart_is_no_reason_to_give_up_what_has_not_left() {
+    let mut world = World::new();
+    world.call(0).unwrap();
+    let peer = ProcessId::lustre(test_nid(1));
+    let restarted = Status::PeerRestarted;
+    world.with_caller(|caller, turn| caller.peer_lost(turn, &peer, restarted));
+    world.finish();
+    assert!(world.outcome(0).is_ok());
+    // One that has left was for the life before.
+    world.call(0).unwrap();
+    world.net.settle(world.now);
+    world.net.deliver(world.now, 0, Fate::Arrives);
+    world.events();
+    world.with_caller(|caller, turn| caller.peer_lost(turn, &peer, restarted));
+    world.finish();
+    assert_eq!(world.outcome(1), Err(Failure::PeerLost(restarted)));
+}
+
 #[test]
 fn the_table_of_rpcs_has_an_end() {
     let mut world = World::new();
