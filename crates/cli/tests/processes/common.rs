@@ -8,6 +8,6 @@ mod user;
 
 pub(crate) use node::Node;
 pub(crate) use place::{Scratch, free_port, loopback};
-pub(crate) use process::{Finished, Running, eventually, finish, lustrine, skip};
+pub(crate) use process::{Finished, Running, clean, eventually, finish, lustrine, skip};
 pub(crate) use usage::Usage;
 pub(crate) use user::{may_be_node, own_identity, unprivileged};

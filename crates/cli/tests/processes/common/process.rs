@@ -43,7 +43,8 @@ pub(crate) fn lustrine() -> Command {
 
 /// Removes the program's settings from a command's environment.
 pub(crate) fn clean(command: &mut Command) {
-    for name in ["LUSTRINE_CONTROL", "LUSTRINE_LOG", "XDG_RUNTIME_DIR"] {
+    let ours = ["LUSTRINE_CONTROL", "LUSTRINE_LOG", "LUSTRINE_LST_DIR", "LUSTRINE_COMPAT"];
+    for name in ours.into_iter().chain(["XDG_RUNTIME_DIR", "LST_SESSION", "LST_FEATURES"]) {
         command.env_remove(name);
     }
 }

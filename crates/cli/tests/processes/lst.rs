@@ -1,0 +1,343 @@
+//! `lst` over real sockets: consoles in processes of their own, and in nodes.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use lustrine_reactor::{Request, control};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::common::{Node, Running, Scratch, eventually, finish, loopback, lustrine};
+
+/// A user of `lst`, with a session key and a directory for consoles of its own.
+struct User {
+    key: String,
+    scratch: Scratch,
+    net: String,
+}
+
+impl User {
+    /// Whose consoles reach nodes at this node's port.
+    fn beside(node: &Node) -> User {
+        static KEYS: AtomicU32 = AtomicU32::new(1);
+        User {
+            key: KEYS.fetch_add(1, Ordering::Relaxed).to_string(),
+            scratch: Scratch::new(),
+            net: format!("tcp={}:{}", loopback(), node.port()),
+        }
+    }
+
+    /// `lst` with a node of its own.
+    fn lst(&self, words: &[&str]) -> Command {
+        let mut command = lustrine();
+        command.args(["lst", "--net", &self.net]).args(words);
+        command.env("LST_SESSION", &self.key).env("LUSTRINE_LST_DIR", self.scratch.path());
+        command
+    }
+
+    /// What `lst` prints when all is well.
+    #[track_caller]
+    fn prints(&self, words: &[&str]) -> String {
+        finish(&mut self.lst(words)).ok().stdout
+    }
+
+    /// A session with groups `clients` and `servers`, where there are any.
+    #[track_caller]
+    fn session(&self, clients: &[&Node], servers: &[&Node]) {
+        let begun = self.prints(&["new_session", "--timeout", "120", "test"]);
+        assert_eq!(begun, "SESSION: test FEATURES: 1 TIMEOUT: 120 FORCE: No\n");
+        let groups = [("clients", clients), ("servers", servers)];
+        for (group, nodes) in groups.into_iter().filter(|(_, nodes)| !nodes.is_empty()) {
+            let nids: Vec<String> = nodes.iter().map(|node| node.nid()).collect();
+            let words: Vec<&str> = nids.iter().map(String::as_str).collect();
+            let added = self.prints(&[&["add_group", group], &words[..]].concat());
+            let expected: String =
+                nids.iter().map(|nid| format!("{nid} are added to session\n")).collect();
+            assert_eq!(added, expected);
+        }
+    }
+
+    fn socket(&self) -> std::path::PathBuf {
+        self.scratch.file(&format!("lustrine-lst-{}.sock", self.key))
+    }
+
+    /// Waits until the console's process has ended, and left nothing.
+    #[track_caller]
+    fn console_is_gone(&self) {
+        eventually("the end of the console", || {
+            let left = fs::read_dir(self.scratch.path()).expect("a directory").count();
+            (left == 0).then_some(())
+        });
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        // No console outlives its test.
+        let _ = self.lst(&["end_session"]).output();
+    }
+}
+
+/// A field of a line that begins with a word, counted from 1 as in awk.
+fn field(text: &str, begins: &str, number: usize) -> f64 {
+    let line = text.lines().find(|line| line.starts_with(begins));
+    let line = line.unwrap_or_else(|| panic!("no line {begins:?} in {text}"));
+    let word = line.split_whitespace().nth(number - 1);
+    word.and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("field {number} of {line}"))
+}
+
+#[test]
+fn a_session_with_a_console_of_its_own() {
+    let server = Node::open();
+    let (one, two) = (server.beside(&["--accept", "all"]), server.beside(&["--accept", "all"]));
+    let user = User::beside(&server);
+    user.session(&[&one, &two], &[&server]);
+    let shown = user.prints(&["show_session"]);
+    assert!(shown.starts_with("test ID: ") && shown.ends_with("FEATURES: 1 NODES: 3\n"), "{shown}");
+    let counts = user.prints(&["list_group", "clients"]);
+    assert_eq!(counts, "\tACTIVE\tBUSY\tDOWN\tUNKNOWN\tTOTAL\n\t2\t0\t0\t0\t2\tclients\n");
+    user.prints(&["add_batch", "bulk"]);
+    for test in [&["brw", "read", "check=full", "size=64K"][..], &["ping"]] {
+        let to = ["add_test", "--batch", "bulk", "--concurrency", "4", "--distribute", "2:1"];
+        let groups = ["--from", "clients", "--to", "servers"];
+        let added = user.prints(&[&to[..], &groups, test].concat());
+        assert_eq!(added, "Test was added successfully\n");
+    }
+    assert_eq!(user.prints(&["run", "bulk"]), "bulk is running now\n");
+    assert_eq!(user.prints(&["query", "bulk"]), "bulk [0] is running\n");
+    let stat = user.prints(&["stat", "--count", "1", "--delay", "1", "--bw", "servers"]);
+    assert!(field(&stat, "[W]", 3) > 0.1, "{stat}");
+    // It read 64 KiB for each request of 160 bytes, and pings: much less came in.
+    assert!(field(&stat, "[W]", 3) > 10.0 * field(&stat, "[R]", 3), "{stat}");
+    let errors = user.prints(&["show_error", "clients", "servers"]);
+    let none = |group| format!("{group}:\nTotal 0 error nodes in {group}\n");
+    assert_eq!(errors, none("clients") + &none("servers"));
+    let stopped = user.prints(&["stop", "bulk"]);
+    assert!(stopped.ends_with("Batch is stopped\n"), "{stopped}");
+    assert_eq!(user.prints(&["query", "bulk"]), "bulk [0] is stopped\n");
+    assert_eq!(user.prints(&["end_session"]), "");
+    user.console_is_gone();
+    for node in [&server, &one, &two] {
+        assert_eq!(node.stats().lnet["errors"], 0);
+    }
+    finish(&mut user.lst(&["list_group"])).with_code(255).says(&["No session exists"]);
+}
+
+#[test]
+fn a_session_with_the_console_of_a_node() {
+    let node = Node::open();
+    let other = node.beside(&["--accept", "all"]);
+    let scratch = Scratch::new();
+    let lst = |key: &str, words: &[&str]| {
+        let mut command = lustrine();
+        command.arg("lst").args(words).env("LUSTRINE_CONTROL", node.control());
+        command.env("LST_SESSION", key).env("LUSTRINE_LST_DIR", scratch.path());
+        command
+    };
+    let prints = |words: &[&str]| finish(&mut lst("7", words)).ok().stdout;
+    prints(&["new_session", "one"]);
+    // The node itself may be in its session.
+    prints(&["add_group", "g", &node.nid(), &other.nid()]);
+    let list = prints(&["list_group", "--all", "g"]);
+    assert!(list.contains(&format!("\t12345-{}: Active\n", node.nid())), "{list}");
+    prints(&["add_test", "--from", "g", "--to", "g", "--loop", "50", "brw", "write", "size=1M"]);
+    prints(&["run"]);
+    eventually("the end of the batch", || {
+        (prints(&["query"]) == "batch [0] is stopped\n").then_some(())
+    });
+    // Another key is another user's.
+    finish(&mut lst("8", &["list_group"])).with_code(255).says(&["Unmatched session key"]);
+    finish(&mut lst("8", &["new_session", "two"])).with_code(255).says(&["already exists"]);
+    let shown = finish(&mut lst("8", &["show_session"])).ok().stdout;
+    assert!(shown.starts_with("one ID: ") && shown.contains(", KEY: 7 "), "{shown}");
+    finish(&mut lst("8", &["new_session", "--force", "two"])).ok();
+    finish(&mut lst("7", &["list_group"])).with_code(255).says(&["Unmatched session key"]);
+    finish(&mut lst("8", &["end_session"])).ok();
+    assert_eq!(fs::read_dir(scratch.path()).expect("a directory").count(), 0, "no process of lst");
+}
+
+#[test]
+fn scripts_that_administrators_have() {
+    let node = Node::open();
+    let other = node.beside(&["--accept", "all"]);
+    let scratch = Scratch::new();
+    symlink(env!("CARGO_BIN_EXE_lustrine"), scratch.file("lst")).expect("a link");
+    let run = |script: &str| {
+        let mut command = Command::new("bash");
+        crate::common::clean(&mut command);
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.args(["-e", "-u", "-o", "pipefail", "-c", script]);
+        command.env("PATH", format!("{}:{path}", scratch.path().display()));
+        command.env("LUSTRINE_CONTROL", node.control());
+        command.env("LUSTRINE_LST_DIR", scratch.path());
+        command.env("CLIENT", other.nid()).env("SERVER", node.nid());
+        finish(&mut command).ok().stdout
+    };
+    // The manual's own style: one call for each step, and figures picked with awk.
+    let manual = r#"
+        export LST_SESSION=$$
+        lst new_session --timeo 100000 hh
+        trap 'lst end_session' EXIT
+        lst add_group c $CLIENT
+        lst add_group s $SERVER
+        lst add_batch b
+        lst add_test --batch b --loop -1 --concurrency 8 --distribute 1:1 --from c --to s brw write check=simple size=1M
+        lst run b
+        lst stat --bw --mbs --delay 1 --count 2 s | awk '/^\[R\]/ { print "MB/s", $3 }'
+        lst show_error c s | awk '/^Total.*nodes/ { print "errors", $2 }'
+        lst stop b
+        key=$(lst show_session | awk '{ print $5 }')
+        [ "$key" = "$LST_SESSION" ] && echo same key
+    "#;
+    let said = run(manual);
+    assert_eq!(said.matches("MB/s ").count(), 2, "{said}");
+    assert!(field(&said, "MB/s", 2) > 1.0, "{said}");
+    assert!(said.contains("errors 0\nerrors 0\n") && said.ends_with("same key\n"), "{said}");
+    // Everything in one script on standard input.
+    let lines = r#"
+        export LST_SESSION=123
+        lst <<END
+new_session "one script"
+add_group c $CLIENT
+add_group s $SERVER
+add_test --from c --to s --loop 10 ping   # a comment
+run
+query --delay 1 --loop 1
+stop
+show_session
+end_session
+END
+    "#;
+    let said = run(lines);
+    assert!(said.starts_with("SESSION: one script FEATURES: 1"), "{said}");
+    assert!(
+        said.contains("\nbatch is running now\n") && said.contains("Batch is stopped\n"),
+        "{said}"
+    );
+    // A test suite's: it runs in the background, and is looked at while it does.
+    let suite = r#"
+        export LST_SESSION=$$
+        lst end_session || true
+        lst new_session --timeout 100 --force suite
+        lst add_group all $CLIENT $SERVER
+        for size in 4k 64K 1m; do
+            lst add_test --from all --to all --distribute 1:2 --loop 20 --concurrency 2 brw read size=$size check=full
+        done
+        lst run
+        lst stat --delay 1 --count 1 all > stat.log & stat=$!
+        while lst query | grep -q running; do sleep 0.1; done
+        wait $stat
+        lst list_batch batch --active
+        lst --list-commands | grep -c .
+        lst end_session
+    "#;
+    let script = format!("cd {}\n{suite}", scratch.path().display());
+    let said = run(&script);
+    let stat = fs::read_to_string(scratch.file("stat.log")).expect("the figures");
+    assert!(stat.starts_with("[LNet Rates of all]\n[R] Avg: "), "{stat}");
+    assert!(said.contains(&format!("\t12345-{}: Active\n", other.nid())), "{said}");
+}
+
+#[test]
+fn a_console_that_is_killed_and_one_that_nobody_uses() {
+    let node = Node::open();
+    let user = User::beside(&node);
+    user.session(&[], &[&node]);
+    let pids = pids_of(&user);
+    assert_eq!(pids.len(), 1);
+    kill_process(Pid::from_raw(pids[0]).expect("a process"), Signal::KILL).expect("it is ours");
+    eventually("its end", || pids_of(&user).is_empty().then_some(()));
+    finish(&mut user.lst(&["list_group"])).with_code(255).says(&["No session exists"]);
+    // What it left is no hindrance; its node stays in its session until it is taken, or leaves.
+    user.prints(&["new_session", "--timeout", "1", "next"]);
+    let busy = finish(&mut user.lst(&["add_group", "servers", &node.nid()])).with_code(253);
+    busy.says(&["create session failed on", "Device or resource busy"]);
+    user.console_is_gone();
+    user.prints(&["new_session", "--force", "--timeout", "1", "taken"]);
+    user.prints(&["add_group", "servers", &node.nid()]);
+    user.console_is_gone();
+    finish(&mut user.lst(&["list_group"])).with_code(255).says(&["No session exists"]);
+    // It has told the node that it went.
+    user.prints(&["new_session", "--timeout", "60", "last"]);
+    user.prints(&["add_group", "servers", &node.nid()]);
+}
+
+/// Processes of the consoles of a user.
+fn pids_of(user: &User) -> Vec<i32> {
+    let socket = user.socket().display().to_string();
+    let entries = fs::read_dir("/proc").expect("processes").filter_map(Result::ok);
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let is_console = |pid: &i32| {
+        let words = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        words.contains("lst-console") && words.contains(&socket)
+    };
+    pids.filter(is_console).collect()
+}
+
+#[test]
+fn nodes_that_are_not_there() {
+    let node = Node::open();
+    let user = User::beside(&node);
+    user.session(&[], &[&node]);
+    let nobody = format!("{}@tcp", loopback());
+    let failed = finish(&mut user.lst(&["add_group", "others", &nobody])).with_code(254);
+    let failed = failed.says(&["create session RPC failed on", "Connection refused"]);
+    assert!(failed.stdout.contains("Group is deleted"), "{failed:#?}");
+    // A node that goes is told where it is asked.
+    let nid = node.nid();
+    let home = node.kill();
+    let failed =
+        finish(&mut user.lst(&["stat", "--count", "1", "--delay", "1", "servers"])).with_code(254);
+    assert!(failed.stdout.contains("Failed to stat on 1 nodes"), "{failed:#?}");
+    let counts = user.prints(&["list_group", "servers"]);
+    assert!(counts.ends_with("\t0\t0\t1\t0\t1\tservers\n"), "{counts}");
+    finish(&mut user.lst(&["add_test", "--from", "servers", "--to", "servers", "ping"]))
+        .with_code(255)
+        .says(&["not active", &nid, "Down"]);
+    let node = home.start();
+    user.prints(&["update_group", "--refresh", "servers"]);
+    let counts = user.prints(&["list_group", "servers"]);
+    assert!(counts.ends_with("\t1\t0\t0\t0\t1\tservers\n"), "{counts}");
+    drop(node);
+}
+
+#[test]
+fn a_console_that_cannot_start_says_why() {
+    let node = Node::open();
+    let user = User::beside(&node);
+    let mut command = lustrine();
+    command.args(["lst", "--net", "tcp=192.0.2.7", "new_session", "x"]);
+    command.env("LST_SESSION", "1").env("LUSTRINE_LST_DIR", user.scratch.path());
+    let failed = finish(&mut command).with_code(255);
+    assert!(failed.stderr.contains("192.0.2.7"), "{failed:#?}");
+    assert_eq!(fs::read_dir(user.scratch.path()).expect("a directory").count(), 0);
+    let mut command = lustrine();
+    command.args(["lst", "new_session", "x"]).env("LUSTRINE_LST_DIR", "/nonexistent");
+    let failed = finish(&mut command).with_code(255);
+    assert!(failed.stderr.contains("/nonexistent"), "{failed:#?}");
+}
+
+#[test]
+fn figures_that_nobody_reads_any_more_end() {
+    let node = Node::open();
+    let user = User::beside(&node);
+    user.session(&[], &[&node]);
+    let mut stat = Command::new("bash");
+    let program = env!("CARGO_BIN_EXE_lustrine");
+    let script = format!("{program} lst stat --delay 1 servers | head -1");
+    stat.args(["-c", &script]).env("LST_SESSION", &user.key);
+    stat.env("LUSTRINE_LST_DIR", user.scratch.path());
+    let said = Running::start(&mut stat).end().ok().stdout;
+    assert_eq!(said, "[LNet Rates of servers]\n");
+}
+
+#[test]
+fn a_console_can_be_asked_as_any_node() {
+    let node = Node::open();
+    let user = User::beside(&node);
+    user.session(&[], &[&node]);
+    let answer = control::ask(&user.socket(), &Request::ShowPeer).expect("an answer");
+    let text = format!("{answer:?}");
+    assert!(text.contains(&node.nid()), "{text}");
+}
