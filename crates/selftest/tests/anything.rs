@@ -93,7 +93,9 @@ fn command() -> impl Strategy<Value = Command> {
         6 => new_test().prop_map(Command::AddTest),
         4 => batch().prop_map(|batch| Command::Run { batch, timeout: 0 }),
         3 => (batch(), any::<bool>()).prop_map(|(batch, force)| Command::Stop { batch, force }),
-        3 => (batch(), 0..3u32).prop_map(|(batch, test)| Command::Query { batch, test, timeout: 3 }),
+        3 => (batch(), 0..3u32).prop_map(|(batch, test)| {
+            Command::Query { batch, test, timeout: 3 }
+        }),
         2 => target().prop_map(|target| Command::Ping { target, timeout: 3 }),
         2 => target().prop_map(|target| Command::Stat { target, timeout: 8 }),
     ]
@@ -179,8 +181,11 @@ proptest! {
         (world.vanish, world.fail) = (0, 0);
         world.until(Nanos::from_millis(50), 20_000, |world| !world.desk(0).console.is_busy());
         world.turns(Nanos::from_millis(50), 20);
-        let mut answered: Vec<u64> =
-            world.desk(0).answers.drain(..).map(|(ticket, answer)| { check(&answer); ticket }).collect();
+        let mut answered = Vec::new();
+        for (ticket, answer) in world.desk(0).answers.drain(..) {
+            check(&answer);
+            answered.push(ticket);
+        }
         answered.sort_unstable();
         prop_assert_eq!(answered, given);
         let _ = world.tell(0, Command::EndSession);

@@ -182,7 +182,8 @@ fn scripts_that_administrators_have() {
         lst add_group c $CLIENT
         lst add_group s $SERVER
         lst add_batch b
-        lst add_test --batch b --loop -1 --concurrency 8 --distribute 1:1 --from c --to s brw write check=simple size=1M
+        lst add_test --batch b --loop -1 --concurrency 8 --distribute 1:1 \
+            --from c --to s brw write check=simple size=1M
         lst run b
         lst stat --bw --mbs --delay 1 --count 2 s | awk '/^\[R\]/ { print "MB/s", $3 }'
         lst show_error c s | awk '/^Total.*nodes/ { print "errors", $2 }'
@@ -222,7 +223,8 @@ END
         lst new_session --timeout 100 --force suite
         lst add_group all $CLIENT $SERVER
         for size in 4k 64K 1m; do
-            lst add_test --from all --to all --distribute 1:2 --loop 20 --concurrency 2 brw read size=$size check=full
+            lst add_test --from all --to all --distribute 1:2 --loop 20 --concurrency 2 \
+                brw read size=$size check=full
         done
         lst run
         lst stat --delay 1 --count 1 all > stat.log & stat=$!
