@@ -25,7 +25,7 @@ use session::Session;
 use work::{Goal, Work};
 
 pub use command::{
-    Answer, BatchView, Command, Detail, NewTest, NodeState, NodeView, Part, Reply, Said,
+    Answer, BatchView, Command, Detail, Holder, NewTest, NodeState, NodeView, Part, Reply, Said,
     SessionView, Spread, Target, TestView,
 };
 pub use refusal::Refusal;

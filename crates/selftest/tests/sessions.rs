@@ -8,7 +8,7 @@ use lustrine_lnet::time::Nanos;
 use lustrine_lnet::tunables::Tunables;
 use lustrine_selftest::Test;
 use lustrine_selftest::console::{
-    Answer, Command, Detail, NewTest, NodeState, Part, Refusal, Reply, Said, Spread, Target,
+    Answer, Command, Detail, Holder, NewTest, NodeState, Part, Refusal, Reply, Said, Spread, Target,
 };
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{BrwCheck, Counters};
@@ -226,6 +226,8 @@ fn nodes_of_another_session_are_busy_until_they_are_taken() {
     let add = || Command::AddNodes { group: group(), nids: nids([1, 2]) };
     let answers = said(world.tell(3, add()));
     assert_eq!(answers[0].reply, Reply::Refused(16));
+    let holder = |name: &str, node| Holder { name: name.to_owned(), console: test_nid(node) };
+    assert_eq!(answers[0].holder, Some(holder("demo", 0)));
     assert_eq!(answers[0].state, NodeState::Busy);
     assert!(answers[1].is_good());
     world.tell(3, other(true)).expect("the next session");
@@ -235,7 +237,7 @@ fn nodes_of_another_session_are_busy_until_they_are_taken() {
     // The first console learns of it when it asks, and does not end what is not its own.
     let target = Target::Session;
     let answers = said(world.tell(0, Command::Ping { target, timeout: 5 }));
-    let detail = Detail::Session { name: "other".to_owned(), console: test_nid(3) };
+    let detail = Detail::Session(holder("other", 3));
     assert_eq!(answers[0].reply, Reply::Good(detail));
     assert_eq!(states(&mut world, SERVERS), [NodeState::Busy]);
     assert_eq!(all_good(world.tell(0, Command::EndSession)), 0);

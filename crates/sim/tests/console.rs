@@ -16,7 +16,8 @@ use lustrine_capture::{Content, Item, Message as Captured};
 use lustrine_lnet::time::Time;
 use lustrine_selftest::Test;
 use lustrine_selftest::console::{
-    Answer, Command, Console, Detail, NewTest, NodeState, Order, Reply, Said, Spread, Target,
+    Answer, Command, Console, Detail, Holder, NewTest, NodeState, Order, Reply, Said, Spread,
+    Target,
 };
 use lustrine_selftest::{Failure, errno};
 use lustrine_wire::header;
@@ -399,6 +400,8 @@ fn two_consoles_that_want_one_node_as_in_c03() {
     let answers = add_group(&mut two, "g2", &[VM3]);
     assert_eq!(answers[0].reply, Reply::Refused(errno::EBUSY));
     assert_eq!(answers[0].state, NodeState::Busy);
+    let holder = Holder { name: "one".to_owned(), console: nid(VM2) };
+    assert_eq!(answers[0].holder, Some(holder));
     assert_eq!(said(two.tell(Command::DeleteGroup { group: "g2".to_owned() })).len(), 0);
     two.tell(Command::EndSession).expect("the end");
     two.tell(new_session("two", true)).expect("a session");
@@ -411,7 +414,7 @@ fn two_consoles_that_want_one_node_as_in_c03() {
     assert!(add_group(&mut one, "g1", &[VM3])[0].is_good());
     let target = Target::Group("g1".to_owned());
     let answers = said(one.tell(Command::Ping { target, timeout: 5 }));
-    let detail = Detail::Session { name: "two".to_owned(), console: nid(VM4) };
+    let detail = Detail::Session(Holder { name: "two".to_owned(), console: nid(VM4) });
     assert_eq!(answers[0].reply, Reply::Good(detail));
     assert_eq!(answers[0].state, NodeState::Busy);
     for _ in 0..3 {

@@ -254,7 +254,7 @@ fn a_console_that_is_killed_and_one_that_nobody_uses() {
     // What it left is no hindrance; its node stays in its session until it is taken, or leaves.
     user.prints(&["new_session", "--timeout", "1", "next"]);
     let busy = finish(&mut user.lst(&["add_group", "servers", &node.nid()])).with_code(253);
-    busy.says(&["create session failed on", "Device or resource busy"]);
+    busy.says(&["create session failed on", "Device or resource busy (session test of"]);
     user.console_is_gone();
     user.prints(&["new_session", "--force", "--timeout", "1", "taken"]);
     user.prints(&["add_group", "servers", &node.nid()]);

@@ -291,6 +291,17 @@ pub struct Said {
     pub state: NodeState,
     /// The answer.
     pub reply: Reply,
+    /// The session that keeps a busy node, where it says so.
+    pub holder: Option<Holder>,
+}
+
+/// A session that a node is in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Its name.
+    pub name: String,
+    /// The NID of its console.
+    pub console: Nid,
 }
 
 impl Said {
@@ -324,12 +335,7 @@ pub enum Detail {
     /// Nothing.
     None,
     /// The session the node is in.
-    Session {
-        /// Its name.
-        name: String,
-        /// The NID of its console.
-        console: Nid,
-    },
+    Session(Holder),
     /// Tests of the batch that run, or units of the test.
     Active(u32),
     /// Its counters.

@@ -6,7 +6,7 @@ use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{Body, FEATURES_KNOWN, Message, Sid};
 
-use super::command::{Detail, NodeState, Reply, Said};
+use super::command::{Detail, Holder, NodeState, Reply, Said};
 use super::session::Session;
 use crate::body::status;
 use crate::errno;
@@ -66,7 +66,7 @@ impl Work {
     pub(super) fn expect(&mut self, order: u64, nid: Nid) {
         self.missing.insert(order, self.said.len());
         let reply = Reply::None { errno: 0, why: String::new() };
-        self.said.push(Said { nid, state: NodeState::Unknown, reply });
+        self.said.push(Said { nid, state: NodeState::Unknown, reply, holder: None });
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -85,6 +85,7 @@ impl Work {
         let said = &mut self.said[place];
         let long = self.timeout >= DOWN_AFTER;
         (said.state, said.reply) = observe(session, now, &said.nid, outcome, long);
+        said.holder = outcome.as_ref().ok().and_then(|message| holder(&message.body));
         self.is_over()
     }
 
@@ -185,10 +186,10 @@ fn timeout(body: &Body) -> Option<Nanos> {
 fn reply(body: &Body, disagrees: bool) -> Reply {
     match (status(body), body) {
         _ if disagrees => Reply::Refused(errno::EPROTO),
-        (Some(0), Body::DebugReply(reply)) => Reply::Good(Detail::Session {
+        (Some(0), Body::DebugReply(reply)) => Reply::Good(Detail::Session(Holder {
             name: reply.name.to_string(),
             console: reply.sid.console(),
-        }),
+        })),
         (Some(0), Body::BatchReply(reply)) => Reply::Good(Detail::Active(reply.active)),
         (Some(0), Body::StatReply(reply)) => {
             Reply::Good(Detail::Counters(Box::new(reply.counters)))
@@ -196,6 +197,17 @@ fn reply(body: &Body, disagrees: bool) -> Reply {
         (Some(0), _) => Reply::Good(Detail::None),
         (Some(status), _) => Reply::Refused(status),
         (None, _) => Reply::Refused(errno::EBADMSG),
+    }
+}
+
+/// The session that keeps a node from another one; only then its name is filled in
+/// (selftest-wire 4).
+fn holder(body: &Body) -> Option<Holder> {
+    match body {
+        Body::MakeSessionReply(reply) if reply.status == errno::EBUSY => {
+            Some(Holder { name: reply.name.to_string(), console: reply.sid.console() })
+        }
+        _ => None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Sessions, and pings.
 
 use lustrine_selftest::console::{
-    Answer, Command, Detail, NodeState, Part, Refusal, Reply, Said, Target,
+    Answer, Command, Detail, Holder, NodeState, Part, Refusal, Reply, Said, Target,
 };
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::Name;
@@ -110,7 +110,9 @@ impl<O: Outside> Lst<'_, O> {
     fn pinged(&mut self, said: &Said) {
         let known = !matches!(said.state, NodeState::Down | NodeState::Unknown);
         let (name, console) = match &said.reply {
-            Reply::Good(Detail::Session { name, console }) if known => (name.as_str(), *console),
+            Reply::Good(Detail::Session(Holder { name, console })) if known => {
+                (name.as_str(), *console)
+            }
             _ => ("<NULL>", Nid::ANY),
         };
         let node = id(&said.nid);

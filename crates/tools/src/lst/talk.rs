@@ -163,7 +163,13 @@ impl<O: Outside> Lst<'_, O> {
                 }
                 Reply::Refused(status) => {
                     let text = errno::text(*status as i32);
-                    self.warn(format!("operation {op} failed on {}: {text}", id(&one.nid)));
+                    let holder = one.holder.as_ref().map_or(String::new(), |holder| {
+                        format!(
+                            " (session {} of {}; new_session --force takes it)",
+                            holder.name, holder.console
+                        )
+                    });
+                    self.warn(format!("operation {op} failed on {}: {text}{holder}", id(&one.nid)));
                 }
             }
         }
