@@ -109,12 +109,19 @@ impl Calls {
 
     /// When [`Calls::drive`] has something to do at the latest.
     pub fn next_deadline(&self) -> Time {
-        let over = self.caller.under_way() == 0;
-        match (self.waiting.is_empty() || self.under_way.is_full(), over) {
-            (false, _) => Time::ZERO,
-            (true, true) if self.caller.holds_memory() => Time::ZERO,
-            (true, _) => self.caller.next_deadline(),
+        let can_begin = !self.waiting.is_empty() && !self.under_way.is_full();
+        match self.caller.under_way() {
+            _ if can_begin => Time::ZERO,
+            // The last event came behind the last turn.
+            0 if self.holds_memory() => Time::ZERO,
+            0 => Time::NEVER,
+            _ => self.caller.next_deadline(),
         }
+    }
+
+    /// RPCs under way.
+    pub fn under_way(&self) -> u32 {
+        self.caller.under_way()
     }
 
     /// Whether it has message buffers.

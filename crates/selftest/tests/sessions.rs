@@ -4,7 +4,7 @@ mod common;
 
 use common::World;
 use lustrine_lnet::testing::test_nid;
-use lustrine_lnet::time::Nanos;
+use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::tunables::Tunables;
 use lustrine_selftest::Test;
 use lustrine_selftest::console::{
@@ -411,6 +411,25 @@ fn a_console_keeps_its_nodes_and_lets_go_of_them_in_time() {
     world.turns(Nanos::from_millis(100), 3100);
     assert_eq!(world.service(1).session(), None, "let go");
     assert_eq!(world.tell(0, Command::ListGroups), Err(Refusal::NoSession));
+}
+
+/// A loop whose deadline lies in the past would spin.
+#[test]
+fn who_has_nothing_to_do_wants_no_turn() {
+    let mut world = world(1);
+    assert_eq!(world.desk(0).calls.next_deadline(), Time::NEVER);
+    begin(&mut world, false).expect("a session");
+    add_group(&mut world, SERVERS, [1]);
+    counters(&mut world, SERVERS);
+    for _ in 0..100 {
+        let then = world.now;
+        world.turns(Nanos::from_millis(500), 1);
+        let desk = world.desk(0);
+        if desk.calls.under_way() == 0 {
+            assert_eq!(desk.calls.next_deadline(), Time::NEVER);
+        }
+        assert!(desk.console.next_deadline() > then, "the last turn has done what was due");
+    }
 }
 
 #[test]

@@ -275,4 +275,7 @@ fn a_thousand_nodes_in_one_session() {
     assert_eq!(all_good(site.tell(0, Command::EndSession)), 1000);
     let took = site.now().since(begun);
     assert!(took < Nanos::from_secs(5), "{took:?} of virtual time");
+    site.pass_for(Nanos::from_secs(31));
+    let spins = site.hosts.iter().map(|host| site.world.node(*host).idle_turns_max()).max();
+    assert!(spins < Some(100), "a loop took {spins:?} turns in a row for nothing");
 }
