@@ -3,6 +3,7 @@
 //! Numbers of different machines, or of different days on one machine, say nothing. So each peer
 //! is measured in the same run, in turn with ours, and what is reported are ratios.
 
+mod console;
 mod crowd;
 mod icount;
 mod ladder;
@@ -27,6 +28,8 @@ pub(crate) enum Bench {
     Wan(wan::WanArgs),
     /// The simulator's message level by number of nodes
     Crowd(crowd::CrowdArgs),
+    /// What a session of many nodes costs its console
+    Console(console::ConsoleArgs),
     /// Instructions per message of the logic alone, counted by valgrind
     Icount(icount::IcountArgs),
 }
@@ -37,6 +40,7 @@ pub(crate) fn run(which: &Bench) -> Result<()> {
         Bench::Waiting(args) => waiting::run(args),
         Bench::Wan(args) => wan::run(args),
         Bench::Crowd(args) => crowd::run(args),
+        Bench::Console(args) => console::run(args),
         Bench::Icount(args) => icount::run(args),
     }
 }

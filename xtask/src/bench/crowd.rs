@@ -123,7 +123,7 @@ pub(crate) fn run(args: &CrowdArgs) -> Result<()> {
     };
     let table = render(&crowd);
     print!("{table}");
-    let name = format!("crowd-{}-{}.json", crowd.date, short_name(&crowd.machine.cpu));
+    let name = format!("crowd-{}-{}.json", crowd.date, crowd.machine.short_name());
     let named = (!args.quick).then(|| root().join("bench/results").join(name));
     let Some(file) = args.json.clone().or(named) else { return Ok(()) };
     for (file, text) in
@@ -215,12 +215,6 @@ fn render(crowd: &Crowd) -> String {
     out
 }
 
-/// The last word of a processor's name that has letters only, small: `AMD EPYC` is `epyc`.
-fn short_name(cpu: &str) -> String {
-    let mut words = cpu.split_whitespace().filter(|word| word.chars().all(char::is_alphabetic));
-    words.next_back().unwrap_or("machine").to_lowercase()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,12 +233,5 @@ mod tests {
         assert_eq!(summed.cpu_ns_per_message.max, 2000.0);
         assert_eq!((summed.memory_mib, summed.virtual_ms), (3, 1.5));
         assert!(row("ping", (90, 10), &[run(1, "a"), run(1, "b")]).is_err());
-    }
-
-    #[test]
-    fn machines_have_short_names() {
-        assert_eq!(short_name("AMD EPYC"), "epyc");
-        assert_eq!(short_name("Intel(R) Xeon(R) Processor @ 2.80GHz"), "processor");
-        assert_eq!(short_name(""), "machine");
     }
 }

@@ -40,6 +40,17 @@ impl Machine {
             load: load.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0.0),
         }
     }
+
+    /// A name for files.
+    pub(crate) fn short_name(&self) -> String {
+        short_name(&self.cpu)
+    }
+}
+
+/// The last word of a processor's name that has letters only, small: `AMD EPYC` is `epyc`.
+fn short_name(cpu: &str) -> String {
+    let mut words = cpu.split_whitespace().filter(|word| word.chars().all(char::is_alphabetic));
+    words.next_back().unwrap_or("machine").to_lowercase()
 }
 
 /// Versions of the programs involved.
@@ -99,4 +110,11 @@ fn lists_of_cpus() {
     assert_eq!(cpu_list("0-2,5"), [0, 1, 2, 5]);
     assert_eq!(cpu_list("7"), [7]);
     assert!(!allowed_cpus().is_empty());
+}
+
+#[test]
+fn machines_have_short_names() {
+    assert_eq!(short_name("AMD EPYC"), "epyc");
+    assert_eq!(short_name("Intel(R) Xeon(R) Processor @ 2.80GHz"), "processor");
+    assert_eq!(short_name(""), "machine");
 }
