@@ -279,7 +279,8 @@ impl Shard {
     /// what came in good order still counts. Those from after it wait for this to be asked. Only
     /// the latest [`LOST_MAX`] are kept.
     pub fn next_lost_peer(&mut self) -> Option<(ProcessId, Status)> {
-        let Loss { peer, status, .. } = self.lost.pop_front_if(|loss| loss.behind == 0)?;
+        let due = self.lost.front().is_some_and(|loss| loss.behind == 0);
+        let Loss { peer, status, .. } = if due { self.lost.pop_front()? } else { return None };
         Some((peer, status))
     }
 
