@@ -221,24 +221,27 @@ impl Courier {
         }
     }
 
-    /// Hands over what waited, as far as there is room: small messages past large ones.
+    /// There is a connection: hands over what waited for one, as far as there is room, and small
+    /// messages past large ones.
     fn pump(&mut self, now: Time, core: &mut Shard, out: &mut Outside<'_>, slot: usize) {
-        if self.peers[slot].links.is_empty() {
-            return;
-        }
-        let mut stuck = false;
-        for _ in 0..self.peers[slot].queue.len() {
+        for send in core::mem::take(&mut self.peers[slot].queue) {
             let peer = &mut self.peers[slot];
-            let Some(send) = peer.queue.pop_front() else { return };
             let len = send.header.payload_len;
-            let large_waits = stuck && !is_small(len);
+            let large_waits = !peer.queue.is_empty() && !is_small(len);
             if large_waits || !peer.takes(len, self.buffer) {
-                stuck = true;
                 peer.queue.push_back(send);
             } else {
                 self.waiting -= 1;
                 self.hand_over(now, core, out, slot, &send);
             }
+        }
+    }
+
+    /// There is room in the stream, for which only large messages wait: small ones would be gone.
+    fn refill(&mut self, now: Time, core: &mut Shard, out: &mut Outside<'_>, slot: usize) {
+        while let Some(send) = self.peers[slot].next_with_room(self.buffer) {
+            self.waiting -= 1;
+            self.hand_over(now, core, out, slot, &send);
         }
     }
 

@@ -95,6 +95,12 @@ impl Peer {
         !self.links.is_empty() && (is_small(payload_len) || fits)
     }
 
+    /// The first message that waits, if it can be handed over now.
+    pub(super) fn next_with_room(&mut self, buffer: u64) -> Option<SendAction> {
+        let len = self.queue.front()?.header.payload_len;
+        if self.takes(len, buffer) { self.queue.pop_front() } else { None }
+    }
+
     /// Learns the way to the peer, if there is one.
     pub(super) fn find_way(&mut self, wire: &mut Wire, from: HostId, streams: u64) -> bool {
         self.ways.clear();

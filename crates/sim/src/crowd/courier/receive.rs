@@ -77,7 +77,7 @@ impl Courier {
                 let in_stream = &mut self.peers[slot].in_stream;
                 *in_stream = in_stream.saturating_sub(len);
                 out.wire.parcels.discard(parcel);
-                self.pump(now, core, out, slot);
+                self.refill(now, core, out, slot);
             }
             Cargo::Released(op) if known => {
                 out.wire.parcels.discard(parcel);
