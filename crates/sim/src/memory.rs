@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use lustrine_lnet::memory::{Memory, Span, Words};
 
 use region::Region;
+pub(crate) use rope::Digests;
 pub use rope::Rope;
 
 /// Region numbers rest for so many frees before they are used again, so that a span used after it

@@ -195,7 +195,7 @@ impl Courier {
             payload.append(out.memory.take(*span));
         }
         let len = send.header.payload_len;
-        let digest = if is_small(len) { 0 } else { payload.digest() };
+        let digest = if is_small(len) { 0 } else { out.wire.digests.of(&payload) };
         let lent = self.zero_copy.is_some_and(|min| len >= min) && !is_small(len);
         let cargo =
             Cargo::Message { header: send.header, payload, digest, lent: lent.then_some(send.op) };

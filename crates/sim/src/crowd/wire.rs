@@ -17,6 +17,7 @@ use lustrine_wire::nid::Nid;
 use super::calendar::{Calendar, Event, Place};
 use super::parcel::{Cargo, LinkId, Parcel, ParcelId, Parcels};
 use crate::fabric::{Fabric, Hop, Hops, Passed};
+use crate::memory::Digests;
 use crate::network::HostId;
 use crate::rng::Rng;
 
@@ -72,6 +73,8 @@ pub(super) struct Wire {
     pub(super) fabric: Fabric,
     pub(super) calendar: Calendar,
     pub(super) parcels: Parcels,
+    /// Of payloads.
+    pub(super) digests: Digests,
     /// What is added now happens then at the earliest.
     pub(super) earliest: Time,
     homes: HashMap<Nid, HostId, FixedState>,
@@ -91,6 +94,7 @@ impl Wire {
             fabric: Fabric::default(),
             calendar: Calendar::new(QUICKEST),
             parcels: Parcels::default(),
+            digests: Digests::default(),
             earliest: now,
             homes: HashMap::default(),
             stands: Vec::new(),

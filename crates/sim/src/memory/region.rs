@@ -102,6 +102,11 @@ impl Region {
             (Some(View::Bytes(held)), Some(Piece::Bytes { .. })) if held.len() == len as usize => {
                 rope.only().is_some_and(|piece| piece.bytes() == held)
             }
+            (Some(View::Pattern(held, there)), Some(Piece::Pattern { pattern, .. }))
+                if there == len && held == *pattern =>
+            {
+                true
+            }
             _ => len == 0 || self.digest(at, len) == rope.digest(),
         }
     }
