@@ -31,11 +31,13 @@ mod journaling;
 mod loopback;
 mod matching;
 mod overdue;
+mod queues;
 mod receive;
 mod send;
 mod view;
 
 pub use discovery::{PING_BITS, PING_PORTAL};
+pub use queues::Queues;
 pub use send::{AckWanted, GetArgs, PutArgs};
 pub use view::{NiInfo, PeerInfo, PeerState, Waiting};
 
@@ -169,8 +171,7 @@ pub struct Shard {
     peers: PeerTable,
     /// Of messages that wait for discovery or for a credit.
     lines: Lines<OpKey>,
-    outbox: VecDeque<Action>,
-    events: VecDeque<Event>,
+    queues: Queues,
     /// Events of the core's own descriptors, handled in `drive`.
     own_events: VecDeque<Event>,
     loopback: VecDeque<(OpKey, Option<matching::Found>)>,
@@ -227,8 +228,7 @@ impl Shard {
             nis,
             peers: PeerTable::new(topology.tunables.peers_max as usize, seed),
             lines: Lines::new(),
-            outbox: VecDeque::new(),
-            events: VecDeque::new(),
+            queues: Queues::default(),
             own_events: VecDeque::new(),
             loopback: VecDeque::new(),
             lost: VecDeque::new(),
@@ -262,12 +262,12 @@ impl Shard {
 
     /// The next thing for a driver to do.
     pub fn next_action(&mut self) -> Option<Action> {
-        self.outbox.pop_front()
+        self.queues.outbox.pop_front()
     }
 
     /// The next event for a user.
     pub fn next_event(&mut self) -> Option<Event> {
-        let event = self.events.pop_front()?;
+        let event = self.queues.events.pop_front()?;
         for loss in &mut self.lost {
             loss.behind = loss.behind.saturating_sub(1);
         }
@@ -308,7 +308,7 @@ impl Shard {
 
     /// Whether there is something to do at once: for `drive`, or actions and events to take.
     pub fn has_work(&self) -> bool {
-        self.has_own_work() || !(self.events.is_empty() && self.outbox.is_empty())
+        self.has_own_work() || !self.queues.are_empty()
     }
 
     /// Whether `drive` has something to do at once.
@@ -509,7 +509,7 @@ impl Shard {
         if event.owner == crate::md::Owner::LNET {
             self.own_events.push_back(event);
         } else {
-            self.events.push_back(event);
+            self.queues.events.push_back(event);
         }
     }
 
@@ -517,7 +517,7 @@ impl Shard {
         if self.lost.len() == LOST_MAX {
             self.lost.pop_front();
         }
-        self.lost.push_back(Loss { peer, status, behind: self.events.len() });
+        self.lost.push_back(Loss { peer, status, behind: self.queues.events.len() });
     }
 
     fn is_local(&self, nid: &Nid) -> bool {

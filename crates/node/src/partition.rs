@@ -7,7 +7,7 @@ use lustrine_lnet::journal::Entry;
 use lustrine_lnet::md::Owner;
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::seam::NiIndex;
-use lustrine_lnet::shard::Shard;
+use lustrine_lnet::shard::{Queues, Shard};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Topology;
@@ -111,6 +111,11 @@ impl<D: Driver> Partition<D> {
     /// The core, to look at.
     pub fn shard(&self) -> &Shard {
         &self.shard
+    }
+
+    /// Exchanges the core's queues; see [`Shard::exchange_queues`].
+    pub fn exchange_queues(&mut self, others: &mut Queues) {
+        self.shard.exchange_queues(others);
     }
 
     /// Has the core keep a journal of what happens to each message from now on.

@@ -28,8 +28,7 @@ use crate::simulation::{Place, Simulation, Waits};
 use crate::trace::{Entry, Trace, What};
 use crate::world::{BEGIN, Death};
 use calendar::Event;
-use host::Host;
-use parcel::Arrived;
+use host::{Desk, Host};
 use wire::Wire;
 
 /// A network of nodes at message level.
@@ -42,7 +41,7 @@ pub struct Crowd {
     recorder: Option<Recorder>,
     /// Kept for their memory.
     window: Vec<Event>,
-    arrived: Arrived,
+    desk: Desk,
     /// When it is next looked at whether anything is overdue.
     next_review: Time,
 }
@@ -57,7 +56,7 @@ impl Crowd {
             trace: Trace::default(),
             recorder: None,
             window: Vec::new(),
-            arrived: Vec::new(),
+            desk: Desk::default(),
             next_review: BEGIN,
         }
     }
@@ -168,7 +167,7 @@ impl Simulation for Crowd {
             for events in window.chunk_by(|one, other| one.place == other.place) {
                 if let Some(host) = events[0].place.as_host() {
                     let host = &mut self.hosts[host as usize];
-                    host.act(events, end, &mut self.wire, &mut self.trace, &mut self.arrived);
+                    host.act(events, end, &mut self.wire, &mut self.trace, &mut self.desk);
                     if let Some(recorder) = &mut self.recorder {
                         host.report(recorder);
                     }

@@ -65,6 +65,6 @@ impl Shard {
             Action::Close { .. } => false,
         };
         let all = self.msgs.values().filter(with_driver).count();
-        all - self.outbox.iter().filter(on_the_way).count()
+        all - self.queues.outbox.iter().filter(on_the_way).count()
     }
 }

@@ -310,7 +310,7 @@ impl Shard {
             self.retire(now, op, status);
             return;
         }
-        self.outbox.push_back(Action::Send(SendAction {
+        self.queues.outbox.push_back(Action::Send(SendAction {
             op,
             ni: msg.ni,
             to: msg.hop,

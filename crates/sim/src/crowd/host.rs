@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use lustrine_lnet::seam::NiIndex;
+use lustrine_lnet::shard::Queues;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_node::Partition;
@@ -50,6 +51,14 @@ pub(super) struct Host {
 /// many others, and is not to be arranged for anew after each of them.
 #[derive(Debug)]
 struct Alarms([Time; 4]);
+
+/// What a node needs in its turn only: all use the same one after the other, so that it is always
+/// in the cache.
+#[derive(Debug, Default)]
+pub(super) struct Desk {
+    arrived: Arrived,
+    queues: Queues,
+}
 
 /// A node that runs.
 pub(super) struct Node {
@@ -150,14 +159,14 @@ impl Host {
         end: Time,
         wire: &mut Wire,
         trace: &mut Trace,
-        arrived: &mut Arrived,
+        desk: &mut Desk,
     ) {
         let mut events = events.iter().peekable();
         loop {
             let turn_at = self.next_turn();
             match events.next_if(|event| event.at <= turn_at) {
                 Some(event) => self.notice(event, wire),
-                None if turn_at < end => self.turn(turn_at, wire, trace, arrived),
+                None if turn_at < end => self.turn(turn_at, wire, trace, desk),
                 None => break,
             }
         }
@@ -198,12 +207,12 @@ impl Host {
         }
     }
 
-    fn turn(&mut self, now: Time, wire: &mut Wire, trace: &mut Trace, arrived: &mut Arrived) {
+    fn turn(&mut self, now: Time, wire: &mut Wire, trace: &mut Trace, desk: &mut Desk) {
         if !self.rooms.is_empty() {
             self.rooms.sort_unstable_by_key(|(at, order, _)| (*at, *order));
             let due = self.rooms.partition_point(|(at, ..)| *at <= now);
             let due = self.rooms.drain(..due).map(|(.., parcel)| parcel);
-            arrived.extend(due.filter(|_| self.node.is_some()));
+            desk.arrived.extend(due.filter(|_| self.node.is_some()));
         }
         while let Some(Reverse((at, order, id))) = self.landing.peek().copied() {
             if at > now {
@@ -217,7 +226,7 @@ impl Host {
                 trace.note_apart(Entry { at, host, end: order, what: What::Message, value });
             }
             match (&self.node, &parcel.cargo) {
-                (Some(_), _) => arrived.push(parcel),
+                (Some(_), _) => desk.arrived.push(parcel),
                 _ if wire.is_silent(self.id) => {}
                 (None, Cargo::Dial { .. }) => {
                     wire.turn_away(now, parcel, Cargo::Refused(Status::Refused));
@@ -227,10 +236,10 @@ impl Host {
             }
         }
         if let Some(node) = &mut self.node {
-            (self.wanted, self.free_at) = node.turn(now, self.cost, wire, arrived);
+            (self.wanted, self.free_at) = node.turn(now, self.cost, wire, desk);
             self.wants_room = node.partition.driver().waiting() != 0;
         }
-        arrived.clear();
+        desk.arrived.clear();
     }
 }
 
@@ -288,17 +297,13 @@ impl Node {
 
     /// Takes a turn. The answer is when it wants the next one, and when it can have it at the
     /// earliest.
-    fn turn(
-        &mut self,
-        now: Time,
-        cost: Cost,
-        wire: &mut Wire,
-        arrived: &mut Arrived,
-    ) -> (Time, Time) {
+    fn turn(&mut self, now: Time, cost: Cost, wire: &mut Wire, desk: &mut Desk) -> (Time, Time) {
         self.waits = self.waits_at(now);
         self.counted_to = now;
         let Node { partition, memory, .. } = self;
-        partition.turn(|| now, &mut Outside { memory, wire, arrived });
+        partition.exchange_queues(&mut desk.queues);
+        partition.turn(|| now, &mut Outside { memory, wire, arrived: &mut desk.arrived });
+        partition.exchange_queues(&mut desk.queues);
         let stats = partition.shard().stats();
         let messages = stats.sent.total() + stats.received.total();
         let bytes = stats.send_length + stats.recv_length + stats.drop_length;
