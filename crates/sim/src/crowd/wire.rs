@@ -283,7 +283,7 @@ impl Wire {
             to: parcel.from,
             local: parcel.remote,
             remote: parcel.local,
-            hops: parcel.hops.clone(),
+            hops: Hops::from_slice(&parcel.hops),
             cargo: Cargo::Room(parcel.size),
             ..*parcel
         };

@@ -123,7 +123,7 @@ impl Peer {
             _ => true,
         };
         let large = if self.ways.len() < 2 { 0 } else { 1 + self.chosen % (self.ways.len() - 1) };
-        let hops = self.ways.get(if small { 0 } else { large })?.clone();
+        let hops = Hops::from_slice(self.ways.get(if small { 0 } else { large })?);
         Some(Parcel {
             from: from.host,
             to: self.host?,
