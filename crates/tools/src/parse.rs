@@ -163,6 +163,7 @@ impl Parsed {
             (Takes::Nothing, Some(_)) => return Err(Misuse::NeedlessValue(option.long)),
             (Takes::Nothing, None) => String::new(),
             (_, Some(value)) => value,
+            (Takes::OptionalNumber { bare, .. }, None) => next_number(rest, bare),
             (_, None) => rest.next().cloned().ok_or(Misuse::NoValue(option.long))?,
         };
         self.take(place, value)
@@ -198,9 +199,10 @@ impl Parsed {
                 self.take(place, String::new())?;
                 continue;
             }
-            let value = match left.as_str() {
-                "" => rest.next().cloned().ok_or(Misuse::NoLetterValue(letter))?,
-                value => value.to_owned(),
+            let value = match (left.as_str(), self.syntax.options[place].takes) {
+                ("", Takes::OptionalNumber { bare, .. }) => next_number(rest, bare),
+                ("", _) => rest.next().cloned().ok_or(Misuse::NoLetterValue(letter))?,
+                (value, _) => value.to_owned(),
             };
             return self.take(place, value);
         }
@@ -232,13 +234,26 @@ impl Parsed {
     }
 }
 
+/// The next word, if it is a number.
+fn next_number(rest: &mut Rest<'_>, otherwise: &str) -> String {
+    match rest.as_slice().first() {
+        Some(word) if word.parse::<i64>().is_ok() => {
+            rest.next();
+            word.clone()
+        }
+        _ => otherwise.to_owned(),
+    }
+}
+
 /// Checks a value as far as the table goes.
 fn check(takes: Takes, name: &'static str, given: &str) -> Result<(), Misuse> {
     match takes {
-        Takes::Number { what, min, max } => match given.parse() {
-            Ok(number) if (min..=max).contains(&number) => Ok(()),
-            _ => Err(Misuse::BadNumber { what, given: given.to_owned(), min, max }),
-        },
+        Takes::Number { what, min, max } | Takes::OptionalNumber { what, min, max, .. } => {
+            match given.parse() {
+                Ok(number) if (min..=max).contains(&number) => Ok(()),
+                _ => Err(Misuse::BadNumber { what, given: given.to_owned(), min, max }),
+            }
+        }
         Takes::OneOf(allowed) if !allowed.contains(&given) => {
             Err(Misuse::BadChoice { what: name, given: given.to_owned(), allowed })
         }

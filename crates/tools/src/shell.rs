@@ -123,14 +123,19 @@ pub fn run(program: &mut impl Program, words: &[String], names: Names) -> Exit {
     };
     let mut rest = rest;
     while !syntax.under.is_empty() {
-        let under = rest.split_first().and_then(|(word, left)| {
-            rest = left;
-            syntax.under.iter().find(|under| under.name == word)
-        });
-        let Some(under) = under else {
+        let Some((word, left)) = rest.split_first() else {
             program.screen().out(&help::of_command(tool, syntax));
             return Exit::usage(compat);
         };
+        if ["--help", "-h", "help"].contains(&word.as_str()) {
+            program.screen().out(&help::of_command(tool, syntax));
+            return Exit::DONE;
+        }
+        let Some(under) = syntax.under.iter().find(|under| under.name == word) else {
+            program.screen().err(&unknown(tool, word));
+            return Exit::FAILED;
+        };
+        rest = left;
         path.push(under.name);
         syntax = under;
     }
@@ -176,16 +181,17 @@ fn name_of(tool: &Tool, given: &str, names: Names) -> Result<&'static str, Strin
     candidates.retain(|name| !name.starts_with("--"));
     match candidates[..] {
         [name] => Ok(name),
-        [] => Err(format!(
-            "{0}: '{given}' is not a valid command. See '{0} --list-commands'.\n",
-            tool.name
-        )),
+        [] => Err(unknown(tool, given)),
         _ => Err(format!(
             "{}: '{given}' is ambiguous; possibilities: {}\n",
             tool.name,
             candidates.join(" ")
         )),
     }
+}
+
+fn unknown(tool: &Tool, given: &str) -> String {
+    format!("{0}: '{given}' is not a valid command. See '{0} --list-commands'.\n", tool.name)
 }
 
 /// Carries out what every tool knows; `None` if it is none of that. Those words that concern a
@@ -210,11 +216,7 @@ fn help_on(screen: &mut dyn Screen, tool: &Tool, path: &[String]) -> Exit {
     for name in path {
         let under = found.map_or(tool.commands, |syntax| syntax.under);
         let Some(syntax) = under.iter().find(|syntax| syntax.name == name) else {
-            let name = path.join(" ");
-            screen.err(&format!(
-                "{0}: '{name}' is not a valid command. See '{0} --list-commands'.\n",
-                tool.name
-            ));
+            screen.err(&unknown(tool, &path.join(" ")));
             return Exit::FAILED;
         };
         found = Some(syntax);

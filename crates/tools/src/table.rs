@@ -96,6 +96,17 @@ pub enum Takes {
         /// The most.
         max: i64,
     },
+    /// The same, which may be left out; the next word is taken for it if it is a number.
+    OptionalNumber {
+        /// What it counts, as errors call it.
+        what: &'static str,
+        /// The least.
+        min: i64,
+        /// The most.
+        max: i64,
+        /// What counts when the option has none.
+        bare: &'static str,
+    },
     /// One of these.
     OneOf(&'static [&'static str]),
     /// An expression for NIDs.
@@ -112,6 +123,7 @@ impl Takes {
         match self {
             Takes::Nothing => String::new(),
             Takes::Number { .. } => "N".to_owned(),
+            Takes::OptionalNumber { .. } => "[N]".to_owned(),
             Takes::OneOf(values) => values.join("|"),
             Takes::Nids => "NIDS".to_owned(),
             Takes::Name(what) => what.to_uppercase(),

@@ -128,3 +128,42 @@ proptest! {
         }
     }
 }
+
+static LEVEL: Syntax = Syntax {
+    name: "show",
+    about: "for tests",
+    usage: "show",
+    options: &[
+        OptionSyntax::value(
+            "verbose",
+            'v',
+            Takes::OptionalNumber { what: "verbosity", min: 0, max: 9, bare: "1" },
+            "a number or none",
+        ),
+        OptionSyntax::switch("force", 'f', "a switch"),
+    ],
+    words: &[WordSyntax { name: "A", takes: Takes::Text("A"), count: Count::Any, default: None }],
+    under: &[],
+};
+
+#[test]
+fn the_number_of_an_option_may_be_missing() {
+    let cases = [
+        ("", None, 0),
+        ("-v", Some("1"), 0),
+        ("-v 4", Some("4"), 0),
+        ("-v4", Some("4"), 0),
+        ("-fv", Some("1"), 0),
+        ("-v -f", Some("1"), 0),
+        ("-v a", Some("1"), 1),
+        ("--verbose 2 3", Some("2"), 1),
+        ("--verb=3 4", Some("3"), 1),
+    ];
+    for (line, level, count) in cases {
+        let parsed = parse(&LEVEL, &words(line)).unwrap();
+        assert_eq!((parsed.text("verbose"), parsed.words().len()), (level, count), "{line}");
+    }
+    for line in ["-vf", "-v 12", "--verbose=x", "--verbose="] {
+        assert!(matches!(parse(&LEVEL, &words(line)), Err(Misuse::BadNumber { .. })), "{line}");
+    }
+}

@@ -124,7 +124,9 @@ fn help_is_made_from_the_table() {
     let net = "Usage: tool net add|del\ndoes it\n  add  does it\n  del  does it\n";
     check(&["help", "net"], net, 0);
     check(&["net"], net, 4);
-    check(&["net", "wrong"], net, 4);
+    check(&["net", "--help"], net, 0);
+    let unknown = "! tool: 'wrong' is not a valid command. See 'tool --list-commands'.\n";
+    check(&["net", "wrong"], unknown, 255);
     let (text, exit) = one(&["--help"], Names::Exact);
     assert!(text.starts_with("usage: tool [COMMAND] [OPTIONS]... [ARGS]\n"), "{text}");
     assert!(text.contains("\n  fail  does it\n") && exit == 0, "{text}");
