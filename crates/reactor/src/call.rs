@@ -9,6 +9,7 @@ use lustrine_lnet::shard::PeerState;
 use lustrine_lnet::stats::Stats;
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::topology::Identity;
+use lustrine_lnet::tunables::TABLE;
 use lustrine_node::ProbeResult;
 use lustrine_selftest::console::{Command, Refusal};
 use lustrine_sys::Clock;
@@ -54,6 +55,8 @@ pub enum Request {
     ShowPeer,
     /// The node's counters.
     ShowStats,
+    /// The values in force for all of the node.
+    ShowTunables,
     /// Give the node's selftest console a command.
     Console {
         /// The key of the session, `LST_SESSION`.
@@ -70,7 +73,9 @@ impl Request {
             Request::Ping { timeout_ms, .. } | Request::Discover { timeout_ms, .. } => {
                 Duration::from_millis((*timeout_ms).min(TIMEOUT_MS_MAX))
             }
-            Request::ShowNet | Request::ShowPeer | Request::ShowStats => Duration::ZERO,
+            Request::ShowNet | Request::ShowPeer | Request::ShowStats | Request::ShowTunables => {
+                Duration::ZERO
+            }
             Request::Console { command, .. } => console::duration_max(command) + console::QUEUE_MAX,
         }
     }
@@ -121,6 +126,13 @@ pub enum Answer {
         /// Totals of all partitions.
         stats: Box<StatsRow>,
     },
+    /// To [`Request::ShowTunables`].
+    Tunables {
+        /// By our names (docs/tunables.md).
+        values: BTreeMap<String, i64>,
+        /// The driver's share of the transaction timeout, in seconds: it follows from others.
+        lnd_timeout: i64,
+    },
     /// To [`Request::Console`].
     Console {
         /// The console's answer, or why it did not do it.
@@ -144,8 +156,12 @@ pub struct NetRow {
     pub interface: Option<String>,
     /// Where it listens; absent when nobody is let in.
     pub listening: Option<String>,
+    /// TCP port at which peers of its net are dialled.
+    pub port: u16,
     /// Bulk connections per peer and direction.
     pub conns_per_peer: u16,
+    /// Messages under way at once to one peer.
+    pub peer_credits: u32,
     /// Send credits, all partitions.
     pub credits: u32,
     /// Free ones, or minus the messages waiting.
@@ -167,6 +183,8 @@ pub struct PeerRow {
     pub nid: String,
     /// Its node's primary NID.
     pub primary_nid: String,
+    /// The CPU partition it lives in.
+    pub cpt: u16,
     /// Its node's NIDs.
     pub peer_ni: Vec<PeerNiRow>,
     /// `unknown`, `discovering` or `ready`.
@@ -231,6 +249,7 @@ impl NodeHandle {
             Request::ShowNet => self.show_net(),
             Request::ShowPeer => self.show_peer(),
             Request::ShowStats => self.show_stats(),
+            Request::ShowTunables => Ok(self.show_tunables()),
             Request::Console { key, command } => {
                 let answer = self.console(*key, Command::clone(command));
                 answer.map(|outcome| Answer::Console { outcome })
@@ -327,7 +346,9 @@ impl NodeHandle {
                     nid: info.nids[index].to_string(),
                     interface: info.interfaces[index].clone(),
                     listening: info.listening[index].map(|addr| addr.to_string()),
+                    port: info.ports[index],
                     conns_per_peer: info.conns_per_peer[index],
+                    peer_credits: info.peer_credits[index],
                     credits: 0,
                     credits_available: 0,
                     credits_min: 0,
@@ -375,6 +396,15 @@ impl NodeHandle {
         row.lnet = lnet_counters(&stats);
         row.cpu_s = CpuSeconds(Clock::ProcessCpu.now() as f64 / 1e9);
         Ok(Answer::Stats { stats: Box::new(row) })
+    }
+
+    fn show_tunables(&self) -> Answer {
+        let tunables = &self.info().tunables;
+        let values = TABLE.iter().filter_map(|row| Some((row.name, tunables.value(row.name)?)));
+        Answer::Tunables {
+            values: values.map(|(name, value)| (name.to_owned(), value)).collect(),
+            lnd_timeout: tunables.lnd_timeout(),
+        }
     }
 }
 
@@ -427,6 +457,7 @@ fn peer_rows(report: &LoopReport) -> Vec<(Nid, PeerRow)> {
             let row = PeerRow {
                 nid: peer.nid.to_string(),
                 primary_nid: peer.primary.to_string(),
+                cpt: report.cpt,
                 peer_ni: peer_ni_rows(&peer.nids),
                 state: match peer.state {
                     PeerState::Unknown => "unknown",

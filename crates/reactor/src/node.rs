@@ -13,6 +13,7 @@ use std::time::Duration;
 use lustrine_lnet::seam::NiIndex;
 use lustrine_lnet::time::Time;
 use lustrine_lnet::topology::{Identity, Ni, Topology, credits_per_cpt};
+use lustrine_lnet::tunables::Tunables;
 use lustrine_node::{Partition, PartitionConfig};
 use lustrine_socklnd::{Accept, Config as DriverConfig, NiConfig};
 use lustrine_sys::{
@@ -77,6 +78,10 @@ pub struct NodeInfo {
     pub ports: Vec<u16>,
     /// Bulk connections per peer and direction, per NID.
     pub conns_per_peer: Vec<u16>,
+    /// Messages under way at once to one peer, per NID.
+    pub peer_credits: Vec<u32>,
+    /// Values in force for all of it.
+    pub tunables: Tunables,
     /// How it appears to peers.
     pub identity: Identity,
     /// Why, for people.
@@ -184,6 +189,8 @@ impl Node {
                 .collect(),
             ports: nis.iter().map(|ni| ni.port).collect(),
             conns_per_peer: nis.iter().map(|ni| ni.conns_per_peer).collect(),
+            peer_credits: nis.iter().map(|ni| ni.peer_credits).collect(),
+            tunables: config.tunables.clone(),
             identity: identity.identity,
             identity_reason: identity.reason,
             partitions: partitions.iter().map(|partition| partition.cpus.clone()).collect(),

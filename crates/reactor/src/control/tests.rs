@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lustrine_lnet::topology::Identity;
+use lustrine_lnet::tunables::Tunables;
 use tempfile::TempDir;
 
 use super::*;
@@ -18,6 +19,8 @@ fn handle() -> NodeHandle {
         listening: Vec::new(),
         ports: Vec::new(),
         conns_per_peer: Vec::new(),
+        peer_credits: Vec::new(),
+        tunables: Tunables::default(),
         identity: Identity::Userland,
         identity_reason: "a test",
         partitions: Vec::new(),
