@@ -6,6 +6,8 @@ use std::borrow::Cow;
 pub(crate) const ESRCH: u32 = 3;
 /// No such file.
 pub(crate) const ENOENT: u32 = 2;
+/// Input/output error.
+pub(crate) const EIO: u32 = 5;
 /// Permission denied.
 pub(crate) const EACCES: u32 = 13;
 /// Bad address.
@@ -16,6 +18,10 @@ pub(crate) const EEXIST: u32 = 17;
 pub(crate) const EINVAL: u32 = 22;
 /// Protocol error.
 pub(crate) const EPROTO: u32 = 71;
+/// Operation not supported.
+pub(crate) const EOPNOTSUPP: u32 = 95;
+/// Network is down.
+pub(crate) const ENETDOWN: u32 = 100;
 /// Cannot send after shutdown.
 pub(crate) const ESHUTDOWN: u32 = 108;
 
@@ -26,7 +32,7 @@ pub fn text(errno: i32) -> Cow<'static, str> {
         ENOENT => "No such file or directory",
         ESRCH => "No such process",
         4 => "Interrupted system call",
-        5 => "Input/output error",
+        EIO => "Input/output error",
         6 => "No such device or address",
         7 => "Argument list too long",
         9 => "Bad file descriptor",
@@ -52,10 +58,10 @@ pub fn text(errno: i32) -> Cow<'static, str> {
         90 => "Message too long",
         92 => "Protocol not available",
         93 => "Protocol not supported",
-        95 => "Operation not supported",
+        EOPNOTSUPP => "Operation not supported",
         98 => "Address already in use",
         99 => "Cannot assign requested address",
-        100 => "Network is down",
+        ENETDOWN => "Network is down",
         101 => "Network is unreachable",
         103 => "Software caused connection abort",
         104 => "Connection reset by peer",

@@ -13,12 +13,17 @@
 //! | [`nids`] | expressions for many nodes |
 //! | [`errno`] | the texts of error numbers |
 //! | [`lst`] | LNet selftest |
+//! | [`node`] | what the tools below need of a node that runs |
+//! | [`lnetctl`] | what a node knows, ping, discovery |
 #![forbid(unsafe_code)]
 
 pub mod errno;
 pub mod help;
+pub mod lnetctl;
 pub mod lst;
 pub mod nids;
+pub mod node;
 pub mod parse;
 pub mod shell;
 pub mod table;
+mod yaml;

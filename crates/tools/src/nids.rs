@@ -39,6 +39,9 @@ pub enum NidsError {
         /// Why it has no address.
         why: String,
     },
+    /// More than one command takes.
+    #[error("more than {NIDS_MAX} NIDs at once")]
+    TooMany,
     /// The wildcard.
     #[error("<?> stands for no node")]
     Any,
@@ -55,6 +58,43 @@ pub fn expand(
     let range = TextRange::parse(text).map_err(NidsError::Range)?;
     let names = range.expand(NIDS_MAX).map_err(NidsError::Range)?;
     names.map(|name| one(&name, &mut resolve)).collect()
+}
+
+/// All NIDs of some words, each with expressions that commas part.
+///
+/// # Errors
+/// [`NidsError`], the first there is.
+pub fn list(
+    words: &[String],
+    mut resolve: impl FnMut(&str) -> Result<Ipv4Addr, String>,
+) -> Result<Vec<Nid>, NidsError> {
+    let mut nids = Vec::new();
+    for text in words.iter().flat_map(|word| parted(word)) {
+        nids.extend(expand(text, &mut resolve)?);
+        if nids.len() as u64 > NIDS_MAX {
+            return Err(NidsError::TooMany);
+        }
+    }
+    Ok(nids)
+}
+
+/// A word parted at commas outside of brackets.
+fn parted(word: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let (mut start, mut inside) = (0, false);
+    for (place, char) in word.char_indices() {
+        match char {
+            '[' => inside = true,
+            ']' => inside = false,
+            ',' if !inside => {
+                parts.push(&word[start..place]);
+                start = place + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&word[start..]);
+    parts
 }
 
 fn one(

@@ -98,3 +98,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn lists_are_parted_at_commas_outside_of_brackets() {
+    let list = |words: &[&str]| {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        super::list(&words, |host| Err(format!("{host} is not known")))
+    };
+    let nids = list(&["10.0.0.[1,3]@tcp,10.0.0.9@tcp1", "10.0.0.2"]).unwrap();
+    let shown: Vec<String> = nids.iter().map(Nid::to_string).collect();
+    assert_eq!(shown, ["10.0.0.1@tcp", "10.0.0.3@tcp", "10.0.0.9@tcp1", "10.0.0.2@tcp"]);
+    assert_eq!(list(&[]), Ok(Vec::new()));
+    for wrong in ["", "10.0.0.1@tcp,", ",", "10.0.0.[1,2@tcp,10.0.0.3@tcp", "x]"] {
+        assert!(list(&[wrong]).is_err(), "{wrong}");
+    }
+    let many = "10.0.[0-63].[0-255]@tcp";
+    assert_eq!(list(&[many]).unwrap().len() as u64, NIDS_MAX);
+    assert_eq!(list(&[many, "10.0.0.1@tcp"]), Err(NidsError::TooMany));
+}

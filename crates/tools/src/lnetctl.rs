@@ -1,0 +1,127 @@
+//! `lnetctl`, as far as a running node of ours can answer (cli-habits 3).
+//!
+//! Layouts are those of the real tool, byte for byte. What our nodes do not have, health for one,
+//! has no key: nothing is made up. Commands that change a node are known and refused; docs/lnetctl.md
+//! lists both.
+
+mod ask;
+mod export;
+mod refuse;
+mod show;
+mod table;
+
+use crate::node::{Outside, Trouble};
+use crate::parse::Parsed;
+use crate::shell::{Compat, Exit, Program, Screen};
+use crate::table::Tool;
+use crate::yaml::{self, Dialect, Map, Yaml, entry};
+
+pub use table::LNETCTL;
+
+/// Refused, or not understood: as the real tool ends from 2.16 on, whatever the error number.
+pub const REFUSED: Exit = Exit(234);
+
+/// What a tool finds where it is started.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Settings {
+    /// Whose habits it has.
+    pub compat: Compat,
+    /// The version it says it has.
+    pub version: String,
+}
+
+/// `lnetctl` at work.
+#[derive(Debug)]
+pub struct Lnetctl<'a, O> {
+    outside: &'a mut O,
+    settings: &'a Settings,
+}
+
+impl<'a, O: Outside> Lnetctl<'a, O> {
+    /// In these surroundings.
+    pub fn new(outside: &'a mut O, settings: &'a Settings) -> Lnetctl<'a, O> {
+        Lnetctl { outside, settings }
+    }
+
+    fn command(&mut self, path: &[&'static str], parsed: &Parsed) -> Result<(), Exit> {
+        match path {
+            ["net", "show"] => self.show_net(parsed),
+            ["peer", "show"] => self.show_peer(parsed),
+            ["peer", "list"] => self.list_peers(),
+            ["stats", "show"] => self.show_stats(),
+            ["global", "show"] => self.show_global(),
+            ["route", "show"] => self.show_none("route"),
+            ["routing", "show"] => self.show_none("routing"),
+            ["udsp", "show"] => self.show_none("udsp"),
+            ["ping"] => self.ping(parsed),
+            ["discover"] => self.discover(parsed),
+            ["export"] => self.export(parsed),
+            other => Err(self.refuse(other)),
+        }
+    }
+
+    /// The dialect of what later releases moved to netlink.
+    fn dialect(&self) -> Dialect {
+        match self.settings.compat {
+            Compat::V2_15 => Dialect::A,
+            Compat::V2_16 => Dialect::B,
+        }
+    }
+
+    fn print(&mut self, map: &Map, dialect: Dialect) {
+        self.outside.out(&yaml::write(map, dialect));
+    }
+
+    /// Says what did not work, and gives the status to end with.
+    fn fail(&mut self, verb: &str, noun: &str, errno: i32, said: String) -> Exit {
+        let why = vec![entry("errno", errno), entry("descr", Yaml::Said(said))];
+        match self.settings.compat {
+            Compat::V2_15 => {
+                let map = vec![entry(verb, vec![vec![entry(noun, why)]])];
+                self.outside.err(&yaml::write(&map, Dialect::A));
+                Exit::FAILED
+            }
+            Compat::V2_16 => {
+                let mut item = vec![entry(noun, Yaml::Empty)];
+                item.extend(why);
+                let text = yaml::write(&vec![entry(verb, vec![item])], Dialect::B);
+                self.outside.err(&format!("---\n{text}...\n"));
+                REFUSED
+            }
+        }
+    }
+
+    /// The same for what the node said.
+    fn fail_with(&mut self, verb: &str, noun: &str, trouble: Trouble) -> Exit {
+        let said = match trouble.text.is_empty() {
+            true => crate::errno::text(trouble.errno).into_owned(),
+            false => trouble.text,
+        };
+        self.fail(verb, noun, trouble.errno, said)
+    }
+}
+
+impl<O: Outside> Program for Lnetctl<'_, O> {
+    fn tool(&self) -> &'static Tool {
+        &LNETCTL
+    }
+
+    fn compat(&self) -> Compat {
+        self.settings.compat
+    }
+
+    fn version(&self) -> &str {
+        &self.settings.version
+    }
+
+    fn screen(&mut self) -> &mut dyn Screen {
+        self.outside
+    }
+
+    fn run(&mut self, path: &[&'static str], parsed: &Parsed) -> Exit {
+        match self.command(path, parsed) {
+            Ok(()) => Exit::DONE,
+            Err(exit) => exit,
+        }
+    }
+}

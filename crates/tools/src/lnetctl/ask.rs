@@ -1,0 +1,109 @@
+//! `ping` and `discover` (cli-habits 3.5).
+
+use lustrine_wire::nid::Nid;
+
+use super::Lnetctl;
+use crate::errno::{self, EINVAL, EOPNOTSUPP};
+use crate::nids;
+use crate::node::{Outside, Told, Trouble};
+use crate::parse::Parsed;
+use crate::shell::{Compat, Exit};
+use crate::yaml::{self, Dialect, Map, Yaml, entry};
+
+impl<O: Outside> Lnetctl<'_, O> {
+    pub(super) fn ping(&mut self, parsed: &Parsed) -> Result<(), Exit> {
+        if parsed.has("source") {
+            let said = "a node of this release chooses the interface itself; leave --source out";
+            return Err(self.fail("manage", "ping", -(EOPNOTSUPP as i32), said.to_owned()));
+        }
+        let seconds = parsed.count("timeout");
+        self.each("ping", parsed.words(), |outside, nid| outside.ping(nid, seconds))
+    }
+
+    /// `--force` changes nothing: a node is asked each time.
+    pub(super) fn discover(&mut self, parsed: &Parsed) -> Result<(), Exit> {
+        self.each("discover", parsed.words(), |outside, nid| outside.discover(nid))
+    }
+
+    /// Asks about one NID after the other. Answers are printed as they come, what failed after
+    /// them, so that all of it is one document.
+    fn each(
+        &mut self,
+        what: &str,
+        words: &[String],
+        ask: impl Fn(&mut O, Nid) -> Result<Told, Trouble>,
+    ) -> Result<(), Exit> {
+        let nids = match nids::list(words, |host| self.outside.resolve(host)) {
+            Ok(nids) => nids,
+            Err(why) => {
+                let said = format!("Unable to parse nidlist: {why}");
+                return Err(self.fail("manage", what, -(EINVAL as i32), said));
+            }
+        };
+        // Without a node there is one thing to say, not one for each NID.
+        if let Err(trouble) = self.outside.nis() {
+            return Err(self.fail_with("manage", what, trouble));
+        }
+        let mut failed: Vec<Map> = Vec::new();
+        let mut begun = false;
+        for nid in nids {
+            match ask(self.outside, nid) {
+                Ok(told) => {
+                    let title = if begun { String::new() } else { format!("{what}:\n") };
+                    begun = true;
+                    let (item, dialect) = (self.told(&told), self.answers());
+                    let item = yaml::write_items(&[item], dialect);
+                    self.outside.out(&format!("{title}{item}"));
+                }
+                Err(trouble) => failed.push(self.failed(what, nid, &trouble)),
+            }
+        }
+        match (failed.is_empty(), self.settings.compat) {
+            (true, _) => return Ok(()),
+            (false, Compat::V2_15) => {
+                let text = yaml::write(&vec![entry("manage", failed)], Dialect::A);
+                self.outside.err(&text);
+            }
+            (false, Compat::V2_16) => self.print(&vec![entry("manage", failed)], Dialect::C),
+        }
+        Err(Exit::FAILED)
+    }
+
+    fn answers(&self) -> Dialect {
+        match self.settings.compat {
+            Compat::V2_15 => Dialect::A,
+            Compat::V2_16 => Dialect::C,
+        }
+    }
+
+    fn told(&self, told: &Told) -> Map {
+        let nis = match self.settings.compat {
+            Compat::V2_15 => "peer ni",
+            Compat::V2_16 => "peer_ni",
+        };
+        let nids = told.nids.iter().filter(|(nid, _)| !nid.is_lo());
+        let nids: Vec<Map> = nids.map(|(nid, _)| vec![entry("nid", *nid)]).collect();
+        vec![
+            entry("primary nid", told.primary),
+            entry("Multi-Rail", told.multi_rail),
+            entry(nis, nids),
+        ]
+    }
+
+    fn failed(&self, what: &str, nid: Nid, trouble: &Trouble) -> Map {
+        let known = match trouble.text.as_str() {
+            "" => String::new(),
+            text => format!(" ({text})"),
+        };
+        let said = format!("failed to {what} {nid}: {}{known}", errno::text(trouble.errno));
+        let why = vec![entry("errno", trouble.errno), entry("descr", Yaml::Said(said))];
+        match self.settings.compat {
+            Compat::V2_15 => vec![entry(what, why)],
+            Compat::V2_16 => {
+                let mut item = vec![entry(what, Yaml::Empty)];
+                item.extend(why);
+                item
+            }
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! What there is: interfaces, peers, counters, settings (cli-habits 3.2 to 3.4).
+
+use std::collections::BTreeMap;
+
+use lustrine_wire::nid::{Net, Nid};
+
+use super::Lnetctl;
+use crate::errno::{EINVAL, ENETDOWN};
+use crate::node::{Messages, Ni, Nis, Outside, PeerNi};
+use crate::parse::Parsed;
+use crate::shell::Exit;
+use crate::yaml::{Dialect, Map, Yaml, entry};
+
+/// What the real tool says of a network that no interface is on.
+const NO_SUCH_NET: i32 = -3;
+
+/// The counters of `stats show`, in its order, without those that our nodes do not have.
+const COUNTERS: [&str; 14] = [
+    "msgs_alloc",
+    "msgs_max",
+    "errors",
+    "send_count",
+    "response_timeout_count",
+    "local_error_count",
+    "remote_dropped_count",
+    "remote_error_count",
+    "network_timeout_count",
+    "recv_count",
+    "drop_count",
+    "send_length",
+    "recv_length",
+    "drop_length",
+];
+
+/// The settings of `global show`, in its order, without those that our nodes do not have.
+const GLOBAL: [&str; 5] =
+    ["max_interfaces", "discovery", "retry_count", "transaction_timeout", "lnd_timeout"];
+
+impl<O: Outside> Lnetctl<'_, O> {
+    pub(super) fn show_net(&mut self, parsed: &Parsed) -> Result<(), Exit> {
+        let wanted = match parsed.text("net").map(|text| (text, text.parse::<Net>())) {
+            None => None,
+            Some((_, Ok(net))) => Some(net),
+            Some((text, Err(why))) => {
+                let said = format!("cannot parse net '{text}': {why}");
+                return Err(self.fail("show", "net", -(EINVAL as i32), said));
+            }
+        };
+        let level = parsed.count("verbose");
+        let nis = self.nis("net")?;
+        let tunables = match level {
+            0 => BTreeMap::new(),
+            _ => self.tunables("net")?,
+        };
+        let mut nets = nets(&nis, &tunables, level);
+        if let Some(wanted) = wanted {
+            nets.retain(|(net, _)| *net == wanted);
+            if nets.is_empty() {
+                let said = crate::errno::text(-(ENETDOWN as i32)).into_owned();
+                return Err(self.fail("show", "net", NO_SUCH_NET, said));
+            }
+        }
+        self.print(&vec![entry("net", listed(nets))], self.dialect());
+        Ok(())
+    }
+
+    pub(super) fn show_peer(&mut self, parsed: &Parsed) -> Result<(), Exit> {
+        let wanted = match parsed.text("nid").map(|text| (text, text.parse::<Nid>())) {
+            None => None,
+            Some((_, Ok(nid))) => Some(nid),
+            Some((text, Err(why))) => {
+                let said = format!("cannot parse nid '{text}': {why}");
+                return Err(self.fail("show", "peer", -(EINVAL as i32), said));
+            }
+        };
+        let mut nodes = nodes(self.peers("peer")?);
+        if let Some(wanted) = wanted {
+            nodes.retain(|node| node.nis.iter().any(|ni| ni.nid == wanted));
+        }
+        // Nothing is printed of none.
+        if !nodes.is_empty() {
+            let level = parsed.count("verbose");
+            let items: Vec<Map> = nodes.iter().map(|node| node.shown(level)).collect();
+            self.print(&vec![entry("peer", items)], self.dialect());
+        }
+        Ok(())
+    }
+
+    pub(super) fn list_peers(&mut self) -> Result<(), Exit> {
+        let nodes = nodes(self.peers("peer")?);
+        if !nodes.is_empty() {
+            let items: Vec<Map> = nodes.iter().map(|n| vec![entry("nid", n.primary)]).collect();
+            self.print(&vec![entry("peer list", items)], self.dialect());
+        }
+        Ok(())
+    }
+
+    pub(super) fn show_stats(&mut self) -> Result<(), Exit> {
+        let counters = match self.outside.counters() {
+            Ok(counters) => counters,
+            Err(trouble) => return Err(self.fail_with("show", "statistics", trouble)),
+        };
+        let known = |name: &str| Some(entry(name, *counters.get(name)?));
+        let map: Map = COUNTERS.into_iter().filter_map(known).collect();
+        self.print(&vec![entry("statistics", map)], Dialect::A);
+        Ok(())
+    }
+
+    pub(super) fn show_global(&mut self) -> Result<(), Exit> {
+        let global = global(&self.tunables("global")?);
+        self.print(&vec![entry("global", global)], Dialect::A);
+        Ok(())
+    }
+
+    /// Shows what no node of ours has: nothing, if there is a node.
+    pub(super) fn show_none(&mut self, noun: &str) -> Result<(), Exit> {
+        self.nis(noun).map(|_| ())
+    }
+
+    pub(super) fn nis(&mut self, noun: &str) -> Result<Nis, Exit> {
+        self.outside.nis().map_err(|trouble| self.fail_with("show", noun, trouble))
+    }
+
+    pub(super) fn peers(&mut self, noun: &str) -> Result<Vec<PeerNi>, Exit> {
+        self.outside.peers().map_err(|trouble| self.fail_with("show", noun, trouble))
+    }
+
+    pub(super) fn tunables(&mut self, noun: &str) -> Result<BTreeMap<String, i64>, Exit> {
+        self.outside.tunables().map_err(|trouble| self.fail_with("show", noun, trouble))
+    }
+}
+
+/// The settings that are global to LNet.
+pub(super) fn global(tunables: &BTreeMap<String, i64>) -> Map {
+    let known = |name: &str| Some(entry(name, *tunables.get(name)?));
+    GLOBAL.into_iter().filter_map(known).collect()
+}
+
+/// Items of `net`, each with its interfaces.
+pub(super) fn listed(nets: Vec<(Net, Vec<Map>)>) -> Vec<Map> {
+    let item = |(net, nis): (Net, Vec<Map>)| {
+        vec![entry("net type", net.to_string()), entry("local NI(s)", nis)]
+    };
+    nets.into_iter().map(item).collect()
+}
+
+/// Interfaces by network, the loopback first, as every node has it.
+pub(super) fn nets(
+    nis: &Nis,
+    tunables: &BTreeMap<String, i64>,
+    level: u32,
+) -> Vec<(Net, Vec<Map>)> {
+    let lo = vec![entry("nid", Nid::LO), entry("status", "up")];
+    let mut nets = vec![(Net::LO, vec![lo])];
+    for ni in &nis.nis {
+        let mut shown = vec![entry("nid", ni.nid), entry("status", "up")];
+        shown.extend(interfaces(ni));
+        if level > 0 {
+            shown.push(statistics(ni.messages));
+            shown.extend(tuned(ni, tunables, &["timeout", "tos"]));
+            let cpts: Vec<String> = (0..nis.cpts).map(|cpt| cpt.to_string()).collect();
+            shown.push(entry("CPT", format!("\"[{}]\"", cpts.join(","))));
+        }
+        add(&mut nets, ni.nid.net(), shown);
+    }
+    nets
+}
+
+/// Adds an interface to those of its network.
+pub(super) fn add(nets: &mut Vec<(Net, Vec<Map>)>, net: Net, ni: Map) {
+    match nets.iter_mut().find(|(other, _)| *other == net) {
+        Some((_, nis)) => nis.push(ni),
+        None => nets.push((net, vec![ni])),
+    }
+}
+
+pub(super) fn interfaces(ni: &Ni) -> Option<(String, Yaml)> {
+    let name = ni.interface.as_deref()?;
+    Some(entry("interfaces", vec![entry("0", name)]))
+}
+
+/// What an interface is tuned to; `shared` are values that all interfaces follow.
+pub(super) fn tuned(ni: &Ni, tunables: &BTreeMap<String, i64>, shared: &[&str]) -> Map {
+    let mut lnd = vec![entry("conns_per_peer", ni.conns_per_peer)];
+    for key in shared {
+        let tunable = if *key == "timeout" { "sock_timeout" } else { key };
+        lnd.extend(tunables.get(tunable).map(|value| entry(key, *value)));
+    }
+    let credits = vec![entry("peer_credits", ni.peer_credits), entry("credits", ni.credits)];
+    vec![entry("tunables", credits), entry("lnd tunables", lnd)]
+}
+
+fn statistics(messages: Messages) -> (String, Yaml) {
+    let counts = vec![
+        entry("send_count", messages.sent),
+        entry("recv_count", messages.received),
+        entry("drop_count", messages.dropped),
+    ];
+    entry("statistics", counts)
+}
+
+/// A peer with all its NIDs.
+pub(super) struct Node {
+    pub(super) primary: Nid,
+    multi_rail: bool,
+    nis: Vec<NodeNi>,
+}
+
+/// A NID of a peer.
+struct NodeNi {
+    nid: Nid,
+    /// What the peer says of it.
+    up: Option<bool>,
+    /// What we know of it, if we have dealt with it.
+    used: Option<PeerNi>,
+}
+
+/// Peers, in the order of their first NIDs.
+pub(super) fn nodes(peer_nis: Vec<PeerNi>) -> Vec<Node> {
+    let mut nodes: Vec<Node> = Vec::new();
+    let mut places: BTreeMap<Nid, usize> = BTreeMap::new();
+    for peer_ni in peer_nis {
+        let told = &peer_ni.node;
+        let place = *places.entry(told.primary).or_insert_with(|| {
+            let told = told.nids.iter().filter(|(nid, _)| !nid.is_lo());
+            let ni = |&(nid, up): &(Nid, bool)| NodeNi { nid, up: Some(up), used: None };
+            let nis = told.map(ni).collect();
+            nodes.push(Node { primary: peer_ni.node.primary, multi_rail: false, nis });
+            nodes.len() - 1
+        });
+        let node = &mut nodes[place];
+        node.multi_rail |= told.multi_rail;
+        match node.nis.iter_mut().find(|ni| ni.nid == peer_ni.nid) {
+            Some(ni) => ni.used = Some(peer_ni),
+            None => {
+                node.nis.push(NodeNi { nid: peer_ni.nid, up: None, used: Some(peer_ni) });
+            }
+        }
+    }
+    nodes
+}
+
+impl Node {
+    /// As an item of `peer`.
+    pub(super) fn shown(&self, level: u32) -> Map {
+        let nis: Vec<Map> = self.nis.iter().map(|ni| ni.shown(level)).collect();
+        vec![
+            entry("primary nid", self.primary),
+            entry("Multi-Rail", self.multi_rail),
+            entry("peer ni", nis),
+        ]
+    }
+}
+
+impl NodeNi {
+    fn shown(&self, level: u32) -> Map {
+        let state = match self.up {
+            Some(true) => "up",
+            Some(false) => "down",
+            None => "NA",
+        };
+        let mut shown = vec![entry("nid", self.nid), entry("state", state)];
+        if let (1.., Some(used)) = (level, &self.used) {
+            shown.extend([
+                entry("max_ni_tx_credits", used.credits),
+                entry("available_tx_credits", used.credits_available),
+                entry("min_tx_credits", used.credits_min),
+                statistics(used.messages),
+            ]);
+        }
+        shown
+    }
+}

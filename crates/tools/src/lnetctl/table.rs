@@ -1,0 +1,148 @@
+//! The commands of `lnetctl` (cli-habits 3).
+
+#[cfg(test)]
+mod tests;
+
+mod changes;
+
+use crate::table::{Count, OptionSyntax, Syntax, Takes, Tool, WordSyntax};
+
+/// `lnetctl`.
+pub static LNETCTL: Tool = Tool {
+    name: "lnetctl",
+    about: "shows a node's networks, peers and counters; pings and discovers others",
+    commands: COMMANDS,
+};
+
+/// A command without options and words, to begin with.
+const fn plain(name: &'static str, usage: &'static str, about: &'static str) -> Syntax {
+    Syntax { name, about, usage, options: &[], words: &[], under: &[] }
+}
+
+/// A command of commands.
+const fn family(
+    name: &'static str,
+    usage: &'static str,
+    about: &'static str,
+    under: &'static [Syntax],
+) -> Syntax {
+    Syntax { under, ..plain(name, usage, about) }
+}
+
+/// An option with a value and without a letter.
+const fn value(long: &'static str, takes: Takes, about: &'static str) -> OptionSyntax {
+    OptionSyntax { long, short: None, takes, default: None, about }
+}
+
+/// A number that is never negative.
+const fn number(what: &'static str, max: i64) -> Takes {
+    Takes::Number { what, min: 0, max }
+}
+
+const fn word(name: &'static str, takes: Takes, count: Count) -> WordSyntax {
+    WordSyntax { name, takes, count, default: None }
+}
+
+const NET: OptionSyntax = value("net", Takes::Text("NET"), "a network, such as tcp1");
+
+const NID: OptionSyntax = value("nid", Takes::Text("NID"), "a NID, such as 10.0.0.1@tcp");
+
+const FILE: WordSyntax = word("FILE", Takes::Text("FILE"), Count::Optional);
+
+const LEVEL: Takes = Takes::OptionalNumber { what: "verbosity", min: 0, max: 255, bare: "1" };
+
+const VERBOSE: OptionSyntax = OptionSyntax::value("verbose", 'v', LEVEL, "more, level 1 or N");
+
+static COMMANDS: &[Syntax] = &[
+    family("lnet", "lnet {configure | unconfigure}", "starts and ends LNet", changes::LNET),
+    family("route", "route {add | del | show}", "routes: nodes have none", changes::ROUTE),
+    family(
+        "net",
+        "net {add | del | show | set}",
+        "the node's networks and interfaces",
+        &[
+            changes::NET_ADD,
+            changes::NET_DEL,
+            Syntax {
+                options: &[NET, VERBOSE],
+                ..plain("show", "net show [--net NET] [-v [LEVEL]]", "shows interfaces")
+            },
+            changes::NET_SET,
+        ],
+    ),
+    family("routing", "routing {show}", "routing: nodes do not route", changes::ROUTING),
+    family("set", "set {KEY VALUE}", "settings of the whole node", changes::SET),
+    Syntax {
+        options: changes::IMPORT_OPTIONS,
+        words: &[FILE],
+        ..plain(
+            "import",
+            "import [--add | --del | --show | --exec] [FILE]",
+            "configures from a file",
+        )
+    },
+    Syntax {
+        options: &[OptionSyntax::switch(
+            "backup",
+            'b',
+            "settings alone, for `lustrine node --config`",
+        )],
+        words: &[FILE],
+        ..plain("export", "export [--backup] [FILE]", "writes down what there is")
+    },
+    family(
+        "stats",
+        "stats {show | reset}",
+        "the node's counters",
+        &[plain("show", "stats show", "shows them"), changes::STATS_RESET],
+    ),
+    family("debug", "debug {recovery | peer | nidlist}", "inner matters", changes::DEBUG),
+    family(
+        "global",
+        "global {show}",
+        "settings of the whole node",
+        &[plain("show", "global show", "shows them")],
+    ),
+    family(
+        "peer",
+        "peer {add | del | show | list | set}",
+        "the peers that the node knows",
+        &[
+            changes::PEER_ADD,
+            changes::PEER_DEL,
+            Syntax {
+                options: &[NID, VERBOSE],
+                ..plain("show", "peer show [--nid NID] [-v [LEVEL]]", "shows peers")
+            },
+            plain("list", "peer list", "lists their primary NIDs"),
+            changes::PEER_SET,
+        ],
+    ),
+    Syntax {
+        options: &[
+            value("source", Takes::Text("NID"), "the interface to ping from: not on our nodes"),
+            value(
+                "timeout",
+                Takes::Number { what: "timeout", min: 1, max: 3600 },
+                "seconds to wait for each answer",
+            )
+            .or("1"),
+        ],
+        words: &[word("NID", Takes::Nids, Count::Many)],
+        ..plain("ping", "ping [--timeout SECONDS] NID[,NID...]...", "asks nodes who they are")
+    },
+    Syntax {
+        options: &[OptionSyntax::switch("force", 'f', "without effect: nodes are always asked")],
+        words: &[word("NID", Takes::Nids, Count::Many)],
+        ..plain("discover", "discover [--force] NID[,NID...]...", "learns the NIDs of nodes anew")
+    },
+    plain("service-id", "service-id", "the service of InfiniBand's connection manager"),
+    family("udsp", "udsp {add | del | show}", "policies of selection", changes::UDSP),
+    family("fault", "fault {drop | delay}", "injected faults", changes::FAULT),
+    plain("setup-mrrouting", "setup-mrrouting", "Linux routing for several interfaces"),
+    plain("setup-sysctl", "setup-sysctl", "settings of the system for many nodes"),
+    Syntax {
+        words: &[word("NID", Takes::Nids, Count::Many)],
+        ..plain("cpt-of-nid", "cpt-of-nid NID...", "CPU partitions of NIDs")
+    },
+];

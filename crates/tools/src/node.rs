@@ -1,0 +1,165 @@
+//! What `lnetctl`, `lctl` and `routerstat` need of the world: a node that runs, and what it tells.
+
+use core::net::Ipv4Addr;
+use std::collections::BTreeMap;
+
+use lustrine_wire::nid::{Net, Nid};
+
+use crate::shell::Screen;
+
+/// The world beyond these tools.
+pub trait Outside: Screen {
+    /// The node's interfaces.
+    ///
+    /// # Errors
+    /// [`Trouble`]; so of all that ask the node.
+    fn nis(&mut self) -> Result<Nis, Trouble>;
+
+    /// The NIDs of peers that the node knows.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn peers(&mut self) -> Result<Vec<PeerNi>, Trouble>;
+
+    /// The node's counters, by LNet's names.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn counters(&mut self) -> Result<BTreeMap<String, u64>, Trouble>;
+
+    /// The values in force for all of the node, by LNet's names where it has one.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn tunables(&mut self) -> Result<BTreeMap<String, i64>, Trouble>;
+
+    /// Has the node ping a NID, within so many seconds.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn ping(&mut self, nid: Nid, seconds: u32) -> Result<Told, Trouble>;
+
+    /// Has the node ask a NID about its node, known or not.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn discover(&mut self, nid: Nid) -> Result<Told, Trouble>;
+
+    /// The address of a host.
+    ///
+    /// # Errors
+    /// Why it has none, for people.
+    fn resolve(&mut self, host: &str) -> Result<Ipv4Addr, String>;
+
+    /// Writes a file, over one that is there.
+    ///
+    /// # Errors
+    /// Why it cannot, for people.
+    fn write(&mut self, path: &str, text: &str) -> Result<(), String>;
+}
+
+/// Why a node did not do it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Trouble {
+    /// LNet's number: a negative errno.
+    pub errno: i32,
+    /// What happened and what to do next, for people; may be empty where the number says it.
+    pub text: String,
+}
+
+/// The interfaces of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Nis {
+    /// How many CPU partitions it has; each serves every interface.
+    pub cpts: u32,
+    /// The interfaces; the loopback, which every node has, is not among them.
+    pub nis: Vec<Ni>,
+}
+
+/// A local interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ni {
+    /// Its NID.
+    pub nid: Nid,
+    /// Its name, if it has one.
+    pub interface: Option<String>,
+    /// TCP port at which peers of its net are dialled.
+    pub port: u16,
+    /// Bulk connections per peer and direction.
+    pub conns_per_peer: u16,
+    /// Messages under way at once to one peer.
+    pub peer_credits: u32,
+    /// Messages under way at once to all peers.
+    pub credits: u32,
+    /// Messages sent, received and not wanted.
+    pub messages: Messages,
+}
+
+/// Counts of messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Messages {
+    /// Sent.
+    pub sent: u64,
+    /// Received.
+    pub received: u64,
+    /// Received and not wanted.
+    pub dropped: u64,
+}
+
+/// A NID of a peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerNi {
+    /// The NID.
+    pub nid: Nid,
+    /// Whose node it is.
+    pub node: Told,
+    /// The CPU partition it lives in.
+    pub cpt: u16,
+    /// Messages that may be under way to it at once.
+    pub credits: u32,
+    /// Free ones of these, or minus the number of messages waiting.
+    pub credits_available: i64,
+    /// Lowest value seen of that.
+    pub credits_min: i64,
+    /// Messages from and to it.
+    pub messages: Messages,
+    /// Open connections.
+    pub connections: Connections,
+}
+
+/// What a node told about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Its primary NID.
+    pub primary: Nid,
+    /// Whether its NIDs belong to one multi-rail node.
+    pub multi_rail: bool,
+    /// Its NIDs, and whether it says they are up; nothing before it was asked.
+    pub nids: Vec<(Nid, bool)>,
+}
+
+/// Open connections by type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names of the types")]
+pub struct Connections {
+    pub any: u32,
+    pub control: u32,
+    pub bulk_in: u32,
+    pub bulk_out: u32,
+}
+
+impl Connections {
+    /// All types together.
+    pub fn total(&self) -> u32 {
+        let of_types = [self.any, self.control, self.bulk_in, self.bulk_out];
+        of_types.into_iter().fold(0, u32::saturating_add)
+    }
+}
+
+impl Nis {
+    /// The interfaces on a network.
+    pub fn on(&self, net: Net) -> impl Iterator<Item = &Ni> {
+        self.nis.iter().filter(move |ni| ni.nid.net() == net)
+    }
+}

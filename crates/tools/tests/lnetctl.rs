@@ -1,0 +1,331 @@
+//! `lnetctl` compared with what the real one printed: the same, but for keys that our nodes do not
+//! have, which are listed here. `testdata/lnetctl/README.md` says where the recordings are from.
+
+#[path = "support/outside.rs"]
+mod outside;
+
+use lustrine_tools::lnetctl::{LNETCTL, Lnetctl, Settings};
+use lustrine_tools::node::Trouble;
+use lustrine_tools::shell::{self, Compat, Names};
+use lustrine_tools::table::Syntax;
+use outside::{Fake, nid, recorded};
+use proptest::prelude::*;
+
+/// What is not of our nodes, wherever it stands; with all that stands under it.
+const OMITTED: [&str; 29] = [
+    "udsp info",
+    "sent_stats",
+    "received_stats",
+    "dropped_stats",
+    "health stats",
+    "peer_timeout",
+    "peer_buffer_credits",
+    "dev cpt",
+    "tx_q_num_of_buf",
+    "available_rtr_credits",
+    "min_rtr_credits",
+    "refcount",
+    "numa_range",
+    "drop_asym_route",
+    "health_sensitivity",
+    "recovery_interval",
+    "router_sensitivity",
+    "response_tracking",
+    "recovery_limit",
+    "max_recovery_ping_interval",
+    "rst_alloc",
+    "resend_count",
+    "local_interrupt_count",
+    "local_dropped_count",
+    "local_aborted_count",
+    "local_no_route_count",
+    "local_timeout_count",
+    "remote_timeout_count",
+    "route",
+];
+
+/// The same of `stats show`.
+const OMITTED_COUNTERS: [&str; 4] =
+    ["failed_resends", "successful_resends", "route_count", "route_length"];
+
+/// A recording without what is not of our nodes.
+fn expected(name: &str) -> String {
+    let text = recorded(&format!("lnetctl/{name}"));
+    let mut kept = String::new();
+    let mut under: Option<usize> = None;
+    let mut lo = false;
+    for line in text.lines() {
+        let column = line.len() - line.trim_start().len();
+        let item = line[column..].starts_with('-');
+        if under.is_some_and(|above| column > above || column == above && item) {
+            continue;
+        }
+        let key = line.trim().split(':').next().unwrap();
+        under = None;
+        if column == 0 {
+            lo = line.ends_with(": lo");
+        }
+        // Of the loopback our nodes count nothing.
+        let of_lo = lo && ["statistics", "tunables", "CPT"].contains(&key);
+        if of_lo || OMITTED.contains(&key) || OMITTED_COUNTERS.contains(&key) {
+            under = Some(column);
+            continue;
+        }
+        kept += &format!("{line}\n");
+    }
+    kept
+}
+
+/// Types a command; what it shows on standard output and error, and its status.
+fn type_in(fake: &mut Fake, compat: Compat, command: &str) -> (String, String, u8) {
+    let settings = Settings { compat, version: "1".to_owned() };
+    let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
+    let exit = shell::run(&mut Lnetctl::new(fake, &settings), &words, Names::Exact);
+    let (out, err) = fake.said();
+    (out, err, exit.0)
+}
+
+#[track_caller]
+fn shows(fake: &mut Fake, command: &str, wanted: &str) {
+    let (out, err, status) = type_in(fake, Compat::V2_16, command);
+    assert_eq!((out.as_str(), err.as_str(), status), (wanted, "", 0), "{command}");
+}
+
+#[test]
+fn what_is_shown_is_what_the_real_one_shows() {
+    let mut fake = Fake::new(5, 3);
+    for (command, name) in [
+        ("net show", "net_show.yaml"),
+        ("net show --net tcp1", "net_show_net_tcp1.txt"),
+        ("net show -v 4", "net_show_v4.yaml"),
+        ("peer show", "peer_show.txt"),
+        ("peer show --nid 10.77.1.3@tcp1", "peer_show_nid.txt"),
+        ("peer show -v", "peer_show_v.txt"),
+        ("peer list", "peer_list.txt"),
+        ("stats show", "stats_show.yaml"),
+        ("global show", "global_show.yaml"),
+        ("ping 10.77.0.3@tcp", "ping_ok.txt"),
+    ] {
+        shows(&mut fake, command, &expected(name));
+    }
+    shows(&mut Fake::new(5, 1), "net show --verbose", &expected("net_show_v.txt"));
+    let discovered = recorded("lnetctl/discover_ok.txt");
+    let once = discovered.len() / 2;
+    assert_eq!(discovered[..once], discovered[once..]);
+    shows(&mut fake, "discover 10.77.0.3@tcp", &discovered[..once]);
+    shows(&mut fake, "discover --force 10.77.0.3@tcp", &discovered[..once]);
+    for command in ["route show -v", "routing show", "udsp show", "peer show --nid 1.2.3.4@tcp"] {
+        shows(&mut fake, command, "");
+    }
+    let mut lonely = Fake { peers: Vec::new(), ..Fake::new(0, 0) };
+    shows(&mut lonely, "peer show", "");
+    shows(&mut lonely, "peer list", "");
+}
+
+#[test]
+fn levels_are_read_as_people_write_them() {
+    let mut fake = Fake::new(5, 3);
+    let brief = type_in(&mut fake, Compat::V2_16, "net show").0;
+    let long = type_in(&mut fake, Compat::V2_16, "net show -v").0;
+    assert!(long.len() > brief.len());
+    for command in ["net show -v 1", "net show -v1", "net show --verbose=2", "net show --verbose"] {
+        shows(&mut fake, command, &long);
+    }
+    shows(&mut fake, "net show -v 0", &brief);
+    let tcp1 = type_in(&mut fake, Compat::V2_16, "net show -v --net tcp1").0;
+    assert!(tcp1.starts_with("net:\n-     net type: tcp1\n") && tcp1.contains("send_count: 3"));
+    shows(&mut fake, "net show --net tcp1 -v", &tcp1);
+    assert_eq!(type_in(&mut fake, Compat::V2_16, "net show -vx").2, 255);
+}
+
+#[test]
+fn several_answers_are_one_document() {
+    let silent = Fake::new(0, 0).silent("10.77.0.99@tcp", -113, "");
+    let command = "ping 10.77.0.3@tcp,10.77.1.3@tcp1 10.77.0.99@tcp";
+    let (out, err, status) = type_in(&mut { silent }, Compat::V2_16, command);
+    let wanted = recorded("lnetctl/ping_multi.txt");
+    assert_eq!(format!("{out}rc={status}\n"), wanted);
+    assert_eq!(err, "");
+    // What failed stands at the end, once; brackets and hosts are known.
+    let mut fake = Fake::new(0, 0).silent("10.77.0.1@tcp", -110, "it's off");
+    fake = fake.silent("10.77.0.2@tcp", -5, "");
+    let (out, _, status) = type_in(&mut fake, Compat::V2_16, "ping 10.77.0.[1-2]@tcp vm3");
+    let failures = "manage:\n- ping:\n  errno: -110\n  descr: ! 'failed to ping 10.77.0.1@tcp: \
+                    Connection timed out (it''s off)'\n- ping:\n  errno: -5\n  descr: ! 'failed to \
+                    ping 10.77.0.2@tcp: Input/output error'\n";
+    assert_eq!(out, format!("{}{failures}", recorded("lnetctl/ping_ok.txt")));
+    assert_eq!(status, 255);
+}
+
+#[test]
+fn failures_are_those_of_the_real_one() {
+    let mut fake = Fake::new(0, 0);
+    for nid in ["10.77.0.99@tcp", "10.77.0.3@tcp55"] {
+        fake = fake.silent(nid, -113, "");
+    }
+    let (first, _, one) = type_in(&mut fake, Compat::V2_16, "discover 10.77.0.99@tcp");
+    let (second, _, two) = type_in(&mut fake, Compat::V2_16, "discover 10.77.0.3@tcp55");
+    let both = format!("{first}rc={one}\n{second}rc={two}\n");
+    assert_eq!(both, recorded("lnetctl/discover_errors.txt"));
+    let errors = recorded("lnetctl/errors.txt");
+    let (_, err, status) = type_in(&mut fake, Compat::V2_16, "net show --net tcp77");
+    assert!(errors.contains(&format!("{err}rc={status}\n")), "{err}");
+    for command in ["foo", "net foo"] {
+        let (out, err, status) = type_in(&mut fake, Compat::V2_16, command);
+        assert!(out.is_empty() && errors.contains(&format!("{err}rc={status}\n")), "{err}");
+    }
+    // The real one says no more than that there is none; ours says what is wrong with it.
+    let (_, err, status) = type_in(&mut fake, Compat::V2_16, "ping junk");
+    let start = "---\nmanage:\n-     ping:\n      errno: -22\n      descr: ! \"Unable to parse \
+                 nidlist: ";
+    assert!(err.starts_with(start) && err.ends_with("\"\n...\n") && status == 234, "{err}");
+    let (_, err, status) = type_in(&mut fake, Compat::V2_16, "ping --source 1.2.3.4@tcp vm3");
+    assert!(err.contains("errno: -95") && err.contains("--source") && status == 234, "{err}");
+    assert_eq!(type_in(&mut fake, Compat::V2_16, "ping").2, 4);
+}
+
+#[test]
+fn the_habits_of_2_15() {
+    let mut fake = Fake::new(5, 3).silent("10.77.0.9@tcp", -110, "");
+    let net = "\
+net:
+    - net type: tcp1
+      local NI(s):
+        - nid: 10.77.1.2@tcp1
+          status: up
+          interfaces:
+              0: eth1
+";
+    let (out, _, status) = type_in(&mut fake, Compat::V2_15, "net show --net tcp1");
+    assert_eq!((out.as_str(), status), (net, 0));
+    let told = "    - primary nid: 10.77.0.3@tcp\n      Multi-Rail: True\n      peer ni:\n        \
+                - nid: 10.77.0.3@tcp\n        - nid: 10.77.1.3@tcp1\n";
+    let (out, err, status) = type_in(&mut fake, Compat::V2_15, "ping vm3 10.77.0.9@tcp");
+    assert_eq!(out, format!("ping:\n{told}"));
+    let failed = "manage:\n    - ping:\n          errno: -110\n          descr: \"failed to ping \
+                  10.77.0.9@tcp: Connection timed out\"\n";
+    assert_eq!((err.as_str(), status), (failed, 255));
+    let (_, err, status) = type_in(&mut fake, Compat::V2_15, "net add --net tcp2 --if eth1");
+    let start = "add:\n    - net:\n          errno: -95\n          descr: \"nodes of this release";
+    assert!(err.starts_with(start) && status == 255, "{err}");
+}
+
+#[test]
+fn what_changes_a_node_is_refused_with_what_to_do() {
+    for (command, start, says) in [
+        ("net add --net tcp2 --if eth1", "add:\n-     net:", "lustrine node --config FILE"),
+        ("net set --all --health 3", "set:\n-     net:", "configuration file"),
+        ("peer del --prim_nid 1.2.3.4@tcp", "del:\n-     peer:", "configuration file"),
+        ("set discovery 0", "set:\n-     discovery:", "configuration file"),
+        ("import x.yaml", "add:\n-     import:", "lustrine node --config FILE"),
+        ("route add --net tcp2 --gateway 1.2.3.4@tcp", "add:\n-     route:", "do not route"),
+        ("stats reset", "reset:\n-     stats:", "take differences"),
+        ("lnet configure --all", "configure:\n-     lnet:", "lustrine node"),
+        ("lnet unconfigure", "unconfigure:\n-     lnet:", "SIGTERM"),
+        ("udsp add --src tcp", "add:\n-     udsp:", "have no udsp add"),
+        ("fault drop show", "show:\n-     drop:", "have no fault drop show"),
+        ("cpt-of-nid 1.2.3.4@tcp", "manage:\n-     cpt-of-nid:", "docs/lnetctl.md"),
+    ] {
+        let (out, err, status) = type_in(&mut Fake::new(0, 0), Compat::V2_16, command);
+        assert_eq!((out.as_str(), status), ("", 234), "{command}");
+        assert!(err.starts_with(&format!("---\n{start}\n      errno: -95\n")), "{err}");
+        assert!(err.contains(says), "{err}");
+    }
+}
+
+#[test]
+fn without_a_node_every_question_says_so_once() {
+    let trouble = Trouble { errno: -100, text: "no node answers".to_owned() };
+    let mut fake = Fake { trouble: Some(trouble), ..Fake::new(0, 0) };
+    for command in [
+        "net show",
+        "peer show",
+        "peer list",
+        "stats show",
+        "global show",
+        "route show",
+        "routing show",
+        "ping 10.0.0.[1-9]@tcp",
+        "discover 10.0.0.1@tcp",
+        "export",
+    ] {
+        let (out, err, status) = type_in(&mut fake, Compat::V2_16, command);
+        assert_eq!((out.as_str(), status), ("", 234), "{command}");
+        let why = "      errno: -100\n      descr: ! \"no node answers\"\n...\n";
+        assert!(err.ends_with(why) && err.matches("errno").count() == 1, "{command}: {err}");
+    }
+}
+
+#[test]
+fn export_is_what_is_shown_and_a_backup_is_settings() {
+    let mut fake = Fake::new(5, 3);
+    let (net, _, _) = type_in(&mut fake, Compat::V2_16, "net show -v 2");
+    let (peer, _, _) = type_in(&mut fake, Compat::V2_16, "peer show -v 2");
+    let (global, _, _) = type_in(&mut fake, Compat::V2_16, "global show");
+    shows(&mut fake, "export", &format!("{net}{peer}{global}"));
+    let mut backup = expected("export_backup.yaml");
+    // Each partition serves every interface, so there is nothing to set; peers are no setting.
+    backup = backup.replace("            CPT: \"[0]\"\n", "");
+    let peers = backup.find("peer:\n").unwrap()..backup.find("global:\n").unwrap();
+    backup.replace_range(peers, "");
+    shows(&mut fake, "export --backup", &backup);
+    shows(&mut fake, "export --backup saved.yaml", "");
+    assert_eq!(fake.files["saved.yaml"], backup);
+    let (_, err, status) = type_in(&mut fake, Compat::V2_16, "export no/where");
+    assert!(err.contains("cannot write no/where: no such directory") && status == 234, "{err}");
+    // An interface without a name has its address, and a port of its own is told.
+    fake.nis.nis.truncate(1);
+    (fake.nis.nis[0].interface, fake.nis.nis[0].port) = (None, 9988);
+    let (out, _, _) = type_in(&mut fake, Compat::V2_16, "export --backup");
+    assert!(out.contains("      -     nid: 10.77.0.2@tcp\n            port: 9988\n"), "{out}");
+}
+
+#[test]
+fn peers_that_say_nothing_and_nids_never_used() {
+    let mut fake = Fake::new(5, 3);
+    fake.peers.truncate(1);
+    let (out, _, _) = type_in(&mut fake, Compat::V2_16, "peer show -v");
+    // The second NID is the peer's, but no message went there: nothing is known of credits.
+    assert!(out.ends_with("      -     nid: 10.77.1.3@tcp1\n            state: up\n"), "{out}");
+    fake.peers[0].node.nids.clear();
+    fake.peers[0].node.multi_rail = false;
+    let wanted = "peer:\n-     primary nid: 10.77.0.3@tcp\n      Multi-Rail: false\n      \
+                  peer ni:\n      -     nid: 10.77.0.3@tcp\n            state: NA\n";
+    shows(&mut fake, "peer show", wanted);
+    fake.peers[0].nid = nid("10.77.9.9@tcp");
+    let (out, _, _) = type_in(&mut fake, Compat::V2_16, "peer show --nid 10.77.9.9@tcp");
+    assert!(out.contains("primary nid: 10.77.0.3@tcp\n"), "{out}");
+}
+
+/// The names of all commands, and of all their options.
+fn vocabulary(under: &'static [Syntax], words: &mut Vec<String>) {
+    for syntax in under {
+        words.push(syntax.name.to_owned());
+        words.extend(syntax.options.iter().map(|option| format!("--{}", option.long)));
+        vocabulary(syntax.under, words);
+    }
+}
+
+fn word() -> impl Strategy<Value = String> {
+    let mut words = Vec::new();
+    vocabulary(LNETCTL.commands, &mut words);
+    let values = ["-v", "4", "-v9", "vm3", "tcp", "10.77.0.[1-9]@tcp", "1,,2", "[", "0@lo", "--"];
+    words.extend(values.map(str::to_owned));
+    prop_oneof![9 => prop::sample::select(words), 1 => any::<String>()]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// Whatever is typed, `lnetctl` prints whole lines and ends.
+    #[test]
+    fn any_words_end(
+        words in prop::collection::vec(word(), 0..6),
+        compat in prop::sample::select(vec![Compat::V2_15, Compat::V2_16]),
+    ) {
+        let mut fake = Fake::new(1, 2);
+        let settings = Settings { compat, version: "1".to_owned() };
+        shell::run(&mut Lnetctl::new(&mut fake, &settings), &words, Names::Exact);
+        fake.said();
+    }
+}

@@ -1,0 +1,181 @@
+//! A node that is not there, but answers like the one of the recordings.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use lustrine_tools::node::{Connections, Messages, Ni, Nis, Outside, PeerNi, Told, Trouble};
+use lustrine_tools::shell::Screen;
+use lustrine_wire::nid::Nid;
+
+pub(crate) fn nid(text: &str) -> Nid {
+    text.parse().unwrap()
+}
+
+/// What a file of recordings has, without the lines that say where it is from.
+pub(crate) fn recorded(name: &str) -> String {
+    let path = format!("{}/../../testdata/{name}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let lines = text.lines().skip_while(|line| line.starts_with('#') || line.starts_with("[vm2]#"));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+/// A node like machine 2, and what was on the screen.
+pub(crate) struct Fake {
+    pub(crate) trouble: Option<Trouble>,
+    pub(crate) nis: Nis,
+    pub(crate) peers: Vec<PeerNi>,
+    /// Why NIDs do not answer; others do.
+    pub(crate) silent: BTreeMap<Nid, Trouble>,
+    pub(crate) files: BTreeMap<String, String>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Fake {
+    /// Machine 2, which knows machine 3; it and its peer exchanged these messages.
+    pub(crate) fn new(first: u64, second: u64) -> Fake {
+        let ni = |text: &str, interface: &str, messages| Ni {
+            nid: nid(text),
+            interface: Some(interface.to_owned()),
+            port: 988,
+            conns_per_peer: 1,
+            peer_credits: 8,
+            credits: 256,
+            messages,
+        };
+        let messages = |count| Messages { sent: count, received: count, dropped: 0 };
+        let nis = vec![
+            ni("10.77.0.2@tcp", "eth0", messages(first)),
+            ni("10.77.1.2@tcp1", "eth1", messages(second)),
+        ];
+        let peer = |text: &str, count| PeerNi {
+            nid: nid(text),
+            node: machine_3(),
+            cpt: 0,
+            credits: 8,
+            credits_available: 8,
+            credits_min: 7,
+            messages: messages(count),
+            connections: Connections { any: 0, control: 1, bulk_in: 1, bulk_out: 1 },
+        };
+        Fake {
+            trouble: None,
+            nis: Nis { cpts: 1, nis },
+            peers: vec![peer("10.77.0.3@tcp", first), peer("10.77.1.3@tcp1", second)],
+            silent: BTreeMap::new(),
+            files: BTreeMap::new(),
+            out: String::new(),
+            err: String::new(),
+        }
+    }
+
+    /// The same where some NID does not answer.
+    pub(crate) fn silent(mut self, text: &str, errno: i32, why: &str) -> Fake {
+        self.silent.insert(nid(text), Trouble { errno, text: why.to_owned() });
+        self
+    }
+
+    /// What came since the last call, whole lines.
+    pub(crate) fn said(&mut self) -> (String, String) {
+        for text in [&self.out, &self.err] {
+            assert!(text.is_empty() || text.ends_with('\n'), "{text:?}");
+        }
+        (std::mem::take(&mut self.out), std::mem::take(&mut self.err))
+    }
+
+    fn there<T>(&self, value: T) -> Result<T, Trouble> {
+        self.trouble.clone().map_or(Ok(value), Err)
+    }
+
+    fn told(&self, nid: Nid) -> Result<Told, Trouble> {
+        self.silent.get(&nid).cloned().map_or(Ok(machine_3()), Err)
+    }
+}
+
+/// What machine 3 says of itself.
+fn machine_3() -> Told {
+    let nids = ["10.77.0.3@tcp", "10.77.1.3@tcp1"];
+    Told {
+        primary: nid("10.77.0.3@tcp"),
+        multi_rail: true,
+        nids: nids.map(|text| (nid(text), true)).to_vec(),
+    }
+}
+
+impl Screen for Fake {
+    fn out(&mut self, text: &str) {
+        self.out += text;
+    }
+
+    fn err(&mut self, text: &str) {
+        self.err += text;
+    }
+}
+
+impl Outside for Fake {
+    fn nis(&mut self) -> Result<Nis, Trouble> {
+        self.there(self.nis.clone())
+    }
+
+    fn peers(&mut self) -> Result<Vec<PeerNi>, Trouble> {
+        self.there(self.peers.clone())
+    }
+
+    fn counters(&mut self) -> Result<BTreeMap<String, u64>, Trouble> {
+        let values = [
+            ("msgs_alloc", 0),
+            ("msgs_max", 1),
+            ("errors", 0),
+            ("send_count", 8),
+            ("response_timeout_count", 0),
+            ("local_error_count", 0),
+            ("remote_dropped_count", 0),
+            ("remote_error_count", 0),
+            ("network_timeout_count", 0),
+            ("recv_count", 8),
+            ("drop_count", 0),
+            ("dropped.put", 0),
+            ("send_length", 192),
+            ("recv_length", 320),
+            ("drop_length", 0),
+        ];
+        self.there(values.map(|(name, value)| (name.to_owned(), value)).into())
+    }
+
+    fn tunables(&mut self) -> Result<BTreeMap<String, i64>, Trouble> {
+        let values = [
+            ("max_interfaces", 200),
+            ("discovery", 1),
+            ("retry_count", 2),
+            ("transaction_timeout", 150),
+            ("lnd_timeout", 49),
+            ("sock_timeout", 50),
+            ("tos", -1),
+        ];
+        self.there(values.map(|(name, value)| (name.to_owned(), value)).into())
+    }
+
+    fn ping(&mut self, nid: Nid, seconds: u32) -> Result<Told, Trouble> {
+        assert!((1..=3600).contains(&seconds));
+        self.told(nid)
+    }
+
+    fn discover(&mut self, nid: Nid) -> Result<Told, Trouble> {
+        self.told(nid)
+    }
+
+    fn resolve(&mut self, host: &str) -> Result<Ipv4Addr, String> {
+        match host {
+            "vm3" => Ok(Ipv4Addr::new(10, 77, 0, 3)),
+            _ => Err("it is not known".to_owned()),
+        }
+    }
+
+    fn write(&mut self, path: &str, text: &str) -> Result<(), String> {
+        if path.contains('/') {
+            return Err("no such directory".to_owned());
+        }
+        self.files.insert(path.to_owned(), text.to_owned());
+        Ok(())
+    }
+}
