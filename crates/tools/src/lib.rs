@@ -15,10 +15,12 @@
 //! | [`lst`] | LNet selftest |
 //! | [`node`] | what the tools below need of a node that runs |
 //! | [`lnetctl`] | what a node knows, ping, discovery |
+//! | [`lctl`] | the same in the old words |
 #![forbid(unsafe_code)]
 
 pub mod errno;
 pub mod help;
+pub mod lctl;
 pub mod lnetctl;
 pub mod lst;
 pub mod nids;

@@ -1,0 +1,77 @@
+//! `peer_list` and `conn_list`.
+
+use core::fmt::Write;
+use core::net::IpAddr;
+
+use lustrine_wire::nid::Net;
+
+use super::Lctl;
+use crate::node::{Nis, Outside, PeerNi};
+use crate::shell::Exit;
+
+const STRING: &str = "a String takes all text";
+
+impl<O: Outside> Lctl<'_, O> {
+    /// Peers of the selected network, with the port at which they are dialled and the number of
+    /// their connections. The number in brackets counts who holds on to a peer: nobody does.
+    pub(super) fn peer_list(&mut self) -> Result<(), Exit> {
+        let (net, nis, peers) = self.peers_of_net()?;
+        let port = nis.on(net).next().map_or(0, |ni| ni.port);
+        let mut text = String::new();
+        for peer in &peers {
+            let (id, way) = (id(peer), way(&nis, net, peer));
+            writeln!(text, "{id:<20} [0]{way}:{port} #{}", peer.connections.total()).expect(STRING);
+        }
+        self.outside.out(if text.is_empty() { "<no peers>\n" } else { &text });
+        Ok(())
+    }
+
+    /// A line for each connection: its type and the CPU partition it lives in.
+    pub(super) fn conn_list(&mut self) -> Result<(), Exit> {
+        let (net, nis, peers) = self.peers_of_net()?;
+        let mut text = String::new();
+        for peer in &peers {
+            let open = peer.connections;
+            let kinds =
+                [('O', open.bulk_out), ('I', open.bulk_in), ('C', open.control), ('A', open.any)];
+            let (id, cpt, way) = (id(peer), peer.cpt, way(&nis, net, peer));
+            for (letter, count) in kinds {
+                for _ in 0..count {
+                    writeln!(text, "{id:<20} {letter}[{cpt}]{way}").expect(STRING);
+                }
+            }
+        }
+        self.outside.out(if text.is_empty() { "<no connections>\n" } else { &text });
+        Ok(())
+    }
+
+    fn peers_of_net(&mut self) -> Result<(Net, Nis, Vec<PeerNi>), Exit> {
+        let net = self.selected()?;
+        let nis = self.ask(Outside::nis)?;
+        let mut peers = self.ask(Outside::peers)?;
+        peers.retain(|peer| peer.nid.net() == net);
+        Ok((net, nis, peers))
+    }
+}
+
+fn id(peer: &PeerNi) -> String {
+    format!("12345-{}", peer.nid)
+}
+
+/// From where to where. With several interfaces on a network it is not told which one it is.
+fn way(nis: &Nis, net: Net, peer: &PeerNi) -> String {
+    let mut ours = nis.on(net);
+    let ours = match (ours.next(), ours.next()) {
+        (Some(ni), None) => address(ni.nid.ip()),
+        _ => "?".to_owned(),
+    };
+    format!("{ours}->{}", address(peer.nid.ip()))
+}
+
+fn address(ip: Option<IpAddr>) -> String {
+    match ip {
+        Some(IpAddr::V4(ip)) => ip.to_string(),
+        Some(IpAddr::V6(ip)) => format!("[{ip}]"),
+        None => "?".to_owned(),
+    }
+}
