@@ -16,6 +16,7 @@
 //! | [`node`] | what the tools below need of a node that runs |
 //! | [`lnetctl`] | what a node knows, ping, discovery |
 //! | [`lctl`] | the same in the old words |
+//! | [`routerstat`] | rates from a node's counters |
 #![forbid(unsafe_code)]
 
 pub mod errno;
@@ -26,6 +27,7 @@ pub mod lst;
 pub mod nids;
 pub mod node;
 pub mod parse;
+pub mod routerstat;
 pub mod shell;
 pub mod table;
 mod yaml;
