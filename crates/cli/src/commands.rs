@@ -1,11 +1,15 @@
 //! One file per command.
 
 pub(crate) mod discover;
+pub(crate) mod lctl;
+pub(crate) mod lnetctl;
 pub(crate) mod lst;
 pub(crate) mod node;
 pub(crate) mod pcap;
 pub(crate) mod ping;
 pub(crate) mod raw_tcp;
+pub(crate) mod routerstat;
 pub(crate) mod selftest;
 pub(crate) mod show;
 pub(crate) mod sim;
+pub(crate) mod tool;

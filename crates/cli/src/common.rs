@@ -367,15 +367,27 @@ pub(crate) fn ask(
         Some(target) => options.short_lived(target, port)?,
         None if own_node => options.node_config(complain)?,
         None => {
-            let unknown = "where to ask a node is not known: XDG_RUNTIME_DIR is not set, as after \
-                           su or sudo -u. Name its control socket with --control; its log tells it";
-            return Err(unknown.to_owned().into());
+            return Err(NOWHERE.to_owned().into());
         }
     };
     let node = start_for_command(&config)?;
     let answer = node.call(request);
     node.stop();
     no_error(answer)
+}
+
+/// What is said where no node could be.
+const NOWHERE: &str = "where to ask a node is not known: XDG_RUNTIME_DIR is not set, as after su \
+                       or sudo -u. Name its control socket with --control; its log tells it";
+
+/// Puts a question to the running node alone.
+///
+/// # Errors
+/// When there is none, for people. An [`Answer::Error`] is an answer.
+pub(crate) fn ask_running(control: &ControlOptions, request: &Request) -> Result<Answer, String> {
+    let place = control.place(None).ok_or_else(|| NOWHERE.to_owned())?;
+    control::ask(&place.path, request)
+        .map_err(|error| not_asked(&place, &NodeOptions::default(), &error))
 }
 
 /// Why a running node could not be asked, and who else may be meant.

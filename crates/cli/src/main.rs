@@ -39,7 +39,10 @@ enum Command {
     Ping(commands::ping::PingArgs),
     Discover(commands::discover::DiscoverArgs),
     Show(commands::show::ShowArgs),
+    Lnetctl(commands::lnetctl::LnetctlArgs),
+    Lctl(commands::lctl::LctlArgs),
     Lst(commands::lst::LstArgs),
+    Routerstat(commands::routerstat::RouterstatArgs),
     Pcap(commands::pcap::PcapArgs),
     Sim(commands::sim::SimArgs),
     #[command(hide = true)]
@@ -55,7 +58,10 @@ fn main() -> ExitCode {
         Command::Ping(args) => commands::ping::run(&args),
         Command::Discover(args) => commands::discover::run(&args),
         Command::Show(args) => commands::show::run(&args),
+        Command::Lnetctl(args) => commands::lnetctl::run(&args),
+        Command::Lctl(args) => commands::lctl::run(&args),
         Command::Lst(args) => commands::lst::run(&args),
+        Command::Routerstat(args) => commands::routerstat::run(&args),
         Command::LstConsole(args) => commands::lst::resident::run(&args),
         Command::Pcap(args) => commands::pcap::run(&args),
         Command::Sim(args) => commands::sim::run(&args),
@@ -64,7 +70,7 @@ fn main() -> ExitCode {
 }
 
 /// Tools that a link to this program may be named for.
-const TOOLS: [&str; 1] = ["lst"];
+const TOOLS: [&str; 4] = ["lst", "lnetctl", "lctl", "routerstat"];
 
 /// The arguments; called by the name of a tool, it is that tool.
 fn arguments(given: impl IntoIterator<Item = OsString>) -> Vec<OsString> {

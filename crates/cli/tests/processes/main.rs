@@ -7,6 +7,7 @@
 mod common;
 
 mod identities;
+mod lnetctl;
 mod lst;
 mod main_job;
 mod namespaces;

@@ -1,0 +1,38 @@
+//! `lustrine lnetctl`: a running node, in words that administrators know. Grammar and layouts are
+//! [`lustrine_tools`]'.
+
+use clap::Args;
+use lustrine_tools::lnetctl::Lnetctl;
+use lustrine_tools::lnetctl::Settings;
+
+use super::tool::running::Running;
+use super::tool::{self, CompatWord};
+use crate::common::ControlOptions;
+use crate::output::Failure;
+
+/// What a running node knows, and ping and discovery, in the words of lnetctl
+#[derive(Args, Debug)]
+#[command(after_help = "`lustrine lnetctl help` lists its commands, `lustrine lnetctl help CMD` \
+                        explains one; docs/lnetctl.md tells the rest. A link named lnetctl to this \
+                        program is lnetctl.")]
+pub(crate) struct LnetctlArgs {
+    /// Whose habits it has [env: LUSTRINE_COMPAT]
+    #[arg(long, value_enum)]
+    compat: Option<CompatWord>,
+
+    #[command(flatten)]
+    control: ControlOptions,
+
+    /// A command of lnetctl and its words; without one, commands are read from standard input
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    words: Vec<String>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &LnetctlArgs) -> Result<(), Failure> {
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let settings = Settings { compat: tool::compat(args.compat)?, version };
+    let mut node = Running::at(&args.control);
+    let exit = tool::run(&mut Lnetctl::new(&mut node, &settings), &args.words)?;
+    node.terminal.end(exit)
+}

@@ -1,0 +1,172 @@
+//! The node that runs, as `lnetctl`, `lctl` and `routerstat` ask it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::Ipv4Addr;
+
+use lustrine_reactor::{Answer, NetRow, PeerNiRow, PeerRow, Request};
+use lustrine_tools::node::{Connections, Messages, Ni, Nis, Outside, PeerNi, Told, Trouble};
+use lustrine_tools::shell::Screen;
+use lustrine_wire::nid::Nid;
+
+use super::{Terminal, resolve};
+use crate::common::{ControlOptions, ask_running};
+
+/// Errnos of a node that is not there, and of one that says what makes no sense.
+const NETWORK_DOWN: i32 = -100;
+const PROTOCOL: i32 = -71;
+
+/// How long discovery may take, in milliseconds.
+const DISCOVERY_MS: u64 = 10_000;
+
+/// Feature bit of a node whose NIDs are one peer.
+const MULTI_RAIL: u32 = 8;
+
+/// A node that runs, and a terminal.
+pub(crate) struct Running {
+    pub(crate) control: ControlOptions,
+    pub(crate) terminal: Terminal,
+}
+
+impl Running {
+    /// The node that this leads to; nothing is asked yet.
+    pub(crate) fn at(control: &ControlOptions) -> Running {
+        Running { control: control.clone(), terminal: Terminal::default() }
+    }
+
+    fn ask(&self, request: &Request) -> Result<Answer, Trouble> {
+        match ask_running(&self.control, request) {
+            Ok(Answer::Error { errno, message }) => Err(Trouble { errno, text: message }),
+            Ok(answer) => Ok(answer),
+            Err(text) => Err(Trouble { errno: NETWORK_DOWN, text }),
+        }
+    }
+
+    /// The same about a NID: what the node says first, the tools say themselves.
+    fn ask_about(&self, request: &Request) -> Result<Answer, Trouble> {
+        self.ask(request).map_err(|Trouble { errno, text }| {
+            let hint = text.split_once("; ").map(|(_, hint)| hint.to_owned());
+            Trouble { errno, text: hint.unwrap_or_default() }
+        })
+    }
+}
+
+impl Screen for Running {
+    fn out(&mut self, text: &str) {
+        self.terminal.out(text);
+    }
+
+    fn err(&mut self, text: &str) {
+        self.terminal.err(text);
+    }
+}
+
+impl Outside for Running {
+    fn nis(&mut self) -> Result<Nis, Trouble> {
+        match self.ask(&Request::ShowNet)? {
+            Answer::Net { cpts, nets, .. } => {
+                let nis = nets.iter().map(ni).collect::<Result<_, _>>()?;
+                Ok(Nis { cpts: cpts.len() as u32, nis })
+            }
+            _ => Err(nonsense("another question was answered")),
+        }
+    }
+
+    fn peers(&mut self) -> Result<Vec<PeerNi>, Trouble> {
+        match self.ask(&Request::ShowPeer)? {
+            Answer::Peer { peers } => peers.iter().map(peer_ni).collect(),
+            _ => Err(nonsense("another question was answered")),
+        }
+    }
+
+    fn counters(&mut self) -> Result<BTreeMap<String, u64>, Trouble> {
+        match self.ask(&Request::ShowStats)? {
+            Answer::Stats { stats } => Ok(stats.lnet),
+            _ => Err(nonsense("another question was answered")),
+        }
+    }
+
+    fn tunables(&mut self) -> Result<BTreeMap<String, i64>, Trouble> {
+        match self.ask(&Request::ShowTunables)? {
+            Answer::Tunables { mut values, lnd_timeout } => {
+                values.insert("lnd_timeout".to_owned(), lnd_timeout);
+                Ok(values)
+            }
+            _ => Err(nonsense("another question was answered")),
+        }
+    }
+
+    fn ping(&mut self, nid: Nid, seconds: u32) -> Result<Told, Trouble> {
+        let timeout_ms = u64::from(seconds) * 1000;
+        match self.ask_about(&Request::Ping { nid: nid.to_string(), timeout_ms })? {
+            Answer::Ping { primary_nid, multi_rail, peer_ni, .. } => {
+                told(&primary_nid, multi_rail, &peer_ni)
+            }
+            _ => Err(nonsense("another question was answered")),
+        }
+    }
+
+    fn discover(&mut self, nid: Nid) -> Result<Told, Trouble> {
+        let request = Request::Discover { nid: nid.to_string(), timeout_ms: DISCOVERY_MS };
+        match self.ask_about(&request)? {
+            Answer::Discover { peer } => Ok(peer_ni(&peer)?.node),
+            _ => Err(nonsense("another question was answered")),
+        }
+    }
+
+    fn resolve(&mut self, host: &str) -> Result<Ipv4Addr, String> {
+        resolve(host)
+    }
+
+    fn write(&mut self, path: &str, text: &str) -> Result<(), String> {
+        fs::write(path, text).map_err(|error| error.to_string())
+    }
+}
+
+fn ni(row: &NetRow) -> Result<Ni, Trouble> {
+    Ok(Ni {
+        nid: nid(&row.nid)?,
+        interface: row.interface.clone(),
+        port: row.port,
+        conns_per_peer: row.conns_per_peer,
+        peer_credits: row.peer_credits,
+        credits: row.credits,
+        messages: Messages { sent: row.sent, received: row.received, dropped: row.dropped },
+    })
+}
+
+fn peer_ni(row: &PeerRow) -> Result<PeerNi, Trouble> {
+    let multi_rail = row.features.is_some_and(|features| features & MULTI_RAIL != 0);
+    let connections = |name: &str| row.connections.get(name).copied().unwrap_or(0);
+    Ok(PeerNi {
+        nid: nid(&row.nid)?,
+        node: told(&row.primary_nid, multi_rail, &row.peer_ni)?,
+        cpt: row.cpt,
+        credits: row.credits,
+        credits_available: row.credits_available,
+        credits_min: row.credits_min,
+        messages: Messages { sent: row.sent, received: row.received, dropped: row.dropped },
+        connections: Connections {
+            any: connections("ANY"),
+            control: connections("CONTROL"),
+            bulk_in: connections("BULK_IN"),
+            bulk_out: connections("BULK_OUT"),
+        },
+    })
+}
+
+fn told(primary: &str, multi_rail: bool, nis: &[PeerNiRow]) -> Result<Told, Trouble> {
+    let nids = nis.iter().map(|ni| Ok((nid(&ni.nid)?, ni.up))).collect::<Result<_, Trouble>>()?;
+    Ok(Told { primary: nid(primary)?, multi_rail, nids })
+}
+
+fn nid(text: &str) -> Result<Nid, Trouble> {
+    text.parse().map_err(|why| nonsense(&format!("{text:?} is no NID: {why}")))
+}
+
+fn nonsense(what: &str) -> Trouble {
+    Trouble {
+        errno: PROTOCOL,
+        text: format!("the node's answer makes no sense ({what}): is it of this release?"),
+    }
+}

@@ -1,0 +1,134 @@
+//! `lnetctl`, `lctl` and `routerstat` with nodes that run.
+
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use crate::common::{Finished, Node, Running, Scratch, clean, finish, lustrine};
+
+/// A link to the program, named for a tool.
+fn link(scratch: &Scratch, name: &str) -> PathBuf {
+    let link = scratch.file(name);
+    symlink(env!("CARGO_BIN_EXE_lustrine"), &link).expect("a directory of ours");
+    link
+}
+
+/// A tool by its own name, beside a node.
+fn tool(scratch: &Scratch, node: &Node, name: &str, words: &str) -> Command {
+    let path = scratch.file(name);
+    let path = if path.exists() { path } else { link(scratch, name) };
+    let mut command = Command::new(path);
+    clean(&mut command);
+    command.args(words.split_whitespace()).env("LUSTRINE_CONTROL", node.control());
+    command
+}
+
+#[test]
+fn the_tools_tell_what_a_node_knows() {
+    let node = Node::open();
+    let other = node.beside(&["--accept", "all"]);
+    let (nid, peer) = (node.nid(), other.nid());
+    let scratch = Scratch::new();
+    let run =
+        |name: &str, words: &str| -> Finished { finish(&mut tool(&scratch, &node, name, words)) };
+    let net = run("lnetctl", "net show --net tcp").ok().stdout;
+    let ni = format!("      -     nid: {nid}\n            status: up\n");
+    assert_eq!(net, format!("net:\n-     net type: tcp\n      local NI(s):\n{ni}"));
+    assert_eq!(run("lnetctl", "peer show").ok().stdout, "");
+    let told = format!("- primary nid: {peer}\n  Multi-Rail: true\n  peer_ni:\n  - nid: {peer}\n");
+    // The first one connects; on a machine under load that takes its time.
+    let pinged = run("lnetctl", &format!("ping --timeo 60 {peer}")).ok().stdout;
+    assert_eq!(pinged, format!("ping:\n{told}"));
+    let found = run("lnetctl", &format!("discover {peer}")).ok().stdout;
+    assert_eq!(found, format!("discover:\n{told}"));
+    assert_eq!(run("lnetctl", "peer list").ok().stdout, format!("peer list:\n-     nid: {peer}\n"));
+    let shown = run("lnetctl", "peer show -v").ok().stdout;
+    assert!(shown.contains("            state: up\n            max_ni_tx_credits: 8\n"), "{shown}");
+    let stats = run("lnetctl", "stats show").ok().stdout;
+    let sent = stats.lines().find_map(|line| line.strip_prefix("    send_count: ")).expect("it");
+    assert!(sent.parse::<u64>().expect("a number") > 0, "{stats}");
+    let global = run("lnetctl", "global show").ok().stdout;
+    assert!(global.contains("    transaction_timeout: 150\n    lnd_timeout: 49\n"), "{global}");
+
+    let pinged = run("lctl", &format!("ping {peer} 60")).ok().stdout;
+    assert_eq!(pinged, format!("12345-0@lo\n{peer}\n"));
+    assert_eq!(run("lctl", "list_nids").ok().stdout, format!("{nid}\n"));
+    let connections = run("lctl", "--net tcp conn_list").ok().stdout;
+    let way = format!("[0]{}->{}", node.ip(), other.ip());
+    let begins = format!("12345-{peer}");
+    let whole = |line: &str| line.starts_with(&begins) && line.ends_with(&way);
+    assert!(!connections.is_empty() && connections.lines().all(whole), "{connections}");
+    let peers = run("lctl", "--net tcp peer_list").ok().stdout;
+    assert!(peers.contains(&format!("{way}:{} #", node.port())), "{peers}");
+
+    let totals = run("routerstat", "").ok().stdout;
+    assert!(totals.starts_with("M 0(") && totals.ends_with(" F 0/0 D 0/0\n"), "{totals}");
+}
+
+#[test]
+fn what_fails_has_the_old_forms_and_says_why() {
+    let node = Node::open();
+    let scratch = Scratch::new();
+    let nobody = "127.255.255.250@tcp";
+    let words = format!("ping --timeout 60 {nobody}");
+    let failed = finish(&mut tool(&scratch, &node, "lnetctl", &words)).with_code(255);
+    let start = format!(
+        "manage:\n- ping:\n  errno: -111\n  descr: ! 'failed to ping {nobody}: Connection refused ("
+    );
+    assert!(failed.stdout.starts_with(&start) && failed.stderr.is_empty(), "{failed:#?}");
+    let refused = finish(&mut tool(&scratch, &node, "lnetctl", "set discovery 0"));
+    refused.with_code(234).says(&["set:\n-     discovery:\n", "errno: -95", "--config FILE"]);
+    let control = node.control();
+    node.stop();
+    for (name, words, code) in
+        [("lnetctl", "net show", 234), ("lctl", "list_nids", 100), ("routerstat", "", 1)]
+    {
+        let mut command = lustrine();
+        command.arg(name).args(words.split_whitespace()).env("LUSTRINE_CONTROL", &control);
+        finish(&mut command).with_code(code).says(&["no node answers at", "start one with"]);
+    }
+}
+
+#[test]
+fn a_backup_is_a_configuration() {
+    let node =
+        Node::start(&["--accept", "all", "--set", "peer_credits=16", "--set", "retry_count=1"]);
+    let scratch = Scratch::new();
+    let file = scratch.file("saved.yaml");
+    let words = format!("export --backup {}", file.display());
+    assert_eq!(finish(&mut tool(&scratch, &node, "lnetctl", &words)).ok().stdout, "");
+    let show = |control: &std::path::Path, words: &str| {
+        let mut command = lustrine();
+        command.arg("lnetctl").args(words.split_whitespace()).env("LUSTRINE_CONTROL", control);
+        finish(&mut command).ok().stdout
+    };
+    let before = (show(&node.control(), "export --backup"), show(&node.control(), "global show"));
+    assert!(before.0.contains("peer_credits: 16\n") && before.1.contains("retry_count: 1\n"));
+    node.stop();
+    let control = scratch.file("again.sock");
+    let mut again = lustrine();
+    again.args(["node", "--until-eof", "--accept", "all", "--config"]).arg(&file);
+    let mut again = Running::start(again.arg("--control").arg(&control));
+    again.wait_for("control socket");
+    assert!(!again.stderr().contains("ignored"), "{}", again.stderr());
+    assert_eq!((show(&control, "export --backup"), show(&control, "global show")), before);
+}
+
+#[test]
+fn a_script_of_commands() {
+    let node = Node::open();
+    let scratch = Scratch::new();
+    let mut child = tool(&scratch, &node, "lctl", "")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a program of ours");
+    let mut input = child.stdin.take().expect("it is piped");
+    input.write_all(b"network tcp\npeer_list\nlist_nids all\n").expect("it reads");
+    drop(input);
+    let output = child.wait_with_output().expect("it ends");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(text, format!("<no peers>\n0@lo\n{}\n", node.nid()));
+    assert!(output.status.success());
+}
