@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`table`] | what commands, options and words there are: data, for parsing, help and more |
 //! | [`parse`] | arguments read by such a table, as getopt_long does |
+//! | [`manual`] | manual pages, from the table |
 //! | [`help`] | usage, help and lists of commands, from the table |
 //! | [`shell`] | what all tools have: one command, a script, a prompt |
 //! | [`nids`] | expressions for many nodes |
@@ -24,6 +25,7 @@ pub mod help;
 pub mod lctl;
 pub mod lnetctl;
 pub mod lst;
+pub mod manual;
 pub mod nids;
 pub mod node;
 pub mod parse;
@@ -31,3 +33,11 @@ pub mod routerstat;
 pub mod shell;
 pub mod table;
 mod yaml;
+
+/// Every tool there is, with what its manual says; all that has to know them goes by this list.
+pub static ALL: &[&manual::Manual] = &[&lst::MANUAL];
+
+/// A tool by its name.
+pub fn tool(name: &str) -> Option<&'static table::Tool> {
+    ALL.iter().map(|manual| manual.tool).find(|tool| tool.name == name)
+}

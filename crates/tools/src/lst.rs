@@ -18,6 +18,7 @@
 mod batch;
 mod group;
 mod listing;
+mod manual;
 mod session;
 mod stat;
 mod table;
@@ -34,6 +35,7 @@ pub use crate::shell::Compat;
 use crate::shell::{Exit, Program, Screen};
 use crate::table::Tool;
 
+pub use manual::MANUAL;
 pub use table::LST;
 
 /// Some RPC failed.

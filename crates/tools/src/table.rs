@@ -113,6 +113,10 @@ pub enum Takes {
     Nids,
     /// The name of something that the tool can list.
     Name(&'static str),
+    /// Any text, but mostly one of these; what ends in `=` is the beginning of one.
+    Usually(&'static [&'static str]),
+    /// The name of a file.
+    File,
     /// Any text; this is what usage calls it.
     Text(&'static str),
 }
@@ -127,6 +131,8 @@ impl Takes {
             Takes::OneOf(values) => values.join("|"),
             Takes::Nids => "NIDS".to_owned(),
             Takes::Name(what) => what.to_uppercase(),
+            Takes::Usually(values) => values.join("|"),
+            Takes::File => "FILE".to_owned(),
             Takes::Text(name) => name.to_owned(),
         }
     }

@@ -239,8 +239,8 @@ static COMMANDS: &[Syntax] = &[
             OptionSyntax::value("to", 't', Takes::Name("group"), "the servers"),
         ],
         words: &[
-            WordSyntax { name: "TEST", ..word("TEST", Takes::Text("ping|brw")) },
-            WordSyntax { count: Count::Any, ..word("PARAMETER", Takes::Text(PARAMETERS)) },
+            word("TEST", Takes::Usually(&["ping", "brw"])),
+            WordSyntax { count: Count::Any, ..word("PARAMETER", Takes::Usually(&PARAMETERS)) },
         ],
         ..plain(
             "add_test",
@@ -250,7 +250,8 @@ static COMMANDS: &[Syntax] = &[
     },
 ];
 
-const PARAMETERS: &str = "read|write|size=#|check=simple|full|off=#";
+/// What `brw` takes.
+const PARAMETERS: [&str; 6] = ["read", "write", "size=", "check=simple", "check=full", "off="];
 
 #[cfg(test)]
 mod tests;
