@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`table`] | what commands, options and words there are: data, for parsing, help and more |
 //! | [`parse`] | arguments read by such a table, as getopt_long does |
+//! | [`complete`] | what may stand at a place of a command line, and scripts for shells |
 //! | [`manual`] | manual pages, from the table |
 //! | [`help`] | usage, help and lists of commands, from the table |
 //! | [`shell`] | what all tools have: one command, a script, a prompt |
@@ -20,6 +21,7 @@
 //! | [`routerstat`] | rates from a node's counters |
 #![forbid(unsafe_code)]
 
+pub mod complete;
 pub mod errno;
 pub mod help;
 pub mod lctl;

@@ -92,7 +92,7 @@ pub fn invocation(arguments: &[String]) -> Invocation {
 }
 
 /// What `ignore_errors` may be written as.
-const IGNORE_ERRORS: [&str; 3] = ["--ignore_errors", "--ignore-errors", "ignore_errors"];
+pub(crate) const IGNORE_ERRORS: [&str; 3] = ["--ignore_errors", "--ignore-errors", "ignore_errors"];
 
 /// How names of commands are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,261 @@
+//! What may stand at a place of a command line, for shells that complete words.
+//!
+//! The words before that place are read as [`crate::parse`] does, only that nothing is an error: a
+//! line that is being typed may be wrong, and then little is offered. The scripts of [`script`] ask
+//! the program for each word, with [`Completion`] as text for an answer: that way three shells need
+//! no grammar of their own, and what is offered is what parses. Asking takes no node and no
+//! session, only a process of a few milliseconds.
+
+mod script;
+
+use core::fmt;
+
+use crate::help::BUILTINS;
+use crate::shell::IGNORE_ERRORS;
+use crate::table::{OptionSyntax, Syntax, Takes, Tool};
+
+pub use script::{Shell, script};
+
+/// What may stand at a place.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Completion {
+    /// Whole words that begin with what is typed, in the order of the table.
+    pub candidates: Vec<Candidate>,
+    /// What the word is besides, where the table cannot know all that it may be.
+    pub kind: Option<Kind>,
+}
+
+/// A word that may stand there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// The word. If it ends in `=`, more of it follows.
+    pub text: String,
+    /// What it means, in one line; empty if it says so itself.
+    pub about: &'static str,
+}
+
+/// What a word is of which the table cannot know all that it may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The name of a thing: `group`, `batch`.
+    Name(&'static str),
+    /// An expression for NIDs.
+    Nids,
+    /// The name of a file.
+    File,
+    /// A number of this.
+    Number(&'static str),
+    /// Any text, as usage calls it.
+    Text(&'static str),
+}
+
+/// What may stand at place `index` of `words`, the first of which follows the tool's name. Words
+/// from there on do not count, but for what is typed of the word itself.
+pub fn complete(tool: &Tool, words: &[String], index: usize) -> Completion {
+    let typed = words.get(index).map_or("", String::as_str);
+    let before = words.get(..index).unwrap_or(words);
+    let mut found = anything(tool, before, typed);
+    found.candidates.retain(|candidate| candidate.text.starts_with(typed));
+    found
+}
+
+fn anything(tool: &Tool, before: &[String], typed: &str) -> Completion {
+    let ignored = before.iter().take_while(|word| IGNORE_ERRORS.contains(&word.as_str())).count();
+    let Some((name, mut before)) = before[ignored..].split_first() else {
+        return first_words(tool, typed);
+    };
+    if name == "help" || name == "--help" {
+        return names_along(tool.commands, before);
+    }
+    let Some(mut syntax) = tool.commands.iter().find(|syntax| syntax.name == name) else {
+        return Completion::default();
+    };
+    while !syntax.under.is_empty() {
+        let Some((name, rest)) = before.split_first() else { return names(syntax.under) };
+        let Some(under) = syntax.under.iter().find(|under| under.name == name) else {
+            return Completion::default();
+        };
+        (syntax, before) = (under, rest);
+    }
+    Reader::of(syntax, before).next(typed)
+}
+
+/// The commands, and of what every tool knows that which makes sense on a command line. What
+/// begins with `-` is only offered to who has typed one.
+fn first_words(tool: &Tool, typed: &str) -> Completion {
+    let at_prompts = ["quit", "exit", "ignore_errors"];
+    let shown =
+        |name: &&str| name.starts_with('-') == typed.starts_with('-') && !at_prompts.contains(name);
+    let mut found = names(if typed.starts_with('-') { &[] } else { tool.commands });
+    found.candidates.extend(BUILTINS.into_iter().filter(shown).map(|name| {
+        let about = match name.trim_start_matches('-') {
+            "help" => "explains a command, or lists them",
+            "version" => "tells the version",
+            "list-commands" => "names all commands",
+            "ignore_errors" => "a script goes on after an error",
+            _ => "",
+        };
+        Candidate { text: name.to_owned(), about }
+    }));
+    found
+}
+
+/// Names of commands at the end of a way through them.
+fn names_along(commands: &'static [Syntax], path: &[String]) -> Completion {
+    let Some((name, rest)) = path.split_first() else { return names(commands) };
+    let found = commands.iter().find(|syntax| syntax.name == name);
+    found.map_or_else(Completion::default, |syntax| names_along(syntax.under, rest))
+}
+
+fn names(commands: &[Syntax]) -> Completion {
+    let candidate = |syntax: &Syntax| Candidate { text: syntax.name.into(), about: syntax.about };
+    Completion { candidates: commands.iter().map(candidate).collect(), kind: None }
+}
+
+/// The arguments of a command, as far as they are typed.
+struct Reader {
+    syntax: &'static Syntax,
+    /// Places in the table of options that were given.
+    given: Vec<usize>,
+    words: usize,
+    /// The option whose value comes next.
+    open: Option<&'static OptionSyntax>,
+    /// Whether `--` has ended the options.
+    only_words: bool,
+}
+
+impl Reader {
+    fn of(syntax: &'static Syntax, arguments: &[String]) -> Reader {
+        let (given, only_words) = (Vec::new(), false);
+        let mut reader = Reader { syntax, given, words: 0, open: None, only_words };
+        arguments.iter().for_each(|argument| reader.take(argument));
+        reader
+    }
+
+    fn take(&mut self, argument: &str) {
+        if self.open.take().is_some() {
+            return;
+        }
+        if self.only_words || !argument.starts_with('-') || argument == "-" {
+            self.words += 1;
+        } else if argument == "--" {
+            self.only_words = true;
+        } else if let Some(long) = argument.strip_prefix("--") {
+            let (name, value) = long.split_once('=').unzip();
+            let Some(place) = long_option(self.syntax, name.unwrap_or(long)) else { return };
+            self.given.push(place);
+            let option = &self.syntax.options[place];
+            self.open = (value.is_none() && option.takes != Takes::Nothing).then_some(option);
+        } else {
+            self.take_letters(&argument[1..]);
+        }
+    }
+
+    fn take_letters(&mut self, letters: &str) {
+        let options = self.syntax.options;
+        for (at, letter) in letters.char_indices() {
+            let Some(place) = options.iter().position(|option| option.short == Some(letter)) else {
+                return;
+            };
+            self.given.push(place);
+            if options[place].takes != Takes::Nothing {
+                let is_last = at + letter.len_utf8() == letters.len();
+                self.open = is_last.then_some(&options[place]);
+                return;
+            }
+        }
+    }
+
+    /// What may come next, not yet compared with what is typed of it.
+    fn next(&self, typed: &str) -> Completion {
+        if let Some(option) = self.open {
+            return values(option.takes, "");
+        }
+        if !self.only_words && typed.starts_with('-') {
+            return match typed.strip_prefix("--").and_then(|long| long.split_once('=')) {
+                Some((name, _)) => self.values_of(name),
+                None => self.options(),
+            };
+        }
+        let last = self.syntax.words.last().filter(|word| word.count.bounds().1 > 1);
+        match self.syntax.words.get(self.words).or(last) {
+            Some(word) => values(word.takes, ""),
+            None if self.only_words => Completion::default(),
+            None => self.options(),
+        }
+    }
+
+    /// Long options that are not given yet.
+    fn options(&self) -> Completion {
+        let options = self.syntax.options.iter().enumerate();
+        let fresh = options.filter(|(place, _)| !self.given.contains(place));
+        let mut candidates: Vec<Candidate> = fresh
+            .map(|(_, option)| Candidate {
+                text: format!("--{}", option.long),
+                about: option.about,
+            })
+            .collect();
+        candidates.push(Candidate { text: "--help".to_owned(), about: "explains the command" });
+        Completion { candidates, kind: None }
+    }
+
+    /// `--name=value`.
+    fn values_of(&self, name: &str) -> Completion {
+        match long_option(self.syntax, name) {
+            Some(place) => values(self.syntax.options[place].takes, &format!("--{name}=")),
+            None => Completion::default(),
+        }
+    }
+}
+
+/// The place of a long option, which may be shortened.
+fn long_option(syntax: &Syntax, name: &str) -> Option<usize> {
+    let options = syntax.options;
+    let whole = options.iter().position(|option| option.long == name);
+    let begins = |place: &usize| options[*place].long.starts_with(name);
+    whole.or_else(|| {
+        let mut found = (0..options.len()).filter(begins);
+        found.next().filter(|_| found.next().is_none())
+    })
+}
+
+/// What a value may be; `before` stands before each in the same word.
+fn values(takes: Takes, before: &str) -> Completion {
+    let kind = match takes {
+        Takes::Number { what, .. } => Some(Kind::Number(what)),
+        Takes::Nids => Some(Kind::Nids),
+        Takes::Name(what) => Some(Kind::Name(what)),
+        Takes::File => Some(Kind::File),
+        Takes::Text(name) => Some(Kind::Text(name)),
+        _ => None,
+    };
+    let known = match takes {
+        Takes::OneOf(known) | Takes::Usually(known) => known,
+        _ => &[],
+    };
+    let candidate = |value: &&str| Candidate { text: format!("{before}{value}"), about: "" };
+    Completion { candidates: known.iter().map(candidate).collect(), kind }
+}
+
+/// As the scripts read it: a line `word TAB meaning` for each candidate, and `:kind` for the kind.
+impl fmt::Display for Completion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Candidate { text, about } in &self.candidates {
+            writeln!(f, "{text}\t{about}")?;
+        }
+        self.kind.map_or(Ok(()), |kind| writeln!(f, ":{kind}"))
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Name(what) | Kind::Number(what) | Kind::Text(what) => what,
+            Kind::Nids => "nids",
+            Kind::File => "file",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
