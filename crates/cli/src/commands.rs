@@ -1,9 +1,11 @@
 //! One file per command.
 
+pub(crate) mod completion;
 pub(crate) mod discover;
 pub(crate) mod lctl;
 pub(crate) mod lnetctl;
 pub(crate) mod lst;
+pub(crate) mod man;
 pub(crate) mod node;
 pub(crate) mod pcap;
 pub(crate) mod ping;

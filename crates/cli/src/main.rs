@@ -3,7 +3,7 @@
 // A full disk or a closed pipe is an error to tell, not a panic: see `output`.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -45,6 +45,10 @@ enum Command {
     Routerstat(commands::routerstat::RouterstatArgs),
     Pcap(commands::pcap::PcapArgs),
     Sim(commands::sim::SimArgs),
+    Completion(commands::completion::CompletionArgs),
+    Man(commands::man::ManArgs),
+    #[command(hide = true)]
+    Complete(commands::completion::CompleteArgs),
     #[command(hide = true)]
     LstConsole(commands::lst::resident::LstConsoleArgs),
     #[command(hide = true)]
@@ -65,19 +69,19 @@ fn main() -> ExitCode {
         Command::LstConsole(args) => commands::lst::resident::run(&args),
         Command::Pcap(args) => commands::pcap::run(&args),
         Command::Sim(args) => commands::sim::run(&args),
+        Command::Completion(args) => commands::completion::run(&args),
+        Command::Complete(args) => commands::completion::answer(&args),
+        Command::Man(args) => commands::man::run(&args),
         Command::RawTcp(args) => commands::raw_tcp::run(&args),
     })
 }
 
-/// Tools that a link to this program may be named for.
-const TOOLS: [&str; 4] = ["lst", "lnetctl", "lctl", "routerstat"];
-
-/// The arguments; called by the name of a tool, it is that tool.
+/// The arguments; called by the name of a tool, as a link may be, it is that tool.
 fn arguments(given: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = given.into_iter().collect();
     let name = arguments.first().and_then(|program| Path::new(program).file_name());
-    if let Some(tool) = TOOLS.into_iter().find(|tool| name.is_some_and(|name| name == *tool)) {
-        arguments.insert(1, tool.into());
+    if let Some(tool) = name.and_then(OsStr::to_str).and_then(lustrine_tools::tool) {
+        arguments.insert(1, tool.name.into());
     }
     arguments
 }

@@ -6,6 +6,7 @@
 
 mod common;
 
+mod completion;
 mod identities;
 mod lnetctl;
 mod lst;

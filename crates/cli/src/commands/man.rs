@@ -1,0 +1,97 @@
+//! `lustrine man`: manual pages of the program, its commands and the tools.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Command, CommandFactory};
+
+use crate::output::{Failure, print};
+
+/// Print a manual page, or write all of them to a directory
+#[derive(Args, Debug)]
+#[command(after_help = "A page is read with `lustrine man lst | man -l -`. docs/completion.md \
+                        tells where pages belong.")]
+pub(crate) struct ManArgs {
+    /// lustrine, a tool, or a command as in lustrine-node [default: lustrine]
+    #[arg(value_name = "PAGE", conflicts_with = "all")]
+    page: Option<String>,
+
+    /// Write all pages to this directory, which is made if it is missing
+    #[arg(long, value_name = "DIR")]
+    all: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &ManArgs) -> Result<(), Failure> {
+    let pages = pages()?;
+    match (&args.all, args.page.as_deref().unwrap_or(PROGRAM)) {
+        (Some(directory), _) => write_all(&pages, directory),
+        (None, name) => match pages.iter().find(|page| page.name == name) {
+            Some(page) => print(&page.text),
+            None => {
+                let names: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();
+                let names = names.join(", ");
+                Err(Failure::Usage(format!("there is no page {name:?}; there are {names}")))
+            }
+        },
+    }
+}
+
+const PROGRAM: &str = "lustrine";
+
+/// A manual page.
+struct Page {
+    name: String,
+    file_name: String,
+    text: String,
+}
+
+/// All pages, the program's own first, then those of tools, then those of commands.
+fn pages() -> Result<Vec<Page>, Failure> {
+    let version = format!("{PROGRAM} {}", env!("CARGO_PKG_VERSION"));
+    let mut program = without_help(crate::Cli::command());
+    program.build();
+    let mut pages = Vec::new();
+    pages_of(&program, PROGRAM, &mut pages)?;
+    let tools = lustrine_tools::ALL.iter().map(|manual| Page {
+        name: manual.tool.name.to_owned(),
+        file_name: manual.file_name(),
+        text: manual.page(&version),
+    });
+    pages.splice(1..1, tools);
+    Ok(pages)
+}
+
+/// The page of a command, and those of its own commands.
+fn pages_of(command: &Command, name: &str, pages: &mut Vec<Page>) -> Result<(), Failure> {
+    let mut text = Vec::new();
+    let source = format!("{PROGRAM} {}", env!("CARGO_PKG_VERSION"));
+    // An empty date would not be written, and what follows would stand in its place.
+    let man = clap_mangen::Man::new(command.clone()).title(name).date(" ");
+    man.manual("Lustrine")
+        .source(source)
+        .render(&mut text)
+        .map_err(|error| format!("cannot make the page of {name}: {error}"))?;
+    let text = String::from_utf8(text).map_err(|_| format!("the page of {name} is no text"))?;
+    pages.push(Page { name: name.to_owned(), file_name: format!("{name}.1"), text });
+    for under in command.get_subcommands().filter(|under| !under.is_hide_set()) {
+        pages_of(under, &format!("{name}-{}", under.get_name()), pages)?;
+    }
+    Ok(())
+}
+
+/// The same command without `help CMD`, here and below: it has no page.
+fn without_help(command: Command) -> Command {
+    command.disable_help_subcommand(true).mut_subcommands(without_help)
+}
+
+fn write_all(pages: &[Page], directory: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(directory)
+        .map_err(|error| format!("cannot make the directory {}: {error}", directory.display()))?;
+    for page in pages {
+        let path = directory.join(&page.file_name);
+        fs::write(&path, &page.text)
+            .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    }
+    print(&format!("{} pages are in {}\n", pages.len(), directory.display()))
+}

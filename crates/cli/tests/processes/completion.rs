@@ -1,0 +1,228 @@
+//! Scripts for shells and manual pages, read by those who read them: bash, man, groff; zsh and fish
+//! where there are any.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use lustrine_tools::ALL;
+use lustrine_tools::table::Syntax;
+
+use crate::common::{Scratch, clean, finish, lustrine, skip};
+
+/// A user of bash who has the script, the program and links for the tools.
+struct User {
+    scratch: Scratch,
+}
+
+impl User {
+    fn new() -> User {
+        let scratch = Scratch::new();
+        scratch.write("script", &script("bash"));
+        let names = ALL.iter().map(|manual| manual.tool.name).chain(["lustrine"]);
+        for name in names {
+            symlink(env!("CARGO_BIN_EXE_lustrine"), scratch.file(name)).expect("a link");
+        }
+        User { scratch }
+    }
+
+    /// What bash says to this, after it has read the script.
+    #[track_caller]
+    fn bash(&self, text: &str) -> String {
+        let mut command = Command::new("bash");
+        clean(&mut command);
+        let path = std::env::var("PATH").unwrap_or_default();
+        let text = format!("source script || exit 9\n{text}");
+        command.args(["--norc", "-u", "-c", &text]).current_dir(self.scratch.path());
+        command.env("PATH", format!("{}:{path}", self.scratch.path().display()));
+        let done = finish(&mut command).ok();
+        assert_eq!(done.stderr, "", "{text}");
+        done.stdout
+    }
+
+    /// What is offered in the place of the last of the words, as bash parts them.
+    #[track_caller]
+    fn offered(&self, words: &[&str]) -> Vec<String> {
+        let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+        let last = words.len() - 1;
+        let said = self.bash(&format!(
+            "COMP_WORDS=({}); COMP_CWORD={last}\n\
+             COMP_LINE=\"${{COMP_WORDS[*]}}\"; COMP_POINT=${{#COMP_LINE}}\n\
+             _lustrine_any '{}' '{}' '{}'\n\
+             printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+            quoted.join(" "),
+            words[0],
+            words[last],
+            words[last - 1],
+        ));
+        said.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+    }
+}
+
+/// The script of a shell.
+fn script(shell: &str) -> String {
+    finish(lustrine().args(["completion", shell])).ok().stdout
+}
+
+#[test]
+fn bash_completes_words_of_tools() {
+    let user = User::new();
+    for (words, expected) in [
+        (&["lst", "list_"][..], &["list_group", "list_batch"][..]),
+        (&["lst", "stop", "--f"], &["--force"]),
+        (&["lst", "update_group", "g", "--clean", "d"], &["down"]),
+        // bash parts words at = and @.
+        (&["lst", "update_group", "g", "--clean", "=", "d"], &["down"]),
+        (
+            &["lst", "update_group", "g", "--clean", "="],
+            &["active", "busy", "down", "unknown", "invalid"],
+        ),
+        (&["lst", "add_test", "brw", "size"], &["size="]),
+        (&["lst", "add_test", "brw", "check", "=", "f"], &["full"]),
+        (&["lst", "ping", "--nodes", "10.0.0.1", "@", "tcp", "--se"], &["--session", "--server"]),
+        (&["lst", "add_group", "g", ""], &[]),
+        (&["lst", "no_such_command", ""], &[]),
+        // Under the program, after options of its own too.
+        (&["lustrine", "lst", "list_"], &["list_group", "list_batch"]),
+        (
+            &["lustrine", "lst", "--net", "tcp", "=", "127.0.0.2", "stop", "--"],
+            &["--force", "--help"],
+        ),
+        (&["lustrine", "--he"], &["--help"]),
+        (&["lustrine", "disc"], &["discover"]),
+        (&["lustrine", "lst", "--comp"], &["--compat"]),
+        (&["lustrine", "show", "st"], &["stats"]),
+        (&["lustrine", "completion", "b"], &["bash"]),
+    ] {
+        assert_eq!(user.offered(words), expected, "{words:?}");
+    }
+    let commands = user.offered(&["lustrine", ""]);
+    assert!(commands.iter().all(|name| name != "complete" && name != "raw-tcp"), "{commands:?}");
+    let bound = user.bash("complete -p lustrine lst");
+    assert_eq!(bound.matches("-F _lustrine_any").count(), 2, "{bound}");
+}
+
+/// As scripts of administrators have it: a list in columns, and a function of their own.
+#[test]
+fn bash_completes_by_lists_of_commands() {
+    let user = User::new();
+    for tool in ALL.iter().map(|manual| manual.tool) {
+        let name = tool.name;
+        let said = user.bash(&format!("compgen -W \"$({name} --list-commands)\" -- ''"));
+        let listed: BTreeSet<&str> = said.lines().collect();
+        for syntax in tool.commands {
+            assert!(listed.contains(syntax.name), "{name} {}: {said}", syntax.name);
+        }
+    }
+}
+
+#[test]
+fn every_command_of_every_tool_is_offered_and_on_its_page() {
+    let user = User::new();
+    for manual in ALL {
+        let name = manual.tool.name;
+        let page = finish(lustrine().args(["man", name])).ok().stdout;
+        let commands = user.offered(&[name, ""]);
+        for syntax in manual.tool.commands {
+            assert!(commands.iter().any(|command| command == syntax.name), "{commands:?}");
+            for leaf in leaves(syntax) {
+                let heading = format!(".SS \"{}\"\n", leaf.replace('-', "\\-"));
+                assert!(page.contains(&heading), "{leaf:?} is not in {page}");
+            }
+        }
+    }
+}
+
+/// A command with the words that lead to it, or those under it.
+fn leaves(syntax: &Syntax) -> Vec<String> {
+    if syntax.under.is_empty() {
+        return vec![syntax.name.to_owned()];
+    }
+    let under = syntax.under.iter().flat_map(leaves);
+    under.map(|leaf| format!("{} {leaf}", syntax.name)).collect()
+}
+
+#[test]
+fn shells_can_read_their_scripts() {
+    let scratch = Scratch::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let path = scratch.write(shell, &script(shell));
+        match is_installed(shell) {
+            true => _ = finish(Command::new(shell).arg("-n").arg(path)).ok().says(&[]),
+            false => skip(&format!("{shell} is not installed")),
+        }
+    }
+}
+
+#[test]
+fn the_program_s_answer_to_scripts() {
+    let answer = |words: &[&str]| finish(lustrine().arg("complete").args(words)).ok().stdout;
+    assert_eq!(answer(&["lst", "--", "run", ""]), ":batch\n");
+    let shown = "--force\tgives up RPCs under way\n";
+    assert_eq!(answer(&["lst", "--", "stop", "--f"]), shown);
+    assert_eq!(answer(&["lustrine", "--", "lst", "stop", "--f"]), shown);
+    for nothing in [&["lst", "--", "x", ""][..], &["no-tool", "--", ""], &["lustrine"], &["lst"]] {
+        let said = answer(nothing);
+        assert!(said.is_empty() || nothing == ["lst"], "{nothing:?}: {said}");
+    }
+}
+
+#[test]
+fn pages_are_read_without_warnings() {
+    let scratch = Scratch::new();
+    let directory = scratch.file("pages/of/lustrine");
+    let said = finish(lustrine().arg("man").arg("--all").arg(&directory)).ok().stdout;
+    let mut paths: Vec<_> = fs::read_dir(&directory)
+        .expect("the directory was made")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    paths.sort();
+    assert_eq!(said, format!("{} pages are in {}\n", paths.len(), directory.display()));
+    for name in ["lustrine.1", "lustrine-node.1", "lustrine-lst.1", "lst.8"] {
+        assert!(paths.contains(&directory.join(name)), "no {name} in {paths:?}");
+    }
+    for name in ["lustrine-complete.1", "lustrine-raw-tcp.1", "lustrine-help.1"] {
+        assert!(!paths.contains(&directory.join(name)), "{name} is nobody's business");
+    }
+    // -ww is every warning; what they draw does not matter.
+    reads(&paths, "groff", &["-ww", "-man", "-Tutf8", "-z"]);
+    reads(&paths, "man", &["--warnings=w", "-l", "--"]);
+    reads(&paths, "mandoc", &["-Tlint", "-Werror"]);
+}
+
+/// Requires that a reader of pages takes them and has nothing to say against them.
+#[track_caller]
+fn reads(paths: &[impl AsRef<Path>], reader: &str, options: &[&str]) {
+    if !is_installed(reader) {
+        skip(&format!("{reader} is not installed"));
+        return;
+    }
+    for path in paths.iter().map(AsRef::as_ref) {
+        let mut command = Command::new(reader);
+        command.args(options).arg(path).env("LC_ALL", "C.UTF-8").env("MANPAGER", "cat");
+        let done = finish(&mut command).ok();
+        assert_eq!(done.stderr, "", "{reader} of {}", path.display());
+    }
+}
+
+#[test]
+fn wrong_use_is_told() {
+    finish(lustrine().args(["man", "nobody"]))
+        .with_code(2)
+        .says(&["there is no page \"nobody\"", "lustrine, lst, lustrine-"]);
+    finish(lustrine().args(["man", "lst", "--all", "x"])).with_code(2);
+    finish(lustrine().args(["completion", "tcsh"])).with_code(2).says(&["bash, zsh, fish"]);
+    let scratch = Scratch::new();
+    let file = scratch.write("file", "");
+    finish(lustrine().arg("man").arg("--all").arg(&file))
+        .fails_with(&["cannot make the directory"]);
+}
+
+fn is_installed(program: &str) -> bool {
+    let mut command = Command::new(program);
+    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // A program that does not know the option is there as well.
+    command.status().is_ok()
+}
