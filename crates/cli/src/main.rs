@@ -76,12 +76,17 @@ fn main() -> ExitCode {
     })
 }
 
+/// A tool without commands.
+const ROUTERSTAT: &str = "routerstat";
+
 /// The arguments; called by the name of a tool, as a link may be, it is that tool.
 fn arguments(given: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = given.into_iter().collect();
     let name = arguments.first().and_then(|program| Path::new(program).file_name());
-    if let Some(tool) = name.and_then(OsStr::to_str).and_then(lustrine_tools::tool) {
-        arguments.insert(1, tool.name.into());
+    let name = name.and_then(OsStr::to_str);
+    let tool = name.filter(|name| *name == ROUTERSTAT || lustrine_tools::tool(name).is_some());
+    if let Some(tool) = tool.map(OsString::from) {
+        arguments.insert(1, tool);
     }
     arguments
 }

@@ -1,6 +1,7 @@
 //! `lctl`, what it has of networking and a running node of ours can answer (cli-habits 4).
 
 mod list;
+mod manual;
 mod table;
 
 use lustrine_wire::nid::{Net, NetKind, Nid};
@@ -13,6 +14,7 @@ use crate::parse::Parsed;
 use crate::shell::{self, Compat, Exit, Names, Program, Screen};
 use crate::table::Tool;
 
+pub use manual::MANUAL;
 pub use table::LCTL;
 
 /// `lctl` at work.

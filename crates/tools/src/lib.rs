@@ -37,7 +37,7 @@ pub mod table;
 mod yaml;
 
 /// Every tool there is, with what its manual says; all that has to know them goes by this list.
-pub static ALL: &[&manual::Manual] = &[&lst::MANUAL];
+pub static ALL: &[&manual::Manual] = &[&lst::MANUAL, &lnetctl::MANUAL, &lctl::MANUAL];
 
 /// A tool by its name.
 pub fn tool(name: &str) -> Option<&'static table::Tool> {

@@ -6,6 +6,7 @@
 
 mod ask;
 mod export;
+mod manual;
 mod refuse;
 mod show;
 mod table;
@@ -16,6 +17,7 @@ use crate::shell::{Compat, Exit, Program, Screen};
 use crate::table::Tool;
 use crate::yaml::{self, Dialect, Map, Yaml, entry};
 
+pub use manual::MANUAL;
 pub use table::LNETCTL;
 
 /// Refused, or not understood: as the real tool ends from 2.16 on, whatever the error number.

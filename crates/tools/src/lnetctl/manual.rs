@@ -1,0 +1,26 @@
+//! What the manual says of `lnetctl` beyond its table.
+
+use super::LNETCTL;
+use crate::manual::Manual;
+
+/// The manual of `lnetctl`.
+pub static MANUAL: Manual = Manual {
+    description: &[
+        "lnetctl tells about the lustrine node that runs on this machine, and about its peers, in \
+         the YAML that scripts know.",
+        "Nodes of this release cannot be changed while they run: commands that would are known \
+         and refused. A configuration file, given to lustrine node with --config, says what they \
+         would have said.",
+    ],
+    statuses: &[
+        ("0", "Done."),
+        ("4", "Wrong use: usage was printed. 255 with the habits of 2.15."),
+        ("234", "Refused, or not understood. 255 with the habits of 2.15."),
+        ("255", "A peer did not answer, or an unknown command."),
+    ],
+    environment: &[
+        ("LUSTRINE_COMPAT", "Whose habits lnetctl has: 2.15 or 2.16."),
+        ("LUSTRINE_CONTROL", "The control socket of the node."),
+    ],
+    ..Manual::of(&LNETCTL)
+};
