@@ -1,8 +1,8 @@
 //! `lnetctl`, as far as a running node of ours can answer (cli-habits 3).
 //!
 //! Layouts are those of the real tool, byte for byte. What our nodes do not have, health for one,
-//! has no key: nothing is made up. Commands that change a node are known and refused; docs/lnetctl.md
-//! lists both.
+//! has no key: nothing is made up. Commands that change a node are known and refused;
+//! docs/lnetctl.md lists both.
 
 mod ask;
 mod export;

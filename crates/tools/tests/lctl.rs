@@ -1,4 +1,5 @@
-//! `lctl` compared with what the real one printed. `testdata/lctl/README.md` says where that is from.
+//! `lctl` compared with what the real one printed. `testdata/lctl/README.md` says where that is
+//! from.
 
 #[path = "support/outside.rs"]
 mod outside;
