@@ -133,7 +133,9 @@ impl Reader {
     }
 
     fn take(&mut self, argument: &str) {
-        if self.open.take().is_some() {
+        if let Some(option) = self.open.take()
+            && may_take(option, argument)
+        {
             return;
         }
         if self.only_words || !argument.starts_with('-') || argument == "-" {
@@ -168,7 +170,9 @@ impl Reader {
 
     /// What may come next, not yet compared with what is typed of it.
     fn next(&self, typed: &str) -> Completion {
-        if let Some(option) = self.open {
+        if let Some(option) = self.open
+            && may_take(option, typed)
+        {
             return values(option.takes, "");
         }
         if !self.only_words && typed.starts_with('-') {
@@ -222,7 +226,7 @@ fn long_option(syntax: &Syntax, name: &str) -> Option<usize> {
 /// What a value may be; `before` stands before each in the same word.
 fn values(takes: Takes, before: &str) -> Completion {
     let kind = match takes {
-        Takes::Number { what, .. } => Some(Kind::Number(what)),
+        Takes::Number { what, .. } | Takes::OptionalNumber { what, .. } => Some(Kind::Number(what)),
         Takes::Nids => Some(Kind::Nids),
         Takes::Name(what) => Some(Kind::Name(what)),
         Takes::File => Some(Kind::File),
@@ -254,6 +258,15 @@ impl fmt::Display for Kind {
             Kind::Nids => "nids",
             Kind::File => "file",
         })
+    }
+}
+
+/// Whether a word behind an option can be its value: a number that may be missing is told by its
+/// digits.
+fn may_take(option: &OptionSyntax, word: &str) -> bool {
+    match option.takes {
+        Takes::OptionalNumber { .. } => word.bytes().all(|byte| byte.is_ascii_digit()),
+        _ => true,
     }
 }
 

@@ -206,7 +206,9 @@ fn about_word(word: &WordSyntax) -> Option<String> {
 impl Takes {
     /// Which numbers are allowed.
     fn bounds(self) -> Option<String> {
-        let Takes::Number { min, max, .. } = self else { return None };
+        let (Takes::Number { min, max, .. } | Takes::OptionalNumber { min, max, .. }) = self else {
+            return None;
+        };
         // The ends of machine words say nothing to people.
         let open = max >= i64::from(i32::MAX);
         Some(if open { format!("{min} or more") } else { format!("{min} to {max}") })

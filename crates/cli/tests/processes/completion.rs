@@ -211,7 +211,7 @@ fn reads(paths: &[impl AsRef<Path>], reader: &str, options: &[&str]) {
 fn wrong_use_is_told() {
     finish(lustrine().args(["man", "nobody"]))
         .with_code(2)
-        .says(&["there is no page \"nobody\"", "lustrine, lst, lustrine-"]);
+        .says(&["there is no page \"nobody\"", "lustrine, lst, lnetctl, lctl, lustrine-"]);
     finish(lustrine().args(["man", "lst", "--all", "x"])).with_code(2);
     finish(lustrine().args(["completion", "tcsh"])).with_code(2).says(&["bash, zsh, fish"]);
     let scratch = Scratch::new();

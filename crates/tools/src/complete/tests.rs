@@ -199,6 +199,14 @@ fn every_one_of(tool: &Tool, path: &[String], syntax: &Syntax) {
 }
 
 #[test]
+fn a_number_that_may_be_missing_takes_no_other_word() {
+    let net = |typed: &str| at_end(&crate::lnetctl::LNETCTL, typed).to_string();
+    assert!(net("net show -v --n").starts_with("--net\t"), "{}", net("net show -v --n"));
+    assert!(net("net show -v 2 --n").starts_with("--net\t"), "{}", net("net show -v 2 --n"));
+    assert_eq!(net("net show -v "), ":verbosity\n");
+}
+
+#[test]
 fn the_answer_as_text() {
     let text = at_end(&LST, "stop --").to_string();
     assert_eq!(text, "--force\tgives up RPCs under way\n--help\texplains the command\n");
