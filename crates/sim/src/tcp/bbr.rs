@@ -88,8 +88,19 @@ impl Bbr {
         Some(self.rate()?.bytes_in(lowest).saturating_mul(gain) / 100)
     }
 
+    /// Whether what is under way is no more than the way holds. Where that is next to nothing a few
+    /// segments are: with less nobody can send, and who waits for it waits for ever, ever slower.
+    fn is_drained(&self, under_way: u64) -> bool {
+        self.product(100).is_none_or(|product| under_way <= product.max(self.least()))
+    }
+
+    /// What may always be under way.
+    fn least(&self) -> u64 {
+        4 * self.segment
+    }
+
     pub(super) fn window(&self) -> u64 {
-        let least = 4 * self.segment;
+        let least = self.least();
         let full = self.full_window(least);
         self.conserved.map_or(full, |window| window.max(least).min(full))
     }
@@ -191,14 +202,13 @@ impl Bbr {
                 }
             }
             State::Drain => {
-                if self.product(100).is_none_or(|product| acked.under_way <= product) {
+                if self.is_drained(acked.under_way) {
                     self.state = State::Cycle { phase: 2, since: now };
                 }
             }
             State::Cycle { phase, since } => {
                 let lowest = self.lowest.map_or(Nanos::ZERO, |(lowest, _)| lowest);
-                let drained = CYCLE[phase] < 100
-                    && self.product(100).is_some_and(|product| acked.under_way <= product);
+                let drained = CYCLE[phase] < 100 && self.is_drained(acked.under_way);
                 if now.since(since) > lowest || drained {
                     self.state = State::Cycle { phase: (phase + 1) % CYCLE.len(), since: now };
                 }
@@ -268,6 +278,28 @@ mod tests {
     #[test]
     fn the_start_paces_the_first_window_over_a_round_trip_and_grows_by_what_arrived() {
         started();
+    }
+
+    /// A slow start on a way that holds less than a segment: it must not drain for ever, at a third
+    /// of a rate that falls with what is sent. Found by the swarm, seed 5003572.
+    #[test]
+    fn a_way_that_holds_less_than_a_segment_is_drained_with_a_few() {
+        let mut bbr = started();
+        bbr.state = State::Drain;
+        bbr.lowest = Some((Nanos::from_micros(100), Time(1) + RTT));
+        let few = bbr.least();
+        assert!(bbr.product(100) < Some(SEGMENT));
+        bbr.acked(&Acked {
+            now: Time(1) + RTT + RTT,
+            len: SEGMENT,
+            round_trip: RTT,
+            under_way: few,
+            window_was_full: false,
+            acked_then: 10 * SEGMENT,
+            acked_now: 11 * SEGMENT,
+            acked_at_then: Time(1) + RTT,
+        });
+        assert!(matches!(bbr.state, State::Cycle { .. }), "{:?}", bbr.state);
     }
 
     #[test]

@@ -21,7 +21,7 @@ impl Swarm {
     /// Loads and pings may fail. They must end, nothing corrupt may be taken for good, and when
     /// they have ended all must come to rest: credits, queues, loops, and sooner or later memory.
     pub(super) fn rest_of_wild_life(&mut self, plan: &Plan) -> Result<(), String> {
-        let patience = self.patience();
+        let patience = self.patience(plan);
         self.end_load(patience)?;
         self.ping_everybody();
         let (mut before, mut grown) = (None, None);
@@ -51,9 +51,9 @@ impl Swarm {
         };
     }
 
-    /// After so long at most whatever nobody asks for any more has ended, by the time-outs in
-    /// force.
-    fn patience(&self) -> Nanos {
+    /// After so long at most whatever nobody asks for any more has ended: by the time-outs in force,
+    /// and because what is under way arrives as long as some of it does.
+    fn patience(&self, plan: &Plan) -> Nanos {
         let length = |tunables: &Tunables| {
             let seconds = tunables.rpc_timeout
                 + tunables.session_timeout
@@ -66,7 +66,7 @@ impl Swarm {
             Nanos::from_secs(60 + seconds as u64)
         };
         let longest = self.world.nodes().map(|(_, node)| length(&node.spec().tunables)).max();
-        Nanos(longest.unwrap_or_default().0 * TIMEOUTS_IN_A_ROW)
+        Nanos(longest.unwrap_or_default().0 * TIMEOUTS_IN_A_ROW + time_under_way(plan))
     }
 
     /// Waits for the load for a while, then ends it; what was seen must be right.
@@ -114,4 +114,16 @@ impl Swarm {
             self.world.nodes().flat_map(|(_, node)| check::rest(node)).collect();
         if wrong.is_empty() { Ok(()) } else { Err(format!("no rest: {}", wrong.join("; "))) }
     }
+}
+
+/// How long the slowest of a plan's links takes for all that its loads can have under way at once,
+/// in nanoseconds: a byte takes its share of the bandwidth, and of the round trips of a window.
+fn time_under_way(plan: &Plan) -> u64 {
+    let loads = plan.storm.iter().chain(&plan.calm);
+    let bytes: u64 = loads.map(|load| u64::from(load.bytes) * u64::from(load.concurrency)).sum();
+    let per_byte = plan.links.iter().map(|link| {
+        let round_trip = 2 * (link.latency_us + link.jitter_us) * 1000;
+        round_trip / link.window.max(1) + 8000 / link.megabits.max(1) + 1
+    });
+    bytes * plan.nodes.len() as u64 * per_byte.max().unwrap_or(0)
 }
