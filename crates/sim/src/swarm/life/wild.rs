@@ -51,8 +51,8 @@ impl Swarm {
         };
     }
 
-    /// After so long at most whatever nobody asks for any more has ended: by the time-outs in force,
-    /// and because what is under way arrives as long as some of it does.
+    /// After so long at most whatever nobody asks for any more has ended: by the time-outs in
+    /// force, and because what is under way arrives as long as some of it does.
     fn patience(&self, plan: &Plan) -> Nanos {
         let length = |tunables: &Tunables| {
             let seconds = tunables.rpc_timeout
