@@ -134,8 +134,7 @@ impl Console {
     /// Takes in how an order ended: the reply, whatever status it holds, or why there is none.
     pub fn completed(&mut self, now: Time, id: u64, outcome: Result<Message, Failure>) {
         if let Some(nid) = self.reminders.remove(&id) {
-            let long = true;
-            work::observe(self.session.as_mut(), now, &nid, &outcome, long);
+            work::observe(self.session.as_mut(), now, &nid, &outcome, ACTION);
             return;
         }
         let Some(work) = &mut self.work else { return };
@@ -163,7 +162,7 @@ impl Console {
         }
         if now >= self.ends_at && self.work.is_none() {
             self.ends_at = Time::NEVER;
-            self.leave_all(now, Goal::Idle);
+            self.leave_all(now, None, Goal::EndSession);
         }
     }
 
@@ -228,7 +227,7 @@ impl Console {
 
     /// Waits for the nodes that were asked; if there are none, this is the answer.
     fn put_to_work(&mut self, work: Work) -> Option<Answer> {
-        if !work.is_over() || !work.goal.only_tells() {
+        if !work.is_over() {
             self.work = Some(work);
             return None;
         }
@@ -262,11 +261,12 @@ impl Console {
                     return self.add_clients(work, &test);
                 }
             }
-            Goal::NewSession { ticket, session } => {
+            Goal::NewSession(session) => {
                 let view = self.open(now, *session);
-                return self.answers.push_back((ticket, Ok(Answer::Session(view))));
+                let (ticket, _) = work.answer();
+                return self.answers.extend(ticket.map(|one| (one, Ok(Answer::Session(view)))));
             }
-            Goal::EndSession { .. } | Goal::Idle => self.shut(),
+            Goal::EndSession => self.shut(),
         }
         if let Some(session) = &mut self.session {
             session.sweep();

@@ -1,6 +1,6 @@
 //! What each command comes to: an answer at once, or orders for nodes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::nid::Nid;
@@ -31,7 +31,7 @@ impl Console {
             }
             let mut session = Session::new(Sid::NONE, name, key, 0);
             (session.timeout, session.force, session.features) = (timeout, force, features);
-            self.leave_all(now, Goal::NewSession { ticket, session: Box::new(session) });
+            self.leave_all(now, Some(ticket), Goal::NewSession(Box::new(session)));
             return Ok(None);
         }
         let session = self.session.as_mut().ok_or(Refusal::NoSession)?;
@@ -49,7 +49,7 @@ impl Console {
         Ok(Some(match command {
             Command::NewSession { .. } | Command::ShowSession => unreachable!("begun above"),
             Command::EndSession => {
-                self.leave_all(now, Goal::EndSession { ticket });
+                self.leave_all(now, Some(ticket), Goal::EndSession);
                 return Ok(None);
             }
             Command::AddGroup { group } => {
@@ -147,27 +147,26 @@ impl Console {
             leaving = session.only_in(group, gone);
             leaving.retain(|nid| session.is_active(nid));
         }
-        self.leave(Goal::Tell, Some(ticket), leaving)
+        let work = self.leave(Work::new(Some(ticket), Goal::Tell, ACTION), leaving);
+        self.put_to_work(work)
     }
 
-    /// Lets all nodes leave the session.
-    pub(super) fn leave_all(&mut self, now: Time, goal: Goal) {
+    /// Lets all nodes leave the session, which is over then. `ticket` is of whoever waits for it.
+    pub(super) fn leave_all(&mut self, now: Time, ticket: Option<u64>, goal: Goal) {
         let active = self.session.as_ref().map(Session::active).unwrap_or_default();
-        let ticket = goal.ticket();
-        if self.leave(goal, ticket, active).is_some() {
-            unreachable!("such work is finished by `finish`")
-        }
-        if self.work.as_ref().is_some_and(Work::is_over) {
+        let work = self.leave(Work::new(ticket, goal, ACTION), active);
+        let over = work.is_over();
+        self.work = Some(work);
+        if over {
             self.finish(now);
         }
     }
 
-    fn leave(&mut self, goal: Goal, ticket: Option<u64>, nids: Vec<Nid>) -> Option<Answer> {
+    fn leave(&mut self, mut work: Work, nids: Vec<Nid>) -> Work {
         let sid = self.session.as_ref().map_or(Sid::NONE, |session| session.sid);
         let body = Body::RemoveSessionRequest(RemoveSessionRequest { reply_bits: 0, sid });
-        let mut work = Work::new(ticket, goal, ACTION);
         self.give_all(&mut work, Service::RemoveSession, nids, |_, _| (body, Vec::new()));
-        self.put_to_work(work)
+        work
     }
 
     fn add_test(&mut self, ticket: u64, test: NewTest) -> Result<(), Refusal> {
@@ -253,10 +252,8 @@ impl Console {
             return Err(Refusal::NoTest { batch, test, tests });
         }
         let mut clients = session.nodes_of(found, Part::Clients);
-        let mut places = BTreeMap::new();
+        let places = session.client_places(found, test);
         if test > 0 {
-            let place = |nid: &Nid| Some((*nid, session.client_place(found, test, nid)?));
-            places = clients.iter().filter_map(place).collect();
             clients.retain(|nid| places.contains_key(nid));
         }
         let id = found.id;

@@ -133,7 +133,7 @@ impl Session {
         if self.group(name).is_ok() {
             return Err(Refusal::GroupExists(name.to_owned()));
         }
-        room("groups", self.groups.len(), GROUPS_MAX)?;
+        room("groups", self.groups.len() + 1, GROUPS_MAX)?;
         self.groups.push(Group { name: name.to_owned(), nodes: Vec::new() });
         Ok(())
     }
@@ -164,12 +164,10 @@ impl Session {
         name: &str,
         nids: &[Nid],
     ) -> Result<Vec<Nid>, Refusal> {
-        if let Some(large) = nids.iter().find(|nid| nid.is_any() || nid.to_short().is_none()) {
-            return Err(Refusal::LargeNid(*large));
-        }
+        carried(nids)?;
         let fresh = nids.iter().filter(|nid| !self.nodes.contains_key(nid));
         let fresh = fresh.collect::<BTreeSet<_>>().len();
-        room("nodes", self.nodes.len() + fresh, NODES_MAX + 1)?;
+        room("nodes", self.nodes.len() + fresh, NODES_MAX)?;
         let group = self.free_group(name)?;
         let mut known: BTreeSet<Nid> = group.nodes.iter().copied().collect();
         let joined: Vec<Nid> = nids.iter().copied().filter(|nid| known.insert(*nid)).collect();
@@ -204,7 +202,7 @@ impl Session {
         if self.batch(name).is_ok() {
             return Err(Refusal::BatchExists(name.to_owned()));
         }
-        room("batches", self.batches.len(), BATCHES_MAX)?;
+        room("batches", self.batches.len() + 1, BATCHES_MAX)?;
         self.batches.push(Batch::new(name, id));
         Ok(())
     }
@@ -255,20 +253,18 @@ impl Session {
         all.filter(|nid| seen.insert(*nid)).collect()
     }
 
-    /// The place that a client's part in a test has in the node's own list of the batch, from 1: a
-    /// node in both groups of a test has two places there, the server's first (selftest-wire 11).
-    /// `None` when it is no client of the test.
-    pub(super) fn client_place(&self, batch: &Batch, test: u32, nid: &Nid) -> Option<u32> {
-        let mut place = 0;
-        for (index, one) in (1..).zip(&batch.tests) {
-            place += u32::from(self.members(&one.to).contains(nid));
-            let is_client = self.members(&one.from).contains(nid);
-            place += u32::from(is_client);
-            if index == test {
-                return is_client.then_some(place);
+    /// The place that each client's part in a test has in its own list of the batch, from 1: a node
+    /// in both groups of a test has two places there, the server's first (selftest-wire 11).
+    pub(super) fn client_places(&self, batch: &Batch, test: u32) -> BTreeMap<Nid, u32> {
+        let mut entries: BTreeMap<Nid, u32> = BTreeMap::new();
+        let mut clients: &[Nid] = &[];
+        for one in batch.tests.iter().take(test as usize) {
+            clients = self.members(&one.from);
+            for nid in self.members(&one.to).iter().chain(clients) {
+                *entries.entry(*nid).or_default() += 1;
             }
         }
-        None
+        clients.iter().map(|nid| (*nid, entries[nid])).collect()
     }
 
     /// The nodes a question goes to, each once.
@@ -280,7 +276,8 @@ impl Session {
             Target::Batch(name, part) => self.nodes_of(self.batch(&name)?, part),
             Target::Nodes(nids) => nids,
         };
-        room("nodes", nids.len(), NODES_MAX + 1)?;
+        carried(&nids)?;
+        room("nodes", nids.len(), NODES_MAX)?;
         nids.retain(|nid| seen.insert(*nid));
         Ok(nids)
     }
@@ -296,7 +293,7 @@ impl Batch {
         if self.running {
             return Err(Refusal::BatchRuns(self.name.clone()));
         }
-        room("tests in a batch", self.tests.len(), TESTS_MAX)
+        room("tests in a batch", self.tests.len() + 1, TESTS_MAX)
     }
 }
 
@@ -308,9 +305,17 @@ pub(super) fn named(text: &str) -> Result<Name, Refusal> {
     }
 }
 
-fn room(what: &str, have: usize, limit: usize) -> Result<(), Refusal> {
-    match have < limit {
+fn room(what: &str, wanted: usize, limit: usize) -> Result<(), Refusal> {
+    match wanted <= limit {
         true => Ok(()),
         false => Err(Refusal::TooMany { what: what.to_owned(), limit: limit as u32 }),
+    }
+}
+
+/// Refuses NIDs that no message of the selftest can carry.
+fn carried(nids: &[Nid]) -> Result<(), Refusal> {
+    match nids.iter().find(|nid| nid.is_any() || nid.to_short().is_none()) {
+        Some(nid) => Err(Refusal::LargeNid(*nid)),
+        None => Ok(()),
     }
 }

@@ -25,26 +25,9 @@ pub(super) enum Goal {
     /// The clients of a test are told about it, if all servers are ready.
     Servers { test: Box<super::NewTest> },
     /// The next session begins.
-    NewSession { ticket: u64, session: Box<Session> },
+    NewSession(Box<Session>),
     /// There is no session any more.
-    EndSession { ticket: u64 },
-    /// The same; nobody asked for it.
-    Idle,
-}
-
-impl Goal {
-    /// Who waits for the answer.
-    pub(super) fn ticket(&self) -> Option<u64> {
-        match self {
-            Goal::EndSession { ticket } => Some(*ticket),
-            _ => None,
-        }
-    }
-
-    /// Whether it comes to nothing but an answer.
-    pub(super) fn only_tells(&self) -> bool {
-        matches!(self, Goal::Tell | Goal::SeenIdle { .. })
-    }
+    EndSession,
 }
 
 /// The RPCs of one command.
@@ -83,8 +66,7 @@ impl Work {
     ) -> bool {
         let Some(place) = self.missing.remove(&order) else { return false };
         let said = &mut self.said[place];
-        let long = self.timeout >= DOWN_AFTER;
-        (said.state, said.reply) = observe(session, now, &said.nid, outcome, long);
+        (said.state, said.reply) = observe(session, now, &said.nid, outcome, self.timeout);
         said.holder = outcome.as_ref().ok().and_then(|message| holder(&message.body));
         self.is_over()
     }
@@ -103,15 +85,15 @@ impl Work {
     }
 }
 
-/// What an answer, or its absence, says of a node; the session learns of it. `long` says whether a
-/// node that does not answer in the time it had is down.
+/// What an answer, or its absence, says of a node that had so much time; the session learns of it.
 pub(super) fn observe(
     mut session: Option<&mut Session>,
     now: Time,
     nid: &Nid,
     outcome: &Result<Message, Failure>,
-    long: bool,
+    timeout: Nanos,
 ) -> (NodeState, Reply) {
+    let long = timeout >= DOWN_AFTER;
     let before = session.as_ref().map_or(NodeState::Unknown, |session| session.state(nid));
     let (state, reply) = match outcome {
         Ok(message) => {
@@ -139,7 +121,7 @@ pub(super) fn observe(
         node.state = state;
         if let Ok(message) = outcome {
             node.heard_at = now;
-            node.timeout = timeout(&message.body).unwrap_or(node.timeout);
+            node.timeout = stays_for(&message.body).unwrap_or(node.timeout);
         }
     }
     (state, reply)
@@ -174,7 +156,7 @@ fn sid(body: &Body) -> Option<Sid> {
 }
 
 /// After how long without a request the node leaves, where it says so.
-fn timeout(body: &Body) -> Option<Nanos> {
+fn stays_for(body: &Body) -> Option<Nanos> {
     let seconds = match body {
         Body::MakeSessionReply(reply) if reply.status == 0 => reply.timeout,
         Body::DebugReply(reply) if reply.status == 0 => reply.timeout,
