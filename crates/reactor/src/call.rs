@@ -144,6 +144,9 @@ pub enum Answer {
         errno: i32,
         /// What happened, where, and what to do next.
         message: String,
+        /// Of that, what to do next; for those who say the rest in their own words.
+        #[serde(default)]
+        hint: String,
     },
 }
 
@@ -258,6 +261,7 @@ impl NodeHandle {
         answer.unwrap_or_else(|error| Answer::Error {
             errno: error.errno(),
             message: error.to_string(),
+            hint: error.hint().to_owned(),
         })
     }
 

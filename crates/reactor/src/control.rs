@@ -275,7 +275,10 @@ fn serve_caller(stream: &UnixStream, node: &NodeHandle) -> io::Result<()> {
         let whole = line.ends_with('\n');
         let answer = match serde_json::from_str(&line) {
             Ok(request) => node.call(&request),
-            Err(error) => Answer::Error { errno: -22, message: format!("not a request: {error}") },
+            Err(error) => {
+                let message = format!("not a request: {error}");
+                Answer::Error { errno: -22, message, hint: String::new() }
+            }
         };
         let mut text = serde_json::to_string(&answer)?;
         text.push('\n');

@@ -216,10 +216,7 @@ impl<O: Outside> Program for Lctl<'_, O> {
         self.outside
     }
 
-    fn run(&mut self, path: &[&'static str], parsed: &Parsed) -> Exit {
-        match self.command(path.first().copied().unwrap_or_default(), parsed) {
-            Ok(()) => Exit::DONE,
-            Err(exit) => exit,
-        }
+    fn run(&mut self, path: &[&'static str], parsed: &Parsed) -> Result<(), Exit> {
+        self.command(path.first().copied().unwrap_or_default(), parsed)
     }
 }

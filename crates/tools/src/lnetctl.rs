@@ -120,10 +120,7 @@ impl<O: Outside> Program for Lnetctl<'_, O> {
         self.outside
     }
 
-    fn run(&mut self, path: &[&'static str], parsed: &Parsed) -> Exit {
-        match self.command(path, parsed) {
-            Ok(()) => Exit::DONE,
-            Err(exit) => exit,
-        }
+    fn run(&mut self, path: &[&'static str], parsed: &Parsed) -> Result<(), Exit> {
+        self.command(path, parsed)
     }
 }

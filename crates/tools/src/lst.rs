@@ -164,12 +164,10 @@ impl<O: Outside> Program for Lst<'_, O> {
         self.outside
     }
 
-    fn run(&mut self, path: &[&'static str], parsed: &Parsed) -> Exit {
+    fn run(&mut self, path: &[&'static str], parsed: &Parsed) -> Result<(), Exit> {
         let name = path.last().copied().unwrap_or_default();
-        let ready = self.check_features().and_then(|()| self.check_key(name));
-        match ready.and_then(|()| self.command(name, parsed)) {
-            Ok(()) => Exit::DONE,
-            Err(exit) => exit,
-        }
+        self.check_features()?;
+        self.check_key(name)?;
+        self.command(name, parsed)
     }
 }

@@ -29,7 +29,10 @@ pub trait Program {
     /// Where its text goes.
     fn screen(&mut self) -> &mut dyn Screen;
     /// Carries out a command of its table. `path` are the names that led to it.
-    fn run(&mut self, path: &[&'static str], parsed: &Parsed) -> Exit;
+    ///
+    /// # Errors
+    /// The status to end with; what there is to be said was said.
+    fn run(&mut self, path: &[&'static str], parsed: &Parsed) -> Result<(), Exit>;
 }
 
 /// Whose habits a tool has.
@@ -140,7 +143,7 @@ pub fn run(program: &mut impl Program, words: &[String], names: Names) -> Exit {
         syntax = under;
     }
     match parse(syntax, rest) {
-        Ok(parsed) => program.run(&path, &parsed),
+        Ok(parsed) => program.run(&path, &parsed).err().unwrap_or(Exit::DONE),
         Err(misuse) => refuse(program, syntax, &misuse),
     }
 }

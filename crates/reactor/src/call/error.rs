@@ -34,6 +34,14 @@ pub enum CallError {
 }
 
 impl CallError {
+    /// What to do next, where more is known than the error's name says.
+    pub fn hint(&self) -> &str {
+        match self {
+            CallError::Failed { hint, .. } => hint.strip_prefix("; ").unwrap_or(hint),
+            CallError::BadNid(_) | CallError::Gone | CallError::NoThread(_) => "",
+        }
+    }
+
     /// LNet's number for it.
     pub fn errno(&self) -> i32 {
         match self {

@@ -69,11 +69,11 @@ impl Program for Clerk {
         self
     }
 
-    fn run(&mut self, path: &[&'static str], parsed: &Parsed) -> Exit {
+    fn run(&mut self, path: &[&'static str], parsed: &Parsed) -> Result<(), Exit> {
         self.text += &format!("{} {:?}\n", path.join(" "), parsed.words());
         match path {
-            ["fail"] => Exit(parsed.word(0).parse().unwrap()),
-            _ => Exit::DONE,
+            ["fail"] => Err(Exit(parsed.word(0).parse().unwrap())),
+            _ => Ok(()),
         }
     }
 }

@@ -36,18 +36,14 @@ impl Running {
 
     fn ask(&self, request: &Request) -> Result<Answer, Trouble> {
         match ask_running(&self.control, request) {
-            Ok(Answer::Error { errno, message }) => Err(Trouble { errno, text: message }),
+            // What failed with which NID the tools say themselves.
+            Ok(Answer::Error { errno, hint, .. }) if is_about_nid(request) => {
+                Err(Trouble { errno, text: hint })
+            }
+            Ok(Answer::Error { errno, message, .. }) => Err(Trouble { errno, text: message }),
             Ok(answer) => Ok(answer),
             Err(text) => Err(Trouble { errno: NETWORK_DOWN, text }),
         }
-    }
-
-    /// The same about a NID: what the node says first, the tools say themselves.
-    fn ask_about(&self, request: &Request) -> Result<Answer, Trouble> {
-        self.ask(request).map_err(|Trouble { errno, text }| {
-            let hint = text.split_once("; ").map(|(_, hint)| hint.to_owned());
-            Trouble { errno, text: hint.unwrap_or_default() }
-        })
     }
 }
 
@@ -98,7 +94,7 @@ impl Outside for Running {
 
     fn ping(&mut self, nid: Nid, seconds: u32) -> Result<Told, Trouble> {
         let timeout_ms = u64::from(seconds) * 1000;
-        match self.ask_about(&Request::Ping { nid: nid.to_string(), timeout_ms })? {
+        match self.ask(&Request::Ping { nid: nid.to_string(), timeout_ms })? {
             Answer::Ping { primary_nid, multi_rail, peer_ni, .. } => {
                 told(&primary_nid, multi_rail, &peer_ni)
             }
@@ -108,7 +104,7 @@ impl Outside for Running {
 
     fn discover(&mut self, nid: Nid) -> Result<Told, Trouble> {
         let request = Request::Discover { nid: nid.to_string(), timeout_ms: DISCOVERY_MS };
-        match self.ask_about(&request)? {
+        match self.ask(&request)? {
             Answer::Discover { peer } => Ok(peer_ni(&peer)?.node),
             _ => Err(nonsense("another question was answered")),
         }
@@ -121,6 +117,10 @@ impl Outside for Running {
     fn write(&mut self, path: &str, text: &str) -> Result<(), String> {
         fs::write(path, text).map_err(|error| error.to_string())
     }
+}
+
+fn is_about_nid(request: &Request) -> bool {
+    matches!(request, Request::Ping { .. } | Request::Discover { .. })
 }
 
 fn ni(row: &NetRow) -> Result<Ni, Trouble> {
