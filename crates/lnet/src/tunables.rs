@@ -161,6 +161,8 @@ tunables! {
         "Selftest: silence of the console after which a node drops its session; 0 never."
     selftest_memory "" "MiB" 256 2..=65_536
         "Selftest: most memory for bulk buffers; further requests wait."
+    selftest_figures "" "0/1" 1 0..=1
+        "Selftest: clients keep the latencies of their tests, and tell consoles of ours."
     cpu_npartitions "cpu_npartitions" "" 0 0..=256
         "CPU partitions, one event loop each; 0 follows cpu_pattern or the machine."
     spin_us "" "us" 200 -1..=1_000_000

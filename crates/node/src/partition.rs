@@ -11,12 +11,11 @@ use lustrine_lnet::shard::{Queues, Shard};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Topology;
-use lustrine_selftest::console::Order;
-use lustrine_selftest::{Calls, Client, ClientArgs, Cross, Failure, Lane, Service};
+use lustrine_selftest::console::{Order, Outcome};
+use lustrine_selftest::{Calls, Client, ClientArgs, Cross, Lane, Service};
 use lustrine_socklnd::io::{Io, Readiness, SockId};
 use lustrine_socklnd::{Config as DriverConfig, Handoff, Socklnd};
 use lustrine_wire::nid::Nid;
-use lustrine_wire::srpc::Message;
 
 use crate::driver::{Driver, DriverOn};
 use crate::probes::{ProbeResult, Probes, Ticket};
@@ -312,7 +311,7 @@ impl<D: Driver> Partition<D> {
     }
 
     /// The next order that is over: its number, and the reply or why there is none.
-    pub fn next_outcome(&mut self) -> Option<(u64, Result<Message, Failure>)> {
+    pub fn next_outcome(&mut self) -> Option<Outcome> {
         self.calls.as_mut()?.next_outcome()
     }
 

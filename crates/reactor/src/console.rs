@@ -166,7 +166,7 @@ impl Host {
                 self.askers.insert(self.tickets, reply);
                 self.console.command(now(), self.tickets, key, command);
             }
-            Mail::Outcome(order, outcome) => self.console.completed(now(), order, outcome),
+            Mail::Outcome(outcome) => self.console.completed(now(), &outcome),
             Mail::InUse(reply) => {
                 let in_use = self.console.is_busy() || self.console.session().is_some();
                 let _ = reply.send(in_use);

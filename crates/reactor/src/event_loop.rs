@@ -142,10 +142,10 @@ impl EventLoop {
                 let _ = reply.send(result);
             }
         }
-        while let Some((order, outcome)) = self.partition.next_outcome() {
+        while let Some(outcome) = self.partition.next_outcome() {
             if let Some(console) = &self.console {
                 // A console that has stopped wants nothing any more.
-                let _ = console.send(Mail::Outcome(order, outcome));
+                let _ = console.send(Mail::Outcome(outcome));
             }
         }
         if self.watch.is_due(now) {

@@ -6,12 +6,11 @@ use lustrine_lnet::shard::{NiInfo, PeerInfo};
 use lustrine_lnet::stats::Stats;
 use lustrine_lnet::time::Nanos;
 use lustrine_node::ProbeResult;
-use lustrine_selftest::console::{Answer, Command, Order, Refusal};
-use lustrine_selftest::{ClientArgs, ClientError, Cross, Failure, Rung, RungError, Snapshot};
+use lustrine_selftest::console::{Answer, Command, Order, Outcome, Refusal};
+use lustrine_selftest::{ClientArgs, ClientError, Cross, Rung, RungError, Snapshot};
 use lustrine_socklnd::Handoff;
 use lustrine_sys::Socket;
 use lustrine_wire::nid::Nid;
-use lustrine_wire::srpc::Message;
 
 /// What a loop may find in its mailbox.
 pub(crate) enum Letter {
@@ -40,7 +39,7 @@ pub(crate) enum Mail {
     /// Somebody wants to know whether there is a session.
     InUse(mpsc::Sender<bool>),
     /// An order is over.
-    Outcome(u64, Result<Message, Failure>),
+    Outcome(Outcome),
     /// End.
     Stop,
 }

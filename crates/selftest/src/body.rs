@@ -16,6 +16,7 @@ pub(crate) fn reply_bits(body: &Body) -> Option<u64> {
         Body::JoinRequest(request) => request.reply_bits,
         Body::BrwRequest(request) => request.reply_bits,
         Body::PingRequest(request) => request.reply_bits,
+        Body::FiguresRequest(request) => request.reply_bits,
         _ => return None,
     })
 }
@@ -32,6 +33,7 @@ pub(crate) fn status(body: &Body) -> Option<u32> {
         Body::JoinReply(reply) => reply.status,
         Body::BrwReply(reply) => reply.status,
         Body::PingReply(reply) => reply.status,
+        Body::FiguresReply(reply) => reply.status,
         _ => return None,
     })
 }
@@ -46,6 +48,9 @@ pub(crate) fn with_bits(mut body: Body, ids: RpcIds) -> Body {
         Body::DebugRequest(request) => request.reply_bits = ids.reply,
         Body::JoinRequest(request) => request.reply_bits = ids.reply,
         Body::TestRequest(request) => {
+            (request.reply_bits, request.bulk_bits) = (ids.reply, ids.bulk);
+        }
+        Body::FiguresRequest(request) => {
             (request.reply_bits, request.bulk_bits) = (ids.reply, ids.bulk);
         }
         _ => {}

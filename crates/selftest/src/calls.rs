@@ -8,10 +8,10 @@ use lustrine_lnet::shard::Shard;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_wire::nid::ProcessId;
-use lustrine_wire::srpc::{Destination, FEATURE_BULK_LEN, Message};
+use lustrine_wire::srpc::{Body, Destination, FEATURE_BULK_LEN, FIGURES_LEN_MAX, Message};
 
 use crate::body;
-use crate::console::Order;
+use crate::console::{Order, Outcome};
 use crate::limits::{DESTINATIONS_MAX, PAGE, PAGE_MAX};
 use crate::mark::{Lane, Mark, Role};
 use crate::pattern::OUR_ORDER;
@@ -29,14 +29,14 @@ pub struct Calls {
     caller: Caller,
     waiting: VecDeque<Order>,
     under_way: Slots<UnderWay>,
-    outcomes: VecDeque<(u64, Result<Message, Failure>)>,
+    outcomes: VecDeque<Outcome>,
 }
 
 #[derive(Debug)]
 struct UnderWay {
     order: u64,
-    /// The list the node fetches.
-    list: Option<Span>,
+    /// The list the node fetches, or room for what it puts.
+    bulk: Option<Span>,
 }
 
 impl Calls {
@@ -55,8 +55,8 @@ impl Calls {
         self.waiting.push_back(order);
     }
 
-    /// The next RPC that is over: its order, and the reply or why there is none.
-    pub fn next_outcome(&mut self) -> Option<(u64, Result<Message, Failure>)> {
+    /// The next RPC that is over.
+    pub fn next_outcome(&mut self) -> Option<Outcome> {
         self.outcomes.pop_front()
     }
 
@@ -74,7 +74,8 @@ impl Calls {
         }
         let turn = &mut Turn { now, shard, memory };
         if let Some(completion) = self.caller.handle(turn, mark, event) {
-            self.over(turn.memory, &completion);
+            let Completion { user, outcome, bulk_moved, .. } = completion;
+            self.end(turn.memory, user, outcome, bulk_moved);
         }
     }
 
@@ -134,15 +135,20 @@ impl Calls {
     }
 
     fn call<M: Memory>(&mut self, turn: &mut Turn<'_, M>, order: &Order) {
-        let full = Failure::Local(LnetErrorKind::Full);
-        let list = match order.list.is_empty() {
-            true => None,
-            false => match write_list(turn.memory, order) {
-                Some(list) => Some(list),
-                None => return self.outcomes.push_back((order.id, Err(full))),
-            },
+        let bulk = match (order.list.is_empty(), order.room) {
+            (true, 0) => Some(Bulk::None),
+            (true, room) => turn.memory.alloc(room.min(FIGURES_LEN_MAX)).map(Bulk::Sink),
+            (false, _) => write_list(turn.memory, order).map(Bulk::Source),
         };
-        let Ok(slot) = self.under_way.insert(UnderWay { order: order.id, list }) else {
+        let Some(bulk) = bulk else {
+            let reply = Err(Failure::Local(LnetErrorKind::Full));
+            return self.outcomes.push_back(Outcome { order: order.id, reply, put: Vec::new() });
+        };
+        let span = match bulk {
+            Bulk::None => None,
+            Bulk::Sink(span) | Bulk::Source(span) => Some(span),
+        };
+        let Ok(slot) = self.under_way.insert(UnderWay { order: order.id, bulk: span }) else {
             unreachable!("there was room")
         };
         let call = Call {
@@ -150,26 +156,33 @@ impl Calls {
             local: None,
             service: order.service,
             features: order.features,
-            bulk: list.map_or(Bulk::None, Bulk::Source),
+            bulk,
             timeout: order.timeout,
             user: slot,
         };
         let made = self.caller.call(turn, call, |ids| body::with_bits(order.body, ids));
         if let Err(failure) = made {
-            self.end(turn.memory, slot, Err(failure));
+            self.end(turn.memory, slot, Err(failure), 0);
         }
     }
 
-    fn over<M: Memory>(&mut self, memory: &mut M, completion: &Completion) {
-        self.end(memory, completion.user, completion.outcome);
-    }
-
-    fn end<M: Memory>(&mut self, memory: &mut M, slot: u32, outcome: Result<Message, Failure>) {
-        let Some(UnderWay { order, list }) = self.under_way.remove(slot) else { return };
-        if let Some(list) = list {
-            memory.free(list);
+    fn end<M: Memory>(
+        &mut self,
+        memory: &mut M,
+        slot: u32,
+        reply: Result<Message, Failure>,
+        moved: u32,
+    ) {
+        let Some(UnderWay { order, bulk }) = self.under_way.remove(slot) else { return };
+        let mut put = Vec::new();
+        if let Some(span) = bulk {
+            if let Ok(Message { body: Body::FiguresReply(_), .. }) = &reply {
+                put.resize(moved.min(span.len) as usize, 0);
+                memory.read(span.part(0, put.len() as u32), &mut put);
+            }
+            memory.free(span);
         }
-        self.outcomes.push_back((order, outcome));
+        self.outcomes.push_back(Outcome { order, reply, put });
     }
 }
 

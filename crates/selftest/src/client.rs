@@ -6,7 +6,6 @@
 
 mod course;
 mod figures;
-mod latencies;
 mod link;
 mod signs;
 mod units;
@@ -21,6 +20,7 @@ use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::{CONCURRENCY_MAX, Counters, FEATURES_KNOWN, Name, Sid};
 
 use crate::bulk::{Budget, Source};
+use crate::latencies::Latencies;
 use crate::load::{Danger, Plan, Test, TestError, WallClock};
 use crate::mark::{Lane, Mark, Role, console_number};
 use crate::rpc::{Caller, Failure};
@@ -30,8 +30,6 @@ use figures::Figures;
 use link::{CONTROL, Link, Terms};
 use signs::Signs;
 use units::Units;
-
-pub use latencies::Latencies;
 
 /// What to do about another's session on the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

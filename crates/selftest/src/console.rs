@@ -17,7 +17,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::nid::Nid;
-use lustrine_wire::srpc::{Body, DebugRequest, Destination, Message, Service, Sid};
+use lustrine_wire::srpc::{
+    Body, DebugRequest, Destination, FIGURES_LEN_MAX, Message, Service, Sid,
+};
 
 use crate::mark::console_number;
 use crate::rpc::Failure;
@@ -61,8 +63,21 @@ pub struct Order {
     pub body: Body,
     /// What the node will fetch; empty for most.
     pub list: Vec<Destination>,
+    /// Bytes that the node may put; 0 for most.
+    pub room: u32,
     /// How long it may take.
     pub timeout: Nanos,
+}
+
+/// How an order ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The order.
+    pub order: u64,
+    /// The reply, whatever status it holds, or why there is none.
+    pub reply: Result<Message, Failure>,
+    /// What the node put; empty for most.
+    pub put: Vec<u8>,
 }
 
 /// A console. Times are those of whoever runs it, and never go back.
@@ -131,14 +146,14 @@ impl Console {
         self.go_on(now);
     }
 
-    /// Takes in how an order ended: the reply, whatever status it holds, or why there is none.
-    pub fn completed(&mut self, now: Time, id: u64, outcome: Result<Message, Failure>) {
-        if let Some(nid) = self.reminders.remove(&id) {
-            work::observe(self.session.as_mut(), now, &nid, &outcome, ACTION);
+    /// Takes in how an order ended.
+    pub fn completed(&mut self, now: Time, outcome: &Outcome) {
+        if let Some(nid) = self.reminders.remove(&outcome.order) {
+            work::observe(self.session.as_mut(), now, &nid, outcome, ACTION);
             return;
         }
         let Some(work) = &mut self.work else { return };
-        if work.take(self.session.as_mut(), now, id, &outcome) {
+        if work.take(self.session.as_mut(), now, outcome) {
             self.finish(now);
             self.go_on(now);
         }
@@ -221,7 +236,8 @@ impl Console {
         self.orders_given += 1;
         let id = self.orders_given;
         let features = self.session.as_ref().map_or(0, |session| session.features);
-        self.orders.push_back(Order { id, peer, service, features, body, list, timeout });
+        let room = if service == Service::Figures { FIGURES_LEN_MAX } else { 0 };
+        self.orders.push_back(Order { id, peer, service, features, body, list, room, timeout });
         id
     }
 

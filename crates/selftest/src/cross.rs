@@ -2,12 +2,14 @@
 //! CPU partitions.
 
 use lustrine_lnet::stats::Stats;
+use lustrine_lnet::time::Nanos;
 use lustrine_wire::nid::ProcessId;
 use lustrine_wire::order::Order;
-use lustrine_wire::srpc::{Body, Message};
+use lustrine_wire::srpc::{Body, Message, Sid};
 
 use crate::counters::{RpcTotals, SessionErrors};
 use crate::load::Plan;
+use crate::measured::Measured;
 
 /// A value on its way from one CPU partition to another. Opaque: hand it to
 /// [`Service::accept_cross`](crate::Service::accept_cross) there.
@@ -41,6 +43,8 @@ pub(crate) enum ToFront {
     Ended { instance: InstanceId, units: u32 },
     /// An engine's share of a STAT reply.
     Counted { gather: u32, share: Share },
+    /// An engine's share of a client's figures.
+    Told { gather: u32, share: Box<Measured> },
 }
 
 /// Why there is no list of destinations.
@@ -82,6 +86,10 @@ pub(crate) enum ToEngine {
     NewSession,
     /// Send your counters.
     Count { gather: u32 },
+    /// Say what the units of an instance measured.
+    Tell { gather: u32, instance: InstanceId },
+    /// Put figures to the asker, then reply that they are there.
+    Put { ticket: Ticket, features: u32, bulk_bits: u64, sid: Sid, figures: Vec<u8> },
 }
 
 /// How units are stopped (selftest-wire 11).
@@ -101,6 +109,8 @@ pub(crate) struct Work {
     pub(crate) loops: Option<u32>,
     pub(crate) concurrency: u32,
     pub(crate) on_error: OnError,
+    /// Least time between two RPCs of the instance on one partition; zero for none.
+    pub(crate) pace: Nanos,
 }
 
 /// What a failed RPC means to its unit.

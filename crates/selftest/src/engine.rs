@@ -24,7 +24,7 @@ use crate::load::WallClock;
 use crate::mark::{Lane, Mark, Role};
 use crate::rpc::{Arrived, Caller, Inbox};
 use crate::turn::Turn;
-use answers::{Answers, Progress, Request};
+use answers::{Answers, Progress, Request, Terms};
 use units::{Tools, Units};
 
 /// The service of one CPU partition.
@@ -55,7 +55,7 @@ impl Engine {
             framework: Inbox::new(FRAMEWORK_PORTAL, INBOXES_MAX),
             answers: Answers::new(timeout),
             caller: Caller::new(Lane::SERVICE, wall_seconds, UNITS_MAX),
-            units: Units::new(),
+            units: Units::new(tunables.selftest_figures != 0),
             source: Source::default(),
             budget: Budget::new(tunables.selftest_memory, cpts),
             wall: WallClock { seconds: wall_seconds },
@@ -140,6 +140,14 @@ impl Engine {
                 self.with_units(|units, tools| units.remove(turn, tools, instance));
             }
             ToEngine::NewSession => self.units.new_session(),
+            ToEngine::Tell { gather, instance } => {
+                let share = Box::new(self.units.measured(instance));
+                self.news.push_back(ToFront::Told { gather, share });
+            }
+            ToEngine::Put { ticket, features, bulk_bits, sid, figures } => {
+                let terms = Terms { bulk_bits, features, sid };
+                self.answers.put_figures(turn, &mut self.budget, ticket.slot, terms, &figures);
+            }
             ToEngine::Count { gather } => {
                 let share = Share {
                     rpc: self.totals(),

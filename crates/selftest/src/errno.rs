@@ -11,6 +11,10 @@ pub const ENOMEM: u32 = 12;
 pub const EBUSY: u32 = 16;
 /// A value out of its range.
 pub const EINVAL: u32 = 22;
+/// Figures that do not fit the asker's room.
+pub const EMSGSIZE: u32 = 90;
+/// This node keeps no figures (tunable `selftest_figures`).
+pub const EOPNOTSUPP: u32 = 95;
 /// Versions or features do not agree.
 pub const EPROTO: u32 = 71;
 /// The data are not what the pattern says.
@@ -24,6 +28,8 @@ pub fn name(status: u32) -> Option<&'static str> {
         ENOMEM => "ENOMEM",
         EBUSY => "EBUSY",
         EINVAL => "EINVAL",
+        EMSGSIZE => "EMSGSIZE",
+        EOPNOTSUPP => "EOPNOTSUPP",
         EPROTO => "EPROTO",
         EBADMSG => "EBADMSG",
         _ => return None,

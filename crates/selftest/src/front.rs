@@ -2,6 +2,7 @@
 //! reach the engines by values (selftest-wire 9 to 11, 14, 15).
 
 mod batch;
+mod figures;
 mod reply;
 mod session;
 
@@ -22,10 +23,11 @@ use lustrine_wire::srpc::{
 use crate::counters::lnet_to_wire;
 use crate::cross::{FetchError, InstanceId, OnError, Share, Stop, Ticket, ToEngine, ToFront, Work};
 use crate::errno;
-use crate::limits::{DESTINATIONS_MAX, FRAMEWORK_MAX, PAGE, UNITS_MAX};
+use crate::limits::{DESTINATIONS_MAX, FRAMEWORK_MAX, PAGE, TELLINGS_MAX, UNITS_MAX};
 use crate::load::{Plan, Test};
 use crate::slots::Slots;
 use batch::{Batch, Client};
+use figures::Telling;
 use session::{Session, Zombies};
 
 /// The framework of one node.
@@ -43,6 +45,10 @@ pub(crate) struct Front {
     fetches: Vec<Fetch>,
     /// STAT requests whose counters are being collected.
     gathers: Slots<Gather>,
+    /// FIGURES requests whose shares are being collected.
+    tellings: Slots<Telling>,
+    /// Whether clients' figures are kept, and told.
+    tells_figures: bool,
     orders: VecDeque<(u16, ToEngine)>,
 }
 
@@ -98,6 +104,8 @@ impl Front {
             zombies: Zombies::new(),
             fetches: Vec::new(),
             gathers: Slots::new(FRAMEWORK_MAX.saturating_mul(u32::from(cpts.max(1)))),
+            tellings: Slots::new(TELLINGS_MAX),
+            tells_figures: tunables.selftest_figures != 0,
             orders: VecDeque::new(),
         }
     }
@@ -125,6 +133,7 @@ impl Front {
                 }
             }
             ToFront::Counted { gather, share } => self.counted(now, gather, &share),
+            ToFront::Told { gather, share } => self.told(now, gather, &share),
         }
     }
 
@@ -174,6 +183,7 @@ impl Front {
             Body::TestRequest(wanted) => self.test(ticket, message.features, message.order, wanted),
             Body::BatchRequest(wanted) => self.batch(wanted),
             Body::StatRequest(wanted) => self.stat(ticket, wanted),
+            Body::FiguresRequest(wanted) => self.figures(now, ticket, wanted),
             // This node is no console.
             Body::JoinRequest(_) => Outcome::Reply(Body::JoinReply(JoinReply {
                 status: errno::ESRCH,
@@ -280,7 +290,13 @@ impl Front {
             Some(session) => (0, self.timeout, session.name),
             None => (errno::ESRCH, 0, Name::EMPTY),
         };
-        Body::DebugReply(DebugReply { status, sid: self.sid(), timeout, batches: 0, name })
+        Body::DebugReply(DebugReply {
+            status,
+            sid: self.sid(),
+            timeout,
+            batches: self.mark(),
+            name,
+        })
     }
 
     fn test(
@@ -361,6 +377,7 @@ impl Front {
             plan,
             loops: u32::try_from(wanted.loops).ok(),
             concurrency: wanted.concurrency,
+            pace: pace_of(wanted.rate),
             on_error: if wanted.stop_on_error == 0 { OnError::GoOn } else { OnError::Stop },
         };
         Ok(Some((session.epoch, work)))
@@ -404,6 +421,7 @@ impl Front {
         }
         self.instances += 1;
         let instance = InstanceId(self.instances);
+        let all = list.len() as u64;
         let mut by_home: Vec<Vec<ProcessId>> = vec![Vec::new(); usize::from(self.cpts)];
         for process in list {
             by_home[usize::from(home_of(&process.nid, self.cpts))].push(process);
@@ -411,7 +429,10 @@ impl Front {
         let mut cpts = Vec::new();
         for (cpt, destinations) in (0..self.cpts).zip(by_home) {
             if !destinations.is_empty() {
-                let add = ToEngine::Add { instance, work: fetch.work, destinations };
+                // Partitions share the rate by what they have to do.
+                let pace = Nanos(fetch.work.pace.0 * all / destinations.len() as u64);
+                let work = Work { pace, ..fetch.work };
+                let add = ToEngine::Add { instance, work, destinations };
                 self.orders.push_back((cpt, add));
                 cpts.push(cpt);
             }
@@ -523,6 +544,11 @@ fn order_clients(
     for client in batch.clients() {
         orders.extend(client.cpts.iter().map(|cpt| (*cpt, order(client.instance))));
     }
+}
+
+/// The time from one RPC to the next at so many per second; zero for no limit.
+fn pace_of(rate: u32) -> Nanos {
+    Nanos(1_000_000_000_u64.checked_div(u64::from(rate)).unwrap_or(0))
 }
 
 /// Bytes of a list of destinations on the wire (selftest-wire 11): 12 per entry, or whole pages

@@ -20,10 +20,12 @@ mod cross;
 mod engine;
 pub mod errno;
 mod front;
+mod latencies;
 mod limits;
 mod load;
 mod lost;
 mod mark;
+mod measured;
 mod pattern;
 mod rpc;
 mod service;
@@ -31,12 +33,11 @@ mod slots;
 mod turn;
 
 pub use calls::Calls;
-pub use client::{
-    Client, ClientArgs, ClientError, Latencies, Limit, Rung, RungError, Snapshot, Takeover,
-};
+pub use client::{Client, ClientArgs, ClientError, Limit, Rung, RungError, Snapshot, Takeover};
 pub use counters::RpcTotals;
 pub use cross::Cross;
 pub use front::SessionInfo;
+pub use latencies::Latencies;
 pub use load::{Danger, Test, TestError};
 pub use mark::Lane;
 pub use rpc::{Failure, LnetErrorKind};

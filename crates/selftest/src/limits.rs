@@ -43,6 +43,9 @@ pub(crate) const WAITING_CROWDED: u32 = WAITING_MAX - 2 * INBOXES * INBOX_REQUES
 /// per service (selftest-wire 8).
 pub(crate) const FRAMEWORK_MAX: u32 = 256 * 7;
 
+/// Most FIGURES requests whose answers are collected at once. Whoever asks has one each under way.
+pub(crate) const TELLINGS_MAX: u32 = 64;
+
 /// Most batches of a session: `lst` users have a handful.
 pub(crate) const BATCHES_MAX: usize = 256;
 

@@ -50,9 +50,10 @@ fn new_test() -> impl Strategy<Value = NewTest> {
         Just(Test::Write { len: 63, check: BrwCheck::Simple }),
     ];
     let few = || prop_oneof![8 => 1..3u32, 1 => Just(0)];
-    let numbers = (-1..6, few(), few(), few());
+    let rate = prop_oneof![6 => Just(0), 1 => 1..100u32];
+    let numbers = (-1..6, few(), few(), few(), rate);
     (what, name(), name(), numbers, any::<bool>()).prop_map(
-        |(test, from, to, (loops, concurrency, clients, servers), stop_on_error)| NewTest {
+        |(test, from, to, (loops, concurrency, clients, servers, rate), stop_on_error)| NewTest {
             batch: "batch".to_owned(),
             from,
             to,
@@ -62,6 +63,7 @@ fn new_test() -> impl Strategy<Value = NewTest> {
             concurrency,
             spread: Spread { clients, servers },
             stop_on_error,
+            rate,
         },
     )
 }
@@ -95,6 +97,9 @@ fn command() -> impl Strategy<Value = Command> {
         3 => (batch(), any::<bool>()).prop_map(|(batch, force)| Command::Stop { batch, force }),
         3 => (batch(), 0..3u32).prop_map(|(batch, test)| {
             Command::Query { batch, test, timeout: 3 }
+        }),
+        2 => (batch(), 0..3u32).prop_map(|(batch, test)| {
+            Command::Figures { batch, test, timeout: 3 }
         }),
         2 => target().prop_map(|target| Command::Ping { target, timeout: 3 }),
         2 => target().prop_map(|target| Command::Stat { target, timeout: 8 }),

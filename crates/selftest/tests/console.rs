@@ -77,6 +77,7 @@ fn add_test(
         stop_on_error: 1,
         destinations: destinations.len() as u32,
         params: brw(BrwOp::Read, BrwCheck::Full, 4096),
+        rate: 0,
     };
     edit(&mut request);
     if !destinations.is_empty() {
@@ -308,6 +309,7 @@ fn a_list_that_is_not_there_gets_no_reply() {
         batch: BATCH,
         service: Service::Ping.id(),
         loops: 1,
+        rate: 0,
         concurrency: 1,
         role: Role::Client,
         stop_on_error: 1,

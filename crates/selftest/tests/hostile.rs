@@ -96,6 +96,7 @@ fn body() -> impl Strategy<Value = Body> {
                     stop_on_error: (loops % 2) as u8,
                     destinations: if count < 5000 { count % 4 } else { count },
                     params,
+                    rate: 0,
                 })
             }),
         (number(), number(), number()).prop_map(move |(rw, len, check)| {

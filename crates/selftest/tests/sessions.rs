@@ -66,6 +66,7 @@ fn new_test(test: Test, loops: i32) -> NewTest {
         concurrency: 2,
         spread: Spread::ONE_TO_ONE,
         stop_on_error: true,
+        rate: 0,
     }
 }
 

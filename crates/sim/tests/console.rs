@@ -16,8 +16,8 @@ use lustrine_capture::{Content, Item, Message as Captured};
 use lustrine_lnet::time::Time;
 use lustrine_selftest::Test;
 use lustrine_selftest::console::{
-    Answer, Command, Console, Detail, Holder, NewTest, NodeState, Order, Reply, Said, Spread,
-    Target,
+    Answer, Command, Console, Detail, Holder, NewTest, NodeState, Order, Outcome, Reply, Said,
+    Spread, Target,
 };
 use lustrine_selftest::{Failure, errno};
 use lustrine_wire::header;
@@ -151,8 +151,9 @@ impl Play {
         let told = format!("{command:?}");
         self.console.command(self.now, 1, KEY, command);
         while let Some(order) = self.console.next_order() {
-            let outcome = self.answer_to(&order, &told);
-            self.console.completed(self.now, order.id, outcome);
+            let reply = self.answer_to(&order, &told);
+            let outcome = Outcome { order: order.id, reply, put: Vec::new() };
+            self.console.completed(self.now, &outcome);
         }
         let (_, answer) = self.console.next_answer().unwrap_or_else(|| panic!("{told}: no answer"));
         answer.map_err(|refusal| refusal.errno())
@@ -287,6 +288,7 @@ fn test(test: Test, loops: i32, concurrency: u32, clients: u32) -> Command {
         concurrency,
         spread: Spread { clients, servers: 1 },
         stop_on_error: true,
+        rate: 0,
     })
 }
 

@@ -58,8 +58,8 @@ impl Site {
         let now = self.now();
         for (node, console) in &mut self.consoles {
             let host = self.hosts[*node];
-            while let Some((order, outcome)) = self.world.look(host, |node| node.next_outcome()) {
-                console.completed(now, order, outcome);
+            while let Some(outcome) = self.world.look(host, |node| node.next_outcome()) {
+                console.completed(now, &outcome);
             }
             if now >= console.next_deadline() {
                 console.tick(now);
@@ -142,6 +142,7 @@ fn test(test: Test, loops: i32) -> Command {
         concurrency: 4,
         spread: Spread::ONE_TO_ONE,
         stop_on_error: true,
+        rate: 0,
     })
 }
 

@@ -2,6 +2,7 @@
 
 mod body;
 mod cursor;
+mod figures;
 mod service;
 #[cfg(test)]
 mod tests;
@@ -11,10 +12,11 @@ use crate::order::{Order, array_at};
 
 pub use body::{
     BatchReply, BatchRequest, BrwReply, BrwRequest, Counters, DebugReply, DebugRequest,
-    FrameworkCounters, JoinReply, JoinRequest, LnetCounters, MakeSessionReply, MakeSessionRequest,
-    PingReply, PingRequest, RemoveSessionReply, RemoveSessionRequest, RpcCounters, StatReply,
-    StatRequest, TestReply, TestRequest,
+    FiguresReply, FiguresRequest, FrameworkCounters, JoinReply, JoinRequest, LnetCounters,
+    MakeSessionReply, MakeSessionRequest, PingReply, PingRequest, RemoveSessionReply,
+    RemoveSessionRequest, RpcCounters, StatReply, StatRequest, TestReply, TestRequest,
 };
+pub use figures::{BUCKETS, FIGURES_LEN_MAX, Figures, FiguresError, KINDS_MAX};
 pub use service::{MessageType, Service};
 pub use values::{
     BatchOp, BrwCheck, BrwOp, Destination, Name, NameError, Role, Sid, TestParams, destination_at,
@@ -49,6 +51,13 @@ pub const PING_MAGIC: u32 = 0xbabe_face;
 pub const DATA_MAGIC: u64 = 0xeeb0_eeb1_eeb2_eeb3;
 /// What receivers put where they are going to look for [`DATA_MAGIC`].
 pub const DATA_POISON: u64 = 0xbeef_beef_beef_beef;
+
+/// What stands in the place of [`DebugReply::batches`], which kernels never set, when the node
+/// knows [`Service::Figures`] and [`TestRequest::rate`]: no other node is asked for them. A kernel
+/// keeps a request for a service that it does not have for ever.
+pub const FIGURES_MARK: u32 = 0x4c75_7301;
+/// What stands before [`TestRequest::rate`] if there is one, in the tail that kernels pass over.
+pub const RATE_MARK: u32 = 0x4c75_7302;
 
 /// Largest bulk transfer of one RPC, in bytes.
 pub const BULK_MAX: u32 = 1 << 20;
@@ -135,6 +144,8 @@ bodies! {
     PingReply(PingReply),
     JoinRequest(JoinRequest),
     JoinReply(JoinReply),
+    FiguresRequest(FiguresRequest),
+    FiguresReply(FiguresReply),
 }
 
 impl Message {

@@ -3,7 +3,7 @@
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::srpc::Counters;
 
-use super::latencies::Latencies;
+use crate::latencies::Latencies;
 use crate::load::TestError;
 use crate::rpc::Failure;
 

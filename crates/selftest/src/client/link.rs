@@ -477,6 +477,7 @@ fn prepare(reply_bits: u64, sid: Sid, service: Service, concurrency: u32) -> Tes
         stop_on_error: 1,
         destinations: 0,
         params,
+        rate: 0,
     }
 }
 

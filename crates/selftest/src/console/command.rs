@@ -3,7 +3,7 @@
 use core::fmt;
 
 use lustrine_wire::nid::Nid;
-use lustrine_wire::srpc::{Counters, Sid};
+use lustrine_wire::srpc::{Counters, Figures, Sid};
 use serde::{Deserialize, Serialize};
 
 use crate::load::Test;
@@ -109,6 +109,15 @@ pub enum Command {
         /// Seconds to wait, 3 to 3600.
         timeout: u32,
     },
+    /// Asks those clients of a test that are ours what they measured. Others are left out.
+    Figures {
+        /// The batch.
+        batch: String,
+        /// The test, counted from 1.
+        test: u32,
+        /// Seconds to wait, 3 to 30.
+        timeout: u32,
+    },
     /// Asks nodes which session they are in.
     Ping {
         /// Which.
@@ -147,6 +156,10 @@ pub struct NewTest {
     pub spread: Spread,
     /// Whether a failed RPC ends the unit it is of, one of `concurrency` to one server.
     pub stop_on_error: bool,
+    /// Most RPCs per second of each client; 0 for as many as there can be. Only nodes of ours
+    /// know it, and only those that were seen to be so ([`NodeView::ours`]) are asked.
+    #[serde(default)]
+    pub rate: u32,
 }
 
 /// So many clients in a row share so many servers in a row (`--distribute`, selftest-wire 16).
@@ -254,6 +267,10 @@ pub struct NodeView {
     pub nid: Nid,
     /// What is known.
     pub state: NodeState,
+    /// Whether it was seen to be one of ours, which tells figures and keeps to rates: its answer
+    /// to [`Command::Ping`] says so.
+    #[serde(default)]
+    pub ours: bool,
 }
 
 /// A batch.
@@ -340,6 +357,8 @@ pub enum Detail {
     Active(u32),
     /// Its counters.
     Counters(Box<Counters>),
+    /// What it measured in a test, as a client.
+    Figures(Box<Figures>),
 }
 
 impl fmt::Display for NodeState {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{
-    BatchOp, BatchRequest, Body, DebugRequest, MakeSessionRequest, RemoveSessionRequest, Service,
-    Sid, StatRequest,
+    BatchOp, BatchRequest, Body, DebugRequest, FIGURES_LEN_MAX, FiguresRequest, MakeSessionRequest,
+    RemoveSessionRequest, Service, Sid, StatRequest,
 };
 
 use super::command::{Answer, Command, NewTest, Part};
@@ -112,6 +112,9 @@ impl Console {
             Command::Query { batch, test, timeout } => {
                 return self.query(ticket, batch, test, timeout);
             }
+            Command::Figures { batch, test, timeout } => {
+                return self.figures(ticket, &batch, test, timeout);
+            }
             Command::Ping { target, timeout } => {
                 let (nids, sid) = (session.target(target)?, session.sid);
                 let body = Body::DebugRequest(DebugRequest { reply_bits: 0, sid, flags: 0 });
@@ -189,6 +192,9 @@ impl Console {
             });
         }
         session.all_active(clients.iter().chain(&servers))?;
+        if let (1.., Some(nid)) = (test.rate, clients.iter().find(|nid| !session.is_ours(nid))) {
+            return Err(Refusal::NotOurs { what: "a rate".to_owned(), nid: *nid });
+        }
         let terms = self.terms(batch.id);
         let request = load::to_server(&test, terms, clients.len(), servers.len());
         let goal = Goal::Servers { test: Box::new(test) };
@@ -261,6 +267,33 @@ impl Console {
         let wait = Nanos::from_secs(u64::from(timeout)).clamp(QUESTION_MIN, QUERY_MAX);
         let ask = |nid: &Nid| (BatchOp::Query, places.get(nid).copied().unwrap_or(0), 0);
         Ok(self.batch_work(ticket, id, goal, clients, wait, ask))
+    }
+
+    fn figures(
+        &mut self,
+        ticket: u64,
+        batch: &str,
+        test: u32,
+        timeout: u32,
+    ) -> Result<Option<Answer>, Refusal> {
+        let session = self.session.as_ref().ok_or(Refusal::NoSession)?;
+        let found = session.batch(batch)?;
+        let tests = found.tests.len() as u32;
+        if !(1..=tests).contains(&test) {
+            return Err(Refusal::NoTest { batch: batch.to_owned(), test, tests });
+        }
+        let places = session.client_places(found, test);
+        let (sid, id) = (session.sid, found.id);
+        let clients: Vec<Nid> = places.keys().copied().filter(|nid| session.is_ours(nid)).collect();
+        let wait = Nanos::from_secs(u64::from(timeout)).clamp(QUESTION_MIN, QUESTION_MAX);
+        let mut work = Work::new(Some(ticket), Goal::Tell, wait);
+        self.give_all(&mut work, Service::Figures, clients, |_, nid| {
+            let test = places.get(nid).copied().unwrap_or(0);
+            let (reply_bits, bulk_bits, room) = (0, 0, FIGURES_LEN_MAX);
+            let request = FiguresRequest { reply_bits, bulk_bits, sid, batch: id, test, room };
+            (Body::FiguresRequest(request), Vec::new())
+        });
+        Ok(self.put_to_work(work))
     }
 
     /// Sends a BATCH request to nodes: the operation, the test and the argument for each.

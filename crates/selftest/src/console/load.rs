@@ -105,6 +105,7 @@ fn request(test: &NewTest, terms: Terms, role: Role, loops: i32, destinations: u
         stop_on_error: u8::from(test.stop_on_error),
         destinations,
         params: params(test, terms.features),
+        rate: if role == Role::Client { test.rate } else { 0 },
     }
 }
 

@@ -78,6 +78,14 @@ pub enum Refusal {
     /// It would harm kernel nodes.
     #[error("{0}")]
     Danger(String),
+    /// It needs nodes that know more than kernel nodes do.
+    #[error("{what} needs nodes of ours; {nid} is not known to be one (`lst ping` finds out)")]
+    NotOurs {
+        /// What needs it.
+        what: String,
+        /// The first such node.
+        nid: Nid,
+    },
     /// There is no room for more.
     #[error("a session has at most {limit} {what}")]
     TooMany {
@@ -128,6 +136,7 @@ impl Refusal {
             | Refusal::OutOfRange { .. }
             | Refusal::LargeNid(_)
             | Refusal::Danger(_) => 22,
+            Refusal::NotOurs { .. } => 95,
             Refusal::NotActive(_) => 100,
             Refusal::TooMany { .. } => 12,
         }

@@ -49,6 +49,8 @@ pub(super) struct Node {
     pub(super) timeout: Nanos,
     /// When it last answered.
     pub(super) heard_at: Time,
+    /// Whether it said that it is one of ours.
+    pub(super) ours: bool,
 }
 
 #[derive(Debug)]
@@ -100,6 +102,11 @@ impl Session {
         self.nodes.get(nid).map_or(NodeState::Unknown, |node| node.state)
     }
 
+    /// Whether a node was seen to be one of ours.
+    pub(super) fn is_ours(&self, nid: &Nid) -> bool {
+        self.nodes.get(nid).is_some_and(|node| node.ours)
+    }
+
     pub(super) fn is_active(&self, nid: &Nid) -> bool {
         self.state(nid) == NodeState::Active
     }
@@ -111,7 +118,9 @@ impl Session {
     }
 
     pub(super) fn views(&self, nids: &[Nid]) -> Vec<NodeView> {
-        nids.iter().map(|nid| NodeView { nid: *nid, state: self.state(nid) }).collect()
+        let view =
+            |nid: &Nid| NodeView { nid: *nid, state: self.state(nid), ours: self.is_ours(nid) };
+        nids.iter().map(view).collect()
     }
 
     /// Refuses unless all these nodes are active.
@@ -173,7 +182,8 @@ impl Session {
         let joined: Vec<Nid> = nids.iter().copied().filter(|nid| known.insert(*nid)).collect();
         group.nodes.extend(&joined);
         for nid in &joined {
-            let node = Node { state: NodeState::Unknown, timeout: Nanos::ZERO, heard_at: now };
+            let state = NodeState::Unknown;
+            let node = Node { state, timeout: Nanos::ZERO, heard_at: now, ours: false };
             self.nodes.entry(*nid).or_insert(node);
         }
         Ok(joined)

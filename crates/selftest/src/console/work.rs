@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::nid::Nid;
-use lustrine_wire::srpc::{Body, FEATURES_KNOWN, Message, Sid};
+use lustrine_wire::srpc::{Body, FEATURES_KNOWN, FIGURES_MARK, Figures, Message, Sid};
 
+use super::Outcome;
 use super::command::{Detail, Holder, NodeState, Reply, Said};
 use super::session::Session;
 use crate::body::status;
@@ -61,13 +62,12 @@ impl Work {
         &mut self,
         session: Option<&mut Session>,
         now: Time,
-        order: u64,
-        outcome: &Result<Message, Failure>,
+        outcome: &Outcome,
     ) -> bool {
-        let Some(place) = self.missing.remove(&order) else { return false };
+        let Some(place) = self.missing.remove(&outcome.order) else { return false };
         let said = &mut self.said[place];
         (said.state, said.reply) = observe(session, now, &said.nid, outcome, self.timeout);
-        said.holder = outcome.as_ref().ok().and_then(|message| holder(&message.body));
+        said.holder = outcome.reply.as_ref().ok().and_then(|message| holder(&message.body));
         self.is_over()
     }
 
@@ -90,12 +90,12 @@ pub(super) fn observe(
     mut session: Option<&mut Session>,
     now: Time,
     nid: &Nid,
-    outcome: &Result<Message, Failure>,
+    outcome: &Outcome,
     timeout: Nanos,
 ) -> (NodeState, Reply) {
     let long = timeout >= DOWN_AFTER;
     let before = session.as_ref().map_or(NodeState::Unknown, |session| session.state(nid));
-    let (state, reply) = match outcome {
+    let (state, reply) = match &outcome.reply {
         Ok(message) => {
             let disagrees = match &mut session {
                 Some(session) => !agrees(session, message),
@@ -108,7 +108,7 @@ pub(super) fn observe(
                 Some(_) => NodeState::Busy,
                 None => before,
             };
-            (state, reply(&message.body, disagrees))
+            (state, reply(message, &outcome.put, disagrees))
         }
         Err(failure) => {
             let absent = is_absence(*failure, long);
@@ -119,8 +119,11 @@ pub(super) fn observe(
     };
     if let Some(node) = session.and_then(|session| session.nodes.get_mut(nid)) {
         node.state = state;
-        if let Ok(message) = outcome {
+        if let Ok(message) = &outcome.reply {
             node.heard_at = now;
+            if let Body::DebugReply(reply) = &message.body {
+                node.ours = reply.batches == FIGURES_MARK;
+            }
             node.timeout = stays_for(&message.body).unwrap_or(node.timeout);
         }
     }
@@ -165,7 +168,8 @@ fn stays_for(body: &Body) -> Option<Nanos> {
     Some(Nanos::from_secs(u64::from(seconds)))
 }
 
-fn reply(body: &Body, disagrees: bool) -> Reply {
+fn reply(message: &Message, put: &[u8], disagrees: bool) -> Reply {
+    let body = &message.body;
     match (status(body), body) {
         _ if disagrees => Reply::Refused(errno::EPROTO),
         (Some(0), Body::DebugReply(reply)) => Reply::Good(Detail::Session(Holder {
@@ -176,6 +180,13 @@ fn reply(body: &Body, disagrees: bool) -> Reply {
         (Some(0), Body::StatReply(reply)) => {
             Reply::Good(Detail::Counters(Box::new(reply.counters)))
         }
+        (Some(0), Body::FiguresReply(_)) => match Figures::parse(put) {
+            Ok(figures) => Reply::Good(Detail::Figures(Box::new(figures))),
+            Err(error) => {
+                let errno = -(errno::EBADMSG as i32);
+                Reply::None { errno, why: error.to_string() }
+            }
+        },
         (Some(0), _) => Reply::Good(Detail::None),
         (Some(status), _) => Reply::Refused(status),
         (None, _) => Reply::Refused(errno::EBADMSG),

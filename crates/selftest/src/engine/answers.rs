@@ -6,7 +6,7 @@ use lustrine_lnet::memory::{Memory, Span};
 use lustrine_lnet::time::Nanos;
 use lustrine_wire::nid::ProcessId;
 use lustrine_wire::order::Order;
-use lustrine_wire::srpc::{Body, BrwCheck, BrwReply, PING_MAGIC, PingReply};
+use lustrine_wire::srpc::{Body, BrwCheck, BrwReply, PING_MAGIC, PingReply, Sid};
 
 use super::shares::Shares;
 use super::waiting::{Served, Waiting};
@@ -19,9 +19,11 @@ use crate::lost::covers;
 use crate::slots::Slots;
 use crate::turn::Turn;
 
+pub(super) use figures::Terms;
 pub(super) use requests::Request;
 use requests::{Asker, Kind, agreement, examine};
 
+mod figures;
 mod requests;
 mod steps;
 
@@ -34,6 +36,8 @@ enum Stage {
     Fetching { sink: Grant, count: u32, order: Order },
     /// Data are on their way to the client.
     Pushing { len: u32 },
+    /// Figures are on their way to the asker.
+    Telling { grant: Grant, sid: Sid },
     /// Data are on their way to us.
     Pulling { sink: Grant, check: BrwCheck },
     /// The reply is on its way.

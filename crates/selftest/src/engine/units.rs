@@ -1,6 +1,7 @@
 //! Client units: each has one destination and at most one RPC outstanding (selftest-wire 11).
 
-use std::collections::{HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use foldhash::fast::FixedState;
 use lustrine_lnet::memory::Memory;
@@ -12,6 +13,7 @@ use crate::counters::SessionErrors;
 use crate::cross::{InstanceId, OnError, Stop, ToFront, Work};
 use crate::limits::UNITS_MAX;
 use crate::load::{self, Shot, Test, WallClock};
+use crate::measured::Measured;
 use crate::rpc::{Caller, Completion, Failure, LnetErrorKind};
 use crate::slots::Slots;
 use crate::turn::Turn;
@@ -19,6 +21,9 @@ use crate::turn::Turn;
 /// Pause of a unit after a failed RPC that does not end it, and of one LNet had no room for:
 /// failures can be instant, and a loop turn must end.
 const PAUSE: Nanos = Nanos::from_millis(10);
+
+/// How far units of an instance with a rate make up for RPCs that could not go in time.
+const CATCH_UP: Nanos = Nanos::from_millis(10);
 
 /// What a unit is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +34,8 @@ enum State {
     Hungry,
     /// On the list of those that pause.
     Paused,
+    /// Waits for its turn, so that the instance keeps to its rate.
+    Paced,
     /// In the RPC of this slot.
     Calling(u32),
 }
@@ -56,6 +63,9 @@ struct Group {
     ended: u32,
     /// Whether it is on the list of groups the front has to be told of.
     reported: bool,
+    /// When the next RPC may go; of groups with a rate alone.
+    next_turn: Time,
+    measured: Measured,
 }
 
 /// What a group's active units are to do when their RPC is over.
@@ -87,6 +97,10 @@ pub(super) struct Units {
     hungry: VecDeque<u32>,
     /// All pauses are equally long, so the first one ends first.
     paused: VecDeque<(Time, u32)>,
+    /// Those that wait for their turn.
+    paced: BinaryHeap<Reverse<(Time, u32)>>,
+    /// Whether figures are kept.
+    measures: bool,
     changed: Vec<u32>,
     errors: SessionErrors,
     /// One counter for all ping tests (selftest-wire 13).
@@ -94,13 +108,16 @@ pub(super) struct Units {
 }
 
 impl Units {
-    pub(super) fn new() -> Units {
+    /// `measures` says whether figures are kept.
+    pub(super) fn new(measures: bool) -> Units {
         Units {
             units: Slots::new(UNITS_MAX),
             groups: Slots::new(UNITS_MAX),
             by_instance: HashMap::with_hasher(FixedState::default()),
             hungry: VecDeque::new(),
             paused: VecDeque::new(),
+            paced: BinaryHeap::new(),
+            measures,
             changed: Vec::new(),
             errors: SessionErrors::default(),
             ping_seq: 0,
@@ -127,6 +144,8 @@ impl Units {
             mode: Mode::Stop,
             ended: 0,
             reported: false,
+            next_turn: Time::ZERO,
+            measured: Measured::default(),
         };
         let Ok(index) = self.groups.insert(group) else { return };
         self.by_instance.insert(instance, index);
@@ -165,6 +184,8 @@ impl Units {
         }
         group.mode = Mode::Run;
         group.active = group.units.len() as u32;
+        group.measured.since.get_or_insert(turn.now);
+        group.next_turn = turn.now;
         let loops = group.work.loops;
         for index in group.units.clone() {
             if let Some(unit) = self.units.get_mut(index) {
@@ -191,7 +212,7 @@ impl Units {
                 Some(State::Calling(rpc)) if how == Stop::AtOnce => {
                     tools.caller.abort(turn, rpc, Failure::Aborted);
                 }
-                Some(State::Hungry | State::Paused) => {
+                Some(State::Hungry | State::Paused | State::Paced) => {
                     // Its entry on the list is skipped when its turn comes.
                     self.end_unit(turn, tools, index);
                 }
@@ -225,7 +246,7 @@ impl Units {
         let index = completion.user;
         let Some(unit) = self.units.get_mut(index) else { return };
         unit.state = State::Idle;
-        let Some(group) = self.groups.get(unit.group) else { return };
+        let Some(group) = self.groups.get_mut(unit.group) else { return };
         let sink = unit.sink.map(|grant| grant.span);
         let (plan, on_error, mode) = (group.work.plan, group.work.on_error, group.mode);
         let verdict = load::judge(turn.memory, &plan, sink, unit.seq, completion);
@@ -236,11 +257,18 @@ impl Units {
             self.end_unit(turn, tools, index);
             return;
         }
-        if verdict.is_ok() {
-            self.next(turn, tools, index);
-        } else {
-            self.count_error(plan.test());
-            self.after_error(turn, tools, index, on_error);
+        match verdict {
+            Ok(()) => {
+                if self.measures {
+                    group.measured.success(completion.took, plan.test().len());
+                }
+                self.next(turn, tools, index);
+            }
+            Err(error) => {
+                group.measured.failure(error);
+                self.count_error(plan.test());
+                self.after_error(turn, tools, index, on_error);
+            }
         }
     }
 
@@ -260,12 +288,21 @@ impl Units {
                 self.next(turn, tools, index);
             }
         }
+        while let Some(Reverse((due, index))) = self.paced.peek().copied() {
+            if due > turn.now {
+                break;
+            }
+            self.paced.pop();
+            if self.units.get(index).is_some_and(|unit| unit.state == State::Paced) {
+                self.go(turn, tools, index);
+            }
+        }
         for _ in 0..self.hungry.len() {
             let Some(index) = self.hungry.pop_front() else { break };
             if self.units.get(index).is_none_or(|unit| unit.state != State::Hungry) {
                 continue;
             }
-            self.next(turn, tools, index);
+            self.go(turn, tools, index);
             if self.units.get(index).is_some_and(|unit| unit.state == State::Hungry) {
                 // Still no memory: it keeps its place at the head.
                 self.hungry.pop_back();
@@ -287,25 +324,56 @@ impl Units {
         self.hungry.is_empty() && self.changed.is_empty()
     }
 
-    /// When the first pause is over.
+    /// When the first pause is over, or a unit's turn comes.
     pub(super) fn next_deadline(&self) -> Time {
-        self.paused.front().map_or(Time::NEVER, |(until, _)| *until)
+        let paused = self.paused.front().map_or(Time::NEVER, |(until, _)| *until);
+        self.paced.peek().map_or(paused, |Reverse((due, _))| paused.min(*due))
+    }
+
+    /// What the units of an instance measured here.
+    pub(super) fn measured(&self, instance: InstanceId) -> Measured {
+        let index = self.by_instance.get(&instance);
+        let Some(group) = index.and_then(|index| self.groups.get(*index)) else {
+            return Measured::default();
+        };
+        let mut measured = group.measured.clone();
+        measured.active = group.active;
+        measured
     }
 
     fn group_of(&mut self, instance: InstanceId) -> Option<&mut Group> {
         self.groups.get_mut(*self.by_instance.get(&instance)?)
     }
 
-    /// Starts a unit's next RPC, or ends the unit when it has made all of them.
+    /// Starts a unit's next RPC when it is due, or ends the unit when it has made all of them.
     fn next<M: Memory>(&mut self, turn: &mut Turn<'_, M>, tools: &mut Tools<'_>, index: u32) {
         let Some(unit) = self.units.get_mut(index) else { return };
-        let Some(group) = self.groups.get(unit.group) else { return };
-        let plan = group.work.plan;
-        let on_error = group.work.on_error;
+        let Some(group) = self.groups.get_mut(unit.group) else { return };
         if unit.left == Some(0) {
             self.end_unit(turn, tools, index);
             return;
         }
+        let pace = group.work.pace;
+        if pace != Nanos::ZERO {
+            // What could not go in time is made up for, but not the whole of an outage.
+            let earliest = Time(turn.now.0.saturating_sub(CATCH_UP.0));
+            let due = group.next_turn.max(earliest);
+            group.next_turn = due + pace;
+            if due > turn.now {
+                unit.state = State::Paced;
+                self.paced.push(Reverse((due, index)));
+                return;
+            }
+        }
+        self.go(turn, tools, index);
+    }
+
+    /// Starts a unit's next RPC, if there is memory.
+    fn go<M: Memory>(&mut self, turn: &mut Turn<'_, M>, tools: &mut Tools<'_>, index: u32) {
+        let Some(unit) = self.units.get_mut(index) else { return };
+        let Some(group) = self.groups.get_mut(unit.group) else { return };
+        let plan = group.work.plan;
+        let on_error = group.work.on_error;
         if let Some(len) = plan.sink_len() {
             let others_first = unit.state == State::Idle && !self.hungry.is_empty();
             if let (Some(grant), true) = (unit.sink, others_first) {
@@ -344,7 +412,8 @@ impl Units {
                 unit.state = State::Paused;
                 self.paused.push_back((turn.now + PAUSE, index));
             }
-            Err(_) => {
+            Err(failure) => {
+                group.measured.failure(failure.into());
                 self.count_error(plan.test());
                 self.after_error(turn, tools, index, on_error);
             }

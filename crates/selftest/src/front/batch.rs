@@ -87,6 +87,18 @@ impl Batch {
         true
     }
 
+    /// The client of the test with this number, counted from 1.
+    ///
+    /// # Errors
+    /// The status for a number that is none of a client's test.
+    pub(super) fn client(&self, number: u32) -> Result<&Client, u32> {
+        let at = (number as usize).checked_sub(1).ok_or(errno::EINVAL)?;
+        match self.tests.get(at) {
+            Some(Instance::Client(client)) => Ok(client),
+            Some(Instance::Server) | None => Err(errno::ENOENT),
+        }
+    }
+
     /// Answers a query: index 0 is the number of active client instances, index n that of active
     /// units of the n-th instance.
     ///

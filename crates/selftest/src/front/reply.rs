@@ -1,8 +1,9 @@
 //! Replies that say no more than a status and whose session the node is in.
 
 use lustrine_wire::srpc::{
-    BatchReply, Body, Counters, DebugReply, FrameworkCounters, JoinReply, LnetCounters,
-    MakeSessionReply, Name, RemoveSessionReply, RpcCounters, Sid, StatReply, TestReply,
+    BatchReply, Body, Counters, DebugReply, FiguresReply, FrameworkCounters, JoinReply,
+    LnetCounters, MakeSessionReply, Name, RemoveSessionReply, RpcCounters, Sid, StatReply,
+    TestReply,
 };
 
 /// All zero, as capture c03 shows them beside an error.
@@ -54,6 +55,7 @@ pub(super) fn refusal(request: &Body, status: u32, sid: Sid) -> Option<Body> {
         Body::BatchRequest(_) => Body::BatchReply(BatchReply { status, sid, active: 0, time: 0 }),
         Body::StatRequest(_) => Body::StatReply(StatReply { status, sid, counters: NO_COUNTERS }),
         Body::TestRequest(_) => Body::TestReply(TestReply { status, sid }),
+        Body::FiguresRequest(_) => Body::FiguresReply(FiguresReply { status, sid, len: 0 }),
         Body::JoinRequest(_) => Body::JoinReply(JoinReply { status, sid, timeout, name }),
         _ => return None,
     })

@@ -1,7 +1,7 @@
 //! Every row of selftest-wire 9, and the rules of 10, 11 and 15 that need no network.
 
 use lustrine_wire::nid::Nid;
-use lustrine_wire::srpc::{DebugRequest, JoinRequest};
+use lustrine_wire::srpc::{DebugRequest, FIGURES_MARK, JoinRequest};
 
 use super::*;
 use crate::body;
@@ -165,6 +165,7 @@ fn test(sid: Sid, edit: impl FnOnce(&mut TestRequest)) -> Body {
         stop_on_error: 1,
         destinations: 1,
         params: brw(1, 3, 4096, 0),
+        rate: 0,
     };
     edit(&mut request);
     Body::TestRequest(request)
@@ -228,7 +229,7 @@ fn a_busy_node_names_its_holder_and_a_taken_one_does_not() {
     match node.ask(debug(MINE)).unwrap().body {
         Body::DebugReply(reply) => {
             assert_eq!((reply.sid, reply.timeout), (OTHER, 100));
-            assert_eq!((reply.name, reply.batches), (Name::new("one").unwrap(), 0));
+            assert_eq!((reply.name, reply.batches), (Name::new("one").unwrap(), FIGURES_MARK));
         }
         other => panic!("{other:?}"),
     }

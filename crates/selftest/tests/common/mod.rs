@@ -293,7 +293,7 @@ impl World {
         let mut raw = [0; MESSAGE_LEN];
         message.encode(&mut raw);
         let bits = raw_reply_bits(&raw, message.order);
-        let portal = if service >= 10 { 50 } else { 51 };
+        let portal = if (10..64).contains(&service) { 50 } else { 51 };
         self.ask_raw(from, to, portal, service, bits, &raw).map(|reply| reply.body)
     }
 
@@ -409,8 +409,8 @@ impl World {
 impl Desk {
     fn work(&mut self, now: Time, shard: &mut Shard, memory: &mut impl Memory) {
         self.calls.drive(now, shard, memory);
-        while let Some((order, outcome)) = self.calls.next_outcome() {
-            self.console.completed(now, order, outcome);
+        while let Some(outcome) = self.calls.next_outcome() {
+            self.console.completed(now, &outcome);
         }
         if now >= self.console.next_deadline() {
             self.console.tick(now);

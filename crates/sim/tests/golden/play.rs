@@ -76,10 +76,13 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    /// The node: kernels use zero-copy, so ours does too.
+    /// The node: kernels use zero-copy, so ours does too; they have no mark in their DEBUG replies,
+    /// so ours has none [FIG-1].
     pub(crate) fn spec(&self) -> NodeSpec {
         let nids = self.nids.iter().map(|nid| nid.parse().expect("a NID"));
-        let mut spec = NodeSpec::new(self.nids[0].parse().expect("a NID")).with("zero_copy", 1);
+        let mut spec = NodeSpec::new(self.nids[0].parse().expect("a NID"))
+            .with("zero_copy", 1)
+            .with("selftest_figures", 0);
         spec.nids = nids.collect();
         spec.accept = Some(self.accept);
         spec.identity = Identity::Node;

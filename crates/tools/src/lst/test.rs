@@ -48,6 +48,7 @@ impl<O: Outside> Lst<'_, O> {
             spread,
             // As kernel consoles always have it (selftest-wire 11).
             stop_on_error: true,
+            rate: 0,
         });
         let said = self.ask_nodes(deed, command)?;
         self.failures("add test", &said)?;

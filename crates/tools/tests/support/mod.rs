@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_selftest::Failure;
-use lustrine_selftest::console::{Answer, Command, Console, Order};
+use lustrine_selftest::console::{Answer, Command, Console, Order, Outcome};
 use lustrine_tools::lst::{AskError, Lst, Outside, Settings, Slept};
 use lustrine_tools::shell::{Exit, Names, Screen, run};
 use lustrine_wire::nid::Nid;
@@ -97,14 +97,15 @@ impl World {
         while let Some(order) = self.consoles.get_mut(&machine).unwrap().next_order() {
             let Order { id, peer, body, timeout, .. } = &order;
             let answer = self.nodes.get_mut(peer).and_then(|node| node.answer(self.now, body));
-            let outcome = match answer {
+            let reply = match answer {
                 Some(message) => Ok(message),
                 None => {
                     self.now = self.now + *timeout;
                     Err(Failure::TimedOut)
                 }
             };
-            self.consoles.get_mut(&machine).unwrap().completed(self.now, *id, outcome);
+            let outcome = Outcome { order: *id, reply, put: Vec::new() };
+            self.consoles.get_mut(&machine).unwrap().completed(self.now, &outcome);
         }
     }
 }

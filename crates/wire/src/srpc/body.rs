@@ -1,6 +1,7 @@
 //! The bodies of all messages (selftest 4, 14). Fields follow each other without padding, in the
 //! sequence in which they are declared here.
 
+use super::RATE_MARK;
 use super::cursor::{Field, Reader, Writer};
 use super::values::{Name, Role, Sid, TestParams};
 
@@ -89,7 +90,7 @@ packed! {
         sid: Sid,
         /// Seconds without a request after which the node leaves the session.
         timeout: u32,
-        /// Kernels never set it.
+        /// Kernels never set it; see [`super::FIGURES_MARK`].
         batches: u32,
         /// Name of the session.
         name: Name,
@@ -245,6 +246,32 @@ packed! {
         name: Name,
     }
 
+    /// Asks a client for what it measured in a test; between nodes of ours alone.
+    FiguresRequest {
+        /// Match bits for the reply.
+        reply_bits: u64,
+        /// Match bits for the figures, which are put there as [`super::Figures::encode`] has them.
+        bulk_bits: u64,
+        /// The session.
+        sid: Sid,
+        /// The batch.
+        batch: u64,
+        /// The test, counted from 1.
+        test: u32,
+        /// Bytes that the asker has room for.
+        room: u32,
+    }
+
+    /// Answers [`FiguresRequest`].
+    FiguresReply {
+        /// 0 or an errno.
+        status: u32,
+        /// The session that the node is in.
+        sid: Sid,
+        /// Bytes that were put.
+        len: u32,
+    }
+
     /// A small message test's RPC.
     PingRequest {
         /// Match bits for the reply.
@@ -331,6 +358,9 @@ pub struct TestRequest {
     pub destinations: u32,
     /// Parameters of the test.
     pub params: TestParams,
+    /// Most RPCs per second that a client sends, to all its destinations together; 0 for as many
+    /// as there can be. Only nodes of ours know it ([`super::FIGURES_MARK`]).
+    pub rate: u32,
 }
 
 impl TestRequest {
@@ -352,6 +382,10 @@ impl TestRequest {
             stop_on_error: from.next(),
             destinations: from.next(),
             params: TestParams::read(service, from),
+            rate: match from.next() {
+                RATE_MARK => from.next(),
+                _ => 0,
+            },
         }
     }
 
@@ -367,5 +401,9 @@ impl TestRequest {
         to.put(&self.stop_on_error);
         to.put(&self.destinations);
         self.params.write(to);
+        if self.rate != 0 {
+            to.put(&RATE_MARK);
+            to.put(&self.rate);
+        }
     }
 }

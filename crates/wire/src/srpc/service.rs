@@ -24,11 +24,14 @@ pub enum Service {
     Brw = 11,
     /// Small message test.
     Ping = 12,
+    /// Tells what a client measured in a test. Nodes of ours have it alone: nobody else is asked
+    /// ([`super::FIGURES_MARK`]).
+    Figures = 64,
 }
 
 impl Service {
     /// Every service.
-    pub const ALL: [Service; 9] = [
+    pub const ALL: [Service; 10] = [
         Service::Debug,
         Service::MakeSession,
         Service::RemoveSession,
@@ -38,6 +41,7 @@ impl Service {
         Service::Join,
         Service::Brw,
         Service::Ping,
+        Service::Figures,
     ];
 
     /// The service with this number.
@@ -52,6 +56,7 @@ impl Service {
             6 => Service::Join,
             11 => Service::Brw,
             12 => Service::Ping,
+            64 => Service::Figures,
             _ => return None,
         })
     }
@@ -81,6 +86,7 @@ impl Service {
             Service::Join => MessageType::JoinRequest,
             Service::Brw => MessageType::BrwRequest,
             Service::Ping => MessageType::PingRequest,
+            Service::Figures => MessageType::FiguresRequest,
         }
     }
 }
@@ -97,7 +103,7 @@ macro_rules! message_types {
 
         impl MessageType {
             /// Every type.
-            pub const ALL: [MessageType; 18] = [$(MessageType::$variant,)*];
+            pub const ALL: [MessageType; 20] = [$(MessageType::$variant,)*];
 
             /// The type with this number.
             pub const fn from_number(number: u32) -> Option<MessageType> {
@@ -149,4 +155,6 @@ message_types! {
     PingReply = 15 "PING reply",
     JoinRequest = 16 "JOIN",
     JoinReply = 17 "JOIN reply",
+    FiguresRequest = 64 "FIGURES",
+    FiguresReply = 65 "FIGURES reply",
 }

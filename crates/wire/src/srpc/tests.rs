@@ -141,6 +141,7 @@ fn offsets_of_batches_and_tests() {
         stop_on_error: 0,
         destinations: u32_of(78),
         params: TestParams::BrwV1 { rw: 82, check: 84, len: u32_of(86), offset: u32_of(90) },
+        rate: 0,
     };
     assert_eq!(Message::parse(&raw).unwrap().body, Body::TestRequest(request));
 
@@ -251,7 +252,8 @@ fn types_and_services() {
             (5, 51, 6),
             (6, 51, 16),
             (11, 50, 12),
-            (12, 50, 14)
+            (12, 50, 14),
+            (64, 51, 64)
         ]
     );
     for service in Service::ALL {
@@ -289,7 +291,8 @@ fn destinations() {
 proptest! {
     #[test]
     fn round_trip(
-        tail in prop::collection::vec(any::<u8>(), 160), kind in 0u32..18, big in any::<bool>(),
+        tail in prop::collection::vec(any::<u8>(), 160), big in any::<bool>(),
+        kind in prop::sample::select(MessageType::ALL.map(MessageType::number).to_vec()),
         service in prop::sample::select(vec![11u32, 12, 3]), client in 0u8..2,
     ) {
         let order = if big { Order::Big } else { Order::Little };

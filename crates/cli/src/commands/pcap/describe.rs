@@ -290,6 +290,17 @@ fn srpc_body(body: &srpc::Body) -> Fields {
             vec![("reply_bits", hex(r.reply_bits)), ("sid", text(r.sid))]
         }
         B::RemoveSessionReply(r) => vec![("status", number(r.status)), ("sid", text(r.sid))],
+        B::FiguresRequest(r) => vec![
+            ("reply_bits", hex(r.reply_bits)),
+            ("bulk_bits", hex(r.bulk_bits)),
+            ("sid", text(r.sid)),
+            ("batch", number(r.batch)),
+            ("test", number(r.test)),
+            ("room", number(r.room)),
+        ],
+        B::FiguresReply(r) => {
+            vec![("status", number(r.status)), ("sid", text(r.sid)), ("len", number(r.len))]
+        }
         B::BatchRequest(r) => vec![
             ("reply_bits", hex(r.reply_bits)),
             ("sid", text(r.sid)),
@@ -420,6 +431,9 @@ fn test_fields(request: &srpc::TestRequest) -> Fields {
         // Both are unused and often garbage.
         TestParams::Ping { .. } => {}
         TestParams::Unknown(raw) => fields.push(("params", text(super::print::hex_of(&raw)))),
+    }
+    if request.rate != 0 {
+        fields.push(("rate", number(request.rate)));
     }
     fields
 }

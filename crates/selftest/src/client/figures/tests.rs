@@ -1,5 +1,5 @@
-use super::super::latencies::LATENCY_MAX;
 use super::*;
+use crate::latencies::LATENCY_MAX;
 
 fn measuring() -> Figures {
     let mut figures = Figures::new();

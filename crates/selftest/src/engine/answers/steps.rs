@@ -7,7 +7,9 @@ use lustrine_lnet::shard::{AckWanted, GetArgs, PutArgs};
 use lustrine_lnet::status::Status;
 use lustrine_wire::nid::Nid;
 use lustrine_wire::order::Order;
-use lustrine_wire::srpc::{Body, BrwOp, BrwReply, MESSAGE_LEN, Message, REPLY_PORTAL, VERSION};
+use lustrine_wire::srpc::{
+    Body, BrwOp, BrwReply, FiguresReply, MESSAGE_LEN, Message, REPLY_PORTAL, VERSION,
+};
 use smallvec::smallvec;
 
 use super::requests::{Asker, Request, Transfer, read_list};
@@ -143,6 +145,12 @@ impl Answers {
                 let body = Body::BrwReply(BrwReply { status: 0 });
                 self.reply(turn, slot, asker.features, body);
             }
+            Stage::Telling { grant, sid } if good => {
+                let len = grant.span.len;
+                self.give_back(turn, budget, &asker.hop, grant);
+                let body = Body::FiguresReply(FiguresReply { status: 0, sid, len });
+                self.reply(turn, slot, asker.features, body);
+            }
             // The last event of a GET is the REPLY's or, if that was faster, the request's.
             Stage::Pulling { sink, check } if good => {
                 self.totals.bulk_get += u64::from(moved);
@@ -172,10 +180,10 @@ impl Answers {
     /// Ends an answer whose data transfer failed: no reply (selftest-wire 7).
     fn end<M: Memory>(&mut self, turn: &mut Turn<'_, M>, budget: &mut Budget, slot: u32) {
         self.totals.dropped += 1;
-        if let Some(&Answer { stage: Stage::Pulling { sink, .. }, asker, .. }) =
-            self.answers.get(slot)
+        if let Some(&Answer { stage, asker, .. }) = self.answers.get(slot)
+            && let Stage::Pulling { sink: grant, .. } | Stage::Telling { grant, .. } = stage
         {
-            self.give_back(turn, budget, &asker.hop, sink);
+            self.give_back(turn, budget, &asker.hop, grant);
         }
         self.remove(slot);
     }
@@ -192,7 +200,13 @@ impl Answers {
     }
 
     /// PUTs data or a reply to the client.
-    fn push<M: Memory>(&mut self, turn: &mut Turn<'_, M>, slot: u32, span: Span, bits: u64) {
+    pub(super) fn push<M: Memory>(
+        &mut self,
+        turn: &mut Turn<'_, M>,
+        slot: u32,
+        span: Span,
+        bits: u64,
+    ) {
         let Some((md, asker)) = self.bind(turn, slot, span, 1) else { return };
         let sent = turn.shard.put(
             turn.now,

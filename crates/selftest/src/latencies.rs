@@ -1,12 +1,16 @@
 //! Latencies, counted in buckets.
 
 use lustrine_lnet::time::Nanos;
+use lustrine_wire::srpc::BUCKETS;
 
 /// Longest latency told apart, in nanoseconds; longer ones count as this.
-pub(super) const LATENCY_MAX: u64 = 60_000_000_000;
+pub(crate) const LATENCY_MAX: u64 = 60_000_000_000;
 
 /// Buckets of one width; of those with the smallest width there are twice as many.
 const ROW: u64 = 1024;
+
+/// Buckets to one of those that travel.
+const COARSE: u32 = 16;
 
 /// Buckets that are made together. A run's latencies are mostly near each other, and a simulator
 /// has thousands of clients, so not all are made that there could be.
@@ -24,16 +28,61 @@ pub struct Latencies {
 
 impl Latencies {
     #[inline]
-    pub(super) fn record(&mut self, took: Nanos) {
+    pub(crate) fn record(&mut self, took: Nanos) {
         let nanos = took.0.min(LATENCY_MAX);
-        let (page, place) = (bucket_of(nanos) / PAGE, bucket_of(nanos) % PAGE);
+        self.count_in(bucket_of(nanos), 1);
+        let (low, high) = self.range.unwrap_or((nanos, nanos));
+        self.range = Some((low.min(nanos), high.max(nanos)));
+    }
+
+    /// Adds others.
+    pub(crate) fn add(&mut self, other: &Latencies) {
+        for (bucket, count) in other.filled() {
+            self.count_in(bucket, count);
+        }
+        if let Some((low, high)) = other.range {
+            let (lowest, highest) = self.range.unwrap_or((low, high));
+            self.range = Some((lowest.min(low), highest.max(high)));
+        }
+    }
+
+    fn count_in(&mut self, bucket: usize, count: u64) {
+        let (page, place) = (bucket / PAGE, bucket % PAGE);
         if page >= self.pages.len() {
             self.pages.resize(page + 1, None);
         }
-        self.pages[page].get_or_insert_with(|| Box::new([0; PAGE]))[place] += 1;
-        self.count += 1;
-        let (low, high) = self.range.unwrap_or((nanos, nanos));
-        self.range = Some((low.min(nanos), high.max(nanos)));
+        self.pages[page].get_or_insert_with(|| Box::new([0; PAGE]))[place] += count;
+        self.count += count;
+    }
+
+    /// In buckets sixteen times as wide, as [`Figures`](lustrine_wire::srpc::Figures) has them.
+    pub(crate) fn coarse(&self) -> Vec<(u32, u64)> {
+        let mut coarse: Vec<(u32, u64)> = Vec::new();
+        for (bucket, count) in self.filled() {
+            let bucket = bucket as u32 / COARSE;
+            match coarse.last_mut() {
+                Some((last, sum)) if *last == bucket => *sum += count,
+                _ => coarse.push((bucket, count)),
+            }
+        }
+        coarse
+    }
+
+    /// Adds latencies in the buckets of [`Figures`](lustrine_wire::srpc::Figures), each as if it
+    /// were in the middle of its bucket: at most 0.8 % beside what it was.
+    pub fn add_coarse(&mut self, buckets: impl IntoIterator<Item = (u32, u64)>) {
+        for (bucket, count) in buckets {
+            if count == 0 {
+                continue;
+            }
+            let first = u64::from(bucket.min(BUCKETS - 1) * COARSE) as usize;
+            let bottom = bottom_of(first);
+            let top = top_of(first + COARSE as usize - 1);
+            let middle = bottom.midpoint(top).min(LATENCY_MAX);
+            self.count_in(bucket_of(middle), count);
+            let (low, high) = self.range.unwrap_or((middle, middle));
+            self.range = Some((low.min(middle), high.max(middle)));
+        }
     }
 
     /// Number of RPCs.
@@ -126,6 +175,29 @@ mod tests {
             assert_eq!(bucket_of(bottom_of(bucket)), bucket);
             assert_eq!(top_of(bucket - 1) + 1, bottom_of(bucket));
         }
+    }
+
+    #[test]
+    fn what_travels_is_near_enough() {
+        let mut latencies = Latencies::default();
+        let list: Vec<u64> = (0..3000_u64).map(|at| at * at * at).collect();
+        list.iter().for_each(|nanos| latencies.record(Nanos(*nanos)));
+        let coarse = latencies.coarse();
+        assert!(coarse.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        assert!(coarse.iter().all(|(bucket, _)| *bucket < BUCKETS));
+        let mut again = Latencies::default();
+        again.add_coarse(coarse);
+        assert_eq!(again.count(), 3000);
+        for part in [0.1, 0.5, 0.9, 0.999] {
+            let (one, two) = (latencies.quantile(part).0, again.quantile(part).0);
+            assert!(one.abs_diff(two) * 100 <= one, "{part}: {one} {two}");
+        }
+        let mut twice = latencies.clone();
+        twice.add(&latencies);
+        assert_eq!((twice.count(), twice.max()), (6000, latencies.max()));
+        // Nothing that may come from a peer is too large.
+        again.add_coarse([(BUCKETS - 1, 1), (u32::MAX, 1)]);
+        assert!(again.max().0 <= LATENCY_MAX * 101 / 100);
     }
 
     #[test]

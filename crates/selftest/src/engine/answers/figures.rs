@@ -1,0 +1,45 @@
+//! A client's figures on their way to whoever asked (docs/protocol/figures.md).
+
+use lustrine_lnet::memory::Memory;
+use lustrine_wire::srpc::{Body, FiguresReply, Sid};
+
+use super::{Answers, Stage};
+use crate::bulk::{Budget, Term, charge};
+use crate::errno;
+use crate::turn::Turn;
+
+/// Where figures go, and what their reply says.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::engine) struct Terms {
+    pub(in crate::engine) bulk_bits: u64,
+    pub(in crate::engine) features: u32,
+    pub(in crate::engine) sid: Sid,
+}
+
+impl Answers {
+    /// Puts figures to the asker; the reply follows when they are sent.
+    pub(in crate::engine) fn put_figures<M: Memory>(
+        &mut self,
+        turn: &mut Turn<'_, M>,
+        budget: &mut Budget,
+        slot: u32,
+        terms: Terms,
+        figures: &[u8],
+    ) {
+        let Terms { bulk_bits, features, sid } = terms;
+        let Some(answer) = self.answers.get(slot) else { return };
+        let (peer, len) = (answer.asker.hop, figures.len() as u32);
+        let grant = match self.shares.may_hold(&peer, charge(len), budget) {
+            true => budget.take(turn.memory, len, Term::Rpc),
+            false => None,
+        };
+        let Some(grant) = grant else {
+            let refused = FiguresReply { status: errno::ENOMEM, sid, len: 0 };
+            return self.reply(turn, slot, features, Body::FiguresReply(refused));
+        };
+        self.shares.hold(&peer, charge(len));
+        turn.memory.write(grant.span, figures);
+        self.set_stage(slot, Stage::Telling { grant, sid });
+        self.push(turn, slot, grant.span, bulk_bits);
+    }
+}

@@ -1,0 +1,226 @@
+//! Consoles of ours ask clients of ours what they measured (docs/protocol/figures.md). Node 0 is
+//! the console.
+
+mod common;
+
+use std::ops::Range;
+
+use common::World;
+use lustrine_lnet::testing::test_nid;
+use lustrine_lnet::time::Nanos;
+use lustrine_lnet::tunables::Tunables;
+use lustrine_selftest::console::{
+    Answer, Command, Detail, NewTest, NodeView, Refusal, Reply, Said, Spread, Target,
+};
+use lustrine_selftest::{Latencies, Test, errno};
+use lustrine_wire::nid::Nid;
+use lustrine_wire::srpc::{
+    Body, BrwCheck, FIGURES_LEN_MAX, FIGURES_MARK, Figures, FiguresRequest, Service, Sid,
+};
+
+const STEP: Nanos = Nanos::from_millis(1);
+
+/// So many clients from node 1 on, one server behind them, all in a session that knows them.
+fn world(clients: usize, tunables: Tunables) -> World {
+    let mut world = World::new(clients + 2, tunables);
+    (1..clients + 2).for_each(|node| world.add_service(node));
+    world.add_console(0);
+    begin(&mut world, 1..clients + 1, clients + 1..clients + 2);
+    world
+}
+
+fn begin(world: &mut World, clients: Range<usize>, servers: Range<usize>) {
+    let name = "demo".to_owned();
+    let session = Command::NewSession { name, timeout: 300, force: false, features: 1 };
+    world.tell(0, session).expect("a session");
+    for (group, nodes) in [("clients", clients), ("servers", servers)] {
+        let group = group.to_owned();
+        world.tell(0, Command::AddGroup { group: group.clone() }).expect("a group");
+        let nids: Vec<Nid> = nodes.map(test_nid).collect();
+        world.tell(0, Command::AddNodes { group, nids }).expect("nodes");
+    }
+    world.tell(0, Command::Ping { target: Target::Session, timeout: 5 }).expect("answers");
+}
+
+fn add(world: &mut World, test: Test, loops: i32, rate: u32) -> Result<Answer, Refusal> {
+    world.tell(0, Command::AddTest(new_test(test, loops, rate)))
+}
+
+fn new_test(test: Test, loops: i32, rate: u32) -> NewTest {
+    NewTest {
+        batch: "batch".to_owned(),
+        from: "clients".to_owned(),
+        to: "servers".to_owned(),
+        test,
+        offset: 0,
+        loops,
+        concurrency: 4,
+        spread: Spread::ONE_TO_ONE,
+        stop_on_error: false,
+        rate,
+    }
+}
+
+fn run(world: &mut World) {
+    world.tell(0, Command::Run { batch: "batch".to_owned(), timeout: 0 }).expect("it runs");
+}
+
+fn stop(world: &mut World) {
+    world.tell(0, Command::Stop { batch: "batch".to_owned(), force: false }).expect("it stops");
+    world.turns(STEP, 2000);
+}
+
+fn figures(world: &mut World, test: u32) -> Vec<(Nid, Figures)> {
+    let batch = "batch".to_owned();
+    match world.tell(0, Command::Figures { batch, test, timeout: 5 }) {
+        Ok(Answer::Said(said)) => said.into_iter().map(one).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn one(said: Said) -> (Nid, Figures) {
+    match said.reply {
+        Reply::Good(Detail::Figures(figures)) => (said.nid, *figures),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn clients_tell_what_they_measured() {
+    let mut world = world(3, Tunables::default());
+    let read = Test::Read { len: 8192, check: BrwCheck::Simple };
+    add(&mut world, Test::Ping, 7, 0).expect("a test");
+    add(&mut world, read, 5, 0).expect("a test");
+    assert_eq!(figures(&mut world, 1)[0].1, Figures::default(), "before it ran");
+    run(&mut world);
+    world.turns(STEP, 100);
+    for (test, loops, len) in [(1, 7, 0), (2, 5, 8192)] {
+        let told = figures(&mut world, test);
+        assert_eq!(told.iter().map(|(nid, _)| *nid).collect::<Vec<_>>(), [1, 2, 3].map(test_nid));
+        for (nid, figures) in told {
+            assert_eq!((figures.ops, figures.bytes), (4 * loops, 4 * loops * len), "{nid}");
+            assert_eq!((figures.active, &figures.failed), (0, &Vec::new()), "{nid}");
+            let mut latencies = Latencies::default();
+            latencies.add_coarse(figures.latencies);
+            assert_eq!(latencies.count(), 4 * loops);
+            assert!(latencies.max() <= Nanos(figures.age), "{nid}");
+        }
+    }
+    let batch = "batch".to_owned();
+    let refused = world.tell(0, Command::Figures { batch: batch.clone(), test: 3, timeout: 5 });
+    assert_eq!(refused, Err(Refusal::NoTest { batch, test: 3, tests: 2 }));
+}
+
+#[test]
+fn all_partitions_of_a_client_are_counted() {
+    // Nodes 1 and 2 stand for partitions 0 and 1 of one service, which is the client; servers 3
+    // and 4 have different homes there.
+    let mut world = World::new(5, Tunables::default());
+    world.add_console(0);
+    for (node, cpt) in [(1, 0), (2, 1)] {
+        world.add_partition(node, cpt, 2);
+    }
+    (3..5).for_each(|node| world.add_service(node));
+    begin(&mut world, 1..2, 3..5);
+    let spread = Spread { clients: 1, servers: 2 };
+    let test = NewTest { spread, ..new_test(Test::Ping, 6, 0) };
+    world.tell(0, Command::AddTest(test)).expect("a test");
+    run(&mut world);
+    world.turns(STEP, 200);
+    let told = figures(&mut world, 1).remove(0).1;
+    assert_eq!((told.ops, told.active), (2 * 4 * 6, 0));
+    assert_eq!(told.latencies.iter().map(|(_, count)| count).sum::<u64>(), told.ops);
+    for partition in [1, 2] {
+        assert_eq!(world.service(partition).totals().sent, 4 * 6);
+    }
+}
+
+#[test]
+fn errors_are_told_by_kind() {
+    let mut world = world(1, Tunables::default());
+    add(&mut world, Test::Ping, -1, 50).expect("a test");
+    run(&mut world);
+    world.turns(STEP, 200);
+    world.nodes[2].dead = true;
+    // Longer than the RPC time-out.
+    world.turns(STEP, 70_000);
+    let told = figures(&mut world, 1).remove(0).1;
+    let failed: u64 = told.failed.iter().map(|(_, count)| count).sum();
+    assert!(told.ops >= 5 && failed >= 4, "{told:?}");
+    assert!(told.failed.iter().all(|(kind, _)| *kind < 0), "{told:?}");
+}
+
+#[test]
+fn clients_keep_to_a_rate() {
+    let mut world = world(2, Tunables::default());
+    add(&mut world, Test::Ping, -1, 200).expect("a test");
+    run(&mut world);
+    world.turns(STEP, 1000);
+    let first = figures(&mut world, 1);
+    world.turns(STEP, 5000);
+    let second = figures(&mut world, 1);
+    for ((_, first), (nid, second)) in first.into_iter().zip(second) {
+        let (ops, time) = (second.ops - first.ops, second.age - first.age);
+        let rate = ops as f64 / (time as f64 / 1e9);
+        assert!((198.0..=202.0).contains(&rate), "{nid}: {rate} per second");
+    }
+    stop(&mut world);
+    let told = figures(&mut world, 1);
+    assert!(told.iter().all(|(_, figures)| figures.active == 0), "{told:?}");
+}
+
+#[test]
+fn nodes_that_do_not_tell_are_left_alone() {
+    // As kernel nodes do, they do not put the mark into their DEBUG reply.
+    let tunables = Tunables { selftest_figures: 0, ..Tunables::default() };
+    let mut world = world(2, tunables);
+    let refused = add(&mut world, Test::Ping, 1, 100);
+    assert!(matches!(refused, Err(Refusal::NotOurs { nid, .. }) if nid == test_nid(1)));
+    add(&mut world, Test::Ping, 3, 0).expect("a test");
+    run(&mut world);
+    world.turns(STEP, 100);
+    assert_eq!(figures(&mut world, 1), [], "nobody is asked");
+    match world.tell(0, Command::ShowGroup { group: "clients".to_owned() }) {
+        Ok(Answer::Nodes(nodes)) => assert!(nodes.iter().all(|node: &NodeView| !node.ours)),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn whoever_asks_wrongly_is_refused() {
+    let mut world = world(1, Tunables::default());
+    add(&mut world, Test::Ping, 3, 0).expect("a test");
+    let Some(session) = world.desk(0).console.session() else { panic!("no session") };
+    let (sid, other) = (session.sid(), Sid { stamp: 1, ..session.sid() });
+    // The session's first batch is the first of the console.
+    let cases = [
+        (other, 1, 1, FIGURES_LEN_MAX, errno::ESRCH),
+        (sid, 99, 1, FIGURES_LEN_MAX, errno::ENOENT),
+        (sid, 1, 0, FIGURES_LEN_MAX, errno::EINVAL),
+        (sid, 1, 2, FIGURES_LEN_MAX, errno::ENOENT),
+        (sid, 1, u32::MAX, FIGURES_LEN_MAX, errno::ENOENT),
+        (sid, 1, 1, 3, errno::EMSGSIZE),
+    ];
+    for (sid, batch, test, room, status) in cases {
+        let (reply_bits, bulk_bits) = (world.bits(), world.bits());
+        let request = FiguresRequest { reply_bits, bulk_bits, sid, batch, test, room };
+        let message = common::message(1, Body::FiguresRequest(request));
+        match world.ask(0, 1, Service::Figures.id().into(), &message) {
+            Some(Body::FiguresReply(reply)) => {
+                assert_eq!((reply.status, reply.len), (status, 0), "{request:?}");
+            }
+            other => panic!("{request:?}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_mark_is_in_the_reply_to_debug() {
+    let mut world = world(1, Tunables::default());
+    let request =
+        lustrine_wire::srpc::DebugRequest { reply_bits: world.bits(), sid: Sid::NONE, flags: 0 };
+    match world.ask(0, 1, 0, &common::message(1, Body::DebugRequest(request))) {
+        Some(Body::DebugReply(reply)) => assert_eq!(reply.batches, FIGURES_MARK),
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,198 @@
+//! What a client measured in a test, as it travels between nodes of ours: numbers of seven bits a
+//! byte, the lowest first, so that there is no byte order.
+
+/// Buckets of latencies: 64 to every doubling, from 0 to 2^63 - 1 nanoseconds.
+pub const BUCKETS: u32 = 64 * 54;
+
+/// Most kinds of errors that are told apart.
+pub const KINDS_MAX: usize = 32;
+
+/// Longest encoding in bytes: far more than these many buckets can be.
+pub const FIGURES_LEN_MAX: u32 = 64 << 10;
+
+/// The first byte: this form, and no other.
+const FORM: u64 = 1;
+
+/// What one client measured in one test since the test was added. All figures grow only, so that
+/// those of an interval are differences.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Figures {
+    /// Nanoseconds since the test first ran; 0 if it never did.
+    pub age: u64,
+    /// Units that are active.
+    pub active: u32,
+    /// RPCs that went well while the test ran.
+    pub ops: u64,
+    /// Payload bytes that they moved.
+    pub bytes: u64,
+    /// RPCs that failed while the test ran, by kind: a positive errno is the server's, a negative
+    /// one the client's. At most [`KINDS_MAX`]; what is one too many is counted as the last.
+    pub failed: Vec<(i32, u64)>,
+    /// Of the RPCs that went well, how many took how long: numbers of buckets, below [`BUCKETS`],
+    /// growing. Bucket b < 128 holds the nanosecond b; others are as wide as 1/64 to 1/128 of what
+    /// is in them.
+    pub latencies: Vec<(u32, u64)>,
+}
+
+/// Why bytes are no figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum FiguresError {
+    /// They end too soon.
+    #[error("figures end before they are whole")]
+    Short,
+    /// Another release's.
+    #[error("figures of form {0}; this release knows form 1")]
+    Form(u64),
+    /// A number, or how many there are, is out of its range.
+    #[error("figures that make no sense")]
+    Nonsense,
+}
+
+impl Figures {
+    /// The bytes; at most [`FIGURES_LEN_MAX`] if buckets and kinds are within their limits.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let head = [FORM, self.age, u64::from(self.active), self.ops, self.bytes];
+        head.into_iter().for_each(|number| put(&mut out, number));
+        put(&mut out, self.failed.len() as u64);
+        for (kind, count) in &self.failed {
+            put(&mut out, u64::from(*kind as u32));
+            put(&mut out, *count);
+        }
+        put(&mut out, self.latencies.len() as u64);
+        let mut last = 0;
+        for (bucket, count) in &self.latencies {
+            put(&mut out, u64::from(bucket.wrapping_sub(last)));
+            put(&mut out, *count);
+            last = *bucket;
+        }
+        out
+    }
+
+    /// Reads the bytes; what comes behind is passed over.
+    ///
+    /// # Errors
+    /// [`FiguresError`].
+    pub fn parse(mut bytes: &[u8]) -> Result<Figures, FiguresError> {
+        let from = &mut bytes;
+        let form = next(from)?;
+        if form != FORM {
+            return Err(FiguresError::Form(form));
+        }
+        let mut figures = Figures {
+            age: next(from)?,
+            active: number(next(from)?)?,
+            ops: next(from)?,
+            bytes: next(from)?,
+            ..Figures::default()
+        };
+        let kinds = next(from)?;
+        if kinds > KINDS_MAX as u64 {
+            return Err(FiguresError::Nonsense);
+        }
+        for _ in 0..kinds {
+            figures.failed.push((number(next(from)?)? as i32, next(from)?));
+        }
+        let buckets = next(from)?;
+        if buckets > u64::from(BUCKETS) {
+            return Err(FiguresError::Nonsense);
+        }
+        let mut last = None;
+        for _ in 0..buckets {
+            let step = number(next(from)?)?;
+            let bucket = last.unwrap_or(0u32).checked_add(step).filter(|b| *b < BUCKETS);
+            let bucket = bucket.ok_or(FiguresError::Nonsense)?;
+            if last.is_some() && step == 0 {
+                return Err(FiguresError::Nonsense);
+            }
+            figures.latencies.push((bucket, next(from)?));
+            last = Some(bucket);
+        }
+        Ok(figures)
+    }
+}
+
+fn number(value: u64) -> Result<u32, FiguresError> {
+    u32::try_from(value).map_err(|_| FiguresError::Nonsense)
+}
+
+fn put(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn next(from: &mut &[u8]) -> Result<u64, FiguresError> {
+    let mut number = 0u64;
+    for place in 0..10 {
+        let (byte, rest) = from.split_first().ok_or(FiguresError::Short)?;
+        *from = rest;
+        let bits = u64::from(byte & 0x7f);
+        if place == 9 && bits > 1 {
+            return Err(FiguresError::Nonsense);
+        }
+        number |= bits << (7 * place);
+        if byte & 0x80 == 0 {
+            return Ok(number);
+        }
+    }
+    Err(FiguresError::Nonsense)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_figures_is_refused() {
+        assert_eq!(Figures::parse(&[]), Err(FiguresError::Short));
+        assert_eq!(Figures::parse(&[2, 0]), Err(FiguresError::Form(2)));
+        assert_eq!(Figures::parse(&[1, 0, 0, 0, 0, 33]), Err(FiguresError::Nonsense));
+        assert_eq!(Figures::parse(&[0xff; 12]), Err(FiguresError::Nonsense));
+        // The same bucket twice, and one that there is not.
+        assert_eq!(Figures::parse(&[1, 0, 0, 0, 0, 0, 2, 5, 1, 0, 1]), Err(FiguresError::Nonsense));
+        let beyond = Figures { latencies: vec![(BUCKETS, 1)], ..Figures::default() };
+        assert_eq!(Figures::parse(&beyond.encode()), Err(FiguresError::Nonsense));
+    }
+
+    #[test]
+    fn the_largest_fits() {
+        let figures = Figures {
+            age: u64::MAX,
+            active: u32::MAX,
+            ops: u64::MAX,
+            bytes: u64::MAX,
+            failed: vec![(-1, u64::MAX); KINDS_MAX],
+            latencies: (0..BUCKETS).map(|bucket| (bucket, u64::MAX)).collect(),
+        };
+        let bytes = figures.encode();
+        assert!(bytes.len() <= FIGURES_LEN_MAX as usize, "{}", bytes.len());
+        assert_eq!(Figures::parse(&bytes), Ok(figures));
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(
+            (age, active, ops, bytes) in any::<(u64, u32, u64, u64)>(),
+            failed in prop::collection::vec(any::<(i32, u64)>(), 0..KINDS_MAX),
+            latencies in prop::collection::btree_map(0..BUCKETS, any::<u64>(), 0..80),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let latencies = latencies.into_iter().collect();
+            let figures = Figures { age, active, ops, bytes, failed, latencies };
+            let bytes = figures.encode();
+            prop_assert_eq!(Figures::parse(&bytes), Ok(figures));
+            let cut = cut.index(bytes.len());
+            prop_assert!(Figures::parse(&bytes[..cut]).is_err());
+        }
+
+        #[test]
+        fn arbitrary_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Figures::parse(&bytes);
+        }
+    }
+}
