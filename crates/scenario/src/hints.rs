@@ -4,7 +4,9 @@ use lustrine_selftest::Test;
 
 use crate::model::Scenario;
 use crate::outcome::LoadOutcome;
-use crate::quantity::{bytes_text, time_text};
+use lustrine_document::bytes_text;
+
+use crate::words::time_text;
 
 /// A server lets one client have this part of its bulk memory at most.
 const PEER_PART: u64 = 4;

@@ -7,33 +7,29 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | `document`, `reading`, `quantity` | YAML with places; tables of keys; figures with units |
 //! | `parse`, `model` | from tree to [`Scenario`] |
 //! | `overrides`, `sweep` | values given beside the file; all combinations of several |
 //! | `stage` | nodes, links and clients of a simulation |
 //! | `run`, `outcome` | the course of a run; what came out |
 //! | `formula`, `hints` | what theory allows; what to know before believing the figures |
 //! | [`replay`] | traces: what happened to one RPC, message by message |
-//! | [`figures`], [`report`] | figures for people; pages with tables and plots |
+//! | [`report`] | pages with tables and plots |
 #![forbid(unsafe_code)]
 
-mod document;
-pub mod figures;
 mod formula;
 mod hints;
 mod model;
 mod outcome;
 mod overrides;
 mod parse;
-mod problem;
-mod quantity;
-mod reading;
 pub mod replay;
 pub mod report;
 mod run;
 mod stage;
 mod sweep;
+mod words;
 
+pub use lustrine_document::{Place, Problem, Problems, bytes_text};
 pub use model::{
     Action, Change, Depth, Event, Group, Load, Members, NODES_MAX, Scenario, Spread, Target, Way,
 };
@@ -41,17 +37,19 @@ pub use outcome::{
     GroupWaits, Latency, LinkOutcome, LoadOutcome, Outcome, QueueSamples, RateSamples, Samples,
 };
 pub use overrides::Override;
-pub use problem::{Place, Problem, Problems};
-pub use quantity::{bytes_text, rate_text, read_time, time_text};
 pub use run::{Progress, run};
 pub use stage::simulation;
 pub use sweep::{Axis, POINTS_MAX, Sweep, SweepError};
+pub use words::{rate_text, read_time, time_text};
+
+/// A line of a scenario file, for messages.
+const EXAMPLE: &str = "groups: {clients: {count: 2}}";
 
 /// A scenario file that is YAML; what it says has not been judged yet.
 #[derive(Debug)]
 pub struct File {
     source_name: String,
-    root: document::Node,
+    root: lustrine_document::Node,
 }
 
 impl File {
@@ -63,8 +61,8 @@ impl File {
     /// # Errors
     /// When it is not YAML.
     pub fn parse(text: &str, source_name: &str) -> Result<File, Problems> {
-        let root =
-            document::load(text).map_err(|problem| Problems::new(source_name, vec![problem]))?;
+        let root = lustrine_document::load(text, EXAMPLE)
+            .map_err(|problem| Problems::new(source_name, vec![problem]))?;
         Ok(File { source_name: source_name.to_owned(), root })
     }
 
@@ -73,7 +71,7 @@ impl File {
     /// # Errors
     /// All that is wrong with it.
     pub fn scenario(&self, changes: &[Override]) -> Result<Scenario, Problems> {
-        let mut reader = reading::Reader::default();
+        let mut reader = lustrine_document::Reader::default();
         let mut root = self.root.clone();
         for change in changes {
             if let Err(problem) = overrides::apply(&mut root, change) {

@@ -1,5 +1,6 @@
 //! What came out of a run; its JSON document too.
 
+use lustrine_report::figures::{operations, percent, three_digits};
 use std::collections::BTreeMap;
 
 use lustrine_lnet::time::Nanos;
@@ -140,6 +141,26 @@ impl GroupWaits {
     /// Messages that waited for anything.
     pub fn all(&self) -> f64 {
         self.peer_credits + self.ni_credits + self.driver + self.zero_copy
+    }
+
+    /// As a row for people: the group, then means for peer credits, for NI credits, in the driver
+    /// and for zero-copy acknowledgements, each with its part of all that waited, then how busy a
+    /// CPU was, and messages per second.
+    pub fn row(&self) -> [String; 7] {
+        let all = self.all();
+        let cell = |mean: f64| match all {
+            0.0 => "0".to_owned(),
+            all => format!("{} ({})", three_digits(mean), percent(mean / all)),
+        };
+        [
+            self.group.clone(),
+            cell(self.peer_credits),
+            cell(self.ni_credits),
+            cell(self.driver),
+            cell(self.zero_copy),
+            percent(self.cpu),
+            operations(self.messages_per_s),
+        ]
     }
 }
 

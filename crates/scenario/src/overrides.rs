@@ -5,9 +5,9 @@ use std::rc::Rc;
 use lustrine_lnet::tunables::TABLE;
 use lustrine_yaml::clipped;
 
-use crate::document::{Content, Node};
-use crate::problem::{Place, Problem};
-use crate::reading::nearest;
+use lustrine_document::nearest;
+use lustrine_document::{Content, Node};
+use lustrine_document::{Place, Problem};
 
 /// Keys of the file itself.
 const OF_FILE: [&str; 2] = ["seed", "depth"];

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 
 use lustrine_yaml::clipped;
 
-use crate::document::{Content, Node};
 use crate::model::{Depth, Group, Scenario};
-use crate::problem::{Place, Problem};
-use crate::reading::{Reader, Section, nearest};
+use lustrine_document::{Content, Node};
+use lustrine_document::{Place, Problem};
+use lustrine_document::{Reader, Section, nearest};
 
 /// Seeds from 0 to this one.
 const SEED_MAX: u64 = i64::MAX as u64;

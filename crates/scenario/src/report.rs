@@ -3,11 +3,8 @@
 //! They have no scripts and load nothing, follow the reader's light or dark, and can be printed.
 //! Whatever stands in a scenario file is text in them.
 
-mod html;
-mod plot;
 mod single;
 mod sweep;
-mod ticks;
 
 pub use single::{Single, run_page};
 pub use sweep::{Row, Sweeping, sweep_page};

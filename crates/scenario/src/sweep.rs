@@ -3,13 +3,10 @@
 use std::fmt;
 
 use crate::overrides::Override;
-use crate::quantity::Decimal;
+use lustrine_document::range;
 
 /// Most combinations.
 pub const POINTS_MAX: usize = 10_000;
-
-/// Most values of one range.
-const RANGE_MAX: usize = 1_000;
 
 /// Names that vary together, and their values.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,49 +74,6 @@ impl Axis {
         }
         Ok(Axis { names, steps })
     }
-}
-
-/// `a..b`, `a..b+step`, `a..b*factor`, each perhaps with a unit behind it.
-fn range(text: &str) -> Result<Vec<String>, String> {
-    let why = || format!("{text:?} is no range");
-    let is_unit = |c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '*'));
-    let end = text.find(is_unit).unwrap_or(text.len());
-    let (numbers, unit) = (&text[..end], text[end..].trim());
-    let (first, rest) = numbers.split_once("..").ok_or_else(why)?;
-    let (last, step, factor) = if let Some((last, step)) = rest.split_once('+') {
-        (last, Some(step), None)
-    } else if let Some((last, factor)) = rest.split_once('*') {
-        (last, None, Some(factor))
-    } else {
-        (rest, Some("1"), None)
-    };
-    let number = |text: &str| Decimal::read(text).ok_or_else(why);
-    let (mut value, last) = (number(first)?, number(last)?);
-    let step = step.map(number).transpose()?;
-    let factor = factor.map(number).transpose()?;
-    if value > last {
-        return Err(format!("{text:?} ends before it begins"));
-    }
-    if step.is_some_and(|step| !step.is_above(0))
-        || factor.is_some_and(|factor| !factor.is_above(1) || !value.is_above(0))
-    {
-        return Err(format!("{text:?} never ends"));
-    }
-    let mut values = Vec::new();
-    while value <= last {
-        if values.len() == RANGE_MAX {
-            return Err(format!("{text:?} has more than {RANGE_MAX} values"));
-        }
-        values.push(if unit.is_empty() { value.to_string() } else { format!("{value} {unit}") });
-        let next = match (step, factor) {
-            (Some(step), _) => value.plus(step),
-            (_, Some(factor)) => value.by(factor),
-            _ => None,
-        };
-        let Some(next) = next else { break };
-        value = next;
-    }
-    Ok(values)
 }
 
 impl Sweep {

@@ -9,7 +9,7 @@ use crate::roots::repository;
 
 /// What each crate may use, by directory name. A crate missing here may use nothing and is itself
 /// a finding: who adds a room says what it may touch.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     ("wire", &[]),
     ("lnet", &["wire"]),
     ("socklnd", &["wire", "lnet"]),
@@ -21,13 +21,15 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("sys", &["mem"]),
     ("node", &["wire", "lnet", "socklnd", "selftest"]),
     ("sim", &["wire", "lnet", "socklnd", "selftest", "node"]),
-    ("scenario", &["wire", "lnet", "selftest", "sim", "yaml"]),
+    ("document", &["yaml"]),
+    ("report", &[]),
+    ("scenario", &["wire", "lnet", "selftest", "sim", "yaml", "document", "report"]),
     ("reactor", &["wire", "lnet", "socklnd", "selftest", "node", "mem", "sys", "yaml"]),
     (
         "cli",
         &[
             "wire", "lnet", "socklnd", "selftest", "capture", "tools", "node", "sim", "scenario",
-            "reactor", "sys",
+            "report", "reactor", "sys",
         ],
     ),
     ("xtask", &[]),

@@ -5,11 +5,11 @@ use lustrine_sim::Death;
 
 use super::links::{read_loss, read_queue, read_rate, two_sites};
 use super::{Names, group_names};
-use crate::document::{Content, Node};
 use crate::model::{Action, Change, Event, Group, Members, Target, Way};
-use crate::problem::Problem;
-use crate::quantity::LENGTH_OF_TIME;
-use crate::reading::{Fields, Reader, Section};
+use lustrine_document::LENGTH_OF_TIME;
+use lustrine_document::Problem;
+use lustrine_document::{Content, Node};
+use lustrine_document::{Fields, Reader, Section};
 
 /// Most events.
 const EVENTS_MAX: usize = 10_000;

@@ -10,11 +10,11 @@ use lustrine_yaml::clipped;
 
 use super::links::figures;
 use super::{Names, name_is_good, named, named_items};
-use crate::document::Node;
 use crate::model::{Group, NODES_MAX};
-use crate::problem::{Place, Problem};
-use crate::quantity::{BYTES, LENGTH_OF_TIME};
-use crate::reading::{Fields, Reader, Section, decimal, nearest};
+use lustrine_document::Node;
+use lustrine_document::{BYTES, LENGTH_OF_TIME};
+use lustrine_document::{Fields, Reader, Section, decimal, nearest};
+use lustrine_document::{Place, Problem};
 
 /// Most groups.
 const GROUPS_MAX: usize = 1000;

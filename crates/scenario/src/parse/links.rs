@@ -4,11 +4,11 @@ use lustrine_lnet::time::Nanos;
 use lustrine_sim::fabric::{Hashing, LinkSpec, Rate};
 
 use super::{Names, named};
-use crate::document::{Content, Node};
 use crate::model::Way;
-use crate::problem::Problem;
-use crate::quantity::{BANDWIDTH, BYTES, LENGTH_OF_TIME, PART};
-use crate::reading::{Fields, Reader, Section};
+use lustrine_document::Problem;
+use lustrine_document::{BANDWIDTH, BYTES, LENGTH_OF_TIME, PART};
+use lustrine_document::{Content, Node};
+use lustrine_document::{Fields, Reader, Section};
 
 /// Most entries under `links`.
 const WAYS_MAX: usize = 10_000;

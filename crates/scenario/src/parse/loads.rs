@@ -7,9 +7,9 @@ use lustrine_wire::srpc::{BULK_MAX, BrwCheck, CONCURRENCY_MAX};
 use super::links::Reach;
 use super::{group_names, named};
 use crate::model::{Group, Load, Spread};
-use crate::problem::Problem;
-use crate::quantity::{BYTES, LENGTH_OF_TIME};
-use crate::reading::{Fields, Reader, Section};
+use lustrine_document::Problem;
+use lustrine_document::{BYTES, LENGTH_OF_TIME};
+use lustrine_document::{Fields, Reader, Section};
 
 /// Most loads.
 const LOADS_MAX: usize = 64;

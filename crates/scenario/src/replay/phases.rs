@@ -12,8 +12,8 @@ use serde::{Serialize, Serializer};
 use super::format::{Fate, FromTo, Line, MessageWord, Step, WaitWord};
 use super::rpc::{Outcome, Rpc, Side};
 use super::trace::Trace;
-use crate::figures::latency_text;
-use crate::quantity::bytes_text;
+use lustrine_document::bytes_text;
+use lustrine_report::figures::latency_text;
 
 /// What an RPC can be at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

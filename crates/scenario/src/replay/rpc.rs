@@ -5,7 +5,7 @@ use lustrine_wire::nid::Nid;
 use serde::{Serialize, Serializer};
 
 use super::format::FromTo;
-use crate::quantity::bytes_text;
+use lustrine_document::bytes_text;
 
 /// How an RPC ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -1,12 +1,12 @@
 //! The page about one run.
 
 use super::footer;
-use super::html::Page;
-use super::plot::{Axis, Line, Plot, Stroke};
-use super::ticks::Scale;
-use crate::figures::{self, latency_text, operations, percent, rate, size, three_digits};
 use crate::outcome::{LoadOutcome, Outcome};
-use crate::quantity::bytes_text;
+use lustrine_document::bytes_text;
+use lustrine_report::Page;
+use lustrine_report::Scale;
+use lustrine_report::figures::{latency_text, operations, percent, rate, size, three_digits};
+use lustrine_report::{Axis, Line, Plot, Stroke};
 
 /// Most queues that are drawn: those that were longest.
 const QUEUES_MAX: usize = 8;
@@ -235,7 +235,7 @@ fn links(page: &mut Page, outcome: &Outcome) {
 }
 
 fn waits(page: &mut Page, outcome: &Outcome) {
-    let rows: Vec<_> = outcome.waits.iter().map(|group| figures::waits(group).to_vec()).collect();
+    let rows: Vec<_> = outcome.waits.iter().map(|group| group.row().to_vec()).collect();
     let heads = [
         "<group",
         "for peer credits",

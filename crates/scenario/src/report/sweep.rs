@@ -1,12 +1,12 @@
 //! The page about a sweep.
 
 use super::footer;
-use super::html::Page;
-use super::plot::{Axis, Line, Plot, Stroke};
-use super::ticks::Scale;
-use crate::figures::{latency_text, operations, percent, rate};
 use crate::outcome::{LoadOutcome, Outcome};
 use crate::sweep::Sweep;
+use lustrine_report::Page;
+use lustrine_report::Scale;
+use lustrine_report::figures::{latency_text, operations, percent, rate};
+use lustrine_report::{Axis, Line, Plot, Stroke};
 
 /// The name that is the horizontal axis wherever it is varied.
 const USUAL: &str = "concurrency";

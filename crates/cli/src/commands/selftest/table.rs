@@ -1,7 +1,7 @@
 //! The table for people: 80 columns on whatever it is printed, one line for each row, whose words
 //! are what `grep` and `awk` find.
 
-use lustrine_scenario::figures::{self, count, latency, operations, rate};
+use lustrine_report::figures::{self, count, latency, operations, rate};
 
 use super::report::{Latency, Report, RowResult};
 use super::{TestWord, describe};

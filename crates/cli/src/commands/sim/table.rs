@@ -1,9 +1,7 @@
 //! Tables for people: 80 columns for loads as `lustrine selftest` prints them, then links, then
 //! where messages waited.
 
-use lustrine_scenario::figures::{
-    self, count, latency, operations, percent, rate, size, three_digits,
-};
+use lustrine_report::figures::{count, latency, operations, percent, rate, size, three_digits};
 use lustrine_scenario::report::Row;
 use lustrine_scenario::{
     GroupWaits, Latency, LinkOutcome, LoadOutcome, Outcome, Sweep, bytes_text,
@@ -117,7 +115,7 @@ fn waits(groups: &[GroupWaits]) -> String {
         "CPU busy",
         "messages/s",
     ];
-    let rows: Vec<_> = groups.iter().map(|group| figures::waits(group).to_vec()).collect();
+    let rows: Vec<_> = groups.iter().map(|group| group.row().to_vec()).collect();
     let mut out = columns(&heads, &rows);
     out += "mean messages that waited at one node, and their part of all that waited\n";
     out

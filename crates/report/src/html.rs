@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// Colours of lines, for light and for dark.
-pub(super) const COLOURS: usize = 8;
+pub const COLOURS: usize = 8;
 
 const STYLE: &str = "\
 :root { --ink: #1b2430; --dim: #5c6773; --grid: #e3e7ec; --paper: #ffffff; --box: #f6f8fa;
@@ -49,7 +49,7 @@ footer { color: var(--dim); font-size: 13px; margin-top: 2.5rem; }
 ";
 
 /// Text from anywhere, as text.
-pub(super) fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -67,12 +67,13 @@ pub(super) fn escaped(text: &str) -> String {
 }
 
 /// A page as it grows.
-pub(super) struct Page {
+pub struct Page {
     out: String,
 }
 
 impl Page {
-    pub(super) fn new(title: &str, under: &str) -> Page {
+    /// Begins with a title, and a line under it.
+    pub fn new(title: &str, under: &str) -> Page {
         let (title, under) = (escaped(title), escaped(under));
         let out = format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -83,16 +84,18 @@ impl Page {
         Page { out }
     }
 
-    pub(super) fn heading(&mut self, text: &str) {
+    /// A heading.
+    pub fn heading(&mut self, text: &str) {
         let _ = writeln!(self.out, "<h2>{}</h2>", escaped(text));
     }
 
-    pub(super) fn paragraph(&mut self, text: &str) {
+    /// A paragraph.
+    pub fn paragraph(&mut self, text: &str) {
         let _ = writeln!(self.out, "<p>{}</p>", escaped(text));
     }
 
     /// Figures that count most, each with what it is.
-    pub(super) fn tiles(&mut self, tiles: &[(String, String)]) {
+    pub fn tiles(&mut self, tiles: &[(String, String)]) {
         self.out.push_str("<div class=\"tiles\">\n");
         for (figure, what) in tiles {
             let (figure, what) = (escaped(figure), escaped(what));
@@ -102,7 +105,8 @@ impl Page {
         self.out.push_str("</div>\n");
     }
 
-    pub(super) fn hints(&mut self, hints: &[String]) {
+    /// What to know before believing figures; none is nothing.
+    pub fn hints(&mut self, hints: &[String]) {
         if hints.is_empty() {
             return;
         }
@@ -114,12 +118,12 @@ impl Page {
     }
 
     /// A plot, which is markup of ours.
-    pub(super) fn figure(&mut self, svg: &str) {
+    pub fn figure(&mut self, svg: &str) {
         let _ = writeln!(self.out, "<figure>\n{svg}</figure>");
     }
 
     /// A table; heads that begin with `<` are of columns of words.
-    pub(super) fn table(&mut self, heads: &[&str], rows: &[Vec<String>]) {
+    pub fn table(&mut self, heads: &[&str], rows: &[Vec<String>]) {
         let word = |index: usize| heads[index].starts_with('<');
         let class = |index: usize| if word(index) { " class=\"word\"" } else { "" };
         self.out.push_str("<div class=\"wide\"><table>\n<tr>");
@@ -139,7 +143,7 @@ impl Page {
     }
 
     /// A text as it is, folded away.
-    pub(super) fn text(&mut self, summary: &str, text: &str) {
+    pub fn text(&mut self, summary: &str, text: &str) {
         let (summary, text) = (escaped(summary), escaped(text));
         let _ = writeln!(
             self.out,
@@ -147,7 +151,8 @@ impl Page {
         );
     }
 
-    pub(super) fn end(mut self, footer: &str) -> String {
+    /// The page as text, with a last line.
+    pub fn end(mut self, footer: &str) -> String {
         let _ = writeln!(self.out, "<footer>{}</footer>\n</body>\n</html>", escaped(footer));
         self.out
     }

@@ -1,4 +1,4 @@
-//! What can be wrong with a scenario, and how that is said to people.
+//! What can be wrong with a document, and how that is said to people.
 //!
 //! Every message has the form `FILE:LINE:COLUMN: what is wrong; allowed: ...; for example ...`.
 
@@ -34,26 +34,21 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub(crate) fn new(at: &Place, what: impl Into<String>) -> Problem {
+    /// With what is wrong, what is allowed, and an example.
+    pub fn new(at: &Place, what: impl Into<String>) -> Problem {
         Problem { at: at.clone(), what: what.into() }
     }
 
     /// A value that a key cannot have.
-    pub(crate) fn value(
-        at: &Place,
-        key: &str,
-        found: &str,
-        allowed: &str,
-        example: &str,
-    ) -> Problem {
+    pub fn value(at: &Place, key: &str, found: &str, allowed: &str, example: &str) -> Problem {
         let found = clipped(found);
         let what = format!("{key} cannot be {found:?}; allowed: {allowed}; for example {example}");
         Problem::new(at, what)
     }
 }
 
-/// Why a scenario was not taken: everything that was found wrong with it, in the order of the
-/// file. Nothing of it was run.
+/// Why a document was not taken: everything that was found wrong with it, in the order of the
+/// file. Nothing of it was used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems {
     source_name: String,
@@ -62,7 +57,7 @@ pub struct Problems {
 
 impl Problems {
     /// Names the file, and puts the problems in order.
-    pub(crate) fn new(source_name: &str, mut problems: Vec<Problem>) -> Problems {
+    pub fn new(source_name: &str, mut problems: Vec<Problem>) -> Problems {
         problems.sort_by(|one, two| one.at.cmp(&two.at));
         problems.dedup();
         Problems { source_name: source_name.to_owned(), problems }

@@ -2,22 +2,19 @@
 
 use std::fmt;
 
-use lustrine_lnet::time::Nanos;
-use lustrine_sim::fabric::Rate;
-
 /// A kind of figure.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kind {
+pub struct Kind {
     /// How messages call what is allowed.
-    pub(crate) allowed: &'static str,
+    pub allowed: &'static str,
     /// One that is right.
-    pub(crate) example: &'static str,
+    pub example: &'static str,
     /// Units, each with how many of the smallest it is.
     units: &'static [(&'static str, u64)],
 }
 
 /// Bits per second.
-pub(crate) const BANDWIDTH: Kind = Kind {
+pub const BANDWIDTH: Kind = Kind {
     allowed: "a number with kb/s, Mb/s, Gb/s, Tb/s, or in bytes MB/s, GB/s",
     example: "10 Gb/s",
     units: &[
@@ -31,7 +28,7 @@ pub(crate) const BANDWIDTH: Kind = Kind {
 };
 
 /// Nanoseconds.
-pub(crate) const LENGTH_OF_TIME: Kind = Kind {
+pub const LENGTH_OF_TIME: Kind = Kind {
     allowed: "a number with ns, us, ms, s, min or h",
     example: "25.25 ms",
     units: &[
@@ -45,7 +42,7 @@ pub(crate) const LENGTH_OF_TIME: Kind = Kind {
 };
 
 /// Bytes.
-pub(crate) const BYTES: Kind = Kind {
+pub const BYTES: Kind = Kind {
     allowed: "a number with B, KiB, MiB, GiB, or decimal kB, MB, GB",
     example: "64 MiB",
     units: &[
@@ -60,7 +57,7 @@ pub(crate) const BYTES: Kind = Kind {
 };
 
 /// Parts of 1,000,000,000.
-pub(crate) const PART: Kind = Kind {
+pub const PART: Kind = Kind {
     allowed: "a number with %, down to 0.0000001 %",
     example: "0.1 %",
     units: &[("%", 10_000_000)],
@@ -68,7 +65,7 @@ pub(crate) const PART: Kind = Kind {
 
 /// Why a text is no figure of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoFigure {
+pub enum NoFigure {
     /// A number alone.
     NoUnit,
     /// A unit of something else, or none at all.
@@ -83,7 +80,7 @@ pub(crate) enum NoFigure {
 
 impl NoFigure {
     /// In words, to stand in brackets.
-    pub(crate) fn why(self) -> &'static str {
+    pub fn why(self) -> &'static str {
         match self {
             NoFigure::NoUnit => "its unit is missing",
             NoFigure::UnknownUnit => "that is no unit for it",
@@ -96,7 +93,7 @@ impl NoFigure {
 
 impl Kind {
     /// Reads a figure in its smallest unit.
-    pub(crate) fn read(&self, text: &str) -> Result<u64, NoFigure> {
+    pub fn read(&self, text: &str) -> Result<u64, NoFigure> {
         let text = text.trim();
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let (number, unit) = (&text[..end], text[end..].trim());
@@ -111,7 +108,7 @@ impl Kind {
     }
 
     /// Writes a figure with the largest unit that keeps it whole.
-    pub(crate) fn write(&self, value: u64) -> String {
+    pub fn write(&self, value: u64) -> String {
         let whole = |(_, scale): &&(&str, u64)| value != 0 && value.is_multiple_of(*scale);
         let best = self.units.iter().filter(whole).max_by_key(|(_, scale)| *scale);
         match best {
@@ -126,10 +123,13 @@ impl Kind {
 
 /// Digits with a point somewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Decimal {
+pub struct Decimal {
     /// In units of 10^-9.
     billionths: u128,
 }
+
+/// Most values of one range.
+const RANGE_MAX: usize = 1_000;
 
 const BILLION: u128 = 1_000_000_000;
 
@@ -138,7 +138,7 @@ const DIGITS_MAX: usize = 18;
 
 impl Decimal {
     /// Reads digits, perhaps with a point and up to nine more.
-    pub(crate) fn read(text: &str) -> Option<Decimal> {
+    pub fn read(text: &str) -> Option<Decimal> {
         let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         if !digits(whole) || !digits(part) || whole.len() > DIGITS_MAX || part.len() > 9 {
@@ -157,20 +157,20 @@ impl Decimal {
     }
 
     /// The sum; `None` if that is out of range.
-    pub(crate) fn plus(self, other: Decimal) -> Option<Decimal> {
+    pub fn plus(self, other: Decimal) -> Option<Decimal> {
         let sum = self.billionths + other.billionths;
         (sum < 10u128.pow(27)).then_some(Decimal { billionths: sum })
     }
 
     /// The product; `None` if that is out of range, or not exact.
-    pub(crate) fn by(self, other: Decimal) -> Option<Decimal> {
+    pub fn by(self, other: Decimal) -> Option<Decimal> {
         let product = self.billionths.checked_mul(other.billionths)?;
         let whole = product % BILLION == 0 && product / BILLION < 10u128.pow(27);
         whole.then_some(Decimal { billionths: product / BILLION })
     }
 
     /// Whether it is above the other one, which is what makes a factor of a range end.
-    pub(crate) fn is_above(self, whole: u32) -> bool {
+    pub fn is_above(self, whole: u32) -> bool {
         self.billionths > u128::from(whole) * BILLION
     }
 }
@@ -185,34 +185,74 @@ impl fmt::Display for Decimal {
     }
 }
 
-/// Reads a length of time as scenario files have it, such as `25.25 ms`.
+/// The values of `a..b`, `a..b+step` or `a..b*factor`, each perhaps with a unit behind it, as text.
+///
+/// # Errors
+/// When it is none of that, or has more than 1,000 values; for people.
+pub fn range(text: &str) -> Result<Vec<String>, String> {
+    let why = || format!("{text:?} is no range");
+    let is_unit = |c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '*'));
+    let end = text.find(is_unit).unwrap_or(text.len());
+    let (numbers, unit) = (&text[..end], text[end..].trim());
+    let (first, rest) = numbers.split_once("..").ok_or_else(why)?;
+    let (last, step, factor) = if let Some((last, step)) = rest.split_once('+') {
+        (last, Some(step), None)
+    } else if let Some((last, factor)) = rest.split_once('*') {
+        (last, None, Some(factor))
+    } else {
+        (rest, Some("1"), None)
+    };
+    let number = |text: &str| Decimal::read(text).ok_or_else(why);
+    let (mut value, last) = (number(first)?, number(last)?);
+    let step = step.map(number).transpose()?;
+    let factor = factor.map(number).transpose()?;
+    if value > last {
+        return Err(format!("{text:?} ends before it begins"));
+    }
+    if step.is_some_and(|step| !step.is_above(0))
+        || factor.is_some_and(|factor| !factor.is_above(1) || !value.is_above(0))
+    {
+        return Err(format!("{text:?} never ends"));
+    }
+    let mut values = Vec::new();
+    while value <= last {
+        if values.len() == RANGE_MAX {
+            return Err(format!("{text:?} has more than {RANGE_MAX} values"));
+        }
+        values.push(if unit.is_empty() { value.to_string() } else { format!("{value} {unit}") });
+        let next = match (step, factor) {
+            (Some(step), _) => value.plus(step),
+            (_, Some(factor)) => value.by(factor),
+            _ => None,
+        };
+        let Some(next) = next else { break };
+        value = next;
+    }
+    Ok(values)
+}
+
+/// Reads a length of time, such as `25.25 ms`, in nanoseconds.
 ///
 /// # Errors
 /// What is wrong with it, and what is allowed.
-pub fn read_time(text: &str) -> Result<Nanos, String> {
+pub fn read_time(text: &str) -> Result<u64, String> {
     let Kind { allowed, example, .. } = LENGTH_OF_TIME;
     LENGTH_OF_TIME
         .read(text)
-        .map(Nanos)
         .map_err(|no| format!("{}; allowed: {allowed}, such as \"{example}\"", no.why()))
 }
 
-/// A length of time for people, such as `25.25 ms`.
-pub fn time_text(time: Nanos) -> String {
-    let (unit, scale) = match time.0 {
+/// Nanoseconds for people, such as `25.25 ms`.
+pub fn time_text(nanos: u64) -> String {
+    let (unit, scale) = match nanos {
         0 => return "0 s".to_owned(),
         1..1_000 => ("ns", 1.0),
         1_000..1_000_000 => ("us", 1e3),
         1_000_000..1_000_000_000 => ("ms", 1e6),
         _ => ("s", 1e9),
     };
-    let text = format!("{:.3}", time.0 as f64 / scale);
+    let text = format!("{:.3}", nanos as f64 / scale);
     format!("{} {unit}", text.trim_end_matches('0').trim_end_matches('.'))
-}
-
-/// A rate for people, such as `10 Gb/s`.
-pub fn rate_text(rate: Option<Rate>) -> String {
-    rate.map_or_else(|| "unlimited".to_owned(), |rate| rate.to_string())
 }
 
 /// A number of bytes for people, such as `64 MiB`.
@@ -258,12 +298,8 @@ mod tests {
     fn figures_are_written_as_people_write_them() {
         assert_eq!(BYTES.write(1 << 20), "1 MiB");
         assert_eq!(PART.write(1_000_000_000), "100 %");
-        assert_eq!(time_text(Nanos(25_250_000)), "25.25 ms");
-        assert_eq!(
-            (time_text(Nanos(0)), time_text(Nanos::from_secs(90))),
-            ("0 s".into(), "90 s".into())
-        );
+        assert_eq!(time_text(25_250_000), "25.25 ms");
+        assert_eq!((time_text(0), time_text(90_000_000_000)), ("0 s".into(), "90 s".into()));
         assert_eq!((bytes_text(1023), bytes_text(3 << 19)), ("1023 B".into(), "1.5 MiB".into()));
-        assert_eq!(rate_text(None), "unlimited");
     }
 }

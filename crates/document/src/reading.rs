@@ -6,62 +6,65 @@ use std::rc::Rc;
 
 use lustrine_yaml::clipped;
 
-use crate::document::{Content, Node};
 use crate::problem::{Place, Problem};
 use crate::quantity::Kind;
+use crate::{Content, Node};
 
 /// One kind of mapping in a file.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Section {
+pub struct Section {
     /// What messages call it.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// Its keys.
-    pub(crate) keys: &'static [&'static str],
+    pub keys: &'static [&'static str],
     /// How it may look.
-    pub(crate) example: &'static str,
+    pub example: &'static str,
 }
 
 /// The known keys of one mapping, with their values.
 #[derive(Debug)]
-pub(crate) struct Fields<'n> {
+pub struct Fields<'n> {
     /// Where the mapping is.
-    pub(crate) at: Place,
-    pub(crate) section: Section,
+    pub at: Place,
+    /// What kind of mapping it is.
+    pub section: Section,
     found: Vec<(&'static str, &'n Rc<Node>)>,
 }
 
 impl<'n> Fields<'n> {
     /// The value of a key; nothing counts as no value.
-    pub(crate) fn value(&self, key: &str) -> Option<&'n Node> {
+    pub fn value(&self, key: &str) -> Option<&'n Node> {
         debug_assert!(self.section.keys.contains(&key), "{key} is in no table");
         let found = self.found.iter().find(|(name, _)| *name == key).map(|(_, node)| &***node);
         found.filter(|node| !matches!(node.content, Content::Empty))
     }
 
     /// Whether a key has a value.
-    pub(crate) fn has(&self, key: &str) -> bool {
+    pub fn has(&self, key: &str) -> bool {
         self.value(key).is_some()
     }
 
     /// Where a key's value is, or else the mapping.
-    pub(crate) fn place(&self, key: &str) -> &Place {
+    pub fn place(&self, key: &str) -> &Place {
         self.value(key).map_or(&self.at, |node| &node.at)
     }
 }
 
 /// One reading of one file.
 #[derive(Debug, Default)]
-pub(crate) struct Reader {
-    pub(crate) problems: Vec<Problem>,
+pub struct Reader {
+    /// What was found wrong so far.
+    pub problems: Vec<Problem>,
 }
 
 impl Reader {
-    pub(crate) fn complain(&mut self, problem: Problem) {
+    /// Notes a problem; reading goes on.
+    pub fn complain(&mut self, problem: Problem) {
         self.problems.push(problem);
     }
 
     /// The entries of a mapping; nothing in its place is a mapping without keys.
-    pub(crate) fn fields<'n>(&mut self, node: &'n Node, section: Section) -> Fields<'n> {
+    pub fn fields<'n>(&mut self, node: &'n Node, section: Section) -> Fields<'n> {
         let mut fields = Fields { at: node.at.clone(), section, found: Vec::new() };
         let pairs = match &node.content {
             Content::Empty => return fields,
@@ -91,14 +94,15 @@ impl Reader {
         self.complain(Problem::new(at, what));
     }
 
-    pub(crate) fn wrong_shape(&mut self, node: &Node, what: &str, want: &str, example: &str) {
+    /// Notes that a value is a list where a word is wanted, or the like.
+    pub fn wrong_shape(&mut self, node: &Node, what: &str, want: &str, example: &str) {
         let found = node.shape();
         let what = format!("{what} is {found}; allowed: {want}; for example {example}");
         self.complain(Problem::new(&node.at, what));
     }
 
     /// A key that must be there is not.
-    pub(crate) fn missing(&mut self, fields: &Fields<'_>, key: &str, example: &str) {
+    pub fn missing(&mut self, fields: &Fields<'_>, key: &str, example: &str) {
         let what = format!(
             "{} without {key:?}; allowed: only with it; for example {example}",
             fields.section.name
@@ -107,7 +111,7 @@ impl Reader {
     }
 
     /// The items of a list; nothing in place of a list is a list without items.
-    pub(crate) fn items<'n>(
+    pub fn items<'n>(
         &mut self,
         node: Option<&'n Node>,
         what: &str,
@@ -124,7 +128,7 @@ impl Reader {
     }
 
     /// A word or number, quoted or not.
-    pub(crate) fn word<'n>(&mut self, node: &'n Node, key: &str, example: &str) -> Option<&'n str> {
+    pub fn word<'n>(&mut self, node: &'n Node, key: &str, example: &str) -> Option<&'n str> {
         match &node.content {
             Content::Word(text) => Some(text),
             _ => {
@@ -135,7 +139,7 @@ impl Reader {
     }
 
     /// A figure with a unit, in its smallest unit; `None` if it is not given or not good.
-    pub(crate) fn figure(
+    pub fn figure(
         &mut self,
         fields: &Fields<'_>,
         key: &str,
@@ -147,7 +151,7 @@ impl Reader {
 
     /// As [`Reader::figure`]; what else is allowed, such as ` or "unlimited"`, is the caller's to
     /// read.
-    pub(crate) fn figure_or(
+    pub fn figure_or(
         &mut self,
         fields: &Fields<'_>,
         key: &str,
@@ -176,7 +180,7 @@ impl Reader {
     }
 
     /// A whole number without a unit; `None` if it is not given or not good.
-    pub(crate) fn count(
+    pub fn count(
         &mut self,
         fields: &Fields<'_>,
         key: &str,
@@ -198,7 +202,7 @@ impl Reader {
     }
 
     /// One of some words; `None` if it is not given or not one of them.
-    pub(crate) fn choice<T: Copy>(
+    pub fn choice<T: Copy>(
         &mut self,
         fields: &Fields<'_>,
         key: &str,
@@ -219,7 +223,7 @@ impl Reader {
 
 /// The word most like `word`: up to a third of its letters may differ; case, `_` and `-` do not
 /// count.
-pub(crate) fn nearest<'w>(word: &str, known: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
+pub fn nearest<'w>(word: &str, known: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
     let plain = |word: &str| clipped(word).to_lowercase().replace(['_', '-'], " ");
     let wanted = plain(word);
     let tolerance = (wanted.chars().count() / 3).max(1);
@@ -229,7 +233,7 @@ pub(crate) fn nearest<'w>(word: &str, known: impl IntoIterator<Item = &'w str>) 
 }
 
 /// Digits, perhaps behind a minus; nothing else that a YAML dialect may take for a number.
-pub(crate) fn decimal(text: &str) -> Option<i64> {
+pub fn decimal(text: &str) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
     if plain { text.parse().ok() } else { None }

@@ -1,7 +1,5 @@
 //! Figures as tables for people show them: three digits that count, and columns that hold.
 
-use crate::outcome::GroupWaits;
-
 /// Three digits that count.
 pub fn three_digits(value: f64) -> String {
     match value {
@@ -52,26 +50,6 @@ pub fn size(bytes: u32) -> String {
         size if size.is_multiple_of(1 << 10) => format!("{}k", size >> 10),
         size => size.to_string(),
     }
-}
-
-/// Where a group's messages waited, as a row: its name, then means for peer credits, for NI
-/// credits, in the driver and for zero-copy acknowledgements, each with its part of all that
-/// waited, then how busy a CPU was, and messages per second.
-pub fn waits(group: &GroupWaits) -> [String; 7] {
-    let all = group.all();
-    let cell = |mean: f64| match all {
-        0.0 => "0".to_owned(),
-        all => format!("{} ({})", three_digits(mean), percent(mean / all)),
-    };
-    [
-        group.group.clone(),
-        cell(group.peer_credits),
-        cell(group.ni_credits),
-        cell(group.driver),
-        cell(group.zero_copy),
-        percent(group.cpu),
-        operations(group.messages_per_s),
-    ]
 }
 
 /// A part of a whole in percent; four columns up to 999 %.

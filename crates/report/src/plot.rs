@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::html::{COLOURS, escaped};
-use super::ticks::{Scale, ticks};
+use crate::html::{COLOURS, escaped};
+use crate::ticks::{Scale, ticks};
 
 const WIDTH: f64 = 940.0;
 const HEIGHT: f64 = 400.0;
@@ -25,46 +25,57 @@ const NAMES_MAX: usize = 13;
 
 /// One direction of a plot.
 #[derive(Clone, Debug)]
-pub(super) struct Axis {
-    pub(super) label: String,
-    pub(super) scale: Scale,
+pub struct Axis {
+    /// What is along it.
+    pub label: String,
+    /// How.
+    pub scale: Scale,
     /// Marks with these names, instead of figures.
-    pub(super) names: Vec<(f64, String)>,
+    pub names: Vec<(f64, String)>,
 }
 
 impl Axis {
-    pub(super) fn new(label: &str, scale: Scale) -> Axis {
+    /// With figures as marks.
+    pub fn new(label: &str, scale: Scale) -> Axis {
         Axis { label: label.to_owned(), scale, names: Vec::new() }
     }
 }
 
 /// How a line is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stroke {
+pub enum Stroke {
+    /// A line.
     Solid,
+    /// Dashes, without marks.
     Dashed,
 }
 
 /// One line.
 #[derive(Clone, Debug)]
-pub(super) struct Line {
+pub struct Line {
     /// Empty has no name beside the plot.
-    pub(super) name: String,
-    pub(super) points: Vec<(f64, f64)>,
-    pub(super) stroke: Stroke,
+    pub name: String,
+    /// Its points; those that an axis cannot have are left out.
+    pub points: Vec<(f64, f64)>,
+    /// How it is drawn.
+    pub stroke: Stroke,
     /// Lines of one number have one colour.
-    pub(super) colour: usize,
+    pub colour: usize,
 }
 
 /// A plot.
 #[derive(Clone, Debug)]
-pub(super) struct Plot {
-    pub(super) title: String,
-    pub(super) x: Axis,
-    pub(super) y: Axis,
+pub struct Plot {
+    /// What stands above it.
+    pub title: String,
+    /// To the right.
+    pub x: Axis,
+    /// Upwards.
+    pub y: Axis,
     /// What the names of the lines are values of; may be empty.
-    pub(super) key: String,
-    pub(super) lines: Vec<Line>,
+    pub key: String,
+    /// The lines; the first ones have names beside the plot.
+    pub lines: Vec<Line>,
 }
 
 /// From values to places.
@@ -90,7 +101,7 @@ impl Span {
 
 impl Plot {
     /// The drawing; empty when there is nothing to draw.
-    pub(super) fn svg(&self) -> String {
+    pub fn svg(&self) -> String {
         let shown = |(x, y): &(f64, f64)| {
             let fits =
                 |scale, value: f64| value.is_finite() && (scale == Scale::Linear || value > 0.0);

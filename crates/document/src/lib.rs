@@ -1,11 +1,25 @@
-//! Scenario files as trees, and what is said of a text that is none.
+//! Documents that people write: YAML with places, read by tables of known keys, with figures that
+//! have units; and everything that is wrong with one, said at once.
+#![forbid(unsafe_code)]
+
+mod problem;
+mod quantity;
+mod reading;
 
 use lustrine_yaml::{Fault, Limits, Position};
 
-use crate::problem::{Place, Problem};
+pub use problem::{Place, Problem, Problems};
+pub use quantity::{
+    BANDWIDTH, BYTES, Decimal, Kind, LENGTH_OF_TIME, NoFigure, PART, bytes_text, range, read_time,
+    time_text,
+};
+pub use reading::{Fields, Reader, Section, decimal, nearest};
 
-pub(crate) type Node = lustrine_yaml::Node<Place>;
-pub(crate) type Content = lustrine_yaml::Content<Place>;
+/// A value of a document, and where it stands.
+
+pub type Node = lustrine_yaml::Node<Place>;
+/// What a value is.
+pub type Content = lustrine_yaml::Content<Place>;
 
 const LIMITS: Limits = Limits { bytes: 1 << 20, depth: 16, values: 1 << 16 };
 
@@ -15,32 +29,36 @@ impl From<Position> for Place {
     }
 }
 
-/// Reads one document.
-pub(crate) fn load(text: &str) -> Result<Node, Problem> {
+/// Reads one document of at most 1 MiB, 16 levels and 65,536 values with every alias written out.
+/// `example` is a line as such documents have it, for messages; it has 3 levels.
+///
+/// # Errors
+/// When it is not YAML, or larger.
+pub fn load(text: &str, example: &str) -> Result<Node, Problem> {
     match lustrine_yaml::load::<Place>(text, &LIMITS) {
         Ok(root) => Ok((*root).clone()),
-        Err((at, fault)) => Err(Problem::new(&at.into(), said(&fault))),
+        Err((at, fault)) => Err(Problem::new(&at.into(), said(&fault, example))),
     }
 }
 
-fn said(fault: &Fault) -> String {
+fn said(fault: &Fault, example: &str) -> String {
     let Limits { bytes: bytes_max, depth, values } = LIMITS;
     match fault {
         Fault::TooLarge { bytes } => format!(
-            "{bytes} bytes are too many; allowed: at most {bytes_max}; for example groups with a \
-             \"count\" instead of one group per node"
+            "{bytes} bytes are too many; allowed: at most {bytes_max}; for example groups of many \
+             nodes instead of one group per node"
         ),
         Fault::NotYaml { why } => format!(
             "not YAML: {why}; allowed: blanks for indentation, one \"key: value\" or \"- item\" \
-             per line; for example \"groups: {{clients: {{count: 2}}}}\""
+             per line; for example \"{example}\""
         ),
         Fault::TooDeep => format!(
             "nested too deeply; allowed: {depth} levels; for example \
-             \"groups: {{clients: {{count: 2}}}}\" has 3"
+             \"{example}\" has 3"
         ),
         Fault::TooMany => format!(
             "too many values; allowed: {values}, aliases (*name) written out; for example groups \
-             with a \"count\" instead of one group per node"
+             of many nodes instead of one group per node"
         ),
         Fault::SecondDocument => "a second YAML document begins; allowed: one in a file; for \
                                   example remove this \"---\""

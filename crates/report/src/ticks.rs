@@ -2,7 +2,7 @@
 
 /// How values are laid out along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scale {
+pub enum Scale {
     /// Equal steps.
     Linear,
     /// Equal factors, marks at powers of ten; values of 0 and less are not shown.
@@ -12,7 +12,7 @@ pub(super) enum Scale {
 }
 
 /// Marks from `low` to `high`, about `wanted` of them, at values that people like.
-pub(super) fn ticks(scale: Scale, low: f64, high: f64, wanted: usize) -> Vec<f64> {
+pub fn ticks(scale: Scale, low: f64, high: f64, wanted: usize) -> Vec<f64> {
     match scale {
         Scale::Linear => linear(low, high, wanted),
         Scale::Log => log(low, high, wanted),
