@@ -16,7 +16,6 @@ pub use quantity::{
 pub use reading::{Fields, Reader, Section, decimal, nearest};
 
 /// A value of a document, and where it stands.
-
 pub type Node = lustrine_yaml::Node<Place>;
 /// What a value is.
 pub type Content = lustrine_yaml::Content<Place>;

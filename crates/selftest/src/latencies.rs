@@ -36,7 +36,7 @@ impl Latencies {
     }
 
     /// Adds others.
-    pub(crate) fn add(&mut self, other: &Latencies) {
+    pub fn merge(&mut self, other: &Latencies) {
         for (bucket, count) in other.filled() {
             self.count_in(bucket, count);
         }
@@ -193,7 +193,7 @@ mod tests {
             assert!(one.abs_diff(two) * 100 <= one, "{part}: {one} {two}");
         }
         let mut twice = latencies.clone();
-        twice.add(&latencies);
+        twice.merge(&latencies);
         assert_eq!((twice.count(), twice.max()), (6000, latencies.max()));
         // Nothing that may come from a peer is too large.
         again.add_coarse([(BUCKETS - 1, 1), (u32::MAX, 1)]);

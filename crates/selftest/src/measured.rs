@@ -45,7 +45,7 @@ impl Measured {
         self.ops += other.ops;
         self.bytes += other.bytes;
         other.failed.iter().for_each(|(kind, count)| self.count(*kind, *count));
-        self.latencies.add(&other.latencies);
+        self.latencies.merge(&other.latencies);
     }
 
     /// In the form in which it travels.

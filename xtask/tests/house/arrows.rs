@@ -9,7 +9,7 @@ use crate::roots::repository;
 
 /// What each crate may use, by directory name. A crate missing here may use nothing and is itself
 /// a finding: who adds a room says what it may touch.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     ("wire", &[]),
     ("lnet", &["wire"]),
     ("socklnd", &["wire", "lnet"]),
@@ -24,21 +24,23 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("document", &["yaml"]),
     ("report", &[]),
     ("scenario", &["wire", "lnet", "selftest", "sim", "yaml", "document", "report"]),
+    ("plan", &["wire", "lnet", "selftest", "yaml", "document", "report"]),
     ("reactor", &["wire", "lnet", "socklnd", "selftest", "node", "mem", "sys", "yaml"]),
     (
         "cli",
         &[
             "wire", "lnet", "socklnd", "selftest", "capture", "tools", "node", "sim", "scenario",
-            "report", "reactor", "sys",
+            "report", "plan", "reactor", "sys",
         ],
     ),
     ("xtask", &[]),
 ];
 
 /// What tests, examples and benches of a crate may use beyond that.
-const DEV_ARROWS: [(&str, &[&str]); 3] = [
+const DEV_ARROWS: [(&str, &[&str]); 4] = [
     ("sim", &["capture"]),
     ("tools", &["lnet"]),
+    ("plan", &["sim"]),
     ("xtask", &["wire", "lnet", "socklnd", "selftest", "node", "sim"]),
 ];
 

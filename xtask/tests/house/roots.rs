@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Crates without I/O, clock, thread or global state.
-pub(crate) const PURE: [&str; 12] = [
+pub(crate) const PURE: [&str; 13] = [
     "wire", "lnet", "socklnd", "selftest", "capture", "tools", "node", "sim", "scenario", "yaml",
-    "document", "report",
+    "document", "report", "plan",
 ];
 
 /// Directories that hold no source of ours, by name wherever they stand.

@@ -19,8 +19,10 @@ use crate::output::{Failure, json, print};
 use crate::report_file::ReportFile;
 use crate::words::{self, PORTS, seconds};
 
+mod children;
 mod halves;
 mod partner;
+mod plan;
 mod report;
 mod session;
 mod table;
@@ -77,6 +79,9 @@ pub(crate) struct SelftestArgs {
     /// Seconds without any answer after which the node is given up
     #[arg(long, default_value_t = 30.0, value_parser = seconds, allow_negative_numbers = true)]
     patience: f64,
+
+    #[command(flatten)]
+    plan: plan::PlanArgs,
 
     #[command(flatten)]
     node: NodeOptions,
@@ -202,6 +207,9 @@ impl fmt::Display for Row {
 
 /// Runs the command.
 pub(crate) fn run(args: &SelftestArgs) -> Result<(), Failure> {
+    if let Some(file) = args.plan.file() {
+        return plan::run(args, file);
+    }
     let node = &args.node;
     if args.to.is_none() && (node.config.is_some() || !node.net.is_empty() || node.accept.is_some())
     {

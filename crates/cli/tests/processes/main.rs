@@ -13,6 +13,7 @@ mod lst;
 mod main_job;
 mod namespaces;
 mod node;
+mod plans;
 mod rogues;
 mod settings;
 mod sim;

@@ -1,17 +1,17 @@
 //! The other side of a selftest: a node elsewhere, or one started for the occasion.
 
 use std::io::{BufRead, BufReader};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use lustrine_reactor::config::{NetConfig, Place};
 use lustrine_reactor::{Answer, Request, control};
 use lustrine_wire::nid::{Net, Nid};
 use tempfile::TempDir;
 
+use super::children::{Guard, free_port, node_command, spawn, stop, wait_for};
 use crate::common::NodeOptions;
 use crate::interrupt::Interrupt;
 use crate::output::Failure;
@@ -19,9 +19,6 @@ use crate::output::Failure;
 /// Where the second node lives, and where we do. Two nodes cannot share an address.
 const PARTNER_IP: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const OWN_IP: Ipv4Addr = Ipv4Addr::LOCALHOST;
-
-/// How long the second node may take to start.
-const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The node that is measured.
 pub(super) struct Partner {
@@ -52,34 +49,15 @@ impl Partner {
     pub(super) fn start(options: &NodeOptions, interrupt: &Interrupt) -> Result<Partner, Failure> {
         let program = std::env::current_exe()
             .map_err(|error| format!("cannot find this program's own file: {error}"))?;
-        let port = free_port().map_err(|error| format!("no free TCP port: {error}"))?;
+        let port = free_port(PARTNER_IP).map_err(|error| format!("no free TCP port: {error}"))?;
         let dir = tempfile::Builder::new()
             .prefix("lustrine-selftest-")
             .tempdir()
             .map_err(|error| format!("cannot make a temporary directory: {error}"))?;
         let control = dir.path().join("control.sock");
-        let mut command = Command::new(&program);
-        command
-            .args(["node", "--until-eof", "--accept", "all"])
-            .arg("--net")
-            .arg(format!("tcp={PARTNER_IP}:{port}"))
-            .arg("--control")
-            .arg(&control)
-            .env("LUSTRINE_LOG", "warn")
-            .process_group(0)
-            .stdin(Stdio::piped());
-        for pair in &options.set {
-            command.args(["--set", &pair.to_string()]);
-        }
-        if let Some(identity) = options.identity {
-            let word = clap::ValueEnum::to_possible_value(&identity)
-                .map(|value| value.get_name().to_owned())
-                .unwrap_or_default();
-            command.args(["--identity", &word]);
-        }
-        let node = command.spawn().map_err(|error| format!("cannot start a node: {error}"))?;
+        let mut command = node_command(&program, options, (PARTNER_IP, port), &control);
         // From here on every error must take the processes down again.
-        let mut node = Guard(Some(node));
+        let mut node = spawn(&mut command)?;
         let mut raw = Command::new(&program)
             .args(["raw-tcp", "--listen", &PARTNER_IP.to_string()])
             .process_group(0)
@@ -131,43 +109,6 @@ impl Drop for Started {
     }
 }
 
-/// A child that is stopped unless it is kept.
-struct Guard(Option<Child>);
-
-impl Guard {
-    fn keep(mut self) -> Child {
-        self.0.take().expect("a guard holds its child until it is kept")
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
-            stop(child);
-        }
-    }
-}
-
-/// Asks it to end by closing its input, and insists after a while.
-fn stop(child: &mut Child) {
-    drop(child.stdin.take());
-    let deadline = Instant::now() + Duration::from_secs(2);
-    while Instant::now() < deadline {
-        if !matches!(child.try_wait(), Ok(None)) {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    let _ = child.kill();
-    let _ = child.wait();
-}
-
-/// A port that is free on both addresses at this moment.
-fn free_port() -> std::io::Result<u16> {
-    let listener = TcpListener::bind((PARTNER_IP, 0))?;
-    Ok(listener.local_addr()?.port())
-}
-
 fn read_address(raw: &mut Guard) -> Result<SocketAddr, Failure> {
     let stdout = raw.0.as_mut().and_then(|child| child.stdout.take());
     let mut line = String::new();
@@ -178,29 +119,4 @@ fn read_address(raw: &mut Guard) -> Result<SocketAddr, Failure> {
         })
         .map_err(str::to_owned)?;
     line.trim().parse().map_err(|_| "the raw-socket rung did not start".to_owned().into())
-}
-
-/// Waits until the node answers.
-fn wait_for(
-    control: &std::path::Path,
-    node: &mut Guard,
-    interrupt: &Interrupt,
-) -> Result<(), Failure> {
-    let deadline = Instant::now() + START_TIMEOUT;
-    loop {
-        if control::ask(control, &Request::ShowNet).is_ok() {
-            return Ok(());
-        }
-        interrupt.check()?;
-        if let Some(child) = &mut node.0
-            && let Ok(Some(status)) = child.try_wait()
-        {
-            let said = "it said why above";
-            return Err(format!("the second node ended at once ({status}); {said}").into());
-        }
-        if Instant::now() >= deadline {
-            return Err("the second node did not start within 10 s".to_owned().into());
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }

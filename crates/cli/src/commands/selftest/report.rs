@@ -145,14 +145,14 @@ impl Report {
 }
 
 /// The present in RFC 3339, UTC, as the node's log writes it.
-fn now() -> String {
+pub(super) fn now() -> String {
     let mut text = String::new();
     SystemTime.format_time(&mut Writer::new(&mut text)).expect("a String takes all text");
     text
 }
 
 /// The name of this machine; empty if the system does not tell.
-fn host_name() -> String {
+pub(super) fn host_name() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim_end().to_owned()
 }

@@ -1,0 +1,216 @@
+//! `lustrine selftest --plan`: many nodes, as a file describes it.
+
+mod live;
+mod local;
+mod outside;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use clap::Args;
+use lustrine_plan::{End, Group, Members, Nodes, Plan, Point, Results, csv, page, points, table};
+use lustrine_reactor::config::NodeConfig;
+use lustrine_tools::nids;
+use lustrine_wire::nid::Nid;
+
+use super::report::{host_name, now};
+use crate::commands::tool::resolve;
+use crate::common::start_for_command;
+use crate::interrupt::Interrupt;
+use crate::output::{Failure, complain, json, print};
+use crate::report_file::{ReportFile, apart};
+use live::View;
+use local::LocalNodes;
+use outside::{Console, Settings};
+
+/// How a plan is run.
+#[derive(Args, Debug)]
+pub(super) struct PlanArgs {
+    /// Run a plan for many nodes (docs/plans.md; plans/ has some)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["to", "test", "size", "concurrency",
+        "time", "check", "port", "patience"])]
+    plan: Option<PathBuf>,
+
+    /// The nodes of a group of the plan, such as clients=10.0.0.[1-4]@tcp; may be given several
+    /// times
+    #[arg(long = "group", value_name = "NAME=NIDS", requires = "plan")]
+    groups: Vec<String>,
+
+    /// Start nodes on this machine's loopback for groups of which no NIDs are known
+    #[arg(long, requires = "plan")]
+    local: bool,
+
+    /// Write the plan's results as CSV
+    #[arg(long, value_name = "FILE", requires = "plan")]
+    csv: Option<PathBuf>,
+
+    /// Write the plan's results as a page with plots
+    #[arg(long, value_name = "FILE", requires = "plan")]
+    report: Option<PathBuf>,
+}
+
+impl PlanArgs {
+    /// The plan's file, if one is to be run.
+    pub(super) fn file(&self) -> Option<&PathBuf> {
+        self.plan.as_ref()
+    }
+}
+
+/// Runs the command.
+pub(super) fn run(args: &super::SelftestArgs, file: &PathBuf) -> Result<(), Failure> {
+    let cannot = |error| format!("cannot read {}: {error}", file.display());
+    let text = fs::read_to_string(file).map_err(cannot)?;
+    let plan = Plan::parse(&text, &file.display().to_string()).map_err(|why| why.to_string())?;
+    let given = given(&plan, &args.plan)?;
+    // Places that cannot be written to are found before minutes are spent.
+    let open = |path: &Option<PathBuf>| path.as_deref().map(ReportFile::open).transpose();
+    let (json_file, csv_file) = (open(&args.json)?, open(&args.plan.csv)?);
+    let report = open(&args.plan.report)?;
+    apart(file, &[&json_file, &csv_file, &report])?;
+    let results = measure(args, &plan, given)?;
+    let text = table(&results);
+    let printed = match [&json_file, &csv_file, &report].into_iter().flatten().any(is_stdout) {
+        true => Ok(()),
+        false => print(&text),
+    };
+    for (file, write) in [(csv_file, csv(&results)), (report, page(&results, &text))] {
+        if let Some(file) = file {
+            file.write(&write)?;
+        }
+    }
+    if let Some(file) = json_file {
+        file.write(&json(&results)?)?;
+    }
+    match &results.end {
+        End::Failed { error } => return Err(error.clone().into()),
+        End::Interrupted { .. } => return Err(Failure::Interrupted),
+        End::Complete => {}
+    }
+    match results.errors() {
+        0 => printed,
+        errors => Err(format!("{errors} operations failed; the table says which").into()),
+    }
+}
+
+fn is_stdout(file: &ReportFile) -> bool {
+    matches!(file, ReportFile::Stdout)
+}
+
+fn measure(
+    args: &super::SelftestArgs,
+    plan: &Plan,
+    given: Vec<Option<Vec<Nid>>>,
+) -> Result<Results, Failure> {
+    let interrupt = Interrupt::catch()?;
+    let missing = |(group, nids): (&Group, &Option<Vec<Nid>>)| match (nids, &group.members) {
+        (None, Members::Count(count)) => Some((group.name.clone(), *count)),
+        _ => None,
+    };
+    let missing: Vec<(String, u32)> = plan.groups.iter().zip(&given).filter_map(missing).collect();
+    let local = match missing.first() {
+        None => None,
+        Some(_) if args.plan.local => {
+            let count = missing.iter().map(|(_, count)| count).sum();
+            Some(LocalNodes::start(count, &args.node, &interrupt)?)
+        }
+        Some((name, _)) => {
+            return Err(Failure::Usage(format!(
+                "group {name} has no nodes: name them with --group {name}=NIDS, or start some \
+                 on this machine with --local"
+            )));
+        }
+    };
+    let mut fresh = local.iter().flat_map(LocalNodes::nids);
+    let nodes: Nodes = plan
+        .groups
+        .iter()
+        .zip(given)
+        .map(|(group, nids)| match (nids, &group.members) {
+            (Some(nids), _) => nids,
+            (None, Members::Count(count)) => fresh.by_ref().take(*count as usize).collect(),
+            (None, Members::Nids(_)) => Vec::new(),
+        })
+        .collect();
+    let points = points(plan, &nodes).map_err(|why| why.to_string())?;
+    let config = own_config(args, local.as_ref(), &points)?;
+    let node = start_for_command(&config)?;
+    let settings = Settings { takes_over: args.force };
+    let mut console = Console::new(node.handle(), &interrupt, settings, View::new());
+    let named = plan.groups.iter().zip(nodes);
+    let groups: BTreeMap<String, Vec<Nid>> =
+        named.map(|(group, nids)| (group.name.clone(), nids)).collect();
+    let date = now();
+    let (points, end) = lustrine_plan::run(plan, &points, &mut console);
+    console.clear();
+    node.stop();
+    let nothing = points.is_empty();
+    if let (End::Failed { error }, true) = (&end, nothing) {
+        return Err(error.clone().into());
+    }
+    if let (End::Interrupted { .. }, true) = (&end, nothing) {
+        return Err(Failure::Interrupted);
+    }
+    Ok(Results {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        date,
+        host: host_name(),
+        plan: plan.name.clone(),
+        about: plan.about.clone(),
+        groups,
+        points,
+        end,
+    })
+}
+
+/// Our own node: the console, and nothing else.
+fn own_config(
+    args: &super::SelftestArgs,
+    local: Option<&LocalNodes>,
+    points: &[Point],
+) -> Result<NodeConfig, Failure> {
+    let mut config = match (local, points.first().and_then(|point| point.nodes().first().copied()))
+    {
+        (Some(local), _) if args.node.net.is_empty() && args.node.config.is_none() => {
+            let mut config = args.node.node_config(complain)?;
+            config.nets = vec![local.own_net()];
+            config.accept = lustrine_reactor::config::AcceptPolicy::None;
+            config
+        }
+        (_, Some(nid)) => args.node.short_lived(&nid, None)?,
+        (_, None) => return Err("the plan measures nothing".to_owned().into()),
+    };
+    // All that a console has to say fits into one loop.
+    config.tunables.cpu_npartitions = 1;
+    Ok(config)
+}
+
+/// The NIDs of each group that are given beside the file or in it.
+fn given(plan: &Plan, args: &PlanArgs) -> Result<Vec<Option<Vec<Nid>>>, Failure> {
+    let mut words: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for text in &args.groups {
+        let example = "an example is --group clients=10.0.0.[1-4]@tcp";
+        let Some((name, nids)) = text.split_once('=') else {
+            return Err(Failure::Usage(format!("--group {text}: no '='; {example}")));
+        };
+        if !plan.groups.iter().any(|group| group.name == name) {
+            let names: Vec<&str> = plan.groups.iter().map(|group| group.name.as_str()).collect();
+            return Err(Failure::Usage(format!(
+                "--group {text}: the plan has no group {name}; it has {}",
+                names.join(", ")
+            )));
+        }
+        words.entry(name).or_default().push(nids.to_owned());
+    }
+    let of = |group: &Group| {
+        let words = match (words.get(group.name.as_str()), &group.members) {
+            (Some(words), _) | (None, Members::Nids(words)) => words,
+            (None, Members::Count(_)) => return Ok(None),
+        };
+        let mut seen = std::collections::BTreeSet::new();
+        let nids = nids::list(words, resolve)
+            .map_err(|why| Failure::Failed(format!("group {}: {why}", group.name)))?;
+        Ok(Some(nids.into_iter().filter(|nid| seen.insert(*nid)).collect()))
+    };
+    plan.groups.iter().map(of).collect()
+}

@@ -1,0 +1,149 @@
+//! What can be seen while a plan runs: a table that is drawn anew on a terminal, plain lines
+//! elsewhere.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use lustrine_plan::{Counted, Live};
+use lustrine_report::figures::{count, latency, operations, rate};
+
+use crate::output::{complain, note};
+
+/// Clients that are shown by themselves: the slowest.
+const CLIENTS_MAX: usize = 8;
+
+/// Tests that are shown.
+const TESTS_MAX: usize = 12;
+
+/// Somebody's view of a plan.
+pub(super) struct View {
+    bar: ProgressBar,
+    title: String,
+}
+
+impl View {
+    pub(super) fn new() -> View {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template("{msg}") {
+            bar.set_style(style);
+        }
+        View { bar, title: String::new() }
+    }
+
+    pub(super) fn begin(&mut self, number: usize, of: usize, title: &str) {
+        self.title = format!("[{number}/{of}] {title}");
+        if self.bar.is_hidden() {
+            note(&self.title);
+        } else {
+            self.draw(&format!("{}: making the session", self.title));
+        }
+    }
+
+    pub(super) fn show(&self, live: &Live) {
+        let seconds = |nanos: u64| nanos / 1_000_000_000;
+        let (elapsed, of) = (seconds(live.elapsed.0), seconds(live.of.0));
+        if self.bar.is_hidden() {
+            for (name, counted) in live.rows.iter().take(TESTS_MAX) {
+                note(&format!("  {elapsed} s  {name}: {}", in_words(counted)));
+            }
+            return;
+        }
+        self.draw(&format!("{}  {elapsed} of {of} s\n{}", self.title, table(live)));
+    }
+
+    /// A line that stays.
+    pub(super) fn say(&self, what: &str) {
+        self.bar.suspend(|| complain(what));
+    }
+
+    pub(super) fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn draw(&self, text: &str) {
+        self.bar.set_message(text.to_owned());
+        self.bar.tick();
+    }
+}
+
+/// Tests, and the slowest clients.
+fn table(live: &Live) -> String {
+    let mut out = format!(
+        "{:<34} {:>8} {:>8} {:>6} {:>6} {:>6}\n",
+        "", "MiB/s", "ops/s", "p50", "p99", "err"
+    );
+    for (name, counted) in live.rows.iter().take(TESTS_MAX) {
+        out += &line(name, counted);
+    }
+    let mut clients: Vec<_> = live.clients.iter().collect();
+    if clients.len() > 1 {
+        clients.sort_by(|one, two| one.1.ops_per_s.total_cmp(&two.1.ops_per_s));
+        let title = match clients.len() <= CLIENTS_MAX {
+            true => "clients, the slowest first".to_owned(),
+            false => format!("the {CLIENTS_MAX} slowest of {} clients", clients.len()),
+        };
+        out += &format!("{title}\n");
+        for (nid, counted) in clients.iter().take(CLIENTS_MAX) {
+            out += &line(&format!("  {nid}"), counted);
+        }
+    }
+    out.trim_end().to_owned()
+}
+
+fn line(name: &str, counted: &Counted) -> String {
+    let short: String = name.chars().take(34).collect();
+    let part = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), latency);
+    let mib = match counted.mib_per_s {
+        0.0 => "-".to_owned(),
+        mib => rate(mib),
+    };
+    format!(
+        "{short:<34} {mib:>8} {:>8} {:>6} {:>6} {:>6}\n",
+        operations(counted.ops_per_s),
+        part(counted.latency_us.map(|l| l.p50)),
+        part(counted.latency_us.map(|l| l.p99)),
+        count(counted.errors),
+    )
+}
+
+fn in_words(counted: &Counted) -> String {
+    let mut words = Vec::new();
+    if counted.mib_per_s > 0.0 {
+        words.push(format!("{} MiB/s", rate(counted.mib_per_s)));
+    }
+    words.push(format!("{} ops/s", operations(counted.ops_per_s)));
+    if let Some(told) = counted.latency_us {
+        words.push(format!("p50 {} p99 {}", latency(told.p50), latency(told.p99)));
+    }
+    if counted.errors > 0 {
+        words.push(format!("{} failed", count(counted.errors)));
+    }
+    words.join("  ")
+}
+
+#[cfg(test)]
+mod tests {
+    use lustrine_lnet::time::Nanos;
+    use lustrine_plan::Latency;
+
+    use super::*;
+
+    fn counted(ops_per_s: f64) -> Counted {
+        let latency = Latency { mean: 9.0, p50: 8.0, p90: 9.0, p99: 12.0, p999: None, max: 80.0 };
+        Counted { ops_per_s, mib_per_s: 12.5, latency_us: Some(latency), ..Counted::default() }
+    }
+
+    #[test]
+    fn the_table_fits_a_terminal_however_many_clients_there_are() {
+        let nid = |last: u32| lustrine_wire::nid::Nid::new4(lustrine_wire::nid::Net::TCP, last);
+        let live = Live {
+            elapsed: Nanos::from_secs(1),
+            of: Nanos::from_secs(5),
+            rows: (0..40).map(|_| ("r".repeat(90), counted(1e7))).collect(),
+            clients: (0..5000).map(|last| (nid(last), counted(f64::from(last)))).collect(),
+        };
+        let text = table(&live);
+        assert_eq!(text.lines().count(), 1 + TESTS_MAX + 1 + CLIENTS_MAX);
+        assert!(text.lines().all(|line| line.len() <= 79), "{text}");
+        assert!(text.contains("the 8 slowest of 5000 clients"), "{text}");
+        assert_eq!(in_words(&counted(10.0)), "12.5 MiB/s  10.0 ops/s  p50 8.00u p99 12.0u");
+    }
+}

@@ -1,0 +1,97 @@
+//! Nodes that a plan starts on this machine: processes, each with a loopback address of its own.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::Child;
+
+use lustrine_reactor::config::{NetConfig, Place};
+use lustrine_wire::nid::{Net, Nid};
+use tempfile::TempDir;
+
+use crate::commands::selftest::children::{free_port, node_command, spawn, stop, wait_for};
+use crate::common::NodeOptions;
+use crate::interrupt::Interrupt;
+use crate::output::Failure;
+
+/// Where the console is.
+const OWN_IP: Ipv4Addr = Ipv4Addr::LOCALHOST;
+
+/// The nodes' network; 127.0.0.0 is for others.
+const NETWORK: [u8; 3] = [127, 0, 1];
+
+/// Most nodes: more would only measure this machine's scheduler.
+const NODES_MAX: u32 = 64;
+
+/// Nodes that end when this is dropped.
+pub(super) struct LocalNodes {
+    children: Vec<Child>,
+    port: u16,
+    /// Ours alone (mode 0700), with the nodes' control sockets in it.
+    dir: TempDir,
+}
+
+impl LocalNodes {
+    /// Starts so many nodes.
+    ///
+    /// # Errors
+    /// When there are too many, or one does not start.
+    pub(super) fn start(
+        count: u32,
+        options: &NodeOptions,
+        interrupt: &Interrupt,
+    ) -> Result<LocalNodes, Failure> {
+        if count > NODES_MAX {
+            return Err(Failure::Usage(format!(
+                "--local starts at most {NODES_MAX} nodes; the plan's groups have {count}"
+            )));
+        }
+        let program = std::env::current_exe()
+            .map_err(|error| format!("cannot find this program's own file: {error}"))?;
+        let port = free_port(address(0)).map_err(|error| format!("no free TCP port: {error}"))?;
+        let dir = tempfile::Builder::new()
+            .prefix("lustrine-selftest-")
+            .tempdir()
+            .map_err(|error| format!("cannot make a temporary directory: {error}"))?;
+        let mut nodes = LocalNodes { children: Vec::new(), port, dir };
+        let mut guards = Vec::new();
+        for index in 0..count {
+            let control = nodes.control(index);
+            let place = (address(index), port);
+            guards.push(spawn(&mut node_command(&program, options, place, &control))?);
+        }
+        for (index, mut guard) in (0..count).zip(guards) {
+            wait_for(&nodes.control(index), &mut guard, interrupt)?;
+            nodes.children.push(guard.keep());
+        }
+        Ok(nodes)
+    }
+
+    /// Their NIDs.
+    pub(super) fn nids(&self) -> impl Iterator<Item = Nid> {
+        let count = self.children.len() as u32;
+        (0..count).map(|index| Nid::from_ip(Net::TCP, address(index).into()))
+    }
+
+    /// The net of the console's node.
+    pub(super) fn own_net(&self) -> NetConfig {
+        let mut net = NetConfig::new(Net::TCP, Place::Address(IpAddr::V4(OWN_IP)));
+        net.port = Some(self.port);
+        net
+    }
+
+    fn control(&self, index: u32) -> std::path::PathBuf {
+        self.dir.path().join(format!("{index}.sock"))
+    }
+}
+
+impl Drop for LocalNodes {
+    fn drop(&mut self) {
+        // All at once first: each takes a moment.
+        self.children.iter_mut().for_each(|child| drop(child.stdin.take()));
+        self.children.iter_mut().for_each(stop);
+    }
+}
+
+fn address(index: u32) -> Ipv4Addr {
+    let [a, b, c] = NETWORK;
+    Ipv4Addr::new(a, b, c, index as u8 + 1)
+}

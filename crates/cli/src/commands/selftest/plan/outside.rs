@@ -1,0 +1,91 @@
+//! The console of a plan: that of a node of our own, in this process.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lustrine_lnet::time::Nanos;
+use lustrine_plan::{Live, Outside, Stopped};
+use lustrine_reactor::NodeHandle;
+use lustrine_selftest::console::{Answer, Command};
+
+use super::live::View;
+use crate::interrupt::Interrupt;
+use crate::output::Failure;
+
+/// The key of the session; nobody else is asked for it.
+const KEY: u32 = 1;
+
+/// How often it is looked for a signal.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How the console is used.
+pub(super) struct Settings {
+    /// Whether sessions of others are ended.
+    pub(super) takes_over: bool,
+}
+
+/// A console, a clock, and somebody who looks on.
+pub(super) struct Console<'a> {
+    node: NodeHandle,
+    interrupt: &'a Interrupt,
+    settings: Settings,
+    view: View,
+}
+
+impl<'a> Console<'a> {
+    pub(super) fn new(
+        node: NodeHandle,
+        interrupt: &'a Interrupt,
+        settings: Settings,
+        view: View,
+    ) -> Console<'a> {
+        Console { node, interrupt, settings, view }
+    }
+
+    /// Takes the live view away.
+    pub(super) fn clear(&self) {
+        self.view.clear();
+    }
+}
+
+impl Outside for Console<'_> {
+    fn tell(&mut self, command: Command) -> Result<Answer, Stopped> {
+        // A signal does not break off what nodes are told; the next time that passes does.
+        match self.node.console(KEY, command) {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(refusal)) => Err(Stopped::Failed(refusal.to_string())),
+            Err(error) => Err(Stopped::Failed(error.to_string())),
+        }
+    }
+
+    fn pass(&mut self, time: Nanos) -> Result<(), Stopped> {
+        let end = Instant::now() + Duration::from_nanos(time.0);
+        loop {
+            self.interrupt.check().map_err(|failure| match failure {
+                Failure::Failed(error) => Stopped::Failed(error),
+                _ => Stopped::Interrupted,
+            })?;
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            thread::sleep(left.min(LOOK));
+        }
+    }
+
+    fn takes_over(&self) -> bool {
+        self.settings.takes_over
+    }
+
+    fn begins(&mut self, number: usize, of: usize, title: &str) {
+        self.view.begin(number, of, title);
+    }
+
+    fn shows(&mut self, live: &Live) {
+        self.view.show(live);
+    }
+
+    fn warns(&mut self, text: &str) {
+        self.view.say(text);
+    }
+}

@@ -1,0 +1,129 @@
+//! `lustrine selftest --plan`: nodes that it starts itself, and nodes that run already.
+
+use std::fs;
+use std::process::Command;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::common::{Node, Running, Scratch, finish, loopback, lustrine};
+
+/// A short plan: two clients, two servers, everything at once.
+const PLAN: &str = "\
+name: short
+groups: {clients: 2, servers: 2}
+steps:
+- name: mixed
+  time: 300 ms
+  warm_up: 100 ms
+  tests:
+  - {do: ping, from: clients, to: servers, spread: all, rate: 200}
+  - {do: read, from: clients, to: servers, size: 4 KiB, concurrency: 2, check: full}
+  - {do: write, from: servers, to: clients, size: 64 KiB, check: full}
+- name: turns
+  time: 200 ms
+  warm_up: 50 ms
+  tests: [{do: read, from: clients, to: servers, spread: rounds}]
+";
+
+fn selftest(scratch: &Scratch, plan: &str, args: &[&str]) -> Command {
+    let file = scratch.file("plan.yaml");
+    fs::write(&file, plan).expect("a plan");
+    let mut command = lustrine();
+    command.arg("selftest").arg("--plan").arg(file).args(args).env("TMPDIR", scratch.path());
+    command
+}
+
+#[track_caller]
+fn number(value: &Value, pointer: &str) -> f64 {
+    value.pointer(pointer).and_then(Value::as_f64).unwrap_or_else(|| panic!("{pointer}: {value}"))
+}
+
+#[test]
+fn a_plan_with_nodes_of_its_own_in_all_forms() {
+    let scratch = Scratch::new();
+    let (json, csv, page) = (scratch.file("r.json"), scratch.file("r.csv"), scratch.file("r.html"));
+    let mut command = selftest(&scratch, PLAN, &["--local", "--set", "cpu_npartitions=1"]);
+    command.arg("--json").arg(&json).arg("--csv").arg(&csv).arg("--report").arg(&page);
+    let done = finish(&mut command).ok();
+    for there in ["plan short", "clients: 2 nodes", "mixed\n", "ping ", "at most 200 per second"] {
+        assert!(done.stdout.contains(there), "{there}: {}", done.stdout);
+    }
+    assert!(done.stdout.contains(" 4 pairs: slowest"), "{}", done.stdout);
+    let results: Value =
+        serde_json::from_str(&fs::read_to_string(&json).expect("JSON")).expect("it is JSON");
+    let points = results["points"].as_array().expect("points");
+    assert_eq!(points.len(), 3, "one, and two rounds");
+    for row in points.iter().flat_map(|point| point["rows"].as_array().expect("rows")) {
+        let (seconds, ops) = (number(row, "/seconds"), number(row, "/ops"));
+        assert!(seconds >= 0.2 && ops >= 1.0, "{row}");
+        assert_eq!((number(row, "/errors"), number(row, "/silent")), (0.0, 0.0), "{row}");
+        let parts = ["p50", "p90", "p99", "max"].map(|p| number(row, &format!("/latency_us/{p}")));
+        assert!(parts[0] > 0.0 && parts.is_sorted(), "{row}");
+        let clients = row["by_client"].as_array().expect("clients");
+        let sum: f64 = clients.iter().map(|client| number(client, "/ops")).sum();
+        assert_eq!(sum, ops, "{row}");
+        let seen: u64 = row["histogram"]
+            .as_array()
+            .expect("a histogram")
+            .iter()
+            .filter_map(|bucket| bucket[1].as_u64())
+            .sum();
+        assert_eq!(seen as f64, ops, "{row}");
+    }
+    assert_eq!(points[0]["nodes"].as_array().map(Vec::len), Some(4), "counters of each node");
+    let csv = fs::read_to_string(&csv).expect("CSV");
+    assert_eq!(csv.lines().count(), 1 + 3 * 3 + 2 * 3);
+    let page = fs::read_to_string(&page).expect("a page");
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<svg"), "{page}");
+    let left: Vec<_> = fs::read_dir(scratch.path()).expect("a directory").collect();
+    assert_eq!(left.len(), 4, "the plan and its results: nothing else stays");
+}
+
+#[test]
+fn a_plan_with_nodes_that_run_already() {
+    let one = Node::open();
+    let two = one.beside(&["--accept", "all"]);
+    let scratch = Scratch::new();
+    let plan = PLAN.replace("rate: 200", "concurrency: 1");
+    let (clients, servers) = (format!("clients={}", one.nid()), format!("servers={}", two.nid()));
+    let plan = plan.replace("spread: all", "spread: 1:1").replace("spread: rounds", "spread: all");
+    let args = ["--group", &clients, "--group", &servers, "--json", "-"];
+    let mut command = selftest(&scratch, &plan, &args);
+    command.args(["--net", &format!("tcp={}:{}", loopback(), one.port())]);
+    let done = finish(&mut command).ok();
+    let results = done.json();
+    assert_eq!(results["groups"]["clients"][0], one.nid().as_str());
+    assert_eq!(results["points"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn what_is_wrong_with_a_plan_is_told_before_anything_runs() {
+    let scratch = Scratch::new();
+    let cases: [(&str, &[&str], i32, &str); 6] = [
+        ("name: x\n", &["--local"], 1, "plan.yaml:1:1: a plan without \"groups\""),
+        (PLAN, &[], 2, "group clients has no nodes: name them with --group clients=NIDS"),
+        (PLAN, &["--group", "client=1@tcp"], 2, "it has clients, servers"),
+        (PLAN, &["--group", "clients"], 2, "no '='"),
+        (PLAN, &["--local", "--to", "10.0.0.1@tcp"], 2, "cannot be used with"),
+        (PLAN, &["--local", "--csv", "/no/such/directory/r"], 1, "cannot write /no/such"),
+    ];
+    for (plan, args, status, said) in cases {
+        let done = finish(&mut selftest(&scratch, plan, args)).with_code(status).says(&[said]);
+        assert!(done.stdout.is_empty(), "{args:?}: {}", done.stdout);
+    }
+}
+
+#[test]
+fn a_signal_ends_the_session_and_the_nodes() {
+    let scratch = Scratch::new();
+    let plan = PLAN.replace("time: 300 ms", "time: 1 h");
+    let args = ["--local", "--set", "cpu_npartitions=1", "--json", "-"];
+    let mut running = Running::start(&mut selftest(&scratch, &plan, &args));
+    // What is seen of the tests says that they run.
+    running.wait_for("  1 s  ping");
+    running.signal(Signal::INT);
+    running.end().with_code(130).says(&["interrupted"]);
+    let left: Vec<_> = fs::read_dir(scratch.path()).expect("a directory").collect();
+    assert_eq!(left.len(), 1, "only the plan stays");
+}

@@ -1,0 +1,71 @@
+//! Results for programs: a line for all clients of each test, and one for each client.
+
+use crate::results::{Counted, PointResult, Results, Row};
+
+const HEAD: &str = "step,varies,repeat,test,from,to,clients,servers,size,concurrency,rate_limit,\
+                    client,server,seconds,ops,ops_per_s,mib_per_s,mean_us,p50_us,p90_us,p99_us,\
+                    p999_us,max_us,errors\n";
+
+/// The document (RFC 4180, but for lines that end as Unix has it). `client` is `all`, or a NID;
+/// `server` that of a client with one server alone.
+/// What is not known is empty.
+pub fn csv(results: &Results) -> String {
+    let mut out = HEAD.to_owned();
+    for point in &results.points {
+        for row in &point.rows {
+            out += &line(point, row, ("all", ""), &row.all);
+            for client in &row.by_client {
+                let server = client.server.map_or_else(String::new, |nid| nid.to_string());
+                let ends = (client.nid.to_string(), server);
+                out += &line(point, row, (&ends.0, &ends.1), &client.counted);
+            }
+        }
+    }
+    out
+}
+
+fn line(
+    point: &PointResult,
+    row: &Row,
+    (client, server): (&str, &str),
+    counted: &Counted,
+) -> String {
+    let varies: Vec<String> =
+        point.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let latency = counted.latency_us;
+    let figure = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.3}"));
+    let cells = [
+        quoted(&point.name),
+        quoted(&varies.join(";")),
+        (point.repeat + 1).to_string(),
+        row.test.to_owned(),
+        quoted(&row.from),
+        quoted(&row.to),
+        row.clients.to_string(),
+        row.servers.to_string(),
+        row.size.to_string(),
+        row.concurrency.to_string(),
+        row.rate_limit.to_string(),
+        client.to_owned(),
+        server.to_owned(),
+        format!("{:.6}", counted.seconds),
+        counted.ops.to_string(),
+        format!("{:.3}", counted.ops_per_s),
+        format!("{:.3}", counted.mib_per_s),
+        figure(latency.map(|l| l.mean)),
+        figure(latency.map(|l| l.p50)),
+        figure(latency.map(|l| l.p90)),
+        figure(latency.map(|l| l.p99)),
+        figure(latency.and_then(|l| l.p999)),
+        figure(latency.map(|l| l.max)),
+        counted.errors.to_string(),
+    ];
+    cells.join(",") + "\n"
+}
+
+fn quoted(text: &str) -> String {
+    match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_owned(),
+    }
+}

@@ -1,0 +1,274 @@
+//! From two looks at all nodes to what happened between them.
+
+use std::collections::BTreeMap;
+
+use lustrine_lnet::time::Nanos;
+use lustrine_selftest::Latencies;
+use lustrine_wire::nid::Nid;
+use lustrine_wire::srpc::{Counters, Figures, LnetCounters};
+
+use crate::course::Live;
+use crate::points::{Line, Point};
+use crate::results::{ClientResult, Counted, Kind, Latency, NodeCounters, PointResult, Row};
+
+/// What all nodes said at one time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mark {
+    /// Of each flow, its clients' figures.
+    pub(crate) figures: Vec<BTreeMap<(usize, Nid), Figures>>,
+    pub(crate) counters: BTreeMap<Nid, Counters>,
+}
+
+impl Mark {
+    /// Whether a client told its figures.
+    pub(crate) fn has(&self, key: &(usize, Nid)) -> bool {
+        self.figures.get(key.0).is_some_and(|figures| figures.contains_key(key))
+    }
+
+    fn figures(&self, key: &(usize, Nid)) -> Option<&Figures> {
+        self.figures.get(key.0)?.get(key)
+    }
+}
+
+/// Nodes that tell no figures, each with the number of tests in which it is a client.
+#[derive(Debug, Default)]
+pub(crate) struct Silent(BTreeMap<Nid, usize>);
+
+impl FromIterator<(Nid, usize)> for Silent {
+    fn from_iter<I: IntoIterator<Item = (Nid, usize)>>(nodes: I) -> Silent {
+        Silent(nodes.into_iter().collect())
+    }
+}
+
+impl Silent {
+    pub(crate) fn has(&self, nid: &Nid) -> bool {
+        self.0.contains_key(nid)
+    }
+}
+
+/// What one client did, or several.
+#[derive(Clone, Debug, Default)]
+struct Sum {
+    seconds: f64,
+    ops: u64,
+    ops_per_s: f64,
+    mib_per_s: f64,
+    latencies: Latencies,
+    /// Whether all that is in it told latencies.
+    blind: bool,
+    failed: BTreeMap<i32, u64>,
+}
+
+impl Sum {
+    fn of(line: &Line, seconds: f64, ops: u64, bytes: u64) -> Sum {
+        let per_s = |count: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
+        let mib = if line.size == 0 { 0.0 } else { bytes as f64 / f64::from(1 << 20) };
+        Sum { seconds, ops, ops_per_s: per_s(ops as f64), mib_per_s: per_s(mib), ..Sum::default() }
+    }
+
+    fn add(&mut self, other: &Sum) {
+        self.seconds = self.seconds.max(other.seconds);
+        self.ops += other.ops;
+        self.ops_per_s += other.ops_per_s;
+        self.mib_per_s += other.mib_per_s;
+        self.latencies.merge(&other.latencies);
+        self.blind |= other.blind;
+        for (kind, count) in &other.failed {
+            *self.failed.entry(*kind).or_default() += count;
+        }
+    }
+
+    fn counted(&self) -> Counted {
+        Counted {
+            seconds: self.seconds,
+            ops: self.ops,
+            ops_per_s: self.ops_per_s,
+            mib_per_s: self.mib_per_s,
+            latency_us: if self.blind { None } else { Latency::of(&self.latencies) },
+            errors: self.failed.values().sum(),
+        }
+    }
+}
+
+/// What happened between two looks.
+pub(crate) fn result(point: &Point, silent: &Silent, before: &Mark, after: &Mark) -> PointResult {
+    let rows = sums(point, silent, before, after);
+    let rows = point.lines.iter().zip(rows).enumerate().map(|(index, (line, clients))| {
+        let mut all = Sum::default();
+        clients.values().flatten().for_each(|sum| all.add(sum));
+        let kinds = all.failed.iter().map(|(errno, count)| Kind {
+            errno: *errno,
+            what: meaning(*errno),
+            count: *count,
+        });
+        Row {
+            test: line.what.name(),
+            from: line.from.clone(),
+            to: line.to.clone(),
+            clients: line.clients,
+            servers: line.servers,
+            size: line.size,
+            concurrency: line.concurrency,
+            rate_limit: line.rate,
+            error_kinds: kinds.collect(),
+            silent: clients.values().filter(|sum| sum.is_none()).count() as u32,
+            histogram: buckets(&all.latencies),
+            by_client: clients
+                .iter()
+                .filter_map(|(nid, sum)| {
+                    let counted = sum.as_ref()?.counted();
+                    Some(ClientResult { nid: *nid, server: point.only_server(index, nid), counted })
+                })
+                .collect(),
+            all: all.counted(),
+        }
+    });
+    let counters = after.counters.iter().filter_map(|(nid, after)| {
+        let before = before.counters.get(nid)?;
+        Some(NodeCounters { nid: *nid, lnet: difference(&before.lnet, &after.lnet) })
+    });
+    PointResult {
+        step: point.step,
+        name: point.name.clone(),
+        labels: point.labels.clone(),
+        repeat: point.repeat,
+        rows: rows.collect(),
+        nodes: counters.collect(),
+    }
+}
+
+/// What can be seen of a moment of a point that has been measured for so long.
+pub(crate) fn live(
+    point: &Point,
+    silent: &Silent,
+    (before, after): (&Mark, &Mark),
+    elapsed: Nanos,
+) -> Live {
+    let (mut rows, mut clients) = (Vec::new(), BTreeMap::<Nid, Sum>::new());
+    for (line, of_line) in point.lines.iter().zip(sums(point, silent, before, after)) {
+        let mut all = Sum::default();
+        for (nid, sum) in &of_line {
+            let Some(sum) = sum else { continue };
+            all.add(sum);
+            clients.entry(*nid).or_default().add(sum);
+        }
+        rows.push((line.title(), all.counted()));
+    }
+    let clients = clients.into_iter().map(|(nid, sum)| (nid, sum.counted())).collect();
+    Live { elapsed, of: point.time, rows, clients }
+}
+
+/// Of each line, what each client did; `None` where it cannot be known.
+fn sums(
+    point: &Point,
+    silent: &Silent,
+    before: &Mark,
+    after: &Mark,
+) -> Vec<BTreeMap<Nid, Option<Sum>>> {
+    let mut lines: Vec<BTreeMap<Nid, Option<Sum>>> = vec![BTreeMap::new(); point.lines.len()];
+    for (index, flow) in point.flows.iter().enumerate() {
+        let line = &point.lines[flow.line];
+        for nid in &flow.clients {
+            let key = (index, *nid);
+            let sum = match (before.figures(&key), after.figures(&key)) {
+                (Some(before), Some(after)) => Some(told(line, before, after)),
+                _ => counted(line, silent, nid, before, after),
+            };
+            let place = lines[flow.line].entry(*nid).or_insert_with(|| Some(Sum::default()));
+            match (place.as_mut(), sum) {
+                (Some(place), Some(sum)) => place.add(&sum),
+                _ => *place = None,
+            }
+        }
+    }
+    lines
+}
+
+/// From a client's own figures.
+fn told(line: &Line, before: &Figures, after: &Figures) -> Sum {
+    let seconds = after.age.saturating_sub(before.age) as f64 / 1e9;
+    let ops = after.ops.saturating_sub(before.ops);
+    let mut sum = Sum::of(line, seconds, ops, after.bytes.saturating_sub(before.bytes));
+    let earlier: BTreeMap<u32, u64> = before.latencies.iter().copied().collect();
+    let since = |bucket: &u32| earlier.get(bucket).copied().unwrap_or(0);
+    let fresh = after.latencies.iter().map(|(b, count)| (*b, count.saturating_sub(since(b))));
+    sum.latencies.add_coarse(fresh);
+    let earlier: BTreeMap<i32, u64> = before.failed.iter().copied().collect();
+    for (kind, count) in &after.failed {
+        let fresh = count.saturating_sub(earlier.get(kind).copied().unwrap_or(0));
+        if fresh > 0 {
+            *sum.failed.entry(*kind).or_default() += fresh;
+        }
+    }
+    sum
+}
+
+/// From what a kernel node counts: requests sent, all its tests together. So it is known only of
+/// a client of one test.
+fn counted(line: &Line, silent: &Silent, nid: &Nid, before: &Mark, after: &Mark) -> Option<Sum> {
+    if silent.0.get(nid) != Some(&1) {
+        return None;
+    }
+    let (before, after) = (before.counters.get(nid)?, after.counters.get(nid)?);
+    let millis = after.framework.running_ms.wrapping_sub(before.framework.running_ms);
+    let ops = u64::from(after.rpc.sent.wrapping_sub(before.rpc.sent));
+    let mut sum = Sum::of(line, f64::from(millis) / 1e3, ops, ops * u64::from(line.size));
+    sum.blind = true;
+    let failed = |of: &Counters| of.framework.brw_errors.wrapping_add(of.framework.ping_errors);
+    let failed = failed(after).wrapping_sub(failed(before));
+    if failed > 0 {
+        sum.failed.insert(0, u64::from(failed));
+    }
+    Some(sum)
+}
+
+fn buckets(latencies: &Latencies) -> Vec<(f64, u64)> {
+    latencies.buckets().map(|(nanos, count)| (nanos.0 as f64 / 1e3, count)).collect()
+}
+
+fn difference(before: &LnetCounters, after: &LnetCounters) -> LnetCounters {
+    LnetCounters {
+        msgs_alloc: after.msgs_alloc,
+        msgs_max: after.msgs_max,
+        errors: after.errors.wrapping_sub(before.errors),
+        send_count: after.send_count.wrapping_sub(before.send_count),
+        recv_count: after.recv_count.wrapping_sub(before.recv_count),
+        route_count: after.route_count.wrapping_sub(before.route_count),
+        drop_count: after.drop_count.wrapping_sub(before.drop_count),
+        send_length: after.send_length.wrapping_sub(before.send_length),
+        recv_length: after.recv_length.wrapping_sub(before.recv_length),
+        route_length: after.route_length.wrapping_sub(before.route_length),
+        drop_length: after.drop_length.wrapping_sub(before.drop_length),
+    }
+}
+
+/// What an error means; its number where this is not one of those that selftest has.
+fn meaning(errno: i32) -> String {
+    match errno {
+        0 => "failed; the node does not tell why".to_owned(),
+        -74 => "wrong data, or another ping's answer".to_owned(),
+        74 => "the server found wrong data".to_owned(),
+        -5 => "fewer bytes than asked for".to_owned(),
+        -71 => "no reply to this request".to_owned(),
+        -110 => "no reply in time".to_owned(),
+        -12 => "the client had no room".to_owned(),
+        12 => "the server had no memory".to_owned(),
+        -125 => "given up".to_owned(),
+        -103 | -104 | -113 => "the connection was lost, or could not be made".to_owned(),
+        errno if errno > 0 => format!("the server answered with errno {errno}"),
+        errno => format!("LNet failed with errno {}", -errno),
+    }
+}
+
+impl Line {
+    /// Its test, with its size where it has one.
+    pub fn title(&self) -> String {
+        match self.size {
+            0 => format!("{} {} -> {}", self.what.name(), self.from, self.to),
+            size => {
+                let size = lustrine_report::figures::size(size);
+                format!("{} {size} {} -> {}", self.what.name(), self.from, self.to)
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! A plan: who, what, how long.
+
+use lustrine_lnet::time::Nanos;
+use lustrine_wire::srpc::BrwCheck;
+
+/// A plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Its name, which is the session's too: 1 to 31 letters, digits, `_` and `-`.
+    pub name: String,
+    /// What it shows, for people; may be empty.
+    pub about: String,
+    /// Who takes part, each name once.
+    pub groups: Vec<Group>,
+    /// What is done, one after the other.
+    pub steps: Vec<Step>,
+}
+
+/// Nodes with a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// The name.
+    pub name: String,
+    /// The nodes.
+    pub members: Members,
+}
+
+/// Which nodes a group has, unless others are given beside the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Members {
+    /// These: expressions for NIDs, such as `10.0.0.[1-16]@tcp`.
+    Nids(Vec<String>),
+    /// So many, 1 to 64, which are started on this machine if that is asked for.
+    Count(u32),
+}
+
+/// Tests that run together, for each combination of what varies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Its name.
+    pub name: String,
+    /// How long figures are taken.
+    pub time: Nanos,
+    /// How long the tests run before that.
+    pub warm_up: Nanos,
+    /// How often each combination is measured, 1 to 100.
+    pub repeat: u32,
+    /// The tests.
+    pub tests: Vec<Test>,
+    /// What varies; the last one fastest.
+    pub sweep: Vec<Axis>,
+}
+
+/// One test of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Test {
+    /// What each RPC does.
+    pub what: What,
+    /// Index of the group of clients.
+    pub from: usize,
+    /// Index of the group of servers.
+    pub to: usize,
+    /// Who has whom.
+    pub spread: Spread,
+    /// Bytes per RPC, with weights; empty for ping.
+    pub sizes: Vec<Size>,
+    /// RPCs under way of each client to each of its servers, 1 to 1024.
+    pub concurrency: u32,
+    /// How data are checked.
+    pub check: BrwCheck,
+    /// Most RPCs per second of each client; 0 for as many as there can be.
+    pub rate: u32,
+    /// Where in a page the clients' data begin, in bytes.
+    pub offset: u32,
+}
+
+/// What an RPC does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A small request and a small reply.
+    Ping,
+    /// The server puts data to the client.
+    Read,
+    /// The server gets data of the client.
+    Write,
+}
+
+impl What {
+    /// Its name in files and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            What::Ping => "ping",
+            What::Read => "read",
+            What::Write => "write",
+        }
+    }
+}
+
+/// A size and its part of the RPCs under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Bytes, a multiple of 8 up to 1 MiB.
+    pub bytes: u32,
+    /// Its weight beside the others', at least 1.
+    pub weight: u32,
+}
+
+/// Which clients have which servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spread {
+    /// So many clients in a row share so many servers in a row (`lst add_test --distribute`).
+    Rows {
+        /// Clients.
+        clients: u32,
+        /// Servers.
+        servers: u32,
+    },
+    /// Each client has all servers.
+    All,
+    /// Each client has all servers but itself.
+    Others,
+    /// One client and one server at a time: every pair of two nodes is measured by itself.
+    Pairs,
+    /// As many pairs at once as can be, with no node in two of one kind, until all had their turn.
+    Rounds,
+}
+
+impl Spread {
+    /// Whether each point has pairs of its own.
+    pub(crate) fn is_in_turns(self) -> bool {
+        matches!(self, Spread::Pairs | Spread::Rounds)
+    }
+}
+
+/// What varies, with its values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Axis {
+    /// Concurrency of all tests of the step.
+    Concurrency(Vec<u32>),
+    /// Size of all its reads and writes, in bytes.
+    Size(Vec<u32>),
+    /// Rate of all its tests, per client.
+    Rate(Vec<u32>),
+    /// How many nodes of this group take part, its first ones.
+    Nodes(usize, Vec<u32>),
+}
+
+impl Axis {
+    /// How many values it has.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Axis::Concurrency(values) | Axis::Size(values) | Axis::Rate(values) => values.len(),
+            Axis::Nodes(_, values) => values.len(),
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Results as a page: plots of what varies, of latencies, and of pairs.
+
+mod matrix;
+
+use lustrine_report::figures::{latency_text, operations, percent, rate, size};
+use lustrine_report::{Axis, Line, Page, Plot, Scale, Stroke};
+
+use crate::results::{End, Latency, Results, Row};
+use crate::table::{Cell, Combination, combinations};
+
+/// Most lines of one plot.
+const LINES_MAX: usize = 16;
+
+/// Nodes that a table of them has.
+const NODES_MAX: usize = 64;
+
+/// A page about a plan: one file of HTML with everything in it.
+pub fn page(results: &Results, table: &str) -> String {
+    let nodes: usize = results.groups.values().map(Vec::len).sum();
+    let groups: Vec<String> =
+        results.groups.iter().map(|(name, nids)| format!("{} {name}", nids.len())).collect();
+    let under = format!("{}; {}; {}", results.about, groups.join(", "), results.date);
+    let mut page = Page::new(&format!("Plan {}", results.plan), under.trim_start_matches("; "));
+    match &results.end {
+        End::Complete => {}
+        End::Failed { error } => page.hints(&[format!("It ended early: {error}")]),
+        End::Interrupted { .. } => page.hints(&["It was interrupted.".to_owned()]),
+    }
+    tiles(&mut page, results, nodes);
+    for (_, name, combinations) in combinations(results) {
+        page.heading(&name);
+        step(&mut page, &combinations);
+    }
+    counters(&mut page, results);
+    page.text("The same as text", table);
+    page.end(&format!(
+        "Measured by lustrine {} from {}. Figures are those of the tests' own operations, at the \
+         clients; docs/plans.md says how they are taken.",
+        results.version, results.host
+    ))
+}
+
+fn tiles(page: &mut Page, results: &Results, nodes: usize) {
+    let rows = || results.points.iter().flat_map(|point| &point.rows);
+    let best = rows().map(|row| row.all.mib_per_s).fold(0.0, f64::max);
+    let most = rows().map(|row| row.all.ops_per_s).fold(0.0, f64::max);
+    let mut tiles = vec![
+        (nodes.to_string(), "nodes".to_owned()),
+        (results.points.len().to_string(), "points measured".to_owned()),
+    ];
+    if best > 0.0 {
+        tiles.push((format!("{} MiB/s", rate(best)), "most of one test".to_owned()));
+    }
+    tiles.push((format!("{}/s", operations(most)), "most operations of one test".to_owned()));
+    tiles.push((results.errors().to_string(), "errors".to_owned()));
+    page.tiles(&tiles);
+}
+
+fn step(page: &mut Page, combinations: &[Combination<'_>]) {
+    let mut cells = Vec::new();
+    for combination in combinations {
+        if combination.is_in_turns() {
+            matrix::show(page, combination);
+        } else {
+            cells.extend(combination.cells().into_iter().map(|cell| (combination, cell)));
+        }
+    }
+    if cells.is_empty() {
+        return;
+    }
+    over_axis(page, combinations);
+    distribution(page, &cells);
+    let rows: Vec<_> = cells.iter().map(|(combination, cell)| row(combination, cell)).collect();
+    page.table(
+        &[
+            "<varies", "<test", "clients", "servers", "size", "conc", "MiB/s", "ops/s", "+-",
+            "p50", "p90", "p99", "p99.9", "max", "errors",
+        ],
+        &rows,
+    );
+    for (_, cell) in &cells {
+        for kind in cell.rows.iter().flat_map(|row| &row.error_kinds) {
+            page.paragraph(&format!("{}: {} x {}", cell.row.test, kind.count, kind.what));
+        }
+    }
+    clients(page, &cells);
+}
+
+fn row(combination: &Combination<'_>, cell: &Cell<'_>) -> Vec<String> {
+    let row = cell.middle();
+    let told = row.all.latency_us;
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let part = |of: fn(&Latency) -> f64| or_dash(told.map(|l| latency_text(of(&l))));
+    vec![
+        combination.title(),
+        row.test.to_owned(),
+        row.clients.to_string(),
+        row.servers.to_string(),
+        size(row.size),
+        row.concurrency.to_string(),
+        or_dash((row.size > 0).then(|| rate(row.all.mib_per_s))),
+        operations(row.all.ops_per_s),
+        or_dash((cell.rows.len() > 1).then(|| percent(cell.spread()))),
+        part(|l| l.p50),
+        part(|l| l.p90),
+        part(|l| l.p99),
+        or_dash(told.and_then(|l| l.p999).map(latency_text)),
+        part(|l| l.max),
+        cell.errors().to_string(),
+    ]
+}
+
+/// Throughput and latency over the axis with most values.
+fn over_axis(page: &mut Page, combinations: &[Combination<'_>]) {
+    let Some(axis) = longest_axis(combinations) else { return };
+    let value = |combination: &Combination<'_>| {
+        let (_, value) = combination.labels.iter().find(|(name, _)| *name == axis)?;
+        bytes_of(value).or_else(|| value.parse().ok())
+    };
+    let mut rates: Vec<Line> = Vec::new();
+    let mut halves: Vec<Line> = Vec::new();
+    let bulk = combinations.iter().flat_map(|c| &c.points).flat_map(|p| &p.rows);
+    let bulk = bulk.clone().all(|row| row.size > 0);
+    for combination in combinations {
+        let Some(x) = value(combination) else { continue };
+        for cell in combination.cells() {
+            let row = cell.middle();
+            let name = name_of(combination, row, &axis);
+            let y = if bulk { row.all.mib_per_s } else { row.all.ops_per_s };
+            push(&mut rates, &name, Stroke::Solid, (x, y));
+            if let Some(latency) = row.all.latency_us {
+                push(&mut halves, &name, Stroke::Solid, (x, latency.p50));
+                push(&mut halves, &format!("{name}, p99"), Stroke::Dashed, (x, latency.p99));
+            }
+        }
+    }
+    let x = || Axis::new(&axis, Scale::Doubling);
+    let (title, unit) = match bulk {
+        true => ("Throughput of all clients", "MiB/s"),
+        false => ("Operations of all clients", "operations/s"),
+    };
+    for (title, unit, scale, lines) in [
+        (title, unit, Scale::Linear, rates),
+        ("Latency: median, and 99 % (dashed)", "us", Scale::Log, halves),
+    ] {
+        if lines.iter().all(|line| line.points.len() < 2) {
+            continue;
+        }
+        let lines = lines.into_iter().take(2 * LINES_MAX).collect();
+        let y = Axis::new(unit, scale);
+        let plot = Plot { title: title.to_owned(), x: x(), y, key: String::new(), lines };
+        page.figure(&plot.svg());
+    }
+}
+
+/// Adds a point to the line of this name; names in pairs share a colour.
+fn push(lines: &mut Vec<Line>, name: &str, stroke: Stroke, point: (f64, f64)) {
+    if let Some(line) = lines.iter_mut().find(|line| line.name == name) {
+        line.points.push(point);
+        return;
+    }
+    let solid = lines.iter().filter(|line| line.stroke == Stroke::Solid).count();
+    let colour = if stroke == Stroke::Solid { solid } else { solid.saturating_sub(1) };
+    lines.push(Line { name: name.to_owned(), points: vec![point], stroke, colour });
+}
+
+/// How many of the operations took how long: the tests of up to so many combinations.
+fn distribution(page: &mut Page, cells: &[(&Combination<'_>, Cell<'_>)]) {
+    let mut lines = Vec::new();
+    let step = cells.len().div_ceil(LINES_MAX / 2).max(1);
+    for (combination, cell) in cells.iter().step_by(step) {
+        let row = cell.middle();
+        let all: u64 = row.histogram.iter().map(|(_, count)| count).sum();
+        let mut seen = 0;
+        let mut points: Vec<(f64, f64)> = Vec::new();
+        for (us, count) in &row.histogram {
+            seen += count;
+            points.push((*us, seen as f64 / all.max(1) as f64 * 100.0));
+        }
+        if !points.is_empty() {
+            let (name, colour) = (name_of(combination, row, ""), lines.len());
+            lines.push(Line { name, points, stroke: Stroke::Solid, colour });
+        }
+    }
+    if lines.is_empty() {
+        return;
+    }
+    let plot = Plot {
+        title: "Operations that took no longer".to_owned(),
+        x: Axis::new("us", Scale::Log),
+        y: Axis::new("%", Scale::Linear),
+        key: String::new(),
+        lines,
+    };
+    page.figure(&plot.svg());
+}
+
+/// The clients beside each other, where there are several.
+fn clients(page: &mut Page, cells: &[(&Combination<'_>, Cell<'_>)]) {
+    let mut rows = Vec::new();
+    for (combination, cell) in cells {
+        let row = cell.middle();
+        if row.by_client.len() < 2 {
+            continue;
+        }
+        let mut clients: Vec<_> = row.by_client.iter().collect();
+        clients.sort_by(|one, two| one.counted.ops_per_s.total_cmp(&two.counted.ops_per_s));
+        let figure = |at: usize| {
+            let counted = &clients[at].counted;
+            match row.size {
+                0 => format!("{}/s", operations(counted.ops_per_s)),
+                _ => format!("{} MiB/s", rate(counted.mib_per_s)),
+            }
+        };
+        rows.push(vec![
+            name_of(combination, row, ""),
+            clients.len().to_string(),
+            figure(0),
+            clients[0].nid.to_string(),
+            figure(clients.len() / 2),
+            figure(clients.len() - 1),
+            clients[clients.len() - 1].nid.to_string(),
+        ]);
+    }
+    if !rows.is_empty() {
+        page.paragraph("Clients beside each other:");
+        page.table(
+            &["<test", "clients", "slowest", "<which", "middle", "fastest", "<which"],
+            &rows,
+        );
+    }
+}
+
+/// What LNet of each node counted in the last point.
+fn counters(page: &mut Page, results: &Results) {
+    let Some(point) = results.points.last().filter(|point| !point.nodes.is_empty()) else {
+        return;
+    };
+    page.heading("LNet of each node");
+    page.paragraph(
+        "All messages of the nodes during the last point, those of others too; a read or write \
+         is several messages.",
+    );
+    let row = |node: &crate::results::NodeCounters| {
+        let lnet = &node.lnet;
+        let bytes = lustrine_document::bytes_text;
+        vec![
+            node.nid.to_string(),
+            lnet.send_count.to_string(),
+            bytes(lnet.send_length),
+            lnet.recv_count.to_string(),
+            bytes(lnet.recv_length),
+            lnet.drop_count.to_string(),
+            lnet.errors.to_string(),
+        ]
+    };
+    let rows: Vec<_> = point.nodes.iter().take(NODES_MAX).map(row).collect();
+    let heads = ["<node", "sent", "bytes", "received", "bytes", "dropped", "errors"];
+    page.table(&heads, &rows);
+}
+
+/// The label with the most different values that are figures.
+fn longest_axis(combinations: &[Combination<'_>]) -> Option<String> {
+    let mut best: Option<(usize, &str)> = None;
+    let labels = &combinations.first()?.labels;
+    for (name, _) in labels {
+        let mut values: Vec<&str> = combinations
+            .iter()
+            .flat_map(|combination| &combination.labels)
+            .filter(|(other, _)| other == name)
+            .map(|(_, value)| value.as_str())
+            .collect();
+        values.sort_unstable();
+        values.dedup();
+        if values.len() > 1 && best.is_none_or(|(most, _)| values.len() > most) {
+            best = Some((values.len(), name));
+        }
+    }
+    best.map(|(_, name)| name.to_owned())
+}
+
+/// What a line is called: its test, and what varies but for the axis.
+fn name_of(combination: &Combination<'_>, row: &Row, axis: &str) -> String {
+    let mut words = vec![match row.size {
+        0 => row.test.to_owned(),
+        bytes if axis == "size" => {
+            format!("{} c{}", row.test, row.concurrency).replace(&format!("{bytes}"), &size(bytes))
+        }
+        bytes => format!("{} {}", row.test, size(bytes)),
+    }];
+    let others = combination.labels.iter().filter(|(name, _)| name != axis && name != "size");
+    words.extend(others.map(|(name, value)| match name.as_str() {
+        "concurrency" => format!("c{value}"),
+        "rate" => format!("{value}/s"),
+        name => format!("{value} {name}"),
+    }));
+    words.join(" ")
+}
+
+/// A size as labels have it, in bytes.
+fn bytes_of(text: &str) -> Option<f64> {
+    let (digits, unit) = match text.strip_suffix('k') {
+        Some(digits) => (digits, 1024.0),
+        None => (text.strip_suffix('M')?, 1_048_576.0),
+    };
+    digits.parse::<f64>().ok().map(|value| value * unit)
+}

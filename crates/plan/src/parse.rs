@@ -1,0 +1,163 @@
+//! From a text to a [`Plan`].
+
+mod steps;
+#[cfg(test)]
+mod tests;
+
+use lustrine_document::{Fields, Problem, Problems, Reader, Section, decimal, load, nearest};
+use lustrine_yaml::{Content, clipped};
+
+use crate::model::{Group, Members, Plan};
+
+/// Most groups.
+const GROUPS_MAX: usize = 32;
+
+/// Longest name: names travel in the selftest's messages.
+const NAME_MAX: usize = 31;
+
+/// Most nodes of a group that are started here.
+const LOCAL_MAX: i64 = 64;
+
+/// Names that mean something else where things vary.
+const TAKEN: [&str; 3] = ["concurrency", "size", "rate"];
+
+/// A line of a plan, for messages.
+const EXAMPLE: &str = "groups: {clients: {count: 2}}";
+
+const FILE: Section = Section {
+    name: "a plan",
+    keys: &["name", "about", "groups", "steps"],
+    example: "\"name: smoke\"",
+};
+
+const GROUPS: &str = "\"groups: {clients: 10.0.0.[1-4]@tcp, servers: 1}\"";
+
+impl Plan {
+    /// Reads a plan. `source_name` is how messages call the text, usually its path.
+    ///
+    /// Bounded whatever the text holds: at most 1 MiB, 16 levels, 65,536 values with every alias
+    /// written out.
+    ///
+    /// # Errors
+    /// All that is wrong with it, each with its place.
+    pub fn parse(text: &str, source_name: &str) -> Result<Plan, Problems> {
+        let wrong = |problems| Problems::new(source_name, problems);
+        let root = load(text, EXAMPLE).map_err(|problem| wrong(vec![problem]))?;
+        let mut reader = Reader::default();
+        let file = reader.fields(&root, FILE);
+        let name = text_of(&mut reader, &file, "name").unwrap_or_default();
+        match file.value("name") {
+            Some(node) if !is_name(&name) => reader.complain(Problem::value(
+                &node.at,
+                "name",
+                &name,
+                &name_rule(),
+                "\"name: smoke\"",
+            )),
+            Some(_) => {}
+            None => reader.missing(&file, "name", "\"name: smoke\""),
+        }
+        let about = text_of(&mut reader, &file, "about").unwrap_or_default();
+        let groups = groups(&mut reader, &file);
+        let steps = steps::read(&mut reader, &file, &groups);
+        match reader.problems.is_empty() {
+            true => Ok(Plan { name, about, groups, steps }),
+            false => Err(wrong(reader.problems)),
+        }
+    }
+}
+
+fn groups(reader: &mut Reader, file: &Fields<'_>) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    let Some(node) = file.value("groups") else {
+        reader.missing(file, "groups", GROUPS);
+        return groups;
+    };
+    let Content::Mapping(pairs) = &node.content else {
+        reader.wrong_shape(node, "groups", "names with nodes", GROUPS);
+        return groups;
+    };
+    for pair in pairs {
+        if !is_name(&pair.key) || TAKEN.contains(&pair.key.as_str()) {
+            let allowed = format!("{}, and none of {}", name_rule(), TAKEN.join(", "));
+            let example = "\"clients: 4\"";
+            reader.complain(Problem::value(&pair.at, "a group", &pair.key, &allowed, example));
+        }
+        if groups.len() == GROUPS_MAX {
+            let what = format!("too many groups; allowed: {GROUPS_MAX}; for example {GROUPS}");
+            reader.complain(Problem::new(&pair.at, what));
+            break;
+        }
+        if let Some(members) = members(reader, &pair.value) {
+            groups.push(Group { name: pair.key.clone(), members });
+        }
+    }
+    groups
+}
+
+fn members(reader: &mut Reader, node: &lustrine_document::Node) -> Option<Members> {
+    if let Content::List(items) = &node.content {
+        let mut words = Vec::new();
+        for item in items {
+            words.push(reader.word(item, "a node", GROUPS)?.to_owned());
+        }
+        if words.is_empty() {
+            reader.complain(Problem::new(
+                &node.at,
+                format!("a group without nodes; allowed: NIDs, or how many; for example {GROUPS}"),
+            ));
+            return None;
+        }
+        return Some(Members::Nids(words));
+    }
+    let word = reader.word(node, "a group", GROUPS)?;
+    match decimal(word) {
+        Some(count) if (1..=LOCAL_MAX).contains(&count) => Some(Members::Count(count as u32)),
+        Some(_) => {
+            let allowed = format!("1 to {LOCAL_MAX} nodes, or NIDs");
+            reader.complain(Problem::value(&node.at, "a group", word, &allowed, GROUPS));
+            None
+        }
+        None => Some(Members::Nids(vec![word.to_owned()])),
+    }
+}
+
+fn text_of(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Option<String> {
+    let node = fields.value(key)?;
+    reader.word(node, key, "a line of text").map(str::to_owned)
+}
+
+/// The index of a group that a key names.
+fn group(reader: &mut Reader, fields: &Fields<'_>, key: &str, groups: &[Group]) -> Option<usize> {
+    let first = groups.first().map_or("clients", |group| &group.name);
+    let example = format!("\"{key}: {first}\"");
+    let Some(node) = fields.value(key) else {
+        reader.missing(fields, key, &example);
+        return None;
+    };
+    let word = reader.word(node, key, &example)?;
+    let found = groups.iter().position(|group| group.name == word);
+    if found.is_none() && !groups.is_empty() {
+        let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
+        let hint = match nearest(word, names.iter().copied()) {
+            Some(near) => format!("did you mean {near:?}?"),
+            None => format!("for example {example}"),
+        };
+        let (word, names) = (clipped(word), names.join(", "));
+        let what = format!("{key}: {word:?} is no group of this plan; allowed: {names}; {hint}");
+        reader.complain(Problem::new(&node.at, what));
+    }
+    found
+}
+
+/// Names go into sessions, tables, plots and words of the command line.
+fn is_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(plain)
+        && name.len() <= NAME_MAX
+}
+
+fn name_rule() -> String {
+    format!("1 to {NAME_MAX} letters, digits, \"_\" and \"-\", the first one a letter or digit")
+}

@@ -1,0 +1,112 @@
+use lustrine_lnet::time::Nanos;
+use lustrine_wire::srpc::BrwCheck;
+
+use crate::model::{Axis, Members, Plan, Size, Spread, What};
+
+fn plan(text: &str) -> Plan {
+    Plan::parse(text, "p.yaml").unwrap_or_else(|why| panic!("{why}"))
+}
+
+fn wrong(text: &str) -> String {
+    Plan::parse(text, "p.yaml").expect_err("it is wrong").to_string()
+}
+
+const GROUPS: &str = "name: p\ngroups: {a: 2, b: '10.0.0.[1-3]@tcp'}\n";
+
+fn with_test(test: &str) -> String {
+    format!("{GROUPS}steps: [{{tests: [{test}]}}]\n")
+}
+
+#[test]
+fn everything_that_can_be_said() {
+    let plan = plan(
+        "name: all\nabout: of it\n\
+         groups: {a: 4, b: [10.0.0.1@tcp, 'oss[1-2]@tcp1']}\n\
+         steps:\n\
+         - name: one\n  time: 2 s\n  warm_up: 0 s\n  repeat: 3\n  tests:\n\
+         \x20 - {do: write, from: a, to: b, spread: 2:1, mix: {4 KiB: 3, 1 MiB: 1},\n\
+         \x20    concurrency: 8, check: full, rate: 100, offset: 8}\n\
+         - tests: [{do: ping, from: b, to: a, spread: all}]\n\
+         \x20 sweep: {a: 1..4*2, concurrency: 1..3}\n",
+    );
+    assert_eq!((plan.name.as_str(), plan.about.as_str()), ("all", "of it"));
+    assert_eq!(plan.groups[0].members, Members::Count(4));
+    let nids = ["10.0.0.1@tcp", "oss[1-2]@tcp1"].map(str::to_owned).to_vec();
+    assert_eq!(plan.groups[1].members, Members::Nids(nids));
+    let step = &plan.steps[0];
+    assert_eq!((step.time, step.warm_up, step.repeat), (Nanos::from_secs(2), Nanos(0), 3));
+    let test = &step.tests[0];
+    assert_eq!((test.what, test.from, test.to), (What::Write, 0, 1));
+    assert_eq!(test.spread, Spread::Rows { clients: 2, servers: 1 });
+    let sizes = [Size { bytes: 4096, weight: 3 }, Size { bytes: 1 << 20, weight: 1 }];
+    assert_eq!(test.sizes, sizes);
+    assert_eq!((test.concurrency, test.check, test.rate), (8, BrwCheck::Full, 100));
+    assert_eq!(test.offset, 8);
+    let step = &plan.steps[1];
+    assert_eq!((step.name.as_str(), step.time), ("step2", Nanos::from_secs(5)));
+    assert_eq!(step.tests[0].spread, Spread::All);
+    assert_eq!(step.sweep, [Axis::Nodes(0, vec![1, 2, 4]), Axis::Concurrency(vec![1, 2, 3])]);
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_place_and_an_example() {
+    let cases = [
+        ("", "a plan without \"name\""),
+        ("name: p\n", "a plan without \"groups\""),
+        ("name: p\nname: q\n", "p.yaml:2:1: \"name\" is given again"),
+        ("name: p\ngroup: {}\n", "did you mean \"groups\"?"),
+        (GROUPS, "a plan without \"steps\""),
+        ("name: p\ngroups: {size: 2}\n", "none of concurrency, size, rate"),
+        ("name: p\ngroups: {a: 65}\n", "1 to 64 nodes, or NIDs"),
+        ("name: p\ngroups: {a: []}\n", "a group without nodes"),
+        (&with_test("{from: a, to: b}"), "a test without \"do\""),
+        (&with_test("{do: reed, from: a, to: b}"), "\"do: read\""),
+        (&with_test("{do: read, from: x, to: b}"), "no group of this plan; allowed: a, b"),
+        (&with_test("{do: read, from: a, to: b, size: 12 B}"), "a multiple of 8 bytes"),
+        (&with_test("{do: read, from: a, to: b, size: 2 MiB}"), "from 8 B to 1 MiB"),
+        (&with_test("{do: read, from: a, to: b, size: 4096}"), "its unit is missing"),
+        (&with_test("{do: ping, from: a, to: b, size: 4 KiB}"), "a ping with \"size\""),
+        (&with_test("{do: read, from: a, to: b, mix: {4 KiB: 0}}"), "a weight that is none"),
+        (
+            &with_test("{do: read, from: a, to: b, mix: {4 KiB: 1, 8 KiB: 1}}"),
+            "a mix of 2 sizes at concurrency 1",
+        ),
+        (&with_test("{do: read, from: a, to: b, spread: 1:0}"), "CLIENTS:SERVERS, all, others"),
+        (&with_test("{do: read, from: a, to: b, concurrency: 1025}"), "from 1 to 1024"),
+        (&with_test("{do: read, from: a, to: b, offset: 7}"), "a multiple of 8 up to 4088"),
+        (
+            &with_test("{do: ping, from: a, to: b, spread: pairs}, {do: ping, from: a, to: b}"),
+            "beside other tests",
+        ),
+        (
+            &format!("{}  sweep: {{size: [4 KiB]}}\n", PINGS),
+            "a sweep of sizes with a ping or a mix",
+        ),
+        (&format!("{}  sweep: {{width: [1]}}\n", PINGS), "concurrency, size, rate, or a group"),
+        (&format!("{}  sweep: {{concurrency: 4..1}}\n", PINGS), "ends before it begins"),
+        (&format!("{}  sweep: {{concurrency: [0]}}\n", PINGS), "from 1 to 1024"),
+        (&format!("{}  sweep: {{rate: 1..300}}\n", PINGS), "rate with 300 values; allowed: 256"),
+    ];
+    for (text, said) in cases {
+        let why = wrong(text);
+        assert!(why.contains(said), "{text}\n{why}\ninstead of {said}");
+        assert!(why.lines().all(|line| line.starts_with("p.yaml:")), "{why}");
+    }
+}
+
+const PINGS: &str = "name: p\ngroups: {a: 2}\nsteps:\n- tests: [{do: ping, from: a, to: a}]\n";
+
+#[test]
+fn the_plans_that_come_along_are_good() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plans");
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(directory).expect("plans are there") {
+        let path = entry.expect("a plan").path();
+        let text = std::fs::read_to_string(&path).expect("text");
+        let plan = plan(&text);
+        assert_eq!(Some(plan.name.as_str()), path.file_stem().and_then(|stem| stem.to_str()));
+        assert!(!plan.about.is_empty());
+        names.push(plan.name);
+    }
+    assert!(names.len() >= 6, "{names:?}");
+}

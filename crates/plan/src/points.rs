@@ -1,0 +1,459 @@
+//! What is measured one after the other.
+
+use std::collections::BTreeSet;
+
+use lustrine_lnet::time::Nanos;
+use lustrine_selftest::Test as RpcTest;
+use lustrine_selftest::console::Spread as Rows;
+use lustrine_wire::nid::Nid;
+
+use crate::model::{Axis, Plan, Size, Spread, Step, Test, What};
+
+/// The nodes of each group, in the plan's order.
+pub type Nodes = Vec<Vec<Nid>>;
+
+/// Most points of a plan.
+const POINTS_MAX: usize = 10_000;
+
+/// Most tests of a batch, as consoles and nodes have it.
+const FLOWS_MAX: usize = 256;
+
+/// Most servers of one client: kernel nodes misread longer lists (selftest-wire 18).
+const SERVERS_MAX: usize = 341;
+
+/// Tests that run together once.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// The step's index, and its name.
+    pub step: usize,
+    /// Its name.
+    pub name: String,
+    /// What varies, with its value here.
+    pub labels: Vec<(String, String)>,
+    /// Which repetition it is, from 0.
+    pub repeat: u32,
+    /// How long figures are taken.
+    pub time: Nanos,
+    /// How long the tests run before that.
+    pub warm_up: Nanos,
+    /// The lines of a table it will have.
+    pub lines: Vec<Line>,
+    /// What nodes are told.
+    pub flows: Vec<Flow>,
+}
+
+/// What one line of a table is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// What each RPC does.
+    pub what: What,
+    /// The group of the clients.
+    pub from: String,
+    /// The group of the servers.
+    pub to: String,
+    /// How many clients there are.
+    pub clients: u32,
+    /// How many servers there are.
+    pub servers: u32,
+    /// Bytes per RPC; 0 for ping.
+    pub size: u32,
+    /// RPCs under way of each client to each of its servers.
+    pub concurrency: u32,
+    /// Most RPCs per second of each client; 0 for as many as there can be.
+    pub rate: u32,
+}
+
+/// One test of the console's batch.
+#[derive(Clone, Debug)]
+pub struct Flow {
+    /// The line that it counts for.
+    pub line: usize,
+    /// What each RPC does.
+    pub test: RpcTest,
+    /// The clients, each once.
+    pub clients: Vec<Nid>,
+    /// The servers, each once.
+    pub servers: Vec<Nid>,
+    /// Who has whom.
+    pub spread: Rows,
+    /// RPCs under way of each client to each of its servers.
+    pub concurrency: u32,
+    /// Most RPCs per second of each client; 0 for as many as there can be.
+    pub rate: u32,
+    /// Where in a page the clients' data begin, in bytes.
+    pub offset: u32,
+}
+
+/// A plan that these nodes cannot carry out; for people.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("step {step}: {why}")]
+pub struct TooMuch {
+    step: String,
+    why: String,
+}
+
+/// Everything that is to be measured, in order: repetitions follow each other, so that what
+/// changes slowly meets all combinations alike.
+///
+/// # Errors
+/// When a step needs more nodes than there are, or more than a session can hold.
+pub fn points(plan: &Plan, nodes: &Nodes) -> Result<Vec<Point>, TooMuch> {
+    let mut points = Vec::new();
+    for (index, step) in plan.steps.iter().enumerate() {
+        let wrong = |why: String| TooMuch { step: step.name.clone(), why };
+        for repeat in 0..step.repeat {
+            for combination in 0..combinations(step) {
+                let chosen = Chosen::new(plan, step, nodes, combination).map_err(wrong)?;
+                for turn in chosen.turns() {
+                    let (lines, flows) = chosen.flows(plan, step, &turn).map_err(wrong)?;
+                    let mut labels = chosen.labels.clone();
+                    labels.extend(turn.label());
+                    points.push(Point {
+                        step: index,
+                        name: step.name.clone(),
+                        labels,
+                        repeat,
+                        time: step.time,
+                        warm_up: step.warm_up,
+                        lines,
+                        flows,
+                    });
+                    if points.len() > POINTS_MAX {
+                        return Err(wrong(format!(
+                            "more than {POINTS_MAX} points with it; vary less, or repeat less"
+                        )));
+                    }
+                }
+            }
+        }
+    }
+    Ok(points)
+}
+
+impl Point {
+    /// Every node that takes part, each once, in order.
+    pub fn nodes(&self) -> Vec<Nid> {
+        let all = self.flows.iter().flat_map(|flow| flow.clients.iter().chain(&flow.servers));
+        all.copied().collect::<BTreeSet<Nid>>().into_iter().collect()
+    }
+
+    /// The server of a client in the tests of a line, if it has one alone.
+    pub(crate) fn only_server(&self, line: usize, client: &Nid) -> Option<Nid> {
+        let mut servers = BTreeSet::new();
+        for flow in self.flows.iter().filter(|flow| flow.line == line) {
+            for place in flow.clients.iter().enumerate().filter(|(_, nid)| *nid == client) {
+                let Rows { clients, servers: row } = flow.spread;
+                let first = place.0 / clients as usize * row as usize;
+                let places = (first..).take(row as usize);
+                servers.extend(places.map(|place| flow.servers[place % flow.servers.len()]));
+            }
+        }
+        servers.pop_first().filter(|_| servers.is_empty())
+    }
+
+    /// Its step, what varies, and which repetition it is.
+    pub fn title(&self, repeats: u32) -> String {
+        let mut title = self.name.clone();
+        for (name, value) in &self.labels {
+            title += &format!(", {name} {value}");
+        }
+        if repeats > 1 {
+            title += &format!(" ({} of {repeats})", self.repeat + 1);
+        }
+        title
+    }
+}
+
+fn combinations(step: &Step) -> usize {
+    step.sweep.iter().map(Axis::len).product()
+}
+
+/// One combination of what varies.
+struct Chosen {
+    labels: Vec<(String, String)>,
+    nodes: Nodes,
+    concurrency: Option<u32>,
+    size: Option<u32>,
+    rate: Option<u32>,
+    /// Pairs of clients and servers, by turns; empty if there are none.
+    rounds: Vec<Vec<(Nid, Nid)>>,
+}
+
+/// One of the turns of a combination.
+enum Turn {
+    /// There are none.
+    Only,
+    Pair(Nid, Nid),
+    Round(usize, Vec<(Nid, Nid)>),
+}
+
+impl Turn {
+    fn label(&self) -> Option<(String, String)> {
+        match self {
+            Turn::Only => None,
+            Turn::Pair(from, to) => Some(("pair".to_owned(), format!("{from} -> {to}"))),
+            Turn::Round(index, _) => Some(("round".to_owned(), (index + 1).to_string())),
+        }
+    }
+}
+
+impl Chosen {
+    fn new(
+        plan: &Plan,
+        step: &Step,
+        nodes: &Nodes,
+        mut combination: usize,
+    ) -> Result<Chosen, String> {
+        let mut chosen = Chosen {
+            labels: Vec::new(),
+            nodes: nodes.clone(),
+            concurrency: None,
+            size: None,
+            rate: None,
+            rounds: Vec::new(),
+        };
+        let mut places = Vec::new();
+        for axis in step.sweep.iter().rev() {
+            places.push(combination % axis.len());
+            combination /= axis.len();
+        }
+        for (axis, place) in step.sweep.iter().zip(places.into_iter().rev()) {
+            let label = match axis {
+                Axis::Concurrency(values) => {
+                    chosen.concurrency = Some(values[place]);
+                    ("concurrency".to_owned(), values[place].to_string())
+                }
+                Axis::Size(values) => {
+                    chosen.size = Some(values[place]);
+                    ("size".to_owned(), lustrine_report::figures::size(values[place]))
+                }
+                Axis::Rate(values) => {
+                    chosen.rate = Some(values[place]);
+                    ("rate".to_owned(), values[place].to_string())
+                }
+                Axis::Nodes(group, values) => {
+                    let (name, wanted) = (&plan.groups[*group].name, values[place] as usize);
+                    let there = chosen.nodes[*group].len();
+                    if wanted > there {
+                        return Err(format!(
+                            "{wanted} nodes of group {name} are wanted, and it has {there}"
+                        ));
+                    }
+                    chosen.nodes[*group].truncate(wanted);
+                    (name.clone(), wanted.to_string())
+                }
+            };
+            chosen.labels.push(label);
+        }
+        if let Some(test) = step.tests.iter().find(|test| test.spread.is_in_turns()) {
+            chosen.rounds = rounds(&chosen.nodes[test.from], &chosen.nodes[test.to]);
+            if chosen.rounds.is_empty() {
+                return Err("there is no pair of two nodes in its groups".to_owned());
+            }
+            if test.spread == Spread::Pairs {
+                let pairs = chosen.rounds.iter().flatten();
+                chosen.rounds = pairs.map(|pair| vec![*pair]).collect();
+                chosen.rounds.sort_unstable();
+            }
+        }
+        Ok(chosen)
+    }
+
+    fn turns(&self) -> Vec<Turn> {
+        if self.rounds.is_empty() {
+            return vec![Turn::Only];
+        }
+        let turn = |(index, pairs): (usize, &Vec<(Nid, Nid)>)| match pairs[..] {
+            [(from, to)] => Turn::Pair(from, to),
+            _ => Turn::Round(index, pairs.clone()),
+        };
+        self.rounds.iter().enumerate().map(turn).collect()
+    }
+
+    fn flows(
+        &self,
+        plan: &Plan,
+        step: &Step,
+        turn: &Turn,
+    ) -> Result<(Vec<Line>, Vec<Flow>), String> {
+        let (mut lines, mut flows) = (Vec::new(), Vec::new());
+        for test in &step.tests {
+            let concurrency = self.concurrency.unwrap_or(test.concurrency);
+            let rate = self.rate.unwrap_or(test.rate);
+            let ends = self.ends(test, turn)?;
+            let clients: BTreeSet<&Nid> = ends.iter().flat_map(|ends| &ends.clients).collect();
+            let servers: BTreeSet<&Nid> = ends.iter().flat_map(|ends| &ends.servers).collect();
+            for share in shares(test, concurrency, rate, self.size)? {
+                let line = lines.len();
+                lines.push(Line {
+                    what: test.what,
+                    from: plan.groups[test.from].name.clone(),
+                    to: plan.groups[test.to].name.clone(),
+                    clients: clients.len() as u32,
+                    servers: servers.len() as u32,
+                    size: share.bytes,
+                    concurrency: share.concurrency,
+                    rate: share.rate,
+                });
+                flows.extend(ends.iter().map(|ends| Flow {
+                    line,
+                    test: rpc_test(test, share.bytes),
+                    clients: ends.clients.clone(),
+                    servers: ends.servers.clone(),
+                    spread: ends.spread,
+                    concurrency: share.concurrency,
+                    rate: share.rate,
+                    offset: test.offset,
+                }));
+            }
+        }
+        match flows.len() > FLOWS_MAX {
+            true => Err(format!(
+                "it takes {} tests at once; a batch has at most {FLOWS_MAX}: take fewer nodes, or \
+                 spread \"all\", or \"rounds\"",
+                flows.len()
+            )),
+            false => Ok((lines, flows)),
+        }
+    }
+
+    /// Who has whom.
+    fn ends(&self, test: &Test, turn: &Turn) -> Result<Vec<Ends>, String> {
+        let (clients, servers) = (&self.nodes[test.from], &self.nodes[test.to]);
+        if clients.is_empty() || servers.is_empty() {
+            return Err("a group has no nodes".to_owned());
+        }
+        let of_pair = |pair: &(Nid, Nid)| Ends {
+            clients: vec![pair.0],
+            servers: vec![pair.1],
+            spread: Rows::ONE_TO_ONE,
+        };
+        let ends = match (turn, test.spread) {
+            (Turn::Pair(from, to), _) => vec![of_pair(&(*from, *to))],
+            // In a round the i-th client has the i-th server: one test does.
+            (Turn::Round(_, pairs), _) => vec![Ends {
+                clients: pairs.iter().map(|pair| pair.0).collect(),
+                servers: pairs.iter().map(|pair| pair.1).collect(),
+                spread: Rows::ONE_TO_ONE,
+            }],
+            (Turn::Only, Spread::Rows { clients: row, servers: of }) => vec![Ends {
+                clients: clients.clone(),
+                servers: servers.clone(),
+                spread: Rows { clients: row, servers: of },
+            }],
+            (Turn::Only, Spread::Others) if clients.iter().any(|nid| servers.contains(nid)) => {
+                let others = |client: &Nid| {
+                    let servers: Vec<Nid> =
+                        servers.iter().copied().filter(|server| server != client).collect();
+                    let spread = Rows { clients: 1, servers: servers.len() as u32 };
+                    Ends { clients: vec![*client], servers, spread }
+                };
+                clients.iter().map(others).filter(|ends| !ends.servers.is_empty()).collect()
+            }
+            (Turn::Only, _) => vec![Ends {
+                clients: clients.clone(),
+                servers: servers.clone(),
+                spread: Rows { clients: 1, servers: servers.len() as u32 },
+            }],
+        };
+        if ends.is_empty() {
+            return Err("there is no pair of two nodes in its groups".to_owned());
+        }
+        for Ends { servers, spread, .. } in &ends {
+            let (wanted, there) = (spread.servers as usize, servers.len());
+            if wanted > there {
+                return Err(format!("{wanted} servers for a client are wanted; there are {there}"));
+            }
+            if wanted > SERVERS_MAX {
+                return Err(format!(
+                    "{wanted} servers for a client are wanted; at most {SERVERS_MAX} can be, for \
+                     kernel nodes misread longer lists"
+                ));
+            }
+        }
+        Ok(ends)
+    }
+}
+
+/// Clients and servers of a flow.
+struct Ends {
+    clients: Vec<Nid>,
+    servers: Vec<Nid>,
+    spread: Rows,
+}
+
+/// Part of a test that has one size.
+struct Share {
+    bytes: u32,
+    concurrency: u32,
+    rate: u32,
+}
+
+/// What each size of a test has of its concurrency and rate: by weight, and none has nothing.
+fn shares(
+    test: &Test,
+    concurrency: u32,
+    rate: u32,
+    size: Option<u32>,
+) -> Result<Vec<Share>, String> {
+    let one;
+    let sizes = match (test.what, size) {
+        (What::Ping, _) => return Ok(vec![Share { bytes: 0, concurrency, rate }]),
+        (_, Some(bytes)) => {
+            one = [Size { bytes, weight: 1 }];
+            &one[..]
+        }
+        (_, None) => &test.sizes[..],
+    };
+    let count = sizes.len() as u32;
+    if concurrency < count {
+        return Err(format!(
+            "concurrency {concurrency} is too little for a mix of {count} sizes: each needs an \
+             RPC under way"
+        ));
+    }
+    let all: u32 = sizes.iter().map(|size| size.weight).sum();
+    let part = |whole: u32, weight: u32| {
+        (u64::from(whole) * u64::from(weight) / u64::from(all.max(1))) as u32
+    };
+    let mut shares: Vec<Share> = sizes
+        .iter()
+        .map(|size| Share {
+            bytes: size.bytes,
+            concurrency: part(concurrency, size.weight).max(1),
+            rate: if rate == 0 { 0 } else { part(rate, size.weight).max(1) },
+        })
+        .collect();
+    // What rounding has left over, or taken too much, is the largest share's.
+    let sum: u32 = shares.iter().map(|share| share.concurrency).sum();
+    if let Some(largest) = shares.iter_mut().max_by_key(|share| share.concurrency) {
+        largest.concurrency = (largest.concurrency + concurrency).saturating_sub(sum).max(1);
+    }
+    Ok(shares)
+}
+
+fn rpc_test(test: &Test, len: u32) -> RpcTest {
+    let check = test.check;
+    match test.what {
+        What::Ping => RpcTest::Ping,
+        What::Read => RpcTest::Read { len, check },
+        What::Write => RpcTest::Write { len, check },
+    }
+}
+
+/// All pairs of two nodes, in rounds in which each node is client at most once and server at most
+/// once: in round r the i-th client has the (i + r)-th server.
+fn rounds(clients: &[Nid], servers: &[Nid]) -> Vec<Vec<(Nid, Nid)>> {
+    let places = clients.len().max(servers.len());
+    let round = |r: usize| {
+        let pairs = clients.iter().enumerate().filter_map(|(index, client)| {
+            let server = servers.get((index + r) % places)?;
+            (server != client).then_some((*client, *server))
+        });
+        pairs.collect::<Vec<_>>()
+    };
+    (0..places).map(round).filter(|pairs| !pairs.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests;

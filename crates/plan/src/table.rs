@@ -1,0 +1,250 @@
+//! Results for people: 80 columns, one line for each test of each combination.
+
+use std::collections::BTreeMap;
+
+use lustrine_report::figures::{count, latency, operations, percent, rate, size};
+
+use crate::results::{PointResult, Results, Row};
+
+const HEAD: &str = concat!(
+    "                                               latency\n",
+    "test  size conc  from:to   MiB/s   ops/s   p50   p90   p99 p99.9   max err   +-\n",
+);
+
+const LEGEND: &str = "\
+the clients' own operations, all clients together; read: clients read from servers
+latency in u, m, s: micro-, milli-, whole seconds; p99.9 from 1000 operations on
+";
+
+const REPEATED: &str = "\
++-: half of the distance between the best and the worst repetition; the line is the middle one
+";
+
+const IN_TURNS: &str = "\
+a pair's figure is what its client measured; of several repetitions the mean
+";
+
+/// Slowest pairs that are named.
+const SLOWEST: usize = 3;
+
+/// One combination of a step: what all its repetitions, or turns, found for one line.
+#[derive(Debug)]
+pub(crate) struct Cell<'r> {
+    pub(crate) row: &'r Row,
+    pub(crate) rows: Vec<&'r Row>,
+}
+
+/// The points of a step that have the same labels but for pairs and rounds.
+pub(crate) struct Combination<'r> {
+    pub(crate) labels: Vec<(String, String)>,
+    pub(crate) points: Vec<&'r PointResult>,
+}
+
+impl Combination<'_> {
+    /// Whether its points are turns of pairs.
+    pub(crate) fn is_in_turns(&self) -> bool {
+        self.points.iter().any(|point| point.turn().is_some())
+    }
+
+    /// Its lines, each with all repetitions.
+    pub(crate) fn cells(&self) -> Vec<Cell<'_>> {
+        let mut cells: Vec<Cell<'_>> = Vec::new();
+        for point in &self.points {
+            for (index, row) in point.rows.iter().enumerate() {
+                match cells.get_mut(index) {
+                    Some(cell) => cell.rows.push(row),
+                    None => cells.push(Cell { row, rows: vec![row] }),
+                }
+            }
+        }
+        cells
+    }
+
+    /// What varies, in words; empty for nothing.
+    pub(crate) fn title(&self) -> String {
+        let words = self.labels.iter().map(|(name, value)| format!("{name} {value}"));
+        words.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Cell<'_> {
+    /// The repetition in the middle, by operations per second.
+    pub(crate) fn middle(&self) -> &Row {
+        let mut rows = self.rows.clone();
+        rows.sort_by(|one, two| one.all.ops_per_s.total_cmp(&two.all.ops_per_s));
+        rows.get(rows.len() / 2).copied().unwrap_or(self.row)
+    }
+
+    /// Half of the distance between the best and the worst repetition, as part of the middle.
+    pub(crate) fn spread(&self) -> f64 {
+        let rates = self.rows.iter().map(|row| row.all.ops_per_s);
+        let (low, high) = rates
+            .fold((f64::INFINITY, 0.0_f64), |(low, high), rate| (low.min(rate), high.max(rate)));
+        let middle = self.middle().all.ops_per_s;
+        if middle > 0.0 { (high - low) / 2.0 / middle } else { 0.0 }
+    }
+
+    /// Failed operations of all repetitions.
+    pub(crate) fn errors(&self) -> u64 {
+        self.rows.iter().map(|row| row.all.errors).sum()
+    }
+}
+
+/// The combinations of each step, in order.
+pub(crate) fn combinations(results: &Results) -> Vec<(usize, String, Vec<Combination<'_>>)> {
+    let mut steps: Vec<(usize, String, Vec<Combination<'_>>)> = Vec::new();
+    for point in &results.points {
+        if steps.last().is_none_or(|(step, ..)| *step != point.step) {
+            steps.push((point.step, point.name.clone(), Vec::new()));
+        }
+        let Some((_, _, combinations)) = steps.last_mut() else { continue };
+        let labels = point.fixed_labels();
+        match combinations.iter_mut().find(|known| known.labels == labels) {
+            Some(known) => known.points.push(point),
+            None => combinations.push(Combination { labels, points: vec![point] }),
+        }
+    }
+    steps
+}
+
+/// The whole table.
+pub fn table(results: &Results) -> String {
+    let mut out = format!("plan {}", results.plan);
+    if !results.about.is_empty() {
+        out += &format!(": {}", results.about);
+    }
+    out.push('\n');
+    for (name, nids) in &results.groups {
+        let nodes = if nids.len() == 1 { "node" } else { "nodes" };
+        out += &format!("{name}: {} {nodes}\n", nids.len());
+    }
+    let steps = combinations(results);
+    let all = || steps.iter().flat_map(|(.., combinations)| combinations);
+    let in_lines = all().any(|combination| !combination.is_in_turns());
+    if in_lines {
+        out += HEAD;
+    }
+    for (_, name, combinations) in &steps {
+        out += &format!("{name}\n");
+        for combination in combinations {
+            if !combination.labels.is_empty() && combination.points[0].rows.len() > 1 {
+                out += &format!(" {}\n", combination.title());
+            }
+            if combination.is_in_turns() {
+                out += &turns(combination);
+            } else {
+                combination.cells().iter().for_each(|cell| out += &line(cell));
+            }
+        }
+    }
+    let repeated = all().any(|c| !c.is_in_turns() && c.points.len() > 1);
+    for (is_there, text) in
+        [(in_lines, LEGEND), (repeated, REPEATED), (all().any(Combination::is_in_turns), IN_TURNS)]
+    {
+        if is_there {
+            out += text;
+        }
+    }
+    out + &errors(results)
+}
+
+fn line(cell: &Cell<'_>) -> String {
+    let row = cell.middle();
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let all = &row.all;
+    let mib = or_dash((row.size > 0).then(|| rate(all.mib_per_s)));
+    let part = |value: Option<f64>| or_dash(value.map(latency));
+    let told = all.latency_us;
+    let mut line = format!(
+        "{:<5} {:>4} {:>4} {:>8} {mib:>7} {:>7} {:>5} {:>5} {:>5} {:>5} {:>5} {:>3}",
+        row.test,
+        size(row.size),
+        row.concurrency,
+        format!("{}:{}", row.clients, row.servers),
+        operations(all.ops_per_s),
+        part(told.map(|l| l.p50)),
+        part(told.map(|l| l.p90)),
+        part(told.map(|l| l.p99)),
+        part(told.and_then(|l| l.p999)),
+        part(told.map(|l| l.max)),
+        count(cell.errors()),
+    );
+    if cell.rows.len() > 1 {
+        line += &format!(" {:>4}", percent(cell.spread()));
+    }
+    if row.rate_limit > 0 {
+        line += &format!("\n      at most {} per second and client", row.rate_limit);
+    }
+    if row.silent > 0 {
+        line += &format!("\n      without {} clients, which tell no figures", row.silent);
+    }
+    line + "\n"
+}
+
+/// Pairs that had their turns: the middle one, and the slowest.
+fn turns(combination: &Combination<'_>) -> String {
+    let mut pairs: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    let mut bulk = false;
+    for point in &combination.points {
+        for row in &point.rows {
+            bulk |= row.size > 0;
+            for client in &row.by_client {
+                let value = match row.size {
+                    0 => client.counted.ops_per_s,
+                    _ => client.counted.mib_per_s,
+                };
+                let Some(server) = client.server else { continue };
+                pairs.entry(format!("{} -> {server}", client.nid)).or_default().push(value);
+            }
+        }
+    }
+    let mean = |values: &Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
+    let mut all: Vec<(f64, &str)> =
+        pairs.iter().map(|(name, values)| (mean(values), name.as_str())).collect();
+    all.sort_by(|one, two| one.0.total_cmp(&two.0));
+    let Some((highest, _)) = all.last() else { return String::new() };
+    let unit = if bulk { "MiB/s" } else { "ops/s" };
+    let mut out = String::new();
+    if !combination.labels.is_empty() {
+        out += &format!(" {}\n", combination.title());
+    }
+    out += &format!(
+        " {} pairs: slowest {}, middle {}, fastest {} {unit}\n",
+        all.len(),
+        rate(all[0].0),
+        rate(all[all.len() / 2].0),
+        rate(*highest)
+    );
+    for (value, name) in all.iter().take(SLOWEST) {
+        out += &format!("   {} {unit}  {name}\n", rate(*value));
+    }
+    out
+}
+
+/// A line for each kind of error of each test.
+fn errors(results: &Results) -> String {
+    let mut kinds: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for point in &results.points {
+        for row in &point.rows {
+            for kind in &row.error_kinds {
+                let key = (format!("{}, {}", point.name, row.test), kind.what.clone());
+                *kinds.entry(key).or_default() += kind.count;
+            }
+        }
+    }
+    kinds.iter().map(|((test, what), count)| format!("{test}: {count} x {what}\n")).collect()
+}
+
+impl PointResult {
+    /// What varies, but for pairs and rounds.
+    pub(crate) fn fixed_labels(&self) -> Vec<(String, String)> {
+        let turn = |name: &str| name == "pair" || name == "round";
+        self.labels.iter().filter(|(name, _)| !turn(name)).cloned().collect()
+    }
+
+    /// Its pair or round, if it has one.
+    pub(crate) fn turn(&self) -> Option<&str> {
+        let turn = |(name, _): &&(String, String)| name == "pair" || name == "round";
+        self.labels.iter().find(turn).map(|(_, value)| value.as_str())
+    }
+}

@@ -1,0 +1,338 @@
+//! Plans in virtual time: what comes out is what the links allow, and whatever goes wrong nodes
+//! are left without a session.
+
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_plan::{
+    Counted, End, Live, Nodes, Outside, Plan, PointResult, Results, Stopped, csv, page, points,
+    run, table,
+};
+use lustrine_selftest::console::{Answer, Command, Console, Reply, Target};
+use lustrine_selftest::errno::ESRCH;
+use lustrine_sim::fabric::{LinkSpec, Rate};
+use lustrine_sim::tcp::TcpSpec;
+use lustrine_sim::{Cost, Death, HostId, NodeSpec, Place, Simulation, World};
+use lustrine_wire::nid::{Net, Nid};
+
+const KEY: u32 = 5;
+
+/// How often a console looks around.
+const LOOK: Nanos = Nanos::from_millis(1);
+
+/// 1 Gb/s, in MiB/s.
+const LINK: f64 = 119.2;
+
+fn nid(index: usize) -> Nid {
+    Nid::new4(Net::TCP, 0x0a00_0001 + index as u32)
+}
+
+/// Nodes at one switch; the first one is the console's.
+struct Site {
+    world: World,
+    hosts: Vec<HostId>,
+    console: Console,
+    tickets: u64,
+    takes_over: bool,
+    /// When somebody wants an end, and when a node dies.
+    interrupt_at: Time,
+    dies_at: Option<(Time, usize, Death)>,
+    seen: Vec<Live>,
+    titles: Vec<String>,
+}
+
+impl Site {
+    fn new(nodes: usize, edit: impl Fn(usize, NodeSpec) -> NodeSpec) -> Site {
+        let mut world = World::new(7);
+        let site = Simulation::fabric(&mut world).add_site();
+        let rate = Rate::from_bits(1_000_000_000);
+        let interface = LinkSpec { rate, delay: Nanos::from_micros(50), ..LinkSpec::default() };
+        let place = Place { site, interface, cost: Cost::default(), tcp: TcpSpec::default() };
+        let spec = |index: usize| NodeSpec {
+            seed: index as u64,
+            incarnation: 0x1000 + index as u64,
+            ..NodeSpec::new(nid(index))
+        };
+        let hosts =
+            (0..nodes).map(|index| world.add_placed(edit(index, spec(index)), place)).collect();
+        Site {
+            world,
+            hosts,
+            console: Console::new(&nid(0), 0x6000_0000),
+            tickets: 0,
+            takes_over: false,
+            interrupt_at: Time::NEVER,
+            dies_at: None,
+            seen: Vec::new(),
+            titles: Vec::new(),
+        }
+    }
+
+    fn look_around(&mut self) {
+        self.world.run_for(LOOK);
+        let now = self.world.now();
+        if let Some((_, node, death)) = self.dies_at.take_if(|(at, ..)| now >= *at) {
+            self.world.stop(self.hosts[node], death);
+        }
+        let host = self.hosts[0];
+        while let Some(outcome) = self.world.look(host, |node| node.next_outcome()) {
+            self.console.completed(now, &outcome);
+        }
+        if now >= self.console.next_deadline() {
+            self.console.tick(now);
+        }
+        while let Some(order) = self.console.next_order() {
+            self.world.with(host, |_, node| node.order(order));
+        }
+    }
+
+    /// How many of these nodes are in a session, as they say themselves.
+    fn in_session(&mut self, nodes: &[usize]) -> usize {
+        let (name, timeout) = ("look".to_owned(), 60);
+        self.tell(Command::NewSession { name, timeout, force: false, features: 1 }).expect("free");
+        let target = Target::Nodes(nodes.iter().map(|node| nid(*node)).collect());
+        let Ok(Answer::Said(said)) = self.tell(Command::Ping { target, timeout: 10 }) else {
+            panic!("no answer");
+        };
+        self.tell(Command::EndSession).expect("the end");
+        assert_eq!(said.len(), nodes.len());
+        said.iter().filter(|said| said.reply != Reply::Refused(ESRCH)).count()
+    }
+}
+
+impl Outside for Site {
+    fn tell(&mut self, command: Command) -> Result<Answer, Stopped> {
+        self.tickets += 1;
+        let (ticket, now) = (self.tickets, self.world.now());
+        self.console.command(now, ticket, KEY, command);
+        for _ in 0..200_000 {
+            if let Some((answered, answer)) = self.console.next_answer() {
+                assert_eq!(answered, ticket);
+                return answer.map_err(|refusal| Stopped::Failed(refusal.to_string()));
+            }
+            self.look_around();
+        }
+        panic!("no answer within 200 s");
+    }
+
+    fn pass(&mut self, time: Nanos) -> Result<(), Stopped> {
+        let end = self.world.now() + time;
+        while self.world.now() < end {
+            self.look_around();
+            if self.world.now() >= self.interrupt_at {
+                return Err(Stopped::Interrupted);
+            }
+        }
+        Ok(())
+    }
+
+    fn takes_over(&self) -> bool {
+        self.takes_over
+    }
+
+    fn begins(&mut self, number: usize, of: usize, title: &str) {
+        self.titles.push(format!("{number}/{of} {title}"));
+    }
+
+    fn shows(&mut self, live: &Live) {
+        self.seen.push(live.clone());
+    }
+
+    fn warns(&mut self, _: &str) {}
+}
+
+/// Nodes 1 and 2 are clients, 3 and 4 servers.
+fn nodes() -> Nodes {
+    vec![vec![nid(1), nid(2)], vec![nid(3), nid(4)]]
+}
+
+fn all_run(site: &mut Site, step: &str) -> (Vec<PointResult>, End) {
+    let text = format!("name: p\ngroups: {{c: 2, s: 2}}\nsteps:\n- {step}\n");
+    let plan = Plan::parse(&text, "p").unwrap_or_else(|why| panic!("{why}"));
+    let points = points(&plan, &nodes()).expect("there are enough nodes");
+    run(&plan, &points, site)
+}
+
+#[track_caller]
+fn near(value: f64, wanted: f64, tolerance: f64) {
+    assert!((value / wanted - 1.0).abs() <= tolerance, "{value} instead of {wanted}");
+}
+
+fn same_sum(all: &Counted, of: impl Iterator<Item = Counted>) {
+    let (ops, rate) = of.fold((0, 0.0), |(ops, rate), one| (ops + one.ops, rate + one.ops_per_s));
+    assert_eq!(all.ops, ops);
+    near(rate, all.ops_per_s, 1e-9);
+}
+
+#[test]
+fn figures_are_what_the_links_allow() {
+    let mut site = Site::new(5, |_, spec| spec);
+    let (results, end) = all_run(
+        &mut site,
+        "{name: bulk, time: 3 s, tests: [{do: read, from: c, to: s, concurrency: 8}, \
+         {do: write, from: c, to: s, concurrency: 8}], sweep: {c: [1, 2]}}",
+    );
+    assert_eq!(end, End::Complete);
+    assert_eq!(site.titles, ["1/2 bulk, c 1", "2/2 bulk, c 2"]);
+    // 1:1, so each client has a link of its own, in both directions.
+    for (point, clients) in results.iter().zip([1.0, 2.0]) {
+        assert_eq!(point.rows.len(), 2);
+        for row in &point.rows {
+            near(row.all.mib_per_s, clients * LINK, 0.08);
+            near(row.all.seconds, 3.0, 0.01);
+            assert_eq!((row.all.errors, row.silent), (0, 0));
+            let latency = row.all.latency_us.expect("clients tell");
+            // Little's law: what is under way is rate times time.
+            near(latency.mean / 1e6 * row.all.ops_per_s, 8.0 * clients, 0.08);
+            assert!(latency.p50 <= latency.p90 && latency.p90 <= latency.p99);
+            let counted: u64 = row.histogram.iter().map(|(_, count)| count).sum();
+            assert_eq!(counted, row.all.ops);
+            same_sum(&row.all, row.by_client.iter().map(|client| client.counted.clone()));
+            assert!(row.by_client.iter().all(|client| client.server.is_some()));
+        }
+        // Of each client's LNet both tests are seen: requests, replies, data both ways.
+        let client = point.nodes.iter().find(|node| node.nid == nid(1)).expect("it is told");
+        let bytes = client.lnet.recv_length as f64 / f64::from(1 << 20);
+        near(bytes, point.rows[0].by_client[0].counted.mib_per_s * 3.0, 0.1);
+    }
+    // It is looked on after one second and after two, at two points.
+    assert_eq!(site.seen.len(), 4);
+    for live in &site.seen {
+        assert_eq!(live.rows.len(), 2);
+        near(live.rows[0].1.mib_per_s, LINK * live.clients.len() as f64, 0.2);
+    }
+    assert_eq!(site.in_session(&[1, 2, 3, 4]), 0, "nobody is left in a session");
+}
+
+#[test]
+fn kernel_clients_are_counted_by_what_they_send() {
+    // Client 2 says no more than a kernel node does.
+    let mut site = Site::new(5, |index, spec| match index {
+        2 => spec.with("selftest_figures", 0),
+        _ => spec,
+    });
+    let (results, end) = all_run(
+        &mut site,
+        "{time: 3 s, tests: [{do: read, from: c, to: s, size: 64 KiB, concurrency: 8}]}",
+    );
+    assert_eq!(end, End::Complete);
+    let row = &results[0].rows[0];
+    assert_eq!(row.silent, 0);
+    near(row.all.mib_per_s, 2.0 * LINK, 0.08);
+    assert_eq!(row.all.latency_us, None, "not all that are in it tell");
+    let told = |client: usize| row.by_client[client].counted.latency_us.is_some();
+    assert_eq!((told(0), told(1)), (true, false));
+    near(row.by_client[1].counted.mib_per_s, LINK, 0.08);
+    // Of two tests at once its share of each cannot be known; and it keeps to no rate.
+    let two = "{time: 1 s, tests: [{do: ping, from: c, to: s}, {do: read, from: c, to: s}]}";
+    let (results, end) = all_run(&mut site, two);
+    assert_eq!((end, results[0].rows[0].silent), (End::Complete, 1));
+    let rate = "{time: 1 s, tests: [{do: ping, from: c, to: s, rate: 10}]}";
+    let (results, end) = all_run(&mut site, rate);
+    assert!(results.is_empty());
+    assert!(matches!(end, End::Failed { error } if error.contains("10.0.0.3@tcp")));
+    assert_eq!(site.in_session(&[1, 2, 3, 4]), 0);
+}
+
+#[test]
+fn rates_are_kept() {
+    let mut site = Site::new(5, |_, spec| spec);
+    let (results, end) = all_run(
+        &mut site,
+        "{time: 4 s, tests: [{do: ping, from: c, to: s, spread: all, rate: 300, concurrency: 2}]}",
+    );
+    assert_eq!(end, End::Complete);
+    near(results[0].rows[0].all.ops_per_s, 600.0, 0.01);
+}
+
+#[test]
+fn a_node_that_dies_is_told_and_the_others_are_let_go() {
+    for (death, victim) in [(Death::Crash, 3), (Death::Silence, 3), (Death::Crash, 1)] {
+        let mut site = Site::new(5, |_, spec| spec.with("rpc_timeout", 5));
+        site.dies_at = Some((Time(2_000_000_000), victim, death));
+        let (results, end) = all_run(
+            &mut site,
+            "{time: 12 s, tests: [{do: ping, from: c, to: s, concurrency: 4, rate: 50}]}",
+        );
+        assert_eq!(end, End::Complete, "{death:?} of {victim}");
+        let left: Vec<usize> = [1, 2, 3, 4].into_iter().filter(|node| *node != victim).collect();
+        assert_eq!(site.in_session(&left), 0, "{death:?} of {victim}");
+        let row = &results[0].rows[0];
+        if victim == 1 {
+            assert_eq!((row.silent, row.by_client.len()), (1, 1), "a client is missing");
+        } else {
+            let errors = |client: usize| row.by_client[client].counted.errors;
+            assert!(errors(0) > 0 && errors(1) == 0, "{death:?}");
+            assert_eq!(row.all.errors, errors(0));
+        }
+    }
+}
+
+#[test]
+fn an_interruption_leaves_nothing_running() {
+    let mut site = Site::new(5, |_, spec| spec);
+    site.interrupt_at = Time(3_000_000_000);
+    let (results, end) =
+        all_run(&mut site, "{time: 1 s, repeat: 9, tests: [{do: ping, from: c, to: s, rate: 99}]}");
+    assert_eq!(end, End::Interrupted { interrupted: true });
+    assert_eq!(results.len(), 1, "what was measured before is good");
+    assert_eq!(site.in_session(&[1, 2, 3, 4]), 0);
+}
+
+#[test]
+fn a_session_of_somebody_else_is_named_or_taken_over() {
+    let mut site = Site::new(5, |_, spec| spec);
+    let (name, timeout) = ("theirs".to_owned(), 600);
+    let theirs = Command::NewSession { name, timeout, force: false, features: 1 };
+    let mine = std::mem::replace(&mut site.console, Console::new(&nid(4), 0x5000_0000));
+    site.tell(theirs).expect("a session");
+    site.tell(Command::AddGroup { group: "g".to_owned() }).expect("a group");
+    site.tell(Command::AddNodes { group: "g".to_owned(), nids: vec![nid(3)] }).expect("joined");
+    site.console = mine;
+    let step = "{time: 1 s, tests: [{do: ping, from: c, to: s, rate: 99}]}";
+    let (results, end) = all_run(&mut site, step);
+    assert!(results.is_empty());
+    let End::Failed { error } = end else { panic!("{end:?}") };
+    assert!(error.contains("10.0.0.4@tcp is in session theirs of 10.0.0.5@tcp"), "{error}");
+    assert_eq!(site.in_session(&[1, 2, 4]), 0);
+    site.takes_over = true;
+    let (results, end) = all_run(&mut site, step);
+    assert_eq!((results.len(), end), (1, End::Complete));
+}
+
+#[test]
+fn whatever_came_out_can_be_written_down() {
+    let mut site = Site::new(5, |_, spec| spec);
+    let (mut points, end) = all_run(
+        &mut site,
+        "{time: 500 ms, repeat: 2, tests: [{do: read, from: c, to: s, concurrency: 4}], \
+         sweep: {size: [4 KiB, 1 MiB], concurrency: [1, 2]}}",
+    );
+    let (pairs, _) =
+        all_run(&mut site, "{time: 500 ms, tests: [{do: write, from: c, to: s, spread: pairs}]}");
+    points.extend(pairs.into_iter().map(|point| PointResult { step: 1, ..point }));
+    let results = Results {
+        version: "1".to_owned(),
+        date: "today".to_owned(),
+        host: "<here>".to_owned(),
+        plan: "p".to_owned(),
+        about: "a <b> & \"c\"".to_owned(),
+        groups: [("c".to_owned(), nodes()[0].clone())].into(),
+        points,
+        end,
+    };
+    let text = table(&results);
+    assert_eq!(text.lines().filter(|line| line.starts_with("read  ")).count(), 4, "{text}");
+    assert!(text.contains(" 4 pairs: slowest"), "{text}");
+    assert!(text.lines().all(|line| line.len() <= 95), "{text}");
+    let csv = csv(&results);
+    let columns = |line: &str| line.split(',').count();
+    let head = columns(csv.lines().next().expect("a head"));
+    // 8 points of 2 clients and their sum, 4 of one client and its sum.
+    assert_eq!(csv.lines().count(), 1 + 8 * 3 + 4 * 2);
+    assert!(csv.lines().all(|line| columns(line) == head), "{csv}");
+    let page = page(&results, &text);
+    assert!(page.contains("a &lt;b&gt; &amp;") && !page.contains("<b> &"));
+    assert!(!page.contains("NaN") && !page.contains("inf"), "places are numbers");
+    for there in ["Throughput of all clients", "Operations that took no longer", "Pairs: clients"] {
+        assert!(page.contains(there), "{there}");
+    }
+}
