@@ -411,3 +411,18 @@ fn no_error(answer: Answer) -> Result<Answer, Failure> {
         answer => Ok(answer),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_word_of_a_net_is_read_as_the_same_net() {
+        for word in
+            ["tcp", "tcp3", "tcp=10.0.0.1", "tcp=[2001:db8::1]", "tcp=[::1]:1988", "tcp2=eth0:1988"]
+        {
+            let parsed = net(word).unwrap_or_else(|why| panic!("{word}: {why}"));
+            assert_eq!(net(&net_word(&parsed)), Ok(parsed), "{word}");
+        }
+    }
+}

@@ -24,6 +24,9 @@ use crate::repository::{root, target_dir};
 /// Longest time one call of `lst` may take beside what it was told to.
 const CALL_MAX: Duration = Duration::from_secs(120);
 
+/// Longest time a node may take to start beside all the others.
+const START_MAX: Duration = Duration::from_secs(60);
+
 /// Clock ticks of a process per second, as Linux tells CPU time in /proc.
 const TICKS: f64 = 100.0;
 
@@ -147,7 +150,9 @@ impl Session {
             add_group_s: 0.0,
             _nodes: running,
         };
-        thread::sleep(Duration::from_secs(3));
+        for node in 1..=nodes {
+            session.wait_for(node)?;
+        }
         session.lst(&["new_session", "bench"])?;
         let begin = Instant::now();
         session.lst(&["add_group", "all", &format!("127.64.0.[1-{nodes}]@tcp")])?;
@@ -157,6 +162,21 @@ impl Session {
         session.lst(&test)?;
         session.lst(&["run"])?;
         Ok(session)
+    }
+
+    /// Waits until a node answers at its control socket.
+    fn wait_for(&self, node: u8) -> Result<()> {
+        let socket = self.directory.join(format!("{node}.sock"));
+        let give_up = Instant::now() + START_MAX;
+        loop {
+            let mut command = Command::new(&self.lustrine);
+            command.args(["show", "net", "--control"]).arg(&socket);
+            if capture(&mut command, START_MAX)?.output("show net").is_ok() {
+                return Ok(());
+            }
+            ensure!(Instant::now() < give_up, "node {node} does not answer");
+            thread::sleep(Duration::from_millis(50));
+        }
     }
 
     fn lst(&self, words: &[&str]) -> Result<String> {
