@@ -8,6 +8,8 @@ use lustrine_node::{ProbeResult, Ticket};
 use lustrine_selftest::{ClientArgs, Lane, Limit, Rung, Snapshot, Takeover, TestError};
 use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::Name;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::plan::{Demand, Load, Plan, Trouble};
 use crate::check;
@@ -58,7 +60,7 @@ pub struct Failure {
 /// Lives a plan.
 ///
 /// # Errors
-/// What went wrong. A mistake of ours that an assertion catches is a panic.
+/// What went wrong, a mistake of ours that an assertion caught among it.
 pub fn live(plan: &Plan) -> Result<Life, Failure> {
     replay(plan).0
 }
@@ -85,7 +87,8 @@ fn lived(world: World, plan: &Plan) -> (Result<Life, Failure>, Vec<Entry>, Recor
         }
     };
     let begin = swarm.world.now();
-    let lived = swarm.live(plan);
+    let lived = guarded(|| swarm.live(plan));
+    // Whatever an assertion leaves behind, how it came to it is still there to be told.
     let trace = swarm.world.trace();
     let (length, hash, events) = (swarm.world.now().since(begin), trace.hash(), trace.count());
     let told = match lived {
@@ -94,6 +97,21 @@ fn lived(world: World, plan: &Plan) -> (Result<Life, Failure>, Vec<Entry>, Recor
     };
     let last = trace.last().copied().collect();
     (told, last, swarm.world.take_recording().unwrap_or_default())
+}
+
+/// An assertion that fails is something wrong like any other.
+fn guarded(live: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    catch_unwind(AssertUnwindSafe(live))
+        .unwrap_or_else(|said| Err(format!("an assertion failed: {}", text_of(&*said))))
+}
+
+/// What a panic said.
+fn text_of(said: &(dyn Any + Send)) -> &str {
+    match (said.downcast_ref::<String>(), said.downcast_ref::<&str>()) {
+        (Some(text), _) => text,
+        (None, Some(text)) => text,
+        (None, None) => "it said nothing",
+    }
 }
 
 struct Swarm {
@@ -349,4 +367,27 @@ fn nothing_corrupt(snapshot: &Snapshot) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::swarm::draw;
+
+    #[test]
+    fn how_a_life_came_to_an_assertion_that_failed_can_be_told() {
+        let plan = draw(3);
+        let mut world = World::new(plan.seed);
+        Simulation::record(&mut world, Wanted::newest(1000));
+        let mut swarm = Swarm::new(world, &plan).expect("a good plan");
+        let ended = guarded(|| {
+            swarm.live(&plan)?;
+            panic!("{} is odd", 3)
+        });
+        assert_eq!(ended, Err("an assertion failed: 3 is odd".to_owned()));
+        assert_ne!(swarm.world.trace().count(), 0);
+        let recording = swarm.world.take_recording().expect("it was recorded");
+        assert!(!recording.entries.is_empty());
+        assert_eq!(guarded(|| Ok(())), Ok(()));
+    }
 }

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Mutex;
@@ -20,7 +19,7 @@ use lustrine_sim::{Recording, Wanted};
 use super::progress::Bar;
 use super::{head_of, read};
 use crate::interrupt::Interrupt;
-use crate::output::{Failure, note, print};
+use crate::output::{Failure, print};
 use crate::report_file::{ReportFile, apart};
 
 /// How often the command looks for interruptions and the end of its time.
@@ -113,11 +112,14 @@ thread_local! {
 
 /// Lives a plan; an assertion that fails is something wrong like any other.
 fn try_plan(plan: &Plan) -> Result<Life, String> {
-    let told = |wrong: Wrong| format!("after {:.1} s: {}", wrong.at.as_secs_f64(), wrong.what);
-    match catch_unwind(AssertUnwindSafe(|| live(plan))) {
-        Ok(lived) => lived.map_err(told),
-        Err(_) => Err(format!("an assertion failed: {}", LAST_PANIC.take())),
-    }
+    let told = |wrong: Wrong| format!("after {:.1} s: {}", wrong.at.as_secs_f64(), what(wrong));
+    live(plan).map_err(told)
+}
+
+/// What went wrong; of an assertion that failed also where it stands.
+fn what(wrong: Wrong) -> String {
+    let said = LAST_PANIC.take();
+    if said.is_empty() { wrong.what } else { format!("an assertion failed: {said}") }
 }
 
 pub(super) fn run(args: &SwarmArgs) -> Result<(), Failure> {
@@ -137,30 +139,25 @@ fn live_plan(path: &Path, trace_path: Option<&Path>) -> Result<(), Failure> {
     let trace_file = trace_path.map(ReportFile::open).transpose()?;
     apart(path, &[&trace_file])?;
     let recorded = trace_file.is_some();
-    let lived = catch_unwind(AssertUnwindSafe(|| match recorded {
+    let (result, trace, recording) = match recorded {
         true => record(&plan, Wanted::newest(LIMIT_DEFAULT as usize)),
         false => {
             let (result, trace) = replay(&plan);
             (result, trace, Recording::default())
         }
-    }));
-    if recorded && lived.is_err() {
-        // The world is gone with the thread's stack.
-        note("note: no trace was written: an assertion ended this life, and its trace with it");
-    }
-    if let (Some(file), Ok((.., recording))) = (trace_file, &lived) {
+    };
+    if let Some(file) = trace_file {
         let head = head_of(path.display().to_string(), Vec::new(), plan.seed, "streams");
-        file.write(&Trace::of(recording, head).to_text())?;
+        file.write(&Trace::of(&recording, head).to_text())?;
     }
-    let (result, trace) = match lived {
-        Ok((Ok(life), ..)) => {
+    let result = match result {
+        Ok(life) => {
             let length = life.length.as_secs_f64();
             let (events, hash) = (life.events, life.hash);
             print(&format!("went well: {length:.1} s, {events} events, trace {hash:016x}\n"))?;
             return Ok(());
         }
-        Ok((Err(wrong), trace, _)) => (wrong.what, trace),
-        Err(_) => (format!("an assertion failed: {}", LAST_PANIC.take()), Vec::new()),
+        Err(wrong) => what(wrong),
     };
     for entry in trace {
         let at = entry.at.0 as f64 / 1e9;
