@@ -5,6 +5,7 @@ mod credits;
 pub mod error;
 pub mod event;
 pub mod journal;
+pub mod latency;
 mod line;
 pub mod md;
 pub mod memory;

@@ -112,6 +112,9 @@ pub(crate) struct MdState {
     /// When the answer must be here, and from whom; [`Time::NEVER`] when nothing is awaited.
     pub(crate) answer_by: Time,
     pub(crate) answer_from: ProcessId,
+    /// When the question was handed to the driver; [`Time::NEVER`] before that, and while no
+    /// latencies are taken.
+    pub(crate) asked: Time,
     /// The one message out of it that is under way, if there is just one.
     pub(crate) request: Option<crate::seam::OpKey>,
     /// Whether it was attached to a portal (passive) rather than bound (active).
@@ -131,6 +134,7 @@ impl MdState {
             aborted: None,
             answer_by: Time::NEVER,
             answer_from: ProcessId { nid: Nid::ANY, pid: 0 },
+            asked: Time::NEVER,
             request: None,
             attached: false,
         }

@@ -12,6 +12,7 @@ use slotmap::{SlotMap, new_key_type};
 use smallvec::SmallVec;
 
 use crate::credits::Credits;
+use crate::latency::Latencies;
 use crate::line::Line;
 use crate::seam::OpKey;
 use crate::status::Status;
@@ -123,6 +124,8 @@ pub(crate) struct PeerNi {
     pub(crate) used: Time,
     /// Messages that name it.
     pub(crate) messages: u32,
+    /// From the first operation on whose time was taken.
+    pub(crate) latencies: Option<Box<Latencies>>,
 }
 
 impl PeerNi {
@@ -160,6 +163,9 @@ pub(crate) struct PeerTable {
     /// All entries, those looked at for eviction last at the back.
     clock: VecDeque<(PeerNiKey, Time)>,
     max: usize,
+    /// Entries with latencies, and how many there may be.
+    timed: usize,
+    timed_max: usize,
 }
 
 /// Entries looked at for one eviction: enough to find an idle one, few enough that a peer that
@@ -167,7 +173,7 @@ pub(crate) struct PeerTable {
 const EVICTION_LOOKS: usize = 64;
 
 impl PeerTable {
-    pub(crate) fn new(max: usize, seed: u64) -> PeerTable {
+    pub(crate) fn new(max: usize, timed_max: usize, seed: u64) -> PeerTable {
         PeerTable {
             peers: SlotMap::with_key(),
             nis: SlotMap::with_key(),
@@ -179,6 +185,8 @@ impl PeerTable {
             recent: None,
             clock: VecDeque::new(),
             max,
+            timed: 0,
+            timed_max,
         }
     }
 
@@ -230,6 +238,7 @@ impl PeerTable {
             hearsay: false,
             used: now,
             messages: 0,
+            latencies: None,
         });
         self.by_nid.insert(nid, key);
         self.clock.push_back((key, now));
@@ -267,6 +276,7 @@ impl PeerTable {
     /// The entry has left `clock`.
     fn remove_ni(&mut self, key: PeerNiKey) {
         let Some(ni) = self.nis.remove(key) else { return };
+        self.timed -= usize::from(ni.latencies.is_some());
         self.by_nid.remove(&ni.nid);
         self.recent = None;
         // Its peer goes on without an entry for it.
@@ -289,6 +299,19 @@ impl PeerTable {
         let peer = &mut self.peers[ni.peer];
         peer.linked = peer.linked + u32::from(ni.linked()) - u32::from(before);
         left
+    }
+
+    /// The latencies of an entry; `None` when as many others as may have some do.
+    #[inline]
+    pub(crate) fn latencies(&mut self, key: PeerNiKey) -> Option<&mut Latencies> {
+        let place = &mut self.nis[key].latencies;
+        if place.is_none() {
+            if self.timed >= self.timed_max {
+                return None;
+            }
+            self.timed += 1;
+        }
+        Some(place.get_or_insert_default())
     }
 
     pub(crate) fn peer_of(&self, ni: PeerNiKey) -> PeerKey {
@@ -354,7 +377,7 @@ mod tests {
     #[test]
     fn nids_that_meet_a_constant_of_the_hasher_hash_apart() {
         for seed in [0, 1, 0xfeed_beef] {
-            let table = PeerTable::new(10, seed);
+            let table = PeerTable::new(10, 10, seed);
             let hostile = |number: u32| {
                 let mut address = [0; 16];
                 address[..4].copy_from_slice(&number.to_ne_bytes());

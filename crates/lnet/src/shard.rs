@@ -14,6 +14,7 @@ use slotmap::{Key, KeyData, SlotMap};
 use crate::credits::Credits;
 use crate::event::{Event, EventKind};
 use crate::journal::Journal;
+use crate::latency::Latencies;
 use crate::line::Lines;
 use crate::md::{MdKey, MdState, MeKey};
 use crate::memory::{Memory, Spans};
@@ -28,6 +29,7 @@ use crate::topology::Topology;
 mod descriptors;
 mod discovery;
 mod journaling;
+mod latencies;
 mod loopback;
 mod matching;
 mod overdue;
@@ -131,7 +133,10 @@ struct Msg {
     offset: u32,
     /// Payload bytes that count.
     moved: u32,
-    deadline: Time,
+    /// Of one that waits: until when it may. Of a request that the driver has: since when, and of a
+    /// REPLY that comes in since when the driver had the GET; [`Time::NEVER`] if nobody wants to
+    /// know. (One field: the size of a message is felt.)
+    time: Time,
     /// What the target's event says of the operation: portal, match bits, requested bytes.
     portal: u32,
     match_bits: u64,
@@ -152,6 +157,7 @@ struct NiState {
     sent: u64,
     received: u64,
     dropped: u64,
+    latencies: Latencies,
 }
 
 /// All state of one CPU partition.
@@ -193,6 +199,7 @@ pub struct Shard {
     /// How long a message may wait to be sent; computed once, it costs divisions.
     message_timeout: Nanos,
     stats: Stats,
+    takes_latencies: bool,
     /// Only while somebody wants one.
     journal: Option<Box<Journal>>,
 }
@@ -213,6 +220,7 @@ impl Shard {
                 sent: 0,
                 received: 0,
                 dropped: 0,
+                latencies: Latencies::default(),
             })
             .collect();
         // The low byte names the partition, so that a handle says where it lives.
@@ -226,7 +234,11 @@ impl Shard {
             msgs: SlotMap::with_key(),
             responses: 0,
             nis,
-            peers: PeerTable::new(topology.tunables.peers_max as usize, seed),
+            peers: PeerTable::new(
+                topology.tunables.peers_max as usize,
+                topology.tunables.latency_peers as usize,
+                seed,
+            ),
             lines: Lines::new(),
             queues: Queues::default(),
             own_events: VecDeque::new(),
@@ -243,6 +255,7 @@ impl Shard {
             next_expiry: Time::NEVER,
             message_timeout: Nanos::from_secs(topology.tunables.message_timeout() as u64),
             stats: Stats::default(),
+            takes_latencies: topology.tunables.latency_peers > 0,
             journal: None,
             topology,
         };
@@ -351,14 +364,19 @@ impl Shard {
 
     /// The one end of every message: credits go back, the owner hears of it.
     fn retire(&mut self, now: Time, op: OpKey, status: Status) {
-        let Some(msg) = self.msgs.remove(op) else {
+        // By reference: a move out of the option would be one more copy of it.
+        let removed = self.msgs.remove(op);
+        let Some(msg) = &removed else {
             panic!("a driver finished {op:?} twice, or one it never had");
         };
         self.note_ended(now, op, status);
         self.stats.msgs_alloc = self.msgs.len() as u64;
         self.responses -= usize::from(msg.purpose.is_response());
-        self.count_outcome(&msg, status);
-        self.finish_owner(now, &msg, status);
+        self.count_outcome(msg, status);
+        if let (Some(operation), Some(peer_ni), Status::Ok) = (msg.ends(), msg.peer_ni, status) {
+            self.took(now, msg.time, operation, msg.ni, peer_ni);
+        }
+        self.finish_owner(now, msg, status);
         if let Some(peer_ni) = msg.peer_ni {
             let ni = &mut self.peers.nis[peer_ni];
             ni.messages -= 1;

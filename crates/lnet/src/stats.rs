@@ -70,6 +70,8 @@ pub struct Stats {
     pub responses_refused: u64,
     /// Headers that cost a peer its connections.
     pub misbehaved: u64,
+    /// Operations timed for their interface only: `latency_peers` peers have histograms.
+    pub latencies_left_out: u64,
 }
 
 impl Stats {
@@ -91,5 +93,6 @@ impl Stats {
         self.network_timeouts += other.network_timeouts;
         self.responses_refused += other.responses_refused;
         self.misbehaved += other.misbehaved;
+        self.latencies_left_out += other.latencies_left_out;
     }
 }

@@ -165,6 +165,8 @@ tunables! {
         "Selftest: clients keep the latencies of their tests, and tell consoles of ours."
     cpu_npartitions "cpu_npartitions" "" 0 0..=256
         "CPU partitions, one event loop each; 0 follows cpu_pattern or the machine."
+    latency_peers "" "" 16_384 0..=16_777_216
+        "Peer NIDs that have latency histograms, per CPU partition; 0: no latencies are taken."
     spin_us "" "us" 200 -1..=1_000_000
         "How long a loop polls before it sleeps; 0 sleeps at once, -1 never sleeps."
 }

@@ -58,8 +58,8 @@ struct Pair {
 
 impl Pair {
     /// Two nodes that know each other; the second takes everything.
-    fn new() -> Pair {
-        let mut net = Net::new(2, &Tunables::default());
+    fn new(tunables: &Tunables) -> Pair {
+        let mut net = Net::new(2, tunables);
         let mut span = |node: usize| net.nodes[node].memory.alloc(BYTES).expect("no limit");
         let (source, sink) = (span(0), span(1));
         let options = MdOptions::OP_PUT | MdOptions::OP_GET | MdOptions::MANAGE_REMOTE;
@@ -139,8 +139,8 @@ impl Pair {
     }
 }
 
-pub(crate) fn put(count: u64) {
-    let mut pair = Pair::new();
+pub(crate) fn put(tunables: &Tunables, count: u64) {
+    let mut pair = Pair::new(tunables);
     for _ in 0..count {
         pair.start_put(AckWanted::No);
         pair.pump();
@@ -148,8 +148,8 @@ pub(crate) fn put(count: u64) {
     }
 }
 
-pub(crate) fn put_ack(count: u64) {
-    let mut pair = Pair::new();
+pub(crate) fn put_ack(tunables: &Tunables, count: u64) {
+    let mut pair = Pair::new(tunables);
     for _ in 0..count {
         pair.start_put(AckWanted::Yes);
         pair.pump();
@@ -157,8 +157,8 @@ pub(crate) fn put_ack(count: u64) {
     }
 }
 
-pub(crate) fn get(count: u64) {
-    let mut pair = Pair::new();
+pub(crate) fn get(tunables: &Tunables, count: u64) {
+    let mut pair = Pair::new(tunables);
     for _ in 0..count {
         pair.start_get();
         pair.pump();

@@ -83,9 +83,8 @@ impl Host {
     }
 }
 
-pub(crate) fn put(count: u64) {
-    let tunables = Tunables::default();
-    let mut hosts = [Host::new(0, &tunables), Host::new(1, &tunables)];
+pub(crate) fn put(tunables: &Tunables, count: u64) {
+    let mut hosts = [Host::new(0, tunables), Host::new(1, tunables)];
     let mut pipes = Pipes::default();
     // The first batch makes the connections.
     for _ in 0..=count.div_ceil(BATCH) {

@@ -1,7 +1,8 @@
 //! Workloads whose instructions `cargo xtask bench icount` counts: the logic alone, in memory, the
 //! same instructions in every run.
 //!
-//! `icount` lists them, one per line: name, what is counted. `icount NAME N` does it N times.
+//! `icount` lists them, one per line: name, what is counted. `icount NAME N` does it N times,
+//! `icount NAME N TUNABLE=VALUE...` with nodes that are tuned so.
 
 mod core;
 mod driver;
@@ -11,15 +12,20 @@ mod wire;
 
 use std::process::ExitCode;
 
+use lustrine_lnet::tunables::Tunables;
+
+/// Does a workload so many times, with nodes that are tuned so.
+type Run = fn(&Tunables, u64);
+
 /// A workload.
 struct Workload {
     name: &'static str,
     /// What one iteration is.
     unit: &'static str,
-    run: fn(u64),
+    run: Run,
 }
 
-const fn workload(name: &'static str, unit: &'static str, run: fn(u64)) -> Workload {
+const fn workload(name: &'static str, unit: &'static str, run: Run) -> Workload {
     Workload { name, unit, run }
 }
 
@@ -41,15 +47,25 @@ const WORKLOADS: [Workload; 12] = [
 fn main() -> ExitCode {
     // Cargo adds `--bench` of its own when it runs benches.
     let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
-    let [name, count] = &words[..] else {
+    let [name, count, settings @ ..] = &words[..] else {
         WORKLOADS.iter().for_each(|workload| println!("{}\t{}", workload.name, workload.unit));
         return ExitCode::SUCCESS;
     };
     let workload = WORKLOADS.iter().find(|workload| workload.name == *name);
-    let (Some(workload), Ok(count)) = (workload, count.parse()) else {
-        eprintln!("usage: icount [NAME N]");
+    let (Some(workload), Ok(count), Some(tunables)) = (workload, count.parse(), tuned(settings))
+    else {
+        eprintln!("usage: icount [NAME N [TUNABLE=VALUE]...]");
         return ExitCode::FAILURE;
     };
-    (workload.run)(count);
+    (workload.run)(&tunables, count);
     ExitCode::SUCCESS
+}
+
+fn tuned(settings: &[String]) -> Option<Tunables> {
+    let mut tunables = Tunables::default();
+    for setting in settings {
+        let (name, value) = setting.split_once('=')?;
+        tunables.set(name, value.parse().ok()?).ok()?;
+    }
+    Some(tunables)
 }

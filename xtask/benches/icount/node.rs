@@ -52,10 +52,9 @@ impl Node {
     }
 }
 
-fn load(test: Test, concurrency: u32, count: u64) {
-    let tunables = Tunables::default();
+fn load(tunables: &Tunables, test: Test, concurrency: u32, count: u64) {
     let mut pipes = Pipes::default();
-    let mut nodes = [Node::new(0, &tunables, &mut pipes), Node::new(1, &tunables, &mut pipes)];
+    let mut nodes = [Node::new(0, tunables, &mut pipes), Node::new(1, tunables, &mut pipes)];
     let args = ClientArgs {
         target: ProcessId::lustre(nid(1)),
         local: None,
@@ -87,22 +86,22 @@ fn load(test: Test, concurrency: u32, count: u64) {
     panic!("the load never ends");
 }
 
-pub(crate) fn ping_one(count: u64) {
-    load(Test::Ping, 1, count);
+pub(crate) fn ping_one(tunables: &Tunables, count: u64) {
+    load(tunables, Test::Ping, 1, count);
 }
 
-pub(crate) fn ping_many(count: u64) {
-    load(Test::Ping, 64, count);
+pub(crate) fn ping_many(tunables: &Tunables, count: u64) {
+    load(tunables, Test::Ping, 64, count);
 }
 
-pub(crate) fn read_4k(count: u64) {
-    load(Test::Read { len: 4096, check: BrwCheck::None }, 8, count);
+pub(crate) fn read_4k(tunables: &Tunables, count: u64) {
+    load(tunables, Test::Read { len: 4096, check: BrwCheck::None }, 8, count);
 }
 
-pub(crate) fn write_4k(count: u64) {
-    load(Test::Write { len: 4096, check: BrwCheck::None }, 8, count);
+pub(crate) fn write_4k(tunables: &Tunables, count: u64) {
+    load(tunables, Test::Write { len: 4096, check: BrwCheck::None }, 8, count);
 }
 
-pub(crate) fn read_4k_checked(count: u64) {
-    load(Test::Read { len: 4096, check: BrwCheck::Full }, 8, count);
+pub(crate) fn read_4k_checked(tunables: &Tunables, count: u64) {
+    load(tunables, Test::Read { len: 4096, check: BrwCheck::Full }, 8, count);
 }

@@ -2,6 +2,7 @@
 
 use std::hint::black_box;
 
+use lustrine_lnet::tunables::Tunables;
 use lustrine_wire::frame::FrameHeader;
 use lustrine_wire::header::{Body, Header, MdHandle};
 use lustrine_wire::srpc::{self, Message};
@@ -19,7 +20,7 @@ fn header(dst: Nid, src: Nid) -> Header {
     Header { dst, src, payload_len: srpc::MESSAGE_LEN as u32, body }
 }
 
-pub(crate) fn short(count: u64) {
+pub(crate) fn short(_: &Tunables, count: u64) {
     let header = header(Nid::new4(Net::TCP, 0x0a00_0002), Nid::new4(Net::TCP, 0x0a00_0001));
     for _ in 0..count {
         let frame = black_box(FrameHeader::LNET).encode(Order::Little);
@@ -30,7 +31,7 @@ pub(crate) fn short(count: u64) {
     }
 }
 
-pub(crate) fn long(count: u64) {
+pub(crate) fn long(_: &Tunables, count: u64) {
     let header = header(Nid::new6(Net::TCP, [2; 16]), Nid::new6(Net::TCP, [1; 16]));
     for _ in 0..count {
         let frame = black_box(FrameHeader::LNET).encode(Order::Little);
@@ -41,7 +42,7 @@ pub(crate) fn long(count: u64) {
     }
 }
 
-pub(crate) fn selftest(count: u64) {
+pub(crate) fn selftest(_: &Tunables, count: u64) {
     let mut raw = [0; srpc::MESSAGE_LEN];
     Order::Little.put_u32(&mut raw, 0, srpc::MAGIC);
     Order::Little.put_u32(&mut raw, 4, srpc::VERSION);

@@ -149,6 +149,7 @@ impl Shard {
         }
         state.answer_by = by;
         state.answer_from = from;
+        state.asked = Time::NEVER;
     }
 
     /// No answer is awaited any more.

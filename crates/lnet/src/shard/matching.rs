@@ -105,8 +105,7 @@ impl Shard {
                     self.queues.outbox.push_back(Action::Resume { rx: arrival.rx, verdict });
                 }
                 (Found::Match { md, offset, length }, Origin::Driver(arrival)) => {
-                    let verdict =
-                        self.receive_put(now, &arrival, &parked.header, md, offset, length);
+                    let verdict = self.receive_put(&arrival, &parked.header, md, offset, length);
                     self.note_resumed(now, arrival.rx, &verdict);
                     self.queues.outbox.push_back(Action::Resume { rx: arrival.rx, verdict });
                 }
@@ -155,7 +154,6 @@ impl Shard {
     /// A PUT has a place: makes the message that receives it.
     pub(super) fn receive_put(
         &mut self,
-        now: Time,
         arrival: &Arrival,
         header: &Header,
         md: MdKey,
@@ -182,7 +180,7 @@ impl Shard {
             payload: Default::default(),
             offset,
             moved: length,
-            deadline: now,
+            time: Time::NEVER,
             portal,
             match_bits,
             requested: header.payload_len,

@@ -23,10 +23,10 @@ impl Shard {
         let mut overdue: Vec<OpKey> = Vec::new();
         let mut next = Time::NEVER;
         for (op, msg) in self.msgs.iter().filter(|(_, msg)| msg.stage.waits()) {
-            if msg.deadline <= now {
+            if msg.time <= now {
                 overdue.push(op);
             } else {
-                next = next.min(msg.deadline);
+                next = next.min(msg.time);
             }
         }
         // Many that expire one after the other must not cost a search each.
@@ -44,8 +44,8 @@ impl Shard {
     pub fn overdue(&self, now: Time) -> Vec<String> {
         let is_late = |deadline: Time| deadline != Time::NEVER && deadline + SCAN_INTERVAL < now;
         let late = |deadline: Time| format!("{:?} after its deadline", now.since(deadline));
-        let waiting = self.msgs.values().filter(|msg| msg.stage.waits() && is_late(msg.deadline));
-        let waiting = waiting.map(|Msg { stage, purpose, hop, deadline, .. }| {
+        let waiting = self.msgs.values().filter(|msg| msg.stage.waits() && is_late(msg.time));
+        let waiting = waiting.map(|Msg { stage, purpose, hop, time: deadline, .. }| {
             format!("a {purpose:?} of {} is in {stage:?} {}", hop.nid, late(*deadline))
         });
         let awaited = self.mds.values().filter(|state| is_late(state.answer_by));

@@ -7,6 +7,7 @@ use super::matching::{Found, get_wanted, put_wanted};
 use super::send::ReplyPlan;
 use super::{Msg, PAYLOAD_MAX, PING_PORTAL, Purpose, Shard, Stage};
 use crate::journal::DropReason;
+use crate::latency::Operation;
 use crate::memory::part_of;
 use crate::peer::PeerNiKey;
 use crate::portal::{Origin, Waiter, is_of};
@@ -87,10 +88,10 @@ impl Shard {
         self.nis[usize::from(arrival.ni.0)].received += 1;
         self.peers.nis[peer_ni].counters.received += 1;
         let verdict = match header.body {
-            Body::Put { .. } => self.recv_put(now, arrival, header),
+            Body::Put { .. } => self.recv_put(arrival, header),
             Body::Get { .. } => self.recv_get(now, arrival, header, peer_ni),
-            Body::Reply { md } => self.recv_reply(now, arrival, header, md, peer_ni),
-            Body::Ack { md, mlength, .. } => self.recv_ack(now, arrival, header, md, mlength),
+            Body::Reply { md } => self.recv_reply(arrival, header, md, peer_ni),
+            Body::Ack { md, .. } => self.recv_ack(now, arrival, header, md, peer_ni),
             Body::Hello { .. } => unreachable!("check_header refuses it"),
         };
         if verdict == Verdict::Drop {
@@ -131,7 +132,7 @@ impl Shard {
         }
     }
 
-    fn recv_put(&mut self, now: Time, arrival: &Arrival, header: &Header) -> Verdict {
+    fn recv_put(&mut self, arrival: &Arrival, header: &Header) -> Verdict {
         let wanted = put_wanted(header, arrival.from).expect("the caller looked");
         if wanted.portal == PING_PORTAL && !self.admits_push(arrival, header) {
             self.note_drop(DropReason::UnwantedPush);
@@ -139,7 +140,7 @@ impl Shard {
         }
         match self.find_match(&wanted) {
             Found::Match { md, offset, length } => {
-                self.receive_put(now, arrival, header, md, offset, length)
+                self.receive_put(arrival, header, md, offset, length)
             }
             Found::Nothing if self.park(header, Origin::Driver(*arrival)) => Verdict::Park,
             found => {
@@ -190,7 +191,6 @@ impl Shard {
     /// so that a handle another peer has seen or guessed is worth nothing.
     fn recv_reply(
         &mut self,
-        now: Time,
         arrival: &Arrival,
         header: &Header,
         handle: lustrine_wire::header::MdHandle,
@@ -210,7 +210,7 @@ impl Shard {
         let state = &mut self.mds[md];
         state.count_operation();
         let spans = part_of(&state.md.spans, 0, header.payload_len);
-        let requested = state.length;
+        let (requested, asked) = (state.length, state.asked);
         let op = self.new_msg(Msg {
             stage: Stage::Receiving,
             purpose: Purpose::ReplyIn,
@@ -222,7 +222,7 @@ impl Shard {
             payload: Default::default(),
             offset: 0,
             moved: header.payload_len,
-            deadline: now,
+            time: asked,
             portal: 0,
             match_bits: 0,
             requested,
@@ -236,18 +236,20 @@ impl Shard {
         arrival: &Arrival,
         header: &Header,
         handle: lustrine_wire::header::MdHandle,
-        mlength: u32,
+        peer_ni: PeerNiKey,
     ) -> Verdict {
         let Some(md) = self.answering(handle, arrival, header) else {
             self.note_drop(DropReason::NotAwaited);
             return Verdict::Drop;
         };
-        let Body::Ack { match_bits, .. } = header.body else {
+        let Body::Ack { match_bits, mlength, .. } = header.body else {
             unreachable!("the caller looked");
         };
         self.note_done(now, arrival, header);
         self.answer_came(md);
         self.mds[md].count_operation();
+        let asked = self.mds[md].asked;
+        self.took(now, asked, Operation::PutAck, arrival.ni, peer_ni);
         let state = &self.mds[md];
         self.post(crate::event::Event {
             kind: crate::event::EventKind::Ack,

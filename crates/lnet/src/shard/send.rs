@@ -261,7 +261,7 @@ impl Shard {
             payload: draft.payload,
             offset: 0,
             moved: draft.payload_len,
-            deadline,
+            time: deadline,
             portal: draft.portal,
             match_bits: draft.match_bits,
             requested: draft.requested,
@@ -305,10 +305,18 @@ impl Shard {
         let msg = &mut self.msgs[op];
         msg.stage = Stage::Sending;
         let aborted = msg.md.is_some_and(|md| self.mds[md].aborted.is_some());
-        if aborted || msg.deadline <= now {
+        let deadline = msg.time;
+        if aborted || deadline <= now {
             let status = if aborted { Status::Canceled } else { Status::TimedOut };
             self.retire(now, op, status);
             return;
+        }
+        msg.time = Time::NEVER;
+        if self.takes_latencies {
+            msg.time = now;
+            if let (Some(md), true) = (msg.md, msg.asks()) {
+                self.mds[md].asked = now;
+            }
         }
         self.queues.outbox.push_back(Action::Send(SendAction {
             op,
@@ -316,7 +324,7 @@ impl Shard {
             to: msg.hop,
             header: msg.header,
             payload: copy_of(&msg.payload),
-            deadline: msg.deadline,
+            deadline,
         }));
         self.note_handed(now, op);
     }

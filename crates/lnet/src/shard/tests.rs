@@ -17,6 +17,7 @@ use crate::tunables::Tunables;
 mod discovering;
 mod effort;
 mod journaling;
+mod latencies;
 mod matching;
 mod merging;
 mod operations;

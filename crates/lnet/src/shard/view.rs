@@ -1,8 +1,11 @@
 //! What a node shows of itself: interfaces and peers, for `lustrine show`.
 
+use core::cmp::Reverse;
+
 use lustrine_wire::nid::Nid;
 
 use super::Shard;
+use crate::latency::{Latencies, Summaries};
 use crate::peer::{Peer, PeerCounters, PeerNi, Phase};
 use crate::seam::NiIndex;
 use crate::status::Status;
@@ -24,6 +27,8 @@ pub struct NiInfo {
     pub received: u64,
     /// Messages received and not wanted.
     pub dropped: u64,
+    /// How long operations by it took.
+    pub latency: Summaries,
 }
 
 /// Messages that wait for credits now.
@@ -74,6 +79,8 @@ pub struct PeerInfo {
     pub credits_low: i64,
     /// Message counters.
     pub counters: PeerCounters,
+    /// How long operations with it took.
+    pub latency: Summaries,
 }
 
 impl Shard {
@@ -99,7 +106,38 @@ impl Shard {
             sent: state.sent,
             received: state.received,
             dropped: state.dropped,
+            latency: state.latencies.summaries(),
         }
+    }
+
+    /// How long operations by an interface took.
+    pub fn ni_latencies(&self, ni: NiIndex) -> &Latencies {
+        &self.nis[usize::from(ni.0)].latencies
+    }
+
+    /// How long operations with a peer NID took, if any was timed since it is known.
+    pub fn peer_latencies(&self, nid: &Nid) -> Option<&Latencies> {
+        self.peers.peek(nid)?.latencies.as_deref()
+    }
+
+    /// How many peer NIDs are known.
+    pub fn peer_count(&self) -> usize {
+        self.peers.nis.len()
+    }
+
+    /// The peer NIDs with most messages, at most so many, in no particular order.
+    pub fn busiest_peers(&self, most: usize) -> Vec<PeerInfo> {
+        let traffic = |ni: &PeerNi| ni.counters.sent + ni.counters.received;
+        let entries = self.peers.nis.iter();
+        let mut ranked: Vec<_> =
+            entries.map(|(key, ni)| (Reverse(traffic(ni)), ni.nid, key)).collect();
+        if most < ranked.len() {
+            ranked.select_nth_unstable(most);
+            ranked.truncate(most);
+        }
+        let known = |key| &self.peers.nis[key];
+        let told = |ni: &PeerNi| info(ni, &self.peers.peers[ni.peer]);
+        ranked.into_iter().map(|(_, _, key)| told(known(key))).collect()
     }
 
     /// One peer NID, if it is known.
@@ -137,5 +175,6 @@ fn info(ni: &PeerNi, peer: &Peer) -> PeerInfo {
         credits_available: ni.credits.available(),
         credits_low: ni.credits.low(),
         counters: ni.counters,
+        latency: ni.latencies.as_ref().map(|some| some.summaries()).unwrap_or_default(),
     }
 }
