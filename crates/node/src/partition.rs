@@ -12,7 +12,7 @@ use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Topology;
 use lustrine_selftest::console::{Order, Outcome};
-use lustrine_selftest::{Calls, Client, ClientArgs, Cross, Lane, Service};
+use lustrine_selftest::{Calls, Client, ClientArgs, Cross, Lane, RpcTotals, Service};
 use lustrine_socklnd::io::{Io, Readiness, SockId};
 use lustrine_socklnd::{Config as DriverConfig, Handoff, Socklnd};
 use lustrine_wire::nid::Nid;
@@ -274,6 +274,11 @@ impl<D: Driver> Partition<D> {
             .min(self.probes.next_deadline())
             .min(clients.min().unwrap_or(Time::NEVER))
             .min(calls)
+    }
+
+    /// Counters of this partition's selftest service since it began.
+    pub fn selftest_totals(&self) -> RpcTotals {
+        self.service.totals()
     }
 
     /// A letter for another partition's selftest service.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use lustrine_lnet::latency::Summaries;
 use lustrine_lnet::shard::PeerState;
 use lustrine_lnet::stats::Stats;
 use lustrine_lnet::time::Nanos;
@@ -22,11 +23,13 @@ use crate::letters::{Letter, LoopReport};
 use crate::node::NodeHandle;
 
 mod error;
+mod latency;
 
 pub use error::CallError;
+pub use latency::{BucketRow, LatencyOf, LatencyRow, SummaryRow};
 
 /// How long the loops may take to tell about themselves.
-const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Longest time-out a caller may ask for, in milliseconds: one day.
 const TIMEOUT_MS_MAX: u64 = 86_400_000;
@@ -55,6 +58,12 @@ pub enum Request {
     ShowPeer,
     /// The node's counters.
     ShowStats,
+    /// How long operations take: percentiles and histograms.
+    ShowLatency {
+        /// Of this NID alone, a peer's or one of ours, in text form.
+        #[serde(default)]
+        nid: Option<String>,
+    },
     /// The values in force for all of the node.
     ShowTunables,
     /// Give the node's selftest console a command.
@@ -73,9 +82,11 @@ impl Request {
             Request::Ping { timeout_ms, .. } | Request::Discover { timeout_ms, .. } => {
                 Duration::from_millis((*timeout_ms).min(TIMEOUT_MS_MAX))
             }
-            Request::ShowNet | Request::ShowPeer | Request::ShowStats | Request::ShowTunables => {
-                Duration::ZERO
-            }
+            Request::ShowNet
+            | Request::ShowPeer
+            | Request::ShowStats
+            | Request::ShowLatency { .. }
+            | Request::ShowTunables => Duration::ZERO,
             Request::Console { command, .. } => console::duration_max(command) + console::QUEUE_MAX,
         }
     }
@@ -125,6 +136,17 @@ pub enum Answer {
     Stats {
         /// Totals of all partitions.
         stats: Box<StatsRow>,
+    },
+    /// To [`Request::ShowLatency`].
+    Latency {
+        /// Our interfaces: all peers together, also those that are forgotten.
+        nets: Vec<LatencyRow>,
+        /// Peers with samples, by NID.
+        peers: Vec<LatencyRow>,
+        /// Peers that are known and not looked at: those with fewest messages.
+        peers_left_out: u64,
+        /// Operations with peers that have no histogram, as `latency_peers` others have.
+        samples_left_out: u64,
     },
     /// To [`Request::ShowTunables`].
     Tunables {
@@ -177,6 +199,9 @@ pub struct NetRow {
     pub received: u64,
     /// Messages received and not wanted.
     pub dropped: u64,
+    /// How long operations took, by their names; empty while no latencies are taken.
+    #[serde(default)]
+    pub latency: BTreeMap<String, SummaryRow>,
 }
 
 /// A peer NID.
@@ -213,6 +238,9 @@ pub struct PeerRow {
     pub connections: BTreeMap<String, u32>,
     /// HELLO version in use.
     pub version: Option<String>,
+    /// How long operations took, by their names; empty while no latencies are taken.
+    #[serde(default)]
+    pub latency: BTreeMap<String, SummaryRow>,
 }
 
 /// One NID of a peer's node, as that node tells it.
@@ -252,6 +280,7 @@ impl NodeHandle {
             Request::ShowNet => self.show_net(),
             Request::ShowPeer => self.show_peer(),
             Request::ShowStats => self.show_stats(),
+            Request::ShowLatency { nid } => self.show_latency(nid.as_deref()),
             Request::ShowTunables => Ok(self.show_tunables()),
             Request::Console { key, command } => {
                 let answer = self.console(*key, Command::clone(command));
@@ -344,6 +373,7 @@ impl NodeHandle {
     fn show_net(&self) -> Result<Answer, CallError> {
         let reports = self.reports()?;
         let info = self.info();
+        let timed = self.takes_latencies();
         let nets = (0..info.nids.len())
             .map(|index| {
                 let mut row = NetRow {
@@ -359,7 +389,9 @@ impl NodeHandle {
                     sent: 0,
                     received: 0,
                     dropped: 0,
+                    latency: BTreeMap::new(),
                 };
+                let mut latency = Summaries::default();
                 for ni in reports.iter().map(|report| &report.nis[index]) {
                     row.credits += ni.credits;
                     row.credits_available += ni.credits_available;
@@ -367,6 +399,10 @@ impl NodeHandle {
                     row.sent += ni.sent;
                     row.received += ni.received;
                     row.dropped += ni.dropped;
+                    latency.add(&ni.latency);
+                }
+                if timed {
+                    row.latency = latency::summary_rows(&latency);
                 }
                 row
             })
@@ -381,6 +417,9 @@ impl NodeHandle {
 
     fn show_peer(&self) -> Result<Answer, CallError> {
         let mut peers: Vec<(Nid, PeerRow)> = self.reports()?.iter().flat_map(peer_rows).collect();
+        if !self.takes_latencies() {
+            peers.iter_mut().for_each(|(_, peer)| peer.latency.clear());
+        }
         peers.sort_by_key(|(nid, _)| *nid);
         Ok(Answer::Peer { peers: peers.into_iter().map(|(_, row)| row).collect() })
     }
@@ -479,6 +518,7 @@ fn peer_rows(report: &LoopReport) -> Vec<(Nid, PeerRow)> {
                 userland,
                 connections,
                 version,
+                latency: latency::summary_rows(&peer.latency),
             };
             (peer.nid, row)
         })

@@ -25,6 +25,8 @@ pub use problem::{ConfigError, Problem, Warning};
 pub use reference::tunables_page;
 pub use words::UnknownWord;
 
+use crate::metrics::Address;
+
 /// A node's configuration, before anything is looked up on the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeConfig {
@@ -40,6 +42,8 @@ pub struct NodeConfig {
     pub cpu_pattern: String,
     /// Where the control socket is; `None`: there is none.
     pub control: Option<PathBuf>,
+    /// Where metrics are served; `None`: nowhere.
+    pub metrics: Option<Address>,
 }
 
 /// One network interface to be.
@@ -158,6 +162,7 @@ impl Default for NodeConfig {
             tunables: Tunables::default(),
             cpu_pattern: "N".to_owned(),
             control: None,
+            metrics: None,
         }
     }
 }

@@ -11,6 +11,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use lustrine_lnet::seam::NiIndex;
+use lustrine_lnet::shard::PeerInfo;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::home_of;
@@ -237,7 +238,13 @@ impl EventLoop {
                 let ticket = self.ticket(reply);
                 self.partition.discover(now, ticket, &nid, timeout);
             }
-            Letter::Report(reply) => self.report(&reply),
+            Letter::Report(reply) => {
+                // The asker may have given up.
+                let _ = reply.send(self.report());
+            }
+            Letter::Inside(scope, reply) => {
+                let _ = reply.send(self.inside(scope));
+            }
             Letter::Load(order) => self.obey(now, order),
             Letter::Order(order, console) => {
                 self.console = Some(console);
@@ -295,22 +302,29 @@ impl EventLoop {
         }
     }
 
-    fn report(&self, reply: &mpsc::Sender<LoopReport>) {
+    fn report(&self) -> LoopReport {
         let (shard, driver) = (self.partition.shard(), self.partition.driver());
-        let report = LoopReport {
+        self.report_with(shard.peers().collect(), driver.peers().collect())
+    }
+
+    pub(crate) fn report_with(
+        &self,
+        peers: Vec<PeerInfo>,
+        links: Vec<lustrine_socklnd::PeerInfo>,
+    ) -> LoopReport {
+        let (shard, driver) = (self.partition.shard(), self.partition.driver());
+        LoopReport {
             cpt: self.cpt,
             nis: (0..shard.topology().nis.len() as u16)
                 .map(|index| shard.ni_info(NiIndex(index)))
                 .collect(),
-            peers: shard.peers().collect(),
-            links: driver.peers().collect(),
+            peers,
+            links,
             stats: *shard.stats(),
             driver: *driver.counters(),
             connections: self.io.open,
             memory_mapped: self.io.memory_mapped(),
-        };
-        // The asker may have given up.
-        let _ = reply.send(report);
+        }
     }
 }
 

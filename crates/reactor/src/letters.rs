@@ -12,6 +12,8 @@ use lustrine_socklnd::Handoff;
 use lustrine_sys::Socket;
 use lustrine_wire::nid::Nid;
 
+use crate::inside::{Inside, Scope};
+
 /// What a loop may find in its mailbox.
 pub(crate) enum Letter {
     /// Close everything and end.
@@ -26,6 +28,8 @@ pub(crate) enum Letter {
     Discover { nid: Nid, timeout: Nanos, reply: mpsc::Sender<ProbeResult> },
     /// Tell about yourself.
     Report(mpsc::Sender<LoopReport>),
+    /// Tell of latencies, and of some peers all that there is.
+    Inside(Scope, mpsc::Sender<Inside>),
     /// About a selftest load.
     Load(LoadOrder),
     /// A console's order for a node that lives here, and where its outcome goes.

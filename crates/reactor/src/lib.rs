@@ -10,16 +10,21 @@ pub mod config;
 mod console;
 pub mod control;
 mod event_loop;
+mod inside;
 mod letters;
 mod load;
 pub mod loop_io;
+pub mod metrics;
 mod node;
 mod outbox;
 mod resolve;
 pub mod wait;
 mod watch;
 
-pub use call::{Answer, CallError, CpuSeconds, NetRow, PeerNiRow, PeerRow, Request, StatsRow};
+pub use call::{
+    Answer, BucketRow, CallError, CpuSeconds, LatencyOf, LatencyRow, NetRow, PeerNiRow, PeerRow,
+    Request, StatsRow, SummaryRow,
+};
 pub use letters::{LoadError, LoadReport};
 pub use load::Load;
 pub use node::{NID_IS_TAKEN, Node, NodeHandle, NodeInfo, StartError};

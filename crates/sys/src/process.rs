@@ -20,3 +20,18 @@ pub fn user_id() -> u32 {
 pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
+
+/// Its memory that is in RAM, in bytes; `None` where the system does not tell.
+pub fn resident_memory() -> Option<u64> {
+    let told = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = told.split_whitespace().nth(1)?.parse().ok()?;
+    pages.checked_mul(rustix::param::page_size() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn some_memory_is_in_ram() {
+        assert!(super::resident_memory().expect("Linux tells") > 4096);
+    }
+}

@@ -105,6 +105,20 @@ pub struct Messages {
     pub received: u64,
     /// Received and not wanted.
     pub dropped: u64,
+    /// How long operations took, in lnetctl's order; `None` while the node takes no latencies.
+    pub latency: Option<[Latency; 3]>,
+}
+
+/// How long an operation took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "as lnetctl calls them")]
+pub struct Latency {
+    /// `put_egress`, `get_rtt` or `put_ack`.
+    pub operation: &'static str,
+    pub samples: u64,
+    pub min_nsec: u64,
+    pub max_nsec: u64,
+    pub avg_nsec: u64,
 }
 
 /// A NID of a peer.

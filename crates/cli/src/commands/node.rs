@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use lustrine_reactor::control::ControlSocket;
+use lustrine_reactor::metrics::{Address, MetricsSocket};
 use lustrine_reactor::{Node, ResolveError};
 use lustrine_sys::Signals;
 
@@ -21,6 +22,11 @@ pub(crate) struct NodeArgs {
 
     #[command(flatten)]
     control: ControlOptions,
+
+    /// Serve metrics for Prometheus at HOST:PORT, path /metrics (docs/metrics.md); there is no
+    /// password. Also in the file of --config, as `metrics`
+    #[arg(long, value_name = "HOST:PORT")]
+    metrics: Option<Address>,
 
     /// Form of the log on standard error
     #[arg(long, value_enum, default_value_t = LogForm::Text)]
@@ -81,8 +87,19 @@ fn serve(args: &NodeArgs) -> Result<(), Failure> {
         Some(place) => Some(ControlSocket::bind(&place.path).map_err(|error| error.to_string())?),
         None => None,
     };
+    let metrics = match args.metrics.as_ref().or(config.metrics.as_ref()) {
+        Some(address) => Some(MetricsSocket::bind(address).map_err(|error| error.to_string())?),
+        None => None,
+    };
     let node = Node::start(&config).map_err(|error| error.to_string())?;
     announce(&node);
+    let metrics = match metrics {
+        Some(socket) => Some(socket.serve(node.handle()).map_err(|error| error.to_string())?),
+        None => None,
+    };
+    if let Some(metrics) = &metrics {
+        tracing::info!(address = %metrics.local(), "metrics");
+    }
     let control = match socket {
         Some(socket) => Some(socket.serve(node.handle()).map_err(|error| error.to_string())?),
         None => None,
@@ -113,7 +130,7 @@ fn serve(args: &NodeArgs) -> Result<(), Failure> {
         std::thread::sleep(LOOK);
     }
     // Nobody shall ask a node that is stopping; then its connections are closed in order.
-    drop(control);
+    drop((control, metrics));
     node.stop();
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `lustrine show net|peer|stats`: what a node knows.
+//! `lustrine show net|peer|stats|latency`: what a node knows.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,9 +9,11 @@ use lustrine_reactor::{Answer, NetRow, PeerRow, Request};
 use crate::common::{ControlOptions, NodeOptions, ask};
 use crate::output::{Failure, print, print_json};
 
+mod latency;
+
 const STRING: &str = "a String takes all text";
 
-/// Show a node's interfaces, peers or counters.
+/// Show a node's interfaces, peers, counters or latencies.
 #[derive(Args, Debug)]
 pub(crate) struct ShowArgs {
     /// What to show
@@ -25,6 +27,10 @@ pub(crate) struct ShowArgs {
     /// Show counters that are 0 as well
     #[arg(long)]
     all: bool,
+
+    /// Latencies of this NID alone: a peer's, or one of the node's own
+    #[arg(long)]
+    nid: Option<String>,
 
     #[command(flatten)]
     node: NodeOptions,
@@ -41,14 +47,20 @@ enum What {
     Peer,
     /// Counters of the core and the driver
     Stats,
+    /// How long operations take, per peer and operation
+    Latency,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &ShowArgs) -> Result<(), Failure> {
+    if args.nid.is_some() && !matches!(args.what, What::Latency) {
+        return Err(Failure::Usage("--nid goes with latency only".to_owned()));
+    }
     let request = match args.what {
         What::Net => Request::ShowNet,
         What::Peer => Request::ShowPeer,
         What::Stats => Request::ShowStats,
+        What::Latency => Request::ShowLatency { nid: args.nid.clone() },
     };
     match ask(&args.node, &args.control, None, None, &request)? {
         answer if args.json => print_json(&answer),
@@ -76,7 +88,7 @@ fn text(answer: &Answer, all: bool) -> String {
             text += &counters("lnet", &stats.lnet, all);
             text += &counters("socklnd", &stats.socklnd, all);
         }
-        _ => {}
+        answer => text += &latency::text(answer),
     }
     text
 }

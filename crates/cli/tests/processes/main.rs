@@ -11,6 +11,7 @@ mod identities;
 mod lnetctl;
 mod lst;
 mod main_job;
+mod metrics;
 mod namespaces;
 mod node;
 mod plans;

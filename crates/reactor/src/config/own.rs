@@ -9,6 +9,7 @@ use super::lnetctl::Draft;
 use super::problem::{Failure, Problem};
 use super::reading::{Key, Reading, Section, nearest, word, wrong_shape};
 use super::words::UnknownWord;
+use crate::metrics::Address;
 
 pub(super) const LUSTRINE: Section = Section {
     name: "lustrine",
@@ -16,6 +17,7 @@ pub(super) const LUSTRINE: Section = Section {
         Key::read("identity"),
         Key::read("accept"),
         Key::read("control"),
+        Key::read("metrics"),
         Key::read("cpu_pattern"),
         Key::read("tunables"),
     ]],
@@ -46,10 +48,26 @@ pub(super) fn read(
                 };
                 draft.control_at = entry.at;
             }
+            "metrics" => {
+                config.metrics = match value.content {
+                    Content::Empty => None,
+                    _ => Some(address(value)?),
+                };
+            }
             _ => tunables(draft, value)?,
         }
     }
     Ok(())
+}
+
+fn address(node: &Node) -> Result<Address, Failure> {
+    let example = "\"metrics: 127.0.0.1:9909\"";
+    let text = word(node, "metrics", example)?;
+    text.parse().map_err(|_| {
+        let (what, found) = ("metrics".to_owned(), clipped(text));
+        let allowed = "HOST:PORT, an IPv6 address in brackets".to_owned();
+        (node.at, Problem::BadValue { what, found, allowed, example: example.to_owned() })
+    })
 }
 
 fn choice<T: std::str::FromStr<Err = UnknownWord>>(

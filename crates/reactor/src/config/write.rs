@@ -31,6 +31,9 @@ pub(super) fn node(config: &NodeConfig) -> String {
         // lnetctl's YAML is text, so a path that is not UTF-8 loses the bytes that are not.
         line(&mut out, 4, "control", &quoted(&path.to_string_lossy()));
     }
+    if let Some(address) = &config.metrics {
+        line(&mut out, 4, "metrics", &quoted(&address.to_string()));
+    }
     line(&mut out, 4, "cpu_pattern", &quoted(&config.cpu_pattern));
     if !own.is_empty() {
         out.push_str("    tunables:\n");

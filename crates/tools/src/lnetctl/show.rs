@@ -6,9 +6,9 @@ use lustrine_wire::nid::{Net, Nid};
 
 use super::Lnetctl;
 use crate::errno::{EINVAL, ENETDOWN};
-use crate::node::{Messages, Ni, Nis, Outside, PeerNi};
+use crate::node::{Latency, Messages, Ni, Nis, Outside, PeerNi};
 use crate::parse::Parsed;
-use crate::shell::Exit;
+use crate::shell::{Compat, Exit};
 use crate::yaml::{Dialect, Map, Yaml, entry};
 
 /// What the real tool says of a network that no interface is on.
@@ -118,11 +118,24 @@ impl<O: Outside> Lnetctl<'_, O> {
     }
 
     pub(super) fn nis(&mut self, noun: &str) -> Result<Nis, Exit> {
-        self.outside.nis().map_err(|trouble| self.fail_with("show", noun, trouble))
+        let asked = self.outside.nis();
+        let mut nis = asked.map_err(|trouble| self.fail_with("show", noun, trouble))?;
+        nis.nis.iter_mut().for_each(|ni| self.leave_out(&mut ni.messages));
+        Ok(nis)
     }
 
     pub(super) fn peers(&mut self, noun: &str) -> Result<Vec<PeerNi>, Exit> {
-        self.outside.peers().map_err(|trouble| self.fail_with("show", noun, trouble))
+        let asked = self.outside.peers();
+        let mut peers = asked.map_err(|trouble| self.fail_with("show", noun, trouble))?;
+        peers.iter_mut().for_each(|peer| self.leave_out(&mut peer.messages));
+        Ok(peers)
+    }
+
+    /// What the release that is asked for does not have (cli-habits 3.2).
+    fn leave_out(&self, messages: &mut Messages) {
+        if self.settings.compat == Compat::V2_15 {
+            messages.latency = None;
+        }
     }
 
     pub(super) fn tunables(&mut self, noun: &str) -> Result<BTreeMap<String, i64>, Exit> {
@@ -191,11 +204,20 @@ pub(super) fn tuned(ni: &Ni, tunables: &BTreeMap<String, i64>, shared: &[&str]) 
 }
 
 fn statistics(messages: Messages) -> (String, Yaml) {
-    let counts = vec![
+    let mut counts = vec![
         entry("send_count", messages.sent),
         entry("recv_count", messages.received),
         entry("drop_count", messages.dropped),
     ];
+    for latency in messages.latency.iter().flatten() {
+        let Latency { operation, samples, min_nsec, max_nsec, avg_nsec } = latency;
+        counts.extend([
+            entry(&format!("{operation}_samples"), *samples),
+            entry(&format!("{operation}_min_nsec"), *min_nsec),
+            entry(&format!("{operation}_max_nsec"), *max_nsec),
+            entry(&format!("{operation}_avg_nsec"), *avg_nsec),
+        ]);
+    }
     entry("statistics", counts)
 }
 

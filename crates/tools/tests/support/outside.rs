@@ -43,7 +43,7 @@ impl Fake {
             credits: 256,
             messages,
         };
-        let messages = |count| Messages { sent: count, received: count, dropped: 0 };
+        let messages = |count| Messages { sent: count, received: count, ..Messages::default() };
         let nis = vec![
             ni("10.77.0.2@tcp", "eth0", messages(first)),
             ni("10.77.1.2@tcp1", "eth1", messages(second)),

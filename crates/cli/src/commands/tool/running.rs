@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::Ipv4Addr;
 
-use lustrine_reactor::{Answer, NetRow, PeerNiRow, PeerRow, Request};
-use lustrine_tools::node::{Connections, Messages, Ni, Nis, Outside, PeerNi, Told, Trouble};
+use lustrine_lnet::latency::Operation;
+use lustrine_reactor::{Answer, NetRow, PeerNiRow, PeerRow, Request, SummaryRow};
+use lustrine_tools::node::{
+    Connections, Latency, Messages, Ni, Nis, Outside, PeerNi, Told, Trouble,
+};
 use lustrine_tools::shell::Screen;
 use lustrine_wire::nid::Nid;
 
@@ -131,7 +134,12 @@ fn ni(row: &NetRow) -> Result<Ni, Trouble> {
         conns_per_peer: row.conns_per_peer,
         peer_credits: row.peer_credits,
         credits: row.credits,
-        messages: Messages { sent: row.sent, received: row.received, dropped: row.dropped },
+        messages: Messages {
+            sent: row.sent,
+            received: row.received,
+            dropped: row.dropped,
+            latency: latency(&row.latency),
+        },
     })
 }
 
@@ -145,7 +153,12 @@ fn peer_ni(row: &PeerRow) -> Result<PeerNi, Trouble> {
         credits: row.credits,
         credits_available: row.credits_available,
         credits_min: row.credits_min,
-        messages: Messages { sent: row.sent, received: row.received, dropped: row.dropped },
+        messages: Messages {
+            sent: row.sent,
+            received: row.received,
+            dropped: row.dropped,
+            latency: latency(&row.latency),
+        },
         connections: Connections {
             any: connections("ANY"),
             control: connections("CONTROL"),
@@ -153,6 +166,16 @@ fn peer_ni(row: &PeerRow) -> Result<PeerNi, Trouble> {
             bulk_out: connections("BULK_OUT"),
         },
     })
+}
+
+fn latency(rows: &BTreeMap<String, SummaryRow>) -> Option<[Latency; 3]> {
+    let told = |operation: Operation| {
+        let operation = operation.name();
+        let SummaryRow { samples, min_nsec, max_nsec, avg_nsec } = *rows.get(operation)?;
+        Some(Latency { operation, samples, min_nsec, max_nsec, avg_nsec })
+    };
+    let [one, two, three] = Operation::ALL.map(told);
+    Some([one?, two?, three?])
 }
 
 fn told(primary: &str, multi_rail: bool, nis: &[PeerNiRow]) -> Result<Told, Trouble> {

@@ -7,6 +7,7 @@ use proptest::sample::select;
 
 use super::*;
 use crate::config::{AcceptPolicy, IdentityChoice, Strictness, interface};
+use crate::metrics::Address;
 
 fn reread(text: &str) -> NodeConfig {
     NodeConfig::from_yaml(text, "written", Strictness::Strict)
@@ -28,6 +29,7 @@ fn the_text_is_laid_out_as_an_export() {
         nets: vec![tcp(0, eth("eth0")), tcp(0, eth("no")), rich, tcp(2, Place::Default)],
         identity: IdentityChoice::Userland,
         control: Some("/run/a \"b\".sock".into()),
+        metrics: Some("[::1]:9909".parse().unwrap()),
         ..NodeConfig::default()
     };
     config.tunables.transaction_timeout = 60;
@@ -57,6 +59,7 @@ lustrine:
     identity: userland
     accept: secure
     control: \"/run/a \\\"b\\\".sock\"
+    metrics: \"[::1]:9909\"
     cpu_pattern: \"N\"
     tunables:
         spin_us: -1
@@ -106,6 +109,11 @@ prop_compose! {
     }
 }
 
+fn metrics() -> impl Strategy<Value = Address> {
+    let host = select(vec!["127.0.0.1", "localhost", "[::1]", "[fe80::1%eth0]", "no", "0x7f"]);
+    (host, any::<u16>()).prop_map(|(host, port)| format!("{host}:{port}").parse().unwrap())
+}
+
 fn tunables() -> impl Strategy<Value = Tunables> {
     let changes =
         proptest::collection::vec((0..TABLE.len(), any::<proptest::sample::Index>()), 0..12);
@@ -130,8 +138,9 @@ prop_compose! {
         tunables in tunables(),
         cpu_pattern in "\\PC{0,20}|[ -~\n\t\\\\\"\u{0}\u{85}\u{2028}]{0,12}",
         control in option::of("[^\u{0}]{1,30}".prop_map(std::path::PathBuf::from)),
+        metrics in option::of(metrics()),
     ) -> NodeConfig {
-        NodeConfig { nets, identity, accept, tunables, cpu_pattern, control }
+        NodeConfig { nets, identity, accept, tunables, cpu_pattern, control, metrics }
     }
 }
 

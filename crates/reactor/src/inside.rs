@@ -1,0 +1,103 @@
+//! What the loops tell of their inside beyond reports: histograms, and all about some peers.
+//!
+//! A node may have many thousands of peers; what is copied for one question is bounded, so that
+//! whoever asks often does not stop the loops.
+
+use std::collections::HashSet;
+use std::sync::mpsc;
+use std::time::Instant;
+
+use lustrine_lnet::latency::Latencies;
+use lustrine_lnet::seam::NiIndex;
+use lustrine_lnet::shard::{PeerInfo, Waiting};
+use lustrine_selftest::RpcTotals;
+use lustrine_wire::nid::Nid;
+
+use crate::call::{CallError, REPORT_TIMEOUT};
+use crate::event_loop::EventLoop;
+use crate::letters::{Letter, LoopReport};
+use crate::node::NodeHandle;
+
+/// Of which peers all is told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Scope {
+    /// Of the so many with most messages.
+    Busiest(usize),
+    /// Of this one.
+    Only(Nid),
+}
+
+/// What one event loop tells.
+#[derive(Debug)]
+pub(crate) struct Inside {
+    /// As ever, but with the peers of the scope only.
+    pub(crate) report: LoopReport,
+    /// Of each interface.
+    pub(crate) ni_latencies: Vec<Latencies>,
+    /// Of the peers in the report that have any, by NID.
+    pub(crate) peer_latencies: Vec<(Nid, Latencies)>,
+    /// Peers that are known.
+    pub(crate) peers_known: usize,
+    /// Messages that wait for credits.
+    pub(crate) waiting: Waiting,
+    /// Connections of all peers: CONTROL, BULK_IN, BULK_OUT, ANY.
+    pub(crate) connections: [usize; 4],
+    /// The selftest service's.
+    pub(crate) selftest: RpcTotals,
+}
+
+impl EventLoop {
+    pub(crate) fn inside(&self, scope: Scope) -> Inside {
+        let (shard, driver) = (self.partition.shard(), self.partition.driver());
+        let peers: Vec<PeerInfo> = match scope {
+            Scope::Busiest(most) => shard.busiest_peers(most),
+            Scope::Only(nid) => shard.peer(&nid).into_iter().collect(),
+        };
+        let told: HashSet<Nid> = peers.iter().map(|peer| peer.nid).collect();
+        let (mut links, mut connections) = (Vec::new(), [0; 4]);
+        for link in driver.peers() {
+            let of_peer = [link.control, link.bulk_in, link.bulk_out, link.any];
+            connections.iter_mut().zip(of_peer).for_each(|(all, one)| *all += one);
+            if told.contains(&link.id.nid) {
+                links.push(link);
+            }
+        }
+        let latencies =
+            |peer: &PeerInfo| Some((peer.nid, shard.peer_latencies(&peer.nid)?.clone()));
+        let nis = (0..shard.topology().nis.len() as u16).map(NiIndex);
+        Inside {
+            ni_latencies: nis.map(|ni| shard.ni_latencies(ni).clone()).collect(),
+            peer_latencies: peers.iter().filter_map(latencies).collect(),
+            peers_known: shard.peer_count(),
+            waiting: shard.waiting(),
+            connections,
+            selftest: self.partition.selftest_totals(),
+            report: self.report_with(peers, links),
+        }
+    }
+}
+
+impl NodeHandle {
+    /// Asks all loops.
+    pub(crate) fn insides(&self, scope: Scope) -> Result<Vec<Inside>, CallError> {
+        let (reply, answers) = mpsc::channel();
+        for sender in self.loops.iter() {
+            let letter = Letter::Inside(scope, reply.clone());
+            sender.push(letter).map_err(|_| CallError::Gone)?;
+        }
+        drop(reply);
+        let deadline = Instant::now() + REPORT_TIMEOUT;
+        let mut insides = Vec::new();
+        while insides.len() < self.loops.len() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            insides.push(answers.recv_timeout(left).map_err(|_| CallError::Gone)?);
+        }
+        insides.sort_by_key(|inside: &Inside| inside.report.cpt);
+        Ok(insides)
+    }
+
+    /// Whether latencies are taken at all.
+    pub(crate) fn takes_latencies(&self) -> bool {
+        self.info().tunables.latency_peers > 0
+    }
+}

@@ -1,0 +1,18 @@
+//! The inside of a node for Prometheus: `lustrine node --metrics HOST:PORT`.
+//!
+//! What there is to see is one table, [`TABLE`]; `docs/metrics.md` is written from it. A page is
+//! collected from the event loops when somebody asks, and is bounded however many peers there are.
+
+mod address;
+mod collect;
+mod page;
+mod request;
+mod server;
+mod table;
+
+pub use address::{Address, BadAddress};
+pub use server::{MetricsError, MetricsServer, MetricsSocket};
+pub use table::{Kind, Metric, Row, TABLE, metrics_page};
+
+/// Most peers of which a page tells: those with most messages.
+pub const PEERS_MAX: usize = 128;

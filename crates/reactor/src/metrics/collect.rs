@@ -1,0 +1,214 @@
+//! What is on a page.
+
+use std::collections::{BTreeMap, HashMap};
+
+use lustrine_lnet::latency::{Latencies, Operation};
+use lustrine_lnet::shard::{PeerInfo, PeerState};
+use lustrine_lnet::stats::{ByType, Stats};
+use lustrine_selftest::RpcTotals;
+use lustrine_sys::Clock;
+use lustrine_wire::nid::Nid;
+
+use super::PEERS_MAX;
+use super::page::Page;
+use super::table::Metric;
+use crate::call::{CallError, identity_name};
+use crate::inside::{Inside, Scope};
+use crate::node::NodeHandle;
+
+/// Connections by type, as [`Inside::connections`] orders them.
+const TYPES: [&str; 4] = ["control", "bulk_in", "bulk_out", "any"];
+
+/// What the server knows of itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Own {
+    /// When it began, as Unix time in seconds.
+    pub(super) started: f64,
+    /// Callers that were answered.
+    pub(super) answered: u64,
+    /// Callers that were not.
+    pub(super) dropped: u64,
+}
+
+/// Asks the node for everything.
+///
+/// # Errors
+/// When an event loop does not answer.
+pub(super) fn collect(node: &NodeHandle, own: Own) -> Result<Page, CallError> {
+    let insides = node.insides(Scope::Busiest(PEERS_MAX))?;
+    let mut page = Page::default();
+    of_process(&mut page, node, &insides, own);
+    of_nis(&mut page, node, &insides);
+    of_messages(&mut page, &insides);
+    of_driver(&mut page, &insides);
+    of_selftest(&mut page, &insides);
+    of_peers(&mut page, &insides);
+    Ok(page)
+}
+
+fn of_process(page: &mut Page, node: &NodeHandle, insides: &[Inside], own: Own) {
+    let identity = identity_name(node.info().identity);
+    page.gauge(Metric::BuildInfo, &[env!("CARGO_PKG_VERSION"), identity], 1);
+    page.gauge_of(Metric::StartTime, own.started);
+    page.seconds(Metric::CpuSeconds, Clock::ProcessCpu.now() as f64 / 1e9);
+    if let Some(bytes) = lustrine_sys::process::resident_memory() {
+        page.gauge(Metric::ResidentMemory, &[], signed(bytes));
+    }
+    let mapped = insides.iter().map(|inside| inside.report.memory_mapped).sum();
+    page.gauge(Metric::MappedMemory, &[], signed(mapped));
+    page.gauge(Metric::Partitions, &[], insides.len() as i64);
+    page.count(Metric::Callers, &["answered"], own.answered);
+    page.count(Metric::Callers, &["dropped"], own.dropped);
+}
+
+fn of_nis(page: &mut Page, node: &NodeHandle, insides: &[Inside]) {
+    for (index, nid) in node.info().nids.iter().enumerate() {
+        let nid = nid.to_string();
+        let nis = || insides.iter().map(|inside| &inside.report.nis[index]);
+        let sum = |value: fn(&lustrine_lnet::shard::NiInfo) -> i64| nis().map(value).sum::<i64>();
+        page.gauge(Metric::NiCredits, &[&nid], sum(|ni| i64::from(ni.credits)));
+        page.gauge(Metric::NiCreditsFree, &[&nid], sum(|ni| ni.credits_available.max(0)));
+        page.gauge(Metric::NiCreditsMin, &[&nid], sum(|ni| ni.credits_low));
+        page.gauge(Metric::NiWaiting, &[&nid], sum(|ni| (-ni.credits_available).max(0)));
+        let count = |value: fn(&lustrine_lnet::shard::NiInfo) -> u64| nis().map(value).sum::<u64>();
+        page.count(Metric::NiMessages, &[&nid, "sent"], count(|ni| ni.sent));
+        page.count(Metric::NiMessages, &[&nid, "received"], count(|ni| ni.received));
+        page.count(Metric::NiMessages, &[&nid, "dropped"], count(|ni| ni.dropped));
+        let mut latencies = Latencies::default();
+        insides.iter().for_each(|inside| latencies.add(&inside.ni_latencies[index]));
+        of_operations(page, Metric::NiLatency, &nid, &latencies);
+    }
+}
+
+fn of_operations(page: &mut Page, metric: Metric, nid: &str, latencies: &Latencies) {
+    for operation in Operation::ALL {
+        if let Some(histogram) = latencies.of(operation) {
+            page.times(metric, &[nid, operation.name()], histogram);
+        }
+    }
+}
+
+fn of_messages(page: &mut Page, insides: &[Inside]) {
+    let mut stats = Stats::default();
+    insides.iter().for_each(|inside| stats.add(&inside.report.stats));
+    let events = [("sent", stats.sent), ("received", stats.received), ("dropped", stats.dropped)];
+    for (event, ByType { ack, put, get, reply }) in events {
+        for (kind, count) in [("put", put), ("get", get), ("reply", reply), ("ack", ack)] {
+            page.count(Metric::Messages, &[kind, event], count);
+        }
+    }
+    page.count(Metric::MessageBytes, &["sent"], stats.send_length);
+    page.count(Metric::MessageBytes, &["received"], stats.recv_length);
+    page.count(Metric::MessageBytes, &["dropped"], stats.drop_length);
+    page.gauge(Metric::MessagesActive, &[], signed(stats.msgs_alloc));
+    page.gauge(Metric::MessagesActiveMax, &[], signed(stats.msgs_max));
+    let classes = [
+        ("local_error", stats.local_errors),
+        ("remote_dropped", stats.remote_dropped),
+        ("remote_error", stats.remote_errors),
+        ("network_timeout", stats.network_timeouts),
+    ];
+    let classed: u64 = classes.iter().map(|(_, count)| count).sum();
+    for (class, count) in classes {
+        page.count(Metric::FailedMessages, &[class], count);
+    }
+    page.count(Metric::FailedMessages, &["none"], stats.errors.saturating_sub(classed));
+    page.count(Metric::ResponseTimeouts, &[], stats.response_timeouts);
+    page.count(Metric::ResponsesRefused, &[], stats.responses_refused);
+    page.count(Metric::Misbehaved, &[], stats.misbehaved);
+    page.count(Metric::LatenciesLeftOut, &[], stats.latencies_left_out);
+    let waiting = |value: fn(&Inside) -> u64| signed(insides.iter().map(value).sum());
+    page.gauge(Metric::WaitingMessages, &["peer"], waiting(|i| i.waiting.peer_credits));
+    page.gauge(Metric::WaitingMessages, &["ni"], waiting(|i| i.waiting.ni_credits));
+}
+
+fn of_driver(page: &mut Page, insides: &[Inside]) {
+    for (index, name) in TYPES.into_iter().enumerate() {
+        let open: usize = insides.iter().map(|inside| inside.connections[index]).sum();
+        page.gauge(Metric::Connections, &[name], open as i64);
+    }
+    let streams: usize = insides.iter().map(|inside| inside.report.connections).sum();
+    page.gauge(Metric::Streams, &[], streams as i64);
+    let mut counters: BTreeMap<&str, u64> = BTreeMap::new();
+    for (name, value) in insides.iter().flat_map(|inside| inside.report.driver.iter()) {
+        *counters.entry(name).or_default() += value;
+    }
+    for (name, value) in counters {
+        page.count(Metric::Socklnd, &[name], value);
+    }
+}
+
+fn of_selftest(page: &mut Page, insides: &[Inside]) {
+    let mut totals = RpcTotals::default();
+    insides.iter().for_each(|inside| totals.add(&inside.selftest));
+    let RpcTotals { errors, sent, received, dropped, expired, bulk_get, bulk_put } = totals;
+    for (event, count) in [
+        ("sent", sent),
+        ("received", received),
+        ("dropped", dropped),
+        ("expired", expired),
+        ("error", errors),
+    ] {
+        page.count(Metric::SelftestRpcs, &[event], count);
+    }
+    page.count(Metric::SelftestBytes, &["get"], bulk_get);
+    page.count(Metric::SelftestBytes, &["put"], bulk_put);
+}
+
+/// What the driver knows of a peer NID, all its processes together.
+#[derive(Default)]
+struct Links {
+    open: [usize; 4],
+    queued_bytes: u64,
+    queued_messages: usize,
+}
+
+/// The peers with most messages of all partitions: each has told of as many as fit altogether.
+fn of_peers(page: &mut Page, insides: &[Inside]) {
+    let known: usize = insides.iter().map(|inside| inside.peers_known).sum();
+    let traffic = |peer: &PeerInfo| peer.counters.sent + peer.counters.received;
+    let mut peers: Vec<(&Inside, &PeerInfo)> =
+        insides.iter().flat_map(|i| i.report.peers.iter().map(move |peer| (i, peer))).collect();
+    peers.sort_by_key(|(_, peer)| (core::cmp::Reverse(traffic(peer)), peer.nid));
+    peers.truncate(PEERS_MAX);
+    page.gauge(Metric::Peers, &[], known as i64);
+    page.gauge(Metric::PeersLeftOut, &[], (known - peers.len()) as i64);
+    peers.sort_by_key(|(_, peer)| peer.nid);
+    let mut links: HashMap<Nid, Links> = HashMap::new();
+    for link in insides.iter().flat_map(|inside| &inside.report.links) {
+        let all = links.entry(link.id.nid).or_default();
+        let open = [link.control, link.bulk_in, link.bulk_out, link.any];
+        all.open.iter_mut().zip(open).for_each(|(all, one)| *all += one);
+        all.queued_bytes += link.tx_queued;
+        all.queued_messages += link.tx_messages + link.waiting;
+    }
+    let none = Links::default();
+    for (inside, peer) in peers {
+        of_peer(page, peer, links.get(&peer.nid).unwrap_or(&none));
+        let mut of_this = inside.peer_latencies.iter().filter(|(nid, _)| *nid == peer.nid);
+        if let Some((nid, latencies)) = of_this.next() {
+            of_operations(page, Metric::PeerLatency, &nid.to_string(), latencies);
+        }
+    }
+}
+
+fn of_peer(page: &mut Page, peer: &PeerInfo, links: &Links) {
+    let nid = &peer.nid.to_string();
+    page.gauge(Metric::PeerReady, &[nid], i64::from(peer.state == PeerState::Ready));
+    page.gauge(Metric::PeerCredits, &[nid], i64::from(peer.credits));
+    page.gauge(Metric::PeerCreditsFree, &[nid], peer.credits_available.max(0));
+    page.gauge(Metric::PeerCreditsMin, &[nid], peer.credits_low);
+    page.gauge(Metric::PeerWaiting, &[nid], (-peer.credits_available).max(0));
+    page.count(Metric::PeerMessages, &[nid, "sent"], peer.counters.sent);
+    page.count(Metric::PeerMessages, &[nid, "received"], peer.counters.received);
+    page.count(Metric::PeerMessages, &[nid, "dropped"], peer.counters.dropped);
+    for (name, open) in TYPES.into_iter().zip(links.open) {
+        page.gauge(Metric::PeerConnections, &[nid, name], open as i64);
+    }
+    page.gauge(Metric::PeerQueuedBytes, &[nid], signed(links.queued_bytes));
+    page.gauge(Metric::PeerQueuedMessages, &[nid], links.queued_messages as i64);
+}
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,276 @@
+//! The server of the metrics page: threads of its own, and limits for everything.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use lustrine_sys::Clock;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+
+use super::address::Address;
+use super::collect::{Own, collect};
+use super::request::{self, HEAD_MAX};
+use crate::node::NodeHandle;
+
+/// Callers served at once; the oldest one gives way to the next.
+const CALLERS_MAX: usize = 16;
+/// How long a request may take to come.
+const REQUEST_TIME: Duration = Duration::from_secs(5);
+/// How long an answer may take to be read.
+const ANSWER_TIME: Duration = Duration::from_secs(10);
+/// How long, and how much, a caller is listened to that goes on talking after its request: its
+/// system would throw the answer away if we hung up first.
+const LINGER_TIME: Duration = Duration::from_secs(1);
+const LINGER_BYTES: usize = 64 * 1024;
+/// A page is good for so long: the event loops are not asked more often.
+const FRESH: Duration = Duration::from_millis(250);
+
+/// Why metrics cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum MetricsError {
+    /// The host has no address.
+    #[error("metrics at {address}: the host is not known: {error}")]
+    Host {
+        /// Where they were to be.
+        address: Address,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The place cannot be had.
+    #[error("cannot serve metrics at {address}: {error}; choose another place with --metrics")]
+    Listen {
+        /// Where they were to be.
+        address: Address,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// Anything else.
+    #[error("cannot serve metrics: {0}")]
+    System(#[from] io::Error),
+}
+
+/// A place where metrics will be served: callers wait.
+pub struct MetricsSocket {
+    listener: TcpListener,
+    local: SocketAddr,
+}
+
+/// A server of metrics. Dropping it hangs up on the callers.
+pub struct MetricsServer {
+    local: SocketAddr,
+    /// The server ends when this end closes.
+    rope: Option<UnixStream>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl MetricsSocket {
+    /// Takes the place, before there is a node.
+    ///
+    /// # Errors
+    /// When the host has no address, or the place is another's.
+    pub fn bind(address: &Address) -> Result<MetricsSocket, MetricsError> {
+        let addresses = address
+            .resolve()
+            .map_err(|error| MetricsError::Host { address: address.clone(), error })?;
+        let listen = |error| MetricsError::Listen { address: address.clone(), error };
+        let listener = TcpListener::bind(&addresses[..]).map_err(listen)?;
+        listener.set_nonblocking(true)?;
+        let local = listener.local_addr()?;
+        Ok(MetricsSocket { listener, local })
+    }
+
+    /// Serves `node` to those who wait and those who come.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn serve(self, node: NodeHandle) -> Result<MetricsServer, MetricsError> {
+        let MetricsSocket { listener, local } = self;
+        let (rope, bell) = UnixStream::pair()?;
+        let desk = Arc::new(Desk::new(node));
+        let thread = std::thread::Builder::new()
+            .name("lustrine-metrics".to_owned())
+            .spawn(move || serve(&listener, &bell, &desk))?;
+        Ok(MetricsServer { local, rope: Some(rope), thread: Some(thread) })
+    }
+}
+
+impl MetricsServer {
+    /// Where it is.
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+}
+
+impl Drop for MetricsServer {
+    fn drop(&mut self) {
+        drop(self.rope.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The last page, or why there was none, and when that was.
+type Collected = (Instant, Result<Arc<str>, String>);
+
+/// What all callers share.
+struct Desk {
+    node: NodeHandle,
+    started: f64,
+    answered: AtomicU64,
+    dropped: AtomicU64,
+    latest: Mutex<Option<Collected>>,
+}
+
+impl Desk {
+    fn new(node: NodeHandle) -> Desk {
+        let started = Clock::Wall.now() as f64 / 1e9;
+        let (answered, dropped) = (AtomicU64::new(0), AtomicU64::new(0));
+        Desk { node, started, answered, dropped, latest: Mutex::new(None) }
+    }
+
+    /// The page; one caller collects it, others who come meanwhile get the same.
+    fn page(&self) -> Result<Arc<str>, String> {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((collected, page)) = &*latest
+            && collected.elapsed() < FRESH
+        {
+            return page.clone();
+        }
+        let own = Own {
+            started: self.started,
+            answered: self.answered.load(Ordering::Relaxed),
+            dropped: self.dropped.load(Ordering::Relaxed),
+        };
+        let page = collect(&self.node, own).map(|page| page.text().into());
+        let page = page.map_err(|error| error.to_string());
+        *latest = Some((Instant::now(), page.clone()));
+        page
+    }
+}
+
+/// A caller being served by a thread of its own.
+struct Caller {
+    thread: JoinHandle<()>,
+    /// To hang up.
+    stream: Arc<TcpStream>,
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        // The thread is not waited for; it ends when it sees this.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// Serves callers until the other end of `bell` closes.
+fn serve(listener: &TcpListener, bell: &UnixStream, desk: &Arc<Desk>) {
+    let mut callers: Vec<Caller> = Vec::new();
+    loop {
+        let mut polled = [PollFd::new(bell, PollFlags::IN), PollFd::new(listener, PollFlags::IN)];
+        match poll(&mut polled, None) {
+            Ok(_) if !polled[0].revents().is_empty() => return,
+            Ok(_) => {}
+            Err(Errno::INTR) => continue,
+            Err(error) => {
+                tracing::error!(%error, "the metrics server is given up");
+                return;
+            }
+        }
+        callers.retain(|caller| !caller.thread.is_finished());
+        match listener.accept() {
+            Ok((stream, _)) => {
+                if callers.len() >= CALLERS_MAX {
+                    // Whoever scrapes is long gone when it is the oldest of so many.
+                    callers.remove(0);
+                }
+                callers.extend(start_caller(stream, desk));
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            // Out of descriptors: they come back when callers leave.
+            Err(_) => std::thread::sleep(Duration::from_millis(50)),
+        }
+    }
+}
+
+/// Starts to serve a caller; one that cannot be served is hung up on.
+fn start_caller(stream: TcpStream, desk: &Arc<Desk>) -> Option<Caller> {
+    let (stream, desk) = (Arc::new(stream), Arc::clone(desk));
+    let thread = std::thread::Builder::new().name("lustrine-scraper".to_owned()).spawn({
+        let stream = Arc::clone(&stream);
+        move || {
+            let counter = match serve_caller(&stream, &desk) {
+                Ok(()) => &desk.answered,
+                Err(_) => &desk.dropped,
+            };
+            counter.fetch_add(1, Ordering::Relaxed);
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    });
+    Some(Caller { thread: thread.ok()?, stream })
+}
+
+fn serve_caller(stream: &TcpStream, desk: &Desk) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    let wanted = hear(stream)?;
+    let answer = request::answer(wanted, || desk.page());
+    tell(stream, &answer)?;
+    stream.shutdown(Shutdown::Write)?;
+    linger(stream);
+    Ok(())
+}
+
+/// Reads a request.
+fn hear(mut stream: &TcpStream) -> io::Result<request::Wanted> {
+    let deadline = Instant::now() + REQUEST_TIME;
+    let mut head = [0; HEAD_MAX];
+    let mut length = 0;
+    loop {
+        stream.set_read_timeout(Some(left(deadline)?))?;
+        match stream.read(&mut head[length..])? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            more => length += more,
+        }
+        if let Some(wanted) = request::read(&head[..length]) {
+            return Ok(wanted);
+        }
+    }
+}
+
+/// Writes an answer.
+fn tell(mut stream: &TcpStream, mut answer: &[u8]) -> io::Result<()> {
+    let deadline = Instant::now() + ANSWER_TIME;
+    while !answer.is_empty() {
+        stream.set_write_timeout(Some(left(deadline)?))?;
+        match stream.write(answer)? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            written => answer = &answer[written..],
+        }
+    }
+    Ok(())
+}
+
+/// Waits until the caller has hung up, not for long.
+fn linger(mut stream: &TcpStream) {
+    let deadline = Instant::now() + LINGER_TIME;
+    let (mut bytes, mut heard) = ([0; 4096], 0);
+    while heard < LINGER_BYTES
+        && left(deadline).and_then(|left| stream.set_read_timeout(Some(left))).is_ok()
+    {
+        match stream.read(&mut bytes) {
+            Ok(more) if more > 0 => heard += more,
+            _ => return,
+        }
+    }
+}
+
+fn left(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    // A time-out of 0 would be none at all.
+    if left < Duration::from_millis(1) { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
