@@ -5,6 +5,7 @@
 
 mod console;
 mod crowd;
+mod histograms;
 mod icount;
 mod ladder;
 mod machine;
@@ -30,6 +31,8 @@ pub(crate) enum Bench {
     Crowd(crowd::CrowdArgs),
     /// What a session of many nodes costs its console
     Console(console::ConsoleArgs),
+    /// What latency histograms and scrapes of the metrics cost
+    Histograms(histograms::HistogramsArgs),
     /// Instructions per message of the logic alone, counted by valgrind
     Icount(icount::IcountArgs),
 }
@@ -41,6 +44,7 @@ pub(crate) fn run(which: &Bench) -> Result<()> {
         Bench::Wan(args) => wan::run(args),
         Bench::Crowd(args) => crowd::run(args),
         Bench::Console(args) => console::run(args),
+        Bench::Histograms(args) => histograms::run(args),
         Bench::Icount(args) => icount::run(args),
     }
 }

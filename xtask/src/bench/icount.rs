@@ -63,9 +63,7 @@ pub(crate) fn run(args: &IcountArgs) -> Result<()> {
         if args.only.as_ref().is_some_and(|word| !name.contains(word.as_str())) {
             continue;
         }
-        let once = collected(&program, &name, ITERATIONS)?;
-        let twice = collected(&program, &name, 2 * ITERATIONS)?;
-        let instructions = per_iteration(once, twice)?;
+        let instructions = instructions(&program, &name, &[])?;
         let row = Row { name, unit, instructions };
         println!("{}", line(&row, before.get(&row.name).copied()));
         rows.push(row);
@@ -81,8 +79,15 @@ pub(crate) fn run(args: &IcountArgs) -> Result<()> {
     fs::write(&file, text).with_context(|| file.display().to_string())
 }
 
+/// Instructions of one time of a workload, with nodes that are tuned so (`name=value`).
+pub(crate) fn instructions(program: &Path, workload: &str, settings: &[&str]) -> Result<u64> {
+    let once = collected(program, workload, ITERATIONS, settings)?;
+    let twice = collected(program, workload, 2 * ITERATIONS, settings)?;
+    per_iteration(once, twice)
+}
+
 /// Builds the workloads; the program, whose name cargo makes up.
-fn build() -> Result<PathBuf> {
+pub(crate) fn build() -> Result<PathBuf> {
     let mut command = cargo();
     command.args(["build", "--release", "--locked", "--package", "xtask", "--bench", "icount"]);
     command.args(["--message-format", "json-render-diagnostics"]);
@@ -116,10 +121,10 @@ fn workloads(program: &Path) -> Result<Vec<(String, String)>> {
 }
 
 /// Instructions of a whole run.
-fn collected(program: &Path, workload: &str, iterations: u64) -> Result<u64> {
+fn collected(program: &Path, workload: &str, iterations: u64, settings: &[&str]) -> Result<u64> {
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
-    command.arg(program).arg(workload).arg(iterations.to_string());
+    command.arg(program).arg(workload).arg(iterations.to_string()).args(settings);
     let finished = process::capture(&mut command, RUN_MAX)?;
     if !finished.status.success() {
         bail!("{workload}: {}", finished.stderr.lines().last().unwrap_or_default());

@@ -11,7 +11,7 @@ const HEAD: &str = "    operation      samples       p50       p90       p99    
 const NOTES: &str = "\
 in us; put_egress: a PUT until its memory is free, get_rtt: a GET until its REPLY is stored,
 put_ack: a PUT until its ACK; all from when the driver had it. Percentiles are at most 12.5 %
-too long. What is sent by a copy is over in the turn it was begun in, which counts as 0
+too long. What is sent by a copy is over in the turn it was begun in: 0, shown as 0.13
 ";
 
 /// The answer as text; nothing of another answer.

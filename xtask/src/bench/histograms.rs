@@ -1,0 +1,348 @@
+//! `cargo xtask bench histograms`: what latency histograms, and whoever scrapes them, cost.
+//!
+//! A node and its client, each on a CPU of its own, in three ways: latencies not taken
+//! (`latency_peers=0`), taken, and taken while somebody reads the node's metrics every second. Each
+//! round measures all three, in turn; what counts is the ratio round by round. Beside that the
+//! instructions of the logic alone, which are exact.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{Read, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use serde::Serialize;
+
+use super::machine::{self, Machine};
+use super::ours::Programs;
+use super::statistics::Summary;
+use super::{icount, ports};
+use crate::process::{Guarded, capture, installed};
+use crate::repository::{root, target_dir};
+
+/// Where the node is, and its client.
+const NODE: Ipv4Addr = Ipv4Addr::new(127, 65, 0, 1);
+const CLIENT: Ipv4Addr = Ipv4Addr::new(127, 65, 0, 2);
+
+/// How often the scraper scrapes.
+const SCRAPE: Duration = Duration::from_secs(1);
+
+/// Beyond its time a measurement gets this long to start and end.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// The setting under which no latencies are taken.
+const OFF: &str = "latency_peers=0";
+
+/// Workloads whose instructions are counted.
+const COUNTED: [&str; 6] =
+    ["core_put", "core_put_ack", "core_get", "node_ping_c64", "node_read_4k", "node_write_4k"];
+
+/// Histograms on, off, and scraped.
+#[derive(Args)]
+pub(crate) struct HistogramsArgs {
+    /// Rounds; each measures every way once
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    seconds: u32,
+
+    /// Write the results here [default: bench/results/histograms-DATE-MACHINE.json]
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// A way to run a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Off,
+    On,
+    Scraped,
+}
+
+const WAYS: [Way; 3] = [Way::Off, Way::On, Way::Scraped];
+
+/// What is measured: the words of `lustrine selftest`, and the field of its result.
+struct Load {
+    name: &'static str,
+    unit: &'static str,
+    words: &'static [&'static str],
+    field: &'static str,
+}
+
+const LOADS: [Load; 2] = [
+    Load {
+        name: "ping rate, 64 under way",
+        unit: "RPC/s",
+        words: &["--test", "ping", "--concurrency", "64"],
+        field: "ops_per_s",
+    },
+    Load {
+        name: "read 1 MiB, 8 under way",
+        unit: "MiB/s",
+        words: &["--test", "read", "--size", "1M", "--concurrency", "8", "--check", "none"],
+        field: "mib_per_s",
+    },
+];
+
+#[derive(Debug, Serialize)]
+struct Row {
+    load: &'static str,
+    unit: &'static str,
+    off: Summary,
+    on: Summary,
+    scraped: Summary,
+    /// Round by round: with histograms by without.
+    on_by_off: Summary,
+    /// With histograms that are scraped by without.
+    scraped_by_off: Summary,
+}
+
+#[derive(Debug, Serialize)]
+struct Counted {
+    workload: String,
+    off: u64,
+    on: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Histograms {
+    date: String,
+    machine: Machine,
+    versions: std::collections::BTreeMap<String, String>,
+    rounds: u32,
+    seconds: u32,
+    goal: &'static str,
+    rows: Vec<Row>,
+    /// Pages that were read, and the length of the last one in bytes.
+    pages: (u64, usize),
+    instructions: Vec<Counted>,
+}
+
+const GOAL: &str = "goal: less than 2 %";
+
+pub(crate) fn run(args: &HistogramsArgs) -> Result<()> {
+    ensure!(installed("taskset"), "taskset is absent: install util-linux");
+    let programs = Programs::build()?;
+    let machine = Machine::here();
+    let directory = target_dir().join("bench-histograms");
+    fs::create_dir_all(&directory)?;
+    let bench = Bench { lustrine: programs.lustrine, directory, seconds: args.seconds };
+    let (mut rows, mut pages) = (Vec::new(), (0, 0));
+    for load in &LOADS {
+        eprintln!("{}", load.name);
+        let mut values: [Vec<f64>; 3] = Default::default();
+        for round in 0..args.rounds as usize {
+            // Another one begins each round: whoever comes after a pause has it better or worse.
+            for turn in 0..WAYS.len() {
+                let which = (turn + round) % WAYS.len();
+                let (value, read) = bench.measure(load, WAYS[which])?;
+                values[which].push(value);
+                pages = (pages.0 + read.0, if read.1 > 0 { read.1 } else { pages.1 });
+            }
+        }
+        rows.push(row(load, &values)?);
+    }
+    let result = Histograms {
+        date: machine::today(),
+        machine,
+        versions: machine::versions(&[("valgrind", "--version")]),
+        rounds: args.rounds,
+        seconds: args.seconds,
+        goal: GOAL,
+        rows,
+        pages,
+        instructions: counted()?,
+    };
+    let table = render(&result);
+    print!("{table}");
+    let name = format!("histograms-{}-{}.json", result.date, result.machine.short_name());
+    let file = args.json.clone().unwrap_or_else(|| root().join("bench/results").join(name));
+    for (file, text) in
+        [(file.with_extension("txt"), table), (file, serde_json::to_string_pretty(&result)? + "\n")]
+    {
+        fs::write(&file, text).with_context(|| file.display().to_string())?;
+    }
+    Ok(())
+}
+
+fn row(load: &Load, values: &[Vec<f64>; 3]) -> Result<Row> {
+    let summary = |values: &[f64]| Summary::of(values).context("no rounds");
+    let [off, on, scraped] = [&values[0], &values[1], &values[2]].map(|values| summary(values));
+    let (off, on, scraped) = (off?, on?, scraped?);
+    let (on_by_off, scraped_by_off) = (Summary::ratio(&on, &off), Summary::ratio(&scraped, &off));
+    Ok(Row {
+        load: load.name,
+        unit: load.unit,
+        on_by_off: on_by_off.context("no rounds")?,
+        scraped_by_off: scraped_by_off.context("no rounds")?,
+        off,
+        on,
+        scraped,
+    })
+}
+
+struct Bench {
+    lustrine: PathBuf,
+    directory: PathBuf,
+    seconds: u32,
+}
+
+impl Bench {
+    /// The load's figure, how many pages were read meanwhile, and how long the last one was.
+    fn measure(&self, load: &Load, way: Way) -> Result<(f64, (u64, usize))> {
+        let (port, page) =
+            (ports::free()?, SocketAddr::from((Ipv4Addr::LOCALHOST, ports::free()?)));
+        let mut node = self.lustrine_on("0");
+        node.args(["node", "--accept", "all", "--net", &format!("tcp={NODE}:{port}")]);
+        node.arg("--control").arg(self.directory.join("node.sock"));
+        if way == Way::Scraped {
+            node.args(["--metrics", &page.to_string()]);
+        }
+        let mut client = self.lustrine_on("1");
+        client.args(["selftest", "--to", &format!("{NODE}@tcp"), "--json", "-"]);
+        client.args(["--net", &format!("tcp={CLIENT}:{port}")]).args(load.words);
+        client.args(["--time", &self.seconds.to_string()]);
+        if way == Way::Off {
+            [&mut node, &mut client].into_iter().for_each(|command| {
+                command.args(["--set", OFF]);
+            });
+        }
+        let _node = Guarded::silent(&mut node)?;
+        ports::wait_for_listener(port)?;
+        let done = AtomicBool::new(way != Way::Scraped);
+        let (report, pages) = thread::scope(|scope| {
+            let scraper = scope.spawn(|| scrape(page, &done));
+            let limit = Duration::from_secs(u64::from(self.seconds)) + GRACE;
+            let report = capture(&mut client, limit).and_then(|run| run.output("selftest"));
+            done.store(true, Ordering::Relaxed);
+            (report, scraper.join())
+        });
+        let pages = pages.ok().context("the scraper failed")??;
+        ensure!(way != Way::Scraped || pages.0 > 0, "no page was read");
+        Ok((figure(&report?, load.field)?, pages))
+    }
+
+    /// The program on a CPU of its own.
+    fn lustrine_on(&self, cpu: &str) -> Command {
+        let mut command = Command::new("taskset");
+        command.args(["-c", cpu]).arg(&self.lustrine);
+        command
+    }
+}
+
+/// Reads the page every second until told to stop: how often, and how long the last one was.
+fn scrape(page: SocketAddr, done: &AtomicBool) -> Result<(u64, usize)> {
+    let (mut pages, mut length) = (0, 0);
+    while !done.load(Ordering::Relaxed) {
+        let mut stream = TcpStream::connect(page)?;
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: bench\r\n\r\n")?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        ensure!(text.starts_with("HTTP/1.1 200 ") && text.ends_with("# EOF\n"), "no page: {text}");
+        (pages, length) = (pages + 1, text.len());
+        // Nobody waits a whole second for a scraper that is not needed any more.
+        for _ in 0..20 {
+            thread::sleep(SCRAPE / 20);
+            if done.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+    }
+    Ok((pages, length))
+}
+
+/// The figure of the one measurement in a report of `lustrine selftest`.
+fn figure(report: &str, field: &str) -> Result<f64> {
+    let report: serde_json::Value = serde_json::from_str(report).context("no result")?;
+    let result = &report["results"][0];
+    ensure!(result["errors"].as_u64() == Some(0), "operations failed: {result}");
+    let figure = result[field].as_f64().filter(|figure| *figure > 0.0);
+    figure.with_context(|| format!("no {field} in {result}"))
+}
+
+/// Instructions with and without, if valgrind is there.
+fn counted() -> Result<Vec<Counted>> {
+    if !installed("valgrind") {
+        eprintln!("valgrind is absent: instructions are not counted");
+        return Ok(Vec::new());
+    }
+    let program = icount::build()?;
+    let count =
+        |name: &str, settings: &[&str]| icount::instructions(Path::new(&program), name, settings);
+    let both = |name: &&str| {
+        let (off, on) = (count(name, &[OFF])?, count(name, &[])?);
+        Ok(Counted { workload: (*name).to_owned(), off, on })
+    };
+    COUNTED.iter().map(both).collect()
+}
+
+fn render(result: &Histograms) -> String {
+    let Machine { cpu, cores, kernel, load, .. } = &result.machine;
+    let mut out = format!(
+        "{}: {cpu}, {cores} cores, {kernel}; {} rounds of {} s, load before {load}\n",
+        result.date, result.rounds, result.seconds
+    );
+    for (program, version) in &result.versions {
+        let _ = writeln!(out, "  {program}: {version}");
+    }
+    let _ = writeln!(out, "  {GOAL}; in brackets least and greatest of the rounds\n");
+    let (head, plain) = (["load", "unit", "off", "on", "scraped"], result.rows.iter());
+    let _ = writeln!(
+        out,
+        "{:24} {:>6} {:>9} {:>9} {:>9}  {:28} {:28}",
+        head[0], head[1], head[2], head[3], head[4], "on by off", "scraped by off"
+    );
+    for Row { load, unit, off, on, scraped, on_by_off, scraped_by_off } in plain {
+        let _ = writeln!(
+            out,
+            "{load:24} {unit:>6} {:>9.0} {:>9.0} {:>9.0}  {:28} {:28}",
+            off.median,
+            on.median,
+            scraped.median,
+            change(on_by_off),
+            change(scraped_by_off)
+        );
+    }
+    let (pages, length) = result.pages;
+    let _ = writeln!(out, "pages read: {pages}, the last of {length} bytes");
+    if !result.instructions.is_empty() {
+        let _ = writeln!(out, "\n{:24} {:>12} {:>12}", "instructions", "off", "on");
+    }
+    for Counted { workload, off, on } in &result.instructions {
+        let percent = percent(*on as f64 / *off as f64);
+        let _ = writeln!(out, "{workload:24} {off:>12} {on:>12}  {percent}");
+    }
+    out
+}
+
+/// A ratio as what it adds.
+fn change(ratio: &Summary) -> String {
+    let Summary { median, min, max, .. } = ratio;
+    format!("{} ({} to {})", percent(*median), percent(*min), percent(*max))
+}
+
+fn percent(ratio: f64) -> String {
+    format!("{:+.1} %", (ratio - 1.0) * 100.0)
+}
+
+#[test]
+fn figures_are_read() {
+    let report = r#"{"results": [{"ops_per_s": 12.5, "errors": 0}]}"#;
+    assert_eq!(figure(report, "ops_per_s").ok(), Some(12.5));
+    assert!(figure(report, "mib_per_s").is_err());
+    assert!(figure(&report.replace(": 0", ": 1"), "ops_per_s").is_err());
+}
+
+#[test]
+fn ratios_are_shown_as_changes() {
+    let ratio = Summary::of(&[0.99, 1.0, 1.021]).expect("values");
+    assert_eq!(change(&ratio), "+0.0 % (-1.0 % to +2.1 %)");
+}
