@@ -1,8 +1,6 @@
 //! The course of a plan: a session for each point, its tests, and figures before and after.
 
-use std::collections::BTreeMap;
-
-use lustrine_lnet::time::Nanos;
+use lustrine_lnet::time::{Nanos, Time};
 use lustrine_selftest::console::{
     Answer, Command, Detail, NewTest, NodeState, Reply, Said, Target,
 };
@@ -14,8 +12,9 @@ use crate::model::Plan;
 use crate::points::{Flow, Point};
 use crate::results::{End, PointResult};
 
-/// Seconds without a command after which nodes are let go, should this process be killed.
-const SESSION_TIMEOUT: u32 = 300;
+/// The session does not end for want of commands: warm-ups are as long as anybody likes. Should
+/// this process be killed, nodes go by their own `session_timeout`.
+const SESSION_TIMEOUT: u32 = 0;
 
 /// How often figures are shown while a point is measured.
 const LOOK: Nanos = Nanos::from_secs(1);
@@ -26,6 +25,9 @@ const ANSWER: u32 = 10;
 /// How often it is asked whether all units have ended. One that is in an RPC which is never
 /// answered ends with the RPC's time-out, 64 s on most nodes.
 const IDLE_LOOKS: u32 = 400;
+
+/// After so many it is said again that they are to stop.
+const IDLE_LOOKS_AGAIN: u32 = 25;
 
 /// How long between two such questions.
 const IDLE_PAUSE: Nanos = Nanos::from_millis(200);
@@ -43,6 +45,9 @@ pub trait Outside {
     /// # Errors
     /// When the console refuses, or is gone.
     fn tell(&mut self, command: Command) -> Result<Answer, Stopped>;
+
+    /// The time, from any beginning.
+    fn now(&mut self) -> Time;
 
     /// Lets time pass.
     ///
@@ -106,8 +111,8 @@ pub fn run(plan: &Plan, points: &[Point], outside: &mut impl Outside) -> (Vec<Po
         outside.begins(index + 1, points.len(), &point.title(repeats));
         let measured = measure(plan, point, outside);
         // Good or bad, nodes shall not wait for their session to expire.
-        let ended = end(outside);
-        match measured.and_then(|result| ended.map(|()| result)) {
+        end(outside);
+        match measured {
             Ok(result) => results.push(result),
             Err(Stopped::Interrupted) => return (results, End::Interrupted { interrupted: true }),
             Err(Stopped::Failed(error)) => return (results, End::Failed { error }),
@@ -119,14 +124,18 @@ pub fn run(plan: &Plan, points: &[Point], outside: &mut impl Outside) -> (Vec<Po
 fn measure(plan: &Plan, point: &Point, outside: &mut impl Outside) -> Result<PointResult, Stopped> {
     let silent = gather(plan, point, outside)?;
     for (index, flow) in point.flows.iter().enumerate() {
-        add(index, flow, &silent, outside)?;
+        add(index, flow, outside)?;
     }
     let run = Command::Run { batch: BATCH.to_owned(), timeout: 0 };
-    all_good(outside.tell(run)?, "started")?;
+    all_good(ask(outside, run)?, "started")?;
     let outcome = watch(point, &silent, outside);
     let stopped = stop(outside);
     let (before, after) = outcome?;
-    stopped?;
+    match stopped {
+        // What was measured is good all the same; the next point will say what is wrong.
+        Err(Stopped::Failed(why)) => outside.warns(&why),
+        other => other?,
+    }
     Ok(result(point, &silent, &before, &after))
 }
 
@@ -134,22 +143,28 @@ fn measure(plan: &Plan, point: &Point, outside: &mut impl Outside) -> Result<Poi
 fn gather(plan: &Plan, point: &Point, outside: &mut impl Outside) -> Result<Silent, Stopped> {
     let (name, force) = (plan.name.clone(), outside.takes_over());
     let (timeout, features) = (SESSION_TIMEOUT, FEATURES_KNOWN);
-    outside.tell(Command::NewSession { name, timeout, force, features })?;
+    ask(outside, Command::NewSession { name, timeout, force, features })?;
     let nodes = point.nodes();
     group(GROUP, &nodes, outside)?;
     let target = Target::Session;
-    all_good(outside.tell(Command::Ping { target, timeout: ANSWER })?, "asked")?;
-    let Answer::Nodes(views) = outside.tell(Command::ShowGroup { group: GROUP.to_owned() })? else {
+    all_good(ask(outside, Command::Ping { target, timeout: ANSWER })?, "asked")?;
+    let Answer::Nodes(views) = ask(outside, Command::ShowGroup { group: GROUP.to_owned() })? else {
         return Err(Bug.into());
     };
     for (index, flow) in point.flows.iter().enumerate() {
         group(&from(index), &flow.clients, outside)?;
         group(&to(index), &flow.servers, outside)?;
     }
-    outside.tell(Command::AddBatch { batch: BATCH.to_owned() })?;
+    ask(outside, Command::AddBatch { batch: BATCH.to_owned() })?;
     let clients = |nid: &Nid| point.flows.iter().filter(|f| f.clients.contains(nid)).count();
     let silent = views.iter().filter(|view| !view.ours);
     Ok(silent.map(|view| (view.nid, clients(&view.nid))).collect())
+}
+
+/// Gives the console a command, unless somebody wants an end.
+fn ask(outside: &mut impl Outside, command: Command) -> Result<Answer, Stopped> {
+    outside.pass(Nanos::ZERO)?;
+    outside.tell(command)
 }
 
 fn from(flow: usize) -> String {
@@ -162,25 +177,19 @@ fn to(flow: usize) -> String {
 
 fn group(name: &str, nids: &[Nid], outside: &mut impl Outside) -> Result<(), Stopped> {
     let group = name.to_owned();
-    outside.tell(Command::AddGroup { group: group.clone() })?;
-    let answer = outside.tell(Command::AddNodes { group, nids: nids.to_vec() })?;
+    ask(outside, Command::AddGroup { group: group.clone() })?;
+    let answer = ask(outside, Command::AddNodes { group, nids: nids.to_vec() })?;
     all_good(answer, "taken into the session")
 }
 
-fn add(
-    index: usize,
-    flow: &Flow,
-    silent: &Silent,
-    outside: &mut impl Outside,
-) -> Result<(), Stopped> {
-    if flow.rate > 0
-        && let Some(nid) = flow.clients.iter().find(|nid| silent.has(nid))
-    {
-        return Err(Stopped::Failed(format!(
-            "{nid} cannot keep to a rate: kernel nodes know none; leave out \"rate\""
-        )));
-    }
-    let test = NewTest {
+fn add(index: usize, flow: &Flow, outside: &mut impl Outside) -> Result<(), Stopped> {
+    let test = new_test(index, flow);
+    all_good(ask(outside, Command::AddTest(test))?, "given the test")
+}
+
+/// What the console is told of a flow.
+pub(crate) fn new_test(index: usize, flow: &Flow) -> NewTest {
+    NewTest {
         batch: BATCH.to_owned(),
         from: from(index),
         to: to(index),
@@ -191,8 +200,7 @@ fn add(
         spread: flow.spread,
         stop_on_error: false,
         rate: flow.rate,
-    };
-    all_good(outside.tell(Command::AddTest(test))?, "given the test")
+    }
 }
 
 /// Warms up, then takes figures, looks on, and takes figures again.
@@ -202,23 +210,26 @@ fn watch(
     outside: &mut impl Outside,
 ) -> Result<(Mark, Mark), Stopped> {
     outside.pass(point.warm_up)?;
+    // A node may have been replaced by a kernel meanwhile; ours say again that they are.
+    let target = Target::Session;
+    said(ask(outside, Command::Ping { target, timeout: ANSWER })?)?;
     let before = mark(point, outside, Depth::All)?;
-    let (mut elapsed, mut last) = (Nanos::ZERO, before.clone());
-    while elapsed < point.time {
-        let step = LOOK.min(Nanos(point.time.0 - elapsed.0));
-        outside.pass(step)?;
-        elapsed = Nanos(elapsed.0 + step.0);
-        if elapsed < point.time {
-            let now = mark(point, outside, Depth::Figures)?;
-            outside.shows(&live(point, silent, (&last, &now), elapsed));
-            last = now;
+    let (begin, mut last) = (outside.now(), before.clone());
+    let mut pause = LOOK;
+    loop {
+        let left = point.time.0.saturating_sub(outside.now().since(begin).0);
+        outside.pass(pause.min(Nanos(left)))?;
+        if left <= pause.0 {
+            break;
         }
+        let asked = outside.now();
+        let now = mark(point, outside, Depth::Figures)?;
+        outside.shows(&live(point, silent, (&last, &now), asked.since(begin)));
+        last = now;
+        // Looking on is not what nodes are to be busy with; and some may answer late, or never.
+        pause = LOOK.max(Nanos(4 * outside.now().since(asked).0));
     }
     let after = mark(point, outside, Depth::All)?;
-    let lost = before.figures.iter().flatten().filter(|(key, _)| !after.has(key)).count();
-    if lost > 0 {
-        outside.warns(&format!("{lost} clients that told figures did not answer at the end"));
-    }
     Ok((before, after))
 }
 
@@ -234,17 +245,15 @@ fn mark(point: &Point, outside: &mut impl Outside, depth: Depth) -> Result<Mark,
     let mut mark = Mark::default();
     for flow in 0..point.flows.len() {
         let (batch, test) = (BATCH.to_owned(), flow as u32 + 1);
-        let mut figures = BTreeMap::new();
-        for said in said(outside.tell(Command::Figures { batch, test, timeout: ANSWER })?)? {
+        for said in said(ask(outside, Command::Figures { batch, test, timeout: ANSWER })?)? {
             if let Reply::Good(Detail::Figures(told)) = said.reply {
-                figures.insert((flow, said.nid), *told);
+                mark.figures.insert((flow, said.nid), *told);
             }
         }
-        mark.figures.push(figures);
     }
     if depth == Depth::All {
         let target = Target::Session;
-        for said in said(outside.tell(Command::Stat { target, timeout: ANSWER })?)? {
+        for said in said(ask(outside, Command::Stat { target, timeout: ANSWER })?)? {
             if let Reply::Good(Detail::Counters(counters)) = said.reply {
                 mark.counters.insert(said.nid, *counters);
             }
@@ -255,38 +264,35 @@ fn mark(point: &Point, outside: &mut impl Outside, depth: Depth) -> Result<Mark,
 
 /// Stops the tests, and waits until all units have ended.
 fn stop(outside: &mut impl Outside) -> Result<(), Stopped> {
-    let batch = || BATCH.to_owned();
-    said(outside.tell(Command::Stop { batch: batch(), force: false })?)?;
     for look in 0..IDLE_LOOKS {
-        let query = Command::Query { batch: batch(), test: 0, timeout: ANSWER };
-        let busy = |said: &Said| !matches!(said.reply, Reply::Good(Detail::Active(0)));
-        let said = said(outside.tell(query)?)?;
-        let running = said.iter().filter(|said| said.is_good() && busy(said)).count();
-        if running == 0 {
-            return Ok(());
+        // Said again where it was not heard, and in the end without regard to RPCs under way.
+        let force = look >= IDLE_LOOKS / 2;
+        if look % IDLE_LOOKS_AGAIN == 0 {
+            if force {
+                outside.warns("some RPCs do not end by themselves; they are given up");
+            }
+            let stop = Command::Stop { batch: BATCH.to_owned(), force };
+            said(outside.tell(stop)?)?;
         }
-        if look == IDLE_LOOKS / 2 {
-            said_again(outside)?;
+        let query = Command::Query { batch: BATCH.to_owned(), test: 0, timeout: ANSWER };
+        let busy = |said: &&Said| matches!(said.reply, Reply::Good(Detail::Active(1..)));
+        if said(outside.tell(query)?)?.iter().filter(busy).count() == 0 {
+            return Ok(());
         }
         outside.pass(IDLE_PAUSE)?;
     }
     Err(Stopped::Failed("tests do not end; `lst end_session` and a look at the nodes".to_owned()))
 }
 
-/// Stops the tests once more, and gives up RPCs under way.
-fn said_again(outside: &mut impl Outside) -> Result<(), Stopped> {
-    outside.warns("some RPCs do not end by themselves; they are given up");
-    let stop = Command::Stop { batch: BATCH.to_owned(), force: true };
-    said(outside.tell(stop)?).map(|_| ())
-}
-
-/// Ends the session; that there is none is no error here.
-fn end(outside: &mut impl Outside) -> Result<(), Stopped> {
-    match outside.tell(Command::EndSession) {
-        Ok(_) => Ok(()),
-        Err(Stopped::Interrupted) => Err(Stopped::Interrupted),
-        // What made it so was told already.
-        Err(Stopped::Failed(_)) => Ok(()),
+/// Ends the session. That there is none any more, or that nodes do not answer, is no error of what
+/// was measured; they leave it by their own time-out.
+fn end(outside: &mut impl Outside) {
+    let Ok(Answer::Said(said)) = outside.tell(Command::EndSession) else { return };
+    let bad: Vec<&Said> = said.iter().filter(|said| !said.is_good()).collect();
+    if let Some(first) = bad.first() {
+        let (count, of, first) = (bad.len(), said.len(), why(first));
+        let text = format!("{count} of {of} nodes did not leave the session; {first}");
+        outside.warns(&text);
     }
 }
 

@@ -4,7 +4,7 @@ use crate::results::{Counted, PointResult, Results, Row};
 
 const HEAD: &str = "step,varies,repeat,test,from,to,clients,servers,size,concurrency,rate_limit,\
                     client,server,seconds,ops,ops_per_s,mib_per_s,mean_us,p50_us,p90_us,p99_us,\
-                    p999_us,max_us,errors\n";
+                    p999_us,max_us,errors,silent,lost\n";
 
 /// The document (RFC 4180, but for lines that end as Unix has it). `client` is `all`, or a NID;
 /// `server` that of a client with one server alone.
@@ -59,6 +59,8 @@ fn line(
         figure(latency.and_then(|l| l.p999)),
         figure(latency.map(|l| l.max)),
         counted.errors.to_string(),
+        row.silent.to_string(),
+        row.lost.to_string(),
     ];
     cells.join(",") + "\n"
 }

@@ -14,20 +14,9 @@ use crate::results::{ClientResult, Counted, Kind, Latency, NodeCounters, PointRe
 /// What all nodes said at one time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mark {
-    /// Of each flow, its clients' figures.
-    pub(crate) figures: Vec<BTreeMap<(usize, Nid), Figures>>,
+    /// Of each flow's clients.
+    pub(crate) figures: BTreeMap<(usize, Nid), Figures>,
     pub(crate) counters: BTreeMap<Nid, Counters>,
-}
-
-impl Mark {
-    /// Whether a client told its figures.
-    pub(crate) fn has(&self, key: &(usize, Nid)) -> bool {
-        self.figures.get(key.0).is_some_and(|figures| figures.contains_key(key))
-    }
-
-    fn figures(&self, key: &(usize, Nid)) -> Option<&Figures> {
-        self.figures.get(key.0)?.get(key)
-    }
 }
 
 /// Nodes that tell no figures, each with the number of tests in which it is a client.
@@ -54,7 +43,7 @@ struct Sum {
     ops_per_s: f64,
     mib_per_s: f64,
     latencies: Latencies,
-    /// Whether all that is in it told latencies.
+    /// Whether somebody in it told no latencies.
     blind: bool,
     failed: BTreeMap<i32, u64>,
 }
@@ -68,13 +57,14 @@ impl Sum {
 
     fn add(&mut self, other: &Sum) {
         self.seconds = self.seconds.max(other.seconds);
-        self.ops += other.ops;
+        self.ops = self.ops.saturating_add(other.ops);
         self.ops_per_s += other.ops_per_s;
         self.mib_per_s += other.mib_per_s;
         self.latencies.merge(&other.latencies);
         self.blind |= other.blind;
         for (kind, count) in &other.failed {
-            *self.failed.entry(*kind).or_default() += count;
+            let sum = self.failed.entry(*kind).or_default();
+            *sum = sum.saturating_add(*count);
         }
     }
 
@@ -85,7 +75,7 @@ impl Sum {
             ops_per_s: self.ops_per_s,
             mib_per_s: self.mib_per_s,
             latency_us: if self.blind { None } else { Latency::of(&self.latencies) },
-            errors: self.failed.values().sum(),
+            errors: self.failed.values().fold(0, |sum, count| u64::saturating_add(sum, *count)),
         }
     }
 }
@@ -96,6 +86,10 @@ pub(crate) fn result(point: &Point, silent: &Silent, before: &Mark, after: &Mark
     let rows = point.lines.iter().zip(rows).enumerate().map(|(index, (line, clients))| {
         let mut all = Sum::default();
         clients.values().flatten().for_each(|sum| all.add(sum));
+        let missing = |tells_nothing: bool| {
+            let gone = clients.iter().filter(|(_, sum)| sum.is_none());
+            gone.filter(|(nid, _)| silent.has(nid) == tells_nothing).count() as u32
+        };
         let kinds = all.failed.iter().map(|(errno, count)| Kind {
             errno: *errno,
             what: meaning(*errno),
@@ -111,8 +105,9 @@ pub(crate) fn result(point: &Point, silent: &Silent, before: &Mark, after: &Mark
             concurrency: line.concurrency,
             rate_limit: line.rate,
             error_kinds: kinds.collect(),
-            silent: clients.values().filter(|sum| sum.is_none()).count() as u32,
-            histogram: buckets(&all.latencies),
+            silent: missing(true),
+            lost: missing(false),
+            histogram: if all.blind { Vec::new() } else { buckets(&all.latencies) },
             by_client: clients
                 .iter()
                 .filter_map(|(nid, sum)| {
@@ -170,7 +165,7 @@ fn sums(
         let line = &point.lines[flow.line];
         for nid in &flow.clients {
             let key = (index, *nid);
-            let sum = match (before.figures(&key), after.figures(&key)) {
+            let sum = match (before.figures.get(&key), after.figures.get(&key)) {
                 (Some(before), Some(after)) => Some(told(line, before, after)),
                 _ => counted(line, silent, nid, before, after),
             };
@@ -197,7 +192,8 @@ fn told(line: &Line, before: &Figures, after: &Figures) -> Sum {
     for (kind, count) in &after.failed {
         let fresh = count.saturating_sub(earlier.get(kind).copied().unwrap_or(0));
         if fresh > 0 {
-            *sum.failed.entry(*kind).or_default() += fresh;
+            let failed = sum.failed.entry(*kind).or_default();
+            *failed = failed.saturating_add(fresh);
         }
     }
     sum
@@ -211,13 +207,14 @@ fn counted(line: &Line, silent: &Silent, nid: &Nid, before: &Mark, after: &Mark)
     }
     let (before, after) = (before.counters.get(nid)?, after.counters.get(nid)?);
     let millis = after.framework.running_ms.wrapping_sub(before.framework.running_ms);
-    let ops = u64::from(after.rpc.sent.wrapping_sub(before.rpc.sent));
+    let failed = |of: &Counters| of.framework.brw_errors.wrapping_add(of.framework.ping_errors);
+    let failed = u64::from(failed(after).wrapping_sub(failed(before)));
+    let sent = u64::from(after.rpc.sent.wrapping_sub(before.rpc.sent));
+    let ops = sent.saturating_sub(failed);
     let mut sum = Sum::of(line, f64::from(millis) / 1e3, ops, ops * u64::from(line.size));
     sum.blind = true;
-    let failed = |of: &Counters| of.framework.brw_errors.wrapping_add(of.framework.ping_errors);
-    let failed = failed(after).wrapping_sub(failed(before));
     if failed > 0 {
-        sum.failed.insert(0, u64::from(failed));
+        sum.failed.insert(0, failed);
     }
     Some(sum)
 }

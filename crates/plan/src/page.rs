@@ -279,15 +279,18 @@ fn longest_axis(combinations: &[Combination<'_>]) -> Option<String> {
     best.map(|(_, name)| name.to_owned())
 }
 
-/// What a line is called: its test, and what varies but for the axis.
+/// What a line is called: its test, and what varies but for the axis. Where the tests of a point
+/// look alike, their groups tell them apart.
 fn name_of(combination: &Combination<'_>, row: &Row, axis: &str) -> String {
-    let mut words = vec![match row.size {
-        0 => row.test.to_owned(),
-        bytes if axis == "size" => {
-            format!("{} c{}", row.test, row.concurrency).replace(&format!("{bytes}"), &size(bytes))
-        }
-        bytes => format!("{} {}", row.test, size(bytes)),
+    let rows = combination.points.first().map_or(&[][..], |point| &point.rows);
+    let alike = rows.iter().filter(|other| (other.test, other.size) == (row.test, row.size));
+    let mut words = vec![match (row.size, axis) {
+        (0, _) | (_, "size") => row.test.to_owned(),
+        (bytes, _) => format!("{} {}", row.test, size(bytes)),
     }];
+    if alike.count() > 1 {
+        words.push(format!("{}>{}", row.from, row.to));
+    }
     let others = combination.labels.iter().filter(|(name, _)| name != axis && name != "size");
     words.extend(others.map(|(name, value)| match name.as_str() {
         "concurrency" => format!("c{value}"),

@@ -1,12 +1,14 @@
 //! What is measured one after the other.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lustrine_lnet::time::Nanos;
 use lustrine_selftest::Test as RpcTest;
 use lustrine_selftest::console::Spread as Rows;
 use lustrine_wire::nid::Nid;
+use lustrine_wire::srpc::FEATURES_KNOWN;
 
+use crate::course::new_test;
 use crate::model::{Axis, Plan, Size, Spread, Step, Test, What};
 
 /// The nodes of each group, in the plan's order.
@@ -14,6 +16,9 @@ pub type Nodes = Vec<Vec<Nid>>;
 
 /// Most points of a plan.
 const POINTS_MAX: usize = 10_000;
+
+/// Most NIDs that all points hold together: 20 bytes each.
+const PLACES_MAX: usize = 4_000_000;
 
 /// Most tests of a batch, as consoles and nodes have it.
 const FLOWS_MAX: usize = 256;
@@ -24,7 +29,7 @@ const SERVERS_MAX: usize = 341;
 /// Tests that run together once.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// The step's index, and its name.
+    /// The step's index.
     pub step: usize,
     /// Its name.
     pub name: String,
@@ -98,14 +103,23 @@ pub struct TooMuch {
 /// # Errors
 /// When a step needs more nodes than there are, or more than a session can hold.
 pub fn points(plan: &Plan, nodes: &Nodes) -> Result<Vec<Point>, TooMuch> {
-    let mut points = Vec::new();
+    let (mut points, mut places) = (Vec::new(), 0);
     for (index, step) in plan.steps.iter().enumerate() {
         let wrong = |why: String| TooMuch { step: step.name.clone(), why };
+        let combinations = combinations(step).filter(|count| *count <= POINTS_MAX);
+        let combinations = combinations.ok_or_else(|| wrong(too_many_points()))?;
         for repeat in 0..step.repeat {
-            for combination in 0..combinations(step) {
+            for combination in 0..combinations {
                 let chosen = Chosen::new(plan, step, nodes, combination).map_err(wrong)?;
                 for turn in chosen.turns() {
                     let (lines, flows) = chosen.flows(plan, step, &turn).map_err(wrong)?;
+                    places += flows.iter().map(Flow::places).sum::<usize>();
+                    if places > PLACES_MAX {
+                        return Err(wrong(format!(
+                            "its points name {PLACES_MAX} nodes with it; vary less, or take fewer \
+                             nodes"
+                        )));
+                    }
                     let mut labels = chosen.labels.clone();
                     labels.extend(turn.label());
                     points.push(Point {
@@ -119,9 +133,7 @@ pub fn points(plan: &Plan, nodes: &Nodes) -> Result<Vec<Point>, TooMuch> {
                         flows,
                     });
                     if points.len() > POINTS_MAX {
-                        return Err(wrong(format!(
-                            "more than {POINTS_MAX} points with it; vary less, or repeat less"
-                        )));
+                        return Err(wrong(too_many_points()));
                     }
                 }
             }
@@ -164,8 +176,19 @@ impl Point {
     }
 }
 
-fn combinations(step: &Step) -> usize {
-    step.sweep.iter().map(Axis::len).product()
+fn combinations(step: &Step) -> Option<usize> {
+    step.sweep.iter().try_fold(1usize, |product, axis| product.checked_mul(axis.len()))
+}
+
+fn too_many_points() -> String {
+    format!("more than {POINTS_MAX} points with it; vary less, or repeat less")
+}
+
+impl Flow {
+    /// NIDs that it holds.
+    fn places(&self) -> usize {
+        self.clients.len() + self.servers.len()
+    }
 }
 
 /// One combination of what varies.
@@ -177,6 +200,8 @@ struct Chosen {
     rate: Option<u32>,
     /// Pairs of clients and servers, by turns; empty if there are none.
     rounds: Vec<Vec<(Nid, Nid)>>,
+    /// Whether each is one pair by itself.
+    by_pairs: bool,
 }
 
 /// One of the turns of a combination.
@@ -211,6 +236,7 @@ impl Chosen {
             size: None,
             rate: None,
             rounds: Vec::new(),
+            by_pairs: false,
         };
         let mut places = Vec::new();
         for axis in step.sweep.iter().rev() {
@@ -246,7 +272,13 @@ impl Chosen {
             chosen.labels.push(label);
         }
         if let Some(test) = step.tests.iter().find(|test| test.spread.is_in_turns()) {
-            chosen.rounds = rounds(&chosen.nodes[test.from], &chosen.nodes[test.to]);
+            let (clients, servers) = (&chosen.nodes[test.from], &chosen.nodes[test.to]);
+            let pairs = clients.len().saturating_mul(servers.len());
+            if pairs > PLACES_MAX || test.spread == Spread::Pairs && pairs > 2 * POINTS_MAX {
+                return Err(too_many_points());
+            }
+            chosen.rounds = rounds(clients, servers);
+            chosen.by_pairs = test.spread == Spread::Pairs;
             if chosen.rounds.is_empty() {
                 return Err("there is no pair of two nodes in its groups".to_owned());
             }
@@ -264,7 +296,7 @@ impl Chosen {
             return vec![Turn::Only];
         }
         let turn = |(index, pairs): (usize, &Vec<(Nid, Nid)>)| match pairs[..] {
-            [(from, to)] => Turn::Pair(from, to),
+            [(from, to)] if self.by_pairs => Turn::Pair(from, to),
             _ => Turn::Round(index, pairs.clone()),
         };
         self.rounds.iter().enumerate().map(turn).collect()
@@ -307,11 +339,20 @@ impl Chosen {
                 }));
             }
         }
-        match flows.len() > FLOWS_MAX {
+        for (index, flow) in flows.iter().enumerate() {
+            // What the console would say when the point's turn has come is said now.
+            let test = new_test(index, flow);
+            test.examine(FEATURES_KNOWN).map_err(|refusal| refusal.to_string())?;
+        }
+        let mut entries: BTreeMap<Nid, usize> = BTreeMap::new();
+        for nid in flows.iter().flat_map(|flow| flow.clients.iter().chain(&flow.servers)) {
+            *entries.entry(*nid).or_default() += 1;
+        }
+        let most = entries.into_values().max().unwrap_or(0).max(flows.len());
+        match most > FLOWS_MAX {
             true => Err(format!(
-                "it takes {} tests at once; a batch has at most {FLOWS_MAX}: take fewer nodes, or \
-                 spread \"all\", or \"rounds\"",
-                flows.len()
+                "it takes {most} tests at once at some node; a batch has at most {FLOWS_MAX}: take \
+                 fewer nodes, or spread \"all\", or \"rounds\""
             )),
             false => Ok((lines, flows)),
         }
@@ -412,24 +453,52 @@ fn shares(
              RPC under way"
         ));
     }
-    let all: u32 = sizes.iter().map(|size| size.weight).sum();
-    let part = |whole: u32, weight: u32| {
-        (u64::from(whole) * u64::from(weight) / u64::from(all.max(1))) as u32
-    };
-    let mut shares: Vec<Share> = sizes
-        .iter()
-        .map(|size| Share {
-            bytes: size.bytes,
-            concurrency: part(concurrency, size.weight).max(1),
-            rate: if rate == 0 { 0 } else { part(rate, size.weight).max(1) },
-        })
-        .collect();
-    // What rounding has left over, or taken too much, is the largest share's.
-    let sum: u32 = shares.iter().map(|share| share.concurrency).sum();
-    if let Some(largest) = shares.iter_mut().max_by_key(|share| share.concurrency) {
-        largest.concurrency = (largest.concurrency + concurrency).saturating_sub(sum).max(1);
+    if rate > 0 && rate < count {
+        return Err(format!(
+            "a rate of {rate} is too little for a mix of {count} sizes: each needs one RPC a second"
+        ));
     }
-    Ok(shares)
+    let concurrencies = parted(concurrency, sizes);
+    let rates = if rate == 0 { vec![0; sizes.len()] } else { parted(rate, sizes) };
+    let parts = sizes.iter().zip(concurrencies).zip(rates);
+    let share = |((size, concurrency), rate): ((&Size, u32), u32)| Share {
+        bytes: size.bytes,
+        concurrency,
+        rate,
+    };
+    Ok(parts.map(share).collect())
+}
+
+/// A number parted by weight, without a rest: each has one, and what is left goes to those that
+/// have least of what they should, one by one.
+fn parted(whole: u32, sizes: &[Size]) -> Vec<u32> {
+    let weights: Vec<u64> = sizes.iter().map(|size| u64::from(size.weight)).collect();
+    let all: u64 = weights.iter().sum::<u64>().max(1);
+    let fair = |weight: &u64| u64::from(whole) * weight / all;
+    let mut parts: Vec<u64> = weights.iter().map(|weight| fair(weight).max(1)).collect();
+    let mut sum: u64 = parts.iter().sum();
+    while sum != u64::from(whole) {
+        // How much a part is above its fair share, in units of 1 / all.
+        let above = |(place, part): (usize, &u64)| {
+            (*part * all) as i128 - i128::from(u64::from(whole) * weights[place])
+        };
+        let places = parts.iter().enumerate();
+        let place = if sum < u64::from(whole) {
+            places.min_by_key(|at| above(*at)).map(|(place, _)| place)
+        } else {
+            places
+                .filter(|(_, part)| **part > 1)
+                .max_by_key(|at| above(*at))
+                .map(|(place, _)| place)
+        };
+        let Some(place) = place else { break };
+        if sum < u64::from(whole) {
+            (parts[place], sum) = (parts[place] + 1, sum + 1);
+        } else {
+            (parts[place], sum) = (parts[place] - 1, sum - 1);
+        }
+    }
+    parts.into_iter().map(|part| part as u32).collect()
 }
 
 fn rpc_test(test: &Test, len: u32) -> RpcTest {

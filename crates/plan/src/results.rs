@@ -92,9 +92,12 @@ pub struct Row {
     /// Failed operations by kind.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub error_kinds: Vec<Kind>,
-    /// Clients whose figures are not in it, for they tell none.
+    /// Clients whose figures are not in it, for they tell none: kernel nodes with several tests.
     pub silent: u32,
-    /// Operations by latency: the bucket's upper end in microseconds, and how many.
+    /// Clients whose figures are not in it, for they did not answer.
+    pub lost: u32,
+    /// Operations by latency: the bucket's upper end in microseconds, and how many; empty if a
+    /// client told none.
     pub histogram: Vec<(f64, u64)>,
     /// Each client by itself.
     pub by_client: Vec<ClientResult>,
@@ -184,8 +187,14 @@ pub struct NodeCounters {
 }
 
 impl Results {
+    /// Clients that did not answer, each counted in every test.
+    pub fn lost(&self) -> u64 {
+        self.points.iter().flat_map(|point| &point.rows).map(|row| u64::from(row.lost)).sum()
+    }
+
     /// Failed operations of all points.
     pub fn errors(&self) -> u64 {
-        self.points.iter().flat_map(|point| &point.rows).map(|row| row.all.errors).sum()
+        let errors = self.points.iter().flat_map(|point| &point.rows).map(|row| row.all.errors);
+        errors.fold(0, u64::saturating_add)
     }
 }

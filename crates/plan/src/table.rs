@@ -17,7 +17,8 @@ latency in u, m, s: micro-, milli-, whole seconds; p99.9 from 1000 operations on
 ";
 
 const REPEATED: &str = "\
-+-: half of the distance between the best and the worst repetition; the line is the middle one
++-: half of the distance between the best and the worst repetition; the line is the middle one,
+of an even number the lower of the two
 ";
 
 const IN_TURNS: &str = "\
@@ -68,11 +69,11 @@ impl Combination<'_> {
 }
 
 impl Cell<'_> {
-    /// The repetition in the middle, by operations per second.
+    /// The repetition in the middle, by operations per second; of an even number the lower one.
     pub(crate) fn middle(&self) -> &Row {
         let mut rows = self.rows.clone();
         rows.sort_by(|one, two| one.all.ops_per_s.total_cmp(&two.all.ops_per_s));
-        rows.get(rows.len() / 2).copied().unwrap_or(self.row)
+        rows.get((rows.len() - 1) / 2).copied().unwrap_or(self.row)
     }
 
     /// Half of the distance between the best and the worst repetition, as part of the middle.
@@ -152,7 +153,8 @@ fn line(cell: &Cell<'_>) -> String {
     let row = cell.middle();
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let all = &row.all;
-    let mib = or_dash((row.size > 0).then(|| rate(all.mib_per_s)));
+    let told_any = !row.by_client.is_empty();
+    let mib = or_dash((row.size > 0 && told_any).then(|| rate(all.mib_per_s)));
     let part = |value: Option<f64>| or_dash(value.map(latency));
     let told = all.latency_us;
     let mut line = format!(
@@ -161,7 +163,7 @@ fn line(cell: &Cell<'_>) -> String {
         size(row.size),
         row.concurrency,
         format!("{}:{}", row.clients, row.servers),
-        operations(all.ops_per_s),
+        or_dash(told_any.then(|| operations(all.ops_per_s))),
         part(told.map(|l| l.p50)),
         part(told.map(|l| l.p90)),
         part(told.map(|l| l.p99)),
@@ -176,7 +178,11 @@ fn line(cell: &Cell<'_>) -> String {
         line += &format!("\n      at most {} per second and client", row.rate_limit);
     }
     if row.silent > 0 {
-        line += &format!("\n      without {} clients, which tell no figures", row.silent);
+        line +=
+            &format!("\n      without {} of {}, which tell no figures", row.silent, row.clients);
+    }
+    if row.lost > 0 {
+        line += &format!("\n      without {} of {}, which did not answer", row.lost, row.clients);
     }
     line + "\n"
 }

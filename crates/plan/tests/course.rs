@@ -113,6 +113,10 @@ impl Outside for Site {
         panic!("no answer within 200 s");
     }
 
+    fn now(&mut self) -> Time {
+        self.world.now()
+    }
+
     fn pass(&mut self, time: Nanos) -> Result<(), Stopped> {
         let end = self.world.now() + time;
         while self.world.now() < end {
@@ -257,13 +261,22 @@ fn a_node_that_dies_is_told_and_the_others_are_let_go() {
         assert_eq!(site.in_session(&left), 0, "{death:?} of {victim}");
         let row = &results[0].rows[0];
         if victim == 1 {
-            assert_eq!((row.silent, row.by_client.len()), (1, 1), "a client is missing");
+            assert_eq!((row.lost, row.silent, row.by_client.len()), (1, 0, 1), "it is missing");
         } else {
             let errors = |client: usize| row.by_client[client].counted.errors;
             assert!(errors(0) > 0 && errors(1) == 0, "{death:?}");
             assert_eq!(row.all.errors, errors(0));
         }
     }
+}
+
+#[test]
+fn a_long_warm_up_does_not_end_the_session() {
+    let mut site = Site::new(5, |_, spec| spec);
+    let step = "{time: 1 s, warm_up: 10 min, tests: [{do: ping, from: c, to: s, rate: 5}]}";
+    let (results, end) = all_run(&mut site, step);
+    assert_eq!((results.len(), end), (1, End::Complete));
+    near(results[0].rows[0].all.ops_per_s, 10.0, 0.15);
 }
 
 #[test]
@@ -322,7 +335,7 @@ fn whatever_came_out_can_be_written_down() {
     let text = table(&results);
     assert_eq!(text.lines().filter(|line| line.starts_with("read  ")).count(), 4, "{text}");
     assert!(text.contains(" 4 pairs: slowest"), "{text}");
-    assert!(text.lines().all(|line| line.len() <= 95), "{text}");
+    assert!(text.lines().all(|line| line.len() <= 96), "{text}");
     let csv = csv(&results);
     let columns = |line: &str| line.split(',').count();
     let head = columns(csv.lines().next().expect("a head"));

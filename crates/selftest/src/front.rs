@@ -23,7 +23,9 @@ use lustrine_wire::srpc::{
 use crate::counters::lnet_to_wire;
 use crate::cross::{FetchError, InstanceId, OnError, Share, Stop, Ticket, ToEngine, ToFront, Work};
 use crate::errno;
-use crate::limits::{DESTINATIONS_MAX, FRAMEWORK_MAX, PAGE, TELLINGS_MAX, UNITS_MAX};
+use crate::limits::{
+    CLIENT_TESTS_MAX, DESTINATIONS_MAX, FRAMEWORK_MAX, PAGE, TELLINGS_MAX, UNITS_MAX,
+};
 use crate::load::{Plan, Test};
 use crate::slots::Slots;
 use batch::{Batch, Client};
@@ -370,7 +372,7 @@ impl Front {
         let plan = plan_of(service, features, &wanted.params).ok_or(errno::EINVAL)?;
         let units = u64::from(wanted.destinations) * u64::from(wanted.concurrency);
         let taken = u64::from(session.units()) + u64::from(self.zombies.units());
-        if taken + units > u64::from(UNITS_MAX) {
+        if taken + units > u64::from(UNITS_MAX) || session.client_tests() >= CLIENT_TESTS_MAX {
             return Err(errno::ENOMEM);
         }
         let work = Work {

@@ -43,7 +43,7 @@ pub(crate) const WAITING_CROWDED: u32 = WAITING_MAX - 2 * INBOXES * INBOX_REQUES
 /// per service (selftest-wire 8).
 pub(crate) const FRAMEWORK_MAX: u32 = 256 * 7;
 
-/// Most FIGURES requests whose answers are collected at once. Whoever asks has one each under way.
+/// Most FIGURES requests whose answers are collected at once; a console of ours has one under way.
 pub(crate) const TELLINGS_MAX: u32 = 64;
 
 /// Most batches of a session: `lst` users have a handful.
@@ -55,6 +55,10 @@ pub(crate) const TESTS_MAX: usize = 256;
 /// Most client units of a node, those of ended sessions that are not finished yet included: 128
 /// destinations with the highest concurrency, about 20 MB.
 pub(crate) const UNITS_MAX: u32 = 128 * 1024;
+
+/// Most client tests of a session, each of which keeps latencies: 10 to 30 kB with usual ones, 220 kB
+/// at most on each partition.
+pub(crate) const CLIENT_TESTS_MAX: usize = 1024;
 
 /// Most destinations of one TEST: entries of 12 bytes in 256 fragments of 4 KiB (selftest-wire 9).
 pub(crate) const DESTINATIONS_MAX: u32 = 256 * (PAGE / 12);

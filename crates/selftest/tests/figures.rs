@@ -170,6 +170,57 @@ fn clients_keep_to_a_rate() {
 }
 
 #[test]
+fn a_run_knows_nothing_of_turns_that_one_before_it_had_left() {
+    let mut world = world(1, Tunables::default());
+    // Turns of 50 s: those of the first run's units lie far ahead when it is stopped.
+    add(&mut world, Test::Ping, -1, 20).expect("a test");
+    let ops = |world: &mut World| figures(world, 1).remove(0).1.ops;
+    let mut before = 0;
+    for run_number in 0..20 {
+        run(&mut world);
+        world.turns(STEP, 500);
+        world.tell(0, Command::Stop { batch: "batch".to_owned(), force: false }).expect("a stop");
+        world.turns(STEP, 100);
+        let now = ops(&mut world);
+        // Half a second and what the console's own RPCs take, at 20 a second.
+        assert!((10..=14).contains(&(now - before)), "run {run_number}: {}", now - before);
+        before = now;
+    }
+}
+
+#[test]
+fn units_that_wait_for_their_turn_leave_memory_to_others() {
+    let mut tunables = Tunables::default();
+    tunables.set("selftest_memory", 8).expect("in its range");
+    let mut world = world(1, tunables);
+    let read = Test::Read { len: 1 << 20, check: BrwCheck::None };
+    let slow = NewTest { concurrency: 64, ..new_test(read, -1, 10) };
+    world.tell(0, Command::AddTest(slow)).expect("a test");
+    add(&mut world, read, -1, 0).expect("a test");
+    run(&mut world);
+    world.turns(STEP, 3000);
+    let ops = [1, 2].map(|test| figures(&mut world, test).remove(0).1.ops);
+    assert!(ops[0] >= 25 && ops[1] >= 1000, "{ops:?}");
+}
+
+#[test]
+fn a_node_that_was_away_has_to_say_again_what_it_is() {
+    let mut world = world(1, Tunables::default());
+    add(&mut world, Test::Ping, 3, 0).expect("a test");
+    assert_eq!(figures(&mut world, 1).len(), 1);
+    // A kernel comes up with its NID; it is asked nothing that it does not know.
+    world.nodes[1].dead = true;
+    let target = Target::Session;
+    world.tell(0, Command::Ping { target: target.clone(), timeout: 10 }).expect("an answer");
+    assert_eq!(figures(&mut world, 1), []);
+    world.nodes[1].dead = false;
+    world.tell(0, Command::Stat { target: target.clone(), timeout: 10 }).expect("an answer");
+    assert_eq!(figures(&mut world, 1), [], "it answers, and has not said that it is one of ours");
+    world.tell(0, Command::Ping { target, timeout: 10 }).expect("an answer");
+    assert_eq!(figures(&mut world, 1).len(), 1);
+}
+
+#[test]
 fn nodes_that_do_not_tell_are_left_alone() {
     // As kernel nodes do, they do not put the mark into their DEBUG reply.
     let tunables = Tunables { selftest_figures: 0, ..Tunables::default() };

@@ -16,7 +16,7 @@ pub use body::{
     MakeSessionReply, MakeSessionRequest, PingReply, PingRequest, RemoveSessionReply,
     RemoveSessionRequest, RpcCounters, StatReply, StatRequest, TestReply, TestRequest,
 };
-pub use figures::{BUCKETS, FIGURES_LEN_MAX, Figures, FiguresError, KINDS_MAX};
+pub use figures::{BUCKETS, FIGURES_LEN_MAX, Figures, FiguresError, KINDS_MAX, bucket_start};
 pub use service::{MessageType, Service};
 pub use values::{
     BatchOp, BrwCheck, BrwOp, Destination, Name, NameError, Role, Sid, TestParams, destination_at,

@@ -334,6 +334,9 @@ fn values(reader: &mut Reader, key: &str, node: &Node) -> Vec<String> {
     let mut take = |reader: &mut Reader, node: &Node| {
         let Some(word) = reader.word(node, key, SWEEP) else { return };
         for part in word.split(',').map(str::trim) {
+            if texts.len() > VALUES_MAX {
+                return;
+            }
             match part.contains("..").then(|| range(part)) {
                 None => texts.push(part.to_owned()),
                 Some(Ok(values)) => texts.extend(values),
@@ -348,11 +351,11 @@ fn values(reader: &mut Reader, key: &str, node: &Node) -> Vec<String> {
         Content::List(items) => items.iter().for_each(|item| take(reader, item)),
         _ => take(reader, node),
     }
-    if texts.len() > VALUES_MAX {
-        let what = format!(
-            "{key} with {} values; allowed: {VALUES_MAX}; for example {SWEEP}",
-            texts.len()
-        );
+    if texts.is_empty() || texts.len() > VALUES_MAX {
+        let found =
+            if texts.is_empty() { "no".to_owned() } else { format!("{} or more", texts.len()) };
+        let what =
+            format!("{key} with {found} values; allowed: 1 to {VALUES_MAX}; for example {SWEEP}");
         reader.complain(Problem::new(&node.at, what));
         texts.clear();
     }

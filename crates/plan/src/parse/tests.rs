@@ -85,7 +85,11 @@ fn what_is_wrong_is_said_with_its_place_and_an_example() {
         (&format!("{}  sweep: {{width: [1]}}\n", PINGS), "concurrency, size, rate, or a group"),
         (&format!("{}  sweep: {{concurrency: 4..1}}\n", PINGS), "ends before it begins"),
         (&format!("{}  sweep: {{concurrency: [0]}}\n", PINGS), "from 1 to 1024"),
-        (&format!("{}  sweep: {{rate: 1..300}}\n", PINGS), "rate with 300 values; allowed: 256"),
+        (&format!("{}  sweep: {{a: []}}\n", PINGS), "a with no values; allowed: 1 to 256"),
+        (
+            &format!("{}  sweep: {{rate: 1..300}}\n", PINGS),
+            "rate with 300 or more values; allowed: 1 to 256",
+        ),
     ];
     for (text, said) in cases {
         let why = wrong(text);

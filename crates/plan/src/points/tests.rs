@@ -58,6 +58,13 @@ fn a_mix_shares_concurrency_and_rate_by_weight() {
     let lines = &points[0].lines;
     assert_eq!(lines.iter().map(|line| line.concurrency).collect::<Vec<_>>(), [7, 2, 1]);
     assert_eq!(lines.iter().map(|line| line.rate).collect::<Vec<_>>(), [700, 200, 100]);
+    // However uneven the weights are, nothing is added.
+    let odd = "{do: read, from: a, to: b, concurrency: 16, rate: 100, mix: {8 B: 1000, 16 B: 1000, \
+               24 B: 1, 32 B: 1, 40 B: 1, 48 B: 1, 56 B: 1, 64 B: 1}}";
+    let points = made(&step(odd, ""), &vec![nids(1..2), nids(9..10)]).unwrap();
+    let parts: Vec<u32> = points[0].lines.iter().map(|line| line.concurrency).collect();
+    assert_eq!(parts, [5, 5, 1, 1, 1, 1, 1, 1]);
+    assert_eq!(points[0].lines.iter().map(|line| line.rate).sum::<u32>(), 100);
     let test = "{do: read, from: a, to: b, concurrency: 2, mix: {4 KiB: 999, 1 MiB: 1}}";
     let points = made(&step(test, ""), &vec![nids(1..2), nids(9..10)]).unwrap();
     assert_eq!(points[0].lines.iter().map(|line| line.concurrency).collect::<Vec<_>>(), [1, 1]);
@@ -108,6 +115,15 @@ fn what_cannot_be_is_refused() {
             one(),
             "too little for a mix of 2 sizes",
         ),
+        (
+            step(
+                "{do: ping, from: a, to: b}",
+                "  sweep: {concurrency: 1..256, rate: 1..256, a: 1..256, b: 1..256}\n",
+            ),
+            vec![nids(1..300), nids(301..600)],
+            "more than 10000 points",
+        ),
+        (step("{do: read, from: a, to: b, offset: 8}", ""), one(), "as few pages"),
     ];
     for (text, nodes, said) in cases {
         let why = made(&text, &nodes).expect_err("it cannot be");

@@ -6,6 +6,8 @@ use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{Counters, Figures, Sid};
 use serde::{Deserialize, Serialize};
 
+use super::load;
+use super::refusal::Refusal;
 use crate::load::Test;
 
 /// What an administrator wants of a console (cli-habits 2). Names of groups and batches have 1 to
@@ -160,6 +162,16 @@ pub struct NewTest {
     /// know it, and only those that were seen to be so ([`NodeView::ours`]) are asked.
     #[serde(default)]
     pub rate: u32,
+}
+
+impl NewTest {
+    /// Checks what does not depend on nodes: its ranges, and what would harm kernel nodes.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn examine(&self, features: u32) -> Result<(), Refusal> {
+        load::examine(self, features)
+    }
 }
 
 /// So many clients in a row share so many servers in a row (`--distribute`, selftest-wire 16).

@@ -284,7 +284,11 @@ impl Console {
         }
         let places = session.client_places(found, test);
         let (sid, id) = (session.sid, found.id);
-        let clients: Vec<Nid> = places.keys().copied().filter(|nid| session.is_ours(nid)).collect();
+        let clients: Vec<Nid> = places
+            .keys()
+            .copied()
+            .filter(|nid| session.is_active(nid) && session.is_ours(nid))
+            .collect();
         let wait = Nanos::from_secs(u64::from(timeout)).clamp(QUESTION_MIN, QUESTION_MAX);
         let mut work = Work::new(Some(ticket), Goal::Tell, wait);
         self.give_all(&mut work, Service::Figures, clients, |_, nid| {

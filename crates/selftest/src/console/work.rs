@@ -108,7 +108,7 @@ pub(super) fn observe(
                 Some(_) => NodeState::Busy,
                 None => before,
             };
-            (state, reply(message, &outcome.put, disagrees))
+            (state, reply(message, &outcome.put, disagrees, ours))
         }
         Err(failure) => {
             let absent = is_absence(*failure, long);
@@ -119,11 +119,17 @@ pub(super) fn observe(
     };
     if let Some(node) = session.and_then(|session| session.nodes.get_mut(nid)) {
         node.state = state;
-        if let Ok(message) = &outcome.reply {
-            node.heard_at = now;
-            if let Body::DebugReply(reply) = &message.body {
+        // Only its own word makes it one of ours; whoever has its NID after it was away, or after
+        // it was taken into a session anew, has to say so again.
+        match &outcome.reply {
+            Ok(Message { body: Body::DebugReply(reply), .. }) => {
                 node.ours = reply.batches == FIGURES_MARK;
             }
+            Ok(Message { body: Body::MakeSessionReply(_), .. }) | Err(_) => node.ours = false,
+            Ok(_) => node.ours &= state == NodeState::Active,
+        }
+        if let Ok(message) = &outcome.reply {
+            node.heard_at = now;
             node.timeout = stays_for(&message.body).unwrap_or(node.timeout);
         }
     }
@@ -150,6 +156,7 @@ fn sid(body: &Body) -> Option<Sid> {
         Body::MakeSessionReply(reply) => reply.sid,
         Body::RemoveSessionReply(reply) => reply.sid,
         Body::DebugReply(reply) => reply.sid,
+        Body::FiguresReply(reply) => reply.sid,
         Body::BatchReply(reply) => reply.sid,
         Body::StatReply(reply) => reply.sid,
         Body::TestReply(reply) => reply.sid,
@@ -168,7 +175,7 @@ fn stays_for(body: &Body) -> Option<Nanos> {
     Some(Nanos::from_secs(u64::from(seconds)))
 }
 
-fn reply(message: &Message, put: &[u8], disagrees: bool) -> Reply {
+fn reply(message: &Message, put: &[u8], disagrees: bool, ours: Option<Sid>) -> Reply {
     let body = &message.body;
     match (status(body), body) {
         _ if disagrees => Reply::Refused(errno::EPROTO),
@@ -179,6 +186,9 @@ fn reply(message: &Message, put: &[u8], disagrees: bool) -> Reply {
         (Some(0), Body::BatchReply(reply)) => Reply::Good(Detail::Active(reply.active)),
         (Some(0), Body::StatReply(reply)) => {
             Reply::Good(Detail::Counters(Box::new(reply.counters)))
+        }
+        (Some(0), Body::FiguresReply(reply)) if Some(reply.sid) != ours => {
+            Reply::Refused(errno::ESRCH)
         }
         (Some(0), Body::FiguresReply(_)) => match Figures::parse(put) {
             Ok(figures) => Reply::Good(Detail::Figures(Box::new(figures))),

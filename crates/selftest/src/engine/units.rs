@@ -34,8 +34,8 @@ enum State {
     Hungry,
     /// On the list of those that pause.
     Paused,
-    /// Waits for its turn, so that the instance keeps to its rate.
-    Paced,
+    /// Waits for its turn at this time, so that the instance keeps to its rate.
+    Paced(Time),
     /// In the RPC of this slot.
     Calling(u32),
 }
@@ -203,16 +203,24 @@ impl Units {
         instance: InstanceId,
         how: Stop,
     ) {
-        let Some(group) = self.group_of(instance) else { return };
+        let Some(&of) = self.by_instance.get(&instance) else { return };
+        let Some(group) = self.groups.get_mut(of) else { return };
         if group.mode == Mode::Run {
             group.mode = Mode::Stop;
         }
-        for index in group.units.clone() {
+        let members = group.units.clone();
+        if group.work.pace != Nanos::ZERO {
+            // Turns can be hours away; nobody is to take one of an earlier run, or another test.
+            let units = &self.units;
+            let other = |index: u32| units.get(index).is_some_and(|unit| unit.group != of);
+            self.paced.retain(|Reverse((_, index))| other(*index));
+        }
+        for index in members {
             match self.units.get(index).map(|unit| unit.state) {
                 Some(State::Calling(rpc)) if how == Stop::AtOnce => {
                     tools.caller.abort(turn, rpc, Failure::Aborted);
                 }
-                Some(State::Hungry | State::Paused | State::Paced) => {
+                Some(State::Hungry | State::Paused | State::Paced(_)) => {
                     // Its entry on the list is skipped when its turn comes.
                     self.end_unit(turn, tools, index);
                 }
@@ -288,15 +296,6 @@ impl Units {
                 self.next(turn, tools, index);
             }
         }
-        while let Some(Reverse((due, index))) = self.paced.peek().copied() {
-            if due > turn.now {
-                break;
-            }
-            self.paced.pop();
-            if self.units.get(index).is_some_and(|unit| unit.state == State::Paced) {
-                self.go(turn, tools, index);
-            }
-        }
         for _ in 0..self.hungry.len() {
             let Some(index) = self.hungry.pop_front() else { break };
             if self.units.get(index).is_none_or(|unit| unit.state != State::Hungry) {
@@ -308,6 +307,18 @@ impl Units {
                 self.hungry.pop_back();
                 self.hungry.push_front(index);
                 break;
+            }
+        }
+        while let Some(Reverse((due, index))) = self.paced.peek().copied() {
+            if due > turn.now {
+                break;
+            }
+            self.paced.pop();
+            if let Some(unit) = self.units.get_mut(index)
+                && unit.state == State::Paced(due)
+            {
+                unit.state = State::Idle;
+                self.go(turn, tools, index);
             }
         }
         for index in core::mem::take(&mut self.changed) {
@@ -360,7 +371,11 @@ impl Units {
             let due = group.next_turn.max(earliest);
             group.next_turn = due + pace;
             if due > turn.now {
-                unit.state = State::Paced;
+                // Others may have its memory until then.
+                if let Some(grant) = unit.sink.take() {
+                    tools.budget.give(turn.memory, grant);
+                }
+                unit.state = State::Paced(due);
                 self.paced.push(Reverse((due, index)));
                 return;
             }
@@ -376,10 +391,11 @@ impl Units {
         let on_error = group.work.on_error;
         if let Some(len) = plan.sink_len() {
             let others_first = unit.state == State::Idle && !self.hungry.is_empty();
-            if let (Some(grant), true) = (unit.sink, others_first) {
+            if others_first {
                 // Memory goes round: those that wait have their turn first.
-                tools.budget.give(turn.memory, grant);
-                unit.sink = None;
+                if let Some(grant) = unit.sink.take() {
+                    tools.budget.give(turn.memory, grant);
+                }
                 unit.state = State::Hungry;
                 self.hungry.push_back(index);
                 return;

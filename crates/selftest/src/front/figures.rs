@@ -4,7 +4,7 @@ use lustrine_lnet::time::Time;
 use lustrine_wire::srpc::{Body, FIGURES_MARK, FiguresReply, FiguresRequest};
 
 use super::{Front, Outcome};
-use crate::cross::{Ticket, ToEngine};
+use crate::cross::{InstanceId, Ticket, ToEngine};
 use crate::errno;
 use crate::measured::Measured;
 
@@ -40,7 +40,10 @@ impl Front {
         let FiguresRequest { bulk_bits, room, .. } = *wanted;
         let missing = cpts.len() as u16;
         let telling = Telling { ticket, bulk_bits, room, missing, sum: Measured::default() };
-        let Ok(gather) = self.tellings.insert(telling) else { return Outcome::Silence };
+        let Ok(gather) = self.tellings.insert(telling) else {
+            let reply = FiguresReply { status: errno::ENOMEM, sid: self.sid(), len: 0 };
+            return Outcome::Reply(Body::FiguresReply(reply));
+        };
         for cpt in &cpts {
             self.order(*cpt, ToEngine::Tell { gather, instance });
         }
@@ -51,10 +54,7 @@ impl Front {
     }
 
     /// The client that is meant, and its partitions.
-    fn instance_of(
-        &self,
-        wanted: &FiguresRequest,
-    ) -> Result<(crate::cross::InstanceId, Vec<u16>), u32> {
+    fn instance_of(&self, wanted: &FiguresRequest) -> Result<(InstanceId, Vec<u16>), u32> {
         if !self.tells_figures {
             return Err(errno::EOPNOTSUPP);
         }

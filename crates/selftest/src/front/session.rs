@@ -68,6 +68,11 @@ impl Session {
         self.batches.iter().filter(|batch| batch.is_active()).count() as u32
     }
 
+    /// Tests in which this node is a client.
+    pub(super) fn client_tests(&self) -> usize {
+        self.batches.iter().flat_map(Batch::clients).count()
+    }
+
     /// Client units of all its tests.
     pub(super) fn units(&self) -> u32 {
         self.batches.iter().map(Batch::units).sum()

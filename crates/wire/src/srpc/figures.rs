@@ -13,8 +13,8 @@ pub const FIGURES_LEN_MAX: u32 = 64 << 10;
 /// The first byte: this form, and no other.
 const FORM: u64 = 1;
 
-/// What one client measured in one test since the test was added. All figures grow only, so that
-/// those of an interval are differences.
+/// What one client measured in one test since the test was added. Counts only grow, so that those
+/// of an interval are differences.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Figures {
     /// Nanoseconds since the test first ran; 0 if it never did.
@@ -29,9 +29,19 @@ pub struct Figures {
     /// one the client's. At most [`KINDS_MAX`]; what is one too many is counted as the last.
     pub failed: Vec<(i32, u64)>,
     /// Of the RPCs that went well, how many took how long: numbers of buckets, below [`BUCKETS`],
-    /// growing. Bucket b < 128 holds the nanosecond b; others are as wide as 1/64 to 1/128 of what
-    /// is in them.
+    /// growing; [`bucket_start`] says where each begins.
     pub latencies: Vec<(u32, u64)>,
+}
+
+/// Where a bucket of latencies begins, in nanoseconds: it ends where the next one begins. The first
+/// 128 are 16 ns wide; then 64 of one width follow each other, from 32 ns on and always twice that.
+///
+/// # Panics
+/// When it is [`BUCKETS`] or more.
+pub const fn bucket_start(bucket: u32) -> u64 {
+    assert!(bucket < BUCKETS);
+    let doublings = if bucket < 128 { 0 } else { bucket / 64 - 1 };
+    ((bucket - 64 * doublings) as u64 * 16) << doublings
 }
 
 /// Why bytes are no figures.
@@ -157,6 +167,15 @@ mod tests {
         assert_eq!(Figures::parse(&[1, 0, 0, 0, 0, 0, 2, 5, 1, 0, 1]), Err(FiguresError::Nonsense));
         let beyond = Figures { latencies: vec![(BUCKETS, 1)], ..Figures::default() };
         assert_eq!(Figures::parse(&beyond.encode()), Err(FiguresError::Nonsense));
+    }
+
+    #[test]
+    fn buckets_begin_where_the_protocol_says() {
+        // [FIG-5]
+        let starts = [0, 1, 127, 128, 129, 191, 192, 256].map(bucket_start);
+        assert_eq!(starts, [0, 16, 2032, 2048, 2080, 4064, 4096, 8192]);
+        assert_eq!(bucket_start(BUCKETS - 64), 1 << 62);
+        assert!((1..BUCKETS).all(|bucket| bucket_start(bucket - 1) < bucket_start(bucket)));
     }
 
     #[test]

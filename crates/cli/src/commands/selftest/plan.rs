@@ -68,28 +68,35 @@ pub(super) fn run(args: &super::SelftestArgs, file: &PathBuf) -> Result<(), Fail
     let (json_file, csv_file) = (open(&args.json)?, open(&args.plan.csv)?);
     let report = open(&args.plan.report)?;
     apart(file, &[&json_file, &csv_file, &report])?;
+    if [&json_file, &csv_file, &report].into_iter().flatten().filter(|f| is_stdout(f)).count() > 1 {
+        let words = "only one of --json, --csv and --report can be standard output";
+        return Err(Failure::Usage(words.to_owned()));
+    }
     let results = measure(args, &plan, given)?;
     let text = table(&results);
     let printed = match [&json_file, &csv_file, &report].into_iter().flatten().any(is_stdout) {
         true => Ok(()),
         false => print(&text),
     };
-    for (file, write) in [(csv_file, csv(&results)), (report, page(&results, &text))] {
-        if let Some(file) = file {
-            file.write(&write)?;
-        }
-    }
+    // All are written before anybody hears of one that could not be.
+    let texts = [(csv_file, csv(&results)), (report, page(&results, &text))];
+    let mut written: Vec<Result<(), Failure>> =
+        texts.into_iter().filter_map(|(file, text)| Some(file?.write(&text))).collect();
     if let Some(file) = json_file {
-        file.write(&json(&results)?)?;
+        written.push(file.write(&json(&results)?));
     }
+    written.into_iter().collect::<Result<(), Failure>>()?;
     match &results.end {
         End::Failed { error } => return Err(error.clone().into()),
         End::Interrupted { .. } => return Err(Failure::Interrupted),
         End::Complete => {}
     }
-    match results.errors() {
-        0 => printed,
-        errors => Err(format!("{errors} operations failed; the table says which").into()),
+    match (results.errors(), results.lost()) {
+        (0, 0) => printed,
+        (0, lost) => {
+            Err(format!("{lost} clients did not answer to the end; the table says where").into())
+        }
+        (errors, _) => Err(format!("{errors} operations failed; the table says which").into()),
     }
 }
 
@@ -110,6 +117,12 @@ fn measure(
     let missing: Vec<(String, u32)> = plan.groups.iter().zip(&given).filter_map(missing).collect();
     let local = match missing.first() {
         None => None,
+        Some((name, _)) if args.plan.local && given.iter().any(Option::is_some) => {
+            return Err(Failure::Usage(format!(
+                "--local starts group {name} on this machine's loopback, where the nodes that are \
+                 named cannot reach it: name all groups' nodes, or none"
+            )));
+        }
         Some(_) if args.plan.local => {
             let count = missing.iter().map(|(_, count)| count).sum();
             Some(LocalNodes::start(count, &args.node, &interrupt)?)

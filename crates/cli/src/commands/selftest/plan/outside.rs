@@ -3,10 +3,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lustrine_lnet::time::Nanos;
+use lustrine_lnet::time::{Nanos, Time};
 use lustrine_plan::{Live, Outside, Stopped};
 use lustrine_reactor::NodeHandle;
 use lustrine_selftest::console::{Answer, Command};
+use lustrine_sys::Clock;
 
 use super::live::View;
 use crate::interrupt::Interrupt;
@@ -56,6 +57,10 @@ impl Outside for Console<'_> {
             Ok(Err(refusal)) => Err(Stopped::Failed(refusal.to_string())),
             Err(error) => Err(Stopped::Failed(error.to_string())),
         }
+    }
+
+    fn now(&mut self) -> Time {
+        Time(Clock::Monotonic.now())
     }
 
     fn pass(&mut self, time: Nanos) -> Result<(), Stopped> {
