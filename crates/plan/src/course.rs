@@ -1,5 +1,7 @@
 //! The course of a plan: a session for each point, its tests, and figures before and after.
 
+use std::collections::BTreeSet;
+
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_selftest::console::{
     Answer, Command, Detail, NewTest, NodeState, Reply, Said, Target,
@@ -11,6 +13,7 @@ use crate::measure::{Mark, Silent, live, result};
 use crate::model::Plan;
 use crate::points::{Flow, Point};
 use crate::results::{End, PointResult};
+use crate::table::named;
 
 /// The session does not end for want of commands: warm-ups are as long as anybody likes. Should
 /// this process be killed, nodes go by their own `session_timeout`.
@@ -20,7 +23,9 @@ const SESSION_TIMEOUT: u32 = 0;
 const LOOK: Nanos = Nanos::from_secs(1);
 
 /// Seconds that an answer is waited for.
-const ANSWER: u32 = 10;
+///
+/// Who is silent for so long is down, and not asked again while a point is measured.
+const ANSWER: u32 = 6;
 
 /// How often it is asked whether all units have ended. One that is in an RPC which is never
 /// answered ends with the RPC's time-out, 64 s on most nodes.
@@ -113,7 +118,12 @@ pub fn run(plan: &Plan, points: &[Point], outside: &mut impl Outside) -> (Vec<Po
         // Good or bad, nodes shall not wait for their session to expire.
         end(outside);
         match measured {
-            Ok(result) => results.push(result),
+            Ok((result, interrupted)) => {
+                results.push(result);
+                if interrupted {
+                    return (results, End::Interrupted { interrupted: true });
+                }
+            }
             Err(Stopped::Interrupted) => return (results, End::Interrupted { interrupted: true }),
             Err(Stopped::Failed(error)) => return (results, End::Failed { error }),
         }
@@ -121,7 +131,11 @@ pub fn run(plan: &Plan, points: &[Point], outside: &mut impl Outside) -> (Vec<Po
     (results, End::Complete)
 }
 
-fn measure(plan: &Plan, point: &Point, outside: &mut impl Outside) -> Result<PointResult, Stopped> {
+fn measure(
+    plan: &Plan,
+    point: &Point,
+    outside: &mut impl Outside,
+) -> Result<(PointResult, bool), Stopped> {
     let silent = gather(plan, point, outside)?;
     for (index, flow) in point.flows.iter().enumerate() {
         add(index, flow, outside)?;
@@ -130,13 +144,13 @@ fn measure(plan: &Plan, point: &Point, outside: &mut impl Outside) -> Result<Poi
     all_good(ask(outside, run)?, "started")?;
     let outcome = watch(point, &silent, outside);
     let stopped = stop(outside);
-    let (before, after) = outcome?;
+    let (before, after, interrupted) = outcome?;
     match stopped {
         // What was measured is good all the same; the next point will say what is wrong.
         Err(Stopped::Failed(why)) => outside.warns(&why),
-        other => other?,
+        Err(Stopped::Interrupted) | Ok(()) => {}
     }
-    Ok(result(point, &silent, &before, &after))
+    Ok((result(point, &silent, &before, &after), interrupted))
 }
 
 /// Makes the session, with all nodes and groups; the answer is which nodes tell no figures.
@@ -203,12 +217,13 @@ pub(crate) fn new_test(index: usize, flow: &Flow) -> NewTest {
     }
 }
 
-/// Warms up, then takes figures, looks on, and takes figures again.
+/// Warms up, then takes figures, looks on, and takes figures again; whether that was before its time
+/// was over, for somebody wants an end.
 fn watch(
     point: &Point,
     silent: &Silent,
     outside: &mut impl Outside,
-) -> Result<(Mark, Mark), Stopped> {
+) -> Result<(Mark, Mark, bool), Stopped> {
     outside.pass(point.warm_up)?;
     // A node may have been replaced by a kernel meanwhile; ours say again that they are.
     let target = Target::Session;
@@ -216,21 +231,28 @@ fn watch(
     let before = mark(point, outside, Depth::All)?;
     let (begin, mut last) = (outside.now(), before.clone());
     let mut pause = LOOK;
-    loop {
+    let interrupted = loop {
         let left = point.time.0.saturating_sub(outside.now().since(begin).0);
-        outside.pass(pause.min(Nanos(left)))?;
-        if left <= pause.0 {
-            break;
+        // What was measured until somebody wants an end is worth having.
+        let interrupted = outside.pass(pause.min(Nanos(left))).is_err();
+        if interrupted || left <= pause.0 {
+            break interrupted;
         }
         let asked = outside.now();
         let now = mark(point, outside, Depth::Figures)?;
         outside.shows(&live(point, silent, (&last, &now), asked.since(begin)));
+        let gone: BTreeSet<Nid> =
+            last.figures.keys().filter(|key| !now.figures.contains_key(key)).map(|k| k.1).collect();
+        if !gone.is_empty() {
+            let gone: Vec<Nid> = gone.into_iter().collect();
+            outside.warns(&format!("{} does not answer any more", named(&gone)));
+        }
         last = now;
         // Looking on is not what nodes are to be busy with; and some may answer late, or never.
         pause = LOOK.max(Nanos(4 * outside.now().since(asked).0));
-    }
+    };
     let after = mark(point, outside, Depth::All)?;
-    Ok((before, after))
+    Ok((before, after, interrupted))
 }
 
 /// What is asked of nodes.
@@ -245,7 +267,7 @@ fn mark(point: &Point, outside: &mut impl Outside, depth: Depth) -> Result<Mark,
     let mut mark = Mark::default();
     for flow in 0..point.flows.len() {
         let (batch, test) = (BATCH.to_owned(), flow as u32 + 1);
-        for said in said(ask(outside, Command::Figures { batch, test, timeout: ANSWER })?)? {
+        for said in said(outside.tell(Command::Figures { batch, test, timeout: ANSWER })?)? {
             if let Reply::Good(Detail::Figures(told)) = said.reply {
                 mark.figures.insert((flow, said.nid), *told);
             }
@@ -253,7 +275,7 @@ fn mark(point: &Point, outside: &mut impl Outside, depth: Depth) -> Result<Mark,
     }
     if depth == Depth::All {
         let target = Target::Session;
-        for said in said(ask(outside, Command::Stat { target, timeout: ANSWER })?)? {
+        for said in said(outside.tell(Command::Stat { target, timeout: ANSWER })?)? {
             if let Reply::Good(Detail::Counters(counters)) = said.reply {
                 mark.counters.insert(said.nid, *counters);
             }

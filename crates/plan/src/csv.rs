@@ -34,6 +34,8 @@ fn line(
         point.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let latency = counted.latency_us;
     let figure = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.3}"));
+    // Where no client told anything nothing is known of all of them.
+    let known = !row.by_client.is_empty();
     let cells = [
         quoted(&point.name),
         quoted(&varies.join(";")),
@@ -48,10 +50,10 @@ fn line(
         row.rate_limit.to_string(),
         client.to_owned(),
         server.to_owned(),
-        format!("{:.6}", counted.seconds),
-        counted.ops.to_string(),
-        format!("{:.3}", counted.ops_per_s),
-        format!("{:.3}", counted.mib_per_s),
+        figure(known.then_some(counted.seconds)),
+        if known { counted.ops.to_string() } else { String::new() },
+        figure(known.then_some(counted.ops_per_s)),
+        figure(known.then_some(counted.mib_per_s)),
         figure(latency.map(|l| l.mean)),
         figure(latency.map(|l| l.p50)),
         figure(latency.map(|l| l.p90)),
@@ -60,7 +62,7 @@ fn line(
         figure(latency.map(|l| l.max)),
         counted.errors.to_string(),
         row.silent.to_string(),
-        row.lost.to_string(),
+        row.lost.len().to_string(),
     ];
     cells.join(",") + "\n"
 }

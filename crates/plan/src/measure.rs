@@ -86,10 +86,8 @@ pub(crate) fn result(point: &Point, silent: &Silent, before: &Mark, after: &Mark
     let rows = point.lines.iter().zip(rows).enumerate().map(|(index, (line, clients))| {
         let mut all = Sum::default();
         clients.values().flatten().for_each(|sum| all.add(sum));
-        let missing = |tells_nothing: bool| {
-            let gone = clients.iter().filter(|(_, sum)| sum.is_none());
-            gone.filter(|(nid, _)| silent.has(nid) == tells_nothing).count() as u32
-        };
+        let missing = clients.iter().filter(|(_, sum)| sum.is_none()).map(|(nid, _)| *nid);
+        let (mute, lost): (Vec<Nid>, Vec<Nid>) = missing.partition(|nid| silent.has(nid));
         let kinds = all.failed.iter().map(|(errno, count)| Kind {
             errno: *errno,
             what: meaning(*errno),
@@ -105,8 +103,8 @@ pub(crate) fn result(point: &Point, silent: &Silent, before: &Mark, after: &Mark
             concurrency: line.concurrency,
             rate_limit: line.rate,
             error_kinds: kinds.collect(),
-            silent: missing(true),
-            lost: missing(false),
+            silent: mute.len() as u32,
+            lost,
             histogram: if all.blind { Vec::new() } else { buckets(&all.latencies) },
             by_client: clients
                 .iter()

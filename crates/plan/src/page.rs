@@ -6,7 +6,7 @@ use lustrine_report::figures::{latency_text, operations, percent, rate, size};
 use lustrine_report::{Axis, Line, Page, Plot, Scale, Stroke};
 
 use crate::results::{End, Latency, Results, Row};
-use crate::table::{Cell, Combination, combinations};
+use crate::table::{Cell, Combination, combinations, named};
 
 /// Most lines of one plot.
 const LINES_MAX: usize = 16;
@@ -33,6 +33,7 @@ pub fn page(results: &Results, table: &str) -> String {
     }
     counters(&mut page, results);
     page.text("The same as text", table);
+    page.text("The plan", &results.source);
     page.end(&format!(
         "Measured by lustrine {} from {}. Figures are those of the tests' own operations, at the \
          clients; docs/plans.md says how they are taken.",
@@ -41,9 +42,12 @@ pub fn page(results: &Results, table: &str) -> String {
 }
 
 fn tiles(page: &mut Page, results: &Results, nodes: usize) {
-    let rows = || results.points.iter().flat_map(|point| &point.rows);
-    let best = rows().map(|row| row.all.mib_per_s).fold(0.0, f64::max);
-    let most = rows().map(|row| row.all.ops_per_s).fold(0.0, f64::max);
+    // As the tables have it: of several repetitions the middle one.
+    let steps = combinations(results);
+    let cells = steps.iter().flat_map(|(.., combinations)| combinations);
+    let cells: Vec<Cell<'_>> = cells.flat_map(Combination::cells).collect();
+    let best = cells.iter().map(|cell| cell.middle().all.mib_per_s).fold(0.0, f64::max);
+    let most = cells.iter().map(|cell| cell.middle().all.ops_per_s).fold(0.0, f64::max);
     let mut tiles = vec![
         (nodes.to_string(), "nodes".to_owned()),
         (results.points.len().to_string(), "points measured".to_owned()),
@@ -73,12 +77,20 @@ fn step(page: &mut Page, combinations: &[Combination<'_>]) {
     let rows: Vec<_> = cells.iter().map(|(combination, cell)| row(combination, cell)).collect();
     page.table(
         &[
-            "<varies", "<test", "clients", "servers", "size", "conc", "MiB/s", "ops/s", "+-",
-            "p50", "p90", "p99", "p99.9", "max", "errors",
+            "<varies", "<test", "from:to", "size", "conc", "MiB/s", "ops/s", "+-", "p50", "p90",
+            "p99", "p99.9", "max", "errors",
         ],
         &rows,
     );
-    for (_, cell) in &cells {
+    for (combination, cell) in &cells {
+        let lost: Vec<_> = cell.rows.iter().flat_map(|row| &row.lost).copied().collect();
+        if !lost.is_empty() {
+            page.hints(&[format!(
+                "{}: without {}, which did not answer to the end",
+                name_of(combination, cell.row, ""),
+                named(&lost)
+            )]);
+        }
         for kind in cell.rows.iter().flat_map(|row| &row.error_kinds) {
             page.paragraph(&format!("{}: {} x {}", cell.row.test, kind.count, kind.what));
         }
@@ -88,18 +100,17 @@ fn step(page: &mut Page, combinations: &[Combination<'_>]) {
 
 fn row(combination: &Combination<'_>, cell: &Cell<'_>) -> Vec<String> {
     let row = cell.middle();
-    let told = row.all.latency_us;
+    let (told, told_any) = (row.all.latency_us, !row.by_client.is_empty());
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let part = |of: fn(&Latency) -> f64| or_dash(told.map(|l| latency_text(of(&l))));
     vec![
         combination.title(),
         row.test.to_owned(),
-        row.clients.to_string(),
-        row.servers.to_string(),
+        format!("{}:{}", row.clients, row.servers),
         size(row.size),
         row.concurrency.to_string(),
-        or_dash((row.size > 0).then(|| rate(row.all.mib_per_s))),
-        operations(row.all.ops_per_s),
+        or_dash((row.size > 0 && told_any).then(|| rate(row.all.mib_per_s))),
+        or_dash(told_any.then(|| operations(row.all.ops_per_s))),
         or_dash((cell.rows.len() > 1).then(|| percent(cell.spread()))),
         part(|l| l.p50),
         part(|l| l.p90),
@@ -139,8 +150,12 @@ fn over_axis(page: &mut Page, combinations: &[Combination<'_>]) {
         true => ("Throughput of all clients", "MiB/s"),
         false => ("Operations of all clients", "operations/s"),
     };
+    // Small and large sizes beside each other: on a linear axis the small ones would lie on its floor.
+    let all = || rates.iter().flat_map(|line| &line.points).map(|point| point.1);
+    let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
+    let scale = if low > 0.0 && high / low > 20.0 { Scale::Log } else { Scale::Linear };
     for (title, unit, scale, lines) in [
-        (title, unit, Scale::Linear, rates),
+        (title, unit, scale, rates),
         ("Latency: median, and 99 % (dashed)", "us", Scale::Log, halves),
     ] {
         if lines.iter().all(|line| line.points.len() < 2) {
@@ -186,7 +201,7 @@ fn distribution(page: &mut Page, cells: &[(&Combination<'_>, Cell<'_>)]) {
         return;
     }
     let plot = Plot {
-        title: "Operations that took no longer".to_owned(),
+        title: "Latency distribution: operations that took no longer".to_owned(),
         x: Axis::new("us", Scale::Log),
         y: Axis::new("%", Scale::Linear),
         key: String::new(),
@@ -217,7 +232,7 @@ fn clients(page: &mut Page, cells: &[(&Combination<'_>, Cell<'_>)]) {
             clients.len().to_string(),
             figure(0),
             clients[0].nid.to_string(),
-            figure(clients.len() / 2),
+            figure((clients.len() - 1) / 2),
             figure(clients.len() - 1),
             clients[clients.len() - 1].nid.to_string(),
         ]);
@@ -236,7 +251,7 @@ fn counters(page: &mut Page, results: &Results) {
     let Some(point) = results.points.last().filter(|point| !point.nodes.is_empty()) else {
         return;
     };
-    page.heading("LNet of each node");
+    page.heading("LNet of each node, in the last point");
     page.paragraph(
         "All messages of the nodes during the last point, those of others too; a read or write \
          is several messages.",

@@ -22,7 +22,7 @@ const LOCAL_MAX: i64 = 64;
 const TAKEN: [&str; 3] = ["concurrency", "size", "rate"];
 
 /// A line of a plan, for messages.
-const EXAMPLE: &str = "groups: {clients: {count: 2}}";
+const EXAMPLE: &str = "groups: {clients: [10.0.0.1@tcp]}";
 
 const FILE: Section = Section {
     name: "a plan",
@@ -137,7 +137,8 @@ fn group(reader: &mut Reader, fields: &Fields<'_>, key: &str, groups: &[Group]) 
     };
     let word = reader.word(node, key, &example)?;
     let found = groups.iter().position(|group| group.name == word);
-    if found.is_none() && !groups.is_empty() {
+    // Where groups are wrong it cannot be told which there are.
+    if found.is_none() && !groups.is_empty() && reader.problems.is_empty() {
         let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
         let hint = match nearest(word, names.iter().copied()) {
             Some(near) => format!("did you mean {near:?}?"),

@@ -23,6 +23,8 @@ pub struct Results {
     pub plan: String,
     /// What it shows.
     pub about: String,
+    /// Its text.
+    pub source: String,
     /// The nodes of each group.
     pub groups: BTreeMap<String, Vec<Nid>>,
     /// What was measured, in order.
@@ -95,7 +97,7 @@ pub struct Row {
     /// Clients whose figures are not in it, for they tell none: kernel nodes with several tests.
     pub silent: u32,
     /// Clients whose figures are not in it, for they did not answer.
-    pub lost: u32,
+    pub lost: Vec<Nid>,
     /// Operations by latency: the bucket's upper end in microseconds, and how many; empty if a
     /// client told none.
     pub histogram: Vec<(f64, u64)>,
@@ -189,7 +191,7 @@ pub struct NodeCounters {
 impl Results {
     /// Clients that did not answer, each counted in every test.
     pub fn lost(&self) -> u64 {
-        self.points.iter().flat_map(|point| &point.rows).map(|row| u64::from(row.lost)).sum()
+        self.points.iter().flat_map(|point| &point.rows).map(|row| row.lost.len() as u64).sum()
     }
 
     /// Failed operations of all points.

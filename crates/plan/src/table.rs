@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use lustrine_report::figures::{count, latency, operations, percent, rate, size};
 
+use lustrine_wire::nid::Nid;
+
 use crate::results::{PointResult, Results, Row};
 
 const HEAD: &str = concat!(
@@ -181,10 +183,19 @@ fn line(cell: &Cell<'_>) -> String {
         line +=
             &format!("\n      without {} of {}, which tell no figures", row.silent, row.clients);
     }
-    if row.lost > 0 {
-        line += &format!("\n      without {} of {}, which did not answer", row.lost, row.clients);
+    if !row.lost.is_empty() {
+        line += &format!("\n      without {}: no answer", named(&row.lost));
     }
     line + "\n"
+}
+
+/// The first of some nodes, and how many more there are.
+pub(crate) fn named(nids: &[Nid]) -> String {
+    let mut words: Vec<String> = nids.iter().take(SLOWEST).map(Nid::to_string).collect();
+    if nids.len() > SLOWEST {
+        words.push(format!("and {} more", nids.len() - SLOWEST));
+    }
+    words.join(", ")
 }
 
 /// Pairs that had their turns: the middle one, and the slowest.
@@ -215,10 +226,10 @@ fn turns(combination: &Combination<'_>) -> String {
         out += &format!(" {}\n", combination.title());
     }
     out += &format!(
-        " {} pairs: slowest {}, middle {}, fastest {} {unit}\n",
+        " {} pairs (client -> server): slowest {}, middle {}, fastest {} {unit}\n",
         all.len(),
         rate(all[0].0),
-        rate(all[all.len() / 2].0),
+        rate(all[(all.len() - 1) / 2].0),
         rate(*highest)
     );
     for (value, name) in all.iter().take(SLOWEST) {

@@ -49,7 +49,7 @@ fn a_plan_with_nodes_of_its_own_in_all_forms() {
     for there in ["plan short", "clients: 2 nodes", "mixed\n", "ping ", "at most 200 per second"] {
         assert!(done.stdout.contains(there), "{there}: {}", done.stdout);
     }
-    assert!(done.stdout.contains(" 4 pairs: slowest"), "{}", done.stdout);
+    assert!(done.stdout.contains(" 4 pairs (client -> server): slowest"), "{}", done.stdout);
     let results: Value =
         serde_json::from_str(&fs::read_to_string(&json).expect("JSON")).expect("it is JSON");
     let points = results["points"].as_array().expect("points");
@@ -58,6 +58,7 @@ fn a_plan_with_nodes_of_its_own_in_all_forms() {
         let (seconds, ops) = (number(row, "/seconds"), number(row, "/ops"));
         assert!(seconds >= 0.2 && ops >= 1.0, "{row}");
         assert_eq!((number(row, "/errors"), number(row, "/silent")), (0.0, 0.0), "{row}");
+        assert_eq!(row["lost"].as_array().map(Vec::len), Some(0), "{row}");
         let parts = ["p50", "p90", "p99", "max"].map(|p| number(row, &format!("/latency_us/{p}")));
         assert!(parts[0] > 0.0 && parts.is_sorted(), "{row}");
         let clients = row["by_client"].as_array().expect("clients");
@@ -100,11 +101,17 @@ fn a_plan_with_nodes_that_run_already() {
 #[test]
 fn what_is_wrong_with_a_plan_is_told_before_anything_runs() {
     let scratch = Scratch::new();
-    let cases: [(&str, &[&str], i32, &str); 6] = [
-        ("name: x\n", &["--local"], 1, "plan.yaml:1:1: a plan without \"groups\""),
+    let cases: [(&str, &[&str], i32, &str); 7] = [
+        ("name: x\n", &["--local"], 2, "plan.yaml:1:1: a plan without \"groups\""),
         (PLAN, &[], 2, "group clients has no nodes: name them with --group clients=NIDS"),
         (PLAN, &["--group", "client=1@tcp"], 2, "it has clients, servers"),
         (PLAN, &["--group", "clients"], 2, "no '='"),
+        (
+            PLAN,
+            &["--local", "--group", "clients=127.0.0.9@tcp"],
+            2,
+            "name all groups' nodes, or none",
+        ),
         (PLAN, &["--local", "--to", "10.0.0.1@tcp"], 2, "cannot be used with"),
         (PLAN, &["--local", "--csv", "/no/such/directory/r"], 1, "cannot write /no/such"),
     ];
@@ -123,7 +130,10 @@ fn a_signal_ends_the_session_and_the_nodes() {
     // What is seen of the tests says that they run.
     running.wait_for("  1 s  ping");
     running.signal(Signal::INT);
-    running.end().with_code(130).says(&["interrupted"]);
+    let ended = running.end().with_code(130).says(&["interrupted"]);
+    let results = ended.json();
+    assert_eq!(results["interrupted"], true);
+    assert!(number(&results, "/points/0/rows/0/ops") > 0.0, "what was measured until then");
     let left: Vec<_> = fs::read_dir(scratch.path()).expect("a directory").collect();
     assert_eq!(left.len(), 1, "only the plan stays");
 }

@@ -58,7 +58,10 @@ const SPREADS: [(&str, Spread); 4] = [
 pub(super) fn read(reader: &mut Reader, file: &Fields<'_>, groups: &[Group]) -> Vec<Step> {
     let example = format!("\"steps: [{}]\"", STEP.example.trim_matches('"'));
     let items = reader.items(file.value("steps"), "steps", &example);
-    if items.is_empty() {
+    if let (Some(node), true) = (file.value("steps"), items.is_empty()) {
+        let what = format!("no steps; allowed: one and more; for example {example}");
+        reader.complain(Problem::new(&node.at, what));
+    } else if items.is_empty() {
         reader.missing(file, "steps", &example);
     }
     let mut steps = Vec::new();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lustrine_wire::nid::{Net, Nid};
 
-use super::Lnetctl;
+use super::{Lnetctl, REFUSED};
 use crate::errno::{EINVAL, ENETDOWN};
 use crate::node::{Latency, Messages, Ni, Nis, Outside, PeerNi};
 use crate::parse::Parsed;
@@ -76,6 +76,13 @@ impl<O: Outside> Lnetctl<'_, O> {
         let mut nodes = nodes(self.peers("peer")?);
         if let Some(wanted) = wanted {
             nodes.retain(|node| node.nis.iter().any(|ni| ni.nid == wanted));
+            if nodes.is_empty() {
+                // As recorded: no word, but a status.
+                return Err(match self.settings.compat {
+                    Compat::V2_15 => Exit::FAILED,
+                    Compat::V2_16 => REFUSED,
+                });
+            }
         }
         // Nothing is printed of none.
         if !nodes.is_empty() {

@@ -18,7 +18,7 @@ use super::report::{host_name, now};
 use crate::commands::tool::resolve;
 use crate::common::start_for_command;
 use crate::interrupt::Interrupt;
-use crate::output::{Failure, complain, json, print};
+use crate::output::{Failure, complain, json, note, print};
 use crate::report_file::{ReportFile, apart};
 use live::View;
 use local::LocalNodes;
@@ -61,7 +61,8 @@ impl PlanArgs {
 pub(super) fn run(args: &super::SelftestArgs, file: &PathBuf) -> Result<(), Failure> {
     let cannot = |error| format!("cannot read {}: {error}", file.display());
     let text = fs::read_to_string(file).map_err(cannot)?;
-    let plan = Plan::parse(&text, &file.display().to_string()).map_err(|why| why.to_string())?;
+    let plan = Plan::parse(&text, &file.display().to_string())
+        .map_err(|why| Failure::Usage(why.to_string()))?;
     let given = given(&plan, &args.plan)?;
     // Places that cannot be written to are found before minutes are spent.
     let open = |path: &Option<PathBuf>| path.as_deref().map(ReportFile::open).transpose();
@@ -72,7 +73,7 @@ pub(super) fn run(args: &super::SelftestArgs, file: &PathBuf) -> Result<(), Fail
         let words = "only one of --json, --csv and --report can be standard output";
         return Err(Failure::Usage(words.to_owned()));
     }
-    let results = measure(args, &plan, given)?;
+    let results = Results { source: text, ..measure(args, &plan, given)? };
     let text = table(&results);
     let printed = match [&json_file, &csv_file, &report].into_iter().flatten().any(is_stdout) {
         true => Ok(()),
@@ -87,7 +88,12 @@ pub(super) fn run(args: &super::SelftestArgs, file: &PathBuf) -> Result<(), Fail
     }
     written.into_iter().collect::<Result<(), Failure>>()?;
     match &results.end {
-        End::Failed { error } => return Err(error.clone().into()),
+        End::Failed { error } => {
+            let measured = results.points.len();
+            return Err(
+                format!("{}; {measured} points were measured before", with_advice(error)).into()
+            );
+        }
         End::Interrupted { .. } => return Err(Failure::Interrupted),
         End::Complete => {}
     }
@@ -97,6 +103,26 @@ pub(super) fn run(args: &super::SelftestArgs, file: &PathBuf) -> Result<(), Fail
             Err(format!("{lost} clients did not answer to the end; the table says where").into())
         }
         (errors, _) => Err(format!("{errors} operations failed; the table says which").into()),
+    }
+}
+
+/// Says how long it will take.
+fn announce(points: &[Point]) {
+    let time: u64 = points.iter().map(|point| point.time.0.saturating_add(point.warm_up.0)).sum();
+    let count = points.len();
+    let (points, seconds) =
+        (if count == 1 { "point" } else { "points" }, time.div_ceil(1_000_000_000));
+    note(&format!("{count} {points}, {} min {} s and more", seconds / 60, seconds % 60));
+}
+
+/// What may be the reason, where the network said no more than that nobody is there.
+fn with_advice(error: &str) -> String {
+    match error.contains("refused") && !error.contains("--force") {
+        true => format!(
+            "{error}. Nodes at another port than 988 are found with --net tcp=ADDRESS:PORT, where \
+             ADDRESS is ours and PORT theirs"
+        ),
+        false => error.to_owned(),
     }
 }
 
@@ -145,7 +171,8 @@ fn measure(
             (None, Members::Nids(_)) => Vec::new(),
         })
         .collect();
-    let points = points(plan, &nodes).map_err(|why| why.to_string())?;
+    let points = points(plan, &nodes).map_err(|why| Failure::Usage(why.to_string()))?;
+    announce(&points);
     let config = own_config(args, local.as_ref(), &points)?;
     let node = start_for_command(&config)?;
     let settings = Settings { takes_over: args.force };
@@ -159,10 +186,7 @@ fn measure(
     node.stop();
     let nothing = points.is_empty();
     if let (End::Failed { error }, true) = (&end, nothing) {
-        return Err(error.clone().into());
-    }
-    if let (End::Interrupted { .. }, true) = (&end, nothing) {
-        return Err(Failure::Interrupted);
+        return Err(with_advice(error).into());
     }
     Ok(Results {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -170,6 +194,7 @@ fn measure(
         host: host_name(),
         plan: plan.name.clone(),
         about: plan.about.clone(),
+        source: String::new(),
         groups,
         points,
         end,
