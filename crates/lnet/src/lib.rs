@@ -21,4 +21,4 @@ pub mod time;
 pub mod topology;
 pub mod tunables;
 
-pub use peer::PeerCounters;
+pub use peer::{PeerByHand, PeerCounters};

@@ -115,6 +115,8 @@ pub(crate) struct MdState {
     /// When the question was handed to the driver; [`Time::NEVER`] before that, and while no
     /// latencies are taken.
     pub(crate) asked: Time,
+    /// The interface that the request left by, unless it stays on this node.
+    pub(crate) left_by: Option<crate::seam::NiIndex>,
     /// The one message out of it that is under way, if there is just one.
     pub(crate) request: Option<crate::seam::OpKey>,
     /// Whether it was attached to a portal (passive) rather than bound (active).
@@ -135,6 +137,7 @@ impl MdState {
             answer_by: Time::NEVER,
             answer_from: ProcessId { nid: Nid::ANY, pid: 0 },
             asked: Time::NEVER,
+            left_by: None,
             request: None,
             attached: false,
         }

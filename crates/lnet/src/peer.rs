@@ -18,8 +18,10 @@ use crate::seam::OpKey;
 use crate::status::Status;
 use crate::time::Time;
 
+mod by_hand;
 mod merge;
 
+pub use by_hand::PeerByHand;
 pub(crate) use merge::{Learned, Word};
 
 new_key_type! {
@@ -71,6 +73,8 @@ pub(crate) struct Peer {
     linked: u32,
     /// The primary NID is in use as the peer's name and stays.
     pub(crate) locked: bool,
+    /// An administrator described it, and said whether it is multi-rail; its primary NID stays.
+    pub(crate) by_hand: Option<bool>,
     /// It is being asked about itself while messages flow.
     pub(crate) checking: bool,
     /// It is being told about us while messages flow.
@@ -254,7 +258,7 @@ impl PeerTable {
             let Some((key, looked)) = self.clock.pop_front() else { break };
             let ni = &self.nis[key];
             let peer = &self.peers[ni.peer];
-            let idle = ni.idle() && peer.settled() && !peer.locked;
+            let idle = ni.idle() && peer.settled() && !peer.named();
             if idle && ni.used <= looked {
                 self.remove_ni(key);
                 return true;
@@ -301,6 +305,13 @@ impl PeerTable {
         left
     }
 
+    /// The NID to talk to a peer by: the one that speaks for it, and is there.
+    pub(crate) fn spokesman(&self, key: PeerKey) -> Nid {
+        let members = self.peers[key].members.iter().map(|ni| &self.nis[*ni]);
+        let best = members.min_by_key(|ni| (ni.hearsay, !ni.linked()));
+        best.expect("a peer has a NID").nid
+    }
+
     /// The latencies of an entry; `None` when as many others as may have some do.
     #[inline]
     pub(crate) fn latencies(&mut self, key: PeerNiKey) -> Option<&mut Latencies> {
@@ -344,6 +355,7 @@ impl Peer {
             members: SmallVec::new(),
             linked: 0,
             locked: false,
+            by_hand: None,
             checking: false,
             telling: false,
             rounds: 0,
@@ -358,7 +370,12 @@ impl Peer {
 
     /// It can be talked to, is being asked, or its name is in use: others cannot just take it.
     fn live(&self) -> bool {
-        self.linked > 0 || self.locked || !self.settled()
+        self.linked > 0 || self.named() || !self.settled()
+    }
+
+    /// Somebody counts on its primary NID, and on its being here.
+    pub(crate) fn named(&self) -> bool {
+        self.locked || self.by_hand.is_some()
     }
 }
 

@@ -26,6 +26,7 @@ use crate::status::{Health, Status};
 use crate::time::{Nanos, Time};
 use crate::topology::Topology;
 
+mod changing;
 mod descriptors;
 mod discovery;
 mod journaling;
@@ -38,6 +39,7 @@ mod receive;
 mod send;
 mod view;
 
+pub use changing::NoRoom;
 pub use discovery::{PING_BITS, PING_PORTAL};
 pub use queues::Queues;
 pub use send::{AckWanted, GetArgs, PutArgs};
@@ -200,6 +202,8 @@ pub struct Shard {
     message_timeout: Nanos,
     stats: Stats,
     takes_latencies: bool,
+    /// What they were when they were last reset.
+    counted_before: Stats,
     /// Only while somebody wants one.
     journal: Option<Box<Journal>>,
 }
@@ -211,18 +215,7 @@ impl Shard {
     /// When `memory` cannot hold the few kilobytes of ping information.
     pub fn new(topology: Topology, memory: &mut impl Memory) -> Shard {
         let seed = topology.hash_seed;
-        let nis = topology
-            .nis
-            .iter()
-            .map(|ni| NiState {
-                credits: Credits::new(ni.credits),
-                sequence: 0,
-                sent: 0,
-                received: 0,
-                dropped: 0,
-                latencies: Latencies::default(),
-            })
-            .collect();
+        let nis = topology.nis.iter().map(NiState::new).collect();
         // The low byte names the partition, so that a handle says where it lives.
         let cookie = (topology.incarnation & !0xff) | u64::from(topology.cpt & 0xff);
         let mut shard = Shard {
@@ -256,6 +249,7 @@ impl Shard {
             message_timeout: Nanos::from_secs(topology.tunables.message_timeout() as u64),
             stats: Stats::default(),
             takes_latencies: topology.tunables.latency_peers > 0,
+            counted_before: Stats::default(),
             journal: None,
             topology,
         };
@@ -268,7 +262,7 @@ impl Shard {
         &self.topology
     }
 
-    /// Counters since the shard began.
+    /// Counters since the shard began; no reset changes them but that of the watermark.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
@@ -303,6 +297,9 @@ impl Shard {
         if let Some(journal) = &mut self.journal {
             journal.time(now);
         }
+        if self.ping.stale() && now >= self.ping.again() {
+            self.republish(now, memory);
+        }
         self.deliver_loopback(now, memory);
         while let Some(event) = self.own_events.pop_front() {
             self.own_event(now, memory, &event);
@@ -332,7 +329,8 @@ impl Shard {
     /// When `drive` must run again at the latest, if nothing else happens.
     pub fn next_deadline(&self) -> Time {
         let answers = if self.awaited > 0 { self.next_scan } else { Time::NEVER };
-        answers.min(self.next_expiry)
+        let publishing = if self.ping.stale() { self.ping.again() } else { Time::NEVER };
+        answers.min(self.next_expiry).min(publishing)
     }
 
     fn handle_of(&self, md: MdKey) -> MdHandle {

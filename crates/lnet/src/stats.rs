@@ -27,6 +27,15 @@ impl ByType {
         }
     }
 
+    fn since(&self, earlier: &ByType) -> ByType {
+        ByType {
+            ack: self.ack - earlier.ack,
+            put: self.put - earlier.put,
+            get: self.get - earlier.get,
+            reply: self.reply - earlier.reply,
+        }
+    }
+
     fn add(&mut self, other: &ByType) {
         self.ack += other.ack;
         self.put += other.put;
@@ -75,6 +84,30 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// What was counted since an earlier look at the same shard; messages that are alive and their
+    /// watermark stay as they are.
+    pub fn since(&self, earlier: &Stats) -> Stats {
+        Stats {
+            msgs_alloc: self.msgs_alloc,
+            msgs_max: self.msgs_max,
+            sent: self.sent.since(&earlier.sent),
+            received: self.received.since(&earlier.received),
+            dropped: self.dropped.since(&earlier.dropped),
+            errors: self.errors - earlier.errors,
+            send_length: self.send_length - earlier.send_length,
+            recv_length: self.recv_length - earlier.recv_length,
+            drop_length: self.drop_length - earlier.drop_length,
+            response_timeouts: self.response_timeouts - earlier.response_timeouts,
+            local_errors: self.local_errors - earlier.local_errors,
+            remote_dropped: self.remote_dropped - earlier.remote_dropped,
+            remote_errors: self.remote_errors - earlier.remote_errors,
+            network_timeouts: self.network_timeouts - earlier.network_timeouts,
+            responses_refused: self.responses_refused - earlier.responses_refused,
+            misbehaved: self.misbehaved - earlier.misbehaved,
+            latencies_left_out: self.latencies_left_out - earlier.latencies_left_out,
+        }
+    }
+
     /// Sums the counters of several shards; watermarks add up too.
     pub fn add(&mut self, other: &Stats) {
         self.msgs_alloc += other.msgs_alloc;

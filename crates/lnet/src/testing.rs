@@ -115,6 +115,7 @@ pub struct TestNode {
 #[derive(Debug)]
 pub struct Packet {
     from: usize,
+    ni: NiIndex,
     op: OpKey,
     /// Its LNet header.
     pub header: Header,
@@ -211,7 +212,8 @@ impl Net {
                 }
                 assert_eq!(bytes.len() as u32, send.header.payload_len);
                 let (op, header, to) = (send.op, send.header, send.to.nid);
-                self.packets.push_back(Packet { from: index, op, header, bytes, to });
+                let ni = send.ni;
+                self.packets.push_back(Packet { from: index, ni, op, header, bytes, to });
             }
             Action::Resume { rx, verdict } => {
                 let at = self.parked.iter().position(|(parked, _, _)| *parked == rx);
@@ -230,11 +232,13 @@ impl Net {
             Fate::Arrives | Fate::Vanishes => Status::Ok,
         };
         self.nodes[packet.from].shard.done(now, packet.op, status);
-        let target = self.nodes.iter().position(|node| node.nid == packet.to);
+        let has = |node: &TestNode| node.shard.topology().ni_of(&packet.to);
+        let target = self.nodes.iter().position(|node| has(node).is_some());
         let (Fate::Arrives, Some(target)) = (fate, target) else { return };
-        let from = ProcessId { nid: self.nodes[packet.from].nid, pid: PID_LUSTRE };
+        let ni = has(&self.nodes[target]).expect("it was just found");
+        let from = ProcessId { nid: packet.header.src.nid, pid: PID_LUSTRE };
         self.next_rx += 1;
-        let arrival = Arrival { ni: NiIndex(0), from, rx: RxId(self.next_rx) };
+        let arrival = Arrival { ni, from, rx: RxId(self.next_rx) };
         let verdict = self.nodes[target].shard.recv_header(now, arrival, &packet.header);
         if verdict == Verdict::Park {
             self.parked.push((arrival.rx, target, packet));
@@ -248,6 +252,55 @@ impl Net {
         let node = &mut self.nodes[at_node];
         store(&mut node.memory, &spans, &packet.bytes);
         node.shard.done(now, op, Status::Ok);
+    }
+
+    /// Takes an interface of a node away, as its driver would: what it holds for it fails.
+    pub fn remove_ni(&mut self, now: Time, index: usize, ni: NiIndex) {
+        self.nodes[index].shard.withdraw_ni(now, ni);
+        self.hand_over(now, index);
+        self.lose(now, |packet| packet.from == index && packet.ni == ni);
+        let here = self.parked.iter().filter(|(_, at, packet)| {
+            *at == index && self.nodes[index].shard.topology().ni_of(&packet.to).is_none()
+        });
+        let here: Vec<RxId> = here.map(|(rx, ..)| *rx).collect();
+        self.forget(index, &here);
+        let node = &mut self.nodes[index];
+        node.shard.forget_ni(now, &mut node.memory, ni);
+    }
+
+    /// Has a node forget NIDs of others, with what its driver holds for them.
+    pub fn remove_nids(&mut self, now: Time, index: usize, nids: &[Nid]) {
+        self.nodes[index].shard.withdraw_nids(now, nids);
+        self.hand_over(now, index);
+        self.lose(now, |packet| packet.from == index && nids.contains(&packet.to));
+        let here = self
+            .parked
+            .iter()
+            .filter(|(_, at, packet)| *at == index && nids.contains(&packet.header.src.nid));
+        let here: Vec<RxId> = here.map(|(rx, ..)| *rx).collect();
+        self.forget(index, &here);
+        self.nodes[index].shard.forget_nids(nids);
+    }
+
+    fn hand_over(&mut self, now: Time, index: usize) {
+        while let Some(action) = self.nodes[index].shard.next_action() {
+            self.act(now, index, action);
+        }
+    }
+
+    fn lose(&mut self, now: Time, lost: impl Fn(&Packet) -> bool) {
+        while let Some(at) = self.packets.iter().position(&lost) {
+            self.deliver(now, at, Fate::Fails);
+            let from = (0..self.nodes.len()).find(|node| self.nodes[*node].shard.has_work());
+            if let Some(from) = from {
+                self.hand_over(now, from);
+            }
+        }
+    }
+
+    fn forget(&mut self, index: usize, lost: &[RxId]) {
+        self.parked.retain(|(rx, ..)| !lost.contains(rx));
+        lost.iter().for_each(|rx| self.nodes[index].shard.forget(*rx));
     }
 
     /// Delivers everything, in order, until nothing moves any more.

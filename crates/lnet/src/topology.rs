@@ -1,6 +1,6 @@
 //! What a shard knows of its own node: an immutable snapshot, replaced whole between loop turns.
 
-use lustrine_wire::nid::{Nid, PID_LUSTRE, ProcessId};
+use lustrine_wire::nid::{Net, Nid, PID_LUSTRE, ProcessId};
 
 use crate::seam::NiIndex;
 use crate::tunables::Tunables;
@@ -18,7 +18,7 @@ pub enum Identity {
 /// One local network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ni {
-    /// Its NID.
+    /// Its NID; [`Nid::ANY`] once it was taken away, for indices of others stay.
     pub nid: Nid,
     /// Send credits of this CPU partition's share, in messages.
     pub credits: u32,
@@ -29,7 +29,8 @@ pub struct Ni {
 /// The snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
-    /// Local interfaces without the loopback; [`NiIndex`] counts here. The first one is primary.
+    /// Local interfaces without the loopback; [`NiIndex`] counts here. The first one that is there
+    /// is primary.
     pub nis: Vec<Ni>,
     /// Node or userland.
     pub identity: Identity,
@@ -49,7 +50,18 @@ pub struct Topology {
 impl Topology {
     /// The interface with this NID.
     pub fn ni_of(&self, nid: &Nid) -> Option<NiIndex> {
-        self.nis.iter().position(|ni| ni.nid == *nid).map(|index| NiIndex(index as u16))
+        self.live().find(|(_, ni)| ni.nid == *nid).map(|(index, _)| index)
+    }
+
+    /// The first interface on a network.
+    pub fn ni_on(&self, net: Net) -> Option<NiIndex> {
+        self.live().find(|(_, ni)| ni.nid.net() == net).map(|(index, _)| index)
+    }
+
+    /// The interfaces that are there, in their order.
+    pub fn live(&self) -> impl Iterator<Item = (NiIndex, &Ni)> {
+        let all = self.nis.iter().enumerate().filter(|(_, ni)| !ni.nid.is_any());
+        all.map(|(index, ni)| (NiIndex(index as u16), ni))
     }
 
     /// The interface at an index the shard handed out.

@@ -19,8 +19,19 @@ pub struct Tunable {
     pub min: i64,
     /// Largest legal value.
     pub max: i64,
+    /// When a new value takes effect.
+    pub change: Change,
     /// What it does.
     pub help: &'static str,
+}
+
+/// When a new value of a tunable takes effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// At once, in a node that runs.
+    Live,
+    /// When the node is started with it.
+    Start,
 }
 
 /// Why a value was not taken.
@@ -48,7 +59,7 @@ pub enum TunableError {
 macro_rules! tunables {
     ($(
         $name:ident $lnet:literal $unit:literal $default:literal $min:literal ..= $max:literal
-        $help:literal
+        $change:ident $help:literal
     )*) => {
         /// The values in force. Field names, units, defaults and ranges are those of [`TABLE`].
         #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +69,7 @@ macro_rules! tunables {
         /// All tunables, in the order of the reference page.
         pub const TABLE: &[Tunable] = &[$(Tunable {
             name: stringify!($name), lnet_name: $lnet, unit: $unit,
-            default: $default, min: $min, max: $max, help: $help,
+            default: $default, min: $min, max: $max, change: Change::$change, help: $help,
         },)*];
 
         impl Default for Tunables {
@@ -95,79 +106,79 @@ macro_rules! tunables {
 }
 
 tunables! {
-    transaction_timeout "lnet_transaction_timeout" "s" 150 1..=100_000
+    transaction_timeout "lnet_transaction_timeout" "s" 150 1..=100_000 Live
         "How long a GET, or a PUT that wants an ACK, waits for its answer."
-    retry_count "lnet_retry_count" "" 2 0..=255
+    retry_count "lnet_retry_count" "" 2 0..=255 Live
         "Resends of a message; divides the transaction timeout into the driver's."
-    discovery "discovery" "0/1" 1 0..=1
+    discovery "discovery" "0/1" 1 0..=1 Live
         "Whether peers are discovered and told about this node (a userland node never is)."
-    lock_prim_nid "lock_prim_nid" "0/1" 1 0..=1
+    lock_prim_nid "lock_prim_nid" "0/1" 1 0..=1 Live
         "Whether a primary NID that a file system asked for stays; none is built on this node yet."
-    max_interfaces "lnet_interfaces_max" "" 200 16..=4096
+    max_interfaces "lnet_interfaces_max" "" 200 16..=4096 Live
         "Most NIDs accepted in a peer's ping information."
-    peers_max "" "" 131_072 16..=16_777_216
+    peers_max "" "" 131_072 16..=16_777_216 Start
         "Most peer NIDs remembered; the idle one unused for longest makes room."
-    credits "credits" "messages" 256 1..=65_535
+    credits "credits" "messages" 256 1..=65_535 Start
         "Messages under way at once per interface, all peers together."
-    peer_credits "peer_credits" "messages" 8 1..=65_535
+    peer_credits "peer_credits" "messages" 8 1..=65_535 Start
         "Messages under way at once to one peer."
-    sock_timeout "sock_timeout" "s" 50 1..=100_000
+    sock_timeout "sock_timeout" "s" 50 1..=100_000 Live
         "No progress on a connection for this long closes it."
-    accept_timeout "accept_timeout" "s" 5 1..=3600
+    accept_timeout "accept_timeout" "s" 5 1..=3600 Live
         "How long a new connection may take for its request and HELLO."
-    accept_backlog "accept_backlog" "" 127 1..=65_535
+    accept_backlog "accept_backlog" "" 127 1..=65_535 Start
         "Backlog of the listening socket."
-    accept_port "accept_port" "" 988 1..=65_535
+    accept_port "accept_port" "" 988 1..=65_535 Start
         "TCP port to listen on and to dial for CONTROL connections."
-    accept_port_bulk "accept_port_bulk" "" 0 0..=65_535
+    accept_port_bulk "accept_port_bulk" "" 0 0..=65_535 Start
         "TCP port to dial for the other connection types; 0 is the same as accept_port."
-    conns_per_peer "conns_per_peer" "" 0 0..=127
+    conns_per_peer "conns_per_peer" "" 0 0..=127 Start
         "BULK_IN and BULK_OUT connections per peer, each; 0 follows the link's speed."
-    min_bulk "min_bulk" "bytes" 1024 0..=1_048_576
+    min_bulk "min_bulk" "bytes" 1024 0..=1_048_576 Live
         "From this message size on BULK connections are preferred."
-    min_reconnectms "min_reconnectms" "ms" 1000 1..=3_600_000
+    min_reconnectms "min_reconnectms" "ms" 1000 1..=3_600_000 Live
         "Shortest wait before a peer is dialled again."
-    max_reconnectms "max_reconnectms" "ms" 60_000 1..=3_600_000
+    max_reconnectms "max_reconnectms" "ms" 60_000 1..=3_600_000 Live
         "Longest wait before a peer is dialled again."
-    keepalive "keepalive" "s" 30 0..=100_000
+    keepalive "keepalive" "s" 30 0..=100_000 Live
         "Silence after which a keepalive is sent to a connected peer; 0 never."
-    keepalive_idle "keepalive_idle" "s" 30 0..=100_000
+    keepalive_idle "keepalive_idle" "s" 30 0..=100_000 Live
         "TCP keepalive: idle time; 0 leaves TCP's off."
-    keepalive_intvl "keepalive_intvl" "s" 5 1..=100_000
+    keepalive_intvl "keepalive_intvl" "s" 5 1..=100_000 Live
         "TCP keepalive: interval."
-    keepalive_count "keepalive_count" "" 5 1..=100
+    keepalive_count "keepalive_count" "" 5 1..=100 Live
         "TCP keepalive: probes; with TCP_USER_TIMEOUT, Linux goes by sock_timeout instead."
-    enable_csum "enable_csum" "0/1" 0 0..=1
+    enable_csum "enable_csum" "0/1" 0 0..=1 Start
         "Checksums on protocol V2 connections; V3 and V4 have none (lab-findings)."
-    protocol "protocol" "version" 0 0..=4
+    protocol "protocol" "version" 0 0..=4 Start
         "Highest HELLO version this node dials with; 0 is the best for the address family."
-    zc_min_payload "zc_min_payload" "bytes" 16_384 2048..=1_048_576
+    zc_min_payload "zc_min_payload" "bytes" 16_384 2048..=1_048_576 Live
         "Payload from which MSG_ZEROCOPY is used, where zero_copy is on."
-    zero_copy "" "0/1" 0 0..=1
+    zero_copy "" "0/1" 0 0..=1 Live
         "Send large payloads with MSG_ZEROCOPY and ask for zero-copy acknowledgements."
-    tx_buffer_size "tx_buffer_size" "bytes" 0 0..=1_073_741_824
+    tx_buffer_size "tx_buffer_size" "bytes" 0 0..=1_073_741_824 Start
         "TCP send buffer; 0 leaves it to the system."
-    rx_buffer_size "rx_buffer_size" "bytes" 0 0..=1_073_741_824
+    rx_buffer_size "rx_buffer_size" "bytes" 0 0..=1_073_741_824 Start
         "TCP receive buffer; 0 leaves it to the system."
-    tos "tos" "" -1 -1..=255
+    tos "tos" "" -1 -1..=255 Start
         "IP type of service of LNet's connections; -1 leaves it alone."
-    connections_max "" "" 16_384 16..=1_048_576
+    connections_max "" "" 16_384 16..=1_048_576 Live
         "Most TCP connections of a node, those in their HELLO included."
-    handshakes_max "" "" 1024 1..=1_048_576
+    handshakes_max "" "" 1024 1..=1_048_576 Live
         "Most incoming connections that have not finished their HELLO."
-    rpc_timeout "rpc_timeout" "s" 64 1..=100_000
+    rpc_timeout "rpc_timeout" "s" 64 1..=100_000 Start
         "Selftest: how long one RPC may take, and may wait for memory at a server."
-    session_timeout "session_timeout" "s" 100 0..=100_000
+    session_timeout "session_timeout" "s" 100 0..=100_000 Start
         "Selftest: silence of the console after which a node drops its session; 0 never."
-    selftest_memory "" "MiB" 256 2..=65_536
+    selftest_memory "" "MiB" 256 2..=65_536 Start
         "Selftest: most memory for bulk buffers; further requests wait."
-    selftest_figures "" "0/1" 1 0..=1
+    selftest_figures "" "0/1" 1 0..=1 Start
         "Selftest: clients keep the latencies of their tests, and tell consoles of ours."
-    cpu_npartitions "cpu_npartitions" "" 0 0..=256
+    cpu_npartitions "cpu_npartitions" "" 0 0..=256 Start
         "CPU partitions, one event loop each; 0 follows cpu_pattern or the machine."
-    latency_peers "" "" 16_384 0..=16_777_216
+    latency_peers "" "" 16_384 0..=16_777_216 Start
         "Peer NIDs that have latency histograms, per CPU partition; 0: no latencies are taken."
-    spin_us "" "us" 200 -1..=1_000_000
+    spin_us "" "us" 200 -1..=1_000_000 Live
         "How long a loop polls before it sleeps; 0 sleeps at once, -1 never sleeps."
 }
 

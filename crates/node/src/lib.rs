@@ -9,5 +9,5 @@ mod partition;
 mod probes;
 
 pub use driver::{Driver, DriverOn};
-pub use partition::{ClientBusy, Partition, PartitionConfig};
+pub use partition::{Change, ClientBusy, Partition, PartitionConfig};
 pub use probes::{PingAnswer, ProbeResult, Ticket};

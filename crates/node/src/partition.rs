@@ -20,6 +20,10 @@ use lustrine_wire::nid::Nid;
 use crate::driver::{Driver, DriverOn};
 use crate::probes::{ProbeResult, Probes, Ticket};
 
+mod changes;
+
+pub use changes::Change;
+
 /// Most rounds of work in one turn before the caller looks at its streams again.
 const ROUNDS_MAX: usize = 32;
 

@@ -17,6 +17,7 @@ use lustrine_sys::Clock;
 use lustrine_wire::nid::Nid;
 use serde::{Deserialize, Serialize};
 
+use crate::change::{self, Changed, Making, Wish};
 use crate::console;
 use crate::event_loop::home_loop;
 use crate::letters::{Letter, LoopReport};
@@ -66,6 +67,15 @@ pub enum Request {
     },
     /// The values in force for all of the node.
     ShowTunables,
+    /// The node's configuration, with all it is set to.
+    ShowConfig,
+    /// Change the node.
+    Change {
+        /// What is asked for.
+        wish: Box<Wish>,
+        /// Only find out what it would do.
+        dry_run: bool,
+    },
     /// Give the node's selftest console a command.
     Console {
         /// The key of the session, `LST_SESSION`.
@@ -86,7 +96,9 @@ impl Request {
             | Request::ShowPeer
             | Request::ShowStats
             | Request::ShowLatency { .. }
-            | Request::ShowTunables => Duration::ZERO,
+            | Request::ShowTunables
+            | Request::ShowConfig => Duration::ZERO,
+            Request::Change { .. } => change::DURATION_MAX,
             Request::Console { command, .. } => console::duration_max(command) + console::QUEUE_MAX,
         }
     }
@@ -155,6 +167,16 @@ pub enum Answer {
         /// The driver's share of the transaction timeout, in seconds: it follows from others.
         lnd_timeout: i64,
     },
+    /// To [`Request::ShowConfig`].
+    Config {
+        /// As lnetctl's YAML.
+        text: String,
+    },
+    /// To [`Request::Change`].
+    Changed {
+        /// What was done, or would be.
+        changed: Changed,
+    },
     /// To [`Request::Console`].
     Console {
         /// The console's answer, or why it did not do it.
@@ -215,6 +237,9 @@ pub struct PeerRow {
     pub cpt: u16,
     /// Its node's NIDs.
     pub peer_ni: Vec<PeerNiRow>,
+    /// Whether an administrator described it, and said that it is multi-rail.
+    #[serde(default)]
+    pub by_hand: Option<bool>,
     /// `unknown`, `discovering` or `ready`.
     pub state: String,
     /// Feature bits of its ping information.
@@ -282,6 +307,17 @@ impl NodeHandle {
             Request::ShowStats => self.show_stats(),
             Request::ShowLatency { nid } => self.show_latency(nid.as_deref()),
             Request::ShowTunables => Ok(self.show_tunables()),
+            Request::ShowConfig => Ok(Answer::Config { text: self.info().config.to_backup() }),
+            Request::Change { wish, dry_run } => {
+                let making = if *dry_run { Making::Trial } else { Making::Real };
+                match self.change(wish, making) {
+                    Ok(changed) => Ok(Answer::Changed { changed }),
+                    Err(not) => {
+                        let hint = String::new();
+                        Ok(Answer::Error { errno: not.errno, message: not.text, hint })
+                    }
+                }
+            }
             Request::Console { key, command } => {
                 let answer = self.console(*key, Command::clone(command));
                 answer.map(|outcome| Answer::Console { outcome })
@@ -354,7 +390,7 @@ impl NodeHandle {
         answer.recv_timeout(patience).map_err(|_| CallError::Gone)
     }
 
-    fn reports(&self) -> Result<Vec<LoopReport>, CallError> {
+    pub(crate) fn reports(&self) -> Result<Vec<LoopReport>, CallError> {
         let (reply, answers) = mpsc::channel();
         for sender in self.loops.iter() {
             sender.push(Letter::Report(reply.clone())).map_err(|_| CallError::Gone)?;
@@ -392,7 +428,8 @@ impl NodeHandle {
                     latency: BTreeMap::new(),
                 };
                 let mut latency = Summaries::default();
-                for ni in reports.iter().map(|report| &report.nis[index]) {
+                let nis = reports.iter().flat_map(|report| &report.nis);
+                for ni in nis.filter(|ni| ni.nid == info.nids[index]) {
                     row.credits += ni.credits;
                     row.credits_available += ni.credits_available;
                     row.credits_min += ni.credits_low;
@@ -508,6 +545,7 @@ fn peer_rows(report: &LoopReport) -> Vec<(Nid, PeerRow)> {
                     PeerState::Ready => "ready",
                 }
                 .to_owned(),
+                by_hand: peer.by_hand,
                 features: peer.features,
                 credits: peer.credits,
                 credits_available: peer.credits_available,

@@ -6,9 +6,11 @@ mod lnetctl;
 mod net_text;
 mod nets;
 mod own;
+mod peers;
 mod problem;
 mod reading;
 mod reference;
+mod running;
 mod words;
 mod write;
 
@@ -16,13 +18,15 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use lustrine_lnet::tunables::Tunables;
-use lustrine_wire::nid::Net;
+use lustrine_wire::nid::{Net, Nid};
 
 pub use check::Inconsistency;
 pub use lustrine_yaml::{Position, Shape};
 pub use net_text::{NetTextError, NetTextReason};
 pub use problem::{ConfigError, Problem, Warning};
 pub use reference::tunables_page;
+pub use running::Manner;
+pub(crate) use running::{Placed, Step, add_peer, del_peer, steps, wanted};
 pub use words::UnknownWord;
 
 use crate::metrics::Address;
@@ -32,6 +36,8 @@ use crate::metrics::Address;
 pub struct NodeConfig {
     /// Its interfaces, in order; the first one gives the primary NID.
     pub nets: Vec<NetConfig>,
+    /// Peers that an administrator describes; all others are learned.
+    pub peers: Vec<PeerConfig>,
     /// How it appears to peers.
     pub identity: IdentityChoice,
     /// Whom it lets in.
@@ -77,6 +83,20 @@ pub struct NetConfig {
     pub cpts: Option<String>,
 }
 
+/// A peer as an administrator describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerConfig {
+    /// Its NIDs, at least one; the first one is its primary NID.
+    pub nids: Vec<Nid>,
+    /// Whether they belong to one multi-rail node; a peer that is none has one NID.
+    pub multi_rail: bool,
+    /// Whether its primary NID stays whatever it says itself.
+    pub locked: bool,
+}
+
+/// Most NIDs of all described peers together.
+pub const PEER_NIDS_MAX: usize = 65_536;
+
 /// Which address an interface has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -110,7 +130,8 @@ pub enum AcceptPolicy {
     None,
 }
 
-/// What to do with configuration that LNet knows and this release does not implement.
+/// What to do with configuration that nobody knows, or that LNet knows and this release does not
+/// implement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strictness {
     /// It is an error: the file asks for something it would not get.
@@ -140,7 +161,13 @@ impl NodeConfig {
     /// Writes lnetctl's YAML, in the dialect of `lnetctl export` since 2.16. Reading it back
     /// gives an equal configuration if this one passes [`check`](NodeConfig::check).
     pub fn to_yaml(&self) -> String {
-        write::node(self)
+        write::node(self, write::Globals::Changed)
+    }
+
+    /// The same with all of lnetctl's `global` keys, whatever their values: what a node gives for
+    /// `lnetctl export --backup`.
+    pub fn to_backup(&self) -> String {
+        write::node(self, write::Globals::All)
     }
 
     /// Whether the values are in their ranges and agree with each other. Everything
@@ -157,6 +184,7 @@ impl Default for NodeConfig {
     fn default() -> NodeConfig {
         NodeConfig {
             nets: Vec::new(),
+            peers: Vec::new(),
             identity: IdentityChoice::Auto,
             accept: AcceptPolicy::Secure,
             tunables: Tunables::default(),

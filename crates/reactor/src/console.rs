@@ -109,7 +109,7 @@ fn start(node: &NodeHandle) -> Result<mpsc::Sender<Mail>, CallError> {
     let now = Clock::Monotonic.now();
     let wall_seconds = Clock::Wall.now().saturating_sub(now) / 1_000_000_000;
     let host = Host {
-        console: Console::new(console_nid(&node.info), wall_seconds),
+        console: Console::new(console_nid(&node.info()), wall_seconds),
         loops: Arc::clone(&node.loops),
         mailbox,
         sender: sender.clone(),

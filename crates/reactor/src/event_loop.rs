@@ -27,6 +27,8 @@ use crate::outbox::Outbox;
 use crate::wait::Waiting;
 use crate::watch::Watch;
 
+mod changes;
+
 /// Most connections accepted per listener and turn.
 const ACCEPTS_MAX: usize = 64;
 
@@ -47,7 +49,8 @@ pub(crate) struct EventLoop {
     pub(crate) cpt: u16,
     pub(crate) partition: Partition,
     pub(crate) io: LoopIo,
-    pub(crate) doors: Vec<Door>,
+    /// Tokens count here, so a door that is closed leaves its place empty.
+    pub(crate) doors: Vec<Option<Door>>,
     pub(crate) mailbox: Mailbox<Letter>,
     /// The way to the other loops.
     pub(crate) outbox: Outbox<Letter>,
@@ -70,6 +73,7 @@ impl EventLoop {
     pub(crate) fn prepare(&mut self) -> io::Result<()> {
         self.io.poller.add(&self.sleeper, WAKE_TOKEN, Interest::WakeUp)?;
         for (index, door) in self.doors.iter().enumerate() {
+            let Some(door) = door else { continue };
             self.io.poller.add(&door.listener, OTHER_TOKEN | index as u64, Interest::Readable)?;
         }
         Ok(())
@@ -159,7 +163,7 @@ impl EventLoop {
             return;
         }
         for _ in 0..ACCEPTS_MAX {
-            let door = &self.doors[index];
+            let Some(Some(door)) = self.doors.get(index) else { return };
             let accepted = match door.listener.accept() {
                 Ok(Some(accepted)) => accepted,
                 Ok(None) => return,
@@ -186,7 +190,7 @@ impl EventLoop {
     /// Takes the doors out of the poller, which would report them again and again.
     fn rest(&mut self, now: Time) {
         self.rest_until = now + ACCEPT_REST;
-        for door in &self.doors {
+        for door in self.doors.iter().flatten() {
             let _ = self.io.poller.remove(&door.listener);
         }
     }
@@ -197,6 +201,7 @@ impl EventLoop {
         }
         self.rest_until = Time::ZERO;
         for (index, door) in self.doors.iter().enumerate() {
+            let Some(door) = door else { continue };
             let token = OTHER_TOKEN | index as u64;
             if let Err(error) = self.io.poller.add(&door.listener, token, Interest::Readable) {
                 tracing::error!(%error, local = %door.local, "cannot listen any more");
@@ -241,6 +246,10 @@ impl EventLoop {
             Letter::Report(reply) => {
                 // The asker may have given up.
                 let _ = reply.send(self.report());
+            }
+            Letter::Change(order) => {
+                let changed = self.change(now, *order);
+                tracing::debug!(cpt = self.cpt, ?changed, "changed");
             }
             Letter::Inside(scope, reply) => {
                 let _ = reply.send(self.inside(scope));
@@ -315,12 +324,10 @@ impl EventLoop {
         let (shard, driver) = (self.partition.shard(), self.partition.driver());
         LoopReport {
             cpt: self.cpt,
-            nis: (0..shard.topology().nis.len() as u16)
-                .map(|index| shard.ni_info(NiIndex(index)))
-                .collect(),
+            nis: shard.topology().live().map(|(index, _)| shard.ni_info(index)).collect(),
             peers,
             links,
-            stats: *shard.stats(),
+            stats: shard.stats_since_reset(),
             driver: *driver.counters(),
             connections: self.io.open,
             memory_mapped: self.io.memory_mapped(),

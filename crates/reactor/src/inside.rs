@@ -8,7 +8,6 @@ use std::sync::mpsc;
 use std::time::Instant;
 
 use lustrine_lnet::latency::Latencies;
-use lustrine_lnet::seam::NiIndex;
 use lustrine_lnet::shard::{PeerInfo, Waiting};
 use lustrine_selftest::RpcTotals;
 use lustrine_wire::nid::Nid;
@@ -64,7 +63,7 @@ impl EventLoop {
         }
         let latencies =
             |peer: &PeerInfo| Some((peer.nid, shard.peer_latencies(&peer.nid)?.clone()));
-        let nis = (0..shard.topology().nis.len() as u16).map(NiIndex);
+        let nis = shard.topology().live().map(|(index, _)| index);
         Inside {
             ni_latencies: nis.map(|ni| shard.ni_latencies(ni).clone()).collect(),
             peer_latencies: peers.iter().filter_map(latencies).collect(),
@@ -74,6 +73,14 @@ impl EventLoop {
             selftest: self.partition.selftest_totals(),
             report: self.report_with(peers, links),
         }
+    }
+}
+
+impl Inside {
+    /// Of an interface, by its NID: another one may have come or gone meanwhile.
+    pub(crate) fn latencies_of(&self, nid: &Nid) -> Option<&Latencies> {
+        let place = self.report.nis.iter().position(|ni| ni.nid == *nid)?;
+        self.ni_latencies.get(place)
     }
 }
 

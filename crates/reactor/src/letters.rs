@@ -1,15 +1,16 @@
 //! Values that travel between event loops and from other threads to them.
 
-use std::sync::mpsc;
+use std::net::SocketAddr;
+use std::sync::{Arc, mpsc};
 
-use lustrine_lnet::shard::{NiInfo, PeerInfo};
+use lustrine_lnet::shard::{NiInfo, NoRoom, PeerInfo};
 use lustrine_lnet::stats::Stats;
 use lustrine_lnet::time::Nanos;
-use lustrine_node::ProbeResult;
+use lustrine_node::{Change, ProbeResult};
 use lustrine_selftest::console::{Answer, Command, Order, Outcome, Refusal};
 use lustrine_selftest::{ClientArgs, ClientError, Cross, Rung, RungError, Snapshot};
 use lustrine_socklnd::Handoff;
-use lustrine_sys::Socket;
+use lustrine_sys::{Listener, Socket, SocketOptions};
 use lustrine_wire::nid::Nid;
 
 use crate::inside::{Inside, Scope};
@@ -30,10 +31,22 @@ pub(crate) enum Letter {
     Report(mpsc::Sender<LoopReport>),
     /// Tell of latencies, and of some peers all that there is.
     Inside(Scope, mpsc::Sender<Inside>),
+    /// Change something.
+    Change(Box<ChangeOrder>),
     /// About a selftest load.
     Load(LoadOrder),
     /// A console's order for a node that lives here, and where its outcome goes.
     Order(Box<Order>, mpsc::Sender<Mail>),
+}
+
+/// What a loop is to change, all in one turn.
+pub(crate) struct ChangeOrder {
+    pub(crate) changes: Arc<[Change]>,
+    /// Listeners of interfaces that are added; for the loop that has the doors.
+    pub(crate) doors: Vec<(Nid, Listener, SocketAddr)>,
+    /// How streams are set up from now on, and how the loop waits.
+    pub(crate) options: Option<(SocketOptions, i64)>,
+    pub(crate) reply: mpsc::Sender<Result<(), NoRoom>>,
 }
 
 /// What a console's thread may find in its mailbox.

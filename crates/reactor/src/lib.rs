@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod call;
+mod change;
 pub mod config;
 mod console;
 pub mod control;
@@ -25,6 +26,7 @@ pub use call::{
     Answer, BucketRow, CallError, CpuSeconds, LatencyOf, LatencyRow, NetRow, PeerNiRow, PeerRow,
     Request, StatsRow, SummaryRow,
 };
+pub use change::{Changed, Making, NewNet, NotChanged, Which, Wish};
 pub use letters::{LoadError, LoadReport};
 pub use load::Load;
 pub use node::{NID_IS_TAKEN, Node, NodeHandle, NodeInfo, StartError};

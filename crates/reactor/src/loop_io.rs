@@ -65,6 +65,15 @@ impl LoopIo {
         }
     }
 
+    /// Sets up streams so from now on, and those that are open.
+    pub(crate) fn set_options(&mut self, options: SocketOptions) {
+        for socket in self.slots.iter().filter_map(|slot| slot.socket.as_ref()) {
+            // One that is not connected yet, or not any more, has nothing to be set.
+            let _ = socket.set_options(&options);
+        }
+        self.options = options;
+    }
+
     /// Memory mapped, in bytes.
     pub(crate) fn memory_mapped(&self) -> u64 {
         self.arena.stats().mapped

@@ -6,7 +6,7 @@ use std::hash::BuildHasher;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -60,12 +60,18 @@ pub enum StartError {
         /// What to do about it.
         hint: &'static str,
     },
+    /// The table of peers has no room for those that are described.
+    #[error(
+        "the peers of the configuration do not fit into the table of peers; allowed: peers_max of \
+         them; for example leave out those that discovery finds, or set peers_max"
+    )]
+    Peers,
     /// Anything else of the system's.
     #[error("cannot start an event loop: {0}")]
     System(#[from] io::Error),
 }
 
-/// What is fixed for a node's life.
+/// What a node is: some of it for its life, the rest until it is changed.
 #[derive(Clone, Debug)]
 pub struct NodeInfo {
     /// Its NIDs; the first one is primary.
@@ -82,6 +88,8 @@ pub struct NodeInfo {
     pub peer_credits: Vec<u32>,
     /// Values in force for all of it.
     pub tunables: Tunables,
+    /// All it is set to, with every interface's own values; its nets are in the order of the NIDs.
+    pub config: NodeConfig,
     /// How it appears to peers.
     pub identity: Identity,
     /// Why, for people.
@@ -100,15 +108,41 @@ pub struct Node {
 /// stopped fail.
 #[derive(Clone)]
 pub struct NodeHandle {
-    pub(crate) info: Arc<NodeInfo>,
+    pub(crate) current: Arc<Current>,
     pub(crate) loops: Arc<[Sender<Letter>]>,
     pub(crate) console: Arc<ConsoleSeat>,
 }
 
+/// What a node is now.
+pub(crate) struct Current {
+    pub(crate) info: RwLock<Arc<NodeInfo>>,
+    /// Held by whoever changes it, from looking to the last loop's answer: changes have an order.
+    pub(crate) changing: Mutex<()>,
+    pub(crate) life: Life,
+}
+
+/// What does not change while a node lives, and what is made later needs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Life {
+    pub(crate) cpts: u16,
+    pub(crate) incarnation: u64,
+    /// Most connections for each loop: there are no more descriptors.
+    connections_max: i64,
+}
+
+impl Current {
+    /// For a node whose loops answer nothing.
+    #[cfg(test)]
+    pub(crate) fn of(info: NodeInfo) -> Current {
+        let life = Life { cpts: 1, incarnation: 1, connections_max: 16 };
+        Current { info: RwLock::new(Arc::new(info)), changing: Mutex::new(()), life }
+    }
+}
+
 impl NodeHandle {
-    /// What is fixed for the node's life.
-    pub fn info(&self) -> &NodeInfo {
-        &self.info
+    /// What the node is now.
+    pub fn info(&self) -> Arc<NodeInfo> {
+        Arc::clone(&self.current.info.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -191,19 +225,21 @@ impl Node {
             conns_per_peer: nis.iter().map(|ni| ni.conns_per_peer).collect(),
             peer_credits: nis.iter().map(|ni| ni.peer_credits).collect(),
             tunables: config.tunables.clone(),
+            config: settings(config, &nis),
             identity: identity.identity,
             identity_reason: identity.reason,
             partitions: partitions.iter().map(|partition| partition.cpus.clone()).collect(),
         });
-        let builder = Builder {
-            config,
-            nis: &nis,
-            identity: identity.identity,
-            cpts: partitions.len() as u16,
+        let cpts = partitions.len() as u16;
+        let life = Life {
+            cpts,
             incarnation: Clock::Wall.now(),
-            descriptors,
+            connections_max: connections_max(descriptors, cpts),
         };
-        builder.start(&partitions, doors, info)
+        let builder = Builder { config, nis: &nis, identity: identity.identity, life };
+        let node = builder.start(&partitions, doors, info)?;
+        node.describe_peers(&config.peers)?;
+        Ok(node)
     }
 
     /// For others who talk to it.
@@ -257,18 +293,28 @@ fn open_doors(config: &NodeConfig, nis: &[ResolvedNi]) -> Result<Vec<Door>, Star
         return Ok(doors);
     }
     for (index, ni) in nis.iter().enumerate() {
-        // A listener must serve both ports (wire 2.1).
-        let mut ports = vec![ni.port];
-        ports.extend((ni.port_bulk != ni.port).then_some(ni.port_bulk));
-        for port in ports {
-            let addr = SocketAddr::new(ni.ip, port);
-            let backlog = config.tunables.accept_backlog as u16;
-            let listener = Listener::bind(addr, backlog, socket_options(config))
-                .map_err(|error| listen_error(addr, error))?;
-            doors.push(Door { listener, ni: NiIndex(index as u16), local: addr });
+        for (listener, local) in listeners(config, ni)? {
+            doors.push(Door { listener, ni: NiIndex(index as u16), local });
         }
     }
     Ok(doors)
+}
+
+/// Listeners of one interface, and where they are.
+pub(crate) fn listeners(
+    config: &NodeConfig,
+    ni: &ResolvedNi,
+) -> Result<Vec<(Listener, SocketAddr)>, StartError> {
+    // A listener must serve both ports (wire 2.1).
+    let mut ports = vec![ni.port];
+    ports.extend((ni.port_bulk != ni.port).then_some(ni.port_bulk));
+    let backlog = config.tunables.accept_backlog as u16;
+    let listen = |port: u16| {
+        let addr = SocketAddr::new(ni.ip, port);
+        let listener = Listener::bind(addr, backlog, socket_options(&config.tunables));
+        Ok((listener.map_err(|error| listen_error(addr, error))?, addr))
+    };
+    ports.into_iter().map(listen).collect()
 }
 
 fn listen_error(addr: SocketAddr, error: io::Error) -> StartError {
@@ -285,8 +331,7 @@ fn listen_error(addr: SocketAddr, error: io::Error) -> StartError {
     StartError::Listen { addr, error, hint }
 }
 
-fn socket_options(config: &NodeConfig) -> SocketOptions {
-    let tunables = &config.tunables;
+pub(crate) fn socket_options(tunables: &Tunables) -> SocketOptions {
     let buffer = |bytes: i64| (bytes > 0).then_some(bytes as u32);
     let keepalive = (tunables.keepalive_idle > 0).then(|| Keepalive {
         idle: Duration::from_secs(tunables.keepalive_idle as u64),
@@ -310,9 +355,7 @@ struct Builder<'a> {
     config: &'a NodeConfig,
     nis: &'a [ResolvedNi],
     identity: Identity,
-    cpts: u16,
-    incarnation: u64,
-    descriptors: u64,
+    life: Life,
 }
 
 impl Builder<'_> {
@@ -332,7 +375,9 @@ impl Builder<'_> {
         }
         // A node that fails half-way stops the loops it has: see `Drop`.
         let (loops, console) = (senders.as_slice().into(), Arc::new(ConsoleSeat::default()));
-        let handle = NodeHandle { info, loops, console };
+        let current =
+            Current { info: RwLock::new(info), changing: Mutex::new(()), life: self.life };
+        let handle = NodeHandle { current: Arc::new(current), loops, console };
         let mut node = Node { handle, threads: Vec::new() };
         let mut doors = Some(doors);
         for (index, (partition, post)) in partitions.iter().zip(posts).enumerate() {
@@ -362,24 +407,24 @@ impl Builder<'_> {
         (sleeper, mailbox): (Sleeper, Mailbox<Letter>),
         others: &[Sender<Letter>],
     ) -> Result<EventLoop, StartError> {
-        let tunables = self.limited_tunables();
+        let tunables = self.life.limited(&self.config.tunables);
         let selftest_memory = (tunables.selftest_memory as u64) << 20;
         let mut io = LoopIo::new(
             Poller::new(256)?,
             BASE_MEMORY + selftest_memory,
-            socket_options(self.config),
+            socket_options(&self.config.tunables),
         );
         let topology = Topology {
-            nis: self.nis.iter().map(|ni| self.core_ni(ni)).collect(),
+            nis: self.nis.iter().map(|ni| self.life.core_ni(ni)).collect(),
             identity: self.identity,
-            incarnation: self.incarnation,
+            incarnation: self.life.incarnation,
             hash_seed: drawn(),
             cpt,
-            cpts: self.cpts,
+            cpts: self.life.cpts,
             tunables: tunables.clone(),
         };
         let driver = DriverConfig {
-            nis: self.nis.iter().map(|ni| self.driver_ni(ni)).collect(),
+            nis: self.nis.iter().map(|ni| self.life.driver_ni(ni)).collect(),
             identity: self.identity,
             accept: match self.config.accept {
                 AcceptPolicy::All => Accept::All,
@@ -387,7 +432,7 @@ impl Builder<'_> {
             },
             tunables: tunables.clone(),
             cpt,
-            cpts: self.cpts,
+            cpts: self.life.cpts,
             seed: drawn(),
         };
         let wall_seconds = Clock::Wall.now() / 1_000_000_000;
@@ -397,7 +442,7 @@ impl Builder<'_> {
             cpt,
             partition,
             io,
-            doors,
+            doors: doors.into_iter().map(Some).collect(),
             mailbox,
             outbox: Outbox::new(others.to_vec()),
             sleeper,
@@ -412,18 +457,29 @@ impl Builder<'_> {
         event_loop.prepare()?;
         Ok(event_loop)
     }
+}
 
-    /// No more connections than descriptors: some are kept for files, pollers and pipes.
-    fn limited_tunables(&self) -> lustrine_lnet::tunables::Tunables {
-        let mut tunables = self.config.tunables.clone();
-        let descriptors = i64::try_from(self.descriptors).unwrap_or(i64::MAX);
-        let spare = 64;
-        let per_loop = (descriptors - spare).max(16) / i64::from(self.cpts.max(1));
-        tunables.connections_max = tunables.connections_max.min(per_loop.max(16));
-        tunables
+/// No more connections than descriptors: some are kept for files, pollers and pipes.
+fn connections_max(descriptors: u64, cpts: u16) -> i64 {
+    let descriptors = i64::try_from(descriptors).unwrap_or(i64::MAX);
+    let spare = 64;
+    ((descriptors - spare).max(16) / i64::from(cpts.max(1))).max(16)
+}
+
+/// A configuration with all that this machine made of it.
+fn settings(config: &NodeConfig, nis: &[ResolvedNi]) -> NodeConfig {
+    let nets = config.nets.iter().zip(nis).map(|(net, ni)| ni.explicit(net)).collect();
+    NodeConfig { nets, ..config.clone() }
+}
+
+impl Life {
+    /// The values that a loop goes by.
+    pub(crate) fn limited(&self, tunables: &Tunables) -> Tunables {
+        let connections_max = tunables.connections_max.min(self.connections_max);
+        Tunables { connections_max, ..tunables.clone() }
     }
 
-    fn core_ni(&self, ni: &ResolvedNi) -> Ni {
+    pub(crate) fn core_ni(&self, ni: &ResolvedNi) -> Ni {
         Ni {
             nid: ni.nid,
             credits: credits_per_cpt(ni.credits, ni.peer_credits, self.cpts),
@@ -431,7 +487,7 @@ impl Builder<'_> {
         }
     }
 
-    fn driver_ni(&self, ni: &ResolvedNi) -> NiConfig {
+    pub(crate) fn driver_ni(&self, ni: &ResolvedNi) -> NiConfig {
         NiConfig {
             nid: ni.nid,
             local_ip: Some(ni.ip),

@@ -96,6 +96,36 @@ pub(crate) struct ResolvedIdentity {
     pub(crate) reason: &'static str,
 }
 
+impl ResolvedNi {
+    /// Its description with every value that it has.
+    pub(crate) fn explicit(&self, net: &NetConfig) -> NetConfig {
+        let place = match (&net.place, &self.interface) {
+            (Place::Default, Some(name)) => Place::Interface(name.clone()),
+            (Place::Default, None) => Place::Address(self.ip),
+            (named, _) => named.clone(),
+        };
+        NetConfig {
+            place,
+            port: (self.port != DEFAULT_PORT).then_some(self.port),
+            credits: Some(self.credits),
+            peer_credits: Some(self.peer_credits),
+            conns_per_peer: Some(self.conns_per_peer),
+            ..net.clone()
+        }
+    }
+}
+
+/// The port that a configuration need not name.
+const DEFAULT_PORT: u16 = 988;
+
+/// What this machine makes of one more interface.
+pub(crate) fn resolve_one(
+    net: &NetConfig,
+    tunables: &Tunables,
+) -> Result<ResolvedNi, ResolveError> {
+    resolve_ni(net, tunables, &interfaces::interfaces()?)
+}
+
 pub(crate) fn resolve_nis(config: &NodeConfig) -> Result<Vec<ResolvedNi>, ResolveError> {
     if config.nets.is_empty() {
         return Err(ResolveError::NoNet);

@@ -6,10 +6,11 @@ mod spec;
 use std::collections::{BTreeMap, BTreeSet};
 
 use lustrine_lnet::seam::NiIndex;
+use lustrine_lnet::shard::NoRoom;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::home_of;
-use lustrine_node::{Partition, ProbeResult, Ticket};
+use lustrine_node::{Change, Partition, ProbeResult, Ticket};
 use lustrine_selftest::{Client, Lane};
 use lustrine_socklnd::io::SockId;
 use lustrine_wire::nid::Nid;
@@ -175,6 +176,17 @@ impl Node {
         let ticket = self.next_ticket();
         self.home(nid).stirred().discover(now, ticket, nid, timeout);
         ticket
+    }
+
+    /// Makes a change on all its partitions, in one instant; the first failure is returned.
+    pub(crate) fn change(&mut self, network: &mut Network, change: &Change) -> Result<(), NoRoom> {
+        let (now, host) = (network.now(), self.host);
+        let mut changed = Ok(());
+        for cpt in &mut self.cpts {
+            let (partition, mut io) = cpt.at_work(host, network);
+            changed = changed.and(partition.change(now, &mut io, change));
+        }
+        changed
     }
 
     fn next_ticket(&mut self) -> Ticket {

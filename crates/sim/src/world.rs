@@ -7,9 +7,10 @@ use core::net::IpAddr;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use lustrine_lnet::shard::NoRoom;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_node::{Partition, Ticket};
+use lustrine_node::{Change, Partition, Ticket};
 use lustrine_selftest::{Client, Lane};
 use lustrine_wire::nid::Nid;
 
@@ -214,6 +215,21 @@ impl World {
         let now = self.now();
         self.wake(host, now);
         self.node_mut(host).discover(now, nid, timeout)
+    }
+
+    /// Changes a node that runs.
+    ///
+    /// # Errors
+    /// When a table of peers has no room for a description.
+    ///
+    /// # Panics
+    /// When the host is no node, or it is away.
+    pub fn change(&mut self, host: HostId, change: &Change) -> Result<(), NoRoom> {
+        self.wake(host, self.now());
+        let Actor::Node(node) = &mut self.actors[host.0 as usize] else {
+            panic!("{host:?} is no node that runs");
+        };
+        node.change(&mut self.network, change)
     }
 
     /// A node's host refuses new streams from now on.

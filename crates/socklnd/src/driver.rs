@@ -9,7 +9,7 @@ use lustrine_lnet::seam::{Action, Core, NiIndex, OpKey};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_wire::hello::{ConnType, Hello, Version};
-use lustrine_wire::nid::ProcessId;
+use lustrine_wire::nid::{Nid, ProcessId};
 
 use crate::agenda::Agenda;
 use crate::config::{Config, Jitter, NiConfig, Timing};
@@ -43,6 +43,8 @@ pub struct Handoff {
     pub sock: SockId,
     /// The interface it came in by.
     pub ni: NiIndex,
+    /// That interface's NID: the index may be another one's before the stream is taken.
+    pub ni_nid: Nid,
     /// Its local address.
     pub local: IpAddr,
     /// Its remote address.

@@ -11,11 +11,13 @@
 //! | `route`, `tx`, `staging`, `zc` | sending: choice of connection, batches, cookies |
 //! | `receive`, `rx` | receiving: where bytes are read to, and the frame reader |
 //! | `closing`, `timeouts`, `agenda` | ends and deadlines |
+//! | `changes` | other values, interfaces that come and go |
 //! | `conn`, `peer`, `format` | what is known of connections and peers |
 //! | [`fault`], [`counters`] | why connections end, and how often what happened |
 #![forbid(unsafe_code)]
 
 mod agenda;
+mod changes;
 mod closing;
 pub mod config;
 mod conn;

@@ -50,6 +50,9 @@ impl Socklnd {
     /// Takes over a connection that another CPU partition accepted; `handoff.sock` is the stream's
     /// number here.
     pub fn adopt<I: Io, C: Core>(&mut self, now: Time, core: &mut C, io: &mut I, handoff: Handoff) {
+        if !self.is_there(handoff.ni, &handoff.ni_nid) {
+            return io.close(handoff.sock);
+        }
         if self.full() {
             self.counters.refused_full += 1;
             return io.close(handoff.sock);
@@ -252,7 +255,8 @@ impl Socklnd {
             let (sock, ni, remote) = (conn.sock, conn.ni, conn.remote);
             let local = conn.local.unwrap_or(remote.ip());
             self.counters.handed_off += 1;
-            self.handoffs.push_back(Handoff { home, sock, ni, local, remote, hello });
+            let ni_nid = nid;
+            self.handoffs.push_back(Handoff { home, sock, ni, ni_nid, local, remote, hello });
             self.remove(key);
             return Ok(());
         }

@@ -182,6 +182,12 @@ impl Peers {
         })
     }
 
+    /// Forgets what was known of those that are away.
+    pub(crate) fn forget_away(&mut self, lost: impl Fn(NiIndex, &ProcessId) -> bool) {
+        self.away.retain(|(ni, id), _| !lost(*ni, id));
+        self.away_order.retain(|(ni, id)| !lost(*ni, id));
+    }
+
     pub(crate) fn get(&self, key: PeerKey) -> Option<&Peer> {
         self.present.get(key)
     }

@@ -58,6 +58,11 @@ impl Listener {
         Ok(Listener { fd, options })
     }
 
+    /// Sets up the streams that are accepted from now on so; buffers keep the sizes they had.
+    pub fn set_options(&mut self, options: SocketOptions) {
+        self.options = options;
+    }
+
     /// The address and port listened on.
     ///
     /// # Errors

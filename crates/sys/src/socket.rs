@@ -167,6 +167,14 @@ impl Socket {
         Ok(sockopt::socket_error(&self.fd)??)
     }
 
+    /// Sets the stream up anew, but for the sizes of its buffers.
+    ///
+    /// # Errors
+    /// If it is not connected (any more), or the kernel does not take a value.
+    pub fn set_options(&self, options: &SocketOptions) -> io::Result<()> {
+        options.apply(self.fd.as_fd(), self.peer_addr()?.ip())
+    }
+
     /// Our end of the stream.
     ///
     /// # Errors

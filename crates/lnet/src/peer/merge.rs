@@ -66,6 +66,7 @@ impl PeerTable {
         };
         if let Some(other) = self.owner(&word.primary)
             && other != peer
+            && self.peers[peer].by_hand.is_none()
         {
             if self.yields(other, peer, &contact) {
                 if !self.peers[other].live() {
@@ -79,14 +80,14 @@ impl PeerTable {
                 }
                 self.dissolve(peer, other);
                 peer = other;
-            } else {
+            } else if self.peers[other].by_hand.is_none() {
                 doubted = Some(other);
             }
         }
         let (told, refused) = self.claim(peer, &word);
         let stranded = self.replace_list(peer, told, &contact);
-        let locked = self.peers[peer].locked;
-        if !locked && self.owner(&word.primary) == Some(peer) {
+        let named = self.peers[peer].named();
+        if !named && self.owner(&word.primary) == Some(peer) {
             self.peers[peer].primary = word.primary;
         }
         if self.owner(&self.peers[peer].primary) != Some(peer) {
@@ -98,8 +99,8 @@ impl PeerTable {
     /// Whether a peer's NIDs may go to, or be joined by, the peer that `contact` speaks for.
     fn yields(&self, owner: PeerKey, to: PeerKey, contact: &Nid) -> bool {
         let own = &self.peers[owner];
-        if own.locked && self.peers[to].locked {
-            // Both names are in use.
+        if own.by_hand.is_some() || own.locked && self.peers[to].locked {
+            // What an administrator says counts more; or both names are in use.
             return false;
         }
         !own.live() || self.agrees(owner, contact)
@@ -119,7 +120,9 @@ impl PeerTable {
         let mut first = None;
         let own = self.peers[peer].nids.len().saturating_sub(1);
         self.make_room(peer, word.nids.len().saturating_sub(1 + own));
-        let mut room = self.max.saturating_sub(self.extra - own) + 1;
+        // The name that an administrator gave has its place.
+        let name = usize::from(self.peers[peer].by_hand.is_some());
+        let mut room = (self.max.saturating_sub(self.extra - own) + 1).saturating_sub(name);
         for (nid, up) in word.nids {
             if !seen.insert(*nid) || (room <= 1 && *nid != word.contact) {
                 continue;
@@ -147,7 +150,10 @@ impl PeerTable {
                 }
                 Some(owner) => {
                     refused.insert(owner);
-                    first.get_or_insert(owner);
+                    // Nothing that it says would change what an administrator has said.
+                    if self.peers[owner].by_hand.is_none() {
+                        first.get_or_insert(owner);
+                    }
                     false
                 }
             };
@@ -157,7 +163,7 @@ impl PeerTable {
     }
 
     /// The lists of peers that are not there give way to another one.
-    fn make_room(&mut self, peer: PeerKey, wanted: usize) {
+    pub(super) fn make_room(&mut self, peer: PeerKey, wanted: usize) {
         let mut in_vain = 0;
         while self.extra + wanted > self.max && in_vain < LIST_LOOKS {
             let after = self.listers.range((Excluded(self.looked), Unbounded)).next();
@@ -176,12 +182,20 @@ impl PeerTable {
     }
 
     /// The new list is in force: NIDs that are not on it leave (lnet-core 7).
-    fn replace_list(
+    pub(super) fn replace_list(
         &mut self,
         peer: PeerKey,
-        told: SmallVec<[Told; 1]>,
+        mut told: SmallVec<[Told; 1]>,
         contact: &Nid,
     ) -> SmallVec<[PeerNiKey; 2]> {
+        let primary = self.peers[peer].primary;
+        if self.peers[peer].by_hand.is_some()
+            && self.listed.get(&primary) == Some(&peer)
+            && !told.iter().any(|told| told.nid == primary)
+        {
+            // A name that stays stays on the list, where nothing else knows of it.
+            told.push(Told { nid: primary, up: false, mine: true });
+        }
         let mut keep: HashSet<Nid, FixedState> = HashSet::with_hasher(self.by_nid.hasher().clone());
         keep.extend(told.iter().filter(|told| told.mine).map(|told| told.nid));
         keep.insert(*contact);
@@ -198,7 +212,7 @@ impl PeerTable {
                 self.listed.remove(&old.nid);
             }
         }
-        if self.peers[peer].locked {
+        if self.peers[peer].named() {
             keep.insert(self.peers[peer].primary);
         }
         let mut stranded = SmallVec::new();
@@ -235,7 +249,7 @@ impl PeerTable {
     }
 
     /// One NID of a peer that is not there goes to another one.
-    fn move_nid(&mut self, nid: &Nid, from: PeerKey, into: PeerKey, hearsay: bool) {
+    pub(super) fn move_nid(&mut self, nid: &Nid, from: PeerKey, into: PeerKey, hearsay: bool) {
         if let Some(told) = self.peers[from].nids.iter_mut().find(|told| told.nid == *nid) {
             told.mine = false;
         }
@@ -263,7 +277,7 @@ impl PeerTable {
     }
 
     /// A NID leaves its peer and becomes one of its own.
-    fn part(&mut self, key: PeerNiKey) {
+    pub(super) fn part(&mut self, key: PeerNiKey) {
         let ni = &mut self.nis[key];
         ni.hearsay = false;
         let (nid, from, linked) = (ni.nid, ni.peer, u32::from(ni.linked()));
@@ -275,6 +289,9 @@ impl PeerTable {
         // A name in use goes where its NID goes.
         let locked = old.locked && old.primary == nid;
         old.locked &= !locked;
+        if old.primary == nid {
+            old.by_hand = None;
+        }
         // Whoever waits for the end of a round counts from the rounds it has seen.
         let (rounds, outcome) = (old.rounds, old.outcome);
         let members = smallvec![key];
@@ -295,7 +312,7 @@ impl PeerTable {
     }
 
     /// A peer that lost its primary NID is named by another one.
-    fn rename(&mut self, key: PeerKey) {
+    pub(super) fn rename(&mut self, key: PeerKey) {
         if self.owner(&self.peers[key].primary) != Some(key) {
             let first = self.peers[key].members[0];
             self.peers[key].primary = self.nis[first].nid;

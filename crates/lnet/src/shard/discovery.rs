@@ -13,7 +13,7 @@ use crate::md::{MatchId, Md, MdKey, MdOptions, Owner, Position, Unlink};
 use crate::memory::{Memory, Span};
 use crate::peer::{Learned, PeerKey, PeerNiKey, Phase, Round, Word};
 use crate::portal::{Entry, Laziness};
-use crate::seam::{NiIndex, OpKey};
+use crate::seam::OpKey;
 use crate::status::Status;
 use crate::time::Time;
 use crate::topology::Identity;
@@ -35,9 +35,25 @@ const USERLAND_PUSHES: u8 = 2;
 /// What others find on portal 0.
 #[derive(Debug, Default)]
 pub(super) struct PingTarget {
-    info: Option<Span>,
+    info: Option<(MdKey, Span)>,
+    /// Earlier information that is still being read.
+    outdated: Vec<(MdKey, Span)>,
     push: Vec<(MdKey, Span)>,
     sequence: u32,
+    /// There was no memory for the current information: another try then.
+    again: Option<Time>,
+}
+
+impl PingTarget {
+    /// What others find is not what there is.
+    pub(super) fn stale(&self) -> bool {
+        self.again.is_some()
+    }
+
+    /// When to try again to mend that.
+    pub(super) fn again(&self) -> Time {
+        self.again.unwrap_or(Time::NEVER)
+    }
 }
 
 /// Buffers for pushes. Each takes one, and one peer fills one at a time, so this many peers would
@@ -48,20 +64,30 @@ impl Shard {
     /// Publishes the ping information and posts the buffer for pushes.
     pub(super) fn start_ping_service(&mut self, memory: &mut impl Memory) {
         self.set_lazy(PING_PORTAL, Laziness::Lazy).expect("portal 0 exists");
-        self.publish(memory);
+        self.ping.sequence = 1;
+        self.publish(Time::ZERO, memory).expect("memory for ping information");
         for _ in 0..PUSH_BUFFERS {
             let span = memory.alloc(USUAL_SINK_LEN as u32).expect("memory for pushes");
             self.post_push_buffer(Time::ZERO, span);
         }
     }
 
+    /// What this node says of itself has changed: it has a new number, and whoever asks gets it.
+    pub(super) fn republish(&mut self, now: Time, memory: &mut impl Memory) {
+        if !self.ping.stale() {
+            self.ping.sequence += 1;
+        }
+        self.ping.again = match self.publish(now, memory) {
+            Ok(()) => None,
+            Err(_) => Some(now + super::SCAN_INTERVAL),
+        };
+    }
+
     /// Writes the current information to fresh memory and attaches it for everybody's GETs.
-    fn publish(&mut self, memory: &mut impl Memory) {
-        self.ping.sequence += 1;
+    fn publish(&mut self, now: Time, memory: &mut impl Memory) -> Result<(), Status> {
         let bytes = self.own_info();
-        let span = memory.alloc(bytes.len() as u32).expect("memory for ping information");
+        let span = memory.alloc(bytes.len() as u32).ok_or(Status::NoMemory)?;
         memory.write(span, &bytes);
-        self.ping.info = Some(span);
         let md = Md {
             spans: [span].into_iter().collect(),
             threshold: None,
@@ -70,8 +96,14 @@ impl Shard {
             owner: Owner::LNET,
             user: 0,
         };
-        self.attach(Time::ZERO, PING_PORTAL, ping_entry(Unlink::Retain), md)
+        let md = self
+            .attach(now, PING_PORTAL, ping_entry(Unlink::Retain), md)
             .expect("portal 0 takes wildcard entries");
+        if let Some((before, span)) = self.ping.info.replace((md, span)) {
+            self.ping.outdated.push((before, span));
+            self.unlink(now, before);
+        }
+        Ok(())
     }
 
     fn own_info(&self) -> Vec<u8> {
@@ -81,9 +113,8 @@ impl Shard {
         }
         let entries: Vec<PingEntry> = self
             .topology
-            .nis
-            .iter()
-            .map(|ni| PingEntry { nid: ni.nid, status: NiStatus::Up })
+            .live()
+            .map(|(_, ni)| PingEntry { nid: ni.nid, status: NiStatus::Up })
             .collect();
         let mut bytes = Vec::new();
         PingInfo::build(features, PID_LUSTRE, self.ping.sequence, &entries, &mut bytes);
@@ -91,7 +122,7 @@ impl Shard {
     }
 
     /// A userland peer cannot be dialled, so it must not ask to be discovered.
-    fn wants_discovery(&self) -> bool {
+    pub(super) fn wants_discovery(&self) -> bool {
         self.topology.identity == Identity::Node && self.topology.tunables.discovery != 0
     }
 
@@ -191,6 +222,13 @@ impl Shard {
             self.post_push_buffer(now, next);
             return;
         }
+        if let Some(at) = self.ping.outdated.iter().position(|(md, _)| *md == event.md) {
+            if event.unlinked {
+                let (_, span) = self.ping.outdated.swap_remove(at);
+                memory.free(span);
+            }
+            return;
+        }
         self.errand_event(now, memory, event);
     }
 
@@ -221,6 +259,14 @@ impl Shard {
             .filter(|(nid, _)| !nid.is_any() && !self.is_local(nid))
             .filter(|(nid, _)| several || *nid == contact)
             .collect();
+        if !self.wants_discovery()
+            && let Some(peer) = self.peers.described(&contact)
+        {
+            // Only discovery changes the NIDs that an administrator gave (lnet-core 7).
+            self.peers.peers[peer].features = Some(info.features().bits());
+            self.peers.peers[peer].sequence = info.sequence();
+            return Some(Learned { peer, doubted: None, stranded: Default::default() });
+        }
         let named = info.primary().filter(|nid| nids.iter().any(|(listed, _)| listed == nid));
         let primary = named.unwrap_or(contact);
         let learned = self.peers.learn(Word { contact, primary, nids: &nids })?;
@@ -239,7 +285,7 @@ impl Shard {
     }
 
     /// Messages may have come to a peer with NIDs of another one: they go on too.
-    fn carry_on(&mut self, now: Time, key: PeerKey) {
+    pub(super) fn carry_on(&mut self, now: Time, key: PeerKey) {
         let peer = &self.peers.peers[key];
         if peer.phase == Phase::Ready {
             self.release(now, key);
@@ -252,7 +298,7 @@ impl Shard {
     }
 
     /// A round of discovery shall begin.
-    fn ask(&mut self, key: PeerKey, contact: Nid) {
+    pub(super) fn ask(&mut self, key: PeerKey, contact: Nid) {
         let peer = &mut self.peers.peers[key];
         peer.phase = Phase::Unknown;
         peer.contact = contact;
@@ -276,8 +322,7 @@ impl Shard {
     }
 
     fn obtain_peer(&mut self, now: Time, nid: &Nid) -> Result<PeerNiKey, Status> {
-        let on_net = self.topology.nis.iter().position(|ni| ni.nid.net() == nid.net());
-        let ni = NiIndex(on_net.ok_or(Status::Unreachable)? as u16);
+        let ni = self.topology.ni_on(nid.net()).ok_or(Status::Unreachable)?;
         let max = self.topology.ni(ni).peer_credits;
         self.peers.obtain(now, nid, max).ok_or(Status::NoMemory)
     }

@@ -8,7 +8,7 @@ use crate::time::Time;
 
 impl Stage {
     /// Whether a message waits in the core for something that others must do.
-    fn waits(self) -> bool {
+    pub(super) fn waits(self) -> bool {
         matches!(self, Stage::Discovery | Stage::PeerCredit | Stage::NiCredit)
     }
 }

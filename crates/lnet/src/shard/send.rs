@@ -189,15 +189,14 @@ impl Shard {
             self.loopback.push_back((op, None));
             return;
         }
-        let candidates =
-            self.topology.nis.iter().zip(&self.nis).enumerate().map(|(index, (config, state))| {
-                Candidate {
-                    ni: NiIndex(index as u16),
-                    nid: config.nid,
-                    credits: state.credits.available(),
-                    sequence: state.sequence,
-                }
-            });
+        let nis = self.topology.nis.iter().zip(&self.nis).enumerate();
+        let there = nis.filter(|(_, (config, _))| !config.nid.is_any());
+        let candidates = there.map(|(index, (config, state))| Candidate {
+            ni: NiIndex(index as u16),
+            nid: config.nid,
+            credits: state.credits.available(),
+            sequence: state.sequence,
+        });
         let chosen = path::choose(candidates, draft.local, &draft.target.nid);
         let Ok(ni) = chosen else {
             self.refuse_request(now, draft, Status::Unreachable);
@@ -268,6 +267,7 @@ impl Shard {
         });
         if let (Some(md), Purpose::Request | Purpose::Reply) = (md, purpose) {
             let state = &mut self.mds[md];
+            state.left_by = peer_ni.map(|_| ni);
             // Two messages at once from one descriptor: none of them is "the" one.
             state.request = if state.pending == 1 { Some(op) } else { None };
         }

@@ -14,6 +14,7 @@ use crate::testing::{Fate, Net, test_nid, test_topology};
 use crate::topology::Identity;
 use crate::tunables::Tunables;
 
+mod changing;
 mod discovering;
 mod effort;
 mod journaling;

@@ -69,6 +69,8 @@ pub struct PeerInfo {
     pub rounds: u64,
     /// How the last round ended.
     pub outcome: Status,
+    /// An administrator described it, and said whether it is multi-rail.
+    pub by_hand: Option<bool>,
     /// Whether connections are open.
     pub linked: bool,
     /// Send credits to this NID.
@@ -170,6 +172,7 @@ fn info(ni: &PeerNi, peer: &Peer) -> PeerInfo {
         },
         rounds: peer.rounds,
         outcome: peer.outcome,
+        by_hand: peer.by_hand,
         linked: ni.linked(),
         credits: ni.credits.max(),
         credits_available: ni.credits.available(),

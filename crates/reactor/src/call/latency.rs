@@ -76,11 +76,11 @@ impl NodeHandle {
         let only = nid.map(|text| text.parse::<Nid>().map_err(|_| bad(text))).transpose()?;
         let scope = only.map_or(Scope::Busiest(PEERS_MAX), Scope::Only);
         let insides = self.insides(scope)?;
-        let nids = self.info().nids.iter().enumerate();
-        let nets = nids.filter(|(_, nid)| only.is_none_or(|only| only == **nid));
-        let nets = nets.map(|(index, nid)| {
+        let info = self.info();
+        let nids = info.nids.iter();
+        let nets = nids.filter(|nid| only.is_none_or(|only| only == **nid)).map(|nid| {
             let mut all = Latencies::default();
-            insides.iter().for_each(|inside| all.add(&inside.ni_latencies[index]));
+            insides.iter().filter_map(|inside| inside.latencies_of(nid)).for_each(|of| all.add(of));
             row(nid, &all)
         });
         let known: usize = insides.iter().map(|inside| inside.peers_known).sum();

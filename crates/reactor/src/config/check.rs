@@ -1,9 +1,12 @@
 //! Whether the values of a configuration are in range and agree with each other.
 
-use lustrine_lnet::tunables::{TABLE, Tunable};
-use lustrine_wire::nid::{Net, NetKind};
+use std::collections::HashSet;
 
-use super::{NetConfig, NodeConfig, Place, interface};
+use lustrine_lnet::tunables::{TABLE, Tunable};
+use lustrine_wire::nid::{Net, NetKind, Nid};
+
+use super::peers::is_a_peers;
+use super::{NetConfig, NodeConfig, PEER_NIDS_MAX, Place, interface};
 
 /// Values that LNet does not allow, or not together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -120,6 +123,44 @@ pub enum Inconsistency {
         /// Longest wait in milliseconds.
         max: i64,
     },
+    /// A peer without NIDs, or with one that no other node can have, or that it has twice, or that
+    /// another peer has.
+    #[error(
+        "peer {primary}: {nid} {why}; allowed: NIDs of other nodes, each once; for example \
+         10.0.0.2@tcp"
+    )]
+    BadPeer {
+        /// Which peer, counted from 0.
+        index: usize,
+        /// Its primary NID.
+        primary: Nid,
+        /// The NID.
+        nid: Nid,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// Several NIDs of a peer that is not multi-rail.
+    #[error(
+        "peer {primary} has {nids} NIDs and is not multi-rail; allowed: one; for example \
+         \"Multi-Rail: true\""
+    )]
+    SeveralNids {
+        /// Which peer, counted from 0.
+        index: usize,
+        /// Its primary NID.
+        primary: Nid,
+        /// How many it has.
+        nids: usize,
+    },
+    /// More NIDs of peers than are kept by hand.
+    #[error(
+        "the peers have too many NIDs; allowed: {max} in all; for example leave peers out that \
+             discovery finds"
+    )]
+    TooManyPeerNids {
+        /// How many there may be.
+        max: usize,
+    },
     /// A control socket without a name.
     #[error("the control socket has no path; allowed: a path, or none; for example /run/lustrine")]
     EmptyControl,
@@ -132,6 +173,8 @@ pub(super) enum Subject {
     Net(usize),
     /// These tunables; one of them at least was changed.
     Tunables(&'static [&'static str]),
+    /// The peer with this index.
+    Peer(usize),
     /// The control socket.
     Control,
 }
@@ -156,6 +199,10 @@ impl Inconsistency {
             Inconsistency::ReconnectOrder { .. } => {
                 Subject::Tunables(&["min_reconnectms", "max_reconnectms"])
             }
+            Inconsistency::BadPeer { index, .. } | Inconsistency::SeveralNids { index, .. } => {
+                Subject::Peer(*index)
+            }
+            Inconsistency::TooManyPeerNids { .. } => Subject::Peer(usize::MAX),
             Inconsistency::EmptyControl => Subject::Control,
         }
     }
@@ -177,6 +224,7 @@ pub(super) fn node(config: &NodeConfig) -> Result<(), Inconsistency> {
     for index in 0..config.nets.len() {
         net(config, index)?;
     }
+    peers(config)?;
     match &config.control {
         Some(path) if path.as_os_str().is_empty() => Err(Inconsistency::EmptyControl),
         _ => Ok(()),
@@ -230,6 +278,34 @@ fn net(config: &NodeConfig, index: usize) -> Result<(), Inconsistency> {
         return Err(Inconsistency::SameInterface { index, net: *net, place: describe(place) });
     }
     own_values(config, index)
+}
+
+fn peers(config: &NodeConfig) -> Result<(), Inconsistency> {
+    let all: usize = config.peers.iter().map(|peer| peer.nids.len()).sum();
+    if all > PEER_NIDS_MAX {
+        return Err(Inconsistency::TooManyPeerNids { max: PEER_NIDS_MAX });
+    }
+    let mut seen: HashSet<Nid> = HashSet::new();
+    for (index, peer) in config.peers.iter().enumerate() {
+        let primary = peer.nids.first().copied().unwrap_or(Nid::ANY);
+        let bad = |nid: Nid, why| Inconsistency::BadPeer { index, primary, nid, why };
+        if peer.nids.is_empty() {
+            return Err(bad(primary, "is all it has"));
+        }
+        if peer.nids.len() > 1 && !peer.multi_rail {
+            let nids = peer.nids.len();
+            return Err(Inconsistency::SeveralNids { index, primary, nids });
+        }
+        for nid in &peer.nids {
+            if !is_a_peers(nid) {
+                return Err(bad(*nid, "is no NID of another node"));
+            }
+            if !seen.insert(*nid) {
+                return Err(bad(*nid, "is given twice"));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn own_values(config: &NodeConfig, index: usize) -> Result<(), Inconsistency> {

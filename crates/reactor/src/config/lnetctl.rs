@@ -8,7 +8,7 @@ use lustrine_yaml::{Node, Position};
 use super::check::{self, Inconsistency, Subject};
 use super::problem::{Failure, LIMITS, Problem, Warning};
 use super::reading::{Entry, Key, Reading, Section, number};
-use super::{ConfigError, NodeConfig, Strictness, nets, own};
+use super::{ConfigError, NodeConfig, Strictness, nets, own, peers};
 
 /// What the examples of whole files show.
 const EXAMPLE: &str = "\"net: [{net type: tcp}]\"";
@@ -18,11 +18,11 @@ pub(super) const TOP: Section =
 
 const TOP_KEYS: &[Key] = &[
     Key::read("net"),
+    Key::read("peer"),
     Key::read("global"),
     Key::read("lustrine"),
     Key::shown("statistics"),
     Key::not_yet("route", "this release does not route"),
-    Key::not_yet("peer", "peers are found by discovery only"),
     Key::not_yet("routing", "this release does not route"),
     Key::not_yet("buffers", "this release does not route and has no router buffers"),
     Key::not_yet("numa", "paths are chosen without regard to NUMA distance"),
@@ -62,10 +62,12 @@ pub(super) struct Draft {
     pub(super) config: NodeConfig,
     /// Where each of the nets is described.
     pub(super) nets_at: Vec<Position>,
+    /// Where each of the peers is described.
+    pub(super) peers_at: Vec<Position>,
     /// Where tunables were set.
     tunables_at: Vec<(&'static str, Position)>,
-    /// Where the control socket was set.
-    pub(super) control_at: Position,
+    /// Where keys of our own section were set.
+    pub(super) own_at: Vec<(&'static str, Position)>,
 }
 
 impl Draft {
@@ -87,16 +89,21 @@ impl Draft {
         Ok(())
     }
 
-    fn tunable_at(&self, name: &str) -> Option<Position> {
+    pub(super) fn tunable_at(&self, name: &str) -> Option<Position> {
         self.tunables_at.iter().find(|(set, _)| *set == name).map(|(_, at)| *at)
+    }
+
+    pub(super) fn own_at(&self, key: &str) -> Option<Position> {
+        self.own_at.iter().find(|(set, _)| *set == key).map(|(_, at)| *at)
     }
 
     /// Where the file says what does not go together.
     fn place_of(&self, what: &Inconsistency) -> Position {
         let at = match what.subject() {
             Subject::Net(index) => self.nets_at.get(index).copied(),
+            Subject::Peer(index) => self.peers_at.get(index).or(self.peers_at.last()).copied(),
             Subject::Tunables(names) => names.iter().filter_map(|name| self.tunable_at(name)).max(),
-            Subject::Control => Some(self.control_at),
+            Subject::Control => self.own_at("control"),
         };
         at.unwrap_or(Position::START)
     }
@@ -110,20 +117,39 @@ pub(super) fn read(
     let mut reading = Reading::new(source_name, strictness);
     let root = lustrine_yaml::load(text, &LIMITS)
         .map_err(|(at, fault)| reading.error((at, fault.into())))?;
-    let draft = draft(&mut reading, &root).map_err(|failure| reading.error(failure))?;
+    let base = NodeConfig::default();
+    let draft = draft(&mut reading, &root, base).map_err(|failure| reading.error(failure))?;
     Ok((draft.config, reading.into_warnings()))
 }
 
-fn draft(reading: &mut Reading<'_>, root: &Rc<Node>) -> Result<Draft, Failure> {
+/// The same over a configuration that is there: what the text does not say stays. Interfaces and
+/// peers are those of the text alone.
+pub(super) fn read_over(
+    base: &NodeConfig,
+    text: &str,
+    source_name: &str,
+    strictness: Strictness,
+) -> Result<(Draft, Vec<Warning>), ConfigError> {
+    let mut reading = Reading::new(source_name, strictness);
+    let root = lustrine_yaml::load(text, &LIMITS)
+        .map_err(|(at, fault)| reading.error((at, fault.into())))?;
+    let base = NodeConfig { nets: Vec::new(), peers: Vec::new(), ..base.clone() };
+    let draft = draft(&mut reading, &root, base).map_err(|failure| reading.error(failure))?;
+    Ok((draft, reading.into_warnings()))
+}
+
+fn draft(reading: &mut Reading<'_>, root: &Rc<Node>, base: NodeConfig) -> Result<Draft, Failure> {
     let mut draft = Draft {
-        config: NodeConfig::default(),
+        config: base,
         nets_at: Vec::new(),
+        peers_at: Vec::new(),
         tunables_at: Vec::new(),
-        control_at: Position::START,
+        own_at: Vec::new(),
     };
     for entry in reading.entries(root, &TOP)? {
         match entry.key {
             "net" => nets::read(reading, &mut draft, entry.value)?,
+            "peer" => peers::read(reading, &mut draft, entry.value)?,
             "lustrine" => own::read(reading, &mut draft, entry.value)?,
             "global" => {
                 for inner in reading.entries(entry.value, &GLOBAL)? {

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use lustrine_lnet::tunables::Tunable;
+use lustrine_lnet::tunables::{Change, Tunable};
 use lustrine_wire::nid::{Net, NetKind, Nid};
 use lustrine_yaml::{Content, Node, Position, Shape, clipped};
 
@@ -69,6 +69,7 @@ const PEER_TIMEOUT: Tunable = Tunable {
     default: 180,
     min: i32::MIN as i64,
     max: i32::MAX as i64,
+    change: Change::Start,
     help: "Silence after which a peer is taken for dead; 0 and less never.",
 };
 /// Likewise.
@@ -79,6 +80,7 @@ const PEER_BUFFER_CREDITS: Tunable = Tunable {
     default: 0,
     min: 0,
     max: 65_535,
+    change: Change::Start,
     help: "Messages forwarded at once for one peer; 0 is as many as peer_credits.",
 };
 

@@ -32,6 +32,7 @@ pub(super) fn read(
     node: &Node,
 ) -> Result<(), Failure> {
     for entry in reading.entries(node, &LUSTRINE)? {
+        draft.own_at.push((entry.key, entry.at));
         let (value, config) = (entry.value, &mut draft.config);
         match entry.key {
             "identity" => config.identity = choice(value, "identity", "\"identity: userland\"")?,
@@ -46,7 +47,6 @@ pub(super) fn read(
                     Content::Empty => None,
                     _ => Some(PathBuf::from(word(value, "control", "\"control: /run/lustrine\"")?)),
                 };
-                draft.control_at = entry.at;
             }
             "metrics" => {
                 config.metrics = match value.content {

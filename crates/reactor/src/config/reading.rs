@@ -161,7 +161,12 @@ impl<'a> Reading<'a> {
         let mut entries = Vec::new();
         for Pair { key, at, value } in pairs {
             let Some(known) = section.find(key) else {
-                return Err((*at, unknown_key(key, section)));
+                let problem = unknown_key(key, section);
+                match self.strictness {
+                    Strictness::Strict => return Err((*at, problem)),
+                    Strictness::Lenient => self.warn(*at, problem),
+                }
+                continue;
             };
             if let Some((_, first)) = seen.iter().find(|(name, _)| *name == known.name) {
                 return Err((*at, Problem::GivenTwice { key: key.clone(), first: *first }));

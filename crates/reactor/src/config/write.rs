@@ -4,20 +4,39 @@
 use lustrine_lnet::tunables::{TABLE, Tunables};
 use lustrine_wire::nid::Nid;
 
-use super::{NetConfig, NodeConfig, Place};
+use super::{NetConfig, NodeConfig, PeerConfig, Place};
 
 /// Tunables that lnetctl knows under `global`, in its order (cli-habits 3.4).
 const GLOBAL: [&str; 4] = ["max_interfaces", "discovery", "retry_count", "transaction_timeout"];
 
-pub(super) fn node(config: &NodeConfig) -> String {
+/// Which values for all of LNet are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Globals {
+    /// Those that are not the default.
+    Changed,
+    /// All, as lnetctl does.
+    All,
+}
+
+pub(super) fn node(config: &NodeConfig, globals: Globals) -> String {
     let mut out = String::new();
     if !config.nets.is_empty() {
         out.push_str("net:\n");
         nets(&mut out, &config.nets);
     }
+    if !config.peers.is_empty() {
+        out.push_str("peer:\n");
+    }
+    for peer in &config.peers {
+        self::peer(&mut out, peer);
+    }
     let changed = changed(&config.tunables);
-    let (global, own): (Vec<Changed>, Vec<Changed>) =
+    let (mut global, own): (Vec<Changed>, Vec<Changed>) =
         changed.into_iter().partition(|(name, _)| GLOBAL.contains(name));
+    if globals == Globals::All {
+        let value = |name| Some((name, config.tunables.value(name)?));
+        global = GLOBAL.into_iter().filter_map(value).collect();
+    }
     if !global.is_empty() {
         out.push_str("global:\n");
     }
@@ -69,6 +88,19 @@ fn nets(out: &mut String, nets: &[NetConfig]) {
             local_ni(out, ni);
         }
         above = (!bare).then_some(ni);
+    }
+}
+
+fn peer(out: &mut String, peer: &PeerConfig) {
+    let [primary, others @ ..] = peer.nids.as_slice() else { return };
+    out.push_str(&format!("-     primary nid: {primary}\n"));
+    line(out, 6, "Multi-Rail", &peer.multi_rail.to_string());
+    if peer.locked {
+        line(out, 6, "lock_prim", "true");
+    }
+    out.push_str("      peer ni:\n");
+    for nid in [primary].into_iter().chain(others) {
+        out.push_str(&format!("      -     nid: {nid}\n"));
     }
 }
 

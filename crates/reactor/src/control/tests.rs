@@ -9,7 +9,8 @@ use lustrine_lnet::tunables::Tunables;
 use tempfile::TempDir;
 
 use super::*;
-use crate::node::NodeInfo;
+use crate::config::NodeConfig;
+use crate::node::{Current, NodeInfo};
 
 /// A node of which nothing runs; it can tell about itself.
 fn handle() -> NodeHandle {
@@ -21,11 +22,12 @@ fn handle() -> NodeHandle {
         conns_per_peer: Vec::new(),
         peer_credits: Vec::new(),
         tunables: Tunables::default(),
+        config: NodeConfig::default(),
         identity: Identity::Userland,
         identity_reason: "a test",
         partitions: Vec::new(),
     };
-    NodeHandle { info: Arc::new(info), loops: [].into(), console: Arc::default() }
+    NodeHandle { current: Arc::new(Current::of(info)), loops: [].into(), console: Arc::default() }
 }
 
 fn place() -> (TempDir, PathBuf) {

@@ -62,9 +62,10 @@ fn of_process(page: &mut Page, node: &NodeHandle, insides: &[Inside], own: Own) 
 }
 
 fn of_nis(page: &mut Page, node: &NodeHandle, insides: &[Inside]) {
-    for (index, nid) in node.info().nids.iter().enumerate() {
-        let nid = nid.to_string();
-        let nis = || insides.iter().map(|inside| &inside.report.nis[index]);
+    for own in &node.info().nids {
+        let nid = own.to_string();
+        let all = || insides.iter().flat_map(|inside| &inside.report.nis);
+        let nis = || all().filter(|ni| ni.nid == *own);
         let sum = |value: fn(&lustrine_lnet::shard::NiInfo) -> i64| nis().map(value).sum::<i64>();
         page.gauge(Metric::NiCredits, &[&nid], sum(|ni| i64::from(ni.credits)));
         page.gauge(Metric::NiCreditsFree, &[&nid], sum(|ni| ni.credits_available.max(0)));
@@ -75,7 +76,8 @@ fn of_nis(page: &mut Page, node: &NodeHandle, insides: &[Inside]) {
         page.count(Metric::NiMessages, &[&nid, "received"], count(|ni| ni.received));
         page.count(Metric::NiMessages, &[&nid, "dropped"], count(|ni| ni.dropped));
         let mut latencies = Latencies::default();
-        insides.iter().for_each(|inside| latencies.add(&inside.ni_latencies[index]));
+        let of_each = insides.iter().filter_map(|inside| inside.latencies_of(own));
+        of_each.for_each(|of| latencies.add(of));
         of_operations(page, Metric::NiLatency, &nid, &latencies);
     }
 }

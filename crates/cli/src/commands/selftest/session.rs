@@ -107,7 +107,7 @@ impl Run<'_> {
             // Everything goes over one connection.
             Identity::Userland => 1,
         };
-        let mut report = Report::new(self.args, tunables, node.info(), self.partner, connections);
+        let mut report = Report::new(self.args, tunables, &node.info(), self.partner, connections);
         if self.partner.raw_addr().is_none() && rows.iter().any(|row| row.test != TestWord::Ping) {
             self.progress
                 .say("no plain TCP beside it: only a node started for the run offers that");

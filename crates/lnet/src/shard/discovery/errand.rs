@@ -177,6 +177,10 @@ impl Shard {
                 peer.telling = false;
                 if answered.is_some() {
                     peer.confirmed = Some(sequence);
+                    if sequence != self.ping.sequence {
+                        // We have changed meanwhile.
+                        self.tell(now, memory, errand.peer, errand.contact);
+                    }
                 }
             }
             (Some(_), ErrandKind::Push { sequence }) => {
@@ -278,10 +282,7 @@ impl Shard {
         if peer.checking || !peer.settled() {
             return;
         }
-        let members = peer.members.iter().map(|ni| &self.peers.nis[*ni]);
-        // The one that speaks for it, and is there.
-        let best = members.min_by_key(|ni| (ni.hearsay, !ni.linked()));
-        let contact = best.expect("a peer has a NID").nid;
+        let contact = self.peers.spokesman(key);
         self.check_by(now, memory, key, contact);
     }
 
@@ -303,7 +304,13 @@ impl Shard {
 
     /// Tells a peer about us, outside of a round. One push at a time: a peer that never confirms
     /// cannot make us hold many.
-    pub(super) fn tell(&mut self, now: Time, memory: &mut impl Memory, key: PeerKey, contact: Nid) {
+    pub(in crate::shard) fn tell(
+        &mut self,
+        now: Time,
+        memory: &mut impl Memory,
+        key: PeerKey,
+        contact: Nid,
+    ) {
         if self.peers.peers[key].telling {
             return;
         }
@@ -316,9 +323,9 @@ impl Shard {
         let peer = &mut self.peers.peers[key];
         peer.confirmed = Some(sequence);
         let Phase::Pushing { left } = peer.phase else { return };
-        if left == 0 {
+        if left == 0 && sequence == self.ping.sequence {
             self.discovered(now, key, Status::Ok);
-        } else if let Err(status) = self.start_push(now, memory, key, left - 1) {
+        } else if let Err(status) = self.start_push(now, memory, key, left.saturating_sub(1)) {
             self.discovery_failed(now, key, status);
         }
     }

@@ -123,6 +123,11 @@ fn the_backup_of_a_kernel_node_is_read_leniently() {
     let (config, warnings) = lenient(&text);
     let want = NodeConfig {
         nets: vec![as_shown(tcp(0, eth(0)), None), as_shown(tcp(1, eth(1)), None)],
+        peers: vec![crate::config::PeerConfig {
+            nids: ["10.77.0.3@tcp", "10.77.1.3@tcp1"].map(|nid| nid.parse().unwrap()).to_vec(),
+            multi_rail: true,
+            locked: false,
+        }],
         ..NodeConfig::default()
     };
     assert_eq!(config, want);
@@ -135,7 +140,6 @@ fn the_backup_of_a_kernel_node_is_read_leniently() {
         whats,
         [
             "\"route\"",
-            "\"peer\"",
             "\"numa_range\"",
             "\"drop_asym_route\"",
             "\"health_sensitivity\"",
@@ -336,13 +340,13 @@ fn refusals_of_everything_else() {
     let cases = [
         (
             "nett: []",
-            "f:1:1: \"nett\" is not known in a configuration file; allowed: net, global, \
-             lustrine; did you mean \"net\"?",
+            "f:1:1: \"nett\" is not known in a configuration file; allowed: net, peer, \
+             global, lustrine; did you mean \"net\"?",
         ),
         (
             "zzzzzz: 1",
-            "f:1:1: \"zzzzzz\" is not known in a configuration file; allowed: net, global, \
-             lustrine; for example \"net: [{net type: tcp}]\"",
+            "f:1:1: \"zzzzzz\" is not known in a configuration file; allowed: net, peer, \
+             global, lustrine; for example \"net: [{net type: tcp}]\"",
         ),
         ("net: [", "f:"),
         ("global: {discovery: 2}", "f:1:21: discovery cannot be \"2\"; allowed: a number from 0 "),
@@ -378,8 +382,8 @@ fn refusals_of_everything_else() {
         ),
         (
             "ping: [10.0.0.1@tcp]",
-            "f:1:1: \"ping\" is a command and not configuration; allowed here: net, global, \
-             lustrine; for example run \"lnetctl ping 10.0.0.1@tcp\"",
+            "f:1:1: \"ping\" is a command and not configuration; allowed here: net, peer, \
+             global, lustrine; for example run \"lnetctl ping 10.0.0.1@tcp\"",
         ),
         ("discover: x", "f:1:1: \"discover\" is a command and not configuration; "),
     ];
@@ -388,12 +392,12 @@ fn refusals_of_everything_else() {
 
 #[test]
 fn what_is_not_implemented_is_named_with_its_reason() {
-    for key in ["route", "peer", "routing", "buffers", "numa", "udsp", "ip2nets", "numa_range"] {
+    for key in ["route", "routing", "buffers", "numa", "udsp", "ip2nets", "numa_range"] {
         let message = refusal(&format!("{key}: [1]"));
         let want = format!("f:1:1: {key:?} is not implemented yet: ");
         assert!(message.starts_with(&want), "{message}");
         assert!(
-            message.contains("; allowed here: net, global, lustrine; for example"),
+            message.contains("; allowed here: net, peer, global, lustrine; for example"),
             "{message}"
         );
         assert_eq!(lenient(&format!("{key}: [1]")).1.len(), 1);

@@ -68,6 +68,34 @@ lustrine:
     assert_eq!(reread(want), config);
 }
 
+/// What a kernel's backup has and ours has not: routes and settings that nodes do not have, and CPU
+/// partitions, of which every one serves every interface.
+#[test]
+fn a_backup_is_laid_out_as_the_real_one() {
+    let path = "../../testdata/lnetctl/export_backup.yaml";
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    let recorded = std::fs::read_to_string(path).unwrap();
+    let read = NodeConfig::from_yaml(&recorded, "recorded", Strictness::Lenient);
+    let (mut config, _) = read.unwrap();
+    for net in &mut config.nets {
+        net.cpts = None;
+    }
+    let route = recorded.find("route:\n").unwrap()..recorded.find("peer:\n").unwrap();
+    let mut wanted = recorded.clone();
+    wanted.replace_range(route, "");
+    let ours = |line: &&str| {
+        let key = line.trim().split(':').next().unwrap();
+        let known = !line.starts_with("    ") || line.starts_with("     ") || GLOBAL.contains(&key);
+        known && key != "CPT" && !line.starts_with('#')
+    };
+    let wanted: String = wanted.lines().filter(ours).map(|line| format!("{line}\n")).collect();
+    let written = config.to_backup();
+    let (theirs, own) = written.split_at(written.find("lustrine:\n").unwrap());
+    assert_eq!(theirs, wanted);
+    assert_eq!(own, "lustrine:\n    identity: auto\n    accept: secure\n    cpu_pattern: \"N\"\n");
+    assert_eq!(reread(&written), config);
+}
+
 #[test]
 fn the_default_is_written_and_read() {
     let config = NodeConfig::default();
@@ -140,7 +168,8 @@ prop_compose! {
         control in option::of("[^\u{0}]{1,30}".prop_map(std::path::PathBuf::from)),
         metrics in option::of(metrics()),
     ) -> NodeConfig {
-        NodeConfig { nets, identity, accept, tunables, cpu_pattern, control, metrics }
+        let peers = Vec::new();
+        NodeConfig { nets, peers, identity, accept, tunables, cpu_pattern, control, metrics }
     }
 }
 

@@ -1,8 +1,9 @@
 //! The accepting side against hand-made peers.
 
-use lustrine_lnet::seam::{LinkEvent, Misbehaviour};
+use lustrine_lnet::seam::{LinkEvent, Misbehaviour, NiIndex};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
+use lustrine_lnet::tunables::Tunables;
 use lustrine_wire::Order;
 use lustrine_wire::acceptor::Request;
 use lustrine_wire::frame::FrameHeader;
@@ -12,8 +13,8 @@ use lustrine_wire::nid::{Net, Nid, PID_ANY, ProcessId};
 
 use crate::config::Accept;
 use crate::testing::{
-    Chaos, NODE, Plan, Rogue, World, config, header_bytes, hello, hello_bytes, ip4, nid, process,
-    put_header, request_bytes,
+    Chaos, NODE, Node, Plan, Rogue, World, config, header_bytes, hello, hello_bytes, ip4, nid,
+    process, put_header, request_bytes,
 };
 
 fn world() -> World {
@@ -215,6 +216,38 @@ fn r_slow_and_r_slowhello_have_five_seconds_each() {
     world.pass(Nanos::from_millis(200));
     assert!(slow.closed_silently(&mut world));
     assert_eq!(counters(&world).slow_handshake, 2);
+}
+
+#[test]
+fn a_new_accept_timeout_holds_for_who_comes_then() {
+    let mut world = world();
+    let mut before = Rogue::dial(&mut world, 1, 999);
+    world.run();
+    let now = world.now;
+    let tunables = Tunables { accept_timeout: 2, ..Tunables::default() };
+    world.nodes[0].driver.set_tunables(now, tunables);
+    let mut after = Rogue::dial(&mut world, 1, 998);
+    world.pass(Nanos::from_millis(2100));
+    assert!(after.closed_silently(&mut world) && !before.closed(&mut world));
+    world.pass(Nanos::from_millis(3000));
+    assert!(before.closed_silently(&mut world));
+}
+
+#[test]
+fn nothing_stays_of_an_interface_that_is_removed() {
+    let mut world = world();
+    let mut silent = Rogue::dial(&mut world, 1, 999);
+    let mut known = Rogue::dial(&mut world, 2, 998);
+    known.say(&mut world, &request_bytes(NODE));
+    known.say(&mut world, &hello_bytes(&hello(2, Version::V3, ConnType::Control)));
+    assert_eq!(known.hello(&mut world).kind, ConnType::Control);
+    let now = world.now;
+    let Node { driver, io, core } = &mut world.nodes[0];
+    assert_eq!(driver.connections(), 2);
+    driver.remove_ni(now, core, io, NiIndex(0), Status::Unreachable);
+    assert_eq!((driver.connections(), driver.peers().count()), (0, 0));
+    assert!(driver.config.nis.is_empty(), "its index is free again");
+    assert!(silent.closed(&mut world) && known.closed(&mut world));
 }
 
 /// [HEL-5], [HEL-7]

@@ -1,0 +1,182 @@
+//! Changes to a node that runs: settings, interfaces, peers, counters.
+//!
+//! Each is done whole between two turns of the loop. What must end for it ends with a final event
+//! like everything else.
+
+use lustrine_wire::nid::Nid;
+
+use super::{NiState, Shard};
+use crate::credits::Credits;
+use crate::latency::Latencies;
+use crate::md::MdKey;
+use crate::memory::Memory;
+use crate::peer::{PeerByHand, PeerKey, Phase};
+use crate::seam::{NiIndex, OpKey};
+use crate::stats::Stats;
+use crate::status::Status;
+use crate::time::{Nanos, Time};
+use crate::topology::{Ni, Topology, home_of};
+use crate::tunables::Tunables;
+
+/// A change could not be made, for a table or memory is full; nothing was changed here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoRoom;
+
+impl Shard {
+    /// Other values are in force for everything that begins from now on; what is under way keeps
+    /// its deadlines.
+    pub fn set_tunables(&mut self, now: Time, memory: &mut impl Memory, tunables: Tunables) {
+        let wanted = self.wants_discovery();
+        self.topology.tunables = tunables;
+        let seconds = self.topology.tunables.message_timeout() as u64;
+        self.message_timeout = Nanos::from_secs(seconds);
+        if self.wants_discovery() != wanted {
+            self.publish_anew(now, memory);
+        }
+    }
+
+    /// Counts from here on; what is alive now stays counted. [`Shard::stats`] goes on.
+    pub fn reset_stats(&mut self) {
+        self.stats.msgs_max = self.stats.msgs_alloc;
+        self.counted_before = self.stats;
+        for ni in &mut self.nis {
+            (ni.sent, ni.received, ni.dropped) = (0, 0, 0);
+        }
+        for ni in self.peers.nis.values_mut() {
+            ni.counters = Default::default();
+        }
+    }
+
+    /// Counters since they were last reset.
+    pub fn stats_since_reset(&self) -> Stats {
+        self.stats.since(&self.counted_before)
+    }
+
+    /// Takes in what an administrator says of a peer; on a partition where none of its NIDs is at
+    /// home there is nothing to do.
+    ///
+    /// # Errors
+    /// When the table of peers is full of others that are in use.
+    pub fn describe_peer(&mut self, now: Time, by_hand: &PeerByHand) -> Result<(), NoRoom> {
+        let Topology { cpt, cpts, .. } = self.topology;
+        let topology = &self.topology;
+        let credits = |nid: &Nid| match topology.ni_on(nid.net()) {
+            Some(ni) => topology.ni(ni).peer_credits,
+            None => topology.tunables.peer_credits as u32,
+        };
+        let lives_here = |nid: &Nid| home_of(nid, cpts) == cpt;
+        let described = self.peers.describe(now, by_hand, lives_here, credits);
+        let Some(described) = described.map_err(|_| NoRoom)? else { return Ok(()) };
+        for ni in described.stranded {
+            let (key, nid) = (self.peers.nis[ni].peer, self.peers.nis[ni].nid);
+            self.ask(key, nid);
+        }
+        self.carry_on(now, described.peer);
+        Ok(())
+    }
+
+    /// Ends what waits here for these NIDs of others, and what they should have answered. The
+    /// driver is to close their connections next; then [`Shard::forget_nids`] forgets them.
+    pub fn withdraw_nids(&mut self, now: Time, nids: &[Nid]) {
+        let here: Vec<_> = nids.iter().filter_map(|nid| self.peers.find(nid)).collect();
+        let of_them = |peer_ni: Option<_>| peer_ni.is_some_and(|ni| here.contains(&ni));
+        let waiting = self.msgs.iter().filter(|(_, msg)| of_them(msg.peer_ni) && msg.stage.waits());
+        let waiting: Vec<OpKey> = waiting.map(|(op, _)| op).collect();
+        self.end_waiting(now, waiting, Status::ConnectionLost);
+        let awaited = self.mds.iter().filter(|(_, state)| {
+            state.answer_by != Time::NEVER && nids.contains(&state.answer_from.nid)
+        });
+        let awaited: Vec<MdKey> = awaited.map(|(md, _)| md).collect();
+        for md in awaited {
+            self.abort_md(now, md, Status::ConnectionLost);
+        }
+    }
+
+    /// Forgets these NIDs of others.
+    pub fn forget_nids(&mut self, nids: &[Nid]) {
+        for nid in nids {
+            self.peers.strike(nid);
+        }
+    }
+
+    /// One more interface; its index. Peers are told.
+    ///
+    /// # Panics
+    /// When there are 65,535 already.
+    pub fn add_ni(&mut self, now: Time, memory: &mut impl Memory, ni: Ni) -> NiIndex {
+        let index = u16::try_from(self.topology.nis.len()).expect("an index for the interface");
+        self.nis.push(NiState::new(&ni));
+        self.topology.nis.push(ni);
+        self.publish_anew(now, memory);
+        NiIndex(index)
+    }
+
+    /// Takes an interface away: what waits to leave by it ends, and what was asked by it and not
+    /// answered. The driver is to close its connections next; then [`Shard::forget_ni`].
+    pub fn withdraw_ni(&mut self, now: Time, index: NiIndex) {
+        self.topology.nis[usize::from(index.0)].nid = Nid::ANY;
+        let waiting = self.msgs.iter().filter(|(_, msg)| msg.ni == index && msg.stage.waits());
+        let waiting: Vec<OpKey> = waiting.map(|(op, _)| op).collect();
+        self.end_waiting(now, waiting, Status::Unreachable);
+        let awaited = self
+            .mds
+            .iter()
+            .filter(|(_, state)| state.answer_by != Time::NEVER && state.left_by == Some(index));
+        let awaited: Vec<MdKey> = awaited.map(|(md, _)| md).collect();
+        for md in awaited {
+            self.abort_md(now, md, Status::Unreachable);
+        }
+    }
+
+    /// The driver has closed everything of an interface. Peers are told that it is gone.
+    ///
+    /// # Panics
+    /// When messages still hold credits of it.
+    pub fn forget_ni(&mut self, now: Time, memory: &mut impl Memory, index: NiIndex) {
+        let state = &self.nis[usize::from(index.0)];
+        assert!(state.credits.idle(), "credits of a removed interface are out");
+        // Whoever comes next gets the index, if there is none behind.
+        while self.topology.nis.last().is_some_and(|ni| ni.nid.is_any()) {
+            self.topology.nis.pop();
+            self.nis.pop();
+        }
+        self.publish_anew(now, memory);
+    }
+
+    fn end_waiting(&mut self, now: Time, waiting: Vec<OpKey>, status: Status) {
+        for op in waiting {
+            // Ending one may wake, and end, others of the list.
+            if self.msgs.get(op).is_some_and(|msg| msg.stage.waits()) {
+                self.retire(now, op, status);
+            }
+        }
+    }
+
+    /// What this node says of itself has changed: those who ask get it, and those who were told
+    /// are told again (wire 6.3, 6.4).
+    fn publish_anew(&mut self, now: Time, memory: &mut impl Memory) {
+        self.republish(now, memory);
+        let told = |key: &PeerKey| {
+            let peer = &self.peers.peers[*key];
+            peer.phase == Phase::Ready && peer.confirmed.is_some()
+        };
+        let told: Vec<PeerKey> = self.peers.peers.keys().filter(told).collect();
+        for key in told {
+            let contact = self.peers.spokesman(key);
+            self.tell(now, memory, key, contact);
+        }
+    }
+}
+
+impl NiState {
+    pub(super) fn new(ni: &Ni) -> NiState {
+        NiState {
+            credits: Credits::new(ni.credits),
+            sequence: 0,
+            sent: 0,
+            received: 0,
+            dropped: 0,
+            latencies: Latencies::default(),
+        }
+    }
+}

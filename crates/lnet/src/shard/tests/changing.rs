@@ -1,0 +1,397 @@
+//! Changes to a node that runs, between operations.
+
+use lustrine_wire::ping::{Features, PingInfo};
+
+use super::*;
+use crate::PeerByHand;
+use crate::shard::PeerState;
+use crate::topology::Ni;
+
+const LATER: Nanos = Nanos::from_secs(100_000);
+
+fn other_net(index: usize) -> Nid {
+    Nid::new4(NetId { number: 1, ..NetId::TCP }, 0x0a00_0101 + index as u32)
+}
+
+fn ni(nid: Nid) -> Ni {
+    Ni { nid, credits: 16, peer_credits: 2 }
+}
+
+fn by_hand(indexes: &[usize]) -> PeerByHand {
+    let nids: Vec<Nid> = indexes.iter().map(|index| test_nid(*index)).collect();
+    PeerByHand { primary: nids[0], nids, multi_rail: true, locked: false }
+}
+
+/// What a node says of itself when it is asked.
+fn said(net: &mut Net, asker: usize, of: usize) -> (u32, Features, Vec<Nid>) {
+    let sink = net.span(asker, 512, 0);
+    let into = net.bind(asker, sink, 2, 0);
+    net.get(asker, get_args(into, process(of), PING_PORTAL, PING_BITS));
+    net.run(NOW);
+    let moved = net.events(asker).last().expect("a reply").moved;
+    let bytes = net.bytes(asker, sink);
+    let info = PingInfo::parse(&bytes[..moved as usize]).unwrap();
+    (info.sequence(), info.features(), info.entries().map(|entry| entry.nid).collect())
+}
+
+/// Has a node know another one, by a PUT.
+fn acquaint(net: &mut Net, from: usize, to: usize) {
+    let source = net.span(from, 8, 1);
+    let md = net.bind(from, source, 1, 0);
+    net.put(from, put_args(md, process(to), 30, 1));
+    net.run(NOW);
+    net.events(from);
+}
+
+#[test]
+fn a_new_transaction_timeout_holds_for_what_begins_then() {
+    let mut net = Net::new(2, &Tunables::default());
+    acquaint(&mut net, 0, 1);
+    let ask = |net: &mut Net, user| {
+        let sink = net.span(0, 8, 0);
+        let md = net.bind(0, sink, 2, user);
+        net.get(0, get_args(md, process(1), 40, 1));
+        net.settle(NOW);
+        net.deliver(NOW, 0, Fate::Vanishes);
+    };
+    ask(&mut net, 1);
+    let node = &mut net.nodes[0];
+    let shorter = Tunables { transaction_timeout: 10, ..Tunables::default() };
+    node.shard.set_tunables(NOW, &mut node.memory, shorter);
+    ask(&mut net, 2);
+    net.events(0);
+    for (seconds, ended) in [(9, 0), (11, 1), (149, 0), (151, 1)] {
+        net.settle(NOW + Nanos::from_secs(seconds));
+        net.settle(NOW + Nanos::from_secs(seconds));
+        assert_eq!(net.events(0).len(), ended, "after {seconds} s");
+    }
+}
+
+#[test]
+fn discovery_off_and_on_is_told_to_those_who_know_us() {
+    let mut net = Net::new(2, &Tunables::default());
+    acquaint(&mut net, 0, 1);
+    assert_eq!(net.nodes[1].shard.peer(&test_nid(0)).unwrap().features, Some(0x1e));
+    let spans = net.nodes[0].memory.live;
+    for (discovery, features, sequence) in [(0, 0x0e, 2), (1, 0x1e, 3)] {
+        let node = &mut net.nodes[0];
+        let tunables = Tunables { discovery, ..Tunables::default() };
+        node.shard.set_tunables(NOW, &mut node.memory, tunables);
+        net.run(NOW);
+        let (told, bits, _) = said(&mut net, 1, 0);
+        assert_eq!((told, bits.bits()), (sequence, features));
+        assert_eq!(net.nodes[0].memory.live, spans, "the old information is freed");
+    }
+    // A node that withdraws from discovery is forgotten, as kernels do, and asked again.
+    assert_eq!(net.nodes[1].shard.peer(&test_nid(0)).unwrap().features, Some(0x1e));
+    // What does not concern it is not told.
+    let node = &mut net.nodes[0];
+    let tunables = Tunables { min_bulk: 7, ..Tunables::default() };
+    node.shard.set_tunables(NOW, &mut node.memory, tunables);
+    assert_eq!(said(&mut net, 1, 0).0, 3);
+    net.assert_quiet();
+}
+
+#[test]
+fn interfaces_come_and_go_and_peers_are_told() {
+    let mut net = Net::new(2, &Tunables::default());
+    acquaint(&mut net, 0, 1);
+    let node = &mut net.nodes[0];
+    let index = node.shard.add_ni(NOW, &mut node.memory, ni(other_net(0)));
+    assert_eq!(index, NiIndex(1));
+    net.run(NOW);
+    let known = net.nodes[1].shard.peer(&test_nid(0)).unwrap();
+    assert_eq!(known.nids, [(test_nid(0), true), (other_net(0), true)]);
+    assert_eq!(said(&mut net, 1, 0).2, [test_nid(0), other_net(0)]);
+    // The first one goes: the second is the primary one, and its index stays.
+    net.remove_ni(NOW, 0, NiIndex(0));
+    let shard = &net.nodes[0].shard;
+    assert_eq!(shard.topology().ni_of(&other_net(0)), Some(NiIndex(1)));
+    assert_eq!(shard.topology().ni_of(&Nid::ANY), None);
+    // Nothing reaches a network that no interface is on any more.
+    let source = net.span(0, 8, 1);
+    let md = net.bind(0, source, 1, 5);
+    net.put(0, put_args(md, process(1), 30, 1));
+    let event = net.events(0)[0];
+    assert_eq!((event.user, event.status, event.unlinked), (5, Status::Unreachable, true));
+    // The last one's index is free again.
+    let node = &mut net.nodes[0];
+    assert_eq!(node.shard.add_ni(NOW, &mut node.memory, ni(test_nid(0))), NiIndex(2));
+    net.remove_ni(NOW, 0, NiIndex(2));
+    let node = &mut net.nodes[0];
+    assert_eq!(node.shard.add_ni(NOW, &mut node.memory, ni(test_nid(7))), NiIndex(2));
+    net.run(NOW);
+    net.assert_quiet();
+}
+
+#[test]
+fn what_was_asked_by_an_interface_ends_with_it() {
+    let mut net = Net::new(2, &Tunables::default());
+    acquaint(&mut net, 0, 1);
+    let sinks: Vec<Span> = (0..12).map(|_| net.span(0, 8, 0)).collect();
+    for (user, sink) in sinks.into_iter().enumerate() {
+        let md = net.bind(0, sink, 2, user as u64);
+        net.get(0, get_args(md, process(1), 40, 1));
+    }
+    net.settle(NOW);
+    // Some are on their way, some wait for credits; one answer will never come.
+    net.deliver(NOW, 0, Fate::Vanishes);
+    net.remove_ni(NOW, 0, NiIndex(0));
+    let ended: Vec<_> = net.events(0).into_iter().filter(|event| event.unlinked).collect();
+    assert_eq!(ended.len(), 12);
+    assert!(ended.iter().all(|event| !event.status.is_ok()), "{ended:?}");
+    net.assert_quiet();
+}
+
+#[test]
+fn a_peer_by_hand_is_there_at_once_and_keeps_its_name() {
+    let mut net = Net::new(2, &Tunables::default());
+    // Node 1 has another NID first in this description.
+    net.nodes[0].shard.describe_peer(NOW, &by_hand(&[5, 1])).unwrap();
+    let shown = net.nodes[0].shard.peer(&test_nid(1)).unwrap();
+    assert_eq!((shown.primary, shown.by_hand), (test_nid(5), Some(true)));
+    assert_eq!(shown.nids, [(test_nid(5), true), (test_nid(1), true)]);
+    acquaint(&mut net, 0, 1);
+    let shown = net.nodes[0].shard.peer(&test_nid(1)).unwrap();
+    assert_eq!((shown.state, shown.primary), (PeerState::Ready, test_nid(5)));
+    // It does not say that it has the other one; the name stays all the same.
+    assert_eq!(shown.nids, [(test_nid(1), true)]);
+    net.nodes[0].shard.peers.assert_whole();
+    net.remove_nids(NOW, 0, &[test_nid(5), test_nid(1)]);
+    assert_eq!(net.nodes[0].shard.peers().count(), 0);
+    net.nodes[0].shard.peers.assert_whole();
+}
+
+#[test]
+fn without_discovery_the_description_stays() {
+    let mut net = Net::new(2, &Tunables { discovery: 0, ..Tunables::default() });
+    net.nodes[0].shard.describe_peer(NOW, &by_hand(&[1, 5])).unwrap();
+    acquaint(&mut net, 0, 1);
+    let shown = net.nodes[0].shard.peer(&test_nid(1)).unwrap();
+    assert_eq!(shown.nids, [(test_nid(1), true), (test_nid(5), true)]);
+    assert_eq!(shown.features, Some(0x0e));
+}
+
+#[test]
+fn nobody_else_claims_a_peer_by_hand() {
+    let mut net = Net::new(3, &Tunables::default());
+    net.nodes[0].shard.describe_peer(NOW, &by_hand(&[1, 5])).unwrap();
+    acquaint(&mut net, 0, 2);
+    // Node 2 gains the NID that the administrator gave to node 1.
+    let node = &mut net.nodes[2];
+    node.shard.add_ni(NOW, &mut node.memory, ni(test_nid(5)));
+    net.run(NOW);
+    assert_eq!(net.nodes[0].shard.peer(&test_nid(5)).unwrap().primary, test_nid(1));
+    net.nodes[0].shard.peers.assert_whole();
+}
+
+#[test]
+fn a_full_table_takes_no_description() {
+    let mut net = Net::new(1, &Tunables { peers_max: 16, ..Tunables::default() });
+    let many: Vec<usize> = (1..20).collect();
+    assert_eq!(net.nodes[0].shard.describe_peer(NOW, &by_hand(&many)), Err(crate::shard::NoRoom));
+    net.nodes[0].shard.peers.assert_whole();
+    net.nodes[0].shard.describe_peer(NOW, &by_hand(&many[..10])).unwrap();
+    net.nodes[0].shard.peers.assert_whole();
+}
+
+#[test]
+fn a_reset_shows_nothing_and_forgets_nothing() {
+    let mut net = Net::new(2, &Tunables::default());
+    acquaint(&mut net, 0, 1);
+    let shard = &mut net.nodes[0].shard;
+    let before = *shard.stats();
+    assert!(shard.stats_since_reset().sent.total() > 0);
+    shard.reset_stats();
+    let shown = shard.stats_since_reset();
+    assert_eq!((shown.sent.total(), shown.received.total(), shown.send_length), (0, 0, 0));
+    let (ni, peer) = (shard.ni_info(NiIndex(0)), shard.peer(&test_nid(1)).unwrap());
+    assert_eq!((ni.sent, ni.received, peer.counters.sent, peer.counters.received), (0, 0, 0, 0));
+    assert_eq!(shard.stats().sent, before.sent);
+    acquaint(&mut net, 0, 1);
+    assert_eq!(net.nodes[0].shard.stats_since_reset().sent.put, 1);
+}
+
+/// What may happen to three nodes.
+#[derive(Clone, Debug)]
+enum Step {
+    Put { from: usize, to: usize, second: bool, ack: AckWanted },
+    Get { from: usize, to: usize, second: bool },
+    Deliver { at: usize, fate: Fate },
+    Wait { seconds: u64 },
+    Tune { node: usize, discovery: i64, transaction_timeout: i64 },
+    Reset { node: usize },
+    AddNi { node: usize },
+    RemoveNi { node: usize, which: usize },
+    Describe { node: usize, peers: Vec<usize> },
+    Remove { node: usize, peers: Vec<usize> },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let node = 0usize..3;
+    let peers = || prop::collection::vec(0usize..6, 1..4);
+    let ack = prop_oneof![Just(AckWanted::Yes), Just(AckWanted::No)];
+    let fate = prop_oneof![
+        6 => Just(Fate::Arrives), 1 => Just(Fate::Vanishes), 1 => Just(Fate::Fails)
+    ];
+    prop_oneof![
+        4 => (node.clone(), node.clone(), any::<bool>(), ack)
+            .prop_map(|(from, to, second, ack)| Step::Put { from, to, second, ack }),
+        3 => (node.clone(), node.clone(), any::<bool>())
+            .prop_map(|(from, to, second)| Step::Get { from, to, second }),
+        12 => (0usize..40, fate).prop_map(|(at, fate)| Step::Deliver { at, fate }),
+        1 => (0u64..60).prop_map(|seconds| Step::Wait { seconds }),
+        1 => (node.clone(), 0i64..2, 3i64..200).prop_map(|(node, discovery, transaction_timeout)| {
+            Step::Tune { node, discovery, transaction_timeout }
+        }),
+        1 => node.clone().prop_map(|node| Step::Reset { node }),
+        1 => node.clone().prop_map(|node| Step::AddNi { node }),
+        1 => (node.clone(), 0usize..3).prop_map(|(node, which)| Step::RemoveNi { node, which }),
+        1 => (node.clone(), peers()).prop_map(|(node, peers)| Step::Describe { node, peers }),
+        1 => (node, peers()).prop_map(|(node, peers)| Step::Remove { node, peers }),
+    ]
+}
+
+struct Story {
+    net: Net,
+    now: Time,
+    /// Operations begun at each node, and those that ended.
+    begun: Vec<u64>,
+    ended: Vec<Vec<u64>>,
+}
+
+impl Story {
+    fn new() -> Story {
+        let tunables = Tunables { peers_max: 16, peer_credits: 2, ..Tunables::default() };
+        let mut net = Net::new(3, &tunables);
+        for node in 0..3 {
+            let space = net.span(node, 64, 0);
+            let options = MdOptions::OP_PUT
+                | MdOptions::OP_GET
+                | MdOptions::MANAGE_REMOTE
+                | MdOptions::TRUNCATE;
+            let entry = Entry { unlink: Unlink::Retain, ..anybody(1, 0) };
+            net.attach(node, 30, entry, md(space, None, options, u64::MAX));
+        }
+        Story { net, now: NOW, begun: vec![0; 3], ended: vec![Vec::new(); 3] }
+    }
+
+    fn target(to: usize, second: bool) -> ProcessId {
+        ProcessId { nid: if second { other_net(to) } else { test_nid(to) }, pid: PID_LUSTRE }
+    }
+
+    /// A NID that nodes have, or nobody does.
+    fn somebody(index: usize) -> Nid {
+        if index < 3 { test_nid(index) } else { other_net(index - 3) }
+    }
+
+    fn begin(&mut self, node: usize, threshold: u32) -> MdKey {
+        let span = self.net.span(node, 8, 1);
+        self.begun[node] += 1;
+        self.net.bind(node, span, threshold, self.begun[node])
+    }
+
+    fn tell(&mut self, step: &Step) {
+        let now = self.now;
+        match step {
+            Step::Put { from, to, second, ack } => {
+                let threshold = if *ack == AckWanted::Yes { 2 } else { 1 };
+                let md = self.begin(*from, threshold);
+                let args = put_args(md, Story::target(*to, *second), 30, 1);
+                self.net.nodes[*from].shard.put(now, PutArgs { ack: *ack, ..args }).unwrap();
+            }
+            Step::Get { from, to, second } => {
+                let md = self.begin(*from, 2);
+                let args = get_args(md, Story::target(*to, *second), 30, 1);
+                self.net.nodes[*from].shard.get(now, args).unwrap();
+            }
+            Step::Deliver { at, fate } => {
+                if !self.net.packets.is_empty() {
+                    self.net.deliver(now, at % self.net.packets.len(), *fate);
+                }
+            }
+            Step::Wait { seconds } => self.now = now + Nanos::from_secs(*seconds),
+            Step::Tune { node, discovery, transaction_timeout } => {
+                let node = &mut self.net.nodes[*node];
+                let (discovery, transaction_timeout) = (*discovery, *transaction_timeout);
+                let before = node.shard.topology().tunables.clone();
+                let tunables = Tunables { discovery, transaction_timeout, ..before };
+                node.shard.set_tunables(now, &mut node.memory, tunables);
+            }
+            Step::Reset { node } => self.net.nodes[*node].shard.reset_stats(),
+            Step::AddNi { node } => {
+                let index = *node;
+                let node = &mut self.net.nodes[index];
+                let missing = [test_nid(index), other_net(index)]
+                    .into_iter()
+                    .find(|nid| node.shard.topology().ni_of(nid).is_none());
+                if let Some(nid) = missing {
+                    node.shard.add_ni(now, &mut node.memory, ni(nid));
+                }
+            }
+            Step::RemoveNi { node, which } => {
+                let topology = self.net.nodes[*node].shard.topology();
+                let there: Vec<NiIndex> = topology.live().map(|(index, _)| index).collect();
+                if there.len() > 1 {
+                    self.net.remove_ni(now, *node, there[which % there.len()]);
+                }
+            }
+            Step::Describe { node, peers } => {
+                let mut nids: Vec<Nid> = peers.iter().map(|peer| Story::somebody(*peer)).collect();
+                nids.dedup();
+                let mut seen = Vec::new();
+                nids.retain(|nid| {
+                    !seen.contains(nid) && {
+                        seen.push(*nid);
+                        true
+                    }
+                });
+                let by_hand =
+                    PeerByHand { primary: nids[0], nids, multi_rail: true, locked: false };
+                let shard = &mut self.net.nodes[*node].shard;
+                // The administrator describes each NID once: what had it before goes first.
+                let _ = shard.describe_peer(now, &by_hand);
+            }
+            Step::Remove { node, peers } => {
+                let nids: Vec<Nid> = peers.iter().map(|peer| Story::somebody(*peer)).collect();
+                self.net.remove_nids(now, *node, &nids);
+            }
+        }
+        self.net.settle(self.now);
+        self.collect();
+    }
+
+    fn collect(&mut self) {
+        for node in 0..3 {
+            let ended = self.net.events(node).into_iter().filter(|event| event.unlinked);
+            self.ended[node].extend(ended.map(|event| event.user));
+            self.net.nodes[node].shard.peers.assert_whole();
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    /// Whatever changes between operations: each has exactly one final event, and every credit
+    /// comes back.
+    #[test]
+    fn changes_between_operations_lose_nothing(steps in prop::collection::vec(step(), 1..80)) {
+        let mut story = Story::new();
+        for step in &steps {
+            story.tell(step);
+        }
+        for _ in 0..4 {
+            story.net.run(story.now);
+            story.collect();
+            story.now = story.now + LATER;
+        }
+        for node in 0..3 {
+            let mut ended = story.ended[node].clone();
+            ended.sort_unstable();
+            let all: Vec<u64> = (1..=story.begun[node]).collect();
+            prop_assert_eq!(ended, all);
+        }
+        story.net.assert_quiet();
+    }
+}

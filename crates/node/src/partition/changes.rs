@@ -1,0 +1,90 @@
+//! Changes to a partition that runs, each whole between two turns of its loop.
+
+use lustrine_lnet::PeerByHand;
+use lustrine_lnet::shard::NoRoom;
+use lustrine_lnet::status::Status;
+use lustrine_lnet::time::Time;
+use lustrine_lnet::topology::Ni;
+use lustrine_lnet::tunables::Tunables;
+use lustrine_socklnd::NiConfig;
+use lustrine_socklnd::io::Io;
+use lustrine_wire::nid::Nid;
+
+use super::Partition;
+
+/// What all partitions of a node are to change, in the same order.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// Other values are in force.
+    Tunables(Box<Tunables>),
+    /// So many connections of each bulk type, at least 1, to peers of an interface.
+    ConnsPerPeer {
+        /// The interface.
+        nid: Nid,
+        /// How many.
+        conns_per_peer: u16,
+    },
+    /// One more interface.
+    AddNi {
+        /// For the core, with this partition's share of credits.
+        core: Ni,
+        /// For the driver.
+        driver: NiConfig,
+    },
+    /// One interface less. What is under way there ends with an error.
+    RemoveNi {
+        /// Which.
+        nid: Nid,
+    },
+    /// A peer that an administrator describes.
+    DescribePeer(PeerByHand),
+    /// These NIDs of others are forgotten. What is under way there ends with an error.
+    RemoveNids(Vec<Nid>),
+    /// Counters that are shown begin anew.
+    ResetStats,
+}
+
+impl Partition {
+    /// Makes a change. The loop has a turn afterwards.
+    ///
+    /// # Errors
+    /// When the table of peers has no room for a description: nothing was changed then.
+    pub fn change(&mut self, now: Time, io: &mut impl Io, change: &Change) -> Result<(), NoRoom> {
+        match change {
+            Change::Tunables(tunables) => {
+                self.driver.set_tunables(now, Tunables::clone(tunables));
+                self.shard.set_tunables(now, io, Tunables::clone(tunables));
+            }
+            Change::ConnsPerPeer { nid, conns_per_peer } => {
+                if let Some(ni) = self.shard.topology().ni_of(nid) {
+                    self.driver.set_conns_per_peer(ni, *conns_per_peer);
+                }
+            }
+            Change::AddNi { core, driver } => {
+                let here = self.driver.add_ni(driver.clone());
+                let there = self.shard.add_ni(now, io, core.clone());
+                assert_eq!(here, there, "core and driver count their interfaces alike");
+            }
+            Change::RemoveNi { nid } => self.remove_ni(now, io, nid),
+            Change::DescribePeer(by_hand) => self.shard.describe_peer(now, by_hand)?,
+            Change::RemoveNids(nids) => {
+                self.shard.withdraw_nids(now, nids);
+                // What the core has decided to send is the driver's to end.
+                self.stage(now, io);
+                let status = Status::ConnectionLost;
+                self.driver.close_nids(now, &mut self.shard, io, nids, status);
+                self.shard.forget_nids(nids);
+            }
+            Change::ResetStats => self.shard.reset_stats(),
+        }
+        Ok(())
+    }
+
+    fn remove_ni(&mut self, now: Time, io: &mut impl Io, nid: &Nid) {
+        let Some(ni) = self.shard.topology().ni_of(nid) else { return };
+        self.shard.withdraw_ni(now, ni);
+        self.stage(now, io);
+        self.driver.remove_ni(now, &mut self.shard, io, ni, Status::Unreachable);
+        self.shard.forget_ni(now, io, ni);
+    }
+}

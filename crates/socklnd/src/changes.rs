@@ -1,0 +1,113 @@
+//! Changes to a driver that runs: values, interfaces, peers to be forgotten.
+
+use lustrine_lnet::seam::{Core, NiIndex};
+use lustrine_lnet::status::Status;
+use lustrine_lnet::time::Time;
+use lustrine_lnet::tunables::Tunables;
+use lustrine_wire::nid::Nid;
+
+use crate::config::{NiConfig, Timing};
+use crate::conn::ConnKey;
+use crate::driver::{Outside, Socklnd};
+use crate::io::Io;
+use crate::peer::PeerKey;
+
+impl Socklnd {
+    /// Other values are in force; handshakes and dials under way keep their deadlines.
+    pub fn set_tunables(&mut self, now: Time, tunables: Tunables) {
+        self.timing = Timing::new(&tunables);
+        self.config.tunables = tunables;
+        if self.scan_at != Time::NEVER {
+            self.scan_at = self.scan_at.min(now + self.timing.scan);
+        }
+    }
+
+    /// So many BULK_IN and BULK_OUT connections, each, to peers of this interface. Those that are
+    /// missing are dialled now where there is a connection; none is closed for being too many.
+    ///
+    /// # Panics
+    /// When it is 0.
+    pub fn set_conns_per_peer(&mut self, ni: NiIndex, conns_per_peer: u16) {
+        assert!(conns_per_peer >= 1, "conns_per_peer is 0");
+        self.config.nis[usize::from(ni.0)].conns_per_peer = conns_per_peer;
+        for key in self.of_ni(ni) {
+            // It may take more than it did.
+            self.peers[key].content = false;
+            self.recount(key);
+            let peer = &self.peers[key];
+            if !peer.complete && !peer.members.is_empty() {
+                self.ask_dial(key);
+            }
+        }
+    }
+
+    /// Ends everything with these NIDs, of nodes and of userland processes there, and forgets what
+    /// outlives connections.
+    pub fn close_nids<I: Io, C: Core>(
+        &mut self,
+        now: Time,
+        core: &mut C,
+        io: &mut I,
+        nids: &[Nid],
+        status: Status,
+    ) {
+        let of_them = self.peers.iter().filter(|(_, peer)| nids.contains(&peer.id.nid));
+        let of_them: Vec<PeerKey> = of_them.map(|(key, _)| key).collect();
+        let mut out = Outside { now, core, io };
+        for key in of_them {
+            self.close_whole(&mut out, key, status);
+        }
+        self.peers.forget_away(|_, id| nids.contains(&id.nid));
+    }
+
+    /// One more interface; its index.
+    ///
+    /// # Panics
+    /// When it allows no connections, or there are 65,535 interfaces.
+    pub fn add_ni(&mut self, ni: NiConfig) -> NiIndex {
+        assert!(ni.conns_per_peer >= 1, "conns_per_peer is 0");
+        let index = u16::try_from(self.config.nis.len()).expect("an index for the interface");
+        self.config.nis.push(ni);
+        NiIndex(index)
+    }
+
+    /// Ends everything on an interface, which is no more. Its listeners are closed already.
+    pub fn remove_ni<I: Io, C: Core>(
+        &mut self,
+        now: Time,
+        core: &mut C,
+        io: &mut I,
+        ni: NiIndex,
+        status: Status,
+    ) {
+        let mut out = Outside { now, core, io };
+        for key in self.of_ni(ni) {
+            self.close_whole(&mut out, key, status);
+        }
+        let rest = self.conns.iter().filter(|(_, conn)| conn.ni == ni);
+        let rest: Vec<ConnKey> = rest.map(|(key, _)| key).collect();
+        for key in rest {
+            self.drop_conn(&mut out, key);
+        }
+        self.handoffs.retain(|handoff| {
+            if handoff.ni == ni {
+                out.io.close(handoff.sock);
+            }
+            handoff.ni != ni
+        });
+        self.peers.forget_away(|of, _| of == ni);
+        self.config.nis[usize::from(ni.0)].nid = Nid::ANY;
+        while self.config.nis.last().is_some_and(|ni| ni.nid.is_any()) {
+            self.config.nis.pop();
+        }
+    }
+
+    /// Whether an interface is still the one of this NID.
+    pub(crate) fn is_there(&self, ni: NiIndex, nid: &Nid) -> bool {
+        self.config.nis.get(usize::from(ni.0)).is_some_and(|found| found.nid == *nid)
+    }
+
+    fn of_ni(&self, ni: NiIndex) -> Vec<PeerKey> {
+        self.peers.iter().filter(|(_, peer)| peer.ni == ni).map(|(key, _)| key).collect()
+    }
+}
