@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod complete;
+mod diff;
 pub mod errno;
 pub mod help;
 pub mod lctl;

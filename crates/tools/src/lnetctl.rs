@@ -1,11 +1,13 @@
 //! `lnetctl`, as far as a running node of ours can answer (cli-habits 3).
 //!
 //! Layouts are those of the real tool, byte for byte. What our nodes do not have, health for one,
-//! has no key: nothing is made up. Commands that change a node are known and refused;
+//! has no key: nothing is made up. Commands about what they do not have are known and refused;
 //! docs/lnetctl.md lists both.
 
 mod ask;
+mod change;
 mod export;
+mod import;
 mod manual;
 mod refuse;
 mod show;
@@ -58,6 +60,15 @@ impl<'a, O: Outside> Lnetctl<'a, O> {
             ["ping"] => self.ping(parsed),
             ["discover"] => self.discover(parsed),
             ["export"] => self.export(parsed),
+            ["import"] => self.import(parsed),
+            ["set", key] if table::is_settable(key) => self.set(key, parsed),
+            ["net", "set"] => self.set_net(parsed),
+            ["net", "add"] => self.add_net(parsed),
+            ["net", "del"] => self.del_net(parsed),
+            ["peer", "add"] => self.add_peer(parsed),
+            ["peer", "del"] => self.del_peer(parsed),
+            ["peer", "set"] => self.set_peer(),
+            ["stats", "reset"] => self.reset_stats(),
             other => Err(self.refuse(other)),
         }
     }

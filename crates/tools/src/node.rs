@@ -51,6 +51,24 @@ pub trait Outside: Screen {
     /// Why it has none, for people.
     fn resolve(&mut self, host: &str) -> Result<Ipv4Addr, String>;
 
+    /// Has the node change something; with `dry_run`, finds out what that would do.
+    ///
+    /// # Errors
+    /// [`Trouble`]; nothing was changed then.
+    fn change(&mut self, wish: &Wish, dry_run: bool) -> Result<Changed, Trouble>;
+
+    /// The node's settings, as a file for `lustrine node --config`.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn backup(&mut self) -> Result<String, Trouble>;
+
+    /// Reads a file, or the standard input.
+    ///
+    /// # Errors
+    /// Why it cannot, for people.
+    fn read(&mut self, path: Option<&str>) -> Result<String, String>;
+
     /// Writes a file, over one that is there.
     ///
     /// # Errors
@@ -66,6 +84,113 @@ pub struct Trouble {
     pub errno: i32,
     /// What happened and what to do next, for people; may be empty where the number says it.
     pub text: String,
+}
+
+/// A change that is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// Another value for all of the node.
+    Set {
+        /// Its name.
+        name: String,
+        /// The value.
+        value: i64,
+    },
+    /// Other values for interfaces.
+    SetNet {
+        /// Which.
+        which: Which,
+        /// Bulk connections per peer and direction.
+        conns_per_peer: Option<u16>,
+        /// The driver's time-out in seconds.
+        lnd_timeout: Option<u32>,
+    },
+    /// More interfaces.
+    AddNet(NewNet),
+    /// Fewer interfaces.
+    DelNet {
+        /// Which.
+        which: Which,
+        /// Of a network, those on interfaces of these names, if there are any.
+        interfaces: Vec<String>,
+    },
+    /// A peer by hand, or more NIDs of one.
+    AddPeer {
+        /// Its NIDs, the primary one first.
+        nids: Vec<String>,
+        /// Whether they belong to one node.
+        multi_rail: bool,
+        /// Whether the primary NID stays.
+        locked: bool,
+    },
+    /// Forget a peer, or some of its NIDs.
+    DelPeer {
+        /// Its primary NID.
+        primary: String,
+        /// These only, if there are any.
+        nids: Vec<String>,
+        /// Even if its primary NID shall stay.
+        force: bool,
+    },
+    /// Counters begin anew.
+    ResetStats,
+    /// What a file says.
+    Import {
+        /// The file.
+        text: String,
+        /// Its name.
+        source_name: String,
+        /// What it is for.
+        manner: Manner,
+        /// Leave out what is not known, or cannot be.
+        lenient: bool,
+    },
+}
+
+/// Which interfaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// All.
+    All,
+    /// The one of this NID.
+    Nid(String),
+    /// Those on this network.
+    Net(String),
+}
+
+/// What a file is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// What it has shall be there.
+    Add,
+    /// It shall be gone.
+    Del,
+}
+
+/// An interface to be; what is not said is the node's to choose.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names of the options")]
+pub struct NewNet {
+    pub net: Option<String>,
+    pub interfaces: Vec<String>,
+    pub nid: Option<String>,
+    pub peer_credits: Option<u32>,
+    pub credits: Option<u32>,
+    pub conns_per_peer: Option<u16>,
+    pub tos: Option<i16>,
+}
+
+/// What a change did, or would do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// One by one, each in words that follow "would".
+    pub steps: Vec<String>,
+    /// What was left out.
+    pub warnings: Vec<String>,
+    /// The node's settings before, as a backup.
+    pub before: String,
+    /// The same afterwards.
+    pub after: String,
 }
 
 /// The interfaces of a node.

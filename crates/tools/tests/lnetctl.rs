@@ -4,8 +4,9 @@
 #[path = "support/outside.rs"]
 mod outside;
 
+use lustrine_lnet::tunables::{Change, TABLE};
 use lustrine_tools::lnetctl::{LNETCTL, Lnetctl, Settings};
-use lustrine_tools::node::Trouble;
+use lustrine_tools::node::{Changed, Manner, NewNet, Trouble, Which, Wish};
 use lustrine_tools::shell::{self, Compat, Names};
 use lustrine_tools::table::Syntax;
 use outside::{Fake, nid, recorded};
@@ -205,31 +206,174 @@ net:
     let failed = "manage:\n    - ping:\n          errno: -110\n          descr: \"failed to ping \
                   10.77.0.9@tcp: Connection timed out\"\n";
     assert_eq!((err.as_str(), status), (failed, 255));
-    let (_, err, status) = type_in(&mut fake, Compat::V2_15, "net add --net tcp2 --if eth1");
-    let start = "add:\n    - net:\n          errno: -95\n          descr: \"nodes of this release";
+    let (_, err, status) = type_in(&mut fake, Compat::V2_15, "net add --net tcp2 --cpt [0]");
+    let start = "add:\n    - net:\n          errno: -95\n          descr: \"--cpt has no effect";
     assert!(err.starts_with(start) && status == 255, "{err}");
 }
 
 #[test]
-fn what_changes_a_node_is_refused_with_what_to_do() {
+fn what_nodes_do_not_have_is_refused_with_the_reason() {
     for (command, start, says) in [
-        ("net add --net tcp2 --if eth1", "add:\n-     net:", "lustrine node --config FILE"),
-        ("net set --all --health 3", "set:\n-     net:", "configuration file"),
-        ("peer del --prim_nid 1.2.3.4@tcp", "del:\n-     peer:", "configuration file"),
-        ("set discovery 0", "set:\n-     discovery:", "configuration file"),
-        ("import x.yaml", "add:\n-     import:", "lustrine node --config FILE"),
+        ("net set --all --health 3", "set:\n-     net:", "no health value"),
+        ("peer set --all --health 3", "set:\n-     peer:", "no health value"),
+        ("set health_sensitivity 0", "set:\n-     health_sensitivity:", "no health values"),
+        ("set routing 1", "set:\n-     routing:", "do not route"),
+        ("set response_tracking 1", "set:\n-     response_tracking:", "as with 3"),
+        ("net add --net tcp2 --cpt [0]", "add:\n-     net:", "every CPU partition serves"),
+        ("net add --net tcp2 --peer-timeout 5", "add:\n-     net:", "matters to routers"),
+        ("import --exec x.yaml", "add:\n-     import:", "lnetctl ping"),
         ("route add --net tcp2 --gateway 1.2.3.4@tcp", "add:\n-     route:", "do not route"),
-        ("stats reset", "reset:\n-     stats:", "take differences"),
         ("lnet configure --all", "configure:\n-     lnet:", "lustrine node"),
         ("lnet unconfigure", "unconfigure:\n-     lnet:", "SIGTERM"),
         ("udsp add --src tcp", "add:\n-     udsp:", "have no udsp add"),
         ("fault drop show", "show:\n-     drop:", "have no fault drop show"),
         ("cpt-of-nid 1.2.3.4@tcp", "manage:\n-     cpt-of-nid:", "docs/lnetctl.md"),
     ] {
-        let (out, err, status) = type_in(&mut Fake::new(0, 0), Compat::V2_16, command);
+        let mut fake = Fake::new(0, 0);
+        let (out, err, status) = type_in(&mut fake, Compat::V2_16, command);
         assert_eq!((out.as_str(), status), ("", 234), "{command}");
         assert!(err.starts_with(&format!("---\n{start}\n      errno: -95\n")), "{err}");
         assert!(err.contains(says), "{err}");
+        assert!(fake.wishes.is_empty(), "{command}");
+    }
+}
+
+#[test]
+fn changes_are_asked_of_the_node_and_print_nothing() {
+    let (text, nids) =
+        (str::to_owned, |texts: &[&str]| texts.iter().map(|t| (*t).into()).collect());
+    for (command, wish) in [
+        ("set retry_count 3", Wish::Set { name: text("retry_count"), value: 3 }),
+        ("set spin_us -- -1", Wish::Set { name: text("spin_us"), value: -1 }),
+        (
+            "net set --nid 1.2.3.4@tcp --conns-per-peer 4",
+            Wish::SetNet {
+                which: Which::Nid(text("1.2.3.4@tcp")),
+                conns_per_peer: Some(4),
+                lnd_timeout: None,
+            },
+        ),
+        (
+            "net set --net tcp1 --lnd-timeout 20",
+            Wish::SetNet {
+                which: Which::Net(text("tcp1")),
+                conns_per_peer: None,
+                lnd_timeout: Some(20),
+            },
+        ),
+        (
+            "net add --net tcp2 --if eth0,eth1 --credits 99 --tos -1",
+            Wish::AddNet(NewNet {
+                net: Some(text("tcp2")),
+                interfaces: nids(&["eth0", "eth1"]),
+                credits: Some(99),
+                tos: Some(-1),
+                ..NewNet::default()
+            }),
+        ),
+        (
+            "net del --net tcp1 --if eth1",
+            Wish::DelNet { which: Which::Net(text("tcp1")), interfaces: nids(&["eth1"]) },
+        ),
+        (
+            "peer add --prim_nid 1.2.3.4@tcp --nid 1.2.3.4@tcp,1.2.3.[5-6]@tcp --lock_prim",
+            Wish::AddPeer {
+                nids: nids(&["1.2.3.4@tcp", "1.2.3.5@tcp", "1.2.3.6@tcp"]),
+                multi_rail: true,
+                locked: true,
+            },
+        ),
+        (
+            "peer del --prim_nid 1.2.3.4@tcp --force",
+            Wish::DelPeer { primary: text("1.2.3.4@tcp"), nids: Vec::new(), force: true },
+        ),
+        ("stats reset", Wish::ResetStats),
+    ] {
+        let mut fake = Fake::new(0, 0);
+        shows(&mut fake, command, "");
+        assert_eq!(fake.wishes, [(wish, false)], "{command}");
+    }
+    let mut fake = Fake::new(0, 0);
+    fake.changed = Err(Trouble { errno: -22, text: "retry_count = 300 is outside".to_owned() });
+    let (_, err, status) = type_in(&mut fake, Compat::V2_16, "set retry_count 300");
+    let wanted = "---\nset:\n-     retry_count:\n      errno: -22\n      descr: ! \"retry_count = \
+                  300 is outside\"\n...\n";
+    assert_eq!((err.as_str(), status), (wanted, 234));
+}
+
+#[test]
+fn words_that_do_not_go_together_ask_the_node_nothing() {
+    for command in [
+        "net set --conns-per-peer 3",
+        "net set --all --nid 1.2.3.4@tcp --conns-per-peer 3",
+        "net set --all",
+        "net del",
+        "net del --nid 1.2.3.4@tcp --if eth0",
+        "net add --net tcp --tos 900",
+        "peer add --nid 1.2.3.4@tcp",
+        "peer add --prim_nid 1.2.3.4@tcp --nid [",
+        "peer del",
+        "import --add --del",
+        "import nowhere.yaml",
+    ] {
+        let mut fake = Fake::new(0, 0);
+        let (out, _, status) = type_in(&mut fake, Compat::V2_16, command);
+        assert_eq!((out.as_str(), status), ("", 234), "{command}");
+        assert!(fake.wishes.is_empty(), "{command}");
+    }
+}
+
+#[test]
+fn an_import_tells_what_it_would_do() {
+    let mut fake = Fake::new(0, 0);
+    fake.files.insert("a.yaml".to_owned(), "retry_count: 3\n".to_owned());
+    fake.files.insert("stdin".to_owned(), "retry_count: 4\n".to_owned());
+    fake.changed = Ok(Changed {
+        steps: vec!["set retry_count to 3 (was 2)".to_owned(), "forget 1.2.3.4@tcp".to_owned()],
+        warnings: vec!["a.yaml:2:1: ignored: no such key".to_owned()],
+        before: "global:\n    retry_count: 2\n".to_owned(),
+        after: "global:\n    retry_count: 3\n".to_owned(),
+    });
+    let (out, err, status) = type_in(&mut fake, Compat::V2_16, "import --lenient a.yaml");
+    assert_eq!((out.as_str(), status), ("", 0));
+    assert_eq!(err, "lnetctl: a.yaml:2:1: ignored: no such key\n");
+    let (out, ..) = type_in(&mut fake, Compat::V2_16, "import --dry-run a.yaml");
+    assert_eq!(out, "would set retry_count to 3 (was 2)\nwould forget 1.2.3.4@tcp\n");
+    let (out, ..) = type_in(&mut fake, Compat::V2_16, "import --del --diff");
+    let wanted = "--- as it is\n+++ with stdin\n@@ -1,2 +1,2 @@\n global:\n-    retry_count: 2\n\
+                  +    retry_count: 3\n";
+    assert_eq!(out, wanted);
+    let asked = fake.wishes.iter().map(|(wish, trial)| match wish {
+        Wish::Import { source_name, manner, lenient, .. } => {
+            (source_name.as_str(), *manner, *lenient, *trial)
+        }
+        other => panic!("{other:?}"),
+    });
+    let asked: Vec<_> = asked.collect();
+    let wanted = [
+        ("a.yaml", Manner::Add, true, false),
+        ("a.yaml", Manner::Add, false, true),
+        ("stdin", Manner::Del, false, true),
+    ];
+    assert_eq!(asked, wanted);
+    fake.changed = Ok(Changed::default());
+    shows(&mut fake, "import --dry-run --diff a.yaml", "nothing would change\n");
+}
+
+/// The keys of `set` are those that can change while a node runs, each of them, and those that
+/// LNet has and nodes have not.
+#[test]
+fn set_knows_what_a_running_node_can_change() {
+    let set = LNETCTL.commands.iter().find(|command| command.name == "set").unwrap();
+    let mut fake = Fake::new(0, 0);
+    for key in set.under {
+        let (_, err, _) = type_in(&mut fake, Compat::V2_16, &format!("set {} 1", key.name));
+        let row = TABLE.iter().find(|row| row.name == key.name);
+        let live = row.is_some_and(|row| row.change == Change::Live);
+        assert_eq!(err.is_empty(), live, "{}: {err}", key.name);
+    }
+    for row in TABLE.iter().filter(|row| row.change == Change::Live) {
+        assert!(set.under.iter().any(|key| key.name == row.name), "{}", row.name);
     }
 }
 
@@ -248,7 +392,14 @@ fn without_a_node_every_question_says_so_once() {
         "ping 10.0.0.[1-9]@tcp",
         "discover 10.0.0.1@tcp",
         "export",
+        "export --backup",
+        "set retry_count 1",
+        "net del --net tcp1",
+        "peer add --prim_nid 1.2.3.4@tcp",
+        "stats reset",
+        "import a.yaml",
     ] {
+        fake.files.insert("a.yaml".to_owned(), String::new());
         let (out, err, status) = type_in(&mut fake, Compat::V2_16, command);
         assert_eq!((out.as_str(), status), ("", 234), "{command}");
         let why = "      errno: -100\n      descr: ! \"no node answers\"\n...\n";
@@ -263,21 +414,12 @@ fn export_is_what_is_shown_and_a_backup_is_settings() {
     let (peer, _, _) = type_in(&mut fake, Compat::V2_16, "peer show -v 2");
     let (global, _, _) = type_in(&mut fake, Compat::V2_16, "global show");
     shows(&mut fake, "export", &format!("{net}{peer}{global}"));
-    let mut backup = expected("export_backup.yaml");
-    // Each partition serves every interface, so there is nothing to set; peers are no setting.
-    backup = backup.replace("            CPT: \"[0]\"\n", "");
-    let peers = backup.find("peer:\n").unwrap()..backup.find("global:\n").unwrap();
-    backup.replace_range(peers, "");
-    shows(&mut fake, "export --backup", &backup);
+    let backup = "net:\n-     net type: tcp\n";
+    shows(&mut fake, "export --backup", backup);
     shows(&mut fake, "export --backup saved.yaml", "");
     assert_eq!(fake.files["saved.yaml"], backup);
     let (_, err, status) = type_in(&mut fake, Compat::V2_16, "export no/where");
     assert!(err.contains("cannot write no/where: no such directory") && status == 234, "{err}");
-    // An interface without a name has its address, and a port of its own is told.
-    fake.nis.nis.truncate(1);
-    (fake.nis.nis[0].interface, fake.nis.nis[0].port) = (None, 9988);
-    let (out, _, _) = type_in(&mut fake, Compat::V2_16, "export --backup");
-    assert!(out.contains("      -     nid: 10.77.0.2@tcp\n            port: 9988\n"), "{out}");
 }
 
 #[test]

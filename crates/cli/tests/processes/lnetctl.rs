@@ -77,8 +77,8 @@ fn what_fails_has_the_old_forms_and_says_why() {
         "manage:\n- ping:\n  errno: -111\n  descr: ! 'failed to ping {nobody}: Connection refused ("
     );
     assert!(failed.stdout.starts_with(&start) && failed.stderr.is_empty(), "{failed:#?}");
-    let refused = finish(&mut tool(&scratch, &node, "lnetctl", "set discovery 0"));
-    refused.with_code(234).says(&["set:\n-     discovery:\n", "errno: -95", "--config FILE"]);
+    let refused = finish(&mut tool(&scratch, &node, "lnetctl", "set routing 1"));
+    refused.with_code(234).says(&["set:\n-     routing:\n", "errno: -95", "do not route"]);
     let control = node.control();
     node.stop();
     for (name, words, code) in

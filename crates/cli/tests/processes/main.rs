@@ -6,6 +6,7 @@
 
 mod common;
 
+mod changes;
 mod completion;
 mod identities;
 mod lnetctl;

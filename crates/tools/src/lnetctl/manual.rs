@@ -8,9 +8,9 @@ pub static MANUAL: Manual = Manual {
     description: &[
         "lnetctl tells about the lustrine node that runs on this machine, and about its peers, in \
          the YAML that scripts know.",
-        "Nodes of this release cannot be changed while they run: commands that would are known \
-         and refused. A configuration file, given to lustrine node with --config, says what they \
-         would have said.",
+        "What it changes holds until the node ends: export --backup writes it down, for import \
+         and for lustrine node --config. A change is made whole or not at all; two at once have an \
+         order. What nodes of this release do not have, routes for one, is known and refused.",
     ],
     statuses: &[
         ("0", "Done."),

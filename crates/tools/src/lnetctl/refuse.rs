@@ -1,23 +1,18 @@
 //! Commands that a running node of ours cannot carry out: why, and what to do instead.
 
 use super::Lnetctl;
+use super::table::not_here;
 use crate::errno::EOPNOTSUPP;
 use crate::node::Outside;
 use crate::shell::Exit;
-
-/// Of what a node has, and reads once.
-const NO_CHANGE: &str = "nodes of this release cannot be changed while they run: write it into \
-                         the configuration file (docs/configuration.md) and start the node again \
-                         with `lustrine node --config FILE`";
 
 impl<O: Outside> Lnetctl<'_, O> {
     /// Says that a command of the table is not for nodes of ours.
     pub(super) fn refuse(&mut self, path: &[&str]) -> Exit {
         let verb = match path {
             ["set", ..] => "set",
-            ["lnet" | "stats", verb] => verb,
+            ["lnet", verb] => verb,
             [_, .., verb @ ("add" | "del" | "set" | "show" | "reset")] => verb,
-            ["import"] => "add",
             _ => "manage",
         };
         let noun = match path {
@@ -29,10 +24,9 @@ impl<O: Outside> Lnetctl<'_, O> {
         let said = match path {
             ["lnet", "configure"] => "start a node with `lustrine node --config FILE`".to_owned(),
             ["lnet", _] => "end the process of the node, `lustrine node`, with SIGTERM".to_owned(),
-            ["stats", _] => "the counters of a node begin with it and are never reset: take \
-                             differences, as routerstat does"
-                .to_owned(),
-            ["net" | "peer" | "set" | "import", ..] => NO_CHANGE.to_owned(),
+            ["set", key] if not_here(key).is_some() => {
+                not_here(key).map(str::to_owned).unwrap_or_default()
+            }
             ["route" | "routing", ..] => "nodes of this release have no routes and do not route: \
                                           name nodes on networks that they are on"
                 .to_owned(),

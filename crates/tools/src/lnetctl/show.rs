@@ -177,7 +177,7 @@ pub(super) fn nets(
         shown.extend(interfaces(ni));
         if level > 0 {
             shown.push(statistics(ni.messages));
-            shown.extend(tuned(ni, tunables, &["timeout", "tos"]));
+            shown.extend(tuned(ni, tunables));
             let cpts: Vec<String> = (0..nis.cpts).map(|cpt| cpt.to_string()).collect();
             shown.push(entry("CPT", format!("\"[{}]\"", cpts.join(","))));
         }
@@ -187,23 +187,22 @@ pub(super) fn nets(
 }
 
 /// Adds an interface to those of its network.
-pub(super) fn add(nets: &mut Vec<(Net, Vec<Map>)>, net: Net, ni: Map) {
+fn add(nets: &mut Vec<(Net, Vec<Map>)>, net: Net, ni: Map) {
     match nets.iter_mut().find(|(other, _)| *other == net) {
         Some((_, nis)) => nis.push(ni),
         None => nets.push((net, vec![ni])),
     }
 }
 
-pub(super) fn interfaces(ni: &Ni) -> Option<(String, Yaml)> {
+fn interfaces(ni: &Ni) -> Option<(String, Yaml)> {
     let name = ni.interface.as_deref()?;
     Some(entry("interfaces", vec![entry("0", name)]))
 }
 
-/// What an interface is tuned to; `shared` are values that all interfaces follow.
-pub(super) fn tuned(ni: &Ni, tunables: &BTreeMap<String, i64>, shared: &[&str]) -> Map {
+/// What an interface is tuned to; all of them follow one time-out and one type of service.
+fn tuned(ni: &Ni, tunables: &BTreeMap<String, i64>) -> Map {
     let mut lnd = vec![entry("conns_per_peer", ni.conns_per_peer)];
-    for key in shared {
-        let tunable = if *key == "timeout" { "sock_timeout" } else { key };
+    for (key, tunable) in [("timeout", "sock_timeout"), ("tos", "tos")] {
         lnd.extend(tunables.get(tunable).map(|value| entry(key, *value)));
     }
     let credits = vec![entry("peer_credits", ni.peer_credits), entry("credits", ni.credits)];

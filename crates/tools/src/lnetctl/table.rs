@@ -10,7 +10,7 @@ use crate::table::{Count, OptionSyntax, Syntax, Takes, Tool, WordSyntax};
 /// `lnetctl`.
 pub static LNETCTL: Tool = Tool {
     name: "lnetctl",
-    about: "shows a node's networks, peers and counters; pings and discovers others",
+    about: "shows and changes a node's networks, peers and settings; pings and discovers others",
     commands: COMMANDS,
 };
 
@@ -53,6 +53,16 @@ const LEVEL: Takes = Takes::OptionalNumber { what: "verbosity", min: 0, max: 255
 
 const VERBOSE: OptionSyntax = OptionSyntax::value("verbose", 'v', LEVEL, "more, level 1 or N");
 
+/// Whether a key of `set` is one that nodes have and can change while they run.
+pub(super) fn is_settable(key: &str) -> bool {
+    !changes::NOT_HERE.iter().any(|(other, _)| *other == key)
+}
+
+/// Why nodes do not have a key of `set`.
+pub(super) fn not_here(key: &str) -> Option<&'static str> {
+    changes::NOT_HERE.iter().find(|(other, _)| *other == key).map(|(_, why)| *why)
+}
+
 static COMMANDS: &[Syntax] = &[
     family("lnet", "lnet {configure | unconfigure}", "starts and ends LNet", changes::LNET),
     family("route", "route {add | del | show}", "routes: nodes have none", changes::ROUTE),
@@ -77,15 +87,15 @@ static COMMANDS: &[Syntax] = &[
         words: &[FILE],
         ..plain(
             "import",
-            "import [--add | --del | --show | --exec] [FILE]",
-            "configures from a file",
+            "import [--add | --del] [--dry-run] [--diff] [--lenient] [FILE]",
+            "changes the node as a file, or the standard input, says: all of it or nothing",
         )
     },
     Syntax {
         options: &[OptionSyntax::switch(
             "backup",
             'b',
-            "settings alone, for `lustrine node --config`",
+            "settings alone, for import and `lustrine node --config`",
         )],
         words: &[FILE],
         ..plain("export", "export [--backup] [FILE]", "writes down what there is")

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use lustrine_tools::node::{Connections, Messages, Ni, Nis, Outside, PeerNi, Told, Trouble};
+use lustrine_tools::node::{
+    Changed, Connections, Messages, Ni, Nis, Outside, PeerNi, Told, Trouble, Wish,
+};
 use lustrine_tools::shell::Screen;
 use lustrine_wire::nid::Nid;
 
@@ -27,6 +29,10 @@ pub(crate) struct Fake {
     /// Why NIDs do not answer; others do.
     pub(crate) silent: BTreeMap<Nid, Trouble>,
     pub(crate) files: BTreeMap<String, String>,
+    /// What was asked for, and whether it was a trial.
+    pub(crate) wishes: Vec<(Wish, bool)>,
+    /// What changes do, or why there are none.
+    pub(crate) changed: Result<Changed, Trouble>,
     pub(crate) out: String,
     pub(crate) err: String,
 }
@@ -64,6 +70,8 @@ impl Fake {
             peers: vec![peer("10.77.0.3@tcp", first), peer("10.77.1.3@tcp1", second)],
             silent: BTreeMap::new(),
             files: BTreeMap::new(),
+            wishes: Vec::new(),
+            changed: Ok(Changed::default()),
             out: String::new(),
             err: String::new(),
         }
@@ -162,6 +170,21 @@ impl Outside for Fake {
 
     fn discover(&mut self, nid: Nid) -> Result<Told, Trouble> {
         self.told(nid)
+    }
+
+    fn change(&mut self, wish: &Wish, dry_run: bool) -> Result<Changed, Trouble> {
+        self.there(())?;
+        self.wishes.push((wish.clone(), dry_run));
+        self.changed.clone()
+    }
+
+    fn backup(&mut self) -> Result<String, Trouble> {
+        self.there("net:\n-     net type: tcp\n".to_owned())
+    }
+
+    fn read(&mut self, path: Option<&str>) -> Result<String, String> {
+        let found = self.files.get(path.unwrap_or("stdin"));
+        found.cloned().ok_or_else(|| "no such file".to_owned())
     }
 
     fn resolve(&mut self, host: &str) -> Result<Ipv4Addr, String> {

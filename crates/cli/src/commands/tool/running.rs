@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{self, Read};
 use std::net::Ipv4Addr;
 
 use lustrine_lnet::latency::Operation;
+use lustrine_reactor as reactor;
 use lustrine_reactor::{Answer, NetRow, PeerNiRow, PeerRow, Request, SummaryRow};
 use lustrine_tools::node::{
-    Connections, Latency, Messages, Ni, Nis, Outside, PeerNi, Told, Trouble,
+    Changed, Connections, Latency, Manner, Messages, NewNet, Ni, Nis, Outside, PeerNi, Told,
+    Trouble, Which, Wish,
 };
 use lustrine_tools::shell::Screen;
 use lustrine_wire::nid::Nid;
@@ -18,6 +21,9 @@ use crate::common::{ControlOptions, ask_running};
 /// Errnos of a node that is not there, and of one that says what makes no sense.
 const NETWORK_DOWN: i32 = -100;
 const PROTOCOL: i32 = -71;
+
+/// Most bytes of a file to be imported; a node reads no more.
+const FILE_MAX: u64 = 1 << 20;
 
 /// How long discovery may take, in milliseconds.
 const DISCOVERY_MS: u64 = 10_000;
@@ -113,12 +119,93 @@ impl Outside for Running {
         }
     }
 
+    fn change(&mut self, wish: &Wish, dry_run: bool) -> Result<Changed, Trouble> {
+        let request = Request::Change { wish: Box::new(asked(wish)), dry_run };
+        match self.ask(&request)? {
+            Answer::Changed { changed } => {
+                let reactor::Changed { steps, warnings, before, after } = changed;
+                Ok(Changed { steps, warnings, before, after })
+            }
+            _ => Err(nonsense("another question was answered")),
+        }
+    }
+
+    fn backup(&mut self) -> Result<String, Trouble> {
+        match self.ask(&Request::ShowConfig)? {
+            Answer::Config { text } => Ok(text),
+            _ => Err(nonsense("another question was answered")),
+        }
+    }
+
+    fn read(&mut self, path: Option<&str>) -> Result<String, String> {
+        let mut bytes = Vec::new();
+        let read = match path {
+            Some(path) => fs::File::open(path).and_then(|file| take(file, &mut bytes)),
+            None => take(io::stdin().lock(), &mut bytes),
+        };
+        read.map_err(|error| error.to_string())?;
+        if bytes.len() as u64 > FILE_MAX {
+            return Err(format!("it has more than {FILE_MAX} bytes"));
+        }
+        String::from_utf8(bytes).map_err(|_| "it is no text in UTF-8".to_owned())
+    }
+
     fn resolve(&mut self, host: &str) -> Result<Ipv4Addr, String> {
         resolve(host)
     }
 
     fn write(&mut self, path: &str, text: &str) -> Result<(), String> {
         fs::write(path, text).map_err(|error| error.to_string())
+    }
+}
+
+/// No more than a node would read.
+fn take(from: impl Read, bytes: &mut Vec<u8>) -> io::Result<usize> {
+    from.take(FILE_MAX + 1).read_to_end(bytes)
+}
+
+/// A wish in the words of the control socket.
+fn asked(wish: &Wish) -> reactor::Wish {
+    match wish.clone() {
+        Wish::Set { name, value } => reactor::Wish::Set { name, value },
+        Wish::SetNet { which, conns_per_peer, lnd_timeout } => {
+            reactor::Wish::SetNet { which: these(which), conns_per_peer, lnd_timeout }
+        }
+        Wish::AddNet(new) => {
+            let NewNet { net, interfaces, nid, peer_credits, credits, conns_per_peer, tos } = new;
+            reactor::Wish::AddNet(Box::new(reactor::NewNet {
+                net,
+                interfaces,
+                nid,
+                peer_credits,
+                credits,
+                conns_per_peer,
+                tos,
+            }))
+        }
+        Wish::DelNet { which, interfaces } => {
+            reactor::Wish::DelNet { which: these(which), interfaces }
+        }
+        Wish::AddPeer { nids, multi_rail, locked } => {
+            reactor::Wish::AddPeer { nids, multi_rail, locked }
+        }
+        Wish::DelPeer { primary, nids, force } => reactor::Wish::DelPeer { primary, nids, force },
+        Wish::ResetStats => reactor::Wish::ResetStats,
+        Wish::Import { text, source_name, manner, lenient } => {
+            let manner = match manner {
+                Manner::Add => reactor::config::Manner::Add,
+                Manner::Del => reactor::config::Manner::Del,
+            };
+            reactor::Wish::Import { text, source_name, manner, lenient }
+        }
+    }
+}
+
+fn these(which: Which) -> reactor::Which {
+    match which {
+        Which::All => reactor::Which::All,
+        Which::Nid(nid) => reactor::Which::Nid(nid),
+        Which::Net(net) => reactor::Which::Net(net),
     }
 }
 
@@ -144,7 +231,8 @@ fn ni(row: &NetRow) -> Result<Ni, Trouble> {
 }
 
 fn peer_ni(row: &PeerRow) -> Result<PeerNi, Trouble> {
-    let multi_rail = row.features.is_some_and(|features| features & MULTI_RAIL != 0);
+    let says_so = row.features.is_some_and(|features| features & MULTI_RAIL != 0);
+    let multi_rail = row.by_hand.unwrap_or(says_so);
     let connections = |name: &str| row.connections.get(name).copied().unwrap_or(0);
     Ok(PeerNi {
         nid: nid(&row.nid)?,

@@ -1,5 +1,5 @@
-//! Commands that change a node, or of which our nodes have nothing: in the table, so that help
-//! knows them and scripts get an error that says what to do.
+//! Commands that change a node, and those of which our nodes have nothing: these are in the table
+//! so that help knows them and scripts get an error that says what to do.
 
 use super::{NET, NID, VERBOSE, family, number, plain, value, word};
 use crate::table::{Count, OptionSyntax, Syntax, Takes, WordSyntax};
@@ -124,9 +124,12 @@ pub(super) const LNET: &[Syntax] = &[
 pub(super) const IMPORT_OPTIONS: &[OptionSyntax] = &[
     value("add", Takes::Nothing, "adds what the file has"),
     value("del", Takes::Nothing, "removes it"),
-    value("show", Takes::Nothing, "shows it"),
-    value("exec", Takes::Nothing, "carries it out"),
-    value("old-api", Takes::Nothing, "the interface before netlink"),
+    value("show", Takes::Nothing, "not on our nodes: see net show, --dry-run, --diff"),
+    value("exec", Takes::Nothing, "not on our nodes: see ping, discover"),
+    value("old-api", Takes::Nothing, "without effect: the interface before netlink"),
+    value("dry-run", Takes::Nothing, "tells what would change, and changes nothing"),
+    value("diff", Takes::Nothing, "shows how the settings would differ, and changes nothing"),
+    value("lenient", Takes::Nothing, "leaves out, with a warning, what is unknown or cannot be"),
 ];
 
 const VALUE: &[WordSyntax] =
@@ -135,6 +138,30 @@ const VALUE: &[WordSyntax] =
 const fn key(name: &'static str, usage: &'static str) -> Syntax {
     Syntax { words: VALUE, ..plain(name, usage, "sets it") }
 }
+
+const ROUTERS: &str = "nodes of this release do not route";
+
+const HEALTH_KEYS: &str = "interfaces and peers have no health values on nodes of this release: \
+                           all that are there are used, as with health_sensitivity 0 on a kernel";
+
+/// Keys of `set` that nodes do not have, and why.
+pub(super) const NOT_HERE: [(&str, &str); 12] = [
+    ("tiny_buffers", ROUTERS),
+    ("small_buffers", ROUTERS),
+    ("large_buffers", ROUTERS),
+    ("routing", ROUTERS),
+    ("drop_asym_route", ROUTERS),
+    ("router_sensitivity", ROUTERS),
+    ("numa_range", "nodes of this release choose paths without regard to NUMA distance"),
+    ("health_sensitivity", HEALTH_KEYS),
+    ("recovery_interval", HEALTH_KEYS),
+    ("recovery_limit", HEALTH_KEYS),
+    ("max_recovery_ping_interval", HEALTH_KEYS),
+    (
+        "response_tracking",
+        "nodes of this release track every PUT that wants an ACK and every GET, as with 3",
+    ),
+];
 
 pub(super) const SET: &[Syntax] = &[
     key("tiny_buffers", "set tiny_buffers VALUE"),
@@ -153,6 +180,22 @@ pub(super) const SET: &[Syntax] = &[
     key("response_tracking", "set response_tracking VALUE"),
     key("recovery_limit", "set recovery_limit VALUE"),
     key("max_recovery_ping_interval", "set max_recovery_ping_interval VALUE"),
+    // Not of LNet's own tool: what else a node can change while it runs.
+    key("lock_prim_nid", "set lock_prim_nid VALUE"),
+    key("sock_timeout", "set sock_timeout VALUE"),
+    key("accept_timeout", "set accept_timeout VALUE"),
+    key("min_bulk", "set min_bulk VALUE"),
+    key("min_reconnectms", "set min_reconnectms VALUE"),
+    key("max_reconnectms", "set max_reconnectms VALUE"),
+    key("keepalive", "set keepalive VALUE"),
+    key("keepalive_idle", "set keepalive_idle VALUE"),
+    key("keepalive_intvl", "set keepalive_intvl VALUE"),
+    key("keepalive_count", "set keepalive_count VALUE"),
+    key("zc_min_payload", "set zc_min_payload VALUE"),
+    key("zero_copy", "set zero_copy VALUE"),
+    key("connections_max", "set connections_max VALUE"),
+    key("handshakes_max", "set handshakes_max VALUE"),
+    key("spin_us", "set spin_us VALUE"),
 ];
 
 pub(super) const DEBUG: &[Syntax] = &[

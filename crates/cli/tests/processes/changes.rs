@@ -1,0 +1,326 @@
+//! Nodes that are changed while they run: what `lnetctl` asks takes effect, all of it or nothing.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::Stdio;
+
+use lustrine_reactor::{Answer, PeerRow, Request, control};
+
+use crate::common::{
+    Finished, Node, Running, Scratch, eventually, finish, loopback, lustrine, may_be_node,
+};
+
+fn lnetctl_at(control: &Path, words: &str) -> Finished {
+    let mut command = lustrine();
+    command.arg("lnetctl").args(words.split_whitespace()).env("LUSTRINE_CONTROL", control);
+    finish(&mut command)
+}
+
+fn lnetctl(node: &Node, words: &str) -> Finished {
+    lnetctl_at(&node.control(), words)
+}
+
+/// The same, which must succeed and say nothing.
+#[track_caller]
+fn quietly(node: &Node, words: &str) {
+    let done = lnetctl(node, words).ok();
+    assert_eq!((done.stdout.as_str(), done.stderr.as_str()), ("", ""), "{words}");
+}
+
+#[track_caller]
+fn peer(node: &Node, nid: &str) -> Option<PeerRow> {
+    match control::ask(&node.control(), &Request::ShowPeer) {
+        Ok(Answer::Peer { peers }) => peers.into_iter().find(|peer| peer.nid == nid),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A node of two networks, and of two loops.
+fn two_loops() -> Node {
+    let first = Node::open();
+    let port = format!("accept_port={}", first.port());
+    let args = ["--accept", "all", "--set", "cpu_npartitions=2", "--set", port.as_str()];
+    let node = first.beside(&args);
+    first.stop();
+    node
+}
+
+#[test]
+fn settings_take_effect_and_have_their_ranges() {
+    let node = Node::open();
+    let before = lnetctl(&node, "global show").ok().stdout;
+    quietly(&node, "set transaction_timeout 60");
+    quietly(&node, "set retry_count 0");
+    quietly(&node, "set discovery 0");
+    let global = lnetctl(&node, "global show").ok().stdout;
+    for line in ["discovery: 0", "retry_count: 0", "transaction_timeout: 60", "lnd_timeout: 59"] {
+        assert!(global.contains(&format!("    {line}\n")), "{global}");
+    }
+    for (words, says) in [
+        ("set discovery 7", "discovery = 7 is outside 0..=1"),
+        ("set transaction_timeout 0", "transaction_timeout = 0 is outside 1..=100000 s"),
+        ("set retry_count 100", "a transaction timeout larger than the retry count"),
+        ("set max_interfaces 5", "max_interfaces = 5 is outside 16..=4096"),
+        ("set min_reconnectms 90000", "min_reconnectms = 90000 is more than max_reconnectms"),
+    ] {
+        lnetctl(&node, words).with_code(234).says(&["errno: -22", says]);
+    }
+    assert_eq!(
+        lnetctl(&node, "global show").ok().stdout,
+        global,
+        "what is refused changes nothing"
+    );
+    for (words, says) in
+        [("set health_sensitivity 1", "no health values"), ("set tiny_buffers 1", "do not route")]
+    {
+        lnetctl(&node, words).with_code(234).says(&["errno: -95", says]);
+    }
+    for words in ["set transaction_timeout 150", "set retry_count 2", "set discovery 1"] {
+        quietly(&node, words);
+    }
+    assert_eq!(lnetctl(&node, "global show").ok().stdout, before);
+}
+
+#[test]
+fn connections_follow_conns_per_peer() {
+    let node = Node::open();
+    let other = node.beside(&["--accept", "all"]);
+    lnetctl(&node, &format!("ping --timeout 60 {}", other.nid())).ok();
+    quietly(&other, "net set --all --conns-per-peer 3");
+    quietly(&node, &format!("net set --nid {} --conns-per-peer 3", node.nid()));
+    let shown = lnetctl(&node, "net show -v").ok().stdout;
+    assert!(shown.contains("conns_per_peer: 3\n"), "{shown}");
+    if may_be_node() {
+        eventually("three connections of each bulk type", || {
+            // Both sides open some, and a message moves the dialling on.
+            lnetctl(&node, &format!("ping --timeout 60 {}", other.nid())).ok();
+            let row = peer(&node, &other.nid())?;
+            let count = |kind: &str| row.connections.get(kind).copied().unwrap_or(0);
+            (count("BULK_IN") == 3 && count("BULK_OUT") == 3).then_some(())
+        });
+    }
+    quietly(&node, "net set --net tcp --lnd-timeout 20");
+    let shown = lnetctl(&node, "net show -v").ok().stdout;
+    assert!(shown.contains("timeout: 20\n"), "{shown}");
+    lnetctl(&node, "net set --net tcp9 --conns-per-peer 2").with_code(234).says(&["has no tcp9"]);
+    lnetctl(&node, "net set --all --health 5").with_code(234).says(&["no health value"]);
+}
+
+#[test]
+fn a_peer_by_hand_is_shown_and_one_that_goes_ends_what_waits_for_it() {
+    let node = two_loops();
+    let silent = loopback();
+    // It takes connections, and says nothing.
+    let listener =
+        TcpListener::bind(SocketAddr::from((silent, node.port()))).expect("a free place");
+    let primary = format!("{silent}@tcp");
+    let others = "10.99.0.1@tcp,10.99.0.2@tcp7";
+    quietly(&node, &format!("peer add --prim_nid {primary} --nid {others} --lock_prim"));
+    let shown = lnetctl(&node, &format!("peer show --nid {primary}")).ok().stdout;
+    let wanted = format!(
+        "peer:\n-     primary nid: {primary}\n      Multi-Rail: true\n      peer ni:\n      \
+         -     nid: {primary}\n            state: up\n      -     nid: 10.99.0.1@tcp\n            \
+         state: up\n      -     nid: 10.99.0.2@tcp7\n            state: up\n"
+    );
+    assert_eq!(shown, wanted);
+    let mut ping = lustrine();
+    ping.args(["lnetctl", "ping", "--timeout", "3000", &primary]);
+    ping.env("LUSTRINE_CONTROL", node.control());
+    let ping = Running::start(&mut ping);
+    let (connection, _) = listener.accept().expect("the node dials");
+    lnetctl(&node, &format!("peer del --prim_nid {primary}")).with_code(234).says(&["is locked"]);
+    quietly(&node, &format!("peer del --prim_nid {primary} --nid 10.99.0.1@tcp --force"));
+    assert!(peer(&node, "10.99.0.1@tcp").is_none());
+    assert!(peer(&node, &primary).is_some());
+    quietly(&node, &format!("peer del --prim_nid {primary} --force"));
+    let ended = ping.end().with_code(255);
+    assert!(ended.stdout.contains("errno: -104"), "{ended:#?}");
+    drop(connection);
+    assert_eq!(lnetctl(&node, "peer show").ok().stdout, "");
+    lnetctl(&node, &format!("peer del --prim_nid {primary}")).with_code(234).says(&["errno: -2"]);
+    let own = format!("peer add --prim_nid {}", node.nid());
+    lnetctl(&node, &own).with_code(234).says(&["is this node itself"]);
+    let single = "peer add --prim_nid 10.99.0.1@tcp --nid 10.99.0.2@tcp --non_mr";
+    lnetctl(&node, single).with_code(234).says(&["is not multi-rail"]);
+}
+
+#[test]
+fn a_reset_clears_what_is_shown() {
+    let node = Node::open();
+    let other = node.beside(&["--accept", "all"]);
+    lnetctl(&node, &format!("ping --timeout 60 {}", other.nid())).ok();
+    assert!(node.stats().lnet["send_count"] > 0);
+    quietly(&node, "stats reset");
+    let stats = node.stats().lnet;
+    assert_eq!((stats["send_count"], stats["recv_count"], stats["send_length"]), (0, 0, 0));
+    let row = peer(&node, &other.nid()).expect("it is known");
+    assert_eq!((row.sent, row.received), (0, 0));
+    let shown = lnetctl(&node, "net show -v").ok().stdout;
+    assert!(shown.contains("send_count: 0\n"), "{shown}");
+}
+
+#[test]
+fn interfaces_come_and_go_while_a_node_runs() {
+    let node = two_loops();
+    let second = loopback();
+    let nid = format!("{second}@tcp1");
+    quietly(&node, &format!("net add --nid {nid} --credits 64 --peer-credits 4"));
+    let shown = lnetctl(&node, "net show -v --net tcp1").ok().stdout;
+    for line in [format!("nid: {nid}"), "peer_credits: 4".into(), "credits: 64".into()] {
+        assert!(shown.contains(&line), "{shown}");
+    }
+    lnetctl(&node, &format!("net add --nid {nid}")).with_code(234).says(&["errno: -17", "already"]);
+    let ping = || {
+        let mut ping = lustrine();
+        ping.args(["ping", &nid, "--timeout", "60", "--net"]);
+        finish(ping.arg(format!("tcp1={}:{}", loopback(), node.port())))
+    };
+    // Whichever loop the asker's NID is at home on.
+    for _ in 0..4 {
+        let answered = ping().ok();
+        assert!(answered.stdout.contains(&node.nid()), "both NIDs are told: {answered:#?}");
+    }
+    quietly(&node, "net del --net tcp1");
+    assert_ne!(ping().code, Some(0), "nobody listens there any more");
+    lnetctl(&node, "net show --net tcp1").with_code(234);
+    lnetctl(&node, "net del --net tcp").with_code(234).says(&["a node needs an interface"]);
+    lnetctl(&node, "net add --net tcp5 --if nosuch0")
+        .with_code(234)
+        .says(&["no interface is called"]);
+    quietly(&node, &format!("net add --nid {nid}"));
+    ping().ok();
+    // What was the first is not needed.
+    quietly(&node, &format!("net del --nid {}", node.nid()));
+    assert!(ping().ok().stdout.contains(&nid));
+}
+
+#[test]
+fn an_export_makes_a_fresh_node_an_equal_one() {
+    let node = two_loops();
+    let nid = format!("{}@tcp2", loopback());
+    for words in [
+        "set transaction_timeout 77".to_owned(),
+        "set retry_count 1".to_owned(),
+        "set keepalive_idle 0".to_owned(),
+        "set spin_us 0".to_owned(),
+        format!("net add --nid {nid} --conns-per-peer 2"),
+        format!("net set --nid {} --conns-per-peer 2", node.nid()),
+        "peer add --prim_nid 10.99.0.7@tcp --nid 10.99.1.7@tcp1".to_owned(),
+        "peer add --prim_nid 10.99.0.8@tcp --non_mr".to_owned(),
+    ] {
+        quietly(&node, &words);
+    }
+    let scratch = Scratch::new();
+    let file = scratch.file("saved.yaml");
+    quietly(&node, &format!("export --backup {}", file.display()));
+    let saved = std::fs::read_to_string(&file).expect("it was written");
+    assert!(saved.contains("transaction_timeout: 77\n") && saved.contains(&nid), "{saved}");
+    let import = |words: &str| lnetctl(&node, &format!("import {words} {}", file.display()));
+    assert_eq!(import("--dry-run --diff").ok().stdout, "nothing would change\n");
+
+    // Everything goes, by the same words; what is told beforehand is what happens.
+    for words in [
+        "set transaction_timeout 150",
+        "set retry_count 2",
+        "set keepalive_idle 30",
+        "set spin_us 200",
+        "net del --net tcp2",
+        "net set --all --conns-per-peer 1",
+        "peer del --prim_nid 10.99.0.7@tcp",
+        "peer del --prim_nid 10.99.0.8@tcp",
+    ] {
+        quietly(&node, words);
+    }
+    let told = import("--dry-run").ok().stdout;
+    for line in [
+        "would set transaction_timeout to 77 s (was 150)\n",
+        "would set spin_us to 0 us (was 200)\n",
+        "would describe peer 10.99.0.7@tcp with 10.99.1.7@tcp1\n",
+        "would add an interface to tcp2: ",
+    ] {
+        assert!(told.contains(line), "{line} is not in {told}");
+    }
+    let diff = import("--diff").ok().stdout;
+    assert!(diff.contains("\n+    transaction_timeout: 77\n"), "{diff}");
+    let now = lnetctl(&node, "export --backup").ok().stdout;
+    assert!(!now.contains("transaction_timeout: 77"), "a trial changes nothing: {now}");
+    let done = import("").ok();
+    assert_eq!((done.stdout.as_str(), done.stderr.as_str()), ("", ""));
+    assert_eq!(lnetctl(&node, "export --backup").ok().stdout, saved);
+
+    // And a node that is started with it.
+    node.stop();
+    let control = scratch.file("again.sock");
+    let mut again = lustrine();
+    again.args(["node", "--until-eof", "--config"]).arg(&file).arg("--control").arg(&control);
+    let mut again = Running::start(&mut again);
+    again.wait_for("control socket");
+    assert_eq!(lnetctl_at(&control, "export --backup").ok().stdout, saved);
+    let peers = lnetctl_at(&control, "peer list").ok().stdout;
+    assert!(peers.contains("10.99.0.7@tcp") && peers.contains("10.99.0.8@tcp"), "{peers}");
+}
+
+#[test]
+fn a_file_with_an_error_changes_nothing_and_has_its_place() {
+    let node = Node::open();
+    let before = lnetctl(&node, "export --backup").ok().stdout;
+    let import = |words: &str, text: &str| {
+        let mut command = lustrine();
+        command.arg("lnetctl").arg("import").args(words.split_whitespace());
+        command.env("LUSTRINE_CONTROL", node.control()).stdin(Stdio::piped());
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("a program of ours");
+        child.stdin.take().expect("it is piped").write_all(text.as_bytes()).expect("it reads");
+        let output = child.wait_with_output().expect("it ends");
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    for (text, says) in [
+        ("retry_count: 1\nretry_cuont: 2\n", "stdin:2:1: \\\"retry_cuont\\\" is not known"),
+        ("retry_count: 1\nroute: [{net: tcp9}]\n", "this release does not route"),
+        (
+            "retry_count: 1\nlustrine: {tunables: {peers_max: 99}}\n",
+            "stdin:2:23: peers_max is 131072 and a node that runs cannot change it to 99",
+        ),
+        ("retry_count: 1\nlustrine: {cpu_pattern: C}\n", "cpu_pattern is"),
+        ("retry_count: 1\nnet: [{net type: tcp, local NI(s): [{interfaces: {0: no0}}]}]\n", "no0"),
+    ] {
+        let (code, out, err) = import("", text);
+        assert_eq!((code, out.as_str()), (Some(234), ""), "{text}: {err}");
+        assert!(err.contains(says), "{says} is not in {err}");
+        assert_eq!(lnetctl(&node, "export --backup").ok().stdout, before);
+    }
+    let text = "retry_count: 1\nretry_cuont: 2\nhealth_sensitivity: 100\n\
+                lustrine: {tunables: {peers_max: 99}}\n";
+    let (code, out, err) = import("--lenient", text);
+    assert_eq!((code, out.as_str()), (Some(0), ""), "{err}");
+    assert_eq!(err.matches(": ignored: ").count(), 3, "{err}");
+    let after = lnetctl(&node, "export --backup").ok().stdout;
+    assert_eq!(after, before.replace("retry_count: 2", "retry_count: 1"));
+}
+
+#[test]
+fn changes_of_many_tools_at_once_have_one_order() {
+    let node = two_loops();
+    let changers: Vec<Running> = (0..8)
+        .map(|index| {
+            let mut command = lustrine();
+            command.args(["lnetctl", "peer", "add", "--prim_nid", "10.99.0.1@tcp", "--nid"]);
+            command.arg(format!("10.99.1.{index}@tcp")).env("LUSTRINE_CONTROL", node.control());
+            Running::start(&mut command)
+        })
+        .collect();
+    for changer in changers {
+        changer.end().ok();
+    }
+    let saved = lnetctl(&node, "export --backup").ok().stdout;
+    for index in 0..8 {
+        assert!(saved.contains(&format!("nid: 10.99.1.{index}@tcp\n")), "{saved}");
+    }
+    let shown = lnetctl(&node, "peer show --nid 10.99.1.5@tcp").ok().stdout;
+    assert_eq!(shown.matches("-     nid: ").count(), 9, "{shown}");
+}

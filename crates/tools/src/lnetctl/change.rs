@@ -1,0 +1,156 @@
+//! Commands that change a node: `set`, `net add|del|set`, `peer add|del`, `stats reset`
+//! (cli-habits 3.2 to 3.4).
+
+use lustrine_wire::nid::Nid;
+
+use super::Lnetctl;
+use crate::errno::{EINVAL, EOPNOTSUPP};
+use crate::nids;
+use crate::node::{NewNet, Outside, Which, Wish};
+use crate::parse::Parsed;
+use crate::shell::Exit;
+
+/// Why there is no health to set.
+const NO_HEALTH: &str = "interfaces and peers have no health value on nodes of this release: all \
+                         that are there are used, as with health_sensitivity 0";
+
+/// Options of `net add` that a node would take without effect, and why.
+const NO_EFFECT: [(&str, &str); 6] = [
+    ("ip2net", "write the network with --net and its interface with --if, or its NID with --nid"),
+    ("peer-timeout", "it matters to routers only, and nodes of this release do not route"),
+    ("peer-buffer-credits", "it matters to routers only, and nodes of this release do not route"),
+    ("cpt", "every CPU partition serves every interface"),
+    ("auth-key", "it is for networks of kfi"),
+    ("traffic-class", "it is for networks of kfi"),
+];
+
+impl<O: Outside> Lnetctl<'_, O> {
+    pub(super) fn set(&mut self, key: &str, parsed: &Parsed) -> Result<(), Exit> {
+        // The table lets numbers through only.
+        let value = parsed.word(0).parse().unwrap_or_default();
+        self.wish("set", key, &Wish::Set { name: key.to_owned(), value })
+    }
+
+    pub(super) fn set_net(&mut self, parsed: &Parsed) -> Result<(), Exit> {
+        if parsed.has("health") {
+            return Err(self.not_supported("set", "net", NO_HEALTH));
+        }
+        let which = match (parsed.text("nid"), parsed.text("net"), parsed.has("all")) {
+            (Some(nid), None, false) => Which::Nid(nid.to_owned()),
+            (None, Some(net), false) => Which::Net(net.to_owned()),
+            (None, None, true) => Which::All,
+            _ => return Err(self.invalid("set", "net", "one of --nid, --net and --all is needed")),
+        };
+        let number = |name: &str| parsed.text(name).map(|_| parsed.count(name));
+        let (conns, timeout) = (number("conns-per-peer"), number("lnd-timeout"));
+        if conns.is_none() && timeout.is_none() {
+            let said = "--conns-per-peer or --lnd-timeout is needed";
+            return Err(self.invalid("set", "net", said));
+        }
+        let conns_per_peer = conns.map(|count| count as u16);
+        self.wish("set", "net", &Wish::SetNet { which, conns_per_peer, lnd_timeout: timeout })
+    }
+
+    pub(super) fn add_net(&mut self, parsed: &Parsed) -> Result<(), Exit> {
+        for (option, why) in NO_EFFECT {
+            if parsed.has(option) {
+                let said = format!("--{option} has no effect on nodes of this release: {why}");
+                return Err(self.not_supported("add", "net", &said));
+            }
+        }
+        let tos = match parsed.text("tos").map(str::parse::<i16>) {
+            None => None,
+            Some(Ok(tos)) if (-1..=255).contains(&tos) => Some(tos),
+            Some(_) => return Err(self.invalid("add", "net", "--tos is a number from -1 to 255")),
+        };
+        let number = |name: &str| parsed.text(name).map(|_| parsed.count(name));
+        let new = NewNet {
+            net: parsed.text("net").map(str::to_owned),
+            interfaces: interfaces(parsed),
+            nid: parsed.text("nid").map(str::to_owned),
+            peer_credits: number("peer-credits"),
+            credits: number("credits"),
+            conns_per_peer: number("conns-per-peer").map(|count| count as u16),
+            tos,
+        };
+        self.wish("add", "net", &Wish::AddNet(new))
+    }
+
+    pub(super) fn del_net(&mut self, parsed: &Parsed) -> Result<(), Exit> {
+        let interfaces = interfaces(parsed);
+        let which = match (parsed.text("nid"), parsed.text("net")) {
+            (Some(nid), None) if interfaces.is_empty() => Which::Nid(nid.to_owned()),
+            (None, Some(net)) => Which::Net(net.to_owned()),
+            _ => return Err(self.invalid("del", "net", "--net, perhaps with --if, or --nid")),
+        };
+        self.wish("del", "net", &Wish::DelNet { which, interfaces })
+    }
+
+    pub(super) fn add_peer(&mut self, parsed: &Parsed) -> Result<(), Exit> {
+        let Some(primary) = parsed.text("prim_nid") else {
+            return Err(self.invalid("add", "peer", "--prim_nid is needed"));
+        };
+        let mut nids = vec![primary.to_owned()];
+        let others = self.nids("add", parsed)?;
+        nids.extend(others.iter().map(Nid::to_string).filter(|nid| nid != primary));
+        let (multi_rail, locked) = (!parsed.has("non_mr"), parsed.has("lock_prim"));
+        self.wish("add", "peer", &Wish::AddPeer { nids, multi_rail, locked })
+    }
+
+    pub(super) fn del_peer(&mut self, parsed: &Parsed) -> Result<(), Exit> {
+        let Some(primary) = parsed.text("prim_nid") else {
+            return Err(self.invalid("del", "peer", "--prim_nid is needed"));
+        };
+        let nids = self.nids("del", parsed)?.iter().map(Nid::to_string).collect();
+        let (primary, force) = (primary.to_owned(), parsed.has("force"));
+        self.wish("del", "peer", &Wish::DelPeer { primary, nids, force })
+    }
+
+    /// A node has nothing to set of a peer.
+    pub(super) fn set_peer(&mut self) -> Result<(), Exit> {
+        Err(self.not_supported("set", "peer", NO_HEALTH))
+    }
+
+    pub(super) fn reset_stats(&mut self) -> Result<(), Exit> {
+        self.wish("reset", "stats", &Wish::ResetStats)
+    }
+
+    /// Success prints nothing.
+    fn wish(&mut self, verb: &str, noun: &str, wish: &Wish) -> Result<(), Exit> {
+        match self.outside.change(wish, false) {
+            Ok(changed) => {
+                self.warn(&changed.warnings);
+                Ok(())
+            }
+            Err(trouble) => Err(self.fail_with(verb, noun, trouble)),
+        }
+    }
+
+    /// What was left out, for people.
+    pub(super) fn warn(&mut self, warnings: &[String]) {
+        for warning in warnings {
+            self.outside.err(&format!("lnetctl: {}\n", warning.replace('\n', " ")));
+        }
+    }
+
+    fn nids(&mut self, verb: &str, parsed: &Parsed) -> Result<Vec<Nid>, Exit> {
+        let Some(text) = parsed.text("nid") else { return Ok(Vec::new()) };
+        let words = [text.to_owned()];
+        nids::list(&words, |host| self.outside.resolve(host))
+            .map_err(|why| self.invalid(verb, "peer", &format!("Unable to parse nidlist: {why}")))
+    }
+
+    pub(super) fn invalid(&mut self, verb: &str, noun: &str, said: &str) -> Exit {
+        self.fail(verb, noun, -(EINVAL as i32), said.to_owned())
+    }
+
+    fn not_supported(&mut self, verb: &str, noun: &str, said: &str) -> Exit {
+        self.fail(verb, noun, -(EOPNOTSUPP as i32), said.to_owned())
+    }
+}
+
+/// Names of interfaces, parted by commas.
+fn interfaces(parsed: &Parsed) -> Vec<String> {
+    let names = parsed.text("if").unwrap_or_default().split(',');
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}

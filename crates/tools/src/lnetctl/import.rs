@@ -1,0 +1,65 @@
+//! `import`: what a file says is to be so, all of it or nothing (cli-habits 3.6).
+
+use super::Lnetctl;
+use crate::diff;
+use crate::errno::{EIO, EOPNOTSUPP};
+use crate::node::{Changed, Manner, Outside, Wish};
+use crate::parse::Parsed;
+use crate::shell::Exit;
+
+impl<O: Outside> Lnetctl<'_, O> {
+    pub(super) fn import(&mut self, parsed: &Parsed) -> Result<(), Exit> {
+        let manner = match (parsed.has("add"), parsed.has("del")) {
+            (true, true) => return Err(self.invalid("add", "import", "--add and --del at once")),
+            (_, true) => Manner::Del,
+            _ => Manner::Add,
+        };
+        let verb = if manner == Manner::Del { "del" } else { "add" };
+        for (option, instead) in [
+            ("show", "`lnetctl net show` and so on; what the file would change: --dry-run, --diff"),
+            ("exec", "`lnetctl ping` and `lnetctl discover`"),
+        ] {
+            if parsed.has(option) {
+                let said =
+                    format!("import --{option} is not for nodes of this release: type {instead}");
+                return Err(self.fail(verb, "import", -(EOPNOTSUPP as i32), said));
+            }
+        }
+        let path = parsed.words().first().map(String::as_str);
+        let source_name = path.unwrap_or("stdin").to_owned();
+        let text = match self.outside.read(path) {
+            Ok(text) => text,
+            Err(why) => {
+                let said = format!("cannot read {source_name}: {why}");
+                return Err(self.fail(verb, "import", -(EIO as i32), said));
+            }
+        };
+        let lenient = parsed.has("lenient");
+        let (dry_run, diff) = (parsed.has("dry-run"), parsed.has("diff"));
+        let wish = Wish::Import { text, source_name: source_name.clone(), manner, lenient };
+        match self.outside.change(&wish, dry_run || diff) {
+            Ok(changed) => {
+                self.warn(&changed.warnings);
+                self.tell(&changed, dry_run, diff, &source_name);
+                Ok(())
+            }
+            Err(trouble) => Err(self.fail_with(verb, "import", trouble)),
+        }
+    }
+
+    /// What would be done, and how the configuration would differ.
+    fn tell(&mut self, changed: &Changed, dry_run: bool, diff: bool, source_name: &str) {
+        if dry_run {
+            let text = match changed.steps.is_empty() {
+                true => "nothing would change\n".to_owned(),
+                false => changed.steps.iter().map(|step| format!("would {step}\n")).collect(),
+            };
+            self.outside.out(&text.replace("\nset ", "\nwould set "));
+        }
+        if diff {
+            let with = format!("with {source_name}");
+            let text = diff::unified(&changed.before, &changed.after, ("as it is", &with));
+            self.outside.out(&text);
+        }
+    }
+}
