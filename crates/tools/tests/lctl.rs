@@ -50,6 +50,16 @@ fn nids_and_pings_are_those_of_the_real_one() {
 }
 
 #[test]
+fn a_node_that_counts_wrongly_fills_no_screen() {
+    let mut fake = Fake::new(5, 3);
+    fake.peers[0].connections.bulk_in = u32::MAX;
+    let (out, err, status) = type_in(&mut fake, Compat::V2_16, "--net tcp conn_list");
+    assert_eq!((out.lines().count(), status), (1 << 18, 0));
+    // The other two of this peer are there too, and one of them came first.
+    assert!(err.starts_with("4294705153 connections more are not listed"), "{err}");
+}
+
+#[test]
 fn the_nearest_nid_is_of_this_node_or_of_a_net_it_is_on() {
     let mut fake = Fake::new(0, 0);
     let near = "which_nid 10.9.9.9@tcp7 10.77.1.3@tcp1 10.77.0.3@tcp";

@@ -9,6 +9,9 @@ use super::Lctl;
 use crate::node::{Nis, Outside, PeerNi};
 use crate::shell::Exit;
 
+/// Most lines of `conn_list`: more than a node has connections, and less than fills the memory.
+const LINES_MAX: u64 = 1 << 18;
+
 const STRING: &str = "a String takes all text";
 
 impl<O: Outside> Lctl<'_, O> {
@@ -30,18 +33,28 @@ impl<O: Outside> Lctl<'_, O> {
     pub(super) fn conn_list(&mut self) -> Result<(), Exit> {
         let (net, nis, peers) = self.peers_of_net()?;
         let mut text = String::new();
+        let (mut left, mut more) = (LINES_MAX, 0);
         for peer in &peers {
             let open = peer.connections;
             let kinds =
                 [('O', open.bulk_out), ('I', open.bulk_in), ('C', open.control), ('A', open.any)];
             let (id, cpt, way) = (id(peer), peer.cpt, way(&nis, net, peer));
             for (letter, count) in kinds {
-                for _ in 0..count {
+                let shown = left.min(u64::from(count));
+                for _ in 0..shown {
                     writeln!(text, "{id:<20} {letter}[{cpt}]{way}").expect(STRING);
                 }
+                left -= shown;
+                more += u64::from(count) - shown;
             }
         }
         self.outside.out(if text.is_empty() { "<no connections>\n" } else { &text });
+        if more > 0 {
+            self.outside.err(&format!(
+                "{more} connections more are not listed: {LINES_MAX} lines are the limit; \
+                 peer_list has the number of each peer\n"
+            ));
+        }
         Ok(())
     }
 
