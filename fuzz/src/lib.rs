@@ -6,9 +6,12 @@
 #![forbid(unsafe_code)]
 
 pub mod capture;
+pub mod console;
+pub mod documents;
 pub mod rogue;
 pub mod service;
 pub mod shard;
 pub mod speech;
 pub mod stream;
+pub mod tools;
 pub mod wire;

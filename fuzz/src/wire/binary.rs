@@ -6,7 +6,9 @@ use lustrine_wire::acceptor::{Answer, Request};
 use lustrine_wire::frame::{FrameHeader, ZcAck};
 use lustrine_wire::hello::Hello;
 use lustrine_wire::ping::{PingEntry, PingInfo};
-use lustrine_wire::srpc::{Destination, MESSAGE_LEN, Message};
+use lustrine_wire::srpc::{
+    BUCKETS, Destination, FIGURES_LEN_MAX, Figures, KINDS_MAX, MESSAGE_LEN, Message,
+};
 use lustrine_wire::{Header, Nid, Order, Progress};
 
 /// The rules of a parser that reads the start of a stream.
@@ -165,4 +167,19 @@ pub(super) fn selftest(data: &[u8]) {
     let mut twice = over;
     message.encode_over(&mut twice);
     assert_eq!(twice, over);
+}
+
+pub(super) fn figures(data: &[u8]) {
+    let Ok(figures) = Figures::parse(data) else { return };
+    assert!(figures.failed.len() <= KINDS_MAX, "{figures:?}");
+    assert!(figures.latencies.iter().all(|(bucket, _)| *bucket < BUCKETS), "{figures:?}");
+    assert!(figures.latencies.windows(2).all(|pair| pair[0].0 < pair[1].0), "{figures:?}");
+    let written = figures.encode();
+    assert!(written.len() <= FIGURES_LEN_MAX as usize, "{} bytes", written.len());
+    // A number has one shortest form, and that is what is written.
+    assert!(written.len() <= data.len(), "{data:?} became {written:?}");
+    for end in 0..written.len() {
+        assert!(Figures::parse(&written[..end]).is_err(), "{end} bytes of {written:?} are enough");
+    }
+    assert_eq!(Figures::parse(&written), Ok(figures));
 }

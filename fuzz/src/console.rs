@@ -1,0 +1,199 @@
+//! Arbitrary commands to a console, and arbitrary ends of its orders: replies that are right, wrong
+//! or lies, failures, answers that come twice, late or never.
+
+mod orders;
+mod script;
+
+use std::collections::BTreeMap;
+
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_selftest::console::{Answer, Console, Order, Outcome, Refusal, Reply};
+use lustrine_wire::nid::{Net, Nid};
+
+use orders::Watch;
+pub use script::{Scenario, Step};
+
+/// Most steps of one run.
+const STEPS_MAX: usize = 64;
+
+/// Most turns of the time in which all comes to its end.
+const TURNS_MAX: usize = 1000;
+
+/// The machine of the console.
+const HERE: Nid = Nid::new4(Net::TCP, 0x0a00_0001);
+
+/// A console, and all that is known of what it was told and gave out.
+struct Desk {
+    console: Console,
+    now: Time,
+    /// Commands that were given; tickets count from 1.
+    tickets: u64,
+    /// Those that are not answered yet, with the NIDs they name.
+    open: BTreeMap<u64, Vec<Nid>>,
+    /// Orders that are not over.
+    orders: Vec<Order>,
+    /// The last ones that are.
+    over: Vec<Order>,
+    watch: Watch,
+}
+
+/// Plays the scenario to its end.
+///
+/// # Panics
+/// When the console panics, leaves a command without an answer, answers one twice, or gives an
+/// order that it must not give.
+pub fn check(scenario: &Scenario) {
+    let mut desk = Desk {
+        console: Console::new(&HERE, u64::from(scenario.wall_seconds)),
+        now: Time::ZERO,
+        tickets: 0,
+        open: BTreeMap::new(),
+        orders: Vec::new(),
+        over: Vec::new(),
+        watch: Watch::default(),
+    };
+    if !scenario.empty {
+        scenario.prologue().iter().for_each(|step| desk.play(step));
+    }
+    for step in scenario.steps.iter().take(STEPS_MAX) {
+        desk.play(step);
+    }
+    desk.settle();
+}
+
+impl Desk {
+    fn play(&mut self, step: &Step) {
+        match step {
+            Step::Tell { key, ask } => self.tell(u32::from(key.saturating_sub(0xe0)), ask),
+            Step::Answer { which, end } => {
+                if !self.orders.is_empty() {
+                    let index = usize::from(*which) % self.orders.len();
+                    let order = self.orders.remove(index);
+                    self.end(order, end);
+                    self.look();
+                }
+            }
+            Step::AnswerAll { end } => {
+                for order in core::mem::take(&mut self.orders) {
+                    self.end(order, end);
+                }
+                self.look();
+            }
+            Step::AllIsWell => {
+                for _ in 0..TURNS_MAX {
+                    if self.orders.is_empty() {
+                        break;
+                    }
+                    self.play(&Step::AnswerAll { end: script::End::GOOD });
+                }
+            }
+            Step::Again { which, end } => {
+                if let Some(order) = self.over.get(usize::from(*which) % self.over.len().max(1)) {
+                    let outcome = end.outcome(order, self.console.session());
+                    self.stray(&outcome);
+                }
+            }
+            Step::Unknown { order, end } => {
+                if self.orders.iter().all(|known| known.id != *order) {
+                    let sid = self.console.session();
+                    let outcome = Outcome { order: *order, ..end.outcome(&script::nobodys(), sid) };
+                    self.stray(&outcome);
+                }
+            }
+            Step::Wait { power } => {
+                self.now = self.now + Nanos(1 << (power % 43));
+                self.console.tick(self.now);
+                self.look();
+            }
+        }
+    }
+
+    fn tell(&mut self, key: u32, ask: &script::Ask) {
+        let command = ask.command();
+        self.tickets += 1;
+        self.open.insert(self.tickets, ask.named());
+        self.watch.command(&command);
+        let idle = !self.console.is_busy();
+        self.console.command(self.now, self.tickets, key, command);
+        let before = self.orders.len();
+        let answers = self.look();
+        if let (true, [(ticket, Err(refusal))]) = (idle, &answers[..]) {
+            assert_eq!(*ticket, self.tickets);
+            assert_eq!(self.orders.len(), before, "orders although {refusal}");
+        }
+    }
+
+    fn end(&mut self, order: Order, end: &script::End) {
+        let outcome = end.outcome(&order, self.console.session());
+        self.watch.ended(&order, &outcome);
+        self.console.completed(self.now, &outcome);
+        self.over.push(order);
+        if self.over.len() > 16 {
+            self.over.remove(0);
+        }
+    }
+
+    /// An end that nobody waits for: nothing comes of it.
+    fn stray(&mut self, outcome: &Outcome) {
+        self.console.completed(self.now, outcome);
+        assert_eq!(self.console.next_order(), None);
+        assert_eq!(self.console.next_answer(), None);
+    }
+
+    /// Takes what the console gives out.
+    fn look(&mut self) -> Vec<(u64, Result<Answer, Refusal>)> {
+        let view = self.console.session();
+        let mut fresh = Vec::new();
+        while let Some(order) = self.console.next_order() {
+            fresh.push(order);
+        }
+        let named: Vec<Nid> = self.open.values().flatten().copied().collect();
+        self.watch.given(view.as_ref(), &fresh, &named);
+        self.orders.append(&mut fresh);
+        let mut answers = Vec::new();
+        while let Some((ticket, answer)) = self.console.next_answer() {
+            assert!(self.open.remove(&ticket).is_some(), "an answer to {ticket}, which waits not");
+            inspect(&answer);
+            answers.push((ticket, answer));
+        }
+        self.watch.session_is(self.console.session().as_ref(), &self.orders);
+        self.watch.bounded(&self.orders);
+        let deadline = self.console.next_deadline();
+        assert!(self.console.session().is_some() || deadline == Time::NEVER || self.busy());
+        answers
+    }
+
+    fn busy(&self) -> bool {
+        let busy = self.console.is_busy();
+        assert!(!busy || !self.orders.is_empty(), "busy, and nothing is under way");
+        busy
+    }
+
+    /// All orders end, and with them all commands.
+    fn settle(&mut self) {
+        for _ in 0..TURNS_MAX {
+            if self.orders.is_empty() {
+                assert!(!self.console.is_busy(), "busy, and nothing is under way");
+                assert!(self.open.is_empty(), "no answer to {:?}", self.open.keys());
+                return;
+            }
+            self.play(&Step::AnswerAll { end: script::End::SILENCE });
+        }
+        panic!("orders without an end");
+    }
+}
+
+/// What holds of every answer.
+fn inspect(answer: &Result<Answer, Refusal>) {
+    match answer {
+        Ok(Answer::Said(said)) => {
+            for one in said {
+                if let Reply::None { errno, why } = &one.reply {
+                    assert!(*errno < 0 && !why.is_empty(), "{one:?}");
+                }
+            }
+        }
+        Ok(_) => {}
+        Err(refusal) => assert!(refusal.errno() > 0 && !refusal.to_string().is_empty()),
+    }
+}

@@ -1,0 +1,6 @@
+//! Commands to a console, and the ends of its orders.
+#![no_main]
+
+use lustrine_fuzz::console::{Scenario, check};
+
+libfuzzer_sys::fuzz_target!(|scenario: Scenario| check(&scenario));
