@@ -127,7 +127,7 @@ fn choose(names: &[String]) -> Result<Vec<Target>> {
             "wire_parsers" => (1024, 2_000_000),
             "capture" => (4096, 300_000),
             "shard_ops" => (2048, 100_000),
-            "console" => (2048, 10_000),
+            "console" => (2048, 2_500),
             "documents" => (4096, 30_000),
             "tools" => (2048, 15_000),
             _ => (2048, 20_000),
