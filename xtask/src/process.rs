@@ -25,6 +25,11 @@ impl Guarded {
         start(command)
     }
 
+    /// Its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     /// Its standard output, if that is a pipe and was not taken before.
     pub(crate) fn stdout(&mut self) -> Option<ChildStdout> {
         self.0.stdout.take()

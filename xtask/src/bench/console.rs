@@ -28,7 +28,7 @@ const CALL_MAX: Duration = Duration::from_secs(120);
 const START_MAX: Duration = Duration::from_secs(60);
 
 /// Clock ticks of a process per second, as Linux tells CPU time in /proc.
-const TICKS: f64 = 100.0;
+pub(super) const TICKS: f64 = 100.0;
 
 /// The session's key, which names the console's socket.
 const KEY: &str = "6464";
@@ -220,7 +220,7 @@ impl Drop for Session {
 }
 
 /// CPU time of a process, in ticks.
-fn ticks_of(pid: u32) -> Result<f64> {
+pub(super) fn ticks_of(pid: u32) -> Result<f64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     ticks_in(&stat).context("/proc/PID/stat has another form")
 }

@@ -2,8 +2,10 @@
 //!
 //! A node and its client, each on a CPU of its own, in three ways: latencies not taken
 //! (`latency_peers=0`), taken, and taken while somebody reads the node's metrics every second. Each
-//! round measures all three, in turn; what counts is the ratio round by round. Beside that the
-//! instructions of the logic alone, which are exact.
+//! round measures all three, in turn; what counts is the ratio round by round. CPU time per
+//! operation is told beside the rate, as others at work on the machine disturb it less; for its
+//! sake nodes sleep when they have nothing to do (`spin_us=0`). Beside that the instructions of the
+//! logic alone, which are exact.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -19,6 +21,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde::Serialize;
 
+use super::console::{TICKS, ticks_of};
 use super::machine::{self, Machine};
 use super::ours::Programs;
 use super::statistics::Summary;
@@ -35,6 +38,9 @@ const SCRAPE: Duration = Duration::from_secs(1);
 
 /// Beyond its time a measurement gets this long to start and end.
 const GRACE: Duration = Duration::from_secs(30);
+
+/// A node that polls takes CPU time for nothing.
+const ALWAYS: &str = "spin_us=0";
 
 /// The setting under which no latencies are taken.
 const OFF: &str = "latency_peers=0";
@@ -82,13 +88,13 @@ const LOADS: [Load; 2] = [
         name: "ping rate, 64 under way",
         unit: "RPC/s",
         words: &["--test", "ping", "--concurrency", "64"],
-        field: "ops_per_s",
+        field: "/ops_per_s",
     },
     Load {
         name: "read 1 MiB, 8 under way",
         unit: "MiB/s",
         words: &["--test", "read", "--size", "1M", "--concurrency", "8", "--check", "none"],
-        field: "mib_per_s",
+        field: "/mib_per_s",
     },
 ];
 
@@ -103,6 +109,17 @@ struct Row {
     on_by_off: Summary,
     /// With histograms that are scraped by without.
     scraped_by_off: Summary,
+}
+
+/// What one measurement brought.
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    /// The load's figure.
+    figure: f64,
+    /// CPU time of both ends per operation, in microseconds.
+    cpu_us: f64,
+    /// Pages read meanwhile, and the length of the last one.
+    pages: (u64, usize),
 }
 
 #[derive(Debug, Serialize)]
@@ -138,17 +155,20 @@ pub(crate) fn run(args: &HistogramsArgs) -> Result<()> {
     let (mut rows, mut pages) = (Vec::new(), (0, 0));
     for load in &LOADS {
         eprintln!("{}", load.name);
-        let mut values: [Vec<f64>; 3] = Default::default();
+        let mut figures: [Vec<f64>; 3] = Default::default();
+        let mut cpu: [Vec<f64>; 3] = Default::default();
         for round in 0..args.rounds as usize {
             // Another one begins each round: whoever comes after a pause has it better or worse.
             for turn in 0..WAYS.len() {
                 let which = (turn + round) % WAYS.len();
-                let (value, read) = bench.measure(load, WAYS[which])?;
-                values[which].push(value);
-                pages = (pages.0 + read.0, if read.1 > 0 { read.1 } else { pages.1 });
+                let one = bench.measure(load, WAYS[which])?;
+                figures[which].push(one.figure);
+                cpu[which].push(one.cpu_us);
+                pages = (pages.0 + one.pages.0, pages.1.max(one.pages.1));
             }
         }
-        rows.push(row(load, &values)?);
+        rows.push(row(load.name, load.unit, &figures)?);
+        rows.push(row(load.name, "us CPU", &cpu)?);
     }
     let result = Histograms {
         date: machine::today(),
@@ -173,14 +193,14 @@ pub(crate) fn run(args: &HistogramsArgs) -> Result<()> {
     Ok(())
 }
 
-fn row(load: &Load, values: &[Vec<f64>; 3]) -> Result<Row> {
+fn row(load: &'static str, unit: &'static str, values: &[Vec<f64>; 3]) -> Result<Row> {
     let summary = |values: &[f64]| Summary::of(values).context("no rounds");
     let [off, on, scraped] = [&values[0], &values[1], &values[2]].map(|values| summary(values));
     let (off, on, scraped) = (off?, on?, scraped?);
     let (on_by_off, scraped_by_off) = (Summary::ratio(&on, &off), Summary::ratio(&scraped, &off));
     Ok(Row {
-        load: load.name,
-        unit: load.unit,
+        load,
+        unit,
         on_by_off: on_by_off.context("no rounds")?,
         scraped_by_off: scraped_by_off.context("no rounds")?,
         off,
@@ -196,8 +216,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// The load's figure, how many pages were read meanwhile, and how long the last one was.
-    fn measure(&self, load: &Load, way: Way) -> Result<(f64, (u64, usize))> {
+    fn measure(&self, load: &Load, way: Way) -> Result<Measured> {
         let (port, page) =
             (ports::free()?, SocketAddr::from((Ipv4Addr::LOCALHOST, ports::free()?)));
         let mut node = self.lustrine_on("0");
@@ -210,13 +229,17 @@ impl Bench {
         client.args(["selftest", "--to", &format!("{NODE}@tcp"), "--json", "-"]);
         client.args(["--net", &format!("tcp={CLIENT}:{port}")]).args(load.words);
         client.args(["--time", &self.seconds.to_string()]);
+        [&mut node, &mut client].into_iter().for_each(|command| {
+            command.args(["--set", ALWAYS]);
+        });
         if way == Way::Off {
             [&mut node, &mut client].into_iter().for_each(|command| {
                 command.args(["--set", OFF]);
             });
         }
-        let _node = Guarded::silent(&mut node)?;
+        let node = Guarded::silent(&mut node)?;
         ports::wait_for_listener(port)?;
+        let before = ticks_of(node.id())?;
         let done = AtomicBool::new(way != Way::Scraped);
         let (report, pages) = thread::scope(|scope| {
             let scraper = scope.spawn(|| scrape(page, &done));
@@ -227,7 +250,11 @@ impl Bench {
         });
         let pages = pages.ok().context("the scraper failed")??;
         ensure!(way != Way::Scraped || pages.0 > 0, "no page was read");
-        Ok((figure(&report?, load.field)?, pages))
+        let of_node = (ticks_of(node.id())? - before) / TICKS;
+        let report = report?;
+        let number = |field: &str| figure(&report, field);
+        let cpu_us = (number("/cpu_s/client")? + of_node) * 1e6 / number("/ops")?;
+        Ok(Measured { figure: number(load.field)?, cpu_us, pages })
     }
 
     /// The program on a CPU of its own.
@@ -264,8 +291,8 @@ fn figure(report: &str, field: &str) -> Result<f64> {
     let report: serde_json::Value = serde_json::from_str(report).context("no result")?;
     let result = &report["results"][0];
     ensure!(result["errors"].as_u64() == Some(0), "operations failed: {result}");
-    let figure = result[field].as_f64().filter(|figure| *figure > 0.0);
-    figure.with_context(|| format!("no {field} in {result}"))
+    let figure = result.pointer(field).and_then(serde_json::Value::as_f64);
+    figure.filter(|figure| *figure > 0.0).with_context(|| format!("no {field} in {result}"))
 }
 
 /// Instructions with and without, if valgrind is there.
@@ -303,10 +330,10 @@ fn render(result: &Histograms) -> String {
     for Row { load, unit, off, on, scraped, on_by_off, scraped_by_off } in plain {
         let _ = writeln!(
             out,
-            "{load:24} {unit:>6} {:>9.0} {:>9.0} {:>9.0}  {:28} {:28}",
-            off.median,
-            on.median,
-            scraped.median,
+            "{load:24} {unit:>6} {:>9} {:>9} {:>9}  {:28} {:28}",
+            short(off.median),
+            short(on.median),
+            short(scraped.median),
             change(on_by_off),
             change(scraped_by_off)
         );
@@ -323,6 +350,11 @@ fn render(result: &Histograms) -> String {
     out
 }
 
+fn short(value: f64) -> String {
+    let digits = if value < 100.0 { 2 } else { 0 };
+    format!("{value:.digits$}")
+}
+
 /// A ratio as what it adds.
 fn change(ratio: &Summary) -> String {
     let Summary { median, min, max, .. } = ratio;
@@ -336,9 +368,9 @@ fn percent(ratio: f64) -> String {
 #[test]
 fn figures_are_read() {
     let report = r#"{"results": [{"ops_per_s": 12.5, "errors": 0}]}"#;
-    assert_eq!(figure(report, "ops_per_s").ok(), Some(12.5));
-    assert!(figure(report, "mib_per_s").is_err());
-    assert!(figure(&report.replace(": 0", ": 1"), "ops_per_s").is_err());
+    assert_eq!(figure(report, "/ops_per_s").ok(), Some(12.5));
+    assert!(figure(report, "/mib_per_s").is_err());
+    assert!(figure(&report.replace(": 0", ": 1"), "/ops_per_s").is_err());
 }
 
 #[test]
