@@ -217,8 +217,8 @@ pub(crate) fn new_test(index: usize, flow: &Flow) -> NewTest {
     }
 }
 
-/// Warms up, then takes figures, looks on, and takes figures again; whether that was before its time
-/// was over, for somebody wants an end.
+/// Warms up, then takes figures, looks on, and takes figures again; and whether that was before its
+/// time was over, for somebody wants an end.
 fn watch(
     point: &Point,
     silent: &Silent,

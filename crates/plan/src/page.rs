@@ -150,7 +150,7 @@ fn over_axis(page: &mut Page, combinations: &[Combination<'_>]) {
         true => ("Throughput of all clients", "MiB/s"),
         false => ("Operations of all clients", "operations/s"),
     };
-    // Small and large sizes beside each other: on a linear axis the small ones would lie on its floor.
+    // On a linear axis small sizes would lie on the floor beside large ones.
     let all = || rates.iter().flat_map(|line| &line.points).map(|point| point.1);
     let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
     let scale = if low > 0.0 && high / low > 20.0 { Scale::Log } else { Scale::Linear };

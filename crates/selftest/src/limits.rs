@@ -56,8 +56,8 @@ pub(crate) const TESTS_MAX: usize = 256;
 /// destinations with the highest concurrency, about 20 MB.
 pub(crate) const UNITS_MAX: u32 = 128 * 1024;
 
-/// Most client tests of a session, each of which keeps latencies: 10 to 30 kB with usual ones, 220 kB
-/// at most on each partition.
+/// Most client tests of a session, each of which keeps latencies: 10 to 30 kB with usual ones, and
+/// 220 kB at most on each partition.
 pub(crate) const CLIENT_TESTS_MAX: usize = 1024;
 
 /// Most destinations of one TEST: entries of 12 bytes in 256 fragments of 4 KiB (selftest-wire 9).

@@ -27,7 +27,7 @@ const PATIENCE: u32 = 200;
 const SCREEN_MAX: usize = 32 * 16_384 * 512;
 
 /// Names as nodes and consoles may have them.
-const NAMES: [&str; 8] = ["a", "b", "batch", "eth0", "", "- x: {", "ü\t", "a\nb"];
+const NAMES: [&str; 8] = ["a", "b", "batch", "eth0", "", "- x: {", "\u{fc}\t", "a\nb"];
 
 /// The world.
 pub(super) struct World<'a> {

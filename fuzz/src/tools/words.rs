@@ -46,8 +46,8 @@ pub(super) fn spelt(tool: &'static Tool, raw: &[u8]) -> String {
                 text.push(b' ');
             }
             // A letter of two bytes, and one of four.
-            0x01 => text.extend_from_slice("ü".as_bytes()),
-            0x02 => text.extend_from_slice("𝄞".as_bytes()),
+            0x01 => text.extend_from_slice("\u{fc}".as_bytes()),
+            0x02 => text.extend_from_slice("\u{1d11e}".as_bytes()),
             plain => text.push(*plain),
         }
     }
