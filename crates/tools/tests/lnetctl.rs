@@ -115,8 +115,13 @@ fn what_is_shown_is_what_the_real_one_shows() {
     assert_eq!(discovered[..once], discovered[once..]);
     shows(&mut fake, "discover 10.77.0.3@tcp", &discovered[..once]);
     shows(&mut fake, "discover --force 10.77.0.3@tcp", &discovered[..once]);
-    for command in ["route show -v", "routing show", "udsp show", "peer show --nid 1.2.3.4@tcp"] {
+    for command in ["route show -v", "routing show", "udsp show"] {
         shows(&mut fake, command, "");
+    }
+    // As in errors.txt: no word about a peer that is not known, but a status.
+    for (compat, status) in [(Compat::V2_16, 234), (Compat::V2_15, 255)] {
+        let (out, err, ended) = type_in(&mut fake, compat, "peer show --nid 1.2.3.4@tcp");
+        assert_eq!((out.as_str(), err.as_str(), ended), ("", "", status), "{compat:?}");
     }
     let mut lonely = Fake { peers: Vec::new(), ..Fake::new(0, 0) };
     shows(&mut lonely, "peer show", "");

@@ -11,7 +11,9 @@ use lustrine_selftest::console::{
     SessionView, Spread, TestView,
 };
 use lustrine_tools::lst::{self, AskError, Slept};
-use lustrine_tools::node::{self, Connections, Messages, Ni, Nis, PeerNi, Told, Trouble};
+use lustrine_tools::node::{
+    self, Changed, Connections, Latency, Messages, Ni, Nis, PeerNi, Told, Trouble, Wish,
+};
 use lustrine_tools::routerstat::Counters;
 use lustrine_tools::shell::Screen;
 use lustrine_wire::nid::{Net, Nid};
@@ -252,7 +254,17 @@ impl<'a> World<'a> {
     }
 
     fn messages(&mut self) -> Messages {
-        Messages { sent: self.number(), received: self.number(), dropped: self.number() }
+        let latency = (self.byte() & 1 != 0).then(|| {
+            ["put_egress", "get_rtt", "put_ack"].map(|operation| Latency {
+                operation,
+                samples: self.number(),
+                min_nsec: self.number(),
+                max_nsec: self.number(),
+                avg_nsec: self.number(),
+            })
+        });
+        let (sent, received, dropped) = (self.number(), self.number(), self.number());
+        Messages { sent, received, dropped, latency }
     }
 
     /// Something, if the node is there.
@@ -358,6 +370,28 @@ impl node::Outside for World<'_> {
 
     fn discover(&mut self, _nid: Nid) -> Result<Told, Trouble> {
         self.there(World::told)
+    }
+
+    fn change(&mut self, _wish: &Wish, _dry_run: bool) -> Result<Changed, Trouble> {
+        // Settings are documents of whole lines, and what is said of them has none.
+        let lines = |world: &mut Self| {
+            world.some(World::name).iter().map(|name| format!("{}\n", name.trim())).collect()
+        };
+        let word = |world: &mut Self| world.name().replace(['\n', '\t'], " ");
+        self.there(|world| Changed {
+            steps: world.some(word),
+            warnings: world.some(word),
+            before: lines(world),
+            after: lines(world),
+        })
+    }
+
+    fn backup(&mut self) -> Result<String, Trouble> {
+        self.there(|world| world.some(World::name).concat() + "\n")
+    }
+
+    fn read(&mut self, _path: Option<&str>) -> Result<String, String> {
+        if self.byte() < 0xe0 { Ok(self.some(World::name).concat()) } else { Err(self.name()) }
     }
 
     fn resolve(&mut self, host: &str) -> Result<Ipv4Addr, String> {

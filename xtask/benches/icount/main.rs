@@ -8,6 +8,7 @@ mod core;
 mod driver;
 mod node;
 mod pipe;
+mod units;
 mod wire;
 
 use std::process::ExitCode;
@@ -29,7 +30,7 @@ const fn workload(name: &'static str, unit: &'static str, run: Run) -> Workload 
     Workload { name, unit, run }
 }
 
-const WORKLOADS: [Workload; 12] = [
+const WORKLOADS: [Workload; 14] = [
     workload("wire_short", "message: frame and 72-byte header, written and read", wire::short),
     workload("wire_long", "message: frame and 96-byte header, written and read", wire::long),
     workload("wire_selftest", "selftest request of 160 bytes, written and read", wire::selftest),
@@ -41,6 +42,8 @@ const WORKLOADS: [Workload; 12] = [
     workload("node_ping_c64", "ping RPC through two nodes, 64 under way", node::ping_many),
     workload("node_read_4k", "read RPC of 4 KiB through two nodes, 8 under way", node::read_4k),
     workload("node_write_4k", "write RPC of 4 KiB through two nodes, 8 under way", node::write_4k),
+    workload("units_ping", "ping RPC of a test that a console runs, 64 under way", units::ping),
+    workload("units_read_4k", "read RPC of 4 KiB of such a test, 64 under way", units::read_4k),
     workload("node_read_4k_full", "the same read with every word checked", node::read_4k_checked),
 ];
 

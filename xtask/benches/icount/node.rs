@@ -20,13 +20,14 @@ const TURNS_MAX: u64 = 10_000;
 /// Of the only client.
 const LANE: Lane = Lane(1);
 
-struct Node {
-    partition: Partition,
+/// A node and its memory.
+pub(crate) struct Node {
+    pub(crate) partition: Partition,
     memory: VecMemory,
 }
 
 impl Node {
-    fn new(host: usize, tunables: &Tunables, pipes: &mut Pipes) -> Node {
+    pub(crate) fn new(host: usize, tunables: &Tunables, pipes: &mut Pipes) -> Node {
         let mut memory = VecMemory::default();
         let config = PartitionConfig {
             topology: test_topology(nid(host), Identity::Node, tunables.clone()),
@@ -37,7 +38,7 @@ impl Node {
         Node { partition: Partition::new(config, &mut io), memory }
     }
 
-    fn turn(&mut self, host: usize, pipes: &mut Pipes, now: Time) {
+    pub(crate) fn turn(&mut self, host: usize, pipes: &mut Pipes, now: Time) {
         while let Some(incoming) = pipes.incoming[host].pop_front() {
             let mut io = PipeIo { host, pipes, memory: &mut self.memory };
             let ends = (incoming.local, incoming.remote);

@@ -45,9 +45,20 @@ const ALWAYS: &str = "spin_us=0";
 /// The setting under which no latencies are taken.
 const OFF: &str = "latency_peers=0";
 
-/// Workloads whose instructions are counted.
-const COUNTED: [&str; 6] =
-    ["core_put", "core_put_ack", "core_get", "node_ping_c64", "node_read_4k", "node_write_4k"];
+/// The setting under which clients of tests keep no figures for their console.
+const BLIND: &str = "selftest_figures=0";
+
+/// Workloads whose instructions are counted, and how they are without any of it.
+const COUNTED: [(&str, &[&str]); 8] = [
+    ("core_put", &[OFF]),
+    ("core_put_ack", &[OFF]),
+    ("core_get", &[OFF]),
+    ("node_ping_c64", &[OFF]),
+    ("node_read_4k", &[OFF]),
+    ("node_write_4k", &[OFF]),
+    ("units_ping", &[OFF, BLIND]),
+    ("units_read_4k", &[OFF, BLIND]),
+];
 
 /// Histograms on, off, and scraped.
 #[derive(Args)]
@@ -304,8 +315,8 @@ fn counted() -> Result<Vec<Counted>> {
     let program = icount::build()?;
     let count =
         |name: &str, settings: &[&str]| icount::instructions(Path::new(&program), name, settings);
-    let both = |name: &&str| {
-        let (off, on) = (count(name, &[OFF])?, count(name, &[])?);
+    let both = |(name, without): &(&str, &[&str])| {
+        let (off, on) = (count(name, without)?, count(name, &[])?);
         Ok(Counted { workload: (*name).to_owned(), off, on })
     };
     COUNTED.iter().map(both).collect()
