@@ -142,14 +142,17 @@ impl Scene {
             assert!(rounds > 0, "a neighbour has had no time to do anything");
         }
         let node = &self.node;
-        eventually("connections as in the beginning", || {
-            (node.stats().connections == self.connections).then_some(())
+        // On a busy machine the friend may have dialled some of its connections only later.
+        let friends = eventually("only the friend's connections", || {
+            let connections = node.stats().connections;
+            (connections == self.friend.stats().connections).then_some(connections)
         });
+        let more = usize::try_from(friends.saturating_sub(self.connections)).expect("a few");
         eventually("no messages", || (node.stats().lnet["msgs_alloc"] == 0).then_some(()));
         eventually("descriptors as in the beginning", || {
             // A caller's socket is put away when the next one calls.
             node.stats();
-            (node.usage().descriptors <= self.before.descriptors).then_some(())
+            (node.usage().descriptors <= self.before.descriptors + more).then_some(())
         });
         let stats = self.friend.stats();
         assert_eq!((stats.socklnd["closed"], stats.lnet["errors"]), (0, 0), "{stats:#?}");
