@@ -3,11 +3,9 @@
 
 use clap::Args;
 use lustrine_tools::lctl::Lctl;
-use lustrine_tools::lnetctl::Settings;
 
-use super::tool::running::Running;
-use super::tool::{self, CompatWord};
-use crate::common::ControlOptions;
+use super::tool;
+use super::tool::running::AskArgs;
 use crate::output::Failure;
 
 /// NIDs, peers and connections of a running node, in the words of lctl
@@ -16,12 +14,8 @@ use crate::output::Failure;
                         explains one; docs/lnetctl.md tells the rest. A link named lctl to this \
                         program is lctl.")]
 pub(crate) struct LctlArgs {
-    /// Whose habits it has [env: LUSTRINE_COMPAT]
-    #[arg(long, value_enum)]
-    compat: Option<CompatWord>,
-
     #[command(flatten)]
-    control: ControlOptions,
+    asked: AskArgs,
 
     /// A command of lctl and its words; without one, commands are read from standard input
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
@@ -30,9 +24,7 @@ pub(crate) struct LctlArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &LctlArgs) -> Result<(), Failure> {
-    let version = env!("CARGO_PKG_VERSION").to_owned();
-    let settings = Settings { compat: tool::compat(args.compat)?, version };
-    let mut node = Running::at(&args.control);
+    let (mut node, settings) = args.asked.at_work()?;
     let exit = tool::run(&mut Lctl::new(&mut node, &settings), &args.words)?;
     node.terminal.end(exit)
 }

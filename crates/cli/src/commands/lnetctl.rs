@@ -3,11 +3,9 @@
 
 use clap::Args;
 use lustrine_tools::lnetctl::Lnetctl;
-use lustrine_tools::lnetctl::Settings;
 
-use super::tool::running::Running;
-use super::tool::{self, CompatWord};
-use crate::common::ControlOptions;
+use super::tool;
+use super::tool::running::AskArgs;
 use crate::output::Failure;
 
 /// What a running node knows, and ping and discovery, in the words of lnetctl
@@ -16,12 +14,8 @@ use crate::output::Failure;
                         explains one; docs/lnetctl.md tells the rest. A link named lnetctl to this \
                         program is lnetctl.")]
 pub(crate) struct LnetctlArgs {
-    /// Whose habits it has [env: LUSTRINE_COMPAT]
-    #[arg(long, value_enum)]
-    compat: Option<CompatWord>,
-
     #[command(flatten)]
-    control: ControlOptions,
+    asked: AskArgs,
 
     /// A command of lnetctl and its words; without one, commands are read from standard input
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
@@ -30,9 +24,7 @@ pub(crate) struct LnetctlArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &LnetctlArgs) -> Result<(), Failure> {
-    let version = env!("CARGO_PKG_VERSION").to_owned();
-    let settings = Settings { compat: tool::compat(args.compat)?, version };
-    let mut node = Running::at(&args.control);
+    let (mut node, settings) = args.asked.at_work()?;
     let exit = tool::run(&mut Lnetctl::new(&mut node, &settings), &args.words)?;
     node.terminal.end(exit)
 }

@@ -5,9 +5,11 @@ use std::fs;
 use std::io::{self, Read};
 use std::net::Ipv4Addr;
 
+use clap::Args;
 use lustrine_lnet::latency::Operation;
 use lustrine_reactor as reactor;
 use lustrine_reactor::{Answer, NetRow, PeerNiRow, PeerRow, Request, SummaryRow};
+use lustrine_tools::lnetctl::Settings;
 use lustrine_tools::node::{
     Changed, Connections, Latency, Manner, Messages, NewNet, Ni, Nis, Outside, PeerNi, Told,
     Trouble, Which, Wish,
@@ -15,8 +17,9 @@ use lustrine_tools::node::{
 use lustrine_tools::shell::Screen;
 use lustrine_wire::nid::Nid;
 
-use super::{Terminal, resolve};
+use super::{CompatWord, Terminal, resolve};
 use crate::common::{ControlOptions, ask_running};
+use crate::output::Failure;
 
 /// Errnos of a node that is not there, and of one that says what makes no sense.
 const NETWORK_DOWN: i32 = -100;
@@ -30,6 +33,29 @@ const DISCOVERY_MS: u64 = 10_000;
 
 /// Feature bit of a node whose NIDs are one peer.
 const MULTI_RAIL: u32 = 8;
+
+/// Which node `lnetctl` and `lctl` ask, and in whose manner they tell.
+#[derive(Args, Debug)]
+pub(crate) struct AskArgs {
+    /// Whose habits it has [env: LUSTRINE_COMPAT]
+    #[arg(long, value_enum)]
+    compat: Option<CompatWord>,
+
+    #[command(flatten)]
+    control: ControlOptions,
+}
+
+impl AskArgs {
+    /// The node, of which nothing is asked yet, and the tool's settings.
+    ///
+    /// # Errors
+    /// When the environment names habits that nobody has.
+    pub(crate) fn at_work(&self) -> Result<(Running, Settings), Failure> {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        let settings = Settings { compat: super::compat(self.compat)?, version };
+        Ok((Running::at(&self.control), settings))
+    }
+}
 
 /// A node that runs, and a terminal.
 pub(crate) struct Running {
