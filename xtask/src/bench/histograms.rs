@@ -335,13 +335,13 @@ fn render(result: &Histograms) -> String {
     let (head, plain) = (["load", "unit", "off", "on", "scraped"], result.rows.iter());
     let _ = writeln!(
         out,
-        "{:24} {:>6} {:>9} {:>9} {:>9}  {:28} {:28}",
-        head[0], head[1], head[2], head[3], head[4], "on by off", "scraped by off"
+        "{:24} {:>6} {:>9} {:>9} {:>9}  {:28} scraped by off",
+        head[0], head[1], head[2], head[3], head[4], "on by off"
     );
     for Row { load, unit, off, on, scraped, on_by_off, scraped_by_off } in plain {
         let _ = writeln!(
             out,
-            "{load:24} {unit:>6} {:>9} {:>9} {:>9}  {:28} {:28}",
+            "{load:24} {unit:>6} {:>9} {:>9} {:>9}  {:28} {}",
             short(off.median),
             short(on.median),
             short(scraped.median),
