@@ -179,10 +179,10 @@ impl NodeHandle {
         let _ordered = order.lock().unwrap_or_else(PoisonError::into_inner);
         let info = self.info();
         let mut plan = self.plan(&info, wish)?;
-        let gone = |nid: &Nid| plan.after.peers.iter().any(|peer| peer.nids.contains(nid));
-        plan.forget.retain(|nid| !gone(nid));
+        let stays = |nid: &Nid| plan.after.peers.iter().any(|peer| peer.nids.contains(nid));
+        plan.forget.retain(|nid| !stays(nid));
         let mut told: Vec<String> =
-            plan.steps.iter().map(|step| wishes::tell(step, &info, &plan.after)).collect();
+            plan.steps.iter().flat_map(|step| wishes::tell(step, &info, &plan.after)).collect();
         if !plan.forget.is_empty() {
             told.push(format!("forget {}", wishes::list(&plan.forget)));
         }

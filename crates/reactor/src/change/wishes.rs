@@ -307,14 +307,14 @@ fn unresolved(error: ResolveError) -> NotChanged {
     not(errno, error.to_string())
 }
 
-/// A step in words.
-pub(super) fn tell(step: &Step, info: &NodeInfo, after: &NodeConfig) -> String {
+/// A step in words, each thing by itself.
+pub(super) fn tell(step: &Step, info: &NodeInfo, after: &NodeConfig) -> Vec<String> {
     let place = |net: &NetConfig| match &net.place {
         Place::Default => "the first interface".to_owned(),
         Place::Address(ip) => ip.to_string(),
         Place::Interface(name) => name.clone(),
     };
-    match step {
+    let one = match step {
         Step::Tunables(changed) => {
             let each = changed.iter().map(|(name, old, new)| {
                 let unit = TABLE.iter().find(|row| row.name == *name).map_or("", |row| row.unit);
@@ -322,7 +322,7 @@ pub(super) fn tell(step: &Step, info: &NodeInfo, after: &NodeConfig) -> String {
                 format!("set {name} to {new} {unit}").trim_end().to_owned()
                     + &format!(" (was {old})")
             });
-            each.collect::<Vec<_>>().join("\n")
+            return each.collect();
         }
         Step::AddNet(index) => {
             let net = &after.nets[*index];
@@ -341,7 +341,8 @@ pub(super) fn tell(step: &Step, info: &NodeInfo, after: &NodeConfig) -> String {
             format!("describe peer {}{others}", peer.nids[0])
         }
         Step::RemoveNids(nids) => format!("forget {}", list(nids)),
-    }
+    };
+    vec![one]
 }
 
 /// NIDs, parted by commas.

@@ -54,7 +54,7 @@ impl<O: Outside> Lnetctl<'_, O> {
                 true => "nothing would change\n".to_owned(),
                 false => changed.steps.iter().map(|step| format!("would {step}\n")).collect(),
             };
-            self.outside.out(&text.replace("\nset ", "\nwould set "));
+            self.outside.out(&text);
         }
         if diff {
             let with = format!("with {source_name}");
