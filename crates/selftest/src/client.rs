@@ -60,7 +60,8 @@ pub struct ClientArgs {
     pub name: Name,
     /// What to do about another's session.
     pub takeover: Takeover,
-    /// How long the node may be silent before the client gives up.
+    /// How long the node may be silent before the client gives up. Silence begins with the last
+    /// message that arrived of it, or with the first request that it left without an answer.
     pub patience: Nanos,
     /// The wall clock's seconds at the start.
     pub wall_seconds: u64,
@@ -406,7 +407,7 @@ impl Client {
         let turn = &mut Turn { now, shard, memory };
         self.look(turn, 0);
         self.caller.expire(turn);
-        self.link.drive(turn, &mut self.caller);
+        self.link.drive(turn, &mut self.caller, self.signs.heard_at());
         if let (Some(error), None) = (self.link.error(), self.error) {
             self.give_up(turn, error);
         }

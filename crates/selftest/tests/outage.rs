@@ -59,6 +59,23 @@ fn a_server_that_never_answers_ends_the_client_in_time() {
 }
 
 #[test]
+fn patience_is_the_longest_silence() {
+    for patience in [2, 5, 30] {
+        let mut world = World::new(2, Default::default());
+        world.add_client(0, 1, |args| args.patience = seconds(patience));
+        world.add_service(1);
+        world.client().start_rung(timed(Test::Ping, 300)).unwrap();
+        world.turns(STEP, 400);
+        world.nodes[1].dead = true;
+        let died_at = world.now;
+        world.until(STEP, 8000, |world| world.client().error().is_some());
+        let silence = world.now.since(died_at);
+        assert!(silence.0 <= seconds(patience).0 + 2 * STEP.0, "{patience} s: {silence:?}");
+        assert!(silence.0 + 2 * STEP.0 >= seconds(patience).0, "{patience} s: {silence:?}");
+    }
+}
+
+#[test]
 fn a_server_that_stays_away_ends_the_rung_and_frees_all_memory() {
     let mut world = World::new(2, Default::default());
     world.add_client(0, 1, |args| args.patience = seconds(20));

@@ -27,6 +27,8 @@ const FORGETFUL_FACTOR: u64 = 2;
 /// Nothing arrives of the node for this long, and for [`STALL_FACTOR`] times the longest test RPC
 /// so far: then it is asked whether it is there. If it is, but still sends nothing else for as
 /// long again, and for [`STALL_FACTOR`] times what its answer took, what was under way is lost.
+/// It is asked before half of the client's patience is over, so that it has the other half to say
+/// something.
 const STALL_MIN: Nanos = Nanos::from_secs(3);
 
 /// See [`STALL_MIN`].
@@ -53,7 +55,9 @@ impl Client {
                     self.figures.failure(error);
                 }
                 if is_outage(error) {
-                    self.link.doubt(turn.now);
+                    let begun = Time(turn.now.0.saturating_sub(completion.took.0));
+                    let heard_at = self.signs.heard_at().unwrap_or(begun);
+                    self.link.doubt(turn.now, heard_at.max(begun));
                 }
             }
         }
@@ -200,7 +204,7 @@ impl Client {
                 self.up_since = now;
                 self.abort_calls(turn, |started| started < since);
             }
-            _ => self.link.doubt(now),
+            _ => self.link.doubt(now, self.signs.load_at().max(self.up_since)),
         }
     }
 
@@ -211,7 +215,11 @@ impl Client {
         if !self.progressed || self.units.calling() == 0 || !self.link.is_usable() {
             return Time::NEVER;
         }
-        self.signs.load_at().max(self.up_since) + self.usual_silence()
+        let silence = match self.suspect_since {
+            None => self.usual_silence().min(Nanos(self.args.patience.0 / 2)),
+            Some(_) => self.usual_silence(),
+        };
+        self.signs.load_at().max(self.up_since) + silence
     }
 
     /// How long nothing of the load may arrive, given how slow the way has been.

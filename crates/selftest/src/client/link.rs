@@ -96,11 +96,13 @@ pub(super) struct Link {
     in_flight: Option<Control>,
     /// When [`Link::in_flight`] was sent.
     sent_at: Time,
+    /// The caller's number of it.
+    rpc: u32,
     /// No control RPC before this.
     not_before: Time,
     pause: Nanos,
-    /// Since when the session has not been present.
-    down_since: Option<Time>,
+    /// Since when the node has been silent, while the session is not known to be present.
+    silent_since: Option<Time>,
     last_failure: Option<Failure>,
     /// The node's session time-out.
     timeout: Nanos,
@@ -125,9 +127,10 @@ impl Link {
             state,
             in_flight: None,
             sent_at: Time::ZERO,
+            rpc: 0,
             not_before: Time::ZERO,
             pause: PAUSE_MIN,
-            down_since: None,
+            silent_since: None,
             last_failure: None,
             timeout: Nanos(0),
             heard_at: Time::ZERO,
@@ -176,11 +179,12 @@ impl Link {
         self.counters_wanted = true;
     }
 
-    /// A test RPC failed in a way that makes the node suspect.
-    pub(super) fn doubt(&mut self, now: Time) {
+    /// A test RPC failed in a way that makes the node suspect, or did not end: nothing has been
+    /// heard of the node since `silent_since`.
+    pub(super) fn doubt(&mut self, now: Time, silent_since: Time) {
         if self.state == State::Present {
             self.state = State::Doubtful;
-            self.down_since = Some(now);
+            self.silent_since = Some(silent_since);
             self.not_before = now;
             self.pause = PAUSE_MIN;
         }
@@ -200,20 +204,31 @@ impl Link {
         }
     }
 
-    /// Once per loop turn: the next control RPC, if one is due.
-    pub(super) fn drive<M: Memory>(&mut self, turn: &mut Turn<'_, M>, caller: &mut Caller) {
+    /// Once per loop turn: the end of patience, or the next control RPC, if one is due. `heard_at`
+    /// is when anything last arrived of the node.
+    pub(super) fn drive<M: Memory>(
+        &mut self,
+        turn: &mut Turn<'_, M>,
+        caller: &mut Caller,
+        heard_at: Option<Time>,
+    ) {
         let now = turn.now;
-        if self.in_flight.is_some() {
-            return;
-        }
         if matches!(self.state, State::Absent | State::Doubtful) {
-            let since = *self.down_since.get_or_insert(now);
-            if now.since(since) >= self.terms.patience {
-                self.state = State::Broken(ClientError::NoAnswer(self.last_failure));
+            let since = self.silent_since.get_or_insert(now);
+            // A node that has no session of ours may be heard of for other reasons.
+            if let (State::Doubtful, Some(heard_at)) = (self.state, heard_at) {
+                *since = heard_at.max(*since);
+            }
+            if now >= *since + self.terms.patience {
+                if self.in_flight.is_some() {
+                    caller.abort(turn, self.rpc, Failure::TimedOut);
+                }
+                let failure = self.last_failure.or(self.in_flight.map(|_| Failure::TimedOut));
+                self.state = State::Broken(ClientError::NoAnswer(failure));
                 return;
             }
         }
-        if now < self.not_before {
+        if self.in_flight.is_some() || now < self.not_before {
             return;
         }
         if let Some(control) = self.next_control(now) {
@@ -250,13 +265,19 @@ impl Link {
 
     /// When [`Link::drive`] has something to do at the latest.
     pub(super) fn next_deadline(&self) -> Time {
-        if self.in_flight.is_some() {
-            return Time::NEVER;
-        }
-        match self.state {
+        let next = match self.state {
+            _ if self.in_flight.is_some() => Time::NEVER,
             State::Absent | State::Doubtful | State::Ending => self.not_before,
             State::Present => self.keepalive_due().max(self.not_before),
             State::Closed | State::Broken(_) => Time::NEVER,
+        };
+        next.min(self.patience_ends())
+    }
+
+    fn patience_ends(&self) -> Time {
+        match (self.state, self.silent_since) {
+            (State::Absent | State::Doubtful, Some(since)) => since + self.terms.patience,
+            _ => Time::NEVER,
         }
     }
 
@@ -299,9 +320,10 @@ impl Link {
             }
         });
         match sent {
-            Ok(_) => {
+            Ok(rpc) => {
                 self.in_flight = Some(control);
                 self.sent_at = turn.now;
+                self.rpc = rpc;
             }
             Err(failure) => self.back_off(turn.now, failure),
         }
@@ -337,7 +359,7 @@ impl Link {
         let alive = heard_at.is_some_and(|at| at >= self.sent_at);
         if self.state == State::Present && !alive {
             self.state = State::Doubtful;
-            self.down_since = Some(now);
+            self.silent_since = Some(self.sent_at);
         }
         if control == Control::Stat && !alive { self.no_counters() } else { News::Nothing }
     }
@@ -408,7 +430,7 @@ impl Link {
     fn present(&mut self) {
         if matches!(self.state, State::Absent | State::Doubtful) {
             self.state = State::Present;
-            self.down_since = None;
+            self.silent_since = None;
         }
     }
 
@@ -419,7 +441,7 @@ impl Link {
             State::Closed | State::Broken(_) => {}
             State::Absent | State::Present | State::Doubtful => {
                 self.state = State::Absent;
-                self.down_since.get_or_insert(now);
+                self.silent_since = Some(now);
             }
         }
         self.counters_wanted = false;

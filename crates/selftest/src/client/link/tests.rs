@@ -17,6 +17,8 @@ struct World {
     caller: Caller,
     link: Link,
     now: Time,
+    /// When anything last arrived of the node.
+    heard_at: Option<Time>,
 }
 
 impl World {
@@ -35,6 +37,7 @@ impl World {
             caller: Caller::new(Lane(1), 1, 64),
             link: Link::new(terms),
             now: Time(1),
+            heard_at: None,
         }
     }
 
@@ -56,7 +59,7 @@ impl World {
     fn sends(&mut self) -> Option<Control> {
         let node = &mut self.net.nodes[0];
         let mut turn = Turn { now: self.now, shard: &mut node.shard, memory: &mut node.memory };
-        self.link.drive(&mut turn, &mut self.caller);
+        self.link.drive(&mut turn, &mut self.caller, self.heard_at);
         self.link.in_flight
     }
 
@@ -97,7 +100,7 @@ fn removed(status: u32, sid: Sid) -> Body {
 fn a_node_that_lost_the_session_gets_it_and_its_tests_again() {
     for reply in [debugged(errno::ESRCH, Sid::NONE), debugged(0, OTHER)] {
         let mut world = World::present();
-        world.link.doubt(world.now);
+        world.link.doubt(world.now, world.now);
         assert!(!world.link.is_usable());
         assert_eq!(world.sends(), Some(Control::Debug));
         assert!(matches!(world.answer(reply), News::Lost));
@@ -113,7 +116,7 @@ fn a_node_that_lost_the_session_gets_it_and_its_tests_again() {
 #[test]
 fn a_node_that_still_has_the_session_is_used_at_once() {
     let mut world = World::present();
-    world.link.doubt(world.now);
+    world.link.doubt(world.now, world.now);
     assert_eq!(world.sends(), Some(Control::Debug));
     assert!(matches!(world.answer(debugged(0, OURS)), News::Nothing));
     assert!(world.link.is_usable());
@@ -155,6 +158,32 @@ fn silence_is_asked_again_with_growing_pauses_until_patience_ends() {
     assert_eq!(world.link.error(), Some(ClientError::NoAnswer(last)));
     assert!((15..25).contains(&attempts), "{attempts}");
     assert!(world.now >= Time::ZERO + Nanos::from_secs(30));
+}
+
+#[test]
+fn patience_counts_from_the_last_sign_and_ends_in_the_middle_of_a_question() {
+    let mut world = World::present();
+    world.wait(60_000);
+    let silent_since = Time(world.now.0 - Nanos::from_secs(3).0);
+    world.link.doubt(world.now, silent_since);
+    assert_eq!(world.sends(), Some(Control::Debug));
+    // Something else arrives a second later.
+    world.wait(1000);
+    world.heard_at = Some(world.now);
+    assert_eq!(world.sends(), Some(Control::Debug), "still under way");
+    let end = world.now + Nanos::from_secs(30);
+    assert_eq!(world.link.next_deadline(), end);
+    world.now = Time(end.0 - 1);
+    world.sends();
+    assert_eq!(world.link.error(), None);
+    world.now = end;
+    world.sends();
+    let last = Some(Failure::TimedOut);
+    assert_eq!(world.link.error(), Some(ClientError::NoAnswer(last)));
+    assert!(!world.link.is_closed(), "the question's end is still to come");
+    world.complete(Err(Failure::TimedOut), None);
+    assert!(world.link.is_closed());
+    assert_eq!(world.link.error(), Some(ClientError::NoAnswer(last)));
 }
 
 #[test]
@@ -260,7 +289,7 @@ fn a_link_without_a_session_is_usable_at_once_and_asks_only_in_doubt() {
     assert!(world.link.is_usable());
     assert_eq!((world.sends(), world.link.next_deadline()), (None, Time::NEVER));
     for reply in [debugged(errno::ESRCH, Sid::NONE), debugged(0, OTHER)] {
-        world.link.doubt(world.now);
+        world.link.doubt(world.now, world.now);
         assert!(!world.link.is_usable());
         assert_eq!(world.sends(), Some(Control::Debug));
         assert!(matches!(world.answer(reply), News::Nothing));
@@ -274,7 +303,7 @@ fn a_link_without_a_session_is_usable_at_once_and_asks_only_in_doubt() {
 #[test]
 fn a_link_without_a_session_has_patience_too_and_closes_while_it_asks() {
     let mut world = World::new(Takeover::NoSession);
-    world.link.doubt(world.now);
+    world.link.doubt(world.now, world.now);
     while world.link.error().is_none() {
         if world.sends() == Some(Control::Debug) {
             world.complete(Err(Failure::TimedOut), None);
@@ -286,7 +315,7 @@ fn a_link_without_a_session_has_patience_too_and_closes_while_it_asks() {
     assert_eq!(world.link.error(), Some(ClientError::NoAnswer(last)));
 
     let mut world = World::new(Takeover::NoSession);
-    world.link.doubt(world.now);
+    world.link.doubt(world.now, world.now);
     assert_eq!(world.sends(), Some(Control::Debug));
     world.link.close(world.now);
     assert!(!world.link.is_closed());
