@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `model`, `parse` | a [`Plan`], and how it is read |
 //! | `points` | what is to be measured one after the other: each combination, with its NIDs |
+//! | `outline` | the same in words, before it is done |
 //! | `course` | the commands of each point, and when figures are taken |
 //! | `measure` | from figures to [`PointResult`]s |
 //! | `results` | what came out |
@@ -18,6 +19,7 @@ mod course;
 mod csv;
 mod measure;
 mod model;
+mod outline;
 mod page;
 mod parse;
 mod points;
@@ -28,6 +30,7 @@ pub use course::{Bug, Live, Outside, Stopped, run};
 pub use csv::csv;
 pub use lustrine_document::Problems;
 pub use model::{Axis, Group, Members, Plan, Size, Spread, Step, Test, What};
+pub use outline::{count, duration, outline};
 pub use page::page;
 pub use points::{Flow, Nodes, Point, TooMuch, points};
 pub use results::{

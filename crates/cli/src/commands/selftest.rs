@@ -36,6 +36,9 @@ const SIZES: [u32; 2] = [4 << 10, 1 << 20];
 /// Concurrencies unless told otherwise.
 const CONCURRENCIES: [u32; 3] = [1, 8, 64];
 
+/// Seconds for each row unless told otherwise.
+const ROW_TIME: f64 = 1.4;
+
 /// Measure the network between two nodes: rate, throughput, latency percentiles.
 #[derive(Args, Debug)]
 pub(crate) struct SelftestArgs {
@@ -55,9 +58,10 @@ pub(crate) struct SelftestArgs {
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
     concurrency: Vec<u32>,
 
-    /// Seconds for each row of the table
-    #[arg(long, default_value_t = 1.4, value_parser = seconds, allow_negative_numbers = true)]
-    time: f64,
+    /// Seconds for each row of the table [default: 1.4]; with --plan, for each point, instead of
+    /// what the plan says
+    #[arg(long, value_parser = seconds, allow_negative_numbers = true)]
+    time: Option<f64>,
 
     /// How the data of reads and writes are checked
     #[arg(long, value_enum, default_value_t = CheckWord::Simple)]
@@ -154,6 +158,11 @@ struct Row {
 }
 
 impl SelftestArgs {
+    /// How long each row of the table takes.
+    fn row_time(&self) -> f64 {
+        self.time.unwrap_or(ROW_TIME)
+    }
+
     /// Every combination that was asked for, ping once per concurrency.
     fn rows(&self) -> Vec<Row> {
         let tests = if self.test.is_empty() {

@@ -82,6 +82,28 @@ fn a_plan_with_nodes_of_its_own_in_all_forms() {
 }
 
 #[test]
+fn a_dry_run_says_what_would_be_done_and_a_time_holds_for_all_points() {
+    let scratch = Scratch::new();
+    let args = ["--dry-run", "--time", "3", "--group", "clients=10.0.0.[1-2]@tcp"];
+    let said = finish(&mut selftest(&scratch, PLAN, &args)).ok().stdout;
+    for there in [
+        "plan short\n",
+        "clients: 10.0.0.1@tcp 10.0.0.2@tcp\n",
+        "servers: 2, from --group servers=NIDS or --local\n",
+        "mixed: 3 s for each point, after 0.1 s\n    1  mixed\n",
+        "       - read: 2 of clients, 2 of servers, size 4k, concurrency 2\n",
+        "    3  turns, round 2\n",
+        "\n3 points, 0 min 10 s and more\n",
+    ] {
+        assert!(said.contains(there), "{there}: {said}");
+    }
+    let args = ["--time", "0.1", "--local", "--json", "-", "--set", "cpu_npartitions=1"];
+    let results = finish(&mut selftest(&scratch, PLAN, &args)).ok().json();
+    let row = &results["points"][0]["rows"][0];
+    assert!((0.1..0.3).contains(&number(row, "/seconds")), "{row}");
+}
+
+#[test]
 fn a_plan_with_nodes_that_run_already() {
     let one = Node::open();
     let two = one.beside(&["--accept", "all"]);

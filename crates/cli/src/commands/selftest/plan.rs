@@ -9,7 +9,11 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
-use lustrine_plan::{End, Group, Members, Nodes, Plan, Point, Results, csv, page, points, table};
+use lustrine_lnet::time::Nanos;
+use lustrine_plan::{
+    End, Group, Members, Nodes, Plan, Point, Results, count, csv, duration, outline, page, points,
+    table,
+};
 use lustrine_reactor::config::NodeConfig;
 use lustrine_tools::nids;
 use lustrine_wire::nid::Nid;
@@ -29,7 +33,7 @@ use outside::{Console, Settings};
 pub(super) struct PlanArgs {
     /// Run a plan for many nodes (docs/plans.md; plans/ has some)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["to", "test", "size", "concurrency",
-        "time", "check", "port", "patience"])]
+        "check", "port", "patience"])]
     plan: Option<PathBuf>,
 
     /// The nodes of a group of the plan, such as clients=10.0.0.[1-4]@tcp; may be given several
@@ -40,6 +44,10 @@ pub(super) struct PlanArgs {
     /// Start nodes on this machine's loopback for groups of which no NIDs are known
     #[arg(long, requires = "plan")]
     local: bool,
+
+    /// Say what the plan would do, and how long it takes; no node is asked
+    #[arg(long, requires = "plan", conflicts_with_all = ["json", "csv", "report"])]
+    dry_run: bool,
 
     /// Write the plan's results as CSV
     #[arg(long, value_name = "FILE", requires = "plan")]
@@ -61,9 +69,16 @@ impl PlanArgs {
 pub(super) fn run(args: &super::SelftestArgs, file: &PathBuf) -> Result<(), Failure> {
     let cannot = |error| format!("cannot read {}: {error}", file.display());
     let text = fs::read_to_string(file).map_err(cannot)?;
-    let plan = Plan::parse(&text, &file.display().to_string())
+    let mut plan = Plan::parse(&text, &file.display().to_string())
         .map_err(|why| Failure::Usage(why.to_string()))?;
+    if let Some(seconds) = args.time {
+        let time = Nanos((seconds * 1e9) as u64);
+        plan.steps.iter_mut().for_each(|step| step.time = time);
+    }
     let given = given(&plan, &args.plan)?;
+    if args.plan.dry_run {
+        return print(&would_do(&plan, given)?);
+    }
     // Places that cannot be written to are found before minutes are spent.
     let open = |path: &Option<PathBuf>| path.as_deref().map(ReportFile::open).transpose();
     let (json_file, csv_file) = (open(&args.json)?, open(&args.plan.csv)?);
@@ -106,13 +121,42 @@ pub(super) fn run(args: &super::SelftestArgs, file: &PathBuf) -> Result<(), Fail
     }
 }
 
-/// Says how long it will take.
-fn announce(points: &[Point]) {
-    let time: u64 = points.iter().map(|point| point.time.0.saturating_add(point.warm_up.0)).sum();
-    let count = points.len();
-    let (points, seconds) =
-        (if count == 1 { "point" } else { "points" }, time.div_ceil(1_000_000_000));
-    note(&format!("{count} {points}, {} min {} s and more", seconds / 60, seconds % 60));
+/// What a plan would do. Groups of which no NIDs are known have made-up ones.
+fn would_do(plan: &Plan, given: Vec<Option<Vec<Nid>>>) -> Result<String, Failure> {
+    let mut text = format!("plan {}", plan.name);
+    if !plan.about.is_empty() {
+        text += &format!(": {}", plan.about);
+    }
+    text.push('\n');
+    for (group, nids) in plan.groups.iter().zip(&given) {
+        text += &match (nids, &group.members) {
+            (Some(nids), _) => {
+                let words: Vec<String> = nids.iter().map(Nid::to_string).collect();
+                format!("{}: {}\n", group.name, words.join(" "))
+            }
+            (None, Members::Count(count)) => {
+                format!("{}: {count}, from --group {}=NIDS or --local\n", group.name, group.name)
+            }
+            (None, Members::Nids(_)) => String::new(),
+        };
+    }
+    let nodes = nodes_of(plan, given, &mut local::nids());
+    let points = points(plan, &nodes).map_err(|why| Failure::Usage(why.to_string()))?;
+    Ok(text + &outline(plan, &points))
+}
+
+/// The nodes of all groups; `fresh` ones where none are given.
+fn nodes_of(
+    plan: &Plan,
+    given: Vec<Option<Vec<Nid>>>,
+    fresh: &mut dyn Iterator<Item = Nid>,
+) -> Nodes {
+    let of = |(group, nids): (&Group, Option<Vec<Nid>>)| match (nids, &group.members) {
+        (Some(nids), _) => nids,
+        (None, Members::Count(count)) => fresh.take(*count as usize).collect(),
+        (None, Members::Nids(_)) => Vec::new(),
+    };
+    plan.groups.iter().zip(given).map(of).collect()
 }
 
 /// What may be the reason, where the network said no more than that nobody is there.
@@ -160,19 +204,9 @@ fn measure(
             )));
         }
     };
-    let mut fresh = local.iter().flat_map(LocalNodes::nids);
-    let nodes: Nodes = plan
-        .groups
-        .iter()
-        .zip(given)
-        .map(|(group, nids)| match (nids, &group.members) {
-            (Some(nids), _) => nids,
-            (None, Members::Count(count)) => fresh.by_ref().take(*count as usize).collect(),
-            (None, Members::Nids(_)) => Vec::new(),
-        })
-        .collect();
+    let nodes = nodes_of(plan, given, &mut local.iter().flat_map(LocalNodes::nids));
     let points = points(plan, &nodes).map_err(|why| Failure::Usage(why.to_string()))?;
-    announce(&points);
+    note(&format!("{}, {}", count(&points), duration(&points)));
     let config = own_config(args, local.as_ref(), &points)?;
     let node = start_for_command(&config)?;
     let settings = Settings { takes_over: args.force };

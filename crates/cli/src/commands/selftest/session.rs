@@ -134,7 +134,7 @@ impl Run<'_> {
 
     fn row(&mut self, row: &Row, raw: Option<f64>) -> Result<RowResult, Failure> {
         let check = self.args.check.on_the_wire();
-        let time = Duration::from_secs_f64(self.args.time);
+        let time = Duration::from_secs_f64(self.args.row_time());
         let rung = Rung {
             test: match row.test {
                 TestWord::Ping => Test::Ping,
@@ -221,6 +221,8 @@ impl Run<'_> {
         let deadline = Instant::now() + FAREWELL;
         while Instant::now() < deadline {
             match self.load.progress() {
+                // Nobody is there to hear it.
+                Ok(LoadReport { error: Some(ClientError::NoAnswer(_)), .. }) => return,
                 Ok(report) if !report.finished => thread::sleep(LOOK / 5),
                 _ => return,
             }

@@ -15,8 +15,8 @@ use crate::output::Failure;
 /// Where the console is.
 const OWN_IP: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
-/// The nodes' network; 127.0.0.0 is for others.
-const NETWORK: [u8; 3] = [127, 0, 1];
+/// The first node's; 127.0.0.0/24 is for others.
+const FIRST_IP: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 1);
 
 /// Most nodes: more would only measure this machine's scheduler.
 const NODES_MAX: u32 = 64;
@@ -67,8 +67,7 @@ impl LocalNodes {
 
     /// Their NIDs.
     pub(super) fn nids(&self) -> impl Iterator<Item = Nid> {
-        let count = self.children.len() as u32;
-        (0..count).map(|index| Nid::from_ip(Net::TCP, address(index).into()))
+        nids().take(self.children.len())
     }
 
     /// The net of the console's node.
@@ -91,7 +90,11 @@ impl Drop for LocalNodes {
     }
 }
 
+/// The NIDs that nodes get, in order.
+pub(super) fn nids() -> impl Iterator<Item = Nid> {
+    (0..).map(|index| Nid::from_ip(Net::TCP, address(index).into()))
+}
+
 fn address(index: u32) -> Ipv4Addr {
-    let [a, b, c] = NETWORK;
-    Ipv4Addr::new(a, b, c, index as u8 + 1)
+    Ipv4Addr::from_bits(FIRST_IP.to_bits() + index)
 }
