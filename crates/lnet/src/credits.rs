@@ -10,6 +10,8 @@ use crate::seam::OpKey;
 pub(crate) struct Credits {
     max: u32,
     free: u32,
+    /// What `max` is to be as soon as nobody holds one.
+    wanted: u32,
     /// Lowest value of `free - waiting` seen; LNet's "min" watermark.
     low: i64,
     waiting: Line<OpKey>,
@@ -24,7 +26,20 @@ pub(crate) enum Take {
 
 impl Credits {
     pub(crate) fn new(max: u32) -> Credits {
-        Credits { max, free: max, low: i64::from(max), waiting: Line::default() }
+        Credits { max, free: max, wanted: max, low: i64::from(max), waiting: Line::default() }
+    }
+
+    /// Another number of them, as soon as nobody holds one.
+    pub(crate) fn resize(&mut self, max: u32) {
+        self.wanted = max;
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        if self.wanted != self.max && self.idle() {
+            (self.max, self.free) = (self.wanted, self.wanted);
+            self.low = i64::from(self.wanted);
+        }
     }
 
     /// Takes a credit for `op`, or queues it.
@@ -47,6 +62,7 @@ impl Credits {
         if next.is_none() {
             assert!(self.free < self.max, "a credit was given back twice");
             self.free += 1;
+            self.settle();
         }
         next
     }

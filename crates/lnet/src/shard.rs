@@ -215,7 +215,7 @@ impl Shard {
     /// When `memory` cannot hold the few kilobytes of ping information.
     pub fn new(topology: Topology, memory: &mut impl Memory) -> Shard {
         let seed = topology.hash_seed;
-        let nis = topology.nis.iter().map(NiState::new).collect();
+        let nis = topology.nis.places().iter().map(NiState::new).collect();
         // The low byte names the partition, so that a handle says where it lives.
         let cookie = (topology.incarnation & !0xff) | u64::from(topology.cpt & 0xff);
         let mut shard = Shard {

@@ -154,7 +154,7 @@ pub fn test_nid(index: usize) -> Nid {
 pub fn test_topology(nid: Nid, identity: Identity, tunables: Tunables) -> Topology {
     let (credits, peer_credits) = (tunables.credits as u32, tunables.peer_credits as u32);
     Topology {
-        nis: vec![Ni { nid, credits, peer_credits }],
+        nis: [Ni { nid, credits, peer_credits }].into_iter().collect(),
         identity,
         incarnation: 0x17a0_0000_0000_0000 | (u64::from(nid.addr4().unwrap_or(1)) << 8),
         hash_seed: 0x5eed,
@@ -176,7 +176,7 @@ impl Net {
 
     /// Adds a node.
     pub fn add(&mut self, topology: Topology) -> usize {
-        let nid = topology.nis[0].nid;
+        let nid = topology.nis[NiIndex(0)].nid;
         let mut memory = VecMemory::default();
         let shard = Shard::new(topology, &mut memory);
         self.nodes.push(TestNode { shard, memory, nid });

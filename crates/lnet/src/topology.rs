@@ -1,5 +1,7 @@
 //! What a shard knows of its own node: an immutable snapshot, replaced whole between loop turns.
 
+use core::ops::Index;
+
 use lustrine_wire::nid::{Net, Nid, PID_LUSTRE, ProcessId};
 
 use crate::seam::NiIndex;
@@ -18,7 +20,7 @@ pub enum Identity {
 /// One local network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ni {
-    /// Its NID; [`Nid::ANY`] once it was taken away, for indices of others stay.
+    /// Its NID; [`Nid::ANY`] once it was taken away, until another one has its place.
     pub nid: Nid,
     /// Send credits of this CPU partition's share, in messages.
     pub credits: u32,
@@ -26,12 +28,73 @@ pub struct Ni {
     pub peer_credits: u32,
 }
 
+/// The interfaces of a node without the loopback; [`NiIndex`] counts them. An index is one
+/// interface's as long as it is there; then another one may get it. So indices have no order, but
+/// the interfaces have: that in which they came.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interfaces {
+    places: Vec<Ni>,
+    /// Those that are there, in the order in which they came.
+    order: Vec<NiIndex>,
+}
+
+impl Interfaces {
+    /// One more, the last in order, at the first place that is free.
+    ///
+    /// # Panics
+    /// When there are 65,536 already.
+    pub fn push(&mut self, ni: Ni) -> NiIndex {
+        let free = self.places.iter().position(|ni| ni.nid.is_any());
+        let place = free.unwrap_or(self.places.len());
+        let index = NiIndex(u16::try_from(place).expect("an index for the interface"));
+        match self.places.get_mut(place) {
+            Some(free) => *free = ni,
+            None => self.places.push(ni),
+        }
+        self.order.push(index);
+        index
+    }
+
+    /// One less: its place is free.
+    pub fn remove(&mut self, index: NiIndex) {
+        self.places[usize::from(index.0)].nid = Nid::ANY;
+        self.order.retain(|other| *other != index);
+    }
+
+    /// Those that are there, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (NiIndex, &Ni)> {
+        self.order.iter().map(|index| (*index, &self[*index]))
+    }
+
+    /// All places by index, the free ones too, which have [`Nid::ANY`].
+    pub fn places(&self) -> &[Ni] {
+        &self.places
+    }
+}
+
+impl Index<NiIndex> for Interfaces {
+    type Output = Ni;
+
+    fn index(&self, index: NiIndex) -> &Ni {
+        &self.places[usize::from(index.0)]
+    }
+}
+
+impl FromIterator<Ni> for Interfaces {
+    fn from_iter<I: IntoIterator<Item = Ni>>(nis: I) -> Interfaces {
+        let mut interfaces = Interfaces::default();
+        for ni in nis {
+            interfaces.push(ni);
+        }
+        interfaces
+    }
+}
+
 /// The snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
-    /// Local interfaces without the loopback; [`NiIndex`] counts here. The first one that is there
-    /// is primary.
-    pub nis: Vec<Ni>,
+    /// Local interfaces without the loopback. The first one is primary.
+    pub nis: Interfaces,
     /// Node or userland.
     pub identity: Identity,
     /// Tells this life of the node from earlier ones; also the interface cookie of handles.
@@ -50,23 +113,25 @@ pub struct Topology {
 impl Topology {
     /// The interface with this NID.
     pub fn ni_of(&self, nid: &Nid) -> Option<NiIndex> {
-        self.live().find(|(_, ni)| ni.nid == *nid).map(|(index, _)| index)
+        self.nis.iter().find(|(_, ni)| ni.nid == *nid).map(|(index, _)| index)
     }
 
     /// The first interface on a network.
     pub fn ni_on(&self, net: Net) -> Option<NiIndex> {
-        self.live().find(|(_, ni)| ni.nid.net() == net).map(|(index, _)| index)
+        self.nis.iter().find(|(_, ni)| ni.nid.net() == net).map(|(index, _)| index)
     }
 
-    /// The interfaces that are there, in their order.
-    pub fn live(&self) -> impl Iterator<Item = (NiIndex, &Ni)> {
-        let all = self.nis.iter().enumerate().filter(|(_, ni)| !ni.nid.is_any());
-        all.map(|(index, ni)| (NiIndex(index as u16), ni))
+    /// Messages under way at once to one peer of a network, as its first interface has it.
+    pub(crate) fn peer_credits_on(&self, net: Net) -> u32 {
+        match self.ni_on(net) {
+            Some(ni) => self.ni(ni).peer_credits,
+            None => self.tunables.peer_credits as u32,
+        }
     }
 
     /// The interface at an index the shard handed out.
     pub fn ni(&self, index: NiIndex) -> &Ni {
-        &self.nis[usize::from(index.0)]
+        &self.nis[index]
     }
 
     /// This node's process id on an interface.
@@ -93,6 +158,24 @@ pub fn credits_per_cpt(credits: u32, peer_credits: u32, cpts: u16) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn places_are_used_again_and_the_order_is_that_of_coming() {
+        let ni = |last: u32| Ni { nid: Nid::new4(Net::TCP, last), credits: 1, peer_credits: 1 };
+        let mut nis: Interfaces = [ni(1), ni(2), ni(3)].into_iter().collect();
+        nis.remove(NiIndex(0));
+        nis.remove(NiIndex(1));
+        assert_eq!((nis.push(ni(4)), nis.push(ni(5))), (NiIndex(0), NiIndex(1)));
+        assert_eq!(nis.push(ni(6)), NiIndex(3));
+        let order: Vec<_> = nis.iter().map(|(index, ni)| (index.0, ni.nid)).collect();
+        assert_eq!(order, [(2, ni(3).nid), (0, ni(4).nid), (1, ni(5).nid), (3, ni(6).nid)]);
+        for round in 0..200_000 {
+            let gone = nis.iter().next().map(|(index, _)| index).unwrap();
+            nis.remove(gone);
+            assert_eq!(nis.push(ni(round)), gone);
+        }
+        assert_eq!(nis.places().len(), 4);
+    }
 
     #[test]
     fn credits_divide_as_lnet_does() {

@@ -209,6 +209,9 @@ pub struct NetRow {
     pub conns_per_peer: u16,
     /// Messages under way at once to one peer.
     pub peer_credits: u32,
+    /// Send credits as they were configured; each partition has its share, and no less than it
+    /// needs, so that all together may have more.
+    pub credits_configured: u32,
     /// Send credits, all partitions.
     pub credits: u32,
     /// Free ones, or minus the messages waiting.
@@ -419,6 +422,7 @@ impl NodeHandle {
                     port: info.ports[index],
                     conns_per_peer: info.conns_per_peer[index],
                     peer_credits: info.peer_credits[index],
+                    credits_configured: info.config.nets[index].credits.unwrap_or(0),
                     credits: 0,
                     credits_available: 0,
                     credits_min: 0,

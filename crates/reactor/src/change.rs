@@ -4,26 +4,36 @@
 //! that changes have one order, the same on all loops. What is asked makes a configuration of the
 //! one in force; the difference is made whole or not at all ([`crate::config`]).
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
-use std::sync::{Arc, PoisonError, mpsc};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, MutexGuard, PoisonError, TryLockError, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use lustrine_lnet::PeerByHand;
 use lustrine_lnet::shard::NoRoom;
 use lustrine_node::Change;
-use lustrine_sys::{Listener, Refused as Unposted};
+use lustrine_sys::Refused as Unposted;
 use lustrine_wire::nid::Nid;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{AcceptPolicy, Manner, NodeConfig, PeerConfig, Step, Strictness, steps};
+use crate::event_loop::Door;
 use crate::letters::{ChangeOrder, Letter};
-use crate::node::{NodeHandle, NodeInfo, StartError, listeners, socket_options};
+use crate::node::{NodeHandle, NodeInfo, StartError, open_door, socket_options};
 use crate::resolve::{ResolvedNi, resolve_one};
 
 mod wishes;
 
 /// How long the loops may take to make a change.
 const LOOPS_MAX: Duration = Duration::from_secs(10);
+
+/// How long changes of others are waited for.
+const OTHERS_MAX: Duration = Duration::from_secs(15);
+
+/// Waits are counted in steps of this, not by the clock: a machine that was suspended for an hour
+/// has not waited.
+const TICK: Duration = Duration::from_millis(5);
 
 /// How long a node may work on a change.
 pub(crate) const DURATION_MAX: Duration = Duration::from_secs(40);
@@ -175,12 +185,18 @@ impl NodeHandle {
     /// # Errors
     /// Why nothing was changed.
     pub fn change(&self, wish: &Wish, making: Making) -> Result<Changed, NotChanged> {
-        let order = &self.current.changing;
-        let _ordered = order.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changing = self.after_others()?;
+        if changing.unfinished {
+            return Err(NotChanged { errno: ESHUTDOWN, text: UNFINISHED.to_owned() });
+        }
         let info = self.info();
         let mut plan = self.plan(&info, wish)?;
-        let stays = |nid: &Nid| plan.after.peers.iter().any(|peer| peer.nids.contains(nid));
-        plan.forget.retain(|nid| !stays(nid));
+        let stays: HashSet<Nid> = match plan.forget.is_empty() {
+            true => HashSet::new(),
+            false => plan.after.peers.iter().flat_map(|peer| peer.nids.iter().copied()).collect(),
+        };
+        let goes_anyway: HashSet<Nid> = plan.steps.iter().flat_map(Step::removed).collect();
+        plan.forget.retain(|nid| !stays.contains(nid) && !goes_anyway.contains(nid));
         let mut told: Vec<String> =
             plan.steps.iter().flat_map(|step| wishes::tell(step, &info, &plan.after)).collect();
         if !plan.forget.is_empty() {
@@ -196,9 +212,30 @@ impl NodeHandle {
             after: plan.after.to_backup(),
         };
         if making == Making::Real {
-            self.make(&info, plan)?;
+            self.make(&info, plan).inspect_err(|why| {
+                // Loops that were told may have made it, and others not.
+                changing.unfinished |= why.errno == ESHUTDOWN;
+            })?;
         }
         Ok(changed)
+    }
+
+    /// Waits for a turn.
+    fn after_others(&self) -> Result<MutexGuard<'_, Changing>, NotChanged> {
+        let mut left = OTHERS_MAX;
+        loop {
+            match self.current.changing.try_lock() {
+                Ok(guard) => return Ok(guard),
+                Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) if left.is_zero() => {
+                    let text = "changes of others are under way; nothing was changed: try again";
+                    return Err(NotChanged { errno: EBUSY, text: text.to_owned() });
+                }
+                Err(TryLockError::WouldBlock) => {}
+            }
+            thread::sleep(TICK);
+            left = left.saturating_sub(TICK);
+        }
     }
 
     fn make(&self, info: &NodeInfo, plan: Plan) -> Result<(), NotChanged> {
@@ -211,6 +248,7 @@ impl NodeHandle {
         let mut forget = plan.forget;
         for step in plan.steps {
             match step {
+                Step::Noted(..) => {}
                 Step::DescribePeer(peer) => described.push(peer),
                 Step::RemoveNids(nids) => forget.extend(nids),
                 Step::Tunables(_) => {
@@ -224,10 +262,13 @@ impl NodeHandle {
                     next.forget_ni(at.expect("an interface of the node"));
                 }
                 Step::AddNet(index) => {
-                    let (ni, opened) = self.new_ni(&next.config, index)?;
-                    doors.extend(opened.into_iter().map(|(door, addr)| (ni.nid, door, addr)));
-                    let listening = doors.iter().find(|(nid, ..)| *nid == ni.nid);
-                    next.add_ni(&ni, listening.map(|(.., addr)| *addr));
+                    let ni = resolve_one(&next.config.nets[index], &next.tunables);
+                    let ni = ni.map_err(wishes::unresolved)?;
+                    let lets_in = next.config.accept != AcceptPolicy::None;
+                    if lets_in {
+                        open_doors(info, &next.config, &ni, &mut doors)?;
+                    }
+                    next.add_ni(&ni, lets_in.then(|| ni.addrs()[0]));
                     changes.push(Change::AddNi {
                         core: self.current.life.core_ni(&ni),
                         driver: self.current.life.driver_ni(&ni),
@@ -263,11 +304,10 @@ impl NodeHandle {
         let change = |peer: &PeerConfig| Change::DescribePeer(by_hand(peer));
         let made = self.tell_loops(peers.iter().map(change).collect(), Vec::new(), &info);
         let Err(error) = made else { return Ok(()) };
-        let is_new = |peer: &&PeerConfig| !before.iter().any(|old| old.nids[0] == peer.nids[0]);
-        let new: Vec<Nid> =
-            peers.iter().filter(is_new).flat_map(|peer| peer.nids.clone()).collect();
-        let mut undo = vec![Change::RemoveNids(new)];
-        undo.extend(before.iter().map(change));
+        // What was known of them before they were described stays, and so do their connections.
+        let tried: HashSet<Nid> = peers.iter().map(|peer| peer.nids[0]).collect();
+        let mut undo = vec![Change::UndescribePeers(tried.iter().copied().collect())];
+        undo.extend(before.iter().filter(|old| tried.contains(&old.nids[0])).map(change));
         let _ = self.tell_loops(undo, Vec::new(), &info);
         Err(error)
     }
@@ -277,27 +317,12 @@ impl NodeHandle {
         self.describe(&[], peers).map_err(|_| StartError::Peers)
     }
 
-    fn new_ni(
-        &self,
-        config: &NodeConfig,
-        index: usize,
-    ) -> Result<(ResolvedNi, Vec<(Listener, SocketAddr)>), NotChanged> {
-        let not = |errno: i32, text: String| NotChanged { errno, text };
-        let ni = resolve_one(&config.nets[index], &config.tunables);
-        let ni = ni.map_err(|error| not(EINVAL, error.to_string()))?;
-        let doors = match config.accept {
-            AcceptPolicy::None => Vec::new(),
-            _ => listeners(config, &ni).map_err(|error| not(EBUSY, error.to_string()))?,
-        };
-        Ok((ni, doors))
-    }
-
     /// Has all loops make changes. The first one is the last to do so: it lets peers in by an
     /// interface when all others know it.
     fn tell_loops(
         &self,
         changes: Vec<Change>,
-        doors: Vec<(Nid, Listener, SocketAddr)>,
+        doors: Vec<Door>,
         next: &NodeInfo,
     ) -> Result<(), NotChanged> {
         let tunes = changes.iter().any(|change| matches!(change, Change::Tunables(_)));
@@ -309,26 +334,31 @@ impl NodeHandle {
             let options = tunes.then(|| (socket_options(&next.tunables), next.tunables.spin_us));
             ChangeOrder { changes: Arc::clone(&changes), doors, options, reply }
         };
-        let deadline = Instant::now() + LOOPS_MAX;
+        let mut left = LOOPS_MAX;
         let (reply, answers) = mpsc::channel();
         for index in 1..self.loops.len() {
-            self.post(index, order(Vec::new(), reply.clone()), deadline)?;
+            self.post(index, order(Vec::new(), reply.clone()), &mut left)?;
         }
-        let others = await_all(&answers, self.loops.len() - 1, deadline);
-        others?;
-        self.post(0, order(doors, reply), deadline)?;
-        await_all(&answers, 1, deadline)
+        await_all(&answers, self.loops.len() - 1, &mut left)?;
+        self.post(0, order(doors, reply), &mut left)?;
+        await_all(&answers, 1, &mut left)
     }
 
-    fn post(&self, index: usize, order: ChangeOrder, deadline: Instant) -> Result<(), NotChanged> {
+    fn post(
+        &self,
+        index: usize,
+        order: ChangeOrder,
+        left: &mut Duration,
+    ) -> Result<(), NotChanged> {
         let mut letter = Letter::Change(Box::new(order));
         loop {
             letter = match self.loops[index].push(letter) {
                 Ok(()) => return Ok(()),
-                Err(Unposted::Full(letter)) if Instant::now() < deadline => letter,
+                Err(Unposted::Full(letter)) if !left.is_zero() => letter,
                 Err(_) => return Err(gone()),
             };
-            std::thread::yield_now();
+            thread::sleep(TICK);
+            *left = left.saturating_sub(TICK);
         }
     }
 }
@@ -336,12 +366,20 @@ impl NodeHandle {
 fn await_all(
     answers: &mpsc::Receiver<Result<(), NoRoom>>,
     count: usize,
-    deadline: Instant,
+    left: &mut Duration,
 ) -> Result<(), NotChanged> {
     let mut made = Ok(());
     for _ in 0..count {
-        let left = deadline.saturating_duration_since(Instant::now());
-        made = made.and(answers.recv_timeout(left).map_err(|_| gone())?);
+        let answer = loop {
+            match answers.recv_timeout(TICK) {
+                Ok(answer) => break answer,
+                Err(mpsc::RecvTimeoutError::Timeout) if !left.is_zero() => {
+                    *left = left.saturating_sub(TICK);
+                }
+                Err(_) => return Err(gone()),
+            }
+        };
+        made = made.and(answer);
     }
     made.map_err(|NoRoom| NotChanged {
         errno: ENOMEM,
@@ -351,10 +389,44 @@ fn await_all(
     })
 }
 
+/// Opens the doors of an interface that are not open yet, whoever they are for.
+fn open_doors(
+    info: &NodeInfo,
+    config: &NodeConfig,
+    ni: &ResolvedNi,
+    doors: &mut Vec<Door>,
+) -> Result<(), NotChanged> {
+    let bulk = u16::try_from(config.tunables.accept_port_bulk).unwrap_or(0);
+    let is_open = |addr: &SocketAddr| {
+        info.listening.iter().flatten().any(|open| {
+            open.ip() == addr.ip() && (open.port() == addr.port() || bulk == addr.port())
+        })
+    };
+    for addr in ni.addrs() {
+        if !is_open(&addr) && !doors.iter().any(|door| door.local == addr) {
+            let door = open_door(config, addr);
+            let text = |error: StartError| NotChanged { errno: EBUSY, text: error.to_string() };
+            doors.push(door.map_err(text)?);
+        }
+    }
+    Ok(())
+}
+
+/// What is under way.
+#[derive(Debug, Default)]
+pub(crate) struct Changing {
+    /// Some event loops may have made a change and others not.
+    unfinished: bool,
+}
+
 fn gone() -> NotChanged {
-    let text = "the node does not answer; it is stopping, or one of its event loops has failed";
+    let text = "the node's event loops do not answer: it is stopping, or one of them has failed. \
+                A part of the change may be in force, so it takes no further ones";
     NotChanged { errno: ESHUTDOWN, text: text.to_owned() }
 }
+
+const UNFINISHED: &str = "an earlier change was not finished by all of the node's event loops; \
+                          nothing was changed: start the node again";
 
 fn by_hand(peer: &PeerConfig) -> PeerByHand {
     PeerByHand {

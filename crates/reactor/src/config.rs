@@ -21,12 +21,13 @@ use lustrine_lnet::tunables::Tunables;
 use lustrine_wire::nid::{Net, Nid};
 
 pub use check::Inconsistency;
+pub(crate) use check::own_peer;
 pub use lustrine_yaml::{Position, Shape};
 pub use net_text::{NetTextError, NetTextReason};
-pub use problem::{ConfigError, Problem, Warning};
+pub use problem::{ConfigError, FILE_MAX, Problem, Warning};
 pub use reference::tunables_page;
 pub use running::Manner;
-pub(crate) use running::{Placed, Step, add_peer, del_peer, steps, wanted};
+pub(crate) use running::{Force, Outside, Placed, Stays, Step, add_peers, going, steps, wanted};
 pub use words::UnknownWord;
 
 use crate::metrics::Address;
@@ -95,7 +96,7 @@ pub struct PeerConfig {
 }
 
 /// Most NIDs of all described peers together.
-pub const PEER_NIDS_MAX: usize = 65_536;
+pub const PEER_NIDS_MAX: usize = 16_384;
 
 /// Which address an interface has.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,11 +17,12 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::call::{Answer, Request};
+use crate::config::FILE_MAX;
 use crate::node::NodeHandle;
 
-/// Longest request, in bytes: a console takes lists of 16,384 NIDs, an import a file of 1 MiB, the
+/// Longest request, in bytes: a console takes lists of 16,384 NIDs, an import a file, the
 /// line ends and quotes of which take two bytes each.
-const REQUEST_LEN_MAX: u64 = (2 << 20) + 4096;
+const REQUEST_LEN_MAX: u64 = 2 * FILE_MAX as u64 + 4096;
 /// Callers that may wait to be accepted.
 const BACKLOG: i32 = 64;
 /// Callers served at once.

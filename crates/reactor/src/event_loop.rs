@@ -10,7 +10,6 @@ use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use lustrine_lnet::seam::NiIndex;
 use lustrine_lnet::shard::PeerInfo;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
@@ -37,10 +36,9 @@ const ACCEPT_REST: Nanos = Nanos::from_millis(100);
 
 const WAKE_TOKEN: u64 = u64::MAX;
 
-/// A listening socket and the interface it belongs to.
+/// A listening socket, for all interfaces at its address.
 pub(crate) struct Door {
     pub(crate) listener: Listener,
-    pub(crate) ni: NiIndex,
     pub(crate) local: SocketAddr,
 }
 
@@ -173,7 +171,8 @@ impl EventLoop {
                     return;
                 }
             };
-            let (ni, local) = (door.ni, door.local);
+            let local = door.local;
+            let Some(ni) = self.partition.driver().ni_at(local) else { return };
             match self.io.adopt(accepted.socket) {
                 Ok(sock) => {
                     let ends = (local, accepted.peer);
@@ -324,7 +323,7 @@ impl EventLoop {
         let (shard, driver) = (self.partition.shard(), self.partition.driver());
         LoopReport {
             cpt: self.cpt,
-            nis: shard.topology().live().map(|(index, _)| shard.ni_info(index)).collect(),
+            nis: shard.topology().nis.iter().map(|(index, _)| shard.ni_info(index)).collect(),
             peers,
             links,
             stats: shard.stats_since_reset(),

@@ -63,7 +63,7 @@ impl EventLoop {
         }
         let latencies =
             |peer: &PeerInfo| Some((peer.nid, shard.peer_latencies(&peer.nid)?.clone()));
-        let nis = shard.topology().live().map(|(index, _)| index);
+        let nis = shard.topology().nis.iter().map(|(index, _)| index);
         Inside {
             ni_latencies: nis.map(|ni| shard.ni_latencies(ni).clone()).collect(),
             peer_latencies: peers.iter().filter_map(latencies).collect(),

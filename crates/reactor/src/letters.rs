@@ -1,6 +1,5 @@
 //! Values that travel between event loops and from other threads to them.
 
-use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 
 use lustrine_lnet::shard::{NiInfo, NoRoom, PeerInfo};
@@ -10,9 +9,10 @@ use lustrine_node::{Change, ProbeResult};
 use lustrine_selftest::console::{Answer, Command, Order, Outcome, Refusal};
 use lustrine_selftest::{ClientArgs, ClientError, Cross, Rung, RungError, Snapshot};
 use lustrine_socklnd::Handoff;
-use lustrine_sys::{Listener, Socket, SocketOptions};
+use lustrine_sys::{Socket, SocketOptions};
 use lustrine_wire::nid::Nid;
 
+use crate::event_loop::Door;
 use crate::inside::{Inside, Scope};
 
 /// What a loop may find in its mailbox.
@@ -43,7 +43,7 @@ pub(crate) enum Letter {
 pub(crate) struct ChangeOrder {
     pub(crate) changes: Arc<[Change]>,
     /// Listeners of interfaces that are added; for the loop that has the doors.
-    pub(crate) doors: Vec<(Nid, Listener, SocketAddr)>,
+    pub(crate) doors: Vec<Door>,
     /// How streams are set up from now on, and how the loop waits.
     pub(crate) options: Option<(SocketOptions, i64)>,
     pub(crate) reply: mpsc::Sender<Result<(), NoRoom>>,

@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use lustrine_lnet::seam::NiIndex;
 use lustrine_lnet::time::Time;
 use lustrine_lnet::topology::{Identity, Ni, Topology, credits_per_cpt};
 use lustrine_lnet::tunables::Tunables;
@@ -22,7 +21,8 @@ use lustrine_sys::{
 };
 use lustrine_wire::nid::Nid;
 
-use crate::config::{AcceptPolicy, IdentityChoice, NodeConfig};
+use crate::change::Changing;
+use crate::config::{AcceptPolicy, IdentityChoice, NodeConfig, own_peer};
 use crate::console::ConsoleSeat;
 use crate::event_loop::{Door, EventLoop};
 use crate::letters::Letter;
@@ -60,6 +60,9 @@ pub enum StartError {
         /// What to do about it.
         hint: &'static str,
     },
+    /// A peer of the configuration is the node itself.
+    #[error("{0}; for example leave it out")]
+    OwnPeer(String),
     /// The table of peers has no room for those that are described.
     #[error(
         "the peers of the configuration do not fit into the table of peers; allowed: peers_max of \
@@ -117,7 +120,7 @@ pub struct NodeHandle {
 pub(crate) struct Current {
     pub(crate) info: RwLock<Arc<NodeInfo>>,
     /// Held by whoever changes it, from looking to the last loop's answer: changes have an order.
-    pub(crate) changing: Mutex<()>,
+    pub(crate) changing: Mutex<Changing>,
     pub(crate) life: Life,
 }
 
@@ -135,7 +138,7 @@ impl Current {
     #[cfg(test)]
     pub(crate) fn of(info: NodeInfo) -> Current {
         let life = Life { cpts: 1, incarnation: 1, connections_max: 16 };
-        Current { info: RwLock::new(Arc::new(info)), changing: Mutex::new(()), life }
+        Current { info: RwLock::new(Arc::new(info)), changing: Mutex::default(), life }
     }
 }
 
@@ -210,16 +213,15 @@ impl Node {
     ) -> Result<Node, StartError> {
         // A machine with many peers needs many descriptors; the default of 1024 is too few.
         let descriptors = lustrine_sys::limits::raise_descriptor_limit().unwrap_or(1024);
+        let own = nis.iter().map(|ni| ni.nid).collect();
+        own_peer(config, &own).map_or(Ok(()), |text| Err(StartError::OwnPeer(text)))?;
         let partitions = partitions(config)?;
         let info = Arc::new(NodeInfo {
             nids: nis.iter().map(|ni| ni.nid).collect(),
             interfaces: nis.iter().map(|ni| ni.interface.clone()).collect(),
             listening: nis
                 .iter()
-                .enumerate()
-                .map(|(index, _)| {
-                    doors.iter().find(|door| usize::from(door.ni.0) == index).map(|d| d.local)
-                })
+                .map(|ni| Some(ni.addrs()[0]).filter(|addr| leads_to(&doors, addr)))
                 .collect(),
             ports: nis.iter().map(|ni| ni.port).collect(),
             conns_per_peer: nis.iter().map(|ni| ni.conns_per_peer).collect(),
@@ -292,29 +294,23 @@ fn open_doors(config: &NodeConfig, nis: &[ResolvedNi]) -> Result<Vec<Door>, Star
     if config.accept == AcceptPolicy::None {
         return Ok(doors);
     }
-    for (index, ni) in nis.iter().enumerate() {
-        for (listener, local) in listeners(config, ni)? {
-            doors.push(Door { listener, ni: NiIndex(index as u16), local });
+    for addr in nis.iter().flat_map(ResolvedNi::addrs) {
+        if !leads_to(&doors, &addr) {
+            doors.push(open_door(config, addr)?);
         }
     }
     Ok(doors)
 }
 
-/// Listeners of one interface, and where they are.
-pub(crate) fn listeners(
-    config: &NodeConfig,
-    ni: &ResolvedNi,
-) -> Result<Vec<(Listener, SocketAddr)>, StartError> {
-    // A listener must serve both ports (wire 2.1).
-    let mut ports = vec![ni.port];
-    ports.extend((ni.port_bulk != ni.port).then_some(ni.port_bulk));
+fn leads_to(doors: &[Door], addr: &SocketAddr) -> bool {
+    doors.iter().any(|door| door.local == *addr)
+}
+
+/// A listener for all interfaces at an address.
+pub(crate) fn open_door(config: &NodeConfig, addr: SocketAddr) -> Result<Door, StartError> {
     let backlog = config.tunables.accept_backlog as u16;
-    let listen = |port: u16| {
-        let addr = SocketAddr::new(ni.ip, port);
-        let listener = Listener::bind(addr, backlog, socket_options(&config.tunables));
-        Ok((listener.map_err(|error| listen_error(addr, error))?, addr))
-    };
-    ports.into_iter().map(listen).collect()
+    let listener = Listener::bind(addr, backlog, socket_options(&config.tunables));
+    Ok(Door { listener: listener.map_err(|error| listen_error(addr, error))?, local: addr })
 }
 
 fn listen_error(addr: SocketAddr, error: io::Error) -> StartError {
@@ -376,7 +372,7 @@ impl Builder<'_> {
         // A node that fails half-way stops the loops it has: see `Drop`.
         let (loops, console) = (senders.as_slice().into(), Arc::new(ConsoleSeat::default()));
         let current =
-            Current { info: RwLock::new(info), changing: Mutex::new(()), life: self.life };
+            Current { info: RwLock::new(info), changing: Mutex::default(), life: self.life };
         let handle = NodeHandle { current: Arc::new(current), loops, console };
         let mut node = Node { handle, threads: Vec::new() };
         let mut doors = Some(doors);
@@ -468,7 +464,8 @@ fn connections_max(descriptors: u64, cpts: u16) -> i64 {
 
 /// A configuration with all that this machine made of it.
 fn settings(config: &NodeConfig, nis: &[ResolvedNi]) -> NodeConfig {
-    let nets = config.nets.iter().zip(nis).map(|(net, ni)| ni.explicit(net)).collect();
+    let nets = config.nets.iter().zip(nis);
+    let nets = nets.map(|(net, ni)| ni.explicit(net, &config.tunables)).collect();
     NodeConfig { nets, ..config.clone() }
 }
 

@@ -1,7 +1,7 @@
 //! From configuration to this machine: which addresses, which identity, how many connections.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use lustrine_lnet::topology::Identity;
 use lustrine_lnet::tunables::Tunables;
@@ -97,8 +97,16 @@ pub(crate) struct ResolvedIdentity {
 }
 
 impl ResolvedNi {
-    /// Its description with every value that it has.
-    pub(crate) fn explicit(&self, net: &NetConfig) -> NetConfig {
+    /// Where it is to be found: the port for CONTROL connections first, then that for all others
+    /// if it is another one. Both must be served (wire 2.1).
+    pub(crate) fn addrs(&self) -> Vec<SocketAddr> {
+        let mut ports = vec![self.port];
+        ports.extend((self.port_bulk != self.port).then_some(self.port_bulk));
+        ports.into_iter().map(|port| SocketAddr::new(self.ip, port)).collect()
+    }
+
+    /// Its description with every value that it has; a port that is that of all is left out.
+    pub(crate) fn explicit(&self, net: &NetConfig, tunables: &Tunables) -> NetConfig {
         let place = match (&net.place, &self.interface) {
             (Place::Default, Some(name)) => Place::Interface(name.clone()),
             (Place::Default, None) => Place::Address(self.ip),
@@ -106,7 +114,7 @@ impl ResolvedNi {
         };
         NetConfig {
             place,
-            port: (self.port != DEFAULT_PORT).then_some(self.port),
+            port: (i64::from(self.port) != tunables.accept_port).then_some(self.port),
             credits: Some(self.credits),
             peer_credits: Some(self.peer_credits),
             conns_per_peer: Some(self.conns_per_peer),
@@ -114,9 +122,6 @@ impl ResolvedNi {
         }
     }
 }
-
-/// The port that a configuration need not name.
-const DEFAULT_PORT: u16 = 988;
 
 /// What this machine makes of one more interface.
 pub(crate) fn resolve_one(

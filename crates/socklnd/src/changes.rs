@@ -1,5 +1,7 @@
 //! Changes to a driver that runs: values, interfaces, peers to be forgotten.
 
+use core::net::SocketAddr;
+
 use lustrine_lnet::seam::{Core, NiIndex};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
@@ -60,14 +62,19 @@ impl Socklnd {
         self.peers.forget_away(|_, id| nids.contains(&id.nid));
     }
 
-    /// One more interface; its index.
+    /// One more interface; its index, the first that is free.
     ///
     /// # Panics
-    /// When it allows no connections, or there are 65,535 interfaces.
+    /// When it allows no connections, or there are 65,536 interfaces.
     pub fn add_ni(&mut self, ni: NiConfig) -> NiIndex {
         assert!(ni.conns_per_peer >= 1, "conns_per_peer is 0");
-        let index = u16::try_from(self.config.nis.len()).expect("an index for the interface");
-        self.config.nis.push(ni);
+        let nis = &mut self.config.nis;
+        let place = nis.iter().position(|ni| ni.nid.is_any()).unwrap_or(nis.len());
+        let index = u16::try_from(place).expect("an index for the interface");
+        match nis.get_mut(place) {
+            Some(free) => *free = ni,
+            None => nis.push(ni),
+        }
         NiIndex(index)
     }
 
@@ -97,14 +104,36 @@ impl Socklnd {
         });
         self.peers.forget_away(|of, _| of == ni);
         self.config.nis[usize::from(ni.0)].nid = Nid::ANY;
-        while self.config.nis.last().is_some_and(|ni| ni.nid.is_any()) {
-            self.config.nis.pop();
-        }
     }
 
     /// Whether an interface is still the one of this NID.
     pub(crate) fn is_there(&self, ni: NiIndex, nid: &Nid) -> bool {
         self.config.nis.get(usize::from(ni.0)).is_some_and(|found| found.nid == *nid)
+    }
+
+    /// The first interface that is to be found at an address.
+    pub fn ni_at(&self, addr: SocketAddr) -> Option<NiIndex> {
+        self.nis_at(addr).next()
+    }
+
+    fn nis_at(&self, addr: SocketAddr) -> impl Iterator<Item = NiIndex> {
+        let nis = self.config.nis.iter().enumerate();
+        let there = nis.filter(move |(_, ni)| {
+            let ports = [ni.port, ni.port_bulk];
+            !ni.nid.is_any() && ni.local_ip == Some(addr.ip()) && ports.contains(&addr.port())
+        });
+        there.map(|(index, _)| NiIndex(index as u16))
+    }
+
+    /// The interface of a NID that somebody asks for, who came to the address of `ni`: several
+    /// networks may share one address, and one listener.
+    pub(crate) fn asked_for(&self, ni: NiIndex, target: &Nid) -> Option<NiIndex> {
+        if self.is_there(ni, target) {
+            return Some(ni);
+        }
+        let NiConfig { local_ip, port, .. } = *self.ni(ni);
+        let mut there = self.nis_at(SocketAddr::new(local_ip?, port));
+        there.find(|ni| self.is_there(*ni, target))
     }
 
     fn of_ni(&self, ni: NiIndex) -> Vec<PeerKey> {

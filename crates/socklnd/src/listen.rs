@@ -142,13 +142,13 @@ impl Socklnd {
         key: ConnKey,
     ) -> Result<(), Why> {
         let conn = &mut self.conns[key];
+        let came_to = conn.ni;
         match Request::parse(conn.hold.bytes()) {
             Ok(Progress::Need(len)) => conn.need = len,
             Ok(Progress::Got(request, len)) => {
-                let target = self.config.nis[usize::from(conn.ni.0)].nid;
-                if request.target != target {
-                    return Err(Misdeed::WrongTarget.into());
-                }
+                let ni = self.asked_for(came_to, &request.target).ok_or(Misdeed::WrongTarget)?;
+                let conn = &mut self.conns[key];
+                conn.ni = ni;
                 conn.hold.used(len);
                 conn.need = 4;
                 conn.phase = Phase::Hello;

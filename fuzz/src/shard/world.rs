@@ -103,7 +103,7 @@ impl World {
             let nid = test_nid(index);
             let mut topology = test_topology(nid, identity, tunables.clone());
             if setup.multi_rail {
-                let Ni { credits, peer_credits, .. } = topology.nis[0];
+                let Ni { credits, peer_credits, .. } = topology.nis[NiIndex(0)];
                 let nid = Nid::new4(second_net(), nid.addr4().unwrap_or(0));
                 topology.nis.push(Ni { nid, credits, peer_credits });
             }
@@ -233,7 +233,7 @@ impl World {
     /// The interface on a NID's net, else the first.
     fn ni_towards(&self, node: usize, nid: &Nid) -> NiIndex {
         let nis = &self.nodes[node].shard.topology().nis;
-        let at = nis.iter().position(|ni| ni.nid.net() == nid.net()).unwrap_or(0);
+        let at = nis.places().iter().position(|ni| ni.nid.net() == nid.net()).unwrap_or(0);
         NiIndex(at as u16)
     }
 
@@ -639,7 +639,7 @@ impl Node {
         self.ledger.assert_settled();
         assert_eq!(self.shard.stats().msgs_alloc, 0, "messages are left");
         assert_eq!(self.shard.next_deadline(), Time::NEVER, "answers are awaited");
-        for at in 0..self.shard.topology().nis.len() {
+        for at in 0..self.shard.topology().nis.places().len() {
             let ni = self.shard.ni_info(NiIndex(at as u16));
             assert_eq!(ni.credits_available, i64::from(ni.credits), "{ni:?}");
         }

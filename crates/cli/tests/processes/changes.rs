@@ -36,6 +36,14 @@ fn peer(node: &Node, nid: &str) -> Option<PeerRow> {
     }
 }
 
+/// `lnetctl import`, of a file with this text.
+fn import(node: &Node, words: &str, text: &str) -> Finished {
+    let scratch = Scratch::new();
+    let file = scratch.file("file.yaml");
+    std::fs::write(&file, text).expect("a file");
+    lnetctl(node, &format!("import {words} {}", file.display()))
+}
+
 /// A node of two networks, and of two loops.
 fn two_loops() -> Node {
     let first = Node::open();
@@ -323,4 +331,126 @@ fn changes_of_many_tools_at_once_have_one_order() {
     }
     let shown = lnetctl(&node, "peer show --nid 10.99.1.5@tcp").ok().stdout;
     assert_eq!(shown.matches("-     nid: ").count(), 9, "{shown}");
+}
+
+#[test]
+fn networks_share_an_address_and_a_listener() {
+    let node = two_loops();
+    let port = format!("accept_port={}", node.port());
+    let other = node.beside(&["--accept", "all", "--set", &port]);
+    let (ip, port) = (node.ip(), node.port());
+    let second = format!("{ip}@tcp7");
+    quietly(&node, &format!("net add --nid {second}"));
+    quietly(&other, &format!("net add --nid {}@tcp7", other.ip()));
+    for nid in [&node.nid(), &second] {
+        lnetctl(&other, &format!("ping --timeout 60 {nid}")).ok();
+    }
+    // One goes: the listener stays, until the last one goes with another to follow.
+    quietly(&node, "net del --net tcp");
+    lnetctl(&other, &format!("ping --timeout 60 {second}")).ok();
+    let first = node.nid();
+    lnetctl(&other, &format!("ping --timeout 60 {first}")).with_code(255);
+    let place = SocketAddr::from((ip, port));
+    TcpListener::bind(place).expect_err("it listens there");
+    let elsewhere = loopback();
+    quietly(&node, &format!("net add --nid {elsewhere}@tcp"));
+    quietly(&node, "net del --net tcp7");
+    TcpListener::bind(place).expect("nobody listens any more");
+
+    // A node that is started so is one too.
+    let both = node.beside(&["--accept", "all", "--net", &format!("tcp7={}", loopback())]);
+    both.stop();
+}
+
+#[test]
+fn an_interface_is_added_once() {
+    let node = Node::open();
+    let nid = format!("{}@tcp7", node.ip());
+    lnetctl(&node, &format!("net add --net tcp7 --nid {nid} --if lo"))
+        .with_code(234)
+        .says(&["not both"]);
+    let before = lnetctl(&node, "net show").ok().stdout;
+    lnetctl(&node, "net add --net tcp7 --if lo,lo").with_code(234);
+    assert_eq!(lnetctl(&node, "net show").ok().stdout, before);
+}
+
+#[test]
+fn what_is_exported_is_imported_by_a_node_of_two_loops() {
+    let node = two_loops();
+    let (peer, other) = (format!("{}@tcp", loopback()), format!("{}@tcp9", loopback()));
+    let net = format!("net add --nid {other} --credits 100 --peer-credits 32");
+    quietly(&node, &net);
+    quietly(&node, &format!("peer add --prim_nid {peer}"));
+    let scratch = Scratch::new();
+    let file = scratch.file("export.yaml");
+    for words in ["export", "export --backup"] {
+        let text = lnetctl(&node, words).ok().stdout;
+        assert!(text.contains("credits: 100\n"), "{text}");
+        std::fs::write(&file, &text).expect("a file");
+        let done = lnetctl(&node, &format!("import --diff {}", file.display())).ok();
+        assert_eq!(done.stdout, "", "{words}");
+        lnetctl(&node, &format!("import {}", file.display())).ok();
+        assert_eq!(lnetctl(&node, words).ok().stdout, text);
+    }
+}
+
+#[test]
+fn a_node_is_no_peer_of_its_own() {
+    let node = Node::open();
+    let (own, fresh) = (node.nid(), format!("{}@tcp8", loopback()));
+    let refused = |done: Finished| drop(done.with_code(234).says(&["is this node itself"]));
+    refused(lnetctl(&node, &format!("peer add --prim_nid {own}")));
+    let peer = format!("peer: [{{primary nid: {fresh}}}]\n");
+    let net = format!("net: [{{net type: tcp8, local NI(s): [{{nid: {fresh}}}]}}]\n");
+    refused(import(&node, "", &(net + &peer)));
+    import(&node, "", &peer).ok();
+    refused(lnetctl(&node, &format!("net add --nid {fresh}")));
+    let scratch = Scratch::new();
+    let file = scratch.file("own.yaml");
+    let port = node.port();
+    let text =
+        format!("net: [{{net type: tcp, local NI(s): [{{nid: {fresh}, port: {port}}}]}}]\n{peer}")
+            .replace("@tcp8", "@tcp");
+    std::fs::write(&file, text).expect("a file");
+    let mut command = lustrine();
+    command.args(["node", "--config"]).arg(&file).arg("--control").arg(scratch.file("own.sock"));
+    finish(&mut command).with_code(1).says(&["is this node itself"]);
+}
+
+/// A change that does not fit ends nothing that was there before.
+#[test]
+fn a_change_without_room_leaves_known_peers_alone() {
+    let other = Node::open();
+    let node = other.beside(&["--accept", "all", "--set", "peers_max=16"]);
+    lnetctl(&node, &format!("ping --timeout 60 {}", other.nid())).ok();
+    let before = peer(&node, &other.nid()).expect("it is known").connections;
+    let mut file = format!("peer:\n- primary nid: {}\n", other.nid());
+    for last in 1..=20 {
+        file += &format!("- primary nid: 10.99.1.{last}@tcp\n");
+    }
+    import(&node, "", &file).with_code(234).says(&["nothing was changed"]);
+    let after = peer(&node, &other.nid()).expect("it is still known");
+    assert_eq!(after.connections, before);
+    assert_eq!(after.by_hand, None);
+    assert_eq!(lnetctl(&node, "export --backup").ok().stdout.matches("primary nid").count(), 0);
+    lnetctl(&node, &format!("ping --timeout 60 {}", other.nid())).ok();
+}
+
+#[test]
+fn import_takes_back_what_it_can_and_names_the_rest() {
+    let node = Node::open();
+    quietly(&node, "peer add --prim_nid 10.99.0.1@tcp --lock_prim");
+    quietly(&node, "peer add --prim_nid 10.99.0.2@tcp");
+    let file = "peer: [{primary nid: 10.99.0.2@tcp}, {primary nid: 10.99.0.1@tcp}, \
+                {primary nid: 10.99.0.3@tcp}]\n";
+    let before = lnetctl(&node, "export").ok().stdout;
+    import(&node, "--del", file).with_code(234).says(&["1:38", "10.99.0.1@tcp is locked"]);
+    assert_eq!(lnetctl(&node, "export").ok().stdout, before);
+    let tried = import(&node, "--del --lenient --dry-run", file).ok();
+    assert_eq!(tried.stdout.matches("10.99.0.2@tcp").count(), 1, "{tried:#?}");
+    let done = import(&node, "--del --lenient", file).ok();
+    for text in ["10.99.0.1@tcp is locked", "no peer has the primary NID 10.99.0.3@tcp"] {
+        assert!(done.stderr.contains(text), "{done:#?}");
+    }
+    assert!(peer(&node, "10.99.0.1@tcp").is_some() && peer(&node, "10.99.0.2@tcp").is_none());
 }

@@ -7,12 +7,16 @@ proptest! {
     /// Against a model of two lists: order is first come first served, and credits plus queue
     /// are conserved.
     #[test]
-    fn conserved_and_fair(max in 1u32..5, steps in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn conserved_and_fair(
+        mut max in 1u32..5,
+        steps in proptest::collection::vec(any::<u8>(), 0..200),
+    ) {
+        let mut wanted = max;
         let mut keys: SlotMap<OpKey, ()> = SlotMap::with_key();
         let (mut credits, mut lines) = (Credits::new(max), Lines::new());
         let (mut holding, mut queue): (Vec<OpKey>, Vec<OpKey>) = (vec![], vec![]);
         for step in steps {
-            match step % 3 {
+            match step % 4 {
                 0 => {
                     let op = keys.insert(());
                     let free = holding.len() < max as usize;
@@ -31,8 +35,16 @@ proptest! {
                     prop_assert!(credits.leave(&mut lines, op));
                     prop_assert!(!credits.leave(&mut lines, op));
                 }
+                3 => {
+                    wanted = u32::from(step >> 2) % 5 + 1;
+                    credits.resize(wanted);
+                }
                 _ => {}
             }
+            if holding.is_empty() {
+                max = wanted;
+            }
+            prop_assert_eq!(credits.max(), max);
             prop_assert_eq!(
                 credits.available(),
                 i64::from(max) - holding.len() as i64 - queue.len() as i64

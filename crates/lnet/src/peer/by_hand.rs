@@ -90,6 +90,14 @@ impl PeerTable {
         Ok(Some(Described { peer, stranded }))
     }
 
+    /// Takes a description back; NIDs stay with the peer until it, or somebody else, says otherwise.
+    pub(crate) fn undescribe(&mut self, primary: &Nid) {
+        if let Some(key) = self.owner(primary) {
+            self.peers[key].by_hand = None;
+            self.peers[key].locked = false;
+        }
+    }
+
     /// The peer of this NID, if an administrator described it.
     pub(crate) fn described(&self, nid: &Nid) -> Option<PeerKey> {
         self.owner(nid).filter(|key| self.peers[*key].by_hand.is_some())

@@ -3,7 +3,7 @@
 //! Each is done whole between two turns of the loop. What must end for it ends with a final event
 //! like everything else.
 
-use lustrine_wire::nid::Nid;
+use lustrine_wire::nid::{Net, Nid};
 
 use super::{NiState, Shard};
 use crate::credits::Credits;
@@ -60,10 +60,7 @@ impl Shard {
     pub fn describe_peer(&mut self, now: Time, by_hand: &PeerByHand) -> Result<(), NoRoom> {
         let Topology { cpt, cpts, .. } = self.topology;
         let topology = &self.topology;
-        let credits = |nid: &Nid| match topology.ni_on(nid.net()) {
-            Some(ni) => topology.ni(ni).peer_credits,
-            None => topology.tunables.peer_credits as u32,
-        };
+        let credits = |nid: &Nid| topology.peer_credits_on(nid.net());
         let lives_here = |nid: &Nid| home_of(nid, cpts) == cpt;
         let described = self.peers.describe(now, by_hand, lives_here, credits);
         let Some(described) = described.map_err(|_| NoRoom)? else { return Ok(()) };
@@ -73,6 +70,14 @@ impl Shard {
         }
         self.carry_on(now, described.peer);
         Ok(())
+    }
+
+    /// Takes descriptions back, by primary NID: what is known of these peers counts from here on as
+    /// if they had said it themselves. Nothing that is under way ends.
+    pub fn undescribe_peers(&mut self, primaries: &[Nid]) {
+        for primary in primaries {
+            self.peers.undescribe(primary);
+        }
     }
 
     /// Ends what waits here for these NIDs of others, and what they should have answered. The
@@ -102,19 +107,24 @@ impl Shard {
     /// One more interface; its index. Peers are told.
     ///
     /// # Panics
-    /// When there are 65,535 already.
+    /// When there are 65,536 already.
     pub fn add_ni(&mut self, now: Time, memory: &mut impl Memory, ni: Ni) -> NiIndex {
-        let index = u16::try_from(self.topology.nis.len()).expect("an index for the interface");
-        self.nis.push(NiState::new(&ni));
-        self.topology.nis.push(ni);
+        let (state, net) = (NiState::new(&ni), ni.nid.net());
+        let index = self.topology.nis.push(ni);
+        match self.nis.get_mut(usize::from(index.0)) {
+            Some(place) => *place = state,
+            None => self.nis.push(state),
+        }
+        self.grant_anew(net);
         self.publish_anew(now, memory);
-        NiIndex(index)
+        index
     }
 
     /// Takes an interface away: what waits to leave by it ends, and what was asked by it and not
     /// answered. The driver is to close its connections next; then [`Shard::forget_ni`].
     pub fn withdraw_ni(&mut self, now: Time, index: NiIndex) {
-        self.topology.nis[usize::from(index.0)].nid = Nid::ANY;
+        let net = self.topology.ni(index).nid.net();
+        self.topology.nis.remove(index);
         let waiting = self.msgs.iter().filter(|(_, msg)| msg.ni == index && msg.stage.waits());
         let waiting: Vec<OpKey> = waiting.map(|(op, _)| op).collect();
         self.end_waiting(now, waiting, Status::Unreachable);
@@ -126,6 +136,7 @@ impl Shard {
         for md in awaited {
             self.abort_md(now, md, Status::Unreachable);
         }
+        self.grant_anew(net);
     }
 
     /// The driver has closed everything of an interface. Peers are told that it is gone.
@@ -135,12 +146,16 @@ impl Shard {
     pub fn forget_ni(&mut self, now: Time, memory: &mut impl Memory, index: NiIndex) {
         let state = &self.nis[usize::from(index.0)];
         assert!(state.credits.idle(), "credits of a removed interface are out");
-        // Whoever comes next gets the index, if there is none behind.
-        while self.topology.nis.last().is_some_and(|ni| ni.nid.is_any()) {
-            self.topology.nis.pop();
-            self.nis.pop();
-        }
         self.publish_anew(now, memory);
+    }
+
+    /// Peers on a network get the credits of the interface that is the first one there now; those
+    /// with messages under way, when these are over.
+    fn grant_anew(&mut self, net: Net) {
+        let credits = self.topology.peer_credits_on(net);
+        for ni in self.peers.nis.values_mut().filter(|ni| ni.nid.net() == net) {
+            ni.credits.resize(credits);
+        }
     }
 
     fn end_waiting(&mut self, now: Time, waiting: Vec<OpKey>, status: Status) {

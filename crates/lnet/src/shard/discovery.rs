@@ -113,7 +113,8 @@ impl Shard {
         }
         let entries: Vec<PingEntry> = self
             .topology
-            .live()
+            .nis
+            .iter()
             .map(|(_, ni)| PingEntry { nid: ni.nid, status: NiStatus::Up })
             .collect();
         let mut bytes = Vec::new();

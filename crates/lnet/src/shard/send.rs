@@ -189,7 +189,7 @@ impl Shard {
             self.loopback.push_back((op, None));
             return;
         }
-        let nis = self.topology.nis.iter().zip(&self.nis).enumerate();
+        let nis = self.topology.nis.places().iter().zip(&self.nis).enumerate();
         let there = nis.filter(|(_, (config, _))| !config.nid.is_any());
         let candidates = there.map(|(index, (config, state))| Candidate {
             ni: NiIndex(index as u16),

@@ -38,6 +38,8 @@ pub enum Change {
     },
     /// A peer that an administrator describes.
     DescribePeer(PeerByHand),
+    /// Descriptions of peers with these primary NIDs are taken back; nothing under way ends.
+    UndescribePeers(Vec<Nid>),
     /// These NIDs of others are forgotten. What is under way there ends with an error.
     RemoveNids(Vec<Nid>),
     /// Counters that are shown begin anew.
@@ -67,6 +69,7 @@ impl Partition {
             }
             Change::RemoveNi { nid } => self.remove_ni(now, io, nid),
             Change::DescribePeer(by_hand) => self.shard.describe_peer(now, by_hand)?,
+            Change::UndescribePeers(primaries) => self.shard.undescribe_peers(primaries),
             Change::RemoveNids(nids) => {
                 self.shard.withdraw_nids(now, nids);
                 // What the core has decided to send is the driver's to end.

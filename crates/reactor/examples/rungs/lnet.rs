@@ -33,12 +33,14 @@ impl Layer for Lnet {
     fn new(own: Nid, identity: Identity, buffers: Buffers, io: &mut LoopIo) -> Lnet {
         let tunables = Tunables::default();
         let topology = Topology {
-            nis: vec![Ni {
+            nis: [Ni {
                 nid: own,
                 credits: tunables.credits as u32,
                 // As many as messages under way: the rung is about cost, not about credits.
                 peer_credits: (tunables.peer_credits as u32).max(64),
-            }],
+            }]
+            .into_iter()
+            .collect(),
             identity,
             incarnation: Clock::Wall.now(),
             hash_seed: Clock::Monotonic.now(),

@@ -122,7 +122,11 @@ fn hint(
              accept=all there"
         ),
         Status::Rejected => {
-            format!("; what listens on {port} knows no such NID, or is not configured for that net")
+            format!(
+                "; what listens on {port} knows no such NID, is not configured for that net, or \
+                 appears as userland and has dialled this node itself: then nothing but answers \
+                 reaches it"
+            )
         }
         Status::TimedOut => timed_out(&port, userland, reached),
         Status::Protocol => {

@@ -1,12 +1,15 @@
 //! From what is asked for to a configuration, and steps in words.
 
+use std::collections::{HashMap, HashSet};
+
 use lustrine_lnet::tunables::TABLE;
 use lustrine_wire::nid::{Net, Nid};
 
 use super::{EBUSY, EINVAL, NewNet, NotChanged, Plan, Which, Wish, steps, strictness};
 use crate::call::CallError;
 use crate::config::{
-    Manner, NetConfig, NodeConfig, PeerConfig, Place, Placed, Step, add_peer, del_peer, wanted,
+    Force, Manner, NetConfig, NodeConfig, Outside, PeerConfig, Place, Placed, Stays, Step,
+    add_peers, going, own_peer, wanted,
 };
 use crate::node::{NodeHandle, NodeInfo};
 use crate::resolve::{ResolveError, resolve_one};
@@ -33,16 +36,16 @@ impl NodeHandle {
             Wish::AddNet(new) => add_net(info, &mut after, new)?,
             Wish::DelNet { which, interfaces } => del_net(info, &mut after, which, interfaces)?,
             Wish::AddPeer { nids, multi_rail, locked } => {
-                let nids = peer_nids(info, nids)?;
+                let nids = peer_nids(nids)?;
                 let (multi_rail, locked) = (*multi_rail, *locked);
-                add_peer(&mut after, &PeerConfig { nids, multi_rail, locked });
+                add_peers(&mut after, &[PeerConfig { nids, multi_rail, locked }]);
             }
             Wish::DelPeer { primary, nids, force } => {
                 forget = self.del_peer(&mut after, primary, nids, *force)?;
             }
             Wish::ResetStats => reset = true,
             Wish::Import { text, source_name, manner, lenient } => {
-                return import(info, (text, source_name), *manner, *lenient);
+                return self.import(info, (text, source_name), *manner, *lenient);
             }
         }
         after.check().map_err(|what| not(EINVAL, what.to_string()))?;
@@ -50,7 +53,21 @@ impl NodeHandle {
             let texts: Vec<String> = refused.into_iter().map(|refused| refused.text).collect();
             not(EOPNOTSUPP, texts.join("; "))
         })?;
+        no_own_peer(info, &after, &steps)?;
         Ok(Plan { after, steps, warnings: Vec::new(), forget, reset })
+    }
+
+    /// The NIDs of all peers that any event loop knows, by their primary one.
+    fn learned(&self) -> Result<HashMap<Nid, Vec<Nid>>, NotChanged> {
+        let reports = self.reports();
+        let reports = reports.map_err(|error: CallError| not(error.errno(), error.to_string()))?;
+        let mut known: HashMap<Nid, Vec<Nid>> = HashMap::new();
+        for peer in reports.iter().flat_map(|report| &report.peers) {
+            let nids = known.entry(peer.primary).or_default();
+            nids.push(peer.nid);
+            nids.extend(peer.nids.iter().map(|(nid, _)| *nid));
+        }
+        Ok(known)
     }
 
     /// What is known of a peer by this name goes: by hand or learned.
@@ -62,31 +79,18 @@ impl NodeHandle {
         force: bool,
     ) -> Result<Vec<Nid>, NotChanged> {
         let primary = nid(primary)?;
-        let reports =
-            self.reports().map_err(|error: CallError| not(error.errno(), error.to_string()))?;
-        let mut known = Vec::new();
-        for peer in reports.iter().flat_map(|report| &report.peers) {
-            if peer.primary == primary {
-                known.push(peer.nid);
-                known.extend(peer.nids.iter().map(|(nid, _)| *nid));
-            }
-        }
+        let learned = self.learned()?.remove(&primary).unwrap_or_default();
         let by_hand = after.peers.iter().find(|peer| peer.nids[0] == primary);
-        known.extend(by_hand.iter().flat_map(|peer| &peer.nids));
-        known.sort_unstable();
-        known.dedup();
-        if known.is_empty() {
-            return Err(not(
-                ENOENT,
-                format!("no peer has the primary NID {primary}; `lnetctl peer list` shows them"),
-            ));
-        }
-        if by_hand.is_some_and(|peer| peer.locked) && !force {
-            let text = format!("the primary NID of {primary} is locked; --force removes it anyway");
-            return Err(not(EBUSY, text));
-        }
+        let force = if force { Force::Yes } else { Force::No };
+        let known = going(&primary, by_hand, learned, force).map_err(|why| {
+            let errno = match why {
+                Stays::Unknown(_) => ENOENT,
+                Stays::Locked(_) => EBUSY,
+            };
+            not(errno, why.to_string())
+        })?;
         if nids.is_empty() {
-            del_peer(after, &PeerConfig { nids: vec![primary], multi_rail: true, locked: false });
+            after.peers.retain(|peer| peer.nids[0] != primary);
             return Ok(known);
         }
         let mut gone = Vec::new();
@@ -97,7 +101,7 @@ impl NodeHandle {
                     format!("{nid} is its primary NID and goes with the peer: leave --nid out");
                 return Err(not(EINVAL, text));
             }
-            if !known.contains(&nid) {
+            if known.binary_search(&nid).is_err() {
                 return Err(not(ENOENT, format!("{nid} is not a NID of peer {primary}")));
             }
             gone.push(nid);
@@ -108,6 +112,75 @@ impl NodeHandle {
             }
         }
         Ok(gone)
+    }
+
+    fn import(
+        &self,
+        info: &NodeInfo,
+        file: (&str, &str),
+        manner: Manner,
+        lenient: bool,
+    ) -> Result<Plan, NotChanged> {
+        let before = &info.config;
+        let place = |net: &NetConfig| {
+            let ni = resolve_one(net, &before.tunables).map_err(|error| error.to_string())?;
+            Ok(Placed { nid: ni.nid, explicit: ni.explicit(net, &before.tunables) })
+        };
+        let learned = match manner {
+            Manner::Add => HashMap::new(),
+            Manner::Del => self.learned()?,
+        };
+        let outside = Outside {
+            base: before,
+            nids: &info.nids,
+            partitions: info.partitions.len(),
+            place: &place,
+            learned: &|primary| learned.get(primary).cloned().unwrap_or_default(),
+        };
+        let wanted = wanted(&outside, file, (manner, strictness(lenient)));
+        let mut wanted = wanted.map_err(|text| not(EINVAL, text))?;
+        let mut warnings = std::mem::take(&mut wanted.warnings);
+        let made = match steps(before, &wanted.config) {
+            Err(refused) if lenient => {
+                for refused in &refused {
+                    let text = wanted.placed(refused);
+                    warnings.push(text.replacen(": ", ": ignored: ", 1));
+                    wanted.leave(before, refused);
+                }
+                steps(before, &wanted.config)
+            }
+            made => made,
+        };
+        let steps = made.map_err(|refused| {
+            let texts: Vec<String> = refused.iter().map(|refused| wanted.placed(refused)).collect();
+            not(EOPNOTSUPP, texts.join("; "))
+        })?;
+        if wanted.config.nets.is_empty() {
+            let text = "a node needs an interface: add another one first, or end the node";
+            return Err(not(EBUSY, text));
+        }
+        no_own_peer(info, &wanted.config, &steps)
+            .map_err(|why| not(why.errno, format!("{}: {}", file.1, why.text)))?;
+        Ok(Plan { after: wanted.config, steps, warnings, forget: wanted.forget, reset: false })
+    }
+}
+
+/// What is this node's own, or would be, is no peer's.
+fn no_own_peer(info: &NodeInfo, after: &NodeConfig, steps: &[Step]) -> Result<(), NotChanged> {
+    let mut own: HashSet<Nid> = info.nids.iter().copied().collect();
+    for step in steps {
+        match step {
+            Step::RemoveNet(index) => drop(own.remove(&info.nids[*index])),
+            Step::AddNet(index) => {
+                let ni = resolve_one(&after.nets[*index], &after.tunables).map_err(unresolved)?;
+                own.insert(ni.nid);
+            }
+            _ => {}
+        }
+    }
+    match own_peer(after, &own) {
+        Some(text) => Err(not(EINVAL, text)),
+        None => Ok(()),
     }
 }
 
@@ -166,6 +239,10 @@ fn chosen(info: &NodeInfo, which: &Which) -> Result<Vec<usize>, NotChanged> {
 }
 
 fn add_net(info: &NodeInfo, after: &mut NodeConfig, new: &NewNet) -> Result<(), NotChanged> {
+    if new.nid.is_some() && !new.interfaces.is_empty() {
+        let text = "name the interface with --if or its NID with --nid, not both";
+        return Err(not(EINVAL, text));
+    }
     let mut places = Vec::new();
     let mut on = match &new.net {
         Some(text) => Some(net(text)?),
@@ -189,6 +266,7 @@ fn add_net(info: &NodeInfo, after: &mut NodeConfig, new: &NewNet) -> Result<(), 
         let text = "all interfaces of a node follow the tunable tos: start it with `--set tos=N`";
         return Err(not(EOPNOTSUPP, text));
     }
+    let mut nids = info.nids.clone();
     for place in places {
         let net = NetConfig {
             credits: new.credits,
@@ -197,11 +275,11 @@ fn add_net(info: &NodeInfo, after: &mut NodeConfig, new: &NewNet) -> Result<(), 
             ..NetConfig::new(on, place)
         };
         let ni = resolve_one(&net, &after.tunables).map_err(unresolved)?;
-        let known = after.nets.iter().zip(&info.nids);
-        if known.into_iter().any(|(_, nid)| *nid == ni.nid) {
+        if nids.contains(&ni.nid) {
             return Err(not(EEXIST, format!("this node has {} already", ni.nid)));
         }
-        after.nets.push(ni.explicit(&net));
+        nids.push(ni.nid);
+        after.nets.push(ni.explicit(&net, &after.tunables));
     }
     Ok(())
 }
@@ -233,60 +311,15 @@ fn del_net(
     Ok(())
 }
 
-fn peer_nids(info: &NodeInfo, texts: &[String]) -> Result<Vec<Nid>, NotChanged> {
+fn peer_nids(texts: &[String]) -> Result<Vec<Nid>, NotChanged> {
     let mut nids: Vec<Nid> = Vec::new();
     for text in texts {
         let nid = nid(text)?;
-        if info.nids.contains(&nid) {
-            return Err(not(EINVAL, format!("{nid} is this node itself")));
-        }
         if !nids.contains(&nid) {
             nids.push(nid);
         }
     }
     Ok(nids)
-}
-
-fn import(
-    info: &NodeInfo,
-    file: (&str, &str),
-    manner: Manner,
-    lenient: bool,
-) -> Result<Plan, NotChanged> {
-    let before = &info.config;
-    let place = |net: &NetConfig| {
-        let ni = resolve_one(net, &before.tunables).map_err(|error| error.to_string())?;
-        Ok(Placed { nid: ni.nid, explicit: ni.explicit(net) })
-    };
-    let how = (manner, strictness(lenient));
-    let mut wanted =
-        wanted((before, &info.nids), file, how, place).map_err(|text| not(EINVAL, text))?;
-    let mut warnings: Vec<String> = wanted.warnings.iter().map(ToString::to_string).collect();
-    let made = match steps(before, &wanted.config) {
-        Err(refused) if lenient => {
-            for refused in &refused {
-                let text = wanted.placed(refused);
-                warnings.push(text.replacen(": ", ": ignored: ", 1));
-                wanted.leave(before, refused);
-            }
-            steps(before, &wanted.config)
-        }
-        made => made,
-    };
-    let steps = made.map_err(|refused| {
-        let texts: Vec<String> = refused.iter().map(|refused| wanted.placed(refused)).collect();
-        not(EOPNOTSUPP, texts.join("; "))
-    })?;
-    if wanted.config.nets.is_empty() {
-        let text = "a node needs an interface: add another one first, or end the node";
-        return Err(not(EBUSY, text));
-    }
-    for nid in wanted.config.peers.iter().flat_map(|peer| &peer.nids) {
-        if info.nids.contains(nid) {
-            return Err(not(EINVAL, format!("{}: peer {nid} is this node itself", file.1)));
-        }
-    }
-    Ok(Plan { after: wanted.config, steps, warnings, forget: wanted.forget, reset: false })
 }
 
 fn nid(text: &str) -> Result<Nid, NotChanged> {
@@ -299,7 +332,7 @@ fn net(text: &str) -> Result<Net, NotChanged> {
     net.map_err(|_| not(EINVAL, format!("{text:?} is no network; an example is tcp1")))
 }
 
-fn unresolved(error: ResolveError) -> NotChanged {
+pub(super) fn unresolved(error: ResolveError) -> NotChanged {
     let errno = match error {
         ResolveError::BadValue { .. } => EINVAL,
         _ => ENETDOWN,
@@ -332,6 +365,11 @@ pub(super) fn tell(step: &Step, info: &NodeInfo, after: &NodeConfig) -> Vec<Stri
         Step::ConnsPerPeer(index, count) => {
             let net = &after.nets[*index];
             format!("set conns_per_peer of {} on {} to {count}", net.net, place(net))
+        }
+        Step::Noted(index, keys) => {
+            let net = &after.nets[*index];
+            let keys = keys.join(", ");
+            format!("keep {keys} of {} on {} in the configuration alone", net.net, place(net))
         }
         Step::DescribePeer(peer) => {
             let others = match &peer.nids[1..] {

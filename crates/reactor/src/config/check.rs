@@ -1,6 +1,6 @@
 //! Whether the values of a configuration are in range and agree with each other.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use lustrine_lnet::tunables::{TABLE, Tunable};
 use lustrine_wire::nid::{Net, NetKind, Nid};
@@ -137,7 +137,7 @@ pub enum Inconsistency {
         /// The NID.
         nid: Nid,
         /// What is wrong with it.
-        why: &'static str,
+        why: String,
     },
     /// Several NIDs of a peer that is not multi-rail.
     #[error(
@@ -285,10 +285,13 @@ fn peers(config: &NodeConfig) -> Result<(), Inconsistency> {
     if all > PEER_NIDS_MAX {
         return Err(Inconsistency::TooManyPeerNids { max: PEER_NIDS_MAX });
     }
-    let mut seen: HashSet<Nid> = HashSet::new();
+    let mut seen: HashMap<Nid, usize> = HashMap::new();
     for (index, peer) in config.peers.iter().enumerate() {
         let primary = peer.nids.first().copied().unwrap_or(Nid::ANY);
-        let bad = |nid: Nid, why| Inconsistency::BadPeer { index, primary, nid, why };
+        let bad = |nid: Nid, why: &str| {
+            let why = why.to_owned();
+            Inconsistency::BadPeer { index, primary, nid, why }
+        };
         if peer.nids.is_empty() {
             return Err(bad(primary, "is all it has"));
         }
@@ -300,12 +303,25 @@ fn peers(config: &NodeConfig) -> Result<(), Inconsistency> {
             if !is_a_peers(nid) {
                 return Err(bad(*nid, "is no NID of another node"));
             }
-            if !seen.insert(*nid) {
-                return Err(bad(*nid, "is given twice"));
+            if let Some(other) = seen.insert(*nid, index) {
+                let other = config.peers[other].nids[0];
+                let why = match other == primary {
+                    true => "is given twice".to_owned(),
+                    false => format!("is a NID of peer {other} too"),
+                };
+                return Err(bad(*nid, &why));
             }
         }
     }
     Ok(())
+}
+
+/// What is wrong with a peer that has a NID of the node itself, if there is one.
+pub(crate) fn own_peer(config: &NodeConfig, own: &HashSet<Nid>) -> Option<String> {
+    let mut nids =
+        config.peers.iter().flat_map(|peer| peer.nids.iter().map(move |nid| (peer.nids[0], nid)));
+    let (primary, nid) = nids.find(|(_, nid)| own.contains(nid))?;
+    Some(format!("peer {primary}: {nid} is this node itself; allowed: NIDs of other nodes"))
 }
 
 fn own_values(config: &NodeConfig, index: usize) -> Result<(), Inconsistency> {

@@ -62,7 +62,7 @@ pub(super) const LND_TUNABLES: Section = Section {
 };
 
 /// Kept for the day this node can route, hence in no table of tunables (lnet-core 10.2).
-const PEER_TIMEOUT: Tunable = Tunable {
+pub(super) const PEER_TIMEOUT: Tunable = Tunable {
     name: "peer_timeout",
     lnet_name: "peer_timeout",
     unit: "s",
@@ -73,7 +73,7 @@ const PEER_TIMEOUT: Tunable = Tunable {
     help: "Silence after which a peer is taken for dead; 0 and less never.",
 };
 /// Likewise.
-const PEER_BUFFER_CREDITS: Tunable = Tunable {
+pub(super) const PEER_BUFFER_CREDITS: Tunable = Tunable {
     name: "peer_buffer_credits",
     lnet_name: "peer_buffer_credits",
     unit: "messages",

@@ -8,8 +8,12 @@ use lustrine_yaml::{Fault, Limits, Position, Shape};
 
 use super::check::Inconsistency;
 
+/// Most bytes of a configuration file: enough for the backup of a node with all the peers and
+/// interfaces that it can have by hand.
+pub const FILE_MAX: usize = 4 << 20;
+
 /// What a file may have at most.
-pub(super) const LIMITS: Limits = Limits { bytes: 1 << 20, depth: 32, values: 1 << 18 };
+pub(super) const LIMITS: Limits = Limits { bytes: FILE_MAX, depth: 32, values: 1 << 18 };
 
 /// A problem and its place, before the file has a name.
 pub(super) type Failure = (Position, Problem);
@@ -46,7 +50,7 @@ impl fmt::Display for Warning {
 /// What is wrong in a configuration file. Texts from the file are cut to a bearable length.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// More than 1 MiB.
+    /// More than [`FILE_MAX`].
     #[error(
         "{bytes} bytes are too many; at most {} are read; for example a kernel's whole \
          \"lnetctl export\" with thousands of peers: use \"lnetctl export --backup\" instead",
@@ -162,7 +166,9 @@ pub enum Problem {
         example: &'static str,
     },
     /// The value is kept in the configuration and changes nothing.
-    #[error("{what} has no effect yet: {reason}; allowed: any, it is kept; for example remove it")]
+    #[error(
+        "{what} has no effect: {reason}; allowed: any, it is kept and exported; for example remove it"
+    )]
     NoEffect {
         /// The key.
         what: &'static str,

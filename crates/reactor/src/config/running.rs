@@ -4,11 +4,14 @@
 //! and [`steps`] compares the two. So whatever can be changed is shown, exported, imported and
 //! tried alike, and a change that has a part which cannot be is refused whole.
 
+use std::collections::{HashMap, HashSet};
+
 use lustrine_lnet::tunables::{Change, TABLE};
 use lustrine_wire::nid::Nid;
 
 use super::lnetctl::{self, Draft};
-use super::{ConfigError, NetConfig, NodeConfig, PeerConfig, Position, Strictness, Warning};
+use super::nets::{PEER_BUFFER_CREDITS, PEER_TIMEOUT};
+use super::{ConfigError, NetConfig, NodeConfig, PeerConfig, Position, Problem, Strictness};
 
 /// One thing to do. Indices are those of the configuration's nets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,10 +24,24 @@ pub(crate) enum Step {
     RemoveNet(usize),
     /// So many connections for the one with this index of the new configuration.
     ConnsPerPeer(usize, u16),
+    /// These values of the one with this index of the new configuration are kept there; nothing
+    /// else becomes of them.
+    Noted(usize, Vec<&'static str>),
     /// Take in the description of this peer.
     DescribePeer(PeerConfig),
     /// Forget these NIDs.
     RemoveNids(Vec<Nid>),
+}
+
+impl Step {
+    /// NIDs of others that go with it.
+    pub(crate) fn removed(&self) -> impl Iterator<Item = Nid> {
+        let nids: &[Nid] = match self {
+            Step::RemoveNids(nids) => nids,
+            _ => &[],
+        };
+        nids.iter().copied()
+    }
 }
 
 /// Something that a node which runs cannot change.
@@ -146,18 +163,36 @@ fn nets(
         {
             steps.push(Step::ConnsPerPeer(index, count));
         }
+        let noted = [
+            ("timeout", old.timeout != new.timeout),
+            ("tos", old.tos != new.tos),
+            ("peer_timeout", old.peer_timeout != new.peer_timeout),
+            ("peer_buffer_credits", old.peer_buffer_credits != new.peer_buffer_credits),
+            ("CPT", old.cpts != new.cpts),
+        ];
+        let noted: Vec<&str> = noted.into_iter().filter(|key| key.1).map(|key| key.0).collect();
+        if !noted.is_empty() {
+            steps.push(Step::Noted(index, noted));
+        }
     }
 }
 
 fn peers(before: &NodeConfig, after: &NodeConfig) -> Vec<Step> {
     let mut steps = Vec::new();
+    // A change rarely touches peers, and there may be thousands.
+    if before.peers == after.peers {
+        return steps;
+    }
+    let old: HashMap<Nid, &PeerConfig> =
+        before.peers.iter().map(|peer| (peer.nids[0], peer)).collect();
     for new in &after.peers {
-        if !before.peers.contains(new) {
+        if old.get(&new.nids[0]) != Some(&new) {
             steps.push(Step::DescribePeer(new.clone()));
         }
     }
+    let stays: HashSet<Nid> = after.peers.iter().flat_map(|peer| peer.nids.clone()).collect();
     let mut gone: Vec<Nid> = before.peers.iter().flat_map(|peer| peer.nids.clone()).collect();
-    gone.retain(|nid| !after.peers.iter().any(|peer| peer.nids.contains(nid)));
+    gone.retain(|nid| !stays.contains(nid));
     if !gone.is_empty() {
         steps.push(Step::RemoveNids(gone));
     }
@@ -188,7 +223,8 @@ pub(crate) struct Wanted {
     pub(crate) config: NodeConfig,
     /// NIDs of peers to be forgotten that nobody described.
     pub(crate) forget: Vec<Nid>,
-    pub(crate) warnings: Vec<Warning>,
+    /// What was left out, each with its place.
+    pub(crate) warnings: Vec<String>,
     source_name: String,
     draft: Draft,
     /// Which net of the file each net of the configuration is from.
@@ -235,20 +271,49 @@ impl Wanted {
     }
 }
 
-/// Reads a file for a node that runs. `nids` are those of the configuration's nets; `place` says
-/// what this machine makes of an interface.
+/// What a file for a node that runs is read against.
+pub(crate) struct Outside<'a> {
+    /// The configuration in force.
+    pub(crate) base: &'a NodeConfig,
+    /// The NIDs of its nets.
+    pub(crate) nids: &'a [Nid],
+    /// How many CPU partitions there are, each of which serves every interface.
+    pub(crate) partitions: usize,
+    /// What this machine makes of an interface.
+    pub(crate) place: &'a dyn Fn(&NetConfig) -> Result<Placed, String>,
+    /// All NIDs that the node has learned of a peer, by its primary one.
+    pub(crate) learned: &'a dyn Fn(&Nid) -> Vec<Nid>,
+}
+
+impl Outside<'_> {
+    /// The list of all CPU partitions, as exports have it.
+    fn all_cpts(&self) -> String {
+        let all: Vec<String> = (0..self.partitions).map(|cpt| cpt.to_string()).collect();
+        format!("[{}]", all.join(","))
+    }
+}
+
+/// Reads a file for a node that runs.
 ///
 /// # Errors
 /// The first thing that is wrong with the file, with its place.
 pub(crate) fn wanted(
-    (base, nids): (&NodeConfig, &[Nid]),
+    outside: &Outside<'_>,
     (text, source_name): (&str, &str),
     (manner, strictness): (Manner, Strictness),
-    place: impl Fn(&NetConfig) -> Result<Placed, String>,
 ) -> Result<Wanted, String> {
+    let base = outside.base;
     let read = lnetctl::read_over(base, text, source_name, strictness);
-    let (draft, warnings) = read.map_err(|error: ConfigError| error.to_string())?;
-    let mut config = match manner {
+    let (draft, mut warnings) = read.map_err(|error: ConfigError| error.to_string())?;
+    let all_cpts = outside.all_cpts();
+    let all = draft.config.nets.iter().zip(&draft.nets_at);
+    let all: HashSet<Position> =
+        all.filter(|(net, _)| net.cpts.as_ref() == Some(&all_cpts)).map(|(_, at)| *at).collect();
+    warnings.retain(|warning| {
+        let of_cpts = matches!(warning.problem, Problem::NoEffect { what: "CPT", .. });
+        !(of_cpts && all.contains(&warning.at))
+    });
+    let config = match manner {
         Manner::Add => NodeConfig {
             nets: base.nets.clone(),
             peers: base.peers.clone(),
@@ -256,45 +321,168 @@ pub(crate) fn wanted(
         },
         Manner::Del => base.clone(),
     };
-    let mut from = vec![None; config.nets.len()];
-    let mut nids = nids.to_vec();
-    let mut forget = Vec::new();
-    for (index, net) in draft.config.nets.iter().enumerate() {
-        let at = draft.nets_at[index];
-        let placed = place(net).map_err(|why| format!("{source_name}:{at}: {why}"))?;
-        let known = nids.iter().position(|nid| *nid == placed.nid);
-        match (manner, known) {
-            (Manner::Add, Some(known)) => {
-                merge_net(&mut config.nets[known], net, &placed.explicit);
-                from[known] = Some(index);
-            }
-            (Manner::Add, None) => {
-                config.nets.push(placed.explicit);
-                nids.push(placed.nid);
-                from.push(Some(index));
-            }
-            (Manner::Del, Some(known)) => {
-                config.nets.remove(known);
-                nids.remove(known);
-                from.remove(known);
-            }
-            (Manner::Del, None) => {
-                return Err(format!("{source_name}:{at}: this node has no {}", placed.nid));
+    let mut wanted = Wanted {
+        from: vec![None; config.nets.len()],
+        config,
+        forget: Vec::new(),
+        warnings: warnings.iter().map(ToString::to_string).collect(),
+        source_name: source_name.to_owned(),
+        draft,
+    };
+    match manner {
+        Manner::Add => {
+            wanted.add_nets(outside)?;
+            add_peers(&mut wanted.config, &wanted.draft.config.peers);
+        }
+        Manner::Del => {
+            let mut left_out = Vec::new();
+            left_out.extend(wanted.del_nets(outside));
+            left_out.extend(wanted.del_peers(outside));
+            match (strictness, left_out.is_empty()) {
+                (Strictness::Strict, false) => return Err(left_out.swap_remove(0)),
+                _ => wanted.warnings.extend(left_out),
             }
         }
     }
-    for peer in &draft.config.peers {
-        match manner {
-            Manner::Add => add_peer(&mut config, peer),
-            Manner::Del => forget.extend(del_peer(&mut config, peer)),
-        }
-    }
-    if let Err(what) = config.check() {
+    if let Err(what) = wanted.config.check() {
+        let draft = &wanted.draft;
         let at = draft.peers_at.first().or(draft.nets_at.first()).copied();
         return Err(format!("{source_name}:{}: {what}", at.unwrap_or(Position::START)));
     }
-    let source_name = source_name.to_owned();
-    Ok(Wanted { config, forget, warnings, source_name, draft, from })
+    Ok(wanted)
+}
+
+impl Wanted {
+    fn add_nets(&mut self, outside: &Outside<'_>) -> Result<(), String> {
+        let mut nids = outside.nids.to_vec();
+        for (index, net) in self.draft.config.nets.iter().enumerate() {
+            let at = self.draft.nets_at[index];
+            let source_name = &self.source_name;
+            let placed = match (outside.place)(net) {
+                Ok(placed) => placed,
+                // Its device may have gone, but it is there.
+                Err(why) => match self.config.nets.iter().position(|old| same(old, net)) {
+                    Some(known) => Placed { nid: nids[known], explicit: net.clone() },
+                    None => return Err(format!("{source_name}:{at}: {why}")),
+                },
+            };
+            match nids.iter().position(|nid| *nid == placed.nid) {
+                Some(known) => {
+                    let net = news(net, outside.base, &outside.all_cpts());
+                    merge_net(&mut self.config.nets[known], &net, &placed.explicit);
+                    self.from[known] = Some(index);
+                }
+                None => {
+                    self.config.nets.push(placed.explicit);
+                    nids.push(placed.nid);
+                    self.from.push(Some(index));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What of the file could not be, each with its place.
+    fn del_nets(&mut self, outside: &Outside<'_>) -> Vec<String> {
+        let mut nids = outside.nids.to_vec();
+        let mut left_out = Vec::new();
+        for (index, net) in self.draft.config.nets.iter().enumerate() {
+            let placed = (outside.place)(net);
+            let known = match &placed {
+                Ok(placed) => nids.iter().position(|nid| *nid == placed.nid),
+                Err(_) => self.config.nets.iter().position(|old| same(old, net)),
+            };
+            let Some(known) = known else {
+                let why = match placed {
+                    Ok(placed) => format!("this node has no {}", placed.nid),
+                    Err(why) => why,
+                };
+                let at = self.draft.nets_at[index];
+                left_out.push(format!("{}:{at}: {why}", self.source_name));
+                continue;
+            };
+            self.config.nets.remove(known);
+            nids.remove(known);
+            self.from.remove(known);
+        }
+        left_out
+    }
+
+    /// What of the file could not be, each with its place.
+    fn del_peers(&mut self, outside: &Outside<'_>) -> Vec<String> {
+        let mut left_out = Vec::new();
+        let mut described: HashMap<Nid, PeerConfig> =
+            self.config.peers.drain(..).map(|peer| (peer.nids[0], peer)).collect();
+        for (index, peer) in self.draft.config.peers.iter().enumerate() {
+            let primary = peer.nids[0];
+            let learned = (outside.learned)(&primary);
+            match going(&primary, described.get(&primary), learned, Force::No) {
+                Ok(nids) => {
+                    described.remove(&primary);
+                    self.forget.extend(nids);
+                }
+                Err(why) => {
+                    let at = self.draft.peers_at[index];
+                    left_out.push(format!("{}:{at}: {why}", self.source_name));
+                }
+            }
+        }
+        let order = outside.base.peers.iter();
+        self.config.peers = order.filter_map(|peer| described.remove(&peer.nids[0])).collect();
+        left_out
+    }
+}
+
+/// Why a peer does not go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Stays {
+    /// Nobody knows it.
+    #[error("no peer has the primary NID {0}; `lnetctl peer list` shows them")]
+    Unknown(Nid),
+    /// Whoever described it wants it to stay.
+    #[error("the primary NID of {0} is locked; `lnetctl peer del --force` removes it anyway")]
+    Locked(Nid),
+}
+
+/// Whether a peer goes though its primary NID is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Force {
+    Yes,
+    No,
+}
+
+/// All NIDs that go with a peer, those that were described and those that were learned.
+pub(crate) fn going(
+    primary: &Nid,
+    described: Option<&PeerConfig>,
+    learned: Vec<Nid>,
+    force: Force,
+) -> Result<Vec<Nid>, Stays> {
+    let mut nids = learned;
+    nids.extend(described.iter().flat_map(|peer| &peer.nids));
+    nids.sort_unstable();
+    nids.dedup();
+    match described {
+        _ if nids.is_empty() => Err(Stays::Unknown(*primary)),
+        Some(peer) if peer.locked && force == Force::No => Err(Stays::Locked(*primary)),
+        _ => Ok(nids),
+    }
+}
+
+/// What a file says of an interface but for what is the case anyway, as most of an export is: the
+/// values that have no effect, and are only kept for whoever reads them.
+fn news(file: &NetConfig, base: &NodeConfig, all_cpts: &str) -> NetConfig {
+    let tunables = &base.tunables;
+    NetConfig {
+        timeout: file.timeout.filter(|own| i64::from(*own) != tunables.sock_timeout),
+        tos: file.tos.filter(|own| i64::from(*own) != tunables.tos),
+        peer_timeout: file.peer_timeout.filter(|own| i64::from(*own) != PEER_TIMEOUT.default),
+        peer_buffer_credits: file
+            .peer_buffer_credits
+            .filter(|own| i64::from(*own) != PEER_BUFFER_CREDITS.default),
+        cpts: file.cpts.clone().filter(|own| own != all_cpts),
+        ..file.clone()
+    }
 }
 
 /// What a file says of an interface that is there counts; the rest stays.
@@ -312,31 +500,22 @@ fn merge_net(net: &mut NetConfig, file: &NetConfig, explicit: &NetConfig) {
     net.cpts = file.cpts.clone().or(net.cpts.take());
 }
 
-/// Adds a peer, or NIDs to one that is there.
-pub(crate) fn add_peer(config: &mut NodeConfig, peer: &PeerConfig) {
-    let known = config.peers.iter_mut().find(|known| known.nids.first() == peer.nids.first());
-    let Some(known) = known else {
-        config.peers.push(peer.clone());
-        return;
-    };
-    for nid in &peer.nids {
-        if !known.nids.contains(nid) {
-            known.nids.push(*nid);
-        }
+/// Adds peers, or NIDs to those that are there.
+pub(crate) fn add_peers(config: &mut NodeConfig, peers: &[PeerConfig]) {
+    let places = config.peers.iter().enumerate();
+    let mut places: HashMap<Nid, usize> = places.map(|(at, peer)| (peer.nids[0], at)).collect();
+    for peer in peers {
+        let Some(place) = places.get(&peer.nids[0]) else {
+            places.insert(peer.nids[0], config.peers.len());
+            config.peers.push(peer.clone());
+            continue;
+        };
+        let known = &mut config.peers[*place];
+        let there: HashSet<Nid> = known.nids.iter().copied().collect();
+        known.nids.extend(peer.nids.iter().filter(|nid| !there.contains(nid)));
+        known.multi_rail = peer.multi_rail;
+        known.locked |= peer.locked;
     }
-    known.multi_rail = peer.multi_rail;
-    known.locked |= peer.locked;
-}
-
-/// Takes a peer out of the descriptions; the NIDs that are to be forgotten.
-pub(crate) fn del_peer(config: &mut NodeConfig, peer: &PeerConfig) -> Vec<Nid> {
-    let is_it = |known: &PeerConfig| known.nids.first() == peer.nids.first();
-    let mut nids = peer.nids.clone();
-    for known in config.peers.iter().filter(|known| is_it(known)) {
-        nids.extend(known.nids.iter().filter(|nid| !peer.nids.contains(nid)));
-    }
-    config.peers.retain(|known| !is_it(known));
-    nids
 }
 
 #[cfg(test)]

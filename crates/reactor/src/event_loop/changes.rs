@@ -2,9 +2,7 @@
 
 use lustrine_lnet::shard::NoRoom;
 use lustrine_lnet::time::Time;
-use lustrine_node::Change;
 use lustrine_sys::Interest;
-use lustrine_wire::nid::Nid;
 
 use super::{Door, EventLoop};
 use crate::letters::ChangeOrder;
@@ -23,16 +21,10 @@ impl EventLoop {
         }
         let mut changed = Ok(());
         for change in order.changes.iter() {
-            if let Change::RemoveNi { nid } = change {
-                self.close_doors(nid);
-            }
             changed = changed.and(self.partition.change(now, &mut self.io, change));
         }
-        for (nid, listener, local) in order.doors {
-            if let Some(ni) = self.partition.shard().topology().ni_of(&nid) {
-                self.add_door(Door { listener, ni, local });
-            }
-        }
+        order.doors.into_iter().for_each(|door| self.add_door(door));
+        self.close_doors();
         // The asker may have given up.
         let _ = order.reply.send(changed);
         changed
@@ -53,11 +45,12 @@ impl EventLoop {
         self.doors[index] = Some(door);
     }
 
-    /// Dropping a listener closes it, which also takes it out of the poller.
-    fn close_doors(&mut self, nid: &Nid) {
-        let Some(ni) = self.partition.shard().topology().ni_of(nid) else { return };
+    /// Closes those that lead to no interface any more. Dropping a listener closes it, which also
+    /// takes it out of the poller.
+    fn close_doors(&mut self) {
+        let driver = self.partition.driver();
         for door in &mut self.doors {
-            if door.as_ref().is_some_and(|door| door.ni == ni) {
+            if door.as_ref().is_some_and(|door| driver.ni_at(door.local).is_none()) {
                 *door = None;
             }
         }

@@ -359,7 +359,7 @@ impl Node {
         let courier = self.partition.driver();
         wrong.extend(courier.leftovers());
         wrong.extend(courier.complaints.iter().cloned());
-        for index in 0..shard.topology().nis.len() {
+        for index in 0..shard.topology().nis.places().len() {
             let waiting = -shard.ni_info(NiIndex(index as u16)).credits_available;
             if waiting > 0 {
                 wrong.push(format!("{waiting} messages wait for credits of interface {index}"));

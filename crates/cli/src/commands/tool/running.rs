@@ -8,6 +8,7 @@ use std::net::Ipv4Addr;
 use clap::Args;
 use lustrine_lnet::latency::Operation;
 use lustrine_reactor as reactor;
+use lustrine_reactor::config::FILE_MAX;
 use lustrine_reactor::{Answer, NetRow, PeerNiRow, PeerRow, Request, SummaryRow};
 use lustrine_tools::lnetctl::Settings;
 use lustrine_tools::node::{
@@ -24,9 +25,6 @@ use crate::output::Failure;
 /// Errnos of a node that is not there, and of one that says what makes no sense.
 const NETWORK_DOWN: i32 = -100;
 const PROTOCOL: i32 = -71;
-
-/// Most bytes of a file to be imported; a node reads no more.
-const FILE_MAX: u64 = 1 << 20;
 
 /// How long discovery may take, in milliseconds.
 const DISCOVERY_MS: u64 = 10_000;
@@ -170,7 +168,7 @@ impl Outside for Running {
             None => take(io::stdin().lock(), &mut bytes),
         };
         read.map_err(|error| error.to_string())?;
-        if bytes.len() as u64 > FILE_MAX {
+        if bytes.len() > FILE_MAX {
             return Err(format!("it has more than {FILE_MAX} bytes"));
         }
         String::from_utf8(bytes).map_err(|_| "it is no text in UTF-8".to_owned())
@@ -187,7 +185,7 @@ impl Outside for Running {
 
 /// No more than a node would read.
 fn take(from: impl Read, bytes: &mut Vec<u8>) -> io::Result<usize> {
-    from.take(FILE_MAX + 1).read_to_end(bytes)
+    from.take(FILE_MAX as u64 + 1).read_to_end(bytes)
 }
 
 /// A wish in the words of the control socket.
@@ -246,7 +244,7 @@ fn ni(row: &NetRow) -> Result<Ni, Trouble> {
         port: row.port,
         conns_per_peer: row.conns_per_peer,
         peer_credits: row.peer_credits,
-        credits: row.credits,
+        credits: row.credits_configured,
         messages: Messages {
             sent: row.sent,
             received: row.received,

@@ -114,13 +114,61 @@ fn interfaces_come_and_go_and_peers_are_told() {
     net.put(0, put_args(md, process(1), 30, 1));
     let event = net.events(0)[0];
     assert_eq!((event.user, event.status, event.unlinked), (5, Status::Unreachable, true));
-    // The last one's index is free again.
+    // Its index is free again, but whoever comes is the last one in order.
     let node = &mut net.nodes[0];
-    assert_eq!(node.shard.add_ni(NOW, &mut node.memory, ni(test_nid(0))), NiIndex(2));
-    net.remove_ni(NOW, 0, NiIndex(2));
-    let node = &mut net.nodes[0];
+    assert_eq!(node.shard.add_ni(NOW, &mut node.memory, ni(test_nid(0))), NiIndex(0));
     assert_eq!(node.shard.add_ni(NOW, &mut node.memory, ni(test_nid(7))), NiIndex(2));
     net.run(NOW);
+    assert_eq!(said(&mut net, 1, 0).2, [other_net(0), test_nid(0), test_nid(7)]);
+    net.assert_quiet();
+}
+
+#[test]
+fn an_interface_that_comes_again_brings_its_own_peer_credits() {
+    let mut net = Net::new(2, &Tunables { peer_credits: 3, ..Tunables::default() });
+    acquaint(&mut net, 0, 1);
+    let credits = |net: &Net| net.nodes[0].shard.peer(&test_nid(1)).unwrap().credits;
+    assert_eq!(credits(&net), 3);
+    net.remove_ni(NOW, 0, NiIndex(0));
+    let node = &mut net.nodes[0];
+    node.shard.add_ni(NOW, &mut node.memory, ni(test_nid(0)));
+    assert_eq!(credits(&net), 2);
+    // A second one changes nothing, as long as the first one is there.
+    let more = Ni { peer_credits: 9, ..ni(test_nid(7)) };
+    let node = &mut net.nodes[0];
+    node.shard.add_ni(NOW, &mut node.memory, more);
+    assert_eq!(credits(&net), 2);
+    // The first one goes while messages are under way by the second.
+    let (source, from) = (net.span(0, 8, 1), Some(test_nid(7)));
+    let md = net.bind(0, source, 1, 5);
+    net.put(0, PutArgs { local: from, ..put_args(md, process(1), 30, 1) });
+    net.settle(NOW);
+    net.remove_ni(NOW, 0, NiIndex(0));
+    assert_eq!(credits(&net), 2, "one is held");
+    net.run(NOW);
+    assert_eq!(credits(&net), 9);
+    net.assert_quiet();
+}
+
+#[test]
+fn a_description_that_is_taken_back_leaves_what_was_learned() {
+    let mut net = Net::new(2, &Tunables::default());
+    acquaint(&mut net, 0, 1);
+    let source = net.span(0, 8, 1);
+    let md = net.bind(0, source, 1, 7);
+    net.put(0, put_args(md, process(1), 30, 1));
+    net.settle(NOW);
+    let shard = &mut net.nodes[0].shard;
+    shard.describe_peer(NOW, &PeerByHand { locked: true, ..by_hand(&[1, 5]) }).unwrap();
+    shard.undescribe_peers(&[test_nid(1)]);
+    let shown = shard.peer(&test_nid(1)).unwrap();
+    assert_eq!((shown.state, shown.by_hand), (PeerState::Ready, None));
+    shard.peers.assert_whole();
+    net.run(NOW);
+    assert!(net.events(0).iter().all(|event| event.status.is_ok()), "nothing of it was ended");
+    // It is as free to say what it has as any other.
+    net.nodes[0].shard.describe_peer(NOW, &by_hand(&[5])).unwrap();
+    net.nodes[0].shard.peers.assert_whole();
     net.assert_quiet();
 }
 
@@ -331,7 +379,7 @@ impl Story {
             }
             Step::RemoveNi { node, which } => {
                 let topology = self.net.nodes[*node].shard.topology();
-                let there: Vec<NiIndex> = topology.live().map(|(index, _)| index).collect();
+                let there: Vec<NiIndex> = topology.nis.iter().map(|(index, _)| index).collect();
                 if there.len() > 1 {
                     self.net.remove_ni(now, *node, there[which % there.len()]);
                 }

@@ -131,7 +131,7 @@ fn answers_every_ping_with_rules_of_wire_6() {
 fn a_long_list_is_asked_for_again_with_more_room() {
     let mut net = Net::new(1, &Tunables::default());
     let mut topology = test_topology(test_nid(1), Identity::Node, Tunables::default());
-    let ni = topology.nis[0].clone();
+    let ni = topology.nis[NiIndex(0)].clone();
     for number in 1..30 {
         let net = NetId { number, ..NetId::TCP };
         topology.nis.push(crate::topology::Ni { nid: Nid::new4(net, 5), ..ni.clone() });

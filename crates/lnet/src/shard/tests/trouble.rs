@@ -383,7 +383,7 @@ fn overdue_requests_that_end_each_other() {
     let tunables = Tunables { credits: 1, peer_credits: 1, ..Tunables::default() };
     let mut net = Net::default();
     let mut topology = test_topology(test_nid(0), Identity::Node, tunables);
-    let second = crate::topology::Ni { nid: test_nid(9), ..topology.nis[0].clone() };
+    let second = crate::topology::Ni { nid: test_nid(9), ..topology.nis[NiIndex(0)].clone() };
     topology.nis.push(second);
     net.add(topology);
     for user in 0..40 {

@@ -7,10 +7,11 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
-use crate::config::{AcceptPolicy, IdentityChoice, Place};
+use crate::config::{AcceptPolicy, IdentityChoice, PEER_NIDS_MAX, Place};
+use crate::resolve::ResolvedNi;
 
 /// A machine on which eth1 has 10.0.1.1 and so on.
-fn place(net: &NetConfig) -> Result<Placed, String> {
+fn place(net: &NetConfig, tunables: &Tunables) -> Result<Placed, String> {
     let ip: IpAddr = match &net.place {
         Place::Address(ip) => *ip,
         Place::Interface(name) => {
@@ -19,23 +20,28 @@ fn place(net: &NetConfig) -> Result<Placed, String> {
         }
         Place::Default => "10.0.0.1".parse().unwrap(),
     };
-    let place = match &net.place {
-        Place::Default => Place::Interface("eth0".to_owned()),
-        named => named.clone(),
+    let interface = match &net.place {
+        Place::Default => Some("eth0".to_owned()),
+        Place::Interface(name) => Some(name.clone()),
+        Place::Address(_) => None,
     };
-    let explicit = NetConfig {
-        place,
-        credits: Some(net.credits.unwrap_or(256)),
-        peer_credits: Some(net.peer_credits.unwrap_or(8)),
-        conns_per_peer: Some(net.conns_per_peer.filter(|count| *count > 0).unwrap_or(1)),
-        ..net.clone()
+    let ni = ResolvedNi {
+        nid: Nid::from_ip(net.net, ip),
+        ip,
+        interface,
+        port: net.port.unwrap_or(tunables.accept_port as u16),
+        port_bulk: tunables.accept_port_bulk as u16,
+        conns_per_peer: net.conns_per_peer.filter(|count| *count > 0).unwrap_or(1),
+        credits: net.credits.unwrap_or(tunables.credits as u32),
+        peer_credits: net.peer_credits.unwrap_or(tunables.peer_credits as u32),
     };
-    Ok(Placed { nid: Nid::from_ip(net.net, ip), explicit })
+    Ok(Placed { nid: ni.nid, explicit: ni.explicit(net, tunables) })
 }
 
 /// What a node is set to that was started with a configuration.
 fn started(config: &NodeConfig) -> Option<(NodeConfig, Vec<Nid>)> {
-    let placed: Vec<Placed> = config.nets.iter().map(|net| place(net).unwrap()).collect();
+    let place = |net| place(net, &config.tunables).unwrap();
+    let placed: Vec<Placed> = config.nets.iter().map(place).collect();
     let nids: Vec<Nid> = placed.iter().map(|placed| placed.nid).collect();
     let twice = (1..nids.len()).any(|index| nids[..index].contains(&nids[index]));
     let nets = placed.into_iter().map(|placed| placed.explicit).collect();
@@ -47,7 +53,18 @@ fn import(
     text: &str,
     manner: Manner,
 ) -> Result<Wanted, String> {
-    wanted((base, nids), (text, "a.yaml"), (manner, Strictness::Strict), place)
+    import_with((base, nids), text, (manner, Strictness::Strict), |_| Vec::new())
+}
+
+fn import_with(
+    (base, nids): (&NodeConfig, &[Nid]),
+    text: &str,
+    how: (Manner, Strictness),
+    learned: impl Fn(&Nid) -> Vec<Nid>,
+) -> Result<Wanted, String> {
+    let place = |net: &NetConfig| place(net, &base.tunables);
+    let outside = Outside { base, nids, partitions: 2, place: &place, learned: &learned };
+    wanted(&outside, (text, "a.yaml"), how)
 }
 
 fn base(text: &str) -> (NodeConfig, Vec<Nid>) {
@@ -104,6 +121,90 @@ fn interfaces_and_peers_come_and_go() {
     );
     let error = import(there, text, Manner::Del).err().unwrap();
     assert_eq!(error, "a.yaml:1:38: this node has no 10.0.2.1@tcp2");
+}
+
+#[test]
+fn peers_go_with_all_that_was_learned_of_them_but_not_what_is_locked() {
+    let text = "net: [{net type: tcp}]\npeer: [{primary nid: 1.2.3.4@tcp, lock_prim: true}, \
+                {primary nid: 1.2.3.6@tcp}]";
+    let (config, nids) = base(text);
+    let nid = |text: &str| text.parse::<Nid>().unwrap();
+    let learned = |primary: &Nid| match primary.to_string().as_str() {
+        "1.2.3.6@tcp" => vec![nid("1.2.3.7@tcp"), nid("1.2.3.6@tcp")],
+        "1.2.3.8@tcp" => vec![nid("1.2.3.8@tcp")],
+        _ => Vec::new(),
+    };
+    let del = |file: &str, strictness| {
+        import_with((&config, &nids), file, (Manner::Del, strictness), learned)
+    };
+    let file = |nid: &str| format!("peer: [{{primary nid: {nid}@tcp}}]\n");
+    let gone = del(&file("1.2.3.6"), Strictness::Strict).unwrap();
+    assert_eq!(gone.forget, [nid("1.2.3.6@tcp"), nid("1.2.3.7@tcp")]);
+    assert_eq!(gone.config.peers, config.peers[..1]);
+    let gone = del(&file("1.2.3.8"), Strictness::Strict).unwrap();
+    assert_eq!((gone.forget, gone.config), (vec![nid("1.2.3.8@tcp")], config.clone()));
+    for (peer, why) in [
+        ("1.2.3.4", "a.yaml:1:8: the primary NID of 1.2.3.4@tcp is locked; `lnetctl peer del"),
+        ("1.2.3.9", "a.yaml:1:8: no peer has the primary NID 1.2.3.9@tcp"),
+    ] {
+        let error = del(&file(peer), Strictness::Strict).err().unwrap();
+        assert!(error.starts_with(why), "{error}");
+        let left = del(&file(peer), Strictness::Lenient).unwrap();
+        assert_eq!((left.config, left.forget), (config.clone(), Vec::new()));
+        assert!(left.warnings[0].starts_with(why), "{:?}", left.warnings);
+    }
+}
+
+#[test]
+fn what_is_only_kept_is_a_step_too() {
+    let (config, nids) = base(TWO);
+    let text = "net: [{net type: tcp1, local NI(s): [{nid: 10.0.1.1@tcp1, \
+                lnd tunables: {timeout: 77}, tunables: {peer_timeout: 5}}]}]";
+    let wanted = import((&config, &nids), text, Manner::Add).unwrap();
+    let steps = steps(&config, &wanted.config).unwrap();
+    assert_eq!(steps, [Step::Noted(1, vec!["timeout", "peer_timeout"])]);
+}
+
+#[test]
+fn an_interface_whose_device_is_gone_can_still_be_named() {
+    let (mut config, nids) = base(TWO);
+    config.nets[1].place = Place::Interface("gone0".to_owned());
+    let text = "net: [{net type: tcp1, local NI(s): [{interfaces: {0: gone0}}]}]";
+    let wanted = import((&config, &nids), text, Manner::Add).unwrap();
+    assert_eq!(wanted.config, config);
+    let wanted = import((&config, &nids), text, Manner::Del).unwrap();
+    assert_eq!(wanted.config.nets, config.nets[..1]);
+}
+
+#[test]
+fn the_largest_backup_can_be_read() {
+    let nets = (0..199).map(|net| NetConfig {
+        credits: Some(65_535),
+        peer_credits: Some(65_535),
+        timeout: Some(100_000),
+        tos: Some(255),
+        peer_timeout: Some(i32::MIN),
+        peer_buffer_credits: Some(65_535),
+        cpts: Some("[0-1,3,5-7]".to_owned()),
+        ..NetConfig::new(
+            Net::new(NetKind::TCP, 65_000 + net),
+            Place::Interface("longest-name-15".to_owned()),
+        )
+    });
+    let peers = (0..PEER_NIDS_MAX as u128).map(|number| PeerConfig {
+        nids: vec![Nid::from_ip(
+            Net::new(NetKind::TCP, 65_535),
+            std::net::Ipv6Addr::from_bits(u128::MAX - (1 << 120) - number).into(),
+        )],
+        multi_rail: false,
+        locked: true,
+    });
+    let (base, _) = base(TWO);
+    let config = NodeConfig { nets: nets.collect(), peers: peers.collect(), ..base };
+    assert_eq!(config.check(), Ok(()));
+    let text = config.to_backup();
+    let read = NodeConfig::from_yaml(&text, "backup", Strictness::Strict);
+    assert_eq!(read.unwrap().0, config, "{} bytes", text.len());
 }
 
 #[test]
@@ -171,7 +272,7 @@ prop_compose! {
             Place::Interface("eth1".to_owned()),
             Place::Interface("eth2".to_owned()),
         ]),
-        port in option::of(select(vec![1_u16, 987, 9988])),
+        port in option::of(select(vec![1_u16, 987, 988, 9988])),
         credits in option::of(100_u32..=65_535),
         peer_credits in option::of(1_u32..=100),
         conns_per_peer in option::of(0_u16..=127),
@@ -215,8 +316,10 @@ prop_compose! {
         tunables in tunables(change),
         cpu_pattern in "[ -~]{0,12}",
         control in option::of("[ -~]{1,30}".prop_map(std::path::PathBuf::from)),
+        metrics in option::of(select(vec!["127.0.0.1:9500", "[::1]:1", "localhost:65535"])),
     ) -> NodeConfig {
-        NodeConfig { nets, peers, identity, accept, tunables, cpu_pattern, control, metrics: None }
+        let metrics = metrics.map(|text| text.parse().unwrap());
+        NodeConfig { nets, peers, identity, accept, tunables, cpu_pattern, control, metrics }
     }
 }
 
@@ -260,8 +363,14 @@ proptest! {
         // And all of it can be taken back, but for the interface that stays.
         if settings.nets.len() > 1 {
             let gone = import((&settings, &nids), &settings.to_backup(), Manner::Del);
-            let gone = gone.unwrap();
-            prop_assert!(gone.config.nets.is_empty() && gone.config.peers.is_empty());
+            match gone {
+                Ok(gone) => {
+                    prop_assert!(gone.config.nets.is_empty() && gone.config.peers.is_empty());
+                }
+                Err(why) => {
+                    prop_assert!(settings.peers.iter().any(|peer| peer.locked), "{}", why);
+                }
+            }
         }
     }
 }

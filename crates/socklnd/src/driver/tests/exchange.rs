@@ -8,6 +8,7 @@ use lustrine_wire::header::Body;
 use lustrine_wire::hello::Version;
 use lustrine_wire::nid::{Net, Nid, PID_USERLAND, ProcessId};
 
+use crate::config::NiConfig;
 use crate::driver::PeerInfo;
 use crate::io::SockId;
 use crate::testing::{Chaos, Node, Plan, World, config, ip4, process};
@@ -346,6 +347,35 @@ fn a_userland_node_uses_one_connection_and_is_renamed() {
     world.run();
     assert_eq!(world.status(1, lost), Some(Status::Unreachable));
     assert_eq!(world.driver(1).peers().count(), 0);
+    at_rest(&mut world);
+}
+
+/// Two networks at one address: whoever comes says which one is meant.
+#[test]
+fn networks_share_an_address() {
+    let mut world = World::new(1, Chaos::None);
+    let mut both = config(1);
+    let other_net = Net { number: 1, ..Net::TCP };
+    let second = Nid::from_ip(other_net, both.nis[0].local_ip.expect("an address"));
+    both.nis.push(NiConfig { nid: second, ..both.nis[0].clone() });
+    world.add(both);
+    let mut dialler = config(2);
+    let local = Nid::from_ip(other_net, dialler.nis[0].local_ip.expect("an address"));
+    dialler.nis[0].nid = local;
+    world.add(dialler);
+    world.put(1, ProcessId::lustre(second), 1, b"to the second");
+    world.run();
+    assert_eq!(world.core(0).payload(0), b"to the second");
+    let peer = only_peer(&world, 0);
+    assert_eq!(
+        (peer.id.nid, world.driver(0).peers().next().map(|p| p.ni)),
+        (local, Some(NiIndex(1)))
+    );
+    // What neither of them is called by is refused as ever.
+    let nobody = Nid::from_ip(Net { number: 2, ..Net::TCP }, ip4(1));
+    let lost = world.put(1, ProcessId::lustre(nobody), 2, b"");
+    world.pass(Nanos::from_secs(70));
+    assert_ne!(world.status(1, lost), Some(Status::Ok));
     at_rest(&mut world);
 }
 
