@@ -41,7 +41,7 @@ pub enum TunableError {
     #[error("no tunable is called {0:?}; docs/tunables.md lists them, an example is peer_credits")]
     Unknown(String),
     /// Outside the range.
-    #[error("{name} = {value} is outside {min}..={max} {unit}")]
+    #[error("{name} = {value}; {}", range(*min, *max, unit))]
     OutOfRange {
         /// The tunable.
         name: &'static str,
@@ -54,6 +54,11 @@ pub enum TunableError {
         /// Unit of the value.
         unit: &'static str,
     },
+}
+
+fn range(min: i64, max: i64, unit: &str) -> String {
+    let unit = if unit == "0/1" { "" } else { unit };
+    format!("allowed: {min} to {max} {unit}").trim_end().to_owned()
 }
 
 macro_rules! tunables {
@@ -216,7 +221,7 @@ mod tests {
         values.set("lnet_transaction_timeout", 10).unwrap();
         assert_eq!(values.value("transaction_timeout"), Some(10));
         let error = values.set("peer_credits", 0).unwrap_err();
-        assert_eq!(error.to_string(), "peer_credits = 0 is outside 1..=65535 messages");
+        assert_eq!(error.to_string(), "peer_credits = 0; allowed: 1 to 65535 messages");
         assert_eq!(values.peer_credits, 8);
         assert!(matches!(values.set("no_such", 1), Err(TunableError::Unknown(_))));
     }

@@ -83,7 +83,8 @@ mod tests {
         assert_eq!(lines[1], "    1  both, clients 1 (1 of 2)");
         assert_eq!(
             lines[2],
-            "       - ping: 1 of clients, 1 of servers, concurrency 1, at most 7 per second and client"
+            "       - ping: 1 of clients, 1 of servers, concurrency 1, \
+             at most 7 per second and client"
         );
         let read = "       - read: 1 of servers, 1 of clients, size";
         assert_eq!(lines[3], format!("{read} 4k, concurrency 1"));

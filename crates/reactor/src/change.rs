@@ -38,6 +38,9 @@ const TICK: Duration = Duration::from_millis(5);
 /// How long a node may work on a change.
 pub(crate) const DURATION_MAX: Duration = Duration::from_secs(40);
 
+/// Steps of one change that are logged in words.
+const LOGGED_MAX: usize = 8;
+
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "wish", rename_all = "snake_case", deny_unknown_fields)]
@@ -215,7 +218,9 @@ impl NodeHandle {
             self.make(&info, plan).inspect_err(|why| {
                 // Loops that were told may have made it, and others not.
                 changing.unfinished |= why.errno == ESHUTDOWN;
+                tracing::warn!(%why, "a change failed");
             })?;
+            log(&changed.steps);
         }
         Ok(changed)
     }
@@ -410,6 +415,15 @@ fn open_doors(
         }
     }
     Ok(())
+}
+
+/// Leaves a trace of a change: who looks later wants to know when it was made.
+fn log(steps: &[String]) {
+    let shown = &steps[..steps.len().min(LOGGED_MAX)];
+    let more = steps.len() - shown.len();
+    if !shown.is_empty() {
+        tracing::info!(steps = shown.join("; "), more, "changed");
+    }
 }
 
 /// What is under way.

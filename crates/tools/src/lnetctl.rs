@@ -61,7 +61,7 @@ impl<'a, O: Outside> Lnetctl<'a, O> {
             ["discover"] => self.discover(parsed),
             ["export"] => self.export(parsed),
             ["import"] => self.import(parsed),
-            ["set", key] if table::is_settable(key) => self.set(key, parsed),
+            ["set", key] if table::refused(key).is_none() => self.set(key, parsed),
             ["net", "set"] => self.set_net(parsed),
             ["net", "add"] => self.add_net(parsed),
             ["net", "del"] => self.del_net(parsed),

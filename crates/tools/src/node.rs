@@ -165,6 +165,8 @@ pub enum Manner {
     Add,
     /// It shall be gone.
     Del,
+    /// What it has shall be there, and nothing else.
+    Exact,
 }
 
 /// An interface to be; what is not said is the node's to choose.

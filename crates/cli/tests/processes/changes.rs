@@ -66,10 +66,10 @@ fn settings_take_effect_and_have_their_ranges() {
         assert!(global.contains(&format!("    {line}\n")), "{global}");
     }
     for (words, says) in [
-        ("set discovery 7", "discovery = 7 is outside 0..=1"),
-        ("set transaction_timeout 0", "transaction_timeout = 0 is outside 1..=100000 s"),
+        ("set discovery 7", "discovery = 7; allowed: 0 to 1"),
+        ("set transaction_timeout 0", "transaction_timeout = 0; allowed: 1 to 100000 s"),
         ("set retry_count 100", "a transaction timeout larger than the retry count"),
-        ("set max_interfaces 5", "max_interfaces = 5 is outside 16..=4096"),
+        ("set max_interfaces 5", "max_interfaces = 5; allowed: 16 to 4096"),
         ("set min_reconnectms 90000", "min_reconnectms = 90000 is more than max_reconnectms"),
     ] {
         lnetctl(&node, words).with_code(234).says(&["errno: -22", says]);
@@ -84,6 +84,14 @@ fn settings_take_effect_and_have_their_ranges() {
     {
         lnetctl(&node, words).with_code(234).says(&["errno: -95", says]);
     }
+    lnetctl(&node, "set transaction_timeout 100s").with_code(234).says(&[
+        "errno: -22",
+        "without a unit",
+        "1 to 100000 s",
+    ]);
+    lnetctl(&node, "set peer_credits 16")
+        .with_code(234)
+        .says(&["errno: -95", "when a node starts"]);
     for words in ["set transaction_timeout 150", "set retry_count 2", "set discovery 1"] {
         quietly(&node, words);
     }

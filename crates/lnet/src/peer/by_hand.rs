@@ -90,7 +90,7 @@ impl PeerTable {
         Ok(Some(Described { peer, stranded }))
     }
 
-    /// Takes a description back; NIDs stay with the peer until it, or somebody else, says otherwise.
+    /// Takes a description back; NIDs stay with the peer until it, or another, says otherwise.
     pub(crate) fn undescribe(&mut self, primary: &Nid) {
         if let Some(key) = self.owner(primary) {
             self.peers[key].by_hand = None;

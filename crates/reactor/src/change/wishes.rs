@@ -127,7 +127,7 @@ impl NodeHandle {
             Ok(Placed { nid: ni.nid, explicit: ni.explicit(net, &before.tunables) })
         };
         let learned = match manner {
-            Manner::Add => HashMap::new(),
+            Manner::Add | Manner::Exact => HashMap::new(),
             Manner::Del => self.learned()?,
         };
         let outside = Outside {

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use lustrine_lnet::tunables::{Change, TABLE};
+use lustrine_lnet::tunables::{Change, TABLE, Tunables};
 use lustrine_wire::nid::Nid;
 
 use super::lnetctl::{self, Draft};
@@ -215,6 +215,9 @@ pub enum Manner {
     Add,
     /// The interfaces and peers that it has shall be gone.
     Del,
+    /// What it has shall be there and nothing else: other interfaces and described peers go, and
+    /// settings that it does not have get their defaults, but for those that count at the start.
+    Exact,
 }
 
 /// What a file asks of a node that runs.
@@ -303,7 +306,15 @@ pub(crate) fn wanted(
     (manner, strictness): (Manner, Strictness),
 ) -> Result<Wanted, String> {
     let base = outside.base;
-    let read = lnetctl::read_over(base, text, source_name, strictness);
+    let anew;
+    let over = match manner {
+        Manner::Add | Manner::Del => base,
+        Manner::Exact => {
+            anew = NodeConfig { tunables: untuned(&base.tunables), ..base.clone() };
+            &anew
+        }
+    };
+    let read = lnetctl::read_over(over, text, source_name, strictness);
     let (draft, mut warnings) = read.map_err(|error: ConfigError| error.to_string())?;
     let all_cpts = outside.all_cpts();
     let all = draft.config.nets.iter().zip(&draft.nets_at);
@@ -320,6 +331,7 @@ pub(crate) fn wanted(
             ..draft.config.clone()
         },
         Manner::Del => base.clone(),
+        Manner::Exact => NodeConfig { nets: Vec::new(), peers: Vec::new(), ..draft.config.clone() },
     };
     let mut wanted = Wanted {
         from: vec![None; config.nets.len()],
@@ -333,6 +345,10 @@ pub(crate) fn wanted(
         Manner::Add => {
             wanted.add_nets(outside)?;
             add_peers(&mut wanted.config, &wanted.draft.config.peers);
+        }
+        Manner::Exact => {
+            wanted.take_nets(outside)?;
+            wanted.config.peers = wanted.draft.config.peers.clone();
         }
         Manner::Del => {
             let mut left_out = Vec::new();
@@ -356,16 +372,7 @@ impl Wanted {
     fn add_nets(&mut self, outside: &Outside<'_>) -> Result<(), String> {
         let mut nids = outside.nids.to_vec();
         for (index, net) in self.draft.config.nets.iter().enumerate() {
-            let at = self.draft.nets_at[index];
-            let source_name = &self.source_name;
-            let placed = match (outside.place)(net) {
-                Ok(placed) => placed,
-                // Its device may have gone, but it is there.
-                Err(why) => match self.config.nets.iter().position(|old| same(old, net)) {
-                    Some(known) => Placed { nid: nids[known], explicit: net.clone() },
-                    None => return Err(format!("{source_name}:{at}: {why}")),
-                },
-            };
+            let placed = self.placed_at(outside, index)?;
             match nids.iter().position(|nid| *nid == placed.nid) {
                 Some(known) => {
                     let net = news(net, outside.base, &outside.all_cpts());
@@ -380,6 +387,43 @@ impl Wanted {
             }
         }
         Ok(())
+    }
+
+    /// The interfaces of the file, and no others; those that are there first, in their order.
+    fn take_nets(&mut self, outside: &Outside<'_>) -> Result<(), String> {
+        let mut kept: Vec<Option<(NetConfig, usize)>> = vec![None; outside.nids.len()];
+        let mut fresh = Vec::new();
+        for index in 0..self.draft.config.nets.len() {
+            let placed = self.placed_at(outside, index)?;
+            match outside.nids.iter().position(|nid| *nid == placed.nid) {
+                Some(known) => {
+                    let place = outside.base.nets[known].place.clone();
+                    kept[known] = Some((NetConfig { place, ..placed.explicit }, index));
+                }
+                None => fresh.push((placed.explicit, index)),
+            }
+        }
+        for (net, index) in kept.into_iter().flatten().chain(fresh) {
+            self.config.nets.push(net);
+            self.from.push(Some(index));
+        }
+        Ok(())
+    }
+
+    /// What this machine makes of an interface of the file.
+    fn placed_at(&self, outside: &Outside<'_>, index: usize) -> Result<Placed, String> {
+        let net = &self.draft.config.nets[index];
+        (outside.place)(net).or_else(|why| {
+            // Its device may have gone, but it is there.
+            let known = outside.base.nets.iter().position(|old| same(old, net));
+            let Some(known) = known else {
+                let at = self.draft.nets_at[index];
+                return Err(format!("{}:{at}: {why}", self.source_name));
+            };
+            let mut explicit = outside.base.nets[known].clone();
+            merge_net(&mut explicit, net, net);
+            Ok(Placed { nid: outside.nids[known], explicit })
+        })
     }
 
     /// What of the file could not be, each with its place.
@@ -431,6 +475,16 @@ impl Wanted {
         self.config.peers = order.filter_map(|peer| described.remove(&peer.nids[0])).collect();
         left_out
     }
+}
+
+/// What a running node can change at its defaults, the rest as it is.
+fn untuned(tunables: &Tunables) -> Tunables {
+    let mut untuned = tunables.clone();
+    for row in TABLE.iter().filter(|row| row.change == Change::Live) {
+        let set = untuned.set(row.name, row.default);
+        debug_assert!(set.is_ok(), "{} has a default in its range", row.name);
+    }
+    untuned
 }
 
 /// Why a peer does not go.

@@ -3,7 +3,7 @@
 
 use lustrine_wire::nid::Nid;
 
-use super::Lnetctl;
+use super::{Lnetctl, table};
 use crate::errno::{EINVAL, EOPNOTSUPP};
 use crate::nids;
 use crate::node::{NewNet, Outside, Which, Wish};
@@ -26,8 +26,15 @@ const NO_EFFECT: [(&str, &str); 6] = [
 
 impl<O: Outside> Lnetctl<'_, O> {
     pub(super) fn set(&mut self, key: &str, parsed: &Parsed) -> Result<(), Exit> {
-        // The table lets numbers through only.
-        let value = parsed.word(0).parse().unwrap_or_default();
+        let Ok(value) = parsed.word(0).parse() else {
+            let about = table::SET.iter().find(|syntax| syntax.name == key);
+            let said = format!(
+                "{key} is a whole number without a unit, not {:?}: {}",
+                parsed.word(0),
+                about.map_or("", |syntax| syntax.about)
+            );
+            return Err(self.invalid("set", key, &said));
+        };
         self.wish("set", key, &Wish::Set { name: key.to_owned(), value })
     }
 

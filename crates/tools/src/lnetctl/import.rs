@@ -9,10 +9,14 @@ use crate::shell::Exit;
 
 impl<O: Outside> Lnetctl<'_, O> {
     pub(super) fn import(&mut self, parsed: &Parsed) -> Result<(), Exit> {
-        let manner = match (parsed.has("add"), parsed.has("del")) {
-            (true, true) => return Err(self.invalid("add", "import", "--add and --del at once")),
-            (_, true) => Manner::Del,
-            _ => Manner::Add,
+        let manner = match ["add", "del", "exact"].map(|option| parsed.has(option)) {
+            [_, false, false] => Manner::Add,
+            [false, true, false] => Manner::Del,
+            [false, false, true] => Manner::Exact,
+            _ => {
+                let said = "one of --add, --del and --exact at once";
+                return Err(self.invalid("add", "import", said));
+            }
         };
         let verb = if manner == Manner::Del { "del" } else { "add" };
         for (option, instead) in [
@@ -25,7 +29,7 @@ impl<O: Outside> Lnetctl<'_, O> {
                 return Err(self.fail(verb, "import", -(EOPNOTSUPP as i32), said));
             }
         }
-        let path = parsed.words().first().map(String::as_str);
+        let path = parsed.words().first().map(String::as_str).filter(|path| *path != "-");
         let source_name = path.unwrap_or("stdin").to_owned();
         let text = match self.outside.read(path) {
             Ok(text) => text,

@@ -1,7 +1,7 @@
 //! Commands that a running node of ours cannot carry out: why, and what to do instead.
 
 use super::Lnetctl;
-use super::table::not_here;
+use super::table::refused;
 use crate::errno::EOPNOTSUPP;
 use crate::node::Outside;
 use crate::shell::Exit;
@@ -24,8 +24,8 @@ impl<O: Outside> Lnetctl<'_, O> {
         let said = match path {
             ["lnet", "configure"] => "start a node with `lustrine node --config FILE`".to_owned(),
             ["lnet", _] => "end the process of the node, `lustrine node`, with SIGTERM".to_owned(),
-            ["set", key] if not_here(key).is_some() => {
-                not_here(key).map(str::to_owned).unwrap_or_default()
+            ["set", key] if refused(key).is_some() => {
+                refused(key).map(str::to_owned).unwrap_or_default()
             }
             ["route" | "routing", ..] => "nodes of this release have no routes and do not route: \
                                           name nodes on networks that they are on"

@@ -53,15 +53,7 @@ const LEVEL: Takes = Takes::OptionalNumber { what: "verbosity", min: 0, max: 255
 
 const VERBOSE: OptionSyntax = OptionSyntax::value("verbose", 'v', LEVEL, "more, level 1 or N");
 
-/// Whether a key of `set` is one that nodes have and can change while they run.
-pub(super) fn is_settable(key: &str) -> bool {
-    !changes::NOT_HERE.iter().any(|(other, _)| *other == key)
-}
-
-/// Why nodes do not have a key of `set`.
-pub(super) fn not_here(key: &str) -> Option<&'static str> {
-    changes::NOT_HERE.iter().find(|(other, _)| *other == key).map(|(_, why)| *why)
-}
+pub(super) use changes::{SET, refused};
 
 static COMMANDS: &[Syntax] = &[
     family("lnet", "lnet {configure | unconfigure}", "starts and ends LNet", changes::LNET),
@@ -87,7 +79,7 @@ static COMMANDS: &[Syntax] = &[
         words: &[FILE],
         ..plain(
             "import",
-            "import [--add | --del] [--dry-run] [--diff] [--lenient] [FILE]",
+            "import [--add | --del | --exact] [--dry-run] [--diff] [--lenient] [FILE]",
             "changes the node as a file, or the standard input, says: all of it or nothing",
         )
     },

@@ -219,6 +219,7 @@ fn asked(wish: &Wish) -> reactor::Wish {
             let manner = match manner {
                 Manner::Add => reactor::config::Manner::Add,
                 Manner::Del => reactor::config::Manner::Del,
+                Manner::Exact => reactor::config::Manner::Exact,
             };
             reactor::Wish::Import { text, source_name, manner, lenient }
         }

@@ -156,6 +156,38 @@ fn peers_go_with_all_that_was_learned_of_them_but_not_what_is_locked() {
 }
 
 #[test]
+fn a_backup_gives_back_what_was() {
+    let (config, nids) = base(TWO);
+    let backup = config.to_backup();
+    let (mut after, mut all) = (config.clone(), nids.clone());
+    after.tunables.set("spin_us", 20).unwrap();
+    after.tunables.set("retry_count", 5).unwrap();
+    after.nets.remove(0);
+    all.remove(0);
+    after.nets[0].conns_per_peer = Some(9);
+    let new = NetConfig::new(Net::new(NetKind::TCP, 3), Place::Interface("eth3".to_owned()));
+    after.nets.push(place(&new, &config.tunables).unwrap().explicit);
+    all.push("10.0.3.1@tcp3".parse().unwrap());
+    let locked =
+        PeerConfig { nids: vec!["1.2.3.4@tcp".parse().unwrap()], multi_rail: true, locked: true };
+    add_peers(&mut after, &[locked]);
+    let wanted = import((&after, &all), &backup, Manner::Exact).unwrap();
+    let mut sorted = wanted.config.clone();
+    sorted.nets.sort_by_key(|net| net.net.number);
+    assert_eq!(sorted, config, "but for the order of its interfaces");
+    assert_eq!(
+        steps(&after, &wanted.config).unwrap(),
+        [
+            Step::RemoveNids(vec!["1.2.3.4@tcp".parse().unwrap()]),
+            Step::Tunables(vec![("retry_count", 5, 2), ("spin_us", 20, 200)]),
+            Step::RemoveNet(1),
+            Step::ConnsPerPeer(0, 1),
+            Step::AddNet(1),
+        ]
+    );
+}
+
+#[test]
 fn what_is_only_kept_is_a_step_too() {
     let (config, nids) = base(TWO);
     let text = "net: [{net type: tcp1, local NI(s): [{nid: 10.0.1.1@tcp1, \
@@ -337,6 +369,35 @@ proptest! {
         let wanted = import((&settings, &nids), &text, Manner::Add).unwrap();
         prop_assert_eq!(&wanted.config, &settings);
         prop_assert_eq!(steps(&settings, &wanted.config), Ok(Vec::new()));
+    }
+
+    /// Whatever it was, of what can be changed: a backup makes it another node exactly.
+    #[test]
+    fn a_backup_makes_any_node_the_one_that_it_is_of(
+        (one, other) in (config(Some(Change::Live)), config(Some(Change::Live))),
+    ) {
+        let mut other = other;
+        (other.identity, other.accept) = (one.identity, one.accept);
+        (other.cpu_pattern, other.control) = (one.cpu_pattern.clone(), one.control.clone());
+        other.metrics = one.metrics.clone();
+        let (Some((one, _)), Some((other, nids))) = (started(&one), started(&other)) else {
+            return Ok(());
+        };
+        prop_assume!(one.check().is_ok() && other.check().is_ok());
+        let wanted = import((&other, &nids), &one.to_backup(), Manner::Exact).unwrap();
+        // An interface that is there keeps its place, and its credits until it is removed.
+        prop_assert_eq!(&wanted.config.tunables, &one.tunables);
+        prop_assert_eq!(&wanted.config.peers, &one.peers);
+        let place = |net: &NetConfig| place(net, &one.tunables).unwrap().nid;
+        let nids_of = |config: &NodeConfig| {
+            let mut nids: Vec<Nid> = config.nets.iter().map(place).collect();
+            nids.sort_unstable();
+            nids
+        };
+        prop_assert_eq!(nids_of(&wanted.config), nids_of(&one));
+        let made = steps(&other, &wanted.config);
+        let credits = |refused: &Refused| matches!(refused.about, About::Net(_));
+        prop_assert!(made.is_ok() || made.unwrap_err().iter().all(credits));
     }
 
     /// What can be changed while a node runs: exported, imported into a fresh node that was started

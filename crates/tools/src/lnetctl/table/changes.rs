@@ -124,6 +124,7 @@ pub(super) const LNET: &[Syntax] = &[
 pub(super) const IMPORT_OPTIONS: &[OptionSyntax] = &[
     value("add", Takes::Nothing, "adds what the file has"),
     value("del", Takes::Nothing, "removes it"),
+    value("exact", Takes::Nothing, "makes the node what the file says: all else goes"),
     value("show", Takes::Nothing, "not on our nodes: see net show, --dry-run, --diff"),
     value("exec", Takes::Nothing, "not on our nodes: see ping, discover"),
     value("old-api", Takes::Nothing, "without effect: the interface before netlink"),
@@ -132,11 +133,10 @@ pub(super) const IMPORT_OPTIONS: &[OptionSyntax] = &[
     value("lenient", Takes::Nothing, "leaves out, with a warning, what is unknown or cannot be"),
 ];
 
-const VALUE: &[WordSyntax] =
-    &[word("VALUE", Takes::Number { what: "value", min: i64::MIN, max: i64::MAX }, Count::One)];
+const VALUE: &[WordSyntax] = &[word("VALUE", Takes::Text("VALUE"), Count::One)];
 
-const fn key(name: &'static str, usage: &'static str) -> Syntax {
-    Syntax { words: VALUE, ..plain(name, usage, "sets it") }
+const fn key(name: &'static str, usage: &'static str, about: &'static str) -> Syntax {
+    Syntax { words: VALUE, ..plain(name, usage, about) }
 }
 
 const ROUTERS: &str = "nodes of this release do not route";
@@ -163,39 +163,169 @@ pub(super) const NOT_HERE: [(&str, &str); 12] = [
     ),
 ];
 
-pub(super) const SET: &[Syntax] = &[
-    key("tiny_buffers", "set tiny_buffers VALUE"),
-    key("small_buffers", "set small_buffers VALUE"),
-    key("large_buffers", "set large_buffers VALUE"),
-    key("routing", "set routing VALUE"),
-    key("numa_range", "set numa_range VALUE"),
-    key("max_interfaces", "set max_interfaces VALUE"),
-    key("discovery", "set discovery VALUE"),
-    key("drop_asym_route", "set drop_asym_route VALUE"),
-    key("retry_count", "set retry_count VALUE"),
-    key("transaction_timeout", "set transaction_timeout VALUE"),
-    key("health_sensitivity", "set health_sensitivity VALUE"),
-    key("recovery_interval", "set recovery_interval VALUE"),
-    key("router_sensitivity", "set router_sensitivity VALUE"),
-    key("response_tracking", "set response_tracking VALUE"),
-    key("recovery_limit", "set recovery_limit VALUE"),
-    key("max_recovery_ping_interval", "set max_recovery_ping_interval VALUE"),
+/// Keys that count when a node starts.
+const AT_START: &str = "it counts when a node starts: write it into the node's configuration file, \
+                        under lustrine: tunables:, or start the node with --set NAME=VALUE";
+
+const STARTS: &str = "Counts when a node starts: `lustrine node --set NAME=VALUE`.";
+
+const fn at_start(name: &'static str, usage: &'static str) -> Syntax {
+    key(name, usage, STARTS)
+}
+
+/// Why a key of `set` is refused, if it is.
+pub(in crate::lnetctl) fn refused(key: &str) -> Option<&'static str> {
+    let not_here = NOT_HERE.iter().find(|(other, _)| *other == key).map(|(_, why)| *why);
+    let starts = SET.iter().any(|syntax| syntax.name == key && syntax.about == STARTS);
+    not_here.or(starts.then_some(AT_START))
+}
+
+pub(in crate::lnetctl) const SET: &[Syntax] = &[
+    key("tiny_buffers", "set tiny_buffers VALUE", "Not on nodes of this release."),
+    key("small_buffers", "set small_buffers VALUE", "Not on nodes of this release."),
+    key("large_buffers", "set large_buffers VALUE", "Not on nodes of this release."),
+    key("routing", "set routing VALUE", "Not on nodes of this release."),
+    key("numa_range", "set numa_range VALUE", "Not on nodes of this release."),
+    key(
+        "max_interfaces",
+        "set max_interfaces VALUE",
+        "Most NIDs accepted in a peer's ping information. 16 to 4096, 200 by default",
+    ),
+    key(
+        "discovery",
+        "set discovery VALUE",
+        "Whether peers are discovered and told about this node (a userland node never \
+         is). 0 to 1, 1 by default",
+    ),
+    key("drop_asym_route", "set drop_asym_route VALUE", "Not on nodes of this release."),
+    key(
+        "retry_count",
+        "set retry_count VALUE",
+        "Resends of a message; divides the transaction timeout into the driver's. 0 to \
+         255, 2 by default",
+    ),
+    key(
+        "transaction_timeout",
+        "set transaction_timeout VALUE",
+        "How long a GET, or a PUT that wants an ACK, waits for its answer. 1 to 100000 s, \
+         150 by default",
+    ),
+    key("health_sensitivity", "set health_sensitivity VALUE", "Not on nodes of this release."),
+    key("recovery_interval", "set recovery_interval VALUE", "Not on nodes of this release."),
+    key("router_sensitivity", "set router_sensitivity VALUE", "Not on nodes of this release."),
+    key("response_tracking", "set response_tracking VALUE", "Not on nodes of this release."),
+    key("recovery_limit", "set recovery_limit VALUE", "Not on nodes of this release."),
+    key(
+        "max_recovery_ping_interval",
+        "set max_recovery_ping_interval VALUE",
+        "Not on nodes of this release.",
+    ),
     // Not of LNet's own tool: what else a node can change while it runs.
-    key("lock_prim_nid", "set lock_prim_nid VALUE"),
-    key("sock_timeout", "set sock_timeout VALUE"),
-    key("accept_timeout", "set accept_timeout VALUE"),
-    key("min_bulk", "set min_bulk VALUE"),
-    key("min_reconnectms", "set min_reconnectms VALUE"),
-    key("max_reconnectms", "set max_reconnectms VALUE"),
-    key("keepalive", "set keepalive VALUE"),
-    key("keepalive_idle", "set keepalive_idle VALUE"),
-    key("keepalive_intvl", "set keepalive_intvl VALUE"),
-    key("keepalive_count", "set keepalive_count VALUE"),
-    key("zc_min_payload", "set zc_min_payload VALUE"),
-    key("zero_copy", "set zero_copy VALUE"),
-    key("connections_max", "set connections_max VALUE"),
-    key("handshakes_max", "set handshakes_max VALUE"),
-    key("spin_us", "set spin_us VALUE"),
+    key(
+        "lock_prim_nid",
+        "set lock_prim_nid VALUE",
+        "Whether a primary NID that a file system asked for stays; none is built on this \
+         node yet. 0 to 1, 1 by default",
+    ),
+    key(
+        "sock_timeout",
+        "set sock_timeout VALUE",
+        "No progress on a connection for this long closes it. 1 to 100000 s, 50 by \
+         default",
+    ),
+    key(
+        "accept_timeout",
+        "set accept_timeout VALUE",
+        "How long a new connection may take for its request and HELLO. 1 to 3600 s, 5 by \
+         default",
+    ),
+    key(
+        "min_bulk",
+        "set min_bulk VALUE",
+        "From this message size on BULK connections are preferred. 0 to 1048576 bytes, \
+         1024 by default",
+    ),
+    key(
+        "min_reconnectms",
+        "set min_reconnectms VALUE",
+        "Shortest wait before a peer is dialled again. 1 to 3600000 ms, 1000 by default",
+    ),
+    key(
+        "max_reconnectms",
+        "set max_reconnectms VALUE",
+        "Longest wait before a peer is dialled again. 1 to 3600000 ms, 60000 by default",
+    ),
+    key(
+        "keepalive",
+        "set keepalive VALUE",
+        "Silence after which a keepalive is sent to a connected peer; 0 never. 0 to \
+         100000 s, 30 by default",
+    ),
+    key(
+        "keepalive_idle",
+        "set keepalive_idle VALUE",
+        "TCP keepalive: idle time; 0 leaves TCP's off. 0 to 100000 s, 30 by default",
+    ),
+    key(
+        "keepalive_intvl",
+        "set keepalive_intvl VALUE",
+        "TCP keepalive: interval. 1 to 100000 s, 5 by default",
+    ),
+    key(
+        "keepalive_count",
+        "set keepalive_count VALUE",
+        "TCP keepalive: probes; with TCP_USER_TIMEOUT, Linux goes by sock_timeout \
+         instead. 1 to 100, 5 by default",
+    ),
+    key(
+        "zc_min_payload",
+        "set zc_min_payload VALUE",
+        "Payload from which MSG_ZEROCOPY is used, where zero_copy is on. 2048 to 1048576 \
+         bytes, 16384 by default",
+    ),
+    key(
+        "zero_copy",
+        "set zero_copy VALUE",
+        "Send large payloads with MSG_ZEROCOPY and ask for zero-copy acknowledgements. 0 \
+         to 1, 0 by default",
+    ),
+    key(
+        "connections_max",
+        "set connections_max VALUE",
+        "Most TCP connections of a node, those in their HELLO included. 16 to 1048576, \
+         16384 by default",
+    ),
+    key(
+        "handshakes_max",
+        "set handshakes_max VALUE",
+        "Most incoming connections that have not finished their HELLO. 1 to 1048576, 1024 \
+         by default",
+    ),
+    key(
+        "spin_us",
+        "set spin_us VALUE",
+        "How long a loop polls before it sleeps; 0 sleeps at once, -1 never sleeps. -1 to \
+         1000000 us, 200 by default",
+    ),
+    // And what counts when a node starts.
+    at_start("peers_max", "set peers_max VALUE"),
+    at_start("credits", "set credits VALUE"),
+    at_start("peer_credits", "set peer_credits VALUE"),
+    at_start("accept_backlog", "set accept_backlog VALUE"),
+    at_start("accept_port", "set accept_port VALUE"),
+    at_start("accept_port_bulk", "set accept_port_bulk VALUE"),
+    at_start("conns_per_peer", "set conns_per_peer VALUE"),
+    at_start("enable_csum", "set enable_csum VALUE"),
+    at_start("protocol", "set protocol VALUE"),
+    at_start("tx_buffer_size", "set tx_buffer_size VALUE"),
+    at_start("rx_buffer_size", "set rx_buffer_size VALUE"),
+    at_start("tos", "set tos VALUE"),
+    at_start("rpc_timeout", "set rpc_timeout VALUE"),
+    at_start("session_timeout", "set session_timeout VALUE"),
+    at_start("selftest_memory", "set selftest_memory VALUE"),
+    at_start("selftest_figures", "set selftest_figures VALUE"),
+    at_start("cpu_npartitions", "set cpu_npartitions VALUE"),
+    at_start("latency_peers", "set latency_peers VALUE"),
 ];
 
 pub(super) const DEBUG: &[Syntax] = &[

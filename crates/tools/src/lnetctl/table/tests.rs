@@ -38,3 +38,27 @@ fn commands_are_listed_as_the_real_tool_does() {
     let theirs: String = theirs.lines().skip(1).map(|line| format!("{line}\n")).collect();
     assert_eq!(help::list_commands(&LNETCTL), theirs);
 }
+
+/// The table of tunables is what nodes go by; its words stand here again, for help and pages.
+#[test]
+fn every_tunable_is_a_key_of_set() {
+    use lustrine_lnet::tunables::{Change, TABLE};
+    for row in TABLE {
+        let key = SET.iter().find(|syntax| syntax.name == row.name);
+        let key = key.unwrap_or_else(|| panic!("{} is no key of set", row.name));
+        let unit = if row.unit == "0/1" || row.unit.is_empty() {
+            String::new()
+        } else {
+            format!(" {}", row.unit)
+        };
+        let about = match row.change {
+            Change::Live => {
+                format!("{} {} to {}{unit}, {} by default", row.help, row.min, row.max, row.default)
+            }
+            Change::Start => "Counts when a node starts: `lustrine node --set NAME=VALUE`.".into(),
+        };
+        assert_eq!(key.about, about, "{}", row.name);
+        assert_eq!(refused(row.name).is_some(), row.change == Change::Start, "{}", row.name);
+    }
+    assert_eq!(SET.len(), TABLE.len() + 12, "and those of LNet that nodes do not have");
+}
