@@ -167,7 +167,8 @@ pub enum Problem {
     },
     /// The value is kept in the configuration and changes nothing.
     #[error(
-        "{what} has no effect: {reason}; allowed: any, it is kept and exported; for example remove it"
+        "{what} has no effect: {reason}; allowed: any, it is kept and exported; for example \
+         remove it"
     )]
     NoEffect {
         /// The key.
