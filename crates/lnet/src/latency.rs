@@ -210,6 +210,11 @@ impl Latencies {
         self.0[operation as usize].as_deref()
     }
 
+    /// Whether no operation has a sample.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(Option::is_none)
+    }
+
     /// Of each operation.
     pub fn summaries(&self) -> Summaries {
         let summary = |histogram: &Option<Box<Histogram>>| {
@@ -223,6 +228,17 @@ impl Latencies {
         for (ours, theirs) in self.0.iter_mut().zip(&other.0) {
             if let Some(theirs) = theirs {
                 ours.get_or_insert_default().add(theirs);
+            }
+        }
+    }
+
+    /// The same, without a copy of those of which there is none yet.
+    pub(crate) fn take_over(&mut self, other: Latencies) {
+        for (ours, theirs) in self.0.iter_mut().zip(other.0) {
+            match (ours.as_mut(), theirs) {
+                (Some(ours), Some(theirs)) => ours.add(&theirs),
+                (None, Some(theirs)) => *ours = Some(theirs),
+                (_, None) => {}
             }
         }
     }

@@ -19,6 +19,7 @@ pub mod status;
 pub mod testing;
 pub mod time;
 pub mod topology;
+mod totals;
 pub mod tunables;
 
-pub use peer::{PeerByHand, PeerCounters};
+pub use peer::PeerByHand;

@@ -15,8 +15,10 @@ use crate::credits::Credits;
 use crate::latency::Latencies;
 use crate::line::Line;
 use crate::seam::OpKey;
+use crate::stats::MessageCounters;
 use crate::status::Status;
 use crate::time::Time;
+use crate::totals::Before;
 
 mod by_hand;
 mod merge;
@@ -94,23 +96,13 @@ pub(crate) struct Told {
     pub(crate) mine: bool,
 }
 
-/// Counters of one peer NID.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PeerCounters {
-    /// Messages sent.
-    pub sent: u64,
-    /// Messages received.
-    pub received: u64,
-    /// Messages received and not wanted.
-    pub dropped: u64,
-}
-
 #[derive(Debug)]
 pub(crate) struct PeerNi {
     pub(crate) nid: Nid,
     pub(crate) peer: PeerKey,
     pub(crate) credits: Credits,
-    pub(crate) counters: PeerCounters,
+    /// Since tools last began anew, as its latencies.
+    pub(crate) counters: MessageCounters,
     /// Links to the node itself: one per interface of ours with open connections.
     pub(crate) node_links: u32,
     /// Links to userland processes at this address, which are other peers to a driver.
@@ -130,6 +122,7 @@ pub(crate) struct PeerNi {
     pub(crate) messages: u32,
     /// From the first operation on whose time was taken.
     pub(crate) latencies: Option<Box<Latencies>>,
+    pub(crate) before: Before,
 }
 
 impl PeerNi {
@@ -234,7 +227,7 @@ impl PeerTable {
             nid,
             peer,
             credits: Credits::new(credits),
-            counters: PeerCounters::default(),
+            counters: MessageCounters::default(),
             node_links: 0,
             userland_links: 0,
             pushing: false,
@@ -243,6 +236,7 @@ impl PeerTable {
             used: now,
             messages: 0,
             latencies: None,
+            before: Before::default(),
         });
         self.by_nid.insert(nid, key);
         self.clock.push_back((key, now));

@@ -21,10 +21,11 @@ use crate::memory::{Memory, Spans};
 use crate::peer::{PeerNiKey, PeerTable};
 use crate::portal::{Me, PORTALS, ParkedPuts, Portal};
 use crate::seam::{Action, NiIndex, OpKey};
-use crate::stats::Stats;
+use crate::stats::{MessageCounters, Stats};
 use crate::status::{Health, Status};
 use crate::time::{Nanos, Time};
 use crate::topology::Topology;
+use crate::totals::Before;
 
 mod changing;
 mod descriptors;
@@ -156,10 +157,10 @@ enum Woken {
 struct NiState {
     credits: Credits,
     sequence: u64,
-    sent: u64,
-    received: u64,
-    dropped: u64,
+    /// Since tools last began anew, as the latencies.
+    counters: MessageCounters,
     latencies: Latencies,
+    before: Before,
 }
 
 /// All state of one CPU partition.
@@ -441,7 +442,7 @@ impl Shard {
             self.stats.sent.count(&msg.header.body);
             self.stats.send_length += u64::from(msg.header.payload_len);
             if let Some(peer_ni) = msg.peer_ni {
-                self.nis[usize::from(msg.ni.0)].sent += 1;
+                self.nis[usize::from(msg.ni.0)].counters.sent += 1;
                 self.peers.nis[peer_ni].counters.sent += 1;
             }
         } else if status.is_ok() {

@@ -44,6 +44,25 @@ impl ByType {
     }
 }
 
+/// Messages of an interface, or of a peer NID.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MessageCounters {
+    /// Messages sent.
+    pub sent: u64,
+    /// Messages received.
+    pub received: u64,
+    /// Messages received and not wanted.
+    pub dropped: u64,
+}
+
+impl MessageCounters {
+    pub(crate) fn add(&mut self, other: &MessageCounters) {
+        self.sent += other.sent;
+        self.received += other.received;
+        self.dropped += other.dropped;
+    }
+}
+
 /// Totals since the shard began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {

@@ -437,9 +437,9 @@ impl NodeHandle {
                     row.credits += ni.credits;
                     row.credits_available += ni.credits_available;
                     row.credits_min += ni.credits_low;
-                    row.sent += ni.sent;
-                    row.received += ni.received;
-                    row.dropped += ni.dropped;
+                    row.sent += ni.counters.sent;
+                    row.received += ni.counters.received;
+                    row.dropped += ni.counters.dropped;
                     latency.add(&ni.latency);
                 }
                 if timed {

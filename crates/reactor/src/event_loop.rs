@@ -250,8 +250,8 @@ impl EventLoop {
                 let changed = self.change(now, *order);
                 tracing::debug!(cpt = self.cpt, ?changed, "changed");
             }
-            Letter::Inside(scope, reply) => {
-                let _ = reply.send(self.inside(scope));
+            Letter::Inside(scope, since, reply) => {
+                let _ = reply.send(self.inside(scope, since));
             }
             Letter::Load(order) => self.obey(now, order),
             Letter::Order(order, console) => {

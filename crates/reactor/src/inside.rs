@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use lustrine_lnet::latency::Latencies;
 use lustrine_lnet::shard::{PeerInfo, Waiting};
+use lustrine_lnet::stats::Stats;
 use lustrine_selftest::RpcTotals;
 use lustrine_wire::nid::Nid;
 
@@ -26,11 +27,22 @@ pub(crate) enum Scope {
     Only(Nid),
 }
 
+/// From when on latencies are told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Since {
+    /// All of them.
+    Start,
+    /// Since the counters were last reset, as tools show them.
+    Reset,
+}
+
 /// What one event loop tells.
 #[derive(Debug)]
 pub(crate) struct Inside {
     /// As ever, but with the peers of the scope only.
     pub(crate) report: LoopReport,
+    /// The core's counters, which nobody resets.
+    pub(crate) totals: Stats,
     /// Of each interface.
     pub(crate) ni_latencies: Vec<Latencies>,
     /// Of the peers in the report that have any, by NID.
@@ -46,7 +58,7 @@ pub(crate) struct Inside {
 }
 
 impl EventLoop {
-    pub(crate) fn inside(&self, scope: Scope) -> Inside {
+    pub(crate) fn inside(&self, scope: Scope, since: Since) -> Inside {
         let (shard, driver) = (self.partition.shard(), self.partition.driver());
         let peers: Vec<PeerInfo> = match scope {
             Scope::Busiest(most) => shard.busiest_peers(most),
@@ -61,12 +73,21 @@ impl EventLoop {
                 links.push(link);
             }
         }
-        let latencies =
-            |peer: &PeerInfo| Some((peer.nid, shard.peer_latencies(&peer.nid)?.clone()));
-        let nis = shard.topology().nis.iter().map(|(index, _)| index);
+        let of_ni = |ni| match since {
+            Since::Start => shard.ni_latencies_ever(ni),
+            Since::Reset => shard.ni_latencies(ni).clone(),
+        };
+        let of_peer = |peer: &PeerInfo| {
+            let latencies = match since {
+                Since::Start => shard.peer_latencies_ever(&peer.nid),
+                Since::Reset => shard.peer_latencies(&peer.nid).cloned(),
+            };
+            Some((peer.nid, latencies.filter(|latencies| !latencies.is_empty())?))
+        };
         Inside {
-            ni_latencies: nis.map(|ni| shard.ni_latencies(ni).clone()).collect(),
-            peer_latencies: peers.iter().filter_map(latencies).collect(),
+            totals: *shard.stats(),
+            ni_latencies: shard.topology().nis.iter().map(|(index, _)| of_ni(index)).collect(),
+            peer_latencies: peers.iter().filter_map(of_peer).collect(),
             peers_known: shard.peer_count(),
             waiting: shard.waiting(),
             connections,
@@ -86,10 +107,10 @@ impl Inside {
 
 impl NodeHandle {
     /// Asks all loops.
-    pub(crate) fn insides(&self, scope: Scope) -> Result<Vec<Inside>, CallError> {
+    pub(crate) fn insides(&self, scope: Scope, since: Since) -> Result<Vec<Inside>, CallError> {
         let (reply, answers) = mpsc::channel();
         for sender in self.loops.iter() {
-            let letter = Letter::Inside(scope, reply.clone());
+            let letter = Letter::Inside(scope, since, reply.clone());
             sender.push(letter).map_err(|_| CallError::Gone)?;
         }
         drop(reply);

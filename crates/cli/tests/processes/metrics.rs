@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use lustrine_reactor::metrics::{Kind, TABLE};
+use lustrine_reactor::metrics::TABLE;
 
 use crate::common::{Node, Running, Scratch, eventually, finish, free_port, loopback, lustrine};
 
@@ -62,6 +62,66 @@ fn value(page: &Exposition, name: &str, labels: &[(&str, &str)]) -> f64 {
     found.unwrap_or_else(|| panic!("no {name} with {labels:?}")).value
 }
 
+/// A page that was collected after another one.
+fn scrape_after(at: SocketAddr, earlier: &Exposition) -> Exposition {
+    let cpu = |page: &Exposition| value(page, "lustrine_cpu_seconds_total", &[]);
+    eventually("a page that is not the same", || {
+        let page = scrape(at);
+        (cpu(&page) > cpu(earlier)).then_some(page)
+    })
+}
+
+/// Counters, and all that a histogram says, are there as before and only grow.
+#[track_caller]
+fn nothing_fell(earlier: &Exposition, later: &Exposition) {
+    let mut grown = 0;
+    for family in earlier.families.iter().filter(|family| family.kind != "gauge") {
+        for sample in &family.samples {
+            let now = value(later, &sample.name, &sample.pairs());
+            assert!(now >= sample.value, "{} {:?}", sample.name, sample.labels);
+            grown += usize::from(now > 0.0);
+        }
+    }
+    assert!(grown > 30, "{grown}");
+}
+
+#[test]
+fn a_reset_is_one_of_what_tools_show_only() {
+    let (node, at) = node(&[]);
+    let client = loopback();
+    load(&node, client);
+    let before = scrape_after(at, &scrape(at));
+    let lnetctl = |words: &[&str]| {
+        let mut command = lustrine();
+        command.arg("lnetctl").args(words).env("LUSTRINE_CONTROL", node.control());
+        finish(&mut command).ok().stdout
+    };
+    assert!(!lnetctl(&["net", "show", "-v"]).contains("get_rtt_samples: 0\n"));
+    assert_eq!(lnetctl(&["stats", "reset"]), "");
+    assert_eq!(
+        finish(&mut node.controlled(&["show", "latency"])).ok().stdout,
+        "no latencies yet\n"
+    );
+    let shown = lnetctl(&["net", "show", "-v"]);
+    for line in ["send_count: 0\n", "recv_count: 0\n", "get_rtt_samples: 0\n"] {
+        assert!(shown.contains(line), "{line} in {shown}");
+    }
+    let reset = scrape_after(at, &before);
+    nothing_fell(&before, &reset);
+
+    load(&node, client);
+    let after = scrape_after(at, &reset);
+    nothing_fell(&reset, &after);
+    let peer = format!("{client}@tcp");
+    let shown = finish(&mut node.controlled(&["show", "latency", "--json"])).ok().json();
+    let shown = &shown["peers"][0]["operations"]["get_rtt"]["samples"];
+    let labels = [("peer", peer.as_str()), ("operation", "get_rtt")];
+    let told = |page| value(page, "lustrine_peer_latency_seconds_count", &labels);
+    assert_eq!(shown.as_f64(), Some(told(&after) - told(&reset)));
+    assert!(told(&after) > told(&reset) && told(&reset) > 0.0);
+    node.stop();
+}
+
 #[test]
 fn the_page_is_the_table_and_tells_what_happened() {
     let (node, at) = node(&[]);
@@ -84,14 +144,7 @@ fn the_page_is_the_table_and_tells_what_happened() {
     }
     assert_eq!(page.families.len(), TABLE.len());
 
-    // What grows grows, and nothing else is said of it.
-    for row in TABLE.iter().filter(|row| row.kind == Kind::Counter) {
-        for sample in page.samples(row.name) {
-            let labels = sample.pairs();
-            let later = value(&after, row.name, &labels);
-            assert!(later >= sample.value, "{} {labels:?}", row.name);
-        }
-    }
+    nothing_fell(&page, &after);
 
     let nid = node.nid();
     let peer = format!("{client}@tcp");

@@ -12,10 +12,11 @@ use crate::md::MdKey;
 use crate::memory::Memory;
 use crate::peer::{PeerByHand, PeerKey, Phase};
 use crate::seam::{NiIndex, OpKey};
-use crate::stats::Stats;
+use crate::stats::{MessageCounters, Stats};
 use crate::status::Status;
 use crate::time::{Nanos, Time};
 use crate::topology::{Ni, Topology, home_of};
+use crate::totals::Before;
 use crate::tunables::Tunables;
 
 /// A change could not be made, for a table or memory is full; nothing was changed here.
@@ -35,15 +36,17 @@ impl Shard {
         }
     }
 
-    /// Counts from here on; what is alive now stays counted. [`Shard::stats`] goes on.
+    /// What tools show counts from here on; what is alive now stays counted. Totals go on:
+    /// [`Shard::stats`], those of [`NiInfo`](super::NiInfo) and [`PeerInfo`](super::PeerInfo),
+    /// [`Shard::ni_latencies_ever`] and [`Shard::peer_latencies_ever`].
     pub fn reset_stats(&mut self) {
         self.stats.msgs_max = self.stats.msgs_alloc;
         self.counted_before = self.stats;
         for ni in &mut self.nis {
-            (ni.sent, ni.received, ni.dropped) = (0, 0, 0);
+            ni.before.take_over(&mut ni.counters, Some(&mut ni.latencies));
         }
         for ni in self.peers.nis.values_mut() {
-            ni.counters = Default::default();
+            ni.before.take_over(&mut ni.counters, ni.latencies.as_deref_mut());
         }
     }
 
@@ -188,10 +191,9 @@ impl NiState {
         NiState {
             credits: Credits::new(ni.credits),
             sequence: 0,
-            sent: 0,
-            received: 0,
-            dropped: 0,
+            counters: MessageCounters::default(),
             latencies: Latencies::default(),
+            before: Before::default(),
         }
     }
 }

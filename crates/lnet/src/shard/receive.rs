@@ -85,7 +85,7 @@ impl Shard {
             return Verdict::Drop;
         };
         self.stats.received.count(&header.body);
-        self.nis[usize::from(arrival.ni.0)].received += 1;
+        self.nis[usize::from(arrival.ni.0)].counters.received += 1;
         self.peers.nis[peer_ni].counters.received += 1;
         let verdict = match header.body {
             Body::Put { .. } => self.recv_put(arrival, header),
@@ -126,7 +126,7 @@ impl Shard {
     pub(super) fn drop_counted(&mut self, arrival: &Arrival, header: &Header) {
         self.stats.dropped.count(&header.body);
         self.stats.drop_length += u64::from(header.payload_len);
-        self.nis[usize::from(arrival.ni.0)].dropped += 1;
+        self.nis[usize::from(arrival.ni.0)].counters.dropped += 1;
         if let Some(peer_ni) = self.peers.find(&arrival.from.nid) {
             self.peers.nis[peer_ni].counters.dropped += 1;
         }

@@ -6,8 +6,9 @@ use lustrine_wire::nid::Nid;
 
 use super::Shard;
 use crate::latency::{Latencies, Summaries};
-use crate::peer::{Peer, PeerCounters, PeerNi, Phase};
+use crate::peer::{Peer, PeerNi, Phase};
 use crate::seam::NiIndex;
+use crate::stats::MessageCounters;
 use crate::status::Status;
 
 /// A local interface.
@@ -21,13 +22,11 @@ pub struct NiInfo {
     pub credits_available: i64,
     /// Lowest value seen.
     pub credits_low: i64,
-    /// Messages sent.
-    pub sent: u64,
-    /// Messages received.
-    pub received: u64,
-    /// Messages received and not wanted.
-    pub dropped: u64,
-    /// How long operations by it took.
+    /// Messages since the counters were last reset.
+    pub counters: MessageCounters,
+    /// Messages since it is there.
+    pub total: MessageCounters,
+    /// How long operations by it took, since the counters were last reset.
     pub latency: Summaries,
 }
 
@@ -79,9 +78,11 @@ pub struct PeerInfo {
     pub credits_available: i64,
     /// Lowest value seen.
     pub credits_low: i64,
-    /// Message counters.
-    pub counters: PeerCounters,
-    /// How long operations with it took.
+    /// Messages since the counters were last reset.
+    pub counters: MessageCounters,
+    /// Messages since it is known.
+    pub total: MessageCounters,
+    /// How long operations with it took, since the counters were last reset.
     pub latency: Summaries,
 }
 
@@ -105,21 +106,34 @@ impl Shard {
             credits: state.credits.max(),
             credits_available: state.credits.available(),
             credits_low: state.credits.low(),
-            sent: state.sent,
-            received: state.received,
-            dropped: state.dropped,
+            counters: state.counters,
+            total: state.before.counters(&state.counters),
             latency: state.latencies.summaries(),
         }
     }
 
-    /// How long operations by an interface took.
+    /// How long operations by an interface took since the counters were last reset.
     pub fn ni_latencies(&self, ni: NiIndex) -> &Latencies {
         &self.nis[usize::from(ni.0)].latencies
     }
 
-    /// How long operations with a peer NID took, if any was timed since it is known.
+    /// How long they took since the interface is there.
+    pub fn ni_latencies_ever(&self, ni: NiIndex) -> Latencies {
+        let state = &self.nis[usize::from(ni.0)];
+        state.before.latencies(Some(&state.latencies))
+    }
+
+    /// How long operations with a peer NID took since the counters were last reset; `None` when
+    /// none was timed since it is known.
     pub fn peer_latencies(&self, nid: &Nid) -> Option<&Latencies> {
         self.peers.peek(nid)?.latencies.as_deref()
+    }
+
+    /// How long they took since it is known.
+    pub fn peer_latencies_ever(&self, nid: &Nid) -> Option<Latencies> {
+        let ni = self.peers.peek(nid)?;
+        // It keeps its place among those with latencies when they are reset.
+        ni.latencies.as_deref().map(|since| ni.before.latencies(Some(since)))
     }
 
     /// How many peer NIDs are known.
@@ -127,9 +141,12 @@ impl Shard {
         self.peers.nis.len()
     }
 
-    /// The peer NIDs with most messages, at most so many, in no particular order.
+    /// The peer NIDs with most messages in total, at most so many, in no particular order.
     pub fn busiest_peers(&self, most: usize) -> Vec<PeerInfo> {
-        let traffic = |ni: &PeerNi| ni.counters.sent + ni.counters.received;
+        let traffic = |ni: &PeerNi| {
+            let total = ni.before.counters(&ni.counters);
+            total.sent + total.received
+        };
         let entries = self.peers.nis.iter();
         let mut ranked: Vec<_> =
             entries.map(|(key, ni)| (Reverse(traffic(ni)), ni.nid, key)).collect();
@@ -150,7 +167,7 @@ impl Shard {
     /// Messages received from a NID so far: whoever awaits something of it sees there whether it
     /// is alive at all. 0 when it is not known, and anew after the table of peers forgot it.
     pub fn received_from(&self, nid: &Nid) -> u64 {
-        self.peers.peek(nid).map_or(0, |ni| ni.counters.received)
+        self.peers.peek(nid).map_or(0, |ni| ni.before.counters(&ni.counters).received)
     }
 
     /// All peer NIDs, in no particular order.
@@ -178,6 +195,7 @@ fn info(ni: &PeerNi, peer: &Peer) -> PeerInfo {
         credits_available: ni.credits.available(),
         credits_low: ni.credits.low(),
         counters: ni.counters,
+        total: ni.before.counters(&ni.counters),
         latency: ni.latencies.as_ref().map(|some| some.summaries()).unwrap_or_default(),
     }
 }

@@ -30,6 +30,7 @@ fn peer(rounds: u64, state: PeerState, outcome: Status) -> Option<PeerInfo> {
         credits_available: 8,
         credits_low: 8,
         counters: Default::default(),
+        total: Default::default(),
         latency: Default::default(),
     })
 }

@@ -7,7 +7,7 @@ use lustrine_wire::nid::Nid;
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, CallError};
-use crate::inside::{Inside, Scope};
+use crate::inside::{Inside, Scope, Since};
 use crate::node::NodeHandle;
 
 /// Most peers whose histograms are told at once.
@@ -75,7 +75,7 @@ impl NodeHandle {
         let bad = |text: &str| CallError::BadNid(text.to_owned());
         let only = nid.map(|text| text.parse::<Nid>().map_err(|_| bad(text))).transpose()?;
         let scope = only.map_or(Scope::Busiest(PEERS_MAX), Scope::Only);
-        let insides = self.insides(scope)?;
+        let insides = self.insides(scope, Since::Reset)?;
         let info = self.info();
         let nids = info.nids.iter();
         let nets = nids.filter(|nid| only.is_none_or(|only| only == **nid)).map(|nid| {

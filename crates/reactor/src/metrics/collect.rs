@@ -13,7 +13,7 @@ use super::PEERS_MAX;
 use super::page::Page;
 use super::table::Metric;
 use crate::call::{CallError, identity_name};
-use crate::inside::{Inside, Scope};
+use crate::inside::{Inside, Scope, Since};
 use crate::node::NodeHandle;
 
 /// Connections by type, as [`Inside::connections`] orders them.
@@ -35,7 +35,7 @@ pub(super) struct Own {
 /// # Errors
 /// When an event loop does not answer.
 pub(super) fn collect(node: &NodeHandle, own: Own) -> Result<Page, CallError> {
-    let insides = node.insides(Scope::Busiest(PEERS_MAX))?;
+    let insides = node.insides(Scope::Busiest(PEERS_MAX), Since::Start)?;
     let mut page = Page::default();
     of_process(&mut page, node, &insides, own);
     of_nis(&mut page, node, &insides);
@@ -72,9 +72,9 @@ fn of_nis(page: &mut Page, node: &NodeHandle, insides: &[Inside]) {
         page.gauge(Metric::NiCreditsMin, &[&nid], sum(|ni| ni.credits_low));
         page.gauge(Metric::NiWaiting, &[&nid], sum(|ni| (-ni.credits_available).max(0)));
         let count = |value: fn(&lustrine_lnet::shard::NiInfo) -> u64| nis().map(value).sum::<u64>();
-        page.count(Metric::NiMessages, &[&nid, "sent"], count(|ni| ni.sent));
-        page.count(Metric::NiMessages, &[&nid, "received"], count(|ni| ni.received));
-        page.count(Metric::NiMessages, &[&nid, "dropped"], count(|ni| ni.dropped));
+        page.count(Metric::NiMessages, &[&nid, "sent"], count(|ni| ni.total.sent));
+        page.count(Metric::NiMessages, &[&nid, "received"], count(|ni| ni.total.received));
+        page.count(Metric::NiMessages, &[&nid, "dropped"], count(|ni| ni.total.dropped));
         let mut latencies = Latencies::default();
         let of_each = insides.iter().filter_map(|inside| inside.latencies_of(own));
         of_each.for_each(|of| latencies.add(of));
@@ -92,7 +92,7 @@ fn of_operations(page: &mut Page, metric: Metric, nid: &str, latencies: &Latenci
 
 fn of_messages(page: &mut Page, insides: &[Inside]) {
     let mut stats = Stats::default();
-    insides.iter().for_each(|inside| stats.add(&inside.report.stats));
+    insides.iter().for_each(|inside| stats.add(&inside.totals));
     let events = [("sent", stats.sent), ("received", stats.received), ("dropped", stats.dropped)];
     for (event, ByType { ack, put, get, reply }) in events {
         for (kind, count) in [("put", put), ("get", get), ("reply", reply), ("ack", ack)] {
@@ -168,7 +168,7 @@ struct Links {
 /// The peers with most messages of all partitions: each has told of as many as fit altogether.
 fn of_peers(page: &mut Page, insides: &[Inside]) {
     let known: usize = insides.iter().map(|inside| inside.peers_known).sum();
-    let traffic = |peer: &PeerInfo| peer.counters.sent + peer.counters.received;
+    let traffic = |peer: &PeerInfo| peer.total.sent + peer.total.received;
     let mut peers: Vec<(&Inside, &PeerInfo)> =
         insides.iter().flat_map(|i| i.report.peers.iter().map(move |peer| (i, peer))).collect();
     peers.sort_by_key(|(_, peer)| (core::cmp::Reverse(traffic(peer)), peer.nid));
@@ -201,9 +201,9 @@ fn of_peer(page: &mut Page, peer: &PeerInfo, links: &Links) {
     page.gauge(Metric::PeerCreditsFree, &[nid], peer.credits_available.max(0));
     page.gauge(Metric::PeerCreditsMin, &[nid], peer.credits_low);
     page.gauge(Metric::PeerWaiting, &[nid], (-peer.credits_available).max(0));
-    page.count(Metric::PeerMessages, &[nid, "sent"], peer.counters.sent);
-    page.count(Metric::PeerMessages, &[nid, "received"], peer.counters.received);
-    page.count(Metric::PeerMessages, &[nid, "dropped"], peer.counters.dropped);
+    page.count(Metric::PeerMessages, &[nid, "sent"], peer.total.sent);
+    page.count(Metric::PeerMessages, &[nid, "received"], peer.total.received);
+    page.count(Metric::PeerMessages, &[nid, "dropped"], peer.total.dropped);
     for (name, open) in TYPES.into_iter().zip(links.open) {
         page.gauge(Metric::PeerConnections, &[nid, name], open as i64);
     }

@@ -4,7 +4,9 @@ use lustrine_wire::ping::{Features, PingInfo};
 
 use super::*;
 use crate::PeerByHand;
+use crate::latency::{Operation, Summaries};
 use crate::shard::PeerState;
+use crate::stats::MessageCounters;
 use crate::topology::Ni;
 
 const LATER: Nanos = Nanos::from_secs(100_000);
@@ -249,15 +251,36 @@ fn a_reset_shows_nothing_and_forgets_nothing() {
     acquaint(&mut net, 0, 1);
     let shard = &mut net.nodes[0].shard;
     let before = *shard.stats();
+    let (ni_before, peer_before) = (shard.ni_info(NiIndex(0)), shard.peer(&test_nid(1)).unwrap());
+    let latencies = |shard: &Shard| {
+        let of_peer = shard.peer_latencies_ever(&test_nid(1)).unwrap().summaries();
+        (shard.ni_latencies_ever(NiIndex(0)).summaries(), of_peer)
+    };
+    let latencies_before = latencies(shard);
     assert!(shard.stats_since_reset().sent.total() > 0);
+    assert_eq!((ni_before.counters, peer_before.counters), (ni_before.total, peer_before.total));
+    assert_eq!((ni_before.latency, peer_before.latency), latencies_before);
+    assert_ne!(latencies_before.1, Summaries::default());
     shard.reset_stats();
     let shown = shard.stats_since_reset();
     assert_eq!((shown.sent.total(), shown.received.total(), shown.send_length), (0, 0, 0));
     let (ni, peer) = (shard.ni_info(NiIndex(0)), shard.peer(&test_nid(1)).unwrap());
-    assert_eq!((ni.sent, ni.received, peer.counters.sent, peer.counters.received), (0, 0, 0, 0));
+    let nothing = MessageCounters::default();
+    assert_eq!((ni.counters, peer.counters), (nothing, nothing));
+    assert_eq!((ni.latency, peer.latency), Default::default());
+    assert_eq!((ni.total, peer.total), (ni_before.total, peer_before.total));
+    assert_eq!(latencies(shard), latencies_before);
+    assert_eq!(shard.received_from(&test_nid(1)), peer_before.total.received);
     assert_eq!(shard.stats().sent, before.sent);
     acquaint(&mut net, 0, 1);
-    assert_eq!(net.nodes[0].shard.stats_since_reset().sent.put, 1);
+    let shard = &mut net.nodes[0].shard;
+    assert_eq!(shard.stats_since_reset().sent.put, 1);
+    let put = |summaries: Summaries| summaries.of(Operation::PutEgress).samples;
+    assert_eq!(put(shard.peer(&test_nid(1)).unwrap().latency), 1);
+    assert_eq!(put(latencies(shard).0), put(latencies_before.0) + 1);
+    shard.reset_stats();
+    assert_eq!(put(latencies(shard).1), put(latencies_before.1) + 1, "the second reset as well");
+    assert_eq!(shard.peer(&test_nid(1)).unwrap().total.sent, peer_before.total.sent + 1);
 }
 
 /// What may happen to three nodes.
