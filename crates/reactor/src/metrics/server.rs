@@ -3,19 +3,21 @@
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use lustrine_sys::Clock;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
+use self::desk::{Collect, Desk, Guest};
 use super::address::Address;
-use super::collect::{Own, collect};
+use super::collect::collect;
 use super::request::{self, HEAD_MAX};
 use crate::node::NodeHandle;
+
+mod desk;
 
 /// Callers served at once; the oldest one gives way to the next.
 const CALLERS_MAX: usize = 16;
@@ -27,8 +29,8 @@ const ANSWER_TIME: Duration = Duration::from_secs(10);
 /// system would throw the answer away if we hung up first.
 const LINGER_TIME: Duration = Duration::from_secs(1);
 const LINGER_BYTES: usize = 64 * 1024;
-/// A page is good for so long: the event loops are not asked more often.
-const FRESH: Duration = Duration::from_millis(250);
+/// What the thread of a caller is called; the system keeps no more of a name.
+const CALLER_THREAD: &str = "lustrine-scrape";
 
 /// Why metrics cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -89,12 +91,30 @@ impl MetricsSocket {
     /// # Errors
     /// When the system gives no thread.
     pub fn serve(self, node: NodeHandle) -> Result<MetricsServer, MetricsError> {
+        self.serve_pages(Box::new(move |own| match collect(&node, own) {
+            Ok(page) => Ok(page.text()),
+            Err(error) => Err(error.to_string()),
+        }))
+    }
+
+    fn serve_pages(self, collect: Box<Collect>) -> Result<MetricsServer, MetricsError> {
         let MetricsSocket { listener, local } = self;
         let (rope, bell) = UnixStream::pair()?;
-        let desk = Arc::new(Desk::new(node));
-        let thread = std::thread::Builder::new()
-            .name("lustrine-metrics".to_owned())
-            .spawn(move || serve(&listener, &bell, &desk))?;
+        let desk = Arc::new(Desk::new(collect));
+        let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        let collector = named("lustrine-pages").spawn({
+            let desk = Arc::clone(&desk);
+            move || desk.collect_pages()
+        })?;
+        let thread = named("lustrine-metric").spawn({
+            let desk = Arc::clone(&desk);
+            move || {
+                serve(&listener, &bell, &desk);
+                desk.close();
+                let _ = collector.join();
+            }
+        });
+        let thread = thread.inspect_err(|_| desk.close())?;
         Ok(MetricsServer { local, rope: Some(rope), thread: Some(thread) })
     }
 }
@@ -115,56 +135,23 @@ impl Drop for MetricsServer {
     }
 }
 
-/// The last page, or why there was none, and when that was.
-type Collected = (Instant, Result<Arc<str>, String>);
-
-/// What all callers share.
-struct Desk {
-    node: NodeHandle,
-    started: f64,
-    answered: AtomicU64,
-    dropped: AtomicU64,
-    latest: Mutex<Option<Collected>>,
-}
-
-impl Desk {
-    fn new(node: NodeHandle) -> Desk {
-        let started = Clock::Wall.now() as f64 / 1e9;
-        let (answered, dropped) = (AtomicU64::new(0), AtomicU64::new(0));
-        Desk { node, started, answered, dropped, latest: Mutex::new(None) }
-    }
-
-    /// The page; one caller collects it, others who come meanwhile get the same.
-    fn page(&self) -> Result<Arc<str>, String> {
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((collected, page)) = &*latest
-            && collected.elapsed() < FRESH
-        {
-            return page.clone();
-        }
-        let own = Own {
-            started: self.started,
-            answered: self.answered.load(Ordering::Relaxed),
-            dropped: self.dropped.load(Ordering::Relaxed),
-        };
-        let page = collect(&self.node, own).map(|page| page.text().into());
-        let page = page.map_err(|error| error.to_string());
-        *latest = Some((Instant::now(), page.clone()));
-        page
-    }
-}
-
 /// A caller being served by a thread of its own.
 struct Caller {
-    thread: JoinHandle<()>,
+    thread: Option<JoinHandle<()>>,
     /// To hang up.
     stream: Arc<TcpStream>,
+    guest: Arc<Guest>,
+    desk: Arc<Desk>,
 }
 
 impl Drop for Caller {
     fn drop(&mut self) {
-        // The thread is not waited for; it ends when it sees this.
         let _ = self.stream.shutdown(Shutdown::Both);
+        self.desk.show_out(&self.guest);
+        // Nothing is left that it could wait for: there are never more threads than callers.
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
     }
 }
 
@@ -182,7 +169,7 @@ fn serve(listener: &TcpListener, bell: &UnixStream, desk: &Arc<Desk>) {
                 return;
             }
         }
-        callers.retain(|caller| !caller.thread.is_finished());
+        callers.retain(|caller| !caller.thread.as_ref().is_none_or(JoinHandle::is_finished));
         match listener.accept() {
             Ok((stream, _)) => {
                 if callers.len() >= CALLERS_MAX {
@@ -200,11 +187,11 @@ fn serve(listener: &TcpListener, bell: &UnixStream, desk: &Arc<Desk>) {
 
 /// Starts to serve a caller; one that cannot be served is hung up on.
 fn start_caller(stream: TcpStream, desk: &Arc<Desk>) -> Option<Caller> {
-    let (stream, desk) = (Arc::new(stream), Arc::clone(desk));
-    let thread = std::thread::Builder::new().name("lustrine-scraper".to_owned()).spawn({
-        let stream = Arc::clone(&stream);
+    let (stream, guest, desk) = (Arc::new(stream), Arc::new(Guest::default()), Arc::clone(desk));
+    let thread = std::thread::Builder::new().name(CALLER_THREAD.to_owned()).spawn({
+        let (stream, guest, desk) = (Arc::clone(&stream), Arc::clone(&guest), Arc::clone(&desk));
         move || {
-            let counter = match serve_caller(&stream, &desk) {
+            let counter = match serve_caller(&stream, &desk, &guest) {
                 Ok(()) => &desk.answered,
                 Err(_) => &desk.dropped,
             };
@@ -212,13 +199,16 @@ fn start_caller(stream: TcpStream, desk: &Arc<Desk>) -> Option<Caller> {
             let _ = stream.shutdown(Shutdown::Both);
         }
     });
-    Some(Caller { thread: thread.ok()?, stream })
+    if thread.is_err() {
+        desk.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+    Some(Caller { thread: Some(thread.ok()?), stream, guest, desk })
 }
 
-fn serve_caller(stream: &TcpStream, desk: &Desk) -> io::Result<()> {
+fn serve_caller(stream: &TcpStream, desk: &Desk, guest: &Guest) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     let wanted = hear(stream)?;
-    let answer = request::answer(wanted, || desk.page());
+    let answer = request::answer(wanted, || desk.page(guest));
     tell(stream, &answer)?;
     stream.shutdown(Shutdown::Write)?;
     linger(stream);
@@ -274,3 +264,6 @@ fn left(deadline: Instant) -> io::Result<Duration> {
     // A time-out of 0 would be none at all.
     if left < Duration::from_millis(1) { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
+
+#[cfg(test)]
+mod tests;
