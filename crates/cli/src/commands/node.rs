@@ -1,8 +1,10 @@
 //! `lustrine node`: a node in the foreground, until SIGTERM or SIGINT.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use lustrine_reactor::config::NodeConfig;
 use lustrine_reactor::control::ControlSocket;
 use lustrine_reactor::metrics::{Address, MetricsSocket};
 use lustrine_reactor::{Node, ResolveError};
@@ -76,18 +78,19 @@ fn start_log(form: LogForm) {
 }
 
 fn serve(args: &NodeArgs) -> Result<(), Failure> {
-    let config = args.node.node_config(|warning| tracing::warn!("{warning}"))?;
+    let mut config = args.node.node_config(|warning| tracing::warn!("{warning}"))?;
     if config.nets.is_empty() && args.node.config.is_none() {
         return Err(Failure::Usage(ResolveError::NoNet.to_string()));
     }
     let signals = Signals::catch().map_err(|error| format!("cannot catch signals: {error}"))?;
     let place = args.control.place(config.control.clone());
+    args.take_places(&mut config);
     // Before anything is opened for peers: a node that cannot be asked is of no use.
     let socket = match &place {
         Some(place) => Some(ControlSocket::bind(&place.path).map_err(|error| error.to_string())?),
         None => None,
     };
-    let metrics = match args.metrics.as_ref().or(config.metrics.as_ref()) {
+    let metrics = match &config.metrics {
         Some(address) => Some(MetricsSocket::bind(address).map_err(|error| error.to_string())?),
         None => None,
     };
@@ -133,6 +136,22 @@ fn serve(args: &NodeArgs) -> Result<(), Failure> {
     drop((control, metrics));
     node.stop();
     Ok(())
+}
+
+impl NodeArgs {
+    /// Takes the places that the command line names into the configuration that the node tells
+    /// of, as a file would name them.
+    fn take_places(&self, config: &mut NodeConfig) {
+        if let Some(path) = &self.control.control {
+            // Whoever starts a node with it may be in another directory.
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            // A file is text: what cannot be written there is not told.
+            config.control = path.to_str().map(PathBuf::from);
+        }
+        if let Some(address) = &self.metrics {
+            config.metrics = Some(address.clone());
+        }
+    }
 }
 
 fn announce(node: &Node) {

@@ -265,14 +265,17 @@ fn an_export_makes_a_fresh_node_an_equal_one() {
     assert_eq!((done.stdout.as_str(), done.stderr.as_str()), ("", ""));
     assert_eq!(lnetctl(&node, "export --backup").ok().stdout, saved);
 
-    // And a node that is started with it.
+    // And a node that is started with it, at another place.
+    let (before, control) = (node.control(), scratch.file("again.sock"));
+    let place = |path: &Path| format!("    control: \"{}\"\n", path.display());
+    assert!(saved.contains(&place(&before)), "{saved}");
     node.stop();
-    let control = scratch.file("again.sock");
     let mut again = lustrine();
     again.args(["node", "--until-eof", "--config"]).arg(&file).arg("--control").arg(&control);
     let mut again = Running::start(&mut again);
     again.wait_for("control socket");
-    assert_eq!(lnetctl_at(&control, "export --backup").ok().stdout, saved);
+    let moved = saved.replace(&place(&before), &place(&control));
+    assert_eq!(lnetctl_at(&control, "export --backup").ok().stdout, moved);
     let peers = lnetctl_at(&control, "peer list").ok().stdout;
     assert!(peers.contains("10.99.0.7@tcp") && peers.contains("10.99.0.8@tcp"), "{peers}");
 }

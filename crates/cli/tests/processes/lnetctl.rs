@@ -2,10 +2,10 @@
 
 use std::io::Write;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::common::{Finished, Node, Running, Scratch, clean, finish, lustrine};
+use crate::common::{Finished, Node, Running, Scratch, clean, finish, loopback, lustrine};
 
 /// A link to the program, named for a tool.
 fn link(scratch: &Scratch, name: &str) -> PathBuf {
@@ -92,27 +92,48 @@ fn what_fails_has_the_old_forms_and_says_why() {
 
 #[test]
 fn a_backup_is_a_configuration() {
-    let node =
-        Node::start(&["--accept", "all", "--set", "peer_credits=16", "--set", "retry_count=1"]);
+    let ip = loopback();
+    let metrics = format!("{ip}:0");
+    let node = Node::start(
+        &[
+            &["--accept", "all", "--metrics", &metrics],
+            &["--set", "peer_credits=16", "--set", "retry_count=1"][..],
+        ]
+        .concat(),
+    );
     let scratch = Scratch::new();
     let file = scratch.file("saved.yaml");
     let words = format!("export --backup {}", file.display());
     assert_eq!(finish(&mut tool(&scratch, &node, "lnetctl", &words)).ok().stdout, "");
-    let show = |control: &std::path::Path, words: &str| {
+    let show = |control: &Path, words: &str| {
         let mut command = lustrine();
         command.arg("lnetctl").args(words.split_whitespace()).env("LUSTRINE_CONTROL", control);
         finish(&mut command).ok().stdout
     };
     let before = (show(&node.control(), "export --backup"), show(&node.control(), "global show"));
     assert!(before.0.contains("peer_credits: 16\n") && before.1.contains("retry_count: 1\n"));
+    // Places too, wherever they were named; a node that is asked to be what it is does nothing.
+    let place = |path: &Path| format!("    control: \"{}\"\n", path.display());
+    assert!(before.0.contains(&place(&node.control())), "{}", before.0);
+    assert!(before.0.contains(&format!("    metrics: \"{metrics}\"\n")), "{}", before.0);
+    let words = format!("import --dry-run --diff {}", file.display());
+    assert_eq!(show(&node.control(), &words), "nothing would change\n");
+    assert_eq!(show(&node.control(), &format!("import {}", file.display())), "");
+
+    let (old, control) = (node.control(), scratch.file("again.sock"));
     node.stop();
-    let control = scratch.file("again.sock");
     let mut again = lustrine();
-    again.args(["node", "--until-eof", "--accept", "all", "--config"]).arg(&file);
-    let mut again = Running::start(again.arg("--control").arg(&control));
+    again.args(["node", "--until-eof", "--accept", "all", "--control", "again.sock", "--config"]);
+    again.arg(&file).current_dir(control.parent().expect("a directory"));
+    let mut again = Running::start(&mut again);
     again.wait_for("control socket");
-    assert!(!again.stderr().contains("ignored"), "{}", again.stderr());
-    assert_eq!((show(&control, "export --backup"), show(&control, "global show")), before);
+    let log = again.stderr();
+    assert!(!log.contains("ignored") && log.contains(&format!("metrics address={ip}:")), "{log}");
+    let moved = before.0.replace(&place(&old), &place(&control));
+    assert_eq!(
+        (show(&control, "export --backup"), show(&control, "global show")),
+        (moved, before.1)
+    );
 }
 
 #[test]
