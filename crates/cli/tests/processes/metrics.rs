@@ -239,6 +239,8 @@ fn only_what_is_there_is_answered() {
     assert!(head.starts_with("HTTP/1.1 200 ") && body.contains("href=\"/metrics\""), "{body}");
     let (head, body) = get(at, "/etc/passwd");
     assert!(head.starts_with("HTTP/1.1 404 ") && body.contains("/metrics"), "{head}");
+    let (head, body) = get(at, &format!("http://{at}/metrics"));
+    assert!(head.starts_with("HTTP/1.1 200 ") && body.ends_with("# EOF\n"), "{head}");
     let head = request(at, "HEAD /metrics HTTP/1.1\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200 ") && head.ends_with("\r\n\r\n"), "{head}");
     let posted = request(at, "POST /metrics HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello");

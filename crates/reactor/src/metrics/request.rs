@@ -50,12 +50,27 @@ pub(super) fn read(head: &[u8]) -> Option<Wanted> {
         Some("HEAD") => Body::Left,
         _ => return Some(Wanted::Forbidden),
     };
-    let path = request.path.unwrap_or_default();
-    Some(match path.split_once('?').map_or(path, |(path, _)| path) {
+    Some(match path(request.path.unwrap_or_default()) {
         "/metrics" => Wanted::Metrics(body),
         "/" => Wanted::Front(body),
         _ => Wanted::Nothing(body),
     })
+}
+
+/// The path in what is asked for: after a scheme and whose it is, as proxies ask (RFC 9112, 3.2.2),
+/// and without a query.
+fn path(target: &str) -> &str {
+    let (scheme, rest) = target.split_at_checked("http://".len()).unwrap_or_default();
+    let path = if scheme.eq_ignore_ascii_case("http://") {
+        rest.find(['/', '?']).map_or("", |start| &rest[start..])
+    } else {
+        target
+    };
+    match path.split('?').next() {
+        // There, nothing is the same as the root (RFC 9110, 4.2.3).
+        Some("") if path.len() < target.len() => "/",
+        path => path.unwrap_or_default(),
+    }
 }
 
 /// The whole answer. `metrics` is asked for only when they are wanted.
@@ -109,6 +124,20 @@ mod tests {
         }
         assert_eq!(read(get), Some(Wanted::Metrics(Body::Wanted)));
         assert_eq!(read(b"HEAD / HTTP/1.0\n\n"), Some(Wanted::Front(Body::Left)));
+        for (target, wanted) in [
+            ("http://a:9909/metrics", Wanted::Metrics(Body::Wanted)),
+            ("HTTP://[::1]/metrics?x=/", Wanted::Metrics(Body::Wanted)),
+            ("http://a", Wanted::Front(Body::Wanted)),
+            ("http://a?/metrics", Wanted::Front(Body::Wanted)),
+            ("http://a/etc/metrics", Wanted::Nothing(Body::Wanted)),
+            ("http:/metrics", Wanted::Nothing(Body::Wanted)),
+            ("//a/metrics", Wanted::Nothing(Body::Wanted)),
+            ("*", Wanted::Nothing(Body::Wanted)),
+            ("?x", Wanted::Nothing(Body::Wanted)),
+        ] {
+            let asked = format!("GET {target} HTTP/1.1\r\n\r\n");
+            assert_eq!(read(asked.as_bytes()), Some(wanted), "{target}");
+        }
         assert_eq!(read(b"GET /etc HTTP/1.1\r\n\r\n"), Some(Wanted::Nothing(Body::Wanted)));
         assert_eq!(read(b"POST /metrics HTTP/1.1\r\n\r\n"), Some(Wanted::Forbidden));
         assert_eq!(read(b"\x16\x03\x01"), Some(Wanted::Nonsense));
