@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use lustrine_lnet::seam::NiIndex;
 use lustrine_lnet::shard::PeerInfo;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
@@ -250,8 +251,8 @@ impl EventLoop {
                 let changed = self.change(now, *order);
                 tracing::debug!(cpt = self.cpt, ?changed, "changed");
             }
-            Letter::Inside(scope, since, reply) => {
-                let _ = reply.send(self.inside(scope, since));
+            Letter::Inside(scope, reply) => {
+                let _ = reply.send(self.inside(scope));
             }
             Letter::Load(order) => self.obey(now, order),
             Letter::Order(order, console) => {
@@ -312,18 +313,20 @@ impl EventLoop {
 
     fn report(&self) -> LoopReport {
         let (shard, driver) = (self.partition.shard(), self.partition.driver());
-        self.report_with(shard.peers().collect(), driver.peers().collect())
+        let nis: Vec<NiIndex> = shard.topology().nis.iter().map(|(index, _)| index).collect();
+        self.report_with(&nis, shard.peers().collect(), driver.peers().collect())
     }
 
     pub(crate) fn report_with(
         &self,
+        nis: &[NiIndex],
         peers: Vec<PeerInfo>,
         links: Vec<lustrine_socklnd::PeerInfo>,
     ) -> LoopReport {
         let (shard, driver) = (self.partition.shard(), self.partition.driver());
         LoopReport {
             cpt: self.cpt,
-            nis: shard.topology().nis.iter().map(|(index, _)| shard.ni_info(index)).collect(),
+            nis: nis.iter().map(|ni| shard.ni_info(*ni)).collect(),
             peers,
             links,
             stats: shard.stats_since_reset(),

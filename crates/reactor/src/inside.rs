@@ -8,6 +8,7 @@ use std::sync::mpsc;
 use std::time::Instant;
 
 use lustrine_lnet::latency::Latencies;
+use lustrine_lnet::seam::NiIndex;
 use lustrine_lnet::shard::{PeerInfo, Waiting};
 use lustrine_lnet::stats::Stats;
 use lustrine_selftest::RpcTotals;
@@ -18,9 +19,20 @@ use crate::event_loop::EventLoop;
 use crate::letters::{Letter, LoopReport};
 use crate::node::NodeHandle;
 
+/// What is told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scope {
+    /// Of most so many interfaces, in their order.
+    pub(crate) nis_max: usize,
+    /// Of which peers.
+    pub(crate) peers: Which,
+    /// Latencies since when.
+    pub(crate) since: Since,
+}
+
 /// Of which peers all is told.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Scope {
+pub(crate) enum Which {
     /// Of the so many with most messages.
     Busiest(usize),
     /// Of this one.
@@ -39,11 +51,11 @@ pub(crate) enum Since {
 /// What one event loop tells.
 #[derive(Debug)]
 pub(crate) struct Inside {
-    /// As ever, but with the peers of the scope only.
+    /// As ever, but with the interfaces and peers of the scope only.
     pub(crate) report: LoopReport,
     /// The core's counters, which nobody resets.
     pub(crate) totals: Stats,
-    /// Of each interface.
+    /// Of each interface in the report.
     pub(crate) ni_latencies: Vec<Latencies>,
     /// Of the peers in the report that have any, by NID.
     pub(crate) peer_latencies: Vec<(Nid, Latencies)>,
@@ -58,11 +70,11 @@ pub(crate) struct Inside {
 }
 
 impl EventLoop {
-    pub(crate) fn inside(&self, scope: Scope, since: Since) -> Inside {
+    pub(crate) fn inside(&self, scope: Scope) -> Inside {
         let (shard, driver) = (self.partition.shard(), self.partition.driver());
-        let peers: Vec<PeerInfo> = match scope {
-            Scope::Busiest(most) => shard.busiest_peers(most),
-            Scope::Only(nid) => shard.peer(&nid).into_iter().collect(),
+        let peers: Vec<PeerInfo> = match scope.peers {
+            Which::Busiest(most) => shard.busiest_peers(most),
+            Which::Only(nid) => shard.peer(&nid).into_iter().collect(),
         };
         let told: HashSet<Nid> = peers.iter().map(|peer| peer.nid).collect();
         let (mut links, mut connections) = (Vec::new(), [0; 4]);
@@ -73,12 +85,14 @@ impl EventLoop {
                 links.push(link);
             }
         }
-        let of_ni = |ni| match since {
-            Since::Start => shard.ni_latencies_ever(ni),
-            Since::Reset => shard.ni_latencies(ni).clone(),
+        let nis: Vec<NiIndex> =
+            shard.topology().nis.iter().map(|(index, _)| index).take(scope.nis_max).collect();
+        let of_ni = |ni: &NiIndex| match scope.since {
+            Since::Start => shard.ni_latencies_ever(*ni),
+            Since::Reset => shard.ni_latencies(*ni).clone(),
         };
         let of_peer = |peer: &PeerInfo| {
-            let latencies = match since {
+            let latencies = match scope.since {
                 Since::Start => shard.peer_latencies_ever(&peer.nid),
                 Since::Reset => shard.peer_latencies(&peer.nid).cloned(),
             };
@@ -86,13 +100,13 @@ impl EventLoop {
         };
         Inside {
             totals: *shard.stats(),
-            ni_latencies: shard.topology().nis.iter().map(|(index, _)| of_ni(index)).collect(),
+            ni_latencies: nis.iter().map(of_ni).collect(),
             peer_latencies: peers.iter().filter_map(of_peer).collect(),
             peers_known: shard.peer_count(),
             waiting: shard.waiting(),
             connections,
             selftest: self.partition.selftest_totals(),
-            report: self.report_with(peers, links),
+            report: self.report_with(&nis, peers, links),
         }
     }
 }
@@ -107,10 +121,10 @@ impl Inside {
 
 impl NodeHandle {
     /// Asks all loops.
-    pub(crate) fn insides(&self, scope: Scope, since: Since) -> Result<Vec<Inside>, CallError> {
+    pub(crate) fn insides(&self, scope: Scope) -> Result<Vec<Inside>, CallError> {
         let (reply, answers) = mpsc::channel();
         for sender in self.loops.iter() {
-            let letter = Letter::Inside(scope, since, reply.clone());
+            let letter = Letter::Inside(scope, reply.clone());
             sender.push(letter).map_err(|_| CallError::Gone)?;
         }
         drop(reply);

@@ -13,7 +13,7 @@ use lustrine_sys::{Socket, SocketOptions};
 use lustrine_wire::nid::Nid;
 
 use crate::event_loop::Door;
-use crate::inside::{Inside, Scope, Since};
+use crate::inside::{Inside, Scope};
 
 /// What a loop may find in its mailbox.
 pub(crate) enum Letter {
@@ -30,7 +30,7 @@ pub(crate) enum Letter {
     /// Tell about yourself.
     Report(mpsc::Sender<LoopReport>),
     /// Tell of latencies, and of some peers all that there is.
-    Inside(Scope, Since, mpsc::Sender<Inside>),
+    Inside(Scope, mpsc::Sender<Inside>),
     /// Change something.
     Change(Box<ChangeOrder>),
     /// About a selftest load.

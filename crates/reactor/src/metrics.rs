@@ -14,5 +14,8 @@ pub use address::{Address, BadAddress};
 pub use server::{MetricsError, MetricsServer, MetricsSocket};
 pub use table::{Kind, Metric, Row, TABLE, metrics_page};
 
+/// Most interfaces of which a page tells: those that the node had first.
+pub const NIS_MAX: usize = 32;
+
 /// Most peers of which a page tells: those with most messages.
 pub const PEERS_MAX: usize = 128;

@@ -7,7 +7,7 @@ use lustrine_wire::nid::Nid;
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, CallError};
-use crate::inside::{Inside, Scope, Since};
+use crate::inside::{Inside, Scope, Since, Which};
 use crate::node::NodeHandle;
 
 /// Most peers whose histograms are told at once.
@@ -74,8 +74,9 @@ impl NodeHandle {
     pub(super) fn show_latency(&self, nid: Option<&str>) -> Result<Answer, CallError> {
         let bad = |text: &str| CallError::BadNid(text.to_owned());
         let only = nid.map(|text| text.parse::<Nid>().map_err(|_| bad(text))).transpose()?;
-        let scope = only.map_or(Scope::Busiest(PEERS_MAX), Scope::Only);
-        let insides = self.insides(scope, Since::Reset)?;
+        let peers = only.map_or(Which::Busiest(PEERS_MAX), Which::Only);
+        let scope = Scope { nis_max: usize::MAX, peers, since: Since::Reset };
+        let insides = self.insides(scope)?;
         let info = self.info();
         let nids = info.nids.iter();
         let nets = nids.filter(|nid| only.is_none_or(|only| only == **nid)).map(|nid| {
@@ -89,7 +90,7 @@ impl NodeHandle {
         let nets: Vec<LatencyRow> = nets.collect();
         Ok(Answer::Latency {
             nets,
-            peers: peers(insides),
+            peers: self::peers(insides),
             peers_left_out: if only.is_some() { 0 } else { (known - told) as u64 },
             samples_left_out,
         })

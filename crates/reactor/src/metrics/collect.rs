@@ -9,11 +9,11 @@ use lustrine_selftest::RpcTotals;
 use lustrine_sys::Clock;
 use lustrine_wire::nid::Nid;
 
-use super::PEERS_MAX;
 use super::page::Page;
 use super::table::Metric;
+use super::{NIS_MAX, PEERS_MAX};
 use crate::call::{CallError, identity_name};
-use crate::inside::{Inside, Scope, Since};
+use crate::inside::{Inside, Scope, Since, Which};
 use crate::node::NodeHandle;
 
 /// Connections by type, as [`Inside::connections`] orders them.
@@ -35,7 +35,8 @@ pub(super) struct Own {
 /// # Errors
 /// When an event loop does not answer.
 pub(super) fn collect(node: &NodeHandle, own: Own) -> Result<Page, CallError> {
-    let insides = node.insides(Scope::Busiest(PEERS_MAX), Since::Start)?;
+    let peers = Which::Busiest(PEERS_MAX);
+    let insides = node.insides(Scope { nis_max: NIS_MAX, peers, since: Since::Start })?;
     let mut page = Page::default();
     of_process(&mut page, node, &insides, own);
     of_nis(&mut page, node, &insides);
@@ -62,7 +63,10 @@ fn of_process(page: &mut Page, node: &NodeHandle, insides: &[Inside], own: Own) 
 }
 
 fn of_nis(page: &mut Page, node: &NodeHandle, insides: &[Inside]) {
-    for own in &node.info().nids {
+    let nids = &node.info().nids;
+    page.gauge(Metric::Nis, &[], nids.len() as i64);
+    page.gauge(Metric::NisLeftOut, &[], nids.len().saturating_sub(NIS_MAX) as i64);
+    for own in nids.iter().take(NIS_MAX) {
         let nid = own.to_string();
         let all = || insides.iter().flat_map(|inside| &inside.report.nis);
         let nis = || all().filter(|ni| ni.nid == *own);

@@ -15,6 +15,10 @@ use super::table::{Kind, Metric};
 /// Marks of a histogram that are told: 1.024 us to 137 s.
 const MARKS_TOLD: usize = 28;
 
+/// Lines of a histogram: its marks, those beyond them, sum and count.
+#[cfg(test)]
+pub(super) const HISTOGRAM_LINES: usize = MARKS_TOLD + 3;
+
 /// Values by metric.
 #[derive(Debug, Default)]
 pub(crate) struct Page(BTreeMap<Metric, Vec<Series>>);

@@ -66,6 +66,10 @@ metrics! {
         "Memory mapped for messages."
     Partitions Gauge "lustrine_cpu_partitions" []
         "CPU partitions, one event loop each."
+    Nis Gauge "lustrine_nis" []
+        "Interfaces of the node."
+    NisLeftOut Gauge "lustrine_nis_left_out" []
+        "Interfaces that have no series here: only the 32 that the node had first have."
     NiCredits Gauge "lustrine_ni_credits" ["nid"]
         "Send credits of an interface: messages that may be under way at once."
     NiCreditsFree Gauge "lustrine_ni_credits_free" ["nid"]

@@ -1,7 +1,11 @@
 use std::path::PathBuf;
 
+use lustrine_lnet::latency::Operation;
+use lustrine_socklnd::Counters;
+
 use super::*;
-use crate::metrics::PEERS_MAX;
+use crate::metrics::page::HISTOGRAM_LINES;
+use crate::metrics::{NIS_MAX, PEERS_MAX};
 
 #[test]
 fn the_page_of_metrics_is_the_table() {
@@ -29,6 +33,31 @@ fn names_are_unique_and_say_what_they_are() {
     }
     assert!(Metric::PeersLeftOut.row().help.contains(&PEERS_MAX.to_string()));
     assert!(TAIL.contains(&format!("the {PEERS_MAX} NIDs")));
+    assert!(Metric::NisLeftOut.row().help.contains(&NIS_MAX.to_string()));
+    assert!(TAIL.contains(&format!("the {NIS_MAX} that the node had first")));
+}
+
+#[test]
+fn a_page_has_as_many_lines_as_it_says() {
+    let values = |label: &&str| match *label {
+        "nid" => NIS_MAX,
+        "peer" => PEERS_MAX,
+        "version" | "identity" => 1,
+        "operation" => Operation::ALL.len(),
+        "direction" | "credit" => 2,
+        "type" => 4,
+        "event" | "class" => 5,
+        "counter" => Counters::default().iter().count(),
+        other => panic!("how many values has {other}?"),
+    };
+    let lines: usize = TABLE
+        .iter()
+        .map(|row| {
+            let lines = if row.kind == Kind::Histogram { HISTOGRAM_LINES } else { 1 };
+            2 + lines * row.labels.iter().map(values).product::<usize>()
+        })
+        .sum();
+    assert!(TAIL.contains("at most 18,000 lines") && lines <= 18_000, "{lines}");
 }
 
 #[test]
