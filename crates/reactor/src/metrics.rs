@@ -5,6 +5,7 @@
 
 mod address;
 mod collect;
+mod driver;
 mod page;
 mod request;
 mod server;

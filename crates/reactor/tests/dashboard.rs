@@ -86,8 +86,11 @@ fn mistakes(query: &str) -> Vec<String> {
     let has =
         |label: &str| ADDED.contains(&label) || rows.iter().any(|row| row.labels.contains(&label));
     let groups = query.split("by (").skip(1).filter_map(|rest| rest.split_once(')'));
-    for label in groups.flat_map(|(labels, _)| labels.split(", ")).filter(|label| !has(label)) {
-        wrong.push(format!("nothing has a label {label}"));
+    for (labels, _) in groups {
+        let labels: Vec<&str> = labels.split(", ").collect();
+        for label in labels.iter().filter(|label| !has(label)) {
+            wrong.push(format!("nothing has a label {label}"));
+        }
     }
     wrong
 }
@@ -133,7 +136,8 @@ fn every_query_asks_for_what_there_is() {
         assert!(query.contains("lustrine_"), "{query}");
     }
     let counters: Vec<&str> = Counters::default().iter().map(|(name, _)| name).collect();
-    let named = queries.iter().filter_map(|query| query.split_once("counter=~\""));
+    let events = "lustrine_socklnd_events_total{instance=~\"$instance\",event=~\"";
+    let named = queries.iter().filter_map(|query| query.split_once(events));
     let named = named.filter_map(|(_, rest)| rest.split_once('"'));
     let named: Vec<&str> = named.flat_map(|(names, _)| names.split('|')).collect();
     assert!(!named.is_empty());

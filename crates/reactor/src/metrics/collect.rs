@@ -135,12 +135,13 @@ fn of_driver(page: &mut Page, insides: &[Inside]) {
     }
     let streams: usize = insides.iter().map(|inside| inside.report.connections).sum();
     page.gauge(Metric::Streams, &[], streams as i64);
-    let mut counters: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut counters: BTreeMap<&'static str, u64> = BTreeMap::new();
     for (name, value) in insides.iter().flat_map(|inside| inside.report.driver.iter()) {
         *counters.entry(name).or_default() += value;
     }
     for (name, value) in counters {
-        page.count(Metric::Socklnd, &[name], value);
+        let (metric, label) = super::driver::place(name);
+        page.count(metric, label.as_slice(), value);
     }
 }
 

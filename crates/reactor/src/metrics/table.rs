@@ -107,8 +107,29 @@ metrics! {
         "Open connections of peers; type is control, bulk_in, bulk_out or any."
     Streams Gauge "lustrine_tcp_connections" []
         "TCP connections of the node, those in their HELLO included."
-    Socklnd Counter "lustrine_socklnd_total" ["counter"]
-        "The TCP driver's counters, by their names in `lustrine show stats --all`."
+    SocklndMessages Counter "lustrine_socklnd_messages_total" ["event"]
+        "Messages of the TCP driver; event is sent or received."
+    SocklndZeroCopy Counter "lustrine_socklnd_zero_copy_messages_total" []
+        "Messages, of those sent, whose payload went out without a copy."
+    SocklndPayload Counter "lustrine_socklnd_payload_bytes_total" ["event"]
+        "Payload of the TCP driver's messages; event is sent, received and stored, or discarded."
+    SocklndBytes Counter "lustrine_socklnd_tcp_bytes_total" ["event"]
+        "Bytes that the TCP driver gave to TCP and took from it; event is written or read."
+    SocklndCalls Counter "lustrine_socklnd_calls_total" ["call"]
+        "Calls that moved bytes of TCP connections; call is write or read."
+    SocklndZeroCopyAcks Counter "lustrine_socklnd_zero_copy_acks_total" ["event"]
+        "Acknowledgements of zero-copy messages; event is sent, carried by a message, or received."
+    SocklndKeepalives Counter "lustrine_socklnd_keepalives_total" ["event"]
+        "Keepalives of LNet; event is sent or received."
+    SocklndConnections Counter "lustrine_socklnd_connections_total" ["event"]
+        "What became of TCP connections; event is accepted (before any check), refused_full, \
+         opened_passive or opened_active (after the HELLO), closed, handed_off to another CPU \
+         partition, or adopted there."
+    SocklndDials Counter "lustrine_socklnd_dials_total" ["event"]
+        "Dials; event is begun, failed, or, of those not made: forbidden_ipv6, without_privilege."
+    SocklndEvents Counter "lustrine_socklnd_events_total" ["event"]
+        "What else happens to the TCP driver: answers to a HELLO, losses, time-outs, wrongs of \
+         peers; event is its name in `lustrine show stats --all`."
     SelftestRpcs Counter "lustrine_selftest_rpcs_total" ["event"]
         "RPCs of the selftest service; event is sent, received, dropped, expired or error."
     SelftestBytes Counter "lustrine_selftest_bulk_bytes_total" ["direction"]
