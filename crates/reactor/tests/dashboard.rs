@@ -91,6 +91,10 @@ fn mistakes(query: &str) -> Vec<String> {
         for label in labels.iter().filter(|label| !has(label)) {
             wrong.push(format!("nothing has a label {label}"));
         }
+        // All nodes together is something to look at; their peers, types and so on mixed are not.
+        if labels != ["le"] && !labels.contains(&"instance") {
+            wrong.push(format!("{} of different nodes are mixed", labels.join(", ")));
+        }
     }
     wrong
 }
@@ -153,7 +157,8 @@ fn a_wrong_query_is_found() {
         "lustrine_peers",
         "lustrine_peers{nid=\"a\"}",
         "lustrine_peer_latency_seconds{peer=\"a\"}",
-        "sum by (le, nid) (lustrine_peer_latency_seconds_bucket{peer=\"a\"})",
+        "sum by (instance, le, nid) (lustrine_peer_latency_seconds_bucket{peer=\"a\"})",
+        "sum by (le, peer) (lustrine_peer_latency_seconds_bucket{peer=\"a\"})",
     ] {
         assert_eq!(mistakes(query).len(), 1, "{query}");
     }
