@@ -4,11 +4,12 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use lustrine_reactor::metrics::TABLE;
+use lustrine_reactor::metrics::{NIS_MAX, TABLE};
 
 use crate::common::{Node, Running, Scratch, eventually, finish, free_port, loopback, lustrine};
 
 mod parser;
+mod promtool;
 
 use parser::{Exposition, Family, Sample};
 
@@ -230,6 +231,21 @@ fn a_node_that_takes_no_latencies_says_nothing_of_them() {
     assert_eq!(said, "no latencies yet\n");
     let shown = finish(&mut node.controlled(&["show", "net", "--json"])).ok().json();
     assert_eq!(shown["nets"][0]["latency"], serde_json::json!({}));
+}
+
+#[test]
+fn a_page_tells_of_so_many_interfaces() {
+    let nets: Vec<String> =
+        (1..=NIS_MAX + 1).map(|net| format!("tcp{net}={}", loopback())).collect();
+    let args: Vec<&str> = nets.iter().flat_map(|net| ["--net", net]).collect();
+    let (node, at) = node(&args);
+    let page = scrape(at);
+    assert_eq!(value(&page, "lustrine_nis", &[]), (NIS_MAX + 2) as f64);
+    assert_eq!(value(&page, "lustrine_nis_left_out", &[]), 2.0);
+    assert_eq!(page.samples("lustrine_ni_credits").count(), NIS_MAX);
+    assert_eq!(value(&page, "lustrine_ni_credits", &[("nid", &node.nid())]), 256.0);
+    let shown = finish(&mut node.controlled(&["show", "net", "--json"])).ok().json();
+    assert_eq!(shown["nets"].as_array().map(Vec::len), Some(NIS_MAX + 2));
 }
 
 #[test]

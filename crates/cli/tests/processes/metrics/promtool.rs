@@ -1,0 +1,43 @@
+//! What Prometheus' own check says of a page.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use super::{get, load, node};
+use crate::common::{loopback, skip};
+
+/// The page in the older text format, which is the one that `promtool check metrics` reads: there
+/// a counter is described under its whole name.
+fn older_format(page: &str) -> String {
+    let mut text = String::new();
+    for line in page.lines() {
+        let counter = |name: &str| page.contains(&format!("\n# TYPE {name} counter\n"));
+        let words: Vec<&str> = line.splitn(4, ' ').collect();
+        match words[..] {
+            ["#", "EOF"] => {}
+            ["#", what, name, rest] if counter(name) => {
+                text += &format!("# {what} {name}_total {rest}\n");
+            }
+            _ => text += &format!("{line}\n"),
+        }
+    }
+    text
+}
+
+#[test]
+fn promtool_finds_nothing_wrong() {
+    let mut check = Command::new("promtool");
+    check.args(["check", "metrics"]);
+    check.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let Ok(mut child) = check.spawn() else {
+        return skip("there is no promtool (it comes with Prometheus)");
+    };
+    let (node, at) = node(&[]);
+    load(&node, loopback());
+    let page = older_format(&get(at, "/metrics").1);
+    assert!(page.contains("\n# TYPE lustrine_messages_total counter\n"), "{page}");
+    child.stdin.take().expect("it is piped").write_all(page.as_bytes()).expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    let said = [output.stdout, output.stderr].concat();
+    assert!(output.status.success() && said.is_empty(), "{}", String::from_utf8_lossy(&said));
+}
