@@ -42,11 +42,14 @@ fn get(at: SocketAddr, path: &str) -> (String, String) {
 
 #[track_caller]
 fn scrape(at: SocketAddr) -> Exposition {
-    let (head, body) = get(at, "/metrics");
+    let accept = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5";
+    let asked = format!("GET /metrics HTTP/1.1\r\nHost: {at}\r\nAccept: {accept}\r\n\r\n");
+    let answer = request(at, &asked);
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
     assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
     let kind = "\r\nContent-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n";
     assert!(head.contains(kind), "{head}");
-    parser::parse(&body).unwrap_or_else(|why| panic!("{why} in\n{body}"))
+    parser::parse(body).unwrap_or_else(|why| panic!("{why} in\n{body}"))
 }
 
 /// Some of each operation between a client of its own and the node.
@@ -256,7 +259,10 @@ fn only_what_is_there_is_answered() {
     let (head, body) = get(at, "/etc/passwd");
     assert!(head.starts_with("HTTP/1.1 404 ") && body.contains("/metrics"), "{head}");
     let (head, body) = get(at, &format!("http://{at}/metrics"));
-    assert!(head.starts_with("HTTP/1.1 200 ") && body.ends_with("# EOF\n"), "{head}");
+    assert!(
+        head.starts_with("HTTP/1.1 200 ") && body.contains("\n# TYPE lustrine_peers gauge\n"),
+        "{head}"
+    );
     let head = request(at, "HEAD /metrics HTTP/1.1\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200 ") && head.ends_with("\r\n\r\n"), "{head}");
     let posted = request(at, "POST /metrics HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello");

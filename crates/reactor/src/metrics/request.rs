@@ -8,6 +8,8 @@ const HEADERS_MAX: usize = 64;
 
 /// What the metrics' page is called in HTTP.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// The same for scrapers that do not ask for that.
+const CLASSIC: &str = "text/plain; version=0.0.4; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
 
@@ -18,7 +20,7 @@ const FRONT: &str = "<!DOCTYPE html><html lang=\"en\"><head><title>Lustrine</tit
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     /// The metrics.
-    Metrics(Body),
+    Metrics(Body, Form),
     /// The page that leads there.
     Front(Body),
     /// What is not here.
@@ -36,6 +38,15 @@ pub(super) enum Body {
     Left,
 }
 
+/// In which text format metrics are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// OpenMetrics 1.0, for whoever says that he knows it.
+    Open,
+    /// The format of Prometheus before that, which everybody reads.
+    Classic,
+}
+
 /// Reads a request; `None` while its head is not whole.
 pub(super) fn read(head: &[u8]) -> Option<Wanted> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
@@ -51,10 +62,50 @@ pub(super) fn read(head: &[u8]) -> Option<Wanted> {
         _ => return Some(Wanted::Forbidden),
     };
     Some(match path(request.path.unwrap_or_default()) {
-        "/metrics" => Wanted::Metrics(body),
+        "/metrics" => Wanted::Metrics(body, form(request.headers)),
         "/" => Wanted::Front(body),
         _ => Wanted::Nothing(body),
     })
+}
+
+fn form(headers: &[httparse::Header<'_>]) -> Form {
+    let accepts = headers.iter().filter(|header| header.name.eq_ignore_ascii_case("accept"));
+    let texts = accepts.filter_map(|header| std::str::from_utf8(header.value).ok());
+    let mut kinds = texts.flat_map(|text| text.split([',', ';'])).map(str::trim);
+    match kinds.any(|kind| kind.eq_ignore_ascii_case("application/openmetrics-text")) {
+        true => Form::Open,
+        false => Form::Classic,
+    }
+}
+
+/// A page of OpenMetrics in the classic format: a counter is called there what its series are
+/// called, and the page ends where it ends.
+fn classic(page: &str) -> String {
+    let mut text = String::with_capacity(page.len());
+    let mut help = None;
+    for line in page.lines() {
+        if line.starts_with("# HELP ") {
+            help = Some(line);
+            continue;
+        }
+        let counter = line.strip_prefix("# TYPE ").and_then(|rest| rest.strip_suffix(" counter"));
+        if let Some(help) = help.take() {
+            text += &match counter {
+                Some(name) => help.replacen(name, &format!("{name}_total"), 1),
+                None => help.to_owned(),
+            };
+            text.push('\n');
+        }
+        match counter {
+            Some(name) => text += &format!("# TYPE {name}_total counter\n"),
+            None if line == "# EOF" => {}
+            None => {
+                text += line;
+                text.push('\n');
+            }
+        }
+    }
+    text
 }
 
 /// The path in what is asked for: after a scheme and whose it is, as proxies ask (RFC 9112, 3.2.2),
@@ -79,9 +130,10 @@ pub(super) fn answer<T: AsRef<str>>(
     metrics: impl FnOnce() -> Result<T, String>,
 ) -> Vec<u8> {
     match wanted {
-        Wanted::Metrics(body) => match metrics() {
-            Ok(page) => response("200 OK", OPEN_METRICS, page.as_ref(), body),
-            Err(why) => response("503 Service Unavailable", PLAIN, &(why + "\n"), body),
+        Wanted::Metrics(body, form) => match (metrics(), form) {
+            (Ok(page), Form::Open) => response("200 OK", OPEN_METRICS, page.as_ref(), body),
+            (Ok(page), Form::Classic) => response("200 OK", CLASSIC, &classic(page.as_ref()), body),
+            (Err(why), _) => response("503 Service Unavailable", PLAIN, &(why + "\n"), body),
         },
         Wanted::Front(body) => response("200 OK", HTML, FRONT, body),
         Wanted::Nothing(body) => {
@@ -122,11 +174,11 @@ mod tests {
         for end in 0..get.len() {
             assert_eq!(read(&get[..end]), None, "{end}");
         }
-        assert_eq!(read(get), Some(Wanted::Metrics(Body::Wanted)));
+        assert_eq!(read(get), Some(Wanted::Metrics(Body::Wanted, Form::Classic)));
         assert_eq!(read(b"HEAD / HTTP/1.0\n\n"), Some(Wanted::Front(Body::Left)));
         for (target, wanted) in [
-            ("http://a:9909/metrics", Wanted::Metrics(Body::Wanted)),
-            ("HTTP://[::1]/metrics?x=/", Wanted::Metrics(Body::Wanted)),
+            ("http://a:9909/metrics", Wanted::Metrics(Body::Wanted, Form::Classic)),
+            ("HTTP://[::1]/metrics?x=/", Wanted::Metrics(Body::Wanted, Form::Classic)),
             ("http://a", Wanted::Front(Body::Wanted)),
             ("http://a?/metrics", Wanted::Front(Body::Wanted)),
             ("http://a/etc/metrics", Wanted::Nothing(Body::Wanted)),
@@ -137,6 +189,15 @@ mod tests {
         ] {
             let asked = format!("GET {target} HTTP/1.1\r\n\r\n");
             assert_eq!(read(asked.as_bytes()), Some(wanted), "{target}");
+        }
+        for (accept, form) in [
+            ("application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.2", Form::Open),
+            ("text/plain;q=0.5, APPLICATION/OpenMetrics-Text ;q=0.4", Form::Open),
+            ("text/plain;version=0.0.4", Form::Classic),
+            ("*/*", Form::Classic),
+        ] {
+            let asked = format!("GET /metrics HTTP/1.1\r\naccept: {accept}\r\n\r\n");
+            assert_eq!(read(asked.as_bytes()), Some(Wanted::Metrics(Body::Wanted, form)));
         }
         assert_eq!(read(b"GET /etc HTTP/1.1\r\n\r\n"), Some(Wanted::Nothing(Body::Wanted)));
         assert_eq!(read(b"POST /metrics HTTP/1.1\r\n\r\n"), Some(Wanted::Forbidden));
@@ -150,11 +211,13 @@ mod tests {
     #[test]
     fn the_head_says_how_long_the_body_is_also_without_it() {
         let page = || Ok::<_, String>("x 1\n");
-        let whole = answer(Wanted::Metrics(Body::Wanted), page);
-        let head = answer(Wanted::Metrics(Body::Left), page);
+        let whole = answer(Wanted::Metrics(Body::Wanted, Form::Classic), page);
+        let head = answer(Wanted::Metrics(Body::Left, Form::Classic), page);
         assert_eq!(whole.strip_prefix(head.as_slice()), Some(&b"x 1\n"[..]));
         assert!(String::from_utf8(head).unwrap().contains("\r\nContent-Length: 4\r\n"));
-        let none = answer(Wanted::Metrics(Body::Wanted), || Err::<&str, _>("why".to_owned()));
+        let none = answer(Wanted::Metrics(Body::Wanted, Form::Classic), || {
+            Err::<&str, _>("why".to_owned())
+        });
         assert!(none.starts_with(b"HTTP/1.1 503 ") && none.ends_with(b"\r\n\r\nwhy\n"));
     }
 
@@ -168,5 +231,14 @@ mod tests {
                 prop_assert!(said.starts_with(b"HTTP/1.1 "));
             }
         }
+    }
+
+    #[test]
+    fn the_classic_format_calls_counters_by_their_whole_name() {
+        let page = "# HELP a_seconds Of a.\n# TYPE a_seconds counter\na_seconds_total 1.5\n\
+                    # HELP b Of b.\n# TYPE b gauge\nb{c=\"# EOF\"} 2\n# EOF\n";
+        let wanted = "# HELP a_seconds_total Of a.\n# TYPE a_seconds_total counter\n\
+                      a_seconds_total 1.5\n# HELP b Of b.\n# TYPE b gauge\nb{c=\"# EOF\"} 2\n";
+        assert_eq!(classic(page), wanted);
     }
 }
