@@ -86,6 +86,8 @@ fn arguments(given: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let name = name.and_then(OsStr::to_str);
     let tool = name.filter(|name| *name == ROUTERSTAT || lustrine_tools::tool(name).is_some());
     if let Some(tool) = tool.map(OsString::from) {
+        // Help calls the program by this, and its command by the next.
+        arguments[0] = "lustrine".into();
         arguments.insert(1, tool);
     }
     arguments
