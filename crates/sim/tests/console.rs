@@ -24,9 +24,8 @@ use lustrine_wire::header;
 use lustrine_wire::nid::Nid;
 use lustrine_wire::order::Order as ByteOrder;
 use lustrine_wire::srpc::{
-    BatchReply, Body, BrwCheck, Counters, Destination, FRAMEWORK_PORTAL, FrameworkCounters,
-    LnetCounters, MakeSessionReply, Message, Name, REPLY_PORTAL, RemoveSessionReply, RpcCounters,
-    Service, Sid, StatReply, TestReply, VERSION,
+    BatchReply, Body, BrwCheck, Counters, Destination, FRAMEWORK_PORTAL, MakeSessionReply, Message,
+    Name, REPLY_PORTAL, RemoveSessionReply, Service, Sid, StatReply, TestReply, VERSION,
 };
 
 const KEY: u32 = 77;
@@ -198,38 +197,6 @@ impl Play {
     }
 }
 
-const NOTHING: Counters = Counters {
-    framework: FrameworkCounters {
-        running_ms: 0,
-        active_batches: 0,
-        zombie_sessions: 0,
-        brw_errors: 0,
-        ping_errors: 0,
-    },
-    rpc: RpcCounters {
-        errors: 0,
-        sent: 0,
-        received: 0,
-        dropped: 0,
-        expired: 0,
-        bulk_get: 0,
-        bulk_put: 0,
-    },
-    lnet: LnetCounters {
-        msgs_alloc: 0,
-        msgs_max: 0,
-        errors: 0,
-        send_count: 0,
-        recv_count: 0,
-        route_count: 0,
-        drop_count: 0,
-        send_length: 0,
-        recv_length: 0,
-        route_length: 0,
-        drop_length: 0,
-    },
-};
-
 /// What a node says that does what it is asked for.
 fn good(order: &Order, sid: Sid) -> Message {
     let body = match order.body {
@@ -244,7 +211,9 @@ fn good(order: &Order, sid: Sid) -> Message {
         Body::BatchRequest(_) => {
             Body::BatchReply(BatchReply { status: 0, sid, active: 0, time: 0 })
         }
-        Body::StatRequest(_) => Body::StatReply(StatReply { status: 0, sid, counters: NOTHING }),
+        Body::StatRequest(_) => {
+            Body::StatReply(StatReply { status: 0, sid, counters: Counters::ZERO })
+        }
         other => panic!("what does a node say to {other:?}?"),
     };
     Message { order: ByteOrder::Little, version: VERSION, features: order.features, body }

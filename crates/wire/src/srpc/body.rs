@@ -317,6 +317,41 @@ packed! {
     }
 }
 
+impl Counters {
+    /// All zero, as a kernel sends them beside an error (capture c03).
+    pub const ZERO: Counters = Counters {
+        framework: FrameworkCounters {
+            running_ms: 0,
+            active_batches: 0,
+            zombie_sessions: 0,
+            brw_errors: 0,
+            ping_errors: 0,
+        },
+        rpc: RpcCounters {
+            errors: 0,
+            sent: 0,
+            received: 0,
+            dropped: 0,
+            expired: 0,
+            bulk_get: 0,
+            bulk_put: 0,
+        },
+        lnet: LnetCounters {
+            msgs_alloc: 0,
+            msgs_max: 0,
+            errors: 0,
+            send_count: 0,
+            recv_count: 0,
+            route_count: 0,
+            drop_count: 0,
+            send_length: 0,
+            recv_length: 0,
+            route_length: 0,
+            drop_length: 0,
+        },
+    };
+}
+
 macro_rules! packed_within_packed {
     ($($name:ident,)*) => {$(
         impl Field for $name {
