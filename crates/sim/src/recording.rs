@@ -49,6 +49,8 @@ pub struct Recording {
     pub entries: Vec<(Source, Entry)>,
     /// Entries that had to go because there were too many: the oldest ones.
     pub gone: u64,
+    /// Entries of times that nobody wanted.
+    pub outside: u64,
 }
 
 /// Keeps the newest entries of all journals, as many as it was allowed.
@@ -59,6 +61,7 @@ pub(crate) struct Recorder {
     sources: Vec<Source>,
     entries: VecDeque<(SourceId, Entry)>,
     gone: u64,
+    outside: u64,
     /// How often each partition has come to life.
     lives: BTreeMap<(Nid, u16), u32>,
 }
@@ -68,7 +71,7 @@ impl Recorder {
     pub(crate) fn new(begin: Time, wanted: Wanted) -> Recorder {
         let wanted = Wanted { limit: wanted.limit.max(1), ..wanted };
         let (sources, entries) = (Vec::new(), VecDeque::new());
-        Recorder { begin, wanted, sources, entries, gone: 0, lives: BTreeMap::new() }
+        Recorder { begin, wanted, sources, entries, gone: 0, outside: 0, lives: BTreeMap::new() }
     }
 
     /// Has a partition that just came to life keep a journal.
@@ -97,6 +100,7 @@ impl Recorder {
     fn keep(&mut self, id: SourceId, entry: Entry) {
         let Wanted { limit, from, until } = self.wanted;
         if !(from..=until).contains(&entry.at.since(self.begin)) {
+            self.outside += 1;
             return;
         }
         if self.entries.len() == limit {
@@ -112,7 +116,7 @@ impl Recorder {
         let mut entries: Vec<_> = self.entries.into_iter().map(named).collect();
         // The message level does in one go what a host does in a window of time.
         entries.sort_by_key(|(_, entry)| entry.at);
-        Recording { begin: self.begin, entries, gone: self.gone }
+        Recording { begin: self.begin, entries, gone: self.gone, outside: self.outside }
     }
 }
 

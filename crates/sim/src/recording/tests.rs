@@ -31,5 +31,5 @@ fn what_lies_outside_of_the_time_wanted_is_left_out() {
     }
     let recording = recorder.finish();
     let times: Vec<u64> = recording.entries.iter().map(|(_, entry)| entry.at.0).collect();
-    assert_eq!((times, recording.gone), (vec![110, 120], 0));
+    assert_eq!((times, recording.gone, recording.outside), (vec![110, 120], 0, 2));
 }

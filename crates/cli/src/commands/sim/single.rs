@@ -117,8 +117,18 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
 /// Says what a trace lacks, as nobody would look for it there.
 fn note_gaps(recording: &Recording) {
     let Some((_, first)) = recording.entries.first() else {
-        return note("note: the trace is empty: nothing happened in the time it was kept for");
+        return note(&format!(
+            "note: the trace is empty: nothing happened in the time it was kept for, {} steps \
+             outside of it",
+            recording.outside
+        ));
     };
+    if recording.outside != 0 {
+        note(&format!(
+            "note: {} steps outside of the time that was asked for are not in the trace",
+            recording.outside
+        ));
+    }
     if recording.gone != 0 {
         note(&format!(
             "note: the trace begins at {}: {} older steps did not fit; --trace-limit keeps more, \
