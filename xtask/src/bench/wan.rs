@@ -117,6 +117,8 @@ struct Wan {
 /// The real half of earlier results.
 #[derive(Deserialize)]
 struct Earlier {
+    /// Where they were measured; of several, the first.
+    machine: Option<Machine>,
     links: Vec<(LinkSpec, Carried)>,
     rows: Vec<EarlierRow>,
 }
@@ -132,11 +134,12 @@ struct EarlierRow {
 impl Earlier {
     /// All files as one.
     fn read(files: &[PathBuf]) -> Result<Earlier> {
-        let mut all = Earlier { links: Vec::new(), rows: Vec::new() };
+        let mut all = Earlier { machine: None, links: Vec::new(), rows: Vec::new() };
         for file in files {
             let name = || file.display().to_string();
             let text = fs::read_to_string(file).with_context(name)?;
             let one: Earlier = serde_json::from_str(&text).with_context(name)?;
+            all.machine = all.machine.or(one.machine);
             all.links.extend(one.links);
             all.rows.extend(one.rows);
         }
@@ -160,7 +163,7 @@ type Found = Vec<(LinkSpec, Congestion, Vec<Figure>)>;
 
 pub(crate) fn run(args: &WanArgs) -> Result<()> {
     let programs = Programs::build()?;
-    let machine = Machine::here();
+    let here = Machine::here();
     let earlier = Earlier::read(&args.real)?;
     let links = if args.real.is_empty() { links(args)? } else { earlier.specs() };
     let mut rows = Vec::new();
@@ -192,7 +195,7 @@ pub(crate) fn run(args: &WanArgs) -> Result<()> {
     }
     let wan = Wan {
         date: machine::today(),
-        machine,
+        machine: earlier.machine.unwrap_or(here),
         versions: machine::versions(&[("ip", "-V")]),
         rounds: args.rounds,
         parallel: args.parallel,
