@@ -103,6 +103,20 @@ fn a_dry_run_says_what_would_be_done_and_a_time_holds_for_all_points() {
     assert!((0.1..0.3).contains(&number(row, "/seconds")), "{row}");
 }
 
+/// A client whose servers are at home on different partitions of it shares its rate out among them.
+#[test]
+fn a_rate_is_of_the_client_and_not_of_each_partition() {
+    let scratch = Scratch::new();
+    let plan = "name: slow\ngroups: {clients: 1, servers: 4}\nsteps:\n- time: 1 s\n  tests: [{do: \
+                ping, from: clients, to: servers, spread: all, concurrency: 4, rate: 200}]\n";
+    let args = ["--local", "--json", "-", "--set", "cpu_npartitions=2"];
+    let results = finish(&mut selftest(&scratch, plan, &args)).ok().json();
+    let row = &results["points"][0]["rows"][0];
+    let (ops, seconds) = (number(row, "/ops"), number(row, "/seconds"));
+    // What could not be taken is made up for, 10 ms of it on each partition.
+    assert!(ops > 0.0 && ops <= 200.0 * (seconds + 0.1), "{row}");
+}
+
 #[test]
 fn a_plan_with_nodes_that_run_already() {
     let one = Node::open();
