@@ -72,7 +72,7 @@ mod tests {
         for (text, words) in [
             ("peer_credits", "no '='"),
             ("peer_credits=x", "is no number"),
-            ("peer_credits=0", "outside 1..=65535"),
+            ("peer_credits=0", "allowed: 1 to 65535"),
             ("perr_credits=1", "no tunable is called"),
         ] {
             let said = text.parse::<Setting>().unwrap_err();

@@ -207,7 +207,12 @@ impl PeerTable {
     }
 
     /// Finds or creates the entry of a NID. `None`: the table is full of peers in use.
-    pub(crate) fn obtain(&mut self, now: Time, nid: &Nid, credits: u32) -> Option<PeerNiKey> {
+    pub(crate) fn obtain(
+        &mut self,
+        now: Time,
+        nid: &Nid,
+        credits: impl FnOnce() -> u32,
+    ) -> Option<PeerNiKey> {
         if let Some(key) = self.find(nid) {
             self.nis[key].used = now;
             return Some(key);
@@ -217,7 +222,7 @@ impl PeerTable {
         }
         let lister = self.listed.remove(nid);
         let peer = lister.unwrap_or_else(|| self.peers.insert(Peer::unknown(*nid)));
-        let key = self.add_ni(now, *nid, peer, credits);
+        let key = self.add_ni(now, *nid, peer, credits());
         self.nis[key].hearsay = lister.is_some();
         Some(key)
     }

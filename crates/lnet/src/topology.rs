@@ -129,6 +129,11 @@ impl Topology {
         }
     }
 
+    /// The same for a peer that is seen by an interface.
+    pub(crate) fn peer_credits_of(&self, seen_by: NiIndex) -> u32 {
+        self.peer_credits_on(self.ni(seen_by).nid.net())
+    }
+
     /// The interface at an index the shard handed out.
     pub fn ni(&self, index: NiIndex) -> &Ni {
         &self.nis[index]

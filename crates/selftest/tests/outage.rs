@@ -75,6 +75,38 @@ fn patience_is_the_longest_silence() {
     }
 }
 
+/// Also when the node was away before, and when it goes at the end of a rung.
+#[test]
+fn patience_is_the_same_after_an_outage_and_at_the_end() {
+    let mut world = World::new(2, Default::default());
+    world.add_client(0, 1, |args| args.patience = seconds(10));
+    world.add_service(1);
+    world.client().start_rung(timed(Test::Ping, 300)).unwrap();
+    world.turns(STEP, 400);
+    world.nodes[1].dead = true;
+    world.turns(STEP, 1600);
+    world.nodes[1].dead = false;
+    world.turns(STEP, 1200);
+    assert_eq!(world.client().error(), None);
+    world.nodes[1].dead = true;
+    let died_at = world.now;
+    world.until(STEP, 8000, |world| world.client().error().is_some());
+    let silence = world.now.since(died_at);
+    assert!(silence.0 <= seconds(10).0 + 2 * STEP.0, "{silence:?}");
+
+    let mut world = World::new(2, Default::default());
+    world.add_client(0, 1, |args| args.patience = seconds(2));
+    world.add_service(1);
+    world.client().start_rung(timed(Test::Ping, 3)).unwrap();
+    world.turns(STEP, 595);
+    world.nodes[1].dead = true;
+    let died_at = world.now;
+    world.until(STEP, 8000, |world| world.client().error().is_some());
+    // One silence for the last RPCs, and one for the counters.
+    let silence = world.now.since(died_at);
+    assert!(silence.0 <= 2 * seconds(2).0 + 100 * STEP.0, "{silence:?}");
+}
+
 #[test]
 fn a_server_that_stays_away_ends_the_rung_and_frees_all_memory() {
     let mut world = World::new(2, Default::default());

@@ -158,7 +158,7 @@ fn bad_settings_are_refused_with_advice() {
             &["--net", "tcp=127.0.0.9", "--set", "peer_credits"],
             &["no '='", "--set peer_credits=32"],
         ),
-        (&["--net", "tcp=127.0.0.9", "--set", "peer_credits=0"], &["outside 1..=65535"]),
+        (&["--net", "tcp=127.0.0.9", "--set", "peer_credits=0"], &["allowed: 1 to 65535"]),
         (&["--net", "tcp=127.0.0.9", "--set", "perr_credits=9"], &["no tunable is called"]),
         (&["--net", "tcp=127.0.0.9", "--lenient"], &["--config"]),
     ];

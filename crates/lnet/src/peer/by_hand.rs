@@ -47,7 +47,7 @@ impl PeerTable {
         let here: Vec<Nid> = by_hand.nids.iter().copied().filter(|nid| lives_here(nid)).collect();
         let Some(contact) = here.first() else { return Ok(None) };
         for nid in &here {
-            self.obtain(now, nid, credits(nid)).ok_or(TableFull)?;
+            self.obtain(now, nid, || credits(nid)).ok_or(TableFull)?;
         }
         // In a table that is too small one may have made room for the next.
         let keys: Option<Vec<PeerNiKey>> = here.iter().map(|nid| self.find(nid)).collect();

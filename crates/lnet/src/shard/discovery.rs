@@ -324,7 +324,7 @@ impl Shard {
 
     fn obtain_peer(&mut self, now: Time, nid: &Nid) -> Result<PeerNiKey, Status> {
         let ni = self.topology.ni_on(nid.net()).ok_or(Status::Unreachable)?;
-        let max = self.topology.ni(ni).peer_credits;
+        let max = || self.topology.ni(ni).peer_credits;
         self.peers.obtain(now, nid, max).ok_or(Status::NoMemory)
     }
 

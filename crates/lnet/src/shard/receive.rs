@@ -36,7 +36,7 @@ impl Core for Shard {
     }
 
     fn link(&mut self, now: Time, ni: NiIndex, peer: ProcessId, event: LinkEvent) {
-        let max = self.topology.ni(ni).peer_credits;
+        let max = || self.topology.peer_credits_of(ni);
         let Some(key) = self.peers.obtain(now, &peer.nid, max) else { return };
         let userland = peer.pid & PID_USERLAND != 0;
         match event {
@@ -78,7 +78,7 @@ impl Shard {
             self.note_drop(DropReason::NotForUs);
             return Verdict::Drop;
         }
-        let max = self.topology.ni(arrival.ni).peer_credits;
+        let max = || self.topology.peer_credits_of(arrival.ni);
         let Some(peer_ni) = self.peers.obtain(now, &arrival.from.nid, max) else {
             self.drop_counted(arrival, header);
             self.note_drop(DropReason::TooManyPeers);

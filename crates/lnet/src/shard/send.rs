@@ -203,7 +203,7 @@ impl Shard {
             return;
         };
         self.nis[usize::from(ni.0)].sequence += 1;
-        let max = self.topology.ni(ni).peer_credits;
+        let max = || self.topology.peer_credits_of(ni);
         let Some(peer_ni) = self.peers.obtain(now, &draft.target.nid, max) else {
             self.refuse_request(now, draft, Status::NoMemory);
             return;

@@ -175,7 +175,7 @@ impl Client {
             Limit::Count(count) => self.figures.ended() >= count,
         };
         if self.figures.is_measuring() && over {
-            self.end_measurement(turn.now, DRAIN);
+            self.end_measurement(turn.now, DRAIN.min(self.args.patience));
         }
     }
 
@@ -192,7 +192,7 @@ impl Client {
                 self.up_since = now;
                 // It is there; whether what was under way before comes back remains to be seen.
                 self.suspect_since = Some(since);
-                self.answer_took = now.since(since);
+                self.answer_took = self.link.answer_took();
             }
             _ => {}
         }
@@ -215,7 +215,8 @@ impl Client {
         if !self.progressed || self.units.calling() == 0 || !self.link.is_usable() {
             return Time::NEVER;
         }
-        let silence = match self.suspect_since {
+        // Once the load flows again nothing is suspect any more.
+        let silence = match self.suspect_since.filter(|since| self.signs.load_at() < *since) {
             None => self.usual_silence().min(Nanos(self.args.patience.0 / 2)),
             Some(_) => self.usual_silence(),
         };
@@ -246,7 +247,8 @@ impl Client {
     /// Waits for the last RPCs of a rung.
     pub(super) fn drain<M: Memory>(&mut self, turn: &mut Turn<'_, M>, until: Time) {
         if self.units.calling() > 0 {
-            let silent_at = self.signs.load_at() + DRAIN.max(self.usual_silence());
+            let silence = DRAIN.max(self.usual_silence()).min(self.args.patience);
+            let silent_at = self.signs.load_at() + silence;
             if turn.now >= until && turn.now < silent_at && self.is_patient() {
                 self.phase = Phase::Draining(silent_at);
             } else if turn.now >= until {

@@ -22,9 +22,12 @@ use crate::turn::Turn;
 /// The mark of control RPCs, which no unit has.
 pub(super) const CONTROL: u32 = u32::MAX;
 
-/// Longest wait for a control RPC. It shares the network with the load, but a node that needs
-/// longer is not there.
+/// Longest wait for a control RPC, if patience lasts as long. It shares the network with the load,
+/// but a node that needs longer is not there.
 const CONTROL_TIMEOUT: Nanos = Nanos::from_secs(10);
+
+/// Questions in doubt for which the client has patience.
+const QUESTIONS: u64 = 3;
 
 /// Pause after the first control RPC that failed; doubled each time.
 const PAUSE_MIN: Nanos = Nanos::from_millis(100);
@@ -98,6 +101,8 @@ pub(super) struct Link {
     sent_at: Time,
     /// The caller's number of it.
     rpc: u32,
+    /// How long the last answer took.
+    answer_took: Nanos,
     /// No control RPC before this.
     not_before: Time,
     pause: Nanos,
@@ -128,6 +133,7 @@ impl Link {
             in_flight: None,
             sent_at: Time::ZERO,
             rpc: 0,
+            answer_took: Nanos(0),
             not_before: Time::ZERO,
             pause: PAUSE_MIN,
             silent_since: None,
@@ -152,6 +158,11 @@ impl Link {
             !self.has_session() || self.prepared[place(service)] >= concurrency
         };
         self.state == State::Present && self.wanted.is_some_and(is_prepared)
+    }
+
+    /// How long the node's last answer to a control RPC took.
+    pub(super) fn answer_took(&self) -> Nanos {
+        self.answer_took
     }
 
     pub(super) fn is_present(&self) -> bool {
@@ -295,7 +306,7 @@ impl Link {
             service,
             features: FEATURES_KNOWN,
             bulk: Bulk::None,
-            timeout: CONTROL_TIMEOUT.min(self.terms.rpc_timeout),
+            timeout: CONTROL_TIMEOUT.min(self.terms.rpc_timeout).min(self.attention()),
             user: CONTROL,
         };
         let terms = self.terms;
@@ -326,6 +337,15 @@ impl Link {
                 self.rpc = rpc;
             }
             Err(failure) => self.back_off(turn.now, failure),
+        }
+    }
+
+    /// How long one question may take of the client's patience. In doubt it is asked several times:
+    /// the first question may have been lost with all else.
+    fn attention(&self) -> Nanos {
+        match self.state {
+            State::Doubtful => Nanos(self.terms.patience.0 / QUESTIONS),
+            _ => self.terms.patience,
         }
     }
 
@@ -366,6 +386,7 @@ impl Link {
 
     fn answered(&mut self, now: Time, control: Control, reply: &Message) -> News {
         self.heard_at = now;
+        self.answer_took = now.since(self.sent_at);
         self.last_failure = None;
         self.pause = PAUSE_MIN;
         self.not_before = now;
