@@ -294,7 +294,9 @@ impl NodeHandle {
             changes.push(Change::ResetStats);
         }
         self.describe(&info.config.peers, &described)?;
-        self.tell_loops(changes, doors, &next)?;
+        let told = self.tell_loops(changes, doors, &next);
+        // After a description there is no "nothing was changed".
+        told.map_err(|why| if described.is_empty() { why } else { gone() })?;
         let mut current = self.current.info.write().unwrap_or_else(PoisonError::into_inner);
         *current = Arc::new(next);
         Ok(())
@@ -342,25 +344,23 @@ impl NodeHandle {
         let mut left = LOOPS_MAX;
         let (reply, answers) = mpsc::channel();
         for index in 1..self.loops.len() {
-            self.post(index, order(Vec::new(), reply.clone()), &mut left)?;
+            let posted = self.post(index, order(Vec::new(), reply.clone()), &mut left);
+            posted.map_err(|Full| if index == 1 { full() } else { gone() })?;
         }
         await_all(&answers, self.loops.len() - 1, &mut left)?;
-        self.post(0, order(doors, reply), &mut left)?;
+        let alone = self.loops.len() == 1;
+        let posted = self.post(0, order(doors, reply), &mut left);
+        posted.map_err(|Full| if alone { full() } else { gone() })?;
         await_all(&answers, 1, &mut left)
     }
 
-    fn post(
-        &self,
-        index: usize,
-        order: ChangeOrder,
-        left: &mut Duration,
-    ) -> Result<(), NotChanged> {
+    fn post(&self, index: usize, order: ChangeOrder, left: &mut Duration) -> Result<(), Full> {
         let mut letter = Letter::Change(Box::new(order));
         loop {
             letter = match self.loops[index].push(letter) {
                 Ok(()) => return Ok(()),
                 Err(Unposted::Full(letter)) if !left.is_zero() => letter,
-                Err(_) => return Err(gone()),
+                Err(_) => return Err(Full),
             };
             thread::sleep(TICK);
             *left = left.saturating_sub(TICK);
@@ -392,6 +392,16 @@ fn await_all(
                the node with a larger peers_max"
             .to_owned(),
     })
+}
+
+/// An event loop takes no letter.
+struct Full;
+
+/// None of them has been told.
+fn full() -> NotChanged {
+    let text = "the node's event loops take nothing in: it is stopping, or overloaded; nothing was \
+                changed: try again";
+    NotChanged { errno: EBUSY, text: text.to_owned() }
 }
 
 /// Opens the doors of an interface that are not open yet, whoever they are for.

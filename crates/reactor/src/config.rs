@@ -27,7 +27,9 @@ pub use net_text::{NetTextError, NetTextReason};
 pub use problem::{ConfigError, FILE_MAX, Problem, Warning};
 pub use reference::tunables_page;
 pub use running::Manner;
-pub(crate) use running::{Force, Outside, Placed, Stays, Step, add_peers, going, steps, wanted};
+pub(crate) use running::{
+    Force, Outside, Placed, Refused, Stays, Step, add_peers, going, steps, wanted,
+};
 pub use words::UnknownWord;
 
 use crate::metrics::Address;

@@ -73,7 +73,10 @@ impl EventLoop {
     pub(crate) fn inside(&self, scope: Scope) -> Inside {
         let (shard, driver) = (self.partition.shard(), self.partition.driver());
         let peers: Vec<PeerInfo> = match scope.peers {
-            Which::Busiest(most) => shard.busiest_peers(most),
+            Which::Busiest(most) => match scope.since {
+                Since::Start => shard.busiest_peers(most),
+                Since::Reset => shard.busiest_peers_since_reset(most),
+            },
             Which::Only(nid) => shard.peer(&nid).into_iter().collect(),
         };
         let told: HashSet<Nid> = peers.iter().map(|peer| peer.nid).collect();

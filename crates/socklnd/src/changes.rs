@@ -125,14 +125,13 @@ impl Socklnd {
         there.map(|(index, _)| NiIndex(index as u16))
     }
 
-    /// The interface of a NID that somebody asks for, who came to the address of `ni`: several
-    /// networks may share one address, and one listener.
-    pub(crate) fn asked_for(&self, ni: NiIndex, target: &Nid) -> Option<NiIndex> {
+    /// The interface of a NID that somebody asks for, who came to a port of `ni`'s address:
+    /// several networks may share one address, and one listener.
+    pub(crate) fn asked_for(&self, ni: NiIndex, port: u16, target: &Nid) -> Option<NiIndex> {
         if self.is_there(ni, target) {
             return Some(ni);
         }
-        let NiConfig { local_ip, port, .. } = *self.ni(ni);
-        let mut there = self.nis_at(SocketAddr::new(local_ip?, port));
+        let mut there = self.nis_at(SocketAddr::new(self.ni(ni).local_ip?, port));
         there.find(|ni| self.is_there(*ni, target))
     }
 

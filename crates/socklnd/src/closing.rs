@@ -34,7 +34,7 @@ impl Socklnd {
                 let why = if silent { Why::Rejected } else { why };
                 self.dial_failed(out, dialled.peer, why);
             }
-            Phase::Request | Phase::Hello | Phase::Farewell => {
+            Phase::Request(_) | Phase::Hello | Phase::Farewell => {
                 match why {
                     // Nobody is lost who has not been a peer yet.
                     Why::Io(_) => self.counters.handshakes_broken += 1,

@@ -46,8 +46,8 @@ pub(crate) const LARGE: u32 = 16 * 1024;
 /// How far a connection has come.
 #[derive(Debug)]
 pub(crate) enum Phase {
-    /// Accepted; the connection request is awaited.
-    Request,
+    /// Accepted at this port; the connection request is awaited.
+    Request(u16),
     /// Accepted; the HELLO is awaited.
     Hello,
     /// Dialled; the stream is not open yet.

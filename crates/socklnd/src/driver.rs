@@ -274,7 +274,7 @@ impl Socklnd {
         conn.queued = false;
         let result = match conn.phase {
             Phase::Connecting(dialled) => self.connected(out, key, dialled),
-            Phase::Request | Phase::Hello | Phase::Answer(_) => self.shake_hands(out, key),
+            Phase::Request(_) | Phase::Hello | Phase::Answer(_) => self.shake_hands(out, key),
             Phase::Farewell => self.part(out, key),
             Phase::Open(_) => self.exchange(out, key),
         };

@@ -44,7 +44,7 @@ impl Socklnd {
             self.counters.blame(Misdeed::SourcePort.into());
             return io.close(sock);
         }
-        self.receive_guest(now, sock, ni, local.ip(), remote, Phase::Request);
+        self.receive_guest(now, sock, ni, local.ip(), remote, Phase::Request(local.port()));
     }
 
     /// Takes over a connection that another CPU partition accepted; `handoff.sock` is the stream's
@@ -107,7 +107,7 @@ impl Socklnd {
         self.write(out, key)?;
         loop {
             let Some(conn) = self.conns.get_mut(key) else { return Ok(()) };
-            if !matches!(conn.phase, Phase::Request | Phase::Hello | Phase::Answer(_)) {
+            if !matches!(conn.phase, Phase::Request(_) | Phase::Hello | Phase::Answer(_)) {
                 return Ok(());
             }
             if conn.hold.len() < conn.need {
@@ -129,24 +129,26 @@ impl Socklnd {
                 continue;
             }
             match conn.phase {
-                Phase::Request => self.requested(out, key)?,
+                Phase::Request(port) => self.requested(out, key, port)?,
                 _ => self.greeted(out, key)?,
             }
         }
     }
 
-    /// Enough of the connection request is there to look at (wire 2.3).
+    /// Enough of the connection request is there to look at (wire 2.3); it came to this port.
     fn requested<I: Io, C: Core>(
         &mut self,
         out: &mut Outside<'_, I, C>,
         key: ConnKey,
+        port: u16,
     ) -> Result<(), Why> {
         let conn = &mut self.conns[key];
         let came_to = conn.ni;
         match Request::parse(conn.hold.bytes()) {
             Ok(Progress::Need(len)) => conn.need = len,
             Ok(Progress::Got(request, len)) => {
-                let ni = self.asked_for(came_to, &request.target).ok_or(Misdeed::WrongTarget)?;
+                let ni =
+                    self.asked_for(came_to, port, &request.target).ok_or(Misdeed::WrongTarget)?;
                 let conn = &mut self.conns[key];
                 conn.ni = ni;
                 conn.hold.used(len);

@@ -465,3 +465,18 @@ fn import_takes_back_what_it_can_and_names_the_rest() {
     }
     assert!(peer(&node, "10.99.0.1@tcp").is_some() && peer(&node, "10.99.0.2@tcp").is_none());
 }
+
+/// Where a node is asked is its own matter.
+#[test]
+fn a_file_of_another_node_leaves_the_control_socket_as_it_is() {
+    let node = Node::open();
+    let file = "lustrine: {control: /somewhere/else}\nretry_count: 1\n";
+    for words in ["", "--exact --dry-run"] {
+        let (nid, port) = (node.nid(), node.port());
+        let net =
+            format!("net: [{{net type: tcp, local NI(s): [{{nid: {nid}, port: {port}}}]}}]\n");
+        let done = import(&node, words, &(net + file)).ok();
+        assert!(done.stderr.contains("ignored: control is "), "{done:#?}");
+    }
+    assert!(lnetctl(&node, "global show").ok().stdout.contains("retry_count: 1\n"));
+}

@@ -97,10 +97,10 @@ fn a_dry_run_says_what_would_be_done_and_a_time_holds_for_all_points() {
     ] {
         assert!(said.contains(there), "{there}: {said}");
     }
-    let args = ["--time", "0.1", "--local", "--json", "-", "--set", "cpu_npartitions=1"];
+    let args = ["--time", "1.1", "--local", "--json", "-", "--set", "cpu_npartitions=1"];
     let results = finish(&mut selftest(&scratch, PLAN, &args)).ok().json();
     let row = &results["points"][0]["rows"][0];
-    assert!((0.1..0.3).contains(&number(row, "/seconds")), "{row}");
+    assert!(number(row, "/seconds") >= 1.1, "the file says 0.3: {row}");
 }
 
 /// A client whose servers are at home on different partitions of it shares its rate out among them.

@@ -143,9 +143,18 @@ impl Shard {
 
     /// The peer NIDs with most messages in total, at most so many, in no particular order.
     pub fn busiest_peers(&self, most: usize) -> Vec<PeerInfo> {
+        self.most_of(most, |ni| ni.before.counters(&ni.counters))
+    }
+
+    /// The same by messages since the counters were last reset.
+    pub fn busiest_peers_since_reset(&self, most: usize) -> Vec<PeerInfo> {
+        self.most_of(most, |ni| ni.counters)
+    }
+
+    fn most_of(&self, most: usize, of: impl Fn(&PeerNi) -> MessageCounters) -> Vec<PeerInfo> {
         let traffic = |ni: &PeerNi| {
-            let total = ni.before.counters(&ni.counters);
-            total.sent + total.received
+            let counters = of(ni);
+            counters.sent + counters.received
         };
         let entries = self.peers.nis.iter();
         let mut ranked: Vec<_> =

@@ -8,7 +8,7 @@ use lustrine_wire::nid::{Net, Nid};
 use super::{EBUSY, EINVAL, NewNet, NotChanged, Plan, Which, Wish, steps, strictness};
 use crate::call::CallError;
 use crate::config::{
-    Force, Manner, NetConfig, NodeConfig, Outside, PeerConfig, Place, Placed, Stays, Step,
+    Force, Manner, NetConfig, NodeConfig, Outside, PeerConfig, Place, Placed, Refused, Stays, Step,
     add_peers, going, own_peer, wanted,
 };
 use crate::node::{NodeHandle, NodeInfo};
@@ -141,7 +141,8 @@ impl NodeHandle {
         let mut wanted = wanted.map_err(|text| not(EINVAL, text))?;
         let mut warnings = std::mem::take(&mut wanted.warnings);
         let made = match steps(before, &wanted.config) {
-            Err(refused) if lenient => {
+            // Where others reach a node is its own matter: a file of another one has other places.
+            Err(refused) if lenient || refused.iter().all(Refused::is_a_place) => {
                 for refused in &refused {
                     let text = wanted.placed(refused);
                     warnings.push(text.replacen(": ", ": ignored: ", 1));

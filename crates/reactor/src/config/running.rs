@@ -52,6 +52,13 @@ pub(crate) struct Refused {
     pub(crate) text: String,
 }
 
+impl Refused {
+    /// Whether it is about where the node itself is asked.
+    pub(crate) fn is_a_place(&self) -> bool {
+        matches!(self.about, About::Own("control" | "metrics"))
+    }
+}
+
 /// What a refusal is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum About {
@@ -392,15 +399,23 @@ impl Wanted {
     /// The interfaces of the file, and no others; those that are there first, in their order.
     fn take_nets(&mut self, outside: &Outside<'_>) -> Result<(), String> {
         let mut kept: Vec<Option<(NetConfig, usize)>> = vec![None; outside.nids.len()];
-        let mut fresh = Vec::new();
+        let (mut fresh, mut nids) = (Vec::new(), Vec::new());
         for index in 0..self.draft.config.nets.len() {
             let placed = self.placed_at(outside, index)?;
             match outside.nids.iter().position(|nid| *nid == placed.nid) {
-                Some(known) => {
+                Some(known) if kept[known].is_none() => {
                     let place = outside.base.nets[known].place.clone();
                     kept[known] = Some((NetConfig { place, ..placed.explicit }, index));
                 }
-                None => fresh.push((placed.explicit, index)),
+                None if !nids.contains(&placed.nid) => {
+                    nids.push(placed.nid);
+                    fresh.push((placed.explicit, index));
+                }
+                _ => {
+                    let at = self.draft.nets_at[index];
+                    let nid = placed.nid;
+                    return Err(format!("{}:{at}: {nid} is given twice", self.source_name));
+                }
             }
         }
         for (net, index) in kept.into_iter().flatten().chain(fresh) {
@@ -413,17 +428,21 @@ impl Wanted {
     /// What this machine makes of an interface of the file.
     fn placed_at(&self, outside: &Outside<'_>, index: usize) -> Result<Placed, String> {
         let net = &self.draft.config.nets[index];
-        (outside.place)(net).or_else(|why| {
-            // Its device may have gone, but it is there.
-            let known = outside.base.nets.iter().position(|old| same(old, net));
-            let Some(known) = known else {
+        let placed = (outside.place)(net);
+        // One that is there keeps its NID, though its device may be gone or have another address.
+        match (outside.base.nets.iter().position(|old| same(old, net)), placed) {
+            (Some(known), Ok(placed)) => Ok(Placed { nid: outside.nids[known], ..placed }),
+            (Some(known), Err(_)) => {
+                let mut explicit = outside.base.nets[known].clone();
+                merge_net(&mut explicit, net, net);
+                Ok(Placed { nid: outside.nids[known], explicit })
+            }
+            (None, Ok(placed)) => Ok(placed),
+            (None, Err(why)) => {
                 let at = self.draft.nets_at[index];
-                return Err(format!("{}:{at}: {why}", self.source_name));
-            };
-            let mut explicit = outside.base.nets[known].clone();
-            merge_net(&mut explicit, net, net);
-            Ok(Placed { nid: outside.nids[known], explicit })
-        })
+                Err(format!("{}:{at}: {why}", self.source_name))
+            }
+        }
     }
 
     /// What of the file could not be, each with its place.
@@ -432,10 +451,9 @@ impl Wanted {
         let mut left_out = Vec::new();
         for (index, net) in self.draft.config.nets.iter().enumerate() {
             let placed = (outside.place)(net);
-            let known = match &placed {
-                Ok(placed) => nids.iter().position(|nid| *nid == placed.nid),
-                Err(_) => self.config.nets.iter().position(|old| same(old, net)),
-            };
+            let by_place = self.config.nets.iter().position(|old| same(old, net));
+            let by_nid = |placed: &Placed| nids.iter().position(|nid| *nid == placed.nid);
+            let known = by_place.or_else(|| placed.as_ref().ok().and_then(by_nid));
             let Some(known) = known else {
                 let why = match placed {
                     Ok(placed) => format!("this node has no {}", placed.nid),

@@ -77,6 +77,7 @@ pub(super) fn run(args: &super::SelftestArgs, file: &PathBuf) -> Result<(), Fail
     }
     let given = given(&plan, &args.plan)?;
     if args.plan.dry_run {
+        missing(&plan, &given, args.plan.local)?;
         return print(&would_do(&plan, given)?);
     }
     // Places that cannot be written to are found before minutes are spent.
@@ -145,6 +146,29 @@ fn would_do(plan: &Plan, given: Vec<Option<Vec<Nid>>>) -> Result<String, Failure
     Ok(text + &outline(plan, &points))
 }
 
+/// Groups of which no NIDs are known, with how many nodes they have.
+fn missing(
+    plan: &Plan,
+    given: &[Option<Vec<Nid>>],
+    starts_some: bool,
+) -> Result<Vec<(String, u32)>, Failure> {
+    let missing = |(group, nids): (&Group, &Option<Vec<Nid>>)| match (nids, &group.members) {
+        (None, Members::Count(count)) => Some((group.name.clone(), *count)),
+        _ => None,
+    };
+    let missing: Vec<(String, u32)> = plan.groups.iter().zip(given).filter_map(missing).collect();
+    if let (Some((name, _)), true) = (missing.first(), starts_some) {
+        if given.iter().any(Option::is_some) {
+            return Err(Failure::Usage(format!(
+                "--local starts group {name} on this machine's loopback, where the nodes that are \
+                 named cannot reach it: name all groups' nodes, or none"
+            )));
+        }
+        local::check(missing.iter().map(|(_, count)| count).sum())?;
+    }
+    Ok(missing)
+}
+
 /// The nodes of all groups; `fresh` ones where none are given.
 fn nodes_of(
     plan: &Plan,
@@ -180,19 +204,9 @@ fn measure(
     given: Vec<Option<Vec<Nid>>>,
 ) -> Result<Results, Failure> {
     let interrupt = Interrupt::catch()?;
-    let missing = |(group, nids): (&Group, &Option<Vec<Nid>>)| match (nids, &group.members) {
-        (None, Members::Count(count)) => Some((group.name.clone(), *count)),
-        _ => None,
-    };
-    let missing: Vec<(String, u32)> = plan.groups.iter().zip(&given).filter_map(missing).collect();
+    let missing = missing(plan, &given, args.plan.local)?;
     let local = match missing.first() {
         None => None,
-        Some((name, _)) if args.plan.local && given.iter().any(Option::is_some) => {
-            return Err(Failure::Usage(format!(
-                "--local starts group {name} on this machine's loopback, where the nodes that are \
-                 named cannot reach it: name all groups' nodes, or none"
-            )));
-        }
         Some(_) if args.plan.local => {
             let count = missing.iter().map(|(_, count)| count).sum();
             Some(LocalNodes::start(count, &args.node, &interrupt)?)

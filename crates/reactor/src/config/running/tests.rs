@@ -209,6 +209,27 @@ fn an_interface_whose_device_is_gone_can_still_be_named() {
 }
 
 #[test]
+fn nothing_is_taken_twice_and_nothing_changes_places() {
+    let (config, nids) = base(TWO);
+    let file = "net: [{net type: tcp3, local NI(s): [{interfaces: {0: eth3}}, \
+                {nid: 10.0.3.1@tcp3}]}]";
+    let error = import((&config, &nids), file, Manner::Exact).err().unwrap();
+    assert_eq!(error, "a.yaml:1:63: 10.0.3.1@tcp3 is given twice");
+    // eth0 had another address when the node began.
+    let nids = ["10.0.9.9@tcp".parse().unwrap(), nids[1]];
+    for manner in [Manner::Add, Manner::Exact] {
+        let wanted = import((&config, &nids), &config.to_backup(), manner).unwrap();
+        assert_eq!(wanted.config, config);
+        assert_eq!(steps(&config, &wanted.config), Ok(Vec::new()));
+    }
+    let gone = import((&config, &nids), "net: [{net type: tcp}]", Manner::Del);
+    assert!(gone.is_err(), "by its address it is another one");
+    let text = "net: [{net type: tcp, local NI(s): [{interfaces: {0: eth0}}]}]";
+    let gone = import((&config, &nids), text, Manner::Del).unwrap();
+    assert_eq!(gone.config.nets, config.nets[1..]);
+}
+
+#[test]
 fn the_largest_backup_can_be_read() {
     let nets = (0..199).map(|net| NetConfig {
         credits: Some(65_535),

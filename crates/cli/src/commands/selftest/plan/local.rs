@@ -33,17 +33,12 @@ impl LocalNodes {
     /// Starts so many nodes.
     ///
     /// # Errors
-    /// When there are too many, or one does not start.
+    /// When one does not start.
     pub(super) fn start(
         count: u32,
         options: &NodeOptions,
         interrupt: &Interrupt,
     ) -> Result<LocalNodes, Failure> {
-        if count > NODES_MAX {
-            return Err(Failure::Usage(format!(
-                "--local starts at most {NODES_MAX} nodes; the plan's groups have {count}"
-            )));
-        }
         let program = std::env::current_exe()
             .map_err(|error| format!("cannot find this program's own file: {error}"))?;
         let port = free_port(address(0)).map_err(|error| format!("no free TCP port: {error}"))?;
@@ -87,6 +82,16 @@ impl Drop for LocalNodes {
         // All at once first: each takes a moment.
         self.children.iter_mut().for_each(|child| drop(child.stdin.take()));
         self.children.iter_mut().for_each(stop);
+    }
+}
+
+/// Whether so many nodes can be started.
+pub(super) fn check(count: u32) -> Result<(), Failure> {
+    match count <= NODES_MAX {
+        true => Ok(()),
+        false => Err(Failure::Usage(format!(
+            "--local starts at most {NODES_MAX} nodes; the plan's groups have {count}"
+        ))),
     }
 }
 
