@@ -139,8 +139,12 @@ fn over_axis(page: &mut Page, combinations: &[Combination<'_>]) {
             let name = name_of(combination, row, &axis);
             let y = if bulk { row.all.mib_per_s } else { row.all.ops_per_s };
             push(&mut rates, &name, Stroke::Solid, (x, y));
+            let of_row = |row: &&Row| if bulk { row.all.mib_per_s } else { row.all.ops_per_s };
+            bar(&mut rates, &name, x, cell.rows.iter().map(of_row));
             if let Some(latency) = row.all.latency_us {
+                let medians = cell.rows.iter().filter_map(|row| Some(row.all.latency_us?.p50));
                 push(&mut halves, &name, Stroke::Solid, (x, latency.p50));
+                bar(&mut halves, &name, x, medians);
                 push(&mut halves, &format!("{name}, p99"), Stroke::Dashed, (x, latency.p99));
             }
         }
@@ -161,8 +165,11 @@ fn over_axis(page: &mut Page, combinations: &[Combination<'_>]) {
         if lines.iter().all(|line| line.points.len() < 2) {
             continue;
         }
-        let lines = lines.into_iter().take(2 * LINES_MAX).collect();
-        let y = Axis::new(unit, scale);
+        let lines: Vec<Line> = lines.into_iter().take(2 * LINES_MAX).collect();
+        let repeated = lines.iter().any(|line| !line.bars.is_empty());
+        let unit =
+            if repeated { format!("{unit}; bars: all repetitions") } else { unit.to_owned() };
+        let y = Axis::new(&unit, scale);
         let plot = Plot { title: title.to_owned(), x: x(), y, key: String::new(), lines };
         page.figure(&plot.svg());
     }
@@ -176,7 +183,17 @@ fn push(lines: &mut Vec<Line>, name: &str, stroke: Stroke, point: (f64, f64)) {
     }
     let solid = lines.iter().filter(|line| line.stroke == Stroke::Solid).count();
     let colour = if stroke == Stroke::Solid { solid } else { solid.saturating_sub(1) };
-    lines.push(Line { name: name.to_owned(), points: vec![point], stroke, colour });
+    lines.push(Line::new(name.to_owned(), vec![point], stroke, colour));
+}
+
+/// Adds a bar over all repetitions to the line of this name, if there are several.
+fn bar(lines: &mut [Line], name: &str, x: f64, values: impl Iterator<Item = f64> + Clone) {
+    let Some(line) = lines.iter_mut().find(|line| line.name == name) else { return };
+    let low = values.clone().fold(f64::INFINITY, f64::min);
+    let high = values.clone().fold(f64::NEG_INFINITY, f64::max);
+    if values.count() > 1 {
+        line.bars.push((x, low, high));
+    }
 }
 
 /// How many of the operations took how long: the tests of up to so many combinations.
@@ -194,7 +211,7 @@ fn distribution(page: &mut Page, cells: &[(&Combination<'_>, Cell<'_>)]) {
         }
         if !points.is_empty() {
             let (name, colour) = (name_of(combination, row, ""), lines.len());
-            lines.push(Line { name, points, stroke: Stroke::Solid, colour });
+            lines.push(Line::new(name, points, Stroke::Solid, colour));
         }
     }
     if lines.is_empty() {

@@ -61,6 +61,15 @@ pub struct Line {
     pub stroke: Stroke,
     /// Lines of one number have one colour.
     pub colour: usize,
+    /// Where points could as well have been: x, and the least and greatest y there.
+    pub bars: Vec<(f64, f64, f64)>,
+}
+
+impl Line {
+    /// Without bars.
+    pub fn new(name: String, points: Vec<(f64, f64)>, stroke: Stroke, colour: usize) -> Line {
+        Line { name, points, stroke, colour, bars: Vec::new() }
+    }
 }
 
 /// A plot.
@@ -107,11 +116,14 @@ impl Plot {
                 |scale, value: f64| value.is_finite() && (scale == Scale::Linear || value > 0.0);
             fits(self.x.scale, *x) && fits(self.y.scale, *y)
         };
-        let points: Vec<(f64, f64)> =
-            self.lines.iter().flat_map(|line| &line.points).copied().filter(|p| shown(p)).collect();
+        let points = self.lines.iter().flat_map(|line| &line.points).copied();
+        let mut points: Vec<(f64, f64)> = points.filter(|point| shown(point)).collect();
         if points.is_empty() {
             return String::new();
         }
+        let bars = self.lines.iter().flat_map(|line| &line.bars);
+        let ends = bars.flat_map(|(x, low, high)| [(*x, *low), (*x, *high)]);
+        points.extend(ends.filter(|end| shown(end)));
         let right = WIDTH - LEGEND;
         let x = span(&self.x, points.iter().map(|p| p.0), (LEFT, right));
         let y = span(&self.y, points.iter().map(|p| p.1), (HEIGHT - BOTTOM, TOP));
@@ -124,6 +136,9 @@ impl Plot {
         self.frame(&mut out, &x, &y);
         for line in &self.lines {
             let kept: Vec<(f64, f64)> = line.points.iter().copied().filter(|p| shown(p)).collect();
+            let bars = line.bars.iter().copied();
+            let bars = bars.filter(|(x, low, high)| shown(&(*x, *low)) && shown(&(*x, *high)));
+            bars.for_each(|bar| draw_bar(&mut out, line, bar, &x, &y));
             draw(&mut out, line, &kept, &x, &y);
         }
         self.legend(&mut out, right + 22.0);
@@ -255,6 +270,18 @@ fn draw(out: &mut String, line: &Line, points: &[(f64, f64)], x: &Span, y: &Span
     }
 }
 
+/// From the least to the greatest, with an end at both.
+fn draw_bar(out: &mut String, line: &Line, bar: (f64, f64, f64), x: &Span, y: &Span) {
+    let (at, low, high) = (x.at(bar.0), y.at(bar.1), y.at(bar.2));
+    let (left, right) = (at - 4.0, at + 4.0);
+    let _ = writeln!(
+        out,
+        "<path fill=\"none\" stroke=\"var(--c{})\" stroke-opacity=\"0.8\" d=\"M{left:.1} {low:.1} \
+         H{right:.1} M{at:.1} {low:.1} V{high:.1} M{left:.1} {high:.1} H{right:.1}\"/>",
+        line.colour % COLOURS
+    );
+}
+
 fn stroke(line: &Line) -> String {
     let dashes = match (line.stroke, line.colour / COLOURS) {
         (Stroke::Dashed, _) => " stroke-dasharray=\"7 6\" stroke-opacity=\"0.75\"",
@@ -304,10 +331,8 @@ mod tests {
             y: Axis::new("y", scale),
             key: "<key>".to_owned(),
             lines: vec![Line {
-                name: "<script>".to_owned(),
-                points,
-                stroke: Stroke::Solid,
-                colour: 9,
+                bars: points.iter().map(|(x, y)| (*x, y / 2.0, y * 2.0)).collect(),
+                ..Line::new("<script>".to_owned(), points, Stroke::Solid, 9)
             }],
         }
     }
@@ -325,6 +350,22 @@ mod tests {
             }
             assert_eq!(plot(Vec::new(), scale).svg(), "");
         }
+    }
+
+    #[test]
+    fn bars_have_two_ends_and_fit() {
+        let mut plot = plot(vec![(1.0, 10.0), (2.0, 20.0)], Scale::Linear);
+        plot.lines[0].bars = vec![(2.0, 5.0, 40.0)];
+        let svg = plot.svg();
+        let path = svg.lines().find(|line| line.starts_with("<path")).unwrap();
+        let heights: Vec<f64> = path
+            .split('M')
+            .skip(1)
+            .map(|part| part.split(' ').nth(1).unwrap().parse().unwrap())
+            .collect();
+        assert_eq!(heights.len(), 3, "{path}");
+        assert!(heights[0] == heights[1] && heights[2] < heights[0], "{path}");
+        assert!(heights.iter().all(|at| (TOP..=HEIGHT - BOTTOM).contains(at)), "{path}");
     }
 
     #[test]

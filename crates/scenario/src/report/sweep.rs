@@ -218,12 +218,12 @@ impl Layout {
                 points.iter().filter_map(|(x, row)| Some((*x, formula(row)?))).collect();
             let points = points.iter().map(|(x, row)| (*x, value(row))).collect();
             let name = if name.is_empty() { "simulated".to_owned() } else { name };
-            lines.push(Line { name, points, stroke: Stroke::Solid, colour });
+            lines.push(Line::new(name, points, Stroke::Solid, colour));
             // Where the formula does not depend on what differs, one line of it is enough.
             if !theory.is_empty() && !formulas.contains(&theory) {
                 formulas.push(theory.clone());
                 let name = if formulas.len() == 1 { "formula".to_owned() } else { String::new() };
-                lines.push(Line { name, points: theory, stroke: Stroke::Dashed, colour });
+                lines.push(Line::new(name, theory, Stroke::Dashed, colour));
             }
         }
         // Behind the others in the list beside the plot.
@@ -252,9 +252,9 @@ impl Layout {
             });
             let p50 = p50.collect();
             let name = if name.is_empty() { "p99".to_owned() } else { format!("p99, {name}") };
-            lines.push(Line { name, points: p99, stroke: Stroke::Solid, colour });
+            lines.push(Line::new(name, p99, Stroke::Solid, colour));
             let name = if colour == 0 { "p50".to_owned() } else { String::new() };
-            lines.push(Line { name, points: p50, stroke: Stroke::Dashed, colour });
+            lines.push(Line::new(name, p50, Stroke::Dashed, colour));
         }
         Plot {
             title: format!("Latency over {}", self.x.label),
