@@ -213,6 +213,8 @@ pub struct Client {
     was_usable: bool,
     /// Since when the rung has been unable to begin, or to go on.
     stuck_since: Option<Time>,
+    /// Whether the node was asked if it is there while the rung's last RPCs were awaited.
+    drain_asked: bool,
     /// Whether the rung was ended from outside: RPCs that this cuts off did not fail.
     interrupted: bool,
 }
@@ -258,6 +260,7 @@ impl Client {
             up_since: now,
             was_usable: false,
             stuck_since: None,
+            drain_asked: false,
             interrupted: false,
             args,
         }
@@ -286,6 +289,7 @@ impl Client {
         self.answer_took = Nanos(0);
         self.down_since = None;
         self.stuck_since = None;
+        self.drain_asked = false;
         self.interrupted = false;
         self.link.want_service(rung.test.service(), rung.concurrency);
         self.link.want_counters();
@@ -301,7 +305,7 @@ impl Client {
             Phase::Before | Phase::After => self.phase = Phase::Idle,
             Phase::Running | Phase::Draining(_) => {
                 self.interrupted = true;
-                self.end_measurement(now, Nanos(0));
+                self.end_measurement(now);
             }
         }
         self.link.close(now);

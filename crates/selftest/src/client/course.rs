@@ -175,7 +175,7 @@ impl Client {
             Limit::Count(count) => self.figures.ended() >= count,
         };
         if self.figures.is_measuring() && over {
-            self.end_measurement(turn.now, DRAIN.min(self.args.patience));
+            self.end_measurement(turn.now);
         }
     }
 
@@ -236,27 +236,21 @@ impl Client {
         self.signs.look(turn.now, received, control);
     }
 
-    pub(super) fn end_measurement(&mut self, now: Time, drain: Nanos) {
+    pub(super) fn end_measurement(&mut self, now: Time) {
         if let (Some(since), Some(from)) = (self.down_since.take(), self.figures.measured_from) {
             self.figures.down.0 += now.since(since.max(from)).0;
         }
         self.figures.measured_to.get_or_insert(now);
-        self.phase = Phase::Draining(now + drain);
+        self.phase = Phase::Draining(now);
     }
 
     /// Waits for the last RPCs of a rung.
     pub(super) fn drain<M: Memory>(&mut self, turn: &mut Turn<'_, M>, until: Time) {
         if self.units.calling() > 0 {
-            let silence = DRAIN.max(self.usual_silence()).min(self.args.patience);
-            let silent_at = self.signs.load_at() + silence;
-            if turn.now >= until && turn.now < silent_at && self.is_patient() {
-                self.phase = Phase::Draining(silent_at);
-            } else if turn.now >= until {
-                self.phase = Phase::Draining(Time::NEVER);
-                self.abort_calls(turn, |_| true);
-            }
+            self.wait_for_the_last(turn, until);
             return;
         }
+        self.drain_asked = false;
         self.units.clear(turn.memory, &mut self.budget);
         let timed = matches!(self.rung, Some((Rung { limit: Limit::Time(_), .. }, _)));
         if timed && !self.interrupted && self.figures.ops == 0 && self.figures.errors.is_empty() {
@@ -267,6 +261,39 @@ impl Client {
             self.phase = Phase::After;
         } else {
             self.phase = Phase::Idle;
+        }
+    }
+
+    /// RPCs of a rung that is over may end as long as anything arrives. A node that is silent is
+    /// asked whether it is there: if it says so, what is silent for as long again is lost; if not,
+    /// patience ends it all.
+    fn wait_for_the_last<M: Memory>(&mut self, turn: &mut Turn<'_, M>, until: Time) {
+        let now = turn.now;
+        let patience = self.args.patience;
+        let silence = DRAIN.max(self.usual_silence()).min(Nanos(patience.0 / 2));
+        let silent_at = self.signs.load_at() + silence;
+        if !self.is_patient() {
+            if now >= until {
+                self.phase = Phase::Draining(Time::NEVER);
+                self.abort_calls(turn, |_| true);
+            }
+        } else if !self.link.is_present() {
+            // The link asks, has the patience, and ends the client if need be.
+            self.drain_asked = true;
+            self.phase = Phase::Draining(Time::NEVER);
+        } else if self.drain_asked && until == Time::NEVER {
+            // It has just said that it is there.
+            self.phase = Phase::Draining(now + silence);
+        } else if now < until || now < silent_at {
+            self.phase = Phase::Draining(until.max(silent_at));
+        } else if self.drain_asked {
+            self.phase = Phase::Draining(Time::NEVER);
+            self.drain_asked = false;
+            self.abort_calls(turn, |_| true);
+        } else {
+            self.drain_asked = true;
+            self.phase = Phase::Draining(Time::NEVER);
+            self.link.doubt(now, self.signs.load_at().max(self.up_since));
         }
     }
 
@@ -286,7 +313,7 @@ impl Client {
     pub(super) fn give_up<M: Memory>(&mut self, turn: &mut Turn<'_, M>, error: ClientError) {
         self.error = Some(error);
         match self.phase {
-            Phase::Running | Phase::Draining(_) => self.end_measurement(turn.now, Nanos(0)),
+            Phase::Running | Phase::Draining(_) => self.end_measurement(turn.now),
             Phase::Idle | Phase::Before | Phase::After => self.phase = Phase::Idle,
         }
     }
