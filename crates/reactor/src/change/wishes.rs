@@ -157,8 +157,20 @@ impl NodeHandle {
             not(EOPNOTSUPP, texts.join("; "))
         })?;
         if wanted.config.nets.is_empty() {
-            let text = "a node needs an interface: add another one first, or end the node";
+            let why = match manner {
+                Manner::Exact => "it has no interface (net:), and the node would have none",
+                Manner::Add | Manner::Del => "the node would have no interface left",
+            };
+            let lost = warnings.iter().map(|warning| format!("; {warning}")).collect::<String>();
+            let text = format!("{}: {why}: a node needs one{lost}", file.1);
             return Err(not(EBUSY, text));
+        }
+        if manner == Manner::Exact && wanted.is_reordered() {
+            warnings.push(format!(
+                "{}: interfaces that are there stay before others, so that the primary NID is \
+                 another one than in a node that is started with the file",
+                file.1
+            ));
         }
         no_own_peer(info, &wanted.config, &steps)
             .map_err(|why| not(why.errno, format!("{}: {}", file.1, why.text)))?;

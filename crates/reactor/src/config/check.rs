@@ -104,7 +104,7 @@ pub enum Inconsistency {
     #[error(
         "retry_count = {retry_count} with transaction_timeout = {transaction_timeout} s; \
          allowed: a transaction timeout larger than the retry count; for example \
-         transaction_timeout: 150"
+         transaction_timeout: {}", (retry_count + 1).max(150)
     )]
     RetriesExceedTimeout {
         /// Resends of a message.
@@ -321,7 +321,10 @@ pub(crate) fn own_peer(config: &NodeConfig, own: &HashSet<Nid>) -> Option<String
     let mut nids =
         config.peers.iter().flat_map(|peer| peer.nids.iter().map(move |nid| (peer.nids[0], nid)));
     let (primary, nid) = nids.find(|(_, nid)| own.contains(nid))?;
-    Some(format!("peer {primary}: {nid} is this node itself; allowed: NIDs of other nodes"))
+    Some(format!(
+        "peer {primary}: {nid} is this node itself, or would be; allowed: NIDs of other nodes; for \
+         example take it from the peer first with `lnetctl peer del`"
+    ))
 }
 
 fn own_values(config: &NodeConfig, index: usize) -> Result<(), Inconsistency> {

@@ -256,6 +256,11 @@ impl Wanted {
         format!("{}:{at}: {}", self.source_name, refused.text)
     }
 
+    /// Whether the first interface is not that of the file.
+    pub(crate) fn is_reordered(&self) -> bool {
+        self.from.first().is_some_and(|from| *from != Some(0))
+    }
+
     /// As it is, but for something that is left out.
     pub(crate) fn leave(&mut self, base: &NodeConfig, refused: &Refused) {
         let config = &mut self.config;

@@ -175,6 +175,9 @@ fn a_backup_gives_back_what_was() {
     let mut sorted = wanted.config.clone();
     sorted.nets.sort_by_key(|net| net.net.number);
     assert_eq!(sorted, config, "but for the order of its interfaces");
+    assert!(wanted.is_reordered());
+    let same = import((&config, &nids), &backup, Manner::Exact).unwrap();
+    assert!(!same.is_reordered());
     assert_eq!(
         steps(&after, &wanted.config).unwrap(),
         [
