@@ -151,9 +151,23 @@ enum Phase {
     /// Units run; the clock may not run yet.
     Running,
     /// Units finish their RPCs until this time.
-    Draining(Time),
+    Draining(Drain),
     /// Waiting for the node's counters.
     After,
+}
+
+/// What the end of a rung waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Drain {
+    /// The last RPCs, which may end as long as anything arrives; silent until then, the node is
+    /// asked whether it is there.
+    Rpcs(Time),
+    /// Its answer: the link has the patience, and ends the client if need be.
+    Answer,
+    /// It is there; what is silent until then is lost.
+    Late(Time),
+    /// The last events of what was given up.
+    Events,
 }
 
 /// What a client can tell at any time.
@@ -213,8 +227,6 @@ pub struct Client {
     was_usable: bool,
     /// Since when the rung has been unable to begin, or to go on.
     stuck_since: Option<Time>,
-    /// Whether the node was asked if it is there while the rung's last RPCs were awaited.
-    drain_asked: bool,
     /// Whether the rung was ended from outside: RPCs that this cuts off did not fail.
     interrupted: bool,
 }
@@ -260,7 +272,6 @@ impl Client {
             up_since: now,
             was_usable: false,
             stuck_since: None,
-            drain_asked: false,
             interrupted: false,
             args,
         }
@@ -289,7 +300,6 @@ impl Client {
         self.answer_took = Nanos(0);
         self.down_since = None;
         self.stuck_since = None;
-        self.drain_asked = false;
         self.interrupted = false;
         self.link.want_service(rung.test.service(), rung.concurrency);
         self.link.want_counters();
@@ -422,7 +432,7 @@ impl Client {
         match self.phase {
             Phase::Idle | Phase::Before | Phase::After => {}
             Phase::Running => self.run(turn),
-            Phase::Draining(until) => self.drain(turn, until),
+            Phase::Draining(drain) => self.drain(turn, drain),
         }
         if self.is_over() {
             self.caller.release_memory(turn.memory);
@@ -447,7 +457,7 @@ impl Client {
                 };
                 end.min(self.units.next_wake()).min(self.stall_deadline())
             }
-            (Phase::Draining(until), _) => until,
+            (Phase::Draining(Drain::Rpcs(until) | Drain::Late(until)), _) => until,
             _ => Time::NEVER,
         };
         load.min(self.caller.next_deadline()).min(self.link.next_deadline())

@@ -58,52 +58,71 @@ fn a_server_that_never_answers_ends_the_client_in_time() {
     assert_eq!(world.net.nodes[0].memory.live, before);
 }
 
+/// A client with so much patience, in seconds, that pings a server for so long.
+fn pinging(patience: u64, length: u64) -> World {
+    let mut world = World::new(2, Default::default());
+    world.add_client(0, 1, |args| args.patience = seconds(patience));
+    world.add_service(1);
+    world.client().start_rung(timed(Test::Ping, length)).unwrap();
+    world
+}
+
+/// How long the client waits for a server that dies now, within a few steps, is its patience.
+#[track_caller]
+fn dies_for_good(world: &mut World, patience: u64) {
+    world.nodes[1].dead = true;
+    let died_at = world.now;
+    world.until(STEP, 8000, |world| world.client().error().is_some());
+    let silence = world.now.since(died_at);
+    let (patience, slack) = (seconds(patience).0, 10 * STEP.0);
+    assert!((patience - slack..=patience + slack).contains(&silence.0), "{silence:?}");
+}
+
 #[test]
 fn patience_is_the_longest_silence() {
     for patience in [2, 5, 30] {
-        let mut world = World::new(2, Default::default());
-        world.add_client(0, 1, |args| args.patience = seconds(patience));
-        world.add_service(1);
-        world.client().start_rung(timed(Test::Ping, 300)).unwrap();
+        let mut world = pinging(patience, 300);
         world.turns(STEP, 400);
-        world.nodes[1].dead = true;
-        let died_at = world.now;
-        world.until(STEP, 8000, |world| world.client().error().is_some());
-        let silence = world.now.since(died_at);
-        assert!(silence.0 <= seconds(patience).0 + 2 * STEP.0, "{patience} s: {silence:?}");
-        assert!(silence.0 + 2 * STEP.0 >= seconds(patience).0, "{patience} s: {silence:?}");
+        dies_for_good(&mut world, patience);
     }
 }
 
 /// Also when the node was away before, and when it goes at the end of a rung.
 #[test]
 fn patience_is_the_same_after_an_outage_and_at_the_end() {
-    let mut world = World::new(2, Default::default());
-    world.add_client(0, 1, |args| args.patience = seconds(10));
-    world.add_service(1);
-    world.client().start_rung(timed(Test::Ping, 300)).unwrap();
+    let mut world = pinging(10, 300);
     world.turns(STEP, 400);
     world.nodes[1].dead = true;
     world.turns(STEP, 1600);
     world.nodes[1].dead = false;
     world.turns(STEP, 1200);
     assert_eq!(world.client().error(), None);
-    world.nodes[1].dead = true;
-    let died_at = world.now;
-    world.until(STEP, 8000, |world| world.client().error().is_some());
-    let silence = world.now.since(died_at);
-    assert!(silence.0 <= seconds(10).0 + 2 * STEP.0, "{silence:?}");
+    dies_for_good(&mut world, 10);
 
-    let mut world = World::new(2, Default::default());
-    world.add_client(0, 1, |args| args.patience = seconds(2));
-    world.add_service(1);
-    world.client().start_rung(timed(Test::Ping, 3)).unwrap();
+    let mut world = pinging(2, 3);
+    world.turns(STEP, 595);
+    dies_for_good(&mut world, 2);
+}
+
+/// It is asked, says that it is there, and what it lost is given up: the rung ends.
+#[test]
+fn a_server_that_returns_after_the_end_of_a_rung_loses_only_what_was_under_way() {
+    let mut world = pinging(20, 3);
+    let before = world.net.nodes[0].memory.live;
     world.turns(STEP, 595);
     world.nodes[1].dead = true;
-    let died_at = world.now;
-    world.until(STEP, 8000, |world| world.client().error().is_some());
-    let silence = world.now.since(died_at);
-    assert!(silence.0 <= seconds(2).0 + 10 * STEP.0, "{silence:?}");
+    world.turns(STEP, 1600);
+    assert!(!world.client().rung_finished(), "patience is not over");
+    world.nodes[1].dead = false;
+    world.until(STEP, 8000, |world| world.client().rung_finished());
+    let now = world.now;
+    assert_eq!(world.client().error(), None);
+    let figures = world.client().progress(now);
+    assert_eq!(figures.errors.iter().map(|(_, count)| count).sum::<u64>(), 8, "{figures:?}");
+    assert!(figures.server.is_some(), "its counters are asked for as ever");
+    world.client().finish(now);
+    world.until(STEP, 8000, |world| world.client().finished());
+    assert!(world.net.nodes[0].memory.live <= before);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use lustrine_lnet::time::{Nanos, Time};
 
 use super::figures::is_outage;
 use super::link::News;
-use super::{Client, ClientError, Limit, Phase, Rung};
+use super::{Client, ClientError, Drain, Limit, Phase, Rung};
 use crate::bulk::charge;
 use crate::load::{self, Shot, TestError};
 use crate::rpc::{Completion, Failure};
@@ -241,16 +241,15 @@ impl Client {
             self.figures.down.0 += now.since(since.max(from)).0;
         }
         self.figures.measured_to.get_or_insert(now);
-        self.phase = Phase::Draining(now);
+        self.phase = Phase::Draining(Drain::Rpcs(now));
     }
 
     /// Waits for the last RPCs of a rung.
-    pub(super) fn drain<M: Memory>(&mut self, turn: &mut Turn<'_, M>, until: Time) {
+    pub(super) fn drain<M: Memory>(&mut self, turn: &mut Turn<'_, M>, drain: Drain) {
         if self.units.calling() > 0 {
-            self.wait_for_the_last(turn, until);
+            self.phase = Phase::Draining(self.wait_for_the_last(turn, drain));
             return;
         }
-        self.drain_asked = false;
         self.units.clear(turn.memory, &mut self.budget);
         let timed = matches!(self.rung, Some((Rung { limit: Limit::Time(_), .. }, _)));
         if timed && !self.interrupted && self.figures.ops == 0 && self.figures.errors.is_empty() {
@@ -264,37 +263,29 @@ impl Client {
         }
     }
 
-    /// RPCs of a rung that is over may end as long as anything arrives. A node that is silent is
-    /// asked whether it is there: if it says so, what is silent for as long again is lost; if not,
-    /// patience ends it all.
-    fn wait_for_the_last<M: Memory>(&mut self, turn: &mut Turn<'_, M>, until: Time) {
+    /// RPCs of a rung that is over may end as long as anything arrives. What is waited for next.
+    fn wait_for_the_last<M: Memory>(&mut self, turn: &mut Turn<'_, M>, drain: Drain) -> Drain {
         let now = turn.now;
-        let patience = self.args.patience;
-        let silence = DRAIN.max(self.usual_silence()).min(Nanos(patience.0 / 2));
+        let silence = DRAIN.max(self.usual_silence()).min(Nanos(self.args.patience.0 / 2));
         let silent_at = self.signs.load_at() + silence;
-        if !self.is_patient() {
-            if now >= until {
-                self.phase = Phase::Draining(Time::NEVER);
-                self.abort_calls(turn, |_| true);
+        match drain {
+            Drain::Events => {}
+            _ if !self.is_patient() => self.abort_calls(turn, |_| true),
+            _ if !self.link.is_present() => return Drain::Answer,
+            Drain::Answer => return Drain::Late(now + silence),
+            Drain::Rpcs(until) if now < until.max(silent_at) => {
+                return Drain::Rpcs(until.max(silent_at));
             }
-        } else if !self.link.is_present() {
-            // The link asks, has the patience, and ends the client if need be.
-            self.drain_asked = true;
-            self.phase = Phase::Draining(Time::NEVER);
-        } else if self.drain_asked && until == Time::NEVER {
-            // It has just said that it is there.
-            self.phase = Phase::Draining(now + silence);
-        } else if now < until || now < silent_at {
-            self.phase = Phase::Draining(until.max(silent_at));
-        } else if self.drain_asked {
-            self.phase = Phase::Draining(Time::NEVER);
-            self.drain_asked = false;
-            self.abort_calls(turn, |_| true);
-        } else {
-            self.drain_asked = true;
-            self.phase = Phase::Draining(Time::NEVER);
-            self.link.doubt(now, self.signs.load_at().max(self.up_since));
+            Drain::Late(until) if now < until.max(silent_at) => {
+                return Drain::Late(until.max(silent_at));
+            }
+            Drain::Late(_) => self.abort_calls(turn, |_| true),
+            Drain::Rpcs(_) => {
+                self.link.doubt(now, self.signs.load_at().max(self.up_since));
+                return Drain::Answer;
+            }
         }
+        Drain::Events
     }
 
     /// Neither the user nor an error has ended the client.

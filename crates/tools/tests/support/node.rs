@@ -168,35 +168,17 @@ impl Node {
     fn counters(&self, now: Time) -> Counters {
         let (since, brw_errors) =
             self.session.as_ref().map_or((now, 0), |session| (session.since, session.errors));
+        let Counters { framework, rpc, lnet } = Counters::ZERO;
+        let running_ms = (now.since(since).0 / 1_000_000) as u32;
         Counters {
-            framework: FrameworkCounters {
-                running_ms: (now.since(since).0 / 1_000_000) as u32,
-                active_batches: 0,
-                zombie_sessions: 0,
-                brw_errors,
-                ping_errors: 0,
-            },
-            rpc: RpcCounters {
-                errors: 0,
-                sent: self.sent,
-                received: self.received,
-                dropped: 0,
-                expired: 0,
-                bulk_get: 0,
-                bulk_put: 0,
-            },
+            framework: FrameworkCounters { running_ms, brw_errors, ..framework },
+            rpc: RpcCounters { sent: self.sent, received: self.received, ..rpc },
             lnet: LnetCounters {
-                msgs_alloc: 0,
-                msgs_max: 0,
-                errors: 0,
                 send_count: self.sent,
                 recv_count: self.received,
-                route_count: 0,
-                drop_count: 0,
                 send_length: u64::from(self.sent) * 4096,
                 recv_length: u64::from(self.received) * 160,
-                route_length: 0,
-                drop_length: 0,
+                ..lnet
             },
         }
     }

@@ -1,38 +1,18 @@
-use lustrine_wire::srpc::{FrameworkCounters, LnetCounters, RpcCounters};
+use lustrine_wire::srpc::{FrameworkCounters, LnetCounters};
 
 use super::*;
 use crate::lst::LST;
 use crate::parse::parse;
 
 fn counters(running_ms: u32, messages: [u32; 2], bytes: [u64; 2]) -> Counters {
-    let framework = FrameworkCounters {
-        running_ms,
-        active_batches: 0,
-        zombie_sessions: 0,
-        brw_errors: 0,
-        ping_errors: 0,
-    };
-    let rpc = RpcCounters {
-        errors: 0,
-        sent: 0,
-        received: 0,
-        dropped: 0,
-        expired: 0,
-        bulk_get: 0,
-        bulk_put: 0,
-    };
+    let Counters { framework, rpc, lnet } = Counters::ZERO;
+    let framework = FrameworkCounters { running_ms, ..framework };
     let lnet = LnetCounters {
-        msgs_alloc: 0,
-        msgs_max: 0,
-        errors: 0,
         send_count: messages[1],
         recv_count: messages[0],
-        route_count: 0,
-        drop_count: 0,
         send_length: bytes[1],
         recv_length: bytes[0],
-        route_length: 0,
-        drop_length: 0,
+        ..lnet
     };
     Counters { framework, rpc, lnet }
 }
