@@ -5,11 +5,11 @@ use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use lustrine_reactor::config::{
+use lustrine_node::config::{
     AcceptPolicy, IdentityChoice, NetConfig, NodeConfig, Place, Strictness,
 };
-use lustrine_reactor::control::ControlError;
-use lustrine_reactor::{Answer, NID_IS_TAKEN, Node, Request, control};
+use lustrine_node::control::ControlError;
+use lustrine_node::{Answer, NID_IS_TAKEN, Node, Request, control};
 use lustrine_wire::nid::Nid;
 
 use crate::output::{Failure, complain};

@@ -1,13 +1,33 @@
-//! One CPU partition's whole logic, generic over its driver: core, driver, selftest, probes.
+//! Where logic meets I/O: one event loop per CPU partition, configuration, the control socket.
 //!
-//! The event loop of production and the simulator run this very [`Partition`]; they differ in
-//! what they give it as time, streams and memory, and in how values reach other partitions.
+//! [`Node::start`] turns a [`NodeConfig`](config::NodeConfig) into running event loops; a
+//! [`Node`] owns them. Everything a person may ask of a node goes through [`NodeHandle::call`],
+//! from inside the process or through the control socket.
 #![forbid(unsafe_code)]
 
-mod driver;
-mod partition;
-mod probes;
+mod call;
+mod change;
+pub mod config;
+mod console;
+pub mod control;
+mod event_loop;
+mod inside;
+mod letters;
+mod load;
+pub mod loop_io;
+pub mod metrics;
+mod node;
+mod outbox;
+mod resolve;
+pub mod wait;
+mod watch;
 
-pub use driver::{Driver, DriverOn};
-pub use partition::{Change, ClientBusy, Partition, PartitionConfig};
-pub use probes::{PingAnswer, ProbeResult, Ticket};
+pub use call::{
+    Answer, BucketRow, CallError, CpuSeconds, LatencyOf, LatencyRow, NetRow, PeerNiRow, PeerRow,
+    Request, StatsRow, SummaryRow,
+};
+pub use change::{Changed, Making, NewNet, NotChanged, Which, Wish};
+pub use letters::{LoadError, LoadReport};
+pub use load::Load;
+pub use node::{NID_IS_TAKEN, Node, NodeHandle, NodeInfo, StartError};
+pub use resolve::ResolveError;

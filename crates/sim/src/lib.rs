@@ -1,6 +1,6 @@
 //! Whole nodes in virtual time.
 //!
-//! A [`World`] runs the very [`Partition`](lustrine_node::Partition)s of production, each with its
+//! A [`World`] runs the very [`Partition`](lustrine_partition::Partition)s of production, each with its
 //! own [`RopeMemory`] and with streams through a common [`Network`], beside scripted peers that own
 //! raw ends of streams. Time is virtual, everything random comes from one seed: the same seed gives
 //! the same [`Trace`] on every machine.

@@ -10,7 +10,7 @@ use lustrine_lnet::shard::NoRoom;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::home_of;
-use lustrine_node::{Change, Partition, ProbeResult, Ticket};
+use lustrine_partition::{Change, Partition, ProbeResult, Ticket};
 use lustrine_selftest::{Client, Lane};
 use lustrine_socklnd::io::SockId;
 use lustrine_wire::nid::Nid;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use lustrine_lnet::journal::Entry;
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_node::{Driver, Partition};
+use lustrine_partition::{Driver, Partition};
 use lustrine_wire::nid::Nid;
 
 /// One life of one CPU partition of a node: message numbers mean nothing outside of it.

@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 use lustrine_lnet::shard::NoRoom;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_node::{Change, Partition, Ticket};
+use lustrine_partition::{Change, Partition, Ticket};
 use lustrine_selftest::{Client, Lane};
 use lustrine_wire::nid::Nid;
 

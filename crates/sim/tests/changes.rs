@@ -4,7 +4,7 @@ use lustrine_lnet::PeerByHand;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::tunables::Tunables;
-use lustrine_node::{Change, ProbeResult};
+use lustrine_partition::{Change, ProbeResult};
 use lustrine_selftest::{ClientArgs, Lane, Limit, Rung, Takeover, Test};
 use lustrine_sim::{Death, HostId, NodeSpec, Simulation, World, check};
 use lustrine_wire::nid::{Nid, ProcessId};

@@ -2,7 +2,7 @@
 
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
-use lustrine_node::ProbeResult;
+use lustrine_partition::ProbeResult;
 use lustrine_selftest::{ClientArgs, Lane, Limit, Rung, Takeover, Test};
 use lustrine_sim::{Chunking, Death, Hand, Link, NodeSpec, Simulation, World, check};
 use lustrine_socklnd::io::SockId;

@@ -5,7 +5,7 @@ use lustrine_lnet::testing::{VecMemory, test_topology};
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Identity;
 use lustrine_lnet::tunables::Tunables;
-use lustrine_node::{Partition, PartitionConfig};
+use lustrine_partition::{Partition, PartitionConfig};
 use lustrine_selftest::{ClientArgs, Lane, Limit, Rung, Takeover, Test};
 use lustrine_wire::nid::ProcessId;
 use lustrine_wire::srpc::{BrwCheck, Name};

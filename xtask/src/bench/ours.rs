@@ -1,5 +1,5 @@
 //! Our own programs: `lustrine selftest` between two processes on the loopback, as a user runs it,
-//! and the lower layers by themselves (`crates/reactor/examples/rungs`).
+//! and the lower layers by themselves (`crates/node/examples/rungs`).
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -71,7 +71,7 @@ pub(crate) struct Programs {
 impl Programs {
     /// Builds them.
     pub(crate) fn build() -> Result<Programs> {
-        let what = ["--package", "lustrine-cli", "--package", "lustrine-reactor"];
+        let what = ["--package", "lustrine-cli", "--package", "lustrine-node"];
         let mut command = cargo();
         command.args(["build", "--release", "--locked"]).args(what);
         command.args(["--bins", "--example", "rungs"]);

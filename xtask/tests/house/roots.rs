@@ -5,8 +5,19 @@ use std::path::{Path, PathBuf};
 
 /// Crates without I/O, clock, thread or global state.
 pub(crate) const PURE: [&str; 13] = [
-    "wire", "lnet", "socklnd", "selftest", "capture", "tools", "node", "sim", "scenario", "yaml",
-    "document", "report", "plan",
+    "wire",
+    "lnet",
+    "socklnd",
+    "selftest",
+    "capture",
+    "tools",
+    "partition",
+    "sim",
+    "scenario",
+    "yaml",
+    "document",
+    "report",
+    "plan",
 ];
 
 /// Directories that hold no source of ours, by name wherever they stand.

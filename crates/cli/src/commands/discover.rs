@@ -1,7 +1,7 @@
 //! `lustrine discover`: learn about a node and tell it about us.
 
 use clap::Args;
-use lustrine_reactor::{Answer, Request};
+use lustrine_node::{Answer, Request};
 use lustrine_wire::nid::Nid;
 
 use super::show::peer_text;

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use lustrine_reactor::config::NodeConfig;
-use lustrine_reactor::control::ControlSocket;
-use lustrine_reactor::metrics::{Address, MetricsSocket};
-use lustrine_reactor::{Node, ResolveError};
+use lustrine_node::config::NodeConfig;
+use lustrine_node::control::ControlSocket;
+use lustrine_node::metrics::{Address, MetricsSocket};
+use lustrine_node::{Node, ResolveError};
 use lustrine_sys::Signals;
 
 use crate::common::{ControlOptions, NodeOptions};

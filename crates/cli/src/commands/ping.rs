@@ -1,7 +1,7 @@
 //! `lustrine ping`: is that node there, and who is it?
 
 use clap::Args;
-use lustrine_reactor::{Answer, Request};
+use lustrine_node::{Answer, Request};
 use lustrine_wire::nid::Nid;
 
 use crate::common::{ControlOptions, NodeOptions, ask};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use clap::{Args, ValueEnum};
-use lustrine_reactor::{Answer, NetRow, PeerRow, Request};
+use lustrine_node::{Answer, NetRow, PeerRow, Request};
 
 use crate::common::{ControlOptions, NodeOptions, ask};
 use crate::output::{Failure, print, print_json};

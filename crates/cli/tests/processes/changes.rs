@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::Stdio;
 
-use lustrine_reactor::{Answer, PeerRow, Request, control};
+use lustrine_node::{Answer, PeerRow, Request, control};
 
 use crate::common::{
     Finished, Node, Running, Scratch, eventually, finish, loopback, lustrine, may_be_node,

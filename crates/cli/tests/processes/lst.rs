@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use lustrine_reactor::{Request, control};
+use lustrine_node::{Request, control};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::{Node, Running, Scratch, eventually, finish, loopback, lustrine};

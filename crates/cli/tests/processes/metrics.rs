@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use lustrine_reactor::metrics::{NIS_MAX, TABLE};
+use lustrine_node::metrics::{NIS_MAX, TABLE};
 
 use crate::common::{Node, Running, Scratch, eventually, finish, free_port, loopback, lustrine};
 

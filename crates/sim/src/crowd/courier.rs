@@ -16,7 +16,7 @@ use lustrine_lnet::shard::Shard;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::tunables::Tunables;
-use lustrine_node::{Driver, DriverOn};
+use lustrine_partition::{Driver, DriverOn};
 use lustrine_wire::nid::Nid;
 
 use super::parcel::{Arrived, Cargo, LinkId, Parcel, is_small};

@@ -7,7 +7,7 @@ use lustrine_lnet::seam::NiIndex;
 use lustrine_lnet::shard::Queues;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_node::Partition;
+use lustrine_partition::Partition;
 
 use super::calendar::Event;
 use super::courier::{Courier, Outside, Terms};

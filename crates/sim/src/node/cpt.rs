@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_node::Partition;
+use lustrine_partition::Partition;
 use lustrine_selftest::Cross;
 use lustrine_socklnd::Handoff;
 use lustrine_socklnd::io::{Readiness, SockId};

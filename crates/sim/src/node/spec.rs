@@ -5,7 +5,7 @@ use core::net::{IpAddr, SocketAddr};
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::topology::{Identity, Ni, Topology, credits_per_cpt};
 use lustrine_lnet::tunables::Tunables;
-use lustrine_node::PartitionConfig;
+use lustrine_partition::PartitionConfig;
 use lustrine_socklnd::{Accept, Config, NiConfig};
 use lustrine_wire::nid::Nid;
 

@@ -4,7 +4,7 @@ mod begin;
 mod wild;
 
 use lustrine_lnet::time::Nanos;
-use lustrine_node::{ProbeResult, Ticket};
+use lustrine_partition::{ProbeResult, Ticket};
 use lustrine_selftest::{ClientArgs, Lane, Limit, Rung, Snapshot, Takeover, TestError};
 use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::Name;

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::topology::Identity;
-use lustrine_node::ProbeResult;
+use lustrine_partition::ProbeResult;
 use lustrine_sim::{Death, Link, NodeSpec, World, check};
 use lustrine_socklnd::Accept;
 

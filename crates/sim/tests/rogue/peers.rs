@@ -2,7 +2,7 @@
 
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
-use lustrine_node::ProbeResult;
+use lustrine_partition::ProbeResult;
 use lustrine_sim::Rng;
 use lustrine_wire::frame::FrameHeader;
 use lustrine_wire::header::{Body, Header, MdHandle};

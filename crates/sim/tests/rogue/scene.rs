@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use lustrine_lnet::time::Nanos;
-use lustrine_node::{ProbeResult, Ticket};
+use lustrine_partition::{ProbeResult, Ticket};
 use lustrine_sim::{Hand, HostId, NodeSpec, World, check};
 use lustrine_socklnd::Accept;
 use lustrine_socklnd::io::SockId;

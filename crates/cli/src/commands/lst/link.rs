@@ -8,8 +8,8 @@ use std::process::{Child, Command as Process, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lustrine_reactor::control::{self, ControlError};
-use lustrine_reactor::{Answer, Request};
+use lustrine_node::control::{self, ControlError};
+use lustrine_node::{Answer, Request};
 use lustrine_selftest::console::{self, Command, Refusal};
 use lustrine_tools::lst::AskError;
 

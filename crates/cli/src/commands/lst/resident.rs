@@ -5,9 +5,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use lustrine_reactor::NodeHandle;
-use lustrine_reactor::config::{NetConfig, Place};
-use lustrine_reactor::control::ControlSocket;
+use lustrine_node::NodeHandle;
+use lustrine_node::config::{NetConfig, Place};
+use lustrine_node::control::ControlSocket;
 use lustrine_selftest::console::Command;
 use lustrine_sys::Signals;
 use lustrine_wire::nid::Net;

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use lustrine_reactor::{Request, control};
+use lustrine_node::{Request, control};
 
 use crate::common::NodeOptions;
 use crate::interrupt::Interrupt;

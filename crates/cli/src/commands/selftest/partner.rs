@@ -6,8 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use lustrine_reactor::config::{NetConfig, Place};
-use lustrine_reactor::{Answer, Request, control};
+use lustrine_node::config::{NetConfig, Place};
+use lustrine_node::{Answer, Request, control};
 use lustrine_wire::nid::{Net, Nid};
 use tempfile::TempDir;
 

@@ -10,11 +10,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lustrine_lnet::time::Nanos;
+use lustrine_node::config::NodeConfig;
 use lustrine_plan::{
     End, Group, Members, Nodes, Plan, Point, Results, count, csv, duration, outline, page, points,
     table,
 };
-use lustrine_reactor::config::NodeConfig;
 use lustrine_tools::nids;
 use lustrine_wire::nid::Nid;
 
@@ -260,7 +260,7 @@ fn own_config(
         (Some(local), _) if args.node.net.is_empty() && args.node.config.is_none() => {
             let mut config = args.node.node_config(complain)?;
             config.nets = vec![local.own_net()];
-            config.accept = lustrine_reactor::config::AcceptPolicy::None;
+            config.accept = lustrine_node::config::AcceptPolicy::None;
             config
         }
         (_, Some(nid)) => args.node.short_lived(&nid, None)?,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use lustrine_lnet::tunables::{TABLE, Tunables};
-use lustrine_reactor::NodeInfo;
+use lustrine_node::NodeInfo;
 use lustrine_selftest::Snapshot;
 use serde::Serialize;
 use tracing_subscriber::fmt::format::Writer;

@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::topology::Identity;
 use lustrine_lnet::tunables::Tunables;
-use lustrine_reactor::{Answer, Load, LoadReport, Node, Request};
+use lustrine_node::{Answer, Load, LoadReport, Node, Request};
 use lustrine_selftest::{ClientError, Limit, Rung, Takeover, Test};
 use lustrine_sys::Clock;
 use lustrine_wire::srpc::Name;
@@ -41,7 +41,7 @@ pub(super) fn run(
         Some(net) => {
             let mut config = args.node.node_config(complain)?;
             config.nets = vec![net];
-            config.accept = lustrine_reactor::config::AcceptPolicy::None;
+            config.accept = lustrine_node::config::AcceptPolicy::None;
             config
         }
         None => args.node.short_lived(&partner.nid, args.port)?,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use lustrine_reactor::{Answer, LatencyOf, LatencyRow};
+use lustrine_node::{Answer, LatencyOf, LatencyRow};
 
 use super::STRING;
 
@@ -70,7 +70,7 @@ fn micros(nsec: u64) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use lustrine_reactor::SummaryRow;
+    use lustrine_node::SummaryRow;
 
     use super::*;
 

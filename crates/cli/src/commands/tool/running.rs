@@ -7,9 +7,9 @@ use std::net::Ipv4Addr;
 
 use clap::Args;
 use lustrine_lnet::latency::Operation;
-use lustrine_reactor as reactor;
-use lustrine_reactor::config::FILE_MAX;
-use lustrine_reactor::{Answer, NetRow, PeerNiRow, PeerRow, Request, SummaryRow};
+use lustrine_node as node;
+use lustrine_node::config::FILE_MAX;
+use lustrine_node::{Answer, NetRow, PeerNiRow, PeerRow, Request, SummaryRow};
 use lustrine_tools::lnetctl::Settings;
 use lustrine_tools::node::{
     Changed, Connections, Latency, Manner, Messages, NewNet, Ni, Nis, Outside, PeerNi, Told,
@@ -147,7 +147,7 @@ impl Outside for Running {
         let request = Request::Change { wish: Box::new(asked(wish)), dry_run };
         match self.ask(&request)? {
             Answer::Changed { changed } => {
-                let reactor::Changed { steps, warnings, before, after } = changed;
+                let node::Changed { steps, warnings, before, after } = changed;
                 Ok(Changed { steps, warnings, before, after })
             }
             _ => Err(nonsense("another question was answered")),
@@ -189,15 +189,15 @@ fn take(from: impl Read, bytes: &mut Vec<u8>) -> io::Result<usize> {
 }
 
 /// A wish in the words of the control socket.
-fn asked(wish: &Wish) -> reactor::Wish {
+fn asked(wish: &Wish) -> node::Wish {
     match wish.clone() {
-        Wish::Set { name, value } => reactor::Wish::Set { name, value },
+        Wish::Set { name, value } => node::Wish::Set { name, value },
         Wish::SetNet { which, conns_per_peer, lnd_timeout } => {
-            reactor::Wish::SetNet { which: these(which), conns_per_peer, lnd_timeout }
+            node::Wish::SetNet { which: these(which), conns_per_peer, lnd_timeout }
         }
         Wish::AddNet(new) => {
             let NewNet { net, interfaces, nid, peer_credits, credits, conns_per_peer, tos } = new;
-            reactor::Wish::AddNet(Box::new(reactor::NewNet {
+            node::Wish::AddNet(Box::new(node::NewNet {
                 net,
                 interfaces,
                 nid,
@@ -208,29 +208,29 @@ fn asked(wish: &Wish) -> reactor::Wish {
             }))
         }
         Wish::DelNet { which, interfaces } => {
-            reactor::Wish::DelNet { which: these(which), interfaces }
+            node::Wish::DelNet { which: these(which), interfaces }
         }
         Wish::AddPeer { nids, multi_rail, locked } => {
-            reactor::Wish::AddPeer { nids, multi_rail, locked }
+            node::Wish::AddPeer { nids, multi_rail, locked }
         }
-        Wish::DelPeer { primary, nids, force } => reactor::Wish::DelPeer { primary, nids, force },
-        Wish::ResetStats => reactor::Wish::ResetStats,
+        Wish::DelPeer { primary, nids, force } => node::Wish::DelPeer { primary, nids, force },
+        Wish::ResetStats => node::Wish::ResetStats,
         Wish::Import { text, source_name, manner, lenient } => {
             let manner = match manner {
-                Manner::Add => reactor::config::Manner::Add,
-                Manner::Del => reactor::config::Manner::Del,
-                Manner::Exact => reactor::config::Manner::Exact,
+                Manner::Add => node::config::Manner::Add,
+                Manner::Del => node::config::Manner::Del,
+                Manner::Exact => node::config::Manner::Exact,
             };
-            reactor::Wish::Import { text, source_name, manner, lenient }
+            node::Wish::Import { text, source_name, manner, lenient }
         }
     }
 }
 
-fn these(which: Which) -> reactor::Which {
+fn these(which: Which) -> node::Which {
     match which {
-        Which::All => reactor::Which::All,
-        Which::Nid(nid) => reactor::Which::Nid(nid),
-        Which::Net(net) => reactor::Which::Net(net),
+        Which::All => node::Which::All,
+        Which::Nid(nid) => node::Which::Nid(nid),
+        Which::Net(net) => node::Which::Net(net),
     }
 }
 

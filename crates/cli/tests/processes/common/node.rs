@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::Command;
 
-use lustrine_reactor::{Answer, Request, StatsRow, control};
+use lustrine_node::{Answer, Request, StatsRow, control};
 use rustix::process::Signal;
 
 use super::{Finished, Running, Scratch, Usage, free_port, loopback, lustrine};

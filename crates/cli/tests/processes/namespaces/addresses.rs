@@ -1,6 +1,6 @@
 //! Which addresses a node takes, and for whom.
 
-use lustrine_reactor::{Answer, Request};
+use lustrine_node::{Answer, Request};
 
 use super::space::{Space, whole_selftest};
 use crate::common::{Scratch, finish, unprivileged};

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use lustrine_reactor::{Answer, Request, StatsRow, control};
+use lustrine_node::{Answer, Request, StatsRow, control};
 
 use crate::common::{Running, Scratch, finish, lustrine, skip};
 

@@ -1,6 +1,6 @@
 //! Messages that are none, or that nobody asked for.
 
-use lustrine_reactor::{Answer, Request, control};
+use lustrine_node::{Answer, Request, control};
 use lustrine_wire::frame::FrameHeader;
 use lustrine_wire::header::{Body, Header, MdHandle};
 use lustrine_wire::hello::{ConnType, Hello, Version};

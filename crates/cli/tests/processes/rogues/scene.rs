@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use lustrine_reactor::{Answer, Request, control};
+use lustrine_node::{Answer, Request, control};
 use lustrine_wire::hello::{ConnType, Hello};
 use lustrine_wire::nid::{Net, Nid};
 

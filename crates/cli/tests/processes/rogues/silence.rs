@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 
-use lustrine_reactor::{Answer, Request, control};
+use lustrine_node::{Answer, Request, control};
 use lustrine_wire::hello::ConnType;
 
 use super::line::Line;

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Child;
 
-use lustrine_reactor::config::{NetConfig, Place};
+use lustrine_node::config::{NetConfig, Place};
 use lustrine_wire::nid::{Net, Nid};
 use tempfile::TempDir;
 

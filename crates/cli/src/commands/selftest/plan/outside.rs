@@ -4,8 +4,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lustrine_lnet::time::{Nanos, Time};
+use lustrine_node::NodeHandle;
 use lustrine_plan::{Live, Outside, Stopped};
-use lustrine_reactor::NodeHandle;
 use lustrine_selftest::console::{Answer, Command};
 use lustrine_sys::Clock;
 

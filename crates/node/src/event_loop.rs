@@ -15,7 +15,7 @@ use lustrine_lnet::shard::PeerInfo;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::home_of;
-use lustrine_node::{ClientBusy, Partition, ProbeResult, Ticket};
+use lustrine_partition::{ClientBusy, Partition, ProbeResult, Ticket};
 use lustrine_socklnd::Handoff;
 use lustrine_sys::{Clock, Interest, Listener, Mailbox, Ready, Sleeper};
 use lustrine_wire::nid::Nid;

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use lustrine_reactor::metrics::{Kind, Row, TABLE};
+use lustrine_node::metrics::{Kind, Row, TABLE};
 use lustrine_socklnd::Counters;
 use serde_json::Value;
 

@@ -9,7 +9,7 @@ use lustrine_lnet::seam::{
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Identity;
-use lustrine_reactor::loop_io::LoopIo;
+use lustrine_node::loop_io::LoopIo;
 use lustrine_wire::header::{Body, Header, MdHandle};
 use lustrine_wire::nid::{Nid, ProcessId};
 use slotmap::SlotMap;

@@ -11,7 +11,7 @@ use lustrine_lnet::stats::Stats;
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::topology::Identity;
 use lustrine_lnet::tunables::TABLE;
-use lustrine_node::ProbeResult;
+use lustrine_partition::ProbeResult;
 use lustrine_selftest::console::{Command, Refusal};
 use lustrine_sys::Clock;
 use lustrine_wire::nid::Nid;

@@ -4,7 +4,7 @@ use lustrine_lnet::memory::{Memory, Span};
 use lustrine_lnet::seam::{Action, Core};
 use lustrine_lnet::time::Time;
 use lustrine_lnet::topology::Identity;
-use lustrine_reactor::loop_io::LoopIo;
+use lustrine_node::loop_io::LoopIo;
 use lustrine_wire::nid::{Nid, ProcessId};
 
 /// Where all messages go.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use lustrine_lnet::PeerByHand;
 use lustrine_lnet::shard::NoRoom;
-use lustrine_node::Change;
+use lustrine_partition::Change;
 use lustrine_sys::Refused as Unposted;
 use lustrine_wire::nid::Nid;
 use serde::{Deserialize, Serialize};

@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use lustrine_lnet::shard::{NiInfo, NoRoom, PeerInfo};
 use lustrine_lnet::stats::Stats;
 use lustrine_lnet::time::Nanos;
-use lustrine_node::{Change, ProbeResult};
+use lustrine_partition::{Change, ProbeResult};
 use lustrine_selftest::console::{Answer, Command, Order, Outcome, Refusal};
 use lustrine_selftest::{ClientArgs, ClientError, Cross, Rung, RungError, Snapshot};
 use lustrine_socklnd::Handoff;

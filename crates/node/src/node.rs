@@ -13,7 +13,7 @@ use std::time::Duration;
 use lustrine_lnet::time::Time;
 use lustrine_lnet::topology::{Identity, Ni, Topology, credits_per_cpt};
 use lustrine_lnet::tunables::Tunables;
-use lustrine_node::{Partition, PartitionConfig};
+use lustrine_partition::{Partition, PartitionConfig};
 use lustrine_socklnd::{Accept, Config as DriverConfig, NiConfig};
 use lustrine_sys::{
     Clock, CptError, Keepalive, Listener, Machine, Mailbox, Partition as CpuSet, Poller, Refused,

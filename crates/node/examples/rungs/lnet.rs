@@ -9,7 +9,7 @@ use lustrine_lnet::shard::{AckWanted, PutArgs, Shard};
 use lustrine_lnet::time::Time;
 use lustrine_lnet::topology::{Identity, Ni, Topology};
 use lustrine_lnet::tunables::Tunables;
-use lustrine_reactor::loop_io::LoopIo;
+use lustrine_node::loop_io::LoopIo;
 use lustrine_sys::Clock;
 use lustrine_wire::nid::{Nid, PID_ANY, ProcessId};
 

@@ -8,7 +8,7 @@ const HEAD: &str = "\
 # Tunables
 
 <!-- Made from the table in crates/lnet/src/tunables.rs: change it there, then run
-     UPDATE_DOCS=1 cargo test -p lustrine-reactor config::reference -->
+     UPDATE_DOCS=1 cargo test -p lustrine-node config::reference -->
 
 Every value this node can be tuned by, under the name LNet gave it where LNet has it. Set them in a
 [configuration file](configuration.md) under `lustrine: tunables:`, by either name. A value outside
