@@ -1,7 +1,7 @@
 //! One type for every kind of credit: peer, interface, and later router buffers (lnet-core 3).
 
-use crate::line::{Line, Lines};
-use crate::seam::OpKey;
+use crate::lnd::OpKey;
+use crate::wait_queue::{WaitQueue, WaitQueues};
 
 /// A number of messages that may be under way, and the queue of those that wait for a turn.
 ///
@@ -14,19 +14,19 @@ pub(crate) struct Credits {
     wanted: u32,
     /// Lowest value of `free - waiting` seen; LNet's "min" watermark.
     low: i64,
-    waiting: Line<OpKey>,
+    waiting: WaitQueue<OpKey>,
 }
 
 /// What [`Credits::take`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Take {
+pub(crate) enum Acquire {
     Granted,
     Queued,
 }
 
 impl Credits {
     pub(crate) fn new(max: u32) -> Credits {
-        Credits { max, free: max, wanted: max, low: i64::from(max), waiting: Line::default() }
+        Credits { max, free: max, wanted: max, low: i64::from(max), waiting: WaitQueue::default() }
     }
 
     /// Another number of them, as soon as nobody holds one.
@@ -44,20 +44,20 @@ impl Credits {
 
     /// Takes a credit for `op`, or queues it.
     #[inline]
-    pub(crate) fn take(&mut self, lines: &mut Lines<OpKey>, op: OpKey) -> Take {
+    pub(crate) fn take(&mut self, lines: &mut WaitQueues<OpKey>, op: OpKey) -> Acquire {
         let taken = if self.free > 0 {
             self.free -= 1;
-            Take::Granted
+            Acquire::Granted
         } else {
             lines.push_back(&mut self.waiting, op);
-            Take::Queued
+            Acquire::Queued
         };
         self.low = self.low.min(self.available());
         taken
     }
 
     /// Gives a credit back. When a message waits, the credit passes to it and it is returned.
-    pub(crate) fn give(&mut self, lines: &mut Lines<OpKey>) -> Option<OpKey> {
+    pub(crate) fn give(&mut self, lines: &mut WaitQueues<OpKey>) -> Option<OpKey> {
         let next = lines.pop_front(&mut self.waiting);
         if next.is_none() {
             assert!(self.free < self.max, "a credit was given back twice");
@@ -68,7 +68,7 @@ impl Credits {
     }
 
     /// Takes a message out of the queue that will not be sent after all.
-    pub(crate) fn leave(&mut self, lines: &mut Lines<OpKey>, op: OpKey) -> bool {
+    pub(crate) fn leave(&mut self, lines: &mut WaitQueues<OpKey>, op: OpKey) -> bool {
         lines.remove(&mut self.waiting, op)
     }
 

@@ -1,6 +1,6 @@
 //! What happened to each message, step by step: for simulations and for whoever debugs.
 //!
-//! A shard keeps no journal unless [`Shard::keep_journal`](crate::shard::Shard::keep_journal) asks
+//! A shard keeps no journal unless [`Shard::enable_journal`](crate::shard::Shard::enable_journal) asks
 //! for one; then it notes what it does, and changes nothing in what it does. Users of the core add
 //! which messages are one RPC: the core does not read payloads and cannot know.
 
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use lustrine_wire::header::Header;
 use lustrine_wire::nid::ProcessId;
 
-use crate::seam::{Misbehaviour, RxId};
+use crate::lnd::{Misbehaviour, RxId};
 use crate::status::Status;
 use crate::time::Time;
 

@@ -116,9 +116,9 @@ pub(crate) struct MdState {
     /// latencies are taken.
     pub(crate) asked: Time,
     /// The interface that the request left by, unless it stays on this node.
-    pub(crate) left_by: Option<crate::seam::NiIndex>,
+    pub(crate) left_by: Option<crate::lnd::NiIndex>,
     /// The one message out of it that is under way, if there is just one.
-    pub(crate) request: Option<crate::seam::OpKey>,
+    pub(crate) request: Option<crate::lnd::OpKey>,
     /// Whether it was attached to a portal (passive) rather than bound (active).
     pub(crate) attached: bool,
 }

@@ -117,49 +117,49 @@ pub trait Memory {
 
 /// Has a memory among other things, and passes as that memory: what a driver is given is streams
 /// and memory in one value.
-pub trait Lends {
+pub trait HasMemory {
     /// The memory.
-    type Lent: Memory;
+    type Inner: Memory;
     /// It, to look at.
-    fn lent(&self) -> &Self::Lent;
+    fn memory(&self) -> &Self::Inner;
     /// It.
-    fn lent_mut(&mut self) -> &mut Self::Lent;
+    fn memory_mut(&mut self) -> &mut Self::Inner;
 }
 
-impl<L: Lends> Memory for L {
+impl<L: HasMemory> Memory for L {
     #[inline]
     fn alloc(&mut self, len: u32) -> Option<Span> {
-        self.lent_mut().alloc(len)
+        self.memory_mut().alloc(len)
     }
 
     #[inline]
     fn free(&mut self, span: Span) {
-        self.lent_mut().free(span);
+        self.memory_mut().free(span);
     }
 
     #[inline]
     fn write(&mut self, span: Span, bytes: &[u8]) {
-        self.lent_mut().write(span, bytes);
+        self.memory_mut().write(span, bytes);
     }
 
     #[inline]
     fn read(&self, span: Span, out: &mut [u8]) {
-        self.lent().read(span, out);
+        self.memory().read(span, out);
     }
 
     #[inline]
     fn copy(&mut self, from: Span, to: Span) {
-        self.lent_mut().copy(from, to);
+        self.memory_mut().copy(from, to);
     }
 
     #[inline]
     fn fill(&mut self, span: Span, word: [u8; 8], which: Words) {
-        self.lent_mut().fill(span, word, which);
+        self.memory_mut().fill(span, word, which);
     }
 
     #[inline]
     fn check(&self, span: Span, word: [u8; 8], which: Words) -> Result<(), u32> {
-        self.lent().check(span, word, which)
+        self.memory().check(span, word, which)
     }
 }
 

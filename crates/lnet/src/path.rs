@@ -7,7 +7,7 @@ use core::cmp::Reverse;
 
 use lustrine_wire::nid::Nid;
 
-use crate::seam::NiIndex;
+use crate::lnd::NiIndex;
 
 /// What the choice looks at, one per local interface on the destination's net.
 #[derive(Clone, Copy, Debug)]

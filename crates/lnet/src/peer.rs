@@ -13,18 +13,18 @@ use smallvec::SmallVec;
 
 use crate::credits::Credits;
 use crate::latency::Latencies;
-use crate::line::Line;
-use crate::seam::OpKey;
+use crate::lnd::OpKey;
 use crate::stats::MessageCounters;
 use crate::status::Status;
 use crate::time::Time;
-use crate::totals::Before;
+use crate::totals::CounterBaseline;
+use crate::wait_queue::WaitQueue;
 
-mod by_hand;
+mod configured;
 mod merge;
 
-pub use by_hand::PeerByHand;
-pub(crate) use merge::{Learned, Word};
+pub use configured::ConfiguredPeer;
+pub(crate) use merge::{MergeOutcome, PeerClaim};
 
 new_key_type! {
     pub(crate) struct PeerKey;
@@ -57,7 +57,7 @@ pub(crate) enum Round {
 pub(crate) struct Peer {
     pub(crate) primary: Nid,
     /// Its last word: the NIDs of its last ping information; empty before the first.
-    pub(crate) nids: SmallVec<[Told; 1]>,
+    pub(crate) nids: SmallVec<[AdvertisedNid; 1]>,
     /// Feature bits of its last ping information.
     pub(crate) features: Option<u32>,
     /// Sequence number of its last ping information.
@@ -76,7 +76,7 @@ pub(crate) struct Peer {
     /// The primary NID is in use as the peer's name and stays.
     pub(crate) locked: bool,
     /// An administrator described it, and said whether it is multi-rail; its primary NID stays.
-    pub(crate) by_hand: Option<bool>,
+    pub(crate) configured: Option<bool>,
     /// It is being asked about itself while messages flow.
     pub(crate) checking: bool,
     /// It is being told about us while messages flow.
@@ -89,7 +89,7 @@ pub(crate) struct Peer {
 
 /// A NID on a peer's list.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told {
+pub(crate) struct AdvertisedNid {
     pub(crate) nid: Nid,
     pub(crate) up: bool,
     /// Whether it belongs to the peer; another one may have it.
@@ -112,17 +112,17 @@ pub(crate) struct PeerNi {
     pub(crate) pushing: bool,
     /// Messages to it that wait for its peer's discovery. They stay with the NID, whatever peer
     /// it turns out to belong to.
-    pub(crate) parked: Line<OpKey>,
+    pub(crate) parked: WaitQueue<OpKey>,
     /// It belongs to its peer by the word of another NID alone: nothing of that peer counts for
     /// it before it has spoken itself.
-    pub(crate) hearsay: bool,
+    pub(crate) unverified: bool,
     /// When it was last looked up, for eviction.
     pub(crate) used: Time,
     /// Messages that name it.
     pub(crate) messages: u32,
     /// From the first operation on whose time was taken.
     pub(crate) latencies: Option<Box<Latencies>>,
-    pub(crate) before: Before,
+    pub(crate) before: CounterBaseline,
 }
 
 impl PeerNi {
@@ -223,7 +223,7 @@ impl PeerTable {
         let lister = self.listed.remove(nid);
         let peer = lister.unwrap_or_else(|| self.peers.insert(Peer::unknown(*nid)));
         let key = self.add_ni(now, *nid, peer, credits());
-        self.nis[key].hearsay = lister.is_some();
+        self.nis[key].unverified = lister.is_some();
         Some(key)
     }
 
@@ -236,12 +236,12 @@ impl PeerTable {
             node_links: 0,
             userland_links: 0,
             pushing: false,
-            parked: Line::default(),
-            hearsay: false,
+            parked: WaitQueue::default(),
+            unverified: false,
             used: now,
             messages: 0,
             latencies: None,
-            before: Before::default(),
+            before: CounterBaseline::default(),
         });
         self.by_nid.insert(nid, key);
         self.clock.push_back((key, now));
@@ -305,9 +305,9 @@ impl PeerTable {
     }
 
     /// The NID to talk to a peer by: the one that speaks for it, and is there.
-    pub(crate) fn spokesman(&self, key: PeerKey) -> Nid {
+    pub(crate) fn contact_nid(&self, key: PeerKey) -> Nid {
         let members = self.peers[key].members.iter().map(|ni| &self.nis[*ni]);
-        let best = members.min_by_key(|ni| (ni.hearsay, !ni.linked()));
+        let best = members.min_by_key(|ni| (ni.unverified, !ni.linked()));
         best.expect("a peer has a NID").nid
     }
 
@@ -332,7 +332,7 @@ impl PeerTable {
     /// neither by the word of the other alone, which anybody could give.
     pub(crate) fn same_peer(&self, expected: &Nid, sender: &Nid) -> bool {
         let agreed =
-            |nid: &Nid| self.by_nid.get(nid).map(|key| &self.nis[*key]).filter(|ni| !ni.hearsay);
+            |nid: &Nid| self.by_nid.get(nid).map(|key| &self.nis[*key]).filter(|ni| !ni.unverified);
         match (agreed(expected), agreed(sender)) {
             (Some(expected), Some(sender)) => expected.peer == sender.peer,
             _ => false,
@@ -354,7 +354,7 @@ impl Peer {
             members: SmallVec::new(),
             linked: 0,
             locked: false,
-            by_hand: None,
+            configured: None,
             checking: false,
             telling: false,
             rounds: 0,
@@ -374,7 +374,7 @@ impl Peer {
 
     /// Somebody counts on its primary NID, and on its being here.
     pub(crate) fn named(&self) -> bool {
-        self.locked || self.by_hand.is_some()
+        self.locked || self.configured.is_some()
     }
 }
 

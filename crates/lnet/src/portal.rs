@@ -7,16 +7,16 @@ use lustrine_wire::nid::{Nid, PID_ANY, ProcessId};
 use slotmap::{SlotMap, new_key_type};
 use smallvec::SmallVec;
 
-use crate::line::{Line, Lines};
+use crate::lnd::{Arrival, OpKey, RxId};
 use crate::md::{MatchId, MdKey, MeKey, Position};
-use crate::seam::{Arrival, OpKey, RxId};
+use crate::wait_queue::{WaitQueue, WaitQueues};
 
 /// Number of portals (lnet-core 1.1).
 pub const PORTALS: u32 = 64;
 
 /// What a user asks for when it attaches a descriptor.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct MatchEntry {
     /// Which senders.
     pub from: MatchId,
     /// Which match bits.
@@ -29,7 +29,7 @@ pub struct Entry {
     pub unlink: crate::md::Unlink,
 }
 
-impl Entry {
+impl MatchEntry {
     /// Unique: no ignore bits, one sender. Anything else is a wildcard (lnet-core 1.4).
     fn kind(&self) -> Kind {
         if self.ignore_bits == 0 && !self.from.nid.is_any() && self.from.pid != PID_ANY {
@@ -59,7 +59,7 @@ enum Kind {
 #[derive(Debug)]
 pub(crate) struct Me {
     pub(crate) portal: u32,
-    pub(crate) entry: Entry,
+    pub(crate) entry: MatchEntry,
     pub(crate) md: MdKey,
 }
 
@@ -103,7 +103,7 @@ pub(crate) enum Waiter {
 #[derive(Debug)]
 pub(crate) struct ParkedPuts {
     puts: SlotMap<ParkedKey, Parked>,
-    pub(crate) lines: Lines<ParkedKey>,
+    pub(crate) lines: WaitQueues<ParkedKey>,
     by_waiter: HashMap<Waiter, ParkedKey, FixedState>,
 }
 
@@ -111,7 +111,7 @@ impl ParkedPuts {
     pub(crate) fn new(seed: u64) -> ParkedPuts {
         ParkedPuts {
             puts: SlotMap::with_key(),
-            lines: Lines::new(),
+            lines: WaitQueues::new(),
             by_waiter: HashMap::with_hasher(FixedState::with_seed(seed)),
         }
     }
@@ -151,7 +151,7 @@ pub(crate) struct Portal {
     /// Exact match bits to entries. Senders are compared one by one: a merged peer has several
     /// NIDs, so they cannot be part of the key.
     exact: HashMap<u64, SmallVec<[MeKey; 1]>, FixedState>,
-    pub(crate) parked: Line<ParkedKey>,
+    pub(crate) parked: WaitQueue<ParkedKey>,
     count: usize,
 }
 
@@ -162,17 +162,17 @@ impl Portal {
             lazy: false,
             ignoring: Vec::new(),
             exact: HashMap::with_hasher(FixedState::with_seed(seed)),
-            parked: Line::default(),
+            parked: WaitQueue::default(),
             count: 0,
         }
     }
 
     /// Whether an entry of this kind may join.
-    pub(crate) fn admits(&self, entry: &Entry) -> bool {
+    pub(crate) fn admits(&self, entry: &MatchEntry) -> bool {
         self.kind.is_none_or(|kind| kind == entry.kind())
     }
 
-    pub(crate) fn insert(&mut self, key: MeKey, entry: &Entry) {
+    pub(crate) fn insert(&mut self, key: MeKey, entry: &MatchEntry) {
         self.kind = Some(entry.kind());
         self.count += 1;
         let at_front = entry.position == Position::Before;
@@ -186,7 +186,7 @@ impl Portal {
         }
     }
 
-    pub(crate) fn remove(&mut self, key: MeKey, entry: &Entry) {
+    pub(crate) fn remove(&mut self, key: MeKey, entry: &MatchEntry) {
         if entry.ignore_bits != 0 {
             self.ignoring.retain(|other| *other != key);
         } else if let Some(list) = self.exact.get_mut(&entry.match_bits) {

@@ -15,17 +15,17 @@ use crate::credits::Credits;
 use crate::event::{Event, EventKind};
 use crate::journal::Journal;
 use crate::latency::Latencies;
-use crate::line::Lines;
+use crate::lnd::{Action, NiIndex, OpKey};
 use crate::md::{MdKey, MdState, MeKey};
 use crate::memory::{Memory, Spans};
 use crate::peer::{PeerNiKey, PeerTable};
 use crate::portal::{Me, PORTALS, ParkedPuts, Portal};
-use crate::seam::{Action, NiIndex, OpKey};
 use crate::stats::{MessageCounters, Stats};
 use crate::status::{Health, Status};
 use crate::time::{Nanos, Time};
 use crate::topology::Topology;
-use crate::totals::Before;
+use crate::totals::CounterBaseline;
+use crate::wait_queue::WaitQueues;
 
 mod changing;
 mod descriptors;
@@ -40,7 +40,7 @@ mod receive;
 mod send;
 mod view;
 
-pub use changing::NoRoom;
+pub use changing::PeerTableFull;
 pub use discovery::{PING_BITS, PING_PORTAL};
 pub use queues::Queues;
 pub use send::{AckWanted, GetArgs, PutArgs};
@@ -68,7 +68,7 @@ const RESPONSES_KEPT: usize = 64;
 
 /// A peer that lost its last connection, or restarted.
 #[derive(Clone, Copy, Debug)]
-struct Loss {
+struct PeerDown {
     peer: ProcessId,
     status: Status,
     /// Events from before it that were not taken yet.
@@ -76,7 +76,7 @@ struct Loss {
 }
 
 /// Most reports of lost peers kept for a user that does not ask.
-pub const LOST_MAX: usize = 1024;
+pub const LOST_PEERS_MAX: usize = 1024;
 
 /// How often deadlines are looked at, of answers and of messages that wait.
 const SCAN_INTERVAL: Nanos = Nanos::from_millis(250);
@@ -148,7 +148,7 @@ struct Msg {
 
 /// A message that was handed a credit and goes on.
 #[derive(Clone, Copy, Debug)]
-enum Woken {
+enum CreditGrant {
     PeerCredit(OpKey),
     NiCredit(OpKey),
 }
@@ -160,7 +160,7 @@ struct NiState {
     /// Since tools last began anew, as the latencies.
     counters: MessageCounters,
     latencies: Latencies,
-    before: Before,
+    before: CounterBaseline,
 }
 
 /// All state of one CPU partition.
@@ -179,18 +179,18 @@ pub struct Shard {
     nis: Vec<NiState>,
     peers: PeerTable,
     /// Of messages that wait for discovery or for a credit.
-    lines: Lines<OpKey>,
+    lines: WaitQueues<OpKey>,
     queues: Queues,
     /// Events of the core's own descriptors, handled in `drive`.
     own_events: VecDeque<Event>,
     loopback: VecDeque<(OpKey, Option<matching::Found>)>,
     /// Peers that lost their last connection or restarted, for users with operations of their own.
-    lost: VecDeque<Loss>,
-    woken: VecDeque<Woken>,
+    lost: VecDeque<PeerDown>,
+    woken: VecDeque<CreditGrant>,
     waking: bool,
     /// Messages that wait for a credit of their peer.
     peer_waiting: u64,
-    discoveries: HashMap<MdKey, discovery::Errand, FixedState>,
+    discoveries: HashMap<MdKey, discovery::PingPushTask, FixedState>,
     /// Peers whose discovery has something to do.
     undecided: VecDeque<crate::peer::PeerKey>,
     ping: discovery::PingTarget,
@@ -233,7 +233,7 @@ impl Shard {
                 topology.tunables.latency_peers as usize,
                 seed,
             ),
-            lines: Lines::new(),
+            lines: WaitQueues::new(),
             queues: Queues::default(),
             own_events: VecDeque::new(),
             loopback: VecDeque::new(),
@@ -285,10 +285,10 @@ impl Shard {
     /// The next peer that lost its last connection, or restarted: what a user awaits of it, beyond
     /// what the core tracks, will not come. `None` also while there are events from before that:
     /// what came in good order still counts. Those from after it wait for this to be asked. Only
-    /// the latest [`LOST_MAX`] are kept.
+    /// the latest [`LOST_PEERS_MAX`] are kept.
     pub fn next_lost_peer(&mut self) -> Option<(ProcessId, Status)> {
         let due = self.lost.front().is_some_and(|loss| loss.behind == 0);
-        let Loss { peer, status, .. } = if due { self.lost.pop_front()? } else { return None };
+        let PeerDown { peer, status, .. } = if due { self.lost.pop_front()? } else { return None };
         Some((peer, status))
     }
 
@@ -386,7 +386,7 @@ impl Shard {
         match msg.stage {
             Stage::Sending => {
                 if let Some(next) = self.nis[usize::from(msg.ni.0)].credits.give(&mut self.lines) {
-                    self.woken.push_back(Woken::NiCredit(next));
+                    self.woken.push_back(CreditGrant::NiCredit(next));
                 }
                 self.give_peer_credit(msg.peer_ni);
             }
@@ -416,7 +416,7 @@ impl Shard {
         let Some(peer_ni) = peer_ni else { return };
         if let Some(next) = self.peers.nis[peer_ni].credits.give(&mut self.lines) {
             self.peer_waiting -= 1;
-            self.woken.push_back(Woken::PeerCredit(next));
+            self.woken.push_back(CreditGrant::PeerCredit(next));
         }
     }
 
@@ -429,8 +429,8 @@ impl Shard {
         self.waking = true;
         while let Some(woken) = self.woken.pop_front() {
             match woken {
-                Woken::PeerCredit(op) => self.take_ni_credit(now, op),
-                Woken::NiCredit(op) => self.hand_to_driver(now, op),
+                CreditGrant::PeerCredit(op) => self.take_ni_credit(now, op),
+                CreditGrant::NiCredit(op) => self.hand_to_driver(now, op),
             }
         }
         self.waking = false;
@@ -531,10 +531,10 @@ impl Shard {
     }
 
     fn report_lost(&mut self, peer: ProcessId, status: Status) {
-        if self.lost.len() == LOST_MAX {
+        if self.lost.len() == LOST_PEERS_MAX {
             self.lost.pop_front();
         }
-        self.lost.push_back(Loss { peer, status, behind: self.queues.events.len() });
+        self.lost.push_back(PeerDown { peer, status, behind: self.queues.events.len() });
     }
 
     fn is_local(&self, nid: &Nid) -> bool {

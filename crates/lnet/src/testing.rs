@@ -9,8 +9,8 @@ use lustrine_wire::header::Header;
 use lustrine_wire::nid::{Net as NetId, Nid, PID_LUSTRE, ProcessId};
 
 use crate::event::Event;
+use crate::lnd::{Action, Arrival, Core, NiIndex, OpKey, RxId, Verdict};
 use crate::memory::{Memory, Span, Spans, total_len};
-use crate::seam::{Action, Arrival, Core, NiIndex, OpKey, RxId, Verdict};
 use crate::shard::Shard;
 use crate::status::Status;
 use crate::time::Time;
@@ -125,13 +125,13 @@ pub struct Packet {
 
 /// What happens to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum Delivery {
     /// It arrives; the sender is told that it left.
-    Arrives,
+    Deliver,
     /// The sender is told that it left, but it never arrives.
-    Vanishes,
+    Lose,
     /// The sender is told of the failure.
-    Fails,
+    Fail,
 }
 
 /// Shards connected by perfect wires.
@@ -225,16 +225,16 @@ impl Net {
     }
 
     /// Decides the fate of packet `at`.
-    pub fn deliver(&mut self, now: Time, at: usize, fate: Fate) {
+    pub fn deliver(&mut self, now: Time, at: usize, fate: Delivery) {
         let packet = self.packets.remove(at).expect("a packet at that place");
         let status = match fate {
-            Fate::Fails => Status::ConnectionLost,
-            Fate::Arrives | Fate::Vanishes => Status::Ok,
+            Delivery::Fail => Status::ConnectionLost,
+            Delivery::Deliver | Delivery::Lose => Status::Ok,
         };
         self.nodes[packet.from].shard.done(now, packet.op, status);
         let has = |node: &TestNode| node.shard.topology().ni_of(&packet.to);
         let target = self.nodes.iter().position(|node| has(node).is_some());
-        let (Fate::Arrives, Some(target)) = (fate, target) else { return };
+        let (Delivery::Deliver, Some(target)) = (fate, target) else { return };
         let ni = has(&self.nodes[target]).expect("it was just found");
         let from = ProcessId { nid: packet.header.src.nid, pid: PID_LUSTRE };
         self.next_rx += 1;
@@ -256,7 +256,7 @@ impl Net {
 
     /// Takes an interface of a node away, as its driver would: what it holds for it fails.
     pub fn remove_ni(&mut self, now: Time, index: usize, ni: NiIndex) {
-        self.nodes[index].shard.withdraw_ni(now, ni);
+        self.nodes[index].shard.begin_ni_removal(now, ni);
         self.hand_over(now, index);
         self.lose(now, |packet| packet.from == index && packet.ni == ni);
         let here = self.parked.iter().filter(|(_, at, packet)| {
@@ -265,12 +265,12 @@ impl Net {
         let here: Vec<RxId> = here.map(|(rx, ..)| *rx).collect();
         self.forget(index, &here);
         let node = &mut self.nodes[index];
-        node.shard.forget_ni(now, &mut node.memory, ni);
+        node.shard.finish_ni_removal(now, &mut node.memory, ni);
     }
 
     /// Has a node forget NIDs of others, with what its driver holds for them.
     pub fn remove_nids(&mut self, now: Time, index: usize, nids: &[Nid]) {
-        self.nodes[index].shard.withdraw_nids(now, nids);
+        self.nodes[index].shard.begin_nid_removal(now, nids);
         self.hand_over(now, index);
         self.lose(now, |packet| packet.from == index && nids.contains(&packet.to));
         let here = self
@@ -279,7 +279,7 @@ impl Net {
             .filter(|(_, at, packet)| *at == index && nids.contains(&packet.header.src.nid));
         let here: Vec<RxId> = here.map(|(rx, ..)| *rx).collect();
         self.forget(index, &here);
-        self.nodes[index].shard.forget_nids(nids);
+        self.nodes[index].shard.finish_nid_removal(nids);
     }
 
     fn hand_over(&mut self, now: Time, index: usize) {
@@ -290,7 +290,7 @@ impl Net {
 
     fn lose(&mut self, now: Time, lost: impl Fn(&Packet) -> bool) {
         while let Some(at) = self.packets.iter().position(&lost) {
-            self.deliver(now, at, Fate::Fails);
+            self.deliver(now, at, Delivery::Fail);
             let from = (0..self.nodes.len()).find(|node| self.nodes[*node].shard.has_work());
             if let Some(from) = from {
                 self.hand_over(now, from);
@@ -307,7 +307,7 @@ impl Net {
     pub fn run(&mut self, now: Time) {
         self.settle(now);
         while !self.packets.is_empty() {
-            self.deliver(now, 0, Fate::Arrives);
+            self.deliver(now, 0, Delivery::Deliver);
             self.settle(now);
         }
     }

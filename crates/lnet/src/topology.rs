@@ -4,7 +4,7 @@ use core::ops::Index;
 
 use lustrine_wire::nid::{Net, Nid, PID_LUSTRE, ProcessId};
 
-use crate::seam::NiIndex;
+use crate::lnd::NiIndex;
 use crate::tunables::Tunables;
 
 /// How this node appears to its peers (DESIGN "Identity decides interoperability").

@@ -10,7 +10,7 @@ use crate::stats::MessageCounters;
 /// A word until the first reset. Then 48 bytes, for those that had counted anything, and the
 /// histograms they had: 2080 bytes each, again from the first sample after it (docs/metrics.md).
 #[derive(Debug, Default)]
-pub(crate) struct Before(Option<Box<Part>>);
+pub(crate) struct CounterBaseline(Option<Box<Part>>);
 
 #[derive(Debug, Default)]
 struct Part {
@@ -18,7 +18,7 @@ struct Part {
     latencies: Latencies,
 }
 
-impl Before {
+impl CounterBaseline {
     /// Takes over what was counted since; it begins anew.
     pub(crate) fn take_over(
         &mut self,

@@ -177,7 +177,7 @@ tunables! {
         "Selftest: silence of the console after which a node drops its session; 0 never."
     selftest_memory "" "MiB" 256 2..=65_536 Start
         "Selftest: most memory for bulk buffers; further requests wait."
-    selftest_figures "" "0/1" 1 0..=1 Start
+    selftest_client_stats "" "0/1" 1 0..=1 Start
         "Selftest: clients keep the latencies of their tests, and tell consoles of ours."
     cpu_npartitions "cpu_npartitions" "" 0 0..=256 Start
         "CPU partitions, one event loop each; 0 follows cpu_pattern or the machine."

@@ -242,7 +242,7 @@ pub struct PeerRow {
     pub peer_ni: Vec<PeerNiRow>,
     /// Whether an administrator described it, and said that it is multi-rail.
     #[serde(default)]
-    pub by_hand: Option<bool>,
+    pub configured: Option<bool>,
     /// `unknown`, `discovering` or `ready`.
     pub state: String,
     /// Feature bits of its ping information.
@@ -549,7 +549,7 @@ fn peer_rows(report: &LoopReport) -> Vec<(Nid, PeerRow)> {
                     PeerState::Ready => "ready",
                 }
                 .to_owned(),
-                by_hand: peer.by_hand,
+                configured: peer.configured,
                 features: peer.features,
                 credits: peer.credits,
                 credits_available: peer.credits_available,

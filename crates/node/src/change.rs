@@ -10,8 +10,8 @@ use std::sync::{Arc, MutexGuard, PoisonError, TryLockError, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use lustrine_lnet::PeerByHand;
-use lustrine_lnet::shard::NoRoom;
+use lustrine_lnet::ConfiguredPeer;
+use lustrine_lnet::shard::PeerTableFull;
 use lustrine_partition::Change;
 use lustrine_sys::Refused as Unposted;
 use lustrine_wire::nid::Nid;
@@ -254,7 +254,7 @@ impl NodeHandle {
         for step in plan.steps {
             match step {
                 Step::Noted(..) => {}
-                Step::DescribePeer(peer) => described.push(peer),
+                Step::ConfigurePeer(peer) => described.push(peer),
                 Step::RemoveNids(nids) => forget.extend(nids),
                 Step::Tunables(_) => {
                     let tunables = self.current.life.limited(&next.tunables);
@@ -264,7 +264,7 @@ impl NodeHandle {
                     let nid = info.nids[index];
                     changes.push(Change::RemoveNi { nid });
                     let at = next.nids.iter().position(|other| *other == nid);
-                    next.forget_ni(at.expect("an interface of the node"));
+                    next.finish_ni_removal(at.expect("an interface of the node"));
                 }
                 Step::AddNet(index) => {
                     let ni = resolve_one(&next.config.nets[index], &next.tunables);
@@ -308,12 +308,12 @@ impl NodeHandle {
             return Ok(());
         }
         let info = self.info();
-        let change = |peer: &PeerConfig| Change::DescribePeer(by_hand(peer));
+        let change = |peer: &PeerConfig| Change::ConfigurePeer(configured(peer));
         let made = self.tell_loops(peers.iter().map(change).collect(), Vec::new(), &info);
         let Err(error) = made else { return Ok(()) };
         // What was known of them before they were described stays, and so do their connections.
         let tried: HashSet<Nid> = peers.iter().map(|peer| peer.nids[0]).collect();
-        let mut undo = vec![Change::UndescribePeers(tried.iter().copied().collect())];
+        let mut undo = vec![Change::UnconfigurePeers(tried.iter().copied().collect())];
         undo.extend(before.iter().filter(|old| tried.contains(&old.nids[0])).map(change));
         let _ = self.tell_loops(undo, Vec::new(), &info);
         Err(error)
@@ -369,7 +369,7 @@ impl NodeHandle {
 }
 
 fn await_all(
-    answers: &mpsc::Receiver<Result<(), NoRoom>>,
+    answers: &mpsc::Receiver<Result<(), PeerTableFull>>,
     count: usize,
     left: &mut Duration,
 ) -> Result<(), NotChanged> {
@@ -386,7 +386,7 @@ fn await_all(
         };
         made = made.and(answer);
     }
-    made.map_err(|NoRoom| NotChanged {
+    made.map_err(|PeerTableFull| NotChanged {
         errno: ENOMEM,
         text: "the table of peers is full of others that are in use; nothing was changed: start \
                the node with a larger peers_max"
@@ -452,8 +452,8 @@ fn gone() -> NotChanged {
 const UNFINISHED: &str = "an earlier change was not finished by all of the node's event loops; \
                           nothing was changed: start the node again";
 
-fn by_hand(peer: &PeerConfig) -> PeerByHand {
-    PeerByHand {
+fn configured(peer: &PeerConfig) -> ConfiguredPeer {
+    ConfiguredPeer {
         primary: peer.nids[0],
         nids: peer.nids.clone(),
         multi_rail: peer.multi_rail,
@@ -462,7 +462,7 @@ fn by_hand(peer: &PeerConfig) -> PeerByHand {
 }
 
 impl NodeInfo {
-    fn forget_ni(&mut self, at: usize) {
+    fn finish_ni_removal(&mut self, at: usize) {
         self.nids.remove(at);
         self.interfaces.remove(at);
         self.listening.remove(at);

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use lustrine_lnet::seam::NiIndex;
+use lustrine_lnet::lnd::NiIndex;
 use lustrine_lnet::shard::PeerInfo;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::time::Instant;
 
 use lustrine_lnet::latency::Latencies;
-use lustrine_lnet::seam::NiIndex;
+use lustrine_lnet::lnd::NiIndex;
 use lustrine_lnet::shard::{PeerInfo, Waiting};
 use lustrine_lnet::stats::Stats;
 use lustrine_selftest::RpcTotals;
@@ -91,12 +91,12 @@ impl EventLoop {
         let nis: Vec<NiIndex> =
             shard.topology().nis.iter().map(|(index, _)| index).take(scope.nis_max).collect();
         let of_ni = |ni: &NiIndex| match scope.since {
-            Since::Start => shard.ni_latencies_ever(*ni),
+            Since::Start => shard.ni_latencies_total(*ni),
             Since::Reset => shard.ni_latencies(*ni).clone(),
         };
         let of_peer = |peer: &PeerInfo| {
             let latencies = match scope.since {
-                Since::Start => shard.peer_latencies_ever(&peer.nid),
+                Since::Start => shard.peer_latencies_total(&peer.nid),
                 Since::Reset => shard.peer_latencies(&peer.nid).cloned(),
             };
             Some((peer.nid, latencies.filter(|latencies| !latencies.is_empty())?))

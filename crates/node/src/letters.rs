@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, mpsc};
 
-use lustrine_lnet::shard::{NiInfo, NoRoom, PeerInfo};
+use lustrine_lnet::shard::{NiInfo, PeerInfo, PeerTableFull};
 use lustrine_lnet::stats::Stats;
 use lustrine_lnet::time::Nanos;
 use lustrine_partition::{Change, ProbeResult};
@@ -46,7 +46,7 @@ pub(crate) struct ChangeOrder {
     pub(crate) doors: Vec<Door>,
     /// How streams are set up from now on, and how the loop waits.
     pub(crate) options: Option<(SocketOptions, i64)>,
-    pub(crate) reply: mpsc::Sender<Result<(), NoRoom>>,
+    pub(crate) reply: mpsc::Sender<Result<(), PeerTableFull>>,
 }
 
 /// What a console's thread may find in its mailbox.

@@ -1,7 +1,7 @@
 //! What a partition asks of its driver.
 
+use lustrine_lnet::lnd::Action;
 use lustrine_lnet::memory::Memory;
-use lustrine_lnet::seam::Action;
 use lustrine_lnet::shard::Shard;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;

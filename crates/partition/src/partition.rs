@@ -4,9 +4,9 @@ use core::net::SocketAddr;
 
 use lustrine_lnet::event::Event;
 use lustrine_lnet::journal::Entry;
+use lustrine_lnet::lnd::NiIndex;
 use lustrine_lnet::md::Owner;
 use lustrine_lnet::memory::Memory;
-use lustrine_lnet::seam::NiIndex;
 use lustrine_lnet::shard::{Queues, Shard};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
@@ -116,24 +116,24 @@ impl<D: Driver> Partition<D> {
         &self.shard
     }
 
-    /// Exchanges the core's queues; see [`Shard::exchange_queues`].
-    pub fn exchange_queues(&mut self, others: &mut Queues) {
-        self.shard.exchange_queues(others);
+    /// Exchanges the core's queues; see [`Shard::swap_queues`].
+    pub fn swap_queues(&mut self, others: &mut Queues) {
+        self.shard.swap_queues(others);
     }
 
     /// Has the core keep a journal of what happens to each message from now on.
-    pub fn keep_journal(&mut self) {
-        self.shard.keep_journal();
+    pub fn enable_journal(&mut self) {
+        self.shard.enable_journal();
     }
 
     /// The oldest entry of the core's journal that was not taken yet.
     pub fn next_journal_entry(&mut self) -> Option<Entry> {
-        self.shard.next_entry()
+        self.shard.next_journal_entry()
     }
 
     /// How many entries were lost since this was asked last, as nobody took them in time.
     pub fn take_journal_entries_lost(&mut self) -> u64 {
-        self.shard.take_entries_lost()
+        self.shard.take_journal_overflow()
     }
 
     /// The driver, to look at.

@@ -210,7 +210,7 @@ fn figures_are_what_the_links_allow() {
 fn kernel_clients_are_counted_by_what_they_send() {
     // Client 2 says no more than a kernel node does.
     let mut site = Site::new(5, |index, spec| match index {
-        2 => spec.with("selftest_figures", 0),
+        2 => spec.with("selftest_client_stats", 0),
         _ => spec,
     });
     let (results, end) = all_run(

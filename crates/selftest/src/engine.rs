@@ -55,7 +55,7 @@ impl Engine {
             framework: Inbox::new(FRAMEWORK_PORTAL, INBOXES_MAX),
             answers: Answers::new(timeout),
             caller: Caller::new(Lane::SERVICE, wall_seconds, UNITS_MAX),
-            units: Units::new(tunables.selftest_figures != 0),
+            units: Units::new(tunables.selftest_client_stats != 0),
             source: Source::default(),
             budget: Budget::new(tunables.selftest_memory, cpts),
             wall: WallClock { seconds: wall_seconds },
@@ -102,7 +102,7 @@ impl Engine {
             return self.answers.count_dropped();
         }
         let request = Request { message, from, hop, local, since: turn.now };
-        if turn.shard.keeps_journal() {
+        if turn.shard.journal_enabled() {
             turn.shard.note(turn.now, request.taken(event));
         }
         if service.portal() == TEST_PORTAL {

@@ -107,7 +107,7 @@ impl Front {
             fetches: Vec::new(),
             gathers: Slots::new(FRAMEWORK_MAX.saturating_mul(u32::from(cpts.max(1)))),
             tellings: Slots::new(TELLINGS_MAX),
-            tells_figures: tunables.selftest_figures != 0,
+            tells_figures: tunables.selftest_client_stats != 0,
             orders: VecDeque::new(),
         }
     }

@@ -223,7 +223,7 @@ fn a_node_that_was_away_has_to_say_again_what_it_is() {
 #[test]
 fn nodes_that_do_not_tell_are_left_alone() {
     // As kernel nodes do, they do not put the mark into their DEBUG reply.
-    let tunables = Tunables { selftest_figures: 0, ..Tunables::default() };
+    let tunables = Tunables { selftest_client_stats: 0, ..Tunables::default() };
     let mut world = world(2, tunables);
     let refused = add(&mut world, Test::Ping, 1, 100);
     assert!(matches!(refused, Err(Refusal::NotOurs { nid, .. }) if nid == test_nid(1)));

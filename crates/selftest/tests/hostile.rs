@@ -4,8 +4,8 @@
 mod common;
 
 use common::{World, message, short};
+use lustrine_lnet::lnd::{Arrival, Core, NiIndex, RxId, Verdict};
 use lustrine_lnet::memory::Memory;
-use lustrine_lnet::seam::{Arrival, Core, NiIndex, RxId, Verdict};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::tunables::Tunables;

@@ -3,8 +3,8 @@
 mod common;
 
 use common::{World, message};
+use lustrine_lnet::lnd::{Arrival, Core, NiIndex, OpKey, RxId, Verdict};
 use lustrine_lnet::memory::Memory;
-use lustrine_lnet::seam::{Arrival, Core, NiIndex, OpKey, RxId, Verdict};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::testing::test_nid;
 use lustrine_lnet::time::Nanos;

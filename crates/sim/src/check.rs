@@ -51,7 +51,7 @@ pub(crate) fn credits_of(shard: &Shard) -> Vec<String> {
         wrong.push(format!("{alive} messages are alive"));
     }
     for index in 0..shard.topology().nis.places().len() {
-        let ni = shard.ni_info(lustrine_lnet::seam::NiIndex(index as u16));
+        let ni = shard.ni_info(lustrine_lnet::lnd::NiIndex(index as u16));
         if ni.credits_available != i64::from(ni.credits) {
             wrong.push(format!("{}: {} of {} credits", ni.nid, ni.credits_available, ni.credits));
         }

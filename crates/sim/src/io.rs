@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use lustrine_lnet::memory::{Lends, Memory, Span, total_len};
+use lustrine_lnet::memory::{HasMemory, Memory, Span, total_len};
 use lustrine_socklnd::io::{Io, IoError, Outcome, Piece, SockId, SourcePort, WriteMode};
 use lustrine_wire::crc;
 
@@ -19,14 +19,14 @@ pub struct VirtualIo<'a> {
     pub(crate) memory: &'a mut RopeMemory,
 }
 
-impl Lends for VirtualIo<'_> {
-    type Lent = RopeMemory;
+impl HasMemory for VirtualIo<'_> {
+    type Inner = RopeMemory;
 
-    fn lent(&self) -> &RopeMemory {
+    fn memory(&self) -> &RopeMemory {
         self.memory
     }
 
-    fn lent_mut(&mut self) -> &mut RopeMemory {
+    fn memory_mut(&mut self) -> &mut RopeMemory {
         self.memory
     }
 }

@@ -5,8 +5,8 @@ mod spec;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lustrine_lnet::seam::NiIndex;
-use lustrine_lnet::shard::NoRoom;
+use lustrine_lnet::lnd::NiIndex;
+use lustrine_lnet::shard::PeerTableFull;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::home_of;
@@ -179,7 +179,11 @@ impl Node {
     }
 
     /// Makes a change on all its partitions, in one instant; the first failure is returned.
-    pub(crate) fn change(&mut self, network: &mut Network, change: &Change) -> Result<(), NoRoom> {
+    pub(crate) fn change(
+        &mut self,
+        network: &mut Network,
+        change: &Change,
+    ) -> Result<(), PeerTableFull> {
         let (now, host) = (network.now(), self.host);
         let mut changed = Ok(());
         for cpt in &mut self.cpts {

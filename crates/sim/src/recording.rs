@@ -81,7 +81,7 @@ impl Recorder {
         cpt: u16,
         partition: &mut Partition<D>,
     ) -> SourceId {
-        partition.keep_journal();
+        partition.enable_journal();
         let lives = self.lives.entry((nid, cpt)).or_default();
         self.sources.push(Source { nid, cpt, life: *lives });
         *lives += 1;

@@ -7,7 +7,7 @@ use core::net::IpAddr;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use lustrine_lnet::shard::NoRoom;
+use lustrine_lnet::shard::PeerTableFull;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_partition::{Change, Partition, Ticket};
@@ -224,7 +224,7 @@ impl World {
     ///
     /// # Panics
     /// When the host is no node, or it is away.
-    pub fn change(&mut self, host: HostId, change: &Change) -> Result<(), NoRoom> {
+    pub fn change(&mut self, host: HostId, change: &Change) -> Result<(), PeerTableFull> {
         self.wake(host, self.now());
         let Actor::Node(node) = &mut self.actors[host.0 as usize] else {
             panic!("{host:?} is no node that runs");

@@ -1,6 +1,6 @@
 //! Nodes that are changed while they work, in virtual time.
 
-use lustrine_lnet::PeerByHand;
+use lustrine_lnet::ConfiguredPeer;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::tunables::Tunables;
@@ -33,9 +33,14 @@ fn tuned(tunables: &Tunables) -> Change {
     Change::Tunables(Box::new(tunables.clone()))
 }
 
-fn by_hand(index: u64) -> Change {
+fn configured(index: u64) -> Change {
     let nids = vec![nid(index), nid(index + 100)];
-    Change::DescribePeer(PeerByHand { primary: nids[0], nids, multi_rail: true, locked: false })
+    Change::ConfigurePeer(ConfiguredPeer {
+        primary: nids[0],
+        nids,
+        multi_rail: true,
+        locked: false,
+    })
 }
 
 /// How long a discovery of a node that falls silent takes to fail, after a change.
@@ -140,7 +145,7 @@ fn harmless() -> impl Strategy<Value = Change> {
             })
         }),
         (1u16..6).prop_map(|conns_per_peer| Change::ConnsPerPeer { nid: nid(0), conns_per_peer }),
-        (1u64..5).prop_map(by_hand),
+        (1u64..5).prop_map(configured),
         (2u64..5).prop_map(|index| Change::RemoveNids(vec![nid(index), nid(index + 100)])),
         Just(Change::ResetStats),
     ]

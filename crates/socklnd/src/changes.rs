@@ -2,7 +2,7 @@
 
 use core::net::SocketAddr;
 
-use lustrine_lnet::seam::{Core, NiIndex};
+use lustrine_lnet::lnd::{Core, NiIndex};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_lnet::tunables::Tunables;

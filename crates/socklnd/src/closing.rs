@@ -1,7 +1,7 @@
 //! Ending connections: one in its handshake by itself, an open one with all its siblings
 //! (wire 4.9).
 
-use lustrine_lnet::seam::{Core, LinkEvent, NiIndex};
+use lustrine_lnet::lnd::{Core, LinkEvent, NiIndex};
 use lustrine_lnet::status::Status;
 use lustrine_wire::nid::ProcessId;
 

@@ -17,7 +17,7 @@ pub enum Accept {
 }
 
 /// One TCP interface; the index in [`Config::nis`] is its
-/// [`NiIndex`](lustrine_lnet::seam::NiIndex).
+/// [`NiIndex`](lustrine_lnet::lnd::NiIndex).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NiConfig {
     /// Its NID.

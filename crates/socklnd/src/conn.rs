@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use lustrine_lnet::seam::{NiIndex, RxId};
+use lustrine_lnet::lnd::{NiIndex, RxId};
 use lustrine_lnet::time::Time;
 use lustrine_wire::hello::{ConnType, Version};
 use lustrine_wire::nid::ProcessId;

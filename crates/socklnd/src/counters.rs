@@ -1,6 +1,6 @@
 //! What a driver counts: one named counter per event and per misbehaviour.
 
-use lustrine_lnet::seam::Misbehaviour;
+use lustrine_lnet::lnd::Misbehaviour;
 
 use crate::fault::{Misdeed, Timeout, Why};
 

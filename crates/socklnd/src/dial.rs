@@ -3,7 +3,7 @@
 
 use core::net::SocketAddr;
 
-use lustrine_lnet::seam::{Core, LinkEvent};
+use lustrine_lnet::lnd::{Core, LinkEvent};
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Identity;
 use lustrine_wire::Order;

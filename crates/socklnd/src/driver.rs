@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use core::net::{IpAddr, SocketAddr};
 
 use foldhash::fast::FixedState;
-use lustrine_lnet::seam::{Action, Core, NiIndex, OpKey};
+use lustrine_lnet::lnd::{Action, Core, NiIndex, OpKey};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_wire::hello::{ConnType, Hello, Version};
@@ -315,7 +315,7 @@ impl Socklnd {
             }
             let peer = &mut self.peers[open.peer];
             while let Some(op) = conn.tx.begun() {
-                out.core.leaves(out.now, op);
+                out.core.tx_started(out.now, op);
             }
             while let Some(finished) = conn.tx.finished() {
                 let op = match finished {

@@ -1,6 +1,6 @@
 //! Why a connection ends: what a peer did wrong, or what happened to it.
 
-use lustrine_lnet::seam::Misbehaviour;
+use lustrine_lnet::lnd::Misbehaviour;
 use lustrine_lnet::status::Status;
 use lustrine_wire::acceptor::AcceptorError;
 use lustrine_wire::hello::HelloError;

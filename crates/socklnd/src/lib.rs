@@ -2,7 +2,7 @@
 //! zero-copy cookies, keepalive, reconnect (wire 2 to 4).
 //!
 //! Pure: streams and memory come through [`io::Io`], the protocol core through
-//! [`lustrine_lnet::seam::Core`], time as an argument. [`Socklnd`] is one CPU partition's driver.
+//! [`lustrine_lnet::lnd::Core`], time as an argument. [`Socklnd`] is one CPU partition's driver.
 //!
 //! | module | what is in it |
 //! |---|---|

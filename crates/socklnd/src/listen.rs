@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use lustrine_lnet::seam::{Core, LinkEvent, NiIndex};
+use lustrine_lnet::lnd::{Core, LinkEvent, NiIndex};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_lnet::topology::home_of;

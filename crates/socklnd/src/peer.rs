@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use foldhash::fast::FixedState;
-use lustrine_lnet::seam::{NiIndex, SendAction};
+use lustrine_lnet::lnd::{NiIndex, SendAction};
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::hello::{ConnType, Version};
 use lustrine_wire::nid::ProcessId;

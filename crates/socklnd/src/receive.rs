@@ -1,8 +1,8 @@
 //! Reading: many small messages per call into a shared buffer, large payloads straight to where
 //! the core wants them.
 
+use lustrine_lnet::lnd::{Arrival, Core, OpKey, RxId, Verdict};
 use lustrine_lnet::memory::total_len;
-use lustrine_lnet::seam::{Arrival, Core, OpKey, RxId, Verdict};
 use lustrine_lnet::status::Status;
 use lustrine_wire::frame::{FIRST_ZC_COOKIE, FrameHeader, ZcAck};
 use lustrine_wire::header::Header;

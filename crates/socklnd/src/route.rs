@@ -1,6 +1,6 @@
 //! Sending: which connection carries what (wire 3.6), and what waits when none can.
 
-use lustrine_lnet::seam::{Core, SendAction};
+use lustrine_lnet::lnd::{Core, SendAction};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_wire::frame::FrameHeader;
@@ -134,7 +134,7 @@ impl Socklnd {
         }
         self.choices += 1;
         open.chosen = self.choices;
-        if out.core.watches() {
+        if out.core.journal_enabled() {
             conn.tx.watch(send.op);
         }
         let taken =

@@ -3,8 +3,8 @@
 //! It reads nothing itself. [`Reader::want`] says where the next bytes belong; the driver reads
 //! them there (or parses them out of a buffer that holds many messages) and tells the reader.
 
+use lustrine_lnet::lnd::{Misbehaviour, OpKey, Verdict};
 use lustrine_lnet::memory::{Memory, Spans, part_of, total_len};
-use lustrine_lnet::seam::{Misbehaviour, OpKey, Verdict};
 use lustrine_wire::crc;
 use lustrine_wire::frame::{FrameError, FrameHeader, FrameKind};
 use lustrine_wire::header::{Header, HeaderError};

@@ -1,7 +1,7 @@
 //! Everything that time does: handshakes that take too long, messages that waited too long, dials
 //! that are due again, connections that stand still, keepalives (wire 3.5, 4.8, 4.9).
 
-use lustrine_lnet::seam::Core;
+use lustrine_lnet::lnd::Core;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_wire::hello::Version;

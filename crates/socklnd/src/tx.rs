@@ -9,8 +9,8 @@
 
 use std::collections::VecDeque;
 
+use lustrine_lnet::lnd::OpKey;
 use lustrine_lnet::memory::{Memory, Span, total_len};
-use lustrine_lnet::seam::OpKey;
 use lustrine_wire::crc;
 use lustrine_wire::frame::{FrameHeader, FrameKind};
 use lustrine_wire::header::Header;

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use lustrine_lnet::seam::OpKey;
+use lustrine_lnet::lnd::OpKey;
 use lustrine_lnet::time::Time;
 use lustrine_wire::frame::{FIRST_ZC_COOKIE, ZcAck};
 

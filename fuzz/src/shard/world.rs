@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lustrine_lnet::md::{MatchId, Md, MdOptions, Owner, Position, Unlink};
 use lustrine_lnet::memory::{Memory, Span, Spans, total_len};
-use lustrine_lnet::portal::{Entry, Laziness};
-use lustrine_lnet::seam::{
+use lustrine_lnet::portal::{MatchEntry, Laziness};
+use lustrine_lnet::lnd::{
     Action, Arrival, Core, LinkEvent, NiIndex, OpKey, RxId, SendAction, Verdict,
 };
 use lustrine_lnet::shard::{AckWanted, GetArgs, PING_BITS, PutArgs, Shard};
@@ -130,7 +130,7 @@ impl World {
     pub(super) fn take(&mut self, step: &Step) {
         match *step {
             Step::Attach { node, place, ignore, from, memory, options, retain, in_front } => {
-                let entry = Entry {
+                let entry = MatchEntry {
                     from: match self.nid(from) {
                         nid if nid.is_any() => MatchId { nid, pid: PID_ANY },
                         nid => MatchId { nid, pid: PID_LUSTRE },
@@ -260,7 +260,7 @@ impl World {
         &mut self,
         node: usize,
         portal: u32,
-        entry: Entry,
+        entry: MatchEntry,
         memory: steps::Memory,
         options: u8,
     ) {

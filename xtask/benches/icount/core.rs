@@ -3,10 +3,10 @@
 use std::hint::black_box;
 
 use lustrine_lnet::event::EventKind;
+use lustrine_lnet::lnd::{Action, Arrival, Core, NiIndex, RxId, Verdict};
 use lustrine_lnet::md::{MatchId, Md, MdKey, MdOptions, Owner, Position, Unlink};
 use lustrine_lnet::memory::{Memory, Span, Spans};
-use lustrine_lnet::portal::Entry;
-use lustrine_lnet::seam::{Action, Arrival, Core, NiIndex, RxId, Verdict};
+use lustrine_lnet::portal::MatchEntry;
 use lustrine_lnet::shard::{AckWanted, GetArgs, PutArgs};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::testing::{Net, test_nid};
@@ -26,8 +26,8 @@ pub(crate) fn md(span: Span, threshold: Option<u32>, options: MdOptions) -> Md {
 }
 
 /// An entry that takes everything with [`MATCH_BITS`].
-pub(crate) fn entry() -> Entry {
-    Entry {
+pub(crate) fn entry() -> MatchEntry {
+    MatchEntry {
         from: MatchId { nid: Nid::ANY, pid: PID_ANY },
         match_bits: MATCH_BITS,
         ignore_bits: 0,

@@ -1,9 +1,9 @@
 //! Two cores with their drivers over pipes.
 
 use lustrine_lnet::event::EventKind;
+use lustrine_lnet::lnd::NiIndex;
 use lustrine_lnet::md::MdOptions;
 use lustrine_lnet::memory::{Memory, Span};
-use lustrine_lnet::seam::NiIndex;
 use lustrine_lnet::shard::{AckWanted, Shard};
 use lustrine_lnet::testing::{VecMemory, test_topology};
 use lustrine_lnet::topology::Identity;

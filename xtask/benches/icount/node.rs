@@ -1,6 +1,6 @@
 //! Two whole nodes over pipes, with a selftest client in one.
 
-use lustrine_lnet::seam::NiIndex;
+use lustrine_lnet::lnd::NiIndex;
 use lustrine_lnet::testing::{VecMemory, test_topology};
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Identity;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-use lustrine_lnet::memory::{Lends, Memory, Span};
+use lustrine_lnet::memory::{HasMemory, Memory, Span};
 use lustrine_lnet::testing::VecMemory;
 use lustrine_socklnd::io::{Io, IoError, Outcome, Piece, Readiness, SockId, SourcePort, WriteMode};
 use lustrine_wire::crc;
@@ -66,14 +66,14 @@ pub(crate) struct PipeIo<'a> {
     pub(crate) memory: &'a mut VecMemory,
 }
 
-impl Lends for PipeIo<'_> {
-    type Lent = VecMemory;
+impl HasMemory for PipeIo<'_> {
+    type Inner = VecMemory;
 
-    fn lent(&self) -> &VecMemory {
+    fn memory(&self) -> &VecMemory {
         self.memory
     }
 
-    fn lent_mut(&mut self) -> &mut VecMemory {
+    fn memory_mut(&mut self) -> &mut VecMemory {
         self.memory
     }
 }

@@ -46,7 +46,7 @@ const ALWAYS: &str = "spin_us=0";
 const OFF: &str = "latency_peers=0";
 
 /// The setting under which clients of tests keep no figures for their console.
-const BLIND: &str = "selftest_figures=0";
+const BLIND: &str = "selftest_client_stats=0";
 
 /// Workloads whose instructions are counted, and how they are without any of it.
 const COUNTED: [(&str, &[&str]); 8] = [

@@ -442,7 +442,7 @@ fn a_change_without_room_leaves_known_peers_alone() {
     import(&node, "", &file).with_code(234).says(&["nothing was changed"]);
     let after = peer(&node, &other.nid()).expect("it is still known");
     assert_eq!(after.connections, before);
-    assert_eq!(after.by_hand, None);
+    assert_eq!(after.configured, None);
     assert_eq!(lnetctl(&node, "export --backup").ok().stdout.matches("primary nid").count(), 0);
     lnetctl(&node, &format!("ping --timeout 60 {}", other.nid())).ok();
 }

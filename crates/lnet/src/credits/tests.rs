@@ -13,16 +13,16 @@ proptest! {
     ) {
         let mut wanted = max;
         let mut keys: SlotMap<OpKey, ()> = SlotMap::with_key();
-        let (mut credits, mut lines) = (Credits::new(max), Lines::new());
+        let (mut credits, mut lines) = (Credits::new(max), WaitQueues::new());
         let (mut holding, mut queue): (Vec<OpKey>, Vec<OpKey>) = (vec![], vec![]);
         for step in steps {
             match step % 4 {
                 0 => {
                     let op = keys.insert(());
                     let free = holding.len() < max as usize;
-                    let want = if free { Take::Granted } else { Take::Queued };
+                    let want = if free { Acquire::Granted } else { Acquire::Queued };
                     prop_assert_eq!(credits.take(&mut lines, op), want);
-                    if want == Take::Granted { holding.push(op) } else { queue.push(op) }
+                    if want == Acquire::Granted { holding.push(op) } else { queue.push(op) }
                 }
                 1 if !holding.is_empty() => {
                     holding.remove(usize::from(step) % holding.len());
@@ -59,5 +59,5 @@ proptest! {
 #[test]
 #[should_panic(expected = "given back twice")]
 fn giving_what_nobody_took_is_our_mistake() {
-    Credits::new(2).give(&mut Lines::new());
+    Credits::new(2).give(&mut WaitQueues::new());
 }

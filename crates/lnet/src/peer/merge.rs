@@ -2,7 +2,7 @@
 //! `docs/protocol/ping-discovery.md`, "Merging").
 //!
 //! A list comes from one NID, the contact, and is its word alone. What it says about NIDs that
-//! nobody uses is believed, as a kernel does, but is hearsay: such a NID is asked itself before
+//! nobody uses is believed, as a kernel does, but is unverified: such a NID is asked itself before
 //! its first message, and speaks for the peer only if it agrees. A NID of a peer that is there,
 //! with connections or with a discovery under way, changes hands, and a contact joins such a
 //! peer, only when that peer's own word names the contact too: otherwise any node could take over
@@ -15,11 +15,11 @@ use foldhash::fast::FixedState;
 use lustrine_wire::nid::Nid;
 use smallvec::{SmallVec, smallvec};
 
-use super::{Peer, PeerKey, PeerNiKey, PeerTable, Phase, Told};
+use super::{AdvertisedNid, Peer, PeerKey, PeerNiKey, PeerTable, Phase};
 
 /// What the ping information of a contact says.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Word<'a> {
+pub(crate) struct PeerClaim<'a> {
     /// The NID that said it.
     pub(crate) contact: Nid,
     pub(crate) primary: Nid,
@@ -29,11 +29,11 @@ pub(crate) struct Word<'a> {
 
 /// What became of a word.
 #[derive(Debug)]
-pub(crate) struct Learned {
+pub(crate) struct MergeOutcome {
     /// The peer the contact belongs to now.
     pub(crate) peer: PeerKey,
     /// A peer that is there and whose NIDs were claimed without its consent: ask it.
-    pub(crate) doubted: Option<PeerKey>,
+    pub(crate) conflicting: Option<PeerKey>,
     /// NIDs with waiting messages that are peers of their own now.
     pub(crate) stranded: SmallVec<[PeerNiKey; 2]>,
 }
@@ -52,21 +52,21 @@ impl PeerTable {
     }
 
     /// Takes in a word. `None`: the contact is not known any more.
-    pub(crate) fn learn(&mut self, word: Word<'_>) -> Option<Learned> {
+    pub(crate) fn learn(&mut self, word: PeerClaim<'_>) -> Option<MergeOutcome> {
         let contact = word.contact;
         let ni = *self.by_nid.get(&contact)?;
         let mut peer = self.separate(ni);
-        let mut doubted = None;
+        let mut conflicting = None;
         let about_itself = word.nids.iter().any(|(nid, _)| *nid == contact);
         let itself = [(contact, true)];
         let word = match about_itself {
             true => word,
             // Whoever does not name itself speaks of others, which is worth nothing.
-            false => Word { primary: contact, nids: &itself, ..word },
+            false => PeerClaim { primary: contact, nids: &itself, ..word },
         };
         if let Some(other) = self.owner(&word.primary)
             && other != peer
-            && self.peers[peer].by_hand.is_none()
+            && self.peers[peer].configured.is_none()
         {
             if self.yields(other, peer, &contact) {
                 if !self.peers[other].live() {
@@ -75,13 +75,13 @@ impl PeerTable {
                 }
                 if !self.agrees(other, &contact) {
                     for member in &self.peers[other].members {
-                        self.nis[*member].hearsay = true;
+                        self.nis[*member].unverified = true;
                     }
                 }
                 self.dissolve(peer, other);
                 peer = other;
-            } else if self.peers[other].by_hand.is_none() {
-                doubted = Some(other);
+            } else if self.peers[other].configured.is_none() {
+                conflicting = Some(other);
             }
         }
         let (told, refused) = self.claim(peer, &word);
@@ -93,13 +93,13 @@ impl PeerTable {
         if self.owner(&self.peers[peer].primary) != Some(peer) {
             self.peers[peer].primary = contact;
         }
-        Some(Learned { peer, doubted: doubted.or(refused), stranded })
+        Some(MergeOutcome { peer, conflicting: conflicting.or(refused), stranded })
     }
 
     /// Whether a peer's NIDs may go to, or be joined by, the peer that `contact` speaks for.
     fn yields(&self, owner: PeerKey, to: PeerKey, contact: &Nid) -> bool {
         let own = &self.peers[owner];
-        if own.by_hand.is_some() || own.locked && self.peers[to].locked {
+        if own.configured.is_some() || own.locked && self.peers[to].locked {
             // What an administrator says counts more; or both names are in use.
             return false;
         }
@@ -112,8 +112,12 @@ impl PeerTable {
     }
 
     /// Makes all NIDs of a word the peer's that it can have; also the first owner that refused.
-    fn claim(&mut self, peer: PeerKey, word: &Word<'_>) -> (SmallVec<[Told; 1]>, Option<PeerKey>) {
-        let mut told: SmallVec<[Told; 1]> = SmallVec::new();
+    fn claim(
+        &mut self,
+        peer: PeerKey,
+        word: &PeerClaim<'_>,
+    ) -> (SmallVec<[AdvertisedNid; 1]>, Option<PeerKey>) {
+        let mut told: SmallVec<[AdvertisedNid; 1]> = SmallVec::new();
         let mut seen: HashSet<Nid, FixedState> = HashSet::with_hasher(self.by_nid.hasher().clone());
         let mut refused: HashSet<PeerKey, FixedState> =
             HashSet::with_hasher(self.by_nid.hasher().clone());
@@ -121,7 +125,7 @@ impl PeerTable {
         let own = self.peers[peer].nids.len().saturating_sub(1);
         self.make_room(peer, word.nids.len().saturating_sub(1 + own));
         // The name that an administrator gave has its place.
-        let name = usize::from(self.peers[peer].by_hand.is_some());
+        let name = usize::from(self.peers[peer].configured.is_some());
         let mut room = (self.max.saturating_sub(self.extra - own) + 1).saturating_sub(name);
         for (nid, up) in word.nids {
             if !seen.insert(*nid) || (room <= 1 && *nid != word.contact) {
@@ -151,13 +155,13 @@ impl PeerTable {
                 Some(owner) => {
                     refused.insert(owner);
                     // Nothing that it says would change what an administrator has said.
-                    if self.peers[owner].by_hand.is_none() {
+                    if self.peers[owner].configured.is_none() {
                         first.get_or_insert(owner);
                     }
                     false
                 }
             };
-            told.push(Told { nid: *nid, up: *up, mine });
+            told.push(AdvertisedNid { nid: *nid, up: *up, mine });
         }
         (told, first)
     }
@@ -185,16 +189,16 @@ impl PeerTable {
     pub(super) fn replace_list(
         &mut self,
         peer: PeerKey,
-        mut told: SmallVec<[Told; 1]>,
+        mut told: SmallVec<[AdvertisedNid; 1]>,
         contact: &Nid,
     ) -> SmallVec<[PeerNiKey; 2]> {
         let primary = self.peers[peer].primary;
-        if self.peers[peer].by_hand.is_some()
+        if self.peers[peer].configured.is_some()
             && self.listed.get(&primary) == Some(&peer)
             && !told.iter().any(|told| told.nid == primary)
         {
             // A name that stays stays on the list, where nothing else knows of it.
-            told.push(Told { nid: primary, up: false, mine: true });
+            told.push(AdvertisedNid { nid: primary, up: false, mine: true });
         }
         let mut keep: HashSet<Nid, FixedState> = HashSet::with_hasher(self.by_nid.hasher().clone());
         keep.extend(told.iter().filter(|told| told.mine).map(|told| told.nid));
@@ -249,7 +253,7 @@ impl PeerTable {
     }
 
     /// One NID of a peer that is not there goes to another one.
-    pub(super) fn move_nid(&mut self, nid: &Nid, from: PeerKey, into: PeerKey, hearsay: bool) {
+    pub(super) fn move_nid(&mut self, nid: &Nid, from: PeerKey, into: PeerKey, unverified: bool) {
         if let Some(told) = self.peers[from].nids.iter_mut().find(|told| told.nid == *nid) {
             told.mine = false;
         }
@@ -259,7 +263,7 @@ impl PeerTable {
             return;
         };
         self.nis[key].peer = into;
-        self.nis[key].hearsay |= hearsay;
+        self.nis[key].unverified |= unverified;
         let linked = u32::from(self.nis[key].linked());
         self.peers[into].members.push(key);
         self.peers[into].linked += linked;
@@ -270,7 +274,7 @@ impl PeerTable {
     /// A NID that speaks, or is to be spoken to, is a peer of its own unless it agreed to belong
     /// to another one: that peer's trouble, or silence, is not its own.
     pub(crate) fn separate(&mut self, key: PeerNiKey) -> PeerKey {
-        if self.nis[key].hearsay {
+        if self.nis[key].unverified {
             self.part(key);
         }
         self.nis[key].peer
@@ -279,7 +283,7 @@ impl PeerTable {
     /// A NID leaves its peer and becomes one of its own.
     pub(super) fn part(&mut self, key: PeerNiKey) {
         let ni = &mut self.nis[key];
-        ni.hearsay = false;
+        ni.unverified = false;
         let (nid, from, linked) = (ni.nid, ni.peer, u32::from(ni.linked()));
         let old = &mut self.peers[from];
         if let Some(told) = old.nids.iter_mut().find(|told| told.nid == nid) {
@@ -290,7 +294,7 @@ impl PeerTable {
         let locked = old.locked && old.primary == nid;
         old.locked &= !locked;
         if old.primary == nid {
-            old.by_hand = None;
+            old.configured = None;
         }
         // Whoever waits for the end of a round counts from the rounds it has seen.
         let (rounds, outcome) = (old.rounds, old.outcome);
@@ -320,7 +324,7 @@ impl PeerTable {
     }
 
     /// The list a peer had counts no more.
-    fn unlist(&mut self, key: PeerKey, nids: &[Told]) {
+    fn unlist(&mut self, key: PeerKey, nids: &[AdvertisedNid]) {
         self.extra -= nids.len().saturating_sub(1);
         self.listers.remove(&key);
         for told in nids {

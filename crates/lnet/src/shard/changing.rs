@@ -8,20 +8,20 @@ use lustrine_wire::nid::{Net, Nid};
 use super::{NiState, Shard};
 use crate::credits::Credits;
 use crate::latency::Latencies;
+use crate::lnd::{NiIndex, OpKey};
 use crate::md::MdKey;
 use crate::memory::Memory;
-use crate::peer::{PeerByHand, PeerKey, Phase};
-use crate::seam::{NiIndex, OpKey};
+use crate::peer::{ConfiguredPeer, PeerKey, Phase};
 use crate::stats::{MessageCounters, Stats};
 use crate::status::Status;
 use crate::time::{Nanos, Time};
 use crate::topology::{Ni, Topology, home_of};
-use crate::totals::Before;
+use crate::totals::CounterBaseline;
 use crate::tunables::Tunables;
 
 /// A change could not be made, for a table or memory is full; nothing was changed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoRoom;
+pub struct PeerTableFull;
 
 impl Shard {
     /// Other values are in force for everything that begins from now on; what is under way keeps
@@ -38,7 +38,7 @@ impl Shard {
 
     /// What tools show counts from here on; what is alive now stays counted. Totals go on:
     /// [`Shard::stats`], those of [`NiInfo`](super::NiInfo) and [`PeerInfo`](super::PeerInfo),
-    /// [`Shard::ni_latencies_ever`] and [`Shard::peer_latencies_ever`].
+    /// [`Shard::ni_latencies_total`] and [`Shard::peer_latencies_total`].
     pub fn reset_stats(&mut self) {
         self.stats.msgs_max = self.stats.msgs_alloc;
         self.counted_before = self.stats;
@@ -60,13 +60,17 @@ impl Shard {
     ///
     /// # Errors
     /// When the table of peers is full of others that are in use.
-    pub fn describe_peer(&mut self, now: Time, by_hand: &PeerByHand) -> Result<(), NoRoom> {
+    pub fn configure_peer(
+        &mut self,
+        now: Time,
+        configured: &ConfiguredPeer,
+    ) -> Result<(), PeerTableFull> {
         let Topology { cpt, cpts, .. } = self.topology;
         let topology = &self.topology;
         let credits = |nid: &Nid| topology.peer_credits_on(nid.net());
         let lives_here = |nid: &Nid| home_of(nid, cpts) == cpt;
-        let described = self.peers.describe(now, by_hand, lives_here, credits);
-        let Some(described) = described.map_err(|_| NoRoom)? else { return Ok(()) };
+        let described = self.peers.configure(now, configured, lives_here, credits);
+        let Some(described) = described.map_err(|_| PeerTableFull)? else { return Ok(()) };
         for ni in described.stranded {
             let (key, nid) = (self.peers.nis[ni].peer, self.peers.nis[ni].nid);
             self.ask(key, nid);
@@ -77,15 +81,15 @@ impl Shard {
 
     /// Takes descriptions back, by primary NID: what is known of these peers counts from here on as
     /// if they had said it themselves. Nothing that is under way ends.
-    pub fn undescribe_peers(&mut self, primaries: &[Nid]) {
+    pub fn unconfigure_peers(&mut self, primaries: &[Nid]) {
         for primary in primaries {
-            self.peers.undescribe(primary);
+            self.peers.unconfigure(primary);
         }
     }
 
     /// Ends what waits here for these NIDs of others, and what they should have answered. The
-    /// driver is to close their connections next; then [`Shard::forget_nids`] forgets them.
-    pub fn withdraw_nids(&mut self, now: Time, nids: &[Nid]) {
+    /// driver is to close their connections next; then [`Shard::finish_nid_removal`] forgets them.
+    pub fn begin_nid_removal(&mut self, now: Time, nids: &[Nid]) {
         let here: Vec<_> = nids.iter().filter_map(|nid| self.peers.find(nid)).collect();
         let of_them = |peer_ni: Option<_>| peer_ni.is_some_and(|ni| here.contains(&ni));
         let waiting = self.msgs.iter().filter(|(_, msg)| of_them(msg.peer_ni) && msg.stage.waits());
@@ -101,7 +105,7 @@ impl Shard {
     }
 
     /// Forgets these NIDs of others.
-    pub fn forget_nids(&mut self, nids: &[Nid]) {
+    pub fn finish_nid_removal(&mut self, nids: &[Nid]) {
         for nid in nids {
             self.peers.strike(nid);
         }
@@ -124,8 +128,8 @@ impl Shard {
     }
 
     /// Takes an interface away: what waits to leave by it ends, and what was asked by it and not
-    /// answered. The driver is to close its connections next; then [`Shard::forget_ni`].
-    pub fn withdraw_ni(&mut self, now: Time, index: NiIndex) {
+    /// answered. The driver is to close its connections next; then [`Shard::finish_ni_removal`].
+    pub fn begin_ni_removal(&mut self, now: Time, index: NiIndex) {
         let net = self.topology.ni(index).nid.net();
         self.topology.nis.remove(index);
         let waiting = self.msgs.iter().filter(|(_, msg)| msg.ni == index && msg.stage.waits());
@@ -146,7 +150,7 @@ impl Shard {
     ///
     /// # Panics
     /// When messages still hold credits of it.
-    pub fn forget_ni(&mut self, now: Time, memory: &mut impl Memory, index: NiIndex) {
+    pub fn finish_ni_removal(&mut self, now: Time, memory: &mut impl Memory, index: NiIndex) {
         let state = &self.nis[usize::from(index.0)];
         assert!(state.credits.idle(), "credits of a removed interface are out");
         self.publish_anew(now, memory);
@@ -180,7 +184,7 @@ impl Shard {
         };
         let told: Vec<PeerKey> = self.peers.peers.keys().filter(told).collect();
         for key in told {
-            let contact = self.peers.spokesman(key);
+            let contact = self.peers.contact_nid(key);
             self.tell(now, memory, key, contact);
         }
     }
@@ -193,7 +197,7 @@ impl NiState {
             sequence: 0,
             counters: MessageCounters::default(),
             latencies: Latencies::default(),
-            before: Before::default(),
+            before: CounterBaseline::default(),
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::error::LnetError;
 use crate::event::{Event, EventKind};
 use crate::md::{FRAGMENTS_MAX, Md, MdKey, MdOptions, MdState, Unlink};
 use crate::memory::total_len;
-use crate::portal::{Entry, Laziness, Me, PORTALS};
+use crate::portal::{Laziness, MatchEntry, Me, PORTALS};
 use crate::status::Status;
 use crate::time::Time;
 
@@ -22,7 +22,7 @@ impl Shard {
         &mut self,
         now: Time,
         portal: u32,
-        entry: Entry,
+        entry: MatchEntry,
         md: Md,
     ) -> Result<MdKey, LnetError> {
         if portal >= PORTALS {

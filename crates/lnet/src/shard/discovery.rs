@@ -9,19 +9,19 @@ use lustrine_wire::ping::{Features, NiStatus, PingEntry, PingInfo, USUAL_SINK_LE
 
 use super::Shard;
 use crate::event::{Event, EventKind};
+use crate::lnd::OpKey;
 use crate::md::{MatchId, Md, MdKey, MdOptions, Owner, Position, Unlink};
 use crate::memory::{Memory, Span};
-use crate::peer::{Learned, PeerKey, PeerNiKey, Phase, Round, Word};
-use crate::portal::{Entry, Laziness};
-use crate::seam::OpKey;
+use crate::peer::{MergeOutcome, PeerClaim, PeerKey, PeerNiKey, Phase, Round};
+use crate::portal::{Laziness, MatchEntry};
 use crate::status::Status;
 use crate::time::Time;
 use crate::topology::Identity;
 
-mod errand;
 mod pushed;
+mod task;
 
-pub(super) use errand::Errand;
+pub(super) use task::PingPushTask;
 
 /// LNet's own portal.
 pub const PING_PORTAL: u32 = 0;
@@ -147,7 +147,7 @@ impl Shard {
     /// others say of it does not count.
     pub(super) fn must_discover(&self, peer_ni: PeerNiKey) -> bool {
         let ni = &self.peers.nis[peer_ni];
-        ni.hearsay || self.peers.peers[ni.peer].phase != Phase::Ready
+        ni.unverified || self.peers.peers[ni.peer].phase != Phase::Ready
     }
 
     pub(super) fn park_for_discovery(&mut self, peer_ni: PeerNiKey, op: OpKey) {
@@ -250,7 +250,7 @@ impl Shard {
         memory: &mut impl Memory,
         contact: Nid,
         info: &PingInfo<'_>,
-    ) -> Option<Learned> {
+    ) -> Option<MergeOutcome> {
         let both = Features::MULTI_RAIL | Features::DISCOVERY;
         let several = self.wants_discovery() && info.features().contains(both);
         let nids: Vec<(Nid, bool)> = info
@@ -266,11 +266,11 @@ impl Shard {
             // Only discovery changes the NIDs that an administrator gave (lnet-core 7).
             self.peers.peers[peer].features = Some(info.features().bits());
             self.peers.peers[peer].sequence = info.sequence();
-            return Some(Learned { peer, doubted: None, stranded: Default::default() });
+            return Some(MergeOutcome { peer, conflicting: None, stranded: Default::default() });
         }
         let named = info.primary().filter(|nid| nids.iter().any(|(listed, _)| listed == nid));
         let primary = named.unwrap_or(contact);
-        let learned = self.peers.learn(Word { contact, primary, nids: &nids })?;
+        let learned = self.peers.learn(PeerClaim { contact, primary, nids: &nids })?;
         let peer = &mut self.peers.peers[learned.peer];
         peer.features = Some(info.features().bits());
         peer.sequence = info.sequence();
@@ -278,8 +278,8 @@ impl Shard {
             let (key, nid) = (self.peers.nis[ni].peer, self.peers.nis[ni].nid);
             self.ask(key, nid);
         }
-        if let Some(doubted) = learned.doubted {
-            self.check(now, memory, doubted);
+        if let Some(conflicting) = learned.conflicting {
+            self.check(now, memory, conflicting);
         }
         self.carry_on(now, learned.peer);
         Some(learned)
@@ -361,8 +361,8 @@ impl Shard {
 }
 
 /// Anybody, any process.
-fn ping_entry(unlink: Unlink) -> Entry {
-    Entry {
+fn ping_entry(unlink: Unlink) -> MatchEntry {
+    MatchEntry {
         from: MatchId { nid: Nid::ANY, pid: PID_ANY },
         match_bits: PING_BITS,
         ignore_bits: 0,

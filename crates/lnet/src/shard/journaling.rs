@@ -7,31 +7,31 @@ use slotmap::Key;
 use super::matching::Found;
 use super::{Msg, Shard};
 use crate::journal::{Came, DropReason, Entry, Fate, Made, Number, Step, Wait};
+use crate::lnd::{Arrival, OpKey, RxId, Verdict};
 use crate::md::MdKey;
-use crate::seam::{Arrival, OpKey, RxId, Verdict};
 use crate::status::Status;
 use crate::time::Time;
 
 impl Shard {
-    /// Keeps a journal from now on. Its owner takes the entries with [`Shard::next_entry`], after
+    /// Keeps a journal from now on. Its owner takes the entries with [`Shard::next_journal_entry`], after
     /// every turn; it changes nothing in what the shard does.
-    pub fn keep_journal(&mut self) {
+    pub fn enable_journal(&mut self) {
         self.journal.get_or_insert_default();
     }
 
     /// Whether a journal is kept: [`Shard::note`] is worth its words.
     #[inline]
-    pub fn keeps_journal(&self) -> bool {
+    pub fn journal_enabled(&self) -> bool {
         self.journal.is_some()
     }
 
     /// The oldest entry that was not taken yet.
-    pub fn next_entry(&mut self) -> Option<Entry> {
+    pub fn next_journal_entry(&mut self) -> Option<Entry> {
         self.journal.as_mut()?.next()
     }
 
     /// How many entries were lost, as nobody took them in time, since this was asked last.
-    pub fn take_entries_lost(&mut self) -> u64 {
+    pub fn take_journal_overflow(&mut self) -> u64 {
         self.journal.as_mut().map_or(0, |journal| journal.take_lost())
     }
 
@@ -112,16 +112,16 @@ impl Shard {
         });
     }
 
-    /// [`Shard::judge`], noted. Whose journal nobody keeps does not even pass the verdict through
+    /// [`Shard::on_header`], noted. Whose journal nobody keeps does not even pass the verdict through
     /// another pair of hands.
     #[cold]
-    pub(super) fn judge_and_note(
+    pub(super) fn on_header_journaled(
         &mut self,
         now: Time,
         arrival: &Arrival,
         header: &Header,
     ) -> Verdict {
-        let verdict = self.judge(now, arrival, header);
+        let verdict = self.on_header(now, arrival, header);
         if verdict != Verdict::Done {
             self.came(now, arrival, header, &verdict);
         }
@@ -181,7 +181,7 @@ impl Shard {
     }
 
     /// The number of a descriptor in the journal.
-    pub fn number_of(md: MdKey) -> Number {
+    pub fn journal_number(md: MdKey) -> Number {
         number(md)
     }
 }

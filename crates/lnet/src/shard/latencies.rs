@@ -4,8 +4,8 @@ use lustrine_wire::header::{Body, MdHandle};
 
 use super::{Msg, Purpose, Shard};
 use crate::latency::{Operation, Sample};
+use crate::lnd::NiIndex;
 use crate::peer::PeerNiKey;
-use crate::seam::NiIndex;
 use crate::time::Time;
 
 impl Msg {

@@ -6,10 +6,10 @@ use lustrine_wire::nid::{Nid, PID_LUSTRE, ProcessId};
 use super::Shard;
 use super::matching::{Found, get_wanted, put_wanted};
 use crate::event::{Event, EventKind};
+use crate::lnd::OpKey;
 use crate::md::MdKey;
 use crate::memory::{Memory, Span, Spans, part_of};
 use crate::portal::Origin;
-use crate::seam::OpKey;
 use crate::status::Status;
 use crate::time::Time;
 

@@ -5,10 +5,10 @@ use lustrine_wire::nid::ProcessId;
 
 use super::{Msg, PING_PORTAL, Purpose, Shard, Stage};
 use crate::journal::DropReason;
+use crate::lnd::{Action, Arrival, Verdict};
 use crate::md::{MdKey, MdOptions};
 use crate::memory::part_of;
 use crate::portal::{Origin, PORTALS, Parked, Waiter, sender_matches};
-use crate::seam::{Action, Arrival, Verdict};
 use crate::time::Time;
 
 /// What an incoming PUT or GET asks for.

@@ -2,7 +2,7 @@
 //! world can ask what did not.
 
 use super::{Msg, SCAN_INTERVAL, Shard, Stage};
-use crate::seam::{Action, OpKey, Verdict};
+use crate::lnd::{Action, OpKey, Verdict};
 use crate::status::Status;
 use crate::time::Time;
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::Shard;
 use crate::event::Event;
-use crate::seam::Action;
+use crate::lnd::Action;
 
 /// Actions for drivers and events for users.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ impl Shard {
     /// Exchanges the shard's queues for others, unless there is something in one of them. Whoever
     /// runs thousands of shards in turns lends all of them the same queues, which stay in the
     /// processor's caches.
-    pub fn exchange_queues(&mut self, others: &mut Queues) {
+    pub fn swap_queues(&mut self, others: &mut Queues) {
         if self.queues.are_empty() && others.are_empty() {
             core::mem::swap(&mut self.queues, others);
         }

@@ -8,18 +8,18 @@ use super::send::ReplyPlan;
 use super::{Msg, PAYLOAD_MAX, PING_PORTAL, Purpose, Shard, Stage};
 use crate::journal::DropReason;
 use crate::latency::Operation;
+use crate::lnd::{Arrival, Core, LinkEvent, Misbehaviour, NiIndex, OpKey, RxId, Verdict};
 use crate::memory::part_of;
 use crate::peer::PeerNiKey;
 use crate::portal::{Origin, Waiter, is_of};
-use crate::seam::{Arrival, Core, LinkEvent, Misbehaviour, NiIndex, OpKey, RxId, Verdict};
 use crate::status::Status;
 use crate::time::Time;
 
 impl Core for Shard {
     fn recv_header(&mut self, now: Time, arrival: Arrival, header: &Header) -> Verdict {
-        match self.keeps_journal() {
-            true => self.judge_and_note(now, &arrival, header),
-            false => self.judge(now, &arrival, header),
+        match self.journal_enabled() {
+            true => self.on_header_journaled(now, &arrival, header),
+            false => self.on_header(now, &arrival, header),
         }
     }
 
@@ -27,11 +27,11 @@ impl Core for Shard {
         self.retire(now, op, status);
     }
 
-    fn watches(&self) -> bool {
-        self.keeps_journal()
+    fn journal_enabled(&self) -> bool {
+        self.journal_enabled()
     }
 
-    fn leaves(&mut self, now: Time, op: OpKey) {
+    fn tx_started(&mut self, now: Time, op: OpKey) {
         self.note_leaves(now, op);
     }
 
@@ -67,7 +67,7 @@ impl Core for Shard {
 impl Shard {
     /// What becomes of a header.
     #[inline]
-    pub(super) fn judge(&mut self, now: Time, arrival: &Arrival, header: &Header) -> Verdict {
+    pub(super) fn on_header(&mut self, now: Time, arrival: &Arrival, header: &Header) -> Verdict {
         if let Err(wrong) = self.check_header(arrival, header) {
             self.stats.misbehaved += 1;
             return Verdict::Refuse(wrong);

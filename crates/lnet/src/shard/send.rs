@@ -6,15 +6,15 @@ use lustrine_wire::nid::{Nid, PID_LUSTRE, PID_USERLAND, ProcessId};
 use super::{
     MSGS_MAX, Msg, Purpose, RESPONSES_KEPT, RESPONSES_MAX, RESPONSES_WAITING_MAX, Shard, Stage,
 };
-use crate::credits::Take;
+use crate::credits::Acquire;
 use crate::error::LnetError;
 use crate::journal::Wait;
+use crate::lnd::{Action, NiIndex, OpKey, SendAction};
 use crate::md::{MdKey, MdOptions};
 use crate::memory::{Spans, copy_of, part_of};
 use crate::path::{self, Candidate};
 use crate::peer::PeerNiKey;
 use crate::portal::Waiter;
-use crate::seam::{Action, NiIndex, OpKey, SendAction};
 use crate::status::Status;
 use crate::time::{Nanos, Time};
 
@@ -70,7 +70,7 @@ pub struct GetArgs {
 }
 
 /// A message out, before it has a path.
-struct Draft {
+struct OutgoingMsg {
     purpose: Purpose,
     md: Option<MdKey>,
     local: Option<Nid>,
@@ -105,7 +105,7 @@ impl Shard {
                 self.answer_deadline(now, args.timeout),
             );
         }
-        let draft = Draft {
+        let draft = OutgoingMsg {
             purpose: Purpose::Request,
             md: Some(args.md),
             local: args.local,
@@ -138,7 +138,7 @@ impl Shard {
         let sink_len = state.length;
         let return_md = self.handle_of(args.md);
         self.await_answer(args.md, hop_of(args.target), self.answer_deadline(now, args.timeout));
-        let draft = Draft {
+        let draft = OutgoingMsg {
             purpose: Purpose::Request,
             md: Some(args.md),
             local: args.local,
@@ -182,10 +182,10 @@ impl Shard {
         now + timeout.unwrap_or(Nanos::from_secs(seconds))
     }
 
-    fn start_request(&mut self, now: Time, draft: Draft) {
+    fn start_request(&mut self, now: Time, draft: OutgoingMsg) {
         if draft.target.nid.is_lo() {
             let lo = ProcessId { nid: Nid::LO, pid: PID_LUSTRE };
-            let op = self.insert_draft(now, draft, NiIndex(0), lo, lo, None, Stage::Loopback);
+            let op = self.insert_outgoing(now, draft, NiIndex(0), lo, lo, None, Stage::Loopback);
             self.loopback.push_back((op, None));
             return;
         }
@@ -212,7 +212,7 @@ impl Shard {
         let hop = hop_of(draft.target);
         let discover = draft.portal != 0 && hop.pid == PID_LUSTRE && self.must_discover(peer_ni);
         let stage = if discover { Stage::Discovery } else { Stage::PeerCredit };
-        let op = self.insert_draft(now, draft, ni, src, hop, Some(peer_ni), stage);
+        let op = self.insert_outgoing(now, draft, ni, src, hop, Some(peer_ni), stage);
         if discover {
             self.note_wait(now, op, Wait::Discovery);
             self.park_for_discovery(peer_ni, op);
@@ -222,19 +222,19 @@ impl Shard {
     }
 
     /// A request without a path: the SEND event says so.
-    fn refuse_request(&mut self, now: Time, draft: Draft, status: Status) {
+    fn refuse_request(&mut self, now: Time, draft: OutgoingMsg, status: Status) {
         let nobody = ProcessId { nid: Nid::ANY, pid: PID_LUSTRE };
         let hop = draft.target;
-        let op = self.insert_draft(now, draft, NiIndex(0), nobody, hop, None, Stage::Refused);
+        let op = self.insert_outgoing(now, draft, NiIndex(0), nobody, hop, None, Stage::Refused);
         self.retire(now, op, status);
     }
 
     #[inline]
     #[expect(clippy::too_many_arguments, reason = "the one place where a draft becomes a message")]
-    fn insert_draft(
+    fn insert_outgoing(
         &mut self,
         now: Time,
-        draft: Draft,
+        draft: OutgoingMsg,
         ni: NiIndex,
         src: ProcessId,
         hop: ProcessId,
@@ -282,8 +282,8 @@ impl Shard {
         msg.stage = Stage::PeerCredit;
         let peer_ni = msg.peer_ni.expect("a message out has a peer");
         match self.peers.nis[peer_ni].credits.take(&mut self.lines, op) {
-            Take::Granted => self.take_ni_credit(now, op),
-            Take::Queued => {
+            Acquire::Granted => self.take_ni_credit(now, op),
+            Acquire::Queued => {
                 self.note_wait(now, op, Wait::PeerCredit);
                 self.peer_waiting += 1;
             }
@@ -295,8 +295,8 @@ impl Shard {
         let msg = &mut self.msgs[op];
         msg.stage = Stage::NiCredit;
         match self.nis[usize::from(msg.ni.0)].credits.take(&mut self.lines, op) {
-            Take::Granted => self.hand_to_driver(now, op),
-            Take::Queued => self.note_wait(now, op, Wait::NiCredit),
+            Acquire::Granted => self.hand_to_driver(now, op),
+            Acquire::Queued => self.note_wait(now, op, Wait::NiCredit),
         }
     }
 
@@ -345,7 +345,7 @@ impl Shard {
     /// The REPLY to a GET that matched: an ordinary credited send from the descriptor's memory,
     /// back the way the GET came.
     pub(super) fn send_reply(&mut self, now: Time, request: &Header, reply: ReplyPlan) {
-        let draft = Draft {
+        let draft = OutgoingMsg {
             purpose: Purpose::Reply,
             md: Some(reply.md),
             local: None,
@@ -358,7 +358,7 @@ impl Shard {
             requested: reply.requested,
         };
         let src = ProcessId { nid: request.dst.nid, pid: PID_LUSTRE };
-        let op = self.insert_draft(
+        let op = self.insert_outgoing(
             now,
             draft,
             reply.ni,
@@ -385,7 +385,7 @@ impl Shard {
         if !self.admits_response(peer_ni) {
             return;
         }
-        let draft = Draft {
+        let draft = OutgoingMsg {
             purpose: Purpose::Ack,
             md: None,
             local: None,
@@ -398,8 +398,15 @@ impl Shard {
             requested: 0,
         };
         let src = ProcessId { nid: put.header.dst.nid, pid: PID_LUSTRE };
-        let op =
-            self.insert_draft(now, draft, put.ni, src, put.hop, Some(peer_ni), Stage::PeerCredit);
+        let op = self.insert_outgoing(
+            now,
+            draft,
+            put.ni,
+            src,
+            put.hop,
+            Some(peer_ni),
+            Stage::PeerCredit,
+        );
         self.take_credits(now, op);
     }
 

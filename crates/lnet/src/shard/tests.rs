@@ -6,11 +6,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::event::EventKind;
+use crate::lnd::{Arrival, Core, LinkEvent, Misbehaviour, RxId, Verdict};
 use crate::md::{MatchId, Md, MdOptions, Owner, Position, Unlink};
 use crate::memory::{Memory, Span};
-use crate::portal::{Entry, Laziness};
-use crate::seam::{Arrival, Core, LinkEvent, Misbehaviour, RxId, Verdict};
-use crate::testing::{Fate, Net, test_nid, test_topology};
+use crate::portal::{Laziness, MatchEntry};
+use crate::testing::{Delivery, Net, test_nid, test_topology};
 use crate::topology::Identity;
 use crate::tunables::Tunables;
 
@@ -36,8 +36,8 @@ fn md(span: Span, threshold: Option<u32>, options: MdOptions, user: u64) -> Md {
     Md { spans, threshold, max_size: None, options, owner: Owner::APP, user }
 }
 
-fn anybody(match_bits: u64, ignore_bits: u64) -> Entry {
-    Entry {
+fn anybody(match_bits: u64, ignore_bits: u64) -> MatchEntry {
+    MatchEntry {
         from: MatchId { nid: Nid::ANY, pid: PID_ANY },
         match_bits,
         ignore_bits,
@@ -83,7 +83,7 @@ impl Net {
         self.nodes[node].shard.bind(md).unwrap()
     }
 
-    fn attach(&mut self, node: usize, portal: u32, entry: Entry, md: Md) -> MdKey {
+    fn attach(&mut self, node: usize, portal: u32, entry: MatchEntry, md: Md) -> MdKey {
         self.nodes[node].shard.attach(NOW, portal, entry, md).unwrap()
     }
 

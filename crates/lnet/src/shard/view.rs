@@ -6,8 +6,8 @@ use lustrine_wire::nid::Nid;
 
 use super::Shard;
 use crate::latency::{Latencies, Summaries};
+use crate::lnd::NiIndex;
 use crate::peer::{Peer, PeerNi, Phase};
-use crate::seam::NiIndex;
 use crate::stats::MessageCounters;
 use crate::status::Status;
 
@@ -69,7 +69,7 @@ pub struct PeerInfo {
     /// How the last round ended.
     pub outcome: Status,
     /// An administrator described it, and said whether it is multi-rail.
-    pub by_hand: Option<bool>,
+    pub configured: Option<bool>,
     /// Whether connections are open.
     pub linked: bool,
     /// Send credits to this NID.
@@ -94,7 +94,7 @@ impl Shard {
     }
 
     /// How many descriptors await an answer: the ACK of a PUT, or the REPLY to a GET.
-    pub fn awaited(&self) -> usize {
+    pub fn pending_answers(&self) -> usize {
         self.awaited
     }
 
@@ -118,7 +118,7 @@ impl Shard {
     }
 
     /// How long they took since the interface is there.
-    pub fn ni_latencies_ever(&self, ni: NiIndex) -> Latencies {
+    pub fn ni_latencies_total(&self, ni: NiIndex) -> Latencies {
         let state = &self.nis[usize::from(ni.0)];
         state.before.latencies(Some(&state.latencies))
     }
@@ -130,7 +130,7 @@ impl Shard {
     }
 
     /// How long they took since it is known.
-    pub fn peer_latencies_ever(&self, nid: &Nid) -> Option<Latencies> {
+    pub fn peer_latencies_total(&self, nid: &Nid) -> Option<Latencies> {
         let ni = self.peers.peek(nid)?;
         // It keeps its place among those with latencies when they are reset.
         ni.latencies.as_deref().map(|since| ni.before.latencies(Some(since)))
@@ -198,7 +198,7 @@ fn info(ni: &PeerNi, peer: &Peer) -> PeerInfo {
         },
         rounds: peer.rounds,
         outcome: peer.outcome,
-        by_hand: peer.by_hand,
+        configured: peer.configured,
         linked: ni.linked(),
         credits: ni.credits.max(),
         credits_available: ni.credits.available(),

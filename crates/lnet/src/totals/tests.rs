@@ -8,7 +8,7 @@ fn took(latencies: &mut Latencies, micros: u64) {
 
 #[test]
 fn the_total_is_what_was_never_reset() {
-    let (mut before, mut since) = (Before::default(), MessageCounters::default());
+    let (mut before, mut since) = (CounterBaseline::default(), MessageCounters::default());
     let (mut latencies, mut all) = (Latencies::default(), Latencies::default());
     for round in 1..5u64 {
         since.sent += round;
@@ -29,11 +29,11 @@ fn the_total_is_what_was_never_reset() {
 
 #[test]
 fn who_counted_nothing_costs_nothing() {
-    let mut before = Before::default();
+    let mut before = CounterBaseline::default();
     before.take_over(&mut MessageCounters::default(), None);
     before.take_over(&mut MessageCounters::default(), Some(&mut Latencies::default()));
     assert!(before.0.is_none());
-    assert_eq!(size_of::<Before>(), size_of::<usize>());
+    assert_eq!(size_of::<CounterBaseline>(), size_of::<usize>());
     assert_eq!(size_of::<Part>(), 48);
     assert_eq!(before.latencies(None), Latencies::default());
 }

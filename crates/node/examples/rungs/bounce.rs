@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use lustrine_lnet::memory::Spans;
-use lustrine_lnet::seam::{
+use lustrine_lnet::lnd::{
     Action, Arrival, Core, LinkEvent, NiIndex, OpKey, RxId, SendAction, Verdict,
 };
+use lustrine_lnet::memory::Spans;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Identity;

@@ -1,7 +1,7 @@
 //! What a rung puts on the driver.
 
+use lustrine_lnet::lnd::{Action, Core};
 use lustrine_lnet::memory::{Memory, Span};
-use lustrine_lnet::seam::{Action, Core};
 use lustrine_lnet::time::Time;
 use lustrine_lnet::topology::Identity;
 use lustrine_node::loop_io::LoopIo;

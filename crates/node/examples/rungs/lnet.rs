@@ -1,10 +1,10 @@
 //! The rung "lnet": the whole core on the driver, with PUTs to match entries.
 
 use lustrine_lnet::event::EventKind;
+use lustrine_lnet::lnd::Action;
 use lustrine_lnet::md::{MatchId, Md, MdOptions, Owner, Position, Unlink};
 use lustrine_lnet::memory::{Span, Spans};
-use lustrine_lnet::portal::Entry;
-use lustrine_lnet::seam::Action;
+use lustrine_lnet::portal::MatchEntry;
 use lustrine_lnet::shard::{AckWanted, PutArgs, Shard};
 use lustrine_lnet::time::Time;
 use lustrine_lnet::topology::{Identity, Ni, Topology};
@@ -50,7 +50,7 @@ impl Layer for Lnet {
         };
         let mut shard = Shard::new(topology, io);
         for (slot, span) in buffers.all_incoming() {
-            let entry = Entry {
+            let entry = MatchEntry {
                 from: MatchId { nid: Nid::ANY, pid: PID_ANY },
                 match_bits: slot,
                 ignore_bits: 0,

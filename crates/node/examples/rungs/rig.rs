@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use lustrine_lnet::seam::NiIndex;
+use lustrine_lnet::lnd::NiIndex;
 use lustrine_lnet::time::Time;
 use lustrine_lnet::topology::Identity;
 use lustrine_lnet::tunables::Tunables;

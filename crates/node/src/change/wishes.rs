@@ -80,9 +80,9 @@ impl NodeHandle {
     ) -> Result<Vec<Nid>, NotChanged> {
         let primary = nid(primary)?;
         let learned = self.learned()?.remove(&primary).unwrap_or_default();
-        let by_hand = after.peers.iter().find(|peer| peer.nids[0] == primary);
+        let configured = after.peers.iter().find(|peer| peer.nids[0] == primary);
         let force = if force { Force::Yes } else { Force::No };
-        let known = going(&primary, by_hand, learned, force).map_err(|why| {
+        let known = going(&primary, configured, learned, force).map_err(|why| {
             let errno = match why {
                 Stays::Unknown(_) => ENOENT,
                 Stays::Locked(_) => EBUSY,
@@ -384,7 +384,7 @@ pub(super) fn tell(step: &Step, info: &NodeInfo, after: &NodeConfig) -> Vec<Stri
             let keys = keys.join(", ");
             format!("keep {keys} of {} on {} in the configuration alone", net.net, place(net))
         }
-        Step::DescribePeer(peer) => {
+        Step::ConfigurePeer(peer) => {
             let others = match &peer.nids[1..] {
                 [] => String::new(),
                 others => format!(" with {}", list(others)),

@@ -28,7 +28,7 @@ pub(crate) enum Step {
     /// else becomes of them.
     Noted(usize, Vec<&'static str>),
     /// Take in the description of this peer.
-    DescribePeer(PeerConfig),
+    ConfigurePeer(PeerConfig),
     /// Forget these NIDs.
     RemoveNids(Vec<Nid>),
 }
@@ -194,7 +194,7 @@ fn peers(before: &NodeConfig, after: &NodeConfig) -> Vec<Step> {
         before.peers.iter().map(|peer| (peer.nids[0], peer)).collect();
     for new in &after.peers {
         if old.get(&new.nids[0]) != Some(&new) {
-            steps.push(Step::DescribePeer(new.clone()));
+            steps.push(Step::ConfigurePeer(new.clone()));
         }
     }
     let stays: HashSet<Nid> = after.peers.iter().flat_map(|peer| peer.nids.clone()).collect();

@@ -1,6 +1,6 @@
 //! Changes to a loop that runs.
 
-use lustrine_lnet::shard::NoRoom;
+use lustrine_lnet::shard::PeerTableFull;
 use lustrine_lnet::time::Time;
 use lustrine_sys::Interest;
 
@@ -11,7 +11,7 @@ use crate::wait::Waiting;
 
 impl EventLoop {
     /// Makes all changes of an order, in this turn.
-    pub(super) fn change(&mut self, now: Time, order: ChangeOrder) -> Result<(), NoRoom> {
+    pub(super) fn change(&mut self, now: Time, order: ChangeOrder) -> Result<(), PeerTableFull> {
         if let Some((options, spin_us)) = order.options {
             for door in self.doors.iter_mut().flatten() {
                 door.listener.set_options(options.clone());

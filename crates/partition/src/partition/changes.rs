@@ -1,7 +1,7 @@
 //! Changes to a partition that runs, each whole between two turns of its loop.
 
-use lustrine_lnet::PeerByHand;
-use lustrine_lnet::shard::NoRoom;
+use lustrine_lnet::ConfiguredPeer;
+use lustrine_lnet::shard::PeerTableFull;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_lnet::topology::Ni;
@@ -37,9 +37,9 @@ pub enum Change {
         nid: Nid,
     },
     /// A peer that an administrator describes.
-    DescribePeer(PeerByHand),
+    ConfigurePeer(ConfiguredPeer),
     /// Descriptions of peers with these primary NIDs are taken back; nothing under way ends.
-    UndescribePeers(Vec<Nid>),
+    UnconfigurePeers(Vec<Nid>),
     /// These NIDs of others are forgotten. What is under way there ends with an error.
     RemoveNids(Vec<Nid>),
     /// Counters that are shown begin anew.
@@ -51,7 +51,12 @@ impl Partition {
     ///
     /// # Errors
     /// When the table of peers has no room for a description: nothing was changed then.
-    pub fn change(&mut self, now: Time, io: &mut impl Io, change: &Change) -> Result<(), NoRoom> {
+    pub fn change(
+        &mut self,
+        now: Time,
+        io: &mut impl Io,
+        change: &Change,
+    ) -> Result<(), PeerTableFull> {
         match change {
             Change::Tunables(tunables) => {
                 self.driver.set_tunables(now, Tunables::clone(tunables));
@@ -68,15 +73,15 @@ impl Partition {
                 assert_eq!(here, there, "core and driver count their interfaces alike");
             }
             Change::RemoveNi { nid } => self.remove_ni(now, io, nid),
-            Change::DescribePeer(by_hand) => self.shard.describe_peer(now, by_hand)?,
-            Change::UndescribePeers(primaries) => self.shard.undescribe_peers(primaries),
+            Change::ConfigurePeer(configured) => self.shard.configure_peer(now, configured)?,
+            Change::UnconfigurePeers(primaries) => self.shard.unconfigure_peers(primaries),
             Change::RemoveNids(nids) => {
-                self.shard.withdraw_nids(now, nids);
+                self.shard.begin_nid_removal(now, nids);
                 // What the core has decided to send is the driver's to end.
                 self.stage(now, io);
                 let status = Status::ConnectionLost;
                 self.driver.close_nids(now, &mut self.shard, io, nids, status);
-                self.shard.forget_nids(nids);
+                self.shard.finish_nid_removal(nids);
             }
             Change::ResetStats => self.shard.reset_stats(),
         }
@@ -85,9 +90,9 @@ impl Partition {
 
     fn remove_ni(&mut self, now: Time, io: &mut impl Io, nid: &Nid) {
         let Some(ni) = self.shard.topology().ni_of(nid) else { return };
-        self.shard.withdraw_ni(now, ni);
+        self.shard.begin_ni_removal(now, ni);
         self.stage(now, io);
         self.driver.remove_ni(now, &mut self.shard, io, ni, Status::Unreachable);
-        self.shard.forget_ni(now, io, ni);
+        self.shard.finish_ni_removal(now, io, ni);
     }
 }

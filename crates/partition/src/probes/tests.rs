@@ -24,7 +24,7 @@ fn peer(rounds: u64, state: PeerState, outcome: Status) -> Option<PeerInfo> {
         state,
         rounds,
         outcome,
-        by_hand: None,
+        configured: None,
         linked: true,
         credits: 8,
         credits_available: 8,

@@ -146,7 +146,7 @@ impl Answers {
         if outcome == Served::Done {
             return;
         }
-        if turn.shard.keeps_journal() {
+        if turn.shard.journal_enabled() {
             turn.shard.note(turn.now, request.held(outcome));
         }
         self.queue(&request).push(request, outcome);

@@ -9,7 +9,7 @@ use lustrine_lnet::error::LnetError;
 use lustrine_lnet::event::{Event, EventKind};
 use lustrine_lnet::md::{MatchId, Md, MdKey, MdOptions, Owner, Position, Unlink};
 use lustrine_lnet::memory::{Memory, Span};
-use lustrine_lnet::portal::Entry;
+use lustrine_lnet::portal::MatchEntry;
 use lustrine_lnet::shard::{AckWanted, PutArgs};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
@@ -256,7 +256,7 @@ impl Caller {
             owner: Owner::SELFTEST,
             user: Mark { role: Role::Caller(lane), part, slot }.encode(),
         };
-        let entry = |match_bits: u64| Entry {
+        let entry = |match_bits: u64| MatchEntry {
             from: MatchId { nid: call.peer.nid, pid: call.peer.pid },
             match_bits,
             ignore_bits: 0,
@@ -278,7 +278,7 @@ impl Caller {
         }
         let key = turn.shard.bind(md(Part::Request, rpc.request, MdOptions::empty()))?;
         rpc.parts[Part::Request as usize] = Some(key);
-        if turn.shard.keeps_journal() {
+        if turn.shard.journal_enabled() {
             turn.shard.note(turn.now, journal::called(call, ids, key));
         }
         turn.shard.put(
@@ -442,7 +442,7 @@ impl Caller {
             bulk_moved: rpc.bulk_moved,
             outcome,
         };
-        if turn.shard.keeps_journal() {
+        if turn.shard.journal_enabled() {
             turn.shard.note(turn.now, journal::over(rpc.reply_bits, &completion));
         }
         self.release(slot);

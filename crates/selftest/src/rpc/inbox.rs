@@ -7,7 +7,7 @@
 use lustrine_lnet::event::{Event, EventKind};
 use lustrine_lnet::md::{MatchId, Md, MdKey, MdOptions, Owner, Position, Unlink};
 use lustrine_lnet::memory::{Memory, Span};
-use lustrine_lnet::portal::Entry;
+use lustrine_lnet::portal::MatchEntry;
 use lustrine_wire::nid::{Nid, PID_ANY};
 use lustrine_wire::srpc::{MESSAGE_LEN, Message, Service};
 use smallvec::smallvec;
@@ -107,7 +107,7 @@ impl Inbox {
                 owner: Owner::SELFTEST,
                 user: Mark { role: Role::Inbox, part: Part::Request, slot }.encode(),
             };
-            let entry = Entry {
+            let entry = MatchEntry {
                 from: everybody,
                 match_bits: 0,
                 ignore_bits: u64::MAX,

@@ -4,10 +4,10 @@
 use lustrine_lnet::event::{Event, EventKind};
 use lustrine_lnet::md::{MatchId, Md, MdOptions, Owner, Position, Unlink};
 use lustrine_lnet::memory::{Memory, Span};
-use lustrine_lnet::portal::Entry;
+use lustrine_lnet::portal::MatchEntry;
 use lustrine_lnet::shard::Shard;
 use lustrine_lnet::shard::{AckWanted, PutArgs};
-use lustrine_lnet::testing::{Fate, Net, test_nid, test_topology};
+use lustrine_lnet::testing::{Delivery, Net, test_nid, test_topology};
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Identity;
 use lustrine_lnet::tunables::Tunables;
@@ -228,9 +228,9 @@ impl World {
             };
             let dice = self.random() % 1000;
             let fate = match dice {
-                _ if dice < self.vanish => Fate::Vanishes,
-                _ if dice < self.vanish + self.fail => Fate::Fails,
-                _ => Fate::Arrives,
+                _ if dice < self.vanish => Delivery::Lose,
+                _ if dice < self.vanish + self.fail => Delivery::Fail,
+                _ => Delivery::Deliver,
             };
             self.net.deliver(self.now, at, fate);
         }
@@ -319,7 +319,7 @@ impl World {
             owner: Owner::APP,
             user: reply_bits,
         };
-        let entry = Entry {
+        let entry = MatchEntry {
             from: MatchId { nid: target.nid, pid: target.pid },
             match_bits: reply_bits,
             ignore_bits: 0,
@@ -388,7 +388,7 @@ impl World {
             owner: Owner::APP,
             user: match_bits,
         };
-        let entry = Entry {
+        let entry = MatchEntry {
             from: MatchId { nid: peer, pid: PID_LUSTRE },
             match_bits,
             ignore_bits: 0,

@@ -10,8 +10,8 @@ mod receive;
 use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
-use lustrine_lnet::memory::Lends;
-use lustrine_lnet::seam::{Action, Core, LinkEvent, NiIndex, SendAction};
+use lustrine_lnet::lnd::{Action, Core, LinkEvent, NiIndex, SendAction};
+use lustrine_lnet::memory::HasMemory;
 use lustrine_lnet::shard::Shard;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
@@ -215,7 +215,7 @@ impl Courier {
             Some(parcel) => self.on_the_way_out += out.wire.send(now, parcel).0,
             None => self.complaints.push(format!("{now:?}: {} has no way any more", peer.nid)),
         }
-        core.leaves(now, send.op);
+        core.tx_started(now, send.op);
         if !lent {
             core.done(now, send.op, Status::Ok);
         }
@@ -412,14 +412,14 @@ impl DriverOn<Outside<'_>> for Courier {
     }
 }
 
-impl Lends for Outside<'_> {
-    type Lent = RopeMemory;
+impl HasMemory for Outside<'_> {
+    type Inner = RopeMemory;
 
-    fn lent(&self) -> &RopeMemory {
+    fn memory(&self) -> &RopeMemory {
         self.memory
     }
 
-    fn lent_mut(&mut self) -> &mut RopeMemory {
+    fn memory_mut(&mut self) -> &mut RopeMemory {
         self.memory
     }
 }

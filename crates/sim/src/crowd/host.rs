@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use lustrine_lnet::seam::NiIndex;
+use lustrine_lnet::lnd::NiIndex;
 use lustrine_lnet::shard::Queues;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
@@ -303,9 +303,9 @@ impl Node {
         self.waits = self.waits_at(now);
         self.counted_to = now;
         let Node { partition, memory, .. } = self;
-        partition.exchange_queues(&mut desk.queues);
+        partition.swap_queues(&mut desk.queues);
         partition.turn(|| now, &mut Outside { memory, wire, arrived: &mut desk.arrived });
-        partition.exchange_queues(&mut desk.queues);
+        partition.swap_queues(&mut desk.queues);
         let stats = partition.shard().stats();
         let messages = stats.sent.total() + stats.received.total();
         let bytes = stats.send_length + stats.recv_length + stats.drop_length;

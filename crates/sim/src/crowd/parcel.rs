@@ -2,7 +2,7 @@
 
 use core::num::NonZeroU32;
 
-use lustrine_lnet::seam::OpKey;
+use lustrine_lnet::lnd::OpKey;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::header::{Body, Header};

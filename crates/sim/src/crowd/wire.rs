@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
-use lustrine_lnet::seam::OpKey;
+use lustrine_lnet::lnd::OpKey;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::tunables::Tunables;
 use lustrine_wire::nid::Nid;

@@ -82,7 +82,7 @@ impl Replay {
         let nids = self.nids.iter().map(|nid| nid.parse().expect("a NID"));
         let mut spec = NodeSpec::new(self.nids[0].parse().expect("a NID"))
             .with("zero_copy", 1)
-            .with("selftest_figures", 0);
+            .with("selftest_client_stats", 0);
         spec.nids = nids.collect();
         spec.accept = Some(self.accept);
         spec.identity = Identity::Node;

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use lustrine_lnet::memory::{Span, Spans};
-use lustrine_lnet::seam::{
+use lustrine_lnet::lnd::{
     Action, Arrival, Core, LinkEvent, Misbehaviour, NiIndex, OpKey, RxId, Verdict,
 };
+use lustrine_lnet::memory::{Span, Spans};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_wire::header::Header;

@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use lustrine_lnet::seam::{Action, LinkEvent, NiIndex, OpKey, SendAction};
+use lustrine_lnet::lnd::{Action, LinkEvent, NiIndex, OpKey, SendAction};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Identity;

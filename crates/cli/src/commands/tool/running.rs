@@ -257,7 +257,7 @@ fn ni(row: &NetRow) -> Result<Ni, Trouble> {
 
 fn peer_ni(row: &PeerRow) -> Result<PeerNi, Trouble> {
     let says_so = row.features.is_some_and(|features| features & MULTI_RAIL != 0);
-    let multi_rail = row.by_hand.unwrap_or(says_so);
+    let multi_rail = row.configured.unwrap_or(says_so);
     let connections = |name: &str| row.connections.get(name).copied().unwrap_or(0);
     Ok(PeerNi {
         nid: nid(&row.nid)?,

@@ -5,9 +5,9 @@ use lustrine_wire::nid::{Nid, PID_USERLAND};
 use lustrine_wire::ping::{Features, PingError, PingInfo, USUAL_SINK_LEN};
 
 use crate::event::Event;
+use crate::lnd::Arrival;
 use crate::memory::{Memory, Span};
-use crate::peer::{Learned, PeerKey, Phase, Round};
-use crate::seam::Arrival;
+use crate::peer::{MergeOutcome, PeerKey, Phase, Round};
 use crate::shard::Shard;
 use crate::time::Time;
 use crate::topology::Identity;
@@ -108,10 +108,10 @@ impl Shard {
         &mut self,
         now: Time,
         memory: &mut impl Memory,
-        learned: &Learned,
+        learned: &MergeOutcome,
         contact: Nid,
     ) {
-        if learned.doubted.is_some() {
+        if learned.conflicting.is_some() {
             return;
         }
         let key = learned.peer;

@@ -3,7 +3,7 @@
 use lustrine_wire::ping::{Features, PingInfo};
 
 use super::*;
-use crate::PeerByHand;
+use crate::ConfiguredPeer;
 use crate::latency::{Operation, Summaries};
 use crate::shard::PeerState;
 use crate::stats::MessageCounters;
@@ -19,9 +19,9 @@ fn ni(nid: Nid) -> Ni {
     Ni { nid, credits: 16, peer_credits: 2 }
 }
 
-fn by_hand(indexes: &[usize]) -> PeerByHand {
+fn configured(indexes: &[usize]) -> ConfiguredPeer {
     let nids: Vec<Nid> = indexes.iter().map(|index| test_nid(*index)).collect();
-    PeerByHand { primary: nids[0], nids, multi_rail: true, locked: false }
+    ConfiguredPeer { primary: nids[0], nids, multi_rail: true, locked: false }
 }
 
 /// What a node says of itself when it is asked.
@@ -54,7 +54,7 @@ fn a_new_transaction_timeout_holds_for_what_begins_then() {
         let md = net.bind(0, sink, 2, user);
         net.get(0, get_args(md, process(1), 40, 1));
         net.settle(NOW);
-        net.deliver(NOW, 0, Fate::Vanishes);
+        net.deliver(NOW, 0, Delivery::Lose);
     };
     ask(&mut net, 1);
     let node = &mut net.nodes[0];
@@ -161,15 +161,15 @@ fn a_description_that_is_taken_back_leaves_what_was_learned() {
     net.put(0, put_args(md, process(1), 30, 1));
     net.settle(NOW);
     let shard = &mut net.nodes[0].shard;
-    shard.describe_peer(NOW, &PeerByHand { locked: true, ..by_hand(&[1, 5]) }).unwrap();
-    shard.undescribe_peers(&[test_nid(1)]);
+    shard.configure_peer(NOW, &ConfiguredPeer { locked: true, ..configured(&[1, 5]) }).unwrap();
+    shard.unconfigure_peers(&[test_nid(1)]);
     let shown = shard.peer(&test_nid(1)).unwrap();
-    assert_eq!((shown.state, shown.by_hand), (PeerState::Ready, None));
+    assert_eq!((shown.state, shown.configured), (PeerState::Ready, None));
     shard.peers.assert_whole();
     net.run(NOW);
     assert!(net.events(0).iter().all(|event| event.status.is_ok()), "nothing of it was ended");
     // It is as free to say what it has as any other.
-    net.nodes[0].shard.describe_peer(NOW, &by_hand(&[5])).unwrap();
+    net.nodes[0].shard.configure_peer(NOW, &configured(&[5])).unwrap();
     net.nodes[0].shard.peers.assert_whole();
     net.assert_quiet();
 }
@@ -185,7 +185,7 @@ fn what_was_asked_by_an_interface_ends_with_it() {
     }
     net.settle(NOW);
     // Some are on their way, some wait for credits; one answer will never come.
-    net.deliver(NOW, 0, Fate::Vanishes);
+    net.deliver(NOW, 0, Delivery::Lose);
     net.remove_ni(NOW, 0, NiIndex(0));
     let ended: Vec<_> = net.events(0).into_iter().filter(|event| event.unlinked).collect();
     assert_eq!(ended.len(), 12);
@@ -197,9 +197,9 @@ fn what_was_asked_by_an_interface_ends_with_it() {
 fn a_peer_by_hand_is_there_at_once_and_keeps_its_name() {
     let mut net = Net::new(2, &Tunables::default());
     // Node 1 has another NID first in this description.
-    net.nodes[0].shard.describe_peer(NOW, &by_hand(&[5, 1])).unwrap();
+    net.nodes[0].shard.configure_peer(NOW, &configured(&[5, 1])).unwrap();
     let shown = net.nodes[0].shard.peer(&test_nid(1)).unwrap();
-    assert_eq!((shown.primary, shown.by_hand), (test_nid(5), Some(true)));
+    assert_eq!((shown.primary, shown.configured), (test_nid(5), Some(true)));
     assert_eq!(shown.nids, [(test_nid(5), true), (test_nid(1), true)]);
     acquaint(&mut net, 0, 1);
     let shown = net.nodes[0].shard.peer(&test_nid(1)).unwrap();
@@ -215,7 +215,7 @@ fn a_peer_by_hand_is_there_at_once_and_keeps_its_name() {
 #[test]
 fn without_discovery_the_description_stays() {
     let mut net = Net::new(2, &Tunables { discovery: 0, ..Tunables::default() });
-    net.nodes[0].shard.describe_peer(NOW, &by_hand(&[1, 5])).unwrap();
+    net.nodes[0].shard.configure_peer(NOW, &configured(&[1, 5])).unwrap();
     acquaint(&mut net, 0, 1);
     let shown = net.nodes[0].shard.peer(&test_nid(1)).unwrap();
     assert_eq!(shown.nids, [(test_nid(1), true), (test_nid(5), true)]);
@@ -225,7 +225,7 @@ fn without_discovery_the_description_stays() {
 #[test]
 fn nobody_else_claims_a_peer_by_hand() {
     let mut net = Net::new(3, &Tunables::default());
-    net.nodes[0].shard.describe_peer(NOW, &by_hand(&[1, 5])).unwrap();
+    net.nodes[0].shard.configure_peer(NOW, &configured(&[1, 5])).unwrap();
     acquaint(&mut net, 0, 2);
     // Node 2 gains the NID that the administrator gave to node 1.
     let node = &mut net.nodes[2];
@@ -239,9 +239,12 @@ fn nobody_else_claims_a_peer_by_hand() {
 fn a_full_table_takes_no_description() {
     let mut net = Net::new(1, &Tunables { peers_max: 16, ..Tunables::default() });
     let many: Vec<usize> = (1..20).collect();
-    assert_eq!(net.nodes[0].shard.describe_peer(NOW, &by_hand(&many)), Err(crate::shard::NoRoom));
+    assert_eq!(
+        net.nodes[0].shard.configure_peer(NOW, &configured(&many)),
+        Err(crate::shard::PeerTableFull)
+    );
     net.nodes[0].shard.peers.assert_whole();
-    net.nodes[0].shard.describe_peer(NOW, &by_hand(&many[..10])).unwrap();
+    net.nodes[0].shard.configure_peer(NOW, &configured(&many[..10])).unwrap();
     net.nodes[0].shard.peers.assert_whole();
 }
 
@@ -253,8 +256,8 @@ fn a_reset_shows_nothing_and_forgets_nothing() {
     let before = *shard.stats();
     let (ni_before, peer_before) = (shard.ni_info(NiIndex(0)), shard.peer(&test_nid(1)).unwrap());
     let latencies = |shard: &Shard| {
-        let of_peer = shard.peer_latencies_ever(&test_nid(1)).unwrap().summaries();
-        (shard.ni_latencies_ever(NiIndex(0)).summaries(), of_peer)
+        let of_peer = shard.peer_latencies_total(&test_nid(1)).unwrap().summaries();
+        (shard.ni_latencies_total(NiIndex(0)).summaries(), of_peer)
     };
     let latencies_before = latencies(shard);
     assert!(shard.stats_since_reset().sent.total() > 0);
@@ -288,7 +291,7 @@ fn a_reset_shows_nothing_and_forgets_nothing() {
 enum Step {
     Put { from: usize, to: usize, second: bool, ack: AckWanted },
     Get { from: usize, to: usize, second: bool },
-    Deliver { at: usize, fate: Fate },
+    Deliver { at: usize, fate: Delivery },
     Wait { seconds: u64 },
     Tune { node: usize, discovery: i64, transaction_timeout: i64 },
     Reset { node: usize },
@@ -303,7 +306,7 @@ fn step() -> impl Strategy<Value = Step> {
     let peers = || prop::collection::vec(0usize..6, 1..4);
     let ack = prop_oneof![Just(AckWanted::Yes), Just(AckWanted::No)];
     let fate = prop_oneof![
-        6 => Just(Fate::Arrives), 1 => Just(Fate::Vanishes), 1 => Just(Fate::Fails)
+        6 => Just(Delivery::Deliver), 1 => Just(Delivery::Lose), 1 => Just(Delivery::Fail)
     ];
     prop_oneof![
         4 => (node.clone(), node.clone(), any::<bool>(), ack)
@@ -341,7 +344,7 @@ impl Story {
                 | MdOptions::OP_GET
                 | MdOptions::MANAGE_REMOTE
                 | MdOptions::TRUNCATE;
-            let entry = Entry { unlink: Unlink::Retain, ..anybody(1, 0) };
+            let entry = MatchEntry { unlink: Unlink::Retain, ..anybody(1, 0) };
             net.attach(node, 30, entry, md(space, None, options, u64::MAX));
         }
         Story { net, now: NOW, begun: vec![0; 3], ended: vec![Vec::new(); 3] }
@@ -417,11 +420,11 @@ impl Story {
                         true
                     }
                 });
-                let by_hand =
-                    PeerByHand { primary: nids[0], nids, multi_rail: true, locked: false };
+                let configured =
+                    ConfiguredPeer { primary: nids[0], nids, multi_rail: true, locked: false };
                 let shard = &mut self.net.nodes[*node].shard;
                 // The administrator describes each NID once: what had it before goes first.
-                let _ = shard.describe_peer(now, &by_hand);
+                let _ = shard.configure_peer(now, &configured);
             }
             Step::Remove { node, peers } => {
                 let nids: Vec<Nid> = peers.iter().map(|peer| Story::somebody(*peer)).collect();

@@ -16,7 +16,7 @@ fn before_the_first_put_ping_then_push_then_the_message() {
     net.settle(NOW);
     while !net.packets.is_empty() {
         seen.extend(net.under_way().first().copied());
-        net.deliver(NOW, 0, Fate::Arrives);
+        net.deliver(NOW, 0, Delivery::Deliver);
         net.settle(NOW);
     }
     // As in capture a3: GET and REPLY, a PUSH with its ACK each way, then the message.
@@ -41,9 +41,9 @@ fn without_discovery_a_ping_but_no_push() {
     net.put(0, put_args(from, process(1), 30, 1));
     net.settle(NOW);
     assert_eq!(net.under_way(), [("GET", 0)]);
-    net.deliver(NOW, 0, Fate::Arrives);
+    net.deliver(NOW, 0, Delivery::Deliver);
     net.settle(NOW);
-    net.deliver(NOW, 0, Fate::Arrives);
+    net.deliver(NOW, 0, Delivery::Deliver);
     net.settle(NOW);
     assert_eq!(net.under_way(), [("PUT", 30)]);
 }
@@ -60,7 +60,7 @@ fn a_userland_node_pushes_twice_and_is_never_asked() {
     net.settle(NOW);
     while !net.packets.is_empty() {
         seen.extend(net.under_way().first().copied());
-        net.deliver(NOW, 0, Fate::Arrives);
+        net.deliver(NOW, 0, Delivery::Deliver);
         net.settle(NOW);
     }
     assert_eq!(seen, [("PUT", 0), ("ACK", 0), ("PUT", 0), ("ACK", 0), ("PUT", 51)]);
@@ -91,7 +91,7 @@ fn a_peer_that_never_answers_fails_the_held_messages() {
     let from = net.bind(0, source, 1, 9);
     net.put(0, put_args(from, process(1), 30, 1));
     net.settle(NOW);
-    net.deliver(NOW, 0, Fate::Vanishes);
+    net.deliver(NOW, 0, Delivery::Lose);
     net.settle(NOW + Nanos::from_secs(48));
     assert!(net.events(0).is_empty());
     net.settle(NOW + Nanos::from_secs(50));
@@ -153,7 +153,7 @@ fn garbage_pushes_force_a_ping_and_keep_the_node_whole() {
     let from = net.bind(0, source, 1, 0);
     net.put(0, put_args(from, process(1), PING_PORTAL, PING_BITS));
     net.settle(NOW);
-    net.deliver(NOW, 0, Fate::Arrives);
+    net.deliver(NOW, 0, Delivery::Deliver);
     net.settle(NOW);
     assert_eq!(net.under_way(), [("GET", 0)]);
     net.run(NOW);

@@ -15,7 +15,7 @@ fn acquainted(count: usize, tunables: &Tunables) -> Net {
             net.run(NOW);
         }
     }
-    net.nodes.iter_mut().for_each(|node| node.shard.keep_journal());
+    net.nodes.iter_mut().for_each(|node| node.shard.enable_journal());
     net
 }
 
@@ -23,7 +23,7 @@ fn acquainted(count: usize, tunables: &Tunables) -> Net {
 fn steps(net: &mut Net, node: usize) -> Vec<String> {
     let mut told = Vec::new();
     let mut known = Vec::new();
-    while let Some(entry) = net.nodes[node].shard.next_entry() {
+    while let Some(entry) = net.nodes[node].shard.next_journal_entry() {
         let word = match entry.step {
             Step::Made(made) => {
                 if matches!(
@@ -90,7 +90,7 @@ fn the_interface_and_discovery_are_waited_for_too() {
     let told = steps(&mut net, 0);
     assert_eq!(told, ["made PUT", "handed", "made PUT", "waits NiCredit"]);
     let mut net = Net::new(2, &Tunables::default());
-    net.nodes[0].shard.keep_journal();
+    net.nodes[0].shard.enable_journal();
     let span = net.span(0, 8, 1);
     let md = net.bind(0, span, 1, 0);
     net.put(0, put_args(md, process(1), 30, 7));
@@ -145,7 +145,7 @@ fn a_reply_nobody_awaits_has_its_reason() {
     net.get(0, get_args(asked, process(1), 30, 7));
     net.settle(NOW);
     while net.under_way() != [("REPLY", 0)] {
-        net.deliver(NOW, 0, Fate::Arrives);
+        net.deliver(NOW, 0, Delivery::Deliver);
         net.settle(NOW);
     }
     net.nodes[0].shard.unlink(NOW, asked);
@@ -162,7 +162,7 @@ fn without_an_owner_the_journal_is_bounded() {
     let shard = &mut net.nodes[0].shard;
     let step = || Step::Waits { msg: crate::journal::Number(1), wait: Wait::NiCredit };
     (0..ENTRIES_MAX + 5).for_each(|_| shard.note(NOW, step()));
-    assert_eq!((shard.take_entries_lost(), shard.take_entries_lost()), (5, 0));
-    assert_eq!(core::iter::from_fn(|| shard.next_entry()).count(), ENTRIES_MAX);
-    assert!(!Net::new(1, &Tunables::default()).nodes[0].shard.keeps_journal());
+    assert_eq!((shard.take_journal_overflow(), shard.take_journal_overflow()), (5, 0));
+    assert_eq!(core::iter::from_fn(|| shard.next_journal_entry()).count(), ENTRIES_MAX);
+    assert!(!Net::new(1, &Tunables::default()).nodes[0].shard.journal_enabled());
 }

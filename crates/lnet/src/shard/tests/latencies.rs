@@ -62,12 +62,12 @@ fn each_operation_counts_once_at_the_peer_it_was_with() {
     start(&mut net, 2, Operation::GetRtt);
     net.settle(NOW);
     // The PUT leaves and arrives after 10 us, the GET after 20; their answers after 30 and 50.
-    net.deliver(after(10), 0, Fate::Arrives);
-    net.deliver(after(20), 0, Fate::Arrives);
+    net.deliver(after(10), 0, Delivery::Deliver);
+    net.deliver(after(20), 0, Delivery::Deliver);
     net.settle(after(20));
     assert_eq!(net.under_way(), [("ACK", 0), ("REPLY", 0)]);
-    net.deliver(after(30), 0, Fate::Arrives);
-    net.deliver(after(50), 0, Fate::Arrives);
+    net.deliver(after(30), 0, Delivery::Deliver);
+    net.deliver(after(50), 0, Delivery::Deliver);
     net.settle(after(50));
 
     let (first, second) = (of_peer(&net, 1), of_peer(&net, 2));
@@ -92,11 +92,11 @@ fn what_an_operation_waits_for_before_it_is_handed_over_does_not_count() {
     net.settle(NOW);
     assert_eq!(net.packets.len(), 1, "one credit");
     // The first takes long, and then the second goes.
-    net.deliver(after(5000), 0, Fate::Arrives);
+    net.deliver(after(5000), 0, Delivery::Deliver);
     net.settle(after(5000));
-    net.deliver(after(5003), 0, Fate::Arrives);
+    net.deliver(after(5003), 0, Delivery::Deliver);
     net.settle(after(5003));
-    net.deliver(after(5007), 0, Fate::Arrives);
+    net.deliver(after(5007), 0, Delivery::Deliver);
     let latency = of_peer(&net, 1);
     assert_eq!(latency.of(Operation::PutEgress).min, Nanos::from_micros(3));
     assert_eq!(latency.of(Operation::PutEgress).max, Nanos::from_micros(5000));
@@ -110,14 +110,14 @@ fn what_fails_or_is_not_answered_does_not_count() {
     for operation in Operation::ALL {
         start(&mut net, 1, operation);
         net.settle(NOW);
-        net.deliver(after(1), 0, Fate::Fails);
+        net.deliver(after(1), 0, Delivery::Fail);
         net.run(after(1));
     }
     assert_eq!(of_ni(&net), begun);
     for operation in [Operation::GetRtt, Operation::PutAck] {
         start(&mut net, 1, operation);
         net.settle(NOW);
-        net.deliver(after(2), 0, Fate::Vanishes);
+        net.deliver(after(2), 0, Delivery::Lose);
     }
     net.run(NOW + Nanos::from_secs(1000));
     // The PUT did leave.

@@ -100,7 +100,7 @@ proptest! {
             let user = index as u64;
             let nid = entry.from.map_or(Nid::ANY, test_nid);
             // All wildcard: any PID, so that kinds never clash.
-            let placed = Entry {
+            let placed = MatchEntry {
                 from: MatchId { nid, pid: PID_ANY },
                 position: if entry.front { Position::Before } else { Position::After },
                 ..anybody(entry.bits, entry.ignore)

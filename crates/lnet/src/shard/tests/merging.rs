@@ -3,7 +3,7 @@
 use lustrine_wire::ping::{Features, NiStatus, PingEntry, PingInfo};
 
 use super::*;
-use crate::seam::SendAction;
+use crate::lnd::SendAction;
 
 mod claims;
 mod hostile;

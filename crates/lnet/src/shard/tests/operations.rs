@@ -137,7 +137,7 @@ fn refused_calls_change_nothing() {
     let put = md(span, None, MdOptions::OP_PUT, 0);
     assert_eq!(shard.attach(NOW, 64, anybody(1, 0), put.clone()), Err(LnetError::BadPortal(64)));
     let attached = shard.attach(NOW, 3, anybody(1, 0), put.clone()).unwrap();
-    let unique = Entry { from: MatchId { nid: test_nid(3), pid: 12345 }, ..anybody(1, 0) };
+    let unique = MatchEntry { from: MatchId { nid: test_nid(3), pid: 12345 }, ..anybody(1, 0) };
     assert_eq!(shard.attach(NOW, 3, unique, put.clone()), Err(LnetError::PortalKind(3)));
     assert_eq!(shard.put(NOW, put_args(attached, process(3), 1, 1)), Err(LnetError::MdAttached));
     assert_eq!(shard.put(NOW, put_args(MdKey::null(), process(3), 1, 1)), Err(LnetError::NoSuchMd));

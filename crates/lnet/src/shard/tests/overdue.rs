@@ -47,7 +47,7 @@ fn who_waits_for_a_discovery_in_rounds_waits_until_its_deadline() {
     net.settle(NOW);
     let pinged = NOW + Nanos::from_secs(90);
     while net.nodes[0].shard.peer(&test_nid(1)).unwrap().features.is_none() {
-        net.deliver(pinged, 0, Fate::Arrives);
+        net.deliver(pinged, 0, Delivery::Deliver);
         net.settle(pinged);
     }
     assert_eq!(ended(&mut net), []);

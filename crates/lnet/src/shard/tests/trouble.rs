@@ -1,4 +1,4 @@
-//! Loss, restarts, forged handles, misbehaviour, exhaustion.
+//! PeerDown, restarts, forged handles, misbehaviour, exhaustion.
 
 use super::*;
 
@@ -44,9 +44,9 @@ proptest! {
             let choice = choices.next().unwrap_or(0);
             let at = usize::from(choice >> 4) % net.packets.len();
             let fate = match choice % 16 {
-                1 => Fate::Vanishes,
-                2 => Fate::Fails,
-                _ => Fate::Arrives,
+                1 => Delivery::Lose,
+                2 => Delivery::Fail,
+                _ => Delivery::Deliver,
             };
             net.deliver(now, at, fate);
             if choice % 64 == 3 {
@@ -208,7 +208,7 @@ fn a_restarted_peer_fails_what_was_awaited_at_once() {
     let into = net.bind(0, sink, 2, 5);
     net.get(0, get_args(into, process(1), PING_PORTAL, PING_BITS));
     net.settle(NOW);
-    net.deliver(NOW, 0, Fate::Vanishes);
+    net.deliver(NOW, 0, Delivery::Lose);
     net.nodes[0].shard.link(NOW, NiIndex(0), process(1), LinkEvent::Restarted);
     let events = net.events(0);
     assert_eq!(events.last().unwrap().status, Status::PeerRestarted);
@@ -397,7 +397,7 @@ fn overdue_requests_that_end_each_other() {
         net.settle(NOW + Nanos::from_secs(149 * late));
     }
     while !net.packets.is_empty() {
-        net.deliver(NOW + Nanos::from_secs(5000), 0, Fate::Fails);
+        net.deliver(NOW + Nanos::from_secs(5000), 0, Delivery::Fail);
     }
     net.settle(NOW + Nanos::from_secs(6000));
     let finals = net.events(0).iter().filter(|event| event.unlinked).count();

@@ -109,7 +109,7 @@ fn interfaces_and_peers_come_and_go() {
     let peer = PeerConfig { nids: nids_of_peer.clone(), multi_rail: true, locked: false };
     assert_eq!(
         steps(&config, &wanted.config).unwrap(),
-        [Step::DescribePeer(peer), Step::AddNet(2)]
+        [Step::ConfigurePeer(peer), Step::AddNet(2)]
     );
     let all = [nids.as_slice(), &[nid("10.0.2.1@tcp2")]].concat();
     let gone = import((&wanted.config, &all), text, Manner::Del).unwrap();

@@ -40,7 +40,7 @@ impl Request {
         Step::Taken {
             reply_bits: reply_bits(&self.message.body).unwrap_or(0),
             from: self.from,
-            md: Shard::number_of(event.md),
+            md: Shard::journal_number(event.md),
             offset: event.offset,
         }
     }

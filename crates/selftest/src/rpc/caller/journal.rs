@@ -23,7 +23,7 @@ pub(super) fn called(call: &Call, ids: RpcIds, request: MdKey) -> Step {
         service: word_for(call),
         peer: call.peer,
         bulk_len,
-        request: Shard::number_of(request),
+        request: Shard::journal_number(request),
     }))
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
-use lustrine_lnet::testing::{Fate, Net, VecMemory, test_nid};
+use lustrine_lnet::testing::{Delivery, Net, VecMemory, test_nid};
 use lustrine_lnet::tunables::Tunables;
 use lustrine_wire::srpc::{
     BrwOp, BrwReply, BrwRequest, DebugRequest, FEATURES_KNOWN, PING_MAGIC, PingReply, PingRequest,
@@ -101,7 +101,7 @@ impl World {
         for _ in 0..2000 {
             self.events();
             while !self.net.packets.is_empty() {
-                self.net.deliver(self.now, 0, Fate::Arrives);
+                self.net.deliver(self.now, 0, Delivery::Deliver);
             }
             self.now = self.now + Nanos::from_millis(200);
             if self.caller.under_way() == 0 {
@@ -192,7 +192,7 @@ fn silence_ends_in_a_time_out_at_the_deadline() {
     while world.caller.under_way() > 0 {
         world.net.settle(world.now);
         for _ in 0..world.net.packets.len() {
-            world.net.deliver(world.now, 0, Fate::Vanishes);
+            world.net.deliver(world.now, 0, Delivery::Lose);
         }
         world.events();
         world.now = world.now + Nanos::from_millis(100);
@@ -237,7 +237,7 @@ fn a_restart_is_no_reason_to_give_up_what_has_not_left() {
     // One that has left was for the life before.
     world.call(0).unwrap();
     world.net.settle(world.now);
-    world.net.deliver(world.now, 0, Fate::Arrives);
+    world.net.deliver(world.now, 0, Delivery::Deliver);
     world.events();
     world.with_caller(|caller, turn| caller.peer_lost(turn, &peer, restarted));
     world.finish();
@@ -313,9 +313,9 @@ proptest! {
                     }
                     let at = usize::from(pick) % world.net.packets.len();
                     let fate = match kind % 8 {
-                        0 => Fate::Vanishes,
-                        1 => Fate::Fails,
-                        _ => Fate::Arrives,
+                        0 => Delivery::Lose,
+                        1 => Delivery::Fail,
+                        _ => Delivery::Deliver,
                     };
                     world.net.deliver(world.now, at, fate);
                 }

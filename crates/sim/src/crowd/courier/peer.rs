@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
+use lustrine_lnet::lnd::{NiIndex, OpKey, RxId, SendAction};
 use lustrine_lnet::memory::Spans;
-use lustrine_lnet::seam::{NiIndex, OpKey, RxId, SendAction};
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::nid::{Nid, ProcessId};
 use smallvec::SmallVec;

@@ -1,6 +1,6 @@
 //! What arrives.
 
-use lustrine_lnet::seam::{Arrival, Core, LinkEvent, NiIndex, RxId, Verdict};
+use lustrine_lnet::lnd::{Arrival, Core, LinkEvent, NiIndex, RxId, Verdict};
 use lustrine_lnet::shard::Shard;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};

@@ -100,7 +100,8 @@ impl Swarm {
             self.world.run_for(step);
             let mut wrong = check::unquiet(&self.world);
             let partitions = self.world.nodes().flat_map(|(_, node)| node.partitions());
-            let awaited: usize = partitions.map(|partition| partition.shard().awaited()).sum();
+            let awaited: usize =
+                partitions.map(|partition| partition.shard().pending_answers()).sum();
             if wrong.is_empty() && awaited == 0 {
                 break;
             }

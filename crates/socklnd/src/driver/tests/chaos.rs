@@ -1,7 +1,7 @@
 //! Two drivers under random cuts, verdicts, breaks and options: every byte once, one end per
 //! operation, nothing left behind.
 
-use lustrine_lnet::seam::{Action, NiIndex};
+use lustrine_lnet::lnd::{Action, NiIndex};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
 use lustrine_wire::Order;

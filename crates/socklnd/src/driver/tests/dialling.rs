@@ -2,7 +2,7 @@
 
 use core::net::SocketAddr;
 
-use lustrine_lnet::seam::LinkEvent;
+use lustrine_lnet::lnd::LinkEvent;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::topology::Identity;

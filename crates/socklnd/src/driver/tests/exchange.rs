@@ -1,6 +1,6 @@
 //! Two drivers talk to each other.
 
-use lustrine_lnet::seam::{Action, LinkEvent, Misbehaviour, NiIndex, Verdict};
+use lustrine_lnet::lnd::{Action, LinkEvent, Misbehaviour, NiIndex, Verdict};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::topology::Identity;

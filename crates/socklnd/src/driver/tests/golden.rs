@@ -3,7 +3,7 @@
 
 use core::net::SocketAddr;
 
-use lustrine_lnet::seam::{Action, NiIndex, SendAction};
+use lustrine_lnet::lnd::{Action, NiIndex, SendAction};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_wire::Progress;

@@ -1,6 +1,6 @@
 //! Cookies on live connections (wire 3.4).
 
-use lustrine_lnet::seam::LinkEvent;
+use lustrine_lnet::lnd::LinkEvent;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
 use lustrine_wire::frame::{FrameHeader, FrameKind};

@@ -253,7 +253,8 @@ fn entries_for_one_node_take_nothing_of_another_that_claims_to_be_it() {
             assert!(alone.together(1, 5), "nobody is there to contradict");
         }
         alone.net.events(0);
-        let entry = Entry { from: MatchId { nid: test_nid(1), pid: PID_ANY }, ..anybody(9, 0) };
+        let entry =
+            MatchEntry { from: MatchId { nid: test_nid(1), pid: PID_ANY }, ..anybody(9, 0) };
         let sink = alone.net.span(0, 8, 0);
         alone.net.attach(0, 30, entry, md(sink, None, MdOptions::OP_PUT, 3));
         assert_eq!(takes(&mut alone, sender), taken, "of {sender}");
@@ -263,7 +264,7 @@ fn entries_for_one_node_take_nothing_of_another_that_claims_to_be_it() {
 /// Whoever writes another's NID as the source of a message has its connection against it.
 #[test]
 fn entries_for_one_node_take_nothing_that_another_sends_in_its_name() {
-    let entry = Entry { from: MatchId { nid: test_nid(1), pid: PID_LUSTRE }, ..anybody(9, 0) };
+    let entry = MatchEntry { from: MatchId { nid: test_nid(1), pid: PID_LUSTRE }, ..anybody(9, 0) };
     let a_put =
         Body::Put { ack_md: MdHandle::NONE, match_bits: 9, hdr_data: 0, portal: 30, offset: 0 };
     let a_get = Body::Get {

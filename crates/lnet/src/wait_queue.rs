@@ -6,9 +6,9 @@
 
 use slotmap::{Key, SecondaryMap};
 
-/// One line. Its links are in the [`Lines`] that it was joined through.
+/// One line. Its links are in the [`WaitQueues`] that it was joined through.
 #[derive(Debug)]
-pub(crate) struct Line<K> {
+pub(crate) struct WaitQueue<K> {
     first: K,
     last: K,
     len: u32,
@@ -22,20 +22,20 @@ struct Links<K> {
 
 /// The links of all lines; a key stands in at most one.
 #[derive(Debug)]
-pub(crate) struct Lines<K: Key> {
+pub(crate) struct WaitQueues<K: Key> {
     links: SecondaryMap<K, Links<K>>,
     /// Links read or written, for tests of the effort.
     #[cfg(test)]
     pub(crate) touched: core::cell::Cell<u64>,
 }
 
-impl<K: Key> Default for Line<K> {
-    fn default() -> Line<K> {
-        Line { first: K::null(), last: K::null(), len: 0 }
+impl<K: Key> Default for WaitQueue<K> {
+    fn default() -> WaitQueue<K> {
+        WaitQueue { first: K::null(), last: K::null(), len: 0 }
     }
 }
 
-impl<K: Key> Line<K> {
+impl<K: Key> WaitQueue<K> {
     pub(crate) fn len(&self) -> usize {
         self.len as usize
     }
@@ -50,9 +50,9 @@ impl<K: Key> Line<K> {
     }
 }
 
-impl<K: Key> Lines<K> {
-    pub(crate) fn new() -> Lines<K> {
-        Lines {
+impl<K: Key> WaitQueues<K> {
+    pub(crate) fn new() -> WaitQueues<K> {
+        WaitQueues {
             links: SecondaryMap::new(),
             #[cfg(test)]
             touched: Default::default(),
@@ -68,7 +68,7 @@ impl<K: Key> Lines<K> {
     ///
     /// # Panics
     /// When it stands in one already.
-    pub(crate) fn push_back(&mut self, line: &mut Line<K>, key: K) {
+    pub(crate) fn push_back(&mut self, line: &mut WaitQueue<K>, key: K) {
         self.touch();
         let alone = self.links.insert(key, Links { before: line.last, behind: K::null() });
         assert!(alone.is_none(), "{key:?} waits twice");
@@ -79,14 +79,14 @@ impl<K: Key> Lines<K> {
 
     /// Takes the first out of a line.
     #[inline]
-    pub(crate) fn pop_front(&mut self, line: &mut Line<K>) -> Option<K> {
+    pub(crate) fn pop_front(&mut self, line: &mut WaitQueue<K>) -> Option<K> {
         let first = line.first()?;
         self.remove(line, first);
         Some(first)
     }
 
     /// Leaves a line; `false` when it does not stand in any.
-    pub(crate) fn remove(&mut self, line: &mut Line<K>, key: K) -> bool {
+    pub(crate) fn remove(&mut self, line: &mut WaitQueue<K>, key: K) -> bool {
         self.touch();
         let Some(Links { before, behind }) = self.links.remove(key) else { return false };
         self.link(before, line, |links| links.behind = behind, |line| line.first = behind);
@@ -105,9 +105,9 @@ impl<K: Key> Lines<K> {
     fn link(
         &mut self,
         neighbour: K,
-        line: &mut Line<K>,
+        line: &mut WaitQueue<K>,
         links: impl FnOnce(&mut Links<K>),
-        end: impl FnOnce(&mut Line<K>),
+        end: impl FnOnce(&mut WaitQueue<K>),
     ) {
         self.touch();
         match self.links.get_mut(neighbour) {
@@ -131,8 +131,8 @@ mod tests {
         #[test]
         fn as_lists_are(steps in proptest::collection::vec((any::<u8>(), 0usize..2), 0..300)) {
             let mut keys: SlotMap<DefaultKey, ()> = SlotMap::new();
-            let mut lines = Lines::new();
-            let mut pair = [Line::default(), Line::default()];
+            let mut lines = WaitQueues::new();
+            let mut pair = [WaitQueue::default(), WaitQueue::default()];
             let mut model = [VecDeque::new(), VecDeque::new()];
             for (step, which) in steps {
                 let (line, list) = (&mut pair[which], &mut model[which]);
@@ -167,7 +167,7 @@ mod tests {
     #[should_panic(expected = "waits twice")]
     fn nobody_waits_twice() {
         let mut keys: SlotMap<DefaultKey, ()> = SlotMap::new();
-        let (mut lines, mut line, key) = (Lines::new(), Line::default(), keys.insert(()));
+        let (mut lines, mut line, key) = (WaitQueues::new(), WaitQueue::default(), keys.insert(()));
         lines.push_back(&mut line, key);
         lines.push_back(&mut line, key);
     }

@@ -137,13 +137,13 @@ pub trait Core {
     /// A message given by [`Action::Send`] or [`Verdict::Into`] is finished: its memory is no
     /// longer used by the driver. Exactly once per [`OpKey`].
     fn done(&mut self, now: Time, op: OpKey, status: Status);
-    /// Whether [`Core::leaves`] is worth calling: somebody keeps a journal.
-    fn watches(&self) -> bool {
+    /// Whether [`Core::tx_started`] is worth calling: somebody keeps a journal.
+    fn journal_enabled(&self) -> bool {
         false
     }
     /// The first bytes of a message given by [`Action::Send`] have left the driver. May come after
     /// `done` of a message that was copied.
-    fn leaves(&mut self, _now: Time, _op: OpKey) {}
+    fn tx_started(&mut self, _now: Time, _op: OpKey) {}
     /// The state of a peer's connections changed.
     fn link(&mut self, now: Time, ni: NiIndex, peer: ProcessId, event: LinkEvent);
     /// The connection behind a parked message is gone; its mark will never be resumed.

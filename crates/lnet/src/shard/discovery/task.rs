@@ -15,12 +15,12 @@ use crate::topology::Identity;
 
 /// A ping or push of ours that is under way.
 #[derive(Debug)]
-pub(in crate::shard) struct Errand {
+pub(in crate::shard) struct PingPushTask {
     peer: PeerKey,
     /// The NID it goes to.
     contact: Nid,
     buffer: Span,
-    kind: ErrandKind,
+    kind: TaskKind,
     /// The first failure seen.
     failure: Option<Status>,
     /// Bytes of the reply, or of the push the peer stored, once it has come.
@@ -28,7 +28,7 @@ pub(in crate::shard) struct Errand {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ErrandKind {
+enum TaskKind {
     Ping,
     /// A ping outside of a round; messages flow meanwhile.
     Check,
@@ -51,7 +51,7 @@ impl Shard {
     ) -> Result<(), Status> {
         let contact = self.peers.peers[key].contact;
         self.peers.peers[key].phase = Phase::Pinging { sink };
-        self.send_ping(now, memory, key, contact, ErrandKind::Ping, sink)
+        self.send_ping(now, memory, key, contact, TaskKind::Ping, sink)
     }
 
     fn send_ping(
@@ -60,7 +60,7 @@ impl Shard {
         memory: &mut impl Memory,
         key: PeerKey,
         contact: Nid,
-        kind: ErrandKind,
+        kind: TaskKind,
         sink: u32,
     ) -> Result<(), Status> {
         let buffer = memory.alloc(sink).ok_or(Status::NoMemory)?;
@@ -88,7 +88,7 @@ impl Shard {
         let contact = self.peers.peers[key].contact;
         self.peers.peers[key].phase = Phase::Pushing { left };
         let sequence = self.ping.sequence;
-        self.send_push(now, memory, key, contact, ErrandKind::Push { sequence })
+        self.send_push(now, memory, key, contact, TaskKind::Push { sequence })
     }
 
     fn send_push(
@@ -97,7 +97,7 @@ impl Shard {
         memory: &mut impl Memory,
         key: PeerKey,
         contact: Nid,
-        kind: ErrandKind,
+        kind: TaskKind,
     ) -> Result<(), Status> {
         let bytes = self.own_info();
         let buffer = memory.alloc(bytes.len() as u32).ok_or(Status::NoMemory)?;
@@ -124,7 +124,7 @@ impl Shard {
         Nanos::from_secs(self.topology.tunables.lnd_timeout() as u64)
     }
 
-    fn errand(&mut self, peer: PeerKey, contact: Nid, buffer: Span, kind: ErrandKind) -> MdKey {
+    fn errand(&mut self, peer: PeerKey, contact: Nid, buffer: Span, kind: TaskKind) -> MdKey {
         let md = Md {
             spans: [buffer].into_iter().collect(),
             threshold: Some(2),
@@ -134,7 +134,7 @@ impl Shard {
             user: 0,
         };
         let md = self.bind(md).expect("ping information fits a message");
-        let errand = Errand { peer, contact, buffer, kind, failure: None, answered: None };
+        let errand = PingPushTask { peer, contact, buffer, kind, failure: None, answered: None };
         self.discoveries.insert(md, errand);
         md
     }
@@ -161,7 +161,7 @@ impl Shard {
         }
         let errand = self.discoveries.remove(&event.md).expect("it was just there");
         let mut bytes = vec![0; errand.answered.unwrap_or(0).min(errand.buffer.len) as usize];
-        if matches!(errand.kind, ErrandKind::Ping | ErrandKind::Check) {
+        if matches!(errand.kind, TaskKind::Ping | TaskKind::Check) {
             memory.read(errand.buffer, &mut bytes);
         }
         memory.free(errand.buffer);
@@ -169,10 +169,10 @@ impl Shard {
             return;
         }
         match (errand.answered, errand.kind) {
-            (Some(_), ErrandKind::Ping) => self.ping_answered(now, memory, &errand, &bytes),
-            (Some(_), ErrandKind::Check) => self.check_answered(now, memory, &errand, &bytes),
-            (None, ErrandKind::Check) => self.peers.peers[errand.peer].checking = false,
-            (answered, ErrandKind::Tell { sequence }) => {
+            (Some(_), TaskKind::Ping) => self.ping_answered(now, memory, &errand, &bytes),
+            (Some(_), TaskKind::Check) => self.check_answered(now, memory, &errand, &bytes),
+            (None, TaskKind::Check) => self.peers.peers[errand.peer].checking = false,
+            (answered, TaskKind::Tell { sequence }) => {
                 let peer = &mut self.peers.peers[errand.peer];
                 peer.telling = false;
                 if answered.is_some() {
@@ -183,14 +183,14 @@ impl Shard {
                     }
                 }
             }
-            (Some(_), ErrandKind::Push { sequence }) => {
+            (Some(_), TaskKind::Push { sequence }) => {
                 self.push_confirmed(now, memory, errand.peer, sequence);
             }
             (None, kind) => {
                 let status = errand.failure.unwrap_or(Status::TimedOut);
                 let known = self.peers.peers[errand.peer].features.is_some();
                 let essential = self.topology.identity == Identity::Userland;
-                if matches!(kind, ErrandKind::Push { .. }) && known && !essential {
+                if matches!(kind, TaskKind::Push { .. }) && known && !essential {
                     // The ping went well, so the peer can be talked to; it will ask for itself.
                     self.discovered(now, errand.peer, status);
                 } else {
@@ -204,7 +204,7 @@ impl Shard {
         &mut self,
         now: Time,
         memory: &mut impl Memory,
-        errand: &Errand,
+        errand: &PingPushTask,
         bytes: &[u8],
     ) {
         let mut key = errand.peer;
@@ -250,7 +250,7 @@ impl Shard {
         &mut self,
         now: Time,
         memory: &mut impl Memory,
-        errand: &Errand,
+        errand: &PingPushTask,
         bytes: &[u8],
     ) {
         self.peers.peers[errand.peer].checking = false;
@@ -268,7 +268,7 @@ impl Shard {
             {
                 self.peers.peers[key].checking = true;
                 let room = announced as u32;
-                let asked = self.send_ping(now, memory, key, contact, ErrandKind::Check, room);
+                let asked = self.send_ping(now, memory, key, contact, TaskKind::Check, room);
                 self.peers.peers[key].checking = asked.is_ok();
             }
             Err(_) => {}
@@ -282,7 +282,7 @@ impl Shard {
         if peer.checking || !peer.settled() {
             return;
         }
-        let contact = self.peers.spokesman(key);
+        let contact = self.peers.contact_nid(key);
         self.check_by(now, memory, key, contact);
     }
 
@@ -298,7 +298,7 @@ impl Shard {
             return;
         }
         let room = USUAL_SINK_LEN as u32;
-        let asked = self.send_ping(now, memory, key, contact, ErrandKind::Check, room);
+        let asked = self.send_ping(now, memory, key, contact, TaskKind::Check, room);
         self.peers.peers[key].checking = asked.is_ok();
     }
 
@@ -315,7 +315,7 @@ impl Shard {
             return;
         }
         let sequence = self.ping.sequence;
-        let told = self.send_push(now, memory, key, contact, ErrandKind::Tell { sequence });
+        let told = self.send_push(now, memory, key, contact, TaskKind::Tell { sequence });
         self.peers.peers[key].telling = told.is_ok();
     }
 

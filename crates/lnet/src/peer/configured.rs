@@ -7,12 +7,12 @@
 use lustrine_wire::nid::Nid;
 use smallvec::SmallVec;
 
-use super::{PeerKey, PeerNiKey, PeerTable, Told};
+use super::{AdvertisedNid, PeerKey, PeerNiKey, PeerTable};
 use crate::time::Time;
 
 /// A peer as an administrator describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PeerByHand {
+pub struct ConfiguredPeer {
     /// What it is called by.
     pub primary: Nid,
     /// All its NIDs, the primary one first.
@@ -37,14 +37,15 @@ pub(crate) struct Described {
 
 impl PeerTable {
     /// Takes in a description. Only the NIDs that live here get an entry; `None` when none does.
-    pub(crate) fn describe(
+    pub(crate) fn configure(
         &mut self,
         now: Time,
-        by_hand: &PeerByHand,
+        configured: &ConfiguredPeer,
         lives_here: impl Fn(&Nid) -> bool,
         credits: impl Fn(&Nid) -> u32,
     ) -> Result<Option<Described>, TableFull> {
-        let here: Vec<Nid> = by_hand.nids.iter().copied().filter(|nid| lives_here(nid)).collect();
+        let here: Vec<Nid> =
+            configured.nids.iter().copied().filter(|nid| lives_here(nid)).collect();
         let Some(contact) = here.first() else { return Ok(None) };
         for nid in &here {
             self.obtain(now, nid, || credits(nid)).ok_or(TableFull)?;
@@ -54,14 +55,14 @@ impl PeerTable {
         let keys = keys.ok_or(TableFull)?;
         let peer = self.separate(keys[0]);
         let own = self.peers[peer].nids.len().saturating_sub(1);
-        let wanted = by_hand.nids.len() - 1;
+        let wanted = configured.nids.len() - 1;
         self.make_room(peer, wanted.saturating_sub(own));
         if self.extra - own + wanted > self.max {
             return Err(TableFull);
         }
         let before = core::mem::take(&mut self.peers[peer].nids);
-        let mut told: SmallVec<[Told; 1]> = SmallVec::new();
-        for nid in &by_hand.nids {
+        let mut told: SmallVec<[AdvertisedNid; 1]> = SmallVec::new();
+        for nid in &configured.nids {
             match self.owner(nid) {
                 None => {
                     self.listed.insert(*nid, peer);
@@ -76,31 +77,31 @@ impl PeerTable {
                 }
             }
             let up = before.iter().find(|old| old.nid == *nid).is_none_or(|old| old.up);
-            told.push(Told { nid: *nid, up, mine: true });
+            told.push(AdvertisedNid { nid: *nid, up, mine: true });
         }
         self.peers[peer].nids = before;
         let entry = &mut self.peers[peer];
-        entry.primary = by_hand.primary;
-        entry.by_hand = Some(by_hand.multi_rail);
-        entry.locked |= by_hand.locked;
+        entry.primary = configured.primary;
+        entry.configured = Some(configured.multi_rail);
+        entry.locked |= configured.locked;
         let stranded = self.replace_list(peer, told, contact);
         for key in self.peers[peer].members.clone() {
-            self.nis[key].hearsay = false;
+            self.nis[key].unverified = false;
         }
         Ok(Some(Described { peer, stranded }))
     }
 
     /// Takes a description back; NIDs stay with the peer until it, or another, says otherwise.
-    pub(crate) fn undescribe(&mut self, primary: &Nid) {
+    pub(crate) fn unconfigure(&mut self, primary: &Nid) {
         if let Some(key) = self.owner(primary) {
-            self.peers[key].by_hand = None;
+            self.peers[key].configured = None;
             self.peers[key].locked = false;
         }
     }
 
     /// The peer of this NID, if an administrator described it.
     pub(crate) fn described(&self, nid: &Nid) -> Option<PeerKey> {
-        self.owner(nid).filter(|key| self.peers[*key].by_hand.is_some())
+        self.owner(nid).filter(|key| self.peers[*key].configured.is_some())
     }
 
     /// A NID is its peer's no more, and is forgotten if nothing refers to it.
@@ -111,7 +112,7 @@ impl PeerTable {
                 told.mine = false;
             }
             if self.peers[peer].primary == *nid {
-                self.peers[peer].by_hand = None;
+                self.peers[peer].configured = None;
                 self.peers[peer].locked = false;
             }
             self.rename(peer);
