@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use lustrine_wire::header::Header;
 use lustrine_wire::nid::ProcessId;
 
-use crate::lnd::{Misbehaviour, RxId};
+use crate::lnd::{HeaderViolation, RxId};
 use crate::status::Status;
 use crate::time::Time;
 
@@ -163,7 +163,7 @@ pub enum Fate {
     /// It was dropped.
     Dropped(DropReason),
     /// The peer broke the protocol; its connections are closed.
-    Refused(Misbehaviour),
+    Refused(HeaderViolation),
 }
 
 /// Why a message was dropped.

@@ -55,12 +55,12 @@ pub enum Verdict {
     /// Leave the payload where it is until [`Action::Resume`] names the same mark.
     Park,
     /// The peer broke the protocol: close its connections.
-    Refuse(Misbehaviour),
+    Refuse(HeaderViolation),
 }
 
 /// The ways a header can be wrong that cost a peer its connections (wire 5.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Misbehaviour {
+pub enum HeaderViolation {
     /// The destination NID is on the arrival net but is not mine, or is mine on another net.
     WrongDestination,
     /// A payload on an ACK or GET.

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::change::{self, Changed, Making, Wish};
 use crate::console;
 use crate::event_loop::home_loop;
-use crate::letters::{Letter, LoopReport};
+use crate::mailbox::{LoopMessage, LoopReport};
 use crate::node::NodeHandle;
 
 mod error;
@@ -336,8 +336,8 @@ impl NodeHandle {
     fn ping(&self, nid: &str, timeout_ms: u64) -> Result<Answer, CallError> {
         let (nid, timeout) = target(nid, timeout_ms)?;
         let (reply, answer) = mpsc::channel();
-        let letter = Letter::Ping { nid, timeout, reply };
-        let ProbeResult::Ping(found) = self.ask(&nid, letter, &answer, timeout)? else {
+        let message = LoopMessage::Ping { nid, timeout, reply };
+        let ProbeResult::Ping(found) = self.ask(&nid, message, &answer, timeout)? else {
             return Err(CallError::Gone);
         };
         let found = found.map_err(|status| self.failed("ping", nid, status))?;
@@ -355,8 +355,8 @@ impl NodeHandle {
         let (nid, timeout) = target(nid, timeout_ms)?;
         let end = Instant::now() + Duration::from_nanos(timeout.0);
         let (reply, answer) = mpsc::channel();
-        let letter = Letter::Discover { nid, timeout, reply };
-        let ProbeResult::Discover(found) = self.ask(&nid, letter, &answer, timeout)? else {
+        let message = LoopMessage::Discover { nid, timeout, reply };
+        let ProbeResult::Discover(found) = self.ask(&nid, message, &answer, timeout)? else {
             return Err(CallError::Gone);
         };
         found.map_err(|status| self.failed("discover", nid, status))?;
@@ -378,16 +378,16 @@ impl NodeHandle {
         Ok(Answer::Discover { peer })
     }
 
-    /// Sends a letter to the home of a NID and waits for the answer.
+    /// Sends a message to the home of a NID and waits for the answer.
     fn ask<T>(
         &self,
         nid: &Nid,
-        letter: Letter,
+        message: LoopMessage,
         answer: &mpsc::Receiver<T>,
         timeout: Nanos,
     ) -> Result<T, CallError> {
         let home = home_loop(nid, self.loops.len());
-        self.loops[home].push(letter).map_err(|_| CallError::Gone)?;
+        self.loops[home].push(message).map_err(|_| CallError::Gone)?;
         // The core ends it in time; the extra is for the loop's own scan.
         let patience = Duration::from_nanos(timeout.0) + REPORT_TIMEOUT;
         answer.recv_timeout(patience).map_err(|_| CallError::Gone)
@@ -396,7 +396,7 @@ impl NodeHandle {
     pub(crate) fn reports(&self) -> Result<Vec<LoopReport>, CallError> {
         let (reply, answers) = mpsc::channel();
         for sender in self.loops.iter() {
-            sender.push(Letter::Report(reply.clone())).map_err(|_| CallError::Gone)?;
+            sender.push(LoopMessage::Report(reply.clone())).map_err(|_| CallError::Gone)?;
         }
         drop(reply);
         let deadline = Instant::now() + REPORT_TIMEOUT;

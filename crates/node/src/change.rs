@@ -18,9 +18,9 @@ use lustrine_wire::nid::Nid;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{AcceptPolicy, Manner, NodeConfig, PeerConfig, Step, Strictness, steps};
-use crate::event_loop::Door;
-use crate::letters::{ChangeOrder, Letter};
-use crate::node::{NodeHandle, NodeInfo, StartError, open_door, socket_options};
+use crate::event_loop::BoundListener;
+use crate::mailbox::{ChangeOrder, LoopMessage};
+use crate::node::{NodeHandle, NodeInfo, StartError, open_listener, socket_options};
 use crate::resolve::{ResolvedNi, resolve_one};
 
 mod wishes;
@@ -246,7 +246,7 @@ impl NodeHandle {
     fn make(&self, info: &NodeInfo, plan: Plan) -> Result<(), NotChanged> {
         let mut described = Vec::new();
         let mut changes = Vec::new();
-        let mut doors = Vec::new();
+        let mut listeners = Vec::new();
         let mut next = info.clone();
         next.config = plan.after;
         next.tunables = next.config.tunables.clone();
@@ -271,7 +271,7 @@ impl NodeHandle {
                     let ni = ni.map_err(wishes::unresolved)?;
                     let lets_in = next.config.accept != AcceptPolicy::None;
                     if lets_in {
-                        open_doors(info, &next.config, &ni, &mut doors)?;
+                        open_listeners(info, &next.config, &ni, &mut listeners)?;
                     }
                     next.add_ni(&ni, lets_in.then(|| ni.addrs()[0]));
                     changes.push(Change::AddNi {
@@ -294,7 +294,7 @@ impl NodeHandle {
             changes.push(Change::ResetStats);
         }
         self.describe(&info.config.peers, &described)?;
-        let told = self.tell_loops(changes, doors, &next);
+        let told = self.tell_loops(changes, listeners, &next);
         // After a description there is no "nothing was changed".
         told.map_err(|why| if described.is_empty() { why } else { gone() })?;
         let mut current = self.current.info.write().unwrap_or_else(PoisonError::into_inner);
@@ -329,7 +329,7 @@ impl NodeHandle {
     fn tell_loops(
         &self,
         changes: Vec<Change>,
-        doors: Vec<Door>,
+        listeners: Vec<BoundListener>,
         next: &NodeInfo,
     ) -> Result<(), NotChanged> {
         let tunes = changes.iter().any(|change| matches!(change, Change::Tunables(_)));
@@ -337,9 +337,9 @@ impl NodeHandle {
         if changes.is_empty() {
             return Ok(());
         }
-        let order = |doors, reply| {
+        let order = |listeners, reply| {
             let options = tunes.then(|| (socket_options(&next.tunables), next.tunables.spin_us));
-            ChangeOrder { changes: Arc::clone(&changes), doors, options, reply }
+            ChangeOrder { changes: Arc::clone(&changes), listeners, options, reply }
         };
         let mut left = LOOPS_MAX;
         let (reply, answers) = mpsc::channel();
@@ -349,17 +349,17 @@ impl NodeHandle {
         }
         await_all(&answers, self.loops.len() - 1, &mut left)?;
         let alone = self.loops.len() == 1;
-        let posted = self.post(0, order(doors, reply), &mut left);
+        let posted = self.post(0, order(listeners, reply), &mut left);
         posted.map_err(|Full| if alone { full() } else { gone() })?;
         await_all(&answers, 1, &mut left)
     }
 
     fn post(&self, index: usize, order: ChangeOrder, left: &mut Duration) -> Result<(), Full> {
-        let mut letter = Letter::Change(Box::new(order));
+        let mut message = LoopMessage::Change(Box::new(order));
         loop {
-            letter = match self.loops[index].push(letter) {
+            message = match self.loops[index].push(message) {
                 Ok(()) => return Ok(()),
-                Err(Unposted::Full(letter)) if !left.is_zero() => letter,
+                Err(Unposted::Full(message)) if !left.is_zero() => message,
                 Err(_) => return Err(Full),
             };
             thread::sleep(TICK);
@@ -394,7 +394,7 @@ fn await_all(
     })
 }
 
-/// An event loop takes no letter.
+/// An event loop does not take a message.
 struct Full;
 
 /// None of them has been told.
@@ -404,12 +404,12 @@ fn full() -> NotChanged {
     NotChanged { errno: EBUSY, text: text.to_owned() }
 }
 
-/// Opens the doors of an interface that are not open yet, whoever they are for.
-fn open_doors(
+/// Opens the listeners of an interface that are not open yet, whoever they are for.
+fn open_listeners(
     info: &NodeInfo,
     config: &NodeConfig,
     ni: &ResolvedNi,
-    doors: &mut Vec<Door>,
+    listeners: &mut Vec<BoundListener>,
 ) -> Result<(), NotChanged> {
     let bulk = u16::try_from(config.tunables.accept_port_bulk).unwrap_or(0);
     let is_open = |addr: &SocketAddr| {
@@ -418,10 +418,10 @@ fn open_doors(
         })
     };
     for addr in ni.addrs() {
-        if !is_open(&addr) && !doors.iter().any(|door| door.local == addr) {
-            let door = open_door(config, addr);
+        if !is_open(&addr) && !listeners.iter().any(|listener| listener.local == addr) {
+            let listener = open_listener(config, addr);
             let text = |error: StartError| NotChanged { errno: EBUSY, text: error.to_string() };
-            doors.push(door.map_err(text)?);
+            listeners.push(listener.map_err(text)?);
         }
     }
     Ok(())

@@ -13,7 +13,7 @@ use lustrine_sys::{Clock, Sender};
 
 use crate::call::CallError;
 use crate::event_loop::home_loop;
-use crate::letters::{Letter, Mail};
+use crate::mailbox::{ConsoleMessage, LoopMessage};
 use crate::node::{NodeHandle, NodeInfo};
 
 /// Longest time that a thread with nothing to do waits in one go.
@@ -24,13 +24,13 @@ pub(crate) const QUEUE_MAX: Duration = Duration::from_secs(120);
 
 /// Where a node's console is, once there is one.
 #[derive(Default)]
-pub(crate) struct ConsoleSeat(Mutex<Seat>);
+pub(crate) struct ConsoleSlot(Mutex<SlotState>);
 
 #[derive(Default)]
-enum Seat {
+enum SlotState {
     #[default]
     Empty,
-    Taken(mpsc::Sender<Mail>),
+    Taken(mpsc::Sender<ConsoleMessage>),
     Closed,
 }
 
@@ -47,7 +47,7 @@ impl NodeHandle {
     ) -> Result<Result<Answer, Refusal>, CallError> {
         let patience = duration_max(&command) + QUEUE_MAX;
         let (reply, answer) = mpsc::channel();
-        let mail = Mail::Command { key, command, reply };
+        let mail = ConsoleMessage::Command { key, command, reply };
         self.console.post(self, mail)?;
         answer.recv_timeout(patience).map_err(|_| CallError::Gone)
     }
@@ -58,7 +58,7 @@ impl NodeHandle {
     /// keep a session alive.
     pub fn console_in_use(&self) -> bool {
         let (reply, answer) = mpsc::channel();
-        let asked = self.console.ask(Mail::InUse(reply));
+        let asked = self.console.ask(ConsoleMessage::InUse(reply));
         asked && answer.recv_timeout(QUEUE_MAX).unwrap_or(false)
     }
 }
@@ -74,41 +74,41 @@ pub(crate) fn duration_max(command: &Command) -> Duration {
     Duration::from_secs(u64::from(seconds) + 2)
 }
 
-impl ConsoleSeat {
-    fn post(&self, node: &NodeHandle, mail: Mail) -> Result<(), CallError> {
-        let mut seat = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(*seat, Seat::Empty) {
-            *seat = Seat::Taken(start(node)?);
+impl ConsoleSlot {
+    fn post(&self, node: &NodeHandle, mail: ConsoleMessage) -> Result<(), CallError> {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*slot, SlotState::Empty) {
+            *slot = SlotState::Taken(start(node)?);
         }
-        match &*seat {
-            Seat::Taken(console) => console.send(mail).map_err(|_| CallError::Gone),
-            Seat::Empty | Seat::Closed => Err(CallError::Gone),
+        match &*slot {
+            SlotState::Taken(console) => console.send(mail).map_err(|_| CallError::Gone),
+            SlotState::Empty | SlotState::Closed => Err(CallError::Gone),
         }
     }
 
     /// Asks the console something, if there is one.
-    fn ask(&self, mail: Mail) -> bool {
-        let seat = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*seat {
-            Seat::Taken(console) => console.send(mail).is_ok(),
-            Seat::Empty | Seat::Closed => false,
+    fn ask(&self, mail: ConsoleMessage) -> bool {
+        let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*slot {
+            SlotState::Taken(console) => console.send(mail).is_ok(),
+            SlotState::Empty | SlotState::Closed => false,
         }
     }
 
     /// Ends the console, and lets no other begin.
     pub(crate) fn close(&self) {
-        let mut seat = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Seat::Taken(console) = std::mem::replace(&mut *seat, Seat::Closed) {
-            let _ = console.send(Mail::Stop);
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let SlotState::Taken(console) = std::mem::replace(&mut *slot, SlotState::Closed) {
+            let _ = console.send(ConsoleMessage::Stop);
         }
     }
 }
 
-fn start(node: &NodeHandle) -> Result<mpsc::Sender<Mail>, CallError> {
+fn start(node: &NodeHandle) -> Result<mpsc::Sender<ConsoleMessage>, CallError> {
     let (sender, mailbox) = mpsc::channel();
     let now = Clock::Monotonic.now();
     let wall_seconds = Clock::Wall.now().saturating_sub(now) / 1_000_000_000;
-    let host = Host {
+    let console = ConsoleThread {
         console: Console::new(console_nid(&node.info()), wall_seconds),
         loops: Arc::clone(&node.loops),
         mailbox,
@@ -117,7 +117,7 @@ fn start(node: &NodeHandle) -> Result<mpsc::Sender<Mail>, CallError> {
         tickets: 0,
     };
     let thread = std::thread::Builder::new().name("lustrine-console".to_owned());
-    thread.spawn(move || host.run()).map_err(|error| CallError::NoThread(error.to_string()))?;
+    thread.spawn(move || console.run()).map_err(|error| CallError::NoThread(error.to_string()))?;
     Ok(sender)
 }
 
@@ -127,17 +127,17 @@ fn console_nid(info: &NodeInfo) -> &lustrine_wire::nid::Nid {
     short.unwrap_or(&info.nids[0])
 }
 
-struct Host {
+struct ConsoleThread {
     console: Console,
-    loops: Arc<[Sender<Letter>]>,
-    mailbox: mpsc::Receiver<Mail>,
+    loops: Arc<[Sender<LoopMessage>]>,
+    mailbox: mpsc::Receiver<ConsoleMessage>,
     /// For the outcomes of orders.
-    sender: mpsc::Sender<Mail>,
+    sender: mpsc::Sender<ConsoleMessage>,
     askers: HashMap<u64, mpsc::Sender<Result<Answer, Refusal>>>,
     tickets: u64,
 }
 
-impl Host {
+impl ConsoleThread {
     fn run(mut self) {
         loop {
             let deadline = self.console.next_deadline();
@@ -159,19 +159,19 @@ impl Host {
     }
 
     /// `false` when it is the last.
-    fn read(&mut self, mail: Mail) -> bool {
+    fn read(&mut self, mail: ConsoleMessage) -> bool {
         match mail {
-            Mail::Command { key, command, reply } => {
+            ConsoleMessage::Command { key, command, reply } => {
                 self.tickets += 1;
                 self.askers.insert(self.tickets, reply);
                 self.console.command(now(), self.tickets, key, command);
             }
-            Mail::Outcome(outcome) => self.console.completed(now(), &outcome),
-            Mail::InUse(reply) => {
+            ConsoleMessage::Outcome(outcome) => self.console.completed(now(), &outcome),
+            ConsoleMessage::InUse(reply) => {
                 let in_use = self.console.is_busy() || self.console.session().is_some();
                 let _ = reply.send(in_use);
             }
-            Mail::Stop => return false,
+            ConsoleMessage::Stop => return false,
         }
         true
     }
@@ -179,8 +179,8 @@ impl Host {
     fn pass_on(&mut self) {
         while let Some(order) = self.console.next_order() {
             let home = home_loop(&order.peer, self.loops.len());
-            let letter = Letter::Order(Box::new(order), self.sender.clone());
-            self.post(home, letter);
+            let message = LoopMessage::Order(Box::new(order), self.sender.clone());
+            self.post(home, message);
         }
         while let Some((ticket, answer)) = self.console.next_answer() {
             if let Some(reply) = self.askers.remove(&ticket) {
@@ -192,9 +192,9 @@ impl Host {
 
     /// A loop's mailbox that is full empties within a turn; that of a loop that panicked is closed,
     /// and the node ends.
-    fn post(&self, home: usize, mut letter: Letter) {
-        while let Err(lustrine_sys::Refused::Full(back)) = self.loops[home].push(letter) {
-            letter = back;
+    fn post(&self, home: usize, mut message: LoopMessage) {
+        while let Err(lustrine_sys::Refused::Full(back)) = self.loops[home].push(message) {
+            message = back;
             std::thread::yield_now();
         }
     }

@@ -1,6 +1,6 @@
 //! One event loop per CPU partition: the only place where logic meets I/O.
 //!
-//! A turn: collect reports of the poller and letters of other threads, let the driver read, let
+//! A turn: collect reports of the poller and messages of other threads, let the driver read, let
 //! the core and its users work on what came, queue everything to be sent, let the driver write.
 //! Whatever many peers caused in one turn leaves in one system call per connection.
 
@@ -15,16 +15,16 @@ use lustrine_lnet::shard::PeerInfo;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::home_of;
-use lustrine_partition::{ClientBusy, Partition, ProbeResult, Ticket};
+use lustrine_partition::{ClientBusy, Partition, ProbeId, ProbeResult};
 use lustrine_socklnd::Handoff;
 use lustrine_sys::{Clock, Interest, Listener, Mailbox, Ready, Sleeper};
 use lustrine_wire::nid::Nid;
 
-use crate::letters::{Letter, LoadError, LoadOrder, LoadReport, LoopReport, Mail};
+use crate::idle::IdlePolicy;
 use crate::load::LOAD_LANE;
 use crate::loop_io::{LoopIo, OTHER_TOKEN};
+use crate::mailbox::{ConsoleMessage, LoadError, LoadReport, LoadRequest, LoopMessage, LoopReport};
 use crate::outbox::Outbox;
-use crate::wait::Waiting;
 use crate::watch::Watch;
 
 mod changes;
@@ -38,8 +38,8 @@ const ACCEPT_REST: Nanos = Nanos::from_millis(100);
 const WAKE_TOKEN: u64 = u64::MAX;
 
 /// A listening socket, for all interfaces at its address.
-pub(crate) struct Door {
-    pub(crate) listener: Listener,
+pub(crate) struct BoundListener {
+    pub(crate) socket: Listener,
     pub(crate) local: SocketAddr,
 }
 
@@ -48,32 +48,32 @@ pub(crate) struct EventLoop {
     pub(crate) cpt: u16,
     pub(crate) partition: Partition,
     pub(crate) io: LoopIo,
-    /// Tokens count here, so a door that is closed leaves its place empty.
-    pub(crate) doors: Vec<Option<Door>>,
-    pub(crate) mailbox: Mailbox<Letter>,
+    /// Tokens count here, so a listener that is closed leaves its place empty.
+    pub(crate) listeners: Vec<Option<BoundListener>>,
+    pub(crate) mailbox: Mailbox<LoopMessage>,
     /// The way to the other loops.
-    pub(crate) outbox: Outbox<Letter>,
+    pub(crate) outbox: Outbox<LoopMessage>,
     pub(crate) sleeper: Sleeper,
-    pub(crate) waiting: Waiting,
-    /// Doors stay closed until then.
+    pub(crate) waiting: IdlePolicy,
+    /// Listeners stay closed until then.
     pub(crate) rest_until: Time,
     pub(crate) stopping: bool,
     /// Who wants to know of which ping or discovery.
     pub(crate) askers: HashMap<u64, mpsc::Sender<ProbeResult>>,
     pub(crate) tickets: u64,
     /// Where outcomes of a console's orders go, once it has given one.
-    pub(crate) console: Option<mpsc::Sender<Mail>>,
+    pub(crate) console: Option<mpsc::Sender<ConsoleMessage>>,
     /// What the log tells of the network.
     pub(crate) watch: Watch,
 }
 
 impl EventLoop {
-    /// Registers doors and the waker.
+    /// Registers listeners and the waker.
     pub(crate) fn prepare(&mut self) -> io::Result<()> {
         self.io.poller.add(&self.sleeper, WAKE_TOKEN, Interest::WakeUp)?;
-        for (index, door) in self.doors.iter().enumerate() {
-            let Some(door) = door else { continue };
-            self.io.poller.add(&door.listener, OTHER_TOKEN | index as u64, Interest::Readable)?;
+        for (index, listener) in self.listeners.iter().enumerate() {
+            let Some(listener) = listener else { continue };
+            self.io.poller.add(&listener.socket, OTHER_TOKEN | index as u64, Interest::Readable)?;
         }
         Ok(())
     }
@@ -97,10 +97,10 @@ impl EventLoop {
             }
             let mut now = Time(Clock::Monotonic.now());
             let found = !ready.is_empty() || !self.mailbox.is_empty();
-            if self.waiting.waited(now, found) {
+            if self.waiting.woke(now, found) {
                 std::thread::yield_now();
                 let start = std::mem::replace(&mut now, Time(Clock::Monotonic.now()));
-                self.waiting.gave_way(start, now);
+                self.waiting.yielded(start, now);
             }
             self.turn(now, &ready);
         }
@@ -125,12 +125,12 @@ impl EventLoop {
                 continue;
             }
             if report.token & OTHER_TOKEN != 0 {
-                self.open_door(now, (report.token & !OTHER_TOKEN) as usize);
+                self.accept_pending(now, (report.token & !OTHER_TOKEN) as usize);
             } else if let Some((sock, readiness)) = self.io.readiness(report) {
                 self.partition.ready(now, &mut self.io, sock, readiness);
             }
         }
-        self.read_letters(now);
+        self.read_mailbox(now);
         self.end_rest(now);
         self.partition.turn(|| Time(Clock::Monotonic.now()), &mut self.io);
         while let Some((sock, readiness)) = self.io.next_copied() {
@@ -138,7 +138,7 @@ impl EventLoop {
         }
         self.pass_on_handoffs();
         while let Some((cpt, cross)) = self.partition.take_cross() {
-            self.outbox.send(usize::from(cpt), Letter::Cross(Box::new(cross)));
+            self.outbox.send(usize::from(cpt), LoopMessage::Cross(Box::new(cross)));
         }
         while let Some((ticket, result)) = self.partition.next_result() {
             if let Some(reply) = self.askers.remove(&ticket.0) {
@@ -149,7 +149,7 @@ impl EventLoop {
         while let Some(outcome) = self.partition.next_outcome() {
             if let Some(console) = &self.console {
                 // A console that has stopped wants nothing any more.
-                let _ = console.send(Mail::Outcome(outcome));
+                let _ = console.send(ConsoleMessage::Outcome(outcome));
             }
         }
         if self.watch.is_due(now) {
@@ -157,22 +157,22 @@ impl EventLoop {
         }
     }
 
-    fn open_door(&mut self, now: Time, index: usize) {
+    fn accept_pending(&mut self, now: Time, index: usize) {
         if self.rest_until != Time::ZERO {
             return;
         }
         for _ in 0..ACCEPTS_MAX {
-            let Some(Some(door)) = self.doors.get(index) else { return };
-            let accepted = match door.listener.accept() {
+            let Some(Some(listener)) = self.listeners.get(index) else { return };
+            let accepted = match listener.socket.accept() {
                 Ok(Some(accepted)) => accepted,
                 Ok(None) => return,
                 Err(error) => {
-                    tracing::warn!(%error, local = %door.local, "cannot accept; resting");
+                    tracing::warn!(%error, local = %listener.local, "cannot accept; resting");
                     self.rest(now);
                     return;
                 }
             };
-            let local = door.local;
+            let local = listener.local;
             let Some(ni) = self.partition.driver().ni_at(local) else { return };
             match self.io.adopt(accepted.socket) {
                 Ok(sock) => {
@@ -187,11 +187,11 @@ impl EventLoop {
         }
     }
 
-    /// Takes the doors out of the poller, which would report them again and again.
+    /// Takes the listeners out of the poller, which would report them again and again.
     fn rest(&mut self, now: Time) {
         self.rest_until = now + ACCEPT_REST;
-        for door in self.doors.iter().flatten() {
-            let _ = self.io.poller.remove(&door.listener);
+        for listener in self.listeners.iter().flatten() {
+            let _ = self.io.poller.remove(&listener.socket);
         }
     }
 
@@ -200,11 +200,11 @@ impl EventLoop {
             return;
         }
         self.rest_until = Time::ZERO;
-        for (index, door) in self.doors.iter().enumerate() {
-            let Some(door) = door else { continue };
+        for (index, listener) in self.listeners.iter().enumerate() {
+            let Some(listener) = listener else { continue };
             let token = OTHER_TOKEN | index as u64;
-            if let Err(error) = self.io.poller.add(&door.listener, token, Interest::Readable) {
-                tracing::error!(%error, local = %door.local, "cannot listen any more");
+            if let Err(error) = self.io.poller.add(&listener.socket, token, Interest::Readable) {
+                tracing::error!(%error, local = %listener.local, "cannot listen any more");
             }
         }
     }
@@ -214,48 +214,48 @@ impl EventLoop {
         while let Some(handoff) = self.partition.next_handoff() {
             if let Some(socket) = self.io.release(handoff.sock) {
                 let home = usize::from(handoff.home);
-                self.outbox.send(home, Letter::Handoff(Box::new((socket, handoff))));
+                self.outbox.send(home, LoopMessage::Handoff(Box::new((socket, handoff))));
             }
         }
     }
 
-    fn read_letters(&mut self, now: Time) {
-        let mut letters = Vec::new();
-        self.mailbox.drain(|letter| letters.push(letter));
-        for letter in letters {
-            self.read_letter(now, letter);
+    fn read_mailbox(&mut self, now: Time) {
+        let mut messages = Vec::new();
+        self.mailbox.drain(|message| messages.push(message));
+        for message in messages {
+            self.handle_message(now, message);
         }
     }
 
-    fn read_letter(&mut self, now: Time, letter: Letter) {
-        match letter {
-            Letter::Stop => self.stopping = true,
-            Letter::Cross(cross) => self.partition.accept_cross(*cross),
-            Letter::Handoff(parcel) => {
+    fn handle_message(&mut self, now: Time, message: LoopMessage) {
+        match message {
+            LoopMessage::Stop => self.stopping = true,
+            LoopMessage::Cross(cross) => self.partition.accept_cross(*cross),
+            LoopMessage::Handoff(parcel) => {
                 let (socket, handoff) = *parcel;
                 self.adopt_handoff(now, socket, handoff);
             }
-            Letter::Ping { nid, timeout, reply } => {
+            LoopMessage::Ping { nid, timeout, reply } => {
                 let ticket = self.ticket(reply);
                 self.partition.ping(now, &mut self.io, ticket, &nid, timeout);
             }
-            Letter::Discover { nid, timeout, reply } => {
+            LoopMessage::Discover { nid, timeout, reply } => {
                 let ticket = self.ticket(reply);
                 self.partition.discover(now, ticket, &nid, timeout);
             }
-            Letter::Report(reply) => {
+            LoopMessage::Report(reply) => {
                 // The asker may have given up.
                 let _ = reply.send(self.report());
             }
-            Letter::Change(order) => {
+            LoopMessage::Change(order) => {
                 let changed = self.change(now, *order);
                 tracing::debug!(cpt = self.cpt, ?changed, "changed");
             }
-            Letter::Inside(scope, reply) => {
-                let _ = reply.send(self.inside(scope));
+            LoopMessage::Snapshot(query, reply) => {
+                let _ = reply.send(self.snapshot(query));
             }
-            Letter::Load(order) => self.obey(now, order),
-            Letter::Order(order, console) => {
+            LoopMessage::Load(order) => self.obey(now, order),
+            LoopMessage::Order(order, console) => {
                 self.console = Some(console);
                 self.partition.order(*order);
             }
@@ -263,20 +263,20 @@ impl EventLoop {
     }
 
     /// Orders about a selftest load; an asker that has given up is no trouble.
-    fn obey(&mut self, now: Time, order: LoadOrder) {
+    fn obey(&mut self, now: Time, order: LoadRequest) {
         match order {
-            LoadOrder::Start(args, reply) => {
+            LoadRequest::Start(args, reply) => {
                 let started = self.partition.start_client(now, *args);
                 let _ = reply.send(started.map_err(|ClientBusy| LoadError::Busy));
             }
-            LoadOrder::Rung(rung, reply) => {
+            LoadRequest::Rung(rung, reply) => {
                 let taken = match self.partition.client(LOAD_LANE) {
                     Some(client) => client.start_rung(rung).map_err(LoadError::Rung),
                     None => Err(LoadError::None),
                 };
                 let _ = reply.send(taken);
             }
-            LoadOrder::Progress(reply) => {
+            LoadRequest::Progress(reply) => {
                 if let Some(client) = self.partition.client(LOAD_LANE) {
                     let _ = reply.send(LoadReport {
                         connected: client.is_connected(),
@@ -287,7 +287,7 @@ impl EventLoop {
                     });
                 }
             }
-            LoadOrder::Finish => {
+            LoadRequest::Finish => {
                 if let Some(client) = self.partition.client(LOAD_LANE) {
                     client.finish(now);
                 }
@@ -295,10 +295,10 @@ impl EventLoop {
         }
     }
 
-    fn ticket(&mut self, reply: mpsc::Sender<ProbeResult>) -> Ticket {
+    fn ticket(&mut self, reply: mpsc::Sender<ProbeResult>) -> ProbeId {
         self.tickets += 1;
         self.askers.insert(self.tickets, reply);
-        Ticket(self.tickets)
+        ProbeId(self.tickets)
     }
 
     fn adopt_handoff(&mut self, now: Time, socket: lustrine_sys::Socket, handoff: Handoff) {

@@ -11,15 +11,15 @@ pub mod config;
 mod console;
 pub mod control;
 mod event_loop;
-mod inside;
-mod letters;
+pub mod idle;
 mod load;
 pub mod loop_io;
+mod mailbox;
 pub mod metrics;
 mod node;
 mod outbox;
 mod resolve;
-pub mod wait;
+mod snapshot;
 mod watch;
 
 pub use call::{
@@ -27,7 +27,7 @@ pub use call::{
     Request, StatsRow, SummaryRow,
 };
 pub use change::{Changed, Making, NewNet, NotChanged, Which, Wish};
-pub use letters::{LoadError, LoadReport};
 pub use load::Load;
+pub use mailbox::{LoadError, LoadReport};
 pub use node::{NID_IS_TAKEN, Node, NodeHandle, NodeInfo, StartError};
 pub use resolve::ResolveError;

@@ -10,7 +10,7 @@ use lustrine_wire::nid::{Nid, PID_LUSTRE, ProcessId};
 use lustrine_wire::srpc::Name;
 
 use crate::event_loop::home_loop;
-use crate::letters::{Letter, LoadError, LoadOrder, LoadReport};
+use crate::mailbox::{LoadError, LoadReport, LoadRequest, LoopMessage};
 use crate::node::NodeHandle;
 
 /// The lane of the one load that an event loop has at once.
@@ -21,7 +21,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A load: a session with one node, and rungs of load one after the other.
 pub struct Load {
-    home: Sender<Letter>,
+    home: Sender<LoopMessage>,
 }
 
 impl NodeHandle {
@@ -48,7 +48,7 @@ impl NodeHandle {
             wall_seconds: Clock::Wall.now() / 1_000_000_000,
         };
         let load = Load { home: self.loops[home_loop(target, self.loops.len())].clone() };
-        load.ask(|reply| LoadOrder::Start(Box::new(args), reply))??;
+        load.ask(|reply| LoadRequest::Start(Box::new(args), reply))??;
         Ok(load)
     }
 }
@@ -59,7 +59,7 @@ impl Load {
     /// # Errors
     /// When it would harm a kernel node, or another rung is running.
     pub fn start_rung(&self, rung: Rung) -> Result<(), LoadError> {
-        self.ask(|reply| LoadOrder::Rung(rung, reply))?
+        self.ask(|reply| LoadRequest::Rung(rung, reply))?
     }
 
     /// How far it is.
@@ -67,7 +67,7 @@ impl Load {
     /// # Errors
     /// When the event loop does not answer.
     pub fn progress(&self) -> Result<LoadReport, LoadError> {
-        self.ask(LoadOrder::Progress)
+        self.ask(LoadRequest::Progress)
     }
 
     /// Ends the rung and the session; [`Load::progress`] tells when it is done.
@@ -75,12 +75,12 @@ impl Load {
     /// # Errors
     /// When the event loop does not answer.
     pub fn finish(&self) -> Result<(), LoadError> {
-        self.home.push(Letter::Load(LoadOrder::Finish)).map_err(|_| LoadError::Gone)
+        self.home.push(LoopMessage::Load(LoadRequest::Finish)).map_err(|_| LoadError::Gone)
     }
 
-    fn ask<T>(&self, order: impl FnOnce(mpsc::Sender<T>) -> LoadOrder) -> Result<T, LoadError> {
+    fn ask<T>(&self, order: impl FnOnce(mpsc::Sender<T>) -> LoadRequest) -> Result<T, LoadError> {
         let (reply, answer) = mpsc::channel();
-        self.home.push(Letter::Load(order(reply))).map_err(|_| LoadError::Gone)?;
+        self.home.push(LoopMessage::Load(order(reply))).map_err(|_| LoadError::Gone)?;
         answer.recv_timeout(ANSWER_TIMEOUT).map_err(|_| LoadError::Gone)
     }
 }

@@ -23,19 +23,19 @@ use lustrine_wire::nid::Nid;
 
 use crate::change::Changing;
 use crate::config::{AcceptPolicy, IdentityChoice, NodeConfig, own_peer};
-use crate::console::ConsoleSeat;
-use crate::event_loop::{Door, EventLoop};
-use crate::letters::Letter;
+use crate::console::ConsoleSlot;
+use crate::event_loop::{BoundListener, EventLoop};
+use crate::idle::IdlePolicy;
 use crate::loop_io::LoopIo;
+use crate::mailbox::LoopMessage;
 use crate::outbox::Outbox;
 use crate::resolve::{ResolveError, ResolvedIdentity, ResolvedNi, resolve_identity, resolve_nis};
-use crate::wait::Waiting;
 use crate::watch::Watch;
 
 /// [`NodeInfo::identity_reason`] of a command that could be a node and is not.
 pub const NID_IS_TAKEN: &str = "another LNet node of this machine listens at our address";
 
-/// Letters a loop's mailbox holds.
+/// Messages a loop's mailbox holds.
 const MAILBOX_LEN: usize = 4096;
 
 /// Memory beyond the selftest's buffers: ping information, request buffers, sinks. Per loop.
@@ -112,8 +112,8 @@ pub struct Node {
 #[derive(Clone)]
 pub struct NodeHandle {
     pub(crate) current: Arc<Current>,
-    pub(crate) loops: Arc<[Sender<Letter>]>,
-    pub(crate) console: Arc<ConsoleSeat>,
+    pub(crate) loops: Arc<[Sender<LoopMessage>]>,
+    pub(crate) console: Arc<ConsoleSlot>,
 }
 
 /// What a node is now.
@@ -167,8 +167,8 @@ impl Node {
     pub fn start(config: &NodeConfig) -> Result<Node, StartError> {
         let nis = resolve_nis(config)?;
         let identity = resolve_identity(config.identity, &nis)?;
-        let doors = open_doors(config, &nis)?;
-        Node::start_with(config, nis, identity, doors)
+        let listeners = open_listeners(config, &nis)?;
+        Node::start_with(config, nis, identity, listeners)
     }
 
     /// Starts a node that lives for one command.
@@ -183,14 +183,14 @@ impl Node {
     pub fn start_for_command(config: &NodeConfig) -> Result<Node, StartError> {
         let nis = resolve_nis(config)?;
         let mut identity = resolve_identity(config.identity, &nis)?;
-        let mut doors = Vec::new();
+        let mut listeners = Vec::new();
         if config.accept != AcceptPolicy::None || identity.identity == Identity::Node {
             let listening = match config.accept {
                 AcceptPolicy::None => AcceptPolicy::Secure,
                 asked_for => asked_for,
             };
-            match open_doors(&NodeConfig { accept: listening, ..config.clone() }, &nis) {
-                Ok(open) => doors = open,
+            match open_listeners(&NodeConfig { accept: listening, ..config.clone() }, &nis) {
+                Ok(open) => listeners = open,
                 Err(StartError::Listen { error, .. })
                     if error.kind() == io::ErrorKind::AddrInUse
                         && config.accept == AcceptPolicy::None
@@ -202,14 +202,14 @@ impl Node {
                 Err(other) => return Err(other),
             }
         }
-        Node::start_with(config, nis, identity, doors)
+        Node::start_with(config, nis, identity, listeners)
     }
 
     fn start_with(
         config: &NodeConfig,
         nis: Vec<ResolvedNi>,
         identity: ResolvedIdentity,
-        doors: Vec<Door>,
+        listeners: Vec<BoundListener>,
     ) -> Result<Node, StartError> {
         // A machine with many peers needs many descriptors; the default of 1024 is too few.
         let descriptors = lustrine_sys::limits::raise_descriptor_limit().unwrap_or(1024);
@@ -221,7 +221,7 @@ impl Node {
             interfaces: nis.iter().map(|ni| ni.interface.clone()).collect(),
             listening: nis
                 .iter()
-                .map(|ni| Some(ni.addrs()[0]).filter(|addr| leads_to(&doors, addr)))
+                .map(|ni| Some(ni.addrs()[0]).filter(|addr| leads_to(&listeners, addr)))
                 .collect(),
             ports: nis.iter().map(|ni| ni.port).collect(),
             conns_per_peer: nis.iter().map(|ni| ni.conns_per_peer).collect(),
@@ -239,7 +239,7 @@ impl Node {
             connections_max: connections_max(descriptors, cpts),
         };
         let builder = Builder { config, nis: &nis, identity: identity.identity, life };
-        let node = builder.start(&partitions, doors, info)?;
+        let node = builder.start(&partitions, listeners, info)?;
         node.describe_peers(&config.peers)?;
         Ok(node)
     }
@@ -258,7 +258,7 @@ impl Node {
         self.handle.console.close();
         for sender in self.handle.loops.iter() {
             // A full mailbox empties within a turn; that of a loop that panicked is closed.
-            while let Err(Refused::Full(_)) = sender.push(Letter::Stop) {
+            while let Err(Refused::Full(_)) = sender.push(LoopMessage::Stop) {
                 std::thread::yield_now();
             }
         }
@@ -289,28 +289,34 @@ fn partitions(config: &NodeConfig) -> Result<Vec<CpuSet>, StartError> {
     Ok(lustrine_sys::cpt::partitions(count, &config.cpu_pattern, &machine)?)
 }
 
-fn open_doors(config: &NodeConfig, nis: &[ResolvedNi]) -> Result<Vec<Door>, StartError> {
-    let mut doors = Vec::new();
+fn open_listeners(
+    config: &NodeConfig,
+    nis: &[ResolvedNi],
+) -> Result<Vec<BoundListener>, StartError> {
+    let mut listeners = Vec::new();
     if config.accept == AcceptPolicy::None {
-        return Ok(doors);
+        return Ok(listeners);
     }
     for addr in nis.iter().flat_map(ResolvedNi::addrs) {
-        if !leads_to(&doors, &addr) {
-            doors.push(open_door(config, addr)?);
+        if !leads_to(&listeners, &addr) {
+            listeners.push(open_listener(config, addr)?);
         }
     }
-    Ok(doors)
+    Ok(listeners)
 }
 
-fn leads_to(doors: &[Door], addr: &SocketAddr) -> bool {
-    doors.iter().any(|door| door.local == *addr)
+fn leads_to(listeners: &[BoundListener], addr: &SocketAddr) -> bool {
+    listeners.iter().any(|listener| listener.local == *addr)
 }
 
 /// A listener for all interfaces at an address.
-pub(crate) fn open_door(config: &NodeConfig, addr: SocketAddr) -> Result<Door, StartError> {
+pub(crate) fn open_listener(
+    config: &NodeConfig,
+    addr: SocketAddr,
+) -> Result<BoundListener, StartError> {
     let backlog = config.tunables.accept_backlog as u16;
-    let listener = Listener::bind(addr, backlog, socket_options(&config.tunables));
-    Ok(Door { listener: listener.map_err(|error| listen_error(addr, error))?, local: addr })
+    let socket = Listener::bind(addr, backlog, socket_options(&config.tunables));
+    Ok(BoundListener { socket: socket.map_err(|error| listen_error(addr, error))?, local: addr })
 }
 
 fn listen_error(addr: SocketAddr, error: io::Error) -> StartError {
@@ -358,28 +364,28 @@ impl Builder<'_> {
     fn start(
         &self,
         partitions: &[CpuSet],
-        doors: Vec<Door>,
+        listeners: Vec<BoundListener>,
         info: Arc<NodeInfo>,
     ) -> Result<Node, StartError> {
         let mut posts = Vec::new();
         let mut senders = Vec::new();
         for _ in partitions {
             let sleeper = Sleeper::new()?;
-            let (sender, letters) = mailbox(MAILBOX_LEN, sleeper.waker());
+            let (sender, messages) = mailbox(MAILBOX_LEN, sleeper.waker());
             senders.push(sender);
-            posts.push((sleeper, letters));
+            posts.push((sleeper, messages));
         }
         // A node that fails half-way stops the loops it has: see `Drop`.
-        let (loops, console) = (senders.as_slice().into(), Arc::new(ConsoleSeat::default()));
+        let (loops, console) = (senders.as_slice().into(), Arc::new(ConsoleSlot::default()));
         let current =
             Current { info: RwLock::new(info), changing: Mutex::default(), life: self.life };
         let handle = NodeHandle { current: Arc::new(current), loops, console };
         let mut node = Node { handle, threads: Vec::new() };
-        let mut doors = Some(doors);
+        let mut listeners = Some(listeners);
         for (index, (partition, post)) in partitions.iter().zip(posts).enumerate() {
             // All listeners are the first loop's; it hands connections to the peer's home.
-            let doors = doors.take().unwrap_or_default();
-            let event_loop = self.event_loop(index as u16, doors, post, &senders)?;
+            let listeners = listeners.take().unwrap_or_default();
+            let event_loop = self.event_loop(index as u16, listeners, post, &senders)?;
             let cpus = (partitions.len() > 1).then(|| partition.cpus.clone());
             let thread = std::thread::Builder::new().name(format!("lustrine-cpt{index}")).spawn(
                 move || {
@@ -399,9 +405,9 @@ impl Builder<'_> {
     fn event_loop(
         &self,
         cpt: u16,
-        doors: Vec<Door>,
-        (sleeper, mailbox): (Sleeper, Mailbox<Letter>),
-        others: &[Sender<Letter>],
+        listeners: Vec<BoundListener>,
+        (sleeper, mailbox): (Sleeper, Mailbox<LoopMessage>),
+        others: &[Sender<LoopMessage>],
     ) -> Result<EventLoop, StartError> {
         let tunables = self.life.limited(&self.config.tunables);
         let selftest_memory = (tunables.selftest_memory as u64) << 20;
@@ -438,11 +444,11 @@ impl Builder<'_> {
             cpt,
             partition,
             io,
-            doors: doors.into_iter().map(Some).collect(),
+            listeners: listeners.into_iter().map(Some).collect(),
             mailbox,
             outbox: Outbox::new(others.to_vec()),
             sleeper,
-            waiting: Waiting::new(tunables.spin_us),
+            waiting: IdlePolicy::new(tunables.spin_us),
             rest_until: Time::ZERO,
             stopping: false,
             askers: HashMap::new(),

@@ -1,4 +1,4 @@
-//! Letters to the other event loops that wait until there is room.
+//! Messages to the other event loops that wait until there is room.
 
 use std::collections::VecDeque;
 
@@ -64,7 +64,7 @@ impl<T> Outbox<T> {
     fn count_overflow(&mut self, to: usize) {
         if self.overflowed.is_multiple_of(WAITING_MAX as u64) {
             let dropped = self.overflowed + 1;
-            tracing::warn!(cpt = to, dropped, "an event loop takes no letters");
+            tracing::warn!(cpt = to, dropped, "an event loop does not empty its mailbox");
         }
         self.overflowed += 1;
     }

@@ -10,4 +10,4 @@ mod probes;
 
 pub use driver::{Driver, DriverOn};
 pub use partition::{Change, ClientBusy, Partition, PartitionConfig};
-pub use probes::{PingAnswer, ProbeResult, Ticket};
+pub use probes::{PingAnswer, ProbeId, ProbeResult};

@@ -18,7 +18,7 @@ use lustrine_socklnd::{Config as DriverConfig, Handoff, Socklnd};
 use lustrine_wire::nid::Nid;
 
 use crate::driver::{Driver, DriverOn};
-use crate::probes::{ProbeResult, Probes, Ticket};
+use crate::probes::{ProbeId, ProbeResult, Probes};
 
 mod changes;
 
@@ -300,7 +300,7 @@ impl<D: Driver> Partition<D> {
         &mut self,
         now: Time,
         memory: &mut impl Memory,
-        ticket: Ticket,
+        ticket: ProbeId,
         nid: &Nid,
         timeout: Nanos,
     ) {
@@ -308,7 +308,7 @@ impl<D: Driver> Partition<D> {
     }
 
     /// Learns (again) about a peer; the result comes from [`Partition::next_result`].
-    pub fn discover(&mut self, now: Time, ticket: Ticket, nid: &Nid, timeout: Nanos) {
+    pub fn discover(&mut self, now: Time, ticket: ProbeId, nid: &Nid, timeout: Nanos) {
         self.probes.discover(now, &mut self.shard, ticket, nid, timeout);
     }
 
@@ -325,7 +325,7 @@ impl<D: Driver> Partition<D> {
     }
 
     /// The next ping or discovery that has ended.
-    pub fn next_result(&mut self) -> Option<(Ticket, ProbeResult)> {
+    pub fn next_result(&mut self) -> Option<(ProbeId, ProbeResult)> {
         self.probes.next_result()
     }
 

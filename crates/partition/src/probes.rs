@@ -22,7 +22,7 @@ const GRACE: Nanos = Nanos::from_millis(400);
 
 /// The caller's mark of a ping or discovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Ticket(pub u64);
+pub struct ProbeId(pub u64);
 
 /// How a probe ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,12 +55,12 @@ pub(crate) struct Probes {
     pings: Vec<Option<Ping>>,
     discoveries: Vec<Discovery>,
     look_at: Option<Time>,
-    results: VecDeque<(Ticket, ProbeResult)>,
+    results: VecDeque<(ProbeId, ProbeResult)>,
 }
 
 struct Ping {
     /// `None` once its result was given: the driver may still hold the message.
-    ticket: Option<Ticket>,
+    ticket: Option<ProbeId>,
     buffer: Span,
     started: Time,
     give_up: Time,
@@ -69,7 +69,7 @@ struct Ping {
 }
 
 struct Discovery {
-    ticket: Ticket,
+    ticket: ProbeId,
     nid: Nid,
     /// Rounds the peer had behind it when we asked.
     before: u64,
@@ -95,7 +95,7 @@ impl Probes {
         now: Time,
         shard: &mut Shard,
         memory: &mut impl Memory,
-        ticket: Ticket,
+        ticket: ProbeId,
         nid: &Nid,
         timeout: Nanos,
     ) {
@@ -169,7 +169,7 @@ impl Probes {
         &mut self,
         now: Time,
         shard: &mut Shard,
-        ticket: Ticket,
+        ticket: ProbeId,
         nid: &Nid,
         timeout: Nanos,
     ) {
@@ -213,7 +213,7 @@ impl Probes {
         self.look_at.unwrap_or(Time::NEVER).min(give_up)
     }
 
-    pub(crate) fn next_result(&mut self) -> Option<(Ticket, ProbeResult)> {
+    pub(crate) fn next_result(&mut self) -> Option<(ProbeId, ProbeResult)> {
         self.results.pop_front()
     }
 }

@@ -10,7 +10,7 @@ use lustrine_lnet::shard::PeerTableFull;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::home_of;
-use lustrine_partition::{Change, Partition, ProbeResult, Ticket};
+use lustrine_partition::{Change, Partition, ProbeId, ProbeResult};
 use lustrine_selftest::{Client, Lane};
 use lustrine_socklnd::io::SockId;
 use lustrine_wire::nid::Nid;
@@ -152,19 +152,19 @@ impl Node {
     }
 
     /// Tickets of probes that were asked for, and how many results each has.
-    pub fn tickets(&self) -> impl Iterator<Item = (Ticket, usize)> + '_ {
+    pub fn tickets(&self) -> impl Iterator<Item = (ProbeId, usize)> + '_ {
         let count = |ticket: &u64| self.results.get(ticket).map_or(0, Vec::len);
-        let known = self.asked.iter().map(move |ticket| (Ticket(*ticket), count(ticket)));
+        let known = self.asked.iter().map(move |ticket| (ProbeId(*ticket), count(ticket)));
         let unasked = self.results.iter().filter(|(ticket, _)| !self.asked.contains(ticket));
-        known.chain(unasked.map(|(ticket, results)| (Ticket(*ticket), results.len())))
+        known.chain(unasked.map(|(ticket, results)| (ProbeId(*ticket), results.len())))
     }
 
     /// The result of a probe, once it is there.
-    pub fn result(&self, ticket: Ticket) -> Option<&ProbeResult> {
+    pub fn result(&self, ticket: ProbeId) -> Option<&ProbeResult> {
         self.results.get(&ticket.0)?.first()
     }
 
-    pub(crate) fn ping(&mut self, network: &mut Network, nid: &Nid, timeout: Nanos) -> Ticket {
+    pub(crate) fn ping(&mut self, network: &mut Network, nid: &Nid, timeout: Nanos) -> ProbeId {
         let (ticket, now) = (self.next_ticket(), network.now());
         let (host, cpt) = (self.host, self.home(nid));
         let (partition, mut io) = cpt.at_work(host, network);
@@ -172,7 +172,7 @@ impl Node {
         ticket
     }
 
-    pub(crate) fn discover(&mut self, now: Time, nid: &Nid, timeout: Nanos) -> Ticket {
+    pub(crate) fn discover(&mut self, now: Time, nid: &Nid, timeout: Nanos) -> ProbeId {
         let ticket = self.next_ticket();
         self.home(nid).stirred().discover(now, ticket, nid, timeout);
         ticket
@@ -193,10 +193,10 @@ impl Node {
         changed
     }
 
-    fn next_ticket(&mut self) -> Ticket {
+    fn next_ticket(&mut self) -> ProbeId {
         self.tickets += 1;
         self.asked.insert(self.tickets);
-        Ticket(self.tickets)
+        ProbeId(self.tickets)
     }
 
     fn home(&mut self, nid: &Nid) -> &mut Cpt {

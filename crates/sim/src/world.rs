@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 use lustrine_lnet::shard::PeerTableFull;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_partition::{Change, Partition, Ticket};
+use lustrine_partition::{Change, Partition, ProbeId};
 use lustrine_selftest::{Client, Lane};
 use lustrine_wire::nid::Nid;
 
@@ -202,7 +202,7 @@ impl World {
     }
 
     /// Pings from a node; [`Node::result`] has the answer.
-    pub fn ping(&mut self, host: HostId, nid: &Nid, timeout: Nanos) -> Ticket {
+    pub fn ping(&mut self, host: HostId, nid: &Nid, timeout: Nanos) -> ProbeId {
         self.wake(host, self.now());
         let Actor::Node(node) = &mut self.actors[host.0 as usize] else {
             panic!("{host:?} is no node that runs");
@@ -211,7 +211,7 @@ impl World {
     }
 
     /// Discovers from a node; [`Node::result`] has the answer.
-    pub fn discover(&mut self, host: HostId, nid: &Nid, timeout: Nanos) -> Ticket {
+    pub fn discover(&mut self, host: HostId, nid: &Nid, timeout: Nanos) -> ProbeId {
         let now = self.now();
         self.wake(host, now);
         self.node_mut(host).discover(now, nid, timeout)

@@ -1,6 +1,6 @@
 //! What a driver counts: one named counter per event and per misbehaviour.
 
-use lustrine_lnet::lnd::Misbehaviour;
+use lustrine_lnet::lnd::HeaderViolation;
 
 use crate::fault::{Misdeed, Timeout, Why};
 
@@ -151,15 +151,15 @@ counters! {
     bad_checksum,
     /// See [`Misdeed::Truncated`].
     truncated,
-    /// See [`Misbehaviour::WrongDestination`].
+    /// See [`HeaderViolation::WrongDestination`].
     wrong_destination,
-    /// See [`Misbehaviour::PayloadOnAckOrGet`].
+    /// See [`HeaderViolation::PayloadOnAckOrGet`].
     payload_on_ack_or_get,
-    /// See [`Misbehaviour::PayloadTooLong`].
+    /// See [`HeaderViolation::PayloadTooLong`].
     payload_too_long,
-    /// See [`Misbehaviour::UnexpectedHello`].
+    /// See [`HeaderViolation::UnexpectedHello`].
     unexpected_hello,
-    /// See [`Misbehaviour::BadSource`].
+    /// See [`HeaderViolation::BadSource`].
     bad_source,
 }
 
@@ -204,11 +204,11 @@ impl Counters {
             Misdeed::AckBacklog => &mut self.ack_backlog,
             Misdeed::Checksum => &mut self.bad_checksum,
             Misdeed::Truncated => &mut self.truncated,
-            Misdeed::Refused(Misbehaviour::WrongDestination) => &mut self.wrong_destination,
-            Misdeed::Refused(Misbehaviour::PayloadOnAckOrGet) => &mut self.payload_on_ack_or_get,
-            Misdeed::Refused(Misbehaviour::PayloadTooLong) => &mut self.payload_too_long,
-            Misdeed::Refused(Misbehaviour::UnexpectedHello) => &mut self.unexpected_hello,
-            Misdeed::Refused(Misbehaviour::BadSource) => &mut self.bad_source,
+            Misdeed::Refused(HeaderViolation::WrongDestination) => &mut self.wrong_destination,
+            Misdeed::Refused(HeaderViolation::PayloadOnAckOrGet) => &mut self.payload_on_ack_or_get,
+            Misdeed::Refused(HeaderViolation::PayloadTooLong) => &mut self.payload_too_long,
+            Misdeed::Refused(HeaderViolation::UnexpectedHello) => &mut self.unexpected_hello,
+            Misdeed::Refused(HeaderViolation::BadSource) => &mut self.bad_source,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Why a connection ends: what a peer did wrong, or what happened to it.
 
-use lustrine_lnet::lnd::Misbehaviour;
+use lustrine_lnet::lnd::HeaderViolation;
 use lustrine_lnet::status::Status;
 use lustrine_wire::acceptor::AcceptorError;
 use lustrine_wire::hello::HelloError;
@@ -53,7 +53,7 @@ pub enum Misdeed {
     /// The stream ended inside a message (wire 4.9).
     Truncated,
     /// The core refused the header.
-    Refused(Misbehaviour),
+    Refused(HeaderViolation),
 }
 
 impl From<AcceptorError> for Misdeed {

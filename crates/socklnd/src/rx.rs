@@ -3,7 +3,7 @@
 //! It reads nothing itself. [`Reader::want`] says where the next bytes belong; the driver reads
 //! them there (or parses them out of a buffer that holds many messages) and tells the reader.
 
-use lustrine_lnet::lnd::{Misbehaviour, OpKey, Verdict};
+use lustrine_lnet::lnd::{HeaderViolation, OpKey, Verdict};
 use lustrine_lnet::memory::{Memory, Spans, part_of, total_len};
 use lustrine_wire::crc;
 use lustrine_wire::frame::{FrameError, FrameHeader, FrameKind};
@@ -288,9 +288,9 @@ impl From<HeaderError> for Misdeed {
         match error {
             HeaderError::UnknownType(_) | HeaderError::BadNid(_) => Misdeed::Header,
             HeaderError::UnexpectedPayload { .. } => {
-                Misdeed::Refused(Misbehaviour::PayloadOnAckOrGet)
+                Misdeed::Refused(HeaderViolation::PayloadOnAckOrGet)
             }
-            HeaderError::PayloadTooLong(_) => Misdeed::Refused(Misbehaviour::PayloadTooLong),
+            HeaderError::PayloadTooLong(_) => Misdeed::Refused(HeaderViolation::PayloadTooLong),
         }
     }
 }

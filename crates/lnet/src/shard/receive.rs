@@ -8,7 +8,7 @@ use super::send::ReplyPlan;
 use super::{Msg, PAYLOAD_MAX, PING_PORTAL, Purpose, Shard, Stage};
 use crate::journal::DropReason;
 use crate::latency::Operation;
-use crate::lnd::{Arrival, Core, LinkEvent, Misbehaviour, NiIndex, OpKey, RxId, Verdict};
+use crate::lnd::{Arrival, Core, HeaderViolation, LinkEvent, NiIndex, OpKey, RxId, Verdict};
 use crate::memory::part_of;
 use crate::peer::PeerNiKey;
 use crate::portal::{Origin, Waiter, is_of};
@@ -101,17 +101,17 @@ impl Shard {
     }
 
     /// The rules that cost a peer its connections (wire 5.4).
-    fn check_header(&self, arrival: &Arrival, header: &Header) -> Result<(), Misbehaviour> {
+    fn check_header(&self, arrival: &Arrival, header: &Header) -> Result<(), HeaderViolation> {
         match header.body {
             Body::Ack { .. } | Body::Get { .. } if header.payload_len != 0 => {
-                return Err(Misbehaviour::PayloadOnAckOrGet);
+                return Err(HeaderViolation::PayloadOnAckOrGet);
             }
-            Body::Hello { .. } => return Err(Misbehaviour::UnexpectedHello),
-            _ if header.payload_len > PAYLOAD_MAX => return Err(Misbehaviour::PayloadTooLong),
+            Body::Hello { .. } => return Err(HeaderViolation::UnexpectedHello),
+            _ if header.payload_len > PAYLOAD_MAX => return Err(HeaderViolation::PayloadTooLong),
             _ => {}
         }
         if header.src.nid.is_any() || header.src.nid.is_lo() {
-            return Err(Misbehaviour::BadSource);
+            return Err(HeaderViolation::BadSource);
         }
         let arrived_on = &self.topology.ni(arrival.ni).nid;
         if header.dst.nid == *arrived_on {
@@ -120,7 +120,7 @@ impl Shard {
         let same_net = header.dst.nid.net() == arrived_on.net();
         let mine = self.is_local(&header.dst.nid);
         // Mine on another net, or on this net but nobody's.
-        if same_net != mine { Err(Misbehaviour::WrongDestination) } else { Ok(()) }
+        if same_net != mine { Err(HeaderViolation::WrongDestination) } else { Ok(()) }
     }
 
     pub(super) fn drop_counted(&mut self, arrival: &Arrival, header: &Header) {

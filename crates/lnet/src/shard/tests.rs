@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::event::EventKind;
-use crate::lnd::{Arrival, Core, LinkEvent, Misbehaviour, RxId, Verdict};
+use crate::lnd::{Arrival, Core, HeaderViolation, LinkEvent, RxId, Verdict};
 use crate::md::{MatchId, Md, MdOptions, Owner, Position, Unlink};
 use crate::memory::{Memory, Span};
 use crate::portal::{Laziness, MatchEntry};

@@ -8,8 +8,8 @@ use lustrine_lnet::lnd::NiIndex;
 use lustrine_lnet::time::Time;
 use lustrine_lnet::topology::Identity;
 use lustrine_lnet::tunables::Tunables;
+use lustrine_node::idle::IdlePolicy;
 use lustrine_node::loop_io::{LoopIo, OTHER_TOKEN};
-use lustrine_node::wait::Waiting;
 use lustrine_socklnd::{Accept, Config, NiConfig, Socklnd};
 use lustrine_sys::socket::privileged_ports_usable;
 use lustrine_sys::{Clock, Interest, Listener, Poller, Ready, SocketOptions};
@@ -40,7 +40,7 @@ pub(crate) struct Rig<L> {
     pub(crate) layer: L,
     listener: Listener,
     local: SocketAddr,
-    waiting: Waiting,
+    waiting: IdlePolicy,
     ready: Vec<Ready>,
 }
 
@@ -60,7 +60,7 @@ impl<L: Layer> Rig<L> {
         let listener = Listener::bind(local, 64, options)?;
         io.poller.add(&listener, OTHER_TOKEN, Interest::Readable)?;
         let tunables = Tunables::default();
-        let waiting = Waiting::new(tunables.spin_us);
+        let waiting = IdlePolicy::new(tunables.spin_us);
         let privileged = privileged_ports_usable(Some(ip.into()))?;
         let identity = if privileged { Identity::Node } else { Identity::Userland };
         let driver = Socklnd::new(Config {
@@ -91,9 +91,9 @@ impl<L: Layer> Rig<L> {
         self.ready.clear();
         self.io.wait(Some(timeout), &mut self.ready)?;
         let waited = now();
-        if self.waiting.waited(waited, !self.ready.is_empty()) {
+        if self.waiting.woke(waited, !self.ready.is_empty()) {
             std::thread::yield_now();
-            self.waiting.gave_way(waited, now());
+            self.waiting.yielded(waited, now());
         }
         let now = now();
         let ready = std::mem::take(&mut self.ready);

@@ -7,8 +7,8 @@ use lustrine_wire::nid::Nid;
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, CallError};
-use crate::inside::{Inside, Scope, Since, Which};
 use crate::node::NodeHandle;
+use crate::snapshot::{LoopSnapshot, Since, SnapshotPeers, SnapshotQuery};
 
 /// Most peers whose histograms are told at once.
 const PEERS_MAX: usize = 1024;
@@ -74,32 +74,35 @@ impl NodeHandle {
     pub(super) fn show_latency(&self, nid: Option<&str>) -> Result<Answer, CallError> {
         let bad = |text: &str| CallError::BadNid(text.to_owned());
         let only = nid.map(|text| text.parse::<Nid>().map_err(|_| bad(text))).transpose()?;
-        let peers = only.map_or(Which::Busiest(PEERS_MAX), Which::Only);
-        let scope = Scope { nis_max: usize::MAX, peers, since: Since::Reset };
-        let insides = self.insides(scope)?;
+        let peers = only.map_or(SnapshotPeers::Busiest(PEERS_MAX), SnapshotPeers::Only);
+        let query = SnapshotQuery { nis_max: usize::MAX, peers, since: Since::Reset };
+        let snapshots = self.snapshots(query)?;
         let info = self.info();
         let nids = info.nids.iter();
         let nets = nids.filter(|nid| only.is_none_or(|only| only == **nid)).map(|nid| {
             let mut all = Latencies::default();
-            insides.iter().filter_map(|inside| inside.latencies_of(nid)).for_each(|of| all.add(of));
+            snapshots
+                .iter()
+                .filter_map(|snapshot| snapshot.latencies_of(nid))
+                .for_each(|of| all.add(of));
             row(nid, &all)
         });
-        let known: usize = insides.iter().map(|inside| inside.peers_known).sum();
-        let told: usize = insides.iter().map(|inside| inside.report.peers.len()).sum();
-        let samples_left_out = insides.iter().map(|i| i.report.stats.latencies_left_out).sum();
+        let known: usize = snapshots.iter().map(|snapshot| snapshot.peers_known).sum();
+        let told: usize = snapshots.iter().map(|snapshot| snapshot.report.peers.len()).sum();
+        let samples_left_out = snapshots.iter().map(|i| i.report.stats.latencies_left_out).sum();
         let nets: Vec<LatencyRow> = nets.collect();
         Ok(Answer::Latency {
             nets,
-            peers: self::peers(insides),
+            peers: self::peers(snapshots),
             peers_left_out: if only.is_some() { 0 } else { (known - told) as u64 },
             samples_left_out,
         })
     }
 }
 
-fn peers(insides: Vec<Inside>) -> Vec<LatencyRow> {
+fn peers(snapshots: Vec<LoopSnapshot>) -> Vec<LatencyRow> {
     let mut peers: Vec<(Nid, Latencies)> =
-        insides.into_iter().flat_map(|inside| inside.peer_latencies).collect();
+        snapshots.into_iter().flat_map(|snapshot| snapshot.peer_latencies).collect();
     peers.sort_by_key(|(nid, _)| *nid);
     peers.iter().map(|(nid, latencies)| row(nid, latencies)).collect()
 }

@@ -13,10 +13,10 @@ use super::page::Page;
 use super::table::Metric;
 use super::{NIS_MAX, PEERS_MAX};
 use crate::call::{CallError, identity_name};
-use crate::inside::{Inside, Scope, Since, Which};
 use crate::node::NodeHandle;
+use crate::snapshot::{LoopSnapshot, Since, SnapshotPeers, SnapshotQuery};
 
-/// Connections by type, as [`Inside::connections`] orders them.
+/// Connections by type, as [`LoopSnapshot::connections`] orders them.
 const TYPES: [&str; 4] = ["control", "bulk_in", "bulk_out", "any"];
 
 /// What the server knows of itself.
@@ -35,19 +35,20 @@ pub(super) struct Own {
 /// # Errors
 /// When an event loop does not answer.
 pub(super) fn collect(node: &NodeHandle, own: Own) -> Result<Page, CallError> {
-    let peers = Which::Busiest(PEERS_MAX);
-    let insides = node.insides(Scope { nis_max: NIS_MAX, peers, since: Since::Start })?;
+    let peers = SnapshotPeers::Busiest(PEERS_MAX);
+    let snapshots =
+        node.snapshots(SnapshotQuery { nis_max: NIS_MAX, peers, since: Since::Start })?;
     let mut page = Page::default();
-    of_process(&mut page, node, &insides, own);
-    of_nis(&mut page, node, &insides);
-    of_messages(&mut page, &insides);
-    of_driver(&mut page, &insides);
-    of_selftest(&mut page, &insides);
-    of_peers(&mut page, &insides);
+    of_process(&mut page, node, &snapshots, own);
+    of_nis(&mut page, node, &snapshots);
+    of_messages(&mut page, &snapshots);
+    of_driver(&mut page, &snapshots);
+    of_selftest(&mut page, &snapshots);
+    of_peers(&mut page, &snapshots);
     Ok(page)
 }
 
-fn of_process(page: &mut Page, node: &NodeHandle, insides: &[Inside], own: Own) {
+fn of_process(page: &mut Page, node: &NodeHandle, snapshots: &[LoopSnapshot], own: Own) {
     let identity = identity_name(node.info().identity);
     page.gauge(Metric::BuildInfo, &[env!("CARGO_PKG_VERSION"), identity], 1);
     page.gauge_of(Metric::StartTime, own.started);
@@ -55,20 +56,20 @@ fn of_process(page: &mut Page, node: &NodeHandle, insides: &[Inside], own: Own) 
     if let Some(bytes) = lustrine_sys::process::resident_memory() {
         page.gauge(Metric::ResidentMemory, &[], signed(bytes));
     }
-    let mapped = insides.iter().map(|inside| inside.report.memory_mapped).sum();
+    let mapped = snapshots.iter().map(|snapshot| snapshot.report.memory_mapped).sum();
     page.gauge(Metric::MappedMemory, &[], signed(mapped));
-    page.gauge(Metric::Partitions, &[], insides.len() as i64);
+    page.gauge(Metric::Partitions, &[], snapshots.len() as i64);
     page.count(Metric::Callers, &["answered"], own.answered);
     page.count(Metric::Callers, &["dropped"], own.dropped);
 }
 
-fn of_nis(page: &mut Page, node: &NodeHandle, insides: &[Inside]) {
+fn of_nis(page: &mut Page, node: &NodeHandle, snapshots: &[LoopSnapshot]) {
     let nids = &node.info().nids;
     page.gauge(Metric::Nis, &[], nids.len() as i64);
     page.gauge(Metric::NisLeftOut, &[], nids.len().saturating_sub(NIS_MAX) as i64);
     for own in nids.iter().take(NIS_MAX) {
         let nid = own.to_string();
-        let all = || insides.iter().flat_map(|inside| &inside.report.nis);
+        let all = || snapshots.iter().flat_map(|snapshot| &snapshot.report.nis);
         let nis = || all().filter(|ni| ni.nid == *own);
         let sum = |value: fn(&lustrine_lnet::shard::NiInfo) -> i64| nis().map(value).sum::<i64>();
         page.gauge(Metric::NiCredits, &[&nid], sum(|ni| i64::from(ni.credits)));
@@ -80,7 +81,7 @@ fn of_nis(page: &mut Page, node: &NodeHandle, insides: &[Inside]) {
         page.count(Metric::NiMessages, &[&nid, "received"], count(|ni| ni.total.received));
         page.count(Metric::NiMessages, &[&nid, "dropped"], count(|ni| ni.total.dropped));
         let mut latencies = Latencies::default();
-        let of_each = insides.iter().filter_map(|inside| inside.latencies_of(own));
+        let of_each = snapshots.iter().filter_map(|snapshot| snapshot.latencies_of(own));
         of_each.for_each(|of| latencies.add(of));
         of_operations(page, Metric::NiLatency, &nid, &latencies);
     }
@@ -94,9 +95,9 @@ fn of_operations(page: &mut Page, metric: Metric, nid: &str, latencies: &Latenci
     }
 }
 
-fn of_messages(page: &mut Page, insides: &[Inside]) {
+fn of_messages(page: &mut Page, snapshots: &[LoopSnapshot]) {
     let mut stats = Stats::default();
-    insides.iter().for_each(|inside| stats.add(&inside.totals));
+    snapshots.iter().for_each(|snapshot| stats.add(&snapshot.totals));
     let events = [("sent", stats.sent), ("received", stats.received), ("dropped", stats.dropped)];
     for (event, ByType { ack, put, get, reply }) in events {
         for (kind, count) in [("put", put), ("get", get), ("reply", reply), ("ack", ack)] {
@@ -123,20 +124,20 @@ fn of_messages(page: &mut Page, insides: &[Inside]) {
     page.count(Metric::ResponsesRefused, &[], stats.responses_refused);
     page.count(Metric::Misbehaved, &[], stats.misbehaved);
     page.count(Metric::LatenciesLeftOut, &[], stats.latencies_left_out);
-    let waiting = |value: fn(&Inside) -> u64| signed(insides.iter().map(value).sum());
+    let waiting = |value: fn(&LoopSnapshot) -> u64| signed(snapshots.iter().map(value).sum());
     page.gauge(Metric::WaitingMessages, &["peer"], waiting(|i| i.waiting.peer_credits));
     page.gauge(Metric::WaitingMessages, &["ni"], waiting(|i| i.waiting.ni_credits));
 }
 
-fn of_driver(page: &mut Page, insides: &[Inside]) {
+fn of_driver(page: &mut Page, snapshots: &[LoopSnapshot]) {
     for (index, name) in TYPES.into_iter().enumerate() {
-        let open: usize = insides.iter().map(|inside| inside.connections[index]).sum();
+        let open: usize = snapshots.iter().map(|snapshot| snapshot.connections[index]).sum();
         page.gauge(Metric::Connections, &[name], open as i64);
     }
-    let streams: usize = insides.iter().map(|inside| inside.report.connections).sum();
+    let streams: usize = snapshots.iter().map(|snapshot| snapshot.report.connections).sum();
     page.gauge(Metric::Streams, &[], streams as i64);
     let mut counters: BTreeMap<&'static str, u64> = BTreeMap::new();
-    for (name, value) in insides.iter().flat_map(|inside| inside.report.driver.iter()) {
+    for (name, value) in snapshots.iter().flat_map(|snapshot| snapshot.report.driver.iter()) {
         *counters.entry(name).or_default() += value;
     }
     for (name, value) in counters {
@@ -145,9 +146,9 @@ fn of_driver(page: &mut Page, insides: &[Inside]) {
     }
 }
 
-fn of_selftest(page: &mut Page, insides: &[Inside]) {
+fn of_selftest(page: &mut Page, snapshots: &[LoopSnapshot]) {
     let mut totals = RpcTotals::default();
-    insides.iter().for_each(|inside| totals.add(&inside.selftest));
+    snapshots.iter().for_each(|snapshot| totals.add(&snapshot.selftest));
     let RpcTotals { errors, sent, received, dropped, expired, bulk_get, bulk_put } = totals;
     for (event, count) in [
         ("sent", sent),
@@ -171,18 +172,18 @@ struct Links {
 }
 
 /// The peers with most messages of all partitions: each has told of as many as fit altogether.
-fn of_peers(page: &mut Page, insides: &[Inside]) {
-    let known: usize = insides.iter().map(|inside| inside.peers_known).sum();
+fn of_peers(page: &mut Page, snapshots: &[LoopSnapshot]) {
+    let known: usize = snapshots.iter().map(|snapshot| snapshot.peers_known).sum();
     let traffic = |peer: &PeerInfo| peer.total.sent + peer.total.received;
-    let mut peers: Vec<(&Inside, &PeerInfo)> =
-        insides.iter().flat_map(|i| i.report.peers.iter().map(move |peer| (i, peer))).collect();
+    let mut peers: Vec<(&LoopSnapshot, &PeerInfo)> =
+        snapshots.iter().flat_map(|i| i.report.peers.iter().map(move |peer| (i, peer))).collect();
     peers.sort_by_key(|(_, peer)| (core::cmp::Reverse(traffic(peer)), peer.nid));
     peers.truncate(PEERS_MAX);
     page.gauge(Metric::Peers, &[], known as i64);
     page.gauge(Metric::PeersLeftOut, &[], (known - peers.len()) as i64);
     peers.sort_by_key(|(_, peer)| peer.nid);
     let mut links: HashMap<Nid, Links> = HashMap::new();
-    for link in insides.iter().flat_map(|inside| &inside.report.links) {
+    for link in snapshots.iter().flat_map(|snapshot| &snapshot.report.links) {
         let all = links.entry(link.id.nid).or_default();
         let open = [link.control, link.bulk_in, link.bulk_out, link.any];
         all.open.iter_mut().zip(open).for_each(|(all, one)| *all += one);
@@ -190,9 +191,9 @@ fn of_peers(page: &mut Page, insides: &[Inside]) {
         all.queued_messages += link.tx_messages + link.waiting;
     }
     let none = Links::default();
-    for (inside, peer) in peers {
+    for (snapshot, peer) in peers {
         of_peer(page, peer, links.get(&peer.nid).unwrap_or(&none));
-        let mut of_this = inside.peer_latencies.iter().filter(|(nid, _)| *nid == peer.nid);
+        let mut of_this = snapshot.peer_latencies.iter().filter(|(nid, _)| *nid == peer.nid);
         if let Some((nid, latencies)) = of_this.next() {
             of_operations(page, Metric::PeerLatency, &nid.to_string(), latencies);
         }

@@ -3,12 +3,12 @@ use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_wire::nid::Nid;
 
-use super::{Discovery, Ticket};
+use super::{Discovery, ProbeId};
 
 const GIVE_UP: Time = Time(1000);
 
 fn discovery() -> Discovery {
-    Discovery { ticket: Ticket(1), nid: nid(), before: 3, give_up: GIVE_UP }
+    Discovery { ticket: ProbeId(1), nid: nid(), before: 3, give_up: GIVE_UP }
 }
 
 fn nid() -> Nid {

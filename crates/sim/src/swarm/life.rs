@@ -4,7 +4,7 @@ mod begin;
 mod wild;
 
 use lustrine_lnet::time::Nanos;
-use lustrine_partition::{ProbeResult, Ticket};
+use lustrine_partition::{ProbeId, ProbeResult};
 use lustrine_selftest::{ClientArgs, Lane, Limit, Rung, Snapshot, Takeover, TestError};
 use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::Name;
@@ -327,7 +327,7 @@ impl Swarm {
         Ok(())
     }
 
-    fn ping_everybody(&mut self) -> Vec<(HostId, Ticket)> {
+    fn ping_everybody(&mut self) -> Vec<(HostId, ProbeId)> {
         let mut tickets = Vec::new();
         for (host, _) in &self.nodes {
             for (other, nid) in &self.nodes {

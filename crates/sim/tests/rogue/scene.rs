@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use lustrine_lnet::time::Nanos;
-use lustrine_partition::{ProbeResult, Ticket};
+use lustrine_partition::{ProbeId, ProbeResult};
 use lustrine_sim::{Hand, HostId, NodeSpec, World, check};
 use lustrine_socklnd::Accept;
 use lustrine_socklnd::io::SockId;
@@ -42,7 +42,7 @@ pub(crate) struct Scene {
     pub(crate) victim: HostId,
     friend: HostId,
     rogue: HostId,
-    pings: Vec<Ticket>,
+    pings: Vec<ProbeId>,
     next_port: u16,
 }
 

@@ -324,10 +324,10 @@ fn misdeeds_have_names() {
     assert_eq!(reader.head(&bytes).unwrap_err(), Misdeed::Header, "r_badtype");
     bytes[24 + 24] = 1;
     bytes[24 + 28..24 + 32].copy_from_slice(&((1 << 20) + 1u32).to_le_bytes());
-    let too_long = Misdeed::Refused(Misbehaviour::PayloadTooLong);
+    let too_long = Misdeed::Refused(HeaderViolation::PayloadTooLong);
     assert_eq!(reader.head(&bytes).unwrap_err(), too_long, "r_put1m1");
     bytes[24 + 24] = 2;
-    let on_get = Misdeed::Refused(Misbehaviour::PayloadOnAckOrGet);
+    let on_get = Misdeed::Refused(HeaderViolation::PayloadOnAckOrGet);
     assert_eq!(reader.head(&bytes).unwrap_err(), on_get);
     assert!(!reader.within_message());
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use lustrine_lnet::lnd::{
-    Action, Arrival, Core, LinkEvent, Misbehaviour, NiIndex, OpKey, RxId, Verdict,
+    Action, Arrival, Core, HeaderViolation, LinkEvent, NiIndex, OpKey, RxId, Verdict,
 };
 use lustrine_lnet::memory::{Span, Spans};
 use lustrine_lnet::status::Status;
@@ -28,7 +28,7 @@ pub(crate) enum Plan {
     Drop,
     /// Wait; the test resumes.
     Park,
-    Refuse(Misbehaviour),
+    Refuse(HeaderViolation),
 }
 
 /// A message that arrived, and what became of it.

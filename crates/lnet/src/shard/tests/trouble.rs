@@ -109,12 +109,12 @@ fn what_costs_the_connection_and_what_is_silence() {
     let refuse = Verdict::Refuse;
     let hello = Body::Hello { incarnation: 1, kind: 1 };
     let rows = [
-        (header(me, 8, ack), refuse(Misbehaviour::PayloadOnAckOrGet)),
-        (header(me, 8, get), refuse(Misbehaviour::PayloadOnAckOrGet)),
-        (header(me, PAYLOAD_MAX + 1, put_body(1)), refuse(Misbehaviour::PayloadTooLong)),
-        (header(me, 0, hello), refuse(Misbehaviour::UnexpectedHello)),
-        (header(stranger, 0, get), refuse(Misbehaviour::WrongDestination)),
-        (header(Nid::LO, 0, get), refuse(Misbehaviour::WrongDestination)),
+        (header(me, 8, ack), refuse(HeaderViolation::PayloadOnAckOrGet)),
+        (header(me, 8, get), refuse(HeaderViolation::PayloadOnAckOrGet)),
+        (header(me, PAYLOAD_MAX + 1, put_body(1)), refuse(HeaderViolation::PayloadTooLong)),
+        (header(me, 0, hello), refuse(HeaderViolation::UnexpectedHello)),
+        (header(stranger, 0, get), refuse(HeaderViolation::WrongDestination)),
+        (header(Nid::LO, 0, get), refuse(HeaderViolation::WrongDestination)),
         (header(elsewhere, 0, get), Verdict::Drop),
         (header(me, 8, put_body(64)), Verdict::Drop),
         (header(me, 8, put_body(u32::MAX)), Verdict::Drop),

@@ -1,6 +1,6 @@
 //! Two drivers talk to each other.
 
-use lustrine_lnet::lnd::{Action, LinkEvent, Misbehaviour, NiIndex, Verdict};
+use lustrine_lnet::lnd::{Action, HeaderViolation, LinkEvent, NiIndex, Verdict};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::topology::Identity;
@@ -221,7 +221,7 @@ fn a_refused_header_costs_all_connections() {
     let mut world = pair(Chaos::None);
     world.put(0, process(2), 1, b"fine");
     world.run();
-    world.core(1).plans = [Plan::Refuse(Misbehaviour::WrongDestination)].into();
+    world.core(1).plans = [Plan::Refuse(HeaderViolation::WrongDestination)].into();
     world.put(0, process(2), 2, b"wrong");
     world.run();
     assert_eq!(world.driver(1).counters().wrong_destination, 1);

@@ -2,7 +2,7 @@
 
 use core::net::SocketAddr;
 
-use lustrine_lnet::lnd::{LinkEvent, Misbehaviour, NiIndex};
+use lustrine_lnet::lnd::{HeaderViolation, LinkEvent, NiIndex};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::tunables::Tunables;
@@ -471,7 +471,7 @@ fn r_badksm_r_badtype_and_r_put1m1_close() {
 fn r_getwrongnid_is_the_cores_verdict_and_closes() {
     let mut world = world();
     let mut control = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
-    world.core(0).plan = Plan::Refuse(Misbehaviour::WrongDestination);
+    world.core(0).plan = Plan::Refuse(HeaderViolation::WrongDestination);
     control.message(&mut world, FrameHeader::LNET, &put(0), b"");
     assert!(control.closed_silently(&mut world));
     assert_eq!(counters(&world).wrong_destination, 1);

@@ -16,23 +16,23 @@ use lustrine_wire::nid::Nid;
 
 use crate::call::{CallError, REPORT_TIMEOUT};
 use crate::event_loop::EventLoop;
-use crate::letters::{Letter, LoopReport};
+use crate::mailbox::{LoopMessage, LoopReport};
 use crate::node::NodeHandle;
 
 /// What is told.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Scope {
+pub(crate) struct SnapshotQuery {
     /// Of most so many interfaces, in their order.
     pub(crate) nis_max: usize,
     /// Of which peers.
-    pub(crate) peers: Which,
+    pub(crate) peers: SnapshotPeers,
     /// Latencies since when.
     pub(crate) since: Since,
 }
 
 /// Of which peers all is told.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Which {
+pub(crate) enum SnapshotPeers {
     /// Of the so many with most messages.
     Busiest(usize),
     /// Of this one.
@@ -50,8 +50,8 @@ pub(crate) enum Since {
 
 /// What one event loop tells.
 #[derive(Debug)]
-pub(crate) struct Inside {
-    /// As ever, but with the interfaces and peers of the scope only.
+pub(crate) struct LoopSnapshot {
+    /// As ever, but with the interfaces and peers of the query only.
     pub(crate) report: LoopReport,
     /// The core's counters, which nobody resets.
     pub(crate) totals: Stats,
@@ -70,14 +70,14 @@ pub(crate) struct Inside {
 }
 
 impl EventLoop {
-    pub(crate) fn inside(&self, scope: Scope) -> Inside {
+    pub(crate) fn snapshot(&self, query: SnapshotQuery) -> LoopSnapshot {
         let (shard, driver) = (self.partition.shard(), self.partition.driver());
-        let peers: Vec<PeerInfo> = match scope.peers {
-            Which::Busiest(most) => match scope.since {
+        let peers: Vec<PeerInfo> = match query.peers {
+            SnapshotPeers::Busiest(most) => match query.since {
                 Since::Start => shard.busiest_peers(most),
                 Since::Reset => shard.busiest_peers_since_reset(most),
             },
-            Which::Only(nid) => shard.peer(&nid).into_iter().collect(),
+            SnapshotPeers::Only(nid) => shard.peer(&nid).into_iter().collect(),
         };
         let told: HashSet<Nid> = peers.iter().map(|peer| peer.nid).collect();
         let (mut links, mut connections) = (Vec::new(), [0; 4]);
@@ -89,19 +89,19 @@ impl EventLoop {
             }
         }
         let nis: Vec<NiIndex> =
-            shard.topology().nis.iter().map(|(index, _)| index).take(scope.nis_max).collect();
-        let of_ni = |ni: &NiIndex| match scope.since {
+            shard.topology().nis.iter().map(|(index, _)| index).take(query.nis_max).collect();
+        let of_ni = |ni: &NiIndex| match query.since {
             Since::Start => shard.ni_latencies_total(*ni),
             Since::Reset => shard.ni_latencies(*ni).clone(),
         };
         let of_peer = |peer: &PeerInfo| {
-            let latencies = match scope.since {
+            let latencies = match query.since {
                 Since::Start => shard.peer_latencies_total(&peer.nid),
                 Since::Reset => shard.peer_latencies(&peer.nid).cloned(),
             };
             Some((peer.nid, latencies.filter(|latencies| !latencies.is_empty())?))
         };
-        Inside {
+        LoopSnapshot {
             totals: *shard.stats(),
             ni_latencies: nis.iter().map(of_ni).collect(),
             peer_latencies: peers.iter().filter_map(of_peer).collect(),
@@ -114,7 +114,7 @@ impl EventLoop {
     }
 }
 
-impl Inside {
+impl LoopSnapshot {
     /// Of an interface, by its NID: another one may have come or gone meanwhile.
     pub(crate) fn latencies_of(&self, nid: &Nid) -> Option<&Latencies> {
         let place = self.report.nis.iter().position(|ni| ni.nid == *nid)?;
@@ -124,21 +124,21 @@ impl Inside {
 
 impl NodeHandle {
     /// Asks all loops.
-    pub(crate) fn insides(&self, scope: Scope) -> Result<Vec<Inside>, CallError> {
+    pub(crate) fn snapshots(&self, query: SnapshotQuery) -> Result<Vec<LoopSnapshot>, CallError> {
         let (reply, answers) = mpsc::channel();
         for sender in self.loops.iter() {
-            let letter = Letter::Inside(scope, reply.clone());
-            sender.push(letter).map_err(|_| CallError::Gone)?;
+            let message = LoopMessage::Snapshot(query, reply.clone());
+            sender.push(message).map_err(|_| CallError::Gone)?;
         }
         drop(reply);
         let deadline = Instant::now() + REPORT_TIMEOUT;
-        let mut insides = Vec::new();
-        while insides.len() < self.loops.len() {
+        let mut snapshots = Vec::new();
+        while snapshots.len() < self.loops.len() {
             let left = deadline.saturating_duration_since(Instant::now());
-            insides.push(answers.recv_timeout(left).map_err(|_| CallError::Gone)?);
+            snapshots.push(answers.recv_timeout(left).map_err(|_| CallError::Gone)?);
         }
-        insides.sort_by_key(|inside: &Inside| inside.report.cpt);
-        Ok(insides)
+        snapshots.sort_by_key(|snapshot: &LoopSnapshot| snapshot.report.cpt);
+        Ok(snapshots)
     }
 
     /// Whether latencies are taken at all.

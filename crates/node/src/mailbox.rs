@@ -12,11 +12,11 @@ use lustrine_socklnd::Handoff;
 use lustrine_sys::{Socket, SocketOptions};
 use lustrine_wire::nid::Nid;
 
-use crate::event_loop::Door;
-use crate::inside::{Inside, Scope};
+use crate::event_loop::BoundListener;
+use crate::snapshot::{LoopSnapshot, SnapshotQuery};
 
 /// What a loop may find in its mailbox.
-pub(crate) enum Letter {
+pub(crate) enum LoopMessage {
     /// Close everything and end.
     Stop,
     /// Between selftest services.
@@ -30,27 +30,27 @@ pub(crate) enum Letter {
     /// Tell about yourself.
     Report(mpsc::Sender<LoopReport>),
     /// Tell of latencies, and of some peers all that there is.
-    Inside(Scope, mpsc::Sender<Inside>),
+    Snapshot(SnapshotQuery, mpsc::Sender<LoopSnapshot>),
     /// Change something.
     Change(Box<ChangeOrder>),
     /// About a selftest load.
-    Load(LoadOrder),
+    Load(LoadRequest),
     /// A console's order for a node that lives here, and where its outcome goes.
-    Order(Box<Order>, mpsc::Sender<Mail>),
+    Order(Box<Order>, mpsc::Sender<ConsoleMessage>),
 }
 
 /// What a loop is to change, all in one turn.
 pub(crate) struct ChangeOrder {
     pub(crate) changes: Arc<[Change]>,
-    /// Listeners of interfaces that are added; for the loop that has the doors.
-    pub(crate) doors: Vec<Door>,
+    /// Listeners of interfaces that are added; for the loop that has the listeners.
+    pub(crate) listeners: Vec<BoundListener>,
     /// How streams are set up from now on, and how the loop waits.
     pub(crate) options: Option<(SocketOptions, i64)>,
     pub(crate) reply: mpsc::Sender<Result<(), PeerTableFull>>,
 }
 
 /// What a console's thread may find in its mailbox.
-pub(crate) enum Mail {
+pub(crate) enum ConsoleMessage {
     /// Somebody gives a command.
     Command { key: u32, command: Command, reply: mpsc::Sender<Result<Answer, Refusal>> },
     /// Somebody wants to know whether there is a session.
@@ -62,7 +62,7 @@ pub(crate) enum Mail {
 }
 
 /// What a selftest client is told.
-pub(crate) enum LoadOrder {
+pub(crate) enum LoadRequest {
     /// Make a session with a node.
     Start(Box<ClientArgs>, mpsc::Sender<Result<(), LoadError>>),
     /// Run a rung.

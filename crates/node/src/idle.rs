@@ -32,10 +32,10 @@ enum Policy {
     SpinThenBlock(Nanos),
 }
 
-/// Decides how a loop waits. Its user calls [`timeout`](Waiting::timeout), waits for so long, says
-/// with [`waited`](Waiting::waited) what came of it, and gives way if told to.
+/// Decides how a loop waits. Its user calls [`timeout`](IdlePolicy::timeout), waits for so long, says
+/// with [`woke`](IdlePolicy::woke) what came of it, and gives way if told to.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct IdlePolicy {
     policy: Policy,
     /// Since when the loop has been looking for something to do, if it polls.
     idle_since: Option<Time>,
@@ -45,15 +45,15 @@ pub struct Waiting {
     reserve: Nanos,
 }
 
-impl Waiting {
+impl IdlePolicy {
     /// From tunable `spin_us`: 0 sleeps at once, -1 never sleeps, more is a mix.
-    pub fn new(spin_us: i64) -> Waiting {
+    pub fn new(spin_us: i64) -> IdlePolicy {
         let policy = match spin_us {
             0 => Policy::Block,
             micros if micros < 0 => Policy::Spin,
             micros => Policy::SpinThenBlock(Nanos(micros as u64 * 1000)),
         };
-        Waiting { policy, idle_since: None, reserved_until: Time::ZERO, reserve: Nanos::ZERO }
+        IdlePolicy { policy, idle_since: None, reserved_until: Time::ZERO, reserve: Nanos::ZERO }
     }
 
     /// How long to wait for reports; `None` is until there is one. `busy`: there is work that no
@@ -82,9 +82,9 @@ impl Waiting {
     }
 
     /// The wait is over; `found` if it brought something. Whether to give way now: if so,
-    /// [`gave_way`](Waiting::gave_way) wants to know how long it took.
+    /// [`yielded`](IdlePolicy::yielded) wants to know how long it took.
     #[must_use]
-    pub fn waited(&mut self, now: Time, found: bool) -> bool {
+    pub fn woke(&mut self, now: Time, found: bool) -> bool {
         if found {
             self.idle_since = None;
         }
@@ -92,7 +92,7 @@ impl Waiting {
     }
 
     /// Others could run from `start` until `now`.
-    pub fn gave_way(&mut self, start: Time, now: Time) {
+    pub fn yielded(&mut self, start: Time, now: Time) {
         if now.since(start) < DEAR {
             self.reserve = Nanos::ZERO;
             return;
@@ -113,8 +113,8 @@ mod tests {
     }
 
     /// A loop that has looked once and found nothing.
-    fn idle(spin_us: i64) -> Waiting {
-        let mut waiting = Waiting::new(spin_us);
+    fn idle(spin_us: i64) -> IdlePolicy {
+        let mut waiting = IdlePolicy::new(spin_us);
         waiting.timeout(at(0), false, NEVER);
         waiting
     }
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_sleep_ends_with_the_deadline() {
-        let mut waiting = Waiting::new(0);
+        let mut waiting = IdlePolicy::new(0);
         let sleep = waiting.timeout(at(0), false, || at(70));
         assert_eq!(sleep, Some(Duration::from_micros(70)));
         assert_eq!(waiting.timeout(at(0), false, NEVER), None);
@@ -146,7 +146,7 @@ mod tests {
         let mut waiting = idle(200);
         assert_eq!(waiting.timeout(at(150), true, NEVER), Some(Duration::ZERO));
         assert_eq!(waiting.timeout(at(160), false, NEVER), Some(Duration::ZERO));
-        assert!(!waiting.waited(at(340), true));
+        assert!(!waiting.woke(at(340), true));
         assert_eq!(waiting.timeout(at(341), false, NEVER), Some(Duration::ZERO));
         assert_eq!(waiting.timeout(at(540), false, NEVER), Some(Duration::ZERO));
         assert_eq!(waiting.timeout(at(541), false, NEVER), None);
@@ -154,10 +154,10 @@ mod tests {
 
     #[test]
     fn only_a_loop_that_polls_and_finds_nothing_gives_way() {
-        assert!(!idle(0).waited(at(1), false), "it sleeps: others run");
-        assert!(!idle(200).waited(at(1), true));
-        assert!(idle(200).waited(at(1), false));
-        assert!(idle(-1).waited(at(1), false));
+        assert!(!idle(0).woke(at(1), false), "it sleeps: others run");
+        assert!(!idle(200).woke(at(1), true));
+        assert!(idle(200).woke(at(1), false));
+        assert!(idle(-1).woke(at(1), false));
     }
 
     #[test]
@@ -165,20 +165,20 @@ mod tests {
         let mut waiting = idle(200);
         let mut now = 0;
         for millis in [50, 100, 200, 400, 800, 1600, 3200, 3200] {
-            assert!(waiting.waited(at(now), false));
-            waiting.gave_way(at(now), at(now + 4000));
+            assert!(waiting.woke(at(now), false));
+            waiting.yielded(at(now), at(now + 4000));
             now += 4000;
             for within in [0, millis * 1000 - 1] {
                 assert_eq!(waiting.timeout(at(now + within), false, NEVER), None);
-                assert!(!waiting.waited(at(now + within), false));
+                assert!(!waiting.woke(at(now + within), false));
             }
             now += millis * 1000;
             assert_eq!(waiting.timeout(at(now), false, NEVER), Some(Duration::ZERO));
         }
-        assert!(waiting.waited(at(now), false));
-        waiting.gave_way(at(now), at(now + 10));
-        assert!(waiting.waited(at(now + 10), false), "the program has gone");
-        waiting.gave_way(at(now + 10), at(now + 4010));
+        assert!(waiting.woke(at(now), false));
+        waiting.yielded(at(now), at(now + 10));
+        assert!(waiting.woke(at(now + 10), false), "the program has gone");
+        waiting.yielded(at(now + 10), at(now + 4010));
         assert_eq!(waiting.timeout(at(now + 53_000), false, NEVER), None);
         assert_eq!(waiting.timeout(at(now + 54_010), false, NEVER), Some(Duration::ZERO));
     }
@@ -186,9 +186,9 @@ mod tests {
     #[test]
     fn a_loop_that_never_sleeps_keeps_its_cpu_from_a_program_that_computes() {
         let mut waiting = idle(-1);
-        assert!(waiting.waited(at(0), false));
-        waiting.gave_way(at(0), at(4000));
+        assert!(waiting.woke(at(0), false));
+        waiting.yielded(at(0), at(4000));
         assert_eq!(waiting.timeout(at(4001), false, NEVER), Some(Duration::ZERO));
-        assert!(!waiting.waited(at(4002), false));
+        assert!(!waiting.woke(at(4002), false));
     }
 }
