@@ -5,7 +5,7 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use lustrine_lnet::time::Nanos;
 use lustrine_sim::{Chunking, Hand, HostId, Link, NodeSpec, Usage, World, check};
 use lustrine_socklnd::Accept;
-use lustrine_socklnd::PeerInfo;
+use lustrine_socklnd::PeerConnections;
 use lustrine_socklnd::io::SockId;
 use lustrine_wire::acceptor::Request;
 use lustrine_wire::frame::{FrameHeader, FrameKind};
@@ -289,7 +289,7 @@ impl Rogue {
         // A rogue may speak in the node's own name and have it answer itself, which goes through
         // the driver as any other way does (lnet-core 4); such connections stay as others do.
         let own = partition.shard().topology();
-        let itself = |peer: &PeerInfo| own.ni_of(&peer.id.nid).is_some();
+        let itself = |peer: &PeerConnections| own.ni_of(&peer.id.nid).is_some();
         let stay: usize = partition
             .driver()
             .peers()

@@ -18,7 +18,8 @@ impl Interrupt {
     /// # Errors
     /// When the system refuses.
     pub(crate) fn catch() -> Result<Interrupt, Failure> {
-        let signals = Signals::catch().map_err(|error| format!("cannot catch signals: {error}"))?;
+        let signals =
+            Signals::install().map_err(|error| format!("cannot catch signals: {error}"))?;
         Ok(Interrupt { signals, came: Cell::new(false) })
     }
 

@@ -16,7 +16,7 @@ const SLICES_INLINE: usize = 17;
 
 /// How much memory an [`Arena`] holds. All values in bytes unless said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Stats {
+pub struct ArenaStats {
     /// Mapped from the operating system; never more than `limit`.
     pub mapped: u64,
     /// In slots that are handed out. A slot counts whole, however much of it was asked for.
@@ -61,7 +61,7 @@ pub struct Arena {
     /// One list per region length: regions without users, the latest to become so in front.
     idle: Chains,
     idle_bytes: u64,
-    stats: Stats,
+    stats: ArenaStats,
 }
 
 impl Arena {
@@ -74,12 +74,12 @@ impl Arena {
             open: Chains::new(CLASSES),
             idle: Chains::new(REGION_SIZES),
             idle_bytes: 0,
-            stats: Stats { limit, ..Stats::default() },
+            stats: ArenaStats { limit, ..ArenaStats::default() },
         }
     }
 
     /// What is mapped and in use now.
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> ArenaStats {
         self.stats
     }
 

@@ -21,6 +21,6 @@ mod mapping;
 mod region;
 mod words;
 
-pub use arena::{Arena, Stats};
+pub use arena::{Arena, ArenaStats};
 pub use block::Block;
 pub use class::{BLOCK_LEN_MAX, REGION_LEN};

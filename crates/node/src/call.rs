@@ -513,7 +513,7 @@ fn peer_ni_rows(nids: &[(Nid, bool)]) -> Vec<PeerNiRow> {
 }
 
 fn peer_rows(report: &LoopReport) -> Vec<(Nid, PeerRow)> {
-    let mut links: HashMap<Nid, Vec<&lustrine_socklnd::PeerInfo>> = HashMap::new();
+    let mut links: HashMap<Nid, Vec<&lustrine_socklnd::PeerConnections>> = HashMap::new();
     for link in &report.links {
         links.entry(link.id.nid).or_default().push(link);
     }

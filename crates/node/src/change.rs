@@ -13,7 +13,7 @@ use std::time::Duration;
 use lustrine_lnet::ConfiguredPeer;
 use lustrine_lnet::shard::PeerTableFull;
 use lustrine_partition::Change;
-use lustrine_sys::Refused as Unposted;
+use lustrine_sys::PushError;
 use lustrine_wire::nid::Nid;
 use serde::{Deserialize, Serialize};
 
@@ -359,7 +359,7 @@ impl NodeHandle {
         loop {
             message = match self.loops[index].push(message) {
                 Ok(()) => return Ok(()),
-                Err(Unposted::Full(message)) if !left.is_zero() => message,
+                Err(PushError::Full(message)) if !left.is_zero() => message,
                 Err(_) => return Err(Full),
             };
             thread::sleep(TICK);

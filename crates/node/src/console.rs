@@ -193,7 +193,7 @@ impl ConsoleThread {
     /// A loop's mailbox that is full empties within a turn; that of a loop that panicked is closed,
     /// and the node ends.
     fn post(&self, home: usize, mut message: LoopMessage) {
-        while let Err(lustrine_sys::Refused::Full(back)) = self.loops[home].push(message) {
+        while let Err(lustrine_sys::PushError::Full(back)) = self.loops[home].push(message) {
             message = back;
             std::thread::yield_now();
         }

@@ -80,7 +80,7 @@ impl EventLoop {
 
     /// Runs until told to stop.
     pub(crate) fn run(mut self) {
-        if let Err(error) = lustrine_sys::thread::demand_exact_timeouts() {
+        if let Err(error) = lustrine_sys::thread::minimize_timer_slack() {
             tracing::debug!(%error, "timers stay coarse");
         }
         let mut ready = Vec::with_capacity(256);
@@ -321,7 +321,7 @@ impl EventLoop {
         &self,
         nis: &[NiIndex],
         peers: Vec<PeerInfo>,
-        links: Vec<lustrine_socklnd::PeerInfo>,
+        links: Vec<lustrine_socklnd::PeerConnections>,
     ) -> LoopReport {
         let (shard, driver) = (self.partition.shard(), self.partition.driver());
         LoopReport {

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use lustrine_lnet::memory::{Memory, Span, Words};
 use lustrine_mem::{Arena, Block};
-use lustrine_socklnd::io::{Io, IoError, Outcome, Piece, Readiness, SockId, SourcePort, WriteMode};
+use lustrine_socklnd::io::{
+    Io, IoError, IoOutcome, Piece, Readiness, SockId, SourcePort, WriteMode,
+};
 use lustrine_sys::{Interest, Poller, Ready, Socket, SocketOptions, ZeroCopyOutcome};
 use smallvec::SmallVec;
 
@@ -172,9 +174,9 @@ fn slot_of(slots: &mut [Slot], sock: SockId) -> Option<&mut Slot> {
 
 /// The answer to a call on a stream that is not open: the driver has confused its streams, and
 /// must not reach into another one.
-fn not_open(sock: SockId) -> Outcome {
+fn not_open(sock: SockId) -> IoOutcome {
     debug_assert!(false, "stream {:#x} is not open", sock.0);
-    Outcome::Failed(IoError::Other)
+    IoOutcome::Failed(IoError::Other)
 }
 
 impl Slot {
@@ -288,7 +290,7 @@ impl Io for LoopIo {
         }
     }
 
-    fn read(&mut self, sock: SockId, spans: &[Span], tail: &mut [u8]) -> Outcome {
+    fn read(&mut self, sock: SockId, spans: &[Span], tail: &mut [u8]) -> IoOutcome {
         let LoopIo { arena, slots, .. } = self;
         let Some(Slot { socket: Some(socket), .. }) = slot_of(slots, sock) else {
             return not_open(sock);
@@ -297,7 +299,7 @@ impl Io for LoopIo {
         outcome(arena.with_io_slices_mut(&blocks, tail, |slices| socket.readv(slices)))
     }
 
-    fn write(&mut self, sock: SockId, pieces: &[Piece<'_>], mode: WriteMode) -> Outcome {
+    fn write(&mut self, sock: SockId, pieces: &[Piece<'_>], mode: WriteMode) -> IoOutcome {
         let LoopIo { arena, slots, copied: also_copied, .. } = self;
         let Some(slot) = slot_of(slots, sock) else { return not_open(sock) };
         let Some(socket) = &slot.socket else { return not_open(sock) };
@@ -314,11 +316,11 @@ impl Io for LoopIo {
         match socket.writev_zerocopy(&slices) {
             ZeroCopyOutcome::Pinned { bytes, id } => {
                 slot.pinned.push_back(Pinned { id: Some(id) });
-                Outcome::Bytes(bytes)
+                IoOutcome::Bytes(bytes)
             }
             ZeroCopyOutcome::Copied(copied) => {
                 let copied = outcome(copied);
-                if matches!(copied, Outcome::Bytes(_)) {
+                if matches!(copied, IoOutcome::Bytes(_)) {
                     slot.pinned.push_back(Pinned { id: None });
                     also_copied.push(sock);
                 }
@@ -337,12 +339,12 @@ impl Io for LoopIo {
     }
 }
 
-fn outcome(outcome: lustrine_sys::Outcome) -> Outcome {
+fn outcome(outcome: lustrine_sys::IoOutcome) -> IoOutcome {
     match outcome {
-        lustrine_sys::Outcome::Bytes(count) => Outcome::Bytes(count),
-        lustrine_sys::Outcome::WouldBlock => Outcome::WouldBlock,
-        lustrine_sys::Outcome::Closed => Outcome::Closed,
-        lustrine_sys::Outcome::Failed(error) => Outcome::Failed(io_error(&error)),
+        lustrine_sys::IoOutcome::Bytes(count) => IoOutcome::Bytes(count),
+        lustrine_sys::IoOutcome::WouldBlock => IoOutcome::WouldBlock,
+        lustrine_sys::IoOutcome::Closed => IoOutcome::Closed,
+        lustrine_sys::IoOutcome::Failed(error) => IoOutcome::Failed(io_error(&error)),
     }
 }
 

@@ -115,7 +115,7 @@ pub(crate) struct LoopReport {
     /// Peers that live here, as the core knows them.
     pub peers: Vec<PeerInfo>,
     /// The same, as the driver knows them.
-    pub links: Vec<lustrine_socklnd::PeerInfo>,
+    pub links: Vec<lustrine_socklnd::PeerConnections>,
     /// The core's counters.
     pub stats: Stats,
     /// The driver's counters.

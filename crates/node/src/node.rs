@@ -16,8 +16,8 @@ use lustrine_lnet::tunables::Tunables;
 use lustrine_partition::{Partition, PartitionConfig};
 use lustrine_socklnd::{Accept, Config as DriverConfig, NiConfig};
 use lustrine_sys::{
-    Clock, CptError, Keepalive, Listener, Machine, Mailbox, Partition as CpuSet, Poller, Refused,
-    Sender, Sleeper, SocketOptions, mailbox, thread as sys_thread,
+    Clock, CptError, CpuSet, Keepalive, Listener, Machine, Mailbox, Poller, PushError, Sender,
+    Sleeper, SocketOptions, mailbox, thread as sys_thread,
 };
 use lustrine_wire::nid::Nid;
 
@@ -258,7 +258,7 @@ impl Node {
         self.handle.console.close();
         for sender in self.handle.loops.iter() {
             // A full mailbox empties within a turn; that of a loop that panicked is closed.
-            while let Err(Refused::Full(_)) = sender.push(LoopMessage::Stop) {
+            while let Err(PushError::Full(_)) = sender.push(LoopMessage::Stop) {
                 std::thread::yield_now();
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use lustrine_sys::{Refused, Sender};
+use lustrine_sys::{PushError, Sender};
 
 /// Most values that wait for one mailbox. A loop that is this far behind is stuck; what comes
 /// after is dropped, so that it does not take the memory of the whole process with it.
@@ -50,12 +50,12 @@ impl<T> Outbox<T> {
         while let Some(value) = waiting.pop_front() {
             match self.others[to].push(value) {
                 Ok(()) => {}
-                Err(Refused::Full(value)) => {
+                Err(PushError::Full(value)) => {
                     waiting.push_front(value);
                     return;
                 }
                 // The node is stopping, or that loop has failed, which it has told itself.
-                Err(Refused::Closed(_)) => waiting.clear(),
+                Err(PushError::Closed(_)) => waiting.clear(),
             }
         }
     }

@@ -3,7 +3,7 @@
 use core::net::{IpAddr, SocketAddr};
 
 use lustrine_lnet::memory::{HasMemory, Memory, Span, total_len};
-use lustrine_socklnd::io::{Io, IoError, Outcome, Piece, SockId, SourcePort, WriteMode};
+use lustrine_socklnd::io::{Io, IoError, IoOutcome, Piece, SockId, SourcePort, WriteMode};
 use lustrine_wire::crc;
 
 use crate::memory::{Rope, RopeMemory};
@@ -47,15 +47,15 @@ impl Io for VirtualIo<'_> {
         self.network.connected(sock)
     }
 
-    fn read(&mut self, sock: SockId, spans: &[Span], tail: &mut [u8]) -> Outcome {
+    fn read(&mut self, sock: SockId, spans: &[Span], tail: &mut [u8]) -> IoOutcome {
         let asked = total_len(spans) as usize + tail.len();
         assert_ne!(asked, 0, "a read of nothing");
         let cut = self.network.chunking_of(sock);
         let len = match self.network.readable(sock, asked, cut) {
             Offer::Bytes(len) => len,
-            Offer::WouldBlock => return Outcome::WouldBlock,
-            Offer::Closed => return Outcome::Closed,
-            Offer::Failed(error) => return Outcome::Failed(error),
+            Offer::WouldBlock => return IoOutcome::WouldBlock,
+            Offer::Closed => return IoOutcome::Closed,
+            Offer::Failed(error) => return IoOutcome::Failed(error),
         };
         let mut left = len;
         for span in spans {
@@ -69,10 +69,10 @@ impl Io for VirtualIo<'_> {
         if left != 0 {
             self.network.take(sock, left).read(&mut tail[..left]);
         }
-        Outcome::Bytes(len)
+        IoOutcome::Bytes(len)
     }
 
-    fn write(&mut self, sock: SockId, pieces: &[Piece<'_>], mode: WriteMode) -> Outcome {
+    fn write(&mut self, sock: SockId, pieces: &[Piece<'_>], mode: WriteMode) -> IoOutcome {
         let asked = pieces.iter().map(|piece| match piece {
             Piece::Bytes(bytes) => bytes.len(),
             Piece::Span(span) => span.len as usize,
@@ -82,9 +82,9 @@ impl Io for VirtualIo<'_> {
         let cut = self.network.chunking_of(sock);
         let len = match self.network.writable(sock, asked, cut) {
             Offer::Bytes(len) => len,
-            Offer::WouldBlock => return Outcome::WouldBlock,
-            Offer::Closed => return Outcome::Failed(IoError::Reset),
-            Offer::Failed(error) => return Outcome::Failed(error),
+            Offer::WouldBlock => return IoOutcome::WouldBlock,
+            Offer::Closed => return IoOutcome::Failed(IoError::Reset),
+            Offer::Failed(error) => return IoOutcome::Failed(error),
         };
         let (mut bytes, mut lent) = (Rope::default(), Vec::new());
         for piece in pieces {
@@ -108,7 +108,7 @@ impl Io for VirtualIo<'_> {
         if mode == WriteMode::ZeroCopy {
             self.network.pin(sock, lent);
         }
-        Outcome::Bytes(len)
+        IoOutcome::Bytes(len)
     }
 
     fn close(&mut self, sock: SockId) {

@@ -10,7 +10,7 @@ use lustrine_wire::nid::Nid;
 
 use crate::config::{NiConfig, Timing};
 use crate::conn::ConnKey;
-use crate::driver::{Outside, Socklnd};
+use crate::driver::{Env, Socklnd};
 use crate::io::Io;
 use crate::peer::PeerKey;
 
@@ -34,11 +34,11 @@ impl Socklnd {
         self.config.nis[usize::from(ni.0)].conns_per_peer = conns_per_peer;
         for key in self.of_ni(ni) {
             // It may take more than it did.
-            self.peers[key].content = false;
+            self.peers[key].at_limit = false;
             self.recount(key);
             let peer = &self.peers[key];
             if !peer.complete && !peer.members.is_empty() {
-                self.ask_dial(key);
+                self.request_dial(key);
             }
         }
     }
@@ -55,11 +55,11 @@ impl Socklnd {
     ) {
         let of_them = self.peers.iter().filter(|(_, peer)| nids.contains(&peer.id.nid));
         let of_them: Vec<PeerKey> = of_them.map(|(key, _)| key).collect();
-        let mut out = Outside { now, core, io };
+        let mut env = Env { now, core, io };
         for key in of_them {
-            self.close_whole(&mut out, key, status);
+            self.close_everything(&mut env, key, status);
         }
-        self.peers.forget_away(|_, id| nids.contains(&id.nid));
+        self.peers.forget_absent(|_, id| nids.contains(&id.nid));
     }
 
     /// One more interface; its index, the first that is free.
@@ -87,22 +87,22 @@ impl Socklnd {
         ni: NiIndex,
         status: Status,
     ) {
-        let mut out = Outside { now, core, io };
+        let mut env = Env { now, core, io };
         for key in self.of_ni(ni) {
-            self.close_whole(&mut out, key, status);
+            self.close_everything(&mut env, key, status);
         }
         let rest = self.conns.iter().filter(|(_, conn)| conn.ni == ni);
         let rest: Vec<ConnKey> = rest.map(|(key, _)| key).collect();
         for key in rest {
-            self.drop_conn(&mut out, key);
+            self.drop_conn(&mut env, key);
         }
         self.handoffs.retain(|handoff| {
             if handoff.ni == ni {
-                out.io.close(handoff.sock);
+                env.io.close(handoff.sock);
             }
             handoff.ni != ni
         });
-        self.peers.forget_away(|of, _| of == ni);
+        self.peers.forget_absent(|of, _| of == ni);
         self.config.nis[usize::from(ni.0)].nid = Nid::ANY;
     }
 

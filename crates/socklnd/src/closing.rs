@@ -5,9 +5,9 @@ use lustrine_lnet::lnd::{Core, LinkEvent, NiIndex};
 use lustrine_lnet::status::Status;
 use lustrine_wire::nid::ProcessId;
 
+use crate::close_reason::CloseReason;
 use crate::conn::{Conn, ConnKey, Origin, Phase};
-use crate::driver::{Outside, Socklnd};
-use crate::fault::Why;
+use crate::driver::{Env, Socklnd};
 use crate::io::{Io, IoError};
 use crate::peer::PeerKey;
 
@@ -15,40 +15,40 @@ impl Socklnd {
     /// Something ended a connection.
     pub(crate) fn fail<I: Io, C: Core>(
         &mut self,
-        out: &mut Outside<'_, I, C>,
+        env: &mut Env<'_, I, C>,
         key: ConnKey,
-        why: Why,
+        reason: CloseReason,
     ) {
         let Some(conn) = self.conns.get(key) else { return };
         match conn.phase {
             Phase::Open(ref open) => {
                 let peer = open.peer;
-                self.close_peer(out, peer, why);
+                self.close_peer(env, peer, reason);
             }
             Phase::Connecting(dialled) | Phase::Answer(dialled) => {
                 // Whoever takes the connection and closes it without a HELLO does not want us: our
                 // source port, or the NID we asked for (captures r_badport, b5). It may have done
                 // so before we heard that the connection was there.
-                let silent = why == Why::Io(IoError::Reset);
-                self.drop_conn(out, key);
-                let why = if silent { Why::Rejected } else { why };
-                self.dial_failed(out, dialled.peer, why);
+                let silent = reason == CloseReason::Io(IoError::Reset);
+                self.drop_conn(env, key);
+                let reason = if silent { CloseReason::Rejected } else { reason };
+                self.dial_failed(env, dialled.peer, reason);
             }
-            Phase::Request(_) | Phase::Hello | Phase::Farewell => {
-                match why {
+            Phase::Request(_) | Phase::Hello | Phase::Closing => {
+                match reason {
                     // Nobody is lost who has not been a peer yet.
-                    Why::Io(_) => self.counters.handshakes_broken += 1,
-                    _ => self.counters.blame(why),
+                    CloseReason::Io(_) => self.counters.handshakes_broken += 1,
+                    _ => self.counters.count_reason(reason),
                 }
-                self.drop_conn(out, key);
+                self.drop_conn(env, key);
             }
         }
     }
 
     /// Closes a connection that is not open for messages.
-    pub(crate) fn drop_conn<I: Io, C: Core>(&mut self, out: &mut Outside<'_, I, C>, key: ConnKey) {
+    pub(crate) fn drop_conn<I: Io, C: Core>(&mut self, env: &mut Env<'_, I, C>, key: ConnKey) {
         if let Some(conn) = self.remove(key) {
-            out.io.close(conn.sock);
+            env.io.close(conn.sock);
         }
     }
 
@@ -69,22 +69,22 @@ impl Socklnd {
     /// waits in the peer's queue is tried again on new ones, if the peer can be dialled.
     pub(crate) fn close_peer<I: Io, C: Core>(
         &mut self,
-        out: &mut Outside<'_, I, C>,
+        env: &mut Env<'_, I, C>,
         key: PeerKey,
-        why: Why,
+        reason: CloseReason,
     ) {
         let Some(peer) = self.peers.get_mut(key) else { return };
         if peer.members.is_empty() {
             return;
         }
-        self.counters.blame(why);
-        let status = why.status();
+        self.counters.count_reason(reason);
+        let status = reason.status();
         let members = core::mem::take(&mut peer.members);
         peer.acks.clear();
-        peer.content = false;
+        peer.at_limit = false;
         let (ni, id) = (peer.ni, peer.id);
-        if why == Why::Restarted || why == Why::Renegotiated {
-            peer.memory.version = None;
+        if reason == CloseReason::Restarted || reason == CloseReason::Renegotiated {
+            peer.history.version = None;
         }
         self.recount(key);
         let conns: Vec<(ConnKey, Conn)> = members
@@ -93,34 +93,34 @@ impl Socklnd {
             .collect();
         // First all streams are closed, so that nothing refers to the memory that is given back.
         for (_, conn) in &conns {
-            out.io.close(conn.sock);
+            env.io.close(conn.sock);
         }
         self.counters.closed += conns.len() as u64;
         for (conn_key, mut conn) in conns {
             for op in conn.tx.abandoned() {
-                out.core.done(out.now, op, status);
+                env.core.done(env.now, op, status);
             }
             let Some(open) = conn.phase.open_mut() else { continue };
             if open.reader.parked() {
-                out.core.forget(conn_key.rx_id());
+                env.core.forget(conn_key.rx_id());
             }
             if let Some(op) = open.reader.abandoned() {
-                out.core.done(out.now, op, status);
+                env.core.done(env.now, op, status);
             }
         }
         if let Some(peer) = self.peers.get_mut(key) {
             for op in peer.zero_copy.abandoned() {
-                out.core.done(out.now, op, status);
+                env.core.done(env.now, op, status);
             }
         }
-        if why == Why::Restarted {
-            out.core.link(out.now, ni, id, LinkEvent::Restarted);
+        if reason == CloseReason::Restarted {
+            env.core.link(env.now, ni, id, LinkEvent::Restarted);
         }
-        out.core.link(out.now, ni, id, LinkEvent::Down { status });
+        env.core.link(env.now, ni, id, LinkEvent::Down { status });
         if id.is_userland() {
-            self.fail_queue(out, key, status);
+            self.fail_queue(env, key, status);
         } else if self.peers.get(key).is_some_and(|peer| !peer.queue.is_empty()) {
-            self.ask_dial(key);
+            self.request_dial(key);
         }
         self.forget_if_idle(key);
     }
@@ -128,26 +128,26 @@ impl Socklnd {
     /// The core closes a peer: everything, with what waits.
     pub(crate) fn close<I: Io, C: Core>(
         &mut self,
-        out: &mut Outside<'_, I, C>,
+        env: &mut Env<'_, I, C>,
         ni: NiIndex,
         id: ProcessId,
         status: Status,
     ) {
         if let Some(key) = self.peers.find(ni, id) {
-            self.close_whole(out, key, status);
+            self.close_everything(env, key, status);
         }
     }
 
     /// Closes a peer with its queue and the dial under way.
-    pub(crate) fn close_whole<I: Io, C: Core>(
+    pub(crate) fn close_everything<I: Io, C: Core>(
         &mut self,
-        out: &mut Outside<'_, I, C>,
+        env: &mut Env<'_, I, C>,
         key: PeerKey,
         status: Status,
     ) {
-        self.fail_queue(out, key, status);
-        self.abandon_dial(out, key);
-        self.close_peer(out, key, Why::Asked(status));
+        self.fail_queue(env, key, status);
+        self.abandon_dial(env, key);
+        self.close_peer(env, key, CloseReason::Asked(status));
         self.forget_if_idle(key);
     }
 

@@ -34,8 +34,8 @@ impl ConnKey {
 pub(crate) type Conns = SlotMap<ConnKey, Conn>;
 
 /// Longest input kept aside: a HELLO V1 with 16 IP addresses, or part of a head.
-pub(crate) const HOLD_LEN: usize = 72 + 4 * 16;
-const _: () = assert!(HOLD_LEN >= HEAD_MAX);
+pub(crate) const INPUT_BUFFER_LEN: usize = 72 + 4 * 16;
+const _: () = assert!(INPUT_BUFFER_LEN >= HEAD_MAX);
 
 /// Thousands of idle connections are an ordinary load.
 const _: () = assert!(size_of::<Conn>() <= 704);
@@ -51,13 +51,13 @@ pub(crate) enum Phase {
     /// Accepted; the HELLO is awaited.
     Hello,
     /// Dialled; the stream is not open yet.
-    Connecting(Dialled),
+    Connecting(DialTarget),
     /// Dialled; request and HELLO are sent, the answer is awaited.
-    Answer(Dialled),
+    Answer(DialTarget),
     /// Messages flow.
     Open(Open),
     /// Something is said before it is closed.
-    Farewell,
+    Closing,
 }
 
 impl Phase {
@@ -71,7 +71,7 @@ impl Phase {
 
 /// What a dialled connection is for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Dialled {
+pub(crate) struct DialTarget {
     pub(crate) peer: PeerKey,
     pub(crate) kind: ConnType,
     pub(crate) version: Version,
@@ -89,14 +89,14 @@ pub(crate) struct Open {
     /// How many small messages arrived since the last large one, up to [`SMALL_RUN`].
     pub(crate) small_run: u8,
     /// When the last bytes arrived.
-    pub(crate) heard: Time,
+    pub(crate) last_received: Time,
     /// Bytes that have arrived in all.
     pub(crate) received: u64,
     /// The last look at which it stood between messages or had brought [`PACE`] bytes since, and
     /// what `received` was then.
     pub(crate) brisk: (Time, u64),
     /// When bytes last left while others waited, or began to wait.
-    pub(crate) moved: Time,
+    pub(crate) tx_progress: Time,
     /// When it was last chosen to send on, by a clock that counts choices.
     pub(crate) chosen: u64,
 }
@@ -118,10 +118,10 @@ impl Open {
             renamed: None,
             backlog: Vec::new(),
             small_run: if bulk { 0 } else { SMALL_RUN },
-            heard: now,
+            last_received: now,
             received: 0,
             brisk: (now, 0),
-            moved: now,
+            tx_progress: now,
             chosen: 0,
         }
     }
@@ -141,21 +141,21 @@ impl Open {
     }
 
     /// A message with so much payload arrived.
-    pub(crate) fn saw(&mut self, payload_len: u32) {
+    pub(crate) fn note_payload_len(&mut self, payload_len: u32) {
         self.small_run = if payload_len >= LARGE { 0 } else { (self.small_run + 1).min(SMALL_RUN) };
     }
 }
 
 /// A few bytes of input that wait for more: part of a request, HELLO or head.
 #[derive(Debug)]
-pub(crate) struct Hold {
-    bytes: [u8; HOLD_LEN],
+pub(crate) struct InputBuffer {
+    bytes: [u8; INPUT_BUFFER_LEN],
     len: u8,
 }
 
-impl Hold {
-    fn new() -> Hold {
-        Hold { bytes: [0; HOLD_LEN], len: 0 }
+impl InputBuffer {
+    fn new() -> InputBuffer {
+        InputBuffer { bytes: [0; INPUT_BUFFER_LEN], len: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -175,7 +175,7 @@ impl Hold {
     /// `len` bytes of the room were filled.
     pub(crate) fn filled(&mut self, len: usize) {
         self.len += len as u8;
-        debug_assert!(self.len() <= HOLD_LEN);
+        debug_assert!(self.len() <= INPUT_BUFFER_LEN);
     }
 
     /// The first `len` bytes were used.
@@ -214,7 +214,7 @@ pub(crate) struct Conn {
     pub(crate) deadline: Time,
     /// How many bytes the handshake needs before it can get further.
     pub(crate) need: usize,
-    pub(crate) hold: Hold,
+    pub(crate) input: InputBuffer,
     pub(crate) tx: Tx,
     /// Reported and not used up: see [`Readiness`](crate::io::Readiness).
     pub(crate) readable: bool,
@@ -243,7 +243,7 @@ impl Conn {
             phase,
             deadline,
             need: 4,
-            hold: Hold::new(),
+            input: InputBuffer::new(),
             tx: Tx::default(),
             readable: false,
             writable: false,
@@ -281,14 +281,14 @@ mod tests {
 
     #[test]
     fn hold_keeps_what_is_not_used() {
-        let mut hold = Hold::new();
-        hold.keep(b"abcdef");
-        hold.used(4);
-        assert_eq!(hold.bytes(), b"ef");
-        hold.room(5).copy_from_slice(b"ghi");
-        hold.filled(3);
-        assert_eq!(hold.bytes(), b"efghi");
-        assert_eq!(hold.room(HOLD_LEN).len(), HOLD_LEN - 5);
+        let mut input = InputBuffer::new();
+        input.keep(b"abcdef");
+        input.used(4);
+        assert_eq!(input.bytes(), b"ef");
+        input.room(5).copy_from_slice(b"ghi");
+        input.filled(3);
+        assert_eq!(input.bytes(), b"efghi");
+        assert_eq!(input.room(INPUT_BUFFER_LEN).len(), INPUT_BUFFER_LEN - 5);
     }
 
     #[test]

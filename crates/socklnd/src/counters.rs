@@ -2,7 +2,7 @@
 
 use lustrine_lnet::lnd::HeaderViolation;
 
-use crate::fault::{Misdeed, Timeout, Why};
+use crate::close_reason::{CloseReason, ProtocolViolation, Timeout};
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident,)*) => {
@@ -111,45 +111,45 @@ counters! {
     broken,
     /// Peers that closed their connections between two messages.
     closed_by_peer,
-    /// See [`Misdeed::SourcePort`].
+    /// See [`ProtocolViolation::SourcePort`].
     bad_source_port,
-    /// See [`Misdeed::RequestMagic`].
+    /// See [`ProtocolViolation::RequestMagic`].
     bad_request_magic,
-    /// See [`Misdeed::RequestVersion`].
+    /// See [`ProtocolViolation::RequestVersion`].
     bad_request_version,
-    /// See [`Misdeed::RequestTarget`].
+    /// See [`ProtocolViolation::RequestTarget`].
     bad_request_target,
-    /// See [`Misdeed::WrongTarget`].
+    /// See [`ProtocolViolation::WrongTarget`].
     wrong_target,
-    /// See [`Misdeed::SlowHandshake`].
+    /// See [`ProtocolViolation::SlowHandshake`].
     slow_handshake,
-    /// See [`Misdeed::HelloMagic`].
+    /// See [`ProtocolViolation::HelloMagic`].
     bad_hello_magic,
-    /// See [`Misdeed::HelloVersion`].
+    /// See [`ProtocolViolation::HelloVersion`].
     bad_hello_version,
-    /// See [`Misdeed::HelloKind`].
+    /// See [`ProtocolViolation::HelloKind`].
     bad_hello_kind,
-    /// See [`Misdeed::HelloSource`].
+    /// See [`ProtocolViolation::HelloSource`].
     bad_hello_source,
-    /// See [`Misdeed::HelloMalformed`].
+    /// See [`ProtocolViolation::HelloMalformed`].
     bad_hello,
-    /// See [`Misdeed::AnswerIdentity`].
+    /// See [`ProtocolViolation::AnswerIdentity`].
     bad_answer_identity,
-    /// See [`Misdeed::AnswerKind`].
+    /// See [`ProtocolViolation::AnswerKind`].
     bad_answer_kind,
-    /// See [`Misdeed::FrameKind`].
+    /// See [`ProtocolViolation::FrameKind`].
     bad_frame,
-    /// See [`Misdeed::Header`].
+    /// See [`ProtocolViolation::Header`].
     bad_header,
-    /// See [`Misdeed::Keepalive`].
+    /// See [`ProtocolViolation::Keepalive`].
     bad_keepalive,
-    /// See [`Misdeed::UnknownCookie`].
+    /// See [`ProtocolViolation::UnknownCookie`].
     unknown_cookie,
-    /// See [`Misdeed::AckBacklog`].
+    /// See [`ProtocolViolation::AckBacklog`].
     ack_backlog,
-    /// See [`Misdeed::Checksum`].
+    /// See [`ProtocolViolation::Checksum`].
     bad_checksum,
-    /// See [`Misdeed::Truncated`].
+    /// See [`ProtocolViolation::Truncated`].
     truncated,
     /// See [`HeaderViolation::WrongDestination`].
     wrong_destination,
@@ -165,50 +165,58 @@ counters! {
 
 impl Counters {
     /// Counts the end of a connection under its reason.
-    pub(crate) fn blame(&mut self, why: Why) {
-        let counter = match why {
-            Why::Misdeed(misdeed) => self.of(misdeed),
-            Why::Io(_) => &mut self.broken,
-            Why::Eof => &mut self.closed_by_peer,
-            Why::Rejected => &mut self.rejected,
-            Why::Timeout(Timeout::Receive) => &mut self.timeouts_receive,
-            Why::Timeout(Timeout::Send) => &mut self.timeouts_send,
-            Why::Timeout(Timeout::ZeroCopy) => &mut self.timeouts_zero_copy,
-            Why::Timeout(Timeout::Dial) => &mut self.timeouts_dial,
-            Why::Restarted => &mut self.restarts_seen,
-            Why::Renegotiated => &mut self.renegotiated,
-            Why::Asked(_) => return,
+    pub(crate) fn count_reason(&mut self, reason: CloseReason) {
+        let counter = match reason {
+            CloseReason::Violation(violation) => self.of(violation),
+            CloseReason::Io(_) => &mut self.broken,
+            CloseReason::Eof => &mut self.closed_by_peer,
+            CloseReason::Rejected => &mut self.rejected,
+            CloseReason::Timeout(Timeout::Receive) => &mut self.timeouts_receive,
+            CloseReason::Timeout(Timeout::Send) => &mut self.timeouts_send,
+            CloseReason::Timeout(Timeout::ZeroCopy) => &mut self.timeouts_zero_copy,
+            CloseReason::Timeout(Timeout::Dial) => &mut self.timeouts_dial,
+            CloseReason::Restarted => &mut self.restarts_seen,
+            CloseReason::Renegotiated => &mut self.renegotiated,
+            CloseReason::Asked(_) => return,
         };
         *counter += 1;
     }
 
-    fn of(&mut self, misdeed: Misdeed) -> &mut u64 {
-        match misdeed {
-            Misdeed::SourcePort => &mut self.bad_source_port,
-            Misdeed::RequestMagic => &mut self.bad_request_magic,
-            Misdeed::RequestVersion => &mut self.bad_request_version,
-            Misdeed::RequestTarget => &mut self.bad_request_target,
-            Misdeed::WrongTarget => &mut self.wrong_target,
-            Misdeed::SlowHandshake => &mut self.slow_handshake,
-            Misdeed::HelloMagic => &mut self.bad_hello_magic,
-            Misdeed::HelloVersion => &mut self.bad_hello_version,
-            Misdeed::HelloKind => &mut self.bad_hello_kind,
-            Misdeed::HelloSource => &mut self.bad_hello_source,
-            Misdeed::HelloMalformed => &mut self.bad_hello,
-            Misdeed::AnswerIdentity => &mut self.bad_answer_identity,
-            Misdeed::AnswerKind => &mut self.bad_answer_kind,
-            Misdeed::FrameKind => &mut self.bad_frame,
-            Misdeed::Header => &mut self.bad_header,
-            Misdeed::Keepalive => &mut self.bad_keepalive,
-            Misdeed::UnknownCookie => &mut self.unknown_cookie,
-            Misdeed::AckBacklog => &mut self.ack_backlog,
-            Misdeed::Checksum => &mut self.bad_checksum,
-            Misdeed::Truncated => &mut self.truncated,
-            Misdeed::Refused(HeaderViolation::WrongDestination) => &mut self.wrong_destination,
-            Misdeed::Refused(HeaderViolation::PayloadOnAckOrGet) => &mut self.payload_on_ack_or_get,
-            Misdeed::Refused(HeaderViolation::PayloadTooLong) => &mut self.payload_too_long,
-            Misdeed::Refused(HeaderViolation::UnexpectedHello) => &mut self.unexpected_hello,
-            Misdeed::Refused(HeaderViolation::BadSource) => &mut self.bad_source,
+    fn of(&mut self, violation: ProtocolViolation) -> &mut u64 {
+        match violation {
+            ProtocolViolation::SourcePort => &mut self.bad_source_port,
+            ProtocolViolation::RequestMagic => &mut self.bad_request_magic,
+            ProtocolViolation::RequestVersion => &mut self.bad_request_version,
+            ProtocolViolation::RequestTarget => &mut self.bad_request_target,
+            ProtocolViolation::WrongTarget => &mut self.wrong_target,
+            ProtocolViolation::SlowHandshake => &mut self.slow_handshake,
+            ProtocolViolation::HelloMagic => &mut self.bad_hello_magic,
+            ProtocolViolation::HelloVersion => &mut self.bad_hello_version,
+            ProtocolViolation::HelloKind => &mut self.bad_hello_kind,
+            ProtocolViolation::HelloSource => &mut self.bad_hello_source,
+            ProtocolViolation::HelloMalformed => &mut self.bad_hello,
+            ProtocolViolation::AnswerIdentity => &mut self.bad_answer_identity,
+            ProtocolViolation::AnswerKind => &mut self.bad_answer_kind,
+            ProtocolViolation::FrameKind => &mut self.bad_frame,
+            ProtocolViolation::Header => &mut self.bad_header,
+            ProtocolViolation::Keepalive => &mut self.bad_keepalive,
+            ProtocolViolation::UnknownCookie => &mut self.unknown_cookie,
+            ProtocolViolation::AckBacklog => &mut self.ack_backlog,
+            ProtocolViolation::Checksum => &mut self.bad_checksum,
+            ProtocolViolation::Truncated => &mut self.truncated,
+            ProtocolViolation::Refused(HeaderViolation::WrongDestination) => {
+                &mut self.wrong_destination
+            }
+            ProtocolViolation::Refused(HeaderViolation::PayloadOnAckOrGet) => {
+                &mut self.payload_on_ack_or_get
+            }
+            ProtocolViolation::Refused(HeaderViolation::PayloadTooLong) => {
+                &mut self.payload_too_long
+            }
+            ProtocolViolation::Refused(HeaderViolation::UnexpectedHello) => {
+                &mut self.unexpected_hello
+            }
+            ProtocolViolation::Refused(HeaderViolation::BadSource) => &mut self.bad_source,
         }
     }
 }

@@ -11,17 +11,17 @@ use lustrine_wire::acceptor::Request;
 use lustrine_wire::hello::{ConnType, Hello, Ips, Version};
 use lustrine_wire::nid::{Nid, ProcessId};
 
-use crate::conn::{Conn, ConnKey, Dialled, Origin, Phase};
-use crate::driver::{Outside, Socklnd};
-use crate::fault::{Misdeed, Timeout, Why};
+use crate::close_reason::{CloseReason, ProtocolViolation, Timeout};
+use crate::conn::{Conn, ConnKey, DialTarget, Origin, Phase};
+use crate::driver::{Env, Socklnd};
 use crate::format::Format;
 use crate::io::{Io, IoError, SourcePort};
 use crate::peer::{Dial, Peer, PeerKey};
 
 /// So many NONE answers in a row end a round (wire 4.8).
-const NONES_MAX: u8 = 3;
+const NONE_ANSWERS_MAX: u8 = 3;
 /// So many changes of version are tried in one round.
-const TURNS_MAX: u8 = 3;
+const VERSION_CHANGES_MAX: u8 = 3;
 
 /// The version to dial `nid` with: 3, or 4 where a NID needs it, or what was configured.
 pub(crate) fn version_for(nid: Nid, configured: i64) -> Version {
@@ -39,7 +39,7 @@ impl Socklnd {
     /// BULK_OUT in turn, BULK_IN first (wire 4.7). From an unprivileged port every connection
     /// would be a peer of its own, so there is one for everything.
     fn missing(&self, peer: &Peer) -> Option<ConnType> {
-        if peer.id.is_userland() || peer.content {
+        if peer.id.is_userland() || peer.at_limit {
             return None;
         }
         if peer.count(ConnType::Control) == 0 {
@@ -68,16 +68,16 @@ impl Socklnd {
     }
 
     /// Has the peer dialled in this or the next flush.
-    pub(crate) fn ask_dial(&mut self, key: PeerKey) {
+    pub(crate) fn request_dial(&mut self, key: PeerKey) {
         let peer = &mut self.peers[key];
-        if peer.dial == Dial::Idle && !peer.dial_asked {
-            peer.dial_asked = true;
+        if peer.dial == Dial::Idle && !peer.dial_requested {
+            peer.dial_requested = true;
             self.dialling.push(key);
         }
     }
 
     /// Dials the next missing connection, unless it is too early for that.
-    pub(crate) fn dial<I: Io, C: Core>(&mut self, out: &mut Outside<'_, I, C>, key: PeerKey) {
+    pub(crate) fn dial<I: Io, C: Core>(&mut self, env: &mut Env<'_, I, C>, key: PeerKey) {
         let Some(peer) = self.peers.get(key) else { return };
         if peer.dial != Dial::Idle || self.shut.is_some() {
             return;
@@ -88,34 +88,34 @@ impl Socklnd {
         };
         // While the peer calls us, what it opens may be what we miss (wire 4.8).
         let calling = peer.queue.is_empty() && peer.id.nid != self.ni(peer.ni).nid;
-        let courtesy = if calling { peer.calls_until } else { Time::ZERO };
-        let due = peer.memory.not_before.max(courtesy);
-        if due > out.now {
+        let courtesy = if calling { peer.dialling_until } else { Time::ZERO };
+        let due = peer.history.not_before.max(courtesy);
+        if due > env.now {
             return self.dial_later(key, due);
         }
-        let began = *self.peers[key].round.get_or_insert(out.now);
-        if out.now.since(began) >= self.timing.sock_timeout {
-            return self.dial_failed(out, key, Why::Timeout(Timeout::Dial));
+        let began = *self.peers[key].round.get_or_insert(env.now);
+        if env.now.since(began) >= self.timing.sock_timeout {
+            return self.dial_failed(env, key, CloseReason::Timeout(Timeout::Dial));
         }
-        match self.start(out, key, kind) {
+        match self.start(env, key, kind) {
             Ok(conn) => self.peers[key].dial = Dial::Active(conn),
-            Err(why) => self.dial_failed(out, key, why),
+            Err(reason) => self.dial_failed(env, key, reason),
         }
     }
 
     fn start<I: Io, C: Core>(
         &mut self,
-        out: &mut Outside<'_, I, C>,
+        env: &mut Env<'_, I, C>,
         key: PeerKey,
         kind: ConnType,
-    ) -> Result<ConnKey, Why> {
+    ) -> Result<ConnKey, CloseReason> {
         let peer = &self.peers[key];
         let (ni_index, ni) = (peer.ni, self.ni(peer.ni));
         let source = match self.config.identity {
             Identity::Node => SourcePort::Privileged,
             Identity::Userland => SourcePort::Any,
         };
-        let unreachable = Why::Io(IoError::Unreachable);
+        let unreachable = CloseReason::Io(IoError::Unreachable);
         let Some(ip) = peer.id.nid.ip().filter(|_| peer.id.nid.net() == ni.nid.net()) else {
             return Err(unreachable);
         };
@@ -125,18 +125,18 @@ impl Socklnd {
             return Err(unreachable);
         }
         if self.conns.len() >= self.connections_max() {
-            return Err(Why::Io(IoError::Exhausted));
+            return Err(CloseReason::Io(IoError::Exhausted));
         }
         let port = if kind == ConnType::Control { ni.port } else { ni.port_bulk };
         let remote = SocketAddr::new(ip, port);
         let configured = version_for(peer.id.nid, self.config.tunables.protocol);
-        let version = peer.memory.version.unwrap_or(configured);
+        let version = peer.history.version.unwrap_or(configured);
         let local = ni.local_ip;
         let own_ip = local.or(ni.nid.ip());
         self.counters.dialled += 1;
-        let sock = out.io.connect(local, source, remote)?;
-        let deadline = out.now + self.timing.sock_timeout;
-        let phase = Phase::Connecting(Dialled { peer: key, kind, version });
+        let sock = env.io.connect(local, source, remote)?;
+        let deadline = env.now + self.timing.sock_timeout;
+        let phase = Phase::Connecting(DialTarget { peer: key, kind, version });
         let conn = Conn::new(sock, ni_index, Origin::Dialled, own_ip, remote, phase, deadline);
         let conn = self.insert(conn);
         self.outgoing += 1;
@@ -152,15 +152,15 @@ impl Socklnd {
     /// A dialled stream is reported; if it is open, request and HELLO go out back to back.
     pub(crate) fn connected<I: Io, C: Core>(
         &mut self,
-        out: &mut Outside<'_, I, C>,
+        env: &mut Env<'_, I, C>,
         key: ConnKey,
-        dialled: Dialled,
-    ) -> Result<(), Why> {
+        dialled: DialTarget,
+    ) -> Result<(), CloseReason> {
         let conn = &self.conns[key];
         if !(conn.writable || conn.hangup) {
             return Ok(());
         }
-        out.io.connected(conn.sock)?;
+        env.io.connected(conn.sock)?;
         let peer = &self.peers[dialled.peer];
         let ni = self.ni(conn.ni);
         let mut bytes = Vec::new();
@@ -177,51 +177,51 @@ impl Socklnd {
         };
         if hello.encode(&mut bytes).is_err() {
             // The peer asked for a version that has no room for its own NID, or ours.
-            return Err(Misdeed::HelloVersion.into());
+            return Err(ProtocolViolation::HelloVersion.into());
         }
         let conn = &mut self.conns[key];
         conn.tx.push_bytes(&bytes);
         conn.phase = Phase::Answer(dialled);
-        conn.deadline = out.now + self.timing.sock_timeout;
-        self.shake_hands(out, key)
+        conn.deadline = env.now + self.timing.sock_timeout;
+        self.shake_hands(env, key)
     }
 
     /// The answer to our HELLO (wire 4.4, 4.5).
-    pub(crate) fn answered<I: Io, C: Core>(
+    pub(crate) fn on_answer<I: Io, C: Core>(
         &mut self,
-        out: &mut Outside<'_, I, C>,
+        env: &mut Env<'_, I, C>,
         key: ConnKey,
-        dialled: Dialled,
+        dialled: DialTarget,
         hello: Hello,
-    ) -> Result<(), Why> {
+    ) -> Result<(), CloseReason> {
         if hello.kind == ConnType::None {
-            return self.turned_away(out, key, dialled, hello.version);
+            return self.on_none(env, key, dialled, hello.version);
         }
         let peer = &mut self.peers[dialled.peer];
         if hello.src != peer.id {
-            return Err(Misdeed::AnswerIdentity.into());
+            return Err(ProtocolViolation::AnswerIdentity.into());
         }
         if hello.version != dialled.version || hello.kind.inverse() != dialled.kind {
-            return Err(Misdeed::AnswerKind.into());
+            return Err(ProtocolViolation::AnswerKind.into());
         }
-        let incarnation = peer.memory.incarnation.replace(hello.src_incarnation);
+        let incarnation = peer.history.incarnation.replace(hello.src_incarnation);
         let restarted = incarnation.is_some_and(|before| before != hello.src_incarnation);
         let (ni, id) = (peer.ni, peer.id);
         peer.dial = Dial::Idle;
-        if !peer.members.is_empty() && (restarted || peer.memory.version != Some(hello.version)) {
+        if !peer.members.is_empty() && (restarted || peer.history.version != Some(hello.version)) {
             // The other connections belong to an earlier life. They go, and so does this one,
             // as it would on the accepting side; the next dial starts afresh.
-            let why = if restarted { Why::Restarted } else { Why::Renegotiated };
-            self.drop_conn(out, key);
-            self.close_peer(out, dialled.peer, why);
+            let reason = if restarted { CloseReason::Restarted } else { CloseReason::Renegotiated };
+            self.drop_conn(env, key);
+            self.close_peer(env, dialled.peer, reason);
             return Ok(());
         }
-        peer.memory.version = Some(hello.version);
-        peer.memory.interval = Nanos(0);
-        peer.nones = 0;
+        peer.history.version = Some(hello.version);
+        peer.history.interval = Nanos(0);
+        peer.none_answers = 0;
         if restarted {
             self.counters.restarts_seen += 1;
-            out.core.link(out.now, ni, id, LinkEvent::Restarted);
+            env.core.link(env.now, ni, id, LinkEvent::Restarted);
         }
         self.counters.opened_active += 1;
         self.outgoing -= 1;
@@ -231,49 +231,49 @@ impl Socklnd {
             received: hello.order,
             csum: self.csum(hello.version),
         };
-        self.open(out, key, dialled.peer, dialled.kind, format, None);
-        self.ask_dial(dialled.peer);
+        self.open(env, key, dialled.peer, dialled.kind, format, None);
+        self.request_dial(dialled.peer);
         Ok(())
     }
 
     /// The answer was NONE: another version, a lost race, or enough connections of that type.
-    fn turned_away<I: Io, C: Core>(
+    fn on_none<I: Io, C: Core>(
         &mut self,
-        out: &mut Outside<'_, I, C>,
+        env: &mut Env<'_, I, C>,
         key: ConnKey,
-        dialled: Dialled,
+        dialled: DialTarget,
         offered: Version,
-    ) -> Result<(), Why> {
+    ) -> Result<(), CloseReason> {
         self.counters.none_received += 1;
         let peer = &mut self.peers[dialled.peer];
         if offered != dialled.version && peer.members.is_empty() {
-            if peer.turns >= TURNS_MAX {
-                return Err(Misdeed::HelloVersion.into());
+            if peer.version_changes >= VERSION_CHANGES_MAX {
+                return Err(ProtocolViolation::HelloVersion.into());
             }
-            peer.turns += 1;
-            peer.memory.version = Some(offered);
+            peer.version_changes += 1;
+            peer.history.version = Some(offered);
             peer.dial = Dial::Idle;
             self.counters.versions_negotiated += 1;
-            self.drop_conn(out, key);
-            self.ask_dial(dialled.peer);
+            self.drop_conn(env, key);
+            self.request_dial(dialled.peer);
             return Ok(());
         }
-        peer.nones += 1;
+        peer.none_answers += 1;
         let typed = [ConnType::Control, ConnType::BulkIn, ConnType::BulkOut];
-        if peer.nones >= NONES_MAX {
+        if peer.none_answers >= NONE_ANSWERS_MAX {
             if !typed.iter().all(|kind| peer.count(*kind) >= 1) {
-                return Err(Why::Rejected);
+                return Err(CloseReason::Rejected);
             }
             // It takes no more than there are; so be it (capture f12).
-            peer.content = true;
+            peer.at_limit = true;
             peer.dial = Dial::Idle;
             peer.end_round();
-            self.drop_conn(out, key);
+            self.drop_conn(env, key);
             self.recount(dialled.peer);
             return Ok(());
         }
-        self.drop_conn(out, key);
-        self.dial_later(dialled.peer, out.now + self.timing.reconnect_min);
+        self.drop_conn(env, key);
+        self.dial_later(dialled.peer, env.now + self.timing.reconnect_min);
         Ok(())
     }
 
@@ -281,16 +281,16 @@ impl Socklnd {
     /// longer than the one before (wire 4.8).
     pub(crate) fn dial_failed<I: Io, C: Core>(
         &mut self,
-        out: &mut Outside<'_, I, C>,
+        env: &mut Env<'_, I, C>,
         key: PeerKey,
-        why: Why,
+        reason: CloseReason,
     ) {
         self.counters.dials_failed += 1;
-        match why {
-            Why::Io(IoError::NoPrivilege) => self.counters.dials_without_privilege += 1,
+        match reason {
+            CloseReason::Io(IoError::NoPrivilege) => self.counters.dials_without_privilege += 1,
             // The host's doing, or the network's: no peer is lost by it.
-            Why::Io(_) => {}
-            _ => self.counters.blame(why),
+            CloseReason::Io(_) => {}
+            _ => self.counters.count_reason(reason),
         }
         let timing = self.timing;
         let peer = &mut self.peers[key];
@@ -298,30 +298,26 @@ impl Socklnd {
         peer.end_round();
         if peer.members.is_empty() {
             // The next round begins with our best version again: the peer may be a new one.
-            peer.memory.version = None;
+            peer.history.version = None;
         }
-        let doubled = Nanos(peer.memory.interval.0.saturating_mul(2));
+        let doubled = Nanos(peer.history.interval.0.saturating_mul(2));
         let interval = doubled.clamp(timing.reconnect_min, timing.reconnect_max);
-        peer.memory.interval = interval;
-        peer.memory.not_before = out.now + interval + self.jitter.up_to(Nanos(interval.0 / 8));
+        peer.history.interval = interval;
+        peer.history.not_before = env.now + interval + self.jitter.up_to(Nanos(interval.0 / 8));
         // What waits for room on a connection that exists is not lost.
         if !self.carriable(&self.peers[key]) {
-            self.fail_queue(out, key, why.status());
+            self.fail_queue(env, key, reason.status());
         }
         self.forget_if_idle(key);
     }
 
     /// Gives up a dial that is under way, without blame.
-    pub(crate) fn abandon_dial<I: Io, C: Core>(
-        &mut self,
-        out: &mut Outside<'_, I, C>,
-        key: PeerKey,
-    ) {
+    pub(crate) fn abandon_dial<I: Io, C: Core>(&mut self, env: &mut Env<'_, I, C>, key: PeerKey) {
         let Some(peer) = self.peers.get_mut(key) else { return };
         let dial = core::mem::replace(&mut peer.dial, Dial::Idle);
         peer.end_round();
         if let Dial::Active(conn) = dial {
-            self.drop_conn(out, conn);
+            self.drop_conn(env, conn);
         }
     }
 }

@@ -11,22 +11,22 @@ use lustrine_lnet::time::Time;
 use lustrine_wire::hello::{ConnType, Hello, Version};
 use lustrine_wire::nid::{Nid, ProcessId};
 
-use crate::agenda::Agenda;
+use crate::close_reason::CloseReason;
 use crate::config::{Config, Jitter, NiConfig, Timing};
 use crate::conn::{Conn, ConnKey, Conns, Phase};
 use crate::counters::Counters;
-use crate::fault::Why;
 use crate::io::{Io, Readiness, SockId};
 use crate::peer::{Dial, Peer, PeerKey, Peers};
-use crate::tx::{Finished, Tx, Written, Wrote};
+use crate::timer_queue::TimerQueue;
+use crate::tx::{Finished, Tx, WriteEnd, WriteTotals};
 
 /// Size of the buffer that all connections share for reading many small messages at once.
-pub(crate) const STAGE_LEN: usize = 64 * 1024;
+pub(crate) const SHARED_BUFFER_LEN: usize = 64 * 1024;
 /// Most bytes that one connection reads, and writes, in one turn before others get theirs.
 pub(crate) const TURN_BYTES: u64 = 1 << 20;
 
 /// What lies outside of the driver during one call.
-pub(crate) struct Outside<'a, I, C> {
+pub(crate) struct Env<'a, I, C> {
     pub(crate) now: Time,
     pub(crate) core: &'a mut C,
     pub(crate) io: &'a mut I,
@@ -55,7 +55,7 @@ pub struct Handoff {
 
 /// What there is to know about a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PeerInfo {
+pub struct PeerConnections {
     /// Who it is; renamed if it dialled from a source port above 1023.
     pub id: ProcessId,
     /// The interface.
@@ -82,16 +82,16 @@ pub struct PeerInfo {
     /// Messages sent that await a zero-copy acknowledgement.
     pub zero_copy: usize,
     /// How far the dial under way is, if one is.
-    pub dialling: Option<Dialling>,
+    pub dialling: Option<DialPhase>,
 }
 
 /// How far a dial is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialling {
+pub enum DialPhase {
     /// TCP does not stand yet.
     Connecting,
     /// TCP stands; the answer to our HELLO is awaited.
-    Unanswered,
+    AwaitingHello,
 }
 
 /// The TCP driver's logic for one CPU partition.
@@ -110,19 +110,19 @@ pub struct Socklnd {
     pub(crate) socks: HashMap<SockId, ConnKey, FixedState>,
     pub(crate) peers: Peers,
     /// Read into by all connections in turn; holds nothing between two calls.
-    pub(crate) stage: Box<[u8]>,
+    pub(crate) shared_buffer: Box<[u8]>,
     /// Connections with something to do.
     pub(crate) run: VecDeque<ConnKey>,
     /// Peers to dial, and peers that are owed acknowledgements.
     pub(crate) dialling: Vec<PeerKey>,
     pub(crate) acking: Vec<PeerKey>,
     /// Connections in their handshake.
-    pub(crate) handshakes: Agenda<ConnKey>,
+    pub(crate) handshakes: TimerQueue<ConnKey>,
     /// How many of them were accepted, and how many dialled.
     pub(crate) incoming: usize,
     pub(crate) outgoing: usize,
     /// Peers with messages that wait, or a dial that is due later.
-    pub(crate) waiting: Agenda<PeerKey>,
+    pub(crate) waiting: TimerQueue<PeerKey>,
     pub(crate) scan_at: Time,
     pub(crate) handoffs: VecDeque<Handoff>,
     pub(crate) counters: Counters,
@@ -142,20 +142,20 @@ impl Socklnd {
     pub fn new(config: Config) -> Socklnd {
         assert!(config.cpt < config.cpts, "CPT {} of {}", config.cpt, config.cpts);
         assert!(config.nis.iter().all(|ni| ni.conns_per_peer >= 1), "conns_per_peer is 0");
-        let away_max = usize::try_from(config.tunables.peers_max).unwrap_or(0);
+        let absent_max = usize::try_from(config.tunables.peers_max).unwrap_or(0);
         Socklnd {
             timing: Timing::new(&config.tunables),
             conns: Conns::with_key(),
             socks: HashMap::default(),
-            peers: Peers::new(away_max, config.seed),
-            stage: vec![0; STAGE_LEN].into_boxed_slice(),
+            peers: Peers::new(absent_max, config.seed),
+            shared_buffer: vec![0; SHARED_BUFFER_LEN].into_boxed_slice(),
             run: VecDeque::new(),
             dialling: Vec::new(),
             acking: Vec::new(),
-            handshakes: Agenda::new(),
+            handshakes: TimerQueue::new(),
             incoming: 0,
             outgoing: 0,
-            waiting: Agenda::new(),
+            waiting: TimerQueue::new(),
             scan_at: Time::NEVER,
             handoffs: VecDeque::new(),
             counters: Counters::default(),
@@ -173,16 +173,16 @@ impl Socklnd {
     }
 
     /// All peers with connections or messages, in no particular order.
-    pub fn peers(&self) -> impl Iterator<Item = PeerInfo> + '_ {
+    pub fn peers(&self) -> impl Iterator<Item = PeerConnections> + '_ {
         let of = move |peer: &Peer, count: fn(&Tx) -> u64| -> u64 {
             let conns = peer.members.iter().filter_map(|member| self.conns.get(member.conn));
             conns.map(|conn| count(&conn.tx)).sum()
         };
-        self.peers.iter().map(move |(_, peer)| PeerInfo {
+        self.peers.iter().map(move |(_, peer)| PeerConnections {
             id: peer.id,
             ni: peer.ni,
-            version: peer.memory.version,
-            incarnation: peer.memory.incarnation,
+            version: peer.history.version,
+            incarnation: peer.history.incarnation,
             control: peer.count(ConnType::Control),
             bulk_in: peer.count(ConnType::BulkIn),
             bulk_out: peer.count(ConnType::BulkOut),
@@ -195,11 +195,11 @@ impl Socklnd {
         })
     }
 
-    fn dialling(&self, peer: &Peer) -> Option<Dialling> {
+    fn dialling(&self, peer: &Peer) -> Option<DialPhase> {
         let Dial::Active(conn) = peer.dial else { return None };
         match self.conns.get(conn)?.phase {
-            Phase::Connecting(_) => Some(Dialling::Connecting),
-            Phase::Answer(_) => Some(Dialling::Unanswered),
+            Phase::Connecting(_) => Some(DialPhase::Connecting),
+            Phase::Answer(_) => Some(DialPhase::AwaitingHello),
             _ => None,
         }
     }
@@ -213,11 +213,11 @@ impl Socklnd {
     /// copied there is done at once, which may free credits for further messages: submit until the
     /// core has no more, then one [`flush`](Socklnd::flush) writes them all together.
     pub fn submit<I: Io, C: Core>(&mut self, now: Time, core: &mut C, io: &mut I, action: &Action) {
-        let mut out = Outside { now, core, io };
+        let mut env = Env { now, core, io };
         match action {
-            Action::Send(send) => self.route(&mut out, send),
-            Action::Resume { rx, verdict } => self.resume(&mut out, *rx, verdict.clone()),
-            Action::Close { ni, peer, status } => self.close(&mut out, *ni, *peer, *status),
+            Action::Send(send) => self.route(&mut env, send),
+            Action::Resume { rx, verdict } => self.resume(&mut env, *rx, verdict.clone()),
+            Action::Close { ni, peer, status } => self.close(&mut env, *ni, *peer, *status),
         }
     }
 
@@ -254,97 +254,97 @@ impl Socklnd {
     /// Does all that can be done now without a further report: dials, acknowledges, writes
     /// and reads, each connection within a budget.
     pub fn flush<I: Io, C: Core>(&mut self, now: Time, core: &mut C, io: &mut I) {
-        let mut out = Outside { now, core, io };
+        let mut env = Env { now, core, io };
         for peer in core::mem::take(&mut self.dialling) {
             if let Some(found) = self.peers.get_mut(peer) {
-                found.dial_asked = false;
-                self.dial(&mut out, peer);
+                found.dial_requested = false;
+                self.dial(&mut env, peer);
             }
         }
-        self.acknowledge_all(&mut out);
+        self.acknowledge_all(&mut env);
         for _ in 0..self.run.len() {
             let Some(key) = self.run.pop_front() else { break };
-            self.turn(&mut out, key);
+            self.turn(&mut env, key);
         }
     }
 
     /// One connection's turn.
-    fn turn<I: Io, C: Core>(&mut self, out: &mut Outside<'_, I, C>, key: ConnKey) {
+    fn turn<I: Io, C: Core>(&mut self, env: &mut Env<'_, I, C>, key: ConnKey) {
         let Some(conn) = self.conns.get_mut(key) else { return };
         conn.queued = false;
         let result = match conn.phase {
-            Phase::Connecting(dialled) => self.connected(out, key, dialled),
-            Phase::Request(_) | Phase::Hello | Phase::Answer(_) => self.shake_hands(out, key),
-            Phase::Farewell => self.part(out, key),
-            Phase::Open(_) => self.exchange(out, key),
+            Phase::Connecting(dialled) => self.connected(env, key, dialled),
+            Phase::Request(_) | Phase::Hello | Phase::Answer(_) => self.shake_hands(env, key),
+            Phase::Closing => self.finish_closing(env, key),
+            Phase::Open(_) => self.exchange(env, key),
         };
-        if let Err(why) = result {
-            self.fail(out, key, why);
+        if let Err(reason) = result {
+            self.fail(env, key, reason);
         }
     }
 
     /// Writes, then reads; also when writing failed, for what the peer said before it broke.
     fn exchange<I: Io, C: Core>(
         &mut self,
-        out: &mut Outside<'_, I, C>,
+        env: &mut Env<'_, I, C>,
         key: ConnKey,
-    ) -> Result<(), Why> {
-        let written = self.write(out, key);
-        self.receive(out, key)?;
+    ) -> Result<(), CloseReason> {
+        let written = self.write(env, key);
+        self.receive(env, key)?;
         written
     }
 
     /// Writes what waits, and reports what has been written.
     pub(crate) fn write<I: Io, C: Core>(
         &mut self,
-        out: &mut Outside<'_, I, C>,
+        env: &mut Env<'_, I, C>,
         key: ConnKey,
-    ) -> Result<(), Why> {
+    ) -> Result<(), CloseReason> {
         let conn = &mut self.conns[key];
         if !conn.writable || conn.tx.waiting() == 0 {
             return Ok(());
         }
-        let mut written = Written::default();
-        let wrote = conn.tx.write(out.io, conn.sock, TURN_BYTES, &mut written);
+        let mut written = WriteTotals::default();
+        let wrote = conn.tx.write(env.io, conn.sock, TURN_BYTES, &mut written);
         self.counters.writes += written.calls;
         self.counters.bytes_written += written.bytes;
         let (mut waiting, mut owed) = (None, None);
         if let Phase::Open(open) = &mut conn.phase {
             if written.bytes != 0 {
-                open.moved = out.now;
+                open.tx_progress = env.now;
             }
             let peer = &mut self.peers[open.peer];
-            while let Some(op) = conn.tx.begun() {
-                out.core.tx_started(out.now, op);
+            while let Some(op) = conn.tx.next_started() {
+                env.core.tx_started(env.now, op);
             }
             while let Some(finished) = conn.tx.finished() {
                 let op = match finished {
                     Finished::Op(op) => Some(op),
                     Finished::Cookie(cookie) => {
                         let in_system = conn.tx.in_system(cookie);
-                        peer.zero_copy.written(cookie, in_system, out.now)
+                        peer.zero_copy.written(cookie, in_system, env.now)
                     }
                 };
                 if let Some(op) = op {
-                    out.core.done(out.now, op, Status::Ok);
+                    env.core.done(env.now, op, Status::Ok);
                 }
             }
             waiting = (!peer.queue.is_empty()).then_some(open.peer);
             owed = (!peer.acks.is_empty()).then_some(open.peer);
         }
         match wrote? {
-            Wrote::All => {}
-            Wrote::Blocked => conn.writable = false,
-            Wrote::Enough => self.enqueue(key),
+            WriteEnd::All => {}
+            WriteEnd::Blocked => conn.writable = false,
+            WriteEnd::BudgetSpent => self.enqueue(key),
         }
         // There may be room again for what found none.
         if let Some(peer) = waiting {
-            self.pump(out, peer);
+            self.pump(env, peer);
         }
         if let Some(peer) = owed
             && written.bytes != 0
         {
-            self.ask_acks(peer);
+            self.request_acks(peer);
         }
         Ok(())
     }
@@ -378,18 +378,18 @@ impl Socklnd {
         status: Status,
     ) {
         self.shut = Some(status);
-        let mut out = Outside { now, core, io };
+        let mut env = Env { now, core, io };
         for key in self.peers.keys() {
-            self.close_whole(&mut out, key, status);
+            self.close_everything(&mut env, key, status);
         }
         let rest: Vec<(ConnKey, SockId)> =
             self.conns.iter().map(|(key, conn)| (key, conn.sock)).collect();
         for (key, sock) in rest {
-            out.io.close(sock);
+            env.io.close(sock);
             self.remove(key);
         }
         for handoff in core::mem::take(&mut self.handoffs) {
-            out.io.close(handoff.sock);
+            env.io.close(handoff.sock);
         }
     }
 

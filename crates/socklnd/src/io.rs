@@ -39,7 +39,7 @@ pub enum IoError {
 
 /// What a read or write did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum IoOutcome {
     /// So many bytes, at least 1. Fewer than asked for means the stream had no more (room): the
     /// next readiness report comes by itself.
     Bytes(usize),
@@ -90,10 +90,10 @@ pub trait Io: Memory {
     fn connected(&mut self, sock: SockId) -> Result<(), IoError>;
 
     /// Fills `spans` first, then `tail`, as far as bytes are there.
-    fn read(&mut self, sock: SockId, spans: &[Span], tail: &mut [u8]) -> Outcome;
+    fn read(&mut self, sock: SockId, spans: &[Span], tail: &mut [u8]) -> IoOutcome;
 
     /// Writes pieces in order, as far as there is room.
-    fn write(&mut self, sock: SockId, pieces: &[Piece<'_>], mode: WriteMode) -> Outcome;
+    fn write(&mut self, sock: SockId, pieces: &[Piece<'_>], mode: WriteMode) -> IoOutcome;
 
     /// Closes and forgets a stream. With bytes unread or unsent the peer may see a reset.
     ///

@@ -10,21 +10,20 @@
 //! | `listen`, `dial` | the two sides of a handshake |
 //! | `route`, `tx`, `staging`, `zc` | sending: choice of connection, batches, cookies |
 //! | `receive`, `rx` | receiving: where bytes are read to, and the frame reader |
-//! | `closing`, `timeouts`, `agenda` | ends and deadlines |
+//! | `closing`, `timeouts`, `timer_queue` | ends and deadlines |
 //! | `changes` | other values, interfaces that come and go |
 //! | `conn`, `peer`, `format` | what is known of connections and peers |
-//! | [`fault`], [`counters`] | why connections end, and how often what happened |
+//! | [`close_reason`], [`counters`] | why connections end, and how often what happened |
 #![forbid(unsafe_code)]
 
-mod agenda;
 mod changes;
+pub mod close_reason;
 mod closing;
 pub mod config;
 mod conn;
 pub mod counters;
 mod dial;
 mod driver;
-pub mod fault;
 mod format;
 pub mod io;
 mod listen;
@@ -35,13 +34,14 @@ mod route;
 mod rx;
 mod staging;
 mod timeouts;
+mod timer_queue;
 mod tx;
 mod zc;
 
 #[cfg(test)]
 mod testing;
 
+pub use close_reason::ProtocolViolation;
 pub use config::{Accept, Config, NiConfig};
 pub use counters::Counters;
-pub use driver::{Dialling, Handoff, PeerInfo, Socklnd};
-pub use fault::Misdeed;
+pub use driver::{DialPhase, Handoff, PeerConnections, Socklnd};

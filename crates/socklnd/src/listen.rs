@@ -11,14 +11,14 @@ use lustrine_wire::hello::{ConnType, Hello, HelloError, Ips, Version};
 use lustrine_wire::nid::{Nid, PID_ANY, PID_LUSTRE, PID_USERLAND, ProcessId};
 use lustrine_wire::{Order, Progress};
 
+use crate::close_reason::{CloseReason, ProtocolViolation};
 use crate::config::Accept;
 use crate::conn::{Conn, ConnKey, Open, Origin, Phase};
 use crate::dial::version_for;
-use crate::driver::{Handoff, Outside, Socklnd};
-use crate::fault::{Misdeed, Why};
+use crate::driver::{Env, Handoff, Socklnd};
 use crate::format::Format;
-use crate::io::{Io, IoError, Outcome, SockId};
-use crate::peer::{Dial, Member, PeerKey};
+use crate::io::{Io, IoError, IoOutcome, SockId};
+use crate::peer::{Dial, PeerConn, PeerKey};
 
 /// Source ports up to this one need privilege (wire 2.1).
 const PRIVILEGED_PORT_MAX: u16 = 1023;
@@ -41,10 +41,10 @@ impl Socklnd {
             return io.close(sock);
         }
         if self.config.accept == Accept::Secure && remote.port() > PRIVILEGED_PORT_MAX {
-            self.counters.blame(Misdeed::SourcePort.into());
+            self.counters.count_reason(ProtocolViolation::SourcePort.into());
             return io.close(sock);
         }
-        self.receive_guest(now, sock, ni, local.ip(), remote, Phase::Request(local.port()));
+        self.add_incoming(now, sock, ni, local.ip(), remote, Phase::Request(local.port()));
     }
 
     /// Takes over a connection that another CPU partition accepted; `handoff.sock` is the stream's
@@ -59,10 +59,10 @@ impl Socklnd {
         }
         self.counters.adopted += 1;
         let Handoff { sock, ni, local, remote, hello, .. } = handoff;
-        let key = self.receive_guest(now, sock, ni, local, remote, Phase::Hello);
-        let mut out = Outside { now, core, io };
-        if let Err(why) = self.introduce(&mut out, key, hello) {
-            self.fail(&mut out, key, why);
+        let key = self.add_incoming(now, sock, ni, local, remote, Phase::Hello);
+        let mut env = Env { now, core, io };
+        if let Err(reason) = self.on_hello(&mut env, key, hello) {
+            self.fail(&mut env, key, reason);
         }
     }
 
@@ -79,7 +79,7 @@ impl Socklnd {
         of_node.div_ceil(usize::from(self.config.cpts))
     }
 
-    fn receive_guest(
+    fn add_incoming(
         &mut self,
         now: Time,
         sock: SockId,
@@ -101,101 +101,102 @@ impl Socklnd {
     /// Reads exactly what the handshake needs, so that nothing behind it is ever taken.
     pub(crate) fn shake_hands<I: Io, C: Core>(
         &mut self,
-        out: &mut Outside<'_, I, C>,
+        env: &mut Env<'_, I, C>,
         key: ConnKey,
-    ) -> Result<(), Why> {
-        self.write(out, key)?;
+    ) -> Result<(), CloseReason> {
+        self.write(env, key)?;
         loop {
             let Some(conn) = self.conns.get_mut(key) else { return Ok(()) };
             if !matches!(conn.phase, Phase::Request(_) | Phase::Hello | Phase::Answer(_)) {
                 return Ok(());
             }
-            if conn.hold.len() < conn.need {
+            if conn.input.len() < conn.need {
                 if !conn.readable {
                     return Ok(());
                 }
-                let asked = conn.need - conn.hold.len();
-                match Io::read(out.io, conn.sock, &[], conn.hold.room(conn.need)) {
-                    Outcome::Bytes(len) => {
-                        conn.hold.filled(len);
+                let asked = conn.need - conn.input.len();
+                match Io::read(env.io, conn.sock, &[], conn.input.room(conn.need)) {
+                    IoOutcome::Bytes(len) => {
+                        conn.input.filled(len);
                         conn.drained(len, asked);
                         self.counters.reads += 1;
                         self.counters.bytes_read += len as u64;
                     }
-                    Outcome::WouldBlock => conn.readable = false,
-                    Outcome::Closed => return Err(IoError::Reset.into()),
-                    Outcome::Failed(error) => return Err(error.into()),
+                    IoOutcome::WouldBlock => conn.readable = false,
+                    IoOutcome::Closed => return Err(IoError::Reset.into()),
+                    IoOutcome::Failed(error) => return Err(error.into()),
                 }
                 continue;
             }
             match conn.phase {
-                Phase::Request(port) => self.requested(out, key, port)?,
-                _ => self.greeted(out, key)?,
+                Phase::Request(port) => self.on_request(env, key, port)?,
+                _ => self.on_hello_bytes(env, key)?,
             }
         }
     }
 
     /// Enough of the connection request is there to look at (wire 2.3); it came to this port.
-    fn requested<I: Io, C: Core>(
+    fn on_request<I: Io, C: Core>(
         &mut self,
-        out: &mut Outside<'_, I, C>,
+        env: &mut Env<'_, I, C>,
         key: ConnKey,
         port: u16,
-    ) -> Result<(), Why> {
+    ) -> Result<(), CloseReason> {
         let conn = &mut self.conns[key];
         let came_to = conn.ni;
-        match Request::parse(conn.hold.bytes()) {
+        match Request::parse(conn.input.bytes()) {
             Ok(Progress::Need(len)) => conn.need = len,
             Ok(Progress::Got(request, len)) => {
-                let ni =
-                    self.asked_for(came_to, port, &request.target).ok_or(Misdeed::WrongTarget)?;
+                let ni = self
+                    .asked_for(came_to, port, &request.target)
+                    .ok_or(ProtocolViolation::WrongTarget)?;
                 let conn = &mut self.conns[key];
                 conn.ni = ni;
-                conn.hold.used(len);
+                conn.input.used(len);
                 conn.need = 4;
                 conn.phase = Phase::Hello;
-                conn.deadline = out.now + self.timing.accept_timeout;
+                conn.deadline = env.now + self.timing.accept_timeout;
             }
             Err(error) => {
-                let misdeed = Misdeed::from(error);
+                let violation = ProtocolViolation::from(error);
                 if error.reaction() == Reaction::CloseSilently {
-                    return Err(misdeed.into());
+                    return Err(violation.into());
                 }
-                self.counters.blame(misdeed.into());
+                self.counters.count_reason(violation.into());
                 let mut answer = Vec::with_capacity(Answer::LEN);
                 Answer::OURS.encode(&mut answer);
-                self.farewell(out, key, &answer)?;
+                self.close_with(env, key, &answer)?;
             }
         }
         Ok(())
     }
 
     /// Enough of a HELLO, or of the answer to ours, is there to look at.
-    fn greeted<I: Io, C: Core>(
+    fn on_hello_bytes<I: Io, C: Core>(
         &mut self,
-        out: &mut Outside<'_, I, C>,
+        env: &mut Env<'_, I, C>,
         key: ConnKey,
-    ) -> Result<(), Why> {
+    ) -> Result<(), CloseReason> {
         let conn = &mut self.conns[key];
-        match Hello::parse(conn.hold.bytes()) {
+        match Hello::parse(conn.input.bytes()) {
             Ok(Progress::Need(len)) => {
                 conn.need = len;
                 Ok(())
             }
             Ok(Progress::Got(hello, len)) => {
-                conn.hold.used(len);
+                conn.input.used(len);
                 match conn.phase {
-                    Phase::Answer(dialled) => self.answered(out, key, dialled, hello),
-                    _ => self.introduce(out, key, hello),
+                    Phase::Answer(dialled) => self.on_answer(env, key, dialled, hello),
+                    _ => self.on_hello(env, key, hello),
                 }
             }
             Err(HelloError::UnknownVersion { raw: _, order })
                 if matches!(conn.phase, Phase::Hello) =>
             {
-                self.counters.blame(Misdeed::HelloVersion.into());
-                self.offer_own_version(out, key, order)
+                self.counters.count_reason(ProtocolViolation::HelloVersion.into());
+                self.offer_own_version(env, key, order)
             }
-            Err(error) => Err(Misdeed::from(error).into()),
+            Err(error) => Err(ProtocolViolation::from(error).into()),
         }
     }
 
@@ -203,10 +204,10 @@ impl Socklnd {
     /// 4.5, capture r_hver99).
     fn offer_own_version<I: Io, C: Core>(
         &mut self,
-        out: &mut Outside<'_, I, C>,
+        env: &mut Env<'_, I, C>,
         key: ConnKey,
         order: Order,
-    ) -> Result<(), Why> {
+    ) -> Result<(), CloseReason> {
         let conn = &self.conns[key];
         let ni = self.ni(conn.ni);
         let me = ProcessId::lustre(ni.nid);
@@ -222,29 +223,29 @@ impl Socklnd {
         };
         let mut bytes = Vec::new();
         answer.encode(&mut bytes).expect("the version was chosen to fit the NID");
-        self.farewell(out, key, &bytes)
+        self.close_with(env, key, &bytes)
     }
 
     /// A good HELLO came from whoever dialled: finds out who that is, and where it belongs.
-    fn introduce<I: Io, C: Core>(
+    fn on_hello<I: Io, C: Core>(
         &mut self,
-        out: &mut Outside<'_, I, C>,
+        env: &mut Env<'_, I, C>,
         key: ConnKey,
         hello: Hello,
-    ) -> Result<(), Why> {
+    ) -> Result<(), CloseReason> {
         let conn = &self.conns[key];
         let nid = self.ni(conn.ni).nid;
         if hello.kind == ConnType::None {
-            return Err(Misdeed::HelloKind.into());
+            return Err(ProtocolViolation::HelloKind.into());
         }
         let ProcessId { nid: src, pid } = hello.src;
         if src.is_any() || src.is_lo() || pid == PID_ANY {
-            return Err(Misdeed::HelloSource.into());
+            return Err(ProtocolViolation::HelloSource.into());
         }
         if nid.to_short().is_none() && hello.version < Version::V4 {
             // Our own NID has no place in the answer.
-            self.counters.blame(Misdeed::HelloVersion.into());
-            return self.offer_own_version(out, key, hello.order);
+            self.counters.count_reason(ProtocolViolation::HelloVersion.into());
+            return self.offer_own_version(env, key, hello.order);
         }
         let port = conn.remote.port();
         let renamed = (port > PRIVILEGED_PORT_MAX).then(|| ProcessId {
@@ -262,18 +263,18 @@ impl Socklnd {
             self.remove(key);
             return Ok(());
         }
-        self.admit(out, key, id, renamed, hello)
+        self.admit(env, key, id, renamed, hello)
     }
 
     /// The tests of wire 4.6, in their order.
     fn admit<I: Io, C: Core>(
         &mut self,
-        out: &mut Outside<'_, I, C>,
+        env: &mut Env<'_, I, C>,
         key: ConnKey,
         id: ProcessId,
         renamed: Option<ProcessId>,
         hello: Hello,
-    ) -> Result<(), Why> {
+    ) -> Result<(), CloseReason> {
         let conn = &self.conns[key];
         let (ni, kind) = (conn.ni, hello.kind.inverse());
         let (local, remote) = (conn.local, conn.remote_ip());
@@ -283,14 +284,14 @@ impl Socklnd {
         let peer = &mut self.peers[peer_key];
         if matches!(peer.dial, Dial::Active(_)) && id.nid < me {
             self.counters.races_won += 1;
-            return self.refuse(out, key, &hello);
+            return self.answer_none(env, key, &hello);
         }
-        let incarnation = peer.memory.incarnation.replace(hello.src_incarnation);
+        let incarnation = peer.history.incarnation.replace(hello.src_incarnation);
         let restarted = incarnation.is_some_and(|before| before != hello.src_incarnation);
-        if !peer.members.is_empty() && (restarted || peer.memory.version != Some(hello.version)) {
-            let why = if restarted { Why::Restarted } else { Why::Renegotiated };
-            self.close_peer(out, peer_key, why);
-            return self.refuse(out, key, &hello);
+        if !peer.members.is_empty() && (restarted || peer.history.version != Some(hello.version)) {
+            let reason = if restarted { CloseReason::Restarted } else { CloseReason::Renegotiated };
+            self.close_peer(env, peer_key, reason);
+            return self.answer_none(env, key, &hello);
         }
         let same = peer
             .members
@@ -301,38 +302,38 @@ impl Socklnd {
             .count();
         if same >= limit && local != Some(remote) {
             self.counters.duplicates_refused += 1;
-            return self.refuse(out, key, &hello);
+            return self.answer_none(env, key, &hello);
         }
         if restarted {
             self.counters.restarts_seen += 1;
-            out.core.link(out.now, ni, id, LinkEvent::Restarted);
+            env.core.link(env.now, ni, id, LinkEvent::Restarted);
         }
         let answer = self.answer_to(ni, &hello, kind);
         self.conns[key].tx.push_bytes(&answer);
         self.counters.opened_passive += 1;
         self.incoming -= 1;
         let peer = &mut self.peers[peer_key];
-        peer.memory.version = Some(hello.version);
-        peer.calls_until = out.now + self.timing.reconnect_min;
+        peer.history.version = Some(hello.version);
+        peer.dialling_until = env.now + self.timing.reconnect_min;
         let format = Format {
             version: hello.version,
             sent: hello.order,
             received: hello.order,
             csum: self.csum(hello.version),
         };
-        self.open(out, key, peer_key, kind, format, renamed);
+        self.open(env, key, peer_key, kind, format, renamed);
         Ok(())
     }
 
     /// "Not now, try again."
-    fn refuse<I: Io, C: Core>(
+    fn answer_none<I: Io, C: Core>(
         &mut self,
-        out: &mut Outside<'_, I, C>,
+        env: &mut Env<'_, I, C>,
         key: ConnKey,
         hello: &Hello,
-    ) -> Result<(), Why> {
+    ) -> Result<(), CloseReason> {
         let answer = self.answer_to(self.conns[key].ni, hello, ConnType::None);
-        self.farewell(out, key, &answer)
+        self.close_with(env, key, &answer)
     }
 
     /// Our HELLO in answer to `hello`, in its version and order.
@@ -360,7 +361,7 @@ impl Socklnd {
     /// The handshake is over: messages may flow.
     pub(crate) fn open<I: Io, C: Core>(
         &mut self,
-        out: &mut Outside<'_, I, C>,
+        env: &mut Env<'_, I, C>,
         key: ConnKey,
         peer_key: PeerKey,
         kind: ConnType,
@@ -368,57 +369,57 @@ impl Socklnd {
         renamed: Option<ProcessId>,
     ) {
         let conn = &mut self.conns[key];
-        debug_assert_eq!(conn.hold.len(), 0);
-        let mut open = Open::new(peer_key, kind, format, out.now);
+        debug_assert_eq!(conn.input.len(), 0);
+        let mut open = Open::new(peer_key, kind, format, env.now);
         open.renamed = renamed;
         conn.phase = Phase::Open(open);
         let peer = &mut self.peers[peer_key];
         let first = peer.members.is_empty();
-        peer.members.push(Member { conn: key, kind });
-        peer.heard = out.now;
+        peer.members.push(PeerConn { conn: key, kind });
+        peer.last_received = env.now;
         let (ni, id) = (peer.ni, peer.id);
         self.recount(peer_key);
         if self.scan_at == Time::NEVER {
-            self.scan_at = out.now + self.timing.scan;
+            self.scan_at = env.now + self.timing.scan;
         }
         if first {
-            out.core.link(out.now, ni, id, LinkEvent::Up);
+            env.core.link(env.now, ni, id, LinkEvent::Up);
         }
-        self.pump(out, peer_key);
+        self.pump(env, peer_key);
         if !self.peers[peer_key].acks.is_empty() {
-            self.ask_acks(peer_key);
+            self.request_acks(peer_key);
         }
         self.enqueue(key);
     }
 
     /// Says a last word and closes the connection once it is written.
-    fn farewell<I: Io, C: Core>(
+    fn close_with<I: Io, C: Core>(
         &mut self,
-        out: &mut Outside<'_, I, C>,
+        env: &mut Env<'_, I, C>,
         key: ConnKey,
         bytes: &[u8],
-    ) -> Result<(), Why> {
+    ) -> Result<(), CloseReason> {
         let conn = &mut self.conns[key];
         conn.tx.push_bytes(bytes);
-        conn.phase = Phase::Farewell;
-        self.part(out, key)
+        conn.phase = Phase::Closing;
+        self.finish_closing(env, key)
     }
 
     /// Goes on with a last word. What the peer still says is read once, so that closing does not
     /// reset the stream before our word was read.
-    pub(crate) fn part<I: Io, C: Core>(
+    pub(crate) fn finish_closing<I: Io, C: Core>(
         &mut self,
-        out: &mut Outside<'_, I, C>,
+        env: &mut Env<'_, I, C>,
         key: ConnKey,
-    ) -> Result<(), Why> {
-        self.write(out, key)?;
+    ) -> Result<(), CloseReason> {
+        self.write(env, key)?;
         let conn = &mut self.conns[key];
         if conn.tx.waiting() != 0 {
             return Ok(());
         }
         if conn.readable {
-            let _ = Io::read(out.io, conn.sock, &[], &mut self.stage);
+            let _ = Io::read(env.io, conn.sock, &[], &mut self.shared_buffer);
         }
-        Err(Why::Asked(Status::Ok))
+        Err(CloseReason::Asked(Status::Ok))
     }
 }

@@ -10,8 +10,8 @@ use lustrine_wire::nid::ProcessId;
 use slotmap::{SlotMap, new_key_type};
 use smallvec::SmallVec;
 
+use crate::close_reason::ProtocolViolation;
 use crate::conn::ConnKey;
-use crate::fault::Misdeed;
 use crate::zc::ZeroCopy;
 
 new_key_type! {
@@ -26,7 +26,7 @@ const _: () = assert!(size_of::<Peer>() <= 512);
 
 /// An open connection of a peer, with what is needed to choose among them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Member {
+pub(crate) struct PeerConn {
     pub(crate) conn: ConnKey,
     pub(crate) kind: ConnType,
 }
@@ -44,7 +44,7 @@ pub(crate) enum Dial {
 
 /// What outlives a peer's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Memory {
+pub(crate) struct PeerHistory {
     /// The version it spoke, or asked for.
     pub(crate) version: Option<Version>,
     /// Its last known incarnation.
@@ -54,9 +54,13 @@ pub(crate) struct Memory {
     pub(crate) not_before: Time,
 }
 
-impl Memory {
-    const NOTHING: Memory =
-        Memory { version: None, incarnation: None, interval: Nanos(0), not_before: Time::ZERO };
+impl PeerHistory {
+    const NOTHING: PeerHistory = PeerHistory {
+        version: None,
+        incarnation: None,
+        interval: Nanos(0),
+        not_before: Time::ZERO,
+    };
 }
 
 /// A peer: a process on a NID, as reached through one interface.
@@ -64,9 +68,9 @@ impl Memory {
 pub(crate) struct Peer {
     pub(crate) id: ProcessId,
     pub(crate) ni: NiIndex,
-    pub(crate) memory: Memory,
+    pub(crate) history: PeerHistory,
     /// Open connections, whoever dialled them.
-    pub(crate) members: SmallVec<[Member; 3]>,
+    pub(crate) members: SmallVec<[PeerConn; 3]>,
     /// Messages that no connection can take now, oldest first.
     pub(crate) queue: VecDeque<SendAction>,
     /// Cookies to acknowledge.
@@ -76,46 +80,46 @@ pub(crate) struct Peer {
     /// When the present round of dials began.
     pub(crate) round: Option<Time>,
     /// NONE answers in a row, with the version we speak.
-    pub(crate) nones: u8,
+    pub(crate) none_answers: u8,
     /// Answers in this round that asked for another version.
-    pub(crate) turns: u8,
+    pub(crate) version_changes: u8,
     /// The peer takes no more connections than there are (capture f12).
-    pub(crate) content: bool,
+    pub(crate) at_limit: bool,
     /// Whether no connection is missing.
     pub(crate) complete: bool,
     /// Whether it is on the list of peers to dial, owed acknowledgements, or awaiting a time.
-    pub(crate) dial_asked: bool,
-    pub(crate) acks_asked: bool,
-    pub(crate) on_agenda: bool,
+    pub(crate) dial_requested: bool,
+    pub(crate) acks_requested: bool,
+    pub(crate) in_timer_queue: bool,
     /// Until then the peer may still be opening connections to us.
-    pub(crate) calls_until: Time,
+    pub(crate) dialling_until: Time,
     /// When anything was last received, and when a keepalive was last sent.
-    pub(crate) heard: Time,
-    pub(crate) kept_alive: Time,
+    pub(crate) last_received: Time,
+    pub(crate) last_keepalive: Time,
 }
 
 impl Peer {
-    fn new(ni: NiIndex, id: ProcessId, memory: Memory) -> Peer {
+    fn new(ni: NiIndex, id: ProcessId, history: PeerHistory) -> Peer {
         Peer {
             id,
             ni,
-            memory,
+            history,
             members: SmallVec::new(),
             queue: VecDeque::new(),
             acks: VecDeque::new(),
             zero_copy: ZeroCopy::new(),
             dial: Dial::Idle,
             round: None,
-            nones: 0,
-            turns: 0,
-            content: false,
+            none_answers: 0,
+            version_changes: 0,
+            at_limit: false,
             complete: id.is_userland(),
-            dial_asked: false,
-            acks_asked: false,
-            on_agenda: false,
-            calls_until: Time::ZERO,
-            heard: Time::ZERO,
-            kept_alive: Time::ZERO,
+            dial_requested: false,
+            acks_requested: false,
+            in_timer_queue: false,
+            dialling_until: Time::ZERO,
+            last_received: Time::ZERO,
+            last_keepalive: Time::ZERO,
         }
     }
 
@@ -127,14 +131,14 @@ impl Peer {
     /// A round of dials is over, well or not.
     pub(crate) fn end_round(&mut self) {
         self.round = None;
-        self.nones = 0;
-        self.turns = 0;
+        self.none_answers = 0;
+        self.version_changes = 0;
     }
 
     /// A cookie to acknowledge.
-    pub(crate) fn owe(&mut self, cookie: u64) -> Result<(), Misdeed> {
+    pub(crate) fn owe_ack(&mut self, cookie: u64) -> Result<(), ProtocolViolation> {
         if self.acks.len() >= ACKS_MAX {
-            return Err(Misdeed::AckBacklog);
+            return Err(ProtocolViolation::AckBacklog);
         }
         self.acks.push_back(cookie);
         Ok(())
@@ -154,20 +158,20 @@ impl Peer {
 pub(crate) struct Peers {
     present: SlotMap<PeerKey, Peer>,
     index: HashMap<(NiIndex, ProcessId), PeerKey, FixedState>,
-    away: HashMap<(NiIndex, ProcessId), Memory, FixedState>,
-    /// Keys of `away` by age; some may be gone.
-    away_order: VecDeque<(NiIndex, ProcessId)>,
-    away_max: usize,
+    absent: HashMap<(NiIndex, ProcessId), PeerHistory, FixedState>,
+    /// Keys of `absent` by age; some may be gone.
+    absent_order: VecDeque<(NiIndex, ProcessId)>,
+    absent_max: usize,
 }
 
 impl Peers {
-    pub(crate) fn new(away_max: usize, seed: u64) -> Peers {
+    pub(crate) fn new(absent_max: usize, seed: u64) -> Peers {
         Peers {
             present: SlotMap::with_key(),
             index: HashMap::with_hasher(FixedState::with_seed(seed)),
-            away: HashMap::with_hasher(FixedState::with_seed(seed)),
-            away_order: VecDeque::new(),
-            away_max,
+            absent: HashMap::with_hasher(FixedState::with_seed(seed)),
+            absent_order: VecDeque::new(),
+            absent_max,
         }
     }
 
@@ -177,15 +181,15 @@ impl Peers {
 
     pub(crate) fn find_or_add(&mut self, ni: NiIndex, id: ProcessId) -> PeerKey {
         *self.index.entry((ni, id)).or_insert_with(|| {
-            let memory = self.away.remove(&(ni, id)).unwrap_or(Memory::NOTHING);
-            self.present.insert(Peer::new(ni, id, memory))
+            let history = self.absent.remove(&(ni, id)).unwrap_or(PeerHistory::NOTHING);
+            self.present.insert(Peer::new(ni, id, history))
         })
     }
 
     /// Forgets what was known of those that are away.
-    pub(crate) fn forget_away(&mut self, lost: impl Fn(NiIndex, &ProcessId) -> bool) {
-        self.away.retain(|(ni, id), _| !lost(*ni, id));
-        self.away_order.retain(|(ni, id)| !lost(*ni, id));
+    pub(crate) fn forget_absent(&mut self, lost: impl Fn(NiIndex, &ProcessId) -> bool) {
+        self.absent.retain(|(ni, id), _| !lost(*ni, id));
+        self.absent_order.retain(|(ni, id)| !lost(*ni, id));
     }
 
     pub(crate) fn get(&self, key: PeerKey) -> Option<&Peer> {
@@ -213,15 +217,15 @@ impl Peers {
         let Some(peer) = self.present.remove(key) else { return };
         let name = (peer.ni, peer.id);
         self.index.remove(&name);
-        if peer.id.is_userland() || self.away_max == 0 {
+        if peer.id.is_userland() || self.absent_max == 0 {
             return;
         }
-        if self.away.insert(name, peer.memory).is_none() {
-            self.away_order.push_back(name);
+        if self.absent.insert(name, peer.history).is_none() {
+            self.absent_order.push_back(name);
         }
-        while self.away.len() > self.away_max || self.away_order.len() > 2 * self.away_max {
-            let Some(oldest) = self.away_order.pop_front() else { break };
-            self.away.remove(&oldest);
+        while self.absent.len() > self.absent_max || self.absent_order.len() > 2 * self.absent_max {
+            let Some(oldest) = self.absent_order.pop_front() else { break };
+            self.absent.remove(&oldest);
         }
     }
 }
@@ -271,17 +275,17 @@ mod tests {
         let mut peers = Peers::new(10, 1);
         for number in 0..1000 {
             let key = peers.find_or_add(NiIndex(0), process(number));
-            peers[key].memory.incarnation = Some(u64::from(number));
+            peers[key].history.incarnation = Some(u64::from(number));
             peers.forget(key);
-            assert!(peers.away.len() <= 10 && peers.away_order.len() <= 20);
+            assert!(peers.absent.len() <= 10 && peers.absent_order.len() <= 20);
         }
         assert_eq!(peers.len(), 0);
         let known = peers.find_or_add(NiIndex(0), process(999));
-        assert_eq!(peers[known].memory.incarnation, Some(999));
+        assert_eq!(peers[known].history.incarnation, Some(999));
         let lost = peers.find_or_add(NiIndex(0), process(1));
-        assert_eq!(peers[lost].memory, Memory::NOTHING);
+        assert_eq!(peers[lost].history, PeerHistory::NOTHING);
         let elsewhere = peers.find_or_add(NiIndex(1), process(999));
-        assert_eq!(peers[elsewhere].memory, Memory::NOTHING);
+        assert_eq!(peers[elsewhere].history, PeerHistory::NOTHING);
     }
 
     #[test]
@@ -291,7 +295,7 @@ mod tests {
             let key = peers.find_or_add(NiIndex(0), process(1));
             peers.forget(key);
         }
-        assert!(peers.away_order.len() <= 20);
+        assert!(peers.absent_order.len() <= 20);
     }
 
     #[test]
@@ -301,6 +305,6 @@ mod tests {
         let key = peers.find_or_add(NiIndex(0), id);
         assert!(peers[key].complete, "a renamed peer is never dialled");
         peers.forget(key);
-        assert!(peers.away.is_empty() && peers.find(NiIndex(0), id).is_none());
+        assert!(peers.absent.is_empty() && peers.find(NiIndex(0), id).is_none());
     }
 }

@@ -7,13 +7,13 @@ use lustrine_lnet::status::Status;
 use lustrine_wire::frame::{FIRST_ZC_COOKIE, FrameHeader, ZcAck};
 use lustrine_wire::header::Header;
 
+use crate::close_reason::{CloseReason, ProtocolViolation};
 use crate::conn::{Conn, ConnKey, Open, Phase};
 use crate::counters::Counters;
-use crate::driver::{Outside, STAGE_LEN, Socklnd, TURN_BYTES};
-use crate::fault::{Misdeed, Why};
-use crate::io::{Io, Outcome};
+use crate::driver::{Env, SHARED_BUFFER_LEN, Socklnd, TURN_BYTES};
+use crate::io::{Io, IoOutcome};
 use crate::peer::Peer;
-use crate::rx::{Head, Settled, Want};
+use crate::rx::{Expected, Head, ReceivedMessage};
 
 /// Most reads of one connection in one turn.
 const TURN_READS: u64 = 64;
@@ -21,18 +21,18 @@ const TURN_READS: u64 = 64;
 /// Bytes of small messages read before what they caused is written: about 32 of 256 bytes. Less
 /// costs system calls; more lets the two ends take turns, one idle while the other works through
 /// all there is.
-const SIP: usize = 8 * 1024;
+const SMALL_READ_LEN: usize = 8 * 1024;
 
 /// What a read brought.
-struct Brought {
+struct ReadResult {
     bytes: usize,
     /// Small messages, in the shared buffer.
     small: bool,
 }
 
 /// What reading needs besides the connection itself.
-struct Intake<'a, 'b, I, C> {
-    out: &'a mut Outside<'b, I, C>,
+struct RxHandler<'a, 'b, I, C> {
+    env: &'a mut Env<'b, I, C>,
     peer: &'a mut Peer,
     counters: &'a mut Counters,
     finished: &'a mut Vec<OpKey>,
@@ -43,18 +43,18 @@ impl Socklnd {
     /// Reads and handles what is there, within a budget.
     pub(crate) fn receive<I: Io, C: Core>(
         &mut self,
-        out: &mut Outside<'_, I, C>,
+        env: &mut Env<'_, I, C>,
         key: ConnKey,
-    ) -> Result<(), Why> {
+    ) -> Result<(), CloseReason> {
         let mut bytes_left = TURN_BYTES;
         let mut result = Ok(());
         for _ in 0..TURN_READS {
-            match self.receive_once(out, key) {
+            match self.receive_once(env, key) {
                 Ok(None) => break,
-                Ok(Some(Brought { small: true, .. })) => bytes_left = 0,
-                Ok(Some(brought)) => bytes_left = bytes_left.saturating_sub(brought.bytes as u64),
-                Err(why) => {
-                    result = Err(why);
+                Ok(Some(ReadResult { small: true, .. })) => bytes_left = 0,
+                Ok(Some(read)) => bytes_left = bytes_left.saturating_sub(read.bytes as u64),
+                Err(reason) => {
+                    result = Err(reason);
                     break;
                 }
             }
@@ -66,7 +66,7 @@ impl Socklnd {
         let conn = &self.conns[key];
         if result.is_ok() && conn.hangup && conn.open().is_some_and(|open| open.reader.parked()) {
             // Nobody reads it, so nobody would ever see its end: the parked message goes with it.
-            result = Err(Why::Eof);
+            result = Err(CloseReason::Eof);
         }
         result
     }
@@ -74,44 +74,44 @@ impl Socklnd {
     /// One read; `None` when there is nothing more to do now.
     fn receive_once<I: Io, C: Core>(
         &mut self,
-        out: &mut Outside<'_, I, C>,
+        env: &mut Env<'_, I, C>,
         key: ConnKey,
-    ) -> Result<Option<Brought>, Why> {
+    ) -> Result<Option<ReadResult>, CloseReason> {
         let conn = &mut self.conns[key];
         let (sock, ni, readable) = (conn.sock, conn.ni, conn.readable);
-        let Conn { phase: Phase::Open(open), hold, .. } = conn else { return Ok(None) };
+        let Conn { phase: Phase::Open(open), input, .. } = conn else { return Ok(None) };
         if !readable {
             return Ok(None);
         }
-        let stage = &mut self.stage[..];
-        let held = hold.len();
+        let shared = &mut self.shared_buffer[..];
+        let held = input.len();
         let Some((target, tail_len)) = target(open, held) else { return Ok(None) };
         let (spans, rest) = open.reader.destination();
         let span_len = total_len(&spans) as usize;
         let tail_len = if rest { tail_len } else { 0 };
         let tail = match target {
-            Target::Hold => hold.room(held + tail_len),
-            Target::Stage => &mut stage[held..held + tail_len],
+            Target::Input => input.room(held + tail_len),
+            Target::Shared => &mut shared[held..held + tail_len],
         };
-        let outcome = Io::read(out.io, sock, &spans, tail);
+        let outcome = Io::read(env.io, sock, &spans, tail);
         let len = match outcome {
-            Outcome::Bytes(len) => len,
-            Outcome::WouldBlock => {
+            IoOutcome::Bytes(len) => len,
+            IoOutcome::WouldBlock => {
                 conn.readable = false;
                 return Ok(None);
             }
-            Outcome::Closed => return Err(ended(open, held)),
-            Outcome::Failed(error) => return Err(error.into()),
+            IoOutcome::Closed => return Err(ended(open, held)),
+            IoOutcome::Failed(error) => return Err(error.into()),
         };
         self.counters.reads += 1;
         self.counters.bytes_read += len as u64;
         let peer = &mut self.peers[open.peer];
-        open.heard = out.now;
+        open.last_received = env.now;
         open.received += len as u64;
-        peer.heard = out.now;
+        peer.last_received = env.now;
         let arrival = Arrival { ni, from: peer.id, rx: key.rx_id() };
-        let mut intake = Intake {
-            out,
+        let mut handler = RxHandler {
+            env,
             peer,
             counters: &mut self.counters,
             finished: &mut self.finished,
@@ -119,36 +119,36 @@ impl Socklnd {
         };
         let direct = len.min(span_len);
         if direct != 0 {
-            open.reader.landed(intake.out.io, direct);
-            intake.settle_complete(open)?;
+            open.reader.landed(handler.env.io, direct);
+            handler.report_if_complete(open)?;
         }
         match target {
-            Target::Hold => {
-                hold.filled(len - direct);
-                let used = intake.digest(open, hold.bytes())?;
-                hold.used(used);
+            Target::Input => {
+                input.filled(len - direct);
+                let used = handler.handle_bytes(open, input.bytes())?;
+                input.used(used);
             }
-            Target::Stage => {
+            Target::Shared => {
                 let end = held + len - direct;
-                stage[..held].copy_from_slice(hold.bytes());
-                hold.used(held);
-                let used = intake.digest(open, &stage[..end])?;
+                shared[..held].copy_from_slice(input.bytes());
+                input.used(held);
+                let used = handler.handle_bytes(open, &shared[..end])?;
                 if open.reader.parked() {
-                    open.backlog.extend_from_slice(&stage[used..end]);
+                    open.backlog.extend_from_slice(&shared[used..end]);
                 } else {
-                    hold.keep(&stage[used..end]);
+                    input.keep(&shared[used..end]);
                 }
             }
         }
         conn.drained(len, span_len + tail_len);
-        let small = matches!(target, Target::Stage) && span_len == 0;
-        Ok(Some(Brought { bytes: len, small }))
+        let small = matches!(target, Target::Shared) && span_len == 0;
+        Ok(Some(ReadResult { bytes: len, small }))
     }
 
     /// The core has decided about a parked message.
     pub(crate) fn resume<I: Io, C: Core>(
         &mut self,
-        out: &mut Outside<'_, I, C>,
+        env: &mut Env<'_, I, C>,
         rx: RxId,
         verdict: Verdict,
     ) {
@@ -159,48 +159,48 @@ impl Socklnd {
             // The connection died before the core's decision was carried out.
             self.counters.stale_resumes += 1;
             if let Verdict::Into { op, .. } = verdict {
-                out.core.done(out.now, op, Status::ConnectionLost);
+                env.core.done(env.now, op, Status::ConnectionLost);
             }
             return;
         }
-        let result = self.resume_open(out, key, verdict);
+        let result = self.resume_open(env, key, verdict);
         self.after_input(key);
         match result {
             Ok(()) => self.enqueue(key),
-            Err(why) => self.fail(out, key, why),
+            Err(reason) => self.fail(env, key, reason),
         }
     }
 
     fn resume_open<I: Io, C: Core>(
         &mut self,
-        out: &mut Outside<'_, I, C>,
+        env: &mut Env<'_, I, C>,
         key: ConnKey,
         verdict: Verdict,
-    ) -> Result<(), Why> {
+    ) -> Result<(), CloseReason> {
         let conn = &mut self.conns[key];
         let ni = conn.ni;
-        let Conn { phase: Phase::Open(open), hold, .. } = conn else { return Ok(()) };
+        let Conn { phase: Phase::Open(open), input, .. } = conn else { return Ok(()) };
         // Silence while nobody read was not the peer's.
-        open.heard = out.now;
+        open.last_received = env.now;
         let peer = &mut self.peers[open.peer];
         let arrival = Arrival { ni, from: peer.id, rx: key.rx_id() };
-        let mut intake = Intake {
-            out,
+        let mut handler = RxHandler {
+            env,
             peer,
             counters: &mut self.counters,
             finished: &mut self.finished,
             arrival,
         };
-        if let Some(settled) = open.reader.decide(verdict)? {
-            intake.settle(settled)?;
+        if let Some(received) = open.reader.decide(verdict)? {
+            handler.report_received(received)?;
         }
         let mut backlog = core::mem::take(&mut open.backlog);
-        let used = intake.digest(open, &backlog)?;
+        let used = handler.handle_bytes(open, &backlog)?;
         if open.reader.parked() {
             backlog.drain(..used);
             open.backlog = backlog;
         } else {
-            hold.keep(&backlog[used..]);
+            input.keep(&backlog[used..]);
         }
         Ok(())
     }
@@ -215,7 +215,7 @@ impl Socklnd {
             self.enqueue(key);
         }
         if !self.peers[peer].acks.is_empty() {
-            self.ask_acks(peer);
+            self.request_acks(peer);
         }
     }
 }
@@ -224,63 +224,67 @@ impl Socklnd {
 #[derive(Clone, Copy, Debug)]
 enum Target {
     /// The connection's own few bytes: heads are read exactly.
-    Hold,
+    Input,
     /// The buffer that all share, behind what is held of a head: many messages at once.
-    Stage,
+    Shared,
 }
 
 /// Where the next read goes and how many bytes it asks for beyond the awaited payload; `None` when
 /// nothing may be read.
 fn target(open: &Open, held: usize) -> Option<(Target, usize)> {
     let head_len = open.reader.format().head_len();
-    match (open.reader.want(), open.exact()) {
-        (Want::Verdict, _) => None,
-        (Want::Head | Want::Payload, true) => Some((Target::Hold, head_len - held)),
-        (Want::Skip(left), true) => Some((Target::Stage, STAGE_LEN.min(left as usize))),
-        (Want::Head | Want::Payload | Want::Skip(_), false) => Some((Target::Stage, SIP - held)),
+    match (open.reader.expected(), open.exact()) {
+        (Expected::Verdict, _) => None,
+        (Expected::Head | Expected::Payload, true) => Some((Target::Input, head_len - held)),
+        (Expected::Skip(left), true) => {
+            Some((Target::Shared, SHARED_BUFFER_LEN.min(left as usize)))
+        }
+        (Expected::Head | Expected::Payload | Expected::Skip(_), false) => {
+            Some((Target::Shared, SMALL_READ_LEN - held))
+        }
     }
 }
 
 /// What the end of the stream means here (wire 4.9).
-fn ended(open: &Open, held: usize) -> Why {
+fn ended(open: &Open, held: usize) -> CloseReason {
     if open.reader.within_message() || held != 0 {
-        Why::Misdeed(Misdeed::Truncated)
+        CloseReason::Violation(ProtocolViolation::Truncated)
     } else {
-        Why::Eof
+        CloseReason::Eof
     }
 }
 
-impl<I: Io, C: Core> Intake<'_, '_, I, C> {
+impl<I: Io, C: Core> RxHandler<'_, '_, I, C> {
     /// Handles `bytes`, which follow one another in the stream, as far as they make up something;
     /// returns how many were used. The rest is part of a head, or stands behind a parked message.
-    fn digest(&mut self, open: &mut Open, bytes: &[u8]) -> Result<usize, Why> {
+    fn handle_bytes(&mut self, open: &mut Open, bytes: &[u8]) -> Result<usize, CloseReason> {
         let mut at = 0;
         while at < bytes.len() {
             let rest = &bytes[at..];
-            match open.reader.want() {
-                Want::Head => match open.reader.head(rest)? {
+            match open.reader.expected() {
+                Expected::Head => match open.reader.head(rest)? {
                     None => break,
                     Some((head, len)) => {
                         at += len;
                         self.head(open, head)?;
                     }
                 },
-                Want::Payload => {
-                    at += open.reader.copy_in(self.out.io, rest);
-                    self.settle_complete(open)?;
+                Expected::Payload => {
+                    at += open.reader.copy_in(self.env.io, rest);
+                    self.report_if_complete(open)?;
                 }
-                Want::Skip(left) => {
+                Expected::Skip(left) => {
                     let len = rest.len().min(left as usize);
                     open.reader.skipped(len);
                     at += len;
                 }
-                Want::Verdict => break,
+                Expected::Verdict => break,
             }
         }
         Ok(at)
     }
 
-    fn head(&mut self, open: &mut Open, head: Head) -> Result<(), Why> {
+    fn head(&mut self, open: &mut Open, head: Head) -> Result<(), CloseReason> {
         match head {
             Head::Noop(frame) => self.acknowledged(&frame),
             Head::Message { frame, header } => {
@@ -290,50 +294,50 @@ impl<I: Io, C: Core> Intake<'_, '_, I, C> {
         }
     }
 
-    fn message(&mut self, open: &mut Open, mut header: Header) -> Result<(), Why> {
+    fn message(&mut self, open: &mut Open, mut header: Header) -> Result<(), CloseReason> {
         self.counters.messages_received += 1;
-        open.saw(header.payload_len);
+        open.note_payload_len(header.payload_len);
         if let Some(id) = open.renamed {
             header.src = id;
         }
-        let verdict = self.out.core.recv_header(self.out.now, self.arrival, &header);
+        let verdict = self.env.core.recv_header(self.env.now, self.arrival, &header);
         if verdict == Verdict::Park {
             self.counters.parked += 1;
         }
         match open.reader.decide(verdict)? {
-            Some(settled) => self.settle(settled),
+            Some(received) => self.report_received(received),
             None => Ok(()),
         }
     }
 
-    fn settle_complete(&mut self, open: &mut Open) -> Result<(), Why> {
+    fn report_if_complete(&mut self, open: &mut Open) -> Result<(), CloseReason> {
         match open.reader.complete() {
-            Some(settled) => self.settle(settled),
+            Some(received) => self.report_received(received),
             None => Ok(()),
         }
     }
 
     /// The wanted part of a message is in: it is reported, and acknowledged before the unwanted
     /// rest is drained (wire 3.4).
-    fn settle(&mut self, settled: Settled) -> Result<(), Why> {
-        self.counters.payload_received += u64::from(settled.stored);
-        self.counters.payload_discarded += u64::from(settled.discarded);
-        if let Some(op) = settled.op {
-            let status = if settled.intact { Status::Ok } else { Status::Corrupt };
-            self.out.core.done(self.out.now, op, status);
+    fn report_received(&mut self, received: ReceivedMessage) -> Result<(), CloseReason> {
+        self.counters.payload_received += u64::from(received.stored);
+        self.counters.payload_discarded += u64::from(received.discarded);
+        if let Some(op) = received.op {
+            let status = if received.intact { Status::Ok } else { Status::Corrupt };
+            self.env.core.done(self.env.now, op, status);
         }
-        if !settled.intact {
-            return Err(Misdeed::Checksum.into());
+        if !received.intact {
+            return Err(ProtocolViolation::Checksum.into());
         }
         // 0 asks for nothing, and 1 is a keepalive's: nobody sends it here.
-        if settled.cookie >= FIRST_ZC_COOKIE {
-            self.peer.owe(settled.cookie)?;
+        if received.cookie >= FIRST_ZC_COOKIE {
+            self.peer.owe_ack(received.cookie)?;
         }
         Ok(())
     }
 
-    fn acknowledged(&mut self, frame: &FrameHeader) -> Result<(), Why> {
-        let ack = frame.acknowledged().map_err(Misdeed::from)?;
+    fn acknowledged(&mut self, frame: &FrameHeader) -> Result<(), CloseReason> {
+        let ack = frame.acknowledged().map_err(ProtocolViolation::from)?;
         match ack {
             ZcAck::Nothing => return Ok(()),
             ZcAck::Keepalive => {
@@ -344,7 +348,7 @@ impl<I: Io, C: Core> Intake<'_, '_, I, C> {
         }
         let result = self.peer.zero_copy.acknowledge(ack, self.finished);
         for op in self.finished.drain(..) {
-            self.out.core.done(self.out.now, op, Status::Ok);
+            self.env.core.done(self.env.now, op, Status::Ok);
         }
         result?;
         self.counters.zero_copy_acks_received += ack.count();

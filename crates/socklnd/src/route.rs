@@ -7,15 +7,15 @@ use lustrine_wire::frame::FrameHeader;
 use lustrine_wire::hello::{ConnType, Version};
 
 use crate::conn::ConnKey;
-use crate::driver::{Outside, Socklnd};
+use crate::driver::{Env, Socklnd};
 use crate::format::Format;
 use crate::io::Io;
 use crate::peer::{Peer, PeerKey};
-use crate::tx::{Cookies, Taken};
+use crate::tx::{Cookies, SendProgress};
 
 /// What is to be carried.
 #[derive(Clone, Copy, Debug)]
-enum Cargo {
+enum TxItem {
     /// A NOOP: acknowledgement or keepalive.
     Noop,
     /// An LNet message of so many bytes in all.
@@ -26,30 +26,30 @@ enum Cargo {
 ///
 /// Acknowledgements prefer BULK_IN, where kernels send theirs; without one they take what other
 /// NOOPs may take.
-fn rank(cargo: Cargo, kind: ConnType, version: Version, min_bulk: u64) -> Option<u8> {
+fn rank(item: TxItem, kind: ConnType, version: Version, min_bulk: u64) -> Option<u8> {
     let untyped = version < Version::V3;
-    match (cargo, kind) {
+    match (item, kind) {
         (_, ConnType::None) => None,
-        (Cargo::Noop, ConnType::BulkIn) => Some(0),
-        (Cargo::Noop, ConnType::Control) => Some(1),
-        (Cargo::Noop, ConnType::BulkOut) => Some(2),
-        (Cargo::Noop, ConnType::Any) => untyped.then_some(1),
-        (Cargo::Message(size), ConnType::Control) => Some(u8::from(size >= min_bulk)),
-        (Cargo::Message(size), ConnType::BulkOut) => Some(u8::from(size < min_bulk)),
-        (Cargo::Message(_), ConnType::Any) => untyped.then_some(0),
-        (Cargo::Message(_), ConnType::BulkIn) => untyped.then_some(1),
+        (TxItem::Noop, ConnType::BulkIn) => Some(0),
+        (TxItem::Noop, ConnType::Control) => Some(1),
+        (TxItem::Noop, ConnType::BulkOut) => Some(2),
+        (TxItem::Noop, ConnType::Any) => untyped.then_some(1),
+        (TxItem::Message(size), ConnType::Control) => Some(u8::from(size >= min_bulk)),
+        (TxItem::Message(size), ConnType::BulkOut) => Some(u8::from(size < min_bulk)),
+        (TxItem::Message(_), ConnType::Any) => untyped.then_some(0),
+        (TxItem::Message(_), ConnType::BulkIn) => untyped.then_some(1),
     }
 }
 
 impl Socklnd {
-    /// The best connection for `cargo` that has room: by rank, then fewest bytes queued, then
+    /// The best connection for `item` that has room: by rank, then fewest bytes queued, then
     /// least recently chosen.
-    fn choose(&self, peer: &Peer, cargo: Cargo) -> Option<ConnKey> {
-        let version = peer.memory.version?;
+    fn choose(&self, peer: &Peer, item: TxItem) -> Option<ConnKey> {
+        let version = peer.history.version?;
         let min_bulk = self.config.tunables.min_bulk as u64;
         let mut best = None;
         for member in &peer.members {
-            let Some(rank) = rank(cargo, member.kind, version, min_bulk) else { continue };
+            let Some(rank) = rank(item, member.kind, version, min_bulk) else { continue };
             let conn = &self.conns[member.conn];
             let Some(open) = conn.open() else { continue };
             let key = (rank, conn.tx.waiting(), open.chosen);
@@ -62,16 +62,16 @@ impl Socklnd {
 
     /// Whether any connection may carry messages, room or not.
     pub(crate) fn carriable(&self, peer: &Peer) -> bool {
-        let carries = |kind, version| rank(Cargo::Message(0), kind, version, 1).is_some();
-        peer.memory
+        let carries = |kind, version| rank(TxItem::Message(0), kind, version, 1).is_some();
+        peer.history
             .version
             .is_some_and(|version| peer.members.iter().any(|member| carries(member.kind, version)))
     }
 
     /// A message of the core: onto a connection, or into the peer's queue.
-    pub(crate) fn route<I: Io, C: Core>(&mut self, out: &mut Outside<'_, I, C>, send: &SendAction) {
+    pub(crate) fn route<I: Io, C: Core>(&mut self, env: &mut Env<'_, I, C>, send: &SendAction) {
         if let Some(status) = self.shut {
-            return out.core.done(out.now, send.op, status);
+            return env.core.done(env.now, send.op, status);
         }
         let size = size_of(send);
         let key = if send.to.is_userland() {
@@ -82,7 +82,7 @@ impl Socklnd {
                 Some(key) => key,
                 None => {
                     self.counters.unreachable += 1;
-                    return out.core.done(out.now, send.op, Status::Unreachable);
+                    return env.core.done(env.now, send.op, Status::Unreachable);
                 }
             }
         } else {
@@ -90,14 +90,14 @@ impl Socklnd {
         };
         let peer = &self.peers[key];
         let conn =
-            if peer.queue.is_empty() { self.choose(peer, Cargo::Message(size)) } else { None };
+            if peer.queue.is_empty() { self.choose(peer, TxItem::Message(size)) } else { None };
         let complete = peer.complete;
         match conn {
-            Some(conn) => self.load(out, key, conn, send),
+            Some(conn) => self.load(env, key, conn, send),
             None => self.enqueue_message(key, send.clone()),
         }
         if !complete {
-            self.ask_dial(key);
+            self.request_dial(key);
         }
     }
 
@@ -110,7 +110,7 @@ impl Socklnd {
     /// Queues a message on a connection.
     fn load<I: Io, C: Core>(
         &mut self,
-        out: &mut Outside<'_, I, C>,
+        env: &mut Env<'_, I, C>,
         key: PeerKey,
         conn_key: ConnKey,
         send: &SendAction,
@@ -130,23 +130,23 @@ impl Socklnd {
             }
         }
         if conn.tx.waiting() == 0 {
-            open.moved = out.now;
+            open.tx_progress = env.now;
         }
         self.choices += 1;
         open.chosen = self.choices;
-        if out.core.journal_enabled() {
+        if env.core.journal_enabled() {
             conn.tx.watch(send.op);
         }
-        let taken =
-            conn.tx.push_message(out.io, format, send.op, &send.header, &send.payload, cookies);
-        match taken {
-            Ok(taken) => {
+        let progress =
+            conn.tx.push_message(env.io, format, send.op, &send.header, &send.payload, cookies);
+        match progress {
+            Ok(progress) => {
                 self.counters.messages_sent += 1;
                 self.counters.payload_sent += u64::from(send.header.payload_len);
                 self.counters.zero_copy_sent += u64::from(cookies.request != 0);
                 self.counters.zero_copy_acks_carried += u64::from(cookies.ack != 0);
-                if taken == Taken::Sent {
-                    out.core.done(out.now, send.op, Status::Ok);
+                if progress == SendProgress::Sent {
+                    env.core.done(env.now, send.op, Status::Ok);
                 }
                 self.enqueue(conn_key);
             }
@@ -158,19 +158,19 @@ impl Socklnd {
                     peer.acks.push_front(cookies.ack);
                 }
                 self.counters.nids_too_long += 1;
-                out.core.done(out.now, send.op, Status::Unreachable);
+                env.core.done(env.now, send.op, Status::Unreachable);
             }
         }
     }
 
     /// Moves messages from the peer's queue to its connections, in order, as far as they go.
-    pub(crate) fn pump<I: Io, C: Core>(&mut self, out: &mut Outside<'_, I, C>, key: PeerKey) {
+    pub(crate) fn pump<I: Io, C: Core>(&mut self, env: &mut Env<'_, I, C>, key: PeerKey) {
         while let Some(peer) = self.peers.get_mut(key) {
             let Some(first) = peer.queue.front() else { break };
             let size = size_of(first);
-            let Some(conn) = self.choose(&self.peers[key], Cargo::Message(size)) else { break };
+            let Some(conn) = self.choose(&self.peers[key], TxItem::Message(size)) else { break };
             let Some(send) = self.peers[key].queue.pop_front() else { break };
-            self.load(out, key, conn, &send);
+            self.load(env, key, conn, &send);
         }
         if let Some(peer) = self.peers.get_mut(key)
             && peer.queue.is_empty()
@@ -182,26 +182,26 @@ impl Socklnd {
     /// Fails all messages of a peer that wait for a connection.
     pub(crate) fn fail_queue<I: Io, C: Core>(
         &mut self,
-        out: &mut Outside<'_, I, C>,
+        env: &mut Env<'_, I, C>,
         key: PeerKey,
         status: Status,
     ) {
         let Some(peer) = self.peers.get_mut(key) else { return };
         for send in core::mem::take(&mut peer.queue) {
-            out.core.done(out.now, send.op, status);
+            env.core.done(env.now, send.op, status);
         }
     }
 
     /// Sends what is owed to peers as NOOPs, what did not ride on a message: two cookies at a time
     /// where the version allows (captures f6, f7), on BULK_IN if there is one.
-    pub(crate) fn acknowledge_all<I: Io, C: Core>(&mut self, out: &mut Outside<'_, I, C>) {
+    pub(crate) fn acknowledge_all<I: Io, C: Core>(&mut self, env: &mut Env<'_, I, C>) {
         for key in core::mem::take(&mut self.acking) {
             let Some(peer) = self.peers.get_mut(key) else { continue };
-            peer.acks_asked = false;
-            while let Some(conn) = self.choose(&self.peers[key], Cargo::Noop) {
+            peer.acks_requested = false;
+            while let Some(conn) = self.choose(&self.peers[key], TxItem::Noop) {
                 let peer = &mut self.peers[key];
                 let Some(first) = peer.acks.pop_front() else { break };
-                let merges = peer.memory.version >= Some(Version::V3);
+                let merges = peer.history.version >= Some(Version::V3);
                 let second = peer.acks.front().copied().filter(|next| merges && *next != first);
                 let frame = match second {
                     None => FrameHeader::noop(first),
@@ -212,14 +212,14 @@ impl Socklnd {
                     }
                 };
                 self.counters.zero_copy_acks_sent += 1 + u64::from(second.is_some());
-                self.load_noop(out.now, conn, frame);
+                self.load_noop(env.now, conn, frame);
             }
         }
     }
 
     /// Sends a keepalive, if a connection may carry it; returns whether it did.
     pub(crate) fn keep_alive(&mut self, now: Time, key: PeerKey) -> bool {
-        let Some(conn) = self.choose(&self.peers[key], Cargo::Noop) else { return false };
+        let Some(conn) = self.choose(&self.peers[key], TxItem::Noop) else { return false };
         self.load_noop(now, conn, FrameHeader::KEEPALIVE);
         self.counters.keepalives_sent += 1;
         true
@@ -229,7 +229,7 @@ impl Socklnd {
         let conn = &mut self.conns[key];
         let open = conn.phase.open_mut().expect("members are open");
         if conn.tx.waiting() == 0 {
-            open.moved = now;
+            open.tx_progress = now;
         }
         let format: Format = open.reader.format();
         conn.tx.push_noop(format, frame);
@@ -237,10 +237,10 @@ impl Socklnd {
     }
 
     /// Has acknowledgements sent in the next flush; until then they may ride on messages.
-    pub(crate) fn ask_acks(&mut self, key: PeerKey) {
+    pub(crate) fn request_acks(&mut self, key: PeerKey) {
         let peer = &mut self.peers[key];
-        if !peer.acks_asked {
-            peer.acks_asked = true;
+        if !peer.acks_requested {
+            peer.acks_requested = true;
             self.acking.push(key);
         }
     }
@@ -265,23 +265,23 @@ mod tests {
     const KINDS: [ConnType; 5] =
         [ConnType::BulkIn, ConnType::BulkOut, ConnType::Control, ConnType::Any, ConnType::None];
 
-    fn ranks(cargo: Cargo, version: Version) -> [Option<u8>; 5] {
-        KINDS.map(|kind| rank(cargo, kind, version, 1024))
+    fn ranks(item: TxItem, version: Version) -> [Option<u8>; 5] {
+        KINDS.map(|kind| rank(item, kind, version, 1024))
     }
 
     /// [FRM-14], [FRM-17]
     #[test]
     fn the_table_of_wire_3_6() {
-        let (small, large) = (Cargo::Message(1023), Cargo::Message(1024));
+        let (small, large) = (TxItem::Message(1023), TxItem::Message(1024));
         for version in [Version::V3, Version::V4] {
             assert_eq!(ranks(small, version), [None, Some(1), Some(0), None, None]);
             assert_eq!(ranks(large, version), [None, Some(0), Some(1), None, None]);
-            assert_eq!(ranks(Cargo::Noop, version), [Some(0), Some(2), Some(1), None, None]);
+            assert_eq!(ranks(TxItem::Noop, version), [Some(0), Some(2), Some(1), None, None]);
         }
         for version in [Version::V1, Version::V2] {
             assert_eq!(ranks(small, version), [Some(1), Some(1), Some(0), Some(0), None]);
             assert_eq!(ranks(large, version), [Some(1), Some(0), Some(1), Some(0), None]);
-            assert_eq!(ranks(Cargo::Noop, version), [Some(0), Some(2), Some(1), Some(1), None]);
+            assert_eq!(ranks(TxItem::Noop, version), [Some(0), Some(2), Some(1), Some(1), None]);
         }
     }
 }

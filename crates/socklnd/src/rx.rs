@@ -1,6 +1,6 @@
 //! The frame reader: a pure state machine from bytes to heads, payload and rests.
 //!
-//! It reads nothing itself. [`Reader::want`] says where the next bytes belong; the driver reads
+//! It reads nothing itself. [`Reader::expected`] says where the next bytes belong; the driver reads
 //! them there (or parses them out of a buffer that holds many messages) and tells the reader.
 
 use lustrine_lnet::lnd::{HeaderViolation, OpKey, Verdict};
@@ -10,7 +10,7 @@ use lustrine_wire::frame::{FrameError, FrameHeader, FrameKind};
 use lustrine_wire::header::{Header, HeaderError};
 use lustrine_wire::hello::Version;
 
-use crate::fault::Misdeed;
+use crate::close_reason::ProtocolViolation;
 use crate::format::Format;
 use crate::io::Io;
 
@@ -34,7 +34,7 @@ pub(crate) enum Head {
 
 /// Where the next bytes of the stream belong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Want {
+pub(crate) enum Expected {
     /// To a head.
     Head,
     /// To where [`Reader::destination`] says.
@@ -47,7 +47,7 @@ pub(crate) enum Want {
 
 /// The wanted part of a message is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Settled {
+pub(crate) struct ReceivedMessage {
     /// The operation to report, unless the core wanted none of it.
     pub(crate) op: Option<OpKey>,
     /// Cookie to acknowledge, or 0.
@@ -94,12 +94,12 @@ impl Reader {
     }
 
     /// Where the next bytes belong.
-    pub(crate) fn want(&self) -> Want {
+    pub(crate) fn expected(&self) -> Expected {
         match &self.state {
-            State::Head => Want::Head,
-            State::Verdict(_) => Want::Verdict,
-            State::Store { .. } => Want::Payload,
-            State::Skip(left) => Want::Skip(*left),
+            State::Head => Expected::Head,
+            State::Verdict(_) => Expected::Verdict,
+            State::Store { .. } => Expected::Payload,
+            State::Skip(left) => Expected::Skip(*left),
         }
     }
 
@@ -136,13 +136,16 @@ impl Reader {
     ///
     /// A message without payload whose checksum is wrong is a misdeed here already: the core
     /// never hears of it.
-    pub(crate) fn head(&mut self, bytes: &[u8]) -> Result<Option<(Head, usize)>, Misdeed> {
+    pub(crate) fn head(
+        &mut self,
+        bytes: &[u8],
+    ) -> Result<Option<(Head, usize)>, ProtocolViolation> {
         debug_assert!(matches!(self.state, State::Head));
         let (version, order) = (self.format.version, self.format.received);
         let frame_len = version.frame_len();
         let (frame, sum) = if self.format.framed() {
             let Some(raw) = bytes.first_chunk() else { return Ok(None) };
-            let frame = FrameHeader::parse(raw, order).map_err(Misdeed::from)?;
+            let frame = FrameHeader::parse(raw, order).map_err(ProtocolViolation::from)?;
             let sum = match frame.csum {
                 0 => 0,
                 _ if version == Version::V2 => frame.csum_start(order),
@@ -155,7 +158,7 @@ impl Reader {
                 return if intact {
                     Ok(Some((Head::Noop(frame), frame_len)))
                 } else {
-                    Err(Misdeed::Checksum)
+                    Err(ProtocolViolation::Checksum)
                 };
             }
             (frame, sum)
@@ -171,7 +174,7 @@ impl Reader {
         let sum =
             if frame.csum != 0 && version == Version::V2 { crc::update(sum, raw) } else { sum };
         if header.payload_len == 0 && frame.csum != 0 && frame.csum != sum {
-            return Err(Misdeed::Checksum);
+            return Err(ProtocolViolation::Checksum);
         }
         self.state = State::Verdict(Incoming {
             payload_len: header.payload_len,
@@ -184,13 +187,16 @@ impl Reader {
 
     /// What the core decided about the message. Returns what is settled by that alone, and nothing
     /// when payload must come first or when the message stays parked.
-    pub(crate) fn decide(&mut self, verdict: Verdict) -> Result<Option<Settled>, Misdeed> {
+    pub(crate) fn decide(
+        &mut self,
+        verdict: Verdict,
+    ) -> Result<Option<ReceivedMessage>, ProtocolViolation> {
         let State::Verdict(incoming) = self.state else {
             unreachable!("a verdict that nobody awaits");
         };
         let (op, spans) = match verdict {
             Verdict::Park => return Ok(None),
-            Verdict::Refuse(misbehaviour) => return Err(Misdeed::Refused(misbehaviour)),
+            Verdict::Refuse(misbehaviour) => return Err(ProtocolViolation::Refused(misbehaviour)),
             Verdict::Done | Verdict::Drop => (None, Spans::new()),
             Verdict::Into { op, spans } => (Some(op), spans),
         };
@@ -201,15 +207,15 @@ impl Reader {
                 self.state = State::Store { incoming, op, spans, wanted, stored: 0 };
                 Ok(None)
             }
-            op => Ok(Some(self.settle(incoming, op, 0))),
+            op => Ok(Some(self.finish(incoming, op, 0))),
         }
     }
 
-    fn settle(&mut self, incoming: Incoming, op: Option<OpKey>, stored: u32) -> Settled {
+    fn finish(&mut self, incoming: Incoming, op: Option<OpKey>, stored: u32) -> ReceivedMessage {
         let discarded = incoming.payload_len - stored;
         self.state = if discarded == 0 { State::Head } else { State::Skip(discarded) };
         let intact = incoming.csum == 0 || discarded != 0 || incoming.csum == incoming.sum;
-        Settled { op, cookie: incoming.cookie, stored, discarded, intact }
+        ReceivedMessage { op, cookie: incoming.cookie, stored, discarded, intact }
     }
 
     /// Copies payload from `bytes` to where it belongs; returns how many bytes were taken.
@@ -251,9 +257,9 @@ impl Reader {
     }
 
     /// Whether the wanted part of the payload is complete; then the reader goes on to the rest.
-    pub(crate) fn complete(&mut self) -> Option<Settled> {
+    pub(crate) fn complete(&mut self) -> Option<ReceivedMessage> {
         let State::Store { incoming, op, wanted, stored, .. } = self.state else { return None };
-        (wanted == stored).then(|| self.settle(incoming, Some(op), stored))
+        (wanted == stored).then(|| self.finish(incoming, Some(op), stored))
     }
 
     /// So many bytes of the rest were discarded.
@@ -274,23 +280,25 @@ impl Reader {
     }
 }
 
-impl From<FrameError> for Misdeed {
-    fn from(error: FrameError) -> Misdeed {
+impl From<FrameError> for ProtocolViolation {
+    fn from(error: FrameError) -> ProtocolViolation {
         match error {
-            FrameError::UnknownKind(_) => Misdeed::FrameKind,
-            FrameError::BadKeepalive(_) => Misdeed::Keepalive,
+            FrameError::UnknownKind(_) => ProtocolViolation::FrameKind,
+            FrameError::BadKeepalive(_) => ProtocolViolation::Keepalive,
         }
     }
 }
 
-impl From<HeaderError> for Misdeed {
-    fn from(error: HeaderError) -> Misdeed {
+impl From<HeaderError> for ProtocolViolation {
+    fn from(error: HeaderError) -> ProtocolViolation {
         match error {
-            HeaderError::UnknownType(_) | HeaderError::BadNid(_) => Misdeed::Header,
+            HeaderError::UnknownType(_) | HeaderError::BadNid(_) => ProtocolViolation::Header,
             HeaderError::UnexpectedPayload { .. } => {
-                Misdeed::Refused(HeaderViolation::PayloadOnAckOrGet)
+                ProtocolViolation::Refused(HeaderViolation::PayloadOnAckOrGet)
             }
-            HeaderError::PayloadTooLong(_) => Misdeed::Refused(HeaderViolation::PayloadTooLong),
+            HeaderError::PayloadTooLong(_) => {
+                ProtocolViolation::Refused(HeaderViolation::PayloadTooLong)
+            }
         }
     }
 }

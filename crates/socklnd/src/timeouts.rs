@@ -6,21 +6,21 @@ use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_wire::hello::Version;
 
+use crate::close_reason::{CloseReason, ProtocolViolation, Timeout};
 use crate::config::KEEPALIVE_GAP;
 use crate::conn::{Conn, ConnKey, Phase};
-use crate::driver::{Outside, Socklnd};
-use crate::fault::{Misdeed, Timeout, Why};
+use crate::driver::{Env, Socklnd};
 use crate::io::Io;
 use crate::peer::{Dial, PeerKey};
 
 impl Socklnd {
     /// Does what is due by `now`. Cheap before [`next_deadline`](Socklnd::next_deadline).
     pub fn tick<I: Io, C: Core>(&mut self, now: Time, core: &mut C, io: &mut I) {
-        let mut out = Outside { now, core, io };
-        self.review_handshakes(&mut out);
-        self.review_waiting(&mut out);
+        let mut env = Env { now, core, io };
+        self.expire_handshakes(&mut env);
+        self.expire_waiting(&mut env);
         if now >= self.scan_at {
-            self.scan(&mut out);
+            self.scan(&mut env);
         }
     }
 
@@ -36,7 +36,7 @@ impl Socklnd {
     pub(crate) fn await_handshake(&mut self, key: ConnKey, deadline: Time) {
         self.handshakes.add(key, deadline);
         let conns = &self.conns;
-        self.handshakes.tidy(self.incoming + self.outgoing, |key| {
+        self.handshakes.compact(self.incoming + self.outgoing, |key| {
             conns.get(key).is_some_and(|conn| conn.open().is_none())
         });
     }
@@ -44,47 +44,47 @@ impl Socklnd {
     /// A peer is to be looked at when `deadline` is past.
     pub(crate) fn await_until(&mut self, key: PeerKey, deadline: Time) {
         let peer = &mut self.peers[key];
-        if peer.on_agenda {
-            return self.waiting.hasten(deadline);
+        if peer.in_timer_queue {
+            return self.waiting.bring_forward(deadline);
         }
-        peer.on_agenda = true;
+        peer.in_timer_queue = true;
         self.waiting.add(key, deadline);
         let peers = &self.peers;
-        self.waiting.tidy(peers.len(), |key| peers.get(key).is_some());
+        self.waiting.compact(peers.len(), |key| peers.get(key).is_some());
     }
 
-    fn review_handshakes<I: Io, C: Core>(&mut self, out: &mut Outside<'_, I, C>) {
-        for key in self.handshakes.review(out.now) {
+    fn expire_handshakes<I: Io, C: Core>(&mut self, env: &mut Env<'_, I, C>) {
+        for key in self.handshakes.take_due(env.now) {
             let Some(conn) = self.conns.get(key) else { continue };
             if conn.open().is_some() {
                 continue;
             }
-            if conn.deadline > out.now {
+            if conn.deadline > env.now {
                 self.handshakes.add(key, conn.deadline);
                 continue;
             }
-            let why = match conn.phase {
-                Phase::Connecting(_) | Phase::Answer(_) => Why::Timeout(Timeout::Dial),
-                Phase::Farewell => Why::Asked(Status::TimedOut),
-                _ => Why::Misdeed(Misdeed::SlowHandshake),
+            let reason = match conn.phase {
+                Phase::Connecting(_) | Phase::Answer(_) => CloseReason::Timeout(Timeout::Dial),
+                Phase::Closing => CloseReason::Asked(Status::TimedOut),
+                _ => CloseReason::Violation(ProtocolViolation::SlowHandshake),
             };
-            self.fail(out, key, why);
+            self.fail(env, key, reason);
         }
     }
 
-    fn review_waiting<I: Io, C: Core>(&mut self, out: &mut Outside<'_, I, C>) {
-        for key in self.waiting.review(out.now) {
+    fn expire_waiting<I: Io, C: Core>(&mut self, env: &mut Env<'_, I, C>) {
+        for key in self.waiting.take_due(env.now) {
             let Some(peer) = self.peers.get_mut(key) else { continue };
-            peer.on_agenda = false;
+            peer.in_timer_queue = false;
             let mut next = Time::NEVER;
             let expired = &mut self.counters.expired_waiting;
             peer.queue.retain(|send| {
-                let waits = send.deadline > out.now;
+                let waits = send.deadline > env.now;
                 if waits {
                     next = next.min(send.deadline);
                 } else {
                     *expired += 1;
-                    out.core.done(out.now, send.op, Status::TimedOut);
+                    env.core.done(env.now, send.op, Status::TimedOut);
                 }
                 waits
             });
@@ -94,9 +94,9 @@ impl Socklnd {
                     peer.dial = Dial::Idle;
                     peer.end_round();
                 }
-                Dial::Waiting(due) if due <= out.now => {
+                Dial::Waiting(due) if due <= env.now => {
                     peer.dial = Dial::Idle;
-                    self.dial(out, key);
+                    self.dial(env, key);
                 }
                 Dial::Waiting(due) => next = next.min(due),
                 Dial::Idle | Dial::Active(_) => {}
@@ -109,33 +109,33 @@ impl Socklnd {
     }
 
     /// The look at all connections and peers.
-    fn scan<I: Io, C: Core>(&mut self, out: &mut Outside<'_, I, C>) {
-        let limit = out.now - self.timing.sock_timeout;
-        let idle_since = out.now - self.timing.scan;
-        let mut stalled: Vec<(ConnKey, Why)> = Vec::new();
+    fn scan<I: Io, C: Core>(&mut self, env: &mut Env<'_, I, C>) {
+        let limit = env.now - self.timing.sock_timeout;
+        let idle_since = env.now - self.timing.scan;
+        let mut stalled: Vec<(ConnKey, CloseReason)> = Vec::new();
         for (key, conn) in &mut self.conns {
             if let Phase::Open(open) = &mut conn.phase {
-                open.check_pace(out.now);
+                open.check_pace(env.now);
             }
             if let Some(timeout) = stall(conn, limit) {
-                stalled.push((key, Why::Timeout(timeout)));
-            } else if conn.open().is_some_and(|open| open.moved < idle_since) {
+                stalled.push((key, CloseReason::Timeout(timeout)));
+            } else if conn.open().is_some_and(|open| open.tx_progress < idle_since) {
                 conn.tx.release();
             }
         }
-        for (key, why) in stalled {
-            self.fail(out, key, why);
+        for (key, reason) in stalled {
+            self.fail(env, key, reason);
         }
         for key in self.peers.keys() {
             let peer = &self.peers[key];
             if peer.zero_copy.overdue(limit) {
-                self.close_peer(out, key, Why::Timeout(Timeout::ZeroCopy));
-            } else if self.keepalive_due(out.now, key) && self.keep_alive(out.now, key) {
-                self.peers[key].kept_alive = out.now;
+                self.close_peer(env, key, CloseReason::Timeout(Timeout::ZeroCopy));
+            } else if self.keepalive_due(env.now, key) && self.keep_alive(env.now, key) {
+                self.peers[key].last_keepalive = env.now;
             }
         }
         let open = self.conns.len() > self.incoming + self.outgoing;
-        self.scan_at = if open { out.now + self.timing.scan } else { Time::NEVER };
+        self.scan_at = if open { env.now + self.timing.scan } else { Time::NEVER };
     }
 
     /// Whether a peer has been silent for so long that it is to be reminded (wire 3.5).
@@ -143,18 +143,19 @@ impl Socklnd {
         let peer = &self.peers[key];
         let Some(keepalive) = self.timing.keepalive else { return false };
         !peer.members.is_empty()
-            && peer.memory.version >= Some(Version::V3)
-            && now.since(peer.heard) >= keepalive
-            && (peer.kept_alive == Time::ZERO || now.since(peer.kept_alive) >= KEEPALIVE_GAP)
+            && peer.history.version >= Some(Version::V3)
+            && now.since(peer.last_received) >= keepalive
+            && (peer.last_keepalive == Time::ZERO
+                || now.since(peer.last_keepalive) >= KEEPALIVE_GAP)
     }
 }
 
 /// Whether an open connection stands still since before `limit`.
 pub(crate) fn stall(conn: &Conn, limit: Time) -> Option<Timeout> {
     let open = conn.open()?;
-    let arriving = open.reader.within_message() || conn.hold.len() != 0;
-    if arriving && !open.reader.parked() && (open.heard < limit || open.brisk.0 < limit) {
+    let arriving = open.reader.within_message() || conn.input.len() != 0;
+    if arriving && !open.reader.parked() && (open.last_received < limit || open.brisk.0 < limit) {
         return Some(Timeout::Receive);
     }
-    (conn.tx.waiting() != 0 && open.moved < limit).then_some(Timeout::Send)
+    (conn.tx.waiting() != 0 && open.tx_progress < limit).then_some(Timeout::Send)
 }

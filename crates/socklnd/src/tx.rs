@@ -18,7 +18,7 @@ use lustrine_wire::hello::Version;
 use lustrine_wire::nid::NidTooLong;
 
 use crate::format::Format;
-use crate::io::{Io, IoError, Outcome, Piece, SockId, WriteMode};
+use crate::io::{Io, IoError, IoOutcome, Piece, SockId, WriteMode};
 use crate::staging::Staging;
 
 /// Largest payload that is copied next to its header, in bytes.
@@ -47,7 +47,7 @@ pub(crate) struct Cookies {
 
 /// What a message that was taken means for its operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum SendProgress {
     /// It counts as sent: its memory is free.
     Sent,
     /// [`Tx::finished`] will name it.
@@ -65,18 +65,18 @@ pub(crate) enum Finished {
 
 /// How a round of writing ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wrote {
+pub(crate) enum WriteEnd {
     /// Nothing waits.
     All,
     /// The stream is full.
     Blocked,
     /// The budget is spent.
-    Enough,
+    BudgetSpent,
 }
 
 /// What writing cost, for the counters.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Written {
+pub(crate) struct WriteTotals {
     pub(crate) calls: u64,
     pub(crate) bytes: u64,
 }
@@ -86,7 +86,7 @@ enum Segment {
     /// So many bytes of the staging buffer.
     Staged(u32),
     /// Payload where it lies; with a cookie it is written without copying.
-    Lent { span: Span, cookie: u64 },
+    InPlace { span: Span, cookie: u64 },
 }
 
 impl Segment {
@@ -94,14 +94,14 @@ impl Segment {
     fn len(&self) -> usize {
         match self {
             Segment::Staged(len) => *len as usize,
-            Segment::Lent { span, .. } => span.len as usize,
+            Segment::InPlace { span, .. } => span.len as usize,
         }
     }
 }
 
 /// A message whose checksum lacks its payload.
 #[derive(Clone, Copy, Debug)]
-struct Unsummed {
+struct PendingChecksum {
     /// Where its head ends in the stream; its payload is all that is lent there.
     head_end: u64,
     format: Format,
@@ -112,7 +112,7 @@ struct Unsummed {
 
 /// `finished` when the stream has passed `end`.
 #[derive(Clone, Copy, Debug)]
-struct Promise {
+struct PendingCompletion {
     end: u64,
     finished: Finished,
 }
@@ -122,11 +122,11 @@ struct Promise {
 pub(crate) struct Tx {
     staging: Staging,
     segments: VecDeque<Segment>,
-    promises: VecDeque<Promise>,
+    completions: VecDeque<PendingCompletion>,
     /// Where in the stream messages begin that somebody watches; oldest first.
     watched: VecDeque<(u64, OpKey)>,
     /// Oldest first.
-    unsummed: VecDeque<Unsummed>,
+    pending_checksums: VecDeque<PendingChecksum>,
     /// Bytes ever queued and ever written.
     queued: u64,
     written: u64,
@@ -142,7 +142,7 @@ impl Tx {
 
     /// Messages that were not copied and of which something waits to be written.
     pub(crate) fn unwritten(&self) -> usize {
-        self.promises.len()
+        self.completions.len()
     }
 
     /// Whether another message may be queued.
@@ -165,13 +165,13 @@ impl Tx {
         self.push_bytes(&frame.encode(format.sent));
     }
 
-    /// [`Tx::begun`] will name the message that is queued next.
+    /// [`Tx::next_started`] will name the message that is queued next.
     pub(crate) fn watch(&mut self, op: OpKey) {
         self.watched.push_back((self.queued, op));
     }
 
     /// The next watched message of which something was written.
-    pub(crate) fn begun(&mut self) -> Option<OpKey> {
+    pub(crate) fn next_started(&mut self) -> Option<OpKey> {
         let (start, op) = *self.watched.front()?;
         if start >= self.written {
             return None;
@@ -192,7 +192,7 @@ impl Tx {
         header: &Header,
         payload: &[Span],
         cookies: Cookies,
-    ) -> Result<Taken, NidTooLong> {
+    ) -> Result<SendProgress, NidTooLong> {
         let (head_len, frame_len) = (format.head_len(), format.version.frame_len());
         let copied = if header.payload_len <= COPY_MAX { header.payload_len as usize } else { 0 };
         assert_eq!(total_len(payload), header.payload_len, "payload and header disagree");
@@ -212,7 +212,7 @@ impl Tx {
                 at = end;
             }
         }
-        let mut unsummed = None;
+        let mut pending_checksums = None;
         if format.framed() {
             let mut frame = FrameHeader {
                 zc_request: cookies.request,
@@ -221,27 +221,27 @@ impl Tx {
             };
             if format.csum {
                 frame.csum = crc::update(frame.csum_start(format.sent), &room[frame_len..]);
-                unsummed = (copied == 0 && header.payload_len != 0).then_some(frame);
+                pending_checksums = (copied == 0 && header.payload_len != 0).then_some(frame);
             }
             room[..frame_len].copy_from_slice(&frame.encode(format.sent));
         }
         self.staged(head_len + copied);
-        if let Some(frame) = unsummed {
+        if let Some(frame) = pending_checksums {
             let (head_end, state) = (self.queued, frame.csum);
-            self.unsummed.push_back(Unsummed { head_end, format, frame, state });
+            self.pending_checksums.push_back(PendingChecksum { head_end, format, frame, state });
         }
         if copied == 0 {
-            self.lend(payload, cookies.request);
+            self.push_in_place(payload, cookies.request);
         }
         if cookies.request != 0 {
-            self.promise(Finished::Cookie(cookies.request));
+            self.push_completion(Finished::Cookie(cookies.request));
         } else if (copied == 0 && header.payload_len != 0) || self.staging.len() > SENT_WHEN_STAGED
         {
-            self.promise(Finished::Op(op));
+            self.push_completion(Finished::Op(op));
         } else {
-            return Ok(Taken::Sent);
+            return Ok(SendProgress::Sent);
         }
-        Ok(Taken::Pending)
+        Ok(SendProgress::Pending)
     }
 
     fn staged(&mut self, len: usize) {
@@ -252,15 +252,15 @@ impl Tx {
         }
     }
 
-    fn lend(&mut self, payload: &[Span], cookie: u64) {
+    fn push_in_place(&mut self, payload: &[Span], cookie: u64) {
         for span in payload.iter().filter(|span| span.len != 0) {
             self.queued += u64::from(span.len);
-            self.segments.push_back(Segment::Lent { span: *span, cookie });
+            self.segments.push_back(Segment::InPlace { span: *span, cookie });
         }
     }
 
-    fn promise(&mut self, finished: Finished) {
-        self.promises.push_back(Promise { end: self.queued, finished });
+    fn push_completion(&mut self, finished: Finished) {
+        self.completions.push_back(PendingCompletion { end: self.queued, finished });
     }
 
     /// Writes until nothing waits, the stream is full, or `budget` bytes have left.
@@ -269,20 +269,20 @@ impl Tx {
         io: &mut I,
         sock: SockId,
         budget: u64,
-        written: &mut Written,
-    ) -> Result<Wrote, IoError> {
+        written: &mut WriteTotals,
+    ) -> Result<WriteEnd, IoError> {
         let stop = written.bytes + budget;
         while self.written != self.queued {
             if written.bytes >= stop {
-                return Ok(Wrote::Enough);
+                return Ok(WriteEnd::BudgetSpent);
             }
-            self.sum_front(io);
+            self.complete_front_heads(io);
             let (outcome, asked, zero_copy) = self.write_once(io, sock);
             let len = match outcome {
-                Outcome::Bytes(len) => len,
-                Outcome::WouldBlock => return Ok(Wrote::Blocked),
-                Outcome::Closed => return Err(IoError::Reset),
-                Outcome::Failed(error) => return Err(error),
+                IoOutcome::Bytes(len) => len,
+                IoOutcome::WouldBlock => return Ok(WriteEnd::Blocked),
+                IoOutcome::Closed => return Err(IoError::Reset),
+                IoOutcome::Failed(error) => return Err(error),
             };
             written.calls += 1;
             written.bytes += len as u64;
@@ -291,15 +291,15 @@ impl Tx {
             }
             self.advance(len);
             if len < asked {
-                return Ok(Wrote::Blocked);
+                return Ok(WriteEnd::Blocked);
             }
         }
-        Ok(Wrote::All)
+        Ok(WriteEnd::All)
     }
 
     /// Completes the heads that the next write may offer: the first one, and those near it.
-    fn sum_front<I: Io>(&mut self, io: &I) {
-        while let Some(first) = self.unsummed.front().copied() {
+    fn complete_front_heads<I: Io>(&mut self, io: &I) {
+        while let Some(first) = self.pending_checksums.front().copied() {
             let (mut position, mut staged) = (self.written, 0);
             let mut segments = self.segments.iter();
             for segment in segments.by_ref() {
@@ -318,19 +318,19 @@ impl Tx {
             let mut frame = first.frame;
             frame.csum = segments
                 .map_while(|segment| match segment {
-                    Segment::Lent { span, .. } => Some(span),
+                    Segment::InPlace { span, .. } => Some(span),
                     Segment::Staged(_) => None,
                 })
                 .fold(first.state, |state, span| io.crc(state, *span));
             let head = &mut self.staging.bytes_mut()[staged - first.format.head_len()..];
             head[..first.format.version.frame_len()]
                 .copy_from_slice(&frame.encode(first.format.sent));
-            self.unsummed.pop_front();
+            self.pending_checksums.pop_front();
         }
     }
 
     /// One write: its outcome, how many bytes were offered, and its cookie if it was zero-copy.
-    fn write_once<I: Io>(&self, io: &mut I, sock: SockId) -> (Outcome, usize, Option<u64>) {
+    fn write_once<I: Io>(&self, io: &mut I, sock: SockId) -> (IoOutcome, usize, Option<u64>) {
         let bytes = self.staging.bytes();
         if let (1, Some(Segment::Staged(len))) = (self.segments.len(), self.segments.front()) {
             let piece = Piece::Bytes(&bytes[..*len as usize]);
@@ -341,7 +341,8 @@ impl Tx {
         // A write is zero-copy as a whole and belongs to one cookie: headers lie in the staging
         // buffer, which is reused, so they are always copied.
         let mut shared = 0;
-        let incomplete = self.unsummed.front().map(|unsummed| unsummed.head_end);
+        let incomplete =
+            self.pending_checksums.front().map(|pending_checksums| pending_checksums.head_end);
         for segment in self.segments.iter().take(PIECES_MAX) {
             if Some(self.written + (asked + segment.len()) as u64) == incomplete {
                 break;
@@ -352,7 +353,7 @@ impl Tx {
                     staged += len as usize;
                     (Piece::Bytes(&bytes[start..staged]), len as usize, 0)
                 }
-                Segment::Lent { span, cookie } => (Piece::Span(span), span.len as usize, cookie),
+                Segment::InPlace { span, cookie } => (Piece::Span(span), span.len as usize, cookie),
             };
             if count == 0 {
                 shared = cookie;
@@ -381,7 +382,7 @@ impl Tx {
                     *waiting -= gone;
                     (gone, *waiting == 0)
                 }
-                Segment::Lent { span, .. } => {
+                Segment::InPlace { span, .. } => {
                     let gone = left.min(span.len);
                     *span = span.part(gone, span.len - gone);
                     (gone, span.len == 0)
@@ -396,11 +397,11 @@ impl Tx {
 
     /// The next thing that has been written completely.
     pub(crate) fn finished(&mut self) -> Option<Finished> {
-        let promise = self.promises.front()?;
-        if promise.end > self.written {
+        let completion = self.completions.front()?;
+        if completion.end > self.written {
             return None;
         }
-        self.promises.pop_front().map(|promise| promise.finished)
+        self.completions.pop_front().map(|completion| completion.finished)
     }
 
     /// The system has released the memory of its oldest zero-copy write; whose it was.
@@ -416,7 +417,7 @@ impl Tx {
     /// The operations that were neither written completely nor counted as sent. Those with a
     /// cookie are the peer's to report.
     pub(crate) fn abandoned(&mut self) -> impl Iterator<Item = OpKey> + '_ {
-        self.promises.drain(..).filter_map(|promise| match promise.finished {
+        self.completions.drain(..).filter_map(|completion| match completion.finished {
             Finished::Op(op) => Some(op),
             Finished::Cookie(_) => None,
         })
@@ -425,8 +426,8 @@ impl Tx {
     /// How many operations [`finished`](Tx::finished) will still name; those with a cookie are the
     /// peer's to count.
     pub(crate) fn operations(&self) -> usize {
-        let own = |promise: &&Promise| matches!(promise.finished, Finished::Op(_));
-        self.promises.iter().filter(own).count()
+        let own = |completion: &&PendingCompletion| matches!(completion.finished, Finished::Op(_));
+        self.completions.iter().filter(own).count()
     }
 
     /// Gives back memory that an idle connection does not need.
@@ -434,8 +435,8 @@ impl Tx {
         if self.waiting() == 0 {
             self.staging.release();
             self.segments.shrink_to_fit();
-            self.promises.shrink_to_fit();
-            self.unsummed.shrink_to_fit();
+            self.completions.shrink_to_fit();
+            self.pending_checksums.shrink_to_fit();
         }
     }
 }

@@ -7,7 +7,7 @@ use lustrine_lnet::lnd::OpKey;
 use lustrine_lnet::time::Time;
 use lustrine_wire::frame::{FIRST_ZC_COOKIE, ZcAck};
 
-use crate::fault::Misdeed;
+use crate::close_reason::ProtocolViolation;
 
 /// A message sent with a cookie. It is finished when it is written, acknowledged, and its memory
 /// is no longer referred to by the system.
@@ -89,12 +89,12 @@ impl ZeroCopy {
     /// The peer acknowledges; operations that this finishes are appended to `finished`.
     ///
     /// # Errors
-    /// [`Misdeed::UnknownCookie`] when a cookie it names is not pending.
+    /// [`ProtocolViolation::UnknownCookie`] when a cookie it names is not pending.
     pub(crate) fn acknowledge(
         &mut self,
         ack: ZcAck,
         finished: &mut Vec<OpKey>,
-    ) -> Result<(), Misdeed> {
+    ) -> Result<(), ProtocolViolation> {
         let count = match ack {
             ZcAck::Nothing | ZcAck::Keepalive => return Ok(()),
             ZcAck::One(cookie) => self.acknowledge_range(cookie, cookie, finished),
@@ -104,7 +104,7 @@ impl ZeroCopy {
             }
             ZcAck::Range(low, high) => self.acknowledge_range(low, high, finished),
         };
-        if count == ack.count() { Ok(()) } else { Err(Misdeed::UnknownCookie) }
+        if count == ack.count() { Ok(()) } else { Err(ProtocolViolation::UnknownCookie) }
     }
 
     /// Acknowledges what is pending from `low` to `high`; returns how many that were.

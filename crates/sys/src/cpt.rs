@@ -18,7 +18,7 @@ pub const PATTERN_DEFAULT: &str = "N";
 
 /// The CPUs that one event loop may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Partition {
+pub struct CpuSet {
     /// The kernel's numbers, ascending within a NUMA node; not empty.
     pub cpus: Vec<u32>,
 }
@@ -97,7 +97,7 @@ pub fn partitions(
     npartitions: u32,
     pattern: &str,
     machine: &Machine,
-) -> Result<Vec<Partition>, CptError> {
+) -> Result<Vec<CpuSet>, CptError> {
     if npartitions > PARTITIONS_MAX {
         return Err(CptError::TooMany(npartitions as usize));
     }
@@ -114,10 +114,10 @@ pub fn partitions(
     }
 }
 
-fn layout(base: Base, npartitions: u32, machine: &Machine) -> Result<Vec<Partition>, CptError> {
+fn layout(base: Base, npartitions: u32, machine: &Machine) -> Result<Vec<CpuSet>, CptError> {
     let partitions = match (base, npartitions) {
         (Base::Nodes, 0) => {
-            machine.nodes.iter().map(|node| Partition { cpus: node.cpus.clone() }).collect()
+            machine.nodes.iter().map(|node| CpuSet { cpus: node.cpus.clone() }).collect()
         }
         (Base::Default, 0) => deal(estimate(machine), machine),
         (_, n) => deal(n, machine),
@@ -137,17 +137,17 @@ fn estimate(machine: &Machine) -> u32 {
 }
 
 /// Deals the CPUs out node by node; the numbers differ by one at most.
-fn deal(partitions: u32, machine: &Machine) -> Vec<Partition> {
+fn deal(partitions: u32, machine: &Machine) -> Vec<CpuSet> {
     let cpus: Vec<u32> = machine.cpus().collect();
     let bound = |i: u32| i as usize * cpus.len() / partitions as usize;
-    (0..partitions).map(|i| Partition { cpus: cpus[bound(i)..bound(i + 1)].to_vec() }).collect()
+    (0..partitions).map(|i| CpuSet { cpus: cpus[bound(i)..bound(i + 1)].to_vec() }).collect()
 }
 
 fn listed(
     unit: Unit,
     entries: &[(u32, Vec<u32>)],
     machine: &Machine,
-) -> Result<Vec<Partition>, CptError> {
+) -> Result<Vec<CpuSet>, CptError> {
     if entries.len() > PARTITIONS_MAX as usize {
         return Err(CptError::TooMany(entries.len()));
     }
@@ -168,7 +168,7 @@ fn listed(
             return Err(CptError::CpuTwice(twice));
         }
         taken.extend(&cpus);
-        *slot = Some(Partition { cpus });
+        *slot = Some(CpuSet { cpus });
     }
     // As many entries as places, and none twice: all are filled.
     refuse_empty(partitions.into_iter().flatten().collect())
@@ -192,10 +192,7 @@ fn cpus_of_nodes(list: &[u32], machine: &Machine) -> Result<Vec<u32>, CptError> 
 
 /// Removes the CPUs at the given positions of every partition. One that is too short for a
 /// position is left as it is.
-fn without_positions(
-    mut partitions: Vec<Partition>,
-    list: &[u32],
-) -> Result<Vec<Partition>, CptError> {
+fn without_positions(mut partitions: Vec<CpuSet>, list: &[u32]) -> Result<Vec<CpuSet>, CptError> {
     let longest = partitions.iter().map(|p| p.cpus.len()).max().unwrap_or(0);
     if let Some(&beyond) = list.iter().find(|&&position| position as usize >= longest) {
         return Err(CptError::NoSuchPosition(beyond));
@@ -207,7 +204,7 @@ fn without_positions(
     refuse_empty(partitions)
 }
 
-fn without_cpus(mut partitions: Vec<Partition>, list: &[u32]) -> Result<Vec<Partition>, CptError> {
+fn without_cpus(mut partitions: Vec<CpuSet>, list: &[u32]) -> Result<Vec<CpuSet>, CptError> {
     let is_there = |cpu: &u32| partitions.iter().any(|p| p.cpus.contains(cpu));
     if let Some(&missing) = list.iter().find(|cpu| !is_there(cpu)) {
         return Err(CptError::NoSuchCpu(missing));
@@ -218,7 +215,7 @@ fn without_cpus(mut partitions: Vec<Partition>, list: &[u32]) -> Result<Vec<Part
     refuse_empty(partitions)
 }
 
-fn refuse_empty(partitions: Vec<Partition>) -> Result<Vec<Partition>, CptError> {
+fn refuse_empty(partitions: Vec<CpuSet>) -> Result<Vec<CpuSet>, CptError> {
     match partitions.iter().position(|partition| partition.cpus.is_empty()) {
         Some(index) => Err(CptError::Empty(index as u32)),
         None => Ok(partitions),

@@ -26,15 +26,15 @@ mod sockopt;
 mod testing;
 
 pub use clock::Clock;
-pub use cpt::{CptError, Partition};
+pub use cpt::{CptError, CpuSet};
 pub use interfaces::{Interface, InterfaceAddr};
 pub use listener::{AcceptError, Accepted, Listener};
-pub use machine::{Machine, Node};
-pub use mailbox::{Mailbox, Refused, Sender, mailbox};
+pub use machine::{Machine, NumaNode};
+pub use mailbox::{Mailbox, PushError, Sender, mailbox};
 pub use poller::{Interest, Poller, Ready};
 pub use signals::Signals;
 pub use socket::{
-    BufferSizes, ConnectError, Keepalive, Outcome, Socket, SocketOptions, SourcePort,
+    BufferSizes, ConnectError, IoOutcome, Keepalive, Socket, SocketOptions, SourcePort,
     ZeroCopyOutcome, privileged_ports_usable,
 };
 pub use waker::{Sleeper, Waker};

@@ -10,14 +10,14 @@ use crate::thread::allowed_cpus;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine {
     /// NUMA nodes with at least one usable CPU, ascending.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<NumaNode>,
     /// Hardware threads that share one core; 1 without SMT.
     pub threads_per_core: u32,
 }
 
 /// CPUs with the same distance to memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
+pub struct NumaNode {
     /// The kernel's number for the node.
     pub id: u32,
     /// The kernel's numbers for its CPUs, ascending; not empty.
@@ -49,7 +49,7 @@ impl Machine {
             let cpus: Vec<u32> =
                 homeless.extract_if(.., |cpu| listed.binary_search(cpu).is_ok()).collect();
             if !cpus.is_empty() {
-                nodes.push(Node { id, cpus });
+                nodes.push(NumaNode { id, cpus });
             }
         }
         match nodes.first_mut() {
@@ -59,7 +59,7 @@ impl Machine {
                 node.cpus.append(&mut homeless);
                 node.cpus.sort_unstable();
             }
-            None => nodes.push(Node { id: 0, cpus: homeless }),
+            None => nodes.push(NumaNode { id: 0, cpus: homeless }),
         }
         let siblings = system.join(format!("cpu/cpu{first}/topology/thread_siblings_list"));
         let threads_per_core = read_list(&siblings).map_or(1, |list| list.len() as u32);

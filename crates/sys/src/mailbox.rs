@@ -23,7 +23,7 @@ pub struct Sender<T> {
 
 /// Why a value was not taken; here it is back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused<T> {
+pub enum PushError<T> {
     /// There is no room at this moment.
     Full(T),
     /// The receiving end is gone for good.
@@ -61,11 +61,11 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     /// The value comes back when there is no room, or nobody to read it.
-    pub fn push(&self, value: T) -> Result<(), Refused<T>> {
+    pub fn push(&self, value: T) -> Result<(), PushError<T>> {
         if self.post.is_closed() {
-            return Err(Refused::Closed(value));
+            return Err(PushError::Closed(value));
         }
-        self.post.queue.push(value).map_err(Refused::Full)?;
+        self.post.queue.push(value).map_err(PushError::Full)?;
         if self.post.is_closed() {
             // It may have come after the reader's last look. Whoever waits for an answer to it
             // learns from its end that there will be none.

@@ -7,7 +7,7 @@ pub fn is_root() -> bool {
 
 /// Leaves the session of the terminal that this process was started from: its end, and signals
 /// typed there, are no concern any more. No effect on a process that leads a group.
-pub fn leave_terminal() {
+pub fn detach_from_terminal() {
     let _ = rustix::process::setsid();
 }
 

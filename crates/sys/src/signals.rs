@@ -35,7 +35,7 @@ impl Signals {
     ///
     /// # Errors
     /// When descriptors or memory are used up.
-    pub fn catch() -> io::Result<Signals> {
+    pub fn install() -> io::Result<Signals> {
         // SAFETY: ignoring a signal installs no code of ours, and nothing here relies on SIGPIPE.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
         let (bell, rope) = UnixStream::pair()?;

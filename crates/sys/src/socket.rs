@@ -32,7 +32,7 @@ pub struct Socket {
 
 /// What a read or write did.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum IoOutcome {
     /// So many bytes went through. Fewer than asked for means that the stream had no more (or no
     /// more room), and that a report of readiness will follow when it has; unless the last report
     /// was [`hangup`](crate::Ready::hangup): then read on until [`Closed`](Self::Closed).
@@ -224,7 +224,7 @@ impl Socket {
     }
 
     /// Receives into `slices`, in order, at most [`SLICES_MAX`] of them.
-    pub fn readv(&self, slices: &mut [IoSliceMut<'_>]) -> Outcome {
+    pub fn readv(&self, slices: &mut [IoSliceMut<'_>]) -> IoOutcome {
         let used = slices.len().min(SLICES_MAX);
         let slices = &mut slices[..used];
         let result = retry_on_intr(|| {
@@ -238,13 +238,13 @@ impl Socket {
         });
         match result {
             // To ask for nothing is answered with nothing, which must not look like an end.
-            Ok(0) if slices.iter().any(|slice| !slice.is_empty()) => Outcome::Closed,
+            Ok(0) if slices.iter().any(|slice| !slice.is_empty()) => IoOutcome::Closed,
             result => result.into(),
         }
     }
 
     /// Sends `slices`, in order, at most [`SLICES_MAX`] of them. The kernel copies the bytes.
-    pub fn writev(&self, slices: &[IoSlice<'_>]) -> Outcome {
+    pub fn writev(&self, slices: &[IoSlice<'_>]) -> IoOutcome {
         self.send(slices, SendFlags::empty()).into()
     }
 
@@ -263,12 +263,12 @@ impl AsFd for Socket {
     }
 }
 
-impl From<Result<usize, Errno>> for Outcome {
-    fn from(result: Result<usize, Errno>) -> Outcome {
+impl From<Result<usize, Errno>> for IoOutcome {
+    fn from(result: Result<usize, Errno>) -> IoOutcome {
         match result {
-            Ok(bytes) => Outcome::Bytes(bytes),
-            Err(Errno::AGAIN) => Outcome::WouldBlock,
-            Err(e) => Outcome::Failed(e.into()),
+            Ok(bytes) => IoOutcome::Bytes(bytes),
+            Err(Errno::AGAIN) => IoOutcome::WouldBlock,
+            Err(e) => IoOutcome::Failed(e.into()),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::listener::{Accepted, Listener};
 use crate::poller::{Interest, Poller, Ready};
-use crate::socket::{Outcome, Socket, SocketOptions, SourcePort};
+use crate::socket::{IoOutcome, Socket, SocketOptions, SourcePort};
 
 /// Longer than anything here takes on the slowest machine; only failing tests wait so long.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -65,7 +65,7 @@ pub(crate) fn pair() -> (Socket, Socket) {
 /// Sends all of `bytes`, of which there must be room for.
 pub(crate) fn send(socket: &Socket, bytes: &[u8]) {
     match socket.writev(&[IoSlice::new(bytes)]) {
-        Outcome::Bytes(n) if n == bytes.len() => {}
+        IoOutcome::Bytes(n) if n == bytes.len() => {}
         other => panic!("sending {} bytes: {other:?}", bytes.len()),
     }
 }
@@ -78,8 +78,8 @@ pub(crate) fn receive(socket: &Socket, len: usize) -> Vec<u8> {
     let mut have = 0;
     while have < len {
         match socket.readv(&mut [IoSliceMut::new(&mut bytes[have..])]) {
-            Outcome::Bytes(n) => have += n,
-            Outcome::WouldBlock => drop(wait_for(&mut poller, 0, |r| r.readable)),
+            IoOutcome::Bytes(n) => have += n,
+            IoOutcome::WouldBlock => drop(wait_for(&mut poller, 0, |r| r.readable)),
             other => panic!("after {have} of {len} bytes: {other:?}"),
         }
     }

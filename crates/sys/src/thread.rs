@@ -36,7 +36,7 @@ pub fn pin(cpus: &[u32]) -> io::Result<()> {
 ///
 /// # Errors
 /// None that Linux gives.
-pub fn demand_exact_timeouts() -> io::Result<()> {
+pub fn minimize_timer_slack() -> io::Result<()> {
     Ok(set_current_timer_slack(NonZeroU64::new(1))?)
 }
 

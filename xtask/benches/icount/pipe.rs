@@ -5,7 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use lustrine_lnet::memory::{HasMemory, Memory, Span};
 use lustrine_lnet::testing::VecMemory;
-use lustrine_socklnd::io::{Io, IoError, Outcome, Piece, Readiness, SockId, SourcePort, WriteMode};
+use lustrine_socklnd::io::{
+    Io, IoError, IoOutcome, Piece, Readiness, SockId, SourcePort, WriteMode,
+};
 use lustrine_wire::crc;
 use lustrine_wire::nid::{Net, Nid};
 
@@ -103,11 +105,11 @@ impl Io for PipeIo<'_> {
         Ok(())
     }
 
-    fn read(&mut self, sock: SockId, spans: &[Span], tail: &mut [u8]) -> Outcome {
+    fn read(&mut self, sock: SockId, spans: &[Span], tail: &mut [u8]) -> IoOutcome {
         let index = sock.0 as usize;
         let inbox = &mut self.pipes.ends[index].inbox;
         if inbox.is_empty() {
-            return Outcome::WouldBlock;
+            return IoOutcome::WouldBlock;
         }
         let mut moved = 0;
         for span in spans {
@@ -123,10 +125,10 @@ impl Io for PipeIo<'_> {
         if std::mem::take(&mut self.pipes.ends[index].starved) {
             self.pipes.report(index ^ 1, Readiness { writable: true, ..Readiness::default() });
         }
-        Outcome::Bytes(moved + len)
+        IoOutcome::Bytes(moved + len)
     }
 
-    fn write(&mut self, sock: SockId, pieces: &[Piece<'_>], _mode: WriteMode) -> Outcome {
+    fn write(&mut self, sock: SockId, pieces: &[Piece<'_>], _mode: WriteMode) -> IoOutcome {
         let other = sock.0 as usize ^ 1;
         let end = &mut self.pipes.ends[other];
         let before = end.inbox.len();
@@ -148,7 +150,7 @@ impl Io for PipeIo<'_> {
         if !std::mem::replace(&mut end.reported, true) {
             self.pipes.report(other, Readiness { readable: true, ..Readiness::default() });
         }
-        Outcome::Bytes(moved)
+        IoOutcome::Bytes(moved)
     }
 
     fn close(&mut self, sock: SockId) {

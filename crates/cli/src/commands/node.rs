@@ -82,7 +82,7 @@ fn serve(args: &NodeArgs) -> Result<(), Failure> {
     if config.nets.is_empty() && args.node.config.is_none() {
         return Err(Failure::Usage(ResolveError::NoNet.to_string()));
     }
-    let signals = Signals::catch().map_err(|error| format!("cannot catch signals: {error}"))?;
+    let signals = Signals::install().map_err(|error| format!("cannot catch signals: {error}"))?;
     let place = args.control.place(config.control.clone());
     args.take_places(&mut config);
     // Before anything is opened for peers: a node that cannot be asked is of no use.

@@ -2,7 +2,7 @@
 
 use lustrine_lnet::status::Status;
 use lustrine_lnet::topology::Identity;
-use lustrine_socklnd::Dialling;
+use lustrine_socklnd::DialPhase;
 use lustrine_wire::nid::Nid;
 
 use crate::node::NodeHandle;
@@ -90,8 +90,8 @@ impl NodeHandle {
             let open = link.control + link.bulk_in + link.bulk_out + link.any;
             match link.dialling {
                 _ if open > 0 || reached == Reached::Node => Reached::Node,
-                Some(Dialling::Unanswered) => Reached::Tcp,
-                Some(Dialling::Connecting) => Reached::Nothing,
+                Some(DialPhase::AwaitingHello) => Reached::Tcp,
+                Some(DialPhase::Connecting) => Reached::Nothing,
                 None => reached,
             }
         })

@@ -63,7 +63,7 @@ fn with_csum(format: Format, frame: FrameHeader, header: &Header, payload: &[u8]
 enum Seen {
     Noop(u64),
     Head(u64),
-    Settled { cookie: u64, stored: u32, discarded: u32, intact: bool },
+    ReceivedMessage { cookie: u64, stored: u32, discarded: u32, intact: bool },
 }
 
 /// Feeds the reader as a driver would, with bytes cut after each of `cuts`; `direct` says whether
@@ -90,8 +90,8 @@ fn read(
         let mut used = 0;
         loop {
             let rest = &held[used..];
-            match reader.want() {
-                Want::Head => match reader.head(rest).expect("a good stream") {
+            match reader.expected() {
+                Expected::Head => match reader.head(rest).expect("a good stream") {
                     None => break,
                     Some((Head::Noop(frame), len)) => {
                         seen.push(Seen::Noop(frame.zc_ack));
@@ -115,12 +115,12 @@ fn read(
                             _ => Verdict::Into { op: ops.insert(()), spans },
                         };
                         number += 1;
-                        let settled = reader.decide(verdict).unwrap();
-                        seen.extend(settled.map(to_seen));
+                        let received = reader.decide(verdict).unwrap();
+                        seen.extend(received.map(to_seen));
                     }
                 },
                 _ if rest.is_empty() => break,
-                Want::Payload => {
+                Expected::Payload => {
                     if direct {
                         let mut len = 0;
                         for span in reader.destination().0 {
@@ -135,12 +135,12 @@ fn read(
                     }
                     seen.extend(reader.complete().map(to_seen));
                 }
-                Want::Skip(left) => {
+                Expected::Skip(left) => {
                     let len = rest.len().min(left as usize);
                     reader.skipped(len);
                     used += len;
                 }
-                Want::Verdict => unreachable!("decided at once"),
+                Expected::Verdict => unreachable!("decided at once"),
             }
         }
         held.drain(..used);
@@ -154,9 +154,9 @@ fn read(
     (seen, payloads)
 }
 
-fn to_seen(settled: Settled) -> Seen {
-    let Settled { cookie, stored, discarded, intact, .. } = settled;
-    Seen::Settled { cookie, stored, discarded, intact }
+fn to_seen(received: ReceivedMessage) -> Seen {
+    let ReceivedMessage { cookie, stored, discarded, intact, .. } = received;
+    Seen::ReceivedMessage { cookie, stored, discarded, intact }
 }
 
 fn a_message() -> impl Strategy<Value = Message> {
@@ -203,7 +203,7 @@ proptest! {
             };
             prop_assert_eq!(&whole.1[index], &payload(index, message.len)[..wanted]);
         }
-        let intact = |seen: &Seen| !matches!(seen, Seen::Settled { intact: false, .. });
+        let intact = |seen: &Seen| !matches!(seen, Seen::ReceivedMessage { intact: false, .. });
         prop_assert!(whole.0.iter().all(intact));
     }
 
@@ -229,7 +229,7 @@ proptest! {
 }
 
 /// One message through a reader; what `head` and, if that went well, storing gave.
-fn one(format: Format, frame: FrameHeader, body: &[u8]) -> Result<bool, Misdeed> {
+fn one(format: Format, frame: FrameHeader, body: &[u8]) -> Result<bool, ProtocolViolation> {
     let header = put_header(process(1), process(2), 1, body.len() as u32);
     let mut bytes = frame.encode(format.received).to_vec();
     bytes.extend(header_bytes(format.version, &header));
@@ -241,7 +241,7 @@ fn one(format: Format, frame: FrameHeader, body: &[u8]) -> Result<bool, Misdeed>
     let span = io.memory.borrow_mut().alloc(body.len() as u32);
     let spans = [span].into_iter().collect();
     match reader.decide(Verdict::Into { op: ops.insert(()), spans })? {
-        Some(settled) => Ok(settled.intact),
+        Some(received) => Ok(received.intact),
         None => {
             reader.copy_in(&mut io, body);
             Ok(reader.complete().expect("all is in").intact)
@@ -263,7 +263,7 @@ fn r_csumv2_and_r_csumv2bad() {
         assert_eq!(one(V2, FrameHeader { csum: good, ..frame }, body), Ok(true));
         let bad = one(V2, FrameHeader { csum: good + 1, ..frame }, body);
         // Without payload the core never sees the header.
-        assert_eq!(bad, if body.is_empty() { Err(Misdeed::Checksum) } else { Ok(false) });
+        assert_eq!(bad, if body.is_empty() { Err(ProtocolViolation::Checksum) } else { Ok(false) });
     }
 }
 
@@ -277,7 +277,7 @@ fn r_csumv3good_and_r_csumv3payloadonly() {
         let payload = crc::update(crc::INIT, body);
         assert_eq!(one(format, FrameHeader { csum: payload, ..FrameHeader::LNET }, body), Ok(true));
         let empty = FrameHeader { csum: 0x1ceb_857e, ..FrameHeader::LNET };
-        assert_eq!(one(format, empty, b""), Err(Misdeed::Checksum));
+        assert_eq!(one(format, empty, b""), Err(ProtocolViolation::Checksum));
         let empty = FrameHeader { csum: crc::INIT, ..FrameHeader::LNET };
         assert_eq!(one(format, empty, b""), Ok(true));
     }
@@ -290,10 +290,10 @@ fn checksums_of_noops() {
     let mut reader = Reader::new(V2);
     assert!(matches!(reader.head(&sum.encode(Order::Little)), Ok(Some((Head::Noop(_), 24)))));
     let bad = FrameHeader { csum: 1, ..frame };
-    assert_eq!(reader.head(&bad.encode(Order::Little)).unwrap_err(), Misdeed::Checksum);
+    assert_eq!(reader.head(&bad.encode(Order::Little)).unwrap_err(), ProtocolViolation::Checksum);
     // V3 compares with the sum of nothing (wire 3.3).
     let mut reader = Reader::new(V3);
-    assert_eq!(reader.head(&sum.encode(Order::Little)).unwrap_err(), Misdeed::Checksum);
+    assert_eq!(reader.head(&sum.encode(Order::Little)).unwrap_err(), ProtocolViolation::Checksum);
     let nothing = FrameHeader { csum: crc::INIT, ..frame };
     assert!(matches!(reader.head(&nothing.encode(Order::Little)), Ok(Some(_))));
 }
@@ -307,9 +307,12 @@ fn a_checksum_is_not_looked_at_when_part_is_discarded() {
     bytes.extend(header_bytes(Version::V2, &header));
     let mut reader = Reader::new(V2);
     reader.head(&bytes).unwrap();
-    let settled = reader.decide(Verdict::Drop).unwrap().unwrap();
-    assert!(settled.intact);
-    assert_eq!((settled.op, settled.discarded, reader.want()), (None, 10, Want::Skip(10)));
+    let received = reader.decide(Verdict::Drop).unwrap().unwrap();
+    assert!(received.intact);
+    assert_eq!(
+        (received.op, received.discarded, reader.expected()),
+        (None, 10, Expected::Skip(10))
+    );
 }
 
 /// [FRM-3]
@@ -318,16 +321,16 @@ fn misdeeds_have_names() {
     let mut reader = Reader::new(V3);
     let mut bytes = [0; 96];
     bytes[0] = 0xc5;
-    assert_eq!(reader.head(&bytes).unwrap_err(), Misdeed::FrameKind, "r_badksm");
+    assert_eq!(reader.head(&bytes).unwrap_err(), ProtocolViolation::FrameKind, "r_badksm");
     bytes[0] = 0xc1;
     bytes[24 + 24] = 7;
-    assert_eq!(reader.head(&bytes).unwrap_err(), Misdeed::Header, "r_badtype");
+    assert_eq!(reader.head(&bytes).unwrap_err(), ProtocolViolation::Header, "r_badtype");
     bytes[24 + 24] = 1;
     bytes[24 + 28..24 + 32].copy_from_slice(&((1 << 20) + 1u32).to_le_bytes());
-    let too_long = Misdeed::Refused(HeaderViolation::PayloadTooLong);
+    let too_long = ProtocolViolation::Refused(HeaderViolation::PayloadTooLong);
     assert_eq!(reader.head(&bytes).unwrap_err(), too_long, "r_put1m1");
     bytes[24 + 24] = 2;
-    let on_get = Misdeed::Refused(HeaderViolation::PayloadOnAckOrGet);
+    let on_get = ProtocolViolation::Refused(HeaderViolation::PayloadOnAckOrGet);
     assert_eq!(reader.head(&bytes).unwrap_err(), on_get);
     assert!(!reader.within_message());
 }
@@ -340,10 +343,10 @@ fn a_parked_message_wants_nothing_until_it_is_decided() {
     let mut reader = Reader::new(V3);
     reader.head(&bytes).unwrap();
     assert_eq!(reader.decide(Verdict::Park), Ok(None));
-    assert!(reader.parked() && reader.want() == Want::Verdict);
+    assert!(reader.parked() && reader.expected() == Expected::Verdict);
     assert_eq!(reader.destination(), (Spans::new(), true));
-    let settled = reader.decide(Verdict::Done).unwrap().unwrap();
-    assert_eq!((settled.stored, settled.discarded), (0, 4));
+    let received = reader.decide(Verdict::Done).unwrap().unwrap();
+    assert_eq!((received.stored, received.discarded), (0, 4));
     reader.skipped(4);
     assert!(!reader.within_message() && reader.abandoned().is_none());
 }

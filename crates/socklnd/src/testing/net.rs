@@ -9,7 +9,7 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use lustrine_lnet::memory::{self, Span, Words};
 use lustrine_wire::crc;
 
-use crate::io::{Io, IoError, Outcome, Piece, Readiness, SockId, SourcePort, WriteMode};
+use crate::io::{Io, IoError, IoOutcome, Piece, Readiness, SockId, SourcePort, WriteMode};
 
 /// Memory shared by a node's streams and its core.
 #[derive(Debug, Default)]
@@ -376,7 +376,7 @@ impl Io for TestIo {
         if end.reset { Err(IoError::Reset) } else { end.connect.expect("a dialled stream") }
     }
 
-    fn read(&mut self, sock: SockId, spans: &[Span], tail: &mut [u8]) -> Outcome {
+    fn read(&mut self, sock: SockId, spans: &[Span], tail: &mut [u8]) -> IoOutcome {
         let mut inner = self.net.0.borrow_mut();
         let asked = memory::total_len(spans) as usize + tail.len();
         assert_ne!(asked, 0, "a read of nothing");
@@ -384,9 +384,9 @@ impl Io for TestIo {
         let available = asked.min(end.inbox.len());
         if available == 0 {
             return match (end.reset, end.fin) {
-                (true, _) => Outcome::Failed(IoError::Reset),
-                (_, true) => Outcome::Closed,
-                _ => Outcome::WouldBlock,
+                (true, _) => IoOutcome::Failed(IoError::Reset),
+                (_, true) => IoOutcome::Closed,
+                _ => IoOutcome::WouldBlock,
             };
         }
         let part = inner.part(available);
@@ -409,18 +409,18 @@ impl Io for TestIo {
         match part {
             Some(len) => {
                 inner.reads += 1;
-                Outcome::Bytes(len)
+                IoOutcome::Bytes(len)
             }
-            None => Outcome::WouldBlock,
+            None => IoOutcome::WouldBlock,
         }
     }
 
-    fn write(&mut self, sock: SockId, pieces: &[Piece<'_>], mode: WriteMode) -> Outcome {
+    fn write(&mut self, sock: SockId, pieces: &[Piece<'_>], mode: WriteMode) -> IoOutcome {
         let mut inner = self.net.0.borrow_mut();
         let memory = self.memory.borrow();
         let end = &inner.ends[&sock];
         let (true, Some(other)) = (!end.reset, end.other) else {
-            return Outcome::Failed(IoError::Reset);
+            return IoOutcome::Failed(IoError::Reset);
         };
         let mut bytes = Vec::new();
         for piece in pieces {
@@ -444,7 +444,7 @@ impl Io for TestIo {
                 inner.ends.get_mut(&sock).expect("it is open").wants_room = true;
             }
         }
-        let Some(len) = part else { return Outcome::WouldBlock };
+        let Some(len) = part else { return IoOutcome::WouldBlock };
         if mode == WriteMode::ZeroCopy {
             let (mut lent, mut left) = (Vec::new(), len as u32);
             for piece in pieces {
@@ -458,7 +458,7 @@ impl Io for TestIo {
         inner.writes += 1;
         inner.ends.get_mut(&other).expect("both ends live").inbox.extend(&bytes[..len]);
         inner.report(other, Readiness { readable: true, ..Readiness::default() });
-        Outcome::Bytes(len)
+        IoOutcome::Bytes(len)
     }
 
     fn close(&mut self, sock: SockId) {

@@ -42,20 +42,20 @@ impl Line {
         payload: &[u8],
         piece: u32,
         cookies: Cookies,
-    ) -> (OpKey, Taken) {
+    ) -> (OpKey, SendProgress) {
         let op = self.ops.insert(());
         let header = put_header(process(1), process(2), 5, payload.len() as u32);
         let spans: Vec<Span> = payload
             .chunks(piece as usize)
             .map(|chunk| self.io.memory.borrow_mut().filled(chunk))
             .collect();
-        let taken = self.tx.push_message(&self.io, format, op, &header, &spans, cookies);
-        (op, taken.expect("short NIDs"))
+        let progress = self.tx.push_message(&self.io, format, op, &header, &spans, cookies);
+        (op, progress.expect("short NIDs"))
     }
 
     /// Writes as much as goes; returns what was finished by it.
     fn write(&mut self) -> Vec<Finished> {
-        let mut written = Written::default();
+        let mut written = WriteTotals::default();
         self.tx.write(&mut self.io, self.sock, u64::MAX / 2, &mut written).unwrap();
         self.calls += written.calls;
         self.heard.extend(self.net.hear(self.far));
@@ -91,8 +91,8 @@ fn many_small_messages_leave_in_one_write_and_count_as_sent_at_once() {
     let mut bytes = Vec::new();
     for len in 0..64 {
         let payload = pattern(len * 4);
-        let (_, taken) = line.push(PLAIN, &payload, 4096, Cookies::default());
-        assert_eq!(taken, Taken::Sent);
+        let (_, progress) = line.push(PLAIN, &payload, 4096, Cookies::default());
+        assert_eq!(progress, SendProgress::Sent);
         bytes.extend(expected(&payload, Cookies::default()));
     }
     assert_eq!(line.write_all(), []);
@@ -104,10 +104,10 @@ fn what_is_staged_beyond_the_bound_is_sent_when_written() {
     let mut line = Line::new(Chaos::None);
     let mut late = Vec::new();
     for index in 0..40 {
-        let (op, taken) = line.push(PLAIN, &[index; 4096], 4096, Cookies::default());
+        let (op, progress) = line.push(PLAIN, &[index; 4096], 4096, Cookies::default());
         let staged = (usize::from(index) + 1) * (4096 + 96);
-        assert_eq!(taken == Taken::Sent, staged <= 64 * 1024, "{staged}");
-        if taken == Taken::Pending {
+        assert_eq!(progress == SendProgress::Sent, staged <= 64 * 1024, "{staged}");
+        if progress == SendProgress::Pending {
             late.push(Finished::Op(op));
         }
     }
@@ -118,13 +118,13 @@ fn what_is_staged_beyond_the_bound_is_sent_when_written() {
 #[test]
 fn a_connection_has_room_only_for_so_much() {
     let mut line = Line::new(Chaos::None);
-    let mut taken = 0;
+    let mut progress = 0;
     while line.tx.has_room() {
         line.push(PLAIN, &[1; 4096], 4096, Cookies::default());
-        taken += 1;
-        assert!(taken <= STAGED_MAX / 4096 + 1);
+        progress += 1;
+        assert!(progress <= STAGED_MAX / 4096 + 1);
     }
-    assert_eq!(line.tx.waiting(), taken as u64 * (4096 + 96));
+    assert_eq!(line.tx.waiting(), progress as u64 * (4096 + 96));
     line.write_all();
     while line.tx.has_room() {
         line.push(PLAIN, &[1; 5000], 100, Cookies::default());
@@ -141,9 +141,9 @@ fn large_payloads_stay_where_they_are_and_finish_in_order() {
         for (len, piece) in [(10, 10), (4097, 5000), (100_000, 4096), (0, 1), (70_000, 70_000)] {
             let payload = pattern(len);
             let cookies = Cookies { request: 0, ack: len as u64 };
-            let (op, taken) = line.push(PLAIN, &payload, piece, cookies);
-            assert_eq!(taken == Taken::Sent, len <= 4096);
-            if taken == Taken::Pending {
+            let (op, progress) = line.push(PLAIN, &payload, piece, cookies);
+            assert_eq!(progress == SendProgress::Sent, len <= 4096);
+            if progress == SendProgress::Pending {
                 late.push(Finished::Op(op));
             }
             bytes.extend(expected(&payload, cookies));
@@ -162,8 +162,8 @@ fn zero_copy_writes_carry_payload_alone() {
         for request in [2, 3] {
             let payload = pattern(50_000);
             let cookies = Cookies { request, ack: 0 };
-            let (_, taken) = line.push(PLAIN, &payload, 20_000, cookies);
-            assert_eq!(taken, Taken::Pending);
+            let (_, progress) = line.push(PLAIN, &payload, 20_000, cookies);
+            assert_eq!(progress, SendProgress::Pending);
             bytes.extend(expected(&payload, cookies));
         }
         let finished = line.write_all();
@@ -185,14 +185,14 @@ fn the_budget_ends_a_round() {
     for _ in 0..3 {
         line.push(PLAIN, &pattern(100_000), 100_000, Cookies::default());
     }
-    let mut written = Written::default();
+    let mut written = WriteTotals::default();
     line.net.set_window(100_000);
     let wrote = line.tx.write(&mut line.io, line.sock, 50_000, &mut written).unwrap();
-    assert_eq!((wrote, written.bytes), (Wrote::Blocked, 100_000));
+    assert_eq!((wrote, written.bytes), (WriteEnd::Blocked, 100_000));
     line.net.hear(line.far);
     line.net.set_window(usize::MAX);
     let wrote = line.tx.write(&mut line.io, line.sock, 50_000, &mut written).unwrap();
-    assert_eq!(wrote, Wrote::All, "one write moved all that was left");
+    assert_eq!(wrote, WriteEnd::All, "one write moved all that was left");
 }
 
 /// Worked example E3 of the wire specification. [FRM-8]
@@ -275,14 +275,14 @@ fn a_payload_is_summed_when_it_is_its_turn() {
     for _ in 0..4 {
         line.push(format, &pattern(1 << 20), 1 << 20, Cookies::default());
     }
-    line.tx.sum_front(&line.io);
-    assert_eq!(line.tx.unsummed.len(), 3);
+    line.tx.complete_front_heads(&line.io);
+    assert_eq!(line.tx.pending_checksums.len(), 3);
     let mut line = Line::new(Chaos::None);
     for _ in 0..8 {
         line.push(format, &pattern(10_000), 10_000, Cookies::default());
     }
-    line.tx.sum_front(&line.io);
-    assert_eq!(line.tx.unsummed.len(), 0, "they go in one write");
+    line.tx.complete_front_heads(&line.io);
+    assert_eq!(line.tx.pending_checksums.len(), 0, "they go in one write");
 }
 
 #[test]
@@ -306,7 +306,7 @@ fn a_broken_stream_is_an_error_and_gives_operations_back() {
     let (op, _) = line.push(PLAIN, &pattern(10_000), 10_000, Cookies::default());
     line.push(PLAIN, &pattern(10_000), 10_000, Cookies { request: 2, ack: 0 });
     line.net.break_stream(line.sock);
-    let mut written = Written::default();
+    let mut written = WriteTotals::default();
     let result = line.tx.write(&mut line.io, line.sock, 1 << 20, &mut written);
     assert_eq!(result, Err(IoError::Reset));
     assert_eq!(line.tx.abandoned().collect::<Vec<_>>(), [op]);
@@ -324,7 +324,7 @@ fn watched_messages_are_named_once_they_begin_to_leave() {
     line.push(PLAIN, b"small", 10, Cookies::default());
     line.tx.watch(two);
     line.push(PLAIN, &pattern(10_000), 10_000, Cookies::default());
-    assert_eq!(line.tx.begun(), None);
+    assert_eq!(line.tx.next_started(), None);
     line.write_all();
     line.tx.watch(three);
     let far = ProcessId::lustre(Nid::new6(WireNet::TCP, [1; 16]));
@@ -333,6 +333,6 @@ fn watched_messages_are_named_once_they_begin_to_leave() {
     assert!(refused.is_err());
     line.push(PLAIN, b"behind", 10, Cookies::default());
     line.write_all();
-    let begun: Vec<_> = std::iter::from_fn(|| line.tx.begun()).collect();
-    assert_eq!(begun, [one, two]);
+    let next_started: Vec<_> = std::iter::from_fn(|| line.tx.next_started()).collect();
+    assert_eq!(next_started, [one, two]);
 }

@@ -15,7 +15,7 @@ fn sent(count: usize) -> (ZeroCopy, Vec<OpKey>) {
     (cookies, ops)
 }
 
-fn acknowledge(cookies: &mut ZeroCopy, ack: ZcAck) -> Result<Vec<OpKey>, Misdeed> {
+fn acknowledge(cookies: &mut ZeroCopy, ack: ZcAck) -> Result<Vec<OpKey>, ProtocolViolation> {
     let mut finished = Vec::new();
     cookies.acknowledge(ack, &mut finished).map(|()| finished)
 }
@@ -45,12 +45,15 @@ fn every_cookie_named_must_be_pending() {
     ] {
         let (mut cookies, _) = sent(4);
         let result = acknowledge(&mut cookies, wrong);
-        assert_eq!(result, Err(Misdeed::UnknownCookie), "{wrong:?}");
+        assert_eq!(result, Err(ProtocolViolation::UnknownCookie), "{wrong:?}");
     }
     let (mut cookies, _) = sent(4);
     acknowledge(&mut cookies, ZcAck::One(3)).unwrap();
-    assert_eq!(acknowledge(&mut cookies, ZcAck::One(3)), Err(Misdeed::UnknownCookie));
-    assert_eq!(acknowledge(&mut cookies, ZcAck::Range(2, 4)), Err(Misdeed::UnknownCookie));
+    assert_eq!(acknowledge(&mut cookies, ZcAck::One(3)), Err(ProtocolViolation::UnknownCookie));
+    assert_eq!(
+        acknowledge(&mut cookies, ZcAck::Range(2, 4)),
+        Err(ProtocolViolation::UnknownCookie)
+    );
 }
 
 #[test]
@@ -85,7 +88,10 @@ fn an_acknowledged_cookie_that_still_leaves_is_not_pending_twice() {
     let mut cookies = ZeroCopy::new();
     let cookie = cookies.issue(op);
     assert_eq!(acknowledge(&mut cookies, ZcAck::One(cookie)), Ok(vec![]));
-    assert_eq!(acknowledge(&mut cookies, ZcAck::One(cookie)), Err(Misdeed::UnknownCookie));
+    assert_eq!(
+        acknowledge(&mut cookies, ZcAck::One(cookie)),
+        Err(ProtocolViolation::UnknownCookie)
+    );
     assert_eq!(cookies.written(cookie, 0, Time(1)), Some(op));
 }
 

@@ -1,11 +1,11 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::machine::Node;
+use crate::machine::NumaNode;
 
 /// Nodes with the given CPUs, numbered from 0.
 fn machine(nodes: &[&[u32]], threads_per_core: u32) -> Machine {
-    let nodes = nodes.iter().zip(0..).map(|(cpus, id)| Node { id, cpus: cpus.to_vec() });
+    let nodes = nodes.iter().zip(0..).map(|(cpus, id)| NumaNode { id, cpus: cpus.to_vec() });
     Machine { nodes: nodes.collect(), threads_per_core }
 }
 
@@ -142,7 +142,7 @@ fn any_machine() -> impl Strategy<Value = Machine> {
         let mut next = 0..;
         let nodes = sizes.iter().zip(0..).map(|(&size, id)| {
             // Gaps between the numbers, as on a machine with CPUs switched off.
-            Node { id, cpus: next.by_ref().step_by(2).take(size).collect() }
+            NumaNode { id, cpus: next.by_ref().step_by(2).take(size).collect() }
         });
         Machine { nodes: nodes.collect(), threads_per_core }
     })

@@ -25,8 +25,8 @@ impl Drop for System {
     }
 }
 
-fn node(id: u32, cpus: &[u32]) -> Node {
-    Node { id, cpus: cpus.to_vec() }
+fn node(id: u32, cpus: &[u32]) -> NumaNode {
+    NumaNode { id, cpus: cpus.to_vec() }
 }
 
 #[test]

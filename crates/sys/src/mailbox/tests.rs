@@ -1,4 +1,4 @@
-use super::{Refused, mailbox};
+use super::{PushError, mailbox};
 use crate::poller::{Interest, Poller};
 use crate::testing::wait_for;
 use crate::waker::Sleeper;
@@ -8,7 +8,7 @@ fn a_full_mailbox_gives_the_value_back() {
     let (sender, mailbox) = mailbox(2, Sleeper::new().unwrap().waker());
     assert_eq!(sender.push("a"), Ok(()));
     assert_eq!(sender.clone().push("b"), Ok(()));
-    assert_eq!(sender.push("c"), Err(Refused::Full("c")));
+    assert_eq!(sender.push("c"), Err(PushError::Full("c")));
     let mut found = Vec::new();
     mailbox.drain(|value| found.push(value));
     assert_eq!(found, ["a", "b"]);
@@ -27,7 +27,7 @@ fn a_mailbox_without_a_reader_keeps_nothing() {
     drop(mailbox);
     assert_eq!(Arc::strong_count(&value), 1);
     // Closed wins over full: a sender that waits for room must not wait for ever.
-    assert_eq!(sender.push(Arc::clone(&value)), Err(Refused::Closed(Arc::clone(&value))));
+    assert_eq!(sender.push(Arc::clone(&value)), Err(PushError::Closed(Arc::clone(&value))));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::testing::wait_for;
 /// One test for all: signals belong to the process, and tests run side by side.
 #[test]
 fn signals_are_reported_and_taken_once() {
-    let signals = Signals::catch().unwrap();
+    let signals = Signals::install().unwrap();
     let mut poller = Poller::new(1).unwrap();
     poller.add(&signals, 4, Interest::Readable).unwrap();
     assert_eq!(signals.take(), Pending::default());

@@ -43,13 +43,13 @@ fn slices_are_gathered_and_scattered_in_order() {
     let (a, b) = pair();
     let pieces: [&[u8]; 4] = [b"one", b"", b"two", b"three"];
     let pieces = pieces.map(IoSlice::new);
-    assert!(matches!(a.writev(&pieces), Outcome::Bytes(11)));
+    assert!(matches!(a.writev(&pieces), IoOutcome::Bytes(11)));
     let mut poller = Poller::new(1).unwrap();
     poller.add(&b, 0, Interest::Stream).unwrap();
     wait_for(&mut poller, 0, |r| r.readable);
     let (mut first, mut second) = ([0; 4], [0; 20]);
     let outcome = b.readv(&mut [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)]);
-    assert!(matches!(outcome, Outcome::Bytes(11)), "{outcome:?}");
+    assert!(matches!(outcome, IoOutcome::Bytes(11)), "{outcome:?}");
     assert_eq!((&first, &second[..7]), (b"onet", &b"wothree"[..]));
 }
 
@@ -57,22 +57,22 @@ fn slices_are_gathered_and_scattered_in_order() {
 fn more_slices_than_a_call_takes_are_sent_in_part() {
     let (a, b) = pair();
     let pieces = vec![IoSlice::new(b"x"); SLICES_MAX + 5];
-    assert!(matches!(a.writev(&pieces), Outcome::Bytes(SLICES_MAX)));
+    assert!(matches!(a.writev(&pieces), IoOutcome::Bytes(SLICES_MAX)));
     assert_eq!(receive(&b, SLICES_MAX), vec![b'x'; SLICES_MAX]);
     let mut bytes = vec![[0u8; 1]; SLICES_MAX + 5];
     let mut slices: Vec<_> = bytes.iter_mut().map(|b| IoSliceMut::new(b)).collect();
-    assert!(matches!(b.readv(&mut slices), Outcome::WouldBlock));
+    assert!(matches!(b.readv(&mut slices), IoOutcome::WouldBlock));
 }
 
 #[test]
 fn an_idle_stream_would_block_and_an_empty_read_is_no_end() {
     let (a, _b) = pair();
-    assert!(matches!(a.readv(&mut [IoSliceMut::new(&mut [0; 8])]), Outcome::WouldBlock));
+    assert!(matches!(a.readv(&mut [IoSliceMut::new(&mut [0; 8])]), IoOutcome::WouldBlock));
     let (mut empty, mut also_empty) = ([], []);
     let mut nothing = [IoSliceMut::new(&mut empty), IoSliceMut::new(&mut also_empty)];
     for slices in [&mut nothing[..], &mut []] {
         let outcome = a.readv(slices);
-        assert!(matches!(outcome, Outcome::Bytes(0) | Outcome::WouldBlock), "{outcome:?}");
+        assert!(matches!(outcome, IoOutcome::Bytes(0) | IoOutcome::WouldBlock), "{outcome:?}");
     }
 }
 
@@ -85,7 +85,7 @@ fn the_end_of_the_stream_is_told_after_the_last_byte() {
     poller.add(&b, 0, Interest::Stream).unwrap();
     wait_for(&mut poller, 0, |r| r.hangup && r.readable);
     assert_eq!(receive(&b, 4), b"last");
-    assert!(matches!(b.readv(&mut [IoSliceMut::new(&mut [0; 8])]), Outcome::Closed));
+    assert!(matches!(b.readv(&mut [IoSliceMut::new(&mut [0; 8])]), IoOutcome::Closed));
     send(&b, b"the other half lives");
     assert_eq!(receive(&a, 20), b"the other half lives");
 }
@@ -100,14 +100,14 @@ fn writing_stops_when_the_buffers_are_full_and_goes_on_when_there_is_room() {
     let mut sent = 0;
     loop {
         match a.writev(&[IoSlice::new(&chunk)]) {
-            Outcome::Bytes(n) => sent += n,
-            Outcome::WouldBlock => break,
+            IoOutcome::Bytes(n) => sent += n,
+            IoOutcome::WouldBlock => break,
             other => panic!("{other:?}"),
         }
     }
     assert!(receive(&b, sent).iter().all(|&byte| byte == 7));
     wait_for(&mut poller, 0, |r| r.writable);
-    assert!(matches!(a.writev(&[IoSlice::new(&chunk)]), Outcome::Bytes(_)));
+    assert!(matches!(a.writev(&[IoSlice::new(&chunk)]), IoOutcome::Bytes(_)));
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn writing_to_a_closed_peer_fails_without_a_signal() {
     wait_for(&mut poller, 0, |r| r.hangup && r.error);
     assert_eq!(a.take_error().unwrap_err().kind(), ErrorKind::ConnectionReset);
     match a.writev(&[IoSlice::new(b"x")]) {
-        Outcome::Failed(e) => assert_eq!(e.kind(), ErrorKind::BrokenPipe),
+        IoOutcome::Failed(e) => assert_eq!(e.kind(), ErrorKind::BrokenPipe),
         other => panic!("{other:?}"),
     }
 }

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::SendFlags;
 
-use super::{Outcome, Socket};
+use super::{IoOutcome, Socket};
 use crate::sockopt::{SO_ZEROCOPY, set};
 
 const MSG_ZEROCOPY: SendFlags = SendFlags::from_bits_retain(libc::MSG_ZEROCOPY as u32);
@@ -27,7 +27,7 @@ pub enum ZeroCopyOutcome {
     },
     /// As an ordinary [`writev`](Socket::writev): the memory is free again. Also when the kernel
     /// had no room to account for one more zero-copy send, and copied instead.
-    Copied(Outcome),
+    Copied(IoOutcome),
 }
 
 impl Socket {

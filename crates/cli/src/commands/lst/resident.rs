@@ -43,8 +43,8 @@ pub(crate) struct LstConsoleArgs {
 /// Runs the command.
 pub(crate) fn run(args: &LstConsoleArgs) -> Result<(), Failure> {
     // The terminal from which the session was begun may go.
-    lustrine_sys::process::leave_terminal();
-    let signals = Signals::catch().map_err(|error| format!("cannot catch signals: {error}"))?;
+    lustrine_sys::process::detach_from_terminal();
+    let signals = Signals::install().map_err(|error| format!("cannot catch signals: {error}"))?;
     let socket = ControlSocket::bind(&args.socket).map_err(|error| error.to_string())?;
     let mut config = args.node.node_config(complain)?;
     if config.nets.is_empty() {

@@ -8,7 +8,7 @@ use lustrine_lnet::time::Nanos;
 use lustrine_lnet::topology::Identity;
 use lustrine_wire::hello::{ConnType, Hello, Version};
 
-use crate::driver::Dialling;
+use crate::driver::DialPhase;
 use crate::testing::{
     Chaos, NODE, Rogue, World, config, hello, hello_bytes, ip4, nid, process, request_bytes,
 };
@@ -75,7 +75,7 @@ fn a_peer_that_is_connected_and_silent_can_be_told_from_one_that_is_not_there() 
     let dialling = |world: &World| world.driver(0).peers().next().map(|peer| peer.dialling);
     world.put(0, process(3), 1, b"");
     let (rogue, hello) = called(&mut world);
-    assert_eq!(dialling(&world), Some(Some(Dialling::Unanswered)));
+    assert_eq!(dialling(&world), Some(Some(DialPhase::AwaitingHello)));
     answer(&mut world, &rogue, 3, hello.version, ConnType::Control);
     accept(&mut world, 3, ConnType::BulkIn);
     accept(&mut world, 3, ConnType::BulkOut);

@@ -9,7 +9,7 @@ use lustrine_wire::hello::Version;
 use lustrine_wire::nid::{Net, Nid, PID_USERLAND, ProcessId};
 
 use crate::config::NiConfig;
-use crate::driver::PeerInfo;
+use crate::driver::PeerConnections;
 use crate::io::SockId;
 use crate::testing::{Chaos, Node, Plan, World, config, ip4, process};
 
@@ -20,8 +20,8 @@ fn pair(chaos: Chaos) -> World {
     world
 }
 
-fn only_peer(world: &World, node: usize) -> PeerInfo {
-    let peers: Vec<PeerInfo> = world.driver(node).peers().collect();
+fn only_peer(world: &World, node: usize) -> PeerConnections {
+    let peers: Vec<PeerConnections> = world.driver(node).peers().collect();
     assert_eq!(peers.len(), 1, "{peers:?}");
     peers[0]
 }

@@ -83,7 +83,7 @@ fn every_zero_copy_send_is_completed_once_and_in_order() {
                 next += 1;
                 bytes
             }
-            ZeroCopyOutcome::Copied(Outcome::Bytes(bytes)) if round == 0 => {
+            ZeroCopyOutcome::Copied(IoOutcome::Bytes(bytes)) if round == 0 => {
                 println!("skipped: no zero-copy sends here ({bytes} bytes were copied)");
                 return;
             }
@@ -119,10 +119,10 @@ fn an_ordinary_send_in_between_takes_no_number() {
         println!("skipped: no zero-copy sends here");
         return;
     };
-    assert!(matches!(a.writev(&[IoSlice::new(&[2; 10])]), Outcome::Bytes(10)));
+    assert!(matches!(a.writev(&[IoSlice::new(&[2; 10])]), IoOutcome::Bytes(10)));
     assert!(matches!(
         a.writev_zerocopy(&[IoSlice::new(&[])]),
-        ZeroCopyOutcome::Copied(Outcome::Bytes(0))
+        ZeroCopyOutcome::Copied(IoOutcome::Bytes(0))
     ));
     let second = id_of(a.writev_zerocopy(&[IoSlice::new(&[3; 30_000])]));
     assert_eq!((first, second), (0, Some(1)));

@@ -11,7 +11,7 @@ use crate::io::IoError;
 /// own in [`Counters`](crate::counters::Counters). Every one costs the connection; on an open
 /// connection also its siblings (wire 4.9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Misdeed {
+pub enum ProtocolViolation {
     /// Dialled from a source port above 1023 though only lower ones are accepted (wire 2.1).
     SourcePort,
     /// The first word is not that of a connection request (wire 2.3).
@@ -56,28 +56,28 @@ pub enum Misdeed {
     Refused(HeaderViolation),
 }
 
-impl From<AcceptorError> for Misdeed {
-    fn from(error: AcceptorError) -> Misdeed {
+impl From<AcceptorError> for ProtocolViolation {
+    fn from(error: AcceptorError) -> ProtocolViolation {
         match error {
-            AcceptorError::BadMagic(_) => Misdeed::RequestMagic,
+            AcceptorError::BadMagic(_) => ProtocolViolation::RequestMagic,
             AcceptorError::LnetMagic(_) | AcceptorError::UnknownVersion { .. } => {
-                Misdeed::RequestVersion
+                ProtocolViolation::RequestVersion
             }
-            AcceptorError::BadTarget(_) => Misdeed::RequestTarget,
+            AcceptorError::BadTarget(_) => ProtocolViolation::RequestTarget,
         }
     }
 }
 
-impl From<HelloError> for Misdeed {
-    fn from(error: HelloError) -> Misdeed {
+impl From<HelloError> for ProtocolViolation {
+    fn from(error: HelloError) -> ProtocolViolation {
         match error {
-            HelloError::BadMagic(_) | HelloError::NotHello(_) => Misdeed::HelloMagic,
-            HelloError::UnknownVersion { .. } => Misdeed::HelloVersion,
-            HelloError::UnknownKind { .. } => Misdeed::HelloKind,
+            HelloError::BadMagic(_) | HelloError::NotHello(_) => ProtocolViolation::HelloMagic,
+            HelloError::UnknownVersion { .. } => ProtocolViolation::HelloVersion,
+            HelloError::UnknownKind { .. } => ProtocolViolation::HelloKind,
             HelloError::TooManyIps(_)
             | HelloError::ZeroIp
             | HelloError::BadNid(_)
-            | HelloError::BadPayload(_) => Misdeed::HelloMalformed,
+            | HelloError::BadPayload(_) => ProtocolViolation::HelloMalformed,
         }
     }
 }
@@ -97,9 +97,9 @@ pub(crate) enum Timeout {
 
 /// Why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum CloseReason {
     /// The peer broke a rule.
-    Misdeed(Misdeed),
+    Violation(ProtocolViolation),
     /// The stream broke.
     Io(IoError),
     /// The peer closed it between two messages.
@@ -116,31 +116,31 @@ pub(crate) enum Why {
     Asked(Status),
 }
 
-impl Why {
+impl CloseReason {
     /// What operations that die with the connection report.
     pub(crate) fn status(self) -> Status {
         match self {
-            Why::Misdeed(Misdeed::Checksum) => Status::Corrupt,
-            Why::Misdeed(_) => Status::Protocol,
-            Why::Io(error) => status_of(error),
-            Why::Eof | Why::Renegotiated => Status::ConnectionLost,
-            Why::Rejected => Status::Rejected,
-            Why::Timeout(_) => Status::TimedOut,
-            Why::Restarted => Status::PeerRestarted,
-            Why::Asked(status) => status,
+            CloseReason::Violation(ProtocolViolation::Checksum) => Status::Corrupt,
+            CloseReason::Violation(_) => Status::Protocol,
+            CloseReason::Io(error) => status_of(error),
+            CloseReason::Eof | CloseReason::Renegotiated => Status::ConnectionLost,
+            CloseReason::Rejected => Status::Rejected,
+            CloseReason::Timeout(_) => Status::TimedOut,
+            CloseReason::Restarted => Status::PeerRestarted,
+            CloseReason::Asked(status) => status,
         }
     }
 }
 
-impl From<Misdeed> for Why {
-    fn from(misdeed: Misdeed) -> Why {
-        Why::Misdeed(misdeed)
+impl From<ProtocolViolation> for CloseReason {
+    fn from(violation: ProtocolViolation) -> CloseReason {
+        CloseReason::Violation(violation)
     }
 }
 
-impl From<IoError> for Why {
-    fn from(error: IoError) -> Why {
-        Why::Io(error)
+impl From<IoError> for CloseReason {
+    fn from(error: IoError) -> CloseReason {
+        CloseReason::Io(error)
     }
 }
 

@@ -7,24 +7,24 @@ use lustrine_lnet::time::Time;
 /// Leaving costs nothing: keys that no longer wait are dropped at the next review, and the bound
 /// may therefore be early, never late. Each key costs at most one such early review.
 #[derive(Debug)]
-pub(crate) struct Agenda<K> {
+pub(crate) struct TimerQueue<K> {
     members: Vec<K>,
     earliest: Time,
 }
 
-impl<K: Copy> Agenda<K> {
-    pub(crate) fn new() -> Agenda<K> {
-        Agenda { members: Vec::new(), earliest: Time::NEVER }
+impl<K: Copy> TimerQueue<K> {
+    pub(crate) fn new() -> TimerQueue<K> {
+        TimerQueue { members: Vec::new(), earliest: Time::NEVER }
     }
 
     /// Adds a key that is not on the list.
     pub(crate) fn add(&mut self, key: K, deadline: Time) {
         self.members.push(key);
-        self.hasten(deadline);
+        self.bring_forward(deadline);
     }
 
     /// A key on the list has a deadline that may be earlier than the others.
-    pub(crate) fn hasten(&mut self, deadline: Time) {
+    pub(crate) fn bring_forward(&mut self, deadline: Time) {
         self.earliest = self.earliest.min(deadline);
     }
 
@@ -34,7 +34,7 @@ impl<K: Copy> Agenda<K> {
     }
 
     /// Empties the list if something may be due; the caller adds again whoever still waits.
-    pub(crate) fn review(&mut self, now: Time) -> Vec<K> {
+    pub(crate) fn take_due(&mut self, now: Time) -> Vec<K> {
         if now < self.earliest {
             return Vec::new();
         }
@@ -44,7 +44,7 @@ impl<K: Copy> Agenda<K> {
 
     /// Drops keys that no longer wait when they outnumber `waiting`, the number of those that do:
     /// whoever comes and goes quickly must not fill the list.
-    pub(crate) fn tidy(&mut self, waiting: usize, waits: impl Fn(K) -> bool) {
+    pub(crate) fn compact(&mut self, waiting: usize, waits: impl Fn(K) -> bool) {
         const SLACK: usize = 64;
         if self.members.len() > 2 * waiting + SLACK {
             self.members.retain(|key| waits(*key));
@@ -58,25 +58,25 @@ mod tests {
 
     #[test]
     fn reviewed_only_when_due() {
-        let mut agenda = Agenda::new();
-        agenda.add(1, Time(50));
-        agenda.add(2, Time(30));
-        assert!(agenda.review(Time(29)).is_empty());
-        agenda.hasten(Time(10));
-        assert_eq!(agenda.earliest(), Time(10));
-        assert_eq!(agenda.review(Time(29)), [1, 2]);
-        assert_eq!(agenda.earliest(), Time::NEVER);
-        assert!(agenda.review(Time(u64::MAX - 1)).is_empty());
+        let mut queue = TimerQueue::new();
+        queue.add(1, Time(50));
+        queue.add(2, Time(30));
+        assert!(queue.take_due(Time(29)).is_empty());
+        queue.bring_forward(Time(10));
+        assert_eq!(queue.earliest(), Time(10));
+        assert_eq!(queue.take_due(Time(29)), [1, 2]);
+        assert_eq!(queue.earliest(), Time::NEVER);
+        assert!(queue.take_due(Time(u64::MAX - 1)).is_empty());
     }
 
     #[test]
     fn tidy_bounds_the_list() {
-        let mut agenda = Agenda::new();
+        let mut queue = TimerQueue::new();
         for key in 0..10_000 {
-            agenda.add(key, Time(key));
-            agenda.tidy(1, |key| key == 3);
-            assert!(agenda.members.len() <= 67);
+            queue.add(key, Time(key));
+            queue.compact(1, |key| key == 3);
+            assert!(queue.members.len() <= 67);
         }
-        assert!(agenda.members.contains(&3));
+        assert!(queue.members.contains(&3));
     }
 }
