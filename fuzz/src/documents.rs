@@ -1,7 +1,7 @@
 //! Plans and scenarios, which people write.
 
 use lustrine_plan::{Members, Plan, Step, points};
-use lustrine_scenario::{File, Place, Problems, Scenario};
+use lustrine_scenario::{File, Location, Problems, Scenario};
 use lustrine_wire::nid::{Net, Nid};
 
 /// What messages call the text.
@@ -78,7 +78,7 @@ fn inspect(problems: &Problems, text: &str) {
     let lines = text.split(['\n', '\r']).count() + 1;
     for problem in problems.iter() {
         assert!(!problem.what.is_empty());
-        let Place::File(at) = &problem.at else { panic!("{problem:?} is not of the text") };
+        let Location::File(at) = &problem.at else { panic!("{problem:?} is not of the text") };
         let at = at.to_string();
         let line: usize = at.split(':').next().and_then(|line| line.parse().ok()).unwrap_or(0);
         assert!((1..=lines).contains(&line), "{at:?} is not in a text of {lines} lines");

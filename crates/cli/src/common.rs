@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use lustrine_node::config::{
-    AcceptPolicy, IdentityChoice, NetConfig, NodeConfig, Place, Strictness,
+    AcceptPolicy, IdentityChoice, InterfaceChoice, NetConfig, NodeConfig, Strictness,
 };
 use lustrine_node::control::ControlError;
-use lustrine_node::{Answer, NID_IS_TAKEN, Node, Request, control};
+use lustrine_node::{Answer, NID_IN_USE, Node, Request, control};
 use lustrine_wire::nid::Nid;
 
 use crate::output::{Failure, complain};
@@ -79,10 +79,10 @@ fn net(text: &str) -> Result<NetConfig, String> {
 fn net_word(net: &NetConfig) -> String {
     let mut word = net.net.to_string();
     match &net.place {
-        Place::Default => {}
-        Place::Address(IpAddr::V6(ip)) => word += &format!("=[{ip}]"),
-        Place::Address(ip) => word += &format!("={ip}"),
-        Place::Interface(name) => word += &format!("={name}"),
+        InterfaceChoice::Default => {}
+        InterfaceChoice::Address(IpAddr::V6(ip)) => word += &format!("=[{ip}]"),
+        InterfaceChoice::Address(ip) => word += &format!("={ip}"),
+        InterfaceChoice::Interface(name) => word += &format!("={name}"),
     }
     if let Some(port) = net.port {
         word += &format!(":{port}");
@@ -207,7 +207,7 @@ impl NodeOptions {
                      two nodes at one address would share a NID; --net gives us another"
                 ));
             }
-            let mut net = NetConfig::new(target.net(), Place::Address(ip));
+            let mut net = NetConfig::new(target.net(), InterfaceChoice::Address(ip));
             net.port = port;
             config.nets.push(net);
         } else if port.is_some() {
@@ -253,9 +253,9 @@ fn local_address_towards(target: &Nid) -> Result<(IpAddr, bool), Failure> {
 pub(crate) fn start_for_command(config: &NodeConfig) -> Result<Node, Failure> {
     let node = Node::start_for_command(config).map_err(|error| error.to_string())?;
     let info = node.info();
-    if info.identity_reason == NID_IS_TAKEN {
+    if info.identity_reason == NID_IN_USE {
         complain(&format!(
-            "{NID_IS_TAKEN}, {}: this command appears as userland, which a kernel takes only with \
+            "{NID_IN_USE}, {}: this command appears as userland, which a kernel takes only with \
              accept=all; give it an address of its own with --net, or ask that node",
             info.nids[0]
         ));
@@ -358,8 +358,8 @@ pub(crate) fn ask(
         // A socket nobody serves is no reason to fail when a node of one's own would do.
         match control::ask(&place.path, request) {
             Ok(answer) => return no_error(answer),
-            Err(ControlError::NoNode { .. }) if target.is_some() && (own_node || !place.chosen) => {
-            }
+            Err(ControlError::NotRunning { .. })
+                if target.is_some() && (own_node || !place.chosen) => {}
             Err(error) => return Err(not_asked(place, options, &error).into()),
         }
     }
@@ -392,13 +392,13 @@ pub(crate) fn ask_running(control: &ControlOptions, request: &Request) -> Result
 
 /// Why a running node could not be asked, and who else may be meant.
 fn not_asked(place: &ControlPlace, options: &NodeOptions, error: &ControlError) -> String {
-    if let (ControlError::NoNode { path, error }, Some(file)) = (error, &options.config) {
+    if let (ControlError::NotRunning { path, error }, Some(file)) = (error, &options.config) {
         let (path, file) = (path.display(), file.display());
         return format!(
             "no node answers at {path} ({error}); start it with `lustrine node --config {file}`"
         );
     }
-    let others = matches!(error, ControlError::NoNode { .. })
+    let others = matches!(error, ControlError::NotRunning { .. })
         && place.path != Path::new(ROOTS_CONTROL)
         && Path::new(ROOTS_CONTROL).exists();
     let hint = if others { "; root's node can be asked as root" } else { "" };

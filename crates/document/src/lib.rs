@@ -4,27 +4,27 @@
 
 mod problem;
 mod quantity;
-mod reading;
+mod reader;
 
-use lustrine_yaml::{Fault, Limits, Position};
+use lustrine_yaml::{Limits, Position, YamlError};
 
-pub use problem::{Place, Problem, Problems};
+pub use problem::{Location, Problem, Problems};
 pub use quantity::{
-    BANDWIDTH, BYTES, Decimal, Kind, LENGTH_OF_TIME, NoFigure, PART, bytes_text, range, read_time,
-    time_text,
+    BANDWIDTH, BYTES, DURATION, Decimal, FRACTION, Quantity, QuantityError, format_bytes,
+    format_duration, parse_duration, range,
 };
-pub use reading::{Fields, Reader, Section, decimal, nearest};
+pub use reader::{Fields, Reader, Section, decimal, nearest};
 
 /// A value of a document, and where it stands.
-pub type Node = lustrine_yaml::Node<Place>;
+pub type Node = lustrine_yaml::Node<Location>;
 /// What a value is.
-pub type Content = lustrine_yaml::Content<Place>;
+pub type Content = lustrine_yaml::Content<Location>;
 
 const LIMITS: Limits = Limits { bytes: 1 << 20, depth: 16, values: 1 << 16 };
 
-impl From<Position> for Place {
-    fn from(at: Position) -> Place {
-        Place::File(at)
+impl From<Position> for Location {
+    fn from(at: Position) -> Location {
+        Location::File(at)
     }
 }
 
@@ -34,38 +34,40 @@ impl From<Position> for Place {
 /// # Errors
 /// When it is not YAML, or larger.
 pub fn load(text: &str, example: &str) -> Result<Node, Problem> {
-    match lustrine_yaml::load::<Place>(text, &LIMITS) {
+    match lustrine_yaml::load::<Location>(text, &LIMITS) {
         Ok(root) => Ok((*root).clone()),
         Err((at, fault)) => Err(Problem::new(&at.into(), said(&fault, example))),
     }
 }
 
-fn said(fault: &Fault, example: &str) -> String {
+fn said(fault: &YamlError, example: &str) -> String {
     let Limits { bytes: bytes_max, depth, values } = LIMITS;
     match fault {
-        Fault::TooLarge { bytes } => format!(
+        YamlError::TooLarge { bytes } => format!(
             "{bytes} bytes are too many; allowed: at most {bytes_max}; for example groups of many \
              nodes instead of one group per node"
         ),
-        Fault::NotYaml { why } => format!(
+        YamlError::NotYaml { why } => format!(
             "not YAML: {why}; allowed: blanks for indentation, one \"key: value\" or \"- item\" \
              per line; for example \"{example}\""
         ),
-        Fault::TooDeep => format!(
+        YamlError::TooDeep => format!(
             "nested too deeply; allowed: {depth} levels; for example \
              \"{example}\" has 3"
         ),
-        Fault::TooMany => format!(
+        YamlError::TooManyValues => format!(
             "too many values; allowed: {values}, aliases (*name) written out; for example groups \
              of many nodes instead of one group per node"
         ),
-        Fault::SecondDocument => "a second YAML document begins; allowed: one in a file; for \
+        YamlError::SecondDocument => "a second YAML document begins; allowed: one in a file; for \
                                   example remove this \"---\""
             .to_owned(),
-        Fault::KeyNoWord => "a key that is no word; allowed: words with or without quotes; for \
+        YamlError::NonScalarKey => {
+            "a key that is no word; allowed: words with or without quotes; for \
                              example \"groups:\""
-            .to_owned(),
-        Fault::GivenTwice { key, first } => format!(
+                .to_owned()
+        }
+        YamlError::DuplicateKey { key, first } => format!(
             "{key:?} is given again; allowed: once, and {first} has it; for example remove this"
         ),
     }

@@ -12,35 +12,35 @@ const LISTED_MAX: usize = 20;
 
 /// Where something stands.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum Location {
     /// In the file.
     File(Position),
     /// Not in the file, but in these words that change it, such as `--set delay=1`.
     Words(Rc<str>),
 }
 
-impl Place {
+impl Location {
     /// Where a file begins; stands for the file as a whole.
-    pub const START: Place = Place::File(Position::START);
+    pub const START: Location = Location::File(Position::START);
 }
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Where.
-    pub at: Place,
+    pub at: Location,
     /// What is wrong, what is allowed, an example.
     pub what: String,
 }
 
 impl Problem {
     /// With what is wrong, what is allowed, and an example.
-    pub fn new(at: &Place, what: impl Into<String>) -> Problem {
+    pub fn new(at: &Location, what: impl Into<String>) -> Problem {
         Problem { at: at.clone(), what: what.into() }
     }
 
     /// A value that a key cannot have.
-    pub fn value(at: &Place, key: &str, found: &str, allowed: &str, example: &str) -> Problem {
+    pub fn value(at: &Location, key: &str, found: &str, allowed: &str, example: &str) -> Problem {
         let found = clipped(found);
         let what = format!("{key} cannot be {found:?}; allowed: {allowed}; for example {example}");
         Problem::new(at, what)
@@ -74,8 +74,8 @@ impl fmt::Display for Problems {
         for (index, Problem { at, what }) in self.problems.iter().take(LISTED_MAX).enumerate() {
             let end = if index == 0 { "" } else { "\n" };
             match at {
-                Place::File(at) => write!(f, "{end}{}:{at}: {what}", self.source_name)?,
-                Place::Words(words) => write!(f, "{end}{words}: {what}")?,
+                Location::File(at) => write!(f, "{end}{}:{at}: {what}", self.source_name)?,
+                Location::Words(words) => write!(f, "{end}{words}: {what}")?,
             }
         }
         match self.problems.len().saturating_sub(LISTED_MAX) {

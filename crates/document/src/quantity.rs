@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A kind of figure.
 #[derive(Clone, Copy, Debug)]
-pub struct Kind {
+pub struct Quantity {
     /// How messages call what is allowed.
     pub allowed: &'static str,
     /// One that is right.
@@ -14,7 +14,7 @@ pub struct Kind {
 }
 
 /// Bits per second.
-pub const BANDWIDTH: Kind = Kind {
+pub const BANDWIDTH: Quantity = Quantity {
     allowed: "a number with kb/s, Mb/s, Gb/s, Tb/s, or in bytes MB/s, GB/s",
     example: "10 Gb/s",
     units: &[
@@ -28,7 +28,7 @@ pub const BANDWIDTH: Kind = Kind {
 };
 
 /// Nanoseconds.
-pub const LENGTH_OF_TIME: Kind = Kind {
+pub const DURATION: Quantity = Quantity {
     allowed: "a number with ns, us, ms, s, min or h",
     example: "25.25 ms",
     units: &[
@@ -42,7 +42,7 @@ pub const LENGTH_OF_TIME: Kind = Kind {
 };
 
 /// Bytes.
-pub const BYTES: Kind = Kind {
+pub const BYTES: Quantity = Quantity {
     allowed: "a number with B, KiB, MiB, GiB, or decimal kB, MB, GB",
     example: "64 MiB",
     units: &[
@@ -57,7 +57,7 @@ pub const BYTES: Kind = Kind {
 };
 
 /// Parts of 1,000,000,000.
-pub const PART: Kind = Kind {
+pub const FRACTION: Quantity = Quantity {
     allowed: "a number with %, down to 0.0000001 %",
     example: "0.1 %",
     units: &[("%", 10_000_000)],
@@ -65,45 +65,45 @@ pub const PART: Kind = Kind {
 
 /// Why a text is no figure of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoFigure {
+pub enum QuantityError {
     /// A number alone.
-    NoUnit,
+    MissingUnit,
     /// A unit of something else, or none at all.
     UnknownUnit,
     /// Not even a number.
-    NoNumber,
+    NotANumber,
     /// Finer than the smallest unit.
-    TooFine,
+    TooPrecise,
     /// Larger than anything.
     TooLarge,
 }
 
-impl NoFigure {
+impl QuantityError {
     /// In words, to stand in brackets.
     pub fn why(self) -> &'static str {
         match self {
-            NoFigure::NoUnit => "its unit is missing",
-            NoFigure::UnknownUnit => "that is no unit for it",
-            NoFigure::NoNumber => "there is no number",
-            NoFigure::TooFine => "it is finer than the smallest unit",
-            NoFigure::TooLarge => "it is too large",
+            QuantityError::MissingUnit => "its unit is missing",
+            QuantityError::UnknownUnit => "that is no unit for it",
+            QuantityError::NotANumber => "there is no number",
+            QuantityError::TooPrecise => "it is finer than the smallest unit",
+            QuantityError::TooLarge => "it is too large",
         }
     }
 }
 
-impl Kind {
+impl Quantity {
     /// Reads a figure in its smallest unit.
-    pub fn read(&self, text: &str) -> Result<u64, NoFigure> {
+    pub fn read(&self, text: &str) -> Result<u64, QuantityError> {
         let text = text.trim();
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let (number, unit) = (&text[..end], text[end..].trim());
-        let decimal = Decimal::read(number).ok_or(NoFigure::NoNumber)?;
+        let decimal = Decimal::read(number).ok_or(QuantityError::NotANumber)?;
         if unit.is_empty() {
             // Nothing is nothing in any unit, and yet: who leaves it out once does it again.
-            return Err(NoFigure::NoUnit);
+            return Err(QuantityError::MissingUnit);
         }
         let known = self.units.iter().find(|(name, _)| *name == unit);
-        let (_, scale) = known.ok_or(NoFigure::UnknownUnit)?;
+        let (_, scale) = known.ok_or(QuantityError::UnknownUnit)?;
         decimal.times(*scale)
     }
 
@@ -148,22 +148,22 @@ impl Decimal {
         Some(Decimal { billionths: whole.parse::<u128>().ok()? * BILLION + part })
     }
 
-    fn times(self, scale: u64) -> Result<u64, NoFigure> {
+    fn times(self, scale: u64) -> Result<u64, QuantityError> {
         let product = self.billionths * u128::from(scale);
         if !product.is_multiple_of(BILLION) {
-            return Err(NoFigure::TooFine);
+            return Err(QuantityError::TooPrecise);
         }
-        u64::try_from(product / BILLION).map_err(|_| NoFigure::TooLarge)
+        u64::try_from(product / BILLION).map_err(|_| QuantityError::TooLarge)
     }
 
     /// The sum; `None` if that is out of range.
-    pub fn plus(self, other: Decimal) -> Option<Decimal> {
+    pub fn checked_add(self, other: Decimal) -> Option<Decimal> {
         let sum = self.billionths + other.billionths;
         (sum < 10u128.pow(27)).then_some(Decimal { billionths: sum })
     }
 
     /// The product; `None` if that is out of range, or not exact.
-    pub fn by(self, other: Decimal) -> Option<Decimal> {
+    pub fn checked_mul(self, other: Decimal) -> Option<Decimal> {
         let product = self.billionths.checked_mul(other.billionths)?;
         let whole = product % BILLION == 0 && product / BILLION < 10u128.pow(27);
         whole.then_some(Decimal { billionths: product / BILLION })
@@ -221,8 +221,8 @@ pub fn range(text: &str) -> Result<Vec<String>, String> {
         }
         values.push(if unit.is_empty() { value.to_string() } else { format!("{value} {unit}") });
         let next = match (step, factor) {
-            (Some(step), _) => value.plus(step),
-            (_, Some(factor)) => value.by(factor),
+            (Some(step), _) => value.checked_add(step),
+            (_, Some(factor)) => value.checked_mul(factor),
             _ => None,
         };
         let Some(next) = next else { break };
@@ -235,15 +235,15 @@ pub fn range(text: &str) -> Result<Vec<String>, String> {
 ///
 /// # Errors
 /// What is wrong with it, and what is allowed.
-pub fn read_time(text: &str) -> Result<u64, String> {
-    let Kind { allowed, example, .. } = LENGTH_OF_TIME;
-    LENGTH_OF_TIME
+pub fn parse_duration(text: &str) -> Result<u64, String> {
+    let Quantity { allowed, example, .. } = DURATION;
+    DURATION
         .read(text)
         .map_err(|no| format!("{}; allowed: {allowed}, such as \"{example}\"", no.why()))
 }
 
 /// Nanoseconds for people, such as `25.25 ms`.
-pub fn time_text(nanos: u64) -> String {
+pub fn format_duration(nanos: u64) -> String {
     let (unit, scale) = match nanos {
         0 => return "0 s".to_owned(),
         1..1_000 => ("ns", 1.0),
@@ -256,7 +256,7 @@ pub fn time_text(nanos: u64) -> String {
 }
 
 /// A number of bytes for people, such as `64 MiB`.
-pub fn bytes_text(bytes: u64) -> String {
+pub fn format_bytes(bytes: u64) -> String {
     let (unit, shift) = match bytes {
         0..0x400 => return format!("{bytes} B"),
         0x400..0x10_0000 => ("KiB", 10),
@@ -274,21 +274,21 @@ mod tests {
 
     #[test]
     fn figures_are_exact() {
-        assert_eq!(LENGTH_OF_TIME.read("25.25 ms"), Ok(25_250_000));
-        assert_eq!(LENGTH_OF_TIME.read("2us"), Ok(2000));
+        assert_eq!(DURATION.read("25.25 ms"), Ok(25_250_000));
+        assert_eq!(DURATION.read("2us"), Ok(2000));
         assert_eq!(BANDWIDTH.read("0.1 Gb/s"), Ok(100_000_000));
         assert_eq!(BANDWIDTH.read("1.25 GB/s"), Ok(10_000_000_000));
         assert_eq!(BYTES.read("1 MiB"), Ok(1 << 20));
-        assert_eq!(PART.read("0.0000001 %"), Ok(1));
-        assert_eq!(PART.read("100 %"), Ok(1_000_000_000));
+        assert_eq!(FRACTION.read("0.0000001 %"), Ok(1));
+        assert_eq!(FRACTION.read("100 %"), Ok(1_000_000_000));
         for (kind, text, why) in [
-            (BANDWIDTH, "10", NoFigure::NoUnit),
-            (BANDWIDTH, "10 Gbit", NoFigure::UnknownUnit),
-            (BYTES, "x MiB", NoFigure::NoNumber),
-            (BYTES, "1..2 MiB", NoFigure::NoNumber),
-            (BYTES, "0.3 B", NoFigure::TooFine),
-            (BYTES, "99999999999999999 GiB", NoFigure::TooLarge),
-            (BYTES, "9999999999999999999 B", NoFigure::NoNumber),
+            (BANDWIDTH, "10", QuantityError::MissingUnit),
+            (BANDWIDTH, "10 Gbit", QuantityError::UnknownUnit),
+            (BYTES, "x MiB", QuantityError::NotANumber),
+            (BYTES, "1..2 MiB", QuantityError::NotANumber),
+            (BYTES, "0.3 B", QuantityError::TooPrecise),
+            (BYTES, "99999999999999999 GiB", QuantityError::TooLarge),
+            (BYTES, "9999999999999999999 B", QuantityError::NotANumber),
         ] {
             assert_eq!(kind.read(text), Err(why), "{text}");
         }
@@ -297,9 +297,15 @@ mod tests {
     #[test]
     fn figures_are_written_as_people_write_them() {
         assert_eq!(BYTES.write(1 << 20), "1 MiB");
-        assert_eq!(PART.write(1_000_000_000), "100 %");
-        assert_eq!(time_text(25_250_000), "25.25 ms");
-        assert_eq!((time_text(0), time_text(90_000_000_000)), ("0 s".into(), "90 s".into()));
-        assert_eq!((bytes_text(1023), bytes_text(3 << 19)), ("1023 B".into(), "1.5 MiB".into()));
+        assert_eq!(FRACTION.write(1_000_000_000), "100 %");
+        assert_eq!(format_duration(25_250_000), "25.25 ms");
+        assert_eq!(
+            (format_duration(0), format_duration(90_000_000_000)),
+            ("0 s".into(), "90 s".into())
+        );
+        assert_eq!(
+            (format_bytes(1023), format_bytes(3 << 19)),
+            ("1023 B".into(), "1.5 MiB".into())
+        );
     }
 }

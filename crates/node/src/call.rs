@@ -17,7 +17,7 @@ use lustrine_sys::Clock;
 use lustrine_wire::nid::Nid;
 use serde::{Deserialize, Serialize};
 
-use crate::change::{self, Changed, Making, Wish};
+use crate::change::{self, ChangeReport, ChangeRequest, Mode};
 use crate::console;
 use crate::event_loop::home_loop;
 use crate::mailbox::{LoopMessage, LoopReport};
@@ -27,7 +27,7 @@ mod error;
 mod latency;
 
 pub use error::CallError;
-pub use latency::{BucketRow, LatencyOf, LatencyRow, SummaryRow};
+pub use latency::{BucketRow, LatencyRow, OperationLatency, SummaryRow};
 
 /// How long the loops may take to tell about themselves.
 pub(crate) const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -72,7 +72,7 @@ pub enum Request {
     /// Change the node.
     Change {
         /// What is asked for.
-        wish: Box<Wish>,
+        change: Box<ChangeRequest>,
         /// Only find out what it would do.
         dry_run: bool,
     },
@@ -175,7 +175,7 @@ pub enum Answer {
     /// To [`Request::Change`].
     Changed {
         /// What was done, or would be.
-        changed: Changed,
+        changed: ChangeReport,
     },
     /// To [`Request::Console`].
     Console {
@@ -311,9 +311,9 @@ impl NodeHandle {
             Request::ShowLatency { nid } => self.show_latency(nid.as_deref()),
             Request::ShowTunables => Ok(self.show_tunables()),
             Request::ShowConfig => Ok(Answer::Config { text: self.info().config.to_backup() }),
-            Request::Change { wish, dry_run } => {
-                let making = if *dry_run { Making::Trial } else { Making::Real };
-                match self.change(wish, making) {
+            Request::Change { change, dry_run } => {
+                let mode = if *dry_run { Mode::DryRun } else { Mode::Apply };
+                match self.change(change, mode) {
                     Ok(changed) => Ok(Answer::Changed { changed }),
                     Err(not) => {
                         let hint = String::new();
@@ -338,7 +338,7 @@ impl NodeHandle {
         let (reply, answer) = mpsc::channel();
         let message = LoopMessage::Ping { nid, timeout, reply };
         let ProbeResult::Ping(found) = self.ask(&nid, message, &answer, timeout)? else {
-            return Err(CallError::Gone);
+            return Err(CallError::NotResponding);
         };
         let found = found.map_err(|status| self.failed("ping", nid, status))?;
         Ok(Answer::Ping {
@@ -357,14 +357,15 @@ impl NodeHandle {
         let (reply, answer) = mpsc::channel();
         let message = LoopMessage::Discover { nid, timeout, reply };
         let ProbeResult::Discover(found) = self.ask(&nid, message, &answer, timeout)? else {
-            return Err(CallError::Gone);
+            return Err(CallError::NotResponding);
         };
         found.map_err(|status| self.failed("discover", nid, status))?;
         let Answer::Peer { peers } = self.show_peer()? else {
             unreachable!("show_peer answers with peers");
         };
         let text = nid.to_string();
-        let mut peer = peers.into_iter().find(|peer| peer.nid == text).ok_or(CallError::Gone)?;
+        let mut peer =
+            peers.into_iter().find(|peer| peer.nid == text).ok_or(CallError::NotResponding)?;
         if peer.features.is_none() {
             // A userland node tells the peer about itself and need not ask ([USR-4]); whoever
             // gives this command wants to know. Without an answer it is discovered all the same.
@@ -387,23 +388,25 @@ impl NodeHandle {
         timeout: Nanos,
     ) -> Result<T, CallError> {
         let home = home_loop(nid, self.loops.len());
-        self.loops[home].push(message).map_err(|_| CallError::Gone)?;
+        self.loops[home].push(message).map_err(|_| CallError::NotResponding)?;
         // The core ends it in time; the extra is for the loop's own scan.
         let patience = Duration::from_nanos(timeout.0) + REPORT_TIMEOUT;
-        answer.recv_timeout(patience).map_err(|_| CallError::Gone)
+        answer.recv_timeout(patience).map_err(|_| CallError::NotResponding)
     }
 
     pub(crate) fn reports(&self) -> Result<Vec<LoopReport>, CallError> {
         let (reply, answers) = mpsc::channel();
         for sender in self.loops.iter() {
-            sender.push(LoopMessage::Report(reply.clone())).map_err(|_| CallError::Gone)?;
+            sender
+                .push(LoopMessage::Report(reply.clone()))
+                .map_err(|_| CallError::NotResponding)?;
         }
         drop(reply);
         let deadline = Instant::now() + REPORT_TIMEOUT;
         let mut reports = Vec::new();
         while reports.len() < self.loops.len() {
             let left = deadline.saturating_duration_since(Instant::now());
-            reports.push(answers.recv_timeout(left).map_err(|_| CallError::Gone)?);
+            reports.push(answers.recv_timeout(left).map_err(|_| CallError::NotResponding)?);
         }
         reports.sort_by_key(|report| report.cpt);
         Ok(reports)
@@ -501,9 +504,9 @@ pub(crate) fn identity_name(identity: Identity) -> &'static str {
 }
 
 fn target(nid: &str, timeout_ms: u64) -> Result<(Nid, Nanos), CallError> {
-    let parsed: Nid = nid.parse().map_err(|_| CallError::BadNid(nid.to_owned()))?;
+    let parsed: Nid = nid.parse().map_err(|_| CallError::InvalidNid(nid.to_owned()))?;
     if parsed.is_any() {
-        return Err(CallError::BadNid(nid.to_owned()));
+        return Err(CallError::InvalidNid(nid.to_owned()));
     }
     Ok((parsed, Nanos::from_millis(timeout_ms.clamp(1, TIMEOUT_MS_MAX))))
 }

@@ -17,13 +17,13 @@ use lustrine_sys::PushError;
 use lustrine_wire::nid::Nid;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{AcceptPolicy, Manner, NodeConfig, PeerConfig, Step, Strictness, steps};
+use crate::config::{AcceptPolicy, ImportMode, NodeConfig, PeerConfig, Step, Strictness, steps};
 use crate::event_loop::BoundListener;
 use crate::mailbox::{ChangeOrder, LoopMessage};
 use crate::node::{NodeHandle, NodeInfo, StartError, open_listener, socket_options};
 use crate::resolve::{ResolvedNi, resolve_one};
 
-mod wishes;
+mod plan;
 
 /// How long the loops may take to make a change.
 const LOOPS_MAX: Duration = Duration::from_secs(10);
@@ -43,8 +43,8 @@ const LOGGED_MAX: usize = 8;
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "wish", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Wish {
+#[serde(tag = "change", rename_all = "snake_case", deny_unknown_fields)]
+pub enum ChangeRequest {
     /// Another value for all of the node.
     Set {
         /// A tunable, by our name or LNet's.
@@ -55,7 +55,7 @@ pub enum Wish {
     /// Other values for interfaces.
     SetNet {
         /// Which.
-        which: Which,
+        which: NiSelector,
         /// Bulk connections per peer and direction; 0 follows the link's speed.
         conns_per_peer: Option<u16>,
         /// LNet's time-out of the driver, in seconds.
@@ -66,7 +66,7 @@ pub enum Wish {
     /// Fewer interfaces.
     DelNet {
         /// Which; with a network, of the interfaces of these names if there are any.
-        which: Which,
+        which: NiSelector,
         /// Names of interfaces.
         interfaces: Vec<String>,
     },
@@ -97,7 +97,7 @@ pub enum Wish {
         /// How messages call it.
         source_name: String,
         /// What the file is for.
-        manner: Manner,
+        manner: ImportMode,
         /// Leave out what is not known, or cannot be, with a warning each.
         lenient: bool,
     },
@@ -106,7 +106,7 @@ pub enum Wish {
 /// Which interfaces.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Which {
+pub enum NiSelector {
     /// All.
     All,
     /// The one of this NID, in text form.
@@ -137,7 +137,7 @@ pub struct NewNet {
 
 /// What a change did, or would do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Changed {
+pub struct ChangeReport {
     /// One by one, in words.
     pub steps: Vec<String>,
     /// What was left out.
@@ -151,7 +151,7 @@ pub struct Changed {
 /// Why nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
-pub struct NotChanged {
+pub struct ChangeError {
     /// LNet's number: a negative errno.
     pub errno: i32,
     /// What, why, and what to do instead.
@@ -160,11 +160,11 @@ pub struct NotChanged {
 
 /// Whether a change is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Making {
+pub enum Mode {
     /// It is.
-    Real,
+    Apply,
     /// It is only found out what it would do.
-    Trial,
+    DryRun,
 }
 
 const EINVAL: i32 = -22;
@@ -187,13 +187,13 @@ impl NodeHandle {
     ///
     /// # Errors
     /// Why nothing was changed.
-    pub fn change(&self, wish: &Wish, making: Making) -> Result<Changed, NotChanged> {
+    pub fn change(&self, change: &ChangeRequest, mode: Mode) -> Result<ChangeReport, ChangeError> {
         let mut changing = self.after_others()?;
         if changing.unfinished {
-            return Err(NotChanged { errno: ESHUTDOWN, text: UNFINISHED.to_owned() });
+            return Err(ChangeError { errno: ESHUTDOWN, text: UNFINISHED.to_owned() });
         }
         let info = self.info();
-        let mut plan = self.plan(&info, wish)?;
+        let mut plan = self.plan(&info, change)?;
         let stays: HashSet<Nid> = match plan.forget.is_empty() {
             true => HashSet::new(),
             false => plan.after.peers.iter().flat_map(|peer| peer.nids.iter().copied()).collect(),
@@ -201,20 +201,20 @@ impl NodeHandle {
         let goes_anyway: HashSet<Nid> = plan.steps.iter().flat_map(Step::removed).collect();
         plan.forget.retain(|nid| !stays.contains(nid) && !goes_anyway.contains(nid));
         let mut told: Vec<String> =
-            plan.steps.iter().flat_map(|step| wishes::tell(step, &info, &plan.after)).collect();
+            plan.steps.iter().flat_map(|step| plan::tell(step, &info, &plan.after)).collect();
         if !plan.forget.is_empty() {
-            told.push(format!("forget {}", wishes::list(&plan.forget)));
+            told.push(format!("forget {}", plan::list(&plan.forget)));
         }
         if plan.reset {
             told.push("reset the counters".to_owned());
         }
-        let changed = Changed {
+        let changed = ChangeReport {
             steps: told,
             warnings: plan.warnings.clone(),
             before: info.config.to_backup(),
             after: plan.after.to_backup(),
         };
-        if making == Making::Real {
+        if mode == Mode::Apply {
             self.make(&info, plan).inspect_err(|why| {
                 // Loops that were told may have made it, and others not.
                 changing.unfinished |= why.errno == ESHUTDOWN;
@@ -226,7 +226,7 @@ impl NodeHandle {
     }
 
     /// Waits for a turn.
-    fn after_others(&self) -> Result<MutexGuard<'_, Changing>, NotChanged> {
+    fn after_others(&self) -> Result<MutexGuard<'_, Changing>, ChangeError> {
         let mut left = OTHERS_MAX;
         loop {
             match self.current.changing.try_lock() {
@@ -234,7 +234,7 @@ impl NodeHandle {
                 Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
                 Err(TryLockError::WouldBlock) if left.is_zero() => {
                     let text = "changes of others are under way; nothing was changed: try again";
-                    return Err(NotChanged { errno: EBUSY, text: text.to_owned() });
+                    return Err(ChangeError { errno: EBUSY, text: text.to_owned() });
                 }
                 Err(TryLockError::WouldBlock) => {}
             }
@@ -243,7 +243,7 @@ impl NodeHandle {
         }
     }
 
-    fn make(&self, info: &NodeInfo, plan: Plan) -> Result<(), NotChanged> {
+    fn make(&self, info: &NodeInfo, plan: Plan) -> Result<(), ChangeError> {
         let mut described = Vec::new();
         let mut changes = Vec::new();
         let mut listeners = Vec::new();
@@ -268,7 +268,7 @@ impl NodeHandle {
                 }
                 Step::AddNet(index) => {
                     let ni = resolve_one(&next.config.nets[index], &next.tunables);
-                    let ni = ni.map_err(wishes::unresolved)?;
+                    let ni = ni.map_err(plan::unresolved)?;
                     let lets_in = next.config.accept != AcceptPolicy::None;
                     if lets_in {
                         open_listeners(info, &next.config, &ni, &mut listeners)?;
@@ -303,7 +303,7 @@ impl NodeHandle {
     }
 
     /// Descriptions are the one part that can fail on a loop; then all are undone.
-    fn describe(&self, before: &[PeerConfig], peers: &[PeerConfig]) -> Result<(), NotChanged> {
+    fn describe(&self, before: &[PeerConfig], peers: &[PeerConfig]) -> Result<(), ChangeError> {
         if peers.is_empty() {
             return Ok(());
         }
@@ -331,7 +331,7 @@ impl NodeHandle {
         changes: Vec<Change>,
         listeners: Vec<BoundListener>,
         next: &NodeInfo,
-    ) -> Result<(), NotChanged> {
+    ) -> Result<(), ChangeError> {
         let tunes = changes.iter().any(|change| matches!(change, Change::Tunables(_)));
         let changes: Arc<[Change]> = changes.into();
         if changes.is_empty() {
@@ -372,7 +372,7 @@ fn await_all(
     answers: &mpsc::Receiver<Result<(), PeerTableFull>>,
     count: usize,
     left: &mut Duration,
-) -> Result<(), NotChanged> {
+) -> Result<(), ChangeError> {
     let mut made = Ok(());
     for _ in 0..count {
         let answer = loop {
@@ -386,7 +386,7 @@ fn await_all(
         };
         made = made.and(answer);
     }
-    made.map_err(|PeerTableFull| NotChanged {
+    made.map_err(|PeerTableFull| ChangeError {
         errno: ENOMEM,
         text: "the table of peers is full of others that are in use; nothing was changed: start \
                the node with a larger peers_max"
@@ -398,10 +398,10 @@ fn await_all(
 struct Full;
 
 /// None of them has been told.
-fn full() -> NotChanged {
+fn full() -> ChangeError {
     let text = "the node's event loops take nothing in: it is stopping, or overloaded; nothing was \
                 changed: try again";
-    NotChanged { errno: EBUSY, text: text.to_owned() }
+    ChangeError { errno: EBUSY, text: text.to_owned() }
 }
 
 /// Opens the listeners of an interface that are not open yet, whoever they are for.
@@ -410,7 +410,7 @@ fn open_listeners(
     config: &NodeConfig,
     ni: &ResolvedNi,
     listeners: &mut Vec<BoundListener>,
-) -> Result<(), NotChanged> {
+) -> Result<(), ChangeError> {
     let bulk = u16::try_from(config.tunables.accept_port_bulk).unwrap_or(0);
     let is_open = |addr: &SocketAddr| {
         info.listening.iter().flatten().any(|open| {
@@ -420,7 +420,7 @@ fn open_listeners(
     for addr in ni.addrs() {
         if !is_open(&addr) && !listeners.iter().any(|listener| listener.local == addr) {
             let listener = open_listener(config, addr);
-            let text = |error: StartError| NotChanged { errno: EBUSY, text: error.to_string() };
+            let text = |error: StartError| ChangeError { errno: EBUSY, text: error.to_string() };
             listeners.push(listener.map_err(text)?);
         }
     }
@@ -443,10 +443,10 @@ pub(crate) struct Changing {
     unfinished: bool,
 }
 
-fn gone() -> NotChanged {
+fn gone() -> ChangeError {
     let text = "the node's event loops do not answer: it is stopping, or one of them has failed. \
                 A part of the change may be in force, so it takes no further ones";
-    NotChanged { errno: ESHUTDOWN, text: text.to_owned() }
+    ChangeError { errno: ESHUTDOWN, text: text.to_owned() }
 }
 
 const UNFINISHED: &str = "an earlier change was not finished by all of the node's event loops; \

@@ -3,9 +3,9 @@
 mod check;
 mod interface;
 mod lnetctl;
-mod net_text;
 mod nets;
 mod own;
+mod parse_net;
 mod peers;
 mod problem;
 mod reading;
@@ -23,14 +23,14 @@ use lustrine_wire::nid::{Net, Nid};
 pub use check::Inconsistency;
 pub(crate) use check::own_peer;
 pub use lustrine_yaml::{Position, Shape};
-pub use net_text::{NetTextError, NetTextReason};
+pub use parse_net::{ParseNetError, ParseNetReason};
 pub use problem::{ConfigError, FILE_MAX, Problem, Warning};
 pub use reference::tunables_page;
-pub use running::Manner;
+pub use running::ImportMode;
 pub(crate) use running::{
-    Force, Outside, Placed, Refused, Stays, Step, add_peers, going, steps, wanted,
+    Force, Outside, Placed, Refused, RemoveError, Step, add_peers, going, steps, wanted,
 };
-pub use words::UnknownWord;
+pub use words::UnknownValue;
 
 use crate::metrics::Address;
 
@@ -63,7 +63,7 @@ pub struct NetConfig {
     /// The LNet network.
     pub net: Net,
     /// Which address it has.
-    pub place: Place,
+    pub place: InterfaceChoice,
     /// TCP port to listen on and to dial, 1..=65535; `None`: tunable `accept_port`.
     pub port: Option<u16>,
     /// Own value instead of the tunable of the same name.
@@ -102,7 +102,7 @@ pub const PEER_NIDS_MAX: usize = 16_384;
 
 /// Which address an interface has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum InterfaceChoice {
     /// That of the first interface which is up and not the loopback.
     Default,
     /// This one.
@@ -164,7 +164,7 @@ impl NodeConfig {
     /// Writes lnetctl's YAML, in the dialect of `lnetctl export` since 2.16. Reading it back
     /// gives an equal configuration if this one passes [`check`](NodeConfig::check).
     pub fn to_yaml(&self) -> String {
-        write::node(self, write::Globals::Changed)
+        write::node(self, write::Globals::ChangeReport)
     }
 
     /// The same with all of lnetctl's `global` keys, whatever their values: what a node gives for
@@ -200,7 +200,7 @@ impl Default for NodeConfig {
 
 impl NetConfig {
     /// A net with the tunables' values.
-    pub fn new(net: Net, place: Place) -> NetConfig {
+    pub fn new(net: Net, place: InterfaceChoice) -> NetConfig {
         NetConfig {
             net,
             place,

@@ -49,7 +49,7 @@ impl NodeHandle {
         let (reply, answer) = mpsc::channel();
         let mail = ConsoleMessage::Command { key, command, reply };
         self.console.post(self, mail)?;
-        answer.recv_timeout(patience).map_err(|_| CallError::Gone)
+        answer.recv_timeout(patience).map_err(|_| CallError::NotResponding)
     }
 }
 
@@ -81,8 +81,8 @@ impl ConsoleSlot {
             *slot = SlotState::Taken(start(node)?);
         }
         match &*slot {
-            SlotState::Taken(console) => console.send(mail).map_err(|_| CallError::Gone),
-            SlotState::Empty | SlotState::Closed => Err(CallError::Gone),
+            SlotState::Taken(console) => console.send(mail).map_err(|_| CallError::NotResponding),
+            SlotState::Empty | SlotState::Closed => Err(CallError::NotResponding),
         }
     }
 
@@ -117,7 +117,9 @@ fn start(node: &NodeHandle) -> Result<mpsc::Sender<ConsoleMessage>, CallError> {
         tickets: 0,
     };
     let thread = std::thread::Builder::new().name("lustrine-console".to_owned());
-    thread.spawn(move || console.run()).map_err(|error| CallError::NoThread(error.to_string()))?;
+    thread
+        .spawn(move || console.run())
+        .map_err(|error| CallError::ThreadFailed(error.to_string()))?;
     Ok(sender)
 }
 

@@ -47,10 +47,10 @@ pub enum ControlError {
         "control socket {0}: permission denied; it is for the user who runs the node (and root): \
          ask as that user, or name another node's with --control"
     )]
-    NotYours(PathBuf),
+    PermissionDenied(PathBuf),
     /// Nobody answers there.
     #[error("no node answers at {path} ({error}); start one with `lustrine node --control {path}`")]
-    NoNode {
+    NotRunning {
         /// The socket.
         path: PathBuf,
         /// What the system said.
@@ -77,10 +77,10 @@ pub enum ControlError {
     },
     /// The node is there and says nothing.
     #[error("the node at {0} does not answer: its process is stopped, or the machine overloaded")]
-    Silent(PathBuf),
+    TimedOut(PathBuf),
     /// The node hung up instead of answering.
     #[error("the node at {0} closed the control socket: it is stopping, or has too many callers")]
-    HungUp(PathBuf),
+    Closed(PathBuf),
     /// The answer makes no sense.
     #[error("control socket {path}: the answer makes no sense: {error}")]
     BadAnswer {
@@ -303,17 +303,17 @@ pub fn ask(path: &Path, request: &Request) -> Result<Answer, ControlError> {
 fn ask_within(path: &Path, request: &Request, patience: Duration) -> Result<Answer, ControlError> {
     let system = |error: io::Error| match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            ControlError::Silent(path.to_owned())
+            ControlError::TimedOut(path.to_owned())
         }
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
-            ControlError::HungUp(path.to_owned())
+            ControlError::Closed(path.to_owned())
         }
-        io::ErrorKind::PermissionDenied => ControlError::NotYours(path.to_owned()),
+        io::ErrorKind::PermissionDenied => ControlError::PermissionDenied(path.to_owned()),
         _ => ControlError::System { path: path.to_owned(), error },
     };
     let stream = connect(path, patience).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            ControlError::NoNode { path: path.to_owned(), error }
+            ControlError::NotRunning { path: path.to_owned(), error }
         }
         _ => system(error),
     })?;
@@ -325,7 +325,7 @@ fn ask_within(path: &Path, request: &Request, patience: Duration) -> Result<Answ
     let mut line = String::new();
     BufReader::new(&stream).read_line(&mut line).map_err(system)?;
     if line.is_empty() {
-        return Err(ControlError::HungUp(path.to_owned()));
+        return Err(ControlError::Closed(path.to_owned()));
     }
     serde_json::from_str(&line)
         .map_err(|error| ControlError::BadAnswer { path: path.to_owned(), error })

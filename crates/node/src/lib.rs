@@ -23,11 +23,11 @@ mod snapshot;
 mod watch;
 
 pub use call::{
-    Answer, BucketRow, CallError, CpuSeconds, LatencyOf, LatencyRow, NetRow, PeerNiRow, PeerRow,
-    Request, StatsRow, SummaryRow,
+    Answer, BucketRow, CallError, CpuSeconds, LatencyRow, NetRow, OperationLatency, PeerNiRow,
+    PeerRow, Request, StatsRow, SummaryRow,
 };
-pub use change::{Changed, Making, NewNet, NotChanged, Which, Wish};
+pub use change::{ChangeError, ChangeReport, ChangeRequest, Mode, NewNet, NiSelector};
 pub use load::Load;
 pub use mailbox::{LoadError, LoadReport};
-pub use node::{NID_IS_TAKEN, Node, NodeHandle, NodeInfo, StartError};
+pub use node::{NID_IN_USE, Node, NodeHandle, NodeInfo, StartError};
 pub use resolve::ResolveError;

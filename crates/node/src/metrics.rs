@@ -11,7 +11,7 @@ mod request;
 mod server;
 mod table;
 
-pub use address::{Address, BadAddress};
+pub use address::{Address, InvalidAddress};
 pub use server::{MetricsError, MetricsServer, MetricsSocket};
 pub use table::{Kind, Metric, Row, TABLE, metrics_page};
 

@@ -33,7 +33,7 @@ use crate::resolve::{ResolveError, ResolvedIdentity, ResolvedNi, resolve_identit
 use crate::watch::Watch;
 
 /// [`NodeInfo::identity_reason`] of a command that could be a node and is not.
-pub const NID_IS_TAKEN: &str = "another LNet node of this machine listens at our address";
+pub const NID_IN_USE: &str = "another LNet node of this machine listens at our address";
 
 /// Messages a loop's mailbox holds.
 const MAILBOX_LEN: usize = 4096;
@@ -196,7 +196,7 @@ impl Node {
                         && config.accept == AcceptPolicy::None
                         && config.identity == IdentityChoice::Auto =>
                 {
-                    let reason = NID_IS_TAKEN;
+                    let reason = NID_IN_USE;
                     identity = ResolvedIdentity { identity: Identity::Userland, reason };
                 }
                 Err(other) => return Err(other),

@@ -8,7 +8,7 @@ use lustrine_lnet::tunables::Tunables;
 use lustrine_sys::{Interface, interfaces, privileged_ports_usable};
 use lustrine_wire::nid::{NetKind, Nid};
 
-use crate::config::{IdentityChoice, NetConfig, NodeConfig, Place};
+use crate::config::{IdentityChoice, InterfaceChoice, NetConfig, NodeConfig};
 
 /// Why a configuration does not fit this machine.
 #[derive(Debug, thiserror::Error)]
@@ -108,8 +108,8 @@ impl ResolvedNi {
     /// Its description with every value that it has; a port that is that of all is left out.
     pub(crate) fn explicit(&self, net: &NetConfig, tunables: &Tunables) -> NetConfig {
         let place = match (&net.place, &self.interface) {
-            (Place::Default, Some(name)) => Place::Interface(name.clone()),
-            (Place::Default, None) => Place::Address(self.ip),
+            (InterfaceChoice::Default, Some(name)) => InterfaceChoice::Interface(name.clone()),
+            (InterfaceChoice::Default, None) => InterfaceChoice::Address(self.ip),
             (named, _) => named.clone(),
         };
         NetConfig {
@@ -192,7 +192,7 @@ fn find_address<'a>(
 ) -> Result<(IpAddr, Option<&'a Interface>), ResolveError> {
     let net = config.net;
     match &config.place {
-        Place::Address(ip) => {
+        InterfaceChoice::Address(ip) => {
             let owner =
                 machine.iter().find(|interface| interface.addrs.iter().any(|addr| addr.ip == *ip));
             // All of 127.0.0.0/8 is this machine, though no interface lists it.
@@ -202,7 +202,7 @@ fn find_address<'a>(
             }
             Ok((*ip, owner))
         }
-        Place::Interface(name) => {
+        InterfaceChoice::Interface(name) => {
             let Some(interface) = machine.iter().find(|interface| interface.name == *name) else {
                 let names: Vec<&str> = machine.iter().map(|i| i.name.as_str()).collect();
                 let known = names.join(", ");
@@ -212,7 +212,7 @@ fn find_address<'a>(
                 .ok_or_else(|| ResolveError::NoAddress { net, name: name.clone() })?;
             Ok((ip, Some(interface)))
         }
-        Place::Default => machine
+        InterfaceChoice::Default => machine
             .iter()
             .filter(|interface| interface.up && !interface.loopback)
             .find_map(|interface| Some((first_address(interface)?, Some(interface))))

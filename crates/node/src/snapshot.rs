@@ -128,14 +128,14 @@ impl NodeHandle {
         let (reply, answers) = mpsc::channel();
         for sender in self.loops.iter() {
             let message = LoopMessage::Snapshot(query, reply.clone());
-            sender.push(message).map_err(|_| CallError::Gone)?;
+            sender.push(message).map_err(|_| CallError::NotResponding)?;
         }
         drop(reply);
         let deadline = Instant::now() + REPORT_TIMEOUT;
         let mut snapshots = Vec::new();
         while snapshots.len() < self.loops.len() {
             let left = deadline.saturating_duration_since(Instant::now());
-            snapshots.push(answers.recv_timeout(left).map_err(|_| CallError::Gone)?);
+            snapshots.push(answers.recv_timeout(left).map_err(|_| CallError::NotResponding)?);
         }
         snapshots.sort_by_key(|snapshot: &LoopSnapshot| snapshot.report.cpt);
         Ok(snapshots)

@@ -275,7 +275,7 @@ fn counters(page: &mut Page, results: &Results) {
     );
     let row = |node: &crate::results::NodeCounters| {
         let lnet = &node.lnet;
-        let bytes = lustrine_document::bytes_text;
+        let bytes = lustrine_document::format_bytes;
         vec![
             node.nid.to_string(),
             lnet.send_count.to_string(),

@@ -47,7 +47,7 @@ impl Plan {
         let file = reader.fields(&root, FILE);
         let name = text_of(&mut reader, &file, "name").unwrap_or_default();
         match file.value("name") {
-            Some(node) if !is_name(&name) => reader.complain(Problem::value(
+            Some(node) if !is_name(&name) => reader.report(Problem::value(
                 &node.at,
                 "name",
                 &name,
@@ -81,11 +81,11 @@ fn groups(reader: &mut Reader, file: &Fields<'_>) -> Vec<Group> {
         if !is_name(&pair.key) || TAKEN.contains(&pair.key.as_str()) {
             let allowed = format!("{}, and none of {}", name_rule(), TAKEN.join(", "));
             let example = "\"clients: 4\"";
-            reader.complain(Problem::value(&pair.at, "a group", &pair.key, &allowed, example));
+            reader.report(Problem::value(&pair.at, "a group", &pair.key, &allowed, example));
         }
         if groups.len() == GROUPS_MAX {
             let what = format!("too many groups; allowed: {GROUPS_MAX}; for example {GROUPS}");
-            reader.complain(Problem::new(&pair.at, what));
+            reader.report(Problem::new(&pair.at, what));
             break;
         }
         if let Some(members) = members(reader, &pair.value) {
@@ -102,7 +102,7 @@ fn members(reader: &mut Reader, node: &lustrine_document::Node) -> Option<Member
             words.push(reader.word(item, "a node", GROUPS)?.to_owned());
         }
         if words.is_empty() {
-            reader.complain(Problem::new(
+            reader.report(Problem::new(
                 &node.at,
                 format!("a group without nodes; allowed: NIDs, or how many; for example {GROUPS}"),
             ));
@@ -115,7 +115,7 @@ fn members(reader: &mut Reader, node: &lustrine_document::Node) -> Option<Member
         Some(count) if (1..=LOCAL_MAX).contains(&count) => Some(Members::Count(count as u32)),
         Some(_) => {
             let allowed = format!("1 to {LOCAL_MAX} nodes, or NIDs");
-            reader.complain(Problem::value(&node.at, "a group", word, &allowed, GROUPS));
+            reader.report(Problem::value(&node.at, "a group", word, &allowed, GROUPS));
             None
         }
         None => Some(Members::Nids(vec![word.to_owned()])),
@@ -146,7 +146,7 @@ fn group(reader: &mut Reader, fields: &Fields<'_>, key: &str, groups: &[Group]) 
         };
         let (word, names) = (clipped(word), names.join(", "));
         let what = format!("{key}: {word:?} is no group of this plan; allowed: {names}; {hint}");
-        reader.complain(Problem::new(&node.at, what));
+        reader.report(Problem::new(&node.at, what));
     }
     found
 }

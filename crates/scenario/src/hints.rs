@@ -4,9 +4,9 @@ use lustrine_selftest::Test;
 
 use crate::model::Scenario;
 use crate::outcome::LoadOutcome;
-use lustrine_document::bytes_text;
+use lustrine_document::format_bytes;
 
-use crate::words::time_text;
+use crate::words::format_duration;
 
 /// A server lets one client have this part of its bulk memory at most.
 const PEER_PART: u64 = 4;
@@ -22,7 +22,7 @@ pub(crate) fn of_loads(scenario: &Scenario, loads: &[LoadOutcome], hints: &mut V
             hints.push(format!(
                 "{name}: nothing was measured in {}; a longer \"time\", a lower \"concurrency\", \
                  or errors that the table counts",
-                time_text(load.time)
+                format_duration(load.time)
             ));
         } else if outcome.ops < OPS_FEW {
             hints.push(format!(
@@ -40,8 +40,8 @@ pub(crate) fn of_loads(scenario: &Scenario, loads: &[LoadOutcome], hints: &mut V
             hints.push(format!(
                 "{name}: {} under way per pair, and a server gives one client a quarter of its \
                  selftest_memory, {}: the rest waits there; \"selftest_memory\" of {} decides",
-                bytes_text(wanted),
-                bytes_text(servers / PEER_PART),
+                format_bytes(wanted),
+                format_bytes(servers / PEER_PART),
                 outcome.to
             ));
         }

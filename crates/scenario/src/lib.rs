@@ -29,7 +29,7 @@ mod stage;
 mod sweep;
 mod words;
 
-pub use lustrine_document::{Place, Problem, Problems, bytes_text};
+pub use lustrine_document::{Location, Problem, Problems, format_bytes};
 pub use model::{
     Action, Change, Depth, Event, Group, Load, Members, NODES_MAX, Scenario, Spread, Target, Way,
 };
@@ -40,7 +40,7 @@ pub use overrides::Override;
 pub use run::{Progress, run};
 pub use stage::simulation;
 pub use sweep::{Axis, POINTS_MAX, Sweep, SweepError};
-pub use words::{rate_text, read_time, time_text};
+pub use words::{format_duration, parse_duration, rate_text};
 
 /// A line of a scenario file, for messages.
 const EXAMPLE: &str = "groups: {clients: {count: 2}}";
@@ -75,7 +75,7 @@ impl File {
         let mut root = self.root.clone();
         for change in changes {
             if let Err(problem) = overrides::apply(&mut root, change) {
-                reader.complain(problem);
+                reader.report(problem);
             }
         }
         let scenario = parse::scenario(&mut reader, &root);

@@ -7,7 +7,7 @@ use lustrine_yaml::clipped;
 
 use lustrine_document::nearest;
 use lustrine_document::{Content, Node};
-use lustrine_document::{Place, Problem};
+use lustrine_document::{Location, Problem};
 
 /// Keys of the file itself.
 const OF_FILE: [&str; 2] = ["seed", "depth"];
@@ -56,8 +56,8 @@ impl Override {
 /// Changes a tree; everything that had a value of this name has the new one.
 pub(crate) fn apply(root: &mut Node, change: &Override) -> Result<(), Problem> {
     let name = change.name.as_str();
-    let at = Place::Words(Rc::from(change.origin.as_str()));
-    let leaf = Node::leaf(at.clone(), Content::Word(change.value.clone()));
+    let at = Location::Words(Rc::from(change.origin.as_str()));
+    let leaf = Node::leaf(at.clone(), Content::Scalar(change.value.clone()));
     if let Some((group, key)) = name.split_once('.') {
         return apply_to_group(root, &at, (group, key), leaf);
     }
@@ -78,7 +78,13 @@ pub(crate) fn apply(root: &mut Node, change: &Override) -> Result<(), Problem> {
 }
 
 /// In every item of a list.
-fn in_each(root: &mut Node, at: &Place, list: &str, key: &str, leaf: &Node) -> Result<(), Problem> {
+fn in_each(
+    root: &mut Node,
+    at: &Location,
+    list: &str,
+    key: &str,
+    leaf: &Node,
+) -> Result<(), Problem> {
     let Some(Node { content: Content::List(items), .. }) = root.value_mut(list) else {
         let what = format!(
             "{key} belongs to {list}, and the file has none; allowed: where it has; for example \
@@ -100,7 +106,7 @@ fn everywhere(root: &mut Node, part: &str, (name, other): (&str, &str), leaf: &N
         within.set(name, leaf.clone());
     };
     if root.value(part).is_none() {
-        root.set(part, Node::leaf(leaf.at.clone(), Content::Empty));
+        root.set(part, Node::leaf(leaf.at.clone(), Content::Null));
     }
     if let Some(common) = root.value_mut(part) {
         put(common);
@@ -119,7 +125,7 @@ fn everywhere(root: &mut Node, part: &str, (name, other): (&str, &str), leaf: &N
 
 fn apply_to_group(
     root: &mut Node,
-    at: &Place,
+    at: &Location,
     (name, key): (&str, &str),
     leaf: Node,
 ) -> Result<(), Problem> {
@@ -151,11 +157,11 @@ fn apply_to_group(
             return Err(Problem::value(at, "a key of a group", key, &allowed, "\"clients.count\""));
         }
     };
-    if let Content::Empty = group.content {
+    if let Content::Null = group.content {
         group.content = Content::Mapping(Vec::new());
     }
     if group.value(part).is_none() {
-        group.set(part, Node::leaf(at.clone(), Content::Empty));
+        group.set(part, Node::leaf(at.clone(), Content::Null));
     }
     if let Some(part) = group.value_mut(part) {
         part.set(key, leaf);
@@ -163,7 +169,7 @@ fn apply_to_group(
     Ok(())
 }
 
-fn unknown(at: &Place, name: &str) -> Problem {
+fn unknown(at: &Location, name: &str) -> Problem {
     let keys = || OF_LOADS.iter().chain(&OF_LINKS).chain(&OF_TCP).chain(&OF_FILE).copied();
     let tunables = TABLE.iter().map(|row| row.name);
     let hint = match nearest(name, keys().chain(tunables)) {

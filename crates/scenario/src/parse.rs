@@ -11,7 +11,7 @@ use lustrine_yaml::clipped;
 
 use crate::model::{Depth, Group, Scenario};
 use lustrine_document::{Content, Node};
-use lustrine_document::{Place, Problem};
+use lustrine_document::{Location, Problem};
 use lustrine_document::{Reader, Section, nearest};
 
 /// Seeds from 0 to this one.
@@ -67,12 +67,12 @@ fn sites(reader: &mut Reader, node: Option<&Node>) -> Names {
                 "site {:?} is given again; allowed: once; for example remove this",
                 clipped(name)
             );
-            reader.complain(Problem::new(&item.at, what));
+            reader.report(Problem::new(&item.at, what));
             break;
         }
         if index == SITES_MAX {
             let what = format!("too many sites; allowed: {SITES_MAX}; for example {EXAMPLE}");
-            reader.complain(Problem::new(&item.at, what));
+            reader.report(Problem::new(&item.at, what));
             break;
         }
     }
@@ -83,7 +83,7 @@ fn sites(reader: &mut Reader, node: Option<&Node>) -> Names {
 }
 
 /// Names go into tables, plots and words like `servers/3`.
-fn name_is_good(reader: &mut Reader, at: &Place, what: &str, name: &str) {
+fn name_is_good(reader: &mut Reader, at: &Location, what: &str, name: &str) {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let good = name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.chars().all(plain)
@@ -91,7 +91,7 @@ fn name_is_good(reader: &mut Reader, at: &Place, what: &str, name: &str) {
     if !good {
         let allowed =
             format!("up to {NAME_MAX} letters, digits, \"_\" and \"-\", the first one a letter");
-        reader.complain(Problem::value(at, what, name, &allowed, "\"east\""));
+        reader.report(Problem::value(at, what, name, &allowed, "\"east\""));
     }
 }
 
@@ -115,7 +115,7 @@ fn named(reader: &mut Reader, node: &Node, what: &str, key: &str, names: &Names)
     let text = clipped(text);
     let known = known();
     let what = format!("{key}: {text:?} is no {what} of this file; allowed: {known}; {hint}");
-    reader.complain(Problem::new(&node.at, what));
+    reader.report(Problem::new(&node.at, what));
     None
 }
 
@@ -137,10 +137,10 @@ fn named_items<'n>(
     node: Option<&'n Node>,
     what: &str,
     example: &str,
-) -> Vec<(&'n str, &'n Place, &'n Node)> {
+) -> Vec<(&'n str, &'n Location, &'n Node)> {
     let Some(node) = node else { return Vec::new() };
     match &node.content {
-        Content::Empty => Vec::new(),
+        Content::Null => Vec::new(),
         Content::Mapping(pairs) => {
             pairs.iter().map(|pair| (pair.key.as_str(), &pair.at, &*pair.value)).collect()
         }

@@ -125,7 +125,7 @@ impl Run<'_> {
             let gone = self.stage.ended_by(event);
             self.clients.lose(&gone, self.sim);
             if let Some(odd) = self.stage.act(self.scenario, event, self.sim) {
-                let at = crate::words::time_text(event.at);
+                let at = crate::words::format_duration(event.at);
                 self.hints.push(format!("the event at {at} changed less than it says: {odd}"));
             }
         }

@@ -7,13 +7,13 @@ use lustrine_sim::fabric::Rate;
 ///
 /// # Errors
 /// What is wrong with it, and what is allowed.
-pub fn read_time(text: &str) -> Result<Nanos, String> {
-    lustrine_document::read_time(text).map(Nanos)
+pub fn parse_duration(text: &str) -> Result<Nanos, String> {
+    lustrine_document::parse_duration(text).map(Nanos)
 }
 
 /// A length of time for people, such as `25.25 ms`.
-pub fn time_text(time: Nanos) -> String {
-    lustrine_document::time_text(time.0)
+pub fn format_duration(time: Nanos) -> String {
+    lustrine_document::format_duration(time.0)
 }
 
 /// A rate for people, such as `10 Gb/s`.

@@ -55,7 +55,7 @@ pub trait Outside: Screen {
     ///
     /// # Errors
     /// [`Trouble`]; nothing was changed then.
-    fn change(&mut self, wish: &Wish, dry_run: bool) -> Result<Changed, Trouble>;
+    fn change(&mut self, wish: &ChangeRequest, dry_run: bool) -> Result<ChangeReport, Trouble>;
 
     /// The node's settings, as a file for `lustrine node --config`.
     ///
@@ -88,7 +88,7 @@ pub struct Trouble {
 
 /// A change that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum ChangeRequest {
     /// Another value for all of the node.
     Set {
         /// Its name.
@@ -99,7 +99,7 @@ pub enum Wish {
     /// Other values for interfaces.
     SetNet {
         /// Which.
-        which: Which,
+        which: NiSelector,
         /// Bulk connections per peer and direction.
         conns_per_peer: Option<u16>,
         /// The driver's time-out in seconds.
@@ -110,7 +110,7 @@ pub enum Wish {
     /// Fewer interfaces.
     DelNet {
         /// Which.
-        which: Which,
+        which: NiSelector,
         /// Of a network, those on interfaces of these names, if there are any.
         interfaces: Vec<String>,
     },
@@ -141,7 +141,7 @@ pub enum Wish {
         /// Its name.
         source_name: String,
         /// What it is for.
-        manner: Manner,
+        manner: ImportMode,
         /// Leave out what is not known, or cannot be.
         lenient: bool,
     },
@@ -149,7 +149,7 @@ pub enum Wish {
 
 /// Which interfaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum NiSelector {
     /// All.
     All,
     /// The one of this NID.
@@ -160,7 +160,7 @@ pub enum Which {
 
 /// What a file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manner {
+pub enum ImportMode {
     /// What it has shall be there.
     Add,
     /// It shall be gone.
@@ -184,7 +184,7 @@ pub struct NewNet {
 
 /// What a change did, or would do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changed {
+pub struct ChangeReport {
     /// One by one, each in words that follow "would".
     pub steps: Vec<String>,
     /// What was left out.

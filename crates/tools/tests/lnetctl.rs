@@ -6,7 +6,7 @@ mod outside;
 
 use lustrine_lnet::tunables::{Change, TABLE};
 use lustrine_tools::lnetctl::{LNETCTL, Lnetctl, Settings};
-use lustrine_tools::node::{Changed, Manner, NewNet, Trouble, Which, Wish};
+use lustrine_tools::node::{ChangeReport, ChangeRequest, ImportMode, NewNet, NiSelector, Trouble};
 use lustrine_tools::shell::{self, Compat, Names};
 use lustrine_tools::table::Syntax;
 use outside::{Fake, nid, recorded};
@@ -248,27 +248,27 @@ fn changes_are_asked_of_the_node_and_print_nothing() {
     let (text, nids) =
         (str::to_owned, |texts: &[&str]| texts.iter().map(|t| (*t).into()).collect());
     for (command, wish) in [
-        ("set retry_count 3", Wish::Set { name: text("retry_count"), value: 3 }),
-        ("set spin_us -- -1", Wish::Set { name: text("spin_us"), value: -1 }),
+        ("set retry_count 3", ChangeRequest::Set { name: text("retry_count"), value: 3 }),
+        ("set spin_us -- -1", ChangeRequest::Set { name: text("spin_us"), value: -1 }),
         (
             "net set --nid 1.2.3.4@tcp --conns-per-peer 4",
-            Wish::SetNet {
-                which: Which::Nid(text("1.2.3.4@tcp")),
+            ChangeRequest::SetNet {
+                which: NiSelector::Nid(text("1.2.3.4@tcp")),
                 conns_per_peer: Some(4),
                 lnd_timeout: None,
             },
         ),
         (
             "net set --net tcp1 --lnd-timeout 20",
-            Wish::SetNet {
-                which: Which::Net(text("tcp1")),
+            ChangeRequest::SetNet {
+                which: NiSelector::Net(text("tcp1")),
                 conns_per_peer: None,
                 lnd_timeout: Some(20),
             },
         ),
         (
             "net add --net tcp2 --if eth0,eth1 --credits 99 --tos -1",
-            Wish::AddNet(NewNet {
+            ChangeRequest::AddNet(NewNet {
                 net: Some(text("tcp2")),
                 interfaces: nids(&["eth0", "eth1"]),
                 credits: Some(99),
@@ -278,11 +278,14 @@ fn changes_are_asked_of_the_node_and_print_nothing() {
         ),
         (
             "net del --net tcp1 --if eth1",
-            Wish::DelNet { which: Which::Net(text("tcp1")), interfaces: nids(&["eth1"]) },
+            ChangeRequest::DelNet {
+                which: NiSelector::Net(text("tcp1")),
+                interfaces: nids(&["eth1"]),
+            },
         ),
         (
             "peer add --prim_nid 1.2.3.4@tcp --nid 1.2.3.4@tcp,1.2.3.[5-6]@tcp --lock_prim",
-            Wish::AddPeer {
+            ChangeRequest::AddPeer {
                 nids: nids(&["1.2.3.4@tcp", "1.2.3.5@tcp", "1.2.3.6@tcp"]),
                 multi_rail: true,
                 locked: true,
@@ -290,9 +293,9 @@ fn changes_are_asked_of_the_node_and_print_nothing() {
         ),
         (
             "peer del --prim_nid 1.2.3.4@tcp --force",
-            Wish::DelPeer { primary: text("1.2.3.4@tcp"), nids: Vec::new(), force: true },
+            ChangeRequest::DelPeer { primary: text("1.2.3.4@tcp"), nids: Vec::new(), force: true },
         ),
-        ("stats reset", Wish::ResetStats),
+        ("stats reset", ChangeRequest::ResetStats),
     ] {
         let mut fake = Fake::new(0, 0);
         shows(&mut fake, command, "");
@@ -333,7 +336,7 @@ fn an_import_tells_what_it_would_do() {
     let mut fake = Fake::new(0, 0);
     fake.files.insert("a.yaml".to_owned(), "retry_count: 3\n".to_owned());
     fake.files.insert("stdin".to_owned(), "retry_count: 4\n".to_owned());
-    fake.changed = Ok(Changed {
+    fake.changed = Ok(ChangeReport {
         steps: vec!["set retry_count to 3 (was 2)".to_owned(), "forget 1.2.3.4@tcp".to_owned()],
         warnings: vec!["a.yaml:2:1: ignored: no such key".to_owned()],
         before: "global:\n    retry_count: 2\n".to_owned(),
@@ -349,19 +352,19 @@ fn an_import_tells_what_it_would_do() {
                   +    retry_count: 3\n";
     assert_eq!(out, wanted);
     let asked = fake.wishes.iter().map(|(wish, trial)| match wish {
-        Wish::Import { source_name, manner, lenient, .. } => {
+        ChangeRequest::Import { source_name, manner, lenient, .. } => {
             (source_name.as_str(), *manner, *lenient, *trial)
         }
         other => panic!("{other:?}"),
     });
     let asked: Vec<_> = asked.collect();
     let wanted = [
-        ("a.yaml", Manner::Add, true, false),
-        ("a.yaml", Manner::Add, false, true),
-        ("stdin", Manner::Del, false, true),
+        ("a.yaml", ImportMode::Add, true, false),
+        ("a.yaml", ImportMode::Add, false, true),
+        ("stdin", ImportMode::Del, false, true),
     ];
     assert_eq!(asked, wanted);
-    fake.changed = Ok(Changed::default());
+    fake.changed = Ok(ChangeReport::default());
     shows(&mut fake, "import --dry-run --diff a.yaml", "nothing would change\n");
 }
 

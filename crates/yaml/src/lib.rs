@@ -50,7 +50,7 @@ impl fmt::Display for Position {
 
 /// Why a text is no tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum YamlError {
     /// More bytes than [`Limits::bytes`].
     TooLarge {
         /// Length of the text.
@@ -64,13 +64,13 @@ pub enum Fault {
     /// Deeper than [`Limits::depth`].
     TooDeep,
     /// More values than [`Limits::values`].
-    TooMany,
+    TooManyValues,
     /// A second document.
     SecondDocument,
     /// A list or mapping as key, or an alias.
-    KeyNoWord,
+    NonScalarKey,
     /// The same key twice in one mapping.
-    GivenTwice {
+    DuplicateKey {
         /// The key, [`clipped`].
         key: String,
         /// Where it was given first.
@@ -106,9 +106,9 @@ pub struct Node<P = Position> {
 #[derive(Clone, Debug)]
 pub enum Content<P = Position> {
     /// Nothing, `~` or `null`.
-    Empty,
+    Null,
     /// A word or number, as it is written.
-    Word(String),
+    Scalar(String),
     /// A list (YAML: sequence).
     List(Vec<Rc<Node<P>>>),
     /// Keys with values.
@@ -130,9 +130,9 @@ pub struct Pair<P = Position> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Nothing stands there.
-    Nothing,
+    Null,
     /// A word or number.
-    Word,
+    Scalar,
     /// A list (YAML: sequence).
     List,
     /// Keys with values.
@@ -142,8 +142,8 @@ pub enum Shape {
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Shape::Nothing => "nothing",
-            Shape::Word => "a word or number",
+            Shape::Null => "nothing",
+            Shape::Scalar => "a word or number",
             Shape::List => "a list, each item behind a dash",
             Shape::Mapping => "keys with values",
         })
@@ -154,8 +154,8 @@ impl<P> Node<P> {
     /// What it is made of.
     pub fn shape(&self) -> Shape {
         match self.content {
-            Content::Empty => Shape::Nothing,
-            Content::Word(_) => Shape::Word,
+            Content::Null => Shape::Null,
+            Content::Scalar(_) => Shape::Scalar,
             Content::List(_) => Shape::List,
             Content::Mapping(_) => Shape::Mapping,
         }
@@ -183,7 +183,7 @@ impl<P: Clone> Node<P> {
     /// Gives a key a value, whether it had one or not. Nothing becomes a mapping; a word or a list
     /// stays what it is, for its reader to complain of.
     pub fn set(&mut self, key: &str, value: Node<P>) {
-        if let Content::Empty = self.content {
+        if let Content::Null = self.content {
             self.content = Content::Mapping(Vec::new());
         }
         let Content::Mapping(pairs) = &mut self.content else { return };
@@ -197,9 +197,9 @@ impl<P: Clone> Node<P> {
 }
 
 /// What is wrong and where.
-pub type Failure = (Position, Fault);
+pub type Failure = (Position, YamlError);
 
-/// Reads one document; an empty text is [`Content::Empty`].
+/// Reads one document; an empty text is [`Content::Null`].
 ///
 /// # Errors
 /// When it is not YAML, too much of it, or says something twice.
@@ -208,14 +208,14 @@ pub fn load<P: Clone + From<Position>>(
     limits: &Limits,
 ) -> Result<Rc<Node<P>>, Failure> {
     if text.len() > limits.bytes {
-        return Err((Position::START, Fault::TooLarge { bytes: text.len() }));
+        return Err((Position::START, YamlError::TooLarge { bytes: text.len() }));
     }
     let mut builder = Builder::new(limits);
     for next in Parser::new_from_str_with_options(text, options(limits)) {
         let (event, span) = next.map_err(|error| refusal(&error))?;
         builder.event(event, position(&span.start))?;
     }
-    let empty = || Rc::new(Node::leaf(Position::START.into(), Content::Empty));
+    let empty = || Rc::new(Node::leaf(Position::START.into(), Content::Null));
     Ok(builder.root.unwrap_or_else(empty))
 }
 
@@ -230,8 +230,8 @@ fn options(limits: &Limits) -> Options {
 
 fn refusal(error: &ScanError) -> Failure {
     let fault = match error.kind() {
-        ErrorKind::RecursionLimitExceeded => Fault::TooDeep,
-        _ => Fault::NotYaml { why: clipped(&error.info()) },
+        ErrorKind::RecursionLimitExceeded => YamlError::TooDeep,
+        _ => YamlError::NotYaml { why: clipped(&error.info()) },
     };
     (position(error.marker()), fault)
 }
@@ -282,7 +282,7 @@ impl<'a, P: Clone + From<Position>> Builder<'a, P> {
             Event::DocumentStart(..) => {
                 self.documents += 1;
                 if self.documents > 1 {
-                    return Err((at, Fault::SecondDocument));
+                    return Err((at, YamlError::SecondDocument));
                 }
                 Ok(())
             }
@@ -310,20 +310,20 @@ impl<'a, P: Clone + From<Position>> Builder<'a, P> {
             self.open.last_mut()
         {
             if let Some(first) = seen.insert(text.to_owned(), at) {
-                return Err((at, Fault::GivenTwice { key: clipped(text), first }));
+                return Err((at, YamlError::DuplicateKey { key: clipped(text), first }));
             }
             *key = Some((text.to_owned(), at));
             return Ok(());
         }
         let nothing = style == ScalarStyle::Plain && matches!(text, "" | "~" | "null");
-        let content = if nothing { Content::Empty } else { Content::Word(text.to_owned()) };
+        let content = if nothing { Content::Null } else { Content::Scalar(text.to_owned()) };
         self.place(at, anchor, Rc::new(Node::leaf(at.into(), content)))
     }
 
     fn begin(&mut self, at: Position, anchor: usize, inside: Inside<P>) -> Result<(), Failure> {
         self.refuse_as_key(at)?;
         if self.open.len() >= self.limits.depth {
-            return Err((at, Fault::TooDeep));
+            return Err((at, YamlError::TooDeep));
         }
         self.open.push(Open { at, anchor, inside, size: 1, height: 0 });
         Ok(())
@@ -343,12 +343,12 @@ impl<'a, P: Clone + From<Position>> Builder<'a, P> {
         self.refuse_as_key(at)?;
         let Some(node) = self.anchors.get(&anchor).cloned() else {
             let why = "an alias inside the value it stands for".to_owned();
-            return Err((at, Fault::NotYaml { why }));
+            return Err((at, YamlError::NotYaml { why }));
         };
         // What is shared costs no memory, yet every reader of the tree meets it again.
         self.size = self.size.saturating_add(node.size - 1);
         if self.open.len() + node.height > self.limits.depth {
-            return Err((at, Fault::TooDeep));
+            return Err((at, YamlError::TooDeep));
         }
         self.place(at, 0, node)
     }
@@ -356,7 +356,7 @@ impl<'a, P: Clone + From<Position>> Builder<'a, P> {
     fn refuse_as_key(&self, at: Position) -> Result<(), Failure> {
         match self.open.last() {
             Some(Open { inside: Inside::Mapping { key: None, .. }, .. }) => {
-                Err((at, Fault::KeyNoWord))
+                Err((at, YamlError::NonScalarKey))
             }
             _ => Ok(()),
         }
@@ -366,7 +366,7 @@ impl<'a, P: Clone + From<Position>> Builder<'a, P> {
     fn place(&mut self, at: Position, anchor: usize, node: Rc<Node<P>>) -> Result<(), Failure> {
         self.size += 1;
         if self.size > self.limits.values {
-            return Err((at, Fault::TooMany));
+            return Err((at, YamlError::TooManyValues));
         }
         if anchor != 0 {
             self.anchors.insert(anchor, Rc::clone(&node));
@@ -381,7 +381,7 @@ impl<'a, P: Clone + From<Position>> Builder<'a, P> {
             Inside::List(items) => items.push(node),
             Inside::Mapping { pairs, key, .. } => {
                 // A value follows its key: `scalar` took one before anything could come here.
-                let Some((key, at)) = key.take() else { return Err((at, Fault::KeyNoWord)) };
+                let Some((key, at)) = key.take() else { return Err((at, YamlError::NonScalarKey)) };
                 pairs.push(Pair { key, at: at.into(), value: node });
             }
         }

@@ -12,7 +12,7 @@ use lustrine_selftest::console::{
 };
 use lustrine_tools::lst::{self, AskError, Slept};
 use lustrine_tools::node::{
-    self, Changed, Connections, Latency, Messages, Ni, Nis, PeerNi, Told, Trouble, Wish,
+    self, ChangeReport, Connections, Latency, Messages, Ni, LocalNis, PeerNi, DiscoveredNode, ToolError, ChangeRequest,
 };
 use lustrine_tools::routerstat::Counters;
 use lustrine_tools::shell::Screen;
@@ -245,8 +245,8 @@ impl<'a> World<'a> {
         names.into_iter().map(|name| (name.to_owned(), self.number())).collect()
     }
 
-    fn told(&mut self) -> Told {
-        Told {
+    fn told(&mut self) -> DiscoveredNode {
+        DiscoveredNode {
             primary: self.nid(),
             multi_rail: self.byte() & 1 != 0,
             nids: self.some(|world| (world.nid(), world.byte() & 1 != 0)),
@@ -268,11 +268,11 @@ impl<'a> World<'a> {
     }
 
     /// Something, if the node is there.
-    fn there<T>(&mut self, what: impl FnOnce(&mut Self) -> T) -> Result<T, Trouble> {
+    fn there<T>(&mut self, what: impl FnOnce(&mut Self) -> T) -> Result<T, ToolError> {
         let tired = self.is_tired();
         match self.byte() {
             0..0xe0 if !tired => Ok(what(self)),
-            _ => Err(Trouble { errno: self.number() as i32, text: self.name() }),
+            _ => Err(ToolError { errno: self.number() as i32, text: self.name() }),
         }
     }
 
@@ -294,7 +294,7 @@ impl Screen for World<'_> {
     }
 }
 
-impl lst::Outside for World<'_> {
+impl lst::Env for World<'_> {
     fn ask(&mut self, _key: u32, command: Command) -> Result<Answer, AskError> {
         if self.is_tired() {
             return Err(AskError::Interrupted);
@@ -318,8 +318,8 @@ impl lst::Outside for World<'_> {
     }
 }
 
-impl node::Outside for World<'_> {
-    fn nis(&mut self) -> Result<Nis, Trouble> {
+impl node::Env for World<'_> {
+    fn nis(&mut self) -> Result<LocalNis, ToolError> {
         let ni = |world: &mut Self| Ni {
             nid: world.nid(),
             interface: (world.byte() & 1 != 0).then(|| world.name()),
@@ -329,10 +329,10 @@ impl node::Outside for World<'_> {
             credits: world.number() as u32,
             messages: world.messages(),
         };
-        self.there(|world| Nis { cpts: world.byte().into(), nis: world.some(ni) })
+        self.there(|world| LocalNis { cpts: world.byte().into(), nis: world.some(ni) })
     }
 
-    fn peers(&mut self) -> Result<Vec<PeerNi>, Trouble> {
+    fn peers(&mut self) -> Result<Vec<PeerNi>, ToolError> {
         let connections = |world: &mut Self| Connections {
             any: world.byte().into(),
             control: world.number() as u32,
@@ -352,33 +352,33 @@ impl node::Outside for World<'_> {
         self.there(|world| world.some(peer))
     }
 
-    fn counters(&mut self) -> Result<BTreeMap<String, u64>, Trouble> {
+    fn counters(&mut self) -> Result<BTreeMap<String, u64>, ToolError> {
         self.there(World::values)
     }
 
-    fn tunables(&mut self) -> Result<BTreeMap<String, i64>, Trouble> {
+    fn tunables(&mut self) -> Result<BTreeMap<String, i64>, ToolError> {
         let signed = |values: BTreeMap<String, u64>| {
             values.into_iter().map(|(name, value)| (name, value as i64)).collect()
         };
         self.there(|world| signed(world.values()))
     }
 
-    fn ping(&mut self, _nid: Nid, seconds: u32) -> Result<Told, Trouble> {
+    fn ping(&mut self, _nid: Nid, seconds: u32) -> Result<DiscoveredNode, ToolError> {
         assert!((1..=3600).contains(&seconds), "{seconds} s");
         self.there(World::told)
     }
 
-    fn discover(&mut self, _nid: Nid) -> Result<Told, Trouble> {
+    fn discover(&mut self, _nid: Nid) -> Result<DiscoveredNode, ToolError> {
         self.there(World::told)
     }
 
-    fn change(&mut self, _wish: &Wish, _dry_run: bool) -> Result<Changed, Trouble> {
+    fn change(&mut self, _wish: &ChangeRequest, _dry_run: bool) -> Result<ChangeReport, ToolError> {
         // Settings are documents of whole lines, and what is said of them has none.
         let lines = |world: &mut Self| {
             world.some(World::name).iter().map(|name| format!("{}\n", name.trim())).collect()
         };
         let word = |world: &mut Self| world.name().replace(['\n', '\t'], " ");
-        self.there(|world| Changed {
+        self.there(|world| ChangeReport {
             steps: world.some(word),
             warnings: world.some(word),
             before: lines(world),
@@ -386,7 +386,7 @@ impl node::Outside for World<'_> {
         })
     }
 
-    fn backup(&mut self) -> Result<String, Trouble> {
+    fn backup(&mut self) -> Result<String, ToolError> {
         self.there(|world| world.some(World::name).concat() + "\n")
     }
 

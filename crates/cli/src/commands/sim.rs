@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::{Args, Subcommand, ValueEnum};
 use lustrine_lnet::time::Nanos;
 use lustrine_scenario::replay::{Head, VERSION};
-use lustrine_scenario::{File, Outcome, Override, Problems, Scenario, read_time};
+use lustrine_scenario::{File, Outcome, Override, Problems, Scenario, parse_duration};
 
 use crate::interrupt::Interrupt;
 use crate::output::Failure;
@@ -74,7 +74,7 @@ impl FromStr for Length {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Length, String> {
-        read_time(text).map(Length)
+        parse_duration(text).map(Length)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::node::NodeHandle;
 pub enum CallError {
     /// The NID makes no sense.
     #[error("{0:?} is no NID; an example is 10.0.0.1@tcp")]
-    BadNid(String),
+    InvalidNid(String),
     /// The operation failed.
     #[error("{what} {nid}: {status}{hint}")]
     Failed {
@@ -27,10 +27,10 @@ pub enum CallError {
     },
     /// An event loop does not answer.
     #[error("the node does not answer; it is stopping, or one of its event loops has failed")]
-    Gone,
+    NotResponding,
     /// The system gives no thread for the console.
     #[error("cannot start a console: {0}")]
-    NoThread(String),
+    ThreadFailed(String),
 }
 
 impl CallError {
@@ -38,17 +38,17 @@ impl CallError {
     pub fn hint(&self) -> &str {
         match self {
             CallError::Failed { hint, .. } => hint.strip_prefix("; ").unwrap_or(hint),
-            CallError::BadNid(_) | CallError::Gone | CallError::NoThread(_) => "",
+            CallError::InvalidNid(_) | CallError::NotResponding | CallError::ThreadFailed(_) => "",
         }
     }
 
     /// LNet's number for it.
     pub fn errno(&self) -> i32 {
         match self {
-            CallError::BadNid(_) => -22,
+            CallError::InvalidNid(_) => -22,
             CallError::Failed { status, .. } => status.errno(),
-            CallError::Gone => Status::Shutdown.errno(),
-            CallError::NoThread(_) => Status::NoMemory.errno(),
+            CallError::NotResponding => Status::Shutdown.errno(),
+            CallError::ThreadFailed(_) => Status::NoMemory.errno(),
         }
     }
 }

@@ -19,14 +19,14 @@ pub struct LatencyRow {
     /// The NID: a peer's, or one of ours.
     pub nid: String,
     /// By name, those with samples: `put_egress`, `get_rtt`, `put_ack` (cli-habits 3.2).
-    pub operations: BTreeMap<String, LatencyOf>,
+    pub operations: BTreeMap<String, OperationLatency>,
 }
 
 /// How long one operation took. Percentiles are never less than the true ones and at most 12.5 %
 /// more, or 128 ns below 1.024 us.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names of the percentiles")]
-pub struct LatencyOf {
+pub struct OperationLatency {
     /// Number, extremes and average.
     #[serde(flatten)]
     pub summary: SummaryRow,
@@ -72,7 +72,7 @@ impl From<&Summary> for SummaryRow {
 
 impl NodeHandle {
     pub(super) fn show_latency(&self, nid: Option<&str>) -> Result<Answer, CallError> {
-        let bad = |text: &str| CallError::BadNid(text.to_owned());
+        let bad = |text: &str| CallError::InvalidNid(text.to_owned());
         let only = nid.map(|text| text.parse::<Nid>().map_err(|_| bad(text))).transpose()?;
         let peers = only.map_or(SnapshotPeers::Busiest(PEERS_MAX), SnapshotPeers::Only);
         let query = SnapshotQuery { nis_max: usize::MAX, peers, since: Since::Reset };
@@ -123,14 +123,14 @@ fn row(nid: &Nid, latencies: &Latencies) -> LatencyRow {
     LatencyRow { nid: nid.to_string(), operations }
 }
 
-fn latency(histogram: &Histogram) -> LatencyOf {
+fn latency(histogram: &Histogram) -> OperationLatency {
     let percentile = |thousandths| histogram.percentile(thousandths).unwrap_or_default().0;
     let buckets = histogram.buckets().map(|(begin, end, samples)| BucketRow {
         from_nsec: begin.0,
         below_nsec: (end.0 != u64::MAX).then_some(end.0),
         samples,
     });
-    LatencyOf {
+    OperationLatency {
         summary: SummaryRow::from(&histogram.summary()),
         p50_nsec: percentile(500),
         p90_nsec: percentile(900),

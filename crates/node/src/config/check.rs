@@ -6,7 +6,7 @@ use lustrine_lnet::tunables::{TABLE, Tunable};
 use lustrine_wire::nid::{Net, NetKind, Nid};
 
 use super::peers::is_a_peers;
-use super::{NetConfig, NodeConfig, PEER_NIDS_MAX, Place, interface};
+use super::{InterfaceChoice, NetConfig, NodeConfig, PEER_NIDS_MAX, interface};
 
 /// Values that LNet does not allow, or not together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -263,9 +263,9 @@ fn net(config: &NodeConfig, index: usize) -> Result<(), Inconsistency> {
         return Err(Inconsistency::NoDriver { index, net: *net });
     }
     let good_place = match place {
-        Place::Default => true,
-        Place::Address(ip) => interface::is_host(*ip),
-        Place::Interface(name) => interface::is_name(name),
+        InterfaceChoice::Default => true,
+        InterfaceChoice::Address(ip) => interface::is_host(*ip),
+        InterfaceChoice::Interface(name) => interface::is_name(name),
     };
     if !good_place {
         return Err(Inconsistency::BadPlace { index, net: *net, place: describe(place) });
@@ -358,11 +358,11 @@ fn in_range(net: Option<usize>, row: &'static Tunable, value: i64) -> Result<(),
     Err(Inconsistency::OutOfRange { net, name, value, min, max, unit, default })
 }
 
-fn describe(place: &Place) -> String {
+fn describe(place: &InterfaceChoice) -> String {
     match place {
-        Place::Default => "the default interface".to_owned(),
-        Place::Address(ip) => ip.to_string(),
-        Place::Interface(name) => name.clone(),
+        InterfaceChoice::Default => "the default interface".to_owned(),
+        InterfaceChoice::Address(ip) => ip.to_string(),
+        InterfaceChoice::Interface(name) => name.clone(),
     }
 }
 

@@ -80,7 +80,7 @@ impl Draft {
         value: &Node,
     ) -> Result<(), Failure> {
         if let Some(first) = self.tunable_at(row.name) {
-            return Err((at, Problem::GivenTwice { key: key.to_owned(), first }));
+            return Err((at, Problem::DuplicateKey { key: key.to_owned(), first }));
         }
         let number = number(value, key, row)?;
         self.tunables_at.push((row.name, at));

@@ -10,7 +10,7 @@ use super::check::{Inconsistency, row};
 use super::lnetctl::Draft;
 use super::problem::{Failure, Problem};
 use super::reading::{Key, Reading, Section, items, nearest, number, word, wrong_shape};
-use super::{NetConfig, Place, interface};
+use super::{InterfaceChoice, NetConfig, interface};
 
 const NET_EXAMPLE: &str = "\"net: [{net type: tcp1, local NI(s): [{interfaces: {0: eth0}}]}]\"";
 const INTERFACES_EXAMPLE: &str = "\"interfaces: {0: eth0}\"";
@@ -115,7 +115,7 @@ fn net(reading: &mut Reading<'_>, draft: &mut Draft, node: &Node) -> Result<(), 
         _ => return reading.not_yet(net_at, &net.to_string(), "it needs another driver", &NET),
     }
     if nis.is_empty() {
-        add(draft, NetConfig::new(net, Place::Default), node.at)?;
+        add(draft, NetConfig::new(net, InterfaceChoice::Default), node.at)?;
     }
     for ni in nis {
         local_ni(reading, draft, net, ni)?;
@@ -144,9 +144,9 @@ fn local_ni(
     net: Net,
     node: &Node,
 ) -> Result<(), Failure> {
-    let mut ni = NetConfig::new(net, Place::Default);
-    let mut address: Option<(Place, Position)> = None;
-    let mut names: Vec<Place> = Vec::new();
+    let mut ni = NetConfig::new(net, InterfaceChoice::Default);
+    let mut address: Option<(InterfaceChoice, Position)> = None;
+    let mut names: Vec<InterfaceChoice> = Vec::new();
     for entry in reading.entries(node, &NI)? {
         let value = entry.value;
         match entry.key {
@@ -167,7 +167,7 @@ fn local_ni(
         }
         // An interface can have several addresses; the NID says which one is meant.
         Some((place, _)) => vec![place],
-        None if names.is_empty() => vec![Place::Default],
+        None if names.is_empty() => vec![InterfaceChoice::Default],
         None => names,
     };
     for place in places {
@@ -186,11 +186,11 @@ fn add(draft: &mut Draft, ni: NetConfig, at: Position) -> Result<(), Failure> {
     if nets > max { Err((at, Inconsistency::TooManyNets { nets, max }.into())) } else { Ok(()) }
 }
 
-fn nid(node: &Node, net: Net) -> Result<Place, Failure> {
+fn nid(node: &Node, net: Net) -> Result<InterfaceChoice, Failure> {
     let text = word(node, "nid", NID_EXAMPLE)?;
     let nid = text.parse::<Nid>().ok().filter(|nid| nid.net() == net);
     let host = nid.and_then(|nid| nid.ip()).filter(|ip| interface::is_host(*ip));
-    host.map(Place::Address).ok_or_else(|| {
+    host.map(InterfaceChoice::Address).ok_or_else(|| {
         let (what, found) = ("nid".to_owned(), clipped(text));
         let allowed = format!("an address of this node and @{net}");
         let example = format!("\"nid: 10.0.0.1@{net}\"");
@@ -199,9 +199,9 @@ fn nid(node: &Node, net: Net) -> Result<Place, Failure> {
 }
 
 /// Reads `{0: eth0, 1: eth1}`.
-fn interfaces(node: &Node) -> Result<Vec<Place>, Failure> {
+fn interfaces(node: &Node) -> Result<Vec<InterfaceChoice>, Failure> {
     let pairs = match &node.content {
-        Content::Empty => return Ok(Vec::new()),
+        Content::Null => return Ok(Vec::new()),
         Content::Mapping(pairs) => pairs,
         _ => return Err(wrong_shape(node, "interfaces", Shape::Mapping, INTERFACES_EXAMPLE)),
     };
@@ -219,7 +219,7 @@ fn interfaces(node: &Node) -> Result<Vec<Place>, Failure> {
         if !interface::is_name(name) {
             return Err(bad(pair.value.at, name, "names of interfaces, at most 15 letters long"));
         }
-        places.push(Place::Interface(name.to_owned()));
+        places.push(InterfaceChoice::Interface(name.to_owned()));
     }
     Ok(places)
 }

@@ -8,7 +8,7 @@ use lustrine_yaml::{Content, Node, Shape, clipped};
 use super::lnetctl::Draft;
 use super::problem::{Failure, Problem};
 use super::reading::{Key, Reading, Section, nearest, word, wrong_shape};
-use super::words::UnknownWord;
+use super::words::UnknownValue;
 use crate::metrics::Address;
 
 pub(super) const LUSTRINE: Section = Section {
@@ -44,13 +44,13 @@ pub(super) fn read(
             }
             "control" => {
                 config.control = match value.content {
-                    Content::Empty => None,
+                    Content::Null => None,
                     _ => Some(PathBuf::from(word(value, "control", "\"control: /run/lustrine\"")?)),
                 };
             }
             "metrics" => {
                 config.metrics = match value.content {
-                    Content::Empty => None,
+                    Content::Null => None,
                     _ => Some(address(value)?),
                 };
             }
@@ -70,13 +70,13 @@ fn address(node: &Node) -> Result<Address, Failure> {
     })
 }
 
-fn choice<T: std::str::FromStr<Err = UnknownWord>>(
+fn choice<T: std::str::FromStr<Err = UnknownValue>>(
     node: &Node,
     key: &str,
     example: &str,
 ) -> Result<T, Failure> {
-    word(node, key, example)?.parse().map_err(|unknown: UnknownWord| {
-        let UnknownWord { found, allowed, .. } = unknown;
+    word(node, key, example)?.parse().map_err(|unknown: UnknownValue| {
+        let UnknownValue { found, allowed, .. } = unknown;
         let (what, found) = (key.to_owned(), clipped(&found));
         let (allowed, example) = (allowed.to_owned(), example.to_owned());
         (node.at, Problem::BadValue { what, found, allowed, example })
@@ -85,7 +85,7 @@ fn choice<T: std::str::FromStr<Err = UnknownWord>>(
 
 fn tunables(draft: &mut Draft, node: &Node) -> Result<(), Failure> {
     let pairs = match &node.content {
-        Content::Empty => return Ok(()),
+        Content::Null => return Ok(()),
         Content::Mapping(pairs) => pairs,
         _ => return Err(wrong_shape(node, "tunables", Shape::Mapping, TUNABLES_EXAMPLE)),
     };

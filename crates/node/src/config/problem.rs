@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use lustrine_yaml::{Fault, Limits, Position, Shape};
+use lustrine_yaml::{Limits, Position, Shape, YamlError};
 
 use super::check::Inconsistency;
 
@@ -82,7 +82,7 @@ pub enum Problem {
          example \"net: [{{net type: tcp}}]\" has 3",
         LIMITS.values
     )]
-    TooMany,
+    TooManyValues,
     /// A second document.
     #[error(
         "a second YAML document begins; allowed: one in a file; for example remove this \
@@ -91,10 +91,10 @@ pub enum Problem {
     SecondDocument,
     /// A list or mapping as key, or an alias.
     #[error("a key that is no word; allowed: words with or without quotes; for example \"net:\"")]
-    KeyNoWord,
+    NonScalarKey,
     /// The same key twice in one mapping, or two spellings of it, or two places for one value.
     #[error("{key:?} is given again; allowed: once, and {first} has it; for example remove this")]
-    GivenTwice {
+    DuplicateKey {
         /// The key.
         key: String,
         /// Where it stands already.
@@ -155,7 +155,7 @@ pub enum Problem {
     #[error(
         "{what:?} is not implemented yet: {reason}; allowed here: {known}; for example {example}"
     )]
-    NotYet {
+    NotImplemented {
         /// The key, or the value of a key.
         what: String,
         /// What is missing, or what happens instead.
@@ -200,16 +200,16 @@ pub enum Problem {
     Inconsistent(#[from] Inconsistency),
 }
 
-impl From<Fault> for Problem {
-    fn from(fault: Fault) -> Problem {
+impl From<YamlError> for Problem {
+    fn from(fault: YamlError) -> Problem {
         match fault {
-            Fault::TooLarge { bytes } => Problem::TooLarge { bytes },
-            Fault::NotYaml { why } => Problem::NotYaml { why },
-            Fault::TooDeep => Problem::TooDeep,
-            Fault::TooMany => Problem::TooMany,
-            Fault::SecondDocument => Problem::SecondDocument,
-            Fault::KeyNoWord => Problem::KeyNoWord,
-            Fault::GivenTwice { key, first } => Problem::GivenTwice { key, first },
+            YamlError::TooLarge { bytes } => Problem::TooLarge { bytes },
+            YamlError::NotYaml { why } => Problem::NotYaml { why },
+            YamlError::TooDeep => Problem::TooDeep,
+            YamlError::TooManyValues => Problem::TooManyValues,
+            YamlError::SecondDocument => Problem::SecondDocument,
+            YamlError::NonScalarKey => Problem::NonScalarKey,
+            YamlError::DuplicateKey { key, first } => Problem::DuplicateKey { key, first },
         }
     }
 }

@@ -42,7 +42,7 @@ pub(super) enum Role {
     /// LNet shows it and ignores it on import, and so do we.
     Shown,
     /// LNet has it, this release does not, for this reason.
-    NotYet(&'static str),
+    NotImplemented(&'static str),
     /// A verb; this is what to type instead.
     Command(&'static str),
 }
@@ -57,7 +57,7 @@ impl Key {
     }
 
     pub(super) const fn not_yet(name: &'static str, reason: &'static str) -> Key {
-        Key { name, also: None, role: Role::NotYet(reason) }
+        Key { name, also: None, role: Role::NotImplemented(reason) }
     }
 
     pub(super) const fn command(name: &'static str, instead: &'static str) -> Key {
@@ -134,8 +134,12 @@ impl<'a> Reading<'a> {
         section: &Section,
     ) -> Result<(), Failure> {
         let example = section.example;
-        let problem =
-            Problem::NotYet { what: clipped(what), reason, known: section.known(), example };
+        let problem = Problem::NotImplemented {
+            what: clipped(what),
+            reason,
+            known: section.known(),
+            example,
+        };
         match self.strictness {
             Strictness::Strict => Err((at, problem)),
             Strictness::Lenient => {
@@ -153,7 +157,7 @@ impl<'a> Reading<'a> {
         section: &Section,
     ) -> Result<Vec<Entry<'n>>, Failure> {
         let pairs = match &node.content {
-            Content::Empty => return Ok(Vec::new()),
+            Content::Null => return Ok(Vec::new()),
             Content::Mapping(pairs) => pairs,
             _ => return Err(wrong_shape(node, section.name, Shape::Mapping, section.example)),
         };
@@ -169,13 +173,13 @@ impl<'a> Reading<'a> {
                 continue;
             };
             if let Some((_, first)) = seen.iter().find(|(name, _)| *name == known.name) {
-                return Err((*at, Problem::GivenTwice { key: key.clone(), first: *first }));
+                return Err((*at, Problem::DuplicateKey { key: key.clone(), first: *first }));
             }
             seen.push((known.name, *at));
             match known.role {
                 Role::Read => entries.push(Entry { key: known.name, at: *at, value }),
                 Role::Shown => {}
-                Role::NotYet(reason) => self.not_yet(*at, key, reason, section)?,
+                Role::NotImplemented(reason) => self.not_yet(*at, key, reason, section)?,
                 Role::Command(command) => {
                     let (key, known) = (known.name, section.known());
                     return Err((*at, Problem::Command { key, known, command }));
@@ -220,7 +224,7 @@ pub(super) fn items<'n>(
     example: &str,
 ) -> Result<&'n [Rc<Node>], Failure> {
     match &node.content {
-        Content::Empty => Ok(&[]),
+        Content::Null => Ok(&[]),
         Content::List(items) => Ok(items),
         _ => Err(wrong_shape(node, what, Shape::List, example)),
     }
@@ -229,8 +233,8 @@ pub(super) fn items<'n>(
 /// A word or number, quoted or not.
 pub(super) fn word<'n>(node: &'n Node, what: &str, example: &str) -> Result<&'n str, Failure> {
     match &node.content {
-        Content::Word(text) => Ok(text),
-        _ => Err(wrong_shape(node, what, Shape::Word, example)),
+        Content::Scalar(text) => Ok(text),
+        _ => Err(wrong_shape(node, what, Shape::Scalar, example)),
     }
 }
 

@@ -217,7 +217,7 @@ pub(crate) struct Placed {
 /// What a file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Manner {
+pub enum ImportMode {
     /// What it has shall be there.
     Add,
     /// The interfaces and peers that it has shall be gone.
@@ -315,13 +315,13 @@ impl Outside<'_> {
 pub(crate) fn wanted(
     outside: &Outside<'_>,
     (text, source_name): (&str, &str),
-    (manner, strictness): (Manner, Strictness),
+    (manner, strictness): (ImportMode, Strictness),
 ) -> Result<Wanted, String> {
     let base = outside.base;
     let anew;
     let over = match manner {
-        Manner::Add | Manner::Del => base,
-        Manner::Exact => {
+        ImportMode::Add | ImportMode::Del => base,
+        ImportMode::Exact => {
             anew = NodeConfig { tunables: untuned(&base.tunables), ..base.clone() };
             &anew
         }
@@ -337,13 +337,15 @@ pub(crate) fn wanted(
         !(of_cpts && all.contains(&warning.at))
     });
     let config = match manner {
-        Manner::Add => NodeConfig {
+        ImportMode::Add => NodeConfig {
             nets: base.nets.clone(),
             peers: base.peers.clone(),
             ..draft.config.clone()
         },
-        Manner::Del => base.clone(),
-        Manner::Exact => NodeConfig { nets: Vec::new(), peers: Vec::new(), ..draft.config.clone() },
+        ImportMode::Del => base.clone(),
+        ImportMode::Exact => {
+            NodeConfig { nets: Vec::new(), peers: Vec::new(), ..draft.config.clone() }
+        }
     };
     let mut wanted = Wanted {
         from: vec![None; config.nets.len()],
@@ -354,15 +356,15 @@ pub(crate) fn wanted(
         draft,
     };
     match manner {
-        Manner::Add => {
+        ImportMode::Add => {
             wanted.add_nets(outside)?;
             add_peers(&mut wanted.config, &wanted.draft.config.peers);
         }
-        Manner::Exact => {
+        ImportMode::Exact => {
             wanted.take_nets(outside)?;
             wanted.config.peers = wanted.draft.config.peers.clone();
         }
-        Manner::Del => {
+        ImportMode::Del => {
             let mut left_out = Vec::new();
             left_out.extend(wanted.del_nets(outside));
             left_out.extend(wanted.del_peers(outside));
@@ -512,7 +514,7 @@ fn untuned(tunables: &Tunables) -> Tunables {
 
 /// Why a peer does not go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Stays {
+pub(crate) enum RemoveError {
     /// Nobody knows it.
     #[error("no peer has the primary NID {0}; `lnetctl peer list` shows them")]
     Unknown(Nid),
@@ -534,14 +536,14 @@ pub(crate) fn going(
     described: Option<&PeerConfig>,
     learned: Vec<Nid>,
     force: Force,
-) -> Result<Vec<Nid>, Stays> {
+) -> Result<Vec<Nid>, RemoveError> {
     let mut nids = learned;
     nids.extend(described.iter().flat_map(|peer| &peer.nids));
     nids.sort_unstable();
     nids.dedup();
     match described {
-        _ if nids.is_empty() => Err(Stays::Unknown(*primary)),
-        Some(peer) if peer.locked && force == Force::No => Err(Stays::Locked(*primary)),
+        _ if nids.is_empty() => Err(RemoveError::Unknown(*primary)),
+        Some(peer) if peer.locked && force == Force::No => Err(RemoveError::Locked(*primary)),
         _ => Ok(nids),
     }
 }

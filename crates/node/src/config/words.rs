@@ -8,7 +8,7 @@ use super::{AcceptPolicy, IdentityChoice};
 /// A word that is none of those allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{found:?} is no {what}; allowed: {allowed}; for example {example}")]
-pub struct UnknownWord {
+pub struct UnknownValue {
     /// What was to be read, such as `identity`.
     pub what: &'static str,
     /// The word that was found.
@@ -30,14 +30,14 @@ impl fmt::Display for IdentityChoice {
 }
 
 impl FromStr for IdentityChoice {
-    type Err = UnknownWord;
+    type Err = UnknownValue;
 
-    fn from_str(word: &str) -> Result<IdentityChoice, UnknownWord> {
+    fn from_str(word: &str) -> Result<IdentityChoice, UnknownValue> {
         match word {
             "auto" => Ok(IdentityChoice::Auto),
             "node" => Ok(IdentityChoice::Node),
             "userland" => Ok(IdentityChoice::Userland),
-            other => Err(UnknownWord {
+            other => Err(UnknownValue {
                 what: "identity",
                 found: other.to_owned(),
                 allowed: "auto, node, userland",
@@ -58,14 +58,14 @@ impl fmt::Display for AcceptPolicy {
 }
 
 impl FromStr for AcceptPolicy {
-    type Err = UnknownWord;
+    type Err = UnknownValue;
 
-    fn from_str(word: &str) -> Result<AcceptPolicy, UnknownWord> {
+    fn from_str(word: &str) -> Result<AcceptPolicy, UnknownValue> {
         match word {
             "secure" => Ok(AcceptPolicy::Secure),
             "all" => Ok(AcceptPolicy::All),
             "none" => Ok(AcceptPolicy::None),
-            other => Err(UnknownWord {
+            other => Err(UnknownValue {
                 what: "accept policy",
                 found: other.to_owned(),
                 allowed: "secure, all, none",

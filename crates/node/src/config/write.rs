@@ -4,7 +4,7 @@
 use lustrine_lnet::tunables::{TABLE, Tunables};
 use lustrine_wire::nid::Nid;
 
-use super::{NetConfig, NodeConfig, PeerConfig, Place};
+use super::{InterfaceChoice, NetConfig, NodeConfig, PeerConfig};
 
 /// Tunables that lnetctl knows under `global`, in its order (cli-habits 3.4).
 const GLOBAL: [&str; 4] = ["max_interfaces", "discovery", "retry_count", "transaction_timeout"];
@@ -13,7 +13,7 @@ const GLOBAL: [&str; 4] = ["max_interfaces", "discovery", "retry_count", "transa
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Globals {
     /// Those that are not the default.
-    Changed,
+    ChangeReport,
     /// All, as lnetctl does.
     All,
 }
@@ -31,7 +31,7 @@ pub(super) fn node(config: &NodeConfig, globals: Globals) -> String {
         self::peer(&mut out, peer);
     }
     let changed = changed(&config.tunables);
-    let (mut global, own): (Vec<Changed>, Vec<Changed>) =
+    let (mut global, own): (Vec<ChangeReport>, Vec<ChangeReport>) =
         changed.into_iter().partition(|(name, _)| GLOBAL.contains(name));
     if globals == Globals::All {
         let value = |name| Some((name, config.tunables.value(name)?));
@@ -64,9 +64,9 @@ pub(super) fn node(config: &NodeConfig, globals: Globals) -> String {
 }
 
 /// A tunable's name and its value, which is not the default.
-type Changed = (&'static str, i64);
+type ChangeReport = (&'static str, i64);
 
-fn changed(tunables: &Tunables) -> Vec<Changed> {
+fn changed(tunables: &Tunables) -> Vec<ChangeReport> {
     let values = TABLE.iter().filter_map(|row| Some((row, tunables.value(row.name)?)));
     values.filter(|(row, value)| *value != row.default).map(|(row, v)| (row.name, v)).collect()
 }
@@ -76,7 +76,7 @@ fn nets(out: &mut String, nets: &[NetConfig]) {
     let mut above: Option<&NetConfig> = None;
     for ni in nets {
         // An interface of which nothing is said is an entry without list.
-        let bare = *ni == NetConfig::new(ni.net, Place::Default);
+        let bare = *ni == NetConfig::new(ni.net, InterfaceChoice::Default);
         let joins = above.is_some_and(|above| above.net == ni.net) && !bare;
         if !joins {
             out.push_str(&format!("-     net type: {}\n", ni.net));
@@ -107,9 +107,11 @@ fn peer(out: &mut String, peer: &PeerConfig) {
 fn local_ni(out: &mut String, ni: &NetConfig) {
     let mut body = String::new();
     match &ni.place {
-        Place::Default => {}
-        Place::Address(ip) => line(&mut body, 12, "nid", &Nid::from_ip(ni.net, *ip).to_string()),
-        Place::Interface(name) => {
+        InterfaceChoice::Default => {}
+        InterfaceChoice::Address(ip) => {
+            line(&mut body, 12, "nid", &Nid::from_ip(ni.net, *ip).to_string())
+        }
+        InterfaceChoice::Interface(name) => {
             body.push_str("            interfaces:\n");
             line(&mut body, 18, "0", &quoted_if_needed(name));
         }

@@ -49,7 +49,7 @@ fn the_socket_answers_its_owner_and_goes_with_the_server() {
     assert!(matches!(answer, Answer::Net { ref identity, .. } if identity == "userland"));
     drop(server);
     assert!(!path.exists());
-    assert!(matches!(ask(&path, &Request::ShowNet), Err(ControlError::NoNode { .. })));
+    assert!(matches!(ask(&path, &Request::ShowNet), Err(ControlError::NotRunning { .. })));
 }
 
 #[test]
@@ -140,5 +140,5 @@ fn a_node_that_lets_its_callers_queue_is_not_waited_for_without_end() {
         waiting.push(connect(&path, patience).unwrap());
     }
     let refused = ask_within(&path, &Request::ShowNet, patience);
-    assert!(matches!(refused, Err(ControlError::Silent(_))), "{refused:?}");
+    assert!(matches!(refused, Err(ControlError::TimedOut(_))), "{refused:?}");
 }

@@ -18,7 +18,7 @@ pub struct Address {
     "not HOST:PORT; for example 127.0.0.1:9909, [::1]:9909, or 0.0.0.0:9909 for all addresses \
      (there is no password); port 0 is any that is free"
 )]
-pub struct BadAddress;
+pub struct InvalidAddress;
 
 impl Address {
     /// The addresses that the host has.
@@ -28,12 +28,13 @@ impl Address {
 }
 
 impl FromStr for Address {
-    type Err = BadAddress;
+    type Err = InvalidAddress;
 
-    fn from_str(text: &str) -> Result<Address, BadAddress> {
-        let (host, port) = text.rsplit_once(':').ok_or(BadAddress)?;
+    fn from_str(text: &str) -> Result<Address, InvalidAddress> {
+        let (host, port) = text.rsplit_once(':').ok_or(InvalidAddress)?;
         let digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
-        let port = if digits { port.parse().map_err(|_| BadAddress)? } else { Err(BadAddress)? };
+        let port =
+            if digits { port.parse().map_err(|_| InvalidAddress)? } else { Err(InvalidAddress)? };
         let host = match host.strip_prefix('[') {
             Some(rest) => rest.strip_suffix(']').filter(|ip| ip.contains(':')),
             None => Some(host).filter(|host| !host.contains([':', ']'])),
@@ -43,7 +44,7 @@ impl FromStr for Address {
                 && host.len() <= 255
                 && host.bytes().all(|byte| byte.is_ascii_graphic())
         };
-        let host = host.filter(plain).ok_or(BadAddress)?.to_owned();
+        let host = host.filter(plain).ok_or(InvalidAddress)?.to_owned();
         Ok(Address { host, port })
     }
 }
@@ -71,7 +72,7 @@ mod tests {
             "", ":", ":9988", "9988", "::1:9988", "[::1]", "[x]:1", "a:65536", "a:-1", "a:+1",
             "a b:1",
         ] {
-            assert_eq!(text.parse::<Address>(), Err(BadAddress), "{text}");
+            assert_eq!(text.parse::<Address>(), Err(InvalidAddress), "{text}");
         }
     }
 }

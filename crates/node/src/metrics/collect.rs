@@ -21,7 +21,7 @@ const TYPES: [&str; 4] = ["control", "bulk_in", "bulk_out", "any"];
 
 /// What the server knows of itself.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Own {
+pub(super) struct ServerStats {
     /// When it began, as Unix time in seconds.
     pub(super) started: f64,
     /// Callers that were answered.
@@ -34,7 +34,7 @@ pub(super) struct Own {
 ///
 /// # Errors
 /// When an event loop does not answer.
-pub(super) fn collect(node: &NodeHandle, own: Own) -> Result<Page, CallError> {
+pub(super) fn collect(node: &NodeHandle, own: ServerStats) -> Result<Page, CallError> {
     let peers = SnapshotPeers::Busiest(PEERS_MAX);
     let snapshots =
         node.snapshots(SnapshotQuery { nis_max: NIS_MAX, peers, since: Since::Start })?;
@@ -48,7 +48,7 @@ pub(super) fn collect(node: &NodeHandle, own: Own) -> Result<Page, CallError> {
     Ok(page)
 }
 
-fn of_process(page: &mut Page, node: &NodeHandle, snapshots: &[LoopSnapshot], own: Own) {
+fn of_process(page: &mut Page, node: &NodeHandle, snapshots: &[LoopSnapshot], own: ServerStats) {
     let identity = identity_name(node.info().identity);
     page.gauge(Metric::BuildInfo, &[env!("CARGO_PKG_VERSION"), identity], 1);
     page.gauge_of(Metric::StartTime, own.started);

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-use self::desk::{Collect, Desk, Guest};
+use self::pool::{Client, Collect, ConnectionPool};
 use super::address::Address;
 use super::collect::collect;
 use super::request::{self, HEAD_MAX};
 use crate::node::NodeHandle;
 
-mod desk;
+mod pool;
 
 /// Callers served at once; the oldest one gives way to the next.
 const CALLERS_MAX: usize = 16;
@@ -100,21 +100,21 @@ impl MetricsSocket {
     fn serve_pages(self, collect: Box<Collect>) -> Result<MetricsServer, MetricsError> {
         let MetricsSocket { listener, local } = self;
         let (rope, bell) = UnixStream::pair()?;
-        let desk = Arc::new(Desk::new(collect));
+        let pool = Arc::new(ConnectionPool::new(collect));
         let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let collector = named("lustrine-pages").spawn({
-            let desk = Arc::clone(&desk);
-            move || desk.collect_pages()
+            let pool = Arc::clone(&pool);
+            move || pool.collect_pages()
         })?;
         let thread = named("lustrine-metric").spawn({
-            let desk = Arc::clone(&desk);
+            let pool = Arc::clone(&pool);
             move || {
-                serve(&listener, &bell, &desk);
-                desk.close();
+                serve(&listener, &bell, &pool);
+                pool.close();
                 let _ = collector.join();
             }
         });
-        let thread = thread.inspect_err(|_| desk.close())?;
+        let thread = thread.inspect_err(|_| pool.close())?;
         Ok(MetricsServer { local, rope: Some(rope), thread: Some(thread) })
     }
 }
@@ -140,14 +140,14 @@ struct Caller {
     thread: Option<JoinHandle<()>>,
     /// To hang up.
     stream: Arc<TcpStream>,
-    guest: Arc<Guest>,
-    desk: Arc<Desk>,
+    client: Arc<Client>,
+    pool: Arc<ConnectionPool>,
 }
 
 impl Drop for Caller {
     fn drop(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Both);
-        self.desk.show_out(&self.guest);
+        self.pool.show_out(&self.client);
         // Nothing is left that it could wait for: there are never more threads than callers.
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -156,7 +156,7 @@ impl Drop for Caller {
 }
 
 /// Serves callers until the other end of `bell` closes.
-fn serve(listener: &TcpListener, bell: &UnixStream, desk: &Arc<Desk>) {
+fn serve(listener: &TcpListener, bell: &UnixStream, pool: &Arc<ConnectionPool>) {
     let mut callers: Vec<Caller> = Vec::new();
     loop {
         let mut polled = [PollFd::new(bell, PollFlags::IN), PollFd::new(listener, PollFlags::IN)];
@@ -176,7 +176,7 @@ fn serve(listener: &TcpListener, bell: &UnixStream, desk: &Arc<Desk>) {
                     // Whoever scrapes is long gone when it is the oldest of so many.
                     callers.remove(0);
                 }
-                callers.extend(start_caller(stream, desk));
+                callers.extend(start_caller(stream, pool));
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             // Out of descriptors: they come back when callers leave.
@@ -186,29 +186,29 @@ fn serve(listener: &TcpListener, bell: &UnixStream, desk: &Arc<Desk>) {
 }
 
 /// Starts to serve a caller; one that cannot be served is hung up on.
-fn start_caller(stream: TcpStream, desk: &Arc<Desk>) -> Option<Caller> {
-    let (stream, guest, desk) = (Arc::new(stream), Arc::new(Guest::default()), Arc::clone(desk));
+fn start_caller(stream: TcpStream, pool: &Arc<ConnectionPool>) -> Option<Caller> {
+    let (stream, client, pool) = (Arc::new(stream), Arc::new(Client::default()), Arc::clone(pool));
     let thread = std::thread::Builder::new().name(CALLER_THREAD.to_owned()).spawn({
-        let (stream, guest, desk) = (Arc::clone(&stream), Arc::clone(&guest), Arc::clone(&desk));
+        let (stream, client, pool) = (Arc::clone(&stream), Arc::clone(&client), Arc::clone(&pool));
         move || {
-            let counter = match serve_caller(&stream, &desk, &guest) {
-                Ok(()) => &desk.answered,
-                Err(_) => &desk.dropped,
+            let counter = match serve_caller(&stream, &pool, &client) {
+                Ok(()) => &pool.answered,
+                Err(_) => &pool.dropped,
             };
             counter.fetch_add(1, Ordering::Relaxed);
             let _ = stream.shutdown(Shutdown::Both);
         }
     });
     if thread.is_err() {
-        desk.dropped.fetch_add(1, Ordering::Relaxed);
+        pool.dropped.fetch_add(1, Ordering::Relaxed);
     }
-    Some(Caller { thread: Some(thread.ok()?), stream, guest, desk })
+    Some(Caller { thread: Some(thread.ok()?), stream, client, pool })
 }
 
-fn serve_caller(stream: &TcpStream, desk: &Desk, guest: &Guest) -> io::Result<()> {
+fn serve_caller(stream: &TcpStream, pool: &ConnectionPool, client: &Client) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     let wanted = hear(stream)?;
-    let answer = request::answer(wanted, || desk.page(guest));
+    let answer = request::answer(wanted, || pool.page(client));
     tell(stream, &answer)?;
     stream.shutdown(Shutdown::Write)?;
     linger(stream);

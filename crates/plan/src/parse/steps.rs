@@ -1,7 +1,7 @@
 //! Steps, their tests, and what varies.
 
 use lustrine_document::{
-    BYTES, Fields, Kind, LENGTH_OF_TIME, Node, Problem, Reader, Section, decimal, range,
+    BYTES, DURATION, Fields, Node, Problem, Quantity, Reader, Section, decimal, range,
 };
 use lustrine_lnet::time::Nanos;
 use lustrine_wire::srpc::{BULK_MAX, BrwCheck, CONCURRENCY_MAX};
@@ -60,7 +60,7 @@ pub(super) fn read(reader: &mut Reader, file: &Fields<'_>, groups: &[Group]) -> 
     let items = reader.items(file.value("steps"), "steps", &example);
     if let (Some(node), true) = (file.value("steps"), items.is_empty()) {
         let what = format!("no steps; allowed: one and more; for example {example}");
-        reader.complain(Problem::new(&node.at, what));
+        reader.report(Problem::new(&node.at, what));
     } else if items.is_empty() {
         reader.missing(file, "steps", &example);
     }
@@ -69,7 +69,7 @@ pub(super) fn read(reader: &mut Reader, file: &Fields<'_>, groups: &[Group]) -> 
         let fields = reader.fields(item, STEP);
         if steps.len() == STEPS_MAX {
             let what = format!("too many steps; allowed: {STEPS_MAX}; for example remove this");
-            reader.complain(Problem::new(&fields.at, what));
+            reader.report(Problem::new(&fields.at, what));
             break;
         }
         let number = steps.len() + 1;
@@ -85,12 +85,12 @@ fn step(reader: &mut Reader, fields: &Fields<'_>, groups: &[Group], number: usiz
             let word = reader.word(node, "name", "\"name: read\"")?;
             if !is_name(word) {
                 let example = "\"name: read\"";
-                reader.complain(Problem::value(&node.at, "name", word, &name_rule(), example));
+                reader.report(Problem::value(&node.at, "name", word, &name_rule(), example));
             }
             word.to_owned()
         }
     };
-    let mut time = |key, range| reader.figure(fields, key, &LENGTH_OF_TIME, range).map(Nanos);
+    let mut time = |key, range| reader.quantity(fields, key, &DURATION, range).map(Nanos);
     let measured = time("time", 100_000_000..=TIME_MAX).unwrap_or(Nanos::from_secs(5));
     let warm_up = time("warm_up", 0..=TIME_MAX).unwrap_or(Nanos::from_millis(500));
     let repeat = reader.count(fields, "repeat", 1..=100, "\"repeat: 3\"").unwrap_or(1);
@@ -107,7 +107,7 @@ fn step(reader: &mut Reader, fields: &Fields<'_>, groups: &[Group], number: usiz
         let fields = reader.fields(item, TEST);
         if tests.len() == TESTS_MAX {
             let what = format!("too many tests; allowed: {TESTS_MAX}; for example remove this");
-            reader.complain(Problem::new(&fields.at, what));
+            reader.report(Problem::new(&fields.at, what));
             break;
         }
         tests.extend(test(reader, &fields, groups));
@@ -115,7 +115,7 @@ fn step(reader: &mut Reader, fields: &Fields<'_>, groups: &[Group], number: usiz
     if tests.iter().any(|test: &Test| test.spread.is_in_turns()) && tests.len() > 1 {
         let what = "\"pairs\" and \"rounds\" beside other tests; allowed: one test in such a step; \
                     for example a step for each";
-        reader.complain(Problem::new(fields.place("tests"), what));
+        reader.report(Problem::new(fields.place("tests"), what));
     }
     let sweep = sweep(reader, fields, groups, &tests);
     Some(Step { name, time: measured, warm_up, repeat: repeat as u32, tests, sweep })
@@ -136,7 +136,7 @@ fn test(reader: &mut Reader, fields: &Fields<'_>, groups: &[Group]) -> Option<Te
         let allowed = "a multiple of 8 up to 4088";
         let found = offset.to_string();
         let at = fields.place("offset");
-        reader.complain(Problem::value(at, "offset", &found, allowed, "\"offset: 8\""));
+        reader.report(Problem::value(at, "offset", &found, allowed, "\"offset: 8\""));
     }
     let sizes = sizes(reader, fields, what, concurrency);
     let spread = spread(reader, fields);
@@ -167,14 +167,14 @@ fn sizes(
             "a ping with {key:?}; allowed: for reads and writes; for example \
                             remove this"
         );
-        reader.complain(Problem::new(fields.place(key), text));
+        reader.report(Problem::new(fields.place(key), text));
         return None;
     }
     if what == Some(What::Ping) {
         return Some(Vec::new());
     }
     let Some(mix) = fields.value("mix") else {
-        let bytes = reader.figure(fields, "size", &BYTES, 8..=u64::from(BULK_MAX));
+        let bytes = reader.quantity(fields, "size", &BYTES, 8..=u64::from(BULK_MAX));
         if fields.has("size") && bytes.is_none() {
             return None;
         }
@@ -184,7 +184,7 @@ fn sizes(
     const EXAMPLE: &str = "\"mix: {4 KiB: 3, 1 MiB: 1}\"";
     if fields.has("size") {
         let what = format!("\"size\" and \"mix\"; allowed: one of them; for example {EXAMPLE}");
-        reader.complain(Problem::new(fields.place("size"), what));
+        reader.report(Problem::new(fields.place("size"), what));
     }
     let Content::Mapping(pairs) = &mix.content else {
         reader.wrong_shape(mix, "mix", "sizes with weights", EXAMPLE);
@@ -196,7 +196,7 @@ fn sizes(
         let weight = reader.word(&pair.value, "a weight", EXAMPLE).and_then(decimal);
         let Some(weight) = weight.filter(|weight| (1..=1000).contains(weight)) else {
             let what = format!("a weight that is none; allowed: 1 to 1000; for example {EXAMPLE}");
-            reader.complain(Problem::new(&pair.value.at, what));
+            reader.report(Problem::new(&pair.value.at, what));
             continue;
         };
         let Some(bytes) = bytes.and_then(|bytes| words(reader, &pair.at, bytes)) else { continue };
@@ -209,7 +209,7 @@ fn sizes(
              needs an RPC under way; for example \"concurrency: 8\"",
             sizes.len()
         );
-        reader.complain(Problem::new(&mix.at, what));
+        reader.report(Problem::new(&mix.at, what));
         return None;
     }
     Some(sizes)
@@ -218,29 +218,29 @@ fn sizes(
 /// A figure that stands where no key leads to it.
 fn figure(
     reader: &mut Reader,
-    at: &lustrine_document::Place,
+    at: &lustrine_document::Location,
     what: &str,
     text: &str,
-    kind: &Kind,
+    kind: &Quantity,
     most: u64,
 ) -> Option<u64> {
     match kind.read(text) {
         Ok(value) if (1..=most).contains(&value) => Some(value),
         _ => {
             let allowed = format!("{}, up to {}", kind.allowed, kind.write(most));
-            reader.complain(Problem::value(at, what, text, &allowed, kind.example));
+            reader.report(Problem::value(at, what, text, &allowed, kind.example));
             None
         }
     }
 }
 
 /// Sizes are multiples of 8: others crash kernel nodes (selftest-wire 18).
-fn words(reader: &mut Reader, at: &lustrine_document::Place, bytes: u64) -> Option<u32> {
+fn words(reader: &mut Reader, at: &lustrine_document::Location, bytes: u64) -> Option<u32> {
     if bytes.is_multiple_of(8) {
         return u32::try_from(bytes).ok();
     }
     let allowed = "a multiple of 8 bytes, since others crash kernel nodes";
-    reader.complain(Problem::value(at, "a size", &format!("{bytes} B"), allowed, "\"4 KiB\""));
+    reader.report(Problem::value(at, "a size", &format!("{bytes} B"), allowed, "\"4 KiB\""));
     None
 }
 
@@ -259,7 +259,7 @@ fn spread(reader: &mut Reader, fields: &Fields<'_>) -> Option<Spread> {
     });
     if rows.is_none() {
         let allowed = "CLIENTS:SERVERS, all, others, pairs or rounds";
-        reader.complain(Problem::value(&node.at, "spread", word, allowed, EXAMPLE));
+        reader.report(Problem::value(&node.at, "spread", word, allowed, EXAMPLE));
     }
     rows
 }
@@ -273,7 +273,7 @@ fn sweep(reader: &mut Reader, fields: &Fields<'_>, groups: &[Group], tests: &[Te
     let mut axes = Vec::new();
     for pair in pairs {
         let texts = values(reader, &pair.key, &pair.value);
-        let mut read = |kind: Option<&Kind>, least: u64, most: u64| {
+        let mut read = |kind: Option<&Quantity>, least: u64, most: u64| {
             let mut numbers = Vec::new();
             for text in &texts {
                 let number = match kind {
@@ -289,7 +289,7 @@ fn sweep(reader: &mut Reader, fields: &Fields<'_>, groups: &[Group], tests: &[Te
                         };
                         let allowed = format!("{unit} from {least} to {most}");
                         let at = &pair.value.at;
-                        reader.complain(Problem::value(at, &pair.key, text, &allowed, SWEEP));
+                        reader.report(Problem::value(at, &pair.key, text, &allowed, SWEEP));
                         break;
                     }
                 }
@@ -314,7 +314,7 @@ fn sweep(reader: &mut Reader, fields: &Fields<'_>, groups: &[Group], tests: &[Te
                 }
                 let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
                 let allowed = format!("concurrency, size, rate, or a group ({})", names.join(", "));
-                reader.complain(Problem::value(&pair.at, "sweep", &pair.key, &allowed, SWEEP));
+                reader.report(Problem::value(&pair.at, "sweep", &pair.key, &allowed, SWEEP));
                 continue;
             }
         };
@@ -326,7 +326,7 @@ fn sweep(reader: &mut Reader, fields: &Fields<'_>, groups: &[Group], tests: &[Te
     if sized && tests.iter().any(|test| test.sizes.len() != 1) {
         let what = "a sweep of sizes with a ping or a mix; allowed: reads and writes of one size; \
                     for example a step of its own for the others";
-        reader.complain(Problem::new(&node.at, what));
+        reader.report(Problem::new(&node.at, what));
     }
     axes
 }
@@ -345,7 +345,7 @@ fn values(reader: &mut Reader, key: &str, node: &Node) -> Vec<String> {
                 Some(Ok(values)) => texts.extend(values),
                 Some(Err(why)) => {
                     let allowed = format!("values, or a range ({why})");
-                    reader.complain(Problem::value(&node.at, key, part, &allowed, SWEEP));
+                    reader.report(Problem::value(&node.at, key, part, &allowed, SWEEP));
                 }
             }
         }
@@ -359,7 +359,7 @@ fn values(reader: &mut Reader, key: &str, node: &Node) -> Vec<String> {
             if texts.is_empty() { "no".to_owned() } else { format!("{} or more", texts.len()) };
         let what =
             format!("{key} with {found} values; allowed: 1 to {VALUES_MAX}; for example {SWEEP}");
-        reader.complain(Problem::new(&node.at, what));
+        reader.report(Problem::new(&node.at, what));
         texts.clear();
     }
     texts

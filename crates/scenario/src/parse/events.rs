@@ -6,7 +6,7 @@ use lustrine_sim::Death;
 use super::links::{read_loss, read_queue, read_rate, two_sites};
 use super::{Names, group_names};
 use crate::model::{Action, Change, Event, Group, Members, Target, Way};
-use lustrine_document::LENGTH_OF_TIME;
+use lustrine_document::DURATION;
 use lustrine_document::Problem;
 use lustrine_document::{Content, Node};
 use lustrine_document::{Fields, Reader, Section};
@@ -52,14 +52,14 @@ pub(super) fn read(reader: &mut Reader, node: Option<&Node>, known: &Known<'_>) 
     for item in reader.items(node, "events", EVENT.example) {
         if events.len() == EVENTS_MAX {
             let what = format!("too many events; allowed: {EVENTS_MAX}; for example remove this");
-            reader.complain(Problem::new(&item.at, what));
+            reader.report(Problem::new(&item.at, what));
             break;
         }
         let fields = reader.fields(item, EVENT);
         if !fields.has("at") {
             reader.missing(&fields, "at", "\"at: 5 s\"");
         }
-        let at = reader.figure(&fields, "at", &LENGTH_OF_TIME, 0..=86_400_000_000_000);
+        let at = reader.quantity(&fields, "at", &DURATION, 0..=86_400_000_000_000);
         let action = action(reader, &fields, known);
         if let (Some(at), Some(action)) = (at, action) {
             events.push(Event { at: Nanos(at), action });
@@ -77,7 +77,7 @@ fn action(reader: &mut Reader, fields: &Fields<'_>, known: &Known<'_>) -> Option
             VERBS.join(", "),
             EVENT.example
         );
-        reader.complain(Problem::new(&fields.at, what));
+        reader.report(Problem::new(&fields.at, what));
         return None;
     };
     let change = change(reader, fields, verb);
@@ -86,7 +86,7 @@ fn action(reader: &mut Reader, fields: &Fields<'_>, known: &Known<'_>) -> Option
     if fields.has("link") && !(of_links && matches!(node.content, Content::List(_))) {
         let what = "link has no meaning here; allowed: where cut, mend or degrade name two sites \
                     with parallel links; for example \"{at: 5 s, cut: [east, west], link: 1}\"";
-        reader.complain(Problem::new(fields.place("link"), what));
+        reader.report(Problem::new(fields.place("link"), what));
         return None;
     }
     if !of_links {
@@ -118,14 +118,14 @@ fn change(reader: &mut Reader, fields: &Fields<'_>, verb: &str) -> Change {
                 "{key} has no meaning with {verb}; allowed: with degrade; for example \"{{at: 5 s, \
                  degrade: [east, west], bandwidth: 1 Gb/s}}\""
             );
-            reader.complain(Problem::new(fields.place(key), what));
+            reader.report(Problem::new(fields.place(key), what));
         }
         return Change::default();
     }
     if given.is_empty() {
         reader.missing(fields, "bandwidth", "\"bandwidth: 1 Gb/s\", or another figure of links");
     }
-    let mut time = |key| reader.figure(fields, key, &LENGTH_OF_TIME, 0..=60_000_000_000).map(Nanos);
+    let mut time = |key| reader.quantity(fields, key, &DURATION, 0..=60_000_000_000).map(Nanos);
     let (delay, jitter) = (time("delay"), time("jitter"));
     Change {
         rate: read_rate(reader, fields, "bandwidth"),
@@ -151,7 +151,7 @@ fn way(
              together under \"links\"; for example {}",
             EVENT.example
         );
-        reader.complain(Problem::new(&node.at, what));
+        reader.report(Problem::new(&node.at, what));
         return None;
     };
     let links = u64::from(known.ways[way].parallel);
@@ -171,7 +171,7 @@ fn members(reader: &mut Reader, node: &Node, key: &str, known: &Known<'_>) -> Op
             "a group, one of its nodes from 0 behind \"/\", or several such as 0-3; the groups are \
              {names}"
         );
-        reader.complain(Problem::value(&node.at, key, text, &allowed, &example));
+        reader.report(Problem::value(&node.at, key, text, &allowed, &example));
     }
     found
 }

@@ -12,9 +12,9 @@ use super::links::figures;
 use super::{Names, name_is_good, named, named_items};
 use crate::model::{Group, NODES_MAX};
 use lustrine_document::Node;
-use lustrine_document::{BYTES, LENGTH_OF_TIME};
+use lustrine_document::{BYTES, DURATION};
 use lustrine_document::{Fields, Reader, Section, decimal, nearest};
-use lustrine_document::{Place, Problem};
+use lustrine_document::{Location, Problem};
 
 /// Most groups.
 const GROUPS_MAX: usize = 1000;
@@ -99,7 +99,7 @@ pub(super) fn read(
             let what = format!(
                 "too many groups; allowed: {GROUPS_MAX}; for example groups with a \"count\""
             );
-            reader.complain(Problem::new(at, what));
+            reader.report(Problem::new(at, what));
             break;
         }
         name_is_good(reader, at, "a group's name", name);
@@ -108,7 +108,7 @@ pub(super) fn read(
                 "a group cannot be called {name:?}, which is a tunable; allowed: other names; \
                  for example \"clients\""
             );
-            reader.complain(Problem::new(at, what));
+            reader.report(Problem::new(at, what));
         }
         let group = group(reader, name, at, node, sites, defaults);
         nodes += u64::from(group.count);
@@ -118,7 +118,7 @@ pub(super) fn read(
                 "{nodes} nodes up to this group are too many; allowed: {NODES_MAX} in all; for \
                  example a smaller count"
             );
-            reader.complain(Problem::new(at, what));
+            reader.report(Problem::new(at, what));
             break;
         }
     }
@@ -131,7 +131,7 @@ pub(super) fn read(
 fn group(
     reader: &mut Reader,
     name: &str,
-    at: &Place,
+    at: &Location,
     node: &Node,
     sites: &Names,
     defaults: &Defaults,
@@ -149,7 +149,7 @@ fn group(
                 sites.len(),
                 sites.keys().next().map_or("", String::as_str)
             );
-            reader.complain(Problem::new(at, what));
+            reader.report(Problem::new(at, what));
             0
         }
         None => 0,
@@ -179,7 +179,7 @@ fn net(reader: &mut Reader, fields: &Fields<'_>) -> Option<Net> {
     let net = text.parse::<Net>().ok().filter(|net| net.to_string().starts_with("tcp"));
     if net.is_none() {
         let allowed = "tcp, or tcp with a number up to 65535";
-        reader.complain(Problem::value(&node.at, "net", text, allowed, "\"net: tcp1\""));
+        reader.report(Problem::value(&node.at, "net", text, allowed, "\"net: tcp1\""));
     }
     net
 }
@@ -203,7 +203,7 @@ fn tunables(reader: &mut Reader, node: Option<&Node>, mut values: Tunables) -> T
                     unit => format!(" ({unit}, not written)"),
                 };
                 let allowed = format!("a whole number from {} to {}{unit}", row.min, row.max);
-                reader.complain(Problem::value(&node.at, name, text, &allowed, &example));
+                reader.report(Problem::value(&node.at, name, text, &allowed, &example));
             }
         }
     }
@@ -211,7 +211,7 @@ fn tunables(reader: &mut Reader, node: Option<&Node>, mut values: Tunables) -> T
 }
 
 /// The row of a tunable; `None` after a complaint.
-fn tunable(reader: &mut Reader, name: &str, at: &Place) -> Option<&'static Tunable> {
+fn tunable(reader: &mut Reader, name: &str, at: &Location) -> Option<&'static Tunable> {
     let found = TABLE.iter().find(|row| row.name == name || row.lnet_name == name);
     let simulated = found.filter(|row| !OF_MACHINES.contains(&row.name));
     if simulated.is_some() {
@@ -234,7 +234,7 @@ fn tunable(reader: &mut Reader, name: &str, at: &Place) -> Option<&'static Tunab
             format!("no tunable is called {name:?}; allowed: those of docs/tunables.md; {hint}")
         }
     };
-    reader.complain(Problem::new(at, what));
+    reader.report(Problem::new(at, what));
     None
 }
 
@@ -242,7 +242,7 @@ fn cost(reader: &mut Reader, node: Option<&Node>) -> Cost {
     let Some(node) = node else { return Cost::default() };
     let fields = reader.fields(node, COST);
     let mut time = |key| {
-        let time = reader.figure(&fields, key, &LENGTH_OF_TIME, 0..=1_000_000_000);
+        let time = reader.quantity(&fields, key, &DURATION, 0..=1_000_000_000);
         Nanos(time.unwrap_or_default())
     };
     Cost { per_message: time("message"), per_mib: time("MiB") }
@@ -251,10 +251,10 @@ fn cost(reader: &mut Reader, node: Option<&Node>) -> Cost {
 fn read_tcp(reader: &mut Reader, node: Option<&Node>, usual: TcpSpec) -> TcpSpec {
     let Some(node) = node else { return usual };
     let fields = reader.fields(node, TCP);
-    let mut buffer = |key| reader.figure(&fields, key, &BYTES, 4096..=16 << 30);
+    let mut buffer = |key| reader.quantity(&fields, key, &BYTES, 4096..=16 << 30);
     let (send, receive) = (buffer("send_buffer"), buffer("receive_buffer"));
     let small = |value: Option<u64>| value.map(|v| u32::try_from(v).expect("within its range"));
-    let segment = small(reader.figure(&fields, "segment", &BYTES, 536..=65_483));
+    let segment = small(reader.quantity(&fields, "segment", &BYTES, 536..=65_483));
     let window =
         small(reader.count(&fields, "initial_window", 1..=10_000, "\"initial_window: 10\""));
     TcpSpec {

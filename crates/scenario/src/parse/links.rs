@@ -6,7 +6,7 @@ use lustrine_sim::fabric::{Hashing, LinkSpec, Rate};
 use super::{Names, named};
 use crate::model::Way;
 use lustrine_document::Problem;
-use lustrine_document::{BANDWIDTH, BYTES, LENGTH_OF_TIME, PART};
+use lustrine_document::{BANDWIDTH, BYTES, DURATION, FRACTION};
 use lustrine_document::{Content, Node};
 use lustrine_document::{Fields, Reader, Section};
 
@@ -36,7 +36,7 @@ pub(super) fn read(reader: &mut Reader, node: Option<&Node>, sites: &Names) -> V
                 "too many links; allowed: {WAYS_MAX}; for example \"parallel: 2\" instead of two \
                  that are alike"
             );
-            reader.complain(Problem::new(&item.at, what));
+            reader.report(Problem::new(&item.at, what));
             break;
         }
         let fields = reader.fields(item, LINK);
@@ -54,7 +54,7 @@ pub(super) fn read(reader: &mut Reader, node: Option<&Node>, sites: &Names) -> V
         if parallel == 1 && hashing.is_some() {
             let what = "hashing without parallel links chooses nothing; allowed: with \"parallel: \
                         2\" or more; for example remove it";
-            reader.complain(Problem::new(fields.place("hashing"), what));
+            reader.report(Problem::new(fields.place("hashing"), what));
         }
         let parallel = u32::try_from(parallel).expect("within its range");
         let hashing = hashing.unwrap_or(Hashing::Streams);
@@ -64,7 +64,7 @@ pub(super) fn read(reader: &mut Reader, node: Option<&Node>, sites: &Names) -> V
                 let what = "these two sites are connected already, and only one connection would \
                             be used; allowed: one entry for two sites; for example \"parallel: 2\" \
                             in the first one";
-                reader.complain(Problem::new(fields.place("between"), what));
+                reader.report(Problem::new(fields.place("between"), what));
                 continue;
             }
             ways.push(Way { between, link, parallel, hashing });
@@ -103,7 +103,7 @@ pub(super) fn two_sites(
         let what = format!(
             "{key} names one site twice; allowed: two different ones; for example {example}"
         );
-        reader.complain(Problem::new(&node.at, what));
+        reader.report(Problem::new(&node.at, what));
         return None;
     }
     Some((first, second))
@@ -112,7 +112,7 @@ pub(super) fn two_sites(
 /// The figures of a link or an interface; its rate stands under `rate`.
 pub(super) fn figures(reader: &mut Reader, fields: &Fields<'_>, rate: &str) -> LinkSpec {
     let time = |reader: &mut Reader, key| {
-        reader.figure(fields, key, &LENGTH_OF_TIME, 0..=60_000_000_000).map(Nanos)
+        reader.quantity(fields, key, &DURATION, 0..=60_000_000_000).map(Nanos)
     };
     let (delay, jitter) = (time(reader, "delay"), time(reader, "jitter"));
     LinkSpec {
@@ -131,22 +131,22 @@ pub(super) fn read_rate(
     fields: &Fields<'_>,
     key: &str,
 ) -> Option<Option<Rate>> {
-    if let Some(Node { content: Content::Word(word), .. }) = fields.value(key)
+    if let Some(Node { content: Content::Scalar(word), .. }) = fields.value(key)
         && word == "unlimited"
     {
         return Some(None);
     }
     let range = 1_000..=10_000_000_000_000;
-    let bits = reader.figure_or(fields, key, &BANDWIDTH, range, ", or \"unlimited\"")?;
+    let bits = reader.quantity_or(fields, key, &BANDWIDTH, range, ", or \"unlimited\"")?;
     Some(Rate::from_bits(bits))
 }
 
 pub(super) fn read_queue(reader: &mut Reader, fields: &Fields<'_>) -> Option<u64> {
-    reader.figure(fields, "queue", &BYTES, 10_000..=1 << 40)
+    reader.quantity(fields, "queue", &BYTES, 10_000..=1 << 40)
 }
 
 pub(super) fn read_loss(reader: &mut Reader, fields: &Fields<'_>) -> Option<u32> {
-    let loss = reader.figure(fields, "loss", &PART, 0..=1_000_000_000)?;
+    let loss = reader.quantity(fields, "loss", &FRACTION, 0..=1_000_000_000)?;
     Some(u32::try_from(loss).expect("within its range"))
 }
 

@@ -8,7 +8,7 @@ use super::links::Reach;
 use super::{group_names, named};
 use crate::model::{Group, Load, Spread};
 use lustrine_document::Problem;
-use lustrine_document::{BYTES, LENGTH_OF_TIME};
+use lustrine_document::{BYTES, DURATION};
 use lustrine_document::{Fields, Reader, Section};
 
 /// Most loads.
@@ -99,7 +99,7 @@ pub(super) fn read(
             None
         };
         if let Some(what) = too_many {
-            reader.complain(Problem::new(&fields.at, what));
+            reader.report(Problem::new(&fields.at, what));
             break;
         }
         loads.push(load);
@@ -121,7 +121,7 @@ fn load(
         .count(fields, "concurrency", 1..=u64::from(CONCURRENCY_MAX), "\"concurrency: 8\"")
         .unwrap_or(1);
     let mut time =
-        |key, least| reader.figure(fields, key, &LENGTH_OF_TIME, least..=TIME_MAX).map(Nanos);
+        |key, least| reader.quantity(fields, key, &DURATION, least..=TIME_MAX).map(Nanos);
     let start = time("start", 0).unwrap_or_default();
     let warm_up = time("warm_up", 0).unwrap_or(Nanos::from_secs(1));
     let measured = time("time", 1_000_000).unwrap_or(Nanos::from_secs(10));
@@ -157,7 +157,7 @@ fn ends(reader: &mut Reader, fields: &Fields<'_>, groups: &[Group]) -> Option<(u
     if from == to {
         let what = "a group as client and server of itself is not simulated; allowed: two groups; \
                     for example \"from: clients\", \"to: servers\"";
-        reader.complain(Problem::new(fields.place("to"), what));
+        reader.report(Problem::new(fields.place("to"), what));
         return None;
     }
     Some((from, to))
@@ -176,7 +176,7 @@ fn unreachable(
              one net; for example \"net: {}\" for both",
             from.name, from.net, to.name, to.net, from.net
         );
-        reader.complain(Problem::new(fields.place("to"), what));
+        reader.report(Problem::new(fields.place("to"), what));
     }
     if reach.is_some_and(|reach| !reach.connects(from.site, to.site)) {
         let what = format!(
@@ -185,7 +185,7 @@ fn unreachable(
              bandwidth: 50 Gb/s, delay: 25 ms}}\"",
             from.name, to.name
         );
-        reader.complain(Problem::new(fields.place("to"), what));
+        reader.report(Problem::new(fields.place("to"), what));
     }
 }
 
@@ -208,7 +208,7 @@ fn spread(
     };
     let Some(spread) = spread else {
         let allowed = "clients:servers, both at least 1, or \"all\"";
-        reader.complain(Problem::value(&node.at, "spread", text, allowed, "\"spread: 1:1\""));
+        reader.report(Problem::value(&node.at, "spread", text, allowed, "\"spread: 1:1\""));
         return None;
     };
     let (clients, servers) = counts?;
@@ -218,7 +218,7 @@ fn spread(
              where n divides {clients} and m divides {servers}, or \"all\"; for example \
              \"spread: 1:1\""
         );
-        reader.complain(Problem::new(&node.at, what));
+        reader.report(Problem::new(&node.at, what));
         return None;
     }
     Some(spread)
@@ -237,7 +237,7 @@ fn test(reader: &mut Reader, fields: &Fields<'_>) -> Option<Test> {
                     "{key} has no meaning for a ping; allowed: with read and write; for example \
                      remove it"
                 );
-                reader.complain(Problem::new(fields.place(key), what));
+                reader.report(Problem::new(fields.place(key), what));
             }
         }
         return Some(Test::Ping);
@@ -254,14 +254,14 @@ fn size(reader: &mut Reader, fields: &Fields<'_>) -> Option<u32> {
     if !fields.has("size") {
         return Some(BULK_MAX);
     }
-    let len = reader.figure(fields, "size", &BYTES, 8..=u64::from(BULK_MAX))?;
+    let len = reader.quantity(fields, "size", &BYTES, 8..=u64::from(BULK_MAX))?;
     if len % 8 != 0 {
         let what = format!(
             "size cannot be {len} B; allowed: multiples of 8 bytes (kernels crash on others), up \
              to 1 MiB; for example \"size: {} B\"",
             len / 8 * 8
         );
-        reader.complain(Problem::new(fields.place("size"), what));
+        reader.report(Problem::new(fields.place("size"), what));
         return None;
     }
     u32::try_from(len).ok()

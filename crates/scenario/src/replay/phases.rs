@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 use super::format::{Fate, FromTo, Line, MessageWord, Step, WaitWord};
 use super::rpc::{Outcome, Rpc, Side};
 use super::trace::Trace;
-use lustrine_document::bytes_text;
+use lustrine_document::format_bytes;
 use lustrine_report::figures::latency_text;
 
 /// What an RPC can be at.
@@ -383,7 +383,7 @@ impl<'a> Course<'a> {
         let what = match &line.step {
             Step::Called { service, peer, len: 0, .. } => format!("calls {peer}: {service}"),
             Step::Called { service, peer, len, .. } => {
-                format!("calls {peer}: {service} of {}", bytes_text(u64::from(*len)))
+                format!("calls {peer}: {service} of {}", format_bytes(u64::from(*len)))
             }
             Step::Taken { .. } => "takes the request up".to_owned(),
             Step::Held { reason, .. } => {
@@ -410,8 +410,8 @@ fn target(header: &FromTo) -> String {
     }
     match (header.kind, header.len) {
         (_, 0) => {}
-        (MessageWord::Get, len) => out += &format!(", for {}", bytes_text(u64::from(len))),
-        (_, len) => out += &format!(", {}", bytes_text(u64::from(len))),
+        (MessageWord::Get, len) => out += &format!(", for {}", format_bytes(u64::from(len))),
+        (_, len) => out += &format!(", {}", format_bytes(u64::from(len))),
     }
     out
 }

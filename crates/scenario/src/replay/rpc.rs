@@ -5,7 +5,7 @@ use lustrine_wire::nid::Nid;
 use serde::{Serialize, Serializer};
 
 use super::format::FromTo;
-use lustrine_document::bytes_text;
+use lustrine_document::format_bytes;
 
 /// How an RPC ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -98,7 +98,7 @@ impl Rpc {
     /// Its kind for people, with its size if it moves data: `read 1 MiB`.
     pub fn label(&self) -> String {
         match self.what.as_str() {
-            "read" | "write" => format!("{} {}", self.what, bytes_text(u64::from(self.len))),
+            "read" | "write" => format!("{} {}", self.what, format_bytes(u64::from(self.len))),
             what => printable(what),
         }
     }

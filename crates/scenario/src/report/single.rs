@@ -2,7 +2,7 @@
 
 use super::footer;
 use crate::outcome::{LoadOutcome, Outcome};
-use lustrine_document::bytes_text;
+use lustrine_document::format_bytes;
 use lustrine_report::Page;
 use lustrine_report::Scale;
 use lustrine_report::figures::{latency_text, operations, percent, rate, size, three_digits};
@@ -223,9 +223,9 @@ fn links(page: &mut Page, outcome: &Outcome) {
             or_dash(of),
             or_dash(link.share.map(percent)),
             or_dash(link.share_max.map(percent)),
-            bytes_text(link.bytes),
-            bytes_text(link.lost),
-            bytes_text(link.queue_max),
+            format_bytes(link.bytes),
+            format_bytes(link.lost),
+            format_bytes(link.queue_max),
         ]
     };
     let rows: Vec<_> = outcome.links.iter().map(row).collect();

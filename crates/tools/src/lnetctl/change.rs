@@ -6,7 +6,7 @@ use lustrine_wire::nid::Nid;
 use super::{Lnetctl, table};
 use crate::errno::{EINVAL, EOPNOTSUPP};
 use crate::nids;
-use crate::node::{NewNet, Outside, Which, Wish};
+use crate::node::{ChangeRequest, NewNet, NiSelector, Outside};
 use crate::parse::Parsed;
 use crate::shell::Exit;
 
@@ -35,7 +35,7 @@ impl<O: Outside> Lnetctl<'_, O> {
             );
             return Err(self.invalid("set", key, &said));
         };
-        self.wish("set", key, &Wish::Set { name: key.to_owned(), value })
+        self.wish("set", key, &ChangeRequest::Set { name: key.to_owned(), value })
     }
 
     pub(super) fn set_net(&mut self, parsed: &Parsed) -> Result<(), Exit> {
@@ -43,9 +43,9 @@ impl<O: Outside> Lnetctl<'_, O> {
             return Err(self.not_supported("set", "net", NO_HEALTH));
         }
         let which = match (parsed.text("nid"), parsed.text("net"), parsed.has("all")) {
-            (Some(nid), None, false) => Which::Nid(nid.to_owned()),
-            (None, Some(net), false) => Which::Net(net.to_owned()),
-            (None, None, true) => Which::All,
+            (Some(nid), None, false) => NiSelector::Nid(nid.to_owned()),
+            (None, Some(net), false) => NiSelector::Net(net.to_owned()),
+            (None, None, true) => NiSelector::All,
             _ => return Err(self.invalid("set", "net", "one of --nid, --net and --all is needed")),
         };
         let number = |name: &str| parsed.text(name).map(|_| parsed.count(name));
@@ -55,7 +55,11 @@ impl<O: Outside> Lnetctl<'_, O> {
             return Err(self.invalid("set", "net", said));
         }
         let conns_per_peer = conns.map(|count| count as u16);
-        self.wish("set", "net", &Wish::SetNet { which, conns_per_peer, lnd_timeout: timeout })
+        self.wish(
+            "set",
+            "net",
+            &ChangeRequest::SetNet { which, conns_per_peer, lnd_timeout: timeout },
+        )
     }
 
     pub(super) fn add_net(&mut self, parsed: &Parsed) -> Result<(), Exit> {
@@ -80,17 +84,17 @@ impl<O: Outside> Lnetctl<'_, O> {
             conns_per_peer: number("conns-per-peer").map(|count| count as u16),
             tos,
         };
-        self.wish("add", "net", &Wish::AddNet(new))
+        self.wish("add", "net", &ChangeRequest::AddNet(new))
     }
 
     pub(super) fn del_net(&mut self, parsed: &Parsed) -> Result<(), Exit> {
         let interfaces = interfaces(parsed);
         let which = match (parsed.text("nid"), parsed.text("net")) {
-            (Some(nid), None) if interfaces.is_empty() => Which::Nid(nid.to_owned()),
-            (None, Some(net)) => Which::Net(net.to_owned()),
+            (Some(nid), None) if interfaces.is_empty() => NiSelector::Nid(nid.to_owned()),
+            (None, Some(net)) => NiSelector::Net(net.to_owned()),
             _ => return Err(self.invalid("del", "net", "--net, perhaps with --if, or --nid")),
         };
-        self.wish("del", "net", &Wish::DelNet { which, interfaces })
+        self.wish("del", "net", &ChangeRequest::DelNet { which, interfaces })
     }
 
     pub(super) fn add_peer(&mut self, parsed: &Parsed) -> Result<(), Exit> {
@@ -101,7 +105,7 @@ impl<O: Outside> Lnetctl<'_, O> {
         let others = self.nids("add", parsed)?;
         nids.extend(others.iter().map(Nid::to_string).filter(|nid| nid != primary));
         let (multi_rail, locked) = (!parsed.has("non_mr"), parsed.has("lock_prim"));
-        self.wish("add", "peer", &Wish::AddPeer { nids, multi_rail, locked })
+        self.wish("add", "peer", &ChangeRequest::AddPeer { nids, multi_rail, locked })
     }
 
     pub(super) fn del_peer(&mut self, parsed: &Parsed) -> Result<(), Exit> {
@@ -110,7 +114,7 @@ impl<O: Outside> Lnetctl<'_, O> {
         };
         let nids = self.nids("del", parsed)?.iter().map(Nid::to_string).collect();
         let (primary, force) = (primary.to_owned(), parsed.has("force"));
-        self.wish("del", "peer", &Wish::DelPeer { primary, nids, force })
+        self.wish("del", "peer", &ChangeRequest::DelPeer { primary, nids, force })
     }
 
     /// A node has nothing to set of a peer.
@@ -119,11 +123,11 @@ impl<O: Outside> Lnetctl<'_, O> {
     }
 
     pub(super) fn reset_stats(&mut self) -> Result<(), Exit> {
-        self.wish("reset", "stats", &Wish::ResetStats)
+        self.wish("reset", "stats", &ChangeRequest::ResetStats)
     }
 
     /// Success prints nothing.
-    fn wish(&mut self, verb: &str, noun: &str, wish: &Wish) -> Result<(), Exit> {
+    fn wish(&mut self, verb: &str, noun: &str, wish: &ChangeRequest) -> Result<(), Exit> {
         match self.outside.change(wish, false) {
             Ok(changed) => {
                 self.warn(&changed.warnings);

@@ -3,22 +3,22 @@
 use super::Lnetctl;
 use crate::diff;
 use crate::errno::{EIO, EOPNOTSUPP};
-use crate::node::{Changed, Manner, Outside, Wish};
+use crate::node::{ChangeReport, ChangeRequest, ImportMode, Outside};
 use crate::parse::Parsed;
 use crate::shell::Exit;
 
 impl<O: Outside> Lnetctl<'_, O> {
     pub(super) fn import(&mut self, parsed: &Parsed) -> Result<(), Exit> {
         let manner = match ["add", "del", "exact"].map(|option| parsed.has(option)) {
-            [_, false, false] => Manner::Add,
-            [false, true, false] => Manner::Del,
-            [false, false, true] => Manner::Exact,
+            [_, false, false] => ImportMode::Add,
+            [false, true, false] => ImportMode::Del,
+            [false, false, true] => ImportMode::Exact,
             _ => {
                 let said = "one of --add, --del and --exact at once";
                 return Err(self.invalid("add", "import", said));
             }
         };
-        let verb = if manner == Manner::Del { "del" } else { "add" };
+        let verb = if manner == ImportMode::Del { "del" } else { "add" };
         for (option, instead) in [
             ("show", "`lnetctl net show` and so on; what the file would change: --dry-run, --diff"),
             ("exec", "`lnetctl ping` and `lnetctl discover`"),
@@ -40,7 +40,8 @@ impl<O: Outside> Lnetctl<'_, O> {
         };
         let lenient = parsed.has("lenient");
         let (dry_run, diff) = (parsed.has("dry-run"), parsed.has("diff"));
-        let wish = Wish::Import { text, source_name: source_name.clone(), manner, lenient };
+        let wish =
+            ChangeRequest::Import { text, source_name: source_name.clone(), manner, lenient };
         match self.outside.change(&wish, dry_run || diff) {
             Ok(changed) => {
                 self.warn(&changed.warnings);
@@ -52,7 +53,7 @@ impl<O: Outside> Lnetctl<'_, O> {
     }
 
     /// What would be done, and how the configuration would differ.
-    fn tell(&mut self, changed: &Changed, dry_run: bool, diff: bool, source_name: &str) {
+    fn tell(&mut self, changed: &ChangeReport, dry_run: bool, diff: bool, source_name: &str) {
         if dry_run {
             let text = match changed.steps.is_empty() {
                 true => "nothing would change\n".to_owned(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use lustrine_tools::node::{
-    Changed, Connections, Messages, Ni, Nis, Outside, PeerNi, Told, Trouble, Wish,
+    ChangeReport, ChangeRequest, Connections, Messages, Ni, Nis, Outside, PeerNi, Told, Trouble,
 };
 use lustrine_tools::shell::Screen;
 use lustrine_wire::nid::Nid;
@@ -30,9 +30,9 @@ pub(crate) struct Fake {
     pub(crate) silent: BTreeMap<Nid, Trouble>,
     pub(crate) files: BTreeMap<String, String>,
     /// What was asked for, and whether it was a trial.
-    pub(crate) wishes: Vec<(Wish, bool)>,
+    pub(crate) wishes: Vec<(ChangeRequest, bool)>,
     /// What changes do, or why there are none.
-    pub(crate) changed: Result<Changed, Trouble>,
+    pub(crate) changed: Result<ChangeReport, Trouble>,
     pub(crate) out: String,
     pub(crate) err: String,
 }
@@ -71,7 +71,7 @@ impl Fake {
             silent: BTreeMap::new(),
             files: BTreeMap::new(),
             wishes: Vec::new(),
-            changed: Ok(Changed::default()),
+            changed: Ok(ChangeReport::default()),
             out: String::new(),
             err: String::new(),
         }
@@ -172,7 +172,7 @@ impl Outside for Fake {
         self.told(nid)
     }
 
-    fn change(&mut self, wish: &Wish, dry_run: bool) -> Result<Changed, Trouble> {
+    fn change(&mut self, wish: &ChangeRequest, dry_run: bool) -> Result<ChangeReport, Trouble> {
         self.there(())?;
         self.wishes.push((wish.clone(), dry_run));
         self.changed.clone()

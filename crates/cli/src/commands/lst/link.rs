@@ -116,7 +116,7 @@ fn ask_at(path: &Path, key: u32, command: &Command) -> Result<console::Answer, A
         Ok(Answer::Console { outcome }) => outcome.map_err(AskError::Refused),
         Ok(Answer::Error { message, .. }) => Err(AskError::Failed(message)),
         Ok(other) => Err(AskError::Failed(format!("the console answers with {other:?}"))),
-        Err(ControlError::NoNode { .. }) => Err(AskError::NoConsole),
+        Err(ControlError::NotRunning { .. }) => Err(AskError::NoConsole),
         Err(error) => Err(AskError::Failed(error.to_string())),
     }
 }

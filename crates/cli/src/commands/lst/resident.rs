@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use lustrine_node::NodeHandle;
-use lustrine_node::config::{NetConfig, Place};
+use lustrine_node::config::{InterfaceChoice, NetConfig};
 use lustrine_node::control::ControlSocket;
 use lustrine_selftest::console::Command;
 use lustrine_sys::Signals;
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &LstConsoleArgs) -> Result<(), Failure> {
     let socket = ControlSocket::bind(&args.socket).map_err(|error| error.to_string())?;
     let mut config = args.node.node_config(complain)?;
     if config.nets.is_empty() {
-        config.nets.push(NetConfig::new(Net::TCP, Place::Default));
+        config.nets.push(NetConfig::new(Net::TCP, InterfaceChoice::Default));
     }
     // All that a console has to say fits into one loop.
     config.tunables.cpu_npartitions = 1;

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use lustrine_node::config::{NetConfig, Place};
+use lustrine_node::config::{InterfaceChoice, NetConfig};
 use lustrine_node::{Answer, Request, control};
 use lustrine_wire::nid::{Net, Nid};
 use tempfile::TempDir;
@@ -81,7 +81,7 @@ impl Partner {
     /// The net of our own node, when the partner was started by us.
     pub(super) fn own_net(&self) -> Option<NetConfig> {
         let started = self.started.as_ref()?;
-        let mut net = NetConfig::new(Net::TCP, Place::Address(IpAddr::V4(OWN_IP)));
+        let mut net = NetConfig::new(Net::TCP, InterfaceChoice::Address(IpAddr::V4(OWN_IP)));
         net.port = Some(started.port);
         Some(net)
     }

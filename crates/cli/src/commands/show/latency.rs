@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use lustrine_node::{Answer, LatencyOf, LatencyRow};
+use lustrine_node::{Answer, LatencyRow, OperationLatency};
 
 use super::STRING;
 
@@ -45,7 +45,7 @@ pub(super) fn text(answer: &Answer) -> String {
 fn rows_text(what: &str, row: &LatencyRow) -> String {
     let mut text = format!("{what} {}\n{HEAD}", row.nid);
     for (name, latency) in &row.operations {
-        let LatencyOf { summary, p50_nsec, p90_nsec, p99_nsec, p999_nsec, .. } = latency;
+        let OperationLatency { summary, p50_nsec, p90_nsec, p99_nsec, p999_nsec, .. } = latency;
         write!(text, "    {name:11} {:10}", summary.samples).expect(STRING);
         for nsec in [*p50_nsec, *p90_nsec, *p99_nsec, *p999_nsec, summary.max_nsec] {
             write!(text, " {:>9}", micros(nsec)).expect(STRING);
@@ -77,7 +77,7 @@ mod tests {
     fn row(nid: &str) -> LatencyRow {
         let summary =
             SummaryRow { samples: 12, min_nsec: 900, max_nsec: 1_234_567, avg_nsec: 50_000 };
-        let latency = LatencyOf {
+        let latency = OperationLatency {
             summary,
             p50_nsec: 0,
             p90_nsec: 9_999,

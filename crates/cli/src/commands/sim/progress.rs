@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lustrine_lnet::time::Nanos;
-use lustrine_scenario::{Progress, time_text};
+use lustrine_scenario::{Progress, format_duration};
 
 use crate::output::note;
 
@@ -62,5 +62,5 @@ fn steps(progress: &Progress) -> u64 {
 
 /// To the millisecond, so that the line does not flicker.
 fn whole(time: Nanos) -> String {
-    time_text(Nanos(time.0 / 1_000_000 * 1_000_000))
+    format_duration(Nanos(time.0 / 1_000_000 * 1_000_000))
 }

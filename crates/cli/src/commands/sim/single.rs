@@ -7,7 +7,7 @@ use std::time::Instant;
 use clap::Args;
 use lustrine_scenario::replay::{LIMIT_DEFAULT, LIMIT_MAX, Trace};
 use lustrine_scenario::report::{Single, run_page};
-use lustrine_scenario::{Outcome, run as run_scenario, simulation, time_text};
+use lustrine_scenario::{Outcome, format_duration, run as run_scenario, simulation};
 use lustrine_sim::{Recording, Wanted};
 use serde::Serialize;
 
@@ -133,7 +133,7 @@ fn note_gaps(recording: &Recording) {
         note(&format!(
             "note: the trace begins at {}: {} older steps did not fit; --trace-limit keeps more, \
              --trace-since and --trace-until choose the time",
-            time_text(first.at.since(recording.begin)),
+            format_duration(first.at.since(recording.begin)),
             recording.gone
         ));
     }

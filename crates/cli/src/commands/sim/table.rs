@@ -4,7 +4,7 @@
 use lustrine_report::figures::{count, latency, operations, percent, rate, size, three_digits};
 use lustrine_scenario::report::Row;
 use lustrine_scenario::{
-    GroupWaits, Latency, LinkOutcome, LoadOutcome, Outcome, Sweep, bytes_text,
+    GroupWaits, Latency, LinkOutcome, LoadOutcome, Outcome, Sweep, format_bytes,
 };
 
 const HEAD: &str = "
@@ -97,9 +97,9 @@ fn links(links: &[LinkOutcome]) -> String {
             or_dash(link.bits_per_s.map(|bits| three_digits(bits as f64 / 1e9))),
             or_dash(link.share.map(percent)),
             or_dash(link.share_max.map(percent)),
-            bytes_text(link.bytes),
-            bytes_text(link.lost),
-            bytes_text(link.queue_max),
+            format_bytes(link.bytes),
+            format_bytes(link.lost),
+            format_bytes(link.queue_max),
         ]
     };
     columns(&heads, &links.iter().map(row).map(Vec::from).collect::<Vec<_>>())

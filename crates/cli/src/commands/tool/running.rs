@@ -12,8 +12,8 @@ use lustrine_node::config::FILE_MAX;
 use lustrine_node::{Answer, NetRow, PeerNiRow, PeerRow, Request, SummaryRow};
 use lustrine_tools::lnetctl::Settings;
 use lustrine_tools::node::{
-    Changed, Connections, Latency, Manner, Messages, NewNet, Ni, Nis, Outside, PeerNi, Told,
-    Trouble, Which, Wish,
+    ChangeReport, ChangeRequest, Connections, ImportMode, Latency, Messages, NewNet, Ni,
+    NiSelector, Nis, Outside, PeerNi, Told, Trouble,
 };
 use lustrine_tools::shell::Screen;
 use lustrine_wire::nid::Nid;
@@ -143,12 +143,12 @@ impl Outside for Running {
         }
     }
 
-    fn change(&mut self, wish: &Wish, dry_run: bool) -> Result<Changed, Trouble> {
-        let request = Request::Change { wish: Box::new(asked(wish)), dry_run };
+    fn change(&mut self, change: &ChangeRequest, dry_run: bool) -> Result<ChangeReport, Trouble> {
+        let request = Request::Change { change: Box::new(asked(change)), dry_run };
         match self.ask(&request)? {
             Answer::Changed { changed } => {
-                let node::Changed { steps, warnings, before, after } = changed;
-                Ok(Changed { steps, warnings, before, after })
+                let node::ChangeReport { steps, warnings, before, after } = changed;
+                Ok(ChangeReport { steps, warnings, before, after })
             }
             _ => Err(nonsense("another question was answered")),
         }
@@ -189,15 +189,15 @@ fn take(from: impl Read, bytes: &mut Vec<u8>) -> io::Result<usize> {
 }
 
 /// A wish in the words of the control socket.
-fn asked(wish: &Wish) -> node::Wish {
-    match wish.clone() {
-        Wish::Set { name, value } => node::Wish::Set { name, value },
-        Wish::SetNet { which, conns_per_peer, lnd_timeout } => {
-            node::Wish::SetNet { which: these(which), conns_per_peer, lnd_timeout }
+fn asked(change: &ChangeRequest) -> node::ChangeRequest {
+    match change.clone() {
+        ChangeRequest::Set { name, value } => node::ChangeRequest::Set { name, value },
+        ChangeRequest::SetNet { which, conns_per_peer, lnd_timeout } => {
+            node::ChangeRequest::SetNet { which: these(which), conns_per_peer, lnd_timeout }
         }
-        Wish::AddNet(new) => {
+        ChangeRequest::AddNet(new) => {
             let NewNet { net, interfaces, nid, peer_credits, credits, conns_per_peer, tos } = new;
-            node::Wish::AddNet(Box::new(node::NewNet {
+            node::ChangeRequest::AddNet(Box::new(node::NewNet {
                 net,
                 interfaces,
                 nid,
@@ -207,30 +207,32 @@ fn asked(wish: &Wish) -> node::Wish {
                 tos,
             }))
         }
-        Wish::DelNet { which, interfaces } => {
-            node::Wish::DelNet { which: these(which), interfaces }
+        ChangeRequest::DelNet { which, interfaces } => {
+            node::ChangeRequest::DelNet { which: these(which), interfaces }
         }
-        Wish::AddPeer { nids, multi_rail, locked } => {
-            node::Wish::AddPeer { nids, multi_rail, locked }
+        ChangeRequest::AddPeer { nids, multi_rail, locked } => {
+            node::ChangeRequest::AddPeer { nids, multi_rail, locked }
         }
-        Wish::DelPeer { primary, nids, force } => node::Wish::DelPeer { primary, nids, force },
-        Wish::ResetStats => node::Wish::ResetStats,
-        Wish::Import { text, source_name, manner, lenient } => {
+        ChangeRequest::DelPeer { primary, nids, force } => {
+            node::ChangeRequest::DelPeer { primary, nids, force }
+        }
+        ChangeRequest::ResetStats => node::ChangeRequest::ResetStats,
+        ChangeRequest::Import { text, source_name, manner, lenient } => {
             let manner = match manner {
-                Manner::Add => node::config::Manner::Add,
-                Manner::Del => node::config::Manner::Del,
-                Manner::Exact => node::config::Manner::Exact,
+                ImportMode::Add => node::config::ImportMode::Add,
+                ImportMode::Del => node::config::ImportMode::Del,
+                ImportMode::Exact => node::config::ImportMode::Exact,
             };
-            node::Wish::Import { text, source_name, manner, lenient }
+            node::ChangeRequest::Import { text, source_name, manner, lenient }
         }
     }
 }
 
-fn these(which: Which) -> node::Which {
+fn these(which: NiSelector) -> node::NiSelector {
     match which {
-        Which::All => node::Which::All,
-        Which::Nid(nid) => node::Which::Nid(nid),
-        Which::Net(net) => node::Which::Net(net),
+        NiSelector::All => node::NiSelector::All,
+        NiSelector::Nid(nid) => node::NiSelector::Nid(nid),
+        NiSelector::Net(net) => node::NiSelector::Net(net),
     }
 }
 

@@ -2,12 +2,12 @@ use lustrine_lnet::tunables::Tunables;
 
 use super::*;
 
-fn tcp(number: u16, place: Place) -> NetConfig {
+fn tcp(number: u16, place: InterfaceChoice) -> NetConfig {
     NetConfig::new(Net::new(NetKind::TCP, number), place)
 }
 
-fn eth(number: u8) -> Place {
-    Place::Interface(format!("eth{number}"))
+fn eth(number: u8) -> InterfaceChoice {
+    InterfaceChoice::Interface(format!("eth{number}"))
 }
 
 fn with(nets: Vec<NetConfig>) -> NodeConfig {
@@ -17,21 +17,21 @@ fn with(nets: Vec<NetConfig>) -> NodeConfig {
 #[test]
 fn the_default_and_a_usual_node_pass() {
     assert_eq!(NodeConfig::default().check(), Ok(()));
-    let mut own = tcp(1, Place::Address("fd77::1".parse().unwrap()));
+    let mut own = tcp(1, InterfaceChoice::Address("fd77::1".parse().unwrap()));
     own.peer_credits = Some(64);
     own.cpts = Some("[0]".to_owned());
     assert_eq!(
-        with(vec![tcp(0, eth(0)), tcp(0, eth(1)), own, tcp(2, Place::Default)]).check(),
+        with(vec![tcp(0, eth(0)), tcp(0, eth(1)), own, tcp(2, InterfaceChoice::Default)]).check(),
         Ok(())
     );
 }
 
 #[test]
 fn nets_must_be_possible() {
-    let ib = NetConfig::new(Net::new(NetKind::O2IB, 0), Place::Default);
+    let ib = NetConfig::new(Net::new(NetKind::O2IB, 0), InterfaceChoice::Default);
     assert!(matches!(with(vec![ib]).check(), Err(Inconsistency::NoDriver { index: 0, .. })));
-    let nowhere = tcp(0, Place::Address("0.0.0.0".parse().unwrap()));
-    let unnamed = tcp(0, Place::Interface(String::new()));
+    let nowhere = tcp(0, InterfaceChoice::Address("0.0.0.0".parse().unwrap()));
+    let unnamed = tcp(0, InterfaceChoice::Interface(String::new()));
     for net in [nowhere, unnamed] {
         assert!(matches!(with(vec![net]).check(), Err(Inconsistency::BadPlace { .. })));
     }
@@ -62,7 +62,7 @@ fn own_values_obey_the_ranges_of_the_tunables() {
         ("tos", |net| net.tos = Some(-2)),
     ];
     for (want, change) in changes {
-        let mut net = tcp(0, Place::Default);
+        let mut net = tcp(0, InterfaceChoice::Default);
         change(&mut net);
         let error = with(vec![net]).check().unwrap_err();
         assert!(
@@ -99,7 +99,7 @@ fn tunables_obey_their_ranges_and_each_other() {
 
 #[test]
 fn a_net_takes_what_it_does_not_set_from_the_tunables() {
-    let mut net = tcp(0, Place::Default);
+    let mut net = tcp(0, InterfaceChoice::Default);
     net.credits = Some(4);
     let want = Inconsistency::PeerCreditsAboveCredits { net: Some(0), peer_credits: 8, credits: 4 };
     assert_eq!(with(vec![net.clone()]).check(), Err(want));

@@ -4,7 +4,7 @@ use lustrine_wire::nid::{Net, NetKind};
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::{AcceptPolicy, IdentityChoice, NetConfig, Place};
+use crate::config::{AcceptPolicy, IdentityChoice, InterfaceChoice, NetConfig};
 
 fn strict(text: &str) -> Result<NodeConfig, String> {
     read(text, "f", Strictness::Strict).map(|(config, _)| config).map_err(|e| e.to_string())
@@ -24,16 +24,16 @@ fn capture(name: &str) -> String {
     std::fs::read_to_string(format!("{directory}{name}.yaml")).unwrap()
 }
 
-fn tcp(number: u16, place: Place) -> NetConfig {
+fn tcp(number: u16, place: InterfaceChoice) -> NetConfig {
     NetConfig::new(Net::new(NetKind::TCP, number), place)
 }
 
-fn eth(number: u8) -> Place {
-    Place::Interface(format!("eth{number}"))
+fn eth(number: u8) -> InterfaceChoice {
+    InterfaceChoice::Interface(format!("eth{number}"))
 }
 
-fn address(text: &str) -> Place {
-    Place::Address(text.parse::<IpAddr>().unwrap())
+fn address(text: &str) -> InterfaceChoice {
+    InterfaceChoice::Address(text.parse::<IpAddr>().unwrap())
 }
 
 /// The values that a kernel node of 2.17 shows for an interface nobody tuned.
@@ -224,8 +224,8 @@ fn our_own_part() {
 fn places_of_interfaces() {
     let one = |ni: &str| strict(&format!("net: [{{net type: tcp1, local NI(s): [{ni}]}}]"));
     let places = |ni: &str| one(ni).unwrap().nets.into_iter().map(|n| n.place).collect::<Vec<_>>();
-    assert_eq!(places(""), [Place::Default]);
-    assert_eq!(places("{}"), [Place::Default]);
+    assert_eq!(places(""), [InterfaceChoice::Default]);
+    assert_eq!(places("{}"), [InterfaceChoice::Default]);
     assert_eq!(places("{interfaces: {0: eth0}}"), [eth(0)]);
     assert_eq!(places("{interfaces: {0: eth0, 1: eth1}, port: 9}"), [eth(0), eth(1)]);
     assert_eq!(places("{nid: 'fd77::1@tcp1', interfaces: {0: eth0}}"), [address("fd77::1")]);
@@ -257,7 +257,7 @@ fn other_drivers_are_left_out_leniently() {
     let text =
         "net:\n- net type: o2ib\n  local NI(s): [{lnd tunables: {ntx: 512}}]\n- net type: tcp\n";
     let (config, warnings) = lenient(text);
-    assert_eq!(config.nets, [tcp(0, Place::Default)]);
+    assert_eq!(config.nets, [tcp(0, InterfaceChoice::Default)]);
     assert_eq!(warnings.len(), 1);
     assert!(refusal(text).starts_with("f:2:13: \"o2ib\" is not implemented yet: it needs another"));
 }

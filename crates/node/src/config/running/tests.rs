@@ -7,23 +7,23 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
-use crate::config::{AcceptPolicy, IdentityChoice, PEER_NIDS_MAX, Place};
+use crate::config::{AcceptPolicy, IdentityChoice, InterfaceChoice, PEER_NIDS_MAX};
 use crate::resolve::ResolvedNi;
 
 /// A machine on which eth1 has 10.0.1.1 and so on.
 fn place(net: &NetConfig, tunables: &Tunables) -> Result<Placed, String> {
     let ip: IpAddr = match &net.place {
-        Place::Address(ip) => *ip,
-        Place::Interface(name) => {
+        InterfaceChoice::Address(ip) => *ip,
+        InterfaceChoice::Interface(name) => {
             let number = name.strip_prefix("eth").ok_or(format!("{name} is not there"))?;
             format!("10.0.{number}.1").parse().map_err(|_| format!("{name} is not there"))?
         }
-        Place::Default => "10.0.0.1".parse().unwrap(),
+        InterfaceChoice::Default => "10.0.0.1".parse().unwrap(),
     };
     let interface = match &net.place {
-        Place::Default => Some("eth0".to_owned()),
-        Place::Interface(name) => Some(name.clone()),
-        Place::Address(_) => None,
+        InterfaceChoice::Default => Some("eth0".to_owned()),
+        InterfaceChoice::Interface(name) => Some(name.clone()),
+        InterfaceChoice::Address(_) => None,
     };
     let ni = ResolvedNi {
         nid: Nid::from_ip(net.net, ip),
@@ -51,7 +51,7 @@ fn started(config: &NodeConfig) -> Option<(NodeConfig, Vec<Nid>)> {
 fn import(
     (base, nids): (&NodeConfig, &[Nid]),
     text: &str,
-    manner: Manner,
+    manner: ImportMode,
 ) -> Result<Wanted, String> {
     import_with((base, nids), text, (manner, Strictness::Strict), |_| Vec::new())
 }
@@ -59,7 +59,7 @@ fn import(
 fn import_with(
     (base, nids): (&NodeConfig, &[Nid]),
     text: &str,
-    how: (Manner, Strictness),
+    how: (ImportMode, Strictness),
     learned: impl Fn(&Nid) -> Vec<Nid>,
 ) -> Result<Wanted, String> {
     let place = |net: &NetConfig| place(net, &base.tunables);
@@ -83,7 +83,7 @@ fn a_file_says_only_what_it_says() {
                 lustrine: {tunables: {spin_us: 0}}\n\
                 net: [{net type: tcp, local NI(s): [{nid: 10.0.0.1@tcp, \
                 lnd tunables: {conns_per_peer: 3}}]}]";
-    let wanted = import(there, text, Manner::Add).unwrap();
+    let wanted = import(there, text, ImportMode::Add).unwrap();
     assert_eq!(
         steps(&config, &wanted.config).unwrap(),
         [
@@ -91,9 +91,9 @@ fn a_file_says_only_what_it_says() {
             Step::ConnsPerPeer(0, 3)
         ]
     );
-    let again = import((&wanted.config, &nids), text, Manner::Add).unwrap();
+    let again = import((&wanted.config, &nids), text, ImportMode::Add).unwrap();
     assert_eq!(again.config, wanted.config);
-    let nothing = import(there, "statistics: {}\n", Manner::Add).unwrap();
+    let nothing = import(there, "statistics: {}\n", ImportMode::Add).unwrap();
     assert_eq!(steps(&config, &nothing.config).unwrap(), []);
 }
 
@@ -103,7 +103,7 @@ fn interfaces_and_peers_come_and_go() {
     let there = (&config, nids.as_slice());
     let text = "net: [{net type: tcp2, local NI(s): [{interfaces: {0: eth2}}]}]\n\
                 peer: [{primary nid: 1.2.3.4@tcp, peer ni: [{nid: 1.2.3.5@tcp}]}]";
-    let wanted = import(there, text, Manner::Add).unwrap();
+    let wanted = import(there, text, ImportMode::Add).unwrap();
     let nid = |text: &str| text.parse::<Nid>().unwrap();
     let nids_of_peer = vec![nid("1.2.3.4@tcp"), nid("1.2.3.5@tcp")];
     let peer = PeerConfig { nids: nids_of_peer.clone(), multi_rail: true, locked: false };
@@ -112,14 +112,14 @@ fn interfaces_and_peers_come_and_go() {
         [Step::ConfigurePeer(peer), Step::AddNet(2)]
     );
     let all = [nids.as_slice(), &[nid("10.0.2.1@tcp2")]].concat();
-    let gone = import((&wanted.config, &all), text, Manner::Del).unwrap();
+    let gone = import((&wanted.config, &all), text, ImportMode::Del).unwrap();
     assert_eq!(gone.config, config);
     assert_eq!(gone.forget, nids_of_peer);
     assert_eq!(
         steps(&wanted.config, &gone.config).unwrap(),
         [Step::RemoveNids(nids_of_peer), Step::RemoveNet(2)]
     );
-    let error = import(there, text, Manner::Del).err().unwrap();
+    let error = import(there, text, ImportMode::Del).err().unwrap();
     assert_eq!(error, "a.yaml:1:38: this node has no 10.0.2.1@tcp2");
 }
 
@@ -135,7 +135,7 @@ fn peers_go_with_all_that_was_learned_of_them_but_not_what_is_locked() {
         _ => Vec::new(),
     };
     let del = |file: &str, strictness| {
-        import_with((&config, &nids), file, (Manner::Del, strictness), learned)
+        import_with((&config, &nids), file, (ImportMode::Del, strictness), learned)
     };
     let file = |nid: &str| format!("peer: [{{primary nid: {nid}@tcp}}]\n");
     let gone = del(&file("1.2.3.6"), Strictness::Strict).unwrap();
@@ -165,18 +165,19 @@ fn a_backup_gives_back_what_was() {
     after.nets.remove(0);
     all.remove(0);
     after.nets[0].conns_per_peer = Some(9);
-    let new = NetConfig::new(Net::new(NetKind::TCP, 3), Place::Interface("eth3".to_owned()));
+    let new =
+        NetConfig::new(Net::new(NetKind::TCP, 3), InterfaceChoice::Interface("eth3".to_owned()));
     after.nets.push(place(&new, &config.tunables).unwrap().explicit);
     all.push("10.0.3.1@tcp3".parse().unwrap());
     let locked =
         PeerConfig { nids: vec!["1.2.3.4@tcp".parse().unwrap()], multi_rail: true, locked: true };
     add_peers(&mut after, &[locked]);
-    let wanted = import((&after, &all), &backup, Manner::Exact).unwrap();
+    let wanted = import((&after, &all), &backup, ImportMode::Exact).unwrap();
     let mut sorted = wanted.config.clone();
     sorted.nets.sort_by_key(|net| net.net.number);
     assert_eq!(sorted, config, "but for the order of its interfaces");
     assert!(wanted.is_reordered());
-    let same = import((&config, &nids), &backup, Manner::Exact).unwrap();
+    let same = import((&config, &nids), &backup, ImportMode::Exact).unwrap();
     assert!(!same.is_reordered());
     assert_eq!(
         steps(&after, &wanted.config).unwrap(),
@@ -195,7 +196,7 @@ fn what_is_only_kept_is_a_step_too() {
     let (config, nids) = base(TWO);
     let text = "net: [{net type: tcp1, local NI(s): [{nid: 10.0.1.1@tcp1, \
                 lnd tunables: {timeout: 77}, tunables: {peer_timeout: 5}}]}]";
-    let wanted = import((&config, &nids), text, Manner::Add).unwrap();
+    let wanted = import((&config, &nids), text, ImportMode::Add).unwrap();
     let steps = steps(&config, &wanted.config).unwrap();
     assert_eq!(steps, [Step::Noted(1, vec!["timeout", "peer_timeout"])]);
 }
@@ -203,11 +204,11 @@ fn what_is_only_kept_is_a_step_too() {
 #[test]
 fn an_interface_whose_device_is_gone_can_still_be_named() {
     let (mut config, nids) = base(TWO);
-    config.nets[1].place = Place::Interface("gone0".to_owned());
+    config.nets[1].place = InterfaceChoice::Interface("gone0".to_owned());
     let text = "net: [{net type: tcp1, local NI(s): [{interfaces: {0: gone0}}]}]";
-    let wanted = import((&config, &nids), text, Manner::Add).unwrap();
+    let wanted = import((&config, &nids), text, ImportMode::Add).unwrap();
     assert_eq!(wanted.config, config);
-    let wanted = import((&config, &nids), text, Manner::Del).unwrap();
+    let wanted = import((&config, &nids), text, ImportMode::Del).unwrap();
     assert_eq!(wanted.config.nets, config.nets[..1]);
 }
 
@@ -216,19 +217,19 @@ fn nothing_is_taken_twice_and_nothing_changes_places() {
     let (config, nids) = base(TWO);
     let file = "net: [{net type: tcp3, local NI(s): [{interfaces: {0: eth3}}, \
                 {nid: 10.0.3.1@tcp3}]}]";
-    let error = import((&config, &nids), file, Manner::Exact).err().unwrap();
+    let error = import((&config, &nids), file, ImportMode::Exact).err().unwrap();
     assert_eq!(error, "a.yaml:1:63: 10.0.3.1@tcp3 is given twice");
     // eth0 had another address when the node began.
     let nids = ["10.0.9.9@tcp".parse().unwrap(), nids[1]];
-    for manner in [Manner::Add, Manner::Exact] {
+    for manner in [ImportMode::Add, ImportMode::Exact] {
         let wanted = import((&config, &nids), &config.to_backup(), manner).unwrap();
         assert_eq!(wanted.config, config);
         assert_eq!(steps(&config, &wanted.config), Ok(Vec::new()));
     }
-    let gone = import((&config, &nids), "net: [{net type: tcp}]", Manner::Del);
+    let gone = import((&config, &nids), "net: [{net type: tcp}]", ImportMode::Del);
     assert!(gone.is_err(), "by its address it is another one");
     let text = "net: [{net type: tcp, local NI(s): [{interfaces: {0: eth0}}]}]";
-    let gone = import((&config, &nids), text, Manner::Del).unwrap();
+    let gone = import((&config, &nids), text, ImportMode::Del).unwrap();
     assert_eq!(gone.config.nets, config.nets[1..]);
 }
 
@@ -244,7 +245,7 @@ fn the_largest_backup_can_be_read() {
         cpts: Some("[0-1,3,5-7]".to_owned()),
         ..NetConfig::new(
             Net::new(NetKind::TCP, 65_000 + net),
-            Place::Interface("longest-name-15".to_owned()),
+            InterfaceChoice::Interface("longest-name-15".to_owned()),
         )
     });
     let peers = (0..PEER_NIDS_MAX as u128).map(|number| PeerConfig {
@@ -268,7 +269,7 @@ fn all_that_cannot_be_is_named_with_its_place() {
     let (config, nids) = base(TWO);
     let text = "lustrine:\n    identity: userland\n    tunables: {peers_max: 99}\n\
                 net: [{net type: tcp, local NI(s): [{tunables: {credits: 300}}]}]\n";
-    let mut wanted = import((&config, &nids), text, Manner::Add).unwrap();
+    let mut wanted = import((&config, &nids), text, ImportMode::Add).unwrap();
     let refused = steps(&config, &wanted.config).unwrap_err();
     let placed: Vec<String> = refused.iter().map(|refused| wanted.placed(refused)).collect();
     for (text, starts) in placed.iter().zip([
@@ -288,7 +289,7 @@ fn all_that_cannot_be_is_named_with_its_place() {
 fn what_does_not_go_together_with_what_is_there_is_refused() {
     let (config, nids) = base("net: [{net type: tcp}]\ntransaction_timeout: 10\n");
     // Legal by itself, as the default of the timeout is 150.
-    let error = import((&config, &nids), "retry_count: 20\n", Manner::Add).err().unwrap();
+    let error = import((&config, &nids), "retry_count: 20\n", ImportMode::Add).err().unwrap();
     assert!(error.starts_with("a.yaml:1:1: retry_count = 20 with transaction_timeout = 10"));
 }
 
@@ -323,10 +324,10 @@ prop_compose! {
     fn net()(
         number in 0_u16..3,
         place in select(vec![
-            Place::Default,
-            Place::Address("10.9.9.9".parse().unwrap()),
-            Place::Interface("eth1".to_owned()),
-            Place::Interface("eth2".to_owned()),
+            InterfaceChoice::Default,
+            InterfaceChoice::Address("10.9.9.9".parse().unwrap()),
+            InterfaceChoice::Interface("eth1".to_owned()),
+            InterfaceChoice::Interface("eth2".to_owned()),
         ]),
         port in option::of(select(vec![1_u16, 987, 988, 9988])),
         credits in option::of(100_u32..=65_535),
@@ -390,7 +391,7 @@ proptest! {
         let (read, _) = NodeConfig::from_yaml(&text, "export", Strictness::Strict).unwrap();
         prop_assert_eq!(started(&read), Some((settings.clone(), nids.clone())));
         // Taken by the node itself it changes nothing.
-        let wanted = import((&settings, &nids), &text, Manner::Add).unwrap();
+        let wanted = import((&settings, &nids), &text, ImportMode::Add).unwrap();
         prop_assert_eq!(&wanted.config, &settings);
         prop_assert_eq!(steps(&settings, &wanted.config), Ok(Vec::new()));
     }
@@ -408,7 +409,7 @@ proptest! {
             return Ok(());
         };
         prop_assume!(one.check().is_ok() && other.check().is_ok());
-        let wanted = import((&other, &nids), &one.to_backup(), Manner::Exact).unwrap();
+        let wanted = import((&other, &nids), &one.to_backup(), ImportMode::Exact).unwrap();
         // An interface that is there keeps its place, and its credits until it is removed.
         prop_assert_eq!(&wanted.config.tunables, &one.tunables);
         prop_assert_eq!(&wanted.config.peers, &one.peers);
@@ -441,13 +442,13 @@ proptest! {
             tunables: Tunables::default(),
             ..settings.clone()
         };
-        let wanted = import((&fresh, &nids[kept..=kept]), &settings.to_backup(), Manner::Add);
+        let wanted = import((&fresh, &nids[kept..=kept]), &settings.to_backup(), ImportMode::Add);
         let wanted = wanted.unwrap();
         prop_assert_eq!(&wanted.config, &settings);
         prop_assert!(steps(&fresh, &wanted.config).is_ok());
         // And all of it can be taken back, but for the interface that stays.
         if settings.nets.len() > 1 {
-            let gone = import((&settings, &nids), &settings.to_backup(), Manner::Del);
+            let gone = import((&settings, &nids), &settings.to_backup(), ImportMode::Del);
             match gone {
                 Ok(gone) => {
                     prop_assert!(gone.config.nets.is_empty() && gone.config.peers.is_empty());

@@ -18,15 +18,15 @@ fn reread(text: &str) -> NodeConfig {
 #[test]
 fn the_text_is_laid_out_as_an_export() {
     let tcp = |number, place| NetConfig::new(Net::new(NetKind::TCP, number), place);
-    let eth = |name: &str| Place::Interface(name.to_owned());
-    let mut rich = tcp(1, Place::Address("fd77::1".parse().unwrap()));
+    let eth = |name: &str| InterfaceChoice::Interface(name.to_owned());
+    let mut rich = tcp(1, InterfaceChoice::Address("fd77::1".parse().unwrap()));
     rich.port = Some(9988);
     rich.credits = Some(512);
     rich.peer_timeout = Some(180);
     rich.tos = Some(-1);
     rich.cpts = Some("[0]".to_owned());
     let mut config = NodeConfig {
-        nets: vec![tcp(0, eth("eth0")), tcp(0, eth("no")), rich, tcp(2, Place::Default)],
+        nets: vec![tcp(0, eth("eth0")), tcp(0, eth("no")), rich, tcp(2, InterfaceChoice::Default)],
         identity: IdentityChoice::Userland,
         control: Some("/run/a \"b\".sock".into()),
         metrics: Some("[::1]:9909".parse().unwrap()),
@@ -102,16 +102,16 @@ fn the_default_is_written_and_read() {
     assert_eq!(reread(&config.to_yaml()), config);
 }
 
-fn place() -> impl Strategy<Value = Place> {
+fn place() -> impl Strategy<Value = InterfaceChoice> {
     let address = any::<IpAddr>().prop_filter("one host", |ip| interface::is_host(*ip));
     let name = "[!-~]{1,15}".prop_filter("a name", |name| interface::is_name(name));
     let reserved =
         select(vec!["null", "true", "no", "y", "1e5", "0x10", "-", "&a", "*", "#x", "~"]);
     prop_oneof![
-        Just(Place::Default),
-        address.prop_map(Place::Address),
-        name.prop_map(Place::Interface),
-        reserved.prop_map(|name| Place::Interface(name.to_owned())),
+        Just(InterfaceChoice::Default),
+        address.prop_map(InterfaceChoice::Address),
+        name.prop_map(InterfaceChoice::Interface),
+        reserved.prop_map(|name| InterfaceChoice::Interface(name.to_owned())),
     ]
 }
 

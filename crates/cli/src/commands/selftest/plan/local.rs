@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Child;
 
-use lustrine_node::config::{NetConfig, Place};
+use lustrine_node::config::{InterfaceChoice, NetConfig};
 use lustrine_wire::nid::{Net, Nid};
 use tempfile::TempDir;
 
@@ -67,7 +67,7 @@ impl LocalNodes {
 
     /// The net of the console's node.
     pub(super) fn own_net(&self) -> NetConfig {
-        let mut net = NetConfig::new(Net::TCP, Place::Address(IpAddr::V4(OWN_IP)));
+        let mut net = NetConfig::new(Net::TCP, InterfaceChoice::Address(IpAddr::V4(OWN_IP)));
         net.port = Some(self.port);
         net
     }

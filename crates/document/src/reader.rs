@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use lustrine_yaml::clipped;
 
-use crate::problem::{Place, Problem};
-use crate::quantity::Kind;
+use crate::problem::{Location, Problem};
+use crate::quantity::Quantity;
 use crate::{Content, Node};
 
 /// One kind of mapping in a file.
@@ -25,7 +25,7 @@ pub struct Section {
 #[derive(Debug)]
 pub struct Fields<'n> {
     /// Where the mapping is.
-    pub at: Place,
+    pub at: Location,
     /// What kind of mapping it is.
     pub section: Section,
     found: Vec<(&'static str, &'n Rc<Node>)>,
@@ -36,7 +36,7 @@ impl<'n> Fields<'n> {
     pub fn value(&self, key: &str) -> Option<&'n Node> {
         debug_assert!(self.section.keys.contains(&key), "{key} is in no table");
         let found = self.found.iter().find(|(name, _)| *name == key).map(|(_, node)| &***node);
-        found.filter(|node| !matches!(node.content, Content::Empty))
+        found.filter(|node| !matches!(node.content, Content::Null))
     }
 
     /// Whether a key has a value.
@@ -45,7 +45,7 @@ impl<'n> Fields<'n> {
     }
 
     /// Where a key's value is, or else the mapping.
-    pub fn place(&self, key: &str) -> &Place {
+    pub fn place(&self, key: &str) -> &Location {
         self.value(key).map_or(&self.at, |node| &node.at)
     }
 }
@@ -59,7 +59,7 @@ pub struct Reader {
 
 impl Reader {
     /// Notes a problem; reading goes on.
-    pub fn complain(&mut self, problem: Problem) {
+    pub fn report(&mut self, problem: Problem) {
         self.problems.push(problem);
     }
 
@@ -67,7 +67,7 @@ impl Reader {
     pub fn fields<'n>(&mut self, node: &'n Node, section: Section) -> Fields<'n> {
         let mut fields = Fields { at: node.at.clone(), section, found: Vec::new() };
         let pairs = match &node.content {
-            Content::Empty => return fields,
+            Content::Null => return fields,
             Content::Mapping(pairs) => pairs,
             _ => {
                 self.wrong_shape(node, section.name, "keys with values", section.example);
@@ -83,7 +83,7 @@ impl Reader {
         fields
     }
 
-    fn unknown_key(&mut self, at: &Place, key: &str, section: &Section) {
+    fn unknown_key(&mut self, at: &Location, key: &str, section: &Section) {
         let Section { name, keys, example } = section;
         let hint = match nearest(key, keys.iter().copied()) {
             Some(nearest) => format!("did you mean {nearest:?}?"),
@@ -91,14 +91,14 @@ impl Reader {
         };
         let (key, known) = (clipped(key), keys.join(", "));
         let what = format!("{key:?} is not known in {name}; allowed: {known}; {hint}");
-        self.complain(Problem::new(at, what));
+        self.report(Problem::new(at, what));
     }
 
     /// Notes that a value is a list where a word is wanted, or the like.
     pub fn wrong_shape(&mut self, node: &Node, what: &str, want: &str, example: &str) {
         let found = node.shape();
         let what = format!("{what} is {found}; allowed: {want}; for example {example}");
-        self.complain(Problem::new(&node.at, what));
+        self.report(Problem::new(&node.at, what));
     }
 
     /// A key that must be there is not.
@@ -107,7 +107,7 @@ impl Reader {
             "{} without {key:?}; allowed: only with it; for example {example}",
             fields.section.name
         );
-        self.complain(Problem::new(&fields.at, what));
+        self.report(Problem::new(&fields.at, what));
     }
 
     /// The items of a list; nothing in place of a list is a list without items.
@@ -118,7 +118,7 @@ impl Reader {
         example: &str,
     ) -> &'n [Rc<Node>] {
         match node.map(|node| (&node.content, node)) {
-            None | Some((Content::Empty, _)) => &[],
+            None | Some((Content::Null, _)) => &[],
             Some((Content::List(items), _)) => items,
             Some((_, node)) => {
                 self.wrong_shape(node, what, "a list, each item behind a dash", example);
@@ -130,7 +130,7 @@ impl Reader {
     /// A word or number, quoted or not.
     pub fn word<'n>(&mut self, node: &'n Node, key: &str, example: &str) -> Option<&'n str> {
         match &node.content {
-            Content::Word(text) => Some(text),
+            Content::Scalar(text) => Some(text),
             _ => {
                 self.wrong_shape(node, key, "a word or number", example);
                 None
@@ -139,23 +139,23 @@ impl Reader {
     }
 
     /// A figure with a unit, in its smallest unit; `None` if it is not given or not good.
-    pub fn figure(
+    pub fn quantity(
         &mut self,
         fields: &Fields<'_>,
         key: &str,
-        kind: &Kind,
+        kind: &Quantity,
         range: RangeInclusive<u64>,
     ) -> Option<u64> {
-        self.figure_or(fields, key, kind, range, "")
+        self.quantity_or(fields, key, kind, range, "")
     }
 
-    /// As [`Reader::figure`]; what else is allowed, such as ` or "unlimited"`, is the caller's to
+    /// As [`Reader::quantity`]; what else is allowed, such as ` or "unlimited"`, is the caller's to
     /// read.
-    pub fn figure_or(
+    pub fn quantity_or(
         &mut self,
         fields: &Fields<'_>,
         key: &str,
-        kind: &Kind,
+        kind: &Quantity,
         range: RangeInclusive<u64>,
         or: &str,
     ) -> Option<u64> {
@@ -175,7 +175,7 @@ impl Reader {
              {example}",
             kind.allowed
         );
-        self.complain(Problem::new(&node.at, what));
+        self.report(Problem::new(&node.at, what));
         None
     }
 
@@ -195,7 +195,7 @@ impl Reader {
             None => {
                 let (low, high) = (range.start(), range.end());
                 let allowed = format!("a whole number without unit from {low} to {high}");
-                self.complain(Problem::value(&node.at, key, text, &allowed, example));
+                self.report(Problem::value(&node.at, key, text, &allowed, example));
                 None
             }
         }
@@ -215,7 +215,7 @@ impl Reader {
             let allowed = words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
             let near = nearest(text, words.iter().map(|(word, _)| *word));
             let example = format!("\"{key}: {}\"", near.unwrap_or(words[0].0));
-            self.complain(Problem::value(&node.at, key, text, &allowed, &example));
+            self.report(Problem::value(&node.at, key, text, &allowed, &example));
         }
         found.map(|(_, value)| *value)
     }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use lustrine_wire::nid::{Net, NetKind};
 use lustrine_yaml::clipped;
 
-use super::{NetConfig, Place, interface};
+use super::{InterfaceChoice, NetConfig, interface};
 
 /// Why a word describes no net.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,16 +15,16 @@ use super::{NetConfig, Place, interface};
      brackets when a port follows, or tcp[N](INTERFACE); for example tcp, tcp1=eth0, \
      tcp=10.0.0.1:9988 or tcp=[fd77::1]:988"
 )]
-pub struct NetTextError {
+pub struct ParseNetError {
     /// The word, cut if it is very long.
     pub text: String,
     /// What is wrong with it.
-    pub reason: NetTextReason,
+    pub reason: ParseNetReason,
 }
 
 /// What is wrong with the word for a net.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NetTextReason {
+pub enum ParseNetReason {
     /// The first part names no network.
     #[error("{0:?} is no network")]
     UnknownNet(String),
@@ -64,18 +64,18 @@ pub enum NetTextReason {
 }
 
 impl FromStr for NetConfig {
-    type Err = NetTextError;
+    type Err = ParseNetError;
 
     /// Reads `NET[=PLACE][:PORT]`, or one entry of LNet's `networks` (lnet-core 11.1) with one
     /// interface: `NET(INTERFACE[CPTS])[CPTS]`.
-    fn from_str(text: &str) -> Result<NetConfig, NetTextError> {
-        parse(text).map_err(|reason| NetTextError { text: clipped(text), reason })
+    fn from_str(text: &str) -> Result<NetConfig, ParseNetError> {
+        parse(text).map_err(|reason| ParseNetError { text: clipped(text), reason })
     }
 }
 
-fn parse(text: &str) -> Result<NetConfig, NetTextReason> {
+fn parse(text: &str) -> Result<NetConfig, ParseNetReason> {
     if text.contains('@') {
-        return Err(NetTextReason::NidForm);
+        return Err(ParseNetReason::NidForm);
     }
     let name_len = text.find(['=', '(', ':', '[']).unwrap_or(text.len());
     let (name, rest) = text.split_at(name_len);
@@ -87,24 +87,24 @@ fn parse(text: &str) -> Result<NetConfig, NetTextReason> {
     if let Some(rest) = rest.strip_prefix('(') {
         return networks_entry(net, rest);
     }
-    Ok(NetConfig { port: port_behind(rest)?, ..NetConfig::new(net, Place::Default) })
+    Ok(NetConfig { port: port_behind(rest)?, ..NetConfig::new(net, InterfaceChoice::Default) })
 }
 
-fn net(name: &str) -> Result<Net, NetTextReason> {
-    let net: Net = name.parse().map_err(|_| NetTextReason::UnknownNet(clipped(name)))?;
+fn net(name: &str) -> Result<Net, ParseNetReason> {
+    let net: Net = name.parse().map_err(|_| ParseNetReason::UnknownNet(clipped(name)))?;
     match net.kind {
         NetKind::TCP => Ok(net),
-        NetKind::LO => Err(NetTextReason::Loopback),
-        _ => Err(NetTextReason::NoDriver(net)),
+        NetKind::LO => Err(ParseNetReason::Loopback),
+        _ => Err(ParseNetReason::NoDriver(net)),
     }
 }
 
 /// Reads an address or an interface; returns what follows it, which is a port or nothing.
-fn place(text: &str) -> Result<(Place, &str), NetTextReason> {
+fn place(text: &str) -> Result<(InterfaceChoice, &str), ParseNetReason> {
     if let Some(inner) = text.strip_prefix('[') {
-        let (address, rest) = inner.split_once(']').ok_or(NetTextReason::Unclosed(']'))?;
+        let (address, rest) = inner.split_once(']').ok_or(ParseNetReason::Unclosed(']'))?;
         let address: Ipv6Addr =
-            address.parse().map_err(|_| NetTextReason::BadPlace(clipped(address)))?;
+            address.parse().map_err(|_| ParseNetReason::BadPlace(clipped(address)))?;
         return Ok((host(IpAddr::V6(address))?, rest));
     }
     // An IPv6 address without brackets takes the whole word: its last group is no port.
@@ -113,50 +113,54 @@ fn place(text: &str) -> Result<(Place, &str), NetTextReason> {
     }
     let (word, rest) = text.split_at(text.find(':').unwrap_or(text.len()));
     if rest.matches(':').count() > 1 {
-        return Err(NetTextReason::NeedsBrackets(clipped(text)));
+        return Err(ParseNetReason::NeedsBrackets(clipped(text)));
     }
     if let Ok(address) = word.parse::<Ipv4Addr>() {
         return Ok((host(IpAddr::V4(address))?, rest));
     }
     if !interface::is_name(word) {
-        return Err(NetTextReason::BadPlace(clipped(word)));
+        return Err(ParseNetReason::BadPlace(clipped(word)));
     }
-    Ok((Place::Interface(word.to_owned()), rest))
+    Ok((InterfaceChoice::Interface(word.to_owned()), rest))
 }
 
-fn host(ip: IpAddr) -> Result<Place, NetTextReason> {
-    if interface::is_host(ip) { Ok(Place::Address(ip)) } else { Err(NetTextReason::NotAHost(ip)) }
+fn host(ip: IpAddr) -> Result<InterfaceChoice, ParseNetReason> {
+    if interface::is_host(ip) {
+        Ok(InterfaceChoice::Address(ip))
+    } else {
+        Err(ParseNetReason::NotAHost(ip))
+    }
 }
 
 /// What stands behind the opening parenthesis of `tcp1(eth0[0,1])[0,1]:PORT`.
-fn networks_entry(net: Net, text: &str) -> Result<NetConfig, NetTextReason> {
-    let (inner, rest) = text.split_once(')').ok_or(NetTextReason::Unclosed(')'))?;
+fn networks_entry(net: Net, text: &str) -> Result<NetConfig, ParseNetReason> {
+    let (inner, rest) = text.split_once(')').ok_or(ParseNetReason::Unclosed(')'))?;
     let (name, inner_cpts) = inner.split_at(inner.find('[').unwrap_or(inner.len()));
     if name.contains(',') || inner_cpts.contains("],") {
-        return Err(NetTextReason::SeveralInterfaces(clipped(inner)));
+        return Err(ParseNetReason::SeveralInterfaces(clipped(inner)));
     }
     if !interface::is_name(name) {
-        return Err(NetTextReason::BadPlace(clipped(name)));
+        return Err(ParseNetReason::BadPlace(clipped(name)));
     }
     let (outer_cpts, rest) = rest.split_at(rest.find(':').unwrap_or(rest.len()));
     let cpts = match (inner_cpts, outer_cpts) {
         ("", "") => None,
         (list, "") | ("", list) if interface::is_cpt_list(list) => Some(list.to_owned()),
         ("", list) if !list.starts_with('[') => {
-            return Err(NetTextReason::Trailing(clipped(list)));
+            return Err(ParseNetReason::Trailing(clipped(list)));
         }
-        (list, "") | (_, list) => return Err(NetTextReason::BadPartitions(clipped(list))),
+        (list, "") | (_, list) => return Err(ParseNetReason::BadPartitions(clipped(list))),
     };
-    let place = Place::Interface(name.to_owned());
+    let place = InterfaceChoice::Interface(name.to_owned());
     Ok(NetConfig { port: port_behind(rest)?, cpts, ..NetConfig::new(net, place) })
 }
 
-fn port_behind(rest: &str) -> Result<Option<u16>, NetTextReason> {
+fn port_behind(rest: &str) -> Result<Option<u16>, ParseNetReason> {
     if rest.is_empty() {
         return Ok(None);
     }
-    let text = rest.strip_prefix(':').ok_or_else(|| NetTextReason::Trailing(clipped(rest)))?;
-    let port = interface::port(text).ok_or_else(|| NetTextReason::BadPort(clipped(text)))?;
+    let text = rest.strip_prefix(':').ok_or_else(|| ParseNetReason::Trailing(clipped(rest)))?;
+    let port = interface::port(text).ok_or_else(|| ParseNetReason::BadPort(clipped(text)))?;
     Ok(Some(port))
 }
 

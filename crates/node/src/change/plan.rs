@@ -5,11 +5,13 @@ use std::collections::{HashMap, HashSet};
 use lustrine_lnet::tunables::TABLE;
 use lustrine_wire::nid::{Net, Nid};
 
-use super::{EBUSY, EINVAL, NewNet, NotChanged, Plan, Which, Wish, steps, strictness};
+use super::{
+    ChangeError, ChangeRequest, EBUSY, EINVAL, NewNet, NiSelector, Plan, steps, strictness,
+};
 use crate::call::CallError;
 use crate::config::{
-    Force, Manner, NetConfig, NodeConfig, Outside, PeerConfig, Place, Placed, Refused, Stays, Step,
-    add_peers, going, own_peer, wanted,
+    Force, ImportMode, InterfaceChoice, NetConfig, NodeConfig, Outside, PeerConfig, Placed,
+    Refused, RemoveError, Step, add_peers, going, own_peer, wanted,
 };
 use crate::node::{NodeHandle, NodeInfo};
 use crate::resolve::{ResolveError, resolve_one};
@@ -19,32 +21,38 @@ const EEXIST: i32 = -17;
 const EOPNOTSUPP: i32 = -95;
 const ENETDOWN: i32 = -100;
 
-fn not(errno: i32, text: impl Into<String>) -> NotChanged {
-    NotChanged { errno, text: text.into() }
+fn not(errno: i32, text: impl Into<String>) -> ChangeError {
+    ChangeError { errno, text: text.into() }
 }
 
 impl NodeHandle {
-    pub(super) fn plan(&self, info: &NodeInfo, wish: &Wish) -> Result<Plan, NotChanged> {
+    pub(super) fn plan(
+        &self,
+        info: &NodeInfo,
+        change: &ChangeRequest,
+    ) -> Result<Plan, ChangeError> {
         let before = &info.config;
         let mut after = before.clone();
         let (mut forget, mut reset) = (Vec::new(), false);
-        match wish {
-            Wish::Set { name, value } => set(&mut after, name, *value)?,
-            Wish::SetNet { which, conns_per_peer, lnd_timeout } => {
+        match change {
+            ChangeRequest::Set { name, value } => set(&mut after, name, *value)?,
+            ChangeRequest::SetNet { which, conns_per_peer, lnd_timeout } => {
                 set_net(info, &mut after, which, (*conns_per_peer, *lnd_timeout))?;
             }
-            Wish::AddNet(new) => add_net(info, &mut after, new)?,
-            Wish::DelNet { which, interfaces } => del_net(info, &mut after, which, interfaces)?,
-            Wish::AddPeer { nids, multi_rail, locked } => {
+            ChangeRequest::AddNet(new) => add_net(info, &mut after, new)?,
+            ChangeRequest::DelNet { which, interfaces } => {
+                del_net(info, &mut after, which, interfaces)?
+            }
+            ChangeRequest::AddPeer { nids, multi_rail, locked } => {
                 let nids = peer_nids(nids)?;
                 let (multi_rail, locked) = (*multi_rail, *locked);
                 add_peers(&mut after, &[PeerConfig { nids, multi_rail, locked }]);
             }
-            Wish::DelPeer { primary, nids, force } => {
+            ChangeRequest::DelPeer { primary, nids, force } => {
                 forget = self.del_peer(&mut after, primary, nids, *force)?;
             }
-            Wish::ResetStats => reset = true,
-            Wish::Import { text, source_name, manner, lenient } => {
+            ChangeRequest::ResetStats => reset = true,
+            ChangeRequest::Import { text, source_name, manner, lenient } => {
                 return self.import(info, (text, source_name), *manner, *lenient);
             }
         }
@@ -58,7 +66,7 @@ impl NodeHandle {
     }
 
     /// The NIDs of all peers that any event loop knows, by their primary one.
-    fn learned(&self) -> Result<HashMap<Nid, Vec<Nid>>, NotChanged> {
+    fn learned(&self) -> Result<HashMap<Nid, Vec<Nid>>, ChangeError> {
         let reports = self.reports();
         let reports = reports.map_err(|error: CallError| not(error.errno(), error.to_string()))?;
         let mut known: HashMap<Nid, Vec<Nid>> = HashMap::new();
@@ -77,15 +85,15 @@ impl NodeHandle {
         primary: &str,
         nids: &[String],
         force: bool,
-    ) -> Result<Vec<Nid>, NotChanged> {
+    ) -> Result<Vec<Nid>, ChangeError> {
         let primary = nid(primary)?;
         let learned = self.learned()?.remove(&primary).unwrap_or_default();
         let configured = after.peers.iter().find(|peer| peer.nids[0] == primary);
         let force = if force { Force::Yes } else { Force::No };
         let known = going(&primary, configured, learned, force).map_err(|why| {
             let errno = match why {
-                Stays::Unknown(_) => ENOENT,
-                Stays::Locked(_) => EBUSY,
+                RemoveError::Unknown(_) => ENOENT,
+                RemoveError::Locked(_) => EBUSY,
             };
             not(errno, why.to_string())
         })?;
@@ -118,17 +126,17 @@ impl NodeHandle {
         &self,
         info: &NodeInfo,
         file: (&str, &str),
-        manner: Manner,
+        manner: ImportMode,
         lenient: bool,
-    ) -> Result<Plan, NotChanged> {
+    ) -> Result<Plan, ChangeError> {
         let before = &info.config;
         let place = |net: &NetConfig| {
             let ni = resolve_one(net, &before.tunables).map_err(|error| error.to_string())?;
             Ok(Placed { nid: ni.nid, explicit: ni.explicit(net, &before.tunables) })
         };
         let learned = match manner {
-            Manner::Add | Manner::Exact => HashMap::new(),
-            Manner::Del => self.learned()?,
+            ImportMode::Add | ImportMode::Exact => HashMap::new(),
+            ImportMode::Del => self.learned()?,
         };
         let outside = Outside {
             base: before,
@@ -158,14 +166,14 @@ impl NodeHandle {
         })?;
         if wanted.config.nets.is_empty() {
             let why = match manner {
-                Manner::Exact => "it has no interface (net:), and the node would have none",
-                Manner::Add | Manner::Del => "the node would have no interface left",
+                ImportMode::Exact => "it has no interface (net:), and the node would have none",
+                ImportMode::Add | ImportMode::Del => "the node would have no interface left",
             };
             let lost = warnings.iter().map(|warning| format!("; {warning}")).collect::<String>();
             let text = format!("{}: {why}: a node needs one{lost}", file.1);
             return Err(not(EBUSY, text));
         }
-        if manner == Manner::Exact && wanted.is_reordered() {
+        if manner == ImportMode::Exact && wanted.is_reordered() {
             warnings.push(format!(
                 "{}: interfaces that are there stay before others, so that the primary NID is \
                  another one than in a node that is started with the file",
@@ -179,7 +187,7 @@ impl NodeHandle {
 }
 
 /// What is this node's own, or would be, is no peer's.
-fn no_own_peer(info: &NodeInfo, after: &NodeConfig, steps: &[Step]) -> Result<(), NotChanged> {
+fn no_own_peer(info: &NodeInfo, after: &NodeConfig, steps: &[Step]) -> Result<(), ChangeError> {
     let mut own: HashSet<Nid> = info.nids.iter().copied().collect();
     for step in steps {
         match step {
@@ -197,16 +205,16 @@ fn no_own_peer(info: &NodeInfo, after: &NodeConfig, steps: &[Step]) -> Result<()
     }
 }
 
-fn set(after: &mut NodeConfig, name: &str, value: i64) -> Result<(), NotChanged> {
+fn set(after: &mut NodeConfig, name: &str, value: i64) -> Result<(), ChangeError> {
     after.tunables.set(name, value).map_err(|why| not(EINVAL, why.to_string()))
 }
 
 fn set_net(
     info: &NodeInfo,
     after: &mut NodeConfig,
-    which: &Which,
+    which: &NiSelector,
     (conns_per_peer, lnd_timeout): (Option<u16>, Option<u32>),
-) -> Result<(), NotChanged> {
+) -> Result<(), ChangeError> {
     let chosen = chosen(info, which)?;
     if let Some(count) = conns_per_peer {
         for index in &chosen {
@@ -227,23 +235,23 @@ fn set_net(
 }
 
 /// Indices of interfaces; never none.
-fn chosen(info: &NodeInfo, which: &Which) -> Result<Vec<usize>, NotChanged> {
+fn chosen(info: &NodeInfo, which: &NiSelector) -> Result<Vec<usize>, ChangeError> {
     let all = info.nids.iter().enumerate();
     let chosen: Vec<usize> = match which {
-        Which::All => all.map(|(index, _)| index).collect(),
-        Which::Nid(text) => {
+        NiSelector::All => all.map(|(index, _)| index).collect(),
+        NiSelector::Nid(text) => {
             let nid = nid(text)?;
             all.filter(|(_, known)| **known == nid).map(|(index, _)| index).collect()
         }
-        Which::Net(text) => {
+        NiSelector::Net(text) => {
             let net = net(text)?;
             all.filter(|(_, known)| known.net() == net).map(|(index, _)| index).collect()
         }
     };
     if chosen.is_empty() {
         let what = match which {
-            Which::All => "an interface".to_owned(),
-            Which::Nid(text) | Which::Net(text) => text.clone(),
+            NiSelector::All => "an interface".to_owned(),
+            NiSelector::Nid(text) | NiSelector::Net(text) => text.clone(),
         };
         let text = format!("this node has no {what}; `lnetctl net show` shows what it has");
         return Err(not(ENOENT, text));
@@ -251,7 +259,7 @@ fn chosen(info: &NodeInfo, which: &Which) -> Result<Vec<usize>, NotChanged> {
     Ok(chosen)
 }
 
-fn add_net(info: &NodeInfo, after: &mut NodeConfig, new: &NewNet) -> Result<(), NotChanged> {
+fn add_net(info: &NodeInfo, after: &mut NodeConfig, new: &NewNet) -> Result<(), ChangeError> {
     if new.nid.is_some() && !new.interfaces.is_empty() {
         let text = "name the interface with --if or its NID with --nid, not both";
         return Err(not(EINVAL, text));
@@ -265,12 +273,12 @@ fn add_net(info: &NodeInfo, after: &mut NodeConfig, new: &NewNet) -> Result<(), 
         let nid = nid(text)?;
         let ip = nid.ip().filter(|_| on.is_none_or(|net| net == nid.net()));
         let text = format!("{nid} is no NID for an interface of the network asked for");
-        places.push(Place::Address(ip.ok_or_else(|| not(EINVAL, text))?));
+        places.push(InterfaceChoice::Address(ip.ok_or_else(|| not(EINVAL, text))?));
         on = Some(nid.net());
     }
-    places.extend(new.interfaces.iter().cloned().map(Place::Interface));
+    places.extend(new.interfaces.iter().cloned().map(InterfaceChoice::Interface));
     if places.is_empty() {
-        places.push(Place::Default);
+        places.push(InterfaceChoice::Default);
     }
     let Some(on) = on else {
         return Err(not(EINVAL, "say which network with --net, or which NID with --nid"));
@@ -300,9 +308,9 @@ fn add_net(info: &NodeInfo, after: &mut NodeConfig, new: &NewNet) -> Result<(), 
 fn del_net(
     info: &NodeInfo,
     after: &mut NodeConfig,
-    which: &Which,
+    which: &NiSelector,
     interfaces: &[String],
-) -> Result<(), NotChanged> {
+) -> Result<(), ChangeError> {
     let mut chosen = chosen(info, which)?;
     if !interfaces.is_empty() {
         for name in interfaces {
@@ -324,7 +332,7 @@ fn del_net(
     Ok(())
 }
 
-fn peer_nids(texts: &[String]) -> Result<Vec<Nid>, NotChanged> {
+fn peer_nids(texts: &[String]) -> Result<Vec<Nid>, ChangeError> {
     let mut nids: Vec<Nid> = Vec::new();
     for text in texts {
         let nid = nid(text)?;
@@ -335,17 +343,17 @@ fn peer_nids(texts: &[String]) -> Result<Vec<Nid>, NotChanged> {
     Ok(nids)
 }
 
-fn nid(text: &str) -> Result<Nid, NotChanged> {
+fn nid(text: &str) -> Result<Nid, ChangeError> {
     let nid = text.parse::<Nid>().ok().filter(|nid| !nid.is_any() && !nid.is_lo());
     nid.ok_or_else(|| not(EINVAL, format!("{text:?} is no NID; an example is 10.0.0.1@tcp")))
 }
 
-fn net(text: &str) -> Result<Net, NotChanged> {
+fn net(text: &str) -> Result<Net, ChangeError> {
     let net = text.parse::<Net>();
     net.map_err(|_| not(EINVAL, format!("{text:?} is no network; an example is tcp1")))
 }
 
-pub(super) fn unresolved(error: ResolveError) -> NotChanged {
+pub(super) fn unresolved(error: ResolveError) -> ChangeError {
     let errno = match error {
         ResolveError::BadValue { .. } => EINVAL,
         _ => ENETDOWN,
@@ -356,9 +364,9 @@ pub(super) fn unresolved(error: ResolveError) -> NotChanged {
 /// A step in words, each thing by itself.
 pub(super) fn tell(step: &Step, info: &NodeInfo, after: &NodeConfig) -> Vec<String> {
     let place = |net: &NetConfig| match &net.place {
-        Place::Default => "the first interface".to_owned(),
-        Place::Address(ip) => ip.to_string(),
-        Place::Interface(name) => name.clone(),
+        InterfaceChoice::Default => "the first interface".to_owned(),
+        InterfaceChoice::Address(ip) => ip.to_string(),
+        InterfaceChoice::Interface(name) => name.clone(),
     };
     let one = match step {
         Step::Tunables(changed) => {

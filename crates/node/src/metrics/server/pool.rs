@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use lustrine_sys::Clock;
 
-use super::super::collect::Own;
+use super::super::collect::ServerStats;
 
 /// A page is good for so long: the event loops are not asked more often.
 const FRESH: Duration = Duration::from_millis(250);
@@ -14,10 +14,10 @@ const FRESH: Duration = Duration::from_millis(250);
 const PAGE_TIME: Duration = Duration::from_secs(10);
 
 /// Asks the node for everything; or why that failed.
-pub(super) type Collect = dyn Fn(Own) -> Result<String, String> + Send + Sync;
+pub(super) type Collect = dyn Fn(ServerStats) -> Result<String, String> + Send + Sync;
 
 /// Where callers wait for the page. Only one thread collects it, however many do.
-pub(super) struct Desk {
+pub(super) struct ConnectionPool {
     collect: Box<Collect>,
     started: f64,
     pub(super) answered: AtomicU64,
@@ -42,13 +42,13 @@ struct State {
 
 /// Somebody who is served.
 #[derive(Default)]
-pub(super) struct Guest {
+pub(super) struct Client {
     gave_way: AtomicBool,
 }
 
-impl Desk {
-    pub(super) fn new(collect: Box<Collect>) -> Desk {
-        Desk {
+impl ConnectionPool {
+    pub(super) fn new(collect: Box<Collect>) -> ConnectionPool {
+        ConnectionPool {
             collect,
             started: Clock::Wall.now() as f64 / 1e9,
             answered: AtomicU64::new(0),
@@ -63,12 +63,12 @@ impl Desk {
     ///
     /// # Errors
     /// Why there is none.
-    pub(super) fn page(&self, guest: &Guest) -> Result<Arc<str>, String> {
+    pub(super) fn page(&self, client: &Client) -> Result<Arc<str>, String> {
         let deadline = Instant::now() + PAGE_TIME;
         let mut state = self.state();
         let before = state.number;
         loop {
-            if guest.gave_way.load(Ordering::Relaxed) {
+            if client.gave_way.load(Ordering::Relaxed) {
                 return Err("gave way to another caller".to_owned());
             }
             if let Some((collected, page)) = &state.latest
@@ -87,7 +87,7 @@ impl Desk {
         }
     }
 
-    /// Collects pages while they are wanted, until the desk is closed.
+    /// Collects pages while they are wanted, until the pool is closed.
     pub(super) fn collect_pages(&self) {
         let mut state = self.state();
         loop {
@@ -99,7 +99,7 @@ impl Desk {
                 continue;
             }
             drop(state);
-            let page = (self.collect)(Own {
+            let page = (self.collect)(ServerStats {
                 started: self.started,
                 answered: self.answered.load(Ordering::Relaxed),
                 dropped: self.dropped.load(Ordering::Relaxed),
@@ -112,11 +112,11 @@ impl Desk {
         }
     }
 
-    /// A guest does not wait any longer.
-    pub(super) fn show_out(&self, guest: &Guest) {
+    /// A client does not wait any longer.
+    pub(super) fn show_out(&self, client: &Client) {
         // Under the lock: it sees this before it waits, or is waiting.
         let _state = self.state();
-        guest.gave_way.store(true, Ordering::Relaxed);
+        client.gave_way.store(true, Ordering::Relaxed);
         self.news.notify_all();
     }
 

@@ -3,24 +3,24 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn tcp(number: u16, place: Place, port: Option<u16>) -> NetConfig {
+fn tcp(number: u16, place: InterfaceChoice, port: Option<u16>) -> NetConfig {
     NetConfig { port, ..NetConfig::new(Net::new(NetKind::TCP, number), place) }
 }
 
-fn address(text: &str) -> Place {
-    Place::Address(text.parse().unwrap())
+fn address(text: &str) -> InterfaceChoice {
+    InterfaceChoice::Address(text.parse().unwrap())
 }
 
-fn interface(name: &str) -> Place {
-    Place::Interface(name.to_owned())
+fn interface(name: &str) -> InterfaceChoice {
+    InterfaceChoice::Interface(name.to_owned())
 }
 
 #[test]
 fn every_allowed_form() {
     for (text, want) in [
-        ("tcp", tcp(0, Place::Default, None)),
-        ("tcp0", tcp(0, Place::Default, None)),
-        ("tcp7:9988", tcp(7, Place::Default, Some(9988))),
+        ("tcp", tcp(0, InterfaceChoice::Default, None)),
+        ("tcp0", tcp(0, InterfaceChoice::Default, None)),
+        ("tcp7:9988", tcp(7, InterfaceChoice::Default, Some(9988))),
         ("tcp=10.0.0.1", tcp(0, address("10.0.0.1"), None)),
         ("tcp=10.0.0.1:1988", tcp(0, address("10.0.0.1"), Some(1988))),
         ("tcp1=eth0", tcp(1, interface("eth0"), None)),
@@ -48,7 +48,7 @@ fn partitions_of_the_networks_syntax_are_kept() {
 
 #[test]
 fn every_refusal_names_its_reason() {
-    use NetTextReason as R;
+    use ParseNetReason as R;
     let word = |text: &str| text.to_owned();
     for (text, want) in [
         ("", R::UnknownNet(word(""))),
@@ -110,6 +110,6 @@ proptest! {
             IpAddr::V4(v4) => format!("tcp{number}={v4}:{port}"),
             IpAddr::V6(v6) => format!("tcp{number}=[{v6}]:{port}"),
         };
-        prop_assert_eq!(text.parse(), Ok(tcp(number, Place::Address(ip), Some(port))));
+        prop_assert_eq!(text.parse(), Ok(tcp(number, InterfaceChoice::Address(ip), Some(port))));
     }
 }
