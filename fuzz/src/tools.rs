@@ -1,6 +1,6 @@
 //! Scripts for the tools that administrators know, and a world that answers them anyhow.
 
-mod outside;
+mod world;
 mod words;
 
 use lustrine_tools::complete::complete;
@@ -8,11 +8,11 @@ use lustrine_tools::lctl::{LCTL, Lctl};
 use lustrine_tools::lnetctl::{self, LNETCTL, Lnetctl};
 use lustrine_tools::lst::{self, LST, Lst};
 use lustrine_tools::shell::{
-    Compat, Interpreter, Invocation, Mode, Names, Next, Program, invocation, run, split,
+    Compat, Interpreter, Invocation, Mode, NameMatching, LineOutcome, Program, invocation, run, split,
 };
 use lustrine_tools::table::Tool;
 
-use outside::World;
+use world::World;
 
 /// Most lines of a script.
 const LINES_MAX: usize = 32;
@@ -91,10 +91,10 @@ fn play<'w, 'a, P: Program + 'w>(
         if settings.arguments {
             let Ok(words) = split(line) else { continue };
             if let Invocation::Command(words) = invocation(&words) {
-                run(&mut program, &words, Names::Exact);
+                run(&mut program, &words, NameMatching::Exact);
             }
-        } else if let Next::Quit(exit) = interpreter.line(&mut program, line) {
-            let quits = exit == interpreter.exit() || !exit.is_done();
+        } else if let LineOutcome::Quit(exit) = interpreter.line(&mut program, line) {
+            let quits = exit == interpreter.exit() || !exit.is_success();
             assert!(quits, "{exit:?} of {line:?}");
             break;
         }
@@ -115,7 +115,7 @@ fn type_in(tool: &'static Tool, text: &str) {
                 assert!(!candidate.text.contains(['\t', '\n']), "{candidate:?}");
             }
             let shown = found.to_string();
-            let lines = found.candidates.len() + usize::from(found.kind.is_some());
+            let lines = found.candidates.len() + usize::from(found.hint.is_some());
             assert_eq!(shown.lines().count(), lines, "{shown:?}");
         }
     }

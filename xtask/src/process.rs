@@ -11,17 +11,17 @@ use anyhow::{Context, Result, bail};
 const LOOK: Duration = Duration::from_millis(5);
 
 /// A child that is killed when it is dropped.
-pub(crate) struct Guarded(Child);
+pub(crate) struct ChildGuard(Child);
 
-impl Guarded {
+impl ChildGuard {
     /// Starts a program whose output nobody reads.
-    pub(crate) fn silent(command: &mut Command) -> Result<Guarded> {
+    pub(crate) fn silent(command: &mut Command) -> Result<ChildGuard> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         start(command)
     }
 
     /// Starts a program as its caller has set it up.
-    pub(crate) fn piped(command: &mut Command) -> Result<Guarded> {
+    pub(crate) fn piped(command: &mut Command) -> Result<ChildGuard> {
         start(command)
     }
 
@@ -50,7 +50,7 @@ impl Guarded {
     }
 }
 
-impl Drop for Guarded {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         // Both fail when it has ended already, which is as good.
         let _ = self.0.kill();
@@ -58,9 +58,9 @@ impl Drop for Guarded {
     }
 }
 
-fn start(command: &mut Command) -> Result<Guarded> {
+fn start(command: &mut Command) -> Result<ChildGuard> {
     let name = command.get_program().to_string_lossy().into_owned();
-    Ok(Guarded(command.spawn().with_context(|| format!("cannot run {name}"))?))
+    Ok(ChildGuard(command.spawn().with_context(|| format!("cannot run {name}"))?))
 }
 
 /// What a program that has ended printed.

@@ -12,8 +12,8 @@ use lustrine_node::control::ControlError;
 use lustrine_node::{Answer, NID_IN_USE, Node, Request, control};
 use lustrine_wire::nid::Nid;
 
-use crate::output::{Failure, complain};
-use crate::words::Setting;
+use crate::output::{Failure, print_error};
+use crate::values::Setting;
 
 /// How a node is described.
 #[derive(Args, Clone, Debug, Default)]
@@ -29,11 +29,11 @@ pub(crate) struct NodeOptions {
 
     /// How to appear to peers: node needs source ports below 1024
     #[arg(long, value_enum)]
-    pub(crate) identity: Option<IdentityWord>,
+    pub(crate) identity: Option<IdentityArg>,
 
     /// Which incoming connections to take
     #[arg(long, value_enum)]
-    pub(crate) accept: Option<AcceptWord>,
+    pub(crate) accept: Option<AcceptArg>,
 
     /// Set a tunable (docs/tunables.md); may be given several times
     #[arg(long = "set", value_name = "NAME=VALUE")]
@@ -46,7 +46,7 @@ pub(crate) struct NodeOptions {
 
 /// The identities by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum IdentityWord {
+pub(crate) enum IdentityArg {
     /// Node where it is possible, userland otherwise
     Auto,
     /// Dial from privileged source ports
@@ -57,7 +57,7 @@ pub(crate) enum IdentityWord {
 
 /// The policies by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum AcceptWord {
+pub(crate) enum AcceptArg {
     /// From source ports below 1024 only
     Secure,
     /// From any port
@@ -92,7 +92,7 @@ fn net_word(net: &NetConfig) -> String {
 
 impl NodeOptions {
     /// The words of a command line that say the same.
-    pub(crate) fn words(&self) -> Vec<OsString> {
+    pub(crate) fn to_args(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = Vec::new();
         let mut say = |option: &str, value: OsString| words.extend([option.into(), value]);
         if let Some(file) = &self.config {
@@ -154,16 +154,16 @@ impl NodeOptions {
         }
         if let Some(word) = self.identity {
             config.identity = match word {
-                IdentityWord::Auto => IdentityChoice::Auto,
-                IdentityWord::Node => IdentityChoice::Node,
-                IdentityWord::Userland => IdentityChoice::Userland,
+                IdentityArg::Auto => IdentityChoice::Auto,
+                IdentityArg::Node => IdentityChoice::Node,
+                IdentityArg::Userland => IdentityChoice::Userland,
             };
         }
         if let Some(word) = self.accept {
             config.accept = match word {
-                AcceptWord::Secure => AcceptPolicy::Secure,
-                AcceptWord::All => AcceptPolicy::All,
-                AcceptWord::None => AcceptPolicy::None,
+                AcceptArg::Secure => AcceptPolicy::Secure,
+                AcceptArg::All => AcceptPolicy::All,
+                AcceptArg::None => AcceptPolicy::None,
             };
         }
         for Setting { name, value } in &self.set {
@@ -197,12 +197,12 @@ impl NodeOptions {
         target: &Nid,
         port: Option<u16>,
     ) -> Result<NodeConfig, Failure> {
-        let mut config = self.node_config(complain)?;
+        let mut config = self.node_config(print_error)?;
         if config.nets.is_empty() {
             let (ip, made_up) = local_address_towards(target)?;
             if made_up {
                 let nid = Nid::from_ip(target.net(), ip);
-                complain(&format!(
+                print_error(&format!(
                     "for this command we are {nid}: {target} is an address of this machine, and \
                      two nodes at one address would share a NID; --net gives us another"
                 ));
@@ -254,7 +254,7 @@ pub(crate) fn start_for_command(config: &NodeConfig) -> Result<Node, Failure> {
     let node = Node::start_for_command(config).map_err(|error| error.to_string())?;
     let info = node.info();
     if info.identity_reason == NID_IN_USE {
-        complain(&format!(
+        print_error(&format!(
             "{NID_IN_USE}, {}: this command appears as userland, which a kernel takes only with \
              accept=all; give it an address of its own with --net, or ask that node",
             info.nids[0]
@@ -276,7 +276,7 @@ pub(crate) struct ControlOptions {
 }
 
 /// The path of a control socket, and who chose it.
-pub(crate) struct ControlPlace {
+pub(crate) struct ControlPath {
     pub(crate) path: PathBuf,
     /// For people.
     pub(crate) reason: &'static str,
@@ -286,8 +286,8 @@ pub(crate) struct ControlPlace {
 
 impl ControlOptions {
     /// The place in force, if there is one.
-    pub(crate) fn place(&self, configured: Option<PathBuf>) -> Option<ControlPlace> {
-        let place = |path, reason, chosen| ControlPlace { path, reason, chosen };
+    pub(crate) fn resolve(&self, configured: Option<PathBuf>) -> Option<ControlPath> {
+        let place = |path, reason, chosen| ControlPath { path, reason, chosen };
         if let Some(path) = &self.control {
             return Some(place(path.clone(), "--control", true));
         }
@@ -324,13 +324,13 @@ fn described_place(
     options: &NodeOptions,
     control: &ControlOptions,
     port: Option<u16>,
-) -> Result<Option<ControlPlace>, Failure> {
+) -> Result<Option<ControlPath>, Failure> {
     if options.config.is_none() || options.adds_to_file() || port.is_some() {
         return Ok(None);
     }
     // The node that runs has told its owner the warnings, and one made here tells them itself.
     let configured = options.node_config(|_| {})?.control;
-    Ok(configured.and_then(|path| control.place(Some(path))))
+    Ok(configured.and_then(|path| control.resolve(Some(path))))
 }
 
 /// Puts a question to the running node, or to one that lives for this question only.
@@ -352,7 +352,7 @@ pub(crate) fn ask(
     }
     let place = match own_node {
         true => described_place(options, control, port)?,
-        false => control.place(None),
+        false => control.resolve(None),
     };
     if let Some(place) = &place {
         // A socket nobody serves is no reason to fail when a node of one's own would do.
@@ -365,7 +365,7 @@ pub(crate) fn ask(
     }
     let config = match target {
         Some(target) => options.short_lived(target, port)?,
-        None if own_node => options.node_config(complain)?,
+        None if own_node => options.node_config(print_error)?,
         None => {
             return Err(NOWHERE.to_owned().into());
         }
@@ -385,13 +385,13 @@ const NOWHERE: &str = "where to ask a node is not known: XDG_RUNTIME_DIR is not 
 /// # Errors
 /// When there is none, for people. An [`Answer::Error`] is an answer.
 pub(crate) fn ask_running(control: &ControlOptions, request: &Request) -> Result<Answer, String> {
-    let place = control.place(None).ok_or_else(|| NOWHERE.to_owned())?;
+    let place = control.resolve(None).ok_or_else(|| NOWHERE.to_owned())?;
     control::ask(&place.path, request)
         .map_err(|error| not_asked(&place, &NodeOptions::default(), &error))
 }
 
 /// Why a running node could not be asked, and who else may be meant.
-fn not_asked(place: &ControlPlace, options: &NodeOptions, error: &ControlError) -> String {
+fn not_asked(place: &ControlPath, options: &NodeOptions, error: &ControlError) -> String {
     if let (ControlError::NotRunning { path, error }, Some(file)) = (error, &options.config) {
         let (path, file) = (path.display(), file.display());
         return format!(

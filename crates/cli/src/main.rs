@@ -14,7 +14,7 @@ mod common;
 mod interrupt;
 mod output;
 mod report_file;
-mod words;
+mod values;
 
 #[derive(Parser)]
 #[command(
@@ -50,7 +50,7 @@ enum Command {
     #[command(hide = true)]
     Complete(commands::completion::CompleteArgs),
     #[command(hide = true)]
-    LstConsole(commands::lst::resident::LstConsoleArgs),
+    LstConsole(commands::lst::console_daemon::LstConsoleArgs),
     #[command(hide = true)]
     RawTcp(commands::raw_tcp::RawTcpArgs),
 }
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
         Command::Lctl(args) => commands::lctl::run(&args),
         Command::Lst(args) => commands::lst::run(&args),
         Command::Routerstat(args) => commands::routerstat::run(&args),
-        Command::LstConsole(args) => commands::lst::resident::run(&args),
+        Command::LstConsole(args) => commands::lst::console_daemon::run(&args),
         Command::Pcap(args) => commands::pcap::run(&args),
         Command::Sim(args) => commands::sim::run(&args),
         Command::Completion(args) => commands::completion::run(&args),

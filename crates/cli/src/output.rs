@@ -23,7 +23,7 @@ pub(crate) enum Failure {
     /// The reader of our output left; what it wanted to know, it knows.
     ReaderLeft,
     /// It was told already, and this is the exit status.
-    Told(u8),
+    Reported(u8),
 }
 
 impl From<String> for Failure {
@@ -40,20 +40,20 @@ impl Failure {
             Failure::Usage(_) => USAGE,
             Failure::Interrupted => INTERRUPTED,
             Failure::ReaderLeft => 0,
-            Failure::Told(status) => *status,
+            Failure::Reported(status) => *status,
         }
     }
 
     /// Tells it on standard error.
-    pub(crate) fn tell(&self) {
+    pub(crate) fn report(&self) {
         match self {
-            Failure::Failed(error) => complain(error),
+            Failure::Failed(error) => print_error(error),
             Failure::Usage(error) => {
-                complain(error);
+                print_error(error);
                 note("\nFor more information, try '--help'.");
             }
-            Failure::Interrupted => complain("interrupted"),
-            Failure::ReaderLeft | Failure::Told(_) => {}
+            Failure::Interrupted => print_error("interrupted"),
+            Failure::ReaderLeft | Failure::Reported(_) => {}
         }
     }
 }
@@ -63,7 +63,7 @@ pub(crate) fn end(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            failure.tell();
+            failure.report();
             ExitCode::from(failure.status())
         }
     }
@@ -75,7 +75,7 @@ pub(crate) fn end(result: Result<(), Failure>) -> ExitCode {
 /// When it cannot be written: a full disk is a failure, a reader that left is not.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(not_written)
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(write_error)
 }
 
 /// Prints a value as JSON.
@@ -97,7 +97,7 @@ pub(crate) fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
 }
 
 /// What it means that standard output cannot be written to.
-pub(crate) fn not_written(error: io::Error) -> Failure {
+pub(crate) fn write_error(error: io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::BrokenPipe => Failure::ReaderLeft,
         _ => Failure::Failed(format!("cannot write to standard output: {error}")),
@@ -106,7 +106,7 @@ pub(crate) fn not_written(error: io::Error) -> Failure {
 
 /// Tells something on standard error, under our name. If that cannot be written either, there is
 /// nobody to tell it to.
-pub(crate) fn complain(text: &str) {
+pub(crate) fn print_error(text: &str) {
     note(&format!("lustrine: {text}"));
 }
 

@@ -14,12 +14,12 @@ pub(crate) enum ReportFile {
     /// Standard output, instead of the table.
     Stdout,
     /// A file.
-    File(Opened),
+    File(OpenedFile),
 }
 
 /// An open file. What it held before stays until the results are there.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedFile {
     path: PathBuf,
     file: File,
     /// Whether it is empty and by us: dropping this removes it then.
@@ -44,8 +44,8 @@ impl ReportFile {
             }
             Err(error) => Err(error),
         };
-        let (file, ours) = opened.map_err(|error| not_written(path, &error))?;
-        Ok(ReportFile::File(Opened { path: path.to_owned(), file, ours }))
+        let (file, ours) = opened.map_err(|error| write_error(path, &error))?;
+        Ok(ReportFile::File(OpenedFile { path: path.to_owned(), file, ours }))
     }
 
     /// Writes the results.
@@ -56,7 +56,7 @@ impl ReportFile {
         match self {
             ReportFile::Stdout => print(text),
             ReportFile::File(mut opened) => {
-                opened.replace(text).map_err(|error| not_written(&opened.path, &error))
+                opened.replace(text).map_err(|error| write_error(&opened.path, &error))
             }
         }
     }
@@ -67,7 +67,7 @@ impl ReportFile {
 ///
 /// # Errors
 /// When two are one.
-pub(crate) fn apart(read: &Path, written: &[&Option<ReportFile>]) -> Result<(), Failure> {
+pub(crate) fn check_distinct(read: &Path, written: &[&Option<ReportFile>]) -> Result<(), Failure> {
     let mut taken = Vec::new();
     taken.extend(
         fs::metadata(read).ok().filter(fs::Metadata::is_file).map(|about| identity(&about)),
@@ -97,7 +97,7 @@ fn identity(about: &fs::Metadata) -> (u64, u64) {
     (about.dev(), about.ino())
 }
 
-impl Opened {
+impl OpenedFile {
     fn replace(&mut self, text: &str) -> io::Result<()> {
         // Only files have a length to set; a pipe or a device takes what it is given.
         let is_file = self.file.metadata()?.is_file();
@@ -114,7 +114,7 @@ impl Opened {
     }
 }
 
-impl Drop for Opened {
+impl Drop for OpenedFile {
     fn drop(&mut self) {
         if self.ours {
             let _ = fs::remove_file(&self.path);
@@ -122,7 +122,7 @@ impl Drop for Opened {
     }
 }
 
-fn not_written(path: &Path, error: &io::Error) -> Failure {
+fn write_error(path: &Path, error: &io::Error) -> Failure {
     Failure::Failed(format!("cannot write {}: {error}", path.display()))
 }
 
@@ -159,13 +159,13 @@ mod tests {
         let detour = dir.path().join("./other");
         for (one, two) in [(&link, None), (&other, Some(&detour)), (&other, Some(&link))] {
             let files = (open(one), two.and_then(|two| open(two)));
-            let refused = apart(&input, &[&files.0, &files.1]);
+            let refused = check_distinct(&input, &[&files.0, &files.1]);
             assert!(matches!(refused, Err(Failure::Usage(_))), "{one:?} {two:?}");
         }
         assert_eq!(fs::read_to_string(&input).unwrap(), "what was read");
         assert!(!other.exists());
         let null = Path::new("/dev/null");
-        apart(&input, &[&open(&other), &open(null), &open(null), &None]).unwrap();
+        check_distinct(&input, &[&open(&other), &open(null), &open(null), &None]).unwrap();
     }
 
     #[test]

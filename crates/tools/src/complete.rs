@@ -12,7 +12,7 @@ use core::fmt;
 
 use crate::help::BUILTINS;
 use crate::shell::IGNORE_ERRORS;
-use crate::table::{OptionSyntax, Syntax, Takes, Tool};
+use crate::table::{CommandSyntax, OptionSyntax, Tool, ValueKind};
 
 pub use script::{Shell, script};
 
@@ -22,7 +22,7 @@ pub struct Completion {
     /// Whole words that begin with what is typed, in the order of the table.
     pub candidates: Vec<Candidate>,
     /// What the word is besides, where the table cannot know all that it may be.
-    pub kind: Option<Kind>,
+    pub hint: Option<Hint>,
 }
 
 /// A word that may stand there.
@@ -36,7 +36,7 @@ pub struct Candidate {
 
 /// What a word is of which the table cannot know all that it may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum Hint {
     /// The name of a thing: `group`, `batch`.
     Name(&'static str),
     /// An expression for NIDs.
@@ -70,9 +70,9 @@ fn anything(tool: &Tool, before: &[String], typed: &str) -> Completion {
     let Some(mut syntax) = tool.commands.iter().find(|syntax| syntax.name == name) else {
         return Completion::default();
     };
-    while !syntax.under.is_empty() {
-        let Some((name, rest)) = before.split_first() else { return names(syntax.under) };
-        let Some(under) = syntax.under.iter().find(|under| under.name == name) else {
+    while !syntax.subcommands.is_empty() {
+        let Some((name, rest)) = before.split_first() else { return names(syntax.subcommands) };
+        let Some(under) = syntax.subcommands.iter().find(|under| under.name == name) else {
             return Completion::default();
         };
         (syntax, before) = (under, rest);
@@ -101,20 +101,21 @@ fn first_words(tool: &Tool, typed: &str) -> Completion {
 }
 
 /// Names of commands at the end of a way through them.
-fn names_along(commands: &'static [Syntax], path: &[String]) -> Completion {
+fn names_along(commands: &'static [CommandSyntax], path: &[String]) -> Completion {
     let Some((name, rest)) = path.split_first() else { return names(commands) };
     let found = commands.iter().find(|syntax| syntax.name == name);
-    found.map_or_else(Completion::default, |syntax| names_along(syntax.under, rest))
+    found.map_or_else(Completion::default, |syntax| names_along(syntax.subcommands, rest))
 }
 
-fn names(commands: &[Syntax]) -> Completion {
-    let candidate = |syntax: &Syntax| Candidate { text: syntax.name.into(), about: syntax.about };
-    Completion { candidates: commands.iter().map(candidate).collect(), kind: None }
+fn names(commands: &[CommandSyntax]) -> Completion {
+    let candidate =
+        |syntax: &CommandSyntax| Candidate { text: syntax.name.into(), about: syntax.about };
+    Completion { candidates: commands.iter().map(candidate).collect(), hint: None }
 }
 
 /// The arguments of a command, as far as they are typed.
 struct Reader {
-    syntax: &'static Syntax,
+    syntax: &'static CommandSyntax,
     /// Places in the table of options that were given.
     given: Vec<usize>,
     words: usize,
@@ -125,7 +126,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn of(syntax: &'static Syntax, arguments: &[String]) -> Reader {
+    fn of(syntax: &'static CommandSyntax, arguments: &[String]) -> Reader {
         let (given, only_words) = (Vec::new(), false);
         let mut reader = Reader { syntax, given, words: 0, open: None, only_words };
         arguments.iter().for_each(|argument| reader.take(argument));
@@ -147,7 +148,7 @@ impl Reader {
             let Some(place) = long_option(self.syntax, name.unwrap_or(long)) else { return };
             self.given.push(place);
             let option = &self.syntax.options[place];
-            self.open = (value.is_none() && option.takes != Takes::Nothing).then_some(option);
+            self.open = (value.is_none() && option.kind != ValueKind::None).then_some(option);
         } else {
             self.take_letters(&argument[1..]);
         }
@@ -160,7 +161,7 @@ impl Reader {
                 return;
             };
             self.given.push(place);
-            if options[place].takes != Takes::Nothing {
+            if options[place].kind != ValueKind::None {
                 let is_last = at + letter.len_utf8() == letters.len();
                 self.open = is_last.then_some(&options[place]);
                 return;
@@ -173,7 +174,7 @@ impl Reader {
         if let Some(option) = self.open
             && may_take(option, typed)
         {
-            return values(option.takes, "");
+            return values(option.kind, "");
         }
         if !self.only_words && typed.starts_with('-') {
             return match typed.strip_prefix("--").and_then(|long| long.split_once('=')) {
@@ -181,9 +182,9 @@ impl Reader {
                 None => self.options(),
             };
         }
-        let last = self.syntax.words.last().filter(|word| word.count.bounds().1 > 1);
-        match self.syntax.words.get(self.words).or(last) {
-            Some(word) => values(word.takes, ""),
+        let last = self.syntax.positionals.last().filter(|word| word.arity.bounds().1 > 1);
+        match self.syntax.positionals.get(self.words).or(last) {
+            Some(word) => values(word.kind, ""),
             None if self.only_words => Completion::default(),
             None => self.options(),
         }
@@ -200,20 +201,20 @@ impl Reader {
             })
             .collect();
         candidates.push(Candidate { text: "--help".to_owned(), about: "explains the command" });
-        Completion { candidates, kind: None }
+        Completion { candidates, hint: None }
     }
 
     /// `--name=value`.
     fn values_of(&self, name: &str) -> Completion {
         match long_option(self.syntax, name) {
-            Some(place) => values(self.syntax.options[place].takes, &format!("--{name}=")),
+            Some(place) => values(self.syntax.options[place].kind, &format!("--{name}=")),
             None => Completion::default(),
         }
     }
 }
 
 /// The place of a long option, which may be shortened.
-fn long_option(syntax: &Syntax, name: &str) -> Option<usize> {
+fn long_option(syntax: &CommandSyntax, name: &str) -> Option<usize> {
     let options = syntax.options;
     let whole = options.iter().position(|option| option.long == name);
     let begins = |place: &usize| options[*place].long.starts_with(name);
@@ -224,21 +225,23 @@ fn long_option(syntax: &Syntax, name: &str) -> Option<usize> {
 }
 
 /// What a value may be; `before` stands before each in the same word.
-fn values(takes: Takes, before: &str) -> Completion {
-    let kind = match takes {
-        Takes::Number { what, .. } | Takes::OptionalNumber { what, .. } => Some(Kind::Number(what)),
-        Takes::Nids => Some(Kind::Nids),
-        Takes::Name(what) => Some(Kind::Name(what)),
-        Takes::File => Some(Kind::File),
-        Takes::Text(name) => Some(Kind::Text(name)),
+fn values(kind: ValueKind, before: &str) -> Completion {
+    let hint = match kind {
+        ValueKind::Number { what, .. } | ValueKind::OptionalNumber { what, .. } => {
+            Some(Hint::Number(what))
+        }
+        ValueKind::Nids => Some(Hint::Nids),
+        ValueKind::Name(what) => Some(Hint::Name(what)),
+        ValueKind::File => Some(Hint::File),
+        ValueKind::Text(name) => Some(Hint::Text(name)),
         _ => None,
     };
-    let known = match takes {
-        Takes::OneOf(known) | Takes::Usually(known) => known,
+    let known = match kind {
+        ValueKind::OneOf(known) | ValueKind::Suggested(known) => known,
         _ => &[],
     };
     let candidate = |value: &&str| Candidate { text: format!("{before}{value}"), about: "" };
-    Completion { candidates: known.iter().map(candidate).collect(), kind }
+    Completion { candidates: known.iter().map(candidate).collect(), hint }
 }
 
 /// As the scripts read it: a line `word TAB meaning` for each candidate, and `:kind` for the kind.
@@ -247,16 +250,16 @@ impl fmt::Display for Completion {
         for Candidate { text, about } in &self.candidates {
             writeln!(f, "{text}\t{about}")?;
         }
-        self.kind.map_or(Ok(()), |kind| writeln!(f, ":{kind}"))
+        self.hint.map_or(Ok(()), |hint| writeln!(f, ":{hint}"))
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for Hint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Kind::Name(what) | Kind::Number(what) | Kind::Text(what) => what,
-            Kind::Nids => "nids",
-            Kind::File => "file",
+            Hint::Name(what) | Hint::Number(what) | Hint::Text(what) => what,
+            Hint::Nids => "nids",
+            Hint::File => "file",
         })
     }
 }
@@ -264,8 +267,8 @@ impl fmt::Display for Kind {
 /// Whether a word behind an option can be its value: a number that may be missing is told by its
 /// digits.
 fn may_take(option: &OptionSyntax, word: &str) -> bool {
-    match option.takes {
-        Takes::OptionalNumber { .. } => word.bytes().all(|byte| byte.is_ascii_digit()),
+    match option.kind {
+        ValueKind::OptionalNumber { .. } => word.bytes().all(|byte| byte.is_ascii_digit()),
         _ => true,
     }
 }

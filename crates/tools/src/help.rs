@@ -2,7 +2,7 @@
 
 use core::fmt::Write;
 
-use crate::table::{OptionSyntax, Syntax, Takes, Tool};
+use crate::table::{CommandSyntax, OptionSyntax, Tool, ValueKind};
 
 /// What every tool knows beside its own commands, in the order of [`list_commands`].
 pub const BUILTINS: [&str; 10] = [
@@ -23,12 +23,12 @@ const CELL: usize = 20;
 const CELLS: usize = 4;
 
 /// The usage of a command: one line.
-pub fn usage(tool: &Tool, syntax: &Syntax) -> String {
+pub fn usage(tool: &Tool, syntax: &CommandSyntax) -> String {
     format!("Usage: {} {}\n", tool.name, syntax.usage)
 }
 
 /// What `help` without a command says.
-pub fn of_tool(tool: &Tool) -> String {
+pub fn tool_help(tool: &Tool) -> String {
     let name = tool.name;
     let mut text = format!(
         "usage: {name} [COMMAND] [OPTIONS]... [ARGS]\n\
@@ -40,10 +40,10 @@ pub fn of_tool(tool: &Tool) -> String {
 }
 
 /// What `help` says of a command: usage, and what its options do.
-pub fn of_command(tool: &Tool, syntax: &Syntax) -> String {
+pub fn command_help(tool: &Tool, syntax: &CommandSyntax) -> String {
     let mut text = usage(tool, syntax);
     let _ = writeln!(text, "{}", syntax.about);
-    rows(&mut text, syntax.under.iter().map(|under| (under.name.to_owned(), under.about)));
+    rows(&mut text, syntax.subcommands.iter().map(|under| (under.name.to_owned(), under.about)));
     let abouts: Vec<String> = syntax.options.iter().map(about).collect();
     let shown = syntax.options.iter().map(shown);
     rows(&mut text, shown.zip(abouts.iter().map(String::as_str)));
@@ -64,9 +64,9 @@ pub fn list_commands(tool: &Tool) -> String {
 
 fn shown(option: &OptionSyntax) -> String {
     let letter = option.short.map_or("    ".to_owned(), |letter| format!("-{letter}, "));
-    match option.takes {
-        Takes::Nothing => format!("{letter}--{}", option.long),
-        takes => format!("{letter}--{} {}", option.long, takes.placeholder()),
+    match option.kind {
+        ValueKind::None => format!("{letter}--{}", option.long),
+        kind => format!("{letter}--{} {}", option.long, kind.placeholder()),
     }
 }
 

@@ -9,9 +9,9 @@ use lustrine_wire::nid::{Net, NetKind, Nid};
 use crate::errno;
 use crate::lnetctl::Settings;
 use crate::nids;
-use crate::node::{Outside, Trouble};
+use crate::node::{Env, ToolError};
 use crate::parse::Parsed;
-use crate::shell::{self, Compat, Exit, Names, Program, Screen};
+use crate::shell::{self, Compat, Exit, NameMatching, Program, Terminal};
 use crate::table::Tool;
 
 pub use manual::MANUAL;
@@ -20,28 +20,28 @@ pub use table::LCTL;
 /// `lctl` at work.
 #[derive(Debug)]
 pub struct Lctl<'a, O> {
-    outside: &'a mut O,
+    env: &'a mut O,
     settings: &'a Settings,
     /// The network that was selected.
     net: Option<Net>,
 }
 
-impl<'a, O: Outside> Lctl<'a, O> {
+impl<'a, O: Env> Lctl<'a, O> {
     /// In these surroundings.
-    pub fn new(outside: &'a mut O, settings: &'a Settings) -> Lctl<'a, O> {
-        Lctl { outside, settings, net: None }
+    pub fn new(env: &'a mut O, settings: &'a Settings) -> Lctl<'a, O> {
+        Lctl { env, settings, net: None }
     }
 
     fn command(&mut self, name: &'static str, parsed: &Parsed) -> Result<(), Exit> {
         match name {
-            "--net" => self.with_net(parsed.words()),
-            "network" => self.network(parsed.word(0)),
-            "list_nids" => self.list_nids(parsed.word(0)),
-            "which_nid" => self.which_nid(parsed.words()),
+            "--net" => self.with_net(parsed.positionals()),
+            "network" => self.network(parsed.positional(0)),
+            "list_nids" => self.list_nids(parsed.positional(0)),
+            "which_nid" => self.which_nid(parsed.positionals()),
             "ping" => self.ping(parsed),
             "peer_list" => self.peer_list(),
             "conn_list" => self.conn_list(),
-            "show_route" | "route_list" => self.ask(Outside::nis).map(|_| ()),
+            "show_route" | "route_list" => self.ask(Env::nis).map(|_| ()),
             "net_drop_list" => self.no_rules("drop"),
             "net_delay_list" => self.no_rules("delay"),
             other => Err(self.refuse(other)),
@@ -50,15 +50,15 @@ impl<'a, O: Outside> Lctl<'a, O> {
 
     /// `--net NET COMMAND`: a command, with this network selected.
     fn with_net(&mut self, words: &[String]) -> Result<(), Exit> {
-        let (net, command) = words.split_first().ok_or(Exit::FAILED)?;
+        let (net, command) = words.split_first().ok_or(Exit::FAILURE)?;
         if command.first().is_some_and(|word| word == "--net") {
             return Err(self.fail(errno::EINVAL, "--net stands once before a command"));
         }
         let before = self.net;
         self.select(net)?;
-        let exit = shell::run(self, command, Names::Exact);
+        let exit = shell::run(self, command, NameMatching::Exact);
         self.net = before;
-        if exit.is_done() { Ok(()) } else { Err(exit) }
+        if exit.is_success() { Ok(()) } else { Err(exit) }
     }
 
     fn network(&mut self, word: &str) -> Result<(), Exit> {
@@ -81,42 +81,42 @@ impl<'a, O: Outside> Lctl<'a, O> {
     }
 
     fn list_nids(&mut self, word: &str) -> Result<(), Exit> {
-        let nis = self.ask(Outside::nis)?;
+        let nis = self.ask(Env::nis)?;
         let lo = (word == "all").then_some(Nid::LO);
         let nids = lo.into_iter().chain(nis.nis.iter().map(|ni| ni.nid));
         let text: String = nids.map(|nid| format!("{nid}\n")).collect();
-        self.outside.out(&text);
+        self.env.out(&text);
         Ok(())
     }
 
     /// The nearest NID: one of this node, or else the first on a network that it is on.
     fn which_nid(&mut self, words: &[String]) -> Result<(), Exit> {
         let nids = self.nids(words)?;
-        let nis = self.ask(Outside::nis)?;
+        let nis = self.ask(Env::nis)?;
         let own = |nid: &&Nid| nid.is_lo() || nis.nis.iter().any(|ni| ni.nid == **nid);
         let near = |nid: &&Nid| nis.on(nid.net()).next().is_some();
         match nids.iter().find(own).or_else(|| nids.iter().find(near)) {
             Some(nid) => {
-                self.outside.out(&format!("{nid}\n"));
+                self.env.out(&format!("{nid}\n"));
                 Ok(())
             }
             None => {
-                self.outside.err("No reachable NID\n");
-                Err(Exit::FAILED)
+                self.env.err("No reachable NID\n");
+                Err(Exit::FAILURE)
             }
         }
     }
 
     fn ping(&mut self, parsed: &Parsed) -> Result<(), Exit> {
-        let words = &parsed.words()[..1];
-        let seconds = parsed.word(1).parse().unwrap_or(1);
+        let words = &parsed.positionals()[..1];
+        let seconds = parsed.positional(1).parse().unwrap_or(1);
         let nids = self.nids(words)?;
         let [nid] = nids[..] else {
             return Err(self.fail(errno::EINVAL, "ping takes one NID; lnetctl ping takes several"));
         };
         // Without a node nothing is pinged.
-        self.ask(Outside::nis)?;
-        match self.outside.ping(nid, seconds) {
+        self.ask(Env::nis)?;
+        match self.env.ping(nid, seconds) {
             Ok(told) => {
                 // Every node has a loopback; later releases name the others bare.
                 let before = match self.settings.compat {
@@ -126,15 +126,15 @@ impl<'a, O: Outside> Lctl<'a, O> {
                 let others = told.nids.iter().filter(|(nid, _)| !nid.is_lo());
                 let others: String = others.map(|(nid, _)| format!("{before}{nid}\n")).collect();
                 let text = format!("12345-{}\n{others}", Nid::LO);
-                self.outside.out(&text);
+                self.env.out(&text);
                 Ok(())
             }
-            Err(Trouble { errno, text }) => {
+            Err(ToolError { errno, text }) => {
                 let known = if text.is_empty() { text } else { format!(" ({text})") };
                 let said = format!("failed to ping {}: {}{known}\n", words[0], errno::text(errno));
                 match self.settings.compat {
-                    Compat::V2_15 => self.outside.err(&said),
-                    Compat::V2_16 => self.outside.out(&said),
+                    Compat::V2_15 => self.env.err(&said),
+                    Compat::V2_16 => self.env.out(&said),
                 }
                 Err(status(errno))
             }
@@ -142,13 +142,13 @@ impl<'a, O: Outside> Lctl<'a, O> {
     }
 
     fn no_rules(&mut self, kind: &str) -> Result<(), Exit> {
-        self.ask(Outside::nis)?;
+        self.ask(Env::nis)?;
         let title = format!("LNet {kind} rules:\n");
         match self.settings.compat {
-            Compat::V2_15 => self.outside.out(&title),
-            Compat::V2_16 => self.outside.err(&title),
+            Compat::V2_15 => self.env.out(&title),
+            Compat::V2_16 => self.env.err(&title),
         }
-        self.outside.out("found total 0\n");
+        self.env.out("found total 0\n");
         Ok(())
     }
 
@@ -164,7 +164,7 @@ impl<'a, O: Outside> Lctl<'a, O> {
     }
 
     fn nids(&mut self, words: &[String]) -> Result<Vec<Nid>, Exit> {
-        nids::list(words, |host| self.outside.resolve(host))
+        nids::list(words, |host| self.env.resolve(host))
             .map_err(|why| self.fail(errno::EINVAL, &format!("cannot parse NID: {why}")))
     }
 
@@ -180,16 +180,16 @@ impl<'a, O: Outside> Lctl<'a, O> {
         }
     }
 
-    fn ask<T>(&mut self, ask: impl Fn(&mut O) -> Result<T, Trouble>) -> Result<T, Exit> {
-        ask(self.outside).map_err(|Trouble { errno, text }| {
+    fn ask<T>(&mut self, ask: impl Fn(&mut O) -> Result<T, ToolError>) -> Result<T, Exit> {
+        ask(self.env).map_err(|ToolError { errno, text }| {
             let said = if text.is_empty() { errno::text(errno).into_owned() } else { text };
-            self.outside.err(&format!("lctl: {said}\n"));
+            self.env.err(&format!("lctl: {said}\n"));
             status(errno)
         })
     }
 
     fn fail(&mut self, errno: u32, said: &str) -> Exit {
-        self.outside.err(&format!("lctl: {said}\n"));
+        self.env.err(&format!("lctl: {said}\n"));
         status(errno as i32)
     }
 }
@@ -199,7 +199,7 @@ fn status(errno: i32) -> Exit {
     Exit(u8::try_from(errno.unsigned_abs()).unwrap_or(255).max(1))
 }
 
-impl<O: Outside> Program for Lctl<'_, O> {
+impl<O: Env> Program for Lctl<'_, O> {
     fn tool(&self) -> &'static Tool {
         &LCTL
     }
@@ -212,8 +212,8 @@ impl<O: Outside> Program for Lctl<'_, O> {
         &self.settings.version
     }
 
-    fn screen(&mut self) -> &mut dyn Screen {
-        self.outside
+    fn terminal(&mut self) -> &mut dyn Terminal {
+        self.env
     }
 
     fn run(&mut self, path: &[&'static str], parsed: &Parsed) -> Result<(), Exit> {

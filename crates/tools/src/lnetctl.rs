@@ -13,9 +13,9 @@ mod refuse;
 mod show;
 mod table;
 
-use crate::node::{Outside, Trouble};
+use crate::node::{Env, ToolError};
 use crate::parse::Parsed;
-use crate::shell::{Compat, Exit, Program, Screen};
+use crate::shell::{Compat, Exit, Program, Terminal};
 use crate::table::Tool;
 use crate::yaml::{self, Dialect, Map, Yaml, entry};
 
@@ -37,14 +37,14 @@ pub struct Settings {
 /// `lnetctl` at work.
 #[derive(Debug)]
 pub struct Lnetctl<'a, O> {
-    outside: &'a mut O,
+    env: &'a mut O,
     settings: &'a Settings,
 }
 
-impl<'a, O: Outside> Lnetctl<'a, O> {
+impl<'a, O: Env> Lnetctl<'a, O> {
     /// In these surroundings.
-    pub fn new(outside: &'a mut O, settings: &'a Settings) -> Lnetctl<'a, O> {
-        Lnetctl { outside, settings }
+    pub fn new(env: &'a mut O, settings: &'a Settings) -> Lnetctl<'a, O> {
+        Lnetctl { env, settings }
     }
 
     fn command(&mut self, path: &[&'static str], parsed: &Parsed) -> Result<(), Exit> {
@@ -82,7 +82,7 @@ impl<'a, O: Outside> Lnetctl<'a, O> {
     }
 
     fn print(&mut self, map: &Map, dialect: Dialect) {
-        self.outside.out(&yaml::write(map, dialect));
+        self.env.out(&yaml::write(map, dialect));
     }
 
     /// Says what did not work, and gives the status to end with.
@@ -91,21 +91,21 @@ impl<'a, O: Outside> Lnetctl<'a, O> {
         match self.settings.compat {
             Compat::V2_15 => {
                 let map = vec![entry(verb, vec![vec![entry(noun, why)]])];
-                self.outside.err(&yaml::write(&map, Dialect::A));
-                Exit::FAILED
+                self.env.err(&yaml::write(&map, Dialect::A));
+                Exit::FAILURE
             }
             Compat::V2_16 => {
                 let mut item = vec![entry(noun, Yaml::Empty)];
                 item.extend(why);
                 let text = yaml::write(&vec![entry(verb, vec![item])], Dialect::B);
-                self.outside.err(&format!("---\n{text}...\n"));
+                self.env.err(&format!("---\n{text}...\n"));
                 REFUSED
             }
         }
     }
 
     /// The same for what the node said.
-    fn fail_with(&mut self, verb: &str, noun: &str, trouble: Trouble) -> Exit {
+    fn fail_with(&mut self, verb: &str, noun: &str, trouble: ToolError) -> Exit {
         let said = match trouble.text.is_empty() {
             true => crate::errno::text(trouble.errno).into_owned(),
             false => trouble.text,
@@ -114,7 +114,7 @@ impl<'a, O: Outside> Lnetctl<'a, O> {
     }
 }
 
-impl<O: Outside> Program for Lnetctl<'_, O> {
+impl<O: Env> Program for Lnetctl<'_, O> {
     fn tool(&self) -> &'static Tool {
         &LNETCTL
     }
@@ -127,8 +127,8 @@ impl<O: Outside> Program for Lnetctl<'_, O> {
         &self.settings.version
     }
 
-    fn screen(&mut self) -> &mut dyn Screen {
-        self.outside
+    fn terminal(&mut self) -> &mut dyn Terminal {
+        self.env
     }
 
     fn run(&mut self, path: &[&'static str], parsed: &Parsed) -> Result<(), Exit> {

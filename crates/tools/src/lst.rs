@@ -32,7 +32,7 @@ use lustrine_selftest::console::{Answer, Command, Refusal};
 
 use crate::parse::Parsed;
 pub use crate::shell::Compat;
-use crate::shell::{Exit, Program, Screen};
+use crate::shell::{Exit, Program, Terminal};
 use crate::table::Tool;
 
 pub use manual::MANUAL;
@@ -44,24 +44,24 @@ pub const RPC_FAILED: Exit = Exit(254);
 pub const NODE_REFUSED: Exit = Exit(253);
 
 /// What `lst` needs of the world.
-pub trait Outside: Screen {
+pub trait Env: Terminal {
     /// Has the console carry out a command, with the key of its session, and waits for the answer.
     /// [`Command::ShowSession`] is answered whatever the key is: it tells the key.
     ///
     /// # Errors
-    /// [`AskError`].
-    fn ask(&mut self, key: u32, command: Command) -> Result<Answer, AskError>;
+    /// [`ConsoleError`].
+    fn ask(&mut self, key: u32, command: Command) -> Result<Answer, ConsoleError>;
 
     /// The same for a [`Command::NewSession`], for which there may be no console yet.
     ///
     /// # Errors
-    /// [`AskError`].
-    fn new_session(&mut self, key: u32, command: Command) -> Result<Answer, AskError> {
+    /// [`ConsoleError`].
+    fn new_session(&mut self, key: u32, command: Command) -> Result<Answer, ConsoleError> {
         self.ask(key, command)
     }
 
     /// Waits.
-    fn sleep(&mut self, time: Duration) -> Slept;
+    fn sleep(&mut self, time: Duration) -> WaitOutcome;
 
     /// The address of a host.
     ///
@@ -72,7 +72,7 @@ pub trait Outside: Screen {
 
 /// Why there is no answer of a console.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AskError {
+pub enum ConsoleError {
     /// It refuses.
     #[error("{0}")]
     Refused(Refusal),
@@ -89,9 +89,9 @@ pub enum AskError {
 
 /// How waiting ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Slept {
+pub enum WaitOutcome {
     /// The time is over.
-    Over,
+    Elapsed,
     /// The user does not want to wait.
     Interrupted,
 }
@@ -114,14 +114,14 @@ pub struct Settings {
 /// `lst` at work.
 #[derive(Debug)]
 pub struct Lst<'a, O> {
-    outside: &'a mut O,
+    env: &'a mut O,
     settings: &'a Settings,
 }
 
-impl<'a, O: Outside> Lst<'a, O> {
+impl<'a, O: Env> Lst<'a, O> {
     /// In these surroundings.
-    pub fn new(outside: &'a mut O, settings: &'a Settings) -> Lst<'a, O> {
-        Lst { outside, settings }
+    pub fn new(env: &'a mut O, settings: &'a Settings) -> Lst<'a, O> {
+        Lst { env, settings }
     }
 
     fn command(&mut self, name: &str, parsed: &Parsed) -> Result<(), Exit> {
@@ -131,10 +131,10 @@ impl<'a, O: Outside> Lst<'a, O> {
             "end_session" => self.end_session(),
             "ping" => self.ping(parsed),
             "add_group" => self.add_group(parsed),
-            "del_group" => self.del_group(parsed.word(0)),
+            "del_group" => self.del_group(parsed.positional(0)),
             "update_group" => self.update_group(parsed),
             "list_group" => self.list_group(parsed),
-            "add_batch" => self.add_batch(parsed.word(0)),
+            "add_batch" => self.add_batch(parsed.positional(0)),
             "list_batch" => self.list_batch(parsed),
             "add_test" => self.add_test(parsed),
             "run" => self.run_batch(parsed),
@@ -147,7 +147,7 @@ impl<'a, O: Outside> Lst<'a, O> {
     }
 }
 
-impl<O: Outside> Program for Lst<'_, O> {
+impl<O: Env> Program for Lst<'_, O> {
     fn tool(&self) -> &'static Tool {
         &LST
     }
@@ -160,8 +160,8 @@ impl<O: Outside> Program for Lst<'_, O> {
         &self.settings.version
     }
 
-    fn screen(&mut self) -> &mut dyn Screen {
-        self.outside
+    fn terminal(&mut self) -> &mut dyn Terminal {
+        self.env
     }
 
     fn run(&mut self, path: &[&'static str], parsed: &Parsed) -> Result<(), Exit> {

@@ -6,7 +6,7 @@ mod roff;
 
 use core::fmt::Write;
 
-use crate::table::{Count, OptionSyntax, Syntax, Takes, Tool, WordSyntax};
+use crate::table::{Arity, CommandSyntax, OptionSyntax, PositionalSyntax, Tool, ValueKind};
 use roff::{bold, escaped, italic};
 
 /// What a tool's page says beside its table.
@@ -28,7 +28,7 @@ pub struct Manual {
 
 impl Manual {
     /// Of a tool of which nothing is to be said beyond its table.
-    pub const fn of(tool: &'static Tool) -> Manual {
+    pub const fn for_tool(tool: &'static Tool) -> Manual {
         let statuses = &[("0", "Done."), ("255", "Refused, failed, or an unknown command.")];
         let see_also = &[("lustrine", 1)];
         Manual { tool, section: 8, description: &[], statuses, environment: &[], see_also }
@@ -128,16 +128,16 @@ impl Page {
     }
 
     /// A command, and those under it. `path` are the words that lead to it.
-    fn command(&mut self, tool: &str, syntax: &Syntax, path: &str) {
+    fn command(&mut self, tool: &str, syntax: &CommandSyntax, path: &str) {
         let path = format!("{path} {}", syntax.name);
-        if !syntax.under.is_empty() {
-            syntax.under.iter().for_each(|under| self.command(tool, under, &path));
+        if !syntax.subcommands.is_empty() {
+            syntax.subcommands.iter().for_each(|under| self.command(tool, under, &path));
             return;
         }
         self.subsection(path.strip_prefix(tool).map_or(path.as_str(), str::trim_start));
         let options = if syntax.options.is_empty() { "" } else { " [OPTION]..." };
         let words: String =
-            syntax.words.iter().map(|word| format!(" {}", shown_word(word))).collect();
+            syntax.positionals.iter().map(|word| format!(" {}", shown_word(word))).collect();
         let arguments = match format!("{options}{words}") {
             none if none.is_empty() => String::new(),
             arguments => italic(&arguments),
@@ -147,7 +147,7 @@ impl Page {
         for option in syntax.options {
             self.term(&shown_option(option), &about_option(option));
         }
-        for word in syntax.words {
+        for word in syntax.positionals {
             if let Some(meaning) = about_word(word) {
                 self.term(&italic(word.name), &meaning);
             }
@@ -155,12 +155,12 @@ impl Page {
     }
 }
 
-fn shown_word(word: &WordSyntax) -> String {
-    match word.count {
-        Count::One => word.name.to_owned(),
-        Count::Optional => format!("[{}]", word.name),
-        Count::Any => format!("[{}]...", word.name),
-        Count::Many => format!("{}...", word.name),
+fn shown_word(word: &PositionalSyntax) -> String {
+    match word.arity {
+        Arity::One => word.name.to_owned(),
+        Arity::Optional => format!("[{}]", word.name),
+        Arity::ZeroOrMore => format!("[{}]...", word.name),
+        Arity::OneOrMore => format!("{}...", word.name),
     }
 }
 
@@ -170,15 +170,15 @@ fn shown_option(option: &OptionSyntax) -> String {
         Some(letter) => format!("{}, {long}", bold(&format!("-{letter}"))),
         None => long,
     };
-    if option.takes != Takes::Nothing {
-        let _ = write!(shown, " {}", italic(&option.takes.placeholder()));
+    if option.kind != ValueKind::None {
+        let _ = write!(shown, " {}", italic(&option.kind.placeholder()));
     }
     shown
 }
 
 fn about_option(option: &OptionSyntax) -> String {
     let about = sentence(option.about);
-    match (option.takes.bounds(), option.default) {
+    match (option.kind.bounds(), option.default) {
         (None, None) => about,
         (None, Some(default)) => format!("{about} Default: {default}."),
         (Some(bounds), None) => format!("{about} {bounds}."),
@@ -187,13 +187,15 @@ fn about_option(option: &OptionSyntax) -> String {
 }
 
 /// What there is to say of a word beyond its name.
-fn about_word(word: &WordSyntax) -> Option<String> {
-    let values = match word.takes {
-        Takes::OneOf(values) => Some(format!("One of {}.", values.join(", "))),
-        Takes::Usually(values) => Some(format!("Such as {}.", values.join(", "))),
-        Takes::Name(what) => Some(format!("The name of a {what}.")),
-        Takes::Nids => Some("NIDs: 10.7.0.4@tcp, or several as in 10.7.0.[4-9,12]@tcp.".to_owned()),
-        takes => takes.bounds().map(|bounds| format!("{bounds}.")),
+fn about_word(word: &PositionalSyntax) -> Option<String> {
+    let values = match word.kind {
+        ValueKind::OneOf(values) => Some(format!("One of {}.", values.join(", "))),
+        ValueKind::Suggested(values) => Some(format!("Such as {}.", values.join(", "))),
+        ValueKind::Name(what) => Some(format!("The name of a {what}.")),
+        ValueKind::Nids => {
+            Some("NIDs: 10.7.0.4@tcp, or several as in 10.7.0.[4-9,12]@tcp.".to_owned())
+        }
+        kind => kind.bounds().map(|bounds| format!("{bounds}.")),
     };
     match (values, word.default) {
         (None, None) => None,
@@ -203,10 +205,12 @@ fn about_word(word: &WordSyntax) -> Option<String> {
     }
 }
 
-impl Takes {
+impl ValueKind {
     /// Which numbers are allowed.
     fn bounds(self) -> Option<String> {
-        let (Takes::Number { min, max, .. } | Takes::OptionalNumber { min, max, .. }) = self else {
+        let (ValueKind::Number { min, max, .. } | ValueKind::OptionalNumber { min, max, .. }) =
+            self
+        else {
             return None;
         };
         // The ends of machine words say nothing to people.

@@ -5,45 +5,45 @@ use std::collections::BTreeMap;
 
 use lustrine_wire::nid::{Net, Nid};
 
-use crate::shell::Screen;
+use crate::shell::Terminal;
 
 /// The world beyond these tools.
-pub trait Outside: Screen {
+pub trait Env: Terminal {
     /// The node's interfaces.
     ///
     /// # Errors
-    /// [`Trouble`]; so of all that ask the node.
-    fn nis(&mut self) -> Result<Nis, Trouble>;
+    /// [`ToolError`]; so of all that ask the node.
+    fn nis(&mut self) -> Result<LocalNis, ToolError>;
 
     /// The NIDs of peers that the node knows.
     ///
     /// # Errors
-    /// [`Trouble`].
-    fn peers(&mut self) -> Result<Vec<PeerNi>, Trouble>;
+    /// [`ToolError`].
+    fn peers(&mut self) -> Result<Vec<PeerNi>, ToolError>;
 
     /// The node's counters, by LNet's names.
     ///
     /// # Errors
-    /// [`Trouble`].
-    fn counters(&mut self) -> Result<BTreeMap<String, u64>, Trouble>;
+    /// [`ToolError`].
+    fn counters(&mut self) -> Result<BTreeMap<String, u64>, ToolError>;
 
     /// The values in force for all of the node, by LNet's names where it has one.
     ///
     /// # Errors
-    /// [`Trouble`].
-    fn tunables(&mut self) -> Result<BTreeMap<String, i64>, Trouble>;
+    /// [`ToolError`].
+    fn tunables(&mut self) -> Result<BTreeMap<String, i64>, ToolError>;
 
     /// Has the node ping a NID, within so many seconds.
     ///
     /// # Errors
-    /// [`Trouble`].
-    fn ping(&mut self, nid: Nid, seconds: u32) -> Result<Told, Trouble>;
+    /// [`ToolError`].
+    fn ping(&mut self, nid: Nid, seconds: u32) -> Result<PeerIdentity, ToolError>;
 
     /// Has the node ask a NID about its node, known or not.
     ///
     /// # Errors
-    /// [`Trouble`].
-    fn discover(&mut self, nid: Nid) -> Result<Told, Trouble>;
+    /// [`ToolError`].
+    fn discover(&mut self, nid: Nid) -> Result<PeerIdentity, ToolError>;
 
     /// The address of a host.
     ///
@@ -54,14 +54,14 @@ pub trait Outside: Screen {
     /// Has the node change something; with `dry_run`, finds out what that would do.
     ///
     /// # Errors
-    /// [`Trouble`]; nothing was changed then.
-    fn change(&mut self, wish: &ChangeRequest, dry_run: bool) -> Result<ChangeReport, Trouble>;
+    /// [`ToolError`]; nothing was changed then.
+    fn change(&mut self, wish: &ChangeRequest, dry_run: bool) -> Result<ChangeReport, ToolError>;
 
     /// The node's settings, as a file for `lustrine node --config`.
     ///
     /// # Errors
-    /// [`Trouble`].
-    fn backup(&mut self) -> Result<String, Trouble>;
+    /// [`ToolError`].
+    fn backup(&mut self) -> Result<String, ToolError>;
 
     /// Reads a file, or the standard input.
     ///
@@ -79,7 +79,7 @@ pub trait Outside: Screen {
 /// Why a node did not do it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
-pub struct Trouble {
+pub struct ToolError {
     /// LNet's number: a negative errno.
     pub errno: i32,
     /// What happened and what to do next, for people; may be empty where the number says it.
@@ -197,7 +197,7 @@ pub struct ChangeReport {
 
 /// The interfaces of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Nis {
+pub struct LocalNis {
     /// How many CPU partitions it has; each serves every interface.
     pub cpts: u32,
     /// The interfaces; the loopback, which every node has, is not among them.
@@ -254,7 +254,7 @@ pub struct PeerNi {
     /// The NID.
     pub nid: Nid,
     /// Whose node it is.
-    pub node: Told,
+    pub node: PeerIdentity,
     /// The CPU partition it lives in.
     pub cpt: u16,
     /// Messages that may be under way to it at once.
@@ -271,7 +271,7 @@ pub struct PeerNi {
 
 /// What a node told about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct PeerIdentity {
     /// Its primary NID.
     pub primary: Nid,
     /// Whether its NIDs belong to one multi-rail node.
@@ -298,7 +298,7 @@ impl Connections {
     }
 }
 
-impl Nis {
+impl LocalNis {
     /// The interfaces on a network.
     pub fn on(&self, net: Net) -> impl Iterator<Item = &Ni> {
         self.nis.iter().filter(move |ni| ni.nid.net() == net)

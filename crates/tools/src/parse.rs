@@ -8,20 +8,20 @@
 #[cfg(test)]
 mod tests;
 
-use crate::table::{OptionSyntax, Syntax, Takes};
+use crate::table::{CommandSyntax, OptionSyntax, ValueKind};
 
 /// The arguments of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parsed {
-    syntax: &'static Syntax,
+    syntax: &'static CommandSyntax,
     /// Place in the table, and value; empty for switches.
     given: Vec<(usize, String)>,
-    words: Vec<String>,
+    positionals: Vec<String>,
 }
 
 /// Why arguments cannot be read; the text says it as getopt_long does.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Misuse {
+pub enum UsageError {
     /// `--help`: no mistake, but what is there to be said is the same.
     #[error("help is wanted")]
     Help,
@@ -41,19 +41,19 @@ pub enum Misuse {
     },
     /// The value is missing.
     #[error("option '--{0}' requires an argument")]
-    NoValue(&'static str),
+    MissingValue(&'static str),
     /// The value of a letter is missing.
     #[error("option requires an argument -- '{0}'")]
-    NoLetterValue(char),
+    MissingLetterValue(char),
     /// A switch has a value.
     #[error("option '--{0}' doesn't allow an argument")]
-    NeedlessValue(&'static str),
+    UnexpectedValue(&'static str),
     /// A word is missing.
     #[error("{0} is missing")]
-    TooFewWords(&'static str),
+    MissingPositional(&'static str),
     /// There is a word too many.
     #[error("unexpected word '{0}'")]
-    TooManyWords(String),
+    UnexpectedPositional(String),
     /// A number that is none, or out of its range.
     #[error("Invalid {what}: {given} ({min} to {max} are allowed)")]
     BadNumber {
@@ -78,23 +78,23 @@ pub enum Misuse {
     },
 }
 
-impl Misuse {
+impl UsageError {
     /// Whether usage helps: a wrong value says what is wrong by itself.
-    pub fn wants_usage(&self) -> bool {
-        !matches!(self, Misuse::BadNumber { .. } | Misuse::BadChoice { .. })
+    pub fn shows_usage(&self) -> bool {
+        !matches!(self, UsageError::BadNumber { .. } | UsageError::BadChoice { .. })
     }
 }
 
 /// Reads the arguments of a command, its name not among them.
 ///
 /// # Errors
-/// [`Misuse`], the first there is.
-pub fn parse(syntax: &'static Syntax, arguments: &[String]) -> Result<Parsed, Misuse> {
-    let mut parsed = Parsed { syntax, given: Vec::new(), words: Vec::new() };
+/// [`UsageError`], the first there is.
+pub fn parse(syntax: &'static CommandSyntax, arguments: &[String]) -> Result<Parsed, UsageError> {
+    let mut parsed = Parsed { syntax, given: Vec::new(), positionals: Vec::new() };
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         if argument == "--" {
-            parsed.words.extend(rest.cloned());
+            parsed.positionals.extend(rest.cloned());
             break;
         }
         if let Some(long) = argument.strip_prefix("--") {
@@ -102,10 +102,10 @@ pub fn parse(syntax: &'static Syntax, arguments: &[String]) -> Result<Parsed, Mi
         } else if let Some(letters) = argument.strip_prefix('-').filter(|l| !l.is_empty()) {
             parsed.take_letters(letters, &mut rest)?;
         } else {
-            parsed.words.push(argument.clone());
+            parsed.positionals.push(argument.clone());
         }
     }
-    parsed.check_words()?;
+    parsed.check_positionals()?;
     Ok(parsed)
 }
 
@@ -137,14 +137,14 @@ impl Parsed {
     }
 
     /// The words.
-    pub fn words(&self) -> &[String] {
-        &self.words
+    pub fn positionals(&self) -> &[String] {
+        &self.positionals
     }
 
     /// A word by its place, or its default; empty where there is neither.
-    pub fn word(&self, place: usize) -> &str {
-        let default = self.syntax.words.get(place).and_then(|word| word.default);
-        self.words.get(place).map(String::as_str).or(default).unwrap_or_default()
+    pub fn positional(&self, place: usize) -> &str {
+        let default = self.syntax.positionals.get(place).and_then(|word| word.default);
+        self.positionals.get(place).map(String::as_str).or(default).unwrap_or_default()
     }
 
     fn place(&self, long: &str) -> usize {
@@ -152,56 +152,56 @@ impl Parsed {
         found.unwrap_or_else(|| panic!("{} has no option {long}", self.syntax.name))
     }
 
-    fn take_long(&mut self, text: &str, rest: &mut Rest<'_>) -> Result<(), Misuse> {
+    fn take_long(&mut self, text: &str, rest: &mut Rest<'_>) -> Result<(), UsageError> {
         let (name, value) = match text.split_once('=') {
             Some((name, value)) => (name, Some(value.to_owned())),
             None => (text, None),
         };
         let place = self.find_long(name)?;
         let option = &self.syntax.options[place];
-        let value = match (option.takes, value) {
-            (Takes::Nothing, Some(_)) => return Err(Misuse::NeedlessValue(option.long)),
-            (Takes::Nothing, None) => String::new(),
+        let value = match (option.kind, value) {
+            (ValueKind::None, Some(_)) => return Err(UsageError::UnexpectedValue(option.long)),
+            (ValueKind::None, None) => String::new(),
             (_, Some(value)) => value,
-            (Takes::OptionalNumber { bare, .. }, None) => next_number(rest, bare),
-            (_, None) => rest.next().cloned().ok_or(Misuse::NoValue(option.long))?,
+            (ValueKind::OptionalNumber { bare, .. }, None) => next_number(rest, bare),
+            (_, None) => rest.next().cloned().ok_or(UsageError::MissingValue(option.long))?,
         };
         self.take(place, value)
     }
 
-    fn find_long(&self, name: &str) -> Result<usize, Misuse> {
+    fn find_long(&self, name: &str) -> Result<usize, UsageError> {
         let options = self.syntax.options;
         if let Some(place) = options.iter().position(|option| option.long == name) {
             return Ok(place);
         }
         if name == "help" {
-            return Err(Misuse::Help);
+            return Err(UsageError::Help);
         }
         let begins = |place: &usize| options[*place].long.starts_with(name);
         let candidates: Vec<usize> = (0..options.len()).filter(begins).collect();
         match candidates[..] {
             [place] => Ok(place),
-            [] => Err(Misuse::Unknown(name.to_owned())),
-            _ => Err(Misuse::Ambiguous {
+            [] => Err(UsageError::Unknown(name.to_owned())),
+            _ => Err(UsageError::Ambiguous {
                 given: name.to_owned(),
                 candidates: candidates.iter().map(|place| options[*place].long).collect(),
             }),
         }
     }
 
-    fn take_letters(&mut self, letters: &str, rest: &mut Rest<'_>) -> Result<(), Misuse> {
+    fn take_letters(&mut self, letters: &str, rest: &mut Rest<'_>) -> Result<(), UsageError> {
         let mut left = letters.chars();
         while let Some(letter) = left.next() {
             let has = |option: &OptionSyntax| option.short == Some(letter);
             let found = self.syntax.options.iter().position(has);
-            let place = found.ok_or(Misuse::UnknownLetter(letter))?;
-            if self.syntax.options[place].takes == Takes::Nothing {
+            let place = found.ok_or(UsageError::UnknownLetter(letter))?;
+            if self.syntax.options[place].kind == ValueKind::None {
                 self.take(place, String::new())?;
                 continue;
             }
-            let value = match (left.as_str(), self.syntax.options[place].takes) {
-                ("", Takes::OptionalNumber { bare, .. }) => next_number(rest, bare),
-                ("", _) => rest.next().cloned().ok_or(Misuse::NoLetterValue(letter))?,
+            let value = match (left.as_str(), self.syntax.options[place].kind) {
+                ("", ValueKind::OptionalNumber { bare, .. }) => next_number(rest, bare),
+                ("", _) => rest.next().cloned().ok_or(UsageError::MissingLetterValue(letter))?,
                 (value, _) => value.to_owned(),
             };
             return self.take(place, value);
@@ -209,26 +209,26 @@ impl Parsed {
         Ok(())
     }
 
-    fn take(&mut self, place: usize, value: String) -> Result<(), Misuse> {
+    fn take(&mut self, place: usize, value: String) -> Result<(), UsageError> {
         let option = &self.syntax.options[place];
-        check(option.takes, option.long, &value)?;
+        check(option.kind, option.long, &value)?;
         self.given.push((place, value));
         Ok(())
     }
 
-    fn check_words(&self) -> Result<(), Misuse> {
-        let (min, max) = self.syntax.word_bounds();
-        if self.words.len() < min {
-            let missing = self.syntax.words.get(self.words.len());
-            return Err(Misuse::TooFewWords(missing.map_or("a word", |word| word.name)));
+    fn check_positionals(&self) -> Result<(), UsageError> {
+        let (min, max) = self.syntax.positional_bounds();
+        if self.positionals.len() < min {
+            let missing = self.syntax.positionals.get(self.positionals.len());
+            return Err(UsageError::MissingPositional(missing.map_or("a word", |word| word.name)));
         }
-        if let Some(word) = self.words.get(max) {
-            return Err(Misuse::TooManyWords(word.clone()));
+        if let Some(word) = self.positionals.get(max) {
+            return Err(UsageError::UnexpectedPositional(word.clone()));
         }
-        let last = self.syntax.words.last().into_iter();
-        let syntaxes = self.syntax.words.iter().chain(last.cycle());
-        for (word, syntax) in self.words.iter().zip(syntaxes) {
-            check(syntax.takes, syntax.name, word)?;
+        let last = self.syntax.positionals.last().into_iter();
+        let syntaxes = self.syntax.positionals.iter().chain(last.cycle());
+        for (word, syntax) in self.positionals.iter().zip(syntaxes) {
+            check(syntax.kind, syntax.name, word)?;
         }
         Ok(())
     }
@@ -246,16 +246,16 @@ fn next_number(rest: &mut Rest<'_>, otherwise: &str) -> String {
 }
 
 /// Checks a value as far as the table goes.
-fn check(takes: Takes, name: &'static str, given: &str) -> Result<(), Misuse> {
-    match takes {
-        Takes::Number { what, min, max } | Takes::OptionalNumber { what, min, max, .. } => {
+fn check(kind: ValueKind, name: &'static str, given: &str) -> Result<(), UsageError> {
+    match kind {
+        ValueKind::Number { what, min, max } | ValueKind::OptionalNumber { what, min, max, .. } => {
             match given.parse() {
                 Ok(number) if (min..=max).contains(&number) => Ok(()),
-                _ => Err(Misuse::BadNumber { what, given: given.to_owned(), min, max }),
+                _ => Err(UsageError::BadNumber { what, given: given.to_owned(), min, max }),
             }
         }
-        Takes::OneOf(allowed) if !allowed.contains(&given) => {
-            Err(Misuse::BadChoice { what: name, given: given.to_owned(), allowed })
+        ValueKind::OneOf(allowed) if !allowed.contains(&given) => {
+            Err(UsageError::BadChoice { what: name, given: given.to_owned(), allowed })
         }
         _ => Ok(()),
     }

@@ -30,7 +30,7 @@ struct Flow {
 
 impl Counters {
     /// Of a node's counters, by LNet's names; one it does not have is 0.
-    pub fn of(counters: &BTreeMap<String, u64>) -> Counters {
+    pub fn from_map(counters: &BTreeMap<String, u64>) -> Counters {
         let value = |name: &str| counters.get(name).copied().unwrap_or(0);
         let flow = |name: &str| Flow {
             count: value(&format!("{name}_count")),

@@ -4,14 +4,14 @@ mod interpreter;
 mod words;
 
 use crate::help::{self, BUILTINS};
-use crate::parse::{Misuse, Parsed, parse};
-use crate::table::{Syntax, Tool};
+use crate::parse::{Parsed, UsageError, parse};
+use crate::table::{CommandSyntax, Tool};
 
-pub use interpreter::{Interpreter, LINE_MAX, Mode, Next};
+pub use interpreter::{Interpreter, LINE_MAX, LineOutcome, Mode};
 pub use words::{WordsError, split};
 
 /// Where text goes.
-pub trait Screen {
+pub trait Terminal {
     /// What was asked for. Whole lines, each with its end.
     fn out(&mut self, text: &str);
     /// What is wrong, or worth to be known. Whole lines, each with its end.
@@ -27,7 +27,7 @@ pub trait Program {
     /// Its version.
     fn version(&self) -> &str;
     /// Where its text goes.
-    fn screen(&mut self) -> &mut dyn Screen;
+    fn terminal(&mut self) -> &mut dyn Terminal;
     /// Carries out a command of its table. `path` are the names that led to it.
     ///
     /// # Errors
@@ -51,9 +51,9 @@ pub struct Exit(pub u8);
 
 impl Exit {
     /// It did what it should.
-    pub const DONE: Exit = Exit(0);
+    pub const SUCCESS: Exit = Exit(0);
     /// It could not.
-    pub const FAILED: Exit = Exit(255);
+    pub const FAILURE: Exit = Exit(255);
     /// The user interrupted it; as shells have it for a program that SIGINT ended.
     pub const INTERRUPTED: Exit = Exit(130);
 
@@ -66,7 +66,7 @@ impl Exit {
     }
 
     /// Whether it did what it should.
-    pub const fn is_done(self) -> bool {
+    pub const fn is_success(self) -> bool {
         self.0 == 0
     }
 }
@@ -99,22 +99,22 @@ pub(crate) const IGNORE_ERRORS: [&str; 3] = ["--ignore_errors", "--ignore-errors
 
 /// How names of commands are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Names {
+pub enum NameMatching {
     /// As they are.
     Exact,
     /// In upper or lower case, and shortened while no other begins the same.
-    Prefixes,
+    Prefix,
 }
 
 /// Carries out one command, given by its words.
-pub fn run(program: &mut impl Program, words: &[String], names: Names) -> Exit {
+pub fn run(program: &mut impl Program, words: &[String], names: NameMatching) -> Exit {
     let (tool, compat) = (program.tool(), program.compat());
-    let Some((first, rest)) = words.split_first() else { return Exit::DONE };
+    let Some((first, rest)) = words.split_first() else { return Exit::SUCCESS };
     let name = match name_of(tool, first, names) {
         Ok(name) => name,
         Err(text) => {
-            program.screen().err(&text);
-            return Exit::FAILED;
+            program.terminal().err(&text);
+            return Exit::FAILURE;
         }
     };
     if let Some(exit) = builtin(program, name, rest) {
@@ -125,44 +125,44 @@ pub fn run(program: &mut impl Program, words: &[String], names: Names) -> Exit {
         unreachable!("the name was found in the table")
     };
     let mut rest = rest;
-    while !syntax.under.is_empty() {
+    while !syntax.subcommands.is_empty() {
         let Some((word, left)) = rest.split_first() else {
-            program.screen().out(&help::of_command(tool, syntax));
+            program.terminal().out(&help::command_help(tool, syntax));
             return Exit::usage(compat);
         };
         if ["--help", "-h", "help"].contains(&word.as_str()) {
-            program.screen().out(&help::of_command(tool, syntax));
-            return Exit::DONE;
+            program.terminal().out(&help::command_help(tool, syntax));
+            return Exit::SUCCESS;
         }
-        let Some(under) = syntax.under.iter().find(|under| under.name == word) else {
-            program.screen().err(&unknown(tool, word));
-            return Exit::FAILED;
+        let Some(under) = syntax.subcommands.iter().find(|under| under.name == word) else {
+            program.terminal().err(&unknown(tool, word));
+            return Exit::FAILURE;
         };
         rest = left;
         path.push(under.name);
         syntax = under;
     }
     match parse(syntax, rest) {
-        Ok(parsed) => program.run(&path, &parsed).err().unwrap_or(Exit::DONE),
-        Err(misuse) => refuse(program, syntax, &misuse),
+        Ok(parsed) => program.run(&path, &parsed).err().unwrap_or(Exit::SUCCESS),
+        Err(error) => refuse(program, syntax, &error),
     }
 }
 
 /// Says what is wrong with the arguments of a command.
-fn refuse(program: &mut impl Program, syntax: &Syntax, misuse: &Misuse) -> Exit {
+fn refuse(program: &mut impl Program, syntax: &CommandSyntax, error: &UsageError) -> Exit {
     let (tool, compat) = (program.tool(), program.compat());
-    let screen = program.screen();
-    match misuse {
-        Misuse::Help => {
-            screen.out(&help::of_command(tool, syntax));
-            return Exit::DONE;
+    let screen = program.terminal();
+    match error {
+        UsageError::Help => {
+            screen.out(&help::command_help(tool, syntax));
+            return Exit::SUCCESS;
         }
         // The usage says it.
-        Misuse::TooFewWords(_) => {}
-        misuse if misuse.wants_usage() => screen.err(&format!("{}: {misuse}\n", syntax.name)),
-        misuse => {
-            screen.err(&format!("{misuse}\n"));
-            return Exit::FAILED;
+        UsageError::MissingPositional(_) => {}
+        error if error.shows_usage() => screen.err(&format!("{}: {error}\n", syntax.name)),
+        error => {
+            screen.err(&format!("{error}\n"));
+            return Exit::FAILURE;
         }
     }
     screen.out(&help::usage(tool, syntax));
@@ -170,13 +170,13 @@ fn refuse(program: &mut impl Program, syntax: &Syntax, misuse: &Misuse) -> Exit 
 }
 
 /// Finds the full name of a command; the error is what there is to be said.
-fn name_of(tool: &Tool, given: &str, names: Names) -> Result<&'static str, String> {
+fn name_of(tool: &Tool, given: &str, names: NameMatching) -> Result<&'static str, String> {
     let all = || BUILTINS.into_iter().chain(tool.commands.iter().map(|syntax| syntax.name));
     if let Some(name) = all().find(|name| *name == given) {
         return Ok(name);
     }
     let lower = given.to_ascii_lowercase();
-    let begins = |name: &&str| names == Names::Prefixes && name.starts_with(&lower);
+    let begins = |name: &&str| names == NameMatching::Prefix && name.starts_with(&lower);
     let mut candidates: Vec<&'static str> = all().filter(begins).collect();
     if let Some(name) = candidates.iter().find(|name| **name == lower) {
         return Ok(name);
@@ -202,7 +202,7 @@ fn unknown(tool: &Tool, given: &str) -> String {
 fn builtin(program: &mut impl Program, name: &str, rest: &[String]) -> Option<Exit> {
     let tool = program.tool();
     let version = format!("{} {}\n", tool.name, program.version());
-    let screen = program.screen();
+    let screen = program.terminal();
     match name {
         "help" | "--help" => return Some(help_on(screen, tool, rest)),
         "version" | "--version" => screen.out(&version),
@@ -211,24 +211,24 @@ fn builtin(program: &mut impl Program, name: &str, rest: &[String]) -> Option<Ex
         name if IGNORE_ERRORS.contains(&name) => {}
         _ => return None,
     }
-    Some(Exit::DONE)
+    Some(Exit::SUCCESS)
 }
 
-fn help_on(screen: &mut dyn Screen, tool: &Tool, path: &[String]) -> Exit {
-    let mut found: Option<&Syntax> = None;
+fn help_on(screen: &mut dyn Terminal, tool: &Tool, path: &[String]) -> Exit {
+    let mut found: Option<&CommandSyntax> = None;
     for name in path {
-        let under = found.map_or(tool.commands, |syntax| syntax.under);
+        let under = found.map_or(tool.commands, |syntax| syntax.subcommands);
         let Some(syntax) = under.iter().find(|syntax| syntax.name == name) else {
             screen.err(&unknown(tool, &path.join(" ")));
-            return Exit::FAILED;
+            return Exit::FAILURE;
         };
         found = Some(syntax);
     }
     screen.out(&match found {
-        Some(syntax) => help::of_command(tool, syntax),
-        None => help::of_tool(tool),
+        Some(syntax) => help::command_help(tool, syntax),
+        None => help::tool_help(tool),
     });
-    Exit::DONE
+    Exit::SUCCESS
 }
 
 #[cfg(test)]

@@ -9,12 +9,12 @@ pub struct Tool {
     /// What it is for, in one line.
     pub about: &'static str,
     /// Its commands, in the order in which they are listed.
-    pub commands: &'static [Syntax],
+    pub commands: &'static [CommandSyntax],
 }
 
 /// A command.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Syntax {
+pub struct CommandSyntax {
     /// Its name, as it must be typed.
     pub name: &'static str,
     /// What it does, in one line.
@@ -24,9 +24,9 @@ pub struct Syntax {
     /// Its options.
     pub options: &'static [OptionSyntax],
     /// Its words, in their order.
-    pub words: &'static [WordSyntax],
+    pub positionals: &'static [PositionalSyntax],
     /// Its own commands; one that has some has neither options nor words.
-    pub under: &'static [Syntax],
+    pub subcommands: &'static [CommandSyntax],
 }
 
 /// An option.
@@ -37,7 +37,7 @@ pub struct OptionSyntax {
     /// Its letter after `-`.
     pub short: Option<char>,
     /// What it takes.
-    pub takes: Takes,
+    pub kind: ValueKind,
     /// What counts when it is not given.
     pub default: Option<&'static str>,
     /// What it does, in one line.
@@ -46,47 +46,47 @@ pub struct OptionSyntax {
 
 /// A word of a command line.
 #[derive(Debug, PartialEq, Eq)]
-pub struct WordSyntax {
+pub struct PositionalSyntax {
     /// What usage calls it.
     pub name: &'static str,
     /// What it is.
-    pub takes: Takes,
-    /// How many of it there are. All but the last of a command are [`Count::One`].
-    pub count: Count,
+    pub kind: ValueKind,
+    /// How many of it there are. All but the last of a command are [`Arity::One`].
+    pub arity: Arity,
     /// What counts when it is not given.
     pub default: Option<&'static str>,
 }
 
 /// How many words of a kind there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Count {
+pub enum Arity {
     /// One.
     One,
     /// One or none.
     Optional,
     /// Any number, or none.
-    Any,
+    ZeroOrMore,
     /// At least one.
-    Many,
+    OneOrMore,
 }
 
-impl Count {
+impl Arity {
     /// Fewest and most.
     pub const fn bounds(self) -> (usize, usize) {
         match self {
-            Count::One => (1, 1),
-            Count::Optional => (0, 1),
-            Count::Any => (0, usize::MAX),
-            Count::Many => (1, usize::MAX),
+            Arity::One => (1, 1),
+            Arity::Optional => (0, 1),
+            Arity::ZeroOrMore => (0, usize::MAX),
+            Arity::OneOrMore => (1, usize::MAX),
         }
     }
 }
 
 /// What a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Takes {
+pub enum ValueKind {
     /// There is none: a switch.
-    Nothing,
+    None,
     /// A decimal number.
     Number {
         /// What it counts, as errors call it.
@@ -114,34 +114,34 @@ pub enum Takes {
     /// The name of something that the tool can list.
     Name(&'static str),
     /// Any text, but mostly one of these; what ends in `=` is the beginning of one.
-    Usually(&'static [&'static str]),
+    Suggested(&'static [&'static str]),
     /// The name of a file.
     File,
     /// Any text; this is what usage calls it.
     Text(&'static str),
 }
 
-impl Takes {
+impl ValueKind {
     /// How usage shows it.
     pub fn placeholder(self) -> String {
         match self {
-            Takes::Nothing => String::new(),
-            Takes::Number { .. } => "N".to_owned(),
-            Takes::OptionalNumber { .. } => "[N]".to_owned(),
-            Takes::OneOf(values) => values.join("|"),
-            Takes::Nids => "NIDS".to_owned(),
-            Takes::Name(what) => what.to_uppercase(),
-            Takes::Usually(values) => values.join("|"),
-            Takes::File => "FILE".to_owned(),
-            Takes::Text(name) => name.to_owned(),
+            ValueKind::None => String::new(),
+            ValueKind::Number { .. } => "N".to_owned(),
+            ValueKind::OptionalNumber { .. } => "[N]".to_owned(),
+            ValueKind::OneOf(values) => values.join("|"),
+            ValueKind::Nids => "NIDS".to_owned(),
+            ValueKind::Name(what) => what.to_uppercase(),
+            ValueKind::Suggested(values) => values.join("|"),
+            ValueKind::File => "FILE".to_owned(),
+            ValueKind::Text(name) => name.to_owned(),
         }
     }
 }
 
-impl Syntax {
+impl CommandSyntax {
     /// Fewest and most words it takes.
-    pub fn word_bounds(&self) -> (usize, usize) {
-        let bounds = self.words.iter().map(|word| word.count.bounds());
+    pub fn positional_bounds(&self) -> (usize, usize) {
+        let bounds = self.positionals.iter().map(|word| word.arity.bounds());
         bounds.fold((0, 0), |(min, max), (low, high)| (min + low, high.saturating_add(max)))
     }
 }
@@ -149,17 +149,17 @@ impl Syntax {
 impl OptionSyntax {
     /// A switch.
     pub const fn switch(long: &'static str, short: char, about: &'static str) -> OptionSyntax {
-        OptionSyntax { long, short: Some(short), takes: Takes::Nothing, default: None, about }
+        OptionSyntax { long, short: Some(short), kind: ValueKind::None, default: None, about }
     }
 
     /// An option with a value, which does nothing when it is not given.
     pub const fn value(
         long: &'static str,
         short: char,
-        takes: Takes,
+        kind: ValueKind,
         about: &'static str,
     ) -> OptionSyntax {
-        OptionSyntax { long, short: Some(short), takes, default: None, about }
+        OptionSyntax { long, short: Some(short), kind, default: None, about }
     }
 
     /// The same with a default.

@@ -15,7 +15,7 @@ fn settings() -> Settings {
 fn prepare(seat: &mut Seat<'_>, commands: &[&str]) {
     for command in commands {
         let words: Vec<&str> = command.split_whitespace().collect();
-        assert_eq!(seat.lst(&settings(), &words), Exit::DONE, "{command}: {}", seat.text());
+        assert_eq!(seat.lst(&settings(), &words), Exit::SUCCESS, "{command}: {}", seat.text());
     }
     seat.text();
 }
@@ -48,20 +48,20 @@ fn a_key_is_needed_and_has_to_be_the_sessions() {
     prepare(&mut seat, &["new_session s"]);
     for key in [None, Some("0"), Some("abc"), Some("-1"), Some("4294967296"), Some("")] {
         let settings = Settings { session: key.map(str::to_owned), ..settings() };
-        assert_eq!(seat.lst(&settings, &["list_group"]), Exit::FAILED, "{key:?}");
+        assert_eq!(seat.lst(&settings, &["list_group"]), Exit::FAILURE, "{key:?}");
         let text = seat.text();
         let start = "Can't find env LST_SESSION or value is not valid (";
         assert!(text.starts_with(start), "{key:?} {text}");
-        assert_eq!(seat.lst(&settings, &["show_session"]), Exit::DONE, "{key:?}");
+        assert_eq!(seat.lst(&settings, &["show_session"]), Exit::SUCCESS, "{key:?}");
         assert!(seat.text().contains(", KEY: 7 FEATURES: 1 NODES: 0\n"), "{key:?}");
     }
     let other = Settings { session: Some("8".to_owned()), ..settings() };
-    assert_eq!(seat.lst(&other, &["end_session"]), Exit::FAILED);
+    assert_eq!(seat.lst(&other, &["end_session"]), Exit::FAILURE);
     let start = "Unmatched session key or not root (";
     assert!(seat.text().starts_with(start));
     // Without a key a session can begin, as in releases from 2.16 on; it is of no use.
     let none = Settings { session: None, ..settings() };
-    assert_eq!(seat.lst(&none, &["new_session", "--force", "t"]), Exit::DONE);
+    assert_eq!(seat.lst(&none, &["new_session", "--force", "t"]), Exit::SUCCESS);
     assert!(seat.text().contains("LST_SESSION is not set"));
 }
 
@@ -71,14 +71,14 @@ fn features_have_to_be_known() {
     let mut seat = world.sit_down(2);
     for (mask, shown) in [("0", "0"), ("1", "1"), ("0x1", "1"), (" 0 ", "0")] {
         let settings = Settings { features: Some(mask.to_owned()), ..settings() };
-        assert_eq!(seat.lst(&settings, &["new_session", "--force", "s"]), Exit::DONE);
+        assert_eq!(seat.lst(&settings, &["new_session", "--force", "s"]), Exit::SUCCESS);
         let text = seat.text();
         assert!(text.contains(&format!("FEATURES: {shown} ")), "{mask} {text}");
     }
     for mask in ["2", "3", "x", "", "-1", "ffffffffff"] {
         let settings = Settings { features: Some(mask.to_owned()), ..settings() };
         let asked = seat.asked;
-        assert_eq!(seat.lst(&settings, &["show_session"]), Exit::FAILED, "{mask:?}");
+        assert_eq!(seat.lst(&settings, &["show_session"]), Exit::FAILURE, "{mask:?}");
         assert!(seat.text().starts_with("Invalid LST_FEATURES: "), "{mask:?}");
         assert_eq!(seat.asked, asked, "{mask:?}");
     }
@@ -95,25 +95,25 @@ fn mistakes_are_seen_before_anything_is_asked() {
         ("ping", usage),
         ("ping --session --group c", usage),
         ("ping --group c --server", usage),
-        ("ping --nodes 10.77.0", Exit::FAILED),
+        ("ping --nodes 10.77.0", Exit::FAILURE),
         ("update_group c", usage),
         ("update_group c --refresh --clean busy", usage),
-        ("update_group c --clean sleepy", Exit::FAILED),
-        ("update_group c --remove 10.77.0.[3-2]@tcp", Exit::FAILED),
+        ("update_group c --clean sleepy", Exit::FAILURE),
+        ("update_group c --remove 10.77.0.[3-2]@tcp", Exit::FAILURE),
         ("add_group g", usage),
         ("del_group c s", usage),
         ("add_test --from c ping", usage),
         ("add_test --from c --to s", usage),
-        ("add_test --from c --to s --loop 0 ping", Exit::FAILED),
-        ("add_test --from c --to s --concurrency 1025 ping", Exit::FAILED),
-        ("add_test --from c --to s --distribute 0:1 ping", Exit::FAILED),
-        ("add_test --from c --to s pong", Exit::FAILED),
-        ("stat --count 0 s", Exit::FAILED),
-        ("stat --delay 0 s", Exit::FAILED),
+        ("add_test --from c --to s --loop 0 ping", Exit::FAILURE),
+        ("add_test --from c --to s --concurrency 1025 ping", Exit::FAILURE),
+        ("add_test --from c --to s --distribute 0:1 ping", Exit::FAILURE),
+        ("add_test --from c --to s pong", Exit::FAILURE),
+        ("stat --count 0 s", Exit::FAILURE),
+        ("stat --delay 0 s", Exit::FAILURE),
         ("stat", usage),
-        ("query --loop 0 b", Exit::FAILED),
-        ("list_batch --test 0 b", Exit::FAILED),
-        ("new_session a-name-that-is-longer-than-31-by", Exit::FAILED),
+        ("query --loop 0 b", Exit::FAILURE),
+        ("list_batch --test 0 b", Exit::FAILURE),
+        ("new_session a-name-that-is-longer-than-31-by", Exit::FAILURE),
     ];
     for (command, exit) in mistakes {
         let (text, ended) = type_in(&mut seat, command);
@@ -144,10 +144,10 @@ fn a_node_that_dies_is_told_by_its_name() {
     let why = format!("ping RPC failed on 12345-10.77.0.4@tcp: {silent}\n");
     assert_eq!((text, exit), (format!("{pinged}{why}"), RPC_FAILED));
     let counted = "\tACTIVE\tBUSY\tDOWN\tUNKNOWN\tTOTAL\n\t1\t0\t1\t0\t2\tc\n";
-    check(&mut seat, "list_group c", counted, Exit::DONE);
+    check(&mut seat, "list_group c", counted, Exit::SUCCESS);
     let down = "Group [ c ]\n\t12345-10.77.0.4@tcp: Down\nTotal 1 nodes [ c ]\n";
-    check(&mut seat, "list_group --down c", down, Exit::DONE);
-    check(&mut seat, "list_group -b c", "Group [ c ]\nNo nodes found [ c ]\n", Exit::DONE);
+    check(&mut seat, "list_group --down c", down, Exit::SUCCESS);
+    check(&mut seat, "list_group -b c", "Group [ c ]\nNo nodes found [ c ]\n", Exit::SUCCESS);
     let (text, exit) = type_in(&mut seat, "stat --count 1 --delay 1 --rate --avg c");
     assert!(text.starts_with("Failed to stat on 1 nodes\n[LNet Rates of c]\n"), "{text}");
     assert_eq!(exit, RPC_FAILED);
@@ -158,7 +158,7 @@ fn a_node_that_dies_is_told_by_its_name() {
     let (text, exit) = type_in(&mut seat, "add_test --batch batch --from c --to s ping");
     let start = "Failed to add test: Network is down (1 of the nodes concerned is not active: ";
     assert!(text.starts_with(start), "{text}");
-    assert_eq!(exit, Exit::FAILED);
+    assert_eq!(exit, Exit::FAILURE);
 }
 
 #[test]
@@ -175,16 +175,16 @@ fn stop_waits_until_all_have_stopped() {
         \tACTIVE\tBUSY\tDOWN\tUNKNOWN\tTOTAL\n\
         client\t2\t0\t0\t0\t2\n\
         server\t1\t0\t0\t0\t1\n";
-    check(&mut seat, "list_batch b", listed, Exit::DONE);
-    check(&mut seat, "query --test 1 b", "b [1] is running\n", Exit::DONE);
-    check(&mut seat, "stop b", "2 batch in stopping\nBatch is stopped\n", Exit::DONE);
-    check(&mut seat, "query b", "b [0] is stopped\n", Exit::DONE);
-    check(&mut seat, "list_batch b", &listed.replace("177", "176"), Exit::DONE);
+    check(&mut seat, "list_batch b", listed, Exit::SUCCESS);
+    check(&mut seat, "query --test 1 b", "b [1] is running\n", Exit::SUCCESS);
+    check(&mut seat, "stop b", "2 batch in stopping\nBatch is stopped\n", Exit::SUCCESS);
+    check(&mut seat, "query b", "b [0] is stopped\n", Exit::SUCCESS);
+    check(&mut seat, "list_batch b", &listed.replace("177", "176"), Exit::SUCCESS);
     let servers = "\t12345-10.77.0.3@tcp: Active\nTotal 1 nodes\n";
-    check(&mut seat, "list_batch --all --server b", servers, Exit::DONE);
-    check(&mut seat, "list_batch --invalid --test 1 b", "Total 0 nodes\n", Exit::DONE);
+    check(&mut seat, "list_batch --all --server b", servers, Exit::SUCCESS);
+    check(&mut seat, "list_batch --invalid --test 1 b", "Total 0 nodes\n", Exit::SUCCESS);
     let none = "Can't find test in current session (batch b has 1 tests, and no test 2)\n";
-    check(&mut seat, "list_batch --test 2 b", none, Exit::FAILED);
+    check(&mut seat, "list_batch --test 2 b", none, Exit::FAILURE);
     prepare(&mut seat, &["run b"]);
     seat.world.patience = Some(0);
     check(&mut seat, "stop b", "2 batch in stopping\n", Exit::INTERRUPTED);
@@ -198,19 +198,19 @@ fn groups_change() {
     prepare(&mut seat, &["update_group g --remove vm3@tcp"]);
     let two = "Group [ g ]\n\t12345-10.77.0.2@tcp: Active\n\t12345-10.77.0.4@tcp: Active\n\
         Total 2 nodes [ g ]\n";
-    check(&mut seat, "list_group -l g", two, Exit::DONE);
+    check(&mut seat, "list_group -l g", two, Exit::SUCCESS);
     let pinged = "\t12345-10.77.0.3@tcp: Unknown [session: <NULL> id: <?>]\n";
     check(&mut seat, "ping -n 10.77.0.3", pinged, NODE_REFUSED);
     prepare(&mut seat, &["update_group g --clean invalid", "update_group g --refresh"]);
-    check(&mut seat, "list_group -l g", two, Exit::DONE);
+    check(&mut seat, "list_group -l g", two, Exit::SUCCESS);
     prepare(&mut seat, &["update_group g -c active"]);
-    check(&mut seat, "list_group -l g", "Group [ g ]\nNo nodes found [ g ]\n", Exit::DONE);
+    check(&mut seat, "list_group -l g", "Group [ g ]\nNo nodes found [ g ]\n", Exit::SUCCESS);
     let exists = "group already exists (group g exists already)\n";
-    check(&mut seat, "add_group g 10.77.0.2@tcp", exists, Exit::FAILED);
+    check(&mut seat, "add_group g 10.77.0.2@tcp", exists, Exit::FAILURE);
     let unknown = "Can't find group in current session (no group h in the session)\n";
     let rest = "\tACTIVE\tBUSY\tDOWN\tUNKNOWN\tTOTAL\n\t0\t0\t0\t0\t0\tg\n";
-    check(&mut seat, "list_group h g", &format!("{unknown}{rest}"), Exit::FAILED);
-    check(&mut seat, "del_group g", "Group is deleted\n", Exit::DONE);
+    check(&mut seat, "list_group h g", &format!("{unknown}{rest}"), Exit::FAILURE);
+    check(&mut seat, "del_group g", "Group is deleted\n", Exit::SUCCESS);
 }
 
 #[test]
@@ -221,8 +221,8 @@ fn part_of_a_group_stays() {
     let text = "Invalid nid: 10.77.0.[2 (brackets that do not match)\n\
         Ignore invalid id list 10.77.0.[2\n\
         vm3 are added to session\n";
-    check(&mut seat, "add_group g 10.77.0.[2 vm3", text, Exit::FAILED);
-    check(&mut seat, "list_group", "1) g\nTotal 1 groups\n", Exit::DONE);
+    check(&mut seat, "add_group g 10.77.0.[2 vm3", text, Exit::FAILURE);
+    check(&mut seat, "list_group", "1) g\nTotal 1 groups\n", Exit::SUCCESS);
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn stat_goes_on_until_it_is_interrupted() {
     let (text, exit) = type_in(&mut seat, "stat --rpc --count 1 --delay 1 s");
     assert_eq!((text.as_str(), exit), (NO_FIGURES, Exit::INTERRUPTED));
     seat.world.patience = None;
-    check(&mut seat, "stat --rpc --count 1 --delay 1 s", NO_FIGURES, Exit::DONE);
+    check(&mut seat, "stat --rpc --count 1 --delay 1 s", NO_FIGURES, Exit::SUCCESS);
 }
 
 proptest! {

@@ -1,14 +1,14 @@
 //! `lctl` compared with what the real one printed. `testdata/lctl/README.md` says where that is
 //! from.
 
-#[path = "support/outside.rs"]
-mod outside;
+#[path = "support/fake_env.rs"]
+mod fake_env;
 
+use fake_env::{Fake, nid, recorded};
 use lustrine_tools::lctl::{LCTL, Lctl};
 use lustrine_tools::lnetctl::Settings;
-use lustrine_tools::node::Trouble;
-use lustrine_tools::shell::{self, Compat, Interpreter, Mode, Names, Next};
-use outside::{Fake, nid, recorded};
+use lustrine_tools::node::ToolError;
+use lustrine_tools::shell::{self, Compat, Interpreter, LineOutcome, Mode, NameMatching};
 use proptest::prelude::*;
 
 fn settings(compat: Compat) -> Settings {
@@ -19,7 +19,7 @@ fn settings(compat: Compat) -> Settings {
 fn type_in(fake: &mut Fake, compat: Compat, command: &str) -> (String, String, u8) {
     let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
     let settings = settings(compat);
-    let exit = shell::run(&mut Lctl::new(fake, &settings), &words, Names::Exact);
+    let exit = shell::run(&mut Lctl::new(fake, &settings), &words, NameMatching::Exact);
     let (out, err) = fake.said();
     (out, err, exit.0)
 }
@@ -102,7 +102,7 @@ fn a_script_selects_a_network() {
     let mut lctl = Lctl::new(&mut fake, &settings);
     let mut script = Interpreter::new(Mode::Script { ignore_errors: false });
     for line in ["network tcp1", "peer_list", "--net tcp peer_list", "peer_list"] {
-        assert_eq!(script.line(&mut lctl, line), Next::Line, "{line}");
+        assert_eq!(script.line(&mut lctl, line), LineOutcome::Continue, "{line}");
     }
     let (out, _) = fake.said();
     let nids: Vec<&str> = out.lines().map(|line| line.split(' ').next().unwrap()).collect();
@@ -129,7 +129,7 @@ fn what_nodes_do_not_have() {
         let (out, err, status) = type_in(&mut fake, Compat::V2_16, command);
         assert!(out.is_empty() && err.starts_with("lctl: ") && status != 0, "{command} {err}");
     }
-    fake.trouble = Some(Trouble { errno: -100, text: "no node answers".to_owned() });
+    fake.trouble = Some(ToolError { errno: -100, text: "no node answers".to_owned() });
     for command in ["list_nids", "which_nid vm3", "ping vm3", "show_route", "--net tcp conn_list"] {
         check(&mut fake, command, "", "lctl: no node answers\n", 100);
     }
@@ -152,7 +152,7 @@ proptest! {
         compat in prop::sample::select(vec![Compat::V2_15, Compat::V2_16]),
     ) {
         let mut fake = Fake::new(1, 2);
-        shell::run(&mut Lctl::new(&mut fake, &settings(compat)), &words, Names::Exact);
+        shell::run(&mut Lctl::new(&mut fake, &settings(compat)), &words, NameMatching::Exact);
         fake.said();
     }
 }

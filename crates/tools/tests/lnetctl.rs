@@ -1,15 +1,17 @@
 //! `lnetctl` compared with what the real one printed: the same, but for keys that our nodes do not
 //! have, which are listed here. `testdata/lnetctl/README.md` says where the recordings are from.
 
-#[path = "support/outside.rs"]
-mod outside;
+#[path = "support/fake_env.rs"]
+mod fake_env;
 
+use fake_env::{Fake, nid, recorded};
 use lustrine_lnet::tunables::{Change, TABLE};
 use lustrine_tools::lnetctl::{LNETCTL, Lnetctl, Settings};
-use lustrine_tools::node::{ChangeReport, ChangeRequest, ImportMode, NewNet, NiSelector, Trouble};
-use lustrine_tools::shell::{self, Compat, Names};
-use lustrine_tools::table::Syntax;
-use outside::{Fake, nid, recorded};
+use lustrine_tools::node::{
+    ChangeReport, ChangeRequest, ImportMode, NewNet, NiSelector, ToolError,
+};
+use lustrine_tools::shell::{self, Compat, NameMatching};
+use lustrine_tools::table::CommandSyntax;
 use proptest::prelude::*;
 
 /// What is not of our nodes, wherever it stands; with all that stands under it.
@@ -81,7 +83,7 @@ fn expected(name: &str) -> String {
 fn type_in(fake: &mut Fake, compat: Compat, command: &str) -> (String, String, u8) {
     let settings = Settings { compat, version: "1".to_owned() };
     let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
-    let exit = shell::run(&mut Lnetctl::new(fake, &settings), &words, Names::Exact);
+    let exit = shell::run(&mut Lnetctl::new(fake, &settings), &words, NameMatching::Exact);
     let (out, err) = fake.said();
     (out, err, exit.0)
 }
@@ -302,10 +304,10 @@ fn changes_are_asked_of_the_node_and_print_nothing() {
         assert_eq!(fake.wishes, [(wish, false)], "{command}");
     }
     let mut fake = Fake::new(0, 0);
-    fake.changed = Err(Trouble { errno: -22, text: "retry_count = 300 is outside".to_owned() });
+    fake.changed = Err(ToolError { errno: -22, text: "retry_count = 300 is env".to_owned() });
     let (_, err, status) = type_in(&mut fake, Compat::V2_16, "set retry_count 300");
     let wanted = "---\nset:\n-     retry_count:\n      errno: -22\n      descr: ! \"retry_count = \
-                  300 is outside\"\n...\n";
+                  300 is env\"\n...\n";
     assert_eq!((err.as_str(), status), (wanted, 234));
 }
 
@@ -374,20 +376,20 @@ fn an_import_tells_what_it_would_do() {
 fn set_knows_what_a_running_node_can_change() {
     let set = LNETCTL.commands.iter().find(|command| command.name == "set").unwrap();
     let mut fake = Fake::new(0, 0);
-    for key in set.under {
+    for key in set.subcommands {
         let (_, err, _) = type_in(&mut fake, Compat::V2_16, &format!("set {} 1", key.name));
         let row = TABLE.iter().find(|row| row.name == key.name);
         let live = row.is_some_and(|row| row.change == Change::Live);
         assert_eq!(err.is_empty(), live, "{}: {err}", key.name);
     }
     for row in TABLE.iter().filter(|row| row.change == Change::Live) {
-        assert!(set.under.iter().any(|key| key.name == row.name), "{}", row.name);
+        assert!(set.subcommands.iter().any(|key| key.name == row.name), "{}", row.name);
     }
 }
 
 #[test]
 fn without_a_node_every_question_says_so_once() {
-    let trouble = Trouble { errno: -100, text: "no node answers".to_owned() };
+    let trouble = ToolError { errno: -100, text: "no node answers".to_owned() };
     let mut fake = Fake { trouble: Some(trouble), ..Fake::new(0, 0) };
     for command in [
         "net show",
@@ -448,11 +450,11 @@ fn peers_that_say_nothing_and_nids_never_used() {
 }
 
 /// The names of all commands, and of all their options.
-fn vocabulary(under: &'static [Syntax], words: &mut Vec<String>) {
+fn vocabulary(under: &'static [CommandSyntax], words: &mut Vec<String>) {
     for syntax in under {
         words.push(syntax.name.to_owned());
         words.extend(syntax.options.iter().map(|option| format!("--{}", option.long)));
-        vocabulary(syntax.under, words);
+        vocabulary(syntax.subcommands, words);
     }
 }
 
@@ -475,7 +477,7 @@ proptest! {
     ) {
         let mut fake = Fake::new(1, 2);
         let settings = Settings { compat, version: "1".to_owned() };
-        shell::run(&mut Lnetctl::new(&mut fake, &settings), &words, Names::Exact);
+        shell::run(&mut Lnetctl::new(&mut fake, &settings), &words, NameMatching::Exact);
         fake.said();
     }
 }

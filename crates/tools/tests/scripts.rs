@@ -4,7 +4,7 @@
 mod support;
 
 use lustrine_tools::lst::{Compat, Lst, Settings};
-use lustrine_tools::shell::{Exit, Interpreter, Mode, Next};
+use lustrine_tools::shell::{Exit, Interpreter, LineOutcome, Mode};
 use support::typed::Shell;
 use support::{Seat, World};
 
@@ -77,7 +77,7 @@ fn feed(seat: &mut Seat<'_>, settings: &Settings, mode: Mode, script: &str) -> E
     let mut lst = Lst::new(seat, settings);
     let mut interpreter = Interpreter::new(mode);
     for line in script.lines() {
-        if let Next::Quit(exit) = interpreter.line(&mut lst, line) {
+        if let LineOutcome::Quit(exit) = interpreter.line(&mut lst, line) {
             return exit;
         }
     }
@@ -109,7 +109,7 @@ fn lines_on_the_standard_input_are_a_script() {
     let mut seat = world.sit_down(2);
     let settings = settings(Compat::V2_16);
     let strict = Mode::Script { ignore_errors: false };
-    assert_eq!(feed(&mut seat, &settings, strict, script), Exit::FAILED);
+    assert_eq!(feed(&mut seat, &settings, strict, script), Exit::FAILURE);
     let begun = "SESSION: night run FEATURES: 1 TIMEOUT: 300 FORCE: No\n\
         10.77.0.[2-3]@tcp are added to session\n\
         \tACTIVE\tBUSY\tDOWN\tUNKNOWN\tTOTAL\n\
@@ -118,7 +118,7 @@ fn lines_on_the_standard_input_are_a_script() {
     assert_eq!(seat.text(), begun);
     seat.lst(&settings, &["end_session"]);
     let lax = Mode::Script { ignore_errors: true };
-    assert_eq!(feed(&mut seat, &settings, lax, script), Exit::DONE);
+    assert_eq!(feed(&mut seat, &settings, lax, script), Exit::SUCCESS);
     assert_eq!(seat.text(), format!("{begun}1) io\nTotal 1 groups\n"));
 }
 
@@ -128,7 +128,7 @@ fn names_may_be_shortened_at_the_prompt() {
     let mut seat = world.sit_down(2);
     let settings = settings(Compat::V2_16);
     let script = "NEW s\nlist\nLIST_B\nadd_gr g 10.77.0.3\nshow_s\nq";
-    assert_eq!(feed(&mut seat, &settings, Mode::Prompt, script), Exit::FAILED);
+    assert_eq!(feed(&mut seat, &settings, Mode::Prompt, script), Exit::FAILURE);
     let text = seat.text();
     assert!(text.starts_with("SESSION: s FEATURES: 1 TIMEOUT: 300 FORCE: No\n"), "{text}");
     let ambiguous = "lst: 'list' is ambiguous; possibilities: list-commands list_group list_batch";
@@ -142,9 +142,9 @@ fn a_script_for_the_older_line_finds_its_words() {
     let mut world = World::new();
     let mut seat = world.sit_down(2);
     let settings = settings(Compat::V2_15);
-    assert_eq!(seat.lst(&settings, &["new_session"]), Exit::DONE);
-    assert_eq!(seat.lst(&settings, &["end_session"]), Exit::DONE);
-    assert_eq!(seat.lst(&settings, &["end_session"]), Exit::FAILED);
+    assert_eq!(seat.lst(&settings, &["new_session"]), Exit::SUCCESS);
+    assert_eq!(seat.lst(&settings, &["end_session"]), Exit::SUCCESS);
+    assert_eq!(seat.lst(&settings, &["end_session"]), Exit::FAILURE);
     assert_eq!(seat.lst(&settings, &["ping"]), Exit(255));
     assert_eq!(
         seat.text(),
@@ -154,6 +154,6 @@ fn a_script_for_the_older_line_finds_its_words() {
          Usage: lst ping  [--group NAME] [--batch NAME] [--session]  [--nodes IDS]\n"
     );
     let keyless = Settings { session: None, ..settings };
-    assert_eq!(seat.lst(&keyless, &["new_session"]), Exit::FAILED);
+    assert_eq!(seat.lst(&keyless, &["new_session"]), Exit::FAILURE);
     assert!(seat.text().starts_with("Can't find env LST_SESSION or value is not valid ("));
 }

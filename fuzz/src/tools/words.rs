@@ -1,6 +1,6 @@
 //! Scripts in few bytes.
 
-use lustrine_tools::table::{OptionSyntax, Syntax, Takes, Tool};
+use lustrine_tools::table::{OptionSyntax, CommandSyntax, ValueKind, Tool};
 
 /// What stands in scripts beside the words of the tables.
 const COMMON: [&str; 24] = [
@@ -54,27 +54,27 @@ pub(super) fn spelt(tool: &'static Tool, raw: &[u8]) -> String {
     String::from_utf8(text).unwrap_or_default()
 }
 
-fn collect(syntax: &'static Syntax, words: &mut Vec<String>) {
+fn collect(syntax: &'static CommandSyntax, words: &mut Vec<String>) {
     words.push(syntax.name.to_owned());
     for option in syntax.options {
         words.push(format!("--{}", option.long));
         words.extend(option.short.map(|letter| format!("-{letter}")));
         values(option, words);
     }
-    for word in syntax.words {
-        if let Takes::OneOf(known) | Takes::Usually(known) = word.takes {
+    for word in syntax.positionals {
+        if let ValueKind::OneOf(known) | ValueKind::Suggested(known) = word.kind {
             words.extend(known.iter().map(|known| (*known).to_owned()));
         }
     }
-    syntax.under.iter().for_each(|under| collect(under, words));
+    syntax.subcommands.iter().for_each(|under| collect(under, words));
 }
 
 fn values(option: &OptionSyntax, words: &mut Vec<String>) {
-    match option.takes {
-        Takes::OneOf(known) | Takes::Usually(known) => {
+    match option.kind {
+        ValueKind::OneOf(known) | ValueKind::Suggested(known) => {
             words.extend(known.iter().map(|known| (*known).to_owned()));
         }
-        Takes::Number { min, max, .. } | Takes::OptionalNumber { min, max, .. } => {
+        ValueKind::Number { min, max, .. } | ValueKind::OptionalNumber { min, max, .. } => {
             words.extend([min, max].map(|number| number.to_string()));
         }
         _ => {}

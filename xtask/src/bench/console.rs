@@ -18,7 +18,7 @@ use super::machine::{self, Machine};
 use super::ours::Programs;
 use super::ports;
 use super::statistics::Summary;
-use crate::process::{Guarded, capture};
+use crate::process::{ChildGuard, capture};
 use crate::repository::{root, target_dir};
 
 /// Longest time one call of `lst` may take beside what it was told to.
@@ -127,7 +127,7 @@ struct Session {
     port: u16,
     add_group_s: f64,
     /// Ended with the session.
-    _nodes: Vec<Guarded>,
+    _nodes: Vec<ChildGuard>,
 }
 
 impl Session {
@@ -141,7 +141,7 @@ impl Session {
             command.args(["node", "--accept", "all", "--set", "spin_us=0"]);
             command.args(["--net", &format!("tcp=127.64.0.{node}:{port}")]);
             command.arg("--control").arg(directory.join(format!("{node}.sock")));
-            running.push(Guarded::silent(&mut command)?);
+            running.push(ChildGuard::silent(&mut command)?);
         }
         let mut session = Session {
             lustrine: lustrine.to_owned(),

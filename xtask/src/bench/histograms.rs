@@ -26,7 +26,7 @@ use super::machine::{self, Machine};
 use super::ours::Programs;
 use super::statistics::Summary;
 use super::{icount, ports};
-use crate::process::{Guarded, capture, installed};
+use crate::process::{ChildGuard, capture, installed};
 use crate::repository::{root, target_dir};
 
 /// Where the node is, and its client.
@@ -248,7 +248,7 @@ impl Bench {
                 command.args(["--set", OFF]);
             });
         }
-        let node = Guarded::silent(&mut node)?;
+        let node = ChildGuard::silent(&mut node)?;
         ports::wait_for_listener(port)?;
         let before = ticks_of(node.id())?;
         let done = AtomicBool::new(way != Way::Scraped);

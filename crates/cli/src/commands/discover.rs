@@ -7,13 +7,13 @@ use lustrine_wire::nid::Nid;
 use super::show::peer_text;
 use crate::common::{ControlOptions, NodeOptions, ask};
 use crate::output::{Failure, print, print_json};
-use crate::words::{self, PORTS, millis, seconds};
+use crate::values::{self, PORTS, millis, seconds};
 
 /// Discover a NID: ping it, and push our own information where that is due.
 #[derive(Args, Debug)]
 pub(crate) struct DiscoverArgs {
     /// The peer, such as 10.0.0.1@tcp
-    #[arg(value_parser = words::nid)]
+    #[arg(value_parser = values::nid)]
     nid: Nid,
 
     /// How long to wait, in seconds

@@ -5,7 +5,7 @@ use clap::Args;
 use lustrine_tools::lctl::Lctl;
 
 use super::tool;
-use super::tool::running::AskArgs;
+use super::tool::running::TargetArgs;
 use crate::output::Failure;
 
 /// NIDs, peers and connections of a running node, in the words of lctl
@@ -15,7 +15,7 @@ use crate::output::Failure;
                         program is lctl.")]
 pub(crate) struct LctlArgs {
     #[command(flatten)]
-    asked: AskArgs,
+    target: TargetArgs,
 
     /// A command of lctl and its words; without one, commands are read from standard input
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
@@ -24,7 +24,7 @@ pub(crate) struct LctlArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &LctlArgs) -> Result<(), Failure> {
-    let (mut node, settings) = args.asked.at_work()?;
+    let (mut node, settings) = args.target.connect()?;
     let exit = tool::run(&mut Lctl::new(&mut node, &settings), &args.words)?;
     node.terminal.end(exit)
 }

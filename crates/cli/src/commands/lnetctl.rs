@@ -5,7 +5,7 @@ use clap::Args;
 use lustrine_tools::lnetctl::Lnetctl;
 
 use super::tool;
-use super::tool::running::AskArgs;
+use super::tool::running::TargetArgs;
 use crate::output::Failure;
 
 /// What a running node knows, and ping and discovery, in the words of lnetctl
@@ -15,7 +15,7 @@ use crate::output::Failure;
                         program is lnetctl.")]
 pub(crate) struct LnetctlArgs {
     #[command(flatten)]
-    asked: AskArgs,
+    target: TargetArgs,
 
     /// A command of lnetctl and its words; without one, commands are read from standard input
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
@@ -24,7 +24,7 @@ pub(crate) struct LnetctlArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &LnetctlArgs) -> Result<(), Failure> {
-    let (mut node, settings) = args.asked.at_work()?;
+    let (mut node, settings) = args.target.connect()?;
     let exit = tool::run(&mut Lnetctl::new(&mut node, &settings), &args.words)?;
     node.terminal.end(exit)
 }

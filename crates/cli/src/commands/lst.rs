@@ -1,8 +1,8 @@
 //! `lustrine lst`: LNet selftest as administrators know it. Grammar and layouts are
 //! [`lustrine_tools`]'; here it gets consoles, a clock, lines and a screen.
 
-mod link;
-pub(crate) mod resident;
+mod console_client;
+pub(crate) mod console_daemon;
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use std::{env, thread};
 
 use clap::Args;
 use lustrine_selftest::console::{Answer, Command};
-use lustrine_tools::lst::{AskError, Lst, Outside, Settings, Slept};
-use lustrine_tools::shell::Screen;
+use lustrine_tools::lst::{ConsoleError, Env, Lst, Settings, WaitOutcome};
+use lustrine_tools::shell::Terminal;
 
-use super::tool::{self, CompatWord, Terminal};
+use super::tool::{self, CompatArg, StdTerminal};
 use crate::common::{ControlOptions, NodeOptions};
 use crate::output::Failure;
-use link::Link;
+use console_client::ConsoleClient;
 
 /// LNet selftest as Lustre's administrators know it: sessions, groups, batches, tests
 #[derive(Args, Debug)]
@@ -27,7 +27,7 @@ use link::Link;
 pub(crate) struct LstArgs {
     /// Whose habits it has [env: LUSTRINE_COMPAT]
     #[arg(long, value_enum)]
-    compat: Option<CompatWord>,
+    compat: Option<CompatArg>,
 
     #[command(flatten)]
     node: NodeOptions,
@@ -49,8 +49,8 @@ pub(crate) fn run(args: &LstArgs) -> Result<(), Failure> {
         whoami: whoami(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    let link = Link { node: args.node.clone(), control: args.control.clone() };
-    let mut here = Here { link, terminal: Terminal::default() };
+    let client = ConsoleClient { node: args.node.clone(), control: args.control.clone() };
+    let mut here = Here { client, terminal: StdTerminal::default() };
     let exit = tool::run(&mut Lst::new(&mut here, &settings), &args.words)?;
     here.terminal.end(exit)
 }
@@ -64,11 +64,11 @@ fn whoami() -> String {
 
 /// The world as `lst` needs it.
 struct Here {
-    link: Link,
-    terminal: Terminal,
+    client: ConsoleClient,
+    terminal: StdTerminal,
 }
 
-impl Screen for Here {
+impl Terminal for Here {
     fn out(&mut self, text: &str) {
         self.terminal.out(text);
     }
@@ -78,23 +78,23 @@ impl Screen for Here {
     }
 }
 
-impl Outside for Here {
-    fn ask(&mut self, key: u32, command: Command) -> Result<Answer, AskError> {
-        self.link.ask(key, &command)
+impl Env for Here {
+    fn ask(&mut self, key: u32, command: Command) -> Result<Answer, ConsoleError> {
+        self.client.ask(key, &command)
     }
 
-    fn new_session(&mut self, key: u32, command: Command) -> Result<Answer, AskError> {
-        self.link.new_session(key, &command)
+    fn new_session(&mut self, key: u32, command: Command) -> Result<Answer, ConsoleError> {
+        self.client.new_session(key, &command)
     }
 
     /// A signal ends the program as ever; what it said so far is written.
-    fn sleep(&mut self, time: Duration) -> Slept {
+    fn sleep(&mut self, time: Duration) -> WaitOutcome {
         if !self.terminal.is_read() {
             // Nobody reads what comes of it.
-            return Slept::Interrupted;
+            return WaitOutcome::Interrupted;
         }
         thread::sleep(time);
-        Slept::Over
+        WaitOutcome::Elapsed
     }
 
     fn resolve(&mut self, host: &str) -> Result<Ipv4Addr, String> {

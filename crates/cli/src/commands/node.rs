@@ -54,7 +54,7 @@ pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
         // Whoever reads the log reads this as well.
         Failure::Failed(error) | Failure::Usage(error) if args.log == LogForm::Json => {
             tracing::error!("{error}");
-            Failure::Told(failure.status())
+            Failure::Reported(failure.status())
         }
         _ => failure,
     })
@@ -83,7 +83,7 @@ fn serve(args: &NodeArgs) -> Result<(), Failure> {
         return Err(Failure::Usage(ResolveError::NoNet.to_string()));
     }
     let signals = Signals::install().map_err(|error| format!("cannot catch signals: {error}"))?;
-    let place = args.control.place(config.control.clone());
+    let place = args.control.resolve(config.control.clone());
     args.take_places(&mut config);
     // Before anything is opened for peers: a node that cannot be asked is of no use.
     let socket = match &place {

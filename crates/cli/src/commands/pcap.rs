@@ -15,7 +15,7 @@ use lustrine_capture::{Dissector, Event, Frame};
 
 use self::file::{FileError, Frames};
 use self::print::{Form, Printer};
-use crate::output::{self, complain};
+use crate::output::{self, print_error};
 
 /// Read a packet capture (libpcap or pcapng) and print Lustre's network messages.
 ///
@@ -75,7 +75,7 @@ impl PcapArgs {
 pub(crate) fn run(args: &PcapArgs) -> Result<(), output::Failure> {
     let out = BufWriter::new(io::stdout().lock());
     print_file(args, out).map_err(|failure| match failure {
-        Failure::Output(error) => output::not_written(error),
+        Failure::Output(error) => output::write_error(error),
         Failure::Input(error) => format!("{}: {error}", args.name()).into(),
         Failure::Stream { wanted, streams: 0 } => {
             format!("{}: no TCP connection {wanted}: there is none at all", args.name()).into()
@@ -148,7 +148,7 @@ fn print_file(args: &PcapArgs, out: impl Write) -> Result<(), Failure> {
     let printed = printer.finish()?;
     let foreign_links = outcome?;
     if foreign_links > 0 {
-        complain(&format!(
+        print_error(&format!(
             "{foreign_links} frames of kinds of network that cannot be read were passed over"
         ));
     }
@@ -158,8 +158,10 @@ fn print_file(args: &PcapArgs, out: impl Write) -> Result<(), Failure> {
             Some(wanted) if wanted > stats.streams => {
                 return Err(Failure::Stream { wanted, streams: stats.streams });
             }
-            Some(wanted) => complain(&format!("TCP connection {wanted} is no LNet conversation")),
-            None => complain(&format!(
+            Some(wanted) => {
+                print_error(&format!("TCP connection {wanted} is no LNet conversation"))
+            }
+            None => print_error(&format!(
                 "no LNet conversation among {} frames ({} TCP connections); look for port 988 when \
                  capturing, with `tcpdump -w FILE tcp port 988`",
                 stats.frames, stats.streams

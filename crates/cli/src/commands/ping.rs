@@ -6,13 +6,13 @@ use lustrine_wire::nid::Nid;
 
 use crate::common::{ControlOptions, NodeOptions, ask};
 use crate::output::{Failure, print, print_json};
-use crate::words::{self, PORTS, millis, seconds};
+use crate::values::{self, PORTS, millis, seconds};
 
 /// Ping a NID: through the running node, or stand-alone.
 #[derive(Args, Debug)]
 pub(crate) struct PingArgs {
     /// The peer, such as 10.0.0.1@tcp
-    #[arg(value_parser = words::nid)]
+    #[arg(value_parser = values::nid)]
     nid: Nid,
 
     /// How long to wait for each answer, in seconds
@@ -48,8 +48,8 @@ pub(crate) fn run(args: &PingArgs) -> Result<(), Failure> {
             Ok(answer) if args.json => print_json(&answer)?,
             Ok(answer) => print(&text(&answer))?,
             Err(failure @ Failure::Failed(_)) => {
-                failure.tell();
-                outcome = Err(Failure::Told(failure.status()));
+                failure.report();
+                outcome = Err(Failure::Reported(failure.status()));
             }
             Err(failure) => return Err(failure),
         }

@@ -4,10 +4,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use lustrine_tools::node::Outside;
+use lustrine_tools::node::Env;
 use lustrine_tools::routerstat::Counters;
 
-use super::tool::running::Running;
+use super::tool::running::RunningNode;
 use crate::common::ControlOptions;
 use crate::output::{Failure, print};
 
@@ -30,12 +30,12 @@ pub(crate) struct RouterstatArgs {
 
 /// Runs the command. With an interval, a signal ends it.
 pub(crate) fn run(args: &RouterstatArgs) -> Result<(), Failure> {
-    let mut node = Running::at(&args.control);
+    let mut node = RunningNode::at(&args.control);
     let mut ask = || {
         let counters = node
             .counters()
             .map_err(|trouble| Failure::Failed(format!("LNet stats not available: {trouble}")))?;
-        Ok::<_, Failure>((Counters::of(&counters), Instant::now()))
+        Ok::<_, Failure>((Counters::from_map(&counters), Instant::now()))
     };
     let mut before = ask()?;
     print(&before.0.totals())?;

@@ -17,19 +17,19 @@ use crate::common::NodeOptions;
 use crate::interrupt::Interrupt;
 use crate::output::{Failure, json, print};
 use crate::report_file::ReportFile;
-use crate::words::{self, PORTS, seconds};
+use crate::values::{self, PORTS, seconds};
 
 mod children;
-mod halves;
-mod partner;
+mod cpu_split;
 mod plan;
 mod report;
 mod session;
 mod table;
+mod target;
 
-use halves::Halves;
-use partner::Partner;
+use cpu_split::CpuSplit;
 use report::{End, Report};
+use target::Target;
 
 /// Sizes of bulk tests unless told otherwise, in bytes.
 const SIZES: [u32; 2] = [4 << 10, 1 << 20];
@@ -43,7 +43,7 @@ const ROW_TIME: f64 = 1.4;
 #[derive(Args, Debug)]
 pub(crate) struct SelftestArgs {
     /// The node to measure; without it a second node is started on this machine's loopback
-    #[arg(long, value_name = "NID", value_parser = words::nid)]
+    #[arg(long, value_name = "NID", value_parser = values::nid)]
     to: Option<Nid>,
 
     /// What to do; may be given several times [default: all]
@@ -235,22 +235,22 @@ pub(crate) fn run(args: &SelftestArgs) -> Result<(), Failure> {
 
 fn measure(args: &SelftestArgs) -> Result<Report, Failure> {
     let interrupt = Interrupt::catch()?;
-    let partner = match &args.to {
-        Some(nid) => Partner::elsewhere(*nid),
+    let target = match &args.to {
+        Some(nid) => Target::elsewhere(*nid),
         None => start_partner(&args.node, &interrupt)?,
     };
-    session::run(args, &partner, &interrupt)
+    session::run(args, &target, &interrupt)
 }
 
 /// Starts the second node, with CPUs of its own where there are enough and nobody has said how the
 /// loops are to be placed.
-fn start_partner(options: &NodeOptions, interrupt: &Interrupt) -> Result<Partner, Failure> {
-    let start = || Partner::start(options, interrupt);
+fn start_partner(options: &NodeOptions, interrupt: &Interrupt) -> Result<Target, Failure> {
+    let start = || Target::start(options, interrupt);
     if options.set.iter().any(|setting| setting.name == "cpu_npartitions") {
         return start();
     }
     let told = |error: io::Error| format!("cannot give each node CPUs of its own: {error}");
-    match Halves::of_this_process().map_err(told)? {
+    match CpuSplit::of_this_process().map_err(told)? {
         Some(halves) => halves.apart(start).map_err(told)?,
         None => start(),
     }

@@ -10,7 +10,7 @@ use lustrine_scenario::{File, Outcome, Override, Problems, Scenario, parse_durat
 
 use crate::interrupt::Interrupt;
 use crate::output::Failure;
-use crate::report_file::{ReportFile, apart};
+use crate::report_file::{ReportFile, check_distinct};
 
 mod progress;
 mod replay;
@@ -155,7 +155,7 @@ impl ScenarioOptions {
     fn open(&self, prepared: &mut Prepared) -> Result<(), Failure> {
         prepared.json = self.json.as_deref().map(ReportFile::open).transpose()?;
         prepared.report = self.report.as_deref().map(ReportFile::open).transpose()?;
-        apart(&self.file, &[&prepared.json, &prepared.report])
+        check_distinct(&self.file, &[&prepared.json, &prepared.report])
     }
 }
 

@@ -9,13 +9,13 @@ use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs};
 
 use clap::ValueEnum;
 use lustrine_tools::shell::{
-    self, Compat, Exit, Interpreter, Invocation, Mode, Names, Next, Program, Screen,
+    self, Compat, Exit, Interpreter, Invocation, LineOutcome, Mode, NameMatching, Program, Terminal,
 };
 
 use crate::output::{self, Failure};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum CompatWord {
+pub(crate) enum CompatArg {
     /// Those of the 2.15 line
     #[value(name = "2.15")]
     V2_15,
@@ -25,12 +25,12 @@ pub(crate) enum CompatWord {
 }
 
 /// The habits of an option, or of the environment.
-pub(crate) fn compat(word: Option<CompatWord>) -> Result<Compat, Failure> {
+pub(crate) fn compat(word: Option<CompatArg>) -> Result<Compat, Failure> {
     let word = match word {
         Some(word) => Some(word),
         None => match env::var("LUSTRINE_COMPAT") {
             Ok(text) if !text.is_empty() => {
-                Some(CompatWord::from_str(&text, false).map_err(|_| {
+                Some(CompatArg::from_str(&text, false).map_err(|_| {
                     Failure::Usage(format!("LUSTRINE_COMPAT is {text:?}: 2.15 and 2.16 are known"))
                 })?)
             }
@@ -38,15 +38,15 @@ pub(crate) fn compat(word: Option<CompatWord>) -> Result<Compat, Failure> {
         },
     };
     Ok(match word {
-        Some(CompatWord::V2_15) => Compat::V2_15,
-        Some(CompatWord::V2_16) | None => Compat::V2_16,
+        Some(CompatArg::V2_15) => Compat::V2_15,
+        Some(CompatArg::V2_16) | None => Compat::V2_16,
     })
 }
 
 /// Has a tool carry out the command of its arguments, or those of the standard input.
 pub(crate) fn run(program: &mut impl Program, arguments: &[String]) -> Result<Exit, Failure> {
     match shell::invocation(arguments) {
-        Invocation::Command(words) => Ok(shell::run(program, &words, Names::Exact)),
+        Invocation::Command(words) => Ok(shell::run(program, &words, NameMatching::Exact)),
         Invocation::Lines { ignore_errors } => lines(program, ignore_errors),
     }
 }
@@ -69,7 +69,7 @@ fn lines(program: &mut impl Program, ignore_errors: bool) -> Result<Exit, Failur
                 return Ok(interpreter.exit());
             }
         };
-        if let Next::Quit(exit) = interpreter.line(program, &line) {
+        if let LineOutcome::Quit(exit) = interpreter.line(program, &line) {
             return Ok(exit);
         }
     }
@@ -88,12 +88,12 @@ fn read_line(input: &mut impl BufRead) -> Result<Option<String>, Failure> {
 
 /// The standard output and error.
 #[derive(Debug, Default)]
-pub(crate) struct Terminal {
+pub(crate) struct StdTerminal {
     /// What it meant that something could not be printed.
     unwritten: Option<Failure>,
 }
 
-impl Terminal {
+impl StdTerminal {
     /// Whether somebody reads what is printed.
     pub(crate) fn is_read(&self) -> bool {
         self.unwritten.is_none()
@@ -104,12 +104,12 @@ impl Terminal {
         match (self.unwritten, exit) {
             (Some(failure), _) => Err(failure),
             (None, Exit(0)) => Ok(()),
-            (None, Exit(status)) => Err(Failure::Told(status)),
+            (None, Exit(status)) => Err(Failure::Reported(status)),
         }
     }
 }
 
-impl Screen for Terminal {
+impl Terminal for StdTerminal {
     fn out(&mut self, text: &str) {
         if self.unwritten.is_none() {
             self.unwritten = output::print(text).err();

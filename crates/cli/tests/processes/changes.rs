@@ -72,7 +72,7 @@ fn settings_take_effect_and_have_their_ranges() {
         ("set max_interfaces 5", "max_interfaces = 5; allowed: 16 to 4096"),
         ("set min_reconnectms 90000", "min_reconnectms = 90000 is more than max_reconnectms"),
     ] {
-        lnetctl(&node, words).with_code(234).says(&["errno: -22", says]);
+        lnetctl(&node, words).expect_code(234).expect_stderr(&["errno: -22", says]);
     }
     assert_eq!(
         lnetctl(&node, "global show").ok().stdout,
@@ -82,16 +82,16 @@ fn settings_take_effect_and_have_their_ranges() {
     for (words, says) in
         [("set health_sensitivity 1", "no health values"), ("set tiny_buffers 1", "do not route")]
     {
-        lnetctl(&node, words).with_code(234).says(&["errno: -95", says]);
+        lnetctl(&node, words).expect_code(234).expect_stderr(&["errno: -95", says]);
     }
-    lnetctl(&node, "set transaction_timeout 100s").with_code(234).says(&[
+    lnetctl(&node, "set transaction_timeout 100s").expect_code(234).expect_stderr(&[
         "errno: -22",
         "without a unit",
         "1 to 100000 s",
     ]);
     lnetctl(&node, "set peer_credits 16")
-        .with_code(234)
-        .says(&["errno: -95", "when a node starts"]);
+        .expect_code(234)
+        .expect_stderr(&["errno: -95", "when a node starts"]);
     for words in ["set transaction_timeout 150", "set retry_count 2", "set discovery 1"] {
         quietly(&node, words);
     }
@@ -119,8 +119,10 @@ fn connections_follow_conns_per_peer() {
     quietly(&node, "net set --net tcp --lnd-timeout 20");
     let shown = lnetctl(&node, "net show -v").ok().stdout;
     assert!(shown.contains("timeout: 20\n"), "{shown}");
-    lnetctl(&node, "net set --net tcp9 --conns-per-peer 2").with_code(234).says(&["has no tcp9"]);
-    lnetctl(&node, "net set --all --health 5").with_code(234).says(&["no health value"]);
+    lnetctl(&node, "net set --net tcp9 --conns-per-peer 2")
+        .expect_code(234)
+        .expect_stderr(&["has no tcp9"]);
+    lnetctl(&node, "net set --all --health 5").expect_code(234).expect_stderr(&["no health value"]);
 }
 
 #[test]
@@ -145,20 +147,24 @@ fn a_peer_by_hand_is_shown_and_one_that_goes_ends_what_waits_for_it() {
     ping.env("LUSTRINE_CONTROL", node.control());
     let ping = Running::start(&mut ping);
     let (connection, _) = listener.accept().expect("the node dials");
-    lnetctl(&node, &format!("peer del --prim_nid {primary}")).with_code(234).says(&["is locked"]);
+    lnetctl(&node, &format!("peer del --prim_nid {primary}"))
+        .expect_code(234)
+        .expect_stderr(&["is locked"]);
     quietly(&node, &format!("peer del --prim_nid {primary} --nid 10.99.0.1@tcp --force"));
     assert!(peer(&node, "10.99.0.1@tcp").is_none());
     assert!(peer(&node, &primary).is_some());
     quietly(&node, &format!("peer del --prim_nid {primary} --force"));
-    let ended = ping.end().with_code(255);
+    let ended = ping.end().expect_code(255);
     assert!(ended.stdout.contains("errno: -104"), "{ended:#?}");
     drop(connection);
     assert_eq!(lnetctl(&node, "peer show").ok().stdout, "");
-    lnetctl(&node, &format!("peer del --prim_nid {primary}")).with_code(234).says(&["errno: -2"]);
+    lnetctl(&node, &format!("peer del --prim_nid {primary}"))
+        .expect_code(234)
+        .expect_stderr(&["errno: -2"]);
     let own = format!("peer add --prim_nid {}", node.nid());
-    lnetctl(&node, &own).with_code(234).says(&["is this node itself"]);
+    lnetctl(&node, &own).expect_code(234).expect_stderr(&["is this node itself"]);
     let single = "peer add --prim_nid 10.99.0.1@tcp --nid 10.99.0.2@tcp --non_mr";
-    lnetctl(&node, single).with_code(234).says(&["is not multi-rail"]);
+    lnetctl(&node, single).expect_code(234).expect_stderr(&["is not multi-rail"]);
 }
 
 #[test]
@@ -186,7 +192,9 @@ fn interfaces_come_and_go_while_a_node_runs() {
     for line in [format!("nid: {nid}"), "peer_credits: 4".into(), "credits: 64".into()] {
         assert!(shown.contains(&line), "{shown}");
     }
-    lnetctl(&node, &format!("net add --nid {nid}")).with_code(234).says(&["errno: -17", "already"]);
+    lnetctl(&node, &format!("net add --nid {nid}"))
+        .expect_code(234)
+        .expect_stderr(&["errno: -17", "already"]);
     let ping = || {
         let mut ping = lustrine();
         ping.args(["ping", &nid, "--timeout", "60", "--net"]);
@@ -199,11 +207,13 @@ fn interfaces_come_and_go_while_a_node_runs() {
     }
     quietly(&node, "net del --net tcp1");
     assert_ne!(ping().code, Some(0), "nobody listens there any more");
-    lnetctl(&node, "net show --net tcp1").with_code(234);
-    lnetctl(&node, "net del --net tcp").with_code(234).says(&["a node needs an interface"]);
+    lnetctl(&node, "net show --net tcp1").expect_code(234);
+    lnetctl(&node, "net del --net tcp")
+        .expect_code(234)
+        .expect_stderr(&["a node needs an interface"]);
     lnetctl(&node, "net add --net tcp5 --if nosuch0")
-        .with_code(234)
-        .says(&["no interface is called"]);
+        .expect_code(234)
+        .expect_stderr(&["no interface is called"]);
     quietly(&node, &format!("net add --nid {nid}"));
     ping().ok();
     // What was the first is not needed.
@@ -360,7 +370,7 @@ fn networks_share_an_address_and_a_listener() {
     quietly(&node, "net del --net tcp");
     lnetctl(&other, &format!("ping --timeout 60 {second}")).ok();
     let first = node.nid();
-    lnetctl(&other, &format!("ping --timeout 60 {first}")).with_code(255);
+    lnetctl(&other, &format!("ping --timeout 60 {first}")).expect_code(255);
     let place = SocketAddr::from((ip, port));
     TcpListener::bind(place).expect_err("it listens there");
     let elsewhere = loopback();
@@ -378,10 +388,10 @@ fn an_interface_is_added_once() {
     let node = Node::open();
     let nid = format!("{}@tcp7", node.ip());
     lnetctl(&node, &format!("net add --net tcp7 --nid {nid} --if lo"))
-        .with_code(234)
-        .says(&["not both"]);
+        .expect_code(234)
+        .expect_stderr(&["not both"]);
     let before = lnetctl(&node, "net show").ok().stdout;
-    lnetctl(&node, "net add --net tcp7 --if lo,lo").with_code(234);
+    lnetctl(&node, "net add --net tcp7 --if lo,lo").expect_code(234);
     assert_eq!(lnetctl(&node, "net show").ok().stdout, before);
 }
 
@@ -409,7 +419,8 @@ fn what_is_exported_is_imported_by_a_node_of_two_loops() {
 fn a_node_is_no_peer_of_its_own() {
     let node = Node::open();
     let (own, fresh) = (node.nid(), format!("{}@tcp8", loopback()));
-    let refused = |done: Finished| drop(done.with_code(234).says(&["is this node itself"]));
+    let refused =
+        |done: Finished| drop(done.expect_code(234).expect_stderr(&["is this node itself"]));
     refused(lnetctl(&node, &format!("peer add --prim_nid {own}")));
     let peer = format!("peer: [{{primary nid: {fresh}}}]\n");
     let net = format!("net: [{{net type: tcp8, local NI(s): [{{nid: {fresh}}}]}}]\n");
@@ -425,7 +436,7 @@ fn a_node_is_no_peer_of_its_own() {
     std::fs::write(&file, text).expect("a file");
     let mut command = lustrine();
     command.args(["node", "--config"]).arg(&file).arg("--control").arg(scratch.file("own.sock"));
-    finish(&mut command).with_code(1).says(&["is this node itself"]);
+    finish(&mut command).expect_code(1).expect_stderr(&["is this node itself"]);
 }
 
 /// A change that does not fit ends nothing that was there before.
@@ -439,7 +450,7 @@ fn a_change_without_room_leaves_known_peers_alone() {
     for last in 1..=20 {
         file += &format!("- primary nid: 10.99.1.{last}@tcp\n");
     }
-    import(&node, "", &file).with_code(234).says(&["nothing was changed"]);
+    import(&node, "", &file).expect_code(234).expect_stderr(&["nothing was changed"]);
     let after = peer(&node, &other.nid()).expect("it is still known");
     assert_eq!(after.connections, before);
     assert_eq!(after.configured, None);
@@ -455,7 +466,9 @@ fn import_takes_back_what_it_can_and_names_the_rest() {
     let file = "peer: [{primary nid: 10.99.0.2@tcp}, {primary nid: 10.99.0.1@tcp}, \
                 {primary nid: 10.99.0.3@tcp}]\n";
     let before = lnetctl(&node, "export").ok().stdout;
-    import(&node, "--del", file).with_code(234).says(&["1:38", "10.99.0.1@tcp is locked"]);
+    import(&node, "--del", file)
+        .expect_code(234)
+        .expect_stderr(&["1:38", "10.99.0.1@tcp is locked"]);
     assert_eq!(lnetctl(&node, "export").ok().stdout, before);
     let tried = import(&node, "--del --lenient --dry-run", file).ok();
     assert_eq!(tried.stdout.matches("10.99.0.2@tcp").count(), 1, "{tried:#?}");

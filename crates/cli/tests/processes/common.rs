@@ -1,13 +1,13 @@
 //! What the tests share: processes, places to live, users, nodes.
 
 mod node;
-mod place;
 mod process;
+mod scratch;
 mod usage;
 mod user;
 
 pub(crate) use node::Node;
-pub(crate) use place::{Scratch, free_port, loopback};
 pub(crate) use process::{Finished, Running, clean, eventually, finish, lustrine, skip};
+pub(crate) use scratch::{Scratch, free_port, loopback};
 pub(crate) use usage::Usage;
 pub(crate) use user::{may_be_node, own_identity, unprivileged};

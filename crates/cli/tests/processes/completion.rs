@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use lustrine_tools::ALL;
-use lustrine_tools::table::Syntax;
+use lustrine_tools::table::CommandSyntax;
 
 use crate::common::{Scratch, clean, finish, lustrine, skip};
 
@@ -136,11 +136,11 @@ fn every_command_of_every_tool_is_offered_and_on_its_page() {
 }
 
 /// A command with the words that lead to it, or those under it.
-fn leaves(syntax: &Syntax) -> Vec<String> {
-    if syntax.under.is_empty() {
+fn leaves(syntax: &CommandSyntax) -> Vec<String> {
+    if syntax.subcommands.is_empty() {
         return vec![syntax.name.to_owned()];
     }
-    let under = syntax.under.iter().flat_map(leaves);
+    let under = syntax.subcommands.iter().flat_map(leaves);
     under.map(|leaf| format!("{} {leaf}", syntax.name)).collect()
 }
 
@@ -150,7 +150,7 @@ fn shells_can_read_their_scripts() {
     for shell in ["bash", "zsh", "fish"] {
         let path = scratch.write(shell, &script(shell));
         match is_installed(shell) {
-            true => _ = finish(Command::new(shell).arg("-n").arg(path)).ok().says(&[]),
+            true => _ = finish(Command::new(shell).arg("-n").arg(path)).ok().expect_stderr(&[]),
             false => skip(&format!("{shell} is not installed")),
         }
     }
@@ -210,14 +210,16 @@ fn reads(paths: &[impl AsRef<Path>], reader: &str, options: &[&str]) {
 #[test]
 fn wrong_use_is_told() {
     finish(lustrine().args(["man", "nobody"]))
-        .with_code(2)
-        .says(&["there is no page \"nobody\"", "lustrine, lst, lnetctl, lctl, lustrine-"]);
-    finish(lustrine().args(["man", "lst", "--all", "x"])).with_code(2);
-    finish(lustrine().args(["completion", "tcsh"])).with_code(2).says(&["bash, zsh, fish"]);
+        .expect_code(2)
+        .expect_stderr(&["there is no page \"nobody\"", "lustrine, lst, lnetctl, lctl, lustrine-"]);
+    finish(lustrine().args(["man", "lst", "--all", "x"])).expect_code(2);
+    finish(lustrine().args(["completion", "tcsh"]))
+        .expect_code(2)
+        .expect_stderr(&["bash, zsh, fish"]);
     let scratch = Scratch::new();
     let file = scratch.write("file", "");
     finish(lustrine().arg("man").arg("--all").arg(&file))
-        .fails_with(&["cannot make the directory"]);
+        .expect_error(&["cannot make the directory"]);
 }
 
 fn is_installed(program: &str) -> bool {

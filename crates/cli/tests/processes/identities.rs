@@ -75,7 +75,7 @@ fn a_userland_client_discovers_who_the_node_is_and_is_shown_there_as_userland() 
         shown.contains("    userland: 1 (dialled from source ports above 1023)").then_some(())
     });
     load.signal(Signal::INT);
-    load.end().with_code(130);
+    load.end().expect_code(130);
 }
 
 #[test]
@@ -88,12 +88,14 @@ fn a_userland_client_is_told_why_it_is_not_let_in() {
             node.port()
         );
         for mut wish in wishes(&node, "userland") {
-            let done = finish(&mut wish).fails_with(&[&node.nid(), &hint]);
+            let done = finish(&mut wish).expect_error(&[&node.nid(), &hint]);
             assert_eq!(done.stdout, "", "{done:#?}");
         }
         assert!(node.count("bad_source_port") >= 3);
         assert_eq!(node.stats().connections, 0);
-        node.stop().ok().says(&["INFO connections refused cpt=0 counted=\"bad_source_port="]);
+        node.stop()
+            .ok()
+            .expect_stderr(&["INFO connections refused cpt=0 counted=\"bad_source_port="]);
     }
 }
 
@@ -102,7 +104,7 @@ fn node_identity_without_privilege_is_refused_with_advice() {
     let scratch = Scratch::new();
     let Some(mut command) = unprivileged(&scratch) else { return };
     command.args(["ping", "127.0.0.9@tcp", "--port", "9", "--identity", "node"]);
-    finish(&mut command).fails_with(&[
+    finish(&mut command).expect_error(&[
         "node identity needs source ports below 1024",
         "run as root, grant CAP_NET_BIND_SERVICE",
         "or use --identity userland",
@@ -115,7 +117,7 @@ fn a_port_without_privilege_is_refused_with_advice() {
     let Some(mut command) = unprivileged(&scratch) else { return };
     let ip = loopback();
     command.args(["node", "--net", &format!("tcp={ip}")]);
-    finish(&mut command).fails_with(&[
+    finish(&mut command).expect_error(&[
         &format!("cannot listen on {ip}:988"),
         "ports below 1024 need root or CAP_NET_BIND_SERVICE",
         "--net tcp=ADDR:PORT",
@@ -129,7 +131,7 @@ fn all_fail(nid: &str, port: u16, words: &[&str]) {
         let mut command = lustrine();
         command.arg(wish).args(if wish == "selftest" { &["--to"][..] } else { &[] }).arg(nid);
         command.args(["--port", &port.to_string()]);
-        let done: Finished = finish(&mut command).fails_with(&[nid]).fails_with(words);
+        let done: Finished = finish(&mut command).expect_error(&[nid]).expect_error(words);
         assert_eq!(done.stdout, "", "{done:#?}");
     }
 }
@@ -160,7 +162,7 @@ fn what_listens_is_silent() {
             command.args([wish, &format!("{ip}@tcp"), "--timeout", "0.5"]);
             command.args(["--port", &port.to_string()]).args(identity);
             let words = format!("timed out; TCP port {port} there connects, but does not answer");
-            let done = finish(&mut command).fails_with(&[&words]);
+            let done = finish(&mut command).expect_error(&[&words]);
             assert!(!done.stderr.contains("host is down"), "it answers TCP: {done:#?}");
         }
     }
@@ -173,7 +175,7 @@ fn a_node_does_not_ask_itself_from_its_own_address() {
     let port = free_port(ip).to_string();
     let mut command = lustrine();
     command.args(["ping", "127.0.0.1@tcp", "--port", &port]);
-    finish(&mut command).fails_with(&[
+    finish(&mut command).expect_error(&[
         "for this command we are 127.0.0.77@tcp: 127.0.0.1@tcp is an address of this machine, \
          and two nodes at one address would share a NID; --net gives us another",
         "connection refused",
@@ -195,13 +197,13 @@ fn no_interface_on_that_net() {
         let mut command = lustrine();
         command.args([wish, &format!("{theirs}@tcp7"), "--net", &format!("tcp={ours}:9")]);
         finish(&mut command)
-            .fails_with(&["no route to the peer; no interface of this node is on that net"]);
+            .expect_error(&["no route to the peer; no interface of this node is on that net"]);
     }
     // The loopback's addresses lead nowhere else.
     finish(lustrine().args(["ping", "192.0.2.1@tcp", "--net", &format!("tcp={ours}:9")]))
-        .fails_with(&["no route to the peer", "or the host has no route to it"]);
+        .expect_error(&["no route to the peer", "or the host has no route to it"]);
     finish(lustrine().args(["ping", "10.0.0.1@o2ib", "--port", "9"]))
-        .fails_with(&["o2ib", "only tcp nets have a driver"]);
+        .expect_error(&["o2ib", "only tcp nets have a driver"]);
 }
 
 #[test]
@@ -240,7 +242,7 @@ fn a_command_beside_another_of_the_same_address_harms_nothing() {
     // Who insists is told why it cannot be.
     let mut insists = node.client_at("ping", ip);
     insists.args(["--identity", "node"]);
-    finish(&mut insists).fails_with(&["cannot listen on", "listens there"]);
+    finish(&mut insists).expect_error(&["cannot listen on", "listens there"]);
     let report = load.end().ok().json();
     assert_eq!(report["identity"], "node");
     assert_eq!(report["results"][0]["errors"], 0, "{report:#}");

@@ -72,13 +72,17 @@ fn what_fails_has_the_old_forms_and_says_why() {
     let scratch = Scratch::new();
     let nobody = "127.255.255.250@tcp";
     let words = format!("ping --timeout 60 {nobody}");
-    let failed = finish(&mut tool(&scratch, &node, "lnetctl", &words)).with_code(255);
+    let failed = finish(&mut tool(&scratch, &node, "lnetctl", &words)).expect_code(255);
     let start = format!(
         "manage:\n- ping:\n  errno: -111\n  descr: ! 'failed to ping {nobody}: Connection refused ("
     );
     assert!(failed.stdout.starts_with(&start) && failed.stderr.is_empty(), "{failed:#?}");
     let refused = finish(&mut tool(&scratch, &node, "lnetctl", "set routing 1"));
-    refused.with_code(234).says(&["set:\n-     routing:\n", "errno: -95", "do not route"]);
+    refused.expect_code(234).expect_stderr(&[
+        "set:\n-     routing:\n",
+        "errno: -95",
+        "do not route",
+    ]);
     let control = node.control();
     node.stop();
     for (name, words, code) in
@@ -86,7 +90,9 @@ fn what_fails_has_the_old_forms_and_says_why() {
     {
         let mut command = lustrine();
         command.arg(name).args(words.split_whitespace()).env("LUSTRINE_CONTROL", &control);
-        finish(&mut command).with_code(code).says(&["no node answers at", "start one with"]);
+        finish(&mut command)
+            .expect_code(code)
+            .expect_stderr(&["no node answers at", "start one with"]);
     }
 }
 

@@ -121,7 +121,7 @@ fn a_session_with_a_console_of_its_own() {
     for node in [&server, &one, &two] {
         assert_eq!(node.stats().lnet["errors"], 0);
     }
-    finish(&mut user.lst(&["list_group"])).with_code(255).says(&["No session exists"]);
+    finish(&mut user.lst(&["list_group"])).expect_code(255).expect_stderr(&["No session exists"]);
 }
 
 #[test]
@@ -147,12 +147,18 @@ fn a_session_with_the_console_of_a_node() {
         (prints(&["query"]) == "batch [0] is stopped\n").then_some(())
     });
     // Another key is another user's.
-    finish(&mut lst("8", &["list_group"])).with_code(255).says(&["Unmatched session key"]);
-    finish(&mut lst("8", &["new_session", "two"])).with_code(255).says(&["already exists"]);
+    finish(&mut lst("8", &["list_group"]))
+        .expect_code(255)
+        .expect_stderr(&["Unmatched session key"]);
+    finish(&mut lst("8", &["new_session", "two"]))
+        .expect_code(255)
+        .expect_stderr(&["already exists"]);
     let shown = finish(&mut lst("8", &["show_session"])).ok().stdout;
     assert!(shown.starts_with("one ID: ") && shown.contains(", KEY: 7 "), "{shown}");
     finish(&mut lst("8", &["new_session", "--force", "two"])).ok();
-    finish(&mut lst("7", &["list_group"])).with_code(255).says(&["Unmatched session key"]);
+    finish(&mut lst("7", &["list_group"]))
+        .expect_code(255)
+        .expect_stderr(&["Unmatched session key"]);
     finish(&mut lst("8", &["end_session"])).ok();
     assert_eq!(fs::read_dir(scratch.path()).expect("a directory").count(), 0, "no process of lst");
 }
@@ -250,16 +256,16 @@ fn a_console_that_is_killed_and_one_that_nobody_uses() {
     assert_eq!(pids.len(), 1);
     kill_process(Pid::from_raw(pids[0]).expect("a process"), Signal::KILL).expect("it is ours");
     eventually("its end", || pids_of(&user).is_empty().then_some(()));
-    finish(&mut user.lst(&["list_group"])).with_code(255).says(&["No session exists"]);
+    finish(&mut user.lst(&["list_group"])).expect_code(255).expect_stderr(&["No session exists"]);
     // What it left is no hindrance; its node stays in its session until it is taken, or leaves.
     user.prints(&["new_session", "--timeout", "1", "next"]);
-    let busy = finish(&mut user.lst(&["add_group", "servers", &node.nid()])).with_code(253);
-    busy.says(&["create session failed on", "Device or resource busy (session test of"]);
+    let busy = finish(&mut user.lst(&["add_group", "servers", &node.nid()])).expect_code(253);
+    busy.expect_stderr(&["create session failed on", "Device or resource busy (session test of"]);
     user.console_is_gone();
     user.prints(&["new_session", "--force", "--timeout", "1", "taken"]);
     user.prints(&["add_group", "servers", &node.nid()]);
     user.console_is_gone();
-    finish(&mut user.lst(&["list_group"])).with_code(255).says(&["No session exists"]);
+    finish(&mut user.lst(&["list_group"])).expect_code(255).expect_stderr(&["No session exists"]);
     // It has told the node that it went.
     user.prints(&["new_session", "--timeout", "60", "last"]);
     user.prints(&["add_group", "servers", &node.nid()]);
@@ -283,20 +289,20 @@ fn nodes_that_are_not_there() {
     let user = User::beside(&node);
     user.session(&[], &[&node]);
     let nobody = format!("{}@tcp", loopback());
-    let failed = finish(&mut user.lst(&["add_group", "others", &nobody])).with_code(254);
-    let failed = failed.says(&["create session RPC failed on", "Connection refused"]);
+    let failed = finish(&mut user.lst(&["add_group", "others", &nobody])).expect_code(254);
+    let failed = failed.expect_stderr(&["create session RPC failed on", "Connection refused"]);
     assert!(failed.stdout.contains("Group is deleted"), "{failed:#?}");
     // A node that goes is told where it is asked.
     let nid = node.nid();
     let home = node.kill();
-    let failed =
-        finish(&mut user.lst(&["stat", "--count", "1", "--delay", "1", "servers"])).with_code(254);
+    let failed = finish(&mut user.lst(&["stat", "--count", "1", "--delay", "1", "servers"]))
+        .expect_code(254);
     assert!(failed.stdout.contains("Failed to stat on 1 nodes"), "{failed:#?}");
     let counts = user.prints(&["list_group", "servers"]);
     assert!(counts.ends_with("\t0\t0\t1\t0\t1\tservers\n"), "{counts}");
     finish(&mut user.lst(&["add_test", "--from", "servers", "--to", "servers", "ping"]))
-        .with_code(255)
-        .says(&["not active", &nid, "Down"]);
+        .expect_code(255)
+        .expect_stderr(&["not active", &nid, "Down"]);
     let node = home.start();
     user.prints(&["update_group", "--refresh", "servers"]);
     let counts = user.prints(&["list_group", "servers"]);
@@ -311,12 +317,12 @@ fn a_console_that_cannot_start_says_why() {
     let mut command = lustrine();
     command.args(["lst", "--net", "tcp=192.0.2.7", "new_session", "x"]);
     command.env("LST_SESSION", "1").env("LUSTRINE_LST_DIR", user.scratch.path());
-    let failed = finish(&mut command).with_code(255);
+    let failed = finish(&mut command).expect_code(255);
     assert!(failed.stderr.contains("192.0.2.7"), "{failed:#?}");
     assert_eq!(fs::read_dir(user.scratch.path()).expect("a directory").count(), 0);
     let mut command = lustrine();
     command.args(["lst", "new_session", "x"]).env("LUSTRINE_LST_DIR", "/nonexistent");
-    let failed = finish(&mut command).with_code(255);
+    let failed = finish(&mut command).expect_code(255);
     assert!(failed.stderr.contains("/nonexistent"), "{failed:#?}");
 }
 

@@ -8,15 +8,15 @@ mod common;
 
 mod changes;
 mod completion;
+mod errors;
 mod identities;
 mod lnetctl;
 mod lst;
-mod main_job;
 mod metrics;
 mod namespaces;
 mod node;
 mod plans;
 mod rogues;
+mod selftest;
 mod settings;
 mod sim;
-mod trouble;

@@ -203,8 +203,8 @@ fn latencies_are_told_by_all_who_tell_them() {
     let mut unknown = node.controlled(&["show", "latency", "--nid", "10.9.9.9@tcp"]);
     assert_eq!(finish(&mut unknown).ok().stdout, "no latencies yet\n");
     let wrong = finish(&mut node.controlled(&["show", "latency", "--nid", "x"]));
-    wrong.fails_with(&["is no NID"]);
-    finish(&mut node.controlled(&["show", "net", "--nid", "10.9.9.9@tcp"])).with_code(2);
+    wrong.expect_error(&["is no NID"]);
+    finish(&mut node.controlled(&["show", "net", "--nid", "10.9.9.9@tcp"])).expect_code(2);
 
     let lnetctl = |words: &[&str]| {
         let mut command = lustrine();
@@ -336,9 +336,9 @@ fn a_file_says_where_and_a_place_that_is_taken_is_told() {
     second.args(["node", "--until-eof", "--accept", "all", "--metrics", &place]);
     second.args(["--net", &format!("tcp={other}:{}", free_port(other))]);
     second.arg("--control").arg(scratch.file("second.sock"));
-    finish(&mut second).fails_with(&["cannot serve metrics at", &place, "--metrics"]);
+    finish(&mut second).expect_error(&["cannot serve metrics at", &place, "--metrics"]);
     let wrong = finish(lustrine().args(["node", "--net", "tcp", "--metrics", "9909"]));
-    wrong.with_code(2).says(&["HOST:PORT", "127.0.0.1:9909"]);
+    wrong.expect_code(2).expect_stderr(&["HOST:PORT", "127.0.0.1:9909"]);
 }
 
 /// What the parser takes for granted of a page is looked at here, not trusted.

@@ -2,4 +2,4 @@
 
 mod addresses;
 mod links;
-mod space;
+mod netns;

@@ -23,7 +23,8 @@ fn the_log_announces_addresses_and_identity() {
         format!("control socket path={} chosen_by=\"--control\"", node.control().display());
     let done = node.stop().ok();
     let identity = format!("identity=\"{}\" reason=\"this process may", own_identity());
-    let done = done.says(&[&nid, &listening, &identity, &control, "stopping: told by a signal"]);
+    let done =
+        done.expect_stderr(&[&nid, &listening, &identity, &control, "stopping: told by a signal"]);
     assert!(!done.stderr.contains('\u{1b}'), "colours in a file: {done:#?}");
     assert_eq!(done.stdout, "");
 }
@@ -44,7 +45,7 @@ fn the_log_can_be_json() {
     assert_eq!(log.last().expect("a log")["level"], "INFO");
 
     // The last word of a node that cannot start is in the same form.
-    let failed = finish(lustrine().args(["node", "--log", "json"])).with_code(2);
+    let failed = finish(lustrine().args(["node", "--log", "json"])).expect_code(2);
     let log = json_lines(&failed);
     assert_eq!(log.last().expect("an error")["level"], "ERROR", "{failed:#?}");
 }
@@ -150,8 +151,10 @@ fn only_its_owner_may_ask() {
     let scratch = Scratch::new();
     let Some(mut show) = unprivileged(&scratch) else { return };
     // Without a place for a control socket there is none, and both sides say so.
-    finish(show.args(["show", "net"]))
-        .fails_with(&["where to ask a node is not known: XDG_RUNTIME_DIR is not set", "--control"]);
+    finish(show.args(["show", "net"])).expect_error(&[
+        "where to ask a node is not known: XDG_RUNTIME_DIR is not set",
+        "--control",
+    ]);
     let ip = loopback();
     let mut command = unprivileged(&scratch).expect("there was one before");
     command.args(["node", "--until-eof", "--net", &format!("tcp={ip}:{}", free_port(ip))]);
@@ -165,7 +168,7 @@ fn only_its_owner_may_ask() {
     }
     let node = Node::open();
     let mut show = unprivileged(&scratch).expect("there was one before");
-    finish(show.args(["show", "net", "--control"]).arg(node.control())).fails_with(&[
+    finish(show.args(["show", "net", "--control"]).arg(node.control())).expect_error(&[
         &node.control().display().to_string(),
         "permission denied; it is for the user who runs the node",
     ]);
@@ -194,8 +197,9 @@ fn questions_to_peers_go_through_the_node() {
     assert_eq!(peers["peers"][0]["nid"], near.nid());
 
     let ip = loopback();
-    finish(&mut near.controlled(&["ping", &format!("{ip}@tcp")]))
-        .fails_with(&[&format!("ping {ip}@tcp: connection refused; nothing listens on TCP port")]);
+    finish(&mut near.controlled(&["ping", &format!("{ip}@tcp")])).expect_error(&[&format!(
+        "ping {ip}@tcp: connection refused; nothing listens on TCP port"
+    )]);
     // A node can be asked about itself.
     finish(&mut near.controlled(&["ping", &near.nid()])).ok();
     finish(&mut near.controlled(&["discover", &near.nid()])).ok();
@@ -234,7 +238,7 @@ fn no_question_harms_the_control_socket() {
     let idlers: Vec<_> =
         (0..64).map(|_| UnixStream::connect(node.control()).expect("the node listens")).collect();
     finish(&mut node.controlled(&["show", "net"]))
-        .fails_with(&["closed the control socket: it is stopping, or has too many callers"]);
+        .expect_error(&["closed the control socket: it is stopping, or has too many callers"]);
     drop(idlers);
     eventually("places for callers", || {
         (finish(&mut node.controlled(&["show", "net"])).code == Some(0)).then_some(())
@@ -246,7 +250,7 @@ fn a_node_that_is_stopped_is_not_waited_for_without_end() {
     let mut node = Node::open();
     node.running().signal(Signal::STOP);
     finish(&mut node.controlled(&["show", "net"]))
-        .fails_with(&["does not answer: its process is stopped, or the machine overloaded"]);
+        .expect_error(&["does not answer: its process is stopped, or the machine overloaded"]);
     node.running().signal(Signal::CONT);
     finish(&mut node.controlled(&["show", "net"])).ok();
 }
@@ -264,7 +268,7 @@ fn both_signals_end_it_in_good_order() {
         let (done, home) = node.end();
         done.ok();
         assert!(!home.control().exists(), "{signal:?} leaves the control socket behind");
-        client.end().with_code(1);
+        client.end().expect_code(1);
     }
 }
 
@@ -274,7 +278,7 @@ fn the_end_of_standard_input_ends_it() {
     node.running().close_stdin();
     let (done, home) = node.end();
     assert!(!home.control().exists());
-    done.ok().says(&["stopping: standard input was closed"]);
+    done.ok().expect_stderr(&["stopping: standard input was closed"]);
 }
 
 #[test]
@@ -286,7 +290,7 @@ fn places_that_are_taken_are_not_taken_over() {
     let mut same_control = lustrine();
     same_control.args(["node", "--net", &format!("tcp={}:{}", first.ip(), first.port())]);
     same_control.arg("--control").arg(&control);
-    finish(&mut same_control).fails_with(&[
+    finish(&mut same_control).expect_error(&[
         "another node is running with control socket",
         &control.display().to_string(),
         "choose another with --control",
@@ -296,7 +300,7 @@ fn places_that_are_taken_are_not_taken_over() {
     let addr = format!("{}:{}", first.ip(), first.port());
     let mut same_port = lustrine();
     same_port.args(["node", "--net", &format!("tcp={addr}"), "--control"]);
-    finish(same_port.arg(scratch.file("second.sock"))).fails_with(&[
+    finish(same_port.arg(scratch.file("second.sock"))).expect_error(&[
         &format!("cannot listen on {addr}"),
         "another node, or a kernel's LNet, listens there",
     ]);
@@ -304,7 +308,7 @@ fn places_that_are_taken_are_not_taken_over() {
     let file = scratch.write("precious", "data");
     let mut on_a_file = lustrine();
     on_a_file.args(["node", "--net", &other, "--control"]);
-    finish(on_a_file.arg(&file)).fails_with(&["exists and is not a socket"]);
+    finish(on_a_file.arg(&file)).expect_error(&["exists and is not a socket"]);
     assert_eq!(fs::read_to_string(&file).expect("it is still there"), "data");
 
     // The first one has noticed nothing.
@@ -350,12 +354,12 @@ fn a_file_that_names_a_control_socket_names_the_node_to_ask() {
     let file = scratch.write("nobody.yaml", &yaml(&nobody));
     let words = format!("start it with `lustrine node --config {}`", file.display());
     finish(lustrine().args(["show", "net", "--config"]).arg(&file))
-        .fails_with(&["no node answers at", &words]);
+        .expect_error(&["no node answers at", &words]);
 
     let directory = scratch.file("missing");
     let mut homeless = lustrine();
     homeless.args(["node", "--net", &format!("tcp={ours}:{}", free_port(ours)), "--control"]);
-    finish(homeless.arg(directory.join("node.sock"))).fails_with(&[
+    finish(homeless.arg(directory.join("node.sock"))).expect_error(&[
         &format!("there is no directory {}; make the directory", directory.display()),
         "--control",
     ]);
@@ -368,10 +372,12 @@ fn no_node_is_running() {
     let words = format!("start one with `lustrine node --control {}`", path.display());
     for args in [&["show", "stats"][..], &["ping", "10.0.0.1@tcp"]] {
         finish(lustrine().args(args).arg("--control").arg(&path))
-            .fails_with(&["no node answers at", &words]);
+            .expect_error(&["no node answers at", &words]);
     }
     // Who names a node that runs does not mean one of the command's own.
     let mut both = lustrine();
     both.args(["ping", "10.0.0.1@tcp", "--port", "9", "--control"]).arg(&path);
-    finish(&mut both).with_code(2).says(&["--control asks a node that runs", "one or the other"]);
+    finish(&mut both)
+        .expect_code(2)
+        .expect_stderr(&["--control asks a node that runs", "one or the other"]);
 }

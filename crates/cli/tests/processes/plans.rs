@@ -152,7 +152,8 @@ fn what_is_wrong_with_a_plan_is_told_before_anything_runs() {
         (PLAN, &["--local", "--csv", "/no/such/directory/r"], 1, "cannot write /no/such"),
     ];
     for (plan, args, status, said) in cases {
-        let done = finish(&mut selftest(&scratch, plan, args)).with_code(status).says(&[said]);
+        let done =
+            finish(&mut selftest(&scratch, plan, args)).expect_code(status).expect_stderr(&[said]);
         assert!(done.stdout.is_empty(), "{args:?}: {}", done.stdout);
     }
 }
@@ -166,7 +167,7 @@ fn a_signal_ends_the_session_and_the_nodes() {
     // What is seen of the tests says that they run.
     running.wait_for("  1 s  ping");
     running.signal(Signal::INT);
-    let ended = running.end().with_code(130).says(&["interrupted"]);
+    let ended = running.end().expect_code(130).expect_stderr(&["interrupted"]);
     let results = ended.json();
     assert_eq!(results["interrupted"], true);
     assert!(number(&results, "/points/0/rows/0/ops") > 0.0, "what was measured until then");

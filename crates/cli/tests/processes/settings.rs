@@ -81,7 +81,7 @@ lustrine:
     let mut narrowed = configured(&file);
     let taken = format!("tcp={first}:{port}");
     narrowed.args(["--net", &taken, "--control"]).arg(scratch.file("other.sock"));
-    finish(&mut narrowed).fails_with(&[&format!("cannot listen on {first}:{port}")]);
+    finish(&mut narrowed).expect_error(&[&format!("cannot listen on {first}:{port}")]);
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_bad_file_is_refused_with_its_place() {
     for (text, place, words) in cases {
         let file = scratch.write("bad.yaml", text);
         let place = format!("{}:{place}", file.display());
-        finish(&mut configured(&file)).fails_with(&[&place, words]);
+        finish(&mut configured(&file)).expect_error(&[&place, words]);
     }
     // The same file, read leniently, is a warning.
     let ip = loopback();
@@ -121,7 +121,7 @@ fn a_bad_file_is_refused_with_its_place() {
         free_port(ip)
     );
     let file = scratch.write("kernel.yaml", &text);
-    finish(&mut configured(&file)).fails_with(&["kernel.yaml:2:1:", "route"]);
+    finish(&mut configured(&file)).expect_error(&["kernel.yaml:2:1:", "route"]);
     let mut lenient = configured(&file);
     lenient.args(["--lenient", "--control"]).arg(scratch.file("node.sock"));
     let mut node = Running::start(&mut lenient);
@@ -129,7 +129,7 @@ fn a_bad_file_is_refused_with_its_place() {
     let warned = |line: &str| line.contains(" WARN ") && line.contains("kernel.yaml:2:1: ignored:");
     assert!(node.stderr().lines().any(warned), "no warning in\n{}", node.stderr());
 
-    finish(&mut configured(&scratch.file("none.yaml"))).fails_with(&[
+    finish(&mut configured(&scratch.file("none.yaml"))).expect_error(&[
         "cannot read",
         "none.yaml",
         "No such file",
@@ -141,7 +141,7 @@ fn partitions_on_the_command_line_are_told_to_have_no_effect() {
     let scratch = Scratch::new();
     let mut command = lustrine();
     command.args(["node", "--net", "tcp1(nosuch0)[0,1]", "--control"]);
-    finish(command.arg(scratch.file("node.sock"))).fails_with(&[
+    finish(command.arg(scratch.file("node.sock"))).expect_error(&[
         "--net tcp1: CPT [0,1] has no effect yet: every partition serves every interface",
         "no interface is called \"nosuch0\"",
     ]);
@@ -163,7 +163,10 @@ fn bad_settings_are_refused_with_advice() {
         (&["--net", "tcp=127.0.0.9", "--lenient"], &["--config"]),
     ];
     for (args, words) in cases {
-        finish(lustrine().arg("node").args(args)).with_code(2).says(words).says(&["--help"]);
+        finish(lustrine().arg("node").args(args))
+            .expect_code(2)
+            .expect_stderr(words)
+            .expect_stderr(&["--help"]);
     }
     // What a look at this machine shows.
     let cases: [(&[&str], &[&str]); 2] = [
@@ -174,7 +177,7 @@ fn bad_settings_are_refused_with_advice() {
     for (args, words) in cases {
         let mut command = lustrine();
         command.arg("node").args(args).arg("--control").arg(scratch.file("node.sock"));
-        finish(&mut command).fails_with(words);
+        finish(&mut command).expect_error(words);
     }
 }
 

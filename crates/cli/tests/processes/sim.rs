@@ -64,24 +64,26 @@ fn a_bad_file_is_told_with_every_place_and_nothing_is_touched() {
         scratch.write("bad.yaml", &SHORT.replace("1 ms", "1").replace("concurrency: 2", "x: 1"));
     let json = scratch.write("old.json", "yesterday");
     let mut command = sim(&["run", "--json"], &file);
-    finish(command.arg(&json)).fails_with(&[
+    finish(command.arg(&json)).expect_error(&[
         "bad.yaml:3:50: \"x\" is not known in a load; allowed: from, to,",
         "bad.yaml:3:65: warm_up cannot be \"1\": its unit is missing; allowed:",
     ]);
     assert_eq!(fs::read_to_string(&json).unwrap(), "yesterday");
     let good = scratch.write("good.yaml", SHORT);
     finish(&mut sim(&["run", "--set", "concurrency=0"], &good))
-        .fails_with(&["--set concurrency=0: concurrency cannot be \"0\""]);
+        .expect_error(&["--set concurrency=0: concurrency cannot be \"0\""]);
     finish(&mut sim(&["run"], &scratch.file("none.yaml")))
-        .fails_with(&["cannot read", "none.yaml"]);
-    finish(&mut sim(&["run", "--report", "-"], &good)).with_code(2).says(&["goes to a file"]);
-    finish(&mut sim(&["sweep"], &good)).with_code(2).says(&["--vary"]);
+        .expect_error(&["cannot read", "none.yaml"]);
+    finish(&mut sim(&["run", "--report", "-"], &good))
+        .expect_code(2)
+        .expect_stderr(&["goes to a file"]);
+    finish(&mut sim(&["sweep"], &good)).expect_code(2).expect_stderr(&["--vary"]);
     finish(&mut sim(&["sweep", "--vary", "concurrency=4..1"], &good))
-        .with_code(2)
-        .says(&["ends before it begins", "examples are"]);
+        .expect_code(2)
+        .expect_stderr(&["ends before it begins", "examples are"]);
     // One of several is bad: none is run.
     finish(&mut sim(&["sweep", "--vary", "concurrency=1,2000"], &good))
-        .fails_with(&["--vary concurrency=2000: concurrency cannot be \"2000\""]);
+        .expect_error(&["--vary concurrency=2000: concurrency cannot be \"2000\""]);
 }
 
 #[test]
@@ -123,7 +125,7 @@ fn a_signal_ends_a_run_with_what_it_has() {
     let mut running = Running::start(&mut sim(&["run"], &file));
     running.wait_for("simulating");
     running.signal(Signal::INT);
-    let done = running.end().with_code(130);
+    let done = running.end().expect_code(130);
     assert!(done.stdout.contains("ping"), "{done:#?}");
 }
 
@@ -221,18 +223,22 @@ fn a_trace_is_written_and_replayed() {
     let piped = finish(command.arg(lustrine().get_program()).arg(&trace)).ok();
     assert!(piped.stdout.contains("step by step: lustrine sim replay - "), "{piped:#?}");
 
-    replay(&["--rpc", "0"]).fails_with(&["there is no RPC 0 in", "it has 1 to "]);
-    replay(&["--rpc", "1", "--to", "10.0.0.2@tcp"]).with_code(2).says(&["cannot be used with"]);
-    replay(&["--since", "5"]).with_code(2).says(&["its unit is missing", "\"25.25 ms\""]);
+    replay(&["--rpc", "0"]).expect_error(&["there is no RPC 0 in", "it has 1 to "]);
+    replay(&["--rpc", "1", "--to", "10.0.0.2@tcp"])
+        .expect_code(2)
+        .expect_stderr(&["cannot be used with"]);
+    replay(&["--since", "5"])
+        .expect_code(2)
+        .expect_stderr(&["its unit is missing", "\"25.25 ms\""]);
     let mut command = sim(&["run", "--trace", "-"], &file);
-    finish(&mut command).with_code(2).says(&["goes to a file", "give it a name"]);
+    finish(&mut command).expect_code(2).expect_stderr(&["goes to a file", "give it a name"]);
     let before = fs::read_to_string(&file).expect("the scenario");
     let over = file.to_str().expect("UTF-8").to_owned();
     let mut command = sim(&["run", "--trace", &over], &file);
-    finish(&mut command).with_code(2).says(&["is given twice"]);
+    finish(&mut command).expect_code(2).expect_stderr(&["is given twice"]);
     assert_eq!(fs::read_to_string(&file).expect("the scenario"), before);
     let mut command = sim(&["run", "--trace-limit", "5"], &file);
-    finish(&mut command).with_code(2).says(&["--trace"]);
+    finish(&mut command).expect_code(2).expect_stderr(&["--trace"]);
 }
 
 #[test]
@@ -262,15 +268,15 @@ fn a_bad_trace_is_told_with_its_line() {
     let text = fs::read_to_string(&trace).expect("it was written");
     let mut lines: Vec<&str> = text.lines().collect();
     let cut = scratch.write("cut.trace", &lines[..40].join("\n"));
-    replay(&cut).fails_with(&["cut.trace: the file ends after 39 of 50 steps"]);
+    replay(&cut).expect_error(&["cut.trace: the file ends after 39 of 50 steps"]);
     lines[7] = "{\"t\":0}";
     let odd = scratch.write("odd.trace", &lines.join("\n"));
-    replay(&odd).fails_with(&["odd.trace: line 8: ", "expected a step such as {\"t\":1000,"]);
+    replay(&odd).expect_error(&["odd.trace: line 8: ", "expected a step such as {\"t\":1000,"]);
     let long = scratch.write("long.trace", &"x".repeat(100_000));
-    replay(&long).fails_with(&["long.trace: line 1: ", "a step has 4096 at most"]);
+    replay(&long).expect_error(&["long.trace: line 1: ", "a step has 4096 at most"]);
     let odd = scratch.file("bytes.trace");
     fs::write(&odd, [0xff, 0xfe, b'\n']).expect("a file");
-    replay(&odd).fails_with(&["line 1: not UTF-8 text"]);
-    replay(&file).fails_with(&["short.yaml: line 1: this is no trace"]);
-    replay(&scratch.file("none.trace")).fails_with(&["cannot read", "none.trace"]);
+    replay(&odd).expect_error(&["line 1: not UTF-8 text"]);
+    replay(&file).expect_error(&["short.yaml: line 1: this is no trace"]);
+    replay(&scratch.file("none.trace")).expect_error(&["cannot read", "none.trace"]);
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::table::{Count, WordSyntax};
+use crate::table::{Arity, PositionalSyntax};
 use crate::{ALL, lst::LST};
 
 /// Completes the last word of a line; a blank at its end begins a new one.
@@ -16,43 +16,54 @@ fn texts(completion: &Completion) -> Vec<&str> {
 fn offers(tool: &Tool, line: &str, expected: &str) {
     let found = at_end(tool, line);
     let mut shown = texts(&found).join(" ");
-    if let Some(kind) = found.kind {
-        shown = format!("{shown} <{kind}>").trim_start().to_owned();
+    if let Some(hint) = found.hint {
+        shown = format!("{shown} <{hint}>").trim_start().to_owned();
     }
     assert_eq!(shown, expected, "{line:?}");
 }
 
 static NESTED: Tool = Tool { name: "nested", about: "for tests", commands: COMMANDS };
 
-const PLAIN: Syntax =
-    Syntax { name: "", about: "", usage: "", options: &[], words: &[], under: &[] };
+const PLAIN: CommandSyntax = CommandSyntax {
+    name: "",
+    about: "",
+    usage: "",
+    options: &[],
+    positionals: &[],
+    subcommands: &[],
+};
 
-static COMMANDS: &[Syntax] = &[
-    Syntax {
+static COMMANDS: &[CommandSyntax] = &[
+    CommandSyntax {
         name: "net",
-        under: &[
-            Syntax {
+        subcommands: &[
+            CommandSyntax {
                 name: "add",
                 options: &[
-                    OptionSyntax::value("net", 'n', Takes::Text("NET"), "the net"),
-                    OptionSyntax::value("file", 'f', Takes::File, "a file"),
+                    OptionSyntax::value("net", 'n', ValueKind::Text("NET"), "the net"),
+                    OptionSyntax::value("file", 'f', ValueKind::File, "a file"),
                 ],
                 ..PLAIN
             },
-            Syntax { name: "show", ..PLAIN },
+            CommandSyntax { name: "show", ..PLAIN },
         ],
         ..PLAIN
     },
-    Syntax {
+    CommandSyntax {
         name: "import",
-        words: &[
-            WordSyntax {
+        positionals: &[
+            PositionalSyntax {
                 name: "HOW",
-                takes: Takes::OneOf(&["yaml", "text"]),
-                count: Count::One,
+                kind: ValueKind::OneOf(&["yaml", "text"]),
+                arity: Arity::One,
                 default: None,
             },
-            WordSyntax { name: "FILE", takes: Takes::File, count: Count::One, default: None },
+            PositionalSyntax {
+                name: "FILE",
+                kind: ValueKind::File,
+                arity: Arity::One,
+                default: None,
+            },
         ],
         ..PLAIN
     },
@@ -183,7 +194,7 @@ fn every_command_and_option_of_every_tool_is_offered() {
     }
 }
 
-fn every_one_of(tool: &Tool, path: &[String], syntax: &Syntax) {
+fn every_one_of(tool: &Tool, path: &[String], syntax: &CommandSyntax) {
     let has = |words: &[String], text: &str| {
         let found = complete(tool, words, words.len() - 1);
         let here = found.candidates.iter().find(|candidate| candidate.text == text);
@@ -191,7 +202,7 @@ fn every_one_of(tool: &Tool, path: &[String], syntax: &Syntax) {
     };
     let here = [path, &[syntax.name.to_owned()]].concat();
     assert_eq!(has(&[path, &[String::new()]].concat(), syntax.name), syntax.about);
-    syntax.under.iter().for_each(|under| every_one_of(tool, &here, under));
+    syntax.subcommands.iter().for_each(|under| every_one_of(tool, &here, under));
     for option in syntax.options {
         let long = format!("--{}", option.long);
         assert_eq!(has(&[&here[..], &["--".to_owned()]].concat(), &long), option.about);

@@ -6,7 +6,7 @@ use core::net::IpAddr;
 use lustrine_wire::nid::Net;
 
 use super::Lctl;
-use crate::node::{Nis, Outside, PeerNi};
+use crate::node::{Env, LocalNis, PeerNi};
 use crate::shell::Exit;
 
 /// Most lines of `conn_list`: more than a node has connections, and less than fills the memory.
@@ -14,7 +14,7 @@ const LINES_MAX: u64 = 1 << 18;
 
 const STRING: &str = "a String takes all text";
 
-impl<O: Outside> Lctl<'_, O> {
+impl<O: Env> Lctl<'_, O> {
     /// Peers of the selected network, with the port at which they are dialled and the number of
     /// their connections. The number in brackets counts who holds on to a peer: nobody does.
     pub(super) fn peer_list(&mut self) -> Result<(), Exit> {
@@ -25,7 +25,7 @@ impl<O: Outside> Lctl<'_, O> {
             let (id, way) = (id(peer), way(&nis, net, peer));
             writeln!(text, "{id:<20} [0]{way}:{port} #{}", peer.connections.total()).expect(STRING);
         }
-        self.outside.out(if text.is_empty() { "<no peers>\n" } else { &text });
+        self.env.out(if text.is_empty() { "<no peers>\n" } else { &text });
         Ok(())
     }
 
@@ -48,9 +48,9 @@ impl<O: Outside> Lctl<'_, O> {
                 more += u64::from(count) - shown;
             }
         }
-        self.outside.out(if text.is_empty() { "<no connections>\n" } else { &text });
+        self.env.out(if text.is_empty() { "<no connections>\n" } else { &text });
         if more > 0 {
-            self.outside.err(&format!(
+            self.env.err(&format!(
                 "{more} connections more are not listed: {LINES_MAX} lines are the limit; \
                  peer_list has the number of each peer\n"
             ));
@@ -58,10 +58,10 @@ impl<O: Outside> Lctl<'_, O> {
         Ok(())
     }
 
-    fn peers_of_net(&mut self) -> Result<(Net, Nis, Vec<PeerNi>), Exit> {
+    fn peers_of_net(&mut self) -> Result<(Net, LocalNis, Vec<PeerNi>), Exit> {
         let net = self.selected()?;
-        let nis = self.ask(Outside::nis)?;
-        let mut peers = self.ask(Outside::peers)?;
+        let nis = self.ask(Env::nis)?;
+        let mut peers = self.ask(Env::peers)?;
         peers.retain(|peer| peer.nid.net() == net);
         Ok((net, nis, peers))
     }
@@ -72,7 +72,7 @@ fn id(peer: &PeerNi) -> String {
 }
 
 /// From where to where. With several interfaces on a network it is not told which one it is.
-fn way(nis: &Nis, net: Net, peer: &PeerNi) -> String {
+fn way(nis: &LocalNis, net: Net, peer: &PeerNi) -> String {
     let mut ours = nis.on(net);
     let ours = match (ours.next(), ours.next()) {
         (Some(ni), None) => address(ni.nid.ip()),

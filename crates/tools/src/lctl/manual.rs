@@ -19,5 +19,5 @@ pub static MANUAL: Manual = Manual {
         ("LUSTRINE_COMPAT", "Whose habits lctl has: 2.15 or 2.16."),
         ("LUSTRINE_CONTROL", "The control socket of the node."),
     ],
-    ..Manual::of(&LCTL)
+    ..Manual::for_tool(&LCTL)
 };

@@ -1,6 +1,6 @@
 //! The commands of `lctl` that are about networking (cli-habits 4).
 
-use crate::table::{Count, OptionSyntax, Syntax, Takes, Tool, WordSyntax};
+use crate::table::{Arity, CommandSyntax, OptionSyntax, PositionalSyntax, Tool, ValueKind};
 
 /// `lctl`.
 pub static LCTL: Tool = Tool {
@@ -9,67 +9,67 @@ pub static LCTL: Tool = Tool {
     commands: COMMANDS,
 };
 
-const fn plain(name: &'static str, about: &'static str) -> Syntax {
-    Syntax { name, about, usage: name, options: &[], words: &[], under: &[] }
+const fn plain(name: &'static str, about: &'static str) -> CommandSyntax {
+    CommandSyntax { name, about, usage: name, options: &[], positionals: &[], subcommands: &[] }
 }
 
-const fn word(name: &'static str, takes: Takes, count: Count) -> WordSyntax {
-    WordSyntax { name, takes, count, default: None }
+const fn word(name: &'static str, kind: ValueKind, arity: Arity) -> PositionalSyntax {
+    PositionalSyntax { name, kind, arity, default: None }
 }
 
 /// What a command took that is refused anyway.
-const ANY: &[WordSyntax] = &[word("WORD", Takes::Text("WORD"), Count::Any)];
+const ANY: &[PositionalSyntax] = &[word("WORD", ValueKind::Text("WORD"), Arity::ZeroOrMore)];
 
 const RULE: &[OptionSyntax] = &[
-    OptionSyntax::value("source", 's', Takes::Text("NID"), "from these"),
-    OptionSyntax::value("dest", 'd', Takes::Text("NID"), "to these"),
-    OptionSyntax::value("rate", 'r', Takes::Text("N"), "one of N"),
-    OptionSyntax::value("interval", 'i', Takes::Text("N"), "seconds"),
-    OptionSyntax::value("latency", 'l', Takes::Text("N"), "seconds"),
-    OptionSyntax::value("portal", 'p', Takes::Text("N"), "on this portal"),
-    OptionSyntax::value("message", 'm', Takes::Text("TYPE"), "of this type"),
-    OptionSyntax::value("health_error", 'e', Takes::Text("ERROR"), "with this error"),
+    OptionSyntax::value("source", 's', ValueKind::Text("NID"), "from these"),
+    OptionSyntax::value("dest", 'd', ValueKind::Text("NID"), "to these"),
+    OptionSyntax::value("rate", 'r', ValueKind::Text("N"), "one of N"),
+    OptionSyntax::value("interval", 'i', ValueKind::Text("N"), "seconds"),
+    OptionSyntax::value("latency", 'l', ValueKind::Text("N"), "seconds"),
+    OptionSyntax::value("portal", 'p', ValueKind::Text("N"), "on this portal"),
+    OptionSyntax::value("message", 'm', ValueKind::Text("TYPE"), "of this type"),
+    OptionSyntax::value("health_error", 'e', ValueKind::Text("ERROR"), "with this error"),
     OptionSyntax::switch("all", 'a', "all rules"),
 ];
 
-const fn rule(name: &'static str, about: &'static str) -> Syntax {
-    Syntax { options: RULE, ..plain(name, about) }
+const fn rule(name: &'static str, about: &'static str) -> CommandSyntax {
+    CommandSyntax { options: RULE, ..plain(name, about) }
 }
 
-static COMMANDS: &[Syntax] = &[
-    Syntax {
+static COMMANDS: &[CommandSyntax] = &[
+    CommandSyntax {
         usage: "--net NET COMMAND [WORD]...",
-        words: &[
-            word("NET", Takes::Text("NET"), Count::One),
-            word("COMMAND", Takes::Text("COMMAND"), Count::Many),
+        positionals: &[
+            word("NET", ValueKind::Text("NET"), Arity::One),
+            word("COMMAND", ValueKind::Text("COMMAND"), Arity::OneOrMore),
         ],
         ..plain("--net", "carries a command out with this network selected")
     },
-    Syntax {
+    CommandSyntax {
         usage: "network NET|up|down",
-        words: &[word("NET", Takes::Text("NET"), Count::One)],
+        positionals: &[word("NET", ValueKind::Text("NET"), Arity::One)],
         ..plain("network", "selects a network")
     },
-    Syntax {
+    CommandSyntax {
         usage: "list_nids [all]",
-        words: &[word("WHICH", Takes::OneOf(&["all"]), Count::Optional)],
+        positionals: &[word("WHICH", ValueKind::OneOf(&["all"]), Arity::Optional)],
         ..plain("list_nids", "lists the node's NIDs, with all also its loopback")
     },
-    Syntax {
+    CommandSyntax {
         usage: "which_nid NID...",
-        words: &[word("NID", Takes::Nids, Count::Many)],
+        positionals: &[word("NID", ValueKind::Nids, Arity::OneOrMore)],
         ..plain("which_nid", "the nearest of some NIDs")
     },
-    Syntax {
+    CommandSyntax {
         usage: "ping NID [SECONDS]",
-        words: &[
-            word("NID", Takes::Nids, Count::One),
-            WordSyntax {
+        positionals: &[
+            word("NID", ValueKind::Nids, Arity::One),
+            PositionalSyntax {
                 default: Some("1"),
                 ..word(
                     "SECONDS",
-                    Takes::Number { what: "timeout", min: 1, max: 120 },
-                    Count::Optional,
+                    ValueKind::Number { what: "timeout", min: 1, max: 120 },
+                    Arity::Optional,
                 )
             },
         ],
@@ -80,8 +80,8 @@ static COMMANDS: &[Syntax] = &[
     plain("conn_list", "lists connections of the selected network"),
     plain("show_route", "shows routes: nodes have none"),
     plain("route_list", "the same"),
-    Syntax { words: ANY, ..plain("add_route", "adds a route") },
-    Syntax { words: ANY, ..plain("del_route", "removes a route") },
+    CommandSyntax { positionals: ANY, ..plain("add_route", "adds a route") },
+    CommandSyntax { positionals: ANY, ..plain("del_route", "removes a route") },
     rule("net_drop_add", "adds a rule that drops messages"),
     rule("net_drop_del", "removes such rules"),
     plain("net_drop_list", "lists them: there are none"),

@@ -5,24 +5,24 @@ use lustrine_wire::nid::Nid;
 use super::Lnetctl;
 use crate::errno::{self, EINVAL, EOPNOTSUPP};
 use crate::nids;
-use crate::node::{Outside, Told, Trouble};
+use crate::node::{Env, PeerIdentity, ToolError};
 use crate::parse::Parsed;
 use crate::shell::{Compat, Exit};
 use crate::yaml::{self, Dialect, Map, Yaml, entry};
 
-impl<O: Outside> Lnetctl<'_, O> {
+impl<O: Env> Lnetctl<'_, O> {
     pub(super) fn ping(&mut self, parsed: &Parsed) -> Result<(), Exit> {
         if parsed.has("source") {
             let said = "a node of this release chooses the interface itself; leave --source out";
             return Err(self.fail("manage", "ping", -(EOPNOTSUPP as i32), said.to_owned()));
         }
         let seconds = parsed.count("timeout");
-        self.each("ping", parsed.words(), |outside, nid| outside.ping(nid, seconds))
+        self.each("ping", parsed.positionals(), |env, nid| env.ping(nid, seconds))
     }
 
     /// `--force` changes nothing: a node is asked each time.
     pub(super) fn discover(&mut self, parsed: &Parsed) -> Result<(), Exit> {
-        self.each("discover", parsed.words(), |outside, nid| outside.discover(nid))
+        self.each("discover", parsed.positionals(), |env, nid| env.discover(nid))
     }
 
     /// Asks about one NID after the other. Answers are printed as they come, what failed after
@@ -31,9 +31,9 @@ impl<O: Outside> Lnetctl<'_, O> {
         &mut self,
         what: &str,
         words: &[String],
-        ask: impl Fn(&mut O, Nid) -> Result<Told, Trouble>,
+        ask: impl Fn(&mut O, Nid) -> Result<PeerIdentity, ToolError>,
     ) -> Result<(), Exit> {
-        let nids = match nids::list(words, |host| self.outside.resolve(host)) {
+        let nids = match nids::list(words, |host| self.env.resolve(host)) {
             Ok(nids) => nids,
             Err(why) => {
                 let said = format!("Unable to parse nidlist: {why}");
@@ -41,19 +41,19 @@ impl<O: Outside> Lnetctl<'_, O> {
             }
         };
         // Without a node there is one thing to say, not one for each NID.
-        if let Err(trouble) = self.outside.nis() {
+        if let Err(trouble) = self.env.nis() {
             return Err(self.fail_with("manage", what, trouble));
         }
         let mut failed: Vec<Map> = Vec::new();
         let mut begun = false;
         for nid in nids {
-            match ask(self.outside, nid) {
+            match ask(self.env, nid) {
                 Ok(told) => {
                     let title = if begun { String::new() } else { format!("{what}:\n") };
                     begun = true;
                     let (item, dialect) = (self.told(&told), self.answers());
                     let item = yaml::write_items(&[item], dialect);
-                    self.outside.out(&format!("{title}{item}"));
+                    self.env.out(&format!("{title}{item}"));
                 }
                 Err(trouble) => failed.push(self.failed(what, nid, &trouble)),
             }
@@ -62,11 +62,11 @@ impl<O: Outside> Lnetctl<'_, O> {
             (true, _) => return Ok(()),
             (false, Compat::V2_15) => {
                 let text = yaml::write(&vec![entry("manage", failed)], Dialect::A);
-                self.outside.err(&text);
+                self.env.err(&text);
             }
             (false, Compat::V2_16) => self.print(&vec![entry("manage", failed)], Dialect::C),
         }
-        Err(Exit::FAILED)
+        Err(Exit::FAILURE)
     }
 
     fn answers(&self) -> Dialect {
@@ -76,7 +76,7 @@ impl<O: Outside> Lnetctl<'_, O> {
         }
     }
 
-    fn told(&self, told: &Told) -> Map {
+    fn told(&self, told: &PeerIdentity) -> Map {
         let nis = match self.settings.compat {
             Compat::V2_15 => "peer ni",
             Compat::V2_16 => "peer_ni",
@@ -90,7 +90,7 @@ impl<O: Outside> Lnetctl<'_, O> {
         ]
     }
 
-    fn failed(&self, what: &str, nid: Nid, trouble: &Trouble) -> Map {
+    fn failed(&self, what: &str, nid: Nid, trouble: &ToolError) -> Map {
         let known = match trouble.text.as_str() {
             "" => String::new(),
             text => format!(" ({text})"),

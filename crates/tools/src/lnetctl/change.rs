@@ -6,7 +6,7 @@ use lustrine_wire::nid::Nid;
 use super::{Lnetctl, table};
 use crate::errno::{EINVAL, EOPNOTSUPP};
 use crate::nids;
-use crate::node::{ChangeRequest, NewNet, NiSelector, Outside};
+use crate::node::{ChangeRequest, Env, NewNet, NiSelector};
 use crate::parse::Parsed;
 use crate::shell::Exit;
 
@@ -24,13 +24,13 @@ const NO_EFFECT: [(&str, &str); 6] = [
     ("traffic-class", "it is for networks of kfi"),
 ];
 
-impl<O: Outside> Lnetctl<'_, O> {
+impl<O: Env> Lnetctl<'_, O> {
     pub(super) fn set(&mut self, key: &str, parsed: &Parsed) -> Result<(), Exit> {
-        let Ok(value) = parsed.word(0).parse() else {
+        let Ok(value) = parsed.positional(0).parse() else {
             let about = table::SET.iter().find(|syntax| syntax.name == key);
             let said = format!(
                 "{key} is a whole number without a unit, not {:?}: {}",
-                parsed.word(0),
+                parsed.positional(0),
                 about.map_or("", |syntax| syntax.about)
             );
             return Err(self.invalid("set", key, &said));
@@ -128,7 +128,7 @@ impl<O: Outside> Lnetctl<'_, O> {
 
     /// Success prints nothing.
     fn wish(&mut self, verb: &str, noun: &str, wish: &ChangeRequest) -> Result<(), Exit> {
-        match self.outside.change(wish, false) {
+        match self.env.change(wish, false) {
             Ok(changed) => {
                 self.warn(&changed.warnings);
                 Ok(())
@@ -140,14 +140,14 @@ impl<O: Outside> Lnetctl<'_, O> {
     /// What was left out, for people.
     pub(super) fn warn(&mut self, warnings: &[String]) {
         for warning in warnings {
-            self.outside.err(&format!("lnetctl: {}\n", warning.replace('\n', " ")));
+            self.env.err(&format!("lnetctl: {}\n", warning.replace('\n', " ")));
         }
     }
 
     fn nids(&mut self, verb: &str, parsed: &Parsed) -> Result<Vec<Nid>, Exit> {
         let Some(text) = parsed.text("nid") else { return Ok(Vec::new()) };
         let words = [text.to_owned()];
-        nids::list(&words, |host| self.outside.resolve(host))
+        nids::list(&words, |host| self.env.resolve(host))
             .map_err(|why| self.invalid(verb, "peer", &format!("Unable to parse nidlist: {why}")))
     }
 

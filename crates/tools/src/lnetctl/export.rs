@@ -3,25 +3,25 @@
 use super::Lnetctl;
 use super::show::{global, listed, nets, nodes};
 use crate::errno::EIO;
-use crate::node::Outside;
+use crate::node::Env;
 use crate::parse::Parsed;
 use crate::shell::Exit;
 use crate::yaml::{self, Dialect, Map, entry};
 
-impl<O: Outside> Lnetctl<'_, O> {
+impl<O: Env> Lnetctl<'_, O> {
     pub(super) fn export(&mut self, parsed: &Parsed) -> Result<(), Exit> {
         let text = match parsed.has("backup") {
             // What was learned of peers is no setting.
-            true => match self.outside.backup() {
+            true => match self.env.backup() {
                 Ok(text) => text,
                 Err(trouble) => return Err(self.fail_with("show", "export", trouble)),
             },
             false => self.all()?,
         };
-        match parsed.words().first() {
-            None => self.outside.out(&text),
+        match parsed.positionals().first() {
+            None => self.env.out(&text),
             Some(path) => {
-                if let Err(why) = self.outside.write(path, &text) {
+                if let Err(why) = self.env.write(path, &text) {
                     let said = format!("cannot write {path}: {why}");
                     return Err(self.fail("manage", "export", -(EIO as i32), said));
                 }

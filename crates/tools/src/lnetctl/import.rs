@@ -3,11 +3,11 @@
 use super::Lnetctl;
 use crate::diff;
 use crate::errno::{EIO, EOPNOTSUPP};
-use crate::node::{ChangeReport, ChangeRequest, ImportMode, Outside};
+use crate::node::{ChangeReport, ChangeRequest, Env, ImportMode};
 use crate::parse::Parsed;
 use crate::shell::Exit;
 
-impl<O: Outside> Lnetctl<'_, O> {
+impl<O: Env> Lnetctl<'_, O> {
     pub(super) fn import(&mut self, parsed: &Parsed) -> Result<(), Exit> {
         let manner = match ["add", "del", "exact"].map(|option| parsed.has(option)) {
             [_, false, false] => ImportMode::Add,
@@ -29,9 +29,9 @@ impl<O: Outside> Lnetctl<'_, O> {
                 return Err(self.fail(verb, "import", -(EOPNOTSUPP as i32), said));
             }
         }
-        let path = parsed.words().first().map(String::as_str).filter(|path| *path != "-");
+        let path = parsed.positionals().first().map(String::as_str).filter(|path| *path != "-");
         let source_name = path.unwrap_or("stdin").to_owned();
-        let text = match self.outside.read(path) {
+        let text = match self.env.read(path) {
             Ok(text) => text,
             Err(why) => {
                 let said = format!("cannot read {source_name}: {why}");
@@ -42,7 +42,7 @@ impl<O: Outside> Lnetctl<'_, O> {
         let (dry_run, diff) = (parsed.has("dry-run"), parsed.has("diff"));
         let wish =
             ChangeRequest::Import { text, source_name: source_name.clone(), manner, lenient };
-        match self.outside.change(&wish, dry_run || diff) {
+        match self.env.change(&wish, dry_run || diff) {
             Ok(changed) => {
                 self.warn(&changed.warnings);
                 self.tell(&changed, dry_run, diff, &source_name);
@@ -59,12 +59,12 @@ impl<O: Outside> Lnetctl<'_, O> {
                 true => "nothing would change\n".to_owned(),
                 false => changed.steps.iter().map(|step| format!("would {step}\n")).collect(),
             };
-            self.outside.out(&text);
+            self.env.out(&text);
         }
         if diff {
             let with = format!("with {source_name}");
             let text = diff::unified(&changed.before, &changed.after, ("as it is", &with));
-            self.outside.out(&text);
+            self.env.out(&text);
         }
     }
 }

@@ -22,5 +22,5 @@ pub static MANUAL: Manual = Manual {
         ("LUSTRINE_COMPAT", "Whose habits lnetctl has: 2.15 or 2.16."),
         ("LUSTRINE_CONTROL", "The control socket of the node."),
     ],
-    ..Manual::of(&LNETCTL)
+    ..Manual::for_tool(&LNETCTL)
 };

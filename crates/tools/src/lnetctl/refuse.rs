@@ -3,10 +3,10 @@
 use super::Lnetctl;
 use super::table::refused;
 use crate::errno::EOPNOTSUPP;
-use crate::node::Outside;
+use crate::node::Env;
 use crate::shell::Exit;
 
-impl<O: Outside> Lnetctl<'_, O> {
+impl<O: Env> Lnetctl<'_, O> {
     /// Says that a command of the table is not for nodes of ours.
     pub(super) fn refuse(&mut self, path: &[&str]) -> Exit {
         let verb = match path {

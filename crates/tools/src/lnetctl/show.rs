@@ -6,7 +6,7 @@ use lustrine_wire::nid::{Net, Nid};
 
 use super::{Lnetctl, REFUSED};
 use crate::errno::{EINVAL, ENETDOWN};
-use crate::node::{Latency, Messages, Ni, Nis, Outside, PeerNi};
+use crate::node::{Env, Latency, LocalNis, Messages, Ni, PeerNi};
 use crate::parse::Parsed;
 use crate::shell::{Compat, Exit};
 use crate::yaml::{Dialect, Map, Yaml, entry};
@@ -36,7 +36,7 @@ const COUNTERS: [&str; 14] = [
 const GLOBAL: [&str; 5] =
     ["max_interfaces", "discovery", "retry_count", "transaction_timeout", "lnd_timeout"];
 
-impl<O: Outside> Lnetctl<'_, O> {
+impl<O: Env> Lnetctl<'_, O> {
     pub(super) fn show_net(&mut self, parsed: &Parsed) -> Result<(), Exit> {
         let wanted = match parsed.text("net").map(|text| (text, text.parse::<Net>())) {
             None => None,
@@ -79,7 +79,7 @@ impl<O: Outside> Lnetctl<'_, O> {
             if nodes.is_empty() {
                 // As recorded: no word, but a status.
                 return Err(match self.settings.compat {
-                    Compat::V2_15 => Exit::FAILED,
+                    Compat::V2_15 => Exit::FAILURE,
                     Compat::V2_16 => REFUSED,
                 });
             }
@@ -103,7 +103,7 @@ impl<O: Outside> Lnetctl<'_, O> {
     }
 
     pub(super) fn show_stats(&mut self) -> Result<(), Exit> {
-        let counters = match self.outside.counters() {
+        let counters = match self.env.counters() {
             Ok(counters) => counters,
             Err(trouble) => return Err(self.fail_with("show", "statistics", trouble)),
         };
@@ -124,15 +124,15 @@ impl<O: Outside> Lnetctl<'_, O> {
         self.nis(noun).map(|_| ())
     }
 
-    pub(super) fn nis(&mut self, noun: &str) -> Result<Nis, Exit> {
-        let asked = self.outside.nis();
+    pub(super) fn nis(&mut self, noun: &str) -> Result<LocalNis, Exit> {
+        let asked = self.env.nis();
         let mut nis = asked.map_err(|trouble| self.fail_with("show", noun, trouble))?;
         nis.nis.iter_mut().for_each(|ni| self.leave_out(&mut ni.messages));
         Ok(nis)
     }
 
     pub(super) fn peers(&mut self, noun: &str) -> Result<Vec<PeerNi>, Exit> {
-        let asked = self.outside.peers();
+        let asked = self.env.peers();
         let mut peers = asked.map_err(|trouble| self.fail_with("show", noun, trouble))?;
         peers.iter_mut().for_each(|peer| self.leave_out(&mut peer.messages));
         Ok(peers)
@@ -146,7 +146,7 @@ impl<O: Outside> Lnetctl<'_, O> {
     }
 
     pub(super) fn tunables(&mut self, noun: &str) -> Result<BTreeMap<String, i64>, Exit> {
-        self.outside.tunables().map_err(|trouble| self.fail_with("show", noun, trouble))
+        self.env.tunables().map_err(|trouble| self.fail_with("show", noun, trouble))
     }
 }
 
@@ -166,7 +166,7 @@ pub(super) fn listed(nets: Vec<(Net, Vec<Map>)>) -> Vec<Map> {
 
 /// Interfaces by network, the loopback first, as every node has it.
 pub(super) fn nets(
-    nis: &Nis,
+    nis: &LocalNis,
     tunables: &BTreeMap<String, i64>,
     level: u32,
 ) -> Vec<(Net, Vec<Map>)> {

@@ -5,7 +5,7 @@ mod tests;
 
 mod changes;
 
-use crate::table::{Count, OptionSyntax, Syntax, Takes, Tool, WordSyntax};
+use crate::table::{Arity, CommandSyntax, OptionSyntax, PositionalSyntax, Tool, ValueKind};
 
 /// `lnetctl`.
 pub static LNETCTL: Tool = Tool {
@@ -15,8 +15,8 @@ pub static LNETCTL: Tool = Tool {
 };
 
 /// A command without options and words, to begin with.
-const fn plain(name: &'static str, usage: &'static str, about: &'static str) -> Syntax {
-    Syntax { name, about, usage, options: &[], words: &[], under: &[] }
+const fn plain(name: &'static str, usage: &'static str, about: &'static str) -> CommandSyntax {
+    CommandSyntax { name, about, usage, options: &[], positionals: &[], subcommands: &[] }
 }
 
 /// A command of commands.
@@ -24,38 +24,39 @@ const fn family(
     name: &'static str,
     usage: &'static str,
     about: &'static str,
-    under: &'static [Syntax],
-) -> Syntax {
-    Syntax { under, ..plain(name, usage, about) }
+    under: &'static [CommandSyntax],
+) -> CommandSyntax {
+    CommandSyntax { subcommands: under, ..plain(name, usage, about) }
 }
 
 /// An option with a value and without a letter.
-const fn value(long: &'static str, takes: Takes, about: &'static str) -> OptionSyntax {
-    OptionSyntax { long, short: None, takes, default: None, about }
+const fn value(long: &'static str, kind: ValueKind, about: &'static str) -> OptionSyntax {
+    OptionSyntax { long, short: None, kind, default: None, about }
 }
 
 /// A number that is never negative.
-const fn number(what: &'static str, max: i64) -> Takes {
-    Takes::Number { what, min: 0, max }
+const fn number(what: &'static str, max: i64) -> ValueKind {
+    ValueKind::Number { what, min: 0, max }
 }
 
-const fn word(name: &'static str, takes: Takes, count: Count) -> WordSyntax {
-    WordSyntax { name, takes, count, default: None }
+const fn word(name: &'static str, kind: ValueKind, arity: Arity) -> PositionalSyntax {
+    PositionalSyntax { name, kind, arity, default: None }
 }
 
-const NET: OptionSyntax = value("net", Takes::Text("NET"), "a network, such as tcp1");
+const NET: OptionSyntax = value("net", ValueKind::Text("NET"), "a network, such as tcp1");
 
-const NID: OptionSyntax = value("nid", Takes::Text("NID"), "a NID, such as 10.0.0.1@tcp");
+const NID: OptionSyntax = value("nid", ValueKind::Text("NID"), "a NID, such as 10.0.0.1@tcp");
 
-const FILE: WordSyntax = word("FILE", Takes::Text("FILE"), Count::Optional);
+const FILE: PositionalSyntax = word("FILE", ValueKind::Text("FILE"), Arity::Optional);
 
-const LEVEL: Takes = Takes::OptionalNumber { what: "verbosity", min: 0, max: 255, bare: "1" };
+const LEVEL: ValueKind =
+    ValueKind::OptionalNumber { what: "verbosity", min: 0, max: 255, bare: "1" };
 
 const VERBOSE: OptionSyntax = OptionSyntax::value("verbose", 'v', LEVEL, "more, level 1 or N");
 
 pub(super) use changes::{SET, refused};
 
-static COMMANDS: &[Syntax] = &[
+static COMMANDS: &[CommandSyntax] = &[
     family("lnet", "lnet {configure | unconfigure}", "starts and ends LNet", changes::LNET),
     family("route", "route {add | del | show}", "routes: nodes have none", changes::ROUTE),
     family(
@@ -65,7 +66,7 @@ static COMMANDS: &[Syntax] = &[
         &[
             changes::NET_ADD,
             changes::NET_DEL,
-            Syntax {
+            CommandSyntax {
                 options: &[NET, VERBOSE],
                 ..plain("show", "net show [--net NET] [-v [LEVEL]]", "shows interfaces")
             },
@@ -74,22 +75,22 @@ static COMMANDS: &[Syntax] = &[
     ),
     family("routing", "routing {show}", "routing: nodes do not route", changes::ROUTING),
     family("set", "set {KEY VALUE}", "settings of the whole node", changes::SET),
-    Syntax {
+    CommandSyntax {
         options: changes::IMPORT_OPTIONS,
-        words: &[FILE],
+        positionals: &[FILE],
         ..plain(
             "import",
             "import [--add | --del | --exact] [--dry-run] [--diff] [--lenient] [FILE]",
             "changes the node as a file, or the standard input, says: all of it or nothing",
         )
     },
-    Syntax {
+    CommandSyntax {
         options: &[OptionSyntax::switch(
             "backup",
             'b',
             "settings alone, for import and `lustrine node --config`",
         )],
-        words: &[FILE],
+        positionals: &[FILE],
         ..plain("export", "export [--backup] [FILE]", "writes down what there is")
     },
     family(
@@ -112,7 +113,7 @@ static COMMANDS: &[Syntax] = &[
         &[
             changes::PEER_ADD,
             changes::PEER_DEL,
-            Syntax {
+            CommandSyntax {
                 options: &[NID, VERBOSE],
                 ..plain("show", "peer show [--nid NID] [-v [LEVEL]]", "shows peers")
             },
@@ -120,22 +121,22 @@ static COMMANDS: &[Syntax] = &[
             changes::PEER_SET,
         ],
     ),
-    Syntax {
+    CommandSyntax {
         options: &[
-            value("source", Takes::Text("NID"), "the interface to ping from: not on our nodes"),
+            value("source", ValueKind::Text("NID"), "the interface to ping from: not on our nodes"),
             value(
                 "timeout",
-                Takes::Number { what: "timeout", min: 1, max: 3600 },
+                ValueKind::Number { what: "timeout", min: 1, max: 3600 },
                 "seconds to wait for each answer",
             )
             .or("1"),
         ],
-        words: &[word("NID", Takes::Nids, Count::Many)],
+        positionals: &[word("NID", ValueKind::Nids, Arity::OneOrMore)],
         ..plain("ping", "ping [--timeout SECONDS] NID[,NID...]...", "asks nodes who they are")
     },
-    Syntax {
+    CommandSyntax {
         options: &[OptionSyntax::switch("force", 'f', "without effect: nodes are always asked")],
-        words: &[word("NID", Takes::Nids, Count::Many)],
+        positionals: &[word("NID", ValueKind::Nids, Arity::OneOrMore)],
         ..plain("discover", "discover [--force] NID[,NID...]...", "learns the NIDs of nodes anew")
     },
     plain("service-id", "service-id", "the service of InfiniBand's connection manager"),
@@ -143,8 +144,8 @@ static COMMANDS: &[Syntax] = &[
     family("fault", "fault {drop | delay}", "injected faults", changes::FAULT),
     plain("setup-mrrouting", "setup-mrrouting", "Linux routing for several interfaces"),
     plain("setup-sysctl", "setup-sysctl", "settings of the system for many nodes"),
-    Syntax {
-        words: &[word("NID", Takes::Nids, Count::Many)],
+    CommandSyntax {
+        positionals: &[word("NID", ValueKind::Nids, Arity::OneOrMore)],
         ..plain("cpt-of-nid", "cpt-of-nid NID...", "CPU partitions of NIDs")
     },
 ];

@@ -6,7 +6,7 @@ use lustrine_selftest::console::{Answer, BatchView, Command, Detail, Reply, Said
 
 use super::listing::States;
 use super::talk::{Deed, id, said_more, verdict};
-use super::{Lst, Outside, Slept};
+use super::{Env, Lst, WaitOutcome};
 use crate::errno;
 use crate::parse::Parsed;
 use crate::shell::Exit;
@@ -22,14 +22,14 @@ const STOP_DELAY: Duration = Duration::from_secs(1);
 const LIST: Deed<'_> = Deed { what: "batch", action: "list batch" };
 const QUERY: Deed<'_> = Deed { what: "batch", action: "query batch" };
 
-impl<O: Outside> Lst<'_, O> {
+impl<O: Env> Lst<'_, O> {
     pub(super) fn add_batch(&mut self, batch: &str) -> Result<(), Exit> {
         let deed = Deed { what: "batch", action: "create batch" };
         self.ask(deed, Command::AddBatch { batch: batch.to_owned() }).map(|_| ())
     }
 
     pub(super) fn list_batch(&mut self, parsed: &Parsed) -> Result<(), Exit> {
-        let batch = parsed.word(0).to_owned();
+        let batch = parsed.positional(0).to_owned();
         if batch.is_empty() {
             let names = self.ask_names(LIST, Command::ListBatches)?;
             self.say_names(&names, "batches");
@@ -88,7 +88,7 @@ impl<O: Outside> Lst<'_, O> {
 
     pub(super) fn run_batch(&mut self, parsed: &Parsed) -> Result<(), Exit> {
         let deed = Deed { what: "batch", action: "run batch" };
-        let (batch, timeout) = (parsed.word(0).to_owned(), parsed.count("timeout"));
+        let (batch, timeout) = (parsed.positional(0).to_owned(), parsed.count("timeout"));
         let said = self.ask_nodes(deed, Command::Run { batch: batch.clone(), timeout })?;
         self.failures("Run batch", &said)?;
         self.say(format!("{batch} is running now"));
@@ -97,7 +97,7 @@ impl<O: Outside> Lst<'_, O> {
 
     pub(super) fn stop_batch(&mut self, parsed: &Parsed) -> Result<(), Exit> {
         let deed = Deed { what: "batch", action: "stop batch" };
-        let (batch, force) = (parsed.word(0).to_owned(), parsed.has("force"));
+        let (batch, force) = (parsed.positional(0).to_owned(), parsed.has("force"));
         let said = self.ask_nodes(deed, Command::Stop { batch: batch.clone(), force })?;
         self.failures("stop batch", &said)?;
         loop {
@@ -117,7 +117,7 @@ impl<O: Outside> Lst<'_, O> {
     }
 
     pub(super) fn query_batch(&mut self, parsed: &Parsed) -> Result<(), Exit> {
-        let (batch, test) = (parsed.word(0).to_owned(), parsed.count("test"));
+        let (batch, test) = (parsed.positional(0).to_owned(), parsed.count("test"));
         let timeout = parsed.count("timeout");
         let all = parsed.has("all");
         let lists = ["active", "idle", "error"].map(|switch| all || parsed.has(switch));
@@ -155,9 +155,9 @@ impl<O: Outside> Lst<'_, O> {
 
     /// Waits, unless the user does not want to.
     pub(super) fn wait(&mut self, time: Duration) -> Result<(), Exit> {
-        match self.outside.sleep(time) {
-            Slept::Over => Ok(()),
-            Slept::Interrupted => Err(Exit::INTERRUPTED),
+        match self.env.sleep(time) {
+            WaitOutcome::Elapsed => Ok(()),
+            WaitOutcome::Interrupted => Err(Exit::INTERRUPTED),
         }
     }
 }

@@ -4,26 +4,26 @@ use lustrine_selftest::console::{Answer, Command, NodeState, NodeView};
 
 use super::listing::{HEADER, States, counts};
 use super::talk::Deed;
-use super::{Lst, Outside};
+use super::{Env, Lst};
 use crate::parse::Parsed;
 use crate::shell::Exit;
 
 const UPDATE: Deed<'_> = Deed { what: "group", action: "update group" };
 
-impl<O: Outside> Lst<'_, O> {
+impl<O: Env> Lst<'_, O> {
     pub(super) fn add_group(&mut self, parsed: &Parsed) -> Result<(), Exit> {
         let deed = Deed { what: "group", action: "add group" };
-        let group = parsed.word(0).to_owned();
+        let group = parsed.positional(0).to_owned();
         self.ask(deed, Command::AddGroup { group: group.clone() })?;
         let mut outcome = Ok(());
         let mut added = false;
-        for argument in &parsed.words()[1..] {
+        for argument in &parsed.positionals()[1..] {
             let nids = match self.nids(argument) {
                 Ok(nids) => nids,
                 Err(trouble) => {
                     self.warn(format!("Invalid nid: {trouble}"));
                     self.warn(format!("Ignore invalid id list {argument}"));
-                    outcome = Err(Exit::FAILED);
+                    outcome = Err(Exit::FAILURE);
                     continue;
                 }
             };
@@ -56,7 +56,7 @@ impl<O: Outside> Lst<'_, O> {
     }
 
     pub(super) fn update_group(&mut self, parsed: &Parsed) -> Result<(), Exit> {
-        let group = parsed.word(0).to_owned();
+        let group = parsed.positional(0).to_owned();
         let ways = ["refresh", "clean", "remove"];
         let chosen: Vec<&str> = ways.into_iter().filter(|way| parsed.has(way)).collect();
         let [way] = chosen[..] else { return Err(self.usage("update_group")) };
@@ -75,7 +75,7 @@ impl<O: Outside> Lst<'_, O> {
 
     pub(super) fn list_group(&mut self, parsed: &Parsed) -> Result<(), Exit> {
         let deed = Deed { what: "group", action: "list groups" };
-        if parsed.words().is_empty() {
+        if parsed.positionals().is_empty() {
             let names = self.ask_names(deed, Command::ListGroups)?;
             self.say_names(&names, "groups");
             return Ok(());
@@ -83,7 +83,7 @@ impl<O: Outside> Lst<'_, O> {
         let states = States::of(parsed, &["active", "busy", "down", "unknown", "all"]);
         let mut outcome = Ok(());
         let mut header = states.is_none();
-        for group in parsed.words() {
+        for group in parsed.positionals() {
             let nodes = match self.ask(deed, Command::ShowGroup { group: group.clone() }) {
                 Ok(Answer::Nodes(nodes)) => nodes,
                 Ok(_) => return Err(self.misunderstood(deed)),

@@ -3,7 +3,7 @@
 use lustrine_selftest::console::{NodeState, NodeView};
 
 use super::talk::id;
-use super::{Lst, Outside};
+use super::{Env, Lst};
 use crate::parse::Parsed;
 
 /// The row above counts.
@@ -41,7 +41,7 @@ pub(super) fn counts(nodes: &[NodeView]) -> String {
     format!("{active}\t{busy}\t{down}\t{unknown}\t{}", nodes.len())
 }
 
-impl<O: Outside> Lst<'_, O> {
+impl<O: Env> Lst<'_, O> {
     /// Names with numbers.
     pub(super) fn say_names(&mut self, names: &[String], plural: &str) {
         for (number, name) in (1..).zip(names) {

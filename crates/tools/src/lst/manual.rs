@@ -41,5 +41,5 @@ pub static MANUAL: Manual = Manual {
         ),
         ("LUSTRINE_LST_DIR", "Where consoles in processes of their own have their sockets."),
     ],
-    ..Manual::of(&LST)
+    ..Manual::for_tool(&LST)
 };

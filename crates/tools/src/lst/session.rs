@@ -7,15 +7,15 @@ use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::Name;
 
 use super::talk::{Deed, id, said_more, verdict};
-use super::{AskError, Lst, Outside};
+use super::{ConsoleError, Env, Lst};
 use crate::errno;
 use crate::parse::Parsed;
 use crate::shell::{Compat, Exit};
 
-impl<O: Outside> Lst<'_, O> {
+impl<O: Env> Lst<'_, O> {
     pub(super) fn new_session(&mut self, parsed: &Parsed) -> Result<(), Exit> {
         let deed = Deed { what: "session", action: "create session" };
-        let name = match parsed.word(0) {
+        let name = match parsed.positional(0) {
             "" => shortened(&self.settings.whoami).to_owned(),
             given => given.to_owned(),
         };
@@ -30,7 +30,7 @@ impl<O: Outside> Lst<'_, O> {
             force: parsed.has("force"),
             features: self.features().unwrap_or_default(),
         };
-        let answer = self.outside.new_session(key.unwrap_or_default(), command);
+        let answer = self.env.new_session(key.unwrap_or_default(), command);
         let view = match answer.map_err(|error| self.failed(deed, error))? {
             Answer::Session(view) => view,
             _ => return Err(self.misunderstood(deed)),
@@ -66,9 +66,9 @@ impl<O: Outside> Lst<'_, O> {
     pub(super) fn end_session(&mut self) -> Result<(), Exit> {
         let deed = Deed { what: "session", action: "end session" };
         let key = self.key().unwrap_or_default();
-        let said = match self.outside.ask(key, Command::EndSession) {
+        let said = match self.env.ask(key, Command::EndSession) {
             // There is none any more, as was wanted: scripts end sessions to be sure.
-            Err(AskError::NoConsole | AskError::Refused(Refusal::NoSession))
+            Err(ConsoleError::NoConsole | ConsoleError::Refused(Refusal::NoSession))
                 if self.settings.compat != Compat::V2_15 =>
             {
                 return Ok(());

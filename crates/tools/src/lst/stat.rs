@@ -9,7 +9,7 @@ use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::Counters;
 
 use super::talk::{Deed, id, said_more, verdict};
-use super::{Lst, Outside};
+use super::{Env, Lst};
 use crate::errno;
 use crate::parse::Parsed;
 use crate::shell::Exit;
@@ -35,7 +35,7 @@ struct Reading {
     counters: Option<Counters>,
 }
 
-impl<O: Outside> Lst<'_, O> {
+impl<O: Env> Lst<'_, O> {
     pub(super) fn stat(&mut self, parsed: &Parsed) -> Result<(), Exit> {
         let layout = Layout::of(parsed);
         let timeout = parsed.count("timeout");
@@ -44,7 +44,7 @@ impl<O: Outside> Lst<'_, O> {
             self.warn("--rpc has no figures, in no release; --lnet has");
         }
         let mut watched = Vec::new();
-        for (name, target) in self.targets(parsed.words())? {
+        for (name, target) in self.targets(parsed.positionals())? {
             // No figures of this poll: there is nothing to compare with.
             let before = counted(&self.poll(&target, timeout)?);
             watched.push(Watched { name, target, before });
@@ -70,7 +70,7 @@ impl<O: Outside> Lst<'_, O> {
 
     pub(super) fn show_error(&mut self, parsed: &Parsed) -> Result<(), Exit> {
         let mut outcome = Ok(());
-        for (name, target) in self.targets(parsed.words())? {
+        for (name, target) in self.targets(parsed.positionals())? {
             let said = self.poll(&target, TIMEOUT)?;
             self.say(format!("{name}:"));
             let mut bad = 0;
@@ -126,7 +126,7 @@ impl<O: Outside> Lst<'_, O> {
         if rates.len() < now.len() {
             self.say(format!("Failed to stat on {} nodes", now.len() - rates.len()));
         }
-        self.outside.out(&layout.rows(name, &rates));
+        self.env.out(&layout.rows(name, &rates));
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! The commands of `lst` (cli-habits 2).
 
-use crate::table::{Count, OptionSyntax, Syntax, Takes, Tool, WordSyntax};
+use crate::table::{Arity, CommandSyntax, OptionSyntax, PositionalSyntax, Tool, ValueKind};
 
 /// `lst`.
 pub static LST: Tool = Tool {
@@ -9,27 +9,27 @@ pub static LST: Tool = Tool {
     commands: COMMANDS,
 };
 
-const fn seconds(what: &'static str) -> Takes {
-    Takes::Number { what, min: 0, max: u32::MAX as i64 }
+const fn seconds(what: &'static str) -> ValueKind {
+    ValueKind::Number { what, min: 0, max: u32::MAX as i64 }
 }
 
-const fn at_least_one(what: &'static str) -> Takes {
-    Takes::Number { what, min: 1, max: u32::MAX as i64 }
+const fn at_least_one(what: &'static str) -> ValueKind {
+    ValueKind::Number { what, min: 1, max: u32::MAX as i64 }
 }
 
 const TIMEOUT: OptionSyntax =
     OptionSyntax::value("timeout", 't', seconds("timeout"), "seconds to wait for nodes, 3 to 30")
         .or("5");
 
-const GROUP: WordSyntax = word("NAME", Takes::Name("group"));
+const GROUP: PositionalSyntax = word("NAME", ValueKind::Name("group"));
 
-const BATCH: WordSyntax =
-    WordSyntax { count: Count::Optional, default: Some("batch"), ..word("NAME", BATCH_NAME) };
+const BATCH: PositionalSyntax =
+    PositionalSyntax { arity: Arity::Optional, default: Some("batch"), ..word("NAME", BATCH_NAME) };
 
-const BATCH_NAME: Takes = Takes::Name("batch");
+const BATCH_NAME: ValueKind = ValueKind::Name("batch");
 
-const TARGETS: WordSyntax =
-    WordSyntax { count: Count::Many, ..word("TARGET", Takes::Name("group")) };
+const TARGETS: PositionalSyntax =
+    PositionalSyntax { arity: Arity::OneOrMore, ..word("TARGET", ValueKind::Name("group")) };
 
 /// What `update_group --clean` takes.
 pub(super) const STATUSES: [&str; 5] = ["active", "busy", "down", "unknown", "invalid"];
@@ -37,17 +37,17 @@ pub(super) const STATUSES: [&str; 5] = ["active", "busy", "down", "unknown", "in
 /// Largest number of RPCs at once.
 const CONCURRENCY_MAX: i64 = lustrine_wire::srpc::CONCURRENCY_MAX as i64;
 
-const fn word(name: &'static str, takes: Takes) -> WordSyntax {
-    WordSyntax { name, takes, count: Count::One, default: None }
+const fn word(name: &'static str, kind: ValueKind) -> PositionalSyntax {
+    PositionalSyntax { name, kind, arity: Arity::One, default: None }
 }
 
 /// A command without options and words, to begin with.
-const fn plain(name: &'static str, about: &'static str) -> Syntax {
-    Syntax { name, about, usage: name, options: &[], words: &[], under: &[] }
+const fn plain(name: &'static str, about: &'static str) -> CommandSyntax {
+    CommandSyntax { name, about, usage: name, options: &[], positionals: &[], subcommands: &[] }
 }
 
-static COMMANDS: &[Syntax] = &[
-    Syntax {
+static COMMANDS: &[CommandSyntax] = &[
+    CommandSyntax {
         usage: "new_session [--timeout TIME] [--force] [NAME]",
         options: &[
             OptionSyntax::value(
@@ -59,52 +59,60 @@ static COMMANDS: &[Syntax] = &[
             .or("300"),
             OptionSyntax::switch("force", 'f', "ends a session of ours, takes nodes from others'"),
         ],
-        words: &[WordSyntax { count: Count::Optional, ..word("NAME", Takes::Text("NAME")) }],
+        positionals: &[PositionalSyntax {
+            arity: Arity::Optional,
+            ..word("NAME", ValueKind::Text("NAME"))
+        }],
         ..plain("new_session", "begins a session; LST_SESSION holds its key")
     },
     plain("end_session", "ends the session, on all its nodes"),
     plain("show_session", "shows the session"),
-    Syntax {
+    CommandSyntax {
         usage: "ping  [--group NAME] [--batch NAME] [--session]  [--nodes IDS]",
         options: &[
             OptionSyntax::switch("session", 's', "all nodes of the session"),
-            OptionSyntax::value("group", 'g', Takes::Name("group"), "the nodes of a group"),
+            OptionSyntax::value("group", 'g', ValueKind::Name("group"), "the nodes of a group"),
             OptionSyntax::value("batch", 'b', BATCH_NAME, "the clients of a batch"),
             OptionSyntax::switch("server", 'v', "with --batch: its servers"),
-            OptionSyntax::value("nodes", 'n', Takes::Nids, "these nodes, in the session or not"),
+            OptionSyntax::value(
+                "nodes",
+                'n',
+                ValueKind::Nids,
+                "these nodes, in the session or not",
+            ),
             TIMEOUT,
         ],
         ..plain("ping", "asks nodes which session they are in")
     },
-    Syntax {
+    CommandSyntax {
         usage: "group NAME IDs [IDs]...",
-        words: &[
-            word("NAME", Takes::Text("NAME")),
-            WordSyntax { count: Count::Many, ..word("IDs", Takes::Nids) },
+        positionals: &[
+            word("NAME", ValueKind::Text("NAME")),
+            PositionalSyntax { arity: Arity::OneOrMore, ..word("IDs", ValueKind::Nids) },
         ],
         ..plain("add_group", "makes a group of nodes, and takes them into the session")
     },
-    Syntax {
+    CommandSyntax {
         usage: "del_group NAME",
-        words: &[GROUP],
+        positionals: &[GROUP],
         ..plain("del_group", "removes a group; its nodes leave the session")
     },
-    Syntax {
+    CommandSyntax {
         usage: "update_group NAME [--clean STATUS] [--remove IDs] [--refresh]",
         options: &[
             OptionSyntax::switch("refresh", 'f', "takes nodes into the session that are not"),
             OptionSyntax::value(
                 "clean",
                 'c',
-                Takes::OneOf(&STATUSES),
+                ValueKind::OneOf(&STATUSES),
                 "forgets nodes of a state, or all that are not active (invalid)",
             ),
-            OptionSyntax::value("remove", 'r', Takes::Nids, "removes nodes"),
+            OptionSyntax::value("remove", 'r', ValueKind::Nids, "removes nodes"),
         ],
-        words: &[GROUP],
+        positionals: &[GROUP],
         ..plain("update_group", "changes the nodes of a group, one way at a time")
     },
-    Syntax {
+    CommandSyntax {
         usage: "list_group [--active] [--busy] [--down] [--unknown] [--all] [NAME]...",
         options: &[
             OptionSyntax::switch("active", 'a', "lists nodes in the session"),
@@ -113,10 +121,10 @@ static COMMANDS: &[Syntax] = &[
             OptionSyntax::switch("unknown", 'u', "lists nodes in no session"),
             OptionSyntax::switch("all", 'l', "lists all nodes"),
         ],
-        words: &[WordSyntax { count: Count::Any, ..GROUP }],
+        positionals: &[PositionalSyntax { arity: Arity::ZeroOrMore, ..GROUP }],
         ..plain("list_group", "names the groups, or counts or lists nodes of some")
     },
-    Syntax {
+    CommandSyntax {
         usage: "stat [--bw] [--rate] [--read] [--write] [--max] [--min] [--avg] [--mbs] \
                 [--timeout #] [--delay #] [--count #] GROUP|IDs...",
         options: &[
@@ -142,21 +150,21 @@ static COMMANDS: &[Syntax] = &[
             OptionSyntax::switch("max", 'x', "the most of the nodes"),
             OptionSyntax::switch("mbs", 'm', "bandwidth in MB/s, not MiB/s"),
         ],
-        words: &[TARGETS],
+        positionals: &[TARGETS],
         ..plain("stat", "shows messages per second, and bandwidth, of groups or nodes")
     },
-    Syntax {
+    CommandSyntax {
         usage: "show_error [--session] GROUP|IDs...",
         options: &[OptionSyntax::switch("session", 's', "without the counters of RPCs")],
-        words: &[TARGETS],
+        positionals: &[TARGETS],
         ..plain("show_error", "shows the nodes that counted errors")
     },
-    Syntax {
+    CommandSyntax {
         usage: "add_batch NAME",
-        words: &[word("NAME", Takes::Text("NAME"))],
+        positionals: &[word("NAME", ValueKind::Text("NAME"))],
         ..plain("add_batch", "makes an empty batch")
     },
-    Syntax {
+    CommandSyntax {
         usage: "run [--timeout TIME] [NAME]",
         options: &[OptionSyntax::value(
             "timeout",
@@ -165,16 +173,16 @@ static COMMANDS: &[Syntax] = &[
             "seconds after which nodes stop by themselves; kernel nodes do not",
         )
         .or("0")],
-        words: &[BATCH],
+        positionals: &[BATCH],
         ..plain("run", "starts a batch")
     },
-    Syntax {
+    CommandSyntax {
         usage: "stop [--force] [NAME]",
         options: &[OptionSyntax::switch("force", 'f', "gives up RPCs under way")],
-        words: &[BATCH],
+        positionals: &[BATCH],
         ..plain("stop", "stops a batch, and waits until it has stopped")
     },
-    Syntax {
+    CommandSyntax {
         usage: "list_batch NAME [--test ID] [--server]",
         options: &[
             OptionSyntax::value("test", 't', at_least_one("test id"), "only this test, from 1"),
@@ -183,10 +191,10 @@ static COMMANDS: &[Syntax] = &[
             OptionSyntax::switch("all", 'l', "lists all nodes"),
             OptionSyntax::switch("server", 's', "lists servers, not clients"),
         ],
-        words: &[WordSyntax { default: None, ..BATCH }],
+        positionals: &[PositionalSyntax { default: None, ..BATCH }],
         ..plain("list_batch", "names the batches, or shows one")
     },
-    Syntax {
+    CommandSyntax {
         usage: "query [--test ID] [--server] [--timeout TIME] [--loop #] [--delay #] [--active] \
                 [--idle] [--error] [--all] [NAME]",
         options: &[
@@ -206,10 +214,10 @@ static COMMANDS: &[Syntax] = &[
             OptionSyntax::switch("error", 'e', "lists nodes that do not say"),
             OptionSyntax::switch("all", 'l', "lists all nodes"),
         ],
-        words: &[BATCH],
+        positionals: &[BATCH],
         ..plain("query", "asks the clients of a batch whether it runs")
     },
-    Syntax {
+    CommandSyntax {
         usage: "add_test [--batch BATCH] [--loop #] [--concurrency #] [--distribute #:#] \
                 --from GROUP --to GROUP TEST...",
         options: &[
@@ -217,30 +225,33 @@ static COMMANDS: &[Syntax] = &[
             OptionSyntax::value(
                 "loop",
                 'l',
-                Takes::Number { what: "loop number", min: -1, max: i32::MAX as i64 },
+                ValueKind::Number { what: "loop number", min: -1, max: i32::MAX as i64 },
                 "RPCs of a client to a server, times --concurrency; -1 for no end",
             )
             .or("-1"),
             OptionSyntax::value(
                 "concurrency",
                 'c',
-                Takes::Number { what: "concurrency of test", min: 1, max: CONCURRENCY_MAX },
+                ValueKind::Number { what: "concurrency of test", min: 1, max: CONCURRENCY_MAX },
                 "RPCs at once of a client to a server",
             )
             .or("1"),
             OptionSyntax::value(
                 "distribute",
                 'd',
-                Takes::Text("C:S"),
+                ValueKind::Text("C:S"),
                 "C clients in a row share S servers in a row",
             )
             .or("1:1"),
-            OptionSyntax::value("from", 'f', Takes::Name("group"), "the clients"),
-            OptionSyntax::value("to", 't', Takes::Name("group"), "the servers"),
+            OptionSyntax::value("from", 'f', ValueKind::Name("group"), "the clients"),
+            OptionSyntax::value("to", 't', ValueKind::Name("group"), "the servers"),
         ],
-        words: &[
-            word("TEST", Takes::Usually(&["ping", "brw"])),
-            WordSyntax { count: Count::Any, ..word("PARAMETER", Takes::Usually(&PARAMETERS)) },
+        positionals: &[
+            word("TEST", ValueKind::Suggested(&["ping", "brw"])),
+            PositionalSyntax {
+                arity: Arity::ZeroOrMore,
+                ..word("PARAMETER", ValueKind::Suggested(&PARAMETERS))
+            },
         ],
         ..plain(
             "add_test",

@@ -6,7 +6,7 @@ use lustrine_selftest::console::{Answer, Command, Refusal, Reply, Said};
 use lustrine_wire::nid::{Nid, PID_LUSTRE, ProcessId};
 use lustrine_wire::srpc::{FEATURE_BULK_LEN, FEATURES_KNOWN};
 
-use super::{AskError, Lst, NODE_REFUSED, Outside, RPC_FAILED};
+use super::{ConsoleError, Env, Lst, NODE_REFUSED, RPC_FAILED};
 use crate::errno::{self, EACCES, EEXIST, EFAULT, EINVAL, ENOENT, EPROTO, ESHUTDOWN, ESRCH};
 use crate::help;
 use crate::nids::{self, NidsError};
@@ -26,28 +26,28 @@ pub(super) fn id(nid: &Nid) -> impl Display + use<> {
     ProcessId { nid: *nid, pid: PID_LUSTRE }
 }
 
-impl<O: Outside> Lst<'_, O> {
+impl<O: Env> Lst<'_, O> {
     /// Prints a line that was asked for.
     pub(super) fn say(&mut self, line: impl Display) {
-        self.outside.out(&format!("{line}\n"));
+        self.env.out(&format!("{line}\n"));
     }
 
     /// Prints a line about trouble.
     pub(super) fn warn(&mut self, line: impl Display) {
-        self.outside.err(&format!("{line}\n"));
+        self.env.err(&format!("{line}\n"));
     }
 
     /// Refuses for a reason of our own.
     pub(super) fn refuse(&mut self, line: impl Display) -> Exit {
         self.warn(line);
-        Exit::FAILED
+        Exit::FAILURE
     }
 
     /// Prints the usage of a command.
     pub(super) fn usage(&mut self, name: &str) -> Exit {
         let tool = self.tool();
         if let Some(syntax) = tool.commands.iter().find(|syntax| syntax.name == name) {
-            self.outside.out(&help::usage(tool, syntax));
+            self.env.out(&help::usage(tool, syntax));
         }
         Exit::usage(self.settings.compat)
     }
@@ -95,7 +95,7 @@ impl<O: Outside> Lst<'_, O> {
     /// Has the console do something.
     pub(super) fn ask(&mut self, deed: Deed<'_>, command: Command) -> Result<Answer, Exit> {
         let key = self.key().unwrap_or_default();
-        let answer = self.outside.ask(key, command);
+        let answer = self.env.ask(key, command);
         answer.map_err(|error| self.failed(deed, error))
     }
 
@@ -127,17 +127,17 @@ impl<O: Outside> Lst<'_, O> {
     /// The console's answer is none to what it was asked.
     pub(super) fn misunderstood(&mut self, deed: Deed<'_>) -> Exit {
         let why = "the console answers something else; is it of another version?".to_owned();
-        self.failed(deed, AskError::Failed(why))
+        self.failed(deed, ConsoleError::Failed(why))
     }
 
     /// Says why the console did not do something.
-    pub(super) fn failed(&mut self, deed: Deed<'_>, error: AskError) -> Exit {
+    pub(super) fn failed(&mut self, deed: Deed<'_>, error: ConsoleError) -> Exit {
         let Deed { what, action } = deed;
         let refusal = match error {
-            AskError::Refused(refusal) => refusal,
-            AskError::NoConsole => Refusal::NoSession,
-            AskError::Interrupted => return Exit::INTERRUPTED,
-            AskError::Failed(why) => return self.refuse(format!("Failed to {action}: {why}")),
+            ConsoleError::Refused(refusal) => refusal,
+            ConsoleError::NoConsole => Refusal::NoSession,
+            ConsoleError::Interrupted => return Exit::INTERRUPTED,
+            ConsoleError::Failed(why) => return self.refuse(format!("Failed to {action}: {why}")),
         };
         self.refuse(match refusal.errno() {
             // Its own text would say it again.
@@ -184,7 +184,7 @@ impl<O: Outside> Lst<'_, O> {
 
     /// The NIDs of an argument; the error is what is wrong with it, and why.
     pub(super) fn nids(&mut self, text: &str) -> Result<Vec<Nid>, String> {
-        match nids::expand(text, |host| self.outside.resolve(host)) {
+        match nids::expand(text, |host| self.env.resolve(host)) {
             Ok(nids) => match nids.iter().find(|nid| nid.to_short().is_none()) {
                 None => Ok(nids),
                 Some(large) => {

@@ -5,14 +5,14 @@ use lustrine_selftest::console::{Command, NewTest, Spread};
 use lustrine_wire::srpc::{BULK_MAX, BrwCheck, BrwOp};
 
 use super::talk::Deed;
-use super::{Lst, Outside};
+use super::{Env, Lst};
 use crate::parse::Parsed;
 use crate::shell::Exit;
 
 /// Bytes of a bulk test that does not say how many.
 const SIZE: u32 = 4096;
 
-impl<O: Outside> Lst<'_, O> {
+impl<O: Env> Lst<'_, O> {
     pub(super) fn add_test(&mut self, parsed: &Parsed) -> Result<(), Exit> {
         let deed = Deed { what: "test", action: "add test" };
         let (Some(from), Some(to)) = (parsed.text("from"), parsed.text("to")) else {
@@ -29,8 +29,8 @@ impl<O: Outside> Lst<'_, O> {
                  share S servers)"
             )));
         };
-        let kind = parsed.word(0);
-        let (test, offset) = match self::test(kind, &parsed.words()[1..]) {
+        let kind = parsed.positional(0);
+        let (test, offset) = match self::test(kind, &parsed.positionals()[1..]) {
             Ok(found) => found,
             Err(trouble) => {
                 self.warn(trouble);

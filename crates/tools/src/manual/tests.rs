@@ -49,10 +49,10 @@ fn every_command_option_and_value_is_on_its_page() {
     }
 }
 
-fn every_word_of(page: &str, syntax: &Syntax, path: &str) {
+fn every_word_of(page: &str, syntax: &CommandSyntax, path: &str) {
     let path = format!("{path} {}", syntax.name).trim_start().to_owned();
-    syntax.under.iter().for_each(|under| every_word_of(page, under, &path));
-    if !syntax.under.is_empty() {
+    syntax.subcommands.iter().for_each(|under| every_word_of(page, under, &path));
+    if !syntax.subcommands.is_empty() {
         return;
     }
     let heading = format!(".SS \"{}\"\n", escaped(&path));
@@ -62,7 +62,7 @@ fn every_word_of(page: &str, syntax: &Syntax, path: &str) {
     for option in syntax.options {
         assert!(part.contains(&bold(&format!("--{}", option.long))), "--{}: {part}", option.long);
     }
-    for word in syntax.words {
+    for word in syntax.positionals {
         assert!(part.contains(&escaped(word.name)), "{}: {part}", word.name);
     }
 }

@@ -2,11 +2,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::lst::LST;
-use crate::table::{Count, WordSyntax};
+use crate::table::{Arity, PositionalSyntax};
 
-const NUMBER: Takes = Takes::Number { what: "count", min: -1, max: 9 };
+const NUMBER: ValueKind = ValueKind::Number { what: "count", min: -1, max: 9 };
 
-static SYNTAX: Syntax = Syntax {
+static SYNTAX: CommandSyntax = CommandSyntax {
     name: "try",
     about: "for tests",
     usage: "try",
@@ -14,15 +14,20 @@ static SYNTAX: Syntax = Syntax {
         OptionSyntax::switch("force", 'f', "a switch"),
         OptionSyntax::switch("fold", 'o', "another"),
         OptionSyntax::value("count", 'c', NUMBER, "a number").or("7"),
-        OptionSyntax::value("to", 't', Takes::Text("WHERE"), "a text"),
-        OptionSyntax::value("total", ' ', Takes::Text("T"), "begins with another").only_long(),
-        OptionSyntax::value("state", 's', Takes::OneOf(&["up", "down"]), "one of two"),
+        OptionSyntax::value("to", 't', ValueKind::Text("WHERE"), "a text"),
+        OptionSyntax::value("total", ' ', ValueKind::Text("T"), "begins with another").only_long(),
+        OptionSyntax::value("state", 's', ValueKind::OneOf(&["up", "down"]), "one of two"),
     ],
-    words: &[
-        WordSyntax { name: "A", takes: Takes::Text("A"), count: Count::One, default: None },
-        WordSyntax { name: "B", takes: NUMBER, count: Count::Optional, default: Some("3") },
+    positionals: &[
+        PositionalSyntax {
+            name: "A",
+            kind: ValueKind::Text("A"),
+            arity: Arity::One,
+            default: None,
+        },
+        PositionalSyntax { name: "B", kind: NUMBER, arity: Arity::Optional, default: Some("3") },
     ],
-    under: &[],
+    subcommands: &[],
 };
 
 fn words(line: &str) -> Vec<String> {
@@ -39,7 +44,7 @@ fn read(line: &str) -> String {
     let given = names.filter(|name| parsed.has(name));
     let mut read: Vec<String> =
         given.map(|name| format!("{name}={}", parsed.text(name).unwrap_or_default())).collect();
-    read.push(format!("{:?}", parsed.words()));
+    read.push(format!("{:?}", parsed.positionals()));
     read.join(" ")
 }
 
@@ -91,15 +96,15 @@ fn what_is_not_given_has_its_default() {
     let parsed = parse(&SYNTAX, &words("a")).unwrap();
     assert_eq!((parsed.number("count"), parsed.count("count")), (Some(7), 7));
     assert_eq!((parsed.text("to"), parsed.number("to")), (None, None));
-    assert_eq!((parsed.word(0), parsed.word(1), parsed.word(2)), ("a", "3", ""));
+    assert_eq!((parsed.positional(0), parsed.positional(1), parsed.positional(2)), ("a", "3", ""));
     let parsed = parse(&SYNTAX, &words("a 4 --count -1")).unwrap();
     assert_eq!((parsed.number("count"), parsed.count("count")), (Some(-1), 0));
-    assert_eq!(parsed.word(1), "4");
+    assert_eq!(parsed.positional(1), "4");
 }
 
 #[test]
 fn usage_helps_unless_a_value_is_wrong() {
-    let wants = |line: &str| parse(&SYNTAX, &words(line)).unwrap_err().wants_usage();
+    let wants = |line: &str| parse(&SYNTAX, &words(line)).unwrap_err().shows_usage();
     assert!(wants("a --wrong") && wants("") && wants("a --help"));
     assert!(!wants("a -c x") && !wants("a -s x"));
 }
@@ -116,11 +121,11 @@ proptest! {
     ) {
         let syntax = &LST.commands[command];
         if let Ok(parsed) = parse(syntax, &words) {
-            let (min, max) = syntax.word_bounds();
-            prop_assert!((min..=max).contains(&parsed.words().len()));
+            let (min, max) = syntax.positional_bounds();
+            prop_assert!((min..=max).contains(&parsed.positionals().len()));
             for option in syntax.options {
-                if let (Takes::Number { min, max, .. }, Some(number)) =
-                    (option.takes, parsed.number(option.long))
+                if let (ValueKind::Number { min, max, .. }, Some(number)) =
+                    (option.kind, parsed.number(option.long))
                 {
                     prop_assert!((min..=max).contains(&number), "{} {number}", option.long);
                 }
@@ -129,7 +134,7 @@ proptest! {
     }
 }
 
-static LEVEL: Syntax = Syntax {
+static LEVEL: CommandSyntax = CommandSyntax {
     name: "show",
     about: "for tests",
     usage: "show",
@@ -137,13 +142,18 @@ static LEVEL: Syntax = Syntax {
         OptionSyntax::value(
             "verbose",
             'v',
-            Takes::OptionalNumber { what: "verbosity", min: 0, max: 9, bare: "1" },
+            ValueKind::OptionalNumber { what: "verbosity", min: 0, max: 9, bare: "1" },
             "a number or none",
         ),
         OptionSyntax::switch("force", 'f', "a switch"),
     ],
-    words: &[WordSyntax { name: "A", takes: Takes::Text("A"), count: Count::Any, default: None }],
-    under: &[],
+    positionals: &[PositionalSyntax {
+        name: "A",
+        kind: ValueKind::Text("A"),
+        arity: Arity::ZeroOrMore,
+        default: None,
+    }],
+    subcommands: &[],
 };
 
 #[test]
@@ -161,9 +171,9 @@ fn the_number_of_an_option_may_be_missing() {
     ];
     for (line, level, count) in cases {
         let parsed = parse(&LEVEL, &words(line)).unwrap();
-        assert_eq!((parsed.text("verbose"), parsed.words().len()), (level, count), "{line}");
+        assert_eq!((parsed.text("verbose"), parsed.positionals().len()), (level, count), "{line}");
     }
     for line in ["-vf", "-v 12", "--verbose=x", "--verbose="] {
-        assert!(matches!(parse(&LEVEL, &words(line)), Err(Misuse::BadNumber { .. })), "{line}");
+        assert!(matches!(parse(&LEVEL, &words(line)), Err(UsageError::BadNumber { .. })), "{line}");
     }
 }

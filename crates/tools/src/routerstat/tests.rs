@@ -1,7 +1,7 @@
 use super::*;
 
 fn counters(values: &[(&str, u64)]) -> Counters {
-    Counters::of(&values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect())
+    Counters::from_map(&values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect())
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A script or a prompt, line by line.
 
-use super::{Exit, IGNORE_ERRORS, Names, Program, name_of, run, words};
+use super::{Exit, IGNORE_ERRORS, NameMatching, Program, name_of, run, words};
 use crate::shell::Compat;
 
 /// Longest line, in bytes.
@@ -20,9 +20,9 @@ pub enum Mode {
 
 /// What to do after a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum LineOutcome {
     /// Read the next one; after the last, end with [`Interpreter::exit`].
-    Line,
+    Continue,
     /// End with this.
     Quit(Exit),
 }
@@ -37,7 +37,7 @@ pub struct Interpreter {
 impl Interpreter {
     /// At the beginning.
     pub fn new(mode: Mode) -> Interpreter {
-        Interpreter { mode, last: Exit::DONE }
+        Interpreter { mode, last: Exit::SUCCESS }
     }
 
     /// What is shown where a line is expected; nothing to a script.
@@ -50,18 +50,18 @@ impl Interpreter {
     }
 
     /// Carries out a line, which may hold its end.
-    pub fn line(&mut self, program: &mut impl Program, text: &str) -> Next {
+    pub fn line(&mut self, program: &mut impl Program, text: &str) -> LineOutcome {
         let words = match words::split(text) {
             _ if text.len() > LINE_MAX => Err(format!("a line has at most {LINE_MAX} bytes")),
             Ok(words) => Ok(words),
             Err(error) => Err(error.to_string()),
         };
         self.last = match words {
-            Ok(words) if words.is_empty() => return Next::Line,
+            Ok(words) if words.is_empty() => return LineOutcome::Continue,
             Ok(words) => {
                 let names = self.names();
                 match name_of(program.tool(), &words[0], names) {
-                    Ok("quit" | "exit") => return Next::Quit(self.exit()),
+                    Ok("quit" | "exit") => return LineOutcome::Quit(self.exit()),
                     Ok(name) if IGNORE_ERRORS.contains(&name) => self.ignore_errors(),
                     _ => {}
                 }
@@ -69,14 +69,16 @@ impl Interpreter {
             }
             Err(text) => {
                 let name = program.tool().name;
-                program.screen().err(&format!("{name}: {text}\n"));
-                Exit::FAILED
+                program.terminal().err(&format!("{name}: {text}\n"));
+                Exit::FAILURE
             }
         };
         match self.mode {
-            Mode::Script { .. } if self.last == Exit::INTERRUPTED => Next::Quit(self.last),
-            Mode::Script { ignore_errors: false } if !self.last.is_done() => Next::Quit(self.last),
-            Mode::Script { .. } | Mode::Prompt => Next::Line,
+            Mode::Script { .. } if self.last == Exit::INTERRUPTED => LineOutcome::Quit(self.last),
+            Mode::Script { ignore_errors: false } if !self.last.is_success() => {
+                LineOutcome::Quit(self.last)
+            }
+            Mode::Script { .. } | Mode::Prompt => LineOutcome::Continue,
         }
     }
 
@@ -84,15 +86,15 @@ impl Interpreter {
     /// ignored.
     pub fn exit(&self) -> Exit {
         match self.mode {
-            Mode::Script { ignore_errors: true } => Exit::DONE,
+            Mode::Script { ignore_errors: true } => Exit::SUCCESS,
             Mode::Script { ignore_errors: false } | Mode::Prompt => self.last,
         }
     }
 
-    fn names(&self) -> Names {
+    fn names(&self) -> NameMatching {
         match self.mode {
-            Mode::Prompt => Names::Prefixes,
-            Mode::Script { .. } => Names::Exact,
+            Mode::Prompt => NameMatching::Prefix,
+            Mode::Script { .. } => NameMatching::Exact,
         }
     }
 

@@ -1,27 +1,27 @@
 use super::*;
-use crate::table::{Count, OptionSyntax, Takes, WordSyntax};
+use crate::table::{Arity, OptionSyntax, PositionalSyntax, ValueKind};
 
 static TOOL: Tool = Tool {
     name: "tool",
     about: "for tests",
     commands: &[
         plain("stat"),
-        Syntax {
+        CommandSyntax {
             usage: "fail [STATUS]",
-            words: &[WordSyntax {
+            positionals: &[PositionalSyntax {
                 name: "STATUS",
-                takes: Takes::Number { what: "status", min: 0, max: 255 },
-                count: Count::Optional,
+                kind: ValueKind::Number { what: "status", min: 0, max: 255 },
+                arity: Arity::Optional,
                 default: Some("255"),
             }],
             ..plain("fail")
         },
-        Syntax {
+        CommandSyntax {
             usage: "net add|del",
-            under: &[
-                Syntax {
+            subcommands: &[
+                CommandSyntax {
                     usage: "net add --nid NID",
-                    options: &[OptionSyntax::value("nid", 'n', Takes::Nids, "the NID")],
+                    options: &[OptionSyntax::value("nid", 'n', ValueKind::Nids, "the NID")],
                     ..plain("add")
                 },
                 plain("del"),
@@ -31,8 +31,15 @@ static TOOL: Tool = Tool {
     ],
 };
 
-const fn plain(name: &'static str) -> Syntax {
-    Syntax { name, about: "does it", usage: name, options: &[], words: &[], under: &[] }
+const fn plain(name: &'static str) -> CommandSyntax {
+    CommandSyntax {
+        name,
+        about: "does it",
+        usage: name,
+        options: &[],
+        positionals: &[],
+        subcommands: &[],
+    }
 }
 
 /// Writes down what it is to do.
@@ -42,7 +49,7 @@ struct Clerk {
     text: String,
 }
 
-impl Screen for Clerk {
+impl Terminal for Clerk {
     fn out(&mut self, text: &str) {
         self.text += text;
     }
@@ -65,14 +72,14 @@ impl Program for Clerk {
         "1.2"
     }
 
-    fn screen(&mut self) -> &mut dyn Screen {
+    fn terminal(&mut self) -> &mut dyn Terminal {
         self
     }
 
     fn run(&mut self, path: &[&'static str], parsed: &Parsed) -> Result<(), Exit> {
-        self.text += &format!("{} {:?}\n", path.join(" "), parsed.words());
+        self.text += &format!("{} {:?}\n", path.join(" "), parsed.positionals());
         match path {
-            ["fail"] => Err(Exit(parsed.word(0).parse().unwrap())),
+            ["fail"] => Err(Exit(parsed.positional(0).parse().unwrap())),
             _ => Ok(()),
         }
     }
@@ -82,7 +89,7 @@ fn strings(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-fn one(words: &[&str], names: Names) -> (String, u8) {
+fn one(words: &[&str], names: NameMatching) -> (String, u8) {
     let mut clerk = Clerk::default();
     let exit = run(&mut clerk, &strings(words), names);
     (clerk.text, exit.0)
@@ -90,7 +97,7 @@ fn one(words: &[&str], names: Names) -> (String, u8) {
 
 #[track_caller]
 fn check(words: &[&str], text: &str, exit: u8) {
-    assert_eq!(one(words, Names::Exact), (text.to_owned(), exit), "{words:?}");
+    assert_eq!(one(words, NameMatching::Exact), (text.to_owned(), exit), "{words:?}");
 }
 
 #[test]
@@ -112,7 +119,7 @@ fn misuse_shows_usage_and_has_its_own_status() {
     check(&["net", "add", "--wrong"], &format!("{wrong}{usage}"), 4);
     check(&["fail", "x"], "! Invalid status: x (0 to 255 are allowed)\n", 255);
     let mut clerk = Clerk { compat: Compat::V2_15, ..Clerk::default() };
-    assert_eq!(run(&mut clerk, &strings(&["stat", "x"]), Names::Exact), Exit(255));
+    assert_eq!(run(&mut clerk, &strings(&["stat", "x"]), NameMatching::Exact), Exit(255));
     assert_eq!(clerk.text, "! stat: unexpected word 'x'\nUsage: tool stat\n");
 }
 
@@ -127,7 +134,7 @@ fn help_is_made_from_the_table() {
     check(&["net", "--help"], net, 0);
     let unknown = "! tool: 'wrong' is not a valid command. See 'tool --list-commands'.\n";
     check(&["net", "wrong"], unknown, 255);
-    let (text, exit) = one(&["--help"], Names::Exact);
+    let (text, exit) = one(&["--help"], NameMatching::Exact);
     assert!(text.starts_with("usage: tool [COMMAND] [OPTIONS]... [ARGS]\n"), "{text}");
     assert!(text.contains("\n  fail  does it\n") && exit == 0, "{text}");
 }
@@ -135,14 +142,14 @@ fn help_is_made_from_the_table() {
 #[test]
 fn names_may_be_shortened_at_the_prompt() {
     for name in ["st", "STAT", "Stat"] {
-        assert_eq!(one(&[name], Names::Prefixes), ("stat []\n".to_owned(), 0), "{name}");
+        assert_eq!(one(&[name], NameMatching::Prefix), ("stat []\n".to_owned(), 0), "{name}");
     }
-    let (text, exit) = one(&["e"], Names::Prefixes);
+    let (text, exit) = one(&["e"], NameMatching::Prefix);
     assert_eq!((text.as_str(), exit), ("", 0), "exit");
     let ambiguous = "! tool: '' is ambiguous; possibilities: quit exit help version \
                      list-commands ignore_errors stat fail net\n";
-    assert_eq!(one(&[""], Names::Prefixes), (ambiguous.to_owned(), 255));
-    assert_eq!(one(&["x"], Names::Prefixes).1, 255);
+    assert_eq!(one(&[""], NameMatching::Prefix), (ambiguous.to_owned(), 255));
+    assert_eq!(one(&["x"], NameMatching::Prefix).1, 255);
 }
 
 #[test]
@@ -161,7 +168,7 @@ fn play(mode: Mode, lines: &[&str]) -> (String, Exit) {
     let mut clerk = Clerk::default();
     let mut interpreter = Interpreter::new(mode);
     for line in lines {
-        if let Next::Quit(exit) = interpreter.line(&mut clerk, line) {
+        if let LineOutcome::Quit(exit) = interpreter.line(&mut clerk, line) {
             return (clerk.text, exit);
         }
     }
@@ -175,12 +182,12 @@ fn a_script_ends_at_its_first_failure_unless_errors_are_ignored() {
     let done = "stat []\nfail [\"3\"]\n";
     assert_eq!(play(strict, &lines), (done.to_owned(), Exit(3)));
     let lax = Mode::Script { ignore_errors: true };
-    assert_eq!(play(lax, &lines), (format!("{done}stat []\n"), Exit::DONE));
+    assert_eq!(play(lax, &lines), (format!("{done}stat []\n"), Exit::SUCCESS));
     let (text, exit) = play(strict, &["ignore_errors", "fail", "stat"]);
-    assert_eq!((text.as_str(), exit), ("fail []\nstat []\n", Exit::DONE));
+    assert_eq!((text.as_str(), exit), ("fail []\nstat []\n", Exit::SUCCESS));
     assert_eq!(play(lax, &["fail 130", "stat"]).1, Exit::INTERRUPTED);
-    assert_eq!(play(strict, &["sta"]).1, Exit::FAILED);
-    assert_eq!(play(strict, &["stat", "quit", "fail"]), ("stat []\n".to_owned(), Exit::DONE));
+    assert_eq!(play(strict, &["sta"]).1, Exit::FAILURE);
+    assert_eq!(play(strict, &["stat", "quit", "fail"]), ("stat []\n".to_owned(), Exit::SUCCESS));
 }
 
 #[test]
@@ -188,7 +195,7 @@ fn a_prompt_goes_on_until_it_is_left() {
     let (text, exit) = play(Mode::Prompt, &["fa 9", "'", "fail 130", "STA", "exit", "stat"]);
     let quote = "! tool: a quote ' is not closed; a line is a whole command\n";
     assert_eq!(text, format!("fail [\"9\"]\n{quote}fail [\"130\"]\nstat []\n"));
-    assert_eq!(exit, Exit::DONE);
+    assert_eq!(exit, Exit::SUCCESS);
     assert_eq!(play(Mode::Prompt, &["stat", "fail 9"]).1, Exit(9));
     let long = "x".repeat(LINE_MAX + 1);
     let (text, _) = play(Mode::Prompt, &[&long]);

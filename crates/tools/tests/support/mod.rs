@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_selftest::Failure;
 use lustrine_selftest::console::{Answer, Command, Console, Order, Outcome};
-use lustrine_tools::lst::{AskError, Lst, Outside, Settings, Slept};
-use lustrine_tools::shell::{Exit, Names, Screen, run};
+use lustrine_tools::lst::{ConsoleError, Env, Lst, Settings, WaitOutcome};
+use lustrine_tools::shell::{Exit, NameMatching, Terminal, run};
 use lustrine_wire::nid::Nid;
 
 use node::Node;
@@ -75,10 +75,10 @@ impl World {
         }
     }
 
-    fn ask(&mut self, machine: u32, key: u32, command: Command) -> Result<Answer, AskError> {
+    fn ask(&mut self, machine: u32, key: u32, command: Command) -> Result<Answer, ConsoleError> {
         let console = self.consoles.get_mut(&machine).unwrap();
         if command == Command::ShowSession {
-            let view = console.session().ok_or(AskError::NoConsole)?;
+            let view = console.session().ok_or(ConsoleError::NoConsole)?;
             return Ok(Answer::Session(view));
         }
         self.tickets += 1;
@@ -88,7 +88,7 @@ impl World {
         let console = self.consoles.get_mut(&machine).unwrap();
         let (answered, answer) = console.next_answer().expect("all orders are over");
         assert_eq!(answered, ticket);
-        answer.map_err(AskError::Refused)
+        answer.map_err(ConsoleError::Refused)
     }
 
     /// All orders of a console, and what they lead to. Nodes that do not answer take all the time
@@ -114,7 +114,7 @@ impl Seat<'_> {
     /// Types a command of `lst`, its name not among the words.
     pub fn lst(&mut self, settings: &Settings, words: &[&str]) -> Exit {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        run(&mut Lst::new(self, settings), &words, Names::Exact)
+        run(&mut Lst::new(self, settings), &words, NameMatching::Exact)
     }
 
     /// All that is on the screen, and nothing any more.
@@ -128,7 +128,7 @@ impl Seat<'_> {
     }
 }
 
-impl Screen for Seat<'_> {
+impl Terminal for Seat<'_> {
     fn out(&mut self, text: &str) {
         self.write(text, false);
     }
@@ -138,21 +138,21 @@ impl Screen for Seat<'_> {
     }
 }
 
-impl Outside for Seat<'_> {
-    fn ask(&mut self, key: u32, command: Command) -> Result<Answer, AskError> {
+impl Env for Seat<'_> {
+    fn ask(&mut self, key: u32, command: Command) -> Result<Answer, ConsoleError> {
         self.asked += 1;
         self.world.ask(self.machine, key, command)
     }
 
-    fn sleep(&mut self, time: Duration) -> Slept {
+    fn sleep(&mut self, time: Duration) -> WaitOutcome {
         if let Some(patience) = &mut self.world.patience {
             if *patience == 0 {
-                return Slept::Interrupted;
+                return WaitOutcome::Interrupted;
             }
             *patience -= 1;
         }
         self.world.pass(Nanos::from_secs(time.as_secs()));
-        Slept::Over
+        WaitOutcome::Elapsed
     }
 
     fn resolve(&mut self, host: &str) -> Result<Ipv4Addr, String> {

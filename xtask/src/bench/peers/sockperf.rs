@@ -4,12 +4,12 @@ use anyhow::{Context, Result};
 
 use super::{Placement, client};
 use crate::bench::ports;
-use crate::process::Guarded;
+use crate::process::ChildGuard;
 
 pub(super) fn round_trip_us(bytes: u32, placement: Placement, seconds: u32) -> Result<f64> {
     let port = ports::free()?.to_string();
     let server = ["server", "--tcp", "-i", "127.0.0.1", "-p", &port];
-    let _server = Guarded::silent(placement.server("sockperf").args(server))?;
+    let _server = ChildGuard::silent(placement.server("sockperf").args(server))?;
     ports::wait_for_listener(port.parse()?)?;
     let mut command = placement.client("sockperf");
     // By itself it reports half a round trip.

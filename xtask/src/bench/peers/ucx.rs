@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::{Placement, client};
 use crate::bench::ports;
-use crate::process::Guarded;
+use crate::process::ChildGuard;
 
 const PROGRAM: &str = "ucx_perftest";
 
@@ -22,7 +22,8 @@ pub(super) fn message_rate(bytes: u32, seconds: u32) -> Result<f64> {
 
 fn run(bytes: u32, messages: u64, seconds: u32) -> Result<f64> {
     let port = ports::free()?.to_string();
-    let _server = Guarded::silent(over_tcp(Placement::Apart.server(PROGRAM)).args(["-p", &port]))?;
+    let _server =
+        ChildGuard::silent(over_tcp(Placement::Apart.server(PROGRAM)).args(["-p", &port]))?;
     ports::wait_for_listener(port.parse()?)?;
     let mut command = over_tcp(Placement::Apart.client(PROGRAM));
     command.args(["127.0.0.1", "-p", &port, "-t", "tag_bw", "-f"]).args([

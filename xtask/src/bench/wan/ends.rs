@@ -104,7 +104,7 @@ impl Programs {
         let mut receiver = lab.receiver(&self.real);
         receiver.args(["receive", &door, &streams, &run.marks()]);
         receiver.stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut receiver = process::Guarded::piped(&mut receiver)?;
+        let mut receiver = process::ChildGuard::piped(&mut receiver)?;
         let mut lines = BufReader::new(receiver.stdout().context("the receiver's output")?);
         let mut line = String::new();
         lines.read_line(&mut line)?;

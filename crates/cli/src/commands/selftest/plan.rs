@@ -22,8 +22,8 @@ use super::report::{host_name, now};
 use crate::commands::tool::resolve;
 use crate::common::start_for_command;
 use crate::interrupt::Interrupt;
-use crate::output::{Failure, complain, json, note, print};
-use crate::report_file::{ReportFile, apart};
+use crate::output::{Failure, json, note, print, print_error};
+use crate::report_file::{ReportFile, check_distinct};
 use live::View;
 use local::LocalNodes;
 use outside::{Console, Settings};
@@ -84,7 +84,7 @@ pub(super) fn run(args: &super::SelftestArgs, file: &PathBuf) -> Result<(), Fail
     let open = |path: &Option<PathBuf>| path.as_deref().map(ReportFile::open).transpose();
     let (json_file, csv_file) = (open(&args.json)?, open(&args.plan.csv)?);
     let report = open(&args.plan.report)?;
-    apart(file, &[&json_file, &csv_file, &report])?;
+    check_distinct(file, &[&json_file, &csv_file, &report])?;
     if [&json_file, &csv_file, &report].into_iter().flatten().filter(|f| is_stdout(f)).count() > 1 {
         let words = "only one of --json, --csv and --report can be standard output";
         return Err(Failure::Usage(words.to_owned()));
@@ -258,7 +258,7 @@ fn own_config(
     let mut config = match (local, points.first().and_then(|point| point.nodes().first().copied()))
     {
         (Some(local), _) if args.node.net.is_empty() && args.node.config.is_none() => {
-            let mut config = args.node.node_config(complain)?;
+            let mut config = args.node.node_config(print_error)?;
             config.nets = vec![local.own_net()];
             config.accept = lustrine_node::config::AcceptPolicy::None;
             config

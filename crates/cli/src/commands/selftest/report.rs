@@ -10,7 +10,7 @@ use serde::Serialize;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
-use super::partner::Partner;
+use super::target::Target;
 use super::{Row, SelftestArgs};
 
 /// Fewer operations have no 99.9th percentile worth the name: it would be the slowest one, or
@@ -100,7 +100,7 @@ impl Report {
         args: &SelftestArgs,
         tunables: &Tunables,
         info: &NodeInfo,
-        partner: &Partner,
+        target: &Target,
         plain_tcp_connections: usize,
     ) -> Report {
         let values = TABLE.iter().filter_map(|row| Some((row.name, tunables.value(row.name)?)));
@@ -108,7 +108,7 @@ impl Report {
             date: now(),
             host: host_name(),
             from: info.nids[0].to_string(),
-            to: partner.nid.to_string(),
+            to: target.nid.to_string(),
             identity: format!("{:?}", info.identity).to_lowercase(),
             check: args.check.name(),
             conns_per_peer: info.conns_per_peer[0],

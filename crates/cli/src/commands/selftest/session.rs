@@ -13,14 +13,14 @@ use lustrine_selftest::{ClientError, Limit, Rung, Takeover, Test};
 use lustrine_sys::Clock;
 use lustrine_wire::srpc::Name;
 
-use super::partner::Partner;
 use super::report::{End, Report, RowResult};
+use super::target::Target;
 use super::{Row, SelftestArgs, TestWord, warm_up};
 use crate::commands::raw_tcp::{self, Direction};
 use crate::common::start_for_command;
 use crate::interrupt::Interrupt;
-use crate::output::{Failure, complain, note};
-use crate::words::millis;
+use crate::output::{Failure, note, print_error};
+use crate::values::millis;
 
 /// How often progress is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -34,28 +34,28 @@ const FAREWELL: Duration = Duration::from_secs(3);
 /// Runs all rows, or those before an interruption.
 pub(super) fn run(
     args: &SelftestArgs,
-    partner: &Partner,
+    target: &Target,
     interrupt: &Interrupt,
 ) -> Result<Report, Failure> {
-    let config = match partner.own_net() {
+    let config = match target.own_net() {
         Some(net) => {
-            let mut config = args.node.node_config(complain)?;
+            let mut config = args.node.node_config(print_error)?;
             config.nets = vec![net];
             config.accept = lustrine_node::config::AcceptPolicy::None;
             config
         }
-        None => args.node.short_lived(&partner.nid, args.port)?,
+        None => args.node.short_lived(&target.nid, args.port)?,
     };
     let node = start_for_command(&config)?;
-    reach(&node, partner, args.patience, interrupt)?;
+    reach(&node, target, args.patience, interrupt)?;
     let takeover = if args.force { Takeover::Force } else { Takeover::Respect };
     let patience = Nanos((args.patience * 1e9) as u64);
     let name = Name::new("lustrine-selftest").map_err(|error| error.to_string())?;
     let load = node
-        .start_load(&partner.nid, name, takeover, patience)
+        .start_load(&target.nid, name, takeover, patience)
         .map_err(|error| error.to_string())?;
     let (progress, raw) = (Progress::new(), HashMap::new());
-    let mut run = Run { args, partner, interrupt, load, progress, raw };
+    let mut run = Run { args, target, interrupt, load, progress, raw };
     let outcome = run.rows(&node, &config.tunables);
     run.progress.clear();
     // Good or bad, the node there shall not wait for its session to expire.
@@ -65,15 +65,15 @@ pub(super) fn run(
     outcome
 }
 
-/// Discovers the partner, which the load would do anyway. But the load has patience with a node
+/// Discovers the target, which the load would do anyway. But the load has patience with a node
 /// that cannot be reached, since it may come back; one that was never there is told at once.
 fn reach(
     node: &Node,
-    partner: &Partner,
+    target: &Target,
     patience: f64,
     interrupt: &Interrupt,
 ) -> Result<(), Failure> {
-    let nid = partner.nid.to_string();
+    let nid = target.nid.to_string();
     let request = Request::Discover { nid, timeout_ms: millis(patience) };
     let handle = node.handle();
     let asking = thread::spawn(move || handle.call(&request));
@@ -91,7 +91,7 @@ fn reach(
 
 struct Run<'a> {
     args: &'a SelftestArgs,
-    partner: &'a Partner,
+    target: &'a Target,
     interrupt: &'a Interrupt,
     load: Load,
     progress: Progress,
@@ -107,8 +107,8 @@ impl Run<'_> {
             // Everything goes over one connection.
             Identity::Userland => 1,
         };
-        let mut report = Report::new(self.args, tunables, &node.info(), self.partner, connections);
-        if self.partner.raw_addr().is_none() && rows.iter().any(|row| row.test != TestWord::Ping) {
+        let mut report = Report::new(self.args, tunables, &node.info(), self.target, connections);
+        if self.target.raw_addr().is_none() && rows.iter().any(|row| row.test != TestWord::Ping) {
             self.progress
                 .say("no plain TCP beside it: only a node started for the run offers that");
         }
@@ -145,7 +145,7 @@ impl Run<'_> {
             limit: Limit::Time(Nanos(time.as_nanos() as u64)),
             warm_up: Nanos(warm_up(time).as_nanos() as u64),
         };
-        let before = CpuMark::take(self.partner);
+        let before = CpuMark::take(self.target);
         if let Err(error) = self.load.start_rung(rung) {
             // A client that has given up takes no rung; why it did is the better answer.
             let gave_up = self.load.progress().ok().and_then(|report| report.error);
@@ -154,7 +154,7 @@ impl Run<'_> {
         }
         let patience = Duration::from_secs_f64(self.args.patience);
         let report = self.wait(time + warm_up(time) + patience + ROW_SLACK)?;
-        let cpu = before.until(&CpuMark::take(self.partner));
+        let cpu = before.until(&CpuMark::take(self.target));
         Ok(RowResult::new(row, &report.snapshot, cpu, raw))
     }
 
@@ -173,7 +173,7 @@ impl Run<'_> {
             }
             self.interrupt.check()?;
             if Instant::now() >= deadline {
-                let nid = self.partner.nid;
+                let nid = self.target.nid;
                 return Err(format!("{nid}: the row did not end within {limit:.0?}").into());
             }
             self.progress.show(&report);
@@ -184,13 +184,13 @@ impl Run<'_> {
     fn explain(&self, error: &ClientError) -> String {
         let hint = match error {
             ClientError::Busy { .. } => " with --force",
-            ClientError::NoAnswer(_) if !self.partner.is_ours() => {
+            ClientError::NoAnswer(_) if !self.target.is_ours() => {
                 "; `lustrine ping` shows whether it can still be reached. If it can: a kernel node \
                  needs the module lnet_selftest"
             }
             _ => "",
         };
-        format!("{}: {error}{hint}", self.partner.nid)
+        format!("{}: {error}{hint}", self.target.nid)
     }
 
     /// The same number of bytes-carrying connections without Lustrine, where that can be had.
@@ -200,7 +200,7 @@ impl Run<'_> {
             TestWord::Read => Direction::Read,
             TestWord::Write => Direction::Write,
         };
-        let server = self.partner.raw_addr()?;
+        let server = self.target.raw_addr()?;
         let key = (direction == Direction::Read, connections);
         *self.raw.entry(key).or_insert_with(|| {
             self.progress.note("plain TCP");
@@ -230,16 +230,16 @@ impl Run<'_> {
     }
 }
 
-/// CPU seconds used so far: ours, and the partner's if it tells.
+/// CPU seconds used so far: ours, and the target's if it tells.
 struct CpuMark {
     client: f64,
     server: Option<f64>,
 }
 
 impl CpuMark {
-    fn take(partner: &Partner) -> CpuMark {
+    fn take(target: &Target) -> CpuMark {
         let client = Clock::ProcessCpu.now() as f64 / 1e9;
-        CpuMark { client, server: partner.cpu_seconds() }
+        CpuMark { client, server: target.cpu_seconds() }
     }
 
     fn until(&self, later: &CpuMark) -> (f64, Option<f64>) {
@@ -278,7 +278,7 @@ impl Progress {
 
     /// A line that stays.
     fn say(&self, what: &str) {
-        self.bar.suspend(|| complain(what));
+        self.bar.suspend(|| print_error(what));
     }
 
     fn show(&self, report: &LoadReport) {

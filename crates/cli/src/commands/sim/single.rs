@@ -15,7 +15,7 @@ use super::progress::{Bar, STEPS};
 use super::{Length, Prepared, ScenarioOptions, head_of, table, verdict};
 use crate::interrupt::Interrupt;
 use crate::output::{Failure, json, note, print};
-use crate::report_file::{ReportFile, apart};
+use crate::report_file::{ReportFile, check_distinct};
 
 /// Run a scenario: throughput, latency, link use, and where messages waited
 #[derive(Args, Debug)]
@@ -84,7 +84,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     }
     args.scenario.open(&mut prepared)?;
     let trace_file = args.trace.as_deref().map(ReportFile::open).transpose()?;
-    apart(&args.scenario.file, &[&prepared.json, &prepared.report, &trace_file])?;
+    check_distinct(&args.scenario.file, &[&prepared.json, &prepared.report, &trace_file])?;
     let interrupt = Interrupt::catch()?;
     let started = Instant::now();
     let mut bar = Bar::new(&format!("simulating {}", prepared.source_name), STEPS);

@@ -20,7 +20,7 @@ use super::progress::Bar;
 use super::{head_of, read};
 use crate::interrupt::Interrupt;
 use crate::output::{Failure, print};
-use crate::report_file::{ReportFile, apart};
+use crate::report_file::{ReportFile, check_distinct};
 
 /// How often the command looks for interruptions and the end of its time.
 const LOOK: Duration = Duration::from_millis(50);
@@ -137,7 +137,7 @@ fn live_plan(path: &Path, trace_path: Option<&Path>) -> Result<(), Failure> {
         .map_err(|error| format!("{}: no plan of the swarm: {error}", path.display()))?;
     let mut out = String::new();
     let trace_file = trace_path.map(ReportFile::open).transpose()?;
-    apart(path, &[&trace_file])?;
+    check_distinct(path, &[&trace_file])?;
     let recorded = trace_file.is_some();
     let (result, trace, recording) = match recorded {
         true => record(&plan, Wanted::newest(LIMIT_DEFAULT as usize)),

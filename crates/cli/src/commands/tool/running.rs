@@ -12,13 +12,13 @@ use lustrine_node::config::FILE_MAX;
 use lustrine_node::{Answer, NetRow, PeerNiRow, PeerRow, Request, SummaryRow};
 use lustrine_tools::lnetctl::Settings;
 use lustrine_tools::node::{
-    ChangeReport, ChangeRequest, Connections, ImportMode, Latency, Messages, NewNet, Ni,
-    NiSelector, Nis, Outside, PeerNi, Told, Trouble,
+    ChangeReport, ChangeRequest, Connections, Env, ImportMode, Latency, LocalNis, Messages, NewNet,
+    Ni, NiSelector, PeerIdentity, PeerNi, ToolError,
 };
-use lustrine_tools::shell::Screen;
+use lustrine_tools::shell::Terminal;
 use lustrine_wire::nid::Nid;
 
-use super::{CompatWord, Terminal, resolve};
+use super::{CompatArg, StdTerminal, resolve};
 use crate::common::{ControlOptions, ask_running};
 use crate::output::Failure;
 
@@ -34,53 +34,53 @@ const MULTI_RAIL: u32 = 8;
 
 /// Which node `lnetctl` and `lctl` ask, and in whose manner they tell.
 #[derive(Args, Debug)]
-pub(crate) struct AskArgs {
+pub(crate) struct TargetArgs {
     /// Whose habits it has [env: LUSTRINE_COMPAT]
     #[arg(long, value_enum)]
-    compat: Option<CompatWord>,
+    compat: Option<CompatArg>,
 
     #[command(flatten)]
     control: ControlOptions,
 }
 
-impl AskArgs {
+impl TargetArgs {
     /// The node, of which nothing is asked yet, and the tool's settings.
     ///
     /// # Errors
     /// When the environment names habits that nobody has.
-    pub(crate) fn at_work(&self) -> Result<(Running, Settings), Failure> {
+    pub(crate) fn connect(&self) -> Result<(RunningNode, Settings), Failure> {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let settings = Settings { compat: super::compat(self.compat)?, version };
-        Ok((Running::at(&self.control), settings))
+        Ok((RunningNode::at(&self.control), settings))
     }
 }
 
 /// A node that runs, and a terminal.
-pub(crate) struct Running {
+pub(crate) struct RunningNode {
     pub(crate) control: ControlOptions,
-    pub(crate) terminal: Terminal,
+    pub(crate) terminal: StdTerminal,
 }
 
-impl Running {
+impl RunningNode {
     /// The node that this leads to; nothing is asked yet.
-    pub(crate) fn at(control: &ControlOptions) -> Running {
-        Running { control: control.clone(), terminal: Terminal::default() }
+    pub(crate) fn at(control: &ControlOptions) -> RunningNode {
+        RunningNode { control: control.clone(), terminal: StdTerminal::default() }
     }
 
-    fn ask(&self, request: &Request) -> Result<Answer, Trouble> {
+    fn ask(&self, request: &Request) -> Result<Answer, ToolError> {
         match ask_running(&self.control, request) {
             // What failed with which NID the tools say themselves.
             Ok(Answer::Error { errno, hint, .. }) if is_about_nid(request) => {
-                Err(Trouble { errno, text: hint })
+                Err(ToolError { errno, text: hint })
             }
-            Ok(Answer::Error { errno, message, .. }) => Err(Trouble { errno, text: message }),
+            Ok(Answer::Error { errno, message, .. }) => Err(ToolError { errno, text: message }),
             Ok(answer) => Ok(answer),
-            Err(text) => Err(Trouble { errno: NETWORK_DOWN, text }),
+            Err(text) => Err(ToolError { errno: NETWORK_DOWN, text }),
         }
     }
 }
 
-impl Screen for Running {
+impl Terminal for RunningNode {
     fn out(&mut self, text: &str) {
         self.terminal.out(text);
     }
@@ -90,32 +90,32 @@ impl Screen for Running {
     }
 }
 
-impl Outside for Running {
-    fn nis(&mut self) -> Result<Nis, Trouble> {
+impl Env for RunningNode {
+    fn nis(&mut self) -> Result<LocalNis, ToolError> {
         match self.ask(&Request::ShowNet)? {
             Answer::Net { cpts, nets, .. } => {
                 let nis = nets.iter().map(ni).collect::<Result<_, _>>()?;
-                Ok(Nis { cpts: cpts.len() as u32, nis })
+                Ok(LocalNis { cpts: cpts.len() as u32, nis })
             }
             _ => Err(nonsense("another question was answered")),
         }
     }
 
-    fn peers(&mut self) -> Result<Vec<PeerNi>, Trouble> {
+    fn peers(&mut self) -> Result<Vec<PeerNi>, ToolError> {
         match self.ask(&Request::ShowPeer)? {
             Answer::Peer { peers } => peers.iter().map(peer_ni).collect(),
             _ => Err(nonsense("another question was answered")),
         }
     }
 
-    fn counters(&mut self) -> Result<BTreeMap<String, u64>, Trouble> {
+    fn counters(&mut self) -> Result<BTreeMap<String, u64>, ToolError> {
         match self.ask(&Request::ShowStats)? {
             Answer::Stats { stats } => Ok(stats.lnet),
             _ => Err(nonsense("another question was answered")),
         }
     }
 
-    fn tunables(&mut self) -> Result<BTreeMap<String, i64>, Trouble> {
+    fn tunables(&mut self) -> Result<BTreeMap<String, i64>, ToolError> {
         match self.ask(&Request::ShowTunables)? {
             Answer::Tunables { mut values, lnd_timeout } => {
                 values.insert("lnd_timeout".to_owned(), lnd_timeout);
@@ -125,7 +125,7 @@ impl Outside for Running {
         }
     }
 
-    fn ping(&mut self, nid: Nid, seconds: u32) -> Result<Told, Trouble> {
+    fn ping(&mut self, nid: Nid, seconds: u32) -> Result<PeerIdentity, ToolError> {
         let timeout_ms = u64::from(seconds) * 1000;
         match self.ask(&Request::Ping { nid: nid.to_string(), timeout_ms })? {
             Answer::Ping { primary_nid, multi_rail, peer_ni, .. } => {
@@ -135,7 +135,7 @@ impl Outside for Running {
         }
     }
 
-    fn discover(&mut self, nid: Nid) -> Result<Told, Trouble> {
+    fn discover(&mut self, nid: Nid) -> Result<PeerIdentity, ToolError> {
         let request = Request::Discover { nid: nid.to_string(), timeout_ms: DISCOVERY_MS };
         match self.ask(&request)? {
             Answer::Discover { peer } => Ok(peer_ni(&peer)?.node),
@@ -143,7 +143,7 @@ impl Outside for Running {
         }
     }
 
-    fn change(&mut self, change: &ChangeRequest, dry_run: bool) -> Result<ChangeReport, Trouble> {
+    fn change(&mut self, change: &ChangeRequest, dry_run: bool) -> Result<ChangeReport, ToolError> {
         let request = Request::Change { change: Box::new(asked(change)), dry_run };
         match self.ask(&request)? {
             Answer::Changed { changed } => {
@@ -154,7 +154,7 @@ impl Outside for Running {
         }
     }
 
-    fn backup(&mut self) -> Result<String, Trouble> {
+    fn backup(&mut self) -> Result<String, ToolError> {
         match self.ask(&Request::ShowConfig)? {
             Answer::Config { text } => Ok(text),
             _ => Err(nonsense("another question was answered")),
@@ -240,7 +240,7 @@ fn is_about_nid(request: &Request) -> bool {
     matches!(request, Request::Ping { .. } | Request::Discover { .. })
 }
 
-fn ni(row: &NetRow) -> Result<Ni, Trouble> {
+fn ni(row: &NetRow) -> Result<Ni, ToolError> {
     Ok(Ni {
         nid: nid(&row.nid)?,
         interface: row.interface.clone(),
@@ -257,7 +257,7 @@ fn ni(row: &NetRow) -> Result<Ni, Trouble> {
     })
 }
 
-fn peer_ni(row: &PeerRow) -> Result<PeerNi, Trouble> {
+fn peer_ni(row: &PeerRow) -> Result<PeerNi, ToolError> {
     let says_so = row.features.is_some_and(|features| features & MULTI_RAIL != 0);
     let multi_rail = row.configured.unwrap_or(says_so);
     let connections = |name: &str| row.connections.get(name).copied().unwrap_or(0);
@@ -293,17 +293,17 @@ fn latency(rows: &BTreeMap<String, SummaryRow>) -> Option<[Latency; 3]> {
     Some([one?, two?, three?])
 }
 
-fn told(primary: &str, multi_rail: bool, nis: &[PeerNiRow]) -> Result<Told, Trouble> {
-    let nids = nis.iter().map(|ni| Ok((nid(&ni.nid)?, ni.up))).collect::<Result<_, Trouble>>()?;
-    Ok(Told { primary: nid(primary)?, multi_rail, nids })
+fn told(primary: &str, multi_rail: bool, nis: &[PeerNiRow]) -> Result<PeerIdentity, ToolError> {
+    let nids = nis.iter().map(|ni| Ok((nid(&ni.nid)?, ni.up))).collect::<Result<_, ToolError>>()?;
+    Ok(PeerIdentity { primary: nid(primary)?, multi_rail, nids })
 }
 
-fn nid(text: &str) -> Result<Nid, Trouble> {
+fn nid(text: &str) -> Result<Nid, ToolError> {
     text.parse().map_err(|why| nonsense(&format!("{text:?} is no NID: {why}")))
 }
 
-fn nonsense(what: &str) -> Trouble {
-    Trouble {
+fn nonsense(what: &str) -> ToolError {
+    ToolError {
         errno: PROTOCOL,
         text: format!("the node's answer makes no sense ({what}): is it of this release?"),
     }

@@ -67,27 +67,27 @@ impl Finished {
     /// Requires that all went well.
     #[track_caller]
     pub(crate) fn ok(self) -> Finished {
-        self.with_code(0)
+        self.expect_code(0)
     }
 
     /// Requires an exit status.
     #[track_caller]
-    pub(crate) fn with_code(self, code: i32) -> Finished {
+    pub(crate) fn expect_code(self, code: i32) -> Finished {
         assert_eq!(self.code, Some(code), "exit status of {self:#?}");
         self
     }
 
     /// Requires an exit status of 1 and an error for people that says all of this.
     #[track_caller]
-    pub(crate) fn fails_with(self, words: &[&str]) -> Finished {
-        let failed = self.with_code(1);
+    pub(crate) fn expect_error(self, words: &[&str]) -> Finished {
+        let failed = self.expect_code(1);
         assert!(failed.stderr.contains("lustrine: "), "no error of ours in {failed:#?}");
-        failed.says(words)
+        failed.expect_stderr(words)
     }
 
     /// Requires words on standard error.
     #[track_caller]
-    pub(crate) fn says(self, words: &[&str]) -> Finished {
+    pub(crate) fn expect_stderr(self, words: &[&str]) -> Finished {
         for word in words {
             assert!(self.stderr.contains(word), "{word:?} is not in {self:#?}");
         }

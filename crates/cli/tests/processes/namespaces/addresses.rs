@@ -2,14 +2,14 @@
 
 use lustrine_node::{Answer, Request};
 
-use super::space::{Space, whole_selftest};
+use super::netns::{NetNs, whole_selftest};
 use crate::common::{Scratch, finish, unprivileged};
 
 #[test]
 fn interfaces_by_name() {
-    let Some([here, there]) = Space::several() else { return };
-    here.wire(&there, "eth0", 1500, ["10.213.0.1/24", "10.213.0.2/24"]);
-    here.wire(&there, "eth1", 1500, ["10.213.1.1/24", "10.213.1.2/24"]);
+    let Some([here, there]) = NetNs::several() else { return };
+    here.connect(&there, "eth0", 1500, ["10.213.0.1/24", "10.213.0.2/24"]);
+    here.connect(&there, "eth1", 1500, ["10.213.1.1/24", "10.213.1.2/24"]);
     // An interface may have several addresses; the first one is LNet's.
     there.run("ip address add 10.213.0.77/24 dev eth0");
     let node = there.node(&["--net", "tcp=eth0", "--net", "tcp1=eth1:7988"]);
@@ -41,11 +41,11 @@ fn interfaces_by_name() {
 
 #[test]
 fn ipv6_only() {
-    let Some([here, there]) = Space::several() else { return };
+    let Some([here, there]) = NetNs::several() else { return };
     if let Err(why) = there.attempt("ip -6 address add fd77::9/128 dev lo") {
         return crate::common::skip(&format!("no IPv6: {why}"));
     }
-    here.wire(&there, "eth0", 1500, ["fd77::1/64", "fd77::2/64"]);
+    here.connect(&there, "eth0", 1500, ["fd77::1/64", "fd77::2/64"]);
     let node = there.node(&["--net", "tcp=eth0"]);
     let Answer::Net { nets, .. } = node.ask(&Request::ShowNet) else { panic!("no nets") };
     assert_eq!(nets[0].nid, "fd77::2@tcp");
@@ -60,8 +60,8 @@ fn ipv6_only() {
 
 #[test]
 fn a_user_without_privilege() {
-    let Some([here, there]) = Space::several() else { return };
-    here.wire(&there, "eth0", 1500, ["10.213.0.1/24", "10.213.0.2/24"]);
+    let Some([here, there]) = NetNs::several() else { return };
+    here.connect(&there, "eth0", 1500, ["10.213.0.1/24", "10.213.0.2/24"]);
     let scratch = Scratch::new();
     let Some(mut command) = unprivileged(&scratch) else { return };
     let node = there.node(&["--net", "tcp=eth0"]);

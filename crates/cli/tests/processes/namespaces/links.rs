@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::space::{Space, SpaceNode, whole_selftest};
+use super::netns::{NetNs, NetNsNode, whole_selftest};
 use crate::common::{Finished, Running, eventually, finish, skip};
 
 const NODE: &str = "10.213.0.2@tcp";
 
 /// Two namespaces with a cable between them, and a node in the second.
-fn pair(mtu: u32, settings: &[&str]) -> Option<(Space, Space, SpaceNode)> {
-    let [here, there] = Space::several()?;
-    here.wire(&there, "eth0", mtu, ["10.213.0.1/24", "10.213.0.2/24"]);
+fn pair(mtu: u32, settings: &[&str]) -> Option<(NetNs, NetNs, NetNsNode)> {
+    let [here, there] = NetNs::several()?;
+    here.connect(&there, "eth0", mtu, ["10.213.0.1/24", "10.213.0.2/24"]);
     let node = there.node(&[&["--net", "tcp=eth0"], settings].concat());
     Some((here, there, node))
 }
@@ -37,9 +37,9 @@ fn over_a_cable() {
 /// The path is narrower in its middle than at its ends, which only the router knows.
 #[test]
 fn over_a_router_with_small_packets() {
-    let Some([here, router, there]) = Space::several() else { return };
-    here.wire(&router, "eth0", 1500, ["10.213.0.1/24", "10.213.0.254/24"]);
-    there.wire(&router, "eth1", 1500, ["10.213.1.2/24", "10.213.1.254/24"]);
+    let Some([here, router, there]) = NetNs::several() else { return };
+    here.connect(&router, "eth0", 1500, ["10.213.0.1/24", "10.213.0.254/24"]);
+    there.connect(&router, "eth1", 1500, ["10.213.1.2/24", "10.213.1.254/24"]);
     router.run("sysctl -qw net.ipv4.ip_forward=1");
     router.run("ip link set eth1 mtu 600");
     here.run("ip route add default via 10.213.0.254");
@@ -52,7 +52,7 @@ fn over_a_router_with_small_packets() {
 }
 
 /// Traffic that is under way when the link goes down.
-fn interrupted(settings: &[&str], away: Duration) -> Option<(Space, Finished)> {
+fn interrupted(settings: &[&str], away: Duration) -> Option<(NetNs, Finished)> {
     let (here, there, node) = pair(1500, settings)?;
     let mut args = vec!["selftest", "--to", NODE, "--test", "write", "--size", "64k"];
     args.extend(["--concurrency", "8", "--check", "full", "--time", "6", "--json", "-"]);
@@ -82,7 +82,7 @@ fn a_link_that_is_down_for_a_moment_costs_time_only() {
 fn a_link_that_is_down_for_longer_costs_errors() {
     let settings = ["--set", "sock_timeout=1"];
     let Some((_, done)) = interrupted(&settings, Duration::from_secs(4)) else { return };
-    let rows = rows(&done.with_code(1));
+    let rows = rows(&done.expect_code(1));
     assert!(rows[0]["errors"].as_u64() > Some(0), "{rows:#?}");
 }
 

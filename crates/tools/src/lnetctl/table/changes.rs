@@ -2,45 +2,45 @@
 //! so that help knows them and scripts get an error that says what to do.
 
 use super::{NET, NID, VERBOSE, family, number, plain, value, word};
-use crate::table::{Count, OptionSyntax, Syntax, Takes, WordSyntax};
+use crate::table::{Arity, CommandSyntax, OptionSyntax, PositionalSyntax, ValueKind};
 
 const HEALTH: OptionSyntax = value("health", number("health", 1000), "its health value");
 
-const ALL: OptionSyntax = value("all", Takes::Nothing, "all there are");
+const ALL: OptionSyntax = value("all", ValueKind::None, "all there are");
 
-const PRIMARY: OptionSyntax = value("prim_nid", Takes::Text("NID"), "its primary NID");
+const PRIMARY: OptionSyntax = value("prim_nid", ValueKind::Text("NID"), "its primary NID");
 
-const NIDS: OptionSyntax = value("nid", Takes::Nids, "its NIDs");
+const NIDS: OptionSyntax = value("nid", ValueKind::Nids, "its NIDs");
 
 const CONNECTIONS: OptionSyntax =
     value("conns-per-peer", number("conns-per-peer", 127), "bulk connections per peer");
 
-pub(super) const NET_ADD: Syntax = Syntax {
+pub(super) const NET_ADD: CommandSyntax = CommandSyntax {
     options: &[
         NET,
-        value("if", Takes::Text("IF"), "interfaces, parted by commas"),
+        value("if", ValueKind::Text("IF"), "interfaces, parted by commas"),
         NID,
-        value("ip2net", Takes::Text("PATTERN"), "networks by addresses"),
+        value("ip2net", ValueKind::Text("PATTERN"), "networks by addresses"),
         value("peer-timeout", number("peer-timeout", i32::MAX as i64), "seconds"),
         value("peer-credits", number("peer-credits", 65_535), "messages at once to a peer"),
         value("peer-buffer-credits", number("peer-buffer-credits", 65_535), "of routers"),
         value("credits", number("credits", 65_535), "messages at once"),
-        value("cpt", Takes::Text("LIST"), "CPU partitions, such as [0,1]"),
+        value("cpt", ValueKind::Text("LIST"), "CPU partitions, such as [0,1]"),
         CONNECTIONS,
-        value("skip-mr-route-setup", Takes::Nothing, "leaves Linux routing alone"),
-        value("auth-key", Takes::Text("KEY"), "of kfi"),
-        value("traffic-class", Takes::Text("CLASS"), "of kfi"),
-        value("tos", Takes::Text("N"), "IP type of service"),
+        value("skip-mr-route-setup", ValueKind::None, "leaves Linux routing alone"),
+        value("auth-key", ValueKind::Text("KEY"), "of kfi"),
+        value("traffic-class", ValueKind::Text("CLASS"), "of kfi"),
+        value("tos", ValueKind::Text("N"), "IP type of service"),
     ],
     ..plain("add", "net add --net NET --if IF[,IF...] [OPTIONS]", "adds interfaces")
 };
 
-pub(super) const NET_DEL: Syntax = Syntax {
-    options: &[NET, value("if", Takes::Text("IF"), "an interface"), NID],
+pub(super) const NET_DEL: CommandSyntax = CommandSyntax {
+    options: &[NET, value("if", ValueKind::Text("IF"), "an interface"), NID],
     ..plain("del", "net del --net NET [--if IF] | --nid NID", "removes interfaces")
 };
 
-pub(super) const NET_SET: Syntax = Syntax {
+pub(super) const NET_SET: CommandSyntax = CommandSyntax {
     options: &[
         NET,
         NID,
@@ -52,37 +52,38 @@ pub(super) const NET_SET: Syntax = Syntax {
     ..plain("set", "net set --nid NID | --all | --net NET OPTIONS", "changes interfaces")
 };
 
-pub(super) const PEER_ADD: Syntax = Syntax {
+pub(super) const PEER_ADD: CommandSyntax = CommandSyntax {
     options: &[
         PRIMARY,
         NIDS,
-        value("non_mr", Takes::Nothing, "not multi-rail"),
-        value("lock_prim", Takes::Nothing, "its primary NID stays"),
+        value("non_mr", ValueKind::None, "not multi-rail"),
+        value("lock_prim", ValueKind::None, "its primary NID stays"),
     ],
     ..plain("add", "peer add --prim_nid NID [--nid NID[,NID...]]", "adds a peer")
 };
 
-pub(super) const PEER_DEL: Syntax = Syntax {
-    options: &[PRIMARY, NIDS, value("force", Takes::Nothing, "also a locked one")],
+pub(super) const PEER_DEL: CommandSyntax = CommandSyntax {
+    options: &[PRIMARY, NIDS, value("force", ValueKind::None, "also a locked one")],
     ..plain("del", "peer del --prim_nid NID [--nid NID[,NID...]]", "removes a peer")
 };
 
-pub(super) const PEER_SET: Syntax = Syntax {
+pub(super) const PEER_SET: CommandSyntax = CommandSyntax {
     options: &[NID, ALL, HEALTH, value("state", number("state", i64::MAX), "its state")],
     ..plain("set", "peer set --nid NID | --all OPTIONS", "changes peers")
 };
 
-pub(super) const STATS_RESET: Syntax = plain("reset", "stats reset", "sets the counters to 0");
+pub(super) const STATS_RESET: CommandSyntax =
+    plain("reset", "stats reset", "sets the counters to 0");
 
 const ROUTE_OPTIONS: [OptionSyntax; 4] = [
     NET,
-    value("gateway", Takes::Text("NID"), "the router"),
-    value("hop", Takes::Number { what: "hop", min: -1, max: 255 }, "how many routers"),
+    value("gateway", ValueKind::Text("NID"), "the router"),
+    value("hop", ValueKind::Number { what: "hop", min: -1, max: 255 }, "how many routers"),
     value("priority", number("priority", i32::MAX as i64), "0 is the first choice"),
 ];
 
-pub(super) const ROUTE: &[Syntax] = &[
-    Syntax {
+pub(super) const ROUTE: &[CommandSyntax] = &[
+    CommandSyntax {
         options: &{
             let [net, gateway, hop, priority] = ROUTE_OPTIONS;
             let health = value("health_sensitivity", number("health_sensitivity", 1000), "of 2.16");
@@ -90,11 +91,11 @@ pub(super) const ROUTE: &[Syntax] = &[
         },
         ..plain("add", "route add --net NET --gateway NID [OPTIONS]", "adds a route")
     },
-    Syntax {
-        options: &[NET, value("gateway", Takes::Text("NID"), "the router")],
+    CommandSyntax {
+        options: &[NET, value("gateway", ValueKind::Text("NID"), "the router")],
         ..plain("del", "route del --net NET --gateway NID", "removes a route")
     },
-    Syntax {
+    CommandSyntax {
         options: &{
             let [net, gateway, hop, priority] = ROUTE_OPTIONS;
             [net, gateway, hop, priority, VERBOSE]
@@ -107,14 +108,14 @@ pub(super) const ROUTE: &[Syntax] = &[
     },
 ];
 
-pub(super) const ROUTING: &[Syntax] =
+pub(super) const ROUTING: &[CommandSyntax] =
     &[plain("show", "routing show", "shows buffers for routing: there are none")];
 
-pub(super) const LNET: &[Syntax] = &[
-    Syntax {
+pub(super) const LNET: &[CommandSyntax] = &[
+    CommandSyntax {
         options: &[
-            value("all", Takes::Nothing, "with the networks of module parameters"),
-            value("large", Takes::Nothing, "with IPv6"),
+            value("all", ValueKind::None, "with the networks of module parameters"),
+            value("large", ValueKind::None, "with IPv6"),
         ],
         ..plain("configure", "lnet configure [--all] [--large]", "starts LNet")
     },
@@ -122,21 +123,21 @@ pub(super) const LNET: &[Syntax] = &[
 ];
 
 pub(super) const IMPORT_OPTIONS: &[OptionSyntax] = &[
-    value("add", Takes::Nothing, "adds what the file has"),
-    value("del", Takes::Nothing, "removes it"),
-    value("exact", Takes::Nothing, "makes the node what the file says: all else goes"),
-    value("show", Takes::Nothing, "not on our nodes: see net show, --dry-run, --diff"),
-    value("exec", Takes::Nothing, "not on our nodes: see ping, discover"),
-    value("old-api", Takes::Nothing, "without effect: the interface before netlink"),
-    value("dry-run", Takes::Nothing, "tells what would change, and changes nothing"),
-    value("diff", Takes::Nothing, "shows how the settings would differ, and changes nothing"),
-    value("lenient", Takes::Nothing, "leaves out, with a warning, what is unknown or cannot be"),
+    value("add", ValueKind::None, "adds what the file has"),
+    value("del", ValueKind::None, "removes it"),
+    value("exact", ValueKind::None, "makes the node what the file says: all else goes"),
+    value("show", ValueKind::None, "not on our nodes: see net show, --dry-run, --diff"),
+    value("exec", ValueKind::None, "not on our nodes: see ping, discover"),
+    value("old-api", ValueKind::None, "without effect: the interface before netlink"),
+    value("dry-run", ValueKind::None, "tells what would change, and changes nothing"),
+    value("diff", ValueKind::None, "shows how the settings would differ, and changes nothing"),
+    value("lenient", ValueKind::None, "leaves out, with a warning, what is unknown or cannot be"),
 ];
 
-const VALUE: &[WordSyntax] = &[word("VALUE", Takes::Text("VALUE"), Count::One)];
+const VALUE: &[PositionalSyntax] = &[word("VALUE", ValueKind::Text("VALUE"), Arity::One)];
 
-const fn key(name: &'static str, usage: &'static str, about: &'static str) -> Syntax {
-    Syntax { words: VALUE, ..plain(name, usage, about) }
+const fn key(name: &'static str, usage: &'static str, about: &'static str) -> CommandSyntax {
+    CommandSyntax { positionals: VALUE, ..plain(name, usage, about) }
 }
 
 const ROUTERS: &str = "nodes of this release do not route";
@@ -169,7 +170,7 @@ const AT_START: &str = "it counts when a node starts: write it into the node's c
 
 const STARTS: &str = "Counts when a node starts: `lustrine node --set NAME=VALUE`.";
 
-const fn at_start(name: &'static str, usage: &'static str) -> Syntax {
+const fn at_start(name: &'static str, usage: &'static str) -> CommandSyntax {
     key(name, usage, STARTS)
 }
 
@@ -180,7 +181,7 @@ pub(in crate::lnetctl) fn refused(key: &str) -> Option<&'static str> {
     not_here.or(starts.then_some(AT_START))
 }
 
-pub(in crate::lnetctl) const SET: &[Syntax] = &[
+pub(in crate::lnetctl) const SET: &[CommandSyntax] = &[
     key("tiny_buffers", "set tiny_buffers VALUE", "Not on nodes of this release."),
     key("small_buffers", "set small_buffers VALUE", "Not on nodes of this release."),
     key("large_buffers", "set large_buffers VALUE", "Not on nodes of this release."),
@@ -328,71 +329,71 @@ pub(in crate::lnetctl) const SET: &[Syntax] = &[
     at_start("latency_peers", "set latency_peers VALUE"),
 ];
 
-pub(super) const DEBUG: &[Syntax] = &[
-    Syntax {
+pub(super) const DEBUG: &[CommandSyntax] = &[
+    CommandSyntax {
         options: &[
             OptionSyntax::switch("local", 'l', "of this node"),
             OptionSyntax::switch("peer", 'p', "of peers"),
         ],
         ..plain("recovery", "debug recovery --local | --peer", "NIDs in recovery")
     },
-    Syntax { options: &[NID], ..plain("peer", "debug peer --nid NID", "logs a peer") },
-    Syntax {
-        words: &[word("LIST", Takes::Nids, Count::Many)],
+    CommandSyntax { options: &[NID], ..plain("peer", "debug peer --nid NID", "logs a peer") },
+    CommandSyntax {
+        positionals: &[word("LIST", ValueKind::Nids, Arity::OneOrMore)],
         ..plain("nidlist", "debug nidlist LIST [NID]", "reads a list of NIDs")
     },
 ];
 
 const INDEX: OptionSyntax = value("idx", number("idx", i32::MAX as i64), "the policy's number");
 
-pub(super) const UDSP: &[Syntax] = &[
-    Syntax {
+pub(super) const UDSP: &[CommandSyntax] = &[
+    CommandSyntax {
         options: &[
-            value("src", Takes::Text("NIDS"), "from here"),
-            value("dst", Takes::Text("NIDS"), "to there"),
-            value("rte", Takes::Text("NIDS"), "over these routers"),
+            value("src", ValueKind::Text("NIDS"), "from here"),
+            value("dst", ValueKind::Text("NIDS"), "to there"),
+            value("rte", ValueKind::Text("NIDS"), "over these routers"),
             value("priority", number("priority", i32::MAX as i64), "0 is the first choice"),
             INDEX,
         ],
         ..plain("add", "udsp add [--src NIDS] [--dst NIDS] [OPTIONS]", "adds a policy")
     },
-    Syntax {
+    CommandSyntax {
         options: &[INDEX, ALL],
         ..plain("del", "udsp del --idx N | --all", "removes policies")
     },
-    Syntax {
+    CommandSyntax {
         options: &[INDEX],
         ..plain("show", "udsp show [--idx N]", "shows them: there are none")
     },
 ];
 
-pub(super) const FAULT: &[Syntax] = &[
+pub(super) const FAULT: &[CommandSyntax] = &[
     family("drop", "fault drop {add | del | show | reset}", "lost messages", RULES),
     family("delay", "fault delay {add | del | show | reset}", "late messages", RULES),
 ];
 
-const RULES: &[Syntax] = &[
-    Syntax {
+const RULES: &[CommandSyntax] = &[
+    CommandSyntax {
         options: &[
-            OptionSyntax::value("source", 's', Takes::Text("NID"), "from these"),
-            OptionSyntax::value("dest", 'd', Takes::Text("NID"), "to these"),
+            OptionSyntax::value("source", 's', ValueKind::Text("NID"), "from these"),
+            OptionSyntax::value("dest", 'd', ValueKind::Text("NID"), "to these"),
             OptionSyntax::value("rate", 'r', number("rate", i32::MAX as i64), "one of N"),
             OptionSyntax::value("interval", 'i', number("interval", i32::MAX as i64), "seconds"),
             OptionSyntax::value("latency", 'l', number("latency", i32::MAX as i64), "seconds"),
             OptionSyntax::value("portal", 'p', number("portal", 63), "on this portal"),
-            OptionSyntax::value("message", 'm', Takes::Text("TYPE"), "of this type"),
-            OptionSyntax::value("health_error", 'e', Takes::Text("ERROR"), "with this error"),
-            OptionSyntax::value("local_nid", 'o', Takes::Text("NID"), "on this interface"),
+            OptionSyntax::value("message", 'm', ValueKind::Text("TYPE"), "of this type"),
+            OptionSyntax::value("health_error", 'e', ValueKind::Text("ERROR"), "with this error"),
+            OptionSyntax::value("local_nid", 'o', ValueKind::Text("NID"), "on this interface"),
             OptionSyntax::switch("random", 'n', "at random"),
             OptionSyntax::switch("drop_all", 'x', "all"),
         ],
         ..plain("add", "fault drop|delay add -s NID -d NID (-r N | -i N) [OPTIONS]", "adds a rule")
     },
-    Syntax {
+    CommandSyntax {
         options: &[
             OptionSyntax::switch("all", 'a', "all rules"),
-            OptionSyntax::value("source", 's', Takes::Text("NID"), "from these"),
-            OptionSyntax::value("dest", 'd', Takes::Text("NID"), "to these"),
+            OptionSyntax::value("source", 's', ValueKind::Text("NID"), "from these"),
+            OptionSyntax::value("dest", 'd', ValueKind::Text("NID"), "to these"),
         ],
         ..plain("del", "fault drop|delay del -a | -s NID -d NID", "removes rules")
     },

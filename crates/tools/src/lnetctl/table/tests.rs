@@ -1,14 +1,18 @@
 use crate::help;
-use crate::table::Syntax;
+use crate::table::CommandSyntax;
 
 use super::*;
 
 /// Every command with what leads to it.
-fn walk(under: &'static [Syntax], path: &str, see: &mut impl FnMut(&str, &'static Syntax)) {
+fn walk(
+    under: &'static [CommandSyntax],
+    path: &str,
+    see: &mut impl FnMut(&str, &'static CommandSyntax),
+) {
     for syntax in under {
         let path = format!("{path} {}", syntax.name);
         see(path.trim(), syntax);
-        walk(syntax.under, &path, see);
+        walk(syntax.subcommands, &path, see);
     }
 }
 
@@ -19,7 +23,10 @@ fn a_usage_begins_with_the_command_and_options_have_names_of_their_own() {
         seen += 1;
         let about_a_rule = syntax.usage.starts_with("fault drop|delay ");
         assert!(about_a_rule || syntax.usage.starts_with(path), "{path}: {}", syntax.usage);
-        assert!(syntax.under.is_empty() || (syntax.options.is_empty() && syntax.words.is_empty()));
+        assert!(
+            syntax.subcommands.is_empty()
+                || (syntax.options.is_empty() && syntax.positionals.is_empty())
+        );
         let mut names: Vec<&str> = syntax.options.iter().map(|option| option.long).collect();
         let mut letters: Vec<char> = syntax.options.iter().filter_map(|o| o.short).collect();
         let counts = (names.len(), letters.len());

@@ -22,7 +22,7 @@ fn names_and_letters_are_of_one_thing_each() {
 #[test]
 fn defaults_are_values_that_are_taken() {
     for syntax in LST.commands {
-        let needed = syntax.words.iter().filter(|word| word.count.bounds().0 > 0);
+        let needed = syntax.positionals.iter().filter(|word| word.arity.bounds().0 > 0);
         let needed: Vec<String> = needed.map(|_| "x".to_owned()).collect();
         for option in syntax.options {
             let Some(default) = option.default else { continue };
@@ -38,8 +38,8 @@ fn defaults_are_values_that_are_taken() {
 #[test]
 fn only_the_last_word_may_be_missing_or_repeated() {
     for syntax in LST.commands {
-        if let Some((_, first)) = syntax.words.split_last() {
-            assert!(first.iter().all(|word| word.count == Count::One), "{}", syntax.name);
+        if let Some((_, first)) = syntax.positionals.split_last() {
+            assert!(first.iter().all(|word| word.arity == Arity::One), "{}", syntax.name);
         }
     }
 }
@@ -50,7 +50,7 @@ fn usage_is_one_line_and_help_names_every_option() {
         let usage = help::usage(&LST, syntax);
         assert!(usage.starts_with("Usage: lst ") && usage.ends_with('\n'), "{usage:?}");
         assert_eq!(usage.lines().count(), 1, "{usage:?}");
-        let help = help::of_command(&LST, syntax);
+        let help = help::command_help(&LST, syntax);
         for option in syntax.options {
             assert!(help.contains(&format!("--{}", option.long)), "{help}");
         }

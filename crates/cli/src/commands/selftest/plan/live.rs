@@ -5,7 +5,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lustrine_plan::{Counted, Live};
 use lustrine_report::figures::{count, latency, operations, rate};
 
-use crate::output::{complain, note};
+use crate::output::{note, print_error};
 
 /// Clients that are shown by themselves: the slowest.
 const CLIENTS_MAX: usize = 8;
@@ -51,7 +51,7 @@ impl View {
 
     /// A line that stays.
     pub(super) fn say(&self, what: &str) {
-        self.bar.suspend(|| complain(what));
+        self.bar.suspend(|| print_error(what));
     }
 
     pub(super) fn clear(&self) {

@@ -174,9 +174,9 @@ fn bad_options_are_explained() {
         (&["--accept", "all"], "name that one with --to NID"),
     ];
     for (args, words) in cases {
-        let done = finish(lustrine().arg("selftest").args(args)).with_code(2);
+        let done = finish(lustrine().arg("selftest").args(args)).expect_code(2);
         assert_eq!(done.stdout, "");
-        done.says(&[words, "--help"]);
+        done.expect_stderr(&[words, "--help"]);
     }
 }
 
@@ -184,7 +184,7 @@ fn bad_options_are_explained() {
 fn a_report_that_cannot_be_written_costs_no_time() {
     let scratch = Scratch::new();
     let mut command = selftest(&scratch, &["--time", "60", "--json", "/nowhere/at/all.json"]);
-    let done = finish(&mut command).fails_with(&["/nowhere/at/all.json", "No such file"]);
+    let done = finish(&mut command).expect_error(&["/nowhere/at/all.json", "No such file"]);
     assert!(done.stdout.is_empty() && !done.stderr.contains("[1/"), "it ran: {done:#?}");
 }
 
@@ -194,7 +194,7 @@ fn a_run_that_fails_leaves_no_report() {
     let file = scratch.file("report.json");
     let mut command = selftest(&scratch, &["--to", &format!("{ip}@tcp"), "--json"]);
     command.arg(&file).args(["--port", &free_port(ip).to_string()]);
-    finish(&mut command).fails_with(&["connection refused"]);
+    finish(&mut command).expect_error(&["connection refused"]);
     assert!(!file.exists());
 }
 
@@ -204,7 +204,7 @@ fn an_interrupted_run_says_so() {
     let mut run = Running::start(&mut selftest(&scratch, &["--test", "ping", "--time", "60"]));
     run.wait_for("[1/");
     run.signal(Signal::INT);
-    run.end().with_code(130).says(&["lustrine: interrupted"]);
+    run.end().expect_code(130).expect_stderr(&["lustrine: interrupted"]);
 }
 
 #[test]

@@ -12,14 +12,14 @@ const TOOLS: [[&str; 2]; 3] = [["ip", "-V"], ["unshare", "--version"], ["nsenter
 
 /// A network namespace with a loopback that is up, and with its own view of /sys.
 #[derive(Debug)]
-pub(crate) struct Space {
+pub(crate) struct NetNs {
     /// Holds it, until the end of its standard input.
     holder: Running,
 }
 
-impl Space {
+impl NetNs {
     /// As many as are asked for; `None`, with the reason printed, where none can be made.
-    pub(crate) fn several<const N: usize>() -> Option<[Space; N]> {
+    pub(crate) fn several<const N: usize>() -> Option<[NetNs; N]> {
         if !lustrine_sys::process::is_root() {
             skip("namespaces need root");
             return None;
@@ -36,17 +36,17 @@ impl Space {
             skip(&format!("namespaces cannot be made: {}", refused.stderr.trim()));
             return None;
         }
-        Some(std::array::from_fn(|_| Space::new()))
+        Some(std::array::from_fn(|_| NetNs::new()))
     }
 
-    fn new() -> Space {
+    fn new() -> NetNs {
         let mut command = Command::new("unshare");
         // The link's speed and MTU are read from /sys, which shows the namespace it was mounted in.
         let script = "mount -t sysfs sysfs /sys && ip link set lo up && echo held >&2 && exec cat";
         command.args(["--net", "--mount", "sh", "-c", script]);
         let mut holder = Running::start(&mut command);
         holder.wait_for("held");
-        Space { holder }
+        NetNs { holder }
     }
 
     /// The same command in this namespace.
@@ -81,7 +81,7 @@ impl Space {
     /// Lays a cable between two namespaces: an interface called `name` at both ends, with these
     /// addresses and this MTU in bytes.
     #[track_caller]
-    pub(crate) fn wire(&self, other: &Space, name: &str, mtu: u32, addresses: [&str; 2]) {
+    pub(crate) fn connect(&self, other: &NetNs, name: &str, mtu: u32, addresses: [&str; 2]) {
         let there = other.holder.pid();
         self.run(&format!("ip link add {name} type veth peer name {name} netns {there}"));
         for (space, address) in [self, other].into_iter().zip(addresses) {
@@ -93,7 +93,7 @@ impl Space {
     }
 
     /// Starts a node here.
-    pub(crate) fn node(&self, args: &[&str]) -> SpaceNode {
+    pub(crate) fn node(&self, args: &[&str]) -> NetNsNode {
         let scratch = Scratch::new();
         let mut command = lustrine();
         command.args(["node", "--until-eof", "--accept", "all", "--control"]);
@@ -101,7 +101,7 @@ impl Space {
         let mut running = Running::start(&mut self.inside(&command));
         // The last thing it says before it serves.
         running.wait_for("control socket");
-        SpaceNode { _running: running, scratch }
+        NetNsNode { _running: running, scratch }
     }
 
     /// The program with these arguments, here.
@@ -112,12 +112,12 @@ impl Space {
 
 /// A node in a namespace.
 #[derive(Debug)]
-pub(crate) struct SpaceNode {
+pub(crate) struct NetNsNode {
     _running: Running,
     scratch: Scratch,
 }
 
-impl SpaceNode {
+impl NetNsNode {
     /// An answer of its control socket, which is reached from any namespace.
     #[track_caller]
     pub(crate) fn ask(&self, request: &Request) -> Answer {

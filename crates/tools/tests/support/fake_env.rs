@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use lustrine_tools::node::{
-    ChangeReport, ChangeRequest, Connections, Messages, Ni, Nis, Outside, PeerNi, Told, Trouble,
+    ChangeReport, ChangeRequest, Connections, Env, LocalNis, Messages, Ni, PeerIdentity, PeerNi,
+    ToolError,
 };
-use lustrine_tools::shell::Screen;
+use lustrine_tools::shell::Terminal;
 use lustrine_wire::nid::Nid;
 
 pub(crate) fn nid(text: &str) -> Nid {
@@ -23,16 +24,16 @@ pub(crate) fn recorded(name: &str) -> String {
 
 /// A node like machine 2, and what was on the screen.
 pub(crate) struct Fake {
-    pub(crate) trouble: Option<Trouble>,
-    pub(crate) nis: Nis,
+    pub(crate) trouble: Option<ToolError>,
+    pub(crate) nis: LocalNis,
     pub(crate) peers: Vec<PeerNi>,
     /// Why NIDs do not answer; others do.
-    pub(crate) silent: BTreeMap<Nid, Trouble>,
+    pub(crate) silent: BTreeMap<Nid, ToolError>,
     pub(crate) files: BTreeMap<String, String>,
     /// What was asked for, and whether it was a trial.
     pub(crate) wishes: Vec<(ChangeRequest, bool)>,
     /// What changes do, or why there are none.
-    pub(crate) changed: Result<ChangeReport, Trouble>,
+    pub(crate) changed: Result<ChangeReport, ToolError>,
     pub(crate) out: String,
     pub(crate) err: String,
 }
@@ -66,7 +67,7 @@ impl Fake {
         };
         Fake {
             trouble: None,
-            nis: Nis { cpts: 1, nis },
+            nis: LocalNis { cpts: 1, nis },
             peers: vec![peer("10.77.0.3@tcp", first), peer("10.77.1.3@tcp1", second)],
             silent: BTreeMap::new(),
             files: BTreeMap::new(),
@@ -79,7 +80,7 @@ impl Fake {
 
     /// The same where some NID does not answer.
     pub(crate) fn silent(mut self, text: &str, errno: i32, why: &str) -> Fake {
-        self.silent.insert(nid(text), Trouble { errno, text: why.to_owned() });
+        self.silent.insert(nid(text), ToolError { errno, text: why.to_owned() });
         self
     }
 
@@ -91,26 +92,26 @@ impl Fake {
         (std::mem::take(&mut self.out), std::mem::take(&mut self.err))
     }
 
-    fn there<T>(&self, value: T) -> Result<T, Trouble> {
+    fn there<T>(&self, value: T) -> Result<T, ToolError> {
         self.trouble.clone().map_or(Ok(value), Err)
     }
 
-    fn told(&self, nid: Nid) -> Result<Told, Trouble> {
+    fn told(&self, nid: Nid) -> Result<PeerIdentity, ToolError> {
         self.silent.get(&nid).cloned().map_or(Ok(machine_3()), Err)
     }
 }
 
 /// What machine 3 says of itself.
-fn machine_3() -> Told {
+fn machine_3() -> PeerIdentity {
     let nids = ["10.77.0.3@tcp", "10.77.1.3@tcp1"];
-    Told {
+    PeerIdentity {
         primary: nid("10.77.0.3@tcp"),
         multi_rail: true,
         nids: nids.map(|text| (nid(text), true)).to_vec(),
     }
 }
 
-impl Screen for Fake {
+impl Terminal for Fake {
     fn out(&mut self, text: &str) {
         self.out += text;
     }
@@ -120,16 +121,16 @@ impl Screen for Fake {
     }
 }
 
-impl Outside for Fake {
-    fn nis(&mut self) -> Result<Nis, Trouble> {
+impl Env for Fake {
+    fn nis(&mut self) -> Result<LocalNis, ToolError> {
         self.there(self.nis.clone())
     }
 
-    fn peers(&mut self) -> Result<Vec<PeerNi>, Trouble> {
+    fn peers(&mut self) -> Result<Vec<PeerNi>, ToolError> {
         self.there(self.peers.clone())
     }
 
-    fn counters(&mut self) -> Result<BTreeMap<String, u64>, Trouble> {
+    fn counters(&mut self) -> Result<BTreeMap<String, u64>, ToolError> {
         let values = [
             ("msgs_alloc", 0),
             ("msgs_max", 1),
@@ -150,7 +151,7 @@ impl Outside for Fake {
         self.there(values.map(|(name, value)| (name.to_owned(), value)).into())
     }
 
-    fn tunables(&mut self) -> Result<BTreeMap<String, i64>, Trouble> {
+    fn tunables(&mut self) -> Result<BTreeMap<String, i64>, ToolError> {
         let values = [
             ("max_interfaces", 200),
             ("discovery", 1),
@@ -163,22 +164,22 @@ impl Outside for Fake {
         self.there(values.map(|(name, value)| (name.to_owned(), value)).into())
     }
 
-    fn ping(&mut self, nid: Nid, seconds: u32) -> Result<Told, Trouble> {
+    fn ping(&mut self, nid: Nid, seconds: u32) -> Result<PeerIdentity, ToolError> {
         assert!((1..=3600).contains(&seconds));
         self.told(nid)
     }
 
-    fn discover(&mut self, nid: Nid) -> Result<Told, Trouble> {
+    fn discover(&mut self, nid: Nid) -> Result<PeerIdentity, ToolError> {
         self.told(nid)
     }
 
-    fn change(&mut self, wish: &ChangeRequest, dry_run: bool) -> Result<ChangeReport, Trouble> {
+    fn change(&mut self, wish: &ChangeRequest, dry_run: bool) -> Result<ChangeReport, ToolError> {
         self.there(())?;
         self.wishes.push((wish.clone(), dry_run));
         self.changed.clone()
     }
 
-    fn backup(&mut self) -> Result<String, Trouble> {
+    fn backup(&mut self) -> Result<String, ToolError> {
         self.there("net:\n-     net type: tcp\n".to_owned())
     }
 

@@ -17,11 +17,11 @@ use crate::interrupt::Interrupt;
 use crate::output::Failure;
 
 /// Where the second node lives, and where we do. Two nodes cannot share an address.
-const PARTNER_IP: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+const TARGET_IP: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const OWN_IP: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
 /// The node that is measured.
-pub(super) struct Partner {
+pub(super) struct Target {
     pub(super) nid: Nid,
     started: Option<Started>,
 }
@@ -39,27 +39,27 @@ struct Started {
     _dir: TempDir,
 }
 
-impl Partner {
+impl Target {
     /// A node that is running somewhere.
-    pub(super) fn elsewhere(nid: Nid) -> Partner {
-        Partner { nid, started: None }
+    pub(super) fn elsewhere(nid: Nid) -> Target {
+        Target { nid, started: None }
     }
 
     /// Starts a node in a process of its own, with the same tunables as ours.
-    pub(super) fn start(options: &NodeOptions, interrupt: &Interrupt) -> Result<Partner, Failure> {
+    pub(super) fn start(options: &NodeOptions, interrupt: &Interrupt) -> Result<Target, Failure> {
         let program = std::env::current_exe()
             .map_err(|error| format!("cannot find this program's own file: {error}"))?;
-        let port = free_port(PARTNER_IP).map_err(|error| format!("no free TCP port: {error}"))?;
+        let port = free_port(TARGET_IP).map_err(|error| format!("no free TCP port: {error}"))?;
         let dir = tempfile::Builder::new()
             .prefix("lustrine-selftest-")
             .tempdir()
             .map_err(|error| format!("cannot make a temporary directory: {error}"))?;
         let control = dir.path().join("control.sock");
-        let mut command = node_command(&program, options, (PARTNER_IP, port), &control);
+        let mut command = node_command(&program, options, (TARGET_IP, port), &control);
         // From here on every error must take the processes down again.
         let mut node = spawn(&mut command)?;
         let mut raw = Command::new(&program)
-            .args(["raw-tcp", "--listen", &PARTNER_IP.to_string()])
+            .args(["raw-tcp", "--listen", &TARGET_IP.to_string()])
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -70,7 +70,7 @@ impl Partner {
         wait_for(&control, &mut node, interrupt)?;
         let (node, raw) = (node.keep(), raw.keep());
         let started = Started { node, raw, raw_addr, control, port, _dir: dir };
-        Ok(Partner { nid: Nid::from_ip(Net::TCP, PARTNER_IP.into()), started: Some(started) })
+        Ok(Target { nid: Nid::from_ip(Net::TCP, TARGET_IP.into()), started: Some(started) })
     }
 
     /// Whether it was started for this run.
@@ -78,7 +78,7 @@ impl Partner {
         self.started.is_some()
     }
 
-    /// The net of our own node, when the partner was started by us.
+    /// The net of our own node, when the target was started by us.
     pub(super) fn own_net(&self) -> Option<NetConfig> {
         let started = self.started.as_ref()?;
         let mut net = NetConfig::new(Net::TCP, InterfaceChoice::Address(IpAddr::V4(OWN_IP)));

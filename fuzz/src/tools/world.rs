@@ -10,12 +10,12 @@ use lustrine_selftest::console::{
     Answer, BatchView, Command, Detail, Holder, NewTest, NodeState, NodeView, Refusal, Reply, Said,
     SessionView, Spread, TestView,
 };
-use lustrine_tools::lst::{self, AskError, Slept};
+use lustrine_tools::lst::{self, ConsoleError, WaitOutcome};
 use lustrine_tools::node::{
     self, ChangeReport, Connections, Latency, Messages, Ni, LocalNis, PeerNi, DiscoveredNode, ToolError, ChangeRequest,
 };
 use lustrine_tools::routerstat::Counters;
-use lustrine_tools::shell::Screen;
+use lustrine_tools::shell::Terminal;
 use lustrine_wire::nid::{Net, Nid};
 use lustrine_wire::srpc::{self, BrwCheck, Figures, Message};
 
@@ -45,7 +45,7 @@ impl<'a> World<'a> {
 
     /// What `routerstat` says of two looks at the counters.
     pub(super) fn look_at_rates(&mut self) {
-        let [before, now] = [(), ()].map(|()| Counters::of(&self.values()));
+        let [before, now] = [(), ()].map(|()| Counters::from_map(&self.values()));
         let time = Duration::from_millis(self.number() % 100_000);
         for line in [before.totals(), now.rates(&before, time)] {
             assert!(line.ends_with('\n') && line.lines().count() == 1, "{line:?}");
@@ -283,7 +283,7 @@ impl<'a> World<'a> {
     }
 }
 
-impl Screen for World<'_> {
+impl Terminal for World<'_> {
     fn out(&mut self, text: &str) {
         self.show(text);
     }
@@ -295,22 +295,22 @@ impl Screen for World<'_> {
 }
 
 impl lst::Env for World<'_> {
-    fn ask(&mut self, _key: u32, command: Command) -> Result<Answer, AskError> {
+    fn ask(&mut self, _key: u32, command: Command) -> Result<Answer, ConsoleError> {
         if self.is_tired() {
-            return Err(AskError::Interrupted);
+            return Err(ConsoleError::Interrupted);
         }
         match self.byte() {
             0..0xc0 => Ok(self.due(&command)),
             0xc0..0xe0 => Ok(self.anything()),
-            0xe0..0xf8 => Err(AskError::Refused(self.refusal())),
-            0xf8..0xfc => Err(AskError::NoConsole),
-            0xfc..0xff => Err(AskError::Failed(self.name())),
-            0xff => Err(AskError::Interrupted),
+            0xe0..0xf8 => Err(ConsoleError::Refused(self.refusal())),
+            0xf8..0xfc => Err(ConsoleError::NoConsole),
+            0xfc..0xff => Err(ConsoleError::Failed(self.name())),
+            0xff => Err(ConsoleError::Interrupted),
         }
     }
 
-    fn sleep(&mut self, _time: Duration) -> Slept {
-        if self.is_tired() { Slept::Interrupted } else { Slept::Over }
+    fn sleep(&mut self, _time: Duration) -> WaitOutcome {
+        if self.is_tired() { WaitOutcome::Interrupted } else { WaitOutcome::Elapsed }
     }
 
     fn resolve(&mut self, host: &str) -> Result<Ipv4Addr, String> {

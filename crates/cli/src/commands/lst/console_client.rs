@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use lustrine_node::control::{self, ControlError};
 use lustrine_node::{Answer, Request};
 use lustrine_selftest::console::{self, Command, Refusal};
-use lustrine_tools::lst::AskError;
+use lustrine_tools::lst::ConsoleError;
 
 use crate::common::{ControlOptions, NodeOptions, runtime_directory};
 
@@ -26,16 +26,16 @@ const START_MAX: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(10);
 
 /// The way to consoles.
-pub(super) struct Link {
+pub(super) struct ConsoleClient {
     /// The node of a session that gets a process of its own.
     pub(super) node: NodeOptions,
     /// Where a node that runs is asked.
     pub(super) control: ControlOptions,
 }
 
-impl Link {
+impl ConsoleClient {
     /// Gives the console of the session with this key a command.
-    pub(super) fn ask(&self, key: u32, command: &Command) -> Result<console::Answer, AskError> {
+    pub(super) fn ask(&self, key: u32, command: &Command) -> Result<console::Answer, ConsoleError> {
         let mut places = vec![socket_of(key)?];
         places.extend(self.running_node()?);
         if *command == Command::ShowSession {
@@ -44,11 +44,11 @@ impl Link {
         }
         for place in places {
             match ask_at(&place, key, command) {
-                Err(AskError::NoConsole | AskError::Refused(Refusal::NoSession)) => {}
+                Err(ConsoleError::NoConsole | ConsoleError::Refused(Refusal::NoSession)) => {}
                 answer => return answer,
             }
         }
-        Err(AskError::NoConsole)
+        Err(ConsoleError::NoConsole)
     }
 
     /// Begins a session: with the console of the node that runs on this machine, or else with one
@@ -57,11 +57,11 @@ impl Link {
         &self,
         key: u32,
         command: &Command,
-    ) -> Result<console::Answer, AskError> {
+    ) -> Result<console::Answer, ConsoleError> {
         let own = socket_of(key)?;
         for place in [Some(own.clone()), self.running_node()?].into_iter().flatten() {
             match ask_at(&place, key, command) {
-                Err(AskError::NoConsole) => {}
+                Err(ConsoleError::NoConsole) => {}
                 answer => return answer,
             }
         }
@@ -70,21 +70,21 @@ impl Link {
     }
 
     /// Where a node that runs would be asked; `None` when one was described instead.
-    fn running_node(&self) -> Result<Option<PathBuf>, AskError> {
+    fn running_node(&self) -> Result<Option<PathBuf>, ConsoleError> {
         if self.node.describes_node() {
             if self.control.control.is_some() {
                 let both = "--control asks a node that runs; --net, --config and the like describe \
                             one of the session's own: give one or the other";
-                return Err(AskError::Failed(both.to_owned()));
+                return Err(ConsoleError::Failed(both.to_owned()));
             }
             return Ok(None);
         }
-        Ok(self.control.place(None).map(|place| place.path))
+        Ok(self.control.resolve(None).map(|place| place.path))
     }
 
     /// Starts a console process and waits until it can be asked.
-    fn start(&self, key: u32, socket: &Path) -> Result<(), AskError> {
-        let failed = |what: String| AskError::Failed(what);
+    fn start(&self, key: u32, socket: &Path) -> Result<(), ConsoleError> {
+        let failed = |what: String| ConsoleError::Failed(what);
         let log = socket.with_extension("log");
         let shown = log.display();
         let file = File::create(&log).map_err(|error| failed(format!("{shown}: {error}")))?;
@@ -92,7 +92,7 @@ impl Link {
             .map_err(|error| failed(format!("where this program is cannot be told: {error}")))?;
         let mut process = Process::new(program);
         process.arg("lst-console").arg("--socket").arg(socket);
-        process.args(["--key", &key.to_string()]).args(self.node.words());
+        process.args(["--key", &key.to_string()]).args(self.node.to_args());
         process.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
         let child = process.spawn();
         let mut child =
@@ -110,14 +110,14 @@ impl Link {
     }
 }
 
-fn ask_at(path: &Path, key: u32, command: &Command) -> Result<console::Answer, AskError> {
+fn ask_at(path: &Path, key: u32, command: &Command) -> Result<console::Answer, ConsoleError> {
     let request = Request::Console { key, command: Box::new(command.clone()) };
     match control::ask(path, &request) {
-        Ok(Answer::Console { outcome }) => outcome.map_err(AskError::Refused),
-        Ok(Answer::Error { message, .. }) => Err(AskError::Failed(message)),
-        Ok(other) => Err(AskError::Failed(format!("the console answers with {other:?}"))),
-        Err(ControlError::NotRunning { .. }) => Err(AskError::NoConsole),
-        Err(error) => Err(AskError::Failed(error.to_string())),
+        Ok(Answer::Console { outcome }) => outcome.map_err(ConsoleError::Refused),
+        Ok(Answer::Error { message, .. }) => Err(ConsoleError::Failed(message)),
+        Ok(other) => Err(ConsoleError::Failed(format!("the console answers with {other:?}"))),
+        Err(ControlError::NotRunning { .. }) => Err(ConsoleError::NoConsole),
+        Err(error) => Err(ConsoleError::Failed(error.to_string())),
     }
 }
 
@@ -141,15 +141,18 @@ fn wait_for(socket: &Path, child: &mut Child) -> Result<(), String> {
 }
 
 /// Where the console process of a key listens.
-fn socket_of(key: u32) -> Result<PathBuf, AskError> {
+fn socket_of(key: u32) -> Result<PathBuf, ConsoleError> {
     Ok(directory()?.join(format!("{PREFIX}{key}{SUFFIX}")))
 }
 
 /// Where console processes listen.
-fn sockets() -> Result<Vec<PathBuf>, AskError> {
+fn sockets() -> Result<Vec<PathBuf>, ConsoleError> {
     let directory = directory()?;
     let entries = fs::read_dir(&directory).map_err(|error| {
-        AskError::Failed(format!("cannot look for consoles in {}: {error}", directory.display()))
+        ConsoleError::Failed(format!(
+            "cannot look for consoles in {}: {error}",
+            directory.display()
+        ))
     })?;
     let named = entries.filter_map(Result::ok).filter(|entry| {
         let name = entry.file_name();
@@ -160,13 +163,13 @@ fn sockets() -> Result<Vec<PathBuf>, AskError> {
     Ok(sockets)
 }
 
-fn directory() -> Result<PathBuf, AskError> {
+fn directory() -> Result<PathBuf, ConsoleError> {
     let named = env::var_os("LUSTRINE_LST_DIR").filter(|path| !path.is_empty());
     named.map(PathBuf::from).or_else(runtime_directory).ok_or_else(|| {
         let unknown = "where the console's socket can be is not known: XDG_RUNTIME_DIR is not \
                        set, as after su or sudo -u; name a directory of yours with \
                        LUSTRINE_LST_DIR";
-        AskError::Failed(unknown.to_owned())
+        ConsoleError::Failed(unknown.to_owned())
     })
 }
 

@@ -63,7 +63,7 @@ fn a_node_that_is_killed_and_comes_back_costs_errors_only() {
         let node = node.kill_and_restart();
         // It finds the new process by itself, and makes its session there again.
         traffic.flows(&node);
-        let done = traffic.end().fails_with(&["operations failed; the table says which"]);
+        let done = traffic.end().expect_error(&["operations failed; the table says which"]);
         let report = done.json();
         let row = only_row(&report);
         // What was under way is lost, and nothing else: eight operations.
@@ -88,7 +88,7 @@ fn a_node_that_stays_away_ends_the_run() {
     let node = Node::open();
     let traffic = Traffic::start(&node, "read", "3600", &["--patience", "1"]);
     let home = node.kill();
-    let done = traffic.end().fails_with(&["the node did not answer", "connection refused"]);
+    let done = traffic.end().expect_error(&["the node did not answer", "connection refused"]);
     assert_eq!(done.stdout, "");
     drop(home);
 }
@@ -103,7 +103,7 @@ fn rows_measured_before_a_node_died_are_told() {
     run.wait_for("[2/2] write");
     let home = node.kill();
     // The row ends in time; if not even its beginning came about, the run ends with the reason.
-    let done = run.end().with_code(1);
+    let done = run.end().expect_code(1);
     assert!(done.stdout.lines().any(|line| line.starts_with("ping ")), "{done:#?}");
     drop(home);
 }
@@ -122,7 +122,7 @@ fn a_client_that_is_killed_leaves_nothing_at_the_node() {
 
         // The dead client's session has some time left to run; whoever cannot wait ends it.
         let mut polite = node.client("selftest");
-        finish(&mut polite).fails_with(&["is in session lustrine-selftest of", "with --force"]);
+        finish(&mut polite).expect_error(&["is in session lustrine-selftest of", "with --force"]);
         let mut next = node.client("selftest");
         next.args(["--force", "--time", "0.1", "--concurrency", "8"]);
         finish(&mut next).ok();

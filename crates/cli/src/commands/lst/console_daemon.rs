@@ -12,9 +12,9 @@ use lustrine_selftest::console::Command;
 use lustrine_sys::Signals;
 use lustrine_wire::nid::Net;
 
-use super::link;
+use super::console_client;
 use crate::common::{NodeOptions, start_for_command};
-use crate::output::{Failure, complain};
+use crate::output::{Failure, print_error};
 
 /// How often it is looked at whether there is a session.
 const LOOK: Duration = Duration::from_millis(100);
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &LstConsoleArgs) -> Result<(), Failure> {
     lustrine_sys::process::detach_from_terminal();
     let signals = Signals::install().map_err(|error| format!("cannot catch signals: {error}"))?;
     let socket = ControlSocket::bind(&args.socket).map_err(|error| error.to_string())?;
-    let mut config = args.node.node_config(complain)?;
+    let mut config = args.node.node_config(print_error)?;
     if config.nets.is_empty() {
         config.nets.push(NetConfig::new(Net::TCP, InterfaceChoice::Default));
     }
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &LstConsoleArgs) -> Result<(), Failure> {
     drop(control);
     node.stop();
     // It is of use only to find out what went wrong.
-    let _ = link::remove_log(&args.socket);
+    let _ = console_client::remove_log(&args.socket);
     Ok(())
 }
 

@@ -9,23 +9,23 @@ use lustrine_sys::thread::{allowed_cpus, pin};
 
 /// The CPUs this process may use, in two parts of which neither is empty.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Halves {
+pub(super) struct CpuSplit {
     ours: Vec<u32>,
     theirs: Vec<u32>,
 }
 
-impl Halves {
+impl CpuSplit {
     /// `None` when there is one CPU only.
     ///
     /// # Errors
     /// When the system does not tell.
-    pub(super) fn of_this_process() -> io::Result<Option<Halves>> {
-        Ok(Halves::of(allowed_cpus()?))
+    pub(super) fn of_this_process() -> io::Result<Option<CpuSplit>> {
+        Ok(CpuSplit::of(allowed_cpus()?))
     }
 
-    fn of(mut ours: Vec<u32>) -> Option<Halves> {
+    fn of(mut ours: Vec<u32>) -> Option<CpuSplit> {
         let theirs = ours.split_off(ours.len().div_ceil(2));
-        (!theirs.is_empty()).then_some(Halves { ours, theirs })
+        (!theirs.is_empty()).then_some(CpuSplit { ours, theirs })
     }
 
     /// Does something on their half, such as starting processes, which then stay there; afterwards
@@ -47,11 +47,11 @@ mod tests {
 
     #[test]
     fn every_cpu_is_in_one_half() {
-        assert_eq!(Halves::of(vec![3]), None);
+        assert_eq!(CpuSplit::of(vec![3]), None);
         let halves = |ours: &[u32], theirs: &[u32]| {
-            Some(Halves { ours: ours.to_vec(), theirs: theirs.to_vec() })
+            Some(CpuSplit { ours: ours.to_vec(), theirs: theirs.to_vec() })
         };
-        assert_eq!(Halves::of(vec![0, 1]), halves(&[0], &[1]));
-        assert_eq!(Halves::of(vec![0, 2, 4, 5, 7]), halves(&[0, 2, 4], &[5, 7]));
+        assert_eq!(CpuSplit::of(vec![0, 1]), halves(&[0], &[1]));
+        assert_eq!(CpuSplit::of(vec![0, 2, 4, 5, 7]), halves(&[0, 2, 4], &[5, 7]));
     }
 }
