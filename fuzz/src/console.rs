@@ -7,7 +7,7 @@ mod script;
 use std::collections::BTreeMap;
 
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_selftest::console::{Answer, Console, Order, Outcome, Refusal, Reply};
+use lustrine_selftest::console::{Answer, Console, ConsoleRpc, RpcOutcome, Refusal, Reply};
 use lustrine_wire::nid::{Net, Nid};
 
 use orders::Watch;
@@ -31,9 +31,9 @@ struct Desk {
     /// Those that are not answered yet, with the NIDs they name.
     open: BTreeMap<u64, Vec<Nid>>,
     /// Orders that are not over.
-    orders: Vec<Order>,
+    orders: Vec<ConsoleRpc>,
     /// The last ones that are.
-    over: Vec<Order>,
+    over: Vec<ConsoleRpc>,
     watch: Watch,
 }
 
@@ -96,7 +96,7 @@ impl Desk {
             Step::Unknown { order, end } => {
                 if self.orders.iter().all(|known| known.id != *order) {
                     let sid = self.console.session();
-                    let outcome = Outcome { order: *order, ..end.outcome(&script::nobodys(), sid) };
+                    let outcome = RpcOutcome { rpc: *order, ..end.outcome(&script::nobodys(), sid) };
                     self.stray(&outcome);
                 }
             }
@@ -123,7 +123,7 @@ impl Desk {
         }
     }
 
-    fn end(&mut self, order: Order, end: &script::End) {
+    fn end(&mut self, order: ConsoleRpc, end: &script::End) {
         let outcome = end.outcome(&order, self.console.session());
         self.watch.ended(&order, &outcome);
         self.console.completed(self.now, &outcome);
@@ -134,9 +134,9 @@ impl Desk {
     }
 
     /// An end that nobody waits for: nothing comes of it.
-    fn stray(&mut self, outcome: &Outcome) {
+    fn stray(&mut self, outcome: &RpcOutcome) {
         self.console.completed(self.now, outcome);
-        assert_eq!(self.console.next_order(), None);
+        assert_eq!(self.console.next_rpc(), None);
         assert_eq!(self.console.next_answer(), None);
     }
 
@@ -144,7 +144,7 @@ impl Desk {
     fn look(&mut self) -> Vec<(u64, Result<Answer, Refusal>)> {
         let view = self.console.session();
         let mut fresh = Vec::new();
-        while let Some(order) = self.console.next_order() {
+        while let Some(order) = self.console.next_rpc() {
             fresh.push(order);
         }
         let named: Vec<Nid> = self.open.values().flatten().copied().collect();
@@ -186,7 +186,7 @@ impl Desk {
 /// What holds of every answer.
 fn inspect(answer: &Result<Answer, Refusal>) {
     match answer {
-        Ok(Answer::Said(said)) => {
+        Ok(Answer::Replies(said)) => {
             for one in said {
                 if let Reply::None { errno, why } = &one.reply {
                     assert!(*errno < 0 && !why.is_empty(), "{one:?}");

@@ -12,7 +12,7 @@ use lustrine_wire::frame::{FrameHeader, FrameKind};
 use lustrine_wire::header::{Body, Header};
 use lustrine_wire::hello::{ConnType, Hello, Version};
 use lustrine_wire::nid::PID_LUSTRE;
-use lustrine_wire::{Order, Progress};
+use lustrine_wire::{ByteOrder, Progress};
 
 use crate::speech::{Framing, Heard, NODE, ROGUE, Speech, message};
 
@@ -142,7 +142,7 @@ impl Rogue {
         Request::new(NODE).encode(&mut bytes).expect("a short NID");
         let hello = Hello {
             version: Version::V3,
-            order: Order::Little,
+            order: ByteOrder::Little,
             src: lustrine_wire::ProcessId { nid: ROGUE, pid: PID_LUSTRE },
             dst: lustrine_wire::ProcessId { nid: NODE, pid: 0 },
             src_incarnation: 77,
@@ -319,7 +319,7 @@ impl Line {
         };
         let start = version.frame_len();
         if start != 0 {
-            let frame = FrameHeader::parse(self.ear.first_chunk()?, Order::Little).ok()?;
+            let frame = FrameHeader::parse(self.ear.first_chunk()?, ByteOrder::Little).ok()?;
             if frame.kind == FrameKind::Noop {
                 return Some(start);
             }

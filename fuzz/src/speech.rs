@@ -9,7 +9,7 @@ use lustrine_wire::hello::{ConnType, Hello, Ips, Version};
 use lustrine_wire::nid::{Net, Nid, PID_LUSTRE, ProcessId};
 use lustrine_wire::ping::{Features, NiStatus, PingEntry, PingInfo};
 use lustrine_wire::srpc::{self, MESSAGE_LEN};
-use lustrine_wire::{Order, PING_MATCH_BITS};
+use lustrine_wire::{ByteOrder, PING_MATCH_BITS};
 
 /// The node under test.
 pub const NODE: Nid = Nid::new4(Net::TCP, 0x0a00_0001);
@@ -25,12 +25,12 @@ pub struct Framing {
     /// Of the last HELLO.
     pub version: Version,
     /// Of frame headers.
-    pub order: Order,
+    pub order: ByteOrder,
 }
 
 impl Framing {
     /// What nearly everybody speaks.
-    pub const USUAL: Framing = Framing { version: Version::V3, order: Order::Little };
+    pub const USUAL: Framing = Framing { version: Version::V3, order: ByteOrder::Little };
 }
 
 /// A NID somebody may claim.
@@ -139,7 +139,7 @@ pub struct Selftest {
 impl Selftest {
     /// The 160 bytes.
     pub fn bytes(&self) -> [u8; MESSAGE_LEN] {
-        let order = if self.reversed { Order::Big } else { Order::Little };
+        let order = if self.reversed { ByteOrder::Big } else { ByteOrder::Little };
         let mut raw = [0; MESSAGE_LEN];
         for (at, word) in self.words.iter().take(40) {
             order.put_u32(&mut raw, 4 * (usize::from(*at) % (MESSAGE_LEN / 4)), *word);
@@ -230,7 +230,7 @@ impl Speech {
         match self {
             Speech::Raw(bytes) => bytes.iter().copied().take(SENT_MAX).collect(),
             Speech::Request { target, reversed } => {
-                let order = if *reversed { Order::Big } else { Order::Little };
+                let order = if *reversed { ByteOrder::Big } else { ByteOrder::Little };
                 let mut out = Vec::new();
                 let request = Request { order, ..Request::new(target.nid()) };
                 request.encode(&mut out).expect("the version fits the target");
@@ -240,7 +240,7 @@ impl Speech {
                 let version =
                     [Version::V1, Version::V2, Version::V3, Version::V4][usize::from(*version) % 4];
                 let order =
-                    if *reversed && version != Version::V1 { Order::Big } else { Order::Little };
+                    if *reversed && version != Version::V1 { ByteOrder::Big } else { ByteOrder::Little };
                 *framing = Framing { version, order };
                 let mut list = Ips::NONE;
                 // An address of zero, or the seventeenth, is not taken.

@@ -2,7 +2,7 @@
 
 use lustrine_wire::header::{Body, Header};
 use lustrine_wire::srpc::{self, BrwOp, Destination, Message as Srpc, destination_at};
-use lustrine_wire::{Nid, Order, PING_MATCH_BITS, PING_PORTAL, ping};
+use lustrine_wire::{ByteOrder, Nid, PING_MATCH_BITS, PING_PORTAL, ping};
 
 use crate::correlate::{Correlations, Expected};
 use crate::event::{Content, PingInfo};
@@ -127,7 +127,7 @@ fn ping_info(payload: &[u8]) -> Result<PingInfo, ping::PingError> {
     })
 }
 
-fn destinations(payload: &[u8], order: Order) -> Vec<Destination> {
+fn destinations(payload: &[u8], order: ByteOrder) -> Vec<Destination> {
     (0..)
         .map_while(|index| payload.get(destination_at(index, PAGE_SIZE)..)?.first_chunk())
         .map(|raw| Destination::parse(raw, order))

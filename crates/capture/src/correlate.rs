@@ -5,7 +5,7 @@ use std::hash::Hash;
 
 use foldhash::fast::FixedState;
 use lustrine_wire::header::MdHandle;
-use lustrine_wire::{Nid, Order};
+use lustrine_wire::{ByteOrder, Nid};
 
 /// How many exchanges are remembered, of each kind.
 const REMEMBERED_MAX: usize = 1 << 16;
@@ -18,7 +18,7 @@ pub(crate) enum Expected {
     /// A reply of selftest.
     SrpcReply,
     /// Destinations of a selftest client, in the byte order of the request.
-    Destinations(Order),
+    Destinations(ByteOrder),
     /// Data of a bulk test.
     TestData,
 }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use lustrine_wire::acceptor::{self, AcceptorError, Answer, Request};
 use lustrine_wire::frame::{FrameHeader, FrameKind};
 use lustrine_wire::hello::{Hello, HelloError, Version};
-use lustrine_wire::{Header, LNET_MAGIC, Order, Progress, TCP_MAGIC, crc};
+use lustrine_wire::{ByteOrder, Header, LNET_MAGIC, Progress, TCP_MAGIC, crc};
 
 use crate::content;
 use crate::correlate::Correlations;
@@ -34,7 +34,7 @@ enum Phase {
     /// The beginning of the connection.
     Opening,
     /// The middle of a connection whose beginning was not seen, at a message boundary.
-    Midway,
+    MidStream,
     /// A HELLO.
     Hello,
     /// Messages.
@@ -78,7 +78,7 @@ impl Decoder {
     pub(crate) fn new(direction: Direction, start: Start, ours: bool) -> Decoder {
         let phase = match start {
             Start::Handshake => Phase::Opening,
-            Start::Midway => Phase::Midway,
+            Start::MidStream => Phase::MidStream,
         };
         Decoder { direction, ours, phase, buf: Vec::new(), offset: 0 }
     }
@@ -91,7 +91,7 @@ impl Decoder {
     /// Reports something that is not made of bytes, unless the conversation is none of LNet's as
     /// far as one can tell.
     pub(crate) fn report(&self, cx: &mut Context<'_>, item: Item) {
-        let unknown = matches!(self.phase, Phase::Opening | Phase::Midway) && !self.ours;
+        let unknown = matches!(self.phase, Phase::Opening | Phase::MidStream) && !self.ours;
         if unknown || self.phase == Phase::Foreign {
             return;
         }
@@ -144,12 +144,12 @@ impl Decoder {
             Phase::Skip { left, then } if missing <= left => skip(left - missing, then),
             Phase::Skip { then, .. } => search(Some(then)),
             Phase::Search { format, .. } => search(format),
-            Phase::Opening | Phase::Midway if !self.ours => Phase::Foreign,
-            Phase::Opening | Phase::Midway | Phase::Hello => search(None),
+            Phase::Opening | Phase::MidStream if !self.ours => Phase::Foreign,
+            Phase::Opening | Phase::MidStream | Phase::Hello => search(None),
             Phase::Broken | Phase::Foreign => self.phase,
         };
         let why = match self.phase {
-            Phase::Search { .. } => Undecoded::OutOfStep,
+            Phase::Search { .. } => Undecoded::Unsynchronized,
             _ => Undecoded::Incomplete,
         };
         self.give_up(cx, why);
@@ -232,7 +232,7 @@ impl Decoder {
         }
         match self.phase {
             Phase::Opening => self.opening(buf),
-            Phase::Midway => self.midway(buf),
+            Phase::MidStream => self.midway(buf),
             Phase::Hello => hello(buf),
             Phase::Messages(format) => messages(buf, format, known),
             Phase::Skip { left, .. } => {
@@ -271,11 +271,11 @@ impl Decoder {
         let Some(word) = buf.first_chunk() else {
             return Step::Wait;
         };
-        if Order::of_magic(*word, acceptor::MAGIC).is_some() {
+        if ByteOrder::of_magic(*word, acceptor::MAGIC).is_some() {
             return self.opening(buf);
         }
-        let lnet = Order::of_magic(*word, LNET_MAGIC).is_some();
-        if lnet || Order::of_magic(*word, TCP_MAGIC).is_some() {
+        let lnet = ByteOrder::of_magic(*word, LNET_MAGIC).is_some();
+        if lnet || ByteOrder::of_magic(*word, TCP_MAGIC).is_some() {
             return Step::Enter(Phase::Hello);
         }
         match guess::at_start(buf) {
@@ -409,6 +409,6 @@ fn skip(left: u64, then: Format) -> Phase {
 fn wait_from(at: usize) -> Step {
     match at {
         0 => Step::Wait,
-        _ => Step::Took(at, Item::Undecoded(Undecoded::OutOfStep)),
+        _ => Step::Took(at, Item::Undecoded(Undecoded::Unsynchronized)),
     }
 }

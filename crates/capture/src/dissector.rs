@@ -230,7 +230,7 @@ impl Connection {
         } else {
             (segment.target, segment.source)
         };
-        let start = if segment.syn { Start::Handshake } else { Start::Midway };
+        let start = if segment.syn { Start::Handshake } else { Start::MidStream };
         let ours = is_ours(segment);
         let half = |direction| Half {
             flow: Flow::default(),

@@ -8,7 +8,7 @@ use lustrine_wire::header::HeaderError;
 use lustrine_wire::hello::{Hello, HelloError, Version};
 use lustrine_wire::ping::{Features, PingEntry, PingError};
 use lustrine_wire::srpc::{self, Destination, SrpcError};
-use lustrine_wire::{Header, Order};
+use lustrine_wire::{ByteOrder, Header};
 
 /// Who sent the bytes of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -88,7 +88,7 @@ pub enum Start {
     /// The opening handshake was seen.
     Handshake,
     /// The connection existed before; which side opened it is guessed from the ports.
-    Midway,
+    MidStream,
 }
 
 /// A frame header on its own.
@@ -130,7 +130,7 @@ pub struct Format {
     /// Protocol version.
     pub version: Version,
     /// Byte order of frame headers.
-    pub order: Order,
+    pub order: ByteOrder,
     /// How much is known about the version.
     pub certainty: Certainty,
 }
@@ -203,7 +203,7 @@ pub enum ContentError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PingInfo {
     /// Byte order of its sender.
-    pub order: Order,
+    pub order: ByteOrder,
     /// What the node is able to do.
     pub features: Features,
     /// Its pid.
@@ -242,5 +242,5 @@ pub enum Undecoded {
     Incomplete,
     /// Neither a message nor within a known one: the search for the next boundary is on.
     #[error("no message boundary found yet")]
-    OutOfStep,
+    Unsynchronized,
 }

@@ -6,7 +6,7 @@ mod tests;
 use lustrine_wire::frame::{FrameHeader, FrameKind};
 use lustrine_wire::header::{Body, PORTAL_MAX};
 use lustrine_wire::hello::Version;
-use lustrine_wire::{Header, NetKind, Nid, Order, PID_LUSTRE, PID_USERLAND, ProcessId};
+use lustrine_wire::{ByteOrder, Header, NetKind, Nid, PID_LUSTRE, PID_USERLAND, ProcessId};
 
 use crate::event::{Certainty, Format};
 
@@ -31,7 +31,7 @@ pub(crate) fn at_start(buf: &[u8]) -> Guess {
     if buf.len() < 4 {
         return Guess::Need(4);
     }
-    for order in [Order::Little, Order::Big] {
+    for order in [ByteOrder::Little, ByteOrder::Big] {
         match order.u32_at(buf, 0) {
             0xC1 => return framed(buf, order),
             0xC0 => return noop(buf, order),
@@ -41,7 +41,7 @@ pub(crate) fn at_start(buf: &[u8]) -> Guess {
     match buf.first_chunk() {
         Some(raw) if is_short_header(raw) => Guess::Message(Format {
             version: Version::V1,
-            order: Order::Little,
+            order: ByteOrder::Little,
             certainty: Certainty::Inferred,
         }),
         Some(_) => Guess::No,
@@ -49,7 +49,7 @@ pub(crate) fn at_start(buf: &[u8]) -> Guess {
     }
 }
 
-fn framed(buf: &[u8], order: Order) -> Guess {
+fn framed(buf: &[u8], order: ByteOrder) -> Guess {
     let format = |version| Format { version, order, certainty: Certainty::Inferred };
     let header = &buf[FrameHeader::LEN.min(buf.len())..];
     match (header.first_chunk(), header.first_chunk()) {
@@ -65,7 +65,7 @@ fn framed(buf: &[u8], order: Order) -> Guess {
     }
 }
 
-fn noop(buf: &[u8], order: Order) -> Guess {
+fn noop(buf: &[u8], order: ByteOrder) -> Guess {
     let Some(raw) = buf.first_chunk() else {
         return Guess::Need(FrameHeader::LEN);
     };

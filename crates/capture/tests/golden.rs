@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use lustrine_capture::{Checksum, Content, ContentError, Direction, Event, Item, Undecoded};
-use lustrine_wire::Order;
+use lustrine_wire::ByteOrder;
 use lustrine_wire::acceptor::AcceptorError;
 use lustrine_wire::frame::FrameError;
 use lustrine_wire::header::HeaderError;
@@ -27,14 +27,17 @@ const MALFORMED: [(&str, Undecoded); 11] = [
     ("r_badtype", Undecoded::Header(HeaderError::UnknownType(7))),
     (
         "r_badver",
-        Undecoded::Request(AcceptorError::UnknownVersion { version: 99, order: Order::Little }),
+        Undecoded::Request(AcceptorError::UnknownVersion { version: 99, order: ByteOrder::Little }),
     ),
     // The client writes even the LNet header in its own order, which is big.
     ("r_be", Undecoded::Header(HeaderError::UnknownType(0x0200_0000))),
     ("r_hbadmagic", Undecoded::Hello(HelloError::BadMagic(0xdead_beef))),
     ("r_hbadtype", Undecoded::Hello(HelloError::UnknownKind { raw: 9 })),
-    ("r_hver99", Undecoded::Hello(HelloError::UnknownVersion { raw: 99, order: Order::Little })),
-    ("r_protomagic", Undecoded::Request(AcceptorError::LnetMagic(Order::Little))),
+    (
+        "r_hver99",
+        Undecoded::Hello(HelloError::UnknownVersion { raw: 99, order: ByteOrder::Little }),
+    ),
+    ("r_protomagic", Undecoded::Request(AcceptorError::LnetMagic(ByteOrder::Little))),
     ("r_put1m1", Undecoded::Header(HeaderError::PayloadTooLong(0x0010_0001))),
     ("r_puthuge", Undecoded::Header(HeaderError::PayloadTooLong(0x7fff_ffff))),
 ];

@@ -168,7 +168,7 @@ impl ConsoleThread {
                 self.askers.insert(self.tickets, reply);
                 self.console.command(now(), self.tickets, key, command);
             }
-            ConsoleMessage::Outcome(outcome) => self.console.completed(now(), &outcome),
+            ConsoleMessage::RpcOutcome(outcome) => self.console.completed(now(), &outcome),
             ConsoleMessage::InUse(reply) => {
                 let in_use = self.console.is_busy() || self.console.session().is_some();
                 let _ = reply.send(in_use);
@@ -179,9 +179,9 @@ impl ConsoleThread {
     }
 
     fn pass_on(&mut self) {
-        while let Some(order) = self.console.next_order() {
+        while let Some(order) = self.console.next_rpc() {
             let home = home_loop(&order.peer, self.loops.len());
-            let message = LoopMessage::Order(Box::new(order), self.sender.clone());
+            let message = LoopMessage::ConsoleRpc(Box::new(order), self.sender.clone());
             self.post(home, message);
         }
         while let Some((ticket, answer)) = self.console.next_answer() {

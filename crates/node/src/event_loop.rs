@@ -21,7 +21,7 @@ use lustrine_sys::{Clock, Interest, Listener, Mailbox, Ready, Sleeper};
 use lustrine_wire::nid::Nid;
 
 use crate::idle::IdlePolicy;
-use crate::load::LOAD_LANE;
+use crate::load::LOAD_SLOT;
 use crate::loop_io::{LoopIo, OTHER_TOKEN};
 use crate::mailbox::{ConsoleMessage, LoadError, LoadReport, LoadRequest, LoopMessage, LoopReport};
 use crate::outbox::Outbox;
@@ -137,8 +137,8 @@ impl EventLoop {
             self.partition.ready(now, &mut self.io, sock, readiness);
         }
         self.pass_on_handoffs();
-        while let Some((cpt, cross)) = self.partition.take_cross() {
-            self.outbox.send(usize::from(cpt), LoopMessage::Cross(Box::new(cross)));
+        while let Some((cpt, cross)) = self.partition.take_cpt_message() {
+            self.outbox.send(usize::from(cpt), LoopMessage::CptMessage(Box::new(cross)));
         }
         while let Some((ticket, result)) = self.partition.next_result() {
             if let Some(reply) = self.askers.remove(&ticket.0) {
@@ -146,10 +146,10 @@ impl EventLoop {
                 let _ = reply.send(result);
             }
         }
-        while let Some(outcome) = self.partition.next_outcome() {
+        while let Some(outcome) = self.partition.next_rpc_outcome() {
             if let Some(console) = &self.console {
                 // A console that has stopped wants nothing any more.
-                let _ = console.send(ConsoleMessage::Outcome(outcome));
+                let _ = console.send(ConsoleMessage::RpcOutcome(outcome));
             }
         }
         if self.watch.is_due(now) {
@@ -230,7 +230,7 @@ impl EventLoop {
     fn handle_message(&mut self, now: Time, message: LoopMessage) {
         match message {
             LoopMessage::Stop => self.stopping = true,
-            LoopMessage::Cross(cross) => self.partition.accept_cross(*cross),
+            LoopMessage::CptMessage(cross) => self.partition.accept_cpt_message(*cross),
             LoopMessage::Handoff(parcel) => {
                 let (socket, handoff) = *parcel;
                 self.adopt_handoff(now, socket, handoff);
@@ -255,7 +255,7 @@ impl EventLoop {
                 let _ = reply.send(self.snapshot(query));
             }
             LoopMessage::Load(order) => self.obey(now, order),
-            LoopMessage::Order(order, console) => {
+            LoopMessage::ConsoleRpc(order, console) => {
                 self.console = Some(console);
                 self.partition.order(*order);
             }
@@ -269,18 +269,18 @@ impl EventLoop {
                 let started = self.partition.start_client(now, *args);
                 let _ = reply.send(started.map_err(|ClientBusy| LoadError::Busy));
             }
-            LoadRequest::Rung(rung, reply) => {
-                let taken = match self.partition.client(LOAD_LANE) {
-                    Some(client) => client.start_rung(rung).map_err(LoadError::Rung),
+            LoadRequest::LoadStep(rung, reply) => {
+                let taken = match self.partition.client(LOAD_SLOT) {
+                    Some(client) => client.start_step(rung).map_err(LoadError::LoadStep),
                     None => Err(LoadError::None),
                 };
                 let _ = reply.send(taken);
             }
             LoadRequest::Progress(reply) => {
-                if let Some(client) = self.partition.client(LOAD_LANE) {
+                if let Some(client) = self.partition.client(LOAD_SLOT) {
                     let _ = reply.send(LoadReport {
                         connected: client.is_connected(),
-                        rung_finished: client.rung_finished(),
+                        step_finished: client.step_finished(),
                         finished: client.finished(),
                         error: client.error(),
                         snapshot: client.progress(now),
@@ -288,7 +288,7 @@ impl EventLoop {
                 }
             }
             LoadRequest::Finish => {
-                if let Some(client) = self.partition.client(LOAD_LANE) {
+                if let Some(client) = self.partition.client(LOAD_SLOT) {
                     client.finish(now);
                 }
             }

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use lustrine_lnet::time::Nanos;
-use lustrine_selftest::{ClientArgs, Lane, Rung, Takeover};
+use lustrine_selftest::{ClientArgs, ClientSlot, LoadStep, SessionMode};
 use lustrine_sys::{Clock, Sender};
 use lustrine_wire::nid::{Nid, PID_LUSTRE, ProcessId};
 use lustrine_wire::srpc::Name;
@@ -13,8 +13,8 @@ use crate::event_loop::home_loop;
 use crate::mailbox::{LoadError, LoadReport, LoadRequest, LoopMessage};
 use crate::node::NodeHandle;
 
-/// The lane of the one load that an event loop has at once.
-pub(crate) const LOAD_LANE: Lane = Lane(1);
+/// The slot of the one load that an event loop has at once.
+pub(crate) const LOAD_SLOT: ClientSlot = ClientSlot(1);
 
 /// How long an event loop may take to answer; it is busy, not slow.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -34,16 +34,16 @@ impl NodeHandle {
         &self,
         target: &Nid,
         name: Name,
-        takeover: Takeover,
+        session: SessionMode,
         patience: Nanos,
     ) -> Result<Load, LoadError> {
         let args = ClientArgs {
             target: ProcessId { nid: *target, pid: PID_LUSTRE },
             local: None,
             console: self.info().nids[0],
-            lane: LOAD_LANE,
+            slot: LOAD_SLOT,
             name,
-            takeover,
+            session,
             patience,
             wall_seconds: Clock::Wall.now() / 1_000_000_000,
         };
@@ -58,8 +58,8 @@ impl Load {
     ///
     /// # Errors
     /// When it would harm a kernel node, or another rung is running.
-    pub fn start_rung(&self, rung: Rung) -> Result<(), LoadError> {
-        self.ask(|reply| LoadRequest::Rung(rung, reply))?
+    pub fn start_step(&self, rung: LoadStep) -> Result<(), LoadError> {
+        self.ask(|reply| LoadRequest::LoadStep(rung, reply))?
     }
 
     /// How far it is.

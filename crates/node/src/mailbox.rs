@@ -6,8 +6,10 @@ use lustrine_lnet::shard::{NiInfo, PeerInfo, PeerTableFull};
 use lustrine_lnet::stats::Stats;
 use lustrine_lnet::time::Nanos;
 use lustrine_partition::{Change, ProbeResult};
-use lustrine_selftest::console::{Answer, Command, Order, Outcome, Refusal};
-use lustrine_selftest::{ClientArgs, ClientError, Cross, Rung, RungError, Snapshot};
+use lustrine_selftest::console::{Answer, Command, ConsoleRpc, Refusal, RpcOutcome};
+use lustrine_selftest::{
+    ClientArgs, ClientError, CptMessage, LoadProgress, LoadStep, LoadStepError,
+};
 use lustrine_socklnd::Handoff;
 use lustrine_sys::{Socket, SocketOptions};
 use lustrine_wire::nid::Nid;
@@ -20,7 +22,7 @@ pub(crate) enum LoopMessage {
     /// Close everything and end.
     Stop,
     /// Between selftest services.
-    Cross(Box<Cross>),
+    CptMessage(Box<CptMessage>),
     /// A connection whose peer lives here.
     Handoff(Box<(Socket, Handoff)>),
     /// Ping a peer that lives here.
@@ -36,7 +38,7 @@ pub(crate) enum LoopMessage {
     /// About a selftest load.
     Load(LoadRequest),
     /// A console's order for a node that lives here, and where its outcome goes.
-    Order(Box<Order>, mpsc::Sender<ConsoleMessage>),
+    ConsoleRpc(Box<ConsoleRpc>, mpsc::Sender<ConsoleMessage>),
 }
 
 /// What a loop is to change, all in one turn.
@@ -56,7 +58,7 @@ pub(crate) enum ConsoleMessage {
     /// Somebody wants to know whether there is a session.
     InUse(mpsc::Sender<bool>),
     /// An order is over.
-    Outcome(Outcome),
+    RpcOutcome(RpcOutcome),
     /// End.
     Stop,
 }
@@ -66,7 +68,7 @@ pub(crate) enum LoadRequest {
     /// Make a session with a node.
     Start(Box<ClientArgs>, mpsc::Sender<Result<(), LoadError>>),
     /// Run a rung.
-    Rung(Rung, mpsc::Sender<Result<(), LoadError>>),
+    LoadStep(LoadStep, mpsc::Sender<Result<(), LoadError>>),
     /// Tell how far you are.
     Progress(mpsc::Sender<LoadReport>),
     /// End the rung and the session.
@@ -84,7 +86,7 @@ pub enum LoadError {
     None,
     /// The rung was not taken.
     #[error(transparent)]
-    Rung(#[from] RungError),
+    LoadStep(#[from] LoadStepError),
     /// The event loop does not answer.
     #[error("the node does not answer; one of its event loops has failed")]
     Gone,
@@ -96,13 +98,13 @@ pub struct LoadReport {
     /// The session with the node stands.
     pub connected: bool,
     /// No rung runs.
-    pub rung_finished: bool,
+    pub step_finished: bool,
     /// The session is removed, or the client gave up.
     pub finished: bool,
     /// Why it gave up.
     pub error: Option<ClientError>,
     /// Figures of the rung that runs, or of the last one.
-    pub snapshot: Snapshot,
+    pub snapshot: LoadProgress,
 }
 
 /// What one event loop tells about itself.

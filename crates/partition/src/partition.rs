@@ -11,8 +11,10 @@ use lustrine_lnet::shard::{Queues, Shard};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Topology;
-use lustrine_selftest::console::{Order, Outcome};
-use lustrine_selftest::{Calls, Client, ClientArgs, Cross, Lane, RpcTotals, Service};
+use lustrine_selftest::console::{ConsoleRpc, RpcOutcome};
+use lustrine_selftest::{
+    Client, ClientArgs, ClientSlot, ConsoleRpcs, CptMessage, RpcTotals, Service,
+};
 use lustrine_socklnd::io::{Io, Readiness, SockId};
 use lustrine_socklnd::{Config as DriverConfig, Handoff, Socklnd};
 use lustrine_wire::nid::Nid;
@@ -38,7 +40,7 @@ pub struct PartitionConfig {
     pub wall_seconds: u64,
 }
 
-/// There is a selftest client of this lane that is not finished.
+/// There is a selftest client of this slot that is not finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientBusy;
 
@@ -47,11 +49,11 @@ pub struct Partition<D = Socklnd> {
     shard: Shard,
     driver: D,
     service: Service,
-    /// By lane, at most one of each.
+    /// By slot, at most one of each.
     clients: Vec<Client>,
     probes: Probes,
     /// Of a console, once it has given an order.
-    calls: Option<Box<Calls>>,
+    calls: Option<Box<ConsoleRpcs>>,
     wall_seconds: u64,
 }
 
@@ -141,21 +143,21 @@ impl<D: Driver> Partition<D> {
         &self.driver
     }
 
-    /// The selftest client of a lane, while there is one.
-    pub fn client(&mut self, lane: Lane) -> Option<&mut Client> {
-        self.clients.iter_mut().find(|client| client.lane() == lane)
+    /// The selftest client of a slot, while there is one.
+    pub fn client(&mut self, slot: ClientSlot) -> Option<&mut Client> {
+        self.clients.iter_mut().find(|client| client.slot() == slot)
     }
 
-    /// Starts a selftest client, which takes the place of a finished one of its lane.
+    /// Starts a selftest client, which takes the place of a finished one of its slot.
     ///
     /// # Errors
-    /// When there is one of its lane that is not finished.
+    /// When there is one of its slot that is not finished.
     pub fn start_client(&mut self, now: Time, args: ClientArgs) -> Result<(), ClientBusy> {
-        if self.client(args.lane).is_some_and(|client| !client.finished()) {
+        if self.client(args.slot).is_some_and(|client| !client.finished()) {
             return Err(ClientBusy);
         }
-        self.clients.retain(|client| client.lane() != args.lane);
-        let place = self.clients.partition_point(|client| client.lane() < args.lane);
+        self.clients.retain(|client| client.slot() != args.slot);
+        let place = self.clients.partition_point(|client| client.slot() < args.slot);
         let client = Client::new(now, args, &self.shard.topology().tunables);
         self.clients.insert(place, client);
         Ok(())
@@ -286,13 +288,13 @@ impl<D: Driver> Partition<D> {
     }
 
     /// A letter for another partition's selftest service.
-    pub fn take_cross(&mut self) -> Option<(u16, Cross)> {
-        self.service.take_cross()
+    pub fn take_cpt_message(&mut self) -> Option<(u16, CptMessage)> {
+        self.service.take_cpt_message()
     }
 
     /// A letter from another partition's selftest service.
-    pub fn accept_cross(&mut self, cross: Cross) {
-        self.service.accept_cross(cross);
+    pub fn accept_cpt_message(&mut self, cross: CptMessage) {
+        self.service.accept_cpt_message(cross);
     }
 
     /// Pings a peer; the result comes from [`Partition::next_result`] under the same ticket.
@@ -313,15 +315,15 @@ impl<D: Driver> Partition<D> {
     }
 
     /// Takes an order of a console for a node whose NID is at home here; how it ended comes from
-    /// [`Partition::next_outcome`].
-    pub fn order(&mut self, order: Order) {
+    /// [`Partition::next_rpc_outcome`].
+    pub fn order(&mut self, order: ConsoleRpc) {
         let wall_seconds = self.wall_seconds;
-        self.calls.get_or_insert_with(|| Box::new(Calls::new(wall_seconds))).take(order);
+        self.calls.get_or_insert_with(|| Box::new(ConsoleRpcs::new(wall_seconds))).take(order);
     }
 
     /// The next order that is over: its number, and the reply or why there is none.
-    pub fn next_outcome(&mut self) -> Option<Outcome> {
-        self.calls.as_mut()?.next_outcome()
+    pub fn next_rpc_outcome(&mut self) -> Option<RpcOutcome> {
+        self.calls.as_mut()?.next_rpc_outcome()
     }
 
     /// The next ping or discovery that has ended.

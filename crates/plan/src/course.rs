@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_selftest::console::{
-    Answer, Command, Detail, NewTest, NodeState, Reply, Said, Target,
+    Answer, Command, Detail, NewTest, NodeReply, NodeState, Reply, Target,
 };
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::FEATURES_KNOWN;
@@ -239,7 +239,7 @@ fn watch(
             break interrupted;
         }
         let asked = outside.now();
-        let now = mark(point, outside, Depth::Figures)?;
+        let now = mark(point, outside, Depth::ClientStats)?;
         outside.shows(&live(point, silent, (&last, &now), asked.since(begin)));
         let gone: BTreeSet<Nid> =
             last.figures.keys().filter(|key| !now.figures.contains_key(key)).map(|k| k.1).collect();
@@ -258,7 +258,7 @@ fn watch(
 /// What is asked of nodes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Depth {
-    Figures,
+    ClientStats,
     All,
 }
 
@@ -267,8 +267,8 @@ fn mark(point: &Point, outside: &mut impl Outside, depth: Depth) -> Result<Mark,
     let mut mark = Mark::default();
     for flow in 0..point.flows.len() {
         let (batch, test) = (BATCH.to_owned(), flow as u32 + 1);
-        for said in said(outside.tell(Command::Figures { batch, test, timeout: ANSWER })?)? {
-            if let Reply::Good(Detail::Figures(told)) = said.reply {
+        for said in said(outside.tell(Command::ClientStats { batch, test, timeout: ANSWER })?)? {
+            if let Reply::Good(Detail::ClientStats(told)) = said.reply {
                 mark.figures.insert((flow, said.nid), *told);
             }
         }
@@ -287,7 +287,7 @@ fn mark(point: &Point, outside: &mut impl Outside, depth: Depth) -> Result<Mark,
 /// Stops the tests, and waits until all units have ended.
 fn stop(outside: &mut impl Outside) -> Result<(), Stopped> {
     for look in 0..IDLE_LOOKS {
-        // Said again where it was not heard, and in the end without regard to RPCs under way.
+        // NodeReply again where it was not heard, and in the end without regard to RPCs under way.
         let force = look >= IDLE_LOOKS / 2;
         if look % IDLE_LOOKS_AGAIN == 0 {
             if force {
@@ -297,7 +297,7 @@ fn stop(outside: &mut impl Outside) -> Result<(), Stopped> {
             said(outside.tell(stop)?)?;
         }
         let query = Command::Query { batch: BATCH.to_owned(), test: 0, timeout: ANSWER };
-        let busy = |said: &&Said| matches!(said.reply, Reply::Good(Detail::Active(1..)));
+        let busy = |said: &&NodeReply| matches!(said.reply, Reply::Good(Detail::Active(1..)));
         if said(outside.tell(query)?)?.iter().filter(busy).count() == 0 {
             return Ok(());
         }
@@ -309,8 +309,8 @@ fn stop(outside: &mut impl Outside) -> Result<(), Stopped> {
 /// Ends the session. That there is none any more, or that nodes do not answer, is no error of what
 /// was measured; they leave it by their own time-out.
 fn end(outside: &mut impl Outside) {
-    let Ok(Answer::Said(said)) = outside.tell(Command::EndSession) else { return };
-    let bad: Vec<&Said> = said.iter().filter(|said| !said.is_good()).collect();
+    let Ok(Answer::Replies(said)) = outside.tell(Command::EndSession) else { return };
+    let bad: Vec<&NodeReply> = said.iter().filter(|said| !said.is_good()).collect();
     if let Some(first) = bad.first() {
         let (count, of, first) = (bad.len(), said.len(), why(first));
         let text = format!("{count} of {of} nodes did not leave the session; {first}");
@@ -318,9 +318,9 @@ fn end(outside: &mut impl Outside) {
     }
 }
 
-fn said(answer: Answer) -> Result<Vec<Said>, Stopped> {
+fn said(answer: Answer) -> Result<Vec<NodeReply>, Stopped> {
     match answer {
-        Answer::Said(said) => Ok(said),
+        Answer::Replies(said) => Ok(said),
         _ => Err(Bug.into()),
     }
 }
@@ -328,7 +328,7 @@ fn said(answer: Answer) -> Result<Vec<Said>, Stopped> {
 /// Refuses unless all nodes did what they were asked for, and are in the session.
 fn all_good(answer: Answer, what: &str) -> Result<(), Stopped> {
     let said = said(answer)?;
-    let bad: Vec<&Said> =
+    let bad: Vec<&NodeReply> =
         said.iter().filter(|said| !said.is_good() || said.state == NodeState::Busy).collect();
     if bad.is_empty() {
         return Ok(());
@@ -342,7 +342,7 @@ fn all_good(answer: Answer, what: &str) -> Result<(), Stopped> {
     Err(Stopped::Failed(text))
 }
 
-fn why(said: &Said) -> String {
+fn why(said: &NodeReply) -> String {
     let nid = said.nid;
     match (&said.reply, &said.holder) {
         (_, Some(holder)) => {

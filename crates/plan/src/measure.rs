@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use lustrine_lnet::time::Nanos;
 use lustrine_selftest::Latencies;
 use lustrine_wire::nid::Nid;
-use lustrine_wire::srpc::{Counters, Figures, LnetCounters};
+use lustrine_wire::srpc::{ClientStats, Counters, LnetCounters};
 
 use crate::course::Live;
 use crate::points::{Line, Point};
@@ -15,7 +15,7 @@ use crate::results::{ClientResult, Counted, Kind, Latency, NodeCounters, PointRe
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mark {
     /// Of each flow's clients.
-    pub(crate) figures: BTreeMap<(usize, Nid), Figures>,
+    pub(crate) figures: BTreeMap<(usize, Nid), ClientStats>,
     pub(crate) counters: BTreeMap<Nid, Counters>,
 }
 
@@ -178,7 +178,7 @@ fn sums(
 }
 
 /// From a client's own figures.
-fn told(line: &Line, before: &Figures, after: &Figures) -> Sum {
+fn told(line: &Line, before: &ClientStats, after: &ClientStats) -> Sum {
     let seconds = after.age.saturating_sub(before.age) as f64 / 1e9;
     let ops = after.ops.saturating_sub(before.ops);
     let mut sum = Sum::of(line, seconds, ops, after.bytes.saturating_sub(before.bytes));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lustrine_lnet::time::Nanos;
 use lustrine_selftest::Test as RpcTest;
-use lustrine_selftest::console::Spread as Rows;
+use lustrine_selftest::console::Distribution as Rows;
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::FEATURES_KNOWN;
 
@@ -423,7 +423,7 @@ struct Ends {
     spread: Rows,
 }
 
-/// Part of a test that has one size.
+/// BatchSide of a test that has one size.
 struct Share {
     bytes: u32,
     concurrency: u32,

@@ -73,13 +73,13 @@ impl Site {
             self.world.stop(self.hosts[node], death);
         }
         let host = self.hosts[0];
-        while let Some(outcome) = self.world.look(host, |node| node.next_outcome()) {
+        while let Some(outcome) = self.world.look(host, |node| node.next_rpc_outcome()) {
             self.console.completed(now, &outcome);
         }
         if now >= self.console.next_deadline() {
             self.console.tick(now);
         }
-        while let Some(order) = self.console.next_order() {
+        while let Some(order) = self.console.next_rpc() {
             self.world.with(host, |_, node| node.order(order));
         }
     }
@@ -89,7 +89,7 @@ impl Site {
         let (name, timeout) = ("look".to_owned(), 60);
         self.tell(Command::NewSession { name, timeout, force: false, features: 1 }).expect("free");
         let target = Target::Nodes(nodes.iter().map(|node| nid(*node)).collect());
-        let Ok(Answer::Said(said)) = self.tell(Command::Ping { target, timeout: 10 }) else {
+        let Ok(Answer::Replies(said)) = self.tell(Command::Ping { target, timeout: 10 }) else {
             panic!("no answer");
         };
         self.tell(Command::EndSession).expect("the end");

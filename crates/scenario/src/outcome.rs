@@ -4,7 +4,7 @@ use lustrine_report::figures::{operations, percent, three_digits};
 use std::collections::BTreeMap;
 
 use lustrine_lnet::time::Nanos;
-use lustrine_selftest::Snapshot;
+use lustrine_selftest::LoadProgress;
 use serde::Serialize;
 
 use crate::model::Depth;
@@ -237,7 +237,7 @@ pub(crate) struct Merged {
 }
 
 impl Merged {
-    pub(crate) fn add(&mut self, snapshot: &Snapshot) {
+    pub(crate) fn add(&mut self, snapshot: &LoadProgress) {
         let seconds = snapshot.elapsed.as_secs_f64();
         self.clients += 1;
         self.elapsed += seconds;

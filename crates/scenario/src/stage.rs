@@ -3,7 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr};
 use std::collections::BTreeMap;
 
-use lustrine_selftest::{ClientArgs, Lane, Limit, Rung, Takeover};
+use lustrine_selftest::{ClientArgs, ClientSlot, LoadStep, SessionMode, StepLimit};
 use lustrine_sim::fabric::{Hop, LinkSpec, SiteId, WayId};
 use lustrine_sim::{Crowd, Death, HostId, NodeSpec, Place, Simulation, World};
 use lustrine_wire::nid::{Nid, ProcessId};
@@ -39,7 +39,7 @@ pub(crate) struct Stage {
     nids: Vec<Vec<Nid>>,
     /// What nodes that are away were made from.
     away: BTreeMap<HostId, NodeSpec>,
-    /// Clients that each group's nodes have been so far: each has a lane of its own.
+    /// Clients that each group's nodes have been so far: each has a slot of its own.
     lanes: Vec<u8>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClientAt {
     pub(crate) host: HostId,
-    pub(crate) lane: Lane,
+    pub(crate) slot: ClientSlot,
 }
 
 impl Stage {
@@ -95,13 +95,13 @@ impl Stage {
     ) -> Vec<Option<ClientAt>> {
         let load = &scenario.loads[load];
         let (from, to) = (&scenario.groups[load.from], &scenario.groups[load.to]);
-        let first_lane = self.lanes[load.from];
+        let first_slot = self.lanes[load.from];
         let lanes = u8::try_from(load.spread.servers).expect("checked when the file was read");
         self.lanes[load.from] += lanes;
-        let rung = Rung {
+        let rung = LoadStep {
             test: load.test,
             concurrency: load.concurrency,
-            limit: Limit::Time(load.time),
+            limit: StepLimit::Time(load.time),
             warm_up: load.warm_up,
         };
         let name = Name::new("lustrine-sim").expect("a name that fits");
@@ -110,22 +110,22 @@ impl Stage {
             if self.away.contains_key(&host) {
                 return None;
             }
-            let lane = first_lane + 1 + (server % load.spread.servers) as u8;
-            let at = ClientAt { host, lane: Lane(lane) };
+            let slot = first_slot + 1 + (server % load.spread.servers) as u8;
+            let at = ClientAt { host, slot: ClientSlot(slot) };
             let own = self.nids[load.from][client as usize];
             let args = ClientArgs {
                 target: ProcessId::lustre(self.nids[load.to][server as usize]),
                 local: None,
                 console: own,
-                lane: at.lane,
+                slot: at.slot,
                 name,
-                takeover: Takeover::NoSession,
+                session: SessionMode::NoSession,
                 patience: load.patience,
                 wall_seconds: NodeSpec::new(own).wall_seconds,
             };
             sim.start_client(host, args);
-            let client = sim.client(host, at.lane).expect("it was just started");
-            client.start_rung(rung).expect("checked when the file was read");
+            let client = sim.client(host, at.slot).expect("it was just started");
+            client.start_step(rung).expect("checked when the file was read");
             Some(at)
         };
         load.spread.pairs(from.count, to.count).map(start).collect()

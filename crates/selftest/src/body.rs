@@ -16,7 +16,7 @@ pub(crate) fn reply_bits(body: &Body) -> Option<u64> {
         Body::JoinRequest(request) => request.reply_bits,
         Body::BrwRequest(request) => request.reply_bits,
         Body::PingRequest(request) => request.reply_bits,
-        Body::FiguresRequest(request) => request.reply_bits,
+        Body::ClientStatsRequest(request) => request.reply_bits,
         _ => return None,
     })
 }
@@ -33,7 +33,7 @@ pub(crate) fn status(body: &Body) -> Option<u32> {
         Body::JoinReply(reply) => reply.status,
         Body::BrwReply(reply) => reply.status,
         Body::PingReply(reply) => reply.status,
-        Body::FiguresReply(reply) => reply.status,
+        Body::ClientStatsReply(reply) => reply.status,
         _ => return None,
     })
 }
@@ -50,7 +50,7 @@ pub(crate) fn with_bits(mut body: Body, ids: RpcIds) -> Body {
         Body::TestRequest(request) => {
             (request.reply_bits, request.bulk_bits) = (ids.reply, ids.bulk);
         }
-        Body::FiguresRequest(request) => {
+        Body::ClientStatsRequest(request) => {
             (request.reply_bits, request.bulk_bits) = (ids.reply, ids.bulk);
         }
         _ => {}

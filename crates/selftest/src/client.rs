@@ -21,9 +21,9 @@ use lustrine_wire::srpc::{CONCURRENCY_MAX, Counters, FEATURES_KNOWN, Name, Sid};
 
 use crate::bulk::{Budget, Source};
 use crate::latencies::Latencies;
-use crate::load::{Danger, Plan, Test, TestError, WallClock};
-use crate::mark::{Lane, Mark, Role, console_number};
-use crate::rpc::{Caller, Failure};
+use crate::load::{HarmfulTest, Plan, Test, TestError, WallClock};
+use crate::mark::{ClientSlot, Mark, Role, console_number};
+use crate::rpc::{Caller, RpcError};
 use crate::turn::Turn;
 use course::WARM_UP_EXTRA;
 use figures::Figures;
@@ -33,9 +33,9 @@ use units::Units;
 
 /// What to do about another's session on the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Takeover {
+pub enum SessionMode {
     /// Leave it alone and give up.
-    Respect,
+    IfFree,
     /// End it.
     Force,
     /// Leave it alone, and make none: tests need no session (selftest-wire 9), so that several
@@ -54,12 +54,12 @@ pub struct ClientArgs {
     /// This node's NID, which names the session. One with a 16-byte address does not fit there;
     /// a substitute made from it does, as nobody looks behind the name.
     pub console: Nid,
-    /// Tells the clients of one process apart; not [`Lane::SERVICE`].
-    pub lane: Lane,
+    /// Tells the clients of one process apart; not [`ClientSlot::SERVICE`].
+    pub slot: ClientSlot,
     /// The session's name, seen by others who want the node.
     pub name: Name,
     /// What to do about another's session.
-    pub takeover: Takeover,
+    pub session: SessionMode,
     /// How long the node may be silent before the client gives up. Silence begins with the last
     /// message that arrived of it, or with the first request that it left without an answer.
     pub patience: Nanos,
@@ -69,13 +69,13 @@ pub struct ClientArgs {
 
 /// One step of a ladder of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rung {
+pub struct LoadStep {
     /// What to do.
     pub test: Test,
     /// RPCs outstanding, 1 to 1024.
     pub concurrency: u32,
     /// How long.
-    pub limit: Limit,
+    pub limit: StepLimit,
     /// Least time before the figures begin. They wait for every unit's first RPC to be over, well
     /// or not, but at most 10 s longer.
     pub warm_up: Nanos,
@@ -83,7 +83,7 @@ pub struct Rung {
 
 /// The end of a rung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
+pub enum StepLimit {
     /// After this much measured time.
     Time(Nanos),
     /// After this many measured RPCs, failed ones included.
@@ -92,10 +92,10 @@ pub enum Limit {
 
 /// Why a rung is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RungError {
+pub enum LoadStepError {
     /// It would harm the node.
     #[error(transparent)]
-    Danger(#[from] Danger),
+    HarmfulTest(#[from] HarmfulTest),
     /// Outside 1 to 1024.
     #[error("concurrency {0} is outside 1..=1024")]
     Concurrency(u32),
@@ -109,7 +109,7 @@ pub enum RungError {
 pub enum ClientError {
     /// The node did not answer for as long as the client's patience lasts.
     #[error("the node did not answer{}", last_failure(.0))]
-    NoAnswer(Option<Failure>),
+    NoAnswer(Option<RpcError>),
     /// Another session holds the node.
     #[error("the node is in session {name} of {holder}; end it there, or force its end")]
     Busy {
@@ -137,7 +137,7 @@ pub enum ClientError {
     Forgetful,
 }
 
-fn last_failure(failure: &Option<Failure>) -> String {
+fn last_failure(failure: &Option<RpcError>) -> String {
     failure.map_or_else(String::new, |failure| format!(" ({failure})"))
 }
 
@@ -172,7 +172,7 @@ enum Drain {
 
 /// What a client can tell at any time.
 #[derive(Clone, Debug)]
-pub struct Snapshot {
+pub struct LoadProgress {
     /// Measured time so far.
     pub elapsed: Nanos,
     /// RPCs that went well.
@@ -202,7 +202,7 @@ pub struct Client {
     budget: Budget,
     wall: WallClock,
     timeout: Nanos,
-    rung: Option<(Rung, Plan)>,
+    rung: Option<(LoadStep, Plan)>,
     phase: Phase,
     units: Units,
     figures: Figures,
@@ -244,14 +244,14 @@ impl Client {
                 stamp: (millis & i64::MAX as u64) as i64,
             },
             name: args.name,
-            takeover: args.takeover,
+            session: args.session,
             patience: args.patience,
             rpc_timeout: timeout,
         };
         Client {
             link: Link::new(terms),
             // One more than units can have outstanding: the control RPC.
-            caller: Caller::new(args.lane, args.wall_seconds, CONCURRENCY_MAX + 1),
+            caller: Caller::new(args.slot, args.wall_seconds, CONCURRENCY_MAX + 1),
             source: Source::default(),
             budget: Budget::new(tunables.selftest_memory, 1),
             wall: WallClock { seconds: args.wall_seconds },
@@ -278,21 +278,21 @@ impl Client {
     }
 
     /// Tells it from the other clients of the node.
-    pub fn lane(&self) -> Lane {
-        self.args.lane
+    pub fn slot(&self) -> ClientSlot {
+        self.args.slot
     }
 
     /// Takes a rung; it begins when the session is there.
     ///
     /// # Errors
     /// When the rung is dangerous or out of range, or another one has not ended.
-    pub fn start_rung(&mut self, rung: Rung) -> Result<(), RungError> {
+    pub fn start_step(&mut self, rung: LoadStep) -> Result<(), LoadStepError> {
         let plan = Plan::new(rung.test, FEATURES_KNOWN, 0)?;
         if !(1..=CONCURRENCY_MAX).contains(&rung.concurrency) {
-            return Err(RungError::Concurrency(rung.concurrency));
+            return Err(LoadStepError::Concurrency(rung.concurrency));
         }
         if self.phase != Phase::Idle || self.link.is_closed() {
-            return Err(RungError::NotReady);
+            return Err(LoadStepError::NotReady);
         }
         self.figures.clear();
         self.progressed = false;
@@ -322,7 +322,7 @@ impl Client {
     }
 
     /// Whether the last rung is over; its figures stay until the next one starts.
-    pub fn rung_finished(&self) -> bool {
+    pub fn step_finished(&self) -> bool {
         self.phase == Phase::Idle
     }
 
@@ -352,13 +352,13 @@ impl Client {
     }
 
     /// The figures of the rung that runs, or of the last one.
-    pub fn progress(&self, now: Time) -> Snapshot {
+    pub fn progress(&self, now: Time) -> LoadProgress {
         let figures = &self.figures;
         let down_now = match self.down_since {
             Some(since) if figures.is_measuring() => now.since(since),
             _ => Nanos(0),
         };
-        Snapshot {
+        LoadProgress {
             elapsed: figures.elapsed(now),
             ops: figures.ops,
             bytes: figures.bytes,
@@ -389,7 +389,7 @@ impl Client {
         event: &Event,
     ) {
         let Some(mark) = Mark::of(event) else { return };
-        if mark.role != Role::Caller(self.args.lane) {
+        if mark.role != Role::Caller(self.args.slot) {
             return;
         }
         let turn = &mut Turn { now, shard, memory };
@@ -449,11 +449,11 @@ impl Client {
         let load = match (self.phase, self.rung) {
             (Phase::Running, Some((rung, _))) => {
                 let end = match (rung.limit, self.figures.measured_from) {
-                    (Limit::Time(length), Some(from)) => from + length,
+                    (StepLimit::Time(length), Some(from)) => from + length,
                     // Once it is over, what is left are events, or the end of the extra time.
                     (_, None) if self.warmed_up => self.started + rung.warm_up + WARM_UP_EXTRA,
                     (_, None) => self.started + rung.warm_up,
-                    (Limit::Count(_), _) => Time::NEVER,
+                    (StepLimit::Count(_), _) => Time::NEVER,
                 };
                 end.min(self.units.next_wake()).min(self.stall_deadline())
             }

@@ -1,9 +1,9 @@
 //! The console: what `lst` drives, as a state machine (selftest-wire 16).
 //!
 //! Commands come in one by one, each with the caller's ticket; what they need of nodes goes out as
-//! [`Order`]s, all those of one command at once; what becomes of these comes back. A command is
+//! [`ConsoleRpc`]s, all those of one command at once; what becomes of these comes back. A command is
 //! answered when all its orders are over. Whoever runs a console carries the orders out, with
-//! [`Calls`](crate::Calls), and calls [`Console::tick`] in time: it keeps nodes from leaving a
+//! [`ConsoleRpcs`](crate::ConsoleRpcs), and calls [`Console::tick`] in time: it keeps nodes from leaving a
 //! session in which nothing happens, and ends a session that nobody uses.
 
 mod command;
@@ -18,17 +18,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{
-    Body, DebugRequest, Destination, FIGURES_LEN_MAX, Message, Service, Sid,
+    Body, CLIENT_STATS_LEN_MAX, DebugRequest, Destination, Message, Service, Sid,
 };
 
 use crate::mark::console_number;
-use crate::rpc::Failure;
+use crate::rpc::RpcError;
 use session::Session;
 use work::{Goal, Work};
 
 pub use command::{
-    Answer, BatchView, Command, Detail, Holder, NewTest, NodeState, NodeView, Part, Reply, Said,
-    SessionView, Spread, Target, TestView,
+    Answer, BatchSide, BatchView, Command, Detail, Distribution, NewTest, NodeReply, NodeState,
+    NodeView, Reply, SessionHolder, SessionView, Target, TestView,
 };
 pub use refusal::Refusal;
 
@@ -50,7 +50,7 @@ const WAITING_MAX: usize = 64;
 
 /// An RPC that a console needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Order {
+pub struct ConsoleRpc {
     /// Names it in [`Console::completed`].
     pub id: u64,
     /// The node.
@@ -71,11 +71,11 @@ pub struct Order {
 
 /// How an order ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct RpcOutcome {
     /// The order.
-    pub order: u64,
+    pub rpc: u64,
     /// The reply, whatever status it holds, or why there is none.
-    pub reply: Result<Message, Failure>,
+    pub reply: Result<Message, RpcError>,
     /// What the node put; empty for most.
     pub put: Vec<u8>,
 }
@@ -96,7 +96,7 @@ pub struct Console {
     waiting: VecDeque<Asked>,
     /// Questions that only keep a node from leaving, by order.
     reminders: BTreeMap<u64, Nid>,
-    orders: VecDeque<Order>,
+    orders: VecDeque<ConsoleRpc>,
     answers: VecDeque<(u64, Result<Answer, Refusal>)>,
     next_round: Time,
     /// When the session ends unless somebody says something.
@@ -147,8 +147,8 @@ impl Console {
     }
 
     /// Takes in how an order ended.
-    pub fn completed(&mut self, now: Time, outcome: &Outcome) {
-        if let Some(nid) = self.reminders.remove(&outcome.order) {
+    pub fn completed(&mut self, now: Time, outcome: &RpcOutcome) {
+        if let Some(nid) = self.reminders.remove(&outcome.rpc) {
             work::observe(self.session.as_mut(), now, &nid, outcome, ACTION);
             return;
         }
@@ -160,7 +160,7 @@ impl Console {
     }
 
     /// The next RPC that is needed.
-    pub fn next_order(&mut self) -> Option<Order> {
+    pub fn next_rpc(&mut self) -> Option<ConsoleRpc> {
         self.orders.pop_front()
     }
 
@@ -236,8 +236,17 @@ impl Console {
         self.orders_given += 1;
         let id = self.orders_given;
         let features = self.session.as_ref().map_or(0, |session| session.features);
-        let room = if service == Service::Figures { FIGURES_LEN_MAX } else { 0 };
-        self.orders.push_back(Order { id, peer, service, features, body, list, room, timeout });
+        let room = if service == Service::ClientStats { CLIENT_STATS_LEN_MAX } else { 0 };
+        self.orders.push_back(ConsoleRpc {
+            id,
+            peer,
+            service,
+            features,
+            body,
+            list,
+            room,
+            timeout,
+        });
         id
     }
 
@@ -250,7 +259,7 @@ impl Console {
         if let Some(session) = &mut self.session {
             session.sweep();
         }
-        Some(Answer::Said(Vec::new()))
+        Some(Answer::Replies(Vec::new()))
     }
 
     /// All nodes that were asked have answered.
@@ -288,7 +297,7 @@ impl Console {
             session.sweep();
         }
         let (ticket, said) = work.answer();
-        self.answers.extend(ticket.map(|ticket| (ticket, Ok(Answer::Said(said)))));
+        self.answers.extend(ticket.map(|ticket| (ticket, Ok(Answer::Replies(said)))));
     }
 
     fn open(&mut self, now: Time, session: Session) -> SessionView {

@@ -18,10 +18,10 @@ use lustrine_wire::srpc::{FRAMEWORK_PORTAL, TEST_PORTAL};
 
 use crate::bulk::{Budget, Source};
 use crate::counters::RpcTotals;
-use crate::cross::{Share, Ticket, ToEngine, ToFront};
+use crate::cpt_message::{Share, Ticket, ToEngine, ToFront};
 use crate::limits::{FRAMEWORK_MAX, INBOXES_MAX, UNITS_MAX, WAITING_MAX};
 use crate::load::WallClock;
-use crate::mark::{Lane, Mark, Role};
+use crate::mark::{ClientSlot, Mark, Role};
 use crate::rpc::{Arrived, Caller, Inbox};
 use crate::turn::Turn;
 use answers::{Answers, Progress, Request, Terms};
@@ -54,7 +54,7 @@ impl Engine {
             tests: Inbox::new(TEST_PORTAL, 0),
             framework: Inbox::new(FRAMEWORK_PORTAL, INBOXES_MAX),
             answers: Answers::new(timeout),
-            caller: Caller::new(Lane::SERVICE, wall_seconds, UNITS_MAX),
+            caller: Caller::new(ClientSlot::SERVICE, wall_seconds, UNITS_MAX),
             units: Units::new(tunables.selftest_client_stats != 0),
             source: Source::default(),
             budget: Budget::new(tunables.selftest_memory, cpts),

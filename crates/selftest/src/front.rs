@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::home_of;
 use lustrine_lnet::tunables::Tunables;
+use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::nid::ProcessId;
-use lustrine_wire::order::Order;
 use lustrine_wire::srpc::{
     BatchOp, BatchReply, BatchRequest, Body, BrwCheck, BrwOp, CONCURRENCY_MAX, Counters,
     DebugReply, FEATURE_BULK_LEN, FEATURES_KNOWN, FrameworkCounters, JoinReply, MakeSessionReply,
@@ -21,7 +21,9 @@ use lustrine_wire::srpc::{
 };
 
 use crate::counters::lnet_to_wire;
-use crate::cross::{FetchError, InstanceId, OnError, Share, Stop, Ticket, ToEngine, ToFront, Work};
+use crate::cpt_message::{
+    FetchError, InstanceId, OnError, Share, Stop, Ticket, ToEngine, ToFront, Work,
+};
 use crate::errno;
 use crate::limits::{
     CLIENT_TESTS_MAX, DESTINATIONS_MAX, FRAMEWORK_MAX, PAGE, TELLINGS_MAX, UNITS_MAX,
@@ -185,7 +187,7 @@ impl Front {
             Body::TestRequest(wanted) => self.test(ticket, message.features, message.order, wanted),
             Body::BatchRequest(wanted) => self.batch(wanted),
             Body::StatRequest(wanted) => self.stat(ticket, wanted),
-            Body::FiguresRequest(wanted) => self.figures(now, ticket, wanted),
+            Body::ClientStatsRequest(wanted) => self.figures(now, ticket, wanted),
             // This node is no console.
             Body::JoinRequest(_) => Outcome::Reply(Body::JoinReply(JoinReply {
                 status: errno::ESRCH,
@@ -305,7 +307,7 @@ impl Front {
         &mut self,
         ticket: Ticket,
         features: u32,
-        order: Order,
+        order: ByteOrder,
         wanted: &TestRequest,
     ) -> Outcome {
         match self.examine_test(features, wanted) {

@@ -1,7 +1,7 @@
 //! Latencies, counted in buckets.
 
 use lustrine_lnet::time::Nanos;
-use lustrine_wire::srpc::BUCKETS;
+use lustrine_wire::srpc::LATENCY_BUCKETS;
 
 /// Longest latency told apart, in nanoseconds; longer ones count as this.
 pub(crate) const LATENCY_MAX: u64 = 60_000_000_000;
@@ -76,7 +76,7 @@ impl Latencies {
             if count == 0 {
                 continue;
             }
-            let first = u64::from(bucket.min(BUCKETS - 1) * COARSE) as usize;
+            let first = u64::from(bucket.min(LATENCY_BUCKETS - 1) * COARSE) as usize;
             let bottom = bottom_of(first);
             let top = top_of(first + COARSE as usize - 1);
             let middle = bottom.midpoint(top).min(LATENCY_MAX);
@@ -185,13 +185,13 @@ mod tests {
         let mut latencies = Latencies::default();
         let list: Vec<u64> = (0..3000_u64).map(|at| at * at * at).collect();
         list.iter().for_each(|nanos| latencies.record(Nanos(*nanos)));
-        for bucket in 0..BUCKETS {
+        for bucket in 0..LATENCY_BUCKETS {
             let fine = (bucket * COARSE) as usize;
             assert_eq!(bottom_of(fine), bucket_start(bucket), "{bucket}");
         }
         let coarse = latencies.coarse();
         assert!(coarse.windows(2).all(|pair| pair[0].0 < pair[1].0));
-        assert!(coarse.iter().all(|(bucket, _)| *bucket < BUCKETS));
+        assert!(coarse.iter().all(|(bucket, _)| *bucket < LATENCY_BUCKETS));
         let mut again = Latencies::default();
         again.add_coarse(coarse);
         assert_eq!(again.count(), 3000);
@@ -203,7 +203,7 @@ mod tests {
         twice.merge(&latencies);
         assert_eq!((twice.count(), twice.max()), (6000, latencies.max()));
         // Nothing that may come from a peer is too large.
-        again.add_coarse([(BUCKETS - 1, u64::MAX), (u32::MAX, u64::MAX), (0, u64::MAX)]);
+        again.add_coarse([(LATENCY_BUCKETS - 1, u64::MAX), (u32::MAX, u64::MAX), (0, u64::MAX)]);
         assert!(again.max().0 <= LATENCY_MAX * 101 / 100);
     }
 

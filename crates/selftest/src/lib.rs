@@ -1,7 +1,7 @@
 //! LNet selftest as state machines: the service and a client.
 //!
 //! [`Service`] answers kernel consoles and clients as a kernel node does; [`Client`] loads a node
-//! and measures it; a [`Console`](console::Console) drives many nodes, by orders that [`Calls`]
+//! and measures it; a [`Console`](console::Console) drives many nodes, by orders that [`ConsoleRpcs`]
 //! carries out. Service, clients and calls live beside a [`Shard`](lustrine_lnet::shard::Shard) and
 //! are run by its event loop; none of them does I/O or knows a clock.
 //!
@@ -11,12 +11,12 @@
 
 mod body;
 mod bulk;
-mod calls;
 mod cells;
 mod client;
 pub mod console;
+mod console_rpcs;
 mod counters;
-mod cross;
+mod cpt_message;
 mod engine;
 pub mod errno;
 mod front;
@@ -32,13 +32,15 @@ mod service;
 mod slots;
 mod turn;
 
-pub use calls::Calls;
-pub use client::{Client, ClientArgs, ClientError, Limit, Rung, RungError, Snapshot, Takeover};
+pub use client::{
+    Client, ClientArgs, ClientError, LoadProgress, LoadStep, LoadStepError, SessionMode, StepLimit,
+};
+pub use console_rpcs::ConsoleRpcs;
 pub use counters::RpcTotals;
-pub use cross::Cross;
+pub use cpt_message::CptMessage;
 pub use front::SessionInfo;
 pub use latencies::Latencies;
-pub use load::{Danger, Test, TestError};
-pub use mark::Lane;
-pub use rpc::{Failure, LnetErrorKind};
+pub use load::{HarmfulTest, Test, TestError};
+pub use mark::ClientSlot;
+pub use rpc::{LnetErrorKind, RpcError};
 pub use service::Service;

@@ -14,7 +14,7 @@ use crate::body::status;
 use crate::bulk::Source;
 use crate::limits::PAGE;
 use crate::pattern;
-use crate::rpc::{Bulk, Call, Caller, Completion, Failure, LnetErrorKind};
+use crate::rpc::{Bulk, Call, Caller, Completion, LnetErrorKind, RpcError};
 use crate::turn::Turn;
 
 /// What a test does.
@@ -65,7 +65,7 @@ impl Test {
 /// A test that is never sent because it would bring a kernel peer down, or cannot work there
 /// (selftest-wire 18). The numbers are those of that table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Danger {
+pub enum HarmfulTest {
     /// Number 1.
     #[error("a bulk test of {0} bytes: kernels of all releases crash unless it is a multiple of 8")]
     NotWords(u32),
@@ -96,22 +96,22 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// Checks a test against selftest-wire 18.
-    pub(crate) fn new(test: Test, features: u32, offset: u32) -> Result<Plan, Danger> {
+    pub(crate) fn new(test: Test, features: u32, offset: u32) -> Result<Plan, HarmfulTest> {
         if features & !FEATURES_KNOWN != 0 {
-            return Err(Danger::Features(features));
+            return Err(HarmfulTest::Features(features));
         }
         if let Test::Read { len, check } | Test::Write { len, check } = test {
             if len == 0 || len > BULK_MAX {
-                return Err(Danger::Length(len));
+                return Err(HarmfulTest::Length(len));
             }
             if len % 8 != 0 {
-                return Err(Danger::NotWords(len));
+                return Err(HarmfulTest::NotWords(len));
             }
             if features & FEATURE_BULK_LEN == 0 && len % PAGE != 0 {
-                return Err(Danger::PartialPage(len));
+                return Err(HarmfulTest::PartialPage(len));
             }
             if check == BrwCheck::Discard {
-                return Err(Danger::Discard);
+                return Err(HarmfulTest::Discard);
             }
         }
         Ok(Plan { test, features, offset: offset % PAGE })
@@ -148,7 +148,7 @@ pub(crate) struct Shot {
 pub enum TestError {
     /// It got no usable reply.
     #[error(transparent)]
-    Rpc(#[from] Failure),
+    Rpc(#[from] RpcError),
     /// The server refused or failed.
     #[error("the server answered with error {0}")]
     Remote(u32),
@@ -177,8 +177,8 @@ pub(crate) fn fire<M: Memory>(
     wall: WallClock,
     plan: &Plan,
     shot: Shot,
-) -> Result<u32, Failure> {
-    let full = Failure::Local(LnetErrorKind::Full);
+) -> Result<u32, RpcError> {
+    let full = RpcError::Local(LnetErrorKind::Full);
     let bulk = match plan.test {
         Test::Ping => Bulk::None,
         Test::Read { len, check } => {
@@ -240,7 +240,7 @@ pub(crate) fn judge(
     match status(&reply.body) {
         Some(0) => {}
         Some(errno) => return Err(TestError::Remote(errno)),
-        None => return Err(TestError::Rpc(Failure::BadReply)),
+        None => return Err(TestError::Rpc(RpcError::BadReply)),
     }
     match (plan.test, reply.body) {
         (Test::Ping, Body::PingReply(pong)) if pong.magic == PING_MAGIC && pong.seq == seq => {

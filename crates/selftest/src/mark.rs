@@ -14,19 +14,19 @@ pub(crate) enum Role {
     Inbox,
     /// An RPC the service answers.
     Answer,
-    /// An RPC of this caller; the number is its lane, see [`crate::rpc::Ids`].
-    Caller(Lane),
+    /// An RPC of this caller; the number is its client_slot, see [`crate::rpc::Ids`].
+    Caller(ClientSlot),
 }
 
 /// Tells the callers of one node apart: 0 is the service, 255 a console, clients are between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Lane(pub u8);
+pub struct ClientSlot(pub u8);
 
-impl Lane {
+impl ClientSlot {
     /// The service's own client units.
-    pub const SERVICE: Lane = Lane(0);
+    pub const SERVICE: ClientSlot = ClientSlot(0);
     /// The orders of a console.
-    pub const CONSOLE: Lane = Lane(255);
+    pub const CONSOLE: ClientSlot = ClientSlot(255);
 }
 
 /// The parts of an RPC, each with its own descriptor.
@@ -53,19 +53,19 @@ const ANSWER: u8 = 2;
 const CALLER: u8 = 3;
 
 impl Mark {
-    /// Byte 7 the role, byte 6 the lane, byte 5 the part, bytes 0 to 3 the slot.
+    /// Byte 7 the role, byte 6 the client_slot, byte 5 the part, bytes 0 to 3 the slot.
     pub(crate) fn encode(self) -> u64 {
-        let (role, lane) = match self.role {
+        let (role, client_slot) = match self.role {
             Role::Inbox => (INBOX, 0),
             Role::Answer => (ANSWER, 0),
-            Role::Caller(lane) => (CALLER, lane.0),
+            Role::Caller(client_slot) => (CALLER, client_slot.0),
         };
         let part = match self.part {
             Part::Request => 0,
             Part::Reply => 1,
             Part::Bulk => 2,
         };
-        u64::from(role) << 56 | u64::from(lane) << 48 | part << 40 | u64::from(self.slot)
+        u64::from(role) << 56 | u64::from(client_slot) << 48 | part << 40 | u64::from(self.slot)
     }
 
     /// The mark of an event, if the event is selftest's.
@@ -74,11 +74,11 @@ impl Mark {
     }
 
     fn decode(user: u64) -> Option<Mark> {
-        let lane = Lane((user >> 48) as u8);
+        let client_slot = ClientSlot((user >> 48) as u8);
         let role = match (user >> 56) as u8 {
             INBOX => Role::Inbox,
             ANSWER => Role::Answer,
-            CALLER => Role::Caller(lane),
+            CALLER => Role::Caller(client_slot),
             _ => return None,
         };
         let part = match (user >> 40) as u8 {
@@ -112,8 +112,12 @@ mod tests {
 
     #[test]
     fn every_mark_survives_the_way_through_a_descriptor() {
-        let roles =
-            [Role::Inbox, Role::Answer, Role::Caller(Lane::SERVICE), Role::Caller(Lane(255))];
+        let roles = [
+            Role::Inbox,
+            Role::Answer,
+            Role::Caller(ClientSlot::SERVICE),
+            Role::Caller(ClientSlot(255)),
+        ];
         for role in roles {
             for part in [Part::Request, Part::Reply, Part::Bulk] {
                 for slot in [0, 1, u32::MAX] {

@@ -1,12 +1,12 @@
 //! What the units of a test measured on one CPU partition of a client node.
 
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_wire::srpc::{Figures, KINDS_MAX};
+use lustrine_wire::srpc::{ClientStats, ERROR_KINDS_MAX};
 
 use crate::errno;
 use crate::latencies::Latencies;
 use crate::load::TestError;
-use crate::rpc::{Failure, LnetErrorKind};
+use crate::rpc::{LnetErrorKind, RpcError};
 
 /// Counts that only grow.
 #[derive(Clone, Debug, Default)]
@@ -49,8 +49,8 @@ impl Measured {
     }
 
     /// In the form in which it travels.
-    pub(crate) fn figures(&self, now: Time) -> Figures {
-        Figures {
+    pub(crate) fn figures(&self, now: Time) -> ClientStats {
+        ClientStats {
             age: self.since.map_or(0, |since| now.since(since).0.max(1)),
             active: self.active,
             ops: self.ops,
@@ -63,8 +63,8 @@ impl Measured {
     fn count(&mut self, kind: i32, count: u64) {
         match self.failed.iter().position(|(known, _)| *known == kind) {
             Some(at) => self.failed[at].1 += count,
-            None if self.failed.len() < KINDS_MAX => self.failed.push((kind, count)),
-            None => self.failed[KINDS_MAX - 1].1 += count,
+            None if self.failed.len() < ERROR_KINDS_MAX => self.failed.push((kind, count)),
+            None => self.failed[ERROR_KINDS_MAX - 1].1 += count,
         }
     }
 }
@@ -82,13 +82,13 @@ fn errno_of(error: TestError) -> i32 {
         TestError::Short => EIO,
         TestError::NoneEnded => ENODATA,
         TestError::Rpc(failure) => match failure {
-            Failure::TimedOut => ETIMEDOUT,
-            Failure::Aborted => ECANCELED,
-            Failure::BadReply => own(errno::EPROTO),
-            Failure::Send(status) | Failure::Receive(status) => status.errno(),
-            Failure::Bulk(status) | Failure::PeerLost(status) => status.errno(),
-            Failure::Local(LnetErrorKind::Full) => own(errno::ENOMEM),
-            Failure::Local(LnetErrorKind::Rejected) => own(errno::EINVAL),
+            RpcError::TimedOut => ETIMEDOUT,
+            RpcError::Aborted => ECANCELED,
+            RpcError::BadReply => own(errno::EPROTO),
+            RpcError::Send(status) | RpcError::Receive(status) => status.errno(),
+            RpcError::Bulk(status) | RpcError::PeerLost(status) => status.errno(),
+            RpcError::Local(LnetErrorKind::Full) => own(errno::ENOMEM),
+            RpcError::Local(LnetErrorKind::Rejected) => own(errno::EINVAL),
         },
     }
 }
@@ -109,7 +109,7 @@ mod tests {
         one.failure(TestError::Echo);
         one.add(&two);
         let figures = one.figures(Time(1300));
-        let Figures { age, active, ops, bytes, failed, latencies } = figures;
+        let ClientStats { age, active, ops, bytes, failed, latencies } = figures;
         assert_eq!((age, active, ops, bytes), (1000, 3, 2, 16));
         assert_eq!(failed, [(-74, 2), (5, 1)]);
         assert_eq!(latencies.iter().map(|(_, count)| count).sum::<u64>(), 2);
@@ -120,6 +120,6 @@ mod tests {
         let mut measured = Measured::default();
         (1..=100).for_each(|status| measured.failure(TestError::Remote(status)));
         let failed = measured.figures(Time(1)).failed;
-        assert_eq!((failed.len(), failed[KINDS_MAX - 1].1), (KINDS_MAX, 69));
+        assert_eq!((failed.len(), failed[ERROR_KINDS_MAX - 1].1), (ERROR_KINDS_MAX, 69));
     }
 }

@@ -1,16 +1,16 @@
 //! What bulk data look like and how they are checked (selftest-wire 12).
 
 use lustrine_lnet::memory::{Memory, Span, Words};
-use lustrine_wire::order::Order;
+use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::srpc::{BrwCheck, DATA_MAGIC, DATA_POISON};
 
 use crate::limits::PAGE_MAX;
 
 /// The order in which this node writes: every known deployment's.
-pub(crate) const OUR_ORDER: Order = Order::Little;
+pub(crate) const OUR_ORDER: ByteOrder = ByteOrder::Little;
 
 /// The 8 bytes a writer of this byte order repeats.
-pub(crate) fn word(writer: Order) -> [u8; 8] {
+pub(crate) fn word(writer: ByteOrder) -> [u8; 8] {
     writer.u64_bytes(DATA_MAGIC)
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn verify(
     memory: &impl Memory,
     span: Span,
     check: BrwCheck,
-    writer: Order,
+    writer: ByteOrder,
 ) -> Result<(), u32> {
     match words(check) {
         Some(words) => memory.check(span, word(writer), words),

@@ -5,6 +5,6 @@ mod ids;
 mod inbox;
 
 pub(crate) use caller::{Bulk, Call, Caller, Completion};
-pub use caller::{Failure, LnetErrorKind};
+pub use caller::{LnetErrorKind, RpcError};
 pub(crate) use ids::{Ids, RpcIds};
 pub(crate) use inbox::{Arrived, Inbox};

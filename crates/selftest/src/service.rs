@@ -11,17 +11,17 @@ use lustrine_lnet::tunables::Tunables;
 use lustrine_wire::nid::ProcessId;
 
 use crate::counters::RpcTotals;
-use crate::cross::{Cross, Letter};
+use crate::cpt_message::{CptMessage, Letter};
 use crate::engine::Engine;
 use crate::front::{Front, SessionInfo};
-use crate::mark::{Lane, Mark, Role};
+use crate::mark::{ClientSlot, Mark, Role};
 use crate::turn::Turn;
 
 /// The service on one CPU partition. Partition 0 also has the framework services.
 ///
 /// The event loop calls [`Service::handle`] for each event of
 /// [`Owner::SELFTEST`](lustrine_lnet::md::Owner::SELFTEST) and [`Service::drive`] once per turn,
-/// and carries what [`Service::take_cross`] returns to the other partitions. A node that serves
+/// and carries what [`Service::take_cpt_message`] returns to the other partitions. A node that serves
 /// answers PING and BRW from the start, also before a console asks it to: requests that waited
 /// inside LNet for a console would block the connection the console needs.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub struct Service {
     engine: Engine,
     front: Option<Front>,
     inbound: VecDeque<Letter>,
-    outbound: VecDeque<(u16, Cross)>,
+    outbound: VecDeque<(u16, CptMessage)>,
     /// Until then there is nothing to do in a turn, unless something comes in.
     idle_until: Time,
 }
@@ -58,7 +58,8 @@ impl Service {
         event: &Event,
     ) {
         match Mark::of(event) {
-            Some(Mark { role: Role::Caller(lane), .. }) if lane != Lane::SERVICE => {}
+            Some(Mark { role: Role::Caller(client_slot), .. })
+                if client_slot != ClientSlot::SERVICE => {}
             Some(mark) => {
                 self.idle_until = Time::ZERO;
                 self.engine.handle(&mut Turn { now, shard, memory }, mark, event);
@@ -105,7 +106,7 @@ impl Service {
                 idle = false;
                 match &mut self.front {
                     Some(front) => front.accept(now, news),
-                    None => self.outbound.push_back((0, Cross(Letter::Front(news)))),
+                    None => self.outbound.push_back((0, CptMessage(Letter::Front(news)))),
                 }
             }
             while let Some(letter) = self.inbound.pop_front() {
@@ -121,7 +122,7 @@ impl Service {
                 if cpt == self.cpt {
                     self.engine.accept(turn, order);
                 } else {
-                    self.outbound.push_back((cpt, Cross(Letter::Engine(order))));
+                    self.outbound.push_back((cpt, CptMessage(Letter::Engine(order))));
                 }
             }
             if idle {
@@ -141,12 +142,12 @@ impl Service {
     }
 
     /// The next value for another partition, and which.
-    pub fn take_cross(&mut self) -> Option<(u16, Cross)> {
+    pub fn take_cpt_message(&mut self) -> Option<(u16, CptMessage)> {
         self.outbound.pop_front()
     }
 
     /// Takes in a value of another partition; the next [`Service::drive`] acts on it.
-    pub fn accept_cross(&mut self, cross: Cross) {
+    pub fn accept_cpt_message(&mut self, cross: CptMessage) {
         self.idle_until = Time::ZERO;
         self.inbound.push_back(cross.0);
     }

@@ -9,7 +9,7 @@ use lustrine_lnet::time::Nanos;
 use lustrine_lnet::tunables::Tunables;
 use lustrine_selftest::Test;
 use lustrine_selftest::console::{
-    Answer, Command, NewTest, NodeState, Part, Refusal, Spread, Target,
+    Answer, Command, Distribution, NewTest, NodeState, Part, Refusal, Target,
 };
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::BrwCheck;
@@ -61,7 +61,7 @@ fn new_test() -> impl Strategy<Value = NewTest> {
             offset: 0,
             loops,
             concurrency,
-            spread: Spread { clients, servers },
+            spread: Distribution { clients, servers },
             stop_on_error,
             rate,
         },
@@ -99,7 +99,7 @@ fn command() -> impl Strategy<Value = Command> {
             Command::Query { batch, test, timeout: 3 }
         }),
         2 => (batch(), 0..3u32).prop_map(|(batch, test)| {
-            Command::Figures { batch, test, timeout: 3 }
+            Command::ClientStats { batch, test, timeout: 3 }
         }),
         2 => target().prop_map(|target| Command::Ping { target, timeout: 3 }),
         2 => target().prop_map(|target| Command::Stat { target, timeout: 8 }),
@@ -195,7 +195,7 @@ proptest! {
         prop_assert_eq!(answered, given);
         let _ = world.tell(0, Command::EndSession);
         prop_assert_eq!(world.desk(0).console.session(), None);
-        prop_assert_eq!(world.desk(0).console.next_order(), None);
+        prop_assert_eq!(world.desk(0).console.next_rpc(), None);
         // Nodes that were not told leave by themselves.
         world.turns(Nanos::from_millis(500), 500);
         for node in 1..=NODES {

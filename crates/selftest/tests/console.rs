@@ -7,7 +7,7 @@ use common::{World, message, short};
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::tunables::Tunables;
 use lustrine_selftest::errno;
-use lustrine_wire::order::Order;
+use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::srpc::{
     BatchOp, BatchReply, BatchRequest, Body, BrwCheck, BrwOp, Counters, Destination,
     MakeSessionRequest, Name, RemoveSessionRequest, Role, Service, Sid, StatRequest, TestParams,
@@ -85,7 +85,7 @@ fn add_test(
         for (index, nid) in destinations.iter().enumerate() {
             let at = destination_at(index, 4096);
             let entry = Destination { nid: *nid, pid: 12345 };
-            list[at..at + 12].copy_from_slice(&entry.encode(Order::Little));
+            list[at..at + 12].copy_from_slice(&entry.encode(ByteOrder::Little));
         }
         list.truncate(destinations.len() * 12);
         world.offer(0, node, bulk_bits, &list);

@@ -1,4 +1,4 @@
-//! Consoles of ours ask clients of ours what they measured (docs/protocol/figures.md). Node 0 is
+//! Consoles of ours ask clients of ours what they measured (docs/protocol/client-stats.md). Node 0 is
 //! the console.
 
 mod common;
@@ -10,12 +10,13 @@ use lustrine_lnet::testing::test_nid;
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::tunables::Tunables;
 use lustrine_selftest::console::{
-    Answer, Command, Detail, NewTest, NodeView, Refusal, Reply, Said, Spread, Target,
+    Answer, Command, Detail, Distribution, NewTest, NodeReply, NodeView, Refusal, Reply, Target,
 };
 use lustrine_selftest::{Latencies, Test, errno};
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{
-    Body, BrwCheck, FIGURES_LEN_MAX, FIGURES_MARK, Figures, FiguresRequest, Service, Sid,
+    Body, BrwCheck, CLIENT_STATS_LEN_MAX, ClientStats, ClientStatsRequest, EXTENSIONS_MAGIC,
+    Service, Sid,
 };
 
 const STEP: Nanos = Nanos::from_millis(1);
@@ -55,7 +56,7 @@ fn new_test(test: Test, loops: i32, rate: u32) -> NewTest {
         offset: 0,
         loops,
         concurrency: 4,
-        spread: Spread::ONE_TO_ONE,
+        spread: Distribution::ONE_TO_ONE,
         stop_on_error: false,
         rate,
     }
@@ -70,17 +71,17 @@ fn stop(world: &mut World) {
     world.turns(STEP, 2000);
 }
 
-fn figures(world: &mut World, test: u32) -> Vec<(Nid, Figures)> {
+fn figures(world: &mut World, test: u32) -> Vec<(Nid, ClientStats)> {
     let batch = "batch".to_owned();
-    match world.tell(0, Command::Figures { batch, test, timeout: 5 }) {
-        Ok(Answer::Said(said)) => said.into_iter().map(one).collect(),
+    match world.tell(0, Command::ClientStats { batch, test, timeout: 5 }) {
+        Ok(Answer::Replies(said)) => said.into_iter().map(one).collect(),
         other => panic!("{other:?}"),
     }
 }
 
-fn one(said: Said) -> (Nid, Figures) {
+fn one(said: NodeReply) -> (Nid, ClientStats) {
     match said.reply {
-        Reply::Good(Detail::Figures(figures)) => (said.nid, *figures),
+        Reply::Good(Detail::ClientStats(figures)) => (said.nid, *figures),
         other => panic!("{other:?}"),
     }
 }
@@ -91,7 +92,7 @@ fn clients_tell_what_they_measured() {
     let read = Test::Read { len: 8192, check: BrwCheck::Simple };
     add(&mut world, Test::Ping, 7, 0).expect("a test");
     add(&mut world, read, 5, 0).expect("a test");
-    assert_eq!(figures(&mut world, 1)[0].1, Figures::default(), "before it ran");
+    assert_eq!(figures(&mut world, 1)[0].1, ClientStats::default(), "before it ran");
     run(&mut world);
     world.turns(STEP, 100);
     for (test, loops, len) in [(1, 7, 0), (2, 5, 8192)] {
@@ -107,7 +108,7 @@ fn clients_tell_what_they_measured() {
         }
     }
     let batch = "batch".to_owned();
-    let refused = world.tell(0, Command::Figures { batch: batch.clone(), test: 3, timeout: 5 });
+    let refused = world.tell(0, Command::ClientStats { batch: batch.clone(), test: 3, timeout: 5 });
     assert_eq!(refused, Err(Refusal::NoTest { batch, test: 3, tests: 2 }));
 }
 
@@ -122,7 +123,7 @@ fn all_partitions_of_a_client_are_counted() {
     }
     (3..5).for_each(|node| world.add_service(node));
     begin(&mut world, 1..2, 3..5);
-    let spread = Spread { clients: 1, servers: 2 };
+    let spread = Distribution { clients: 1, servers: 2 };
     let test = NewTest { spread, ..new_test(Test::Ping, 6, 0) };
     world.tell(0, Command::AddTest(test)).expect("a test");
     run(&mut world);
@@ -245,19 +246,19 @@ fn whoever_asks_wrongly_is_refused() {
     let (sid, other) = (session.sid(), Sid { stamp: 1, ..session.sid() });
     // The session's first batch is the first of the console.
     let cases = [
-        (other, 1, 1, FIGURES_LEN_MAX, errno::ESRCH),
-        (sid, 99, 1, FIGURES_LEN_MAX, errno::ENOENT),
-        (sid, 1, 0, FIGURES_LEN_MAX, errno::EINVAL),
-        (sid, 1, 2, FIGURES_LEN_MAX, errno::ENOENT),
-        (sid, 1, u32::MAX, FIGURES_LEN_MAX, errno::ENOENT),
+        (other, 1, 1, CLIENT_STATS_LEN_MAX, errno::ESRCH),
+        (sid, 99, 1, CLIENT_STATS_LEN_MAX, errno::ENOENT),
+        (sid, 1, 0, CLIENT_STATS_LEN_MAX, errno::EINVAL),
+        (sid, 1, 2, CLIENT_STATS_LEN_MAX, errno::ENOENT),
+        (sid, 1, u32::MAX, CLIENT_STATS_LEN_MAX, errno::ENOENT),
         (sid, 1, 1, 3, errno::EMSGSIZE),
     ];
     for (sid, batch, test, room, status) in cases {
         let (reply_bits, bulk_bits) = (world.bits(), world.bits());
-        let request = FiguresRequest { reply_bits, bulk_bits, sid, batch, test, room };
-        let message = common::message(1, Body::FiguresRequest(request));
-        match world.ask(0, 1, Service::Figures.id().into(), &message) {
-            Some(Body::FiguresReply(reply)) => {
+        let request = ClientStatsRequest { reply_bits, bulk_bits, sid, batch, test, room };
+        let message = common::message(1, Body::ClientStatsRequest(request));
+        match world.ask(0, 1, Service::ClientStats.id().into(), &message) {
+            Some(Body::ClientStatsReply(reply)) => {
                 assert_eq!((reply.status, reply.len), (status, 0), "{request:?}");
             }
             other => panic!("{request:?}: {other:?}"),
@@ -271,7 +272,7 @@ fn the_mark_is_in_the_reply_to_debug() {
     let request =
         lustrine_wire::srpc::DebugRequest { reply_bits: world.bits(), sid: Sid::NONE, flags: 0 };
     match world.ask(0, 1, 0, &common::message(1, Body::DebugRequest(request))) {
-        Some(Body::DebugReply(reply)) => assert_eq!(reply.batches, FIGURES_MARK),
+        Some(Body::DebugReply(reply)) => assert_eq!(reply.batches, EXTENSIONS_MAGIC),
         other => panic!("{other:?}"),
     }
 }

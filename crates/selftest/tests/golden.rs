@@ -6,10 +6,10 @@ mod common;
 use common::World;
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::tunables::Tunables;
+use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::nid::Nid;
-use lustrine_wire::order::Order;
 use lustrine_wire::srpc::{
-    Body, DebugReply, Destination, FIGURES_MARK, MESSAGE_LEN, MakeSessionReply, Message,
+    Body, DebugReply, Destination, EXTENSIONS_MAGIC, MESSAGE_LEN, MakeSessionReply, Message,
     MessageType, Name, Role, Service,
 };
 
@@ -64,7 +64,7 @@ fn reply_to<'a>(captured: &'a [Captured], at: usize, taken: &mut [bool]) -> Opti
 }
 
 /// What a node means to say: 2.16 and later leave an earlier name in a reply that has none. And
-/// the one word that ours says differently [FIG-1].
+/// the one word that ours says differently [STAT-1].
 fn meant(message: &Message) -> Message {
     let body = match message.body {
         Body::MakeSessionReply(reply) if reply.status == 0 => {
@@ -72,7 +72,7 @@ fn meant(message: &Message) -> Message {
         }
         Body::DebugReply(reply) => {
             assert_eq!(reply.batches, 0);
-            Body::DebugReply(DebugReply { batches: FIGURES_MARK, ..reply })
+            Body::DebugReply(DebugReply { batches: EXTENSIONS_MAGIC, ..reply })
         }
         other => other,
     };
@@ -103,9 +103,9 @@ fn replay(text: &str) -> World {
         {
             // The list in the capture: the server.
             let entry = Destination { nid: nid_of(1).to_short().unwrap(), pid: 12345 };
-            world.offer(*from, *to, test.bulk_bits, &entry.encode(Order::Little));
+            world.offer(*from, *to, test.bulk_bits, &entry.encode(ByteOrder::Little));
         }
-        let bits = Order::Little.u64_at(raw, 24);
+        let bits = ByteOrder::Little.u64_at(raw, 24);
         let id = u64::from(service.id());
         let reply = world.ask_raw(*from, *to, service.portal(), id, bits, raw);
         assert_eq!(reply, Some(meant(expected)), "request {at}: {message:?}");

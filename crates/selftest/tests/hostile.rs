@@ -9,10 +9,10 @@ use lustrine_lnet::memory::Memory;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::tunables::Tunables;
-use lustrine_selftest::{Limit, Rung, Test};
+use lustrine_selftest::{LoadStep, StepLimit, Test};
+use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::header::{Body::Put, Header, MdHandle};
 use lustrine_wire::nid::{Net, Nid, ProcessId};
-use lustrine_wire::order::Order;
 use lustrine_wire::srpc::{
     BatchRequest, Body, BrwCheck, BrwRequest, DebugRequest, Destination, JoinRequest, MESSAGE_LEN,
     MakeSessionRequest, Message, Name, PING_MAGIC, PingReply, PingRequest, RemoveSessionRequest,
@@ -159,7 +159,7 @@ proptest! {
         for step in steps {
             match step {
                 Step::Send { body, big, features, damage, from } => {
-                    let order = if big { Order::Big } else { Order::Little };
+                    let order = if big { ByteOrder::Big } else { ByteOrder::Little };
                     let mut raw = [0; MESSAGE_LEN];
                     Message { order, version: 1, features, body }.encode(&mut raw);
                     for (at, value) in damage {
@@ -174,7 +174,7 @@ proptest! {
                 }
                 Step::Offer { len } => {
                     let entry = Destination { nid: short(2), pid: 12345 };
-                    let list = entry.encode(Order::Little).repeat(len / 12);
+                    let list = entry.encode(ByteOrder::Little).repeat(len / 12);
                     world.offer(0, 1, 2, &list);
                 }
                 Step::Wait(millis) => {
@@ -223,10 +223,10 @@ fn greedy_request() -> (Body, [u8; MESSAGE_LEN]) {
 /// The client finishes 500 writes in time, without an error.
 fn honest_writes_go_on(world: &mut World) {
     let write = Test::Write { len: 65_536, check: BrwCheck::Full };
-    let limit = Limit::Count(500);
-    let rung = Rung { test: write, concurrency: 4, limit, warm_up: Nanos(0) };
-    world.client().start_rung(rung).unwrap();
-    world.until(Nanos::from_millis(5), 2000, |world| world.client().rung_finished());
+    let limit = StepLimit::Count(500);
+    let rung = LoadStep { test: write, concurrency: 4, limit, warm_up: Nanos(0) };
+    world.client().start_step(rung).unwrap();
+    world.until(Nanos::from_millis(5), 2000, |world| world.client().step_finished());
     let now = world.now;
     let figures = world.client().progress(now);
     assert_eq!((figures.errors, world.client().error()), (vec![], None));

@@ -5,13 +5,15 @@ mod common;
 use common::World;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::tunables::Tunables;
-use lustrine_selftest::{ClientError, Danger, Limit, Rung, RungError, Takeover, Test};
+use lustrine_selftest::{
+    ClientError, HarmfulTest, LoadStep, LoadStepError, SessionMode, StepLimit, Test,
+};
 use lustrine_wire::srpc::BrwCheck;
 
 const STEP: Nanos = Nanos::from_millis(1);
 
-fn rung(test: Test, concurrency: u32) -> Rung {
-    Rung { test, concurrency, limit: Limit::Count(200), warm_up: Nanos(0) }
+fn rung(test: Test, concurrency: u32) -> LoadStep {
+    LoadStep { test, concurrency, limit: StepLimit::Count(200), warm_up: Nanos(0) }
 }
 
 #[test]
@@ -25,9 +27,9 @@ fn every_test_with_every_check_runs_clean() {
     }
     for test in tests {
         let limit = if test.len() > 100_000 { 20 } else { 200 };
-        let rung = Rung { limit: Limit::Count(limit), ..rung(test, 4) };
-        world.client().start_rung(rung).unwrap();
-        world.until(STEP, 5000, |world| world.client().rung_finished());
+        let rung = LoadStep { limit: StepLimit::Count(limit), ..rung(test, 4) };
+        world.client().start_step(rung).unwrap();
+        world.until(STEP, 5000, |world| world.client().step_finished());
         let now = world.now;
         let figures = world.client().progress(now);
         assert_eq!(figures.errors, [], "{test:?}");
@@ -47,15 +49,15 @@ fn every_test_with_every_check_runs_clean() {
 fn a_rung_that_is_wrong_is_not_taken() {
     let mut world = World::pair();
     let dangerous = rung(Test::Write { len: 4092, check: BrwCheck::None }, 1);
-    let refused = Err(RungError::Danger(Danger::NotWords(4092)));
-    assert_eq!(world.client().start_rung(dangerous), refused);
+    let refused = Err(LoadStepError::HarmfulTest(HarmfulTest::NotWords(4092)));
+    assert_eq!(world.client().start_step(dangerous), refused);
     for concurrency in [0, 1025] {
-        let refused = Err(RungError::Concurrency(concurrency));
-        assert_eq!(world.client().start_rung(rung(Test::Ping, concurrency)), refused);
+        let refused = Err(LoadStepError::Concurrency(concurrency));
+        assert_eq!(world.client().start_step(rung(Test::Ping, concurrency)), refused);
     }
-    world.client().start_rung(rung(Test::Ping, 1)).unwrap();
-    let second = world.client().start_rung(rung(Test::Ping, 1));
-    assert_eq!(second, Err(RungError::NotReady));
+    world.client().start_step(rung(Test::Ping, 1)).unwrap();
+    let second = world.client().start_step(rung(Test::Ping, 1));
+    assert_eq!(second, Err(LoadStepError::NotReady));
 }
 
 #[test]
@@ -64,7 +66,7 @@ fn a_rung_larger_than_the_memory_says_so() {
     tunables.set("selftest_memory", 16).unwrap();
     let mut world = World::pair_with(tunables);
     let read = Test::Read { len: 1 << 20, check: BrwCheck::Full };
-    world.client().start_rung(rung(read, 17)).unwrap();
+    world.client().start_step(rung(read, 17)).unwrap();
     world.until(STEP, 1000, |world| world.client().finished());
     assert_eq!(world.client().error(), Some(ClientError::Memory { needed: 17 << 20 }));
     assert!(world.service(1).session().is_none(), "the session was removed all the same");
@@ -74,16 +76,16 @@ fn a_rung_larger_than_the_memory_says_so() {
 fn the_clock_starts_when_every_unit_is_warm() {
     let mut world = World::pair();
     let warm_up = Nanos::from_millis(500);
-    let limit = Limit::Time(Nanos::from_secs(1));
-    let ping = Rung { test: Test::Ping, concurrency: 8, limit, warm_up };
-    world.client().start_rung(ping).unwrap();
+    let limit = StepLimit::Time(Nanos::from_secs(1));
+    let ping = LoadStep { test: Test::Ping, concurrency: 8, limit, warm_up };
+    world.client().start_step(ping).unwrap();
     let begin = world.now;
     let mut first_count = None;
     world.until(STEP, 5000, |world| {
         if world.client().counts().0 > 0 {
             first_count.get_or_insert(world.now);
         }
-        world.client().rung_finished()
+        world.client().step_finished()
     });
     assert!(first_count.unwrap().since(begin) >= warm_up);
     let now = world.now;
@@ -106,11 +108,11 @@ fn two_clients_on_one_node_do_not_mix() {
     world.add_client(0, 1, |_| {});
     world.add_client(2, 0, |_| {});
     let read = Test::Read { len: 4096, check: BrwCheck::Full };
-    world.client().start_rung(rung(read, 16)).unwrap();
+    world.client().start_step(rung(read, 16)).unwrap();
     let other = world.nodes[2].client.as_mut().unwrap();
-    other.start_rung(rung(Test::Write { len: 8192, check: BrwCheck::Full }, 16)).unwrap();
+    other.start_step(rung(Test::Write { len: 8192, check: BrwCheck::Full }, 16)).unwrap();
     world.until(STEP, 5000, |world| {
-        world.client().rung_finished() && world.nodes[2].client.as_ref().unwrap().rung_finished()
+        world.client().step_finished() && world.nodes[2].client.as_ref().unwrap().step_finished()
     });
     let now = world.now;
     assert_eq!(world.client().progress(now).errors, []);
@@ -124,8 +126,8 @@ fn a_client_that_is_finished_early_leaves_nothing_behind() {
     let read = Test::Read { len: 65_536, check: BrwCheck::Simple };
     for turns in [0, 1, 3, 5, 8, 13, 40] {
         world.add_client(0, 1, |_| {});
-        let endless = Rung { limit: Limit::Time(Nanos::from_secs(1000)), ..rung(read, 8) };
-        world.client().start_rung(endless).unwrap();
+        let endless = LoadStep { limit: StepLimit::Time(Nanos::from_secs(1000)), ..rung(read, 8) };
+        world.client().start_step(endless).unwrap();
         world.turns(STEP, turns);
         let now = world.now;
         world.client().finish(now);
@@ -147,14 +149,14 @@ fn clients_without_sessions_share_a_node_that_is_in_somebody_elses() {
     let held = world.service(1).session().expect("the first client's session");
     let before = [2, 3].map(|node| world.net.nodes[node].memory.live);
     for node in [2, 3] {
-        world.add_client(node, 1, |args| args.takeover = Takeover::NoSession);
+        world.add_client(node, 1, |args| args.session = SessionMode::NoSession);
         let client = world.nodes[node].client.as_mut().unwrap();
         assert!(client.is_connected());
         let read = Test::Read { len: 1 << 20, check: BrwCheck::Full };
-        client.start_rung(rung(if node == 2 { read } else { Test::Ping }, 4)).unwrap();
+        client.start_step(rung(if node == 2 { read } else { Test::Ping }, 4)).unwrap();
     }
     let over =
-        |world: &mut World, node: usize| world.nodes[node].client.as_mut().unwrap().rung_finished();
+        |world: &mut World, node: usize| world.nodes[node].client.as_mut().unwrap().step_finished();
     world.until(STEP, 5000, |world| over(world, 2) && over(world, 3));
     let now = world.now;
     for (node, before) in [2, 3].into_iter().zip(before) {

@@ -6,7 +6,7 @@ use common::{World, message};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::testing::test_nid;
 use lustrine_lnet::time::Nanos;
-use lustrine_selftest::{ClientError, Failure, Limit, Rung, Takeover, Test, TestError};
+use lustrine_selftest::{ClientError, LoadStep, RpcError, SessionMode, StepLimit, Test, TestError};
 use lustrine_wire::nid::ProcessId;
 use lustrine_wire::srpc::{Body, BrwCheck, MESSAGE_LEN, RemoveSessionRequest};
 
@@ -16,15 +16,15 @@ fn seconds(secs: u64) -> Nanos {
     Nanos::from_secs(secs)
 }
 
-fn timed(test: Test, secs: u64) -> Rung {
-    Rung { test, concurrency: 8, limit: Limit::Time(seconds(secs)), warm_up: Nanos(0) }
+fn timed(test: Test, secs: u64) -> LoadStep {
+    LoadStep { test, concurrency: 8, limit: StepLimit::Time(seconds(secs)), warm_up: Nanos(0) }
 }
 
 #[test]
 fn a_restarted_server_is_loaded_again() {
     let mut world = World::pair();
     let read = Test::Read { len: 4096, check: BrwCheck::Full };
-    world.client().start_rung(timed(read, 30)).unwrap();
+    world.client().start_step(timed(read, 30)).unwrap();
     world.turns(STEP, 400);
     let ops_before = world.client().counts().0;
     assert!(ops_before > 100);
@@ -38,7 +38,7 @@ fn a_restarted_server_is_loaded_again() {
     assert!(ops_after > ops_before + 100, "{ops_before} then {ops_after}");
     assert!(world.service(1).session().is_some(), "the session was made again");
 
-    world.until(STEP, 20_000, |world| world.client().rung_finished());
+    world.until(STEP, 20_000, |world| world.client().step_finished());
     let now = world.now;
     let figures = world.client().progress(now);
     assert_eq!(world.client().error(), None);
@@ -52,7 +52,7 @@ fn a_server_that_never_answers_ends_the_client_in_time() {
     let mut world = World::new(2, Default::default());
     let before = world.net.nodes[0].memory.live;
     world.add_client(0, 1, |args| args.patience = seconds(20));
-    world.client().start_rung(timed(Test::Ping, 5)).unwrap();
+    world.client().start_step(timed(Test::Ping, 5)).unwrap();
     world.until(STEP, 8000, |world| world.client().finished());
     assert!(matches!(world.client().error(), Some(ClientError::NoAnswer(Some(_)))));
     assert_eq!(world.net.nodes[0].memory.live, before);
@@ -63,7 +63,7 @@ fn pinging(patience: u64, length: u64) -> World {
     let mut world = World::new(2, Default::default());
     world.add_client(0, 1, |args| args.patience = seconds(patience));
     world.add_service(1);
-    world.client().start_rung(timed(Test::Ping, length)).unwrap();
+    world.client().start_step(timed(Test::Ping, length)).unwrap();
     world
 }
 
@@ -112,9 +112,9 @@ fn a_server_that_returns_after_the_end_of_a_rung_loses_only_what_was_under_way()
     world.turns(STEP, 595);
     world.nodes[1].dead = true;
     world.turns(STEP, 1600);
-    assert!(!world.client().rung_finished(), "patience is not over");
+    assert!(!world.client().step_finished(), "patience is not over");
     world.nodes[1].dead = false;
-    world.until(STEP, 8000, |world| world.client().rung_finished());
+    world.until(STEP, 8000, |world| world.client().step_finished());
     let now = world.now;
     assert_eq!(world.client().error(), None);
     let figures = world.client().progress(now);
@@ -133,7 +133,7 @@ fn a_server_that_stays_away_ends_the_rung_and_frees_all_memory() {
     let before = world.net.nodes[0].memory.live;
     world
         .client()
-        .start_rung(timed(Test::Read { len: 65_536, check: BrwCheck::Simple }, 300))
+        .start_step(timed(Test::Read { len: 65_536, check: BrwCheck::Simple }, 300))
         .unwrap();
     world.turns(STEP, 400);
     world.nodes[1].dead = true;
@@ -154,11 +154,11 @@ fn losses_on_the_way_are_counted_and_the_load_goes_on() {
         let before = world.net.nodes[0].memory.live;
         world
             .client()
-            .start_rung(timed(Test::Write { len: 8192, check: BrwCheck::Full }, 60))
+            .start_step(timed(Test::Write { len: 8192, check: BrwCheck::Full }, 60))
             .unwrap();
         world.turns(STEP, 100);
         (world.vanish, world.fail, world.shuffle) = (vanish, fail, true);
-        world.until(STEP, 40_000, |world| world.client().rung_finished());
+        world.until(STEP, 40_000, |world| world.client().step_finished());
         (world.vanish, world.fail) = (0, 0);
         let now = world.now;
         let figures = world.client().progress(now);
@@ -185,7 +185,7 @@ fn a_node_in_another_session_is_respected_or_taken() {
     let busy = ClientError::Busy { holder: holder.sid, name: holder.name };
     assert_eq!(world.client().error(), Some(busy));
 
-    world.add_client(0, 1, |args| args.takeover = Takeover::Force);
+    world.add_client(0, 1, |args| args.session = SessionMode::Force);
     world.until(STEP, 100, |world| world.client().is_connected());
     assert_ne!(world.service(1).session().unwrap().sid, holder.sid);
 }
@@ -194,12 +194,12 @@ fn a_node_in_another_session_is_respected_or_taken() {
 fn a_long_rung_keeps_its_session_alive() {
     let mut world = World::pair();
     let step = Nanos::from_millis(50);
-    world.client().start_rung(timed(Test::Ping, 400)).unwrap();
+    world.client().start_step(timed(Test::Ping, 400)).unwrap();
     world.until(step, 20_000, |world| {
         if world.now.0 > 3_000_000_000 {
             assert!(world.service(1).session().is_some(), "at {:?}", world.now);
         }
-        world.client().rung_finished()
+        world.client().step_finished()
     });
     let now = world.now;
     assert_eq!(world.client().progress(now).errors, []);
@@ -210,14 +210,14 @@ fn a_session_that_was_removed_behind_the_clients_back_is_made_again() {
     let mut world = World::new(3, Default::default());
     world.add_client(0, 1, |_| {});
     world.add_service(1);
-    world.client().start_rung(timed(Test::Ping, 60)).unwrap();
+    world.client().start_step(timed(Test::Ping, 60)).unwrap();
     world.turns(STEP, 200);
     let sid = world.service(1).session().unwrap().sid;
     let reply_bits = world.bits();
     let remove = Body::RemoveSessionRequest(RemoveSessionRequest { reply_bits, sid });
     assert!(world.ask(2, 1, 2, &message(1, remove)).is_some());
     assert!(world.service(1).session().is_none());
-    world.until(STEP, 40_000, |world| world.client().rung_finished());
+    world.until(STEP, 40_000, |world| world.client().step_finished());
     let now = world.now;
     let figures = world.client().progress(now);
     assert!(figures.ops > 1000);
@@ -229,7 +229,7 @@ fn a_session_that_was_removed_behind_the_clients_back_is_made_again() {
 #[test]
 fn a_gap_in_the_network_costs_no_rpc_time_out() {
     let mut world = World::pair();
-    world.client().start_rung(timed(Test::Ping, 60)).unwrap();
+    world.client().start_step(timed(Test::Ping, 60)).unwrap();
     world.turns(STEP, 200);
     world.vanish = 1000;
     world.turns(STEP, 2);
@@ -250,12 +250,12 @@ fn a_gap_in_the_network_costs_no_rpc_time_out() {
 fn a_slow_way_that_is_full_of_our_own_data_is_no_dead_node() {
     for test in [Test::Write { len: 8192, check: BrwCheck::Full }, READ, Test::Ping] {
         let mut world = World::pair();
-        world.client().start_rung(Rung { concurrency: 9, ..timed(test, 200) }).unwrap();
+        world.client().start_step(LoadStep { concurrency: 9, ..timed(test, 200) }).unwrap();
         world.turns(STEP, 200);
         world.width = 1;
         world.turns(seconds(1), 150);
         // The rung ends on the slow way; nothing that is still out is given up.
-        world.until(seconds(1), 200, |world| world.client().rung_finished());
+        world.until(seconds(1), 200, |world| world.client().step_finished());
         let now = world.now;
         let figures = world.client().progress(now);
         assert_eq!(figures.errors, [], "{test:?}");
@@ -266,7 +266,7 @@ fn a_slow_way_that_is_full_of_our_own_data_is_no_dead_node() {
 #[test]
 fn a_node_in_trouble_is_not_bombarded() {
     let mut world = World::pair();
-    world.client().start_rung(timed(Test::Ping, 50)).unwrap();
+    world.client().start_step(timed(Test::Ping, 50)).unwrap();
     world.turns(STEP, 200);
     world.fail = 1000;
     world.turns(STEP, 8000);
@@ -285,7 +285,7 @@ fn a_node_in_trouble_is_not_bombarded() {
 fn what_a_dead_node_took_along_is_not_waited_for() {
     let mut world = World::pair();
     let read = Test::Read { len: 4096, check: BrwCheck::None };
-    world.client().start_rung(timed(read, 60)).unwrap();
+    world.client().start_step(timed(read, 60)).unwrap();
     world.turns(STEP, 203);
     world.restart(1);
     world.add_service(1);
@@ -298,7 +298,7 @@ fn what_a_dead_node_took_along_is_not_waited_for() {
 #[test]
 fn a_client_told_of_the_loss_does_not_wait_for_silence() {
     let mut world = World::pair();
-    world.client().start_rung(timed(Test::Ping, 20)).unwrap();
+    world.client().start_step(timed(Test::Ping, 20)).unwrap();
     world.turns(STEP, 200);
     world.vanish = 1000;
     world.turns(STEP, 2);
@@ -314,7 +314,7 @@ fn a_client_told_of_the_loss_does_not_wait_for_silence() {
     assert!(world.client().counts().0 > before + 50);
     let now = world.now;
     let errors = world.client().progress(now).errors;
-    assert_eq!(errors, [(TestError::Rpc(Failure::PeerLost(lost)), 8)]);
+    assert_eq!(errors, [(TestError::Rpc(RpcError::PeerLost(lost)), 8)]);
 }
 
 /// Loads a node that answers its session's requests, but has no memory to answer a read with.
@@ -331,10 +331,10 @@ const READ: Test = Test::Read { len: 4096, check: BrwCheck::Full };
 
 #[test]
 fn a_rung_whose_rpcs_all_fail_ends_by_itself_and_says_so() {
-    for limit in [Limit::Time(seconds(5)), Limit::Count(40)] {
+    for limit in [StepLimit::Time(seconds(5)), StepLimit::Count(40)] {
         let mut world = load_a_node_without_memory(2);
-        world.client().start_rung(Rung { limit, ..timed(READ, 0) }).unwrap();
-        world.until(STEP, 10_000, |world| world.client().rung_finished());
+        world.client().start_step(LoadStep { limit, ..timed(READ, 0) }).unwrap();
+        world.until(STEP, 10_000, |world| world.client().step_finished());
         let now = world.now;
         let figures = world.client().progress(now);
         let failed: u64 = figures.errors.iter().map(|(_, count)| count).sum();
@@ -346,23 +346,23 @@ fn a_rung_whose_rpcs_all_fail_ends_by_itself_and_says_so() {
 #[test]
 fn what_never_ends_is_an_error_of_its_rung() {
     let mut world = load_a_node_without_memory(1000);
-    world.client().start_rung(timed(READ, 3)).unwrap();
+    world.client().start_step(timed(READ, 3)).unwrap();
     // 10 s of warm-up at most, 3 s measured, 5 s for those still out.
-    world.until(STEP, 3700, |world| world.client().rung_finished());
+    world.until(STEP, 3700, |world| world.client().step_finished());
     let now = world.now;
     let figures = world.client().progress(now);
-    assert_eq!(figures.errors, [(TestError::Rpc(Failure::Aborted), 8)]);
+    assert_eq!(figures.errors, [(TestError::Rpc(RpcError::Aborted), 8)]);
     assert!(figures.elapsed >= seconds(3) && figures.elapsed < seconds(4));
 }
 
 #[test]
 fn a_rung_in_which_nothing_ends_is_not_a_clean_one() {
     let mut world = load_a_node_without_memory(1000);
-    world.client().start_rung(timed(READ, 3)).unwrap();
+    world.client().start_step(timed(READ, 3)).unwrap();
     world.turns(STEP, 2700);
     // Now that the measured time is over all of them go well.
     world.net.nodes[1].memory.limit = 0;
-    world.until(STEP, 200, |world| world.client().rung_finished());
+    world.until(STEP, 200, |world| world.client().step_finished());
     let now = world.now;
     let figures = world.client().progress(now);
     assert_eq!((figures.ops, figures.errors), (0, vec![(TestError::NoneEnded, 1)]));
@@ -380,7 +380,7 @@ fn a_node_that_forgets_every_session_ends_the_client() {
     message(1, remove).encode(&mut raw);
     world.send_raw(2, 1, 51, 2, &raw);
     world.turns(STEP, 5);
-    world.client().start_rung(timed(Test::Ping, 60)).unwrap();
+    world.client().start_step(timed(Test::Ping, 60)).unwrap();
     world.until(STEP, 3000, |world| {
         world.send_raw(2, 1, 51, 2, &raw);
         world.client().finished()

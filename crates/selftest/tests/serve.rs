@@ -9,10 +9,10 @@ use lustrine_lnet::status::Status;
 use lustrine_lnet::testing::test_nid;
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::tunables::Tunables;
-use lustrine_selftest::{Limit, Rung, Test, errno};
+use lustrine_selftest::{LoadStep, StepLimit, Test, errno};
+use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::header::{Body as HeaderBody, Header, MdHandle};
 use lustrine_wire::nid::{PID_USERLAND, ProcessId};
-use lustrine_wire::order::Order;
 use lustrine_wire::srpc::{
     Body, BrwCheck, BrwReply, BrwRequest, DATA_MAGIC, DebugRequest, MESSAGE_LEN, Message,
     PING_MAGIC, PingReply, PingRequest, Sid,
@@ -39,7 +39,7 @@ fn brw(world: &mut World, rw: u32, len: u32, check: u32) -> (Body, u64) {
     (Body::BrwRequest(BrwRequest { reply_bits, bulk_bits, rw, len, check }), bulk_bits)
 }
 
-fn pattern(order: Order, len: usize) -> Vec<u8> {
+fn pattern(order: ByteOrder, len: usize) -> Vec<u8> {
     order.u64_bytes(DATA_MAGIC).repeat(len / 8)
 }
 
@@ -71,7 +71,7 @@ fn unknown_features_and_versions_get_eproto() {
     let refused = Some(Body::BrwReply(BrwReply { status: errno::EPROTO }));
     assert_eq!(world.ask(0, 1, BRW, &message(0x10, request)), refused);
     let (body, _) = brw(&mut world, 1, 4096, 1);
-    let request = Message { order: Order::Little, version: 3, features: 1, body };
+    let request = Message { order: ByteOrder::Little, version: 3, features: 1, body };
     assert_eq!(world.ask(0, 1, BRW, &request), refused);
 }
 
@@ -90,7 +90,7 @@ fn a_reply_carries_the_features_of_its_request() {
         let mut raw = [0; MESSAGE_LEN];
         message(features, body).encode(&mut raw);
         let reply = world.ask_raw(0, 1, 50, PING, reply_bits, &raw).unwrap();
-        assert_eq!((reply.features, reply.order), (features, Order::Little));
+        assert_eq!((reply.features, reply.order), (features, ByteOrder::Little));
     }
 }
 
@@ -131,10 +131,10 @@ fn reads_and_writes_move_data_for_every_check() {
         let mut got = vec![0; len as usize];
         world.net.nodes[0].memory.read(span, &mut got);
         let whole = (len / 8 * 8) as usize;
-        assert_eq!(got[..whole], pattern(Order::Little, whole)[..], "{len} {check}");
+        assert_eq!(got[..whole], pattern(ByteOrder::Little, whole)[..], "{len} {check}");
 
         let (request, bulk_bits) = brw(&mut world, 2, len, check);
-        let mut data = pattern(Order::Little, len as usize);
+        let mut data = pattern(ByteOrder::Little, len as usize);
         data.resize(len as usize, 0);
         world.offer(0, 1, bulk_bits, &data);
         assert_eq!(world.ask(0, 1, BRW, &message(features, request)), done);
@@ -147,9 +147,9 @@ fn reads_and_writes_move_data_for_every_check() {
 #[test]
 fn wrong_data_are_told_and_only_where_they_are_looked_for() {
     let mut world = world();
-    let mut middle = pattern(Order::Little, 4096);
+    let mut middle = pattern(ByteOrder::Little, 4096);
     middle[2048] ^= 1;
-    let mut end = pattern(Order::Little, 4096);
+    let mut end = pattern(ByteOrder::Little, 4096);
     end[4095] ^= 1;
     let rows = [
         (&middle, 3, errno::EBADMSG),
@@ -170,10 +170,10 @@ fn wrong_data_are_told_and_only_where_they_are_looked_for() {
 fn a_big_endian_peer_is_understood() {
     let mut world = world();
     let body = ping(&mut world, PING_MAGIC);
-    let big = |body| Message { order: Order::Big, version: 1, features: 1, body };
+    let big = |body| Message { order: ByteOrder::Big, version: 1, features: 1, body };
     let pong = world.ask(0, 1, PING, &big(body));
     assert_eq!(pong, Some(Body::PingReply(PingReply { status: 0, magic: PING_MAGIC, seq: 77 })));
-    for (order, status) in [(Order::Big, 0), (Order::Little, errno::EBADMSG)] {
+    for (order, status) in [(ByteOrder::Big, 0), (ByteOrder::Little, errno::EBADMSG)] {
         let (body, bulk_bits) = brw(&mut world, 2, 4096, 3);
         world.offer(0, 1, bulk_bits, &pattern(order, 4096));
         let reply = world.ask(0, 1, BRW, &big(body));
@@ -324,7 +324,7 @@ fn memory_of_writes_that_failed_is_used_again() {
         world.turns(Nanos::from_millis(100), 60);
         assert_eq!(world.service(1).totals().dropped, 4 * round);
         let (request, bulk_bits) = brw(&mut world, 2, 1 << 20, 3);
-        world.offer(0, 1, bulk_bits, &pattern(Order::Little, 1 << 20));
+        world.offer(0, 1, bulk_bits, &pattern(ByteOrder::Little, 1 << 20));
         let reply = world.ask(0, 1, BRW, &message(1, request));
         assert_eq!(reply, Some(Body::BrwReply(BrwReply { status: 0 })), "round {round}");
     }
@@ -373,7 +373,7 @@ fn what_a_lost_peer_wanted_does_not_hold_up_its_next_life() {
     world.turns(Nanos::from_millis(1), 3);
     assert_eq!(world.service(1).totals().dropped, 40);
     let (request, bulk_bits) = brw(&mut world, 2, 1 << 20, 1);
-    world.offer(0, 1, bulk_bits, &pattern(Order::Little, 1 << 20));
+    world.offer(0, 1, bulk_bits, &pattern(ByteOrder::Little, 1 << 20));
     let reply = world.ask(0, 1, BRW, &message(1, request));
     assert_eq!(reply, Some(Body::BrwReply(BrwReply { status: 0 })));
 }
@@ -384,9 +384,12 @@ fn writes_beyond_the_memory_wait_for_their_turn() {
     tunables.set("selftest_memory", 3).unwrap();
     let mut world = World::pair_with(tunables);
     let test = Test::Write { len: 1 << 20, check: BrwCheck::Full };
-    let limit = Limit::Count(64);
-    world.client().start_rung(Rung { test, concurrency: 32, limit, warm_up: Nanos(0) }).unwrap();
-    world.until(Nanos::from_millis(1), 2000, |world| world.client().rung_finished());
+    let limit = StepLimit::Count(64);
+    world
+        .client()
+        .start_step(LoadStep { test, concurrency: 32, limit, warm_up: Nanos(0) })
+        .unwrap();
+    world.until(Nanos::from_millis(1), 2000, |world| world.client().step_finished());
     let now = world.now;
     let figures = world.client().progress(now);
     assert_eq!(figures.errors, []);
@@ -431,7 +434,7 @@ fn a_peer_that_provides_nothing_leaves_the_service_to_others() {
     assert_eq!((totals.received, totals.dropped), (14_000, 14_000 - 64 - 4920));
     assert!(world.net.nodes[1].memory.live <= live + 64 + 20);
     let (request, bulk_bits) = brw(&mut world, 2, 1 << 20, 3);
-    world.offer(2, 1, bulk_bits, &pattern(Order::Little, 1 << 20));
+    world.offer(2, 1, bulk_bits, &pattern(ByteOrder::Little, 1 << 20));
     let reply = world.ask(2, 1, BRW, &message(1, request));
     assert_eq!(reply, Some(Body::BrwReply(BrwReply { status: 0 })));
     let request = ping(&mut world, PING_MAGIC);

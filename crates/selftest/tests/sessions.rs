@@ -8,7 +8,8 @@ use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::tunables::Tunables;
 use lustrine_selftest::Test;
 use lustrine_selftest::console::{
-    Answer, Command, Detail, Holder, NewTest, NodeState, Part, Refusal, Reply, Said, Spread, Target,
+    Answer, Command, Detail, Distribution, NewTest, NodeReply, NodeState, Part, Refusal, Reply,
+    SessionHolder, Target,
 };
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{BrwCheck, Counters};
@@ -36,22 +37,26 @@ fn begin(world: &mut World, force: bool) -> Result<Answer, Refusal> {
     world.tell(0, Command::NewSession { name, timeout: 300, force, features: 1 })
 }
 
-fn add_group(world: &mut World, group: &str, nodes: impl IntoIterator<Item = usize>) -> Vec<Said> {
+fn add_group(
+    world: &mut World,
+    group: &str,
+    nodes: impl IntoIterator<Item = usize>,
+) -> Vec<NodeReply> {
     let group = group.to_owned();
     assert_eq!(world.tell(0, Command::AddGroup { group: group.clone() }), Ok(Answer::Done));
     said(world.tell(0, Command::AddNodes { group, nids: nids(nodes) }))
 }
 
-fn said(answer: Result<Answer, Refusal>) -> Vec<Said> {
+fn said(answer: Result<Answer, Refusal>) -> Vec<NodeReply> {
     match answer {
-        Ok(Answer::Said(said)) => said,
+        Ok(Answer::Replies(said)) => said,
         other => panic!("{other:?}"),
     }
 }
 
 fn all_good(answer: Result<Answer, Refusal>) -> usize {
     let said = said(answer);
-    assert!(said.iter().all(Said::is_good), "{said:?}");
+    assert!(said.iter().all(NodeReply::is_good), "{said:?}");
     said.len()
 }
 
@@ -64,7 +69,7 @@ fn new_test(test: Test, loops: i32) -> NewTest {
         offset: 0,
         loops,
         concurrency: 2,
-        spread: Spread::ONE_TO_ONE,
+        spread: Distribution::ONE_TO_ONE,
         stop_on_error: true,
         rate: 0,
     }
@@ -200,7 +205,7 @@ fn clients_and_servers_come_together_as_the_spread_says() {
     add_group(&mut world, CLIENTS, [1, 2, 3, 4]);
     add_group(&mut world, SERVERS, [5, 6, 7]);
     // Clients 1 and 2 have servers 5 and 6, clients 3 and 4 have 7 and 5.
-    let spread = Spread { clients: 2, servers: 2 };
+    let spread = Distribution { clients: 2, servers: 2 };
     let test = NewTest { spread, ..new_test(Test::Ping, 10) };
     assert_eq!(all_good(world.tell(0, Command::AddTest(test))), 7);
     all_good(world.tell(0, run()));
@@ -227,7 +232,8 @@ fn nodes_of_another_session_are_busy_until_they_are_taken() {
     let add = || Command::AddNodes { group: group(), nids: nids([1, 2]) };
     let answers = said(world.tell(3, add()));
     assert_eq!(answers[0].reply, Reply::Refused(16));
-    let holder = |name: &str, node| Holder { name: name.to_owned(), console: test_nid(node) };
+    let holder =
+        |name: &str, node| SessionHolder { name: name.to_owned(), console: test_nid(node) };
     assert_eq!(answers[0].holder, Some(holder("demo", 0)));
     assert_eq!(answers[0].state, NodeState::Busy);
     assert!(answers[1].is_good());
@@ -298,9 +304,9 @@ fn what_is_not_possible_is_refused_before_anything_is_sent() {
         NewTest { loops: 0, ..new_test(Test::Ping, 1) },
         NewTest { concurrency: 0, ..new_test(Test::Ping, 1) },
         NewTest { concurrency: 1025, ..new_test(Test::Ping, 1) },
-        NewTest { spread: Spread { clients: 0, servers: 1 }, ..new_test(Test::Ping, 1) },
-        NewTest { spread: Spread { clients: 1, servers: 2 }, ..new_test(Test::Ping, 1) },
-        NewTest { spread: Spread { clients: 1, servers: 342 }, ..new_test(Test::Ping, 1) },
+        NewTest { spread: Distribution { clients: 0, servers: 1 }, ..new_test(Test::Ping, 1) },
+        NewTest { spread: Distribution { clients: 1, servers: 2 }, ..new_test(Test::Ping, 1) },
+        NewTest { spread: Distribution { clients: 1, servers: 342 }, ..new_test(Test::Ping, 1) },
     ];
     for test in dangers {
         let refused = world.tell(0, Command::AddTest(test.clone()));
@@ -370,7 +376,8 @@ fn a_node_that_does_not_answer_is_down_until_it_does() {
     let group = CLIENTS.to_owned();
     world.tell(0, Command::AddGroup { group: group.clone() }).expect("a group");
     world.tell(0, Command::AddNodes { group, nids: nids([1]) }).expect("added");
-    let test = NewTest { spread: Spread { clients: 1, servers: 2 }, ..new_test(Test::Ping, 1) };
+    let test =
+        NewTest { spread: Distribution { clients: 1, servers: 2 }, ..new_test(Test::Ping, 1) };
     let refused = world.tell(0, Command::AddTest(test.clone()));
     assert_eq!(refused, Err(Refusal::NotActive(vec![(test_nid(2), NodeState::Down)])));
     // It comes back: no session stands there, and a refresh makes it.

@@ -9,14 +9,14 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use lustrine_lnet::time::Nanos;
-use lustrine_selftest::{ClientArgs, Lane, Limit, Rung, Takeover, Test};
+use lustrine_selftest::{ClientArgs, ClientSlot, LoadStep, SessionMode, StepLimit, Test};
 use lustrine_sim::fabric::{LinkSpec, Rate};
 use lustrine_sim::tcp::TcpSpec;
 use lustrine_sim::{Cost, Crowd, NodeSpec, Place, Simulation};
 use lustrine_wire::nid::{Net, Nid, ProcessId};
 use lustrine_wire::srpc::{BrwCheck, Name};
 
-const LANE: Lane = Lane(1);
+const SLOT: ClientSlot = ClientSlot(1);
 const READ: Test = Test::Read { len: 1 << 20, check: BrwCheck::Simple };
 
 /// Messages after which a run is over unless told otherwise, beside those of its beginning.
@@ -104,19 +104,19 @@ fn measure(run: &Run) -> Found {
             target: ProcessId::lustre(target),
             local: None,
             console: nid(*number),
-            lane: LANE,
+            slot: SLOT,
             name: Name::EMPTY,
-            takeover: Takeover::NoSession,
+            session: SessionMode::NoSession,
             patience: Nanos::from_secs(1000),
             wall_seconds: 1,
         };
         let host = lustrine_sim::HostId(*number);
         crowd.start_client(host, args);
-        let limit = Limit::Time(Nanos::from_secs(1_000_000));
+        let limit = StepLimit::Time(Nanos::from_secs(1_000_000));
         let (test, concurrency) = (run.test, run.concurrency);
-        let rung = Rung { test, concurrency, limit, warm_up: Nanos(0) };
-        let client = crowd.client(host, LANE).expect("it was just made");
-        client.start_rung(rung).expect("a harmless rung");
+        let rung = LoadStep { test, concurrency, limit, warm_up: Nanos(0) };
+        let client = crowd.client(host, SLOT).expect("it was just made");
+        client.start_step(rung).expect("a harmless rung");
     }
     let (built, built_bytes) = (begin.elapsed(), resident());
     // Connections and discovery first.

@@ -17,7 +17,7 @@ mod wire;
 
 use lustrine_lnet::time::Time;
 use lustrine_lnet::topology::Identity;
-use lustrine_selftest::{Client, ClientArgs, Lane};
+use lustrine_selftest::{Client, ClientArgs, ClientSlot};
 
 use crate::fabric::Fabric;
 use crate::memory::Usage;
@@ -148,15 +148,15 @@ impl Simulation for Crowd {
         let now = self.now;
         let node = self.hosts[host.0 as usize].node.as_mut();
         let node = node.unwrap_or_else(|| panic!("{host:?} has no node that runs"));
-        let lane = args.lane;
+        let slot = args.slot;
         let started = node.partition.start_client(now, args);
-        started.unwrap_or_else(|_| panic!("{host:?} has a client of {lane:?}"));
+        started.unwrap_or_else(|_| panic!("{host:?} has a client of {slot:?}"));
         self.wake(host);
     }
 
-    fn client(&mut self, host: HostId, lane: Lane) -> Option<&mut Client> {
+    fn client(&mut self, host: HostId, slot: ClientSlot) -> Option<&mut Client> {
         self.wake(host);
-        self.hosts[host.0 as usize].node.as_mut()?.partition.client(lane)
+        self.hosts[host.0 as usize].node.as_mut()?.partition.client(slot)
     }
 
     fn run_to(&mut self, time: Time) {

@@ -11,7 +11,7 @@ use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::home_of;
 use lustrine_partition::{Change, Partition, ProbeId, ProbeResult};
-use lustrine_selftest::{Client, Lane};
+use lustrine_selftest::{Client, ClientSlot};
 use lustrine_socklnd::io::SockId;
 use lustrine_wire::nid::Nid;
 
@@ -116,17 +116,17 @@ impl Node {
         self.cpts.iter().map(|cpt| &cpt.partition)
     }
 
-    /// Its selftest client of a lane, while there is one; its loop has a turn afterwards.
-    pub fn client(&mut self, lane: Lane) -> Option<&mut Client> {
+    /// Its selftest client of a slot, while there is one; its loop has a turn afterwards.
+    pub fn client(&mut self, slot: ClientSlot) -> Option<&mut Client> {
         self.cpts.iter_mut().find_map(|cpt| {
             cpt.stirred = true;
-            cpt.partition.client(lane)
+            cpt.partition.client(slot)
         })
     }
 
     /// The same, to look at.
-    pub(crate) fn peek(&mut self, lane: Lane) -> Option<&Client> {
-        self.cpts.iter_mut().find_map(|cpt| cpt.partition.client(lane)).map(|client| &*client)
+    pub(crate) fn peek(&mut self, slot: ClientSlot) -> Option<&Client> {
+        self.cpts.iter_mut().find_map(|cpt| cpt.partition.client(slot)).map(|client| &*client)
     }
 
     /// Memory in use.
@@ -273,8 +273,8 @@ impl Node {
             network.give_to(handoff.sock, handoff.home);
             letters.push((handoff.home, Letter::Handoff(Box::new(handoff))));
         }
-        while let Some((cpt, cross)) = partition.take_cross() {
-            letters.push((cpt, Letter::Cross(Box::new(cross))));
+        while let Some((cpt, cross)) = partition.take_cpt_message() {
+            letters.push((cpt, Letter::CptMessage(Box::new(cross))));
         }
         for (to, letter) in letters {
             let at = now + Nanos(self.rng.below(self.spec.skew.0 + 1));

@@ -1,7 +1,7 @@
 //! What both depths of the simulator can do.
 
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_selftest::{Client, ClientArgs, Lane};
+use lustrine_selftest::{Client, ClientArgs, ClientSlot};
 
 use crate::fabric::{Fabric, LinkSpec, SiteId};
 use crate::network::HostId;
@@ -82,12 +82,12 @@ pub trait Simulation {
     /// Starts a load on a node; it acts from the next moment on.
     ///
     /// # Panics
-    /// When the node is away, or a client of this lane is not finished.
+    /// When the node is away, or a client of this slot is not finished.
     fn start_client(&mut self, host: HostId, args: ClientArgs);
 
     /// A node's client, and a turn for the node afterwards; `None` when the node is away or has
     /// no such client.
-    fn client(&mut self, host: HostId, lane: Lane) -> Option<&mut Client>;
+    fn client(&mut self, host: HostId, slot: ClientSlot) -> Option<&mut Client>;
 
     /// Lets time pass until then.
     fn run_to(&mut self, time: Time);

@@ -11,7 +11,7 @@ use lustrine_lnet::shard::PeerTableFull;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_partition::{Change, Partition, ProbeId};
-use lustrine_selftest::{Client, Lane};
+use lustrine_selftest::{Client, ClientSlot};
 use lustrine_wire::nid::Nid;
 
 use crate::check;
@@ -169,10 +169,10 @@ impl World {
         look(self.node_mut(host).partition_mut())
     }
 
-    /// A node's client, to look at; `None` when the node is away or has none of this lane.
-    pub fn peek(&mut self, host: HostId, lane: Lane) -> Option<&Client> {
+    /// A node's client, to look at; `None` when the node is away or has none of this slot.
+    pub fn peek(&mut self, host: HostId, slot: ClientSlot) -> Option<&Client> {
         match &mut self.actors[host.0 as usize] {
-            Actor::Node(node) => node.peek(lane),
+            Actor::Node(node) => node.peek(slot),
             _ => None,
         }
     }

@@ -5,7 +5,7 @@ use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::tunables::Tunables;
 use lustrine_partition::{Change, ProbeResult};
-use lustrine_selftest::{ClientArgs, Lane, Limit, Rung, Takeover, Test};
+use lustrine_selftest::{ClientArgs, ClientSlot, LoadStep, SessionMode, StepLimit, Test};
 use lustrine_sim::{Death, HostId, NodeSpec, Simulation, World, check};
 use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::{BrwCheck, Name};
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 
 const SECOND: Nanos = Nanos::from_secs(1);
 
-const LANE: Lane = Lane(1);
+const SLOT: ClientSlot = ClientSlot(1);
 
 fn nid(index: u64) -> Nid {
     format!("10.0.0.{}@tcp", index + 1).parse().expect("a NID")
@@ -112,21 +112,22 @@ fn start_load(world: &mut World, host: HostId, length: Nanos) {
         target: ProcessId::lustre(nid(1)),
         local: None,
         console: nid(0),
-        lane: LANE,
+        slot: SLOT,
         name: Name::new("changes").expect("a short name"),
-        takeover: Takeover::Force,
+        session: SessionMode::Force,
         patience: Nanos::from_secs(60),
         wall_seconds: 0x6000_0000,
     };
     world.start_client(host, args);
     let test = Test::Write { len: 4096, check: BrwCheck::Full };
-    let rung = Rung { test, concurrency: 4, limit: Limit::Time(length), warm_up: Nanos::ZERO };
-    Simulation::client(world, host, LANE).expect("it runs").start_rung(rung).expect("harmless");
+    let rung =
+        LoadStep { test, concurrency: 4, limit: StepLimit::Time(length), warm_up: Nanos::ZERO };
+    Simulation::client(world, host, SLOT).expect("it runs").start_step(rung).expect("harmless");
 }
 
 fn finished(world: &mut World, host: HostId) -> bool {
     // Looking must not give it a turn.
-    world.peek(host, LANE).is_some_and(|client| client.rung_finished())
+    world.peek(host, SLOT).is_some_and(|client| client.step_finished())
 }
 
 fn harmless() -> impl Strategy<Value = Change> {
@@ -175,12 +176,12 @@ proptest! {
         let limit = Nanos::from_secs(300);
         prop_assert!(world.run_until(limit, |world| finished(world, one)));
         let now: Time = world.now();
-        let snapshot = Simulation::client(&mut world, one, LANE).expect("it runs").progress(now);
+        let snapshot = Simulation::client(&mut world, one, SLOT).expect("it runs").progress(now);
         if !removed {
             prop_assert!(snapshot.errors.is_empty(), "{:?}", snapshot.errors);
             prop_assert!(snapshot.bytes > 0);
         }
-        Simulation::client(&mut world, one, LANE).expect("it runs").finish(now);
+        Simulation::client(&mut world, one, SLOT).expect("it runs").finish(now);
         world.run_for(Nanos::from_secs(200));
         check::assert_quiet(&world);
     }

@@ -16,13 +16,13 @@ use lustrine_capture::{Content, Item, Message as Captured};
 use lustrine_lnet::time::Time;
 use lustrine_selftest::Test;
 use lustrine_selftest::console::{
-    Answer, Command, Console, Detail, Holder, NewTest, NodeState, Order, Outcome, Reply, Said,
-    Spread, Target,
+    Answer, Command, Console, ConsoleRpc, Detail, Distribution, NewTest, NodeReply, NodeState,
+    Reply, RpcOutcome, SessionHolder, Target,
 };
-use lustrine_selftest::{Failure, errno};
+use lustrine_selftest::{RpcError, errno};
+use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::header;
 use lustrine_wire::nid::Nid;
-use lustrine_wire::order::Order as ByteOrder;
 use lustrine_wire::srpc::{
     BatchReply, Body, BrwCheck, Counters, Destination, FRAMEWORK_PORTAL, MakeSessionReply, Message,
     Name, REPLY_PORTAL, RemoveSessionReply, Service, Sid, StatReply, TestReply, VERSION,
@@ -149,9 +149,9 @@ impl Play {
     fn tell(&mut self, command: Command) -> Result<Answer, u32> {
         let told = format!("{command:?}");
         self.console.command(self.now, 1, KEY, command);
-        while let Some(order) = self.console.next_order() {
+        while let Some(order) = self.console.next_rpc() {
             let reply = self.answer_to(&order, &told);
-            let outcome = Outcome { order: order.id, reply, put: Vec::new() };
+            let outcome = RpcOutcome { rpc: order.id, reply, put: Vec::new() };
             self.console.completed(self.now, &outcome);
         }
         let (_, answer) = self.console.next_answer().unwrap_or_else(|| panic!("{told}: no answer"));
@@ -159,7 +159,7 @@ impl Play {
     }
 
     /// The captured reply to an order, which must be what the kernel sent.
-    fn answer_to(&mut self, order: &Order, told: &str) -> Result<Message, Failure> {
+    fn answer_to(&mut self, order: &ConsoleRpc, told: &str) -> Result<Message, RpcError> {
         let session = self.console.session().expect("orders are a session's");
         if order.peer == self.own {
             // The captured console's own node: nothing of it is on the wire.
@@ -180,7 +180,7 @@ impl Play {
             assert_eq!(order.list, rpc.list, "{told}");
         }
         self.compared += 1;
-        let reply = rpc.reply.ok_or(Failure::TimedOut)?;
+        let reply = rpc.reply.ok_or(RpcError::TimedOut)?;
         Ok(Message { body: renamed(reply.body, theirs, session.sid()), ..reply })
     }
 
@@ -198,7 +198,7 @@ impl Play {
 }
 
 /// What a node says that does what it is asked for.
-fn good(order: &Order, sid: Sid) -> Message {
+fn good(order: &ConsoleRpc, sid: Sid) -> Message {
     let body = match order.body {
         Body::MakeSessionRequest(_) => {
             let reply = MakeSessionReply { status: 0, sid, timeout: 100, name: Name::EMPTY };
@@ -227,19 +227,19 @@ fn new_session(name: &str, force: bool) -> Command {
     Command::NewSession { name: name.to_owned(), timeout: 60, force, features: 1 }
 }
 
-fn said(answer: Result<Answer, u32>) -> Vec<Said> {
+fn said(answer: Result<Answer, u32>) -> Vec<NodeReply> {
     match answer {
-        Ok(Answer::Said(said)) => said,
+        Ok(Answer::Replies(said)) => said,
         other => panic!("{other:?}"),
     }
 }
 
 fn all_good(answer: Result<Answer, u32>) {
     let said = said(answer);
-    assert!(said.iter().all(Said::is_good), "{said:?}");
+    assert!(said.iter().all(NodeReply::is_good), "{said:?}");
 }
 
-fn add_group(play: &mut Play, group: &str, nids: &[&str]) -> Vec<Said> {
+fn add_group(play: &mut Play, group: &str, nids: &[&str]) -> Vec<NodeReply> {
     let group = group.to_owned();
     assert_eq!(play.tell(Command::AddGroup { group: group.clone() }), Ok(Answer::Done));
     let nids = nids.iter().map(|text| nid(text)).collect();
@@ -255,7 +255,7 @@ fn test(test: Test, loops: i32, concurrency: u32, clients: u32) -> Command {
         offset: 0,
         loops,
         concurrency,
-        spread: Spread { clients, servers: 1 },
+        spread: Distribution { clients, servers: 1 },
         stop_on_error: true,
         rate: 0,
     })
@@ -291,8 +291,8 @@ fn usual(
 ) -> usize {
     let mut play = Play::new(name, own);
     play.tell(new_session(session, false)).expect("a session");
-    assert!(add_group(&mut play, "cli", clients).iter().all(Said::is_good));
-    assert!(add_group(&mut play, "srv", &["10.77.0.3@tcp"]).iter().all(Said::is_good));
+    assert!(add_group(&mut play, "cli", clients).iter().all(NodeReply::is_good));
+    assert!(add_group(&mut play, "srv", &["10.77.0.3@tcp"]).iter().all(NodeReply::is_good));
     assert_eq!(play.tell(Command::AddBatch { batch: batch() }), Ok(Answer::Done));
     for test in tests {
         all_good(play.tell(test));
@@ -371,7 +371,7 @@ fn two_consoles_that_want_one_node_as_in_c03() {
     let answers = add_group(&mut two, "g2", &[VM3]);
     assert_eq!(answers[0].reply, Reply::Refused(errno::EBUSY));
     assert_eq!(answers[0].state, NodeState::Busy);
-    let holder = Holder { name: "one".to_owned(), console: nid(VM2) };
+    let holder = SessionHolder { name: "one".to_owned(), console: nid(VM2) };
     assert_eq!(answers[0].holder, Some(holder));
     assert_eq!(said(two.tell(Command::DeleteGroup { group: "g2".to_owned() })).len(), 0);
     two.tell(Command::EndSession).expect("the end");
@@ -385,7 +385,7 @@ fn two_consoles_that_want_one_node_as_in_c03() {
     assert!(add_group(&mut one, "g1", &[VM3])[0].is_good());
     let target = Target::Group("g1".to_owned());
     let answers = said(one.tell(Command::Ping { target, timeout: 5 }));
-    let detail = Detail::Session(Holder { name: "two".to_owned(), console: nid(VM4) });
+    let detail = Detail::Session(SessionHolder { name: "two".to_owned(), console: nid(VM4) });
     assert_eq!(answers[0].reply, Reply::Good(detail));
     assert_eq!(answers[0].state, NodeState::Busy);
     for _ in 0..3 {

@@ -2,14 +2,14 @@
 //! size, in two round trips.
 
 use lustrine_lnet::time::Nanos;
-use lustrine_selftest::{ClientArgs, Lane, Limit, Rung, Takeover, Test};
+use lustrine_selftest::{ClientArgs, ClientSlot, LoadStep, SessionMode, StepLimit, Test};
 use lustrine_sim::fabric::{Hashing, LinkSpec, Rate};
 use lustrine_sim::tcp::{Algorithm, TcpSpec};
 use lustrine_sim::{Cost, HostId, NodeSpec, Place, Simulation, World};
 use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::{BrwCheck, Name};
 
-const LANE: Lane = Lane(1);
+const SLOT: ClientSlot = ClientSlot(1);
 const MIB: u32 = 1 << 20;
 
 fn nid(index: u32) -> Nid {
@@ -45,25 +45,25 @@ fn throughput(world: &mut World, host: HostId, test: Test, concurrency: u32) -> 
         target: ProcessId::lustre(nid(1)),
         local: None,
         console: nid(0),
-        lane: LANE,
+        slot: SLOT,
         name: Name::new("placed").expect("a short name"),
-        takeover: Takeover::Force,
+        session: SessionMode::Force,
         patience: Nanos::from_secs(60),
         wall_seconds: 0x6000_0000,
     };
     world.start_client(host, args);
-    let limit = Limit::Time(Nanos::from_secs(10));
-    let rung = Rung { test, concurrency, limit, warm_up: Nanos::from_secs(5) };
-    Simulation::client(world, host, LANE).expect("it runs").start_rung(rung).expect("harmless");
+    let limit = StepLimit::Time(Nanos::from_secs(10));
+    let rung = LoadStep { test, concurrency, limit, warm_up: Nanos::from_secs(5) };
+    Simulation::client(world, host, SLOT).expect("it runs").start_step(rung).expect("harmless");
     let finished = |world: &mut World| {
-        Simulation::client(world, host, LANE).is_some_and(|client| client.rung_finished())
+        Simulation::client(world, host, SLOT).is_some_and(|client| client.step_finished())
     };
     while !finished(world) {
         let next = Simulation::now(world) + Nanos::from_secs(1);
         world.run_to(next);
     }
     let now = Simulation::now(world);
-    let snapshot = Simulation::client(world, host, LANE).expect("it runs").progress(now);
+    let snapshot = Simulation::client(world, host, SLOT).expect("it runs").progress(now);
     assert!(snapshot.errors.is_empty(), "{:?}", snapshot.errors);
     snapshot.bytes as f64 / f64::from(MIB) / snapshot.elapsed.as_secs_f64()
 }

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_selftest::Test;
 use lustrine_selftest::console::{
-    Answer, Command, Console, Detail, NewTest, NodeState, Refusal, Reply, Said, Spread, Target,
+    Answer, Command, Console, Detail, Distribution, NewTest, NodeReply, NodeState, Refusal, Reply,
+    Target,
 };
 use lustrine_sim::fabric::{LinkSpec, Rate};
 use lustrine_sim::tcp::TcpSpec;
@@ -58,13 +59,13 @@ impl Site {
         let now = self.now();
         for (node, console) in &mut self.consoles {
             let host = self.hosts[*node];
-            while let Some(outcome) = self.world.look(host, |node| node.next_outcome()) {
+            while let Some(outcome) = self.world.look(host, |node| node.next_rpc_outcome()) {
                 console.completed(now, &outcome);
             }
             if now >= console.next_deadline() {
                 console.tick(now);
             }
-            while let Some(order) = console.next_order() {
+            while let Some(order) = console.next_rpc() {
                 self.world.with(host, |_, node| node.order(order));
             }
         }
@@ -99,7 +100,12 @@ impl Site {
         self.tell(node, begin).expect("a session");
     }
 
-    fn add_group(&mut self, node: usize, group: &str, nodes: std::ops::Range<usize>) -> Vec<Said> {
+    fn add_group(
+        &mut self,
+        node: usize,
+        group: &str,
+        nodes: std::ops::Range<usize>,
+    ) -> Vec<NodeReply> {
         let group = group.to_owned();
         self.tell(node, Command::AddGroup { group: group.clone() }).expect("a group");
         said(self.tell(node, Command::AddNodes { group, nids: nodes.map(nid).collect() }))
@@ -117,16 +123,16 @@ impl Site {
     }
 }
 
-fn said(answer: Result<Answer, Refusal>) -> Vec<Said> {
+fn said(answer: Result<Answer, Refusal>) -> Vec<NodeReply> {
     match answer {
-        Ok(Answer::Said(said)) => said,
+        Ok(Answer::Replies(said)) => said,
         other => panic!("{other:?}"),
     }
 }
 
 fn all_good(answer: Result<Answer, Refusal>) -> usize {
     let said = said(answer);
-    let bad: Vec<&Said> = said.iter().filter(|said| !said.is_good()).collect();
+    let bad: Vec<&NodeReply> = said.iter().filter(|said| !said.is_good()).collect();
     assert!(bad.is_empty(), "{bad:?}");
     said.len()
 }
@@ -140,7 +146,7 @@ fn test(test: Test, loops: i32) -> Command {
         offset: 0,
         loops,
         concurrency: 4,
-        spread: Spread::ONE_TO_ONE,
+        spread: Distribution::ONE_TO_ONE,
         stop_on_error: true,
         rate: 0,
     })

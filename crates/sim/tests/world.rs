@@ -3,7 +3,7 @@
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
 use lustrine_partition::ProbeResult;
-use lustrine_selftest::{ClientArgs, Lane, Limit, Rung, Takeover, Test};
+use lustrine_selftest::{ClientArgs, ClientSlot, LoadStep, SessionMode, StepLimit, Test};
 use lustrine_sim::{Chunking, Death, Hand, Link, NodeSpec, Simulation, World, check};
 use lustrine_socklnd::io::SockId;
 use lustrine_wire::nid::{Nid, ProcessId};
@@ -12,7 +12,7 @@ use lustrine_wire::srpc::Name;
 const SECOND: Nanos = Nanos::from_secs(1);
 
 /// Of every client.
-const LANE: Lane = Lane(1);
+const SLOT: ClientSlot = ClientSlot(1);
 
 fn nid(text: &str) -> Nid {
     text.parse().expect("a NID")
@@ -192,21 +192,25 @@ fn turns_of_a_lonely_client() -> Vec<String> {
             target: ProcessId::lustre(nid("10.0.0.2@tcp")),
             local: None,
             console: nid("10.0.0.1@tcp"),
-            lane: LANE,
+            slot: SLOT,
             name: Name::EMPTY,
-            takeover: Takeover::Respect,
+            session: SessionMode::IfFree,
             patience: Nanos::from_secs(1000),
             wall_seconds: 1,
         };
-        let rung =
-            Rung { test: Test::Ping, concurrency: 1, limit: Limit::Count(10), warm_up: Nanos(0) };
+        let rung = LoadStep {
+            test: Test::Ping,
+            concurrency: 1,
+            limit: StepLimit::Count(10),
+            warm_up: Nanos(0),
+        };
         partition.start_client(now, args).expect("the first client");
-        partition.client(LANE).expect("it was just made").start_rung(rung).expect("harmless");
+        partition.client(SLOT).expect("it was just made").start_step(rung).expect("harmless");
     });
     let under_way = |world: &mut World| {
         let now = world.now();
         world.look(one, |partition| {
-            partition.client(LANE).is_some_and(|client| client.progress(now).outstanding == 1)
+            partition.client(SLOT).is_some_and(|client| client.progress(now).outstanding == 1)
         })
     };
     assert!(world.run_until(SECOND, under_way));
@@ -276,27 +280,31 @@ fn nodes_of_several_partitions_serve_each_other() {
                 assert!(matches!(result, Some(ProbeResult::Ping(Ok(_)))), "{seed} {result:?}");
             }
         }
-        let load =
-            Rung { test: Test::Ping, concurrency: 8, limit: Limit::Count(100), warm_up: Nanos(0) };
+        let load = LoadStep {
+            test: Test::Ping,
+            concurrency: 8,
+            limit: StepLimit::Count(100),
+            warm_up: Nanos(0),
+        };
         let target = nid("10.0.0.1@tcp");
         for host in &hosts[1..] {
             let args = ClientArgs {
                 target: ProcessId::lustre(target),
                 local: None,
                 console: nid("10.0.0.9@tcp"),
-                lane: LANE,
+                slot: SLOT,
                 name: Name::new("many").unwrap(),
-                takeover: Takeover::NoSession,
+                session: SessionMode::NoSession,
                 patience: SECOND,
                 wall_seconds: 0x6000_0000,
             };
             Simulation::start_client(&mut world, *host, args);
-            Simulation::client(&mut world, *host, LANE).unwrap().start_rung(load).unwrap();
+            Simulation::client(&mut world, *host, SLOT).unwrap().start_step(load).unwrap();
         }
         world.run_for(Nanos::from_secs(5));
         for host in &hosts[1..] {
-            let client = Simulation::client(&mut world, *host, LANE).unwrap();
-            assert!(client.rung_finished());
+            let client = Simulation::client(&mut world, *host, SLOT).unwrap();
+            assert!(client.step_finished());
             let now = lustrine_lnet::time::Time(u64::MAX);
             let snapshot = client.progress(now);
             assert!(snapshot.ops >= 100 && snapshot.errors.is_empty(), "{:?}", snapshot.errors);

@@ -6,7 +6,7 @@ use core::net::SocketAddr;
 use lustrine_lnet::lnd::{Core, LinkEvent};
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Identity;
-use lustrine_wire::Order;
+use lustrine_wire::ByteOrder;
 use lustrine_wire::acceptor::Request;
 use lustrine_wire::hello::{ConnType, Hello, Ips, Version};
 use lustrine_wire::nid::{Nid, ProcessId};
@@ -167,7 +167,7 @@ impl Socklnd {
         Request::new(peer.id.nid).encode(&mut bytes).expect("the version was chosen to fit");
         let hello = Hello {
             version: dialled.version,
-            order: Order::Little,
+            order: ByteOrder::Little,
             src: ProcessId::lustre(ni.nid),
             dst: ProcessId { nid: peer.id.nid, pid: 0 },
             src_incarnation: ni.incarnation,
@@ -227,7 +227,7 @@ impl Socklnd {
         self.outgoing -= 1;
         let format = Format {
             version: hello.version,
-            sent: Order::Little,
+            sent: ByteOrder::Little,
             received: hello.order,
             csum: self.csum(hello.version),
         };

@@ -1,7 +1,7 @@
 //! How messages look on one connection: what its HELLO settled (wire 3.1, 3.2).
 
+use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::hello::Version;
-use lustrine_wire::order::Order;
 
 /// Agreed at the end of the handshake, constant afterwards.
 ///
@@ -12,10 +12,10 @@ use lustrine_wire::order::Order;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Format {
     pub(crate) version: Version,
-    /// Order of frame headers we send.
-    pub(crate) sent: Order,
-    /// Order of frame headers we receive.
-    pub(crate) received: Order,
+    /// Byte order of frame headers we send.
+    pub(crate) sent: ByteOrder,
+    /// Byte order of frame headers we receive.
+    pub(crate) received: ByteOrder,
     /// Whether our frames carry checksums: V2 with `enable_csum` (wire 3.3).
     pub(crate) csum: bool,
 }

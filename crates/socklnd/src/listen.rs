@@ -9,7 +9,7 @@ use lustrine_lnet::topology::home_of;
 use lustrine_wire::acceptor::{Answer, Reaction, Request};
 use lustrine_wire::hello::{ConnType, Hello, HelloError, Ips, Version};
 use lustrine_wire::nid::{Nid, PID_ANY, PID_LUSTRE, PID_USERLAND, ProcessId};
-use lustrine_wire::{Order, Progress};
+use lustrine_wire::{ByteOrder, Progress};
 
 use crate::close_reason::{CloseReason, ProtocolViolation};
 use crate::config::Accept;
@@ -206,7 +206,7 @@ impl Socklnd {
         &mut self,
         env: &mut Env<'_, I, C>,
         key: ConnKey,
-        order: Order,
+        order: ByteOrder,
     ) -> Result<(), CloseReason> {
         let conn = &self.conns[key];
         let ni = self.ni(conn.ni);

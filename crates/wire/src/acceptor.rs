@@ -3,8 +3,8 @@
 #[cfg(test)]
 mod tests;
 
+use crate::byte_order::{ByteOrder, array_at};
 use crate::nid::{Nid, NidError, NidTooLong};
-use crate::order::{Order, array_at};
 use crate::{LNET_MAGIC, Progress};
 
 /// First word of a connection request.
@@ -22,7 +22,7 @@ pub struct Request {
     /// 1 (short NID) or 2 (long NID).
     pub version: u32,
     /// Byte order of the sender.
-    pub order: Order,
+    pub order: ByteOrder,
     /// The NID that the dialler believes it is calling.
     pub target: Nid,
 }
@@ -32,14 +32,14 @@ pub struct Request {
 pub enum AcceptorError {
     /// The generic magic number of LNet's drivers: a peer that asks which acceptor this is.
     #[error("generic LNet magic where a connection request was due")]
-    LnetMagic(Order),
+    LnetMagic(ByteOrder),
     /// A connection request of a version that nobody here knows.
     #[error("connection request of unknown version {version}")]
     UnknownVersion {
         /// The version that the peer speaks.
         version: u32,
         /// Byte order of the peer.
-        order: Order,
+        order: ByteOrder,
     },
     /// Something that is no connection request at all.
     #[error("{0:#010x} is not the magic number of a connection request")]
@@ -72,7 +72,7 @@ impl Request {
     /// A request in little-endian order, of version 1 wherever the target allows it.
     pub fn new(target: Nid) -> Request {
         let version = if target.to_short().is_some() { 1 } else { 2 };
-        Request { version, order: Order::Little, target }
+        Request { version, order: ByteOrder::Little, target }
     }
 
     /// Parses the request at the start of a stream. A wrong magic number is found as soon as four
@@ -85,8 +85,8 @@ impl Request {
             return Ok(Progress::Need(4));
         }
         let word = array_at(buf, 0);
-        let Some(order) = Order::of_magic(word, MAGIC) else {
-            return Err(match Order::of_magic(word, LNET_MAGIC) {
+        let Some(order) = ByteOrder::of_magic(word, MAGIC) else {
+            return Err(match ByteOrder::of_magic(word, LNET_MAGIC) {
                 Some(order) => AcceptorError::LnetMagic(order),
                 None => AcceptorError::BadMagic(u32::from_le_bytes(word)),
             });
@@ -136,7 +136,7 @@ impl Request {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
     /// Byte order of the acceptor.
-    pub order: Order,
+    pub order: ByteOrder,
     /// The version that the acceptor offers; 1.
     pub version: u32,
     /// Raw short NID; 0.
@@ -147,7 +147,7 @@ impl Answer {
     /// Length of the answer in bytes.
     pub const LEN: usize = 16;
     /// The answer that every acceptor gives, in little-endian order.
-    pub const OURS: Answer = Answer { order: Order::Little, version: 1, nid: 0 };
+    pub const OURS: Answer = Answer { order: ByteOrder::Little, version: 1, nid: 0 };
 
     /// Parses the answer of an acceptor that refused a request.
     ///
@@ -158,7 +158,7 @@ impl Answer {
             return Ok(Progress::Need(4));
         }
         let word = array_at(buf, 0);
-        let order = Order::of_magic(word, MAGIC)
+        let order = ByteOrder::of_magic(word, MAGIC)
             .ok_or(AcceptorError::BadMagic(u32::from_le_bytes(word)))?;
         if buf.len() < Answer::LEN {
             return Ok(Progress::Need(Answer::LEN));

@@ -3,8 +3,8 @@
 #[cfg(test)]
 mod tests;
 
+use crate::byte_order::ByteOrder;
 use crate::crc;
-use crate::order::Order;
 
 /// What follows the frame header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -106,7 +106,7 @@ impl FrameHeader {
     /// # Errors
     /// [`FrameError::UnknownKind`]: the receiver closes the connection.
     #[inline]
-    pub fn parse(raw: &[u8; 24], order: Order) -> Result<FrameHeader, FrameError> {
+    pub fn parse(raw: &[u8; 24], order: ByteOrder) -> Result<FrameHeader, FrameError> {
         let kind = match order.u32_at(raw, 0) {
             0xC0 => FrameKind::Noop,
             0xC1 => FrameKind::Lnet,
@@ -122,7 +122,7 @@ impl FrameHeader {
 
     /// The 24 bytes.
     #[inline]
-    pub fn encode(&self, order: Order) -> [u8; 24] {
+    pub fn encode(&self, order: ByteOrder) -> [u8; 24] {
         let mut raw = [0; 24];
         order.put_u32(&mut raw, 0, self.kind as u32);
         order.put_u32(&mut raw, 4, self.csum);
@@ -157,7 +157,7 @@ impl FrameHeader {
 
     /// The checksum of this frame header with its checksum field taken as 0; continue it over the
     /// LNet header and the payload with [`crc::update`].
-    pub fn csum_start(&self, order: Order) -> u32 {
+    pub fn csum_start(&self, order: ByteOrder) -> u32 {
         crc::update(crc::INIT, &FrameHeader { csum: 0, ..*self }.encode(order))
     }
 }

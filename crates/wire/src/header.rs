@@ -3,8 +3,8 @@
 #[cfg(test)]
 mod tests;
 
+use crate::byte_order::{ByteOrder, array_at};
 use crate::nid::{Nid, NidError, NidTooLong, ProcessId};
-use crate::order::{Order, array_at};
 
 /// The largest payload of a message, 1 MiB.
 pub const PAYLOAD_MAX: u32 = 1 << 20;
@@ -12,7 +12,7 @@ pub const PAYLOAD_MAX: u32 = 1 << 20;
 /// Portals are numbered from 0 to 63.
 pub const PORTAL_MAX: u32 = 63;
 
-const LE: Order = Order::Little;
+const LE: ByteOrder = ByteOrder::Little;
 
 /// Length of the part after NIDs and pids that differs by message type.
 const BODY_LEN: usize = 40;

@@ -4,8 +4,8 @@
 mod tests;
 mod v1;
 
+use crate::byte_order::{ByteOrder, array_at};
 use crate::nid::{Nid, NidError, NidTooLong, ProcessId};
-use crate::order::{Order, array_at};
 use crate::{LNET_MAGIC, Progress, TCP_MAGIC};
 
 /// The most IP addresses that a HELLO may list.
@@ -136,7 +136,7 @@ impl Ips {
     }
 
     /// Reads `count` addresses at `at`; the caller has checked that they are there.
-    fn read(order: Order, buf: &[u8], at: usize, count: usize) -> Result<Ips, HelloError> {
+    fn read(order: ByteOrder, buf: &[u8], at: usize, count: usize) -> Result<Ips, HelloError> {
         let mut ips = Ips::NONE;
         for i in 0..count {
             ips.push(order.u32_at(buf, at + 4 * i))?;
@@ -154,7 +154,7 @@ pub struct Hello {
     /// Protocol version.
     pub version: Version,
     /// Byte order of the sender; of V1, always little.
-    pub order: Order,
+    pub order: ByteOrder,
     /// Who sends. Believed only from source ports up to 1023 (wire 4.4).
     pub src: ProcessId,
     /// Who is meant; kernels send pid 0 and ignore what they receive.
@@ -182,7 +182,7 @@ pub enum HelloError {
         /// The version that the peer speaks. From a V1-style HELLO: major << 16 | minor.
         raw: u32,
         /// Byte order of the peer.
-        order: Order,
+        order: ByteOrder,
     },
     /// The connection type is none of the known ones.
     #[error("HELLO with unknown connection type {raw}")]
@@ -224,7 +224,7 @@ impl Hello {
         if u32::from_le_bytes(word) == TCP_MAGIC {
             return v1::parse(buf);
         }
-        let order = Order::of_magic(word, LNET_MAGIC)
+        let order = ByteOrder::of_magic(word, LNET_MAGIC)
             .ok_or(HelloError::BadMagic(u32::from_le_bytes(word)))?;
         if buf.len() < 8 {
             return Ok(Progress::Need(8));
@@ -239,7 +239,7 @@ impl Hello {
 
     fn parse_short(
         buf: &[u8],
-        order: Order,
+        order: ByteOrder,
         version: Version,
     ) -> Result<Progress<Hello>, HelloError> {
         if buf.len() < SHORT_LEN {
@@ -273,7 +273,7 @@ impl Hello {
         Ok(Progress::Got(hello, len))
     }
 
-    fn parse_long(buf: &[u8], order: Order) -> Result<Progress<Hello>, HelloError> {
+    fn parse_long(buf: &[u8], order: ByteOrder) -> Result<Progress<Hello>, HelloError> {
         if buf.len() < LONG_LEN {
             return Ok(Progress::Need(LONG_LEN));
         }

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod acceptor;
+pub mod byte_order;
 pub mod crc;
 pub mod frame;
 #[cfg(test)]
@@ -18,14 +19,13 @@ pub mod header;
 pub mod hello;
 pub mod nid;
 pub mod nid_range;
-pub mod order;
 pub mod ping;
 pub mod srpc;
 pub mod text_range;
 
+pub use byte_order::ByteOrder;
 pub use header::Header;
 pub use nid::{Net, NetKind, Nid, PID_ANY, PID_LUSTRE, PID_USERLAND, ProcessId};
-pub use order::Order;
 
 /// The first word of HELLO V2 to V4: the magic number common to all LNet drivers (wire 1.6).
 pub const LNET_MAGIC: u32 = 0x4572_6963;

@@ -242,7 +242,7 @@ impl Nid {
 
     /// The 16-byte address, or `None` for the wildcard and for 4-byte addresses.
     pub fn addr16(&self) -> Option<[u8; 16]> {
-        (self.0[0] == SIZE_16).then(|| crate::order::array_at(&self.0, 4))
+        (self.0[0] == SIZE_16).then(|| crate::byte_order::array_at(&self.0, 4))
     }
 
     /// The IP address, on the networks whose addresses are IP addresses (tcp, o2ib, gip, efa).

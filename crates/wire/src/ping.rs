@@ -4,8 +4,8 @@ mod build;
 #[cfg(test)]
 mod tests;
 
+use crate::byte_order::{ByteOrder, array_at};
 use crate::nid::Nid;
-use crate::order::{Order, array_at};
 
 /// First word of ping info.
 pub const MAGIC: u32 = 0x7069_6E67;
@@ -15,7 +15,7 @@ pub const MAGIC: u32 = 0x7069_6E67;
 pub const ENTRIES_MAX: u32 = 200;
 
 /// The usual room that an asker offers: a header and 16 short entries.
-pub const USUAL_SINK_LEN: usize = 272;
+pub const DEFAULT_BUFFER_LEN: usize = 272;
 
 /// Bytes before the entries.
 const HEADER_LEN: usize = 16;
@@ -140,7 +140,7 @@ pub enum PingError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PingInfo<'a> {
     bytes: &'a [u8],
-    order: Order,
+    order: ByteOrder,
     total: usize,
 }
 
@@ -213,7 +213,7 @@ impl<'a> PingInfo<'a> {
     }
 
     /// Byte order of the sender.
-    pub fn order(&self) -> Order {
+    pub fn order(&self) -> ByteOrder {
         self.order
     }
 
@@ -290,12 +290,12 @@ impl Iterator for Entries<'_> {
     }
 }
 
-fn read_order(bytes: &[u8]) -> Result<Order, PingError> {
+fn read_order(bytes: &[u8]) -> Result<ByteOrder, PingError> {
     if bytes.len() < HEADER_LEN {
         return Err(PingError::TooShort(bytes.len()));
     }
     let word = array_at(bytes, 0);
-    Order::of_magic(word, MAGIC).ok_or(PingError::BadMagic(u32::from_le_bytes(word)))
+    ByteOrder::of_magic(word, MAGIC).ok_or(PingError::BadMagic(u32::from_le_bytes(word)))
 }
 
 /// Length of a long entry whose NID uses `used` bytes.
@@ -304,7 +304,7 @@ const fn long_entry_len(used: usize) -> usize {
 }
 
 /// The long entry at `at`, which must end within `bytes`, and its length.
-fn long_entry(order: Order, bytes: &[u8], at: usize) -> Option<(PingEntry, usize)> {
+fn long_entry(order: ByteOrder, bytes: &[u8], at: usize) -> Option<(PingEntry, usize)> {
     let size = usize::from(*bytes.get(at + 4)?);
     let used = size.checked_add(8).filter(|&used| used <= Nid::LONG_LEN)?;
     let mut raw = [0; Nid::LONG_LEN];

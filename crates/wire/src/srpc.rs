@@ -1,22 +1,25 @@
 //! Messages of LNet selftest: every request and every reply is 160 bytes (selftest 1 to 6).
 
 mod body;
+mod client_stats;
 mod cursor;
-mod figures;
 mod service;
 #[cfg(test)]
 mod tests;
 mod values;
 
-use crate::order::{Order, array_at};
+use crate::byte_order::{ByteOrder, array_at};
 
 pub use body::{
-    BatchReply, BatchRequest, BrwReply, BrwRequest, Counters, DebugReply, DebugRequest,
-    FiguresReply, FiguresRequest, FrameworkCounters, JoinReply, JoinRequest, LnetCounters,
+    BatchReply, BatchRequest, BrwReply, BrwRequest, ClientStatsReply, ClientStatsRequest, Counters,
+    DebugReply, DebugRequest, FrameworkCounters, JoinReply, JoinRequest, LnetCounters,
     MakeSessionReply, MakeSessionRequest, PingReply, PingRequest, RemoveSessionReply,
     RemoveSessionRequest, RpcCounters, StatReply, StatRequest, TestReply, TestRequest,
 };
-pub use figures::{BUCKETS, FIGURES_LEN_MAX, Figures, FiguresError, KINDS_MAX, bucket_start};
+pub use client_stats::{
+    CLIENT_STATS_LEN_MAX, ClientStats, ClientStatsError, ERROR_KINDS_MAX, LATENCY_BUCKETS,
+    bucket_start,
+};
 pub use service::{MessageType, Service};
 pub use values::{
     BatchOp, BrwCheck, BrwOp, Destination, Name, NameError, Role, Sid, TestParams, destination_at,
@@ -53,11 +56,11 @@ pub const DATA_MAGIC: u64 = 0xeeb0_eeb1_eeb2_eeb3;
 pub const DATA_POISON: u64 = 0xbeef_beef_beef_beef;
 
 /// What stands in the place of [`DebugReply::batches`], which kernels never set, when the node
-/// knows [`Service::Figures`] and [`TestRequest::rate`]: no other node is asked for them. A kernel
+/// knows [`Service::ClientStats`] and [`TestRequest::rate`]: no other node is asked for them. A kernel
 /// keeps a request for a service that it does not have for ever.
-pub const FIGURES_MARK: u32 = 0x4c75_7301;
+pub const EXTENSIONS_MAGIC: u32 = 0x4c75_7301;
 /// What stands before [`TestRequest::rate`] if there is one, in the tail that kernels pass over.
-pub const RATE_MARK: u32 = 0x4c75_7302;
+pub const RATE_MAGIC: u32 = 0x4c75_7302;
 
 /// Largest bulk transfer of one RPC, in bytes.
 pub const BULK_MAX: u32 = 1 << 20;
@@ -68,7 +71,7 @@ pub const CONCURRENCY_MAX: u32 = 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message {
     /// Byte order of the sender.
-    pub order: Order,
+    pub order: ByteOrder,
     /// [`VERSION`]; a request with another one is answered with status 71 (EPROTO).
     pub version: u32,
     /// Session features.
@@ -144,8 +147,8 @@ bodies! {
     PingReply(PingReply),
     JoinRequest(JoinRequest),
     JoinReply(JoinReply),
-    FiguresRequest(FiguresRequest),
-    FiguresReply(FiguresReply),
+    ClientStatsRequest(ClientStatsRequest),
+    ClientStatsReply(ClientStatsReply),
 }
 
 impl Message {
@@ -157,8 +160,8 @@ impl Message {
         let raw: &[u8; MESSAGE_LEN] =
             bytes.try_into().map_err(|_| SrpcError::BadLength(bytes.len()))?;
         let word = array_at(raw, 0);
-        let order =
-            Order::of_magic(word, MAGIC).ok_or(SrpcError::BadMagic(u32::from_le_bytes(word)))?;
+        let order = ByteOrder::of_magic(word, MAGIC)
+            .ok_or(SrpcError::BadMagic(u32::from_le_bytes(word)))?;
         let number = order.u32_at(raw, 8);
         let kind = MessageType::from_number(number).ok_or(SrpcError::UnknownType(number))?;
         let features = order.u32_at(raw, 20);

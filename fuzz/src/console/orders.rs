@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use lustrine_selftest::console::{Command, Order, Outcome, SessionView};
+use lustrine_selftest::console::{Command, ConsoleRpc, RpcOutcome, SessionView};
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{
-    BULK_MAX, Body, CONCURRENCY_MAX, FEATURE_BULK_LEN, FEATURES_KNOWN, FIGURES_MARK, Role, Service,
+    BULK_MAX, Body, CONCURRENCY_MAX, FEATURE_BULK_LEN, FEATURES_KNOWN, EXTENSIONS_MAGIC, Role, Service,
     TestParams, TestRequest,
 };
 
@@ -39,7 +39,7 @@ impl Watch {
     }
 
     /// The session after a step.
-    pub(super) fn session_is(&mut self, view: Option<&SessionView>, open: &[Order]) {
+    pub(super) fn session_is(&mut self, view: Option<&SessionView>, open: &[ConsoleRpc]) {
         let stamp = view.map(|view| view.stamp);
         if stamp != self.session {
             self.session = stamp;
@@ -49,14 +49,14 @@ impl Watch {
         }
     }
 
-    pub(super) fn ended(&mut self, order: &Order, outcome: &Outcome) {
+    pub(super) fn ended(&mut self, order: &ConsoleRpc, outcome: &RpcOutcome) {
         if order.id <= self.forgotten {
             return;
         }
         if let Ok(message) = &outcome.reply
             && let Body::DebugReply(reply) = &message.body
         {
-            match reply.batches == FIGURES_MARK {
+            match reply.batches == EXTENSIONS_MAGIC {
                 true => self.ours.insert(order.peer),
                 false => self.ours.remove(&order.peer),
             };
@@ -64,10 +64,10 @@ impl Watch {
     }
 
     /// Fresh orders, and the NIDs that commands name which are not answered.
-    pub(super) fn given(&mut self, view: Option<&SessionView>, fresh: &[Order], named: &[Nid]) {
+    pub(super) fn given(&mut self, view: Option<&SessionView>, fresh: &[ConsoleRpc], named: &[Nid]) {
         self.known.extend(&self.coming);
         let begins =
-            |order: &Order| matches!(&order.body, Body::TestRequest(r) if r.role == Role::Server);
+            |order: &ConsoleRpc| matches!(&order.body, Body::TestRequest(r) if r.role == Role::Server);
         if fresh.iter().any(begins) {
             self.ours_of_test.clone_from(&self.ours);
         }
@@ -82,7 +82,7 @@ impl Watch {
                 assert_eq!(order.features, view.features, "{order:?}");
             }
             match &order.body {
-                Body::FiguresRequest(request) => {
+                Body::ClientStatsRequest(request) => {
                     assert!(self.ours.contains(&order.peer), "a kernel node would leak: {order:?}");
                     assert!(request.test > 0 && request.room == order.room, "{order:?}");
                 }
@@ -92,7 +92,7 @@ impl Watch {
         }
     }
 
-    fn test(&self, order: &Order, request: &TestRequest) {
+    fn test(&self, order: &ConsoleRpc, request: &TestRequest) {
         assert_eq!(order.features & !FEATURES_KNOWN, 0, "{order:?}");
         assert!((1..=CONCURRENCY_MAX).contains(&request.concurrency), "{order:?}");
         assert_ne!(request.loops, 0, "{order:?}");
@@ -120,7 +120,7 @@ impl Watch {
     }
 
     /// One order of a command to each node, and one that only reminds it.
-    pub(super) fn bounded(&self, open: &[Order]) {
+    pub(super) fn bounded(&self, open: &[ConsoleRpc]) {
         let mut live: Vec<Nid> = Vec::new();
         live.extend(open.iter().filter(|order| order.id > self.forgotten).map(|order| order.peer));
         live.sort_unstable();

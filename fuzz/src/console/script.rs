@@ -4,13 +4,13 @@ use arbitrary::Arbitrary;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
 use lustrine_selftest::console::{
-    Command, NewTest, NodeState, Order, Outcome, Part, SessionView, Spread, Target,
+    Command, NewTest, NodeState, ConsoleRpc, RpcOutcome, BatchSide, SessionView, Distribution, Target,
 };
-use lustrine_selftest::{Failure, LnetErrorKind, Test};
-use lustrine_wire::Order as ByteOrder;
+use lustrine_selftest::{RpcError, LnetErrorKind, Test};
+use lustrine_wire::ByteOrder;
 use lustrine_wire::nid::{Net, Nid};
 use lustrine_wire::srpc::{
-    BatchReply, Body, BrwCheck, DebugReply, DebugRequest, FIGURES_MARK, Figures, FiguresReply,
+    BatchReply, Body, BrwCheck, DebugReply, DebugRequest, EXTENSIONS_MAGIC, ClientStats, ClientStatsReply,
     MakeSessionReply, Message, Name, RemoveSessionReply, Service, Sid, TestReply, VERSION,
 };
 
@@ -126,7 +126,7 @@ pub enum Ask {
         test: u8,
         timeout: u16,
     },
-    Figures {
+    ClientStats {
         batch: Batch,
         test: u8,
         timeout: u8,
@@ -214,8 +214,8 @@ pub enum End {
 pub enum Put {
     /// Nothing.
     None,
-    /// Figures, as they are written.
-    Figures {
+    /// ClientStats, as they are written.
+    ClientStats {
         /// Numbers in them.
         numbers: (u64, u32, u64, u64),
         /// Kinds of errors.
@@ -231,8 +231,8 @@ pub enum Put {
 const FEW: u8 = 7;
 
 /// The order that the end of an unknown one is an answer to.
-pub fn nobodys() -> Order {
-    Order {
+pub fn nobodys() -> ConsoleRpc {
+    ConsoleRpc {
         id: 0,
         peer: nid(0),
         service: Service::Debug,
@@ -290,8 +290,8 @@ impl Whom {
         match self {
             Whom::Session => Target::Session,
             Whom::Group(name) => Target::Group(name.text()),
-            Whom::Clients(batch) => Target::Batch(batch.text(), Part::Clients),
-            Whom::Servers(batch) => Target::Batch(batch.text(), Part::Servers),
+            Whom::Clients(batch) => Target::Batch(batch.text(), BatchSide::Clients),
+            Whom::Servers(batch) => Target::Batch(batch.text(), BatchSide::Servers),
             Whom::Nodes(nids) => Target::Nodes(nids.list()),
         }
     }
@@ -360,7 +360,7 @@ impl Ask {
                 test: u32::from(test),
                 timeout: u32::from(timeout),
             },
-            Ask::Figures { batch, test, timeout } => Command::Figures {
+            Ask::ClientStats { batch, test, timeout } => Command::ClientStats {
                 batch: batch.text(),
                 test: u32::from(test),
                 timeout: u32::from(timeout),
@@ -401,7 +401,7 @@ impl AnyTest {
             offset: u32::from(self.offset),
             loops: i32::from(self.loops),
             concurrency: u32::from(self.concurrency),
-            spread: Spread { clients: self.clients, servers: self.servers },
+            spread: Distribution { clients: self.clients, servers: self.servers },
             stop_on_error: self.stop_on_error,
             rate: self.rate,
         }
@@ -431,9 +431,9 @@ impl Put {
     fn bytes(&self) -> Vec<u8> {
         match self {
             Put::None => Vec::new(),
-            Put::Figures { numbers: (age, active, ops, bytes), failed, latencies } => {
+            Put::ClientStats { numbers: (age, active, ops, bytes), failed, latencies } => {
                 let latencies = latencies.iter().map(|(bucket, n)| (u32::from(*bucket), *n));
-                Figures {
+                ClientStats {
                     age: *age,
                     active: *active,
                     ops: *ops,
@@ -469,7 +469,7 @@ impl Scenario {
         let mut steps: Vec<Step> = asks.into_iter().flat_map(both).collect();
         if self.tested {
             // What the clients measured is asked for; what they say to that is the input's.
-            let ask = Ask::Figures { batch: Batch(0), test: 1, timeout: 0 };
+            let ask = Ask::ClientStats { batch: Batch(0), test: 1, timeout: 0 };
             steps.push(Step::Tell { key: 0, ask });
         }
         steps
@@ -491,7 +491,7 @@ impl End {
     };
 
     /// What the console is told of it.
-    pub fn outcome(&self, order: &Order, session: Option<SessionView>) -> Outcome {
+    pub fn outcome(&self, order: &ConsoleRpc, session: Option<SessionView>) -> RpcOutcome {
         let (reply, put) = match self {
             End::Reply { features, put, .. } => {
                 let features = self::features(*features);
@@ -500,14 +500,14 @@ impl End {
                 (Ok(Message { order: ByteOrder::Little, version, features, body }), put.bytes())
             }
             End::Message(message, put) => {
-                (Message::parse(&message.bytes()).map_err(|_| Failure::BadReply), put.bytes())
+                (Message::parse(&message.bytes()).map_err(|_| RpcError::BadReply), put.bytes())
             }
             End::Failure(kind) => (Err(failure(*kind)), Vec::new()),
         };
-        Outcome { order: order.id, reply, put }
+        RpcOutcome { rpc: order.id, reply, put }
     }
 
-    fn body(&self, order: &Order, session: Option<&SessionView>) -> Body {
+    fn body(&self, order: &ConsoleRpc, session: Option<&SessionView>) -> Body {
         let End::Reply { status, session: whose, timeout, marked, active, put, .. } = self else {
             return order.body;
         };
@@ -522,7 +522,7 @@ impl End {
                 Body::RemoveSessionReply(RemoveSessionReply { status, sid })
             }
             Body::DebugRequest(_) => {
-                let batches = if *marked { FIGURES_MARK } else { u32::from(*active) };
+                let batches = if *marked { EXTENSIONS_MAGIC } else { u32::from(*active) };
                 Body::DebugReply(DebugReply { status, sid, timeout, batches, name })
             }
             Body::BatchRequest(_) => {
@@ -530,9 +530,9 @@ impl End {
                 Body::BatchReply(BatchReply { status, sid, active, time: 0 })
             }
             Body::TestRequest(_) => Body::TestReply(TestReply { status, sid }),
-            Body::FiguresRequest(_) => {
+            Body::ClientStatsRequest(_) => {
                 let len = put.bytes().len() as u32;
-                Body::FiguresReply(FiguresReply { status, sid, len })
+                Body::ClientStatsReply(ClientStatsReply { status, sid, len })
             }
             // Counters of any value, as their bytes come.
             _ => {
@@ -546,16 +546,16 @@ impl End {
     }
 }
 
-fn failure(kind: u8) -> Failure {
+fn failure(kind: u8) -> RpcError {
     match kind % 9 {
-        0 => Failure::TimedOut,
-        1 => Failure::Aborted,
-        2 => Failure::BadReply,
-        3 => Failure::Local(LnetErrorKind::Full),
-        4 => Failure::Local(LnetErrorKind::Rejected),
-        5 => Failure::Send(Status::Refused),
-        6 => Failure::Receive(Status::Corrupt),
-        7 => Failure::Bulk(Status::Canceled),
-        _ => Failure::PeerLost(Status::ConnectionLost),
+        0 => RpcError::TimedOut,
+        1 => RpcError::Aborted,
+        2 => RpcError::BadReply,
+        3 => RpcError::Local(LnetErrorKind::Full),
+        4 => RpcError::Local(LnetErrorKind::Rejected),
+        5 => RpcError::Send(Status::Refused),
+        6 => RpcError::Receive(Status::Corrupt),
+        7 => RpcError::Bulk(Status::Canceled),
+        _ => RpcError::PeerLost(Status::ConnectionLost),
     }
 }

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use arbitrary::Unstructured;
 use lustrine_selftest::Test;
 use lustrine_selftest::console::{
-    Answer, BatchView, Command, Detail, Holder, NewTest, NodeState, NodeView, Refusal, Reply, Said,
-    SessionView, Spread, TestView,
+    Answer, BatchView, Command, Detail, SessionHolder, NewTest, NodeState, NodeView, Refusal, Reply, NodeReply,
+    SessionView, Distribution, TestView,
 };
 use lustrine_tools::lst::{self, ConsoleError, WaitOutcome};
 use lustrine_tools::node::{
@@ -17,7 +17,7 @@ use lustrine_tools::node::{
 use lustrine_tools::routerstat::Counters;
 use lustrine_tools::shell::Terminal;
 use lustrine_wire::nid::{Net, Nid};
-use lustrine_wire::srpc::{self, BrwCheck, Figures, Message};
+use lustrine_wire::srpc::{self, BrwCheck, ClientStats, Message};
 
 use crate::speech::Selftest;
 
@@ -98,8 +98,8 @@ impl<'a> World<'a> {
         NodeView { nid: self.nid(), state: self.state(), ours: self.byte() & 1 != 0 }
     }
 
-    fn holder(&mut self) -> Holder {
-        Holder { name: self.name(), console: self.nid() }
+    fn holder(&mut self) -> SessionHolder {
+        SessionHolder { name: self.name(), console: self.nid() }
     }
 
     fn counters(&mut self) -> Detail {
@@ -113,7 +113,7 @@ impl<'a> World<'a> {
     }
 
     fn figures(&mut self) -> Detail {
-        let figures = Figures {
+        let figures = ClientStats {
             age: self.number(),
             active: self.byte().into(),
             ops: self.number(),
@@ -121,14 +121,14 @@ impl<'a> World<'a> {
             failed: vec![(-5, self.number())],
             latencies: vec![(u32::from(self.byte()), self.number())],
         };
-        Detail::Figures(Box::new(figures))
+        Detail::ClientStats(Box::new(figures))
     }
 
     fn detail(&mut self, command: Option<&Command>) -> Detail {
         match command {
             Some(Command::Query { .. }) => Detail::Active(self.byte().into()),
             Some(Command::Stat { .. }) => self.counters(),
-            Some(Command::Figures { .. }) => self.figures(),
+            Some(Command::ClientStats { .. }) => self.figures(),
             Some(Command::Ping { .. }) => Detail::Session(self.holder()),
             Some(_) => Detail::None,
             None => match self.byte() % 5 {
@@ -141,7 +141,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn said(&mut self, command: Option<&Command>) -> Said {
+    fn said(&mut self, command: Option<&Command>) -> NodeReply {
         let (nid, state) = (self.nid(), self.state());
         let reply = match self.byte() {
             0..0xc0 => Reply::Good(self.detail(command)),
@@ -149,7 +149,7 @@ impl<'a> World<'a> {
             _ => Reply::None { errno: self.number() as i32, why: self.name() },
         };
         let holder = (self.byte() & 1 != 0).then(|| self.holder());
-        Said { nid, state, reply, holder }
+        NodeReply { nid, state, reply, holder }
     }
 
     fn session(&mut self) -> Answer {
@@ -181,7 +181,7 @@ impl<'a> World<'a> {
             offset: self.number() as u32,
             loops: self.number() as i32,
             concurrency: self.number() as u32,
-            spread: Spread { clients: self.number() as u32, servers: self.number() as u32 },
+            spread: Distribution { clients: self.number() as u32, servers: self.number() as u32 },
             stop_on_error: self.byte() & 1 != 0,
             rate: self.number() as u32,
         };
@@ -208,7 +208,7 @@ impl<'a> World<'a> {
             Command::AddGroup { .. } | Command::AddBatch { .. } | Command::CleanGroup { .. } => {
                 Answer::Done
             }
-            command => Answer::Said(self.some(|world| world.said(Some(command)))),
+            command => Answer::Replies(self.some(|world| world.said(Some(command)))),
         }
     }
 
@@ -220,7 +220,7 @@ impl<'a> World<'a> {
             2 => Answer::Names(self.some(World::name)),
             3 => Answer::Nodes(self.some(World::node)),
             4 => self.batch(),
-            _ => Answer::Said(self.some(|world| world.said(None))),
+            _ => Answer::Replies(self.some(|world| world.said(None))),
         }
     }
 
@@ -233,7 +233,7 @@ impl<'a> World<'a> {
             3 => Refusal::NoGroup(name),
             4 => Refusal::GroupExists(name),
             5 => Refusal::GroupInUse(name),
-            6 => Refusal::Danger(name),
+            6 => Refusal::HarmfulTest(name),
             7 => Refusal::NotActive(vec![(self.nid(), self.state())]),
             8 => Refusal::NoTest { batch: name, test: 1, tests: 0 },
             _ => Refusal::Busy(64),

@@ -7,9 +7,9 @@ use lustrine_wire::frame::{FrameHeader, ZcAck};
 use lustrine_wire::hello::Hello;
 use lustrine_wire::ping::{PingEntry, PingInfo};
 use lustrine_wire::srpc::{
-    BUCKETS, Destination, FIGURES_LEN_MAX, Figures, KINDS_MAX, MESSAGE_LEN, Message,
+    LATENCY_BUCKETS, Destination, CLIENT_STATS_LEN_MAX, ClientStats, ERROR_KINDS_MAX, MESSAGE_LEN, Message,
 };
-use lustrine_wire::{Header, Nid, Order, Progress};
+use lustrine_wire::{Header, Nid, ByteOrder, Progress};
 
 /// The rules of a parser that reads the start of a stream.
 fn stream_parser<T: Debug + PartialEq, E: Debug + PartialEq>(
@@ -79,7 +79,7 @@ pub(super) fn header(data: &[u8]) {
 
 pub(super) fn frame(data: &[u8]) {
     let Some(raw) = data.first_chunk::<24>() else { return };
-    for order in [Order::Little, Order::Big] {
+    for order in [ByteOrder::Little, ByteOrder::Big] {
         let Ok(frame) = FrameHeader::parse(raw, order) else { continue };
         assert_eq!(frame.encode(order), *raw);
         if let Ok(ack) = frame.acknowledged() {
@@ -142,7 +142,7 @@ fn primary_first(mut entries: Vec<PingEntry>, primary: Option<Nid>) -> Vec<PingE
     entries
 }
 
-fn build(info: &PingInfo<'_>, order: Order, entries: &[PingEntry]) -> Vec<u8> {
+fn build(info: &PingInfo<'_>, order: ByteOrder, entries: &[PingEntry]) -> Vec<u8> {
     let mut out = Vec::new();
     let (features, pid, sequence) = (info.features(), info.pid(), info.sequence());
     PingInfo::build_in(order, features, pid, sequence, entries, &mut out);
@@ -151,7 +151,7 @@ fn build(info: &PingInfo<'_>, order: Order, entries: &[PingEntry]) -> Vec<u8> {
 
 pub(super) fn selftest(data: &[u8]) {
     if let Some(raw) = data.first_chunk::<12>() {
-        for order in [Order::Little, Order::Big] {
+        for order in [ByteOrder::Little, ByteOrder::Big] {
             assert_eq!(Destination::parse(raw, order).encode(order), *raw);
         }
     }
@@ -170,16 +170,16 @@ pub(super) fn selftest(data: &[u8]) {
 }
 
 pub(super) fn figures(data: &[u8]) {
-    let Ok(figures) = Figures::parse(data) else { return };
-    assert!(figures.failed.len() <= KINDS_MAX, "{figures:?}");
-    assert!(figures.latencies.iter().all(|(bucket, _)| *bucket < BUCKETS), "{figures:?}");
+    let Ok(figures) = ClientStats::parse(data) else { return };
+    assert!(figures.failed.len() <= ERROR_KINDS_MAX, "{figures:?}");
+    assert!(figures.latencies.iter().all(|(bucket, _)| *bucket < LATENCY_BUCKETS), "{figures:?}");
     assert!(figures.latencies.windows(2).all(|pair| pair[0].0 < pair[1].0), "{figures:?}");
     let written = figures.encode();
-    assert!(written.len() <= FIGURES_LEN_MAX as usize, "{} bytes", written.len());
+    assert!(written.len() <= CLIENT_STATS_LEN_MAX as usize, "{} bytes", written.len());
     // A number has one shortest form, and that is what is written.
     assert!(written.len() <= data.len(), "{data:?} became {written:?}");
     for end in 0..written.len() {
-        assert!(Figures::parse(&written[..end]).is_err(), "{end} bytes of {written:?} are enough");
+        assert!(ClientStats::parse(&written[..end]).is_err(), "{end} bytes of {written:?} are enough");
     }
-    assert_eq!(Figures::parse(&written), Ok(figures));
+    assert_eq!(ClientStats::parse(&written), Ok(figures));
 }

@@ -6,7 +6,7 @@ use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Identity;
 use lustrine_lnet::tunables::Tunables;
 use lustrine_partition::{Partition, PartitionConfig};
-use lustrine_selftest::{ClientArgs, Lane, Limit, Rung, Takeover, Test};
+use lustrine_selftest::{ClientArgs, ClientSlot, LoadStep, SessionMode, StepLimit, Test};
 use lustrine_wire::nid::ProcessId;
 use lustrine_wire::srpc::{BrwCheck, Name};
 
@@ -18,7 +18,7 @@ use crate::pipe::{PipeIo, Pipes, nid};
 const TURNS_MAX: u64 = 10_000;
 
 /// Of the only client.
-const LANE: Lane = Lane(1);
+const SLOT: ClientSlot = ClientSlot(1);
 
 /// A node and its memory.
 pub(crate) struct Node {
@@ -60,24 +60,24 @@ fn load(tunables: &Tunables, test: Test, concurrency: u32, count: u64) {
         target: ProcessId::lustre(nid(1)),
         local: None,
         console: nid(0),
-        lane: LANE,
+        slot: SLOT,
         name: Name::new("icount").expect("a short name"),
-        takeover: Takeover::Respect,
+        session: SessionMode::IfFree,
         patience: Nanos::from_secs(30),
         wall_seconds: 0x6000_0000,
     };
     nodes[0].partition.start_client(NOW, args).expect("the only one");
-    let client = nodes[0].partition.client(LANE).expect("it was just started");
-    let limit = Limit::Count(count);
-    let rung = Rung { test, concurrency, limit, warm_up: Nanos(0) };
-    client.start_rung(rung).expect("a good rung");
+    let client = nodes[0].partition.client(SLOT).expect("it was just started");
+    let limit = StepLimit::Count(count);
+    let rung = LoadStep { test, concurrency, limit, warm_up: Nanos(0) };
+    client.start_step(rung).expect("a good rung");
     let mut now = NOW;
     for _ in 0..TURNS_MAX * count {
         now = now + Nanos(1000);
         nodes[0].turn(0, &mut pipes, now);
         nodes[1].turn(1, &mut pipes, now);
-        let client = nodes[0].partition.client(LANE).expect("it stays");
-        if client.rung_finished() {
+        let client = nodes[0].partition.client(SLOT).expect("it stays");
+        if client.step_finished() {
             let snapshot = client.progress(now);
             assert!(snapshot.errors.is_empty(), "{:?}", snapshot.errors);
             assert!(snapshot.ops >= count, "{} of {count}", snapshot.ops);

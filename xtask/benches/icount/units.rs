@@ -2,7 +2,7 @@
 
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::tunables::Tunables;
-use lustrine_selftest::console::{Order, Outcome};
+use lustrine_selftest::console::{ConsoleRpc, RpcOutcome};
 use lustrine_wire::nid::PID_LUSTRE;
 use lustrine_wire::srpc::{
     BatchOp, BatchRequest, Body, BrwCheck, BrwOp, Destination, FEATURES_KNOWN, MakeSessionRequest,
@@ -44,7 +44,7 @@ impl Pair {
     /// Asks the first node, and waits for its answer.
     fn ask(&mut self, service: Service, body: Body, list: Vec<Destination>) -> Body {
         self.orders += 1;
-        let order = Order {
+        let order = ConsoleRpc {
             id: self.orders,
             peer: nid(0),
             service,
@@ -57,7 +57,7 @@ impl Pair {
         self.nodes[1].partition.order(order);
         for _ in 0..TURNS_MAX {
             self.turn();
-            if let Some(Outcome { reply, .. }) = self.nodes[1].partition.next_outcome() {
+            if let Some(RpcOutcome { reply, .. }) = self.nodes[1].partition.next_rpc_outcome() {
                 return reply.expect("it answers").body;
             }
         }

@@ -6,7 +6,7 @@ use lustrine_lnet::tunables::Tunables;
 use lustrine_wire::frame::FrameHeader;
 use lustrine_wire::header::{Body, Header, MdHandle};
 use lustrine_wire::srpc::{self, Message};
-use lustrine_wire::{Net, Nid, Order, ProcessId};
+use lustrine_wire::{ByteOrder, Net, Nid, ProcessId};
 
 fn header(dst: Nid, src: Nid) -> Header {
     let body = Body::Put {
@@ -23,10 +23,10 @@ fn header(dst: Nid, src: Nid) -> Header {
 pub(crate) fn short(_: &Tunables, count: u64) {
     let header = header(Nid::new4(Net::TCP, 0x0a00_0002), Nid::new4(Net::TCP, 0x0a00_0001));
     for _ in 0..count {
-        let frame = black_box(FrameHeader::LNET).encode(Order::Little);
+        let frame = black_box(FrameHeader::LNET).encode(ByteOrder::Little);
         let mut raw = [0; Header::SHORT_LEN];
         black_box(&header).encode_short(&mut raw).expect("short NIDs");
-        black_box(FrameHeader::parse(black_box(&frame), Order::Little).expect("a frame"));
+        black_box(FrameHeader::parse(black_box(&frame), ByteOrder::Little).expect("a frame"));
         black_box(Header::parse_short(black_box(&raw)).expect("a header"));
     }
 }
@@ -34,19 +34,19 @@ pub(crate) fn short(_: &Tunables, count: u64) {
 pub(crate) fn long(_: &Tunables, count: u64) {
     let header = header(Nid::new6(Net::TCP, [2; 16]), Nid::new6(Net::TCP, [1; 16]));
     for _ in 0..count {
-        let frame = black_box(FrameHeader::LNET).encode(Order::Little);
+        let frame = black_box(FrameHeader::LNET).encode(ByteOrder::Little);
         let mut raw = [0; Header::LONG_LEN];
         black_box(&header).encode_long(&mut raw);
-        black_box(FrameHeader::parse(black_box(&frame), Order::Little).expect("a frame"));
+        black_box(FrameHeader::parse(black_box(&frame), ByteOrder::Little).expect("a frame"));
         black_box(Header::parse_long(black_box(&raw)).expect("a header"));
     }
 }
 
 pub(crate) fn selftest(_: &Tunables, count: u64) {
     let mut raw = [0; srpc::MESSAGE_LEN];
-    Order::Little.put_u32(&mut raw, 0, srpc::MAGIC);
-    Order::Little.put_u32(&mut raw, 4, srpc::VERSION);
-    Order::Little.put_u32(&mut raw, 8, srpc::MessageType::PingRequest.number());
+    ByteOrder::Little.put_u32(&mut raw, 0, srpc::MAGIC);
+    ByteOrder::Little.put_u32(&mut raw, 4, srpc::VERSION);
+    ByteOrder::Little.put_u32(&mut raw, 8, srpc::MessageType::PingRequest.number());
     let message = Message::parse(&raw).expect("a ping request");
     for _ in 0..count {
         let mut raw = [0; srpc::MESSAGE_LEN];

@@ -66,7 +66,7 @@ fn id(text: &str) -> ProcessId {
     ProcessId::lustre(text.parse().unwrap())
 }
 
-fn hello(version: Version, order: Order) -> Vec<u8> {
+fn hello(version: Version, order: ByteOrder) -> Vec<u8> {
     let hello = Hello {
         version,
         order,
@@ -82,7 +82,7 @@ fn hello(version: Version, order: Order) -> Vec<u8> {
     out
 }
 
-fn request(order: Order) -> Vec<u8> {
+fn request(order: ByteOrder) -> Vec<u8> {
     let mut out = Vec::new();
     let request = Request { order, ..Request::new("10.0.0.2@tcp".parse().unwrap()) };
     request.encode(&mut out).unwrap();
@@ -90,7 +90,7 @@ fn request(order: Order) -> Vec<u8> {
 }
 
 /// A REPLY with a payload of zeroes.
-fn reply(version: Version, order: Order, len: u32) -> Vec<u8> {
+fn reply(version: Version, order: ByteOrder, len: u32) -> Vec<u8> {
     let header = Header {
         dst: id("10.0.0.2@tcp"),
         src: id("10.0.0.1@tcp"),
@@ -115,18 +115,18 @@ fn reply(version: Version, order: Order, len: u32) -> Vec<u8> {
 }
 
 fn v3_reply(len: u32) -> Vec<u8> {
-    reply(Version::V3, Order::Little, len)
+    reply(Version::V3, ByteOrder::Little, len)
 }
 
 #[test]
 fn both_byte_orders_and_all_versions() {
     // [HEL-4] [FRM-4]
     for (version, order) in [
-        (Version::V1, Order::Little),
-        (Version::V2, Order::Big),
-        (Version::V3, Order::Big),
-        (Version::V4, Order::Little),
-        (Version::V4, Order::Big),
+        (Version::V1, ByteOrder::Little),
+        (Version::V2, ByteOrder::Big),
+        (Version::V3, ByteOrder::Big),
+        (Version::V4, ByteOrder::Little),
+        (Version::V4, ByteOrder::Big),
     ] {
         let mut bench = Bench::new(Start::Handshake);
         bench.data(&request(order)).data(&hello(version, order));
@@ -140,7 +140,7 @@ fn both_byte_orders_and_all_versions() {
 #[test]
 fn a_hole_within_a_payload_is_stepped_over() {
     let message = v3_reply(1000);
-    let mut bench = Bench::new(Start::Midway);
+    let mut bench = Bench::new(Start::MidStream);
     bench.data(&message).data(&message[..300]).gap(500).data(&message[800..]).data(&message);
     assert_eq!(
         bench.told(),
@@ -152,7 +152,7 @@ fn a_hole_within_a_payload_is_stepped_over() {
             "2192+1096 REPLY V3",
         ]
     );
-    let mut bench = Bench::new(Start::Midway);
+    let mut bench = Bench::new(Start::MidStream);
     bench.data(&message[..300]).gap(796).data(&message);
     assert_eq!(bench.told(), ["0+300 Incomplete", "300+0 gap 796", "1096+1096 REPLY V3"]);
 }
@@ -161,7 +161,7 @@ fn a_hole_within_a_payload_is_stepped_over() {
 fn the_next_boundary_is_searched_after_a_larger_hole() {
     let message = v3_reply(50);
     for lost in [51, 100, 150] {
-        let mut bench = Bench::new(Start::Midway);
+        let mut bench = Bench::new(Start::MidStream);
         let stream = [&message[..], &message, &message, &message].concat();
         let at = message.len() + 100 + lost;
         bench.data(&stream[..message.len() + 100]).gap(lost as u64).data(&stream[at..]);
@@ -172,11 +172,11 @@ fn the_next_boundary_is_searched_after_a_larger_hole() {
 
 #[test]
 fn nothing_known_but_a_noop() {
-    let noop = FrameHeader::KEEPALIVE.encode(Order::Little);
-    let mut bench = Bench::new(Start::Midway);
-    bench.data(&noop).data(&reply(Version::V4, Order::Little, 3)).data(&noop);
+    let noop = FrameHeader::KEEPALIVE.encode(ByteOrder::Little);
+    let mut bench = Bench::new(Start::MidStream);
+    bench.data(&noop).data(&reply(Version::V4, ByteOrder::Little, 3)).data(&noop);
     assert_eq!(bench.told(), ["0+24 NOOP Assumed", "24+123 REPLY V4", "147+24 NOOP Inferred"]);
-    let mut bench = Bench::new(Start::Midway);
+    let mut bench = Bench::new(Start::MidStream);
     bench.data(&noop).gap(48).data(&noop);
     assert_eq!(
         bench.told(),
@@ -188,7 +188,7 @@ fn nothing_known_but_a_noop() {
 #[test]
 fn everything_after_an_error_is_reported_as_such() {
     let mut bench = Bench::new(Start::Handshake);
-    bench.data(&request(Order::Little)).data(b"GET / HTTP/1.0\r\n").data(b"more");
+    bench.data(&request(ByteOrder::Little)).data(b"GET / HTTP/1.0\r\n").data(b"more");
     assert!(matches!(
         bench.events[1].item,
         Item::Undecoded(Undecoded::Hello(HelloError::BadMagic(_)))
@@ -200,7 +200,7 @@ fn everything_after_an_error_is_reported_as_such() {
 
 #[test]
 fn an_unfinished_message_is_reported_at_the_end() {
-    let mut bench = Bench::new(Start::Midway);
+    let mut bench = Bench::new(Start::MidStream);
     bench.data(&v3_reply(50)[..140]).with(|decoder, cx| decoder.end(cx));
     assert_eq!(bench.told(), ["0+140 CutOff"]);
 }
@@ -208,7 +208,7 @@ fn an_unfinished_message_is_reported_at_the_end() {
 #[test]
 fn memory_is_given_back_on_demand() {
     let message = v3_reply(1 << 20);
-    let mut bench = Bench::new(Start::Midway);
+    let mut bench = Bench::new(Start::MidStream);
     bench.data(&message[..500_000]);
     assert!(bench.decoder.held_bytes() >= 500_000);
     bench.with(|decoder, cx| decoder.shed(cx));
@@ -221,7 +221,7 @@ fn memory_is_given_back_on_demand() {
 
 #[test]
 fn conversations_of_others_are_left_alone() {
-    for (start, first) in [(Start::Handshake, "SSH-2.0"), (Start::Midway, &"x".repeat(200))] {
+    for (start, first) in [(Start::Handshake, "SSH-2.0"), (Start::MidStream, &"x".repeat(200))] {
         for direction in [Direction::FromOpener, Direction::FromAcceptor] {
             let mut bench = Bench::new(start);
             bench.decoder = Decoder::new(direction, start, false);
@@ -266,7 +266,7 @@ proptest! {
     #[test]
     fn any_chunking(cuts in prop::collection::vec(0usize..3000, 0..20), version in 0usize..4) {
         let version = [Version::V1, Version::V2, Version::V3, Version::V4][version];
-        let le = Order::Little;
+        let le = ByteOrder::Little;
         let stream = [
             request(le), hello(version, le), reply(version, le, 1000), reply(version, le, 0),
             reply(version, le, 77), b"\xff\xff\xff\xffgarbage".repeat(20),
@@ -296,14 +296,14 @@ proptest! {
             (0u8..8, prop::collection::vec(any::<u8>(), 0..150), 0u64..300), 0..20),
         midway in any::<bool>(),
     ) {
-        let mut bench = Bench::new(if midway { Start::Midway } else { Start::Handshake });
+        let mut bench = Bench::new(if midway { Start::MidStream } else { Start::Handshake });
         let mut fed = 0;
         for (choice, noise, missing) in pieces {
             let bytes = match choice {
-                0 => request(Order::Little),
-                1 => hello(Version::V3, Order::Little),
+                0 => request(ByteOrder::Little),
+                1 => hello(Version::V3, ByteOrder::Little),
                 2 | 3 => v3_reply(40),
-                4 => FrameHeader::noop(9).encode(Order::Little).to_vec(),
+                4 => FrameHeader::noop(9).encode(ByteOrder::Little).to_vec(),
                 5 => noise,
                 6 => { bench.gap(missing); fed += missing; continue }
                 _ => { bench.with(|decoder, cx| decoder.shed(cx)); continue }

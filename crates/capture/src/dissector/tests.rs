@@ -148,7 +148,7 @@ fn refused_and_broken_connections() {
 #[test]
 fn a_connection_seen_midway_from_either_side() {
     let told = run(&[Tcp { back: true, ..data(500, 117, &[]) }]);
-    assert_eq!(told, ["1> opened 1023 Midway"]);
+    assert_eq!(told, ["1> opened 1023 MidStream"]);
 }
 
 #[test]

@@ -15,11 +15,11 @@ fn short() -> [u8; 72] {
     raw
 }
 
-fn frame(frame: FrameHeader, order: Order, header: &[u8]) -> Vec<u8> {
+fn frame(frame: FrameHeader, order: ByteOrder, header: &[u8]) -> Vec<u8> {
     [&frame.encode(order)[..], header].concat()
 }
 
-fn version(buf: &[u8]) -> Option<(Version, Order)> {
+fn version(buf: &[u8]) -> Option<(Version, ByteOrder)> {
     match at_start(buf) {
         Guess::Message(format) => Some((format.version, format.order)),
         _ => None,
@@ -30,7 +30,7 @@ fn version(buf: &[u8]) -> Option<(Version, Order)> {
 fn every_framing() {
     let mut long = [0; 96];
     header("fd00::1@tcp").encode_long(&mut long);
-    for order in [Order::Little, Order::Big] {
+    for order in [ByteOrder::Little, ByteOrder::Big] {
         let v3 = frame(FrameHeader::LNET, order, &short());
         assert_eq!(version(&v3), Some((Version::V3, order)));
         let v2 = frame(FrameHeader { csum: 1, ..FrameHeader::LNET }, order, &short());
@@ -40,16 +40,16 @@ fn every_framing() {
         let noop = FrameHeader::noop(7).encode(order);
         assert!(matches!(at_start(&noop), Guess::Noop(format) if format.order == order));
     }
-    assert_eq!(version(&short()), Some((Version::V1, Order::Little)));
+    assert_eq!(version(&short()), Some((Version::V1, ByteOrder::Little)));
 }
 
 #[test]
 fn more_bytes_are_asked_for() {
-    let v3 = frame(FrameHeader::LNET, Order::Little, &short());
+    let v3 = frame(FrameHeader::LNET, ByteOrder::Little, &short());
     for end in 0..v3.len() {
         assert!(matches!(at_start(&v3[..end]), Guess::Need(n) if n > end && n <= LOOK_AHEAD));
     }
-    assert_eq!(at_start(&FrameHeader::noop(7).encode(Order::Little)[..23]), Guess::Need(24));
+    assert_eq!(at_start(&FrameHeader::noop(7).encode(ByteOrder::Little)[..23]), Guess::Need(24));
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn implausible_messages() {
         change(&mut header);
         let mut raw = [0; 72];
         header.encode_short(&mut raw).unwrap();
-        let framed = [&frame(FrameHeader::LNET, Order::Little, &raw)[..], &[0; 24]].concat();
+        let framed = [&frame(FrameHeader::LNET, ByteOrder::Little, &raw)[..], &[0; 24]].concat();
         assert_eq!(at_start(&framed), Guess::No, "{header:?}");
     };
     no(|h| h.src.pid = 7);
@@ -74,9 +74,9 @@ fn implausible_messages() {
     let mut filler = short();
     filler[71] = 1;
     assert_eq!(at_start(&filler), Guess::No);
-    let cookie = FrameHeader::noop(1 << 50).encode(Order::Little);
+    let cookie = FrameHeader::noop(1 << 50).encode(ByteOrder::Little);
     assert_eq!(at_start(&cookie), Guess::No);
-    assert_eq!(at_start(&FrameHeader::noop(0).encode(Order::Little)), Guess::No);
+    assert_eq!(at_start(&FrameHeader::noop(0).encode(ByteOrder::Little)), Guess::No);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_renamed_userland_peer_is_plausible() {
     header.dst.pid = PID_USERLAND | 40000;
     let mut raw = [0; 72];
     header.encode_short(&mut raw).unwrap();
-    assert_eq!(version(&raw), Some((Version::V1, Order::Little)));
+    assert_eq!(version(&raw), Some((Version::V1, ByteOrder::Little)));
 }
 
 proptest! {

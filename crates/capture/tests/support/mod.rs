@@ -147,7 +147,7 @@ fn encode_destinations(list: &[Destination], payload: &[u8], out: &mut Vec<u8>) 
     for (index, entry) in list.iter().enumerate() {
         let at = destination_at(index, 4096);
         bytes[at..at + Destination::LEN]
-            .copy_from_slice(&entry.encode(lustrine_wire::Order::Little));
+            .copy_from_slice(&entry.encode(lustrine_wire::ByteOrder::Little));
     }
     out.extend_from_slice(&bytes);
 }
@@ -194,6 +194,6 @@ pub(crate) fn undecoded_label(why: &Undecoded) -> &'static str {
         Undecoded::AfterError => "after-error",
         Undecoded::CutOff => "cut-off",
         Undecoded::Incomplete => "incomplete",
-        Undecoded::OutOfStep => "out-of-step",
+        Undecoded::Unsynchronized => "out-of-step",
     }
 }

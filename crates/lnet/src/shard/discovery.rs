@@ -5,7 +5,7 @@
 //! DISCOVERY clear: then a kernel sends its replies over the connection we opened.
 
 use lustrine_wire::nid::{Nid, PID_ANY, PID_LUSTRE, ProcessId};
-use lustrine_wire::ping::{Features, NiStatus, PingEntry, PingInfo, USUAL_SINK_LEN};
+use lustrine_wire::ping::{DEFAULT_BUFFER_LEN, Features, NiStatus, PingEntry, PingInfo};
 
 use super::Shard;
 use crate::event::{Event, EventKind};
@@ -67,7 +67,7 @@ impl Shard {
         self.ping.sequence = 1;
         self.publish(Time::ZERO, memory).expect("memory for ping information");
         for _ in 0..PUSH_BUFFERS {
-            let span = memory.alloc(USUAL_SINK_LEN as u32).expect("memory for pushes");
+            let span = memory.alloc(DEFAULT_BUFFER_LEN as u32).expect("memory for pushes");
             self.post_push_buffer(Time::ZERO, span);
         }
     }
@@ -202,7 +202,7 @@ impl Shard {
         let Some(round) = peer.wanted.take() else { return };
         let started = match (self.topology.identity, round) {
             (Identity::Node, Round::Ask) => {
-                self.start_ping(now, memory, key, USUAL_SINK_LEN as u32)
+                self.start_ping(now, memory, key, DEFAULT_BUFFER_LEN as u32)
             }
             (Identity::Node, Round::Tell) => self.start_push(now, memory, key, 0),
             (Identity::Userland, _) => self.start_push(now, memory, key, USERLAND_PUSHES - 1),

@@ -102,7 +102,7 @@ impl Clients {
                 state.ended.push(client);
             }
             for client in &state.ended {
-                if let Some(client) = sim.client(client.host, client.lane) {
+                if let Some(client) = sim.client(client.host, client.slot) {
                     client.finish(now);
                 }
             }
@@ -147,14 +147,14 @@ impl LoadState {
         let mut first_end = Time::NEVER;
         let mut still = Vec::with_capacity(self.running.len());
         for at in core::mem::take(&mut self.running) {
-            let Some(client) = sim.client(at.host, at.lane) else {
+            let Some(client) = sim.client(at.host, at.slot) else {
                 self.merged.fail("the client's node ended", 1);
                 continue;
             };
             let (ops, bytes) = client.counts();
             seen.ops += ops;
             seen.bytes += bytes;
-            if client.rung_finished() || client.error().is_some() {
+            if client.step_finished() || client.error().is_some() {
                 self.take(at, sim);
                 self.ended.push(at);
                 continue;
@@ -179,7 +179,7 @@ impl LoadState {
     /// Takes a client's figures, and why it gave up if it did.
     fn take(&mut self, at: ClientAt, sim: &mut dyn Simulation) {
         let now = sim.now();
-        let Some(client) = sim.client(at.host, at.lane) else { return };
+        let Some(client) = sim.client(at.host, at.slot) else { return };
         let snapshot = client.progress(now);
         if let Some(error) = client.error() {
             self.merged.fail(&format!("gave up: {error}"), 1);

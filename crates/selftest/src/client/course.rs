@@ -6,10 +6,10 @@ use lustrine_lnet::time::{Nanos, Time};
 
 use super::figures::is_outage;
 use super::link::News;
-use super::{Client, ClientError, Drain, Limit, Phase, Rung};
+use super::{Client, ClientError, Drain, LoadStep, Phase, StepLimit};
 use crate::bulk::charge;
 use crate::load::{self, Shot, TestError};
-use crate::rpc::{Completion, Failure};
+use crate::rpc::{Completion, RpcError};
 use crate::turn::Turn;
 
 /// How long the node may be silent at the end of a rung before RPCs that are still out are given
@@ -51,7 +51,7 @@ impl Client {
             }
             Err(error) => {
                 self.units.failed(turn.now, index);
-                if !(self.interrupted && error == TestError::Rpc(Failure::Aborted)) {
+                if !(self.interrupted && error == TestError::Rpc(RpcError::Aborted)) {
                     self.figures.failure(error);
                 }
                 if is_outage(error) {
@@ -171,8 +171,8 @@ impl Client {
             self.figures.measured_from = Some(turn.now);
         }
         let over = match rung.limit {
-            Limit::Time(length) => self.figures.elapsed(turn.now) >= length,
-            Limit::Count(count) => self.figures.ended() >= count,
+            StepLimit::Time(length) => self.figures.elapsed(turn.now) >= length,
+            StepLimit::Count(count) => self.figures.ended() >= count,
         };
         if self.figures.is_measuring() && over {
             self.end_measurement(turn.now);
@@ -251,7 +251,7 @@ impl Client {
             return;
         }
         self.units.clear(turn.memory, &mut self.budget);
-        let timed = matches!(self.rung, Some((Rung { limit: Limit::Time(_), .. }, _)));
+        let timed = matches!(self.rung, Some((LoadStep { limit: StepLimit::Time(_), .. }, _)));
         if timed && !self.interrupted && self.figures.ops == 0 && self.figures.errors.is_empty() {
             self.figures.failure(TestError::NoneEnded);
         }
@@ -296,7 +296,7 @@ impl Client {
     fn abort_calls<M: Memory>(&mut self, turn: &mut Turn<'_, M>, which: impl Fn(Time) -> bool) {
         for (rpc, started) in self.units.calls() {
             if which(started) {
-                self.caller.abort(turn, rpc, Failure::Aborted);
+                self.caller.abort(turn, rpc, RpcError::Aborted);
             }
         }
     }

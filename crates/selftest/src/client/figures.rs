@@ -5,10 +5,10 @@ use lustrine_wire::srpc::Counters;
 
 use crate::latencies::Latencies;
 use crate::load::TestError;
-use crate::rpc::Failure;
+use crate::rpc::RpcError;
 
 /// Kinds of errors kept apart; further kinds are counted together with the last one.
-const KINDS_MAX: usize = 32;
+const ERROR_KINDS_MAX: usize = 32;
 
 /// A rung's figures while it runs and after.
 #[derive(Clone, Debug)]
@@ -71,8 +71,8 @@ impl Figures {
         let known = self.errors.iter().position(|(kind, _)| *kind == error);
         match known {
             Some(at) => self.errors[at].1 += 1,
-            None if self.errors.len() < KINDS_MAX => self.errors.push((error, 1)),
-            None => self.errors[KINDS_MAX - 1].1 += 1,
+            None if self.errors.len() < ERROR_KINDS_MAX => self.errors.push((error, 1)),
+            None => self.errors[ERROR_KINDS_MAX - 1].1 += 1,
         }
     }
 
@@ -94,11 +94,11 @@ pub(super) fn is_outage(error: TestError) -> bool {
     matches!(
         error,
         TestError::Rpc(
-            Failure::Send(_)
-                | Failure::Bulk(_)
-                | Failure::Receive(_)
-                | Failure::PeerLost(_)
-                | Failure::TimedOut
+            RpcError::Send(_)
+                | RpcError::Bulk(_)
+                | RpcError::Receive(_)
+                | RpcError::PeerLost(_)
+                | RpcError::TimedOut
         )
     )
 }

@@ -12,11 +12,11 @@ use lustrine_wire::srpc::{
     Name, RemoveSessionRequest, Role, Service, Sid, StatRequest, TestParams, TestRequest,
 };
 
-use super::{ClientError, Takeover};
+use super::{ClientError, SessionMode};
 use crate::body::status;
 use crate::errno;
 use crate::limits::PAGE;
-use crate::rpc::{Bulk, Call, Caller, Completion, Failure};
+use crate::rpc::{Bulk, Call, Caller, Completion, RpcError};
 use crate::turn::Turn;
 
 /// The mark of control RPCs, which no unit has.
@@ -87,7 +87,7 @@ pub(super) struct Terms {
     pub(super) local: Option<Nid>,
     pub(super) sid: Sid,
     pub(super) name: Name,
-    pub(super) takeover: Takeover,
+    pub(super) session: SessionMode,
     pub(super) patience: Nanos,
     pub(super) rpc_timeout: Nanos,
 }
@@ -108,7 +108,7 @@ pub(super) struct Link {
     pause: Nanos,
     /// Since when the node has been silent, while the session is not known to be present.
     silent_since: Option<Time>,
-    last_failure: Option<Failure>,
+    last_failure: Option<RpcError>,
     /// The node's session time-out.
     timeout: Nanos,
     /// When the node last had a framework request of ours answered.
@@ -123,9 +123,9 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn new(terms: Terms) -> Link {
-        let state = match terms.takeover {
-            Takeover::Respect | Takeover::Force => State::Absent,
-            Takeover::NoSession => State::Present,
+        let state = match terms.session {
+            SessionMode::IfFree | SessionMode::Force => State::Absent,
+            SessionMode::NoSession => State::Present,
         };
         Link {
             terms,
@@ -149,7 +149,7 @@ impl Link {
 
     /// Whether there is a session, or to be one.
     pub(super) fn has_session(&self) -> bool {
-        self.terms.takeover != Takeover::NoSession
+        self.terms.session != SessionMode::NoSession
     }
 
     /// Whether test RPCs may be sent.
@@ -232,9 +232,9 @@ impl Link {
             }
             if now >= *since + self.terms.patience {
                 if self.in_flight.is_some() {
-                    caller.abort(turn, self.rpc, Failure::TimedOut);
+                    caller.abort(turn, self.rpc, RpcError::TimedOut);
                 }
-                let failure = self.last_failure.or(self.in_flight.map(|_| Failure::TimedOut));
+                let failure = self.last_failure.or(self.in_flight.map(|_| RpcError::TimedOut));
                 self.state = State::Broken(ClientError::NoAnswer(failure));
                 return;
             }
@@ -317,7 +317,7 @@ impl Link {
                 Control::Make => Body::MakeSessionRequest(MakeSessionRequest {
                     reply_bits,
                     sid,
-                    force: u32::from(terms.takeover == Takeover::Force),
+                    force: u32::from(terms.session == SessionMode::Force),
                     name: terms.name,
                 }),
                 Control::Prepare(service, concurrency) => {
@@ -368,7 +368,7 @@ impl Link {
         now: Time,
         heard_at: Option<Time>,
         control: Control,
-        failure: Failure,
+        failure: RpcError,
     ) -> News {
         self.back_off(now, failure);
         if self.state == State::Ending {
@@ -485,7 +485,7 @@ impl Link {
         }
     }
 
-    fn back_off(&mut self, now: Time, failure: Failure) {
+    fn back_off(&mut self, now: Time, failure: RpcError) {
         self.last_failure = Some(failure);
         self.not_before = now + self.pause;
         self.pause = Nanos((self.pause.0 * 2).min(PAUSE_MAX.0));

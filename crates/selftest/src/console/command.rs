@@ -3,7 +3,7 @@
 use core::fmt;
 
 use lustrine_wire::nid::Nid;
-use lustrine_wire::srpc::{Counters, Figures, Sid};
+use lustrine_wire::srpc::{ClientStats, Counters, Sid};
 use serde::{Deserialize, Serialize};
 
 use super::load;
@@ -112,7 +112,7 @@ pub enum Command {
         timeout: u32,
     },
     /// Asks those clients of a test that are ours what they measured. Others are left out.
-    Figures {
+    ClientStats {
         /// The batch.
         batch: String,
         /// The test, counted from 1.
@@ -155,7 +155,7 @@ pub struct NewTest {
     /// RPCs at once of each client to each of its servers, 1 to 1024.
     pub concurrency: u32,
     /// How clients and servers come together.
-    pub spread: Spread,
+    pub spread: Distribution,
     /// Whether a failed RPC ends the unit it is of, one of `concurrency` to one server.
     pub stop_on_error: bool,
     /// Most RPCs per second of each client; 0 for as many as there can be. Only nodes of ours
@@ -176,22 +176,22 @@ impl NewTest {
 
 /// So many clients in a row share so many servers in a row (`--distribute`, selftest-wire 16).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spread {
+pub struct Distribution {
     /// Clients, at least 1.
     pub clients: u32,
     /// Servers, at least 1, at most as many as the group has.
     pub servers: u32,
 }
 
-impl Spread {
+impl Distribution {
     /// Each client has one server.
-    pub const ONE_TO_ONE: Spread = Spread { clients: 1, servers: 1 };
+    pub const ONE_TO_ONE: Distribution = Distribution { clients: 1, servers: 1 };
 }
 
 /// The nodes of a batch that are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Part {
+pub enum BatchSide {
     /// Those that send RPCs.
     Clients,
     /// Those that answer them.
@@ -207,7 +207,7 @@ pub enum Target {
     /// Those of a group.
     Group(String),
     /// Those of a batch.
-    Batch(String, Part),
+    Batch(String, BatchSide),
     /// These, in the session or not.
     Nodes(Vec<Nid>),
 }
@@ -241,7 +241,7 @@ pub enum Answer {
     /// A batch.
     Batch(BatchView),
     /// What each node said that was asked.
-    Said(Vec<Said>),
+    Replies(Vec<NodeReply>),
 }
 
 /// A session.
@@ -313,7 +313,7 @@ pub struct TestView {
 
 /// What a node said, and how it stands since.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Said {
+pub struct NodeReply {
     /// The node.
     pub nid: Nid,
     /// How it stands.
@@ -321,19 +321,19 @@ pub struct Said {
     /// The answer.
     pub reply: Reply,
     /// The session that keeps a busy node, where it says so.
-    pub holder: Option<Holder>,
+    pub holder: Option<SessionHolder>,
 }
 
 /// A session that a node is in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
+pub struct SessionHolder {
     /// Its name.
     pub name: String,
     /// The NID of its console.
     pub console: Nid,
 }
 
-impl Said {
+impl NodeReply {
     /// Whether the node did what it was asked for.
     pub fn is_good(&self) -> bool {
         matches!(self.reply, Reply::Good(_))
@@ -364,13 +364,13 @@ pub enum Detail {
     /// Nothing.
     None,
     /// The session the node is in.
-    Session(Holder),
+    Session(SessionHolder),
     /// Tests of the batch that run, or units of the test.
     Active(u32),
     /// Its counters.
     Counters(Box<Counters>),
     /// What it measured in a test, as a client.
-    Figures(Box<Figures>),
+    ClientStats(Box<ClientStats>),
 }
 
 impl fmt::Display for NodeState {

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{
-    BatchOp, BatchRequest, Body, DebugRequest, FIGURES_LEN_MAX, FiguresRequest, MakeSessionRequest,
-    RemoveSessionRequest, Service, Sid, StatRequest,
+    BatchOp, BatchRequest, Body, CLIENT_STATS_LEN_MAX, ClientStatsRequest, DebugRequest,
+    MakeSessionRequest, RemoveSessionRequest, Service, Sid, StatRequest,
 };
 
-use super::command::{Answer, Command, NewTest, Part};
+use super::command::{Answer, BatchSide, Command, NewTest};
 use super::refusal::Refusal;
 use super::session::{self, Session};
 use super::work::{Goal, Work};
@@ -103,7 +103,7 @@ impl Console {
             Command::Run { batch, timeout } => return self.run(ticket, batch, timeout),
             Command::Stop { batch, force } => {
                 let found = session.batch(&batch)?;
-                let mut clients = session.nodes_of(found, Part::Clients);
+                let mut clients = session.nodes_of(found, BatchSide::Clients);
                 clients.retain(|nid| session.is_active(nid));
                 let id = found.id;
                 let stop = |_: &Nid| (BatchOp::Stop, 0, u32::from(force));
@@ -112,7 +112,7 @@ impl Console {
             Command::Query { batch, test, timeout } => {
                 return self.query(ticket, batch, test, timeout);
             }
-            Command::Figures { batch, test, timeout } => {
+            Command::ClientStats { batch, test, timeout } => {
                 return self.figures(ticket, &batch, test, timeout);
             }
             Command::Ping { target, timeout } => {
@@ -232,7 +232,7 @@ impl Console {
     fn run(&mut self, ticket: u64, batch: String, timeout: u32) -> Result<Option<Answer>, Refusal> {
         let session = self.session.as_mut().ok_or(Refusal::NoSession)?;
         let found = session.batch(&batch)?;
-        let clients = session.nodes_of(found, Part::Clients);
+        let clients = session.nodes_of(found, BatchSide::Clients);
         if clients.is_empty() {
             return Err(Refusal::EmptyBatch(batch));
         }
@@ -257,7 +257,7 @@ impl Console {
         if test > tests {
             return Err(Refusal::NoTest { batch, test, tests });
         }
-        let mut clients = session.nodes_of(found, Part::Clients);
+        let mut clients = session.nodes_of(found, BatchSide::Clients);
         let places = session.client_places(found, test);
         if test > 0 {
             clients.retain(|nid| places.contains_key(nid));
@@ -291,11 +291,11 @@ impl Console {
             .collect();
         let wait = Nanos::from_secs(u64::from(timeout)).clamp(QUESTION_MIN, QUESTION_MAX);
         let mut work = Work::new(Some(ticket), Goal::Tell, wait);
-        self.give_all(&mut work, Service::Figures, clients, |_, nid| {
+        self.give_all(&mut work, Service::ClientStats, clients, |_, nid| {
             let test = places.get(nid).copied().unwrap_or(0);
-            let (reply_bits, bulk_bits, room) = (0, 0, FIGURES_LEN_MAX);
-            let request = FiguresRequest { reply_bits, bulk_bits, sid, batch: id, test, room };
-            (Body::FiguresRequest(request), Vec::new())
+            let (reply_bits, bulk_bits, room) = (0, 0, CLIENT_STATS_LEN_MAX);
+            let request = ClientStatsRequest { reply_bits, bulk_bits, sid, batch: id, test, room };
+            (Body::ClientStatsRequest(request), Vec::new())
         });
         Ok(self.put_to_work(work))
     }

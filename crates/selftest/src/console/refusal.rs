@@ -4,7 +4,7 @@ use lustrine_wire::nid::Nid;
 use serde::{Deserialize, Serialize};
 
 use super::command::NodeState;
-use crate::load::Danger;
+use crate::load::HarmfulTest;
 
 /// Why a command was not carried out; nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -77,7 +77,7 @@ pub enum Refusal {
     LargeNid(Nid),
     /// It would harm kernel nodes.
     #[error("{0}")]
-    Danger(String),
+    HarmfulTest(String),
     /// It needs nodes that know more than kernel nodes do.
     #[error("{what} needs nodes of ours; {nid} is not known to be one (`lst ping` finds out)")]
     NotOurs {
@@ -99,9 +99,9 @@ pub enum Refusal {
     Busy(u32),
 }
 
-impl From<Danger> for Refusal {
-    fn from(danger: Danger) -> Refusal {
-        Refusal::Danger(danger.to_string())
+impl From<HarmfulTest> for Refusal {
+    fn from(danger: HarmfulTest) -> Refusal {
+        Refusal::HarmfulTest(danger.to_string())
     }
 }
 
@@ -135,7 +135,7 @@ impl Refusal {
             | Refusal::BadName(_)
             | Refusal::OutOfRange { .. }
             | Refusal::LargeNid(_)
-            | Refusal::Danger(_) => 22,
+            | Refusal::HarmfulTest(_) => 22,
             Refusal::NotOurs { .. } => 95,
             Refusal::NotActive(_) => 100,
             Refusal::TooMany { .. } => 12,

@@ -7,7 +7,7 @@ use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{Name, Sid};
 
 use super::command::{
-    BatchView, NewTest, NodeState, NodeView, Part, SessionView, Target, TestView,
+    BatchSide, BatchView, NewTest, NodeState, NodeView, SessionView, Target, TestView,
 };
 use super::refusal::Refusal;
 
@@ -241,8 +241,8 @@ impl Session {
         Ok(BatchView {
             name: batch.name.clone(),
             running: batch.running,
-            clients: self.views(&self.nodes_of(batch, Part::Clients)),
-            servers: self.views(&self.nodes_of(batch, Part::Servers)),
+            clients: self.views(&self.nodes_of(batch, BatchSide::Clients)),
+            servers: self.views(&self.nodes_of(batch, BatchSide::Servers)),
             tests: tests.collect(),
         })
     }
@@ -253,11 +253,11 @@ impl Session {
     }
 
     /// All nodes of a batch in one of the two parts, each once.
-    pub(super) fn nodes_of(&self, batch: &Batch, part: Part) -> Vec<Nid> {
+    pub(super) fn nodes_of(&self, batch: &Batch, part: BatchSide) -> Vec<Nid> {
         let mut seen = BTreeSet::new();
         let groups = batch.tests.iter().map(|test| match part {
-            Part::Clients => &test.from,
-            Part::Servers => &test.to,
+            BatchSide::Clients => &test.from,
+            BatchSide::Servers => &test.to,
         });
         let all = groups.flat_map(|group| self.members(group)).copied();
         all.filter(|nid| seen.insert(*nid)).collect()

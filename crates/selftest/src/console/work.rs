@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::nid::Nid;
-use lustrine_wire::srpc::{Body, FEATURES_KNOWN, FIGURES_MARK, Figures, Message, Sid};
+use lustrine_wire::srpc::{Body, ClientStats, EXTENSIONS_MAGIC, FEATURES_KNOWN, Message, Sid};
 
-use super::Outcome;
-use super::command::{Detail, Holder, NodeState, Reply, Said};
+use super::RpcOutcome;
+use super::command::{Detail, NodeReply, NodeState, Reply, SessionHolder};
 use super::session::Session;
 use crate::body::status;
 use crate::errno;
-use crate::rpc::{Failure, LnetErrorKind};
+use crate::rpc::{LnetErrorKind, RpcError};
 
 /// A node that leaves an RPC unanswered for so long is taken to be down (selftest-wire 16).
 const DOWN_AFTER: Nanos = Nanos::from_secs(6);
@@ -39,7 +39,7 @@ pub(super) struct Work {
     pub(super) timeout: Nanos,
     /// By order, where the answer goes.
     missing: BTreeMap<u64, usize>,
-    said: Vec<Said>,
+    said: Vec<NodeReply>,
 }
 
 impl Work {
@@ -50,7 +50,7 @@ impl Work {
     pub(super) fn expect(&mut self, order: u64, nid: Nid) {
         self.missing.insert(order, self.said.len());
         let reply = Reply::None { errno: 0, why: String::new() };
-        self.said.push(Said { nid, state: NodeState::Unknown, reply, holder: None });
+        self.said.push(NodeReply { nid, state: NodeState::Unknown, reply, holder: None });
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -62,9 +62,9 @@ impl Work {
         &mut self,
         session: Option<&mut Session>,
         now: Time,
-        outcome: &Outcome,
+        outcome: &RpcOutcome,
     ) -> bool {
-        let Some(place) = self.missing.remove(&outcome.order) else { return false };
+        let Some(place) = self.missing.remove(&outcome.rpc) else { return false };
         let said = &mut self.said[place];
         (said.state, said.reply) = observe(session, now, &said.nid, outcome, self.timeout);
         said.holder = outcome.reply.as_ref().ok().and_then(|message| holder(&message.body));
@@ -72,7 +72,7 @@ impl Work {
     }
 
     pub(super) fn all_good(&self) -> bool {
-        self.said.iter().all(Said::is_good)
+        self.said.iter().all(NodeReply::is_good)
     }
 
     /// Whether every node said that nothing runs.
@@ -80,7 +80,7 @@ impl Work {
         self.said.iter().all(|said| said.reply == Reply::Good(Detail::Active(0)))
     }
 
-    pub(super) fn answer(self) -> (Option<u64>, Vec<Said>) {
+    pub(super) fn answer(self) -> (Option<u64>, Vec<NodeReply>) {
         (self.ticket, self.said)
     }
 }
@@ -90,7 +90,7 @@ pub(super) fn observe(
     mut session: Option<&mut Session>,
     now: Time,
     nid: &Nid,
-    outcome: &Outcome,
+    outcome: &RpcOutcome,
     timeout: Nanos,
 ) -> (NodeState, Reply) {
     let long = timeout >= DOWN_AFTER;
@@ -123,7 +123,7 @@ pub(super) fn observe(
         // it was taken into a session anew, has to say so again.
         match &outcome.reply {
             Ok(Message { body: Body::DebugReply(reply), .. }) => {
-                node.ours = reply.batches == FIGURES_MARK;
+                node.ours = reply.batches == EXTENSIONS_MAGIC;
             }
             Ok(Message { body: Body::MakeSessionReply(_), .. }) | Err(_) => node.ours = false,
             Ok(_) => node.ours &= state == NodeState::Active,
@@ -156,7 +156,7 @@ fn sid(body: &Body) -> Option<Sid> {
         Body::MakeSessionReply(reply) => reply.sid,
         Body::RemoveSessionReply(reply) => reply.sid,
         Body::DebugReply(reply) => reply.sid,
-        Body::FiguresReply(reply) => reply.sid,
+        Body::ClientStatsReply(reply) => reply.sid,
         Body::BatchReply(reply) => reply.sid,
         Body::StatReply(reply) => reply.sid,
         Body::TestReply(reply) => reply.sid,
@@ -179,7 +179,7 @@ fn reply(message: &Message, put: &[u8], disagrees: bool, ours: Option<Sid>) -> R
     let body = &message.body;
     match (status(body), body) {
         _ if disagrees => Reply::Refused(errno::EPROTO),
-        (Some(0), Body::DebugReply(reply)) => Reply::Good(Detail::Session(Holder {
+        (Some(0), Body::DebugReply(reply)) => Reply::Good(Detail::Session(SessionHolder {
             name: reply.name.to_string(),
             console: reply.sid.console(),
         })),
@@ -187,11 +187,11 @@ fn reply(message: &Message, put: &[u8], disagrees: bool, ours: Option<Sid>) -> R
         (Some(0), Body::StatReply(reply)) => {
             Reply::Good(Detail::Counters(Box::new(reply.counters)))
         }
-        (Some(0), Body::FiguresReply(reply)) if Some(reply.sid) != ours => {
+        (Some(0), Body::ClientStatsReply(reply)) if Some(reply.sid) != ours => {
             Reply::Refused(errno::ESRCH)
         }
-        (Some(0), Body::FiguresReply(_)) => match Figures::parse(put) {
-            Ok(figures) => Reply::Good(Detail::Figures(Box::new(figures))),
+        (Some(0), Body::ClientStatsReply(_)) => match ClientStats::parse(put) {
+            Ok(figures) => Reply::Good(Detail::ClientStats(Box::new(figures))),
             Err(error) => {
                 let errno = -(errno::EBADMSG as i32);
                 Reply::None { errno, why: error.to_string() }
@@ -205,10 +205,10 @@ fn reply(message: &Message, put: &[u8], disagrees: bool, ours: Option<Sid>) -> R
 
 /// The session that keeps a node from another one; only then its name is filled in
 /// (selftest-wire 4).
-fn holder(body: &Body) -> Option<Holder> {
+fn holder(body: &Body) -> Option<SessionHolder> {
     match body {
         Body::MakeSessionReply(reply) if reply.status == errno::EBUSY => {
-            Some(Holder { name: reply.name.to_string(), console: reply.sid.console() })
+            Some(SessionHolder { name: reply.name.to_string(), console: reply.sid.console() })
         }
         _ => None,
     }
@@ -216,29 +216,29 @@ fn holder(body: &Body) -> Option<Holder> {
 
 /// Whether a node that did not answer for this reason is away. Kernel consoles see only the first
 /// reason; a node that refuses connections they take for active until a command needs it.
-fn is_absence(failure: Failure, long: bool) -> bool {
+fn is_absence(failure: RpcError, long: bool) -> bool {
     match failure {
-        Failure::TimedOut => long,
-        Failure::Send(_) | Failure::PeerLost(_) => true,
-        Failure::Bulk(_)
-        | Failure::Receive(_)
-        | Failure::BadReply
-        | Failure::Local(_)
-        | Failure::Aborted => false,
+        RpcError::TimedOut => long,
+        RpcError::Send(_) | RpcError::PeerLost(_) => true,
+        RpcError::Bulk(_)
+        | RpcError::Receive(_)
+        | RpcError::BadReply
+        | RpcError::Local(_)
+        | RpcError::Aborted => false,
     }
 }
 
 /// The negative errno that stands for a failure (selftest-wire 16).
-fn errno_of(failure: Failure, long: bool) -> i32 {
+fn errno_of(failure: RpcError, long: bool) -> i32 {
     const EINTR: i32 = 4;
     const ETIMEDOUT: i32 = 110;
     match failure {
-        Failure::TimedOut if long => -ETIMEDOUT,
-        Failure::TimedOut | Failure::Aborted => -EINTR,
-        Failure::Send(status) | Failure::Receive(status) => status.errno(),
-        Failure::Bulk(status) | Failure::PeerLost(status) => status.errno(),
-        Failure::BadReply => -(errno::EBADMSG as i32),
-        Failure::Local(LnetErrorKind::Full) => -(errno::ENOMEM as i32),
-        Failure::Local(LnetErrorKind::Rejected) => -(errno::EINVAL as i32),
+        RpcError::TimedOut if long => -ETIMEDOUT,
+        RpcError::TimedOut | RpcError::Aborted => -EINTR,
+        RpcError::Send(status) | RpcError::Receive(status) => status.errno(),
+        RpcError::Bulk(status) | RpcError::PeerLost(status) => status.errno(),
+        RpcError::BadReply => -(errno::EBADMSG as i32),
+        RpcError::Local(LnetErrorKind::Full) => -(errno::ENOMEM as i32),
+        RpcError::Local(LnetErrorKind::Rejected) => -(errno::EINVAL as i32),
     }
 }

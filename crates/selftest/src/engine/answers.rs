@@ -4,8 +4,8 @@
 use lustrine_lnet::md::MdKey;
 use lustrine_lnet::memory::{Memory, Span};
 use lustrine_lnet::time::Nanos;
+use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::nid::ProcessId;
-use lustrine_wire::order::Order;
 use lustrine_wire::srpc::{Body, BrwCheck, BrwReply, PING_MAGIC, PingReply, Sid};
 
 use super::shares::Shares;
@@ -13,7 +13,7 @@ use super::waiting::{Served, Waiting};
 use crate::bulk::{Budget, Grant, Source};
 use crate::cells::Cells;
 use crate::counters::RpcTotals;
-use crate::cross::FetchError;
+use crate::cpt_message::FetchError;
 use crate::limits::{ANSWERS_MAX, FRAMEWORK_MAX, WAITING_CROWDED};
 use crate::lost::covers;
 use crate::slots::Slots;
@@ -33,10 +33,10 @@ enum Stage {
     /// The front thinks about it.
     Asked,
     /// A list of destinations is on its way to us.
-    Fetching { sink: Grant, count: u32, order: Order },
+    Fetching { sink: Grant, count: u32, order: ByteOrder },
     /// Data are on their way to the client.
     Pushing { len: u32 },
-    /// Figures are on their way to the asker.
+    /// ClientStats are on their way to the asker.
     Telling { grant: Grant, sid: Sid },
     /// Data are on their way to us.
     Pulling { sink: Grant, check: BrwCheck },

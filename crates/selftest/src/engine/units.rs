@@ -10,11 +10,11 @@ use lustrine_wire::nid::ProcessId;
 
 use crate::bulk::{Budget, Grant, Source, Term};
 use crate::counters::SessionErrors;
-use crate::cross::{InstanceId, OnError, Stop, ToFront, Work};
+use crate::cpt_message::{InstanceId, OnError, Stop, ToFront, Work};
 use crate::limits::UNITS_MAX;
 use crate::load::{self, Shot, Test, WallClock};
 use crate::measured::Measured;
-use crate::rpc::{Caller, Completion, Failure, LnetErrorKind};
+use crate::rpc::{Caller, Completion, LnetErrorKind, RpcError};
 use crate::slots::Slots;
 use crate::turn::Turn;
 
@@ -218,7 +218,7 @@ impl Units {
         for index in members {
             match self.units.get(index).map(|unit| unit.state) {
                 Some(State::Calling(rpc)) if how == Stop::AtOnce => {
-                    tools.caller.abort(turn, rpc, Failure::Aborted);
+                    tools.caller.abort(turn, rpc, RpcError::Aborted);
                 }
                 Some(State::Hungry | State::Paused | State::Paced(_)) => {
                     // Its entry on the list is skipped when its turn comes.
@@ -424,7 +424,7 @@ impl Units {
         let fired = load::fire(turn, tools.caller, tools.source, tools.wall, &plan, shot);
         match fired {
             Ok(rpc) => unit.state = State::Calling(rpc),
-            Err(Failure::Local(LnetErrorKind::Full)) => {
+            Err(RpcError::Local(LnetErrorKind::Full)) => {
                 unit.state = State::Paused;
                 self.paused.push_back((turn.now + PAUSE, index));
             }

@@ -1,6 +1,6 @@
 //! Batches and the test instances in them (selftest-wire 11).
 
-use crate::cross::InstanceId;
+use crate::cpt_message::InstanceId;
 use crate::errno;
 use crate::limits::TESTS_MAX;
 

@@ -1,10 +1,10 @@
-//! What clients of ours tell of their tests (docs/protocol/figures.md).
+//! What clients of ours tell of their tests (docs/protocol/client-stats.md).
 
 use lustrine_lnet::time::Time;
-use lustrine_wire::srpc::{Body, FIGURES_MARK, FiguresReply, FiguresRequest};
+use lustrine_wire::srpc::{Body, ClientStatsReply, ClientStatsRequest, EXTENSIONS_MAGIC};
 
 use super::{Front, Outcome};
-use crate::cross::{InstanceId, Ticket, ToEngine};
+use crate::cpt_message::{InstanceId, Ticket, ToEngine};
 use crate::errno;
 use crate::measured::Measured;
 
@@ -21,28 +21,28 @@ pub(super) struct Telling {
 impl Front {
     /// What stands in the DEBUG reply, so that consoles of ours know that they may ask.
     pub(super) fn mark(&self) -> u32 {
-        if self.tells_figures { FIGURES_MARK } else { 0 }
+        if self.tells_figures { EXTENSIONS_MAGIC } else { 0 }
     }
 
     pub(super) fn figures(
         &mut self,
         now: Time,
         ticket: Ticket,
-        wanted: &FiguresRequest,
+        wanted: &ClientStatsRequest,
     ) -> Outcome {
         let (instance, cpts) = match self.instance_of(wanted) {
             Ok(found) => found,
             Err(status) => {
-                let reply = FiguresReply { status, sid: self.sid(), len: 0 };
-                return Outcome::Reply(Body::FiguresReply(reply));
+                let reply = ClientStatsReply { status, sid: self.sid(), len: 0 };
+                return Outcome::Reply(Body::ClientStatsReply(reply));
             }
         };
-        let FiguresRequest { bulk_bits, room, .. } = *wanted;
+        let ClientStatsRequest { bulk_bits, room, .. } = *wanted;
         let missing = cpts.len() as u16;
         let telling = Telling { ticket, bulk_bits, room, missing, sum: Measured::default() };
         let Ok(gather) = self.tellings.insert(telling) else {
-            let reply = FiguresReply { status: errno::ENOMEM, sid: self.sid(), len: 0 };
-            return Outcome::Reply(Body::FiguresReply(reply));
+            let reply = ClientStatsReply { status: errno::ENOMEM, sid: self.sid(), len: 0 };
+            return Outcome::Reply(Body::ClientStatsReply(reply));
         };
         for cpt in &cpts {
             self.order(*cpt, ToEngine::Tell { gather, instance });
@@ -54,7 +54,7 @@ impl Front {
     }
 
     /// The client that is meant, and its partitions.
-    fn instance_of(&self, wanted: &FiguresRequest) -> Result<(InstanceId, Vec<u16>), u32> {
+    fn instance_of(&self, wanted: &ClientStatsRequest) -> Result<(InstanceId, Vec<u16>), u32> {
         if !self.tells_figures {
             return Err(errno::EOPNOTSUPP);
         }
@@ -85,7 +85,7 @@ impl Front {
             return self.send(
                 ticket,
                 features,
-                Body::FiguresReply(FiguresReply { status, sid, len: 0 }),
+                Body::ClientStatsReply(ClientStatsReply { status, sid, len: 0 }),
             );
         }
         self.order(ticket.cpt, ToEngine::Put { ticket, features, bulk_bits, sid, figures });

@@ -1,7 +1,7 @@
 //! Replies that say no more than a status and whose session the node is in.
 
 use lustrine_wire::srpc::{
-    BatchReply, Body, Counters, DebugReply, FiguresReply, JoinReply, MakeSessionReply, Name,
+    BatchReply, Body, ClientStatsReply, Counters, DebugReply, JoinReply, MakeSessionReply, Name,
     RemoveSessionReply, Sid, StatReply, TestReply,
 };
 
@@ -23,7 +23,9 @@ pub(super) fn refusal(request: &Body, status: u32, sid: Sid) -> Option<Body> {
             Body::StatReply(StatReply { status, sid, counters: Counters::ZERO })
         }
         Body::TestRequest(_) => Body::TestReply(TestReply { status, sid }),
-        Body::FiguresRequest(_) => Body::FiguresReply(FiguresReply { status, sid, len: 0 }),
+        Body::ClientStatsRequest(_) => {
+            Body::ClientStatsReply(ClientStatsReply { status, sid, len: 0 })
+        }
         Body::JoinRequest(_) => Body::JoinReply(JoinReply { status, sid, timeout, name }),
         _ => return None,
     })

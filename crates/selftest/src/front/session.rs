@@ -7,7 +7,7 @@ use lustrine_lnet::time::Time;
 use lustrine_wire::srpc::{MakeSessionRequest, Name, Sid};
 
 use super::batch::Batch;
-use crate::cross::InstanceId;
+use crate::cpt_message::InstanceId;
 use crate::limits::BATCHES_MAX;
 
 /// The session a node is in.

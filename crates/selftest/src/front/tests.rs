@@ -1,7 +1,7 @@
 //! Every row of selftest-wire 9, and the rules of 10, 11 and 15 that need no network.
 
 use lustrine_wire::nid::Nid;
-use lustrine_wire::srpc::{DebugRequest, FIGURES_MARK, JoinRequest};
+use lustrine_wire::srpc::{DebugRequest, EXTENSIONS_MAGIC, JoinRequest};
 
 use super::*;
 use crate::body;
@@ -56,7 +56,7 @@ impl Node {
     }
 
     fn ask_with(&mut self, features: u32, body: Body) -> Option<Answer> {
-        let message = Message { order: Order::Little, version: VERSION, features, body };
+        let message = Message { order: ByteOrder::Little, version: VERSION, features, body };
         self.tell(ToFront::Request { ticket: TICKET, message })
     }
 
@@ -229,7 +229,7 @@ fn a_busy_node_names_its_holder_and_a_taken_one_does_not() {
     match node.ask(debug(MINE)).unwrap().body {
         Body::DebugReply(reply) => {
             assert_eq!((reply.sid, reply.timeout), (OTHER, 100));
-            assert_eq!((reply.name, reply.batches), (Name::new("one").unwrap(), FIGURES_MARK));
+            assert_eq!((reply.name, reply.batches), (Name::new("one").unwrap(), EXTENSIONS_MAGIC));
         }
         other => panic!("{other:?}"),
     }
@@ -279,7 +279,7 @@ fn features_and_versions_that_disagree_get_eproto() {
     }
     let mut node = Node::joined();
     let body = debug(MINE);
-    let message = Message { order: Order::Little, version: 2, features: 1, body };
+    let message = Message { order: ByteOrder::Little, version: 2, features: 1, body };
     let answer = node.tell(ToFront::Request { ticket: TICKET, message }).unwrap();
     assert_eq!(answer.status, EPROTO);
 }

@@ -1,5 +1,5 @@
 use lustrine_lnet::testing::VecMemory;
-use lustrine_wire::order::Order;
+use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::srpc::{BrwReply, DebugReply, Message, Name, PingReply, Sid, VERSION};
 
 use super::*;
@@ -13,14 +13,14 @@ fn read(len: u32, check: BrwCheck) -> Test {
 fn what_brings_a_kernel_down_is_never_planned() {
     use BrwCheck::{Discard, Full, None as Unchecked, Simple};
     let rows = [
-        (read(4095, Unchecked), 1, Danger::NotWords(4095)),
-        (Test::Write { len: 12, check: Full }, 1, Danger::NotWords(12)),
-        (read(0, Simple), 1, Danger::Length(0)),
-        (read(BULK_MAX + 8, Full), 1, Danger::Length(BULK_MAX + 8)),
-        (read(4096, Discard), 1, Danger::Discard),
-        (read(4096, Full), 3, Danger::Features(3)),
-        (Test::Ping, 2, Danger::Features(2)),
-        (read(8, Full), 0, Danger::PartialPage(8)),
+        (read(4095, Unchecked), 1, HarmfulTest::NotWords(4095)),
+        (Test::Write { len: 12, check: Full }, 1, HarmfulTest::NotWords(12)),
+        (read(0, Simple), 1, HarmfulTest::Length(0)),
+        (read(BULK_MAX + 8, Full), 1, HarmfulTest::Length(BULK_MAX + 8)),
+        (read(4096, Discard), 1, HarmfulTest::Discard),
+        (read(4096, Full), 3, HarmfulTest::Features(3)),
+        (Test::Ping, 2, HarmfulTest::Features(2)),
+        (read(8, Full), 0, HarmfulTest::PartialPage(8)),
     ];
     for (test, features, danger) in rows {
         assert_eq!(Plan::new(test, features, 0).unwrap_err(), danger, "{test:?}");
@@ -40,7 +40,7 @@ fn only_reads_need_memory_of_their_own() {
 }
 
 fn completion(body: Body, bulk_moved: u32) -> Completion {
-    let reply = Message { order: Order::Little, version: VERSION, features: 1, body };
+    let reply = Message { order: ByteOrder::Little, version: VERSION, features: 1, body };
     Completion { user: 0, took: Nanos(1), bulk_moved, outcome: Ok(reply) }
 }
 
@@ -56,9 +56,9 @@ fn verdicts_on_pings() {
     assert_eq!(pong(0, PING_MAGIC, 8), Err(TestError::Echo));
     assert_eq!(pong(0, PING_MAGIC + 1, 7), Err(TestError::Echo));
     assert_eq!(pong(errno::EPROTO, PING_MAGIC, 7), Err(TestError::Remote(errno::EPROTO)));
-    let failed = Completion { outcome: Err(Failure::TimedOut), ..completion_of_nothing() };
+    let failed = Completion { outcome: Err(RpcError::TimedOut), ..completion_of_nothing() };
     let verdict = judge(&memory, &plan, None, 7, &failed);
-    assert_eq!(verdict, Err(TestError::Rpc(Failure::TimedOut)));
+    assert_eq!(verdict, Err(TestError::Rpc(RpcError::TimedOut)));
 }
 
 fn completion_of_nothing() -> Completion {

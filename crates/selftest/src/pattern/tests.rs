@@ -26,14 +26,14 @@ fn memory() -> (VecMemory, Span) {
 #[test]
 fn the_word_of_a_little_endian_writer_is_that_of_the_captures() {
     // c01: data begin with b3 ee b2 ee b1 ee b0 ee.
-    assert_eq!(word(Order::Little), [0xb3, 0xee, 0xb2, 0xee, 0xb1, 0xee, 0xb0, 0xee]);
-    assert_eq!(word(Order::Big), [0xee, 0xb0, 0xee, 0xb1, 0xee, 0xb2, 0xee, 0xb3]);
+    assert_eq!(word(ByteOrder::Little), [0xb3, 0xee, 0xb2, 0xee, 0xb1, 0xee, 0xb0, 0xee]);
+    assert_eq!(word(ByteOrder::Big), [0xee, 0xb0, 0xee, 0xb1, 0xee, 0xb2, 0xee, 0xb3]);
 }
 
 #[test]
 fn simple_agrees_with_writers_of_every_page_size() {
     for page in [4096, 8192, 16_384, 65_536] {
-        for order in [Order::Little, Order::Big] {
+        for order in [ByteOrder::Little, ByteOrder::Big] {
             let (mut memory, span) = memory();
             poison(&mut memory, span, BrwCheck::Simple);
             assert!(verify(&memory, span, BrwCheck::Simple, order).is_err());
@@ -48,9 +48,9 @@ fn one_filled_buffer_satisfies_every_check() {
     let (mut memory, span) = memory();
     fill(&mut memory, span);
     for check in [BrwCheck::None, BrwCheck::Simple, BrwCheck::Full, BrwCheck::Discard] {
-        assert_eq!(verify(&memory, span, check, Order::Little), Ok(()));
+        assert_eq!(verify(&memory, span, check, ByteOrder::Little), Ok(()));
     }
-    assert_eq!(verify(&memory, span, BrwCheck::Full, Order::Big), Err(0));
+    assert_eq!(verify(&memory, span, BrwCheck::Full, ByteOrder::Big), Err(0));
 }
 
 #[test]
@@ -59,8 +59,8 @@ fn full_finds_any_wrong_word_and_none_finds_nothing() {
         let (mut memory, span) = memory();
         fill(&mut memory, span);
         memory.write(span.part(at, 1), &[0]);
-        assert_eq!(verify(&memory, span, BrwCheck::Full, Order::Little), Err(at / 8 * 8));
-        assert_eq!(verify(&memory, span, BrwCheck::None, Order::Little), Ok(()));
+        assert_eq!(verify(&memory, span, BrwCheck::Full, ByteOrder::Little), Err(at / 8 * 8));
+        assert_eq!(verify(&memory, span, BrwCheck::None, ByteOrder::Little), Ok(()));
     }
 }
 
@@ -70,7 +70,7 @@ fn data_that_never_came_are_noticed() {
         let (mut memory, span) = memory();
         fill(&mut memory, span);
         poison(&mut memory, span, check);
-        assert_eq!(verify(&memory, span, check, Order::Little), Err(0));
+        assert_eq!(verify(&memory, span, check, ByteOrder::Little), Err(0));
     }
 }
 
@@ -79,7 +79,7 @@ fn the_shortest_data_have_one_word_at_both_ends() {
     let mut memory = VecMemory::default();
     let span = memory.alloc(8).unwrap();
     poison(&mut memory, span, BrwCheck::Simple);
-    assert!(verify(&memory, span, BrwCheck::Simple, Order::Little).is_err());
+    assert!(verify(&memory, span, BrwCheck::Simple, ByteOrder::Little).is_err());
     fill(&mut memory, span);
-    assert_eq!(verify(&memory, span, BrwCheck::Simple, Order::Little), Ok(()));
+    assert_eq!(verify(&memory, span, BrwCheck::Simple, ByteOrder::Little), Ok(()));
 }

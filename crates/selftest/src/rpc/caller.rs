@@ -23,7 +23,7 @@ use crate::cells::Cells;
 use crate::counters::RpcTotals;
 use crate::limits::MESSAGE_LEN as CELL;
 use crate::lost::covers;
-use crate::mark::{Lane, Mark, Part, Role};
+use crate::mark::{ClientSlot, Mark, Part, Role};
 use crate::pattern::OUR_ORDER;
 use crate::slots::Slots;
 use crate::turn::Turn;
@@ -60,7 +60,7 @@ pub(crate) struct Call {
 
 /// Why an RPC has no (usable) reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Failure {
+pub enum RpcError {
     /// LNet did not take it.
     #[error("LNet refused the RPC: {0}")]
     Local(LnetErrorKind),
@@ -117,7 +117,7 @@ pub(crate) struct Completion {
     /// Bytes that the bulk transfer moved.
     pub(crate) bulk_moved: u32,
     /// The reply, whatever status it holds.
-    pub(crate) outcome: Result<Message, Failure>,
+    pub(crate) outcome: Result<Message, RpcError>,
 }
 
 #[derive(Debug)]
@@ -135,7 +135,7 @@ struct Rpc {
     deadline: Time,
     bulk_moved: u32,
     reply: Option<Message>,
-    failure: Option<Failure>,
+    failure: Option<RpcError>,
 }
 
 impl Rpc {
@@ -147,7 +147,7 @@ impl Rpc {
 /// Makes RPCs. Each has a slot; buffers and slots are reused.
 #[derive(Debug)]
 pub(crate) struct Caller {
-    lane: Lane,
+    client_slot: ClientSlot,
     ids: Ids,
     rpcs: Slots<Rpc>,
     cells: Cells,
@@ -158,10 +158,10 @@ pub(crate) struct Caller {
 
 impl Caller {
     /// At most `limit` RPCs at once. For `wall_seconds` see [`Ids`].
-    pub(crate) fn new(lane: Lane, wall_seconds: u64, limit: u32) -> Caller {
+    pub(crate) fn new(client_slot: ClientSlot, wall_seconds: u64, limit: u32) -> Caller {
         Caller {
-            lane,
-            ids: Ids::new(wall_seconds, lane),
+            client_slot,
+            ids: Ids::new(wall_seconds, client_slot),
             rpcs: Slots::new(limit),
             cells: Cells::default(),
             next_scan: Time::NEVER,
@@ -189,8 +189,8 @@ impl Caller {
         turn: &mut Turn<'_, M>,
         call: Call,
         body: impl FnOnce(RpcIds) -> Body,
-    ) -> Result<u32, Failure> {
-        let full = Failure::Local(LnetErrorKind::Full);
+    ) -> Result<u32, RpcError> {
+        let full = RpcError::Local(LnetErrorKind::Full);
         if self.rpcs.is_full() {
             return Err(full);
         }
@@ -227,11 +227,11 @@ impl Caller {
         };
         let Ok(slot) = self.rpcs.insert(rpc) else { unreachable!("checked above") };
         if let Err(error) = self.post(turn, slot, &call, ids) {
-            self.fail(turn, slot, Failure::Local(error.into()));
+            self.fail(turn, slot, RpcError::Local(error.into()));
             // Parts that were posted end by events, and the completion comes with the last one.
             if self.rpcs.get(slot).is_some_and(Rpc::is_over) {
                 self.release(slot);
-                return Err(Failure::Local(error.into()));
+                return Err(RpcError::Local(error.into()));
             }
         }
         self.next_scan = self.next_scan.min(turn.now + call.timeout);
@@ -246,7 +246,7 @@ impl Caller {
         call: &Call,
         ids: RpcIds,
     ) -> Result<(), LnetError> {
-        let lane = self.lane;
+        let client_slot = self.client_slot;
         let Some(rpc) = self.rpcs.get_mut(slot) else { unreachable!("just inserted") };
         let md = |part: Part, span: Span, options: MdOptions| Md {
             spans: smallvec![span],
@@ -254,7 +254,7 @@ impl Caller {
             max_size: None,
             options,
             owner: Owner::SELFTEST,
-            user: Mark { role: Role::Caller(lane), part, slot }.encode(),
+            user: Mark { role: Role::Caller(client_slot), part, slot }.encode(),
         };
         let entry = |match_bits: u64| MatchEntry {
             from: MatchId { nid: call.peer.nid, pid: call.peer.pid },
@@ -322,14 +322,14 @@ impl Caller {
             }
             // The reply may overtake bad news of its request (lnet-core 2.2).
             (Part::Request, EventKind::Send, _) if rpc.reply.is_some() => None,
-            (Part::Request, EventKind::Send, status) => Some(Failure::Send(status)),
+            (Part::Request, EventKind::Send, status) => Some(RpcError::Send(status)),
             (Part::Reply, EventKind::Put, Status::Ok) => read_reply(turn.memory, rpc, event),
-            (Part::Reply, EventKind::Put, status) => Some(Failure::Receive(status)),
+            (Part::Reply, EventKind::Put, status) => Some(RpcError::Receive(status)),
             (Part::Bulk, EventKind::Put | EventKind::Get, Status::Ok) => {
                 rpc.bulk_moved = event.moved;
                 None
             }
-            (Part::Bulk, EventKind::Put | EventKind::Get, status) => Some(Failure::Bulk(status)),
+            (Part::Bulk, EventKind::Put | EventKind::Get, status) => Some(RpcError::Bulk(status)),
             _ => None,
         };
         let refused = rpc.reply.as_ref().is_some_and(|reply| status(&reply.body) != Some(0));
@@ -343,7 +343,7 @@ impl Caller {
     }
 
     /// Gives an RPC up. Its completion follows with the last of its events.
-    pub(crate) fn abort<M: Memory>(&mut self, turn: &mut Turn<'_, M>, slot: u32, why: Failure) {
+    pub(crate) fn abort<M: Memory>(&mut self, turn: &mut Turn<'_, M>, slot: u32, why: RpcError) {
         self.fail(turn, slot, why);
     }
 
@@ -367,7 +367,7 @@ impl Caller {
         self.next_scan = next_scan;
         for slot in overdue {
             self.totals.expired += 1;
-            self.fail(turn, slot, Failure::TimedOut);
+            self.fail(turn, slot, RpcError::TimedOut);
         }
     }
 
@@ -387,7 +387,7 @@ impl Caller {
         let lost: Vec<u32> =
             self.rpcs.iter().filter(|(_, rpc)| with_it(rpc)).map(|(slot, _)| slot).collect();
         for slot in lost {
-            self.fail(turn, slot, Failure::PeerLost(status));
+            self.fail(turn, slot, RpcError::PeerLost(status));
         }
     }
 
@@ -411,7 +411,7 @@ impl Caller {
     }
 
     /// Notes the first reason and withdraws what is still out.
-    fn fail<M: Memory>(&mut self, turn: &mut Turn<'_, M>, slot: u32, why: Failure) {
+    fn fail<M: Memory>(&mut self, turn: &mut Turn<'_, M>, slot: u32, why: RpcError) {
         let Some(rpc) = self.rpcs.get_mut(slot) else { return };
         rpc.failure.get_or_insert(why);
         for part in [Part::Request, Part::Reply, Part::Bulk] {
@@ -434,7 +434,7 @@ impl Caller {
             (None, Some(reply)) => Ok(*reply),
             (Some(failure), _) => Err(failure),
             // All descriptors went without a reply and without a reason: LNet shut down.
-            (None, None) => Err(Failure::Aborted),
+            (None, None) => Err(RpcError::Aborted),
         };
         let completion = Completion {
             user: rpc.user,
@@ -459,9 +459,9 @@ impl Caller {
 }
 
 /// Reads the reply; the answer is what is wrong with it.
-fn read_reply(memory: &impl Memory, rpc: &mut Rpc, event: &Event) -> Option<Failure> {
+fn read_reply(memory: &impl Memory, rpc: &mut Rpc, event: &Event) -> Option<RpcError> {
     if event.moved != CELL {
-        return Some(Failure::BadReply);
+        return Some(RpcError::BadReply);
     }
     let mut raw = [0; MESSAGE_LEN];
     memory.read(rpc.sink, &mut raw);
@@ -470,7 +470,7 @@ fn read_reply(memory: &impl Memory, rpc: &mut Rpc, event: &Event) -> Option<Fail
             rpc.reply = Some(reply);
             None
         }
-        _ => Some(Failure::BadReply),
+        _ => Some(RpcError::BadReply),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Match bits for replies and bulk transfers (selftest-wire 6).
 
-use crate::mark::Lane;
+use crate::mark::ClientSlot;
 
-/// Bits that count; above them the lane, above that the seed.
+/// Bits that count; above them the client_slot, above that the seed.
 const COUNTER_BITS: u32 = 40;
 
 /// A counter that starts where no earlier life of this node has been.
@@ -27,8 +27,8 @@ pub(crate) struct RpcIds {
 
 impl Ids {
     /// `wall_seconds` is the wall clock's at the start.
-    pub(crate) fn new(wall_seconds: u64, lane: Lane) -> Ids {
-        Ids { base: wall_seconds << 48 | u64::from(lane.0) << COUNTER_BITS, counter: 0 }
+    pub(crate) fn new(wall_seconds: u64, client_slot: ClientSlot) -> Ids {
+        Ids { base: wall_seconds << 48 | u64::from(client_slot.0) << COUNTER_BITS, counter: 0 }
     }
 
     /// The next number, counted up first.
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn low_bits_of_the_seconds_lead_as_in_capture_c00() {
         // c00: the first request of a process has reply bits 0xee7d000000000001.
-        let mut ids = Ids::new(0x6b00_ee7d, Lane::SERVICE);
+        let mut ids = Ids::new(0x6b00_ee7d, ClientSlot::SERVICE);
         assert_eq!(ids.next(), 0xee7d_0000_0000_0001);
         assert_eq!(ids.next(), 0xee7d_0000_0000_0002);
     }

@@ -29,7 +29,7 @@ pub(crate) struct Inbox {
     /// Buffers that take requests.
     posted: u32,
     /// Number of the next buffer posted.
-    next_order: u64,
+    next_rpc: u64,
     /// Requests that posted buffers can still take.
     open: u32,
 }
@@ -68,7 +68,7 @@ pub(crate) enum Arrived {
 impl Inbox {
     /// The inbox of `portal`; its buffers are numbered from `first`.
     pub(crate) fn new(portal: u32, first: u32) -> Inbox {
-        Inbox { portal, first, buffers: Vec::new(), posted: 0, next_order: 0, open: 0 }
+        Inbox { portal, first, buffers: Vec::new(), posted: 0, next_rpc: 0, open: 0 }
     }
 
     /// Whether a buffer number of a mark is one of this inbox.
@@ -117,10 +117,10 @@ impl Inbox {
             let attached = turn.shard.attach(turn.now, self.portal, entry, md);
             let buffer = &mut self.buffers[index];
             buffer.md = Some(attached.expect("the portal is selftest's own"));
-            buffer.order = self.next_order;
+            buffer.order = self.next_rpc;
             buffer.full = false;
             buffer.left = INBOX_REQUESTS;
-            self.next_order += 1;
+            self.next_rpc += 1;
             self.open += INBOX_REQUESTS;
             self.posted += 1;
         }

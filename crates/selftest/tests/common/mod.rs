@@ -12,9 +12,9 @@ use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Identity;
 use lustrine_lnet::tunables::Tunables;
 use lustrine_selftest::console::{Answer, Command, Console, Refusal};
-use lustrine_selftest::{Calls, Client, ClientArgs, Lane, Service, Takeover};
+use lustrine_selftest::{Client, ClientArgs, ClientSlot, ConsoleRpcs, Service, SessionMode};
+use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::nid::{Nid, PID_LUSTRE, ProcessId};
-use lustrine_wire::order::Order;
 use lustrine_wire::srpc::{Body, MESSAGE_LEN, Message, Name, REPLY_PORTAL, VERSION};
 use smallvec::smallvec;
 
@@ -41,7 +41,7 @@ pub struct Node {
 /// A console, what carries its orders out, and the answers it has given.
 pub struct Desk {
     pub console: Console,
-    pub calls: Calls,
+    pub calls: ConsoleRpcs,
     pub answers: Vec<(u64, Result<Answer, Refusal>)>,
     tickets: u64,
 }
@@ -125,9 +125,9 @@ impl World {
             target: ProcessId::lustre(test_nid(target)),
             local: None,
             console: test_nid(node),
-            lane: Lane(1),
+            slot: ClientSlot(1),
             name: Name::new("test").unwrap(),
-            takeover: Takeover::Respect,
+            session: SessionMode::IfFree,
             patience: Nanos::from_secs(60),
             wall_seconds: WALL,
         };
@@ -138,7 +138,7 @@ impl World {
     /// A console on a node.
     pub fn add_console(&mut self, node: usize) {
         let console = Console::new(&self.net.nodes[node].nid, WALL);
-        let calls = Calls::new(WALL);
+        let calls = ConsoleRpcs::new(WALL);
         self.nodes[node].desk = Some(Desk { console, calls, answers: Vec::new(), tickets: 0 });
     }
 
@@ -242,12 +242,12 @@ impl World {
         for index in 0..self.nodes.len() {
             let from = self.nodes[index].cpt;
             while let Some((cpt, cross)) =
-                self.nodes[index].service.as_mut().and_then(Service::take_cross)
+                self.nodes[index].service.as_mut().and_then(Service::take_cpt_message)
             {
                 assert_ne!(cpt, from);
                 // Partitions stand side by side, in order.
                 let other = index + usize::from(cpt) - usize::from(from);
-                self.service(other).accept_cross(cross);
+                self.service(other).accept_cpt_message(cross);
             }
         }
     }
@@ -409,13 +409,13 @@ impl World {
 impl Desk {
     fn work(&mut self, now: Time, shard: &mut Shard, memory: &mut impl Memory) {
         self.calls.drive(now, shard, memory);
-        while let Some(outcome) = self.calls.next_outcome() {
+        while let Some(outcome) = self.calls.next_rpc_outcome() {
             self.console.completed(now, &outcome);
         }
         if now >= self.console.next_deadline() {
             self.console.tick(now);
         }
-        while let Some(order) = self.console.next_order() {
+        while let Some(order) = self.console.next_rpc() {
             self.calls.take(order);
         }
         self.calls.drive(now, shard, memory);
@@ -425,10 +425,10 @@ impl Desk {
 
 /// A request as a kernel of this architecture sends it.
 pub fn message(features: u32, body: Body) -> Message {
-    Message { order: Order::Little, version: VERSION, features, body }
+    Message { order: ByteOrder::Little, version: VERSION, features, body }
 }
 
-fn raw_reply_bits(raw: &[u8; MESSAGE_LEN], order: Order) -> u64 {
+fn raw_reply_bits(raw: &[u8; MESSAGE_LEN], order: ByteOrder) -> u64 {
     order.u64_at(raw, 24)
 }
 

@@ -1,7 +1,7 @@
 //! Loads at message level.
 
 use lustrine_lnet::time::Nanos;
-use lustrine_selftest::{Limit, Rung, Snapshot, Takeover, Test};
+use lustrine_selftest::{LoadProgress, LoadStep, SessionMode, StepLimit, Test};
 use lustrine_wire::nid::{Net, Nid, ProcessId};
 use lustrine_wire::srpc::{BrwCheck, Name};
 
@@ -11,7 +11,7 @@ use crate::simulation::Cost;
 use crate::tcp::TcpSpec;
 
 const SECOND: Nanos = Nanos::from_secs(1);
-const LANE: Lane = Lane(1);
+const SLOT: ClientSlot = ClientSlot(1);
 const READ: Test = Test::Read { len: 1 << 20, check: BrwCheck::Simple };
 const WRITE: Test = Test::Write { len: 1 << 20, check: BrwCheck::Full };
 
@@ -54,21 +54,21 @@ impl Lan {
         self.crowd.add_placed((self.edit)(spec), place)
     }
 
-    fn load(&mut self, from: HostId, to: HostId, test: Test, concurrency: u32, limit: Limit) {
+    fn load(&mut self, from: HostId, to: HostId, test: Test, concurrency: u32, limit: StepLimit) {
         let args = ClientArgs {
             target: ProcessId::lustre(nid(to.0)),
             local: None,
             console: nid(from.0),
-            lane: LANE,
+            slot: SLOT,
             name: Name::EMPTY,
-            takeover: Takeover::NoSession,
+            session: SessionMode::NoSession,
             patience: Nanos::from_secs(1000),
             wall_seconds: 1,
         };
         self.crowd.start_client(from, args);
-        let rung = Rung { test, concurrency, limit, warm_up: Nanos(0) };
-        let client = self.crowd.client(from, LANE).expect("it was just made");
-        client.start_rung(rung).expect("harmless");
+        let rung = LoadStep { test, concurrency, limit, warm_up: Nanos(0) };
+        let client = self.crowd.client(from, SLOT).expect("it was just made");
+        client.start_step(rung).expect("harmless");
     }
 
     fn run(&mut self, length: Nanos) {
@@ -76,29 +76,29 @@ impl Lan {
         self.crowd.run_to(end);
     }
 
-    fn progress(&mut self, host: HostId) -> Snapshot {
+    fn progress(&mut self, host: HostId) -> LoadProgress {
         let now = self.crowd.now();
-        self.crowd.client(host, LANE).expect("a client").progress(now)
+        self.crowd.client(host, SLOT).expect("a client").progress(now)
     }
 
     /// Ends all clients and waits until nothing moves.
     fn calm(&mut self, clients: &[HostId]) {
         let now = self.crowd.now();
         for host in clients {
-            self.crowd.client(*host, LANE).expect("a client").finish(now);
+            self.crowd.client(*host, SLOT).expect("a client").finish(now);
         }
         self.run(Nanos::from_secs(200));
         let wrong = self.crowd.unquiet();
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
         for host in clients {
-            let client = self.crowd.client(*host, LANE).expect("a client");
+            let client = self.crowd.client(*host, SLOT).expect("a client");
             assert!(client.finished() && client.error().is_none(), "{:?}", client.error());
         }
     }
 }
 
 fn seconds(number: u64) -> Limit {
-    Limit::Time(Nanos::from_secs(number))
+    StepLimit::Time(Nanos::from_secs(number))
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn eventful(seed: u64, steps: u64) -> (u64, u64, u64) {
     for client in &clients {
         let figures = lan.progress(*client);
         assert!(figures.ops > 100, "{client:?}: {} {:?}", figures.ops, figures.errors);
-        assert!(lan.crowd.client(*client, LANE).expect("a client").rung_finished());
+        assert!(lan.crowd.client(*client, SLOT).expect("a client").step_finished());
         ops += figures.ops;
     }
     let result = (lan.crowd.trace().hash(), lan.crowd.messages(), ops);
@@ -254,9 +254,9 @@ fn nobody_at_home_refuses_and_silence_times_out() {
     let [one, two] = lan.add(2)[..] else { panic!("two") };
     for death in [Death::Crash, Death::Silence] {
         let spec = lan.crowd.stop(two, death);
-        lan.load(one, two, Test::Ping, 1, Limit::Count(10));
+        lan.load(one, two, Test::Ping, 1, StepLimit::Count(10));
         lan.run(Nanos::from_secs(20));
-        assert!(!lan.crowd.client(one, LANE).expect("a client").rung_finished());
+        assert!(!lan.crowd.client(one, SLOT).expect("a client").step_finished());
         lan.crowd.start(two, spec);
         lan.run(Nanos::from_secs(300));
         let figures = lan.progress(one);
@@ -273,7 +273,7 @@ fn a_node_that_forgets_its_timers_is_found_out() {
     lan.edit = |spec| spec.with("sock_timeout", 10_000);
     let hosts = lan.add(2);
     Simulation::stop(&mut lan.crowd, hosts[1], Death::Silence);
-    lan.load(hosts[0], hosts[1], Test::Ping, 1, Limit::Count(1));
+    lan.load(hosts[0], hosts[1], Test::Ping, 1, StepLimit::Count(1));
     lan.run(Nanos::from_millis(10));
     lan.crowd.hosts[0].forget_timers();
     lan.run(Nanos::from_secs(1000));

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_partition::Partition;
-use lustrine_selftest::Cross;
+use lustrine_selftest::CptMessage;
 use lustrine_socklnd::Handoff;
 use lustrine_socklnd::io::{Readiness, SockId};
 
@@ -22,7 +22,7 @@ const PAUSE: Nanos = Nanos(20_000);
 
 /// From one loop to another.
 pub(super) enum Letter {
-    Cross(Box<Cross>),
+    CptMessage(Box<CptMessage>),
     Handoff(Box<Handoff>),
 }
 
@@ -115,7 +115,7 @@ impl Cpt {
                 reasons += 1;
                 let (partition, mut io) = self.at_work(host, network);
                 match letter {
-                    Letter::Cross(cross) => partition.accept_cross(*cross),
+                    Letter::CptMessage(cross) => partition.accept_cpt_message(*cross),
                     Letter::Handoff(handoff) => {
                         let sock = handoff.sock;
                         partition.adopt(now, &mut io, *handoff);

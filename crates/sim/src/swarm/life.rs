@@ -5,7 +5,9 @@ mod wild;
 
 use lustrine_lnet::time::Nanos;
 use lustrine_partition::{ProbeId, ProbeResult};
-use lustrine_selftest::{ClientArgs, Lane, Limit, Rung, Snapshot, Takeover, TestError};
+use lustrine_selftest::{
+    ClientArgs, ClientSlot, LoadProgress, LoadStep, SessionMode, StepLimit, TestError,
+};
 use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::Name;
 use std::any::Any;
@@ -24,7 +26,7 @@ use crate::world::World;
 const SECOND: Nanos = Nanos::from_secs(1);
 
 /// Of a node's clients.
-const LANES: [Lane; 2] = [Lane(1), Lane(2)];
+const SLOTS: [ClientSlot; 2] = [ClientSlot(1), ClientSlot(2)];
 
 /// What healed must have caught up with everything after so long.
 const RECOVERY: Nanos = Nanos::from_secs(300);
@@ -181,7 +183,7 @@ impl Swarm {
     /// without a session.
     fn start_load(&mut self, load: &[Load]) -> Result<(), String> {
         let count = self.nodes.len();
-        for (index, load) in load.iter().take(LANES.len() * count).enumerate() {
+        for (index, load) in load.iter().take(SLOTS.len() * count).enumerate() {
             let (round, place) = (index / count, index % count);
             let (host, console) = self.nodes[place];
             let target = self.nodes[(place + 1 + round) % count].1;
@@ -190,28 +192,28 @@ impl Swarm {
                 target: ProcessId::lustre(target),
                 local: None,
                 console,
-                lane: LANES[round],
+                slot: SLOTS[round],
                 name: Name::new("swarm").expect("a short name"),
-                takeover: if round == 0 { Takeover::Force } else { Takeover::NoSession },
+                session: if round == 0 { SessionMode::Force } else { SessionMode::NoSession },
                 patience: Nanos::from_secs(3600),
                 wall_seconds: 0x6000_0000 + self.sessions * 7,
             };
-            let rung = Rung {
+            let rung = LoadStep {
                 test: load.test(),
                 concurrency: load.concurrency,
-                limit: Limit::Count(load.count),
+                limit: StepLimit::Count(load.count),
                 warm_up: Nanos::ZERO,
             };
             self.world.start_client(host, args);
-            let client = Simulation::client(&mut self.world, host, args.lane).expect("just made");
-            client.start_rung(rung).map_err(|error| error.to_string())?;
+            let client = Simulation::client(&mut self.world, host, args.slot).expect("just made");
+            client.start_step(rung).map_err(|error| error.to_string())?;
         }
         Ok(())
     }
 
     /// All places of clients.
-    fn clients(&self) -> Vec<(HostId, Lane)> {
-        self.nodes.iter().flat_map(|(host, _)| LANES.map(|lane| (*host, lane))).collect()
+    fn clients(&self) -> Vec<(HostId, ClientSlot)> {
+        self.nodes.iter().flat_map(|(host, _)| SLOTS.map(|slot| (*host, slot))).collect()
     }
 
     /// Waits until something holds for every client that is there.
@@ -222,16 +224,16 @@ impl Swarm {
     ) -> Result<(), String> {
         let clients = self.clients();
         let over = self.world.run_until(limit, |world| {
-            clients.iter().all(|(host, lane)| world.peek(*host, *lane).is_none_or(&holds))
+            clients.iter().all(|(host, slot)| world.peek(*host, *slot).is_none_or(&holds))
         });
         if over {
             return Ok(());
         }
         let now = self.world.now();
-        let late = clients.iter().filter_map(|(host, lane)| {
-            let client = self.world.peek(*host, *lane).filter(|client| !holds(client))?;
+        let late = clients.iter().filter_map(|(host, slot)| {
+            let client = self.world.peek(*host, *slot).filter(|client| !holds(client))?;
             let (told, error) = (told(&client.progress(now)), client.error());
-            Some(format!("{host:?} {lane:?}: {told} {error:?}"))
+            Some(format!("{host:?} {slot:?}: {told} {error:?}"))
         });
         Err(format!("after {} s a load is not over: {}", limit.as_secs_f64(), {
             late.collect::<Vec<_>>().join("; ")
@@ -239,12 +241,12 @@ impl Swarm {
     }
 
     /// Waits for the load; what each client saw.
-    fn finish_load(&mut self, limit: Nanos) -> Result<Vec<Snapshot>, String> {
-        self.wait(limit, |client| client.rung_finished())?;
+    fn finish_load(&mut self, limit: Nanos) -> Result<Vec<LoadProgress>, String> {
+        self.wait(limit, |client| client.step_finished())?;
         let mut seen = Vec::new();
         let now = self.world.now();
-        for (host, lane) in self.clients() {
-            if let Some(client) = Simulation::client(&mut self.world, host, lane) {
+        for (host, slot) in self.clients() {
+            if let Some(client) = Simulation::client(&mut self.world, host, slot) {
                 let snapshot = client.progress(now);
                 self.operations = count(self.operations, &snapshot);
                 seen.push(snapshot);
@@ -342,20 +344,20 @@ impl Swarm {
 }
 
 /// With what a load counted.
-fn count((well, failed): (u64, u64), snapshot: &Snapshot) -> (u64, u64) {
+fn count((well, failed): (u64, u64), snapshot: &LoadProgress) -> (u64, u64) {
     let errors: u64 = snapshot.errors.iter().map(|(_, count)| count).sum();
     (well + snapshot.ops, failed + errors)
 }
 
 /// A snapshot without its histogram.
-fn told(snapshot: &Snapshot) -> String {
-    let Snapshot { elapsed, ops, errors, outstanding, down, latencies, .. } = snapshot;
+fn told(snapshot: &LoadProgress) -> String {
+    let LoadProgress { elapsed, ops, errors, outstanding, down, latencies, .. } = snapshot;
     let longest = latencies.max();
     format!("{elapsed:?} {ops} {errors:?} {outstanding} out, down {down:?}, longest {longest:?}")
 }
 
 /// Whatever goes wrong, what arrives is right.
-fn nothing_corrupt(snapshot: &Snapshot) -> Result<(), String> {
+fn nothing_corrupt(snapshot: &LoadProgress) -> Result<(), String> {
     const EBADMSG: u32 = 74;
     for (error, count) in &snapshot.errors {
         let wrong = matches!(

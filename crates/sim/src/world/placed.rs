@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 
 use lustrine_lnet::time::Time;
-use lustrine_selftest::{Client, ClientArgs, Lane};
+use lustrine_selftest::{Client, ClientArgs, ClientSlot};
 
 use super::{Actor, Death, World};
 use crate::check;
@@ -61,15 +61,15 @@ impl Simulation for World {
         let now = World::now(self);
         self.wake(host, now);
         let partition = self.node_mut(host).partition_of(&args.target.nid);
-        partition.start_client(now, args).expect("no client of this lane");
+        partition.start_client(now, args).expect("no client of this slot");
     }
 
-    fn client(&mut self, host: HostId, lane: Lane) -> Option<&mut Client> {
+    fn client(&mut self, host: HostId, slot: ClientSlot) -> Option<&mut Client> {
         if !matches!(self.actors[host.0 as usize], Actor::Node(_)) {
             return None;
         }
         self.wake(host, World::now(self));
-        self.node_mut(host).client(lane)
+        self.node_mut(host).client(slot)
     }
 
     fn run_to(&mut self, time: Time) {

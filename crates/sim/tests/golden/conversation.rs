@@ -74,7 +74,7 @@ impl Conversation {
                     (false, true) => By::Them,
                     _ => continue,
                 };
-                if start == Start::Midway {
+                if start == Start::MidStream {
                     return Err(format!("stream {} began before the capture", event.stream));
                 }
                 numbers.insert(event.stream, streams.len());

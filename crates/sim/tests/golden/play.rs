@@ -20,7 +20,7 @@ const AFTERMATH: Nanos = Nanos::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Allow {
     /// Messages of one stream come in another sequence.
-    Order,
+    ByteOrder,
     /// A message goes on another stream to the same peer.
     OtherStream,
     /// Our node does not say what the kernel said.
@@ -77,7 +77,7 @@ pub(crate) struct Replay {
 
 impl Replay {
     /// The node: kernels use zero-copy, so ours does too; they have no mark in their DEBUG replies,
-    /// so ours has none [FIG-1].
+    /// so ours has none [STAT-1].
     pub(crate) fn spec(&self) -> NodeSpec {
         let nids = self.nids.iter().map(|nid| nid.parse().expect("a NID"));
         let mut spec = NodeSpec::new(self.nids[0].parse().expect("a NID"))

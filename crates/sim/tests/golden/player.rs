@@ -287,7 +287,7 @@ impl Player {
         };
         if let Some((missed, difference)) = first
             && missed < index
-            && !self.allows(Allow::Order)
+            && !self.allows(Allow::ByteOrder)
         {
             let expected = describe(&self.conversation.steps[missed].event);
             self.blame(now, format!("{} before {expected} ({difference})", describe(event)));

@@ -50,7 +50,7 @@ const RAILS: &str = "path choice among several NIs of one peer is not in this re
 const ROUTERS: &str = "our node does not route, and has no routes";
 const DAMAGED: &str = "vm2 spoils a checksum on purpose: ours cannot";
 const ORDER: (Allow, &str) =
-    (Allow::Order, "what does not depend on each other comes in another sequence");
+    (Allow::ByteOrder, "what does not depend on each other comes in another sequence");
 const KEEPALIVES: (Allow, &str) = (Allow::Keepalives, "keepalives come at other times");
 const DEAD: (Allow, &str) =
     (Allow::StaysOpen, "the kernel's host resets streams it lost when TCP probes them");

@@ -7,7 +7,7 @@ use lustrine_partition::{ProbeId, ProbeResult};
 use lustrine_sim::{Hand, HostId, NodeSpec, World, check};
 use lustrine_socklnd::Accept;
 use lustrine_socklnd::io::SockId;
-use lustrine_wire::Order;
+use lustrine_wire::ByteOrder;
 use lustrine_wire::acceptor::Request;
 use lustrine_wire::frame::{FrameHeader, FrameKind};
 use lustrine_wire::header::{Body, Header, MdHandle};
@@ -184,7 +184,7 @@ pub(crate) fn request() -> Vec<u8> {
 pub(crate) fn hello(kind: ConnType) -> Hello {
     Hello {
         version: Version::V3,
-        order: Order::Little,
+        order: ByteOrder::Little,
         src: ProcessId::lustre(rogue_nid()),
         dst: ProcessId { nid: victim_nid(), pid: 0 },
         src_incarnation: 0x1111,
@@ -196,7 +196,7 @@ pub(crate) fn hello(kind: ConnType) -> Hello {
 
 /// A frame header and an LNet header.
 pub(crate) fn message(frame: FrameHeader, header: &Header) -> Vec<u8> {
-    let mut bytes = frame.encode(Order::Little).to_vec();
+    let mut bytes = frame.encode(ByteOrder::Little).to_vec();
     let mut raw = [0; 72];
     header.encode_short(&mut raw).expect("short NIDs");
     bytes.extend_from_slice(&raw);
@@ -235,5 +235,5 @@ pub(crate) fn ping() -> Header {
 /// A NOOP with these cookies.
 pub(crate) fn noop(zc_request: u64, zc_ack: u64) -> Vec<u8> {
     let frame = FrameHeader { kind: FrameKind::Noop, csum: 0, zc_request, zc_ack };
-    frame.encode(Order::Little).to_vec()
+    frame.encode(ByteOrder::Little).to_vec()
 }

@@ -129,7 +129,7 @@ pub(crate) static ROWS: &[Row] = &[
         "a push of 48 bytes 0x7a",
         "ACK, and a ping of its own to find out",
         Replay {
-            allow: &[(Allow::Order, "confirms the push first, then asks about what was in it")],
+            allow: &[(Allow::ByteOrder, "confirms the push first, then asks about what was in it")],
             ..SAME
         },
     ),

@@ -1,5 +1,5 @@
 use lustrine_lnet::memory::Span;
-use lustrine_wire::Order;
+use lustrine_wire::ByteOrder;
 use lustrine_wire::nid::ProcessId;
 use proptest::prelude::*;
 use slotmap::SlotMap;
@@ -7,8 +7,12 @@ use slotmap::SlotMap;
 use super::*;
 use crate::testing::{Chaos, Net, TestIo, header_bytes, ip4, process, put_header};
 
-const V3: Format =
-    Format { version: Version::V3, sent: Order::Little, received: Order::Little, csum: false };
+const V3: Format = Format {
+    version: Version::V3,
+    sent: ByteOrder::Little,
+    received: ByteOrder::Little,
+    csum: false,
+};
 const V2: Format = Format { version: Version::V2, ..V3 };
 
 /// What the core does with the message of this number.
@@ -175,8 +179,8 @@ fn a_format() -> impl Strategy<Value = Format> {
         prop_oneof![Just(Version::V1), Just(Version::V2), Just(Version::V3), Just(Version::V4)];
     (version, any::<bool>(), any::<bool>()).prop_map(|(version, big, csum)| Format {
         version,
-        sent: Order::Little,
-        received: if big { Order::Big } else { Order::Little },
+        sent: ByteOrder::Little,
+        received: if big { ByteOrder::Big } else { ByteOrder::Little },
         csum: csum && version == Version::V2,
     })
 }
@@ -288,14 +292,20 @@ fn checksums_of_noops() {
     let frame = FrameHeader::noop(7);
     let sum = FrameHeader { csum: 0x3d9e_3319, ..frame };
     let mut reader = Reader::new(V2);
-    assert!(matches!(reader.head(&sum.encode(Order::Little)), Ok(Some((Head::Noop(_), 24)))));
+    assert!(matches!(reader.head(&sum.encode(ByteOrder::Little)), Ok(Some((Head::Noop(_), 24)))));
     let bad = FrameHeader { csum: 1, ..frame };
-    assert_eq!(reader.head(&bad.encode(Order::Little)).unwrap_err(), ProtocolViolation::Checksum);
+    assert_eq!(
+        reader.head(&bad.encode(ByteOrder::Little)).unwrap_err(),
+        ProtocolViolation::Checksum
+    );
     // V3 compares with the sum of nothing (wire 3.3).
     let mut reader = Reader::new(V3);
-    assert_eq!(reader.head(&sum.encode(Order::Little)).unwrap_err(), ProtocolViolation::Checksum);
+    assert_eq!(
+        reader.head(&sum.encode(ByteOrder::Little)).unwrap_err(),
+        ProtocolViolation::Checksum
+    );
     let nothing = FrameHeader { csum: crc::INIT, ..frame };
-    assert!(matches!(reader.head(&nothing.encode(Order::Little)), Ok(Some(_))));
+    assert!(matches!(reader.head(&nothing.encode(ByteOrder::Little)), Ok(Some(_))));
 }
 
 /// [FRM-10]
@@ -303,7 +313,7 @@ fn checksums_of_noops() {
 fn a_checksum_is_not_looked_at_when_part_is_discarded() {
     let header = put_header(process(1), process(2), 1, 10);
     let frame = FrameHeader { csum: 0xbad, ..FrameHeader::LNET };
-    let mut bytes = frame.encode(Order::Little).to_vec();
+    let mut bytes = frame.encode(ByteOrder::Little).to_vec();
     bytes.extend(header_bytes(Version::V2, &header));
     let mut reader = Reader::new(V2);
     reader.head(&bytes).unwrap();
@@ -338,7 +348,7 @@ fn misdeeds_have_names() {
 #[test]
 fn a_parked_message_wants_nothing_until_it_is_decided() {
     let header = put_header(ProcessId::lustre(process(1).nid), process(2), 1, 4);
-    let mut bytes = FrameHeader::LNET.encode(Order::Little).to_vec();
+    let mut bytes = FrameHeader::LNET.encode(ByteOrder::Little).to_vec();
     bytes.extend(header_bytes(Version::V3, &header));
     let mut reader = Reader::new(V3);
     reader.head(&bytes).unwrap();
@@ -358,7 +368,7 @@ fn payload_with_a_checksum_is_read_in_portions() {
     let header = put_header(process(1), process(2), 1, len);
     for (csum, portion, rest) in [(0, len, true), (7, SUM_PORTION, false)] {
         let frame = FrameHeader { csum, ..FrameHeader::LNET };
-        let mut bytes = frame.encode(Order::Little).to_vec();
+        let mut bytes = frame.encode(ByteOrder::Little).to_vec();
         bytes.extend(header_bytes(Version::V2, &header));
         let mut reader = Reader::new(V2);
         reader.head(&bytes).unwrap();

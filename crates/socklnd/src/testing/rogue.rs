@@ -7,7 +7,7 @@ use lustrine_wire::frame::{FrameHeader, FrameKind};
 use lustrine_wire::header::Header;
 use lustrine_wire::hello::{ConnType, Hello, Ips, Version};
 use lustrine_wire::nid::ProcessId;
-use lustrine_wire::{Order, Progress};
+use lustrine_wire::{ByteOrder, Progress};
 
 use super::world::{World, ip4, nid, process};
 use crate::io::SockId;
@@ -20,7 +20,7 @@ pub(crate) const NODE: u8 = 2;
 pub(crate) struct Rogue {
     pub(crate) sock: SockId,
     pub(crate) heard: Vec<u8>,
-    pub(crate) order: Order,
+    pub(crate) order: ByteOrder,
     pub(crate) version: Version,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Rogue {
 pub(crate) fn hello(from: u8, version: Version, kind: ConnType) -> Hello {
     Hello {
         version,
-        order: Order::Little,
+        order: ByteOrder::Little,
         src: process(from),
         dst: ProcessId { nid: nid(NODE), pid: 0 },
         src_incarnation: 77,
@@ -56,14 +56,14 @@ impl Rogue {
         let (from, to) = (SocketAddr::new(ip4(from), port), SocketAddr::new(ip4(NODE), 988));
         let sock = world.net.dial(from, to).expect("the node listens");
         world.run();
-        Rogue { sock, heard: Vec::new(), order: Order::Little, version: Version::V3 }
+        Rogue { sock, heard: Vec::new(), order: ByteOrder::Little, version: Version::V3 }
     }
 
     /// Takes a connection that the node dialled to the test.
     pub(crate) fn accept(world: &mut World) -> Option<Rogue> {
         world.run();
         let sock = world.net.take_incoming(None)?.sock;
-        Some(Rogue { sock, heard: Vec::new(), order: Order::Little, version: Version::V3 })
+        Some(Rogue { sock, heard: Vec::new(), order: ByteOrder::Little, version: Version::V3 })
     }
 
     /// A finished connection: request and HELLO said, the answer heard and of the right type.

@@ -1,5 +1,5 @@
 use lustrine_lnet::memory::Memory as _;
-use lustrine_wire::Order;
+use lustrine_wire::ByteOrder;
 use lustrine_wire::header::{Body, MdHandle};
 use lustrine_wire::hello::Version;
 use lustrine_wire::nid::{Net as WireNet, Nid, ProcessId};
@@ -9,8 +9,12 @@ use super::*;
 use crate::io::Readiness;
 use crate::testing::{Chaos, Net, TestIo, header_bytes, ip4, process, put_header};
 
-const PLAIN: Format =
-    Format { version: Version::V3, sent: Order::Little, received: Order::Little, csum: false };
+const PLAIN: Format = Format {
+    version: Version::V3,
+    sent: ByteOrder::Little,
+    received: ByteOrder::Little,
+    csum: false,
+};
 
 /// A stream whose other end the test listens at.
 struct Line {
@@ -75,7 +79,7 @@ fn expected(payload: &[u8], cookies: Cookies) -> Vec<u8> {
     let frame =
         FrameHeader { zc_request: cookies.request, zc_ack: cookies.ack, ..FrameHeader::LNET };
     let header = put_header(process(1), process(2), 5, payload.len() as u32);
-    let mut bytes = frame.encode(Order::Little).to_vec();
+    let mut bytes = frame.encode(ByteOrder::Little).to_vec();
     bytes.extend(header_bytes(Version::V3, &header));
     bytes.extend_from_slice(payload);
     bytes
@@ -221,7 +225,7 @@ fn checksum_of_example_e3() {
     line.write_all();
     assert_eq!(line.heard[4..8], 0x4d2c_c3e3_u32.to_le_bytes());
     assert_eq!(&line.heard[96..101], b"hello");
-    let noop = FrameHeader::parse(line.heard[101..].first_chunk().unwrap(), Order::Little);
+    let noop = FrameHeader::parse(line.heard[101..].first_chunk().unwrap(), ByteOrder::Little);
     assert_eq!(noop.unwrap().csum, 0x3d9e_3319);
 }
 
@@ -233,8 +237,9 @@ fn checksums_of_copied_and_lent_payloads_agree() {
         let payload = pattern(len);
         line.push(format, &payload, 1000, Cookies { request: 0, ack: 9 });
         line.write_all();
-        let frame = FrameHeader::parse(line.heard.first_chunk().unwrap(), Order::Little).unwrap();
-        let sum = crc::update(frame.csum_start(Order::Little), &line.heard[24..]);
+        let frame =
+            FrameHeader::parse(line.heard.first_chunk().unwrap(), ByteOrder::Little).unwrap();
+        let sum = crc::update(frame.csum_start(ByteOrder::Little), &line.heard[24..]);
         assert_eq!(frame.csum, sum, "payload of {len}");
     }
 }
@@ -257,8 +262,9 @@ fn every_message_carries_its_checksum_however_it_is_written() {
         let mut rest = &line.heard[..];
         for len in &lens {
             let (message, behind) = rest.split_at(format.head_len() + len);
-            let frame = FrameHeader::parse(message.first_chunk().unwrap(), Order::Little).unwrap();
-            let sum = crc::update(frame.csum_start(Order::Little), &message[24..]);
+            let frame =
+                FrameHeader::parse(message.first_chunk().unwrap(), ByteOrder::Little).unwrap();
+            let sum = crc::update(frame.csum_start(ByteOrder::Little), &message[24..]);
             assert_eq!(frame.csum, sum, "{chaos:?}, payload of {len}");
             assert!(message[format.head_len()..] == pattern(*len));
             rest = behind;

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use lustrine_selftest::console::{Answer, BatchView, Command, Detail, Reply, Said, TestView};
+use lustrine_selftest::console::{Answer, BatchView, Command, Detail, NodeReply, Reply, TestView};
 
 use super::listing::States;
 use super::talk::{Deed, id, said_more, verdict};
@@ -138,7 +138,7 @@ impl<O: Env> Lst<'_, O> {
     }
 
     /// The nodes that run it, do not, or do not say, as wanted.
-    fn list_states(&mut self, said: &[Said], [active, idle, error]: [bool; 3]) {
+    fn list_states(&mut self, said: &[NodeReply], [active, idle, error]: [bool; 3]) {
         for one in said {
             let (wanted, text) = match (state(one), &one.reply) {
                 (State::Running, _) => (active, "Running".to_owned()),
@@ -173,7 +173,7 @@ enum State {
     Silent,
 }
 
-fn state(said: &Said) -> State {
+fn state(said: &NodeReply) -> State {
     match &said.reply {
         Reply::Good(Detail::Active(0)) => State::Idle,
         Reply::Good(Detail::Active(_)) => State::Running,
@@ -183,7 +183,7 @@ fn state(said: &Said) -> State {
 }
 
 /// What all nodes said, in a line.
-fn summary(said: &[Said]) -> String {
+fn summary(said: &[NodeReply]) -> String {
     let of = |wanted: State| said.iter().filter(|one| state(one) == wanted).count();
     let [running, idle, failed, silent] =
         [State::Running, State::Idle, State::Failed, State::Silent].map(of);

@@ -1,7 +1,7 @@
 //! Sessions, and pings.
 
 use lustrine_selftest::console::{
-    Answer, Command, Detail, Holder, NodeState, Part, Refusal, Reply, Said, Target,
+    Answer, BatchSide, Command, Detail, NodeReply, NodeState, Refusal, Reply, SessionHolder, Target,
 };
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::Name;
@@ -74,7 +74,7 @@ impl<O: Env> Lst<'_, O> {
                 return Ok(());
             }
             Err(error) => return Err(self.failed(deed, error)),
-            Ok(Answer::Said(said)) => said,
+            Ok(Answer::Replies(said)) => said,
             Ok(_) => return Err(self.misunderstood(deed)),
         };
         if self.settings.compat == Compat::V2_15 {
@@ -92,7 +92,7 @@ impl<O: Env> Lst<'_, O> {
             return Err(self.usage("ping"));
         }
         let given = parsed.text(way).unwrap_or_default();
-        let part = if parsed.has("server") { Part::Servers } else { Part::Clients };
+        let part = if parsed.has("server") { BatchSide::Servers } else { BatchSide::Clients };
         let target = match way {
             "session" => Target::Session,
             "group" => Target::Group(given.to_owned()),
@@ -107,10 +107,10 @@ impl<O: Env> Lst<'_, O> {
         verdict(&said)
     }
 
-    fn pinged(&mut self, said: &Said) {
+    fn pinged(&mut self, said: &NodeReply) {
         let known = !matches!(said.state, NodeState::Down | NodeState::Unknown);
         let (name, console) = match &said.reply {
-            Reply::Good(Detail::Session(Holder { name, console })) if known => {
+            Reply::Good(Detail::Session(SessionHolder { name, console })) if known => {
                 (name.as_str(), *console)
             }
             _ => ("<NULL>", Nid::ANY),

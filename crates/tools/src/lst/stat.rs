@@ -4,7 +4,7 @@ mod figures;
 
 use core::time::Duration;
 
-use lustrine_selftest::console::{Command, Detail, Reply, Said, Target};
+use lustrine_selftest::console::{Command, Detail, NodeReply, Reply, Target};
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::Counters;
 
@@ -105,7 +105,7 @@ impl<O: Env> Lst<'_, O> {
         Ok(targets)
     }
 
-    fn poll(&mut self, target: &Target, timeout: u32) -> Result<Vec<Said>, Exit> {
+    fn poll(&mut self, target: &Target, timeout: u32) -> Result<Vec<NodeReply>, Exit> {
         self.ask_nodes(STAT, Command::Stat { target: target.clone(), timeout })
     }
 
@@ -131,7 +131,7 @@ impl<O: Env> Lst<'_, O> {
     }
 
     /// Shows a node if there is something wrong; whether there is.
-    fn show_bad(&mut self, said: &Said, session_only: bool) -> bool {
+    fn show_bad(&mut self, said: &NodeReply, session_only: bool) -> bool {
         let node = id(&said.nid);
         let line = match &said.reply {
             Reply::Good(Detail::Counters(counters)) => {
@@ -166,7 +166,7 @@ impl<O: Env> Lst<'_, O> {
 }
 
 /// The counters of a poll.
-fn counted(said: &[Said]) -> Vec<Reading> {
+fn counted(said: &[NodeReply]) -> Vec<Reading> {
     let readings = said.iter().map(|one| {
         let counters = match &one.reply {
             Reply::Good(Detail::Counters(counters)) => Some(**counters),

@@ -2,7 +2,7 @@
 
 use core::fmt::Display;
 
-use lustrine_selftest::console::{Answer, Command, Refusal, Reply, Said};
+use lustrine_selftest::console::{Answer, Command, NodeReply, Refusal, Reply};
 use lustrine_wire::nid::{Nid, PID_LUSTRE, ProcessId};
 use lustrine_wire::srpc::{FEATURE_BULK_LEN, FEATURES_KNOWN};
 
@@ -104,9 +104,9 @@ impl<O: Env> Lst<'_, O> {
         &mut self,
         deed: Deed<'_>,
         command: Command,
-    ) -> Result<Vec<Said>, Exit> {
+    ) -> Result<Vec<NodeReply>, Exit> {
         match self.ask(deed, command)? {
-            Answer::Said(said) => Ok(said),
+            Answer::Replies(said) => Ok(said),
             Answer::Done => Ok(Vec::new()),
             _ => Err(self.misunderstood(deed)),
         }
@@ -153,7 +153,7 @@ impl<O: Env> Lst<'_, O> {
     }
 
     /// Says which nodes failed in `op`, and why.
-    pub(super) fn failures(&mut self, op: &str, said: &[Said]) -> Result<(), Exit> {
+    pub(super) fn failures(&mut self, op: &str, said: &[NodeReply]) -> Result<(), Exit> {
         for one in said {
             match &one.reply {
                 Reply::Good(_) => {}
@@ -204,7 +204,7 @@ impl<O: Env> Lst<'_, O> {
 }
 
 /// How a command ends by what nodes said.
-pub(super) fn verdict(said: &[Said]) -> Result<(), Exit> {
+pub(super) fn verdict(said: &[NodeReply]) -> Result<(), Exit> {
     if said.iter().any(|one| matches!(one.reply, Reply::None { .. })) {
         return Err(RPC_FAILED);
     }

@@ -1,7 +1,7 @@
 //! Tests: the words of `add_test`.
 
 use lustrine_selftest::Test;
-use lustrine_selftest::console::{Command, NewTest, Spread};
+use lustrine_selftest::console::{Command, Distribution, NewTest};
 use lustrine_wire::srpc::{BULK_MAX, BrwCheck, BrwOp};
 
 use super::talk::Deed;
@@ -58,10 +58,10 @@ impl<O: Env> Lst<'_, O> {
 }
 
 /// `C:S`.
-fn spread(text: &str) -> Option<Spread> {
+fn spread(text: &str) -> Option<Distribution> {
     let (clients, servers) = text.split_once(':')?;
     let number = |text: &str| text.parse::<u32>().ok().filter(|number| *number > 0);
-    Some(Spread { clients: number(clients)?, servers: number(servers)? })
+    Some(Distribution { clients: number(clients)?, servers: number(servers)? })
 }
 
 /// The test that words describe, and its offset; the error is what is to be said. Keywords are

@@ -10,8 +10,8 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_selftest::Failure;
-use lustrine_selftest::console::{Answer, Command, Console, Order, Outcome};
+use lustrine_selftest::RpcError;
+use lustrine_selftest::console::{Answer, Command, Console, ConsoleRpc, RpcOutcome};
 use lustrine_tools::lst::{ConsoleError, Env, Lst, Settings, WaitOutcome};
 use lustrine_tools::shell::{Exit, NameMatching, Terminal, run};
 use lustrine_wire::nid::Nid;
@@ -94,17 +94,17 @@ impl World {
     /// All orders of a console, and what they lead to. Nodes that do not answer take all the time
     /// there is.
     fn carry_out(&mut self, machine: u32) {
-        while let Some(order) = self.consoles.get_mut(&machine).unwrap().next_order() {
-            let Order { id, peer, body, timeout, .. } = &order;
+        while let Some(order) = self.consoles.get_mut(&machine).unwrap().next_rpc() {
+            let ConsoleRpc { id, peer, body, timeout, .. } = &order;
             let answer = self.nodes.get_mut(peer).and_then(|node| node.answer(self.now, body));
             let reply = match answer {
                 Some(message) => Ok(message),
                 None => {
                     self.now = self.now + *timeout;
-                    Err(Failure::TimedOut)
+                    Err(RpcError::TimedOut)
                 }
             };
-            let outcome = Outcome { order: *id, reply, put: Vec::new() };
+            let outcome = RpcOutcome { rpc: *id, reply, put: Vec::new() };
             self.consoles.get_mut(&machine).unwrap().completed(self.now, &outcome);
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_wire::order::Order;
+use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::srpc::{
     BatchOp, BatchReply, BatchRequest, Body, Counters, DebugReply, FrameworkCounters, LnetCounters,
     MakeSessionReply, MakeSessionRequest, Message, Name, RemoveSessionReply, Role, RpcCounters,
@@ -92,7 +92,7 @@ impl Node {
             }),
             other => panic!("no console asks {other:?}"),
         };
-        Some(Message { order: Order::Little, version: VERSION, features: self.features, body })
+        Some(Message { order: ByteOrder::Little, version: VERSION, features: self.features, body })
     }
 
     fn sid(&self) -> Sid {

@@ -43,7 +43,7 @@ fn worked_example_version_2() {
 fn reversed_order_swaps_the_short_nid_only() {
     // [ACC-3]
     let raw = bytes("ac ce 71 00  00 00 00 01  00 02 00 00 0a 00 00 02");
-    let expected = Request { version: 1, order: Order::Big, target: nid("10.0.0.2@tcp") };
+    let expected = Request { version: 1, order: ByteOrder::Big, target: nid("10.0.0.2@tcp") };
     assert_eq!(got(&raw), expected);
     let raw = bytes("ac ce 71 00  00 00 00 02  00 02 00 00 0a 00 00 02 00*12");
     assert_eq!(got(&raw), Request { version: 2, ..expected });
@@ -54,10 +54,10 @@ fn wrong_requests_and_what_to_do() {
     // [ACC-5] [ACC-6] [ACC-7]
     let error = |text| Request::parse(&bytes(text)).unwrap_err();
     let lnet = error("63 69 72 45");
-    assert_eq!(lnet, AcceptorError::LnetMagic(Order::Little));
-    assert_eq!(error("45 72 69 63"), AcceptorError::LnetMagic(Order::Big));
+    assert_eq!(lnet, AcceptorError::LnetMagic(ByteOrder::Little));
+    assert_eq!(error("45 72 69 63"), AcceptorError::LnetMagic(ByteOrder::Big));
     let version = error("ac ce 71 00 00 00 00 09");
-    assert_eq!(version, AcceptorError::UnknownVersion { version: 9, order: Order::Big });
+    assert_eq!(version, AcceptorError::UnknownVersion { version: 9, order: ByteOrder::Big });
     let magic = error("47 45 54 20");
     assert_eq!(magic, AcceptorError::BadMagic(0x2054_4547));
     let target = error("00 71 ce ac 02 00 00 00  07 02 00*18");
@@ -91,7 +91,7 @@ fn version_1_cannot_carry_a_long_nid() {
 proptest! {
     #[test]
     fn round_trip_in_pieces(target in any_nid(), big in any::<bool>(), tail in any::<[u8; 3]>()) {
-        let order = if big { Order::Big } else { Order::Little };
+        let order = if big { ByteOrder::Big } else { ByteOrder::Little };
         let request = Request { order, ..Request::new(target) };
         let mut raw = Vec::new();
         request.encode(&mut raw).unwrap();

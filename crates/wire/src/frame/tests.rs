@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::golden::bytes;
 
-const LE: Order = Order::Little;
+const LE: ByteOrder = ByteOrder::Little;
 
 fn raw(text: &str) -> [u8; 24] {
     bytes(text).try_into().unwrap()
@@ -69,7 +69,7 @@ fn acknowledgements() {
 fn unknown_types() {
     // [FRM-3]
     let mut bad = FrameHeader::LNET.encode(LE);
-    assert_eq!(FrameHeader::parse(&bad, Order::Big), Err(FrameError::UnknownKind(0xC100_0000)));
+    assert_eq!(FrameHeader::parse(&bad, ByteOrder::Big), Err(FrameError::UnknownKind(0xC100_0000)));
     bad[0] = 0xC2;
     assert_eq!(FrameHeader::parse(&bad, LE), Err(FrameError::UnknownKind(0xC2)));
 }
@@ -78,7 +78,7 @@ proptest! {
     #[test]
     fn round_trip(noop in any::<bool>(), big in any::<bool>(), n in any::<(u32, u64, u64)>()) {
         let kind = if noop { FrameKind::Noop } else { FrameKind::Lnet };
-        let order = if big { Order::Big } else { Order::Little };
+        let order = if big { ByteOrder::Big } else { ByteOrder::Little };
         let frame = FrameHeader { kind, csum: n.0, zc_request: n.1, zc_ack: n.2 };
         prop_assert_eq!(FrameHeader::parse(&frame.encode(order), order), Ok(frame));
         if let Ok(ack) = frame.acknowledged() {

@@ -26,7 +26,7 @@ fn worked_example_v3() {
     );
     let hello = Hello {
         version: Version::V3,
-        order: Order::Little,
+        order: ByteOrder::Little,
         src: id("10.0.0.1@tcp", 12345),
         dst: id("10.0.0.2@tcp", 0),
         src_incarnation: 0x17a0_0000_0000_0001,
@@ -61,7 +61,7 @@ fn worked_example_v4() {
     );
     let hello = Hello {
         version: Version::V4,
-        order: Order::Little,
+        order: ByteOrder::Little,
         src: id("2001:db8::1@tcp", 12345),
         dst: id("2001:db8::2@tcp", 0),
         src_incarnation: 0x17a0_0000_0000_0001,
@@ -83,7 +83,7 @@ fn v1_is_a_header() {
     ips.push(0x0a00_0005).unwrap();
     let hello = Hello {
         version: Version::V1,
-        order: Order::Little,
+        order: ByteOrder::Little,
         src: id("10.0.0.1@tcp", 12345),
         dst: ProcessId { nid: Nid::ANY, pid: 12345 },
         src_incarnation: 0x17a0_0000_0000_0001,
@@ -106,11 +106,11 @@ fn every_reason_to_refuse() {
     let error = |raw: &[u8]| Hello::parse(raw).unwrap_err();
     assert_eq!(error(b"HTTP"), HelloError::BadMagic(0x5054_5448));
     let unknown = bytes("45 72 69 63 00 00 00 63");
-    assert_eq!(error(&unknown), HelloError::UnknownVersion { raw: 99, order: Order::Big });
+    assert_eq!(error(&unknown), HelloError::UnknownVersion { raw: 99, order: ByteOrder::Big });
     let unknown = bytes("ed 0d bc ee 02 00 01 00");
     assert_eq!(
         error(&unknown),
-        HelloError::UnknownVersion { raw: 0x0002_0001, order: Order::Little }
+        HelloError::UnknownVersion { raw: 0x0002_0001, order: ByteOrder::Little }
     );
     assert_eq!(
         error(&bytes("ee bc 0d ed 00*68")),
@@ -192,7 +192,7 @@ fn any_hello() -> impl Strategy<Value = Hello> {
             list.iter().for_each(|&ip| ips.push(ip).unwrap());
         }
         let v1 = version == Version::V1;
-        let order = if n.4 && !v1 { Order::Big } else { Order::Little };
+        let order = if n.4 && !v1 { ByteOrder::Big } else { ByteOrder::Little };
         Hello {
             version,
             order,

@@ -1,12 +1,12 @@
 //! HELLO V1: laid out as an LNet header, little-endian throughout (wire 4.3).
 
 use super::{Hello, HelloError, IPS_MAX, Ips, Version, read_kind};
+use crate::byte_order::ByteOrder;
 use crate::nid::{Nid, NidTooLong, ProcessId};
-use crate::order::Order;
 use crate::{Progress, TCP_MAGIC};
 
 const LEN: usize = crate::Header::SHORT_LEN;
-const LE: Order = Order::Little;
+const LE: ByteOrder = ByteOrder::Little;
 /// The message type of a HELLO in the header that carries it.
 const TYPE_HELLO: u32 = 4;
 

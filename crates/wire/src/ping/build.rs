@@ -1,8 +1,8 @@
 //! Writing ping info.
 
 use super::{Features, HEADER_LEN, MAGIC, NiStatus, PingEntry, PingInfo, SIZE_AT};
+use crate::byte_order::ByteOrder;
 use crate::nid::Nid;
-use crate::order::Order;
 
 impl PingInfo<'_> {
     /// Appends the ping info of a node with these interfaces, in their order and without the
@@ -17,12 +17,12 @@ impl PingInfo<'_> {
         entries: &[PingEntry],
         out: &mut Vec<u8>,
     ) {
-        PingInfo::build_in(Order::Little, features, pid, sequence, entries, out);
+        PingInfo::build_in(ByteOrder::Little, features, pid, sequence, entries, out);
     }
 
     /// As [`PingInfo::build`] in a given byte order.
     pub fn build_in(
-        order: Order,
+        order: ByteOrder,
         mut features: Features,
         pid: u32,
         sequence: u32,
@@ -56,7 +56,7 @@ impl PingInfo<'_> {
     }
 }
 
-fn write_long(order: Order, nid: Nid, status: NiStatus, out: &mut Vec<u8>) {
+fn write_long(order: ByteOrder, nid: Nid, status: NiStatus, out: &mut Vec<u8>) {
     let used = nid.used_len();
     out.extend_from_slice(&order.u32_bytes(status.word()));
     out.extend_from_slice(&nid.to_long()[..used]);

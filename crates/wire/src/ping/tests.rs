@@ -72,7 +72,7 @@ fn reader_rules() {
     // [PING-7] [PING-8]
     let edit = |text: &str, at: usize, value: u32| {
         let mut raw = bytes(text);
-        Order::Little.put_u32(&mut raw, at, value);
+        ByteOrder::Little.put_u32(&mut raw, at, value);
         PingInfo::parse(&raw).map(|_| ())
     };
     assert_eq!(PingInfo::parse(&[0; 15]), Err(PingError::TooShort(15)));
@@ -114,7 +114,7 @@ proptest! {
         list in prop::collection::vec((any_nid(), any::<u32>()), 0..40),
         bits in any::<u32>(), pid in any::<u32>(), sequence in any::<u32>(), big in any::<bool>(),
     ) {
-        let order = if big { Order::Big } else { Order::Little };
+        let order = if big { ByteOrder::Big } else { ByteOrder::Little };
         let entries: Vec<PingEntry> = list
             .iter()
             .map(|&(nid, word)| PingEntry { nid, status: NiStatus::from_word(word) })
@@ -139,8 +139,8 @@ proptest! {
         tail in prop::collection::vec(any::<u8>(), 0..200), n in 0u32..6, size in any::<u16>(),
     ) {
         let mut raw = bytes(IPV6);
-        Order::Little.put_u32(&mut raw, 12, n);
-        Order::Little.put_u32(&mut raw, 28, u32::from(size >> 6));
+        ByteOrder::Little.put_u32(&mut raw, 12, n);
+        ByteOrder::Little.put_u32(&mut raw, 28, u32::from(size >> 6));
         raw.truncate(32);
         raw.extend(&tail);
         if let Ok(info) = PingInfo::parse(&raw) {

@@ -1,7 +1,7 @@
 //! The bodies of all messages (selftest 4, 14). Fields follow each other without padding, in the
 //! sequence in which they are declared here.
 
-use super::RATE_MARK;
+use super::RATE_MAGIC;
 use super::cursor::{Field, Reader, Writer};
 use super::values::{Name, Role, Sid, TestParams};
 
@@ -90,7 +90,7 @@ packed! {
         sid: Sid,
         /// Seconds without a request after which the node leaves the session.
         timeout: u32,
-        /// Kernels never set it; see [`super::FIGURES_MARK`].
+        /// Kernels never set it; see [`super::EXTENSIONS_MAGIC`].
         batches: u32,
         /// Name of the session.
         name: Name,
@@ -247,10 +247,10 @@ packed! {
     }
 
     /// Asks a client for what it measured in a test; between nodes of ours alone.
-    FiguresRequest {
+    ClientStatsRequest {
         /// Match bits for the reply.
         reply_bits: u64,
-        /// Match bits for the figures, which are put there as [`super::Figures::encode`] has them.
+        /// Match bits for the figures, which are put there as [`super::ClientStats::encode`] has them.
         bulk_bits: u64,
         /// The session.
         sid: Sid,
@@ -262,8 +262,8 @@ packed! {
         room: u32,
     }
 
-    /// Answers [`FiguresRequest`].
-    FiguresReply {
+    /// Answers [`ClientStatsRequest`].
+    ClientStatsReply {
         /// 0 or an errno.
         status: u32,
         /// The session that the node is in.
@@ -394,7 +394,7 @@ pub struct TestRequest {
     /// Parameters of the test.
     pub params: TestParams,
     /// Most RPCs per second that a client sends, to all its destinations together; 0 for as many
-    /// as there can be. Only nodes of ours know it ([`super::FIGURES_MARK`]).
+    /// as there can be. Only nodes of ours know it ([`super::EXTENSIONS_MAGIC`]).
     pub rate: u32,
 }
 
@@ -418,7 +418,7 @@ impl TestRequest {
             destinations: from.next(),
             params: TestParams::read(service, from),
             rate: match from.next() {
-                RATE_MARK => from.next(),
+                RATE_MAGIC => from.next(),
                 _ => 0,
             },
         }
@@ -437,7 +437,7 @@ impl TestRequest {
         to.put(&self.destinations);
         self.params.write(to);
         if self.rate != 0 {
-            to.put(&RATE_MARK);
+            to.put(&RATE_MAGIC);
             to.put(&self.rate);
         }
     }

@@ -2,10 +2,10 @@
 
 use super::values::{Name, Role, Sid};
 use super::{HEADER_LEN, MESSAGE_LEN};
-use crate::order::{Order, array_at};
+use crate::byte_order::{ByteOrder, array_at};
 
 pub(super) struct Reader<'a> {
-    pub(super) order: Order,
+    pub(super) order: ByteOrder,
     /// Session features of the message: they select the layout of test parameters.
     pub(super) features: u32,
     raw: &'a [u8; MESSAGE_LEN],
@@ -13,7 +13,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(order: Order, features: u32, raw: &'a [u8; MESSAGE_LEN]) -> Reader<'a> {
+    pub(super) fn new(order: ByteOrder, features: u32, raw: &'a [u8; MESSAGE_LEN]) -> Reader<'a> {
         Reader { order, features, raw, at: HEADER_LEN }
     }
 
@@ -30,13 +30,13 @@ impl<'a> Reader<'a> {
 }
 
 pub(super) struct Writer<'a> {
-    pub(super) order: Order,
+    pub(super) order: ByteOrder,
     raw: &'a mut [u8; MESSAGE_LEN],
     at: usize,
 }
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(order: Order, raw: &'a mut [u8; MESSAGE_LEN]) -> Writer<'a> {
+    pub(super) fn new(order: ByteOrder, raw: &'a mut [u8; MESSAGE_LEN]) -> Writer<'a> {
         Writer { order, raw, at: HEADER_LEN }
     }
 
@@ -62,15 +62,15 @@ macro_rules! number_fields {
             fn read(from: &mut Reader<'_>) -> $number {
                 let raw = from.array();
                 match from.order {
-                    Order::Little => <$number>::from_le_bytes(raw),
-                    Order::Big => <$number>::from_be_bytes(raw),
+                    ByteOrder::Little => <$number>::from_le_bytes(raw),
+                    ByteOrder::Big => <$number>::from_be_bytes(raw),
                 }
             }
 
             fn write(&self, to: &mut Writer<'_>) {
                 match to.order {
-                    Order::Little => to.bytes(&self.to_le_bytes()),
-                    Order::Big => to.bytes(&self.to_be_bytes()),
+                    ByteOrder::Little => to.bytes(&self.to_le_bytes()),
+                    ByteOrder::Big => to.bytes(&self.to_be_bytes()),
                 }
             }
         }

@@ -25,8 +25,8 @@ pub enum Service {
     /// Small message test.
     Ping = 12,
     /// Tells what a client measured in a test. Nodes of ours have it alone: nobody else is asked
-    /// ([`super::FIGURES_MARK`]).
-    Figures = 64,
+    /// ([`super::EXTENSIONS_MAGIC`]).
+    ClientStats = 64,
 }
 
 impl Service {
@@ -41,7 +41,7 @@ impl Service {
         Service::Join,
         Service::Brw,
         Service::Ping,
-        Service::Figures,
+        Service::ClientStats,
     ];
 
     /// The service with this number.
@@ -56,7 +56,7 @@ impl Service {
             6 => Service::Join,
             11 => Service::Brw,
             12 => Service::Ping,
-            64 => Service::Figures,
+            64 => Service::ClientStats,
             _ => return None,
         })
     }
@@ -86,7 +86,7 @@ impl Service {
             Service::Join => MessageType::JoinRequest,
             Service::Brw => MessageType::BrwRequest,
             Service::Ping => MessageType::PingRequest,
-            Service::Figures => MessageType::FiguresRequest,
+            Service::ClientStats => MessageType::ClientStatsRequest,
         }
     }
 }
@@ -155,6 +155,6 @@ message_types! {
     PingReply = 15 "PING reply",
     JoinRequest = 16 "JOIN",
     JoinReply = 17 "JOIN reply",
-    FiguresRequest = 64 "FIGURES",
-    FiguresReply = 65 "FIGURES reply",
+    ClientStatsRequest = 64 "FIGURES",
+    ClientStatsReply = 65 "FIGURES reply",
 }

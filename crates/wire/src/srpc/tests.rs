@@ -5,7 +5,7 @@ use super::*;
 const SID: Sid = Sid { nid: 0x0002_0000_0a00_0001, stamp: 0x0102_0304 };
 
 fn message(body: Body) -> Message {
-    Message { order: Order::Little, version: VERSION, features: FEATURE_BULK_LEN, body }
+    Message { order: ByteOrder::Little, version: VERSION, features: FEATURE_BULK_LEN, body }
 }
 
 fn encode(message: &Message) -> [u8; 160] {
@@ -18,12 +18,12 @@ fn encode(message: &Message) -> [u8; 160] {
 fn numbered(kind: MessageType, features: u32) -> [u8; 160] {
     let mut raw = [0; 160];
     for at in (0..160).step_by(2) {
-        Order::Little.put_u16(&mut raw, at, at as u16);
+        ByteOrder::Little.put_u16(&mut raw, at, at as u16);
     }
-    Order::Little.put_u32(&mut raw, 0, MAGIC);
-    Order::Little.put_u32(&mut raw, 4, VERSION);
-    Order::Little.put_u32(&mut raw, 8, kind.number());
-    Order::Little.put_u32(&mut raw, 20, features);
+    ByteOrder::Little.put_u32(&mut raw, 0, MAGIC);
+    ByteOrder::Little.put_u32(&mut raw, 4, VERSION);
+    ByteOrder::Little.put_u32(&mut raw, 8, kind.number());
+    ByteOrder::Little.put_u32(&mut raw, 20, features);
     raw
 }
 
@@ -127,7 +127,7 @@ fn offsets_of_batches_and_tests() {
     assert_eq!((reply.status, reply.sid), (u32_of(24), sid_of(28)));
 
     let mut raw = numbered(MessageType::TestRequest, 1);
-    Order::Little.put_u32(&mut raw, 64, Service::Brw.id());
+    ByteOrder::Little.put_u32(&mut raw, 64, Service::Brw.id());
     raw[76] = 1;
     let mut request = TestRequest {
         reply_bits: u64_of(24),
@@ -145,11 +145,11 @@ fn offsets_of_batches_and_tests() {
     };
     assert_eq!(Message::parse(&raw).unwrap().body, Body::TestRequest(request));
 
-    Order::Little.put_u32(&mut raw, 20, 0);
+    ByteOrder::Little.put_u32(&mut raw, 20, 0);
     request.params = TestParams::BrwV0 { rw: u32_of(82), pages: u32_of(86), check: u32_of(90) };
     assert_eq!(Message::parse(&raw).unwrap().body, Body::TestRequest(request));
 
-    Order::Little.put_u32(&mut raw, 64, Service::Ping.id());
+    ByteOrder::Little.put_u32(&mut raw, 64, Service::Ping.id());
     request.service = 12;
     request.params =
         TestParams::Ping { size: u32_of(82), flags: u32_of(86), unused: [90, 0, 92, 0] };
@@ -222,10 +222,10 @@ fn refused() {
     assert_eq!(Message::parse(&[0; 161]), Err(SrpcError::BadLength(161)));
     assert_eq!(Message::parse(&[0; 160]), Err(SrpcError::BadMagic(0)));
     let mut raw = numbered(MessageType::PingReply, 1);
-    Order::Little.put_u32(&mut raw, 8, 18);
+    ByteOrder::Little.put_u32(&mut raw, 8, 18);
     assert_eq!(Message::parse(&raw), Err(SrpcError::UnknownType(18)));
-    Order::Little.put_u32(&mut raw, 8, 15);
-    Order::Little.put_u32(&mut raw, 4, 2);
+    ByteOrder::Little.put_u32(&mut raw, 8, 15);
+    ByteOrder::Little.put_u32(&mut raw, 4, 2);
     assert_eq!(Message::parse(&raw).unwrap().version, 2, "answered, not dropped");
 }
 
@@ -278,10 +278,10 @@ fn names() {
 fn destinations() {
     // [LST-6]
     let entry = Destination { nid: SID.nid, pid: 12345 };
-    let raw = entry.encode(Order::Little);
+    let raw = entry.encode(ByteOrder::Little);
     assert_eq!(raw, [1, 0, 0, 10, 0, 0, 2, 0, 0x39, 0x30, 0, 0]);
-    assert_eq!(Destination::parse(&raw, Order::Little), entry);
-    assert_eq!(Destination::parse(&entry.encode(Order::Big), Order::Big), entry);
+    assert_eq!(Destination::parse(&raw, ByteOrder::Little), entry);
+    assert_eq!(Destination::parse(&entry.encode(ByteOrder::Big), ByteOrder::Big), entry);
     assert_eq!(entry.process_id().to_string(), "12345-10.0.0.1@tcp");
     assert_eq!(destination_at(340, 4096), 4080);
     assert_eq!(destination_at(341, 4096), 4096);
@@ -295,7 +295,7 @@ proptest! {
         kind in prop::sample::select(MessageType::ALL.map(MessageType::number).to_vec()),
         service in prop::sample::select(vec![11u32, 12, 3]), client in 0u8..2,
     ) {
-        let order = if big { Order::Big } else { Order::Little };
+        let order = if big { ByteOrder::Big } else { ByteOrder::Little };
         let mut raw: [u8; 160] = tail.try_into().unwrap();
         order.put_u32(&mut raw, 0, MAGIC);
         order.put_u32(&mut raw, 8, kind);

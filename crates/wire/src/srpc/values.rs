@@ -4,8 +4,8 @@ use core::fmt;
 
 use super::cursor::{Reader, Writer};
 use super::{FEATURE_BULK_LEN, Service};
+use crate::byte_order::ByteOrder;
 use crate::nid::{Nid, ProcessId};
-use crate::order::Order;
 
 /// Names a session: the console's address and a time stamp of its making.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -278,12 +278,12 @@ impl Destination {
     pub const LEN: usize = 12;
 
     /// Reads an entry in the byte order of the TEST request.
-    pub fn parse(raw: &[u8; 12], order: Order) -> Destination {
+    pub fn parse(raw: &[u8; 12], order: ByteOrder) -> Destination {
         Destination { nid: order.u64_at(raw, 0), pid: order.u32_at(raw, 8) }
     }
 
     /// The 12 bytes.
-    pub fn encode(&self, order: Order) -> [u8; 12] {
+    pub fn encode(&self, order: ByteOrder) -> [u8; 12] {
         let mut raw = [0; 12];
         order.put_u64(&mut raw, 0, self.nid);
         order.put_u32(&mut raw, 8, self.pid);

@@ -3,10 +3,10 @@
 use lustrine_capture::{
     Certainty, Checksum, Content, Event, Format, Item, Message, Noop, PingInfo, Start,
 };
+use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::frame::{FrameHeader, ZcAck};
 use lustrine_wire::header::{Body, MdHandle};
 use lustrine_wire::hello::{ConnType, Hello};
-use lustrine_wire::order::Order;
 use lustrine_wire::ping::NiStatus;
 use lustrine_wire::srpc::{self, TestParams};
 
@@ -85,13 +85,13 @@ pub(super) fn describe(event: &Event) -> Description {
 fn start_name(start: Start) -> &'static str {
     match start {
         Start::Handshake => "handshake",
-        Start::Midway => "midway",
+        Start::MidStream => "midway",
     }
 }
 
 /// Little-endian goes without saying.
-fn push_order(fields: &mut Fields, order: Order) {
-    if order == Order::Big {
+fn push_order(fields: &mut Fields, order: ByteOrder) {
+    if order == ByteOrder::Big {
         fields.push(("order", text("big")));
     }
 }
@@ -290,7 +290,7 @@ fn srpc_body(body: &srpc::Body) -> Fields {
             vec![("reply_bits", hex(r.reply_bits)), ("sid", text(r.sid))]
         }
         B::RemoveSessionReply(r) => vec![("status", number(r.status)), ("sid", text(r.sid))],
-        B::FiguresRequest(r) => vec![
+        B::ClientStatsRequest(r) => vec![
             ("reply_bits", hex(r.reply_bits)),
             ("bulk_bits", hex(r.bulk_bits)),
             ("sid", text(r.sid)),
@@ -298,7 +298,7 @@ fn srpc_body(body: &srpc::Body) -> Fields {
             ("test", number(r.test)),
             ("room", number(r.room)),
         ],
-        B::FiguresReply(r) => {
+        B::ClientStatsReply(r) => {
             vec![("status", number(r.status)), ("sid", text(r.sid)), ("len", number(r.len))]
         }
         B::BatchRequest(r) => vec![

@@ -5,7 +5,7 @@ use std::fs;
 
 use lustrine_lnet::tunables::{TABLE, Tunables};
 use lustrine_node::NodeInfo;
-use lustrine_selftest::Snapshot;
+use lustrine_selftest::LoadProgress;
 use serde::Serialize;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
@@ -160,7 +160,7 @@ pub(super) fn host_name() -> String {
 impl RowResult {
     pub(super) fn new(
         row: &Row,
-        snapshot: &Snapshot,
+        snapshot: &LoadProgress,
         (client, server): (f64, Option<f64>),
         raw: Option<f64>,
     ) -> RowResult {

@@ -9,7 +9,7 @@ use lustrine_lnet::time::Nanos;
 use lustrine_lnet::topology::Identity;
 use lustrine_lnet::tunables::Tunables;
 use lustrine_node::{Answer, Load, LoadReport, Node, Request};
-use lustrine_selftest::{ClientError, Limit, Rung, Takeover, Test};
+use lustrine_selftest::{ClientError, LoadStep, SessionMode, StepLimit, Test};
 use lustrine_sys::Clock;
 use lustrine_wire::srpc::Name;
 
@@ -48,12 +48,11 @@ pub(super) fn run(
     };
     let node = start_for_command(&config)?;
     reach(&node, target, args.patience, interrupt)?;
-    let takeover = if args.force { Takeover::Force } else { Takeover::Respect };
+    let session = if args.force { SessionMode::Force } else { SessionMode::IfFree };
     let patience = Nanos((args.patience * 1e9) as u64);
     let name = Name::new("lustrine-selftest").map_err(|error| error.to_string())?;
-    let load = node
-        .start_load(&target.nid, name, takeover, patience)
-        .map_err(|error| error.to_string())?;
+    let load =
+        node.start_load(&target.nid, name, session, patience).map_err(|error| error.to_string())?;
     let (progress, raw) = (Progress::new(), HashMap::new());
     let mut run = Run { args, target, interrupt, load, progress, raw };
     let outcome = run.rows(&node, &config.tunables);
@@ -135,18 +134,18 @@ impl Run<'_> {
     fn row(&mut self, row: &Row, raw: Option<f64>) -> Result<RowResult, Failure> {
         let check = self.args.check.on_the_wire();
         let time = Duration::from_secs_f64(self.args.row_time());
-        let rung = Rung {
+        let rung = LoadStep {
             test: match row.test {
                 TestWord::Ping => Test::Ping,
                 TestWord::Read => Test::Read { len: row.size, check },
                 TestWord::Write => Test::Write { len: row.size, check },
             },
             concurrency: row.concurrency,
-            limit: Limit::Time(Nanos(time.as_nanos() as u64)),
+            limit: StepLimit::Time(Nanos(time.as_nanos() as u64)),
             warm_up: Nanos(warm_up(time).as_nanos() as u64),
         };
         let before = CpuMark::take(self.target);
-        if let Err(error) = self.load.start_rung(rung) {
+        if let Err(error) = self.load.start_step(rung) {
             // A client that has given up takes no rung; why it did is the better answer.
             let gave_up = self.load.progress().ok().and_then(|report| report.error);
             let why = gave_up.map_or(error.to_string(), |error| self.explain(&error));
@@ -168,7 +167,7 @@ impl Run<'_> {
             if let Some(error) = report.error {
                 return Err(self.explain(&error).into());
             }
-            if report.rung_finished {
+            if report.step_finished {
                 return Ok(report);
             }
             self.interrupt.check()?;

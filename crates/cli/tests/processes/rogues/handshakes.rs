@@ -1,6 +1,6 @@
 //! What goes wrong before the first message.
 
-use lustrine_wire::Order;
+use lustrine_wire::ByteOrder;
 use lustrine_wire::hello::{ConnType, Hello, Version};
 use lustrine_wire::nid::{Nid, ProcessId};
 
@@ -87,7 +87,7 @@ fn half_a_request(_: &Scene, rogue: &mut Rogue) {
 /// Everything right, and gone at once; in both byte orders.
 fn come_and_go(_: &Scene, rogue: &mut Rogue) {
     for index in 0..300 {
-        let order = if index % 2 == 0 { Order::Little } else { Order::Big };
+        let order = if index % 2 == 0 { ByteOrder::Little } else { ByteOrder::Big };
         let hello = Hello { order, ..rogue.words.hello(ConnType::Control) };
         let mut line = rogue.dial_unprivileged();
         line.say(&greeting(&rogue.words, &hello));

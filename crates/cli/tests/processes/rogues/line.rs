@@ -8,7 +8,7 @@ use std::time::Duration;
 use lustrine_wire::frame::{FrameHeader, FrameKind};
 use lustrine_wire::header::Header;
 use lustrine_wire::hello::Hello;
-use lustrine_wire::{Order, Progress};
+use lustrine_wire::{ByteOrder, Progress};
 use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
@@ -122,7 +122,7 @@ impl Line {
         loop {
             let frame = self.hear(FrameHeader::LEN)?;
             let raw = frame.first_chunk().expect("a frame header");
-            let frame = FrameHeader::parse(raw, Order::Little).expect("the node knows how");
+            let frame = FrameHeader::parse(raw, ByteOrder::Little).expect("the node knows how");
             if frame.kind == FrameKind::Noop {
                 continue;
             }

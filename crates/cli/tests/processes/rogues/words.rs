@@ -1,6 +1,6 @@
 //! The bytes that a rogue says to a node.
 
-use lustrine_wire::Order;
+use lustrine_wire::ByteOrder;
 use lustrine_wire::acceptor::Request;
 use lustrine_wire::frame::{FrameHeader, FrameKind};
 use lustrine_wire::header::{Body, Header, MdHandle};
@@ -28,7 +28,7 @@ impl Words {
     pub(crate) fn hello(&self, kind: ConnType) -> Hello {
         Hello {
             version: Version::V3,
-            order: Order::Little,
+            order: ByteOrder::Little,
             src: ProcessId::lustre(self.from),
             dst: ProcessId { nid: self.to, pid: 0 },
             src_incarnation: 0x1111,
@@ -73,7 +73,7 @@ pub(crate) fn greeting(words: &Words, hello: &Hello) -> Vec<u8> {
 
 /// A message with another frame header than the usual one.
 pub(crate) fn framed(frame: FrameHeader, header: &Header) -> Vec<u8> {
-    let mut bytes = frame.encode(Order::Little).to_vec();
+    let mut bytes = frame.encode(ByteOrder::Little).to_vec();
     let mut raw = [0; 72];
     header.encode_short(&mut raw).expect("short NIDs");
     bytes.extend_from_slice(&raw);
@@ -95,5 +95,5 @@ pub(crate) fn with_payload(header: &Header, said: usize) -> Vec<u8> {
 /// A NOOP with these cookies.
 pub(crate) fn noop(zc_request: u64, zc_ack: u64) -> Vec<u8> {
     let frame = FrameHeader { kind: FrameKind::Noop, csum: 0, zc_request, zc_ack };
-    frame.encode(Order::Little).to_vec()
+    frame.encode(ByteOrder::Little).to_vec()
 }

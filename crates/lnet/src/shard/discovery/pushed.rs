@@ -2,7 +2,7 @@
 
 use lustrine_wire::header::Header;
 use lustrine_wire::nid::{Nid, PID_USERLAND};
-use lustrine_wire::ping::{Features, PingError, PingInfo, USUAL_SINK_LEN};
+use lustrine_wire::ping::{DEFAULT_BUFFER_LEN, Features, PingError, PingInfo};
 
 use crate::event::Event;
 use crate::lnd::Arrival;
@@ -60,7 +60,7 @@ impl Shard {
             Err(PingError::Truncated { announced, .. }) => {
                 (announced as u32).min(self.info_len_max())
             }
-            _ => USUAL_SINK_LEN as u32,
+            _ => DEFAULT_BUFFER_LEN as u32,
         };
         if room <= span.len {
             return span;

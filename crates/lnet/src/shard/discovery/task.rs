@@ -1,7 +1,7 @@
 //! Errands: the pings and pushes of ours, each from its message to what follows from its answer.
 
 use lustrine_wire::nid::{Nid, PID_LUSTRE, ProcessId};
-use lustrine_wire::ping::{PingError, PingInfo, USUAL_SINK_LEN};
+use lustrine_wire::ping::{DEFAULT_BUFFER_LEN, PingError, PingInfo};
 
 use super::{PING_BITS, PING_PORTAL};
 use crate::event::{Event, EventKind};
@@ -297,7 +297,7 @@ impl Shard {
         if self.peers.peers[key].checking {
             return;
         }
-        let room = USUAL_SINK_LEN as u32;
+        let room = DEFAULT_BUFFER_LEN as u32;
         let asked = self.send_ping(now, memory, key, contact, TaskKind::Check, room);
         self.peers.peers[key].checking = asked.is_ok();
     }

@@ -56,7 +56,7 @@ fn errors_are_counted_by_kind_and_kinds_are_limited() {
         figures.failure(TestError::Remote(status));
         figures.failure(TestError::Remote(0));
     }
-    assert_eq!(figures.errors.len(), KINDS_MAX);
+    assert_eq!(figures.errors.len(), ERROR_KINDS_MAX);
     assert_eq!(figures.errors[0], (TestError::Remote(0), 101));
     assert_eq!(figures.ended(), 200);
     figures.clear();
@@ -66,15 +66,15 @@ fn errors_are_counted_by_kind_and_kinds_are_limited() {
 #[test]
 fn only_trouble_on_the_way_is_an_outage() {
     use lustrine_lnet::status::Status;
-    for failure in [Failure::TimedOut, Failure::Send(Status::Refused)] {
+    for failure in [RpcError::TimedOut, RpcError::Send(Status::Refused)] {
         assert!(is_outage(TestError::Rpc(failure)));
     }
     let others = [
         TestError::Corrupt,
         TestError::Remote(22),
         TestError::Echo,
-        TestError::Rpc(Failure::Aborted),
-        TestError::Rpc(Failure::BadReply),
+        TestError::Rpc(RpcError::Aborted),
+        TestError::Rpc(RpcError::BadReply),
     ];
     assert!(!others.into_iter().any(is_outage));
 }

@@ -3,11 +3,11 @@
 use lustrine_lnet::status::Status;
 use lustrine_lnet::testing::{Net, test_nid};
 use lustrine_lnet::tunables::Tunables;
-use lustrine_wire::order::Order;
+use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::srpc::{DebugReply, MakeSessionReply, RemoveSessionReply, TestReply, VERSION};
 
 use super::*;
-use crate::mark::Lane;
+use crate::mark::ClientSlot;
 
 const OURS: Sid = Sid { nid: 0x0002_0000_0a00_0001, stamp: 17 };
 const OTHER: Sid = Sid { nid: 0x0002_0000_0a00_0001, stamp: 18 };
@@ -22,19 +22,19 @@ struct World {
 }
 
 impl World {
-    fn new(takeover: Takeover) -> World {
+    fn new(session: SessionMode) -> World {
         let terms = Terms {
             peer: ProcessId::lustre(test_nid(1)),
             local: None,
             sid: OURS,
             name: Name::EMPTY,
-            takeover,
+            session,
             patience: Nanos::from_secs(30),
             rpc_timeout: Nanos::from_secs(64),
         };
         World {
             net: Net::new(2, &Tunables::default()),
-            caller: Caller::new(Lane(1), 1, 64),
+            caller: Caller::new(ClientSlot(1), 1, 64),
             link: Link::new(terms),
             now: Time(1),
             heard_at: None,
@@ -43,7 +43,7 @@ impl World {
 
     /// A link with a session that has everything it wants.
     fn present() -> World {
-        let mut world = World::new(Takeover::Respect);
+        let mut world = World::new(SessionMode::IfFree);
         world.link.want_service(Service::Ping, 8);
         assert_eq!(world.sends(), Some(Control::Make));
         world.answer(made(0, OURS));
@@ -64,11 +64,11 @@ impl World {
     }
 
     fn answer(&mut self, body: Body) -> News {
-        let message = Message { order: Order::Little, version: VERSION, features: 1, body };
+        let message = Message { order: ByteOrder::Little, version: VERSION, features: 1, body };
         self.complete(Ok(message), None)
     }
 
-    fn complete(&mut self, outcome: Result<Message, Failure>, heard_at: Option<Time>) -> News {
+    fn complete(&mut self, outcome: Result<Message, RpcError>, heard_at: Option<Time>) -> News {
         let completion = Completion { user: CONTROL, took: Nanos(1), bulk_moved: 0, outcome };
         self.link.complete(self.now, heard_at, &completion)
     }
@@ -144,17 +144,17 @@ fn a_higher_concurrency_asks_for_more_buffers_and_a_lower_one_does_not() {
 
 #[test]
 fn silence_is_asked_again_with_growing_pauses_until_patience_ends() {
-    let mut world = World::new(Takeover::Respect);
+    let mut world = World::new(SessionMode::IfFree);
     let mut attempts = 0;
     while world.link.error().is_none() {
         if world.sends() == Some(Control::Make) {
             attempts += 1;
-            world.complete(Err(Failure::Send(Status::Refused)), None);
+            world.complete(Err(RpcError::Send(Status::Refused)), None);
         }
         world.wait(50);
         assert!(world.now < Time::ZERO + Nanos::from_secs(40));
     }
-    let last = Some(Failure::Send(Status::Refused));
+    let last = Some(RpcError::Send(Status::Refused));
     assert_eq!(world.link.error(), Some(ClientError::NoAnswer(last)));
     assert!((15..25).contains(&attempts), "{attempts}");
     assert!(world.now >= Time::ZERO + Nanos::from_secs(30));
@@ -178,10 +178,10 @@ fn patience_counts_from_the_last_sign_and_ends_in_the_middle_of_a_question() {
     assert_eq!(world.link.error(), None);
     world.now = end;
     world.sends();
-    let last = Some(Failure::TimedOut);
+    let last = Some(RpcError::TimedOut);
     assert_eq!(world.link.error(), Some(ClientError::NoAnswer(last)));
     assert!(!world.link.is_closed(), "the question's end is still to come");
-    world.complete(Err(Failure::TimedOut), None);
+    world.complete(Err(RpcError::TimedOut), None);
     assert!(world.link.is_closed());
     assert_eq!(world.link.error(), Some(ClientError::NoAnswer(last)));
 }
@@ -206,18 +206,18 @@ fn a_busy_network_is_no_dead_node() {
     assert_eq!(world.sends(), Some(Control::Debug));
     world.wait(10_000);
     let heard = Some(world.now - Nanos::from_millis(1));
-    world.complete(Err(Failure::TimedOut), heard);
+    world.complete(Err(RpcError::TimedOut), heard);
     assert!(world.link.is_usable(), "something arrived since");
     world.wait(10_000);
     assert_eq!(world.sends(), Some(Control::Debug));
-    world.complete(Err(Failure::TimedOut), heard);
+    world.complete(Err(RpcError::TimedOut), heard);
     assert!(!world.link.is_usable());
 }
 
 #[test]
 fn another_session_is_respected_or_ended_as_told() {
     let busy = ClientError::Busy { holder: OTHER, name: Name::new("theirs").unwrap() };
-    let mut world = World::new(Takeover::Respect);
+    let mut world = World::new(SessionMode::IfFree);
     world.sends();
     world.answer(made(errno::EBUSY, OTHER));
     assert_eq!(world.link.error(), Some(busy));
@@ -227,7 +227,7 @@ fn another_session_is_respected_or_ended_as_told() {
 
 #[test]
 fn a_refusal_without_a_remedy_ends_the_client() {
-    let mut world = World::new(Takeover::Force);
+    let mut world = World::new(SessionMode::Force);
     world.sends();
     world.answer(made(errno::EPROTO, Sid { nid: 0, stamp: 0 }));
     let refused = ClientError::Refused { service: "MAKE_SESSION", status: errno::EPROTO };
@@ -265,14 +265,14 @@ fn removing_has_an_end_whatever_the_node_says() {
     for _ in 0..2 {
         world.wait(3000);
         assert_eq!(world.sends(), Some(Control::Remove));
-        world.complete(Err(Failure::TimedOut), None);
+        world.complete(Err(RpcError::TimedOut), None);
     }
     assert!(world.link.is_closed(), "a node that is gone needs no removal");
 }
 
 #[test]
 fn closing_while_the_session_is_being_made_removes_it() {
-    let mut world = World::new(Takeover::Respect);
+    let mut world = World::new(SessionMode::IfFree);
     assert_eq!(world.sends(), Some(Control::Make));
     world.link.close(world.now);
     assert!(!world.link.is_closed());
@@ -282,7 +282,7 @@ fn closing_while_the_session_is_being_made_removes_it() {
 
 #[test]
 fn a_link_without_a_session_is_usable_at_once_and_asks_only_in_doubt() {
-    let mut world = World::new(Takeover::NoSession);
+    let mut world = World::new(SessionMode::NoSession);
     assert!(world.link.is_present() && !world.link.is_usable());
     world.link.want_service(Service::Brw, 64);
     world.link.want_counters();
@@ -302,19 +302,19 @@ fn a_link_without_a_session_is_usable_at_once_and_asks_only_in_doubt() {
 
 #[test]
 fn a_link_without_a_session_has_patience_too_and_closes_while_it_asks() {
-    let mut world = World::new(Takeover::NoSession);
+    let mut world = World::new(SessionMode::NoSession);
     world.link.doubt(world.now, world.now);
     while world.link.error().is_none() {
         if world.sends() == Some(Control::Debug) {
-            world.complete(Err(Failure::TimedOut), None);
+            world.complete(Err(RpcError::TimedOut), None);
         }
         world.wait(50);
         assert!(world.now < Time::ZERO + Nanos::from_secs(40));
     }
-    let last = Some(Failure::TimedOut);
+    let last = Some(RpcError::TimedOut);
     assert_eq!(world.link.error(), Some(ClientError::NoAnswer(last)));
 
-    let mut world = World::new(Takeover::NoSession);
+    let mut world = World::new(SessionMode::NoSession);
     world.link.doubt(world.now, world.now);
     assert_eq!(world.sends(), Some(Control::Debug));
     world.link.close(world.now);

@@ -1,7 +1,7 @@
-//! A client's figures on their way to whoever asked (docs/protocol/figures.md).
+//! A client's figures on their way to whoever asked (docs/protocol/client-stats.md).
 
 use lustrine_lnet::memory::Memory;
-use lustrine_wire::srpc::{Body, FiguresReply, Sid};
+use lustrine_wire::srpc::{Body, ClientStatsReply, Sid};
 
 use super::{Answers, Stage};
 use crate::bulk::{Budget, Term, charge};
@@ -34,8 +34,8 @@ impl Answers {
             false => None,
         };
         let Some(grant) = grant else {
-            let refused = FiguresReply { status: errno::ENOMEM, sid, len: 0 };
-            return self.reply(turn, slot, features, Body::FiguresReply(refused));
+            let refused = ClientStatsReply { status: errno::ENOMEM, sid, len: 0 };
+            return self.reply(turn, slot, features, Body::ClientStatsReply(refused));
         };
         self.shares.hold(&peer, charge(len));
         turn.memory.write(grant.span, figures);

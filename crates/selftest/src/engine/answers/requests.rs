@@ -5,15 +5,15 @@ use lustrine_lnet::journal::Step;
 use lustrine_lnet::memory::{Memory, Span};
 use lustrine_lnet::shard::Shard;
 use lustrine_lnet::time::Time;
+use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::nid::{Nid, PID_LUSTRE, ProcessId};
-use lustrine_wire::order::Order;
 use lustrine_wire::srpc::{
     BULK_MAX, BrwCheck, BrwOp, BrwRequest, Destination, FEATURE_BULK_LEN, FEATURES_KNOWN, Message,
     VERSION, destination_at,
 };
 
 use crate::body::reply_bits;
-use crate::cross::FetchError;
+use crate::cpt_message::FetchError;
 use crate::engine::waiting::Served;
 use crate::errno;
 use crate::limits::PAGE;
@@ -66,7 +66,7 @@ pub(super) struct Asker {
     pub(super) local: Nid,
     pub(super) reply_bits: u64,
     pub(super) features: u32,
-    pub(super) order: Order,
+    pub(super) order: ByteOrder,
     pub(super) kind: Kind,
 }
 
@@ -127,7 +127,7 @@ pub(super) fn read_list(
     memory: &impl Memory,
     span: Span,
     count: u32,
-    order: Order,
+    order: ByteOrder,
 ) -> Result<Vec<ProcessId>, FetchError> {
     const NID_LEN: u32 = 8;
     const ENTRY_LEN: u32 = Destination::LEN as u32;

@@ -5,17 +5,17 @@ use lustrine_lnet::md::{Md, MdKey, MdOptions, Owner};
 use lustrine_lnet::memory::{Memory, Span};
 use lustrine_lnet::shard::{AckWanted, GetArgs, PutArgs};
 use lustrine_lnet::status::Status;
+use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::nid::Nid;
-use lustrine_wire::order::Order;
 use lustrine_wire::srpc::{
-    Body, BrwOp, BrwReply, FiguresReply, MESSAGE_LEN, Message, REPLY_PORTAL, VERSION,
+    Body, BrwOp, BrwReply, ClientStatsReply, MESSAGE_LEN, Message, REPLY_PORTAL, VERSION,
 };
 use smallvec::smallvec;
 
 use super::requests::{Asker, Request, Transfer, read_list};
 use super::{Answer, Answers, Progress, Stage};
 use crate::bulk::{Budget, Grant, Source, Term, charge};
-use crate::cross::FetchError;
+use crate::cpt_message::FetchError;
 use crate::engine::waiting::Served;
 use crate::errno;
 use crate::mark::{Mark, Part, Role};
@@ -69,7 +69,7 @@ impl Answers {
         budget: &mut Budget,
         slot: u32,
         bulk_bits: u64,
-        (count, len, order): (u32, u32, Order),
+        (count, len, order): (u32, u32, ByteOrder),
     ) -> Result<(), FetchError> {
         let Some(answer) = self.answers.get(slot) else { return Err(FetchError::Failed) };
         let peer = answer.asker.hop;
@@ -148,7 +148,7 @@ impl Answers {
             Stage::Telling { grant, sid } if good => {
                 let len = grant.span.len;
                 self.give_back(turn, budget, &asker.hop, grant);
-                let body = Body::FiguresReply(FiguresReply { status: 0, sid, len });
+                let body = Body::ClientStatsReply(ClientStatsReply { status: 0, sid, len });
                 self.reply(turn, slot, asker.features, body);
             }
             // The last event of a GET is the REPLY's or, if that was faster, the request's.

@@ -14,7 +14,7 @@ use crate::errno;
 fn write(len: u32, since: Time) -> Request {
     let brw = BrwRequest { reply_bits: 1, bulk_bits: 2, rw: 2, len, check: 1 };
     let body = Body::BrwRequest(brw);
-    let message = Message { order: Order::Little, version: VERSION, features: 1, body };
+    let message = Message { order: ByteOrder::Little, version: VERSION, features: 1, body };
     let (from, hop) = (ProcessId::lustre(test_nid(1)), test_nid(1));
     Request { message, from, hop, local: test_nid(0), since }
 }

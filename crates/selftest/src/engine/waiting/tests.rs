@@ -1,7 +1,7 @@
 use lustrine_lnet::testing::test_nid;
 use lustrine_lnet::time::Time;
+use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::nid::ProcessId;
-use lustrine_wire::order::Order;
 use lustrine_wire::srpc::{Body, Message, PING_MAGIC, PingRequest, VERSION};
 
 use super::*;
@@ -9,7 +9,7 @@ use super::*;
 fn request(peer: usize, seq: u32) -> Request {
     let ping = PingRequest { reply_bits: 1, magic: PING_MAGIC, seq, time_s: 0, time_ns: 0 };
     let body = Body::PingRequest(ping);
-    let message = Message { order: Order::Little, version: VERSION, features: 1, body };
+    let message = Message { order: ByteOrder::Little, version: VERSION, features: 1, body };
     let hop = test_nid(peer);
     Request { message, from: ProcessId::lustre(hop), hop, local: test_nid(9), since: Time(0) }
 }

@@ -52,6 +52,6 @@ fn word_for(call: &Call) -> &'static str {
         (Service::Test, _) => "test",
         (Service::Stat, _) => "statistics",
         (Service::Join, _) => "join",
-        (Service::Figures, _) => "figures",
+        (Service::ClientStats, _) => "figures",
     }
 }

@@ -35,7 +35,7 @@ impl World {
         World {
             net: Net::new(2, &tunables),
             service: SelftestService::new(0, 1, &tunables, 7),
-            caller: Caller::new(Lane(1), 7, 64),
+            caller: Caller::new(ClientSlot(1), 7, 64),
             now: Time(1),
             completions: HashMap::with_hasher(FixedState::default()),
             next_user: 0,
@@ -52,7 +52,7 @@ impl World {
         work(&mut self.caller, &mut turn)
     }
 
-    fn call(&mut self, kind: u8) -> Result<u32, Failure> {
+    fn call(&mut self, kind: u8) -> Result<u32, RpcError> {
         let user = self.next_user;
         let (service, bulk) = match kind % 4 {
             0 => (Service::Ping, Bulk::None),
@@ -111,7 +111,7 @@ impl World {
         panic!("{} RPCs never ended", self.caller.under_way());
     }
 
-    fn outcome(&self, user: u32) -> Result<Message, Failure> {
+    fn outcome(&self, user: u32) -> Result<Message, RpcError> {
         self.completions[&user].outcome
     }
 }
@@ -198,7 +198,7 @@ fn silence_ends_in_a_time_out_at_the_deadline() {
         world.now = world.now + Nanos::from_millis(100);
         assert!(world.now < Time::ZERO + Nanos::from_secs(10));
     }
-    assert_eq!(world.outcome(0), Err(Failure::TimedOut));
+    assert_eq!(world.outcome(0), Err(RpcError::TimedOut));
     let late = world.completions[&0].took.0 - TIMEOUT.0;
     assert!(late <= 100_000_000, "{late} ns late");
     assert_eq!(world.caller.totals().expired, 1);
@@ -219,7 +219,7 @@ fn a_lost_peer_ends_its_rpcs_at_once_and_no_others() {
     world.with_caller(|caller, turn| caller.peer_lost(turn, &ProcessId::lustre(test_nid(1)), lost));
     world.finish();
     for user in 0..4 {
-        assert_eq!(world.outcome(user), Err(Failure::PeerLost(lost)), "RPC {user}");
+        assert_eq!(world.outcome(user), Err(RpcError::PeerLost(lost)), "RPC {user}");
     }
     assert!(world.now < Time::ZERO + TIMEOUT, "no time-out was needed");
 }
@@ -241,7 +241,7 @@ fn a_restart_is_no_reason_to_give_up_what_has_not_left() {
     world.events();
     world.with_caller(|caller, turn| caller.peer_lost(turn, &peer, restarted));
     world.finish();
-    assert_eq!(world.outcome(1), Err(Failure::PeerLost(restarted)));
+    assert_eq!(world.outcome(1), Err(RpcError::PeerLost(restarted)));
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn the_table_of_rpcs_has_an_end() {
     for _ in 0..64 {
         world.call(0).unwrap();
     }
-    assert_eq!(world.call(0), Err(Failure::Local(LnetErrorKind::Full)));
+    assert_eq!(world.call(0), Err(RpcError::Local(LnetErrorKind::Full)));
     world.finish();
     assert_eq!(world.completions.len(), 64);
     world.call(0).unwrap();
@@ -278,7 +278,7 @@ fn an_event_of_somebody_elses_descriptor_changes_nothing() {
         moved: CELL,
         offset: 0,
     };
-    let mark = Mark { role: Role::Caller(Lane(1)), part: Part::Reply, slot };
+    let mark = Mark { role: Role::Caller(ClientSlot(1)), part: Part::Reply, slot };
     assert!(world.with_caller(|caller, turn| caller.handle(turn, mark, &event)).is_none());
     let nowhere = Mark { slot: 999, ..mark };
     assert!(world.with_caller(|caller, turn| caller.handle(turn, nowhere, &event)).is_none());
@@ -303,7 +303,7 @@ proptest! {
                 2 => world.events(),
                 3 if !slots.is_empty() => {
                     let slot = slots.swap_remove(usize::from(pick) % slots.len());
-                    world.with_caller(|caller, turn| caller.abort(turn, slot, Failure::Aborted));
+                    world.with_caller(|caller, turn| caller.abort(turn, slot, RpcError::Aborted));
                 }
                 4 => world.now = world.now + Nanos::from_millis(u64::from(pick) / 16),
                 _ => {

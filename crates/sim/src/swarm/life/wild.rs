@@ -71,7 +71,7 @@ impl Swarm {
 
     /// Waits for the load for a while, then ends it; what was seen must be right.
     fn end_load(&mut self, patience: Nanos) -> Result<(), String> {
-        let _ = self.wait(LOAD, |client| client.rung_finished());
+        let _ = self.wait(LOAD, |client| client.step_finished());
         let now = self.world.now();
         for (host, lane) in self.clients() {
             if let Some(client) = Simulation::client(&mut self.world, host, lane) {

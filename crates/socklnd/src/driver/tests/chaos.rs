@@ -4,7 +4,7 @@
 use lustrine_lnet::lnd::{Action, NiIndex};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
-use lustrine_wire::Order;
+use lustrine_wire::ByteOrder;
 use lustrine_wire::frame::FrameHeader;
 use lustrine_wire::header::Body;
 use lustrine_wire::hello::{ConnType, Version};
@@ -264,7 +264,7 @@ proptest! {
             let header = put_header(process(1), process(NODE), 7, len as u32);
             if version != Version::V1 {
                 let frame = FrameHeader { zc_request: request, zc_ack: ack, ..FrameHeader::LNET };
-                bytes.extend(frame.encode(Order::Little));
+                bytes.extend(frame.encode(ByteOrder::Little));
             }
             bytes.extend(header_bytes(version, &header));
             bytes.extend(vec![0xc0; len]);

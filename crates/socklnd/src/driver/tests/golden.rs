@@ -8,10 +8,10 @@ use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_wire::Progress;
 use lustrine_wire::acceptor::Request;
+use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::frame::{FrameHeader, FrameKind};
 use lustrine_wire::header::Header;
 use lustrine_wire::hello::{Hello, Version};
-use lustrine_wire::order::Order;
 
 use crate::io::SockId;
 use crate::testing::{Chaos, World, config};
@@ -67,7 +67,8 @@ fn messages(version: Version, mut stream: &[u8]) -> Vec<Message> {
     let mut messages = Vec::new();
     while !stream.is_empty() {
         let (frame, rest) = stream.split_at(version.frame_len());
-        let frame = frame.first_chunk().map(|raw| FrameHeader::parse(raw, Order::Little).unwrap());
+        let frame =
+            frame.first_chunk().map(|raw| FrameHeader::parse(raw, ByteOrder::Little).unwrap());
         stream = rest;
         if frame.is_some_and(|frame| frame.kind == FrameKind::Noop) {
             continue;
@@ -95,7 +96,7 @@ fn sendable(messages: Vec<Message>) -> Vec<Message> {
 fn bytes_of(version: Version, message: &Message) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(frame) = message.frame {
-        bytes.extend(frame.encode(Order::Little));
+        bytes.extend(frame.encode(ByteOrder::Little));
     }
     bytes.extend(crate::testing::header_bytes(version, &message.header));
     bytes.extend(&message.payload);

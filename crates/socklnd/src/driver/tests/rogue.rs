@@ -6,7 +6,7 @@ use lustrine_lnet::lnd::{HeaderViolation, LinkEvent, NiIndex};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::tunables::Tunables;
-use lustrine_wire::Order;
+use lustrine_wire::ByteOrder;
 use lustrine_wire::acceptor::Request;
 use lustrine_wire::frame::FrameHeader;
 use lustrine_wire::header::Header;
@@ -74,7 +74,7 @@ fn r_hv1_r_hv2_r_hv4_and_r_connreqv2() {
         let mut world = world();
         let mut rogue = Rogue::dial(&mut world, 1, 999);
         rogue.version = version;
-        let request = Request { version: 2, order: Order::Little, target: nid(NODE) };
+        let request = Request { version: 2, order: ByteOrder::Little, target: nid(NODE) };
         let mut bytes = Vec::new();
         request.encode(&mut bytes).unwrap();
         bytes.extend(hello_bytes(&hello(1, version, ConnType::Control)));
@@ -113,7 +113,7 @@ fn r_partial_any_cut_of_the_handshake_is_the_same() {
     let bytes =
         [request_bytes(NODE), hello_bytes(&hello(1, Version::V3, ConnType::Control))].concat();
     let message = [
-        FrameHeader::LNET.encode(Order::Little).to_vec(),
+        FrameHeader::LNET.encode(ByteOrder::Little).to_vec(),
         header_bytes(Version::V3, &put(3)),
         b"abc".to_vec(),
     ]
@@ -138,7 +138,7 @@ fn r_badmagic_and_a_malformed_target_are_closed_silently() {
     assert_eq!(instead_of_request(&mut world, &bad_magic), []);
     assert_eq!(counters(&world).bad_request_magic, 1);
     let mut bytes = Vec::new();
-    Request { version: 2, order: Order::Little, target: nid(NODE) }.encode(&mut bytes).unwrap();
+    Request { version: 2, order: ByteOrder::Little, target: nid(NODE) }.encode(&mut bytes).unwrap();
     bytes[8] = 3;
     assert_eq!(instead_of_request(&mut world, &bytes), []);
     assert_eq!(counters(&world).bad_request_target, 1);
@@ -321,18 +321,18 @@ fn r_hsrcother_and_r_hwrongdst_are_accepted() {
 fn r_be_is_spoken_to_in_its_own_order() {
     let mut world = world();
     let mut rogue = Rogue::dial(&mut world, 1, 999);
-    rogue.order = Order::Big;
-    let request = Request { order: Order::Big, ..Request::new(nid(NODE)) };
+    rogue.order = ByteOrder::Big;
+    let request = Request { order: ByteOrder::Big, ..Request::new(nid(NODE)) };
     let mut bytes = Vec::new();
     request.encode(&mut bytes).unwrap();
     let hello = lustrine_wire::hello::Hello {
-        order: Order::Big,
+        order: ByteOrder::Big,
         ..hello(1, Version::V3, ConnType::Control)
     };
     bytes.extend(hello_bytes(&hello));
     rogue.say(&mut world, &bytes);
     let answer = rogue.hello(&mut world);
-    assert_eq!((answer.order, answer.kind), (Order::Big, ConnType::Control));
+    assert_eq!((answer.order, answer.kind), (ByteOrder::Big, ConnType::Control));
     assert_eq!((answer.src, answer.dst.nid), (process(NODE), nid(1)));
     let frame = FrameHeader { zc_request: 7, ..FrameHeader::LNET };
     rogue.message(&mut world, frame, &put(5), b"hello");
@@ -345,12 +345,12 @@ fn r_be_is_spoken_to_in_its_own_order() {
 fn r_be_connreq_only_is_nothing_special() {
     let mut world = world();
     let mut rogue = Rogue::dial(&mut world, 1, 999);
-    let request = Request { order: Order::Big, ..Request::new(nid(NODE)) };
+    let request = Request { order: ByteOrder::Big, ..Request::new(nid(NODE)) };
     let mut bytes = Vec::new();
     request.encode(&mut bytes).unwrap();
     bytes.extend(hello_bytes(&hello(1, Version::V3, ConnType::Control)));
     rogue.say(&mut world, &bytes);
-    assert_eq!(rogue.hello(&mut world).order, Order::Little);
+    assert_eq!(rogue.hello(&mut world).order, ByteOrder::Little);
 }
 
 /// [SOCK-3], [SOCK-4]
@@ -447,11 +447,11 @@ fn r_badksm_r_badtype_and_r_put1m1_close() {
     let kind_7 = {
         let mut bytes = header_bytes(Version::V3, &put(0));
         bytes[24] = 7;
-        [FrameHeader::LNET.encode(Order::Little).to_vec(), bytes].concat()
+        [FrameHeader::LNET.encode(ByteOrder::Little).to_vec(), bytes].concat()
     };
     let long = {
         let header = header_bytes(Version::V3, &put((1 << 20) + 1));
-        [FrameHeader::LNET.encode(Order::Little).to_vec(), header].concat()
+        [FrameHeader::LNET.encode(ByteOrder::Little).to_vec(), header].concat()
     };
     for bytes in [vec![0xc5; 24], kind_7, long] {
         let mut world = world();
@@ -540,7 +540,7 @@ fn a_peer_that_leaves_behind_a_parked_message_is_forgotten_with_it() {
     let control = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
     world.core(0).plan = Plan::Park;
     let header = header_bytes(Version::V3, &put(5));
-    let message = [FrameHeader::LNET.encode(Order::Little).to_vec(), header, b"hello".to_vec()];
+    let message = [FrameHeader::LNET.encode(ByteOrder::Little).to_vec(), header, b"hello".to_vec()];
     world.net.say(control.sock, &message.concat());
     world.net.hang_up(control.sock);
     world.run();

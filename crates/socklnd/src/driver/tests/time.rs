@@ -189,7 +189,7 @@ fn one_busy_connection_does_not_keep_the_others_waiting() {
     let quiet = Rogue::open(&mut world, 3, Version::V3, ConnType::Control);
     let header = put_header(process(1), process(NODE), 1, 0);
     let message = [
-        FrameHeader::LNET.encode(lustrine_wire::Order::Little).to_vec(),
+        FrameHeader::LNET.encode(lustrine_wire::ByteOrder::Little).to_vec(),
         crate::testing::header_bytes(Version::V3, &header),
     ]
     .concat();

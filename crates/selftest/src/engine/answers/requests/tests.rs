@@ -3,7 +3,7 @@ use lustrine_wire::nid::Net;
 
 use super::*;
 
-fn list_of(count: u32, len: u32, order: Order) -> Result<Vec<ProcessId>, FetchError> {
+fn list_of(count: u32, len: u32, order: ByteOrder) -> Result<Vec<ProcessId>, FetchError> {
     let mut memory = VecMemory::default();
     let whole = destination_at(count as usize - 1, PAGE as usize) + Destination::LEN;
     let mut bytes = vec![0xff; whole.max(len as usize)];
@@ -20,7 +20,7 @@ fn list_of(count: u32, len: u32, order: Order) -> Result<Vec<ProcessId>, FetchEr
 
 #[test]
 fn lists_are_read_in_the_order_of_the_request() {
-    for order in [Order::Little, Order::Big] {
+    for order in [ByteOrder::Little, ByteOrder::Big] {
         for (count, len) in [(1, 12), (341, 341 * 12), (341, 4096), (700, 3 * 4096)] {
             let list = list_of(count, len, order).unwrap();
             let last = Nid::new4(Net::TCP, 0x0a00_0000 + count - 1);
@@ -33,11 +33,11 @@ fn lists_are_read_in_the_order_of_the_request() {
 #[test]
 fn a_cut_list_keeps_what_can_be_known() {
     // selftest-wire 18, number 7: 4 bytes are lost per full page.
-    let list = list_of(342, 342 * 12, Order::Little).unwrap();
+    let list = list_of(342, 342 * 12, ByteOrder::Little).unwrap();
     assert_eq!(list[341], ProcessId::lustre(Nid::new4(Net::TCP, 0x0a00_0000 + 341)));
-    assert_eq!(list_of(683, 683 * 12, Order::Little), Err(FetchError::Bad));
+    assert_eq!(list_of(683, 683 * 12, ByteOrder::Little), Err(FetchError::Bad));
     // Number 6: the last page is missing altogether.
-    assert_eq!(list_of(1024, 1024 * 12, Order::Little), Err(FetchError::Bad));
+    assert_eq!(list_of(1024, 1024 * 12, ByteOrder::Little), Err(FetchError::Bad));
 }
 
 #[test]
@@ -45,5 +45,5 @@ fn a_wildcard_is_no_destination() {
     let mut memory = VecMemory::default();
     let span = memory.alloc(12).unwrap();
     memory.write(span, &[0xff; 12]);
-    assert_eq!(read_list(&memory, span, 1, Order::Little), Err(FetchError::Bad));
+    assert_eq!(read_list(&memory, span, 1, ByteOrder::Little), Err(FetchError::Bad));
 }

@@ -8,14 +8,14 @@ use lustrine_lnet::shard::Shard;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_wire::nid::ProcessId;
-use lustrine_wire::srpc::{Body, Destination, FEATURE_BULK_LEN, FIGURES_LEN_MAX, Message};
+use lustrine_wire::srpc::{Body, CLIENT_STATS_LEN_MAX, Destination, FEATURE_BULK_LEN, Message};
 
 use crate::body;
-use crate::console::{Order, Outcome};
+use crate::console::{ConsoleRpc, RpcOutcome};
 use crate::limits::{DESTINATIONS_MAX, PAGE, PAGE_MAX};
-use crate::mark::{Lane, Mark, Role};
+use crate::mark::{ClientSlot, Mark, Role};
 use crate::pattern::OUR_ORDER;
-use crate::rpc::{Bulk, Call, Caller, Completion, Failure, LnetErrorKind};
+use crate::rpc::{Bulk, Call, Caller, Completion, LnetErrorKind, RpcError};
 use crate::slots::Slots;
 use crate::turn::Turn;
 
@@ -25,11 +25,11 @@ const UNDER_WAY_MAX: u32 = 4096;
 /// Carries out the orders of a console on one CPU partition: that which owns the NIDs of the nodes
 /// called, as replies arrive there. It has memory only while RPCs are under way.
 #[derive(Debug)]
-pub struct Calls {
+pub struct ConsoleRpcs {
     caller: Caller,
-    waiting: VecDeque<Order>,
+    waiting: VecDeque<ConsoleRpc>,
     under_way: Slots<UnderWay>,
-    outcomes: VecDeque<Outcome>,
+    outcomes: VecDeque<RpcOutcome>,
 }
 
 #[derive(Debug)]
@@ -39,24 +39,24 @@ struct UnderWay {
     bulk: Option<Span>,
 }
 
-impl Calls {
+impl ConsoleRpcs {
     /// `wall_seconds` is the wall clock's at the start of the node.
-    pub fn new(wall_seconds: u64) -> Calls {
-        Calls {
-            caller: Caller::new(Lane::CONSOLE, wall_seconds, UNDER_WAY_MAX),
+    pub fn new(wall_seconds: u64) -> ConsoleRpcs {
+        ConsoleRpcs {
+            caller: Caller::new(ClientSlot::CONSOLE, wall_seconds, UNDER_WAY_MAX),
             waiting: VecDeque::new(),
             under_way: Slots::new(UNDER_WAY_MAX),
             outcomes: VecDeque::new(),
         }
     }
 
-    /// Takes an order; the next [`Calls::drive`] acts on it.
-    pub fn take(&mut self, order: Order) {
+    /// Takes an order; the next [`ConsoleRpcs::drive`] acts on it.
+    pub fn take(&mut self, order: ConsoleRpc) {
         self.waiting.push_back(order);
     }
 
     /// The next RPC that is over.
-    pub fn next_outcome(&mut self) -> Option<Outcome> {
+    pub fn next_rpc_outcome(&mut self) -> Option<RpcOutcome> {
         self.outcomes.pop_front()
     }
 
@@ -69,7 +69,7 @@ impl Calls {
         event: &Event,
     ) {
         let Some(mark) = Mark::of(event) else { return };
-        if mark.role != Role::Caller(Lane::CONSOLE) {
+        if mark.role != Role::Caller(ClientSlot::CONSOLE) {
             return;
         }
         let turn = &mut Turn { now, shard, memory };
@@ -108,7 +108,7 @@ impl Calls {
         }
     }
 
-    /// When [`Calls::drive`] has something to do at the latest.
+    /// When [`ConsoleRpcs::drive`] has something to do at the latest.
     pub fn next_deadline(&self) -> Time {
         let can_begin = !self.waiting.is_empty() && !self.under_way.is_full();
         match self.caller.under_way() {
@@ -134,15 +134,15 @@ impl Calls {
         self.waiting.is_empty() && self.caller.under_way() == 0 && !self.holds_memory()
     }
 
-    fn call<M: Memory>(&mut self, turn: &mut Turn<'_, M>, order: &Order) {
+    fn call<M: Memory>(&mut self, turn: &mut Turn<'_, M>, order: &ConsoleRpc) {
         let bulk = match (order.list.is_empty(), order.room) {
             (true, 0) => Some(Bulk::None),
-            (true, room) => turn.memory.alloc(room.min(FIGURES_LEN_MAX)).map(Bulk::Sink),
+            (true, room) => turn.memory.alloc(room.min(CLIENT_STATS_LEN_MAX)).map(Bulk::Sink),
             (false, _) => write_list(turn.memory, order).map(Bulk::Source),
         };
         let Some(bulk) = bulk else {
-            let reply = Err(Failure::Local(LnetErrorKind::Full));
-            return self.outcomes.push_back(Outcome { order: order.id, reply, put: Vec::new() });
+            let reply = Err(RpcError::Local(LnetErrorKind::Full));
+            return self.outcomes.push_back(RpcOutcome { rpc: order.id, reply, put: Vec::new() });
         };
         let span = match bulk {
             Bulk::None => None,
@@ -170,26 +170,26 @@ impl Calls {
         &mut self,
         memory: &mut M,
         slot: u32,
-        reply: Result<Message, Failure>,
+        reply: Result<Message, RpcError>,
         moved: u32,
     ) {
         let Some(UnderWay { order, bulk }) = self.under_way.remove(slot) else { return };
         let mut put = Vec::new();
         if let Some(span) = bulk {
-            if let Ok(Message { body: Body::FiguresReply(_), .. }) = &reply {
+            if let Ok(Message { body: Body::ClientStatsReply(_), .. }) = &reply {
                 put.resize(moved.min(span.len) as usize, 0);
                 memory.read(span.part(0, put.len() as u32), &mut put);
             }
             memory.free(span);
         }
-        self.outcomes.push_back(Outcome { order, reply, put });
+        self.outcomes.push_back(RpcOutcome { rpc: order, reply, put });
     }
 }
 
 /// The list of destinations of an order, in memory and in our byte order, or `None` when that is
 /// used up. A node of a session without the feature "bulk parameters in bytes" fetches whole pages
 /// of its own (selftest-wire 11), so there is as much as the largest of them.
-fn write_list(memory: &mut impl Memory, order: &Order) -> Option<Span> {
+fn write_list(memory: &mut impl Memory, order: &ConsoleRpc) -> Option<Span> {
     let page = if order.features & FEATURE_BULK_LEN == 0 { PAGE_MAX } else { PAGE };
     let list = &order.list[..order.list.len().min(DESTINATIONS_MAX as usize)];
     let mut raw = Vec::with_capacity(page as usize);

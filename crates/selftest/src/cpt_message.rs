@@ -3,8 +3,8 @@
 
 use lustrine_lnet::stats::Stats;
 use lustrine_lnet::time::Nanos;
+use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::nid::ProcessId;
-use lustrine_wire::order::Order;
 use lustrine_wire::srpc::{Body, Message, Sid};
 
 use crate::counters::{RpcTotals, SessionErrors};
@@ -12,9 +12,9 @@ use crate::load::Plan;
 use crate::measured::Measured;
 
 /// A value on its way from one CPU partition to another. Opaque: hand it to
-/// [`Service::accept_cross`](crate::Service::accept_cross) there.
+/// [`Service::accept_cpt_message`](crate::Service::accept_cpt_message) there.
 #[derive(Debug)]
-pub struct Cross(pub(crate) Letter);
+pub struct CptMessage(pub(crate) Letter);
 
 #[derive(Debug)]
 pub(crate) enum Letter {
@@ -73,7 +73,7 @@ pub(crate) enum ToEngine {
     /// Send no reply.
     Silence { ticket: Ticket },
     /// Get `count` destinations from the asker.
-    Fetch { ticket: Ticket, bulk_bits: u64, count: u32, len: u32, order: Order },
+    Fetch { ticket: Ticket, bulk_bits: u64, count: u32, len: u32, order: ByteOrder },
     /// Make units: for each destination `concurrency` of them.
     Add { instance: InstanceId, work: Work, destinations: Vec<ProcessId> },
     /// Start the units of an instance.

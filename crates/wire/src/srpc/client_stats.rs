@@ -2,13 +2,13 @@
 //! byte, the lowest first, so that there is no byte order.
 
 /// Buckets of latencies: 64 to every doubling, from 0 to 2^63 - 1 nanoseconds.
-pub const BUCKETS: u32 = 64 * 54;
+pub const LATENCY_BUCKETS: u32 = 64 * 54;
 
 /// Most kinds of errors that are told apart.
-pub const KINDS_MAX: usize = 32;
+pub const ERROR_KINDS_MAX: usize = 32;
 
 /// Longest encoding in bytes: far more than these many buckets can be.
-pub const FIGURES_LEN_MAX: u32 = 64 << 10;
+pub const CLIENT_STATS_LEN_MAX: u32 = 64 << 10;
 
 /// The first byte: this form, and no other.
 const FORM: u64 = 1;
@@ -16,7 +16,7 @@ const FORM: u64 = 1;
 /// What one client measured in one test since the test was added. Counts only grow, so that those
 /// of an interval are differences.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Figures {
+pub struct ClientStats {
     /// Nanoseconds since the test first ran; 0 if it never did.
     pub age: u64,
     /// Units that are active.
@@ -26,9 +26,9 @@ pub struct Figures {
     /// Payload bytes that they moved.
     pub bytes: u64,
     /// RPCs that failed while the test ran, by kind: a positive errno is the server's, a negative
-    /// one the client's. At most [`KINDS_MAX`]; what is one too many is counted as the last.
+    /// one the client's. At most [`ERROR_KINDS_MAX`]; what is one too many is counted as the last.
     pub failed: Vec<(i32, u64)>,
-    /// Of the RPCs that went well, how many took how long: numbers of buckets, below [`BUCKETS`],
+    /// Of the RPCs that went well, how many took how long: numbers of buckets, below [`LATENCY_BUCKETS`],
     /// growing; [`bucket_start`] says where each begins.
     pub latencies: Vec<(u32, u64)>,
 }
@@ -37,16 +37,16 @@ pub struct Figures {
 /// 128 are 16 ns wide; then 64 of one width follow each other, from 32 ns on and always twice that.
 ///
 /// # Panics
-/// When it is [`BUCKETS`] or more.
+/// When it is [`LATENCY_BUCKETS`] or more.
 pub const fn bucket_start(bucket: u32) -> u64 {
-    assert!(bucket < BUCKETS);
+    assert!(bucket < LATENCY_BUCKETS);
     let doublings = if bucket < 128 { 0 } else { bucket / 64 - 1 };
     ((bucket - 64 * doublings) as u64 * 16) << doublings
 }
 
 /// Why bytes are no figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum FiguresError {
+pub enum ClientStatsError {
     /// They end too soon.
     #[error("figures end before they are whole")]
     Short,
@@ -58,8 +58,8 @@ pub enum FiguresError {
     Nonsense,
 }
 
-impl Figures {
-    /// The bytes; at most [`FIGURES_LEN_MAX`] if buckets and kinds are within their limits.
+impl ClientStats {
+    /// The bytes; at most [`CLIENT_STATS_LEN_MAX`] if buckets and kinds are within their limits.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let head = [FORM, self.age, u64::from(self.active), self.ops, self.bytes];
@@ -82,38 +82,38 @@ impl Figures {
     /// Reads the bytes; what comes behind is passed over.
     ///
     /// # Errors
-    /// [`FiguresError`].
-    pub fn parse(mut bytes: &[u8]) -> Result<Figures, FiguresError> {
+    /// [`ClientStatsError`].
+    pub fn parse(mut bytes: &[u8]) -> Result<ClientStats, ClientStatsError> {
         let from = &mut bytes;
         let form = next(from)?;
         if form != FORM {
-            return Err(FiguresError::Form(form));
+            return Err(ClientStatsError::Form(form));
         }
-        let mut figures = Figures {
+        let mut figures = ClientStats {
             age: next(from)?,
             active: number(next(from)?)?,
             ops: next(from)?,
             bytes: next(from)?,
-            ..Figures::default()
+            ..ClientStats::default()
         };
         let kinds = next(from)?;
-        if kinds > KINDS_MAX as u64 {
-            return Err(FiguresError::Nonsense);
+        if kinds > ERROR_KINDS_MAX as u64 {
+            return Err(ClientStatsError::Nonsense);
         }
         for _ in 0..kinds {
             figures.failed.push((number(next(from)?)? as i32, next(from)?));
         }
         let buckets = next(from)?;
-        if buckets > u64::from(BUCKETS) {
-            return Err(FiguresError::Nonsense);
+        if buckets > u64::from(LATENCY_BUCKETS) {
+            return Err(ClientStatsError::Nonsense);
         }
         let mut last = None;
         for _ in 0..buckets {
             let step = number(next(from)?)?;
-            let bucket = last.unwrap_or(0u32).checked_add(step).filter(|b| *b < BUCKETS);
-            let bucket = bucket.ok_or(FiguresError::Nonsense)?;
+            let bucket = last.unwrap_or(0u32).checked_add(step).filter(|b| *b < LATENCY_BUCKETS);
+            let bucket = bucket.ok_or(ClientStatsError::Nonsense)?;
             if last.is_some() && step == 0 {
-                return Err(FiguresError::Nonsense);
+                return Err(ClientStatsError::Nonsense);
             }
             figures.latencies.push((bucket, next(from)?));
             last = Some(bucket);
@@ -122,8 +122,8 @@ impl Figures {
     }
 }
 
-fn number(value: u64) -> Result<u32, FiguresError> {
-    u32::try_from(value).map_err(|_| FiguresError::Nonsense)
+fn number(value: u64) -> Result<u32, ClientStatsError> {
+    u32::try_from(value).map_err(|_| ClientStatsError::Nonsense)
 }
 
 fn put(out: &mut Vec<u8>, mut number: u64) {
@@ -134,21 +134,21 @@ fn put(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-fn next(from: &mut &[u8]) -> Result<u64, FiguresError> {
+fn next(from: &mut &[u8]) -> Result<u64, ClientStatsError> {
     let mut number = 0u64;
     for place in 0..10 {
-        let (byte, rest) = from.split_first().ok_or(FiguresError::Short)?;
+        let (byte, rest) = from.split_first().ok_or(ClientStatsError::Short)?;
         *from = rest;
         let bits = u64::from(byte & 0x7f);
         if place == 9 && bits > 1 {
-            return Err(FiguresError::Nonsense);
+            return Err(ClientStatsError::Nonsense);
         }
         number |= bits << (7 * place);
         if byte & 0x80 == 0 {
             return Ok(number);
         }
     }
-    Err(FiguresError::Nonsense)
+    Err(ClientStatsError::Nonsense)
 }
 
 #[cfg(test)]
@@ -159,59 +159,63 @@ mod tests {
 
     #[test]
     fn what_is_no_figures_is_refused() {
-        assert_eq!(Figures::parse(&[]), Err(FiguresError::Short));
-        assert_eq!(Figures::parse(&[2, 0]), Err(FiguresError::Form(2)));
-        assert_eq!(Figures::parse(&[1, 0, 0, 0, 0, 33]), Err(FiguresError::Nonsense));
-        assert_eq!(Figures::parse(&[0xff; 12]), Err(FiguresError::Nonsense));
+        assert_eq!(ClientStats::parse(&[]), Err(ClientStatsError::Short));
+        assert_eq!(ClientStats::parse(&[2, 0]), Err(ClientStatsError::Form(2)));
+        assert_eq!(ClientStats::parse(&[1, 0, 0, 0, 0, 33]), Err(ClientStatsError::Nonsense));
+        assert_eq!(ClientStats::parse(&[0xff; 12]), Err(ClientStatsError::Nonsense));
         // The same bucket twice, and one that there is not.
-        assert_eq!(Figures::parse(&[1, 0, 0, 0, 0, 0, 2, 5, 1, 0, 1]), Err(FiguresError::Nonsense));
-        let beyond = Figures { latencies: vec![(BUCKETS, 1)], ..Figures::default() };
-        assert_eq!(Figures::parse(&beyond.encode()), Err(FiguresError::Nonsense));
+        assert_eq!(
+            ClientStats::parse(&[1, 0, 0, 0, 0, 0, 2, 5, 1, 0, 1]),
+            Err(ClientStatsError::Nonsense)
+        );
+        let beyond =
+            ClientStats { latencies: vec![(LATENCY_BUCKETS, 1)], ..ClientStats::default() };
+        assert_eq!(ClientStats::parse(&beyond.encode()), Err(ClientStatsError::Nonsense));
     }
 
     #[test]
     fn buckets_begin_where_the_protocol_says() {
-        // [FIG-5]
+        // [STAT-5]
         let starts = [0, 1, 127, 128, 129, 191, 192, 256].map(bucket_start);
         assert_eq!(starts, [0, 16, 2032, 2048, 2080, 4064, 4096, 8192]);
-        assert_eq!(bucket_start(BUCKETS - 64), 1 << 62);
-        assert!((1..BUCKETS).all(|bucket| bucket_start(bucket - 1) < bucket_start(bucket)));
+        assert_eq!(bucket_start(LATENCY_BUCKETS - 64), 1 << 62);
+        assert!((1..LATENCY_BUCKETS).all(|bucket| bucket_start(bucket - 1) < bucket_start(bucket)));
     }
 
     #[test]
     fn the_largest_fits() {
-        let figures = Figures {
+        let figures = ClientStats {
             age: u64::MAX,
             active: u32::MAX,
             ops: u64::MAX,
             bytes: u64::MAX,
-            failed: vec![(-1, u64::MAX); KINDS_MAX],
-            latencies: (0..BUCKETS).map(|bucket| (bucket, u64::MAX)).collect(),
+            failed: vec![(-1, u64::MAX); ERROR_KINDS_MAX],
+            latencies: (0..LATENCY_BUCKETS).map(|bucket| (bucket, u64::MAX)).collect(),
         };
         let bytes = figures.encode();
-        assert!(bytes.len() <= FIGURES_LEN_MAX as usize, "{}", bytes.len());
-        assert_eq!(Figures::parse(&bytes), Ok(figures));
+        assert!(bytes.len() <= CLIENT_STATS_LEN_MAX as usize, "{}", bytes.len());
+        assert_eq!(ClientStats::parse(&bytes), Ok(figures));
     }
 
     proptest! {
         #[test]
         fn round_trip(
             (age, active, ops, bytes) in any::<(u64, u32, u64, u64)>(),
-            failed in prop::collection::vec(any::<(i32, u64)>(), 0..KINDS_MAX),
-            latencies in prop::collection::btree_map(0..BUCKETS, any::<u64>(), 0..80),
+            failed in prop::collection::vec(any::<(i32, u64)>(), 0..ERROR_KINDS_MAX),
+            latencies in prop::collection::btree_map(0..LATENCY_BUCKETS, any::<u64>(), 0..80),
             cut in any::<prop::sample::Index>(),
         ) {
             let latencies = latencies.into_iter().collect();
-            let figures = Figures { age, active, ops, bytes, failed, latencies };
+            let figures = ClientStats { age, active, ops, bytes, failed, latencies };
             let bytes = figures.encode();
-            prop_assert_eq!(Figures::parse(&bytes), Ok(figures));
+            prop_assert_eq!(ClientStats::parse(&bytes), Ok(figures));
             let cut = cut.index(bytes.len());
-            prop_assert!(Figures::parse(&bytes[..cut]).is_err());
+            prop_assert!(ClientStats::parse(&bytes[..cut]).is_err());
         }
 
         #[test]
         fn arbitrary_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = Figures::parse(&bytes);
+            let _ = ClientStats::parse(&bytes);
         }
     }
 }

@@ -3,23 +3,23 @@
 /// The byte order in which a sender wrote a structure.
 ///
 /// LNet's senders write HELLO, frame headers, ping info and selftest messages in their own order;
-/// the reader learns it from the magic number. LNet headers are always [`Order::Little`].
+/// the reader learns it from the magic number. LNet headers are always [`ByteOrder::Little`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Order {
+pub enum ByteOrder {
     /// Least significant byte first: every known deployment.
     Little,
     /// Most significant byte first.
     Big,
 }
 
-impl Order {
+impl ByteOrder {
     /// Finds the order in which `bytes` spell `magic`, if they do so in either.
     #[inline]
-    pub fn of_magic(bytes: [u8; 4], magic: u32) -> Option<Order> {
+    pub fn of_magic(bytes: [u8; 4], magic: u32) -> Option<ByteOrder> {
         if u32::from_le_bytes(bytes) == magic {
-            Some(Order::Little)
+            Some(ByteOrder::Little)
         } else if u32::from_be_bytes(bytes) == magic {
-            Some(Order::Big)
+            Some(ByteOrder::Big)
         } else {
             None
         }
@@ -30,8 +30,8 @@ impl Order {
     pub fn u16_at(self, buf: &[u8], at: usize) -> u16 {
         let raw = array_at(buf, at);
         match self {
-            Order::Little => u16::from_le_bytes(raw),
-            Order::Big => u16::from_be_bytes(raw),
+            ByteOrder::Little => u16::from_le_bytes(raw),
+            ByteOrder::Big => u16::from_be_bytes(raw),
         }
     }
 
@@ -40,8 +40,8 @@ impl Order {
     pub fn u32_at(self, buf: &[u8], at: usize) -> u32 {
         let raw = array_at(buf, at);
         match self {
-            Order::Little => u32::from_le_bytes(raw),
-            Order::Big => u32::from_be_bytes(raw),
+            ByteOrder::Little => u32::from_le_bytes(raw),
+            ByteOrder::Big => u32::from_be_bytes(raw),
         }
     }
 
@@ -50,8 +50,8 @@ impl Order {
     pub fn u64_at(self, buf: &[u8], at: usize) -> u64 {
         let raw = array_at(buf, at);
         match self {
-            Order::Little => u64::from_le_bytes(raw),
-            Order::Big => u64::from_be_bytes(raw),
+            ByteOrder::Little => u64::from_le_bytes(raw),
+            ByteOrder::Big => u64::from_be_bytes(raw),
         }
     }
 
@@ -59,8 +59,8 @@ impl Order {
     #[inline]
     pub fn u16_bytes(self, value: u16) -> [u8; 2] {
         match self {
-            Order::Little => value.to_le_bytes(),
-            Order::Big => value.to_be_bytes(),
+            ByteOrder::Little => value.to_le_bytes(),
+            ByteOrder::Big => value.to_be_bytes(),
         }
     }
 
@@ -68,8 +68,8 @@ impl Order {
     #[inline]
     pub fn u32_bytes(self, value: u32) -> [u8; 4] {
         match self {
-            Order::Little => value.to_le_bytes(),
-            Order::Big => value.to_be_bytes(),
+            ByteOrder::Little => value.to_le_bytes(),
+            ByteOrder::Big => value.to_be_bytes(),
         }
     }
 
@@ -77,8 +77,8 @@ impl Order {
     #[inline]
     pub fn u64_bytes(self, value: u64) -> [u8; 8] {
         match self {
-            Order::Little => value.to_le_bytes(),
-            Order::Big => value.to_be_bytes(),
+            ByteOrder::Little => value.to_le_bytes(),
+            ByteOrder::Big => value.to_be_bytes(),
         }
     }
 
