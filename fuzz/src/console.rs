@@ -7,7 +7,7 @@ mod script;
 use std::collections::BTreeMap;
 
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_selftest::console::{Answer, Console, ConsoleRpc, RpcOutcome, Refusal, Reply};
+use lustrine_selftest::console::{Answer, Console, ConsoleRpc, Refusal, Reply, RpcOutcome};
 use lustrine_wire::nid::{Net, Nid};
 
 use orders::Watch;
@@ -96,7 +96,8 @@ impl Desk {
             Step::Unknown { order, end } => {
                 if self.orders.iter().all(|known| known.id != *order) {
                     let sid = self.console.session();
-                    let outcome = RpcOutcome { rpc: *order, ..end.outcome(&script::nobodys(), sid) };
+                    let outcome =
+                        RpcOutcome { rpc: *order, ..end.outcome(&script::nobodys(), sid) };
                     self.stray(&outcome);
                 }
             }

@@ -1,7 +1,7 @@
 //! Plans and scenarios, which people write.
 
 use lustrine_plan::{Members, Plan, Step, points};
-use lustrine_scenario::{File, Location, Problems, Scenario};
+use lustrine_scenario::{Location, Problems, Scenario, ScenarioFile};
 use lustrine_wire::nid::{Net, Nid};
 
 /// What messages call the text.
@@ -22,7 +22,7 @@ pub fn check(text: &str) {
         Ok(plan) => measure(&plan),
         Err(problems) => inspect(&problems, text),
     }
-    match File::parse(text, NAME).and_then(|file| file.scenario(&[])) {
+    match ScenarioFile::parse(text, NAME).and_then(|file| file.scenario(&[])) {
         Ok(scenario) => sizes(&scenario),
         Err(problems) => inspect(&problems, text),
     }

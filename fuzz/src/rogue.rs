@@ -3,7 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use lustrine_lnet::time::Nanos;
-use lustrine_sim::{Chunking, Hand, HostId, Link, NodeSpec, Usage, World, check};
+use lustrine_sim::{Chunking, HostId, Link, NodeSpec, ScriptIo, StreamSim, Usage, check};
 use lustrine_socklnd::Accept;
 use lustrine_socklnd::PeerConnections;
 use lustrine_socklnd::io::SockId;
@@ -47,7 +47,7 @@ pub struct Heading {
 
 /// The node and the rogue.
 pub struct Rogue {
-    world: World,
+    world: StreamSim,
     node: HostId,
     me: HostId,
     lines: Vec<Line>,
@@ -83,7 +83,7 @@ fn address(nid: lustrine_wire::Nid, port: u16) -> SocketAddr {
 impl Rogue {
     /// A node, and a rogue that listens where a node would.
     pub fn new(setup: &Setup) -> Rogue {
-        let mut world = World::new(u64::from(setup.seed));
+        let mut world = StreamSim::new(u64::from(setup.seed));
         let chunking = match setup.chunks {
             None => Chunking::Whole,
             Some(0) => Chunking::Random,
@@ -99,9 +99,9 @@ impl Rogue {
         let spec = NodeSpec { accept: Some(accept), memory: NODE_MEMORY, ..spec };
         let node = world.add_node(spec);
         let mut listening = false;
-        let me = world.add_script(&[address(ROGUE, 0).ip()], move |hand: &mut Hand<'_>| {
+        let me = world.add_script(&[address(ROGUE, 0).ip()], move |io: &mut ScriptIo<'_>| {
             if !listening {
-                hand.listen(address(ROGUE, 988));
+                io.listen(address(ROGUE, 988));
                 listening = true;
             }
         });
@@ -122,8 +122,8 @@ impl Rogue {
     /// Opens a stream to the node.
     pub fn dial(&mut self, port: u16) {
         if self.lines.len() < STREAMS_MAX {
-            let mut hand = self.world.hand(self.me);
-            let sock = hand.dial(address(ROGUE, port.max(1)), address(NODE, 988));
+            let mut io = self.world.script_io(self.me);
+            let sock = io.dial(address(ROGUE, port.max(1)), address(NODE, 988));
             self.add_line(sock);
         }
     }
@@ -179,7 +179,7 @@ impl Rogue {
     fn write(&mut self, line: usize, bytes: &[u8]) {
         if !bytes.is_empty() {
             let sock = self.lines[line].sock;
-            self.world.hand(self.me).write(sock, bytes);
+            self.world.script_io(self.me).write(sock, bytes);
         }
     }
 
@@ -191,15 +191,15 @@ impl Rogue {
         for heading in &mut self.asked {
             heading.line -= usize::from(heading.line > line);
         }
-        let mut hand = self.world.hand(self.me);
-        if orderly { hand.close(sock) } else { hand.reset(sock) }
+        let mut io = self.world.script_io(self.me);
+        if orderly { io.close(sock) } else { io.reset(sock) }
     }
 
     /// Closes only what is said, not what is heard.
     pub fn finish(&mut self, line: u8) {
         if let Some(line) = self.which(line) {
             let sock = self.lines[line].sock;
-            self.world.hand(self.me).finish(sock);
+            self.world.script_io(self.me).finish(sock);
         }
     }
 
@@ -235,10 +235,10 @@ impl Rogue {
 
     /// Takes new streams, and reads what the node says.
     fn hear(&mut self) {
-        let mut hand = self.world.hand(self.me);
-        while hand.next_report().is_some() {}
+        let mut io = self.world.script_io(self.me);
+        while io.next_report().is_some() {}
         let mut fresh = Vec::new();
-        while let Some(incoming) = hand.next_incoming() {
+        while let Some(incoming) = io.next_incoming() {
             fresh.push(incoming.sock);
         }
         for sock in fresh {
@@ -246,7 +246,7 @@ impl Rogue {
         }
         let mut headings = Vec::new();
         for (index, line) in self.lines.iter_mut().enumerate() {
-            let bytes = self.world.hand(self.me).read(line.sock);
+            let bytes = self.world.script_io(self.me).read(line.sock);
             line.ear.extend_from_slice(&bytes);
             while let Some(used) = line.understand(index, &mut headings) {
                 line.ear.drain(..used);
@@ -277,13 +277,13 @@ impl Rogue {
             self.hang_up(0, true);
         }
         let listener = address(ROGUE, 988);
-        self.world.hand(self.me).unlisten(listener);
+        self.world.script_io(self.me).unlisten(listener);
         self.pass(LONG);
         while !self.lines.is_empty() {
             self.hang_up(0, true);
         }
         self.pass(LONG);
-        check::assert_quiet(&self.world);
+        check::assert_idle(&self.world);
         let node = self.world.node(self.node);
         let partition = node.partition();
         // A rogue may speak in the node's own name and have it answer itself, which goes through

@@ -239,8 +239,11 @@ impl Speech {
             Speech::Hello { version, kind, src, dst, incarnation, reversed, ips } => {
                 let version =
                     [Version::V1, Version::V2, Version::V3, Version::V4][usize::from(*version) % 4];
-                let order =
-                    if *reversed && version != Version::V1 { ByteOrder::Big } else { ByteOrder::Little };
+                let order = if *reversed && version != Version::V1 {
+                    ByteOrder::Big
+                } else {
+                    ByteOrder::Little
+                };
                 *framing = Framing { version, order };
                 let mut list = Ips::NONE;
                 // An address of zero, or the seventeenth, is not taken.

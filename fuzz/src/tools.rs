@@ -1,14 +1,15 @@
 //! Scripts for the tools that administrators know, and a world that answers them anyhow.
 
-mod world;
 mod words;
+mod world;
 
 use lustrine_tools::complete::complete;
 use lustrine_tools::lctl::{LCTL, Lctl};
 use lustrine_tools::lnetctl::{self, LNETCTL, Lnetctl};
 use lustrine_tools::lst::{self, LST, Lst};
 use lustrine_tools::shell::{
-    Compat, Interpreter, Invocation, Mode, NameMatching, LineOutcome, Program, invocation, run, split,
+    Compat, Interpreter, Invocation, LineOutcome, Mode, NameMatching, Program, invocation, run,
+    split,
 };
 use lustrine_tools::table::Tool;
 

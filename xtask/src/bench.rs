@@ -4,11 +4,11 @@
 //! is measured in the same run, in turn with ours, and what is reported are ratios.
 
 mod console;
-mod crowd;
 mod histograms;
 mod icount;
 mod ladder;
 mod machine;
+mod message_sim;
 mod ours;
 mod peers;
 mod ports;
@@ -28,7 +28,7 @@ pub(crate) enum Bench {
     /// The simulator's TCP against Linux's over an emulated long link (needs root)
     Wan(wan::WanArgs),
     /// The simulator's message level by number of nodes
-    Crowd(crowd::CrowdArgs),
+    MessageSim(message_sim::MessageSimArgs),
     /// What a session of many nodes costs its console
     Console(console::ConsoleArgs),
     /// What latency histograms and scrapes of the metrics cost
@@ -42,7 +42,7 @@ pub(crate) fn run(which: &Bench) -> Result<()> {
         Bench::Ladder(args) => ladder::run(args),
         Bench::Waiting(args) => waiting::run(args),
         Bench::Wan(args) => wan::run(args),
-        Bench::Crowd(args) => crowd::run(args),
+        Bench::MessageSim(args) => message_sim::run(args),
         Bench::Console(args) => console::run(args),
         Bench::Histograms(args) => histograms::run(args),
         Bench::Icount(args) => icount::run(args),

@@ -1,6 +1,6 @@
 //! Results for programs: a line for all clients of each test, and one for each client.
 
-use crate::results::{Counted, PointResult, Results, Row};
+use crate::results::{OpCounts, PointResult, Results, Row};
 
 const HEAD: &str = "step,varies,repeat,test,from,to,clients,servers,size,concurrency,rate_limit,\
                     client,server,seconds,ops,ops_per_s,mib_per_s,mean_us,p50_us,p90_us,p99_us,\
@@ -28,7 +28,7 @@ fn line(
     point: &PointResult,
     row: &Row,
     (client, server): (&str, &str),
-    counted: &Counted,
+    counted: &OpCounts,
 ) -> String {
     let varies: Vec<String> =
         point.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();

@@ -2,7 +2,7 @@
 //! came out, as values, tables, CSV and pages with plots. `docs/plans.md` is the reference.
 //!
 //! Text in, values out: nothing here reads a file, a clock or talks to a node. Whoever runs a plan
-//! does so through [`Outside`].
+//! does so through [`Env`].
 //!
 //! | module | what is in it |
 //! |---|---|
@@ -15,7 +15,6 @@
 //! | `table`, `csv`, `page` | for people, for programs, for slides |
 #![forbid(unsafe_code)]
 
-mod course;
 mod csv;
 mod measure;
 mod model;
@@ -24,16 +23,17 @@ mod page;
 mod parse;
 mod points;
 mod results;
+mod run;
 mod table;
 
-pub use course::{Bug, Live, Outside, Stopped, run};
 pub use csv::csv;
 pub use lustrine_document::Problems;
-pub use model::{Axis, Group, Members, Plan, Size, Spread, Step, Test, What};
+pub use model::{Dimension, Group, Members, Plan, Size, Spread, Step, Test, TestKind};
 pub use outline::{count, duration, outline};
 pub use page::page;
-pub use points::{Flow, Nodes, Point, TooMuch, points};
+pub use points::{Flow, Nodes, Point, TooManyPoints, points};
 pub use results::{
-    ClientResult, Counted, End, Kind, Latency, NodeCounters, PointResult, Results, Row,
+    ClientResult, End, Kind, Latency, NodeCounters, OpCounts, PointResult, Results, Row,
 };
+pub use run::{Env, Progress, RunError, UnexpectedAnswer, run};
 pub use table::table;

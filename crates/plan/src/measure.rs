@@ -7,9 +7,9 @@ use lustrine_selftest::Latencies;
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{ClientStats, Counters, LnetCounters};
 
-use crate::course::Live;
 use crate::points::{Line, Point};
-use crate::results::{ClientResult, Counted, Kind, Latency, NodeCounters, PointResult, Row};
+use crate::results::{ClientResult, Kind, Latency, NodeCounters, OpCounts, PointResult, Row};
+use crate::run::Progress;
 
 /// What all nodes said at one time.
 #[derive(Clone, Debug, Default)]
@@ -68,8 +68,8 @@ impl Sum {
         }
     }
 
-    fn counted(&self) -> Counted {
-        Counted {
+    fn counted(&self) -> OpCounts {
+        OpCounts {
             seconds: self.seconds,
             ops: self.ops,
             ops_per_s: self.ops_per_s,
@@ -136,7 +136,7 @@ pub(crate) fn live(
     silent: &Silent,
     (before, after): (&Mark, &Mark),
     elapsed: Nanos,
-) -> Live {
+) -> Progress {
     let (mut rows, mut clients) = (Vec::new(), BTreeMap::<Nid, Sum>::new());
     for (line, of_line) in point.lines.iter().zip(sums(point, silent, before, after)) {
         let mut all = Sum::default();
@@ -148,7 +148,7 @@ pub(crate) fn live(
         rows.push((line.title(), all.counted()));
     }
     let clients = clients.into_iter().map(|(nid, sum)| (nid, sum.counted())).collect();
-    Live { elapsed, of: point.time, rows, clients }
+    Progress { elapsed, of: point.time, rows, clients }
 }
 
 /// Of each line, what each client did; `None` where it cannot be known.

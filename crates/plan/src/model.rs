@@ -48,14 +48,14 @@ pub struct Step {
     /// The tests.
     pub tests: Vec<Test>,
     /// What varies; the last one fastest.
-    pub sweep: Vec<Axis>,
+    pub sweep: Vec<Dimension>,
 }
 
 /// One test of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Test {
     /// What each RPC does.
-    pub what: What,
+    pub what: TestKind,
     /// Index of the group of clients.
     pub from: usize,
     /// Index of the group of servers.
@@ -76,7 +76,7 @@ pub struct Test {
 
 /// What an RPC does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum TestKind {
     /// A small request and a small reply.
     Ping,
     /// The server puts data to the client.
@@ -85,13 +85,13 @@ pub enum What {
     Write,
 }
 
-impl What {
+impl TestKind {
     /// Its name in files and tables.
     pub fn name(self) -> &'static str {
         match self {
-            What::Ping => "ping",
-            What::Read => "read",
-            What::Write => "write",
+            TestKind::Ping => "ping",
+            TestKind::Read => "read",
+            TestKind::Write => "write",
         }
     }
 }
@@ -134,7 +134,7 @@ impl Spread {
 
 /// What varies, with its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Axis {
+pub enum Dimension {
     /// Concurrency of all tests of the step.
     Concurrency(Vec<u32>),
     /// Size of all its reads and writes, in bytes.
@@ -145,12 +145,14 @@ pub enum Axis {
     Nodes(usize, Vec<u32>),
 }
 
-impl Axis {
+impl Dimension {
     /// How many values it has.
     pub(crate) fn len(&self) -> usize {
         match self {
-            Axis::Concurrency(values) | Axis::Size(values) | Axis::Rate(values) => values.len(),
-            Axis::Nodes(_, values) => values.len(),
+            Dimension::Concurrency(values) | Dimension::Size(values) | Dimension::Rate(values) => {
+                values.len()
+            }
+            Dimension::Nodes(_, values) => values.len(),
         }
     }
 }

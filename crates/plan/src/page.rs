@@ -3,7 +3,7 @@
 mod matrix;
 
 use lustrine_report::figures::{latency_text, operations, percent, rate, size};
-use lustrine_report::{Axis, Line, Page, Plot, Scale, Stroke};
+use lustrine_report::{Axis, Line, LineStyle, Page, Plot, Scale};
 
 use crate::results::{End, Latency, Results, Row};
 use crate::table::{Cell, Combination, combinations, named};
@@ -138,14 +138,14 @@ fn over_axis(page: &mut Page, combinations: &[Combination<'_>]) {
             let row = cell.middle();
             let name = name_of(combination, row, &axis);
             let y = if bulk { row.all.mib_per_s } else { row.all.ops_per_s };
-            push(&mut rates, &name, Stroke::Solid, (x, y));
+            push(&mut rates, &name, LineStyle::Solid, (x, y));
             let of_row = |row: &&Row| if bulk { row.all.mib_per_s } else { row.all.ops_per_s };
             bar(&mut rates, &name, x, cell.rows.iter().map(of_row));
             if let Some(latency) = row.all.latency_us {
                 let medians = cell.rows.iter().filter_map(|row| Some(row.all.latency_us?.p50));
-                push(&mut halves, &name, Stroke::Solid, (x, latency.p50));
+                push(&mut halves, &name, LineStyle::Solid, (x, latency.p50));
                 bar(&mut halves, &name, x, medians);
-                push(&mut halves, &format!("{name}, p99"), Stroke::Dashed, (x, latency.p99));
+                push(&mut halves, &format!("{name}, p99"), LineStyle::Dashed, (x, latency.p99));
             }
         }
     }
@@ -176,13 +176,13 @@ fn over_axis(page: &mut Page, combinations: &[Combination<'_>]) {
 }
 
 /// Adds a point to the line of this name; names in pairs share a colour.
-fn push(lines: &mut Vec<Line>, name: &str, stroke: Stroke, point: (f64, f64)) {
+fn push(lines: &mut Vec<Line>, name: &str, stroke: LineStyle, point: (f64, f64)) {
     if let Some(line) = lines.iter_mut().find(|line| line.name == name) {
         line.points.push(point);
         return;
     }
-    let solid = lines.iter().filter(|line| line.stroke == Stroke::Solid).count();
-    let colour = if stroke == Stroke::Solid { solid } else { solid.saturating_sub(1) };
+    let solid = lines.iter().filter(|line| line.stroke == LineStyle::Solid).count();
+    let colour = if stroke == LineStyle::Solid { solid } else { solid.saturating_sub(1) };
     lines.push(Line::new(name.to_owned(), vec![point], stroke, colour));
 }
 
@@ -211,7 +211,7 @@ fn distribution(page: &mut Page, cells: &[(&Combination<'_>, Cell<'_>)]) {
         }
         if !points.is_empty() {
             let (name, colour) = (name_of(combination, row, ""), lines.len());
-            lines.push(Line::new(name, points, Stroke::Solid, colour));
+            lines.push(Line::new(name, points, LineStyle::Solid, colour));
         }
     }
     if lines.is_empty() {

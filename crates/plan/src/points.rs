@@ -8,8 +8,8 @@ use lustrine_selftest::console::Distribution as Rows;
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::FEATURES_KNOWN;
 
-use crate::course::new_test;
-use crate::model::{Axis, Plan, Size, Spread, Step, Test, What};
+use crate::model::{Dimension, Plan, Size, Spread, Step, Test, TestKind};
+use crate::run::new_test;
 
 /// The nodes of each group, in the plan's order.
 pub type Nodes = Vec<Vec<Nid>>;
@@ -51,7 +51,7 @@ pub struct Point {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     /// What each RPC does.
-    pub what: What,
+    pub what: TestKind,
     /// The group of the clients.
     pub from: String,
     /// The group of the servers.
@@ -92,7 +92,7 @@ pub struct Flow {
 /// A plan that these nodes cannot carry out; for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("step {step}: {why}")]
-pub struct TooMuch {
+pub struct TooManyPoints {
     step: String,
     why: String,
 }
@@ -102,10 +102,10 @@ pub struct TooMuch {
 ///
 /// # Errors
 /// When a step needs more nodes than there are, or more than a session can hold.
-pub fn points(plan: &Plan, nodes: &Nodes) -> Result<Vec<Point>, TooMuch> {
+pub fn points(plan: &Plan, nodes: &Nodes) -> Result<Vec<Point>, TooManyPoints> {
     let (mut points, mut places) = (Vec::new(), 0);
     for (index, step) in plan.steps.iter().enumerate() {
-        let wrong = |why: String| TooMuch { step: step.name.clone(), why };
+        let wrong = |why: String| TooManyPoints { step: step.name.clone(), why };
         let combinations = combinations(step).filter(|count| *count <= POINTS_MAX);
         let combinations = combinations.ok_or_else(|| wrong(too_many_points()))?;
         for repeat in 0..step.repeat {
@@ -245,19 +245,19 @@ impl Chosen {
         }
         for (axis, place) in step.sweep.iter().zip(places.into_iter().rev()) {
             let label = match axis {
-                Axis::Concurrency(values) => {
+                Dimension::Concurrency(values) => {
                     chosen.concurrency = Some(values[place]);
                     ("concurrency".to_owned(), values[place].to_string())
                 }
-                Axis::Size(values) => {
+                Dimension::Size(values) => {
                     chosen.size = Some(values[place]);
                     ("size".to_owned(), lustrine_report::figures::size(values[place]))
                 }
-                Axis::Rate(values) => {
+                Dimension::Rate(values) => {
                     chosen.rate = Some(values[place]);
                     ("rate".to_owned(), values[place].to_string())
                 }
-                Axis::Nodes(group, values) => {
+                Dimension::Nodes(group, values) => {
                     let (name, wanted) = (&plan.groups[*group].name, values[place] as usize);
                     let there = chosen.nodes[*group].len();
                     if wanted > there {
@@ -439,7 +439,7 @@ fn shares(
 ) -> Result<Vec<Share>, String> {
     let one;
     let sizes = match (test.what, size) {
-        (What::Ping, _) => return Ok(vec![Share { bytes: 0, concurrency, rate }]),
+        (TestKind::Ping, _) => return Ok(vec![Share { bytes: 0, concurrency, rate }]),
         (_, Some(bytes)) => {
             one = [Size { bytes, weight: 1 }];
             &one[..]
@@ -504,9 +504,9 @@ fn parted(whole: u32, sizes: &[Size]) -> Vec<u32> {
 fn rpc_test(test: &Test, len: u32) -> RpcTest {
     let check = test.check;
     match test.what {
-        What::Ping => RpcTest::Ping,
-        What::Read => RpcTest::Read { len, check },
-        What::Write => RpcTest::Write { len, check },
+        TestKind::Ping => RpcTest::Ping,
+        TestKind::Read => RpcTest::Read { len, check },
+        TestKind::Write => RpcTest::Write { len, check },
     }
 }
 

@@ -90,7 +90,7 @@ pub struct Row {
     pub rate_limit: u32,
     /// All clients together.
     #[serde(flatten)]
-    pub all: Counted,
+    pub all: OpCounts,
     /// Failed operations by kind.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub error_kinds: Vec<Kind>,
@@ -114,12 +114,12 @@ pub struct ClientResult {
     pub server: Option<Nid>,
     /// What it measured.
     #[serde(flatten)]
-    pub counted: Counted,
+    pub counted: OpCounts,
 }
 
 /// Operations and how long they took.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Counted {
+pub struct OpCounts {
     /// Seconds in which they were counted; of several clients, the longest.
     pub seconds: f64,
     /// Operations that went well.

@@ -11,5 +11,5 @@ mod plot;
 mod ticks;
 
 pub use html::{COLOURS, Page, escaped};
-pub use plot::{Axis, Line, Plot, Stroke};
+pub use plot::{Axis, Line, LineStyle, Plot};
 pub use ticks::{Scale, ticks};

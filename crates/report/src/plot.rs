@@ -43,7 +43,7 @@ impl Axis {
 
 /// How a line is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stroke {
+pub enum LineStyle {
     /// A line.
     Solid,
     /// Dashes, without marks.
@@ -58,7 +58,7 @@ pub struct Line {
     /// Its points; those that an axis cannot have are left out.
     pub points: Vec<(f64, f64)>,
     /// How it is drawn.
-    pub stroke: Stroke,
+    pub stroke: LineStyle,
     /// Lines of one number have one colour.
     pub colour: usize,
     /// Where points could as well have been: x, and the least and greatest y there.
@@ -67,7 +67,7 @@ pub struct Line {
 
 impl Line {
     /// Without bars.
-    pub fn new(name: String, points: Vec<(f64, f64)>, stroke: Stroke, colour: usize) -> Line {
+    pub fn new(name: String, points: Vec<(f64, f64)>, stroke: LineStyle, colour: usize) -> Line {
         Line { name, points, stroke, colour, bars: Vec::new() }
     }
 }
@@ -252,7 +252,7 @@ fn draw(out: &mut String, line: &Line, points: &[(f64, f64)], x: &Span, y: &Span
         stroke(line),
         places.join(" ")
     );
-    if points.len() > MARKS_MAX || line.stroke == Stroke::Dashed {
+    if points.len() > MARKS_MAX || line.stroke == LineStyle::Dashed {
         return;
     }
     for point in points {
@@ -284,10 +284,10 @@ fn draw_bar(out: &mut String, line: &Line, bar: (f64, f64, f64), x: &Span, y: &S
 
 fn stroke(line: &Line) -> String {
     let dashes = match (line.stroke, line.colour / COLOURS) {
-        (Stroke::Dashed, _) => " stroke-dasharray=\"7 6\" stroke-opacity=\"0.75\"",
+        (LineStyle::Dashed, _) => " stroke-dasharray=\"7 6\" stroke-opacity=\"0.75\"",
         // A second round of the colours is told from the first one by dots.
-        (Stroke::Solid, 0) => "",
-        (Stroke::Solid, _) => " stroke-dasharray=\"1 5\"",
+        (LineStyle::Solid, 0) => "",
+        (LineStyle::Solid, _) => " stroke-dasharray=\"1 5\"",
     };
     format!("stroke=\"var(--c{})\"{dashes}", line.colour % COLOURS)
 }
@@ -332,7 +332,7 @@ mod tests {
             key: "<key>".to_owned(),
             lines: vec![Line {
                 bars: points.iter().map(|(x, y)| (*x, y / 2.0, y * 2.0)).collect(),
-                ..Line::new("<script>".to_owned(), points, Stroke::Solid, 9)
+                ..Line::new("<script>".to_owned(), points, LineStyle::Solid, 9)
             }],
         }
     }

@@ -121,7 +121,7 @@ impl DataWay {
 impl Stretch {
     /// Finds the way that these links belong to; its name.
     fn join_way(&mut self, scenario: &Scenario, stage: &Stage, fabric: &Fabric) -> String {
-        for (way, id) in scenario.ways.iter().zip(&stage.ways) {
+        for (way, id) in scenario.trunks.iter().zip(&stage.trunks) {
             let links = fabric.links(*id);
             let forward = links.iter().any(|(there, _)| self.pairs.contains_key(there));
             let backward = links.iter().any(|(_, back)| self.pairs.contains_key(back));

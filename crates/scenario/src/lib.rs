@@ -1,6 +1,6 @@
 //! Scenarios: what to simulate, as text, and what came out.
 //!
-//! A [`File`] is read once; with [`Override`]s it becomes a [`Scenario`], or [`Problems`] that say
+//! A [`ScenarioFile`] is read once; with [`Override`]s it becomes a [`Scenario`], or [`Problems`] that say
 //! all that is wrong with it. [`run`] has a [`Simulation`](lustrine_sim::Simulation) do it, and
 //! returns an [`Outcome`]; [`report`] writes it as a page. Text in, values out: nothing here reads
 //! a file, a clock or starts a thread. `docs/simulator.md` is the reference of the format.
@@ -31,7 +31,8 @@ mod words;
 
 pub use lustrine_document::{Location, Problem, Problems, format_bytes};
 pub use model::{
-    Action, Change, Depth, Event, Group, Load, Members, NODES_MAX, Scenario, Spread, Target, Way,
+    Action, Event, Fidelity, Group, LinkChange, Load, NODES_MAX, NodeRange, Scenario, Spread,
+    Target, Trunk,
 };
 pub use outcome::{
     GroupWaits, Latency, LinkOutcome, LoadOutcome, Outcome, QueueSamples, RateSamples, Samples,
@@ -39,7 +40,7 @@ pub use outcome::{
 pub use overrides::Override;
 pub use run::{Progress, run};
 pub use stage::simulation;
-pub use sweep::{Axis, POINTS_MAX, Sweep, SweepError};
+pub use sweep::{Dimension, POINTS_MAX, Sweep, SweepError};
 pub use words::{format_duration, parse_duration, rate_text};
 
 /// A line of a scenario file, for messages.
@@ -47,12 +48,12 @@ const EXAMPLE: &str = "groups: {clients: {count: 2}}";
 
 /// A scenario file that is YAML; what it says has not been judged yet.
 #[derive(Debug)]
-pub struct File {
+pub struct ScenarioFile {
     source_name: String,
     root: lustrine_document::Node,
 }
 
-impl File {
+impl ScenarioFile {
     /// Reads a text. `source_name` is how messages call it, usually its path.
     ///
     /// Bounded whatever the text holds: at most 1 MiB, 16 levels, 65,536 values with every alias
@@ -60,10 +61,10 @@ impl File {
     ///
     /// # Errors
     /// When it is not YAML.
-    pub fn parse(text: &str, source_name: &str) -> Result<File, Problems> {
+    pub fn parse(text: &str, source_name: &str) -> Result<ScenarioFile, Problems> {
         let root = lustrine_document::load(text, EXAMPLE)
             .map_err(|problem| Problems::new(source_name, vec![problem]))?;
-        Ok(File { source_name: source_name.to_owned(), root })
+        Ok(ScenarioFile { source_name: source_name.to_owned(), root })
     }
 
     /// What it describes, with some values changed.

@@ -5,7 +5,7 @@ use lustrine_lnet::tunables::Tunables;
 use lustrine_selftest::Test;
 use lustrine_sim::fabric::{Hashing, LinkSpec, Rate};
 use lustrine_sim::tcp::TcpSpec;
-use lustrine_sim::{Cost, Death};
+use lustrine_sim::{CpuCost, StopKind};
 use lustrine_wire::nid::Net;
 use serde::Serialize;
 
@@ -18,11 +18,11 @@ pub struct Scenario {
     /// What all that is random comes from.
     pub seed: u64,
     /// How finely it is simulated.
-    pub depth: Depth,
+    pub fidelity: Fidelity,
     /// Names of the sites, at least one.
     pub sites: Vec<String>,
     /// What connects them.
-    pub ways: Vec<Way>,
+    pub trunks: Vec<Trunk>,
     /// The nodes.
     pub groups: Vec<Group>,
     /// What they do.
@@ -34,26 +34,26 @@ pub struct Scenario {
 /// How finely something is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Depth {
+pub enum Fidelity {
     /// TCP streams of bytes, with the whole driver.
-    Streams,
+    Stream,
     /// LNet messages.
-    Messages,
+    Message,
 }
 
-impl Depth {
+impl Fidelity {
     /// The word in files and tables.
     pub fn name(self) -> &'static str {
         match self {
-            Depth::Streams => "streams",
-            Depth::Messages => "messages",
+            Fidelity::Stream => "stream",
+            Fidelity::Message => "message",
         }
     }
 }
 
 /// Parallel links between two sites, all alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct Trunk {
     /// Which sites, by index.
     pub between: (usize, usize),
     /// What each link is like in each direction.
@@ -80,7 +80,7 @@ pub struct Group {
     /// Values in force.
     pub tunables: Tunables,
     /// What working costs them.
-    pub cost: Cost,
+    pub cost: CpuCost,
     /// How their TCP behaves.
     pub tcp: TcpSpec,
 }
@@ -162,30 +162,30 @@ pub enum Action {
     /// They do again, and are again as they were in the beginning.
     Mend(Target),
     /// They have other figures.
-    Degrade(Target, Change),
+    Degrade(Target, LinkChange),
     /// Nodes end.
-    End(Members, Death),
+    End(NodeRange, StopKind),
     /// Nodes that ended start again.
-    Restart(Members),
+    Restart(NodeRange),
 }
 
 /// Which links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Those of a way, or one of them.
-    Way {
+    Trunk {
         /// Which way, by index.
-        way: usize,
+        trunk: usize,
         /// Which of its links, by index.
         link: Option<u32>,
     },
     /// The interfaces of nodes.
-    Interfaces(Members),
+    Interfaces(NodeRange),
 }
 
 /// Some nodes of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Members {
+pub struct NodeRange {
     /// The group, by index.
     pub group: usize,
     /// The first one, from 0.
@@ -196,7 +196,7 @@ pub struct Members {
 
 /// New figures of a link; what is `None` stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Change {
+pub struct LinkChange {
     /// `Some(None)` is unlimited.
     pub rate: Option<Option<Rate>>,
     /// Propagation.
@@ -209,7 +209,7 @@ pub struct Change {
     pub loss: Option<u32>,
 }
 
-impl Change {
+impl LinkChange {
     /// A link with these figures.
     pub fn of(self, link: LinkSpec) -> LinkSpec {
         LinkSpec {

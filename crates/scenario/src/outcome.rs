@@ -7,7 +7,7 @@ use lustrine_lnet::time::Nanos;
 use lustrine_selftest::LoadProgress;
 use serde::Serialize;
 
-use crate::model::Depth;
+use crate::model::Fidelity;
 
 /// Fewer operations have no 99.9th percentile worth the name.
 const OPS_FOR_P999: u64 = 1000;
@@ -18,7 +18,7 @@ pub struct Outcome {
     /// The seed it ran with.
     pub seed: u64,
     /// How finely it was simulated.
-    pub depth: Depth,
+    pub fidelity: Fidelity,
     /// Nodes there were.
     pub nodes: u64,
     /// The same file, seed and release give the same number on every machine.

@@ -10,7 +10,7 @@ use lustrine_document::{Content, Node};
 use lustrine_document::{Location, Problem};
 
 /// Keys of the file itself.
-const OF_FILE: [&str; 2] = ["seed", "depth"];
+const OF_FILE: [&str; 2] = ["seed", "fidelity"];
 /// Keys that all loads have.
 const OF_LOADS: [&str; 8] =
     ["test", "size", "check", "concurrency", "spread", "start", "warm_up", "time"];

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use lustrine_yaml::clipped;
 
-use crate::model::{Depth, Group, Scenario};
+use crate::model::{Fidelity, Group, Scenario};
 use lustrine_document::{Content, Node};
 use lustrine_document::{Location, Problem};
 use lustrine_document::{Reader, Section, nearest};
@@ -28,7 +28,7 @@ const ONLY_SITE: &str = "here";
 
 const FILE: Section = Section {
     name: "a scenario",
-    keys: &["sites", "links", "groups", "tcp", "tunables", "depth", "loads", "events", "seed"],
+    keys: &["sites", "links", "groups", "tcp", "tunables", "fidelity", "loads", "events", "seed"],
     example: "\"seed: 1\"",
 };
 
@@ -39,20 +39,20 @@ pub(crate) type Names = BTreeMap<String, usize>;
 pub(crate) fn scenario(reader: &mut Reader, root: &Node) -> Scenario {
     let file = reader.fields(root, FILE);
     let seed = reader.count(&file, "seed", 0..=SEED_MAX, "\"seed: 1\"").unwrap_or(1);
-    let depths = [("streams", Depth::Streams), ("messages", Depth::Messages)];
-    let depth = reader.choice(&file, "depth", &depths).unwrap_or(Depth::Streams);
+    let fidelities = [("stream", Fidelity::Stream), ("message", Fidelity::Message)];
+    let fidelity = reader.choice(&file, "fidelity", &fidelities).unwrap_or(Fidelity::Stream);
     let sites = sites(reader, file.value("sites"));
     let before = reader.problems.len();
-    let ways = links::read(reader, file.value("links"), &sites);
+    let trunks = links::read(reader, file.value("links"), &sites);
     // Whether all are reached cannot be told of links that are to be mended.
-    let reach = (before == reader.problems.len()).then(|| links::Reach::new(&sites, &ways));
+    let reach = (before == reader.problems.len()).then(|| links::Reach::new(&sites, &trunks));
     let defaults = groups::Defaults::read(reader, &file);
     let groups = groups::read(reader, &file, &sites, &defaults);
     let loads = loads::read(reader, &file, &groups, reach.as_ref());
-    let known = events::Known { sites: &sites, ways: &ways, groups: &groups };
+    let known = events::Known { sites: &sites, trunks: &trunks, groups: &groups };
     let mut events = events::read(reader, file.value("events"), &known);
     events.sort_by_key(|event| event.at);
-    Scenario { seed, depth, sites: in_order(&sites), ways, groups, loads, events }
+    Scenario { seed, fidelity, sites: in_order(&sites), trunks, groups, loads, events }
 }
 
 fn sites(reader: &mut Reader, node: Option<&Node>) -> Names {

@@ -6,8 +6,8 @@
 mod single;
 mod sweep;
 
-pub use single::{Single, run_page};
-pub use sweep::{Row, Sweeping, sweep_page};
+pub use single::{RunReport, run_page};
+pub use sweep::{Row, SweepReport, sweep_page};
 
 /// The last line of every page.
 fn footer(source_name: &str, version: &str) -> String {

@@ -178,14 +178,14 @@ impl Run<'_> {
         }
     }
 
-    /// Waits until all is quiet; what is not after some time.
+    /// WaitTotals until all is quiet; what is not after some time.
     fn rest(&mut self) -> Vec<String> {
         let mut pause = REST_FIRST;
         let mut wrong = Vec::new();
         for _ in 0..RESTS {
             let until = self.sim.now() + pause;
             self.sim.run_to(until);
-            wrong = self.sim.unquiet();
+            wrong = self.sim.leftovers();
             if wrong.is_empty() {
                 break;
             }
@@ -201,7 +201,7 @@ impl Run<'_> {
         interrupted: bool,
     ) -> Outcome {
         let virtual_s = self.sim.now().since(self.begin).as_secs_f64();
-        let hash = format!("{:016x}", self.sim.trace().hash());
+        let hash = format!("{:016x}", self.sim.event_log().hash());
         let hosts = self.stage.hosts.iter().flatten();
         let messages = hosts.filter_map(|host| self.sim.waits(*host)).map(|w| w.messages).sum();
         let loads = self.clients.into_outcomes(self.scenario, bounds);
@@ -216,7 +216,7 @@ impl Run<'_> {
         crate::hints::of_window(window_s, &mut self.hints);
         Outcome {
             seed: self.scenario.seed,
-            depth: self.scenario.depth,
+            fidelity: self.scenario.fidelity,
             nodes: self.scenario.groups.iter().map(|group| u64::from(group.count)).sum(),
             trace_hash: hash,
             virtual_s,

@@ -4,12 +4,12 @@ use core::net::{IpAddr, Ipv4Addr};
 use std::collections::BTreeMap;
 
 use lustrine_selftest::{ClientArgs, ClientSlot, LoadStep, SessionMode, StepLimit};
-use lustrine_sim::fabric::{Hop, LinkSpec, SiteId, WayId};
-use lustrine_sim::{Crowd, Death, HostId, NodeSpec, Place, Simulation, World};
+use lustrine_sim::fabric::{Hop, LinkSpec, SiteId, TrunkId};
+use lustrine_sim::{HostId, MessageSim, NodeSpec, Placement, Simulation, StopKind, StreamSim};
 use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::Name;
 
-use crate::model::{Action, Depth, Event, Group, Members, Scenario, Target};
+use crate::model::{Action, Event, Fidelity, Group, NodeRange, Scenario, Target};
 
 /// The first node's address; the others follow.
 const FIRST_ADDRESS: u32 = 0x0a00_0001;
@@ -23,9 +23,9 @@ const MEMORY: u64 = 1 << 30;
 
 /// An empty simulation for a scenario.
 pub fn simulation(scenario: &Scenario) -> Box<dyn Simulation> {
-    match scenario.depth {
-        Depth::Streams => Box::new(World::new(scenario.seed)),
-        Depth::Messages => Box::new(Crowd::new(scenario.seed)),
+    match scenario.fidelity {
+        Fidelity::Stream => Box::new(StreamSim::new(scenario.seed)),
+        Fidelity::Message => Box::new(MessageSim::new(scenario.seed)),
     }
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Stage {
     /// Per group, per member.
     pub(crate) hosts: Vec<Vec<HostId>>,
     /// As in the scenario.
-    pub(crate) ways: Vec<WayId>,
+    pub(crate) trunks: Vec<TrunkId>,
     nids: Vec<Vec<Nid>>,
     /// What nodes that are away were made from.
     away: BTreeMap<HostId, NodeSpec>,
@@ -55,14 +55,14 @@ impl Stage {
     pub(crate) fn new(scenario: &Scenario, sim: &mut dyn Simulation) -> Stage {
         let fabric = sim.fabric();
         let sites: Vec<SiteId> = scenario.sites.iter().map(|_| fabric.add_site()).collect();
-        let ways = scenario.ways.iter().map(|way| {
-            let between = (sites[way.between.0], sites[way.between.1]);
-            fabric.add_way(between, &vec![way.link; way.parallel as usize], way.hashing)
+        let trunks = scenario.trunks.iter().map(|trunk| {
+            let between = (sites[trunk.between.0], sites[trunk.between.1]);
+            fabric.add_trunk(between, &vec![trunk.link; trunk.parallel as usize], trunk.hashing)
         });
-        let ways = ways.collect();
+        let trunks = trunks.collect();
         let mut stage = Stage {
             hosts: Vec::new(),
-            ways,
+            trunks,
             nids: Vec::new(),
             away: BTreeMap::new(),
             lanes: vec![0; scenario.groups.len()],
@@ -71,13 +71,13 @@ impl Stage {
         for group in &scenario.groups {
             let nids: Vec<Nid> = (number..number + group.count).map(|n| nid(group, n)).collect();
             let hosts = nids.iter().zip(number..).map(|(nid, number)| {
-                let place = Place {
+                let place = Placement {
                     site: sites[group.site],
                     interface: group.interface,
                     cost: group.cost,
                     tcp: group.tcp,
                 };
-                sim.add_placed(spec(group, *nid, number, scenario.seed), place)
+                sim.add_node_at(spec(group, *nid, number, scenario.seed), place)
             });
             stage.hosts.push(hosts.collect());
             stage.nids.push(nids);
@@ -175,8 +175,8 @@ impl Stage {
     fn end(
         &mut self,
         scenario: &Scenario,
-        members: Members,
-        death: Death,
+        members: NodeRange,
+        death: StopKind,
         sim: &mut dyn Simulation,
     ) -> Option<String> {
         let hosts: Vec<HostId> = self.members(members).collect();
@@ -197,7 +197,7 @@ impl Stage {
     fn restart(
         &mut self,
         scenario: &Scenario,
-        members: Members,
+        members: NodeRange,
         sim: &mut dyn Simulation,
     ) -> Option<String> {
         let hosts: Vec<HostId> = self.members(members).collect();
@@ -215,7 +215,7 @@ impl Stage {
         (there > 0).then(|| format!("{there} of {name} were there already"))
     }
 
-    fn members(&self, members: Members) -> impl Iterator<Item = HostId> + '_ {
+    fn members(&self, members: NodeRange) -> impl Iterator<Item = HostId> + '_ {
         self.hosts[members.group][members.first as usize..=members.last as usize].iter().copied()
     }
 
@@ -228,13 +228,13 @@ impl Stage {
     ) -> Vec<(Hop, LinkSpec)> {
         let fabric = sim.fabric();
         match target {
-            Target::Way { way, link } => {
-                let links = fabric.links(self.ways[way]);
+            Target::Trunk { trunk, link } => {
+                let links = fabric.links(self.trunks[trunk]);
                 let which = match link {
                     Some(one) => &links[one as usize..=one as usize],
                     None => links,
                 };
-                let spec = scenario.ways[way].link;
+                let spec = scenario.trunks[trunk].link;
                 which.iter().flat_map(|(there, back)| [(*there, spec), (*back, spec)]).collect()
             }
             Target::Interfaces(members) => {

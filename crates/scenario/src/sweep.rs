@@ -10,7 +10,7 @@ pub const POINTS_MAX: usize = 10_000;
 
 /// Names that vary together, and their values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Axis {
+pub struct Dimension {
     /// One name, or several that are linked.
     pub names: Vec<String>,
     /// Per step one value for each name.
@@ -21,7 +21,7 @@ pub struct Axis {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sweep {
     /// Independent of each other.
-    pub axes: Vec<Axis>,
+    pub axes: Vec<Dimension>,
 }
 
 /// Why words are no sweep; for people, with what is allowed.
@@ -39,13 +39,13 @@ impl std::error::Error for SweepError {}
 const EXAMPLES: &str = "examples are peer_credits=8,32,64 and concurrency=1..256*2 and \
                         delay=10..50+10 ms and peer_credits,credits=8:64,32:1024";
 
-impl Axis {
+impl Dimension {
     /// Reads `NAME=VALUES` or `NAME,NAME=VALUE:VALUE,...`: values between commas, ranges `a..b`,
     /// `a..b+step`, `a..b*factor`, with a unit behind where the name has one.
     ///
     /// # Errors
     /// When it is none of that.
-    pub fn parse(text: &str) -> Result<Axis, SweepError> {
+    pub fn parse(text: &str) -> Result<Dimension, SweepError> {
         let wrong = |why: &str| SweepError(format!("{text:?}: {why}; {EXAMPLES}"));
         let (names, values) = text.split_once('=').ok_or_else(|| wrong("no '='"))?;
         let names: Vec<String> = names.split(',').map(|name| name.trim().to_owned()).collect();
@@ -72,7 +72,7 @@ impl Axis {
                 steps.push(vec![item.to_owned()]);
             }
         }
-        Ok(Axis { names, steps })
+        Ok(Dimension { names, steps })
     }
 }
 
@@ -83,7 +83,7 @@ impl Sweep {
     /// When one makes no sense, a name is given twice, or there are more than [`POINTS_MAX`]
     /// combinations.
     pub fn parse<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<Sweep, SweepError> {
-        let axes = texts.into_iter().map(Axis::parse).collect::<Result<Vec<_>, _>>()?;
+        let axes = texts.into_iter().map(Dimension::parse).collect::<Result<Vec<_>, _>>()?;
         let mut names: Vec<&str> = axes.iter().flat_map(|axis| &axis.names).map(|n| &**n).collect();
         names.sort_unstable();
         if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {

@@ -5,18 +5,19 @@ use std::ops::ControlFlow;
 use lustrine_scenario::replay::{
     Head, LINE_MAX, Outcome as How, PhaseKind, Rpc, Trace, TraceReader, VERSION, linked,
 };
-use lustrine_scenario::{File, Outcome, Scenario, run, simulation};
-use lustrine_sim::Wanted;
+use lustrine_scenario::{Outcome, Scenario, ScenarioFile, run, simulation};
+use lustrine_sim::RecordFilter;
 
 fn scenario(text: &str) -> Scenario {
-    let file = File::parse(text, "test.yaml").unwrap_or_else(|problems| panic!("{problems}"));
+    let file =
+        ScenarioFile::parse(text, "test.yaml").unwrap_or_else(|problems| panic!("{problems}"));
     file.scenario(&[]).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
 fn lived(scenario: &Scenario, limit: Option<usize>) -> (Outcome, Option<Trace>) {
     let mut sim = simulation(scenario);
     if let Some(limit) = limit {
-        sim.record(Wanted::newest(limit));
+        sim.record(RecordFilter::newest(limit));
     }
     let outcome = run(scenario, &mut *sim, &mut |_| ControlFlow::Continue(()));
     let head = Head {
@@ -25,7 +26,7 @@ fn lived(scenario: &Scenario, limit: Option<usize>) -> (Outcome, Option<Trace>) 
         scenario: "test.yaml".to_owned(),
         changes: Vec::new(),
         seed: outcome.seed,
-        depth: "messages".to_owned(),
+        fidelity: "message".to_owned(),
         steps: 0,
         gone: 0,
     };
@@ -61,12 +62,12 @@ const LONG: &str = "\
 sites: [east, west]
 links: [{between: [east, west], bandwidth: 10 Gb/s, delay: 1 ms}]
 groups: {clients: {site: east}, servers: {site: west}}
-depth: DEPTH
+fidelity: DEPTH
 loads: [{from: clients, to: servers, test: TEST, warm_up: 0 s, time: 50 ms}]
 ";
 
-fn long(depth: &str, test: &str) -> String {
-    LONG.replace("DEPTH", depth).replace("TEST", test)
+fn long(fidelity: &str, test: &str) -> String {
+    LONG.replace("DEPTH", fidelity).replace("TEST", test)
 }
 
 const REQUEST: [&str; 7] = [
@@ -96,22 +97,22 @@ fn story(call: &str, between: &[&str]) -> Vec<String> {
 
 #[test]
 fn a_ping_is_told_step_by_step_at_both_depths() {
-    for depth in ["streams", "messages"] {
-        let (_, trace) = traced(&long(depth, "ping"));
+    for fidelity in ["stream", "message"] {
+        let (_, trace) = traced(&long(fidelity, "ping"));
         let rpcs = linked(&trace);
         let mut expected = story("c calls 10.0.0.2@tcp: ping", &[]);
-        if depth == "streams" {
+        if fidelity == "stream" {
             // The driver copies small messages, and writes them at the end of its turn.
             expected.swap(3, 4);
             expected.swap(10, 11);
         }
-        assert_eq!(told(last(&rpcs, "ping"), &trace), expected, "{depth}");
+        assert_eq!(told(last(&rpcs, "ping"), &trace), expected, "{fidelity}");
     }
 }
 
 #[test]
 fn a_write_is_told_step_by_step() {
-    let (_, trace) = traced(&long("messages", "write, size: 64 KiB"));
+    let (_, trace) = traced(&long("message", "write, size: 64 KiB"));
     let rpcs = linked(&trace);
     let between = [
         "s bulk GET to 10.0.0.1@tcp, portal 52, for 64 KiB",
@@ -132,7 +133,7 @@ fn a_write_is_told_step_by_step() {
 
 #[test]
 fn a_read_is_told_step_by_step_with_its_acknowledgement() {
-    let text = long("messages", "read, size: 64 KiB") + "tunables: {zero_copy: 1}\n";
+    let text = long("message", "read, size: 64 KiB") + "tunables: {zero_copy: 1}\n";
     let (_, trace) = traced(&text);
     let rpcs = linked(&trace);
     let between = [
@@ -162,8 +163,8 @@ fn a_read_is_told_step_by_step_with_its_acknowledgement() {
 
 #[test]
 fn phases_add_up_to_what_the_client_measured() {
-    for (depth, test) in [("streams", "read"), ("messages", "write"), ("streams", "ping")] {
-        let (outcome, trace) = traced(&long(depth, &format!("{test}, concurrency: 4")));
+    for (fidelity, test) in [("stream", "read"), ("message", "write"), ("stream", "ping")] {
+        let (outcome, trace) = traced(&long(fidelity, &format!("{test}, concurrency: 4")));
         let rpcs = linked(&trace);
         let mut times = Vec::new();
         let all: Vec<&Rpc> = rpcs.iter().filter(|rpc| rpc.what == test).collect();
@@ -187,7 +188,7 @@ fn phases_add_up_to_what_the_client_measured() {
 
 #[test]
 fn one_peer_credit_for_eight_is_waited_for() {
-    let text = long("messages", "read, size: 1 MiB, concurrency: 8")
+    let text = long("message", "read, size: 1 MiB, concurrency: 8")
         + "tunables: {zero_copy: 1, peer_credits: 1}\n";
     let (_, trace) = traced(&text);
     let rpcs = linked(&trace);
@@ -205,8 +206,8 @@ fn one_peer_credit_for_eight_is_waited_for() {
 
 #[test]
 fn an_rpc_over_a_cut_link_tells_where_it_died() {
-    for depth in ["streams", "messages"] {
-        let text = long(depth, "ping") + "events: [{at: 10 ms, cut: [east, west]}]\n";
+    for fidelity in ["stream", "message"] {
+        let text = long(fidelity, "ping") + "events: [{at: 10 ms, cut: [east, west]}]\n";
         let (outcome, trace) = traced(&text);
         assert!(outcome.errors() > 0, "{outcome:?}");
         let rpcs = linked(&trace);
@@ -217,7 +218,7 @@ fn an_rpc_over_a_cut_link_tells_where_it_died() {
         let end = stuck.last().unwrap();
         assert!(
             end.starts_with("for the last ") && end.contains(" PUT: on the way 10.0.0."),
-            "{depth}: {stuck:?}"
+            "{fidelity}: {stuck:?}"
         );
         let sum: u64 = failed[0].phases(&trace).iter().map(|phase| phase.ns).sum();
         assert_eq!(Some(sum), failed[0].took());
@@ -232,7 +233,7 @@ fn what_begins_before_the_trace_is_incomplete_and_has_no_times() {
 sites: [a, b]
 links: [{between: [a, b], bandwidth: 100 Gb/s, delay: 10 us}]
 groups: {clients: {count: 20, site: a}, servers: {count: 1, site: b}}
-depth: messages
+fidelity: message
 loads: [{from: clients, to: servers, test: ping, concurrency: 8, warm_up: 1 ms, time: 2 ms}]
 ";
     let (_, mut trace) = traced(text);
@@ -274,14 +275,15 @@ fn an_answer_that_says_no_is_told_as_one() {
 }
 
 fn traced_by_hand(lines: &[String]) -> String {
-    let head = r#"{"lustrine_trace":1,"release":"","scenario":"","changes":[],"seed":1,"depth":"""#;
+    let head =
+        r#"{"lustrine_trace":1,"release":"","scenario":"","changes":[],"seed":1,"fidelity":"""#;
     format!("{head},\"steps\":{},\"gone\":0}}\n{}", lines.len(), lines.join("\n"))
 }
 
 #[test]
 fn a_recording_changes_nothing() {
-    for depth in ["streams", "messages"] {
-        let scenario = scenario(&long(depth, "write, size: 128 KiB, concurrency: 3"));
+    for fidelity in ["stream", "message"] {
+        let scenario = scenario(&long(fidelity, "write, size: 128 KiB, concurrency: 3"));
         let (plain, nothing) = lived(&scenario, None);
         let (recorded, trace) = lived(&scenario, Some(100));
         assert!(nothing.is_none());
@@ -341,7 +343,7 @@ fn read(text: &str) -> Result<Trace, String> {
 
 #[test]
 fn a_trace_survives_its_file_and_a_bad_file_is_told() {
-    let (_, trace) = traced(&long("messages", "read, size: 4 KiB"));
+    let (_, trace) = traced(&long("message", "read, size: 4 KiB"));
     let text = trace.to_text();
     assert_eq!(read(&text).as_ref(), Ok(&trace));
     let kinds = ["made", "waits", "handed", "leaves", "ended", "came", "called", "taken", "over"];

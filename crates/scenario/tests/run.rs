@@ -4,18 +4,19 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use lustrine_scenario::report::{Row, Single, Sweeping, run_page, sweep_page};
-use lustrine_scenario::{File, Outcome, Override, Scenario, Sweep, run, simulation};
+use lustrine_scenario::report::{Row, RunReport, SweepReport, run_page, sweep_page};
+use lustrine_scenario::{Outcome, Override, Scenario, ScenarioFile, Sweep, run, simulation};
 
-fn read(name: &str) -> (String, File) {
+fn read(name: &str) -> (String, ScenarioFile) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios").join(name);
     let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let file = File::parse(&text, name).unwrap_or_else(|problems| panic!("{problems}"));
+    let file = ScenarioFile::parse(&text, name).unwrap_or_else(|problems| panic!("{problems}"));
     (text, file)
 }
 
 fn scenario(text: &str) -> Scenario {
-    let file = File::parse(text, "test.yaml").unwrap_or_else(|problems| panic!("{problems}"));
+    let file =
+        ScenarioFile::parse(text, "test.yaml").unwrap_or_else(|problems| panic!("{problems}"));
     file.scenario(&[]).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
@@ -32,7 +33,7 @@ const PAIR: &str = "\
 sites: [east, west]
 links: [{between: [east, west], bandwidth: 10 Gb/s, delay: 5 ms}]
 groups: {clients: {site: east, delay: 0 us}, servers: {site: west, delay: 0 us}}
-depth: streams
+fidelity: stream
 tcp: {congestion: fixed, send_buffer: 64 MiB, receive_buffer: 64 MiB}
 ";
 
@@ -80,7 +81,7 @@ fn the_same_seed_is_the_same_run() {
         "{PAIR}loads: [{{from: clients, to: servers, test: write, size: 64 KiB, concurrency: 4, \
          warm_up: 50 ms, time: 200 ms}}]"
     );
-    let file = File::parse(&text, "x").unwrap();
+    let file = ScenarioFile::parse(&text, "x").unwrap();
     let hash = |changes: &[Override]| outcome(&file.scenario(changes).unwrap()).trace_hash;
     assert_eq!(hash(&[]), hash(&[]));
     assert_ne!(hash(&[]), hash(&[set("concurrency=5")]));
@@ -182,14 +183,14 @@ fn pages_hold_the_figures_and_nothing_of_the_file_as_markup() {
         })
         .collect();
     let changes = ["--set a=<b>".to_owned()];
-    let one = run_page(&Single {
+    let one = run_page(&RunReport {
         source_name: "a<b>.yaml",
         source: &text,
         changes: &changes,
         version: "1",
         outcome: &rows[3].outcome,
     });
-    let all = sweep_page(&Sweeping {
+    let all = sweep_page(&SweepReport {
         source_name: "a<b>.yaml",
         source: &text,
         changes: &changes,

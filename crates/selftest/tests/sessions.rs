@@ -8,8 +8,8 @@ use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::tunables::Tunables;
 use lustrine_selftest::Test;
 use lustrine_selftest::console::{
-    Answer, Command, Detail, Distribution, NewTest, NodeReply, NodeState, Part, Refusal, Reply,
-    SessionHolder, Target,
+    Answer, BatchSide, Command, Detail, Distribution, NewTest, NodeReply, NodeState, Refusal,
+    Reply, SessionHolder, Target,
 };
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{BrwCheck, Counters};
@@ -498,7 +498,7 @@ fn a_session_without_features() {
 fn a_batch_names_the_nodes_of_its_parts() {
     let mut world = two_by_two();
     world.tell(0, Command::AddTest(new_test(Test::Ping, 1))).expect("added");
-    for (part, nodes) in [(Part::Clients, [1, 2]), (Part::Servers, [3, 4])] {
+    for (part, nodes) in [(BatchSide::Clients, [1, 2]), (BatchSide::Servers, [3, 4])] {
         let target = Target::Batch("batch".to_owned(), part);
         let answers = said(world.tell(0, Command::Ping { target, timeout: 5 }));
         let asked: Vec<Nid> = answers.iter().map(|said| said.nid).collect();

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_sim::fabric::{Hashing, LinkSpec, Rate};
 use lustrine_sim::tcp::{Algorithm, TcpSpec};
-use lustrine_sim::{Cost, Hand, HostId, Place, Script, Simulation, World};
+use lustrine_sim::{CpuCost, HostId, Placement, Script, ScriptIo, Simulation, StreamSim};
 use lustrine_socklnd::io::SockId;
 
 const PORT: u16 = 5000;
@@ -82,13 +82,13 @@ impl Run {
     }
 
     fn result(&self) -> String {
-        let mut world = World::new(1);
+        let mut world = StreamSim::new(1);
         let fabric = world.fabric();
         let sites = [fabric.add_site(), fabric.add_site()];
-        fabric.add_way((sites[0], sites[1]), &[self.link], Hashing::Hosts);
+        fabric.add_trunk((sites[0], sites[1]), &[self.link], Hashing::Hosts);
         // An interface that is never in the way.
         let interface = LinkSpec { rate: Rate::from_bits(100_000_000_000), ..LinkSpec::default() };
-        let place = |site| Place { site, interface, cost: Cost::default(), tcp: self.tcp };
+        let place = |site| Placement { site, interface, cost: CpuCost::default(), tcp: self.tcp };
         let receiver = Receiver { expected: self.streams as usize, streams: Vec::new() };
         let door = SocketAddr::new(address(1), PORT);
         let sender = Sender {
@@ -102,7 +102,7 @@ impl Run {
         self.report(&mut world, sender, receiver)
     }
 
-    fn report(&self, world: &mut World, sender: HostId, receiver: HostId) -> String {
+    fn report(&self, world: &mut StreamSim, sender: HostId, receiver: HostId) -> String {
         let begins: Vec<(u16, Time)> = (world.script::<Sender>(sender).streams.iter())
             .map(|stream| (stream.port, stream.begin))
             .collect();
@@ -140,22 +140,22 @@ struct Sender {
 }
 
 impl Script for Sender {
-    fn act(&mut self, hand: &mut Hand<'_>) {
-        while hand.next_report().is_some() {}
-        let now = hand.now();
+    fn act(&mut self, io: &mut ScriptIo<'_>) {
+        while io.next_report().is_some() {}
+        let now = io.now();
         for (stream, port) in self.streams.iter_mut().zip(10_000..) {
             let sock = *stream.sock.get_or_insert_with(|| {
                 stream.port = port;
-                hand.dial(SocketAddr::new(address(0), port), self.door)
+                io.dial(SocketAddr::new(address(0), port), self.door)
             });
-            if stream.left == 0 || hand.connected(sock).is_err() {
+            if stream.left == 0 || io.connected(sock).is_err() {
                 continue;
             }
             stream.begin = stream.begin.min(now);
             let is_late = now.since(stream.begin) >= self.until;
             while stream.left > 0 && !is_late {
                 let wanted = stream.left.min(WRITE);
-                let written = hand.write(sock, &[0; WRITE as usize][..wanted as usize]) as u64;
+                let written = io.write(sock, &[0; WRITE as usize][..wanted as usize]) as u64;
                 stream.left -= written;
                 if written < wanted {
                     break;
@@ -163,7 +163,7 @@ impl Script for Sender {
             }
             if stream.left == 0 || is_late {
                 stream.left = 0;
-                hand.finish(sock);
+                io.finish(sock);
             }
         }
     }
@@ -202,22 +202,22 @@ impl Receiver {
 }
 
 impl Script for Receiver {
-    fn act(&mut self, hand: &mut Hand<'_>) {
+    fn act(&mut self, io: &mut ScriptIo<'_>) {
         if self.streams.is_empty() {
-            hand.listen(SocketAddr::new(address(1), PORT));
+            io.listen(SocketAddr::new(address(1), PORT));
         }
-        while hand.next_report().is_some() {}
-        while let Some(incoming) = hand.next_incoming() {
-            let (_, remote) = hand.addresses(incoming.sock).expect("it was just opened");
+        while io.next_report().is_some() {}
+        while let Some(incoming) = io.next_incoming() {
+            let (_, remote) = io.addresses(incoming.sock).expect("it was just opened");
             let (sock, port) = (incoming.sock, remote.port());
             self.streams.push(Incoming { sock, port, arrived: Vec::new(), ended: false });
         }
         for stream in self.streams.iter_mut().filter(|stream| !stream.ended) {
-            let len = hand.read(stream.sock).len() as u64;
+            let len = io.read(stream.sock).len() as u64;
             if len != 0 {
-                stream.arrived.push((hand.now(), len));
+                stream.arrived.push((io.now(), len));
             }
-            stream.ended = hand.ended(stream.sock).is_some();
+            stream.ended = io.ended(stream.sock).is_some();
         }
     }
 }

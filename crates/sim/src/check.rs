@@ -8,7 +8,7 @@ use lustrine_lnet::time::{Nanos, Time};
 use crate::memory::Usage;
 use crate::network::HostId;
 use crate::node::Node;
-use crate::world::World;
+use crate::stream::StreamSim;
 
 /// So many turns in a row may find nothing to do: a deadline may have been met by something else.
 const IDLE_TURNS_MAX: u64 = 16;
@@ -23,13 +23,13 @@ pub(crate) const REVIEW: Nanos = Nanos::from_secs(1);
 ///
 /// # Panics
 /// When something is wrong, with all of it.
-pub fn assert_quiet(world: &World) {
-    let wrong = unquiet(world);
+pub fn assert_idle(world: &StreamSim) {
+    let wrong = leftovers(world);
     assert!(wrong.is_empty(), "not as it should be:\n{}", wrong.join("\n"));
 }
 
-/// What [`assert_quiet`] would say.
-pub fn unquiet(world: &World) -> Vec<String> {
+/// What [`assert_idle`] would say.
+pub fn leftovers(world: &StreamSim) -> Vec<String> {
     let mut wrong = Vec::new();
     for (host, node) in world.nodes() {
         let found = [credits(node), queues(node), probes(node), node.complaints().to_vec()];
@@ -129,12 +129,12 @@ pub(crate) fn overdue_in(shard: &Shard, operations: usize, now: Time) -> Vec<Str
 }
 
 /// Spans alive at every node, to be compared with a later state of the same load.
-pub fn spans(world: &World) -> BTreeMap<HostId, Usage> {
+pub fn spans(world: &StreamSim) -> BTreeMap<HostId, Usage> {
     world.nodes().map(|(host, node)| (host, node.usage())).collect()
 }
 
 /// Nodes that hold more spans than they did before.
-pub fn leaks(world: &World, before: &BTreeMap<HostId, Usage>) -> Vec<String> {
+pub fn leaks(world: &StreamSim, before: &BTreeMap<HostId, Usage>) -> Vec<String> {
     let now = spans(world);
     let grown = now.iter().filter_map(|(host, usage)| {
         let before = before.get(host)?;

@@ -1,10 +1,10 @@
-//! What hosts are connected by: sites, and ways between them, made of links with a rate, a delay
+//! What hosts are connected by: sites, and trunks between them, made of links with a rate, a delay
 //! and a queue.
 //!
 //! A host stands at a site and reaches it by its interface: a link up and a link down. Sites are
-//! connected by ways of one or more parallel links, among which a hash chooses. The way of a
+//! connected by trunks of one or more parallel links, among which a hash chooses. The way of a
 //! message is the list of its [`Hop`]s; at each of them [`Fabric::pass`] says when it comes out at
-//! the far end, or that it is lost. Both depths of the simulator use it: streams in trains of
+//! the far end, or that it is lost. Both depths of the simulator use it: streams in bursts of
 //! segments, the message level in whole messages.
 
 mod link;
@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 use crate::network::HostId;
 use crate::rng::Rng;
 use link::Direction;
-pub use link::{LinkSpec, LinkUse, Passed, Rate};
+pub use link::{LinkSpec, LinkUsage, Rate, Transit};
 
 /// A place where hosts stand; within it only their interfaces are in the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,7 +27,7 @@ pub struct SiteId(pub u32);
 
 /// A connection of two sites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct WayId(pub u32);
+pub struct TrunkId(pub u32);
 
 /// One direction of one link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,7 +46,7 @@ pub enum Hashing {
 }
 
 #[derive(Debug)]
-struct Way {
+struct Trunk {
     sites: (SiteId, SiteId),
     hashing: Hashing,
     /// Per parallel link: from the first site to the second, and back.
@@ -60,15 +60,15 @@ struct Stand {
     down: Hop,
 }
 
-/// Sites, ways, and where hosts stand.
+/// Sites, trunks, and where hosts stand.
 #[derive(Debug, Default)]
 pub struct Fabric {
     directions: Vec<Direction>,
     sites: u32,
-    ways: Vec<Way>,
+    trunks: Vec<Trunk>,
     stands: HashMap<HostId, Stand, FixedState>,
     /// Ways from site to site, as far as they were asked for; emptied when a way is added.
-    routes: HashMap<(SiteId, SiteId), Option<Vec<WayId>>, FixedState>,
+    routes: HashMap<(SiteId, SiteId), Option<Vec<TrunkId>>, FixedState>,
 }
 
 impl Fabric {
@@ -82,19 +82,19 @@ impl Fabric {
     ///
     /// # Panics
     /// When there is no link, or no such site.
-    pub fn add_way(
+    pub fn add_trunk(
         &mut self,
         sites: (SiteId, SiteId),
         links: &[LinkSpec],
         hashing: Hashing,
-    ) -> WayId {
-        assert!(!links.is_empty(), "a way of no links");
+    ) -> TrunkId {
+        assert!(!links.is_empty(), "a trunk of no links");
         assert!(sites.0.0 < self.sites && sites.1.0 < self.sites, "no such site");
         let links = links.iter().map(|spec| (self.direction(*spec), self.direction(*spec)));
         let links = links.collect();
-        self.ways.push(Way { sites, hashing, links });
+        self.trunks.push(Trunk { sites, hashing, links });
         self.routes.clear();
-        WayId(self.ways.len() as u32 - 1)
+        TrunkId(self.trunks.len() as u32 - 1)
     }
 
     fn direction(&mut self, spec: LinkSpec) -> Hop {
@@ -128,17 +128,17 @@ impl Fabric {
         }
         hops.push(start.up);
         let mut site = start.site;
-        for way in self.route(start.site, end.site)? {
-            let way = &self.ways[way.0 as usize];
-            let key = match way.hashing {
+        for trunk in self.route(start.site, end.site)? {
+            let trunk = &self.trunks[trunk.0 as usize];
+            let key = match trunk.hashing {
                 Hashing::Hosts => u64::from(from.0.min(to.0)) << 32 | u64::from(from.0.max(to.0)),
                 Hashing::Streams => stream,
             };
             // Both directions of a stream take the same link, as with a symmetric hash.
-            let link = way.links[(Rng::new(key).draw() % way.links.len() as u64) as usize];
-            let forward = way.sites.0 == site;
+            let link = trunk.links[(Rng::new(key).draw() % trunk.links.len() as u64) as usize];
+            let forward = trunk.sites.0 == site;
             hops.push(if forward { link.0 } else { link.1 });
-            site = if forward { way.sites.1 } else { way.sites.0 };
+            site = if forward { trunk.sites.1 } else { trunk.sites.0 };
         }
         hops.push(end.down);
         Some(hops)
@@ -146,7 +146,7 @@ impl Fabric {
 
     /// Something of `len` bytes wants to pass a link at `now`, which may not be earlier than at the
     /// last call for this link.
-    pub fn pass(&mut self, hop: Hop, now: Time, len: u64, rng: &mut Rng) -> Passed {
+    pub fn pass(&mut self, hop: Hop, now: Time, len: u64, rng: &mut Rng) -> Transit {
         self.directions[hop.0 as usize].pass(now, len, rng)
     }
 
@@ -161,7 +161,7 @@ impl Fabric {
     }
 
     /// As [`Fabric::pass`] for a host's own interface: who sends waits there rather than lose.
-    pub fn leave(&mut self, hop: Hop, now: Time, len: u64, rng: &mut Rng) -> Passed {
+    pub fn leave(&mut self, hop: Hop, now: Time, len: u64, rng: &mut Rng) -> Transit {
         self.directions[hop.0 as usize].leave(now, len, rng)
     }
 
@@ -191,8 +191,8 @@ impl Fabric {
     }
 
     /// The links of a way: there and back for each.
-    pub fn links(&self, way: WayId) -> &[(Hop, Hop)] {
-        &self.ways[way.0 as usize].links
+    pub fn links(&self, trunk: TrunkId) -> &[(Hop, Hop)] {
+        &self.trunks[trunk.0 as usize].links
     }
 
     /// The links of a host's interface, up and down.
@@ -216,7 +216,7 @@ impl Fabric {
     }
 
     /// What a link has carried, until `now`.
-    pub fn used(&self, hop: Hop, now: Time) -> LinkUse {
+    pub fn used(&self, hop: Hop, now: Time) -> LinkUsage {
         self.directions[hop.0 as usize].used(now)
     }
 }

@@ -20,11 +20,11 @@ use foldhash::fast::FixedState;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_socklnd::io::{IoError, Readiness, SockId};
 
+use crate::event_log::{EventKind, EventLog, LogEntry};
 use crate::fabric::Fabric;
 use crate::rng::Rng;
-use crate::trace::{Entry, Trace, What};
 use agenda::{Agenda, Doing};
-use end::{Connection, End, Parcel, State};
+use end::{Connection, End, Packet, State};
 use hosts::Host;
 
 pub(crate) use end::{Lent, Report};
@@ -43,7 +43,7 @@ const SYN_GIVE_UP: Nanos = Nanos::from_secs(127);
 pub struct Network {
     now: Time,
     rng: Rng,
-    trace: Trace,
+    event_log: EventLog,
     hosts: Vec<Host>,
     homes: HashMap<IpAddr, HostId, FixedState>,
     listeners: HashMap<SocketAddr, HostId, FixedState>,
@@ -78,7 +78,7 @@ impl Network {
         Network {
             now,
             rng,
-            trace: Trace::default(),
+            event_log: EventLog::default(),
             hosts: Vec::new(),
             homes: HashMap::default(),
             listeners: HashMap::default(),
@@ -100,12 +100,12 @@ impl Network {
     }
 
     /// What happened so far.
-    pub fn trace(&self) -> &Trace {
-        &self.trace
+    pub fn event_log(&self) -> &EventLog {
+        &self.event_log
     }
 
-    pub(crate) fn note(&mut self, host: HostId, end: SockId, what: What, value: u64) {
-        self.trace.note(Entry { at: self.now, host, end: end.0, what, value });
+    pub(crate) fn note(&mut self, host: HostId, end: SockId, what: EventKind, value: u64) {
+        self.event_log.note(LogEntry { at: self.now, host, end: end.0, what, value });
     }
 
     /// When something is due next.
@@ -123,7 +123,9 @@ impl Network {
                 Doing::Deliver(sock) => self.deliver(sock),
                 Doing::Room { sock, len } => self.room(sock, len),
                 Doing::Acknowledged { sock, upto } => self.acknowledged(sock, upto),
-                Doing::Train { sock, sending, len, hop } => self.train(sock, sending, len, hop),
+                Doing::SegmentBurst { sock, sending, len, hop } => {
+                    self.burst(sock, sending, len, hop)
+                }
                 Doing::Ack { sock, sending, edge } => self.ack(sock, sending, edge),
                 Doing::Opened { sock, edge } => self.opened(sock, edge),
                 Doing::TellEdge(sock) => self.tell_edge(sock),
@@ -163,7 +165,7 @@ impl Network {
     }
 
     /// Sends something to an end; it arrives behind all that was sent there before.
-    fn ship(&mut self, to: SockId, parcel: Parcel) {
+    fn ship(&mut self, to: SockId, packet: Packet) {
         let (connection, side) = place(to);
         let Some(found) = self.connections.get(&connection) else { return };
         let hosts = (found.ends[0].host, found.ends[1].host);
@@ -181,7 +183,7 @@ impl Network {
         let end = &mut found.ends[side];
         let at = at.max(end.last_arrival);
         end.last_arrival = at;
-        end.flight.push_back(parcel);
+        end.flight.push_back(packet);
         self.agenda.add(at, Doing::Deliver(to));
     }
 
@@ -200,46 +202,46 @@ impl Network {
             return;
         }
         // A stream that was broken meanwhile has nothing in flight any more.
-        let Some(parcel) = end.flight.pop_front() else { return };
+        let Some(packet) = end.flight.pop_front() else { return };
         if end.state == State::Closed {
             // Whoever is up answers what comes for a stream it does not know with a reset.
-            let answer = match parcel {
-                Parcel::Bytes(_) => true,
-                Parcel::Fin => end.lost,
+            let answer = match packet {
+                Packet::Bytes(_) => true,
+                Packet::Fin => end.lost,
                 _ => false,
             };
             if answer && self.hosts[to.0 as usize].up {
-                self.ship(other(sock), Parcel::Reset);
+                self.ship(other(sock), Packet::Reset);
             }
             self.forget_if_over(connection);
             return;
         }
-        match parcel {
-            Parcel::Established => {
+        match packet {
+            Packet::Established => {
                 end.state = State::Open;
-                self.note(to, sock, What::Established, 0);
+                self.note(to, sock, EventKind::Established, 0);
                 self.raise(sock, Readiness { writable: true, ..Readiness::default() });
             }
-            Parcel::Failed(error) => {
+            Packet::Failed(error) => {
                 end.error = Some(error);
-                self.note(to, sock, What::Failed, error as u64);
+                self.note(to, sock, EventKind::Failed, error as u64);
                 self.raise(sock, HANGUP);
             }
-            Parcel::Bytes(bytes) => {
+            Packet::Bytes(bytes) => {
                 end.arrived += bytes.len();
                 let (upto, digest) = (end.arrived, bytes.digest());
                 end.inbox.append(bytes);
-                self.note(to, sock, What::Bytes, digest);
+                self.note(to, sock, EventKind::Bytes, digest);
                 self.raise(sock, Readiness { readable: true, ..Readiness::default() });
                 self.acknowledge(sock, upto);
             }
-            Parcel::Fin => self.ended(sock),
-            Parcel::Reset => {
+            Packet::Fin => self.ended(sock),
+            Packet::Reset => {
                 end.error = Some(IoError::Reset);
                 if let Some(flow) = end.flow.as_deref_mut() {
                     flow.clear();
                 }
-                self.note(to, sock, What::Reset, 0);
+                self.note(to, sock, EventKind::Reset, 0);
                 self.raise(sock, HANGUP);
             }
         }
@@ -250,7 +252,7 @@ impl Network {
         let Some(end) = self.end_mut(sock) else { return };
         end.ended = true;
         let host = end.host;
-        self.note(host, sock, What::Ended, 0);
+        self.note(host, sock, EventKind::Ended, 0);
         let report = Readiness { readable: true, hangup: true, ..Readiness::default() };
         self.raise(sock, report);
     }

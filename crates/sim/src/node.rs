@@ -15,12 +15,12 @@ use lustrine_selftest::{Client, ClientSlot};
 use lustrine_socklnd::io::SockId;
 use lustrine_wire::nid::Nid;
 
+use crate::event_log::EventKind;
 use crate::memory::Usage;
 use crate::network::{HostId, Network};
 use crate::recording::{Recorder, SourceId};
 use crate::rng::Rng;
-use crate::simulation::{Cost, Waits};
-use crate::trace::What;
+use crate::simulation::{CpuCost, WaitTotals};
 use cpt::{Cpt, Letter};
 pub use spec::NodeSpec;
 
@@ -39,7 +39,7 @@ pub struct Node {
     complaints: Vec<String>,
     /// Messages and bytes that were paid for.
     worked: (u64, u64),
-    waits: Waits,
+    waits: WaitTotals,
     /// Until when the sums of `waits` are.
     counted_to: Time,
 }
@@ -75,7 +75,7 @@ impl Node {
             results: BTreeMap::new(),
             complaints: Vec::new(),
             worked: (0, 0),
-            waits: Waits::default(),
+            waits: WaitTotals::default(),
             counted_to: network.now(),
             spec,
         };
@@ -230,10 +230,10 @@ impl Node {
                 continue;
             }
             let reports = self.cpts[index].turn(host, network);
-            network.note(host, SockId(index as u64), What::Turn, reports);
+            network.note(host, SockId(index as u64), EventKind::Turn, reports);
             self.carry_letters(index, network);
             while let Some((ticket, result)) = self.cpts[index].partition.next_result() {
-                network.note(host, SockId(0), What::Result, ticket.0);
+                network.note(host, SockId(0), EventKind::Result, ticket.0);
                 self.results.entry(ticket.0).or_default().push(result);
             }
         }
@@ -283,7 +283,7 @@ impl Node {
     }
 
     /// CPU time that what it did since it was last asked takes.
-    pub(crate) fn work_done(&mut self, cost: &Cost) -> Nanos {
+    pub(crate) fn work_done(&mut self, cost: &CpuCost) -> Nanos {
         let mut now = (0, 0);
         for partition in self.partitions() {
             let stats = partition.shard().stats();
@@ -298,7 +298,7 @@ impl Node {
     }
 
     /// For what its messages have waited until now.
-    pub(crate) fn waits(&self, now: Time) -> Waits {
+    pub(crate) fn waits(&self, now: Time) -> WaitTotals {
         let passed = now.since(self.counted_to).0;
         let mut waits = self.waits;
         for cpt in &self.cpts {

@@ -9,7 +9,7 @@ use lustrine_wire::nid::Nid;
 
 /// One life of one CPU partition of a node: message numbers mean nothing outside of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Source {
+pub struct RecordSource {
     /// The node's first NID.
     pub nid: Nid,
     /// The CPU partition.
@@ -20,7 +20,7 @@ pub struct Source {
 
 /// What to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct RecordFilter {
     /// Most entries that are kept, about 100 bytes each: the newest ones.
     pub limit: usize,
     /// Nothing before this time of the simulation.
@@ -29,10 +29,10 @@ pub struct Wanted {
     pub until: Nanos,
 }
 
-impl Wanted {
+impl RecordFilter {
     /// The newest entries of all times.
-    pub fn newest(limit: usize) -> Wanted {
-        Wanted { limit, from: Nanos::ZERO, until: Nanos(u64::MAX) }
+    pub fn newest(limit: usize) -> RecordFilter {
+        RecordFilter { limit, from: Nanos::ZERO, until: Nanos(u64::MAX) }
     }
 }
 
@@ -46,7 +46,7 @@ pub struct Recording {
     /// When the recorder began.
     pub begin: Time,
     /// Entries in the order of their times; those of one source in the order they were made.
-    pub entries: Vec<(Source, Entry)>,
+    pub entries: Vec<(RecordSource, Entry)>,
     /// Entries that had to go because there were too many: the oldest ones.
     pub gone: u64,
     /// Entries of times that nobody wanted.
@@ -57,8 +57,8 @@ pub struct Recording {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     begin: Time,
-    wanted: Wanted,
-    sources: Vec<Source>,
+    wanted: RecordFilter,
+    sources: Vec<RecordSource>,
     entries: VecDeque<(SourceId, Entry)>,
     gone: u64,
     outside: u64,
@@ -68,8 +68,8 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     /// At most so many entries as are wanted, 1 at least.
-    pub(crate) fn new(begin: Time, wanted: Wanted) -> Recorder {
-        let wanted = Wanted { limit: wanted.limit.max(1), ..wanted };
+    pub(crate) fn new(begin: Time, wanted: RecordFilter) -> Recorder {
+        let wanted = RecordFilter { limit: wanted.limit.max(1), ..wanted };
         let (sources, entries) = (Vec::new(), VecDeque::new());
         Recorder { begin, wanted, sources, entries, gone: 0, outside: 0, lives: BTreeMap::new() }
     }
@@ -83,7 +83,7 @@ impl Recorder {
     ) -> SourceId {
         partition.enable_journal();
         let lives = self.lives.entry((nid, cpt)).or_default();
-        self.sources.push(Source { nid, cpt, life: *lives });
+        self.sources.push(RecordSource { nid, cpt, life: *lives });
         *lives += 1;
         SourceId(self.sources.len() as u32 - 1)
     }
@@ -98,7 +98,7 @@ impl Recorder {
     }
 
     fn keep(&mut self, id: SourceId, entry: Entry) {
-        let Wanted { limit, from, until } = self.wanted;
+        let RecordFilter { limit, from, until } = self.wanted;
         if !(from..=until).contains(&entry.at.since(self.begin)) {
             self.outside += 1;
             return;

@@ -11,10 +11,10 @@ use crate::network::{Chunking, HostId, Incoming, Network, Offer};
 
 /// The behaviour of a scripted peer.
 ///
-/// A closure over a [`Hand`] is one too.
+/// A closure over a [`ScriptIo`] is one too.
 pub trait Script: Any {
     /// Something concerns one of its streams, or its alarm rings, or it was added just now.
-    fn act(&mut self, hand: &mut Hand<'_>);
+    fn act(&mut self, io: &mut ScriptIo<'_>);
 
     /// When it wants to act although nothing happens.
     fn alarm(&self) -> Time {
@@ -22,20 +22,20 @@ pub trait Script: Any {
     }
 }
 
-impl<F: FnMut(&mut Hand<'_>) + 'static> Script for F {
-    fn act(&mut self, hand: &mut Hand<'_>) {
-        self(hand);
+impl<F: FnMut(&mut ScriptIo<'_>) + 'static> Script for F {
+    fn act(&mut self, io: &mut ScriptIo<'_>) {
+        self(io);
     }
 }
 
 /// A scripted peer's access to its streams.
 #[derive(Debug)]
-pub struct Hand<'a> {
+pub struct ScriptIo<'a> {
     pub(crate) host: HostId,
     pub(crate) network: &'a mut Network,
 }
 
-impl Hand<'_> {
+impl ScriptIo<'_> {
     /// The time.
     pub fn now(&self) -> Time {
         self.network.now()
@@ -111,7 +111,7 @@ impl Hand<'_> {
     }
 
     /// How the other side left the stream, if it has and everything was read.
-    pub fn ended(&mut self, sock: SockId) -> Option<Ended> {
+    pub fn ended(&mut self, sock: SockId) -> Option<StreamEnd> {
         self.network.how_ended(sock)
     }
 
@@ -143,7 +143,7 @@ impl Hand<'_> {
 
 /// How a stream ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum StreamEnd {
     /// The other side closed it.
     Closed,
     /// It broke.

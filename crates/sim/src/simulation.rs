@@ -3,26 +3,26 @@
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_selftest::{Client, ClientArgs, ClientSlot};
 
+use crate::event_log::EventLog;
 use crate::fabric::{Fabric, LinkSpec, SiteId};
 use crate::network::HostId;
 use crate::node::NodeSpec;
-use crate::recording::{Recording, Wanted};
+use crate::recording::{RecordFilter, Recording};
+use crate::stream::StopKind;
 use crate::tcp::TcpSpec;
-use crate::trace::Trace;
-use crate::world::Death;
 
 /// What working costs a host: a node that had a turn does nothing else until it is paid.
 ///
 /// One CPU per node; a node of several is one of a lower cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cost {
+pub struct CpuCost {
     /// Per LNet message sent or received.
     pub per_message: Nanos,
     /// Per MiB of payload sent or received.
     pub per_mib: Nanos,
 }
 
-impl Cost {
+impl CpuCost {
     /// What so many messages with so many bytes take.
     pub fn of(&self, messages: u64, bytes: u64) -> Nanos {
         let per_byte = (u128::from(bytes) * u128::from(self.per_mib.0)) >> 20;
@@ -33,13 +33,13 @@ impl Cost {
 
 /// Where a node's host stands.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct Placement {
     /// At which site.
     pub site: SiteId,
     /// Behind which interface.
     pub interface: LinkSpec,
     /// What working costs it.
-    pub cost: Cost,
+    pub cost: CpuCost,
     /// TCP of its streams; the message level knows its buffers only.
     pub tcp: TcpSpec,
 }
@@ -47,7 +47,7 @@ pub struct Place {
 /// For what messages of a node have waited since it started: sums over all messages, in message
 /// nanoseconds. Divided by the time it is the mean number that waited (Little's law).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Waits {
+pub struct WaitTotals {
     /// For a credit of the peer.
     pub peer_credits: u64,
     /// For a credit of the interface.
@@ -71,10 +71,10 @@ pub trait Simulation {
     fn fabric(&mut self) -> &mut Fabric;
 
     /// Adds a node behind an interface at a site.
-    fn add_placed(&mut self, spec: NodeSpec, place: Place) -> HostId;
+    fn add_node_at(&mut self, spec: NodeSpec, place: Placement) -> HostId;
 
     /// Ends a node; what it was made from is returned, to start it again.
-    fn stop(&mut self, host: HostId, death: Death) -> NodeSpec;
+    fn stop(&mut self, host: HostId, stop_kind: StopKind) -> NodeSpec;
 
     /// Starts a node where one was stopped.
     fn start(&mut self, host: HostId, spec: NodeSpec);
@@ -93,21 +93,21 @@ pub trait Simulation {
     fn run_to(&mut self, time: Time);
 
     /// For what a node's messages waited; `None` while it is away.
-    fn waits(&self, host: HostId) -> Option<Waits>;
+    fn waits(&self, host: HostId) -> Option<WaitTotals>;
 
     /// What happened so far.
-    fn trace(&self) -> &Trace;
+    fn event_log(&self) -> &EventLog;
 
     /// Has all nodes that come keep journals, and keeps of them what is wanted. It changes nothing
     /// in what happens.
     ///
     /// # Panics
     /// When there are nodes already: what they did so far nobody has noted.
-    fn record(&mut self, wanted: Wanted);
+    fn record(&mut self, wanted: RecordFilter);
 
     /// What was recorded, if anything was to be; nothing is recorded any more.
     fn take_recording(&mut self) -> Option<Recording>;
 
     /// What is wrong now that all is to be quiet; empty when nothing is.
-    fn unquiet(&self) -> Vec<String>;
+    fn leftovers(&self) -> Vec<String>;
 }

@@ -2,8 +2,8 @@
 //!
 //! What is modelled follows Linux: slow start with HyStart's exit by delay, CUBIC (RFC 9438), BBR
 //! (version 1), the restart of a window after idleness, the time-out for repeating, send and
-//! receive buffers. Segments travel in trains of up to 64 KiB, as segmentation offload sends them;
-//! chance takes a whole train, a full queue the segments that do not fit. Not modelled: packets of
+//! receive buffers. Segments travel in bursts of up to 64 KiB, as segmentation offload sends them;
+//! chance takes a whole burst, a full queue the segments that do not fit. Not modelled: packets of
 //! acknowledgements take no room, the receive window is the whole buffer from the beginning, and a
 //! tail that is lost waits for the time-out.
 //!
@@ -83,7 +83,7 @@ impl Default for TcpSpec {
     }
 }
 
-/// Most bytes of a train.
+/// Most bytes of a burst.
 pub(crate) const TRAIN_MAX: u64 = 64 << 10;
 
 /// The round trip as a sender knows it, and when it gives an answer up (RFC 6298).

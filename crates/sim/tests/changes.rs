@@ -6,7 +6,7 @@ use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::tunables::Tunables;
 use lustrine_partition::{Change, ProbeResult};
 use lustrine_selftest::{ClientArgs, ClientSlot, LoadStep, SessionMode, StepLimit, Test};
-use lustrine_sim::{Death, HostId, NodeSpec, Simulation, World, check};
+use lustrine_sim::{HostId, NodeSpec, Simulation, StopKind, StreamSim, check};
 use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::{BrwCheck, Name};
 use proptest::prelude::*;
@@ -20,8 +20,8 @@ fn nid(index: u64) -> Nid {
 }
 
 /// Two nodes of so many partitions.
-fn two_nodes(cpts: u16) -> (World, [HostId; 2]) {
-    let mut world = World::new(1);
+fn two_nodes(cpts: u16) -> (StreamSim, [HostId; 2]) {
+    let mut world = StreamSim::new(1);
     let hosts = [0, 1].map(|index| {
         let (incarnation, seed) = (0x1000 + index, index + 1);
         world.add_node(NodeSpec { incarnation, seed, cpts, ..NodeSpec::new(nid(index)) })
@@ -49,7 +49,7 @@ fn patience(change: &Change) -> Nanos {
     world.ping(one, &nid(1), SECOND);
     world.run_for(SECOND);
     world.change(one, change).expect("there is room");
-    world.stop(two, Death::Silence);
+    world.stop(two, StopKind::Silence);
     let (begin, limit) = (world.now(), Nanos::from_secs(1000));
     let ticket = world.discover(one, &nid(1), limit);
     assert!(world.run_until(limit, |world| world.node(one).result(ticket).is_some()));
@@ -74,7 +74,7 @@ fn connections_are_opened_as_conns_per_peer_says() {
     let (mut world, hosts) = two_nodes(2);
     world.ping(hosts[0], &nid(1), SECOND);
     world.run_for(Nanos::from_secs(5));
-    let bulk = |world: &World| {
+    let bulk = |world: &StreamSim| {
         let partitions = world.node(hosts[0]).partitions();
         partitions.flat_map(|p| p.driver().peers()).map(|p| (p.bulk_in, p.bulk_out)).max()
     };
@@ -85,13 +85,13 @@ fn connections_are_opened_as_conns_per_peer_says() {
     }
     world.run_for(Nanos::from_secs(5));
     assert_eq!(bulk(&world), Some((4, 4)));
-    check::assert_quiet(&world);
+    check::assert_idle(&world);
 }
 
 #[test]
 fn what_waits_for_a_peer_ends_when_it_is_removed() {
     let (mut world, [one, two]) = two_nodes(2);
-    world.stop(two, Death::Silence);
+    world.stop(two, StopKind::Silence);
     let tickets: Vec<_> =
         (0..20).map(|_| world.ping(one, &nid(1), Nanos::from_secs(900))).collect();
     world.run_for(SECOND);
@@ -103,11 +103,11 @@ fn what_waits_for_a_peer_ends_when_it_is_removed() {
     }
     let known = world.node(one).partitions().flat_map(|p| p.shard().peers()).count();
     assert_eq!(known, 0);
-    check::assert_quiet(&world);
+    check::assert_idle(&world);
 }
 
 /// A load from the first node on the second.
-fn start_load(world: &mut World, host: HostId, length: Nanos) {
+fn start_load(world: &mut StreamSim, host: HostId, length: Nanos) {
     let args = ClientArgs {
         target: ProcessId::lustre(nid(1)),
         local: None,
@@ -125,7 +125,7 @@ fn start_load(world: &mut World, host: HostId, length: Nanos) {
     Simulation::client(world, host, SLOT).expect("it runs").start_step(rung).expect("harmless");
 }
 
-fn finished(world: &mut World, host: HostId) -> bool {
+fn finished(world: &mut StreamSim, host: HostId) -> bool {
     // Looking must not give it a turn.
     world.peek(host, SLOT).is_some_and(|client| client.step_finished())
 }
@@ -183,6 +183,6 @@ proptest! {
         }
         Simulation::client(&mut world, one, SLOT).expect("it runs").finish(now);
         world.run_for(Nanos::from_secs(200));
-        check::assert_quiet(&world);
+        check::assert_idle(&world);
     }
 }

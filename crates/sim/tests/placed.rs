@@ -5,7 +5,7 @@ use lustrine_lnet::time::Nanos;
 use lustrine_selftest::{ClientArgs, ClientSlot, LoadStep, SessionMode, StepLimit, Test};
 use lustrine_sim::fabric::{Hashing, LinkSpec, Rate};
 use lustrine_sim::tcp::{Algorithm, TcpSpec};
-use lustrine_sim::{Cost, HostId, NodeSpec, Place, Simulation, World};
+use lustrine_sim::{CpuCost, HostId, NodeSpec, Placement, Simulation, StreamSim};
 use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::{BrwCheck, Name};
 
@@ -22,25 +22,25 @@ fn gigabit(gigabits: u64, delay: Nanos) -> LinkSpec {
 }
 
 /// Two nodes, 10 Gb/s each, with so much between them.
-fn two_nodes(round_trip: Nanos, tcp: TcpSpec, tune: &[(&str, i64)]) -> (World, [HostId; 2]) {
-    let mut world = World::new(1);
+fn two_nodes(round_trip: Nanos, tcp: TcpSpec, tune: &[(&str, i64)]) -> (StreamSim, [HostId; 2]) {
+    let mut world = StreamSim::new(1);
     let fabric = Simulation::fabric(&mut world);
     let sites = [fabric.add_site(), fabric.add_site()];
     let way = gigabit(100, Nanos(round_trip.0 / 2));
-    fabric.add_way((sites[0], sites[1]), &[way], Hashing::Hosts);
+    fabric.add_trunk((sites[0], sites[1]), &[way], Hashing::Hosts);
     let mut add = |index: u32| {
         let spec = NodeSpec { seed: u64::from(index), ..NodeSpec::new(nid(index)) };
         let spec = tune.iter().fold(spec, |spec, (name, value)| spec.with(name, *value));
         let interface = gigabit(10, Nanos::ZERO);
         let site = sites[index as usize];
-        world.add_placed(spec, Place { site, interface, cost: Cost::default(), tcp })
+        world.add_node_at(spec, Placement { site, interface, cost: CpuCost::default(), tcp })
     };
     let hosts = [add(0), add(1)];
     (world, hosts)
 }
 
 /// MiB/s of a load from the first node on the second.
-fn throughput(world: &mut World, host: HostId, test: Test, concurrency: u32) -> f64 {
+fn throughput(world: &mut StreamSim, host: HostId, test: Test, concurrency: u32) -> f64 {
     let args = ClientArgs {
         target: ProcessId::lustre(nid(1)),
         local: None,
@@ -55,7 +55,7 @@ fn throughput(world: &mut World, host: HostId, test: Test, concurrency: u32) -> 
     let limit = StepLimit::Time(Nanos::from_secs(10));
     let rung = LoadStep { test, concurrency, limit, warm_up: Nanos::from_secs(5) };
     Simulation::client(world, host, SLOT).expect("it runs").start_step(rung).expect("harmless");
-    let finished = |world: &mut World| {
+    let finished = |world: &mut StreamSim| {
         Simulation::client(world, host, SLOT).is_some_and(|client| client.step_finished())
     };
     while !finished(world) {

@@ -11,7 +11,7 @@ use lustrine_selftest::console::{
 };
 use lustrine_sim::fabric::{LinkSpec, Rate};
 use lustrine_sim::tcp::TcpSpec;
-use lustrine_sim::{Cost, Death, HostId, NodeSpec, Place, Simulation, World};
+use lustrine_sim::{CpuCost, HostId, NodeSpec, Placement, Simulation, StopKind, StreamSim};
 use lustrine_wire::nid::{Net, Nid};
 use lustrine_wire::srpc::BrwCheck;
 
@@ -30,7 +30,7 @@ fn spec(index: usize) -> NodeSpec {
 
 /// Nodes at one switch, and what is at their consoles.
 struct Site {
-    world: World,
+    world: StreamSim,
     hosts: Vec<HostId>,
     consoles: BTreeMap<usize, Console>,
     tickets: u64,
@@ -38,10 +38,11 @@ struct Site {
 
 impl Site {
     fn new(nodes: usize, interface: LinkSpec) -> Site {
-        let mut world = World::new(7);
+        let mut world = StreamSim::new(7);
         let site = Simulation::fabric(&mut world).add_site();
-        let place = Place { site, interface, cost: Cost::default(), tcp: TcpSpec::default() };
-        let hosts = (0..nodes).map(|index| world.add_placed(spec(index), place)).collect();
+        let place =
+            Placement { site, interface, cost: CpuCost::default(), tcp: TcpSpec::default() };
+        let hosts = (0..nodes).map(|index| world.add_node_at(spec(index), place)).collect();
         Site { world, hosts, consoles: BTreeMap::new(), tickets: 0 }
     }
 
@@ -203,26 +204,26 @@ fn a_session_over_links_that_lose_one_packet_in_fifty() {
 
 #[test]
 fn nodes_of_a_console_that_dies_are_free_for_the_next() {
-    for death in [Death::Crash, Death::Silence] {
+    for stop_kind in [StopKind::Crash, StopKind::Silence] {
         let mut site = Site::new(3, slow());
         site.add_console(0);
         site.add_console(1);
         site.begin(0);
         assert!(site.add_group(0, "servers", 2..3)[0].is_good());
-        site.world.stop(site.hosts[0], death);
+        site.world.stop(site.hosts[0], stop_kind);
         site.consoles.remove(&0);
         site.begin(1);
         let answers = site.add_group(1, "servers", 2..3);
-        assert_eq!(answers[0].state, NodeState::Busy, "{death:?}");
+        assert_eq!(answers[0].state, NodeState::Busy, "{stop_kind:?}");
         site.pass_for(Nanos::from_secs(101));
         let group = "servers".to_owned();
-        assert_eq!(all_good(site.tell(1, Command::RefreshGroup { group })), 1, "{death:?}");
+        assert_eq!(all_good(site.tell(1, Command::RefreshGroup { group })), 1, "{stop_kind:?}");
     }
 }
 
 #[test]
 fn a_node_that_vanishes_in_the_middle_of_a_batch() {
-    for death in [Death::Crash, Death::Silence] {
+    for stop_kind in [StopKind::Crash, StopKind::Silence] {
         let mut site = Site::new(5, slow());
         site.add_console(0);
         site.begin(0);
@@ -233,15 +234,15 @@ fn a_node_that_vanishes_in_the_middle_of_a_batch() {
         assert_eq!(all_good(site.tell(0, run())), 2);
         site.pass_for(Nanos::from_secs(1));
         assert_eq!(site.query(0), [Some(1), Some(1)]);
-        let mut spec = site.world.stop(site.hosts[2], death);
+        let mut spec = site.world.stop(site.hosts[2], stop_kind);
         let running = site.query(0);
-        assert_eq!(running[0], Some(1), "{death:?}: the other client goes on");
-        assert_eq!(running[1], None, "{death:?}: this one is silent");
+        assert_eq!(running[0], Some(1), "{stop_kind:?}: the other client goes on");
+        assert_eq!(running[1], None, "{stop_kind:?}: this one is silent");
         // The batch can be stopped where it runs.
         let stop = || Command::Stop { batch: "batch".to_owned(), force: false };
         said(site.tell(0, stop()));
         site.pass_for(Nanos::from_secs(1));
-        assert_eq!(site.query(0)[0], Some(0), "{death:?}");
+        assert_eq!(site.query(0)[0], Some(0), "{stop_kind:?}");
         // It comes back without a session, and the console finds out by itself.
         spec.incarnation += 1;
         site.world.start(site.hosts[2], spec);
@@ -252,10 +253,10 @@ fn a_node_that_vanishes_in_the_middle_of_a_batch() {
             panic!("no group")
         };
         let states: Vec<NodeState> = nodes.iter().map(|node| node.state).collect();
-        assert_eq!(states, [NodeState::Active, NodeState::Unknown], "{death:?}");
+        assert_eq!(states, [NodeState::Active, NodeState::Unknown], "{stop_kind:?}");
         let refused = site.tell(0, run()).map_err(|refusal| refusal.errno());
-        assert_eq!(refused, Err(100), "{death:?}");
-        assert_eq!(said(site.tell(0, Command::EndSession)).len(), 3, "{death:?}");
+        assert_eq!(refused, Err(100), "{stop_kind:?}");
+        assert_eq!(said(site.tell(0, Command::EndSession)).len(), 3, "{stop_kind:?}");
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use lustrine_sim::swarm::{Plan, draw, live};
+use lustrine_sim::swarm::{Plan, generate, run};
 
 /// Seeds of an ordinary test run.
 const SEEDS: core::ops::Range<u64> = 0..40;
@@ -22,7 +22,7 @@ fn seeds() -> core::ops::Range<u64> {
 fn swarm() {
     let mut failed = Vec::new();
     for seed in seeds() {
-        match catch_unwind(AssertUnwindSafe(|| live(&draw(seed)))) {
+        match catch_unwind(AssertUnwindSafe(|| run(&generate(seed)))) {
             Ok(Ok(_)) => {}
             Ok(Err(failure)) => {
                 eprintln!("seed {seed} after {} s: {}", failure.at.as_secs_f64(), failure.what);
@@ -43,7 +43,7 @@ fn lives_that_went_wrong_go_well() {
         if path.extension().is_some_and(|extension| extension == "json") {
             let text = std::fs::read_to_string(&path).expect("a plan");
             let plan: Plan = serde_json::from_str(&text).expect("a plan");
-            assert!(live(&plan).is_ok(), "{}: {:?}", path.display(), live(&plan));
+            assert!(run(&plan).is_ok(), "{}: {:?}", path.display(), run(&plan));
             count += 1;
         }
     }
@@ -52,7 +52,7 @@ fn lives_that_went_wrong_go_well() {
 
 #[test]
 fn plans_are_read_as_they_are_written() {
-    for plan in (0..100).map(draw) {
+    for plan in (0..100).map(generate) {
         let text = serde_json::to_string(&plan).expect("plain data");
         assert_eq!(serde_json::from_str::<Plan>(&text).expect("plain data"), plan);
     }
@@ -61,7 +61,7 @@ fn plans_are_read_as_they_are_written() {
 #[test]
 fn a_seed_is_a_life() {
     for seed in [7, 8, 9, 10] {
-        assert_eq!(live(&draw(seed)), live(&draw(seed)));
+        assert_eq!(run(&generate(seed)), run(&generate(seed)));
     }
-    assert_ne!(live(&draw(7)), live(&draw(8)));
+    assert_ne!(run(&generate(7)), run(&generate(8)));
 }

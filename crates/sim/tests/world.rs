@@ -4,7 +4,7 @@ use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
 use lustrine_partition::ProbeResult;
 use lustrine_selftest::{ClientArgs, ClientSlot, LoadStep, SessionMode, StepLimit, Test};
-use lustrine_sim::{Chunking, Death, Hand, Link, NodeSpec, Simulation, World, check};
+use lustrine_sim::{Chunking, Link, NodeSpec, ScriptIo, Simulation, StopKind, StreamSim, check};
 use lustrine_socklnd::io::SockId;
 use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::Name;
@@ -22,8 +22,8 @@ fn node(text: &str, incarnation: u64) -> NodeSpec {
     NodeSpec { incarnation, seed: incarnation, ..NodeSpec::new(nid(text)) }
 }
 
-fn two_nodes(seed: u64, link: Link) -> (World, [lustrine_sim::HostId; 2]) {
-    let mut world = World::new(seed);
+fn two_nodes(seed: u64, link: Link) -> (StreamSim, [lustrine_sim::HostId; 2]) {
+    let mut world = StreamSim::new(seed);
     world.network().set_usual_link(link);
     let one = world.add_node(node("10.0.0.1@tcp", 0x1100));
     let two = world.add_node(node("10.0.0.2@tcp", 0x2200));
@@ -48,7 +48,7 @@ fn a_ping_takes_one_round_trip_once_connected() {
     assert_eq!(cold.round_trip, Nanos(300_000));
     assert_eq!(warm.round_trip, Nanos(100_000));
     assert_eq!(world.node(two).partition().driver().counters().opened_passive, 3);
-    check::assert_quiet(&world);
+    check::assert_idle(&world);
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn both_discover_each_other() {
     assert!(matches!(result, Some(ProbeResult::Discover(Ok(_)))), "{result:?}");
     let back = world.node(two).partition().shard().peer(&nid("10.0.0.1@tcp")).unwrap();
     assert!(back.features.is_some(), "it was told: {back:?}");
-    check::assert_quiet(&world);
+    check::assert_idle(&world);
 }
 
 #[test]
@@ -71,8 +71,8 @@ fn the_same_seed_is_the_same_world() {
         world.discover(one, &nid("10.0.0.2@tcp"), SECOND);
         world.ping(two, &nid("10.0.0.1@tcp"), SECOND);
         world.run_for(Nanos::from_secs(100));
-        check::assert_quiet(&world);
-        (world.trace().hash(), world.trace().count())
+        check::assert_idle(&world);
+        (world.event_log().hash(), world.event_log().count())
     };
     assert_eq!(run(1), run(1));
     assert_ne!(run(1).0, run(2).0);
@@ -82,53 +82,53 @@ fn the_same_seed_is_the_same_world() {
 
 #[test]
 fn nobody_there_is_told_once() {
-    let mut world = World::new(3);
+    let mut world = StreamSim::new(3);
     let one = world.add_node(node("10.0.0.1@tcp", 1));
-    let script = world.add_script(&[nid("10.0.0.9@tcp").ip().unwrap()], |_: &mut Hand<'_>| {});
+    let script = world.add_script(&[nid("10.0.0.9@tcp").ip().unwrap()], |_: &mut ScriptIo<'_>| {});
     let refused = world.ping(one, &nid("10.0.0.9@tcp"), Nanos::from_secs(10));
     let unreachable = world.ping(one, &nid("10.0.0.77@tcp"), Nanos::from_secs(10));
     world.run_for(Nanos::from_secs(20));
     let node = world.node(one);
     assert_eq!(node.result(refused), Some(&ProbeResult::Ping(Err(Status::Refused))));
     assert_eq!(node.result(unreachable), Some(&ProbeResult::Ping(Err(Status::Unreachable))));
-    assert!(world.hand(script).streams().is_empty());
-    check::assert_quiet(&world);
+    assert!(world.script_io(script).streams().is_empty());
+    check::assert_idle(&world);
 }
 
 /// Pings before a death, and twice after the return; whether each went well.
-fn pings_around(death: Death) -> [bool; 3] {
+fn pings_around(stop_kind: StopKind) -> [bool; 3] {
     let (mut world, [one, two]) = two_nodes(4, Link::default());
-    let ping = |world: &mut World| {
+    let ping = |world: &mut StreamSim| {
         let ticket = world.ping(one, &nid("10.0.0.2@tcp"), Nanos::from_secs(5));
         world.run_for(Nanos::from_secs(6));
         let result = world.node(one).result(ticket);
         matches!(result, Some(ProbeResult::Ping(Ok(_))))
     };
     let before = ping(&mut world);
-    let spec = world.stop(two, death);
+    let spec = world.stop(two, stop_kind);
     world.run_for(SECOND);
     world.start(two, NodeSpec { incarnation: spec.incarnation + 0x100, ..spec });
     let pings = [before, ping(&mut world), ping(&mut world)];
-    check::assert_quiet(&world);
+    check::assert_idle(&world);
     pings
 }
 
 #[test]
 fn a_node_that_restarts_is_found_again() {
-    for death in [Death::Crash, Death::Orderly] {
-        let [before, _, second] = pings_around(death);
-        assert!(before && second, "{death:?}");
+    for stop_kind in [StopKind::Crash, StopKind::Orderly] {
+        let [before, _, second] = pings_around(stop_kind);
+        assert!(before && second, "{stop_kind:?}");
     }
-    assert!(pings_around(Death::Silence)[0]);
+    assert!(pings_around(StopKind::Silence)[0]);
 }
 
 /// Kernels do (captures b1, b2).
 #[test]
 fn a_node_that_restarts_is_found_again_at_once() {
-    assert_eq!(pings_around(Death::Crash), [true; 3]);
-    assert_eq!(pings_around(Death::Orderly), [true; 3]);
+    assert_eq!(pings_around(StopKind::Crash), [true; 3]);
+    assert_eq!(pings_around(StopKind::Orderly), [true; 3]);
     // The first message finds out that the old connection is dead.
-    assert_eq!(pings_around(Death::Silence), [true, false, true]);
+    assert_eq!(pings_around(StopKind::Silence), [true, false, true]);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn the_checks_see_what_is_not_quiet() {
     assert!(!check::probes(world.node(one)).is_empty());
     assert!(!check::leaks(&world, &before).is_empty(), "the ping has a buffer");
     world.run_for(SECOND);
-    check::assert_quiet(&world);
+    check::assert_idle(&world);
     assert_eq!(check::leaks(&world, &before), Vec::<String>::new());
     assert!(check::credits(world.node(two)).is_empty());
 }
@@ -152,14 +152,14 @@ struct Echo {
 }
 
 impl lustrine_sim::Script for Echo {
-    fn act(&mut self, hand: &mut Hand<'_>) {
-        hand.listen("10.0.0.9:988".parse().unwrap());
-        while let Some(incoming) = hand.next_incoming() {
+    fn act(&mut self, io: &mut ScriptIo<'_>) {
+        io.listen("10.0.0.9:988".parse().unwrap());
+        while let Some(incoming) = io.next_incoming() {
             assert_eq!(incoming.remote.port(), 1023);
         }
-        while let Some((sock, _)) = hand.next_report() {
-            let bytes = hand.read(sock);
-            hand.write(sock, &bytes);
+        while let Some((sock, _)) = io.next_report() {
+            let bytes = io.read(sock);
+            io.write(sock, &bytes);
             self.heard.extend(bytes);
         }
     }
@@ -167,7 +167,7 @@ impl lustrine_sim::Script for Echo {
 
 #[test]
 fn a_scripted_peer_hears_request_and_hello() {
-    let mut world = World::new(3);
+    let mut world = StreamSim::new(3);
     let one = world.add_node(node("10.0.0.1@tcp", 1));
     let echo = world.add_script(&[nid("10.0.0.9@tcp").ip().unwrap()], Echo { heard: Vec::new() });
     world.run_for(Nanos(1000));
@@ -178,8 +178,8 @@ fn a_scripted_peer_hears_request_and_hello() {
     assert_eq!(world.script::<Echo>(echo).heard.len(), 16 + 56);
     assert_eq!(world.node(one).result(ticket), Some(&ProbeResult::Ping(Err(Status::Protocol))));
     assert_eq!(
-        world.hand(echo).ended(SockId(3)),
-        Some(lustrine_sim::Ended::Broken(lustrine_socklnd::io::IoError::Reset))
+        world.script_io(echo).ended(SockId(3)),
+        Some(lustrine_sim::StreamEnd::Broken(lustrine_socklnd::io::IoError::Reset))
     );
 }
 
@@ -207,7 +207,7 @@ fn turns_of_a_lonely_client() -> Vec<String> {
         partition.start_client(now, args).expect("the first client");
         partition.client(SLOT).expect("it was just made").start_step(rung).expect("harmless");
     });
-    let under_way = |world: &mut World| {
+    let under_way = |world: &mut StreamSim| {
         let now = world.now();
         world.look(one, |partition| {
             partition.client(SLOT).is_some_and(|client| client.progress(now).outstanding == 1)
@@ -250,7 +250,7 @@ fn a_ping_ends_when_its_time_is_up() {
 #[test]
 fn nodes_of_several_partitions_serve_each_other() {
     for seed in 0..20 {
-        let mut world = World::new(seed);
+        let mut world = StreamSim::new(seed);
         world.network().set_usual_link(Link { chunking: Chunking::Random, ..Link::default() });
         let mut hosts = Vec::new();
         for (index, cpts) in [3, 2, 1, 4].into_iter().enumerate() {
@@ -311,6 +311,6 @@ fn nodes_of_several_partitions_serve_each_other() {
             client.finish(now);
         }
         world.run_for(SECOND);
-        check::assert_quiet(&world);
+        check::assert_idle(&world);
     }
 }

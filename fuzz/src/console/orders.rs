@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use lustrine_selftest::console::{Command, ConsoleRpc, RpcOutcome, SessionView};
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{
-    BULK_MAX, Body, CONCURRENCY_MAX, FEATURE_BULK_LEN, FEATURES_KNOWN, EXTENSIONS_MAGIC, Role, Service,
-    TestParams, TestRequest,
+    BULK_MAX, Body, CONCURRENCY_MAX, EXTENSIONS_MAGIC, FEATURE_BULK_LEN, FEATURES_KNOWN, Role,
+    Service, TestParams, TestRequest,
 };
 
 /// Bytes of a page of kernel nodes.
@@ -64,10 +64,14 @@ impl Watch {
     }
 
     /// Fresh orders, and the NIDs that commands name which are not answered.
-    pub(super) fn given(&mut self, view: Option<&SessionView>, fresh: &[ConsoleRpc], named: &[Nid]) {
+    pub(super) fn given(
+        &mut self,
+        view: Option<&SessionView>,
+        fresh: &[ConsoleRpc],
+        named: &[Nid],
+    ) {
         self.known.extend(&self.coming);
-        let begins =
-            |order: &ConsoleRpc| matches!(&order.body, Body::TestRequest(r) if r.role == Role::Server);
+        let begins = |order: &ConsoleRpc| matches!(&order.body, Body::TestRequest(r) if r.role == Role::Server);
         if fresh.iter().any(begins) {
             self.ours_of_test.clone_from(&self.ours);
         }

@@ -4,14 +4,16 @@ use arbitrary::Arbitrary;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
 use lustrine_selftest::console::{
-    Command, NewTest, NodeState, ConsoleRpc, RpcOutcome, BatchSide, SessionView, Distribution, Target,
+    BatchSide, Command, ConsoleRpc, Distribution, NewTest, NodeState, RpcOutcome, SessionView,
+    Target,
 };
-use lustrine_selftest::{RpcError, LnetErrorKind, Test};
+use lustrine_selftest::{LnetErrorKind, RpcError, Test};
 use lustrine_wire::ByteOrder;
 use lustrine_wire::nid::{Net, Nid};
 use lustrine_wire::srpc::{
-    BatchReply, Body, BrwCheck, DebugReply, DebugRequest, EXTENSIONS_MAGIC, ClientStats, ClientStatsReply,
-    MakeSessionReply, Message, Name, RemoveSessionReply, Service, Sid, TestReply, VERSION,
+    BatchReply, Body, BrwCheck, ClientStats, ClientStatsReply, DebugReply, DebugRequest,
+    EXTENSIONS_MAGIC, MakeSessionReply, Message, Name, RemoveSessionReply, Service, Sid, TestReply,
+    VERSION,
 };
 
 use crate::speech::Selftest;

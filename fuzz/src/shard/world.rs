@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lustrine_lnet::md::{MatchId, Md, MdOptions, Owner, Position, Unlink};
-use lustrine_lnet::memory::{Memory, Span, Spans, total_len};
-use lustrine_lnet::portal::{MatchEntry, Laziness};
 use lustrine_lnet::lnd::{
     Action, Arrival, Core, LinkEvent, NiIndex, OpKey, RxId, SendAction, Verdict,
 };
+use lustrine_lnet::md::{MatchId, Md, MdOptions, Owner, Position, Unlink};
+use lustrine_lnet::memory::{Memory, Span, Spans, total_len};
+use lustrine_lnet::portal::{Laziness, MatchEntry};
 use lustrine_lnet::shard::{AckWanted, GetArgs, PING_BITS, PutArgs, Shard};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::testing::{VecMemory, test_nid, test_topology};

@@ -1,6 +1,6 @@
 //! Scripts in few bytes.
 
-use lustrine_tools::table::{OptionSyntax, CommandSyntax, ValueKind, Tool};
+use lustrine_tools::table::{CommandSyntax, OptionSyntax, Tool, ValueKind};
 
 /// What stands in scripts beside the words of the tables.
 const COMMON: [&str; 24] = [

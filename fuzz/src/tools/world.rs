@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use arbitrary::Unstructured;
 use lustrine_selftest::Test;
 use lustrine_selftest::console::{
-    Answer, BatchView, Command, Detail, SessionHolder, NewTest, NodeState, NodeView, Refusal, Reply, NodeReply,
-    SessionView, Distribution, TestView,
+    Answer, BatchView, Command, Detail, Distribution, NewTest, NodeReply, NodeState, NodeView,
+    Refusal, Reply, SessionHolder, SessionView, TestView,
 };
 use lustrine_tools::lst::{self, ConsoleError, WaitOutcome};
 use lustrine_tools::node::{
-    self, ChangeReport, Connections, Latency, Messages, Ni, LocalNis, PeerNi, DiscoveredNode, ToolError, ChangeRequest,
+    self, ChangeReport, ChangeRequest, Connections, Latency, LocalNis, Messages, Ni, PeerIdentity,
+    PeerNi, ToolError,
 };
 use lustrine_tools::routerstat::Counters;
 use lustrine_tools::shell::Terminal;
@@ -245,8 +246,8 @@ impl<'a> World<'a> {
         names.into_iter().map(|name| (name.to_owned(), self.number())).collect()
     }
 
-    fn told(&mut self) -> DiscoveredNode {
-        DiscoveredNode {
+    fn told(&mut self) -> PeerIdentity {
+        PeerIdentity {
             primary: self.nid(),
             multi_rail: self.byte() & 1 != 0,
             nids: self.some(|world| (world.nid(), world.byte() & 1 != 0)),
@@ -363,12 +364,12 @@ impl node::Env for World<'_> {
         self.there(|world| signed(world.values()))
     }
 
-    fn ping(&mut self, _nid: Nid, seconds: u32) -> Result<DiscoveredNode, ToolError> {
+    fn ping(&mut self, _nid: Nid, seconds: u32) -> Result<PeerIdentity, ToolError> {
         assert!((1..=3600).contains(&seconds), "{seconds} s");
         self.there(World::told)
     }
 
-    fn discover(&mut self, _nid: Nid) -> Result<DiscoveredNode, ToolError> {
+    fn discover(&mut self, _nid: Nid) -> Result<PeerIdentity, ToolError> {
         self.there(World::told)
     }
 

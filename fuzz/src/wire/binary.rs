@@ -7,9 +7,10 @@ use lustrine_wire::frame::{FrameHeader, ZcAck};
 use lustrine_wire::hello::Hello;
 use lustrine_wire::ping::{PingEntry, PingInfo};
 use lustrine_wire::srpc::{
-    LATENCY_BUCKETS, Destination, CLIENT_STATS_LEN_MAX, ClientStats, ERROR_KINDS_MAX, MESSAGE_LEN, Message,
+    CLIENT_STATS_LEN_MAX, ClientStats, Destination, ERROR_KINDS_MAX, LATENCY_BUCKETS, MESSAGE_LEN,
+    Message,
 };
-use lustrine_wire::{Header, Nid, ByteOrder, Progress};
+use lustrine_wire::{ByteOrder, Header, Nid, Progress};
 
 /// The rules of a parser that reads the start of a stream.
 fn stream_parser<T: Debug + PartialEq, E: Debug + PartialEq>(
@@ -179,7 +180,10 @@ pub(super) fn figures(data: &[u8]) {
     // A number has one shortest form, and that is what is written.
     assert!(written.len() <= data.len(), "{data:?} became {written:?}");
     for end in 0..written.len() {
-        assert!(ClientStats::parse(&written[..end]).is_err(), "{end} bytes of {written:?} are enough");
+        assert!(
+            ClientStats::parse(&written[..end]).is_err(),
+            "{end} bytes of {written:?} are enough"
+        );
     }
     assert_eq!(ClientStats::parse(&written), Ok(figures));
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::{Args, Subcommand, ValueEnum};
 use lustrine_lnet::time::Nanos;
 use lustrine_scenario::replay::{Head, VERSION};
-use lustrine_scenario::{File, Outcome, Override, Problems, Scenario, parse_duration};
+use lustrine_scenario::{Outcome, Override, Problems, Scenario, ScenarioFile, parse_duration};
 
 use crate::interrupt::Interrupt;
 use crate::output::Failure;
@@ -50,7 +50,7 @@ struct ScenarioOptions {
 
     /// How finely to simulate, instead of the file's
     #[arg(long, value_enum)]
-    depth: Option<DepthWord>,
+    fidelity: Option<FidelityArg>,
 
     /// Give a value instead of the file's: any tunable, a key of loads, links or tcp, or a key of
     /// a group such as clients.count; may be given several times
@@ -78,13 +78,13 @@ impl FromStr for Length {
     }
 }
 
-/// The depths by name.
+/// The fidelities by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum DepthWord {
+enum FidelityArg {
     /// Bytes in TCP streams, with the whole driver
-    Streams,
+    Stream,
     /// LNet messages: for many nodes
-    Messages,
+    Message,
 }
 
 /// A value beside the file.
@@ -103,7 +103,7 @@ impl FromStr for Setting {
 struct Prepared {
     source_name: String,
     text: String,
-    file: File,
+    file: ScenarioFile,
     changes: Vec<Override>,
     json: Option<ReportFile>,
     report: Option<ReportFile>,
@@ -130,7 +130,7 @@ impl ScenarioOptions {
         }
         let source_name = self.file.display().to_string();
         let text = read(&self.file)?;
-        let file = File::parse(&text, &source_name).map_err(|problems| bad(&problems))?;
+        let file = ScenarioFile::parse(&text, &source_name).map_err(|problems| bad(&problems))?;
         Ok(Prepared { source_name, text, file, changes: self.changes(), json: None, report: None })
     }
 
@@ -143,11 +143,11 @@ impl ScenarioOptions {
         };
         let mut changes: Vec<Override> = self.set.iter().map(|setting| setting.0.clone()).collect();
         changes.extend(self.seed.map(|seed| change("seed", seed.to_string())));
-        let depth = self.depth.map(|depth| match depth {
-            DepthWord::Streams => "streams",
-            DepthWord::Messages => "messages",
+        let fidelity = self.fidelity.map(|fidelity| match fidelity {
+            FidelityArg::Stream => "stream",
+            FidelityArg::Message => "message",
         });
-        changes.extend(depth.map(|depth| change("depth", depth.to_owned())));
+        changes.extend(fidelity.map(|fidelity| change("fidelity", fidelity.to_owned())));
         changes
     }
 
@@ -189,14 +189,14 @@ fn read(path: &Path) -> Result<String, Failure> {
 }
 
 /// The head of a trace.
-fn head_of(scenario: String, changes: Vec<String>, seed: u64, depth: &str) -> Head {
+fn head_of(scenario: String, changes: Vec<String>, seed: u64, fidelity: &str) -> Head {
     Head {
         lustrine_trace: VERSION,
         release: env!("CARGO_PKG_VERSION").to_owned(),
         scenario,
         changes,
         seed,
-        depth: depth.to_owned(),
+        fidelity: fidelity.to_owned(),
         steps: 0,
         gone: 0,
     }

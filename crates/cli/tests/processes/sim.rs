@@ -21,7 +21,7 @@ fn sim(words: &[&str], file: &Path) -> Command {
 /// What a test runs in a moment.
 const SHORT: &str = "\
 groups: {clients: {jitter: 1 us}, servers: {}}
-depth: streams
+fidelity: stream
 loads: [{from: clients, to: servers, test: ping, concurrency: 2, warm_up: 1 ms, time: 20 ms}]
 ";
 
@@ -46,7 +46,7 @@ fn a_seed_is_a_run_and_values_beside_the_file_count() {
     let json = |more: &[&str]| finish(sim(&["run", "--json", "-"], &file).args(more)).ok().json();
     let (one, two) = (json(&["--seed", "5"]), json(&["--seed", "5"]));
     assert_eq!(one["trace_hash"], two["trace_hash"]);
-    assert_eq!((&one["seed"], &one["depth"]), (&5.into(), &"streams".into()));
+    assert_eq!((&one["seed"], &one["fidelity"]), (&5.into(), &"stream".into()));
     assert_ne!(one["trace_hash"], json(&["--seed", "6"])["trace_hash"]);
     let more = json(&["--set", "concurrency=4", "--set", "servers.peer_credits=1"]);
     assert_eq!(more["loads"][0]["concurrency"], 4);
@@ -183,7 +183,7 @@ fn a_trace_is_written_and_replayed() {
         finish(command.args(["sim", "replay"]).arg(&trace).args(words))
     };
     let done = replay(&[]).ok();
-    for words in ["short.yaml, depth streams, seed 1", "\nping ", "\nLNet ping ", "on the way"] {
+    for words in ["short.yaml, fidelity stream, seed 1", "\nping ", "\nLNet ping ", "on the way"] {
         assert!(done.stdout.contains(words), "{words:?} is not in {done:#?}");
     }
     assert!(done.stdout.contains("step by step: lustrine sim replay "), "{done:#?}");

@@ -8,7 +8,7 @@ use lustrine_wire::srpc::{BULK_MAX, BrwCheck, CONCURRENCY_MAX};
 use lustrine_yaml::Content;
 
 use super::{group, is_name, name_rule};
-use crate::model::{Axis, Group, Size, Spread, Step, Test, What};
+use crate::model::{Dimension, Group, Size, Spread, Step, Test, TestKind};
 
 /// Most steps.
 const STEPS_MAX: usize = 256;
@@ -42,8 +42,8 @@ const TEST: Section = Section {
 
 const SWEEP: &str = "\"sweep: {concurrency: 1..64*2, size: [4 KiB, 1 MiB], clients: 1..4}\"";
 
-const WHATS: [(&str, What); 3] =
-    [("read", What::Read), ("write", What::Write), ("ping", What::Ping)];
+const WHATS: [(&str, TestKind); 3] =
+    [("read", TestKind::Read), ("write", TestKind::Write), ("ping", TestKind::Ping)];
 
 const CHECKS: [(&str, BrwCheck); 3] =
     [("simple", BrwCheck::Simple), ("none", BrwCheck::None), ("full", BrwCheck::Full)];
@@ -158,11 +158,11 @@ fn test(reader: &mut Reader, fields: &Fields<'_>, groups: &[Group]) -> Option<Te
 fn sizes(
     reader: &mut Reader,
     fields: &Fields<'_>,
-    what: Option<What>,
+    what: Option<TestKind>,
     concurrency: u32,
 ) -> Option<Vec<Size>> {
     let given = ["size", "mix"].into_iter().find(|key| fields.has(key));
-    if let (Some(What::Ping), Some(key)) = (what, given) {
+    if let (Some(TestKind::Ping), Some(key)) = (what, given) {
         let text = format!(
             "a ping with {key:?}; allowed: for reads and writes; for example \
                             remove this"
@@ -170,7 +170,7 @@ fn sizes(
         reader.report(Problem::new(fields.place(key), text));
         return None;
     }
-    if what == Some(What::Ping) {
+    if what == Some(TestKind::Ping) {
         return Some(Vec::new());
     }
     let Some(mix) = fields.value("mix") else {
@@ -264,7 +264,12 @@ fn spread(reader: &mut Reader, fields: &Fields<'_>) -> Option<Spread> {
     rows
 }
 
-fn sweep(reader: &mut Reader, fields: &Fields<'_>, groups: &[Group], tests: &[Test]) -> Vec<Axis> {
+fn sweep(
+    reader: &mut Reader,
+    fields: &Fields<'_>,
+    groups: &[Group],
+    tests: &[Test],
+) -> Vec<Dimension> {
     let Some(node) = fields.value("sweep") else { return Vec::new() };
     let Content::Mapping(pairs) = &node.content else {
         reader.wrong_shape(node, "sweep", "names with values", SWEEP);
@@ -298,18 +303,18 @@ fn sweep(reader: &mut Reader, fields: &Fields<'_>, groups: &[Group], tests: &[Te
         };
         let group = groups.iter().position(|group| group.name == pair.key);
         let axis = match pair.key.as_str() {
-            "concurrency" => Axis::Concurrency(read(None, 1, u64::from(CONCURRENCY_MAX))),
-            "rate" => Axis::Rate(read(None, 1, RATE_MAX)),
+            "concurrency" => Dimension::Concurrency(read(None, 1, u64::from(CONCURRENCY_MAX))),
+            "rate" => Dimension::Rate(read(None, 1, RATE_MAX)),
             "size" => {
                 let sizes = read(Some(&BYTES), 8, u64::from(BULK_MAX));
                 sizes.iter().for_each(|size| {
                     words(reader, &pair.value.at, u64::from(*size));
                 });
-                Axis::Size(sizes)
+                Dimension::Size(sizes)
             }
             _ => {
                 if let Some(group) = group {
-                    axes.push(Axis::Nodes(group, read(None, 1, 16_384)));
+                    axes.push(Dimension::Nodes(group, read(None, 1, 16_384)));
                     continue;
                 }
                 let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
@@ -322,7 +327,7 @@ fn sweep(reader: &mut Reader, fields: &Fields<'_>, groups: &[Group], tests: &[Te
             axes.push(axis);
         }
     }
-    let sized = axes.iter().any(|axis| matches!(axis, Axis::Size(_)));
+    let sized = axes.iter().any(|axis| matches!(axis, Dimension::Size(_)));
     if sized && tests.iter().any(|test| test.sizes.len() != 1) {
         let what = "a sweep of sizes with a ping or a mix; allowed: reads and writes of one size; \
                     for example a step of its own for the others";

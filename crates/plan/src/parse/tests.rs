@@ -1,7 +1,7 @@
 use lustrine_lnet::time::Nanos;
 use lustrine_wire::srpc::BrwCheck;
 
-use crate::model::{Axis, Members, Plan, Size, Spread, What};
+use crate::model::{Dimension, Members, Plan, Size, Spread, TestKind};
 
 fn plan(text: &str) -> Plan {
     Plan::parse(text, "p.yaml").unwrap_or_else(|why| panic!("{why}"))
@@ -36,7 +36,7 @@ fn everything_that_can_be_said() {
     let step = &plan.steps[0];
     assert_eq!((step.time, step.warm_up, step.repeat), (Nanos::from_secs(2), Nanos(0), 3));
     let test = &step.tests[0];
-    assert_eq!((test.what, test.from, test.to), (What::Write, 0, 1));
+    assert_eq!((test.what, test.from, test.to), (TestKind::Write, 0, 1));
     assert_eq!(test.spread, Spread::Rows { clients: 2, servers: 1 });
     let sizes = [Size { bytes: 4096, weight: 3 }, Size { bytes: 1 << 20, weight: 1 }];
     assert_eq!(test.sizes, sizes);
@@ -45,7 +45,10 @@ fn everything_that_can_be_said() {
     let step = &plan.steps[1];
     assert_eq!((step.name.as_str(), step.time), ("step2", Nanos::from_secs(5)));
     assert_eq!(step.tests[0].spread, Spread::All);
-    assert_eq!(step.sweep, [Axis::Nodes(0, vec![1, 2, 4]), Axis::Concurrency(vec![1, 2, 3])]);
+    assert_eq!(
+        step.sweep,
+        [Dimension::Nodes(0, vec![1, 2, 4]), Dimension::Concurrency(vec![1, 2, 3])]
+    );
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! What happens to links and nodes.
 
 use lustrine_lnet::time::Nanos;
-use lustrine_sim::Death;
+use lustrine_sim::StopKind;
 
 use super::links::{read_loss, read_queue, read_rate, two_sites};
 use super::{Names, group_names};
-use crate::model::{Action, Change, Event, Group, Members, Target, Way};
+use crate::model::{Action, Event, Group, LinkChange, NodeRange, Target, Trunk};
 use lustrine_document::DURATION;
 use lustrine_document::Problem;
 use lustrine_document::{Content, Node};
@@ -43,7 +43,7 @@ const FIGURES: [&str; 5] = ["bandwidth", "delay", "queue", "loss", "jitter"];
 /// What a file describes so far.
 pub(super) struct Known<'a> {
     pub(super) sites: &'a Names,
-    pub(super) ways: &'a [Way],
+    pub(super) trunks: &'a [Trunk],
     pub(super) groups: &'a [Group],
 }
 
@@ -92,14 +92,14 @@ fn action(reader: &mut Reader, fields: &Fields<'_>, known: &Known<'_>) -> Option
     if !of_links {
         let members = members(reader, node, verb, known)?;
         return Some(match verb {
-            "crash" => Action::End(members, Death::Crash),
-            "silence" => Action::End(members, Death::Silence),
-            "stop" => Action::End(members, Death::Orderly),
+            "crash" => Action::End(members, StopKind::Crash),
+            "silence" => Action::End(members, StopKind::Silence),
+            "stop" => Action::End(members, StopKind::Orderly),
             _ => Action::Restart(members),
         });
     }
     let target = match node.content {
-        Content::List(_) => way(reader, fields, node, verb, known)?,
+        Content::List(_) => trunk(reader, fields, node, verb, known)?,
         _ => Target::Interfaces(members(reader, node, verb, known)?),
     };
     Some(match verb {
@@ -110,7 +110,7 @@ fn action(reader: &mut Reader, fields: &Fields<'_>, known: &Known<'_>) -> Option
 }
 
 /// The new figures, which belong to `degrade` and to nothing else.
-fn change(reader: &mut Reader, fields: &Fields<'_>, verb: &str) -> Change {
+fn change(reader: &mut Reader, fields: &Fields<'_>, verb: &str) -> LinkChange {
     let given: Vec<_> = FIGURES.into_iter().filter(|key| fields.has(key)).collect();
     if verb != "degrade" {
         for key in given {
@@ -120,14 +120,14 @@ fn change(reader: &mut Reader, fields: &Fields<'_>, verb: &str) -> Change {
             );
             reader.report(Problem::new(fields.place(key), what));
         }
-        return Change::default();
+        return LinkChange::default();
     }
     if given.is_empty() {
         reader.missing(fields, "bandwidth", "\"bandwidth: 1 Gb/s\", or another figure of links");
     }
     let mut time = |key| reader.quantity(fields, key, &DURATION, 0..=60_000_000_000).map(Nanos);
     let (delay, jitter) = (time("delay"), time("jitter"));
-    Change {
+    LinkChange {
         rate: read_rate(reader, fields, "bandwidth"),
         delay,
         jitter,
@@ -136,7 +136,7 @@ fn change(reader: &mut Reader, fields: &Fields<'_>, verb: &str) -> Change {
     }
 }
 
-fn way(
+fn trunk(
     reader: &mut Reader,
     fields: &Fields<'_>,
     node: &Node,
@@ -144,8 +144,8 @@ fn way(
     known: &Known<'_>,
 ) -> Option<Target> {
     let (one, two) = two_sites(reader, node, verb, known.sites)?;
-    let between = |way: &Way| way.between == (one, two) || way.between == (two, one);
-    let Some(way) = known.ways.iter().position(between) else {
+    let between = |trunk: &Trunk| trunk.between == (one, two) || trunk.between == (two, one);
+    let Some(trunk) = known.trunks.iter().position(between) else {
         let what = format!(
             "{verb}: no links are described between these sites; allowed: two sites that stand \
              together under \"links\"; for example {}",
@@ -154,14 +154,14 @@ fn way(
         reader.report(Problem::new(&node.at, what));
         return None;
     };
-    let links = u64::from(known.ways[way].parallel);
+    let links = u64::from(known.trunks[trunk].parallel);
     let link = reader.count(fields, "link", 1..=links, "\"link: 1\"");
     let link = link.map(|number| u32::try_from(number - 1).expect("within its range"));
-    Some(Target::Way { way, link })
+    Some(Target::Trunk { trunk, link })
 }
 
 /// Nodes in words: `servers`, `servers/3`, `servers/0-3`.
-fn members(reader: &mut Reader, node: &Node, key: &str, known: &Known<'_>) -> Option<Members> {
+fn members(reader: &mut Reader, node: &Node, key: &str, known: &Known<'_>) -> Option<NodeRange> {
     let example = format!("\"{key}: servers/3\"");
     let text = reader.word(node, key, &example)?;
     let found = find_members(text, known.groups);
@@ -176,7 +176,7 @@ fn members(reader: &mut Reader, node: &Node, key: &str, known: &Known<'_>) -> Op
     found
 }
 
-fn find_members(text: &str, groups: &[Group]) -> Option<Members> {
+fn find_members(text: &str, groups: &[Group]) -> Option<NodeRange> {
     let (name, which) = match text.split_once('/') {
         Some((name, which)) => (name, Some(which)),
         None => (text, None),
@@ -188,5 +188,5 @@ fn find_members(text: &str, groups: &[Group]) -> Option<Members> {
         Some((first, last)) => (number(first)?, number(last)?),
         None => (0, end),
     };
-    (first <= last).then_some(Members { group, first, last })
+    (first <= last).then_some(NodeRange { group, first, last })
 }

@@ -2,7 +2,7 @@
 
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::tunables::{TABLE, Tunable, Tunables};
-use lustrine_sim::Cost;
+use lustrine_sim::CpuCost;
 use lustrine_sim::fabric::Rate;
 use lustrine_sim::tcp::{Algorithm, IdleRestart, TcpSpec};
 use lustrine_wire::nid::Net;
@@ -238,14 +238,14 @@ fn tunable(reader: &mut Reader, name: &str, at: &Location) -> Option<&'static Tu
     None
 }
 
-fn cost(reader: &mut Reader, node: Option<&Node>) -> Cost {
-    let Some(node) = node else { return Cost::default() };
+fn cost(reader: &mut Reader, node: Option<&Node>) -> CpuCost {
+    let Some(node) = node else { return CpuCost::default() };
     let fields = reader.fields(node, COST);
     let mut time = |key| {
         let time = reader.quantity(&fields, key, &DURATION, 0..=1_000_000_000);
         Nanos(time.unwrap_or_default())
     };
-    Cost { per_message: time("message"), per_mib: time("MiB") }
+    CpuCost { per_message: time("message"), per_mib: time("MiB") }
 }
 
 fn read_tcp(reader: &mut Reader, node: Option<&Node>, usual: TcpSpec) -> TcpSpec {

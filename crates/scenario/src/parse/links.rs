@@ -4,7 +4,7 @@ use lustrine_lnet::time::Nanos;
 use lustrine_sim::fabric::{Hashing, LinkSpec, Rate};
 
 use super::{Names, named};
-use crate::model::Way;
+use crate::model::Trunk;
 use lustrine_document::Problem;
 use lustrine_document::{BANDWIDTH, BYTES, DURATION, FRACTION};
 use lustrine_document::{Content, Node};
@@ -26,12 +26,12 @@ pub(super) const LINK: Section = Section {
 };
 
 /// The words for what chooses among parallel links.
-const HASHINGS: [(&str, Hashing); 2] = [("hosts", Hashing::Hosts), ("streams", Hashing::Streams)];
+const HASHINGS: [(&str, Hashing); 2] = [("hosts", Hashing::Hosts), ("stream", Hashing::Streams)];
 
-pub(super) fn read(reader: &mut Reader, node: Option<&Node>, sites: &Names) -> Vec<Way> {
-    let mut ways = Vec::new();
+pub(super) fn read(reader: &mut Reader, node: Option<&Node>, sites: &Names) -> Vec<Trunk> {
+    let mut trunks = Vec::new();
     for item in reader.items(node, "links", LINK.example) {
-        if ways.len() == WAYS_MAX {
+        if trunks.len() == WAYS_MAX {
             let what = format!(
                 "too many links; allowed: {WAYS_MAX}; for example \"parallel: 2\" instead of two \
                  that are alike"
@@ -45,7 +45,7 @@ pub(super) fn read(reader: &mut Reader, node: Option<&Node>, sites: &Names) -> V
             reader.missing(&fields, "bandwidth", "\"bandwidth: 50 Gb/s\" or \"unlimited\"");
         }
         if !fields.has("delay") {
-            reader.missing(&fields, "delay", "\"delay: 25.25 ms\", one way");
+            reader.missing(&fields, "delay", "\"delay: 25.25 ms\", one trunk");
         }
         let link = figures(reader, &fields, "bandwidth");
         let parallel =
@@ -59,18 +59,19 @@ pub(super) fn read(reader: &mut Reader, node: Option<&Node>, sites: &Names) -> V
         let parallel = u32::try_from(parallel).expect("within its range");
         let hashing = hashing.unwrap_or(Hashing::Streams);
         if let Some(between) = between {
-            let twin = |way: &Way| way.between == between || way.between == (between.1, between.0);
-            if ways.iter().any(twin) {
+            let twin =
+                |trunk: &Trunk| trunk.between == between || trunk.between == (between.1, between.0);
+            if trunks.iter().any(twin) {
                 let what = "these two sites are connected already, and only one connection would \
                             be used; allowed: one entry for two sites; for example \"parallel: 2\" \
                             in the first one";
                 reader.report(Problem::new(fields.place("between"), what));
                 continue;
             }
-            ways.push(Way { between, link, parallel, hashing });
+            trunks.push(Trunk { between, link, parallel, hashing });
         }
     }
-    ways
+    trunks
 }
 
 fn between(reader: &mut Reader, fields: &Fields<'_>, sites: &Names) -> Option<(usize, usize)> {
@@ -158,10 +159,10 @@ pub(super) struct Reach {
 }
 
 impl Reach {
-    pub(super) fn new(sites: &Names, ways: &[Way]) -> Reach {
+    pub(super) fn new(sites: &Names, trunks: &[Trunk]) -> Reach {
         let mut island: Vec<usize> = (0..sites.len()).collect();
-        for way in ways {
-            let (one, two) = (island[way.between.0], island[way.between.1]);
+        for trunk in trunks {
+            let (one, two) = (island[trunk.between.0], island[trunk.between.1]);
             island.iter_mut().filter(|number| **number == two).for_each(|number| *number = one);
         }
         Reach { island }

@@ -5,11 +5,11 @@ use lustrine_lnet::time::Nanos;
 use lustrine_selftest::Test;
 use lustrine_sim::fabric::{Hashing, Rate};
 use lustrine_sim::tcp::{Algorithm, IdleRestart};
-use lustrine_sim::{Cost, Death};
+use lustrine_sim::{CpuCost, StopKind};
 use lustrine_wire::srpc::BrwCheck;
 
-use crate::model::{Action, Change, Depth, Members, Spread, Target};
-use crate::{File, Override, Scenario};
+use crate::model::{Action, Fidelity, LinkChange, NodeRange, Spread, Target};
+use crate::{Override, Scenario, ScenarioFile};
 
 const WHOLE: &str = "\
 # All keys there are.
@@ -37,7 +37,7 @@ groups:
 tunables: { peer_credits: 32 }
 tcp: { congestion: fixed, send_buffer: 32 MiB, receive_buffer: 8 MB, segment: 1448 B,
        initial_window: 4, idle_restart: keep }
-depth: streams
+fidelity: stream
 loads:
   - { from: clients, to: servers, spread: \"1:1\", test: read, size: 1 MiB, check: full,
       concurrency: 8, start: 1 s, warm_up: 2 s, time: 10 s, patience: 1 min }
@@ -63,26 +63,26 @@ loads:
 const LINK: &str = "{between: [a, b], bandwidth: 1 Gb/s, delay: 1 ms";
 
 fn read(text: &str) -> Result<Scenario, String> {
-    let file = File::parse(text, "bad.yaml").map_err(|problems| problems.to_string())?;
+    let file = ScenarioFile::parse(text, "bad.yaml").map_err(|problems| problems.to_string())?;
     file.scenario(&[]).map_err(|problems| problems.to_string())
 }
 
 #[test]
 fn every_key_means_what_it_says() {
     let scenario = read(WHOLE).unwrap();
-    assert_eq!((scenario.seed, scenario.depth), (7, Depth::Streams));
+    assert_eq!((scenario.seed, scenario.fidelity), (7, Fidelity::Stream));
     assert_eq!(scenario.sites, ["east", "west"]);
-    let way = &scenario.ways[0];
-    assert_eq!((way.between, way.parallel, way.hashing), ((0, 1), 2, Hashing::Hosts));
-    assert_eq!(way.link.rate, Rate::from_bits(50_000_000_000));
-    assert_eq!((way.link.delay, way.link.jitter), (Nanos(25_250_000), Nanos(3000)));
-    assert_eq!((way.link.queue, way.link.loss), (64 << 20, 1_000_000));
+    let trunk = &scenario.trunks[0];
+    assert_eq!((trunk.between, trunk.parallel, trunk.hashing), ((0, 1), 2, Hashing::Hosts));
+    assert_eq!(trunk.link.rate, Rate::from_bits(50_000_000_000));
+    assert_eq!((trunk.link.delay, trunk.link.jitter), (Nanos(25_250_000), Nanos(3000)));
+    assert_eq!((trunk.link.queue, trunk.link.loss), (64 << 20, 1_000_000));
     let [clients, servers] = &scenario.groups[..] else { panic!("{:?}", scenario.groups) };
     assert_eq!((clients.name.as_str(), clients.count, clients.site), ("clients", 30, 0));
     assert_eq!((clients.tunables.peer_credits, clients.tunables.credits), (8, 64));
     assert_eq!((servers.tunables.peer_credits, servers.tunables.credits), (32, 256));
-    let cost = Cost { per_message: Nanos(2000), per_mib: Nanos(80_000) };
-    assert_eq!((clients.cost, servers.cost), (cost, Cost::default()));
+    let cost = CpuCost { per_message: Nanos(2000), per_mib: Nanos(80_000) };
+    assert_eq!((clients.cost, servers.cost), (cost, CpuCost::default()));
     assert_eq!((clients.tcp.algorithm, clients.tcp.segment), (Algorithm::Bbr, 1448));
     assert_eq!((servers.tcp.algorithm, servers.tcp.receive_buffer), (Algorithm::Fixed, 8_000_000));
     assert_eq!((servers.interface.rate, servers.interface.delay), (None, Nanos(5000)));
@@ -92,19 +92,19 @@ fn every_key_means_what_it_says() {
     assert_eq!((load.concurrency, load.nominal_end()), (8, Nanos::from_secs(13)));
     assert_eq!(load.patience, Nanos::from_secs(60));
     assert_eq!(scenario.loads[1].spread, Spread { clients: 1, servers: 16 });
-    let members = |group, first, last| Members { group, first, last };
+    let members = |group, first, last| NodeRange { group, first, last };
     let actions: Vec<_> = scenario.events.into_iter().map(|event| event.action).collect();
-    let change = Change {
+    let change = LinkChange {
         rate: Some(Rate::from_bits(1_000_000_000)),
         loss: Some(1_000_000_000),
-        ..Change::default()
+        ..LinkChange::default()
     };
     assert_eq!(
         actions,
         [
-            Action::Cut(Target::Way { way: 0, link: Some(1) }),
+            Action::Cut(Target::Trunk { trunk: 0, link: Some(1) }),
             Action::Degrade(Target::Interfaces(members(0, 0, 3)), change),
-            Action::End(members(1, 0, 15), Death::Silence),
+            Action::End(members(1, 0, 15), StopKind::Silence),
             Action::Restart(members(1, 3, 3)),
         ]
     );
@@ -153,7 +153,7 @@ fn bad_files() -> Vec<(&'static str, String)> {
         ("nested", "[".repeat(40)),
         ("unknown keys", small("sede: 1\ngroup: {}\nwhatever: 1")),
         ("seed", small("seed: -1")),
-        ("depth", small("depth: message")),
+        ("fidelity", small("fidelity: message")),
         ("no groups", "loads: [{from: a, to: b, test: ping}]".to_owned()),
         ("empty groups", small("").replace("count: 4", "count: 0")),
         ("no loads", SMALL.to_owned()),
@@ -291,7 +291,7 @@ fn aliases_do_not_explode() {
 
 #[test]
 fn a_value_beside_the_file_is_in_force_everywhere() {
-    let file = File::parse(WHOLE, "x.yaml").unwrap();
+    let file = ScenarioFile::parse(WHOLE, "x.yaml").unwrap();
     let with = |text: &str| file.scenario(&[Override::parse("--set", text).unwrap()]);
     let both = with("peer_credits=16").unwrap();
     assert!(both.groups.iter().all(|group| group.tunables.peer_credits == 16));
@@ -301,11 +301,11 @@ fn a_value_beside_the_file_is_in_force_everywhere() {
     assert!(all.groups.iter().all(|group| group.tcp.algorithm == Algorithm::Cubic));
     assert_eq!(with("clients.count=4").unwrap().groups[0].count, 4);
     assert_eq!(with("clients.message=7 us").unwrap().groups[0].cost.per_message, Nanos(7000));
-    assert_eq!(with("delay=1 ms").unwrap().ways[0].link.delay, Nanos(1_000_000));
+    assert_eq!(with("delay=1 ms").unwrap().trunks[0].link.delay, Nanos(1_000_000));
     assert!(with("concurrency=64").unwrap().loads.iter().all(|load| load.concurrency == 64));
     assert_eq!(
-        (with("seed=9").unwrap().seed, with("depth=messages").unwrap().depth),
-        (9, Depth::Messages)
+        (with("seed=9").unwrap().seed, with("fidelity=message").unwrap().fidelity),
+        (9, Fidelity::Message)
     );
     for (text, words) in [
         ("concurrency=0", "--set concurrency=0: concurrency cannot be \"0\"; allowed:"),
@@ -317,7 +317,7 @@ fn a_value_beside_the_file_is_in_force_everywhere() {
         let said = with(text).unwrap_err().to_string();
         assert!(said.contains(words), "{text}: {said}");
     }
-    let bare = File::parse("loads: 1", "x.yaml").unwrap();
+    let bare = ScenarioFile::parse("loads: 1", "x.yaml").unwrap();
     let change = Override::parse("--vary", "delay=1 ms").unwrap();
     assert!(bare.scenario(&[change]).unwrap_err().to_string().contains("the file has none"));
 }
@@ -349,7 +349,7 @@ mod any_text {
             "tunables",
             "tcp",
             "seed",
-            "depth",
+            "fidelity",
             "from",
             "to",
             "test",
@@ -405,7 +405,7 @@ mod any_text {
         fn nothing_panics(text in fragments(), any in ".{0,200}", set in "[a-z_.]{0,12}=.{0,8}") {
             let _ = read(&text);
             let _ = read(&any);
-            if let Ok(file) = File::parse(&text, "x") {
+            if let Ok(file) = ScenarioFile::parse(&text, "x") {
                 let _ = file.scenario(&[Override::parse("--set", &set).unwrap()]);
             }
         }

@@ -35,8 +35,8 @@ pub struct Head {
     pub changes: Vec<String>,
     /// The seed.
     pub seed: u64,
-    /// `streams` or `messages`.
-    pub depth: String,
+    /// `stream` or `message`.
+    pub fidelity: String,
     /// Steps that follow.
     pub steps: u64,
     /// Older steps that there was no room for.

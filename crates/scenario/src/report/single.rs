@@ -6,14 +6,14 @@ use lustrine_document::format_bytes;
 use lustrine_report::Page;
 use lustrine_report::Scale;
 use lustrine_report::figures::{latency_text, operations, percent, rate, size, three_digits};
-use lustrine_report::{Axis, Line, Plot, Stroke};
+use lustrine_report::{Axis, Line, LineStyle, Plot};
 
 /// Most queues that are drawn: those that were longest.
 const QUEUES_MAX: usize = 8;
 
 /// What a page is about.
 #[derive(Clone, Copy, Debug)]
-pub struct Single<'a> {
+pub struct RunReport<'a> {
     /// The file, as messages call it.
     pub source_name: &'a str,
     /// What stands in it.
@@ -27,12 +27,12 @@ pub struct Single<'a> {
 }
 
 /// Writes the page.
-pub fn run_page(single: &Single<'_>) -> String {
-    let Single { source_name, outcome, .. } = *single;
+pub fn run_page(single: &RunReport<'_>) -> String {
+    let RunReport { source_name, outcome, .. } = *single;
     let mut under = format!(
-        "{} nodes at the depth of {}, {} s of virtual time, seed {}, trace {}",
+        "{} nodes at fidelity {}, {} s of virtual time, seed {}, trace {}",
         outcome.nodes,
-        outcome.depth.name(),
+        outcome.fidelity.name(),
         three_digits(outcome.virtual_s),
         outcome.seed,
         outcome.trace_hash
@@ -96,13 +96,13 @@ fn throughput(outcome: &Outcome) -> Plot {
         }
         let values = if moved { &samples.mib_per_s } else { &samples.ops_per_s };
         let points = at.iter().copied().zip(values.iter().copied()).collect();
-        lines.push(Line::new(load_name(load), points, Stroke::Solid, colour));
+        lines.push(Line::new(load_name(load), points, LineStyle::Solid, colour));
         let formula = if moved { load.formula_mib_per_s() } else { load.formula_ops_per_s };
         if let (Some(formula), Some(first), Some(last)) = (formula, at.first(), at.last()) {
             let name = format!("formula: {}", load.formula_limit.as_deref().unwrap_or("delay"));
             let points = vec![(*first, formula), (*last, formula)];
             let colour = if outcome.loads.len() == 1 { 7 } else { colour };
-            lines.push(Line::new(name, points, Stroke::Dashed, colour));
+            lines.push(Line::new(name, points, LineStyle::Dashed, colour));
         }
     }
     Plot {
@@ -134,7 +134,7 @@ fn queues(outcome: &Outcome) -> Plot {
     let lines = longest.iter().enumerate().map(|(colour, (_, queue))| {
         let bytes = queue.bytes.iter().map(|bytes| *bytes as f64 / scale);
         let points = samples.at_s.iter().copied().zip(bytes).collect();
-        Line::new(queue.name.clone(), points, Stroke::Solid, colour)
+        Line::new(queue.name.clone(), points, LineStyle::Solid, colour)
     });
     Plot {
         title: "Queues over time".to_owned(),
@@ -151,7 +151,7 @@ fn latencies(outcome: &Outcome) -> Plot {
         let all = load.latency_us;
         let at = [Some(all.p50), Some(all.p90), Some(all.p99), all.p999, Some(all.max)];
         let points = at.iter().enumerate().filter_map(|(x, us)| Some((x as f64, (*us)? / 1e3)));
-        Line::new(load_name(load), points.collect(), Stroke::Solid, colour)
+        Line::new(load_name(load), points.collect(), LineStyle::Solid, colour)
     });
     let names = ["p50", "p90", "p99", "p99.9", "max"];
     let mut x = Axis::new("part of the operations", Scale::Linear);

@@ -6,7 +6,7 @@ use crate::sweep::Sweep;
 use lustrine_report::Page;
 use lustrine_report::Scale;
 use lustrine_report::figures::{latency_text, operations, percent, rate};
-use lustrine_report::{Axis, Line, Plot, Stroke};
+use lustrine_report::{Axis, Line, LineStyle, Plot};
 
 /// The name that is the horizontal axis wherever it is varied.
 const USUAL: &str = "concurrency";
@@ -25,7 +25,7 @@ pub struct Row {
 
 /// What a page is about.
 #[derive(Clone, Copy, Debug)]
-pub struct Sweeping<'a> {
+pub struct SweepReport<'a> {
     /// The file, as messages call it.
     pub source_name: &'a str,
     /// What stands in it.
@@ -41,15 +41,15 @@ pub struct Sweeping<'a> {
 }
 
 /// Writes the page.
-pub fn sweep_page(sweeping: &Sweeping<'_>) -> String {
-    let Sweeping { source_name, sweep, rows, .. } = *sweeping;
+pub fn sweep_page(sweeping: &SweepReport<'_>) -> String {
+    let SweepReport { source_name, sweep, rows, .. } = *sweeping;
     let axes =
         sweep.axes.iter().map(|axis| format!("{} {}", axis.steps.len(), axis.names.join(",")));
     let mut under = format!(
-        "{} runs: {} values; depth of {}",
+        "{} runs: {} values; fidelity {}",
         rows.len(),
         axes.collect::<Vec<_>>().join(" x "),
-        rows.first().map_or("", |row| row.outcome.depth.name())
+        rows.first().map_or("", |row| row.outcome.fidelity.name())
     );
     for change in sweeping.changes {
         under += &format!(", {change}");
@@ -218,19 +218,19 @@ impl Layout {
                 points.iter().filter_map(|(x, row)| Some((*x, formula(row)?))).collect();
             let points = points.iter().map(|(x, row)| (*x, value(row))).collect();
             let name = if name.is_empty() { "simulated".to_owned() } else { name };
-            lines.push(Line::new(name, points, Stroke::Solid, colour));
+            lines.push(Line::new(name, points, LineStyle::Solid, colour));
             // Where the formula does not depend on what differs, one line of it is enough.
             if !theory.is_empty() && !formulas.contains(&theory) {
                 formulas.push(theory.clone());
                 let name = if formulas.len() == 1 { "formula".to_owned() } else { String::new() };
-                lines.push(Line::new(name, theory, Stroke::Dashed, colour));
+                lines.push(Line::new(name, theory, LineStyle::Dashed, colour));
             }
         }
         // Behind the others in the list beside the plot.
-        lines.sort_by_key(|line| line.stroke == Stroke::Dashed);
+        lines.sort_by_key(|line| line.stroke == LineStyle::Dashed);
         if formulas.len() == 1 {
             // It belongs to all of them.
-            let all = lines.iter_mut().filter(|line| line.stroke == Stroke::Dashed);
+            let all = lines.iter_mut().filter(|line| line.stroke == LineStyle::Dashed);
             all.for_each(|line| line.colour = 7);
         }
         Plot {
@@ -252,9 +252,9 @@ impl Layout {
             });
             let p50 = p50.collect();
             let name = if name.is_empty() { "p99".to_owned() } else { format!("p99, {name}") };
-            lines.push(Line::new(name, p99, Stroke::Solid, colour));
+            lines.push(Line::new(name, p99, LineStyle::Solid, colour));
             let name = if colour == 0 { "p50".to_owned() } else { String::new() };
-            lines.push(Line::new(name, p50, Stroke::Dashed, colour));
+            lines.push(Line::new(name, p50, LineStyle::Dashed, colour));
         }
         Plot {
             title: format!("Latency over {}", self.x.label),
@@ -267,7 +267,7 @@ impl Layout {
 }
 
 /// The values of an axis, if they are numbers of one unit.
-fn numbers(axis: &crate::sweep::Axis) -> Option<Vec<f64>> {
+fn numbers(axis: &crate::sweep::Dimension) -> Option<Vec<f64>> {
     if axis.names.len() != 1 {
         return None;
     }

@@ -1,8 +1,8 @@
 //! What links carried and messages waited for, in the measured time; samples over all the time.
 
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_sim::fabric::{Hop, LinkSpec, LinkUse};
-use lustrine_sim::{Simulation, Waits};
+use lustrine_sim::fabric::{Hop, LinkSpec, LinkUsage};
+use lustrine_sim::{Simulation, WaitTotals};
 
 use crate::model::Scenario;
 use crate::outcome::{GroupWaits, LinkOutcome, QueueSamples, RateSamples, Samples};
@@ -33,8 +33,8 @@ struct Line {
 #[derive(Debug)]
 struct Reading {
     at: Time,
-    links: Vec<Vec<LinkUse>>,
-    waits: Vec<Vec<Option<Waits>>>,
+    links: Vec<Vec<LinkUsage>>,
+    waits: Vec<Vec<Option<WaitTotals>>>,
 }
 
 #[derive(Debug)]
@@ -194,7 +194,7 @@ impl Meter {
 fn lines(scenario: &Scenario, stage: &Stage, sim: &mut dyn Simulation) -> Vec<Line> {
     let fabric = sim.fabric();
     let mut lines = Vec::new();
-    for (way, id) in scenario.ways.iter().zip(&stage.ways) {
+    for (way, id) in scenario.trunks.iter().zip(&stage.trunks) {
         let (one, two) = (&scenario.sites[way.between.0], &scenario.sites[way.between.1]);
         let links = fabric.links(*id);
         let singly = lines.len() + 2 * links.len() <= LINES_MAX;
@@ -223,9 +223,9 @@ fn lines(scenario: &Scenario, stage: &Stage, sim: &mut dyn Simulation) -> Vec<Li
 }
 
 impl Line {
-    fn outcome(&self, start: &[LinkUse], end: &[LinkUse], window: Nanos) -> LinkOutcome {
+    fn outcome(&self, start: &[LinkUsage], end: &[LinkUsage], window: Nanos) -> LinkOutcome {
         let pairs = || end.iter().zip(start);
-        let share = |(end, start): (&LinkUse, &LinkUse)| {
+        let share = |(end, start): (&LinkUsage, &LinkUsage)| {
             end.busy.0.saturating_sub(start.busy.0) as f64 / window.0 as f64
         };
         let mean = pairs().map(share).sum::<f64>() / self.hops.len() as f64;
@@ -246,15 +246,15 @@ impl Line {
 
 fn group_waits(
     group: &str,
-    start: &[Option<Waits>],
-    end: &[Option<Waits>],
+    start: &[Option<WaitTotals>],
+    end: &[Option<WaitTotals>],
     window: Nanos,
 ) -> GroupWaits {
     // Nodes that were away, or have another life since, are left out.
     let both = start.iter().zip(end).filter_map(|(start, end)| Some(((*start)?, (*end)?)));
     let both: Vec<_> = both.filter(|(start, end)| end.messages >= start.messages).collect();
     let nodes = both.len().max(1) as f64;
-    let mean = |of: fn(&Waits) -> u64| {
+    let mean = |of: fn(&WaitTotals) -> u64| {
         let sum: f64 = both.iter().map(|(a, b)| of(b).saturating_sub(of(a)) as f64).sum();
         sum / nodes / window.0 as f64
     };

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn values(text: &str) -> Vec<String> {
-    Axis::parse(text).unwrap().steps.into_iter().map(|step| step.join(":")).collect()
+    Dimension::parse(text).unwrap().steps.into_iter().map(|step| step.join(":")).collect()
 }
 
 #[test]
@@ -15,7 +15,7 @@ fn lists_ranges_and_linked_names() {
     assert_eq!(values("delay=10..30+10 ms"), ["10 ms", "20 ms", "30 ms"]);
     assert_eq!(values("delay=0.5..1+0.25 ms, 2 s"), ["0.5 ms", "0.75 ms", "1 ms", "2 s"]);
     assert_eq!(values("spread=1:1,1:2,all"), ["1:1", "1:2", "all"]);
-    let axis = Axis::parse("peer_credits,credits=8:64,32:1024").unwrap();
+    let axis = Dimension::parse("peer_credits,credits=8:64,32:1024").unwrap();
     assert_eq!(axis.names, ["peer_credits", "credits"]);
     assert_eq!(axis.steps, [["8", "64"], ["32", "1024"]]);
 }
@@ -35,7 +35,7 @@ fn what_makes_no_sense_is_told_with_an_example() {
         ("x=1..1000000", "more than 1000 values"),
         ("a,b=1:2,3", "has not one value for each of the 2 names"),
     ] {
-        let said = Axis::parse(text).unwrap_err().to_string();
+        let said = Dimension::parse(text).unwrap_err().to_string();
         assert!(said.contains(words) && said.contains("examples are"), "{text}: {said}");
     }
     let said = Sweep::parse(["a=1,2", "a=3"]).unwrap_err().to_string();
@@ -60,7 +60,7 @@ fn the_last_name_varies_fastest() {
 proptest! {
     #[test]
     fn nothing_panics_or_hangs(text in "[a-z,]{0,4}=[0-9.:+*, a-z]{0,24}", any in ".{0,40}") {
-        let _ = Axis::parse(&text);
-        let _ = Axis::parse(&any);
+        let _ = Dimension::parse(&text);
+        let _ = Dimension::parse(&any);
     }
 }

@@ -82,7 +82,7 @@ impl Default for LinkSpec {
 
 /// What became of something at a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Passed {
+pub enum Transit {
     /// Its last bit is out at the far end then.
     At(Time),
     /// No room, bad luck, or the link is cut.
@@ -91,7 +91,7 @@ pub enum Passed {
 
 /// What a link has carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LinkUse {
+pub struct LinkUsage {
     /// Bytes that came in and were not lost.
     pub bytes: u64,
     /// Bytes that were lost: for want of room, by chance, or as the link was cut.
@@ -112,7 +112,7 @@ pub(super) struct Direction {
     /// When all that is in the queue has been sent.
     free_at: Time,
     last_arrival: Time,
-    used: LinkUse,
+    used: LinkUsage,
 }
 
 impl Direction {
@@ -122,7 +122,7 @@ impl Direction {
             cut: false,
             free_at: Time::ZERO,
             last_arrival: Time::ZERO,
-            used: LinkUse::default(),
+            used: LinkUsage::default(),
         }
     }
 
@@ -138,16 +138,16 @@ impl Direction {
         self.cut = cut;
     }
 
-    pub(super) fn used(&self, now: Time) -> LinkUse {
+    pub(super) fn used(&self, now: Time) -> LinkUsage {
         // What is still to be sent has been counted when it came.
         let ahead = self.free_at.since(now);
-        LinkUse { busy: Nanos(self.used.busy.0.saturating_sub(ahead.0)), ..self.used }
+        LinkUsage { busy: Nanos(self.used.busy.0.saturating_sub(ahead.0)), ..self.used }
     }
 
-    pub(super) fn pass(&mut self, now: Time, len: u64, rng: &mut Rng) -> Passed {
+    pub(super) fn pass(&mut self, now: Time, len: u64, rng: &mut Rng) -> Transit {
         if len > self.room(now) {
             self.lose(len);
-            return Passed::Lost;
+            return Transit::Lost;
         }
         self.leave(now, len, rng)
     }
@@ -166,10 +166,10 @@ impl Direction {
     }
 
     /// Passes whatever the length of the queue.
-    pub(super) fn leave(&mut self, now: Time, len: u64, rng: &mut Rng) -> Passed {
+    pub(super) fn leave(&mut self, now: Time, len: u64, rng: &mut Rng) -> Transit {
         if self.cut || self.unlucky(len, rng) {
             self.lose(len);
-            return Passed::Lost;
+            return Transit::Lost;
         }
         let (wait, waiting) = (self.free_at.since(now), self.waiting(now));
         let took = self.spec.rate.map_or(Nanos::ZERO, |rate| rate.time_for(len));
@@ -181,7 +181,7 @@ impl Direction {
         let jitter = Nanos(rng.below(self.spec.jitter.0.saturating_add(1)));
         let arrival = self.free_at + self.spec.delay + jitter;
         self.last_arrival = self.last_arrival.max(arrival);
-        Passed::At(self.last_arrival)
+        Transit::At(self.last_arrival)
     }
 
     /// How long something without length takes.

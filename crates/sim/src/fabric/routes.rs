@@ -1,13 +1,13 @@
-//! Which ways lead from site to site.
+//! Which trunks lead from site to site.
 
 use std::collections::BTreeSet;
 
-use super::{Fabric, SiteId, WayId};
+use super::{Fabric, SiteId, TrunkId};
 
 impl Fabric {
-    /// The ways from one site to another with the least delay; of those, with the fewest ways; of
+    /// The trunks from one site to another with the least delay; of those, with the fewest trunks; of
     /// those, the first added.
-    pub(super) fn route(&mut self, from: SiteId, to: SiteId) -> Option<Vec<WayId>> {
+    pub(super) fn route(&mut self, from: SiteId, to: SiteId) -> Option<Vec<TrunkId>> {
         if let Some(known) = self.routes.get(&(from, to)) {
             return known.clone();
         }
@@ -17,7 +17,7 @@ impl Fabric {
     }
 
     /// Dijkstra's search.
-    fn search(&self, from: SiteId, to: SiteId) -> Option<Vec<WayId>> {
+    fn search(&self, from: SiteId, to: SiteId) -> Option<Vec<TrunkId>> {
         // Delay and count so far; by which way, from where.
         let mut best = vec![None; self.sites as usize];
         let mut done = vec![false; self.sites as usize];
@@ -30,28 +30,28 @@ impl Fabric {
             if site == to {
                 break;
             }
-            for (index, way) in self.ways.iter().enumerate() {
-                let next = match way.sites {
+            for (index, trunk) in self.trunks.iter().enumerate() {
+                let next = match trunk.sites {
                     (one, two) if one == site => two,
                     (one, two) if two == site => one,
                     _ => continue,
                 };
-                let delay = self.directions[way.links[0].0.0 as usize].spec().delay.0;
+                let delay = self.directions[trunk.links[0].0.0 as usize].spec().delay.0;
                 let sum: (u64, u32) = (so_far.0 + delay, so_far.1 + 1);
                 let known = &mut best[next.0 as usize];
                 if known.is_none_or(|(known, _)| sum < known) {
-                    *known = Some((sum, Some((WayId(index as u32), site))));
+                    *known = Some((sum, Some((TrunkId(index as u32), site))));
                     open.insert((sum, next));
                 }
             }
         }
-        let mut ways = Vec::new();
+        let mut trunks = Vec::new();
         let mut site = to;
-        while let Some((way, before)) = best[site.0 as usize]?.1 {
-            ways.push(way);
+        while let Some((trunk, before)) = best[site.0 as usize]?.1 {
+            trunks.push(trunk);
             site = before;
         }
-        ways.reverse();
-        Some(ways)
+        trunks.reverse();
+        Some(trunks)
     }
 }

@@ -15,13 +15,13 @@ fn at(micros: u64) -> Time {
 }
 
 /// Two hosts at two sites.
-fn two_sites(ways: &[LinkSpec], hashing: Hashing) -> (Fabric, WayId) {
+fn two_sites(trunks: &[LinkSpec], hashing: Hashing) -> (Fabric, TrunkId) {
     let mut fabric = Fabric::default();
     let sites = (fabric.add_site(), fabric.add_site());
-    let way = fabric.add_way(sites, ways, hashing);
+    let trunk = fabric.add_trunk(sites, trunks, hashing);
     fabric.place(HostId(0), sites.0, link(10, 1));
     fabric.place(HostId(1), sites.1, link(10, 1));
-    (fabric, way)
+    (fabric, trunk)
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn serialisation_and_propagation_add_up() {
     assert_eq!(fabric.rate(&hops), Rate::from_bits(GIGABIT));
     let mut now = at(1000);
     for (hop, micros) in hops.iter().zip([2, 110, 2]) {
-        let Passed::At(out) = fabric.pass(*hop, now, 1250, &mut Rng::new(1)) else { panic!() };
+        let Transit::At(out) = fabric.pass(*hop, now, 1250, &mut Rng::new(1)) else { panic!() };
         assert_eq!(out.since(now), Nanos::from_micros(micros));
         now = out;
     }
@@ -42,14 +42,14 @@ fn serialisation_and_propagation_add_up() {
 #[test]
 fn what_comes_together_waits_and_what_does_not_fit_is_lost() {
     let spec = LinkSpec { queue: 3000, ..link(1, 0) };
-    let (mut fabric, way) = two_sites(&[spec], Hashing::Hosts);
-    let hop = fabric.links(way)[0].0;
+    let (mut fabric, trunk) = two_sites(&[spec], Hashing::Hosts);
+    let hop = fabric.links(trunk)[0].0;
     let rng = &mut Rng::new(1);
     let mut pass = |now| fabric.pass(hop, at(now), 1250, rng);
-    assert_eq!(pass(100), Passed::At(at(110)));
-    assert_eq!(pass(100), Passed::At(at(120)));
-    assert_eq!(pass(100), Passed::Lost);
-    assert_eq!(pass(106), Passed::At(at(130)), "there is room again");
+    assert_eq!(pass(100), Transit::At(at(110)));
+    assert_eq!(pass(100), Transit::At(at(120)));
+    assert_eq!(pass(100), Transit::Lost);
+    assert_eq!(pass(106), Transit::At(at(130)), "there is room again");
     assert_eq!(fabric.glance(&[hop], at(106)), Some(Nanos::from_micros(24)));
     let used = fabric.used(hop, at(120));
     assert_eq!((used.bytes, used.lost), (3750, 1250));
@@ -60,24 +60,24 @@ fn what_comes_together_waits_and_what_does_not_fit_is_lost() {
 
 #[test]
 fn a_cut_link_carries_nothing_and_the_way_back_is_another_link() {
-    let (mut fabric, way) = two_sites(&[link(1, 10)], Hashing::Hosts);
-    let (there, back) = fabric.links(way)[0];
+    let (mut fabric, trunk) = two_sites(&[link(1, 10)], Hashing::Hosts);
+    let (there, back) = fabric.links(trunk)[0];
     fabric.cut(there, true);
-    assert_eq!(fabric.pass(there, at(1), 10, &mut Rng::new(1)), Passed::Lost);
+    assert_eq!(fabric.pass(there, at(1), 10, &mut Rng::new(1)), Transit::Lost);
     assert_eq!(fabric.glance(&[there], at(1)), None);
-    assert!(matches!(fabric.pass(back, at(1), 10, &mut Rng::new(1)), Passed::At(_)));
+    assert!(matches!(fabric.pass(back, at(1), 10, &mut Rng::new(1)), Transit::At(_)));
     fabric.cut(there, false);
-    assert!(matches!(fabric.pass(there, at(1), 10, &mut Rng::new(1)), Passed::At(_)));
+    assert!(matches!(fabric.pass(there, at(1), 10, &mut Rng::new(1)), Transit::At(_)));
 }
 
 #[test]
 fn loss_is_per_packet() {
     let spec = LinkSpec { loss: 10_000_000, ..LinkSpec::default() };
-    let (mut fabric, way) = two_sites(&[spec], Hashing::Hosts);
-    let hop = fabric.links(way)[0].0;
+    let (mut fabric, trunk) = two_sites(&[spec], Hashing::Hosts);
+    let hop = fabric.links(trunk)[0].0;
     let rng = &mut Rng::new(7);
     let mut lost =
-        |len| (0..10_000).filter(|_| fabric.pass(hop, at(1), len, rng) == Passed::Lost).count();
+        |len| (0..10_000).filter(|_| fabric.pass(hop, at(1), len, rng) == Transit::Lost).count();
     let (one, ten) = (lost(1500), lost(15_000));
     assert!((70..130).contains(&one), "{one}");
     // 1 - 0.99^10 = 9.6 %.
@@ -87,12 +87,12 @@ fn loss_is_per_packet() {
 #[test]
 fn jitter_delays_but_nothing_overtakes() {
     let spec = LinkSpec { jitter: Nanos::from_micros(500), ..link(100, 10) };
-    let (mut fabric, way) = two_sites(&[spec], Hashing::Hosts);
-    let hop = fabric.links(way)[0].0;
+    let (mut fabric, trunk) = two_sites(&[spec], Hashing::Hosts);
+    let hop = fabric.links(trunk)[0].0;
     let rng = &mut Rng::new(3);
     let mut last = at(0);
     for now in 0..1000 {
-        let Passed::At(out) = fabric.pass(hop, at(now), 100, rng) else { panic!("lost") };
+        let Transit::At(out) = fabric.pass(hop, at(now), 100, rng) else { panic!("lost") };
         assert!(out >= last && out >= at(now + 10) && out <= at(now + 511));
         last = out;
     }
@@ -102,8 +102,8 @@ fn jitter_delays_but_nothing_overtakes() {
 fn streams_spread_over_parallel_links_and_hosts_stay_on_one() {
     let links = [link(50, 10), link(50, 10)];
     for (hashing, spread) in [(Hashing::Hosts, false), (Hashing::Streams, true)] {
-        let (mut fabric, way) = two_sites(&links, hashing);
-        let all = fabric.links(way).to_vec();
+        let (mut fabric, trunk) = two_sites(&links, hashing);
+        let all = fabric.links(trunk).to_vec();
         let mut counts = [0; 2];
         for stream in 0..100 {
             let there = fabric.hops(HostId(0), HostId(1), stream).unwrap()[1];
@@ -120,18 +120,18 @@ fn streams_spread_over_parallel_links_and_hosts_stay_on_one() {
 fn the_way_with_the_least_delay_is_taken() {
     let mut fabric = Fabric::default();
     let [a, b, c, far] = [(); 4].map(|()| fabric.add_site());
-    let direct = fabric.add_way((a, c), &[link(1, 100)], Hashing::Hosts);
-    let first = fabric.add_way((b, a), &[link(1, 30)], Hashing::Hosts);
-    let second = fabric.add_way((b, c), &[link(1, 30)], Hashing::Hosts);
+    let direct = fabric.add_trunk((a, c), &[link(1, 100)], Hashing::Hosts);
+    let first = fabric.add_trunk((b, a), &[link(1, 30)], Hashing::Hosts);
+    let second = fabric.add_trunk((b, c), &[link(1, 30)], Hashing::Hosts);
     assert_eq!(fabric.route(a, c), Some(vec![first, second]));
     assert_eq!(fabric.route(c, a), Some(vec![second, first]));
     assert_eq!(fabric.route(a, a), Some(vec![]));
     assert_eq!(fabric.route(a, far), None);
-    let quick = fabric.add_way((a, far), &[link(1, 1)], Hashing::Hosts);
+    let quick = fabric.add_trunk((a, far), &[link(1, 1)], Hashing::Hosts);
     assert_eq!(fabric.route(b, far), Some(vec![first, quick]));
     fabric.place(HostId(4), b, link(1, 0));
     fabric.place(HostId(5), c, link(1, 0));
     let hops = fabric.hops(HostId(5), HostId(4), 0).unwrap();
-    assert_eq!(hops[1], fabric.links(second)[0].1, "against the way it was added");
+    assert_eq!(hops[1], fabric.links(second)[0].1, "against the trunk it was added");
     let _ = direct;
 }

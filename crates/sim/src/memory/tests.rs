@@ -53,7 +53,7 @@ struct Place {
 type Choice = (u16, u16, u16);
 
 #[derive(Clone, Debug)]
-enum Deed {
+enum Op {
     Alloc(u16),
     Free(u16),
     Write(Choice, u8),
@@ -72,20 +72,20 @@ fn words() -> impl Strategy<Value = Words> {
     ]
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+fn op() -> impl Strategy<Value = Op> {
     let place = || any::<Choice>();
     prop_oneof![
-        2 => any::<u16>().prop_map(Deed::Alloc),
-        1 => any::<u16>().prop_map(Deed::Free),
-        4 => (place(), any::<u8>()).prop_map(|(place, byte)| Deed::Write(place, byte)),
-        3 => (place(), place()).prop_map(|(from, to)| Deed::Copy(from, to)),
+        2 => any::<u16>().prop_map(Op::Alloc),
+        1 => any::<u16>().prop_map(Op::Free),
+        4 => (place(), any::<u8>()).prop_map(|(place, byte)| Op::Write(place, byte)),
+        3 => (place(), place()).prop_map(|(from, to)| Op::Copy(from, to)),
         5 => (place(), any::<bool>(), words())
-            .prop_map(|(at, one, which)| Deed::Fill(at, one, which)),
+            .prop_map(|(at, one, which)| Op::Fill(at, one, which)),
         5 => (place(), any::<bool>(), words())
-            .prop_map(|(at, one, which)| Deed::Check(at, one, which)),
-        3 => place().prop_map(Deed::Read),
+            .prop_map(|(at, one, which)| Op::Check(at, one, which)),
+        3 => place().prop_map(Op::Read),
         3 => (place(), place(), any::<u16>())
-            .prop_map(|(from, to, cut)| Deed::TakeAndPut(from, to, cut)),
+            .prop_map(|(from, to, cut)| Op::TakeAndPut(from, to, cut)),
     ]
 }
 
@@ -131,17 +131,17 @@ impl Both {
         Some(Place { len: place.len / 8 * 8, ..place }).filter(|place| place.len != 0)
     }
 
-    fn act(&mut self, deed: &Deed) -> Option<()> {
+    fn act(&mut self, op: &Op) -> Option<()> {
         let word =
             |one: &bool| if *one { *b"LUSTRINE" } else { [0xa5, 0xa5, 0xa5, 0xa5, 0, 1, 2, 3] };
-        match deed {
-            Deed::Alloc(len) => self.alloc(u32::from(len % 3000)),
-            Deed::Free(which) => {
+        match op {
+            Op::Alloc(len) => self.alloc(u32::from(len % 3000)),
+            Op::Free(which) => {
                 let place = self.place((*which, 0, 0))?;
                 self.memory.free(self.spans[place.which].take()?);
                 self.model.spans[place.which] = None;
             }
-            Deed::Write(at, byte) => {
+            Op::Write(at, byte) => {
                 let mut place = self.place(*at)?;
                 place.len = place.len.min(200);
                 let bytes: Vec<u8> =
@@ -149,27 +149,27 @@ impl Both {
                 self.memory.write(self.span(place), &bytes);
                 self.model.bytes_mut(place).copy_from_slice(&bytes);
             }
-            Deed::Copy(from, to) => {
+            Op::Copy(from, to) => {
                 let (from, to) = self.pair(*from, *to)?;
                 self.memory.copy(self.span(from), self.span(to));
                 let bytes = self.model.bytes(from).to_vec();
                 self.model.bytes_mut(to).copy_from_slice(&bytes);
             }
-            Deed::Fill(at, one, which) => {
+            Op::Fill(at, one, which) => {
                 let place = self.whole_words(*at)?;
                 self.memory.fill(self.span(place), word(one), *which);
                 self.model.fill(place, word(one), *which);
             }
-            Deed::Check(at, one, which) => {
+            Op::Check(at, one, which) => {
                 let place = self.whole_words(*at)?;
                 let found = self.memory.check(self.span(place), word(one), *which);
                 assert_eq!(found, self.model.check(place, word(one), *which));
             }
-            Deed::Read(at) => {
+            Op::Read(at) => {
                 let place = self.place(*at)?;
                 self.compare(place);
             }
-            Deed::TakeAndPut(from, to, cut) => {
+            Op::TakeAndPut(from, to, cut) => {
                 let (from, to) = self.pair(*from, *to)?;
                 let mut rope = self.memory.take(self.span(from));
                 let front = rope.split_to(u64::from(*cut) % (rope.len() + 1));
@@ -220,12 +220,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
     #[test]
-    fn it_does_what_bytes_would_do(deeds in prop::collection::vec(deed(), 1..80)) {
+    fn it_does_what_bytes_would_do(deeds in prop::collection::vec(op(), 1..80)) {
         let mut both = Both::new();
         both.alloc(1000);
         both.alloc(640);
-        for deed in &deeds {
-            both.act(deed);
+        for op in &deeds {
+            both.act(op);
         }
         both.compare_all();
         let alive = both.spans.iter().flatten().count();

@@ -28,14 +28,14 @@ pub(super) enum Doing {
         sock: SockId,
         upto: u64,
     },
-    /// A train of `sock`'s comes out of its link before this one.
-    Train {
+    /// A burst of `sock`'s comes out of its link before this one.
+    SegmentBurst {
         sock: SockId,
         sending: Sending,
         len: u64,
         hop: u32,
     },
-    /// An acknowledgement of a train of `sock`'s arrives, and says how much room there is.
+    /// An acknowledgement of a burst of `sock`'s arrives, and says how much room there is.
     Ack {
         sock: SockId,
         sending: Sending,

@@ -1,21 +1,21 @@
-//! Streams between hosts that stand somewhere: trains over links, acknowledgements back.
+//! Streams between hosts that stand somewhere: bursts over links, acknowledgements back.
 
 use lustrine_lnet::time::Nanos;
 use lustrine_socklnd::io::{Readiness, SockId};
 
 use super::agenda::Doing;
-use super::end::{Parcel, State};
+use super::end::{Packet, State};
 use super::flow::{Flow, Next, Sending, Way};
 use super::{HostId, Network, other, pair, place, sock_of};
-use crate::fabric::{Hop, Passed};
+use crate::event_log::EventKind;
+use crate::fabric::{Hop, Transit};
 use crate::memory::Rope;
 use crate::tcp::TcpSpec;
-use crate::trace::What;
 
 /// From one process to another on the same host.
 const WITHIN: Nanos = Nanos::from_micros(5);
 
-/// How often something without a train of its own is repeated while a link is cut.
+/// How often something without a burst of its own is repeated while a link is cut.
 pub(super) const AGAIN: Nanos = Nanos::from_millis(200);
 
 impl Network {
@@ -94,18 +94,18 @@ impl Network {
             match flow.next(now) {
                 Next::Send(sending, len) => {
                     let (first, len) = (flow.hops.first().copied(), flow.on_link(len));
-                    let train = Doing::Train { sock, sending, len, hop: 1 };
+                    let burst = Doing::SegmentBurst { sock, sending, len, hop: 1 };
                     let at = match first {
                         None => now + WITHIN,
                         Some(hop) => match self.fabric.leave(hop, now, len, &mut self.rng) {
-                            Passed::At(at) => at,
-                            Passed::Lost => {
+                            Transit::At(at) => at,
+                            Transit::Lost => {
                                 self.flow(sock).expect("it was just there").left(len);
                                 continue;
                             }
                         },
                     };
-                    self.agenda.add(at, train);
+                    self.agenda.add(at, burst);
                 }
                 Next::At(at) => {
                     if !core::mem::replace(&mut flow.pump_is_due, true) {
@@ -129,8 +129,8 @@ impl Network {
         }
     }
 
-    /// A train has come out of a link.
-    pub(super) fn train(&mut self, sock: SockId, sending: Sending, len: u64, hop: u32) {
+    /// A burst has come out of a link.
+    pub(super) fn burst(&mut self, sock: SockId, sending: Sending, len: u64, hop: u32) {
         let Some(flow) = self.flow(sock) else { return };
         if hop == 1 {
             flow.left(len);
@@ -144,7 +144,7 @@ impl Network {
         }
     }
 
-    /// A train comes to its next link.
+    /// A burst comes to its next link.
     fn pass_on(&mut self, sock: SockId, sending: Sending, len: u64, hop: u32, link: Hop) {
         let now = self.now;
         let room = self.fabric.room(link, now);
@@ -157,13 +157,13 @@ impl Network {
         if kept == 0 {
             return;
         }
-        if let Passed::At(at) = self.fabric.pass(link, now, kept, &mut self.rng) {
-            let train = Doing::Train { sock, sending, len: kept, hop: hop + 1 };
-            self.agenda.add(at, train);
+        if let Transit::At(at) = self.fabric.pass(link, now, kept, &mut self.rng) {
+            let burst = Doing::SegmentBurst { sock, sending, len: kept, hop: hop + 1 };
+            self.agenda.add(at, burst);
         }
     }
 
-    /// A train has arrived at the other host.
+    /// A burst has arrived at the other host.
     fn arrive(&mut self, sock: SockId, sending: Sending) {
         let (connection, side) = place(sock);
         let Some(found) = self.connections.get_mut(&connection) else { return };
@@ -176,7 +176,7 @@ impl Network {
         let (near, end) = if side == 0 { (zero, one) } else { (one, zero) };
         if end.state == State::Closed {
             // Whoever is up answers what comes for a stream it does not know with a reset.
-            return self.ship(sock, Parcel::Reset);
+            return self.ship(sock, Packet::Reset);
         }
         let Some(flow) = near.flow.as_deref_mut() else { return };
         let mut digests = 0;
@@ -184,13 +184,13 @@ impl Network {
         for bytes in flow.arrive(sending).into_iter().flatten() {
             news = true;
             end.arrived += bytes.len();
-            digests = crate::trace::mix(digests, bytes.digest());
+            digests = crate::event_log::mix(digests, bytes.digest());
             end.inbox.append(bytes);
         }
         let through = flow.finished && flow.is_through();
         let edge = flow.tell_edge(end.inbox.len());
         if news {
-            self.note(to, far, What::Bytes, digests);
+            self.note(to, far, EventKind::Bytes, digests);
             self.raise(far, Readiness { readable: true, ..Readiness::default() });
         }
         if news && through {

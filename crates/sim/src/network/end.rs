@@ -13,7 +13,7 @@ use crate::memory::Rope;
 
 /// Something on its way to an end.
 #[derive(Debug)]
-pub(super) enum Parcel {
+pub(super) enum Packet {
     /// The dial was answered.
     Established,
     /// The dial failed.
@@ -73,7 +73,7 @@ pub(super) struct End {
     /// The other side has closed its half: nothing comes behind the inbox.
     pub(super) ended: bool,
     /// What is on its way to here, in sequence.
-    pub(super) flight: VecDeque<Parcel>,
+    pub(super) flight: VecDeque<Packet>,
     pub(super) last_arrival: Time,
     /// How much of that is held back by a cut.
     pub(super) held: u32,

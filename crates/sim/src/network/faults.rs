@@ -4,9 +4,9 @@ use lustrine_lnet::time::Nanos;
 use lustrine_socklnd::io::{IoError, SockId};
 
 use super::agenda::Doing;
-use super::end::{Parcel, State};
+use super::end::{Packet, State};
 use super::{HANGUP, HostId, Network, other, pair, place};
-use crate::trace::What;
+use crate::event_log::EventKind;
 
 impl Network {
     /// Nothing passes between two hosts any more; what is sent waits, as TCP would repeat it.
@@ -53,7 +53,7 @@ impl Network {
             end.flight.clear();
             end.held = 0;
             let host = end.host;
-            self.note(host, sock, What::Reset, 1);
+            self.note(host, sock, EventKind::Reset, 1);
             self.raise(sock, HANGUP);
         }
         let (connection, _) = place(sock);
@@ -63,12 +63,12 @@ impl Network {
     /// A host goes away with all its streams. A silent one says nothing, and nothing answers in
     /// its place until it is back; one that is not resets its streams.
     pub(crate) fn fell(&mut self, host: HostId, silently: bool) {
-        self.note(host, SockId(0), What::Died, u64::from(silently));
+        self.note(host, SockId(0), EventKind::Died, u64::from(silently));
         for sock in self.streams_of(host) {
             if let Some(end) = self.end_mut(sock) {
                 end.lost = silently;
             }
-            self.leave(sock, (!silently).then_some(Parcel::Reset));
+            self.leave(sock, (!silently).then_some(Packet::Reset));
         }
         self.listeners.retain(|_, owner| *owner != host);
         let own = &mut self.hosts[host.0 as usize];
@@ -79,7 +79,7 @@ impl Network {
 
     /// A host is back.
     pub(crate) fn raise_host(&mut self, host: HostId) {
-        self.note(host, SockId(0), What::Born, 0);
+        self.note(host, SockId(0), EventKind::Born, 0);
         self.hosts[host.0 as usize].up = true;
     }
 }

@@ -1,6 +1,6 @@
 //! One direction of a stream under TCP: what waits, what is under way, what has arrived.
 //!
-//! It decides what is sent and what was lost; [`super::carry`] takes trains over the links. Both
+//! It decides what is sent and what was lost; [`super::carry`] takes bursts over the links. Both
 //! ends' halves are in one value: bytes stay with it until they arrive.
 
 use std::collections::VecDeque;
@@ -17,7 +17,7 @@ const IN_INTERFACE: u64 = 2 * TRAIN_MAX;
 /// Time-outs in a row after which nobody repeats for a stream that its owner has closed.
 const ORPHAN_TIMEOUTS: u32 = 8;
 
-/// Names one sending of a train.
+/// Names one sending of a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sending {
     /// Where it begins in the stream.
@@ -35,7 +35,7 @@ enum State {
 }
 
 #[derive(Debug)]
-struct Train {
+struct SegmentBurst {
     start: u64,
     len: u64,
     /// Taken out when it has arrived in sequence.
@@ -81,7 +81,7 @@ pub(super) struct Flow {
     congestion: Congestion,
     round_trip: RoundTrip,
     queue: Rope,
-    trains: VecDeque<Train>,
+    bursts: VecDeque<SegmentBurst>,
     /// Positions in the stream: of the next new byte, and up to where all has arrived.
     next: u64,
     arrived: u64,
@@ -115,7 +115,7 @@ pub(super) struct Flow {
 impl Flow {
     pub(super) fn new(spec: TcpSpec, receive_buffer: u64, way: Way) -> Flow {
         let segment = u64::from(spec.segment.max(1));
-        // A short queue is not to be filled by a single train.
+        // A short queue is not to be filled by a single burst.
         let train_max =
             TRAIN_MAX.min(way.queue / 4).min(receive_buffer / 4).max(segment) / segment * segment;
         Flow {
@@ -126,7 +126,7 @@ impl Flow {
             train_max,
             round_trip: RoundTrip::default(),
             queue: Rope::default(),
-            trains: VecDeque::new(),
+            bursts: VecDeque::new(),
             next: 0,
             arrived: 0,
             edge: receive_buffer,
@@ -167,12 +167,12 @@ impl Flow {
 
     /// The first byte that is not acknowledged.
     pub(super) fn trains_start(&self) -> u64 {
-        self.trains.front().map_or(self.next, |train| train.start)
+        self.bursts.front().map_or(self.next, |burst| burst.start)
     }
 
     /// Bytes that wait or are under way.
     pub(super) fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.trains.is_empty()
+        self.queue.is_empty() && self.bursts.is_empty()
     }
 
     /// Whether every byte has arrived.
@@ -184,7 +184,7 @@ impl Flow {
         self.queue.append(bytes);
     }
 
-    /// The next train, if one may go now.
+    /// The next burst, if one may go now.
     pub(super) fn next(&mut self, now: Time) -> Next {
         if self.lost == 0 && self.queue.is_empty() || self.in_interface >= IN_INTERFACE {
             return Next::Nothing;
@@ -200,13 +200,13 @@ impl Flow {
         let Some((index, len)) = sending else { return Next::Nothing };
         self.number += 1;
         let (acked_then, acked_at_then) = (self.acked, self.acked_at.max(Time(1)));
-        let train = &mut self.trains[index];
-        train.state = State::UnderWay;
-        train.number = self.number;
-        train.sent_at = now;
-        (train.acked_then, train.acked_at_then) =
+        let burst = &mut self.bursts[index];
+        burst.state = State::UnderWay;
+        burst.number = self.number;
+        burst.sent_at = now;
+        (burst.acked_then, burst.acked_at_then) =
             (acked_then, if self.under_way == 0 { now } else { acked_at_then });
-        let sending = Sending { start: train.start, number: self.number };
+        let sending = Sending { start: burst.start, number: self.number };
         self.under_way += len;
         self.in_interface += self.on_link(len);
         self.last_sent = now;
@@ -239,8 +239,8 @@ impl Flow {
     }
 
     fn next_lost(&mut self) -> Option<(usize, u64)> {
-        let index = self.trains.iter().position(|train| train.state == State::Lost)?;
-        let len = self.trains[index].len;
+        let index = self.bursts.iter().position(|burst| burst.state == State::Lost)?;
+        let len = self.bursts[index].len;
         if !self.fits(len) {
             return None;
         }
@@ -251,12 +251,12 @@ impl Flow {
     fn next_new(&mut self) -> Option<(usize, u64)> {
         let segment = u64::from(self.spec.segment.max(1));
         let window = self.congestion.window();
-        // Small windows go in small trains: else acknowledgements come in lumps.
+        // Small windows go in small bursts: else acknowledgements come in lumps.
         let most = (window / 8 / segment * segment).clamp(segment, self.train_max);
         let wanted = self.queue.len().min(most);
         let room = self.edge.saturating_sub(self.next);
         let left = window.saturating_sub(self.under_way) / segment * segment;
-        // No slivers: most of a train will fit when something has left.
+        // No slivers: most of a burst will fit when something has left.
         let len = if left >= wanted.div_ceil(2) { wanted.min(left) } else { wanted };
         if len > room || !self.fits(len) {
             return None;
@@ -264,7 +264,7 @@ impl Flow {
         if len < wanted {
             self.full_at = Some(self.number);
         }
-        let train = Train {
+        let burst = SegmentBurst {
             start: self.next,
             len,
             bytes: self.queue.split_to(len),
@@ -276,61 +276,61 @@ impl Flow {
             acked_at_then: Time::ZERO,
         };
         self.next += len;
-        self.trains.push_back(train);
-        Some((self.trains.len() - 1, len))
+        self.bursts.push_back(burst);
+        Some((self.bursts.len() - 1, len))
     }
 
-    /// A train of so many bytes has left the host's interface.
+    /// A burst of so many bytes has left the host's interface.
     pub(super) fn left(&mut self, on_link: u64) {
         self.in_interface -= on_link;
     }
 
     /// A sending finds so much room at a link, in bytes on it. Segments that do not fit are lost:
-    /// they become a train that never arrives. Returns how much goes on.
+    /// they become a burst that never arrives. Returns how much goes on.
     pub(super) fn shorten(&mut self, sending: Sending, room: u64) -> u64 {
         let segment = u64::from(self.spec.segment.max(1));
         let kept = room / self.on_link(segment) * segment;
         let Some(index) = self.index_of(sending.start) else { return 0 };
-        let train = &mut self.trains[index];
+        let burst = &mut self.bursts[index];
         // A copy of what is there, or has been sent anew, brings no news.
-        if kept == 0 || kept >= train.len || train.arrived || train.number != sending.number {
+        if kept == 0 || kept >= burst.len || burst.arrived || burst.number != sending.number {
             return 0;
         }
-        let bytes = train.bytes.split_to(kept);
-        let rest = Train {
-            start: train.start + kept,
-            len: train.len - kept,
-            bytes: core::mem::replace(&mut train.bytes, bytes),
-            ..*train
+        let bytes = burst.bytes.split_to(kept);
+        let rest = SegmentBurst {
+            start: burst.start + kept,
+            len: burst.len - kept,
+            bytes: core::mem::replace(&mut burst.bytes, bytes),
+            ..*burst
         };
-        train.len = kept;
+        burst.len = kept;
         self.lost += u32::from(rest.state == State::Lost);
-        self.trains.insert(index + 1, rest);
+        self.bursts.insert(index + 1, rest);
         self.on_link(kept)
     }
 
     fn index_of(&self, start: u64) -> Option<usize> {
-        self.trains.binary_search_by_key(&start, |train| train.start).ok()
+        self.bursts.binary_search_by_key(&start, |burst| burst.start).ok()
     }
 
-    /// A train has arrived; what can be read now because of it, in sequence. `None` when all of it
+    /// A burst has arrived; what can be read now because of it, in sequence. `None` when all of it
     /// was there before.
     pub(super) fn arrive(&mut self, sending: Sending) -> Option<Vec<Rope>> {
         let index = self.index_of(sending.start)?;
-        let train = &mut self.trains[index];
-        if core::mem::replace(&mut train.arrived, true) {
+        let burst = &mut self.bursts[index];
+        if core::mem::replace(&mut burst.arrived, true) {
             return None;
         }
         let mut found = Vec::new();
-        if train.start != self.arrived {
+        if burst.start != self.arrived {
             return Some(found);
         }
-        for train in self.trains.range_mut(index..) {
-            if !train.arrived {
+        for burst in self.bursts.range_mut(index..) {
+            if !burst.arrived {
                 break;
             }
-            self.arrived += train.len;
-            found.push(core::mem::take(&mut train.bytes));
+            self.arrived += burst.len;
+            found.push(core::mem::take(&mut burst.bytes));
         }
         Some(found)
     }
@@ -358,22 +358,22 @@ impl Flow {
     /// An acknowledgement of a sending arrives.
     pub(super) fn acknowledge(&mut self, now: Time, sending: Sending) {
         let Some(index) = self.index_of(sending.start) else { return };
-        let train = &mut self.trains[index];
-        if train.state == State::Acked {
+        let burst = &mut self.bursts[index];
+        if burst.state == State::Acked {
             return;
         }
         let before = self.under_way;
-        match core::mem::replace(&mut train.state, State::Acked) {
-            State::UnderWay => self.under_way -= train.len,
+        match core::mem::replace(&mut burst.state, State::Acked) {
+            State::UnderWay => self.under_way -= burst.len,
             _ => self.lost -= 1,
         }
-        let len = train.len;
+        let len = burst.len;
         self.acked += len;
-        // Of a train that was sent again nobody knows which one this is for, but for the number,
+        // Of a burst that was sent again nobody knows which one this is for, but for the number,
         // which stands for TCP's time stamps.
-        let repeated = train.number != sending.number;
-        let (sent_at, acked_then) = (train.sent_at, train.acked_then);
-        let acked_at_then = train.acked_at_then;
+        let repeated = burst.number != sending.number;
+        let (sent_at, acked_then) = (burst.sent_at, burst.acked_then);
+        let acked_at_then = burst.acked_at_then;
         self.acked_at = now;
         if !repeated {
             let round_trip = now.since(sent_at);
@@ -390,9 +390,9 @@ impl Flow {
             });
         }
         self.find_losses(index, sending.number, len);
-        while self.trains.front().is_some_and(|train| train.state == State::Acked) {
-            let train = self.trains.pop_front().expect("it was just there");
-            assert!(train.arrived && train.bytes.is_empty(), "acknowledged before it was read");
+        while self.bursts.front().is_some_and(|burst| burst.state == State::Acked) {
+            let burst = self.bursts.pop_front().expect("it was just there");
+            assert!(burst.arrived && burst.bytes.is_empty(), "acknowledged before it was read");
         }
         self.gives_up_at = match self.under_way {
             0 => Time::NEVER,
@@ -403,14 +403,14 @@ impl Flow {
     /// Nothing overtakes: what was sent before something that was acknowledged, and was not itself,
     /// is lost.
     fn find_losses(&mut self, index: usize, number: u64, len: u64) {
-        let newest = self.trains.back().map_or(0, |train| train.number);
+        let newest = self.bursts.back().map_or(0, |burst| burst.number);
         // Only after repeating may something behind have been sent earlier.
-        let end = if newest < number { self.trains.len() } else { index };
+        let end = if newest < number { self.bursts.len() } else { index };
         let mut found = 0;
-        for train in self.trains.range_mut(..end) {
-            if train.state == State::UnderWay && train.number < number {
-                train.state = State::Lost;
-                self.under_way -= train.len;
+        for burst in self.bursts.range_mut(..end) {
+            if burst.state == State::UnderWay && burst.number < number {
+                burst.state = State::Lost;
+                self.under_way -= burst.len;
                 found += 1;
             }
         }
@@ -444,9 +444,9 @@ impl Flow {
         if orphaned && self.round_trip.backoff() > ORPHAN_TIMEOUTS {
             return false;
         }
-        for train in &mut self.trains {
-            if train.state == State::UnderWay {
-                train.state = State::Lost;
+        for burst in &mut self.bursts {
+            if burst.state == State::UnderWay {
+                burst.state = State::Lost;
                 self.lost += 1;
             }
         }
@@ -461,7 +461,7 @@ impl Flow {
     /// The stream broke: nothing is sent or awaited any more.
     pub(super) fn clear(&mut self) {
         self.queue = Rope::default();
-        self.trains.clear();
+        self.bursts.clear();
         (self.under_way, self.lost) = (0, 0);
         self.next = self.arrived;
         self.gives_up_at = Time::NEVER;

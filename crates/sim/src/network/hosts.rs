@@ -7,10 +7,10 @@ use lustrine_lnet::time::Time;
 use lustrine_socklnd::io::{IoError, Readiness, SockId, SourcePort};
 
 use super::agenda::Doing;
-use super::end::{Connection, End, Parcel, State};
+use super::end::{Connection, End, Packet, State};
 use super::{NO_SUCH_HOST, Network, Report, SYN_AGAIN, SYN_GIVE_UP, pair, place, sock_of};
+use crate::event_log::EventKind;
 use crate::tcp::TcpSpec;
-use crate::trace::What;
 
 /// A host of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -155,7 +155,7 @@ impl Network {
         let far = End::new(host, remote, local, State::Closed);
         self.connections.insert(connection, Connection { ends: [near, far] });
         let sock = sock_of(connection, 0);
-        self.note(host, sock, What::Dialled, u64::from(remote.port()));
+        self.note(host, sock, EventKind::Dialled, u64::from(remote.port()));
         let target = self.home_of(remote.ip()).unwrap_or(host);
         let at = self.now + self.delay(host, target, connection);
         self.agenda.add(at, Doing::Syn { connection, since: self.now });
@@ -208,21 +208,21 @@ impl Network {
         let found = self.connections.get_mut(&connection).expect("it was just there");
         found.ends[1].host = home;
         let Some(host) = self.listeners.get(&remote).copied() else {
-            return self.ship(near, Parcel::Failed(IoError::Refused));
+            return self.ship(near, Packet::Failed(IoError::Refused));
         };
         let far = sock_of(connection, 1);
         found.ends[1].state = State::Open;
         self.open_flows(connection);
-        self.note(host, far, What::Arrived, u64::from(local.port()));
+        self.note(host, far, EventKind::Arrived, u64::from(local.port()));
         let incoming = Incoming { sock: far, local: remote, remote: local };
         self.hosts[host.0 as usize].incoming.push_back(incoming);
         self.touch(host);
-        self.ship(near, Parcel::Established);
+        self.ship(near, Packet::Established);
     }
 
     fn fail_dial(&mut self, sock: SockId, error: IoError, after: lustrine_lnet::time::Nanos) {
         let end = self.end_mut(sock).expect("the dialler's end");
-        end.flight.push_back(Parcel::Failed(error));
+        end.flight.push_back(Packet::Failed(error));
         self.agenda.add(self.now + after, Doing::Deliver(sock));
     }
 

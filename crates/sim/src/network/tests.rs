@@ -4,7 +4,7 @@ use lustrine_socklnd::io::SourcePort;
 
 use super::*;
 use crate::memory::Rope;
-use crate::script::Ended;
+use crate::script::StreamEnd;
 
 fn ip(last: u8) -> IpAddr {
     Ipv4Addr::new(10, 0, 0, last).into()
@@ -159,7 +159,7 @@ fn closing_is_read_after_the_last_byte_and_half_a_stream_lives_on() {
     assert!(pair.reports(pair.two)[0].1.hangup);
     assert_eq!(pair.read(far, 10).unwrap(), b"last");
     assert_eq!(pair.read(far, 10), Err(Offer::Closed));
-    assert_eq!(pair.net.how_ended(far), Some(Ended::Closed));
+    assert_eq!(pair.net.how_ended(far), Some(StreamEnd::Closed));
     assert_eq!(pair.write(far, b"answer"), Offer::Bytes(6));
     pair.settle();
     assert_eq!(pair.read(near, 10).unwrap(), b"answer");

@@ -4,11 +4,11 @@ use lustrine_lnet::time::Nanos;
 use lustrine_socklnd::io::{IoError, Readiness, SockId};
 
 use super::agenda::Doing;
-use super::end::{Lent, Parcel, Pin, State};
+use super::end::{Lent, Packet, Pin, State};
 use super::{Chunking, Network, other, place};
+use crate::event_log::EventKind;
 use crate::memory::Rope;
-use crate::script::Ended;
-use crate::trace::What;
+use crate::script::StreamEnd;
 
 /// How much a call may move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,12 +55,12 @@ impl Network {
     }
 
     /// How the other side left the stream, if everything was read.
-    pub(crate) fn how_ended(&self, sock: SockId) -> Option<Ended> {
-        let Some(end) = self.end(sock) else { return Some(Ended::Broken(IoError::Other)) };
+    pub(crate) fn how_ended(&self, sock: SockId) -> Option<StreamEnd> {
+        let Some(end) = self.end(sock) else { return Some(StreamEnd::Broken(IoError::Other)) };
         match end.error {
             _ if !end.inbox.is_empty() => None,
-            Some(error) => Some(Ended::Broken(error)),
-            None => end.ended.then_some(Ended::Closed),
+            Some(error) => Some(StreamEnd::Broken(error)),
+            None => end.ended.then_some(StreamEnd::Closed),
         }
     }
 
@@ -121,7 +121,7 @@ impl Network {
             return self.push(sock, bytes);
         }
         end.unread += bytes.len() as usize;
-        self.ship(other(sock), Parcel::Bytes(bytes));
+        self.ship(other(sock), Packet::Bytes(bytes));
     }
 
     /// The bytes sent last are still in memory of the sender's, and may not change there until the
@@ -171,24 +171,24 @@ impl Network {
     pub(crate) fn finish(&mut self, sock: SockId) {
         let Some(end) = self.end_mut(sock) else { return };
         if !core::mem::replace(&mut end.finished, true) && !self.finish_flow(sock) {
-            self.ship(other(sock), Parcel::Fin);
+            self.ship(other(sock), Packet::Fin);
         }
     }
 
     /// Closes and forgets an end. With bytes unread the other side sees a reset.
     pub(crate) fn close(&mut self, sock: SockId) {
         let Some(end) = self.end(sock) else { return };
-        let parcel = if end.inbox.is_empty() { Parcel::Fin } else { Parcel::Reset };
-        self.leave(sock, Some(parcel));
+        let packet = if end.inbox.is_empty() { Packet::Fin } else { Packet::Reset };
+        self.leave(sock, Some(packet));
     }
 
     /// Breaks and forgets an end.
     pub(crate) fn abort(&mut self, sock: SockId) {
-        self.leave(sock, Some(Parcel::Reset));
+        self.leave(sock, Some(Packet::Reset));
     }
 
     /// Forgets an end, with a last word or without one.
-    pub(super) fn leave(&mut self, sock: SockId, last: Option<Parcel>) {
+    pub(super) fn leave(&mut self, sock: SockId, last: Option<Packet>) {
         let (connection, _) = place(sock);
         let Some(end) = self.end_mut(sock) else { return };
         if end.state == State::Closed {
@@ -202,17 +202,17 @@ impl Network {
         end.pins.clear();
         end.returned.clear();
         let host = end.host;
-        self.note(host, sock, What::Closed, 0);
-        let fin_again = matches!(last, Some(Parcel::Fin)) && (finished || self.finish_flow(sock));
-        if !matches!(last, Some(Parcel::Fin))
+        self.note(host, sock, EventKind::Closed, 0);
+        let fin_again = matches!(last, Some(Packet::Fin)) && (finished || self.finish_flow(sock));
+        if !matches!(last, Some(Packet::Fin))
             && let Some(flow) = self.end_mut(sock).and_then(|end| end.flow.as_deref_mut())
         {
             flow.clear();
         }
-        if let Some(parcel) = last.filter(|_| !broken && !fin_again)
+        if let Some(packet) = last.filter(|_| !broken && !fin_again)
             && !(dialling && self.end(other(sock)).is_none_or(|far| far.state == State::Closed))
         {
-            self.ship(other(sock), parcel);
+            self.ship(other(sock), packet);
         }
         self.forget_if_over(connection);
     }

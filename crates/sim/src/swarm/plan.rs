@@ -18,12 +18,12 @@ pub struct Plan {
     pub seed: u64,
     /// What must hold.
     #[serde(default, skip_serializing_if = "is_usual")]
-    pub demand: Demand,
+    pub expect: Expectation,
     /// How streams are made.
-    pub wires: Wires,
+    pub transport: Transport,
     /// Who is there; each loads the next one.
     pub nodes: Vec<Node>,
-    /// At which site each node stands; none: each at one of its own. TCP's wires only.
+    /// At which site each node stands; none: each at one of its own. TCP's transport only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sites: Vec<usize>,
     /// Between two nodes, by their places in `nodes`; others have the first one's values. Where
@@ -31,17 +31,17 @@ pub struct Plan {
     pub links: Vec<Wire>,
     /// What each node does to the next while there is trouble; behind that, what each does to the
     /// one after the next (with two nodes: itself).
-    pub storm: Vec<Load>,
+    pub load_under_faults: Vec<Load>,
     /// What goes wrong.
-    pub troubles: Vec<Trouble>,
+    pub faults: Vec<Fault>,
     /// The same when all is well again.
-    pub calm: Vec<Load>,
+    pub load_after_recovery: Vec<Load>,
 }
 
 /// What must hold in a life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Demand {
+pub enum Expectation {
     /// When the faults have healed everybody answers and all of the load goes well.
     #[default]
     Recovery,
@@ -53,7 +53,7 @@ pub enum Demand {
 /// How streams are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Wires {
+pub enum Transport {
     /// They have a latency and a window.
     Plain,
     /// They are TCP's, over links with a rate, a queue and losses.
@@ -114,24 +114,24 @@ pub struct Wire {
     pub window: u64,
     /// Most bytes that a call moves; 0 moves a random part, none all there is.
     pub call_max: Option<usize>,
-    /// Megabits per second; TCP's wires only.
+    /// Megabits per second; TCP's transport only.
     pub megabits: u64,
-    /// Bytes that wait at most; TCP's wires only.
+    /// Bytes that wait at most; TCP's transport only.
     pub queue: u64,
-    /// Packets lost of a million; TCP's wires only.
-    pub lost_ppm: u32,
-    /// So many more links that are alike; TCP's wires only.
+    /// Packets lost of a million; TCP's transport only.
+    pub loss_ppm: u32,
+    /// So many more links that are alike; TCP's transport only.
     #[serde(default, skip_serializing_if = "is_usual")]
-    pub more: u8,
+    pub extra_links: u8,
     /// What chooses among them.
     #[serde(default, skip_serializing_if = "is_usual")]
-    pub chooser: Chooser,
+    pub hash_by: HashBy,
 }
 
 /// What chooses among links that are alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Chooser {
+pub enum HashBy {
     /// Each stream takes its own.
     #[default]
     Streams,
@@ -139,11 +139,11 @@ pub enum Chooser {
     Hosts,
 }
 
-impl From<Chooser> for Hashing {
-    fn from(chooser: Chooser) -> Hashing {
-        match chooser {
-            Chooser::Streams => Hashing::Streams,
-            Chooser::Hosts => Hashing::Hosts,
+impl From<HashBy> for Hashing {
+    fn from(hash_by: HashBy) -> Hashing {
+        match hash_by {
+            HashBy::Streams => Hashing::Streams,
+            HashBy::Hosts => Hashing::Hosts,
         }
     }
 }
@@ -178,7 +178,7 @@ impl Wire {
             delay: self.latency(),
             jitter: Nanos::from_micros(self.jitter_us),
             queue: self.queue,
-            loss: self.lost_ppm.saturating_mul(1000),
+            loss: self.loss_ppm.saturating_mul(1000),
         }
     }
 }
@@ -188,7 +188,7 @@ impl Wire {
 #[serde(deny_unknown_fields)]
 pub struct Load {
     /// What.
-    pub what: What,
+    pub what: TestKind,
     /// Bytes per RPC; 0 for a ping.
     pub bytes: u32,
     /// Whether every word is checked, or the ends of pages.
@@ -202,7 +202,7 @@ pub struct Load {
 /// A test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum What {
+pub enum TestKind {
     /// A small request and a small reply.
     Ping,
     /// Data come from the other node.
@@ -215,9 +215,9 @@ impl Load {
     pub(super) fn test(&self) -> Test {
         let check = if self.full_check { BrwCheck::Full } else { BrwCheck::Simple };
         match self.what {
-            What::Ping => Test::Ping,
-            What::Read => Test::Read { len: self.bytes, check },
-            What::Write => Test::Write { len: self.bytes, check },
+            TestKind::Ping => Test::Ping,
+            TestKind::Read => Test::Read { len: self.bytes, check },
+            TestKind::Write => Test::Write { len: self.bytes, check },
         }
     }
 }
@@ -225,7 +225,7 @@ impl Load {
 /// Something that goes wrong, some time after the thing before it. Nodes are named by their places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Trouble {
+pub enum Fault {
     /// A stream of a node breaks: the so-manieth, modulo how many it has.
     Break {
         /// Milliseconds after the trouble before.
@@ -284,22 +284,22 @@ pub enum Trouble {
         /// Which.
         node: usize,
         /// How it ends.
-        death: Death,
+        stop_kind: StopKind,
         /// How long it is away, in milliseconds.
         away_ms: u64,
     },
 }
 
-impl Trouble {
+impl Fault {
     pub(super) fn after(&self) -> Nanos {
-        let (Trouble::Break { after_ms, .. }
-        | Trouble::Sever { after_ms, .. }
-        | Trouble::Mend { after_ms, .. }
-        | Trouble::Refuse { after_ms, .. }
-        | Trouble::Admit { after_ms, .. }
-        | Trouble::Cut { after_ms, .. }
-        | Trouble::Splice { after_ms, .. }
-        | Trouble::Restart { after_ms, .. }) = self;
+        let (Fault::Break { after_ms, .. }
+        | Fault::Sever { after_ms, .. }
+        | Fault::Mend { after_ms, .. }
+        | Fault::Refuse { after_ms, .. }
+        | Fault::Admit { after_ms, .. }
+        | Fault::Cut { after_ms, .. }
+        | Fault::Splice { after_ms, .. }
+        | Fault::Restart { after_ms, .. }) = self;
         Nanos::from_millis(*after_ms)
     }
 }
@@ -307,7 +307,7 @@ impl Trouble {
 /// How a node ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Death {
+pub enum StopKind {
     /// Its host resets its streams.
     Crash,
     /// Nothing more is heard of it.
@@ -316,12 +316,12 @@ pub enum Death {
     Orderly,
 }
 
-impl From<Death> for crate::world::Death {
-    fn from(death: Death) -> crate::world::Death {
-        match death {
-            Death::Crash => crate::world::Death::Crash,
-            Death::Silence => crate::world::Death::Silence,
-            Death::Orderly => crate::world::Death::Orderly,
+impl From<StopKind> for crate::stream::StopKind {
+    fn from(stop_kind: StopKind) -> crate::stream::StopKind {
+        match stop_kind {
+            StopKind::Crash => crate::stream::StopKind::Crash,
+            StopKind::Silence => crate::stream::StopKind::Silence,
+            StopKind::Orderly => crate::stream::StopKind::Orderly,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Smaller plans that fail as well.
 
-use super::plan::{Load, Plan, Role, Wire, Wires};
+use super::plan::{Load, Plan, Role, Transport, Wire};
 
-/// Takes away whatever a plan fails without: troubles, loads' length, partitions, tunables,
+/// Takes away whatever a plan fails without: faults, loads' length, partitions, tunables,
 /// oddities of links. `fails` says whether a plan fails; it is asked `tries` times at most.
 pub fn shrink(plan: &Plan, tries: u32, mut fails: impl FnMut(&Plan) -> bool) -> Plan {
     let mut best = plan.clone();
@@ -20,14 +20,14 @@ pub fn shrink(plan: &Plan, tries: u32, mut fails: impl FnMut(&Plan) -> bool) -> 
     };
     loop {
         let mut shrunk = false;
-        // Many troubles at once, then one by one.
-        let mut part = best.troubles.len().div_ceil(2);
+        // Many faults at once, then one by one.
+        let mut part = best.faults.len().div_ceil(2);
         while part > 0 {
             let mut at = 0;
-            while at < best.troubles.len() {
+            while at < best.faults.len() {
                 let mut candidate = best.clone();
-                let end = (at + part).min(candidate.troubles.len());
-                candidate.troubles.drain(at..end);
+                let end = (at + part).min(candidate.faults.len());
+                candidate.faults.drain(at..end);
                 match attempt(candidate, &mut best) {
                     true => shrunk = true,
                     false => at += part,
@@ -65,13 +65,13 @@ fn simplifications(plan: &Plan) -> Vec<Simplification> {
     }
     found.push(Box::new(|plan| {
         if plan.sites.is_empty() {
-            plan.wires = Wires::Plain;
+            plan.transport = Transport::Plain;
         }
     }));
     found.push(Box::new(|plan| {
         let count = plan.nodes.len();
-        plan.storm.truncate(count);
-        plan.calm.truncate(count);
+        plan.load_under_faults.truncate(count);
+        plan.load_after_recovery.truncate(count);
     }));
     found.push(Box::new(|plan| plan.nodes.iter_mut().for_each(|node| node.memory_mib = 0)));
     found.push(Box::new(leave_sites));
@@ -82,25 +82,31 @@ fn simplifications(plan: &Plan) -> Vec<Simplification> {
             }
         }));
     }
-    found.push(Box::new(|plan| plan.links.iter_mut().for_each(|link| link.more = 0)));
+    found.push(Box::new(|plan| plan.links.iter_mut().for_each(|link| link.extra_links = 0)));
     found.push(Box::new(|plan| plan.nodes.iter_mut().for_each(|node| node.cpts = 1)));
     found.push(Box::new(|plan| plan.nodes.iter_mut().for_each(|node| node.skew_us = 0)));
     found.push(Box::new(|plan| plan.links.iter_mut().for_each(|link| link.jitter_us = 0)));
     found.push(Box::new(|plan| plan.links.iter_mut().for_each(|link| link.call_max = None)));
-    found.push(Box::new(|plan| plan.links.iter_mut().for_each(|link| link.lost_ppm = 0)));
+    found.push(Box::new(|plan| plan.links.iter_mut().for_each(|link| link.loss_ppm = 0)));
     found.push(Box::new(|plan| plan.links.iter_mut().for_each(|link| link.latency_us = 100)));
     for index in 0..plan.nodes.len() {
-        for calm in [false, true] {
-            found.push(change_load(index, calm, |load| load.concurrency = 1));
-            found.push(change_load(index, calm, |load| load.count = load.count.div_ceil(2)));
+        for load_after_recovery in [false, true] {
+            found.push(change_load(index, load_after_recovery, |load| load.concurrency = 1));
+            found.push(change_load(index, load_after_recovery, |load| {
+                load.count = load.count.div_ceil(2)
+            }));
         }
     }
     found
 }
 
-fn change_load(index: usize, calm: bool, change: fn(&mut Load)) -> Simplification {
+fn change_load(index: usize, load_after_recovery: bool, change: fn(&mut Load)) -> Simplification {
     Box::new(move |plan| {
-        let loads = if calm { &mut plan.calm } else { &mut plan.storm };
+        let loads = if load_after_recovery {
+            &mut plan.load_after_recovery
+        } else {
+            &mut plan.load_under_faults
+        };
         if let Some(load) = loads.get_mut(index) {
             change(load);
         }
@@ -116,7 +122,7 @@ fn leave_sites(plan: &mut Plan) {
     let usual = plan.links[0].clone();
     let count = plan.nodes.len();
     let pairs = (0..count).flat_map(|one| (one + 1..count).map(move |two| (one, two)));
-    plan.links = pairs.map(|between| Wire { between, more: 0, ..usual.clone() }).collect();
+    plan.links = pairs.map(|between| Wire { between, extra_links: 0, ..usual.clone() }).collect();
 }
 
 /// There are two at least.
@@ -126,7 +132,7 @@ fn remove_node(plan: &mut Plan, away: usize) {
     }
     let nodes = plan.nodes.len();
     plan.nodes.remove(away);
-    for loads in [&mut plan.storm, &mut plan.calm] {
+    for loads in [&mut plan.load_under_faults, &mut plan.load_after_recovery] {
         // The last round first: what remains belongs to the same nodes as before.
         for round in (0..loads.len() / nodes).rev() {
             loads.remove(round * nodes + away);
@@ -146,28 +152,30 @@ fn remove_node(plan: &mut Plan, away: usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::draw;
-    use super::super::plan::Trouble;
+    use super::super::generate;
+    use super::super::plan::Fault;
     use super::*;
 
     /// Whether the plan has what the made-up mistake needs: a restart of node 0, and zero-copy.
     fn fails(plan: &Plan) -> bool {
-        let restart = |trouble: &Trouble| matches!(trouble, Trouble::Restart { node: 0, .. });
-        plan.troubles.iter().any(restart)
+        let restart = |fault: &Fault| matches!(fault, Fault::Restart { node: 0, .. });
+        plan.faults.iter().any(restart)
             && plan.nodes.iter().any(|node| node.tunables.get("zero_copy") == Some(&1))
     }
 
     #[test]
     fn only_what_matters_is_left() {
-        let plans = (0..1000).map(draw).filter(fails).take(20);
+        let plans = (0..1000).map(generate).filter(fails).take(20);
         let mut count = 0;
         for plan in plans {
             let small = shrink(&plan, 2000, fails);
             assert!(fails(&small));
-            assert_eq!((small.troubles.len(), small.nodes.len()), (1, 2));
+            assert_eq!((small.faults.len(), small.nodes.len()), (1, 2));
             let tunables = small.nodes.iter().flat_map(|node| node.tunables.keys());
             assert!(tunables.clone().all(|name| name == "zero_copy"), "{small:?}");
-            assert!(small.storm.iter().all(|load| load.concurrency == 1 && load.count == 1));
+            assert!(
+                small.load_under_faults.iter().all(|load| load.concurrency == 1 && load.count == 1)
+            );
             count += 1;
         }
         assert_eq!(count, 20);
@@ -175,18 +183,18 @@ mod tests {
 
     #[test]
     fn who_goes_takes_all_its_loads_along() {
-        let plan = (0..1000)
-            .map(draw)
-            .find(|plan| plan.nodes.len() > 2 && plan.storm.len() == 2 * plan.nodes.len());
+        let plan = (0..1000).map(generate).find(|plan| {
+            plan.nodes.len() > 2 && plan.load_under_faults.len() == 2 * plan.nodes.len()
+        });
         let plan = plan.expect("a third of the wild ones");
         let nodes = plan.nodes.len();
         let mut smaller = plan.clone();
         remove_node(&mut smaller, 1);
-        let mut left = plan.storm.clone();
+        let mut left = plan.load_under_faults.clone();
         left.remove(nodes + 1);
         left.remove(1);
-        assert_eq!(smaller.storm, left);
-        assert_eq!(smaller.calm.len() % (nodes - 1), 0);
+        assert_eq!(smaller.load_under_faults, left);
+        assert_eq!(smaller.load_after_recovery.len() % (nodes - 1), 0);
     }
 
     #[test]
@@ -196,7 +204,7 @@ mod tests {
             asked += 1;
             true
         };
-        shrink(&draw(3), 7, always);
+        shrink(&generate(3), 7, always);
         assert_eq!(asked, 7);
     }
 }

@@ -111,7 +111,7 @@ impl Bbr {
             State::Look { .. } => least,
             State::Start => self.start_window,
             State::Drain | State::Cycle { .. } => {
-                // Room for acknowledgements that come together, as trains make them.
+                // Room for acknowledgements that come together, as bursts make them.
                 let product = self.product(WINDOW).unwrap_or(self.first);
                 (product + 3 * super::TRAIN_MAX.min(product / 4)).max(least)
             }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::topology::Identity;
 use lustrine_partition::ProbeResult;
-use lustrine_sim::{Death, Link, NodeSpec, World, check};
+use lustrine_sim::{Link, NodeSpec, StopKind, StreamSim, check};
 use lustrine_socklnd::Accept;
 
 use super::capture::events_of;
@@ -53,7 +53,7 @@ pub(crate) enum Command {
     /// After so many milliseconds, `lnetctl discover`, which goes well.
     Discover(u64, &'static str),
     /// Goes away after so many milliseconds, and is back after so many.
-    Restart(u64, u64, Death),
+    Restart(u64, u64, StopKind),
 }
 
 impl Command {
@@ -104,7 +104,7 @@ pub(crate) fn play(
     let ours: Vec<IpAddr> = spec.nids.iter().map(|nid| nid.ip().expect("an IP NID")).collect();
     let conversation = Conversation::new(events_of(folder, name), &ours)?;
     let length = conversation.steps.last().map_or(Nanos(0), |step| step.at);
-    let mut world = World::new(1);
+    let mut world = StreamSim::new(1);
     world.network().set_usual_link(link);
     let node = world.add_node(spec);
     let player = Player::new(conversation, replay.allow);
@@ -125,8 +125,8 @@ pub(crate) fn play(
                 let nid = nid.parse().expect("a NID");
                 tickets.push((command, world.discover(node, &nid, PROBE_TIMEOUT)));
             }
-            Restart(away, back, death) => {
-                let spec = world.stop(node, *death);
+            Restart(away, back, stop_kind) => {
+                let spec = world.stop(node, *stop_kind);
                 world.run_for(Nanos::from_millis(back - away));
                 let incarnation = spec.incarnation + 0x100;
                 world.start(node, NodeSpec { incarnation, ..spec });

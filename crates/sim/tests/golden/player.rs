@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use lustrine_capture::{Direction, Event, Item};
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_sim::frames::{Framer, Side};
-use lustrine_sim::{Hand, Script};
+use lustrine_sim::{Script, ScriptIo};
 use lustrine_socklnd::io::SockId;
 use lustrine_wire::frame::ZcAck;
 
@@ -130,20 +130,20 @@ impl Player {
     }
 
     /// Takes streams where the captured node found somebody.
-    fn start(&mut self, hand: &mut Hand<'_>) {
-        self.begin = Some(hand.now());
+    fn start(&mut self, io: &mut ScriptIo<'_>) {
+        self.begin = Some(io.now());
         let mut doors: BTreeMap<SocketAddr, bool> = BTreeMap::new();
         for stream in self.conversation.streams.iter().filter(|s| s.opened_by == By::Us) {
             *doors.entry(stream.acceptor).or_default() |= !stream.refused;
         }
         for (address, _) in doors.into_iter().filter(|(_, open)| *open) {
-            hand.listen(address);
+            io.listen(address);
         }
     }
 
     /// Our node dialled.
-    fn accept(&mut self, hand: &mut Hand<'_>) {
-        while let Some(incoming) = hand.next_incoming() {
+    fn accept(&mut self, io: &mut ScriptIo<'_>) {
+        while let Some(incoming) = io.next_incoming() {
             let streams = self.conversation.streams.iter().enumerate();
             let mut free = streams.filter(|(index, stream)| {
                 stream.opened_by == By::Us
@@ -153,9 +153,9 @@ impl Player {
             });
             let Some((index, _)) = free.next() else {
                 if !self.allows(Allow::ExtraConnection) {
-                    self.blame(hand.now(), format!("dialled {} once more", incoming.local));
+                    self.blame(io.now(), format!("dialled {} once more", incoming.local));
                 }
-                hand.reset(incoming.sock);
+                io.reset(incoming.sock);
                 continue;
             };
             let (number, framer) = self.ear.open(incoming.remote, incoming.local);
@@ -181,30 +181,30 @@ impl Player {
         Some(self.conversation.steps[index].at)
     }
 
-    fn listen(&mut self, hand: &mut Hand<'_>) {
-        while let Some((sock, _)) = hand.next_report() {
+    fn listen(&mut self, io: &mut ScriptIo<'_>) {
+        while let Some((sock, _)) = io.next_report() {
             let place = self
                 .live
                 .iter()
                 .position(|live| live.as_ref().is_some_and(|live| live.sock == sock));
             let Some(index) = place else { continue };
-            let bytes = hand.read(sock);
+            let bytes = io.read(sock);
             if !bytes.is_empty() {
                 let Some(live) = &mut self.live[index] else { continue };
                 let (framer, side) = (&mut live.framer, live.ours);
-                let events = self.ear.hear(hand.now().0, |out| framer.say(side, &bytes, out));
+                let events = self.ear.hear(io.now().0, |out| framer.say(side, &bytes, out));
                 for event in events {
-                    self.said(hand.now(), index, &event);
+                    self.said(io.now(), index, &event);
                 }
             }
-            if hand.ended(sock).is_some() {
-                self.closed(hand, index);
+            if io.ended(sock).is_some() {
+                self.closed(io, index);
             }
         }
     }
 
     /// Our node left a stream.
-    fn closed(&mut self, hand: &mut Hand<'_>, index: usize) {
+    fn closed(&mut self, io: &mut ScriptIo<'_>, index: usize) {
         let Some(live) = &mut self.live[index] else { return };
         if core::mem::replace(&mut live.over, true) {
             return;
@@ -215,15 +215,14 @@ impl Player {
             expected.get_or_insert(at);
         }
         let begin = self.begin.expect("it was started");
-        if expected.is_some_and(|at| hand.now() + HASTE < begin + at) && !self.allows(Allow::Hasty)
-        {
-            self.blame(hand.now(), format!("closed stream {index} too early"));
+        if expected.is_some_and(|at| io.now() + HASTE < begin + at) && !self.allows(Allow::Hasty) {
+            self.blame(io.now(), format!("closed stream {index} too early"));
         }
         let kept = self.kept.contains(&index);
         if expected.is_none() && !left && !kept && !self.allows(Allow::Closes) {
-            self.blame(hand.now(), format!("closed stream {index}, which the kernel kept"));
+            self.blame(io.now(), format!("closed stream {index}, which the kernel kept"));
         }
-        hand.close(sock);
+        io.close(sock);
     }
 
     /// Our node said something.
@@ -366,7 +365,7 @@ impl Player {
     }
 
     /// Goes on as far as possible.
-    fn speak(&mut self, hand: &mut Hand<'_>) {
+    fn speak(&mut self, io: &mut ScriptIo<'_>) {
         let begin = self.begin.expect("it was started");
         self.wake = Time::NEVER;
         while let Some(step) = self.conversation.steps.get(self.cursor) {
@@ -379,25 +378,25 @@ impl Player {
                     self.next();
                     continue;
                 }
-                let since = *self.waits_since.get_or_insert(hand.now().max(due));
+                let since = *self.waits_since.get_or_insert(io.now().max(due));
                 let patience = match &step.event.item {
                     Item::Noop(noop) if is_keepalive(noop) => PATIENCE_KEEPALIVE,
                     _ => PATIENCE,
                 };
-                if hand.now() < since + patience {
+                if io.now() < since + patience {
                     self.wake = since + patience;
                     return;
                 }
-                if !self.give_up(hand.now()) {
+                if !self.give_up(io.now()) {
                     return;
                 }
                 continue;
             }
-            if hand.now() < due {
+            if io.now() < due {
                 self.wake = due;
                 return;
             }
-            if !self.play(hand) {
+            if !self.play(io) {
                 return;
             }
             self.next();
@@ -433,14 +432,14 @@ impl Player {
     }
 
     /// Does what somebody else did. `false`: not possible yet.
-    fn play(&mut self, hand: &mut Hand<'_>) -> bool {
+    fn play(&mut self, io: &mut ScriptIo<'_>) -> bool {
         let step = &self.conversation.steps[self.cursor];
         let index = step.stream;
         let stream = &self.conversation.streams[index];
         if let Item::Opened { opener, acceptor, .. } = step.event.item {
             let (number, framer) = self.ear.open(opener, acceptor);
             self.heard.insert(number, index);
-            let sock = hand.dial(opener, acceptor);
+            let sock = io.dial(opener, acceptor);
             let live = Live { sock, framer, ours: Side::Listener, left: false, over: false };
             self.live[index] = Some(live);
             return true;
@@ -458,27 +457,27 @@ impl Player {
             // Our node was faster to leave.
             return true;
         }
-        if theirs == Side::Dialler && hand.connected(live.sock).is_err() {
+        if theirs == Side::Dialler && io.connected(live.sock).is_err() {
             return false;
         }
         let framer = &mut live.framer;
         match step.event.item {
             Item::Fin => {
                 live.left = true;
-                hand.finish(live.sock);
-                self.ear.hear(hand.now().0, |out| framer.finish(theirs, out));
+                io.finish(live.sock);
+                self.ear.hear(io.now().0, |out| framer.finish(theirs, out));
             }
             Item::Reset => {
                 live.left = true;
                 live.over = true;
-                hand.reset(live.sock);
-                self.ear.hear(hand.now().0, |out| framer.reset(theirs, out));
+                io.reset(live.sock);
+                self.ear.hear(io.now().0, |out| framer.reset(theirs, out));
             }
             _ => {
                 let bytes = self.names.translate(peer, &step.event);
-                let written = hand.write(live.sock, &bytes);
+                let written = io.write(live.sock, &bytes);
                 assert_eq!(written, bytes.len(), "the window is wide");
-                self.ear.hear(hand.now().0, |out| framer.say(theirs, &bytes, out));
+                self.ear.hear(io.now().0, |out| framer.say(theirs, &bytes, out));
             }
         }
         if let Item::Message(message) = &step.event.item
@@ -522,14 +521,14 @@ fn is_keepalive(noop: &lustrine_capture::Noop) -> bool {
 }
 
 impl Script for Player {
-    fn act(&mut self, hand: &mut Hand<'_>) {
+    fn act(&mut self, io: &mut ScriptIo<'_>) {
         if self.begin.is_none() {
-            self.start(hand);
+            self.start(io);
         }
-        self.accept(hand);
-        self.listen(hand);
+        self.accept(io);
+        self.listen(io);
         if !self.finished {
-            self.speak(hand);
+            self.speak(io);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Which captures are replayed, in whose place our node stands, and what may differ.
 
-use lustrine_sim::Death;
+use lustrine_sim::StopKind;
 use lustrine_socklnd::Accept;
 
 use crate::golden::Command::{BadPing, Discover, Ping, Restart};
@@ -105,7 +105,7 @@ pub(crate) const ROWS: &[Row] = &[
         "lnet",
         "b1_lnet_reload_then_ping",
         &[
-            Replay { commands: &[Restart(511, 900, Death::Orderly)], ..VM3 },
+            Replay { commands: &[Restart(511, 900, StopKind::Orderly)], ..VM3 },
             Replay {
                 commands: &[
                     Ping(0, "10.77.0.3@tcp"),
@@ -121,7 +121,7 @@ pub(crate) const ROWS: &[Row] = &[
         "lnet",
         "b2_power_cycle_then_ping",
         &[
-            Replay { commands: &[Restart(1000, 29000, Death::Silence)], allow: &[DEAD], ..VM3 },
+            Replay { commands: &[Restart(1000, 29000, StopKind::Silence)], allow: &[DEAD], ..VM3 },
             Replay {
                 commands: &[
                     Ping(0, "10.77.0.3@tcp"),
@@ -142,7 +142,7 @@ pub(crate) const ROWS: &[Row] = &[
         "b3_power_cycle_restarted_node_pings_first",
         &[
             Replay {
-                commands: &[Restart(1000, 29000, Death::Silence), Ping(29190, "10.77.0.2@tcp")],
+                commands: &[Restart(1000, 29000, StopKind::Silence), Ping(29190, "10.77.0.2@tcp")],
                 ..VM3
             },
             Replay { commands: &[Ping(0, "10.77.0.3@tcp"), Ping(30450, "10.77.0.3@tcp")], ..VM2 },

@@ -86,8 +86,8 @@ fn all_together() {
     let mut scene = Scene::new();
     for rogue in ROGUES {
         (rogue.act)(&mut scene);
-        for sock in scene.hand().streams() {
-            scene.hand().reset(sock);
+        for sock in scene.script_io().streams() {
+            scene.script_io().reset(sock);
         }
         scene.run(SECOND);
     }
@@ -172,7 +172,7 @@ fn thousand_names(scene: &mut Scene) {
         let question = Header { src, ..ping() };
         scene.say(sock, &message(FrameHeader::LNET, &question));
         if index % 2 == 0 {
-            scene.hand().close(sock);
+            scene.script_io().close(sock);
         }
     }
     let node = scene.world.node(scene.victim);
@@ -235,7 +235,7 @@ fn truncated(scene: &mut Scene) {
     bytes.extend_from_slice(&[7; 50_000]);
     scene.say(sock, &bytes);
     scene.run(MOMENT);
-    scene.hand().finish(sock);
+    scene.script_io().finish(sock);
     scene.run(MOMENT);
     assert!(scene.is_closed(sock));
 }
@@ -332,7 +332,7 @@ fn replayed_answer(scene: &mut Scene) {
     let victim = scene.victim;
     scene.world.ping(victim, &rogue_nid(), SECOND);
     scene.run(MOMENT);
-    let asked = scene.hand().read(sock);
+    let asked = scene.script_io().read(sock);
     let raw = asked[asked.len() - 72..].first_chunk().expect("72 bytes");
     let question = Header::parse_short(raw).expect("a GET");
     let Body::Get { return_md, .. } = question.body else { panic!("{question:?}") };
@@ -401,7 +401,7 @@ fn never_answers(scene: &mut Scene) {
 
 fn mute_listener(scene: &mut Scene) {
     let address = core::net::SocketAddr::new(rogue_nid().ip().expect("an IP NID"), 988);
-    scene.hand().listen(address);
+    scene.script_io().listen(address);
     let victim = scene.victim;
     let ticket = scene.world.ping(victim, &rogue_nid(), Nanos::from_secs(100));
     // After other misdeeds the node waits up to a minute before it dials again.
@@ -410,7 +410,7 @@ fn mute_listener(scene: &mut Scene) {
     }
     let result = scene.world.node(victim).result(ticket);
     assert_eq!(result, Some(&ProbeResult::Ping(Err(Status::TimedOut))));
-    scene.hand().unlisten(address);
+    scene.script_io().unlisten(address);
 }
 
 /// Half a message, then the same peer in its next life.
@@ -426,7 +426,7 @@ fn restart_midway(scene: &mut Scene) {
     let welcome = scene.befriend(reborn);
     scene.say(welcome, &message(FrameHeader::LNET, &ping()));
     scene.run(MOMENT);
-    assert!(!scene.hand().read(welcome).is_empty(), "it is answered in its new life");
+    assert!(!scene.script_io().read(welcome).is_empty(), "it is answered in its new life");
 }
 
 fn other_version(scene: &mut Scene) {

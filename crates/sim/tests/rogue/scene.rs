@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use lustrine_lnet::time::Nanos;
 use lustrine_partition::{ProbeId, ProbeResult};
-use lustrine_sim::{Hand, HostId, NodeSpec, World, check};
+use lustrine_sim::{HostId, NodeSpec, ScriptIo, StreamSim, check};
 use lustrine_socklnd::Accept;
 use lustrine_socklnd::io::SockId;
 use lustrine_wire::ByteOrder;
@@ -38,7 +38,7 @@ fn friend_nid() -> Nid {
 }
 
 pub(crate) struct Scene {
-    pub(crate) world: World,
+    pub(crate) world: StreamSim,
     pub(crate) victim: HostId,
     friend: HostId,
     rogue: HostId,
@@ -48,7 +48,7 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) fn new() -> Scene {
-        let mut world = World::new(11);
+        let mut world = StreamSim::new(11);
         let spec = NodeSpec { accept: Some(Accept::All), ..NodeSpec::new(victim_nid()) }
             .with("peers_max", PEERS_MAX as i64)
             .with("connections_max", CONNECTIONS_MAX as i64)
@@ -58,7 +58,7 @@ impl Scene {
         let friend =
             world.add_node(NodeSpec { incarnation: 0x2200, ..NodeSpec::new(friend_nid()) });
         let ip = rogue_nid().ip().expect("an IP NID");
-        let rogue = world.add_script(&[ip], |_: &mut Hand<'_>| {});
+        let rogue = world.add_script(&[ip], |_: &mut ScriptIo<'_>| {});
         let mut scene = Scene { world, victim, friend, rogue, pings: Vec::new(), next_port: 1023 };
         // Connected before the trouble begins: a full house is no reason to turn it away.
         let first = scene.world.ping(friend, &victim_nid(), PING_TIMEOUT);
@@ -68,8 +68,8 @@ impl Scene {
     }
 
     /// The rogue's streams.
-    pub(crate) fn hand(&mut self) -> Hand<'_> {
-        self.world.hand(self.rogue)
+    pub(crate) fn script_io(&mut self) -> ScriptIo<'_> {
+        self.world.script_io(self.rogue)
     }
 
     fn address(&self) -> SocketAddr {
@@ -89,14 +89,14 @@ impl Scene {
 
     pub(crate) fn dial_from(&mut self, port: u16) -> SockId {
         let (local, remote) = (SocketAddr::new(self.own_ip(), port), self.address());
-        let sock = self.hand().dial(local, remote);
+        let sock = self.script_io().dial(local, remote);
         self.run(Nanos::from_millis(1));
         sock
     }
 
     /// Says something on a stream; what there is no room for is lost.
     pub(crate) fn say(&mut self, sock: SockId, bytes: &[u8]) -> usize {
-        self.hand().write(sock, bytes)
+        self.script_io().write(sock, bytes)
     }
 
     /// Dials and introduces itself; the answer is read and thrown away.
@@ -111,7 +111,7 @@ impl Scene {
         hello.encode(&mut bytes).expect("short NIDs");
         self.say(sock, &bytes);
         self.run(Nanos::from_millis(2));
-        self.hand().read(sock);
+        self.script_io().read(sock);
     }
 
     /// Lets time pass; the neighbour pings all the while.
@@ -129,8 +129,8 @@ impl Scene {
 
     /// Whether the node has left a stream.
     pub(crate) fn is_closed(&mut self, sock: SockId) -> bool {
-        self.hand().read(sock);
-        self.hand().ended(sock).is_some()
+        self.script_io().read(sock);
+        self.script_io().ended(sock).is_some()
     }
 
     /// A counter of the driver, or of the core.

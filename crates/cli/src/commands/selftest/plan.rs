@@ -223,7 +223,7 @@ fn measure(
     note(&format!("{}, {}", count(&points), duration(&points)));
     let config = own_config(args, local.as_ref(), &points)?;
     let node = start_for_command(&config)?;
-    let settings = Settings { takes_over: args.force };
+    let settings = Settings { take_over: args.force };
     let mut console = Console::new(node.handle(), &interrupt, settings, View::new());
     let named = plan.groups.iter().zip(nodes);
     let groups: BTreeMap<String, Vec<Nid>> =

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use clap::Args;
 use lustrine_scenario::replay::{LIMIT_DEFAULT, LIMIT_MAX, Trace};
-use lustrine_scenario::report::{Single, run_page};
+use lustrine_scenario::report::{RunReport, run_page};
 use lustrine_scenario::{Outcome, format_duration, run as run_scenario, simulation};
-use lustrine_sim::{Recording, Wanted};
+use lustrine_sim::{RecordFilter, Recording};
 use serde::Serialize;
 
 use super::progress::{Bar, STEPS};
@@ -43,8 +43,8 @@ pub(crate) struct RunArgs {
 
 impl RunArgs {
     /// What the trace is to hold.
-    fn wanted(&self) -> Wanted {
-        let mut wanted = Wanted::newest(self.trace_limit as usize);
+    fn wanted(&self) -> RecordFilter {
+        let mut wanted = RecordFilter::newest(self.trace_limit as usize);
         if let Some(Length(from)) = self.trace_since {
             wanted.from = from;
         }
@@ -102,7 +102,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     bar.clear();
     let trace = sim.take_recording().map(|recording| {
         let (name, changes) = (prepared.source_name.clone(), prepared.change_words());
-        let head = head_of(name, changes, outcome.seed, outcome.depth.name());
+        let head = head_of(name, changes, outcome.seed, outcome.fidelity.name());
         note_gaps(&recording);
         Trace::of(&recording, head).to_text()
     });
@@ -147,7 +147,7 @@ fn finish(prepared: Prepared, outcome: &Outcome, real_s: f64) -> Result<(), Fail
         _ => print(&table::single(&prepared.source_name, outcome, real_s)),
     };
     if let Some(file) = prepared.report {
-        let page = run_page(&Single {
+        let page = run_page(&RunReport {
             source_name: &prepared.source_name,
             source: &prepared.text,
             changes: &changes,

@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use lustrine_scenario::replay::{LIMIT_DEFAULT, Trace};
 use lustrine_sim::swarm::{
-    Demand, Failure as Wrong, Life, Plan, draw, live, record, replay, shrink,
+    Expectation, Failure as Wrong, Plan, RunSummary, generate, run as run_plan, run_recorded,
+    run_with_log, shrink,
 };
-use lustrine_sim::{Recording, Wanted};
+use lustrine_sim::{RecordFilter, Recording};
 
 use super::progress::Bar;
 use super::{head_of, read};
@@ -28,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Live random worlds with faults, and check that all comes right in the end
 #[derive(Args, Debug)]
 pub(super) struct SwarmArgs {
-    /// Seeds to live, the last one not included
+    /// Seeds to run as run_plan, the last one not included
     #[arg(long, value_name = "A..B", default_value = "0..100", conflicts_with = "plan")]
     seeds: Seeds,
 
@@ -94,13 +95,13 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, tried: &Result<Life, String>, took: Duration) {
+    fn add(&mut self, tried: &Result<RunSummary, String>, took: Duration) {
         self.lives += 1;
         self.time += took;
-        if let Ok(life) = tried {
-            self.events += life.events;
-            self.well += life.operations.0;
-            self.failed += life.operations.1;
+        if let Ok(summary) = tried {
+            self.events += summary.events;
+            self.well += summary.operations.0;
+            self.failed += summary.operations.1;
         }
     }
 }
@@ -111,9 +112,9 @@ thread_local! {
 }
 
 /// Lives a plan; an assertion that fails is something wrong like any other.
-fn try_plan(plan: &Plan) -> Result<Life, String> {
+fn try_plan(plan: &Plan) -> Result<RunSummary, String> {
     let told = |wrong: Wrong| format!("after {:.1} s: {}", wrong.at.as_secs_f64(), what(wrong));
-    live(plan).map_err(told)
+    run_plan(plan).map_err(told)
 }
 
 /// What went wrong; of an assertion that failed also where it stands.
@@ -140,20 +141,20 @@ fn live_plan(path: &Path, trace_path: Option<&Path>) -> Result<(), Failure> {
     check_distinct(path, &[&trace_file])?;
     let recorded = trace_file.is_some();
     let (result, trace, recording) = match recorded {
-        true => record(&plan, Wanted::newest(LIMIT_DEFAULT as usize)),
+        true => run_recorded(&plan, RecordFilter::newest(LIMIT_DEFAULT as usize)),
         false => {
-            let (result, trace) = replay(&plan);
+            let (result, trace) = run_with_log(&plan);
             (result, trace, Recording::default())
         }
     };
     if let Some(file) = trace_file {
-        let head = head_of(path.display().to_string(), Vec::new(), plan.seed, "streams");
+        let head = head_of(path.display().to_string(), Vec::new(), plan.seed, "stream");
         file.write(&Trace::of(&recording, head).to_text())?;
     }
     let result = match result {
-        Ok(life) => {
-            let length = life.length.as_secs_f64();
-            let (events, hash) = (life.events, life.hash);
+        Ok(summary) => {
+            let length = summary.length.as_secs_f64();
+            let (events, hash) = (summary.events, summary.hash);
             print(&format!("went well: {length:.1} s, {events} events, trace {hash:016x}\n"))?;
             return Ok(());
         }
@@ -185,10 +186,10 @@ fn live_seeds(args: &SwarmArgs) -> Result<(), Failure> {
             if seed >= end {
                 return;
             }
-            let plan = draw(seed);
+            let plan = generate(seed);
             let began = Instant::now();
             let tried = try_plan(&plan);
-            let kind = usize::from(plan.demand == Demand::Safety);
+            let kind = usize::from(plan.expect == Expectation::Safety);
             tally.lock().expect("no thread has panicked")[kind].add(&tried, began.elapsed());
             match tried {
                 Ok(_) => {}
@@ -251,17 +252,17 @@ fn live_seeds(args: &SwarmArgs) -> Result<(), Failure> {
 
 /// Makes a plan that fails smaller and writes it down.
 fn keep(args: &SwarmArgs, seed: u64, interrupt: &Interrupt) -> Result<(), Failure> {
-    let plan = draw(seed);
+    let plan = generate(seed);
     let fails = |plan: &Plan| interrupt.check().is_ok() && try_plan(plan).is_err();
     let small = shrink(&plan, args.tries, fails);
     let path = args.out.join(format!("swarm-{seed}.json"));
     let text = serde_json::to_string_pretty(&small).map_err(|error| error.to_string())?;
     std::fs::write(&path, text + "\n").map_err(|error| format!("{}: {error}", path.display()))?;
     print(&format!(
-        "  made smaller: {} nodes, {} troubles; again with its trace:\n  \
+        "  made smaller: {} nodes, {} faults; again with its trace:\n  \
          lustrine sim swarm --plan {}\n",
         small.nodes.len(),
-        small.troubles.len(),
+        small.faults.len(),
         path.display()
     ))?;
     Ok(())

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use lustrine_scenario::report::{Row, Sweeping, sweep_page};
+use lustrine_scenario::report::{Row, SweepReport, sweep_page};
 use lustrine_scenario::{Outcome, Scenario, Sweep, run as run_scenario, simulation};
 use serde::Serialize;
 
@@ -140,7 +140,7 @@ fn finish(prepared: Prepared, sweep: &Sweep, rows: &[Row], real_s: f64) -> Resul
         _ => print(&table::sweep(&prepared.source_name, sweep, rows)),
     };
     if let Some(file) = prepared.report {
-        let page = sweep_page(&Sweeping {
+        let page = sweep_page(&SweepReport {
             source_name: &prepared.source_name,
             source: &prepared.text,
             changes: &changes,

@@ -21,9 +21,9 @@ formula: RPCs x size / (2 x round trip), 1 x for ping, at most what links carry
 /// Everything about one run.
 pub(super) fn single(source_name: &str, outcome: &Outcome, real_s: f64) -> String {
     let mut out = format!(
-        "{source_name}: {} nodes, depth {}, seed {}",
+        "{source_name}: {} nodes, fidelity {}, seed {}",
         outcome.nodes,
-        outcome.depth.name(),
+        outcome.fidelity.name(),
         outcome.seed
     );
     out += HEAD;

@@ -9,7 +9,7 @@ use super::*;
 use crate::fabric::{Hashing, LinkSpec, Rate};
 use crate::network::{Chunking, Offer};
 use crate::rng::Rng;
-use crate::script::Ended;
+use crate::script::StreamEnd;
 use crate::tcp::Algorithm;
 
 const MEGABIT: u64 = 1_000_000;
@@ -68,7 +68,7 @@ impl Bench {
     fn new(middle: LinkSpec, tcp: TcpSpec, streams: usize) -> Bench {
         let mut net = Network::new(Time(1_000_000), Rng::new(1));
         let sites = (net.fabric.add_site(), net.fabric.add_site());
-        let way = net.fabric.add_way(sites, &[middle], Hashing::Hosts);
+        let way = net.fabric.add_trunk(sites, &[middle], Hashing::Hosts);
         let there = net.fabric.links(way)[0].0;
         let mut made = Vec::new();
         for index in 0..streams {
@@ -254,7 +254,7 @@ fn streams_share_a_link() {
 #[test]
 fn of_a_train_only_what_does_not_fit_is_lost() {
     let tcp = big(Algorithm::Fixed);
-    // Five segments of 1538 bytes find room beside the train that is being sent.
+    // Five segments of 1538 bytes find room beside the burst that is being sent.
     let middle = link(100, Nanos(5 * MILLI), 8 * 1538);
     let mut bench = Bench::new(middle, tcp, 2);
     bench.load(45 * 1448);
@@ -346,10 +346,10 @@ fn the_end_comes_behind_the_last_byte_and_a_reset_at_once() {
         bench.run(Nanos::from_secs(5));
         let got = bench.streams[0].got;
         match close {
-            true => assert_eq!((got, bench.net.how_ended(far)), (1 << 20, Some(Ended::Closed))),
+            true => assert_eq!((got, bench.net.how_ended(far)), (1 << 20, Some(StreamEnd::Closed))),
             false => {
                 assert!(got < 1 << 20);
-                assert!(matches!(bench.net.how_ended(far), Some(Ended::Broken(_))));
+                assert!(matches!(bench.net.how_ended(far), Some(StreamEnd::Broken(_))));
             }
         }
         bench.net.close(far);

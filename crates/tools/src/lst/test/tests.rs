@@ -61,8 +61,8 @@ fn other_words_are_refused() {
 
 #[test]
 fn a_distribution_has_two_numbers() {
-    assert_eq!(spread("1:1"), Some(Spread::ONE_TO_ONE));
-    assert_eq!(spread("4:16"), Some(Spread { clients: 4, servers: 16 }));
+    assert_eq!(spread("1:1"), Some(Distribution::ONE_TO_ONE));
+    assert_eq!(spread("4:16"), Some(Distribution { clients: 4, servers: 16 }));
     for text in ["", "1", "0:1", "1:0", "1:2:3", "-1:1", "a:b", "1:4294967296"] {
         assert_eq!(spread(text), None, "{text:?}");
     }

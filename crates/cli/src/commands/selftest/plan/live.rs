@@ -2,7 +2,7 @@
 //! elsewhere.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lustrine_plan::{Counted, Live};
+use lustrine_plan::{OpCounts, Progress};
 use lustrine_report::figures::{count, latency, operations, rate};
 
 use crate::output::{note, print_error};
@@ -37,7 +37,7 @@ impl View {
         }
     }
 
-    pub(super) fn show(&self, live: &Live) {
+    pub(super) fn show(&self, live: &Progress) {
         let seconds = |nanos: u64| nanos / 1_000_000_000;
         let (elapsed, of) = (seconds(live.elapsed.0), seconds(live.of.0));
         if self.bar.is_hidden() {
@@ -65,7 +65,7 @@ impl View {
 }
 
 /// Tests, and the slowest clients.
-fn table(live: &Live) -> String {
+fn table(live: &Progress) -> String {
     let mut out = format!(
         "{:<34} {:>8} {:>8} {:>6} {:>6} {:>6}\n",
         "", "MiB/s", "ops/s", "p50", "p99", "err"
@@ -88,7 +88,7 @@ fn table(live: &Live) -> String {
     out.trim_end().to_owned()
 }
 
-fn line(name: &str, counted: &Counted) -> String {
+fn line(name: &str, counted: &OpCounts) -> String {
     let short: String = name.chars().take(34).collect();
     let part = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), latency);
     let mib = match counted.mib_per_s {
@@ -104,7 +104,7 @@ fn line(name: &str, counted: &Counted) -> String {
     )
 }
 
-fn in_words(counted: &Counted) -> String {
+fn in_words(counted: &OpCounts) -> String {
     let mut words = Vec::new();
     if counted.mib_per_s > 0.0 {
         words.push(format!("{} MiB/s", rate(counted.mib_per_s)));
@@ -126,15 +126,15 @@ mod tests {
 
     use super::*;
 
-    fn counted(ops_per_s: f64) -> Counted {
+    fn counted(ops_per_s: f64) -> OpCounts {
         let latency = Latency { mean: 9.0, p50: 8.0, p90: 9.0, p99: 12.0, p999: None, max: 80.0 };
-        Counted { ops_per_s, mib_per_s: 12.5, latency_us: Some(latency), ..Counted::default() }
+        OpCounts { ops_per_s, mib_per_s: 12.5, latency_us: Some(latency), ..OpCounts::default() }
     }
 
     #[test]
     fn the_table_fits_a_terminal_however_many_clients_there_are() {
         let nid = |last: u32| lustrine_wire::nid::Nid::new4(lustrine_wire::nid::Net::TCP, last);
-        let live = Live {
+        let live = Progress {
             elapsed: Nanos::from_secs(1),
             of: Nanos::from_secs(5),
             rows: (0..40).map(|_| ("r".repeat(90), counted(1e7))).collect(),

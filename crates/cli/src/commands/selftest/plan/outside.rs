@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_node::NodeHandle;
-use lustrine_plan::{Live, Outside, Stopped};
+use lustrine_plan::{Env, Progress, RunError};
 use lustrine_selftest::console::{Answer, Command};
 use lustrine_sys::Clock;
 
@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// How the console is used.
 pub(super) struct Settings {
     /// Whether sessions of others are ended.
-    pub(super) takes_over: bool,
+    pub(super) take_over: bool,
 }
 
 /// A console, a clock, and somebody who looks on.
@@ -49,13 +49,13 @@ impl<'a> Console<'a> {
     }
 }
 
-impl Outside for Console<'_> {
-    fn tell(&mut self, command: Command) -> Result<Answer, Stopped> {
+impl Env for Console<'_> {
+    fn command(&mut self, command: Command) -> Result<Answer, RunError> {
         // A signal does not break off what nodes are told; the next time that passes does.
         match self.node.console(KEY, command) {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(refusal)) => Err(Stopped::Failed(refusal.to_string())),
-            Err(error) => Err(Stopped::Failed(error.to_string())),
+            Ok(Err(refusal)) => Err(RunError::Failed(refusal.to_string())),
+            Err(error) => Err(RunError::Failed(error.to_string())),
         }
     }
 
@@ -63,12 +63,12 @@ impl Outside for Console<'_> {
         Time(Clock::Monotonic.now())
     }
 
-    fn pass(&mut self, time: Nanos) -> Result<(), Stopped> {
+    fn sleep(&mut self, time: Nanos) -> Result<(), RunError> {
         let end = Instant::now() + Duration::from_nanos(time.0);
         loop {
             self.interrupt.check().map_err(|failure| match failure {
-                Failure::Failed(error) => Stopped::Failed(error),
-                _ => Stopped::Interrupted,
+                Failure::Failed(error) => RunError::Failed(error),
+                _ => RunError::Interrupted,
             })?;
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -78,19 +78,19 @@ impl Outside for Console<'_> {
         }
     }
 
-    fn takes_over(&self) -> bool {
-        self.settings.takes_over
+    fn take_over(&self) -> bool {
+        self.settings.take_over
     }
 
-    fn begins(&mut self, number: usize, of: usize, title: &str) {
+    fn on_point(&mut self, number: usize, of: usize, title: &str) {
         self.view.begin(number, of, title);
     }
 
-    fn shows(&mut self, live: &Live) {
+    fn on_progress(&mut self, live: &Progress) {
         self.view.show(live);
     }
 
-    fn warns(&mut self, text: &str) {
+    fn warn(&mut self, text: &str) {
         self.view.say(text);
     }
 }

@@ -22,9 +22,9 @@ const NODES_MAX: usize = 8;
 pub(super) fn about(trace: &Trace, rpcs: &[Rpc]) -> String {
     let head = &trace.head;
     let mut about = format!(
-        "trace of {}, depth {}, seed {}: {} steps, {} RPCs",
+        "trace of {}, fidelity {}, seed {}: {} steps, {} RPCs",
         head.scenario,
-        head.depth,
+        head.fidelity,
         head.seed,
         head.steps,
         rpcs.len()

@@ -1,4 +1,4 @@
-use lustrine_scenario::{Depth, Samples};
+use lustrine_scenario::{Fidelity, Samples};
 
 use super::*;
 
@@ -31,7 +31,7 @@ fn load(test: &'static str, size: u32, figure: f64) -> LoadOutcome {
 fn outcome(loads: Vec<LoadOutcome>) -> Outcome {
     Outcome {
         seed: 1,
-        depth: Depth::Streams,
+        fidelity: Fidelity::Stream,
         nodes: 46,
         trace_hash: "00ff".to_owned(),
         virtual_s: 12.5,

@@ -15,8 +15,8 @@ use lustrine_lnet::tunables::Tunables;
 use lustrine_wire::nid::Nid;
 
 use super::calendar::{Calendar, Event, Place};
-use super::parcel::{Cargo, LinkId, Parcel, ParcelId, Parcels};
-use crate::fabric::{Fabric, Hop, Hops, Passed};
+use super::packet::{Cargo, LinkId, Packet, Packets, ParcelId};
+use crate::fabric::{Fabric, Hop, Hops, Transit};
 use crate::memory::Digests;
 use crate::network::HostId;
 use crate::rng::Rng;
@@ -61,8 +61,8 @@ struct Stand {
     up: Hop,
     /// How long its driver waits for progress.
     patience: Nanos,
-    /// Parcels sent so far.
-    parcels: u32,
+    /// Packets sent so far.
+    packets: u32,
     /// Nothing gets in or out.
     silent: bool,
 }
@@ -72,7 +72,7 @@ struct Stand {
 pub(super) struct Wire {
     pub(super) fabric: Fabric,
     pub(super) calendar: Calendar,
-    pub(super) parcels: Parcels,
+    pub(super) packets: Packets,
     /// Of payloads.
     pub(super) digests: Digests,
     /// What is added now happens then at the earliest.
@@ -93,7 +93,7 @@ impl Wire {
         Wire {
             fabric: Fabric::default(),
             calendar: Calendar::new(QUICKEST),
-            parcels: Parcels::default(),
+            packets: Packets::default(),
             digests: Digests::default(),
             earliest: now,
             homes: HashMap::default(),
@@ -111,7 +111,7 @@ impl Wire {
         let host = HostId(self.stands.len() as u32);
         let (up, _) = self.fabric.interface(host).expect("it was placed");
         let patience = Nanos::from_secs(tunables.sock_timeout as u64);
-        self.stands.push(Stand { up, patience, parcels: 0, silent: false });
+        self.stands.push(Stand { up, patience, packets: 0, silent: false });
         for nid in nids {
             let before = self.homes.insert(*nid, host);
             assert!(before.is_none(), "{nid} has a host already");
@@ -132,8 +132,8 @@ impl Wire {
 
     /// A name for a new connection.
     pub(super) fn new_link(&self, host: HostId) -> LinkId {
-        // By host and its parcels, so that it does not matter who is asked first.
-        LinkId(u64::from(host.0) << 32 | u64::from(self.stands[host.0 as usize].parcels))
+        // By host and its packets, so that it does not matter who is asked first.
+        LinkId(u64::from(host.0) << 32 | u64::from(self.stands[host.0 as usize].packets))
     }
 
     /// The links from host to host for one of several streams.
@@ -169,85 +169,85 @@ impl Wire {
 
     /// Has a host look around then.
     pub(super) fn wake(&mut self, host: HostId, at: Time) {
-        self.calendar.add(Event { place: Place::host(host.0), at, order: 0, parcel: None });
+        self.calendar.add(Event { place: Place::host(host.0), at, order: 0, packet: None });
     }
 
-    /// Sends a parcel; how long it waits for its turn on the way out of the host.
-    pub(super) fn send(&mut self, now: Time, mut parcel: Parcel) -> Nanos {
-        let stand = &mut self.stands[parcel.from.0 as usize];
-        parcel.order = u64::from(parcel.from.0) << 32 | u64::from(stand.parcels);
-        stand.parcels = stand.parcels.wrapping_add(1);
-        (parcel.sent, parcel.tail, parcel.at) = (now, now, 0);
-        let wait = match parcel.hops.first() {
-            Some(up) if !parcel.is_small() => {
+    /// Sends a packet; how long it waits for its turn on the way out of the host.
+    pub(super) fn send(&mut self, now: Time, mut packet: Packet) -> Nanos {
+        let stand = &mut self.stands[packet.from.0 as usize];
+        packet.order = u64::from(packet.from.0) << 32 | u64::from(stand.packets);
+        stand.packets = stand.packets.wrapping_add(1);
+        (packet.sent, packet.tail, packet.at) = (now, now, 0);
+        let wait = match packet.hops.first() {
+            Some(up) if !packet.is_small() => {
                 let whole = self.fabric.glance(&[*up], now).unwrap_or(Nanos::ZERO);
                 Nanos(whole.0.saturating_sub(self.fabric.spec(*up).delay.0))
             }
             _ => Nanos::ZERO,
         };
-        let id = self.parcels.add_new(parcel);
+        let id = self.packets.add_new(packet);
         self.forward(id, now);
         wait
     }
 
     /// A word that comes straight to somebody at a time, or soon after.
-    pub(super) fn tell(&mut self, at: Time, mut parcel: Box<Parcel>) {
-        parcel.at = parcel.hops.len() as u8;
-        parcel.tail = at.max(self.earliest);
+    pub(super) fn tell(&mut self, at: Time, mut packet: Box<Packet>) {
+        packet.at = packet.hops.len() as u8;
+        packet.tail = at.max(self.earliest);
         // Apart from what it is about.
-        parcel.order |= match parcel.cargo {
+        packet.order |= match packet.cargo {
             Cargo::Room(_) => 1 << 62,
             _ => 1 << 63,
         };
-        let (to, order, at) = (parcel.to, parcel.order, parcel.tail);
-        let id = self.parcels.add(parcel);
-        self.calendar.add(Event { place: Place::host(to.0), at, order, parcel: Some(id) });
+        let (to, order, at) = (packet.to, packet.order, packet.tail);
+        let id = self.packets.add(packet);
+        self.calendar.add(Event { place: Place::host(to.0), at, order, packet: Some(id) });
     }
 
-    /// A parcel whose first bit is at a link goes through it, to the next one or to its host.
+    /// A packet whose first bit is at a link goes through it, to the next one or to its host.
     pub(super) fn forward(&mut self, id: ParcelId, head: Time) {
-        let parcel = self.parcels.get_mut(id);
-        let Some(hop) = parcel.hops.get(usize::from(parcel.at)).copied() else {
+        let packet = self.packets.get_mut(id);
+        let Some(hop) = packet.hops.get(usize::from(packet.at)).copied() else {
             // Within a host.
             let at = head.max(self.earliest);
-            parcel.tail = at;
+            packet.tail = at;
             let event = Event {
-                place: Place::host(parcel.to.0),
+                place: Place::host(packet.to.0),
                 at,
-                order: parcel.order,
-                parcel: Some(id),
+                order: packet.order,
+                packet: Some(id),
             };
             self.calendar.add(event);
             return;
         };
-        let (size, small, tail, from) = (parcel.size, parcel.is_small(), parcel.tail, parcel.from);
-        let silent = parcel.at == 0 && self.stands[from.0 as usize].silent;
+        let (size, small, tail, from) = (packet.size, packet.is_small(), packet.tail, packet.from);
+        let silent = packet.at == 0 && self.stands[from.0 as usize].silent;
         let passed = if silent { Err(Lost::Cut) } else { self.pass(hop, head, tail, size, small) };
         match passed {
             Err(lost) => self.lose(id, head, &lost),
             Ok(Through { head, tail }) => {
-                let parcel = self.parcels.get_mut(id);
-                parcel.at += 1;
+                let packet = self.packets.get_mut(id);
+                packet.at += 1;
                 let at = head.max(self.earliest);
-                parcel.tail = tail.max(at);
-                let left = parcel.hops.len() - usize::from(parcel.at);
+                packet.tail = tail.max(at);
+                let left = packet.hops.len() - usize::from(packet.at);
                 let place = match left {
-                    0 | 1 => Place::host(parcel.to.0),
-                    _ => Place::link(parcel.hops[usize::from(parcel.at)].0),
+                    0 | 1 => Place::host(packet.to.0),
+                    _ => Place::link(packet.hops[usize::from(packet.at)].0),
                 };
-                let order = parcel.order;
-                self.calendar.add(Event { place, at, order, parcel: Some(id) });
+                let order = packet.order;
+                self.calendar.add(Event { place, at, order, packet: Some(id) });
             }
         }
     }
 
-    /// A parcel is at the last link before its host, which goes through it here and now: when it
+    /// A packet is at the last link before its host, which goes through it here and now: when it
     /// arrives, or `None` if it was lost.
     pub(super) fn land(&mut self, id: ParcelId, head: Time) -> Option<Time> {
-        let parcel = self.parcels.get_mut(id);
-        let at = usize::from(parcel.at);
-        let Some(hop) = parcel.hops.get(at).copied() else { return Some(parcel.tail) };
-        let (size, small, tail, to) = (parcel.size, parcel.is_small(), parcel.tail, parcel.to);
+        let packet = self.packets.get_mut(id);
+        let at = usize::from(packet.at);
+        let Some(hop) = packet.hops.get(at).copied() else { return Some(packet.tail) };
+        let (size, small, tail, to) = (packet.size, packet.is_small(), packet.tail, packet.to);
         let silent = self.stands[to.0 as usize].silent;
         match if silent { Err(Lost::Cut) } else { self.pass(hop, head, tail, size, small) } {
             Err(lost) => {
@@ -255,80 +255,80 @@ impl Wire {
                 None
             }
             Ok(Through { tail, .. }) => {
-                let parcel = self.parcels.get_mut(id);
-                parcel.at += 1;
-                parcel.tail = tail + parcel.lag;
-                Some(parcel.tail)
+                let packet = self.packets.get_mut(id);
+                packet.at += 1;
+                packet.tail = tail + packet.lag;
+                Some(packet.tail)
             }
         }
     }
 
-    /// Answers a parcel that nobody wants: as a host's TCP would, at once.
-    pub(super) fn turn_away(&mut self, now: Time, mut parcel: Box<Parcel>, cargo: Cargo) {
-        core::mem::swap(&mut parcel.from, &mut parcel.to);
-        core::mem::swap(&mut parcel.local, &mut parcel.remote);
-        parcel.cargo = cargo;
-        self.tell(now + self.fabric.delay(&parcel.hops), parcel);
+    /// Answers a packet that nobody wants: as a host's TCP would, at once.
+    pub(super) fn turn_away(&mut self, now: Time, mut packet: Box<Packet>, cargo: Cargo) {
+        core::mem::swap(&mut packet.from, &mut packet.to);
+        core::mem::swap(&mut packet.local, &mut packet.remote);
+        packet.cargo = cargo;
+        self.tell(now + self.fabric.delay(&packet.hops), packet);
     }
 
     /// Tells the sender of a large message that so many of its bytes have arrived.
     pub(super) fn acknowledge(&mut self, id: ParcelId) {
-        let parcel = self.parcels.get_mut(id);
-        if parcel.is_small() {
+        let packet = self.packets.get_mut(id);
+        if packet.is_small() {
             return;
         }
-        let at = parcel.tail;
-        let word = Parcel {
-            from: parcel.to,
-            to: parcel.from,
-            local: parcel.remote,
-            remote: parcel.local,
-            hops: Hops::from_slice(&parcel.hops),
-            cargo: Cargo::Room(parcel.size),
-            ..*parcel
+        let at = packet.tail;
+        let word = Packet {
+            from: packet.to,
+            to: packet.from,
+            local: packet.remote,
+            remote: packet.local,
+            hops: Hops::from_slice(&packet.hops),
+            cargo: Cargo::Room(packet.size),
+            ..*packet
         };
-        let word = self.parcels.pack(word);
+        let word = self.packets.pack(word);
         self.tell(at + self.fabric.delay(&word.hops), word);
     }
 
     /// Tells the sender of a large message that it is no longer needed.
-    pub(super) fn confirm(&mut self, now: Time, parcel: Box<Parcel>, op: OpKey) {
-        self.turn_away(now, parcel, Cargo::Released(op));
+    pub(super) fn confirm(&mut self, now: Time, packet: Box<Packet>, op: OpKey) {
+        self.turn_away(now, packet, Cargo::Released(op));
     }
 
-    /// Propagation along the way of a parcel, and back.
+    /// Propagation along the way of a packet, and back.
     pub(super) fn delay(&self, hops: &[Hop]) -> Nanos {
         self.fabric.delay(hops)
     }
 
-    /// A parcel was lost; its sender sends it again for as long as it has patience.
+    /// A packet was lost; its sender sends it again for as long as it has patience.
     fn lose(&mut self, id: ParcelId, now: Time, lost: &Lost) {
-        let parcel = self.parcels.get_mut(id);
-        let patience = self.stands[parcel.from.0 as usize].patience;
-        let round = Nanos(2 * self.fabric.delay(&parcel.hops).0);
+        let packet = self.packets.get_mut(id);
+        let patience = self.stands[packet.from.0 as usize].patience;
+        let round = Nanos(2 * self.fabric.delay(&packet.hops).0);
         let wait = match lost {
-            Lost::Chance if !parcel.is_small() => round.max(QUICKEST),
-            _ => Nanos(round.max(AGAIN).0 << parcel.losses.min(6)),
+            Lost::Chance if !packet.is_small() => round.max(QUICKEST),
+            _ => Nanos(round.max(AGAIN).0 << packet.losses.min(6)),
         };
-        parcel.losses = parcel.losses.saturating_add(1);
+        packet.losses = packet.losses.saturating_add(1);
         let at = (now + wait).max(self.earliest);
-        let order = parcel.order;
-        if at.since(parcel.sent) < patience {
-            parcel.tail = at;
-            let place = match usize::from(parcel.at) {
-                0 => Place::host(parcel.from.0),
-                hop if hop + 1 == parcel.hops.len() => Place::host(parcel.to.0),
-                hop => Place::link(parcel.hops[hop].0),
+        let order = packet.order;
+        if at.since(packet.sent) < patience {
+            packet.tail = at;
+            let place = match usize::from(packet.at) {
+                0 => Place::host(packet.from.0),
+                hop if hop + 1 == packet.hops.len() => Place::host(packet.to.0),
+                hop => Place::link(packet.hops[hop].0),
             };
-            self.calendar.add(Event { place, at, order, parcel: Some(id) });
+            self.calendar.add(Event { place, at, order, packet: Some(id) });
             return;
         }
-        let mut parcel = self.parcels.take(id);
-        let until = parcel.sent + patience;
-        core::mem::swap(&mut parcel.from, &mut parcel.to);
-        core::mem::swap(&mut parcel.local, &mut parcel.remote);
-        parcel.cargo = Cargo::Broken;
-        self.tell(until.max(now), parcel);
+        let mut packet = self.packets.take(id);
+        let until = packet.sent + patience;
+        core::mem::swap(&mut packet.from, &mut packet.to);
+        core::mem::swap(&mut packet.local, &mut packet.remote);
+        packet.cargo = Cargo::Broken;
+        self.tell(until.max(now), packet);
     }
 
     fn pass(
@@ -351,8 +351,8 @@ impl Wire {
         let tail = tail + spec.delay;
         let Some(rate) = spec.rate else {
             return match self.fabric.pass(hop, head, size, &mut lane.rng) {
-                Passed::At(out) => Ok(Through { head: out, tail: out.max(tail) }),
-                Passed::Lost => Err(Lost::Chance),
+                Transit::At(out) => Ok(Through { head: out, tail: out.max(tail) }),
+                Transit::Lost => Err(Lost::Chance),
             };
         };
         let mut backlog = Nanos(glance.0 - spec.delay.0);
@@ -370,8 +370,8 @@ impl Wire {
                 }
             };
             match self.fabric.pass(hop, head + Nanos(wait), piece, &mut lane.rng) {
-                Passed::At(at) => out = at,
-                Passed::Lost => return Err(Lost::Chance),
+                Transit::At(at) => out = at,
+                Transit::Lost => return Err(Lost::Chance),
             }
             took = rate.time_for(piece);
             first.get_or_insert(Time(out.0.saturating_sub(took.0)));

@@ -6,26 +6,30 @@ use lustrine_socklnd::Accept;
 use lustrine_wire::nid::Nid;
 
 use super::Swarm;
-use crate::fabric::{LinkSpec, SiteId, WayId};
+use crate::fabric::{LinkSpec, SiteId, TrunkId};
 use crate::network::HostId;
 use crate::node::NodeSpec;
-use crate::simulation::{Cost, Place, Simulation};
-use crate::swarm::plan::{Node, Plan, Role, Wires};
+use crate::simulation::{CpuCost, Placement, Simulation};
+use crate::stream::StreamSim;
+use crate::swarm::plan::{Node, Plan, Role, Transport};
 use crate::tcp::{Algorithm, TcpSpec};
-use crate::world::World;
 
 impl Swarm {
-    pub(super) fn new(mut world: World, plan: &Plan) -> Result<Swarm, String> {
+    pub(super) fn new(mut world: StreamSim, plan: &Plan) -> Result<Swarm, String> {
         let first = plan.links.first().ok_or("a plan without links")?;
         let tcp = TcpSpec {
-            algorithm: if plan.wires == Wires::Bbr { Algorithm::Bbr } else { Algorithm::Cubic },
+            algorithm: if plan.transport == Transport::Bbr {
+                Algorithm::Bbr
+            } else {
+                Algorithm::Cubic
+            },
             send_buffer: first.window.max(16_384),
             receive_buffer: first.window.max(16_384),
             ..TcpSpec::default()
         };
         let places = places(plan)?;
         let mut sites = Vec::new();
-        if plan.wires != Wires::Plain {
+        if plan.transport != Transport::Plain {
             let links = plan.links.iter().map(|link| link.between.0.max(link.between.1));
             let count = places.iter().copied().chain(links).max().map_or(0, |last| last + 1);
             sites = (0..count).map(|_| Simulation::fabric(&mut world).add_site()).collect();
@@ -34,12 +38,15 @@ impl Swarm {
         for (index, node) in plan.nodes.iter().enumerate() {
             let spec = spec(plan, index, node)?;
             let nid = spec.nids[0];
-            let host = match plan.wires {
-                Wires::Plain => world.add_node(spec),
-                Wires::Cubic | Wires::Bbr => {
+            let host = match plan.transport {
+                Transport::Plain => world.add_node(spec),
+                Transport::Cubic | Transport::Bbr => {
                     let site = sites[places[index]];
                     let interface = LinkSpec { delay: Nanos(1000), ..LinkSpec::default() };
-                    world.add_placed(spec, Place { site, interface, cost: Cost::default(), tcp })
+                    world.add_node_at(
+                        spec,
+                        Placement { site, interface, cost: CpuCost::default(), tcp },
+                    )
                 }
             };
             nodes.push((host, nid));
@@ -54,7 +61,7 @@ fn places(plan: &Plan) -> Result<Vec<usize>, String> {
     if plan.sites.is_empty() {
         return Ok((0..plan.nodes.len()).collect());
     }
-    if plan.sites.len() != plan.nodes.len() || plan.wires == Wires::Plain {
+    if plan.sites.len() != plan.nodes.len() || plan.transport == Transport::Plain {
         return Err(format!("sites of {} nodes, of {}", plan.sites.len(), plan.nodes.len()));
     }
     Ok(plan.sites.clone())
@@ -89,10 +96,10 @@ fn spec(plan: &Plan, index: usize, node: &Node) -> Result<NodeSpec, String> {
 /// Links between nodes or, where a plan has some, between sites; the ways of those.
 fn connect(
     plan: &Plan,
-    world: &mut World,
+    world: &mut StreamSim,
     nodes: &[(HostId, Nid)],
     sites: &[SiteId],
-) -> Result<Vec<WayId>, String> {
+) -> Result<Vec<TrunkId>, String> {
     let mut ways = Vec::new();
     let between_sites = !plan.sites.is_empty();
     let ends = if between_sites { sites.len() } else { nodes.len() };
@@ -104,20 +111,20 @@ fn connect(
         if !between_sites {
             world.network().set_link(nodes[one].0, nodes[two].0, wire.link());
         }
-        if plan.wires != Wires::Plain && one != two {
-            let links = vec![wire.spec(); 1 + usize::from(wire.more)];
+        if plan.transport != Transport::Plain && one != two {
+            let links = vec![wire.spec(); 1 + usize::from(wire.extra_links)];
             let fabric = Simulation::fabric(world);
-            let way = fabric.add_way((sites[one], sites[two]), &links, wire.chooser.into());
+            let way = fabric.add_trunk((sites[one], sites[two]), &links, wire.hash_by.into());
             if between_sites {
                 ways.push(way);
             }
         }
     }
     if between_sites {
-        let wires = plan.links.iter().cycle();
+        let transport = plan.links.iter().cycle();
         let pairs =
             (0..nodes.len()).flat_map(|one| (one + 1..nodes.len()).map(move |two| (one, two)));
-        for ((one, two), wire) in pairs.zip(wires) {
+        for ((one, two), wire) in pairs.zip(transport) {
             world.network().set_link(nodes[one].0, nodes[two].0, wire.link());
         }
     }

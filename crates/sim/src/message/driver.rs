@@ -19,7 +19,7 @@ use lustrine_lnet::tunables::Tunables;
 use lustrine_partition::{Driver, DriverOn};
 use lustrine_wire::nid::Nid;
 
-use super::parcel::{Arrived, Cargo, LinkId, Parcel, is_small};
+use super::packet::{Arrived, Cargo, LinkId, Packet, is_small};
 use super::wire::Wire;
 use crate::check;
 use crate::memory::{Rope, RopeMemory};
@@ -57,7 +57,7 @@ pub(super) struct Outside<'a> {
 
 /// The driver of one node.
 #[derive(Debug)]
-pub(super) struct Courier {
+pub(super) struct MessageDriver {
     terms: Terms,
     reconnect: (Nanos, Nanos),
     buffer: u64,
@@ -79,8 +79,8 @@ pub(super) struct Courier {
     pub(super) complaints: Vec<String>,
 }
 
-impl Courier {
-    pub(super) fn new(terms: Terms, tunables: &Tunables) -> Courier {
+impl MessageDriver {
+    pub(super) fn new(terms: Terms, tunables: &Tunables) -> MessageDriver {
         let streams = tunables.conns_per_peer.max(1) as u64;
         let buffer = match tunables.tx_buffer_size {
             0 => terms.tcp.send_buffer,
@@ -88,7 +88,7 @@ impl Courier {
         };
         let min = Nanos::from_millis(tunables.min_reconnectms as u64);
         let max = Nanos::from_millis(tunables.max_reconnectms as u64).max(min);
-        Courier {
+        MessageDriver {
             terms,
             reconnect: (min, max),
             buffer: buffer * streams,
@@ -135,15 +135,15 @@ impl Courier {
     }
 
     /// Who has to learn that this node is gone.
-    pub(super) fn farewells(&self) -> Vec<Parcel> {
-        let mut parcels = Vec::new();
+    pub(super) fn farewells(&self) -> Vec<Packet> {
+        let mut packets = Vec::new();
         for peer in &self.peers {
             for link in &peer.links {
                 let (from, cargo) = (&self.terms, Cargo::Closed);
-                parcels.extend(peer.parcel(from, *link, HELLO, cargo));
+                packets.extend(peer.packet(from, *link, HELLO, cargo));
             }
         }
-        parcels
+        packets
     }
 
     fn peer_of(&mut self, ni: NiIndex, nid: Nid) -> usize {
@@ -211,8 +211,8 @@ impl Courier {
             self.lent += 1;
         }
         let link = peer.links[0];
-        match peer.parcel(&self.terms, link, size, cargo) {
-            Some(parcel) => self.on_the_way_out += out.wire.send(now, parcel).0,
+        match peer.packet(&self.terms, link, size, cargo) {
+            Some(packet) => self.on_the_way_out += out.wire.send(now, packet).0,
             None => self.complaints.push(format!("{now:?}: {} has no way any more", peer.nid)),
         }
         core.tx_started(now, send.op);
@@ -263,12 +263,12 @@ impl Courier {
         let link = out.wire.new_link(host);
         peer.dial = Dial::Active(link);
         let cargo = Cargo::Dial { incarnation: self.terms.incarnation };
-        let Some(mut parcel) = peer.parcel(&self.terms, link, HELLO, cargo) else {
+        let Some(mut packet) = peer.packet(&self.terms, link, HELLO, cargo) else {
             return self.dial_failed(now, core, slot, Status::Unreachable);
         };
         // TCP's round trip comes first.
-        parcel.lag = Nanos(2 * out.wire.delay(&parcel.hops).0);
-        out.wire.send(now, parcel);
+        packet.lag = Nanos(2 * out.wire.delay(&packet.hops).0);
+        out.wire.send(now, packet);
     }
 
     /// What waits for a connection fails; the next attempt has to wait longer than the last one.
@@ -334,13 +334,13 @@ impl Courier {
     }
 
     fn reply(&mut self, now: Time, out: &mut Outside<'_>, slot: usize, link: LinkId, cargo: Cargo) {
-        if let Some(parcel) = self.peers[slot].parcel(&self.terms, link, HELLO, cargo) {
-            out.wire.send(now, parcel);
+        if let Some(packet) = self.peers[slot].packet(&self.terms, link, HELLO, cargo) {
+            out.wire.send(now, packet);
         }
     }
 }
 
-impl Driver for Courier {
+impl Driver for MessageDriver {
     fn has_work(&self) -> bool {
         false
     }
@@ -350,7 +350,7 @@ impl Driver for Courier {
     }
 }
 
-impl DriverOn<Outside<'_>> for Courier {
+impl DriverOn<Outside<'_>> for MessageDriver {
     fn tick(&mut self, now: Time, core: &mut Shard, outside: &mut Outside<'_>) {
         if now < self.review_at {
             return;
@@ -392,8 +392,8 @@ impl DriverOn<Outside<'_>> for Courier {
 
     fn flush(&mut self, now: Time, core: &mut Shard, outside: &mut Outside<'_>) {
         let mut arrived = core::mem::take(outside.arrived);
-        for parcel in arrived.drain(..) {
-            self.arrive(now, core, outside, parcel);
+        for packet in arrived.drain(..) {
+            self.arrive(now, core, outside, packet);
         }
         *outside.arrived = arrived;
     }

@@ -10,16 +10,16 @@ use lustrine_lnet::time::{Nanos, Time};
 use lustrine_partition::Partition;
 
 use super::calendar::Event;
-use super::courier::{Courier, Outside, Terms};
-use super::parcel::{Arrived, Cargo, Parcel, ParcelId};
+use super::driver::{MessageDriver, Outside, Terms};
+use super::packet::{Arrived, Cargo, Packet, ParcelId};
 use super::wire::Wire;
+use crate::event_log::{EventKind, EventLog, LogEntry};
 use crate::memory::{RopeMemory, Usage};
 use crate::network::HostId;
 use crate::node::NodeSpec;
 use crate::recording::{Recorder, SourceId};
-use crate::simulation::{Cost, Waits};
+use crate::simulation::{CpuCost, WaitTotals};
 use crate::tcp::TcpSpec;
-use crate::trace::{Entry, Trace, What};
 
 /// A loop turn takes at least so long; whoever always has work cannot stop the clock.
 const TURN: Nanos = Nanos(1000);
@@ -40,10 +40,10 @@ pub(super) struct Host {
     /// What is through its last link, by when it arrives.
     landing: BinaryHeap<Reverse<(Time, u64, ParcelId)>>,
     /// News of room in streams, which is worth a turn only while something waits for it.
-    rooms: Vec<(Time, u64, Box<Parcel>)>,
+    rooms: Vec<(Time, u64, Box<Packet>)>,
     /// When it will be looked at, if not before.
     alarms: Alarms,
-    cost: Cost,
+    cost: CpuCost,
     tcp: TcpSpec,
 }
 
@@ -63,13 +63,13 @@ pub(super) struct Desk {
 /// A node that runs.
 pub(super) struct Node {
     pub(super) spec: NodeSpec,
-    pub(super) partition: Partition<Courier>,
+    pub(super) partition: Partition<MessageDriver>,
     memory: RopeMemory,
     /// While its journal is recorded.
     source: Option<SourceId>,
     /// Memory in use when it had just started.
     baseline: Usage,
-    waits: Waits,
+    waits: WaitTotals,
     /// Until when the sums of `waits` are.
     counted_to: Time,
     /// Messages and bytes that were paid for.
@@ -77,7 +77,7 @@ pub(super) struct Node {
 }
 
 impl Host {
-    pub(super) fn new(id: HostId, cost: Cost, tcp: TcpSpec) -> Host {
+    pub(super) fn new(id: HostId, cost: CpuCost, tcp: TcpSpec) -> Host {
         Host {
             id,
             node: None,
@@ -145,8 +145,8 @@ impl Host {
             node.report(recorder);
         }
         if !wire.is_silent(self.id) {
-            for parcel in node.partition.driver().farewells() {
-                wire.send(now, parcel);
+            for packet in node.partition.driver().farewells() {
+                wire.send(now, packet);
             }
         }
         node.spec
@@ -158,7 +158,7 @@ impl Host {
         events: &[Event],
         end: Time,
         wire: &mut Wire,
-        trace: &mut Trace,
+        trace: &mut EventLog,
         desk: &mut Desk,
     ) {
         let mut events = events.iter().peekable();
@@ -191,27 +191,27 @@ impl Host {
     }
 
     fn notice(&mut self, event: &Event, wire: &mut Wire) {
-        let Some(id) = event.parcel else {
+        let Some(id) = event.packet else {
             return self.alarms.rang(event.at);
         };
-        let parcel = wire.parcels.get_mut(id);
-        if parcel.at == 0 && !parcel.hops.is_empty() {
+        let packet = wire.packets.get_mut(id);
+        if packet.at == 0 && !packet.hops.is_empty() {
             // Sent again.
             return wire.forward(id, event.at);
         }
-        if matches!(parcel.cargo, Cargo::Room(_)) {
-            self.rooms.push((event.at, event.order, wire.parcels.take(id)));
+        if matches!(packet.cargo, Cargo::Room(_)) {
+            self.rooms.push((event.at, event.order, wire.packets.take(id)));
         } else if let Some(at) = wire.land(id, event.at) {
             self.landing.push(Reverse((at, event.order, id)));
             wire.acknowledge(id);
         }
     }
 
-    fn turn(&mut self, now: Time, wire: &mut Wire, trace: &mut Trace, desk: &mut Desk) {
+    fn turn(&mut self, now: Time, wire: &mut Wire, trace: &mut EventLog, desk: &mut Desk) {
         if !self.rooms.is_empty() {
             self.rooms.sort_unstable_by_key(|(at, order, _)| (*at, *order));
             let due = self.rooms.partition_point(|(at, ..)| *at <= now);
-            let due = self.rooms.drain(..due).map(|(.., parcel)| parcel);
+            let due = self.rooms.drain(..due).map(|(.., packet)| packet);
             desk.arrived.extend(due.filter(|_| self.node.is_some()));
         }
         while let Some(Reverse((at, order, id))) = self.landing.peek().copied() {
@@ -219,19 +219,25 @@ impl Host {
                 break;
             }
             self.landing.pop();
-            let parcel = wire.parcels.take(id);
-            if let Some(value) = parcel.essence() {
+            let packet = wire.packets.take(id);
+            if let Some(value) = packet.essence() {
                 wire.arrived += 1;
                 let host = self.id;
-                trace.note_apart(Entry { at, host, end: order, what: What::Message, value });
+                trace.note_apart(LogEntry {
+                    at,
+                    host,
+                    end: order,
+                    what: EventKind::Message,
+                    value,
+                });
             }
-            match (&self.node, &parcel.cargo) {
-                (Some(_), _) => desk.arrived.push(parcel),
+            match (&self.node, &packet.cargo) {
+                (Some(_), _) => desk.arrived.push(packet),
                 _ if wire.is_silent(self.id) => {}
                 (None, Cargo::Dial { .. }) => {
-                    wire.turn_away(now, parcel, Cargo::Refused(Status::Refused));
+                    wire.turn_away(now, packet, Cargo::Refused(Status::Refused));
                 }
-                (None, Cargo::Message { .. }) => wire.turn_away(now, parcel, Cargo::Closed),
+                (None, Cargo::Message { .. }) => wire.turn_away(now, packet, Cargo::Closed),
                 (None, _) => {}
             }
         }
@@ -274,10 +280,10 @@ impl Node {
             incarnation: spec.incarnation,
             listens: spec.accept.is_some(),
         };
-        let courier = Courier::new(terms, &spec.tunables);
+        let driver = MessageDriver::new(terms, &spec.tunables);
         let mut memory = RopeMemory::new(spec.memory);
         let partition =
-            Partition::with_driver(config.topology, courier, config.wall_seconds, &mut memory);
+            Partition::with_driver(config.topology, driver, config.wall_seconds, &mut memory);
         let baseline = memory.usage();
         Node {
             spec,
@@ -285,7 +291,7 @@ impl Node {
             memory,
             source: None,
             baseline,
-            waits: Waits::default(),
+            waits: WaitTotals::default(),
             counted_to: now,
             paid: (0, 0),
         }
@@ -299,7 +305,7 @@ impl Node {
 
     /// Takes a turn. The answer is when it wants the next one, and when it can have it at the
     /// earliest.
-    fn turn(&mut self, now: Time, cost: Cost, wire: &mut Wire, desk: &mut Desk) -> (Time, Time) {
+    fn turn(&mut self, now: Time, cost: CpuCost, wire: &mut Wire, desk: &mut Desk) -> (Time, Time) {
         self.waits = self.waits_at(now);
         self.counted_to = now;
         let Node { partition, memory, .. } = self;
@@ -323,42 +329,42 @@ impl Node {
     }
 
     /// For what its messages have waited until then.
-    pub(super) fn waits_at(&self, now: Time) -> Waits {
+    pub(super) fn waits_at(&self, now: Time) -> WaitTotals {
         let passed = now.since(self.counted_to).0;
         let shard = self.partition.shard();
         let waiting = shard.waiting();
-        let courier = self.partition.driver();
-        Waits {
+        let driver = self.partition.driver();
+        WaitTotals {
             peer_credits: self.waits.peer_credits + waiting.peer_credits * passed,
             ni_credits: self.waits.ni_credits + waiting.ni_credits * passed,
-            driver: self.waits.driver + courier.waiting() * passed,
-            zero_copy: self.waits.zero_copy + courier.lent() * passed,
+            driver: self.waits.driver + driver.waiting() * passed,
+            zero_copy: self.waits.zero_copy + driver.lent() * passed,
             ..self.waits
         }
     }
 
     /// What [`waits_at`](Node::waits_at) says, with the way out.
-    pub(super) fn waits(&self, now: Time) -> Waits {
+    pub(super) fn waits(&self, now: Time) -> WaitTotals {
         let waits = self.waits_at(now);
-        Waits { driver: waits.driver + self.partition.driver().on_the_way_out, ..waits }
+        WaitTotals { driver: waits.driver + self.partition.driver().on_the_way_out, ..waits }
     }
 
     /// What has outlived its deadline, when it had the chance to look then.
     fn overdue(&self, looked: Time) -> Vec<String> {
-        let courier = self.partition.driver();
-        let mut wrong = courier.overdue(looked);
+        let driver = self.partition.driver();
+        let mut wrong = driver.overdue(looked);
         let shard = self.partition.shard();
-        wrong.extend(crate::check::overdue_in(shard, courier.operations(), looked));
+        wrong.extend(crate::check::overdue_in(shard, driver.operations(), looked));
         wrong
     }
 
     /// What is wrong if all is to be quiet.
-    pub(super) fn unquiet(&self) -> Vec<String> {
+    pub(super) fn leftovers(&self) -> Vec<String> {
         let shard = self.partition.shard();
         let mut wrong = crate::check::credits_of(shard);
-        let courier = self.partition.driver();
-        wrong.extend(courier.leftovers());
-        wrong.extend(courier.complaints.iter().cloned());
+        let driver = self.partition.driver();
+        wrong.extend(driver.leftovers());
+        wrong.extend(driver.complaints.iter().cloned());
         for index in 0..shard.topology().nis.places().len() {
             let waiting = -shard.ni_info(NiIndex(index as u16)).credits_available;
             if waiting > 0 {

@@ -10,33 +10,33 @@
 //! What happens does not depend on the order in which they do.
 
 mod calendar;
-mod courier;
+mod driver;
 mod host;
-mod parcel;
+mod packet;
 mod wire;
 
 use lustrine_lnet::time::Time;
 use lustrine_lnet::topology::Identity;
 use lustrine_selftest::{Client, ClientArgs, ClientSlot};
 
+use crate::event_log::{EventKind, EventLog, LogEntry};
 use crate::fabric::Fabric;
 use crate::memory::Usage;
 use crate::network::HostId;
 use crate::node::NodeSpec;
-use crate::recording::{Recorder, Recording, Wanted};
-use crate::simulation::{Place, Simulation, Waits};
-use crate::trace::{Entry, Trace, What};
-use crate::world::{BEGIN, Death};
+use crate::recording::{RecordFilter, Recorder, Recording};
+use crate::simulation::{Placement, Simulation, WaitTotals};
+use crate::stream::{BEGIN, StopKind};
 use calendar::Event;
 use host::{Desk, Host};
 use wire::Wire;
 
 /// A network of nodes at message level.
-pub struct Crowd {
+pub struct MessageSim {
     now: Time,
     hosts: Vec<Host>,
     wire: Wire,
-    trace: Trace,
+    event_log: EventLog,
     /// Of the nodes' journals, if somebody wants them.
     recorder: Option<Recorder>,
     /// Kept for their memory.
@@ -46,14 +46,14 @@ pub struct Crowd {
     next_review: Time,
 }
 
-impl Crowd {
+impl MessageSim {
     /// A network without sites and nodes.
-    pub fn new(seed: u64) -> Crowd {
-        Crowd {
+    pub fn new(seed: u64) -> MessageSim {
+        MessageSim {
             now: BEGIN,
             hosts: Vec::new(),
             wire: Wire::new(seed, BEGIN),
-            trace: Trace::default(),
+            event_log: EventLog::default(),
             recorder: None,
             window: Vec::new(),
             desk: Desk::default(),
@@ -71,8 +71,8 @@ impl Crowd {
         self.hosts[host.0 as usize].node.as_ref().map(|node| node.usage())
     }
 
-    fn note(&mut self, host: HostId, what: What) {
-        self.trace.note_apart(Entry { at: self.now, host, end: 0, what, value: 0 });
+    fn note(&mut self, host: HostId, what: EventKind) {
+        self.event_log.note_apart(LogEntry { at: self.now, host, end: 0, what, value: 0 });
     }
 
     /// Has a node take a turn now.
@@ -107,7 +107,7 @@ impl Crowd {
     }
 }
 
-impl Simulation for Crowd {
+impl Simulation for MessageSim {
     fn now(&self) -> Time {
         self.now
     }
@@ -118,7 +118,7 @@ impl Simulation for Crowd {
 
     /// # Panics
     /// When the node has the userland identity, which is for drivers to tell, or a NID twice.
-    fn add_placed(&mut self, spec: NodeSpec, place: Place) -> HostId {
+    fn add_node_at(&mut self, spec: NodeSpec, place: Placement) -> HostId {
         assert_eq!(spec.identity, Identity::Node, "the message level knows nodes only");
         let host = HostId(self.hosts.len() as u32);
         self.wire.fabric.place(host, place.site, place.interface);
@@ -128,17 +128,17 @@ impl Simulation for Crowd {
         host
     }
 
-    fn stop(&mut self, host: HostId, death: Death) -> NodeSpec {
+    fn stop(&mut self, host: HostId, stop_kind: StopKind) -> NodeSpec {
         self.open_moment();
-        self.note(host, What::Died);
-        self.wire.set_silent(host, death == Death::Silence);
-        let orderly = death == Death::Orderly;
+        self.note(host, EventKind::Died);
+        self.wire.set_silent(host, stop_kind == StopKind::Silence);
+        let orderly = stop_kind == StopKind::Orderly;
         let host = &mut self.hosts[host.0 as usize];
         host.stop(self.now, &mut self.wire, self.recorder.as_mut(), orderly)
     }
 
     fn start(&mut self, host: HostId, spec: NodeSpec) {
-        self.note(host, What::Born);
+        self.note(host, EventKind::Born);
         self.wire.set_silent(host, false);
         self.hosts[host.0 as usize].start(self.now, spec, self.recorder.as_mut());
         self.wake(host);
@@ -167,14 +167,14 @@ impl Simulation for Crowd {
             for events in window.chunk_by(|one, other| one.place == other.place) {
                 if let Some(host) = events[0].place.as_host() {
                     let host = &mut self.hosts[host as usize];
-                    host.act(events, end, &mut self.wire, &mut self.trace, &mut self.desk);
+                    host.act(events, end, &mut self.wire, &mut self.event_log, &mut self.desk);
                     if let Some(recorder) = &mut self.recorder {
                         host.report(recorder);
                     }
                     continue;
                 }
                 for event in events {
-                    let Some(id) = event.parcel else { continue };
+                    let Some(id) = event.packet else { continue };
                     self.wire.forward(id, event.at);
                 }
             }
@@ -186,15 +186,15 @@ impl Simulation for Crowd {
         self.open_moment();
     }
 
-    fn waits(&self, host: HostId) -> Option<Waits> {
+    fn waits(&self, host: HostId) -> Option<WaitTotals> {
         self.hosts[host.0 as usize].node.as_ref().map(|node| node.waits(self.now))
     }
 
-    fn trace(&self) -> &Trace {
-        &self.trace
+    fn event_log(&self) -> &EventLog {
+        &self.event_log
     }
 
-    fn record(&mut self, wanted: Wanted) {
+    fn record(&mut self, wanted: RecordFilter) {
         assert!(self.hosts.is_empty(), "a recording begins with an empty crowd");
         self.recorder = Some(Recorder::new(self.now, wanted));
     }
@@ -207,15 +207,15 @@ impl Simulation for Crowd {
         Some(recorder.finish())
     }
 
-    fn unquiet(&self) -> Vec<String> {
+    fn leftovers(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         for (index, host) in self.hosts.iter().enumerate() {
-            let found = host.node.iter().flat_map(|node| node.unquiet());
+            let found = host.node.iter().flat_map(|node| node.leftovers());
             wrong.extend(found.map(|what| format!("{:?}: {what}", HostId(index as u32))));
         }
-        let under_way = self.wire.parcels.len();
+        let under_way = self.wire.packets.len();
         if under_way != 0 {
-            wrong.push(format!("{under_way} parcels are on their way"));
+            wrong.push(format!("{under_way} packets are on their way"));
         }
         wrong
     }

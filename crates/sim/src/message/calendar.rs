@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use lustrine_lnet::time::{Nanos, Time};
 
-use super::parcel::ParcelId;
+use super::packet::ParcelId;
 
 /// Windows that are kept apart; what comes later waits in a heap.
 const WINDOWS: u64 = 1 << 16;
@@ -40,11 +40,11 @@ pub(super) struct Event {
     /// Tells events of one time and place apart, the same in every run.
     pub(super) order: u64,
     /// What it is about; `None` has the host look around.
-    pub(super) parcel: Option<ParcelId>,
+    pub(super) packet: Option<ParcelId>,
 }
 
 impl Event {
-    /// As the fields compare one after the other, but for the parcel, and faster.
+    /// As the fields compare one after the other, but for the packet, and faster.
     #[inline]
     fn key(&self) -> (u128, u64) {
         (u128::from(self.place.0) << 64 | u128::from(self.at.0), self.order)
@@ -155,7 +155,7 @@ impl Calendar {
                 return None;
             }
             out.sort_unstable_by(|one, other| {
-                one.key().cmp(&other.key()).then_with(|| one.parcel.cmp(&other.parcel))
+                one.key().cmp(&other.key()).then_with(|| one.packet.cmp(&other.packet))
             });
             return Some(Time(over.min(end.0 + 1)));
         }
@@ -198,7 +198,7 @@ mod tests {
     use crate::rng::Rng;
 
     fn event(at: u64, host: u32, order: u64) -> Event {
-        Event { place: Place::host(host), at: Time(at), order, parcel: None }
+        Event { place: Place::host(host), at: Time(at), order, packet: None }
     }
 
     #[test]

@@ -26,7 +26,7 @@ impl Swarm {
         self.ping_everybody();
         let (mut before, mut grown) = (None, None);
         for _ in 0..LOADS_MAX {
-            self.start_load(&plan.calm)?;
+            self.start_load(&plan.load_after_recovery)?;
             self.end_load(patience)?;
             self.come_to_rest(patience)?;
             let now = check::spans(&self.world);
@@ -69,7 +69,7 @@ impl Swarm {
         Nanos(longest.unwrap_or_default().0 * TIMEOUTS_IN_A_ROW + time_under_way(plan))
     }
 
-    /// Waits for the load for a while, then ends it; what was seen must be right.
+    /// WaitTotals for the load for a while, then ends it; what was seen must be right.
     fn end_load(&mut self, patience: Nanos) -> Result<(), String> {
         let _ = self.wait(LOAD, |client| client.step_finished());
         let now = self.world.now();
@@ -91,14 +91,14 @@ impl Swarm {
         Ok(())
     }
 
-    /// Waits until all is quiet and no answer is awaited any more: a server keeps its buffers for
+    /// WaitTotals until all is quiet and no answer is awaited any more: a server keeps its buffers for
     /// as long as it waits for data of a client that has long given up.
     fn come_to_rest(&mut self, patience: Nanos) -> Result<(), String> {
         let end = self.world.now() + patience;
         let mut step = SECOND;
         loop {
             self.world.run_for(step);
-            let mut wrong = check::unquiet(&self.world);
+            let mut wrong = check::leftovers(&self.world);
             let partitions = self.world.nodes().flat_map(|(_, node)| node.partitions());
             let awaited: usize =
                 partitions.map(|partition| partition.shard().pending_answers()).sum();
@@ -120,7 +120,7 @@ impl Swarm {
 /// How long the slowest of a plan's links takes for all that its loads can have under way at once,
 /// in nanoseconds: a byte takes its share of the bandwidth, and of the round trips of a window.
 fn time_under_way(plan: &Plan) -> u64 {
-    let loads = plan.storm.iter().chain(&plan.calm);
+    let loads = plan.load_under_faults.iter().chain(&plan.load_after_recovery);
     let bytes: u64 = loads.map(|load| u64::from(load.bytes) * u64::from(load.concurrency)).sum();
     let per_byte = plan.links.iter().map(|link| {
         let round_trip = 2 * (link.latency_us + link.jitter_us) * 1000;

@@ -6,8 +6,8 @@ use crate::simulation::Simulation;
 const SECOND: Nanos = Nanos::from_secs(1);
 
 /// Two nodes that cannot reach each other, and a ping between them that waits.
-fn severed() -> (World, HostId) {
-    let mut world = World::new(1);
+fn severed() -> (StreamSim, HostId) {
+    let mut world = StreamSim::new(1);
     let nids: [Nid; 2] = ["10.0.0.1@tcp", "10.0.0.2@tcp"].map(|nid| nid.parse().expect("a NID"));
     let hosts = nids.map(|nid| world.add_node(NodeSpec::new(nid)));
     world.network().sever(hosts[0], hosts[1]);
@@ -18,7 +18,7 @@ fn severed() -> (World, HostId) {
 }
 
 /// The node is not woken any more.
-fn forget(world: &mut World, host: HostId) {
+fn forget(world: &mut StreamSim, host: HostId) {
     world.wanted[host.0 as usize] = Time::NEVER;
     world.alarms.clear();
 }

@@ -7,7 +7,7 @@ use lustrine_wire::srpc::{BrwCheck, Name};
 
 use super::*;
 use crate::fabric::{LinkSpec, Rate, SiteId};
-use crate::simulation::Cost;
+use crate::simulation::CpuCost;
 use crate::tcp::TcpSpec;
 
 const SECOND: Nanos = Nanos::from_secs(1);
@@ -26,18 +26,18 @@ fn interface(delay: Nanos) -> LinkSpec {
 
 /// A network of hosts at one site, each this far from its middle.
 struct Lan {
-    crowd: Crowd,
+    crowd: MessageSim,
     site: SiteId,
     delay: Nanos,
-    cost: Cost,
+    cost: CpuCost,
     edit: fn(NodeSpec) -> NodeSpec,
 }
 
 impl Lan {
     fn new(seed: u64, delay: Nanos) -> Lan {
-        let mut crowd = Crowd::new(seed);
+        let mut crowd = MessageSim::new(seed);
         let site = crowd.fabric().add_site();
-        Lan { crowd, site, delay, cost: Cost::default(), edit: |spec| spec }
+        Lan { crowd, site, delay, cost: CpuCost::default(), edit: |spec| spec }
     }
 
     fn add(&mut self, count: u32) -> Vec<HostId> {
@@ -50,8 +50,8 @@ impl Lan {
         let interface = interface(self.delay);
         // One segment however long: headers hardly count.
         let tcp = TcpSpec { segment: u32::MAX, ..TcpSpec::default() };
-        let place = Place { site: self.site, interface, cost: self.cost, tcp };
-        self.crowd.add_placed((self.edit)(spec), place)
+        let place = Placement { site: self.site, interface, cost: self.cost, tcp };
+        self.crowd.add_node_at((self.edit)(spec), place)
     }
 
     fn load(&mut self, from: HostId, to: HostId, test: Test, concurrency: u32, limit: StepLimit) {
@@ -88,7 +88,7 @@ impl Lan {
             self.crowd.client(*host, SLOT).expect("a client").finish(now);
         }
         self.run(Nanos::from_secs(200));
-        let wrong = self.crowd.unquiet();
+        let wrong = self.crowd.leftovers();
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
         for host in clients {
             let client = self.crowd.client(*host, SLOT).expect("a client");
@@ -97,7 +97,7 @@ impl Lan {
     }
 }
 
-fn seconds(number: u64) -> Limit {
+fn seconds(number: u64) -> StepLimit {
     StepLimit::Time(Nanos::from_secs(number))
 }
 
@@ -186,7 +186,7 @@ fn a_small_message_does_not_wait_behind_large_ones() {
 fn a_slow_host_is_slow() {
     let mut lan = Lan::new(1, Nanos::from_micros(10));
     let clients = lan.add(4);
-    lan.cost = Cost { per_message: Nanos::from_micros(10), per_mib: Nanos::from_millis(1) };
+    lan.cost = CpuCost { per_message: Nanos::from_micros(10), per_mib: Nanos::from_millis(1) };
     let server = lan.add_one();
     for client in &clients {
         lan.load(*client, server, Test::Ping, 16, seconds(1));
@@ -214,13 +214,15 @@ fn eventful(seed: u64, steps: u64) -> (u64, u64, u64) {
         lan.load(*client, servers[index % 2], test, 4, seconds(8));
     }
     let mut lives = 1;
-    for (victim, death) in
-        [(servers[0], Death::Crash), (servers[1], Death::Silence), (servers[0], Death::Orderly)]
-    {
+    for (victim, stop_kind) in [
+        (servers[0], StopKind::Crash),
+        (servers[1], StopKind::Silence),
+        (servers[0], StopKind::Orderly),
+    ] {
         for _ in 0..steps {
             lan.run(Nanos(SECOND.0 / steps));
         }
-        let mut spec = lan.crowd.stop(victim, death);
+        let mut spec = lan.crowd.stop(victim, stop_kind);
         lan.run(SECOND);
         lives += 1;
         spec.incarnation += lives;
@@ -235,7 +237,7 @@ fn eventful(seed: u64, steps: u64) -> (u64, u64, u64) {
         assert!(lan.crowd.client(*client, SLOT).expect("a client").step_finished());
         ops += figures.ops;
     }
-    let result = (lan.crowd.trace().hash(), lan.crowd.messages(), ops);
+    let result = (lan.crowd.event_log().hash(), lan.crowd.messages(), ops);
     lan.calm(&clients);
     result
 }
@@ -252,8 +254,8 @@ fn loads_go_on_after_deaths_and_the_same_seed_does_the_same() {
 fn nobody_at_home_refuses_and_silence_times_out() {
     let mut lan = Lan::new(3, Nanos::from_micros(10));
     let [one, two] = lan.add(2)[..] else { panic!("two") };
-    for death in [Death::Crash, Death::Silence] {
-        let spec = lan.crowd.stop(two, death);
+    for stop_kind in [StopKind::Crash, StopKind::Silence] {
+        let spec = lan.crowd.stop(two, stop_kind);
         lan.load(one, two, Test::Ping, 1, StepLimit::Count(10));
         lan.run(Nanos::from_secs(20));
         assert!(!lan.crowd.client(one, SLOT).expect("a client").step_finished());
@@ -272,7 +274,7 @@ fn a_node_that_forgets_its_timers_is_found_out() {
     let mut lan = Lan::new(1, Nanos(1000));
     lan.edit = |spec| spec.with("sock_timeout", 10_000);
     let hosts = lan.add(2);
-    Simulation::stop(&mut lan.crowd, hosts[1], Death::Silence);
+    Simulation::stop(&mut lan.crowd, hosts[1], StopKind::Silence);
     lan.load(hosts[0], hosts[1], Test::Ping, 1, StepLimit::Count(1));
     lan.run(Nanos::from_millis(10));
     lan.crowd.hosts[0].forget_timers();

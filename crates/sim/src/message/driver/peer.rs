@@ -8,7 +8,7 @@ use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::nid::{Nid, ProcessId};
 use smallvec::SmallVec;
 
-use super::super::parcel::{Cargo, LinkId, Parcel, is_small};
+use super::super::packet::{Cargo, LinkId, Packet, is_small};
 use super::super::wire::Wire;
 use super::Terms;
 use crate::fabric::Hops;
@@ -55,7 +55,7 @@ pub(super) struct Peer {
     pub(super) in_stream: u64,
     pub(super) lent: Vec<Lent>,
     /// By kind: what waits behind a parked message, which is the first.
-    parked: [VecDeque<Box<Parcel>>; KINDS],
+    parked: [VecDeque<Box<Packet>>; KINDS],
 }
 
 impl Peer {
@@ -111,20 +111,20 @@ impl Peer {
     }
 
     /// Something for the peer; `None` when there is no way to it.
-    pub(super) fn parcel(
+    pub(super) fn packet(
         &self,
         from: &Terms,
         link: LinkId,
         size: u64,
         cargo: Cargo,
-    ) -> Option<Parcel> {
+    ) -> Option<Packet> {
         let small = match &cargo {
             Cargo::Message { header, .. } => is_small(header.payload_len),
             _ => true,
         };
         let large = if self.ways.len() < 2 { 0 } else { 1 + self.chosen % (self.ways.len() - 1) };
         let hops = Hops::from_slice(self.ways.get(if small { 0 } else { large })?);
-        Some(Parcel {
+        Some(Packet {
             from: from.host,
             to: self.host?,
             local: self.local,
@@ -147,8 +147,8 @@ impl Peer {
         self.chosen = self.chosen.wrapping_add(1);
     }
 
-    /// The parcels of a kind that wait behind a parked one, and that one itself.
-    pub(super) fn parked(&mut self, kind: usize) -> &mut VecDeque<Box<Parcel>> {
+    /// The packets of a kind that wait behind a parked one, and that one itself.
+    pub(super) fn parked(&mut self, kind: usize) -> &mut VecDeque<Box<Packet>> {
         &mut self.parked[kind]
     }
 

@@ -1,7 +1,7 @@
 //! How fast the message level is, and what it takes.
 //!
 //! `cargo run --release -p lustrine-sim --example crowd [--json] CLIENTS SERVERS ping|read
-//! CONCURRENCY [MESSAGES]`: every client loads one server. `cargo xtask bench crowd` makes a table
+//! CONCURRENCY [MESSAGES]`: every client loads one server. `cargo xtask bench message-sim` makes a table
 //! of many runs.
 
 use std::os::unix::process::CommandExt;
@@ -12,7 +12,7 @@ use lustrine_lnet::time::Nanos;
 use lustrine_selftest::{ClientArgs, ClientSlot, LoadStep, SessionMode, StepLimit, Test};
 use lustrine_sim::fabric::{LinkSpec, Rate};
 use lustrine_sim::tcp::TcpSpec;
-use lustrine_sim::{Cost, Crowd, NodeSpec, Place, Simulation};
+use lustrine_sim::{CpuCost, MessageSim, NodeSpec, Placement, Simulation};
 use lustrine_wire::nid::{Net, Nid, ProcessId};
 use lustrine_wire::srpc::{BrwCheck, Name};
 
@@ -84,7 +84,7 @@ fn nid(number: u32) -> Nid {
 
 fn measure(run: &Run) -> Found {
     let begin = Instant::now();
-    let mut crowd = Crowd::new(1);
+    let mut crowd = MessageSim::new(1);
     let site = crowd.fabric().add_site();
     for number in 0..run.clients + run.servers {
         let gigabits = if number < run.servers { 100 } else { 10 };
@@ -93,9 +93,9 @@ fn measure(run: &Run) -> Found {
             delay: Nanos::from_micros(10),
             ..LinkSpec::default()
         };
-        let cost = Cost { per_message: Nanos(500), per_mib: Nanos::from_micros(50) };
+        let cost = CpuCost { per_message: Nanos(500), per_mib: Nanos::from_micros(50) };
         let spec = NodeSpec { seed: u64::from(number), ..NodeSpec::new(nid(number)) };
-        crowd.add_placed(spec, Place { site, interface, cost, tcp: TcpSpec::default() });
+        crowd.add_node_at(spec, Placement { site, interface, cost, tcp: TcpSpec::default() });
     }
     let hosts: Vec<_> = (0..run.clients).map(|index| run.servers + index).collect();
     for number in &hosts {
@@ -133,7 +133,7 @@ fn measure(run: &Run) -> Found {
     };
     advance(u64::from(run.clients) * 20);
     let (messages, took, cpu, virtually) = advance(run.messages);
-    let (memory, trace) = (resident(), crowd.trace().hash());
+    let (memory, trace) = (resident(), crowd.event_log().hash());
     Found { messages, took, cpu, virtually, memory, built, built_bytes, trace }
 }
 

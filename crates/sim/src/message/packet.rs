@@ -18,7 +18,7 @@ pub(super) struct LinkId(pub(super) u64);
 
 /// One thing on its way.
 #[derive(Debug)]
-pub(super) struct Parcel {
+pub(super) struct Packet {
     pub(super) from: HostId,
     pub(super) to: HostId,
     pub(super) local: Nid,
@@ -41,7 +41,7 @@ pub(super) struct Parcel {
     pub(super) cargo: Cargo,
 }
 
-/// What a parcel is.
+/// What a packet is.
 #[derive(Debug)]
 pub(super) enum Cargo {
     Message {
@@ -68,7 +68,7 @@ pub(super) enum Cargo {
     Broken,
 }
 
-impl Parcel {
+impl Packet {
     /// What a trace has to say of a message; `None` for anything else.
     pub(super) fn essence(&self) -> Option<u64> {
         let Cargo::Message { header, digest, .. } = &self.cargo else { return None };
@@ -99,7 +99,7 @@ pub(super) fn is_small(payload_len: u32) -> bool {
     payload_len <= SMALL_MAX
 }
 
-/// Place of a parcel among all that are on their way, and one more, so that none is nothing.
+/// Place of a packet among all that are on their way, and one more, so that none is nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ParcelId(NonZeroU32);
 
@@ -114,67 +114,67 @@ impl ParcelId {
 }
 
 /// What arrived at a host, first come first.
-pub(super) type Arrived = Vec<Box<Parcel>>;
+pub(super) type Arrived = Vec<Box<Packet>>;
 
-/// All parcels that are on their way.
+/// All packets that are on their way.
 #[derive(Debug, Default)]
-pub(super) struct Parcels {
-    places: Vec<Option<Box<Parcel>>>,
+pub(super) struct Packets {
+    places: Vec<Option<Box<Packet>>>,
     free: Vec<u32>,
     /// Empty boxes, used again last first: those are still in the cache.
     #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
-    boxes: Vec<Box<Parcel>>,
+    boxes: Vec<Box<Packet>>,
 }
 
 /// Most empty boxes that are kept.
 const BOXES_MAX: usize = 1 << 12;
 
-impl Parcels {
-    /// As [`Parcels::add`] for one that has no box yet.
-    pub(super) fn add_new(&mut self, parcel: Parcel) -> ParcelId {
-        let parcel = self.pack(parcel);
-        self.add(parcel)
+impl Packets {
+    /// As [`Packets::add`] for one that has no box yet.
+    pub(super) fn add_new(&mut self, packet: Packet) -> ParcelId {
+        let packet = self.pack(packet);
+        self.add(packet)
     }
 
-    /// Puts a parcel into a box.
-    pub(super) fn pack(&mut self, parcel: Parcel) -> Box<Parcel> {
+    /// Puts a packet into a box.
+    pub(super) fn pack(&mut self, packet: Packet) -> Box<Packet> {
         match self.boxes.pop() {
             Some(mut place) => {
-                *place = parcel;
+                *place = packet;
                 place
             }
-            None => Box::new(parcel),
+            None => Box::new(packet),
         }
     }
 
     /// Nobody needs this one any more.
-    pub(super) fn discard(&mut self, mut parcel: Box<Parcel>) {
+    pub(super) fn discard(&mut self, mut packet: Box<Packet>) {
         if self.boxes.len() < BOXES_MAX {
-            parcel.cargo = Cargo::Closed;
-            self.boxes.push(parcel);
+            packet.cargo = Cargo::Closed;
+            self.boxes.push(packet);
         }
     }
 
-    pub(super) fn add(&mut self, parcel: Box<Parcel>) -> ParcelId {
+    pub(super) fn add(&mut self, packet: Box<Packet>) -> ParcelId {
         match self.free.pop() {
             Some(place) => {
-                self.places[place as usize] = Some(parcel);
+                self.places[place as usize] = Some(packet);
                 ParcelId::of(place)
             }
             None => {
-                self.places.push(Some(parcel));
+                self.places.push(Some(packet));
                 ParcelId::of(self.places.len() as u32 - 1)
             }
         }
     }
 
-    pub(super) fn get_mut(&mut self, id: ParcelId) -> &mut Parcel {
-        self.places[id.place() as usize].as_mut().expect("a parcel on its way")
+    pub(super) fn get_mut(&mut self, id: ParcelId) -> &mut Packet {
+        self.places[id.place() as usize].as_mut().expect("a packet on its way")
     }
 
-    pub(super) fn take(&mut self, id: ParcelId) -> Box<Parcel> {
+    pub(super) fn take(&mut self, id: ParcelId) -> Box<Packet> {
         self.free.push(id.place());
-        self.places[id.place() as usize].take().expect("a parcel on its way")
+        self.places[id.place() as usize].take().expect("a packet on its way")
     }
 
     pub(super) fn len(&self) -> usize {

@@ -12,7 +12,7 @@ const KEPT: usize = 4096;
 /// A kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub enum What {
+pub enum EventKind {
     /// A host dialled; the value is the remote port.
     Dialled = 1,
     /// A stream arrived at a listener; the value is the remote port.
@@ -43,7 +43,7 @@ pub enum What {
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct LogEntry {
     /// When.
     pub at: Time,
     /// Where.
@@ -51,8 +51,8 @@ pub struct Entry {
     /// The stream's end, if it is about one; else 0.
     pub end: u64,
     /// What.
-    pub what: What,
-    /// More about it, see [`What`].
+    pub what: EventKind,
+    /// More about it, see [`EventKind`].
     pub value: u64,
 }
 
@@ -60,13 +60,13 @@ pub struct Entry {
 ///
 /// Two runs with equal hashes did the same things at the same times in the same sequence.
 #[derive(Clone, Debug, Default)]
-pub struct Trace {
+pub struct EventLog {
     hash: u64,
     count: u64,
-    last: VecDeque<Entry>,
+    last: VecDeque<LogEntry>,
 }
 
-impl Trace {
+impl EventLog {
     /// The number.
     pub fn hash(&self) -> u64 {
         self.hash
@@ -78,22 +78,22 @@ impl Trace {
     }
 
     /// The last few thousand events.
-    pub fn last(&self) -> impl DoubleEndedIterator<Item = &Entry> {
+    pub fn last(&self) -> impl DoubleEndedIterator<Item = &LogEntry> {
         self.last.iter()
     }
 
-    pub(crate) fn note(&mut self, entry: Entry) {
+    pub(crate) fn note(&mut self, entry: LogEntry) {
         self.hash = fold(self.hash, &entry);
         self.keep(entry);
     }
 
     /// Notes something that may come before or after others of another host.
-    pub(crate) fn note_apart(&mut self, entry: Entry) {
+    pub(crate) fn note_apart(&mut self, entry: LogEntry) {
         self.hash = self.hash.wrapping_add(fold(0, &entry));
         self.keep(entry);
     }
 
-    fn keep(&mut self, entry: Entry) {
+    fn keep(&mut self, entry: LogEntry) {
         self.count += 1;
         if self.last.len() == KEPT {
             self.last.pop_front();
@@ -102,7 +102,7 @@ impl Trace {
     }
 }
 
-fn fold(hash: u64, entry: &Entry) -> u64 {
+fn fold(hash: u64, entry: &LogEntry) -> u64 {
     let words = [entry.at.0, u64::from(entry.host.0), entry.end, entry.what as u64, entry.value];
     words.into_iter().fold(hash, mix)
 }
@@ -116,14 +116,14 @@ pub(crate) fn mix(hash: u64, word: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn entry(at: u64, value: u64) -> Entry {
-        Entry { at: Time(at), host: HostId(1), end: 2, what: What::Bytes, value }
+    fn entry(at: u64, value: u64) -> LogEntry {
+        LogEntry { at: Time(at), host: HostId(1), end: 2, what: EventKind::Bytes, value }
     }
 
     #[test]
     fn the_hash_depends_on_content_and_sequence() {
-        let hash = |entries: &[Entry]| {
-            let mut trace = Trace::default();
+        let hash = |entries: &[LogEntry]| {
+            let mut trace = EventLog::default();
             entries.iter().for_each(|entry| trace.note(*entry));
             trace.hash()
         };
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded() {
-        let mut trace = Trace::default();
+        let mut trace = EventLog::default();
         (0..10_000).for_each(|at| trace.note(entry(at, 0)));
         assert_eq!((trace.count(), trace.last().count()), (10_000, KEPT));
         assert_eq!(trace.last().next_back().unwrap().at, Time(9999));

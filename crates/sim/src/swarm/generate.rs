@@ -1,10 +1,12 @@
 //! A plan of a seed.
 
-mod wild;
+mod adversarial;
 
 use std::collections::BTreeMap;
 
-use super::plan::{Chooser, Death, Demand, Load, Node, Plan, Role, Trouble, What, Wire, Wires};
+use super::plan::{
+    Expectation, Fault, HashBy, Load, Node, Plan, Role, StopKind, TestKind, Transport, Wire,
+};
 use crate::rng::Rng;
 
 /// Every so-manieth seed is a wild life.
@@ -12,14 +14,15 @@ const WILD: u64 = 3;
 
 /// The plan of a seed; always the same one. Two of three are lives in which all must go well in the
 /// end; in the third kind tunables have whatever value they may have, and only safety is demanded.
-pub fn draw(seed: u64) -> Plan {
+pub fn generate(seed: u64) -> Plan {
     let rng = &mut Rng::new(seed);
-    if seed % WILD == WILD - 1 { wild::draw(rng) } else { calm(rng) }
+    if seed % WILD == WILD - 1 { adversarial::generate(rng) } else { load_after_recovery(rng) }
 }
 
 /// A life in which all must go well in the end.
-fn calm(rng: &mut Rng) -> Plan {
-    let wires = *rng.pick(&[Wires::Plain, Wires::Plain, Wires::Cubic, Wires::Bbr]);
+fn load_after_recovery(rng: &mut Rng) -> Plan {
+    let transport =
+        *rng.pick(&[Transport::Plain, Transport::Plain, Transport::Cubic, Transport::Bbr]);
     let count = rng.between(2, 4) as usize;
     let long = rng.chance(1, 3);
     let base = tunables(rng);
@@ -39,11 +42,21 @@ fn calm(rng: &mut Rng) -> Plan {
         .collect();
     let pairs = (0..count).flat_map(|one| (one + 1..count).map(move |two| (one, two)));
     let links = pairs.map(|between| wire(rng, between)).collect();
-    let storm = (0..count).map(|_| load(rng, 200)).collect();
-    let troubles = (0..rng.below(20)).map(|_| trouble(rng, count)).collect();
-    let calm = (0..count).map(|_| load(rng, 40)).collect();
-    let demand = Demand::Recovery;
-    Plan { seed: rng.draw(), demand, wires, nodes, sites: Vec::new(), links, storm, troubles, calm }
+    let load_under_faults = (0..count).map(|_| load(rng, 200)).collect();
+    let faults = (0..rng.below(20)).map(|_| fault(rng, count)).collect();
+    let load_after_recovery = (0..count).map(|_| load(rng, 40)).collect();
+    let expect = Expectation::Recovery;
+    Plan {
+        seed: rng.draw(),
+        expect,
+        transport,
+        nodes,
+        sites: Vec::new(),
+        links,
+        load_under_faults,
+        faults,
+        load_after_recovery,
+    }
 }
 
 fn wire(rng: &mut Rng, between: (usize, usize)) -> Wire {
@@ -59,9 +72,9 @@ fn wire(rng: &mut Rng, between: (usize, usize)) -> Wire {
         },
         megabits: *rng.pick(&[100, 1000, 10_000, 100_000]),
         queue: 1 << rng.between(17, 23),
-        lost_ppm: *rng.pick(&[0, 0, 10, 1000]),
-        more: 0,
-        chooser: Chooser::Streams,
+        loss_ppm: *rng.pick(&[0, 0, 10, 1000]),
+        extra_links: 0,
+        hash_by: HashBy::Streams,
     }
 }
 
@@ -95,29 +108,29 @@ fn load(rng: &mut Rng, count: u64) -> Load {
         1 if rng.chance(1, 2) => 1 << 20,
         _ => 4096 * rng.between(1, 40) as u32,
     };
-    let what = *rng.pick(&[What::Ping, What::Read, What::Write]);
+    let what = *rng.pick(&[TestKind::Ping, TestKind::Read, TestKind::Write]);
     Load {
         what,
-        bytes: if what == What::Ping { 0 } else { bytes },
+        bytes: if what == TestKind::Ping { 0 } else { bytes },
         full_check: rng.chance(2, 3),
         concurrency: rng.between(1, 16) as u32,
         count,
     }
 }
 
-fn trouble(rng: &mut Rng, nodes: usize) -> Trouble {
+fn fault(rng: &mut Rng, nodes: usize) -> Fault {
     let after_ms = rng.below(2000);
     let node = rng.below(nodes as u64) as usize;
     let between = (node, rng.below(nodes as u64) as usize);
     match rng.below(12) {
-        0..=3 => Trouble::Break { after_ms, node, stream: rng.below(64) },
-        4 | 5 => Trouble::Sever { after_ms, between },
-        6 | 7 => Trouble::Mend { after_ms, between },
-        8 => Trouble::Refuse { after_ms, node },
-        9 => Trouble::Admit { after_ms, node },
+        0..=3 => Fault::Break { after_ms, node, stream: rng.below(64) },
+        4 | 5 => Fault::Sever { after_ms, between },
+        6 | 7 => Fault::Mend { after_ms, between },
+        8 => Fault::Refuse { after_ms, node },
+        9 => Fault::Admit { after_ms, node },
         _ => {
-            let death = *rng.pick(&[Death::Crash, Death::Silence, Death::Orderly]);
-            Trouble::Restart { after_ms, node, death, away_ms: rng.below(3000) }
+            let stop_kind = *rng.pick(&[StopKind::Crash, StopKind::Silence, StopKind::Orderly]);
+            Fault::Restart { after_ms, node, stop_kind, away_ms: rng.below(3000) }
         }
     }
 }

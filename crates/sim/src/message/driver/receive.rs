@@ -5,36 +5,36 @@ use lustrine_lnet::shard::Shard;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 
-use super::super::parcel::{Cargo, LinkId, Parcel};
+use super::super::packet::{Cargo, LinkId, Packet};
 use super::peer::{Dial, mark, unmark};
-use super::{Courier, Outside};
+use super::{MessageDriver, Outside};
 
-impl Courier {
+impl MessageDriver {
     pub(super) fn arrive(
         &mut self,
         now: Time,
         core: &mut Shard,
         out: &mut Outside<'_>,
-        parcel: Box<Parcel>,
+        packet: Box<Packet>,
     ) {
-        let Some(ni) = self.terms.nids.iter().position(|nid| *nid == parcel.remote) else { return };
-        let slot = self.peer_of(NiIndex(ni as u16), parcel.local);
-        let link = parcel.link;
+        let Some(ni) = self.terms.nids.iter().position(|nid| *nid == packet.remote) else { return };
+        let slot = self.peer_of(NiIndex(ni as u16), packet.local);
+        let link = packet.link;
         let known = self.peers[slot].links.contains(&link);
-        match parcel.cargo {
+        match packet.cargo {
             Cargo::Message { .. } if known => {
-                let kind = usize::from(!parcel.is_small());
+                let kind = usize::from(!packet.is_small());
                 let parked = self.peers[slot].parked(kind);
                 if parked.is_empty() {
-                    self.receive(now, core, out, slot, parcel);
+                    self.receive(now, core, out, slot, packet);
                 } else {
-                    parked.push_back(parcel);
+                    parked.push_back(packet);
                 }
             }
-            Cargo::Message { .. } => self.turn_away(now, out, parcel, Cargo::Closed),
+            Cargo::Message { .. } => self.turn_away(now, out, packet, Cargo::Closed),
             Cargo::Dial { incarnation } => {
                 if self.shut.is_some() || !self.terms.listens {
-                    self.turn_away(now, out, parcel, Cargo::Refused(Status::Refused));
+                    self.turn_away(now, out, packet, Cargo::Refused(Status::Refused));
                     return;
                 }
                 self.meet(now, core, out, slot, incarnation);
@@ -46,7 +46,7 @@ impl Courier {
             }
             Cargo::Answer { incarnation } => {
                 if self.peers[slot].dial != Dial::Active(link) {
-                    return self.turn_away(now, out, parcel, Cargo::Closed);
+                    return self.turn_away(now, out, packet, Cargo::Closed);
                 }
                 self.peers[slot].dial = Dial::Idle;
                 self.peers[slot].interval = Nanos::ZERO;
@@ -76,11 +76,11 @@ impl Courier {
             Cargo::Room(len) if known => {
                 let in_stream = &mut self.peers[slot].in_stream;
                 *in_stream = in_stream.saturating_sub(len);
-                out.wire.parcels.discard(parcel);
+                out.wire.packets.discard(packet);
                 self.refill(now, core, out, slot);
             }
             Cargo::Released(op) if known => {
-                out.wire.parcels.discard(parcel);
+                out.wire.packets.discard(packet);
                 let lent = &mut self.peers[slot].lent;
                 let Some(at) = lent.iter().position(|lent| lent.op == op) else { return };
                 let lent = lent.remove(at);
@@ -140,8 +140,8 @@ impl Courier {
     }
 
     /// Answers somebody with whom there is no connection.
-    fn turn_away(&mut self, now: Time, out: &mut Outside<'_>, parcel: Box<Parcel>, cargo: Cargo) {
-        out.wire.turn_away(now, parcel, cargo);
+    fn turn_away(&mut self, now: Time, out: &mut Outside<'_>, packet: Box<Packet>, cargo: Cargo) {
+        out.wire.turn_away(now, packet, cargo);
     }
 
     fn receive(
@@ -150,15 +150,15 @@ impl Courier {
         core: &mut Shard,
         out: &mut Outside<'_>,
         slot: usize,
-        parcel: Box<Parcel>,
+        packet: Box<Packet>,
     ) {
-        let kind = usize::from(!parcel.is_small());
-        let Cargo::Message { header, .. } = &parcel.cargo else { return };
+        let kind = usize::from(!packet.is_small());
+        let Cargo::Message { header, .. } = &packet.cargo else { return };
         let peer = &self.peers[slot];
         let arrival = Arrival { ni: peer.ni, from: peer.id(), rx: mark(slot, kind) };
         match core.recv_header(now, arrival, header) {
-            Verdict::Park => self.peers[slot].parked(kind).push_front(parcel),
-            verdict => self.obey(now, core, out, slot, parcel, &verdict),
+            Verdict::Park => self.peers[slot].parked(kind).push_front(packet),
+            verdict => self.obey(now, core, out, slot, packet, &verdict),
         }
     }
 
@@ -169,10 +169,10 @@ impl Courier {
         core: &mut Shard,
         out: &mut Outside<'_>,
         slot: usize,
-        mut parcel: Box<Parcel>,
+        mut packet: Box<Packet>,
         verdict: &Verdict,
     ) {
-        let Cargo::Message { payload, lent, .. } = &mut parcel.cargo else { return };
+        let Cargo::Message { payload, lent, .. } = &mut packet.cargo else { return };
         match verdict {
             Verdict::Into { op, spans } => {
                 let mut rest = core::mem::take(payload);
@@ -194,8 +194,8 @@ impl Courier {
             }
         }
         match *lent {
-            Some(op) => out.wire.confirm(now, parcel, op),
-            None => out.wire.parcels.discard(parcel),
+            Some(op) => out.wire.confirm(now, packet, op),
+            None => out.wire.packets.discard(packet),
         }
     }
 
@@ -210,14 +210,14 @@ impl Courier {
     ) {
         let (slot, kind) = unmark(rx);
         let Some(peer) = self.peers.get_mut(slot) else { return };
-        let Some(parcel) = peer.parked(kind).pop_front() else { return };
+        let Some(packet) = peer.parked(kind).pop_front() else { return };
         let mut waiting = core::mem::take(peer.parked(kind));
-        self.obey(now, core, out, slot, parcel, verdict);
-        while let Some(parcel) = waiting.pop_front() {
-            if !self.peers[slot].links.contains(&parcel.link) {
+        self.obey(now, core, out, slot, packet, verdict);
+        while let Some(packet) = waiting.pop_front() {
+            if !self.peers[slot].links.contains(&packet.link) {
                 return;
             }
-            self.receive(now, core, out, slot, parcel);
+            self.receive(now, core, out, slot, packet);
             let parked = self.peers[slot].parked(kind);
             if !parked.is_empty() {
                 parked.append(&mut waiting);

@@ -15,13 +15,13 @@ use lustrine_selftest::{Client, ClientSlot};
 use lustrine_wire::nid::Nid;
 
 use crate::check;
+use crate::event_log::EventLog;
 use crate::network::{HostId, Network};
 use crate::node::{Node, NodeSpec};
 use crate::recording::Recorder;
 use crate::rng::Rng;
-use crate::script::{Hand, Script};
-use crate::simulation::Cost;
-use crate::trace::Trace;
+use crate::script::{Script, ScriptIo};
+use crate::simulation::CpuCost;
 
 /// When worlds begin: not at [`Time::ZERO`], which some take for "never".
 pub(crate) const BEGIN: Time = Time(1_000_000_000);
@@ -31,7 +31,7 @@ const TURN: Nanos = Nanos(1000);
 
 /// How a node goes away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Death {
+pub enum StopKind {
     /// Its host lives on and resets its streams: a crashed process.
     Crash,
     /// Nothing is heard of its host any more until it is back: a power cut.
@@ -48,13 +48,13 @@ enum Actor {
 }
 
 /// A network with everybody on it.
-pub struct World {
+pub struct StreamSim {
     network: Network,
     actors: Vec<Actor>,
     /// When each wants to be woken, and entries in `alarms` that still count.
     wanted: Vec<Time>,
     /// What working costs each, and until when it is at work.
-    costs: Vec<(Cost, Time)>,
+    costs: Vec<(CpuCost, Time)>,
     alarms: BinaryHeap<Reverse<(Time, u32)>>,
     rng: Rng,
     /// Of the nodes' journals, if somebody wants them.
@@ -63,12 +63,12 @@ pub struct World {
     next_review: Time,
 }
 
-impl World {
+impl StreamSim {
     /// An empty world.
-    pub fn new(seed: u64) -> World {
+    pub fn new(seed: u64) -> StreamSim {
         let mut rng = Rng::new(seed);
         let network = Network::new(BEGIN, rng.fork());
-        World {
+        StreamSim {
             network,
             actors: Vec::new(),
             wanted: Vec::new(),
@@ -86,8 +86,8 @@ impl World {
     }
 
     /// What happened so far.
-    pub fn trace(&self) -> &Trace {
-        self.network.trace()
+    pub fn event_log(&self) -> &EventLog {
+        self.network.event_log()
     }
 
     /// The network, to look at and to disturb.
@@ -127,7 +127,7 @@ impl World {
         let host = HostId(self.actors.len() as u32);
         self.actors.push(actor);
         self.wanted.push(Time::NEVER);
-        self.costs.push((Cost::default(), Time::ZERO));
+        self.costs.push((CpuCost::default(), Time::ZERO));
         self.wake(host, self.now());
         host
     }
@@ -197,8 +197,8 @@ impl World {
     }
 
     /// A host's streams, for whoever plays a scripted peer from outside.
-    pub fn hand(&mut self, host: HostId) -> Hand<'_> {
-        Hand { host, network: &mut self.network }
+    pub fn script_io(&mut self, host: HostId) -> ScriptIo<'_> {
+        ScriptIo { host, network: &mut self.network }
     }
 
     /// Pings from a node; [`Node::result`] has the answer.
@@ -247,16 +247,16 @@ impl World {
     }
 
     /// Ends a node. What it was made from is returned, to start it again.
-    pub fn stop(&mut self, host: HostId, death: Death) -> NodeSpec {
+    pub fn stop(&mut self, host: HostId, stop_kind: StopKind) -> NodeSpec {
         let actor = core::mem::replace(&mut self.actors[host.0 as usize], Actor::Nobody);
         let Actor::Node(mut node) = actor else { panic!("{host:?} is no node that runs") };
-        if death == Death::Orderly {
+        if stop_kind == StopKind::Orderly {
             node.close(&mut self.network, Status::Shutdown);
         }
         if let Some(recorder) = &mut self.recorder {
             node.report(recorder);
         }
-        self.network.fell(host, death == Death::Silence);
+        self.network.fell(host, stop_kind == StopKind::Silence);
         self.wanted[host.0 as usize] = Time::NEVER;
         node.spec().clone()
     }
@@ -358,7 +358,7 @@ impl World {
                 else {
                     unreachable!("it was just looked at");
                 };
-                script.act(&mut Hand { host, network: &mut self.network });
+                script.act(&mut ScriptIo { host, network: &mut self.network });
                 let alarm = script.alarm();
                 self.actors[index] = Actor::Script(script);
                 alarm
@@ -371,7 +371,11 @@ impl World {
     }
 
     /// Lets time pass until the condition holds, for `limit` at most; whether it does.
-    pub fn run_until(&mut self, limit: Nanos, mut holds: impl FnMut(&mut World) -> bool) -> bool {
+    pub fn run_until(
+        &mut self,
+        limit: Nanos,
+        mut holds: impl FnMut(&mut StreamSim) -> bool,
+    ) -> bool {
         let end = self.now() + limit;
         loop {
             if holds(self) {

@@ -1,7 +1,7 @@
-//! `cargo xtask bench crowd`: how fast the simulator's message level is, by number of nodes.
+//! `cargo xtask bench message-sim`: how fast the simulator's message level is, by number of nodes.
 //!
 //! One program does it all, a process for each measurement, so that each begins without memory
-//! (`crates/sim/examples/crowd`).
+//! (`crates/sim/examples/message_sim`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -41,7 +41,7 @@ const GOAL: &str = "goal: 500,000 messages/s and at most 2 GB with 10,000 nodes"
 
 /// The simulator's message level by number of nodes.
 #[derive(Args)]
-pub(crate) struct CrowdArgs {
+pub(crate) struct MessageSimArgs {
     /// Rounds; each measures every size and test once
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
@@ -54,7 +54,7 @@ pub(crate) struct CrowdArgs {
     #[arg(long, conflicts_with_all = ["rounds", "messages"])]
     quick: bool,
 
-    /// Write the results here [default: bench/results/crowd-DATE-MACHINE.json]
+    /// Write the results here [default: bench/results/message-sim-DATE-MACHINE.json]
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -87,7 +87,7 @@ struct Row {
 }
 
 #[derive(Debug, Serialize)]
-struct Crowd {
+struct MessageSim {
     date: String,
     machine: Machine,
     versions: BTreeMap<String, String>,
@@ -97,7 +97,7 @@ struct Crowd {
     rows: Vec<Row>,
 }
 
-pub(crate) fn run(args: &CrowdArgs) -> Result<()> {
+pub(crate) fn run(args: &MessageSimArgs) -> Result<()> {
     let program = build()?;
     let machine = Machine::here();
     let (rounds, messages) = if args.quick { (1, 500_000) } else { (args.rounds, args.messages) };
@@ -112,7 +112,7 @@ pub(crate) fn run(args: &CrowdArgs) -> Result<()> {
         }
     }
     let rows = cases.iter().zip(&found).map(|((test, size), runs)| row(test, *size, runs));
-    let crowd = Crowd {
+    let crowd = MessageSim {
         date: machine::today(),
         machine,
         versions: machine::versions(&[]),
@@ -123,7 +123,7 @@ pub(crate) fn run(args: &CrowdArgs) -> Result<()> {
     };
     let table = render(&crowd);
     print!("{table}");
-    let name = format!("crowd-{}-{}.json", crowd.date, crowd.machine.short_name());
+    let name = format!("message-sim-{}-{}.json", crowd.date, crowd.machine.short_name());
     let named = (!args.quick).then(|| root().join("bench/results").join(name));
     let Some(file) = args.json.clone().or(named) else { return Ok(()) };
     for (file, text) in
@@ -137,10 +137,10 @@ pub(crate) fn run(args: &CrowdArgs) -> Result<()> {
 fn build() -> Result<PathBuf> {
     let mut command = cargo();
     command.args(["build", "--release", "--locked", "--package", "lustrine-sim"]);
-    command.args(["--example", "crowd"]);
+    command.args(["--example", "message_sim"]);
     let status = process::shown(&mut command, BUILD_MAX, |_| {})?;
     ensure!(status.success(), "the example does not build");
-    Ok(target_dir().join("release/examples/crowd"))
+    Ok(target_dir().join("release/examples/message_sim"))
 }
 
 fn measure(program: &Path, test: &str, size: (u32, u32), messages: u64) -> Result<Run> {
@@ -148,7 +148,7 @@ fn measure(program: &Path, test: &str, size: (u32, u32), messages: u64) -> Resul
     let mut command = Command::new(program);
     command.args(["--json", &clients.to_string(), &servers.to_string(), test]);
     command.args([CONCURRENCY.to_string(), messages.to_string()]);
-    let text = process::capture(&mut command, RUN_MAX)?.output("the crowd")?;
+    let text = process::capture(&mut command, RUN_MAX)?.output("the message simulation")?;
     serde_json::from_str(&text).with_context(|| format!("not what a run tells: {text}"))
 }
 
@@ -173,7 +173,7 @@ fn row(test: &'static str, (clients, servers): (u32, u32), runs: &[Run]) -> Resu
     })
 }
 
-fn render(crowd: &Crowd) -> String {
+fn render(crowd: &MessageSim) -> String {
     let Machine { cpu, cores, kernel, load, .. } = &crowd.machine;
     let mut out = format!(
         "{}: {cpu}, {cores} cores, {kernel}; {} rounds of {} messages, {} RPCs under way per \

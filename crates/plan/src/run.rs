@@ -44,12 +44,12 @@ const GROUP: &str = "all";
 const BATCH: &str = "plan";
 
 /// What running a plan needs of the world.
-pub trait Outside {
+pub trait Env {
     /// Gives the console a command, and waits for the answer.
     ///
     /// # Errors
     /// When the console refuses, or is gone.
-    fn tell(&mut self, command: Command) -> Result<Answer, Stopped>;
+    fn command(&mut self, command: Command) -> Result<Answer, RunError>;
 
     /// The time, from any beginning.
     fn now(&mut self) -> Time;
@@ -57,25 +57,25 @@ pub trait Outside {
     /// Lets time pass.
     ///
     /// # Errors
-    /// [`Stopped::Interrupted`] when somebody wants an end.
-    fn pass(&mut self, time: Nanos) -> Result<(), Stopped>;
+    /// [`RunError::Interrupted`] when somebody wants an end.
+    fn sleep(&mut self, time: Nanos) -> Result<(), RunError>;
 
     /// Whether sessions of others are ended where nodes are in one.
-    fn takes_over(&self) -> bool;
+    fn take_over(&self) -> bool;
 
     /// A point begins.
-    fn begins(&mut self, number: usize, of: usize, title: &str);
+    fn on_point(&mut self, number: usize, of: usize, title: &str);
 
     /// What can be seen now.
-    fn shows(&mut self, live: &Live);
+    fn on_progress(&mut self, live: &Progress);
 
     /// Something worth knowing that is no error.
-    fn warns(&mut self, text: &str);
+    fn warn(&mut self, text: &str);
 }
 
 /// Why a plan does not go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Stopped {
+pub enum RunError {
     /// Somebody wanted it.
     #[error("interrupted")]
     Interrupted,
@@ -87,36 +87,36 @@ pub enum Stopped {
 /// What has not been expected of a console.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the console answered another question")]
-pub struct Bug;
+pub struct UnexpectedAnswer;
 
-impl From<Bug> for Stopped {
-    fn from(bug: Bug) -> Stopped {
-        Stopped::Failed(bug.to_string())
+impl From<UnexpectedAnswer> for RunError {
+    fn from(bug: UnexpectedAnswer) -> RunError {
+        RunError::Failed(bug.to_string())
     }
 }
 
 /// A point while it is measured: figures of the last moment.
 #[derive(Clone, Debug)]
-pub struct Live {
+pub struct Progress {
     /// How long it has been measured.
     pub elapsed: Nanos,
     /// How long it will be.
     pub of: Nanos,
     /// Each test: its name, and what all its clients do.
-    pub rows: Vec<(String, crate::results::Counted)>,
+    pub rows: Vec<(String, crate::results::OpCounts)>,
     /// Each client of each test.
-    pub clients: Vec<(Nid, crate::results::Counted)>,
+    pub clients: Vec<(Nid, crate::results::OpCounts)>,
 }
 
 /// Runs all points in order.
-pub fn run(plan: &Plan, points: &[Point], outside: &mut impl Outside) -> (Vec<PointResult>, End) {
+pub fn run(plan: &Plan, points: &[Point], env: &mut impl Env) -> (Vec<PointResult>, End) {
     let mut results = Vec::new();
     for (index, point) in points.iter().enumerate() {
         let repeats = plan.steps.get(point.step).map_or(1, |step| step.repeat);
-        outside.begins(index + 1, points.len(), &point.title(repeats));
-        let measured = measure(plan, point, outside);
+        env.on_point(index + 1, points.len(), &point.title(repeats));
+        let measured = measure(plan, point, env);
         // Good or bad, nodes shall not wait for their session to expire.
-        end(outside);
+        end(env);
         match measured {
             Ok((result, interrupted)) => {
                 results.push(result);
@@ -124,8 +124,8 @@ pub fn run(plan: &Plan, points: &[Point], outside: &mut impl Outside) -> (Vec<Po
                     return (results, End::Interrupted { interrupted: true });
                 }
             }
-            Err(Stopped::Interrupted) => return (results, End::Interrupted { interrupted: true }),
-            Err(Stopped::Failed(error)) => return (results, End::Failed { error }),
+            Err(RunError::Interrupted) => return (results, End::Interrupted { interrupted: true }),
+            Err(RunError::Failed(error)) => return (results, End::Failed { error }),
         }
     }
     (results, End::Complete)
@@ -134,51 +134,51 @@ pub fn run(plan: &Plan, points: &[Point], outside: &mut impl Outside) -> (Vec<Po
 fn measure(
     plan: &Plan,
     point: &Point,
-    outside: &mut impl Outside,
-) -> Result<(PointResult, bool), Stopped> {
-    let silent = gather(plan, point, outside)?;
+    env: &mut impl Env,
+) -> Result<(PointResult, bool), RunError> {
+    let silent = gather(plan, point, env)?;
     for (index, flow) in point.flows.iter().enumerate() {
-        add(index, flow, outside)?;
+        add(index, flow, env)?;
     }
     let run = Command::Run { batch: BATCH.to_owned(), timeout: 0 };
-    all_good(ask(outside, run)?, "started")?;
-    let outcome = watch(point, &silent, outside);
-    let stopped = stop(outside);
+    all_good(ask(env, run)?, "started")?;
+    let outcome = watch(point, &silent, env);
+    let stopped = stop(env);
     let (before, after, interrupted) = outcome?;
     match stopped {
         // What was measured is good all the same; the next point will say what is wrong.
-        Err(Stopped::Failed(why)) => outside.warns(&why),
-        Err(Stopped::Interrupted) | Ok(()) => {}
+        Err(RunError::Failed(why)) => env.warn(&why),
+        Err(RunError::Interrupted) | Ok(()) => {}
     }
     Ok((result(point, &silent, &before, &after), interrupted))
 }
 
 /// Makes the session, with all nodes and groups; the answer is which nodes tell no figures.
-fn gather(plan: &Plan, point: &Point, outside: &mut impl Outside) -> Result<Silent, Stopped> {
-    let (name, force) = (plan.name.clone(), outside.takes_over());
+fn gather(plan: &Plan, point: &Point, env: &mut impl Env) -> Result<Silent, RunError> {
+    let (name, force) = (plan.name.clone(), env.take_over());
     let (timeout, features) = (SESSION_TIMEOUT, FEATURES_KNOWN);
-    ask(outside, Command::NewSession { name, timeout, force, features })?;
+    ask(env, Command::NewSession { name, timeout, force, features })?;
     let nodes = point.nodes();
-    group(GROUP, &nodes, outside)?;
+    group(GROUP, &nodes, env)?;
     let target = Target::Session;
-    all_good(ask(outside, Command::Ping { target, timeout: ANSWER })?, "asked")?;
-    let Answer::Nodes(views) = ask(outside, Command::ShowGroup { group: GROUP.to_owned() })? else {
-        return Err(Bug.into());
+    all_good(ask(env, Command::Ping { target, timeout: ANSWER })?, "asked")?;
+    let Answer::Nodes(views) = ask(env, Command::ShowGroup { group: GROUP.to_owned() })? else {
+        return Err(UnexpectedAnswer.into());
     };
     for (index, flow) in point.flows.iter().enumerate() {
-        group(&from(index), &flow.clients, outside)?;
-        group(&to(index), &flow.servers, outside)?;
+        group(&from(index), &flow.clients, env)?;
+        group(&to(index), &flow.servers, env)?;
     }
-    ask(outside, Command::AddBatch { batch: BATCH.to_owned() })?;
+    ask(env, Command::AddBatch { batch: BATCH.to_owned() })?;
     let clients = |nid: &Nid| point.flows.iter().filter(|f| f.clients.contains(nid)).count();
     let silent = views.iter().filter(|view| !view.ours);
     Ok(silent.map(|view| (view.nid, clients(&view.nid))).collect())
 }
 
 /// Gives the console a command, unless somebody wants an end.
-fn ask(outside: &mut impl Outside, command: Command) -> Result<Answer, Stopped> {
-    outside.pass(Nanos::ZERO)?;
-    outside.tell(command)
+fn ask(env: &mut impl Env, command: Command) -> Result<Answer, RunError> {
+    env.sleep(Nanos::ZERO)?;
+    env.command(command)
 }
 
 fn from(flow: usize) -> String {
@@ -189,16 +189,16 @@ fn to(flow: usize) -> String {
     format!("to{flow}")
 }
 
-fn group(name: &str, nids: &[Nid], outside: &mut impl Outside) -> Result<(), Stopped> {
+fn group(name: &str, nids: &[Nid], env: &mut impl Env) -> Result<(), RunError> {
     let group = name.to_owned();
-    ask(outside, Command::AddGroup { group: group.clone() })?;
-    let answer = ask(outside, Command::AddNodes { group, nids: nids.to_vec() })?;
+    ask(env, Command::AddGroup { group: group.clone() })?;
+    let answer = ask(env, Command::AddNodes { group, nids: nids.to_vec() })?;
     all_good(answer, "taken into the session")
 }
 
-fn add(index: usize, flow: &Flow, outside: &mut impl Outside) -> Result<(), Stopped> {
+fn add(index: usize, flow: &Flow, env: &mut impl Env) -> Result<(), RunError> {
     let test = new_test(index, flow);
-    all_good(ask(outside, Command::AddTest(test))?, "given the test")
+    all_good(ask(env, Command::AddTest(test))?, "given the test")
 }
 
 /// What the console is told of a flow.
@@ -222,36 +222,36 @@ pub(crate) fn new_test(index: usize, flow: &Flow) -> NewTest {
 fn watch(
     point: &Point,
     silent: &Silent,
-    outside: &mut impl Outside,
-) -> Result<(Mark, Mark, bool), Stopped> {
-    outside.pass(point.warm_up)?;
+    env: &mut impl Env,
+) -> Result<(Mark, Mark, bool), RunError> {
+    env.sleep(point.warm_up)?;
     // A node may have been replaced by a kernel meanwhile; ours say again that they are.
     let target = Target::Session;
-    said(ask(outside, Command::Ping { target, timeout: ANSWER })?)?;
-    let before = mark(point, outside, Depth::All)?;
-    let (begin, mut last) = (outside.now(), before.clone());
+    said(ask(env, Command::Ping { target, timeout: ANSWER })?)?;
+    let before = mark(point, env, Depth::All)?;
+    let (begin, mut last) = (env.now(), before.clone());
     let mut pause = LOOK;
     let interrupted = loop {
-        let left = point.time.0.saturating_sub(outside.now().since(begin).0);
+        let left = point.time.0.saturating_sub(env.now().since(begin).0);
         // What was measured until somebody wants an end is worth having.
-        let interrupted = outside.pass(pause.min(Nanos(left))).is_err();
+        let interrupted = env.sleep(pause.min(Nanos(left))).is_err();
         if interrupted || left <= pause.0 {
             break interrupted;
         }
-        let asked = outside.now();
-        let now = mark(point, outside, Depth::ClientStats)?;
-        outside.shows(&live(point, silent, (&last, &now), asked.since(begin)));
+        let asked = env.now();
+        let now = mark(point, env, Depth::ClientStats)?;
+        env.on_progress(&live(point, silent, (&last, &now), asked.since(begin)));
         let gone: BTreeSet<Nid> =
             last.figures.keys().filter(|key| !now.figures.contains_key(key)).map(|k| k.1).collect();
         if !gone.is_empty() {
             let gone: Vec<Nid> = gone.into_iter().collect();
-            outside.warns(&format!("{} does not answer any more", named(&gone)));
+            env.warn(&format!("{} does not answer any more", named(&gone)));
         }
         last = now;
         // Looking on is not what nodes are to be busy with; and some may answer late, or never.
-        pause = LOOK.max(Nanos(4 * outside.now().since(asked).0));
+        pause = LOOK.max(Nanos(4 * env.now().since(asked).0));
     };
-    let after = mark(point, outside, Depth::All)?;
+    let after = mark(point, env, Depth::All)?;
     Ok((before, after, interrupted))
 }
 
@@ -263,11 +263,11 @@ enum Depth {
 }
 
 /// Asks all nodes.
-fn mark(point: &Point, outside: &mut impl Outside, depth: Depth) -> Result<Mark, Stopped> {
+fn mark(point: &Point, env: &mut impl Env, depth: Depth) -> Result<Mark, RunError> {
     let mut mark = Mark::default();
     for flow in 0..point.flows.len() {
         let (batch, test) = (BATCH.to_owned(), flow as u32 + 1);
-        for said in said(outside.tell(Command::ClientStats { batch, test, timeout: ANSWER })?)? {
+        for said in said(env.command(Command::ClientStats { batch, test, timeout: ANSWER })?)? {
             if let Reply::Good(Detail::ClientStats(told)) = said.reply {
                 mark.figures.insert((flow, said.nid), *told);
             }
@@ -275,7 +275,7 @@ fn mark(point: &Point, outside: &mut impl Outside, depth: Depth) -> Result<Mark,
     }
     if depth == Depth::All {
         let target = Target::Session;
-        for said in said(outside.tell(Command::Stat { target, timeout: ANSWER })?)? {
+        for said in said(env.command(Command::Stat { target, timeout: ANSWER })?)? {
             if let Reply::Good(Detail::Counters(counters)) = said.reply {
                 mark.counters.insert(said.nid, *counters);
             }
@@ -285,48 +285,48 @@ fn mark(point: &Point, outside: &mut impl Outside, depth: Depth) -> Result<Mark,
 }
 
 /// Stops the tests, and waits until all units have ended.
-fn stop(outside: &mut impl Outside) -> Result<(), Stopped> {
+fn stop(env: &mut impl Env) -> Result<(), RunError> {
     for look in 0..IDLE_LOOKS {
         // NodeReply again where it was not heard, and in the end without regard to RPCs under way.
         let force = look >= IDLE_LOOKS / 2;
         if look % IDLE_LOOKS_AGAIN == 0 {
             if force {
-                outside.warns("some RPCs do not end by themselves; they are given up");
+                env.warn("some RPCs do not end by themselves; they are given up");
             }
             let stop = Command::Stop { batch: BATCH.to_owned(), force };
-            said(outside.tell(stop)?)?;
+            said(env.command(stop)?)?;
         }
         let query = Command::Query { batch: BATCH.to_owned(), test: 0, timeout: ANSWER };
         let busy = |said: &&NodeReply| matches!(said.reply, Reply::Good(Detail::Active(1..)));
-        if said(outside.tell(query)?)?.iter().filter(busy).count() == 0 {
+        if said(env.command(query)?)?.iter().filter(busy).count() == 0 {
             return Ok(());
         }
-        outside.pass(IDLE_PAUSE)?;
+        env.sleep(IDLE_PAUSE)?;
     }
-    Err(Stopped::Failed("tests do not end; `lst end_session` and a look at the nodes".to_owned()))
+    Err(RunError::Failed("tests do not end; `lst end_session` and a look at the nodes".to_owned()))
 }
 
 /// Ends the session. That there is none any more, or that nodes do not answer, is no error of what
 /// was measured; they leave it by their own time-out.
-fn end(outside: &mut impl Outside) {
-    let Ok(Answer::Replies(said)) = outside.tell(Command::EndSession) else { return };
+fn end(env: &mut impl Env) {
+    let Ok(Answer::Replies(said)) = env.command(Command::EndSession) else { return };
     let bad: Vec<&NodeReply> = said.iter().filter(|said| !said.is_good()).collect();
     if let Some(first) = bad.first() {
         let (count, of, first) = (bad.len(), said.len(), why(first));
         let text = format!("{count} of {of} nodes did not leave the session; {first}");
-        outside.warns(&text);
+        env.warn(&text);
     }
 }
 
-fn said(answer: Answer) -> Result<Vec<NodeReply>, Stopped> {
+fn said(answer: Answer) -> Result<Vec<NodeReply>, RunError> {
     match answer {
         Answer::Replies(said) => Ok(said),
-        _ => Err(Bug.into()),
+        _ => Err(UnexpectedAnswer.into()),
     }
 }
 
 /// Refuses unless all nodes did what they were asked for, and are in the session.
-fn all_good(answer: Answer, what: &str) -> Result<(), Stopped> {
+fn all_good(answer: Answer, what: &str) -> Result<(), RunError> {
     let said = said(answer)?;
     let bad: Vec<&NodeReply> =
         said.iter().filter(|said| !said.is_good() || said.state == NodeState::Busy).collect();
@@ -339,7 +339,7 @@ fn all_good(answer: Answer, what: &str) -> Result<(), Stopped> {
     }
     let of = said.len();
     let text = format!("{} of {of} nodes could not be {what}: {}", bad.len(), named.join("; "));
-    Err(Stopped::Failed(text))
+    Err(RunError::Failed(text))
 }
 
 fn why(said: &NodeReply) -> String {

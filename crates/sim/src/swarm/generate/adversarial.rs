@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 
 use lustrine_lnet::tunables::{TABLE, Tunable};
 
-use super::{load, trouble, wire};
+use super::{fault, load, wire};
 use crate::rng::Rng;
-use crate::swarm::plan::{Chooser, Demand, Node, Plan, Role, Trouble, Wire, Wires};
+use crate::swarm::plan::{Expectation, Fault, HashBy, Node, Plan, Role, Transport, Wire};
 
 /// Tunables on which nodes must agree to meet at all; now and then they do not.
 const COMMON: [&str; 2] = ["accept_port", "accept_port_bulk"];
 
 /// The plan of a wild life.
-pub(super) fn draw(rng: &mut Rng) -> Plan {
-    let wires = *rng.pick(&[Wires::Plain, Wires::Cubic, Wires::Cubic, Wires::Bbr]);
+pub(super) fn generate(rng: &mut Rng) -> Plan {
+    let transport =
+        *rng.pick(&[Transport::Plain, Transport::Cubic, Transport::Cubic, Transport::Bbr]);
     let count = rng.between(2, 8) as usize;
     let long = rng.chance(1, 3);
     // With all tunables at odd values hardly anything happens; with few, more does.
@@ -48,30 +49,30 @@ pub(super) fn draw(rng: &mut Rng) -> Plan {
             }
         })
         .collect();
-    let (sites, links) = map(rng, wires, count);
+    let (sites, links) = map(rng, transport, count);
     // Now and then each loads two others.
     let loads = *rng.pick(&[1, 1, 2]) * count;
-    let storm = (0..loads).map(|_| load(rng, 60)).collect();
-    let troubles = (0..rng.below(20)).map(|_| wild_trouble(rng, count)).collect();
-    let calm = (0..loads).map(|_| load(rng, 20)).collect();
+    let load_under_faults = (0..loads).map(|_| load(rng, 60)).collect();
+    let faults = (0..rng.below(20)).map(|_| wild_trouble(rng, count)).collect();
+    let load_after_recovery = (0..loads).map(|_| load(rng, 20)).collect();
     Plan {
         seed: rng.draw(),
-        demand: Demand::Safety,
-        wires,
+        expect: Expectation::Safety,
+        transport,
         nodes,
         sites,
         links,
-        storm,
-        troubles,
-        calm,
+        load_under_faults,
+        faults,
+        load_after_recovery,
     }
 }
 
 /// Sites with their links, none of them out of reach; or a link from each node to each other one.
-fn map(rng: &mut Rng, wires: Wires, nodes: usize) -> (Vec<usize>, Vec<Wire>) {
+fn map(rng: &mut Rng, transport: Transport, nodes: usize) -> (Vec<usize>, Vec<Wire>) {
     let pairs =
         |count: usize| (0..count).flat_map(move |one| (one + 1..count).map(move |two| (one, two)));
-    if wires == Wires::Plain || rng.chance(1, 3) {
+    if transport == Transport::Plain || rng.chance(1, 3) {
         return (Vec::new(), pairs(nodes).map(|between| wild_wire(rng, between)).collect());
     }
     let count = rng.between(1, nodes.min(4) as u64) as usize;
@@ -96,8 +97,8 @@ fn map(rng: &mut Rng, wires: Wires, nodes: usize) -> (Vec<usize>, Vec<Wire>) {
 
 fn way(rng: &mut Rng, between: (usize, usize)) -> Wire {
     Wire {
-        more: *rng.pick(&[0, 0, 1, 3]),
-        chooser: *rng.pick(&[Chooser::Streams, Chooser::Hosts]),
+        extra_links: *rng.pick(&[0, 0, 1, 3]),
+        hash_by: *rng.pick(&[HashBy::Streams, HashBy::Hosts]),
         ..wild_wire(rng, between)
     }
 }
@@ -114,17 +115,17 @@ fn wild_wire(rng: &mut Rng, between: (usize, usize)) -> Wire {
         window: 1 << rng.between(10, 24),
         megabits: 10_u64.pow(rng.between(0, 5) as u32),
         queue: 1 << rng.between(14, 26),
-        lost_ppm: 10_u32.pow(rng.between(0, 5) as u32),
+        loss_ppm: 10_u32.pow(rng.between(0, 5) as u32),
         ..usual
     }
 }
 
-fn wild_trouble(rng: &mut Rng, nodes: usize) -> Trouble {
+fn wild_trouble(rng: &mut Rng, nodes: usize) -> Fault {
     let (after_ms, link) = (rng.below(2000), rng.below(8) as usize);
     match rng.below(6) {
-        0 => Trouble::Cut { after_ms, link },
-        1 => Trouble::Splice { after_ms, link },
-        _ => trouble(rng, nodes),
+        0 => Fault::Cut { after_ms, link },
+        1 => Fault::Splice { after_ms, link },
+        _ => fault(rng, nodes),
     }
 }
 

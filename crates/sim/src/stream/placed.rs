@@ -5,23 +5,23 @@ use core::net::IpAddr;
 use lustrine_lnet::time::Time;
 use lustrine_selftest::{Client, ClientArgs, ClientSlot};
 
-use super::{Actor, Death, World};
+use super::{Actor, StopKind, StreamSim};
 use crate::check;
+use crate::event_log::EventLog;
 use crate::fabric::Fabric;
 use crate::network::HostId;
 use crate::node::NodeSpec;
-use crate::recording::{Recorder, Recording, Wanted};
+use crate::recording::{RecordFilter, Recorder, Recording};
 use crate::script::Script;
-use crate::simulation::{Place, Simulation, Waits};
-use crate::trace::Trace;
+use crate::simulation::{Placement, Simulation, WaitTotals};
 
-impl World {
+impl StreamSim {
     /// Adds a scripted peer whose host stands somewhere: its streams take links, under TCP. Working
     /// costs it nothing.
     pub fn place_script(
         &mut self,
         addresses: &[IpAddr],
-        place: Place,
+        place: Placement,
         script: impl Script,
     ) -> HostId {
         let host = self.network.add_host(addresses, true);
@@ -31,16 +31,16 @@ impl World {
     }
 }
 
-impl Simulation for World {
+impl Simulation for StreamSim {
     fn now(&self) -> Time {
-        World::now(self)
+        StreamSim::now(self)
     }
 
     fn fabric(&mut self) -> &mut Fabric {
         &mut self.network.fabric
     }
 
-    fn add_placed(&mut self, spec: NodeSpec, place: Place) -> HostId {
+    fn add_node_at(&mut self, spec: NodeSpec, place: Placement) -> HostId {
         let host = self.add_host(&spec);
         self.network.fabric.place(host, place.site, place.interface);
         self.network.set_tcp(host, place.tcp);
@@ -49,16 +49,16 @@ impl Simulation for World {
         host
     }
 
-    fn stop(&mut self, host: HostId, death: Death) -> NodeSpec {
-        World::stop(self, host, death)
+    fn stop(&mut self, host: HostId, stop_kind: StopKind) -> NodeSpec {
+        StreamSim::stop(self, host, stop_kind)
     }
 
     fn start(&mut self, host: HostId, spec: NodeSpec) {
-        World::start(self, host, spec);
+        StreamSim::start(self, host, spec);
     }
 
     fn start_client(&mut self, host: HostId, args: ClientArgs) {
-        let now = World::now(self);
+        let now = StreamSim::now(self);
         self.wake(host, now);
         let partition = self.node_mut(host).partition_of(&args.target.nid);
         partition.start_client(now, args).expect("no client of this slot");
@@ -68,7 +68,7 @@ impl Simulation for World {
         if !matches!(self.actors[host.0 as usize], Actor::Node(_)) {
             return None;
         }
-        self.wake(host, World::now(self));
+        self.wake(host, StreamSim::now(self));
         self.node_mut(host).client(slot)
     }
 
@@ -76,23 +76,23 @@ impl Simulation for World {
         while self.next_event() <= time {
             self.step();
         }
-        self.advance(time.max(World::now(self)));
+        self.advance(time.max(StreamSim::now(self)));
     }
 
-    fn waits(&self, host: HostId) -> Option<Waits> {
+    fn waits(&self, host: HostId) -> Option<WaitTotals> {
         match &self.actors[host.0 as usize] {
-            Actor::Node(node) => Some(node.waits(World::now(self))),
+            Actor::Node(node) => Some(node.waits(StreamSim::now(self))),
             _ => None,
         }
     }
 
-    fn trace(&self) -> &Trace {
-        World::trace(self)
+    fn event_log(&self) -> &EventLog {
+        StreamSim::event_log(self)
     }
 
-    fn record(&mut self, wanted: Wanted) {
+    fn record(&mut self, wanted: RecordFilter) {
         assert!(self.actors.is_empty(), "a recording begins with an empty world");
-        self.recorder = Some(Recorder::new(World::now(self), wanted));
+        self.recorder = Some(Recorder::new(StreamSim::now(self), wanted));
     }
 
     fn take_recording(&mut self) -> Option<Recording> {
@@ -105,7 +105,7 @@ impl Simulation for World {
         Some(recorder.finish())
     }
 
-    fn unquiet(&self) -> Vec<String> {
-        check::unquiet(self)
+    fn leftovers(&self) -> Vec<String> {
+        check::leftovers(self)
     }
 }

@@ -1,7 +1,7 @@
 //! Living a plan, and telling what went wrong.
 
-mod begin;
-mod wild;
+mod adversarial;
+mod start;
 
 use lustrine_lnet::time::Nanos;
 use lustrine_partition::{ProbeId, ProbeResult};
@@ -13,15 +13,15 @@ use lustrine_wire::srpc::Name;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::plan::{Demand, Load, Plan, Trouble};
+use super::plan::{Expectation, Fault, Load, Plan};
 use crate::check;
-use crate::fabric::WayId;
+use crate::event_log::LogEntry;
+use crate::fabric::TrunkId;
 use crate::network::HostId;
 use crate::node::NodeSpec;
-use crate::recording::{Recording, Wanted};
+use crate::recording::{RecordFilter, Recording};
 use crate::simulation::Simulation;
-use crate::trace::Entry;
-use crate::world::World;
+use crate::stream::StreamSim;
 
 const SECOND: Nanos = Nanos::from_secs(1);
 
@@ -37,9 +37,9 @@ const CALM: Nanos = Nanos::from_secs(120);
 /// After so many equal loads memory must have stopped growing.
 const LOADS_MAX: u32 = 6;
 
-/// A life that went well.
+/// A run that went well.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Life {
+pub struct RunSummary {
     /// The trace's hash and length.
     pub hash: u64,
     /// Events in it.
@@ -63,24 +63,30 @@ pub struct Failure {
 ///
 /// # Errors
 /// What went wrong, a mistake of ours that an assertion caught among it.
-pub fn live(plan: &Plan) -> Result<Life, Failure> {
-    replay(plan).0
+pub fn run(plan: &Plan) -> Result<RunSummary, Failure> {
+    run_with_log(plan).0
 }
 
 /// Lives a plan, and tells the end of its trace too.
-pub fn replay(plan: &Plan) -> (Result<Life, Failure>, Vec<Entry>) {
-    let (result, entries, _) = lived(World::new(plan.seed), plan);
+pub fn run_with_log(plan: &Plan) -> (Result<RunSummary, Failure>, Vec<LogEntry>) {
+    let (result, entries, _) = run_in(StreamSim::new(plan.seed), plan);
     (result, entries)
 }
 
 /// Lives a plan, and records what happened to each message.
-pub fn record(plan: &Plan, wanted: Wanted) -> (Result<Life, Failure>, Vec<Entry>, Recording) {
-    let mut world = World::new(plan.seed);
+pub fn run_recorded(
+    plan: &Plan,
+    wanted: RecordFilter,
+) -> (Result<RunSummary, Failure>, Vec<LogEntry>, Recording) {
+    let mut world = StreamSim::new(plan.seed);
     Simulation::record(&mut world, wanted);
-    lived(world, plan)
+    run_in(world, plan)
 }
 
-fn lived(world: World, plan: &Plan) -> (Result<Life, Failure>, Vec<Entry>, Recording) {
+fn run_in(
+    world: StreamSim,
+    plan: &Plan,
+) -> (Result<RunSummary, Failure>, Vec<LogEntry>, Recording) {
     let mut swarm = match Swarm::new(world, plan) {
         Ok(swarm) => swarm,
         Err(what) => {
@@ -89,12 +95,12 @@ fn lived(world: World, plan: &Plan) -> (Result<Life, Failure>, Vec<Entry>, Recor
         }
     };
     let begin = swarm.world.now();
-    let lived = guarded(|| swarm.live(plan));
+    let run_in = guarded(|| swarm.run(plan));
     // Whatever an assertion leaves behind, how it came to it is still there to be told.
-    let trace = swarm.world.trace();
+    let trace = swarm.world.event_log();
     let (length, hash, events) = (swarm.world.now().since(begin), trace.hash(), trace.count());
-    let told = match lived {
-        Ok(()) => Ok(Life { hash, events, length, operations: swarm.operations }),
+    let told = match run_in {
+        Ok(()) => Ok(RunSummary { hash, events, length, operations: swarm.operations }),
         Err(what) => Err(Failure { what, at: length }),
     };
     let last = trace.last().copied().collect();
@@ -102,8 +108,8 @@ fn lived(world: World, plan: &Plan) -> (Result<Life, Failure>, Vec<Entry>, Recor
 }
 
 /// An assertion that fails is something wrong like any other.
-fn guarded(live: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
-    catch_unwind(AssertUnwindSafe(live))
+fn guarded(run: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    catch_unwind(AssertUnwindSafe(run))
         .unwrap_or_else(|said| Err(format!("an assertion failed: {}", text_of(&*said))))
 }
 
@@ -117,27 +123,27 @@ fn text_of(said: &(dyn Any + Send)) -> &str {
 }
 
 struct Swarm {
-    world: World,
+    world: StreamSim,
     nodes: Vec<(HostId, Nid)>,
     /// Between sites, where a plan has some.
-    ways: Vec<WayId>,
+    ways: Vec<TrunkId>,
     lives: u64,
     sessions: u64,
     operations: (u64, u64),
 }
 
 impl Swarm {
-    fn live(&mut self, plan: &Plan) -> Result<(), String> {
-        self.start_load(&plan.storm)?;
-        for (index, trouble) in plan.troubles.iter().enumerate() {
-            self.world.run_for(trouble.after());
-            self.disturb(trouble);
-            if plan.demand == Demand::Safety {
+    fn run(&mut self, plan: &Plan) -> Result<(), String> {
+        self.start_load(&plan.load_under_faults)?;
+        for (index, fault) in plan.faults.iter().enumerate() {
+            self.world.run_for(fault.after());
+            self.disturb(fault);
+            if plan.expect == Expectation::Safety {
                 self.probe(index);
             }
         }
         self.heal();
-        if plan.demand == Demand::Safety {
+        if plan.expect == Expectation::Safety {
             return self.rest_of_wild_life(plan);
         }
         let seen = self.finish_load(RECOVERY)?;
@@ -153,19 +159,22 @@ impl Swarm {
     fn rest_of_life(&mut self, plan: &Plan) -> Result<(), String> {
         let mut before = None;
         for _ in 0..LOADS_MAX {
-            self.start_load(&plan.calm)?;
+            self.start_load(&plan.load_after_recovery)?;
             for snapshot in &self.finish_load(CALM)? {
                 if !snapshot.errors.is_empty() {
-                    return Err(format!("a load in calm had errors: {}", told(snapshot)));
+                    return Err(format!(
+                        "a load in load_after_recovery had errors: {}",
+                        told(snapshot)
+                    ));
                 }
             }
             for _ in 0..CALM.0 / SECOND.0 {
                 self.world.run_for(SECOND);
-                if check::unquiet(&self.world).is_empty() {
+                if check::leftovers(&self.world).is_empty() {
                     break;
                 }
             }
-            let mut wrong = check::unquiet(&self.world);
+            let mut wrong = check::leftovers(&self.world);
             wrong.extend(self.world.nodes().flat_map(|(_, node)| check::rest(node)));
             if !wrong.is_empty() {
                 return Err(format!("not quiet: {}", wrong.join("; ")));
@@ -216,7 +225,7 @@ impl Swarm {
         self.nodes.iter().flat_map(|(host, _)| SLOTS.map(|slot| (*host, slot))).collect()
     }
 
-    /// Waits until something holds for every client that is there.
+    /// WaitTotals until something holds for every client that is there.
     fn wait(
         &mut self,
         limit: Nanos,
@@ -240,7 +249,7 @@ impl Swarm {
         }))
     }
 
-    /// Waits for the load; what each client saw.
+    /// WaitTotals for the load; what each client saw.
     fn finish_load(&mut self, limit: Nanos) -> Result<Vec<LoadProgress>, String> {
         self.wait(limit, |client| client.step_finished())?;
         let mut seen = Vec::new();
@@ -258,10 +267,10 @@ impl Swarm {
     }
 
     /// Something goes wrong.
-    fn disturb(&mut self, trouble: &Trouble) {
+    fn disturb(&mut self, fault: &Fault) {
         let host = |node: usize| self.nodes[node % self.nodes.len()].0;
-        match *trouble {
-            Trouble::Break { node, stream, .. } => {
+        match *fault {
+            Fault::Break { node, stream, .. } => {
                 let host = host(node);
                 let streams = self.world.network().streams_of(host);
                 if !streams.is_empty() {
@@ -269,27 +278,27 @@ impl Swarm {
                     self.world.network().break_stream(stream);
                 }
             }
-            Trouble::Sever { between: (one, two), .. } => {
+            Fault::Sever { between: (one, two), .. } => {
                 let (one, two) = (host(one), host(two));
                 self.world.network().sever(one, two);
             }
-            Trouble::Mend { between: (one, two), .. } => {
+            Fault::Mend { between: (one, two), .. } => {
                 let (one, two) = (host(one), host(two));
                 self.world.network().mend(one, two);
             }
-            Trouble::Cut { link, .. } => self.cut(link, true),
-            Trouble::Splice { link, .. } => self.cut(link, false),
-            Trouble::Refuse { node, .. } => self.world.refuse(host(node)),
-            Trouble::Admit { node, .. } => self.world.admit(host(node)),
-            Trouble::Restart { node, death, away_ms, .. } => {
+            Fault::Cut { link, .. } => self.cut(link, true),
+            Fault::Splice { link, .. } => self.cut(link, false),
+            Fault::Refuse { node, .. } => self.world.refuse(host(node)),
+            Fault::Admit { node, .. } => self.world.admit(host(node)),
+            Fault::Restart { node, stop_kind, away_ms, .. } => {
                 let host = host(node);
-                let spec = World::stop(&mut self.world, host, death.into());
+                let spec = StreamSim::stop(&mut self.world, host, stop_kind.into());
                 self.world.run_for(Nanos::from_millis(away_ms));
                 self.lives += 1;
                 let incarnation = spec.incarnation + 0x100;
                 let wall_seconds = spec.wall_seconds + 10;
                 let spec = NodeSpec { incarnation, wall_seconds, ..spec };
-                World::start(&mut self.world, host, spec);
+                StreamSim::start(&mut self.world, host, spec);
             }
         }
     }
@@ -323,7 +332,7 @@ impl Swarm {
         for (host, ticket) in self.ping_everybody() {
             let result = self.world.node(host).result(ticket);
             if !matches!(result, Some(ProbeResult::Ping(Ok(_)))) {
-                return Err(format!("{host:?} has pinged in calm: {result:?}"));
+                return Err(format!("{host:?} has pinged in load_after_recovery: {result:?}"));
             }
         }
         Ok(())
@@ -374,20 +383,20 @@ fn nothing_corrupt(snapshot: &LoadProgress) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::swarm::draw;
+    use crate::swarm::generate;
 
     #[test]
     fn how_a_life_came_to_an_assertion_that_failed_can_be_told() {
-        let plan = draw(3);
-        let mut world = World::new(plan.seed);
-        Simulation::record(&mut world, Wanted::newest(1000));
+        let plan = generate(3);
+        let mut world = StreamSim::new(plan.seed);
+        Simulation::record(&mut world, RecordFilter::newest(1000));
         let mut swarm = Swarm::new(world, &plan).expect("a good plan");
         let ended = guarded(|| {
-            swarm.live(&plan)?;
+            swarm.run(&plan)?;
             panic!("{} is odd", 3)
         });
         assert_eq!(ended, Err("an assertion failed: 3 is odd".to_owned()));
-        assert_ne!(swarm.world.trace().count(), 0);
+        assert_ne!(swarm.world.event_log().count(), 0);
         let recording = swarm.world.take_recording().expect("it was recorded");
         assert!(!recording.entries.is_empty());
         assert_eq!(guarded(|| Ok(())), Ok(()));

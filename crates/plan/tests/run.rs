@@ -3,14 +3,14 @@
 
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_plan::{
-    Counted, End, Live, Nodes, Outside, Plan, PointResult, Results, Stopped, csv, page, points,
+    End, Env, Nodes, OpCounts, Plan, PointResult, Progress, Results, RunError, csv, page, points,
     run, table,
 };
 use lustrine_selftest::console::{Answer, Command, Console, Reply, Target};
 use lustrine_selftest::errno::ESRCH;
 use lustrine_sim::fabric::{LinkSpec, Rate};
 use lustrine_sim::tcp::TcpSpec;
-use lustrine_sim::{Cost, Death, HostId, NodeSpec, Place, Simulation, World};
+use lustrine_sim::{CpuCost, HostId, NodeSpec, Placement, Simulation, StopKind, StreamSim};
 use lustrine_wire::nid::{Net, Nid};
 
 const KEY: u32 = 5;
@@ -27,38 +27,39 @@ fn nid(index: usize) -> Nid {
 
 /// Nodes at one switch; the first one is the console's.
 struct Site {
-    world: World,
+    world: StreamSim,
     hosts: Vec<HostId>,
     console: Console,
     tickets: u64,
-    takes_over: bool,
+    take_over: bool,
     /// When somebody wants an end, and when a node dies.
     interrupt_at: Time,
-    dies_at: Option<(Time, usize, Death)>,
-    seen: Vec<Live>,
+    dies_at: Option<(Time, usize, StopKind)>,
+    seen: Vec<Progress>,
     titles: Vec<String>,
 }
 
 impl Site {
     fn new(nodes: usize, edit: impl Fn(usize, NodeSpec) -> NodeSpec) -> Site {
-        let mut world = World::new(7);
+        let mut world = StreamSim::new(7);
         let site = Simulation::fabric(&mut world).add_site();
         let rate = Rate::from_bits(1_000_000_000);
         let interface = LinkSpec { rate, delay: Nanos::from_micros(50), ..LinkSpec::default() };
-        let place = Place { site, interface, cost: Cost::default(), tcp: TcpSpec::default() };
+        let place =
+            Placement { site, interface, cost: CpuCost::default(), tcp: TcpSpec::default() };
         let spec = |index: usize| NodeSpec {
             seed: index as u64,
             incarnation: 0x1000 + index as u64,
             ..NodeSpec::new(nid(index))
         };
         let hosts =
-            (0..nodes).map(|index| world.add_placed(edit(index, spec(index)), place)).collect();
+            (0..nodes).map(|index| world.add_node_at(edit(index, spec(index)), place)).collect();
         Site {
             world,
             hosts,
             console: Console::new(&nid(0), 0x6000_0000),
             tickets: 0,
-            takes_over: false,
+            take_over: false,
             interrupt_at: Time::NEVER,
             dies_at: None,
             seen: Vec::new(),
@@ -87,26 +88,27 @@ impl Site {
     /// How many of these nodes are in a session, as they say themselves.
     fn in_session(&mut self, nodes: &[usize]) -> usize {
         let (name, timeout) = ("look".to_owned(), 60);
-        self.tell(Command::NewSession { name, timeout, force: false, features: 1 }).expect("free");
+        self.command(Command::NewSession { name, timeout, force: false, features: 1 })
+            .expect("free");
         let target = Target::Nodes(nodes.iter().map(|node| nid(*node)).collect());
-        let Ok(Answer::Replies(said)) = self.tell(Command::Ping { target, timeout: 10 }) else {
+        let Ok(Answer::Replies(said)) = self.command(Command::Ping { target, timeout: 10 }) else {
             panic!("no answer");
         };
-        self.tell(Command::EndSession).expect("the end");
+        self.command(Command::EndSession).expect("the end");
         assert_eq!(said.len(), nodes.len());
         said.iter().filter(|said| said.reply != Reply::Refused(ESRCH)).count()
     }
 }
 
-impl Outside for Site {
-    fn tell(&mut self, command: Command) -> Result<Answer, Stopped> {
+impl Env for Site {
+    fn command(&mut self, command: Command) -> Result<Answer, RunError> {
         self.tickets += 1;
         let (ticket, now) = (self.tickets, self.world.now());
         self.console.command(now, ticket, KEY, command);
         for _ in 0..200_000 {
             if let Some((answered, answer)) = self.console.next_answer() {
                 assert_eq!(answered, ticket);
-                return answer.map_err(|refusal| Stopped::Failed(refusal.to_string()));
+                return answer.map_err(|refusal| RunError::Failed(refusal.to_string()));
             }
             self.look_around();
         }
@@ -117,30 +119,30 @@ impl Outside for Site {
         self.world.now()
     }
 
-    fn pass(&mut self, time: Nanos) -> Result<(), Stopped> {
+    fn sleep(&mut self, time: Nanos) -> Result<(), RunError> {
         let end = self.world.now() + time;
         while self.world.now() < end {
             self.look_around();
             if self.world.now() >= self.interrupt_at {
-                return Err(Stopped::Interrupted);
+                return Err(RunError::Interrupted);
             }
         }
         Ok(())
     }
 
-    fn takes_over(&self) -> bool {
-        self.takes_over
+    fn take_over(&self) -> bool {
+        self.take_over
     }
 
-    fn begins(&mut self, number: usize, of: usize, title: &str) {
+    fn on_point(&mut self, number: usize, of: usize, title: &str) {
         self.titles.push(format!("{number}/{of} {title}"));
     }
 
-    fn shows(&mut self, live: &Live) {
+    fn on_progress(&mut self, live: &Progress) {
         self.seen.push(live.clone());
     }
 
-    fn warns(&mut self, _: &str) {}
+    fn warn(&mut self, _: &str) {}
 }
 
 /// Nodes 1 and 2 are clients, 3 and 4 servers.
@@ -160,7 +162,7 @@ fn near(value: f64, wanted: f64, tolerance: f64) {
     assert!((value / wanted - 1.0).abs() <= tolerance, "{value} instead of {wanted}");
 }
 
-fn same_sum(all: &Counted, of: impl Iterator<Item = Counted>) {
+fn same_sum(all: &OpCounts, of: impl Iterator<Item = OpCounts>) {
     let (ops, rate) = of.fold((0, 0.0), |(ops, rate), one| (ops + one.ops, rate + one.ops_per_s));
     assert_eq!(all.ops, ops);
     near(rate, all.ops_per_s, 1e-9);
@@ -249,7 +251,7 @@ fn rates_are_kept() {
 
 #[test]
 fn a_node_that_dies_is_told_and_the_others_are_let_go() {
-    for (death, victim) in [(Death::Crash, 3), (Death::Silence, 3), (Death::Crash, 1)] {
+    for (death, victim) in [(StopKind::Crash, 3), (StopKind::Silence, 3), (StopKind::Crash, 1)] {
         let mut site = Site::new(5, |_, spec| spec.with("rpc_timeout", 5));
         site.dies_at = Some((Time(2_000_000_000), victim, death));
         let (results, end) = all_run(
@@ -301,9 +303,9 @@ fn a_session_of_somebody_else_is_named_or_taken_over() {
     let (name, timeout) = ("theirs".to_owned(), 600);
     let theirs = Command::NewSession { name, timeout, force: false, features: 1 };
     let mine = std::mem::replace(&mut site.console, Console::new(&nid(4), 0x5000_0000));
-    site.tell(theirs).expect("a session");
-    site.tell(Command::AddGroup { group: "g".to_owned() }).expect("a group");
-    site.tell(Command::AddNodes { group: "g".to_owned(), nids: vec![nid(3)] }).expect("joined");
+    site.command(theirs).expect("a session");
+    site.command(Command::AddGroup { group: "g".to_owned() }).expect("a group");
+    site.command(Command::AddNodes { group: "g".to_owned(), nids: vec![nid(3)] }).expect("joined");
     site.console = mine;
     let step = "{time: 1 s, tests: [{do: ping, from: c, to: s, rate: 99}]}";
     let (results, end) = all_run(&mut site, step);
@@ -311,7 +313,7 @@ fn a_session_of_somebody_else_is_named_or_taken_over() {
     let End::Failed { error } = end else { panic!("{end:?}") };
     assert!(error.contains("10.0.0.4@tcp is in session theirs of 10.0.0.5@tcp"), "{error}");
     assert_eq!(site.in_session(&[1, 2, 4]), 0);
-    site.takes_over = true;
+    site.take_over = true;
     let (results, end) = all_run(&mut site, step);
     assert_eq!((results.len(), end), (1, End::Complete));
 }

@@ -1,8 +1,8 @@
-//! The two depths of the simulator against each other.
+//! The two fidelities of the simulator against each other.
 
 use std::ops::ControlFlow;
 
-use lustrine_scenario::{File, Outcome, Override, run, simulation};
+use lustrine_scenario::{Outcome, Override, ScenarioFile, run, simulation};
 
 const TEXT: &str = "\
 sites: [east, west]
@@ -16,15 +16,16 @@ loads:
   - {from: clients, to: servers, test: read, size: 1 MiB, concurrency: 1, warm_up: 1 s, time: 2 s}
 ";
 
-fn outcome(changes: &str, depth: &str) -> Outcome {
+fn outcome(changes: &str, fidelity: &str) -> Outcome {
     let text = match changes.contains("test=ping") {
         true => TEXT.replace("size: 1 MiB, ", ""),
         false => TEXT.to_owned(),
     };
-    let file = File::parse(&text, "depths.yaml").unwrap_or_else(|problems| panic!("{problems}"));
+    let file = ScenarioFile::parse(&text, "fidelities.yaml")
+        .unwrap_or_else(|problems| panic!("{problems}"));
     let changes: Vec<Override> = changes
         .split_whitespace()
-        .chain([format!("depth={depth}").as_str()])
+        .chain([format!("fidelity={fidelity}").as_str()])
         .map(|change| Override::parse("--set", &change.replace('~', " ")).unwrap())
         .collect();
     let scenario = file.scenario(&changes).unwrap_or_else(|problems| panic!("{problems}"));
@@ -33,9 +34,9 @@ fn outcome(changes: &str, depth: &str) -> Outcome {
     outcome
 }
 
-/// How far apart the depths are: rates and median latencies, the greater over the smaller less one.
+/// How far apart the fidelities are: rates and median latencies, the greater over the smaller less one.
 fn differences(changes: &str) -> (f64, f64) {
-    let [streams, messages] = ["streams", "messages"].map(|depth| outcome(changes, depth));
+    let [streams, messages] = ["stream", "message"].map(|fidelity| outcome(changes, fidelity));
     let (one, two) = (&streams.loads[0], &messages.loads[0]);
     let apart = |one: f64, two: f64| one.max(two) / one.min(two) - 1.0;
     let found =
