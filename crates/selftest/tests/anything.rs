@@ -9,7 +9,7 @@ use lustrine_lnet::time::Nanos;
 use lustrine_lnet::tunables::Tunables;
 use lustrine_selftest::Test;
 use lustrine_selftest::console::{
-    Answer, Command, Distribution, NewTest, NodeState, Part, Refusal, Target,
+    Answer, BatchSide, Command, Distribution, NewTest, NodeState, Refusal, Target,
 };
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::BrwCheck;
@@ -36,7 +36,7 @@ fn target() -> impl Strategy<Value = Target> {
         Just(Target::Session),
         name().prop_map(Target::Group),
         (batch(), any::<bool>()).prop_map(|(name, clients)| {
-            Target::Batch(name, if clients { Part::Clients } else { Part::Servers })
+            Target::Batch(name, if clients { BatchSide::Clients } else { BatchSide::Servers })
         }),
         nids().prop_map(Target::Nodes),
     ]
