@@ -167,6 +167,11 @@ impl Portal {
         }
     }
 
+    /// Entries on the list.
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
     /// Whether an entry of this kind may join.
     pub(crate) fn admits(&self, entry: &MatchEntry) -> bool {
         self.kind.is_none_or(|kind| kind == entry.kind())

@@ -243,7 +243,7 @@ impl Shard {
             peer_waiting: 0,
             discoveries: HashMap::with_hasher(FixedState::with_seed(seed)),
             undecided: VecDeque::new(),
-            ping: discovery::PingTarget::default(),
+            ping: discovery::PingTarget::new(seed),
             awaited: 0,
             next_scan: Time::ZERO,
             next_expiry: Time::NEVER,
@@ -305,6 +305,7 @@ impl Shard {
         while let Some(event) = self.own_events.pop_front() {
             self.own_event(now, memory, &event);
         }
+        self.post_push_buffers(now, memory);
         while let Some(peer) = self.undecided.pop_front() {
             self.advance_discovery(now, memory, peer);
         }

@@ -4,6 +4,9 @@
 //! sides want discovery, pushes its own information. A userland node pushes twice instead, with
 //! DISCOVERY clear: then a kernel sends its replies over the connection we opened.
 
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
 use lustrine_wire::nid::{Nid, PID_ANY, PID_LUSTRE, ProcessId};
 use lustrine_wire::ping::{DEFAULT_BUFFER_LEN, Features, NiStatus, PingEntry, PingInfo};
 
@@ -33,18 +36,29 @@ pub const PING_BITS: u64 = 0x8000_0000_0000_0000;
 const USERLAND_PUSHES: u8 = 2;
 
 /// What others find on portal 0.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct PingTarget {
     info: Option<(MdKey, Span)>,
     /// Earlier information that is still being read.
     outdated: Vec<(MdKey, Span)>,
-    push: Vec<(MdKey, Span)>,
+    /// Buffers for pushes, those that are being filled included.
+    push: HashMap<MdKey, Span, FixedState>,
     sequence: u32,
     /// There was no memory for the current information: another try then.
     again: Option<Time>,
 }
 
 impl PingTarget {
+    pub(super) fn new(seed: u64) -> PingTarget {
+        PingTarget {
+            info: None,
+            outdated: Vec::new(),
+            push: HashMap::with_hasher(FixedState::with_seed(seed)),
+            sequence: 0,
+            again: None,
+        }
+    }
+
     /// What others find is not what there is.
     pub(super) fn stale(&self) -> bool {
         self.again.is_some()
@@ -56,8 +70,9 @@ impl PingTarget {
     }
 }
 
-/// Buffers for pushes. Each takes one, and one peer fills one at a time, so this many peers would
-/// have to stop in the middle of theirs before those of others wait.
+/// Free buffers for pushes that portal 0 has at the beginning of each turn. A buffer that is being
+/// filled is not free: a peer that stops in the middle of its push keeps that buffer, and a new one
+/// takes its place. Since each NID sends one push at a time, at most `peers_max` buffers are in use.
 pub(super) const PUSH_BUFFERS: usize = 64;
 
 impl Shard {
@@ -66,9 +81,22 @@ impl Shard {
         self.set_lazy(PING_PORTAL, Laziness::Lazy).expect("portal 0 exists");
         self.ping.sequence = 1;
         self.publish(Time::ZERO, memory).expect("memory for ping information");
-        for _ in 0..PUSH_BUFFERS {
-            let span = memory.alloc(DEFAULT_BUFFER_LEN as u32).expect("memory for pushes");
-            self.post_push_buffer(Time::ZERO, span);
+        self.post_push_buffers(Time::ZERO, memory);
+        assert!(self.free_push_buffers() == PUSH_BUFFERS, "memory for pushes");
+    }
+
+    /// Push buffers that no payload is arriving in: all entries of portal 0 but that of the ping
+    /// information.
+    fn free_push_buffers(&self) -> usize {
+        self.portals[PING_PORTAL as usize].len() - usize::from(self.ping.info.is_some())
+    }
+
+    /// Replaces the push buffers that are being filled. Without memory there are fewer for a while,
+    /// and pushes wait on the lazy portal.
+    pub(super) fn post_push_buffers(&mut self, now: Time, memory: &mut impl Memory) {
+        while self.free_push_buffers() < PUSH_BUFFERS {
+            let Some(span) = memory.alloc(DEFAULT_BUFFER_LEN as u32) else { return };
+            self.post_push_buffer(now, span);
         }
     }
 
@@ -127,7 +155,7 @@ impl Shard {
         self.topology.identity == Identity::Node && self.topology.tunables.discovery != 0
     }
 
-    /// One push fits; when all buffers are taken, more wait on the lazy portal.
+    /// Posts a buffer that takes one push.
     fn post_push_buffer(&mut self, now: Time, span: Span) {
         let md = Md {
             spans: [span].into_iter().collect(),
@@ -140,7 +168,7 @@ impl Shard {
         let md = self
             .attach(now, PING_PORTAL, ping_entry(Unlink::Auto), md)
             .expect("portal 0 takes wildcard entries");
-        self.ping.push.push((md, span));
+        self.ping.push.insert(md, span);
     }
 
     /// Whether messages to this NID must wait for its peer's discovery, or for its own: what
@@ -214,13 +242,15 @@ impl Shard {
 
     /// An event of a descriptor of the core's own.
     pub(super) fn own_event(&mut self, now: Time, memory: &mut impl Memory, event: &Event) {
-        if let Some(at) = self.ping.push.iter().position(|(md, _)| *md == event.md) {
-            let (_, span) = self.ping.push.swap_remove(at);
+        if let Some(span) = self.ping.push.remove(&event.md) {
             let mut next = span;
             if event.kind == EventKind::Put && event.status.is_ok() {
                 next = self.push_arrived(now, memory, event, span);
             }
-            self.post_push_buffer(now, next);
+            match self.free_push_buffers() < PUSH_BUFFERS {
+                true => self.post_push_buffer(now, next),
+                false => memory.free(next),
+            }
             return;
         }
         if let Some(at) = self.ping.outdated.iter().position(|(md, _)| *md == event.md) {

@@ -3,7 +3,7 @@
 use lustrine_wire::header::{Body, Header};
 use lustrine_wire::nid::ProcessId;
 
-use super::{Msg, PING_PORTAL, Purpose, Shard, Stage};
+use super::{Msg, PING_BITS, PING_PORTAL, Purpose, Shard, Stage};
 use crate::journal::DropReason;
 use crate::lnd::{Action, Arrival, Verdict};
 use crate::md::{MdKey, MdOptions};
@@ -143,7 +143,11 @@ impl Shard {
 
     /// Parks a PUT that matched nothing on a lazy portal.
     pub(super) fn park(&mut self, header: &Header, origin: Origin) -> bool {
-        let Body::Put { portal, .. } = header.body else { return false };
+        let Body::Put { portal, match_bits, .. } = header.body else { return false };
+        if portal == PING_PORTAL && match_bits != PING_BITS {
+            // No entry of the core's own portal will ever match it.
+            return false;
+        }
         let Some(place) = self.portals.get_mut(portal as usize) else { return false };
         if place.lazy {
             self.parked.park(place, Parked { header: *header, origin });

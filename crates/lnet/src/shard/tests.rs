@@ -23,6 +23,7 @@ mod matching;
 mod merging;
 mod operations;
 mod overdue;
+mod strangers;
 mod trouble;
 
 const NOW: Time = Time(1_000_000_000);
