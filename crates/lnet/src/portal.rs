@@ -71,6 +71,7 @@ new_key_type! {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parked {
     pub(crate) header: lustrine_wire::header::Header,
+    pub(crate) match_bits: u64,
     pub(crate) origin: Origin,
 }
 
@@ -99,11 +100,39 @@ pub(crate) enum Waiter {
     Loopback(OpKey),
 }
 
+/// The parked PUTs of a portal, in the order in which they came.
+#[derive(Debug)]
+pub(crate) struct ParkedList {
+    all: WaitQueue<ParkedKey>,
+    /// The same by match bits: an entry without ignore bits looks at no others.
+    by_bits: HashMap<u64, WaitQueue<ParkedKey>, FixedState>,
+}
+
+impl ParkedList {
+    fn new(seed: u64) -> ParkedList {
+        ParkedList {
+            all: WaitQueue::default(),
+            by_bits: HashMap::with_hasher(FixedState::with_seed(seed)),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub(crate) fn first(&self) -> Option<ParkedKey> {
+        self.all.first()
+    }
+}
+
 /// All parked PUTs of a shard. A driver has at most one per connection.
 #[derive(Debug)]
 pub(crate) struct ParkedPuts {
     puts: SlotMap<ParkedKey, Parked>,
-    pub(crate) lines: WaitQueues<ParkedKey>,
+    /// Links of all PUTs of a portal.
+    pub(crate) queues: WaitQueues<ParkedKey>,
+    /// Links of those with the same match bits.
+    pub(crate) same_bits: WaitQueues<ParkedKey>,
     by_waiter: HashMap<Waiter, ParkedKey, FixedState>,
 }
 
@@ -111,17 +140,35 @@ impl ParkedPuts {
     pub(crate) fn new(seed: u64) -> ParkedPuts {
         ParkedPuts {
             puts: SlotMap::with_key(),
-            lines: WaitQueues::new(),
+            queues: WaitQueues::new(),
+            same_bits: WaitQueues::new(),
             by_waiter: HashMap::with_hasher(FixedState::with_seed(seed)),
         }
     }
 
-    /// Adds a PUT at the end of its portal's line.
+    /// Adds a PUT at the end of its portal's queues.
     pub(crate) fn park(&mut self, portal: &mut Portal, parked: Parked) {
-        let waiter = parked.origin.waiter();
+        let (waiter, bits) = (parked.origin.waiter(), parked.match_bits);
         let key = self.puts.insert(parked);
-        self.lines.push_back(&mut portal.parked, key);
+        self.queues.push_back(&mut portal.parked.all, key);
+        self.same_bits.push_back(portal.parked.by_bits.entry(bits).or_default(), key);
         self.by_waiter.insert(waiter, key);
+    }
+
+    /// The first PUT that an entry may match, as far as match bits without ignore bits say.
+    pub(crate) fn first_for(&self, portal: &Portal, entry: &MatchEntry) -> Option<ParkedKey> {
+        match entry.ignore_bits {
+            0 => portal.parked.by_bits.get(&entry.match_bits)?.first(),
+            _ => portal.parked.all.first(),
+        }
+    }
+
+    /// The next one behind `key`.
+    pub(crate) fn after_for(&self, entry: &MatchEntry, key: ParkedKey) -> Option<ParkedKey> {
+        match entry.ignore_bits {
+            0 => self.same_bits.after(key),
+            _ => self.queues.after(key),
+        }
     }
 
     pub(crate) fn get(&self, key: ParkedKey) -> Parked {
@@ -137,7 +184,13 @@ impl ParkedPuts {
     /// It waits no longer.
     pub(crate) fn remove(&mut self, portal: &mut Portal, key: ParkedKey) {
         let Some(parked) = self.puts.remove(key) else { return };
-        self.lines.remove(&mut portal.parked, key);
+        self.queues.remove(&mut portal.parked.all, key);
+        if let Some(queue) = portal.parked.by_bits.get_mut(&parked.match_bits) {
+            self.same_bits.remove(queue, key);
+            if queue.is_empty() {
+                portal.parked.by_bits.remove(&parked.match_bits);
+            }
+        }
         self.by_waiter.remove(&parked.origin.waiter());
     }
 }
@@ -151,7 +204,7 @@ pub(crate) struct Portal {
     /// Exact match bits to entries. Senders are compared one by one: a merged peer has several
     /// NIDs, so they cannot be part of the key.
     exact: HashMap<u64, SmallVec<[MeKey; 1]>, FixedState>,
-    pub(crate) parked: WaitQueue<ParkedKey>,
+    pub(crate) parked: ParkedList,
     count: usize,
 }
 
@@ -162,7 +215,7 @@ impl Portal {
             lazy: false,
             ignoring: Vec::new(),
             exact: HashMap::with_hasher(FixedState::with_seed(seed)),
-            parked: WaitQueue::default(),
+            parked: ParkedList::new(seed),
             count: 0,
         }
     }

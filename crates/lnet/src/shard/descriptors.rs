@@ -45,7 +45,7 @@ impl Shard {
         self.mds[md].me = Some(me);
         place.insert(me, &entry);
         if !place.parked.is_empty() {
-            self.try_parked(now, portal, md);
+            self.try_parked(now, portal, &entry, md);
         }
         Ok(md)
     }

@@ -8,7 +8,7 @@ use crate::journal::DropReason;
 use crate::lnd::{Action, Arrival, Verdict};
 use crate::md::{MdKey, MdOptions};
 use crate::memory::part_of;
-use crate::portal::{Origin, PORTALS, Parked, Waiter, sender_matches};
+use crate::portal::{MatchEntry, Origin, PORTALS, Parked, Waiter, sender_matches};
 use crate::time::Time;
 
 /// What an incoming PUT or GET asks for.
@@ -78,12 +78,18 @@ impl Shard {
 
     /// A descriptor was attached: tries the parked PUTs in the order they came, for as long as it
     /// takes any.
-    pub(super) fn try_parked(&mut self, now: Time, portal: u32, attached: MdKey) {
-        let mut next = self.portals[portal as usize].parked.first();
+    pub(super) fn try_parked(
+        &mut self,
+        now: Time,
+        portal: u32,
+        entry: &MatchEntry,
+        attached: MdKey,
+    ) {
+        let mut next = self.parked.first_for(&self.portals[portal as usize], entry);
         while self.mds.get(attached).is_some_and(|state| !state.exhausted())
             && let Some(key) = next
         {
-            next = self.parked.lines.after(key);
+            next = self.parked.after_for(entry, key);
             let parked = self.parked.get(key);
             let hop = match parked.origin {
                 Origin::Driver(arrival) => arrival.from,
@@ -150,7 +156,7 @@ impl Shard {
         }
         let Some(place) = self.portals.get_mut(portal as usize) else { return false };
         if place.lazy {
-            self.parked.park(place, Parked { header: *header, origin });
+            self.parked.park(place, Parked { header: *header, match_bits, origin });
         }
         place.lazy
     }

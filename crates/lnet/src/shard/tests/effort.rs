@@ -67,11 +67,11 @@ fn forgetting_all_that_are_parked_is_linear() {
         let arrival = Arrival { ni: NiIndex(0), from: process(0), rx: RxId(rx) };
         assert_eq!(shard.recv_header(NOW, arrival, &header), Verdict::Park);
     }
-    let before = shard.parked.lines.touched.get();
+    let before = shard.parked.queues.touched.get();
     for rx in (0..CROWD).rev() {
         shard.forget(RxId(rx));
     }
-    let touched = shard.parked.lines.touched.get() - before;
+    let touched = shard.parked.queues.touched.get() - before;
     assert!(touched > 0 && touched <= CROWD * TOUCHED_MAX, "{touched}");
     // None of them comes back.
     let sink = net.span(1, 8, 0);
@@ -103,4 +103,37 @@ fn withdrawing_descriptors_with_replies_under_way_searches_nothing() {
     }
     // One was with the driver already; the others have gone from the line.
     assert_eq!(shard.msgs.len(), 1);
+}
+
+/// A crowd of PUTs that wait for other match bits costs an attach nothing.
+#[test]
+fn an_attach_looks_only_at_parked_puts_that_can_match() {
+    let mut net = Net::new(2, &Tunables::default());
+    let shard = &mut net.nodes[1].shard;
+    shard.set_lazy(30, Laziness::Lazy).unwrap();
+    for rx in 0..CROWD {
+        let match_bits = rx / 2;
+        let body =
+            Body::Put { ack_md: MdHandle::NONE, match_bits, hdr_data: 0, portal: 30, offset: 0 };
+        let header = Header { dst: process(1), src: process(0), payload_len: 8, body };
+        let arrival = Arrival { ni: NiIndex(0), from: process(0), rx: RxId(rx) };
+        assert_eq!(shard.recv_header(NOW, arrival, &header), Verdict::Park);
+    }
+    let touched =
+        |shard: &Shard| shard.parked.queues.touched.get() + shard.parked.same_bits.touched.get();
+    let before = touched(shard);
+    let sinks: Vec<Span> = (0..100).map(|_| net.span(1, 16, 0)).collect();
+    for (bits, sink) in sinks.into_iter().enumerate() {
+        let bits = CROWD / 4 + bits as u64;
+        net.attach(1, 30, anybody(bits, 0), md(sink, Some(2), MdOptions::OP_PUT, bits));
+    }
+    let touched = touched(&net.nodes[1].shard) - before;
+    assert!(touched > 0 && touched <= 200 * 2 * TOUCHED_MAX, "{touched}");
+    let resumed: Vec<u64> = core::iter::from_fn(|| net.nodes[1].shard.next_action())
+        .map(|action| match action {
+            Action::Resume { rx, verdict: Verdict::Into { .. } } => rx.0,
+            action => panic!("{action:?}"),
+        })
+        .collect();
+    assert_eq!(resumed, (CROWD / 2..CROWD / 2 + 200).collect::<Vec<u64>>());
 }
