@@ -7,6 +7,7 @@ pub mod event;
 pub mod journal;
 pub mod latency;
 pub mod lnd;
+mod lost;
 pub mod md;
 pub mod memory;
 mod path;

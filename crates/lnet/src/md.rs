@@ -5,6 +5,7 @@ use lustrine_wire::nid::{Nid, ProcessId};
 use slotmap::new_key_type;
 
 use crate::memory::{Spans, total_len};
+use crate::peer::PeerNiKey;
 use crate::time::Time;
 
 new_key_type! {
@@ -93,6 +94,18 @@ pub enum Position {
     After,
 }
 
+/// A link in the list of the descriptors that await an answer of one NID. The list begins at the
+/// entry of the NID in the table of peers: when the NID is lost, only those are looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Awaiting {
+    /// The NID's entry, while the descriptor is on its list.
+    pub(crate) of: Option<PeerNiKey>,
+    /// The descriptor before it; null for the first one.
+    pub(crate) before: MdKey,
+    /// The descriptor behind it; null for the last one.
+    pub(crate) behind: MdKey,
+}
+
 /// A descriptor in use.
 #[derive(Debug)]
 pub(crate) struct MdState {
@@ -112,6 +125,8 @@ pub(crate) struct MdState {
     /// When the answer must be here, and from whom; [`Time::NEVER`] when nothing is awaited.
     pub(crate) answer_by: Time,
     pub(crate) answer_from: ProcessId,
+    /// Its place among the descriptors that await an answer of the same NID.
+    pub(crate) awaiting: Awaiting,
     /// When the question was handed to the driver; [`Time::NEVER`] before that, and while no
     /// latencies are taken.
     pub(crate) asked: Time,
@@ -136,6 +151,7 @@ impl MdState {
             aborted: None,
             answer_by: Time::NEVER,
             answer_from: ProcessId { nid: Nid::ANY, pid: 0 },
+            awaiting: Awaiting::default(),
             asked: Time::NEVER,
             left_by: None,
             request: None,

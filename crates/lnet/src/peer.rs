@@ -8,12 +8,13 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use foldhash::fast::FixedState;
 use lustrine_wire::nid::Nid;
-use slotmap::{SlotMap, new_key_type};
+use slotmap::{Key, SlotMap, new_key_type};
 use smallvec::SmallVec;
 
 use crate::credits::Credits;
 use crate::latency::Latencies;
 use crate::lnd::OpKey;
+use crate::md::MdKey;
 use crate::stats::MessageCounters;
 use crate::status::Status;
 use crate::time::Time;
@@ -120,6 +121,8 @@ pub(crate) struct PeerNi {
     pub(crate) used: Time,
     /// Messages that name it.
     pub(crate) messages: u32,
+    /// The first descriptor that awaits an answer of it; null if there is none.
+    pub(crate) awaiting: MdKey,
     /// From the first operation on whose time was taken.
     pub(crate) latencies: Option<Box<Latencies>>,
     pub(crate) before: CounterBaseline,
@@ -127,7 +130,7 @@ pub(crate) struct PeerNi {
 
 impl PeerNi {
     fn idle(&self) -> bool {
-        self.messages == 0 && !self.linked() && self.credits.idle()
+        self.messages == 0 && !self.linked() && self.credits.idle() && self.awaiting.is_null()
     }
 
     /// Connections are open.
@@ -157,7 +160,7 @@ pub(crate) struct PeerTable {
     looked: PeerKey,
     /// The last answer of `find`: a batch of messages mostly comes from one peer.
     recent: Option<(Nid, PeerNiKey)>,
-    /// All entries, those looked at for eviction last at the back.
+    /// All entries, those looked at for eviction last at the back; and some that are gone.
     clock: VecDeque<(PeerNiKey, Time)>,
     max: usize,
     /// Entries with latencies, and how many there may be.
@@ -168,6 +171,10 @@ pub(crate) struct PeerTable {
 /// Entries looked at for one eviction: enough to find an idle one, few enough that a peer that
 /// makes up NIDs cannot make each of its messages expensive.
 const EVICTION_LOOKS: usize = 64;
+
+/// Places in the clock that entries removed by an administrator may leave behind, beyond as many as
+/// there are entries.
+const CLOCK_SLACK: usize = 64;
 
 impl PeerTable {
     pub(crate) fn new(max: usize, timed_max: usize, seed: u64) -> PeerTable {
@@ -240,6 +247,7 @@ impl PeerTable {
             unverified: false,
             used: now,
             messages: 0,
+            awaiting: MdKey::null(),
             latencies: None,
             before: CounterBaseline::default(),
         });
@@ -255,7 +263,7 @@ impl PeerTable {
         let mut second_choice = None;
         for _ in 0..EVICTION_LOOKS.min(self.clock.len()) {
             let Some((key, looked)) = self.clock.pop_front() else { break };
-            let ni = &self.nis[key];
+            let Some(ni) = self.nis.get(key) else { continue };
             let peer = &self.peers[ni.peer];
             let idle = ni.idle() && peer.settled() && !peer.named();
             if idle && ni.used <= looked {
@@ -276,7 +284,6 @@ impl PeerTable {
         true
     }
 
-    /// The entry has left `clock`.
     fn remove_ni(&mut self, key: PeerNiKey) {
         let Some(ni) = self.nis.remove(key) else { return };
         self.timed -= usize::from(ni.latencies.is_some());
@@ -322,6 +329,11 @@ impl PeerTable {
             self.timed += 1;
         }
         Some(place.get_or_insert_default())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn clock_len(&self) -> usize {
+        self.clock.len()
     }
 
     pub(crate) fn peer_of(&self, ni: PeerNiKey) -> PeerKey {

@@ -16,6 +16,7 @@ use crate::event::{Event, EventKind};
 use crate::journal::Journal;
 use crate::latency::Latencies;
 use crate::lnd::{Action, NiIndex, OpKey};
+use crate::lost::LostPeers;
 use crate::md::{MdKey, MdState, MeKey};
 use crate::memory::{Memory, Spans};
 use crate::peer::{PeerNiKey, PeerTable};
@@ -65,18 +66,6 @@ const RESPONSES_WAITING_MAX: usize = 8192;
 /// From half of [`RESPONSES_MAX`] on a NID may only have so many waiting: what NIDs that ask and
 /// never read can have together leaves room for a thousand others.
 const RESPONSES_KEPT: usize = 64;
-
-/// A peer that lost its last connection, or restarted.
-#[derive(Clone, Copy, Debug)]
-struct PeerDown {
-    peer: ProcessId,
-    status: Status,
-    /// Events from before it that were not taken yet.
-    behind: usize,
-}
-
-/// Most reports of lost peers kept for a user that does not ask.
-pub const LOST_PEERS_MAX: usize = 1024;
 
 /// How often deadlines are looked at, of answers and of messages that wait.
 const SCAN_INTERVAL: Nanos = Nanos::from_millis(250);
@@ -185,7 +174,9 @@ pub struct Shard {
     own_events: VecDeque<Event>,
     loopback: VecDeque<(OpKey, Option<matching::Found>)>,
     /// Peers that lost their last connection or restarted, for users with operations of their own.
-    lost: VecDeque<PeerDown>,
+    lost: LostPeers,
+    /// Events that users have taken.
+    events_taken: u64,
     woken: VecDeque<CreditGrant>,
     waking: bool,
     /// Messages that wait for a credit of their peer.
@@ -196,6 +187,9 @@ pub struct Shard {
     ping: discovery::PingTarget,
     /// Descriptors that await an answer; nothing is scanned while it is 0.
     awaited: usize,
+    /// Links of lists of awaited answers read or written, for tests of the effort.
+    #[cfg(test)]
+    answers_touched: core::cell::Cell<u64>,
     next_scan: Time,
     /// No message that waits has its deadline before this, or it is too soon for another look.
     next_expiry: Time,
@@ -237,7 +231,8 @@ impl Shard {
             queues: Queues::default(),
             own_events: VecDeque::new(),
             loopback: VecDeque::new(),
-            lost: VecDeque::new(),
+            lost: LostPeers::new(seed),
+            events_taken: 0,
             woken: VecDeque::new(),
             waking: false,
             peer_waiting: 0,
@@ -245,6 +240,8 @@ impl Shard {
             undecided: VecDeque::new(),
             ping: discovery::PingTarget::new(seed),
             awaited: 0,
+            #[cfg(test)]
+            answers_touched: Default::default(),
             next_scan: Time::ZERO,
             next_expiry: Time::NEVER,
             message_timeout: Nanos::from_secs(topology.tunables.message_timeout() as u64),
@@ -276,20 +273,16 @@ impl Shard {
     /// The next event for a user.
     pub fn next_event(&mut self) -> Option<Event> {
         let event = self.queues.events.pop_front()?;
-        for loss in &mut self.lost {
-            loss.behind = loss.behind.saturating_sub(1);
-        }
+        self.events_taken += 1;
         Some(event)
     }
 
     /// The next peer that lost its last connection, or restarted: what a user awaits of it, beyond
     /// what the core tracks, will not come. `None` also while there are events from before that:
-    /// what came in good order still counts. Those from after it wait for this to be asked. Only
-    /// the latest [`LOST_PEERS_MAX`] are kept.
+    /// what came in good order still counts. Those from after it wait for this to be asked. Of
+    /// several losses of one peer that were not taken the last one counts.
     pub fn next_lost_peer(&mut self) -> Option<(ProcessId, Status)> {
-        let due = self.lost.front().is_some_and(|loss| loss.behind == 0);
-        let PeerDown { peer, status, .. } = if due { self.lost.pop_front()? } else { return None };
-        Some((peer, status))
+        self.lost.next(self.events_taken)
     }
 
     /// Once per loop turn: loopback deliveries, the core's own pings and pushes, discovery,
@@ -532,10 +525,8 @@ impl Shard {
     }
 
     fn report_lost(&mut self, peer: ProcessId, status: Status) {
-        if self.lost.len() == LOST_PEERS_MAX {
-            self.lost.pop_front();
-        }
-        self.lost.push_back(PeerDown { peer, status, behind: self.queues.events.len() });
+        let raised = self.events_taken + self.queues.events.len() as u64;
+        self.lost.add(peer, status, raised);
     }
 
     fn is_local(&self, nid: &Nid) -> bool {

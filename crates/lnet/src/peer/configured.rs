@@ -7,7 +7,7 @@
 use lustrine_wire::nid::Nid;
 use smallvec::SmallVec;
 
-use super::{AdvertisedNid, PeerKey, PeerNiKey, PeerTable};
+use super::{AdvertisedNid, CLOCK_SLACK, PeerKey, PeerNiKey, PeerTable};
 use crate::time::Time;
 
 /// A peer as an administrator describes it.
@@ -120,10 +120,12 @@ impl PeerTable {
         };
         self.part(key);
         if self.nis[key].idle() {
-            if let Some(at) = self.clock.iter().position(|(other, _)| *other == key) {
-                self.clock.remove(at);
-            }
+            // Its place in `clock` is found and dropped later: no search for each of many.
             self.remove_ni(key);
+            let nis = &self.nis;
+            if self.clock.len() > 2 * nis.len() + CLOCK_SLACK {
+                self.clock.retain(|(key, _)| nis.contains_key(*key));
+            }
         }
     }
 }

@@ -90,15 +90,16 @@ impl Shard {
     /// Ends what waits here for these NIDs of others, and what they should have answered. The
     /// driver is to close their connections next; then [`Shard::finish_nid_removal`] forgets them.
     pub fn begin_nid_removal(&mut self, now: Time, nids: &[Nid]) {
-        let here: Vec<_> = nids.iter().filter_map(|nid| self.peers.find(nid)).collect();
-        let of_them = |peer_ni: Option<_>| peer_ni.is_some_and(|ni| here.contains(&ni));
+        let mut here: Vec<_> = nids.iter().filter_map(|nid| self.peers.find(nid)).collect();
+        here.sort_unstable();
+        let of_them =
+            |peer_ni: Option<_>| peer_ni.is_some_and(|ni| here.binary_search(&ni).is_ok());
         let waiting = self.msgs.iter().filter(|(_, msg)| of_them(msg.peer_ni) && msg.stage.waits());
         let waiting: Vec<OpKey> = waiting.map(|(op, _)| op).collect();
         self.end_waiting(now, waiting, Status::ConnectionLost);
-        let awaited = self.mds.iter().filter(|(_, state)| {
-            state.answer_by != Time::NEVER && nids.contains(&state.answer_from.nid)
-        });
-        let awaited: Vec<MdKey> = awaited.map(|(md, _)| md).collect();
+        let mut awaited: Vec<MdKey> =
+            here.iter().flat_map(|ni| self.awaiting_answers_of(*ni)).collect();
+        awaited.sort_unstable();
         for md in awaited {
             self.abort_md(now, md, Status::ConnectionLost);
         }

@@ -1,12 +1,14 @@
 //! Memory descriptors: attach, bind, unlink, and answers that never come (lnet-core 1.2, 1.3, 2.3).
 
 use lustrine_wire::nid::{Nid, ProcessId};
+use slotmap::Key;
 
 use super::{PAYLOAD_MAX, Shard};
 use crate::error::LnetError;
 use crate::event::{Event, EventKind};
-use crate::md::{FRAGMENTS_MAX, Md, MdKey, MdOptions, MdState, Unlink};
+use crate::md::{Awaiting, FRAGMENTS_MAX, Md, MdKey, MdOptions, MdState, Unlink};
 use crate::memory::total_len;
+use crate::peer::PeerNiKey;
 use crate::portal::{Laziness, MatchEntry, Me, PORTALS};
 use crate::status::Status;
 use crate::time::Time;
@@ -158,7 +160,52 @@ impl Shard {
         if state.answer_by != Time::NEVER {
             state.answer_by = Time::NEVER;
             self.awaited -= 1;
+            self.leave_answers(md);
         }
+    }
+
+    /// The answer that is awaited is one of this NID.
+    #[inline]
+    pub(super) fn join_answers(&mut self, md: MdKey, peer_ni: PeerNiKey) {
+        let first = core::mem::replace(&mut self.peers.nis[peer_ni].awaiting, md);
+        self.mds[md].awaiting =
+            Awaiting { of: Some(peer_ni), before: MdKey::null(), behind: first };
+        if let Some(behind) = self.mds.get_mut(first) {
+            behind.awaiting.before = md;
+        }
+        self.touch_answer();
+    }
+
+    #[inline]
+    fn leave_answers(&mut self, md: MdKey) {
+        let Awaiting { of, before, behind } = core::mem::take(&mut self.mds[md].awaiting);
+        let Some(peer_ni) = of else { return };
+        match self.mds.get_mut(before) {
+            Some(before) => before.awaiting.behind = behind,
+            None => self.peers.nis[peer_ni].awaiting = behind,
+        }
+        if let Some(behind) = self.mds.get_mut(behind) {
+            behind.awaiting.before = before;
+        }
+        self.touch_answer();
+    }
+
+    /// The descriptors that await an answer of a NID, in the order of their keys.
+    pub(super) fn awaiting_answers_of(&self, peer_ni: PeerNiKey) -> Vec<MdKey> {
+        let first = Some(self.peers.nis[peer_ni].awaiting).filter(|md| !md.is_null());
+        let mut all: Vec<MdKey> = core::iter::successors(first, |md| {
+            self.touch_answer();
+            Some(self.mds[*md].awaiting.behind).filter(|md| !md.is_null())
+        })
+        .collect();
+        all.sort_unstable();
+        all
+    }
+
+    #[inline]
+    fn touch_answer(&self) {
+        #[cfg(test)]
+        self.answers_touched.set(self.answers_touched.get() + 1);
     }
 
     /// The request failed: its answer's turn counts as used, so that the failed SEND event is
@@ -190,21 +237,22 @@ impl Shard {
         }
     }
 
-    /// Unlinks every descriptor that awaits an answer of this peer.
-    pub(super) fn abandon_answers(&mut self, now: Time, peer: ProcessId, reason: Status) {
-        if self.awaited == 0 {
-            return;
-        }
-        let waiting: Vec<MdKey> = self
-            .mds
-            .iter()
-            .filter(|(_, state)| state.answer_by != Time::NEVER && state.answer_from == peer)
+    /// Unlinks every descriptor that awaits an answer of this peer, whose NID has entry `peer_ni`.
+    pub(super) fn abandon_answers(
+        &mut self,
+        now: Time,
+        peer_ni: PeerNiKey,
+        peer: ProcessId,
+        reason: Status,
+    ) {
+        for md in self.awaiting_answers_of(peer_ni) {
+            // Withdrawing one may wake, and end, others of the list.
+            let Some(state) = self.mds.get(md) else { continue };
             // What has not left yet goes to the peer's new life.
-            .filter(|(_, state)| !state.request.is_some_and(|op| self.msgs.contains_key(op)))
-            .map(|(key, _)| key)
-            .collect();
-        for md in waiting {
-            self.abort_md(now, md, reason);
+            let leaving = state.request.is_some_and(|op| self.msgs.contains_key(op));
+            if state.answer_by != Time::NEVER && state.answer_from == peer && !leaving {
+                self.abort_md(now, md, reason);
+            }
         }
     }
 }

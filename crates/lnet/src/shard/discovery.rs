@@ -214,8 +214,8 @@ impl Shard {
     /// The last connection of a peer is gone, and with it every answer we waited for: LNet keeps
     /// idle connections for ever, so this is always trouble, and failing now beats a kernel's
     /// 184 s (capture b2).
-    pub(super) fn link_lost(&mut self, now: Time, peer: ProcessId) {
-        self.abandon_answers(now, peer, Status::ConnectionLost);
+    pub(super) fn link_lost(&mut self, now: Time, peer_ni: PeerNiKey, peer: ProcessId) {
+        self.abandon_answers(now, peer_ni, peer, Status::ConnectionLost);
         if self.topology.identity == Identity::Userland {
             self.distrust(&peer.nid);
         }

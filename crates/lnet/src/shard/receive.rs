@@ -47,13 +47,13 @@ impl Core for Shard {
                 let left = self.peers.count_link(key, userland, false);
                 // A node may still be linked through another interface of ours.
                 if userland || left == 0 {
-                    self.link_lost(now, peer);
+                    self.link_lost(now, key, peer);
                     self.report_lost(peer, status);
                 }
             }
             LinkEvent::Restarted => {
                 self.report_lost(peer, Status::PeerRestarted);
-                self.abandon_answers(now, peer, Status::PeerRestarted);
+                self.abandon_answers(now, key, peer, Status::PeerRestarted);
                 self.distrust(&peer.nid);
             }
         }

@@ -212,6 +212,11 @@ impl Shard {
         let hop = hop_of(draft.target);
         let discover = draft.portal != 0 && hop.pid == PID_LUSTRE && self.must_discover(peer_ni);
         let stage = if discover { Stage::Discovery } else { Stage::PeerCredit };
+        if let Some(md) = draft.md
+            && self.mds[md].answer_by != Time::NEVER
+        {
+            self.join_answers(md, peer_ni);
+        }
         let op = self.insert_outgoing(now, draft, ni, src, hop, Some(peer_ni), stage);
         if discover {
             self.note_wait(now, op, Wait::Discovery);

@@ -123,6 +123,7 @@ impl Net {
             for peer in shard.peers.nis.values() {
                 assert!(peer.credits.idle());
                 assert_eq!(peer.messages, 0);
+                assert!(peer.awaiting.is_null());
             }
         }
     }

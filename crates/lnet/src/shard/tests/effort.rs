@@ -137,3 +137,52 @@ fn an_attach_looks_only_at_parked_puts_that_can_match() {
         .collect();
     assert_eq!(resumed, (CROWD / 2..CROWD / 2 + 200).collect::<Vec<u64>>());
 }
+
+/// A crowd of peers that die one after the other, each while an answer of it is awaited: each death
+/// costs what that peer had, not what all have.
+#[test]
+fn losing_peers_one_by_one_is_linear() {
+    let mut net = Net::new(1, &Tunables { credits: 65_535, ..Tunables::default() });
+    for index in 0..CROWD {
+        let (target, span) = (crowd_member(index), net.span(0, 64, 0));
+        net.nodes[0].shard.link(NOW, NiIndex(0), target, LinkEvent::Up);
+        let md = net.bind(0, span, 2, index);
+        net.get(0, get_args(md, target, PING_PORTAL, PING_BITS));
+    }
+    let shard = &mut net.nodes[0].shard;
+    while let Some(action) = shard.next_action() {
+        let Action::Send(send) = action else { panic!("{action:?}") };
+        shard.done(NOW, send.op, Status::Ok);
+    }
+    let before = shard.answers_touched.get();
+    for index in 0..CROWD {
+        let lost = LinkEvent::Down { status: Status::ConnectionLost };
+        shard.link(NOW, NiIndex(0), crowd_member(index), lost);
+    }
+    let touched = shard.answers_touched.get() - before;
+    assert!(touched > 0 && touched <= CROWD * TOUCHED_MAX, "{touched}");
+    let finals = net.events(0).iter().filter(|event| event.unlinked).count();
+    assert_eq!(finals as u64, CROWD);
+    let reports = core::iter::from_fn(|| net.nodes[0].shard.next_lost_peer()).count();
+    assert_eq!(reports as u64, CROWD);
+    net.assert_quiet();
+}
+
+fn crowd_member(index: u64) -> ProcessId {
+    ProcessId { nid: Nid::new4(NetId::TCP, 0x0c00_0000 + index as u32), pid: PID_LUSTRE }
+}
+
+/// Removing many NIDs leaves at most as many places behind as there are entries.
+#[test]
+fn removed_nids_leave_a_bounded_trace() {
+    let mut net = Net::new(1, &Tunables::default());
+    let shard = &mut net.nodes[0].shard;
+    for index in 0..1000 {
+        let nid = crowd_member(index).nid;
+        shard.discover(NOW, &nid).unwrap();
+        shard.begin_nid_removal(NOW, &[nid]);
+        shard.finish_nid_removal(&[nid]);
+        assert_eq!(shard.peer_count(), 0);
+        assert!(shard.peers.clock_len() <= 100);
+    }
+}
