@@ -5,6 +5,7 @@
 #[path = "../golden/mod.rs"]
 mod golden;
 mod peers;
+mod portal_zero;
 mod scene;
 mod table;
 

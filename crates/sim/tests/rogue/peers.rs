@@ -9,6 +9,7 @@ use lustrine_wire::header::{Body, Header, MdHandle};
 use lustrine_wire::hello::{ConnType, Hello, Version};
 use lustrine_wire::nid::{Net, Nid, ProcessId};
 
+use crate::portal_zero::{foreign_bits, stalled_pushes};
 use crate::scene::{
     CONNECTIONS_MAX, HANDSHAKES_MAX, PEERS_MAX, Scene, header, hello, message, noop, ping, put,
     request, rogue_nid,
@@ -60,6 +61,8 @@ pub(crate) static ROGUES: &[Rogue] = &[
     rogue("confirmations of forged handles", "dropped.ack", forged_confirmations),
     rogue("an answer given twice", "dropped.reply", replayed_answer),
     rogue("messages that nobody wants", "dropped.put", unwanted),
+    rogue("80 pushes that stop one byte too soon", "timeouts_receive", stalled_pushes),
+    rogue("messages to portal 0 that match nothing", "dropped.put", foreign_bits),
     rogue("questions without end, the answers unread", "responses_refused", never_reads),
     rogue("a reader that stops", "timeouts_send", stops_reading),
     rogue("a peer that never answers", "response_timeout_count", never_answers),

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
 use lustrine_partition::{ProbeId, ProbeResult};
 use lustrine_sim::{HostId, NodeSpec, ScriptIo, StreamSim, check};
@@ -125,6 +126,17 @@ impl Scene {
             }
             self.world.run_for(step);
         }
+    }
+
+    /// The neighbour discovers the node: it asks the node about itself, and the node takes its push.
+    pub(crate) fn neighbour_discovers(&mut self) {
+        let ticket = self.world.discover(self.friend, &victim_nid(), PING_TIMEOUT);
+        self.run(PING_TIMEOUT);
+        let result = self.world.node(self.friend).result(ticket);
+        let Some(ProbeResult::Discover(Ok(peer))) = result else {
+            panic!("the discovery ended as {result:?}");
+        };
+        assert_eq!(peer.outcome, Status::Ok);
     }
 
     /// Whether the node has left a stream.
