@@ -16,7 +16,9 @@ pub mod portal;
 pub mod shard;
 pub mod stats;
 pub mod status;
-pub mod testing;
+#[cfg(test)]
+#[allow(dead_code, unreachable_pub, reason = "lustrine-lnet-testing has the same file")]
+mod testing;
 pub mod time;
 pub mod topology;
 mod totals;

@@ -6,6 +6,10 @@
 
 use smallvec::{SmallVec, smallvec};
 
+mod vec;
+
+pub use vec::VecMemory;
+
 /// A piece of registered memory: `len` bytes at `offset` of region `region`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Span {

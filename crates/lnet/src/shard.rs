@@ -317,7 +317,7 @@ impl Shard {
     }
 
     /// Whether `drive` has something to do at once.
-    pub(crate) fn has_own_work(&self) -> bool {
+    pub fn has_own_work(&self) -> bool {
         !(self.own_events.is_empty() && self.undecided.is_empty() && self.loopback.is_empty())
     }
 

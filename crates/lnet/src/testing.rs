@@ -1,7 +1,9 @@
-//! A memory of plain vectors and a tiny network of shards, for tests and models.
+//! A tiny network of shards, for tests.
 //!
-//! [`Net`] moves messages between shards the way a perfect driver would, one at a time, in the
+//! [`Net`] moves messages between shards as a perfect driver would, one at a time, in the
 //! order or disorder the caller chooses, and can lose them. It has no connections and no clock.
+//!
+//! The unit tests of `lustrine-lnet` and the crate `lustrine-lnet-testing` both contain this file.
 
 use std::collections::VecDeque;
 
@@ -10,95 +12,12 @@ use lustrine_wire::nid::{Net as NetId, Nid, PID_LUSTRE, ProcessId};
 
 use crate::event::Event;
 use crate::lnd::{Action, Arrival, Core, NiIndex, OpKey, RxId, Verdict};
-use crate::memory::{Memory, Span, Spans, total_len};
+use crate::memory::{Memory, Spans, VecMemory, total_len};
 use crate::shard::Shard;
 use crate::status::Status;
 use crate::time::Time;
 use crate::topology::{Identity, Ni, Topology};
 use crate::tunables::Tunables;
-
-/// Memory made of one vector per span.
-#[derive(Debug, Default)]
-pub struct VecMemory {
-    blocks: Vec<Option<Vec<u8>>>,
-    free: Vec<u32>,
-    /// Spans alive.
-    pub live: usize,
-    /// Most spans alive at once; 0 is no limit.
-    pub limit: usize,
-}
-
-impl VecMemory {
-    fn block(&self, span: Span) -> &[u8] {
-        let block = self.blocks[span.region as usize].as_ref().expect("the span is alive");
-        &block[span.offset as usize..][..span.len as usize]
-    }
-
-    fn block_mut(&mut self, span: Span) -> &mut [u8] {
-        let block = self.blocks[span.region as usize].as_mut().expect("the span is alive");
-        &mut block[span.offset as usize..][..span.len as usize]
-    }
-}
-
-/// Offsets of the words a check touches.
-fn word_offsets(len: u32, which: crate::memory::Words) -> Vec<u32> {
-    use crate::memory::Words;
-    match which {
-        Words::All => (0..len).step_by(8).collect(),
-        Words::PageEnds { page } => {
-            let starts = (0..len).step_by(page as usize);
-            let mut all: Vec<u32> =
-                starts.flat_map(|start| [start, (start + page).min(len) - 8]).collect();
-            all.dedup();
-            all
-        }
-    }
-}
-
-impl Memory for VecMemory {
-    fn alloc(&mut self, len: u32) -> Option<Span> {
-        if self.limit != 0 && self.live == self.limit {
-            return None;
-        }
-        self.live += 1;
-        let region = self.free.pop().unwrap_or_else(|| {
-            self.blocks.push(None);
-            self.blocks.len() as u32 - 1
-        });
-        self.blocks[region as usize] = Some(vec![0; len as usize]);
-        Some(Span { region, offset: 0, len })
-    }
-
-    fn free(&mut self, span: Span) {
-        assert!(self.blocks[span.region as usize].take().is_some(), "freed twice: {span:?}");
-        self.live -= 1;
-        self.free.push(span.region);
-    }
-
-    fn write(&mut self, span: Span, bytes: &[u8]) {
-        self.block_mut(span)[..bytes.len()].copy_from_slice(bytes);
-    }
-
-    fn read(&self, span: Span, out: &mut [u8]) {
-        out.copy_from_slice(&self.block(span)[..out.len()]);
-    }
-
-    fn copy(&mut self, from: Span, to: Span) {
-        let bytes = self.block(from).to_vec();
-        self.block_mut(to).copy_from_slice(&bytes);
-    }
-
-    fn fill(&mut self, span: Span, word: [u8; 8], which: crate::memory::Words) {
-        for at in word_offsets(span.len, which) {
-            self.block_mut(span.part(at, 8)).copy_from_slice(&word);
-        }
-    }
-
-    fn check(&self, span: Span, word: [u8; 8], which: crate::memory::Words) -> Result<(), u32> {
-        let wrong = |at: &u32| self.block(span.part(*at, 8)) != word;
-        word_offsets(span.len, which).into_iter().find(wrong).map_or(Ok(()), Err)
-    }
-}
 
 /// One node of a [`Net`].
 #[derive(Debug)]
@@ -208,7 +127,9 @@ impl Net {
                 let node = &self.nodes[index];
                 let mut bytes = Vec::new();
                 for span in &send.payload {
-                    bytes.extend_from_slice(node.memory.block(*span));
+                    let start = bytes.len();
+                    bytes.resize(start + span.len as usize, 0);
+                    node.memory.read(*span, &mut bytes[start..]);
                 }
                 assert_eq!(bytes.len() as u32, send.header.payload_len);
                 let (op, header, to) = (send.op, send.header, send.to.nid);

@@ -15,7 +15,7 @@ pub(crate) fn covers(lost: &ProcessId, party: &ProcessId) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use lustrine_lnet::testing::test_nid;
+    use lustrine_lnet_testing::test_nid;
     use lustrine_wire::nid::PID_USERLAND;
 
     use super::*;

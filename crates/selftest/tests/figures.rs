@@ -6,9 +6,9 @@ mod common;
 use std::ops::Range;
 
 use common::World;
-use lustrine_lnet::testing::test_nid;
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::tunables::Tunables;
+use lustrine_lnet_testing::test_nid;
 use lustrine_selftest::console::{
     Answer, Command, Detail, Distribution, NewTest, NodeReply, NodeView, Refusal, Reply, Target,
 };

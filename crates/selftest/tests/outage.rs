@@ -4,8 +4,8 @@ mod common;
 
 use common::{World, message};
 use lustrine_lnet::status::Status;
-use lustrine_lnet::testing::test_nid;
 use lustrine_lnet::time::Nanos;
+use lustrine_lnet_testing::test_nid;
 use lustrine_selftest::{ClientError, LoadStep, RpcError, SessionMode, StepLimit, Test, TestError};
 use lustrine_wire::nid::ProcessId;
 use lustrine_wire::srpc::{Body, BrwCheck, MESSAGE_LEN, RemoveSessionRequest};

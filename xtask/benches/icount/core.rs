@@ -9,9 +9,9 @@ use lustrine_lnet::memory::{Memory, Span, Spans};
 use lustrine_lnet::portal::MatchEntry;
 use lustrine_lnet::shard::{AckWanted, GetArgs, PutArgs};
 use lustrine_lnet::status::Status;
-use lustrine_lnet::testing::{Net, test_nid};
 use lustrine_lnet::time::Time;
 use lustrine_lnet::tunables::Tunables;
+use lustrine_lnet_testing::{Net, test_nid};
 use lustrine_wire::nid::{Nid, PID_ANY, ProcessId};
 
 pub(crate) const NOW: Time = Time(1_000_000_000);

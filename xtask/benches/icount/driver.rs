@@ -3,11 +3,12 @@
 use lustrine_lnet::event::EventKind;
 use lustrine_lnet::lnd::NiIndex;
 use lustrine_lnet::md::MdOptions;
+use lustrine_lnet::memory::VecMemory;
 use lustrine_lnet::memory::{Memory, Span};
 use lustrine_lnet::shard::{AckWanted, Shard};
-use lustrine_lnet::testing::{VecMemory, test_topology};
 use lustrine_lnet::topology::Identity;
 use lustrine_lnet::tunables::Tunables;
+use lustrine_lnet_testing::test_topology;
 use lustrine_socklnd::{Accept, Config, NiConfig, Socklnd};
 use lustrine_wire::nid::ProcessId;
 

@@ -1,10 +1,11 @@
 //! Two whole nodes over pipes, with a selftest client in one.
 
 use lustrine_lnet::lnd::NiIndex;
-use lustrine_lnet::testing::{VecMemory, test_topology};
+use lustrine_lnet::memory::VecMemory;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Identity;
 use lustrine_lnet::tunables::Tunables;
+use lustrine_lnet_testing::test_topology;
 use lustrine_partition::{Partition, PartitionConfig};
 use lustrine_selftest::{ClientArgs, ClientSlot, LoadStep, SessionMode, StepLimit, Test};
 use lustrine_wire::nid::ProcessId;

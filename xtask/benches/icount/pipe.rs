@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
+use lustrine_lnet::memory::VecMemory;
 use lustrine_lnet::memory::{HasMemory, Memory, Span};
-use lustrine_lnet::testing::VecMemory;
 use lustrine_socklnd::io::{
     Io, IoError, IoOutcome, Piece, Readiness, SockId, SourcePort, WriteMode,
 };

@@ -70,7 +70,8 @@ impl Shares {
 
 #[cfg(test)]
 mod tests {
-    use lustrine_lnet::testing::{VecMemory, test_nid};
+    use lustrine_lnet::memory::VecMemory;
+    use lustrine_lnet_testing::test_nid;
 
     use super::*;
     use crate::bulk::Term;

@@ -1,4 +1,4 @@
-use lustrine_lnet::testing::VecMemory;
+use lustrine_lnet::memory::VecMemory;
 use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::srpc::{BrwReply, DebugReply, Message, Name, PingReply, Sid, VERSION};
 

@@ -1,4 +1,4 @@
-//! Nodes with a service, clients and raw LNet users, connected by `lnet::testing::Net`.
+//! Nodes with a service, clients and raw LNet users, connected by `lnet_testing::Net`.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
 use lustrine_lnet::event::{Event, EventKind};
@@ -7,10 +7,10 @@ use lustrine_lnet::memory::{Memory, Span};
 use lustrine_lnet::portal::MatchEntry;
 use lustrine_lnet::shard::Shard;
 use lustrine_lnet::shard::{AckWanted, PutArgs};
-use lustrine_lnet::testing::{Delivery, Net, test_nid, test_topology};
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Identity;
 use lustrine_lnet::tunables::Tunables;
+use lustrine_lnet_testing::{Delivery, Net, test_nid, test_topology};
 use lustrine_selftest::console::{Answer, Command, Console, Refusal};
 use lustrine_selftest::{Client, ClientArgs, ClientSlot, ConsoleRpcs, Service, SessionMode};
 use lustrine_wire::byte_order::ByteOrder;

@@ -1,8 +1,8 @@
 //! The session as a state machine: what it sends next, given what the node answered.
 
 use lustrine_lnet::status::Status;
-use lustrine_lnet::testing::{Net, test_nid};
 use lustrine_lnet::tunables::Tunables;
+use lustrine_lnet_testing::{Net, test_nid};
 use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::srpc::{DebugReply, MakeSessionReply, RemoveSessionReply, TestReply, VERSION};
 

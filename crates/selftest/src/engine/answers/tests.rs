@@ -3,9 +3,9 @@ use lustrine_lnet::md::Owner;
 use lustrine_lnet::status::Status;
 use lustrine_wire::srpc::{BrwRequest, MESSAGE_LEN, Message, REPLY_PORTAL, VERSION};
 
-use lustrine_lnet::testing::{Net as Wires, test_nid};
 use lustrine_lnet::time::Time;
 use lustrine_lnet::tunables::Tunables;
+use lustrine_lnet_testing::{Net as Wires, test_nid};
 
 use super::*;
 use crate::errno;

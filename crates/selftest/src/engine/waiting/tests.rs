@@ -1,5 +1,5 @@
-use lustrine_lnet::testing::test_nid;
 use lustrine_lnet::time::Time;
+use lustrine_lnet_testing::test_nid;
 use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::nid::ProcessId;
 use lustrine_wire::srpc::{Body, Message, PING_MAGIC, PingRequest, VERSION};

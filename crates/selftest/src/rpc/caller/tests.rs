@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
-use lustrine_lnet::testing::{Delivery, Net, VecMemory, test_nid};
+use lustrine_lnet::memory::VecMemory;
 use lustrine_lnet::tunables::Tunables;
+use lustrine_lnet_testing::{Delivery, Net, test_nid};
 use lustrine_wire::srpc::{
     BrwOp, BrwReply, BrwRequest, DebugRequest, FEATURES_KNOWN, PING_MAGIC, PingReply, PingRequest,
     Sid,

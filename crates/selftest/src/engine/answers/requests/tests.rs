@@ -1,4 +1,4 @@
-use lustrine_lnet::testing::VecMemory;
+use lustrine_lnet::memory::VecMemory;
 use lustrine_wire::nid::Net;
 
 use super::*;

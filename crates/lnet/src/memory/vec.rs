@@ -1,0 +1,85 @@
+//! The simplest memory there is.
+
+use super::{Memory, Span, Words};
+
+/// Memory made of one vector per span.
+#[derive(Debug, Default)]
+pub struct VecMemory {
+    blocks: Vec<Option<Vec<u8>>>,
+    free: Vec<u32>,
+    /// Spans alive.
+    pub live: usize,
+    /// Most spans alive at once; 0 is no limit.
+    pub limit: usize,
+}
+
+impl VecMemory {
+    fn block(&self, span: Span) -> &[u8] {
+        let block = self.blocks[span.region as usize].as_ref().expect("the span is alive");
+        &block[span.offset as usize..][..span.len as usize]
+    }
+
+    fn block_mut(&mut self, span: Span) -> &mut [u8] {
+        let block = self.blocks[span.region as usize].as_mut().expect("the span is alive");
+        &mut block[span.offset as usize..][..span.len as usize]
+    }
+}
+
+/// Offsets of the words a check touches.
+fn word_offsets(len: u32, which: Words) -> Vec<u32> {
+    match which {
+        Words::All => (0..len).step_by(8).collect(),
+        Words::PageEnds { page } => {
+            let starts = (0..len).step_by(page as usize);
+            let mut all: Vec<u32> =
+                starts.flat_map(|start| [start, (start + page).min(len) - 8]).collect();
+            all.dedup();
+            all
+        }
+    }
+}
+
+impl Memory for VecMemory {
+    fn alloc(&mut self, len: u32) -> Option<Span> {
+        if self.limit != 0 && self.live == self.limit {
+            return None;
+        }
+        self.live += 1;
+        let region = self.free.pop().unwrap_or_else(|| {
+            self.blocks.push(None);
+            self.blocks.len() as u32 - 1
+        });
+        self.blocks[region as usize] = Some(vec![0; len as usize]);
+        Some(Span { region, offset: 0, len })
+    }
+
+    fn free(&mut self, span: Span) {
+        assert!(self.blocks[span.region as usize].take().is_some(), "freed twice: {span:?}");
+        self.live -= 1;
+        self.free.push(span.region);
+    }
+
+    fn write(&mut self, span: Span, bytes: &[u8]) {
+        self.block_mut(span)[..bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn read(&self, span: Span, out: &mut [u8]) {
+        out.copy_from_slice(&self.block(span)[..out.len()]);
+    }
+
+    fn copy(&mut self, from: Span, to: Span) {
+        let bytes = self.block(from).to_vec();
+        self.block_mut(to).copy_from_slice(&bytes);
+    }
+
+    fn fill(&mut self, span: Span, word: [u8; 8], which: Words) {
+        for at in word_offsets(span.len, which) {
+            self.block_mut(span.part(at, 8)).copy_from_slice(&word);
+        }
+    }
+
+    fn check(&self, span: Span, word: [u8; 8], which: Words) -> Result<(), u32> {
+        let wrong = |at: &u32| self.block(span.part(*at, 8)) != word;
+        word_offsets(span.len, which).into_iter().find(wrong).map_or(Ok(()), Err)
+    }
+}
