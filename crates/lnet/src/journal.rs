@@ -1,8 +1,8 @@
 //! What happened to each message, step by step: for simulations and for whoever debugs.
 //!
-//! A shard keeps no journal unless [`Shard::enable_journal`](crate::shard::Shard::enable_journal) asks
-//! for one; then it notes what it does, and changes nothing in what it does. Users of the core add
-//! which messages are one RPC: the core does not read payloads and cannot know.
+//! A shard keeps no journal unless [`Shard::enable_journal`](crate::shard::Shard::enable_journal)
+//! asks for one; then it notes what it does, and changes nothing in what it does. Users of the core
+//! add which messages are one RPC: the core does not read payloads and cannot know.
 
 use std::collections::VecDeque;
 

@@ -32,8 +32,8 @@ enum Policy {
     SpinThenBlock(Nanos),
 }
 
-/// Decides how a loop waits. Its user calls [`timeout`](IdlePolicy::timeout), waits for so long, says
-/// with [`woke`](IdlePolicy::woke) what came of it, and gives way if told to.
+/// Decides how a loop waits. Its user calls [`timeout`](IdlePolicy::timeout), waits for so long,
+/// says with [`woke`](IdlePolicy::woke) what came of it, and gives way if told to.
 #[derive(Debug)]
 pub struct IdlePolicy {
     policy: Policy,

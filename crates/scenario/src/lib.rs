@@ -1,9 +1,10 @@
 //! Scenarios: what to simulate, as text, and what came out.
 //!
-//! A [`ScenarioFile`] is read once; with [`Override`]s it becomes a [`Scenario`], or [`Problems`] that say
-//! all that is wrong with it. [`run`] has a [`Simulation`](lustrine_sim::Simulation) do it, and
-//! returns an [`Outcome`]; [`report`] writes it as a page. Text in, values out: nothing here reads
-//! a file, a clock or starts a thread. `docs/simulator.md` is the reference of the format.
+//! A [`ScenarioFile`] is read once; with [`Override`]s it becomes a [`Scenario`], or [`Problems`]
+//! that say all that is wrong with it. [`run`] has a [`Simulation`](lustrine_sim::Simulation) do
+//! it, and returns an [`Outcome`]; [`report`] writes it as a page. Text in, values out: nothing
+//! here reads a file, a clock or starts a thread. `docs/simulator.md` is the reference of the
+//! format.
 //!
 //! | module | what is in it |
 //! |---|---|

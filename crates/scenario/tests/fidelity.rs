@@ -34,7 +34,8 @@ fn outcome(changes: &str, fidelity: &str) -> Outcome {
     outcome
 }
 
-/// How far apart the fidelities are: rates and median latencies, the greater over the smaller less one.
+/// How far apart the fidelities are: rates and median latencies, the greater over the smaller less
+/// one.
 fn differences(changes: &str) -> (f64, f64) {
     let [streams, messages] = ["stream", "message"].map(|fidelity| outcome(changes, fidelity));
     let (one, two) = (&streams.loads[0], &messages.loads[0]);

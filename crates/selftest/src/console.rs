@@ -1,10 +1,10 @@
 //! The console: what `lst` drives, as a state machine (selftest-wire 16).
 //!
 //! Commands come in one by one, each with the caller's ticket; what they need of nodes goes out as
-//! [`ConsoleRpc`]s, all those of one command at once; what becomes of these comes back. A command is
-//! answered when all its orders are over. Whoever runs a console carries the orders out, with
-//! [`ConsoleRpcs`](crate::ConsoleRpcs), and calls [`Console::tick`] in time: it keeps nodes from leaving a
-//! session in which nothing happens, and ends a session that nobody uses.
+//! [`ConsoleRpc`]s, all those of one command at once; what becomes of these comes back. A command
+//! is answered when all its orders are over. Whoever runs a console carries the orders out, with
+//! [`ConsoleRpcs`](crate::ConsoleRpcs), and calls [`Console::tick`] in time: it keeps nodes from
+//! leaving a session in which nothing happens, and ends a session that nobody uses.
 
 mod command;
 mod commands;

@@ -1,9 +1,10 @@
 //! LNet selftest as state machines: the service and a client.
 //!
 //! [`Service`] answers kernel consoles and clients as a kernel node does; [`Client`] loads a node
-//! and measures it; a [`Console`](console::Console) drives many nodes, by orders that [`ConsoleRpcs`]
-//! carries out. Service, clients and calls live beside a [`Shard`](lustrine_lnet::shard::Shard) and
-//! are run by its event loop; none of them does I/O or knows a clock.
+//! and measures it; a [`Console`](console::Console) drives many nodes, by orders that
+//! [`ConsoleRpcs`] carries out. Service, clients and calls live beside a
+//! [`Shard`](lustrine_lnet::shard::Shard) and are run by its event loop; none of them does I/O or
+//! knows a clock.
 //!
 //! "selftest-wire 9" in a comment is section 9 of the selftest specification, "c03" a capture of
 //! kernel nodes.

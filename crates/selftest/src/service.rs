@@ -21,9 +21,9 @@ use crate::turn::Turn;
 ///
 /// The event loop calls [`Service::handle`] for each event of
 /// [`Owner::SELFTEST`](lustrine_lnet::md::Owner::SELFTEST) and [`Service::drive`] once per turn,
-/// and carries what [`Service::take_cpt_message`] returns to the other partitions. A node that serves
-/// answers PING and BRW from the start, also before a console asks it to: requests that waited
-/// inside LNet for a console would block the connection the console needs.
+/// and carries what [`Service::take_cpt_message`] returns to the other partitions. A node that
+/// serves answers PING and BRW from the start, also before a console asks it to: requests that
+/// waited inside LNet for a console would block the connection the console needs.
 #[derive(Debug)]
 pub struct Service {
     cpt: u16,

@@ -1,5 +1,5 @@
-//! Consoles of ours ask clients of ours what they measured (docs/protocol/client-stats.md). Node 0 is
-//! the console.
+//! Consoles of ours ask clients of ours what they measured (docs/protocol/client-stats.md). Node 0
+//! is the console.
 
 mod common;
 

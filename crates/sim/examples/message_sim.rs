@@ -1,8 +1,8 @@
 //! How fast the message level is, and what it takes.
 //!
 //! `cargo run --release -p lustrine-sim --example crowd [--json] CLIENTS SERVERS ping|read
-//! CONCURRENCY [MESSAGES]`: every client loads one server. `cargo xtask bench message-sim` makes a table
-//! of many runs.
+//! CONCURRENCY [MESSAGES]`: every client loads one server. `cargo xtask bench message-sim` makes a
+//! table of many runs.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};

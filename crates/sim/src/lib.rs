@@ -1,9 +1,9 @@
 //! Whole nodes in virtual time.
 //!
-//! A [`StreamSim`] runs the very [`Partition`](lustrine_partition::Partition)s of production, each with its
-//! own [`RopeMemory`] and with streams through a common [`Network`], beside scripted peers that own
-//! raw ends of streams. Time is virtual, everything random comes from one seed: the same seed gives
-//! the same [`EventLog`] on every machine.
+//! A [`StreamSim`] runs the very [`Partition`](lustrine_partition::Partition)s of production, each
+//! with its own [`RopeMemory`] and with streams through a common [`Network`], beside scripted peers
+//! that own raw ends of streams. Time is virtual, everything random comes from one seed: the same
+//! seed gives the same [`EventLog`] on every machine.
 //!
 //! | module | what is in it |
 //! |---|---|

@@ -1,9 +1,9 @@
 //! The message level: thousands of nodes whose LNet messages pass over a [`Fabric`] as a whole.
 //!
-//! A node is the very [`Partition`](lustrine_partition::Partition) of production with another driver,
-//! which hands whole messages to the links of the fabric. What the byte level has and this has not:
-//! socklnd's frames and races, and TCP's congestion control. A stream is as fast as its links let
-//! it, shares them in the order messages come, and loses nothing to a full queue.
+//! A node is the very [`Partition`](lustrine_partition::Partition) of production with another
+//! driver, which hands whole messages to the links of the fabric. What the byte level has and this
+//! has not: socklnd's frames and races, and TCP's congestion control. A stream is as fast as its
+//! links let it, shares them in the order messages come, and loses nothing to a full queue.
 //!
 //! Time goes by in windows no longer than the shortest way from one host to another: in one, hosts
 //! know nothing of each other, so each does all it has to do in one go, which keeps caches warm.

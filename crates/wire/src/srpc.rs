@@ -56,8 +56,8 @@ pub const DATA_MAGIC: u64 = 0xeeb0_eeb1_eeb2_eeb3;
 pub const DATA_POISON: u64 = 0xbeef_beef_beef_beef;
 
 /// What stands in the place of [`DebugReply::batches`], which kernels never set, when the node
-/// knows [`Service::ClientStats`] and [`TestRequest::rate`]: no other node is asked for them. A kernel
-/// keeps a request for a service that it does not have for ever.
+/// knows [`Service::ClientStats`] and [`TestRequest::rate`]: no other node is asked for them. A
+/// kernel keeps a request for a service that it does not have for ever.
 pub const EXTENSIONS_MAGIC: u32 = 0x4c75_7301;
 /// What stands before [`TestRequest::rate`] if there is one, in the tail that kernels pass over.
 pub const RATE_MAGIC: u32 = 0x4c75_7302;

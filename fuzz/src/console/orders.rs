@@ -71,7 +71,10 @@ impl Watch {
         named: &[Nid],
     ) {
         self.known.extend(&self.coming);
-        let begins = |order: &ConsoleRpc| matches!(&order.body, Body::TestRequest(r) if r.role == Role::Server);
+        let begins = |order: &ConsoleRpc| match &order.body {
+            Body::TestRequest(request) => request.role == Role::Server,
+            _ => false,
+        };
         if fresh.iter().any(begins) {
             self.ours_of_test.clone_from(&self.ours);
         }

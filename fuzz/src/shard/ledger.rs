@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use lustrine_lnet::event::{Event, EventKind};
 use lustrine_lnet::md::{MdKey, Owner};
-use lustrine_lnet::memory::{Memory, Span};
 use lustrine_lnet::memory::VecMemory;
+use lustrine_lnet::memory::{Memory, Span};
 
 /// A descriptor the user handed over.
 #[derive(Debug)]

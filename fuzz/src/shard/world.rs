@@ -6,15 +6,15 @@ use lustrine_lnet::lnd::{
     Action, Arrival, Core, LinkEvent, NiIndex, OpKey, RxId, SendAction, Verdict,
 };
 use lustrine_lnet::md::{MatchId, Md, MdOptions, Owner, Position, Unlink};
+use lustrine_lnet::memory::VecMemory;
 use lustrine_lnet::memory::{Memory, Span, Spans, total_len};
 use lustrine_lnet::portal::{Laziness, MatchEntry};
 use lustrine_lnet::shard::{AckWanted, GetArgs, PING_BITS, PutArgs, Shard};
 use lustrine_lnet::status::Status;
-use lustrine_lnet::memory::VecMemory;
-use lustrine_lnet_testing::{test_nid, test_topology};
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::{Identity, Ni};
 use lustrine_lnet::tunables::Tunables;
+use lustrine_lnet_testing::{test_nid, test_topology};
 use lustrine_wire::header::{Body, Header, MdHandle, PAYLOAD_MAX};
 use lustrine_wire::nid::{Net, Nid, PID_ANY, PID_LUSTRE, PID_USERLAND, ProcessId};
 use lustrine_wire::ping::{Features, NiStatus, PingEntry, PingInfo};

@@ -72,7 +72,8 @@ impl PingTarget {
 
 /// Free buffers for pushes that portal 0 has at the beginning of each turn. A buffer that is being
 /// filled is not free: a peer that stops in the middle of its push keeps that buffer, and a new one
-/// takes its place. Since each NID sends one push at a time, at most `peers_max` buffers are in use.
+/// takes its place. Since each NID sends one push at a time, at most `peers_max` buffers are in
+/// use.
 pub(super) const PUSH_BUFFERS: usize = 64;
 
 impl Shard {

@@ -13,8 +13,8 @@ use crate::status::Status;
 use crate::time::Time;
 
 impl Shard {
-    /// Keeps a journal from now on. Its owner takes the entries with [`Shard::next_journal_entry`], after
-    /// every turn; it changes nothing in what the shard does.
+    /// Keeps a journal from now on. Its owner takes the entries with [`Shard::next_journal_entry`],
+    /// after every turn; it changes nothing in what the shard does.
     pub fn enable_journal(&mut self) {
         self.journal.get_or_insert_default();
     }
@@ -112,8 +112,8 @@ impl Shard {
         });
     }
 
-    /// [`Shard::on_header`], noted. Whose journal nobody keeps does not even pass the verdict through
-    /// another pair of hands.
+    /// [`Shard::on_header`], noted. Whose journal nobody keeps does not even pass the verdict
+    /// through another pair of hands.
     #[cold]
     pub(super) fn on_header_journaled(
         &mut self,

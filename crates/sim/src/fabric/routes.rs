@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::{Fabric, SiteId, TrunkId};
 
 impl Fabric {
-    /// The trunks from one site to another with the least delay; of those, with the fewest trunks; of
-    /// those, the first added.
+    /// The trunks from one site to another with the least delay; of those, with the fewest trunks;
+    /// of those, the first added.
     pub(super) fn route(&mut self, from: SiteId, to: SiteId) -> Option<Vec<TrunkId>> {
         if let Some(known) = self.routes.get(&(from, to)) {
             return known.clone();

@@ -128,7 +128,8 @@ impl Scene {
         }
     }
 
-    /// The neighbour discovers the node: it asks the node about itself, and the node takes its push.
+    /// The neighbour discovers the node: it asks the node about itself, and the node takes its
+    /// push.
     pub(crate) fn neighbour_discovers(&mut self) {
         let ticket = self.world.discover(self.friend, &victim_nid(), PING_TIMEOUT);
         self.run(PING_TIMEOUT);

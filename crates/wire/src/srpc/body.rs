@@ -250,7 +250,8 @@ packed! {
     ClientStatsRequest {
         /// Match bits for the reply.
         reply_bits: u64,
-        /// Match bits for the figures, which are put there as [`super::ClientStats::encode`] has them.
+        /// Match bits for the figures, which are put there as [`super::ClientStats::encode`] has
+        /// them.
         bulk_bits: u64,
         /// The session.
         sid: Sid,

@@ -28,8 +28,8 @@ pub struct ClientStats {
     /// RPCs that failed while the test ran, by kind: a positive errno is the server's, a negative
     /// one the client's. At most [`ERROR_KINDS_MAX`]; what is one too many is counted as the last.
     pub failed: Vec<(i32, u64)>,
-    /// Of the RPCs that went well, how many took how long: numbers of buckets, below [`LATENCY_BUCKETS`],
-    /// growing; [`bucket_start`] says where each begins.
+    /// Of the RPCs that went well, how many took how long: numbers of buckets, below
+    /// [`LATENCY_BUCKETS`], growing; [`bucket_start`] says where each begins.
     pub latencies: Vec<(u32, u64)>,
 }
 

@@ -91,8 +91,8 @@ impl Swarm {
         Ok(())
     }
 
-    /// WaitTotals until all is quiet and no answer is awaited any more: a server keeps its buffers for
-    /// as long as it waits for data of a client that has long given up.
+    /// WaitTotals until all is quiet and no answer is awaited any more: a server keeps its buffers
+    /// for as long as it waits for data of a client that has long given up.
     fn come_to_rest(&mut self, patience: Nanos) -> Result<(), String> {
         let end = self.world.now() + patience;
         let mut step = SECOND;
