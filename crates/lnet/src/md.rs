@@ -46,6 +46,21 @@ impl Owner {
     pub const APP: Owner = Owner(2);
 }
 
+/// What becomes of the answers that an owner awaits of a peer when the peer's last connection is
+/// lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnLinkLoss {
+    /// They fail at once with [`Status::ConnectionLost`](crate::status::Status::ConnectionLost).
+    #[default]
+    Fail,
+    /// They are awaited until their deadlines: the answer may come over a new connection. The owner
+    /// learns of the loss from [`Shard::next_lost_peer`](crate::shard::Shard::next_lost_peer) and
+    /// can withdraw its descriptors itself. A request that the driver still holds fails all the
+    /// same, and so does everything when the peer restarts: a peer in its next life answers none of
+    /// the requests of the last one.
+    KeepUntilDeadline,
+}
+
 /// What a user hands over when it binds or attaches memory.
 #[derive(Clone, Debug)]
 pub struct Md {

@@ -4,7 +4,7 @@
 //! given back in one place, `retire`. Nothing re-enters: drivers call `recv_header` and `done`,
 //! users call `put`, `get`, `attach`, and both later find values in the outbox and event queue.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use foldhash::fast::FixedState;
 use lustrine_wire::header::{Body, Header, MdHandle};
@@ -185,6 +185,8 @@ pub struct Shard {
     /// Peers whose discovery has something to do.
     undecided: VecDeque<crate::peer::PeerKey>,
     ping: discovery::PingTarget,
+    /// Owners whose awaited answers outlive the connections to the peer.
+    keep_on_link_loss: BTreeSet<u8>,
     /// Descriptors that await an answer; nothing is scanned while it is 0.
     awaited: usize,
     /// Links of lists of awaited answers read or written, for tests of the effort.
@@ -239,6 +241,7 @@ impl Shard {
             discoveries: HashMap::with_hasher(FixedState::with_seed(seed)),
             undecided: VecDeque::new(),
             ping: discovery::PingTarget::new(seed),
+            keep_on_link_loss: BTreeSet::new(),
             awaited: 0,
             #[cfg(test)]
             answers_touched: Default::default(),

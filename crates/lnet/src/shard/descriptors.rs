@@ -6,7 +6,9 @@ use slotmap::Key;
 use super::{PAYLOAD_MAX, Shard};
 use crate::error::LnetError;
 use crate::event::{Event, EventKind};
-use crate::md::{Awaiting, FRAGMENTS_MAX, Md, MdKey, MdOptions, MdState, Unlink};
+use crate::md::{
+    Awaiting, FRAGMENTS_MAX, Md, MdKey, MdOptions, MdState, OnLinkLoss, Owner, Unlink,
+};
 use crate::memory::total_len;
 use crate::peer::PeerNiKey;
 use crate::portal::{Laziness, MatchEntry, Me, PORTALS};
@@ -82,6 +84,15 @@ impl Shard {
             self.drop_parked(portal);
         }
         Ok(())
+    }
+
+    /// Says what becomes of the answers that an owner awaits when the peer's last connection is
+    /// lost. [`OnLinkLoss::Fail`] unless this says otherwise; for losses from now on.
+    pub fn set_on_link_loss(&mut self, owner: Owner, policy: OnLinkLoss) {
+        match policy {
+            OnLinkLoss::Fail => self.keep_on_link_loss.remove(&owner.0),
+            OnLinkLoss::KeepUntilDeadline => self.keep_on_link_loss.insert(owner.0),
+        };
     }
 
     /// Withdraws a descriptor for a reason. What still waits to be sent from it fails.
@@ -250,7 +261,9 @@ impl Shard {
             let Some(state) = self.mds.get(md) else { continue };
             // What has not left yet goes to the peer's new life.
             let leaving = state.request.is_some_and(|op| self.msgs.contains_key(op));
-            if state.answer_by != Time::NEVER && state.answer_from == peer && !leaving {
+            let kept = reason == Status::ConnectionLost
+                && self.keep_on_link_loss.contains(&state.md.owner.0);
+            if state.answer_by != Time::NEVER && state.answer_from == peer && !leaving && !kept {
                 self.abort_md(now, md, reason);
             }
         }

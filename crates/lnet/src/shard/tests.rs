@@ -19,6 +19,7 @@ mod discovering;
 mod effort;
 mod journaling;
 mod latencies;
+mod link_loss;
 mod matching;
 mod merging;
 mod operations;
