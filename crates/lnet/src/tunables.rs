@@ -114,11 +114,11 @@ tunables! {
     transaction_timeout "lnet_transaction_timeout" "s" 150 1..=100_000 Live
         "How long a GET, or a PUT that wants an ACK, waits for its answer."
     retry_count "lnet_retry_count" "" 2 0..=255 Live
-        "Resends of a message; divides the transaction timeout into the driver's."
+        "Divides transaction_timeout into shares for the driver; messages are not resent yet."
     discovery "discovery" "0/1" 1 0..=1 Live
-        "Whether peers are discovered and told about this node (a userland node never is)."
+        "Whether peers are discovered and may discover this node; nobody discovers a userland node."
     lock_prim_nid "lock_prim_nid" "0/1" 1 0..=1 Live
-        "Whether a primary NID that a file system asked for stays; none is built on this node yet."
+        "No effect yet: would keep the primary NID that a file system asked for."
     max_interfaces "lnet_interfaces_max" "" 200 16..=4096 Live
         "Most NIDs accepted in a peer's ping information."
     peers_max "" "" 131_072 16..=16_777_216 Start
@@ -154,7 +154,7 @@ tunables! {
     keepalive_count "keepalive_count" "" 5 1..=100 Live
         "TCP keepalive: probes; with TCP_USER_TIMEOUT, Linux goes by sock_timeout instead."
     enable_csum "enable_csum" "0/1" 0 0..=1 Start
-        "Checksums on protocol V2 connections; V3 and V4 have none (lab-findings)."
+        "Checksums on protocol V2 connections; V3 and V4 have none."
     protocol "protocol" "version" 0 0..=4 Start
         "Highest HELLO version this node dials with; 0 is the best for the address family."
     zc_min_payload "zc_min_payload" "bytes" 16_384 2048..=1_048_576 Live
@@ -178,7 +178,7 @@ tunables! {
     selftest_memory "" "MiB" 256 2..=65_536 Start
         "Selftest: most memory for bulk buffers; further requests wait."
     selftest_client_stats "" "0/1" 1 0..=1 Start
-        "Selftest: clients keep the latencies of their tests, and tell consoles of ours."
+        "Selftest: clients keep latencies of their tests and report them to Lustrine consoles."
     cpu_npartitions "cpu_npartitions" "" 0 0..=256 Start
         "CPU partitions, one event loop each; 0 follows cpu_pattern or the machine."
     latency_peers "" "" 16_384 0..=16_777_216 Start

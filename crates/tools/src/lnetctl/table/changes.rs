@@ -202,7 +202,7 @@ pub(in crate::lnetctl) const SET: &[CommandSyntax] = &[
     key(
         "retry_count",
         "set retry_count VALUE",
-        "Resends of a message; divides the transaction timeout into the driver's. 0 to \
+        "Divides transaction_timeout into shares for the driver; messages are not resent yet. 0 to \
          255, 2 by default",
     ),
     key(
