@@ -7,7 +7,7 @@ use lustrine_lnet::memory::{Memory, Span};
 use lustrine_lnet::shard::Shard;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
-use lustrine_wire::nid::ProcessId;
+use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::{Body, CLIENT_STATS_LEN_MAX, Destination, FEATURE_BULK_LEN, Message};
 
 use crate::body;
@@ -152,7 +152,7 @@ impl ConsoleRpcs {
             unreachable!("there was room")
         };
         let call = Call {
-            peer: ProcessId::lustre(order.peer),
+            peer: ProcessId::lustre(through_loopback(turn.shard, order.peer)),
             local: None,
             service: order.service,
             features: order.features,
@@ -184,6 +184,12 @@ impl ConsoleRpcs {
         }
         self.outcomes.push_back(RpcOutcome { rpc: order, reply, put });
     }
+}
+
+/// The address of a node as this node reaches it: `0@lo` for itself. The service trusts a console
+/// that it hears from there, as nothing from the network can come from that address.
+fn through_loopback(shard: &Shard, nid: Nid) -> Nid {
+    if shard.topology().ni_of(&nid).is_some() { Nid::LO } else { nid }
 }
 
 /// The list of destinations of an order, in memory and in our byte order, or `None` when that is

@@ -4,7 +4,7 @@
 use lustrine_lnet::stats::Stats;
 use lustrine_lnet::time::Nanos;
 use lustrine_wire::byte_order::ByteOrder;
-use lustrine_wire::nid::ProcessId;
+use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::{Body, Message, Sid};
 
 use crate::counters::{RpcTotals, SessionErrors};
@@ -35,8 +35,8 @@ pub(crate) struct InstanceId(pub(crate) u64);
 
 #[derive(Debug)]
 pub(crate) enum ToFront {
-    /// A framework request of a known service.
-    Request { ticket: Ticket, message: Message },
+    /// A framework request of a known service, and the NID that it came from.
+    Request { ticket: Ticket, from: Nid, message: Message },
     /// The destinations of a TEST; `None` when they could not be fetched.
     Fetched { ticket: Ticket, list: Result<Vec<ProcessId>, FetchError> },
     /// So many units of an instance have ended.

@@ -31,6 +31,8 @@ use units::{Tools, Units};
 #[derive(Debug)]
 pub(crate) struct Engine {
     cpt: u16,
+    /// Whether requests are to be taken, and whether they are.
+    enabled: bool,
     open: bool,
     tests: Inbox,
     framework: Inbox,
@@ -50,6 +52,7 @@ impl Engine {
         let timeout = Nanos::from_secs(tunables.rpc_timeout.max(1) as u64);
         Engine {
             cpt,
+            enabled: true,
             open: false,
             tests: Inbox::new(TEST_PORTAL, 0),
             framework: Inbox::new(FRAMEWORK_PORTAL, INBOXES_MAX),
@@ -109,7 +112,7 @@ impl Engine {
             self.answers.serve(turn, &mut self.source, &mut self.budget, request);
         } else if let Some(slot) = self.answers.admit_framework(request) {
             let ticket = Ticket { cpt: self.cpt, slot };
-            self.news.push_back(ToFront::Request { ticket, message });
+            self.news.push_back(ToFront::Request { ticket, from: from.nid, message });
         }
     }
 
@@ -161,7 +164,7 @@ impl Engine {
 
     /// Once per loop turn.
     pub(crate) fn drive<M: Memory>(&mut self, turn: &mut Turn<'_, M>) {
-        if !self.open {
+        if self.enabled && !self.open {
             for portal in [TEST_PORTAL, FRAMEWORK_PORTAL] {
                 turn.shard.set_lazy(portal, Laziness::Lazy).expect("selftest's portals exist");
             }
@@ -172,6 +175,9 @@ impl Engine {
         let mut news = core::mem::take(&mut self.news);
         self.with_units(|units, tools| units.drive(turn, tools, &mut news));
         self.news = news;
+        if !self.enabled {
+            return;
+        }
         // What does not fit here waits inside LNet, on its connection (selftest-wire 8).
         self.tests.post(turn, WAITING_MAX.saturating_sub(self.answers.waiting()));
         self.framework.post(turn, FRAMEWORK_MAX - self.answers.framework());
@@ -191,11 +197,11 @@ impl Engine {
     /// Whether [`Engine::drive`] would find nothing to do before its deadline: nothing waits for
     /// memory or a free place, and no request buffer is missing.
     pub(crate) fn is_settled(&self) -> bool {
-        self.open
+        let posted = self.tests.is_posted() && self.framework.is_posted();
+        self.open == self.enabled
+            && (posted || !self.enabled)
             && self.answers.waiting() == 0
             && self.units.are_settled()
-            && self.tests.is_posted()
-            && self.framework.is_posted()
     }
 
     /// When [`Engine::drive`] has something to do at the latest.
@@ -219,6 +225,20 @@ impl Engine {
     pub(crate) fn close<M: Memory>(&mut self, turn: &mut Turn<'_, M>) {
         self.tests.close(turn);
         self.framework.close(turn);
+    }
+
+    /// Takes requests from now on, or no more. Requests for a service that is off are dropped by
+    /// LNet, as they are on a node without selftest; what is under way is answered.
+    pub(crate) fn set_enabled<M: Memory>(&mut self, turn: &mut Turn<'_, M>, enabled: bool) {
+        self.enabled = enabled;
+        if enabled || !self.open {
+            return;
+        }
+        self.open = false;
+        self.close(turn);
+        for portal in [TEST_PORTAL, FRAMEWORK_PORTAL] {
+            turn.shard.set_lazy(portal, Laziness::Strict).expect("selftest's portals exist");
+        }
     }
 
     fn with_units<R>(&mut self, work: impl FnOnce(&mut Units, &mut Tools<'_>) -> R) -> R {

@@ -1,5 +1,7 @@
 //! The numbers selftest puts in its replies: Linux errno values, positive (selftest-wire 9).
 
+/// The node's policy does not allow this console to do that ([`crate::ServicePolicy`]).
+pub const EPERM: u32 = 1;
 /// No such session.
 pub const ESRCH: u32 = 3;
 /// No such batch or test; for TEST also: no such session.
@@ -23,6 +25,7 @@ pub const EBADMSG: u32 = 74;
 /// The name of one of these numbers, for people.
 pub fn name(status: u32) -> Option<&'static str> {
     Some(match status {
+        EPERM => "EPERM",
         ESRCH => "ESRCH",
         ENOENT => "ENOENT",
         ENOMEM => "ENOMEM",

@@ -1,6 +1,7 @@
 //! The framework services: session, batches, tests, counters. They live on CPU partition 0 and
 //! reach the engines by values (selftest-wire 9 to 11, 14, 15).
 
+mod access;
 mod batch;
 mod figures;
 mod reply;
@@ -12,7 +13,7 @@ use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::home_of;
 use lustrine_lnet::tunables::Tunables;
 use lustrine_wire::byte_order::ByteOrder;
-use lustrine_wire::nid::ProcessId;
+use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::{
     BatchOp, BatchReply, BatchRequest, Body, BrwCheck, BrwOp, CONCURRENCY_MAX, Counters,
     DebugReply, FEATURE_BULK_LEN, FEATURES_KNOWN, FrameworkCounters, JoinReply, MakeSessionReply,
@@ -29,6 +30,7 @@ use crate::limits::{
     CLIENT_TESTS_MAX, DESTINATIONS_MAX, FRAMEWORK_MAX, PAGE, TELLINGS_MAX, UNITS_MAX,
 };
 use crate::load::{Plan, Test};
+use crate::policy::ServicePolicy;
 use crate::slots::Slots;
 use batch::{Batch, Client};
 use figures::Telling;
@@ -38,6 +40,7 @@ use session::{Session, Zombies};
 #[derive(Debug)]
 pub(crate) struct Front {
     cpts: u16,
+    policy: ServicePolicy,
     /// Seconds without a framework request after which the session is dropped; 0 never.
     timeout: u32,
     session: Option<Session>,
@@ -100,6 +103,7 @@ impl Front {
     pub(crate) fn new(cpts: u16, tunables: &Tunables) -> Front {
         Front {
             cpts: cpts.max(1),
+            policy: ServicePolicy::default(),
             timeout: tunables.session_timeout.clamp(0, i64::from(u32::MAX)) as u32,
             session: None,
             expires: Time::NEVER,
@@ -127,7 +131,9 @@ impl Front {
     /// Takes in what an engine says.
     pub(crate) fn accept(&mut self, now: Time, news: ToFront) {
         match news {
-            ToFront::Request { ticket, message } => self.request(now, ticket, &message),
+            ToFront::Request { ticket, from, message } => {
+                self.request(now, ticket, &from, &message);
+            }
             ToFront::Fetched { ticket, list } => self.fetched(ticket, list),
             ToFront::Ended { instance, units } => {
                 let mine =
@@ -159,17 +165,20 @@ impl Front {
         self.orders.pop_front()
     }
 
-    fn request(&mut self, now: Time, ticket: Ticket, message: &Message) {
+    fn request(&mut self, now: Time, ticket: Ticket, from: &Nid, message: &Message) {
         self.drive(now);
         let outcome = match self.disagreement(message) {
             Some(body) => {
                 self.send(ticket, FEATURES_KNOWN, body);
-                self.arm_timer(now);
+                self.arm_timer(now, from);
                 return;
             }
-            None => self.serve(now, ticket, message),
+            None => match self.forbidden(from, &message.body) {
+                Some(body) => Outcome::Reply(body),
+                None => self.serve(now, ticket, from, message),
+            },
         };
-        self.arm_timer(now);
+        self.arm_timer(now, from);
         match outcome {
             Outcome::Reply(body) => self.send(ticket, self.features(), body),
             Outcome::Silence => self.order(ticket.cpt, ToEngine::Silence { ticket }),
@@ -177,10 +186,10 @@ impl Front {
         }
     }
 
-    fn serve(&mut self, now: Time, ticket: Ticket, message: &Message) -> Outcome {
+    fn serve(&mut self, now: Time, ticket: Ticket, from: &Nid, message: &Message) -> Outcome {
         match &message.body {
             Body::MakeSessionRequest(wanted) => {
-                Outcome::Reply(self.make_session(now, message.features, wanted))
+                Outcome::Reply(self.make_session(now, from, message.features, wanted))
             }
             Body::RemoveSessionRequest(wanted) => Outcome::Reply(self.remove_session(wanted)),
             Body::DebugRequest(_) => Outcome::Reply(self.debug()),
@@ -217,7 +226,10 @@ impl Front {
 
     /// Any framework request, even one that failed, gives the session its full time again
     /// (selftest-wire 10).
-    fn arm_timer(&mut self, now: Time) {
+    fn arm_timer(&mut self, now: Time, from: &Nid) {
+        if !self.may_change_session(from) {
+            return;
+        }
         self.expires = match (&self.session, self.timeout) {
             (Some(_), timeout @ 1..) => now + Nanos::from_secs(u64::from(timeout)),
             _ => Time::NEVER,
@@ -233,8 +245,15 @@ impl Front {
         self.session.as_ref().map_or(FEATURES_KNOWN, |session| session.features)
     }
 
-    fn make_session(&mut self, now: Time, features: u32, wanted: &MakeSessionRequest) -> Body {
+    fn make_session(
+        &mut self,
+        now: Time,
+        from: &Nid,
+        features: u32,
+        wanted: &MakeSessionRequest,
+    ) -> Body {
         let timeout = self.timeout;
+        let takes_over = wanted.force != 0 && self.may_take_over(from);
         let answer = |status, sid, name| {
             Body::MakeSessionReply(MakeSessionReply { status, sid, timeout, name })
         };
@@ -246,14 +265,15 @@ impl Front {
                 session.references = session.references.saturating_add(1);
                 return answer(0, wanted.sid, Name::EMPTY);
             }
-            Some(session) if wanted.force == 0 => {
+            Some(session) if !takes_over => {
                 return answer(errno::EBUSY, session.sid, session.name);
             }
             _ => {}
         }
         self.end_session();
         self.epochs += 1;
-        self.session = Some(Session::new(now, self.epochs, features, wanted));
+        let console = (*from, self.policy.allows_control(from));
+        self.session = Some(Session::new(now, self.epochs, features, console, wanted));
         for cpt in 0..self.cpts {
             self.order(cpt, ToEngine::NewSession);
         }
@@ -442,6 +462,7 @@ impl Front {
             }
         }
         batch.add_client(Client { instance, cpts, units, active: 0 });
+        session.controlled = true;
         Some(0)
     }
 

@@ -15,6 +15,7 @@ use crate::cpt_message::{CptMessage, Letter};
 use crate::engine::Engine;
 use crate::front::{Front, SessionInfo};
 use crate::mark::{ClientSlot, Mark, Role};
+use crate::policy::{ServiceMode, ServicePolicy};
 use crate::turn::Turn;
 
 /// The service on one CPU partition. Partition 0 also has the framework services.
@@ -160,6 +161,24 @@ impl Service {
     /// Counters of this partition since it began.
     pub fn totals(&self) -> RpcTotals {
         self.engine.totals()
+    }
+
+    /// Puts a policy into force; each partition of the node has to be given it. Until then a
+    /// service has the default one, [`ServiceMode::Serve`] for every console. A session that the
+    /// new policy does not allow ends at once, and with it the load that it makes this node send.
+    pub fn set_policy<M: Memory>(
+        &mut self,
+        now: Time,
+        shard: &mut Shard,
+        memory: &mut M,
+        policy: &ServicePolicy,
+    ) {
+        self.idle_until = Time::ZERO;
+        let enabled = policy.mode != ServiceMode::Off;
+        self.engine.set_enabled(&mut Turn { now, shard, memory }, enabled);
+        if let Some(front) = &mut self.front {
+            front.set_policy(policy.clone());
+        }
     }
 
     /// Withdraws the request buffers: nothing new is served, what is under way goes on.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 use lustrine_lnet::time::Time;
+use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{MakeSessionRequest, Name, Sid};
 
 use super::batch::Batch;
@@ -20,6 +21,10 @@ pub(super) struct Session {
     /// How often it was made; it ends when it was removed as often.
     pub(super) references: u32,
     pub(super) made: Time,
+    /// The NID of the console that made it, `0@lo` for one inside this node.
+    pub(super) console: Nid,
+    /// Whether only consoles that may have this node send load may change it.
+    pub(super) controlled: bool,
     /// Tells it from sessions before and after it, whatever their ids.
     pub(super) epoch: u64,
     batches: Vec<Batch>,
@@ -30,6 +35,7 @@ impl Session {
         now: Time,
         epoch: u64,
         features: u32,
+        console: (Nid, bool),
         wanted: &MakeSessionRequest,
     ) -> Session {
         Session {
@@ -38,6 +44,8 @@ impl Session {
             features,
             references: 1,
             made: now,
+            console: console.0,
+            controlled: console.1,
             epoch,
             batches: Vec::new(),
         }

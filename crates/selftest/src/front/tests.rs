@@ -1,5 +1,6 @@
 //! Every row of selftest-wire 9, and the rules of 10, 11 and 15 that need no network.
 
+use lustrine_lnet::testing::test_nid;
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{DebugRequest, EXTENSIONS_MAGIC, JoinRequest};
 
@@ -33,7 +34,9 @@ impl Node {
     }
 
     fn with(cpts: u16, tunables: &Tunables) -> Node {
-        Node { front: Front::new(cpts, tunables), now: Time(1_000_000), orders: Vec::new() }
+        let mut front = Front::new(cpts, tunables);
+        front.set_policy(ServicePolicy::full());
+        Node { front, now: Time(1_000_000), orders: Vec::new() }
     }
 
     /// A node in [`MINE`].
@@ -57,7 +60,7 @@ impl Node {
 
     fn ask_with(&mut self, features: u32, body: Body) -> Option<Answer> {
         let message = Message { order: ByteOrder::Little, version: VERSION, features, body };
-        self.tell(ToFront::Request { ticket: TICKET, message })
+        self.tell(ToFront::Request { ticket: TICKET, from: test_nid(1), message })
     }
 
     fn tell(&mut self, news: ToFront) -> Option<Answer> {
@@ -280,7 +283,8 @@ fn features_and_versions_that_disagree_get_eproto() {
     let mut node = Node::joined();
     let body = debug(MINE);
     let message = Message { order: ByteOrder::Little, version: 2, features: 1, body };
-    let answer = node.tell(ToFront::Request { ticket: TICKET, message }).unwrap();
+    let answer =
+        node.tell(ToFront::Request { ticket: TICKET, from: test_nid(1), message }).unwrap();
     assert_eq!(answer.status, EPROTO);
 }
 

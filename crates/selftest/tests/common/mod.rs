@@ -12,7 +12,9 @@ use lustrine_lnet::topology::Identity;
 use lustrine_lnet::tunables::Tunables;
 use lustrine_lnet_testing::{Delivery, Net, test_nid, test_topology};
 use lustrine_selftest::console::{Answer, Command, Console, Refusal};
-use lustrine_selftest::{Client, ClientArgs, ClientSlot, ConsoleRpcs, Service, SessionMode};
+use lustrine_selftest::{
+    Client, ClientArgs, ClientSlot, ConsoleRpcs, Service, ServicePolicy, SessionMode,
+};
 use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::nid::{Nid, PID_LUSTRE, ProcessId};
 use lustrine_wire::srpc::{Body, MESSAGE_LEN, Message, Name, REPLY_PORTAL, VERSION};
@@ -112,12 +114,21 @@ impl World {
 
     pub fn add_service(&mut self, node: usize) {
         self.nodes[node].service = Some(Service::new(0, 1, &self.tunables, WALL));
+        self.set_policy(node, &ServicePolicy::full());
     }
 
     /// A service that is partition `cpt` of `cpts`.
     pub fn add_partition(&mut self, node: usize, cpt: u16, cpts: u16) {
         self.nodes[node].cpt = cpt;
         self.nodes[node].service = Some(Service::new(cpt, cpts, &self.tunables, WALL));
+        self.set_policy(node, &ServicePolicy::full());
+    }
+
+    /// Puts a policy into force; without it, added services obey every console.
+    pub fn set_policy(&mut self, node: usize, policy: &ServicePolicy) {
+        let place = &mut self.net.nodes[node];
+        let service = self.nodes[node].service.as_mut().expect("the node has a service");
+        service.set_policy(self.now, &mut place.shard, &mut place.memory, policy);
     }
 
     pub fn add_client(&mut self, node: usize, target: usize, edit: impl FnOnce(&mut ClientArgs)) {
