@@ -10,6 +10,7 @@ use lustrine_node::config::{
 };
 use lustrine_node::control::ControlError;
 use lustrine_node::{Answer, NID_IN_USE, Node, Request, control};
+use lustrine_selftest::{ConsoleList, ServiceMode};
 use lustrine_wire::nid::Nid;
 
 use crate::output::{Failure, print_error};
@@ -34,6 +35,16 @@ pub(crate) struct NodeOptions {
     /// Which incoming connections to take
     #[arg(long, value_enum)]
     pub(crate) accept: Option<AcceptArg>,
+
+    /// What the selftest service does for consoles: serve answers tests but sends none to other
+    /// nodes, full sends them for any console, off answers nothing [default: serve]
+    #[arg(long, value_name = "off|serve|full")]
+    pub(crate) selftest: Option<ServiceMode>,
+
+    /// Consoles that the selftest service obeys, and no others: NIDs and ranges such as
+    /// 10.0.0.[1-5]@tcp, separated by spaces
+    #[arg(long, value_name = "NIDS")]
+    pub(crate) selftest_consoles: Option<ConsoleList>,
 
     /// Set a tunable (docs/tunables.md); may be given several times
     #[arg(long = "set", value_name = "NAME=VALUE")]
@@ -108,6 +119,12 @@ impl NodeOptions {
                 say(option, value.get_name().into());
             }
         }
+        if let Some(mode) = self.selftest {
+            say("--selftest", mode.to_string().into());
+        }
+        if let Some(consoles) = &self.selftest_consoles {
+            say("--selftest-consoles", consoles.to_string().into());
+        }
         for setting in &self.set {
             say("--set", setting.to_string().into());
         }
@@ -128,6 +145,8 @@ impl NodeOptions {
             || !self.set.is_empty()
             || self.identity.is_some()
             || self.accept.is_some()
+            || self.selftest.is_some()
+            || self.selftest_consoles.is_some()
     }
 
     /// The configuration these options describe. What was read leniently, or has no effect, goes
@@ -165,6 +184,12 @@ impl NodeOptions {
                 AcceptArg::All => AcceptPolicy::All,
                 AcceptArg::None => AcceptPolicy::None,
             };
+        }
+        if let Some(mode) = self.selftest {
+            config.selftest.mode = mode;
+        }
+        if let Some(consoles) = &self.selftest_consoles {
+            config.selftest.consoles = consoles.clone();
         }
         for Setting { name, value } in &self.set {
             config.tunables.set(name, *value).map_err(|error| error.to_string())?;

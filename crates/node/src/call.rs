@@ -134,6 +134,12 @@ pub enum Answer {
         identity: String,
         /// Why.
         identity_reason: String,
+        /// What its selftest service does for consoles: `off`, `serve` or `full`.
+        #[serde(default)]
+        selftest: String,
+        /// The consoles that it obeys alone; empty if there is no list.
+        #[serde(default)]
+        selftest_consoles: String,
         /// CPUs of each partition.
         cpts: Vec<Vec<u32>>,
         /// The interfaces.
@@ -454,6 +460,8 @@ impl NodeHandle {
         Ok(Answer::Net {
             identity: identity_name(info.identity).to_owned(),
             identity_reason: info.identity_reason.to_owned(),
+            selftest: info.config.selftest.mode.to_string(),
+            selftest_consoles: info.config.selftest.consoles.to_string(),
             cpts: info.partitions.clone(),
             nets,
         })

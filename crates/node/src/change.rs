@@ -260,6 +260,10 @@ impl NodeHandle {
                     let tunables = self.current.life.limited(&next.tunables);
                     changes.push(Change::Tunables(Box::new(tunables)));
                 }
+                Step::SelftestPolicy => {
+                    let policy = Box::new(next.config.selftest.clone());
+                    changes.push(Change::SelftestPolicy(policy));
+                }
                 Step::RemoveNet(index) => {
                     let nid = info.nids[index];
                     changes.push(Change::RemoveNi { nid });

@@ -18,6 +18,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use lustrine_lnet::tunables::Tunables;
+use lustrine_selftest::ServicePolicy;
 use lustrine_wire::nid::{Net, Nid};
 
 pub use check::Inconsistency;
@@ -45,6 +46,8 @@ pub struct NodeConfig {
     pub identity: IdentityChoice,
     /// Whom it lets in.
     pub accept: AcceptPolicy,
+    /// Which consoles its selftest service obeys.
+    pub selftest: ServicePolicy,
     /// Values in force for all nets.
     pub tunables: Tunables,
     /// LNet's `cpu_pattern`.
@@ -190,6 +193,7 @@ impl Default for NodeConfig {
             peers: Vec::new(),
             identity: IdentityChoice::Auto,
             accept: AcceptPolicy::Secure,
+            selftest: ServicePolicy::default(),
             tunables: Tunables::default(),
             cpu_pattern: "N".to_owned(),
             control: None,

@@ -438,7 +438,12 @@ impl Builder<'_> {
             seed: drawn(),
         };
         let wall_seconds = Clock::Wall.now() / 1_000_000_000;
-        let config = PartitionConfig { topology, driver, wall_seconds };
+        let config = PartitionConfig {
+            topology,
+            driver,
+            selftest: self.config.selftest.clone(),
+            wall_seconds,
+        };
         let partition = Partition::new(config, &mut io);
         let mut event_loop = EventLoop {
             cpt,

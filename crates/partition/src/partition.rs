@@ -13,7 +13,7 @@ use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Topology;
 use lustrine_selftest::console::{ConsoleRpc, RpcOutcome};
 use lustrine_selftest::{
-    Client, ClientArgs, ClientSlot, ConsoleRpcs, CptMessage, RpcTotals, Service,
+    Client, ClientArgs, ClientSlot, ConsoleRpcs, CptMessage, RpcTotals, Service, ServicePolicy,
 };
 use lustrine_socklnd::io::{Io, Readiness, SockId};
 use lustrine_socklnd::{Config as DriverConfig, Handoff, Socklnd};
@@ -36,6 +36,8 @@ pub struct PartitionConfig {
     pub topology: Topology,
     /// For the driver.
     pub driver: DriverConfig,
+    /// Which consoles its selftest service obeys.
+    pub selftest: ServicePolicy,
     /// Wall-clock seconds, the seed of selftest's match bits (selftest-wire 6).
     pub wall_seconds: u64,
 }
@@ -61,7 +63,10 @@ impl Partition {
     /// A partition without peers or connections.
     pub fn new(config: PartitionConfig, io: &mut impl Io) -> Partition {
         let driver = Socklnd::new(config.driver);
-        Partition::with_driver(config.topology, driver, config.wall_seconds, io)
+        let (topology, wall_seconds) = (config.topology, config.wall_seconds);
+        let mut partition = Partition::with_driver(topology, driver, wall_seconds, io);
+        partition.set_selftest_policy(Time::ZERO, io, &config.selftest);
+        partition
     }
 
     /// A listener's new stream.
@@ -116,6 +121,17 @@ impl<D: Driver> Partition<D> {
     /// The core, to look at.
     pub fn shard(&self) -> &Shard {
         &self.shard
+    }
+
+    /// Says which consoles the selftest service obeys, here: all partitions of a node are to be
+    /// given the same policy.
+    pub fn set_selftest_policy(
+        &mut self,
+        now: Time,
+        memory: &mut impl Memory,
+        policy: &ServicePolicy,
+    ) {
+        self.service.set_policy(now, &mut self.shard, memory, policy);
     }
 
     /// Exchanges the core's queues; see [`Shard::swap_queues`].

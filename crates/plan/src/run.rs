@@ -349,6 +349,10 @@ fn why(said: &NodeReply) -> String {
             format!("{nid} is in session {} of {}; --force ends that", holder.name, holder.console)
         }
         (Reply::None { why, .. }, _) => format!("{nid}: {why}"),
+        (Reply::Refused(lustrine_selftest::errno::EPERM), _) => format!(
+            "{nid} does not obey this console: set `selftest: full`, or this console's NID as \
+             `selftest_consoles`, under `lustrine:` in that node's configuration"
+        ),
         (Reply::Refused(errno), _) => match lustrine_selftest::errno::name(*errno) {
             Some(name) => format!("{nid} refused with {name}"),
             None => format!("{nid} refused with errno {errno}"),

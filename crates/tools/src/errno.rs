@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+/// Operation not permitted.
+pub(crate) const EPERM: u32 = 1;
 /// No such process.
 pub(crate) const ESRCH: u32 = 3;
 /// No such file.
@@ -28,7 +30,7 @@ pub(crate) const ESHUTDOWN: u32 = 108;
 /// The text of an error number, whatever its sign.
 pub fn text(errno: i32) -> Cow<'static, str> {
     let known = match errno.unsigned_abs() {
-        1 => "Operation not permitted",
+        EPERM => "Operation not permitted",
         ENOENT => "No such file or directory",
         ESRCH => "No such process",
         4 => "Interrupted system call",

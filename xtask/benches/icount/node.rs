@@ -7,7 +7,9 @@ use lustrine_lnet::topology::Identity;
 use lustrine_lnet::tunables::Tunables;
 use lustrine_lnet_testing::test_topology;
 use lustrine_partition::{Partition, PartitionConfig};
-use lustrine_selftest::{ClientArgs, ClientSlot, LoadStep, SessionMode, StepLimit, Test};
+use lustrine_selftest::{
+    ClientArgs, ClientSlot, LoadStep, ServicePolicy, SessionMode, StepLimit, Test,
+};
 use lustrine_wire::nid::ProcessId;
 use lustrine_wire::srpc::{BrwCheck, Name};
 
@@ -33,6 +35,7 @@ impl Node {
         let config = PartitionConfig {
             topology: test_topology(nid(host), Identity::Node, tunables.clone()),
             driver: config(host, tunables),
+            selftest: ServicePolicy::full(),
             wall_seconds: 0x6000_0000,
         };
         let mut io = PipeIo { host, pipes, memory: &mut memory };

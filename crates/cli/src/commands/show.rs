@@ -71,8 +71,15 @@ pub(crate) fn run(args: &ShowArgs) -> Result<(), Failure> {
 fn text(answer: &Answer, all: bool) -> String {
     let mut text = String::new();
     match answer {
-        Answer::Net { identity, identity_reason, cpts, nets } => {
+        Answer::Net { identity, identity_reason, selftest, selftest_consoles, cpts, nets } => {
             writeln!(text, "identity: {identity} ({identity_reason})").expect(STRING);
+            let consoles = match (selftest.as_str(), selftest_consoles.as_str()) {
+                ("serve", "") => "any console, without client tests",
+                ("full", "") => "any console",
+                ("off", _) => "no console",
+                (_, list) => list,
+            };
+            writeln!(text, "selftest: {selftest} ({consoles})").expect(STRING);
             for (index, cpus) in cpts.iter().enumerate() {
                 let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
                 writeln!(text, "cpt {index}: CPUs {}", list.join(",")).expect(STRING);

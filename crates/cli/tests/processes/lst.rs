@@ -87,10 +87,36 @@ fn field(text: &str, begins: &str, number: usize) -> f64 {
     word.and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("field {number} of {line}"))
 }
 
+/// Arguments of a node that sends load for any console.
+const DRIVEN: &[&str] = &["--accept", "all", "--selftest", "full"];
+
+#[test]
+fn a_node_sends_no_load_for_a_console_that_it_does_not_know() {
+    let node = Node::open();
+    let user = User::beside(&node);
+    user.session(&[&node], &[]);
+    let add = ["add_test", "--from", "clients", "--to", "clients", "ping"];
+    finish(&mut user.lst(&add)).expect_code(253).expect_stderr(&[
+        "Operation not permitted",
+        "set `selftest: full`, or this console's NID as `selftest_consoles`",
+    ]);
+    let scratch = Scratch::new();
+    let file = scratch.file("full.yaml");
+    fs::write(&file, "lustrine:\n    selftest: full\n").expect("a file");
+    let import = ["lnetctl", "import", file.to_str().expect("UTF-8")];
+    finish(lustrine().args(import).env("LUSTRINE_CONTROL", node.control())).ok();
+    let shown = finish(&mut node.controlled(&["show", "net"])).ok().stdout;
+    assert!(shown.contains("\nselftest: full (any console)\n"), "{shown}");
+    user.prints(&["end_session"]);
+    user.session(&[&node], &[]);
+    assert_eq!(user.prints(&add), "Test was added successfully\n");
+    user.prints(&["end_session"]);
+}
+
 #[test]
 fn a_session_with_a_console_of_its_own() {
     let server = Node::open();
-    let (one, two) = (server.beside(&["--accept", "all"]), server.beside(&["--accept", "all"]));
+    let (one, two) = (server.beside(DRIVEN), server.beside(DRIVEN));
     let user = User::beside(&server);
     user.session(&[&one, &two], &[&server]);
     let shown = user.prints(&["show_session"]);
@@ -127,7 +153,7 @@ fn a_session_with_a_console_of_its_own() {
 #[test]
 fn a_session_with_the_console_of_a_node() {
     let node = Node::open();
-    let other = node.beside(&["--accept", "all"]);
+    let other = node.beside(DRIVEN);
     let scratch = Scratch::new();
     let lst = |key: &str, words: &[&str]| {
         let mut command = lustrine();
@@ -165,8 +191,8 @@ fn a_session_with_the_console_of_a_node() {
 
 #[test]
 fn scripts_that_administrators_have() {
-    let node = Node::open();
-    let other = node.beside(&["--accept", "all"]);
+    let node = Node::start(DRIVEN);
+    let other = node.beside(DRIVEN);
     let scratch = Scratch::new();
     symlink(env!("CARGO_BIN_EXE_lustrine"), scratch.file("lst")).expect("a link");
     let run = |script: &str| {
@@ -285,7 +311,7 @@ fn pids_of(user: &User) -> Vec<i32> {
 
 #[test]
 fn nodes_that_are_not_there() {
-    let node = Node::open();
+    let node = Node::start(DRIVEN);
     let user = User::beside(&node);
     user.session(&[], &[&node]);
     let nobody = format!("{}@tcp", loopback());

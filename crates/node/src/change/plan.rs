@@ -399,6 +399,14 @@ pub(super) fn tell(step: &Step, info: &NodeInfo, after: &NodeConfig) -> Vec<Stri
             };
             format!("describe peer {}{others}", peer.nids[0])
         }
+        Step::SelftestPolicy => {
+            let policy = &after.selftest;
+            let list = match policy.consoles.is_empty() {
+                true => String::new(),
+                false => format!(", selftest_consoles to {}", policy.consoles),
+            };
+            format!("set selftest to {}{list}", policy.mode)
+        }
         Step::RemoveNids(nids) => format!("forget {}", list(nids)),
     };
     vec![one]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use lustrine_lnet::tunables::{TABLE, Tunable};
+use lustrine_selftest::ConsoleList;
 use lustrine_yaml::{Content, Node, Shape, clipped};
 
 use super::lnetctl::Draft;
@@ -16,6 +17,8 @@ pub(super) const LUSTRINE: Section = Section {
     keys: &[&[
         Key::read("identity"),
         Key::read("accept"),
+        Key::read("selftest"),
+        Key::read("selftest_consoles"),
         Key::read("control"),
         Key::read("metrics"),
         Key::read("cpu_pattern"),
@@ -37,6 +40,26 @@ pub(super) fn read(
         match entry.key {
             "identity" => config.identity = choice(value, "identity", "\"identity: userland\"")?,
             "accept" => config.accept = choice(value, "accept", "\"accept: secure\"")?,
+            "selftest" => {
+                let example = "\"selftest: serve\"";
+                let text = word(value, "selftest", example)?;
+                config.selftest.mode = text
+                    .parse()
+                    .map_err(|_| bad_value(value, "selftest", text, "off, serve, full", example))?;
+            }
+            "selftest_consoles" => {
+                let example = "\"selftest_consoles: 10.0.0.[1-5]@tcp\"";
+                config.selftest.consoles = match value.content {
+                    Content::Null => ConsoleList::default(),
+                    _ => {
+                        let text = word(value, "selftest_consoles", example)?;
+                        let allowed = "NIDs and ranges of NIDs, separated by spaces";
+                        text.parse().map_err(|_| {
+                            bad_value(value, "selftest_consoles", text, allowed, example)
+                        })?
+                    }
+                };
+            }
             "cpu_pattern" => {
                 // LNet's empty pattern is a value too: one partition (lnet-core 9.1).
                 let pattern = word(value, "cpu_pattern", "'cpu_pattern: \"0[0-3] 1[4-7]\"'")?;
@@ -68,6 +91,12 @@ fn address(node: &Node) -> Result<Address, Failure> {
         let allowed = "HOST:PORT, an IPv6 address in brackets".to_owned();
         (node.at, Problem::BadValue { what, found, allowed, example: example.to_owned() })
     })
+}
+
+fn bad_value(node: &Node, what: &str, found: &str, allowed: &str, example: &str) -> Failure {
+    let (what, found) = (what.to_owned(), clipped(found));
+    let (allowed, example) = (allowed.to_owned(), example.to_owned());
+    (node.at, Problem::BadValue { what, found, allowed, example })
 }
 
 fn choice<T: std::str::FromStr<Err = UnknownValue>>(

@@ -27,6 +27,8 @@ pub(crate) enum Step {
     /// These values of the one with this index of the new configuration are kept there; nothing
     /// else becomes of them.
     Noted(usize, Vec<&'static str>),
+    /// The selftest service obeys the consoles of the new configuration.
+    SelftestPolicy,
     /// Take in the description of this peer.
     ConfigurePeer(PeerConfig),
     /// Forget these NIDs.
@@ -95,6 +97,9 @@ pub(crate) fn steps(before: &NodeConfig, after: &NodeConfig) -> Result<Vec<Step>
     }
     if !changed.is_empty() {
         steps.push(Step::Tunables(changed));
+    }
+    if before.selftest != after.selftest {
+        steps.push(Step::SelftestPolicy);
     }
     for (key, old, new) in [
         ("identity", before.identity.to_string(), after.identity.to_string()),

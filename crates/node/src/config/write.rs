@@ -2,6 +2,7 @@
 //! (cli-habits 3.1, 3.6).
 
 use lustrine_lnet::tunables::{TABLE, Tunables};
+use lustrine_selftest::ServiceMode;
 use lustrine_wire::nid::Nid;
 
 use super::{InterfaceChoice, NetConfig, NodeConfig, PeerConfig};
@@ -46,6 +47,13 @@ pub(super) fn node(config: &NodeConfig, globals: Globals) -> String {
     out.push_str("lustrine:\n");
     line(&mut out, 4, "identity", &config.identity.to_string());
     line(&mut out, 4, "accept", &config.accept.to_string());
+    let selftest = &config.selftest;
+    if selftest.mode != ServiceMode::default() {
+        line(&mut out, 4, "selftest", &selftest.mode.to_string());
+    }
+    if !selftest.consoles.is_empty() {
+        line(&mut out, 4, "selftest_consoles", &quoted(&selftest.consoles.to_string()));
+    }
     if let Some(path) = &config.control {
         // lnetctl's YAML is text, so a path that is not UTF-8 loses the bytes that are not.
         line(&mut out, 4, "control", &quoted(&path.to_string_lossy()));

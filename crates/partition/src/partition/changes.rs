@@ -6,6 +6,7 @@ use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_lnet::topology::Ni;
 use lustrine_lnet::tunables::Tunables;
+use lustrine_selftest::ServicePolicy;
 use lustrine_socklnd::NiConfig;
 use lustrine_socklnd::io::Io;
 use lustrine_wire::nid::Nid;
@@ -42,6 +43,8 @@ pub enum Change {
     UnconfigurePeers(Vec<Nid>),
     /// These NIDs of others are forgotten. What is under way there ends with an error.
     RemoveNids(Vec<Nid>),
+    /// Other consoles are obeyed by the selftest service.
+    SelftestPolicy(Box<ServicePolicy>),
     /// Counters that are shown begin anew.
     ResetStats,
 }
@@ -83,6 +86,7 @@ impl Partition {
                 self.driver.close_nids(now, &mut self.shard, io, nids, status);
                 self.shard.finish_nid_removal(nids);
             }
+            Change::SelftestPolicy(policy) => self.set_selftest_policy(now, io, policy),
             Change::ResetStats => self.shard.reset_stats(),
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Every row of selftest-wire 9, and the rules of 10, 11 and 15 that need no network.
 
-use lustrine_lnet::testing::test_nid;
+use lustrine_lnet_testing::test_nid;
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{DebugRequest, EXTENSIONS_MAGIC, JoinRequest};
 

@@ -6,6 +6,7 @@ use lustrine_lnet::time::Nanos;
 use lustrine_lnet::topology::{Identity, Ni, Topology, credits_per_cpt};
 use lustrine_lnet::tunables::Tunables;
 use lustrine_partition::PartitionConfig;
+use lustrine_selftest::ServicePolicy;
 use lustrine_socklnd::{Accept, Config, NiConfig};
 use lustrine_wire::nid::Nid;
 
@@ -131,6 +132,8 @@ impl NodeSpec {
                 cpts,
                 seed: self.seed ^ u64::from(cpt),
             },
+            // There are no strangers in a simulation but those that a test makes.
+            selftest: ServicePolicy::full(),
             wall_seconds: self.wall_seconds,
         }
     }

@@ -7,7 +7,7 @@ use lustrine_wire::nid::{Nid, PID_LUSTRE, ProcessId};
 use lustrine_wire::srpc::{FEATURE_BULK_LEN, FEATURES_KNOWN};
 
 use super::{ConsoleError, Env, Lst, NODE_REFUSED, RPC_FAILED};
-use crate::errno::{self, EACCES, EEXIST, EFAULT, EINVAL, ENOENT, EPROTO, ESHUTDOWN, ESRCH};
+use crate::errno::{self, EACCES, EEXIST, EFAULT, EINVAL, ENOENT, EPERM, EPROTO, ESHUTDOWN, ESRCH};
 use crate::help;
 use crate::nids::{self, NidsError};
 use crate::shell::{Compat, Exit, Program};
@@ -177,6 +177,13 @@ impl<O: Env> Lst<'_, O> {
             self.warn(
                 "Features of these nodes are not those of the session; LST_FEATURES=0 at \
                  new_session is understood by all releases",
+            );
+        }
+        if said.iter().any(|one| one.reply == Reply::Refused(EPERM)) {
+            self.warn(
+                "A node of Lustrine that answers \"Operation not permitted\" does not obey this \
+                 console: set `selftest: full`, or this console's NID as `selftest_consoles`, \
+                 under `lustrine:` in the configuration of that node",
             );
         }
         verdict(said)

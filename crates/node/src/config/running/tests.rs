@@ -9,6 +9,7 @@ use proptest::sample::select;
 use super::*;
 use crate::config::{AcceptPolicy, IdentityChoice, InterfaceChoice, PEER_NIDS_MAX};
 use crate::resolve::ResolvedNi;
+use lustrine_selftest::ServicePolicy;
 
 /// A machine on which eth1 has 10.0.1.1 and so on.
 fn place(net: &NetConfig, tunables: &Tunables) -> Result<Placed, String> {
@@ -347,6 +348,15 @@ prop_compose! {
     }
 }
 
+fn selftest() -> impl Strategy<Value = ServicePolicy> {
+    let modes = select(vec!["off", "serve", "full"]);
+    let lists = select(vec!["", "10.0.0.[1-5]@tcp", "10.0.0.1@tcp *@o2ib"]);
+    (modes, lists).prop_map(|(mode, list)| ServicePolicy {
+        mode: mode.parse().expect("a mode"),
+        consoles: list.parse().expect("NID patterns"),
+    })
+}
+
 fn tunables(change: Option<Change>) -> impl Strategy<Value = Tunables> {
     let rows: Vec<usize> =
         (0..TABLE.len()).filter(|row| change.is_none_or(|c| TABLE[*row].change == c)).collect();
@@ -370,13 +380,16 @@ prop_compose! {
             IdentityChoice::Auto, IdentityChoice::Node, IdentityChoice::Userland,
         ]),
         accept in select(vec![AcceptPolicy::Secure, AcceptPolicy::All, AcceptPolicy::None]),
+        selftest in selftest(),
         tunables in tunables(change),
         cpu_pattern in "[ -~]{0,12}",
         control in option::of("[ -~]{1,30}".prop_map(std::path::PathBuf::from)),
         metrics in option::of(select(vec!["127.0.0.1:9500", "[::1]:1", "localhost:65535"])),
     ) -> NodeConfig {
         let metrics = metrics.map(|text| text.parse().unwrap());
-        NodeConfig { nets, peers, identity, accept, tunables, cpu_pattern, control, metrics }
+        NodeConfig {
+            nets, peers, identity, accept, selftest, tunables, cpu_pattern, control, metrics,
+        }
     }
 }
 

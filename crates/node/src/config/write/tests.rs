@@ -8,6 +8,7 @@ use proptest::sample::select;
 use super::*;
 use crate::config::{AcceptPolicy, IdentityChoice, Strictness, interface};
 use crate::metrics::Address;
+use lustrine_selftest::ServicePolicy;
 
 fn reread(text: &str) -> NodeConfig {
     NodeConfig::from_yaml(text, "written", Strictness::Strict)
@@ -142,6 +143,15 @@ fn metrics() -> impl Strategy<Value = Address> {
     (host, any::<u16>()).prop_map(|(host, port)| format!("{host}:{port}").parse().unwrap())
 }
 
+fn selftest() -> impl Strategy<Value = ServicePolicy> {
+    let modes = select(vec!["off", "serve", "full"]);
+    let lists = select(vec!["", "10.0.0.[1-5]@tcp", "10.0.0.1@tcp *@o2ib"]);
+    (modes, lists).prop_map(|(mode, list)| ServicePolicy {
+        mode: mode.parse().expect("a mode"),
+        consoles: list.parse().expect("NID patterns"),
+    })
+}
+
 fn tunables() -> impl Strategy<Value = Tunables> {
     let changes =
         proptest::collection::vec((0..TABLE.len(), any::<proptest::sample::Index>()), 0..12);
@@ -163,13 +173,16 @@ prop_compose! {
             IdentityChoice::Auto, IdentityChoice::Node, IdentityChoice::Userland,
         ]),
         accept in select(vec![AcceptPolicy::Secure, AcceptPolicy::All, AcceptPolicy::None]),
+        selftest in selftest(),
         tunables in tunables(),
         cpu_pattern in "\\PC{0,20}|[ -~\n\t\\\\\"\u{0}\u{85}\u{2028}]{0,12}",
         control in option::of("[^\u{0}]{1,30}".prop_map(std::path::PathBuf::from)),
         metrics in option::of(metrics()),
     ) -> NodeConfig {
         let peers = Vec::new();
-        NodeConfig { nets, peers, identity, accept, tunables, cpu_pattern, control, metrics }
+        NodeConfig {
+            nets, peers, identity, accept, selftest, tunables, cpu_pattern, control, metrics,
+        }
     }
 }
 

@@ -51,7 +51,17 @@ impl LocalNodes {
         for index in 0..count {
             let control = nodes.control(index);
             let place = (address(index), port);
-            guards.push(spawn(&mut node_command(&program, options, place, &control))?);
+            let mut command = node_command(&program, options, place, &control);
+            // Only this plan's console may have them send load.
+            match options.net.is_empty() && options.config.is_none() {
+                true => {
+                    let console = Nid::from_ip(Net::TCP, OWN_IP.into());
+                    command.arg("--selftest-consoles").arg(console.to_string())
+                }
+                // The console's address is the user's choice.
+                false => command.args(["--selftest", "full"]),
+            };
+            guards.push(spawn(&mut command)?);
         }
         for (index, mut guard) in (0..count).zip(guards) {
             wait_for(&nodes.control(index), &mut guard, interrupt)?;
