@@ -18,8 +18,16 @@ const OF_LOADS: [&str; 8] =
 const OF_LINKS: [&str; 7] =
     ["bandwidth", "delay", "queue", "loss", "jitter", "parallel", "hashing"];
 /// Keys that TCP has.
-const OF_TCP: [&str; 6] =
-    ["congestion", "send_buffer", "receive_buffer", "segment", "initial_window", "idle_restart"];
+const OF_TCP: [&str; 8] = [
+    "congestion",
+    "send_buffer",
+    "receive_buffer",
+    "segment",
+    "initial_window",
+    "hystart",
+    "txqueuelen",
+    "idle_restart",
+];
 /// Keys of one group, behind its name and a point.
 const OF_GROUP: [&str; 7] = ["count", "interface", "delay", "queue", "loss", "jitter", "site"];
 /// Keys of the cost of a group's work.

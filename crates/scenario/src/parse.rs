@@ -43,11 +43,16 @@ pub(crate) fn scenario(reader: &mut Reader, root: &Node) -> Scenario {
     let fidelity = reader.choice(&file, "fidelity", &fidelities).unwrap_or(Fidelity::Stream);
     let sites = sites(reader, file.value("sites"));
     let before = reader.problems.len();
-    let trunks = links::read(reader, file.value("links"), &sites);
+    let mut trunks = links::read(reader, file.value("links"), &sites);
     // Whether all are reached cannot be told of links that are to be mended.
     let reach = (before == reader.problems.len()).then(|| links::Reach::new(&sites, &trunks));
     let defaults = groups::Defaults::read(reader, &file);
     let groups = groups::read(reader, &file, &sites, &defaults);
+    // Losses are counted by packets; between sites the largest ones that a group sends.
+    let packet = groups.iter().map(|group| group.tcp.packet()).max();
+    for trunk in &mut trunks {
+        trunk.link.packet = packet.unwrap_or(trunk.link.packet);
+    }
     let loads = loads::read(reader, &file, &groups, reach.as_ref());
     let known = events::Known { sites: &sites, trunks: &trunks, groups: &groups };
     let mut events = events::read(reader, file.value("events"), &known);

@@ -1,7 +1,7 @@
 //! TCP as far as it decides when bytes arrive: windows, losses and their repair.
 //!
-//! What is modelled follows Linux: slow start with HyStart's exit by delay, CUBIC (RFC 9438), BBR
-//! (version 1), the restart of a window after idleness, the time-out for repeating, send and
+//! What is modelled follows Linux: slow start with HyStart's exit by delay, CUBIC (RFC 9438), BIC,
+//! BBR (version 1), the restart of a window after idleness, the time-out for repeating, send and
 //! receive buffers. Segments travel in bursts of up to 64 KiB, as segmentation offload sends them;
 //! chance takes a whole burst, a full queue the segments that do not fit. Not modelled: packets of
 //! acknowledgements take no room, the receive window is the whole buffer from the beginning, and a
@@ -10,6 +10,7 @@
 //! All arithmetic is in integers: floating point differs between machines.
 
 mod bbr;
+mod bic;
 mod congestion;
 mod cubic;
 
@@ -23,6 +24,10 @@ pub enum Algorithm {
     /// Linux's default.
     #[default]
     Cubic,
+    /// BIC with the constants of Linux's module `tcp_bic`: the default of Linux before CUBIC.
+    Bic,
+    /// BIC with the constants of the paper that describes it.
+    BicPaper,
     /// Rate and round trip are measured, and the window follows from them.
     Bbr,
     /// Nothing but the buffers limits it, at the rate of the narrowest link: the best that any
@@ -43,6 +48,11 @@ pub struct TcpSpec {
     pub segment: u32,
     /// Segments that may be under way at the start.
     pub initial_window: u32,
+    /// Whether a round trip that rises ends CUBIC's slow start before a loss does, as Linux has it.
+    pub hystart: bool,
+    /// Packets that may wait in the host's own interface, as `txqueuelen`: a stream does not send
+    /// while as many of its own are there. `None`: two bursts, as TCP small queues has it.
+    pub txqueuelen: Option<u32>,
     /// Whether the window shrinks while nothing is sent, as `tcp_slow_start_after_idle`.
     pub idle_restart: IdleRestart,
 }
@@ -62,6 +72,11 @@ pub enum IdleRestart {
 const SEGMENT_EXTRA: u64 = 8 + 14 + 4 + 12 + 20 + 32;
 
 impl TcpSpec {
+    /// Bytes of a full packet on a link.
+    pub fn packet(&self) -> u64 {
+        self.on_link(u64::from(self.segment.max(1)))
+    }
+
     /// Bytes that so many bytes of data are on a link.
     pub(crate) fn on_link(&self, data: u64) -> u64 {
         data + data.div_ceil(u64::from(self.segment.max(1))) * SEGMENT_EXTRA
@@ -78,6 +93,8 @@ impl Default for TcpSpec {
             receive_buffer: 6 << 20,
             segment: 1448,
             initial_window: 10,
+            hystart: true,
+            txqueuelen: None,
             idle_restart: IdleRestart::Shrink,
         }
     }

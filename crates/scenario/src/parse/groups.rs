@@ -58,14 +58,24 @@ pub(super) const TCP: Section = Section {
         "receive_buffer",
         "segment",
         "initial_window",
+        "hystart",
+        "txqueuelen",
         "idle_restart",
     ],
     example: "\"tcp: {congestion: cubic, send_buffer: 64 MiB}\"",
 };
 
 /// The words for what determines the congestion window.
-const CONGESTIONS: [(&str, Algorithm); 3] =
-    [("cubic", Algorithm::Cubic), ("bbr", Algorithm::Bbr), ("fixed", Algorithm::Fixed)];
+const CONGESTIONS: [(&str, Algorithm); 5] = [
+    ("cubic", Algorithm::Cubic),
+    ("bic", Algorithm::Bic),
+    ("bic-paper", Algorithm::BicPaper),
+    ("bbr", Algorithm::Bbr),
+    ("fixed", Algorithm::Fixed),
+];
+
+/// The words for a switch.
+const SWITCH: [(&str, bool); 2] = [("on", true), ("off", false)];
 
 /// The words for what idleness does to a window.
 const IDLE_RESTARTS: [(&str, IdleRestart); 2] =
@@ -161,6 +171,8 @@ fn group(
     if !fields.has("delay") {
         interface.delay = INTERFACE_DELAY;
     }
+    let tcp = read_tcp(reader, fields.value("tcp"), defaults.tcp);
+    interface.packet = tcp.packet();
     Group {
         name: name.to_owned(),
         count,
@@ -169,7 +181,7 @@ fn group(
         interface,
         tunables: tunables(reader, fields.value("tunables"), defaults.tunables.clone()),
         cost: cost(reader, fields.value("cost")),
-        tcp: read_tcp(reader, fields.value("tcp"), defaults.tcp),
+        tcp,
     }
 }
 
@@ -257,12 +269,16 @@ fn read_tcp(reader: &mut Reader, node: Option<&Node>, usual: TcpSpec) -> TcpSpec
     let segment = small(reader.quantity(&fields, "segment", &BYTES, 536..=65_483));
     let window =
         small(reader.count(&fields, "initial_window", 1..=10_000, "\"initial_window: 10\""));
+    let txqueuelen =
+        small(reader.count(&fields, "txqueuelen", 1..=1_000_000, "\"txqueuelen: 10000\""));
     TcpSpec {
         algorithm: reader.choice(&fields, "congestion", &CONGESTIONS).unwrap_or(usual.algorithm),
         send_buffer: send.unwrap_or(usual.send_buffer),
         receive_buffer: receive.unwrap_or(usual.receive_buffer),
         segment: segment.unwrap_or(usual.segment),
         initial_window: window.unwrap_or(usual.initial_window),
+        hystart: reader.choice(&fields, "hystart", &SWITCH).unwrap_or(usual.hystart),
+        txqueuelen: txqueuelen.or(usual.txqueuelen),
         idle_restart: reader
             .choice(&fields, "idle_restart", &IDLE_RESTARTS)
             .unwrap_or(usual.idle_restart),

@@ -26,7 +26,7 @@ pub(super) const LINK: Section = Section {
 };
 
 /// The words for what chooses among parallel links.
-const HASHINGS: [(&str, Hashing); 2] = [("hosts", Hashing::Hosts), ("stream", Hashing::Streams)];
+const HASHINGS: [(&str, Hashing); 2] = [("hosts", Hashing::Hosts), ("streams", Hashing::Streams)];
 
 pub(super) fn read(reader: &mut Reader, node: Option<&Node>, sites: &Names) -> Vec<Trunk> {
     let mut trunks = Vec::new();
@@ -45,7 +45,7 @@ pub(super) fn read(reader: &mut Reader, node: Option<&Node>, sites: &Names) -> V
             reader.missing(&fields, "bandwidth", "\"bandwidth: 50 Gb/s\" or \"unlimited\"");
         }
         if !fields.has("delay") {
-            reader.missing(&fields, "delay", "\"delay: 25.25 ms\", one trunk");
+            reader.missing(&fields, "delay", "\"delay: 25.25 ms\", one way");
         }
         let link = figures(reader, &fields, "bandwidth");
         let parallel =
@@ -122,6 +122,7 @@ pub(super) fn figures(reader: &mut Reader, fields: &Fields<'_>, rate: &str) -> L
         jitter: jitter.unwrap_or_default(),
         queue: read_queue(reader, fields).unwrap_or(QUEUE),
         loss: read_loss(reader, fields).unwrap_or_default(),
+        ..LinkSpec::default()
     }
 }
 

@@ -153,7 +153,7 @@ fn bad_files() -> Vec<(&'static str, String)> {
         ("nested", "[".repeat(40)),
         ("unknown keys", small("sede: 1\ngroup: {}\nwhatever: 1")),
         ("seed", small("seed: -1")),
-        ("fidelity", small("fidelity: message")),
+        ("fidelity", small("fidelity: messages")),
         ("no groups", "loads: [{from: a, to: b, test: ping}]".to_owned()),
         ("empty groups", small("").replace("count: 4", "count: 0")),
         ("no loads", SMALL.to_owned()),

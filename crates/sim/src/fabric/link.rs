@@ -6,8 +6,9 @@ use lustrine_lnet::time::{Nanos, Time};
 
 use crate::rng::Rng;
 
-/// Bytes of a packet, for loss that is stated per packet: Ethernet without jumbo frames.
-const PACKET: u64 = 1500;
+/// Bytes that a packet of an Ethernet without jumbo frames takes on a link: 1500, and 38 of the
+/// Ethernet's own.
+const PACKET: u64 = 1538;
 
 /// Bits in a byte times nanoseconds in a second.
 const BITS: u64 = 8_000_000_000;
@@ -69,14 +70,23 @@ pub struct LinkSpec {
     pub jitter: Nanos,
     /// Bytes that may wait for their turn; what does not fit is lost.
     pub queue: u64,
-    /// How many of 1,000,000,000 packets of 1500 bytes are lost.
+    /// How many of 1,000,000,000 packets are lost.
     pub loss: u32,
+    /// Bytes that a full packet takes on the link, at least 1: by it losses are counted.
+    pub packet: u64,
 }
 
 impl Default for LinkSpec {
-    /// No limit, no delay, no loss.
+    /// No limit, no delay, no loss; packets of 1500 bytes.
     fn default() -> LinkSpec {
-        LinkSpec { rate: None, delay: Nanos::ZERO, jitter: Nanos::ZERO, queue: u64::MAX, loss: 0 }
+        LinkSpec {
+            rate: None,
+            delay: Nanos::ZERO,
+            jitter: Nanos::ZERO,
+            queue: u64::MAX,
+            loss: 0,
+            packet: PACKET,
+        }
     }
 }
 
@@ -195,7 +205,7 @@ impl Direction {
             return false;
         }
         let spared = BILLION.saturating_sub(u64::from(self.spec.loss)) * ONE / BILLION;
-        rng.below(ONE) >= power(spared, len.div_ceil(PACKET))
+        rng.below(ONE) >= power(spared, len.div_ceil(self.spec.packet.max(1)))
     }
 }
 

@@ -85,6 +85,20 @@ fn loss_is_per_packet() {
 }
 
 #[test]
+fn packets_are_those_of_the_mtu() {
+    let spec = LinkSpec { loss: 10_000_000, packet: 9038, ..LinkSpec::default() };
+    let (mut fabric, trunk) = two_sites(&[spec], Hashing::Hosts);
+    let hop = fabric.links(trunk)[0].0;
+    let rng = &mut Rng::new(7);
+    let mut lost =
+        |len| (0..10_000).filter(|_| fabric.pass(hop, at(1), len, rng) == Transit::Lost).count();
+    let (one, five) = (lost(9038), lost(5 * 9038));
+    assert!((70..130).contains(&one), "{one}");
+    // 1 - 0.99^5 = 4.9 %.
+    assert!((420..560).contains(&five), "{five}");
+}
+
+#[test]
 fn jitter_delays_but_nothing_overtakes() {
     let spec = LinkSpec { jitter: Nanos::from_micros(500), ..link(100, 10) };
     let (mut fabric, trunk) = two_sites(&[spec], Hashing::Hosts);

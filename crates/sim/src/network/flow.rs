@@ -100,6 +100,7 @@ pub(super) struct Flow {
     full_at: Option<u64>,
     /// On the link, not yet out of it.
     in_interface: u64,
+    in_interface_max: u64,
     paced_until: Time,
     last_sent: Time,
     /// When nothing more will be waited for; `NEVER` while nothing is under way.
@@ -139,6 +140,10 @@ impl Flow {
             acked_at: Time::ZERO,
             full_at: None,
             in_interface: 0,
+            in_interface_max: match spec.txqueuelen {
+                None => IN_INTERFACE,
+                Some(packets) => u64::from(packets) * spec.packet(),
+            },
             paced_until: Time::ZERO,
             last_sent: Time::ZERO,
             gives_up_at: Time::NEVER,
@@ -186,7 +191,7 @@ impl Flow {
 
     /// The next burst, if one may go now.
     pub(super) fn next(&mut self, now: Time) -> Next {
-        if self.lost == 0 && self.queue.is_empty() || self.in_interface >= IN_INTERFACE {
+        if self.lost == 0 && self.queue.is_empty() || self.in_interface >= self.in_interface_max {
             return Next::Nothing;
         }
         if now < self.paced_until {

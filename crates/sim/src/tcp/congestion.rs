@@ -3,6 +3,7 @@
 use lustrine_lnet::time::{Nanos, Time};
 
 use super::bbr::Bbr;
+use super::bic::{Bic, Parameters};
 use super::cubic::Cubic;
 use super::{Algorithm, TcpSpec};
 use crate::fabric::Rate;
@@ -40,6 +41,7 @@ impl Acked {
 #[derive(Clone, Debug)]
 pub(crate) enum Congestion {
     Cubic(Cubic),
+    Bic(Bic),
     Bbr(Box<Bbr>),
     Fixed(Option<Rate>),
 }
@@ -50,7 +52,9 @@ impl Congestion {
         let segment = u64::from(spec.segment.max(1));
         let first = segment * u64::from(spec.initial_window.max(1));
         match spec.algorithm {
-            Algorithm::Cubic => Congestion::Cubic(Cubic::new(segment, first)),
+            Algorithm::Cubic => Congestion::Cubic(Cubic::new(segment, first, spec.hystart)),
+            Algorithm::Bic => Congestion::Bic(Bic::new(Parameters::LINUX, segment, first)),
+            Algorithm::BicPaper => Congestion::Bic(Bic::new(Parameters::PAPER, segment, first)),
             Algorithm::Bbr => Congestion::Bbr(Box::new(Bbr::new(segment, first))),
             Algorithm::Fixed => Congestion::Fixed(narrowest),
         }
@@ -60,6 +64,7 @@ impl Congestion {
     pub(crate) fn window(&self) -> u64 {
         match self {
             Congestion::Cubic(cubic) => cubic.window(),
+            Congestion::Bic(bic) => bic.window(),
             Congestion::Bbr(bbr) => bbr.window(),
             Congestion::Fixed(_) => u64::MAX,
         }
@@ -70,13 +75,14 @@ impl Congestion {
         match self {
             Congestion::Bbr(bbr) => bbr.pace(),
             Congestion::Fixed(rate) => *rate,
-            Congestion::Cubic(_) => None,
+            Congestion::Cubic(_) | Congestion::Bic(_) => None,
         }
     }
 
     pub(crate) fn acked(&mut self, acked: &Acked) {
         match self {
             Congestion::Cubic(cubic) => cubic.acked(acked),
+            Congestion::Bic(bic) => bic.acked(acked),
             Congestion::Bbr(bbr) => bbr.acked(acked),
             Congestion::Fixed(_) => {}
         }
@@ -87,6 +93,7 @@ impl Congestion {
     pub(crate) fn lost(&mut self, under_way: u64) {
         match self {
             Congestion::Cubic(cubic) => cubic.lost(),
+            Congestion::Bic(bic) => bic.lost(),
             Congestion::Bbr(bbr) => bbr.lost(under_way),
             Congestion::Fixed(_) => {}
         }
@@ -96,6 +103,7 @@ impl Congestion {
     pub(crate) fn timed_out(&mut self) {
         match self {
             Congestion::Cubic(cubic) => cubic.timed_out(),
+            Congestion::Bic(bic) => bic.timed_out(),
             Congestion::Bbr(bbr) => bbr.timed_out(),
             Congestion::Fixed(_) => {}
         }
@@ -103,8 +111,10 @@ impl Congestion {
 
     /// Nothing was sent for so many time-outs.
     pub(crate) fn idled(&mut self, timeouts: u64) {
-        if let Congestion::Cubic(cubic) = self {
-            cubic.idled(timeouts);
+        match self {
+            Congestion::Cubic(cubic) => cubic.idled(timeouts),
+            Congestion::Bic(bic) => bic.idled(timeouts),
+            Congestion::Bbr(_) | Congestion::Fixed(_) => {}
         }
     }
 }

@@ -29,7 +29,8 @@ pub(crate) struct Cubic {
     /// What Reno's window would be.
     reno: u64,
     reno_gathered: u128,
-    start: HyStart,
+    /// `None`: only a loss ends slow start.
+    start: Option<HyStart>,
 }
 
 #[derive(Clone, Debug)]
@@ -42,7 +43,9 @@ struct HyStart {
 }
 
 impl Cubic {
-    pub(super) fn new(segment: u64, first: u64) -> Cubic {
+    pub(super) fn new(segment: u64, first: u64, hystart: bool) -> Cubic {
+        let start =
+            HyStart { round_ends: 0, samples: 0, least_of_round: u64::MAX, least: u64::MAX };
         Cubic {
             segment,
             first,
@@ -53,7 +56,7 @@ impl Cubic {
             gathered: 0,
             reno: 0,
             reno_gathered: 0,
-            start: HyStart { round_ends: 0, samples: 0, least_of_round: u64::MAX, least: u64::MAX },
+            start: hystart.then_some(start),
         }
     }
 
@@ -62,7 +65,9 @@ impl Cubic {
     }
 
     pub(super) fn acked(&mut self, acked: &Acked) {
-        if self.window < self.threshold && self.start.delayed(acked) {
+        if self.window < self.threshold
+            && self.start.as_mut().is_some_and(|start| start.delayed(acked))
+        {
             self.threshold = self.window;
         }
         if !acked.window_was_full {
@@ -213,7 +218,7 @@ mod tests {
 
     #[test]
     fn slow_start_doubles_each_round_until_the_round_trip_rises() {
-        let (mut cubic, mut now) = (Cubic::new(1000, 10_000), Time::ZERO);
+        let (mut cubic, mut now) = (Cubic::new(1000, 10_000, true), Time::ZERO);
         for window in [20_000, 40_000, 80_000, 160_000] {
             round(&mut cubic, &mut now, RTT);
             assert_eq!(cubic.window(), window);
@@ -225,10 +230,21 @@ mod tests {
         assert!(cubic.window() < after * 3 / 2, "{after} {}", cubic.window());
     }
 
+    #[test]
+    fn without_hystart_only_a_loss_ends_slow_start() {
+        let (mut cubic, mut now) = (Cubic::new(1000, 10_000, false), Time::ZERO);
+        for (number, window) in [20_000, 40_000, 80_000, 160_000, 320_000].into_iter().enumerate() {
+            round(&mut cubic, &mut now, Nanos(RTT.0 + number as u64 * RISE_MAX));
+            assert_eq!(cubic.window(), window);
+        }
+        cubic.lost();
+        assert_eq!((cubic.window(), cubic.threshold), (224_000, 224_000));
+    }
+
     /// RFC 9438: the window is back at its height after K = cbrt(highest x 0.3 / 0.4) seconds.
     #[test]
     fn a_loss_is_made_good_along_the_curve() {
-        let (mut cubic, mut now) = (Cubic::new(1000, 10_000), Time::ZERO);
+        let (mut cubic, mut now) = (Cubic::new(1000, 10_000, true), Time::ZERO);
         cubic.window = 10_000_000;
         cubic.lost();
         assert_eq!(cubic.window(), 7_000_000);
@@ -247,7 +263,7 @@ mod tests {
     /// Who never lost grows along the curve's upper half from where slow start ended.
     #[test]
     fn without_a_loss_the_curve_begins_at_the_window() {
-        let (mut cubic, mut now) = (Cubic::new(1000, 10_000), Time::ZERO);
+        let (mut cubic, mut now) = (Cubic::new(1000, 10_000, true), Time::ZERO);
         (cubic.window, cubic.threshold) = (10_000_000, 10_000_000);
         while now.0 < 20_000_000_000 {
             round(&mut cubic, &mut now, RTT);
@@ -259,7 +275,7 @@ mod tests {
 
     #[test]
     fn idleness_and_time_outs_shrink_the_window_and_slow_start_brings_it_back() {
-        let (mut cubic, mut now) = (Cubic::new(1000, 10_000), Time::ZERO);
+        let (mut cubic, mut now) = (Cubic::new(1000, 10_000, true), Time::ZERO);
         for _ in 0..6 {
             round(&mut cubic, &mut now, RTT);
         }
@@ -274,7 +290,7 @@ mod tests {
 
     #[test]
     fn who_does_not_fill_the_window_does_not_raise_it() {
-        let mut cubic = Cubic::new(1000, 10_000);
+        let mut cubic = Cubic::new(1000, 10_000, true);
         let acked = Acked { window_was_full: false, ..acked(Time(1), 5000, RTT) };
         cubic.acked(&acked);
         assert_eq!(cubic.window(), 10_000);
