@@ -18,6 +18,8 @@ pub enum Status {
     /// The peer closed the connection before it said HELLO: it does not want this node, this NID
     /// or this net.
     Rejected,
+    /// The peer answered "not now" to every attempt to connect.
+    Busy,
     /// The connection broke while the message was on its way.
     ConnectionLost,
     /// The peer came back with a new incarnation: what was pending there is gone.
@@ -59,6 +61,7 @@ impl Status {
         match self {
             Status::Ok => 0,
             Status::TimedOut => -110,
+            Status::Busy => -16,
             Status::Canceled => -125,
             Status::Unreachable => -113,
             Status::Refused | Status::Rejected => -111,
@@ -75,9 +78,11 @@ impl Status {
         match self {
             Status::Ok | Status::Canceled | Status::Shutdown => Health::Ok,
             Status::TimedOut => Health::NetworkTimeout,
-            Status::Refused | Status::Rejected | Status::ConnectionLost | Status::PeerRestarted => {
-                Health::RemoteDropped
-            }
+            Status::Refused
+            | Status::Rejected
+            | Status::Busy
+            | Status::ConnectionLost
+            | Status::PeerRestarted => Health::RemoteDropped,
             Status::Unreachable | Status::Protocol | Status::Corrupt => Health::RemoteError,
             Status::NoMemory => Health::LocalError,
         }
@@ -93,6 +98,7 @@ impl fmt::Display for Status {
             Status::Unreachable => "no route to the peer",
             Status::Refused => "connection refused",
             Status::Rejected => "the peer closed the connection before its HELLO",
+            Status::Busy => "the peer accepts no connection at present",
             Status::ConnectionLost => "connection lost",
             Status::PeerRestarted => "the peer restarted",
             Status::Protocol => "protocol error",

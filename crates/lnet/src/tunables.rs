@@ -168,9 +168,11 @@ tunables! {
     tos "tos" "" -1 -1..=255 Start
         "IP type of service of LNet's connections; -1 leaves it alone."
     connections_max "" "" 16_384 16..=1_048_576 Live
-        "Most TCP connections of a node, those in their HELLO included."
+        "Most TCP connections of a node; an eighth, or handshakes_max if less, is for handshakes."
     handshakes_max "" "" 1024 1..=1_048_576 Live
         "Most incoming connections that have not finished their HELLO."
+    strict_source "" "0/1" 0 0..=1 Live
+        "Refuse a HELLO whose NID is not its address; breaks multi-homed peers and NAT."
     rpc_timeout "rpc_timeout" "s" 64 1..=100_000 Start
         "Selftest: how long one RPC may take, and may wait for memory at a server."
     session_timeout "session_timeout" "s" 100 0..=100_000 Start

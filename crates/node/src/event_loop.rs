@@ -105,6 +105,7 @@ impl EventLoop {
             self.turn(now, &ready);
         }
         self.watch.tell(self.cpt, self.partition.driver().counters());
+        Watch::report_strangers(self.cpt, &self.partition.take_notices());
         let now = Time(Clock::Monotonic.now());
         self.partition.close(now, &mut self.io, Status::Shutdown);
     }
@@ -154,6 +155,7 @@ impl EventLoop {
         }
         if self.watch.is_due(now) {
             self.watch.tell(self.cpt, self.partition.driver().counters());
+            Watch::report_strangers(self.cpt, &self.partition.take_notices());
         }
     }
 

@@ -9,6 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use lustrine_lnet::memory::{Memory, Span, Words};
+use lustrine_lnet::time::Nanos;
 use lustrine_mem::{Arena, Block};
 use lustrine_socklnd::io::{
     Io, IoError, IoOutcome, Piece, Readiness, SockId, SourcePort, WriteMode,
@@ -332,6 +333,11 @@ impl Io for LoopIo {
     fn close(&mut self, sock: SockId) {
         // Dropping the socket closes it, which also takes it out of the poller.
         drop(self.release(sock));
+    }
+
+    fn responds(&mut self, sock: SockId, within: Nanos) -> bool {
+        let heard = self.socket(sock).and_then(|socket| socket.last_heard().ok());
+        heard.is_some_and(|ago| ago.as_nanos() <= u128::from(within.0))
     }
 
     fn crc(&self, state: u32, span: Span) -> u32 {

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_socklnd::Counters;
+use lustrine_socklnd::{Counters, Notice};
 
 /// How often counters are compared.
 const PERIOD: Nanos = Nanos::from_secs(1);
@@ -22,6 +22,9 @@ const KINDS: [Kind; 4] = [
         what: "connections refused",
         counters: &[
             "refused_full",
+            "handshakes_evicted",
+            "claims_refused",
+            "foreign_address",
             "bad_source_port",
             "bad_request_magic",
             "bad_request_version",
@@ -43,6 +46,7 @@ const KINDS: [Kind; 4] = [
             "dials_forbidden_ipv6",
             "dials_without_privilege",
             "rejected",
+            "busy",
             "timeouts_dial",
             "bad_answer_identity",
             "bad_answer_kind",
@@ -54,6 +58,7 @@ const KINDS: [Kind; 4] = [
             "broken",
             "closed_by_peer",
             "restarts_seen",
+            "userland_evicted",
             "timeouts_receive",
             "timeouts_send",
             "timeouts_zero_copy",
@@ -106,6 +111,16 @@ impl Watch {
     pub(crate) fn tell(&mut self, cpt: u16, counters: &Counters) {
         for (what, counted) in self.news(counters) {
             tracing::info!(cpt, counted, "{what}");
+        }
+    }
+
+    /// Logs who was refused or evicted: a line for each reason and address, at most a few.
+    pub(crate) fn report_strangers(cpt: u16, notices: &[Notice]) {
+        for Notice { incident, address, count } in notices {
+            match address {
+                Some(address) => tracing::warn!(cpt, %address, count, "{incident}"),
+                None => tracing::warn!(cpt, address = "others", count, "{incident}"),
+            }
         }
     }
 

@@ -16,7 +16,7 @@ use lustrine_selftest::{
     Client, ClientArgs, ClientSlot, ConsoleRpcs, CptMessage, RpcTotals, Service, ServicePolicy,
 };
 use lustrine_socklnd::io::{Io, Readiness, SockId};
-use lustrine_socklnd::{Config as DriverConfig, Handoff, Socklnd};
+use lustrine_socklnd::{Config as DriverConfig, Handoff, Notice, Socklnd};
 use lustrine_wire::nid::Nid;
 
 use crate::driver::{Driver, DriverOn};
@@ -84,6 +84,11 @@ impl Partition {
     /// A report about a stream.
     pub fn ready(&mut self, now: Time, io: &mut impl Io, sock: SockId, readiness: Readiness) {
         self.driver.ready(now, &mut self.shard, io, sock, readiness);
+    }
+
+    /// Who was refused or evicted since the last call, and how often.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        self.driver.take_notices()
     }
 
     /// An accepted stream whose peer lives on another partition.

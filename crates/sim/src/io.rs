@@ -3,6 +3,7 @@
 use core::net::{IpAddr, SocketAddr};
 
 use lustrine_lnet::memory::{HasMemory, Memory, Span, total_len};
+use lustrine_lnet::time::Nanos;
 use lustrine_socklnd::io::{Io, IoError, IoOutcome, Piece, SockId, SourcePort, WriteMode};
 use lustrine_wire::crc;
 
@@ -113,6 +114,10 @@ impl Io for VirtualIo<'_> {
 
     fn close(&mut self, sock: SockId) {
         self.network.close(sock);
+    }
+
+    fn responds(&mut self, sock: SockId, _within: Nanos) -> bool {
+        self.network.responds(sock)
     }
 
     fn crc(&self, state: u32, span: Span) -> u32 {

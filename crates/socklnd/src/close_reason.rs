@@ -32,6 +32,8 @@ pub enum ProtocolViolation {
     HelloKind,
     /// The HELLO's source is a wildcard or the loopback (wire 4.4).
     HelloSource,
+    /// The HELLO's source NID is not the address it came from, and `strict_source` is on.
+    ForeignAddress,
     /// A HELLO whose list of IP addresses or NIDs is malformed (wire 4.1).
     HelloMalformed,
     /// The answer to our HELLO comes from another process than the one dialled (wire 4.4).
@@ -104,7 +106,7 @@ pub(crate) enum CloseReason {
     Io(IoError),
     /// The peer closed it between two messages.
     Eof,
-    /// The peer we dialled closed before its HELLO, or said NONE once too often.
+    /// The peer we dialled closed before its HELLO.
     Rejected,
     /// No progress.
     Timeout(Timeout),
@@ -112,6 +114,10 @@ pub(crate) enum CloseReason {
     Restarted,
     /// The peer speaks another version than on its other connections.
     Renegotiated,
+    /// It made room for a connection from an address that holds fewer.
+    Evicted,
+    /// The peer we dialled answered "not now" once too often.
+    Busy,
     /// The core or the owner of the driver asked for it.
     Asked(Status),
 }
@@ -123,8 +129,11 @@ impl CloseReason {
             CloseReason::Violation(ProtocolViolation::Checksum) => Status::Corrupt,
             CloseReason::Violation(_) => Status::Protocol,
             CloseReason::Io(error) => status_of(error),
-            CloseReason::Eof | CloseReason::Renegotiated => Status::ConnectionLost,
+            CloseReason::Eof | CloseReason::Renegotiated | CloseReason::Evicted => {
+                Status::ConnectionLost
+            }
             CloseReason::Rejected => Status::Rejected,
+            CloseReason::Busy => Status::Busy,
             CloseReason::Timeout(_) => Status::TimedOut,
             CloseReason::Restarted => Status::PeerRestarted,
             CloseReason::Asked(status) => status,

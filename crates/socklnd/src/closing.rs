@@ -10,6 +10,7 @@ use crate::conn::{Conn, ConnKey, Origin, Phase};
 use crate::driver::{Env, Socklnd};
 use crate::io::{Io, IoError};
 use crate::peer::PeerKey;
+use crate::shares::Source;
 
 impl Socklnd {
     /// Something ended a connection.
@@ -34,7 +35,7 @@ impl Socklnd {
                 let reason = if silent { CloseReason::Rejected } else { reason };
                 self.dial_failed(env, dialled.peer, reason);
             }
-            Phase::Request(_) | Phase::Hello | Phase::Closing => {
+            Phase::Request(_) | Phase::Hello | Phase::Claim(_) | Phase::Closing => {
                 match reason {
                     // Nobody is lost who has not been a peer yet.
                     CloseReason::Io(_) => self.counters.handshakes_broken += 1,
@@ -56,11 +57,13 @@ impl Socklnd {
     pub(crate) fn remove(&mut self, key: ConnKey) -> Option<Conn> {
         let conn = self.conns.remove(key)?;
         self.socks.remove(&conn.sock);
-        if conn.open().is_none() {
-            match conn.origin {
-                Origin::Accepted => self.incoming -= 1,
-                Origin::Dialled => self.outgoing -= 1,
-            }
+        if conn.origin == Origin::Dialled && conn.open().is_none() {
+            self.outgoing -= 1;
+        }
+        if let Some(ticket) = conn.ticket {
+            let open = conn.open().is_some();
+            let places = if open { &mut self.userland } else { &mut self.incoming };
+            places.remove(Source::of(conn.remote), ticket);
         }
         Some(conn)
     }

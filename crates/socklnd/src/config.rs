@@ -59,6 +59,7 @@ pub struct Config {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
     pub(crate) sock_timeout: Nanos,
+    pub(crate) transaction_timeout: Nanos,
     pub(crate) accept_timeout: Nanos,
     /// `None`: no keepalives.
     pub(crate) keepalive: Option<Nanos>,
@@ -87,6 +88,7 @@ impl Timing {
         let reconnect_min = millis(tunables.min_reconnectms);
         Timing {
             sock_timeout,
+            transaction_timeout: secs(tunables.transaction_timeout),
             accept_timeout: secs(tunables.accept_timeout),
             keepalive,
             reconnect_min,

@@ -8,10 +8,15 @@ use lustrine_wire::hello::{ConnType, Version};
 use lustrine_wire::nid::ProcessId;
 use slotmap::{Key, KeyData, SlotMap, new_key_type};
 
+use crate::claims::Claim;
+use crate::close_reason::Timeout;
+use crate::config::Timing;
 use crate::format::{Format, HEAD_MAX};
 use crate::io::SockId;
 use crate::peer::PeerKey;
+use crate::progress::Progress;
 use crate::rx::Reader;
+use crate::shares::Ticket;
 use crate::tx::Tx;
 
 new_key_type! {
@@ -38,7 +43,7 @@ pub(crate) const INPUT_BUFFER_LEN: usize = 72 + 4 * 16;
 const _: () = assert!(INPUT_BUFFER_LEN >= HEAD_MAX);
 
 /// Thousands of idle connections are an ordinary load.
-const _: () = assert!(size_of::<Conn>() <= 704);
+const _: () = assert!(size_of::<Conn>() <= 768);
 
 /// From this payload on a message counts as large.
 pub(crate) const LARGE: u32 = 16 * 1024;
@@ -50,6 +55,8 @@ pub(crate) enum Phase {
     Request(u16),
     /// Accepted; the HELLO is awaited.
     Hello,
+    /// Accepted; the HELLO waits until the peer that it claims to be is tried.
+    Claim(Claim),
     /// Dialled; the stream is not open yet.
     Connecting(DialTarget),
     /// Dialled; request and HELLO are sent, the answer is awaited.
@@ -92,18 +99,16 @@ pub(crate) struct Open {
     pub(crate) last_received: Time,
     /// Bytes that have arrived in all.
     pub(crate) received: u64,
-    /// The last look at which it stood between messages or had brought [`PACE`] bytes since, and
-    /// what `received` was then.
-    pub(crate) brisk: (Time, u64),
+    /// Whether messages arrive, and leave, fast enough.
+    pub(crate) rx_progress: Progress,
+    pub(crate) tx_progress: Progress,
     /// When bytes last left while others waited, or began to wait.
-    pub(crate) tx_progress: Time,
+    pub(crate) last_sent: Time,
+    /// When it was last looked at for eviction.
+    pub(crate) looked_at: Time,
     /// When it was last chosen to send on, by a clock that counts choices.
     pub(crate) chosen: u64,
 }
-
-/// Bytes of a message that must arrive within `sock_timeout`: a peer that drips byte after byte
-/// must not hold the place its message goes to for hours.
-pub(crate) const PACE: u64 = 4096;
 
 /// So many small messages in a row, and a read takes many messages at once.
 pub(crate) const SMALL_RUN: u8 = 2;
@@ -120,17 +125,11 @@ impl Open {
             small_run: if bulk { 0 } else { SMALL_RUN },
             last_received: now,
             received: 0,
-            brisk: (now, 0),
-            tx_progress: now,
+            rx_progress: Progress::NONE,
+            tx_progress: Progress::NONE,
+            last_sent: now,
+            looked_at: now,
             chosen: 0,
-        }
-    }
-
-    /// Notes, at a regular look, whether a message under way makes progress worth the name.
-    pub(crate) fn check_pace(&mut self, now: Time) {
-        let arriving = self.reader.within_message() && !self.reader.parked();
-        if !arriving || self.received - self.brisk.1 >= PACE {
-            self.brisk = (now, self.received);
         }
     }
 
@@ -207,6 +206,8 @@ pub(crate) struct Conn {
     pub(crate) sock: SockId,
     pub(crate) ni: NiIndex,
     pub(crate) origin: Origin,
+    /// Its place among incoming handshakes or, once open, among userland connections.
+    pub(crate) ticket: Option<Ticket>,
     pub(crate) local: Option<IpAddr>,
     pub(crate) remote: SocketAddr,
     pub(crate) phase: Phase,
@@ -238,6 +239,7 @@ impl Conn {
             sock,
             ni,
             origin,
+            ticket: None,
             local: local.map(|ip| ip.to_canonical()),
             remote,
             phase,
@@ -250,6 +252,31 @@ impl Conn {
             hangup: false,
             queued: false,
         }
+    }
+
+    /// Looks at what is under way on an open connection, as is to be done regularly.
+    pub(crate) fn look(&mut self, now: Time, timing: &Timing) {
+        let held = self.input.len();
+        let (written, waiting) = (self.tx.written(), self.tx.waiting());
+        let Phase::Open(open) = &mut self.phase else { return };
+        let arriving = open.reader.remaining(held);
+        open.rx_progress.look(now, open.received, arriving, timing);
+        open.tx_progress.look(now, written, waiting, timing);
+    }
+
+    /// Why an open connection is to be closed: something is under way, and `now` is later than it
+    /// should have moved.
+    pub(crate) fn stall(&self, now: Time, timing: &Timing) -> Option<Timeout> {
+        let open = self.open()?;
+        let limit = now - timing.sock_timeout;
+        let arriving = open.reader.remaining(self.input.len()) != 0;
+        if arriving
+            && (open.last_received < limit || open.rx_progress.is_too_slow(now, open.received))
+        {
+            return Some(Timeout::Receive);
+        }
+        let slow = open.last_sent < limit || open.tx_progress.is_too_slow(now, self.tx.written());
+        (self.tx.waiting() != 0 && slow).then_some(Timeout::Send)
     }
 
     /// The other side's address; an IPv4 address in IPv6 clothing counts as IPv4.

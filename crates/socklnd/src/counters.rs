@@ -56,8 +56,15 @@ counters! {
     stale_resumes,
     /// Incoming connections, before any check.
     accepted,
-    /// Incoming connections closed because there are `connections_max` or `handshakes_max` of them.
+    /// Incoming connections refused because there are `connections_max` or `handshakes_max` of
+    /// them, and no other could make room.
     refused_full,
+    /// Incoming handshakes dropped because there were `handshakes_max` of them, and their address
+    /// had most.
+    handshakes_evicted,
+    /// Userland peers closed because there were `connections_max` connections, and their address
+    /// had most.
+    userland_evicted,
     /// Connections that finished their HELLO as the accepting side.
     opened_passive,
     /// Connections that finished their HELLO as the dialling side.
@@ -76,8 +83,10 @@ counters! {
     dials_forbidden_ipv6,
     /// Dials that failed because no privileged source port may be bound.
     dials_without_privilege,
-    /// Dials whose peer closed before its HELLO, or said NONE once too often.
+    /// Dials whose peer closed before its HELLO.
     rejected,
+    /// Dials whose peer answered NONE once too often.
+    busy,
     /// NONE answers to our HELLO.
     none_received,
     /// Our dials answered with another version.
@@ -88,6 +97,11 @@ counters! {
     duplicates_refused,
     /// Peers that came back with a new incarnation.
     restarts_seen,
+    /// HELLOs that claimed, from another address, to be a connected peer that restarted or changed
+    /// its version, so that its connections were tried.
+    claims_probed,
+    /// Such HELLOs refused, because the peer was alive or another claim was being looked at.
+    claims_refused,
     /// Peers that came back with another version.
     renegotiated,
     /// Peers sent to without a connection that could carry it.
@@ -131,6 +145,8 @@ counters! {
     bad_hello_kind,
     /// See [`ProtocolViolation::HelloSource`].
     bad_hello_source,
+    /// See [`ProtocolViolation::ForeignAddress`].
+    foreign_address,
     /// See [`ProtocolViolation::HelloMalformed`].
     bad_hello,
     /// See [`ProtocolViolation::AnswerIdentity`].
@@ -171,6 +187,8 @@ impl Counters {
             CloseReason::Io(_) => &mut self.broken,
             CloseReason::Eof => &mut self.closed_by_peer,
             CloseReason::Rejected => &mut self.rejected,
+            CloseReason::Busy => &mut self.busy,
+            CloseReason::Evicted => &mut self.userland_evicted,
             CloseReason::Timeout(Timeout::Receive) => &mut self.timeouts_receive,
             CloseReason::Timeout(Timeout::Send) => &mut self.timeouts_send,
             CloseReason::Timeout(Timeout::ZeroCopy) => &mut self.timeouts_zero_copy,
@@ -194,6 +212,7 @@ impl Counters {
             ProtocolViolation::HelloVersion => &mut self.bad_hello_version,
             ProtocolViolation::HelloKind => &mut self.bad_hello_kind,
             ProtocolViolation::HelloSource => &mut self.bad_hello_source,
+            ProtocolViolation::ForeignAddress => &mut self.foreign_address,
             ProtocolViolation::HelloMalformed => &mut self.bad_hello,
             ProtocolViolation::AnswerIdentity => &mut self.bad_answer_identity,
             ProtocolViolation::AnswerKind => &mut self.bad_answer_kind,

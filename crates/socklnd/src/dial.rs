@@ -124,15 +124,15 @@ impl Socklnd {
             self.counters.dials_forbidden_ipv6 += 1;
             return Err(unreachable);
         }
-        if self.conns.len() >= self.connections_max() {
-            return Err(CloseReason::Io(IoError::Exhausted));
-        }
         let port = if kind == ConnType::Control { ni.port } else { ni.port_bulk };
         let remote = SocketAddr::new(ip, port);
         let configured = version_for(peer.id.nid, self.config.tunables.protocol);
         let version = peer.history.version.unwrap_or(configured);
         let local = ni.local_ip;
         let own_ip = local.or(ni.nid.ip());
+        if !self.admit_established(env, None) {
+            return Err(CloseReason::Io(IoError::Exhausted));
+        }
         self.counters.dialled += 1;
         let sock = env.io.connect(local, source, remote)?;
         let deadline = env.now + self.timing.sock_timeout;
@@ -262,7 +262,7 @@ impl Socklnd {
         let typed = [ConnType::Control, ConnType::BulkIn, ConnType::BulkOut];
         if peer.none_answers >= NONE_ANSWERS_MAX {
             if !typed.iter().all(|kind| peer.count(*kind) >= 1) {
-                return Err(CloseReason::Rejected);
+                return Err(CloseReason::Busy);
             }
             // It takes no more than there are; so be it (capture f12).
             peer.at_limit = true;

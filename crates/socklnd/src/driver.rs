@@ -16,7 +16,9 @@ use crate::config::{Config, Jitter, NiConfig, Timing};
 use crate::conn::{Conn, ConnKey, Conns, Phase};
 use crate::counters::Counters;
 use crate::io::{Io, Readiness, SockId};
+use crate::notices::{Notice, Notices};
 use crate::peer::{Dial, Peer, PeerKey, Peers};
+use crate::shares::Shares;
 use crate::timer_queue::TimerQueue;
 use crate::tx::{Finished, Tx, WriteEnd, WriteTotals};
 
@@ -118,11 +120,15 @@ pub struct Socklnd {
     pub(crate) acking: Vec<PeerKey>,
     /// Connections in their handshake.
     pub(crate) handshakes: TimerQueue<ConnKey>,
-    /// How many of them were accepted, and how many dialled.
-    pub(crate) incoming: usize,
+    /// Those of them that were accepted.
+    pub(crate) incoming: Shares,
+    /// The number of those that were dialled.
     pub(crate) outgoing: usize,
     /// Peers with messages that wait, or a dial that is due later.
     pub(crate) waiting: TimerQueue<PeerKey>,
+    /// Open connections of userland peers.
+    pub(crate) userland: Shares,
+    pub(crate) notices: Notices,
     pub(crate) scan_at: Time,
     pub(crate) handoffs: VecDeque<Handoff>,
     pub(crate) counters: Counters,
@@ -153,9 +159,11 @@ impl Socklnd {
             dialling: Vec::new(),
             acking: Vec::new(),
             handshakes: TimerQueue::new(),
-            incoming: 0,
+            incoming: Shares::new(config.seed),
             outgoing: 0,
             waiting: TimerQueue::new(),
+            userland: Shares::new(config.seed),
+            notices: Notices::default(),
             scan_at: Time::NEVER,
             handoffs: VecDeque::new(),
             counters: Counters::default(),
@@ -275,6 +283,7 @@ impl Socklnd {
         let result = match conn.phase {
             Phase::Connecting(dialled) => self.connected(env, key, dialled),
             Phase::Request(_) | Phase::Hello | Phase::Answer(_) => self.shake_hands(env, key),
+            Phase::Claim(_) => Ok(()),
             Phase::Closing => self.finish_closing(env, key),
             Phase::Open(_) => self.exchange(env, key),
         };
@@ -311,7 +320,7 @@ impl Socklnd {
         let (mut waiting, mut owed) = (None, None);
         if let Phase::Open(open) = &mut conn.phase {
             if written.bytes != 0 {
-                open.tx_progress = env.now;
+                open.last_sent = env.now;
             }
             let peer = &mut self.peers[open.peer];
             while let Some(op) = conn.tx.next_started() {
@@ -361,6 +370,12 @@ impl Socklnd {
     /// Whether [`flush`](Socklnd::flush) would do something now.
     pub fn has_work(&self) -> bool {
         !(self.run.is_empty() && self.dialling.is_empty() && self.acking.is_empty())
+    }
+
+    /// Who was refused or evicted since the last call, and how often: at most a few addresses, the
+    /// others summed up.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        self.notices.take()
     }
 
     /// The next accepted connection that belongs to another CPU partition.

@@ -4,6 +4,7 @@
 use core::net::{IpAddr, SocketAddr};
 
 use lustrine_lnet::memory::{Memory, Span};
+use lustrine_lnet::time::Nanos;
 
 /// A stream; the number is never used for two streams in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -101,6 +102,10 @@ pub trait Io: Memory {
     /// returns: a stream that has such writes is aborted, not closed in order. No report about the
     /// stream follows.
     fn close(&mut self, sock: SockId);
+
+    /// Whether anything was heard from the other side's TCP, be it data or an acknowledgement, in
+    /// the last `within`. For a stream that broke the answer is `false`.
+    fn responds(&mut self, sock: SockId, within: Nanos) -> bool;
 
     /// Continues a CRC-32 (wire 3.3) over payload.
     fn crc(&self, state: u32, span: Span) -> u32;

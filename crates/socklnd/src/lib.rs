@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `driver` | [`Socklnd`]: what the event loop calls, and the run queue |
 //! | `listen`, `dial` | the two sides of a handshake |
+//! | `admission`, `shares`, `claims` | who gets a place, who makes room, who is believed |
 //! | `route`, `tx`, `staging`, `zc` | sending: choice of connection, batches, cookies |
 //! | `receive`, `rx` | receiving: where bytes are read to, and the frame reader |
 //! | `closing`, `timeouts`, `timer_queue` | ends and deadlines |
@@ -16,7 +17,9 @@
 //! | [`close_reason`], [`counters`] | why connections end, and how often what happened |
 #![forbid(unsafe_code)]
 
+mod admission;
 mod changes;
+mod claims;
 pub mod close_reason;
 mod closing;
 pub mod config;
@@ -27,11 +30,14 @@ mod driver;
 mod format;
 pub mod io;
 mod listen;
+mod notices;
 mod overdue;
 mod peer;
+mod progress;
 mod receive;
 mod route;
 mod rx;
+mod shares;
 mod staging;
 mod timeouts;
 mod timer_queue;
@@ -45,3 +51,4 @@ pub use close_reason::ProtocolViolation;
 pub use config::{Accept, Config, NiConfig};
 pub use counters::Counters;
 pub use driver::{DialPhase, Handoff, PeerConnections, Socklnd};
+pub use notices::{Incident, Notice};

@@ -18,10 +18,9 @@ use crate::dial::version_for;
 use crate::driver::{Env, Handoff, Socklnd};
 use crate::format::Format;
 use crate::io::{Io, IoError, IoOutcome, SockId};
+use crate::notices::Incident;
 use crate::peer::{Dial, PeerConn, PeerKey};
-
-/// Source ports up to this one need privilege (wire 2.1).
-const PRIVILEGED_PORT_MAX: u16 = 1023;
+use crate::shares::{PRIVILEGED_PORT_MAX, Source};
 
 impl Socklnd {
     /// A listener of interface `ni` has a new stream. Over the limits, or from a port that is not
@@ -36,12 +35,12 @@ impl Socklnd {
         remote: SocketAddr,
     ) {
         self.counters.accepted += 1;
-        if self.full() {
-            self.counters.refused_full += 1;
-            return io.close(sock);
-        }
         if self.config.accept == Accept::Secure && remote.port() > PRIVILEGED_PORT_MAX {
             self.counters.count_reason(ProtocolViolation::SourcePort.into());
+            return io.close(sock);
+        }
+        if !self.admit_handshake(io, Source::of(remote)) {
+            self.refuse_full(remote);
             return io.close(sock);
         }
         self.add_incoming(now, sock, ni, local.ip(), remote, Phase::Request(local.port()));
@@ -53,8 +52,8 @@ impl Socklnd {
         if !self.is_there(handoff.ni, &handoff.ni_nid) {
             return io.close(handoff.sock);
         }
-        if self.full() {
-            self.counters.refused_full += 1;
+        if !self.admit_handshake(io, Source::of(handoff.remote)) {
+            self.refuse_full(handoff.remote);
             return io.close(handoff.sock);
         }
         self.counters.adopted += 1;
@@ -66,17 +65,9 @@ impl Socklnd {
         }
     }
 
-    fn full(&self) -> bool {
-        let handshakes_max = usize::try_from(self.config.tunables.handshakes_max).unwrap_or(0);
-        self.shut.is_some()
-            || self.conns.len() >= self.connections_max()
-            || self.incoming >= handshakes_max
-    }
-
-    /// This CPU partition's share of the node's connections.
-    pub(crate) fn connections_max(&self) -> usize {
-        let of_node = usize::try_from(self.config.tunables.connections_max).unwrap_or(0);
-        of_node.div_ceil(usize::from(self.config.cpts))
+    fn refuse_full(&mut self, remote: SocketAddr) {
+        self.counters.refused_full += 1;
+        self.notices.add(Incident::Full, remote.ip().to_canonical());
     }
 
     fn add_incoming(
@@ -93,7 +84,8 @@ impl Socklnd {
         let mut conn = Conn::new(sock, ni, Origin::Accepted, local, remote, phase, deadline);
         conn.writable = true;
         let key = self.insert(conn);
-        self.incoming += 1;
+        let ticket = self.incoming.add(Source::of(remote), key);
+        self.conns[key].ticket = Some(ticket);
         self.await_handshake(key, deadline);
         key
     }
@@ -248,6 +240,11 @@ impl Socklnd {
             return self.offer_own_version(env, key, hello.order);
         }
         let port = conn.remote.port();
+        let foreign = src.ip() != Some(conn.remote_ip());
+        if port <= PRIVILEGED_PORT_MAX && foreign && self.config.tunables.strict_source != 0 {
+            self.notices.add(Incident::ForeignAddress, conn.remote_ip());
+            return Err(ProtocolViolation::ForeignAddress.into());
+        }
         let renamed = (port > PRIVILEGED_PORT_MAX).then(|| ProcessId {
             nid: Nid::from_ip(nid.net(), conn.remote_ip()),
             pid: u32::from(port) | PID_USERLAND,
@@ -266,8 +263,8 @@ impl Socklnd {
         self.admit(env, key, id, renamed, hello)
     }
 
-    /// The tests of wire 4.6, in their order.
-    fn admit<I: Io, C: Core>(
+    /// Decides about a good HELLO, in the order of [SOCK-3].
+    pub(crate) fn admit<I: Io, C: Core>(
         &mut self,
         env: &mut Env<'_, I, C>,
         key: ConnKey,
@@ -286,12 +283,14 @@ impl Socklnd {
             self.counters.races_won += 1;
             return self.answer_none(env, key, &hello);
         }
-        let incarnation = peer.history.incarnation.replace(hello.src_incarnation);
-        let restarted = incarnation.is_some_and(|before| before != hello.src_incarnation);
+        let known = peer.history.incarnation;
+        let restarted = known.is_some_and(|known| known != hello.src_incarnation);
         if !peer.members.is_empty() && (restarted || peer.history.version != Some(hello.version)) {
-            let reason = if restarted { CloseReason::Restarted } else { CloseReason::Renegotiated };
-            self.close_peer(env, peer_key, reason);
-            return self.answer_none(env, key, &hello);
+            return if self.is_own_address(peer_key, remote) {
+                self.close_claimed(env, key, peer_key, &hello)
+            } else {
+                self.try_claim(env, key, peer_key, hello)
+            };
         }
         let same = peer
             .members
@@ -304,15 +303,28 @@ impl Socklnd {
             self.counters.duplicates_refused += 1;
             return self.answer_none(env, key, &hello);
         }
+        let source = Source::of(self.conns[key].remote);
+        if !self.admit_established(env, Some(source)) {
+            self.refuse_full(self.conns[key].remote);
+            self.forget_if_idle(peer_key);
+            return self.answer_none(env, key, &hello);
+        }
         if restarted {
             self.counters.restarts_seen += 1;
             env.core.link(env.now, ni, id, LinkEvent::Restarted);
         }
         let answer = self.answer_to(ni, &hello, kind);
-        self.conns[key].tx.push_bytes(&answer);
+        let conn = &mut self.conns[key];
+        conn.tx.push_bytes(&answer);
+        if let Some(ticket) = conn.ticket.take() {
+            self.incoming.remove(source, ticket);
+        }
+        if renamed.is_some() {
+            conn.ticket = Some(self.userland.add(source, key));
+        }
         self.counters.opened_passive += 1;
-        self.incoming -= 1;
         let peer = &mut self.peers[peer_key];
+        peer.history.incarnation = Some(hello.src_incarnation);
         peer.history.version = Some(hello.version);
         peer.dialling_until = env.now + self.timing.reconnect_min;
         let format = Format {
@@ -326,7 +338,7 @@ impl Socklnd {
     }
 
     /// "Not now, try again."
-    fn answer_none<I: Io, C: Core>(
+    pub(crate) fn answer_none<I: Io, C: Core>(
         &mut self,
         env: &mut Env<'_, I, C>,
         key: ConnKey,

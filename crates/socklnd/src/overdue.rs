@@ -13,7 +13,8 @@ impl Socklnd {
     /// Empty in a driver whose `tick` was called whenever it asked for it.
     pub fn overdue(&self, now: Time) -> Vec<String> {
         let mut wrong = Vec::new();
-        let still_since = now - self.timing.sock_timeout - self.timing.scan;
+        let looked_at = now - self.timing.scan;
+        let still_since = looked_at - self.timing.sock_timeout;
         for (_, peer) in self.peers.iter() {
             let waiting = peer.queue.iter().map(|send| send.deadline);
             if let Some(deadline) = waiting.min().filter(|deadline| *deadline < now) {
@@ -29,7 +30,7 @@ impl Socklnd {
         }
         for conn in self.conns.values() {
             match conn.open() {
-                Some(_) if crate::timeouts::stall(conn, still_since).is_some() => {
+                Some(_) if conn.stall(looked_at, &self.timing).is_some() => {
                     wrong.push(format!("a connection with {} stands still", conn.remote));
                 }
                 None if conn.deadline < now => {

@@ -91,6 +91,8 @@ pub(crate) struct Peer {
     pub(crate) dial_requested: bool,
     pub(crate) acks_requested: bool,
     pub(crate) in_timer_queue: bool,
+    /// A HELLO that claims to be this peer and waits until its connections are tried.
+    pub(crate) claim: Option<ConnKey>,
     /// Until then the peer may still be opening connections to us.
     pub(crate) dialling_until: Time,
     /// When anything was last received, and when a keepalive was last sent.
@@ -117,6 +119,7 @@ impl Peer {
             dial_requested: false,
             acks_requested: false,
             in_timer_queue: false,
+            claim: None,
             dialling_until: Time::ZERO,
             last_received: Time::ZERO,
             last_keepalive: Time::ZERO,

@@ -130,7 +130,7 @@ impl Socklnd {
             }
         }
         if conn.tx.waiting() == 0 {
-            open.tx_progress = env.now;
+            open.last_sent = env.now;
         }
         self.choices += 1;
         open.chosen = self.choices;
@@ -219,9 +219,15 @@ impl Socklnd {
 
     /// Sends a keepalive, if a connection may carry it; returns whether it did.
     pub(crate) fn keep_alive(&mut self, now: Time, key: PeerKey) -> bool {
+        let sent = self.send_noop(now, key, FrameHeader::KEEPALIVE);
+        self.counters.keepalives_sent += u64::from(sent);
+        sent
+    }
+
+    /// Sends a NOOP on the connection that suits best; `false` if none has room.
+    pub(crate) fn send_noop(&mut self, now: Time, key: PeerKey, frame: FrameHeader) -> bool {
         let Some(conn) = self.choose(&self.peers[key], TxItem::Noop) else { return false };
-        self.load_noop(now, conn, FrameHeader::KEEPALIVE);
-        self.counters.keepalives_sent += 1;
+        self.load_noop(now, conn, frame);
         true
     }
 
@@ -229,7 +235,7 @@ impl Socklnd {
         let conn = &mut self.conns[key];
         let open = conn.phase.open_mut().expect("members are open");
         if conn.tx.waiting() == 0 {
-            open.tx_progress = now;
+            open.last_sent = now;
         }
         let format: Format = open.reader.format();
         conn.tx.push_noop(format, frame);

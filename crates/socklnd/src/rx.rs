@@ -126,6 +126,18 @@ impl Reader {
         matches!(self.state, State::Store { .. })
     }
 
+    /// The number of bytes that are still to come of what has begun to arrive; `held` bytes of a
+    /// head are there. None are to come while the message is parked.
+    pub(crate) fn remaining(&self, held: usize) -> u64 {
+        match &self.state {
+            State::Head if held == 0 => 0,
+            State::Head => self.format.head_len().saturating_sub(held).max(1) as u64,
+            State::Verdict(_) => 0,
+            State::Store { incoming, stored, .. } => u64::from(incoming.payload_len - stored),
+            State::Skip(left) => u64::from(*left),
+        }
+    }
+
     /// Whether a message is arriving: its head is complete and more belongs to it.
     pub(crate) fn within_message(&self) -> bool {
         !matches!(self.state, State::Head)

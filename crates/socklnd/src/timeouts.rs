@@ -8,7 +8,7 @@ use lustrine_wire::hello::Version;
 
 use crate::close_reason::{CloseReason, ProtocolViolation, Timeout};
 use crate::config::KEEPALIVE_GAP;
-use crate::conn::{Conn, ConnKey, Phase};
+use crate::conn::{ConnKey, Phase};
 use crate::driver::{Env, Socklnd};
 use crate::io::Io;
 use crate::peer::{Dial, PeerKey};
@@ -27,7 +27,7 @@ impl Socklnd {
     /// When [`tick`](Socklnd::tick) has something to do next; [`Time::NEVER`] if only an event
     /// can bring that about.
     pub fn next_deadline(&self) -> Time {
-        let shaking = self.incoming + self.outgoing != 0;
+        let shaking = self.incoming.len() + self.outgoing != 0;
         let handshakes = if shaking { self.handshakes.earliest() } else { Time::NEVER };
         handshakes.min(self.waiting.earliest()).min(self.scan_at)
     }
@@ -36,7 +36,7 @@ impl Socklnd {
     pub(crate) fn await_handshake(&mut self, key: ConnKey, deadline: Time) {
         self.handshakes.add(key, deadline);
         let conns = &self.conns;
-        self.handshakes.compact(self.incoming + self.outgoing, |key| {
+        self.handshakes.compact(self.incoming.len() + self.outgoing, |key| {
             conns.get(key).is_some_and(|conn| conn.open().is_none())
         });
     }
@@ -61,6 +61,12 @@ impl Socklnd {
             }
             if conn.deadline > env.now {
                 self.handshakes.add(key, conn.deadline);
+                continue;
+            }
+            if let Phase::Claim(claim) = conn.phase {
+                if let Err(reason) = self.end_claim(env, key, claim) {
+                    self.fail(env, key, reason);
+                }
                 continue;
             }
             let reason = match conn.phase {
@@ -114,14 +120,12 @@ impl Socklnd {
         let idle_since = env.now - self.timing.scan;
         let mut stalled: Vec<(ConnKey, CloseReason)> = Vec::new();
         for (key, conn) in &mut self.conns {
-            if let Phase::Open(open) = &mut conn.phase {
-                open.check_pace(env.now);
-            }
-            if let Some(timeout) = stall(conn, limit) {
+            if let Some(timeout) = conn.stall(env.now, &self.timing) {
                 stalled.push((key, CloseReason::Timeout(timeout)));
-            } else if conn.open().is_some_and(|open| open.tx_progress < idle_since) {
+            } else if conn.open().is_some_and(|open| open.last_sent < idle_since) {
                 conn.tx.release();
             }
+            conn.look(env.now, &self.timing);
         }
         for (key, reason) in stalled {
             self.fail(env, key, reason);
@@ -134,7 +138,7 @@ impl Socklnd {
                 self.peers[key].last_keepalive = env.now;
             }
         }
-        let open = self.conns.len() > self.incoming + self.outgoing;
+        let open = self.conns.len() > self.incoming.len() + self.outgoing;
         self.scan_at = if open { env.now + self.timing.scan } else { Time::NEVER };
     }
 
@@ -148,14 +152,4 @@ impl Socklnd {
             && (peer.last_keepalive == Time::ZERO
                 || now.since(peer.last_keepalive) >= KEEPALIVE_GAP)
     }
-}
-
-/// Whether an open connection stands still since before `limit`.
-pub(crate) fn stall(conn: &Conn, limit: Time) -> Option<Timeout> {
-    let open = conn.open()?;
-    let arriving = open.reader.within_message() || conn.input.len() != 0;
-    if arriving && !open.reader.parked() && (open.last_received < limit || open.brisk.0 < limit) {
-        return Some(Timeout::Receive);
-    }
-    (conn.tx.waiting() != 0 && open.tx_progress < limit).then_some(Timeout::Send)
 }

@@ -140,6 +140,11 @@ impl Tx {
         self.queued - self.written
     }
 
+    /// Bytes written since the connection was opened.
+    pub(crate) fn written(&self) -> u64 {
+        self.written
+    }
+
     /// Messages that were not copied and of which something waits to be written.
     pub(crate) fn unwritten(&self) -> usize {
         self.completions.len()

@@ -11,7 +11,7 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{self, AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer};
 use rustix::net::{SendFlags, SocketFlags, SocketType, ipproto, sockopt};
 
-use crate::sockopt::{TCP_LINGER2, set};
+use crate::sockopt::{TCP_LINGER2, set, tcp_info};
 
 mod connect;
 mod zerocopy;
@@ -210,6 +210,17 @@ impl Socket {
             Shutdown::Both => net::Shutdown::Both,
         };
         Ok(net::shutdown(&self.fd, how)?)
+    }
+
+    /// How long ago the last segment arrived from the other side, be it data or an acknowledgement.
+    /// Accurate to about 4 ms, the kernel's own step.
+    ///
+    /// # Errors
+    /// None on a sound socket.
+    pub fn last_heard(&self) -> io::Result<Duration> {
+        let info = tcp_info(&self.fd)?;
+        let millis = info.tcpi_last_ack_recv.min(info.tcpi_last_data_recv);
+        Ok(Duration::from_millis(u64::from(millis)))
     }
 
     /// The buffer sizes in force.

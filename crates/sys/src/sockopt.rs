@@ -38,3 +38,22 @@ pub(crate) fn set(socket: impl AsFd, option: IntOption, value: libc::c_int) -> i
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
+
+/// The kernel's statistics of a TCP stream. Fields that an old kernel does not know are 0.
+pub(crate) fn tcp_info(socket: impl AsFd) -> io::Result<libc::tcp_info> {
+    // SAFETY: all fields are integers, for which zeros are a valid value.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the pointer and length describe one structure that lives through the call, the kernel
+    // writes at most `len` bytes, and the descriptor is open because it is borrowed.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &raw mut len,
+        )
+    };
+    if result == 0 { Ok(info) } else { Err(io::Error::last_os_error()) }
+}

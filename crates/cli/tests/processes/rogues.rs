@@ -8,6 +8,7 @@ mod line;
 mod messages;
 mod scene;
 mod silence;
+mod strangers;
 mod words;
 
 use scene::{Rogue, Scene};

@@ -119,15 +119,17 @@ fn hint(
         }
         Status::Rejected if userland => format!(
             "; what listens on {port} accepts only source ports below 1024: run as root, or set \
-             accept=all there"
+             accept=all there. If it does, too many others are opening connections: see its log"
         ),
-        Status::Rejected => {
-            format!(
-                "; what listens on {port} knows no such NID, is not configured for that net, or \
-                 appears as userland and has dialled this node itself: then nothing but answers \
-                 reaches it"
-            )
-        }
+        Status::Rejected => format!(
+            "; what listens on {port} does not have this NID, is not configured for that net, or \
+             dropped the connection because too many others are opening one: its log says which"
+        ),
+        Status::Busy => format!(
+            "; what listens on {port} is an LNet node that has as many connections as it may have \
+             (connections_max), or one with the userland identity that has connected to this node \
+             itself: such a node is reached only by answers"
+        ),
         Status::TimedOut => timed_out(&port, userland, reached),
         Status::Protocol => {
             format!("; what answers on {port} there does not speak LNet: is the port right?")

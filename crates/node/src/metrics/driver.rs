@@ -24,8 +24,10 @@ pub(super) fn place(counter: &'static str) -> (Metric, Option<&'static str>) {
         "zero_copy_acks_received" => (SocklndZeroCopyAcks, "received"),
         "keepalives_sent" => (SocklndKeepalives, "sent"),
         "keepalives_received" => (SocklndKeepalives, "received"),
-        "accepted" | "refused_full" | "opened_passive" | "opened_active" | "closed"
-        | "handed_off" | "adopted" => (SocklndConnections, counter),
+        "accepted" | "refused_full" | "handshakes_evicted" | "userland_evicted"
+        | "opened_passive" | "opened_active" | "closed" | "handed_off" | "adopted" => {
+            (SocklndConnections, counter)
+        }
         "dialled" => (SocklndDials, "begun"),
         "dials_failed" => (SocklndDials, "failed"),
         "dials_forbidden_ipv6" => (SocklndDials, "forbidden_ipv6"),

@@ -8,7 +8,7 @@ use lustrine_socklnd::io::{IoError, Readiness, SockId, SourcePort};
 
 use super::agenda::Doing;
 use super::end::{Connection, End, Packet, State};
-use super::{NO_SUCH_HOST, Network, Report, SYN_AGAIN, SYN_GIVE_UP, pair, place, sock_of};
+use super::{NO_SUCH_HOST, Network, Report, SYN_AGAIN, SYN_GIVE_UP, other, pair, place, sock_of};
 use crate::event_log::EventKind;
 use crate::tcp::TcpSpec;
 
@@ -252,6 +252,13 @@ impl Network {
             Some(End { state: State::Open, .. }) => Ok(()),
             _ => Err(IoError::Other),
         }
+    }
+
+    /// Whether the other side of a stream has it still, so that it would acknowledge a segment.
+    pub(crate) fn responds(&self, sock: SockId) -> bool {
+        let sound = |end: &End| end.error.is_none() && !end.lost && end.held == 0;
+        self.end(sock).is_some_and(sound)
+            && self.end(other(sock)).is_some_and(|far| sound(far) && far.state == State::Open)
     }
 
     /// All ends that a host owns, in the sequence they were made.

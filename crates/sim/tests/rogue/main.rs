@@ -7,6 +7,7 @@ mod golden;
 mod peers;
 mod portal_zero;
 mod scene;
+mod strangers;
 mod table;
 
 use golden::{assert_in_step, names_in, play, reasons};

@@ -14,6 +14,7 @@ use crate::scene::{
     CONNECTIONS_MAX, HANDSHAKES_MAX, PEERS_MAX, Scene, header, hello, message, noop, ping, put,
     request, rogue_nid,
 };
+use crate::strangers;
 
 /// A rogue peer.
 pub(crate) struct Rogue {
@@ -42,7 +43,14 @@ pub(crate) static ROGUES: &[Rogue] = &[
     rogue("a HELLO from everybody", "bad_hello_source", hello_source),
     rogue("the same HELLO again and again", "duplicates_refused", hello_flood),
     rogue("a HELLO under a thousand names", "opened_passive", thousand_names),
-    rogue("10,000 connections that say nothing", "refused_full", silent_crowd),
+    rogue("10,000 connections that say nothing", "handshakes_evicted", silent_crowd),
+    rogue("1,000 handshakes a second", "handshakes_evicted", strangers::handshake_flood),
+    rogue(
+        "more idle userland peers than there is room for",
+        "userland_evicted",
+        strangers::idle_crowd,
+    ),
+    rogue("the NID of a peer that is connected", "claims_refused", strangers::stolen_name),
     rogue("a frame of an unknown type", "bad_frame", unknown_frame),
     rogue("a message of an unknown type", "bad_header", unknown_message),
     rogue("a HELLO among messages", "unexpected_hello", late_hello),
@@ -65,6 +73,8 @@ pub(crate) static ROGUES: &[Rogue] = &[
     rogue("messages to portal 0 that match nothing", "dropped.put", foreign_bits),
     rogue("questions without end, the answers unread", "responses_refused", never_reads),
     rogue("a reader that stops", "timeouts_send", stops_reading),
+    rogue("a reader of one byte in 49 s", "timeouts_send", strangers::slow_reader),
+    rogue("a payload of 100 bytes a second", "timeouts_receive", strangers::slow_writer),
     rogue("a peer that never answers", "response_timeout_count", never_answers),
     rogue("a listener that never says HELLO", "timeouts_dial", mute_listener),
     rogue("a restart in the middle of a message", "restarts_seen", restart_midway),
@@ -89,10 +99,7 @@ fn all_together() {
     let mut scene = Scene::new();
     for rogue in ROGUES {
         (rogue.act)(&mut scene);
-        for sock in scene.script_io().streams() {
-            scene.script_io().reset(sock);
-        }
-        scene.run(SECOND);
+        scene.leave_all();
     }
     scene.check("all together");
 }

@@ -34,7 +34,7 @@ pub(crate) fn rogue_nid() -> Nid {
     "10.77.0.1@tcp".parse().expect("a NID")
 }
 
-fn friend_nid() -> Nid {
+pub(crate) fn friend_nid() -> Nid {
     "10.77.0.2@tcp".parse().expect("a NID")
 }
 
@@ -93,6 +93,14 @@ impl Scene {
         let sock = self.script_io().dial(local, remote);
         self.run(Nanos::from_millis(1));
         sock
+    }
+
+    /// Ends all connections of the rogue.
+    pub(crate) fn leave_all(&mut self) {
+        for sock in self.script_io().streams() {
+            self.script_io().reset(sock);
+        }
+        self.run(Nanos::from_secs(1));
     }
 
     /// Says something on a stream; what there is no room for is lost.

@@ -6,5 +6,6 @@ mod dialling;
 mod exchange;
 mod golden;
 mod rogue;
+mod strangers;
 mod time;
 mod zero_copy;

