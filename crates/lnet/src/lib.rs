@@ -13,6 +13,7 @@ pub mod memory;
 mod path;
 mod peer;
 pub mod portal;
+pub mod service;
 pub mod shard;
 pub mod stats;
 pub mod status;

@@ -33,17 +33,14 @@ bitflags! {
     }
 }
 
-/// Who gets a descriptor's events. The shard itself is [`Owner::LNET`].
+/// Who gets the events of a descriptor: the core itself, or a service that is registered with the
+/// partition, which hands out a number of its own to each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Owner(pub u8);
+pub struct Owner(pub u32);
 
 impl Owner {
-    /// The core's own ping and discovery traffic; never seen by a user.
+    /// The core: its own ping and discovery traffic. No service sees these events.
     pub const LNET: Owner = Owner(0);
-    /// The selftest service and client.
-    pub const SELFTEST: Owner = Owner(1);
-    /// The program around the node (ping and discover commands).
-    pub const APP: Owner = Owner(2);
 }
 
 /// What becomes of the answers that an owner awaits of a peer when the peer's last connection is

@@ -123,7 +123,7 @@ pub trait Memory {
 /// and memory in one value.
 pub trait HasMemory {
     /// The memory.
-    type Inner: Memory;
+    type Inner: Memory + ?Sized;
     /// It, to look at.
     fn memory(&self) -> &Self::Inner;
     /// It.

@@ -186,7 +186,7 @@ pub struct Shard {
     undecided: VecDeque<crate::peer::PeerKey>,
     ping: discovery::PingTarget,
     /// Owners whose awaited answers outlive the connections to the peer.
-    keep_on_link_loss: BTreeSet<u8>,
+    keep_on_link_loss: BTreeSet<u32>,
     /// Descriptors that await an answer; nothing is scanned while it is 0.
     awaited: usize,
     /// Links of lists of awaited answers read or written, for tests of the effort.

@@ -15,7 +15,7 @@ use lustrine_lnet::shard::PeerInfo;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::home_of;
-use lustrine_partition::{ClientBusy, Partition, ProbeId, ProbeResult};
+use lustrine_partition::{ClientBusy, NodePartition, ProbeId, ProbeResult, ROUNDS_MAX};
 use lustrine_socklnd::Handoff;
 use lustrine_sys::{Clock, Interest, Listener, Mailbox, Ready, Sleeper};
 use lustrine_wire::nid::Nid;
@@ -46,7 +46,7 @@ pub(crate) struct BoundListener {
 /// Everything one event loop owns.
 pub(crate) struct EventLoop {
     pub(crate) cpt: u16,
-    pub(crate) partition: Partition,
+    pub(crate) partition: NodePartition,
     pub(crate) io: LoopIo,
     /// Tokens count here, so a listener that is closed leaves its place empty.
     pub(crate) listeners: Vec<Option<BoundListener>>,
@@ -133,7 +133,11 @@ impl EventLoop {
         }
         self.read_mailbox(now);
         self.end_rest(now);
-        self.partition.turn(|| Time(Clock::Monotonic.now()), &mut self.io);
+        for _ in 0..ROUNDS_MAX {
+            if !self.partition.round(Time(Clock::Monotonic.now()), &mut self.io) {
+                break;
+            }
+        }
         while let Some((sock, readiness)) = self.io.next_copied() {
             self.partition.ready(now, &mut self.io, sock, readiness);
         }
@@ -243,7 +247,7 @@ impl EventLoop {
             }
             LoopMessage::Discover { nid, timeout, reply } => {
                 let ticket = self.ticket(reply);
-                self.partition.discover(now, ticket, &nid, timeout);
+                self.partition.discover(now, &mut self.io, ticket, &nid, timeout);
             }
             LoopMessage::Report(reply) => {
                 // The asker may have given up.
@@ -259,7 +263,7 @@ impl EventLoop {
             LoopMessage::Load(order) => self.obey(now, order),
             LoopMessage::ConsoleRpc(order, console) => {
                 self.console = Some(console);
-                self.partition.order(*order);
+                self.partition.start_console_rpc(*order);
             }
         }
     }

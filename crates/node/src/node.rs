@@ -13,7 +13,7 @@ use std::time::Duration;
 use lustrine_lnet::time::Time;
 use lustrine_lnet::topology::{Identity, Ni, Topology, credits_per_cpt};
 use lustrine_lnet::tunables::Tunables;
-use lustrine_partition::{Partition, PartitionConfig};
+use lustrine_partition::{NodePartition, PartitionConfig};
 use lustrine_socklnd::{Accept, Config as DriverConfig, NiConfig};
 use lustrine_sys::{
     Clock, CptError, CpuSet, Keepalive, Listener, Machine, Mailbox, Poller, PushError, Sender,
@@ -444,7 +444,7 @@ impl Builder<'_> {
             selftest: self.config.selftest.clone(),
             wall_seconds,
         };
-        let partition = Partition::new(config, &mut io);
+        let partition = NodePartition::new(config, &mut io);
         let mut event_loop = EventLoop {
             cpt,
             partition,

@@ -1,13 +1,20 @@
-//! One CPU partition's whole logic, generic over its driver: core, driver, selftest, probes.
+//! One CPU partition: core, driver and services at work together, generic over its driver.
 //!
-//! The event loop of production and the simulator run this very [`Partition`]; they differ in
-//! what they give it as time, streams and memory, and in how values reach other partitions.
+//! A [`Partition`] runs a [`Shard`](lustrine_lnet::shard::Shard) with a [`Driver`] below it and
+//! any number of registered [`Service`](lustrine_lnet::service::Service)s above it. A
+//! [`NodePartition`] is one with the services of every node. The event loop of production and the
+//! simulator run the same one; they differ in what they give it as time, streams and memory, and in
+//! how values reach other partitions.
 #![forbid(unsafe_code)]
 
 mod driver;
+mod node;
 mod partition;
 mod probes;
+mod services;
 
 pub use driver::{Driver, DriverOn};
-pub use partition::{Change, ClientBusy, Partition, PartitionConfig};
+pub use node::{ClientBusy, NodePartition, PartitionConfig};
+pub use partition::{Change, Partition, ROUNDS_MAX};
 pub use probes::{PingAnswer, ProbeId, ProbeResult};
+pub use services::ServiceHandle;

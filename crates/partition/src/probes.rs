@@ -1,26 +1,27 @@
-//! Pings and discoveries that a person asked for.
+//! Ping and discovery on request, as a service.
 
 use std::collections::VecDeque;
 
 use lustrine_lnet::event::{Event, EventKind};
 use lustrine_lnet::md::{Md, MdOptions, Owner};
 use lustrine_lnet::memory::{Memory, Span};
-use lustrine_lnet::shard::{GetArgs, PING_BITS, PING_PORTAL, PeerInfo, PeerState, Shard};
+use lustrine_lnet::service::{Service, Turn};
+use lustrine_lnet::shard::{GetArgs, PING_BITS, PING_PORTAL, PeerInfo, PeerState};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::nid::{Nid, PID_LUSTRE, ProcessId};
 use lustrine_wire::ping::{NiStatus, PingInfo};
 
-/// Room a ping offers for the answer, in bytes; what `lnetctl ping` offers (capture a1).
+/// Length of the sink of a ping, in bytes: that of `lnetctl ping`.
 const SINK_LEN: u32 = 3960;
 
-/// How often discoveries under way are looked at.
+/// How often discoveries under way are checked.
 const LOOK_AGAIN: Nanos = Nanos::from_millis(5);
 
-/// How much longer than its time a ping waits for the core to give it up in good order.
+/// How long after its time-out a ping waits for the core to end it.
 const GRACE: Nanos = Nanos::from_millis(400);
 
-/// The caller's mark of a ping or discovery.
+/// The caller's number of a ping or discovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProbeId(pub u64);
 
@@ -33,7 +34,7 @@ pub enum ProbeResult {
     Discover(Result<PeerInfo, Status>),
 }
 
-/// What a ping brought back.
+/// The answer to a ping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PingAnswer {
     /// The peer's primary NID.
@@ -44,23 +45,25 @@ pub struct PingAnswer {
     pub features: u32,
     /// Its sequence number.
     pub sequence: u32,
-    /// From sending the GET until its REPLY was stored; the first one to a peer includes
-    /// connecting.
+    /// From sending the GET until its REPLY was stored; the first one to a peer includes the time
+    /// to connect.
     pub round_trip: Nanos,
 }
 
 /// Pings and discoveries under way.
-#[derive(Default)]
+#[derive(Debug)]
 pub(crate) struct Probes {
+    owner: Owner,
     pings: Vec<Option<Ping>>,
     discoveries: Vec<Discovery>,
     look_at: Option<Time>,
     results: VecDeque<(ProbeId, ProbeResult)>,
 }
 
+#[derive(Debug)]
 struct Ping {
     /// `None` once its result was given: the driver may still hold the message.
-    ticket: Option<ProbeId>,
+    id: Option<ProbeId>,
     buffer: Span,
     started: Time,
     give_up: Time,
@@ -68,19 +71,20 @@ struct Ping {
     failure: Option<Status>,
 }
 
+#[derive(Debug)]
 struct Discovery {
-    ticket: ProbeId,
+    id: ProbeId,
     nid: Nid,
-    /// Rounds the peer had behind it when we asked.
+    /// Discovery rounds of the peer that had ended when this one began.
     before: u64,
     give_up: Time,
 }
 
 impl Discovery {
-    /// How it ended, if it has.
+    /// The result, once there is one.
     fn answer(&self, now: Time, peer: Option<PeerInfo>) -> Option<Result<PeerInfo, Status>> {
         match peer.filter(|peer| peer.rounds > self.before) {
-            // A round that ended well counts, even if something has cast doubt on the peer since.
+            // A round that succeeded counts, even if the peer has become doubtful since.
             Some(peer) if peer.outcome.is_ok() || peer.state == PeerState::Ready => Some(Ok(peer)),
             Some(peer) if peer.state == PeerState::Unknown => Some(Err(peer.outcome)),
             // None has ended, or another one is under way after a failure.
@@ -90,17 +94,20 @@ impl Discovery {
 }
 
 impl Probes {
-    pub(crate) fn ping(
-        &mut self,
-        now: Time,
-        shard: &mut Shard,
-        memory: &mut impl Memory,
-        ticket: ProbeId,
-        nid: &Nid,
-        timeout: Nanos,
-    ) {
-        let Some(buffer) = memory.alloc(SINK_LEN) else {
-            self.results.push_back((ticket, ProbeResult::Ping(Err(Status::NoMemory))));
+    /// No probes yet. The descriptors of pings belong to `owner`.
+    pub(crate) fn new(owner: Owner) -> Probes {
+        Probes {
+            owner,
+            pings: Vec::new(),
+            discoveries: Vec::new(),
+            look_at: None,
+            results: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn ping(&mut self, turn: &mut Turn<'_>, id: ProbeId, nid: &Nid, timeout: Nanos) {
+        let Some(buffer) = turn.memory.alloc(SINK_LEN) else {
+            self.results.push_back((id, ProbeResult::Ping(Err(Status::NoMemory))));
             return;
         };
         let slot = self.pings.iter().position(Option::is_none).unwrap_or_else(|| {
@@ -112,10 +119,10 @@ impl Probes {
             threshold: Some(2),
             max_size: None,
             options: MdOptions::empty(),
-            owner: Owner::APP,
+            owner: self.owner,
             user: slot as u64,
         };
-        let md = shard.bind(md).expect("a ping's sink is a legal descriptor");
+        let md = turn.shard.bind(md).expect("the sink of a ping is a legal descriptor");
         let args = GetArgs {
             md,
             local: None,
@@ -126,26 +133,42 @@ impl Probes {
             timeout: Some(timeout),
         };
         self.pings[slot] = Some(Ping {
-            ticket: Some(ticket),
+            id: Some(id),
             buffer,
-            started: now,
-            give_up: now + timeout + GRACE,
+            started: turn.now,
+            give_up: turn.now + timeout + GRACE,
             answered: None,
             failure: None,
         });
-        if shard.get(now, args).is_err() {
-            shard.unlink(now, md);
+        if turn.shard.get(turn.now, args).is_err() {
+            turn.shard.unlink(turn.now, md);
         }
     }
 
-    /// An event of one of the pings.
-    pub(crate) fn handle(&mut self, now: Time, memory: &mut impl Memory, event: &Event) {
+    pub(crate) fn discover(&mut self, turn: &mut Turn<'_>, id: ProbeId, nid: &Nid, timeout: Nanos) {
+        let before = turn.shard.peer(nid).map_or(0, |peer| peer.rounds);
+        if let Err(status) = turn.shard.discover(turn.now, nid) {
+            self.results.push_back((id, ProbeResult::Discover(Err(status))));
+            return;
+        }
+        let give_up = turn.now + timeout;
+        self.discoveries.push(Discovery { id, nid: *nid, before, give_up });
+        self.look_at = Some(turn.now + LOOK_AGAIN);
+    }
+
+    pub(crate) fn next_result(&mut self) -> Option<(ProbeId, ProbeResult)> {
+        self.results.pop_front()
+    }
+}
+
+impl Service for Probes {
+    fn on_event(&mut self, turn: &mut Turn<'_>, event: &Event) {
         let slot = event.user as usize;
         let Some(ping) = self.pings.get_mut(slot).and_then(Option::as_mut) else { return };
         if !event.status.is_ok() {
             ping.failure.get_or_insert(event.status);
         } else if event.kind == EventKind::Reply {
-            ping.answered = Some((event.moved, now));
+            ping.answered = Some((event.moved, turn.now));
         }
         if !event.unlinked {
             return;
@@ -154,43 +177,29 @@ impl Probes {
         let answer = match ping.answered {
             Some((length, at)) => {
                 let mut bytes = vec![0; length as usize];
-                memory.read(ping.buffer, &mut bytes);
-                understand(&bytes, at.since(ping.started))
+                turn.memory.read(ping.buffer, &mut bytes);
+                parse_answer(&bytes, at.since(ping.started))
             }
             None => Err(ping.failure.unwrap_or(Status::TimedOut)),
         };
-        memory.free(ping.buffer);
-        if let Some(ticket) = ping.ticket {
-            self.results.push_back((ticket, ProbeResult::Ping(answer)));
+        turn.memory.free(ping.buffer);
+        if let Some(id) = ping.id {
+            self.results.push_back((id, ProbeResult::Ping(answer)));
         }
     }
 
-    pub(crate) fn discover(
-        &mut self,
-        now: Time,
-        shard: &mut Shard,
-        ticket: ProbeId,
-        nid: &Nid,
-        timeout: Nanos,
-    ) {
-        let before = shard.peer(nid).map_or(0, |peer| peer.rounds);
-        if let Err(status) = shard.discover(now, nid) {
-            self.results.push_back((ticket, ProbeResult::Discover(Err(status))));
-            return;
-        }
-        let give_up = now + timeout;
-        self.discoveries.push(Discovery { ticket, nid: *nid, before, give_up });
-        self.look_at = Some(now + LOOK_AGAIN);
-    }
+    /// The core ends pings and discoveries of a lost peer itself.
+    fn on_peer_down(&mut self, _turn: &mut Turn<'_>, _peer: &ProcessId, _status: Status) {}
 
-    /// Looks whether discoveries have ended, and whether the time of pings is up.
-    pub(crate) fn drive(&mut self, now: Time, shard: &mut Shard) {
+    /// Checks whether discoveries have ended, and whether the time of pings is up.
+    fn drive(&mut self, turn: &mut Turn<'_>) {
+        let now = turn.now;
         for ping in self.pings.iter_mut().flatten() {
             if now >= ping.give_up
-                && let Some(ticket) = ping.ticket.take()
+                && let Some(id) = ping.id.take()
             {
                 let failure = ping.failure.unwrap_or(Status::TimedOut);
-                self.results.push_back((ticket, ProbeResult::Ping(Err(failure))));
+                self.results.push_back((id, ProbeResult::Ping(Err(failure))));
             }
         }
         if self.discoveries.is_empty() {
@@ -198,27 +207,23 @@ impl Probes {
         }
         let results = &mut self.results;
         self.discoveries.retain(|discovery| {
-            let Some(answer) = discovery.answer(now, shard.peer(&discovery.nid)) else {
+            let Some(answer) = discovery.answer(now, turn.shard.peer(&discovery.nid)) else {
                 return true;
             };
-            results.push_back((discovery.ticket, ProbeResult::Discover(answer)));
+            results.push_back((discovery.id, ProbeResult::Discover(answer)));
             false
         });
         self.look_at = (!self.discoveries.is_empty()).then(|| now + LOOK_AGAIN);
     }
 
-    pub(crate) fn next_deadline(&self) -> Time {
-        let pings = self.pings.iter().flatten().filter(|ping| ping.ticket.is_some());
+    fn next_deadline(&self) -> Time {
+        let pings = self.pings.iter().flatten().filter(|ping| ping.id.is_some());
         let give_up = pings.map(|ping| ping.give_up).min().unwrap_or(Time::NEVER);
         self.look_at.unwrap_or(Time::NEVER).min(give_up)
     }
-
-    pub(crate) fn next_result(&mut self) -> Option<(ProbeId, ProbeResult)> {
-        self.results.pop_front()
-    }
 }
 
-fn understand(bytes: &[u8], round_trip: Nanos) -> Result<PingAnswer, Status> {
+fn parse_answer(bytes: &[u8], round_trip: Nanos) -> Result<PingAnswer, Status> {
     let info = PingInfo::parse_limited(bytes, u32::MAX).map_err(|_| Status::Protocol)?;
     let nids: Vec<_> =
         info.entries().map(|entry| (entry.nid, entry.status != NiStatus::Down)).collect();

@@ -81,7 +81,7 @@ impl Site {
             self.console.tick(now);
         }
         while let Some(order) = self.console.next_rpc() {
-            self.world.with(host, |_, node| node.order(order));
+            self.world.with(host, |_, node| node.start_console_rpc(order));
         }
     }
 

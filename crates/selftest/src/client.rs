@@ -11,6 +11,7 @@ mod signs;
 mod units;
 
 use lustrine_lnet::event::Event;
+use lustrine_lnet::md::Owner;
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::shard::Shard;
 use lustrine_lnet::status::Status;
@@ -195,6 +196,7 @@ pub struct LoadProgress {
 /// ([`home_of`](lustrine_lnet::topology::home_of)): replies arrive there.
 #[derive(Debug)]
 pub struct Client {
+    owner: Owner,
     args: ClientArgs,
     link: Link,
     caller: Caller,
@@ -233,7 +235,7 @@ pub struct Client {
 
 impl Client {
     /// A client that makes its session at once, if it is to have one.
-    pub fn new(now: Time, args: ClientArgs, tunables: &Tunables) -> Client {
+    pub fn new(owner: Owner, now: Time, args: ClientArgs, tunables: &Tunables) -> Client {
         let timeout = Nanos::from_secs(tunables.rpc_timeout.max(1) as u64);
         let millis = args.wall_seconds.wrapping_mul(1000).wrapping_add(now.0 / 1_000_000 % 1000);
         let terms = Terms {
@@ -249,6 +251,7 @@ impl Client {
             rpc_timeout: timeout,
         };
         Client {
+            owner,
             link: Link::new(terms),
             // One more than units can have outstanding: the control RPC.
             caller: Caller::new(args.slot, args.wall_seconds, CONCURRENCY_MAX + 1),
@@ -392,7 +395,7 @@ impl Client {
         if mark.role != Role::Caller(self.args.slot) {
             return;
         }
-        let turn = &mut Turn { now, shard, memory };
+        let turn = &mut Turn { now, owner: self.owner, shard, memory };
         let Some(completion) = self.caller.handle(turn, mark, event) else { return };
         if completion.user == CONTROL {
             self.look(turn, if completion.outcome.is_ok() { 1 } else { 0 });
@@ -412,13 +415,13 @@ impl Client {
         peer: &ProcessId,
         status: Status,
     ) {
-        let turn = &mut Turn { now, shard, memory };
+        let turn = &mut Turn { now, owner: self.owner, shard, memory };
         self.caller.peer_lost(turn, peer, status);
     }
 
     /// Once per loop turn, after the events.
     pub fn drive<M: Memory>(&mut self, now: Time, shard: &mut Shard, memory: &mut M) {
-        let turn = &mut Turn { now, shard, memory };
+        let turn = &mut Turn { now, owner: self.owner, shard, memory };
         self.look(turn, 0);
         self.caller.expire(turn);
         self.link.drive(turn, &mut self.caller, self.signs.heard_at());

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use lustrine_lnet::event::Event;
+use lustrine_lnet::md::Owner;
 use lustrine_lnet::memory::{Memory, Span};
 use lustrine_lnet::shard::Shard;
 use lustrine_lnet::status::Status;
@@ -26,6 +27,7 @@ const UNDER_WAY_MAX: u32 = 4096;
 /// called, as replies arrive there. It has memory only while RPCs are under way.
 #[derive(Debug)]
 pub struct ConsoleRpcs {
+    owner: Owner,
     caller: Caller,
     waiting: VecDeque<ConsoleRpc>,
     under_way: Slots<UnderWay>,
@@ -41,8 +43,9 @@ struct UnderWay {
 
 impl ConsoleRpcs {
     /// `wall_seconds` is the wall clock's at the start of the node.
-    pub fn new(wall_seconds: u64) -> ConsoleRpcs {
+    pub fn new(owner: Owner, wall_seconds: u64) -> ConsoleRpcs {
         ConsoleRpcs {
+            owner,
             caller: Caller::new(ClientSlot::CONSOLE, wall_seconds, UNDER_WAY_MAX),
             waiting: VecDeque::new(),
             under_way: Slots::new(UNDER_WAY_MAX),
@@ -72,7 +75,7 @@ impl ConsoleRpcs {
         if mark.role != Role::Caller(ClientSlot::CONSOLE) {
             return;
         }
-        let turn = &mut Turn { now, shard, memory };
+        let turn = &mut Turn { now, owner: self.owner, shard, memory };
         if let Some(completion) = self.caller.handle(turn, mark, event) {
             let Completion { user, outcome, bulk_moved, .. } = completion;
             self.end(turn.memory, user, outcome, bulk_moved);
@@ -88,7 +91,7 @@ impl ConsoleRpcs {
         peer: &ProcessId,
         status: Status,
     ) {
-        self.caller.peer_lost(&mut Turn { now, shard, memory }, peer, status);
+        self.caller.peer_lost(&mut Turn { now, owner: self.owner, shard, memory }, peer, status);
     }
 
     /// Once per loop turn, after the events.
@@ -96,7 +99,7 @@ impl ConsoleRpcs {
         if self.is_idle() {
             return;
         }
-        let turn = &mut Turn { now, shard, memory };
+        let turn = &mut Turn { now, owner: self.owner, shard, memory };
         self.caller.expire(turn);
         while !self.under_way.is_full()
             && let Some(order) = self.waiting.pop_front()

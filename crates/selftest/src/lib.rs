@@ -29,6 +29,7 @@ mod mark;
 mod measured;
 mod pattern;
 mod policy;
+mod registered;
 mod rpc;
 mod service;
 mod slots;

@@ -4,7 +4,6 @@
 //! after the last event of its descriptors, so an index needs no generation.
 
 use lustrine_lnet::event::Event;
-use lustrine_lnet::md::Owner;
 use lustrine_wire::nid::Nid;
 
 /// Who made a descriptor.
@@ -68,9 +67,9 @@ impl Mark {
         u64::from(role) << 56 | u64::from(client_slot) << 48 | part << 40 | u64::from(self.slot)
     }
 
-    /// The mark of an event, if the event is selftest's.
+    /// The mark of an event, if it has one.
     pub(crate) fn of(event: &Event) -> Option<Mark> {
-        if event.owner == Owner::SELFTEST { Mark::decode(event.user) } else { None }
+        Mark::decode(event.user)
     }
 
     fn decode(user: u64) -> Option<Mark> {

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use lustrine_lnet::event::Event;
+use lustrine_lnet::md::Owner;
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::shard::Shard;
 use lustrine_lnet::status::Status;
@@ -20,13 +21,13 @@ use crate::turn::Turn;
 
 /// The service on one CPU partition. Partition 0 also has the framework services.
 ///
-/// The event loop calls [`Service::handle`] for each event of
-/// [`Owner::SELFTEST`](lustrine_lnet::md::Owner::SELFTEST) and [`Service::drive`] once per turn,
-/// and carries what [`Service::take_cpt_message`] returns to the other partitions. A node that
-/// serves answers PING and BRW from the start, also before a console asks it to: requests that
-/// waited inside LNet for a console would block the connection the console needs.
+/// The partition calls [`Service::handle`] for each event of its owner and [`Service::drive`] once
+/// per round, and carries what [`Service::take_cpt_message`] returns to the other partitions. A
+/// node that serves answers PING and BRW from the start, also before a console asks it to: requests
+/// that waited inside LNet for a console would block the connection the console needs.
 #[derive(Debug)]
 pub struct Service {
+    owner: Owner,
     cpt: u16,
     engine: Engine,
     front: Option<Front>,
@@ -37,10 +38,18 @@ pub struct Service {
 }
 
 impl Service {
-    /// The service of partition `cpt` of `cpts`. `wall_seconds` is the wall clock's at the start;
-    /// it keeps match bits of one life of the node from those of the next.
-    pub fn new(cpt: u16, cpts: u16, tunables: &Tunables, wall_seconds: u64) -> Service {
+    /// The service of partition `cpt` of `cpts`, with descriptors of `owner`. `wall_seconds` is the
+    /// wall clock's at the start; it keeps match bits of one life of the node from those of the
+    /// next.
+    pub fn new(
+        owner: Owner,
+        cpt: u16,
+        cpts: u16,
+        tunables: &Tunables,
+        wall_seconds: u64,
+    ) -> Service {
         Service {
+            owner,
             cpt,
             engine: Engine::new(cpt, cpts, tunables, wall_seconds),
             front: (cpt == 0).then(|| Front::new(cpts, tunables)),
@@ -63,7 +72,11 @@ impl Service {
                 if client_slot != ClientSlot::SERVICE => {}
             Some(mark) => {
                 self.idle_until = Time::ZERO;
-                self.engine.handle(&mut Turn { now, shard, memory }, mark, event);
+                self.engine.handle(
+                    &mut Turn { now, owner: self.owner, shard, memory },
+                    mark,
+                    event,
+                );
             }
             None => {}
         }
@@ -78,7 +91,7 @@ impl Service {
         peer: &ProcessId,
         status: Status,
     ) {
-        let turn = &mut Turn { now, shard, memory };
+        let turn = &mut Turn { now, owner: self.owner, shard, memory };
         self.idle_until = Time::ZERO;
         self.engine.peer_lost(turn, peer, status);
     }
@@ -88,7 +101,7 @@ impl Service {
         if now < self.idle_until {
             return;
         }
-        let turn = &mut Turn { now, shard, memory };
+        let turn = &mut Turn { now, owner: self.owner, shard, memory };
         self.engine.drive(turn);
         if let Some(front) = &mut self.front {
             front.drive(now);
@@ -175,7 +188,7 @@ impl Service {
     ) {
         self.idle_until = Time::ZERO;
         let enabled = policy.mode != ServiceMode::Off;
-        self.engine.set_enabled(&mut Turn { now, shard, memory }, enabled);
+        self.engine.set_enabled(&mut Turn { now, owner: self.owner, shard, memory }, enabled);
         if let Some(front) = &mut self.front {
             front.set_policy(policy.clone());
         }
@@ -184,6 +197,6 @@ impl Service {
     /// Withdraws the request buffers: nothing new is served, what is under way goes on.
     pub fn close<M: Memory>(&mut self, now: Time, shard: &mut Shard, memory: &mut M) {
         self.idle_until = Time::ZERO;
-        self.engine.close(&mut Turn { now, shard, memory });
+        self.engine.close(&mut Turn { now, owner: self.owner, shard, memory });
     }
 }

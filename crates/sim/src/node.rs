@@ -10,7 +10,7 @@ use lustrine_lnet::shard::PeerTableFull;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::home_of;
-use lustrine_partition::{Change, Partition, ProbeId, ProbeResult};
+use lustrine_partition::{Change, NodePartition, ProbeId, ProbeResult};
 use lustrine_selftest::{Client, ClientSlot};
 use lustrine_socklnd::io::SockId;
 use lustrine_wire::nid::Nid;
@@ -107,12 +107,12 @@ impl Node {
     }
 
     /// Its first partition, to look at.
-    pub fn partition(&self) -> &Partition {
+    pub fn partition(&self) -> &NodePartition {
         &self.cpts[0].partition
     }
 
     /// All its partitions.
-    pub fn partitions(&self) -> impl Iterator<Item = &Partition> {
+    pub fn partitions(&self) -> impl Iterator<Item = &NodePartition> {
         self.cpts.iter().map(|cpt| &cpt.partition)
     }
 
@@ -172,9 +172,11 @@ impl Node {
         ticket
     }
 
-    pub(crate) fn discover(&mut self, now: Time, nid: &Nid, timeout: Nanos) -> ProbeId {
-        let ticket = self.next_ticket();
-        self.home(nid).stirred().discover(now, ticket, nid, timeout);
+    pub(crate) fn discover(&mut self, network: &mut Network, nid: &Nid, timeout: Nanos) -> ProbeId {
+        let (ticket, now) = (self.next_ticket(), network.now());
+        let (host, cpt) = (self.host, self.home(nid));
+        let (partition, mut io) = cpt.at_work(host, network);
+        partition.discover(now, &mut io, ticket, nid, timeout);
         ticket
     }
 
@@ -205,12 +207,12 @@ impl Node {
     }
 
     /// The partition a peer lives on, to be given something to do.
-    pub(crate) fn partition_of(&mut self, nid: &Nid) -> &mut Partition {
+    pub(crate) fn partition_of(&mut self, nid: &Nid) -> &mut NodePartition {
         self.home(nid).stirred()
     }
 
     /// The first partition, to be given something to do.
-    pub(crate) fn partition_mut(&mut self) -> &mut Partition {
+    pub(crate) fn partition_mut(&mut self) -> &mut NodePartition {
         self.cpts[0].stirred()
     }
 

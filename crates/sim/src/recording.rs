@@ -94,7 +94,7 @@ impl Recorder {
             self.keep(id, entry);
         }
         // A turn can have more than a journal keeps.
-        self.gone += partition.take_journal_entries_lost();
+        self.gone += partition.take_journal_overflow();
     }
 
     fn keep(&mut self, id: SourceId, entry: Entry) {

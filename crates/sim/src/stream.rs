@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 use lustrine_lnet::shard::PeerTableFull;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_partition::{Change, Partition, ProbeId};
+use lustrine_partition::{Change, NodePartition, ProbeId};
 use lustrine_selftest::{Client, ClientSlot};
 use lustrine_wire::nid::Nid;
 
@@ -155,7 +155,7 @@ impl StreamSim {
     ///
     /// # Panics
     /// When the host is no node, or it is away.
-    pub fn with<T>(&mut self, host: HostId, act: impl FnOnce(Time, &mut Partition) -> T) -> T {
+    pub fn with<T>(&mut self, host: HostId, act: impl FnOnce(Time, &mut NodePartition) -> T) -> T {
         let now = self.now();
         self.wake(host, now);
         act(now, self.node_mut(host).partition_mut())
@@ -165,7 +165,7 @@ impl StreamSim {
     ///
     /// # Panics
     /// When the host is no node, or it is away.
-    pub fn look<T>(&mut self, host: HostId, look: impl FnOnce(&mut Partition) -> T) -> T {
+    pub fn look<T>(&mut self, host: HostId, look: impl FnOnce(&mut NodePartition) -> T) -> T {
         look(self.node_mut(host).partition_mut())
     }
 
@@ -212,9 +212,11 @@ impl StreamSim {
 
     /// Discovers from a node; [`Node::result`] has the answer.
     pub fn discover(&mut self, host: HostId, nid: &Nid, timeout: Nanos) -> ProbeId {
-        let now = self.now();
-        self.wake(host, now);
-        self.node_mut(host).discover(now, nid, timeout)
+        self.wake(host, self.now());
+        let Actor::Node(node) = &mut self.actors[host.0 as usize] else {
+            panic!("{host:?} is no node that runs");
+        };
+        node.discover(&mut self.network, nid, timeout)
     }
 
     /// Changes a node that runs.

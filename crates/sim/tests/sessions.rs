@@ -67,7 +67,7 @@ impl Site {
                 console.tick(now);
             }
             while let Some(order) = console.next_rpc() {
-                self.world.with(host, |_, node| node.order(order));
+                self.world.with(host, |_, node| node.start_console_rpc(order));
             }
         }
     }

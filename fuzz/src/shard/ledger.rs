@@ -76,7 +76,7 @@ impl Ledger {
 
     /// Books an event; frees the memory with the last one, so that a later use is found.
     pub(super) fn book(&mut self, event: &Event, memory: &mut VecMemory) {
-        assert_eq!(event.owner, Owner::APP, "{event:?}");
+        assert_eq!(event.owner, Owner(1), "{event:?}");
         let account = self.accounts.get_mut(&event.user).expect("an event of a descriptor of ours");
         assert_eq!(event.md, account.key);
         assert!(!account.ended, "an event after the last one: {event:?}");

@@ -252,7 +252,7 @@ impl World {
             threshold: memory.threshold.map(u32::from),
             max_size: memory.max_size.map(u32::from),
             options,
-            owner: Owner::APP,
+            owner: Owner(1),
             user: self.nodes[node].ledger.next_mark(),
         }
     }

@@ -22,7 +22,7 @@ pub(crate) const BYTES: u32 = 160;
 /// A descriptor with so many operations.
 pub(crate) fn md(span: Span, threshold: Option<u32>, options: MdOptions) -> Md {
     let spans = Spans::from_slice(&[span]);
-    Md { spans, threshold, max_size: None, options, owner: Owner::APP, user: 7 }
+    Md { spans, threshold, max_size: None, options, owner: Owner(1), user: 7 }
 }
 
 /// An entry that takes everything with [`MATCH_BITS`].

@@ -6,7 +6,7 @@ use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Identity;
 use lustrine_lnet::tunables::Tunables;
 use lustrine_lnet_testing::test_topology;
-use lustrine_partition::{Partition, PartitionConfig};
+use lustrine_partition::{NodePartition, PartitionConfig};
 use lustrine_selftest::{
     ClientArgs, ClientSlot, LoadStep, ServicePolicy, SessionMode, StepLimit, Test,
 };
@@ -25,7 +25,7 @@ const SLOT: ClientSlot = ClientSlot(1);
 
 /// A node and its memory.
 pub(crate) struct Node {
-    pub(crate) partition: Partition,
+    pub(crate) partition: NodePartition,
     memory: VecMemory,
 }
 
@@ -39,7 +39,7 @@ impl Node {
             wall_seconds: 0x6000_0000,
         };
         let mut io = PipeIo { host, pipes, memory: &mut memory };
-        Node { partition: Partition::new(config, &mut io), memory }
+        Node { partition: NodePartition::new(config, &mut io), memory }
     }
 
     pub(crate) fn turn(&mut self, host: usize, pipes: &mut Pipes, now: Time) {
@@ -53,7 +53,7 @@ impl Node {
             self.partition.ready(now, &mut io, sock, readiness);
         }
         let mut io = PipeIo { host, pipes, memory: &mut self.memory };
-        self.partition.turn(|| now, &mut io);
+        self.partition.turn(now, &mut io);
     }
 }
 

@@ -54,7 +54,7 @@ impl Pair {
             room: 0,
             timeout: Nanos::from_secs(30),
         };
-        self.nodes[1].partition.order(order);
+        self.nodes[1].partition.start_console_rpc(order);
         for _ in 0..TURNS_MAX {
             self.turn();
             if let Some(RpcOutcome { reply, .. }) = self.nodes[1].partition.next_rpc_outcome() {

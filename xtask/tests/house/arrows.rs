@@ -50,8 +50,9 @@ const ARROWS: [(&str, &[&str]); 19] = [
 ];
 
 /// What tests, examples and benches of a crate may use beyond that.
-const DEV_ARROWS: [(&str, &[&str]); 5] = [
+const DEV_ARROWS: [(&str, &[&str]); 6] = [
     ("selftest", &["lnet-testing"]),
+    ("partition", &["lnet-testing"]),
     ("sim", &["capture"]),
     ("tools", &["lnet"]),
     ("plan", &["sim"]),

@@ -35,7 +35,7 @@ fn process(index: usize) -> ProcessId {
 
 fn md(span: Span, threshold: Option<u32>, options: MdOptions, user: u64) -> Md {
     let spans = [span].into_iter().collect();
-    Md { spans, threshold, max_size: None, options, owner: Owner::APP, user }
+    Md { spans, threshold, max_size: None, options, owner: Owner(1), user }
 }
 
 fn anybody(match_bits: u64, ignore_bits: u64) -> MatchEntry {

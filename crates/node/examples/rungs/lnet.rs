@@ -24,7 +24,7 @@ pub(crate) struct Lnet {
 
 fn md(span: Span, threshold: Option<u32>, options: MdOptions, slot: u64) -> Md {
     let spans = Spans::from_slice(&[span]);
-    Md { spans, threshold, max_size: None, options, owner: Owner::APP, user: slot }
+    Md { spans, threshold, max_size: None, options, owner: Owner(1), user: slot }
 }
 
 impl Layer for Lnet {

@@ -7,8 +7,8 @@ use lustrine_lnet::time::Time;
 use lustrine_lnet::topology::Ni;
 use lustrine_lnet::tunables::Tunables;
 use lustrine_selftest::ServicePolicy;
-use lustrine_socklnd::NiConfig;
 use lustrine_socklnd::io::Io;
+use lustrine_socklnd::{NiConfig, Socklnd};
 use lustrine_wire::nid::Nid;
 
 use super::Partition;
@@ -49,12 +49,12 @@ pub enum Change {
     ResetStats,
 }
 
-impl Partition {
+impl Partition<Socklnd> {
     /// Makes a change. The loop has a turn afterwards.
     ///
     /// # Errors
     /// When the table of peers has no room for a description: nothing was changed then.
-    pub fn change(
+    pub(crate) fn change(
         &mut self,
         now: Time,
         io: &mut impl Io,
@@ -86,7 +86,8 @@ impl Partition {
                 self.driver.close_nids(now, &mut self.shard, io, nids, status);
                 self.shard.finish_nid_removal(nids);
             }
-            Change::SelftestPolicy(policy) => self.set_selftest_policy(now, io, policy),
+            // The services' own.
+            Change::SelftestPolicy(_) => {}
             Change::ResetStats => self.shard.reset_stats(),
         }
         Ok(())

@@ -8,7 +8,7 @@ use super::{Discovery, ProbeId};
 const GIVE_UP: Time = Time(1000);
 
 fn discovery() -> Discovery {
-    Discovery { ticket: ProbeId(1), nid: nid(), before: 3, give_up: GIVE_UP }
+    Discovery { id: ProbeId(1), nid: nid(), before: 3, give_up: GIVE_UP }
 }
 
 fn nid() -> Nid {
@@ -54,7 +54,7 @@ fn an_earlier_round_does_not_count() {
 }
 
 #[test]
-fn a_failure_is_told_and_a_second_attempt_waited_for_until_time_is_up() {
+fn a_failure_is_the_result_unless_another_round_runs_until_time_is_up() {
     let failed = |state| peer(4, state, Status::Refused);
     let answer = |now, state| discovery().answer(now, failed(state));
     assert_eq!(answer(Time(0), PeerState::Unknown), Some(Err(Status::Refused)));

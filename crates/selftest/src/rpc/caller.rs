@@ -7,7 +7,7 @@
 
 use lustrine_lnet::error::LnetError;
 use lustrine_lnet::event::{Event, EventKind};
-use lustrine_lnet::md::{MatchId, Md, MdKey, MdOptions, Owner, Position, Unlink};
+use lustrine_lnet::md::{MatchId, Md, MdKey, MdOptions, Position, Unlink};
 use lustrine_lnet::memory::{Memory, Span};
 use lustrine_lnet::portal::MatchEntry;
 use lustrine_lnet::shard::{AckWanted, PutArgs};
@@ -253,7 +253,7 @@ impl Caller {
             threshold: Some(1),
             max_size: None,
             options,
-            owner: Owner::SELFTEST,
+            owner: turn.owner,
             user: Mark { role: Role::Caller(client_slot), part, slot }.encode(),
         };
         let entry = |match_bits: u64| MatchEntry {

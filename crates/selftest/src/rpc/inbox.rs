@@ -5,7 +5,7 @@
 //! spare takes its place.
 
 use lustrine_lnet::event::{Event, EventKind};
-use lustrine_lnet::md::{MatchId, Md, MdKey, MdOptions, Owner, Position, Unlink};
+use lustrine_lnet::md::{MatchId, Md, MdKey, MdOptions, Position, Unlink};
 use lustrine_lnet::memory::{Memory, Span};
 use lustrine_lnet::portal::MatchEntry;
 use lustrine_wire::nid::{Nid, PID_ANY};
@@ -104,7 +104,7 @@ impl Inbox {
                 threshold: None,
                 max_size: Some(CELL),
                 options: MdOptions::OP_PUT,
-                owner: Owner::SELFTEST,
+                owner: turn.owner,
                 user: Mark { role: Role::Inbox, part: Part::Request, slot }.encode(),
             };
             let entry = MatchEntry {

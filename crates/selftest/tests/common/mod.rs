@@ -34,7 +34,7 @@ pub struct Node {
     pub desk: Option<Desk>,
     /// The partition its service is.
     pub cpt: u16,
-    /// Events of [`Owner::APP`].
+    /// Events of other owners.
     pub events: Vec<Event>,
     /// A dead node takes part in nothing.
     pub dead: bool,
@@ -113,14 +113,14 @@ impl World {
     }
 
     pub fn add_service(&mut self, node: usize) {
-        self.nodes[node].service = Some(Service::new(0, 1, &self.tunables, WALL));
+        self.nodes[node].service = Some(Service::new(Owner(1), 0, 1, &self.tunables, WALL));
         self.set_policy(node, &ServicePolicy::full());
     }
 
     /// A service that is partition `cpt` of `cpts`.
     pub fn add_partition(&mut self, node: usize, cpt: u16, cpts: u16) {
         self.nodes[node].cpt = cpt;
-        self.nodes[node].service = Some(Service::new(cpt, cpts, &self.tunables, WALL));
+        self.nodes[node].service = Some(Service::new(Owner(1), cpt, cpts, &self.tunables, WALL));
         self.set_policy(node, &ServicePolicy::full());
     }
 
@@ -143,13 +143,13 @@ impl World {
             wall_seconds: WALL,
         };
         edit(&mut args);
-        self.nodes[node].client = Some(Client::new(self.now, args, &self.tunables));
+        self.nodes[node].client = Some(Client::new(Owner(1), self.now, args, &self.tunables));
     }
 
     /// A console on a node.
     pub fn add_console(&mut self, node: usize) {
         let console = Console::new(&self.net.nodes[node].nid, WALL);
-        let calls = ConsoleRpcs::new(WALL);
+        let calls = ConsoleRpcs::new(Owner(1), WALL);
         self.nodes[node].desk = Some(Desk { console, calls, answers: Vec::new(), tickets: 0 });
     }
 
@@ -206,7 +206,7 @@ impl World {
             }
             while let Some(event) = place.shard.next_event() {
                 let (shard, memory) = (&mut place.shard, &mut place.memory);
-                if event.owner == Owner::APP {
+                if event.owner == Owner(2) {
                     node.events.push(event);
                     continue;
                 }
@@ -327,7 +327,7 @@ impl World {
             threshold: Some(1),
             max_size: None,
             options: MdOptions::OP_PUT,
-            owner: Owner::APP,
+            owner: Owner(2),
             user: reply_bits,
         };
         let entry = MatchEntry {
@@ -366,7 +366,7 @@ impl World {
             threshold: Some(1),
             max_size: None,
             options: MdOptions::empty(),
-            owner: Owner::APP,
+            owner: Owner(2),
             user: 0,
         };
         let md = place.shard.bind(md).unwrap();
@@ -396,7 +396,7 @@ impl World {
             threshold: Some(1),
             max_size: None,
             options: MdOptions::OP_GET | MdOptions::OP_PUT,
-            owner: Owner::APP,
+            owner: Owner(2),
             user: match_bits,
         };
         let entry = MatchEntry {

@@ -7,7 +7,7 @@ use lustrine_lnet::lnd::NiIndex;
 use lustrine_lnet::shard::Queues;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_partition::Partition;
+use lustrine_partition::NodePartition;
 
 use super::calendar::Event;
 use super::driver::{MessageDriver, Outside, Terms};
@@ -63,7 +63,7 @@ pub(super) struct Desk {
 /// A node that runs.
 pub(super) struct Node {
     pub(super) spec: NodeSpec,
-    pub(super) partition: Partition<MessageDriver>,
+    pub(super) partition: NodePartition<MessageDriver>,
     memory: RopeMemory,
     /// While its journal is recorded.
     source: Option<SourceId>,
@@ -283,7 +283,7 @@ impl Node {
         let driver = MessageDriver::new(terms, &spec.tunables);
         let mut memory = RopeMemory::new(spec.memory);
         let partition =
-            Partition::with_driver(config.topology, driver, config.wall_seconds, &mut memory);
+            NodePartition::with_driver(config.topology, driver, config.wall_seconds, &mut memory);
         let baseline = memory.usage();
         Node {
             spec,
@@ -310,7 +310,7 @@ impl Node {
         self.counted_to = now;
         let Node { partition, memory, .. } = self;
         partition.swap_queues(&mut desk.queues);
-        partition.turn(|| now, &mut Outside { memory, wire, arrived: &mut desk.arrived });
+        partition.turn(now, &mut Outside { memory, wire, arrived: &mut desk.arrived });
         partition.swap_queues(&mut desk.queues);
         let stats = partition.shard().stats();
         let messages = stats.sent.total() + stats.received.total();

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_partition::Partition;
+use lustrine_partition::NodePartition;
 use lustrine_selftest::CptMessage;
 use lustrine_socklnd::Handoff;
 use lustrine_socklnd::io::{Readiness, SockId};
@@ -29,7 +29,7 @@ pub(super) enum Letter {
 /// A loop, and its partition.
 pub(super) struct Cpt {
     number: u16,
-    pub(super) partition: Partition,
+    pub(super) partition: NodePartition,
     pub(super) memory: RopeMemory,
     /// What the network says of its streams.
     pub(super) reports: Vec<(SockId, Readiness)>,
@@ -48,7 +48,7 @@ impl Cpt {
     pub(super) fn start(spec: &NodeSpec, cpt: u16, host: HostId, network: &mut Network) -> Cpt {
         let mut memory = RopeMemory::new(spec.memory);
         let mut io = VirtualIo { host, cpt, network, memory: &mut memory };
-        let partition = Partition::new(spec.config(cpt), &mut io);
+        let partition = NodePartition::new(spec.config(cpt), &mut io);
         Cpt {
             number: cpt,
             partition,
@@ -67,14 +67,14 @@ impl Cpt {
         &'a mut self,
         host: HostId,
         network: &'a mut Network,
-    ) -> (&'a mut Partition, VirtualIo<'a>) {
+    ) -> (&'a mut NodePartition, VirtualIo<'a>) {
         self.stirred = true;
         let io = VirtualIo { host, cpt: self.number, network, memory: &mut self.memory };
         (&mut self.partition, io)
     }
 
     /// The partition, which has a turn afterwards.
-    pub(super) fn stirred(&mut self) -> &mut Partition {
+    pub(super) fn stirred(&mut self) -> &mut NodePartition {
         self.stirred = true;
         &mut self.partition
     }
@@ -126,7 +126,7 @@ impl Cpt {
             }
         }
         let (partition, mut io) = self.at_work(host, network);
-        partition.turn(|| now, &mut io);
+        partition.turn(now, &mut io);
         self.stirred = false;
         let idle =
             reasons == 0 && !self.partition.has_work() && self.partition.next_deadline() <= now;

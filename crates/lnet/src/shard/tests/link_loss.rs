@@ -8,7 +8,7 @@ const LOST: LinkEvent = LinkEvent::Down { status: Status::ConnectionLost };
 /// Node 0 has sent a GET to node 1, and the GET is on its way.
 fn asked(policy: OnLinkLoss) -> Net {
     let mut net = Net::new(2, &Tunables::default());
-    net.nodes[0].shard.set_on_link_loss(Owner::APP, policy);
+    net.nodes[0].shard.set_on_link_loss(Owner(1), policy);
     let sink = net.span(0, 64, 0);
     let into = net.bind(0, sink, 2, 5);
     net.nodes[0].shard.link(NOW, NiIndex(0), process(1), LinkEvent::Up);
@@ -80,7 +80,7 @@ fn a_restart_ends_what_is_kept() {
 fn the_policy_is_that_of_one_owner() {
     let mut net = asked(OnLinkLoss::KeepUntilDeadline);
     let sink = net.span(0, 64, 0);
-    let other = Md { owner: Owner::SELFTEST, ..md(sink, Some(2), MdOptions::empty(), 6) };
+    let other = Md { owner: Owner(2), ..md(sink, Some(2), MdOptions::empty(), 6) };
     let other = net.nodes[0].shard.bind(other).unwrap();
     net.get(0, get_args(other, process(1), PING_PORTAL, PING_BITS));
     net.settle(NOW);

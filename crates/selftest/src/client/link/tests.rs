@@ -1,5 +1,6 @@
 //! The session as a state machine: what it sends next, given what the node answered.
 
+use lustrine_lnet::md::Owner;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::tunables::Tunables;
 use lustrine_lnet_testing::{Net, test_nid};
@@ -58,7 +59,12 @@ impl World {
     /// What the link sends now.
     fn sends(&mut self) -> Option<Control> {
         let node = &mut self.net.nodes[0];
-        let mut turn = Turn { now: self.now, shard: &mut node.shard, memory: &mut node.memory };
+        let mut turn = Turn {
+            now: self.now,
+            owner: Owner(1),
+            shard: &mut node.shard,
+            memory: &mut node.memory,
+        };
         self.link.drive(&mut turn, &mut self.caller, self.heard_at);
         self.link.in_flight
     }

@@ -1,7 +1,7 @@
 //! The course of one answer: data from or to the client, then the reply (selftest-wire 7, 12).
 
 use lustrine_lnet::event::{Event, EventKind};
-use lustrine_lnet::md::{Md, MdKey, MdOptions, Owner};
+use lustrine_lnet::md::{Md, MdKey, MdOptions};
 use lustrine_lnet::memory::{Memory, Span};
 use lustrine_lnet::shard::{AckWanted, GetArgs, PutArgs};
 use lustrine_lnet::status::Status;
@@ -261,7 +261,7 @@ impl Answers {
             threshold: Some(operations),
             max_size: None,
             options: MdOptions::empty(),
-            owner: Owner::SELFTEST,
+            owner: turn.owner,
             user: Mark { role: Role::Answer, part: Part::Bulk, slot }.encode(),
         };
         let md = turn.shard.bind(md).expect("one fragment of at most 1 MiB");

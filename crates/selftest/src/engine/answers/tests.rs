@@ -25,7 +25,8 @@ fn who_waited_for_as_long_as_an_rpc_may_take_is_not_served_any_more() {
     let node = &mut net.nodes[0];
     let begin = Time(1);
     let timeout = Nanos::from_secs(64);
-    let turn = &mut Turn { now: begin, shard: &mut node.shard, memory: &mut node.memory };
+    let turn =
+        &mut Turn { now: begin, owner: Owner(1), shard: &mut node.shard, memory: &mut node.memory };
     let mut answers = Answers::new(timeout);
     let (mut source, mut budget) = (Source::default(), Budget::new(2, 1));
     for _ in 0..5 {
@@ -47,7 +48,12 @@ fn a_transfer_that_brought_too_little_is_bad_data() {
     for (moved, status) in [(4096, 0), (4088, errno::EBADMSG), (0, errno::EBADMSG)] {
         let mut net = Wires::new(1, &Tunables::default());
         let node = &mut net.nodes[0];
-        let turn = &mut Turn { now: Time(1), shard: &mut node.shard, memory: &mut node.memory };
+        let turn = &mut Turn {
+            now: Time(1),
+            owner: Owner(1),
+            shard: &mut node.shard,
+            memory: &mut node.memory,
+        };
         let mut answers = Answers::new(Nanos::from_secs(64));
         let (mut source, mut budget) = (Source::default(), Budget::new(16, 1));
         let request = write(4096, Time(1));
@@ -56,7 +62,7 @@ fn a_transfer_that_brought_too_little_is_bad_data() {
         let event = Event {
             kind: EventKind::Reply,
             status: Status::Ok,
-            owner: Owner::SELFTEST,
+            owner: Owner(1),
             user: 0,
             md: answer.md.unwrap(),
             unlinked: true,

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
+use lustrine_lnet::md::Owner;
 use lustrine_lnet::memory::VecMemory;
 use lustrine_lnet::tunables::Tunables;
 use lustrine_lnet_testing::{Delivery, Net, test_nid};
@@ -35,7 +36,7 @@ impl World {
         let tunables = Tunables::default();
         World {
             net: Net::new(2, &tunables),
-            service: SelftestService::new(0, 1, &tunables, 7),
+            service: SelftestService::new(Owner(1), 0, 1, &tunables, 7),
             caller: Caller::new(ClientSlot(1), 7, 64),
             now: Time(1),
             completions: HashMap::with_hasher(FixedState::default()),
@@ -49,7 +50,12 @@ impl World {
         work: impl FnOnce(&mut Caller, &mut Turn<'_, VecMemory>) -> R,
     ) -> R {
         let node = &mut self.net.nodes[0];
-        let mut turn = Turn { now: self.now, shard: &mut node.shard, memory: &mut node.memory };
+        let mut turn = Turn {
+            now: self.now,
+            owner: Owner(1),
+            shard: &mut node.shard,
+            memory: &mut node.memory,
+        };
         work(&mut self.caller, &mut turn)
     }
 
@@ -265,7 +271,7 @@ fn an_event_of_somebody_elses_descriptor_changes_nothing() {
     let event = Event {
         kind: EventKind::Put,
         status: Status::Ok,
-        owner: Owner::SELFTEST,
+        owner: Owner(1),
         user: 0,
         md: MdKey::default(),
         unlinked: true,

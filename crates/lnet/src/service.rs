@@ -1,0 +1,71 @@
+//! The seam between the core and its users.
+//!
+//! A service is a protocol above LNet: LNet selftest, its load generator, ping and discovery, an
+//! RPC layer. It sends with [`Shard::put`] and [`Shard::get`], attaches memory to portals, and is
+//! called with what comes of it. Services are registered with the partition that runs the core;
+//! the core knows them only as [`Owner`](crate::md::Owner)s of descriptors.
+
+use core::any::Any;
+
+use lustrine_wire::nid::ProcessId;
+
+use crate::event::Event;
+use crate::memory::{HasMemory, Memory};
+use crate::shard::Shard;
+use crate::status::Status;
+use crate::time::Time;
+
+/// What a service works with for the length of one call.
+pub struct Turn<'a> {
+    /// The time.
+    pub now: Time,
+    /// The core.
+    pub shard: &'a mut Shard,
+    /// The memory of the partition.
+    pub memory: AnyMemory<'a>,
+}
+
+/// A [`Memory`] of any type.
+///
+/// Services are called through a table of functions, so that any number of them can be registered;
+/// the type of their memory is not known to them.
+pub struct AnyMemory<'a>(pub &'a mut (dyn Memory + 'a));
+
+impl<'a> HasMemory for AnyMemory<'a> {
+    type Inner = dyn Memory + 'a;
+
+    #[inline]
+    fn memory(&self) -> &Self::Inner {
+        self.0
+    }
+
+    #[inline]
+    fn memory_mut(&mut self) -> &mut Self::Inner {
+        self.0
+    }
+}
+
+/// A user of the core that is registered with a partition.
+///
+/// A partition calls its services in the order in which they were registered. No method may wait
+/// for anything: what a call causes comes back as events.
+pub trait Service: Any + Send {
+    /// An event of a descriptor that has this service as its owner.
+    fn on_event(&mut self, turn: &mut Turn<'_>, event: &Event);
+
+    /// A peer lost its last connection, or restarted: answers that it owes will not come.
+    /// Events from before the loss were delivered before this call.
+    fn on_peer_down(&mut self, turn: &mut Turn<'_>, peer: &ProcessId, status: Status);
+
+    /// Does what is due. Called once per round of the partition, after the events of the round.
+    fn drive(&mut self, turn: &mut Turn<'_>);
+
+    /// When [`Service::drive`] has something to do next although no event comes;
+    /// [`Time::NEVER`] if it never has.
+    fn next_deadline(&self) -> Time;
+
+    /// Whether [`Service::drive`] has something to do at once.
+    fn has_work(&self) -> bool {
+        false
+    }
+}

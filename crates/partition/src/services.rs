@@ -1,0 +1,164 @@
+//! The services that are registered with a partition.
+
+use core::any::Any;
+use core::fmt;
+use core::marker::PhantomData;
+
+use lustrine_lnet::event::Event;
+use lustrine_lnet::md::Owner;
+use lustrine_lnet::service::{Service, Turn};
+use lustrine_lnet::status::Status;
+use lustrine_lnet::time::Time;
+use lustrine_wire::nid::ProcessId;
+
+/// Names a registered service of type `S`.
+pub struct ServiceHandle<S> {
+    owner: Owner,
+    service: PhantomData<fn() -> S>,
+}
+
+impl<S> ServiceHandle<S> {
+    /// The owner of the service's descriptors.
+    pub fn owner(self) -> Owner {
+        self.owner
+    }
+}
+
+impl<S> Clone for ServiceHandle<S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for ServiceHandle<S> {}
+
+impl<S> fmt::Debug for ServiceHandle<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ServiceHandle").field(&self.owner.0).finish()
+    }
+}
+
+/// All registered services, in the order in which they are called.
+#[derive(Default)]
+pub(crate) struct Services {
+    slots: Vec<Slot>,
+    /// Events for services that are no longer registered.
+    undelivered: u64,
+}
+
+/// A place for one service after another. The owner of a service is made of the place and the
+/// number of services that had it before, so that events of one do not reach the next.
+#[derive(Default)]
+struct Slot {
+    used: u16,
+    service: Option<Box<dyn Service>>,
+}
+
+/// Bits of an owner that say which slot it is.
+const SLOT_BITS: u32 = 16;
+
+/// Most services at once. Slot 0 stands for the core itself.
+const SLOTS_MAX: usize = (1 << SLOT_BITS) - 1;
+
+impl Services {
+    /// Registers a service, in the first free slot.
+    ///
+    /// # Panics
+    /// When there are 65,535 services already.
+    pub(crate) fn register<S: Service>(
+        &mut self,
+        make: impl FnOnce(Owner) -> S,
+    ) -> ServiceHandle<S> {
+        let free = self.slots.iter().position(|slot| slot.service.is_none());
+        let index = free.unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            self.slots.len() - 1
+        });
+        assert!(index < SLOTS_MAX, "{index} services are registered");
+        let slot = &mut self.slots[index];
+        slot.used = slot.used.wrapping_add(1);
+        let owner = owner_of(index, slot.used);
+        slot.service = Some(Box::new(make(owner)));
+        ServiceHandle { owner, service: PhantomData }
+    }
+
+    pub(crate) fn unregister<S: Service>(&mut self, handle: ServiceHandle<S>) -> Option<Box<S>> {
+        let service: Box<dyn Any> = self.slot_mut(handle.owner)?.service.take()?;
+        Some(service.downcast().expect("a handle has the type of its service"))
+    }
+
+    pub(crate) fn get<S: Service>(&self, handle: ServiceHandle<S>) -> Option<&S> {
+        let index = index_of(handle.owner)?;
+        let slot = self.slots.get(index).filter(|slot| is_of(slot, index, handle.owner))?;
+        let service: &dyn Any = slot.service.as_deref()?;
+        service.downcast_ref()
+    }
+
+    pub(crate) fn get_mut<S: Service>(&mut self, handle: ServiceHandle<S>) -> Option<&mut S> {
+        let service: &mut dyn Any = self.slot_mut(handle.owner)?.service.as_deref_mut()?;
+        service.downcast_mut()
+    }
+
+    /// Hands an event to the service that owns its descriptor.
+    #[inline]
+    pub(crate) fn deliver(&mut self, turn: &mut Turn<'_>, event: &Event) {
+        let slot = self.slot_mut(event.owner);
+        match slot.and_then(|slot| slot.service.as_deref_mut()) {
+            Some(service) => service.on_event(turn, event),
+            None => self.undelivered += 1,
+        }
+    }
+
+    pub(crate) fn peer_down(&mut self, turn: &mut Turn<'_>, peer: &ProcessId, status: Status) {
+        for service in self.all_mut() {
+            service.on_peer_down(turn, peer, status);
+        }
+    }
+
+    pub(crate) fn drive(&mut self, turn: &mut Turn<'_>) {
+        for service in self.all_mut() {
+            service.drive(turn);
+        }
+    }
+
+    pub(crate) fn has_work(&self) -> bool {
+        self.all().any(Service::has_work)
+    }
+
+    pub(crate) fn next_deadline(&self) -> Time {
+        self.all().map(Service::next_deadline).min().unwrap_or(Time::NEVER)
+    }
+
+    pub(crate) fn undelivered(&self) -> u64 {
+        self.undelivered
+    }
+
+    fn all(&self) -> impl Iterator<Item = &dyn Service> {
+        self.slots.iter().filter_map(|slot| slot.service.as_deref())
+    }
+
+    fn all_mut(&mut self) -> impl Iterator<Item = &mut Box<dyn Service>> {
+        self.slots.iter_mut().filter_map(|slot| slot.service.as_mut())
+    }
+
+    #[inline]
+    fn slot_mut(&mut self, owner: Owner) -> Option<&mut Slot> {
+        let index = index_of(owner)?;
+        self.slots.get_mut(index).filter(|slot| is_of(slot, index, owner))
+    }
+}
+
+#[inline]
+fn owner_of(index: usize, used: u16) -> Owner {
+    Owner((u32::from(used) << SLOT_BITS) | (index as u32 + 1))
+}
+
+#[inline]
+fn index_of(owner: Owner) -> Option<usize> {
+    (owner.0 as usize & SLOTS_MAX).checked_sub(1)
+}
+
+#[inline]
+fn is_of(slot: &Slot, index: usize, owner: Owner) -> bool {
+    owner_of(index, slot.used) == owner
+}

@@ -1,0 +1,240 @@
+//! Services that a partition knows nothing of: an echo service and its clients.
+
+use std::collections::VecDeque;
+
+use lustrine_lnet::event::{Event, EventKind};
+use lustrine_lnet::lnd::Action;
+use lustrine_lnet::md::{MatchId, Md, MdOptions, Owner, Position, Unlink};
+use lustrine_lnet::memory::{Memory, Span, VecMemory};
+use lustrine_lnet::portal::MatchEntry;
+use lustrine_lnet::service::{Service, Turn};
+use lustrine_lnet::shard::{AckWanted, PutArgs, Shard};
+use lustrine_lnet::status::Status;
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_lnet::topology::Identity;
+use lustrine_lnet::tunables::Tunables;
+use lustrine_lnet_testing::{test_nid, test_topology};
+use lustrine_partition::{Driver, DriverOn, Partition};
+use lustrine_wire::nid::{Nid, PID_ANY, ProcessId};
+
+const NOW: Time = Time(1_000_000_000);
+const LEN: u32 = 64;
+const REQUESTS: u32 = 20;
+const REPLIES: u32 = 21;
+/// How long the server thinks about an answer.
+const DELAY: Nanos = Nanos::from_millis(5);
+
+/// A driver of a node without interfaces: everything stays on the node.
+struct NoDriver;
+
+impl Driver for NoDriver {
+    fn has_work(&self) -> bool {
+        false
+    }
+
+    fn next_deadline(&self) -> Time {
+        Time::NEVER
+    }
+}
+
+impl DriverOn<VecMemory> for NoDriver {
+    fn tick(&mut self, _: Time, _: &mut Shard, _: &mut VecMemory) {}
+
+    fn submit(&mut self, _: Time, _: &mut Shard, _: &mut VecMemory, action: &Action) {
+        panic!("nothing leaves the node: {action:?}");
+    }
+
+    fn flush(&mut self, _: Time, _: &mut Shard, _: &mut VecMemory) {}
+
+    fn close_all(&mut self, _: Time, _: &mut Shard, _: &mut VecMemory, _: Status) {}
+}
+
+fn lo() -> ProcessId {
+    ProcessId::lustre(Nid::LO)
+}
+
+fn md(owner: Owner, span: Span, threshold: Option<u32>, options: MdOptions) -> Md {
+    let spans = [span].into_iter().collect();
+    Md { spans, threshold, max_size: None, options, owner, user: 0 }
+}
+
+fn attach(turn: &mut Turn<'_>, owner: Owner, portal: u32, match_bits: u64) -> Span {
+    let span = turn.memory.alloc(LEN).expect("no limit");
+    let entry = MatchEntry {
+        from: MatchId { nid: Nid::ANY, pid: PID_ANY },
+        match_bits,
+        ignore_bits: 0,
+        position: Position::After,
+        unlink: Unlink::Retain,
+    };
+    let md = md(owner, span, None, MdOptions::OP_PUT);
+    turn.shard.attach(turn.now, portal, entry, md).expect("a free portal");
+    span
+}
+
+fn put(turn: &mut Turn<'_>, owner: Owner, portal: u32, match_bits: u64, text: &[u8]) {
+    let span = turn.memory.alloc(text.len() as u32).expect("no limit");
+    turn.memory.write(span, text);
+    let md = turn.shard.bind(md(owner, span, Some(1), MdOptions::empty())).expect("a short one");
+    let args = PutArgs {
+        md,
+        local: None,
+        target: lo(),
+        portal,
+        match_bits,
+        offset: 0,
+        hdr_data: match_bits,
+        ack: AckWanted::No,
+        timeout: None,
+    };
+    turn.shard.put(turn.now, args).expect("room");
+}
+
+/// Sends back what it gets, after a while.
+struct Echo {
+    owner: Owner,
+    inbox: Option<Span>,
+    waiting: VecDeque<(Time, u64, Vec<u8>)>,
+}
+
+impl Service for Echo {
+    fn on_event(&mut self, turn: &mut Turn<'_>, event: &Event) {
+        assert_eq!(event.owner, self.owner);
+        if let (EventKind::Put, Some(inbox)) = (event.kind, self.inbox) {
+            let mut text = vec![0; event.moved as usize];
+            turn.memory.read(inbox.part(event.offset, event.moved), &mut text);
+            self.waiting.push_back((turn.now + DELAY, event.hdr_data, text));
+        }
+    }
+
+    fn on_peer_down(&mut self, _: &mut Turn<'_>, _: &ProcessId, _: Status) {}
+
+    fn drive(&mut self, turn: &mut Turn<'_>) {
+        let owner = self.owner;
+        self.inbox.get_or_insert_with(|| attach(turn, owner, REQUESTS, 7));
+        while self.waiting.front().is_some_and(|(due, ..)| *due <= turn.now)
+            && let Some((_, client, text)) = self.waiting.pop_front()
+        {
+            put(turn, owner, REPLIES, client, &text);
+        }
+    }
+
+    fn next_deadline(&self) -> Time {
+        self.waiting.front().map_or(Time::NEVER, |(due, ..)| *due)
+    }
+
+    fn has_work(&self) -> bool {
+        self.inbox.is_none()
+    }
+}
+
+/// Asks the echo service, and keeps the answers.
+struct Asker {
+    owner: Owner,
+    number: u64,
+    inbox: Option<Span>,
+    answers: Vec<Vec<u8>>,
+}
+
+impl Asker {
+    fn ask(&mut self, turn: &mut Turn<'_>, text: &[u8]) {
+        let (owner, number) = (self.owner, self.number);
+        self.inbox.get_or_insert_with(|| attach(turn, owner, REPLIES, number));
+        let span = turn.memory.alloc(text.len() as u32).expect("no limit");
+        turn.memory.write(span, text);
+        let md = md(self.owner, span, Some(1), MdOptions::empty());
+        let md = turn.shard.bind(md).expect("a short one");
+        let args = PutArgs {
+            md,
+            local: None,
+            target: lo(),
+            portal: REQUESTS,
+            match_bits: 7,
+            offset: 0,
+            hdr_data: self.number,
+            ack: AckWanted::No,
+            timeout: None,
+        };
+        turn.shard.put(turn.now, args).expect("room");
+    }
+}
+
+impl Service for Asker {
+    fn on_event(&mut self, turn: &mut Turn<'_>, event: &Event) {
+        assert_eq!(event.owner, self.owner);
+        if let (EventKind::Put, Some(inbox)) = (event.kind, self.inbox) {
+            let mut text = vec![0; event.moved as usize];
+            turn.memory.read(inbox.part(event.offset, event.moved), &mut text);
+            self.answers.push(text);
+        }
+    }
+
+    fn on_peer_down(&mut self, _: &mut Turn<'_>, _: &ProcessId, _: Status) {}
+
+    fn drive(&mut self, _: &mut Turn<'_>) {}
+
+    fn next_deadline(&self) -> Time {
+        Time::NEVER
+    }
+}
+
+fn partition(memory: &mut VecMemory) -> Partition<NoDriver> {
+    let topology = test_topology(test_nid(0), Identity::Node, Tunables::default());
+    Partition::new(topology, NoDriver, memory)
+}
+
+fn asker(number: u64) -> impl FnOnce(Owner) -> Asker {
+    move |owner| Asker { owner, number, inbox: None, answers: Vec::new() }
+}
+
+fn echo(owner: Owner) -> Echo {
+    Echo { owner, inbox: None, waiting: VecDeque::new() }
+}
+
+#[test]
+fn each_service_gets_its_own_events_and_is_driven_when_it_asks_for_it() {
+    let mut memory = VecMemory::default();
+    let mut partition = partition(&mut memory);
+    let server = partition.register(echo);
+    let clients = [partition.register(asker(1)), partition.register(asker(2))];
+    assert!(partition.has_work(), "the server has memory to attach");
+    partition.turn(NOW, &mut memory);
+    assert!(!partition.has_work());
+    assert_eq!(partition.service(server).map(|server| server.waiting.len()), Some(0));
+    for (client, text) in clients.into_iter().zip(["one", "two"]) {
+        let text = text.as_bytes();
+        partition.call(NOW, &mut memory, client, |client, turn| client.ask(turn, text));
+    }
+    partition.turn(NOW, &mut memory);
+    assert_eq!(partition.next_deadline(), NOW + DELAY);
+    partition.turn(partition.next_deadline(), &mut memory);
+    for (client, text) in clients.into_iter().zip(["one", "two"]) {
+        let client = partition.service(client).expect("it is registered");
+        assert_eq!(client.answers, [text.as_bytes()]);
+    }
+    assert_eq!(partition.undelivered(), 0);
+}
+
+#[test]
+fn events_of_a_service_that_is_gone_reach_nobody_also_not_its_successor() {
+    let mut memory = VecMemory::default();
+    let mut partition = partition(&mut memory);
+    let server = partition.register(echo);
+    let gone = partition.register(asker(1));
+    partition.turn(NOW, &mut memory);
+    partition.call(NOW, &mut memory, gone, |client, turn| client.ask(turn, b"early"));
+    partition.turn(NOW, &mut memory);
+    assert!(partition.unregister(gone).is_some());
+    assert!(partition.unregister(gone).is_none() && partition.service(gone).is_none());
+    let next = partition.register(asker(2));
+    assert_ne!(next.owner(), gone.owner());
+    partition.turn(NOW + DELAY, &mut memory);
+    assert_eq!(partition.undelivered(), 1, "the answer");
+    assert_eq!(partition.service(next).map(|client| client.answers.len()), Some(0));
+    partition.call(NOW + DELAY, &mut memory, next, |client, turn| client.ask(turn, b"late"));
+    partition.turn(NOW + DELAY, &mut memory);
+    partition.turn(NOW + DELAY + DELAY, &mut memory);
+    let answers = partition.service(next).map(|client| client.answers.clone());
+    assert_eq!(answers, Some(vec![b"late".to_vec()]));
+    assert!(partition.service(server).is_some());
+}
