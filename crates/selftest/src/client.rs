@@ -174,16 +174,22 @@ enum Drain {
 /// What a client can tell at any time.
 #[derive(Clone, Debug)]
 pub struct LoadProgress {
-    /// Measured time so far.
+    /// Measured time so far: rates are `ops` and `bytes` over it.
     pub elapsed: Nanos,
-    /// RPCs that went well.
+    /// RPCs that went well and ended in the measured time.
     pub ops: u64,
     /// Payload bytes they moved.
     pub bytes: u64,
     /// Failed RPCs by kind, those of the warm-up and those still out at the end included.
     pub errors: Vec<(TestError, u64)>,
-    /// Latencies of the RPCs that went well.
+    /// Latencies of the RPCs that went well and were under way at some time of the measured time,
+    /// from the start of each to its last event. It includes RPCs that end after the measured
+    /// time, so it may hold up to `concurrency` more than [`ops`](LoadProgress::ops).
     pub latencies: Latencies,
+    /// RPCs of the measured time that never ended: no answer came, and they were given up.
+    pub lost: u64,
+    /// How old the oldest of them was when it was given up; 0 if there is none.
+    pub lost_age_max: Nanos,
     /// RPCs under way.
     pub outstanding: u32,
     /// Part of the measured time in which the node was not known to be there.
@@ -367,6 +373,8 @@ impl Client {
             bytes: figures.bytes,
             errors: figures.errors.clone(),
             latencies: figures.latencies.clone(),
+            lost: figures.lost,
+            lost_age_max: figures.lost_age_max,
             outstanding: self.units.calling(),
             down: Nanos(figures.down.0 + down_now.0),
             server: figures.before.zip(figures.after),

@@ -35,7 +35,8 @@ fn every_test_with_every_check_runs_clean() {
         assert_eq!(figures.errors, [], "{test:?}");
         assert!(figures.ops >= limit, "{test:?}: {}", figures.ops);
         assert_eq!(figures.bytes, figures.ops * u64::from(test.len()));
-        assert_eq!(figures.latencies.count(), figures.ops);
+        let late = figures.latencies.count() - figures.ops;
+        assert!(late < 4, "only those that were under way at the end: {late}");
         assert!(figures.server.is_some());
     }
     let now = world.now;
@@ -43,6 +44,45 @@ fn every_test_with_every_check_runs_clean() {
     world.until(STEP, 1000, |world| world.client().finished());
     assert_eq!(world.client().error(), None);
     assert_eq!(world.service(1).session(), None);
+}
+
+/// 3 s of load on a node that answers nothing in the last 2.5 s of them.
+#[test]
+fn a_stall_at_the_end_of_a_step_shows_in_its_latencies() {
+    let mut world = World::pair();
+    let limit = StepLimit::Time(Nanos::from_secs(3));
+    world.client().start_step(LoadStep { limit, ..rung(Test::Ping, 8) }).unwrap();
+    let measured = |world: &mut World| {
+        let now = world.now;
+        world.client().progress(now)
+    };
+    world.until(STEP, 5000, |world| measured(world).elapsed >= Nanos::from_millis(500));
+    world.nodes[1].stalled = true;
+    world.turns(STEP, 2500);
+    world.nodes[1].stalled = false;
+    world.until(STEP, 5000, |world| world.client().step_finished());
+    let figures = measured(&mut world);
+    assert_eq!((figures.errors.len(), figures.lost), (0, 0));
+    let stall = Nanos::from_millis(2490);
+    assert!(figures.latencies.max() >= stall, "{:?}", figures.latencies.max());
+    let p999 = figures.latencies.quantile(0.999);
+    assert!(p999 >= stall, "{p999:?} of {}", figures.latencies.count());
+    assert!(figures.elapsed < Nanos::from_millis(3010), "the time of the step is what it was");
+}
+
+#[test]
+fn what_never_ends_is_counted_with_its_age() {
+    let mut world = World::pair();
+    let limit = StepLimit::Time(Nanos::from_secs(3));
+    world.client().start_step(LoadStep { limit, ..rung(Test::Ping, 8) }).unwrap();
+    world.turns(STEP, 2500);
+    world.nodes[1].dead = true;
+    world.until(Nanos::from_millis(10), 20_000, |world| world.client().step_finished());
+    let now = world.now;
+    let figures = world.client().progress(now);
+    assert_eq!(figures.lost, 8);
+    assert!(figures.lost_age_max > Nanos::from_millis(500), "{:?}", figures.lost_age_max);
+    assert!(figures.ops > 100, "what was measured before stays");
 }
 
 #[test]

@@ -37,7 +37,7 @@ const SIZES: [u32; 2] = [4 << 10, 1 << 20];
 const CONCURRENCIES: [u32; 3] = [1, 8, 64];
 
 /// Seconds for each row unless told otherwise.
-const ROW_TIME: f64 = 1.4;
+const ROW_TIME: f64 = 1.1;
 
 /// Measure the network between two nodes: rate, throughput, latency percentiles.
 #[derive(Args, Debug)]
@@ -46,7 +46,7 @@ pub(crate) struct SelftestArgs {
     #[arg(long, value_name = "NID", value_parser = values::nid)]
     to: Option<Nid>,
 
-    /// What to do; may be given several times [default: all]
+    /// Tests to run; may be given several times [default: all]
     #[arg(long, value_enum, value_delimiter = ',')]
     test: Vec<TestWord>,
 
@@ -58,7 +58,7 @@ pub(crate) struct SelftestArgs {
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
     concurrency: Vec<u32>,
 
-    /// Seconds for each row of the table [default: 1.4]; with --plan, for each point, instead of
+    /// Seconds for each row of the table [default: 1.1]; with --plan, for each point, instead of
     /// what the plan says
     #[arg(long, value_parser = seconds, allow_negative_numbers = true)]
     time: Option<f64>,
@@ -76,11 +76,12 @@ pub(crate) struct SelftestArgs {
     #[arg(long, requires = "to", value_parser = clap::value_parser!(u16).range(PORTS))]
     port: Option<u16>,
 
-    /// End another's session on the node
+    /// Take over an existing session of another console on the node. A node of Lustrine allows
+    /// that only to the consoles that it trusts (docs/lst.md)
     #[arg(long)]
     force: bool,
 
-    /// Seconds without any answer after which the node is given up
+    /// Seconds without any answer after which the run ends
     #[arg(long, default_value_t = 30.0, value_parser = seconds, allow_negative_numbers = true)]
     patience: f64,
 
@@ -275,7 +276,7 @@ fn finish(file: Option<ReportFile>, report: &Report) -> Result<(), Failure> {
     }
 }
 
-/// How long a rung runs before its figures begin, at least.
+/// How long a row runs before its measured time begins, at least.
 fn warm_up(time: Duration) -> Duration {
     (time / 8).min(Duration::from_millis(500))
 }

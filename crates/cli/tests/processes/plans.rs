@@ -120,7 +120,7 @@ fn a_rate_is_of_the_client_and_not_of_each_partition() {
 #[test]
 fn a_plan_with_nodes_that_run_already() {
     let one = Node::start(&["--accept", "all", "--selftest", "full"]);
-    let two = one.beside(&["--accept", "all"]);
+    let two = one.beside(&["--accept", "all", "--selftest", "full"]);
     let scratch = Scratch::new();
     let plan = PLAN.replace("rate: 200", "concurrency: 1");
     let (clients, servers) = (format!("clients={}", one.nid()), format!("servers={}", two.nid()));

@@ -66,10 +66,14 @@ fn check_row(row: &Value, seconds: f64) {
     assert!(percentiles.len() >= 4 && percentiles[0] > 0.0, "{row:#}");
     assert!(percentiles.is_sorted(), "{row:#}");
     assert!(number(row, "/cpu_s/client") >= 0.0, "{row:#}");
+    assert_eq!((&row["lost"], &row["cut_short"]), (&0.into(), &false.into()), "{row:#}");
 
     match row["test"].as_str() {
         Some("ping") => assert!(row["raw_tcp_mib_per_s"].is_null(), "{row:#}"),
-        _ => assert!(number(row, "/raw_tcp_mib_per_s") > 0.0, "{row:#}"),
+        _ => {
+            assert!(number(row, "/raw_tcp_mib_per_s") > 0.0, "{row:#}");
+            assert!(number(row, "/raw_tcp_polling_mib_per_s") > 0.0, "{row:#}");
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::time::{Nanos, Time};
 
-use super::figures::is_outage;
+use super::figures::{is_lost, is_outage};
 use super::link::News;
 use super::{Client, ClientError, Drain, LoadStep, Phase, StepLimit};
 use crate::bulk::charge;
@@ -43,7 +43,7 @@ impl Client {
         match load::judge(turn.memory, &plan, sink, unit.seq, completion) {
             Ok(()) => {
                 self.units.succeeded(index);
-                self.figures.success(completion.took, plan.test().len());
+                self.figures.success(turn.now, completion.took, plan.test().len());
                 self.progressed = true;
                 if self.phase == Phase::Running {
                     self.fire(turn, index);
@@ -53,6 +53,9 @@ impl Client {
                 self.units.failed(turn.now, index);
                 if !(self.interrupted && error == TestError::Rpc(RpcError::Aborted)) {
                     self.figures.failure(error);
+                    if is_lost(error) {
+                        self.figures.never_ended(turn.now, completion.took);
+                    }
                 }
                 if is_outage(error) {
                     let begun = Time(turn.now.0.saturating_sub(completion.took.0));

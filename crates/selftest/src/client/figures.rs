@@ -21,7 +21,11 @@ pub(super) struct Figures {
     pub(super) errors: Vec<(TestError, u64)>,
     /// RPCs that failed in the measured time.
     pub(super) failed: u64,
+    /// Of every RPC that was under way at some time of the measured time and went well.
     pub(super) latencies: Latencies,
+    /// RPCs of the measured time that never ended, and how old the oldest was when it was given up.
+    pub(super) lost: u64,
+    pub(super) lost_age_max: Nanos,
     pub(super) longest: Nanos,
     pub(super) before: Option<Counters>,
     pub(super) after: Option<Counters>,
@@ -38,6 +42,8 @@ impl Figures {
             errors: Vec::new(),
             failed: 0,
             latencies: Latencies::default(),
+            lost: 0,
+            lost_age_max: Nanos(0),
             longest: Nanos(0),
             before: None,
             after: None,
@@ -53,13 +59,32 @@ impl Figures {
         self.measured_from.is_some() && self.measured_to.is_none()
     }
 
-    pub(super) fn success(&mut self, took: Nanos, bytes: u32) {
+    /// An RPC went well. What it moved counts if it ends in the measured time. How long it took
+    /// counts also if it ends later: one that stalls at the end of a step would be left out of
+    /// the latencies otherwise, and those are the ones that matter.
+    pub(super) fn success(&mut self, now: Time, took: Nanos, bytes: u32) {
         self.longest = self.longest.max(took);
         if self.is_measuring() {
             self.ops += 1;
             self.bytes += u64::from(bytes);
+        }
+        if self.was_measured(now, took) {
             self.latencies.record(took);
         }
+    }
+
+    /// An RPC was given up, without an answer, at this age.
+    pub(super) fn never_ended(&mut self, now: Time, age: Nanos) {
+        if self.was_measured(now, age) {
+            self.lost += 1;
+            self.lost_age_max = self.lost_age_max.max(age);
+        }
+    }
+
+    /// Whether an RPC that took so long until now was under way in the measured time.
+    fn was_measured(&self, now: Time, took: Nanos) -> bool {
+        let begun = Time(now.0.saturating_sub(took.0));
+        self.measured_from.is_some() && self.measured_to.is_none_or(|to| begun < to)
     }
 
     /// Counts a failure in whatever phase of the rung: a node that sends wrong data while it warms
@@ -87,6 +112,11 @@ impl Figures {
             None => Nanos(0),
         }
     }
+}
+
+/// Whether an error means that the answer never came.
+pub(super) fn is_lost(error: TestError) -> bool {
+    matches!(error, TestError::Rpc(RpcError::TimedOut | RpcError::Aborted | RpcError::PeerLost(_)))
 }
 
 /// Whether an error says that the node or the way to it is in trouble.

@@ -38,6 +38,8 @@ pub struct Node {
     pub events: Vec<Event>,
     /// A dead node takes part in nothing.
     pub dead: bool,
+    /// A stalled node does nothing until it goes on, and has lost nothing then.
+    pub stalled: bool,
 }
 
 /// A console, what carries its orders out, and the answers it has given.
@@ -200,6 +202,9 @@ impl World {
         for index in 0..self.nodes.len() {
             let node = &mut self.nodes[index];
             let place = &mut self.net.nodes[index];
+            if node.stalled {
+                continue;
+            }
             if node.dead {
                 while place.shard.next_event().is_some() {}
                 continue;

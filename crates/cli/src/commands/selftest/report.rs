@@ -33,7 +33,10 @@ pub(super) struct Report {
     pub(super) check: &'static str,
     /// Our bulk connections per peer and direction.
     pub(super) conns_per_peer: u16,
-    /// TCP connections that the plain TCP figures were measured with.
+    /// How our loops wait, and so which rate of plain TCP the table compares with: `polling` if
+    /// `spin_us` is not 0, otherwise `sleeping`.
+    pub(super) waiting: &'static str,
+    /// TCP connections that plain TCP was measured with.
     pub(super) plain_tcp_connections: usize,
     /// CPUs of each of our partitions.
     pub(super) cpts: Vec<Vec<u32>>,
@@ -74,7 +77,26 @@ pub(super) struct RowResult {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) error_kinds: Vec<(String, u64)>,
     pub(super) cpu_s: Cpu,
+    /// What plain TCP moved right before this row, with blocking sockets.
     pub(super) raw_tcp_mib_per_s: Option<f64>,
+    /// The same with sockets that poll.
+    pub(super) raw_tcp_polling_mib_per_s: Option<f64>,
+    /// Operations of the row that never ended: they were given up without an answer. They are
+    /// among the errors too.
+    pub(super) lost: u64,
+    /// How old the oldest of them was when it was given up.
+    pub(super) lost_age_max_s: f64,
+    /// Part of `seconds` in which the node was not known to be there.
+    pub(super) unreachable_s: f64,
+    /// Whether the run failed during this row.
+    pub(super) cut_short: bool,
+}
+
+/// What plain TCP moved, in MiB per second; `None` where it was not measured.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RawTcp {
+    pub(super) sleeping: Option<f64>,
+    pub(super) polling: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -112,6 +134,7 @@ impl Report {
             identity: format!("{:?}", info.identity).to_lowercase(),
             check: args.check.name(),
             conns_per_peer: info.conns_per_peer[0],
+            waiting: if tunables.spin_us == 0 { "sleeping" } else { "polling" },
             plain_tcp_connections,
             cpts: info.partitions.clone(),
             tunables: values.collect(),
@@ -130,6 +153,7 @@ impl Report {
             identity: String::new(),
             check: "",
             conns_per_peer: 0,
+            waiting: "polling",
             plain_tcp_connections: 0,
             cpts: Vec::new(),
             tunables: BTreeMap::new(),
@@ -157,17 +181,29 @@ pub(super) fn host_name() -> String {
     name.trim_end().to_owned()
 }
 
+impl Report {
+    /// What plain TCP moved beside a row, waiting as our node does.
+    pub(super) fn plain_tcp(&self, row: &RowResult) -> Option<f64> {
+        let rate = match self.waiting {
+            "sleeping" => row.raw_tcp_mib_per_s,
+            _ => row.raw_tcp_polling_mib_per_s,
+        };
+        rate.filter(|rate| *rate > 0.0)
+    }
+}
+
 impl RowResult {
     pub(super) fn new(
         row: &Row,
         snapshot: &LoadProgress,
         (client, server): (f64, Option<f64>),
-        raw: Option<f64>,
+        raw: RawTcp,
+        cut_short: bool,
     ) -> RowResult {
         let seconds = snapshot.elapsed.as_secs_f64();
         let per_second = |count: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
         let micros = |part: f64| snapshot.latencies.quantile(part).0 as f64 / 1e3;
-        let enough = snapshot.latencies.count() >= OPS_FOR_P999;
+        let enough = snapshot.ops >= OPS_FOR_P999;
         RowResult {
             test: row.test.name(),
             size: row.size,
@@ -190,7 +226,12 @@ impl RowResult {
                 .map(|(kind, count)| (kind.to_string(), *count))
                 .collect(),
             cpu_s: Cpu { client, server },
-            raw_tcp_mib_per_s: raw,
+            raw_tcp_mib_per_s: raw.sleeping,
+            raw_tcp_polling_mib_per_s: raw.polling,
+            lost: snapshot.lost,
+            lost_age_max_s: snapshot.lost_age_max.as_secs_f64(),
+            unreachable_s: snapshot.down.as_secs_f64(),
+            cut_short,
         }
     }
 }

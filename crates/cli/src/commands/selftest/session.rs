@@ -1,6 +1,5 @@
 //! Runs the rows of a selftest, one after the other, with live progress.
 
-use std::collections::HashMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,10 +12,10 @@ use lustrine_selftest::{ClientError, LoadStep, SessionMode, StepLimit, Test};
 use lustrine_sys::Clock;
 use lustrine_wire::srpc::Name;
 
-use super::report::{End, Report, RowResult};
+use super::report::{End, RawTcp, Report, RowResult};
 use super::target::Target;
 use super::{Row, SelftestArgs, TestWord, warm_up};
-use crate::commands::raw_tcp::{self, Direction};
+use crate::commands::raw_tcp::{self, Direction, Waiting};
 use crate::common::start_for_command;
 use crate::interrupt::Interrupt;
 use crate::output::{Failure, note, print_error};
@@ -24,8 +23,8 @@ use crate::values::millis;
 
 /// How often progress is looked at.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long each raw-socket rung is measured.
-const RAW_TIME: Duration = Duration::from_millis(700);
+/// How long plain TCP is measured before each bulk row, in each way of waiting.
+const RAW_TIME: Duration = Duration::from_millis(250);
 /// How much longer than its parts add up to a row may take.
 const ROW_SLACK: Duration = Duration::from_secs(30);
 /// How long the end of the session is waited for.
@@ -53,8 +52,8 @@ pub(super) fn run(
     let name = Name::new("lustrine-selftest").map_err(|error| error.to_string())?;
     let load =
         node.start_load(&target.nid, name, session, patience).map_err(|error| error.to_string())?;
-    let (progress, raw) = (Progress::new(), HashMap::new());
-    let mut run = Run { args, target, interrupt, load, progress, raw };
+    let progress = Progress::new();
+    let mut run = Run { args, target, interrupt, load, progress, raw_failed: false };
     let outcome = run.rows(&node, &config.tunables);
     run.progress.clear();
     // Good or bad, the node there shall not wait for its session to expire.
@@ -88,14 +87,17 @@ fn reach(
     }
 }
 
+/// What was measured of a row that failed, and why it did.
+type BrokenRow = (Option<Box<RowResult>>, Failure);
+
 struct Run<'a> {
     args: &'a SelftestArgs,
     target: &'a Target,
     interrupt: &'a Interrupt,
     load: Load,
     progress: Progress,
-    /// Plain TCP by direction and connections, measured once each.
-    raw: HashMap<(bool, usize), Option<f64>>,
+    /// Whether plain TCP could not be measured, which is said once.
+    raw_failed: bool,
 }
 
 impl Run<'_> {
@@ -116,9 +118,10 @@ impl Run<'_> {
             let raw = self.raw_tcp(row, connections);
             match self.row(row, raw) {
                 Ok(result) => report.results.push(result),
-                Err(broken) if report.results.is_empty() => return Err(broken),
-                // What was measured before is worth having.
-                Err(broken) => {
+                Err((None, broken)) if report.results.is_empty() => return Err(broken),
+                // What was measured before is worth having, also of the row that failed.
+                Err((partial, broken)) => {
+                    report.results.extend(partial.map(|partial| *partial));
                     report.end = match broken {
                         Failure::Failed(error) => End::Failed { error },
                         Failure::Interrupted => End::Interrupted { interrupted: true },
@@ -131,10 +134,11 @@ impl Run<'_> {
         Ok(report)
     }
 
-    fn row(&mut self, row: &Row, raw: Option<f64>) -> Result<RowResult, Failure> {
+    /// Measures a row. The error has what was measured until then, if anything was.
+    fn row(&mut self, row: &Row, raw: RawTcp) -> Result<RowResult, BrokenRow> {
         let check = self.args.check.on_the_wire();
         let time = Duration::from_secs_f64(self.args.row_time());
-        let rung = LoadStep {
+        let step = LoadStep {
             test: match row.test {
                 TestWord::Ping => Test::Ping,
                 TestWord::Read => Test::Read { len: row.size, check },
@@ -145,20 +149,29 @@ impl Run<'_> {
             warm_up: Nanos(warm_up(time).as_nanos() as u64),
         };
         let before = CpuMark::take(self.target);
-        if let Err(error) = self.load.start_step(rung) {
-            // A client that has given up takes no rung; why it did is the better answer.
+        if let Err(error) = self.load.start_step(step) {
+            // A client that has given up takes no further step; its reason is the better answer.
             let gave_up = self.load.progress().ok().and_then(|report| report.error);
             let why = gave_up.map_or(error.to_string(), |error| self.explain(&error));
-            return Err(why.into());
+            return Err((None, why.into()));
         }
         let patience = Duration::from_secs_f64(self.args.patience);
-        let report = self.wait(time + warm_up(time) + patience + ROW_SLACK)?;
+        let waited = self.wait(time + warm_up(time) + patience + ROW_SLACK);
         let cpu = before.until(&CpuMark::take(self.target));
-        Ok(RowResult::new(row, &report.snapshot, cpu, raw))
+        match waited {
+            Ok(report) => Ok(RowResult::new(row, &report.snapshot, cpu, raw, false)),
+            Err(broken) => {
+                let report = self.load.progress().ok();
+                let measured = report.filter(|report| report.snapshot.elapsed > Nanos::ZERO);
+                let partial =
+                    measured.map(|report| RowResult::new(row, &report.snapshot, cpu, raw, true));
+                Err((partial.map(Box::new), broken))
+            }
+        }
     }
 
-    /// Waits for the end of a rung. The client itself gives up a node that is silent; `limit` is
-    /// for one that answers, but never what would end the rung.
+    /// Waits for the end of a row. The client itself gives up a node that is silent; `limit` is
+    /// for one that answers, but never ends the row.
     fn wait(&mut self, limit: Duration) -> Result<LoadReport, Failure> {
         let deadline = Instant::now() + limit;
         loop {
@@ -192,25 +205,29 @@ impl Run<'_> {
         format!("{}: {error}{hint}", self.target.nid)
     }
 
-    /// The same number of bytes-carrying connections without Lustrine, where that can be had.
-    fn raw_tcp(&mut self, row: &Row, connections: usize) -> Option<f64> {
+    /// What the same number of connections move without Lustrine, where that can be had. It is
+    /// measured right before the row, so that both have the same neighbours.
+    fn raw_tcp(&mut self, row: &Row, connections: usize) -> RawTcp {
         let direction = match row.test {
-            TestWord::Ping => return None,
+            TestWord::Ping => return RawTcp::default(),
             TestWord::Read => Direction::Read,
             TestWord::Write => Direction::Write,
         };
-        let server = self.target.raw_addr()?;
-        let key = (direction == Direction::Read, connections);
-        *self.raw.entry(key).or_insert_with(|| {
-            self.progress.note("plain TCP");
-            match raw_tcp::measure(server, direction, connections, RAW_TIME) {
+        let Some(server) = self.target.raw_addr() else { return RawTcp::default() };
+        self.progress.note("plain TCP");
+        let mut rate =
+            |waiting| match raw_tcp::measure(server, (direction, waiting), connections, RAW_TIME) {
                 Ok(rate) => Some(rate),
                 Err(error) => {
-                    self.progress.say(&format!("plain TCP is not measured: {error}"));
+                    if !self.raw_failed {
+                        self.progress.say(&format!("plain TCP is not measured: {error}"));
+                    }
+                    self.raw_failed = true;
                     None
                 }
-            }
-        })
+            };
+        let sleeping = rate(Waiting::Sleeping);
+        RawTcp { sleeping, polling: rate(Waiting::Polling) }
     }
 
     fn say_farewell(&self) {

@@ -13,7 +13,8 @@ test  size conc MiB/s  ops/s   p50   p90   p99 p99.9   max err  here there  TCP
 ";
 
 const LEGEND: &str = "\
-latency in u, m, s: micro-, milli-, whole seconds; p99.9 from 1000 operations on
+latency in u, m, s: micro-, milli-, whole seconds, of all operations under way in
+the row, also of those that ended after it; p99.9 from 1000 operations on
 CPU seconds of this process (here) and of the other node's (there)
 ";
 
@@ -22,10 +23,11 @@ pub(super) fn table(report: &Report) -> String {
     let Report { from, to, identity, check, .. } = report;
     let mut out = format!("{from} -> {to}, {identity} identity, check {check}");
     out += HEAD;
-    report.results.iter().for_each(|row| out += &line(row));
+    report.results.iter().for_each(|row| out += &line(report, row));
     out += LEGEND;
     out += &plain_tcp(report);
     for row in &report.results {
+        out += &notes(row);
         for (kind, count) in &row.error_kinds {
             let what = describe(row.test, row.size, row.concurrency);
             out += &format!("{what}: {count} x {kind}\n");
@@ -34,13 +36,27 @@ pub(super) fn table(report: &Report) -> String {
     out
 }
 
-fn line(row: &RowResult) -> String {
+/// What a row's numbers do not say by themselves.
+fn notes(row: &RowResult) -> String {
+    let what = describe(row.test, row.size, row.concurrency);
+    let mut out = String::new();
+    if row.cut_short {
+        out += &format!("{what}: the run failed after {:.1} s of this row\n", row.seconds);
+    }
+    if row.lost > 0 {
+        let (lost, age) = (row.lost, row.lost_age_max_s);
+        out += &format!("{what}: {lost} never ended; the oldest was given up after {age:.1} s\n");
+    }
+    out
+}
+
+fn line(report: &Report, row: &RowResult) -> String {
     let size = figures::size(row.size);
     let or_dash = |cell: Option<String>| cell.unwrap_or_else(|| "-".to_owned());
     let mib = or_dash((row.size > 0).then(|| rate(row.mib_per_s)));
     let Latency { p50, p90, p99, p999, max } = row.latency_us;
     let there = or_dash(row.cpu_s.server.map(cpu));
-    let raw = row.raw_tcp_mib_per_s.filter(|raw| *raw > 0.0);
+    let raw = report.plain_tcp(row);
     let share = or_dash(raw.map(|raw| format!("{:.0}%", row.mib_per_s / raw * 100.0)));
     format!(
         "{:<5} {size:>4} {:>4} {mib:>5} {:>6} {:>5} {:>5} {:>5} {:>5} {:>5} {:>3} {:>5} {there:>5} \
@@ -58,20 +74,35 @@ fn line(row: &RowResult) -> String {
     )
 }
 
-/// How the figures were measured that the last column compares with.
+/// One of the rates in a row.
+type RateOf = fn(&RowResult) -> Option<f64>;
+
+/// How the rates were measured that the last column compares with.
 fn plain_tcp(report: &Report) -> String {
     let bulk = |row: &&RowResult| row.size > 0;
     if report.results.iter().filter(bulk).count() == 0 {
         return String::new();
     }
-    let figure = |test: TestWord| {
-        let mut rows = report.results.iter().filter(|row| row.test == test.name());
-        let rate = rows.find_map(|row| row.raw_tcp_mib_per_s)?;
-        Some(format!("{} {}", test.name(), figures::rate(rate)))
+    let range = |test: TestWord, rate_of: RateOf| {
+        let rows = report.results.iter().filter(|row| row.test == test.name());
+        let rates: Vec<f64> = rows.filter_map(rate_of).collect();
+        let least = rates.iter().copied().reduce(f64::min)?;
+        let most = rates.iter().copied().reduce(f64::max)?;
+        Some(format!("{} {} to {}", test.name(), figures::rate(least), figures::rate(most)))
     };
-    let figures: Vec<_> =
-        [TestWord::Read, TestWord::Write].into_iter().filter_map(figure).collect();
-    if figures.is_empty() {
+    let ways: [(&str, RateOf); 2] = [
+        ("sleeping", |row| row.raw_tcp_mib_per_s),
+        ("polling", |row| row.raw_tcp_polling_mib_per_s),
+    ];
+    let mut lines = String::new();
+    for (name, way) in ways {
+        let tests = [TestWord::Read, TestWord::Write].into_iter();
+        let ranges: Vec<String> = tests.filter_map(|test| range(test, way)).collect();
+        if !ranges.is_empty() {
+            lines += &format!("  {name}: {}\n", ranges.join(", "));
+        }
+    }
+    if lines.is_empty() {
         return "plain TCP: not measured; only a node started for the run offers it\n".to_owned();
     }
     let connections = match report.plain_tcp_connections {
@@ -79,11 +110,13 @@ fn plain_tcp(report: &Report) -> String {
         count => format!("{count} connections"),
     };
     let block = raw_tcp::BLOCK >> 10;
+    let (waiting, why) = match report.waiting {
+        "sleeping" => ("sleep", "spin_us is 0"),
+        _ => ("poll", "spin_us is not 0"),
+    };
     format!(
-        "plain TCP, measured before the first such row: {} MiB/s:\n\
-         blocking sockets, {connections}, {block} KiB a call. They sleep where a node polls\n\
-         (spin_us), so a share can exceed 100%\n",
-        figures.join(", ")
+        "plain TCP: share of what sockets that {waiting}, as this node does ({why}),\n\
+         moved right before the row: {connections}, {block} KiB a call. In MiB/s:\n{lines}"
     )
 }
 

@@ -65,7 +65,7 @@ impl Target {
             .stdout(Stdio::piped())
             .spawn()
             .map(|child| Guard(Some(child)))
-            .map_err(|error| format!("cannot start the raw-socket rung: {error}"))?;
+            .map_err(|error| format!("cannot start the plain TCP measurement: {error}"))?;
         let raw_addr = read_address(&mut raw)?;
         wait_for(&control, &mut node, interrupt)?;
         let (node, raw) = (node.keep(), raw.keep());
@@ -86,7 +86,7 @@ impl Target {
         Some(net)
     }
 
-    /// Where the raw-socket rung listens.
+    /// Where the plain TCP measurement listens.
     pub(super) fn raw_addr(&self) -> Option<SocketAddr> {
         self.started.as_ref().map(|started| started.raw_addr)
     }
@@ -113,10 +113,12 @@ fn read_address(raw: &mut Guard) -> Result<SocketAddr, Failure> {
     let stdout = raw.0.as_mut().and_then(|child| child.stdout.take());
     let mut line = String::new();
     stdout
-        .ok_or("the raw-socket rung has no output")
+        .ok_or("the plain TCP measurement has no output")
         .and_then(|stdout| {
-            BufReader::new(stdout).read_line(&mut line).map_err(|_| "the raw-socket rung broke off")
+            BufReader::new(stdout)
+                .read_line(&mut line)
+                .map_err(|_| "the plain TCP measurement broke off")
         })
         .map_err(str::to_owned)?;
-    line.trim().parse().map_err(|_| "the raw-socket rung did not start".to_owned().into())
+    line.trim().parse().map_err(|_| "the plain TCP measurement did not start".to_owned().into())
 }

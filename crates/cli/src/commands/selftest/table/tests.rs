@@ -23,7 +23,12 @@ fn row(test: &'static str, size: u32, figure: f64) -> RowResult {
         errors: 0,
         error_kinds: Vec::new(),
         cpu_s: Cpu { client: 59.96, server: Some(1.0) },
-        raw_tcp_mib_per_s: (size > 0).then_some(figure / 2.85),
+        raw_tcp_mib_per_s: (size > 0).then_some(figure / 1.5),
+        raw_tcp_polling_mib_per_s: (size > 0).then_some(figure / 2.85),
+        lost: 0,
+        lost_age_max_s: 0.0,
+        unreachable_s: 0.0,
+        cut_short: false,
     }
 }
 
@@ -78,6 +83,7 @@ fn what_was_not_measured_is_a_dash() {
     few.latency_us.p999 = None;
     few.cpu_s.server = None;
     few.raw_tcp_mib_per_s = None;
+    few.raw_tcp_polling_mib_per_s = None;
     let text = table(&report(vec![row("ping", 0, 10.0), few]));
     let words: Vec<Vec<&str>> = text.lines().map(|l| l.split_whitespace().collect()).collect();
     let find = |test| words.iter().find(|line| line.first() == Some(&test)).unwrap().clone();
@@ -87,9 +93,28 @@ fn what_was_not_measured_is_a_dash() {
 }
 
 #[test]
-fn plain_tcp_is_told_with_its_figures() {
+fn plain_tcp_is_compared_with_a_node_that_waits_alike() {
     let rows = vec![row("read", 4096, 285.0), row("write", 4096, 2850.0)];
-    let text = table(&report(rows));
-    assert!(text.contains(" row: read 100.0, write 1000 MiB/s:\nblocking"), "{text}");
-    assert!(text.contains(" 285%\n"), "{text}");
+    let polling = table(&report(rows));
+    assert!(polling.contains("sockets that poll, as this node does"), "{polling}");
+    assert!(polling.contains(" 285%\n") && !polling.contains("150%"), "{polling}");
+    assert!(polling.contains("  sleeping: read 190.0 to 190.0, write 1900 to 1900\n"), "{polling}");
+    assert!(polling.contains("  polling: read 100.0 to 100.0, write 1000 to 1000\n"), "{polling}");
+    let rows = vec![row("read", 4096, 285.0)];
+    let sleeping = table(&Report { waiting: "sleeping", ..report(rows) });
+    assert!(sleeping.contains("sockets that sleep, as this node does"), "{sleeping}");
+    assert!(sleeping.contains(" 150%\n") && !sleeping.contains("285%"), "{sleeping}");
+}
+
+#[test]
+fn what_was_measured_before_a_failure_is_shown_as_such() {
+    let lost = RowResult { lost: 8, lost_age_max_s: 30.04, cut_short: true, ..row("ping", 0, 1.0) };
+    let text = table(&report(vec![lost]));
+    let what = "ping, concurrency 1024: ";
+    for note in [
+        "the run failed after 1.4 s of this row",
+        "8 never ended; the oldest was given up after 30.0 s",
+    ] {
+        assert!(text.contains(&format!("{what}{note}\n")), "{text}");
+    }
 }
