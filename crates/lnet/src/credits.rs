@@ -1,18 +1,18 @@
-//! One type for every kind of credit: peer, interface, and later router buffers (lnet-core 3).
+//! One type for every kind of credit: of peer NIDs and of interfaces ([CORE-12]).
 
 use crate::lnd::OpKey;
 use crate::wait_queue::{WaitQueue, WaitQueues};
 
-/// A number of messages that may be under way, and the queue of those that wait for a turn.
+/// A number of messages that may be under way, and the queue of those that wait for a credit.
 ///
-/// A message either holds a credit or stands in the queue, in the order it came.
+/// A message either holds a credit or waits in the queue, in the order of arrival.
 #[derive(Debug)]
 pub(crate) struct Credits {
     max: u32,
     free: u32,
-    /// What `max` is to be as soon as nobody holds one.
+    /// The next `max`, in force as soon as no message holds a credit.
     wanted: u32,
-    /// Lowest value of `free - waiting` seen; LNet's "min" watermark.
+    /// Lowest value of `free - waiting` so far; LNet's "min" watermark.
     low: i64,
     waiting: WaitQueue<OpKey>,
 }
@@ -29,7 +29,7 @@ impl Credits {
         Credits { max, free: max, wanted: max, low: i64::from(max), waiting: WaitQueue::default() }
     }
 
-    /// Another number of them, as soon as nobody holds one.
+    /// Changes the number of credits, as soon as no message holds one.
     pub(crate) fn resize(&mut self, max: u32) {
         self.wanted = max;
         self.settle();
@@ -67,7 +67,7 @@ impl Credits {
         next
     }
 
-    /// Takes a message out of the queue that will not be sent after all.
+    /// Takes a message out of the queue that will not be sent; whether it was there.
     pub(crate) fn leave(&mut self, lines: &mut WaitQueues<OpKey>, op: OpKey) -> bool {
         lines.remove(&mut self.waiting, op)
     }
@@ -89,7 +89,7 @@ impl Credits {
         self.waiting.len()
     }
 
-    /// Nobody holds one and nobody waits.
+    /// Whether no message holds a credit and none waits.
     pub(crate) fn idle(&self) -> bool {
         self.free == self.max && self.waiting.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Errors a call answers with at once; everything later is an event (lnet-core 2.1).
+//! Errors that a call returns at once; everything later is an event ([CORE-4]).
 
 /// Why a call was refused. Nothing was taken or changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -6,7 +6,7 @@ pub enum LnetError {
     /// The descriptor is gone, or exhausted.
     #[error("no such memory descriptor, or it is exhausted")]
     NoSuchMd,
-    /// One answer at a time: the one before has not come yet.
+    /// The answer to an earlier request has not arrived yet; a descriptor awaits one at a time.
     #[error("the memory descriptor still awaits the answer to an earlier request")]
     AnswerAwaited,
     /// An attached descriptor cannot be sent from.

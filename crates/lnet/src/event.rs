@@ -1,4 +1,4 @@
-//! What the core tells its users (lnet-core 2.2).
+//! Events: what the core reports to its users ([CORE-10], [CORE-11]).
 
 use lustrine_wire::nid::ProcessId;
 
@@ -18,7 +18,8 @@ pub enum EventKind {
     Ack,
     /// Initiator: the request left, or failed to.
     Send,
-    /// The descriptor is gone: unlinked by hand with nothing pending, or its answer never came.
+    /// The descriptor is gone: its owner unlinked it with nothing pending, or its answer did not
+    /// arrive in time.
     Unlink,
 }
 
@@ -27,32 +28,32 @@ pub enum EventKind {
 pub struct Event {
     /// What happened.
     pub kind: EventKind,
-    /// How it went.
+    /// Success, or why it failed.
     pub status: Status,
-    /// Whose event it is.
+    /// The owner of the descriptor.
     pub owner: Owner,
-    /// The user's mark of the descriptor.
+    /// The value that the user gave the descriptor.
     pub user: u64,
     /// The descriptor.
     pub md: MdKey,
     /// Whether the descriptor is gone with this event; its memory is free again.
     pub unlinked: bool,
-    /// The other side: who sent the PUT or GET to us, or whom we sent ours to.
+    /// The other side: the sender of a PUT or GET to us, or the target of ours.
     pub peer: ProcessId,
-    /// Who handed the message to us, or whom we handed ours: the peer at the other end of the
-    /// connection. Of all that is told of a sender it is what the sender did not write itself.
+    /// The peer at the other end of the connection that the message came or left by. A sender can
+    /// write anything into its headers, but not this.
     pub hop: ProcessId,
-    /// The NID of ours that was addressed or used.
+    /// The local NID that was addressed or used.
     pub local: ProcessId,
     /// Portal index of the operation.
     pub portal: u32,
     /// Match bits of the operation.
     pub match_bits: u64,
-    /// Out-of-band word of a PUT.
+    /// Out-of-band data of a PUT; 0 for other messages.
     pub hdr_data: u64,
-    /// Bytes the initiator asked to move.
+    /// Bytes that the initiator asked to transfer.
     pub requested: u32,
-    /// Bytes that were moved.
+    /// Bytes that were transferred; 0 when it failed.
     pub moved: u32,
     /// Offset in the descriptor, in bytes.
     pub offset: u32,

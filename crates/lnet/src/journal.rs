@@ -1,4 +1,4 @@
-//! What happened to each message, step by step: for simulations and for whoever debugs.
+//! What happens to each message, step by step: for simulations and debugging.
 //!
 //! A shard keeps no journal unless [`Shard::enable_journal`](crate::shard::Shard::enable_journal)
 //! asks for one; then it notes what it does, and changes nothing in what it does. Users of the core
@@ -13,27 +13,27 @@ use crate::lnd::{HeaderViolation, RxId};
 use crate::status::Status;
 use crate::time::Time;
 
-/// Most entries kept for an owner that does not take them; what comes then is counted and lost.
+/// Most entries that are kept until they are taken; further entries are counted and discarded.
 pub const ENTRIES_MAX: usize = 1 << 18;
 
-/// The number of a message or descriptor. Numbers of messages out and in are drawn from one series
-/// and never used twice in one life of a shard; those of descriptors are another series.
+/// The number of a message or descriptor. A shard uses each number for one message, out or in;
+/// those of descriptors are another series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Number(pub u64);
 
-/// One step.
+/// One entry of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// When.
+    /// When it happened.
     pub at: Time,
-    /// What.
+    /// What happened.
     pub step: Step,
 }
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A message out was made.
+    /// A message out was created.
     Made(Box<Made>),
     /// A message out waits.
     Waits {
@@ -42,7 +42,7 @@ pub enum Step {
         /// For what.
         wait: Wait,
     },
-    /// A message out has its credits and was handed to the driver.
+    /// A message out has its credits and was given to the driver.
     Handed {
         /// Which.
         msg: Number,
@@ -53,7 +53,7 @@ pub enum Step {
         /// Which.
         msg: Number,
     },
-    /// A message is over: one out when the driver needs its memory no more, one in when its
+    /// A message has ended: one out when the driver no longer needs its memory, one in when its
     /// payload is stored; or it failed.
     Ended {
         /// Which.
@@ -61,16 +61,16 @@ pub enum Step {
         /// How.
         status: Status,
     },
-    /// A header has come in.
+    /// A header has arrived.
     Came(Box<Came>),
-    /// A parked PUT goes on.
+    /// A parked PUT continues.
     Resumed {
-        /// The mark it was parked under.
+        /// The name that it was parked under.
         rx: RxId,
         /// What became of it.
         fate: Fate,
     },
-    /// A descriptor was withdrawn: its owner gave up, or an answer did not come in time.
+    /// A descriptor was withdrawn: by its owner, or because an answer did not arrive in time.
     Withdrawn {
         /// Which.
         md: Number,
@@ -79,31 +79,31 @@ pub enum Step {
     },
     /// A user began an RPC.
     Called(Box<Called>),
-    /// A user took a request up that was made to it.
+    /// A user accepted a request.
     Taken {
-        /// Match bits of the reply: with the caller's NID, the name of the RPC.
+        /// Match bits of the reply; together with the caller's NID they identify the RPC.
         reply_bits: u64,
         /// The caller.
         from: ProcessId,
-        /// The descriptor it came into.
+        /// The descriptor that it was stored in.
         md: Number,
         /// Where in the descriptor, in bytes.
         offset: u32,
     },
-    /// A user lets an RPC that it answers wait.
+    /// A user delays an RPC that it answers.
     Held {
         /// As in [`Step::Taken`].
         reply_bits: u64,
         /// The caller.
         from: ProcessId,
-        /// What for.
+        /// What the RPC waits for.
         reason: &'static str,
     },
-    /// An RPC that a user began is over.
+    /// An RPC that a user began has ended.
     Over {
         /// As in [`Step::Called`].
         reply_bits: u64,
-        /// What went wrong, if anything did.
+        /// Why it failed; `None` if it succeeded.
         trouble: Option<Box<str>>,
     },
 }
@@ -113,29 +113,29 @@ pub enum Step {
 pub struct Made {
     /// Its number.
     pub msg: Number,
-    /// What will be on the wire.
+    /// The header that is sent.
     pub header: Header,
     /// The descriptor of the operation.
     pub md: Option<Number>,
 }
 
-/// For what a message out waits.
+/// What a message out waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Wait {
     /// Discovery of its peer.
     Discovery,
     /// A credit of its peer.
     PeerCredit,
-    /// A credit of the interface; it holds a peer credit.
+    /// A credit of the interface; it holds a credit of its peer.
     NiCredit,
 }
 
 /// A message in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Came {
-    /// Whose connection it came by.
+    /// The peer whose connection it came by.
     pub hop: ProcessId,
-    /// What was on the wire.
+    /// The header that arrived.
     pub header: Header,
     /// What became of it.
     pub fate: Fate,
@@ -153,11 +153,11 @@ pub enum Fate {
         /// Where in the descriptor, in bytes.
         offset: u32,
     },
-    /// All there is to do was done: a GET matched and its REPLY was made, an ACK was awaited.
+    /// It was handled completely: a GET matched and its REPLY was created, or an ACK was awaited.
     Done,
-    /// It matched nothing on a lazy portal and waits, its connection with it.
+    /// It matched nothing on a lazy portal and waits; its connection is not read meanwhile.
     Parked {
-        /// The mark it waits under.
+        /// The name that it waits under.
         rx: RxId,
     },
     /// It was dropped.
@@ -171,66 +171,66 @@ pub enum Fate {
 pub enum DropReason {
     /// It is for another node.
     NotForUs,
-    /// There is no room for another peer.
+    /// The table of peers is full.
     TooManyPeers,
     /// Nothing matches.
     NoMatch,
-    /// What matches has too little room and may not cut.
+    /// The descriptor that matches has too little space and does not truncate.
     TooLong,
     /// Too many responses wait.
     TooManyResponses,
-    /// A REPLY or ACK that nobody awaits, or not from there.
+    /// A REPLY or ACK that is not awaited, or not from this peer.
     NotAwaited,
-    /// A push of ping information that is not wanted.
+    /// A push of ping information that is not accepted.
     UnwantedPush,
-    /// It was parked, and its connection went.
+    /// It was parked, and its connection was closed.
     ConnectionGone,
 }
 
 /// An RPC that begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Called {
-    /// Match bits of its reply: with the caller's NID, its name.
+    /// Match bits of its reply; together with the caller's NID they identify the RPC.
     pub reply_bits: u64,
     /// Match bits of its bulk transfer, if there is one.
     pub bulk_bits: Option<u64>,
-    /// What is called, in a word.
+    /// Name of the service.
     pub service: &'static str,
-    /// Whom.
+    /// The peer that is called.
     pub peer: ProcessId,
     /// Bytes of the bulk transfer.
     pub bulk_len: u32,
-    /// The descriptor its request is sent from.
+    /// The descriptor that its request is sent from.
     pub request: Number,
 }
 
-/// Entries on their way to the owner.
+/// Entries that were not taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
     entries: VecDeque<Entry>,
     lost: u64,
-    /// Steps whose time is not known yet: that of the next one.
+    /// Steps whose time is not known; they get the time of the next step.
     untimed: Vec<Step>,
-    /// Why the message that is being received is dropped.
+    /// Why the message that is being received will be dropped.
     pub(crate) drop_reason: Option<DropReason>,
 }
 
 impl Journal {
-    /// Out of line: shards that keep no journal never come here.
+    /// Out of line: a shard without a journal does not call it.
     #[cold]
     pub(crate) fn note(&mut self, at: Time, step: Step) {
         self.time(at);
         self.push(at, step);
     }
 
-    /// Notes a step whose time whoever makes it does not know.
+    /// Adds a step where the time is not known.
     pub(crate) fn note_untimed(&mut self, step: Step) {
         if self.untimed.len() < ENTRIES_MAX {
             self.untimed.push(step);
         }
     }
 
-    /// It is so late.
+    /// Adds the steps without a time: they happened at `now`.
     pub(crate) fn time(&mut self, now: Time) {
         for step in core::mem::take(&mut self.untimed) {
             self.push(now, step);

@@ -1,21 +1,21 @@
 //! How long operations take: a histogram per operation of each peer NID and each interface.
 //!
-//! The operations and their names are those that lnetctl has since 2.17.55 (cli-habits 3.2). Where
-//! it has the least, the greatest and the average, here are percentiles too: of how many samples,
-//! and within which range, does not matter to what a histogram costs.
+//! The operations and their names are those that lnetctl has since 2.17.55. Besides minimum,
+//! maximum and average there are percentiles. The size of a histogram depends neither on the number
+//! of samples nor on their range.
 
 use crate::time::Nanos;
 
-/// An operation whose time is taken. All begin when the message has its credits and is handed to
-/// the driver: what it waited for before shows in credits and queues. What fails is not counted.
+/// An operation whose time is measured. Each begins when its message has its credits and is given
+/// to the driver; the time that it waited for credits is not part of it. Operations that fail are
+/// not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operation {
-    /// A PUT of ours, until the driver needs its memory no more: it was copied to be sent, or has
-    /// left.
+    /// A PUT of ours, until the driver no longer needs its memory: the payload was copied or sent.
     PutEgress,
-    /// A GET of ours, until its REPLY is stored as a whole.
+    /// A GET of ours, until its REPLY is stored completely.
     GetRtt,
-    /// A PUT of ours that wants an ACK, until the ACK is here.
+    /// A PUT of ours that wants an ACK, until the ACK arrives.
     PutAck,
 }
 
@@ -23,7 +23,7 @@ impl Operation {
     /// All of them, in lnetctl's order.
     pub const ALL: [Operation; 3] = [Operation::PutEgress, Operation::GetRtt, Operation::PutAck];
 
-    /// As lnetctl begins its keys.
+    /// The prefix of lnetctl's keys.
     pub const fn name(self) -> &'static str {
         match self {
             Operation::PutEgress => "put_egress",
@@ -33,19 +33,19 @@ impl Operation {
     }
 }
 
-/// Width of the first buckets, as a power of two: 128 ns. A clock that is read once per round of a
-/// loop tells nothing finer.
+/// Width of the first buckets, as a power of two: 128 ns. The clock is read once per round of a
+/// loop, which is not finer.
 const UNIT: u32 = 7;
 
-/// Buckets between a time and its double, as a power of two: 8, none wider than 12.5 % of what it
-/// begins with.
+/// Buckets between a time and its double, as a power of two: 8. None is wider than 12.5 % of its
+/// lower bound.
 const FINE: u32 = 3;
 const STEPS: usize = 1 << FINE;
 
-/// Doublings beyond the first [`STEPS`] buckets, which are of [`UNIT`] each.
+/// Doublings beyond the first [`STEPS`] buckets, whose width is [`UNIT`].
 const DOUBLINGS: usize = 31;
 
-/// Buckets of a histogram: as many as a byte counts.
+/// Buckets of a histogram: a byte is enough for an index.
 pub const BUCKETS: usize = STEPS * (DOUBLINGS + 1);
 
 /// Marks at which [`Histogram::cumulative`] counts.
@@ -54,10 +54,10 @@ pub const MARKS: usize = DOUBLINGS + 1;
 const _: () = assert!(size_of::<Histogram>() == 8 * (BUCKETS + 4), "2080 bytes (docs/metrics.md)");
 const _: () = assert!(BUCKETS == u8::MAX as usize + 1, "no index is out of range");
 
-/// How often which times were seen; of one size, whatever is recorded.
+/// A histogram of durations. Its size is constant.
 ///
-/// A time of up to 1.024 us is known to 128 ns, a longer one to 12.5 % of itself, one of 2199 s or
-/// more only as such. Number, sum, least and greatest are exact.
+/// The resolution is 128 ns up to 1.024 us, and 12.5 % of the duration above that; durations of
+/// 2199 s or more share one bucket. Number, sum, minimum and maximum are exact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     samples: u64,
@@ -75,13 +75,13 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts one time.
+    /// Adds one sample.
     #[inline]
     pub fn record(&mut self, took: Nanos) {
         self.record_in(took, bucket_of(took));
     }
 
-    /// On the way of every message: what is rare is a branch that is not taken.
+    /// Called for every message: what is rare is a branch that is not taken.
     #[inline]
     fn record_in(&mut self, took: Nanos, bucket: u8) {
         self.counts[usize::from(bucket)] += 1;
@@ -95,7 +95,7 @@ impl Histogram {
         }
     }
 
-    /// Adds what another one has seen.
+    /// Adds the samples of another histogram.
     pub fn add(&mut self, other: &Histogram) {
         self.samples += other.samples;
         self.sum = self.sum.saturating_add(other.sum);
@@ -106,15 +106,16 @@ impl Histogram {
         }
     }
 
-    /// Number, least, greatest and sum.
+    /// Number, minimum, maximum and sum.
     pub fn summary(&self) -> Summary {
         let min = if self.samples == 0 { 0 } else { self.min };
         Summary { samples: self.samples, sum: self.sum, min: Nanos(min), max: Nanos(self.max) }
     }
 
     /// The time that so many thousandths of the samples do not exceed: 500 for the median, 999 for
-    /// p99.9. Never less than the true one, and more by no more than a bucket's width. `None`
-    /// without samples; thousandths above 1000 count as 1000.
+    /// p99.9. It is never less than the exact value, and exceeds it by at most the width of a
+    /// bucket.
+    /// `None` without samples; thousandths above 1000 count as 1000.
     pub fn percentile(&self, thousandths: u64) -> Option<Nanos> {
         let wanted = u128::from(self.samples) * u128::from(thousandths.min(1000));
         let rank = wanted.div_ceil(1000).max(1);
@@ -128,7 +129,7 @@ impl Histogram {
         Some(Nanos(last.clamp(self.min, self.max)))
     }
 
-    /// The buckets that are not empty: from when, up to but without when, how many.
+    /// The buckets that are not empty: lower bound, exclusive upper bound, number of samples.
     pub fn buckets(&self) -> impl Iterator<Item = (Nanos, Nanos, u64)> + '_ {
         let counts = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
         counts.map(|(bucket, count)| {
@@ -138,8 +139,8 @@ impl Histogram {
         })
     }
 
-    /// How many samples took less than each mark: 1.024 us, the double, and so on; without those
-    /// beyond the last, of 2199 s, which are the rest of all.
+    /// The number of samples below each mark: 1.024 us, its double, and so on. Samples beyond the
+    /// last mark, 2199 s, are in none.
     pub fn cumulative(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {
         let mut below = 0;
         (0..MARKS).map(move |mark| {
@@ -152,16 +153,16 @@ impl Histogram {
     }
 }
 
-/// What can be said of a histogram in a line.
+/// Summary of a histogram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// How many.
+    /// Number of samples.
     pub samples: u64,
-    /// All together, in nanoseconds.
+    /// Sum, in nanoseconds; saturates.
     pub sum: u64,
-    /// The least; 0 without samples.
+    /// Minimum; 0 without samples.
     pub min: Nanos,
-    /// The greatest; 0 without samples.
+    /// Maximum; 0 without samples.
     pub max: Nanos,
 }
 
@@ -171,7 +172,7 @@ impl Summary {
         Nanos(self.sum.checked_div(self.samples).unwrap_or(0))
     }
 
-    /// Adds another one.
+    /// Adds another summary.
     pub fn add(&mut self, other: &Summary) {
         self.min = match (self.samples, other.samples) {
             (0, _) => other.min,
@@ -189,12 +190,12 @@ impl Summary {
 pub struct Summaries([Summary; Operation::ALL.len()]);
 
 impl Summaries {
-    /// Of one operation.
+    /// The summary of one operation.
     pub fn of(&self, operation: Operation) -> &Summary {
         &self.0[operation as usize]
     }
 
-    /// Adds others.
+    /// Adds other summaries.
     pub fn add(&mut self, other: &Summaries) {
         self.0.iter_mut().zip(&other.0).for_each(|(sum, more)| sum.add(more));
     }
@@ -205,7 +206,7 @@ impl Summaries {
 pub struct Latencies([Option<Box<Histogram>>; Operation::ALL.len()]);
 
 impl Latencies {
-    /// Of one operation, if there is any sample.
+    /// The histogram of one operation; `None` without samples.
     pub fn of(&self, operation: Operation) -> Option<&Histogram> {
         self.0[operation as usize].as_deref()
     }
@@ -215,7 +216,7 @@ impl Latencies {
         self.0.iter().all(Option::is_none)
     }
 
-    /// Of each operation.
+    /// A summary of each operation.
     pub fn summaries(&self) -> Summaries {
         let summary = |histogram: &Option<Box<Histogram>>| {
             histogram.as_ref().map(|histogram| histogram.summary()).unwrap_or_default()
@@ -223,7 +224,7 @@ impl Latencies {
         Summaries([summary(&self.0[0]), summary(&self.0[1]), summary(&self.0[2])])
     }
 
-    /// Adds what others have seen.
+    /// Adds the samples of others.
     pub fn add(&mut self, other: &Latencies) {
         for (ours, theirs) in self.0.iter_mut().zip(&other.0) {
             if let Some(theirs) = theirs {
@@ -232,7 +233,7 @@ impl Latencies {
         }
     }
 
-    /// The same, without a copy of those of which there is none yet.
+    /// Adds the samples of others, and moves histograms that are missing here.
     pub(crate) fn take_over(&mut self, other: Latencies) {
         for (ours, theirs) in self.0.iter_mut().zip(other.0) {
             match (ours.as_mut(), theirs) {
@@ -260,7 +261,7 @@ fn begun(place: &mut Option<Box<Histogram>>) -> &mut Box<Histogram> {
     place.get_or_insert_default()
 }
 
-/// A time and its bucket, found once for all histograms that it belongs to.
+/// A duration and its bucket, computed once for all histograms that count it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     took: Nanos,
@@ -286,7 +287,7 @@ fn bucket_of(took: Nanos) -> u8 {
     bucket.min(u64::from(u8::MAX)) as u8
 }
 
-/// The first time that is too long for a bucket.
+/// The exclusive upper bound of a bucket.
 fn end_of(bucket: usize) -> Nanos {
     let (doubling, step) = (bucket / STEPS, bucket % STEPS);
     let units = match doubling {

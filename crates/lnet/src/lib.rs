@@ -1,4 +1,4 @@
-//! The LNet protocol core: the whole world of one CPU partition, with no I/O, clock or thread.
+//! The LNet protocol core: all state of one CPU partition, with no I/O, clock or thread.
 #![forbid(unsafe_code)]
 
 mod credits;

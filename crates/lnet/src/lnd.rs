@@ -1,8 +1,8 @@
-//! The seam between core and drivers: plain data both ways.
+//! The interface between the core and its drivers (LNDs): plain data in both directions.
 //!
-//! Driver to core: `recv_header`, `done`, `link`, `tick`, each a method of
-//! [`Shard`](crate::shard::Shard). Core to driver: a bounded outbox of [`Action`]s. Nothing calls
-//! back, so the same values can travel over a ring between CPU partitions or through a simulator.
+//! A driver calls the methods of [`Core`], which [`Shard`](crate::shard::Shard) implements, and
+//! takes [`Action`]s from a queue. There are no callbacks, so the same values can pass through a
+//! simulator.
 
 use lustrine_wire::header::Header;
 use lustrine_wire::nid::ProcessId;
@@ -13,7 +13,7 @@ use crate::status::Status;
 use crate::time::Time;
 
 new_key_type! {
-    /// A message the core has given to a driver, or that a driver is receiving for the core.
+    /// A message that the core has given to a driver, or that a driver is receiving for the core.
     pub struct OpKey;
 }
 
@@ -21,47 +21,47 @@ new_key_type! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NiIndex(pub u16);
 
-/// A place where a driver waits with an unread payload; the driver chooses the number and never
-/// uses one twice while it is alive.
+/// Names a received header whose payload the driver has not read yet. The driver chooses the number
+/// and uses it for one header at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RxId(pub u64);
 
-/// Where a header came from.
+/// Where a header comes from.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// Our interface.
+    /// The local interface that it came to.
     pub ni: NiIndex,
-    /// The previous hop as the driver knows it (after a userland peer was renamed, wire 4.4).
+    /// The previous hop as the driver knows it: a userland peer has its new identity ([USR-2]).
     pub from: ProcessId,
-    /// The driver's mark, used again in [`Action::Resume`].
+    /// The name that [`Action::Resume`] uses if the core parks the message.
     pub rx: RxId,
 }
 
 /// The core's answer to a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Store the first bytes of the payload in `spans`, discard the rest, then call `done(op)`;
-    /// also when `spans` is empty.
+    /// Store the first bytes of the payload in `spans`, discard the rest, then call
+    /// [`Core::done`]; also when `spans` is empty.
     Into {
-        /// Name it in `done`.
+        /// The message, for [`Core::done`].
         op: OpKey,
-        /// Where the bytes go; at most the payload's length in all.
+        /// Where the bytes go, in order; their total length is at most that of the payload.
         spans: Spans,
     },
-    /// Discard the payload, if any; there is no `done`.
+    /// Discard the payload, if there is one; do not call [`Core::done`].
     Done,
-    /// As [`Verdict::Done`], and the message was not wanted (lnet-core 1.5, wire 5.4).
+    /// As [`Verdict::Done`], and the message was dropped ([CORE-9], [HDR-13]).
     Drop,
-    /// Leave the payload where it is until [`Action::Resume`] names the same mark.
+    /// Leave the payload unread until [`Action::Resume`] names the header.
     Park,
     /// The peer broke the protocol: close its connections.
     Refuse(HeaderViolation),
 }
 
-/// The ways a header can be wrong that cost a peer its connections (wire 5.4).
+/// Violations in a header that cost a peer its connections ([HDR-12]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HeaderViolation {
-    /// The destination NID is on the arrival net but is not mine, or is mine on another net.
+    /// The destination NID is on the network of arrival but not local, or local on another network.
     WrongDestination,
     /// A payload on an ACK or GET.
     PayloadOnAckOrGet,
@@ -76,11 +76,11 @@ pub enum HeaderViolation {
 /// What the core asks of a driver.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// Send a message; answer with `done(op)` when its memory is free again, or with an error.
+    /// Send a message; call [`Core::done`] when its memory is free again, or when sending failed.
     Send(SendAction),
-    /// Go on with a parked message.
+    /// Continue with a parked message.
     Resume {
-        /// The mark given in [`Arrival`].
+        /// The name from [`Arrival`].
         rx: RxId,
         /// What to do with it now; never [`Verdict::Park`].
         verdict: Verdict,
@@ -91,7 +91,7 @@ pub enum Action {
         ni: NiIndex,
         /// The peer.
         peer: ProcessId,
-        /// What queued messages get.
+        /// The status that queued messages fail with.
         status: Status,
     },
 }
@@ -99,45 +99,48 @@ pub enum Action {
 /// One message to send.
 #[derive(Clone, Debug)]
 pub struct SendAction {
-    /// Name it in `done`.
+    /// The message, for [`Core::done`].
     pub op: OpKey,
     /// The interface to leave by.
     pub ni: NiIndex,
-    /// The next hop. With the userland flag in its PID it can only be reached over a connection
-    /// it opened itself.
+    /// The next hop. If its PID has the userland flag, it can only be reached over a connection
+    /// that it opened itself.
     pub to: ProcessId,
     /// The LNet header.
     pub header: Header,
-    /// The payload, `header.payload_len` bytes in all.
+    /// The payload, `header.payload_len` bytes in total.
     pub payload: Spans,
     /// When the driver must give up.
     pub deadline: Time,
 }
 
-/// What a driver tells about a peer's connections.
+/// A change of a peer's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkEvent {
     /// The first connection is open.
     Up,
     /// The last connection is closed.
     Down {
-        /// Why.
+        /// Why it was closed.
         status: Status,
     },
-    /// The peer's incarnation changed: it knows nothing of what was pending.
+    /// The peer has a new incarnation: it has restarted, and knows nothing of what was pending.
     Restarted,
 }
 
 /// The core as a driver sees it; [`Shard`](crate::shard::Shard) implements it.
 ///
-/// Drivers are generic over it so that each can be tested against a small model.
+/// Drivers are generic over it, so that each can be tested against a small model.
 pub trait Core {
     /// A header has arrived.
     fn recv_header(&mut self, now: Time, arrival: Arrival, header: &Header) -> Verdict;
-    /// A message given by [`Action::Send`] or [`Verdict::Into`] is finished: its memory is no
-    /// longer used by the driver. Exactly once per [`OpKey`].
+    /// A message given by [`Action::Send`] or [`Verdict::Into`] is finished: the driver no longer
+    /// uses its memory. Exactly once per [`OpKey`].
+    ///
+    /// # Panics
+    /// When the driver has no such message.
     fn done(&mut self, now: Time, op: OpKey, status: Status);
-    /// Whether [`Core::tx_started`] is worth calling: somebody keeps a journal.
+    /// Whether a journal is kept: only then is [`Core::tx_started`] worth calling.
     fn journal_enabled(&self) -> bool {
         false
     }
@@ -146,6 +149,6 @@ pub trait Core {
     fn tx_started(&mut self, _now: Time, _op: OpKey) {}
     /// The state of a peer's connections changed.
     fn link(&mut self, now: Time, ni: NiIndex, peer: ProcessId, event: LinkEvent);
-    /// The connection behind a parked message is gone; its mark will never be resumed.
+    /// The connection of a parked message is gone; the core never resumes it.
     fn forget(&mut self, rx: RxId);
 }

@@ -1,4 +1,4 @@
-//! Memory descriptors and match entries (lnet-core 1.2, 1.3).
+//! Memory descriptors and match entries ([CORE-2], [CORE-6]).
 
 use bitflags::bitflags;
 use lustrine_wire::nid::{Nid, ProcessId};
@@ -10,7 +10,7 @@ use crate::time::Time;
 
 new_key_type! {
     /// A memory descriptor. Its 64 bits are the object cookie on the wire: index and generation,
-    /// so a forged or replayed handle finds nothing.
+    /// so that a forged or replayed handle names nothing.
     pub struct MdKey;
     /// A match entry.
     pub struct MeKey;
@@ -24,11 +24,11 @@ bitflags! {
         const OP_PUT = 0x1;
         /// Incoming GETs may use it.
         const OP_GET = 0x2;
-        /// The initiator gives the offset; otherwise a local offset runs.
+        /// The initiator gives the offset; otherwise a local offset advances.
         const MANAGE_REMOTE = 0x4;
         /// A message longer than the space is cut instead of dropped.
         const TRUNCATE = 0x10;
-        /// Never acknowledge, whatever the PUT asks.
+        /// Never send an ACK, even when the PUT asks for one.
         const ACK_DISABLE = 0x20;
     }
 }
@@ -58,51 +58,52 @@ pub enum OnLinkLoss {
     KeepUntilDeadline,
 }
 
-/// What a user hands over when it binds or attaches memory.
+/// A memory descriptor, as a user binds or attaches it.
 #[derive(Clone, Debug)]
 pub struct Md {
     /// The memory, at most 256 fragments.
     pub spans: Spans,
-    /// How many operations it accepts; `None` is unlimited. A PUT sent counts 1 and its ACK 1, a
-    /// GET sent 1 and its REPLY 1, each incoming PUT or GET 1.
+    /// Number of operations that it accepts; `None` is unlimited. A PUT sent counts 1 and its ACK
+    /// 1, a GET sent 1 and its REPLY 1, each incoming PUT or GET 1.
     pub threshold: Option<u32>,
-    /// Largest single message, and the exhaustion rule "local offset + max_size > length".
+    /// Largest single message, in bytes; the descriptor is exhausted when the local offset plus
+    /// this exceeds the length.
     pub max_size: Option<u32>,
     /// Options.
     pub options: MdOptions,
-    /// Whose events these are.
+    /// The user that gets the events.
     pub owner: Owner,
-    /// The user's own mark, returned in each event.
+    /// A value of the user's, returned in each event.
     pub user: u64,
 }
 
-/// Most fragments of one descriptor (lnet-core 1.1).
+/// Most fragments of one descriptor ([CORE-1]).
 pub const FRAGMENTS_MAX: usize = 256;
 
-/// Which senders a match entry takes: a NID or anybody, a PID or any.
+/// The senders that a match entry accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatchId {
-    /// [`Nid::ANY`] for everybody.
+    /// A NID, or [`Nid::ANY`] for all.
     pub nid: Nid,
-    /// `PID_ANY` for every process.
+    /// A process id, or `PID_ANY` for all.
     pub pid: u32,
 }
 
-/// Whether the entry leaves the list together with its descriptor.
+/// Whether an exhausted descriptor goes by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unlink {
     /// Entry and descriptor go when the descriptor is exhausted.
     Auto,
-    /// They stay until unlinked by hand.
+    /// They stay until their owner unlinks them.
     Retain,
 }
 
-/// Where in the list an entry goes.
+/// Where in the list an entry is inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
-    /// In front of what is there.
+    /// In front of the others.
     Before,
-    /// Behind what is there.
+    /// Behind the others.
     After,
 }
 
@@ -123,7 +124,7 @@ pub(crate) struct Awaiting {
 pub(crate) struct MdState {
     pub(crate) md: Md,
     pub(crate) length: u32,
-    /// The running local offset, in bytes.
+    /// The local offset, in bytes.
     pub(crate) local_offset: u32,
     /// Operations left; `None` is unlimited.
     pub(crate) left: Option<u32>,
@@ -132,19 +133,19 @@ pub(crate) struct MdState {
     /// Its match entry, while it is on a list.
     pub(crate) me: Option<MeKey>,
     pub(crate) unlink: Unlink,
-    /// Unlinked by hand or by time-out; the last event carries the reason.
+    /// Unlinked by its owner or by a time-out; the last event carries the reason.
     pub(crate) aborted: Option<crate::status::Status>,
-    /// When the answer must be here, and from whom; [`Time::NEVER`] when nothing is awaited.
+    /// Deadline of the answer, and the peer that owes it; [`Time::NEVER`] when none is awaited.
     pub(crate) answer_by: Time,
     pub(crate) answer_from: ProcessId,
     /// Its place among the descriptors that await an answer of the same NID.
     pub(crate) awaiting: Awaiting,
-    /// When the question was handed to the driver; [`Time::NEVER`] before that, and while no
-    /// latencies are taken.
+    /// When the request was handed to the driver; [`Time::NEVER`] before that, and while latencies
+    /// are not measured.
     pub(crate) asked: Time,
-    /// The interface that the request left by, unless it stays on this node.
+    /// The interface that the request left by; `None` for a loopback message.
     pub(crate) left_by: Option<crate::lnd::NiIndex>,
-    /// The one message out of it that is under way, if there is just one.
+    /// The message from it that is under way, if there is exactly one.
     pub(crate) request: Option<crate::lnd::OpKey>,
     /// Whether it was attached to a portal (passive) rather than bound (active).
     pub(crate) attached: bool,
@@ -171,7 +172,7 @@ impl MdState {
         }
     }
 
-    /// Whether it takes no further operation (lnet-core 1.2).
+    /// Whether it accepts no further operation ([CORE-3]).
     pub(crate) fn exhausted(&self) -> bool {
         self.left == Some(0)
             || self.md.max_size.is_some_and(|max| {
@@ -179,7 +180,7 @@ impl MdState {
             })
     }
 
-    /// Counts one operation. The caller has checked [`MdState::exhausted`].
+    /// Counts one operation. The caller must have checked [`MdState::exhausted`].
     pub(crate) fn count_operation(&mut self) {
         if let Some(left) = &mut self.left {
             *left -= 1;

@@ -1,8 +1,8 @@
-//! What the core knows of memory: places, never bytes.
+//! Memory as the core sees it: spans, never bytes.
 //!
-//! Payload never enters the core. A [`Span`] names a piece of registered memory; whoever runs the
-//! core (the event loop, the simulator) implements [`Memory`] and resolves spans. The core itself
-//! only touches the few hundred bytes of its own ping information through that trait.
+//! Payload never enters the core. A [`Span`] names a piece of registered memory; the event loop or
+//! simulator that runs the core implements [`Memory`] and resolves spans. The core itself only
+//! accesses the few hundred bytes of its own ping information through that trait.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -13,11 +13,11 @@ pub use vec::VecMemory;
 /// A piece of registered memory: `len` bytes at `offset` of region `region`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Span {
-    /// Number of the region in the memory that issued the span.
+    /// Number of the region in the memory that allocated the span.
     pub region: u32,
-    /// First byte inside the region.
+    /// Offset of the first byte in the region, in bytes.
     pub offset: u32,
-    /// Length in bytes; 0 is legal and names nothing.
+    /// Length in bytes; may be 0.
     pub len: u32,
 }
 
@@ -25,7 +25,7 @@ impl Span {
     /// The part `[from, from + len)` of this span.
     ///
     /// # Panics
-    /// When the part does not lie inside the span: that is our own mistake, never a peer's.
+    /// When the part does not lie inside the span: that is a bug of the caller.
     #[must_use]
     pub fn part(self, from: u32, len: u32) -> Span {
         assert!(from <= self.len && len <= self.len - from, "{from}+{len} outside {self:?}");
@@ -36,8 +36,8 @@ impl Span {
 /// A fragment list; nearly always one span.
 pub type Spans = SmallVec<[Span; 2]>;
 
-/// A copy of a fragment list. The list's own `clone` goes element by element, which shows at a
-/// million messages per second.
+/// A copy of a fragment list. The `clone` of the list goes element by element, which is measurable
+/// at a million messages per second.
 pub fn copy_of(spans: &Spans) -> Spans {
     match spans.as_slice() {
         [span] => smallvec![*span],
@@ -52,7 +52,7 @@ pub fn total_len(spans: &[Span]) -> u32 {
     spans.iter().map(|span| span.len).sum()
 }
 
-/// The part `[from, from + len)` of a fragment list taken as one run of bytes.
+/// The part `[from, from + len)` of a fragment list, offsets in bytes from its start.
 ///
 /// # Panics
 /// When the list is shorter than `from + len`.
@@ -81,7 +81,7 @@ pub fn part_of(spans: &[Span], from: u32, len: u32) -> Spans {
     out
 }
 
-/// Which 8-byte words of a buffer a selftest data check touches (selftest-wire 12).
+/// Which 8-byte words of a buffer are filled or checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Words {
     /// Every word: check `full`.
@@ -94,21 +94,22 @@ pub enum Words {
     },
 }
 
-/// The memory of one event loop: production backs it with mapped pages, the simulator with models.
+/// The memory of one event loop. In production it consists of mapped pages, in the simulator of
+/// models.
 ///
-/// All accesses are bounds-checked by the implementation; a span that was never issued is our own
-/// mistake and panics.
+/// Implementations check the bounds of every access, and panic when a span was not allocated: that
+/// is a bug of the caller.
 pub trait Memory {
-    /// A new span of exactly `len` bytes (page aligned from 4096 bytes up), or `None` when the
-    /// limit is reached: back-pressure, not an error.
+    /// Allocates a span of exactly `len` bytes, page aligned from 4096 bytes up. `None` when the
+    /// limit is reached: the caller has to wait.
     fn alloc(&mut self, len: u32) -> Option<Span>;
-    /// Gives back a span that [`Memory::alloc`] issued.
+    /// Frees a span that [`Memory::alloc`] returned.
     fn free(&mut self, span: Span);
-    /// Copies `bytes` to the start of `span`; `bytes` must not be longer.
+    /// Copies `bytes`, which must not be longer than `span`, to the start of `span`.
     fn write(&mut self, span: Span, bytes: &[u8]);
-    /// Copies the start of `span` to `out`; `out` must not be longer.
+    /// Copies the start of `span` to `out`, which must not be longer than `span`.
     fn read(&self, span: Span, out: &mut [u8]);
-    /// Copies `from` to `to`; equal lengths, not overlapping.
+    /// Copies `from` to `to`, which have the same length and do not overlap.
     fn copy(&mut self, from: Span, to: Span);
     /// Writes `word` to the chosen words of `span`, whose length must be a multiple of 8.
     fn fill(&mut self, span: Span, word: [u8; 8], which: Words);
@@ -119,14 +120,14 @@ pub trait Memory {
     fn check(&self, span: Span, word: [u8; 8], which: Words) -> Result<(), u32>;
 }
 
-/// Has a memory among other things, and passes as that memory: what a driver is given is streams
-/// and memory in one value.
+/// A value that contains a memory and can be used as one: drivers get streams and memory in one
+/// value.
 pub trait HasMemory {
     /// The memory.
     type Inner: Memory + ?Sized;
-    /// It, to look at.
+    /// The memory, to read from.
     fn memory(&self) -> &Self::Inner;
-    /// It.
+    /// The memory.
     fn memory_mut(&mut self) -> &mut Self::Inner;
 }
 

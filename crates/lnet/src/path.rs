@@ -1,7 +1,7 @@
-//! Which interface a message leaves by: one pure function.
+//! The choice of the interface that a message leaves by: one pure function ([CORE-16]).
 //!
-//! Today: the local interface on the destination's net, exactly the destination NID that was
-//! given. Multi-rail, health and routes will add fields to [`Key`], not cases.
+//! The destination NID is always the one that was given. Multi-rail, health and routes will add
+//! fields to [`Key`], not cases.
 
 use core::cmp::Reverse;
 
@@ -9,26 +9,26 @@ use lustrine_wire::nid::Nid;
 
 use crate::lnd::NiIndex;
 
-/// What the choice looks at, one per local interface on the destination's net.
+/// A local interface, as the choice sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {
     pub(crate) ni: NiIndex,
     pub(crate) nid: Nid,
     /// Free credits, negative when messages wait.
     pub(crate) credits: i64,
-    /// How often it was chosen.
+    /// Number of times that it was chosen.
     pub(crate) sequence: u64,
 }
 
-/// Greatest wins; a lexicographic key instead of a case tree (lnet-core 4.2).
+/// The greatest key wins; the fields are compared in this order.
 type Key = (i64, Reverse<u64>, Reverse<NiIndex>);
 
 /// Why there is no path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unreachable {
-    /// No interface of ours is on that net, and there are no routes.
+    /// No local interface is on that network; there are no routes.
     NoLocalNi,
-    /// The source NID asked for is not ours, or is on another net.
+    /// The source NID that was given is not local, or is on another network.
     BadSource,
 }
 

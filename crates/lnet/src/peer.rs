@@ -1,8 +1,8 @@
 //! Peers: what is known of other nodes, in bounded memory.
 //!
 //! A [`PeerNi`] is one remote NID, a [`Peer`] the node behind one or several of them, named by its
-//! primary NID (lnet-core, terms). Both are a few hundred bytes; any NID a header names gets one,
-//! so the table has a limit and the idle entry unused for longest makes room.
+//! primary NID ([CORE-21]). Both have a few hundred bytes. Each NID that a header names gets an
+//! entry, so the table has a limit, and idle entries that were not used for long make room.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -32,32 +32,32 @@ new_key_type! {
     pub(crate) struct PeerNiKey;
 }
 
-/// How far this node got in learning about a peer (lnet-core 7).
+/// State of a peer's discovery ([PING-14]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Nothing is known, or what was known is no longer trusted.
+    /// Nothing is known, or the information is outdated.
     Unknown,
-    /// A ping is on its way; `sink` is the room it offers, in bytes.
+    /// A ping is under way; `sink` is the room for its answer, in bytes.
     Pinging { sink: u32 },
-    /// Our ping information is on its way; `left` more pushes follow this one.
+    /// A push is under way; `left` more follow.
     Pushing { left: u8 },
-    /// Messages may flow.
+    /// Messages can be sent.
     Ready,
 }
 
 /// How a round of discovery begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Round {
-    /// Ask the peer about itself.
-    Ask,
-    /// It told us about itself just now: tell it about us (capture a3).
-    Tell,
+    /// With a ping.
+    Ping,
+    /// With a push, as the peer has just pushed its own information (capture a3).
+    Push,
 }
 
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) primary: Nid,
-    /// Its last word: the NIDs of its last ping information; empty before the first.
+    /// The NIDs of its last ping information; empty before the first.
     pub(crate) nids: SmallVec<[AdvertisedNid; 1]>,
     /// Feature bits of its last ping information.
     pub(crate) features: Option<u32>,
@@ -66,34 +66,34 @@ pub(crate) struct Peer {
     /// The sequence number of our own information that it has confirmed.
     pub(crate) confirmed: Option<u32>,
     pub(crate) phase: Phase,
-    /// The NID discovery talks to: the one a message was meant for, or that pushed.
+    /// The NID that discovery pings and pushes to: the one that a message is for, or that pushed.
     pub(crate) contact: Nid,
-    /// A round of discovery that somebody waits for.
+    /// A round of discovery that is to begin.
     pub(crate) wanted: Option<Round>,
-    /// Entries of the table that belong to it; never none.
+    /// Entries of the table that belong to it; at least one.
     pub(crate) members: SmallVec<[PeerNiKey; 2]>,
-    /// Of them, those with connections.
+    /// Number of members with connections.
     linked: u32,
-    /// The primary NID is in use as the peer's name and stays.
+    /// The primary NID is in use as the peer's name and must not change.
     pub(crate) locked: bool,
-    /// An administrator described it, and said whether it is multi-rail; its primary NID stays.
+    /// Whether it is multi-rail, if an administrator configured it; its primary NID stays.
     pub(crate) configured: Option<bool>,
-    /// It is being asked about itself while messages flow.
-    pub(crate) checking: bool,
-    /// It is being told about us while messages flow.
-    pub(crate) telling: bool,
-    /// Discoveries ended, well or not; a waiting command compares it.
+    /// A ping outside of a round is under way.
+    pub(crate) recheck_under_way: bool,
+    /// A push outside of a round is under way.
+    pub(crate) update_under_way: bool,
+    /// Rounds of discovery that have ended, well or not; commands that wait compare it.
     pub(crate) rounds: u64,
     /// How the last one ended.
     pub(crate) outcome: Status,
 }
 
-/// A NID on a peer's list.
+/// A NID on the list of a peer's ping information.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AdvertisedNid {
     pub(crate) nid: Nid,
     pub(crate) up: bool,
-    /// Whether it belongs to the peer; another one may have it.
+    /// Whether it belongs to the peer; otherwise another peer has it.
     pub(crate) mine: bool,
 }
 
@@ -102,20 +102,20 @@ pub(crate) struct PeerNi {
     pub(crate) nid: Nid,
     pub(crate) peer: PeerKey,
     pub(crate) credits: Credits,
-    /// Since tools last began anew, as its latencies.
+    /// Since the last reset, as the latencies.
     pub(crate) counters: MessageCounters,
-    /// Links to the node itself: one per interface of ours with open connections.
+    /// Links to the node itself: one per local interface with open connections.
     pub(crate) node_links: u32,
     /// Links to userland processes at this address, which are other peers to a driver.
     pub(crate) userland_links: u32,
-    /// Its ping information is being received: one at a time, or a peer that stops in the middle
-    /// could hold up everybody else's.
+    /// A push from it is being received. There is one at a time, so that a peer cannot occupy many
+    /// buffers.
     pub(crate) pushing: bool,
-    /// Messages to it that wait for its peer's discovery. They stay with the NID, whatever peer
-    /// it turns out to belong to.
+    /// Messages to it that wait for discovery. They stay with the NID when it moves to another
+    /// peer.
     pub(crate) parked: WaitQueue<OpKey>,
-    /// It belongs to its peer by the word of another NID alone: nothing of that peer counts for
-    /// it before it has spoken itself.
+    /// It belongs to its peer only by the claim of another NID. Nothing that is known of the peer
+    /// applies to it before it has confirmed that ([PING-26]).
     pub(crate) unverified: bool,
     /// When it was last looked up, for eviction.
     pub(crate) used: Time,
@@ -123,7 +123,7 @@ pub(crate) struct PeerNi {
     pub(crate) messages: u32,
     /// The first descriptor that awaits an answer of it; null if there is none.
     pub(crate) awaiting: MdKey,
-    /// From the first operation on whose time was taken.
+    /// Present from the first operation that was measured.
     pub(crate) latencies: Option<Box<Latencies>>,
     pub(crate) before: CounterBaseline,
 }
@@ -141,7 +141,7 @@ impl PeerNi {
 
 const _: () = assert!(
     size_of::<PeerNi>() + size_of::<Peer>() + 2 * size_of::<(Nid, PeerNiKey)>() <= 512,
-    "an idle peer must stay within 512 bytes (DESIGN, speed table)"
+    "an idle peer needs at most 512 bytes"
 );
 
 /// All peers of a shard.
@@ -150,26 +150,26 @@ pub(crate) struct PeerTable {
     pub(crate) peers: SlotMap<PeerKey, Peer>,
     pub(crate) nis: SlotMap<PeerNiKey, PeerNi>,
     by_nid: HashMap<Nid, PeerNiKey, FixedState>,
-    /// NIDs that belong to a peer by its word and have no entry yet.
+    /// NIDs that belong to a peer by its ping information and have no entry.
     listed: HashMap<Nid, PeerKey, FixedState>,
     /// Length of all lists together, without the first of each; at most `max`.
     extra: usize,
-    /// Peers with such a list.
+    /// Peers with a list of more than one NID.
     listers: BTreeSet<PeerKey>,
-    /// The one of them that was last asked to give up its list.
+    /// The peer whose list was considered for removal last.
     looked: PeerKey,
-    /// The last answer of `find`: a batch of messages mostly comes from one peer.
+    /// The last result of `find`: a batch of messages mostly comes from one peer.
     recent: Option<(Nid, PeerNiKey)>,
-    /// All entries, those looked at for eviction last at the back; and some that are gone.
+    /// All entries in the order in which eviction looks at them, and some that are gone.
     clock: VecDeque<(PeerNiKey, Time)>,
     max: usize,
-    /// Entries with latencies, and how many there may be.
+    /// Number of entries with latencies, and its limit.
     timed: usize,
     timed_max: usize,
 }
 
-/// Entries looked at for one eviction: enough to find an idle one, few enough that a peer that
-/// makes up NIDs cannot make each of its messages expensive.
+/// Entries that one eviction looks at: enough to find an idle one, and few enough that a peer that
+/// makes up NIDs cannot make each message expensive.
 const EVICTION_LOOKS: usize = 64;
 
 /// Places in the clock that entries removed by an administrator may leave behind, beyond as many as
@@ -257,8 +257,8 @@ impl PeerTable {
         key
     }
 
-    /// Forgets an idle NID that was not used since it was last looked at, with its peer when it
-    /// was the last one: the clock algorithm, an approximation of "unused for longest".
+    /// Removes an idle NID that was not used since eviction last looked at it; its peer goes with
+    /// its last NID. This is the clock algorithm, an approximation of least recently used.
     fn evict(&mut self) -> bool {
         let mut second_choice = None;
         for _ in 0..EVICTION_LOOKS.min(self.clock.len()) {
@@ -276,7 +276,7 @@ impl PeerTable {
             self.clock.push_back((key, ni.used));
         }
         let Some(key) = second_choice else { return false };
-        // It was put back just now, so it is near the end.
+        // It was put back at the end a moment ago.
         if let Some(at) = self.clock.iter().rposition(|(other, _)| *other == key) {
             self.clock.remove(at);
         }
@@ -289,7 +289,7 @@ impl PeerTable {
         self.timed -= usize::from(ni.latencies.is_some());
         self.by_nid.remove(&ni.nid);
         self.recent = None;
-        // Its peer goes on without an entry for it.
+        // Its peer stays, without an entry for this NID.
         let peer = &self.peers[ni.peer];
         let mine = peer.nids.iter().any(|told| told.mine && told.nid == ni.nid);
         if mine && peer.members.len() > 1 {
@@ -298,8 +298,8 @@ impl PeerTable {
         self.leave_peer(ni.peer, key);
     }
 
-    /// Counts connections: one more or one less to the node, or to a userland process, behind an
-    /// entry; how many are left.
+    /// Counts a link to the node or to a userland process at a NID, up or down; returns the number
+    /// of such links.
     pub(crate) fn count_link(&mut self, key: PeerNiKey, userland: bool, up: bool) -> u32 {
         let ni = &mut self.nis[key];
         let before = ni.linked();
@@ -311,14 +311,14 @@ impl PeerTable {
         left
     }
 
-    /// The NID to talk to a peer by: the one that speaks for it, and is there.
+    /// The NID to ping or push a peer by: preferably verified, and with connections.
     pub(crate) fn contact_nid(&self, key: PeerKey) -> Nid {
         let members = self.peers[key].members.iter().map(|ni| &self.nis[*ni]);
         let best = members.min_by_key(|ni| (ni.unverified, !ni.linked()));
         best.expect("a peer has a NID").nid
     }
 
-    /// The latencies of an entry; `None` when as many others as may have some do.
+    /// The latencies of an entry; `None` when the limit on entries with latencies is reached.
     #[inline]
     pub(crate) fn latencies(&mut self, key: PeerNiKey) -> Option<&mut Latencies> {
         let place = &mut self.nis[key].latencies;
@@ -340,8 +340,8 @@ impl PeerTable {
         self.nis[ni].peer
     }
 
-    /// Whether a message of `sender` counts as one of `expected`: both belong to one node, and
-    /// neither by the word of the other alone, which anybody could give.
+    /// Whether a message of `sender` counts as one of `expected`: both belong to one peer, and
+    /// neither by an unverified claim, which any node could make.
     pub(crate) fn same_peer(&self, expected: &Nid, sender: &Nid) -> bool {
         let agreed =
             |nid: &Nid| self.by_nid.get(nid).map(|key| &self.nis[*key]).filter(|ni| !ni.unverified);
@@ -367,24 +367,25 @@ impl Peer {
             linked: 0,
             locked: false,
             configured: None,
-            checking: false,
-            telling: false,
+            recheck_under_way: false,
+            update_under_way: false,
             rounds: 0,
             outcome: Status::Ok,
         }
     }
 
-    /// Nothing waits for its discovery and none is under way.
+    /// Whether no discovery is wanted or under way.
     pub(crate) fn settled(&self) -> bool {
         self.wanted.is_none() && matches!(self.phase, Phase::Unknown | Phase::Ready)
     }
 
-    /// It can be talked to, is being asked, or its name is in use: others cannot just take it.
+    /// Whether it has connections, a discovery under way, or a name in use: others cannot claim its
+    /// NIDs without its consent ([PING-23]).
     fn live(&self) -> bool {
         self.linked > 0 || self.named() || !self.settled()
     }
 
-    /// Somebody counts on its primary NID, and on its being here.
+    /// Whether its primary NID, and the peer itself, must stay in the table.
     pub(crate) fn named(&self) -> bool {
         self.locked || self.configured.is_some()
     }
@@ -399,7 +400,7 @@ mod tests {
 
     use super::*;
 
-    /// A constant of foldhash's: mixed with a number that equals it, any other number is lost.
+    /// A constant of foldhash: mixed with a number that equals it, every other number is lost.
     const FOLDED_AWAY: u64 = 0xc0ac_29b7_c97c_50dd;
 
     #[test]

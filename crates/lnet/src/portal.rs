@@ -1,4 +1,4 @@
-//! Portals: match entries, and messages parked on lazy portals (lnet-core 1.4, 1.5).
+//! Portals: match entries, and messages parked on lazy portals ([CORE-6], [CORE-9]).
 
 use std::collections::HashMap;
 
@@ -11,26 +11,26 @@ use crate::lnd::{Arrival, OpKey, RxId};
 use crate::md::{MatchId, MdKey, MeKey, Position};
 use crate::wait_queue::{WaitQueue, WaitQueues};
 
-/// Number of portals (lnet-core 1.1).
+/// Number of portals ([CORE-1]).
 pub const PORTALS: u32 = 64;
 
-/// What a user asks for when it attaches a descriptor.
+/// What a descriptor on a portal matches.
 #[derive(Clone, Copy, Debug)]
 pub struct MatchEntry {
-    /// Which senders.
+    /// The senders that it accepts.
     pub from: MatchId,
-    /// Which match bits.
+    /// The match bits that it accepts.
     pub match_bits: u64,
-    /// Bits of them that do not matter.
+    /// Match bits that are ignored.
     pub ignore_bits: u64,
-    /// Where in the list.
+    /// Where in the list it is inserted.
     pub position: Position,
     /// Whether entry and descriptor go when the descriptor is exhausted.
     pub unlink: crate::md::Unlink,
 }
 
 impl MatchEntry {
-    /// Unique: no ignore bits, one sender. Anything else is a wildcard (lnet-core 1.4).
+    /// Unique: no ignore bits, one sender. Everything else is a wildcard ([CORE-6]).
     fn kind(&self) -> Kind {
         if self.ignore_bits == 0 && !self.from.nid.is_any() && self.from.pid != PID_ANY {
             Kind::Unique
@@ -40,10 +40,10 @@ impl MatchEntry {
     }
 }
 
-/// What a portal does with a PUT that matches nothing.
+/// What a portal does with a PUT that no entry matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Laziness {
-    /// Keep it until something is attached.
+    /// Park it until an entry that matches is attached.
     Lazy,
     /// Drop it.
     Strict,
@@ -67,7 +67,7 @@ new_key_type! {
     pub(crate) struct ParkedKey;
 }
 
-/// A PUT nobody has attached memory for yet.
+/// A PUT that waits for an entry that matches.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parked {
     pub(crate) header: lustrine_wire::header::Header,
@@ -80,7 +80,7 @@ pub(crate) struct Parked {
 pub(crate) enum Origin {
     /// In a driver.
     Driver(Arrival),
-    /// In this very node: the sender's message.
+    /// On this node: the message of the sender.
     Loopback(OpKey),
 }
 
@@ -93,7 +93,7 @@ impl Origin {
     }
 }
 
-/// Who can withdraw a parked PUT.
+/// Names a parked PUT to withdraw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Waiter {
     Driver(RxId),
@@ -175,13 +175,13 @@ impl ParkedPuts {
         self.puts[key]
     }
 
-    /// The PUT that somebody is about to withdraw.
+    /// The PUT that `waiter` names.
     pub(crate) fn of(&self, waiter: Waiter) -> Option<(ParkedKey, Parked)> {
         let key = *self.by_waiter.get(&waiter)?;
         Some((key, self.puts[key]))
     }
 
-    /// It waits no longer.
+    /// Removes a PUT that no longer waits.
     pub(crate) fn remove(&mut self, portal: &mut Portal, key: ParkedKey) {
         let Some(parked) = self.puts.remove(key) else { return };
         self.queues.remove(&mut portal.parked.all, key);
@@ -199,10 +199,10 @@ impl ParkedPuts {
 pub(crate) struct Portal {
     kind: Option<Kind>,
     pub(crate) lazy: bool,
-    /// Entries with ignore bits, searched first.
+    /// Entries with ignore bits; these are searched first ([CORE-7]).
     ignoring: Vec<MeKey>,
-    /// Exact match bits to entries. Senders are compared one by one: a merged peer has several
-    /// NIDs, so they cannot be part of the key.
+    /// Entries by their exact match bits. Senders are compared one by one: a merged peer has
+    /// several NIDs, so they cannot be part of the key.
     exact: HashMap<u64, SmallVec<[MeKey; 1]>, FixedState>,
     pub(crate) parked: ParkedList,
     count: usize,
@@ -225,7 +225,7 @@ impl Portal {
         self.count
     }
 
-    /// Whether an entry of this kind may join.
+    /// Whether an entry of this kind can be added.
     pub(crate) fn admits(&self, entry: &MatchEntry) -> bool {
         self.kind.is_none_or(|kind| kind == entry.kind())
     }
@@ -266,7 +266,7 @@ impl Portal {
     }
 }
 
-/// Whether an entry takes messages of this sender that come by the connection of `hop`;
+/// Whether an entry accepts messages of this sender that come by a connection of `hop`;
 /// `same_peer` says whether two NIDs are known to belong to one peer.
 pub(crate) fn sender_matches(
     from: &MatchId,
@@ -277,13 +277,13 @@ pub(crate) fn sender_matches(
     if from.pid != PID_ANY && from.pid != sender.pid {
         return false;
     }
-    // A sender that says it is a node has a connection of a node, of that one.
+    // A sender that claims to be a node must use a connection of that node.
     let expected = ProcessId { nid: from.nid, pid: sender.pid };
     from.nid.is_any() || is_of(&expected, sender, &same_peer) && is_of(&expected, hop, &same_peer)
 }
 
-/// Whether `one` is the process, or node, that is expected, or another NID of that node. A
-/// userland process is itself only: it is not the node at its address.
+/// Whether `one` is the process or node that is expected, or another NID of that node. A userland
+/// process only equals itself: it is not the node at its address.
 pub(crate) fn is_of(
     expected: &ProcessId,
     one: &ProcessId,

@@ -1,8 +1,8 @@
-//! `Shard`: the whole world of one CPU partition.
+//! `Shard`: all LNet state of one CPU partition.
 //!
-//! Plain fields, no lock, no callback. A message is one [`Msg`] in one [`Stage`]; what it holds is
-//! given back in one place, `retire`. Nothing re-enters: drivers call `recv_header` and `done`,
-//! users call `put`, `get`, `attach`, and both later find values in the outbox and event queue.
+//! There are no locks and no callbacks. A message is one [`Msg`] in one [`Stage`]; what it holds is
+//! given back in one place, `retire`. Drivers call `recv_header` and `done`, users call `put`,
+//! `get` and `attach`; both take the results later from the queues of actions and events.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -50,24 +50,24 @@ pub use view::{NiInfo, PeerInfo, PeerState, Waiting};
 #[cfg(test)]
 mod tests;
 
-/// Largest payload of one message, in bytes (lnet-core 1.1).
+/// Largest payload of one message, in bytes ([CORE-1]).
 pub const PAYLOAD_MAX: u32 = 1 << 20;
 
-/// Most messages alive in one shard. About 100 MB: the bound on what peers that ask and never
-/// read can make us hold.
+/// Most messages alive in one shard. This limits what peers that send requests and read no answers
+/// can make it hold to about 100 MB.
 const MSGS_MAX: usize = 262_144;
 
-/// Most responses (ACKs, REPLYs) alive in one shard; the rest is for requests of our own.
+/// Most responses (ACKs, REPLYs) alive in one shard; the rest is for requests of this node.
 const RESPONSES_MAX: usize = MSGS_MAX / 2;
 
-/// Most responses waiting for one peer NID's credits; further requests of it go unanswered.
+/// Most responses that wait for the credits of one peer NID; further requests of it are dropped.
 const RESPONSES_WAITING_MAX: usize = 8192;
 
-/// From half of [`RESPONSES_MAX`] on a NID may only have so many waiting: what NIDs that ask and
-/// never read can have together leaves room for a thousand others.
+/// Most responses that wait for one NID when half of [`RESPONSES_MAX`] is used: NIDs that read no
+/// answers leave room for a thousand others.
 const RESPONSES_KEPT: usize = 64;
 
-/// How often deadlines are looked at, of answers and of messages that wait.
+/// How often the deadlines of answers and of waiting messages are checked.
 const SCAN_INTERVAL: Nanos = Nanos::from_millis(250);
 
 /// What a message is waiting for.
@@ -77,28 +77,28 @@ enum Stage {
     Discovery,
     /// A credit of its peer NID.
     PeerCredit,
-    /// A credit of the local interface; it holds a peer credit.
+    /// A credit of the local interface; it holds a credit of its peer NID.
     NiCredit,
     /// The driver; it holds both credits.
     Sending,
     /// The driver, to store its payload; it holds no credit.
     Receiving,
-    /// A turn of `drive`: source and target are this node.
+    /// The next `drive`: source and target are this node.
     Loopback,
-    /// Nothing: it has no path, and ends at once.
+    /// Nothing: there is no path, and it ends at once.
     Refused,
 }
 
-/// What the end of a message means to the owner of its descriptor.
+/// What the end of a message means for the owner of its descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     /// A PUT or GET of ours: a SEND event.
     Request,
     /// The REPLY to a GET: a GET event.
     Reply,
-    /// An ACK: nobody hears of it.
+    /// An ACK: no event.
     Ack,
-    /// A PUT for us: a PUT event, and an ACK when it was asked for.
+    /// A PUT for us: a PUT event, and an ACK if it was requested.
     PutIn,
     /// The REPLY to a GET of ours: a REPLY event.
     ReplyIn,
@@ -123,19 +123,19 @@ struct Msg {
     md: Option<MdKey>,
     payload: Spans,
     offset: u32,
-    /// Payload bytes that count.
+    /// Payload bytes that are transferred.
     moved: u32,
-    /// Of one that waits: until when it may. Of a request that the driver has: since when, and of a
-    /// REPLY that comes in since when the driver had the GET; [`Time::NEVER`] if nobody wants to
-    /// know. (One field: the size of a message is felt.)
+    /// While it waits: its deadline. For a request in the driver: when the driver got it, and for
+    /// an incoming REPLY: when the driver got the GET; [`Time::NEVER`] if latencies are not
+    /// measured. (One field for both, as the size of a message affects speed.)
     time: Time,
-    /// What the target's event says of the operation: portal, match bits, requested bytes.
+    /// For the target's event: portal, match bits, requested bytes.
     portal: u32,
     match_bits: u64,
     requested: u32,
 }
 
-/// A message that was handed a credit and goes on.
+/// A message that got a credit and continues.
 #[derive(Clone, Copy, Debug)]
 enum CreditGrant {
     PeerCredit(OpKey),
@@ -146,7 +146,7 @@ enum CreditGrant {
 struct NiState {
     credits: Credits,
     sequence: u64,
-    /// Since tools last began anew, as the latencies.
+    /// Since the last reset, as the latencies.
     counters: MessageCounters,
     latencies: Latencies,
     before: CounterBaseline,
@@ -156,64 +156,64 @@ struct NiState {
 #[derive(Debug)]
 pub struct Shard {
     topology: Topology,
-    /// First half of every handle we put on the wire: this life of this partition.
+    /// First half of all handles on the wire: differs between starts and between partitions.
     cookie: u64,
     mds: SlotMap<MdKey, MdState>,
     mes: SlotMap<MeKey, Me>,
     portals: Vec<Portal>,
     parked: ParkedPuts,
     msgs: SlotMap<OpKey, Msg>,
-    /// Responses among them.
+    /// Number of responses among the messages.
     responses: usize,
     nis: Vec<NiState>,
     peers: PeerTable,
-    /// Of messages that wait for discovery or for a credit.
+    /// Queues of messages that wait for discovery or for a credit.
     lines: WaitQueues<OpKey>,
     queues: Queues,
     /// Events of the core's own descriptors, handled in `drive`.
     own_events: VecDeque<Event>,
     loopback: VecDeque<(OpKey, Option<matching::Found>)>,
-    /// Peers that lost their last connection or restarted, for users with operations of their own.
+    /// Peers that lost their last connection or restarted, for users to take.
     lost: LostPeers,
     /// Events that users have taken.
     events_taken: u64,
     woken: VecDeque<CreditGrant>,
     waking: bool,
-    /// Messages that wait for a credit of their peer.
+    /// Number of messages that wait for a credit of their peer.
     peer_waiting: u64,
     discoveries: HashMap<MdKey, discovery::PingPushTask, FixedState>,
-    /// Peers whose discovery has something to do.
+    /// Peers whose discovery may have to begin.
     undecided: VecDeque<crate::peer::PeerKey>,
     ping: discovery::PingTarget,
     /// Owners whose awaited answers outlive the connections to the peer.
     keep_on_link_loss: BTreeSet<u32>,
-    /// Descriptors that await an answer; nothing is scanned while it is 0.
+    /// Number of descriptors that await an answer.
     awaited: usize,
     /// Links of lists of awaited answers read or written, for tests of the effort.
     #[cfg(test)]
     answers_touched: core::cell::Cell<u64>,
     next_scan: Time,
-    /// No message that waits has its deadline before this, or it is too soon for another look.
+    /// No waiting message has its deadline before this, or it is too early to check again.
     next_expiry: Time,
-    /// How long a message may wait to be sent; computed once, it costs divisions.
+    /// How long a message may wait to be sent; computed once, as it takes divisions.
     message_timeout: Nanos,
     stats: Stats,
     takes_latencies: bool,
-    /// What they were when they were last reset.
+    /// The counters at the last reset.
     counted_before: Stats,
-    /// Only while somebody wants one.
+    /// Present while a journal is kept.
     journal: Option<Box<Journal>>,
 }
 
 impl Shard {
-    /// A shard with its ping service in place.
+    /// Creates a shard and starts its ping service.
     ///
     /// # Panics
-    /// When `memory` cannot hold the few kilobytes of ping information.
+    /// When `memory` has no room for the ping information and 64 buffers of 272 bytes for pushes.
     pub fn new(topology: Topology, memory: &mut impl Memory) -> Shard {
         let seed = topology.hash_seed;
         let nis = topology.nis.places().iter().map(NiState::new).collect();
-        // The low byte names the partition, so that a handle says where it lives.
+        // The low byte names the partition that the handle belongs to.
         let cookie = (topology.incarnation & !0xff) | u64::from(topology.cpt & 0xff);
         let mut shard = Shard {
             cookie,
@@ -258,38 +258,38 @@ impl Shard {
         shard
     }
 
-    /// The snapshot in force.
+    /// The configuration in force.
     pub fn topology(&self) -> &Topology {
         &self.topology
     }
 
-    /// Counters since the shard began; no reset changes them but that of the watermark.
+    /// Counters since the shard was created. A reset changes only the maximum of messages alive.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// The next thing for a driver to do.
+    /// Takes the next action for a driver.
     pub fn next_action(&mut self) -> Option<Action> {
         self.queues.outbox.pop_front()
     }
 
-    /// The next event for a user.
+    /// Takes the next event for a user.
     pub fn next_event(&mut self) -> Option<Event> {
         let event = self.queues.events.pop_front()?;
         self.events_taken += 1;
         Some(event)
     }
 
-    /// The next peer that lost its last connection, or restarted: what a user awaits of it, beyond
-    /// what the core tracks, will not come. `None` also while there are events from before that:
-    /// what came in good order still counts. Those from after it wait for this to be asked. Of
-    /// several losses of one peer that were not taken the last one counts.
+    /// Takes the next peer that lost its last connection or restarted, and the reason. Answers that
+    /// a user awaits of it, beyond what the core tracks, will not arrive. Returns `None` while
+    /// events from before the loss are in the queue: they are still valid, and have to be taken
+    /// first. If a peer is lost several times before this is taken, the last loss is reported.
     pub fn next_lost_peer(&mut self) -> Option<(ProcessId, Status)> {
         self.lost.next(self.events_taken)
     }
 
-    /// Once per loop turn: loopback deliveries, the core's own pings and pushes, discovery,
-    /// answers that never came, messages that waited too long.
+    /// Does the work of one turn of the loop: loopback deliveries, the core's own pings and pushes,
+    /// discovery, overdue answers, and messages that waited too long.
     pub fn drive(&mut self, now: Time, memory: &mut impl Memory) {
         if let Some(journal) = &mut self.journal {
             journal.time(now);
@@ -314,17 +314,17 @@ impl Shard {
         }
     }
 
-    /// Whether there is something to do at once: for `drive`, or actions and events to take.
+    /// Whether there is work: for [`Shard::drive`], or actions and events to take.
     pub fn has_work(&self) -> bool {
         self.has_own_work() || !self.queues.are_empty()
     }
 
-    /// Whether `drive` has something to do at once.
+    /// Whether [`Shard::drive`] has work.
     pub fn has_own_work(&self) -> bool {
         !(self.own_events.is_empty() && self.undecided.is_empty() && self.loopback.is_empty())
     }
 
-    /// When `drive` must run again at the latest, if nothing else happens.
+    /// The latest time at which [`Shard::drive`] must run again if nothing else happens.
     pub fn next_deadline(&self) -> Time {
         let answers = if self.awaited > 0 { self.next_scan } else { Time::NEVER };
         let publishing = if self.ping.stale() { self.ping.again() } else { Time::NEVER };
@@ -335,7 +335,7 @@ impl Shard {
         MdHandle { interface: self.cookie, object: md.data().as_ffi() }
     }
 
-    /// The live descriptor a handle from the wire names, if it is one of ours.
+    /// The descriptor that a handle from the wire names, if there is one.
     fn md_of(&self, handle: MdHandle) -> Option<MdKey> {
         let key = MdKey::from(KeyData::from_ffi(handle.object));
         (handle.interface == self.cookie
@@ -358,9 +358,9 @@ impl Shard {
         op
     }
 
-    /// The one end of every message: credits go back, the owner hears of it.
+    /// Ends a message: gives its credits back and raises the event. Every message ends here.
     fn retire(&mut self, now: Time, op: OpKey, status: Status) {
-        // By reference: a move out of the option would be one more copy of it.
+        // By reference: moving it out of the option would copy it once more.
         let removed = self.msgs.remove(op);
         let Some(msg) = &removed else {
             panic!("a driver finished {op:?} twice, or one it never had");
@@ -369,8 +369,9 @@ impl Shard {
         self.stats.msgs_alloc = self.msgs.len() as u64;
         self.responses -= usize::from(msg.purpose.is_response());
         self.count_outcome(msg, status);
-        if let (Some(operation), Some(peer_ni), Status::Ok) = (msg.ends(), msg.peer_ni, status) {
-            self.took(now, msg.time, operation, msg.ni, peer_ni);
+        if let (Some(operation), Some(peer_ni), Status::Ok) = (msg.completes(), msg.peer_ni, status)
+        {
+            self.record_latency(now, msg.time, operation, msg.ni, peer_ni);
         }
         self.finish_owner(now, msg, status);
         if let Some(peer_ni) = msg.peer_ni {
@@ -417,8 +418,8 @@ impl Shard {
         }
     }
 
-    /// Moves on the messages that were handed a credit. One loop, not a recursion: a long queue
-    /// of messages whose time is over must not become a deep stack.
+    /// Continues messages that got a credit. This is a loop and not a recursion: a long queue of
+    /// overdue messages must not become a deep stack.
     fn wake(&mut self, now: Time) {
         if self.waking {
             return;
@@ -457,7 +458,7 @@ impl Shard {
         }
     }
 
-    /// Tells the descriptor's owner, and sends the ACK a stored PUT asked for.
+    /// Raises the owner's event, and sends the ACK that a stored PUT requested.
     fn finish_owner(&mut self, now: Time, msg: &Msg, status: Status) {
         let Some(md) = msg.md else { return };
         let kind = match msg.purpose {
@@ -478,7 +479,7 @@ impl Shard {
         }
     }
 
-    /// Queues an event for the descriptor's owner; the last one carries the unlinked mark.
+    /// Queues an event for the descriptor's owner; the last one has the unlinked mark.
     fn raise(&mut self, kind: EventKind, status: Status, md: MdKey, msg: &Msg) {
         let hdr_data = match msg.header.body {
             Body::Put { hdr_data, .. } => hdr_data,
@@ -513,7 +514,7 @@ impl Shard {
     /// Queues an event and, when it is the descriptor's last, removes the descriptor.
     fn post(&mut self, mut event: Event) {
         let state = &self.mds[event.md];
-        if state.pending == 0 && (state.aborted.is_some() || self.spent(event.md)) {
+        if state.pending == 0 && (state.aborted.is_some() || self.goes_when_idle(event.md)) {
             event.unlinked = true;
             if let (Some(reason), true) = (self.mds[event.md].aborted, event.status.is_ok()) {
                 event.status = reason;

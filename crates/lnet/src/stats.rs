@@ -1,4 +1,4 @@
-//! Counters of a shard, in LNet's terms (selftest-wire 14, cli-habits 3.4).
+//! Counters of a shard, with LNet's names.
 
 /// Message counts by type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub struct MessageCounters {
     pub sent: u64,
     /// Messages received.
     pub received: u64,
-    /// Messages received and not wanted.
+    /// Messages received and dropped.
     pub dropped: u64,
 }
 
@@ -63,20 +63,20 @@ impl MessageCounters {
     }
 }
 
-/// Totals since the shard began.
+/// Totals since the shard was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Messages alive now.
     pub msgs_alloc: u64,
-    /// Most messages alive at once.
+    /// Most messages alive at the same time.
     pub msgs_max: u64,
     /// Messages that ended with an error.
     pub errors: u64,
-    /// Messages given to a driver and finished well.
+    /// Messages that a driver has sent.
     pub sent: ByType,
     /// Messages received.
     pub received: ByType,
-    /// Messages received and not wanted.
+    /// Messages received and dropped.
     pub dropped: ByType,
     /// Bytes of PUT and REPLY payload sent.
     pub send_length: u64,
@@ -84,27 +84,28 @@ pub struct Stats {
     pub recv_length: u64,
     /// Bytes of payload received and discarded.
     pub drop_length: u64,
-    /// Answers that never came.
+    /// Answers that did not arrive before their deadline.
     pub response_timeouts: u64,
-    /// Failed messages by health class: local error, remote dropped, remote error, network.
+    /// Failed messages of health class [`LocalError`](crate::status::Health::LocalError).
     pub local_errors: u64,
-    /// See [`Stats::local_errors`].
+    /// Failed messages of health class [`RemoteDropped`](crate::status::Health::RemoteDropped).
     pub remote_dropped: u64,
-    /// See [`Stats::local_errors`].
+    /// Failed messages of health class [`RemoteError`](crate::status::Health::RemoteError).
     pub remote_errors: u64,
-    /// See [`Stats::local_errors`].
+    /// Failed messages of health class [`NetworkTimeout`](crate::status::Health::NetworkTimeout).
     pub network_timeouts: u64,
-    /// Responses not sent because their queue was full: a peer that asks and never reads.
+    /// Responses not sent because too many wait already: a peer sends requests and reads nothing.
     pub responses_refused: u64,
     /// Headers that cost a peer its connections.
     pub misbehaved: u64,
-    /// Operations timed for their interface only: `latency_peers` peers have histograms.
+    /// Operations measured for their interface only, as `latency_peers` peers have histograms
+    /// already.
     pub latencies_left_out: u64,
 }
 
 impl Stats {
-    /// What was counted since an earlier look at the same shard; messages that are alive and their
-    /// watermark stay as they are.
+    /// The difference to an earlier value of the same shard. The number of messages alive and its
+    /// maximum are taken over unchanged.
     pub fn since(&self, earlier: &Stats) -> Stats {
         Stats {
             msgs_alloc: self.msgs_alloc,
@@ -127,7 +128,7 @@ impl Stats {
         }
     }
 
-    /// Sums the counters of several shards; watermarks add up too.
+    /// Adds the counters of another shard; maxima are added too.
     pub fn add(&mut self, other: &Stats) {
         self.msgs_alloc += other.msgs_alloc;
         self.msgs_max += other.msgs_max;

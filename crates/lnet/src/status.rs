@@ -1,4 +1,4 @@
-//! How an operation ended, with LNet's errno and health class for each (lnet-core 2.2, 4.3, 6).
+//! How an operation ended, with LNet's errno and health class for each ([CORE-18], [CORE-19]).
 
 use core::fmt;
 
@@ -7,7 +7,7 @@ use core::fmt;
 pub enum Status {
     /// Success.
     Ok,
-    /// No answer, or no connection, within the deadline.
+    /// No answer, or no connection, before the deadline.
     TimedOut,
     /// Withdrawn by its owner before it was sent.
     Canceled,
@@ -15,14 +15,14 @@ pub enum Status {
     Unreachable,
     /// The peer's host refused the connection, or nothing listens there.
     Refused,
-    /// The peer closed the connection before it said HELLO: it does not want this node, this NID
-    /// or this net.
+    /// The peer closed the connection before its HELLO: it does not accept this node, this NID or
+    /// this network.
     Rejected,
     /// The peer answered "not now" to every attempt to connect.
     Busy,
     /// The connection broke while the message was on its way.
     ConnectionLost,
-    /// The peer came back with a new incarnation: what was pending there is gone.
+    /// The peer has restarted: what was pending there is lost.
     PeerRestarted,
     /// The peer broke the protocol and its connections were closed.
     Protocol,
@@ -34,19 +34,19 @@ pub enum Status {
     Shutdown,
 }
 
-/// The health class of a failed message (lnet-core 6); the health issue acts on it, this release
-/// counts it.
+/// The health class of a failed message ([CORE-18]). The core counts the classes; it does not
+/// change its choice of paths because of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Health {
-    /// Nothing to hold against anybody.
+    /// Not a failure of the network.
     Ok,
-    /// This side's fault, not worth a resend.
+    /// A failure of this node.
     LocalError,
     /// The peer never took the message.
     RemoteDropped,
-    /// The peer took it and failed.
+    /// The peer took the message and failed.
     RemoteError,
-    /// Neither side can be blamed.
+    /// It is not known which side failed.
     NetworkTimeout,
 }
 
@@ -73,7 +73,7 @@ impl Status {
         }
     }
 
-    /// Its health class, by the table of lnet-core 6.
+    /// Its health class ([CORE-18]).
     pub fn health(self) -> Health {
         match self {
             Status::Ok | Status::Canceled | Status::Shutdown => Health::Ok,

@@ -42,14 +42,14 @@ pub struct Packet {
     to: Nid,
 }
 
-/// What happens to a packet.
+/// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// It arrives; the sender is told that it left.
+    /// It arrives; for the sender it has left.
     Deliver,
-    /// The sender is told that it left, but it never arrives.
+    /// For the sender it has left, but it does not arrive.
     Lose,
-    /// The sender is told of the failure.
+    /// The sender gets the failure.
     Fail,
 }
 

@@ -1,49 +1,49 @@
-//! Time as an argument: the core has no clock of its own.
+//! Time is an argument: the core has no clock.
 
 use core::ops::{Add, Sub};
 
-/// Nanoseconds since an origin the caller chose (process start, simulation start).
+/// Nanoseconds since an origin that the caller chose, such as the start of the process.
 ///
-/// Only differences mean anything. The range is 584 years, so arithmetic saturates without harm.
+/// Only differences have a meaning. The range is 584 years; arithmetic saturates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);
 
 impl Time {
     /// The origin.
     pub const ZERO: Time = Time(0);
-    /// Later than anything: "no deadline".
+    /// Later than every other time: "no deadline".
     pub const NEVER: Time = Time(u64::MAX);
 
-    /// Nanoseconds from `earlier` to `self`, 0 when `earlier` is later.
+    /// The time from `earlier` to `self`; 0 when `earlier` is later.
     pub fn since(self, earlier: Time) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// A length of time in nanoseconds.
+/// A duration in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Nanos = Nanos(0);
 
-    /// Whole seconds.
+    /// From seconds.
     pub const fn from_secs(secs: u64) -> Nanos {
         Nanos(secs.saturating_mul(1_000_000_000))
     }
 
-    /// Milliseconds.
+    /// From milliseconds.
     pub const fn from_millis(millis: u64) -> Nanos {
         Nanos(millis.saturating_mul(1_000_000))
     }
 
-    /// Microseconds.
+    /// From microseconds.
     pub const fn from_micros(micros: u64) -> Nanos {
         Nanos(micros.saturating_mul(1_000))
     }
 
-    /// As fractional seconds, for people.
+    /// In seconds, as a fraction.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }

@@ -1,4 +1,4 @@
-//! What a shard knows of its own node: an immutable snapshot, replaced whole between loop turns.
+//! Configuration of the local node, as a shard sees it.
 
 use core::ops::Index;
 
@@ -7,42 +7,42 @@ use lustrine_wire::nid::{Net, Nid, PID_LUSTRE, ProcessId};
 use crate::lnd::NiIndex;
 use crate::tunables::Tunables;
 
-/// How this node appears to its peers (DESIGN "Identity decides interoperability").
+/// How this node appears to its peers ([USR-2], [USR-8]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Identity {
-    /// Dials from a privileged source port: a peer takes its NID at its word and may dial back.
+    /// It dials from privileged source ports. A peer accepts its NID and can dial back.
     Node,
-    /// Dials from any port: peers rename it, so it pushes first and is only reached over the
-    /// connections it opened.
+    /// It dials from unprivileged ports. Peers give it another identity and reach it only over the
+    /// connections that it opened, so it pushes its information first ([USR-4]).
     Userland,
 }
 
 /// One local network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ni {
-    /// Its NID; [`Nid::ANY`] once it was taken away, until another one has its place.
+    /// Its NID; [`Nid::ANY`] after it was removed, until another one gets its index.
     pub nid: Nid,
-    /// Send credits of this CPU partition's share, in messages.
+    /// This CPU partition's share of the send credits, in messages.
     pub credits: u32,
     /// Send credits per peer, in messages.
     pub peer_credits: u32,
 }
 
-/// The interfaces of a node without the loopback; [`NiIndex`] counts them. An index is one
-/// interface's as long as it is there; then another one may get it. So indices have no order, but
-/// the interfaces have: that in which they came.
+/// The interfaces of a node without the loopback. [`NiIndex`] names an interface until that is
+/// removed; then another one may get the index. The order of the interfaces is therefore not that
+/// of their indices: it is the order in which they were added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interfaces {
     places: Vec<Ni>,
-    /// Those that are there, in the order in which they came.
+    /// Interfaces in the order in which they were added.
     order: Vec<NiIndex>,
 }
 
 impl Interfaces {
-    /// One more, the last in order, at the first place that is free.
+    /// Adds an interface, the last in order, at the first free index.
     ///
     /// # Panics
-    /// When there are 65,536 already.
+    /// When there are 65,536 interfaces already.
     pub fn push(&mut self, ni: Ni) -> NiIndex {
         let free = self.places.iter().position(|ni| ni.nid.is_any());
         let place = free.unwrap_or(self.places.len());
@@ -55,18 +55,18 @@ impl Interfaces {
         index
     }
 
-    /// One less: its place is free.
+    /// Removes an interface.
     pub fn remove(&mut self, index: NiIndex) {
         self.places[usize::from(index.0)].nid = Nid::ANY;
         self.order.retain(|other| *other != index);
     }
 
-    /// Those that are there, in their order.
+    /// The interfaces in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = (NiIndex, &Ni)> {
         self.order.iter().map(|index| (*index, &self[*index]))
     }
 
-    /// All places by index, the free ones too, which have [`Nid::ANY`].
+    /// All places by index. Free ones have [`Nid::ANY`].
     pub fn places(&self) -> &[Ni] {
         &self.places
     }
@@ -90,23 +90,23 @@ impl FromIterator<Ni> for Interfaces {
     }
 }
 
-/// The snapshot.
+/// Configuration of the local node, as a shard sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     /// Local interfaces without the loopback. The first one is primary.
     pub nis: Interfaces,
     /// Node or userland.
     pub identity: Identity,
-    /// Tells this life of the node from earlier ones; also the interface cookie of handles.
+    /// Differs between two starts of the node; also the interface cookie of handles.
     pub incarnation: u64,
-    /// What the tables that peers fill hash with, drawn anew for each life of the node. No peer may
-    /// know it (each is told the incarnation): whoever does can choose NIDs that hash alike.
+    /// Seed of the hash tables that peers fill, drawn at each start of the node. It must be secret,
+    /// which the incarnation is not: a peer that knows it can choose NIDs whose hashes collide.
     pub hash_seed: u64,
-    /// Which CPU partition this shard is, below `cpts`.
+    /// Number of this shard's CPU partition, below `cpts`.
     pub cpt: u16,
     /// Number of CPU partitions, at least 1.
     pub cpts: u16,
-    /// Values in force.
+    /// Tunables in force.
     pub tunables: Tunables,
 }
 
@@ -121,7 +121,7 @@ impl Topology {
         self.nis.iter().find(|(_, ni)| ni.nid.net() == net).map(|(index, _)| index)
     }
 
-    /// Messages under way at once to one peer of a network, as its first interface has it.
+    /// Send credits for a peer on a network: those of the first interface there.
     pub(crate) fn peer_credits_on(&self, net: Net) -> u32 {
         match self.ni_on(net) {
             Some(ni) => self.ni(ni).peer_credits,
@@ -129,12 +129,15 @@ impl Topology {
         }
     }
 
-    /// The same for a peer that is seen by an interface.
+    /// Send credits for a peer on the network of an interface.
     pub(crate) fn peer_credits_of(&self, seen_by: NiIndex) -> u32 {
         self.peer_credits_on(self.ni(seen_by).nid.net())
     }
 
-    /// The interface at an index the shard handed out.
+    /// The interface with an index.
+    ///
+    /// # Panics
+    /// When the index was never used.
     pub fn ni(&self, index: NiIndex) -> &Ni {
         &self.nis[index]
     }
@@ -146,13 +149,13 @@ impl Topology {
 }
 
 /// The CPU partition that owns a peer: the sum of its NID's bytes modulo the number of partitions
-/// (lnet-core 9.3 for short NIDs, used here for long ones too; purely local).
+/// ([CORE-20]).
 pub fn home_of(nid: &Nid, cpts: u16) -> u16 {
     let sum: u32 = nid.to_long().iter().map(|byte| u32::from(*byte)).sum();
     (sum % u32::from(cpts.max(1))) as u16
 }
 
-/// One CPU partition's share of an interface's credits (lnet-core 3).
+/// One CPU partition's share of an interface's credits ([CORE-13]).
 pub fn credits_per_cpt(credits: u32, peer_credits: u32, cpts: u16) -> u32 {
     if cpts <= 1 {
         return credits;
@@ -165,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_used_again_and_the_order_is_that_of_coming() {
+    fn indices_are_reused_and_the_order_is_that_of_addition() {
         let ni = |last: u32| Ni { nid: Nid::new4(Net::TCP, last), credits: 1, peer_credits: 1 };
         let mut nis: Interfaces = [ni(1), ni(2), ni(3)].into_iter().collect();
         nis.remove(NiIndex(0));

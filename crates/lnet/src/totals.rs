@@ -1,14 +1,14 @@
-//! Totals that go on while tools reset what they show.
+//! Totals that are not affected when tools reset their counters.
 
 use crate::latency::Latencies;
 use crate::stats::MessageCounters;
 
-/// What an interface or a peer NID had counted when tools last began anew; together with what was
-/// counted since, that is the total. Extremes of latencies cannot be computed from two totals, so
-/// the two parts are kept.
+/// The counters of an interface or a peer NID at the last reset. Together with the counters since
+/// then they are the total. Minimum and maximum of latencies cannot be computed from two totals, so
+/// both parts are kept.
 ///
-/// A word until the first reset. Then 48 bytes, for those that had counted anything, and the
-/// histograms they had: 2080 bytes each, again from the first sample after it (docs/metrics.md).
+/// Needs one word until the first reset. After that it needs 48 bytes if anything was counted, and
+/// 2080 bytes for each histogram (docs/metrics.md).
 #[derive(Debug, Default)]
 pub(crate) struct CounterBaseline(Option<Box<Part>>);
 
@@ -19,7 +19,7 @@ struct Part {
 }
 
 impl CounterBaseline {
-    /// Takes over what was counted since; it begins anew.
+    /// Adds the counters since the last reset, and resets them.
     pub(crate) fn take_over(
         &mut self,
         counters: &mut MessageCounters,
@@ -34,7 +34,7 @@ impl CounterBaseline {
         part.latencies.take_over(latencies);
     }
 
-    /// All messages, with those counted since.
+    /// The total, given the counters since the last reset.
     pub(crate) fn counters(&self, since: &MessageCounters) -> MessageCounters {
         let mut all = *since;
         if let Some(part) = &self.0 {
@@ -43,7 +43,7 @@ impl CounterBaseline {
         all
     }
 
-    /// All latencies, with those taken since.
+    /// All latencies, given those since the last reset.
     pub(crate) fn latencies(&self, since: Option<&Latencies>) -> Latencies {
         let mut all = since.cloned().unwrap_or_default();
         if let Some(part) = &self.0 {

@@ -1,15 +1,14 @@
 //! Every tunable, declared once: name, LNet's name, unit, default, range, one sentence.
 //!
-//! The parser and the reference page read [`TABLE`], as will whatever else needs to know all of
-//! them; the code reads the fields of [`Tunables`]. Defaults are those of the kernel at
-//! 2.17 (lnet-core 10) unless the sentence says otherwise.
+//! The parser and the reference page read [`TABLE`]; the code reads the fields of [`Tunables`].
+//! Defaults are those of Lustre 2.17 unless the sentence says otherwise.
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Tunable {
     /// Our name; the field of [`Tunables`].
     pub name: &'static str,
-    /// The name administrators know: a module parameter or lnetctl key; empty when LNet has none.
+    /// LNet's name: a module parameter or a key of lnetctl; empty when LNet has none.
     pub lnet_name: &'static str,
     /// Unit of the value.
     pub unit: &'static str,
@@ -28,16 +27,16 @@ pub struct Tunable {
 /// When a new value of a tunable takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// At once, in a node that runs.
+    /// At once, while the node runs.
     Live,
-    /// When the node is started with it.
+    /// At the next start of the node.
     Start,
 }
 
-/// Why a value was not taken.
+/// Why a value was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TunableError {
-    /// There is no such tunable.
+    /// There is no tunable of this name.
     #[error("no tunable is called {0:?}; docs/tunables.md lists them, an example is peer_credits")]
     Unknown(String),
     /// Outside the range.
@@ -45,7 +44,7 @@ pub enum TunableError {
     OutOfRange {
         /// The tunable.
         name: &'static str,
-        /// The value offered.
+        /// The value that was given.
         value: i64,
         /// Smallest legal value.
         min: i64,
@@ -66,7 +65,7 @@ macro_rules! tunables {
         $name:ident $lnet:literal $unit:literal $default:literal $min:literal ..= $max:literal
         $change:ident $help:literal
     )*) => {
-        /// The values in force. Field names, units, defaults and ranges are those of [`TABLE`].
+        /// Values of all tunables. Field names, units, defaults and ranges are those of [`TABLE`].
         #[derive(Clone, Debug, PartialEq, Eq)]
         #[expect(missing_docs, reason = "each field is documented by its row in TABLE")]
         pub struct Tunables { $(pub $name: i64,)* }
@@ -190,12 +189,12 @@ tunables! {
 }
 
 impl Tunables {
-    /// The driver's share of the transaction timeout, in seconds (lnet-core 6).
+    /// The driver's share of the transaction timeout, in seconds ([CORE-17]).
     pub fn lnd_timeout(&self) -> i64 {
         ((self.transaction_timeout - 1) / (self.retry_count + 1)).max(1)
     }
 
-    /// How long a message may wait to be sent, in seconds (lnet-core 6).
+    /// How long a message may wait to be sent, in seconds ([CORE-17]).
     pub fn message_timeout(&self) -> i64 {
         self.lnd_timeout() * (self.retry_count + 1) + 1
     }
@@ -229,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn derived_timeouts_follow_the_table_of_lnet_core_6() {
+    fn derived_timeouts_are_those_of_the_kernel() {
         let values = Tunables::default();
         assert_eq!((values.lnd_timeout(), values.message_timeout()), (49, 148));
     }

@@ -1,12 +1,12 @@
-//! Waiting lines: first come first served, and whoever gives up leaves at once from any place.
+//! Wait queues: first come, first served, with removal from any place in constant time.
 //!
-//! The links of all lines of a shard are in one map beside the things that wait, so that joining,
-//! being served and leaving touch the neighbours only, however long the line is. A peer that makes
-//! thousands wait and then takes its connection away must not make us search for each of them.
+//! The links of all queues of a shard are in one map beside the elements, so that adding and
+//! removing an element touch its neighbours only, however long the queue is. A peer that makes
+//! thousands of messages wait and then closes its connection must not cost a search for each.
 
 use slotmap::{Key, SecondaryMap};
 
-/// One line. Its links are in the [`WaitQueues`] that it was joined through.
+/// One queue. Its links are in the [`WaitQueues`] that its elements were added through.
 #[derive(Debug)]
 pub(crate) struct WaitQueue<K> {
     first: K,
@@ -20,7 +20,7 @@ struct Links<K> {
     behind: K,
 }
 
-/// The links of all lines; a key stands in at most one.
+/// The links of all queues; a key is in at most one of them.
 #[derive(Debug)]
 pub(crate) struct WaitQueues<K: Key> {
     links: SecondaryMap<K, Links<K>>,
@@ -44,7 +44,7 @@ impl<K: Key> WaitQueue<K> {
         self.len == 0
     }
 
-    /// Whose turn it is.
+    /// The first element.
     pub(crate) fn first(&self) -> Option<K> {
         (self.len > 0).then_some(self.first)
     }
@@ -64,10 +64,10 @@ impl<K: Key> WaitQueues<K> {
         self.touched.set(self.touched.get() + 1);
     }
 
-    /// Joins a line at its end.
+    /// Adds a key at the end of a queue.
     ///
     /// # Panics
-    /// When it stands in one already.
+    /// When it is in a queue already.
     pub(crate) fn push_back(&mut self, line: &mut WaitQueue<K>, key: K) {
         self.touch();
         let alone = self.links.insert(key, Links { before: line.last, behind: K::null() });
@@ -77,7 +77,7 @@ impl<K: Key> WaitQueues<K> {
         line.len += 1;
     }
 
-    /// Takes the first out of a line.
+    /// Removes the first key of a queue.
     #[inline]
     pub(crate) fn pop_front(&mut self, line: &mut WaitQueue<K>) -> Option<K> {
         let first = line.first()?;
@@ -85,7 +85,7 @@ impl<K: Key> WaitQueues<K> {
         Some(first)
     }
 
-    /// Leaves a line; `false` when it does not stand in any.
+    /// Removes a key from its queue; `false` when it is in none.
     pub(crate) fn remove(&mut self, line: &mut WaitQueue<K>, key: K) -> bool {
         self.touch();
         let Some(Links { before, behind }) = self.links.remove(key) else { return false };
@@ -95,13 +95,13 @@ impl<K: Key> WaitQueues<K> {
         true
     }
 
-    /// Who stands behind.
+    /// The key behind this one.
     pub(crate) fn after(&self, key: K) -> Option<K> {
         self.touch();
         self.links.get(key).map(|links| links.behind).filter(|key| !key.is_null())
     }
 
-    /// Changes the links of a neighbour or, where there is none, an end of the line.
+    /// Changes the links of a neighbour or, where there is none, an end of the queue.
     fn link(
         &mut self,
         neighbour: K,
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Two lines against two lists.
+        /// Two queues against two lists.
         #[test]
         fn as_lists_are(steps in proptest::collection::vec((any::<u8>(), 0usize..2), 0..300)) {
             let mut keys: SlotMap<DefaultKey, ()> = SlotMap::new();
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "waits twice")]
-    fn nobody_waits_twice() {
+    fn a_key_is_in_one_queue_at_most() {
         let mut keys: SlotMap<DefaultKey, ()> = SlotMap::new();
         let (mut lines, mut line, key) = (WaitQueues::new(), WaitQueue::default(), keys.insert(()));
         lines.push_back(&mut line, key);

@@ -1,7 +1,7 @@
-//! Peers that an administrator describes, and takes away (lnet-core 7).
+//! Peers that an administrator configures and removes.
 //!
-//! What is described so counts more than what peers say of each other: its NIDs are the peer's at
-//! once, nobody else can claim them, and the peer stays in the table. What the peer says of itself
+//! A configuration has precedence over the claims of peers: its NIDs belong to the peer at once,
+//! other peers cannot claim them, and the peer stays in the table. The peer's own ping information
 //! still replaces the list of its NIDs, but never its primary NID.
 
 use lustrine_wire::nid::Nid;
@@ -10,33 +10,35 @@ use smallvec::SmallVec;
 use super::{AdvertisedNid, CLOCK_SLACK, PeerKey, PeerNiKey, PeerTable};
 use crate::time::Time;
 
-/// A peer as an administrator describes it.
+/// A peer as an administrator configures it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfiguredPeer {
-    /// What it is called by.
+    /// The primary NID: its name.
     pub primary: Nid,
-    /// All its NIDs, the primary one first.
+    /// All its NIDs, the primary NID first.
     pub nids: Vec<Nid>,
     /// Whether they belong to one multi-rail node.
     pub multi_rail: bool,
-    /// Whether the primary NID stays whatever the peer says, as with `lock_prim_nid`.
+    /// Whether the primary NID stays whatever the peer's ping information says, as with
+    /// `lock_prim_nid`.
     pub locked: bool,
 }
 
-/// There is no room for one more peer: the rest of the table is in use.
+/// The table of peers is full of peers in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TableFull;
 
-/// What became of a description.
+/// The result of a configuration.
 #[derive(Debug)]
 pub(crate) struct Described {
     pub(crate) peer: PeerKey,
-    /// NIDs with waiting messages that are peers of their own now.
+    /// NIDs with waiting messages that have become peers of their own.
     pub(crate) stranded: SmallVec<[PeerNiKey; 2]>,
 }
 
 impl PeerTable {
-    /// Takes in a description. Only the NIDs that live here get an entry; `None` when none does.
+    /// Applies a configuration. Only NIDs whose home is this partition get an entry; `None` when
+    /// there is none.
     pub(crate) fn configure(
         &mut self,
         now: Time,
@@ -50,7 +52,7 @@ impl PeerTable {
         for nid in &here {
             self.obtain(now, nid, || credits(nid)).ok_or(TableFull)?;
         }
-        // In a table that is too small one may have made room for the next.
+        // In a table that is too small, an entry may have been evicted for the next one.
         let keys: Option<Vec<PeerNiKey>> = here.iter().map(|nid| self.find(nid)).collect();
         let keys = keys.ok_or(TableFull)?;
         let peer = self.separate(keys[0]);
@@ -91,7 +93,7 @@ impl PeerTable {
         Ok(Some(Described { peer, stranded }))
     }
 
-    /// Takes a description back; NIDs stay with the peer until it, or another, says otherwise.
+    /// Removes a configuration. The NIDs stay with the peer until ping information says otherwise.
     pub(crate) fn unconfigure(&mut self, primary: &Nid) {
         if let Some(key) = self.owner(primary) {
             self.peers[key].configured = None;
@@ -99,13 +101,13 @@ impl PeerTable {
         }
     }
 
-    /// The peer of this NID, if an administrator described it.
+    /// The peer of this NID, if an administrator configured it.
     pub(crate) fn described(&self, nid: &Nid) -> Option<PeerKey> {
         self.owner(nid).filter(|key| self.peers[*key].configured.is_some())
     }
 
-    /// A NID is its peer's no more, and is forgotten if nothing refers to it.
-    pub(crate) fn strike(&mut self, nid: &Nid) {
+    /// Separates a NID from its peer, and removes it if nothing refers to it.
+    pub(crate) fn remove_nid(&mut self, nid: &Nid) {
         let Some(key) = self.find(nid) else {
             let Some(peer) = self.listed.remove(nid) else { return };
             if let Some(told) = self.peers[peer].nids.iter_mut().find(|told| told.nid == *nid) {
@@ -118,9 +120,9 @@ impl PeerTable {
             self.rename(peer);
             return;
         };
-        self.part(key);
+        self.split_off(key);
         if self.nis[key].idle() {
-            // Its place in `clock` is found and dropped later: no search for each of many.
+            // Its place in `clock` is dropped later: removing many must not cost a search for each.
             self.remove_ni(key);
             let nis = &self.nis;
             if self.clock.len() > 2 * nis.len() + CLOCK_SLACK {

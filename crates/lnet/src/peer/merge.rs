@@ -1,12 +1,13 @@
-//! Which NIDs belong together: what a peer says of itself, against what others say (lnet-core 7,
-//! `docs/protocol/ping-discovery.md`, "Merging").
+//! Which NIDs belong to one peer, by the ping information of several NIDs ("Merging" in
+//! docs/protocol/ping-discovery.md).
 //!
-//! A list comes from one NID, the contact, and is its word alone. What it says about NIDs that
-//! nobody uses is believed, as a kernel does, but is unverified: such a NID is asked itself before
-//! its first message, and speaks for the peer only if it agrees. A NID of a peer that is there,
-//! with connections or with a discovery under way, changes hands, and a contact joins such a
-//! peer, only when that peer's own word names the contact too: otherwise any node could take over
-//! another one by naming it. So a node that has gained an interface (capture a7) is asked first.
+//! A list of NIDs comes from one NID, the contact, and is a claim of that NID alone. A claim to NIDs
+//! that are not in use is accepted, as a kernel does, but stays unverified: such a NID is pinged
+//! before its first message, and belongs to the peer only if it agrees ([PING-26]). A NID of a live
+//! peer, one with connections or with a discovery under way, moves only when that peer's own ping
+//! information names the contact. The same holds for a contact that joins a live peer ([PING-23]).
+//! Otherwise any node could take over another one by naming it. So a node that has gained an
+//! interface (capture a7) is asked first.
 
 use core::ops::Bound::{Excluded, Unbounded};
 use std::collections::HashSet;
@@ -17,33 +18,33 @@ use smallvec::{SmallVec, smallvec};
 
 use super::{AdvertisedNid, Peer, PeerKey, PeerNiKey, PeerTable, Phase};
 
-/// What the ping information of a contact says.
+/// The ping information of a contact.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PeerClaim<'a> {
-    /// The NID that said it.
+    /// The NID that sent it.
     pub(crate) contact: Nid,
     pub(crate) primary: Nid,
     /// All NIDs of the node, and whether they are up.
     pub(crate) nids: &'a [(Nid, bool)],
 }
 
-/// What became of a word.
+/// The result of a claim.
 #[derive(Debug)]
 pub(crate) struct MergeOutcome {
-    /// The peer the contact belongs to now.
+    /// The peer that the contact belongs to now.
     pub(crate) peer: PeerKey,
-    /// A peer that is there and whose NIDs were claimed without its consent: ask it.
+    /// A live peer whose NIDs were claimed without its consent: it has to be pinged.
     pub(crate) conflicting: Option<PeerKey>,
-    /// NIDs with waiting messages that are peers of their own now.
+    /// NIDs with waiting messages that have become peers of their own.
     pub(crate) stranded: SmallVec<[PeerNiKey; 2]>,
 }
 
-/// Lists of peers that are there looked at, in vain, to make room for another one: few enough
-/// that whoever fills the budget cannot make each further word expensive.
+/// Lists of live peers that are looked at in vain to make room for another list: few enough that a
+/// peer that fills the budget cannot make each further claim expensive.
 const LIST_LOOKS: usize = 64;
 
 impl PeerTable {
-    /// The peer a NID belongs to, whether it has an entry or is only on a list.
+    /// The peer that a NID belongs to, whether it has an entry or is only on a list.
     pub(crate) fn owner(&self, nid: &Nid) -> Option<PeerKey> {
         match self.by_nid.get(nid) {
             Some(key) => Some(self.nis[*key].peer),
@@ -51,7 +52,7 @@ impl PeerTable {
         }
     }
 
-    /// Takes in a word. `None`: the contact is not known any more.
+    /// Applies a claim. `None` when the contact is not in the table.
     pub(crate) fn learn(&mut self, word: PeerClaim<'_>) -> Option<MergeOutcome> {
         let contact = word.contact;
         let ni = *self.by_nid.get(&contact)?;
@@ -61,24 +62,24 @@ impl PeerTable {
         let itself = [(contact, true)];
         let word = match about_itself {
             true => word,
-            // Whoever does not name itself speaks of others, which is worth nothing.
+            // A list without its own sender is about other nodes, and is ignored ([PING-25]).
             false => PeerClaim { primary: contact, nids: &itself, ..word },
         };
         if let Some(other) = self.owner(&word.primary)
             && other != peer
             && self.peers[peer].configured.is_none()
         {
-            if self.yields(other, peer, &contact) {
+            if self.may_release(other, peer, &contact) {
                 if !self.peers[other].live() {
-                    // Who confirmed our information there may be gone.
+                    // The node that confirmed our information there may be gone.
                     self.peers[other].confirmed = None;
                 }
-                if !self.agrees(other, &contact) {
+                if !self.confirms(other, &contact) {
                     for member in &self.peers[other].members {
                         self.nis[*member].unverified = true;
                     }
                 }
-                self.dissolve(peer, other);
+                self.merge_peers(peer, other);
                 peer = other;
             } else if self.peers[other].configured.is_none() {
                 conflicting = Some(other);
@@ -96,22 +97,23 @@ impl PeerTable {
         Some(MergeOutcome { peer, conflicting: conflicting.or(refused), stranded })
     }
 
-    /// Whether a peer's NIDs may go to, or be joined by, the peer that `contact` speaks for.
-    fn yields(&self, owner: PeerKey, to: PeerKey, contact: &Nid) -> bool {
+    /// Whether NIDs of `owner` may move to the peer `to` of `contact`, or that peer join `owner`.
+    fn may_release(&self, owner: PeerKey, to: PeerKey, contact: &Nid) -> bool {
         let own = &self.peers[owner];
         if own.configured.is_some() || own.locked && self.peers[to].locked {
-            // What an administrator says counts more; or both names are in use.
+            // The configuration has precedence; or both names are in use.
             return false;
         }
-        !own.live() || self.agrees(owner, contact)
+        !own.live() || self.confirms(owner, contact)
     }
 
-    /// Whether a peer's own last word names this NID.
-    fn agrees(&self, owner: PeerKey, contact: &Nid) -> bool {
+    /// Whether the peer's own last ping information names this NID.
+    fn confirms(&self, owner: PeerKey, contact: &Nid) -> bool {
         self.peers[owner].nids.iter().any(|told| told.nid == *contact)
     }
 
-    /// Makes all NIDs of a word the peer's that it can have; also the first owner that refused.
+    /// Gives the peer all NIDs of a claim that it may have; also returns the first peer that does
+    /// not release its NID.
     fn claim(
         &mut self,
         peer: PeerKey,
@@ -124,7 +126,7 @@ impl PeerTable {
         let mut first = None;
         let own = self.peers[peer].nids.len().saturating_sub(1);
         self.make_room(peer, word.nids.len().saturating_sub(1 + own));
-        // The name that an administrator gave has its place.
+        // The configured primary NID keeps its place.
         let name = usize::from(self.peers[peer].configured.is_some());
         let mut room = (self.max.saturating_sub(self.extra - own) + 1).saturating_sub(name);
         for (nid, up) in word.nids {
@@ -139,12 +141,12 @@ impl PeerTable {
                 }
                 Some(owner) if owner == peer => true,
                 Some(owner) if refused.contains(&owner) => false,
-                Some(owner) if self.yields(owner, peer, &word.contact) => {
+                Some(owner) if self.may_release(owner, peer, &word.contact) => {
                     if self.peers[owner].live() {
-                        // By its own word it is the same node, with everything it has.
-                        self.dissolve(owner, peer);
+                        // By its own ping information it is the same node.
+                        self.merge_peers(owner, peer);
                     } else {
-                        let agreed = self.agrees(owner, &word.contact);
+                        let agreed = self.confirms(owner, &word.contact);
                         self.move_nid(nid, owner, peer, !agreed);
                     }
                     if self.owner(nid).is_none() {
@@ -154,7 +156,7 @@ impl PeerTable {
                 }
                 Some(owner) => {
                     refused.insert(owner);
-                    // Nothing that it says would change what an administrator has said.
+                    // Its answer could not change the configuration.
                     if self.peers[owner].configured.is_none() {
                         first.get_or_insert(owner);
                     }
@@ -166,7 +168,7 @@ impl PeerTable {
         (told, first)
     }
 
-    /// The lists of peers that are not there give way to another one.
+    /// Removes lists of peers that are not live until `wanted` NIDs fit.
     pub(super) fn make_room(&mut self, peer: PeerKey, wanted: usize) {
         let mut in_vain = 0;
         while self.extra + wanted > self.max && in_vain < LIST_LOOKS {
@@ -177,7 +179,7 @@ impl PeerTable {
                 in_vain += 1;
                 continue;
             }
-            // It must say again who it is before its next message.
+            // It is pinged again before its next message.
             let nids = core::mem::take(&mut self.peers[key].nids);
             self.peers[key].phase = Phase::Unknown;
             self.unlist(key, &nids);
@@ -185,7 +187,7 @@ impl PeerTable {
         }
     }
 
-    /// The new list is in force: NIDs that are not on it leave (lnet-core 7).
+    /// Replaces a peer's list of NIDs: those that are not on the new one leave ([PING-20]).
     pub(super) fn replace_list(
         &mut self,
         peer: PeerKey,
@@ -197,7 +199,7 @@ impl PeerTable {
             && self.listed.get(&primary) == Some(&peer)
             && !told.iter().any(|told| told.nid == primary)
         {
-            // A name that stays stays on the list, where nothing else knows of it.
+            // A configured primary NID without an entry must stay on the list.
             told.push(AdvertisedNid { nid: primary, up: false, mine: true });
         }
         let mut keep: HashSet<Nid, FixedState> = HashSet::with_hasher(self.by_nid.hasher().clone());
@@ -224,7 +226,7 @@ impl PeerTable {
             if keep.contains(&self.nis[key].nid) {
                 continue;
             }
-            self.part(key);
+            self.split_off(key);
             if !self.nis[key].parked.is_empty() {
                 stranded.push(key);
             }
@@ -232,8 +234,8 @@ impl PeerTable {
         stranded
     }
 
-    /// One peer turns out to be another: everything it has goes there.
-    fn dissolve(&mut self, from: PeerKey, into: PeerKey) {
+    /// Merges the peer `from` into another one.
+    fn merge_peers(&mut self, from: PeerKey, into: PeerKey) {
         let Some(old) = self.peers.remove(from) else { return };
         self.unlist(from, &old.nids);
         for key in &old.members {
@@ -242,17 +244,17 @@ impl PeerTable {
         let peer = &mut self.peers[into];
         peer.members.extend(old.members);
         peer.linked += old.linked;
-        // It is the same node: what it confirmed under its other NID holds.
+        // It is the same node: a confirmation by its other NID holds.
         peer.confirmed = peer.confirmed.or(old.confirmed);
         if old.locked {
             peer.primary = old.primary;
             peer.locked = true;
         }
-        // Whoever waits for the end of a round of either shall see it.
+        // Users that wait for the end of a round of either peer see one.
         peer.rounds = peer.rounds.max(old.rounds) + 1;
     }
 
-    /// One NID of a peer that is not there goes to another one.
+    /// Moves a NID of a peer that is not live to another peer.
     pub(super) fn move_nid(&mut self, nid: &Nid, from: PeerKey, into: PeerKey, unverified: bool) {
         if let Some(told) = self.peers[from].nids.iter_mut().find(|told| told.nid == *nid) {
             told.mine = false;
@@ -271,17 +273,17 @@ impl PeerTable {
         self.leave_peer(from, key);
     }
 
-    /// A NID that speaks, or is to be spoken to, is a peer of its own unless it agreed to belong
-    /// to another one: that peer's trouble, or silence, is not its own.
+    /// The peer of a NID that sends or receives a message. An unverified NID becomes a peer of its
+    /// own, so that failures of the peer that claimed it do not affect it.
     pub(crate) fn separate(&mut self, key: PeerNiKey) -> PeerKey {
         if self.nis[key].unverified {
-            self.part(key);
+            self.split_off(key);
         }
         self.nis[key].peer
     }
 
-    /// A NID leaves its peer and becomes one of its own.
-    pub(super) fn part(&mut self, key: PeerNiKey) {
+    /// Makes a NID a peer of its own.
+    pub(super) fn split_off(&mut self, key: PeerNiKey) {
         let ni = &mut self.nis[key];
         ni.unverified = false;
         let (nid, from, linked) = (ni.nid, ni.peer, u32::from(ni.linked()));
@@ -290,13 +292,13 @@ impl PeerTable {
             told.mine = false;
         }
         old.linked -= linked;
-        // A name in use goes where its NID goes.
+        // A name in use goes with its NID.
         let locked = old.locked && old.primary == nid;
         old.locked &= !locked;
         if old.primary == nid {
             old.configured = None;
         }
-        // Whoever waits for the end of a round counts from the rounds it has seen.
+        // Users that wait for the end of a round compare with the rounds that they have seen.
         let (rounds, outcome) = (old.rounds, old.outcome);
         let members = smallvec![key];
         let alone = Peer { members, linked, locked, rounds, outcome, ..Peer::unknown(nid) };
@@ -304,7 +306,7 @@ impl PeerTable {
         self.leave_peer(from, key);
     }
 
-    /// A peer has one entry less; without any it is forgotten.
+    /// Removes an entry from a peer; a peer without entries is removed.
     pub(super) fn leave_peer(&mut self, key: PeerKey, ni: PeerNiKey) {
         let peer = &mut self.peers[key];
         peer.members.retain(|member| *member != ni);
@@ -315,7 +317,7 @@ impl PeerTable {
         }
     }
 
-    /// A peer that lost its primary NID is named by another one.
+    /// Gives a peer that lost its primary NID another one.
     pub(super) fn rename(&mut self, key: PeerKey) {
         if self.owner(&self.peers[key].primary) != Some(key) {
             let first = self.peers[key].members[0];
@@ -323,7 +325,7 @@ impl PeerTable {
         }
     }
 
-    /// The list a peer had counts no more.
+    /// Removes a peer's list from the tables.
     fn unlist(&mut self, key: PeerKey, nids: &[AdvertisedNid]) {
         self.extra -= nids.len().saturating_sub(1);
         self.listers.remove(&key);
@@ -334,7 +336,7 @@ impl PeerTable {
         }
     }
 
-    /// Every rule of this module, for tests.
+    /// Checks the invariants of this module.
     #[cfg(test)]
     pub(crate) fn assert_whole(&self) {
         let mut entries = 0;

@@ -1,7 +1,7 @@
-//! Changes to a node that runs: settings, interfaces, peers, counters.
+//! Changes of a running node: tunables, interfaces, peers, counters.
 //!
-//! Each is done whole between two turns of the loop. What must end for it ends with a final event
-//! like everything else.
+//! Each is made completely between two turns of the loop. Operations that a change ends have their
+//! final event like all others.
 
 use lustrine_wire::nid::{Net, Nid};
 
@@ -19,13 +19,13 @@ use crate::topology::{Ni, Topology, home_of};
 use crate::totals::CounterBaseline;
 use crate::tunables::Tunables;
 
-/// A change could not be made, for a table or memory is full; nothing was changed here.
+/// The change was not made, as the table of peers is full of peers in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerTableFull;
 
 impl Shard {
-    /// Other values are in force for everything that begins from now on; what is under way keeps
-    /// its deadlines.
+    /// Changes the tunables, for everything that begins from now on. What is under way keeps its
+    /// deadlines.
     pub fn set_tunables(&mut self, now: Time, memory: &mut impl Memory, tunables: Tunables) {
         let wanted = self.wants_discovery();
         self.topology.tunables = tunables;
@@ -36,9 +36,10 @@ impl Shard {
         }
     }
 
-    /// What tools show counts from here on; what is alive now stays counted. Totals go on:
-    /// [`Shard::stats`], those of [`NiInfo`](super::NiInfo) and [`PeerInfo`](super::PeerInfo),
-    /// [`Shard::ni_latencies_total`] and [`Shard::peer_latencies_total`].
+    /// Resets the counters that tools show; messages that are alive stay counted. Totals are not
+    /// reset: [`Shard::stats`], those of [`NiInfo`](super::NiInfo) and
+    /// [`PeerInfo`](super::PeerInfo), [`Shard::ni_latencies_total`] and
+    /// [`Shard::peer_latencies_total`].
     pub fn reset_stats(&mut self) {
         self.stats.msgs_max = self.stats.msgs_alloc;
         self.counted_before = self.stats;
@@ -50,16 +51,16 @@ impl Shard {
         }
     }
 
-    /// Counters since they were last reset.
+    /// Counters since the last reset.
     pub fn stats_since_reset(&self) -> Stats {
         self.stats.since(&self.counted_before)
     }
 
-    /// Takes in what an administrator says of a peer; on a partition where none of its NIDs is at
-    /// home there is nothing to do.
+    /// Adds or changes a peer that an administrator configures. A partition that is home to none of
+    /// its NIDs ignores it.
     ///
     /// # Errors
-    /// When the table of peers is full of others that are in use.
+    /// When the table of peers is full of peers in use.
     pub fn configure_peer(
         &mut self,
         now: Time,
@@ -73,22 +74,23 @@ impl Shard {
         let Some(described) = described.map_err(|_| PeerTableFull)? else { return Ok(()) };
         for ni in described.stranded {
             let (key, nid) = (self.peers.nis[ni].peer, self.peers.nis[ni].nid);
-            self.ask(key, nid);
+            self.request_round(key, nid);
         }
-        self.carry_on(now, described.peer);
+        self.resume_messages(now, described.peer);
         Ok(())
     }
 
-    /// Takes descriptions back, by primary NID: what is known of these peers counts from here on as
-    /// if they had said it themselves. Nothing that is under way ends.
+    /// Removes configurations, by primary NID: from now on the NIDs of these peers count as
+    /// discovered. Nothing that is under way ends.
     pub fn unconfigure_peers(&mut self, primaries: &[Nid]) {
         for primary in primaries {
             self.peers.unconfigure(primary);
         }
     }
 
-    /// Ends what waits here for these NIDs of others, and what they should have answered. The
-    /// driver is to close their connections next; then [`Shard::finish_nid_removal`] forgets them.
+    /// Begins to remove remote NIDs: ends messages that wait for them and answers that are awaited
+    /// of them. The driver has to close their connections next; then call
+    /// [`Shard::finish_nid_removal`].
     pub fn begin_nid_removal(&mut self, now: Time, nids: &[Nid]) {
         let mut here: Vec<_> = nids.iter().filter_map(|nid| self.peers.find(nid)).collect();
         here.sort_unstable();
@@ -105,17 +107,17 @@ impl Shard {
         }
     }
 
-    /// Forgets these NIDs of others.
+    /// Removes remote NIDs from the table of peers, after [`Shard::begin_nid_removal`].
     pub fn finish_nid_removal(&mut self, nids: &[Nid]) {
         for nid in nids {
-            self.peers.strike(nid);
+            self.peers.remove_nid(nid);
         }
     }
 
-    /// One more interface; its index. Peers are told.
+    /// Adds an interface and pushes the new ping information to peers; returns its index.
     ///
     /// # Panics
-    /// When there are 65,536 already.
+    /// When there are 65,536 interfaces already.
     pub fn add_ni(&mut self, now: Time, memory: &mut impl Memory, ni: Ni) -> NiIndex {
         let (state, net) = (NiState::new(&ni), ni.nid.net());
         let index = self.topology.nis.push(ni);
@@ -128,8 +130,9 @@ impl Shard {
         index
     }
 
-    /// Takes an interface away: what waits to leave by it ends, and what was asked by it and not
-    /// answered. The driver is to close its connections next; then [`Shard::finish_ni_removal`].
+    /// Begins to remove an interface: ends messages that wait to leave by it, and requests that
+    /// left by it and are not answered. The driver has to close its connections next; then call
+    /// [`Shard::finish_ni_removal`].
     pub fn begin_ni_removal(&mut self, now: Time, index: NiIndex) {
         let net = self.topology.ni(index).nid.net();
         self.topology.nis.remove(index);
@@ -147,7 +150,8 @@ impl Shard {
         self.grant_anew(net);
     }
 
-    /// The driver has closed everything of an interface. Peers are told that it is gone.
+    /// Finishes the removal of an interface whose connections the driver has closed, and pushes the
+    /// new ping information to peers.
     ///
     /// # Panics
     /// When messages still hold credits of it.
@@ -157,8 +161,8 @@ impl Shard {
         self.publish_anew(now, memory);
     }
 
-    /// Peers on a network get the credits of the interface that is the first one there now; those
-    /// with messages under way, when these are over.
+    /// Gives the peers on a network the credits of the first interface there, once none of their
+    /// credits is held.
     fn grant_anew(&mut self, net: Net) {
         let credits = self.topology.peer_credits_on(net);
         for ni in self.peers.nis.values_mut().filter(|ni| ni.nid.net() == net) {
@@ -168,15 +172,15 @@ impl Shard {
 
     fn end_waiting(&mut self, now: Time, waiting: Vec<OpKey>, status: Status) {
         for op in waiting {
-            // Ending one may wake, and end, others of the list.
+            // Ending one may continue, and end, others of the list.
             if self.msgs.get(op).is_some_and(|msg| msg.stage.waits()) {
                 self.retire(now, op, status);
             }
         }
     }
 
-    /// What this node says of itself has changed: those who ask get it, and those who were told
-    /// are told again (wire 6.3, 6.4).
+    /// Publishes changed ping information, and pushes it to all peers that have an older copy
+    /// ([PING-16]).
     fn publish_anew(&mut self, now: Time, memory: &mut impl Memory) {
         self.republish(now, memory);
         let told = |key: &PeerKey| {
@@ -186,7 +190,7 @@ impl Shard {
         let told: Vec<PeerKey> = self.peers.peers.keys().filter(told).collect();
         for key in told {
             let contact = self.peers.contact_nid(key);
-            self.tell(now, memory, key, contact);
+            self.push_update(now, memory, key, contact);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Memory descriptors: attach, bind, unlink, and answers that never come (lnet-core 1.2, 1.3, 2.3).
+//! Memory descriptors: attach, bind, unlink, and overdue answers ([CORE-2], [CORE-5]).
 
 use lustrine_wire::nid::{Nid, ProcessId};
 use slotmap::Key;
@@ -16,12 +16,12 @@ use crate::status::Status;
 use crate::time::Time;
 
 impl Shard {
-    /// Puts a descriptor on a portal, where incoming PUTs and GETs find it. PUTs parked there are
-    /// tried against it at once.
+    /// Puts a descriptor on a portal, where incoming PUTs and GETs can match it. PUTs parked there
+    /// are tried at once.
     ///
     /// # Errors
-    /// When the portal does not exist or holds entries of the other kind, when the descriptor
-    /// accepts no operation, or has too many fragments.
+    /// When the portal does not exist or has entries of the other kind, or when the descriptor
+    /// accepts no operation or has more than 256 fragments.
     pub fn attach(
         &mut self,
         now: Time,
@@ -54,11 +54,11 @@ impl Shard {
         Ok(md)
     }
 
-    /// Registers a descriptor to send from, or to receive a REPLY in. It goes by itself once its
-    /// threshold is used up and nothing refers to it.
+    /// Registers a descriptor to send from, or to receive a REPLY in. It is unlinked when its
+    /// threshold is used up and no message refers to it.
     ///
     /// # Errors
-    /// When it has too many fragments or is longer than one message may be.
+    /// When it has more than 256 fragments or is longer than 1 MiB.
     pub fn bind(&mut self, md: Md) -> Result<MdKey, LnetError> {
         if md.spans.len() > FRAGMENTS_MAX || total_len(&md.spans) > PAYLOAD_MAX {
             return Err(LnetError::MdTooLarge);
@@ -66,14 +66,14 @@ impl Shard {
         Ok(self.mds.insert(MdState::new(md, Unlink::Auto)))
     }
 
-    /// Withdraws a descriptor. Its last event, which may be an UNLINK event of its own, says
-    /// when the memory is free; none if the descriptor is already gone.
+    /// Unlinks a descriptor. Its memory is free when its last event comes, which may be an UNLINK
+    /// event. Nothing happens if the descriptor is already gone.
     pub fn unlink(&mut self, now: Time, md: MdKey) {
         self.abort_md(now, md, Status::Canceled);
     }
 
-    /// Says what a portal does with PUTs that match nothing. Turning laziness off drops those
-    /// that are parked (lnet-core 1.5).
+    /// Sets what a portal does with PUTs that match nothing. Making it strict drops the parked ones
+    /// ([CORE-9]).
     ///
     /// # Errors
     /// When the portal does not exist.
@@ -86,8 +86,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Says what becomes of the answers that an owner awaits when the peer's last connection is
-    /// lost. [`OnLinkLoss::Fail`] unless this says otherwise; for losses from now on.
+    /// Sets what becomes of the answers that an owner awaits when the peer's last connection is
+    /// lost, from now on. The default is [`OnLinkLoss::Fail`].
     pub fn set_on_link_loss(&mut self, owner: Owner, policy: OnLinkLoss) {
         match policy {
             OnLinkLoss::Fail => self.keep_on_link_loss.remove(&owner.0),
@@ -95,7 +95,7 @@ impl Shard {
         };
     }
 
-    /// Withdraws a descriptor for a reason. What still waits to be sent from it fails.
+    /// Unlinks a descriptor for a reason. Messages that wait to be sent from it fail.
     pub(super) fn abort_md(&mut self, now: Time, md: MdKey, reason: Status) {
         let Some(state) = self.mds.get_mut(md) else { return };
         if state.aborted.is_some() {
@@ -103,8 +103,8 @@ impl Shard {
         }
         state.aborted = Some(reason);
         self.note_withdrawn(now, md, reason);
-        self.answer_came(md);
-        self.leave_portal(md);
+        self.end_wait_for_answer(md);
+        self.remove_from_portal(md);
         let state = &self.mds[md];
         if state.pending == 0 {
             let nobody = ProcessId { nid: Nid::ANY, pid: 0 };
@@ -134,14 +134,14 @@ impl Shard {
         }
     }
 
-    /// Exhausted, and to go by itself when idle.
-    pub(super) fn spent(&self, md: MdKey) -> bool {
+    /// Whether it is exhausted and unlinks automatically.
+    pub(super) fn goes_when_idle(&self, md: MdKey) -> bool {
         let state = &self.mds[md];
         state.unlink == Unlink::Auto && state.exhausted()
     }
 
     /// Takes the descriptor's entry off its portal.
-    pub(super) fn leave_portal(&mut self, md: MdKey) {
+    pub(super) fn remove_from_portal(&mut self, md: MdKey) {
         let Some(key) = self.mds[md].me.take() else { return };
         if let Some(me) = self.mes.remove(key) {
             self.portals[me.portal as usize].remove(key, &me.entry);
@@ -149,12 +149,12 @@ impl Shard {
     }
 
     pub(super) fn remove_md(&mut self, md: MdKey) {
-        self.answer_came(md);
-        self.leave_portal(md);
+        self.end_wait_for_answer(md);
+        self.remove_from_portal(md);
         self.mds.remove(md);
     }
 
-    /// From now on an answer is awaited until `by`.
+    /// Awaits an answer until `by`.
     pub(super) fn await_answer(&mut self, md: MdKey, from: ProcessId, by: Time) {
         let state = &mut self.mds[md];
         if state.answer_by == Time::NEVER {
@@ -165,8 +165,8 @@ impl Shard {
         state.asked = Time::NEVER;
     }
 
-    /// No answer is awaited any more.
-    pub(super) fn answer_came(&mut self, md: MdKey) {
+    /// Ends the wait for an answer.
+    pub(super) fn end_wait_for_answer(&mut self, md: MdKey) {
         let state = &mut self.mds[md];
         if state.answer_by != Time::NEVER {
             state.answer_by = Time::NEVER;
@@ -175,7 +175,7 @@ impl Shard {
         }
     }
 
-    /// The answer that is awaited is one of this NID.
+    /// Adds a descriptor to the list of those that await an answer of a NID.
     #[inline]
     pub(super) fn join_answers(&mut self, md: MdKey, peer_ni: PeerNiKey) {
         let first = core::mem::replace(&mut self.peers.nis[peer_ni].awaiting, md);
@@ -219,11 +219,11 @@ impl Shard {
         self.answers_touched.set(self.answers_touched.get() + 1);
     }
 
-    /// The request failed: its answer's turn counts as used, so that the failed SEND event is
-    /// the last one (lnet-core 2.2).
+    /// The request failed: the operation of its answer counts as used, so that the failed SEND
+    /// event is the last one ([CORE-11]).
     pub(super) fn answer_will_not_come(&mut self, md: MdKey) {
         if self.mds[md].answer_by != Time::NEVER {
-            self.answer_came(md);
+            self.end_wait_for_answer(md);
             if !self.mds[md].exhausted() {
                 self.mds[md].count_operation();
             }
@@ -239,17 +239,17 @@ impl Shard {
             .map(|(key, _)| key)
             .collect();
         for md in overdue {
-            // Withdrawing one may wake, and end, others of the list.
+            // Unlinking one may continue, and end, messages of others on the list.
             let Some(state) = self.mds.get(md) else { continue };
             let from = state.answer_from;
             self.stats.response_timeouts += 1;
             self.abort_md(now, md, Status::TimedOut);
-            self.distrust(&from.nid);
+            self.invalidate(&from.nid);
         }
     }
 
     /// Unlinks every descriptor that awaits an answer of this peer, whose NID has entry `peer_ni`.
-    pub(super) fn abandon_answers(
+    pub(super) fn fail_answers(
         &mut self,
         now: Time,
         peer_ni: PeerNiKey,
@@ -257,9 +257,9 @@ impl Shard {
         reason: Status,
     ) {
         for md in self.awaiting_answers_of(peer_ni) {
-            // Withdrawing one may wake, and end, others of the list.
+            // Unlinking one may continue, and end, messages of others on the list.
             let Some(state) = self.mds.get(md) else { continue };
-            // What has not left yet goes to the peer's new life.
+            // A request that has not left yet goes over the next connection.
             let leaving = state.request.is_some_and(|op| self.msgs.contains_key(op));
             let kept = reason == Status::ConnectionLost
                 && self.keep_on_link_loss.contains(&state.md.owner.0);

@@ -1,8 +1,8 @@
-//! Ping service and discovery in both roles (wire 6, lnet-core 7; userland: lab-findings F4).
+//! Ping service and discovery in both roles ([PING-1], [PING-14]; userland: [USR-4]).
 //!
-//! Before the first message to a peer that is not portal-0 traffic, a node pings it and, when both
-//! sides want discovery, pushes its own information. A userland node pushes twice instead, with
-//! DISCOVERY clear: then a kernel sends its replies over the connection we opened.
+//! Before the first message to a peer on another portal than 0, a node pings the peer and, when
+//! both sides want discovery, pushes its own information. A userland node pushes twice instead,
+//! with DISCOVERY clear: then a kernel sends its replies over the connection that the node opened.
 
 use std::collections::HashMap;
 
@@ -28,23 +28,23 @@ pub(super) use task::PingPushTask;
 
 /// LNet's own portal.
 pub const PING_PORTAL: u32 = 0;
-/// Match bits of pings and pushes (wire 6).
+/// Match bits of pings and pushes ([PING-1], [PING-11]).
 pub const PING_BITS: u64 = 0x8000_0000_0000_0000;
 
-/// Pushes a userland node sends before anything else: one makes a kernel that knew us as a node
-/// delete the peer, the next is taken by the new one (lab-findings, table under F5).
+/// Pushes that a userland node sends before anything else: the first one makes a kernel that knew
+/// it as a node delete the peer, the second one goes to the new peer ([USR-4]).
 const USERLAND_PUSHES: u8 = 2;
 
-/// What others find on portal 0.
+/// The descriptors on portal 0.
 #[derive(Debug)]
 pub(super) struct PingTarget {
     info: Option<(MdKey, Span)>,
-    /// Earlier information that is still being read.
+    /// Descriptors of earlier information that REPLYs still read.
     outdated: Vec<(MdKey, Span)>,
     /// Buffers for pushes, those that are being filled included.
     push: HashMap<MdKey, Span, FixedState>,
     sequence: u32,
-    /// There was no memory for the current information: another try then.
+    /// When to publish again, as there was no memory for the current information.
     again: Option<Time>,
 }
 
@@ -59,25 +59,25 @@ impl PingTarget {
         }
     }
 
-    /// What others find is not what there is.
+    /// Whether the published information is outdated.
     pub(super) fn stale(&self) -> bool {
         self.again.is_some()
     }
 
-    /// When to try again to mend that.
+    /// When to publish again.
     pub(super) fn again(&self) -> Time {
         self.again.unwrap_or(Time::NEVER)
     }
 }
 
-/// Free buffers for pushes that portal 0 has at the beginning of each turn. A buffer that is being
-/// filled is not free: a peer that stops in the middle of its push keeps that buffer, and a new one
-/// takes its place. Since each NID sends one push at a time, at most `peers_max` buffers are in
-/// use.
+/// Free buffers for pushes that portal 0 has at the beginning of each turn ([PING-28]). A buffer
+/// that is being filled is not free: a peer that stops in the middle of its push keeps that buffer,
+/// and a new one takes its place. Since each NID sends one push at a time, at most `peers_max`
+/// buffers are in use.
 pub(super) const PUSH_BUFFERS: usize = 64;
 
 impl Shard {
-    /// Publishes the ping information and posts the buffer for pushes.
+    /// Publishes the ping information and posts the buffers for pushes.
     pub(super) fn start_ping_service(&mut self, memory: &mut impl Memory) {
         self.set_lazy(PING_PORTAL, Laziness::Lazy).expect("portal 0 exists");
         self.ping.sequence = 1;
@@ -101,7 +101,7 @@ impl Shard {
         }
     }
 
-    /// What this node says of itself has changed: it has a new number, and whoever asks gets it.
+    /// Publishes changed ping information under a new sequence number ([PING-5]).
     pub(super) fn republish(&mut self, now: Time, memory: &mut impl Memory) {
         if !self.ping.stale() {
             self.ping.sequence += 1;
@@ -112,7 +112,7 @@ impl Shard {
         };
     }
 
-    /// Writes the current information to fresh memory and attaches it for everybody's GETs.
+    /// Writes the current information to new memory and attaches it for GETs.
     fn publish(&mut self, now: Time, memory: &mut impl Memory) -> Result<(), Status> {
         let bytes = self.own_info();
         let span = memory.alloc(bytes.len() as u32).ok_or(Status::NoMemory)?;
@@ -151,7 +151,8 @@ impl Shard {
         bytes
     }
 
-    /// A userland peer cannot be dialled, so it must not ask to be discovered.
+    /// Whether this node takes part in discovery. A userland node cannot be dialled, so it must not
+    /// ask others to discover it.
     pub(super) fn wants_discovery(&self) -> bool {
         self.topology.identity == Identity::Node && self.topology.tunables.discovery != 0
     }
@@ -172,8 +173,8 @@ impl Shard {
         self.ping.push.insert(md, span);
     }
 
-    /// Whether messages to this NID must wait for its peer's discovery, or for its own: what
-    /// others say of it does not count.
+    /// Whether messages to this NID must wait for a discovery, of its peer or of the unverified
+    /// NID.
     pub(super) fn must_discover(&self, peer_ni: PeerNiKey) -> bool {
         let ni = &self.peers.nis[peer_ni];
         ni.unverified || self.peers.peers[ni.peer].phase != Phase::Ready
@@ -185,25 +186,26 @@ impl Shard {
         self.lines.push_back(&mut ni.parked, op);
         let nid = ni.nid;
         if self.peers.peers[key].phase == Phase::Unknown {
-            self.ask(key, nid);
+            self.request_round(key, nid);
         }
     }
 
-    /// Learns (again) about a peer. [`Shard::peer`] shows when a round has ended, and how.
+    /// Starts a discovery of a peer, if none is under way. [`Shard::peer`] shows when a round has
+    /// ended, and how.
     ///
     /// # Errors
-    /// When no interface of ours is on the peer's net, or the table of peers is full.
+    /// When no local interface is on the peer's network, or the table of peers is full.
     pub fn discover(&mut self, now: Time, nid: &Nid) -> Result<(), Status> {
         let peer_ni = self.obtain_peer(now, nid)?;
         let key = self.peers.separate(peer_ni);
         if matches!(self.peers.peers[key].phase, Phase::Unknown | Phase::Ready) {
-            self.ask(key, *nid);
+            self.request_round(key, *nid);
         }
         Ok(())
     }
 
-    /// What was known of a peer may be wrong: ask again before the next message.
-    pub(super) fn distrust(&mut self, nid: &Nid) {
+    /// Marks a peer's information as outdated: it is discovered again before the next message.
+    pub(super) fn invalidate(&mut self, nid: &Nid) {
         let Some(peer_ni) = self.peers.find(nid) else { return };
         let peer = &mut self.peers.peers[self.peers.nis[peer_ni].peer];
         if peer.phase == Phase::Ready {
@@ -212,17 +214,17 @@ impl Shard {
         }
     }
 
-    /// The last connection of a peer is gone, and with it every answer we waited for: LNet keeps
-    /// idle connections for ever, so this is always trouble, and failing now beats a kernel's
-    /// 184 s (capture b2).
+    /// The last connection of a peer is closed. LNet keeps idle connections for ever, so this is
+    /// always a failure; awaited answers fail now rather than after a kernel's 184 s (capture b2),
+    /// unless their owner keeps them.
     pub(super) fn link_lost(&mut self, now: Time, peer_ni: PeerNiKey, peer: ProcessId) {
-        self.abandon_answers(now, peer_ni, peer, Status::ConnectionLost);
+        self.fail_answers(now, peer_ni, peer, Status::ConnectionLost);
         if self.topology.identity == Identity::Userland {
-            self.distrust(&peer.nid);
+            self.invalidate(&peer.nid);
         }
     }
 
-    /// Starts a peer's discovery if there is a reason to.
+    /// Starts a round of discovery if one is wanted.
     pub(super) fn advance_discovery(&mut self, now: Time, memory: &mut impl Memory, key: PeerKey) {
         let Some(peer) = self.peers.peers.get_mut(key) else { return };
         if peer.phase != Phase::Unknown {
@@ -230,10 +232,10 @@ impl Shard {
         }
         let Some(round) = peer.wanted.take() else { return };
         let started = match (self.topology.identity, round) {
-            (Identity::Node, Round::Ask) => {
+            (Identity::Node, Round::Ping) => {
                 self.start_ping(now, memory, key, DEFAULT_BUFFER_LEN as u32)
             }
-            (Identity::Node, Round::Tell) => self.start_push(now, memory, key, 0),
+            (Identity::Node, Round::Push) => self.start_push(now, memory, key, 0),
             (Identity::Userland, _) => self.start_push(now, memory, key, USERLAND_PUSHES - 1),
         };
         if let Err(status) = started {
@@ -241,7 +243,7 @@ impl Shard {
         }
     }
 
-    /// An event of a descriptor of the core's own.
+    /// Handles an event of one of the core's own descriptors.
     pub(super) fn own_event(&mut self, now: Time, memory: &mut impl Memory, event: &Event) {
         if let Some(span) = self.ping.push.remove(&event.md) {
             let mut next = span;
@@ -264,7 +266,7 @@ impl Shard {
         self.errand_event(now, memory, event);
     }
 
-    /// The peer takes pushes, wants discovery, and has an older copy of our information.
+    /// Whether the peer accepts pushes and has an older copy of our information ([PING-11]).
     fn must_push(&self, key: PeerKey) -> bool {
         let peer = &self.peers.peers[key];
         let both = Features::MULTI_RAIL | Features::DISCOVERY;
@@ -273,8 +275,8 @@ impl Shard {
         self.wants_discovery() && willing && peer.confirmed != Some(self.ping.sequence)
     }
 
-    /// Takes in what a NID says of its node, and asks whoever else it makes claims about. `None`:
-    /// it was forgotten meanwhile.
+    /// Applies the ping information of a NID, and pings a live peer whose NIDs it claims. `None`
+    /// when the NID was removed meanwhile.
     fn learn(
         &mut self,
         now: Time,
@@ -287,14 +289,14 @@ impl Shard {
         let nids: Vec<(Nid, bool)> = info
             .entries()
             .map(|entry| (entry.nid, entry.status != NiStatus::Down))
-            // Nobody else is us, or everybody.
+            // Local NIDs and the wildcard are left out ([PING-25]).
             .filter(|(nid, _)| !nid.is_any() && !self.is_local(nid))
             .filter(|(nid, _)| several || *nid == contact)
             .collect();
         if !self.wants_discovery()
             && let Some(peer) = self.peers.described(&contact)
         {
-            // Only discovery changes the NIDs that an administrator gave (lnet-core 7).
+            // Only discovery changes the NIDs of a configured peer.
             self.peers.peers[peer].features = Some(info.features().bits());
             self.peers.peers[peer].sequence = info.sequence();
             return Some(MergeOutcome { peer, conflicting: None, stranded: Default::default() });
@@ -307,44 +309,44 @@ impl Shard {
         peer.sequence = info.sequence();
         for ni in learned.stranded.iter().copied() {
             let (key, nid) = (self.peers.nis[ni].peer, self.peers.nis[ni].nid);
-            self.ask(key, nid);
+            self.request_round(key, nid);
         }
         if let Some(conflicting) = learned.conflicting {
-            self.check(now, memory, conflicting);
+            self.recheck(now, memory, conflicting);
         }
-        self.carry_on(now, learned.peer);
+        self.resume_messages(now, learned.peer);
         Some(learned)
     }
 
-    /// Messages may have come to a peer with NIDs of another one: they go on too.
-    pub(super) fn carry_on(&mut self, now: Time, key: PeerKey) {
+    /// Continues messages that came to a peer with NIDs of another one.
+    pub(super) fn resume_messages(&mut self, now: Time, key: PeerKey) {
         let peer = &self.peers.peers[key];
         if peer.phase == Phase::Ready {
             self.release(now, key);
         } else if peer.settled() {
             let mut members = peer.members.iter().map(|ni| &self.peers.nis[*ni]);
             if let Some(waiting) = members.find(|ni| !ni.parked.is_empty()) {
-                self.ask(key, waiting.nid);
+                self.request_round(key, waiting.nid);
             }
         }
     }
 
-    /// A round of discovery shall begin.
-    pub(super) fn ask(&mut self, key: PeerKey, contact: Nid) {
+    /// Requests a round of discovery.
+    pub(super) fn request_round(&mut self, key: PeerKey, contact: Nid) {
         let peer = &mut self.peers.peers[key];
         peer.phase = Phase::Unknown;
         peer.contact = contact;
-        peer.wanted = Some(Round::Ask);
+        peer.wanted = Some(Round::Ping);
         self.undecided.push_back(key);
     }
 
-    /// The primary NID of the peer a NID belongs to, as far as is known now. With
-    /// `lock_prim_nid` it stays the peer's primary NID from now on, and the peer in the table of
-    /// peers (lnet-core 7). It is for a file system, which knows its servers by this name; pings,
-    /// discoveries and the selftest do not lock, and nothing else is built on the node yet.
+    /// The primary NID of the peer that a NID belongs to, as far as is known now. With
+    /// `lock_prim_nid` it stays the peer's primary NID from now on, and the peer stays in the table
+    /// of peers ([PING-21]). This is for a file system, which knows its servers by this name.
+    /// Pings, discoveries and the selftest do not call it.
     ///
     /// # Errors
-    /// When no interface of ours is on the peer's net, or the table of peers is full.
+    /// When no local interface is on the peer's network, or the table of peers is full.
     pub fn primary_nid(&mut self, now: Time, nid: &Nid) -> Result<Nid, Status> {
         let peer_ni = self.obtain_peer(now, nid)?;
         let key = self.peers.separate(peer_ni);
@@ -359,7 +361,7 @@ impl Shard {
         self.peers.obtain(now, nid, max).ok_or(Status::NoMemory)
     }
 
-    /// Messages may flow.
+    /// Ends a round of discovery: messages can be sent.
     fn discovered(&mut self, now: Time, key: PeerKey, outcome: Status) {
         let peer = &mut self.peers.peers[key];
         peer.phase = Phase::Ready;
@@ -369,7 +371,7 @@ impl Shard {
         self.release(now, key);
     }
 
-    /// Messages that waited for a peer's discovery go on.
+    /// Continues the messages that waited for a peer's discovery.
     fn release(&mut self, now: Time, key: PeerKey) {
         for ni in self.peers.peers[key].members.clone() {
             while let Some(op) = self.lines.pop_front(&mut self.peers.nis[ni].parked) {
@@ -391,7 +393,7 @@ impl Shard {
     }
 }
 
-/// Anybody, any process.
+/// An entry that accepts all senders.
 fn ping_entry(unlink: Unlink) -> MatchEntry {
     MatchEntry {
         from: MatchId { nid: Nid::ANY, pid: PID_ANY },

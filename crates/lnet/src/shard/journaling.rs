@@ -1,5 +1,5 @@
-//! The journal, while one is kept: entries are made out of line, so that a shard without a journal
-//! pays one branch for each step.
+//! The journal. Entries are created out of line, so that a shard without a journal pays one branch
+//! for each step.
 
 use lustrine_wire::header::Header;
 use slotmap::Key;
@@ -13,29 +13,29 @@ use crate::status::Status;
 use crate::time::Time;
 
 impl Shard {
-    /// Keeps a journal from now on. Its owner takes the entries with [`Shard::next_journal_entry`],
+    /// Keeps a journal from now on. Its user takes the entries with [`Shard::next_journal_entry`],
     /// after every turn; it changes nothing in what the shard does.
     pub fn enable_journal(&mut self) {
         self.journal.get_or_insert_default();
     }
 
-    /// Whether a journal is kept: [`Shard::note`] is worth its words.
+    /// Whether a journal is kept: only then is [`Shard::note`] worth calling.
     #[inline]
     pub fn journal_enabled(&self) -> bool {
         self.journal.is_some()
     }
 
-    /// The oldest entry that was not taken yet.
+    /// Takes the oldest entry.
     pub fn next_journal_entry(&mut self) -> Option<Entry> {
         self.journal.as_mut()?.next()
     }
 
-    /// How many entries were lost, as nobody took them in time, since this was asked last.
+    /// Number of entries discarded since the last call, because too many were not taken.
     pub fn take_journal_overflow(&mut self) -> u64 {
         self.journal.as_mut().map_or(0, |journal| journal.take_lost())
     }
 
-    /// Adds a user's entry, if a journal is kept.
+    /// Adds an entry of a user, if a journal is kept.
     #[inline]
     pub fn note(&mut self, now: Time, step: Step) {
         if let Some(journal) = &mut self.journal {
@@ -43,7 +43,7 @@ impl Shard {
         }
     }
 
-    /// Notes a step that is made out of line.
+    /// Adds a step that is created out of line.
     #[inline]
     fn note_with(&mut self, now: Time, step: impl FnOnce() -> Step) {
         if self.journal.is_some() {
@@ -96,7 +96,7 @@ impl Shard {
         self.note_with(now, || Step::Withdrawn { md: number(md), status });
     }
 
-    /// Says why a verdict will be [`Verdict::Drop`].
+    /// Sets the reason for a verdict of [`Verdict::Drop`] to come.
     #[inline]
     pub(super) fn note_drop(&mut self, reason: DropReason) {
         if let Some(journal) = &mut self.journal {
@@ -104,7 +104,7 @@ impl Shard {
         }
     }
 
-    /// The same of a PUT or GET that matched nothing.
+    /// The same for a PUT or GET that matched nothing.
     pub(super) fn note_unmatched(&mut self, found: Found) {
         self.note_drop(match found {
             Found::TooLong => DropReason::TooLong,
@@ -112,8 +112,8 @@ impl Shard {
         });
     }
 
-    /// [`Shard::on_header`], noted. Whose journal nobody keeps does not even pass the verdict
-    /// through another pair of hands.
+    /// [`Shard::on_header`] with a journal. Without one the verdict does not even pass through another
+    /// function.
     #[cold]
     pub(super) fn on_header_journaled(
         &mut self,
@@ -128,7 +128,7 @@ impl Shard {
         verdict
     }
 
-    /// A header to which all there is to do is being done.
+    /// Adds a header that is handled completely.
     #[inline]
     pub(super) fn note_done(&mut self, now: Time, arrival: &Arrival, header: &Header) {
         if self.journal.is_some() {
@@ -143,7 +143,7 @@ impl Shard {
         self.note(now, Step::Came(Box::new(came)));
     }
 
-    /// A parked message goes on.
+    /// Adds a parked message that continues.
     #[inline]
     pub(super) fn note_resumed(&mut self, now: Time, rx: RxId, verdict: &Verdict) {
         if self.journal.is_some() {
@@ -157,7 +157,7 @@ impl Shard {
         self.note(now, Step::Resumed { rx, fate });
     }
 
-    /// A parked message will not go on; when is for [`Shard::drive`] to say.
+    /// Adds a parked message that will not continue; the next [`Shard::drive`] sets its time.
     #[inline]
     pub(super) fn note_given_up(&mut self, rx: RxId, reason: DropReason) {
         if let Some(journal) = &mut self.journal {

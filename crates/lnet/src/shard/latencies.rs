@@ -1,4 +1,4 @@
-//! Taking the time of operations.
+//! Measuring the latency of operations.
 
 use lustrine_wire::header::{Body, MdHandle};
 
@@ -9,9 +9,9 @@ use crate::peer::PeerNiKey;
 use crate::time::Time;
 
 impl Msg {
-    /// Whether it is a request of ours that wants an answer.
+    /// Whether it is a request of this node that expects an answer.
     #[inline]
-    pub(super) fn asks(&self) -> bool {
+    pub(super) fn expects_answer(&self) -> bool {
         let wants = match self.header.body {
             Body::Get { .. } => true,
             Body::Put { ack_md, .. } => ack_md != MdHandle::NONE,
@@ -20,9 +20,9 @@ impl Msg {
         wants && self.purpose == Purpose::Request
     }
 
-    /// The operation whose last step it is, if it ends well.
+    /// The operation that ends with this message, if it succeeds.
     #[inline]
-    pub(super) fn ends(&self) -> Option<Operation> {
+    pub(super) fn completes(&self) -> Option<Operation> {
         match (self.purpose, &self.header.body) {
             (Purpose::Request, Body::Put { .. }) => Some(Operation::PutEgress),
             (Purpose::ReplyIn, _) => Some(Operation::GetRtt),
@@ -32,9 +32,9 @@ impl Msg {
 }
 
 impl Shard {
-    /// Counts what an operation took for the interface and the peer NID.
+    /// Counts the duration of an operation for the interface and the peer NID.
     #[inline]
-    pub(super) fn took(
+    pub(super) fn record_latency(
         &mut self,
         now: Time,
         since: Time,
@@ -42,7 +42,7 @@ impl Shard {
         ni: NiIndex,
         peer_ni: PeerNiKey,
     ) {
-        // Latencies are not taken, or the answer came before the question.
+        // Latencies are not measured, or the answer arrived before the request was sent.
         if since == Time::NEVER {
             return;
         }

@@ -1,4 +1,4 @@
-//! Messages to 0@lo: a copy inside the node, no credits, no wire (lnet-core 3, 4.1).
+//! Messages to 0@lo: a copy within the node, without credits ([CORE-15]).
 
 use lustrine_wire::header::{Body, Header};
 use lustrine_wire::nid::{Nid, PID_LUSTRE, ProcessId};
@@ -14,7 +14,7 @@ use crate::status::Status;
 use crate::time::Time;
 
 impl Shard {
-    /// Delivers what was sent to this node since the last turn. A message that a delivery causes
+    /// Delivers the messages sent to 0@lo since the last turn. A message that a delivery causes
     /// waits for the next turn.
     pub(super) fn deliver_loopback(&mut self, now: Time, memory: &mut impl Memory) {
         for _ in 0..self.loopback.len() {
@@ -33,7 +33,7 @@ impl Shard {
                     self.copy_loopback(now, memory, op, &header, Place { md, offset, length });
                 }
                 (Found::Nothing, _) if self.park(&header, Origin::Loopback(op)) => {}
-                // Dropped, in silence as on the wire: an answer that is awaited times out.
+                // Dropped without a reply, as on the wire: an awaited answer times out.
                 _ => {
                     self.stats.dropped.count(&header.body);
                     self.retire(now, op, Status::Ok);
@@ -42,7 +42,7 @@ impl Shard {
         }
     }
 
-    /// A parked message has found its place, or never will: the next turn copies it.
+    /// A parked message has matched or is dropped; the next turn handles it.
     pub(super) fn matched_loopback(&mut self, op: OpKey, found: Found) {
         let found = if found == Found::Nothing { Found::TooLong } else { found };
         self.loopback.push_back((op, Some(found)));
@@ -70,7 +70,7 @@ impl Shard {
         self.loopback_event(op, kind, place.md, place);
         let acknowledged = !is_get && self.wants_ack(&self.msgs[op]);
         if (is_get || acknowledged) && !self.mds[own_md].exhausted() {
-            self.answer_came(own_md);
+            self.end_wait_for_answer(own_md);
             self.mds[own_md].count_operation();
             let kind = if is_get { EventKind::Reply } else { EventKind::Ack };
             self.loopback_event(op, kind, own_md, Place { offset: 0, ..place });
@@ -107,7 +107,7 @@ impl Shard {
     }
 }
 
-/// Where in a descriptor.
+/// A place in a descriptor.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     md: MdKey,

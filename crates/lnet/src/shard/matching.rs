@@ -1,4 +1,4 @@
-//! Matching an incoming PUT or GET, entry by entry in list order (lnet-core 1.5).
+//! Matching an incoming PUT or GET, entry by entry in list order ([CORE-7] to [CORE-9]).
 
 use lustrine_wire::header::{Body, Header};
 use lustrine_wire::nid::ProcessId;
@@ -11,12 +11,12 @@ use crate::memory::part_of;
 use crate::portal::{MatchEntry, Origin, PORTALS, Parked, Waiter, sender_matches};
 use crate::time::Time;
 
-/// What an incoming PUT or GET asks for.
+/// The part of an incoming PUT or GET that is matched.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub(super) operation: MdOptions,
     pub(super) from: ProcessId,
-    /// Whose connection it came by: what `from` says is the sender's own word.
+    /// The peer whose connection it came by; the sender itself writes `from`.
     pub(super) hop: ProcessId,
     pub(super) portal: u32,
     pub(super) match_bits: u64,
@@ -29,7 +29,7 @@ pub(super) struct Wanted {
 pub(super) enum Found {
     /// `length` bytes at `offset` of the descriptor.
     Match { md: MdKey, offset: u32, length: u32 },
-    /// The entry that matches has no room and may not cut: the search ends.
+    /// The entry that matches has too little space and does not truncate: the search ends.
     TooLong,
     /// Nothing matches.
     Nothing,
@@ -66,18 +66,18 @@ impl Shard {
             return Found::TooLong;
         }
         let length = wanted.length.min(space);
-        // Nothing can be stored behind the end; keep the offset inside the descriptor.
+        // Nothing is stored behind the end: keep the offset inside the descriptor.
         let offset = offset.min(state.length);
         state.count_operation();
         state.local_offset = offset + length;
-        if self.spent(md) {
-            self.leave_portal(md);
+        if self.goes_when_idle(md) {
+            self.remove_from_portal(md);
         }
         Found::Match { md, offset, length }
     }
 
-    /// A descriptor was attached: tries the parked PUTs in the order they came, for as long as it
-    /// takes any.
+    /// Tries the parked PUTs that a newly attached entry may match, in the order of arrival, while
+    /// it accepts more.
     pub(super) fn try_parked(
         &mut self,
         now: Time,
@@ -120,7 +120,7 @@ impl Shard {
         }
     }
 
-    /// The portal is lazy no more: what is parked there is dropped.
+    /// Drops the PUTs parked on a portal.
     pub(super) fn drop_parked(&mut self, portal: u32) {
         while let Some(key) = self.portals[portal as usize].parked.first() {
             let parked = self.parked.get(key);
@@ -137,7 +137,7 @@ impl Shard {
         }
     }
 
-    /// A PUT is withdrawn; it may be parked.
+    /// Removes a PUT whose sender is gone, if it is parked.
     pub(super) fn withdraw_parked(&mut self, waiter: Waiter) {
         let Some((key, parked)) = self.parked.of(waiter) else { return };
         let Body::Put { portal, .. } = parked.header.body else { return };
@@ -161,7 +161,7 @@ impl Shard {
         place.lazy
     }
 
-    /// A PUT has a place: makes the message that receives it.
+    /// Creates the message that receives a PUT that matched.
     pub(super) fn receive_put(
         &mut self,
         arrival: &Arrival,
@@ -174,7 +174,7 @@ impl Shard {
             unreachable!("only PUTs are received here");
         };
         let spans = part_of(&self.mds[md].md.spans, offset, length);
-        // The ACK goes back to the previous hop, on its credits.
+        // The ACK goes to the previous hop, on its credits.
         let peer_ni = self.peers.find(&arrival.from.nid);
         if let (PING_PORTAL, Some(peer_ni)) = (portal, peer_ni) {
             self.peers.nis[peer_ni].pushing = true;
@@ -199,7 +199,7 @@ impl Shard {
     }
 }
 
-/// What a PUT header that came from `hop` asks for; `None` for any other type.
+/// The request of a PUT header that came from `hop`; `None` for other types.
 pub(super) fn put_wanted(header: &Header, hop: ProcessId) -> Option<Wanted> {
     let Body::Put { match_bits, portal, offset, .. } = header.body else { return None };
     Some(Wanted {
@@ -213,9 +213,8 @@ pub(super) fn put_wanted(header: &Header, hop: ProcessId) -> Option<Wanted> {
     })
 }
 
-/// What a GET header that came from `hop` asks for; `None` for any other type. A GET asks for as
-/// much as its sink holds; where there is less, a descriptor without TRUNCATE does not match
-/// (lnet-core 1.5).
+/// The request of a GET header that came from `hop`; `None` for other types. Its length is that of
+/// the sink; a descriptor with less and without TRUNCATE does not match ([CORE-8]).
 pub(super) fn get_wanted(header: &Header, hop: ProcessId) -> Option<Wanted> {
     let Body::Get { match_bits, portal, offset, sink_len, .. } = header.body else { return None };
     Some(Wanted {

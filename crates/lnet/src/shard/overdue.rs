@@ -1,5 +1,4 @@
-//! What outlives its deadline: messages that wait in the core end there, and whoever checks a
-//! world can ask what did not.
+//! Deadlines of messages that wait in the core, and a report for checkers of what is overdue.
 
 use super::{Msg, SCAN_INTERVAL, Shard, Stage};
 use crate::lnd::{Action, OpKey, Verdict};
@@ -7,18 +6,18 @@ use crate::status::Status;
 use crate::time::Time;
 
 impl Stage {
-    /// Whether a message waits in the core for something that others must do.
+    /// Whether a message waits in the core.
     pub(super) fn waits(self) -> bool {
         matches!(self, Stage::Discovery | Stage::PeerCredit | Stage::NiCredit)
     }
 }
 
 impl Shard {
-    /// Ends what waited for its peer's discovery or for a credit until its deadline. The driver
-    /// looks after what it was given.
+    /// Ends messages that have waited for discovery or for a credit until their deadline. The
+    /// driver checks the deadlines of those that it was given.
     ///
-    /// A credit that is granted after the deadline is not taken (lnet-core 3); but credits may be
-    /// held for long, by messages to others, and whoever sent a message wants to hear of it.
+    /// A credit that is granted after the deadline is not used ([CORE-14]). But other messages may
+    /// hold the credits for long, and the sender has to learn of the failure in time.
     pub(super) fn expire_waiting(&mut self, now: Time) {
         let mut overdue: Vec<OpKey> = Vec::new();
         let mut next = Time::NEVER;
@@ -29,7 +28,7 @@ impl Shard {
                 next = next.min(msg.time);
             }
         }
-        // Many that expire one after the other must not cost a search each.
+        // Many that expire one after the other must not cost a scan each.
         self.next_expiry = next.max(now + SCAN_INTERVAL);
         for op in overdue {
             // Ending one may wake, and end, others of the list.
@@ -39,8 +38,8 @@ impl Shard {
         }
     }
 
-    /// What should have ended by now and has not, in words: messages that wait in the core and
-    /// answers that are awaited. Empty in a shard that was driven whenever it asked for it.
+    /// Describes the messages and awaited answers that should have ended by now. Empty if
+    /// [`Shard::drive`] was called whenever [`Shard::next_deadline`] was reached.
     pub fn overdue(&self, now: Time) -> Vec<String> {
         let is_late = |deadline: Time| deadline != Time::NEVER && deadline + SCAN_INTERVAL < now;
         let late = |deadline: Time| format!("{:?} after its deadline", now.since(deadline));
@@ -55,8 +54,7 @@ impl Shard {
         waiting.chain(awaited).collect()
     }
 
-    /// How many messages the driver has: those it was given to send, and those whose payload it
-    /// stores.
+    /// Number of messages in the driver: those that it sends, and those whose payload it stores.
     pub fn in_driver(&self) -> usize {
         let with_driver = |msg: &&Msg| matches!(msg.stage, Stage::Sending | Stage::Receiving);
         let on_the_way = |action: &&Action| match action {

@@ -1,4 +1,4 @@
-//! What a shard has for others to take, and mostly has none of.
+//! Queues of actions and events, which are mostly empty.
 
 use std::collections::VecDeque;
 
@@ -20,9 +20,8 @@ impl Queues {
 }
 
 impl Shard {
-    /// Exchanges the shard's queues for others, unless there is something in one of them. Whoever
-    /// runs thousands of shards in turns lends all of them the same queues, which stay in the
-    /// processor's caches.
+    /// Swaps the shard's queues with others if all are empty. A simulator that runs thousands of
+    /// shards in turn uses the same queues for all of them, which stay in the processor's caches.
     pub fn swap_queues(&mut self, others: &mut Queues) {
         if self.queues.are_empty() && others.are_empty() {
             core::mem::swap(&mut self.queues, others);

@@ -1,4 +1,4 @@
-//! The driver's side of the seam: headers in, completions, links (wire 5.3, 5.4).
+//! The driver's calls: received headers, completions, links ([HDR-9] to [HDR-13]).
 
 use lustrine_wire::header::{Body, Header};
 use lustrine_wire::nid::{PID_USERLAND, ProcessId};
@@ -45,7 +45,7 @@ impl Core for Shard {
             }
             LinkEvent::Down { status } => {
                 let left = self.peers.count_link(key, userland, false);
-                // A node may still be linked through another interface of ours.
+                // A node may still have connections to another local interface.
                 if userland || left == 0 {
                     self.link_lost(now, key, peer);
                     self.report_lost(peer, status);
@@ -53,8 +53,8 @@ impl Core for Shard {
             }
             LinkEvent::Restarted => {
                 self.report_lost(peer, Status::PeerRestarted);
-                self.abandon_answers(now, key, peer, Status::PeerRestarted);
-                self.distrust(&peer.nid);
+                self.fail_answers(now, key, peer, Status::PeerRestarted);
+                self.invalidate(&peer.nid);
             }
         }
     }
@@ -65,7 +65,7 @@ impl Core for Shard {
 }
 
 impl Shard {
-    /// What becomes of a header.
+    /// Decides about a header.
     #[inline]
     pub(super) fn on_header(&mut self, now: Time, arrival: &Arrival, header: &Header) -> Verdict {
         if let Err(wrong) = self.check_header(arrival, header) {
@@ -73,7 +73,7 @@ impl Shard {
             return Verdict::Refuse(wrong);
         }
         if !self.is_local(&header.dst.nid) {
-            // For somebody else, and this node does not route: silence (wire 5.4).
+            // For another node, and this one does not route ([HDR-13]).
             self.drop_counted(arrival, header);
             self.note_drop(DropReason::NotForUs);
             return Verdict::Drop;
@@ -100,7 +100,7 @@ impl Shard {
         verdict
     }
 
-    /// The rules that cost a peer its connections (wire 5.4).
+    /// The rules whose violation closes the peer's connections ([HDR-12]).
     fn check_header(&self, arrival: &Arrival, header: &Header) -> Result<(), HeaderViolation> {
         match header.body {
             Body::Ack { .. } | Body::Get { .. } if header.payload_len != 0 => {
@@ -119,7 +119,7 @@ impl Shard {
         }
         let same_net = header.dst.nid.net() == arrived_on.net();
         let mine = self.is_local(&header.dst.nid);
-        // Mine on another net, or on this net but nobody's.
+        // Local on another network, or on this network and not local.
         if same_net != mine { Err(HeaderViolation::WrongDestination) } else { Ok(()) }
     }
 
@@ -187,8 +187,8 @@ impl Shard {
         Verdict::Done
     }
 
-    /// A REPLY is matched by its handle alone; we also hold it against the peer that was asked,
-    /// so that a handle another peer has seen or guessed is worth nothing.
+    /// A REPLY names its descriptor by a handle. Besides, it must come from the peer that was
+    /// asked, so that a handle that another peer has seen or guessed is useless ([HDR-11]).
     fn recv_reply(
         &mut self,
         arrival: &Arrival,
@@ -204,9 +204,9 @@ impl Shard {
             self.note_drop(DropReason::TooLong);
             return Verdict::Drop;
         }
-        // Used up by the header, not by the last byte: a repeated header that comes while the
-        // payload is still arriving is not an answer to anything.
-        self.answer_came(md);
+        // The header ends the wait, not the last byte: a repeated header that arrives during the
+        // payload must match nothing.
+        self.end_wait_for_answer(md);
         let state = &mut self.mds[md];
         state.count_operation();
         let spans = part_of(&state.md.spans, 0, header.payload_len);
@@ -246,10 +246,10 @@ impl Shard {
             unreachable!("the caller looked");
         };
         self.note_done(now, arrival, header);
-        self.answer_came(md);
+        self.end_wait_for_answer(md);
         self.mds[md].count_operation();
         let asked = self.mds[md].asked;
-        self.took(now, asked, Operation::PutAck, arrival.ni, peer_ni);
+        self.record_latency(now, asked, Operation::PutAck, arrival.ni, peer_ni);
         let state = &self.mds[md];
         self.post(crate::event::Event {
             kind: crate::event::EventKind::Ack,
@@ -271,9 +271,8 @@ impl Shard {
         Verdict::Done
     }
 
-    /// The descriptor that awaits just this answer. Whoever sends a header writes its source NID;
-    /// so the connection it came by must be the asked peer's too. (A routed answer will have to
-    /// come by the gateway that the question left by.)
+    /// The descriptor that awaits this answer. A sender can write any source NID into a header, so
+    /// the connection must be one of the peer that was asked, too ([HDR-11]).
     fn answering(
         &self,
         handle: lustrine_wire::header::MdHandle,

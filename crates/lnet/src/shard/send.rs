@@ -1,4 +1,4 @@
-//! Messages out: path, discovery, peer credit, interface credit, driver (lnet-core 2.4, 3, 4.1).
+//! Messages out: path, discovery, peer credit, interface credit, driver ([CORE-12], [CORE-16]).
 
 use lustrine_wire::header::{Body, Header, MdHandle};
 use lustrine_wire::nid::{Nid, PID_LUSTRE, PID_USERLAND, ProcessId};
@@ -18,7 +18,7 @@ use crate::portal::Waiter;
 use crate::status::Status;
 use crate::time::{Nanos, Time};
 
-/// Whether the target shall confirm a PUT.
+/// Whether the target of a PUT confirms it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AckWanted {
     /// An ACK event follows the SEND event, in either order.
@@ -32,40 +32,40 @@ pub enum AckWanted {
 pub struct PutArgs {
     /// The bytes to send: the whole descriptor.
     pub md: MdKey,
-    /// The NID of ours to send from; `None` leaves the choice to the core.
+    /// The local NID to send from; `None` leaves the choice to the core.
     pub local: Option<Nid>,
-    /// Whom to send it to.
+    /// The process that it is sent to.
     pub target: ProcessId,
-    /// Portal there.
+    /// Portal at the target.
     pub portal: u32,
-    /// Match bits there.
+    /// Match bits at the target.
     pub match_bits: u64,
-    /// Offset in the target's descriptor, if that lets the initiator choose.
+    /// Offset in the target's descriptor, in bytes; used if that has `MANAGE_REMOTE`.
     pub offset: u32,
-    /// Out-of-band word for the target's event.
+    /// Out-of-band data for the target's event.
     pub hdr_data: u64,
     /// Whether an ACK is wanted.
     pub ack: AckWanted,
-    /// How long to wait for the ACK; `None`: the transaction timeout.
+    /// How long to wait for the ACK; `None` is the transaction timeout.
     pub timeout: Option<Nanos>,
 }
 
-/// A GET; the reply lands at the start of the descriptor.
+/// A GET; the reply is stored at the start of the descriptor.
 #[derive(Clone, Copy, Debug)]
 pub struct GetArgs {
     /// Where the reply goes; its length is the sink length.
     pub md: MdKey,
-    /// The NID of ours to send from; `None` leaves the choice to the core.
+    /// The local NID to send from; `None` leaves the choice to the core.
     pub local: Option<Nid>,
-    /// Whom to ask.
+    /// The process that is asked.
     pub target: ProcessId,
-    /// Portal there.
+    /// Portal at the target.
     pub portal: u32,
-    /// Match bits there.
+    /// Match bits at the target.
     pub match_bits: u64,
-    /// Offset in the target's descriptor, if that lets the initiator choose.
+    /// Offset in the target's descriptor, in bytes; used if that has `MANAGE_REMOTE`.
     pub offset: u32,
-    /// How long to wait for the reply; `None`: the transaction timeout.
+    /// How long to wait for the reply; `None` is the transaction timeout.
     pub timeout: Option<Nanos>,
 }
 
@@ -84,11 +84,11 @@ struct OutgoingMsg {
 }
 
 impl Shard {
-    /// Sends the descriptor's bytes. Everything that can go wrong later is told by events.
+    /// Sends the bytes of a descriptor. Later failures are reported by events.
     ///
     /// # Errors
-    /// When the descriptor cannot be sent from, or too many messages are under way; nothing is
-    /// taken then.
+    /// When the descriptor is gone, exhausted, attached to a portal or awaits an answer already, or
+    /// when too many messages are under way. Nothing has changed then.
     pub fn put(&mut self, now: Time, args: PutArgs) -> Result<(), LnetError> {
         self.check_sendable(args.md)?;
         let state = &mut self.mds[args.md];
@@ -127,7 +127,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Asks for bytes. Everything that can go wrong later is told by events.
+    /// Asks for bytes. Later failures are reported by events.
     ///
     /// # Errors
     /// As [`Shard::put`].
@@ -226,7 +226,7 @@ impl Shard {
         }
     }
 
-    /// A request without a path: the SEND event says so.
+    /// Fails a request that has no path; its SEND event has the status.
     fn refuse_request(&mut self, now: Time, draft: OutgoingMsg, status: Status) {
         let nobody = ProcessId { nid: Nid::ANY, pid: PID_LUSTRE };
         let hop = draft.target;
@@ -273,14 +273,15 @@ impl Shard {
         if let (Some(md), Purpose::Request | Purpose::Reply) = (md, purpose) {
             let state = &mut self.mds[md];
             state.left_by = peer_ni.map(|_| ni);
-            // Two messages at once from one descriptor: none of them is "the" one.
+            // With two messages under way from one descriptor, it names none of them.
             state.request = if state.pending == 1 { Some(op) } else { None };
         }
         self.note_made(now, op);
         op
     }
 
-    /// First the peer's credit, then the interface's, then the driver (lnet-core 3).
+    /// Takes the peer's credit, then the interface's, then gives the message to the driver
+    /// ([CORE-12]).
     #[inline]
     pub(super) fn take_credits(&mut self, now: Time, op: OpKey) {
         let msg = &mut self.msgs[op];
@@ -319,7 +320,7 @@ impl Shard {
         msg.time = Time::NEVER;
         if self.takes_latencies {
             msg.time = now;
-            if let (Some(md), true) = (msg.md, msg.asks()) {
+            if let (Some(md), true) = (msg.md, msg.expects_answer()) {
                 self.mds[md].asked = now;
             }
         }
@@ -334,8 +335,8 @@ impl Shard {
         self.note_handed(now, op);
     }
 
-    /// Whether one more response to this peer may be queued: peers that ask and never read must
-    /// not make us grow, nor take what others need.
+    /// Whether one more response to this peer may be queued: peers that send requests and read no
+    /// answers must not use memory without limit, or the share of others.
     pub(super) fn admits_response(&mut self, peer_ni: PeerNiKey) -> bool {
         let waiting = self.peers.nis[peer_ni].credits.waiting();
         let few = waiting < RESPONSES_KEPT
@@ -347,8 +348,8 @@ impl Shard {
         fits
     }
 
-    /// The REPLY to a GET that matched: an ordinary credited send from the descriptor's memory,
-    /// back the way the GET came.
+    /// Sends the REPLY to a GET that matched, from the descriptor's memory, back the way that the
+    /// GET came ([CORE-16]).
     pub(super) fn send_reply(&mut self, now: Time, request: &Header, reply: ReplyPlan) {
         let draft = OutgoingMsg {
             purpose: Purpose::Reply,
@@ -383,7 +384,7 @@ impl Shard {
         ack_md != MdHandle::NONE && !forbidden
     }
 
-    /// Confirms a stored PUT, back the way it came.
+    /// Confirms a stored PUT, back the way that it came ([HDR-9]).
     pub(super) fn send_ack(&mut self, now: Time, put: &Msg) {
         let Body::Put { ack_md, match_bits, .. } = put.header.body else { return };
         let Some(peer_ni) = put.peer_ni else { return };
@@ -415,13 +416,12 @@ impl Shard {
         self.take_credits(now, op);
     }
 
-    /// Fails the descriptor's messages that no driver has yet.
+    /// Fails the descriptor's messages that are not in a driver.
     pub(super) fn cancel_waiting(&mut self, now: Time, md: MdKey, reason: Status) {
         let waits = |msg: &Msg| {
             msg.md == Some(md) && !matches!(msg.stage, Stage::Sending | Stage::Receiving)
         };
-        // A descriptor bound for one request knows its message; one on a portal may have served
-        // many GETs.
+        // A descriptor of one request knows its message; one on a portal may have served many GETs.
         let waiting: Vec<OpKey> = match self.mds[md].request {
             Some(op) => {
                 self.msgs.get(op).filter(|msg| waits(msg)).map(|_| op).into_iter().collect()
@@ -429,7 +429,7 @@ impl Shard {
             None => self.msgs.iter().filter(|(_, msg)| waits(msg)).map(|(op, _)| op).collect(),
         };
         for op in waiting {
-            // Ending one may wake, and end, others of the list.
+            // Ending one may continue, and end, others of the list.
             if !self.msgs.contains_key(op) {
                 continue;
             }
@@ -439,13 +439,14 @@ impl Shard {
     }
 }
 
-/// How a driver knows a peer: by its NID alone, unless it is a userland process.
+/// The identity by which a driver knows a peer: only its NID counts, unless it is a userland
+/// process.
 pub(super) fn hop_of(target: ProcessId) -> ProcessId {
     let pid = if target.pid & PID_USERLAND != 0 { target.pid } else { PID_LUSTRE };
     ProcessId { nid: target.nid, pid }
 }
 
-/// What a GET's match decided about its REPLY.
+/// The REPLY to a GET that matched.
 pub(super) struct ReplyPlan {
     pub(super) md: MdKey,
     pub(super) return_md: MdHandle,

@@ -1,4 +1,4 @@
-//! What a node shows of itself: interfaces and peers, for `lustrine show`.
+//! State of interfaces and peers, for tools.
 
 use core::cmp::Reverse;
 
@@ -16,37 +16,37 @@ use crate::status::Status;
 pub struct NiInfo {
     /// Its NID.
     pub nid: Nid,
-    /// Send credits of this CPU partition's share.
+    /// This CPU partition's share of the send credits.
     pub credits: u32,
-    /// Free ones, or minus the number of messages waiting.
+    /// Free credits, or minus the number of messages that wait.
     pub credits_available: i64,
-    /// Lowest value seen.
+    /// Lowest value of the free credits so far.
     pub credits_low: i64,
-    /// Messages since the counters were last reset.
+    /// Messages since the last reset of the counters.
     pub counters: MessageCounters,
-    /// Messages since it is there.
+    /// Messages since the interface was added.
     pub total: MessageCounters,
-    /// How long operations by it took, since the counters were last reset.
+    /// Latencies of operations by it, since the last reset of the counters.
     pub latency: Summaries,
 }
 
 /// Messages that wait for credits now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
-    /// For one of their peer NID.
+    /// Messages that wait for a credit of their peer NID.
     pub peer_credits: u64,
-    /// For one of the interface; these hold one of their peer NID.
+    /// Messages that wait for a credit of the interface; they hold one of their peer NID.
     pub ni_credits: u64,
 }
 
-/// How much is known of a peer.
+/// State of a peer's discovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerState {
-    /// It was never asked, or must be asked again.
+    /// It is discovered before the next message to it.
     Unknown,
-    /// It is being asked, or told about us.
+    /// A discovery is under way.
     Discovering,
-    /// Messages may flow.
+    /// Messages can be sent.
     Ready,
 }
 
@@ -68,32 +68,32 @@ pub struct PeerInfo {
     pub rounds: u64,
     /// How the last round ended.
     pub outcome: Status,
-    /// An administrator described it, and said whether it is multi-rail.
+    /// Whether it is multi-rail, if an administrator configured it.
     pub configured: Option<bool>,
     /// Whether connections are open.
     pub linked: bool,
     /// Send credits to this NID.
     pub credits: u32,
-    /// Free ones, or minus the number of messages waiting.
+    /// Free credits, or minus the number of messages that wait.
     pub credits_available: i64,
-    /// Lowest value seen.
+    /// Lowest value of the free credits so far.
     pub credits_low: i64,
-    /// Messages since the counters were last reset.
+    /// Messages since the last reset of the counters.
     pub counters: MessageCounters,
-    /// Messages since it is known.
+    /// Messages since it is in the table.
     pub total: MessageCounters,
-    /// How long operations with it took, since the counters were last reset.
+    /// Latencies of operations with it, since the last reset of the counters.
     pub latency: Summaries,
 }
 
 impl Shard {
-    /// How many messages wait for credits.
+    /// Numbers of messages that wait for credits.
     pub fn waiting(&self) -> Waiting {
         let ni_credits = self.nis.iter().map(|ni| ni.credits.waiting() as u64).sum();
         Waiting { peer_credits: self.peer_waiting, ni_credits }
     }
 
-    /// How many descriptors await an answer: the ACK of a PUT, or the REPLY to a GET.
+    /// Number of descriptors that await an answer: the ACK of a PUT, or the REPLY to a GET.
     pub fn pending_answers(&self) -> usize {
         self.awaited
     }
@@ -112,41 +112,41 @@ impl Shard {
         }
     }
 
-    /// How long operations by an interface took since the counters were last reset.
+    /// Latencies of operations by an interface since the last reset of the counters.
     pub fn ni_latencies(&self, ni: NiIndex) -> &Latencies {
         &self.nis[usize::from(ni.0)].latencies
     }
 
-    /// How long they took since the interface is there.
+    /// Latencies of operations by an interface since it was added.
     pub fn ni_latencies_total(&self, ni: NiIndex) -> Latencies {
         let state = &self.nis[usize::from(ni.0)];
         state.before.latencies(Some(&state.latencies))
     }
 
-    /// How long operations with a peer NID took since the counters were last reset; `None` when
-    /// none was timed since it is known.
+    /// Latencies of operations with a peer NID since the last reset of the counters; `None` when
+    /// none was measured since it is in the table.
     pub fn peer_latencies(&self, nid: &Nid) -> Option<&Latencies> {
         self.peers.peek(nid)?.latencies.as_deref()
     }
 
-    /// How long they took since it is known.
+    /// Latencies of operations with a peer NID since it is in the table.
     pub fn peer_latencies_total(&self, nid: &Nid) -> Option<Latencies> {
         let ni = self.peers.peek(nid)?;
         // It keeps its place among those with latencies when they are reset.
         ni.latencies.as_deref().map(|since| ni.before.latencies(Some(since)))
     }
 
-    /// How many peer NIDs are known.
+    /// Number of peer NIDs in the table.
     pub fn peer_count(&self) -> usize {
         self.peers.nis.len()
     }
 
-    /// The peer NIDs with most messages in total, at most so many, in no particular order.
+    /// The peer NIDs with most messages in total, at most `most`, in no particular order.
     pub fn busiest_peers(&self, most: usize) -> Vec<PeerInfo> {
         self.most_of(most, |ni| ni.before.counters(&ni.counters))
     }
 
-    /// The same by messages since the counters were last reset.
+    /// The same by messages since the last reset of the counters.
     pub fn busiest_peers_since_reset(&self, most: usize) -> Vec<PeerInfo> {
         self.most_of(most, |ni| ni.counters)
     }
@@ -168,13 +168,13 @@ impl Shard {
         ranked.into_iter().map(|(_, _, key)| told(known(key))).collect()
     }
 
-    /// One peer NID, if it is known.
+    /// One peer NID, if it is in the table.
     pub fn peer(&self, nid: &Nid) -> Option<PeerInfo> {
         self.peers.peek(nid).map(|ni| info(ni, &self.peers.peers[ni.peer]))
     }
 
-    /// Messages received from a NID so far: whoever awaits something of it sees there whether it
-    /// is alive at all. 0 when it is not known, and anew after the table of peers forgot it.
+    /// Number of messages received from a NID: shows a user that awaits something whether the peer
+    /// is alive. 0 when it is not in the table, and counted anew after it was evicted.
     pub fn received_from(&self, nid: &Nid) -> u64 {
         self.peers.peek(nid).map_or(0, |ni| ni.before.counters(&ni.counters).received)
     }

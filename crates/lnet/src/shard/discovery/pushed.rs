@@ -1,4 +1,4 @@
-//! Pushes of others: what follows from a peer's word about itself that nobody asked for.
+//! Pushes of other nodes ([PING-13]).
 
 use lustrine_wire::header::Header;
 use lustrine_wire::nid::{Nid, PID_USERLAND};
@@ -13,8 +13,8 @@ use crate::time::Time;
 use crate::topology::Identity;
 
 impl Shard {
-    /// Whether a push may be received: not beyond any legal size, one per peer at a time, and of
-    /// the peer that brings it: others do not speak for it.
+    /// Whether a push is accepted: within the legal size, one per NID at a time, and only over a
+    /// connection of the NID that it names as its source ([PING-25]).
     pub(in crate::shard) fn admits_push(&mut self, arrival: &Arrival, header: &Header) -> bool {
         let Some(key) = self.peers.find(&arrival.from.nid) else { return false };
         header.src.nid == arrival.from.nid
@@ -22,13 +22,14 @@ impl Shard {
             && header.payload_len <= self.info_len_max()
     }
 
-    /// Largest ping information we take: short and long entries for every interface allowed.
+    /// Largest ping information that is accepted, in bytes: short and long entries for
+    /// `max_interfaces` NIDs.
     pub(super) fn info_len_max(&self) -> u32 {
         64 + 40 * self.topology.tunables.max_interfaces as u32
     }
 
-    /// Somebody told us about itself (wire 6.3). Answers with the buffer for the next one: a
-    /// larger one when this push did not fit.
+    /// Applies a push ([PING-13]). Returns the buffer for the next one, which is larger when this
+    /// push did not fit.
     pub(super) fn push_arrived(
         &mut self,
         now: Time,
@@ -41,7 +42,7 @@ impl Shard {
         let limit = self.topology.tunables.max_interfaces as u32;
         let parsed = PingInfo::parse_limited(&bytes, limit);
         if let Some(peer_ni) = self.peers.find(&event.peer.nid) {
-            // A renamed userland process speaks for itself, not for the node at its address.
+            // A userland process is not the node at its address.
             let userland = event.peer.pid & PID_USERLAND != 0;
             let key = match userland {
                 true => self.peers.peer_of(peer_ni),
@@ -91,20 +92,20 @@ impl Shard {
         let Some(learned) = self.learn(now, memory, contact, info) else { return };
         let peer = &mut self.peers.peers[learned.peer];
         if withdrawn && matches!(peer.phase, Phase::Unknown | Phase::Ready) {
-            // It is forgotten and made anew; its next push finds the new one ([PING-13]).
+            // The peer is made anew ([PING-22]).
             peer.contact = contact;
             peer.features = None;
             peer.confirmed = None;
             peer.phase = Phase::Unknown;
         } else {
-            self.has_spoken(now, memory, &learned, contact);
+            self.on_unsolicited_info(now, memory, &learned, contact);
         }
     }
 
-    /// A peer has told us about itself without a round of ours: it shall know of us too before
-    /// messages may flow, or while they do (wire 6.3, 6.4). Not before a claim it makes is decided:
-    /// the peer it turns out to belong to mostly knows.
-    pub(super) fn has_spoken(
+    /// Pushes to a peer that has sent its information outside of a round, before messages are sent
+    /// to it or while they are ([PING-24]). Not while a claim of it is undecided: the peer that it
+    /// may belong to mostly has our information already.
+    pub(super) fn on_unsolicited_info(
         &mut self,
         now: Time,
         memory: &mut impl Memory,
@@ -119,11 +120,11 @@ impl Shard {
         let peer = &mut self.peers.peers[key];
         match peer.phase {
             Phase::Pinging { .. } | Phase::Pushing { .. } => {}
-            Phase::Ready if must_push => self.tell(now, memory, key, contact),
+            Phase::Ready if must_push => self.push_update(now, memory, key, contact),
             Phase::Ready => {}
             Phase::Unknown if must_push => {
                 peer.contact = contact;
-                peer.wanted = Some(Round::Tell);
+                peer.wanted = Some(Round::Push);
                 self.undecided.push_back(key);
             }
             Phase::Unknown => {
@@ -136,13 +137,13 @@ impl Shard {
         }
     }
 
-    /// What a peer pushed made no sense or was cut: ask it. Messages that flow go on: whoever
-    /// sends garbage and then keeps silent must not stop them.
+    /// Pings a peer whose push was invalid or cut. Messages to a peer that is ready are sent
+    /// meanwhile: an invalid push must not stop them ([PING-24]).
     fn force_round(&mut self, now: Time, memory: &mut impl Memory, key: PeerKey, from: Nid) {
         let node = self.topology.identity == Identity::Node;
         match self.peers.peers[key].phase {
-            Phase::Ready if node => self.check_by(now, memory, key, from),
-            Phase::Unknown | Phase::Ready => self.ask(key, from),
+            Phase::Ready if node => self.recheck_by(now, memory, key, from),
+            Phase::Unknown | Phase::Ready => self.request_round(key, from),
             Phase::Pinging { .. } | Phase::Pushing { .. } => {}
         }
     }

@@ -1,4 +1,4 @@
-//! Errands: the pings and pushes of ours, each from its message to what follows from its answer.
+//! The core's own pings and pushes, from the message to the use of its answer.
 
 use lustrine_wire::nid::{Nid, PID_LUSTRE, ProcessId};
 use lustrine_wire::ping::{DEFAULT_BUFFER_LEN, PingError, PingInfo};
@@ -17,26 +17,26 @@ use crate::topology::Identity;
 #[derive(Debug)]
 pub(in crate::shard) struct PingPushTask {
     peer: PeerKey,
-    /// The NID it goes to.
+    /// The NID that it goes to.
     contact: Nid,
     buffer: Span,
     kind: TaskKind,
-    /// The first failure seen.
+    /// The first failure.
     failure: Option<Status>,
-    /// Bytes of the reply, or of the push the peer stored, once it has come.
+    /// Length in bytes of the reply, or of the push that the peer stored, once it has arrived.
     answered: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TaskKind {
     Ping,
-    /// A ping outside of a round; messages flow meanwhile.
-    Check,
+    /// A ping outside of a round; messages are sent meanwhile.
+    Recheck,
     Push {
         sequence: u32,
     },
-    /// A push outside of a round; messages flow meanwhile.
-    Tell {
+    /// A push outside of a round; messages are sent meanwhile.
+    Update {
         sequence: u32,
     },
 }
@@ -118,8 +118,8 @@ impl Shard {
         self.put(now, args).map_err(|_| self.abandon_errand(memory, md))
     }
 
-    /// The held messages must fail while they still have a chance elsewhere: a driver's share of
-    /// the transaction timeout, not the whole.
+    /// The driver's share of the transaction timeout, so that messages that wait for discovery fail
+    /// before their own deadline.
     fn errand_timeout(&self) -> Nanos {
         Nanos::from_secs(self.topology.tunables.lnd_timeout() as u64)
     }
@@ -139,7 +139,7 @@ impl Shard {
         md
     }
 
-    /// The errand could not even be queued.
+    /// Removes a task whose message could not be queued.
     fn abandon_errand(&mut self, memory: &mut impl Memory, md: MdKey) -> Status {
         if let Some(errand) = self.discoveries.remove(&md) {
             memory.free(errand.buffer);
@@ -148,7 +148,7 @@ impl Shard {
         Status::NoMemory
     }
 
-    /// An event of an errand's descriptor; those of others are left alone.
+    /// Handles an event of a task's descriptor; ignores those of other descriptors.
     pub(super) fn errand_event(&mut self, now: Time, memory: &mut impl Memory, event: &Event) {
         let Some(errand) = self.discoveries.get_mut(&event.md) else { return };
         if !event.status.is_ok() {
@@ -161,7 +161,7 @@ impl Shard {
         }
         let errand = self.discoveries.remove(&event.md).expect("it was just there");
         let mut bytes = vec![0; errand.answered.unwrap_or(0).min(errand.buffer.len) as usize];
-        if matches!(errand.kind, TaskKind::Ping | TaskKind::Check) {
+        if matches!(errand.kind, TaskKind::Ping | TaskKind::Recheck) {
             memory.read(errand.buffer, &mut bytes);
         }
         memory.free(errand.buffer);
@@ -170,16 +170,16 @@ impl Shard {
         }
         match (errand.answered, errand.kind) {
             (Some(_), TaskKind::Ping) => self.ping_answered(now, memory, &errand, &bytes),
-            (Some(_), TaskKind::Check) => self.check_answered(now, memory, &errand, &bytes),
-            (None, TaskKind::Check) => self.peers.peers[errand.peer].checking = false,
-            (answered, TaskKind::Tell { sequence }) => {
+            (Some(_), TaskKind::Recheck) => self.check_answered(now, memory, &errand, &bytes),
+            (None, TaskKind::Recheck) => self.peers.peers[errand.peer].recheck_under_way = false,
+            (answered, TaskKind::Update { sequence }) => {
                 let peer = &mut self.peers.peers[errand.peer];
-                peer.telling = false;
+                peer.update_under_way = false;
                 if answered.is_some() {
                     peer.confirmed = Some(sequence);
                     if sequence != self.ping.sequence {
-                        // We have changed meanwhile.
-                        self.tell(now, memory, errand.peer, errand.contact);
+                        // Our information has changed meanwhile.
+                        self.push_update(now, memory, errand.peer, errand.contact);
                     }
                 }
             }
@@ -191,7 +191,7 @@ impl Shard {
                 let known = self.peers.peers[errand.peer].features.is_some();
                 let essential = self.topology.identity == Identity::Userland;
                 if matches!(kind, TaskKind::Push { .. }) && known && !essential {
-                    // The ping went well, so the peer can be talked to; it will ask for itself.
+                    // The ping succeeded, so messages can be sent; the peer can ping this node.
                     self.discovered(now, errand.peer, status);
                 } else {
                     self.discovery_failed(now, errand.peer, status);
@@ -214,7 +214,7 @@ impl Shard {
             Ok(info) => {
                 let learned = self.learn(now, memory, errand.contact, &info);
                 if !self.peers.peers.contains_key(key) {
-                    // It is a NID of another peer, whose own round goes on if there is one.
+                    // The NID belongs to another peer now, whose own round continues if it has one.
                     let Some(other) = learned.map(|learned| learned.peer) else { return };
                     if !self.peers.peers[other].settled() {
                         return;
@@ -245,7 +245,7 @@ impl Shard {
         }
     }
 
-    /// A peer that was asked outside of a round has spoken for itself.
+    /// The answer to a ping outside of a round.
     fn check_answered(
         &mut self,
         now: Time,
@@ -253,70 +253,70 @@ impl Shard {
         errand: &PingPushTask,
         bytes: &[u8],
     ) {
-        self.peers.peers[errand.peer].checking = false;
+        self.peers.peers[errand.peer].recheck_under_way = false;
         let limit = self.topology.tunables.max_interfaces as u32;
         let (key, contact) = (errand.peer, errand.contact);
         match PingInfo::parse_limited(bytes, limit) {
             Ok(info) => {
                 if let Some(learned) = self.learn(now, memory, contact, &info) {
-                    self.has_spoken(now, memory, &learned, contact);
+                    self.on_unsolicited_info(now, memory, &learned, contact);
                 }
             }
             Err(PingError::Truncated { announced, .. })
                 if announced > errand.buffer.len as usize
                     && announced <= self.info_len_max() as usize =>
             {
-                self.peers.peers[key].checking = true;
+                self.peers.peers[key].recheck_under_way = true;
                 let room = announced as u32;
-                let asked = self.send_ping(now, memory, key, contact, TaskKind::Check, room);
-                self.peers.peers[key].checking = asked.is_ok();
+                let asked = self.send_ping(now, memory, key, contact, TaskKind::Recheck, room);
+                self.peers.peers[key].recheck_under_way = asked.is_ok();
             }
             Err(_) => {}
         }
     }
 
-    /// Another peer claims NIDs of this one, which is there: it shall say itself whether they are
-    /// one node. One question at a time, and messages to it flow meanwhile.
-    pub(super) fn check(&mut self, now: Time, memory: &mut impl Memory, key: PeerKey) {
+    /// Pings a live peer whose NIDs another peer claims, to learn whether they are one node. There
+    /// is one such ping at a time, and messages are sent meanwhile.
+    pub(super) fn recheck(&mut self, now: Time, memory: &mut impl Memory, key: PeerKey) {
         let Some(peer) = self.peers.peers.get(key) else { return };
-        if peer.checking || !peer.settled() {
+        if peer.recheck_under_way || !peer.settled() {
             return;
         }
         let contact = self.peers.contact_nid(key);
-        self.check_by(now, memory, key, contact);
+        self.recheck_by(now, memory, key, contact);
     }
 
-    /// Asks a peer by one of its NIDs, outside of a round.
-    pub(super) fn check_by(
+    /// Pings a peer by one of its NIDs, outside of a round.
+    pub(super) fn recheck_by(
         &mut self,
         now: Time,
         memory: &mut impl Memory,
         key: PeerKey,
         contact: Nid,
     ) {
-        if self.peers.peers[key].checking {
+        if self.peers.peers[key].recheck_under_way {
             return;
         }
         let room = DEFAULT_BUFFER_LEN as u32;
-        let asked = self.send_ping(now, memory, key, contact, TaskKind::Check, room);
-        self.peers.peers[key].checking = asked.is_ok();
+        let asked = self.send_ping(now, memory, key, contact, TaskKind::Recheck, room);
+        self.peers.peers[key].recheck_under_way = asked.is_ok();
     }
 
-    /// Tells a peer about us, outside of a round. One push at a time: a peer that never confirms
-    /// cannot make us hold many.
-    pub(in crate::shard) fn tell(
+    /// Pushes to a peer, outside of a round. There is one such push at a time, so that a peer that
+    /// does not confirm cannot make this node hold many.
+    pub(in crate::shard) fn push_update(
         &mut self,
         now: Time,
         memory: &mut impl Memory,
         key: PeerKey,
         contact: Nid,
     ) {
-        if self.peers.peers[key].telling {
+        if self.peers.peers[key].update_under_way {
             return;
         }
         let sequence = self.ping.sequence;
-        let told = self.send_push(now, memory, key, contact, TaskKind::Tell { sequence });
-        self.peers.peers[key].telling = told.is_ok();
+        let told = self.send_push(now, memory, key, contact, TaskKind::Update { sequence });
+        self.peers.peers[key].update_under_way = told.is_ok();
     }
 
     fn push_confirmed(&mut self, now: Time, memory: &mut impl Memory, key: PeerKey, sequence: u32) {

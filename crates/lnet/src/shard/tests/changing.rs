@@ -365,7 +365,7 @@ impl Story {
         self.net.bind(node, span, threshold, self.begun[node])
     }
 
-    fn tell(&mut self, step: &Step) {
+    fn push_update(&mut self, step: &Step) {
         let now = self.now;
         match step {
             Step::Put { from, to, second, ack } => {
@@ -453,7 +453,7 @@ proptest! {
     fn changes_between_operations_lose_nothing(steps in prop::collection::vec(step(), 1..80)) {
         let mut story = Story::new();
         for step in &steps {
-            story.tell(step);
+            story.push_update(step);
         }
         for _ in 0..4 {
             story.net.run(story.now);

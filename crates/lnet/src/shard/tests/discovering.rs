@@ -1,4 +1,4 @@
-//! Ping service and discovery (wire 6, lnet-core 7, lab-findings F1, F4).
+//! Ping service and discovery ([PING-14], [USR-4]).
 
 use lustrine_wire::ping::{Features, PingInfo};
 
@@ -140,7 +140,7 @@ fn a_long_list_is_asked_for_again_with_more_room() {
     net.nodes[0].shard.discover(NOW, &test_nid(1)).unwrap();
     net.run(NOW);
     let peer = net.nodes[0].shard.peer(&test_nid(1)).unwrap();
-    // Its push back does not fit the usual 272 bytes either, which forces a ping (wire 6.3), but
+    // Its push back does not fit the usual 272 bytes either, which forces a ping ([PING-13]), but
     // no round that messages would have to wait for.
     assert_eq!((peer.state, peer.nids.len(), peer.rounds), (PeerState::Ready, 30, 1));
     net.assert_quiet();

@@ -1,4 +1,4 @@
-//! Matching against a model, and lazy portals (lnet-core 1.4, 1.5).
+//! Matching against a model, and lazy portals ([CORE-6] to [CORE-9]).
 
 use super::*;
 
@@ -25,7 +25,7 @@ impl Listed {
     }
 }
 
-/// The rules of lnet-core 1.5 on a plain list: entries with ignore bits first, then exact ones.
+/// The rules of [CORE-7] on a plain list: entries with ignore bits first, then exact ones.
 fn model_match(
     list: &mut [(u64, Listed)],
     from: usize,

@@ -1,4 +1,4 @@
-//! Which NIDs belong together (lnet-core 7, "Merging" in docs/protocol/ping-discovery.md).
+//! Which NIDs belong together ("Merging" in docs/protocol/ping-discovery.md).
 
 use lustrine_wire::ping::{Features, NiStatus, PingEntry, PingInfo};
 

@@ -96,7 +96,7 @@ fn put_body(portal: u32) -> Body {
     Body::Put { ack_md: MdHandle::NONE, match_bits: 1, hdr_data: 0, portal, offset: 0 }
 }
 
-/// wire 5.4, row by row.
+/// [HDR-12] and [HDR-13], row by row.
 #[test]
 fn what_costs_the_connection_and_what_is_silence() {
     let mut net = Net::new(2, &Tunables::default());

@@ -141,7 +141,7 @@ fn a_node_that_comes_back_speaks_for_itself() {
     assert_eq!(alone.primary(1), Some(test_nid(1)));
 }
 
-/// Nobody else may make a peer that forgot us ready for messages (wire 6.3, 6.4).
+/// Nobody else may make a peer that forgot us ready for messages ([PING-24]).
 #[test]
 fn a_claim_does_not_replace_the_push() {
     let mut alone = Alone::new(Tunables::default());
