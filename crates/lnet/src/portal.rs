@@ -220,11 +220,6 @@ impl Portal {
         }
     }
 
-    /// Entries on the list.
-    pub(crate) fn len(&self) -> usize {
-        self.count
-    }
-
     /// Whether an entry of this kind can be added.
     pub(crate) fn admits(&self, entry: &MatchEntry) -> bool {
         self.kind.is_none_or(|kind| kind == entry.kind())
@@ -263,6 +258,84 @@ impl Portal {
     pub(crate) fn candidates(&self, match_bits: u64) -> impl Iterator<Item = MeKey> + '_ {
         let exact = if self.exact.is_empty() { None } else { self.exact.get(&match_bits) };
         self.ignoring.iter().chain(exact.into_iter().flatten()).copied()
+    }
+}
+
+/// All portals of a shard: match entries and parked PUTs. Numbers of portals are below
+/// [`PORTALS`].
+#[derive(Debug)]
+pub(crate) struct Portals {
+    portals: Vec<Portal>,
+    entries: SlotMap<MeKey, Me>,
+    pub(crate) parked: ParkedPuts,
+}
+
+impl Portals {
+    pub(crate) fn new(seed: u64) -> Portals {
+        Portals {
+            portals: (0..PORTALS).map(|index| Portal::new(seed ^ u64::from(index))).collect(),
+            entries: SlotMap::with_key(),
+            parked: ParkedPuts::new(seed),
+        }
+    }
+
+    /// Number of entries on a portal.
+    #[inline]
+    pub(crate) fn entries_on(&self, portal: u32) -> usize {
+        self.portals[portal as usize].count
+    }
+
+    pub(crate) fn admits(&self, portal: u32, entry: &MatchEntry) -> bool {
+        self.portals[portal as usize].admits(entry)
+    }
+
+    pub(crate) fn attach(&mut self, portal: u32, entry: MatchEntry, md: MdKey) -> MeKey {
+        let key = self.entries.insert(Me { portal, entry, md });
+        self.portals[portal as usize].insert(key, &entry);
+        key
+    }
+
+    pub(crate) fn remove(&mut self, key: MeKey) {
+        if let Some(me) = self.entries.remove(key) {
+            self.portals[me.portal as usize].remove(key, &me.entry);
+        }
+    }
+
+    pub(crate) fn set_lazy(&mut self, portal: u32, laziness: Laziness) {
+        self.portals[portal as usize].lazy = laziness == Laziness::Lazy;
+    }
+
+    /// Entries that may match these bits, in search order.
+    #[inline]
+    pub(crate) fn candidates(&self, portal: u32, match_bits: u64) -> impl Iterator<Item = &Me> {
+        let keys = self.portals[portal as usize].candidates(match_bits);
+        keys.map(|key| &self.entries[key])
+    }
+
+    pub(crate) fn has_parked(&self, portal: u32) -> bool {
+        !self.portals[portal as usize].parked.is_empty()
+    }
+
+    /// Parks a PUT if its portal is lazy; whether it did.
+    pub(crate) fn park(&mut self, portal: u32, parked: Parked) -> bool {
+        let Some(place) = self.portals.get_mut(portal as usize) else { return false };
+        if place.lazy {
+            self.parked.park(place, parked);
+        }
+        place.lazy
+    }
+
+    pub(crate) fn first_parked(&self, portal: u32) -> Option<ParkedKey> {
+        self.portals[portal as usize].parked.first()
+    }
+
+    /// The first parked PUT that an entry may match.
+    pub(crate) fn first_parked_for(&self, portal: u32, entry: &MatchEntry) -> Option<ParkedKey> {
+        self.parked.first_for(&self.portals[portal as usize], entry)
+    }
+
+    pub(crate) fn remove_parked(&mut self, portal: u32, key: ParkedKey) {
+        self.parked.remove(&mut self.portals[portal as usize], key);
     }
 }
 

@@ -30,7 +30,7 @@ impl Shard {
         let wanted = self.wants_discovery();
         self.topology.tunables = tunables;
         let seconds = self.topology.tunables.message_timeout() as u64;
-        self.message_timeout = Nanos::from_secs(seconds);
+        self.msgs.set_timeout(Nanos::from_secs(seconds));
         if self.wants_discovery() != wanted {
             self.publish_anew(now, memory);
         }
@@ -41,8 +41,7 @@ impl Shard {
     /// [`PeerInfo`](super::PeerInfo), [`Shard::ni_latencies_total`] and
     /// [`Shard::peer_latencies_total`].
     pub fn reset_stats(&mut self) {
-        self.stats.msgs_max = self.stats.msgs_alloc;
-        self.counted_before = self.stats;
+        self.telemetry.reset();
         for ni in &mut self.nis {
             ni.before.take_over(&mut ni.counters, Some(&mut ni.latencies));
         }
@@ -53,7 +52,7 @@ impl Shard {
 
     /// Counters since the last reset.
     pub fn stats_since_reset(&self) -> Stats {
-        self.stats.since(&self.counted_before)
+        self.telemetry.since_reset()
     }
 
     /// Adds or changes a peer that an administrator configures. A partition that is home to none of

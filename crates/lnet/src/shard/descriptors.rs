@@ -1,7 +1,10 @@
 //! Memory descriptors: attach, bind, unlink, and overdue answers ([CORE-2], [CORE-5]).
 
+use core::ops::{Deref, DerefMut};
+
+use lustrine_wire::header::MdHandle;
 use lustrine_wire::nid::{Nid, ProcessId};
-use slotmap::Key;
+use slotmap::{Key, KeyData, SlotMap};
 
 use super::{PAYLOAD_MAX, Shard};
 use crate::error::LnetError;
@@ -11,9 +14,53 @@ use crate::md::{
 };
 use crate::memory::total_len;
 use crate::peer::PeerNiKey;
-use crate::portal::{Laziness, MatchEntry, Me, PORTALS};
+use crate::portal::{Laziness, MatchEntry, PORTALS};
 use crate::status::Status;
 use crate::time::Time;
+
+/// All memory descriptors of a shard.
+#[derive(Debug)]
+pub(super) struct Descriptors {
+    slots: SlotMap<MdKey, MdState>,
+    /// First half of all handles on the wire: differs between starts and between partitions.
+    cookie: u64,
+}
+
+impl Descriptors {
+    pub(super) fn new(cookie: u64) -> Descriptors {
+        Descriptors { slots: SlotMap::with_key(), cookie }
+    }
+
+    /// The handle of a descriptor on the wire.
+    pub(super) fn handle_of(&self, md: MdKey) -> MdHandle {
+        MdHandle { interface: self.cookie, object: md.data().as_ffi() }
+    }
+
+    /// The descriptor that a handle from the wire names, if there is one.
+    pub(super) fn find(&self, handle: MdHandle) -> Option<MdKey> {
+        let key = MdKey::from(KeyData::from_ffi(handle.object));
+        (handle.interface == self.cookie
+            && key.data().as_ffi() == handle.object
+            && self.slots.contains_key(key))
+        .then_some(key)
+    }
+}
+
+impl Deref for Descriptors {
+    type Target = SlotMap<MdKey, MdState>;
+
+    #[inline]
+    fn deref(&self) -> &SlotMap<MdKey, MdState> {
+        &self.slots
+    }
+}
+
+impl DerefMut for Descriptors {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut SlotMap<MdKey, MdState> {
+        &mut self.slots
+    }
+}
 
 impl Shard {
     /// Puts a descriptor on a portal, where incoming PUTs and GETs can match it. PUTs parked there
@@ -38,17 +85,14 @@ impl Shard {
         if md.spans.len() > FRAGMENTS_MAX {
             return Err(LnetError::MdTooLarge);
         }
-        let place = &mut self.portals[portal as usize];
-        if !place.admits(&entry) {
+        if !self.portals.admits(portal, &entry) {
             return Err(LnetError::PortalKind(portal));
         }
         let mut state = MdState::new(md, entry.unlink);
         state.attached = true;
         let md = self.mds.insert(state);
-        let me = self.mes.insert(Me { portal, entry, md });
-        self.mds[md].me = Some(me);
-        place.insert(me, &entry);
-        if !place.parked.is_empty() {
+        self.mds[md].me = Some(self.portals.attach(portal, entry, md));
+        if self.portals.has_parked(portal) {
             self.try_parked(now, portal, &entry, md);
         }
         Ok(md)
@@ -78,9 +122,11 @@ impl Shard {
     /// # Errors
     /// When the portal does not exist.
     pub fn set_lazy(&mut self, portal: u32, laziness: Laziness) -> Result<(), LnetError> {
-        let place = self.portals.get_mut(portal as usize).ok_or(LnetError::BadPortal(portal))?;
-        place.lazy = laziness == Laziness::Lazy;
-        if !place.lazy {
+        if portal >= PORTALS {
+            return Err(LnetError::BadPortal(portal));
+        }
+        self.portals.set_lazy(portal, laziness);
+        if laziness == Laziness::Strict {
             self.drop_parked(portal);
         }
         Ok(())
@@ -89,10 +135,7 @@ impl Shard {
     /// Sets what becomes of the answers that an owner awaits when the peer's last connection is
     /// lost, from now on. The default is [`OnLinkLoss::Fail`].
     pub fn set_on_link_loss(&mut self, owner: Owner, policy: OnLinkLoss) {
-        match policy {
-            OnLinkLoss::Fail => self.keep_on_link_loss.remove(&owner.0),
-            OnLinkLoss::KeepUntilDeadline => self.keep_on_link_loss.insert(owner.0),
-        };
+        self.answers.set_on_link_loss(owner, policy);
     }
 
     /// Unlinks a descriptor for a reason. Messages that wait to be sent from it fail.
@@ -143,9 +186,7 @@ impl Shard {
     /// Takes the descriptor's entry off its portal.
     pub(super) fn remove_from_portal(&mut self, md: MdKey) {
         let Some(key) = self.mds[md].me.take() else { return };
-        if let Some(me) = self.mes.remove(key) {
-            self.portals[me.portal as usize].remove(key, &me.entry);
-        }
+        self.portals.remove(key);
     }
 
     pub(super) fn remove_md(&mut self, md: MdKey) {
@@ -158,7 +199,7 @@ impl Shard {
     pub(super) fn await_answer(&mut self, md: MdKey, from: ProcessId, by: Time) {
         let state = &mut self.mds[md];
         if state.answer_by == Time::NEVER {
-            self.awaited += 1;
+            self.answers.begin();
         }
         state.answer_by = by;
         state.answer_from = from;
@@ -170,7 +211,7 @@ impl Shard {
         let state = &mut self.mds[md];
         if state.answer_by != Time::NEVER {
             state.answer_by = Time::NEVER;
-            self.awaited -= 1;
+            self.answers.end();
             self.leave_answers(md);
         }
     }
@@ -184,7 +225,7 @@ impl Shard {
         if let Some(behind) = self.mds.get_mut(first) {
             behind.awaiting.before = md;
         }
-        self.touch_answer();
+        self.answers.touch();
     }
 
     #[inline]
@@ -198,25 +239,19 @@ impl Shard {
         if let Some(behind) = self.mds.get_mut(behind) {
             behind.awaiting.before = before;
         }
-        self.touch_answer();
+        self.answers.touch();
     }
 
     /// The descriptors that await an answer of a NID, in the order of their keys.
     pub(super) fn awaiting_answers_of(&self, peer_ni: PeerNiKey) -> Vec<MdKey> {
         let first = Some(self.peers.nis[peer_ni].awaiting).filter(|md| !md.is_null());
         let mut all: Vec<MdKey> = core::iter::successors(first, |md| {
-            self.touch_answer();
+            self.answers.touch();
             Some(self.mds[*md].awaiting.behind).filter(|md| !md.is_null())
         })
         .collect();
         all.sort_unstable();
         all
-    }
-
-    #[inline]
-    fn touch_answer(&self) {
-        #[cfg(test)]
-        self.answers_touched.set(self.answers_touched.get() + 1);
     }
 
     /// The request failed: the operation of its answer counts as used, so that the failed SEND
@@ -242,7 +277,7 @@ impl Shard {
             // Unlinking one may continue, and end, messages of others on the list.
             let Some(state) = self.mds.get(md) else { continue };
             let from = state.answer_from;
-            self.stats.response_timeouts += 1;
+            self.telemetry.stats.response_timeouts += 1;
             self.abort_md(now, md, Status::TimedOut);
             self.invalidate(&from.nid);
         }
@@ -261,8 +296,7 @@ impl Shard {
             let Some(state) = self.mds.get(md) else { continue };
             // A request that has not left yet goes over the next connection.
             let leaving = state.request.is_some_and(|op| self.msgs.contains_key(op));
-            let kept = reason == Status::ConnectionLost
-                && self.keep_on_link_loss.contains(&state.md.owner.0);
+            let kept = reason == Status::ConnectionLost && self.answers.keeps(state.md.owner);
             if state.answer_by != Time::NEVER && state.answer_from == peer && !leaving && !kept {
                 self.abort_md(now, md, reason);
             }

@@ -4,7 +4,7 @@
 //! both sides want discovery, pushes its own information. A userland node pushes twice instead,
 //! with DISCOVERY clear: then a kernel sends its replies over the connection that the node opened.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use foldhash::fast::FixedState;
 use lustrine_wire::nid::{Nid, PID_ANY, PID_LUSTRE, ProcessId};
@@ -70,6 +70,45 @@ impl PingTarget {
     }
 }
 
+/// Discovery, and the core's own traffic for it.
+#[derive(Debug)]
+pub(super) struct Discovery {
+    ping: PingTarget,
+    /// Pings and pushes under way, by their descriptors.
+    tasks: HashMap<MdKey, PingPushTask, FixedState>,
+    /// Events of the core's own descriptors, handled in `drive`.
+    events: VecDeque<Event>,
+    /// Peers whose discovery may have to begin.
+    wanted: VecDeque<PeerKey>,
+}
+
+impl Discovery {
+    pub(super) fn new(seed: u64) -> Discovery {
+        Discovery {
+            ping: PingTarget::new(seed),
+            tasks: HashMap::with_hasher(FixedState::with_seed(seed)),
+            events: VecDeque::new(),
+            wanted: VecDeque::new(),
+        }
+    }
+
+    /// Queues an event of one of the core's own descriptors.
+    pub(super) fn own_event(&mut self, event: Event) {
+        self.events.push_back(event);
+    }
+
+    #[inline]
+    pub(super) fn has_work(&self) -> bool {
+        !(self.events.is_empty() && self.wanted.is_empty())
+    }
+
+    /// When outdated ping information is published again.
+    #[inline]
+    pub(super) fn next_deadline(&self) -> Time {
+        self.ping.again()
+    }
+}
+
 /// Free buffers for pushes that portal 0 has at the beginning of each turn ([PING-28]). A buffer
 /// that is being filled is not free: a peer that stops in the middle of its push keeps that buffer,
 /// and a new one takes its place. Since each NID sends one push at a time, at most `peers_max`
@@ -77,10 +116,21 @@ impl PingTarget {
 pub(super) const PUSH_BUFFERS: usize = 64;
 
 impl Shard {
+    /// The part of [`Shard::drive`] that is about discovery.
+    pub(super) fn drive_discovery(&mut self, now: Time, memory: &mut impl Memory) {
+        while let Some(event) = self.discovery.events.pop_front() {
+            self.own_event(now, memory, &event);
+        }
+        self.post_push_buffers(now, memory);
+        while let Some(peer) = self.discovery.wanted.pop_front() {
+            self.advance_discovery(now, memory, peer);
+        }
+    }
+
     /// Publishes the ping information and posts the buffers for pushes.
     pub(super) fn start_ping_service(&mut self, memory: &mut impl Memory) {
         self.set_lazy(PING_PORTAL, Laziness::Lazy).expect("portal 0 exists");
-        self.ping.sequence = 1;
+        self.discovery.ping.sequence = 1;
         self.publish(Time::ZERO, memory).expect("memory for ping information");
         self.post_push_buffers(Time::ZERO, memory);
         assert!(self.free_push_buffers() == PUSH_BUFFERS, "memory for pushes");
@@ -89,7 +139,7 @@ impl Shard {
     /// Push buffers that no payload is arriving in: all entries of portal 0 but that of the ping
     /// information.
     fn free_push_buffers(&self) -> usize {
-        self.portals[PING_PORTAL as usize].len() - usize::from(self.ping.info.is_some())
+        self.portals.entries_on(PING_PORTAL) - usize::from(self.discovery.ping.info.is_some())
     }
 
     /// Replaces the push buffers that are being filled. Without memory there are fewer for a while,
@@ -103,10 +153,10 @@ impl Shard {
 
     /// Publishes changed ping information under a new sequence number ([PING-5]).
     pub(super) fn republish(&mut self, now: Time, memory: &mut impl Memory) {
-        if !self.ping.stale() {
-            self.ping.sequence += 1;
+        if !self.discovery.ping.stale() {
+            self.discovery.ping.sequence += 1;
         }
-        self.ping.again = match self.publish(now, memory) {
+        self.discovery.ping.again = match self.publish(now, memory) {
             Ok(()) => None,
             Err(_) => Some(now + super::SCAN_INTERVAL),
         };
@@ -128,8 +178,8 @@ impl Shard {
         let md = self
             .attach(now, PING_PORTAL, ping_entry(Unlink::Retain), md)
             .expect("portal 0 takes wildcard entries");
-        if let Some((before, span)) = self.ping.info.replace((md, span)) {
-            self.ping.outdated.push((before, span));
+        if let Some((before, span)) = self.discovery.ping.info.replace((md, span)) {
+            self.discovery.ping.outdated.push((before, span));
             self.unlink(now, before);
         }
         Ok(())
@@ -147,7 +197,7 @@ impl Shard {
             .map(|(_, ni)| PingEntry { nid: ni.nid, status: NiStatus::Up })
             .collect();
         let mut bytes = Vec::new();
-        PingInfo::build(features, PID_LUSTRE, self.ping.sequence, &entries, &mut bytes);
+        PingInfo::build(features, PID_LUSTRE, self.discovery.ping.sequence, &entries, &mut bytes);
         bytes
     }
 
@@ -170,7 +220,7 @@ impl Shard {
         let md = self
             .attach(now, PING_PORTAL, ping_entry(Unlink::Auto), md)
             .expect("portal 0 takes wildcard entries");
-        self.ping.push.insert(md, span);
+        self.discovery.ping.push.insert(md, span);
     }
 
     /// Whether messages to this NID must wait for a discovery, of its peer or of the unverified
@@ -183,7 +233,7 @@ impl Shard {
     pub(super) fn park_for_discovery(&mut self, peer_ni: PeerNiKey, op: OpKey) {
         let key = self.peers.separate(peer_ni);
         let ni = &mut self.peers.nis[peer_ni];
-        self.lines.push_back(&mut ni.parked, op);
+        self.msgs.queues.push_back(&mut ni.parked, op);
         let nid = ni.nid;
         if self.peers.peers[key].phase == Phase::Unknown {
             self.request_round(key, nid);
@@ -245,7 +295,7 @@ impl Shard {
 
     /// Handles an event of one of the core's own descriptors.
     pub(super) fn own_event(&mut self, now: Time, memory: &mut impl Memory, event: &Event) {
-        if let Some(span) = self.ping.push.remove(&event.md) {
+        if let Some(span) = self.discovery.ping.push.remove(&event.md) {
             let mut next = span;
             if event.kind == EventKind::Put && event.status.is_ok() {
                 next = self.push_arrived(now, memory, event, span);
@@ -256,9 +306,9 @@ impl Shard {
             }
             return;
         }
-        if let Some(at) = self.ping.outdated.iter().position(|(md, _)| *md == event.md) {
+        if let Some(at) = self.discovery.ping.outdated.iter().position(|(md, _)| *md == event.md) {
             if event.unlinked {
-                let (_, span) = self.ping.outdated.swap_remove(at);
+                let (_, span) = self.discovery.ping.outdated.swap_remove(at);
                 memory.free(span);
             }
             return;
@@ -272,7 +322,7 @@ impl Shard {
         let both = Features::MULTI_RAIL | Features::DISCOVERY;
         let willing =
             peer.features.is_some_and(|bits| Features::from_bits_retain(bits).contains(both));
-        self.wants_discovery() && willing && peer.confirmed != Some(self.ping.sequence)
+        self.wants_discovery() && willing && peer.confirmed != Some(self.discovery.ping.sequence)
     }
 
     /// Applies the ping information of a NID, and pings a live peer whose NIDs it claims. `None`
@@ -337,7 +387,7 @@ impl Shard {
         peer.phase = Phase::Unknown;
         peer.contact = contact;
         peer.wanted = Some(Round::Ping);
-        self.undecided.push_back(key);
+        self.discovery.wanted.push_back(key);
     }
 
     /// The primary NID of the peer that a NID belongs to, as far as is known now. With
@@ -374,7 +424,7 @@ impl Shard {
     /// Continues the messages that waited for a peer's discovery.
     fn release(&mut self, now: Time, key: PeerKey) {
         for ni in self.peers.peers[key].members.clone() {
-            while let Some(op) = self.lines.pop_front(&mut self.peers.nis[ni].parked) {
+            while let Some(op) = self.msgs.queues.pop_front(&mut self.peers.nis[ni].parked) {
                 self.take_credits(now, op);
             }
         }
@@ -386,7 +436,7 @@ impl Shard {
         peer.rounds += 1;
         peer.outcome = status;
         for ni in self.peers.peers[key].members.clone() {
-            while let Some(op) = self.lines.pop_front(&mut self.peers.nis[ni].parked) {
+            while let Some(op) = self.msgs.queues.pop_front(&mut self.peers.nis[ni].parked) {
                 self.retire(now, op, status);
             }
         }

@@ -16,37 +16,35 @@ impl Shard {
     /// Keeps a journal from now on. Its user takes the entries with [`Shard::next_journal_entry`],
     /// after every turn; it changes nothing in what the shard does.
     pub fn enable_journal(&mut self) {
-        self.journal.get_or_insert_default();
+        self.telemetry.journal.get_or_insert_default();
     }
 
     /// Whether a journal is kept: only then is [`Shard::note`] worth calling.
     #[inline]
     pub fn journal_enabled(&self) -> bool {
-        self.journal.is_some()
+        self.telemetry.journal_enabled()
     }
 
     /// Takes the oldest entry.
     pub fn next_journal_entry(&mut self) -> Option<Entry> {
-        self.journal.as_mut()?.next()
+        self.telemetry.journal.as_mut()?.next()
     }
 
     /// Number of entries discarded since the last call, because too many were not taken.
     pub fn take_journal_overflow(&mut self) -> u64 {
-        self.journal.as_mut().map_or(0, |journal| journal.take_lost())
+        self.telemetry.journal.as_mut().map_or(0, |journal| journal.take_lost())
     }
 
     /// Adds an entry of a user, if a journal is kept.
     #[inline]
     pub fn note(&mut self, now: Time, step: Step) {
-        if let Some(journal) = &mut self.journal {
-            journal.note(now, step);
-        }
+        self.telemetry.note(now, step);
     }
 
     /// Adds a step that is created out of line.
     #[inline]
     fn note_with(&mut self, now: Time, step: impl FnOnce() -> Step) {
-        if self.journal.is_some() {
+        if self.telemetry.journal.is_some() {
             self.note_step(now, step);
         }
     }
@@ -59,7 +57,7 @@ impl Shard {
 
     #[inline]
     pub(super) fn note_made(&mut self, now: Time, op: OpKey) {
-        if self.journal.is_some() {
+        if self.telemetry.journal.is_some() {
             self.made(now, op);
         }
     }
@@ -99,9 +97,7 @@ impl Shard {
     /// Sets the reason for a verdict of [`Verdict::Drop`] to come.
     #[inline]
     pub(super) fn note_drop(&mut self, reason: DropReason) {
-        if let Some(journal) = &mut self.journal {
-            journal.drop_reason = Some(reason);
-        }
+        self.telemetry.note_drop(reason);
     }
 
     /// The same for a PUT or GET that matched nothing.
@@ -131,7 +127,7 @@ impl Shard {
     /// Adds a header that is handled completely.
     #[inline]
     pub(super) fn note_done(&mut self, now: Time, arrival: &Arrival, header: &Header) {
-        if self.journal.is_some() {
+        if self.telemetry.journal.is_some() {
             self.came(now, arrival, header, &Verdict::Done);
         }
     }
@@ -146,7 +142,7 @@ impl Shard {
     /// Adds a parked message that continues.
     #[inline]
     pub(super) fn note_resumed(&mut self, now: Time, rx: RxId, verdict: &Verdict) {
-        if self.journal.is_some() {
+        if self.telemetry.journal.is_some() {
             self.resumed(now, rx, verdict);
         }
     }
@@ -160,13 +156,13 @@ impl Shard {
     /// Adds a parked message that will not continue; the next [`Shard::drive`] sets its time.
     #[inline]
     pub(super) fn note_given_up(&mut self, rx: RxId, reason: DropReason) {
-        if let Some(journal) = &mut self.journal {
+        if let Some(journal) = &mut self.telemetry.journal {
             journal.note_untimed(Step::Resumed { rx, fate: Fate::Dropped(reason) });
         }
     }
 
     fn fate_of(&mut self, rx: RxId, verdict: &Verdict) -> Fate {
-        let reason = self.journal.as_mut().and_then(|journal| journal.drop_reason.take());
+        let reason = self.telemetry.journal.as_mut().and_then(|journal| journal.drop_reason.take());
         match verdict {
             Verdict::Into { op, .. } => {
                 let Msg { md, offset, .. } = &self.msgs[*op];

@@ -50,7 +50,7 @@ impl Shard {
         self.nis[usize::from(ni.0)].latencies.record(operation, sample);
         match self.peers.latencies(peer_ni) {
             Some(latencies) => latencies.record(operation, sample),
-            None => self.stats.latencies_left_out += 1,
+            None => self.telemetry.stats.latencies_left_out += 1,
         }
     }
 }

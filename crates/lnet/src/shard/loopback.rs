@@ -35,7 +35,7 @@ impl Shard {
                 (Found::Nothing, _) if self.park(&header, Origin::Loopback(op)) => {}
                 // Dropped without a reply, as on the wire: an awaited answer times out.
                 _ => {
-                    self.stats.dropped.count(&header.body);
+                    self.telemetry.stats.dropped.count(&header.body);
                     self.retire(now, op, Status::Ok);
                 }
             }
@@ -65,8 +65,8 @@ impl Shard {
             copy_spans(memory, &part_of(&self.msgs[op].payload, 0, place.length), &theirs);
         }
         let kind = if is_get { EventKind::Get } else { EventKind::Put };
-        self.stats.received.count(&header.body);
-        self.stats.recv_length += u64::from(place.length);
+        self.telemetry.stats.received.count(&header.body);
+        self.telemetry.stats.recv_length += u64::from(place.length);
         self.loopback_event(op, kind, place.md, place);
         let acknowledged = !is_get && self.wants_ack(&self.msgs[op]);
         if (is_get || acknowledged) && !self.mds[own_md].exhausted() {

@@ -41,8 +41,7 @@ impl Shard {
             return Found::Nothing;
         }
         let mut chosen = None;
-        for me_key in self.portals[wanted.portal as usize].candidates(wanted.match_bits) {
-            let me = &self.mes[me_key];
+        for me in self.portals.candidates(wanted.portal, wanted.match_bits) {
             let state = &self.mds[me.md];
             let differing = (me.entry.match_bits ^ wanted.match_bits) & !me.entry.ignore_bits;
             if !state.exhausted()
@@ -85,12 +84,12 @@ impl Shard {
         entry: &MatchEntry,
         attached: MdKey,
     ) {
-        let mut next = self.parked.first_for(&self.portals[portal as usize], entry);
+        let mut next = self.portals.first_parked_for(portal, entry);
         while self.mds.get(attached).is_some_and(|state| !state.exhausted())
             && let Some(key) = next
         {
-            next = self.parked.after_for(entry, key);
-            let parked = self.parked.get(key);
+            next = self.portals.parked.after_for(entry, key);
+            let parked = self.portals.parked.get(key);
             let hop = match parked.origin {
                 Origin::Driver(arrival) => arrival.from,
                 Origin::Loopback(_) => parked.header.src,
@@ -100,7 +99,7 @@ impl Shard {
             if found == Found::Nothing {
                 continue;
             }
-            self.parked.remove(&mut self.portals[portal as usize], key);
+            self.portals.remove_parked(portal, key);
             match (found, parked.origin) {
                 (Found::Nothing, _) => unreachable!("it waits on"),
                 (Found::TooLong, Origin::Driver(arrival)) => {
@@ -108,12 +107,12 @@ impl Shard {
                     let verdict = Verdict::Drop;
                     self.note_drop(DropReason::TooLong);
                     self.note_resumed(now, arrival.rx, &verdict);
-                    self.queues.outbox.push_back(Action::Resume { rx: arrival.rx, verdict });
+                    self.reports.act(Action::Resume { rx: arrival.rx, verdict });
                 }
                 (Found::Match { md, offset, length }, Origin::Driver(arrival)) => {
                     let verdict = self.receive_put(&arrival, &parked.header, md, offset, length);
                     self.note_resumed(now, arrival.rx, &verdict);
-                    self.queues.outbox.push_back(Action::Resume { rx: arrival.rx, verdict });
+                    self.reports.act(Action::Resume { rx: arrival.rx, verdict });
                 }
                 (found, Origin::Loopback(op)) => self.matched_loopback(op, found),
             }
@@ -122,15 +121,15 @@ impl Shard {
 
     /// Drops the PUTs parked on a portal.
     pub(super) fn drop_parked(&mut self, portal: u32) {
-        while let Some(key) = self.portals[portal as usize].parked.first() {
-            let parked = self.parked.get(key);
-            self.parked.remove(&mut self.portals[portal as usize], key);
+        while let Some(key) = self.portals.first_parked(portal) {
+            let parked = self.portals.parked.get(key);
+            self.portals.remove_parked(portal, key);
             match parked.origin {
                 Origin::Driver(arrival) => {
                     self.drop_counted(&arrival, &parked.header);
                     let verdict = Verdict::Drop;
                     self.note_given_up(arrival.rx, DropReason::NoMatch);
-                    self.queues.outbox.push_back(Action::Resume { rx: arrival.rx, verdict });
+                    self.reports.act(Action::Resume { rx: arrival.rx, verdict });
                 }
                 Origin::Loopback(op) => self.matched_loopback(op, Found::Nothing),
             }
@@ -139,9 +138,9 @@ impl Shard {
 
     /// Removes a PUT whose sender is gone, if it is parked.
     pub(super) fn withdraw_parked(&mut self, waiter: Waiter) {
-        let Some((key, parked)) = self.parked.of(waiter) else { return };
+        let Some((key, parked)) = self.portals.parked.of(waiter) else { return };
         let Body::Put { portal, .. } = parked.header.body else { return };
-        self.parked.remove(&mut self.portals[portal as usize], key);
+        self.portals.remove_parked(portal, key);
         if let Origin::Driver(arrival) = parked.origin {
             self.note_given_up(arrival.rx, DropReason::ConnectionGone);
         }
@@ -154,11 +153,7 @@ impl Shard {
             // No entry of the core's own portal will ever match it.
             return false;
         }
-        let Some(place) = self.portals.get_mut(portal as usize) else { return false };
-        if place.lazy {
-            self.parked.park(place, Parked { header: *header, match_bits, origin });
-        }
-        place.lazy
+        self.portals.park(portal, Parked { header: *header, match_bits, origin })
     }
 
     /// Creates the message that receives a PUT that matched.

@@ -1,7 +1,7 @@
 //! Deadlines of messages that wait in the core, and a report for checkers of what is overdue.
 
 use super::{Msg, SCAN_INTERVAL, Shard, Stage};
-use crate::lnd::{Action, OpKey, Verdict};
+use crate::lnd::{Action, Verdict};
 use crate::status::Status;
 use crate::time::Time;
 
@@ -19,17 +19,7 @@ impl Shard {
     /// A credit that is granted after the deadline is not used ([CORE-14]). But other messages may
     /// hold the credits for long, and the sender has to learn of the failure in time.
     pub(super) fn expire_waiting(&mut self, now: Time) {
-        let mut overdue: Vec<OpKey> = Vec::new();
-        let mut next = Time::NEVER;
-        for (op, msg) in self.msgs.iter().filter(|(_, msg)| msg.stage.waits()) {
-            if msg.time <= now {
-                overdue.push(op);
-            } else {
-                next = next.min(msg.time);
-            }
-        }
-        // Many that expire one after the other must not cost a scan each.
-        self.next_expiry = next.max(now + SCAN_INTERVAL);
+        let overdue = self.msgs.overdue(now);
         for op in overdue {
             // Ending one may wake, and end, others of the list.
             if self.msgs.get(op).is_some_and(|msg| msg.stage.waits()) {
@@ -63,6 +53,6 @@ impl Shard {
             Action::Close { .. } => false,
         };
         let all = self.msgs.values().filter(with_driver).count();
-        all - self.queues.outbox.iter().filter(on_the_way).count()
+        all - self.reports.actions().filter(on_the_way).count()
     }
 }

@@ -1,30 +1,100 @@
-//! Queues of actions and events, which are mostly empty.
+//! What a shard has for others to take: actions, events, lost peers. The queues are mostly empty.
 
 use std::collections::VecDeque;
+
+use lustrine_wire::nid::ProcessId;
 
 use super::Shard;
 use crate::event::Event;
 use crate::lnd::Action;
+use crate::lost::LostPeers;
+use crate::status::Status;
 
 /// Actions for drivers and events for users.
 #[derive(Debug, Default)]
 pub struct Queues {
-    pub(super) outbox: VecDeque<Action>,
-    pub(super) events: VecDeque<Event>,
+    outbox: VecDeque<Action>,
+    events: VecDeque<Event>,
 }
 
 impl Queues {
-    pub(super) fn are_empty(&self) -> bool {
+    fn are_empty(&self) -> bool {
         self.events.is_empty() && self.outbox.is_empty()
     }
 }
 
+/// Actions, events and reports of lost peers that were not taken yet.
+#[derive(Debug)]
+pub(super) struct Reports {
+    queues: Queues,
+    lost: LostPeers,
+    /// Number of events that users have taken.
+    taken: u64,
+}
+
+impl Reports {
+    pub(super) fn new(seed: u64) -> Reports {
+        Reports { queues: Queues::default(), lost: LostPeers::new(seed), taken: 0 }
+    }
+
+    #[inline]
+    pub(super) fn act(&mut self, action: Action) {
+        self.queues.outbox.push_back(action);
+    }
+
+    #[inline]
+    pub(super) fn raise(&mut self, event: Event) {
+        self.queues.events.push_back(event);
+    }
+
+    /// Reports a lost peer, behind the events that were raised before.
+    pub(super) fn lost(&mut self, peer: ProcessId, status: Status) {
+        let raised = self.taken + self.queues.events.len() as u64;
+        self.lost.add(peer, status, raised);
+    }
+
+    /// Actions that no driver has taken.
+    pub(super) fn actions(&self) -> impl Iterator<Item = &Action> {
+        self.queues.outbox.iter()
+    }
+
+    #[inline]
+    pub(super) fn are_empty(&self) -> bool {
+        self.queues.are_empty()
+    }
+
+    #[inline]
+    fn next_event(&mut self) -> Option<Event> {
+        let event = self.queues.events.pop_front()?;
+        self.taken += 1;
+        Some(event)
+    }
+}
+
 impl Shard {
+    /// Takes the next action for a driver.
+    pub fn next_action(&mut self) -> Option<Action> {
+        self.reports.queues.outbox.pop_front()
+    }
+
+    /// Takes the next event for a user.
+    pub fn next_event(&mut self) -> Option<Event> {
+        self.reports.next_event()
+    }
+
+    /// Takes the next peer that lost its last connection or restarted, and the reason. Answers that
+    /// a user awaits of it, beyond what the core tracks, will not arrive. Returns `None` while
+    /// events from before the loss are in the queue: they are still valid, and have to be taken
+    /// first. If a peer is lost several times before this is taken, the last loss is reported.
+    pub fn next_lost_peer(&mut self) -> Option<(ProcessId, Status)> {
+        self.reports.lost.next(self.reports.taken)
+    }
+
     /// Swaps the shard's queues with others if all are empty. A simulator that runs thousands of
     /// shards in turn uses the same queues for all of them, which stay in the processor's caches.
     pub fn swap_queues(&mut self, others: &mut Queues) {
-        if self.queues.are_empty() && others.are_empty() {
-            core::mem::swap(&mut self.queues, others);
+        if self.reports.are_empty() && others.are_empty() {
+            core::mem::swap(&mut self.reports.queues, others);
         }
     }
 }

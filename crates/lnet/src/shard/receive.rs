@@ -48,11 +48,11 @@ impl Core for Shard {
                 // A node may still have connections to another local interface.
                 if userland || left == 0 {
                     self.link_lost(now, key, peer);
-                    self.report_lost(peer, status);
+                    self.reports.lost(peer, status);
                 }
             }
             LinkEvent::Restarted => {
-                self.report_lost(peer, Status::PeerRestarted);
+                self.reports.lost(peer, Status::PeerRestarted);
                 self.fail_answers(now, key, peer, Status::PeerRestarted);
                 self.invalidate(&peer.nid);
             }
@@ -69,7 +69,7 @@ impl Shard {
     #[inline]
     pub(super) fn on_header(&mut self, now: Time, arrival: &Arrival, header: &Header) -> Verdict {
         if let Err(wrong) = self.check_header(arrival, header) {
-            self.stats.misbehaved += 1;
+            self.telemetry.stats.misbehaved += 1;
             return Verdict::Refuse(wrong);
         }
         if !self.is_local(&header.dst.nid) {
@@ -84,7 +84,7 @@ impl Shard {
             self.note_drop(DropReason::TooManyPeers);
             return Verdict::Drop;
         };
-        self.stats.received.count(&header.body);
+        self.telemetry.stats.received.count(&header.body);
         self.nis[usize::from(arrival.ni.0)].counters.received += 1;
         self.peers.nis[peer_ni].counters.received += 1;
         let verdict = match header.body {
@@ -124,8 +124,8 @@ impl Shard {
     }
 
     pub(super) fn drop_counted(&mut self, arrival: &Arrival, header: &Header) {
-        self.stats.dropped.count(&header.body);
-        self.stats.drop_length += u64::from(header.payload_len);
+        self.telemetry.stats.dropped.count(&header.body);
+        self.telemetry.stats.drop_length += u64::from(header.payload_len);
         self.nis[usize::from(arrival.ni.0)].counters.dropped += 1;
         if let Some(peer_ni) = self.peers.find(&arrival.from.nid) {
             self.peers.nis[peer_ni].counters.dropped += 1;
@@ -279,7 +279,7 @@ impl Shard {
         arrival: &Arrival,
         header: &Header,
     ) -> Option<crate::md::MdKey> {
-        let md = self.md_of(handle)?;
+        let md = self.mds.find(handle)?;
         let state = &self.mds[md];
         let of_asked = |one: &ProcessId| {
             is_of(&state.answer_from, one, |one, other| self.peers.same_peer(one, other))

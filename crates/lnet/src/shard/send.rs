@@ -3,9 +3,7 @@
 use lustrine_wire::header::{Body, Header, MdHandle};
 use lustrine_wire::nid::{Nid, PID_LUSTRE, PID_USERLAND, ProcessId};
 
-use super::{
-    MSGS_MAX, Msg, Purpose, RESPONSES_KEPT, RESPONSES_MAX, RESPONSES_WAITING_MAX, Shard, Stage,
-};
+use super::{Msg, Purpose, Shard, Stage};
 use crate::credits::Acquire;
 use crate::error::LnetError;
 use crate::journal::Wait;
@@ -95,7 +93,7 @@ impl Shard {
         state.count_operation();
         let (payload, length) = (copy_of(&state.md.spans), state.length);
         let ack_md = match args.ack {
-            AckWanted::Yes => self.handle_of(args.md),
+            AckWanted::Yes => self.mds.handle_of(args.md),
             AckWanted::No => MdHandle::NONE,
         };
         if args.ack == AckWanted::Yes {
@@ -136,7 +134,7 @@ impl Shard {
         let state = &mut self.mds[args.md];
         state.count_operation();
         let sink_len = state.length;
-        let return_md = self.handle_of(args.md);
+        let return_md = self.mds.handle_of(args.md);
         self.await_answer(args.md, hop_of(args.target), self.answer_deadline(now, args.timeout));
         let draft = OutgoingMsg {
             purpose: Purpose::Request,
@@ -171,7 +169,7 @@ impl Shard {
         if state.answer_by != Time::NEVER {
             return Err(LnetError::AnswerAwaited);
         }
-        if self.msgs.len() >= MSGS_MAX {
+        if !self.msgs.admits_request() {
             return Err(LnetError::Full);
         }
         Ok(())
@@ -246,8 +244,7 @@ impl Shard {
         peer_ni: Option<PeerNiKey>,
         stage: Stage,
     ) -> OpKey {
-        let deadline = now + self.message_timeout;
-        self.next_expiry = self.next_expiry.min(deadline);
+        let deadline = self.msgs.deadline(now);
         let (md, purpose) = (draft.md, draft.purpose);
         let op = self.new_msg(Msg {
             stage,
@@ -287,11 +284,11 @@ impl Shard {
         let msg = &mut self.msgs[op];
         msg.stage = Stage::PeerCredit;
         let peer_ni = msg.peer_ni.expect("a message out has a peer");
-        match self.peers.nis[peer_ni].credits.take(&mut self.lines, op) {
+        match self.peers.nis[peer_ni].credits.take(&mut self.msgs.queues, op) {
             Acquire::Granted => self.take_ni_credit(now, op),
             Acquire::Queued => {
                 self.note_wait(now, op, Wait::PeerCredit);
-                self.peer_waiting += 1;
+                self.msgs.peer_waiting += 1;
             }
         }
     }
@@ -300,7 +297,7 @@ impl Shard {
     pub(super) fn take_ni_credit(&mut self, now: Time, op: OpKey) {
         let msg = &mut self.msgs[op];
         msg.stage = Stage::NiCredit;
-        match self.nis[usize::from(msg.ni.0)].credits.take(&mut self.lines, op) {
+        match self.nis[usize::from(msg.ni.0)].credits.take(&mut self.msgs.queues, op) {
             Acquire::Granted => self.hand_to_driver(now, op),
             Acquire::Queued => self.note_wait(now, op, Wait::NiCredit),
         }
@@ -318,13 +315,13 @@ impl Shard {
             return;
         }
         msg.time = Time::NEVER;
-        if self.takes_latencies {
+        if self.telemetry.latencies {
             msg.time = now;
             if let (Some(md), true) = (msg.md, msg.expects_answer()) {
                 self.mds[md].asked = now;
             }
         }
-        self.queues.outbox.push_back(Action::Send(SendAction {
+        self.reports.act(Action::Send(SendAction {
             op,
             ni: msg.ni,
             to: msg.hop,
@@ -335,15 +332,12 @@ impl Shard {
         self.note_handed(now, op);
     }
 
-    /// Whether one more response to this peer may be queued: peers that send requests and read no
-    /// answers must not use memory without limit, or the share of others.
+    /// Whether one more response to this peer may be queued.
     pub(super) fn admits_response(&mut self, peer_ni: PeerNiKey) -> bool {
         let waiting = self.peers.nis[peer_ni].credits.waiting();
-        let few = waiting < RESPONSES_KEPT
-            || waiting < RESPONSES_WAITING_MAX && self.responses < RESPONSES_MAX / 2;
-        let fits = few && self.responses < RESPONSES_MAX && self.msgs.len() < MSGS_MAX;
+        let fits = self.msgs.admits_response(waiting);
         if !fits {
-            self.stats.responses_refused += 1;
+            self.telemetry.stats.responses_refused += 1;
         }
         fits
     }

@@ -3,10 +3,12 @@
 use lustrine_wire::header::{Body, Header, MdHandle};
 use lustrine_wire::nid::{Net as NetId, Nid, PID_ANY, PID_LUSTRE, PID_USERLAND, ProcessId};
 use proptest::prelude::*;
+use slotmap::Key;
 
+use super::messages::{RESPONSES_KEPT, RESPONSES_MAX, RESPONSES_WAITING_MAX};
 use super::*;
 use crate::event::EventKind;
-use crate::lnd::{Arrival, Core, HeaderViolation, LinkEvent, RxId, Verdict};
+use crate::lnd::{Action, Arrival, Core, HeaderViolation, LinkEvent, NiIndex, RxId, Verdict};
 use crate::md::{MatchId, Md, MdOptions, Owner, Position, Unlink};
 use crate::memory::{Memory, Span};
 use crate::portal::{Laziness, MatchEntry};
@@ -117,7 +119,7 @@ impl Net {
         for node in &self.nodes {
             let shard = &node.shard;
             assert_eq!(shard.msgs.len(), 0, "{}", node.nid);
-            assert_eq!((shard.awaited, shard.responses), (0, 0));
+            assert_eq!((shard.answers.awaited(), shard.msgs.responses()), (0, 0));
             for state in &shard.nis {
                 assert!(state.credits.idle());
             }

@@ -90,12 +90,12 @@ impl Shard {
     /// Numbers of messages that wait for credits.
     pub fn waiting(&self) -> Waiting {
         let ni_credits = self.nis.iter().map(|ni| ni.credits.waiting() as u64).sum();
-        Waiting { peer_credits: self.peer_waiting, ni_credits }
+        Waiting { peer_credits: self.msgs.peer_waiting, ni_credits }
     }
 
     /// Number of descriptors that await an answer: the ACK of a PUT, or the REPLY to a GET.
     pub fn pending_answers(&self) -> usize {
-        self.awaited
+        self.answers.awaited()
     }
 
     /// One interface.

@@ -125,7 +125,7 @@ impl Shard {
             Phase::Unknown if must_push => {
                 peer.contact = contact;
                 peer.wanted = Some(Round::Push);
-                self.undecided.push_back(key);
+                self.discovery.wanted.push_back(key);
             }
             Phase::Unknown => {
                 peer.contact = contact;

@@ -87,7 +87,7 @@ impl Shard {
     ) -> Result<(), Status> {
         let contact = self.peers.peers[key].contact;
         self.peers.peers[key].phase = Phase::Pushing { left };
-        let sequence = self.ping.sequence;
+        let sequence = self.discovery.ping.sequence;
         self.send_push(now, memory, key, contact, TaskKind::Push { sequence })
     }
 
@@ -135,13 +135,13 @@ impl Shard {
         };
         let md = self.bind(md).expect("ping information fits a message");
         let errand = PingPushTask { peer, contact, buffer, kind, failure: None, answered: None };
-        self.discoveries.insert(md, errand);
+        self.discovery.tasks.insert(md, errand);
         md
     }
 
     /// Removes a task whose message could not be queued.
     fn abandon_errand(&mut self, memory: &mut impl Memory, md: MdKey) -> Status {
-        if let Some(errand) = self.discoveries.remove(&md) {
+        if let Some(errand) = self.discovery.tasks.remove(&md) {
             memory.free(errand.buffer);
         }
         self.remove_md(md);
@@ -150,7 +150,7 @@ impl Shard {
 
     /// Handles an event of a task's descriptor; ignores those of other descriptors.
     pub(super) fn errand_event(&mut self, now: Time, memory: &mut impl Memory, event: &Event) {
-        let Some(errand) = self.discoveries.get_mut(&event.md) else { return };
+        let Some(errand) = self.discovery.tasks.get_mut(&event.md) else { return };
         if !event.status.is_ok() {
             errand.failure.get_or_insert(event.status);
         } else if matches!(event.kind, EventKind::Reply | EventKind::Ack) {
@@ -159,7 +159,7 @@ impl Shard {
         if !event.unlinked {
             return;
         }
-        let errand = self.discoveries.remove(&event.md).expect("it was just there");
+        let errand = self.discovery.tasks.remove(&event.md).expect("it was just there");
         let mut bytes = vec![0; errand.answered.unwrap_or(0).min(errand.buffer.len) as usize];
         if matches!(errand.kind, TaskKind::Ping | TaskKind::Recheck) {
             memory.read(errand.buffer, &mut bytes);
@@ -177,7 +177,7 @@ impl Shard {
                 peer.update_under_way = false;
                 if answered.is_some() {
                     peer.confirmed = Some(sequence);
-                    if sequence != self.ping.sequence {
+                    if sequence != self.discovery.ping.sequence {
                         // Our information has changed meanwhile.
                         self.push_update(now, memory, errand.peer, errand.contact);
                     }
@@ -314,7 +314,7 @@ impl Shard {
         if self.peers.peers[key].update_under_way {
             return;
         }
-        let sequence = self.ping.sequence;
+        let sequence = self.discovery.ping.sequence;
         let told = self.send_push(now, memory, key, contact, TaskKind::Update { sequence });
         self.peers.peers[key].update_under_way = told.is_ok();
     }
@@ -323,7 +323,7 @@ impl Shard {
         let peer = &mut self.peers.peers[key];
         peer.confirmed = Some(sequence);
         let Phase::Pushing { left } = peer.phase else { return };
-        if left == 0 && sequence == self.ping.sequence {
+        if left == 0 && sequence == self.discovery.ping.sequence {
             self.discovered(now, key, Status::Ok);
         } else if let Err(status) = self.start_push(now, memory, key, left.saturating_sub(1)) {
             self.discovery_failed(now, key, status);

@@ -21,11 +21,11 @@ fn crowd(net: &mut Net, target: ProcessId) -> Vec<MdKey> {
 /// Unlinks all, the last first: where a search from the front takes longest.
 fn withdraw(net: &mut Net, mds: &[MdKey]) -> u64 {
     let shard = &mut net.nodes[0].shard;
-    let before = shard.lines.touched.get();
+    let before = shard.msgs.queues.touched.get();
     for md in mds.iter().rev() {
         shard.unlink(NOW, *md);
     }
-    shard.lines.touched.get() - before
+    shard.msgs.queues.touched.get() - before
 }
 
 #[test]
@@ -67,11 +67,11 @@ fn forgetting_all_that_are_parked_is_linear() {
         let arrival = Arrival { ni: NiIndex(0), from: process(0), rx: RxId(rx) };
         assert_eq!(shard.recv_header(NOW, arrival, &header), Verdict::Park);
     }
-    let before = shard.parked.queues.touched.get();
+    let before = shard.portals.parked.queues.touched.get();
     for rx in (0..CROWD).rev() {
         shard.forget(RxId(rx));
     }
-    let touched = shard.parked.queues.touched.get() - before;
+    let touched = shard.portals.parked.queues.touched.get() - before;
     assert!(touched > 0 && touched <= CROWD * TOUCHED_MAX, "{touched}");
     // None of them comes back.
     let sink = net.span(1, 8, 0);
@@ -119,8 +119,9 @@ fn an_attach_looks_only_at_parked_puts_that_can_match() {
         let arrival = Arrival { ni: NiIndex(0), from: process(0), rx: RxId(rx) };
         assert_eq!(shard.recv_header(NOW, arrival, &header), Verdict::Park);
     }
-    let touched =
-        |shard: &Shard| shard.parked.queues.touched.get() + shard.parked.same_bits.touched.get();
+    let touched = |shard: &Shard| {
+        shard.portals.parked.queues.touched.get() + shard.portals.parked.same_bits.touched.get()
+    };
     let before = touched(shard);
     let sinks: Vec<Span> = (0..100).map(|_| net.span(1, 16, 0)).collect();
     for (bits, sink) in sinks.into_iter().enumerate() {
@@ -154,12 +155,12 @@ fn losing_peers_one_by_one_is_linear() {
         let Action::Send(send) = action else { panic!("{action:?}") };
         shard.done(NOW, send.op, Status::Ok);
     }
-    let before = shard.answers_touched.get();
+    let before = shard.answers.touched.get();
     for index in 0..CROWD {
         let lost = LinkEvent::Down { status: Status::ConnectionLost };
         shard.link(NOW, NiIndex(0), crowd_member(index), lost);
     }
-    let touched = shard.answers_touched.get() - before;
+    let touched = shard.answers.touched.get() - before;
     assert!(touched > 0 && touched <= CROWD * TOUCHED_MAX, "{touched}");
     let finals = net.events(0).iter().filter(|event| event.unlinked).count();
     assert_eq!(finals as u64, CROWD);

@@ -133,7 +133,7 @@ fn an_answer_that_comes_before_the_question_left_does_not_count() {
     start(&mut net, 1, Operation::PutAck);
     net.settle(NOW);
     let md = net.nodes[0].shard.mds.iter().find(|(_, state)| state.answer_by != Time::NEVER);
-    let md = net.nodes[0].shard.handle_of(md.expect("an ACK is awaited").0);
+    let md = net.nodes[0].shard.mds.handle_of(md.expect("an ACK is awaited").0);
     let body = Body::Ack { md, match_bits: 0, mlength: 16 };
     let header = Header { dst: process(0), src: process(1), payload_len: 0, body };
     let arrival = Arrival { ni: NiIndex(0), from: process(1), rx: RxId(77) };

@@ -293,7 +293,7 @@ fn sixty_four_nids_that_never_read_leave_responses_for_another() {
         }
     }
     assert!(shard.stats().responses_refused > 0);
-    assert!(shard.responses <= RESPONSES_MAX * 3 / 4, "{}", shard.responses);
+    assert!(shard.msgs.responses() <= RESPONSES_MAX * 3 / 4, "{}", shard.msgs.responses());
     while shard.next_action().is_some() {}
     let mut answered = 0;
     for _ in 0..RESPONSES_KEPT {
