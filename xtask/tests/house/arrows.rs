@@ -50,7 +50,8 @@ const ARROWS: [(&str, &[&str]); 19] = [
 ];
 
 /// What tests, examples and benches of a crate may use beyond that.
-const DEV_ARROWS: [(&str, &[&str]); 6] = [
+const DEV_ARROWS: [(&str, &[&str]); 7] = [
+    ("lnet", &["lnet-testing"]),
     ("selftest", &["lnet-testing"]),
     ("partition", &["lnet-testing"]),
     ("sim", &["capture"]),

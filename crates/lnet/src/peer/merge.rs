@@ -1,13 +1,13 @@
 //! Which NIDs belong to one peer, by the ping information of several NIDs ("Merging" in
 //! docs/protocol/ping-discovery.md).
 //!
-//! A list of NIDs comes from one NID, the contact, and is a claim of that NID alone. A claim to NIDs
-//! that are not in use is accepted, as a kernel does, but stays unverified: such a NID is pinged
-//! before its first message, and belongs to the peer only if it agrees ([PING-26]). A NID of a live
-//! peer, one with connections or with a discovery under way, moves only when that peer's own ping
-//! information names the contact. The same holds for a contact that joins a live peer ([PING-23]).
-//! Otherwise any node could take over another one by naming it. So a node that has gained an
-//! interface (capture a7) is asked first.
+//! A list of NIDs comes from one NID, the contact, and is a claim of that NID alone. A claim to
+//! NIDs that are not in use is accepted, as a kernel does, but stays unverified: such a NID is
+//! pinged before its first message, and belongs to the peer only if it agrees ([PING-26]). A NID of
+//! a live peer, one with connections or with a discovery under way, moves only when that peer's own
+//! ping information names the contact. The same holds for a contact that joins a live peer
+//! ([PING-23]). Otherwise any node could take over another one by naming it. So a node that has
+//! gained an interface (capture a7) is asked first.
 
 use core::ops::Bound::{Excluded, Unbounded};
 use std::collections::HashSet;

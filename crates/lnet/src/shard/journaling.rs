@@ -108,8 +108,8 @@ impl Shard {
         });
     }
 
-    /// [`Shard::on_header`] with a journal. Without one the verdict does not even pass through another
-    /// function.
+    /// [`Shard::on_header`] with a journal. Without one the verdict does not even pass through
+    /// another function.
     #[cold]
     pub(super) fn on_header_journaled(
         &mut self,
