@@ -119,9 +119,11 @@ fn take(step: Step, args: &CiArgs) -> Result<String> {
             let status = process::shown(&mut command, STEP_MAX, move |line| {
                 counting.lock().expect("no reader panics").read(line);
             })?;
-            let tally = *tally.lock().expect("no reader panics");
+            let tally = tally.lock().expect("no reader panics");
             ensure!(status.success(), "{tally}");
             ensure!(tally.passed > 0, "no test was run");
+            let unexpected = tally.unexpected(lustrine_testing::is_root());
+            ensure!(unexpected.is_empty(), "{tally}: {}", unexpected.join("; "));
             Ok(tally.to_string())
         }
         Step::Swarm => {

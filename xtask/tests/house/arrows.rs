@@ -9,7 +9,7 @@ use crate::roots::repository;
 
 /// What each crate may use, by directory name. A crate missing here may use nothing and is itself
 /// a finding: who adds a room says what it may touch.
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("wire", &[]),
     ("lnet", &["wire"]),
     // For tests only: no other row names it.
@@ -46,14 +46,17 @@ const ARROWS: [(&str, &[&str]); 19] = [
             "sys",
         ],
     ),
-    ("xtask", &[]),
+    ("testing", &[]),
+    ("xtask", &["testing"]),
 ];
 
 /// What tests, examples and benches of a crate may use beyond that.
-const DEV_ARROWS: [(&str, &[&str]); 7] = [
+const DEV_ARROWS: [(&str, &[&str]); 9] = [
     ("lnet", &["lnet-testing"]),
     ("selftest", &["lnet-testing"]),
     ("partition", &["lnet-testing"]),
+    ("sys", &["testing"]),
+    ("cli", &["testing"]),
     ("sim", &["capture"]),
     ("tools", &["lnet"]),
     ("plan", &["sim"]),
@@ -78,17 +81,17 @@ const PURE_OUTSIDE: [&str; 12] = [
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum For {
+pub(crate) enum For {
     Shipping,
     Tests,
 }
 
 /// One line `from -> to` of a manifest.
 #[derive(Clone, Debug)]
-struct Arrow {
-    from: String,
-    to: String,
-    purpose: For,
+pub(crate) struct Arrow {
+    pub(crate) from: String,
+    pub(crate) to: String,
+    pub(crate) purpose: For,
 }
 
 fn allowed(table: &[(&str, &[&str])], from: &str) -> Option<Vec<String>> {
@@ -129,13 +132,13 @@ fn room(package: &str) -> String {
     package.strip_prefix("lustrine-").unwrap_or(package).to_owned()
 }
 
-struct Manifests {
-    arrows: Vec<Arrow>,
+pub(crate) struct Manifests {
+    pub(crate) arrows: Vec<Arrow>,
     /// Shipped dependencies from outside, by crate.
-    outside: BTreeMap<String, Vec<String>>,
+    pub(crate) outside: BTreeMap<String, Vec<String>>,
 }
 
-fn manifests() -> Manifests {
+pub(crate) fn manifests() -> Manifests {
     let metadata = MetadataCommand::new()
         .manifest_path(repository().join("Cargo.toml"))
         .no_deps()

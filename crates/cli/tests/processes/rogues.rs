@@ -13,7 +13,9 @@ mod words;
 
 use scene::{Rogue, Scene};
 
-use crate::common::{may_be_node, skip};
+use lustrine_testing::{Need, not_run};
+
+use crate::common::may_be_node;
 
 /// A rogue peer.
 struct Row {
@@ -47,7 +49,7 @@ const fn believed(
 fn face(scene: Scene, rows: &[Row]) {
     for row in rows {
         if row.believed && !may_be_node() {
-            skip(&format!("{}: needs source ports below 1024", row.name));
+            not_run(Need::PrivilegedPorts, row.name);
             continue;
         }
         let before: Vec<u64> = row.counts.iter().map(|(name, _)| scene.count(name)).collect();

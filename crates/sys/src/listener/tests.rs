@@ -1,6 +1,8 @@
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use lustrine_testing::{Need, not_run};
+
 use super::*;
 use crate::poller::{Interest, Poller};
 use crate::socket::SourcePort;
@@ -73,7 +75,7 @@ fn a_port_can_be_listened_on_again_at_once() {
 fn one_port_serves_both_versions_of_ip() {
     let any = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 0);
     let Ok(six) = Listener::bind(any, 1, SocketOptions::default()) else {
-        println!("skipped: no IPv6 on this machine");
+        not_run(Need::Ipv6, "::1 cannot be listened on");
         return;
     };
     let port = six.local_addr().unwrap().port();

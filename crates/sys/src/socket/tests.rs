@@ -4,6 +4,8 @@ use std::num::NonZeroU32;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use lustrine_testing::{Need, not_run};
+
 use rustix::net::sockopt;
 
 use super::*;
@@ -24,7 +26,7 @@ fn both_ends_agree_on_the_addresses() {
 fn ipv6_works_alike() {
     let here = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), 0);
     let Ok(listener) = Listener::bind(here, 1, SocketOptions::default()) else {
-        println!("skipped: no IPv6 on this machine");
+        not_run(Need::Ipv6, "::1 cannot be listened on");
         return;
     };
     let options = SocketOptions { tos: Some(0x20), ..SocketOptions::default() };
@@ -162,7 +164,7 @@ fn an_address_of_somebody_else_cannot_be_dialled_from() {
         match result {
             Err(ConnectError::NoSuchLocalAddress(addr)) => assert_eq!(addr, foreign),
             Err(ConnectError::NoPrivilege) if source == SourcePort::Privileged => {
-                println!("skipped: needs the right to privileged ports");
+                not_run(Need::PrivilegedPorts, "the user may not bind them");
             }
             other => panic!("{source:?}: {other:?}"),
         }
@@ -204,13 +206,14 @@ fn options_reach_both_ends() {
 }
 
 /// Dials `remote` from a privileged port, or says why the test cannot run.
+#[track_caller]
 fn dial_privileged(remote: SocketAddr, local: Option<IpAddr>) -> Option<Socket> {
     let options = SocketOptions::default();
     match Socket::connect(local, SourcePort::Privileged, remote, &options) {
         Ok(socket) => Some(socket),
         Err(ConnectError::NoPrivilege) => {
             assert!(!privileged_ports_usable(local).unwrap(), "the two must agree");
-            println!("skipped: needs the right to privileged ports");
+            not_run(Need::PrivilegedPorts, "the user may not bind them");
             None
         }
         Err(other) => panic!("{other}"),
@@ -287,7 +290,7 @@ fn a_port_with_a_listener_is_passed_over() {
         let socket = dial_privileged(remote, local).unwrap();
         assert!(port(&socket) < 1020, "{}", port(&socket));
     } else {
-        println!("skipped: ports 1020 to 1023 are in use");
+        not_run(Need::Resources, "ports 1020 to 1023 are in use");
     }
 }
 
@@ -298,7 +301,7 @@ fn whether_privileged_ports_are_usable_cannot_be_told_for_a_foreign_address() {
         let error = privileged_ports_usable(foreign).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AddrNotAvailable);
     } else {
-        println!("skipped: needs the right to privileged ports");
+        not_run(Need::PrivilegedPorts, "the user may not bind them");
     }
 }
 

@@ -28,12 +28,6 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
     }
 }
 
-/// Says why a test, or a part of it, is left out on this machine.
-pub(crate) fn skip(why: &str) {
-    let name = thread::current().name().unwrap_or("a test").to_owned();
-    eprintln!("skipped: {name}: {why}");
-}
-
 /// The program, with none of the settings that the environment may have for it.
 pub(crate) fn lustrine() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lustrine"));

@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use super::process::{clean, finish, lustrine, skip};
+use lustrine_testing::{Need, not_run};
+
+use super::process::{clean, finish, lustrine};
 use super::{Scratch, loopback};
 
 /// Whether processes started here get node identity.
@@ -19,14 +21,18 @@ pub(crate) fn own_identity() -> &'static str {
     if may_be_node() { "node" } else { "userland" }
 }
 
-/// The program run by a user who may not bind ports below 1024; `None`, with the reason printed,
-/// where there is no such user.
+/// The program run by a user who may not bind ports below 1024; `None`, with the reason
+/// recorded, where there is no such user.
+#[track_caller]
 pub(crate) fn unprivileged(scratch: &Scratch) -> Option<Command> {
     if !may_be_node() {
         return Some(lustrine());
     }
     if !lustrine_sys::process::is_root() {
-        skip("this user may bind ports below 1024 and cannot become another one");
+        not_run(
+            Need::OrdinaryUser,
+            "this user may bind ports below 1024 and cannot become another",
+        );
         return None;
     }
     // The build directory may be closed to others.
@@ -44,12 +50,13 @@ pub(crate) fn unprivileged(scratch: &Scratch) -> Option<Command> {
     attempt.args(["node", "--identity", "node", "--accept", "none", "--net"]);
     attempt.arg(format!("tcp={}", loopback()));
     if Command::new("setpriv").arg("--version").output().is_err() {
-        skip("there is no setpriv to become another user with");
+        not_run(Need::Program, "setpriv is not installed");
         return None;
     }
     let refused = finish(&mut attempt);
     if !refused.stderr.contains("source ports below 1024") {
-        skip(&format!("user 65534 may bind ports below 1024, or cannot be had: {refused:?}"));
+        let why = format!("user 65534 may bind ports below 1024, or is refused: {refused:?}");
+        not_run(Need::OrdinaryUser, &why);
         return None;
     }
     Some(become_nobody())

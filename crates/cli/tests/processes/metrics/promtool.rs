@@ -3,8 +3,10 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use lustrine_testing::{Need, not_run};
+
 use super::{get, load, node};
-use crate::common::{loopback, skip};
+use crate::common::loopback;
 
 #[test]
 fn promtool_finds_nothing_wrong() {
@@ -12,7 +14,7 @@ fn promtool_finds_nothing_wrong() {
     check.args(["check", "metrics"]);
     check.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let Ok(mut child) = check.spawn() else {
-        return skip("there is no promtool (it comes with Prometheus)");
+        return not_run(Need::Program, "promtool, which comes with Prometheus, is not installed");
     };
     let (node, at) = node(&[]);
     load(&node, loopback());

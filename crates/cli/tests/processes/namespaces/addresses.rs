@@ -1,6 +1,7 @@
 //! Which addresses a node takes, and for whom.
 
 use lustrine_node::{Answer, Request};
+use lustrine_testing::{Need, not_run};
 
 use super::netns::{NetNs, whole_selftest};
 use crate::common::{Scratch, finish, unprivileged};
@@ -43,7 +44,7 @@ fn interfaces_by_name() {
 fn ipv6_only() {
     let Some([here, there]) = NetNs::several() else { return };
     if let Err(why) = there.attempt("ip -6 address add fd77::9/128 dev lo") {
-        return crate::common::skip(&format!("no IPv6: {why}"));
+        return not_run(Need::Ipv6, &why);
     }
     here.connect(&there, "eth0", 1500, ["fd77::1/64", "fd77::2/64"]);
     let node = there.node(&["--net", "tcp=eth0"]);

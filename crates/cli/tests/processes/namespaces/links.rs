@@ -3,10 +3,11 @@
 use std::thread;
 use std::time::Duration;
 
+use lustrine_testing::{Need, not_run};
 use serde_json::Value;
 
 use super::netns::{NetNs, NetNsNode, whole_selftest};
-use crate::common::{Finished, Running, eventually, finish, skip};
+use crate::common::{Finished, Running, eventually, finish};
 
 const NODE: &str = "10.213.0.2@tcp";
 
@@ -90,7 +91,7 @@ fn a_link_that_is_down_for_longer_costs_errors() {
 fn a_long_way() {
     let Some((here, there, _node)) = pair(1500, &[]) else { return };
     if let Err(why) = there.attempt("tc qdisc add dev eth0 root netem delay 20ms") {
-        return skip(&format!("no delay can be had: {why}"));
+        return not_run(Need::Netem, &why);
     }
     let ping = finish(&mut here.lustrine(&["ping", NODE, "--json"])).ok().json();
     assert!(ping["rtt_us"].as_f64() >= Some(20_000.0), "{ping:#}");
@@ -103,7 +104,7 @@ fn a_slow_link() {
     let Some((here, there, _node)) = pair(1500, &[]) else { return };
     let shape = "tc qdisc add dev eth0 root tbf rate 20mbit burst 8kb latency 400ms";
     if let Err(why) = there.attempt(shape) {
-        return skip(&format!("no slow link can be had: {why}"));
+        return not_run(Need::Netem, &why);
     }
     let mut args = vec!["selftest", "--to", NODE, "--test", "read", "--size", "64k"];
     args.extend(["--concurrency", "1,8", "--check", "full", "--time", "0.5", "--json", "-"]);

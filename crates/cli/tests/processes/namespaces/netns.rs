@@ -4,8 +4,9 @@
 use std::process::Command;
 
 use lustrine_node::{Answer, Request, StatsRow, control};
+use lustrine_testing::{Need, not_run};
 
-use crate::common::{Running, Scratch, finish, lustrine, skip};
+use crate::common::{Running, Scratch, finish, lustrine};
 
 /// What this machine must have, each with an argument that does no harm.
 const TOOLS: [[&str; 2]; 3] = [["ip", "-V"], ["unshare", "--version"], ["nsenter", "--version"]];
@@ -19,21 +20,22 @@ pub(crate) struct NetNs {
 
 impl NetNs {
     /// As many as are asked for; `None`, with the reason printed, where none can be made.
+    #[track_caller]
     pub(crate) fn several<const N: usize>() -> Option<[NetNs; N]> {
         if !lustrine_sys::process::is_root() {
-            skip("namespaces need root");
+            not_run(Need::Root, "network namespaces are made by root");
             return None;
         }
         for [tool, argument] in TOOLS {
             if Command::new(tool).arg(argument).output().is_err() {
-                skip(&format!("namespaces need the program {tool}"));
+                not_run(Need::Program, &format!("{tool} is not installed"));
                 return None;
             }
         }
         let mut attempt = Command::new("unshare");
         let refused = finish(attempt.args(["--net", "--mount", "true"]));
         if refused.code != Some(0) {
-            skip(&format!("namespaces cannot be made: {}", refused.stderr.trim()));
+            not_run(Need::Namespaces, refused.stderr.trim());
             return None;
         }
         Some(std::array::from_fn(|_| NetNs::new()))

@@ -7,7 +7,9 @@ use lustrine_wire::hello::ConnType;
 use super::line::Line;
 use super::scene::Scene;
 use super::words::{greeting, message};
-use crate::common::{finish, skip};
+use lustrine_testing::{Need, not_run};
+
+use crate::common::finish;
 
 /// Connections at once.
 const CROWD: usize = 10_000;
@@ -25,13 +27,14 @@ const SPARE: u64 = 500;
 /// Whether this run may take long, and this process open so many connections.
 fn may_gather() -> bool {
     if env::var_os("LUSTRINE_LONG").is_none_or(|value| value != "1") {
-        skip("10,000 connections take a while; LUSTRINE_LONG=1 runs it");
+        not_run(Need::Long, "10,000 connections take a while");
         return false;
     }
     let limit = lustrine_sys::limits::raise_descriptor_limit().expect("the kernel tells");
     let enough = limit >= CROWD as u64 + SPARE;
     if !enough {
-        skip(&format!("{limit} descriptors are not enough for {CROWD} connections"));
+        let why = format!("{limit} descriptors are not enough for {CROWD} connections");
+        not_run(Need::Resources, &why);
     }
     enough
 }
