@@ -1,4 +1,4 @@
-//! What several commands share: how a node is described on the command line, how to reach one.
+//! What several commands share: options that describe a node, and the way to a running node.
 
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
@@ -11,28 +11,28 @@ use lustrine_node::config::{
 use lustrine_node::control::ControlError;
 use lustrine_node::{Answer, NID_IN_USE, Node, Request, control};
 use lustrine_selftest::{ConsoleList, ServiceMode};
-use lustrine_wire::nid::Nid;
+use lustrine_wire::nid::{NetKind, Nid};
 
 use crate::output::{Failure, print_error};
 use crate::values::Setting;
 
-/// How a node is described.
+/// Options that describe a node.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct NodeOptions {
-    /// Configuration in lnetctl's YAML (docs/configuration.md)
+    /// Configuration file in lnetctl's YAML (docs/configuration.md)
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// A net: tcp[N][=ADDRESS|INTERFACE][:PORT]; may be given several times; replaces all nets of
-    /// --config
+    /// Network and interface of this node: tcp[N][=ADDRESS|INTERFACE][:PORT]; may be repeated;
+    /// replaces the networks of --config
     #[arg(long, value_name = "NET", value_parser = net)]
     pub(crate) net: Vec<NetConfig>,
 
-    /// How to appear to peers: node needs source ports below 1024
+    /// Identity towards peers; `node` needs source ports below 1024
     #[arg(long, value_enum)]
     pub(crate) identity: Option<IdentityArg>,
 
-    /// Which incoming connections to take
+    /// Which incoming connections to accept
     #[arg(long, value_enum)]
     pub(crate) accept: Option<AcceptArg>,
 
@@ -46,11 +46,11 @@ pub(crate) struct NodeOptions {
     #[arg(long, value_name = "NIDS")]
     pub(crate) selftest_consoles: Option<ConsoleList>,
 
-    /// Set a tunable (docs/tunables.md); may be given several times
+    /// Set a tunable (docs/tunables.md); may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub(crate) set: Vec<Setting>,
 
-    /// Pass over parts of the configuration file that this release does not implement
+    /// Ignore parts of the configuration file that this release does not implement
     #[arg(long, requires = "config")]
     pub(crate) lenient: bool,
 }
@@ -58,11 +58,11 @@ pub(crate) struct NodeOptions {
 /// The identities by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum IdentityArg {
-    /// Node where it is possible, userland otherwise
+    /// Node where possible, otherwise userland
     Auto,
-    /// Dial from privileged source ports
+    /// Connect from privileged source ports
     Node,
-    /// Dial from any port and push first; the peer must have accept=all
+    /// Connect from any port; a kernel peer must have accept=all
     Userland,
 }
 
@@ -73,11 +73,11 @@ pub(crate) enum AcceptArg {
     Secure,
     /// From any port
     All,
-    /// None: do not listen
+    /// None; do not listen
     None,
 }
 
-/// The word for a net. clap repeats the word itself.
+/// Parses a value of `--net`. clap repeats the value in its error, so it is removed here.
 fn net(text: &str) -> Result<NetConfig, String> {
     let parsed = text.parse::<NetConfig>().map_err(|error| error.to_string());
     parsed.map_err(|said| match said.strip_prefix(&format!("{text:?}: ")) {
@@ -86,7 +86,7 @@ fn net(text: &str) -> Result<NetConfig, String> {
     })
 }
 
-/// The word that [`net`] reads as this.
+/// The value that [`net`] parses to this.
 fn net_word(net: &NetConfig) -> String {
     let mut word = net.net.to_string();
     match &net.place {
@@ -102,7 +102,7 @@ fn net_word(net: &NetConfig) -> String {
 }
 
 impl NodeOptions {
-    /// The words of a command line that say the same.
+    /// The same options as arguments of another command line.
     pub(crate) fn to_args(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = Vec::new();
         let mut say = |option: &str, value: OsString| words.extend([option.into(), value]);
@@ -134,12 +134,12 @@ impl NodeOptions {
         words
     }
 
-    /// Whether anything was said about a node of one's own.
+    /// Whether any option describes a node of this command's own.
     pub(crate) fn describes_node(&self) -> bool {
         self.config.is_some() || self.adds_to_file()
     }
 
-    /// Whether anything was said about such a node beside its file.
+    /// Whether any option beside the file describes such a node.
     fn adds_to_file(&self) -> bool {
         !self.net.is_empty()
             || !self.set.is_empty()
@@ -149,11 +149,11 @@ impl NodeOptions {
             || self.selftest_consoles.is_some()
     }
 
-    /// The configuration these options describe. What was read leniently, or has no effect, goes
-    /// to `warn`.
+    /// The configuration that these options describe. Parts of the file that are ignored, and
+    /// options without effect, are reported to `warn`.
     ///
     /// # Errors
-    /// When the file makes no sense, or values do not go together.
+    /// When the file is invalid, or values contradict each other.
     pub(crate) fn node_config(&self, warn: fn(&str)) -> Result<NodeConfig, Failure> {
         let mut config = match &self.config {
             Some(path) => self.read_config(path, warn)?,
@@ -212,11 +212,11 @@ impl NodeOptions {
         Ok(config)
     }
 
-    /// The configuration of a node that lives for one command towards `target`: without a net of
-    /// its own it takes the local address that leads there.
+    /// The configuration of a node that exists for one command towards `target`. Without `--net` it
+    /// takes the local address from which packets to the target leave.
     ///
     /// # Errors
-    /// As [`NodeOptions::node_config`], and when no local address leads there.
+    /// As [`NodeOptions::node_config`], and when no local address reaches the target.
     pub(crate) fn short_lived(
         &self,
         target: &Nid,
@@ -228,8 +228,8 @@ impl NodeOptions {
             if made_up {
                 let nid = Nid::from_ip(target.net(), ip);
                 print_error(&format!(
-                    "for this command we are {nid}: {target} is an address of this machine, and \
-                     two nodes at one address would share a NID; --net gives us another"
+                    "this command uses the NID {nid}: {target} is an address of this machine, and \
+                     two nodes at one address would share a NID; choose another with --net"
                 ));
             }
             let mut net = NetConfig::new(target.net(), InterfaceChoice::Address(ip));
@@ -248,33 +248,36 @@ impl NodeOptions {
 }
 
 /// The address of this machine from which packets to `target` leave. Two nodes cannot share a
-/// NID, so towards an address of this very machine it is one of the loopback's others: then it is
-/// made up, which is the second value.
+/// NID, so for a target on this machine another address of the loopback is taken; the second value
+/// says so.
 fn local_address_towards(target: &Nid) -> Result<(IpAddr, bool), Failure> {
-    let ip = target.ip().ok_or_else(|| {
-        format!("{target}: only peers on tcp nets can be reached, such as 10.0.0.1@tcp")
+    let is_tcp = target.net().kind == NetKind::TCP;
+    let ip = target.ip().filter(|_| is_tcp).ok_or_else(|| {
+        format!("{target}: only peers on tcp networks can be reached, such as 10.0.0.1@tcp")
     })?;
     let any: IpAddr = match ip {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
     };
-    // Connecting a datagram socket sends nothing; it only asks the routing table.
+    // Connecting a datagram socket sends nothing; it only consults the routing table.
     let local = UdpSocket::bind((any, 0))
         .and_then(|socket| socket.connect((ip, 988)).and_then(|()| socket.local_addr()))
-        .map_err(|error| format!("no local address leads to {ip}: {error}; give one with --net"))?
+        .map_err(|error| {
+            format!("no route from this machine to {ip}: {error}; name an address with --net")
+        })?
         .ip();
     if local != ip || ip.is_ipv6() {
         return Ok((local, false));
     }
-    // All of 127.0.0.0/8 is ours; keep clear of the target.
+    // All of 127.0.0.0/8 is local; take an address other than the target's.
     let others = [Ipv4Addr::new(127, 0, 0, 77), Ipv4Addr::new(127, 0, 0, 78)];
     Ok((IpAddr::V4(if ip == others[0] { others[1] } else { others[0] }), true))
 }
 
-/// Starts a node that lives for one command.
+/// Starts a node that exists for one command.
 ///
 /// # Errors
-/// When it cannot be had.
+/// When it cannot be started.
 pub(crate) fn start_for_command(config: &NodeConfig) -> Result<Node, Failure> {
     let node = Node::start_for_command(config).map_err(|error| error.to_string())?;
     let info = node.info();
@@ -288,29 +291,29 @@ pub(crate) fn start_for_command(config: &NodeConfig) -> Result<Node, Failure> {
     Ok(node)
 }
 
-/// Where root's node listens for its owner.
+/// Control socket of a node that root runs.
 const ROOTS_CONTROL: &str = "/run/lustrine.sock";
 
-/// Where a node listens for its owner.
+/// Where the control socket of a node is.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ControlOptions {
-    /// Control socket of the node [env: LUSTRINE_CONTROL] [default: the one that the file of
-    /// --config names, /run/lustrine.sock for root, lustrine.sock in XDG_RUNTIME_DIR for others]
+    /// Control socket of the node [env: LUSTRINE_CONTROL] [default: that of the file of --config,
+    /// else /run/lustrine.sock for root and $XDG_RUNTIME_DIR/lustrine.sock for other users]
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
 }
 
-/// The path of a control socket, and who chose it.
+/// The path of a control socket, and why this one.
 pub(crate) struct ControlPath {
     pub(crate) path: PathBuf,
-    /// For people.
+    /// Which option or default named it, for messages.
     pub(crate) reason: &'static str,
-    /// Whether a person did.
+    /// Whether the user named it; otherwise it is a default.
     chosen: bool,
 }
 
 impl ControlOptions {
-    /// The place in force, if there is one.
+    /// The path in force, if there is one.
     pub(crate) fn resolve(&self, configured: Option<PathBuf>) -> Option<ControlPath> {
         let place = |path, reason, chosen| ControlPath { path, reason, chosen };
         if let Some(path) = &self.control {
@@ -323,14 +326,14 @@ impl ControlOptions {
             return Some(place(path, "the configuration", true));
         }
         if lustrine_sys::process::is_root() {
-            return Some(place(ROOTS_CONTROL.into(), "the default of root", false));
+            return Some(place(ROOTS_CONTROL.into(), "the default for root", false));
         }
         let runtime = environment("XDG_RUNTIME_DIR")?;
         Some(place(runtime.join("lustrine.sock"), "the default in XDG_RUNTIME_DIR", false))
     }
 }
 
-/// Where sockets of this user's processes may be.
+/// The directory for sockets of this user's processes.
 pub(crate) fn runtime_directory() -> Option<PathBuf> {
     match lustrine_sys::process::is_root() {
         true => Path::new(ROOTS_CONTROL).parent().map(Path::to_owned),
@@ -338,13 +341,13 @@ pub(crate) fn runtime_directory() -> Option<PathBuf> {
     }
 }
 
-/// A path in the environment.
+/// A path from the environment; an empty one counts as unset.
 fn environment(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 /// The control socket of the node that a configuration file describes, if the file names one and
-/// nothing was said beside it. It is looked for where `lustrine node` would put it.
+/// no other option describes a node. It is where `lustrine node` with that file creates it.
 fn described_place(
     options: &NodeOptions,
     control: &ControlOptions,
@@ -353,15 +356,15 @@ fn described_place(
     if options.config.is_none() || options.adds_to_file() || port.is_some() {
         return Ok(None);
     }
-    // The node that runs has told its owner the warnings, and one made here tells them itself.
+    // A running node has logged these warnings already, and a node started here prints them itself.
     let configured = options.node_config(|_| {})?.control;
     Ok(configured.and_then(|path| control.resolve(Some(path))))
 }
 
-/// Puts a question to the running node, or to one that lives for this question only.
+/// Sends a request to the running node, or to a node that is started for this request.
 ///
 /// # Errors
-/// When neither can be had; an [`Answer::Error`] is an error here too.
+/// When there is neither; an [`Answer::Error`] is an error here too.
 pub(crate) fn ask(
     options: &NodeOptions,
     control: &ControlOptions,
@@ -371,8 +374,8 @@ pub(crate) fn ask(
 ) -> Result<Answer, Failure> {
     let own_node = options.describes_node() || port.is_some();
     if own_node && control.control.is_some() {
-        let both = "--control asks a node that runs; --net, --config, --identity, --accept, --set \
-                    and --port describe a node of this command's own: give one or the other";
+        let both = "--control names a running node; --net, --config, --identity, --accept, --set \
+                    and --port describe a node of this command's own: use one or the other";
         return Err(Failure::Usage(both.to_owned()));
     }
     let place = match own_node {
@@ -380,7 +383,7 @@ pub(crate) fn ask(
         false => control.resolve(None),
     };
     if let Some(place) = &place {
-        // A socket nobody serves is no reason to fail when a node of one's own would do.
+        // Without a running node, a node of this command's own serves as well.
         match control::ask(&place.path, request) {
             Ok(answer) => return no_error(answer),
             Err(ControlError::NotRunning { .. })
@@ -401,21 +404,22 @@ pub(crate) fn ask(
     no_error(answer)
 }
 
-/// What is said where no node could be.
-const NOWHERE: &str = "where to ask a node is not known: XDG_RUNTIME_DIR is not set, as after su \
-                       or sudo -u. Name its control socket with --control; its log tells it";
+/// The error when it is unknown where a running node would listen.
+const NOWHERE: &str = "the control socket of the node is unknown: XDG_RUNTIME_DIR is not set, as \
+                       after su or sudo -u. Name the socket with --control; the log of the node \
+                       shows its path";
 
-/// Puts a question to the running node alone.
+/// Sends a request to the running node.
 ///
 /// # Errors
-/// When there is none, for people. An [`Answer::Error`] is an answer.
+/// A message for people when there is no running node. An [`Answer::Error`] is an answer.
 pub(crate) fn ask_running(control: &ControlOptions, request: &Request) -> Result<Answer, String> {
     let place = control.resolve(None).ok_or_else(|| NOWHERE.to_owned())?;
     control::ask(&place.path, request)
         .map_err(|error| not_asked(&place, &NodeOptions::default(), &error))
 }
 
-/// Why a running node could not be asked, and who else may be meant.
+/// Why a running node could not be asked, with a hint at another node that may be meant.
 fn not_asked(place: &ControlPath, options: &NodeOptions, error: &ControlError) -> String {
     if let (ControlError::NotRunning { path, error }, Some(file)) = (error, &options.config) {
         let (path, file) = (path.display(), file.display());
@@ -426,7 +430,7 @@ fn not_asked(place: &ControlPath, options: &NodeOptions, error: &ControlError) -
     let others = matches!(error, ControlError::NotRunning { .. })
         && place.path != Path::new(ROOTS_CONTROL)
         && Path::new(ROOTS_CONTROL).exists();
-    let hint = if others { "; root's node can be asked as root" } else { "" };
+    let hint = if others { "; a node of root runs on this machine: ask it as root" } else { "" };
     format!("{error}{hint}")
 }
 
@@ -442,7 +446,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_word_of_a_net_is_read_as_the_same_net() {
+    fn a_network_as_an_argument_is_parsed_to_the_same_network() {
         for word in
             ["tcp", "tcp3", "tcp=10.0.0.1", "tcp=[2001:db8::1]", "tcp=[::1]:1988", "tcp2=eth0:1988"]
         {

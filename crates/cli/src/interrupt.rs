@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM during a run: it ends early, and in good order.
+//! SIGINT and SIGTERM during a run: it ends early and cleans up.
 
 use std::cell::Cell;
 
@@ -6,17 +6,17 @@ use lustrine_sys::Signals;
 
 use crate::output::Failure;
 
-/// Remembers whether a signal told us to stop.
+/// Remembers whether a signal asked the program to stop.
 pub(crate) struct Interrupt {
     signals: Signals,
     came: Cell<bool>,
 }
 
 impl Interrupt {
-    /// From now on signals do not end the process.
+    /// Installs the handler; from now on these signals do not end the process.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// When the handler cannot be installed.
     pub(crate) fn catch() -> Result<Interrupt, Failure> {
         let signals =
             Signals::install().map_err(|error| format!("cannot catch signals: {error}"))?;
@@ -24,7 +24,7 @@ impl Interrupt {
     }
 
     /// # Errors
-    /// [`Failure::Interrupted`] once a signal has come.
+    /// [`Failure::Interrupted`] once a signal has arrived.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         if self.signals.take().terminate {
             self.came.set(true);

@@ -1,28 +1,27 @@
-//! The one place from which this program writes to its standard output, tells what went wrong and
-//! gets its exit status.
+//! The one place that writes to standard output and standard error and that sets the exit status.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Exit status when it was tried and failed.
+/// Exit status when the operation failed.
 const FAILED: u8 = 1;
-/// Exit status when the command line makes no sense; clap's own.
+/// Exit status of a usage error; clap uses the same.
 const USAGE: u8 = 2;
-/// Exit status after SIGINT or SIGTERM, as shells write the first of them.
+/// Exit status after SIGINT or SIGTERM; shells report SIGINT so.
 const INTERRUPTED: u8 = 130;
 
-/// Why a command ended without what was asked for. Texts are for people, already with their hint.
+/// Why a command did not succeed. The texts are complete messages for people, hints included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// It was tried and failed.
+    /// The operation failed.
     Failed(String),
-    /// The words of the command line do not go together; nothing was tried.
+    /// The arguments are invalid or contradict each other; nothing was done.
     Usage(String),
     /// A signal ended it early.
     Interrupted,
-    /// The reader of our output left; what it wanted to know, it knows.
+    /// The reader of standard output closed it, as `head` does. This is a success.
     ReaderLeft,
-    /// It was told already, and this is the exit status.
+    /// The error was already reported; this is the exit status.
     Reported(u8),
 }
 
@@ -33,7 +32,7 @@ impl From<String> for Failure {
 }
 
 impl Failure {
-    /// The exit status it ends with.
+    /// The exit status of the process.
     pub(crate) fn status(&self) -> u8 {
         match self {
             Failure::Failed(_) => FAILED,
@@ -44,7 +43,7 @@ impl Failure {
         }
     }
 
-    /// Tells it on standard error.
+    /// Writes the message to standard error.
     pub(crate) fn report(&self) {
         match self {
             Failure::Failed(error) => print_error(error),
@@ -58,7 +57,7 @@ impl Failure {
     }
 }
 
-/// The end of the program.
+/// Reports a failure and returns the exit code of the process.
 pub(crate) fn end(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -69,10 +68,10 @@ pub(crate) fn end(result: Result<(), Failure>) -> ExitCode {
     }
 }
 
-/// Prints text, ends of lines included.
+/// Prints text, which contains its line ends.
 ///
 /// # Errors
-/// When it cannot be written: a full disk is a failure, a reader that left is not.
+/// When the text cannot be written. A full disk is a failure, a reader that left is not.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(write_error)
@@ -86,17 +85,17 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     print(&json(value)?)
 }
 
-/// A value as JSON, for people too: over several lines, the last one ended.
+/// A value as indented JSON with a line end.
 ///
 /// # Errors
-/// When the value has no JSON.
+/// When the value cannot be written as JSON.
 pub(crate) fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|error| format!("cannot write JSON: {error}"))?;
     Ok(text + "\n")
 }
 
-/// What it means that standard output cannot be written to.
+/// Turns an error of standard output into a failure.
 pub(crate) fn write_error(error: io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::BrokenPipe => Failure::ReaderLeft,
@@ -104,13 +103,13 @@ pub(crate) fn write_error(error: io::Error) -> Failure {
     }
 }
 
-/// Tells something on standard error, under our name. If that cannot be written either, there is
-/// nobody to tell it to.
+/// Writes a message to standard error, behind the name of the program. An error is ignored: there
+/// is nowhere left to report it.
 pub(crate) fn print_error(text: &str) {
     note(&format!("lustrine: {text}"));
 }
 
-/// A line on standard error.
+/// Writes a line to standard error.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }

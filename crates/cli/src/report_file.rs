@@ -1,5 +1,5 @@
-//! The file for the results: a bad path is found before anything is measured, and a run that fails
-//! leaves nothing that could be taken for a result.
+//! The file for the results. A bad path is reported before the measurement begins, and a run that
+//! fails leaves no file that could be mistaken for a result.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -17,20 +17,20 @@ pub(crate) enum ReportFile {
     File(OpenedFile),
 }
 
-/// An open file. What it held before stays until the results are there.
+/// An open file. Its old contents stay until the results are written.
 #[derive(Debug)]
 pub(crate) struct OpenedFile {
     path: PathBuf,
     file: File,
-    /// Whether it is empty and by us: dropping this removes it then.
+    /// Whether this program created it and has written nothing yet; dropping it then removes it.
     ours: bool,
 }
 
 impl ReportFile {
-    /// Opens it for writing; "-" is standard output.
+    /// Opens a file for writing; `-` is standard output.
     ///
     /// # Errors
-    /// When it cannot be written to.
+    /// When the file cannot be opened for writing.
     pub(crate) fn open(path: &Path) -> Result<ReportFile, Failure> {
         if path.as_os_str() == "-" {
             return Ok(ReportFile::Stdout);
@@ -39,7 +39,7 @@ impl ReportFile {
         let opened = match open(OpenOptions::new().create_new(true)) {
             Ok(file) => Ok((file, true)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                // A dangling link exists and is no file yet.
+                // A dangling symbolic link exists although its target does not.
                 open(OpenOptions::new().create(true).truncate(false)).map(|file| (file, false))
             }
             Err(error) => Err(error),
@@ -51,7 +51,7 @@ impl ReportFile {
     /// Writes the results.
     ///
     /// # Errors
-    /// When that fails, as on a full disk; the file is empty then, or gone.
+    /// When writing fails, as on a full disk; the file is then empty or removed.
     pub(crate) fn write(self, text: &str) -> Result<(), Failure> {
         match self {
             ReportFile::Stdout => print(text),
@@ -62,11 +62,11 @@ impl ReportFile {
     }
 }
 
-/// Refuses files of which one would be written over another, or over what was read, by whatever
-/// names: nothing has been written yet.
+/// Refuses a set of files in which one would overwrite another or the input, whatever their names.
+/// Nothing has been written yet.
 ///
 /// # Errors
-/// When two are one.
+/// When two of them are the same file.
 pub(crate) fn check_distinct(read: &Path, written: &[&Option<ReportFile>]) -> Result<(), Failure> {
     let mut taken = Vec::new();
     taken.extend(
@@ -75,15 +75,15 @@ pub(crate) fn check_distinct(read: &Path, written: &[&Option<ReportFile>]) -> Re
     for file in written.iter().copied().flatten() {
         let ReportFile::File(opened) = file else { continue };
         let Ok(about) = opened.file.metadata() else { continue };
-        // Devices may be shared: /dev/null holds nothing.
+        // Devices such as /dev/null may be given several times.
         if !about.is_file() {
             continue;
         }
         if taken.contains(&identity(&about)) {
             let path = opened.path.display();
             let words = format!(
-                "{path} is given twice: what is read, and each file that is written, needs a file \
-                 of its own; nothing was written"
+                "{path} is given twice: the input and each output need a file of their own; \
+                 nothing was written"
             );
             return Err(Failure::Usage(words));
         }
@@ -92,14 +92,14 @@ pub(crate) fn check_distinct(read: &Path, written: &[&Option<ReportFile>]) -> Re
     Ok(())
 }
 
-/// What makes a file itself, whatever it is called.
+/// What identifies a file, whatever its name.
 fn identity(about: &fs::Metadata) -> (u64, u64) {
     (about.dev(), about.ino())
 }
 
 impl OpenedFile {
     fn replace(&mut self, text: &str) -> io::Result<()> {
-        // Only files have a length to set; a pipe or a device takes what it is given.
+        // Pipes and devices have no length to set.
         let is_file = self.file.metadata()?.is_file();
         if is_file {
             self.file.set_len(0)?;
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_path_and_a_full_disk_are_told() {
+    fn a_bad_path_and_a_full_disk_are_reported() {
         let dir = TempDir::new().unwrap();
         for path in [dir.path().to_owned(), dir.path().join("no/such")] {
             let error = ReportFile::open(&path).unwrap_err();

@@ -1,5 +1,5 @@
-//! Words of the command line that several commands take, and what is said of those that make no
-//! sense. clap says where such a word stood, and ends with exit status 2.
+//! Values on the command line that several commands take, and the errors about invalid ones. clap
+//! adds which argument is meant, and the exit status is 2.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -9,16 +9,16 @@ use std::time::Duration;
 use lustrine_lnet::tunables::Tunables;
 use lustrine_wire::nid::Nid;
 
-/// TCP ports a node can be found at.
+/// TCP ports at which a node can listen.
 pub(crate) const PORTS: RangeInclusive<i64> = 1..=65_535;
 
 /// The NID of a peer.
 pub(crate) fn nid(text: &str) -> Result<Nid, String> {
-    let example = "a NID is an address and a net, such as 10.0.0.1@tcp";
+    let example = "a NID is an address and a network, such as 10.0.0.1@tcp";
     match text.parse::<Nid>() {
-        Ok(nid) if nid.is_any() => Err(format!("this stands for every node; {example}")),
+        Ok(nid) if nid.is_any() => Err(format!("this stands for all nodes; name one; {example}")),
         Ok(nid) => Ok(nid),
-        Err(error) => Err(format!("{error}; {example}; names of hosts are not looked up")),
+        Err(error) => Err(format!("{error}; {example}; host names are not resolved here")),
     }
 }
 
@@ -26,11 +26,11 @@ pub(crate) fn nid(text: &str) -> Result<Nid, String> {
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 86_400.0 => Ok(value),
-        _ => Err("a number of seconds above 0 and up to 86400, such as 2.5".to_owned()),
+        _ => Err("expected a number of seconds above 0 and at most 86400, such as 2.5".to_owned()),
     }
 }
 
-/// Milliseconds of a time-out given in seconds, at least 1.
+/// A time-out in seconds as milliseconds, at least 1.
 pub(crate) fn millis(seconds: f64) -> u64 {
     (Duration::from_secs_f64(seconds).as_millis() as u64).max(1)
 }
@@ -47,9 +47,9 @@ impl FromStr for Setting {
 
     fn from_str(text: &str) -> Result<Setting, String> {
         let example = "an example is --set peer_credits=32";
-        let (name, value) = text.split_once('=').ok_or(format!("no '='; {example}"))?;
+        let (name, value) = text.split_once('=').ok_or(format!("'=' is missing; {example}"))?;
         let (name, value) = (name.trim().to_owned(), value.trim());
-        let value = value.parse().map_err(|_| format!("{value:?} is no number; {example}"))?;
+        let value = value.parse().map_err(|_| format!("{value:?} is not a number; {example}"))?;
         Tunables::default().set(&name, value).map_err(|error| error.to_string())?;
         Ok(Setting { name, value })
     }
@@ -70,8 +70,8 @@ mod tests {
         let good: Setting = "peer_credits = 32".parse().unwrap();
         assert_eq!(good.to_string(), "peer_credits=32");
         for (text, words) in [
-            ("peer_credits", "no '='"),
-            ("peer_credits=x", "is no number"),
+            ("peer_credits", "'=' is missing"),
+            ("peer_credits=x", "is not a number"),
             ("peer_credits=0", "allowed: 1 to 65535"),
             ("perr_credits=1", "no tunable is called"),
         ] {

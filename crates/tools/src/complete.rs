@@ -90,7 +90,7 @@ fn first_words(tool: &Tool, typed: &str) -> Completion {
     found.candidates.extend(BUILTINS.into_iter().filter(shown).map(|name| {
         let about = match name.trim_start_matches('-') {
             "help" => "explains a command, or lists them",
-            "version" => "tells the version",
+            "version" => "prints the version",
             "list-commands" => "names all commands",
             "ignore_errors" => "a script goes on after an error",
             _ => "",

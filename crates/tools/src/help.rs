@@ -4,7 +4,7 @@ use core::fmt::Write;
 
 use crate::table::{CommandSyntax, OptionSyntax, Tool, ValueKind};
 
-/// What every tool knows beside its own commands, in the order of [`list_commands`].
+/// The commands that every tool has, in the order of [`list_commands`].
 pub const BUILTINS: [&str; 10] = [
     "quit",
     "exit",
@@ -27,7 +27,7 @@ pub fn usage(tool: &Tool, syntax: &CommandSyntax) -> String {
     format!("Usage: {} {}\n", tool.name, syntax.usage)
 }
 
-/// What `help` without a command says.
+/// The output of `help` without a command.
 pub fn tool_help(tool: &Tool) -> String {
     let name = tool.name;
     let mut text = format!(
@@ -39,7 +39,7 @@ pub fn tool_help(tool: &Tool) -> String {
     text
 }
 
-/// What `help` says of a command: usage, and what its options do.
+/// The output of `help` for a command: its usage and its options.
 pub fn command_help(tool: &Tool, syntax: &CommandSyntax) -> String {
     let mut text = usage(tool, syntax);
     let _ = writeln!(text, "{}", syntax.about);

@@ -1,4 +1,4 @@
-//! `lctl`, what it has of networking and a running node of ours can answer (cli-habits 4).
+//! `lctl`: its network commands, for a running Lustrine node [TOOL-17] [TOOL-18].
 
 mod list;
 mod manual;
@@ -17,7 +17,7 @@ use crate::table::Tool;
 pub use manual::MANUAL;
 pub use table::LCTL;
 
-/// `lctl` at work.
+/// A running `lctl`.
 #[derive(Debug)]
 pub struct Lctl<'a, O> {
     env: &'a mut O,
@@ -27,7 +27,7 @@ pub struct Lctl<'a, O> {
 }
 
 impl<'a, O: Env> Lctl<'a, O> {
-    /// In these surroundings.
+    /// With this environment and these settings.
     pub fn new(env: &'a mut O, settings: &'a Settings) -> Lctl<'a, O> {
         Lctl { env, settings, net: None }
     }
@@ -117,13 +117,13 @@ impl<'a, O: Env> Lctl<'a, O> {
         // Without a node nothing is pinged.
         self.ask(Env::nis)?;
         match self.env.ping(nid, seconds) {
-            Ok(told) => {
+            Ok(identity) => {
                 // Every node has a loopback; later releases name the others bare.
                 let before = match self.settings.compat {
                     Compat::V2_15 => "12345-",
                     Compat::V2_16 => "",
                 };
-                let others = told.nids.iter().filter(|(nid, _)| !nid.is_lo());
+                let others = identity.nids.iter().filter(|(nid, _)| !nid.is_lo());
                 let others: String = others.map(|(nid, _)| format!("{before}{nid}\n")).collect();
                 let text = format!("12345-{}\n{others}", Nid::LO);
                 self.env.out(&text);
@@ -154,11 +154,9 @@ impl<'a, O: Env> Lctl<'a, O> {
 
     fn refuse(&mut self, name: &str) -> Exit {
         let said = match name {
-            "interface_list" => "nodes of this release do not tell it; lnetctl net show tells more",
-            "add_route" | "del_route" => "nodes of this release have no routes and do not route",
-            _ => {
-                "nodes of this release cannot do this; docs/lnetctl.md tells what they can be asked"
-            }
+            "interface_list" => "not supported in this release; use lnetctl net show",
+            "add_route" | "del_route" => "routing is not supported in this release",
+            _ => "not supported in this release; docs/lnetctl.md lists what is",
         };
         self.fail(errno::EOPNOTSUPP, &format!("{name}: {said}"))
     }

@@ -1,8 +1,8 @@
-//! `lnetctl`, as far as a running node of ours can answer (cli-habits 3).
+//! `lnetctl` for a running Lustrine node.
 //!
-//! Layouts are those of the real tool, byte for byte. What our nodes do not have, health for one,
-//! has no key: nothing is made up. Commands about what they do not have are known and refused;
-//! docs/lnetctl.md lists both.
+//! Layouts are those of the real tool, byte for byte. Values that a Lustrine node does not have,
+//! such as health, have no key: none is invented. Commands about such features are refused with the
+//! reason. docs/lnetctl.md lists both.
 
 mod ask;
 mod change;
@@ -22,19 +22,19 @@ use crate::yaml::{self, Dialect, Map, Yaml, entry};
 pub use manual::MANUAL;
 pub use table::LNETCTL;
 
-/// Refused, or not understood: as the real tool ends from 2.16 on, whatever the error number.
+/// Refused or invalid: the status of the real tool since 2.16, whatever the error number.
 pub const REFUSED: Exit = Exit(234);
 
-/// What a tool finds where it is started.
+/// Settings of a tool from its command line and environment.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Settings {
-    /// Whose habits it has.
+    /// The release whose output it follows.
     pub compat: Compat,
-    /// The version it says it has.
+    /// The version that it prints.
     pub version: String,
 }
 
-/// `lnetctl` at work.
+/// A running `lnetctl`.
 #[derive(Debug)]
 pub struct Lnetctl<'a, O> {
     env: &'a mut O,
@@ -42,7 +42,7 @@ pub struct Lnetctl<'a, O> {
 }
 
 impl<'a, O: Env> Lnetctl<'a, O> {
-    /// In these surroundings.
+    /// With this environment and these settings.
     pub fn new(env: &'a mut O, settings: &'a Settings) -> Lnetctl<'a, O> {
         Lnetctl { env, settings }
     }
@@ -73,7 +73,7 @@ impl<'a, O: Env> Lnetctl<'a, O> {
         }
     }
 
-    /// The dialect of what later releases moved to netlink.
+    /// The dialect of commands that later releases moved to netlink.
     fn dialect(&self) -> Dialect {
         match self.settings.compat {
             Compat::V2_15 => Dialect::A,
@@ -85,7 +85,7 @@ impl<'a, O: Env> Lnetctl<'a, O> {
         self.env.out(&yaml::write(map, dialect));
     }
 
-    /// Says what did not work, and gives the status to end with.
+    /// Prints an error and returns the exit status.
     fn fail(&mut self, verb: &str, noun: &str, errno: i32, said: String) -> Exit {
         let why = vec![entry("errno", errno), entry("descr", Yaml::Said(said))];
         match self.settings.compat {
@@ -104,7 +104,7 @@ impl<'a, O: Env> Lnetctl<'a, O> {
         }
     }
 
-    /// The same for what the node said.
+    /// The same for an error from the node.
     fn fail_with(&mut self, verb: &str, noun: &str, trouble: ToolError) -> Exit {
         let said = match trouble.text.is_empty() {
             true => crate::errno::text(trouble.errno).into_owned(),

@@ -1,19 +1,20 @@
-//! `lst`, LNet selftest (cli-habits 2).
+//! `lst`, LNet selftest.
 //!
-//! Grammar and layouts are those of the real tool, byte for byte, where it works as documented.
-//! What releases from 2.16 on do wrong is done as 2.15 does it, whatever [`Compat`] says:
+//! Grammar and layouts are those of the real tool, byte for byte, where it works as documented. The
+//! faults of 2.16 and later are not copied; these commands behave as in 2.15, whatever [`Compat`]
+//! says:
 //!
-//! - `list_group` names groups `(null)`, and shows the header with the wrong form;
-//! - `stat` and `show_error` report as many nodes as there are groups, and know no NIDs;
+//! - `list_group` shows the name `(null)`, and the header of another form;
+//! - `stat` and `show_error` report as many nodes as there are groups, and take no NIDs;
 //! - `ping --session` fails;
-//! - a `new_session` that is refused ends the session there is;
+//! - a `new_session` that is refused ends the existing session;
 //! - without a session, errors of the kernel interface precede "No session exists", or replace it.
 //!
 //! In every release `stat --read` prints the rows `[W]`, and `--write` those of `[R]`. Scripts
-//! depend on it, so it stays. The minimum is the least rate of all nodes, though: the real one
-//! passes over nodes that stand still, depending on their order.
+//! depend on it, so it stays. The minimum is the lowest rate of all nodes, though; the real tool
+//! skips idle nodes, depending on their order.
 //!
-//! Where the old text of an error says little, what is known besides follows in parentheses.
+//! Where the text of an error says little, details follow in parentheses.
 
 mod batch;
 mod group;
@@ -38,21 +39,21 @@ use crate::table::Tool;
 pub use manual::MANUAL;
 pub use table::LST;
 
-/// Some RPC failed.
+/// Exit status when a node did not answer an RPC.
 pub const RPC_FAILED: Exit = Exit(254);
-/// Some node answered with an error.
+/// Exit status when a node answered with an error.
 pub const NODE_REFUSED: Exit = Exit(253);
 
-/// What `lst` needs of the world.
+/// What `lst` needs of its environment.
 pub trait Env: Terminal {
-    /// Has the console carry out a command, with the key of its session, and waits for the answer.
-    /// [`Command::ShowSession`] is answered whatever the key is: it tells the key.
+    /// Sends a command to the console of the session with this key and waits for the answer.
+    /// [`Command::ShowSession`] works with any key: its answer contains the key.
     ///
     /// # Errors
     /// [`ConsoleError`].
     fn ask(&mut self, key: u32, command: Command) -> Result<Answer, ConsoleError>;
 
-    /// The same for a [`Command::NewSession`], for which there may be no console yet.
+    /// The same for [`Command::NewSession`]; the console may have to be started first.
     ///
     /// # Errors
     /// [`ConsoleError`].
@@ -63,55 +64,55 @@ pub trait Env: Terminal {
     /// Waits.
     fn sleep(&mut self, time: Duration) -> WaitOutcome;
 
-    /// The address of a host.
+    /// The IPv4 address of a host.
     ///
     /// # Errors
-    /// Why it has none, for people.
+    /// A message for people.
     fn resolve(&mut self, host: &str) -> Result<Ipv4Addr, String>;
 }
 
-/// Why there is no answer of a console.
+/// Why a console gave no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConsoleError {
-    /// It refuses.
+    /// The console refuses the command.
     #[error("{0}")]
     Refused(Refusal),
-    /// There is none, and so no session.
-    #[error("no console runs")]
+    /// There is no console, and so no session.
+    #[error("no console is running")]
     NoConsole,
-    /// The user does not want to wait for it.
+    /// The user interrupted the wait.
     #[error("interrupted")]
     Interrupted,
-    /// It cannot be talked to.
+    /// The console cannot be reached.
     #[error("{0}")]
     Failed(String),
 }
 
-/// How waiting ended.
+/// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitOutcome {
-    /// The time is over.
+    /// The time has elapsed.
     Elapsed,
-    /// The user does not want to wait.
+    /// The user interrupted it.
     Interrupted,
 }
 
-/// What `lst` finds where it is started.
+/// Settings of `lst` from its command line and environment.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Settings {
-    /// Whose habits it has.
+    /// The release whose output it follows.
     pub compat: Compat,
     /// The value of `LST_SESSION`.
     pub session: Option<String>,
     /// The value of `LST_FEATURES`.
     pub features: Option<String>,
-    /// `user@host`: the name of sessions without one, cut to the length of names.
+    /// `user@host`, the default name of sessions, cut to the maximum length.
     pub whoami: String,
-    /// The version it says it has.
+    /// The version that it prints.
     pub version: String,
 }
 
-/// `lst` at work.
+/// A running `lst`.
 #[derive(Debug)]
 pub struct Lst<'a, O> {
     env: &'a mut O,
@@ -119,7 +120,7 @@ pub struct Lst<'a, O> {
 }
 
 impl<'a, O: Env> Lst<'a, O> {
-    /// In these surroundings.
+    /// With this environment and these settings.
     pub fn new(env: &'a mut O, settings: &'a Settings) -> Lst<'a, O> {
         Lst { env, settings }
     }

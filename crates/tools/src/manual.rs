@@ -1,6 +1,6 @@
 //! Manual pages, from the table: roff with the macros of man(7).
 //!
-//! Pages hold no date: they are the same whenever they are made.
+//! Pages contain no date, so that they are reproducible.
 
 mod roff;
 
@@ -9,27 +9,27 @@ use core::fmt::Write;
 use crate::table::{Arity, CommandSyntax, OptionSyntax, PositionalSyntax, Tool, ValueKind};
 use roff::{bold, escaped, italic};
 
-/// What a tool's page says beside its table.
+/// The parts of a tool's page that do not come from its table.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Manual {
     /// The tool.
     pub tool: &'static Tool,
     /// The section its page belongs to; 8 is for administrators.
     pub section: u8,
-    /// What there is to know of the tool as a whole, in paragraphs.
+    /// Paragraphs about the tool as a whole.
     pub description: &'static [&'static str],
-    /// Its exit statuses, and what each means.
+    /// Exit statuses and their meanings.
     pub statuses: &'static [(&'static str, &'static str)],
-    /// Variables it reads, and what each does.
+    /// Environment variables and their effects.
     pub environment: &'static [(&'static str, &'static str)],
     /// Other pages: name and section.
     pub see_also: &'static [(&'static str, u8)],
 }
 
 impl Manual {
-    /// Of a tool of which nothing is to be said beyond its table.
+    /// The manual of a tool that consists of its table alone.
     pub const fn for_tool(tool: &'static Tool) -> Manual {
-        let statuses = &[("0", "Done."), ("255", "Refused, failed, or an unknown command.")];
+        let statuses = &[("0", "Success."), ("255", "Refused, failed, or unknown command.")];
         let see_also = &[("lustrine", 1)];
         Manual { tool, section: 8, description: &[], statuses, environment: &[], see_also }
     }
@@ -58,7 +58,7 @@ impl Manual {
         page.section("COMMANDS");
         commands.iter().for_each(|command| page.command(name, command, name));
         page.subsection(&format!("{name} help [COMMAND]"));
-        page.paragraphs(&["Explains a command, or says which there are."]);
+        page.paragraphs(&["Explains a command, or lists the commands."]);
         page.subsection(&format!("{name} --list-commands"));
         page.paragraphs(&["Prints the names of all commands, for scripts."]);
         page.subsection(&format!("{name} --version"));
@@ -70,14 +70,14 @@ impl Manual {
     }
 }
 
-/// What is true of every tool.
+/// Paragraphs for every tool.
 const COMMON: [&str; 2] = [
-    "Without a command, commands are read from the standard input, one to a line: at a terminal \
-     with a prompt, else as a script, which ends at its first failure unless --ignore_errors is \
-     given. quit and exit end it. At the prompt names of commands may be shortened.",
-    "Long options may be shortened while no other begins the same; a value follows as \
-     --option=value or --option value. Options and words may be mixed, -- ends the options. \
-     Every command knows --help.",
+    "Without a command, commands are read from standard input, one per line: at a terminal with \
+     a prompt, otherwise as a script, which ends at its first failure unless --ignore_errors is \
+     given. quit and exit end it. At the prompt, command names may be abbreviated.",
+    "Long options may be abbreviated as long as they are unambiguous; a value follows as \
+     --option=value or --option value. Options and other arguments may be mixed; -- ends the \
+     options. Every command has --help.",
 ];
 
 /// A page that is being written.
@@ -186,7 +186,7 @@ fn about_option(option: &OptionSyntax) -> String {
     }
 }
 
-/// What there is to say of a word beyond its name.
+/// What a page says about an argument beyond its name.
 fn about_word(word: &PositionalSyntax) -> Option<String> {
     let values = match word.kind {
         ValueKind::OneOf(values) => Some(format!("One of {}.", values.join(", "))),
@@ -213,7 +213,7 @@ impl ValueKind {
         else {
             return None;
         };
-        // The ends of machine words say nothing to people.
+        // The largest integer is no bound that helps a reader.
         let open = max >= i64::from(i32::MAX);
         Some(if open { format!("{min} or more") } else { format!("{min} to {max}") })
     }
@@ -224,7 +224,7 @@ fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let Some(first) = letters.next() else { return String::new() };
     let end = if text.ends_with(['.', '!', '?']) { "" } else { "." };
-    // A name or an option that begins it stays as it is.
+    // A name at the beginning keeps its case.
     let begins_with_name = text.split_whitespace().next().is_some_and(|word| word.contains('_'));
     match begins_with_name {
         true => format!("{text}{end}"),

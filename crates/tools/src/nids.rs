@@ -1,7 +1,7 @@
-//! Expressions for many nodes: `10.7.0.[4-9,12]@tcp`, `oss[1-3]@o2ib` (cli-habits 2).
+//! Expressions for many nodes: `10.7.0.[4-9,12]@tcp`, `oss[1-3]@o2ib` [TOOL-5].
 //!
-//! Brackets hold numbers and ranges, several of them multiply out, and the order is kept. What is
-//! no address is the name of a host. Without a network, `tcp` is meant.
+//! Brackets contain numbers and ranges; several brackets multiply out, and the order is kept. Text
+//! that is not an address is a host name. The default network is `tcp`.
 
 #[cfg(test)]
 mod tests;
@@ -11,27 +11,27 @@ use core::net::Ipv4Addr;
 use lustrine_wire::nid::{Net, Nid, ParseNidError};
 use lustrine_wire::text_range::{TextRange, TextRangeError};
 
-/// Most NIDs that one expression may stand for.
+/// The largest number of NIDs of one expression.
 pub const NIDS_MAX: u64 = 16_384;
 
-/// Longest name of a host.
+/// The longest host name, in bytes.
 const HOST_MAX: usize = 253;
 
-/// Why an expression stands for no NIDs.
+/// Why an expression is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NidsError {
-    /// Its brackets are wrong.
+    /// Its brackets are invalid.
     #[error("{0}")]
     Range(TextRangeError),
     /// Not a NID.
     #[error("{nid}: {why}")]
     Nid {
-        /// What stands in its place.
+        /// The text.
         nid: String,
         /// What is wrong.
         why: ParseNidError,
     },
-    /// A host that is not known.
+    /// The host name cannot be resolved.
     #[error("{nid}: {why}")]
     Host {
         /// The NID with the host's name.
@@ -39,18 +39,18 @@ pub enum NidsError {
         /// Why it has no address.
         why: String,
     },
-    /// More than one command takes.
+    /// More NIDs than a command accepts.
     #[error("more than {NIDS_MAX} NIDs at once")]
     TooMany,
     /// The wildcard.
-    #[error("<?> stands for no node")]
+    #[error("<?> does not name a node")]
     Any,
 }
 
-/// All NIDs of an expression; `resolve` looks the names of hosts up.
+/// All NIDs of an expression; `resolve` looks up host names.
 ///
 /// # Errors
-/// [`NidsError`], the first there is.
+/// The first [`NidsError`].
 pub fn expand(
     text: &str,
     mut resolve: impl FnMut(&str) -> Result<Ipv4Addr, String>,
@@ -60,10 +60,10 @@ pub fn expand(
     names.map(|name| one(&name, &mut resolve)).collect()
 }
 
-/// All NIDs of some words, each with expressions that commas part.
+/// All NIDs of some arguments, each with expressions separated by commas.
 ///
 /// # Errors
-/// [`NidsError`], the first there is.
+/// The first [`NidsError`].
 pub fn list(
     words: &[String],
     mut resolve: impl FnMut(&str) -> Result<Ipv4Addr, String>,
@@ -78,7 +78,7 @@ pub fn list(
     Ok(nids)
 }
 
-/// A word parted at commas outside of brackets.
+/// An argument split at the commas outside of brackets.
 fn parted(word: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut start, mut inside) = (0, false);
@@ -118,8 +118,7 @@ fn one(
     }
 }
 
-/// Whether a text can be the name of a host: an address, right or wrong, has no letter in it, or
-/// a colon.
+/// Whether a text can be a host name. An IPv4 address has no letter, an IPv6 address has colons.
 fn is_host(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     text.len() <= HOST_MAX

@@ -1,9 +1,9 @@
-//! Arguments read by a table, as getopt_long does (cli-habits 1).
+//! Parses arguments by a table, as getopt_long does [TOOL-2].
 //!
-//! Options and words may be mixed. Long options may be shortened while no other begins the same;
-//! their values follow as `--name=value` or `--name value`. Switches of one letter may stand
-//! together, the last with a value (`-fc8`). Of an option given twice the last counts. `--` ends
-//! the options.
+//! Options and positional arguments may be mixed. Long options may be abbreviated as long as they
+//! are unambiguous; their values follow as `--name=value` or `--name value`. Switches of one letter
+//! may be combined, the last one with a value (`-fc8`). When an option is repeated, the last one
+//! counts. `--` ends the options.
 
 #[cfg(test)]
 mod tests;
@@ -19,11 +19,11 @@ pub struct Parsed {
     positionals: Vec<String>,
 }
 
-/// Why arguments cannot be read; the text says it as getopt_long does.
+/// Why arguments are invalid; the texts of options are those of getopt_long.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UsageError {
-    /// `--help`: no mistake, but what is there to be said is the same.
-    #[error("help is wanted")]
+    /// `--help`: not an error, but handled alike.
+    #[error("help requested")]
     Help,
     /// There is no such long option.
     #[error("unrecognized option '--{0}'")]
@@ -48,14 +48,14 @@ pub enum UsageError {
     /// A switch has a value.
     #[error("option '--{0}' doesn't allow an argument")]
     UnexpectedValue(&'static str),
-    /// A word is missing.
-    #[error("{0} is missing")]
+    /// A positional argument is missing.
+    #[error("missing argument {0}")]
     MissingPositional(&'static str),
-    /// There is a word too many.
-    #[error("unexpected word '{0}'")]
+    /// There is a positional argument too many.
+    #[error("unexpected argument '{0}'")]
     UnexpectedPositional(String),
-    /// A number that is none, or out of its range.
-    #[error("Invalid {what}: {given} ({min} to {max} are allowed)")]
+    /// Not a number, or out of range.
+    #[error("Invalid {what}: {given} (allowed: {min} to {max})")]
     BadNumber {
         /// Of what.
         what: &'static str,
@@ -66,8 +66,8 @@ pub enum UsageError {
         /// The most.
         max: i64,
     },
-    /// Not one of the values there are.
-    #[error("Invalid {what}: {given} ({} are allowed)", .allowed.join(", "))]
+    /// Not one of the possible values.
+    #[error("Invalid {what}: {given} (allowed: {})", .allowed.join(", "))]
     BadChoice {
         /// Of what.
         what: &'static str,
@@ -79,16 +79,16 @@ pub enum UsageError {
 }
 
 impl UsageError {
-    /// Whether usage helps: a wrong value says what is wrong by itself.
+    /// Whether the usage is printed. An error about a value explains itself.
     pub fn shows_usage(&self) -> bool {
         !matches!(self, UsageError::BadNumber { .. } | UsageError::BadChoice { .. })
     }
 }
 
-/// Reads the arguments of a command, its name not among them.
+/// Parses the arguments of a command, without its name.
 ///
 /// # Errors
-/// [`UsageError`], the first there is.
+/// The first [`UsageError`].
 pub fn parse(syntax: &'static CommandSyntax, arguments: &[String]) -> Result<Parsed, UsageError> {
     let mut parsed = Parsed { syntax, given: Vec::new(), positionals: Vec::new() };
     let mut rest = arguments.iter();
@@ -136,12 +136,12 @@ impl Parsed {
         self.number(long).map_or(0, |number| number.clamp(0, i64::from(u32::MAX)) as u32)
     }
 
-    /// The words.
+    /// The positional arguments.
     pub fn positionals(&self) -> &[String] {
         &self.positionals
     }
 
-    /// A word by its place, or its default; empty where there is neither.
+    /// The positional argument at an index, or its default; empty if there is neither.
     pub fn positional(&self, place: usize) -> &str {
         let default = self.syntax.positionals.get(place).and_then(|word| word.default);
         self.positionals.get(place).map(String::as_str).or(default).unwrap_or_default()
@@ -220,7 +220,9 @@ impl Parsed {
         let (min, max) = self.syntax.positional_bounds();
         if self.positionals.len() < min {
             let missing = self.syntax.positionals.get(self.positionals.len());
-            return Err(UsageError::MissingPositional(missing.map_or("a word", |word| word.name)));
+            return Err(UsageError::MissingPositional(
+                missing.map_or("ARGUMENT", |word| word.name),
+            ));
         }
         if let Some(word) = self.positionals.get(max) {
             return Err(UsageError::UnexpectedPositional(word.clone()));

@@ -1,4 +1,4 @@
-//! `routerstat`: rates from a node's counters, a line for each interval (cli-habits 5).
+//! `routerstat`: rates from a node's counters, one line per interval [TOOL-19].
 
 #[cfg(test)]
 mod tests;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// Bytes of a MiB.
 const MIB: f64 = 1_048_576.0;
 
-/// The counters it shows. Nodes of ours do not route, so nothing is ever forwarded.
+/// The counters it shows. Lustrine nodes do not route, so nothing is ever forwarded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     msgs_alloc: u64,

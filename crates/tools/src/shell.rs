@@ -1,4 +1,4 @@
-//! What all tools have: one command on the command line, a script, a prompt (cli-habits 1).
+//! What all tools have in common: one command on the command line, a script, or a prompt [TOOL-1].
 
 mod interpreter;
 mod words;
@@ -10,54 +10,54 @@ use crate::table::{CommandSyntax, Tool};
 pub use interpreter::{Interpreter, LINE_MAX, LineOutcome, Mode};
 pub use words::{WordsError, split};
 
-/// Where text goes.
+/// Where the output of a tool goes.
 pub trait Terminal {
-    /// What was asked for. Whole lines, each with its end.
+    /// Prints results: whole lines with their line ends.
     fn out(&mut self, text: &str);
-    /// What is wrong, or worth to be known. Whole lines, each with its end.
+    /// Prints errors and remarks: whole lines with their line ends.
     fn err(&mut self, text: &str);
 }
 
-/// A tool at work.
+/// A running tool.
 pub trait Program {
     /// Its commands.
     fn tool(&self) -> &'static Tool;
-    /// Whose habits it has.
+    /// The release whose output it follows.
     fn compat(&self) -> Compat;
     /// Its version.
     fn version(&self) -> &str;
-    /// Where its text goes.
+    /// Where its output goes.
     fn terminal(&mut self) -> &mut dyn Terminal;
-    /// Carries out a command of its table. `path` are the names that led to it.
+    /// Runs a command of its table. `path` are the names that lead to it.
     ///
     /// # Errors
-    /// The status to end with; what there is to be said was said.
+    /// The exit status; the error was already printed.
     fn run(&mut self, path: &[&'static str], parsed: &Parsed) -> Result<(), Exit>;
 }
 
-/// Whose habits a tool has.
+/// The release of Lustre whose options, output and statuses a tool follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Compat {
-    /// Those of the 2.15 line.
+    /// The 2.15 line.
     V2_15,
-    /// Those of 2.16 and later.
+    /// 2.16 and later.
     #[default]
     V2_16,
 }
 
-/// The status a command ends with.
+/// The exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit(pub u8);
 
 impl Exit {
-    /// It did what it should.
+    /// Success.
     pub const SUCCESS: Exit = Exit(0);
-    /// It could not.
+    /// Failure.
     pub const FAILURE: Exit = Exit(255);
-    /// The user interrupted it; as shells have it for a program that SIGINT ended.
+    /// The user interrupted it; shells report SIGINT so.
     pub const INTERRUPTED: Exit = Exit(130);
 
-    /// Usage was printed.
+    /// Usage error; the usage was printed.
     pub const fn usage(compat: Compat) -> Exit {
         match compat {
             Compat::V2_15 => Exit(255),
@@ -65,25 +65,25 @@ impl Exit {
         }
     }
 
-    /// Whether it did what it should.
+    /// Whether it is 0.
     pub const fn is_success(self) -> bool {
         self.0 == 0
     }
 }
 
-/// What the arguments of a tool ask for.
+/// What the arguments of a tool mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Invocation {
-    /// One command: its words, for [`run`].
+    /// One command, for [`run`].
     Command(Vec<String>),
-    /// The lines of the standard input, for an [`Interpreter`].
+    /// Commands from standard input, for an [`Interpreter`].
     Lines {
-        /// Whether a script goes on after a command that failed.
+        /// Whether a script continues after a command that failed.
         ignore_errors: bool,
     },
 }
 
-/// Reads the arguments of a tool, its own name not among them.
+/// Parses the arguments of a tool, without its name.
 pub fn invocation(arguments: &[String]) -> Invocation {
     let ignores = |word: &String| IGNORE_ERRORS.contains(&word.as_str());
     let command: Vec<String> = arguments.iter().skip_while(|word| ignores(word)).cloned().collect();
@@ -94,19 +94,19 @@ pub fn invocation(arguments: &[String]) -> Invocation {
     }
 }
 
-/// What `ignore_errors` may be written as.
+/// The spellings of `ignore_errors`.
 pub(crate) const IGNORE_ERRORS: [&str; 3] = ["--ignore_errors", "--ignore-errors", "ignore_errors"];
 
-/// How names of commands are read.
+/// How command names are matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameMatching {
-    /// As they are.
+    /// Exactly.
     Exact,
-    /// In upper or lower case, and shortened while no other begins the same.
+    /// In upper or lower case, and abbreviated as long as they are unambiguous.
     Prefix,
 }
 
-/// Carries out one command, given by its words.
+/// Runs one command, given as a list of words.
 pub fn run(program: &mut impl Program, words: &[String], names: NameMatching) -> Exit {
     let (tool, compat) = (program.tool(), program.compat());
     let Some((first, rest)) = words.split_first() else { return Exit::SUCCESS };
@@ -148,7 +148,7 @@ pub fn run(program: &mut impl Program, words: &[String], names: NameMatching) ->
     }
 }
 
-/// Says what is wrong with the arguments of a command.
+/// Prints what is wrong with the arguments of a command.
 fn refuse(program: &mut impl Program, syntax: &CommandSyntax, error: &UsageError) -> Exit {
     let (tool, compat) = (program.tool(), program.compat());
     let screen = program.terminal();
@@ -157,7 +157,7 @@ fn refuse(program: &mut impl Program, syntax: &CommandSyntax, error: &UsageError
             screen.out(&help::command_help(tool, syntax));
             return Exit::SUCCESS;
         }
-        // The usage says it.
+        // The usage shows what is missing.
         UsageError::MissingPositional(_) => {}
         error if error.shows_usage() => screen.err(&format!("{}: {error}\n", syntax.name)),
         error => {
@@ -169,7 +169,7 @@ fn refuse(program: &mut impl Program, syntax: &CommandSyntax, error: &UsageError
     Exit::usage(compat)
 }
 
-/// Finds the full name of a command; the error is what there is to be said.
+/// Finds the full name of a command; the error is the message to print.
 fn name_of(tool: &Tool, given: &str, names: NameMatching) -> Result<&'static str, String> {
     let all = || BUILTINS.into_iter().chain(tool.commands.iter().map(|syntax| syntax.name));
     if let Some(name) = all().find(|name| *name == given) {
@@ -197,8 +197,8 @@ fn unknown(tool: &Tool, given: &str) -> String {
     format!("{0}: '{given}' is not a valid command. See '{0} --list-commands'.\n", tool.name)
 }
 
-/// Carries out what every tool knows; `None` if it is none of that. Those words that concern a
-/// script are the [`Interpreter`]'s, and do nothing elsewhere.
+/// Runs a command that every tool has; `None` if it is none of these. Commands about scripts belong
+/// to the [`Interpreter`] and do nothing here.
 fn builtin(program: &mut impl Program, name: &str, rest: &[String]) -> Option<Exit> {
     let tool = program.tool();
     let version = format!("{} {}\n", tool.name, program.version());

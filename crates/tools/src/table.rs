@@ -1,12 +1,12 @@
-//! What commands a tool has: data, from which come parsing, usage and help, and whatever else has
-//! to know them all.
+//! The commands of a tool as data, from which parsing, usage, help, completion and manual pages are
+//! derived.
 
 /// A tool.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Tool {
-    /// What it is called by.
+    /// Its name.
     pub name: &'static str,
-    /// What it is for, in one line.
+    /// Its purpose, in one line.
     pub about: &'static str,
     /// Its commands, in the order in which they are listed.
     pub commands: &'static [CommandSyntax],
@@ -19,13 +19,13 @@ pub struct CommandSyntax {
     pub name: &'static str,
     /// What it does, in one line.
     pub about: &'static str,
-    /// What follows `Usage: ` and the tool's name, as the old tools print it.
+    /// The text after `Usage: ` and the tool's name, as Lustre's tools print it.
     pub usage: &'static str,
     /// Its options.
     pub options: &'static [OptionSyntax],
-    /// Its words, in their order.
+    /// Its positional arguments, in order.
     pub positionals: &'static [PositionalSyntax],
-    /// Its own commands; one that has some has neither options nor words.
+    /// Its subcommands; a command with subcommands has no options and no positional arguments.
     pub subcommands: &'static [CommandSyntax],
 }
 
@@ -36,42 +36,42 @@ pub struct OptionSyntax {
     pub long: &'static str,
     /// Its letter after `-`.
     pub short: Option<char>,
-    /// What it takes.
+    /// The kind of its value.
     pub kind: ValueKind,
-    /// What counts when it is not given.
+    /// The value when it is not given.
     pub default: Option<&'static str>,
     /// What it does, in one line.
     pub about: &'static str,
 }
 
-/// A word of a command line.
+/// A positional argument.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PositionalSyntax {
-    /// What usage calls it.
+    /// Its name in the usage.
     pub name: &'static str,
-    /// What it is.
+    /// The kind of its value.
     pub kind: ValueKind,
-    /// How many of it there are. All but the last of a command are [`Arity::One`].
+    /// How often it may occur. All but the last argument of a command are [`Arity::One`].
     pub arity: Arity,
-    /// What counts when it is not given.
+    /// The value when it is not given.
     pub default: Option<&'static str>,
 }
 
-/// How many words of a kind there are.
+/// How often a positional argument may occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arity {
-    /// One.
+    /// Once.
     One,
-    /// One or none.
+    /// Once or not at all.
     Optional,
-    /// Any number, or none.
+    /// Any number of times, or not at all.
     ZeroOrMore,
-    /// At least one.
+    /// At least once.
     OneOrMore,
 }
 
 impl Arity {
-    /// Fewest and most.
+    /// The minimum and maximum number.
     pub const fn bounds(self) -> (usize, usize) {
         match self {
             Arity::One => (1, 1),
@@ -82,29 +82,29 @@ impl Arity {
     }
 }
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueKind {
-    /// There is none: a switch.
+    /// No value: a switch.
     None,
     /// A decimal number.
     Number {
-        /// What it counts, as errors call it.
+        /// Its name in errors.
         what: &'static str,
-        /// The least.
+        /// The minimum.
         min: i64,
-        /// The most.
+        /// The maximum.
         max: i64,
     },
-    /// The same, which may be left out; the next word is taken for it if it is a number.
+    /// An optional decimal number; the next argument is taken for it if it is a number.
     OptionalNumber {
-        /// What it counts, as errors call it.
+        /// Its name in errors.
         what: &'static str,
-        /// The least.
+        /// The minimum.
         min: i64,
-        /// The most.
+        /// The maximum.
         max: i64,
-        /// What counts when the option has none.
+        /// The value when the option has none.
         bare: &'static str,
     },
     /// One of these.
@@ -113,16 +113,16 @@ pub enum ValueKind {
     Nids,
     /// The name of something that the tool can list.
     Name(&'static str),
-    /// Any text, but mostly one of these; what ends in `=` is the beginning of one.
+    /// Any text, usually one of these; one that ends in `=` is the beginning of a value.
     Suggested(&'static [&'static str]),
     /// The name of a file.
     File,
-    /// Any text; this is what usage calls it.
+    /// Any text, with its name in the usage.
     Text(&'static str),
 }
 
 impl ValueKind {
-    /// How usage shows it.
+    /// Its placeholder in the usage.
     pub fn placeholder(self) -> String {
         match self {
             ValueKind::None => String::new(),
@@ -139,7 +139,7 @@ impl ValueKind {
 }
 
 impl CommandSyntax {
-    /// Fewest and most words it takes.
+    /// The minimum and maximum number of positional arguments.
     pub fn positional_bounds(&self) -> (usize, usize) {
         let bounds = self.positionals.iter().map(|word| word.arity.bounds());
         bounds.fold((0, 0), |(min, max), (low, high)| (min + low, high.saturating_add(max)))
@@ -152,7 +152,7 @@ impl OptionSyntax {
         OptionSyntax { long, short: Some(short), kind: ValueKind::None, default: None, about }
     }
 
-    /// An option with a value, which does nothing when it is not given.
+    /// An option with a value and without a default.
     pub const fn value(
         long: &'static str,
         short: char,

@@ -1,15 +1,15 @@
-//! YAML as `lnetctl` writes it: three dialects that differ in indentation and the words for truth
-//! (cli-habits 3.1).
+//! YAML as `lnetctl` writes it: three dialects that differ in indentation and in their booleans
+//! [TOOL-11].
 
 #[cfg(test)]
 mod tests;
 
-/// How it looks.
+/// A dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    /// All of 2.15, and what later releases did not move to netlink.
+    /// All of 2.15, and the commands of later releases that do not use netlink.
     A,
-    /// What they did: a dash and five blanks.
+    /// Commands of later releases that use netlink: a dash and five blanks.
     B,
     /// Answers of nodes to `ping` and `discover`.
     C,
@@ -20,23 +20,16 @@ pub(crate) enum Dialect {
 pub(crate) enum Yaml {
     /// Nothing after the key.
     Empty,
-    /// Text as it is to be written.
+    /// Text that is written as it is.
     Plain(String),
-    /// Text that a person reads, which is quoted.
+    /// A message for people, which is quoted.
     Said(String),
-    /// Truth.
-    Is(Truth),
+    /// A boolean.
+    Bool(bool),
     /// Keys and values.
     Map(Map),
     /// Items of keys and values.
     List(Vec<Map>),
-}
-
-/// Yes or no.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Truth {
-    Yes,
-    No,
 }
 
 /// Keys and values, in their order.
@@ -54,7 +47,7 @@ pub(crate) fn write(map: &Map, dialect: Dialect) -> String {
     text
 }
 
-/// The items of a list on their own, for one that is written as they come.
+/// The items of a list alone, for a list that is written piece by piece.
 pub(crate) fn write_items(items: &[Map], dialect: Dialect) -> String {
     let mut text = String::new();
     write_list(&mut text, items, 0, dialect);
@@ -73,7 +66,7 @@ fn write_value(text: &mut String, value: &Yaml, column: usize, dialect: Dialect)
         Yaml::Empty => text.push('\n'),
         Yaml::Plain(plain) => text.push_str(&format!(" {plain}\n")),
         Yaml::Said(said) => text.push_str(&format!(" {}\n", dialect.quoted(said))),
-        Yaml::Is(truth) => text.push_str(&format!(" {}\n", dialect.truth(*truth))),
+        Yaml::Bool(value) => text.push_str(&format!(" {}\n", dialect.bool(*value))),
         Yaml::Map(map) => {
             text.push('\n');
             write_map(text, map, column + dialect.step(), dialect);
@@ -99,7 +92,7 @@ fn write_list(text: &mut String, items: &[Map], column: usize, dialect: Dialect)
 }
 
 impl Dialect {
-    /// How much further the keys of a map stand than its own.
+    /// The indentation of a nested map.
     fn step(self) -> usize {
         match self {
             Dialect::A => 4,
@@ -108,7 +101,7 @@ impl Dialect {
         }
     }
 
-    /// Where the dashes of a list stand whose key is in this column.
+    /// The column of the dashes of a list whose key is in this column.
     fn dash(self, column: usize) -> usize {
         match self {
             Dialect::A => (column / 4 + 1) * 4,
@@ -116,7 +109,7 @@ impl Dialect {
         }
     }
 
-    /// How far behind its dash an item begins.
+    /// The distance from a dash to its item.
     fn after_dash(self) -> usize {
         match self {
             Dialect::A | Dialect::C => 2,
@@ -124,16 +117,16 @@ impl Dialect {
         }
     }
 
-    fn truth(self, truth: Truth) -> &'static str {
-        match (self, truth) {
-            (Dialect::A, Truth::Yes) => "True",
-            (Dialect::A, Truth::No) => "False",
-            (_, Truth::Yes) => "true",
-            (_, Truth::No) => "false",
+    fn bool(self, value: bool) -> &'static str {
+        match (self, value) {
+            (Dialect::A, true) => "True",
+            (Dialect::A, false) => "False",
+            (_, true) => "true",
+            (_, false) => "false",
         }
     }
 
-    /// On one line, whatever it holds. Later releases tag quoted text.
+    /// A message on one line. Later releases tag quoted text.
     fn quoted(self, said: &str) -> String {
         let line: String = said.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let escaped = line.replace('\\', "\\\\").replace('"', "\\\"");
@@ -170,8 +163,8 @@ impl From<String> for Yaml {
 }
 
 impl From<bool> for Yaml {
-    fn from(is: bool) -> Yaml {
-        Yaml::Is(if is { Truth::Yes } else { Truth::No })
+    fn from(value: bool) -> Yaml {
+        Yaml::Bool(value)
     }
 }
 

@@ -237,7 +237,7 @@ fn nodes_of_other_features_are_explained() {
     assert_eq!(exit, NODE_REFUSED);
 }
 
-const NO_FIGURES: &str = "--rpc has no figures, in no release; --lnet has\n";
+const NO_FIGURES: &str = "--rpc has no rates in any release; use --lnet\n";
 
 #[test]
 fn stat_goes_on_until_it_is_interrupted() {

@@ -224,16 +224,16 @@ fn what_nodes_do_not_have_is_refused_with_the_reason() {
         ("net set --all --health 3", "set:\n-     net:", "no health value"),
         ("peer set --all --health 3", "set:\n-     peer:", "no health value"),
         ("set health_sensitivity 0", "set:\n-     health_sensitivity:", "no health values"),
-        ("set routing 1", "set:\n-     routing:", "do not route"),
+        ("set routing 1", "set:\n-     routing:", "not supported"),
         ("set response_tracking 1", "set:\n-     response_tracking:", "as with 3"),
         ("net add --net tcp2 --cpt [0]", "add:\n-     net:", "every CPU partition serves"),
-        ("net add --net tcp2 --peer-timeout 5", "add:\n-     net:", "matters to routers"),
+        ("net add --net tcp2 --peer-timeout 5", "add:\n-     net:", "concerns routers"),
         ("import --exec x.yaml", "add:\n-     import:", "lnetctl ping"),
-        ("route add --net tcp2 --gateway 1.2.3.4@tcp", "add:\n-     route:", "do not route"),
+        ("route add --net tcp2 --gateway 1.2.3.4@tcp", "add:\n-     route:", "not supported"),
         ("lnet configure --all", "configure:\n-     lnet:", "lustrine node"),
         ("lnet unconfigure", "unconfigure:\n-     lnet:", "SIGTERM"),
-        ("udsp add --src tcp", "add:\n-     udsp:", "have no udsp add"),
-        ("fault drop show", "show:\n-     drop:", "have no fault drop show"),
+        ("udsp add --src tcp", "add:\n-     udsp:", "udsp add is not supported"),
+        ("fault drop show", "show:\n-     drop:", "fault drop show is not supported"),
         ("cpt-of-nid 1.2.3.4@tcp", "manage:\n-     cpt-of-nid:", "docs/lnetctl.md"),
     ] {
         let mut fake = Fake::new(0, 0);
@@ -350,7 +350,7 @@ fn an_import_tells_what_it_would_do() {
     let (out, ..) = type_in(&mut fake, Compat::V2_16, "import --dry-run a.yaml");
     assert_eq!(out, "would set retry_count to 3 (was 2)\nwould forget 1.2.3.4@tcp\n");
     let (out, ..) = type_in(&mut fake, Compat::V2_16, "import --del --diff");
-    let wanted = "--- as it is\n+++ with stdin\n@@ -1,2 +1,2 @@\n global:\n-    retry_count: 2\n\
+    let wanted = "--- current\n+++ with stdin\n@@ -1,2 +1,2 @@\n global:\n-    retry_count: 2\n\
                   +    retry_count: 3\n";
     assert_eq!(out, wanted);
     let asked = fake.wishes.iter().map(|(wish, trial)| match wish {

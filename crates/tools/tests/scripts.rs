@@ -1,5 +1,5 @@
 //! Scripts as administrators have them: wrappers that read what `lst` prints, and lines on its
-//! standard input (cli-habits 2.4).
+//! standard input [TOOL-10].
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! `lustrine completion SHELL`: the script with which a shell completes `lustrine` and the tools;
-//! and `complete`, which those scripts ask.
+//! and the hidden command `complete`, which these scripts call.
 
 use clap::{Args, Command, CommandFactory, ValueEnum};
 use clap_complete::aot;
@@ -7,11 +7,11 @@ use lustrine_tools::complete::{self, Shell};
 
 use crate::output::{Failure, print};
 
-/// Print the script with which a shell completes words of lustrine and its tools
+/// Print a completion script for a shell
 #[derive(Args, Debug)]
-#[command(after_help = "For this session: `source <(lustrine completion bash)`, or \
-                        `lustrine completion fish | source`. docs/completion.md tells where \
-                        scripts stay.")]
+#[command(after_help = "For the current shell: `source <(lustrine completion bash)`, or \
+                        `lustrine completion fish | source`. See docs/completion.md for where to \
+                        install scripts.")]
 pub(crate) struct CompletionArgs {
     /// The shell
     #[arg(value_enum)]
@@ -20,7 +20,7 @@ pub(crate) struct CompletionArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ShellWord {
-    /// bash, from 4.3 on
+    /// bash 4.3 or later
     Bash,
     /// zsh
     Zsh,
@@ -32,7 +32,7 @@ enum ShellWord {
 pub(crate) fn run(args: &CompletionArgs) -> Result<(), Failure> {
     let (shell, own) = match args.shell {
         ShellWord::Bash => (Shell::Bash, own_script(aot::Bash, FUNCTION)?),
-        // Its first line says for which commands it is; the whole has a line of its own.
+        // The first line names the commands to complete; the whole script has its own such line.
         ShellWord::Zsh => (Shell::Zsh, without_first_line(&own_script(aot::Zsh, FUNCTION)?)),
         ShellWord::Fish => (Shell::Fish, own_script(aot::Fish, NAME)?),
     };
@@ -42,16 +42,16 @@ pub(crate) fn run(args: &CompletionArgs) -> Result<(), Failure> {
 
 const NAME: &str = "lustrine";
 
-/// Named so, clap's functions have the name that [`complete::script`] calls.
+/// The name of clap's functions, which [`complete::script`] calls.
 const FUNCTION: &str = "lustrine_own";
 
 fn own_script(generator: impl aot::Generator, name: &str) -> Result<String, Failure> {
     let mut script = Vec::new();
     aot::generate(generator, &mut shown(), name, &mut script);
-    String::from_utf8(script).map_err(|_| "the script is no text".to_owned().into())
+    String::from_utf8(script).map_err(|_| "the script is not UTF-8".to_owned().into())
 }
 
-/// The program without commands that are hidden: scripts would offer them.
+/// The program without its hidden commands, which scripts would offer.
 fn shown() -> Command {
     let whole = crate::Cli::command();
     let commands = whole.get_subcommands().filter(|command| !command.is_hide_set());
@@ -65,10 +65,10 @@ fn without_first_line(text: &str) -> String {
     text.split_once('\n').map_or_else(String::new, |(_, rest)| rest.to_owned())
 }
 
-/// What may stand in the place of the last word, for the scripts
+/// Print the candidates for the last argument, for completion scripts
 #[derive(Args, Debug)]
 pub(crate) struct CompleteArgs {
-    /// A tool; or lustrine, the first word then is a tool
+    /// A tool; or lustrine, in which case the first word is a tool
     command: String,
 
     /// The words after its name, up to the one to complete
@@ -76,7 +76,7 @@ pub(crate) struct CompleteArgs {
     words: Vec<String>,
 }
 
-/// Runs `complete`. It never fails: a shell has nowhere to say why.
+/// Runs `complete`. It never fails, as a shell has nowhere to show an error.
 pub(crate) fn answer(args: &CompleteArgs) -> Result<(), Failure> {
     let (name, words) = match args.command.as_str() {
         NAME => match args.words.split_first() {
@@ -107,7 +107,7 @@ fn after_options<'a>(program: &Command, name: &str, words: &'a [String]) -> Opti
             return (!after.is_empty()).then_some(after);
         }
         let Some(option) = first.strip_prefix('-') else { return Some(rest) };
-        // The word that is being completed is an option.
+        // The word to complete is an option.
         if after.is_empty() {
             return None;
         }

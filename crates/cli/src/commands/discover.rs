@@ -1,4 +1,4 @@
-//! `lustrine discover`: learn about a node and tell it about us.
+//! `lustrine discover`: LNet discovery of a node, in both directions.
 
 use clap::Args;
 use lustrine_node::{Answer, Request};
@@ -9,18 +9,18 @@ use crate::common::{ControlOptions, NodeOptions, ask};
 use crate::output::{Failure, print, print_json};
 use crate::values::{self, PORTS, millis, seconds};
 
-/// Discover a NID: ping it, and push our own information where that is due.
+/// Discover a NID: learn the peer's NIDs, and push this node's own to it.
 #[derive(Args, Debug)]
 pub(crate) struct DiscoverArgs {
-    /// The peer, such as 10.0.0.1@tcp
+    /// NID of the peer, such as 10.0.0.1@tcp
     #[arg(value_parser = values::nid)]
     nid: Nid,
 
-    /// How long to wait, in seconds
+    /// Time to wait, in seconds
     #[arg(long, default_value_t = 10.0, value_parser = seconds, allow_negative_numbers = true)]
     timeout: f64,
 
-    /// TCP port of the peer, when stand-alone
+    /// TCP port of the peer; implies a node of this command's own
     #[arg(long, value_parser = clap::value_parser!(u16).range(PORTS))]
     port: Option<u16>,
 
@@ -43,11 +43,11 @@ pub(crate) fn run(args: &DiscoverArgs) -> Result<(), Failure> {
         Answer::Discover { peer } => {
             let mut text = peer_text(&peer);
             if peer.features.is_none() {
-                text += "    its own information: none; it took ours, which is all that userland \
-                         needs, and did not answer a ping\n";
+                text += "    its NIDs: unknown; it accepted the push of this node, which is enough \
+                         for userland, and did not answer a ping\n";
             }
             print(&text)
         }
-        _ => Err("the node answered another question".to_owned().into()),
+        _ => Err("unexpected reply from the node; the versions may differ".to_owned().into()),
     }
 }

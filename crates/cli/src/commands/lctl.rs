@@ -1,5 +1,5 @@
-//! `lustrine lctl`: a running node, in words that administrators know. Grammar and layouts are
-//! [`lustrine_tools`]'.
+//! `lustrine lctl`: shows a running node with the network commands of lctl. Grammar and layouts are
+//! in [`lustrine_tools`].
 
 use clap::Args;
 use lustrine_tools::lctl::Lctl;
@@ -8,16 +8,16 @@ use super::tool;
 use super::tool::running::TargetArgs;
 use crate::output::Failure;
 
-/// NIDs, peers and connections of a running node, in the words of lctl
+/// Show NIDs, peers and connections of a running node with the commands of lctl
 #[derive(Args, Debug)]
-#[command(after_help = "`lustrine lctl help` lists its commands, `lustrine lctl help CMD` \
-                        explains one; docs/lnetctl.md tells the rest. A link named lctl to this \
-                        program is lctl.")]
+#[command(after_help = "`lustrine lctl help` lists the commands, `lustrine lctl help CMD` \
+                        explains one. See docs/lnetctl.md. A symbolic link named lctl to this \
+                        program behaves as lctl.")]
 pub(crate) struct LctlArgs {
     #[command(flatten)]
     target: TargetArgs,
 
-    /// A command of lctl and its words; without one, commands are read from standard input
+    /// A command of lctl with its arguments; without one, commands are read from standard input
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     words: Vec<String>,
 }

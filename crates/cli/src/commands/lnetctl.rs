@@ -1,5 +1,5 @@
-//! `lustrine lnetctl`: a running node, in words that administrators know. Grammar and layouts are
-//! [`lustrine_tools`]'.
+//! `lustrine lnetctl`: shows and changes a running node with the commands of lnetctl. Grammar and
+//! layouts are in [`lustrine_tools`].
 
 use clap::Args;
 use lustrine_tools::lnetctl::Lnetctl;
@@ -8,16 +8,16 @@ use super::tool;
 use super::tool::running::TargetArgs;
 use crate::output::Failure;
 
-/// What a running node knows, and ping and discovery, in the words of lnetctl
+/// Show and change a running node with the commands of lnetctl
 #[derive(Args, Debug)]
-#[command(after_help = "`lustrine lnetctl help` lists its commands, `lustrine lnetctl help CMD` \
-                        explains one; docs/lnetctl.md tells the rest. A link named lnetctl to this \
-                        program is lnetctl.")]
+#[command(after_help = "`lustrine lnetctl help` lists the commands, `lustrine lnetctl help CMD` \
+                        explains one. See docs/lnetctl.md. A symbolic link named lnetctl to this \
+                        program behaves as lnetctl.")]
 pub(crate) struct LnetctlArgs {
     #[command(flatten)]
     target: TargetArgs,
 
-    /// A command of lnetctl and its words; without one, commands are read from standard input
+    /// A command of lnetctl with its arguments; without one, commands are read from standard input
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     words: Vec<String>,
 }

@@ -1,5 +1,5 @@
-//! `lustrine lst`: LNet selftest as administrators know it. Grammar and layouts are
-//! [`lustrine_tools`]'; here it gets consoles, a clock, lines and a screen.
+//! `lustrine lst`: LNet selftest with the commands of lst. Grammar and layouts are in
+//! [`lustrine_tools`]; this module gives them consoles, a clock, input and a terminal.
 
 mod console_client;
 pub(crate) mod console_daemon;
@@ -18,14 +18,14 @@ use crate::common::{ControlOptions, NodeOptions};
 use crate::output::Failure;
 use console_client::ConsoleClient;
 
-/// LNet selftest as Lustre's administrators know it: sessions, groups, batches, tests
+/// Run LNet selftest on many nodes with the commands of lst: sessions, groups, batches, tests
 #[derive(Args, Debug)]
 #[command(
-    after_help = "`lustrine lst help` lists its commands, `lustrine lst help CMD` explains one; \
-                        docs/lst.md tells the rest. A link named lst to this program is lst."
+    after_help = "`lustrine lst help` lists the commands, `lustrine lst help CMD` explains one. \
+                        See docs/lst.md. A symbolic link named lst to this program behaves as lst."
 )]
 pub(crate) struct LstArgs {
-    /// Whose habits it has [env: LUSTRINE_COMPAT]
+    /// Release of Lustre whose output to follow [env: LUSTRINE_COMPAT]
     #[arg(long, value_enum)]
     compat: Option<CompatArg>,
 
@@ -35,7 +35,7 @@ pub(crate) struct LstArgs {
     #[command(flatten)]
     control: ControlOptions,
 
-    /// A command of lst and its words; without one, commands are read from standard input
+    /// A command of lst with its arguments; without one, commands are read from standard input
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     words: Vec<String>,
 }
@@ -62,7 +62,7 @@ fn whoami() -> String {
     format!("{user}@{}", lustrine_sys::process::host_name())
 }
 
-/// The world as `lst` needs it.
+/// What `lst` needs of its environment.
 struct Here {
     client: ConsoleClient,
     terminal: StdTerminal,
@@ -87,10 +87,10 @@ impl Env for Here {
         self.client.new_session(key, &command)
     }
 
-    /// A signal ends the program as ever; what it said so far is written.
+    /// A signal ends the program; what was printed until then is written already.
     fn sleep(&mut self, time: Duration) -> WaitOutcome {
         if !self.terminal.is_read() {
-            // Nobody reads what comes of it.
+            // The output has no reader any more.
             return WaitOutcome::Interrupted;
         }
         thread::sleep(time);

@@ -9,14 +9,14 @@ use crate::output::{Failure, print};
 
 /// Print a manual page, or write all of them to a directory
 #[derive(Args, Debug)]
-#[command(after_help = "A page is read with `lustrine man lst | man -l -`. docs/completion.md \
-                        tells where pages belong.")]
+#[command(after_help = "To read a page: `lustrine man lst | man -l -`. See docs/completion.md \
+                        for where to install pages.")]
 pub(crate) struct ManArgs {
-    /// lustrine, a tool, or a command as in lustrine-node [default: lustrine]
+    /// lustrine, a tool such as lst, or a command such as lustrine-node [default: lustrine]
     #[arg(value_name = "PAGE", conflicts_with = "all")]
     page: Option<String>,
 
-    /// Write all pages to this directory, which is made if it is missing
+    /// Write all pages to this directory, which is created if it is missing
     #[arg(long, value_name = "DIR")]
     all: Option<PathBuf>,
 }
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &ManArgs) -> Result<(), Failure> {
             None => {
                 let names: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();
                 let names = names.join(", ");
-                Err(Failure::Usage(format!("there is no page {name:?}; there are {names}")))
+                Err(Failure::Usage(format!("there is no page {name:?}; the pages are {names}")))
             }
         },
     }
@@ -46,7 +46,7 @@ struct Page {
     text: String,
 }
 
-/// All pages, the program's own first, then those of tools, then those of commands.
+/// All pages: the program's own, then those of the tools, then those of the commands.
 fn pages() -> Result<Vec<Page>, Failure> {
     let version = format!("{PROGRAM} {}", env!("CARGO_PKG_VERSION"));
     let mut program = without_help(crate::Cli::command());
@@ -66,13 +66,13 @@ fn pages() -> Result<Vec<Page>, Failure> {
 fn pages_of(command: &Command, name: &str, pages: &mut Vec<Page>) -> Result<(), Failure> {
     let mut text = Vec::new();
     let source = format!("{PROGRAM} {}", env!("CARGO_PKG_VERSION"));
-    // An empty date would not be written, and what follows would stand in its place.
+    // An empty date would be left out, and the next field would take its place.
     let man = clap_mangen::Man::new(command.clone()).title(name).date(" ");
     man.manual("Lustrine")
         .source(source)
         .render(&mut text)
         .map_err(|error| format!("cannot make the page of {name}: {error}"))?;
-    let text = String::from_utf8(text).map_err(|_| format!("the page of {name} is no text"))?;
+    let text = String::from_utf8(text).map_err(|_| format!("the page of {name} is not UTF-8"))?;
     pages.push(Page { name: name.to_owned(), file_name: format!("{name}.1"), text });
     for under in command.get_subcommands().filter(|under| !under.is_hide_set()) {
         pages_of(under, &format!("{name}-{}", under.get_name()), pages)?;
@@ -80,18 +80,18 @@ fn pages_of(command: &Command, name: &str, pages: &mut Vec<Page>) -> Result<(), 
     Ok(())
 }
 
-/// The same command without `help CMD`, here and below: it has no page.
+/// The same command without its `help` subcommands, which have no page.
 fn without_help(command: Command) -> Command {
     command.disable_help_subcommand(true).mut_subcommands(without_help)
 }
 
 fn write_all(pages: &[Page], directory: &Path) -> Result<(), Failure> {
     fs::create_dir_all(directory)
-        .map_err(|error| format!("cannot make the directory {}: {error}", directory.display()))?;
+        .map_err(|error| format!("cannot create the directory {}: {error}", directory.display()))?;
     for page in pages {
         let path = directory.join(&page.file_name);
         fs::write(&path, &page.text)
             .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     }
-    print(&format!("{} pages are in {}\n", pages.len(), directory.display()))
+    print(&format!("{} pages written to {}\n", pages.len(), directory.display()))
 }

@@ -1,4 +1,4 @@
-//! `lustrine ping`: is that node there, and who is it?
+//! `lustrine ping`: whether a node answers, and its NIDs.
 
 use clap::Args;
 use lustrine_node::{Answer, Request};
@@ -8,23 +8,23 @@ use crate::common::{ControlOptions, NodeOptions, ask};
 use crate::output::{Failure, print, print_json};
 use crate::values::{self, PORTS, millis, seconds};
 
-/// Ping a NID: through the running node, or stand-alone.
+/// Ping a NID through the running node, or with a node of this command's own.
 #[derive(Args, Debug)]
 pub(crate) struct PingArgs {
-    /// The peer, such as 10.0.0.1@tcp
+    /// NID of the peer, such as 10.0.0.1@tcp
     #[arg(value_parser = values::nid)]
     nid: Nid,
 
-    /// How long to wait for each answer, in seconds
+    /// Time to wait for each answer, in seconds
     #[arg(long, default_value_t = 10.0, value_parser = seconds, allow_negative_numbers = true)]
     timeout: f64,
 
-    /// How many pings
+    /// Number of pings
     #[arg(long, short = 'c', default_value_t = 1, allow_negative_numbers = true)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     count: u32,
 
-    /// TCP port of the peer, when stand-alone
+    /// TCP port of the peer; implies a node of this command's own
     #[arg(long, value_parser = clap::value_parser!(u16).range(PORTS))]
     port: Option<u16>,
 
@@ -39,7 +39,7 @@ pub(crate) struct PingArgs {
     control: ControlOptions,
 }
 
-/// Runs the command. A ping that fails does not keep those after it from being tried.
+/// Runs the command. The remaining pings are tried after one fails.
 pub(crate) fn run(args: &PingArgs) -> Result<(), Failure> {
     let request = Request::Ping { nid: args.nid.to_string(), timeout_ms: millis(args.timeout) };
     let mut outcome = Ok(());

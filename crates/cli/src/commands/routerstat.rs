@@ -1,4 +1,4 @@
-//! `lustrine routerstat`: rates of a running node, a line for each interval.
+//! `lustrine routerstat`: rates of a running node, one line per interval.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,16 +11,14 @@ use super::tool::running::RunningNode;
 use crate::common::ControlOptions;
 use crate::output::{Failure, print};
 
-/// Messages and bytes of a running node: totals, then rates
+/// Show messages and bytes of a running node: totals, then rates
 #[derive(Args, Debug)]
-#[command(
-    after_help = "M messages alive (most at once), E errors, S sent, R received, F forwarded, \
-                        D dropped: bytes/messages first, then MiB/messages per second. \
-                        docs/lnetctl.md tells the rest. A link named routerstat to this program is \
-                        routerstat."
-)]
+#[command(after_help = "M: messages in use (highest number); E: errors; S: sent; R: received; F: \
+                        forwarded; D: dropped. The first line has bytes/messages, the others MiB/s \
+                        and messages/s. See docs/lnetctl.md. A symbolic link named routerstat to \
+                        this program behaves as routerstat.")]
 pub(crate) struct RouterstatArgs {
-    /// Seconds from line to line; without it there is one line, of totals
+    /// Seconds between lines; without it, one line of totals is printed
     #[arg(value_parser = clap::value_parser!(u32).range(1..=86_400))]
     interval: Option<u32>,
 

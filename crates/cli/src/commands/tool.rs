@@ -1,5 +1,5 @@
-//! What the tools of administrators have in common here: whose habits they have, where their
-//! commands come from, where their text goes.
+//! What the tools have in common in this program: the release they follow, where their commands
+//! come from, and where their output goes.
 
 pub(crate) mod running;
 
@@ -16,22 +16,24 @@ use crate::output::{self, Failure};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CompatArg {
-    /// Those of the 2.15 line
+    /// The 2.15 line
     #[value(name = "2.15")]
     V2_15,
-    /// Those of 2.16 and later
+    /// 2.16 and later
     #[value(name = "2.16")]
     V2_16,
 }
 
-/// The habits of an option, or of the environment.
+/// The release that an option names, or else the environment.
 pub(crate) fn compat(word: Option<CompatArg>) -> Result<Compat, Failure> {
     let word = match word {
         Some(word) => Some(word),
         None => match env::var("LUSTRINE_COMPAT") {
             Ok(text) if !text.is_empty() => {
                 Some(CompatArg::from_str(&text, false).map_err(|_| {
-                    Failure::Usage(format!("LUSTRINE_COMPAT is {text:?}: 2.15 and 2.16 are known"))
+                    Failure::Usage(format!(
+                        "LUSTRINE_COMPAT is {text:?}; the possible values are 2.15 and 2.16"
+                    ))
                 })?)
             }
             _ => None,
@@ -43,7 +45,7 @@ pub(crate) fn compat(word: Option<CompatArg>) -> Result<Compat, Failure> {
     })
 }
 
-/// Has a tool carry out the command of its arguments, or those of the standard input.
+/// Runs the command in the arguments of a tool, or the commands in standard input.
 pub(crate) fn run(program: &mut impl Program, arguments: &[String]) -> Result<Exit, Failure> {
     match shell::invocation(arguments) {
         Invocation::Command(words) => Ok(shell::run(program, &words, NameMatching::Exact)),
@@ -51,7 +53,7 @@ pub(crate) fn run(program: &mut impl Program, arguments: &[String]) -> Result<Ex
     }
 }
 
-/// Commands of the standard input.
+/// Runs commands from standard input.
 fn lines(program: &mut impl Program, ignore_errors: bool) -> Result<Exit, Failure> {
     let stdin = io::stdin();
     let prompted = stdin.is_terminal();
@@ -75,7 +77,7 @@ fn lines(program: &mut impl Program, ignore_errors: bool) -> Result<Exit, Failur
     }
 }
 
-/// The next line, or as much of it as no command needs; `None` at the end.
+/// The next line, cut above the longest that a command may have; `None` at the end.
 fn read_line(input: &mut impl BufRead) -> Result<Option<String>, Failure> {
     let mut line = Vec::new();
     let limit = shell::LINE_MAX as u64 + 1;
@@ -86,20 +88,20 @@ fn read_line(input: &mut impl BufRead) -> Result<Option<String>, Failure> {
     }
 }
 
-/// The standard output and error.
+/// Standard output and standard error.
 #[derive(Debug, Default)]
 pub(crate) struct StdTerminal {
-    /// What it meant that something could not be printed.
+    /// The first failure to print.
     unwritten: Option<Failure>,
 }
 
 impl StdTerminal {
-    /// Whether somebody reads what is printed.
+    /// Whether output still has a reader.
     pub(crate) fn is_read(&self) -> bool {
         self.unwritten.is_none()
     }
 
-    /// How the program ends after a tool ended so.
+    /// The result of the program when a tool ended with this status.
     pub(crate) fn end(self, exit: Exit) -> Result<(), Failure> {
         match (self.unwritten, exit) {
             (Some(failure), _) => Err(failure),
@@ -121,12 +123,14 @@ impl Terminal for StdTerminal {
     }
 }
 
-/// The address of a host.
+/// The IPv4 address of a host.
 pub(crate) fn resolve(host: &str) -> Result<Ipv4Addr, String> {
     let found = (host, 0).to_socket_addrs().map_err(|error| error.to_string())?;
     let mut found = found.filter_map(|address| match address.ip() {
         IpAddr::V4(ip) => Some(ip),
         IpAddr::V6(_) => None,
     });
-    found.next().ok_or_else(|| "it has no IPv4 address, and names stand for no others".to_owned())
+    found
+        .next()
+        .ok_or_else(|| "the host has no IPv4 address; write an IPv6 NID as an address".to_owned())
 }

@@ -220,7 +220,7 @@ fn a_number_that_may_be_missing_takes_no_other_word() {
 #[test]
 fn the_answer_as_text() {
     let text = at_end(&LST, "stop --").to_string();
-    assert_eq!(text, "--force\tgives up RPCs under way\n--help\texplains the command\n");
+    assert_eq!(text, "--force\taborts RPCs in flight\n--help\texplains the command\n");
     assert_eq!(at_end(&LST, "run ").to_string(), ":batch\n");
     assert_eq!(at_end(&LST, "unknown ").to_string(), "");
     assert_eq!(at_end(&NESTED, "import yaml ").to_string(), ":file\n");

@@ -9,14 +9,15 @@ use super::Lctl;
 use crate::node::{Env, LocalNis, PeerNi};
 use crate::shell::Exit;
 
-/// Most lines of `conn_list`: more than a node has connections, and less than fills the memory.
+/// The most lines of `conn_list`: more than a node has connections by default, and few enough for
+/// memory.
 const LINES_MAX: u64 = 1 << 18;
 
-const STRING: &str = "a String takes all text";
+const STRING: &str = "writing to a String cannot fail";
 
 impl<O: Env> Lctl<'_, O> {
-    /// Peers of the selected network, with the port at which they are dialled and the number of
-    /// their connections. The number in brackets counts who holds on to a peer: nobody does.
+    /// Peers of the selected network, with the port to which this node connects and the number of
+    /// connections. The number in brackets, references that keep a peer, is always 0.
     pub(super) fn peer_list(&mut self) -> Result<(), Exit> {
         let (net, nis, peers) = self.peers_of_net()?;
         let port = nis.on(net).next().map_or(0, |ni| ni.port);
@@ -29,7 +30,7 @@ impl<O: Env> Lctl<'_, O> {
         Ok(())
     }
 
-    /// A line for each connection: its type and the CPU partition it lives in.
+    /// A line for each connection: its type and the CPU partition that owns it.
     pub(super) fn conn_list(&mut self) -> Result<(), Exit> {
         let (net, nis, peers) = self.peers_of_net()?;
         let mut text = String::new();
@@ -51,8 +52,8 @@ impl<O: Env> Lctl<'_, O> {
         self.env.out(if text.is_empty() { "<no connections>\n" } else { &text });
         if more > 0 {
             self.env.err(&format!(
-                "{more} connections more are not listed: {LINES_MAX} lines are the limit; \
-                 peer_list has the number of each peer\n"
+                "{more} more connections are not listed: {LINES_MAX} lines are the limit; \
+                 peer_list shows the number for each peer\n"
             ));
         }
         Ok(())
@@ -71,7 +72,7 @@ fn id(peer: &PeerNi) -> String {
     format!("12345-{}", peer.nid)
 }
 
-/// From where to where. With several interfaces on a network it is not told which one it is.
+/// Both addresses. With several interfaces on a network it is unknown which one a peer uses.
 fn way(nis: &LocalNis, net: Net, peer: &PeerNi) -> String {
     let mut ours = nis.on(net);
     let ours = match (ours.next(), ours.next()) {

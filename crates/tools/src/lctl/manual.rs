@@ -1,4 +1,4 @@
-//! What the manual says of `lctl` beyond its table.
+//! The parts of `lctl`'s manual page that do not come from its table.
 
 use super::LCTL;
 use crate::manual::Manual;
@@ -6,17 +6,17 @@ use crate::manual::Manual;
 /// The manual of `lctl`.
 pub static MANUAL: Manual = Manual {
     description: &[
-        "lctl has the networking part of Lustre's lctl, as far as the lustrine node that runs on \
-         this machine can answer. Commands that change a node are known and refused.",
+        "lctl has the network commands of Lustre's lctl, for the lustrine node that runs on this \
+         machine. Commands that change a node are refused with the reason.",
     ],
     statuses: &[
-        ("0", "Done."),
-        ("4", "Wrong use: usage was printed. 255 with the habits of 2.15."),
-        ("255", "An unknown command, or no reachable NID."),
-        ("100", "There is no node to ask; other statuses are error numbers too."),
+        ("0", "Success."),
+        ("4", "Usage error; the usage was printed. 255 with --compat 2.15."),
+        ("255", "The command is unknown, or no NID is reachable."),
+        ("100", "No node is running. Other statuses are error numbers too."),
     ],
     environment: &[
-        ("LUSTRINE_COMPAT", "Whose habits lctl has: 2.15 or 2.16."),
+        ("LUSTRINE_COMPAT", "Release whose output to follow: 2.15 or 2.16."),
         ("LUSTRINE_CONTROL", "The control socket of the node."),
     ],
     ..Manual::for_tool(&LCTL)

@@ -1,11 +1,11 @@
-//! The commands of `lctl` that are about networking (cli-habits 4).
+//! The network commands of `lctl` [TOOL-17].
 
 use crate::table::{Arity, CommandSyntax, OptionSyntax, PositionalSyntax, Tool, ValueKind};
 
 /// `lctl`.
 pub static LCTL: Tool = Tool {
     name: "lctl",
-    about: "shows a node's NIDs, peers and connections; pings others",
+    about: "shows NIDs, peers and connections of a node; pings peers",
     commands: COMMANDS,
 };
 
@@ -21,14 +21,14 @@ const fn word(name: &'static str, kind: ValueKind, arity: Arity) -> PositionalSy
 const ANY: &[PositionalSyntax] = &[word("WORD", ValueKind::Text("WORD"), Arity::ZeroOrMore)];
 
 const RULE: &[OptionSyntax] = &[
-    OptionSyntax::value("source", 's', ValueKind::Text("NID"), "from these"),
-    OptionSyntax::value("dest", 'd', ValueKind::Text("NID"), "to these"),
-    OptionSyntax::value("rate", 'r', ValueKind::Text("N"), "one of N"),
+    OptionSyntax::value("source", 's', ValueKind::Text("NID"), "source"),
+    OptionSyntax::value("dest", 'd', ValueKind::Text("NID"), "destination"),
+    OptionSyntax::value("rate", 'r', ValueKind::Text("N"), "one message in N"),
     OptionSyntax::value("interval", 'i', ValueKind::Text("N"), "seconds"),
     OptionSyntax::value("latency", 'l', ValueKind::Text("N"), "seconds"),
-    OptionSyntax::value("portal", 'p', ValueKind::Text("N"), "on this portal"),
-    OptionSyntax::value("message", 'm', ValueKind::Text("TYPE"), "of this type"),
-    OptionSyntax::value("health_error", 'e', ValueKind::Text("ERROR"), "with this error"),
+    OptionSyntax::value("portal", 'p', ValueKind::Text("N"), "portal"),
+    OptionSyntax::value("message", 'm', ValueKind::Text("TYPE"), "message type"),
+    OptionSyntax::value("health_error", 'e', ValueKind::Text("ERROR"), "health error"),
     OptionSyntax::switch("all", 'a', "all rules"),
 ];
 
@@ -43,7 +43,7 @@ static COMMANDS: &[CommandSyntax] = &[
             word("NET", ValueKind::Text("NET"), Arity::One),
             word("COMMAND", ValueKind::Text("COMMAND"), Arity::OneOrMore),
         ],
-        ..plain("--net", "carries a command out with this network selected")
+        ..plain("--net", "runs a command with this network selected")
     },
     CommandSyntax {
         usage: "network NET|up|down",
@@ -53,12 +53,12 @@ static COMMANDS: &[CommandSyntax] = &[
     CommandSyntax {
         usage: "list_nids [all]",
         positionals: &[word("WHICH", ValueKind::OneOf(&["all"]), Arity::Optional)],
-        ..plain("list_nids", "lists the node's NIDs, with all also its loopback")
+        ..plain("list_nids", "lists the NIDs of the node; all: also the loopback")
     },
     CommandSyntax {
         usage: "which_nid NID...",
         positionals: &[word("NID", ValueKind::Nids, Arity::OneOrMore)],
-        ..plain("which_nid", "the nearest of some NIDs")
+        ..plain("which_nid", "prints the nearest of several NIDs")
     },
     CommandSyntax {
         usage: "ping NID [SECONDS]",
@@ -73,21 +73,21 @@ static COMMANDS: &[CommandSyntax] = &[
                 )
             },
         ],
-        ..plain("ping", "asks a node who it is")
+        ..plain("ping", "pings a node and shows its NIDs")
     },
-    plain("interface_list", "lists interfaces: lnetctl net show does"),
+    plain("interface_list", "not supported: see lnetctl net show"),
     plain("peer_list", "lists peers of the selected network"),
     plain("conn_list", "lists connections of the selected network"),
-    plain("show_route", "shows routes: nodes have none"),
-    plain("route_list", "the same"),
+    plain("show_route", "shows routes: always none"),
+    plain("route_list", "shows routes: always none"),
     CommandSyntax { positionals: ANY, ..plain("add_route", "adds a route") },
     CommandSyntax { positionals: ANY, ..plain("del_route", "removes a route") },
     rule("net_drop_add", "adds a rule that drops messages"),
-    rule("net_drop_del", "removes such rules"),
-    plain("net_drop_list", "lists them: there are none"),
-    plain("net_drop_reset", "sets their counters to 0"),
+    rule("net_drop_del", "removes rules"),
+    plain("net_drop_list", "lists the rules: always none"),
+    plain("net_drop_reset", "sets the counters of the rules to 0"),
     rule("net_delay_add", "adds a rule that delays messages"),
-    rule("net_delay_del", "removes such rules"),
-    plain("net_delay_list", "lists them: there are none"),
-    plain("net_delay_reset", "sets their counters to 0"),
+    rule("net_delay_del", "removes rules"),
+    plain("net_delay_list", "lists the rules: always none"),
+    plain("net_delay_reset", "sets the counters of the rules to 0"),
 ];

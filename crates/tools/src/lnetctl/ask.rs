@@ -1,4 +1,4 @@
-//! `ping` and `discover` (cli-habits 3.5).
+//! `ping` and `discover` [TOOL-15].
 
 use lustrine_wire::nid::Nid;
 
@@ -13,20 +13,20 @@ use crate::yaml::{self, Dialect, Map, Yaml, entry};
 impl<O: Env> Lnetctl<'_, O> {
     pub(super) fn ping(&mut self, parsed: &Parsed) -> Result<(), Exit> {
         if parsed.has("source") {
-            let said = "a node of this release chooses the interface itself; leave --source out";
+            let said = "--source is not supported in this release: the node chooses the interface";
             return Err(self.fail("manage", "ping", -(EOPNOTSUPP as i32), said.to_owned()));
         }
         let seconds = parsed.count("timeout");
         self.each("ping", parsed.positionals(), |env, nid| env.ping(nid, seconds))
     }
 
-    /// `--force` changes nothing: a node is asked each time.
+    /// `--force` has no effect: discovery always queries the node.
     pub(super) fn discover(&mut self, parsed: &Parsed) -> Result<(), Exit> {
         self.each("discover", parsed.positionals(), |env, nid| env.discover(nid))
     }
 
-    /// Asks about one NID after the other. Answers are printed as they come, what failed after
-    /// them, so that all of it is one document.
+    /// Queries one NID after the other. Answers are printed as they arrive and failures after all
+    /// answers, so that the output is one document.
     fn each(
         &mut self,
         what: &str,
@@ -40,7 +40,7 @@ impl<O: Env> Lnetctl<'_, O> {
                 return Err(self.fail("manage", what, -(EINVAL as i32), said));
             }
         };
-        // Without a node there is one thing to say, not one for each NID.
+        // Without a running node there is one error, not one for each NID.
         if let Err(trouble) = self.env.nis() {
             return Err(self.fail_with("manage", what, trouble));
         }
@@ -48,10 +48,10 @@ impl<O: Env> Lnetctl<'_, O> {
         let mut begun = false;
         for nid in nids {
             match ask(self.env, nid) {
-                Ok(told) => {
+                Ok(identity) => {
                     let title = if begun { String::new() } else { format!("{what}:\n") };
                     begun = true;
-                    let (item, dialect) = (self.told(&told), self.answers());
+                    let (item, dialect) = (self.identity(&identity), self.answers());
                     let item = yaml::write_items(&[item], dialect);
                     self.env.out(&format!("{title}{item}"));
                 }
@@ -76,16 +76,16 @@ impl<O: Env> Lnetctl<'_, O> {
         }
     }
 
-    fn told(&self, told: &PeerIdentity) -> Map {
+    fn identity(&self, identity: &PeerIdentity) -> Map {
         let nis = match self.settings.compat {
             Compat::V2_15 => "peer ni",
             Compat::V2_16 => "peer_ni",
         };
-        let nids = told.nids.iter().filter(|(nid, _)| !nid.is_lo());
+        let nids = identity.nids.iter().filter(|(nid, _)| !nid.is_lo());
         let nids: Vec<Map> = nids.map(|(nid, _)| vec![entry("nid", *nid)]).collect();
         vec![
-            entry("primary nid", told.primary),
-            entry("Multi-Rail", told.multi_rail),
+            entry("primary nid", identity.primary),
+            entry("Multi-Rail", identity.multi_rail),
             entry(nis, nids),
         ]
     }

@@ -1,5 +1,5 @@
 //! Commands that change a node: `set`, `net add|del|set`, `peer add|del`, `stats reset`
-//! (cli-habits 3.2 to 3.4).
+//! [TOOL-12].
 
 use lustrine_wire::nid::Nid;
 
@@ -10,18 +10,18 @@ use crate::node::{ChangeRequest, Env, NewNet, NiSelector};
 use crate::parse::Parsed;
 use crate::shell::Exit;
 
-/// Why there is no health to set.
-const NO_HEALTH: &str = "interfaces and peers have no health value on nodes of this release: all \
-                         that are there are used, as with health_sensitivity 0";
+/// Why health values cannot be set.
+const NO_HEALTH: &str = "interfaces and peers have no health values in this release: all of \
+                         them are used, as with health_sensitivity 0";
 
-/// Options of `net add` that a node would take without effect, and why.
+/// Options of `net add` that would have no effect, and why.
 const NO_EFFECT: [(&str, &str); 6] = [
     ("ip2net", "write the network with --net and its interface with --if, or its NID with --nid"),
-    ("peer-timeout", "it matters to routers only, and nodes of this release do not route"),
-    ("peer-buffer-credits", "it matters to routers only, and nodes of this release do not route"),
+    ("peer-timeout", "it concerns routers only, and routing is not supported"),
+    ("peer-buffer-credits", "it concerns routers only, and routing is not supported"),
     ("cpt", "every CPU partition serves every interface"),
-    ("auth-key", "it is for networks of kfi"),
-    ("traffic-class", "it is for networks of kfi"),
+    ("auth-key", "it is for kfi networks"),
+    ("traffic-class", "it is for kfi networks"),
 ];
 
 impl<O: Env> Lnetctl<'_, O> {
@@ -29,7 +29,7 @@ impl<O: Env> Lnetctl<'_, O> {
         let Ok(value) = parsed.positional(0).parse() else {
             let about = table::SET.iter().find(|syntax| syntax.name == key);
             let said = format!(
-                "{key} is a whole number without a unit, not {:?}: {}",
+                "{key} must be a whole number without a unit, not {:?}: {}",
                 parsed.positional(0),
                 about.map_or("", |syntax| syntax.about)
             );
@@ -46,12 +46,18 @@ impl<O: Env> Lnetctl<'_, O> {
             (Some(nid), None, false) => NiSelector::Nid(nid.to_owned()),
             (None, Some(net), false) => NiSelector::Net(net.to_owned()),
             (None, None, true) => NiSelector::All,
-            _ => return Err(self.invalid("set", "net", "one of --nid, --net and --all is needed")),
+            _ => {
+                return Err(self.invalid(
+                    "set",
+                    "net",
+                    "one of --nid, --net and --all is required",
+                ));
+            }
         };
         let number = |name: &str| parsed.text(name).map(|_| parsed.count(name));
         let (conns, timeout) = (number("conns-per-peer"), number("lnd-timeout"));
         if conns.is_none() && timeout.is_none() {
-            let said = "--conns-per-peer or --lnd-timeout is needed";
+            let said = "--conns-per-peer or --lnd-timeout is required";
             return Err(self.invalid("set", "net", said));
         }
         let conns_per_peer = conns.map(|count| count as u16);
@@ -65,14 +71,16 @@ impl<O: Env> Lnetctl<'_, O> {
     pub(super) fn add_net(&mut self, parsed: &Parsed) -> Result<(), Exit> {
         for (option, why) in NO_EFFECT {
             if parsed.has(option) {
-                let said = format!("--{option} has no effect on nodes of this release: {why}");
+                let said = format!("--{option} has no effect in this release: {why}");
                 return Err(self.not_supported("add", "net", &said));
             }
         }
         let tos = match parsed.text("tos").map(str::parse::<i16>) {
             None => None,
             Some(Ok(tos)) if (-1..=255).contains(&tos) => Some(tos),
-            Some(_) => return Err(self.invalid("add", "net", "--tos is a number from -1 to 255")),
+            Some(_) => {
+                return Err(self.invalid("add", "net", "--tos must be a number from -1 to 255"));
+            }
         };
         let number = |name: &str| parsed.text(name).map(|_| parsed.count(name));
         let new = NewNet {
@@ -92,14 +100,20 @@ impl<O: Env> Lnetctl<'_, O> {
         let which = match (parsed.text("nid"), parsed.text("net")) {
             (Some(nid), None) if interfaces.is_empty() => NiSelector::Nid(nid.to_owned()),
             (None, Some(net)) => NiSelector::Net(net.to_owned()),
-            _ => return Err(self.invalid("del", "net", "--net, perhaps with --if, or --nid")),
+            _ => {
+                return Err(self.invalid(
+                    "del",
+                    "net",
+                    "--net, optionally with --if, or --nid is required",
+                ));
+            }
         };
         self.wish("del", "net", &ChangeRequest::DelNet { which, interfaces })
     }
 
     pub(super) fn add_peer(&mut self, parsed: &Parsed) -> Result<(), Exit> {
         let Some(primary) = parsed.text("prim_nid") else {
-            return Err(self.invalid("add", "peer", "--prim_nid is needed"));
+            return Err(self.invalid("add", "peer", "--prim_nid is required"));
         };
         let mut nids = vec![primary.to_owned()];
         let others = self.nids("add", parsed)?;
@@ -110,14 +124,14 @@ impl<O: Env> Lnetctl<'_, O> {
 
     pub(super) fn del_peer(&mut self, parsed: &Parsed) -> Result<(), Exit> {
         let Some(primary) = parsed.text("prim_nid") else {
-            return Err(self.invalid("del", "peer", "--prim_nid is needed"));
+            return Err(self.invalid("del", "peer", "--prim_nid is required"));
         };
         let nids = self.nids("del", parsed)?.iter().map(Nid::to_string).collect();
         let (primary, force) = (primary.to_owned(), parsed.has("force"));
         self.wish("del", "peer", &ChangeRequest::DelPeer { primary, nids, force })
     }
 
-    /// A node has nothing to set of a peer.
+    /// Peers have no settings in this release.
     pub(super) fn set_peer(&mut self) -> Result<(), Exit> {
         Err(self.not_supported("set", "peer", NO_HEALTH))
     }
@@ -137,7 +151,7 @@ impl<O: Env> Lnetctl<'_, O> {
         }
     }
 
-    /// What was left out, for people.
+    /// Prints what was left out.
     pub(super) fn warn(&mut self, warnings: &[String]) {
         for warning in warnings {
             self.env.err(&format!("lnetctl: {}\n", warning.replace('\n', " ")));
@@ -160,7 +174,7 @@ impl<O: Env> Lnetctl<'_, O> {
     }
 }
 
-/// Names of interfaces, parted by commas.
+/// Names of interfaces, separated by commas.
 fn interfaces(parsed: &Parsed) -> Vec<String> {
     let names = parsed.text("if").unwrap_or_default().split(',');
     names.filter(|name| !name.is_empty()).map(str::to_owned).collect()

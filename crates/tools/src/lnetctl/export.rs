@@ -1,4 +1,4 @@
-//! `export`: what there is as one document (cli-habits 3.6).
+//! `export`: state and settings of a node as one document [TOOL-16].
 
 use super::Lnetctl;
 use super::show::{global, listed, nets, nodes};

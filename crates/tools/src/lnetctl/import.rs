@@ -1,4 +1,4 @@
-//! `import`: what a file says is to be so, all of it or nothing (cli-habits 3.6).
+//! `import`: applies a file to a node, completely or not at all [TOOL-16].
 
 use super::Lnetctl;
 use crate::diff;
@@ -14,18 +14,21 @@ impl<O: Env> Lnetctl<'_, O> {
             [false, true, false] => ImportMode::Del,
             [false, false, true] => ImportMode::Exact,
             _ => {
-                let said = "one of --add, --del and --exact at once";
+                let said = "use only one of --add, --del and --exact";
                 return Err(self.invalid("add", "import", said));
             }
         };
         let verb = if manner == ImportMode::Del { "del" } else { "add" };
         for (option, instead) in [
-            ("show", "`lnetctl net show` and so on; what the file would change: --dry-run, --diff"),
+            (
+                "show",
+                "`lnetctl net show` and similar; for what the file would change, --dry-run or --diff",
+            ),
             ("exec", "`lnetctl ping` and `lnetctl discover`"),
         ] {
             if parsed.has(option) {
                 let said =
-                    format!("import --{option} is not for nodes of this release: type {instead}");
+                    format!("import --{option} is not supported in this release: use {instead}");
                 return Err(self.fail(verb, "import", -(EOPNOTSUPP as i32), said));
             }
         }
@@ -45,15 +48,15 @@ impl<O: Env> Lnetctl<'_, O> {
         match self.env.change(&wish, dry_run || diff) {
             Ok(changed) => {
                 self.warn(&changed.warnings);
-                self.tell(&changed, dry_run, diff, &source_name);
+                self.report(&changed, dry_run, diff, &source_name);
                 Ok(())
             }
             Err(trouble) => Err(self.fail_with(verb, "import", trouble)),
         }
     }
 
-    /// What would be done, and how the configuration would differ.
-    fn tell(&mut self, changed: &ChangeReport, dry_run: bool, diff: bool, source_name: &str) {
+    /// Prints what would be done, and how the configuration would differ.
+    fn report(&mut self, changed: &ChangeReport, dry_run: bool, diff: bool, source_name: &str) {
         if dry_run {
             let text = match changed.steps.is_empty() {
                 true => "nothing would change\n".to_owned(),
@@ -63,7 +66,7 @@ impl<O: Env> Lnetctl<'_, O> {
         }
         if diff {
             let with = format!("with {source_name}");
-            let text = diff::unified(&changed.before, &changed.after, ("as it is", &with));
+            let text = diff::unified(&changed.before, &changed.after, ("current", &with));
             self.env.out(&text);
         }
     }

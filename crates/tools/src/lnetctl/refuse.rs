@@ -1,4 +1,4 @@
-//! Commands that a running node of ours cannot carry out: why, and what to do instead.
+//! Commands that a Lustrine node does not support: the reason, and what to do instead.
 
 use super::Lnetctl;
 use super::table::refused;
@@ -7,7 +7,7 @@ use crate::node::Env;
 use crate::shell::Exit;
 
 impl<O: Env> Lnetctl<'_, O> {
-    /// Says that a command of the table is not for nodes of ours.
+    /// Refuses a command of the table that Lustrine nodes do not support.
     pub(super) fn refuse(&mut self, path: &[&str]) -> Exit {
         let verb = match path {
             ["set", ..] => "set",
@@ -23,15 +23,15 @@ impl<O: Env> Lnetctl<'_, O> {
         };
         let said = match path {
             ["lnet", "configure"] => "start a node with `lustrine node --config FILE`".to_owned(),
-            ["lnet", _] => "end the process of the node, `lustrine node`, with SIGTERM".to_owned(),
+            ["lnet", _] => "stop the process `lustrine node` with SIGTERM".to_owned(),
             ["set", key] if refused(key).is_some() => {
                 refused(key).map(str::to_owned).unwrap_or_default()
             }
-            ["route" | "routing", ..] => "nodes of this release have no routes and do not route: \
-                                          name nodes on networks that they are on"
+            ["route" | "routing", ..] => "routing is not supported in this release: use NIDs on \
+                                          networks of this node"
                 .to_owned(),
             other => format!(
-                "nodes of this release have no {}; docs/lnetctl.md tells what lnetctl can ask",
+                "{} is not supported in this release; docs/lnetctl.md lists what is",
                 other.join(" ")
             ),
         };

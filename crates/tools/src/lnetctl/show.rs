@@ -1,4 +1,4 @@
-//! What there is: interfaces, peers, counters, settings (cli-habits 3.2 to 3.4).
+//! The `show` commands: interfaces, peers, counters, settings [TOOL-13] [TOOL-14].
 
 use std::collections::BTreeMap;
 
@@ -119,7 +119,7 @@ impl<O: Env> Lnetctl<'_, O> {
         Ok(())
     }
 
-    /// Shows what no node of ours has: nothing, if there is a node.
+    /// Shows an empty table, of a feature that is not supported, if there is a node.
     pub(super) fn show_none(&mut self, noun: &str) -> Result<(), Exit> {
         self.nis(noun).map(|_| ())
     }
@@ -138,7 +138,7 @@ impl<O: Env> Lnetctl<'_, O> {
         Ok(peers)
     }
 
-    /// What the release that is asked for does not have (cli-habits 3.2).
+    /// Removes what the release that is followed does not have [TOOL-13].
     fn leave_out(&self, messages: &mut Messages) {
         if self.settings.compat == Compat::V2_15 {
             messages.latency = None;
@@ -164,7 +164,7 @@ pub(super) fn listed(nets: Vec<(Net, Vec<Map>)>) -> Vec<Map> {
     nets.into_iter().map(item).collect()
 }
 
-/// Interfaces by network, the loopback first, as every node has it.
+/// Interfaces by network, the loopback first.
 pub(super) fn nets(
     nis: &LocalNis,
     tunables: &BTreeMap<String, i64>,
@@ -199,7 +199,7 @@ fn interfaces(ni: &Ni) -> Option<(String, Yaml)> {
     Some(entry("interfaces", vec![entry("0", name)]))
 }
 
-/// What an interface is tuned to; all of them follow one time-out and one type of service.
+/// The tunables of an interface; time-out and type of service are the same for all interfaces.
 fn tuned(ni: &Ni, tunables: &BTreeMap<String, i64>) -> Map {
     let mut lnd = vec![entry("conns_per_peer", ni.conns_per_peer)];
     for (key, tunable) in [("timeout", "sock_timeout"), ("tos", "tos")] {
@@ -237,9 +237,9 @@ pub(super) struct Node {
 /// A NID of a peer.
 struct NodeNi {
     nid: Nid,
-    /// What the peer says of it.
+    /// The state that the peer announces.
     up: Option<bool>,
-    /// What we know of it, if we have dealt with it.
+    /// Our own state of it, if we have used it.
     used: Option<PeerNi>,
 }
 
@@ -248,16 +248,16 @@ pub(super) fn nodes(peer_nis: Vec<PeerNi>) -> Vec<Node> {
     let mut nodes: Vec<Node> = Vec::new();
     let mut places: BTreeMap<Nid, usize> = BTreeMap::new();
     for peer_ni in peer_nis {
-        let told = &peer_ni.node;
-        let place = *places.entry(told.primary).or_insert_with(|| {
-            let told = told.nids.iter().filter(|(nid, _)| !nid.is_lo());
+        let identity = &peer_ni.node;
+        let place = *places.entry(identity.primary).or_insert_with(|| {
+            let nids = identity.nids.iter().filter(|(nid, _)| !nid.is_lo());
             let ni = |&(nid, up): &(Nid, bool)| NodeNi { nid, up: Some(up), used: None };
-            let nis = told.map(ni).collect();
+            let nis = nids.map(ni).collect();
             nodes.push(Node { primary: peer_ni.node.primary, multi_rail: false, nis });
             nodes.len() - 1
         });
         let node = &mut nodes[place];
-        node.multi_rail |= told.multi_rail;
+        node.multi_rail |= identity.multi_rail;
         match node.nis.iter_mut().find(|ni| ni.nid == peer_ni.nid) {
             Some(ni) => ni.used = Some(peer_ni),
             None => {

@@ -1,4 +1,4 @@
-//! The commands of `lnetctl` (cli-habits 3).
+//! The commands of `lnetctl` [TOOL-12].
 
 #[cfg(test)]
 mod tests;
@@ -10,7 +10,7 @@ use crate::table::{Arity, CommandSyntax, OptionSyntax, PositionalSyntax, Tool, V
 /// `lnetctl`.
 pub static LNETCTL: Tool = Tool {
     name: "lnetctl",
-    about: "shows and changes a node's networks, peers and settings; pings and discovers others",
+    about: "shows and changes networks, peers and settings of a node; pings and discovers peers",
     commands: COMMANDS,
 };
 
@@ -52,13 +52,14 @@ const FILE: PositionalSyntax = word("FILE", ValueKind::Text("FILE"), Arity::Opti
 const LEVEL: ValueKind =
     ValueKind::OptionalNumber { what: "verbosity", min: 0, max: 255, bare: "1" };
 
-const VERBOSE: OptionSyntax = OptionSyntax::value("verbose", 'v', LEVEL, "more, level 1 or N");
+const VERBOSE: OptionSyntax =
+    OptionSyntax::value("verbose", 'v', LEVEL, "more detail: level 1, or N");
 
 pub(super) use changes::{SET, refused};
 
 static COMMANDS: &[CommandSyntax] = &[
-    family("lnet", "lnet {configure | unconfigure}", "starts and ends LNet", changes::LNET),
-    family("route", "route {add | del | show}", "routes: nodes have none", changes::ROUTE),
+    family("lnet", "lnet {configure | unconfigure}", "starts and stops LNet", changes::LNET),
+    family("route", "route {add | del | show}", "routes: not supported", changes::ROUTE),
     family(
         "net",
         "net {add | del | show | set}",
@@ -73,43 +74,43 @@ static COMMANDS: &[CommandSyntax] = &[
             changes::NET_SET,
         ],
     ),
-    family("routing", "routing {show}", "routing: nodes do not route", changes::ROUTING),
-    family("set", "set {KEY VALUE}", "settings of the whole node", changes::SET),
+    family("routing", "routing {show}", "routing: not supported", changes::ROUTING),
+    family("set", "set {KEY VALUE}", "settings of the node", changes::SET),
     CommandSyntax {
         options: changes::IMPORT_OPTIONS,
         positionals: &[FILE],
         ..plain(
             "import",
             "import [--add | --del | --exact] [--dry-run] [--diff] [--lenient] [FILE]",
-            "changes the node as a file, or the standard input, says: all of it or nothing",
+            "applies a file, or standard input, to the node; all of it or nothing",
         )
     },
     CommandSyntax {
         options: &[OptionSyntax::switch(
             "backup",
             'b',
-            "settings alone, for import and `lustrine node --config`",
+            "only settings, for import and `lustrine node --config`",
         )],
         positionals: &[FILE],
-        ..plain("export", "export [--backup] [FILE]", "writes down what there is")
+        ..plain("export", "export [--backup] [FILE]", "prints the state and settings of the node")
     },
     family(
         "stats",
         "stats {show | reset}",
-        "the node's counters",
+        "counters of the node",
         &[plain("show", "stats show", "shows them"), changes::STATS_RESET],
     ),
-    family("debug", "debug {recovery | peer | nidlist}", "inner matters", changes::DEBUG),
+    family("debug", "debug {recovery | peer | nidlist}", "internal state", changes::DEBUG),
     family(
         "global",
         "global {show}",
-        "settings of the whole node",
+        "settings of the node",
         &[plain("show", "global show", "shows them")],
     ),
     family(
         "peer",
         "peer {add | del | show | list | set}",
-        "the peers that the node knows",
+        "known peers",
         &[
             changes::PEER_ADD,
             changes::PEER_DEL,
@@ -117,13 +118,13 @@ static COMMANDS: &[CommandSyntax] = &[
                 options: &[NID, VERBOSE],
                 ..plain("show", "peer show [--nid NID] [-v [LEVEL]]", "shows peers")
             },
-            plain("list", "peer list", "lists their primary NIDs"),
+            plain("list", "peer list", "lists the primary NIDs of peers"),
             changes::PEER_SET,
         ],
     ),
     CommandSyntax {
         options: &[
-            value("source", ValueKind::Text("NID"), "the interface to ping from: not on our nodes"),
+            value("source", ValueKind::Text("NID"), "the interface to ping from: not supported"),
             value(
                 "timeout",
                 ValueKind::Number { what: "timeout", min: 1, max: 3600 },
@@ -132,18 +133,30 @@ static COMMANDS: &[CommandSyntax] = &[
             .or("1"),
         ],
         positionals: &[word("NID", ValueKind::Nids, Arity::OneOrMore)],
-        ..plain("ping", "ping [--timeout SECONDS] NID[,NID...]...", "asks nodes who they are")
+        ..plain(
+            "ping",
+            "ping [--timeout SECONDS] NID[,NID...]...",
+            "pings nodes and shows their NIDs",
+        )
     },
     CommandSyntax {
-        options: &[OptionSyntax::switch("force", 'f', "without effect: nodes are always asked")],
+        options: &[OptionSyntax::switch(
+            "force",
+            'f',
+            "no effect: discovery always queries the node",
+        )],
         positionals: &[word("NID", ValueKind::Nids, Arity::OneOrMore)],
-        ..plain("discover", "discover [--force] NID[,NID...]...", "learns the NIDs of nodes anew")
+        ..plain(
+            "discover",
+            "discover [--force] NID[,NID...]...",
+            "discovers the NIDs of nodes again",
+        )
     },
-    plain("service-id", "service-id", "the service of InfiniBand's connection manager"),
-    family("udsp", "udsp {add | del | show}", "policies of selection", changes::UDSP),
+    plain("service-id", "service-id", "service id of InfiniBand's connection manager"),
+    family("udsp", "udsp {add | del | show}", "selection policies", changes::UDSP),
     family("fault", "fault {drop | delay}", "injected faults", changes::FAULT),
-    plain("setup-mrrouting", "setup-mrrouting", "Linux routing for several interfaces"),
-    plain("setup-sysctl", "setup-sysctl", "settings of the system for many nodes"),
+    plain("setup-mrrouting", "setup-mrrouting", "Linux routes for several interfaces"),
+    plain("setup-sysctl", "setup-sysctl", "system settings for many nodes"),
     CommandSyntax {
         positionals: &[word("NID", ValueKind::Nids, Arity::OneOrMore)],
         ..plain("cpt-of-nid", "cpt-of-nid NID...", "CPU partitions of NIDs")

@@ -5,7 +5,7 @@ use core::time::Duration;
 use lustrine_selftest::console::{Answer, BatchView, Command, Detail, NodeReply, Reply, TestView};
 
 use super::listing::States;
-use super::talk::{Deed, id, said_more, verdict};
+use super::talk::{CommandContext, id, said_more, verdict};
 use super::{Env, Lst, WaitOutcome};
 use crate::errno;
 use crate::parse::Parsed;
@@ -19,13 +19,13 @@ const RUNNING: u32 = 177;
 const STOP_TIMEOUT: u32 = 30;
 const STOP_DELAY: Duration = Duration::from_secs(1);
 
-const LIST: Deed<'_> = Deed { what: "batch", action: "list batch" };
-const QUERY: Deed<'_> = Deed { what: "batch", action: "query batch" };
+const LIST: CommandContext<'_> = CommandContext { what: "batch", action: "list batch" };
+const QUERY: CommandContext<'_> = CommandContext { what: "batch", action: "query batch" };
 
 impl<O: Env> Lst<'_, O> {
     pub(super) fn add_batch(&mut self, batch: &str) -> Result<(), Exit> {
-        let deed = Deed { what: "batch", action: "create batch" };
-        self.ask(deed, Command::AddBatch { batch: batch.to_owned() }).map(|_| ())
+        let context = CommandContext { what: "batch", action: "create batch" };
+        self.ask(context, Command::AddBatch { batch: batch.to_owned() }).map(|_| ())
     }
 
     pub(super) fn list_batch(&mut self, parsed: &Parsed) -> Result<(), Exit> {
@@ -87,18 +87,18 @@ impl<O: Env> Lst<'_, O> {
     }
 
     pub(super) fn run_batch(&mut self, parsed: &Parsed) -> Result<(), Exit> {
-        let deed = Deed { what: "batch", action: "run batch" };
+        let context = CommandContext { what: "batch", action: "run batch" };
         let (batch, timeout) = (parsed.positional(0).to_owned(), parsed.count("timeout"));
-        let said = self.ask_nodes(deed, Command::Run { batch: batch.clone(), timeout })?;
+        let said = self.ask_nodes(context, Command::Run { batch: batch.clone(), timeout })?;
         self.failures("Run batch", &said)?;
         self.say(format!("{batch} is running now"));
         Ok(())
     }
 
     pub(super) fn stop_batch(&mut self, parsed: &Parsed) -> Result<(), Exit> {
-        let deed = Deed { what: "batch", action: "stop batch" };
+        let context = CommandContext { what: "batch", action: "stop batch" };
         let (batch, force) = (parsed.positional(0).to_owned(), parsed.has("force"));
-        let said = self.ask_nodes(deed, Command::Stop { batch: batch.clone(), force })?;
+        let said = self.ask_nodes(context, Command::Stop { batch: batch.clone(), force })?;
         self.failures("stop batch", &said)?;
         loop {
             let command = Command::Query { batch: batch.clone(), test: 0, timeout: STOP_TIMEOUT };

@@ -3,18 +3,18 @@
 use lustrine_selftest::console::{Answer, Command, NodeState, NodeView};
 
 use super::listing::{HEADER, States, counts};
-use super::talk::Deed;
+use super::talk::CommandContext;
 use super::{Env, Lst};
 use crate::parse::Parsed;
 use crate::shell::Exit;
 
-const UPDATE: Deed<'_> = Deed { what: "group", action: "update group" };
+const UPDATE: CommandContext<'_> = CommandContext { what: "group", action: "update group" };
 
 impl<O: Env> Lst<'_, O> {
     pub(super) fn add_group(&mut self, parsed: &Parsed) -> Result<(), Exit> {
-        let deed = Deed { what: "group", action: "add group" };
+        let context = CommandContext { what: "group", action: "add group" };
         let group = parsed.positional(0).to_owned();
-        self.ask(deed, Command::AddGroup { group: group.clone() })?;
+        self.ask(context, Command::AddGroup { group: group.clone() })?;
         let mut outcome = Ok(());
         let mut added = false;
         for argument in &parsed.positionals()[1..] {
@@ -28,7 +28,7 @@ impl<O: Env> Lst<'_, O> {
                 }
             };
             let command = Command::AddNodes { group: group.clone(), nids };
-            let said = self.ask_nodes(deed, command);
+            let said = self.ask_nodes(context, command);
             match said.and_then(|said| self.failures("create session", &said)) {
                 Ok(()) => {
                     self.say(format!("{argument} are added to session"));
@@ -48,8 +48,8 @@ impl<O: Env> Lst<'_, O> {
     }
 
     pub(super) fn del_group(&mut self, group: &str) -> Result<(), Exit> {
-        let deed = Deed { what: "group", action: "delete group" };
-        let said = self.ask_nodes(deed, Command::DeleteGroup { group: group.to_owned() })?;
+        let context = CommandContext { what: "group", action: "delete group" };
+        let said = self.ask_nodes(context, Command::DeleteGroup { group: group.to_owned() })?;
         let outcome = self.failures("end session", &said);
         self.say("Group is deleted");
         outcome
@@ -74,9 +74,9 @@ impl<O: Env> Lst<'_, O> {
     }
 
     pub(super) fn list_group(&mut self, parsed: &Parsed) -> Result<(), Exit> {
-        let deed = Deed { what: "group", action: "list groups" };
+        let context = CommandContext { what: "group", action: "list groups" };
         if parsed.positionals().is_empty() {
-            let names = self.ask_names(deed, Command::ListGroups)?;
+            let names = self.ask_names(context, Command::ListGroups)?;
             self.say_names(&names, "groups");
             return Ok(());
         }
@@ -84,10 +84,10 @@ impl<O: Env> Lst<'_, O> {
         let mut outcome = Ok(());
         let mut header = states.is_none();
         for group in parsed.positionals() {
-            let nodes = match self.ask(deed, Command::ShowGroup { group: group.clone() }) {
+            let nodes = match self.ask(context, Command::ShowGroup { group: group.clone() }) {
                 Ok(Answer::Nodes(nodes)) => nodes,
-                Ok(_) => return Err(self.misunderstood(deed)),
-                // It was told, and the others are of interest all the same.
+                Ok(_) => return Err(self.misunderstood(context)),
+                // The error is printed; the other groups are listed as well.
                 Err(exit) => {
                     outcome = Err(exit);
                     continue;

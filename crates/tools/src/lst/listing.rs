@@ -1,4 +1,4 @@
-//! The layouts that several listings share (cli-habits 2.1).
+//! The layouts that several listings share [TOOL-7].
 
 use lustrine_selftest::console::{NodeState, NodeView};
 

@@ -1,4 +1,4 @@
-//! What the manual page of `lst` says beside its table.
+//! The parts of `lst`'s manual page that do not come from its table.
 
 use super::table::LST;
 use crate::manual::Manual;
@@ -6,20 +6,20 @@ use crate::manual::Manual;
 /// The manual page of `lst`.
 pub static MANUAL: Manual = Manual {
     description: &[
-        "lst is LNet selftest. A session is begun with new_session; groups name the nodes that \
-         take part, add_test adds tests to a batch, each from the nodes of a group to those of \
-         another; run starts a batch, stat shows what it does to the nodes, stop stops it, and \
-         end_session lets the nodes go.",
-        "Nodes are NIDs or names of hosts; the network is tcp unless named. 10.7.0.[4-9,12]@tcp \
-         stands for several nodes: brackets hold numbers, ranges lo-hi and ranges with a step \
-         lo-hi/step.",
+        "lst runs LNet selftest on many nodes. new_session begins a session. Groups name the \
+         nodes that take part. add_test adds a test to a batch; a test runs from the nodes of one \
+         group to those of another. run starts a batch, stat shows the rates of nodes, stop stops \
+         the batch, and end_session releases the nodes.",
+        "Nodes are NIDs or host names; the network is tcp unless another is named. \
+         10.7.0.[4-9,12]@tcp stands for several nodes: brackets contain numbers, ranges lo-hi, and \
+         ranges with a step lo-hi/step.",
     ],
     statuses: &[
-        ("0", "Done."),
-        ("4", "Wrong use: usage was printed. 255 with the habits of 2.15."),
+        ("0", "Success."),
+        ("4", "Usage error; the usage was printed. 255 with --compat 2.15."),
         ("253", "A node answered with an error."),
-        ("254", "A node did not answer: some RPC failed."),
-        ("255", "Anything else: refused by the console, no session, an unknown command."),
+        ("254", "A node did not answer an RPC."),
+        ("255", "Any other failure: refused by the console, no session, unknown command."),
         ("130", "Interrupted."),
     ],
     environment: &[
@@ -30,16 +30,16 @@ pub static MANUAL: Manual = Manual {
         ),
         (
             "LST_FEATURES",
-            "What nodes of the session must know, a mask in hex. 1 unless set; 0 is \
-          for nodes that know no sizes in bytes.",
+            "Features of the session, a mask in hex. The default is 1; 0 is for nodes \
+          that do not support sizes in bytes.",
         ),
-        ("LUSTRINE_COMPAT", "Whose habits lst has: 2.15 or 2.16."),
+        ("LUSTRINE_COMPAT", "Release whose output to follow: 2.15 or 2.16."),
         (
             "LUSTRINE_CONTROL",
-            "The control socket of the node whose console is used; without one, \
-          a session has a process of its own.",
+            "The control socket of the node whose console is used; without a node, \
+          a session has a daemon of its own.",
         ),
-        ("LUSTRINE_LST_DIR", "Where consoles in processes of their own have their sockets."),
+        ("LUSTRINE_LST_DIR", "The directory for the sockets and logs of console daemons."),
     ],
     ..Manual::for_tool(&LST)
 };

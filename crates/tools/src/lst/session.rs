@@ -6,7 +6,7 @@ use lustrine_selftest::console::{
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::Name;
 
-use super::talk::{Deed, id, said_more, verdict};
+use super::talk::{CommandContext, id, said_more, verdict};
 use super::{ConsoleError, Env, Lst};
 use crate::errno;
 use crate::parse::Parsed;
@@ -14,7 +14,7 @@ use crate::shell::{Compat, Exit};
 
 impl<O: Env> Lst<'_, O> {
     pub(super) fn new_session(&mut self, parsed: &Parsed) -> Result<(), Exit> {
-        let deed = Deed { what: "session", action: "create session" };
+        let context = CommandContext { what: "session", action: "create session" };
         let name = match parsed.positional(0) {
             "" => shortened(&self.settings.whoami).to_owned(),
             given => given.to_owned(),
@@ -31,9 +31,9 @@ impl<O: Env> Lst<'_, O> {
             features: self.features().unwrap_or_default(),
         };
         let answer = self.env.new_session(key.unwrap_or_default(), command);
-        let view = match answer.map_err(|error| self.failed(deed, error))? {
+        let view = match answer.map_err(|error| self.failed(context, error))? {
             Answer::Session(view) => view,
-            _ => return Err(self.misunderstood(deed)),
+            _ => return Err(self.misunderstood(context)),
         };
         let force = if view.force { "Yes" } else { "No" };
         self.say(format!(
@@ -50,10 +50,10 @@ impl<O: Env> Lst<'_, O> {
     }
 
     pub(super) fn show_session(&mut self) -> Result<(), Exit> {
-        let deed = Deed { what: "session", action: "show session" };
-        let view = match self.ask(deed, Command::ShowSession)? {
+        let context = CommandContext { what: "session", action: "show session" };
+        let view = match self.ask(context, Command::ShowSession)? {
             Answer::Session(view) => view,
-            _ => return Err(self.misunderstood(deed)),
+            _ => return Err(self.misunderstood(context)),
         };
         let sid = view.sid();
         self.say(format!(
@@ -64,7 +64,7 @@ impl<O: Env> Lst<'_, O> {
     }
 
     pub(super) fn end_session(&mut self) -> Result<(), Exit> {
-        let deed = Deed { what: "session", action: "end session" };
+        let context = CommandContext { what: "session", action: "end session" };
         let key = self.key().unwrap_or_default();
         let said = match self.env.ask(key, Command::EndSession) {
             // There is none any more, as was wanted: scripts end sessions to be sure.
@@ -73,9 +73,9 @@ impl<O: Env> Lst<'_, O> {
             {
                 return Ok(());
             }
-            Err(error) => return Err(self.failed(deed, error)),
+            Err(error) => return Err(self.failed(context, error)),
             Ok(Answer::Replies(said)) => said,
-            Ok(_) => return Err(self.misunderstood(deed)),
+            Ok(_) => return Err(self.misunderstood(context)),
         };
         if self.settings.compat == Compat::V2_15 {
             self.say("session is ended");
@@ -84,7 +84,7 @@ impl<O: Env> Lst<'_, O> {
     }
 
     pub(super) fn ping(&mut self, parsed: &Parsed) -> Result<(), Exit> {
-        let deed = Deed { what: "ping", action: "ping" };
+        let context = CommandContext { what: "ping", action: "ping" };
         let ways = ["session", "group", "batch", "nodes"];
         let chosen: Vec<&str> = ways.into_iter().filter(|way| parsed.has(way)).collect();
         let [way] = chosen[..] else { return Err(self.usage("ping")) };
@@ -100,7 +100,7 @@ impl<O: Env> Lst<'_, O> {
             _ => Target::Nodes(self.nids_or_exit(given)?),
         };
         let timeout = parsed.count("timeout");
-        let said = self.ask_nodes(deed, Command::Ping { target, timeout })?;
+        let said = self.ask_nodes(context, Command::Ping { target, timeout })?;
         for one in &said {
             self.pinged(one);
         }

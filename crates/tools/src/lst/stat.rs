@@ -1,4 +1,4 @@
-//! Counters of nodes: `stat` and `show_error` (cli-habits 2.2, 2.3).
+//! Counters of nodes: `stat` and `show_error` [TOOL-8] [TOOL-9].
 
 mod figures;
 
@@ -8,7 +8,7 @@ use lustrine_selftest::console::{Command, Detail, NodeReply, Reply, Target};
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::Counters;
 
-use super::talk::{Deed, id, said_more, verdict};
+use super::talk::{CommandContext, id, said_more, verdict};
 use super::{Env, Lst};
 use crate::errno;
 use crate::parse::Parsed;
@@ -18,18 +18,18 @@ use figures::{Layout, Rates};
 /// How long `show_error` waits for nodes, in seconds.
 const TIMEOUT: u32 = 5;
 
-const STAT: Deed<'_> = Deed { what: "stat", action: "stat" };
+const STAT: CommandContext<'_> = CommandContext { what: "stat", action: "stat" };
 
-/// Nodes whose counters are wanted, and what they were.
+/// Nodes whose counters are polled, and their last counters.
 struct Watched {
-    /// As it was given.
+    /// The argument of the command.
     name: String,
     target: Target,
-    /// In the order in which nodes are asked.
+    /// In the order of the nodes.
     before: Vec<Reading>,
 }
 
-/// What a node told of its counters; `None` if it did not.
+/// The counters of a node; `None` if it did not answer.
 struct Reading {
     nid: Nid,
     counters: Option<Counters>,
@@ -41,11 +41,11 @@ impl<O: Env> Lst<'_, O> {
         let timeout = parsed.count("timeout");
         let delay = Duration::from_secs(u64::from(parsed.count("delay")));
         if !layout.shows_lnet() {
-            self.warn("--rpc has no figures, in no release; --lnet has");
+            self.warn("--rpc has no rates in any release; use --lnet");
         }
         let mut watched = Vec::new();
         for (name, target) in self.targets(parsed.positionals())? {
-            // No figures of this poll: there is nothing to compare with.
+            // The first poll yields no rates: there is nothing to compare with.
             let before = counted(&self.poll(&target, timeout)?);
             watched.push(Watched { name, target, before });
         }
@@ -83,7 +83,7 @@ impl<O: Env> Lst<'_, O> {
         outcome
     }
 
-    /// What words name: a group, or else NIDs.
+    /// What the arguments name: a group, or else NIDs.
     fn targets(&mut self, words: &[String]) -> Result<Vec<(String, Target)>, Exit> {
         let groups = self.ask_names(STAT, Command::ListGroups)?;
         let mut targets = Vec::new();
@@ -130,7 +130,7 @@ impl<O: Env> Lst<'_, O> {
         Ok(())
     }
 
-    /// Shows a node if there is something wrong; whether there is.
+    /// Prints a node that has counted errors; returns whether it has.
     fn show_bad(&mut self, said: &NodeReply, session_only: bool) -> bool {
         let node = id(&said.nid);
         let line = match &said.reply {

@@ -1,11 +1,11 @@
-//! The commands of `lst` (cli-habits 2).
+//! The commands of `lst` [TOOL-4] to [TOOL-9].
 
 use crate::table::{Arity, CommandSyntax, OptionSyntax, PositionalSyntax, Tool, ValueKind};
 
 /// `lst`.
 pub static LST: Tool = Tool {
     name: "lst",
-    about: "LNet selftest: has nodes exchange messages and bulk data, and shows their rates",
+    about: "LNet selftest: makes nodes exchange messages and bulk data, and shows their rates",
     commands: COMMANDS,
 };
 
@@ -54,18 +54,22 @@ static COMMANDS: &[CommandSyntax] = &[
                 "timeout",
                 't',
                 seconds("timeout"),
-                "seconds without a command after which the session ends, 0 for never",
+                "seconds without a command after which the session ends; 0: never",
             )
             .or("300"),
-            OptionSyntax::switch("force", 'f', "ends a session of ours, takes nodes from others'"),
+            OptionSyntax::switch(
+                "force",
+                'f',
+                "ends an existing session and takes over busy nodes",
+            ),
         ],
         positionals: &[PositionalSyntax {
             arity: Arity::Optional,
             ..word("NAME", ValueKind::Text("NAME"))
         }],
-        ..plain("new_session", "begins a session; LST_SESSION holds its key")
+        ..plain("new_session", "begins a session; LST_SESSION is its key")
     },
-    plain("end_session", "ends the session, on all its nodes"),
+    plain("end_session", "ends the session on all its nodes"),
     plain("show_session", "shows the session"),
     CommandSyntax {
         usage: "ping  [--group NAME] [--batch NAME] [--session]  [--nodes IDS]",
@@ -73,16 +77,16 @@ static COMMANDS: &[CommandSyntax] = &[
             OptionSyntax::switch("session", 's', "all nodes of the session"),
             OptionSyntax::value("group", 'g', ValueKind::Name("group"), "the nodes of a group"),
             OptionSyntax::value("batch", 'b', BATCH_NAME, "the clients of a batch"),
-            OptionSyntax::switch("server", 'v', "with --batch: its servers"),
+            OptionSyntax::switch("server", 'v', "with --batch: its servers instead"),
             OptionSyntax::value(
                 "nodes",
                 'n',
                 ValueKind::Nids,
-                "these nodes, in the session or not",
+                "these nodes, whether in the session or not",
             ),
             TIMEOUT,
         ],
-        ..plain("ping", "asks nodes which session they are in")
+        ..plain("ping", "shows whether nodes answer, and their sessions")
     },
     CommandSyntax {
         usage: "group NAME IDs [IDs]...",
@@ -90,7 +94,7 @@ static COMMANDS: &[CommandSyntax] = &[
             word("NAME", ValueKind::Text("NAME")),
             PositionalSyntax { arity: Arity::OneOrMore, ..word("IDs", ValueKind::Nids) },
         ],
-        ..plain("add_group", "makes a group of nodes, and takes them into the session")
+        ..plain("add_group", "creates a group of nodes and adds them to the session")
     },
     CommandSyntax {
         usage: "del_group NAME",
@@ -100,17 +104,21 @@ static COMMANDS: &[CommandSyntax] = &[
     CommandSyntax {
         usage: "update_group NAME [--clean STATUS] [--remove IDs] [--refresh]",
         options: &[
-            OptionSyntax::switch("refresh", 'f', "takes nodes into the session that are not"),
+            OptionSyntax::switch(
+                "refresh",
+                'f',
+                "adds nodes of the group that are not in the session yet",
+            ),
             OptionSyntax::value(
                 "clean",
                 'c',
                 ValueKind::OneOf(&STATUSES),
-                "forgets nodes of a state, or all that are not active (invalid)",
+                "removes nodes in this state; invalid: all that are not active",
             ),
             OptionSyntax::value("remove", 'r', ValueKind::Nids, "removes nodes"),
         ],
         positionals: &[GROUP],
-        ..plain("update_group", "changes the nodes of a group, one way at a time")
+        ..plain("update_group", "changes the nodes of a group; one option at a time")
     },
     CommandSyntax {
         usage: "list_group [--active] [--busy] [--down] [--unknown] [--all] [NAME]...",
@@ -122,7 +130,7 @@ static COMMANDS: &[CommandSyntax] = &[
             OptionSyntax::switch("all", 'l', "lists all nodes"),
         ],
         positionals: &[PositionalSyntax { arity: Arity::ZeroOrMore, ..GROUP }],
-        ..plain("list_group", "names the groups, or counts or lists nodes of some")
+        ..plain("list_group", "lists the groups, or the nodes of groups")
     },
     CommandSyntax {
         usage: "stat [--bw] [--rate] [--read] [--write] [--max] [--min] [--avg] [--mbs] \
@@ -135,34 +143,34 @@ static COMMANDS: &[CommandSyntax] = &[
                 "count",
                 ' ',
                 at_least_one("count"),
-                "figures so many times; else \
-                no end",
+                "number of times; \
+                without it, no end",
             )
             .only_long(),
-            OptionSyntax::switch("lnet", 'l', "figures of LNet (the default)"),
-            OptionSyntax::switch("rpc", 'c', "figures of RPCs: lst has none"),
+            OptionSyntax::switch("lnet", 'l', "rates of LNet (the default)"),
+            OptionSyntax::switch("rpc", 'c', "rates of RPCs: not available"),
             OptionSyntax::switch("bw", 'b', "bandwidth only"),
             OptionSyntax::switch("rate", 'a', "rates only"),
-            OptionSyntax::switch("read", 'r', "the [W] rows only, as lst has it"),
-            OptionSyntax::switch("write", 'w', "the [R] rows only, as lst has it"),
-            OptionSyntax::switch("avg", 'g', "averages over the nodes"),
-            OptionSyntax::switch("min", 'n', "the least of the nodes"),
-            OptionSyntax::switch("max", 'x', "the most of the nodes"),
-            OptionSyntax::switch("mbs", 'm', "bandwidth in MB/s, not MiB/s"),
+            OptionSyntax::switch("read", 'r', "only the rows [W], as in Lustre's lst"),
+            OptionSyntax::switch("write", 'w', "only the rows [R], as in Lustre's lst"),
+            OptionSyntax::switch("avg", 'g', "average over the nodes"),
+            OptionSyntax::switch("min", 'n', "minimum over the nodes"),
+            OptionSyntax::switch("max", 'x', "maximum over the nodes"),
+            OptionSyntax::switch("mbs", 'm', "bandwidth in MB/s instead of MiB/s"),
         ],
         positionals: &[TARGETS],
-        ..plain("stat", "shows messages per second, and bandwidth, of groups or nodes")
+        ..plain("stat", "shows message rates and bandwidth of groups or nodes")
     },
     CommandSyntax {
         usage: "show_error [--session] GROUP|IDs...",
         options: &[OptionSyntax::switch("session", 's', "without the counters of RPCs")],
         positionals: &[TARGETS],
-        ..plain("show_error", "shows the nodes that counted errors")
+        ..plain("show_error", "shows the nodes that have counted errors")
     },
     CommandSyntax {
         usage: "add_batch NAME",
         positionals: &[word("NAME", ValueKind::Text("NAME"))],
-        ..plain("add_batch", "makes an empty batch")
+        ..plain("add_batch", "creates an empty batch")
     },
     CommandSyntax {
         usage: "run [--timeout TIME] [NAME]",
@@ -170,7 +178,7 @@ static COMMANDS: &[CommandSyntax] = &[
             "timeout",
             't',
             seconds("timeout"),
-            "seconds after which nodes stop by themselves; kernel nodes do not",
+            "seconds after which nodes stop the batch; kernel nodes ignore it",
         )
         .or("0")],
         positionals: &[BATCH],
@@ -178,44 +186,54 @@ static COMMANDS: &[CommandSyntax] = &[
     },
     CommandSyntax {
         usage: "stop [--force] [NAME]",
-        options: &[OptionSyntax::switch("force", 'f', "gives up RPCs under way")],
+        options: &[OptionSyntax::switch("force", 'f', "aborts RPCs in flight")],
         positionals: &[BATCH],
-        ..plain("stop", "stops a batch, and waits until it has stopped")
+        ..plain("stop", "stops a batch and waits until it has stopped")
     },
     CommandSyntax {
         usage: "list_batch NAME [--test ID] [--server]",
         options: &[
-            OptionSyntax::value("test", 't', at_least_one("test id"), "only this test, from 1"),
+            OptionSyntax::value(
+                "test",
+                't',
+                at_least_one("test id"),
+                "only this test; numbers begin at 1",
+            ),
             OptionSyntax::switch("active", 'a', "lists nodes in the session"),
-            OptionSyntax::switch("invalid", 'i', "lists nodes that are not"),
+            OptionSyntax::switch("invalid", 'i', "lists nodes that are not in it"),
             OptionSyntax::switch("all", 'l', "lists all nodes"),
             OptionSyntax::switch("server", 's', "lists servers, not clients"),
         ],
         positionals: &[PositionalSyntax { default: None, ..BATCH }],
-        ..plain("list_batch", "names the batches, or shows one")
+        ..plain("list_batch", "lists the batches, or shows one")
     },
     CommandSyntax {
         usage: "query [--test ID] [--server] [--timeout TIME] [--loop #] [--delay #] [--active] \
                 [--idle] [--error] [--all] [NAME]",
         options: &[
-            OptionSyntax::value("test", 't', seconds("test id"), "a test, from 1; 0 for all")
-                .or("0"),
-            OptionSyntax::switch("server", 's', "without effect: only clients know"),
+            OptionSyntax::value(
+                "test",
+                't',
+                seconds("test id"),
+                "number of a test, from 1; 0: all",
+            )
+            .or("0"),
+            OptionSyntax::switch("server", 's', "no effect: only clients know the state"),
             OptionSyntax {
                 short: Some('o'),
-                about: "seconds to wait for nodes, 3 and more",
+                about: "seconds to wait for nodes, at least 3",
                 ..TIMEOUT
             },
-            OptionSyntax::value("delay", 'd', seconds("delay"), "seconds between two questions")
+            OptionSyntax::value("delay", 'd', seconds("delay"), "seconds between two queries")
                 .or("5"),
-            OptionSyntax::value("loop", 'c', at_least_one("loop"), "so many questions").or("1"),
+            OptionSyntax::value("loop", 'c', at_least_one("loop"), "number of queries").or("1"),
             OptionSyntax::switch("active", 'a', "lists nodes that run it"),
             OptionSyntax::switch("idle", 'i', "lists nodes that do not"),
-            OptionSyntax::switch("error", 'e', "lists nodes that do not say"),
+            OptionSyntax::switch("error", 'e', "lists nodes whose state is unknown"),
             OptionSyntax::switch("all", 'l', "lists all nodes"),
         ],
         positionals: &[BATCH],
-        ..plain("query", "asks the clients of a batch whether it runs")
+        ..plain("query", "shows whether a batch is running on its clients")
     },
     CommandSyntax {
         usage: "add_test [--batch BATCH] [--loop #] [--concurrency #] [--distribute #:#] \
@@ -226,14 +244,14 @@ static COMMANDS: &[CommandSyntax] = &[
                 "loop",
                 'l',
                 ValueKind::Number { what: "loop number", min: -1, max: i32::MAX as i64 },
-                "RPCs of a client to a server, times --concurrency; -1 for no end",
+                "RPCs of a client to each server, times --concurrency; -1: no end",
             )
             .or("-1"),
             OptionSyntax::value(
                 "concurrency",
                 'c',
                 ValueKind::Number { what: "concurrency of test", min: 1, max: CONCURRENCY_MAX },
-                "RPCs at once of a client to a server",
+                "RPCs in flight from a client to each server",
             )
             .or("1"),
             OptionSyntax::value(

@@ -1,4 +1,4 @@
-//! Talking with the console, and telling what went wrong.
+//! Requests to the console, and reports of its errors.
 
 use core::fmt::Display;
 
@@ -12,9 +12,9 @@ use crate::help;
 use crate::nids::{self, NidsError};
 use crate::shell::{Compat, Exit, Program};
 
-/// What a command is about, for its errors.
+/// What a command does, for its errors.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Deed<'a> {
+pub(super) struct CommandContext<'a> {
     /// The thing: `group`.
     pub(super) what: &'a str,
     /// The action: `add group`.
@@ -27,17 +27,17 @@ pub(super) fn id(nid: &Nid) -> impl Display + use<> {
 }
 
 impl<O: Env> Lst<'_, O> {
-    /// Prints a line that was asked for.
+    /// Prints a line of output.
     pub(super) fn say(&mut self, line: impl Display) {
         self.env.out(&format!("{line}\n"));
     }
 
-    /// Prints a line about trouble.
+    /// Prints a line to standard error.
     pub(super) fn warn(&mut self, line: impl Display) {
         self.env.err(&format!("{line}\n"));
     }
 
-    /// Refuses for a reason of our own.
+    /// Prints why a command is refused and returns the exit status.
     pub(super) fn refuse(&mut self, line: impl Display) -> Exit {
         self.warn(line);
         Exit::FAILURE
@@ -87,52 +87,55 @@ impl<O: Env> Lst<'_, O> {
             return Ok(());
         }
         let given = self.settings.features.clone().unwrap_or_default();
-        Err(self.refuse(format!(
-            "Invalid LST_FEATURES: {given} (a hex mask, of which only the bit 1 is known)"
-        )))
+        Err(self
+            .refuse(format!("Invalid LST_FEATURES: {given} (a hex mask; only bit 1 is supported)")))
     }
 
-    /// Has the console do something.
-    pub(super) fn ask(&mut self, deed: Deed<'_>, command: Command) -> Result<Answer, Exit> {
+    /// Sends a command to the console.
+    pub(super) fn ask(
+        &mut self,
+        context: CommandContext<'_>,
+        command: Command,
+    ) -> Result<Answer, Exit> {
         let key = self.key().unwrap_or_default();
         let answer = self.env.ask(key, command);
-        answer.map_err(|error| self.failed(deed, error))
+        answer.map_err(|error| self.failed(context, error))
     }
 
     /// The same, where the answer is what nodes said, or nothing if none was asked.
     pub(super) fn ask_nodes(
         &mut self,
-        deed: Deed<'_>,
+        context: CommandContext<'_>,
         command: Command,
     ) -> Result<Vec<NodeReply>, Exit> {
-        match self.ask(deed, command)? {
+        match self.ask(context, command)? {
             Answer::Replies(said) => Ok(said),
             Answer::Done => Ok(Vec::new()),
-            _ => Err(self.misunderstood(deed)),
+            _ => Err(self.misunderstood(context)),
         }
     }
 
     /// The same, where the answer is names.
     pub(super) fn ask_names(
         &mut self,
-        deed: Deed<'_>,
+        context: CommandContext<'_>,
         command: Command,
     ) -> Result<Vec<String>, Exit> {
-        match self.ask(deed, command)? {
+        match self.ask(context, command)? {
             Answer::Names(names) => Ok(names),
-            _ => Err(self.misunderstood(deed)),
+            _ => Err(self.misunderstood(context)),
         }
     }
 
-    /// The console's answer is none to what it was asked.
-    pub(super) fn misunderstood(&mut self, deed: Deed<'_>) -> Exit {
-        let why = "the console answers something else; is it of another version?".to_owned();
-        self.failed(deed, ConsoleError::Failed(why))
+    /// The console sent an answer of another kind.
+    pub(super) fn misunderstood(&mut self, context: CommandContext<'_>) -> Exit {
+        let why = "unexpected reply from the console; the versions may differ".to_owned();
+        self.failed(context, ConsoleError::Failed(why))
     }
 
-    /// Says why the console did not do something.
-    pub(super) fn failed(&mut self, deed: Deed<'_>, error: ConsoleError) -> Exit {
-        let Deed { what, action } = deed;
+    /// Prints why the console refused or failed.
+    pub(super) fn failed(&mut self, context: CommandContext<'_>, error: ConsoleError) -> Exit {
+        let CommandContext { what, action } = context;
         let refusal = match error {
             ConsoleError::Refused(refusal) => refusal,
             ConsoleError::NoConsole => Refusal::NoSession,
@@ -140,7 +143,7 @@ impl<O: Env> Lst<'_, O> {
             ConsoleError::Failed(why) => return self.refuse(format!("Failed to {action}: {why}")),
         };
         self.refuse(match refusal.errno() {
-            // Its own text would say it again.
+            // The refusal's own text would repeat it.
             ESRCH => "No session exists".to_owned(),
             ESHUTDOWN => "Session is shutting down".to_owned(),
             EACCES => format!("Unmatched session key or not root ({refusal})"),
@@ -152,7 +155,7 @@ impl<O: Env> Lst<'_, O> {
         })
     }
 
-    /// Says which nodes failed in `op`, and why.
+    /// Prints which nodes failed in `op`, and why.
     pub(super) fn failures(&mut self, op: &str, said: &[NodeReply]) -> Result<(), Exit> {
         for one in said {
             match &one.reply {
@@ -165,7 +168,7 @@ impl<O: Env> Lst<'_, O> {
                     let text = errno::text(*status as i32);
                     let holder = one.holder.as_ref().map_or(String::new(), |holder| {
                         format!(
-                            " (session {} of {}; new_session --force takes it)",
+                            " (session {} of {}; new_session --force takes it over)",
                             holder.name, holder.console
                         )
                     });
@@ -175,8 +178,8 @@ impl<O: Env> Lst<'_, O> {
         }
         if said.iter().any(|one| one.reply == Reply::Refused(EPROTO)) {
             self.warn(
-                "Features of these nodes are not those of the session; LST_FEATURES=0 at \
-                 new_session is understood by all releases",
+                "These nodes do not support the features of the session; begin it with \
+                 LST_FEATURES=0, which all releases support",
             );
         }
         if said.iter().any(|one| one.reply == Reply::Refused(EPERM)) {
@@ -195,7 +198,7 @@ impl<O: Env> Lst<'_, O> {
             Ok(nids) => match nids.iter().find(|nid| nid.to_short().is_none()) {
                 None => Ok(nids),
                 Some(large) => {
-                    Err(format!("{large} (the selftest's messages know 4-byte addresses only)"))
+                    Err(format!("{large} (selftest messages hold 4-byte addresses only)"))
                 }
             },
             Err(NidsError::Nid { nid, why }) => Err(format!("{nid} ({why})")),
@@ -210,7 +213,7 @@ impl<O: Env> Lst<'_, O> {
     }
 }
 
-/// How a command ends by what nodes said.
+/// The exit status for the replies of nodes.
 pub(super) fn verdict(said: &[NodeReply]) -> Result<(), Exit> {
     if said.iter().any(|one| matches!(one.reply, Reply::None { .. })) {
         return Err(RPC_FAILED);
@@ -221,7 +224,7 @@ pub(super) fn verdict(said: &[NodeReply]) -> Result<(), Exit> {
     }
 }
 
-/// An errno's text, with what else is known.
+/// The text of an errno with details.
 pub(super) fn said_more(text: &str, why: &str) -> String {
     match why.is_empty() || why.eq_ignore_ascii_case(text) {
         true => text.to_owned(),

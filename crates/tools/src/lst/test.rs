@@ -4,7 +4,7 @@ use lustrine_selftest::Test;
 use lustrine_selftest::console::{Command, Distribution, NewTest};
 use lustrine_wire::srpc::{BULK_MAX, BrwCheck, BrwOp};
 
-use super::talk::Deed;
+use super::talk::CommandContext;
 use super::{Env, Lst};
 use crate::parse::Parsed;
 use crate::shell::Exit;
@@ -14,7 +14,7 @@ const SIZE: u32 = 4096;
 
 impl<O: Env> Lst<'_, O> {
     pub(super) fn add_test(&mut self, parsed: &Parsed) -> Result<(), Exit> {
-        let deed = Deed { what: "test", action: "add test" };
+        let context = CommandContext { what: "test", action: "add test" };
         let (Some(from), Some(to)) = (parsed.text("from"), parsed.text("to")) else {
             return Err(self.usage("add_test"));
         };
@@ -46,11 +46,11 @@ impl<O: Env> Lst<'_, O> {
             loops: loops as i32,
             concurrency: parsed.count("concurrency"),
             spread,
-            // As kernel consoles always have it (selftest-wire 11).
+            // Kernel consoles always set it [LST-14].
             stop_on_error: true,
             rate: 0,
         });
-        let said = self.ask_nodes(deed, command)?;
+        let said = self.ask_nodes(context, command)?;
         self.failures("add test", &said)?;
         self.say("Test was added successfully");
         Ok(())

@@ -87,7 +87,7 @@ fn lines_are_roff() {
 fn an_option_on_a_page() {
     let page = crate::lst::MANUAL.page("lustrine 1.0");
     let concurrency = ".TP\n\\fB\\-c\\fR, \\fB\\-\\-concurrency\\fR \\fIN\\fR\n\
-                       RPCs at once of a client to a server. 1 to 1024; default: 1.\n";
+                       RPCs in flight from a client to each server. 1 to 1024; default: 1.\n";
     assert!(page.contains(concurrency), "{page}");
     let usage = "\\fBlst add_test\\fR\\fI [OPTION]... TEST [PARAMETER]...\\fR\n";
     assert!(page.contains(usage), "{page}");

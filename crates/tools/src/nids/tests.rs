@@ -39,7 +39,7 @@ fn expressions_stand_for_nids_in_their_order() {
         ("oss1@kfi", "oss1@kfi: not an address of this network"),
         ("x:1@tcp", "x:1@tcp: not an address of this network"),
         ("", ": not an address of this network"),
-        ("<?>", "<?> stands for no node"),
+        ("<?>", "<?> does not name a node"),
         ("10.7.0.[4-4]", "the range 4-4 is empty: its end must be above its start"),
         ("10.7.0.[1-9/0]", "a range with a stride of 0"),
         ("10.7.0.[1", "brackets that do not match"),

@@ -71,10 +71,10 @@ fn arguments_are_read_as_getopt_long_does() {
         ("--force -- --count", r#"force= ["--count"]"#),
         ("-", r#"["-"]"#),
         ("a --state up", r#"state=up ["a"]"#),
-        ("", "A is missing"),
-        ("a 1 c", "unexpected word 'c'"),
-        ("a b", "Invalid count: b (-1 to 9 are allowed)"),
-        ("a --help --wrong", "help is wanted"),
+        ("", "missing argument A"),
+        ("a 1 c", "unexpected argument 'c'"),
+        ("a b", "Invalid count: b (allowed: -1 to 9)"),
+        ("a --help --wrong", "help requested"),
         ("a --wrong", "unrecognized option '--wrong'"),
         ("a -x", "invalid option -- 'x'"),
         ("a -fx", "invalid option -- 'x'"),
@@ -82,9 +82,9 @@ fn arguments_are_read_as_getopt_long_does() {
         ("a --count", "option '--count' requires an argument"),
         ("a -fc", "option requires an argument -- 'c'"),
         ("a --force=1", "option '--force' doesn't allow an argument"),
-        ("a --count 10", "Invalid count: 10 (-1 to 9 are allowed)"),
-        ("a --count many", "Invalid count: many (-1 to 9 are allowed)"),
-        ("a -s sideways", "Invalid state: sideways (up, down are allowed)"),
+        ("a --count 10", "Invalid count: 10 (allowed: -1 to 9)"),
+        ("a --count many", "Invalid count: many (allowed: -1 to 9)"),
+        ("a -s sideways", "Invalid state: sideways (allowed: up, down)"),
     ];
     for (line, wanted) in cases {
         assert_eq!(read(line), wanted, "{line:?}");

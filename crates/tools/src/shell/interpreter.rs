@@ -6,14 +6,14 @@ use crate::shell::Compat;
 /// Longest line, in bytes.
 pub const LINE_MAX: usize = 65_536;
 
-/// Where lines come from.
+/// The source of the lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// A person at a prompt: names may be shortened, and a failure ends nothing.
+    /// A person at a prompt: names may be abbreviated, and a failure does not end it.
     Prompt,
     /// A script: names are exact, and a failure ends it unless errors are ignored.
     Script {
-        /// Whether they are.
+        /// Whether the script continues after a failure.
         ignore_errors: bool,
     },
 }
@@ -21,13 +21,13 @@ pub enum Mode {
 /// What to do after a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineOutcome {
-    /// Read the next one; after the last, end with [`Interpreter::exit`].
+    /// Read the next line; after the last one, exit with [`Interpreter::exit`].
     Continue,
-    /// End with this.
+    /// Exit with this status.
     Quit(Exit),
 }
 
-/// Carries out lines, each a command. Whoever has it reads them, and shows the prompt.
+/// Runs lines, each a command. The caller reads them and shows the prompt.
 #[derive(Clone, Copy, Debug)]
 pub struct Interpreter {
     mode: Mode,
@@ -35,12 +35,12 @@ pub struct Interpreter {
 }
 
 impl Interpreter {
-    /// At the beginning.
+    /// An interpreter that has run nothing yet.
     pub fn new(mode: Mode) -> Interpreter {
         Interpreter { mode, last: Exit::SUCCESS }
     }
 
-    /// What is shown where a line is expected; nothing to a script.
+    /// The prompt; empty for a script.
     pub fn prompt(&self, program: &impl Program) -> String {
         match (self.mode, program.compat()) {
             (Mode::Script { .. }, _) => String::new(),
@@ -49,7 +49,7 @@ impl Interpreter {
         }
     }
 
-    /// Carries out a line, which may hold its end.
+    /// Runs a line, with or without its line end.
     pub fn line(&mut self, program: &mut impl Program, text: &str) -> LineOutcome {
         let words = match words::split(text) {
             _ if text.len() > LINE_MAX => Err(format!("a line has at most {LINE_MAX} bytes")),
@@ -82,8 +82,7 @@ impl Interpreter {
         }
     }
 
-    /// What to end with after the last line: as its command ended, or well where errors are
-    /// ignored.
+    /// The exit status after the last line: that of its command, or success if errors are ignored.
     pub fn exit(&self) -> Exit {
         match self.mode {
             Mode::Script { ignore_errors: true } => Exit::SUCCESS,

@@ -117,10 +117,10 @@ fn misuse_shows_usage_and_has_its_own_status() {
     let usage = "Usage: tool net add --nid NID\n";
     let wrong = "! add: unrecognized option '--wrong'\n";
     check(&["net", "add", "--wrong"], &format!("{wrong}{usage}"), 4);
-    check(&["fail", "x"], "! Invalid status: x (0 to 255 are allowed)\n", 255);
+    check(&["fail", "x"], "! Invalid status: x (allowed: 0 to 255)\n", 255);
     let mut clerk = Clerk { compat: Compat::V2_15, ..Clerk::default() };
     assert_eq!(run(&mut clerk, &strings(&["stat", "x"]), NameMatching::Exact), Exit(255));
-    assert_eq!(clerk.text, "! stat: unexpected word 'x'\nUsage: tool stat\n");
+    assert_eq!(clerk.text, "! stat: unexpected argument 'x'\nUsage: tool stat\n");
 }
 
 #[test]

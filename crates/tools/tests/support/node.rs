@@ -1,4 +1,4 @@
-//! A node, as a console sees it (selftest-wire 9 to 11, 14).
+//! A node, as a console sees it [LST-12] to [LST-15].
 
 use std::collections::BTreeMap;
 

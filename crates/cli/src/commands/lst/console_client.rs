@@ -1,4 +1,4 @@
-//! The way to the console of a session: that of a node that runs, or a process of its own.
+//! Finds the console of a session: that of the running node, or that of a daemon of its own.
 
 use std::env;
 use std::fs::{self, File};
@@ -15,31 +15,31 @@ use lustrine_tools::lst::ConsoleError;
 
 use crate::common::{ControlOptions, NodeOptions, runtime_directory};
 
-/// Names of the sockets of console processes; between the two is the key.
+/// Names of the sockets of console daemons: the key of the session is between the two.
 const PREFIX: &str = "lustrine-lst-";
 const SUFFIX: &str = ".sock";
 
-/// How long a console process may take until it answers.
+/// How long a console daemon may take until it answers.
 const START_MAX: Duration = Duration::from_secs(10);
 
-/// How often it is looked at whether it does.
+/// How often a new console daemon is asked whether it is ready.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// The way to consoles.
+/// Reaches the consoles of this machine.
 pub(super) struct ConsoleClient {
-    /// The node of a session that gets a process of its own.
+    /// The node of a session with a daemon of its own.
     pub(super) node: NodeOptions,
-    /// Where a node that runs is asked.
+    /// The control socket of the running node.
     pub(super) control: ControlOptions,
 }
 
 impl ConsoleClient {
-    /// Gives the console of the session with this key a command.
+    /// Sends a command to the console of the session with this key.
     pub(super) fn ask(&self, key: u32, command: &Command) -> Result<console::Answer, ConsoleError> {
         let mut places = vec![socket_of(key)?];
         places.extend(self.running_node()?);
         if *command == Command::ShowSession {
-            // Whoever asks may not know the key.
+            // `show_session` works without the key.
             places.extend(sockets()?);
         }
         for place in places {
@@ -51,8 +51,8 @@ impl ConsoleClient {
         Err(ConsoleError::NoConsole)
     }
 
-    /// Begins a session: with the console of the node that runs on this machine, or else with one
-    /// that gets a process of its own.
+    /// Begins a session with the console of the running node of this machine, or else with a new
+    /// console daemon.
     pub(super) fn new_session(
         &self,
         key: u32,
@@ -69,12 +69,12 @@ impl ConsoleClient {
         ask_at(&own, key, command)
     }
 
-    /// Where a node that runs would be asked; `None` when one was described instead.
+    /// The control socket of the running node; `None` when options describe a node instead.
     fn running_node(&self) -> Result<Option<PathBuf>, ConsoleError> {
         if self.node.describes_node() {
             if self.control.control.is_some() {
-                let both = "--control asks a node that runs; --net, --config and the like describe \
-                            one of the session's own: give one or the other";
+                let both = "--control names a running node; --net, --config and similar options \
+                            describe a node of the session's own: use one or the other";
                 return Err(ConsoleError::Failed(both.to_owned()));
             }
             return Ok(None);
@@ -82,28 +82,28 @@ impl ConsoleClient {
         Ok(self.control.resolve(None).map(|place| place.path))
     }
 
-    /// Starts a console process and waits until it can be asked.
+    /// Starts a console daemon and waits until it answers.
     fn start(&self, key: u32, socket: &Path) -> Result<(), ConsoleError> {
         let failed = |what: String| ConsoleError::Failed(what);
         let log = socket.with_extension("log");
         let shown = log.display();
         let file = File::create(&log).map_err(|error| failed(format!("{shown}: {error}")))?;
         let program = env::current_exe()
-            .map_err(|error| failed(format!("where this program is cannot be told: {error}")))?;
+            .map_err(|error| failed(format!("cannot find this program's own file: {error}")))?;
         let mut process = Process::new(program);
         process.arg("lst-console").arg("--socket").arg(socket);
         process.args(["--key", &key.to_string()]).args(self.node.to_args());
         process.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
         let child = process.spawn();
         let mut child =
-            child.map_err(|error| failed(format!("cannot start a console: {error}")))?;
+            child.map_err(|error| failed(format!("cannot start the console daemon: {error}")))?;
         let outcome = wait_for(socket, &mut child);
         outcome.map_err(|why| {
             let said = fs::read_to_string(&log).unwrap_or_default();
             let _ = fs::remove_file(&log);
             let said = said.trim().trim_start_matches("lustrine: ");
             failed(format!(
-                "the console could not start: {}",
+                "the console daemon did not start: {}",
                 if said.is_empty() { &why } else { said }
             ))
         })
@@ -115,13 +115,15 @@ fn ask_at(path: &Path, key: u32, command: &Command) -> Result<console::Answer, C
     match control::ask(path, &request) {
         Ok(Answer::Console { outcome }) => outcome.map_err(ConsoleError::Refused),
         Ok(Answer::Error { message, .. }) => Err(ConsoleError::Failed(message)),
-        Ok(other) => Err(ConsoleError::Failed(format!("the console answers with {other:?}"))),
+        Ok(other) => Err(ConsoleError::Failed(format!(
+            "unexpected reply from the console: {other:?}; the versions may differ"
+        ))),
         Err(ControlError::NotRunning { .. }) => Err(ConsoleError::NoConsole),
         Err(error) => Err(ConsoleError::Failed(error.to_string())),
     }
 }
 
-/// Waits until somebody answers at a socket, or the process that shall do so has ended.
+/// Waits until the daemon answers at its socket, or has ended.
 fn wait_for(socket: &Path, child: &mut Child) -> Result<(), String> {
     let deadline = Instant::now() + START_MAX;
     while Instant::now() < deadline {
@@ -140,12 +142,12 @@ fn wait_for(socket: &Path, child: &mut Child) -> Result<(), String> {
     Err(format!("it did not answer within {START_MAX:?}"))
 }
 
-/// Where the console process of a key listens.
+/// The socket of the console daemon of a key.
 fn socket_of(key: u32) -> Result<PathBuf, ConsoleError> {
     Ok(directory()?.join(format!("{PREFIX}{key}{SUFFIX}")))
 }
 
-/// Where console processes listen.
+/// The sockets of all console daemons of this user.
 fn sockets() -> Result<Vec<PathBuf>, ConsoleError> {
     let directory = directory()?;
     let entries = fs::read_dir(&directory).map_err(|error| {
@@ -166,14 +168,13 @@ fn sockets() -> Result<Vec<PathBuf>, ConsoleError> {
 fn directory() -> Result<PathBuf, ConsoleError> {
     let named = env::var_os("LUSTRINE_LST_DIR").filter(|path| !path.is_empty());
     named.map(PathBuf::from).or_else(runtime_directory).ok_or_else(|| {
-        let unknown = "where the console's socket can be is not known: XDG_RUNTIME_DIR is not \
-                       set, as after su or sudo -u; name a directory of yours with \
-                       LUSTRINE_LST_DIR";
+        let unknown = "there is no directory for the console's socket: XDG_RUNTIME_DIR is not \
+                       set, as after su or sudo -u; set LUSTRINE_LST_DIR to a private directory";
         ConsoleError::Failed(unknown.to_owned())
     })
 }
 
-/// Removes what a console process leaves behind when it ends.
+/// Removes the log of a console daemon that ends.
 pub(super) fn remove_log(socket: &Path) -> io::Result<()> {
     fs::remove_file(socket.with_extension("log"))
 }

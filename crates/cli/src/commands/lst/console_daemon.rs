@@ -1,4 +1,4 @@
-//! `lustrine lst-console`: the process that keeps a session between two calls of `lst`.
+//! `lustrine lst-console`: the daemon that holds a session between two calls of `lst`.
 
 use std::path::PathBuf;
 use std::thread;
@@ -16,19 +16,19 @@ use super::console_client;
 use crate::common::{NodeOptions, start_for_command};
 use crate::output::{Failure, print_error};
 
-/// How often it is looked at whether there is a session.
+/// How often the daemon checks whether its session exists.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How long there may be none at the beginning.
+/// How long the daemon waits for its session at the beginning.
 const BEGIN_MAX: Duration = Duration::from_secs(15);
 
-/// How long there may be none later, as between `end_session` and the next `new_session`.
+/// How long it stays without a session later, as between `end_session` and `new_session`.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// The console of one session of `lst`, for as long as it lasts; started by `lst new_session`.
+/// Hold the console of one session of lst until it ends; started by `lst new_session`
 #[derive(Args, Debug)]
 pub(crate) struct LstConsoleArgs {
-    /// Where it is asked
+    /// Path of the daemon's control socket
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
 
@@ -42,7 +42,7 @@ pub(crate) struct LstConsoleArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &LstConsoleArgs) -> Result<(), Failure> {
-    // The terminal from which the session was begun may go.
+    // The session outlives the terminal from which it was begun.
     lustrine_sys::process::detach_from_terminal();
     let signals = Signals::install().map_err(|error| format!("cannot catch signals: {error}"))?;
     let socket = ControlSocket::bind(&args.socket).map_err(|error| error.to_string())?;
@@ -50,25 +50,25 @@ pub(crate) fn run(args: &LstConsoleArgs) -> Result<(), Failure> {
     if config.nets.is_empty() {
         config.nets.push(NetConfig::new(Net::TCP, InterfaceChoice::Default));
     }
-    // All that a console has to say fits into one loop.
+    // A console sends little; one CPT is enough.
     config.tunables.cpu_npartitions = 1;
     let node = start_for_command(&config)?;
     let control = socket.serve(node.handle()).map_err(|error| error.to_string())?;
     stay(&node, &signals, args.key);
     drop(control);
     node.stop();
-    // It is of use only to find out what went wrong.
+    // The log is useful only after a failure.
     let _ = console_client::remove_log(&args.socket);
     Ok(())
 }
 
-/// Stays while there is a session.
+/// Returns when the session has ended.
 fn stay(node: &NodeHandle, signals: &Signals, key: u32) {
     let mut patience = BEGIN_MAX;
     let mut without = Instant::now();
     while without.elapsed() < patience {
         if signals.take().terminate {
-            // Nodes need not find out by themselves.
+            // The nodes of the session then need not wait for their time-out.
             let _ = node.console(key, Command::EndSession);
             return;
         }

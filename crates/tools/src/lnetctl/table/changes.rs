@@ -18,18 +18,18 @@ const CONNECTIONS: OptionSyntax =
 pub(super) const NET_ADD: CommandSyntax = CommandSyntax {
     options: &[
         NET,
-        value("if", ValueKind::Text("IF"), "interfaces, parted by commas"),
+        value("if", ValueKind::Text("IF"), "interfaces, separated by commas"),
         NID,
-        value("ip2net", ValueKind::Text("PATTERN"), "networks by addresses"),
+        value("ip2net", ValueKind::Text("PATTERN"), "network by address pattern"),
         value("peer-timeout", number("peer-timeout", i32::MAX as i64), "seconds"),
-        value("peer-credits", number("peer-credits", 65_535), "messages at once to a peer"),
-        value("peer-buffer-credits", number("peer-buffer-credits", 65_535), "of routers"),
-        value("credits", number("credits", 65_535), "messages at once"),
+        value("peer-credits", number("peer-credits", 65_535), "messages in flight to one peer"),
+        value("peer-buffer-credits", number("peer-buffer-credits", 65_535), "router credits"),
+        value("credits", number("credits", 65_535), "messages in flight"),
         value("cpt", ValueKind::Text("LIST"), "CPU partitions, such as [0,1]"),
         CONNECTIONS,
-        value("skip-mr-route-setup", ValueKind::None, "leaves Linux routing alone"),
-        value("auth-key", ValueKind::Text("KEY"), "of kfi"),
-        value("traffic-class", ValueKind::Text("CLASS"), "of kfi"),
+        value("skip-mr-route-setup", ValueKind::None, "does not change Linux routes"),
+        value("auth-key", ValueKind::Text("KEY"), "for kfilnd"),
+        value("traffic-class", ValueKind::Text("CLASS"), "for kfilnd"),
         value("tos", ValueKind::Text("N"), "IP type of service"),
     ],
     ..plain("add", "net add --net NET --if IF[,IF...] [OPTIONS]", "adds interfaces")
@@ -57,13 +57,13 @@ pub(super) const PEER_ADD: CommandSyntax = CommandSyntax {
         PRIMARY,
         NIDS,
         value("non_mr", ValueKind::None, "not multi-rail"),
-        value("lock_prim", ValueKind::None, "its primary NID stays"),
+        value("lock_prim", ValueKind::None, "locks its primary NID"),
     ],
     ..plain("add", "peer add --prim_nid NID [--nid NID[,NID...]]", "adds a peer")
 };
 
 pub(super) const PEER_DEL: CommandSyntax = CommandSyntax {
-    options: &[PRIMARY, NIDS, value("force", ValueKind::None, "also a locked one")],
+    options: &[PRIMARY, NIDS, value("force", ValueKind::None, "also if its primary NID is locked")],
     ..plain("del", "peer del --prim_nid NID [--nid NID[,NID...]]", "removes a peer")
 };
 
@@ -78,15 +78,19 @@ pub(super) const STATS_RESET: CommandSyntax =
 const ROUTE_OPTIONS: [OptionSyntax; 4] = [
     NET,
     value("gateway", ValueKind::Text("NID"), "the router"),
-    value("hop", ValueKind::Number { what: "hop", min: -1, max: 255 }, "how many routers"),
-    value("priority", number("priority", i32::MAX as i64), "0 is the first choice"),
+    value("hop", ValueKind::Number { what: "hop", min: -1, max: 255 }, "number of routers"),
+    value("priority", number("priority", i32::MAX as i64), "0 is preferred"),
 ];
 
 pub(super) const ROUTE: &[CommandSyntax] = &[
     CommandSyntax {
         options: &{
             let [net, gateway, hop, priority] = ROUTE_OPTIONS;
-            let health = value("health_sensitivity", number("health_sensitivity", 1000), "of 2.16");
+            let health = value(
+                "health_sensitivity",
+                number("health_sensitivity", 1000),
+                "health sensitivity (2.16)",
+            );
             [net, gateway, hop, priority, health]
         },
         ..plain("add", "route add --net NET --gateway NID [OPTIONS]", "adds a route")
@@ -100,38 +104,34 @@ pub(super) const ROUTE: &[CommandSyntax] = &[
             let [net, gateway, hop, priority] = ROUTE_OPTIONS;
             [net, gateway, hop, priority, VERBOSE]
         },
-        ..plain(
-            "show",
-            "route show [--net NET] [--gateway NID] [-v]",
-            "shows routes: there are none",
-        )
+        ..plain("show", "route show [--net NET] [--gateway NID] [-v]", "shows routes: always none")
     },
 ];
 
 pub(super) const ROUTING: &[CommandSyntax] =
-    &[plain("show", "routing show", "shows buffers for routing: there are none")];
+    &[plain("show", "routing show", "shows routing buffers: always none")];
 
 pub(super) const LNET: &[CommandSyntax] = &[
     CommandSyntax {
         options: &[
-            value("all", ValueKind::None, "with the networks of module parameters"),
+            value("all", ValueKind::None, "with the networks of the module parameters"),
             value("large", ValueKind::None, "with IPv6"),
         ],
         ..plain("configure", "lnet configure [--all] [--large]", "starts LNet")
     },
-    plain("unconfigure", "lnet unconfigure", "ends LNet"),
+    plain("unconfigure", "lnet unconfigure", "stops LNet"),
 ];
 
 pub(super) const IMPORT_OPTIONS: &[OptionSyntax] = &[
-    value("add", ValueKind::None, "adds what the file has"),
-    value("del", ValueKind::None, "removes it"),
-    value("exact", ValueKind::None, "makes the node what the file says: all else goes"),
-    value("show", ValueKind::None, "not on our nodes: see net show, --dry-run, --diff"),
-    value("exec", ValueKind::None, "not on our nodes: see ping, discover"),
-    value("old-api", ValueKind::None, "without effect: the interface before netlink"),
-    value("dry-run", ValueKind::None, "tells what would change, and changes nothing"),
-    value("diff", ValueKind::None, "shows how the settings would differ, and changes nothing"),
-    value("lenient", ValueKind::None, "leaves out, with a warning, what is unknown or cannot be"),
+    value("add", ValueKind::None, "adds the contents of the file (default)"),
+    value("del", ValueKind::None, "removes the contents of the file"),
+    value("exact", ValueKind::None, "removes everything that the file does not have"),
+    value("show", ValueKind::None, "not supported: see net show, --dry-run, --diff"),
+    value("exec", ValueKind::None, "not supported: see ping, discover"),
+    value("old-api", ValueKind::None, "no effect"),
+    value("dry-run", ValueKind::None, "prints the changes without making them"),
+    value("diff", ValueKind::None, "prints the changes as a diff without making them"),
+    value("lenient", ValueKind::None, "ignores, with a warning, what is unknown or not supported"),
 ];
 
 const VALUE: &[PositionalSyntax] = &[word("VALUE", ValueKind::Text("VALUE"), Arity::One)];
@@ -140,10 +140,10 @@ const fn key(name: &'static str, usage: &'static str, about: &'static str) -> Co
     CommandSyntax { positionals: VALUE, ..plain(name, usage, about) }
 }
 
-const ROUTERS: &str = "nodes of this release do not route";
+const ROUTERS: &str = "routing is not supported in this release";
 
-const HEALTH_KEYS: &str = "interfaces and peers have no health values on nodes of this release: \
-                           all that are there are used, as with health_sensitivity 0 on a kernel";
+const HEALTH_KEYS: &str = "interfaces and peers have no health values in this release: all of them \
+                           are used, as with health_sensitivity 0 on a kernel node";
 
 /// Keys of `set` that nodes do not have, and why.
 pub(super) const NOT_HERE: [(&str, &str); 12] = [
@@ -153,22 +153,19 @@ pub(super) const NOT_HERE: [(&str, &str); 12] = [
     ("routing", ROUTERS),
     ("drop_asym_route", ROUTERS),
     ("router_sensitivity", ROUTERS),
-    ("numa_range", "nodes of this release choose paths without regard to NUMA distance"),
+    ("numa_range", "paths are chosen without regard to NUMA distance in this release"),
     ("health_sensitivity", HEALTH_KEYS),
     ("recovery_interval", HEALTH_KEYS),
     ("recovery_limit", HEALTH_KEYS),
     ("max_recovery_ping_interval", HEALTH_KEYS),
-    (
-        "response_tracking",
-        "nodes of this release track every PUT that wants an ACK and every GET, as with 3",
-    ),
+    ("response_tracking", "every PUT that wants an ACK and every GET is tracked, as with 3"),
 ];
 
 /// Keys that count when a node starts.
-const AT_START: &str = "it counts when a node starts: write it into the node's configuration file, \
+const AT_START: &str = "it takes effect when a node starts: set it in the configuration file, \
                         under lustrine: tunables:, or start the node with --set NAME=VALUE";
 
-const STARTS: &str = "Counts when a node starts: `lustrine node --set NAME=VALUE`.";
+const STARTS: &str = "Takes effect when a node starts: `lustrine node --set NAME=VALUE`.";
 
 const fn at_start(name: &'static str, usage: &'static str) -> CommandSyntax {
     key(name, usage, STARTS)
@@ -182,11 +179,11 @@ pub(in crate::lnetctl) fn refused(key: &str) -> Option<&'static str> {
 }
 
 pub(in crate::lnetctl) const SET: &[CommandSyntax] = &[
-    key("tiny_buffers", "set tiny_buffers VALUE", "Not on nodes of this release."),
-    key("small_buffers", "set small_buffers VALUE", "Not on nodes of this release."),
-    key("large_buffers", "set large_buffers VALUE", "Not on nodes of this release."),
-    key("routing", "set routing VALUE", "Not on nodes of this release."),
-    key("numa_range", "set numa_range VALUE", "Not on nodes of this release."),
+    key("tiny_buffers", "set tiny_buffers VALUE", "Not supported in this release."),
+    key("small_buffers", "set small_buffers VALUE", "Not supported in this release."),
+    key("large_buffers", "set large_buffers VALUE", "Not supported in this release."),
+    key("routing", "set routing VALUE", "Not supported in this release."),
+    key("numa_range", "set numa_range VALUE", "Not supported in this release."),
     key(
         "max_interfaces",
         "set max_interfaces VALUE",
@@ -195,15 +192,15 @@ pub(in crate::lnetctl) const SET: &[CommandSyntax] = &[
     key(
         "discovery",
         "set discovery VALUE",
-        "Whether peers are discovered and told about this node (a userland node never \
-         is). 0 to 1, 1 by default",
+        "Whether peers are discovered and may discover this node; nobody discovers a \
+         userland node. 0 to 1, 1 by default",
     ),
-    key("drop_asym_route", "set drop_asym_route VALUE", "Not on nodes of this release."),
+    key("drop_asym_route", "set drop_asym_route VALUE", "Not supported in this release."),
     key(
         "retry_count",
         "set retry_count VALUE",
-        "Divides transaction_timeout into shares for the driver; messages are not resent yet. 0 to \
-         255, 2 by default",
+        "Divides transaction_timeout into shares for the driver; messages are not resent \
+         yet. 0 to 255, 2 by default",
     ),
     key(
         "transaction_timeout",
@@ -211,22 +208,22 @@ pub(in crate::lnetctl) const SET: &[CommandSyntax] = &[
         "How long a GET, or a PUT that wants an ACK, waits for its answer. 1 to 100000 s, \
          150 by default",
     ),
-    key("health_sensitivity", "set health_sensitivity VALUE", "Not on nodes of this release."),
-    key("recovery_interval", "set recovery_interval VALUE", "Not on nodes of this release."),
-    key("router_sensitivity", "set router_sensitivity VALUE", "Not on nodes of this release."),
-    key("response_tracking", "set response_tracking VALUE", "Not on nodes of this release."),
-    key("recovery_limit", "set recovery_limit VALUE", "Not on nodes of this release."),
+    key("health_sensitivity", "set health_sensitivity VALUE", "Not supported in this release."),
+    key("recovery_interval", "set recovery_interval VALUE", "Not supported in this release."),
+    key("router_sensitivity", "set router_sensitivity VALUE", "Not supported in this release."),
+    key("response_tracking", "set response_tracking VALUE", "Not supported in this release."),
+    key("recovery_limit", "set recovery_limit VALUE", "Not supported in this release."),
     key(
         "max_recovery_ping_interval",
         "set max_recovery_ping_interval VALUE",
-        "Not on nodes of this release.",
+        "Not supported in this release.",
     ),
     // Not of LNet's own tool: what else a node can change while it runs.
     key(
         "lock_prim_nid",
         "set lock_prim_nid VALUE",
-        "Whether a primary NID that a file system asked for stays; none is built on this \
-         node yet. 0 to 1, 1 by default",
+        "No effect yet: would keep the primary NID that a file system asked for. 0 to 1, \
+         1 by default",
     ),
     key(
         "sock_timeout",
@@ -293,8 +290,8 @@ pub(in crate::lnetctl) const SET: &[CommandSyntax] = &[
     key(
         "connections_max",
         "set connections_max VALUE",
-        "Most TCP connections of a node, those in their HELLO included. 16 to 1048576, \
-         16384 by default",
+        "Most TCP connections of a node; an eighth, or handshakes_max if less, is for \
+         handshakes. 16 to 1048576, 16384 by default",
     ),
     key(
         "handshakes_max",
@@ -307,6 +304,12 @@ pub(in crate::lnetctl) const SET: &[CommandSyntax] = &[
         "set spin_us VALUE",
         "How long a loop polls before it sleeps; 0 sleeps at once, -1 never sleeps. -1 to \
          1000000 us, 200 by default",
+    ),
+    key(
+        "strict_source",
+        "set strict_source VALUE",
+        "Refuse a HELLO whose NID is not its address; breaks multi-homed peers and NAT. 0 \
+         to 1, 0 by default",
     ),
     // And what counts when a node starts.
     at_start("peers_max", "set peers_max VALUE"),
@@ -332,27 +335,30 @@ pub(in crate::lnetctl) const SET: &[CommandSyntax] = &[
 pub(super) const DEBUG: &[CommandSyntax] = &[
     CommandSyntax {
         options: &[
-            OptionSyntax::switch("local", 'l', "of this node"),
-            OptionSyntax::switch("peer", 'p', "of peers"),
+            OptionSyntax::switch("local", 'l', "NIDs of this node"),
+            OptionSyntax::switch("peer", 'p', "NIDs of peers"),
         ],
-        ..plain("recovery", "debug recovery --local | --peer", "NIDs in recovery")
+        ..plain("recovery", "debug recovery --local | --peer", "lists NIDs in recovery")
     },
-    CommandSyntax { options: &[NID], ..plain("peer", "debug peer --nid NID", "logs a peer") },
+    CommandSyntax {
+        options: &[NID],
+        ..plain("peer", "debug peer --nid NID", "writes the state of a peer to the log")
+    },
     CommandSyntax {
         positionals: &[word("LIST", ValueKind::Nids, Arity::OneOrMore)],
-        ..plain("nidlist", "debug nidlist LIST [NID]", "reads a list of NIDs")
+        ..plain("nidlist", "debug nidlist LIST [NID]", "parses a list of NIDs")
     },
 ];
 
-const INDEX: OptionSyntax = value("idx", number("idx", i32::MAX as i64), "the policy's number");
+const INDEX: OptionSyntax = value("idx", number("idx", i32::MAX as i64), "index of the policy");
 
 pub(super) const UDSP: &[CommandSyntax] = &[
     CommandSyntax {
         options: &[
-            value("src", ValueKind::Text("NIDS"), "from here"),
-            value("dst", ValueKind::Text("NIDS"), "to there"),
-            value("rte", ValueKind::Text("NIDS"), "over these routers"),
-            value("priority", number("priority", i32::MAX as i64), "0 is the first choice"),
+            value("src", ValueKind::Text("NIDS"), "source NIDs"),
+            value("dst", ValueKind::Text("NIDS"), "destination NIDs"),
+            value("rte", ValueKind::Text("NIDS"), "routers"),
+            value("priority", number("priority", i32::MAX as i64), "0 is preferred"),
             INDEX,
         ],
         ..plain("add", "udsp add [--src NIDS] [--dst NIDS] [OPTIONS]", "adds a policy")
@@ -363,27 +369,27 @@ pub(super) const UDSP: &[CommandSyntax] = &[
     },
     CommandSyntax {
         options: &[INDEX],
-        ..plain("show", "udsp show [--idx N]", "shows them: there are none")
+        ..plain("show", "udsp show [--idx N]", "shows policies: always none")
     },
 ];
 
 pub(super) const FAULT: &[CommandSyntax] = &[
-    family("drop", "fault drop {add | del | show | reset}", "lost messages", RULES),
-    family("delay", "fault delay {add | del | show | reset}", "late messages", RULES),
+    family("drop", "fault drop {add | del | show | reset}", "dropped messages", RULES),
+    family("delay", "fault delay {add | del | show | reset}", "delayed messages", RULES),
 ];
 
 const RULES: &[CommandSyntax] = &[
     CommandSyntax {
         options: &[
-            OptionSyntax::value("source", 's', ValueKind::Text("NID"), "from these"),
-            OptionSyntax::value("dest", 'd', ValueKind::Text("NID"), "to these"),
-            OptionSyntax::value("rate", 'r', number("rate", i32::MAX as i64), "one of N"),
+            OptionSyntax::value("source", 's', ValueKind::Text("NID"), "source"),
+            OptionSyntax::value("dest", 'd', ValueKind::Text("NID"), "destination"),
+            OptionSyntax::value("rate", 'r', number("rate", i32::MAX as i64), "one message in N"),
             OptionSyntax::value("interval", 'i', number("interval", i32::MAX as i64), "seconds"),
             OptionSyntax::value("latency", 'l', number("latency", i32::MAX as i64), "seconds"),
-            OptionSyntax::value("portal", 'p', number("portal", 63), "on this portal"),
-            OptionSyntax::value("message", 'm', ValueKind::Text("TYPE"), "of this type"),
-            OptionSyntax::value("health_error", 'e', ValueKind::Text("ERROR"), "with this error"),
-            OptionSyntax::value("local_nid", 'o', ValueKind::Text("NID"), "on this interface"),
+            OptionSyntax::value("portal", 'p', number("portal", 63), "portal"),
+            OptionSyntax::value("message", 'm', ValueKind::Text("TYPE"), "message type"),
+            OptionSyntax::value("health_error", 'e', ValueKind::Text("ERROR"), "health error"),
+            OptionSyntax::value("local_nid", 'o', ValueKind::Text("NID"), "local interface"),
             OptionSyntax::switch("random", 'n', "at random"),
             OptionSyntax::switch("drop_all", 'x', "all"),
         ],
@@ -392,8 +398,8 @@ const RULES: &[CommandSyntax] = &[
     CommandSyntax {
         options: &[
             OptionSyntax::switch("all", 'a', "all rules"),
-            OptionSyntax::value("source", 's', ValueKind::Text("NID"), "from these"),
-            OptionSyntax::value("dest", 'd', ValueKind::Text("NID"), "to these"),
+            OptionSyntax::value("source", 's', ValueKind::Text("NID"), "source"),
+            OptionSyntax::value("dest", 'd', ValueKind::Text("NID"), "destination"),
         ],
         ..plain("del", "fault drop|delay del -a | -s NID -d NID", "removes rules")
     },

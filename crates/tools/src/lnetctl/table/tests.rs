@@ -62,7 +62,9 @@ fn every_tunable_is_a_key_of_set() {
             Change::Live => {
                 format!("{} {} to {}{unit}, {} by default", row.help, row.min, row.max, row.default)
             }
-            Change::Start => "Counts when a node starts: `lustrine node --set NAME=VALUE`.".into(),
+            Change::Start => {
+                "Takes effect when a node starts: `lustrine node --set NAME=VALUE`.".into()
+            }
         };
         assert_eq!(key.about, about, "{}", row.name);
         assert_eq!(refused(row.name).is_some(), row.change == Change::Start, "{}", row.name);

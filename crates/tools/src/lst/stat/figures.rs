@@ -1,6 +1,6 @@
 //! From counters to rows.
 //!
-//! "RPC/s" are messages of the node's whole LNet: R those received, W those sent (cli-habits 2.2).
+//! "RPC/s" are messages of the node's whole LNet: R those received, W those sent [TOOL-8].
 
 use core::fmt::Write;
 
@@ -71,15 +71,15 @@ impl Layout {
     pub(super) fn of(parsed: &Parsed) -> Layout {
         let any = |names: &[&str]| names.iter().any(|name| parsed.has(name));
         let wants = |name: &str, kind: &[&str]| parsed.has(name) || !any(kind);
-        let (figures, ways) = (["bw", "rate"], ["read", "write"]);
+        let (quantities, directions) = (["bw", "rate"], ["read", "write"]);
         let summaries = ["avg", "min", "max"];
         Layout {
             lnet: wants("lnet", &["lnet", "rpc"]),
-            rates: wants("rate", &figures),
-            bandwidth: wants("bw", &figures),
+            rates: wants("rate", &quantities),
+            bandwidth: wants("bw", &quantities),
             // Exchanged in every release: see the head of this tool.
-            received: wants("write", &ways),
-            sent: wants("read", &ways),
+            received: wants("write", &directions),
+            sent: wants("read", &directions),
             average: wants("avg", &summaries),
             least: wants("min", &summaries),
             most: wants("max", &summaries),
@@ -87,7 +87,7 @@ impl Layout {
         }
     }
 
-    /// Whether there are any figures.
+    /// Whether rates of LNet are shown.
     pub(super) fn shows_lnet(&self) -> bool {
         self.lnet
     }
