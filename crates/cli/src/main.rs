@@ -1,6 +1,6 @@
 //! The lustrine program, one file per command.
 #![forbid(unsafe_code)]
-// A full disk or a closed pipe is an error to tell, not a panic: see `output`.
+// A full disk or a closed pipe is an error to report, not a panic: see `output`.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 use std::ffi::{OsStr, OsString};
@@ -11,6 +11,8 @@ use clap::{Parser, Subcommand};
 
 mod commands;
 mod common;
+#[cfg(test)]
+mod help_snapshots;
 mod interrupt;
 mod output;
 mod report_file;
@@ -20,11 +22,12 @@ mod values;
 #[command(
     name = "lustrine",
     version,
-    about = "Lustre's network, LNet, in user space: nodes, selftest and diagnosis without kernel \
-             modules",
-    after_help = "Try `lustrine selftest`: two nodes on this machine, measured. Errors say what to \
-                  do next; every command has --help.\n\nExit status: 0 done; 1 it was tried and \
-                  failed; 2 the command line makes no sense, nothing was tried; 130 interrupted.",
+    about = "LNet, the network of Lustre, in user space: nodes, selftest and diagnosis without \
+             kernel modules",
+    after_help = "To begin, run `lustrine selftest`: it starts two nodes on this machine and \
+                  measures the path between them. Every command has --help.\n\nExit status: 0: \
+                  success; 1: the operation failed; 2: usage error, nothing was done; 130: \
+                  interrupted. lst, lnetctl and lctl have the statuses of Lustre's tools.",
     max_term_width = 100
 )]
 struct Cli {
@@ -76,17 +79,18 @@ fn main() -> ExitCode {
     })
 }
 
-/// A tool without commands.
+/// A tool that has no commands of its own.
 const ROUTERSTAT: &str = "routerstat";
 
-/// The arguments; called by the name of a tool, as a link may be, it is that tool.
+/// The command line. When the program is called by the name of a tool, as through a symbolic link,
+/// the name becomes the command.
 fn arguments(given: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = given.into_iter().collect();
     let name = arguments.first().and_then(|program| Path::new(program).file_name());
     let name = name.and_then(OsStr::to_str);
     let tool = name.filter(|name| *name == ROUTERSTAT || lustrine_tools::tool(name).is_some());
     if let Some(tool) = tool.map(OsString::from) {
-        // Help calls the program by this, and its command by the next.
+        // The help text shows the first word as the program and the second as its command.
         arguments[0] = "lustrine".into();
         arguments.insert(1, tool);
     }

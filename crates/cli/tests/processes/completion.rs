@@ -10,7 +10,9 @@ use std::process::{Command, Stdio};
 use lustrine_tools::ALL;
 use lustrine_tools::table::CommandSyntax;
 
-use crate::common::{Scratch, clean, finish, lustrine, skip};
+use lustrine_testing::{Need, not_run};
+
+use crate::common::{Scratch, clean, finish, lustrine};
 
 /// A user of bash who has the script, the program and links for the tools.
 struct User {
@@ -151,7 +153,7 @@ fn shells_can_read_their_scripts() {
         let path = scratch.write(shell, &script(shell));
         match is_installed(shell) {
             true => _ = finish(Command::new(shell).arg("-n").arg(path)).ok().expect_stderr(&[]),
-            false => skip(&format!("{shell} is not installed")),
+            false => not_run(Need::Program, &format!("{shell} is not installed")),
         }
     }
 }
@@ -160,7 +162,7 @@ fn shells_can_read_their_scripts() {
 fn the_program_s_answer_to_scripts() {
     let answer = |words: &[&str]| finish(lustrine().arg("complete").args(words)).ok().stdout;
     assert_eq!(answer(&["lst", "--", "run", ""]), ":batch\n");
-    let shown = "--force\tgives up RPCs under way\n";
+    let shown = "--force\taborts RPCs in flight\n";
     assert_eq!(answer(&["lst", "--", "stop", "--f"]), shown);
     assert_eq!(answer(&["lustrine", "--", "lst", "stop", "--f"]), shown);
     for nothing in [&["lst", "--", "x", ""][..], &["no-tool", "--", ""], &["lustrine"], &["lst"]] {
@@ -179,24 +181,24 @@ fn pages_are_read_without_warnings() {
         .map(|entry| entry.expect("an entry").path())
         .collect();
     paths.sort();
-    assert_eq!(said, format!("{} pages are in {}\n", paths.len(), directory.display()));
+    assert_eq!(said, format!("{} pages written to {}\n", paths.len(), directory.display()));
     for name in ["lustrine.1", "lustrine-node.1", "lustrine-lst.1", "lst.8"] {
         assert!(paths.contains(&directory.join(name)), "no {name} in {paths:?}");
     }
     for name in ["lustrine-complete.1", "lustrine-raw-tcp.1", "lustrine-help.1"] {
-        assert!(!paths.contains(&directory.join(name)), "{name} is nobody's business");
+        assert!(!paths.contains(&directory.join(name)), "{name} is internal");
     }
-    // -ww is every warning; what they draw does not matter.
+    // -ww enables every warning; the formatted text does not matter.
     reads(&paths, "groff", &["-ww", "-man", "-Tutf8", "-z"]);
     reads(&paths, "man", &["--warnings=w", "-l", "--"]);
     reads(&paths, "mandoc", &["-Tlint", "-Werror"]);
 }
 
-/// Requires that a reader of pages takes them and has nothing to say against them.
+/// Requires that a formatter reads the pages without a warning.
 #[track_caller]
 fn reads(paths: &[impl AsRef<Path>], reader: &str, options: &[&str]) {
     if !is_installed(reader) {
-        skip(&format!("{reader} is not installed"));
+        not_run(Need::Program, &format!("{reader} is not installed"));
         return;
     }
     for path in paths.iter().map(AsRef::as_ref) {
@@ -208,7 +210,7 @@ fn reads(paths: &[impl AsRef<Path>], reader: &str, options: &[&str]) {
 }
 
 #[test]
-fn wrong_use_is_told() {
+fn usage_errors_are_explained() {
     finish(lustrine().args(["man", "nobody"]))
         .expect_code(2)
         .expect_stderr(&["there is no page \"nobody\"", "lustrine, lst, lnetctl, lctl, lustrine-"]);
@@ -219,7 +221,7 @@ fn wrong_use_is_told() {
     let scratch = Scratch::new();
     let file = scratch.write("file", "");
     finish(lustrine().arg("man").arg("--all").arg(&file))
-        .expect_error(&["cannot make the directory"]);
+        .expect_error(&["cannot create the directory"]);
 }
 
 fn is_installed(program: &str) -> bool {

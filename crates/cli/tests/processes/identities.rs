@@ -7,6 +7,8 @@ use std::thread;
 
 use rustix::process::Signal;
 
+use lustrine_testing::{Need, not_run};
+
 use crate::common::{
     Finished, Node, Running, Scratch, eventually, finish, free_port, loopback, lustrine,
     may_be_node, unprivileged,
@@ -29,7 +31,7 @@ fn wishes(node: &Node, identity: &str) -> [Command; 3] {
 #[test]
 fn a_node_is_let_in_under_both_policies() {
     if !may_be_node() {
-        return crate::common::skip("node identity cannot be had");
+        return not_run(Need::PrivilegedPorts, "the user may not have node identity");
     }
     for policy in ["secure", "all"] {
         let node = Node::start(&["--accept", policy, "--identity", "node"]);
@@ -176,8 +178,8 @@ fn a_node_does_not_ask_itself_from_its_own_address() {
     let mut command = lustrine();
     command.args(["ping", "127.0.0.1@tcp", "--port", &port]);
     finish(&mut command).expect_error(&[
-        "for this command we are 127.0.0.77@tcp: 127.0.0.1@tcp is an address of this machine, \
-         and two nodes at one address would share a NID; --net gives us another",
+        "this command uses the NID 127.0.0.77@tcp: 127.0.0.1@tcp is an address of this machine, \
+         and two nodes at one address would share a NID; choose another with --net",
         "connection refused",
     ]);
 }
@@ -203,7 +205,7 @@ fn no_interface_on_that_net() {
     finish(lustrine().args(["ping", "192.0.2.1@tcp", "--net", &format!("tcp={ours}:9")]))
         .expect_error(&["no route to the peer", "or the host has no route to it"]);
     finish(lustrine().args(["ping", "10.0.0.1@o2ib", "--port", "9"]))
-        .expect_error(&["o2ib", "only tcp nets have a driver"]);
+        .expect_error(&["o2ib", "only peers on tcp networks can be reached"]);
 }
 
 #[test]
@@ -229,7 +231,7 @@ fn another_service_listens() {
 #[test]
 fn a_command_beside_another_of_the_same_address_harms_nothing() {
     if !may_be_node() {
-        return crate::common::skip("node identity cannot be had");
+        return not_run(Need::PrivilegedPorts, "the user may not have node identity");
     }
     let (node, ip) = (Node::open(), loopback());
     let mut load = node.client_at("selftest", ip);
@@ -253,7 +255,7 @@ fn a_command_beside_another_of_the_same_address_harms_nothing() {
 #[test]
 fn a_command_can_be_dialled_back() {
     if !may_be_node() {
-        return crate::common::skip("node identity cannot be had");
+        return not_run(Need::PrivilegedPorts, "the user may not have node identity");
     }
     let node = Node::start(&["--accept", "all", "--set", "conns_per_peer=4"]);
     let mut load = node.client("selftest");

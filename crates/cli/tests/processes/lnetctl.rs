@@ -81,7 +81,7 @@ fn what_fails_has_the_old_forms_and_says_why() {
     refused.expect_code(234).expect_stderr(&[
         "set:\n-     routing:\n",
         "errno: -95",
-        "do not route",
+        "routing is not supported",
     ]);
     let control = node.control();
     node.stop();

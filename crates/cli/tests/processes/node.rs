@@ -10,9 +10,11 @@ use std::process::Stdio;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use lustrine_testing::{Need, not_run};
+
 use crate::common::{
     Finished, Node, Running, Scratch, eventually, finish, free_port, loopback, lustrine,
-    own_identity, skip, unprivileged,
+    own_identity, unprivileged,
 };
 
 #[test]
@@ -152,7 +154,7 @@ fn only_its_owner_may_ask() {
     let Some(mut show) = unprivileged(&scratch) else { return };
     // Without a place for a control socket there is none, and both sides say so.
     finish(show.args(["show", "net"])).expect_error(&[
-        "where to ask a node is not known: XDG_RUNTIME_DIR is not set",
+        "the control socket of the node is unknown: XDG_RUNTIME_DIR is not set",
         "--control",
     ]);
     let ip = loopback();
@@ -164,7 +166,7 @@ fn only_its_owner_may_ask() {
     node.end().ok();
 
     if !lustrine_sys::process::is_root() {
-        return skip("another user's control socket needs another user");
+        return not_run(Need::Root, "another user's control socket needs another user");
     }
     let node = Node::open();
     let mut show = unprivileged(&scratch).expect("there was one before");
@@ -379,5 +381,5 @@ fn no_node_is_running() {
     both.args(["ping", "10.0.0.1@tcp", "--port", "9", "--control"]).arg(&path);
     finish(&mut both)
         .expect_code(2)
-        .expect_stderr(&["--control asks a node that runs", "one or the other"]);
+        .expect_stderr(&["--control names a running node", "one or the other"]);
 }

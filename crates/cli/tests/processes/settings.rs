@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::Command;
 use std::thread::available_parallelism;
 
-use crate::common::{Node, Running, Scratch, finish, free_port, loopback, lustrine, skip};
+use lustrine_testing::{Need, not_run};
+
+use crate::common::{Node, Running, Scratch, finish, free_port, loopback, lustrine};
 
 /// `lustrine node` with this configuration.
 fn configured(file: &Path) -> Command {
@@ -156,7 +158,7 @@ fn bad_settings_are_refused_with_advice() {
         (&["--net", "tcp=127.0.0.9", "--net", "tcp=127.0.0.9"], &["has 127.0.0.9 twice"]),
         (
             &["--net", "tcp=127.0.0.9", "--set", "peer_credits"],
-            &["no '='", "--set peer_credits=32"],
+            &["'=' is missing", "--set peer_credits=32"],
         ),
         (&["--net", "tcp=127.0.0.9", "--set", "peer_credits=0"], &["allowed: 1 to 65535"]),
         (&["--net", "tcp=127.0.0.9", "--set", "perr_credits=9"], &["no tunable is called"]),
@@ -192,7 +194,7 @@ fn measured(node: &Node, ip: Ipv4Addr, settings: &[&str]) {
 #[test]
 fn two_event_loops_share_the_peers() {
     if available_parallelism().map_or(1, usize::from) < 2 {
-        return skip("two event loops need two CPUs");
+        return not_run(Need::TwoCpus, "two event loops need two CPUs");
     }
     let two = ["--set", "cpu_npartitions=2"];
     let node = Node::start(&[&["--accept", "all"][..], &two].concat());
@@ -233,7 +235,7 @@ fn two_event_loops_share_the_peers() {
 #[test]
 fn one_program_with_two_loops_on_both_sides() {
     if available_parallelism().map_or(1, usize::from) < 2 {
-        return skip("two event loops need two CPUs");
+        return not_run(Need::TwoCpus, "two event loops need two CPUs");
     }
     let scratch = Scratch::new();
     let mut command = lustrine();

@@ -1,0 +1,197 @@
+//! What users read when their input is wrong: a table of command lines, and all that each prints,
+//! held by `tests/snapshots/errors.txt`. `UPDATE_SNAPSHOTS=1` writes the file anew.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::common::{Scratch, finish, free_port, loopback, lustrine};
+
+/// Command lines, in the groups in which the file shows them. `DIR` is the test's directory, `IP`
+/// an address at which nothing listens, and `BUSY` an address and port at which something does.
+const CASES: [(&str, &[&str]); 9] = [
+    (
+        "the program",
+        &[
+            "",
+            "pong",
+            "pign 10.0.0.1@tcp",
+            "ping",
+            "ping 10.0.0.1@tcp --tiemout 3",
+            "ping 10.0.0.1@tcp --timeout 0",
+            "ping 10.0.0.1@tcp --timeout soon",
+            "ping 10.0.0.1@tcp --count 0",
+            "show weather",
+            "completion tcsh",
+            "man nobody",
+        ],
+    ),
+    (
+        "NIDs and networks",
+        &[
+            "ping 10.0.0",
+            "ping 10.0.0.1@tpc",
+            "ping 10.0.0.1@o2ib",
+            "ping host@tcp",
+            "ping *",
+            "node --net tcp=10.0.0.1:0",
+            "node --net tcp=10.0.0.1:99999",
+            "node --net o2ib=ib0",
+            "node --net tcp=no-such-interface",
+        ],
+    ),
+    (
+        "settings",
+        &[
+            "node --set peer_credits",
+            "node --set peer_credits=many",
+            "node --set peer_credits=0",
+            "node --set peer_credit=8",
+            "node --identity nobody",
+            "node --lenient",
+        ],
+    ),
+    (
+        "configuration files",
+        &[
+            "node --config DIR/missing.yaml",
+            "node --config DIR/key.yaml",
+            "node --config DIR/range.yaml",
+            "node --config DIR/broken.yaml",
+            "node --config DIR/twice.yaml",
+        ],
+    ),
+    (
+        "addresses",
+        &[
+            "node --net tcp=BUSY --accept all --control DIR/node.sock",
+            "ping IP@tcp --port 1 --net tcp=IP2",
+        ],
+    ),
+    (
+        "a node that does not run",
+        &[
+            "show net --control DIR/none.sock",
+            "lnetctl --control DIR/none.sock net show",
+            "lctl --control DIR/none.sock list_nids",
+            "routerstat --control DIR/none.sock",
+            "ping 10.0.0.1@tcp --control DIR/none.sock --net tcp",
+        ],
+    ),
+    (
+        "selftest and plans",
+        &[
+            "selftest --size 7",
+            "selftest --size big",
+            "selftest --concurrency 0",
+            "selftest --test erase",
+            "selftest --plan DIR/missing.yaml",
+            "selftest --plan DIR/plan.yaml --dry-run",
+            "selftest --json DIR/no/such/file.json",
+        ],
+    ),
+    (
+        "simulations and captures",
+        &[
+            "sim run DIR/missing.yaml",
+            "sim run DIR/scenario.yaml",
+            "sim sweep DIR/scenario.yaml",
+            "sim replay DIR/key.yaml",
+            "pcap DIR/missing.pcap",
+            "pcap DIR/key.yaml",
+        ],
+    ),
+    (
+        "tools",
+        &[
+            "lst new_sessions",
+            "lst add_group",
+            "lst add_group --wrong g 10.0.0.1@tcp",
+            "lst add_group g 10.0.0.[5-3]@tcp",
+            "lst add_group g 10.0.0.[1-99999]@tcp",
+            "lst add_test --concurrency 0 --from a --to b ping",
+            "lst add_test --from a --to b brw read size=7",
+            "lst list_group",
+            "lnetctl nets",
+            "lnetctl net shwo",
+            "lnetctl net show --net",
+            "lnetctl ping",
+            "lnetctl set retry_count",
+            "lnetctl set transaction_timeout forever",
+            "lnetctl route add --net tcp1 --gateway 10.0.0.1@tcp",
+            "lctl list_nid",
+        ],
+    ),
+];
+
+/// Files in `DIR`, each with a mistake.
+const FILES: [(&str, &str); 6] = [
+    ("key.yaml", "net:\n- net type: tcp\n  local NI(s):\n  - interfacess:\n      0: eth0\n"),
+    (
+        "range.yaml",
+        "net:\n- net type: tcp\n  local NI(s):\n  - tunables:\n      peer_credits: -1\n",
+    ),
+    ("broken.yaml", "net: [tcp\n"),
+    ("twice.yaml", "global:\n    discovery: 1\n    discovery: 0\n"),
+    ("plan.yaml", "groups:\n  clients: 10.0.0.[1-2]@tcp\ntset: []\n"),
+    ("scenario.yaml", "groups:\n  clients: {count: many}\nlink: {}\n"),
+];
+
+#[test]
+fn errors_are_as_recorded() {
+    let scratch = Scratch::new();
+    for (name, text) in FILES {
+        scratch.write(name, text);
+    }
+    let (ip, ip2, busy_ip) = (loopback(), loopback(), loopback());
+    let busy_port = free_port(busy_ip);
+    let _busy = TcpListener::bind((busy_ip, busy_port)).expect("the port is free");
+    let names = [
+        ("IP2", ip2.to_string()),
+        ("IP", ip.to_string()),
+        ("BUSY", format!("{busy_ip}:{busy_port}")),
+        ("DIR", scratch.path().display().to_string()),
+    ];
+    let mut shown = String::new();
+    for (group, lines) in CASES {
+        shown += &format!("# {group}\n\n");
+        for line in lines {
+            shown += &case(line, &names, &scratch);
+        }
+    }
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots/errors.txt");
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some_and(|value| value == "1") {
+        fs::write(&path, &shown).expect("the snapshot can be written");
+    }
+    let recorded = fs::read_to_string(&path).unwrap_or_default();
+    let hint = "if the change is meant, run the test with UPDATE_SNAPSHOTS=1 and commit the file";
+    let differ = recorded.lines().zip(shown.lines()).find(|(recorded, now)| recorded != now);
+    assert!(recorded == shown, "first difference: {differ:#?}; {hint}\n{shown}");
+}
+
+/// A command line and all that it prints, with the names of the table in place of what they stand
+/// for.
+fn case(line: &str, names: &[(&str, String)], scratch: &Scratch) -> String {
+    let mut command: Command = lustrine();
+    for word in line.split_whitespace() {
+        let fill = |word: String, (name, value): &(&str, String)| word.replace(name, value);
+        command.arg(names.iter().fold(word.to_owned(), fill));
+    }
+    // Neither a node nor a session of the user who runs the tests.
+    command.env("XDG_RUNTIME_DIR", scratch.path()).env("LUSTRINE_LST_DIR", scratch.path());
+    command.env("LST_SESSION", "7").env("LUSTRINE_CONTROL", scratch.file("none.sock"));
+    let done = finish(&mut command);
+    let code = done.code.map_or("a signal".to_owned(), |code| code.to_string());
+    let mut text = format!("$ lustrine {line}\n");
+    for printed in done.stdout.lines() {
+        text += &format!("    {printed}\n");
+    }
+    for printed in done.stderr.lines() {
+        text += &format!("  ! {printed}\n");
+    }
+    text += &format!("  exit status {code}\n\n");
+    let restore = |text: String, (name, value): &(&str, String)| text.replace(value, name);
+    let text = names.iter().fold(text, restore);
+    text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
