@@ -20,10 +20,7 @@ impl<O: Env> Lnetctl<'_, O> {
         };
         let verb = if manner == ImportMode::Del { "del" } else { "add" };
         for (option, instead) in [
-            (
-                "show",
-                "`lnetctl net show` and similar; for what the file would change, --dry-run or --diff",
-            ),
+            ("show", "`lnetctl net show`; to see what would change, --dry-run or --diff"),
             ("exec", "`lnetctl ping` and `lnetctl discover`"),
         ] {
             if parsed.has(option) {
