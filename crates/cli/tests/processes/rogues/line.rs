@@ -2,21 +2,17 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddrV4, TcpStream};
-use std::thread;
-use std::time::Duration;
 
 use lustrine_wire::frame::{FrameHeader, FrameKind};
-use lustrine_wire::header::Header;
+use lustrine_wire::header::{Body, Header};
 use lustrine_wire::hello::Hello;
 use lustrine_wire::{ByteOrder, Progress};
 use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
+use super::words::{framed, message};
 use crate::common::eventually;
-
-/// How long a rogue listens before it looks whether that is enough.
-const MOMENT: Duration = Duration::from_millis(5);
 
 /// A connection that the rogue dialled, or took.
 #[derive(Debug)]
@@ -146,17 +142,34 @@ impl Line {
         });
     }
 
-    /// Whether it is open still, after everything the node had to say was heard.
-    pub(crate) fn is_open(&mut self) -> bool {
-        thread::sleep(MOMENT);
-        let mut scrap = [0; 4096];
-        loop {
-            match self.listen(&mut scrap) {
-                Some(0) => return true,
-                Some(_) => {}
-                None => return false,
+    /// Whether the node answers a question with a REPLY; then it has read all that was said before,
+    /// and has kept the connection.
+    pub(crate) fn answers(&mut self, question: &Header) -> bool {
+        self.say(&message(question));
+        while let Some(header) = self.hear_header() {
+            if self.hear(header.payload_len as usize).is_none() {
+                return false;
+            }
+            if matches!(header.body, Body::Reply { .. }) {
+                return true;
             }
         }
+        false
+    }
+
+    /// Whether the node acknowledges a message with a cookie; then it has read all that was said
+    /// before, and has kept the connection.
+    pub(crate) fn acknowledges(&mut self, cookie: u64, header: &Header) -> bool {
+        self.say(&framed(FrameHeader { zc_request: cookie, ..FrameHeader::LNET }, header));
+        while let Some(frame) = self.hear(FrameHeader::LEN) {
+            let raw = frame.first_chunk().expect("a frame header");
+            let frame = FrameHeader::parse(raw, ByteOrder::Little).expect("the node knows how");
+            assert_eq!(frame.kind, FrameKind::Noop, "nothing else travels on such a connection");
+            if frame.zc_ack == cookie {
+                return true;
+            }
+        }
+        false
     }
 
     /// Says that nothing more will be said.

@@ -1,11 +1,12 @@
 //! One address that takes every place, or uses another's name.
 
+use lustrine_wire::header::{Body, MdHandle};
 use lustrine_wire::hello::{ConnType, Hello};
 use lustrine_wire::nid::ProcessId;
 
 use super::line::Line;
 use super::scene::{Rogue, Scene};
-use super::words::greeting;
+use super::words::{greeting, with_payload};
 use super::{Row, anybody, believed, face};
 use crate::common::finish;
 
@@ -14,6 +15,7 @@ fn one_address_against_all_others() {
     let rows: &[Row] = &[
         anybody("200 handshakes that never end", &[("handshakes_evicted", 136)], handshakes),
         anybody("300 idle userland peers", &[("userland_evicted", 50)], idle_peers),
+        anybody("80 pushes that stop one byte too soon", &[("opened_passive", 80)], short_pushes),
         believed("the NID of a peer that is connected", &[("claims_refused", 2)], stolen_name),
     ];
     face(Scene::new(&["handshakes_max=64", "connections_max=256", "accept_timeout=60"]), rows);
@@ -44,8 +46,32 @@ fn idle_peers(scene: &Scene, rogue: &mut Rogue) {
         held.push(line);
     }
     require_room(scene);
-    let open = held.iter_mut().filter_map(|line| line.is_open().then_some(())).count();
+    let question = rogue.words.ping();
+    let open = held.iter_mut().filter_map(|line| line.answers(&question).then_some(())).count();
     assert!(open < 256, "{open} connections of one address are left");
+}
+
+/// More than the node has buffers for pushes. A newcomer is
+/// discovered all the same, and the clients that come and go, which push first, are served.
+fn short_pushes(scene: &Scene, rogue: &mut Rogue) {
+    let body = Body::Put {
+        ack_md: MdHandle::NONE,
+        match_bits: lustrine_wire::PING_MATCH_BITS,
+        hdr_data: 0,
+        portal: 0,
+        offset: 0,
+    };
+    let push = with_payload(&rogue.words.header(body, 48), 47);
+    let hello = greeting(&rogue.words, &rogue.words.hello(ConnType::Control));
+    let mut held = Vec::new();
+    for _ in 0..80 {
+        let mut line = rogue.dial_unprivileged();
+        line.say(&hello);
+        line.hear_hello().expect("the node answers a good HELLO");
+        line.say(&push);
+        held.push(line);
+    }
+    finish(&mut scene.node.client("discover")).ok();
 }
 
 /// Its connections stay, as the scene requires of the friend in the end.
