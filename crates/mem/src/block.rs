@@ -4,7 +4,7 @@
 ///
 /// A block is a plain value: copying it copies no bytes and owns nothing. It stays meaningful
 /// until it is given to [`Arena::free`](crate::Arena::free); a stale one can reach bytes that now
-/// belong to somebody else in the same arena, but never anything outside it.
+/// belong to another owner in the same arena, but never anything outside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Block {
     /// Index of the region inside its arena.

@@ -9,7 +9,7 @@ pub(crate) struct Mapping {
     len: usize,
 }
 
-// SAFETY: the pages belong to this value alone (nobody else has the address) and to no thread.
+// SAFETY: the pages belong to this value alone (no other value has the address) and to no thread.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
@@ -68,8 +68,8 @@ mod pages {
                 unsafe { mmap_anonymous(null_mut(), wide, prot, MapFlags::PRIVATE) }.ok()?;
             let front = start.align_offset(align);
             let back = wide - front - len;
-            // SAFETY: `front + len + back` is exactly what was mapped above, and nobody knows of
-            // it yet.
+            // SAFETY: `front + len + back` is exactly what was mapped above, and no other value
+            // knows of it yet.
             let base = unsafe {
                 let base = start.byte_add(front);
                 if front > 0 {
@@ -95,7 +95,7 @@ mod pages {
     }
 
     /// # Safety
-    /// The range is mapped and nobody uses it any more.
+    /// The range is mapped and not in use any more.
     unsafe fn unmap(start: *mut u8, len: usize) {
         // SAFETY: the caller's promise.
         let result = unsafe { munmap(start.cast(), len) };

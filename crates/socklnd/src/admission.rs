@@ -1,7 +1,7 @@
 //! Who gets a place when places are short: for a handshake, and for an open connection.
 //!
-//! Nobody is turned away for a handshake while another one can make room: the source that holds
-//! most handshakes loses its oldest. An honest handshake takes a few round trips, so it is over
+//! A handshake is not refused while another one can make room: the source that holds most
+//! handshakes loses its oldest. An honest handshake takes a few round trips, so it is over
 //! long before its turn comes. When open connections are short, an idle userland connection of the
 //! source that holds most of them goes; connections of nodes are never closed for that.
 

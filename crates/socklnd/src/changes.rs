@@ -15,7 +15,7 @@ use crate::io::Io;
 use crate::peer::PeerKey;
 
 impl Socklnd {
-    /// Other values are in force; handshakes and dials under way keep their deadlines.
+    /// Puts other values in force; handshakes and dials under way keep their deadlines.
     pub fn set_tunables(&mut self, now: Time, tunables: Tunables) {
         self.timing = Timing::new(&tunables);
         self.config.tunables = tunables;
@@ -24,8 +24,8 @@ impl Socklnd {
         }
     }
 
-    /// So many BULK_IN and BULK_OUT connections, each, to peers of this interface. Those that are
-    /// missing are dialled now where there is a connection; none is closed for being too many.
+    /// Sets the number of BULK_IN and of BULK_OUT connections to each peer of this interface.
+    /// Missing ones are dialled now if the peer is connected; none is closed if there are more.
     ///
     /// # Panics
     /// When it is 0.
@@ -78,7 +78,7 @@ impl Socklnd {
         NiIndex(index)
     }
 
-    /// Ends everything on an interface, which is no more. Its listeners are closed already.
+    /// Ends everything on an interface that was removed. Its listeners are closed already.
     pub fn remove_ni<I: Io, C: Core>(
         &mut self,
         now: Time,
@@ -125,8 +125,8 @@ impl Socklnd {
         there.map(|(index, _)| NiIndex(index as u16))
     }
 
-    /// The interface of a NID that somebody asks for, who came to a port of `ni`'s address:
-    /// several networks may share one address, and one listener.
+    /// The interface with the NID that a connection request names; the connection arrived at a port
+    /// of `ni`'s address. Several networks may share one address, and one listener.
     pub(crate) fn asked_for(&self, ni: NiIndex, port: u16, target: &Nid) -> Option<NiIndex> {
         if self.is_there(ni, target) {
             return Some(ni);

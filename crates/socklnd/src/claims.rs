@@ -73,7 +73,7 @@ impl Socklnd {
         Ok(())
     }
 
-    /// The time of a claim is over: it is refused if the peer was heard of since.
+    /// The trial of a claim is over: it is refused if the peer has shown that it is alive.
     pub(crate) fn end_claim<I: Io, C: Core>(
         &mut self,
         env: &mut Env<'_, I, C>,

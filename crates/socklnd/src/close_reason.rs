@@ -9,50 +9,50 @@ use crate::io::IoError;
 
 /// A way in which a peer can break the protocol: one variant per rule, each with a counter of its
 /// own in [`Counters`](crate::counters::Counters). Every one costs the connection; on an open
-/// connection also its siblings (wire 4.9).
+/// connection also its siblings [SOCK-9].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProtocolViolation {
-    /// Dialled from a source port above 1023 though only lower ones are accepted (wire 2.1).
+    /// Dialled from a source port above 1023 though only lower ones are accepted [ACC-14].
     SourcePort,
-    /// The first word is not that of a connection request (wire 2.3).
+    /// The first word is not that of a connection request [ACC-7].
     RequestMagic,
-    /// A connection request of an unknown version, or another LNet driver's magic (wire 2.3).
+    /// A connection request of an unknown version, or another LNet driver's magic [ACC-5], [ACC-6].
     RequestVersion,
-    /// The request's target is malformed (wire 2.2).
+    /// The request's target is malformed [ACC-8].
     RequestTarget,
-    /// The request names a NID that is not this interface's (wire 2.3).
+    /// The request names a NID that is not this interface's [ACC-8].
     WrongTarget,
-    /// The request or HELLO did not come in time (wire 2.3, 4.6).
+    /// The request or HELLO did not come in time [ACC-10].
     SlowHandshake,
-    /// The first word is not that of a HELLO (wire 4.5).
+    /// The first word is not that of a HELLO [HEL-5].
     HelloMagic,
-    /// A HELLO of an unknown version (wire 4.5).
+    /// A HELLO of an unknown version [HEL-6].
     HelloVersion,
-    /// An unknown connection type, or NONE where a connection is asked for (wire 4.4).
+    /// An unknown connection type, or NONE where a connection is asked for [HEL-7].
     HelloKind,
-    /// The HELLO's source is a wildcard or the loopback (wire 4.4).
+    /// The HELLO's source is a wildcard or the loopback [HEL-7].
     HelloSource,
     /// The HELLO's source NID is not the address it came from, and `strict_source` is on.
     ForeignAddress,
-    /// A HELLO whose list of IP addresses or NIDs is malformed (wire 4.1).
+    /// A HELLO whose list of IP addresses or NIDs is malformed [HEL-7].
     HelloMalformed,
-    /// The answer to our HELLO comes from another process than the one dialled (wire 4.4).
+    /// The answer to our HELLO comes from another process than the one dialled [HEL-12].
     AnswerIdentity,
-    /// The answer's type is not the inverse of ours, or its version not ours (wire 4.4, 4.5).
+    /// The answer's type is not the inverse of ours, or its version not ours [HEL-8], [HEL-14].
     AnswerKind,
-    /// A frame that is neither NOOP nor LNET (wire 3.2).
+    /// A frame that is neither NOOP nor LNET [FRM-3].
     FrameKind,
-    /// An LNet header that does not parse: type, length or NID (wire 5.4).
+    /// An LNet header that does not parse: type, length or NID [HDR-12].
     Header,
-    /// A keepalive with something in cookie A (wire 3.5).
+    /// A keepalive with something in cookie A [FRM-13].
     Keepalive,
-    /// Acknowledges a zero-copy cookie that is not pending (wire 3.4).
+    /// Acknowledges a zero-copy cookie that is not pending [FRM-12].
     UnknownCookie,
     /// More zero-copy acknowledgements are owed than can be delivered.
     AckBacklog,
-    /// The checksum does not match (wire 3.3).
+    /// The checksum does not match [FRM-10].
     Checksum,
-    /// The stream ended inside a message (wire 4.9).
+    /// The stream ended inside a message [SOCK-10].
     Truncated,
     /// The core refused the header.
     Refused(HeaderViolation),
@@ -84,7 +84,7 @@ impl From<HelloError> for ProtocolViolation {
     }
 }
 
-/// Which time-out struck (wire 4.9).
+/// Which time-out struck [SOCK-11].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timeout {
     /// A message stopped arriving in its middle.

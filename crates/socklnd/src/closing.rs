@@ -1,5 +1,5 @@
 //! Ending connections: one in its handshake by itself, an open one with all its siblings
-//! (wire 4.9).
+//! [SOCK-9], [SOCK-10].
 
 use lustrine_lnet::lnd::{Core, LinkEvent, NiIndex};
 use lustrine_lnet::status::Status;
@@ -27,9 +27,9 @@ impl Socklnd {
                 self.close_peer(env, peer, reason);
             }
             Phase::Connecting(dialled) | Phase::Answer(dialled) => {
-                // Whoever takes the connection and closes it without a HELLO does not want us: our
-                // source port, or the NID we asked for (captures r_badport, b5). It may have done
-                // so before we heard that the connection was there.
+                // A peer that accepts the connection and closes it without a HELLO refuses our
+                // source port or the NID we asked for (captures r_badport, b5), or has no room. It
+                // may have done so before the connection was reported to us.
                 let silent = reason == CloseReason::Io(IoError::Reset);
                 self.drop_conn(env, key);
                 let reason = if silent { CloseReason::Rejected } else { reason };
@@ -37,7 +37,7 @@ impl Socklnd {
             }
             Phase::Request(_) | Phase::Hello | Phase::Claim(_) | Phase::Closing => {
                 match reason {
-                    // Nobody is lost who has not been a peer yet.
+                    // It was no peer yet, so no peer is lost.
                     CloseReason::Io(_) => self.counters.handshakes_broken += 1,
                     _ => self.counters.count_reason(reason),
                 }

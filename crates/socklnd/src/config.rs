@@ -1,4 +1,4 @@
-//! What a driver is told when it is made.
+//! The configuration of a driver.
 
 use core::net::IpAddr;
 
@@ -7,10 +7,10 @@ use lustrine_lnet::topology::Identity;
 use lustrine_lnet::tunables::Tunables;
 use lustrine_wire::nid::Nid;
 
-/// Which incoming connections are taken (wire 2.1). A node that takes none has no listener.
+/// Which incoming connections are accepted [ACC-14]. A node that accepts none has no listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accept {
-    /// From any source port; above 1023 the peer is renamed (wire 4.4).
+    /// From any source port; above 1023 the peer is renamed [USR-2].
     All,
     /// From source ports up to 1023 only.
     Secure,
@@ -29,20 +29,20 @@ pub struct NiConfig {
     /// TCP port dialled for all other connections (capture `f14`).
     pub port_bulk: u16,
     /// BULK_IN and BULK_OUT connections per peer, each: 1 to 255, already resolved from the
-    /// link's speed (wire 4.7).
+    /// link's speed [SOCK-2].
     pub conns_per_peer: u16,
-    /// Tells this life of the interface from earlier ones; constant while it lives.
+    /// Distinguishes this start of the interface from earlier ones; constant until it is removed.
     pub incarnation: u64,
 }
 
-/// Everything a driver needs to know.
+/// The configuration of a driver.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The interfaces.
     pub nis: Vec<NiConfig>,
     /// Where this node dials from.
     pub identity: Identity,
-    /// Whom it lets in.
+    /// Which incoming connections it accepts.
     pub accept: Accept,
     /// Values in force.
     pub tunables: Tunables,
@@ -65,11 +65,11 @@ pub(crate) struct Timing {
     pub(crate) keepalive: Option<Nanos>,
     pub(crate) reconnect_min: Nanos,
     pub(crate) reconnect_max: Nanos,
-    /// How often all connections are looked at: at least 4 times per time-out (wire 4.9).
+    /// How often all connections are looked at: at least 4 times per time-out [SOCK-11].
     pub(crate) scan: Nanos,
 }
 
-/// Shortest time between two keepalives to one peer (wire 3.5).
+/// Shortest time between two keepalives to one peer [FRM-13].
 pub(crate) const KEEPALIVE_GAP: Nanos = Nanos::from_secs(10);
 
 fn secs(value: i64) -> Nanos {

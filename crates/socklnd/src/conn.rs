@@ -25,8 +25,8 @@ new_key_type! {
 }
 
 impl ConnKey {
-    /// The mark the core gets when a message of this connection is parked: slot and generation, so
-    /// that a resume which comes too late finds nothing.
+    /// The key that the core gets when a message of this connection is parked: slot and generation,
+    /// so that a resume which comes too late finds nothing.
     pub(crate) fn rx_id(self) -> RxId {
         RxId(self.data().as_ffi())
     }
@@ -63,7 +63,7 @@ pub(crate) enum Phase {
     Answer(DialTarget),
     /// Messages flow.
     Open(Open),
-    /// Something is said before it is closed.
+    /// A last answer is written, then it is closed.
     Closing,
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct DialTarget {
 pub(crate) struct Open {
     pub(crate) peer: PeerKey,
     pub(crate) reader: Reader,
-    /// Who every header comes from, where the peer was renamed (wire 4.4).
+    /// The source that replaces the one in every header, if the peer was renamed [USR-2].
     pub(crate) renamed: Option<ProcessId>,
     /// Bytes behind a parked message, at most one read's; empty and without memory otherwise.
     pub(crate) backlog: Vec<u8>,
@@ -110,7 +110,7 @@ pub(crate) struct Open {
     pub(crate) chosen: u64,
 }
 
-/// So many small messages in a row, and a read takes many messages at once.
+/// After this many small messages in a row, a read takes many messages at once.
 pub(crate) const SMALL_RUN: u8 = 2;
 
 impl Open {

@@ -1,4 +1,4 @@
-//! What a driver counts: one named counter per event and per misbehaviour.
+//! The counters of a driver: one for each kind of event and each protocol violation.
 
 use lustrine_lnet::lnd::HeaderViolation;
 
@@ -38,7 +38,7 @@ counters! {
     bytes_written,
     /// Bytes read.
     bytes_read,
-    /// Messages whose payload went out without a copy in user space or system.
+    /// Messages whose payload was sent without a copy in user space or in the kernel.
     zero_copy_sent,
     /// Zero-copy acknowledgements sent as NOOP.
     zero_copy_acks_sent,
@@ -52,7 +52,7 @@ counters! {
     keepalives_received,
     /// Messages parked until the core can take them.
     parked,
-    /// Resumes that named a connection that is gone.
+    /// Decisions about parked messages that came after their connection was closed.
     stale_resumes,
     /// Incoming connections, before any check.
     accepted,
@@ -69,7 +69,7 @@ counters! {
     opened_passive,
     /// Connections that finished their HELLO as the dialling side.
     opened_active,
-    /// Open connections closed, for whatever reason.
+    /// Open connections closed, for any reason.
     closed,
     /// Connections handed to another CPU partition.
     handed_off,
@@ -79,19 +79,19 @@ counters! {
     dialled,
     /// Dial attempts that ended in an error.
     dials_failed,
-    /// Dials that this node does not make: IPv6 from an unprivileged port.
+    /// Dials not attempted because they would go to IPv6 from an unprivileged port.
     dials_forbidden_ipv6,
     /// Dials that failed because no privileged source port may be bound.
     dials_without_privilege,
     /// Dials whose peer closed before its HELLO.
     rejected,
-    /// Dials whose peer answered NONE once too often.
+    /// Dials whose peer answered NONE three times in a row.
     busy,
     /// NONE answers to our HELLO.
     none_received,
     /// Our dials answered with another version.
     versions_negotiated,
-    /// NONE answers given because our own dial wins the race.
+    /// NONE answers given because this node's own dial to the peer has precedence.
     races_won,
     /// NONE answers given because there are enough connections of that type.
     duplicates_refused,
@@ -104,19 +104,19 @@ counters! {
     claims_refused,
     /// Peers that came back with another version.
     renegotiated,
-    /// Peers sent to without a connection that could carry it.
+    /// Messages to userland peers without a connection that could carry them.
     unreachable,
     /// Messages whose NIDs do not fit the short header of their connection's version.
     nids_too_long,
-    /// Messages that waited for a connection until their deadline.
+    /// Messages that failed because they waited for a connection until their deadline.
     expired_waiting,
-    /// Connections closed because a message stopped arriving in its middle.
+    /// Peers closed because a message stopped arriving in its middle, or arrived too slowly.
     timeouts_receive,
-    /// Connections closed because queued bytes did not leave.
+    /// Peers closed because queued bytes did not leave, or left too slowly.
     timeouts_send,
     /// Peers closed because a zero-copy request was not acknowledged.
     timeouts_zero_copy,
-    /// Dials given up because no answer came.
+    /// Dials that failed because no answer came in time.
     timeouts_dial,
     /// Connections that broke, or ended, before both HELLOs were there; a dial is among
     /// [`Counters::dials_failed`] instead.

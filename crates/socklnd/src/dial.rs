@@ -1,5 +1,5 @@
 //! The dialling side: which connections are missing, how they are opened, and what happens when
-//! they are not (wire 4.5, 4.7, 4.8).
+//! they are not [HEL-13], [SOCK-1], [SOCK-6].
 
 use core::net::SocketAddr;
 
@@ -18,9 +18,9 @@ use crate::format::Format;
 use crate::io::{Io, IoError, SourcePort};
 use crate::peer::{Dial, Peer, PeerKey};
 
-/// So many NONE answers in a row end a round (wire 4.8).
+/// The number of NONE answers in a row that ends a round [SOCK-6].
 const NONE_ANSWERS_MAX: u8 = 3;
-/// So many changes of version are tried in one round.
+/// The number of changes of version that are tried in one round.
 const VERSION_CHANGES_MAX: u8 = 3;
 
 /// The version to dial `nid` with: 3, or 4 where a NID needs it, or what was configured.
@@ -36,7 +36,7 @@ pub(crate) fn version_for(nid: Nid, configured: i64) -> Version {
 
 impl Socklnd {
     /// The type of the next connection to dial, if one is missing: CONTROL, then BULK_IN and
-    /// BULK_OUT in turn, BULK_IN first (wire 4.7). From an unprivileged port every connection
+    /// BULK_OUT in turn, BULK_IN first [SOCK-1]. From an unprivileged port every connection
     /// would be a peer of its own, so there is one for everything.
     fn missing(&self, peer: &Peer) -> Option<ConnType> {
         if peer.id.is_userland() || peer.at_limit {
@@ -86,7 +86,7 @@ impl Socklnd {
             self.peers[key].end_round();
             return;
         };
-        // While the peer calls us, what it opens may be what we miss (wire 4.8).
+        // While the peer dials us, the connections that are missing may be those it opens [SOCK-7].
         let calling = peer.queue.is_empty() && peer.id.nid != self.ni(peer.ni).nid;
         let courtesy = if calling { peer.dialling_until } else { Time::ZERO };
         let due = peer.history.not_before.max(courtesy);
@@ -120,7 +120,7 @@ impl Socklnd {
             return Err(unreachable);
         };
         if ip.is_ipv6() && source == SourcePort::Any {
-            // Some kernel releases crash on that (DESIGN, "Truth comes from outside").
+            // Some kernel releases crash on that [USR-7].
             self.counters.dials_forbidden_ipv6 += 1;
             return Err(unreachable);
         }
@@ -186,7 +186,7 @@ impl Socklnd {
         self.shake_hands(env, key)
     }
 
-    /// The answer to our HELLO (wire 4.4, 4.5).
+    /// The answer to our HELLO [HEL-12], [HEL-14].
     pub(crate) fn on_answer<I: Io, C: Core>(
         &mut self,
         env: &mut Env<'_, I, C>,
@@ -264,7 +264,7 @@ impl Socklnd {
             if !typed.iter().all(|kind| peer.count(*kind) >= 1) {
                 return Err(CloseReason::Busy);
             }
-            // It takes no more than there are; so be it (capture f12).
+            // It accepts no more than there are, and these are enough (capture f12).
             peer.at_limit = true;
             peer.dial = Dial::Idle;
             peer.end_round();
@@ -278,7 +278,7 @@ impl Socklnd {
     }
 
     /// A hard failure: messages that no connection can carry fail, and the next dial has to wait
-    /// longer than the one before (wire 4.8).
+    /// longer than the one before [SOCK-8].
     pub(crate) fn dial_failed<I: Io, C: Core>(
         &mut self,
         env: &mut Env<'_, I, C>,
@@ -288,7 +288,7 @@ impl Socklnd {
         self.counters.dials_failed += 1;
         match reason {
             CloseReason::Io(IoError::NoPrivilege) => self.counters.dials_without_privilege += 1,
-            // The host's doing, or the network's: no peer is lost by it.
+            // The host or the network is at fault, not the peer.
             CloseReason::Io(_) => {}
             _ => self.counters.count_reason(reason),
         }

@@ -27,16 +27,16 @@ pub(crate) const SHARED_BUFFER_LEN: usize = 64 * 1024;
 /// Most bytes that one connection reads, and writes, in one turn before others get theirs.
 pub(crate) const TURN_BYTES: u64 = 1 << 20;
 
-/// What lies outside of the driver during one call.
+/// What the driver is given for the length of one call.
 pub(crate) struct Env<'a, I, C> {
     pub(crate) now: Time,
     pub(crate) core: &'a mut C,
     pub(crate) io: &'a mut I,
 }
 
-/// An accepted connection whose peer lives on another CPU partition. The stream stays open; the
-/// home's driver takes it with [`Socklnd::adopt`] and answers the HELLO. Nothing beyond the HELLO
-/// was read from it.
+/// An accepted connection whose peer belongs to another CPU partition. The stream stays open; that
+/// partition's driver takes it with [`Socklnd::adopt`] and answers the HELLO. Nothing beyond the
+/// HELLO was read from it.
 #[derive(Clone, Copy, Debug)]
 pub struct Handoff {
     /// The CPU partition to hand it to.
@@ -55,10 +55,10 @@ pub struct Handoff {
     pub hello: Hello,
 }
 
-/// What there is to know about a peer.
+/// A peer: its identity, its connections and its queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerConnections {
-    /// Who it is; renamed if it dialled from a source port above 1023.
+    /// Its NID and pid; renamed if it dialled from a source port above 1023.
     pub id: ProcessId,
     /// The interface.
     pub ni: NiIndex,
@@ -98,7 +98,7 @@ pub enum DialPhase {
 
 /// The TCP driver's logic for one CPU partition.
 ///
-/// The event loop tells it of streams ([`accepted`](Socklnd::accepted),
+/// The event loop reports streams to it ([`accepted`](Socklnd::accepted),
 /// [`ready`](Socklnd::ready)) and hands it the core's actions ([`submit`](Socklnd::submit));
 /// all reading and writing happens in [`flush`](Socklnd::flush), in batches. While
 /// [`has_work`](Socklnd::has_work) says so, `flush` is to be called again, after the core's new

@@ -1,4 +1,4 @@
-//! How messages look on one connection: what its HELLO settled (wire 3.1, 3.2).
+//! How messages look on one connection: what its HELLO settled [FRM-1], [FRM-4].
 
 use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::hello::Version;
@@ -7,7 +7,7 @@ use lustrine_wire::hello::Version;
 ///
 /// Byte order is a property of the connection. We dial little-endian, always. When a big-endian
 /// node dials us, we answer and frame in *its* order, as if we were big-endian too: kernels from
-/// 2.15 on misread the NIDs of a HELLO in the other order (wire 4.4, captures `r_be*`), and this
+/// 2.15 on misread the NIDs of a HELLO in the other order ([HEL-4], captures `r_be*`), and this
 /// way they never meet one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Format {
@@ -16,7 +16,7 @@ pub(crate) struct Format {
     pub(crate) sent: ByteOrder,
     /// Byte order of frame headers we receive.
     pub(crate) received: ByteOrder,
-    /// Whether our frames carry checksums: V2 with `enable_csum` (wire 3.3).
+    /// Whether our frames carry checksums: V2 with `enable_csum` [FRM-8], [FRM-9].
     pub(crate) csum: bool,
 }
 

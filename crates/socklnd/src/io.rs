@@ -1,5 +1,5 @@
 //! What the driver needs of the world: byte streams and memory. Production gives it non-blocking
-//! sockets, the simulator gives it virtual ones; the driver cannot tell.
+//! sockets, the simulator gives it virtual ones; the driver sees no difference.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -10,7 +10,7 @@ use lustrine_lnet::time::Nanos;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SockId(pub u64);
 
-/// Which source port a connection is dialled from (wire 2.1).
+/// Which source port a connection is dialled from [ACC-13].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourcePort {
     /// Any port the system gives: a userland peer.
@@ -41,8 +41,8 @@ pub enum IoError {
 /// What a read or write did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoOutcome {
-    /// So many bytes, at least 1. Fewer than asked for means the stream had no more (room): the
-    /// next readiness report comes by itself.
+    /// This many bytes were moved, at least 1. Fewer than asked for means that the stream had no
+    /// more (or no room for more): the next readiness report comes by itself.
     Bytes(usize),
     /// Nothing now; a readiness report will come.
     WouldBlock,
@@ -107,7 +107,7 @@ pub trait Io: Memory {
     /// the last `within`. For a stream that broke the answer is `false`.
     fn responds(&mut self, sock: SockId, within: Nanos) -> bool;
 
-    /// Continues a CRC-32 (wire 3.3) over payload.
+    /// Continues a CRC-32 [FRM-8] over payload.
     fn crc(&self, state: u32, span: Span) -> u32;
 }
 

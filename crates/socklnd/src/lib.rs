@@ -1,5 +1,5 @@
 //! The TCP driver's logic: connections, version negotiation, races, typed streams, framing,
-//! zero-copy cookies, keepalive, reconnect (wire 2 to 4).
+//! zero-copy cookies, keepalive, reconnect. The protocol is described in `docs/protocol`.
 //!
 //! Pure: streams and memory come through [`io::Io`], the protocol core through
 //! [`lustrine_lnet::lnd::Core`], time as an argument. [`Socklnd`] is one CPU partition's driver.

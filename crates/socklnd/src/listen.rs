@@ -1,4 +1,4 @@
-//! The accepting side: request, HELLO, and the answers to them (wire 2.3, 4.4 to 4.6).
+//! The accepting side: request, HELLO, and the answers to them [ACC-9], [HEL-6], [SOCK-3].
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -127,7 +127,7 @@ impl Socklnd {
         }
     }
 
-    /// Enough of the connection request is there to look at (wire 2.3); it came to this port.
+    /// Enough of the connection request is there to look at [ACC-8]; it came to this port.
     fn on_request<I: Io, C: Core>(
         &mut self,
         env: &mut Env<'_, I, C>,
@@ -218,7 +218,7 @@ impl Socklnd {
         self.close_with(env, key, &bytes)
     }
 
-    /// A good HELLO came from whoever dialled: finds out who that is, and where it belongs.
+    /// A good HELLO arrived: determines who the peer is, and which CPU partition it belongs to.
     fn on_hello<I: Io, C: Core>(
         &mut self,
         env: &mut Env<'_, I, C>,

@@ -1,4 +1,4 @@
-//! What an administrator should hear of strangers: who was refused or evicted, and how often.
+//! What is reported to the administrator: which addresses were refused or evicted, and how often.
 
 use core::fmt;
 use core::net::IpAddr;
@@ -14,7 +14,7 @@ pub enum Incident {
     HandshakeEvicted,
     /// All places for connections were taken, and this address held most of the userland ones.
     UserlandEvicted,
-    /// All places were taken, and nobody could make room.
+    /// All places were taken, and no other connection could make room.
     Full,
     /// It claimed to be a peer that had restarted, but that peer is alive at another address.
     ClaimRefused,

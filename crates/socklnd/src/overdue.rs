@@ -1,4 +1,4 @@
-//! What outlives its time, for whoever checks a world.
+//! What should have ended and has not, for tests and the simulator's checks.
 
 use lustrine_lnet::time::Time;
 
@@ -10,7 +10,7 @@ impl Socklnd {
     /// zero-copy payloads unacknowledged, for longer than `sock_timeout` and the time from one look
     /// to the next. A message on a connection that moves may take as long as it takes.
     ///
-    /// Empty in a driver whose `tick` was called whenever it asked for it.
+    /// Empty in a driver whose `tick` was called at every deadline that it gave.
     pub fn overdue(&self, now: Time) -> Vec<String> {
         let mut wrong = Vec::new();
         let looked_at = now - self.timing.scan;

@@ -31,7 +31,7 @@ pub(crate) struct PeerConn {
     pub(crate) kind: ConnType,
 }
 
-/// Where the dialler is with a peer (wire 4.7, 4.8).
+/// Where the dialler is with a peer [SOCK-1], [SOCK-8].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dial {
     /// Not at work.
@@ -69,7 +69,7 @@ pub(crate) struct Peer {
     pub(crate) id: ProcessId,
     pub(crate) ni: NiIndex,
     pub(crate) history: PeerHistory,
-    /// Open connections, whoever dialled them.
+    /// Open connections, dialled by either side.
     pub(crate) members: SmallVec<[PeerConn; 3]>,
     /// Messages that no connection can take now, oldest first.
     pub(crate) queue: VecDeque<SendAction>,
@@ -83,7 +83,7 @@ pub(crate) struct Peer {
     pub(crate) none_answers: u8,
     /// Answers in this round that asked for another version.
     pub(crate) version_changes: u8,
-    /// The peer takes no more connections than there are (capture f12).
+    /// The peer accepts no more connections than there are (capture f12).
     pub(crate) at_limit: bool,
     /// Whether no connection is missing.
     pub(crate) complete: bool,

@@ -65,7 +65,8 @@ impl Socklnd {
         self.after_input(key);
         let conn = &self.conns[key];
         if result.is_ok() && conn.hangup && conn.open().is_some_and(|open| open.reader.parked()) {
-            // Nobody reads it, so nobody would ever see its end: the parked message goes with it.
+            // Nothing is read while a message is parked, so the end of the stream would never be
+            // seen: the parked message is given up with it.
             result = Err(CloseReason::Eof);
         }
         result
@@ -180,7 +181,7 @@ impl Socklnd {
         let conn = &mut self.conns[key];
         let ni = conn.ni;
         let Conn { phase: Phase::Open(open), input, .. } = conn else { return Ok(()) };
-        // Silence while nobody read was not the peer's.
+        // The peer is not to blame for silence while nothing was read.
         open.last_received = env.now;
         let peer = &mut self.peers[open.peer];
         let arrival = Arrival { ni, from: peer.id, rx: key.rx_id() };
@@ -245,7 +246,7 @@ fn target(open: &Open, held: usize) -> Option<(Target, usize)> {
     }
 }
 
-/// What the end of the stream means here (wire 4.9).
+/// What the end of the stream means here [SOCK-10].
 fn ended(open: &Open, held: usize) -> CloseReason {
     if open.reader.within_message() || held != 0 {
         CloseReason::Violation(ProtocolViolation::Truncated)
@@ -318,7 +319,7 @@ impl<I: Io, C: Core> RxHandler<'_, '_, I, C> {
     }
 
     /// The wanted part of a message is in: it is reported, and acknowledged before the unwanted
-    /// rest is drained (wire 3.4).
+    /// rest is drained [FRM-7].
     fn report_received(&mut self, received: ReceivedMessage) -> Result<(), CloseReason> {
         self.counters.payload_received += u64::from(received.stored);
         self.counters.payload_discarded += u64::from(received.discarded);
@@ -329,7 +330,7 @@ impl<I: Io, C: Core> RxHandler<'_, '_, I, C> {
         if !received.intact {
             return Err(ProtocolViolation::Checksum.into());
         }
-        // 0 asks for nothing, and 1 is a keepalive's: nobody sends it here.
+        // 0 asks for nothing, and 1 belongs to keepalives and is not sent here.
         if received.cookie >= FIRST_ZC_COOKIE {
             self.peer.owe_ack(received.cookie)?;
         }

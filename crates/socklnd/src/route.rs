@@ -1,4 +1,4 @@
-//! Sending: which connection carries what (wire 3.6), and what waits when none can.
+//! Sending: which connection carries what [FRM-17], and what waits when none can.
 
 use lustrine_lnet::lnd::{Core, SendAction};
 use lustrine_lnet::status::Status;
@@ -18,11 +18,11 @@ use crate::tx::{Cookies, SendProgress};
 enum TxItem {
     /// A NOOP: acknowledgement or keepalive.
     Noop,
-    /// An LNet message of so many bytes in all.
+    /// An LNet message of this many bytes in all.
     Message(u64),
 }
 
-/// How well a connection suits: lower is better, `None` is never (the table of wire 3.6).
+/// How well a connection suits: lower is better, `None` is never (the table of [FRM-17]).
 ///
 /// Acknowledgements prefer BULK_IN, where kernels send theirs; without one they take what other
 /// NOOPs may take.

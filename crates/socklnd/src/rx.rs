@@ -1,7 +1,7 @@
 //! The frame reader: a pure state machine from bytes to heads, payload and rests.
 //!
 //! It reads nothing itself. [`Reader::expected`] says where the next bytes belong; the driver reads
-//! them there (or parses them out of a buffer that holds many messages) and tells the reader.
+//! them there (or parses them out of a buffer that holds many messages) and informs the reader.
 
 use lustrine_lnet::lnd::{HeaderViolation, OpKey, Verdict};
 use lustrine_lnet::memory::{Memory, Spans, part_of, total_len};
@@ -14,8 +14,8 @@ use crate::close_reason::ProtocolViolation;
 use crate::format::Format;
 use crate::io::Io;
 
-/// Payload with a checksum is read in portions of so many bytes: what was just read is still in the
-/// CPU's own cache when it is summed up.
+/// Payload with a checksum is read in portions of this many bytes: what was just read is still in
+/// the CPU's own cache when it is summed up.
 const SUM_PORTION: u32 = 128 * 1024;
 
 /// What stands at the start of a message.
@@ -39,7 +39,7 @@ pub(crate) enum Expected {
     Head,
     /// To where [`Reader::destination`] says.
     Payload,
-    /// Nowhere: so many are to be discarded.
+    /// Nowhere: this many bytes are to be discarded.
     Skip(u32),
     /// Nothing may be read: a verdict is awaited.
     Verdict,
@@ -55,7 +55,7 @@ pub(crate) struct ReceivedMessage {
     /// Bytes stored and bytes that will be discarded.
     pub(crate) stored: u32,
     pub(crate) discarded: u32,
-    /// Whether the checksum matched, as far as it was to be looked at (wire 3.3).
+    /// Whether the checksum matched, as far as it was to be looked at [FRM-10].
     pub(crate) intact: bool,
 }
 
@@ -146,8 +146,8 @@ impl Reader {
     /// Parses the head at the start of `bytes`; returns it and its length. `None`: it is not
     /// complete, and nothing of it was taken.
     ///
-    /// A message without payload whose checksum is wrong is a misdeed here already: the core
-    /// never hears of it.
+    /// A message without payload whose checksum is wrong is a violation here already: it
+    /// does not reach the core.
     pub(crate) fn head(
         &mut self,
         bytes: &[u8],
@@ -204,7 +204,7 @@ impl Reader {
         verdict: Verdict,
     ) -> Result<Option<ReceivedMessage>, ProtocolViolation> {
         let State::Verdict(incoming) = self.state else {
-            unreachable!("a verdict that nobody awaits");
+            unreachable!("a verdict without a parked message");
         };
         let (op, spans) = match verdict {
             Verdict::Park => return Ok(None),
@@ -274,7 +274,7 @@ impl Reader {
         (wanted == stored).then(|| self.finish(incoming, Some(op), stored))
     }
 
-    /// So many bytes of the rest were discarded.
+    /// `len` bytes of the rest were discarded.
     pub(crate) fn skipped(&mut self, len: usize) {
         let State::Skip(left) = &mut self.state else { unreachable!("nothing is to be skipped") };
         *left -= len as u32;

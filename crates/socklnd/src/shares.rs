@@ -1,7 +1,7 @@
 //! How many places each address holds, and which of them is given up when all are taken.
 //!
-//! Places are limited: incoming handshakes, and connections. A single address must not keep
-//! everybody else out by holding all of them, so the address that holds most gives one up.
+//! The numbers of incoming handshakes and of connections are limited. A single address must not
+//! lock out all others by holding all of them, so the address that holds most gives one up.
 
 use core::cmp::Reverse;
 use core::net::{IpAddr, SocketAddr};
@@ -96,8 +96,8 @@ impl Shares {
         self.list(source);
     }
 
-    /// Who is to give up a place so that `newcomer` can have one: whoever would hold most then.
-    /// That is the newcomer itself if nobody else holds as many as it would.
+    /// The source that is to give up a place so that `newcomer` can have one: the one that would
+    /// hold most then. That is the newcomer itself if no other holds as many as it would.
     pub(crate) fn greediest(&self, newcomer: Option<Source>) -> Option<Source> {
         let (most, _, _, source) = *self.order.last()?;
         match newcomer {

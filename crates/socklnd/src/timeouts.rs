@@ -1,5 +1,5 @@
 //! Everything that time does: handshakes that take too long, messages that waited too long, dials
-//! that are due again, connections that stand still, keepalives (wire 3.5, 4.8, 4.9).
+//! that are due again, connections that stand still, keepalives [FRM-13], [SOCK-8], [SOCK-11].
 
 use lustrine_lnet::lnd::Core;
 use lustrine_lnet::status::Status;
@@ -142,7 +142,7 @@ impl Socklnd {
         self.scan_at = if open { env.now + self.timing.scan } else { Time::NEVER };
     }
 
-    /// Whether a peer has been silent for so long that it is to be reminded (wire 3.5).
+    /// Whether a peer has been silent for so long that it is to be reminded [FRM-13].
     fn keepalive_due(&self, now: Time, key: PeerKey) -> bool {
         let peer = &self.peers[key];
         let Some(keepalive) = self.timing.keepalive else { return false };

@@ -1,8 +1,8 @@
-//! Who must be looked at when: a list with a lower bound of its next deadline.
+//! What must be looked at when: a list with a lower bound of its next deadline.
 
 use lustrine_lnet::time::Time;
 
-/// Keys with deadlines that live elsewhere (in the connection, in the peer).
+/// Keys whose deadlines are kept elsewhere (in the connection, in the peer).
 ///
 /// Leaving costs nothing: keys that no longer wait are dropped at the next review, and the bound
 /// may therefore be early, never late. Each key costs at most one such early review.
@@ -33,7 +33,7 @@ impl<K: Copy> TimerQueue<K> {
         self.earliest
     }
 
-    /// Empties the list if something may be due; the caller adds again whoever still waits.
+    /// Empties the list if something may be due; the caller adds again the keys that still wait.
     pub(crate) fn take_due(&mut self, now: Time) -> Vec<K> {
         if now < self.earliest {
             return Vec::new();
@@ -43,7 +43,7 @@ impl<K: Copy> TimerQueue<K> {
     }
 
     /// Drops keys that no longer wait when they outnumber `waiting`, the number of those that do:
-    /// whoever comes and goes quickly must not fill the list.
+    /// peers that come and go quickly must not fill the list.
     pub(crate) fn compact(&mut self, waiting: usize, waits: impl Fn(K) -> bool) {
         const SLACK: usize = 64;
         if self.members.len() > 2 * waiting + SLACK {

@@ -2,7 +2,7 @@
 //!
 //! Headers and payloads up to [`COPY_MAX`] are copied into one contiguous buffer; longer payloads
 //! stay where they are and are written from there. So a burst of small messages is one piece of
-//! one write, and a large payload is touched by nobody but the system.
+//! one write, and a large payload is touched only by the kernel.
 //!
 //! Where messages carry checksums, that of a large payload is computed when its turn to be written
 //! comes: many may wait, and the system finds in the CPU's cache what was just summed.
@@ -36,7 +36,7 @@ const PIECES_MAX: usize = 64;
 /// was summed should be in the cache when the system reads it.
 const SUMMED_MAX: usize = 256 * 1024;
 
-/// The cookies of a message's frame header (wire 3.4).
+/// The cookies of a message's frame header [FRM-6].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cookies {
     /// Asks for an acknowledgement, and for zero-copy; 0 for neither.
@@ -83,7 +83,7 @@ pub(crate) struct WriteTotals {
 
 #[derive(Clone, Copy, Debug)]
 enum Segment {
-    /// So many bytes of the staging buffer.
+    /// This many bytes of the staging buffer.
     Staged(u32),
     /// Payload where it lies; with a cookie it is written without copying.
     InPlace { span: Span, cookie: u64 },
@@ -123,7 +123,7 @@ pub(crate) struct Tx {
     staging: Staging,
     segments: VecDeque<Segment>,
     completions: VecDeque<PendingCompletion>,
-    /// Where in the stream messages begin that somebody watches; oldest first.
+    /// Where in the stream the messages begin whose start is to be reported; oldest first.
     watched: VecDeque<(u64, OpKey)>,
     /// Oldest first.
     pending_checksums: VecDeque<PendingChecksum>,
@@ -409,7 +409,7 @@ impl Tx {
         self.completions.pop_front().map(|completion| completion.finished)
     }
 
-    /// The system has released the memory of its oldest zero-copy write; whose it was.
+    /// The kernel has released the memory of the oldest zero-copy write; returns its cookie.
     pub(crate) fn released(&mut self) -> Option<u64> {
         self.in_system.pop_front()
     }

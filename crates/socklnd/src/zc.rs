@@ -1,5 +1,5 @@
 //! Zero-copy cookies, the sending side: which payloads the peer has not yet acknowledged
-//! (wire 3.4).
+//! [FRM-7], [FRM-12].
 
 use std::collections::VecDeque;
 

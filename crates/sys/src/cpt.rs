@@ -1,4 +1,4 @@
-//! CPU partitions: LNet's `cpu_npartitions` and `cpu_pattern` (lnet 9.1).
+//! CPU partitions: LNet's `cpu_npartitions` and `cpu_pattern` [CPT-1].
 //!
 //! A pure function from two settings and a [`Machine`] to lists of CPUs.
 
@@ -55,7 +55,7 @@ pub enum CptError {
     /// A NUMA node that this machine does not have, or of which this process may use no CPU.
     #[error("cpu_pattern: NUMA node {0} is not there, or this process may not use its CPUs")]
     NoSuchNode(u32),
-    /// No partition has so many CPUs.
+    /// No partition has a CPU at this position.
     #[error("cpu_pattern: no partition has a CPU at position {0}")]
     NoSuchPosition(u32),
     /// A partition is described twice.
@@ -70,7 +70,7 @@ pub enum CptError {
 }
 
 impl CptError {
-    /// LNet's number for it, a negative errno (lnet 9.1).
+    /// LNet's number for it, a negative errno [CPT-2].
     pub fn errno(&self) -> i32 {
         match self {
             CptError::TooMany(_)

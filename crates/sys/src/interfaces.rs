@@ -57,7 +57,7 @@ impl InterfaceAddr {
 /// All interfaces, by name.
 ///
 /// # Errors
-/// When the kernel does not tell (no netlink in this sandbox, no memory).
+/// When the kernel does not list them (no netlink in this sandbox, no memory).
 pub fn interfaces() -> io::Result<Vec<Interface>> {
     let mut found = BTreeMap::<String, Interface>::new();
     for report in getifaddrs()? {

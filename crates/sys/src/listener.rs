@@ -17,7 +17,7 @@ pub struct Listener {
     options: SocketOptions,
 }
 
-/// A stream somebody else opened.
+/// A stream that another host opened.
 #[derive(Debug)]
 pub struct Accepted {
     /// The stream.
@@ -26,7 +26,7 @@ pub struct Accepted {
     pub peer: SocketAddr,
 }
 
-/// Why nothing was accepted although somebody may be waiting.
+/// Why nothing was accepted although a connection may be waiting.
 #[derive(Debug, Error)]
 pub enum AcceptError {
     /// The process (EMFILE) or the system (ENFILE, ENOBUFS, ENOMEM) has no descriptor or memory
@@ -43,7 +43,7 @@ impl Listener {
     /// accepted yet. An IPv6 listener takes no IPv4 connections. `options` go to every stream.
     ///
     /// # Errors
-    /// `PermissionDenied` for a privileged port without the right to it, `AddrInUse` when somebody
+    /// `PermissionDenied` for a privileged port without the right to it, `AddrInUse` when another
     /// listens there, `AddrNotAvailable` when the address is not one of this machine.
     pub fn bind(addr: SocketAddr, backlog: u16, options: SocketOptions) -> io::Result<Listener> {
         let fd = stream_socket(addr.ip())?;
@@ -71,7 +71,7 @@ impl Listener {
         Ok(SocketAddr::try_from(net::getsockname(&self.fd)?)?)
     }
 
-    /// Takes the next stream; `None` when nobody is waiting. Connections that broke while they
+    /// Takes the next stream; `None` when none is waiting. Connections that broke while they
     /// waited are passed over.
     ///
     /// # Errors
@@ -81,7 +81,7 @@ impl Listener {
             match net::acceptfrom_with(&self.fd, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                 Ok((fd, Some(peer))) => {
                     let Ok(peer) = SocketAddr::try_from(peer) else { continue };
-                    // Fails only if the stream broke meanwhile; its first read will tell.
+                    // Fails only if the stream broke meanwhile; its first read reports that.
                     let _ = self.options.apply(fd.as_fd(), peer.ip());
                     return Ok(Some(Accepted { socket: Socket::from_fd(fd), peer }));
                 }

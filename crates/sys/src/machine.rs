@@ -1,4 +1,4 @@
-//! The processors of this machine that we may use, and how they hang together.
+//! The processors of this machine that this process may use, and their topology.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ pub struct NumaNode {
 
 impl Machine {
     /// This machine, as far as the calling thread may use it: ask before pinning threads. What
-    /// `/sys` does not tell (some containers hide it) is taken as one node without SMT.
+    /// `/sys` does not show (some containers hide it) counts as one NUMA node without SMT.
     pub fn detect() -> Machine {
         let system = Path::new("/sys/devices/system");
         let allowed = allowed_cpus()

@@ -7,8 +7,8 @@ use crossbeam_queue::ArrayQueue;
 
 use crate::waker::Waker;
 
-/// The receiving end, owned by one event loop. Dropping it drops what is in it, and whoever writes
-/// to it afterwards is told.
+/// The receiving end, owned by one event loop. Dropping it drops what is in it; later
+/// pushes fail with [`PushError::Closed`].
 #[derive(Debug)]
 pub struct Mailbox<T> {
     post: Arc<Post<T>>,
@@ -21,7 +21,7 @@ pub struct Sender<T> {
     waker: Waker,
 }
 
-/// Why a value was not taken; here it is back.
+/// Why a value was not taken; it is returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PushError<T> {
     /// There is no room at this moment.
@@ -60,15 +60,15 @@ impl<T> Sender<T> {
     /// Hands over a value; the values of one sender arrive in order.
     ///
     /// # Errors
-    /// The value comes back when there is no room, or nobody to read it.
+    /// The value is returned when there is no room, or no receiving end any more.
     pub fn push(&self, value: T) -> Result<(), PushError<T>> {
         if self.post.is_closed() {
             return Err(PushError::Closed(value));
         }
         self.post.queue.push(value).map_err(PushError::Full)?;
         if self.post.is_closed() {
-            // It may have come after the reader's last look. Whoever waits for an answer to it
-            // learns from its end that there will be none.
+            // It may have come after the reader's last look. Dropping it tells a sender that waits
+            // for an answer that there will be none.
             self.post.clear();
         }
         self.waker.wake();

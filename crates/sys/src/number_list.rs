@@ -1,5 +1,5 @@
 //! Lists of small numbers as text, the way the kernel writes sets of CPUs (`0-3,8`), with LNet's
-//! strides (`0-14/2`, lnet 11.1).
+//! strides (`0-14/2`, [CPT-4]).
 
 /// Largest number a list may hold, so that a short text cannot ask for much memory. More CPUs than
 /// any Linux kernel can be built for.

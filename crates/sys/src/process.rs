@@ -1,30 +1,30 @@
 //! Facts about this process.
 
-/// Whether it runs as root.
+/// Whether this process runs as root.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Leaves the session of the terminal that this process was started from: its end, and signals
-/// typed there, are no concern any more. No effect on a process that leads a group.
+/// Leaves the session of the terminal that this process was started from, so that neither its end
+/// nor signals typed there reach the process. No effect on the leader of a process group.
 pub fn detach_from_terminal() {
     let _ = rustix::process::setsid();
 }
 
-/// The number of the user it runs as.
+/// The number of the effective user of this process.
 pub fn user_id() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// What this machine calls itself.
+/// The host name of this machine.
 pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Its memory that is in RAM, in bytes; `None` where the system does not tell.
+/// The resident memory of this process in bytes; `None` where the system does not show it.
 pub fn resident_memory() -> Option<u64> {
-    let told = std::fs::read_to_string("/proc/self/statm").ok()?;
-    let pages: u64 = told.split_whitespace().nth(1)?.parse().ok()?;
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
     pages.checked_mul(rustix::param::page_size() as u64)
 }
 

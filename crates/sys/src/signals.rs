@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{SigId, flag, low_level};
 
-/// Turns SIGTERM, SIGINT and SIGHUP into values, as long as it lives.
+/// Turns SIGTERM, SIGINT and SIGHUP into values until it is dropped.
 ///
 /// Put it into a poller ([`Interest::Readable`](crate::Interest::Readable)) and
 /// [`take`](Self::take) what is there when it is reported.
@@ -49,7 +49,7 @@ impl Signals {
         for (signal, flag) in
             [(SIGTERM, &signals.terminate), (SIGINT, &signals.terminate), (SIGHUP, &signals.reload)]
         {
-            // Handlers run in this order: whoever hears the bell finds the flag up.
+            // Handlers run in this order: a thread woken by the bell finds the flag set.
             signals.handlers.push(flag::register(signal, Arc::clone(flag))?);
             signals.handlers.push(low_level::pipe::register(signal, rope.try_clone()?)?);
         }

@@ -19,7 +19,7 @@ mod zerocopy;
 pub use connect::{ConnectError, SourcePort, privileged_ports_usable};
 pub use zerocopy::ZeroCopyOutcome;
 
-/// Most slices that one system call takes; a call with more uses the first so many.
+/// The largest number of slices for one system call; a call with more uses the first ones.
 pub const SLICES_MAX: usize = 1024;
 
 /// A connected or connecting TCP stream. No call on it ever waits.
@@ -33,7 +33,7 @@ pub struct Socket {
 /// What a read or write did.
 #[derive(Debug)]
 pub enum IoOutcome {
-    /// So many bytes went through. Fewer than asked for means that the stream had no more (or no
+    /// This many bytes were moved. Fewer than asked for means that the stream had no more (or no
     /// more room), and that a report of readiness will follow when it has; unless the last report
     /// was [`hangup`](crate::Ready::hangup): then read on until [`Closed`](Self::Closed).
     Bytes(usize),

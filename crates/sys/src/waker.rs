@@ -50,7 +50,7 @@ impl Sleeper {
         Waker { bell: Arc::clone(&self.bell) }
     }
 
-    /// From now on the next [`Waker::wake`] rings.
+    /// From now on the next [`Waker::wake`] writes to the eventfd.
     pub fn arm(&self) {
         self.bell.armed.store(true, Ordering::Relaxed);
         // Pairs with the fence in `wake`: either we see what was filled in before, or the other
@@ -58,7 +58,7 @@ impl Sleeper {
         fence(Ordering::SeqCst);
     }
 
-    /// From now on nobody needs to ring.
+    /// From now on wake-ups cost no system call.
     pub fn disarm(&self) {
         self.bell.armed.store(false, Ordering::Relaxed);
     }
@@ -78,7 +78,7 @@ impl Waker {
 
 impl Bell {
     fn ring(&self) {
-        // Nobody ever reads the counter: each write is an edge of its own for the poller. It is
+        // The counter is never read: each write is an edge of its own for the poller. It is
         // full after 2^64 rings only, and a full one still reports.
         let written =
             rustix::io::retry_on_intr(|| rustix::io::write(&self.event, &1u64.to_ne_bytes()));

@@ -298,7 +298,7 @@ fn checksums_of_noops() {
         reader.head(&bad.encode(ByteOrder::Little)).unwrap_err(),
         ProtocolViolation::Checksum
     );
-    // V3 compares with the sum of nothing (wire 3.3).
+    // V3 compares with the sum of nothing [FRM-9].
     let mut reader = Reader::new(V3);
     assert_eq!(
         reader.head(&sum.encode(ByteOrder::Little)).unwrap_err(),

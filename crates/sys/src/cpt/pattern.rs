@@ -14,7 +14,7 @@ pub(super) enum Pattern {
     Listed { unit: Unit, entries: Vec<(u32, Vec<u32>)> },
 }
 
-/// A way to find the partitions without being told.
+/// A way to find the partitions that the pattern does not list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Base {
     /// As many as suit the number of CPUs.

@@ -12,7 +12,7 @@ use thiserror::Error;
 use super::{Socket, SocketOptions, stream_socket};
 use crate::sockopt::{IP_BIND_ADDRESS_NO_PORT, set};
 
-/// Ports a node dials from (wire 2.1), tried from the top.
+/// Ports a node dials from [ACC-13], tried from the top.
 const PRIVILEGED_PORTS: RangeInclusive<u16> = 512..=1023;
 
 /// Which source port a connection is dialled from. It decides who the peer takes us for.
@@ -60,7 +60,7 @@ impl Socket {
     /// [`connected`](Socket::connected) says so; register the socket with a poller first.
     ///
     /// A privileged source port is sought from 1023 downwards to 512, moving on only when a port
-    /// is in use or not available (wire 2.1). Several connections share a port as long as their
+    /// is in use or not available [ACC-13]. Several connections share a port as long as their
     /// remote sides differ.
     ///
     /// # Errors

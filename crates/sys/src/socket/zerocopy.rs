@@ -17,7 +17,7 @@ const CONTROL_LEN: usize = 128;
 /// What a zero-copy write did.
 #[derive(Debug)]
 pub enum ZeroCopyOutcome {
-    /// So many bytes are on their way, and the kernel refers to their memory until a completion
+    /// This many bytes are on their way, and the kernel refers to their memory until a completion
     /// covers `id`.
     Pinned {
         /// Bytes taken, from the front of the slices.

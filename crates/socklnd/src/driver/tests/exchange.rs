@@ -67,7 +67,7 @@ fn sixty_four_small_messages_cost_one_write_and_two_reads() {
     }
     world.run();
     let after = world.net.calls();
-    // In sips of 32 (DESIGN asks for 16 or more per call), so that answers leave meanwhile.
+    // In reads of 32 messages, so that answers leave meanwhile.
     assert_eq!((after.0 - before.0, after.1 - before.1), (1, 2));
     assert_eq!(world.core(1).arrived.len(), 65);
     at_rest(&mut world);

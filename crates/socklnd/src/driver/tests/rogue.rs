@@ -498,7 +498,7 @@ fn r_htypeany_is_accepted_and_never_sent_on() {
     world.run();
     assert_eq!(any.messages(&mut world), []);
     assert_eq!(world.status(0, op), Some(Status::Refused), "10.0.0.1 has no listener");
-    // On V2 the same connection carries everything (lab-findings F2).
+    // On V2 the same connection carries everything [USR-5].
     let mut any = Rogue::open(&mut world, 3, Version::V2, ConnType::Any);
     let op = world.put(0, process(3), 1, &[1; 5000]);
     assert_eq!(any.messages(&mut world).len(), 1);

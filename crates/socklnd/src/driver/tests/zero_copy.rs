@@ -1,4 +1,4 @@
-//! Cookies on live connections (wire 3.4).
+//! Cookies on live connections [FRM-6].
 
 use lustrine_lnet::lnd::LinkEvent;
 use lustrine_lnet::status::Status;
