@@ -368,7 +368,7 @@ fn parse_header(
 }
 
 /// Verifies the checksum of a frame. `rest` is what follows the frame header, its first
-/// `header_len` bytes the LNet header: V2 covers everything, V3 and V4 the payload only (wire 3.3).
+/// `header_len` bytes the LNet header: V2 covers everything, V3 and V4 the payload only [FRM-8].
 fn check(format: Format, frame: &FrameHeader, rest: &[u8], header_len: usize) -> Checksum {
     if frame.csum == 0 {
         return Checksum::Absent;

@@ -1,4 +1,4 @@
-//! Fields that many messages have in the same place (selftest-wire 4, "rule of the family").
+//! Fields that many messages have in the same place [LST-4].
 
 use lustrine_wire::srpc::Body;
 

@@ -39,7 +39,7 @@ pub enum SessionMode {
     IfFree,
     /// End it.
     Force,
-    /// Leave it alone, and make none: tests need no session (selftest-wire 9), so that several
+    /// Leave it alone, and make none: tests need no session [LST-29], so that several
     /// clients can load one node. Such a client counts as connected at once, does not make the node
     /// post request buffers, and does not ask for its counters.
     NoSession,

@@ -1,10 +1,35 @@
-//! The console: what `lst` drives, as a state machine (selftest-wire 16).
+//! The console: what `lst` drives, as a state machine [LST-20].
 //!
 //! Commands come in one by one, each with the caller's ticket; what they need of nodes goes out as
 //! [`ConsoleRpc`]s, all those of one command at once; what becomes of these comes back. A command
 //! is answered when all its orders are over. Whoever runs a console carries the orders out, with
 //! [`ConsoleRpcs`](crate::ConsoleRpcs), and calls [`Console::tick`] in time: it keeps nodes from
 //! leaving a session in which nothing happens, and ends a session that nobody uses.
+//!
+//! ```
+//! use lustrine_lnet::time::Time;
+//! use lustrine_selftest::console::{Answer, Command, Console};
+//! use lustrine_wire::Nid;
+//!
+//! let own: Nid = "10.0.0.1@tcp".parse().unwrap();
+//! let mut console = Console::new(&own, 1_700_000_000);
+//! let (now, key) = (Time(1), 7);
+//! let name = "demo".to_owned();
+//! let new = Command::NewSession { name, timeout: 300, force: false, features: 1 };
+//! console.command(now, 1, key, new);
+//! let (ticket, answer) = console.next_answer().unwrap();
+//! assert!(ticket == 1 && matches!(answer, Ok(Answer::Session(_))));
+//!
+//! // A command that concerns nodes comes to RPCs, which the caller carries out.
+//! let group = "servers".to_owned();
+//! console.command(now, 2, key, Command::AddGroup { group: group.clone() });
+//! assert_eq!(console.next_answer(), Some((2, Ok(Answer::Done))));
+//! let nids = vec!["10.0.0.2@tcp".parse().unwrap()];
+//! console.command(now, 3, key, Command::AddNodes { group, nids });
+//! let rpc = console.next_rpc().unwrap();
+//! assert_eq!(rpc.peer.to_string(), "10.0.0.2@tcp");
+//! assert_eq!(console.next_answer(), None);
+//! ```
 
 mod command;
 mod commands;
@@ -32,7 +57,7 @@ pub use command::{
 };
 pub use refusal::Refusal;
 
-/// How often it is looked at who has to be kept from leaving (selftest-wire 16).
+/// How often it is looked at who has to be kept from leaving [LST-25].
 const ROUND: Nanos = Nanos::from_secs(8);
 
 /// How long nodes have to do what they are told, and to say that they are still there.
@@ -88,7 +113,7 @@ pub struct Console {
     /// The wall clock's seconds when its time was zero.
     wall_seconds: u64,
     session: Option<Session>,
-    /// Batches made so far, in all sessions (selftest-wire 6).
+    /// Batches made so far, in all sessions [LST-30].
     batches: u64,
     /// Orders given so far.
     orders_given: u64,

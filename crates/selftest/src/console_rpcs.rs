@@ -197,7 +197,7 @@ fn through_loopback(shard: &Shard, nid: Nid) -> Nid {
 
 /// The list of destinations of an order, in memory and in our byte order, or `None` when that is
 /// used up. A node of a session without the feature "bulk parameters in bytes" fetches whole pages
-/// of its own (selftest-wire 11), so there is as much as the largest of them.
+/// of its own [LST-27], so there is as much as the largest of them.
 fn write_list(memory: &mut impl Memory, order: &ConsoleRpc) -> Option<Span> {
     let page = if order.features & FEATURE_BULK_LEN == 0 { PAGE_MAX } else { PAGE };
     let list = &order.list[..order.list.len().min(DESTINATIONS_MAX as usize)];

@@ -1,4 +1,4 @@
-//! Counters of a node, as the STAT reply shows them (selftest-wire 14).
+//! Counters of a node, as the STAT reply shows them [LST-11].
 
 use lustrine_lnet::stats::Stats;
 use lustrine_wire::srpc::{LnetCounters, RpcCounters};

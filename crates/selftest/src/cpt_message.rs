@@ -50,11 +50,11 @@ pub(crate) enum ToFront {
 /// Why there is no list of destinations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FetchError {
-    /// The transfer failed: no reply (selftest-wire 7).
+    /// The transfer failed: no reply [LST-8].
     Failed,
     /// No memory for it.
     NoMemory,
-    /// It holds a NID that is none, or its end is missing (selftest-wire 18, number 7).
+    /// It holds a NID that is none, or its end is missing [LST-6].
     Bad,
 }
 
@@ -92,7 +92,7 @@ pub(crate) enum ToEngine {
     Put { ticket: Ticket, features: u32, bulk_bits: u64, sid: Sid, figures: Vec<u8> },
 }
 
-/// How units are stopped (selftest-wire 11).
+/// How units are stopped [LST-27].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// They finish the RPC they are at.

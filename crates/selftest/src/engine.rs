@@ -178,7 +178,7 @@ impl Engine {
         if !self.enabled {
             return;
         }
-        // What does not fit here waits inside LNet, on its connection (selftest-wire 8).
+        // What does not fit here waits inside LNet, on its connection [LST-28].
         self.tests.post(turn, WAITING_MAX.saturating_sub(self.answers.waiting()));
         self.framework.post(turn, FRAMEWORK_MAX - self.answers.framework());
     }

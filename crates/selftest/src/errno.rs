@@ -1,4 +1,4 @@
-//! The numbers selftest puts in its replies: Linux errno values, positive (selftest-wire 9).
+//! The numbers selftest puts in its replies: Linux errno values, positive [LST-4].
 
 /// The node's policy does not allow this console to do that ([`crate::ServicePolicy`]).
 pub const EPERM: u32 = 1;

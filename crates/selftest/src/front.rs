@@ -1,5 +1,5 @@
 //! The framework services: session, batches, tests, counters. They live on CPU partition 0 and
-//! reach the engines by values (selftest-wire 9 to 11, 14, 15).
+//! reach the engines by values [LST-12] to [LST-15].
 
 mod access;
 mod batch;
@@ -148,7 +148,7 @@ impl Front {
     }
 
     /// Once per loop turn: drops a session nobody asked for in time. Nobody is told
-    /// (selftest-wire 10).
+    /// [LST-12].
     pub(crate) fn drive(&mut self, now: Time) {
         if self.expires <= now {
             self.end_session();
@@ -208,7 +208,7 @@ impl Front {
         }
     }
 
-    /// The EPROTO reply, when version or features do not agree (selftest-wire 7, 9).
+    /// The EPROTO reply, when version or features do not agree [LST-2] [LST-15].
     fn disagreement(&self, message: &Message) -> Option<Body> {
         let unset = Sid { nid: 0, stamp: 0 };
         let unknown = message.features & !FEATURES_KNOWN != 0;
@@ -225,7 +225,7 @@ impl Front {
     }
 
     /// Any framework request, even one that failed, gives the session its full time again
-    /// (selftest-wire 10).
+    /// [LST-12].
     fn arm_timer(&mut self, now: Time, from: &Nid) {
         if !self.may_change_session(from) {
             return;
@@ -240,7 +240,7 @@ impl Front {
         self.session.as_ref().map_or(Sid::NONE, |session| session.sid)
     }
 
-    /// Features of a reply (selftest-wire 9, last line).
+    /// Features of a reply [LST-15].
     fn features(&self) -> u32 {
         self.session.as_ref().map_or(FEATURES_KNOWN, |session| session.features)
     }
@@ -357,7 +357,8 @@ impl Front {
         }
     }
 
-    /// All checks of a TEST, in the order of selftest-wire 9. `Ok(None)` is a server instance.
+    /// All checks of a TEST, in the order in which kernels make them [LST-14]. `Ok(None)` is a
+    /// server instance.
     fn examine_test(
         &self,
         features: u32,
@@ -427,7 +428,7 @@ impl Front {
         }
     }
 
-    /// The status of the TEST, or `None` when its session is over: no reply (selftest-wire 9).
+    /// The status of the TEST, or `None` when its session is over: no reply.
     fn add_client(&mut self, fetch: &Fetch, list: Vec<ProcessId>) -> Option<u32> {
         let zombies = self.zombies.units();
         let session = self.session.as_mut().filter(|session| session.epoch == fetch.epoch)?;
@@ -576,7 +577,7 @@ fn pace_of(rate: u32) -> Nanos {
     Nanos(1_000_000_000_u64.checked_div(u64::from(rate)).unwrap_or(0))
 }
 
-/// Bytes of a list of destinations on the wire (selftest-wire 11): 12 per entry, or whole pages
+/// Bytes of a list of destinations on the wire [LST-6]: 12 per entry, or whole pages
 /// in a session without the feature "bulk parameters in bytes".
 fn list_len(count: u32, features: u32) -> u32 {
     if features & FEATURE_BULK_LEN != 0 {
@@ -585,7 +586,7 @@ fn list_len(count: u32, features: u32) -> u32 {
     count.div_ceil(PAGE / 12) * PAGE
 }
 
-/// What a client instance does; `None` when it is wrong or dangerous (selftest-wire 9, 18).
+/// What a client instance does; `None` when it is wrong or dangerous [LST-14] [LST-19].
 fn plan_of(service: Service, features: u32, params: &TestParams) -> Option<Plan> {
     let (rw, len, check, offset) = match (service, *params) {
         (Service::Ping, _) => return Plan::new(Test::Ping, features, 0).ok(),

@@ -6,8 +6,60 @@
 //! [`Shard`](lustrine_lnet::shard::Shard) and are run by its event loop; none of them does I/O or
 //! knows a clock.
 //!
-//! "selftest-wire 9" in a comment is section 9 of the selftest specification, "c03" a capture of
-//! kernel nodes.
+//! A client loads a node with pings, over a network in memory:
+//!
+//! ```
+//! use lustrine_lnet::md::Owner;
+//! use lustrine_lnet::time::{Nanos, Time};
+//! use lustrine_lnet::tunables::Tunables;
+//! use lustrine_lnet_testing::{Delivery, Net, test_nid};
+//! use lustrine_selftest::{
+//!     Client, ClientArgs, ClientSlot, LoadStep, Service, SessionMode, StepLimit, Test,
+//! };
+//! use lustrine_wire::{ProcessId, srpc::Name};
+//!
+//! let tunables = Tunables::default();
+//! let mut net = Net::new(2, &tunables);
+//! let mut service = Service::new(Owner(1), 0, 1, &tunables, 1_700_000_000);
+//! let mut now = Time(1);
+//! let args = ClientArgs {
+//!     target: ProcessId::lustre(test_nid(1)),
+//!     local: None,
+//!     console: test_nid(0),
+//!     slot: ClientSlot(1),
+//!     name: Name::new("demo").unwrap(),
+//!     session: SessionMode::IfFree,
+//!     patience: Nanos::from_secs(30),
+//!     wall_seconds: 1_700_000_000,
+//! };
+//! let mut client = Client::new(Owner(1), now, args, &tunables);
+//! let limit = StepLimit::Count(100);
+//! let step = LoadStep { test: Test::Ping, concurrency: 4, limit, warm_up: Nanos(0) };
+//! client.start_step(step).unwrap();
+//! while !client.step_finished() {
+//!     let [here, there] = net.nodes.as_mut_slice() else { unreachable!("two nodes") };
+//!     while let Some(event) = here.shard.next_event() {
+//!         client.handle(now, &mut here.shard, &mut here.memory, &event);
+//!     }
+//!     while let Some(event) = there.shard.next_event() {
+//!         service.handle(now, &mut there.shard, &mut there.memory, &event);
+//!     }
+//!     client.drive(now, &mut here.shard, &mut here.memory);
+//!     service.drive(now, &mut there.shard, &mut there.memory);
+//!     net.settle(now);
+//!     while !net.packets.is_empty() {
+//!         net.deliver(now, 0, Delivery::Deliver);
+//!     }
+//!     net.settle(now);
+//!     now = now + Nanos::from_millis(1);
+//! }
+//! let progress = client.progress(now);
+//! assert!(progress.ops >= 100 && progress.errors.is_empty());
+//! assert!(service.session().is_some(), "the client made a session");
+//! ```
+//!
+//! Rules such as `[LST-7]` are those of `docs/protocol/selftest.md`; "c03" is a capture of kernel
+//! nodes.
 #![forbid(unsafe_code)]
 
 mod body;

@@ -1,6 +1,6 @@
 //! Every limit of this crate and its reason. None of them is reached by a kernel console.
 
-/// Length of every request and reply, in bytes (selftest-wire 1).
+/// Length of every request and reply, in bytes [LST-2].
 pub(crate) const MESSAGE_LEN: u32 = lustrine_wire::srpc::MESSAGE_LEN as u32;
 
 /// Length of one request buffer, in bytes: many requests share one descriptor, so that an attach
@@ -40,7 +40,7 @@ pub(crate) const ANSWERS_KEPT: u32 = 8;
 pub(crate) const WAITING_CROWDED: u32 = WAITING_MAX - 2 * INBOXES * INBOX_REQUESTS;
 
 /// Most framework requests under way on one CPU partition. Kernels have 256 request descriptors
-/// per service (selftest-wire 8).
+/// per service [LST-28].
 pub(crate) const FRAMEWORK_MAX: u32 = 256 * 7;
 
 /// Most FIGURES requests whose answers are collected at once; a console of ours has one under way.
@@ -60,11 +60,11 @@ pub(crate) const UNITS_MAX: u32 = 128 * 1024;
 /// 220 kB at most on each partition.
 pub(crate) const CLIENT_TESTS_MAX: usize = 1024;
 
-/// Most destinations of one TEST: entries of 12 bytes in 256 fragments of 4 KiB (selftest-wire 9).
+/// Most destinations of one TEST: entries of 12 bytes in 256 fragments of 4 KiB [LST-6].
 pub(crate) const DESTINATIONS_MAX: u32 = 256 * (PAGE / 12);
 
 /// The page size this node claims: fragments are cut by it, v0 lengths counted in it.
 pub(crate) const PAGE: u32 = 4096;
 
-/// The largest page of any peer; places where pages of every size begin or end (selftest-wire 12).
+/// The largest page of any peer; places where pages of every size begin or end [LST-16].
 pub(crate) const PAGE_MAX: u32 = 64 << 10;

@@ -1,4 +1,4 @@
-//! One RPC of a test as a client makes and judges it (selftest-wire 12, 13, 18).
+//! One RPC of a test as a client makes and judges it [LST-5] [LST-18].
 
 use lustrine_lnet::memory::{Memory, Span};
 use lustrine_lnet::time::{Nanos, Time};
@@ -63,7 +63,7 @@ impl Test {
 }
 
 /// A test that is never sent because it would bring a kernel peer down, or cannot work there
-/// (selftest-wire 18). The numbers are those of that table.
+/// [LST-19].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HarmfulTest {
     /// Number 1.
@@ -90,12 +90,12 @@ pub enum HarmfulTest {
 pub(crate) struct Plan {
     test: Test,
     features: u32,
-    /// Where in a page the client's data begin (selftest-wire 12).
+    /// Where in a page the client's data begin [LST-5].
     offset: u32,
 }
 
 impl Plan {
-    /// Checks a test against selftest-wire 18.
+    /// Checks a test against [LST-19].
     pub(crate) fn new(test: Test, features: u32, offset: u32) -> Result<Plan, HarmfulTest> {
         if features & !FEATURES_KNOWN != 0 {
             return Err(HarmfulTest::Features(features));
@@ -262,7 +262,7 @@ fn data_part(plan: &Plan, sink: Option<Span>, len: u32) -> Span {
     sink.expect("a read has memory of its own").part(plan.offset, len)
 }
 
-/// The wall clock, for the time stamps in pings that nobody evaluates (selftest-wire 13).
+/// The wall clock, for the time stamps in pings that nobody evaluates [LST-18].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WallClock {
     /// Seconds at [`Time::ZERO`], give or take the time until the service was made.

@@ -1,4 +1,4 @@
-//! What bulk data look like and how they are checked (selftest-wire 12).
+//! What bulk data look like and how they are checked [LST-16].
 
 use lustrine_lnet::memory::{Memory, Span, Words};
 use lustrine_wire::byte_order::ByteOrder;

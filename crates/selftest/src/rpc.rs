@@ -1,4 +1,4 @@
-//! The RPC transport over LNet: a caller's side and an answerer's side (selftest-wire 7).
+//! The RPC transport over LNet: a caller's side and an answerer's side [LST-7] [LST-8].
 
 mod caller;
 mod ids;

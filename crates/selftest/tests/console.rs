@@ -1,5 +1,5 @@
-//! A console drives nodes as `lst` does: sessions, tests, batches, counters (selftest-wire 9 to
-//! 11, 14, 16). Node 0 is the console; it only sends raw requests.
+//! A console drives nodes as `lst` does: sessions, tests, batches, counters [LST-12] to [LST-14].
+//! Node 0 is the console; it only sends raw requests.
 
 mod common;
 
@@ -166,7 +166,7 @@ fn a_mixed_batch_between_two_nodes_runs_to_its_end() {
     assert_eq!(after.rpc.received - before.rpc.received, 30 + 1);
     assert_eq!(after.rpc.bulk_get - before.rpc.bulk_get, 10 * 4096);
     assert_eq!(after.rpc.bulk_put - before.rpc.bulk_put, 10 << 20);
-    // Ping 1 recv 1 send, read 1 and 2, write 2 and 2, and the STAT (selftest-wire 14); besides,
+    // Ping 1 recv 1 send, read 1 and 2, write 2 and 2, and the STAT [LST-11]; besides,
     // the server's discovery of a new peer: a ping each way.
     let (sent, received) = (
         after.lnet.send_count - before.lnet.send_count,

@@ -1,4 +1,4 @@
-//! PING and BRW as others send them, well-meant or not (selftest-wire 7, 12, 13, 18).
+//! PING and BRW as others send them, well-meant or not [LST-8] [LST-16] [LST-18].
 
 mod common;
 

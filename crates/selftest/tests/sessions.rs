@@ -1,4 +1,4 @@
-//! A console of ours drives nodes of ours (selftest-wire 16). Node 0 is the console.
+//! A console of ours drives nodes of ours [LST-20]. Node 0 is the console.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! The connection request: the first bytes on every TCP connection (wire 2.2, 2.3).
+//! The connection request: the first bytes on every TCP connection [ACC-1].
 
 #[cfg(test)]
 mod tests;
@@ -49,7 +49,7 @@ pub enum AcceptorError {
     BadTarget(#[from] NidError),
 }
 
-/// What the accepting side does about a request that it does not grant (wire 2.3).
+/// What the accepting side does about a request that it does not grant [ACC-5] to [ACC-8].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reaction {
     /// Send [`Answer`], then close.

@@ -1,4 +1,4 @@
-//! The checksum of protocol version 2 (wire 3.3).
+//! The checksum of protocol version 2 [FRM-8].
 //!
 //! CRC-32 with the reflected polynomial 0xEDB88320 and the initial value 0xFFFFFFFF, but without
 //! the final inversion that other users of this polynomial apply.

@@ -1,4 +1,4 @@
-//! The 24 bytes before every message of protocol versions 2 to 4 (wire 3.2 to 3.5).
+//! The 24 bytes before every message of protocol versions 2 to 4 [FRM-2].
 
 #[cfg(test)]
 mod tests;
@@ -47,7 +47,7 @@ pub enum FrameError {
     BadKeepalive(u64),
 }
 
-/// Which zero-copy requests a frame acknowledges (wire 3.4, 3.5).
+/// Which zero-copy requests a frame acknowledges [FRM-11].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ZcAck {
     /// None.

@@ -1,4 +1,26 @@
-//! The LNet header: 72 bytes with short NIDs, 96 with long ones (wire 5).
+//! The LNet header: 72 bytes with short NIDs, 96 with long ones [HDR-1] [HDR-2].
+//!
+//! ```
+//! use lustrine_wire::header::{Body, Header, MdHandle};
+//! use lustrine_wire::{PING_MATCH_BITS, PING_PORTAL, ProcessId};
+//!
+//! // A ping: a GET of the ping information on portal 0.
+//! let header = Header {
+//!     dst: ProcessId::lustre("10.0.0.2@tcp".parse().unwrap()),
+//!     src: ProcessId::lustre("10.0.0.1@tcp".parse().unwrap()),
+//!     payload_len: 0,
+//!     body: Body::Get {
+//!         return_md: MdHandle { interface: 1, object: 2 },
+//!         match_bits: PING_MATCH_BITS,
+//!         portal: PING_PORTAL,
+//!         offset: 0,
+//!         sink_len: 272,
+//!     },
+//! };
+//! let mut raw = [0; Header::SHORT_LEN];
+//! header.encode_short(&mut raw).unwrap();
+//! assert_eq!(Header::parse_short(&raw), Ok(header));
+//! ```
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,25 @@
-//! HELLO: how the two ends of a TCP connection introduce themselves (wire 4.1 to 4.5).
+//! HELLO: how the two ends of a TCP connection introduce themselves [HEL-1].
+//!
+//! ```
+//! use lustrine_wire::hello::{ConnType, Hello, Ips, Version};
+//! use lustrine_wire::{ByteOrder, ProcessId, Progress};
+//!
+//! let hello = Hello {
+//!     version: Version::V3,
+//!     order: ByteOrder::Little,
+//!     src: ProcessId::lustre("10.0.0.1@tcp".parse().unwrap()),
+//!     dst: ProcessId::lustre("10.0.0.2@tcp".parse().unwrap()),
+//!     src_incarnation: 7,
+//!     dst_incarnation: 0,
+//!     kind: ConnType::Control,
+//!     ips: Ips::NONE,
+//! };
+//! let mut bytes = Vec::new();
+//! hello.encode(&mut bytes).unwrap();
+//! // Part of it says how many bytes are needed to get further.
+//! assert_eq!(Hello::parse(&bytes[..4]), Ok(Progress::Need(8)));
+//! assert_eq!(Hello::parse(&bytes), Ok(Progress::Got(hello, bytes.len())));
+//! ```
 
 #[cfg(test)]
 mod tests;
@@ -16,7 +37,7 @@ const SHORT_LEN: usize = 56;
 /// Bytes of a HELLO V4.
 const LONG_LEN: usize = 80;
 
-/// A version of the protocol that the TCP driver speaks on a connection (wire 3.1).
+/// A version of the protocol that the TCP driver speaks on a connection [FRM-1].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
     /// LNet headers without frame headers; no zero-copy, no keepalive.
@@ -57,7 +78,7 @@ impl Version {
     }
 }
 
-/// What a connection is for, seen from the side that says it (wire 4.4).
+/// What a connection is for, seen from the side that says it [HEL-8].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum ConnType {
@@ -155,7 +176,7 @@ pub struct Hello {
     pub version: Version,
     /// Byte order of the sender; of V1, always little.
     pub order: ByteOrder,
-    /// Who sends. Believed only from source ports up to 1023 (wire 4.4).
+    /// Who sends. Believed only from source ports up to 1023 [HEL-10].
     pub src: ProcessId,
     /// Who is meant; kernels send pid 0 and ignore what they receive.
     pub dst: ProcessId,
@@ -176,7 +197,7 @@ pub enum HelloError {
     #[error("{0:#010x} is not the magic number of a HELLO")]
     BadMagic(u32),
     /// A HELLO of a version that nobody here knows: the passive side answers with its own best
-    /// version and type NONE, then closes (wire 4.5).
+    /// version and type NONE, then closes [HEL-6].
     #[error("HELLO of unknown version {raw}")]
     UnknownVersion {
         /// The version that the peer speaks. From a V1-style HELLO: major << 16 | minor.
@@ -212,7 +233,7 @@ impl Hello {
     /// bytes are there, an unknown version with eight.
     ///
     /// In a reversed V2 or V3 the short NIDs are swapped like every other number, as releases up to
-    /// 2.14 do; later kernels forget that and misread them (wire 4.4).
+    /// 2.14 do; later kernels forget that and misread them [HEL-4].
     ///
     /// # Errors
     /// [`HelloError`], one variant per reason.

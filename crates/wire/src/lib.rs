@@ -5,8 +5,7 @@
 //! text notations for sets of NIDs ([`nid_range`], [`text_range`]), which belong to configuration.
 //!
 //! The protocol itself is described, rule by rule, in `docs/protocol/`; tests cite rules by number,
-//! such as `[HDR-3]`. "wire 4.6" in a comment means section 4.6 of the wire specification that the
-//! rules were derived from, "selftest 4" the same for the selftest protocol.
+//! such as `[HDR-3]`.
 #![forbid(unsafe_code)]
 
 pub mod acceptor;
@@ -27,16 +26,16 @@ pub use byte_order::ByteOrder;
 pub use header::Header;
 pub use nid::{Net, NetKind, Nid, PID_ANY, PID_LUSTRE, PID_USERLAND, ProcessId};
 
-/// The first word of HELLO V2 to V4: the magic number common to all LNet drivers (wire 1.6).
+/// The first word of HELLO V2 to V4: the magic number common to all LNet drivers [HEL-1].
 pub const LNET_MAGIC: u32 = 0x4572_6963;
 
-/// The first word of HELLO V1: the magic number of the TCP driver (wire 1.6).
+/// The first word of HELLO V1: the magic number of the TCP driver [HEL-3].
 pub const TCP_MAGIC: u32 = 0xeebc_0ded;
 
-/// The match bits of a ping (GET) and of a push (PUT), both on portal 0 (wire 6).
+/// The match bits of a ping (GET) and of a push (PUT), both on portal 0 [PING-1].
 pub const PING_MATCH_BITS: u64 = 0x8000_0000_0000_0000;
 
-/// LNet's own portal: ping and push (wire 5.2).
+/// LNet's own portal: ping and push [HDR-8].
 pub const PING_PORTAL: u32 = 0;
 
 /// The result of parsing the first message of a byte stream that may not have arrived completely.

@@ -1,4 +1,4 @@
-//! Network ids: who a message is from and for (wire 1).
+//! Network ids: who a message is from and for.
 
 mod process_id;
 #[cfg(test)]
@@ -12,7 +12,7 @@ pub use process_id::{PID_ANY, PID_LUSTRE, PID_USERLAND, ProcessId};
 pub use text::ParseNidError;
 pub(crate) use text::{decimal, is_ip_kind, parse_number};
 
-/// The kind of a network: the driver that serves it (wire 1.3). Unknown numbers are legal values.
+/// The kind of a network: the driver that serves it [NID-7]. Unknown numbers are legal values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NetKind(pub u8);
 
@@ -63,7 +63,7 @@ impl Net {
         Net { kind, number }
     }
 
-    /// The upper half of a short NID: kind << 16 | number (wire 1.1).
+    /// The upper half of a short NID: kind << 16 | number [NID-1].
     pub const fn id(self) -> u32 {
         (self.kind.0 as u32) << 16 | self.number as u32
     }
@@ -76,9 +76,9 @@ impl Net {
 
 /// A network id: an address on a network, or the wildcard [`Nid::ANY`].
 ///
-/// Held as the canonical 20 bytes of the long form (wire 1.2): bytes that the form does not use are
+/// Held as the canonical 20 bytes of the long form [NID-2]: bytes that the form does not use are
 /// zero, and the wildcard is all ones. Hence equality is that of the protocol, and the order is the
-/// plain byte order that decides connection races (wire 4.6).
+/// plain byte order that decides connection races [NID-3].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Nid([u8; 20]);
 
@@ -157,7 +157,7 @@ impl Nid {
         }
     }
 
-    /// Reads the short form (wire 1.1), already taken from its byte order. Total: kind 0xff, and so
+    /// Reads the short form [NID-1], already taken from its byte order. Total: kind 0xff, and so
     /// all ones, is [`Nid::ANY`]; the topmost eight bits, which have no meaning, are ignored.
     #[inline]
     pub const fn from_short(short: u64) -> Nid {

@@ -1,5 +1,17 @@
-//! Sets of NIDs in the notation of nodemaps, path selection policies and fault rules (wire 1.4):
+//! Sets of NIDs in the notation of nodemaps, path selection policies and fault rules [NID-5]:
 //! `10.0.[1-4].*@tcp 10.1.0.0/16@o2ib 2001:db8::/32@tcp [1-8]@kfi *@tcp1 *`.
+//!
+//! ```
+//! use lustrine_wire::Nid;
+//! use lustrine_wire::nid_range::NidRanges;
+//!
+//! let nid: Nid = "10.0.0.7@tcp1".parse().unwrap();
+//! assert_eq!(nid.net().to_string(), "tcp1");
+//!
+//! let ranges: NidRanges = "10.0.0.[1-9]@tcp1 10.1.0.0/16@o2ib".parse().unwrap();
+//! assert!(ranges.matches(&nid));
+//! assert!(!ranges.matches(&"10.0.0.7@tcp".parse().unwrap()));
+//! ```
 
 #[cfg(test)]
 mod tests;

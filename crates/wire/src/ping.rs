@@ -1,4 +1,4 @@
-//! Ping info: what a node tells about itself, in answer to a ping or with a push (wire 6).
+//! Ping info: what a node tells about itself, in answer to a ping or with a push [PING-4].
 
 mod build;
 #[cfg(test)]
@@ -11,7 +11,7 @@ use crate::nid::Nid;
 pub const MAGIC: u32 = 0x7069_6E67;
 
 /// The most short entries that a reader accepts unless configured otherwise
-/// (`lnet_interfaces_max`, wire 8).
+/// (`lnet_interfaces_max`).
 pub const ENTRIES_MAX: u32 = 200;
 
 /// The usual room that an asker offers: a header and 16 short entries.
@@ -168,7 +168,7 @@ impl<'a> PingInfo<'a> {
         Ok(size as usize)
     }
 
-    /// Checks ping info against the rules of a reader (wire 6.2), with the usual limit of
+    /// Checks ping info against the rules of a reader [PING-7], with the usual limit of
     /// [`ENTRIES_MAX`] short entries. Bytes after the end are allowed.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Messages of LNet selftest: every request and every reply is 160 bytes (selftest 1 to 6).
+//! Messages of LNet selftest: every request and every reply is 160 bytes [LST-2].
 
 mod body;
 mod client_stats;
@@ -177,7 +177,7 @@ impl Message {
     }
 
     /// Writes the message and leaves the bytes that it does not use as they are: the two reserved
-    /// words and the tail, where kernels leave whatever was there before (selftest 2).
+    /// words and the tail, where kernels leave whatever was there before [LST-2].
     pub fn encode_over(&self, raw: &mut [u8; MESSAGE_LEN]) {
         self.order.put_u32(raw, 0, MAGIC);
         self.order.put_u32(raw, 4, self.version);

@@ -1,5 +1,5 @@
 //! Lists of names in brackets, as `lst` takes them: `10.0.0.[1-4,9]@tcp`, `oss[1,3-9/2]@o2ib`
-//! (cli-habits 2). The text need not be a NID; host names are legal.
+//! [NID-8]. The text need not be a NID; host names are legal.
 
 #[cfg(test)]
 mod tests;

@@ -36,7 +36,7 @@ const PAUSE_MIN: Nanos = Nanos::from_millis(100);
 const PAUSE_MAX: Nanos = Nanos::from_secs(2);
 
 /// How often a session is removed at most: a kernel node counts how often it was made
-/// (selftest-wire 10), also when its reply to that was lost.
+/// [LST-13], also when its reply to that was lost.
 const REMOVALS_MAX: u32 = 16;
 
 /// The batch that holds the server's tests; it is never run.
@@ -265,7 +265,7 @@ impl Link {
         }
     }
 
-    /// Test RPCs do not keep a session alive (selftest-wire 10); a third of the node's time-out
+    /// Test RPCs do not keep a session alive [LST-12]; a third of the node's time-out
     /// leaves room for two that are lost.
     fn keepalive_due(&self) -> Time {
         match self.timeout {
@@ -497,7 +497,7 @@ fn place(service: Service) -> usize {
 }
 
 /// A TEST that makes a kernel node post request buffers: server role, nothing to fetch. The
-/// number of loops is its hint for how many (selftest-wire 8, 16).
+/// number of loops is its hint for how many [LST-28].
 fn prepare(reply_bits: u64, sid: Sid, service: Service, concurrency: u32) -> TestRequest {
     let params = match service {
         Service::Brw => TestParams::BrwV1 {

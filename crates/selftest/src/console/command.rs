@@ -10,7 +10,7 @@ use super::load;
 use super::refusal::Refusal;
 use crate::load::Test;
 
-/// What an administrator wants of a console (cli-habits 2). Names of groups and batches have 1 to
+/// What an administrator wants of a console with `lst`. Names of groups and batches have 1 to
 /// 31 bytes, as the session's has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
@@ -92,7 +92,7 @@ pub enum Command {
         /// The batch.
         batch: String,
         /// Seconds after which nodes are to stop by themselves, 0 for never. It is sent, but
-        /// kernel nodes pass it over (selftest-wire 4).
+        /// kernel nodes pass it over.
         timeout: u32,
     },
     /// Stops the tests of a batch; [`Command::Query`] tells when they have stopped.
@@ -174,7 +174,7 @@ impl NewTest {
     }
 }
 
-/// So many clients in a row share so many servers in a row (`--distribute`, selftest-wire 16).
+/// So many clients in a row share so many servers in a row (`--distribute`) [LST-23].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Distribution {
     /// Clients, at least 1.
@@ -212,7 +212,7 @@ pub enum Target {
     Nodes(Vec<Nid>),
 }
 
-/// What a console knows of a node (selftest-wire 16).
+/// What a console knows of a node [LST-20].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeState {

@@ -1,4 +1,4 @@
-//! The TEST requests that a new test comes to (selftest-wire 11, 16, 18).
+//! The TEST requests that a new test comes to [LST-23].
 
 use lustrine_wire::nid::{Nid, PID_LUSTRE};
 use lustrine_wire::srpc::{
@@ -12,7 +12,7 @@ use crate::limits::PAGE;
 use crate::load::{Plan, Test};
 
 /// Most destinations of one client: a kernel node reads lists that do not fit one page wrongly,
-/// and some of them bring it down (selftest-wire 18, numbers 6 and 7).
+/// and some of them bring it down [LST-19] [LST-26].
 pub(super) const DESTINATIONS_MAX: u32 = PAGE / Destination::LEN as u32;
 
 /// Checks what does not depend on the session's nodes.

@@ -70,10 +70,7 @@ pub enum Refusal {
         allowed: String,
     },
     /// A NID that the protocol cannot carry.
-    #[error(
-        "{0} does not fit into the selftest's messages, which know 4-byte addresses only \
-         (selftest-wire 6)"
-    )]
+    #[error("{0} does not fit into the selftest's messages, which know 4-byte addresses only")]
     LargeNid(Nid),
     /// It would harm kernel nodes.
     #[error("{0}")]
@@ -122,7 +119,7 @@ fn listed(nodes: &[(Nid, NodeState)]) -> String {
 }
 
 impl Refusal {
-    /// The errno a kernel console has for it, positive (cli-habits 2).
+    /// The errno a kernel console has for it, positive .
     pub fn errno(&self) -> u32 {
         match self {
             Refusal::NoSession => 3,

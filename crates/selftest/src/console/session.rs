@@ -21,7 +21,7 @@ const GROUPS_MAX: usize = 1024;
 const BATCHES_MAX: usize = crate::limits::BATCHES_MAX;
 const TESTS_MAX: usize = crate::limits::TESTS_MAX;
 
-/// The name of the batch that every session has (cli-habits 2).
+/// The name of the batch that every session has.
 pub(super) const FIRST_BATCH: &str = "batch";
 
 /// A session, as its console sees it.
@@ -264,7 +264,7 @@ impl Session {
     }
 
     /// The place that each client's part in a test has in its own list of the batch, from 1: a node
-    /// in both groups of a test has two places there, the server's first (selftest-wire 11).
+    /// in both groups of a test has two places there, the server's first [LST-24].
     pub(super) fn client_places(&self, batch: &Batch, test: u32) -> BTreeMap<Nid, u32> {
         let mut entries: BTreeMap<Nid, u32> = BTreeMap::new();
         let mut clients: &[Nid] = &[];

@@ -13,7 +13,7 @@ use crate::body::status;
 use crate::errno;
 use crate::rpc::{LnetErrorKind, RpcError};
 
-/// A node that leaves an RPC unanswered for so long is taken to be down (selftest-wire 16).
+/// A node that leaves an RPC unanswered for so long is taken to be down [LST-20].
 const DOWN_AFTER: Nanos = Nanos::from_secs(6);
 
 /// What is done when all nodes have answered.
@@ -137,7 +137,7 @@ pub(super) fn observe(
 }
 
 /// Whether a node's features are the session's. The first answer of a node that makes a session
-/// may lower them, and then they stay (selftest-wire 15).
+/// may lower them, and then they stay [LST-15].
 fn agrees(session: &mut Session, message: &Message) -> bool {
     if message.features & !FEATURES_KNOWN != 0 {
         return false;
@@ -204,7 +204,7 @@ fn reply(message: &Message, put: &[u8], disagrees: bool, ours: Option<Sid>) -> R
 }
 
 /// The session that keeps a node from another one; only then its name is filled in
-/// (selftest-wire 4).
+/// [LST-4].
 fn holder(body: &Body) -> Option<SessionHolder> {
     match body {
         Body::MakeSessionReply(reply) if reply.status == errno::EBUSY => {
@@ -228,7 +228,7 @@ fn is_absence(failure: RpcError, long: bool) -> bool {
     }
 }
 
-/// The negative errno that stands for a failure (selftest-wire 16).
+/// The negative errno that stands for a failure [LST-20].
 fn errno_of(failure: RpcError, long: bool) -> i32 {
     const EINTR: i32 = 4;
     const ETIMEDOUT: i32 = 110;

@@ -1,5 +1,5 @@
 //! The answerer's side of an RPC: who is answered when. PING and BRW are served here, framework
-//! requests wait here for the front (selftest-wire 7, 12, 13).
+//! requests wait here for the front [LST-8].
 
 use lustrine_lnet::md::MdKey;
 use lustrine_lnet::memory::{Memory, Span};

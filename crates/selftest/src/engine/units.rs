@@ -1,4 +1,4 @@
-//! Client units: each has one destination and at most one RPC outstanding (selftest-wire 11).
+//! Client units: each has one destination and at most one RPC outstanding [LST-27].
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -103,7 +103,7 @@ pub(super) struct Units {
     measures: bool,
     changed: Vec<u32>,
     errors: SessionErrors,
-    /// One counter for all ping tests (selftest-wire 13).
+    /// One counter for all ping tests [LST-18].
     ping_seq: u32,
 }
 

@@ -1,4 +1,5 @@
-//! Which console may do what on this node: the [`ServicePolicy`] applied to framework requests.
+//! Which console may do what on this node: the [`ServicePolicy`] applied to framework requests
+//! [LST-31].
 //!
 //! A request is judged by the NID that it came from, never by the session id in it: any node may
 //! ask for that with DEBUG.

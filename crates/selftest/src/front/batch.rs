@@ -1,4 +1,4 @@
-//! Batches and the test instances in them (selftest-wire 11).
+//! Batches and the test instances in them [LST-27].
 
 use crate::cpt_message::InstanceId;
 use crate::errno;

@@ -1,4 +1,4 @@
-//! The session of a node, and those that are over but not finished (selftest-wire 10).
+//! The session of a node, and those that are over but not finished [LST-12].
 
 use std::collections::HashMap;
 
@@ -59,7 +59,7 @@ impl Session {
         self.batches.iter_mut().find(|batch| batch.id == id)
     }
 
-    /// The batch with this id, made if it is unknown (selftest-wire 9); `None` when there are too
+    /// The batch with this id, made if it is unknown [LST-14]; `None` when there are too
     /// many.
     pub(super) fn obtain_batch(&mut self, id: u64) -> Option<&mut Batch> {
         if let Some(at) = self.batches.iter().position(|batch| batch.id == id) {

@@ -1,4 +1,4 @@
-//! Every row of selftest-wire 9, and the rules of 10, 11 and 15 that need no network.
+//! The rules of sessions, tests and batches that need no network: [LST-12] to [LST-15], [LST-27].
 
 use lustrine_lnet_testing::test_nid;
 use lustrine_wire::nid::Nid;
@@ -324,7 +324,7 @@ fn a_test_with_a_value_out_of_range_is_refused() {
         ("check 5", |t| t.params = brw(1, 5, 4096, 0)),
         ("over 1 MiB", |t| t.params = brw(1, 1, 1_048_584, 0)),
         ("offset 4", |t| t.params = brw(1, 1, 4096, 4)),
-        // What follows would bring a kernel down, here or there (selftest-wire 18).
+        // What follows would bring a kernel down, here or there [LST-19].
         ("18.1: no whole words", |t| t.params = brw(1, 1, 4092, 0)),
         ("18.2: length 0", |t| t.params = brw(2, 1, 0, 0)),
         ("18.3: discard", |t| t.params = brw(2, 4, 4096, 0)),
@@ -481,7 +481,7 @@ fn a_session_ends_when_no_framework_request_comes_in_time() {
     let mut node = Node::joined();
     let second = Nanos::from_secs(1);
     node.now = node.now + Nanos(second.0 * 99);
-    // Even one that fails, of anybody (selftest-wire 10).
+    // Even one that fails, of anybody [LST-12].
     assert_eq!(node.ask(stat(OTHER)).unwrap().status, ESRCH);
     assert_eq!(node.front.next_deadline(), node.now + Nanos(second.0 * 100));
     node.now = node.now + Nanos(second.0 * 99);

@@ -1,4 +1,4 @@
-//! The caller's side of an RPC (selftest-wire 7, 8).
+//! The caller's side of an RPC [LST-7] [LST-10].
 //!
 //! An RPC has up to three parts, each with a descriptor of its own: the request, the reply sink,
 //! the bulk buffer. A part is over when its descriptor's last event has come; the RPC is over when
@@ -320,7 +320,7 @@ impl Caller {
                 self.totals.sent += 1;
                 None
             }
-            // The reply may overtake bad news of its request (lnet-core 2.2).
+            // The reply may overtake bad news of its request [LST-7].
             (Part::Request, EventKind::Send, _) if rpc.reply.is_some() => None,
             (Part::Request, EventKind::Send, status) => Some(RpcError::Send(status)),
             (Part::Reply, EventKind::Put, Status::Ok) => read_reply(turn.memory, rpc, event),
@@ -336,7 +336,7 @@ impl Caller {
         if let Some(failure) = failure {
             self.fail(turn, mark.slot, failure);
         } else if refused {
-            // No bulk follows an error (selftest-wire 7).
+            // No bulk follows an error [LST-8].
             self.withdraw(turn, mark.slot, Part::Bulk);
         }
         self.finish(turn, mark.slot)

@@ -1,4 +1,4 @@
-//! Match bits for replies and bulk transfers (selftest-wire 6).
+//! Match bits for replies and bulk transfers [LST-9].
 
 use crate::mark::ClientSlot;
 

@@ -59,7 +59,7 @@ impl Buffer {
 pub(crate) enum Arrived {
     /// A request of the service its match bits name.
     Request(Service, Message),
-    /// Something else: counted as received and as dropped, no reply (selftest-wire 7).
+    /// Something else: counted as received and as dropped, no reply [LST-2].
     Bad,
     /// Nothing: a buffer went away.
     Nothing,

@@ -17,7 +17,7 @@ fn got(buf: &[u8]) -> Request {
 
 #[test]
 fn worked_example_version_1() {
-    // [ACC-1] wire 7, E1
+    // [ACC-1]
     let raw = bytes("00 71 ce ac  01 00 00 00  02 00 00 0a 00 00 02 00");
     let request = Request::new(nid("10.0.0.2@tcp"));
     assert_eq!(got(&raw), request);
@@ -28,7 +28,7 @@ fn worked_example_version_1() {
 
 #[test]
 fn worked_example_version_2() {
-    // [ACC-2] wire 7, E4
+    // [ACC-2]
     let raw = bytes(
         "00 71 ce ac  02 00 00 00  0c 02 00 00 20 01 0d b8 00 00 00 00 00 00 00 00 00 00 00 02",
     );

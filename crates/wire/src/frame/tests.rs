@@ -11,7 +11,7 @@ fn raw(text: &str) -> [u8; 24] {
 
 #[test]
 fn worked_examples() {
-    // [FRM-2] [FRM-11] [FRM-13] wire 7, E3
+    // [FRM-2] [FRM-11] [FRM-13]
     for (text, frame, ack) in [
         ("c0 00*7 00*8 07 00*7", FrameHeader::noop(7), ZcAck::One(7)),
         ("c0 00*7 00*8 01 00*7", FrameHeader::KEEPALIVE, ZcAck::Keepalive),
@@ -30,7 +30,7 @@ fn worked_examples() {
 
 #[test]
 fn checksum_of_the_worked_examples() {
-    // [FRM-8] wire 7, E3
+    // [FRM-8]
     assert_eq!(FrameHeader::noop(7).csum_start(LE), 0x3d9e_3319);
     let message = bytes(
         "c1 00 00 00  e3 c3 2c 4d  00*8  00*8

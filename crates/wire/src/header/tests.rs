@@ -21,7 +21,7 @@ fn check(text: &str, header: &Header) {
 
 #[test]
 fn worked_example_ping() {
-    // [HDR-1] [HDR-5] [HDR-6] [PING-1] wire 7, E2
+    // [HDR-1] [HDR-5] [HDR-6] [PING-1]
     let (a, b) = (id("10.0.0.1@tcp"), id("10.0.0.2@tcp"));
     check(
         "02 00 00 0a 00 00 02 00  01 00 00 0a 00 00 02 00
@@ -52,7 +52,7 @@ fn worked_example_ping() {
 
 #[test]
 fn worked_example_put_and_ack() {
-    // [HDR-3] [HDR-4] wire 7, E3
+    // [HDR-3] [HDR-4]
     let (a, b) = (id("10.0.0.1@tcp"), id("10.0.0.2@tcp"));
     check(
         "02 00 00 0a 00 00 02 00  01 00 00 0a 00 00 02 00

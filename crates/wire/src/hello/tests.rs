@@ -17,7 +17,7 @@ fn check(raw: &[u8], hello: &Hello) {
 
 #[test]
 fn worked_example_v3() {
-    // [HEL-1] wire 7, E1
+    // [HEL-1]
     let raw = bytes(
         "63 69 72 45  03 00 00 00  01 00 00 0a 00 00 02 00
          02 00 00 0a 00 00 02 00  39 30 00 00  00 00 00 00
@@ -53,7 +53,7 @@ fn worked_example_v3() {
 
 #[test]
 fn worked_example_v4() {
-    // [HEL-2] wire 7, E4
+    // [HEL-2]
     let raw = bytes(
         "63 69 72 45  04 00 00 00  0c 02 00 00 20 01 0d b8 00 00 00 00 00 00 00 00 00 00 00 01
          0c 02 00 00 20 01 0d b8 00 00 00 00 00 00 00 00 00 00 00 02  39 30 00 00  00 00 00 00

@@ -1,4 +1,4 @@
-//! HELLO V1: laid out as an LNet header, little-endian throughout (wire 4.3).
+//! HELLO V1: laid out as an LNet header, little-endian throughout [HEL-3].
 
 use super::{Hello, HelloError, IPS_MAX, Ips, Version, read_kind};
 use crate::byte_order::ByteOrder;

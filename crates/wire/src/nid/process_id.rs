@@ -1,4 +1,4 @@
-//! Process ids: a NID and a LNet pid (wire 1.5).
+//! Process ids: a NID and a LNet pid [NID-6].
 
 use core::fmt;
 use core::str::FromStr;

@@ -1,4 +1,4 @@
-//! Text forms of networks and NIDs (wire 1.4).
+//! Text forms of networks and NIDs [NID-4].
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -35,7 +35,7 @@ fn check(text: &str, bits: u32, entries: &[PingEntry]) {
 
 #[test]
 fn worked_examples() {
-    // [PING-4] [PING-5] [PING-6] wire 7, E2 and E4
+    // [PING-4] [PING-5] [PING-6]
     check(ORDINARY, 0x1e, &[up("10.0.0.2@tcp")]);
     check(IPV6, 0x7e, &[up("2001:db8::2@tcp")]);
 }

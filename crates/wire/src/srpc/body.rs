@@ -1,4 +1,4 @@
-//! The bodies of all messages (selftest 4, 14). Fields follow each other without padding, in the
+//! The bodies of all messages [LST-4] [LST-11]. Fields follow each other without padding, in the
 //! sequence in which they are declared here.
 
 use super::RATE_MAGIC;

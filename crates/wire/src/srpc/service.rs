@@ -1,4 +1,4 @@
-//! Services and message types (selftest 3).
+//! Services and message types [LST-1].
 
 use super::{FRAMEWORK_PORTAL, TEST_PORTAL};
 

@@ -1,4 +1,4 @@
-//! Requests as they come: what is kept of them, and their checks (selftest-wire 7, 11, 12).
+//! Requests as they come: what is kept of them, and their checks [LST-2] [LST-6].
 
 use lustrine_lnet::event::Event;
 use lustrine_lnet::journal::Step;
@@ -22,7 +22,7 @@ use crate::limits::PAGE;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::engine) struct Request {
     pub(in crate::engine) message: Message,
-    /// The source seen in the request (selftest-wire 7, LU-9119).
+    /// The source seen in the request [LST-8].
     pub(in crate::engine) from: ProcessId,
     /// Whose connection it came by. What a peer may have is counted for this one: the source is
     /// the sender's own word, and there may be many of them on one connection.
@@ -99,13 +99,13 @@ pub(super) struct Transfer {
     pub(super) check: BrwCheck,
 }
 
-/// 0, or EPROTO when version or features do not agree (selftest-wire 7, 12, 13).
+/// 0, or EPROTO when version or features do not agree [LST-2] [LST-15].
 pub(super) fn agreement(message: &Message) -> u32 {
     let agree = message.version == VERSION && message.features & !FEATURES_KNOWN == 0;
     if agree { 0 } else { errno::EPROTO }
 }
 
-/// Checks a BRW request (selftest-wire 12). `discard` is served like `none`.
+/// Checks a BRW request [LST-5]. `discard` is served like `none`.
 pub(super) fn examine(brw: &BrwRequest, features: u32) -> Result<Transfer, u32> {
     let (Some(op), Some(check)) = (BrwOp::from_number(brw.rw), BrwCheck::from_number(brw.check))
     else {
@@ -122,7 +122,7 @@ pub(super) fn examine(brw: &BrwRequest, features: u32) -> Result<Transfer, u32> 
 
 /// Reads a list of destinations: entries do not cross pages, and a kernel console cuts the list
 /// to 12 bytes per entry, so that the end of a list over several pages is missing. A missing pid
-/// is 12345, as everywhere; a missing NID cannot be helped (selftest-wire 11, 18).
+/// is 12345, as everywhere; a missing NID cannot be helped [LST-6].
 pub(super) fn read_list(
     memory: &impl Memory,
     span: Span,

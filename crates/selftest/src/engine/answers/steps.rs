@@ -1,4 +1,4 @@
-//! The course of one answer: data from or to the client, then the reply (selftest-wire 7, 12).
+//! The course of one answer: data from or to the client, then the reply [LST-8].
 
 use lustrine_lnet::event::{Event, EventKind};
 use lustrine_lnet::md::{Md, MdKey, MdOptions};
@@ -177,7 +177,7 @@ impl Answers {
         Progress::None
     }
 
-    /// Ends an answer whose data transfer failed: no reply (selftest-wire 7).
+    /// Ends an answer whose data transfer failed: no reply [LST-8].
     fn end<M: Memory>(&mut self, turn: &mut Turn<'_, M>, budget: &mut Budget, slot: u32) {
         self.totals.dropped += 1;
         if let Some(&Answer { stage, asker, .. }) = self.answers.get(slot)

@@ -32,7 +32,7 @@ fn lists_are_read_in_the_order_of_the_request() {
 
 #[test]
 fn a_cut_list_keeps_what_can_be_known() {
-    // selftest-wire 18, number 7: 4 bytes are lost per full page.
+    // [LST-6]: 4 bytes are lost per full page.
     let list = list_of(342, 342 * 12, ByteOrder::Little).unwrap();
     assert_eq!(list[341], ProcessId::lustre(Nid::new4(Net::TCP, 0x0a00_0000 + 341)));
     assert_eq!(list_of(683, 683 * 12, ByteOrder::Little), Err(FetchError::Bad));
