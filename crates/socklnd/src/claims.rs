@@ -64,7 +64,7 @@ impl Socklnd {
         let conn = &mut self.conns[key];
         conn.phase = Phase::Claim(Claim { id, hello, began: env.now });
         conn.deadline = env.now + PROBE_TIMEOUT;
-        self.handshakes.bring_forward(env.now + PROBE_TIMEOUT);
+        self.handshakes.add(key, env.now + PROBE_TIMEOUT);
         // Something has to be sent so that the other side's TCP answers.
         if framed {
             let frame = if keepalive { FrameHeader::KEEPALIVE } else { FrameHeader::noop(0) };

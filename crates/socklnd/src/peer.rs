@@ -87,10 +87,11 @@ pub(crate) struct Peer {
     pub(crate) at_limit: bool,
     /// Whether no connection is missing.
     pub(crate) complete: bool,
-    /// Whether it is on the list of peers to dial, owed acknowledgements, or awaiting a time.
+    /// Whether it is on the list of peers to dial, or of those owed acknowledgements.
     pub(crate) dial_requested: bool,
     pub(crate) acks_requested: bool,
-    pub(crate) in_timer_queue: bool,
+    /// When it is looked at next; [`Time::NEVER`] if it is not in the timer queue.
+    pub(crate) due: Time,
     /// A HELLO that claims to be this peer and waits until its connections are tried.
     pub(crate) claim: Option<ConnKey>,
     /// Until then the peer may still be opening connections to us.
@@ -118,7 +119,7 @@ impl Peer {
             complete: id.is_userland(),
             dial_requested: false,
             acks_requested: false,
-            in_timer_queue: false,
+            due: Time::NEVER,
             claim: None,
             dialling_until: Time::ZERO,
             last_received: Time::ZERO,

@@ -36,7 +36,7 @@ impl Socklnd {
     pub(crate) fn await_handshake(&mut self, key: ConnKey, deadline: Time) {
         self.handshakes.add(key, deadline);
         let conns = &self.conns;
-        self.handshakes.compact(self.incoming.len() + self.outgoing, |key| {
+        self.handshakes.compact(self.incoming.len() + self.outgoing, |key, _| {
             conns.get(key).is_some_and(|conn| conn.open().is_none())
         });
     }
@@ -44,17 +44,19 @@ impl Socklnd {
     /// A peer is to be looked at when `deadline` is past.
     pub(crate) fn await_until(&mut self, key: PeerKey, deadline: Time) {
         let peer = &mut self.peers[key];
-        if peer.in_timer_queue {
-            return self.waiting.bring_forward(deadline);
+        if peer.due <= deadline {
+            return;
         }
-        peer.in_timer_queue = true;
+        peer.due = deadline;
         self.waiting.add(key, deadline);
         let peers = &self.peers;
-        self.waiting.compact(peers.len(), |key| peers.get(key).is_some());
+        self.waiting.compact(peers.len(), |key, deadline| {
+            peers.get(key).is_some_and(|peer| peer.due == deadline)
+        });
     }
 
     fn expire_handshakes<I: Io, C: Core>(&mut self, env: &mut Env<'_, I, C>) {
-        for key in self.handshakes.take_due(env.now) {
+        for (key, _) in self.handshakes.take_due(env.now) {
             let Some(conn) = self.conns.get(key) else { continue };
             if conn.open().is_some() {
                 continue;
@@ -79,9 +81,13 @@ impl Socklnd {
     }
 
     fn expire_waiting<I: Io, C: Core>(&mut self, env: &mut Env<'_, I, C>) {
-        for key in self.waiting.take_due(env.now) {
+        for (key, due) in self.waiting.take_due(env.now) {
             let Some(peer) = self.peers.get_mut(key) else { continue };
-            peer.in_timer_queue = false;
+            if peer.due != due {
+                // It was, or will be, looked at by another entry.
+                continue;
+            }
+            peer.due = Time::NEVER;
             let mut next = Time::NEVER;
             let expired = &mut self.counters.expired_waiting;
             peer.queue.retain(|send| {
@@ -112,6 +118,8 @@ impl Socklnd {
                 self.await_until(key, next);
             }
         }
+        let peers = &self.peers;
+        self.waiting.skip_stale(|key, due| peers.get(key).is_some_and(|peer| peer.due == due));
     }
 
     /// The look at all connections and peers.
