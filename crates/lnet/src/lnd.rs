@@ -22,7 +22,8 @@ new_key_type! {
 pub struct NiIndex(pub u16);
 
 /// Names a received header whose payload the driver has not read yet. The driver chooses the number
-/// and uses it for one header at a time.
+/// and uses it for one header of an interface at a time; drivers of different interfaces may use the
+/// same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RxId(pub u64);
 
@@ -80,6 +81,8 @@ pub enum Action {
     Send(SendAction),
     /// Continue with a parked message.
     Resume {
+        /// The interface from [`Arrival`].
+        ni: NiIndex,
         /// The name from [`Arrival`].
         rx: RxId,
         /// What to do with it now; never [`Verdict::Park`].
@@ -149,6 +152,6 @@ pub trait Core {
     fn tx_started(&mut self, _now: Time, _op: OpKey) {}
     /// The state of a peer's connections changed.
     fn link(&mut self, now: Time, ni: NiIndex, peer: ProcessId, event: LinkEvent);
-    /// The connection of a parked message is gone; the core never resumes it.
-    fn forget(&mut self, rx: RxId);
+    /// The connection of a parked message of interface `ni` is gone; the core never resumes it.
+    fn forget(&mut self, ni: NiIndex, rx: RxId);
 }

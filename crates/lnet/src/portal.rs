@@ -7,7 +7,7 @@ use lustrine_wire::nid::{Nid, PID_ANY, ProcessId};
 use slotmap::{SlotMap, new_key_type};
 use smallvec::SmallVec;
 
-use crate::lnd::{Arrival, OpKey, RxId};
+use crate::lnd::{Arrival, NiIndex, OpKey, RxId};
 use crate::md::{MatchId, MdKey, MeKey, Position};
 use crate::wait_queue::{WaitQueue, WaitQueues};
 
@@ -87,7 +87,7 @@ pub(crate) enum Origin {
 impl Origin {
     fn waiter(&self) -> Waiter {
         match self {
-            Origin::Driver(arrival) => Waiter::Driver(arrival.rx),
+            Origin::Driver(arrival) => Waiter::Driver(arrival.ni, arrival.rx),
             Origin::Loopback(op) => Waiter::Loopback(*op),
         }
     }
@@ -96,7 +96,7 @@ impl Origin {
 /// Names a parked PUT to withdraw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Waiter {
-    Driver(RxId),
+    Driver(NiIndex, RxId),
     Loopback(OpKey),
 }
 

@@ -60,7 +60,7 @@ pub struct Net {
     pub nodes: Vec<TestNode>,
     /// Messages on their way.
     pub packets: VecDeque<Packet>,
-    parked: Vec<(RxId, usize, Packet)>,
+    parked: Vec<((NiIndex, RxId), usize, Packet)>,
     next_rx: u64,
 }
 
@@ -136,8 +136,8 @@ impl Net {
                 let ni = send.ni;
                 self.packets.push_back(Packet { from: index, ni, op, header, bytes, to });
             }
-            Action::Resume { rx, verdict } => {
-                let at = self.parked.iter().position(|(parked, _, _)| *parked == rx);
+            Action::Resume { ni, rx, verdict } => {
+                let at = self.parked.iter().position(|(parked, _, _)| *parked == (ni, rx));
                 let (_, at_node, packet) = self.parked.remove(at.expect("a parked message"));
                 self.land(now, at_node, packet, verdict);
             }
@@ -162,7 +162,7 @@ impl Net {
         let arrival = Arrival { ni, from, rx: RxId(self.next_rx) };
         let verdict = self.nodes[target].shard.recv_header(now, arrival, &packet.header);
         if verdict == Verdict::Park {
-            self.parked.push((arrival.rx, target, packet));
+            self.parked.push(((arrival.ni, arrival.rx), target, packet));
         } else {
             self.land(now, target, packet, verdict);
         }
@@ -183,7 +183,7 @@ impl Net {
         let here = self.parked.iter().filter(|(_, at, packet)| {
             *at == index && self.nodes[index].shard.topology().ni_of(&packet.to).is_none()
         });
-        let here: Vec<RxId> = here.map(|(rx, ..)| *rx).collect();
+        let here: Vec<_> = here.map(|(mark, ..)| *mark).collect();
         self.forget(index, &here);
         let node = &mut self.nodes[index];
         node.shard.finish_ni_removal(now, &mut node.memory, ni);
@@ -198,7 +198,7 @@ impl Net {
             .parked
             .iter()
             .filter(|(_, at, packet)| *at == index && nids.contains(&packet.header.src.nid));
-        let here: Vec<RxId> = here.map(|(rx, ..)| *rx).collect();
+        let here: Vec<_> = here.map(|(mark, ..)| *mark).collect();
         self.forget(index, &here);
         self.nodes[index].shard.finish_nid_removal(nids);
     }
@@ -219,9 +219,9 @@ impl Net {
         }
     }
 
-    fn forget(&mut self, index: usize, lost: &[RxId]) {
-        self.parked.retain(|(rx, ..)| !lost.contains(rx));
-        lost.iter().for_each(|rx| self.nodes[index].shard.forget(*rx));
+    fn forget(&mut self, index: usize, lost: &[(NiIndex, RxId)]) {
+        self.parked.retain(|(mark, ..)| !lost.contains(mark));
+        lost.iter().for_each(|(ni, rx)| self.nodes[index].shard.forget(*ni, *rx));
     }
 
     /// Delivers everything, in order, until nothing moves any more.

@@ -15,7 +15,9 @@ use lustrine_lnet::shard::PeerInfo;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::home_of;
-use lustrine_partition::{ClientBusy, NodePartition, ProbeId, ProbeResult, ROUNDS_MAX};
+use lustrine_partition::{
+    ClientBusy, NodePartition, ProbeId, ProbeResult, ROUNDS_MAX, StreamReport,
+};
 use lustrine_socklnd::Handoff;
 use lustrine_sys::{Clock, Interest, Listener, Mailbox, Ready, Sleeper};
 use lustrine_wire::nid::Nid;
@@ -128,7 +130,7 @@ impl EventLoop {
             if report.token & OTHER_TOKEN != 0 {
                 self.accept_pending(now, (report.token & !OTHER_TOKEN) as usize);
             } else if let Some((sock, readiness)) = self.io.readiness(report) {
-                self.partition.ready(now, &mut self.io, sock, readiness);
+                self.partition.report(now, &mut self.io, StreamReport::Ready { sock, readiness });
             }
         }
         self.read_mailbox(now);
@@ -139,7 +141,7 @@ impl EventLoop {
             }
         }
         while let Some((sock, readiness)) = self.io.next_copied() {
-            self.partition.ready(now, &mut self.io, sock, readiness);
+            self.partition.report(now, &mut self.io, StreamReport::Ready { sock, readiness });
         }
         self.pass_on_handoffs();
         while let Some((cpt, cross)) = self.partition.take_cpt_message() {
@@ -182,8 +184,8 @@ impl EventLoop {
             let Some(ni) = self.partition.driver().ni_at(local) else { return };
             match self.io.adopt(accepted.socket) {
                 Ok(sock) => {
-                    let ends = (local, accepted.peer);
-                    self.partition.accepted(now, &mut self.io, sock, ni, ends);
+                    let report = StreamReport::Accepted { sock, ni, local, remote: accepted.peer };
+                    self.partition.report(now, &mut self.io, report);
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot watch an accepted connection; closed");
@@ -217,10 +219,10 @@ impl EventLoop {
 
     /// Accepted connections whose peer lives on another CPU partition.
     fn pass_on_handoffs(&mut self) {
-        while let Some(handoff) = self.partition.next_handoff() {
+        while let Some((home, handoff)) = self.partition.next_handoff() {
             if let Some(socket) = self.io.release(handoff.sock) {
-                let home = usize::from(handoff.home);
-                self.outbox.send(home, LoopMessage::Handoff(Box::new((socket, handoff))));
+                self.outbox
+                    .send(usize::from(home), LoopMessage::Handoff(Box::new((socket, handoff))));
             }
         }
     }

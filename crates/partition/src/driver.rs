@@ -1,26 +1,55 @@
 //! What a partition asks of its driver.
 
-use lustrine_lnet::lnd::Action;
+use lustrine_lnet::lnd::{Action, NiIndex};
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::shard::Shard;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
-use lustrine_socklnd::Socklnd;
-use lustrine_socklnd::io::Io;
+use lustrine_lnet::tunables::Tunables;
+use lustrine_wire::nid::Nid;
 
-/// A driver as a loop sees it that asks when to go on.
+/// A driver (LNet's LND): what it is and what can be asked of it without the network at hand.
+///
+/// Interfaces have the indices that the core gave them. A driver may have some of them only: the
+/// others belong to another driver of the same partition, see
+/// [`DriverPair`](crate::DriverPair).
 pub trait Driver {
-    /// Whether [`DriverOn::flush`] would do something now.
+    /// What describes an interface of this driver.
+    type NiConfig;
+    /// What the loop reports to it: a stream that is ready, a message that arrived.
+    type Report;
+    /// What it hands to the driver of another partition of the node, the home of a peer.
+    type Handoff;
+
+    /// Whether [`DriverOn::flush`] has something to do now.
     fn has_work(&self) -> bool;
 
-    /// When [`DriverOn::tick`] has something to do next; [`Time::NEVER`] if only an event can bring
-    /// that about.
+    /// When [`DriverOn::tick`] has something to do next; [`Time::NEVER`] if only a report or an
+    /// action can bring that about.
     fn next_deadline(&self) -> Time;
+
+    /// Puts other values in force, for what begins from now on.
+    fn set_tunables(&mut self, now: Time, tunables: &Tunables);
+
+    /// Adds an interface at the index that the core has for it.
+    fn add_ni(&mut self, index: NiIndex, config: Self::NiConfig);
+
+    /// Sets the number of bulk connections, at least 1, to each peer of an interface.
+    fn set_conns_per_peer(&mut self, index: NiIndex, conns_per_peer: u16);
+
+    /// The next value for the driver of another partition, and which partition.
+    fn next_handoff(&mut self) -> Option<(u16, Self::Handoff)>;
 }
 
-/// A driver at work on `O`: on what there is outside of core and driver, the node's memory and the
-/// driver's way to the network.
+/// A driver at work on `O`: what surrounds core and driver, which is the memory of the partition
+/// and the way to the network.
 pub trait DriverOn<O: Memory>: Driver {
+    /// Takes in a report of the loop.
+    fn report(&mut self, now: Time, core: &mut Shard, outside: &mut O, report: Self::Report);
+
+    /// Takes in a value that another partition's driver handed over.
+    fn adopt(&mut self, now: Time, core: &mut Shard, outside: &mut O, handoff: Self::Handoff);
+
     /// Does what is due by the clock.
     fn tick(&mut self, now: Time, core: &mut Shard, outside: &mut O);
 
@@ -30,38 +59,26 @@ pub trait DriverOn<O: Memory>: Driver {
     /// Does all I/O that can be done now, as far as is fair.
     fn flush(&mut self, now: Time, core: &mut Shard, outside: &mut O);
 
-    /// Ends everything; operations end with `status`, those submitted from now on too.
+    /// Closes all connections with peers of these NIDs; operations end with `status`.
+    fn close_nids(
+        &mut self,
+        now: Time,
+        core: &mut Shard,
+        outside: &mut O,
+        nids: &[Nid],
+        status: Status,
+    );
+
+    /// Closes everything of an interface and forgets it; operations end with `status`.
+    fn remove_ni(
+        &mut self,
+        now: Time,
+        core: &mut Shard,
+        outside: &mut O,
+        ni: NiIndex,
+        status: Status,
+    );
+
+    /// Closes everything; operations end with `status`, also those submitted from now on.
     fn close_all(&mut self, now: Time, core: &mut Shard, outside: &mut O, status: Status);
-}
-
-impl Driver for Socklnd {
-    #[inline]
-    fn has_work(&self) -> bool {
-        Socklnd::has_work(self)
-    }
-
-    #[inline]
-    fn next_deadline(&self) -> Time {
-        Socklnd::next_deadline(self)
-    }
-}
-
-impl<I: Io> DriverOn<I> for Socklnd {
-    fn tick(&mut self, now: Time, core: &mut Shard, outside: &mut I) {
-        Socklnd::tick(self, now, core, outside);
-    }
-
-    #[inline]
-    fn submit(&mut self, now: Time, core: &mut Shard, outside: &mut I, action: &Action) {
-        Socklnd::submit(self, now, core, outside, action);
-    }
-
-    #[inline]
-    fn flush(&mut self, now: Time, core: &mut Shard, outside: &mut I) {
-        Socklnd::flush(self, now, core, outside);
-    }
-
-    fn close_all(&mut self, now: Time, core: &mut Shard, outside: &mut I, status: Status) {
-        Socklnd::close_all(self, now, core, outside, status);
-    }
 }

@@ -9,12 +9,16 @@
 
 mod driver;
 mod node;
+mod pair;
 mod partition;
 mod probes;
 mod services;
+mod socklnd;
 
 pub use driver::{Driver, DriverOn};
 pub use node::{ClientBusy, NodePartition, PartitionConfig};
+pub use pair::{DriverPair, Either};
 pub use partition::{Change, Partition, ROUNDS_MAX};
 pub use probes::{PingAnswer, ProbeId, ProbeResult};
 pub use services::ServiceHandle;
+pub use socklnd::StreamReport;

@@ -10,11 +10,10 @@ use lustrine_selftest::console::{ConsoleRpc, RpcOutcome};
 use lustrine_selftest::{
     Client, ClientArgs, ClientSlot, ConsoleRpcs, CptMessage, RpcTotals, Service, ServicePolicy,
 };
-use lustrine_socklnd::io::Io;
 use lustrine_socklnd::{Config as DriverConfig, Socklnd};
 use lustrine_wire::nid::Nid;
 
-use crate::driver::Driver;
+use crate::driver::{Driver, DriverOn};
 use crate::partition::{Change, Partition};
 use crate::probes::{ProbeId, ProbeResult, Probes};
 use crate::services::ServiceHandle;
@@ -191,20 +190,24 @@ impl<D: Driver> NodePartition<D> {
     }
 }
 
-impl NodePartition {
+impl<D: Driver> NodePartition<D> {
     /// Makes a change. The loop has a turn afterwards.
     ///
     /// # Errors
     /// When the table of peers has no room for a description: nothing was changed then.
-    pub fn change(
+    pub fn change<O: Memory>(
         &mut self,
         now: Time,
-        io: &mut impl Io,
-        change: &Change,
-    ) -> Result<(), PeerTableFull> {
+        outside: &mut O,
+        change: &Change<D::NiConfig>,
+    ) -> Result<(), PeerTableFull>
+    where
+        D: DriverOn<O>,
+        D::NiConfig: Clone,
+    {
         match change {
-            Change::SelftestPolicy(policy) => self.set_selftest_policy(now, io, policy),
-            change => self.partition.change(now, io, change)?,
+            Change::SelftestPolicy(policy) => self.set_selftest_policy(now, outside, policy),
+            change => self.partition.change(now, outside, change)?,
         }
         Ok(())
     }

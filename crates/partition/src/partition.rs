@@ -8,12 +8,12 @@ use lustrine_lnet::shard::{Queues, Shard};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_lnet::topology::Topology;
+use lustrine_socklnd::{Notice, Socklnd};
 
 use crate::driver::{Driver, DriverOn};
 use crate::services::{ServiceHandle, Services};
 
 mod changes;
-mod streams;
 
 pub use changes::Change;
 
@@ -21,7 +21,7 @@ pub use changes::Change;
 pub const ROUNDS_MAX: usize = 32;
 
 /// One CPU partition: core, driver and registered services. Production's driver is
-/// [`Socklnd`](lustrine_socklnd::Socklnd); a simulator may bring another one.
+/// [`Socklnd`]; a simulator may bring another one.
 pub struct Partition<D> {
     shard: Shard,
     driver: D,
@@ -106,6 +106,28 @@ impl<D: Driver> Partition<D> {
     /// Events so far whose service was no longer registered.
     pub fn undelivered(&self) -> u64 {
         self.services.undelivered()
+    }
+
+    /// Hands a report of the loop to the driver.
+    #[inline]
+    pub fn report<O: Memory>(&mut self, now: Time, outside: &mut O, report: D::Report)
+    where
+        D: DriverOn<O>,
+    {
+        self.driver.report(now, &mut self.shard, outside, report);
+    }
+
+    /// The next value for the driver of another partition, and which partition.
+    pub fn next_handoff(&mut self) -> Option<(u16, D::Handoff)> {
+        self.driver.next_handoff()
+    }
+
+    /// Takes in what the driver of another partition handed over.
+    pub fn adopt<O: Memory>(&mut self, now: Time, outside: &mut O, handoff: D::Handoff)
+    where
+        D: DriverOn<O>,
+    {
+        self.driver.adopt(now, &mut self.shard, outside, handoff);
     }
 
     /// Works at one moment until nothing is left to do without a new report, or for as long as is
@@ -207,5 +229,12 @@ impl<D: Driver> Partition<D> {
         D: DriverOn<O>,
     {
         self.driver.close_all(now, &mut self.shard, outside, status);
+    }
+}
+
+impl Partition<Socklnd> {
+    /// The refusals and evictions since the last call, and how often each happened.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        self.driver.take_notices()
     }
 }

@@ -115,16 +115,19 @@ impl Services {
         }
     }
 
+    #[inline]
     pub(crate) fn drive(&mut self, turn: &mut Turn<'_>) {
         for service in self.all_mut() {
             service.drive(turn);
         }
     }
 
+    #[inline]
     pub(crate) fn has_work(&self) -> bool {
         self.all().any(Service::has_work)
     }
 
+    #[inline]
     pub(crate) fn next_deadline(&self) -> Time {
         self.all().map(Service::next_deadline).min().unwrap_or(Time::NEVER)
     }
@@ -133,10 +136,12 @@ impl Services {
         self.undelivered
     }
 
+    #[inline]
     fn all(&self) -> impl Iterator<Item = &dyn Service> {
         self.slots.iter().filter_map(|slot| slot.service.as_deref())
     }
 
+    #[inline]
     fn all_mut(&mut self) -> impl Iterator<Item = &mut Box<dyn Service>> {
         self.slots.iter_mut().filter_map(|slot| slot.service.as_mut())
     }

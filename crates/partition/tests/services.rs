@@ -3,19 +3,22 @@
 use std::collections::VecDeque;
 
 use lustrine_lnet::event::{Event, EventKind};
-use lustrine_lnet::lnd::Action;
 use lustrine_lnet::md::{MatchId, Md, MdOptions, Owner, Position, Unlink};
 use lustrine_lnet::memory::{Memory, Span, VecMemory};
 use lustrine_lnet::portal::MatchEntry;
 use lustrine_lnet::service::{Service, Turn};
-use lustrine_lnet::shard::{AckWanted, PutArgs, Shard};
+use lustrine_lnet::shard::{AckWanted, PutArgs};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Identity;
 use lustrine_lnet::tunables::Tunables;
 use lustrine_lnet_testing::{test_nid, test_topology};
-use lustrine_partition::{Driver, DriverOn, Partition};
+use lustrine_partition::Partition;
 use lustrine_wire::nid::{Nid, PID_ANY, ProcessId};
+
+mod common;
+
+use common::TestDriver;
 
 const NOW: Time = Time(1_000_000_000);
 const LEN: u32 = 64;
@@ -23,31 +26,6 @@ const REQUESTS: u32 = 20;
 const REPLIES: u32 = 21;
 /// How long the server thinks about an answer.
 const DELAY: Nanos = Nanos::from_millis(5);
-
-/// A driver of a node without interfaces: everything stays on the node.
-struct NoDriver;
-
-impl Driver for NoDriver {
-    fn has_work(&self) -> bool {
-        false
-    }
-
-    fn next_deadline(&self) -> Time {
-        Time::NEVER
-    }
-}
-
-impl DriverOn<VecMemory> for NoDriver {
-    fn tick(&mut self, _: Time, _: &mut Shard, _: &mut VecMemory) {}
-
-    fn submit(&mut self, _: Time, _: &mut Shard, _: &mut VecMemory, action: &Action) {
-        panic!("nothing leaves the node: {action:?}");
-    }
-
-    fn flush(&mut self, _: Time, _: &mut Shard, _: &mut VecMemory) {}
-
-    fn close_all(&mut self, _: Time, _: &mut Shard, _: &mut VecMemory, _: Status) {}
-}
 
 fn lo() -> ProcessId {
     ProcessId::lustre(Nid::LO)
@@ -178,9 +156,9 @@ impl Service for Asker {
     }
 }
 
-fn partition(memory: &mut VecMemory) -> Partition<NoDriver> {
+fn partition(memory: &mut VecMemory) -> Partition<TestDriver> {
     let topology = test_topology(test_nid(0), Identity::Node, Tunables::default());
-    Partition::new(topology, NoDriver, memory)
+    Partition::new(topology, TestDriver::default(), memory)
 }
 
 fn asker(number: u64) -> impl FnOnce(Owner) -> Asker {

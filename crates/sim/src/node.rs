@@ -10,14 +10,14 @@ use lustrine_lnet::shard::PeerTableFull;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::home_of;
-use lustrine_partition::{Change, NodePartition, ProbeId, ProbeResult};
+use lustrine_partition::{Change, NodePartition, ProbeId, ProbeResult, StreamReport};
 use lustrine_selftest::{Client, ClientSlot};
 use lustrine_socklnd::io::SockId;
 use lustrine_wire::nid::Nid;
 
 use crate::event_log::EventKind;
 use crate::memory::Usage;
-use crate::network::{HostId, Network};
+use crate::network::{HostId, Incoming, Network};
 use crate::recording::{Recorder, SourceId};
 use crate::rng::Rng;
 use crate::simulation::{CpuCost, WaitTotals};
@@ -250,10 +250,10 @@ impl Node {
         while let Some(incoming) = network.next_incoming(host) {
             let ni = self.spec.nids.iter().position(|nid| nid.ip() == Some(incoming.local.ip()));
             let ni = NiIndex(ni.expect("a listener of this node") as u16);
-            let ends = (incoming.local, incoming.remote);
             // The first loop has the doors.
             let (partition, mut io) = self.cpts[0].at_work(host, network);
-            partition.accepted(now, &mut io, incoming.sock, ni, ends);
+            let Incoming { sock, local, remote } = incoming;
+            partition.report(now, &mut io, StreamReport::Accepted { sock, ni, local, remote });
         }
         while let Some((sock, report)) = network.next_report(host) {
             let cpt = &mut self.cpts[usize::from(network.cpt_of(sock))];
@@ -271,9 +271,9 @@ impl Node {
         let now = network.now();
         let partition = &mut self.cpts[from].partition;
         let mut letters = Vec::new();
-        while let Some(handoff) = partition.next_handoff() {
-            network.give_to(handoff.sock, handoff.home);
-            letters.push((handoff.home, Letter::Handoff(Box::new(handoff))));
+        while let Some((home, handoff)) = partition.next_handoff() {
+            network.give_to(handoff.sock, home);
+            letters.push((home, Letter::Handoff(Box::new(handoff))));
         }
         while let Some((cpt, cross)) = partition.take_cpt_message() {
             letters.push((cpt, Letter::CptMessage(Box::new(cross))));

@@ -62,20 +62,19 @@ impl Socklnd {
         self.peers.forget_absent(|_, id| nids.contains(&id.nid));
     }
 
-    /// One more interface; its index, the first that is free.
+    /// One more interface, at the index that the core has for it. Indices of other drivers'
+    /// interfaces are left out.
     ///
     /// # Panics
-    /// When it allows no connections, or there are 65,536 interfaces.
-    pub fn add_ni(&mut self, ni: NiConfig) -> NiIndex {
+    /// When it allows no connections, or there is an interface at this index.
+    pub fn add_ni(&mut self, index: NiIndex, ni: NiConfig) {
         assert!(ni.conns_per_peer >= 1, "conns_per_peer is 0");
-        let nis = &mut self.config.nis;
-        let place = nis.iter().position(|ni| ni.nid.is_any()).unwrap_or(nis.len());
-        let index = u16::try_from(place).expect("an index for the interface");
-        match nis.get_mut(place) {
-            Some(free) => *free = ni,
-            None => nis.push(ni),
+        let (nis, place) = (&mut self.config.nis, usize::from(index.0));
+        while nis.len() <= place {
+            nis.push(NiConfig { nid: Nid::ANY, ..ni.clone() });
         }
-        NiIndex(index)
+        assert!(nis[place].nid.is_any(), "{index:?} is an interface already");
+        nis[place] = ni;
     }
 
     /// Ends everything on an interface that was removed. Its listeners are closed already.

@@ -103,9 +103,10 @@ impl Socklnd {
             for op in conn.tx.abandoned() {
                 env.core.done(env.now, op, status);
             }
+            let ni = conn.ni;
             let Some(open) = conn.phase.open_mut() else { continue };
             if open.reader.parked() {
-                env.core.forget(conn_key.rx_id());
+                env.core.forget(ni, conn_key.rx_id());
             }
             if let Some(op) = open.reader.abandoned() {
                 env.core.done(env.now, op, status);

@@ -224,7 +224,7 @@ impl Socklnd {
         let mut env = Env { now, core, io };
         match action {
             Action::Send(send) => self.route(&mut env, send),
-            Action::Resume { rx, verdict } => self.resume(&mut env, *rx, verdict.clone()),
+            Action::Resume { rx, verdict, .. } => self.resume(&mut env, *rx, verdict.clone()),
             Action::Close { ni, peer, status } => self.close(&mut env, *ni, *peer, *status),
         }
     }

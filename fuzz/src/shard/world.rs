@@ -518,7 +518,7 @@ impl World {
         for rx in gone {
             owner.parked.remove(&rx);
             owner.forgotten.insert(rx);
-            owner.shard.forget(RxId(rx));
+            owner.shard.forget(NiIndex(0), RxId(rx));
         }
         let links: Vec<(NiIndex, ProcessId)> =
             owner.linked.iter().filter(|(_, linked)| *linked == peer).copied().collect();
@@ -557,7 +557,7 @@ impl World {
                 assert!(send.header.payload_len <= PAYLOAD_MAX);
                 self.flying.push(Packet { from: node, send });
             }
-            Action::Resume { rx, verdict } => {
+            Action::Resume { rx, verdict, .. } => {
                 assert_ne!(verdict, Verdict::Park, "parked again");
                 let owner = &mut self.nodes[node];
                 if owner.forgotten.remove(&rx.0) {

@@ -6,7 +6,7 @@ use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Identity;
 use lustrine_lnet::tunables::Tunables;
 use lustrine_lnet_testing::test_topology;
-use lustrine_partition::{NodePartition, PartitionConfig};
+use lustrine_partition::{NodePartition, PartitionConfig, StreamReport};
 use lustrine_selftest::{
     ClientArgs, ClientSlot, LoadStep, ServicePolicy, SessionMode, StepLimit, Test,
 };
@@ -45,12 +45,13 @@ impl Node {
     pub(crate) fn turn(&mut self, host: usize, pipes: &mut Pipes, now: Time) {
         while let Some(incoming) = pipes.incoming[host].pop_front() {
             let mut io = PipeIo { host, pipes, memory: &mut self.memory };
-            let ends = (incoming.local, incoming.remote);
-            self.partition.accepted(now, &mut io, incoming.sock, NiIndex(0), ends);
+            let (ni, local, remote) = (NiIndex(0), incoming.local, incoming.remote);
+            let report = StreamReport::Accepted { sock: incoming.sock, ni, local, remote };
+            self.partition.report(now, &mut io, report);
         }
         while let Some((sock, readiness)) = pipes.next_report(host) {
             let mut io = PipeIo { host, pipes, memory: &mut self.memory };
-            self.partition.ready(now, &mut io, sock, readiness);
+            self.partition.report(now, &mut io, StreamReport::Ready { sock, readiness });
         }
         let mut io = PipeIo { host, pipes, memory: &mut self.memory };
         self.partition.turn(now, &mut io);

@@ -107,12 +107,12 @@ impl Shard {
                     let verdict = Verdict::Drop;
                     self.note_drop(DropReason::TooLong);
                     self.note_resumed(now, arrival.rx, &verdict);
-                    self.reports.act(Action::Resume { rx: arrival.rx, verdict });
+                    self.reports.act(Action::Resume { ni: arrival.ni, rx: arrival.rx, verdict });
                 }
                 (Found::Match { md, offset, length }, Origin::Driver(arrival)) => {
                     let verdict = self.receive_put(&arrival, &parked.header, md, offset, length);
                     self.note_resumed(now, arrival.rx, &verdict);
-                    self.reports.act(Action::Resume { rx: arrival.rx, verdict });
+                    self.reports.act(Action::Resume { ni: arrival.ni, rx: arrival.rx, verdict });
                 }
                 (found, Origin::Loopback(op)) => self.matched_loopback(op, found),
             }
@@ -129,7 +129,7 @@ impl Shard {
                     self.drop_counted(&arrival, &parked.header);
                     let verdict = Verdict::Drop;
                     self.note_given_up(arrival.rx, DropReason::NoMatch);
-                    self.reports.act(Action::Resume { rx: arrival.rx, verdict });
+                    self.reports.act(Action::Resume { ni: arrival.ni, rx: arrival.rx, verdict });
                 }
                 Origin::Loopback(op) => self.matched_loopback(op, Found::Nothing),
             }

@@ -59,8 +59,8 @@ impl Core for Shard {
         }
     }
 
-    fn forget(&mut self, rx: RxId) {
-        self.withdraw_parked(Waiter::Driver(rx));
+    fn forget(&mut self, ni: NiIndex, rx: RxId) {
+        self.withdraw_parked(Waiter::Driver(ni, rx));
     }
 }
 

@@ -54,7 +54,7 @@ impl Core for Bounce {
 
     fn link(&mut self, _now: Time, _ni: NiIndex, _peer: ProcessId, _event: LinkEvent) {}
 
-    fn forget(&mut self, _rx: RxId) {}
+    fn forget(&mut self, _ni: NiIndex, _rx: RxId) {}
 }
 
 impl Layer for Bounce {

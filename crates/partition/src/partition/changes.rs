@@ -1,21 +1,22 @@
 //! Changes to a partition that runs, each whole between two turns of its loop.
 
 use lustrine_lnet::ConfiguredPeer;
+use lustrine_lnet::memory::Memory;
 use lustrine_lnet::shard::PeerTableFull;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_lnet::topology::Ni;
 use lustrine_lnet::tunables::Tunables;
 use lustrine_selftest::ServicePolicy;
-use lustrine_socklnd::io::Io;
-use lustrine_socklnd::{NiConfig, Socklnd};
+use lustrine_socklnd::NiConfig;
 use lustrine_wire::nid::Nid;
 
 use super::Partition;
+use crate::driver::{Driver, DriverOn};
 
 /// What all partitions of a node are to change, in the same order.
 #[derive(Clone, Debug)]
-pub enum Change {
+pub enum Change<N = NiConfig> {
     /// Other values are in force.
     Tunables(Box<Tunables>),
     /// So many connections of each bulk type, at least 1, to peers of an interface.
@@ -30,7 +31,7 @@ pub enum Change {
         /// For the core, with this partition's share of credits.
         core: Ni,
         /// For the driver.
-        driver: NiConfig,
+        driver: N,
     },
     /// One interface less. What is under way there ends with an error.
     RemoveNi {
@@ -49,20 +50,24 @@ pub enum Change {
     ResetStats,
 }
 
-impl Partition<Socklnd> {
+impl<D: Driver> Partition<D> {
     /// Makes a change. The loop has a turn afterwards.
     ///
     /// # Errors
     /// When the table of peers has no room for a description: nothing was changed then.
-    pub(crate) fn change(
+    pub(crate) fn change<O: Memory>(
         &mut self,
         now: Time,
-        io: &mut impl Io,
-        change: &Change,
-    ) -> Result<(), PeerTableFull> {
+        io: &mut O,
+        change: &Change<D::NiConfig>,
+    ) -> Result<(), PeerTableFull>
+    where
+        D: DriverOn<O>,
+        D::NiConfig: Clone,
+    {
         match change {
             Change::Tunables(tunables) => {
-                self.driver.set_tunables(now, Tunables::clone(tunables));
+                self.driver.set_tunables(now, tunables);
                 self.shard.set_tunables(now, io, Tunables::clone(tunables));
             }
             Change::ConnsPerPeer { nid, conns_per_peer } => {
@@ -71,9 +76,8 @@ impl Partition<Socklnd> {
                 }
             }
             Change::AddNi { core, driver } => {
-                let here = self.driver.add_ni(driver.clone());
-                let there = self.shard.add_ni(now, io, core.clone());
-                assert_eq!(here, there, "core and driver count their interfaces alike");
+                let index = self.shard.add_ni(now, io, core.clone());
+                self.driver.add_ni(index, driver.clone());
             }
             Change::RemoveNi { nid } => self.remove_ni(now, io, nid),
             Change::ConfigurePeer(configured) => self.shard.configure_peer(now, configured)?,
@@ -93,7 +97,10 @@ impl Partition<Socklnd> {
         Ok(())
     }
 
-    fn remove_ni(&mut self, now: Time, io: &mut impl Io, nid: &Nid) {
+    fn remove_ni<O: Memory>(&mut self, now: Time, io: &mut O, nid: &Nid)
+    where
+        D: DriverOn<O>,
+    {
         let Some(ni) = self.shard.topology().ni_of(nid) else { return };
         self.shard.begin_ni_removal(now, ni);
         self.stage(now, io);

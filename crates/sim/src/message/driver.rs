@@ -7,6 +7,7 @@
 mod peer;
 mod receive;
 
+use core::convert::Infallible;
 use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
@@ -79,8 +80,16 @@ pub(super) struct MessageDriver {
     pub(super) complaints: Vec<String>,
 }
 
-impl MessageDriver {
-    pub(super) fn new(terms: Terms, tunables: &Tunables) -> MessageDriver {
+/// What the tunables say.
+struct Settings {
+    reconnect: (Nanos, Nanos),
+    buffer: u64,
+    streams: u64,
+    zero_copy: Option<u32>,
+}
+
+impl Settings {
+    fn new(terms: &Terms, tunables: &Tunables) -> Settings {
         let streams = tunables.conns_per_peer.max(1) as u64;
         let buffer = match tunables.tx_buffer_size {
             0 => terms.tcp.send_buffer,
@@ -88,12 +97,24 @@ impl MessageDriver {
         };
         let min = Nanos::from_millis(tunables.min_reconnectms as u64);
         let max = Nanos::from_millis(tunables.max_reconnectms as u64).max(min);
-        MessageDriver {
-            terms,
+        Settings {
             reconnect: (min, max),
             buffer: buffer * streams,
             streams,
             zero_copy: (tunables.zero_copy != 0).then_some(tunables.zc_min_payload as u32),
+        }
+    }
+}
+
+impl MessageDriver {
+    pub(super) fn new(terms: Terms, tunables: &Tunables) -> MessageDriver {
+        let Settings { reconnect, buffer, streams, zero_copy } = Settings::new(&terms, tunables);
+        MessageDriver {
+            terms,
+            reconnect,
+            buffer,
+            streams,
+            zero_copy,
             peers: Vec::new(),
             index: HashMap::default(),
             recent: 0,
@@ -306,7 +327,7 @@ impl MessageDriver {
             core.done(now, lent.op, status);
         }
         for rx in peer.forget_parked(slot) {
-            core.forget(rx);
+            core.forget(peer.ni, rx);
         }
         core.link(now, peer.ni, peer.id(), LinkEvent::Down { status });
         if !self.peers[slot].queue.is_empty() {
@@ -341,6 +362,11 @@ impl MessageDriver {
 }
 
 impl Driver for MessageDriver {
+    type NiConfig = Nid;
+    type Report = Box<Packet>;
+    /// A host has one partition: nothing is handed to another.
+    type Handoff = Infallible;
+
     fn has_work(&self) -> bool {
         false
     }
@@ -348,9 +374,79 @@ impl Driver for MessageDriver {
     fn next_deadline(&self) -> Time {
         self.review_at
     }
+
+    fn set_tunables(&mut self, _now: Time, tunables: &Tunables) {
+        let Settings { reconnect, buffer, streams, zero_copy } =
+            Settings::new(&self.terms, tunables);
+        (self.reconnect, self.buffer) = (reconnect, buffer);
+        (self.streams, self.zero_copy) = (streams, zero_copy);
+    }
+
+    fn add_ni(&mut self, index: NiIndex, nid: Nid) {
+        let (nids, place) = (&mut self.terms.nids, usize::from(index.0));
+        nids.resize(nids.len().max(place + 1), Nid::ANY);
+        assert!(nids[place].is_any(), "{index:?} is an interface already");
+        nids[place] = nid;
+    }
+
+    fn set_conns_per_peer(&mut self, _: NiIndex, conns_per_peer: u16) {
+        self.streams = u64::from(conns_per_peer);
+    }
+
+    fn next_handoff(&mut self) -> Option<(u16, Infallible)> {
+        None
+    }
 }
 
 impl DriverOn<Outside<'_>> for MessageDriver {
+    fn report(
+        &mut self,
+        now: Time,
+        core: &mut Shard,
+        outside: &mut Outside<'_>,
+        packet: Box<Packet>,
+    ) {
+        self.arrive(now, core, outside, packet);
+    }
+
+    fn adopt(&mut self, _: Time, _: &mut Shard, _: &mut Outside<'_>, handoff: Infallible) {
+        match handoff {}
+    }
+
+    fn close_nids(
+        &mut self,
+        now: Time,
+        core: &mut Shard,
+        outside: &mut Outside<'_>,
+        nids: &[Nid],
+        status: Status,
+    ) {
+        for slot in 0..self.peers.len() {
+            if nids.contains(&self.peers[slot].nid) {
+                self.close(now, core, outside, slot, status);
+            }
+        }
+    }
+
+    fn remove_ni(
+        &mut self,
+        now: Time,
+        core: &mut Shard,
+        outside: &mut Outside<'_>,
+        ni: NiIndex,
+        status: Status,
+    ) {
+        for slot in 0..self.peers.len() {
+            if self.peers[slot].ni == ni {
+                self.close(now, core, outside, slot, status);
+            }
+        }
+        // Another interface may get the index: its peers are others.
+        self.index.retain(|(of, _), _| *of != ni);
+        self.recent = usize::MAX;
+        self.terms.nids[usize::from(ni.0)] = Nid::ANY;
+    }
+
     fn tick(&mut self, now: Time, core: &mut Shard, outside: &mut Outside<'_>) {
         if now < self.review_at {
             return;
@@ -382,7 +478,7 @@ impl DriverOn<Outside<'_>> for MessageDriver {
     fn submit(&mut self, now: Time, core: &mut Shard, outside: &mut Outside<'_>, action: &Action) {
         match action {
             Action::Send(send) => self.route(now, core, outside, send),
-            Action::Resume { rx, verdict } => self.resume(now, core, outside, *rx, verdict),
+            Action::Resume { rx, verdict, .. } => self.resume(now, core, outside, *rx, verdict),
             Action::Close { ni, peer, status } => {
                 let slot = self.peer_of(*ni, peer.nid);
                 self.close(now, core, outside, slot, *status);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_partition::NodePartition;
+use lustrine_partition::{NodePartition, StreamReport};
 use lustrine_selftest::CptMessage;
 use lustrine_socklnd::Handoff;
 use lustrine_socklnd::io::{Readiness, SockId};
@@ -107,7 +107,7 @@ impl Cpt {
         let mut reasons = reports.len() as u64;
         for (sock, readiness) in reports {
             let (partition, mut io) = self.at_work(host, network);
-            partition.ready(now, &mut io, sock, readiness);
+            partition.report(now, &mut io, StreamReport::Ready { sock, readiness });
         }
         for line in 0..self.letters.len() {
             while self.letters[line].front().is_some_and(|(at, _)| *at <= now) {

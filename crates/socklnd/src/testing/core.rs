@@ -127,7 +127,7 @@ impl TestCore {
     pub(crate) fn resume(&mut self, plan: Plan) {
         let (rx, header, from) = self.parked.pop_front().expect("a parked message");
         let verdict = self.verdict(plan, &header, from);
-        self.outbox.push_back(Action::Resume { rx, verdict });
+        self.outbox.push_back(Action::Resume { ni: NiIndex(0), rx, verdict });
     }
 }
 
@@ -152,7 +152,7 @@ impl Core for TestCore {
         self.links.push((ni, peer, event));
     }
 
-    fn forget(&mut self, rx: RxId) {
+    fn forget(&mut self, _ni: NiIndex, rx: RxId) {
         self.forgotten.push(rx);
         self.parked.retain(|(parked, ..)| *parked != rx);
     }

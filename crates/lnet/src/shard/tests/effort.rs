@@ -69,7 +69,7 @@ fn forgetting_all_that_are_parked_is_linear() {
     }
     let before = shard.portals.parked.queues.touched.get();
     for rx in (0..CROWD).rev() {
-        shard.forget(RxId(rx));
+        shard.forget(NiIndex(0), RxId(rx));
     }
     let touched = shard.portals.parked.queues.touched.get() - before;
     assert!(touched > 0 && touched <= CROWD * TOUCHED_MAX, "{touched}");
@@ -132,7 +132,7 @@ fn an_attach_looks_only_at_parked_puts_that_can_match() {
     assert!(touched > 0 && touched <= 200 * 2 * TOUCHED_MAX, "{touched}");
     let resumed: Vec<u64> = core::iter::from_fn(|| net.nodes[1].shard.next_action())
         .map(|action| match action {
-            Action::Resume { rx, verdict: Verdict::Into { .. } } => rx.0,
+            Action::Resume { rx, verdict: Verdict::Into { .. }, .. } => rx.0,
             action => panic!("{action:?}"),
         })
         .collect();

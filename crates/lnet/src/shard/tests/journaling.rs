@@ -116,7 +116,7 @@ fn parked_dropped_and_unanswered_messages_are_told() {
     let sink = net.span(1, 64, 0);
     net.attach(1, 50, anybody(2, 0), md(sink, None, MdOptions::OP_PUT, 1));
     net.run(NOW);
-    net.nodes[1].shard.forget(RxId(u64::MAX));
+    net.nodes[1].shard.forget(NiIndex(0), RxId(u64::MAX));
     net.nodes[1].shard.set_lazy(50, Laziness::Strict).unwrap();
     net.run(NOW);
     assert_eq!(

@@ -165,7 +165,7 @@ fn a_parked_message_whose_connection_dies_is_forgotten() {
     };
     let arrival = Arrival { ni: NiIndex(0), from: process(0), rx: RxId(77) };
     assert_eq!(shard.recv_header(NOW, arrival, &header), Verdict::Park);
-    shard.forget(RxId(77));
+    shard.forget(NiIndex(0), RxId(77));
     let sink = net.span(1, 64, 0);
     net.attach(1, 50, anybody(1, 0), md(sink, Some(2), MdOptions::OP_PUT, 1));
     assert!(net.nodes[1].shard.next_action().is_none());

@@ -204,7 +204,7 @@ fn a_parked_message_dies_with_its_connection() {
     // A decision that comes too late finds nothing; its operation ends all the same.
     let op = world.core(1).sending();
     let verdict = Verdict::Into { op, spans: Default::default() };
-    world.core(1).outbox.push_back(Action::Resume { rx, verdict });
+    world.core(1).outbox.push_back(Action::Resume { ni: NiIndex(0), rx, verdict });
     world.run();
     assert_eq!(world.driver(1).counters().stale_resumes, 1);
     assert_eq!(world.status(1, op), Some(Status::ConnectionLost));

@@ -1,0 +1,179 @@
+//! Two drivers in one partition, each with interfaces of its own.
+
+use lustrine_lnet::lnd::{Action, NiIndex};
+use lustrine_lnet::memory::Memory;
+use lustrine_lnet::shard::Shard;
+use lustrine_lnet::status::Status;
+use lustrine_lnet::time::Time;
+use lustrine_lnet::tunables::Tunables;
+use lustrine_wire::nid::Nid;
+
+use crate::driver::{Driver, DriverOn};
+
+/// Of the first driver of a [`DriverPair`], or of the second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Either<A, B> {
+    /// Of the first.
+    First(A),
+    /// Of the second.
+    Second(B),
+}
+
+/// Two drivers that are one: each action of the core goes to the driver that has its interface. A
+/// pair may be part of another pair, so that a partition can have any number of drivers; which
+/// they are is known when it is compiled, and calls are direct.
+#[derive(Debug)]
+pub struct DriverPair<A, B> {
+    first: A,
+    second: B,
+    /// By index of interface; `None` where there is none.
+    owners: Vec<Option<Either<(), ()>>>,
+}
+
+impl<A: Driver, B: Driver> DriverPair<A, B> {
+    /// Two drivers without interfaces; [`Driver::add_ni`] says whose each one is.
+    pub fn new(first: A, second: B) -> DriverPair<A, B> {
+        DriverPair { first, second, owners: Vec::new() }
+    }
+
+    /// The first driver, to look at.
+    pub fn first(&self) -> &A {
+        &self.first
+    }
+
+    /// The second driver, to look at.
+    pub fn second(&self) -> &B {
+        &self.second
+    }
+
+    #[inline]
+    fn owner(&self, ni: NiIndex) -> Option<Either<(), ()>> {
+        self.owners.get(usize::from(ni.0)).copied().flatten()
+    }
+}
+
+impl<A: Driver, B: Driver> Driver for DriverPair<A, B> {
+    type NiConfig = Either<A::NiConfig, B::NiConfig>;
+    type Report = Either<A::Report, B::Report>;
+    type Handoff = Either<A::Handoff, B::Handoff>;
+
+    fn has_work(&self) -> bool {
+        self.first.has_work() || self.second.has_work()
+    }
+
+    fn next_deadline(&self) -> Time {
+        self.first.next_deadline().min(self.second.next_deadline())
+    }
+
+    fn set_tunables(&mut self, now: Time, tunables: &Tunables) {
+        self.first.set_tunables(now, tunables);
+        self.second.set_tunables(now, tunables);
+    }
+
+    fn add_ni(&mut self, index: NiIndex, config: Self::NiConfig) {
+        let place = usize::from(index.0);
+        self.owners.resize(self.owners.len().max(place + 1), None);
+        self.owners[place] = Some(match config {
+            Either::First(config) => {
+                self.first.add_ni(index, config);
+                Either::First(())
+            }
+            Either::Second(config) => {
+                self.second.add_ni(index, config);
+                Either::Second(())
+            }
+        });
+    }
+
+    fn set_conns_per_peer(&mut self, index: NiIndex, conns_per_peer: u16) {
+        match self.owner(index) {
+            Some(Either::First(())) => self.first.set_conns_per_peer(index, conns_per_peer),
+            Some(Either::Second(())) => self.second.set_conns_per_peer(index, conns_per_peer),
+            None => {}
+        }
+    }
+
+    fn next_handoff(&mut self) -> Option<(u16, Self::Handoff)> {
+        if let Some((home, handoff)) = self.first.next_handoff() {
+            return Some((home, Either::First(handoff)));
+        }
+        let (home, handoff) = self.second.next_handoff()?;
+        Some((home, Either::Second(handoff)))
+    }
+}
+
+impl<O: Memory, A: DriverOn<O>, B: DriverOn<O>> DriverOn<O> for DriverPair<A, B> {
+    fn report(&mut self, now: Time, core: &mut Shard, outside: &mut O, report: Self::Report) {
+        match report {
+            Either::First(report) => self.first.report(now, core, outside, report),
+            Either::Second(report) => self.second.report(now, core, outside, report),
+        }
+    }
+
+    fn adopt(&mut self, now: Time, core: &mut Shard, outside: &mut O, handoff: Self::Handoff) {
+        match handoff {
+            Either::First(handoff) => self.first.adopt(now, core, outside, handoff),
+            Either::Second(handoff) => self.second.adopt(now, core, outside, handoff),
+        }
+    }
+
+    fn tick(&mut self, now: Time, core: &mut Shard, outside: &mut O) {
+        if now >= self.first.next_deadline() {
+            self.first.tick(now, core, outside);
+        }
+        if now >= self.second.next_deadline() {
+            self.second.tick(now, core, outside);
+        }
+    }
+
+    /// # Panics
+    /// When the interface of the action was never added: core and drivers disagree.
+    fn submit(&mut self, now: Time, core: &mut Shard, outside: &mut O, action: &Action) {
+        let ni = match action {
+            Action::Send(send) => send.ni,
+            Action::Resume { ni, .. } | Action::Close { ni, .. } => *ni,
+        };
+        match self.owner(ni) {
+            Some(Either::First(())) => self.first.submit(now, core, outside, action),
+            Some(Either::Second(())) => self.second.submit(now, core, outside, action),
+            None => panic!("{ni:?} has no driver"),
+        }
+    }
+
+    fn flush(&mut self, now: Time, core: &mut Shard, outside: &mut O) {
+        self.first.flush(now, core, outside);
+        self.second.flush(now, core, outside);
+    }
+
+    fn close_nids(
+        &mut self,
+        now: Time,
+        core: &mut Shard,
+        outside: &mut O,
+        nids: &[Nid],
+        status: Status,
+    ) {
+        self.first.close_nids(now, core, outside, nids, status);
+        self.second.close_nids(now, core, outside, nids, status);
+    }
+
+    fn remove_ni(
+        &mut self,
+        now: Time,
+        core: &mut Shard,
+        outside: &mut O,
+        ni: NiIndex,
+        status: Status,
+    ) {
+        match self.owner(ni) {
+            Some(Either::First(())) => self.first.remove_ni(now, core, outside, ni, status),
+            Some(Either::Second(())) => self.second.remove_ni(now, core, outside, ni, status),
+            None => {}
+        }
+    }
+
+    fn close_all(&mut self, now: Time, core: &mut Shard, outside: &mut O, status: Status) {
+        self.first.close_all(now, core, outside, status);
+        self.second.close_all(now, core, outside, status);
+    }
+}

@@ -1,0 +1,97 @@
+//! A driver that keeps what it is given.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
+
+use lustrine_lnet::lnd::{Action, Arrival, Core, NiIndex, RxId, Verdict};
+use lustrine_lnet::memory::VecMemory;
+use lustrine_lnet::shard::Shard;
+use lustrine_lnet::status::Status;
+use lustrine_lnet::time::Time;
+use lustrine_lnet::tunables::Tunables;
+use lustrine_partition::{Driver, DriverOn};
+use lustrine_wire::header::Header;
+use lustrine_wire::nid::{Nid, ProcessId};
+
+/// A driver without a network: messages are kept, and reported ones have no payload.
+#[derive(Debug, Default)]
+pub struct TestDriver {
+    /// By index of interface.
+    pub nis: Vec<(NiIndex, Nid)>,
+    pub sent: Vec<(NiIndex, Header)>,
+    pub resumed: Vec<(NiIndex, RxId, Verdict)>,
+    pub closed: Vec<(NiIndex, ProcessId)>,
+    pub shut: Option<Status>,
+}
+
+impl Driver for TestDriver {
+    type NiConfig = Nid;
+    type Report = (Arrival, Header);
+    type Handoff = u32;
+
+    fn has_work(&self) -> bool {
+        false
+    }
+
+    fn next_deadline(&self) -> Time {
+        Time::NEVER
+    }
+
+    fn set_tunables(&mut self, _: Time, _: &Tunables) {}
+
+    fn add_ni(&mut self, index: NiIndex, nid: Nid) {
+        self.nis.push((index, nid));
+    }
+
+    fn set_conns_per_peer(&mut self, _: NiIndex, _: u16) {}
+
+    fn next_handoff(&mut self) -> Option<(u16, u32)> {
+        None
+    }
+}
+
+impl DriverOn<VecMemory> for TestDriver {
+    fn report(
+        &mut self,
+        now: Time,
+        core: &mut Shard,
+        _: &mut VecMemory,
+        (arrival, header): (Arrival, Header),
+    ) {
+        match core.recv_header(now, arrival, &header) {
+            Verdict::Into { op, .. } => core.done(now, op, Status::Ok),
+            Verdict::Done | Verdict::Drop | Verdict::Park => {}
+            Verdict::Refuse(why) => panic!("{why:?}"),
+        }
+    }
+
+    fn adopt(&mut self, _: Time, _: &mut Shard, _: &mut VecMemory, _: u32) {}
+
+    fn tick(&mut self, _: Time, _: &mut Shard, _: &mut VecMemory) {}
+
+    fn submit(&mut self, now: Time, core: &mut Shard, _: &mut VecMemory, action: &Action) {
+        match action {
+            Action::Send(send) => {
+                self.sent.push((send.ni, send.header));
+                core.done(now, send.op, self.shut.unwrap_or(Status::Ok));
+            }
+            Action::Resume { ni, rx, verdict } => {
+                self.resumed.push((*ni, *rx, verdict.clone()));
+                if let Verdict::Into { op, .. } = verdict {
+                    core.done(now, *op, Status::Ok);
+                }
+            }
+            Action::Close { ni, peer, .. } => self.closed.push((*ni, *peer)),
+        }
+    }
+
+    fn flush(&mut self, _: Time, _: &mut Shard, _: &mut VecMemory) {}
+
+    fn close_nids(&mut self, _: Time, _: &mut Shard, _: &mut VecMemory, _: &[Nid], _: Status) {}
+
+    fn remove_ni(&mut self, _: Time, _: &mut Shard, _: &mut VecMemory, ni: NiIndex, _: Status) {
+        self.nis.retain(|(index, _)| *index != ni);
+    }
+
+    fn close_all(&mut self, _: Time, _: &mut Shard, _: &mut VecMemory, status: Status) {
+        self.shut = Some(status);
+    }
+}
