@@ -3,8 +3,8 @@
 //! A report must not get lost, whatever other peers do: a service that misses one waits for a
 //! time-out instead. So a peer has at most one report in the queue, which its next loss replaces.
 //! Nodes have entries in the table of peers, and that limits their reports. Userland processes are
-//! told apart by their ports; they have a queue with a limit of its own, which they cannot use to
-//! crowd out a node.
+//! distinguished by their ports; they have a queue with a limit of its own, which they cannot use
+//! to crowd out a node.
 
 use std::collections::HashMap;
 

@@ -84,10 +84,9 @@ pub fn part_of(spans: &[Span], from: u32, len: u32) -> Spans {
 /// Which 8-byte words of a buffer are filled or checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Words {
-    /// Every word: check `full`.
+    /// Every word.
     All,
-    /// The first and the last word of each page-sized fragment (the last one may be shorter):
-    /// check `simple`.
+    /// The first and the last word of each page; the last page may be shorter.
     PageEnds {
         /// Page size in bytes, a power of two.
         page: u32,

@@ -86,7 +86,7 @@ fn discovery_off_and_on_is_told_to_those_who_know_us() {
     }
     // A node that withdraws from discovery is forgotten, as kernels do, and asked again.
     assert_eq!(net.nodes[1].shard.peer(&test_nid(0)).unwrap().features, Some(0x1e));
-    // What does not concern it is not told.
+    // Changes that do not concern it are not pushed.
     let node = &mut net.nodes[0];
     let tunables = Tunables { min_bulk: 7, ..Tunables::default() };
     node.shard.set_tunables(NOW, &mut node.memory, tunables);
@@ -116,7 +116,7 @@ fn interfaces_come_and_go_and_peers_are_told() {
     net.put(0, put_args(md, process(1), 30, 1));
     let event = net.events(0)[0];
     assert_eq!((event.user, event.status, event.unlinked), (5, Status::Unreachable, true));
-    // Its index is free again, but whoever comes is the last one in order.
+    // Its index is free again, but the next interface is the last one in order.
     let node = &mut net.nodes[0];
     assert_eq!(node.shard.add_ni(NOW, &mut node.memory, ni(test_nid(0))), NiIndex(0));
     assert_eq!(node.shard.add_ni(NOW, &mut node.memory, ni(test_nid(7))), NiIndex(2));
@@ -354,7 +354,7 @@ impl Story {
         ProcessId { nid: if second { other_net(to) } else { test_nid(to) }, pid: PID_LUSTRE }
     }
 
-    /// A NID that nodes have, or nobody does.
+    /// A NID, of a node or of none.
     fn somebody(index: usize) -> Nid {
         if index < 3 { test_nid(index) } else { other_net(index - 3) }
     }

@@ -177,7 +177,7 @@ fn what_a_peer_lists_belongs_to_it_before_it_is_used() {
     alone.link(1, LinkEvent::Up);
     alone.discover(1, &[&[1, 2]]);
     assert!(alone.together(1, 2));
-    // The other NID is asked before its first message, and agrees. It is not told about us again.
+    // The other NID is asked before its first message, and agrees. There is no further push.
     alone.put(2, 7);
     assert_eq!(alone.outgoing(), [("GET", 2)]);
     alone.finish(0, Status::Ok, Some(&[1, 2]));

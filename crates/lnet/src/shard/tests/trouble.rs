@@ -323,7 +323,7 @@ fn the_table_of_peers_is_bounded() {
     assert!(shard.peer(&Nid::new4(NetId::TCP, 0x0b00_0000 + 999)).is_some());
 }
 
-/// A peer that stops in the middle of a push holds up nobody else's.
+/// A peer that stops in the middle of a push does not delay the pushes of others.
 #[test]
 fn a_stalled_push_does_not_block_the_others() {
     let mut net = Net::new(3, &Tunables::default());

@@ -82,12 +82,12 @@ fn garbage_does_not_stop_anybodys_messages() {
     assert_eq!(alone.state(1), PeerState::Ready);
 }
 
-/// It has forgotten what we told it, and says so: it is told again, while messages flow.
+/// A peer that has forgotten our information gets another push, while messages are sent.
 #[test]
 fn a_push_to_a_peer_that_is_ready_holds_up_nothing() {
     let mut alone = Alone::new(Tunables::default());
     alone.link(1, LinkEvent::Up);
-    // Before the peer wanted discovery it was told nothing.
+    // Before the peer wanted discovery nothing was pushed to it.
     alone.pushed(1, &[1], usual() - Features::DISCOVERY);
     assert_eq!(alone.state(1), PeerState::Ready);
     for _ in 0..3 {
@@ -100,7 +100,7 @@ fn a_push_to_a_peer_that_is_ready_holds_up_nothing() {
     assert_eq!(alone.outgoing(), [("PUT", 1)], "it has confirmed");
 }
 
-/// NIDs nobody knows are claimed by one that never confirms our push: they are asked themselves.
+/// Unknown NIDs, claimed by a peer that never confirms our push, are pinged themselves.
 #[test]
 fn hearsay_holds_up_nobody() {
     let mut alone = Alone::new(Tunables::default());
@@ -141,7 +141,7 @@ fn a_node_that_comes_back_speaks_for_itself() {
     assert_eq!(alone.primary(1), Some(test_nid(1)));
 }
 
-/// Nobody else may make a peer that forgot us ready for messages ([PING-24]).
+/// No other peer can make a peer that forgot us ready for messages ([PING-24]).
 #[test]
 fn a_claim_does_not_replace_the_push() {
     let mut alone = Alone::new(Tunables::default());
@@ -218,7 +218,7 @@ proptest! {
             let (now, node) = (alone.now, &mut alone.net.nodes[0]);
             node.shard.drive(now, &mut node.memory);
             alone.drive();
-            // Of the others nobody ever answers.
+            // The others never answer.
             while let Some((_, to)) = alone.outgoing().first().copied() {
                 alone.finish(0, Status::Ok, (to <= 2).then_some(&[1, 2]));
             }
@@ -232,7 +232,7 @@ proptest! {
     }
 }
 
-/// Whoever claims the NID of a node that is not there does not get what that node was to send.
+/// A peer that claims the NID of an absent node does not get the messages for that node.
 #[test]
 fn entries_for_one_node_take_nothing_of_another_that_claims_to_be_it() {
     let a_put =
@@ -261,7 +261,7 @@ fn entries_for_one_node_take_nothing_of_another_that_claims_to_be_it() {
     }
 }
 
-/// Whoever writes another's NID as the source of a message has its connection against it.
+/// A source NID that is not that of the connection is not believed.
 #[test]
 fn entries_for_one_node_take_nothing_that_another_sends_in_its_name() {
     let entry = MatchEntry { from: MatchId { nid: test_nid(1), pid: PID_LUSTRE }, ..anybody(9, 0) };
