@@ -13,7 +13,6 @@
 //! | `stage` | nodes, links and clients of a simulation |
 //! | `run`, `outcome` | the course of a run; what came out |
 //! | `formula`, `hints` | what theory allows; what to know before believing the figures |
-//! | [`replay`] | traces: what happened to one RPC, message by message |
 //! | [`report`] | pages with tables and plots |
 #![forbid(unsafe_code)]
 
@@ -23,7 +22,6 @@ mod model;
 mod outcome;
 mod overrides;
 mod parse;
-pub mod replay;
 pub mod report;
 mod run;
 mod stage;

@@ -2,11 +2,11 @@
 
 use std::ops::ControlFlow;
 
-use lustrine_scenario::replay::{
-    Head, LINE_MAX, Outcome as How, PhaseKind, Rpc, Trace, TraceReader, VERSION, linked,
-};
 use lustrine_scenario::{Outcome, Scenario, ScenarioFile, run, simulation};
 use lustrine_sim::RecordFilter;
+use lustrine_trace::{
+    Head, LINE_MAX, Outcome as How, PhaseKind, Rpc, Trace, TraceReader, VERSION, linked,
+};
 
 fn scenario(text: &str) -> Scenario {
     let file =
@@ -48,7 +48,7 @@ const SERVER: &str = "10.0.0.2@tcp";
 
 /// Its steps in words: `c` at the client, `s` at the server; without match bits.
 fn told(rpc: &Rpc, trace: &Trace) -> Vec<String> {
-    let words = |moment: &lustrine_scenario::replay::Moment| {
+    let words = |moment: &lustrine_trace::Moment| {
         let who = if moment.node.to_string() == SERVER { "s" } else { "c" };
         let mut words: Vec<&str> = moment.what.split(", ").collect();
         words.retain(|word| !word.starts_with("match bits"));

@@ -50,5 +50,5 @@ pub use node::{Node, NodeSpec};
 pub use recording::{RecordFilter, RecordSource, Recording};
 pub use rng::Rng;
 pub use script::{Script, ScriptIo, StreamEnd};
-pub use simulation::{CpuCost, Placement, Simulation, WaitTotals};
-pub use stream::{StopKind, StreamSim};
+pub use simulation::{CpuCost, Placement, Simulation, StopKind, WaitTotals};
+pub use stream::StreamSim;

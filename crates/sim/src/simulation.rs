@@ -8,7 +8,6 @@ use crate::fabric::{Fabric, LinkSpec, SiteId};
 use crate::network::HostId;
 use crate::node::NodeSpec;
 use crate::recording::{RecordFilter, Recording};
-use crate::stream::StopKind;
 use crate::tcp::TcpSpec;
 
 /// What working costs a host: a node that had a turn does nothing else until it is paid.
@@ -29,6 +28,17 @@ impl CpuCost {
         let per_byte = u64::try_from(per_byte).unwrap_or(u64::MAX);
         Nanos(messages.saturating_mul(self.per_message.0).saturating_add(per_byte))
     }
+}
+
+/// How a node stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopKind {
+    /// The process crashes: its host resets the streams.
+    Crash,
+    /// The host loses power: it sends nothing until it is back.
+    Silence,
+    /// The node closes its connections first.
+    Orderly,
 }
 
 /// Where a node's host stands.

@@ -21,24 +21,13 @@ use crate::node::{Node, NodeSpec};
 use crate::recording::Recorder;
 use crate::rng::Rng;
 use crate::script::{Script, ScriptIo};
-use crate::simulation::CpuCost;
+use crate::simulation::{CpuCost, StopKind};
 
 /// When worlds begin: not at [`Time::ZERO`], which some take for "never".
 pub(crate) const BEGIN: Time = Time(1_000_000_000);
 
 /// A script that acts takes at least so long.
 const TURN: Nanos = Nanos(1000);
-
-/// How a node goes away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StopKind {
-    /// Its host lives on and resets its streams: a crashed process.
-    Crash,
-    /// Nothing is heard of its host any more until it is back: a power cut.
-    Silence,
-    /// It closes its connections first: an orderly end.
-    Orderly,
-}
 
 enum Actor {
     Node(Box<Node>),

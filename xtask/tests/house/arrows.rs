@@ -9,7 +9,7 @@ use crate::roots::repository;
 
 /// What each crate may use, by directory name. A crate missing here may use nothing and is itself
 /// a finding: who adds a room says what it may touch.
-const ARROWS: [(&str, &[&str]); 20] = [
+const ARROWS: [(&str, &[&str]); 21] = [
     ("wire", &[]),
     ("lnet", &["wire"]),
     // For tests only: no other row names it.
@@ -25,6 +25,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("sim", &["wire", "lnet", "socklnd", "selftest", "partition"]),
     ("document", &["yaml"]),
     ("report", &[]),
+    ("trace", &["wire", "lnet", "selftest", "sim", "document", "report"]),
     ("scenario", &["wire", "lnet", "selftest", "sim", "yaml", "document", "report"]),
     ("plan", &["wire", "lnet", "selftest", "yaml", "document", "report"]),
     ("node", &["wire", "lnet", "socklnd", "selftest", "partition", "mem", "sys", "yaml"]),
@@ -39,6 +40,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
             "tools",
             "partition",
             "sim",
+            "trace",
             "scenario",
             "report",
             "plan",
@@ -51,7 +53,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
 ];
 
 /// What tests, examples and benches of a crate may use beyond that.
-const DEV_ARROWS: [(&str, &[&str]); 9] = [
+const DEV_ARROWS: [(&str, &[&str]); 10] = [
     ("lnet", &["lnet-testing"]),
     ("selftest", &["lnet-testing"]),
     ("partition", &["lnet-testing"]),
@@ -59,6 +61,7 @@ const DEV_ARROWS: [(&str, &[&str]); 9] = [
     ("cli", &["testing"]),
     ("sim", &["capture"]),
     ("tools", &["lnet"]),
+    ("scenario", &["trace"]),
     ("plan", &["sim"]),
     ("xtask", &["wire", "lnet", "lnet-testing", "socklnd", "selftest", "partition", "sim"]),
 ];

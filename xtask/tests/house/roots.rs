@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Crates without I/O, clock, thread or global state.
-pub(crate) const PURE: [&str; 13] = [
+pub(crate) const PURE: [&str; 14] = [
     "wire",
     "lnet",
     "socklnd",
@@ -13,6 +13,7 @@ pub(crate) const PURE: [&str; 13] = [
     "tools",
     "partition",
     "sim",
+    "trace",
     "scenario",
     "yaml",
     "document",

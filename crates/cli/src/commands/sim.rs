@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueEnum};
 use lustrine_lnet::time::Nanos;
-use lustrine_scenario::replay::{Head, VERSION};
 use lustrine_scenario::{Outcome, Override, Problems, Scenario, ScenarioFile, parse_duration};
+use lustrine_trace::{Head, VERSION};
 
 use crate::interrupt::Interrupt;
 use crate::output::Failure;

@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use lustrine_lnet::time::Time;
 use lustrine_selftest::{Client, ClientArgs, ClientSlot};
 
-use super::{Actor, StopKind, StreamSim};
+use super::{Actor, StreamSim};
 use crate::check;
 use crate::event_log::EventLog;
 use crate::fabric::Fabric;
@@ -13,7 +13,7 @@ use crate::network::HostId;
 use crate::node::NodeSpec;
 use crate::recording::{RecordFilter, Recorder, Recording};
 use crate::script::Script;
-use crate::simulation::{Placement, Simulation, WaitTotals};
+use crate::simulation::{Placement, Simulation, StopKind, WaitTotals};
 
 impl StreamSim {
     /// Adds a scripted peer whose host stands somewhere: its streams take links, under TCP. Working

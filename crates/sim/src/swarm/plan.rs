@@ -317,12 +317,12 @@ pub enum StopKind {
     Orderly,
 }
 
-impl From<StopKind> for crate::stream::StopKind {
-    fn from(stop_kind: StopKind) -> crate::stream::StopKind {
+impl From<StopKind> for crate::simulation::StopKind {
+    fn from(stop_kind: StopKind) -> crate::simulation::StopKind {
         match stop_kind {
-            StopKind::Crash => crate::stream::StopKind::Crash,
-            StopKind::Silence => crate::stream::StopKind::Silence,
-            StopKind::Orderly => crate::stream::StopKind::Orderly,
+            StopKind::Crash => crate::simulation::StopKind::Crash,
+            StopKind::Silence => crate::simulation::StopKind::Silence,
+            StopKind::Orderly => crate::simulation::StopKind::Orderly,
         }
     }
 }

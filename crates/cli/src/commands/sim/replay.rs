@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, IsTerminal, Read};
 use std::path::PathBuf;
 
 use clap::Args;
-use lustrine_scenario::replay::{
+use lustrine_trace::{
     Head, LINE_MAX, Moment, Outcome, Phase, Rpc, Trace, TraceReader, linked, printable,
 };
 use lustrine_wire::nid::Nid;

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use lustrine_scenario::replay::{LIMIT_DEFAULT, LIMIT_MAX, Trace};
 use lustrine_scenario::report::{RunReport, run_page};
 use lustrine_scenario::{Outcome, format_duration, run as run_scenario, simulation};
 use lustrine_sim::{RecordFilter, Recording};
+use lustrine_trace::{LIMIT_DEFAULT, LIMIT_MAX, Trace};
 use serde::Serialize;
 
 use super::progress::{Bar, STEPS};

@@ -10,12 +10,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use lustrine_scenario::replay::{LIMIT_DEFAULT, Trace};
 use lustrine_sim::swarm::{
     Expectation, Failure as Wrong, Plan, RunSummary, generate, run as run_plan, run_recorded,
     run_with_log, shrink,
 };
 use lustrine_sim::{RecordFilter, Recording};
+use lustrine_trace::{LIMIT_DEFAULT, Trace};
 
 use super::progress::Bar;
 use super::{head_of, read};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lustrine_report::figures::{latency, latency_text, percent};
-use lustrine_scenario::replay::{Outcome, Phase, PhaseKind, Rpc, Trace, printable};
+use lustrine_trace::{Outcome, Phase, PhaseKind, Rpc, Trace, printable};
 use lustrine_wire::nid::Nid;
 
 use super::super::table::columns;

@@ -9,9 +9,9 @@ use std::cmp::Reverse;
 use lustrine_wire::nid::Nid;
 use serde::{Serialize, Serializer};
 
-use super::format::{Fate, FromTo, Line, MessageWord, Step, WaitWord};
-use super::rpc::{Outcome, Rpc, Side};
-use super::trace::Trace;
+use crate::file::Trace;
+use crate::format::{Fate, FromTo, Line, MessageWord, Step, WaitWord};
+use crate::rpc::{Outcome, Rpc, Side};
 use lustrine_document::format_bytes;
 use lustrine_report::figures::latency_text;
 

@@ -4,7 +4,7 @@ use lustrine_selftest::errno;
 use lustrine_wire::nid::Nid;
 use serde::{Serialize, Serializer};
 
-use super::format::FromTo;
+use crate::format::FromTo;
 use lustrine_document::format_bytes;
 
 /// How an RPC ended.

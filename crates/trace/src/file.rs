@@ -4,8 +4,8 @@ use core::fmt::Write as _;
 
 use lustrine_sim::Recording;
 
-use super::format::{Head, LIMIT_MAX, LINE_MAX, Line, Step, VERSION};
-use super::rpc::printable;
+use crate::format::{Head, LIMIT_MAX, LINE_MAX, Line, Step, VERSION};
+use crate::rpc::printable;
 
 /// A trace file's content.
 #[derive(Clone, Debug, PartialEq, Eq)]

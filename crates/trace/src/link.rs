@@ -12,9 +12,9 @@ use foldhash::fast::FixedState;
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{FRAMEWORK_PORTAL, REPLY_PORTAL, TEST_PORTAL};
 
-use super::format::{Fate, FromTo, Hex, Line, MessageWord, Step};
-use super::rpc::{Message, Outcome, Rpc, Side, StepOf, explained};
-use super::trace::Trace;
+use crate::file::Trace;
+use crate::format::{Fate, FromTo, Hex, Line, MessageWord, Step};
+use crate::rpc::{Message, Outcome, Rpc, Side, StepOf, explained};
 
 /// All RPCs of a trace, in the order in which they begin.
 pub fn linked(trace: &Trace) -> Vec<Rpc> {
