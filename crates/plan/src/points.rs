@@ -23,7 +23,7 @@ const PLACES_MAX: usize = 4_000_000;
 /// Most tests of a batch, as consoles and nodes have it.
 const FLOWS_MAX: usize = 256;
 
-/// Most servers of one client: kernel nodes misread longer lists (selftest-wire 18).
+/// Most servers of one client: kernel nodes misread longer lists [LST-26].
 const SERVERS_MAX: usize = 341;
 
 /// Tests that run together once.

@@ -234,7 +234,7 @@ fn figure(
     }
 }
 
-/// Sizes are multiples of 8: others crash kernel nodes (selftest-wire 18).
+/// Sizes are multiples of 8: others crash kernel nodes [LST-19].
 fn words(reader: &mut Reader, at: &lustrine_document::Location, bytes: u64) -> Option<u32> {
     if bytes.is_multiple_of(8) {
         return u32::try_from(bytes).ok();
