@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use lustrine_scenario::{Outcome, Scenario, ScenarioFile, run, simulation};
 use lustrine_sim::RecordFilter;
 use lustrine_trace::{
-    Head, LINE_MAX, Outcome as How, PhaseKind, Rpc, Trace, TraceReader, VERSION, linked,
+    LINE_MAX, Outcome as How, PhaseKind, Rpc, Trace, TraceHeader, TraceReader, VERSION, link_rpcs,
 };
 
 fn scenario(text: &str) -> Scenario {
@@ -20,7 +20,7 @@ fn lived(scenario: &Scenario, limit: Option<usize>) -> (Outcome, Option<Trace>) 
         sim.record(RecordFilter::newest(limit));
     }
     let outcome = run(scenario, &mut *sim, &mut |_| ControlFlow::Continue(()));
-    let head = Head {
+    let head = TraceHeader {
         lustrine_trace: VERSION,
         release: "test".to_owned(),
         scenario: "test.yaml".to_owned(),
@@ -48,14 +48,14 @@ const SERVER: &str = "10.0.0.2@tcp";
 
 /// Its steps in words: `c` at the client, `s` at the server; without match bits.
 fn told(rpc: &Rpc, trace: &Trace) -> Vec<String> {
-    let words = |moment: &lustrine_trace::Moment| {
+    let words = |moment: &lustrine_trace::TimelineEntry| {
         let who = if moment.node.to_string() == SERVER { "s" } else { "c" };
         let mut words: Vec<&str> = moment.what.split(", ").collect();
         words.retain(|word| !word.starts_with("match bits"));
         let waited = moment.waited.map_or(String::new(), |waited| format!(" [{}]", waited.what));
         format!("{who} {}{waited}", words.join(", "))
     };
-    rpc.moments(trace).iter().map(words).collect()
+    rpc.timeline(trace).iter().map(words).collect()
 }
 
 const LONG: &str = "\
@@ -99,7 +99,7 @@ fn story(call: &str, between: &[&str]) -> Vec<String> {
 fn a_ping_is_told_step_by_step_at_both_depths() {
     for fidelity in ["stream", "message"] {
         let (_, trace) = traced(&long(fidelity, "ping"));
-        let rpcs = linked(&trace);
+        let rpcs = link_rpcs(&trace);
         let mut expected = story("c calls 10.0.0.2@tcp: ping", &[]);
         if fidelity == "stream" {
             // The driver copies small messages, and writes them at the end of its turn.
@@ -113,7 +113,7 @@ fn a_ping_is_told_step_by_step_at_both_depths() {
 #[test]
 fn a_write_is_told_step_by_step() {
     let (_, trace) = traced(&long("message", "write, size: 64 KiB"));
-    let rpcs = linked(&trace);
+    let rpcs = link_rpcs(&trace);
     let between = [
         "s bulk GET to 10.0.0.1@tcp, portal 52, for 64 KiB",
         "s bulk GET goes to the driver",
@@ -135,7 +135,7 @@ fn a_write_is_told_step_by_step() {
 fn a_read_is_told_step_by_step_with_its_acknowledgement() {
     let text = long("message", "read, size: 64 KiB") + "tunables: {zero_copy: 1}\n";
     let (_, trace) = traced(&text);
-    let rpcs = linked(&trace);
+    let rpcs = link_rpcs(&trace);
     let between = [
         "s bulk PUT to 10.0.0.1@tcp, portal 52, 64 KiB",
         "s bulk PUT goes to the driver",
@@ -165,14 +165,14 @@ fn a_read_is_told_step_by_step_with_its_acknowledgement() {
 fn phases_add_up_to_what_the_client_measured() {
     for (fidelity, test) in [("stream", "read"), ("message", "write"), ("stream", "ping")] {
         let (outcome, trace) = traced(&long(fidelity, &format!("{test}, concurrency: 4")));
-        let rpcs = linked(&trace);
+        let rpcs = link_rpcs(&trace);
         let mut times = Vec::new();
         let all: Vec<&Rpc> = rpcs.iter().filter(|rpc| rpc.what == test).collect();
         // The client measures once every unit has had its first.
         let warm = all[..4].iter().filter_map(|rpc| rpc.ended).max();
         for rpc in all {
             let sum: u64 = rpc.phases(&trace).iter().map(|phase| phase.ns).sum();
-            assert_eq!(Some(sum), rpc.took(), "{rpc:?}");
+            assert_eq!(Some(sum), rpc.duration(), "{rpc:?}");
             if rpc.ended > warm {
                 times.push(sum);
             }
@@ -191,7 +191,7 @@ fn one_peer_credit_for_eight_is_waited_for() {
     let text = long("message", "read, size: 1 MiB, concurrency: 8")
         + "tunables: {zero_copy: 1, peer_credits: 1}\n";
     let (_, trace) = traced(&text);
-    let rpcs = linked(&trace);
+    let rpcs = link_rpcs(&trace);
     let read = last(&rpcs, "read");
     let told = told(read, &trace);
     assert!(told.contains(&"s bulk PUT has to wait for a peer credit".to_owned()), "{told:#?}");
@@ -210,18 +210,18 @@ fn an_rpc_over_a_cut_link_tells_where_it_died() {
         let text = long(fidelity, "ping") + "events: [{at: 10 ms, cut: [east, west]}]\n";
         let (outcome, trace) = traced(&text);
         assert!(outcome.errors() > 0, "{outcome:?}");
-        let rpcs = linked(&trace);
+        let rpcs = link_rpcs(&trace);
         let failed: Vec<&Rpc> =
             rpcs.iter().filter(|rpc| rpc.what == "ping" && rpc.failed()).collect();
         assert_eq!(failed.len(), 1, "{failed:?}");
-        let stuck = failed[0].trouble(&trace);
+        let stuck = failed[0].problems(&trace);
         let end = stuck.last().unwrap();
         assert!(
             end.starts_with("for the last ") && end.contains(" PUT: on the way 10.0.0."),
             "{fidelity}: {stuck:?}"
         );
         let sum: u64 = failed[0].phases(&trace).iter().map(|phase| phase.ns).sum();
-        assert_eq!(Some(sum), failed[0].took());
+        assert_eq!(Some(sum), failed[0].duration());
     }
 }
 
@@ -239,19 +239,19 @@ loads: [{from: clients, to: servers, test: ping, concurrency: 8, warm_up: 1 ms, 
     let (_, mut trace) = traced(text);
     let begin = trace.lines.iter().position(|line| line.t >= 2_000_000).unwrap();
     trace.lines.drain(..begin);
-    let rpcs = linked(&trace);
+    let rpcs = link_rpcs(&trace);
     let incomplete = rpcs.iter().filter(|rpc| rpc.outcome == How::Incomplete);
     let kinds: Vec<&str> = incomplete.clone().map(|rpc| rpc.what.as_str()).collect();
     assert!(kinds.contains(&"request") && kinds.contains(&"rest of an RPC"), "{kinds:?}");
     for rpc in incomplete {
-        assert_eq!((rpc.took(), rpc.phases(&trace)), (None, Vec::new()), "{rpc:?}");
+        assert_eq!((rpc.duration(), rpc.phases(&trace)), (None, Vec::new()), "{rpc:?}");
     }
     let length = trace.lines.last().unwrap().t - trace.lines[0].t;
     assert!(rpcs.iter().filter(|rpc| rpc.what == "ping").count() > 100);
     for rpc in &rpcs {
-        assert!(rpc.took().is_none_or(|took| took <= length), "{rpc:?}");
+        assert!(rpc.duration().is_none_or(|took| took <= length), "{rpc:?}");
         assert!(rpc.ended.is_none_or(|ended| rpc.began <= ended), "{rpc:?}");
-        let moments = rpc.moments(&trace);
+        let moments = rpc.timeline(&trace);
         assert!(moments.iter().all(|moment| moment.at_ns <= length), "{rpc:?}");
         assert_eq!(moments[0].at_ns, 0, "{rpc:?}");
     }
@@ -268,9 +268,9 @@ fn an_answer_that_says_no_is_told_as_one() {
         client(5, over),
     ]);
     let trace = read(&text).unwrap();
-    let rpc = &linked(&trace)[0];
+    let rpc = &link_rpcs(&trace)[0];
     let says = "10.0.0.2@tcp: the peer answered with status 3 (ESRCH: it has no such session)";
-    assert_eq!(rpc.trouble(&trace), [says]);
+    assert_eq!(rpc.problems(&trace), [says]);
     assert_eq!(rpc.label(), "a\\u{1b}[2Jb");
 }
 
@@ -293,10 +293,10 @@ fn a_recording_changes_nothing() {
         let trace = trace.unwrap();
         assert_eq!((trace.lines.len(), trace.head.steps), (100, 100));
         assert!(trace.head.gone > 100, "{:?}", trace.head);
-        for rpc in linked(&trace) {
+        for rpc in link_rpcs(&trace) {
             let sum: u64 = rpc.phases(&trace).iter().map(|phase| phase.ns).sum();
-            assert!(rpc.took().is_none_or(|took| took == sum), "{rpc:?}");
-            assert!(!rpc.moments(&trace).is_empty());
+            assert!(rpc.duration().is_none_or(|took| took == sum), "{rpc:?}");
+            assert!(!rpc.timeline(&trace).is_empty());
         }
     }
 }
@@ -316,7 +316,7 @@ fn a_request_that_came_is_that_of_whom_the_server_names() {
         lines.push(client(0, &format!("\"do\":\"handed\",{msg}")));
         lines.push(client(0, &format!("\"do\":\"leaves\",{msg}")));
     }
-    let into = r#""fate":"into","into":"0x5","md":"0x9","offset":0"#;
+    let into = r#""verdict":"into","into":"0x5","md":"0x9","offset":0"#;
     lines.push(server(10, &format!("\"do\":\"came\",{header},{into}")));
     lines.push(server(10, r#""do":"ended","msg":"0x5""#));
     let taken = r#""do":"taken","id":"0x20","from":"10.0.0.1@tcp","md":"0x9","offset":0"#;
@@ -324,13 +324,13 @@ fn a_request_that_came_is_that_of_whom_the_server_names() {
     lines.push(client(20, r#""do":"over","id":"0x20""#));
     lines.push(client(99, r#""do":"over","id":"0x10","error":"no reply""#));
     let trace = read(&traced_by_hand(&lines)).unwrap();
-    let rpcs = linked(&trace);
+    let rpcs = link_rpcs(&trace);
     let came = "s request PUT arrives and matches [the way]".to_owned();
     assert!(!told(&rpcs[0], &trace).contains(&came), "{:#?}", told(&rpcs[0], &trace));
     assert!(told(&rpcs[1], &trace).contains(&came), "{:#?}", told(&rpcs[1], &trace));
     let stuck = "for the last 0.10 us of it: request PUT: on the way 10.0.0.1@tcp -> 10.0.0.2@tcp";
-    assert_eq!(rpcs[0].trouble(&trace), [stuck]);
-    assert_eq!((rpcs[0].took(), rpcs[1].took()), (Some(99), Some(20)));
+    assert_eq!(rpcs[0].problems(&trace), [stuck]);
+    assert_eq!((rpcs[0].duration(), rpcs[1].duration()), (Some(99), Some(20)));
 }
 
 fn read(text: &str) -> Result<Trace, String> {

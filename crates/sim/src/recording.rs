@@ -15,7 +15,7 @@ pub struct RecordSource {
     /// The CPU partition.
     pub cpt: u16,
     /// Which of the node's lives, from 0.
-    pub life: u32,
+    pub boot: u32,
 }
 
 /// What to record.
@@ -83,7 +83,7 @@ impl Recorder {
     ) -> SourceId {
         partition.enable_journal();
         let lives = self.lives.entry((nid, cpt)).or_default();
-        self.sources.push(RecordSource { nid, cpt, life: *lives });
+        self.sources.push(RecordSource { nid, cpt, boot: *lives });
         *lives += 1;
         SourceId(self.sources.len() as u32 - 1)
     }

@@ -4,31 +4,31 @@ use core::fmt::Write as _;
 
 use lustrine_sim::Recording;
 
-use crate::format::{Head, LIMIT_MAX, LINE_MAX, Line, Step, VERSION};
+use crate::format::{LIMIT_MAX, LINE_MAX, Step, TraceHeader, TraceLine, VERSION};
 use crate::rpc::printable;
 
 /// A trace file's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// What it is of.
-    pub head: Head,
+    pub head: TraceHeader,
     /// In the order of their times.
-    pub lines: Vec<Line>,
+    pub lines: Vec<TraceLine>,
 }
 
 impl Trace {
     /// The trace of a recording. Of `head`, how much there is is filled in here.
-    pub fn of(recording: &Recording, head: Head) -> Trace {
-        let lines = recording.entries.iter().map(|(source, entry)| Line {
+    pub fn of(recording: &Recording, head: TraceHeader) -> Trace {
+        let lines = recording.entries.iter().map(|(source, entry)| TraceLine {
             t: entry.at.since(recording.begin).0,
             node: source.nid,
             cpt: source.cpt,
-            life: source.life,
+            boot: source.boot,
             step: Step::from(&entry.step),
         });
-        let lines: Vec<Line> = lines.collect();
+        let lines: Vec<TraceLine> = lines.collect();
         let (steps, gone) = (lines.len() as u64, recording.gone);
-        Trace { head: Head { lustrine_trace: VERSION, steps, gone, ..head }, lines }
+        Trace { head: TraceHeader { lustrine_trace: VERSION, steps, gone, ..head }, lines }
     }
 
     /// The file's text.
@@ -102,8 +102,8 @@ const EXAMPLE: &str = r#"{"t":1000,"node":"10.0.0.1@tcp","do":"handed","msg":"0x
 /// Reads a trace line by line: nothing but the trace itself is kept.
 #[derive(Debug, Default)]
 pub struct TraceReader {
-    head: Option<Head>,
-    lines: Vec<Line>,
+    head: Option<TraceHeader>,
+    lines: Vec<TraceLine>,
     read: usize,
 }
 
@@ -125,7 +125,7 @@ impl TraceReader {
         if self.lines.len() as u64 >= head.steps.min(u64::from(LIMIT_MAX)) {
             return Err(TraceError::TooMany(self.lines.len() as u64));
         }
-        let step: Line = serde_json::from_str(text)
+        let step: TraceLine = serde_json::from_str(text)
             .map_err(|error| TraceError::BadLine { line, what: in_line(&error) })?;
         if let Some(last) = self.lines.last().filter(|last| last.t > step.t) {
             return Err(TraceError::Disorder { line, t: step.t, before: last.t });
@@ -148,7 +148,7 @@ impl TraceReader {
     }
 }
 
-fn read_head(text: &str) -> Result<Head, TraceError> {
+fn read_head(text: &str) -> Result<TraceHeader, TraceError> {
     let value: serde_json::Value =
         serde_json::from_str(text).map_err(|error| TraceError::NoHead(in_line(&error)))?;
     match value.get("lustrine_trace").and_then(serde_json::Value::as_u64) {

@@ -1,4 +1,4 @@
-//! What a line of a trace file says. A file of version 1 has a [`Head`] and then [`Line`]s in the
+//! What a line of a trace file says. A file of version 1 has a [`TraceHeader`] and then [`TraceLine`]s in the
 //! order of their times; readers pass over fields they do not know.
 
 use core::fmt;
@@ -24,7 +24,7 @@ pub const LIMIT_MAX: u32 = 5_000_000;
 
 /// The first line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Head {
+pub struct TraceHeader {
     /// [`VERSION`].
     pub lustrine_trace: u32,
     /// The release that wrote it.
@@ -45,7 +45,7 @@ pub struct Head {
 
 /// One step somewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Line {
+pub struct TraceLine {
     /// Nanoseconds since the simulation began.
     pub t: u64,
     /// The first NID of the node.
@@ -56,7 +56,7 @@ pub struct Line {
     pub cpt: u16,
     /// Which of its lives.
     #[serde(default, skip_serializing_if = "is_zero_u32")]
-    pub life: u32,
+    pub boot: u32,
     /// What happened.
     #[serde(flatten)]
     pub step: Step,
@@ -77,7 +77,7 @@ pub enum Step {
     Waits {
         msg: Hex,
         #[serde(rename = "for")]
-        wait: WaitWord,
+        wait: WaitKind,
     },
     Handed {
         msg: Hex,
@@ -95,12 +95,12 @@ pub enum Step {
         #[serde(flatten)]
         header: FromTo,
         #[serde(flatten)]
-        fate: Fate,
+        verdict: Verdict,
     },
     Resumed {
         rx: Hex,
         #[serde(flatten)]
-        fate: Fate,
+        verdict: Verdict,
     },
     Withdrawn {
         md: Hex,
@@ -140,7 +140,7 @@ pub enum Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 #[expect(missing_docs, reason = "LNet's words")]
-pub enum MessageWord {
+pub enum MessageKind {
     Put,
     Get,
     Reply,
@@ -148,15 +148,15 @@ pub enum MessageWord {
     Hello,
 }
 
-impl MessageWord {
+impl MessageKind {
     /// The name in capitals.
     pub fn name(self) -> &'static str {
         match self {
-            MessageWord::Put => "PUT",
-            MessageWord::Get => "GET",
-            MessageWord::Reply => "REPLY",
-            MessageWord::Ack => "ACK",
-            MessageWord::Hello => "HELLO",
+            MessageKind::Put => "PUT",
+            MessageKind::Get => "GET",
+            MessageKind::Reply => "REPLY",
+            MessageKind::Ack => "ACK",
+            MessageKind::Hello => "HELLO",
         }
     }
 }
@@ -165,7 +165,7 @@ impl MessageWord {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FromTo {
     /// Its type.
-    pub kind: MessageWord,
+    pub kind: MessageKind,
     /// Who made it.
     #[serde(with = "text")]
     pub from: Nid,
@@ -189,7 +189,7 @@ pub struct FromTo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "journal::Wait says it")]
-pub enum WaitWord {
+pub enum WaitKind {
     Discovery,
     PeerCredit,
     NiCredit,
@@ -197,9 +197,9 @@ pub enum WaitWord {
 
 /// What becomes of a message in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "fate", rename_all = "lowercase")]
+#[serde(tag = "verdict", rename_all = "lowercase")]
 #[expect(missing_docs, reason = "journal::Fate says it")]
-pub enum Fate {
+pub enum Verdict {
     Into { into: Hex, md: Hex, offset: u32 },
     Done,
     Parked { rx: Hex },
@@ -279,9 +279,9 @@ impl From<&journal::Step> for Step {
             journal::Step::Waits { msg, wait } => Step::Waits {
                 msg: hex(msg),
                 wait: match wait {
-                    journal::Wait::Discovery => WaitWord::Discovery,
-                    journal::Wait::PeerCredit => WaitWord::PeerCredit,
-                    journal::Wait::NiCredit => WaitWord::NiCredit,
+                    journal::Wait::Discovery => WaitKind::Discovery,
+                    journal::Wait::PeerCredit => WaitKind::PeerCredit,
+                    journal::Wait::NiCredit => WaitKind::NiCredit,
                 },
             },
             journal::Step::Handed { msg } => Step::Handed { msg: hex(msg) },
@@ -289,11 +289,12 @@ impl From<&journal::Step> for Step {
             journal::Step::Ended { msg, status } => {
                 Step::Ended { msg: hex(msg), error: (!status.is_ok()).then(|| status.to_string()) }
             }
-            journal::Step::Came(came) => {
-                Step::Came { header: FromTo::from(&came.header), fate: Fate::from(&came.fate) }
-            }
+            journal::Step::Came(came) => Step::Came {
+                header: FromTo::from(&came.header),
+                verdict: Verdict::from(&came.fate),
+            },
             journal::Step::Resumed { rx, fate } => {
-                Step::Resumed { rx: Hex(rx.0), fate: Fate::from(fate) }
+                Step::Resumed { rx: Hex(rx.0), verdict: Verdict::from(fate) }
             }
             journal::Step::Withdrawn { md, status } => {
                 Step::Withdrawn { md: hex(md), error: status.to_string() }
@@ -323,16 +324,16 @@ impl From<&Header> for FromTo {
     fn from(header: &Header) -> FromTo {
         let (kind, portal, bits, handle, len) = match header.body {
             Body::Put { ack_md, match_bits, portal, .. } => {
-                (MessageWord::Put, Some(portal), Some(match_bits), ack_md, header.payload_len)
+                (MessageKind::Put, Some(portal), Some(match_bits), ack_md, header.payload_len)
             }
             Body::Get { return_md, match_bits, portal, sink_len, .. } => {
-                (MessageWord::Get, Some(portal), Some(match_bits), return_md, sink_len)
+                (MessageKind::Get, Some(portal), Some(match_bits), return_md, sink_len)
             }
-            Body::Reply { md } => (MessageWord::Reply, None, None, md, header.payload_len),
+            Body::Reply { md } => (MessageKind::Reply, None, None, md, header.payload_len),
             Body::Ack { md, match_bits, .. } => {
-                (MessageWord::Ack, None, Some(match_bits), md, header.payload_len)
+                (MessageKind::Ack, None, Some(match_bits), md, header.payload_len)
             }
-            Body::Hello { .. } => (MessageWord::Hello, None, None, MdHandle::NONE, 0),
+            Body::Hello { .. } => (MessageKind::Hello, None, None, MdHandle::NONE, 0),
         };
         let handle_text = |md: MdHandle| format!("{:x}:{:x}", md.interface, md.object);
         FromTo {
@@ -347,15 +348,15 @@ impl From<&Header> for FromTo {
     }
 }
 
-impl From<&journal::Fate> for Fate {
-    fn from(fate: &journal::Fate) -> Fate {
+impl From<&journal::Fate> for Verdict {
+    fn from(fate: &journal::Fate) -> Verdict {
         use journal::DropReason;
         match fate {
             journal::Fate::Into { msg, md, offset } => {
-                Fate::Into { into: Hex(msg.0), md: Hex(md.0), offset: *offset }
+                Verdict::Into { into: Hex(msg.0), md: Hex(md.0), offset: *offset }
             }
-            journal::Fate::Done => Fate::Done,
-            journal::Fate::Parked { rx } => Fate::Parked { rx: Hex(rx.0) },
+            journal::Fate::Done => Verdict::Done,
+            journal::Fate::Parked { rx } => Verdict::Parked { rx: Hex(rx.0) },
             journal::Fate::Dropped(reason) => {
                 let why = match reason {
                     DropReason::NotForUs => "it is for another node",
@@ -367,9 +368,9 @@ impl From<&journal::Fate> for Fate {
                     DropReason::UnwantedPush => "a push that is not wanted",
                     DropReason::ConnectionGone => "its connection went while it was parked",
                 };
-                Fate::Dropped { why: why.to_owned() }
+                Verdict::Dropped { why: why.to_owned() }
             }
-            journal::Fate::Refused(wrong) => Fate::Refused { why: format!("{wrong:?}") },
+            journal::Fate::Refused(wrong) => Verdict::Refused { why: format!("{wrong:?}") },
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Traces of simulations, and what happened to one RPC, message by message.
 //!
 //! A [`Trace`] is made of the [`Recording`](lustrine_sim::Recording) of a simulation and written as
-//! lines of JSON; read again, the steps of all nodes are [linked](linked) into [`Rpc`]s, each of
+//! lines of JSON; read again, the steps of all nodes are [linked](link_rpcs) into [`Rpc`]s, each of
 //! which tells its [time line](Rpc::moments) and [where its time went](Rpc::phases).
 #![forbid(unsafe_code)]
 
@@ -13,9 +13,9 @@ mod rpc;
 
 pub use file::{Trace, TraceError, TraceReader};
 pub use format::{
-    Fate, FromTo, Head, Hex, LIMIT_DEFAULT, LIMIT_MAX, LINE_MAX, Line, MessageWord, Step, VERSION,
-    WaitWord,
+    FromTo, Hex, LIMIT_DEFAULT, LIMIT_MAX, LINE_MAX, MessageKind, Step, TraceHeader, TraceLine,
+    VERSION, Verdict, WaitKind,
 };
-pub use link::linked;
-pub use phases::{Moment, Phase, PhaseKind, Waited};
+pub use link::link_rpcs;
+pub use phases::{Phase, PhaseKind, TimelineEntry, Wait};
 pub use rpc::{Message, Outcome, Rpc, printable};

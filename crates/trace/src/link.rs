@@ -13,11 +13,11 @@ use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{FRAMEWORK_PORTAL, REPLY_PORTAL, TEST_PORTAL};
 
 use crate::file::Trace;
-use crate::format::{Fate, FromTo, Hex, Line, MessageWord, Step};
+use crate::format::{FromTo, Hex, MessageKind, Step, TraceLine, Verdict};
 use crate::rpc::{Message, Outcome, Rpc, Side, StepOf, explained};
 
 /// All RPCs of a trace, in the order in which they begin.
-pub fn linked(trace: &Trace) -> Vec<Rpc> {
+pub fn link_rpcs(trace: &Trace) -> Vec<Rpc> {
     let mut linker = Linker::default();
     for (at, line) in trace.lines.iter().enumerate() {
         linker.take(at, line);
@@ -83,8 +83,8 @@ struct Linker {
 }
 
 impl Linker {
-    fn take(&mut self, at: usize, line: &Line) {
-        let place = (line.node, line.cpt, line.life);
+    fn take(&mut self, at: usize, line: &TraceLine) {
+        let place = (line.node, line.cpt, line.boot);
         match &line.step {
             Step::Made { msg, md, header } => {
                 let message = self.made(line, place, *md, header);
@@ -98,15 +98,15 @@ impl Linker {
                 }
             }
             Step::Ended { msg, error } => self.ended(at, (place, *msg), error.is_some()),
-            Step::Came { header, fate } => {
+            Step::Came { header, verdict } => {
                 let message = self.came(line, header);
                 self.messages[message].got.push(at);
-                self.becomes(place, message, fate);
+                self.becomes(place, message, verdict);
             }
-            Step::Resumed { rx, fate } => {
+            Step::Resumed { rx, verdict } => {
                 if let Some(message) = self.parked.remove(&(place, *rx)) {
                     self.messages[message].got.push(at);
-                    self.becomes(place, message, fate);
+                    self.becomes(place, message, verdict);
                 }
             }
             Step::Withdrawn { md, error } => {
@@ -163,7 +163,7 @@ impl Linker {
     }
 
     /// A message out: which RPC it belongs to, or that it is one by itself.
-    fn made(&mut self, line: &Line, place: Place, md: Option<Hex>, header: &FromTo) -> usize {
+    fn made(&mut self, line: &TraceLine, place: Place, md: Option<Hex>, header: &FromTo) -> usize {
         let asked = md.and_then(|md| self.requests.remove(&(place, md)));
         let (rpc, part) = match asked {
             Some(rpc) => {
@@ -174,7 +174,7 @@ impl Linker {
             }
             None => self.part_of(line, header),
         };
-        let initiates = matches!(header.kind, MessageWord::Put | MessageWord::Get);
+        let initiates = matches!(header.kind, MessageKind::Put | MessageKind::Get);
         if let (Some(md), true) = (md, initiates) {
             self.mds.insert((place, md), rpc);
         }
@@ -183,7 +183,7 @@ impl Linker {
 
     fn new_message(&mut self, rpc: usize, part: &'static str, header: &FromTo) -> usize {
         let message = self.messages.len();
-        let initiates = matches!(header.kind, MessageWord::Put | MessageWord::Get);
+        let initiates = matches!(header.kind, MessageKind::Put | MessageKind::Get);
         if let (Some(handle), true) = (&header.handle, initiates) {
             self.handles.insert((header.from, handle.clone()), message);
         }
@@ -193,9 +193,9 @@ impl Linker {
     }
 
     /// The RPC of a message that is no request of one, and its part in it.
-    fn part_of(&mut self, line: &Line, header: &FromTo) -> (usize, &'static str) {
+    fn part_of(&mut self, line: &TraceLine, header: &FromTo) -> (usize, &'static str) {
         let answered = header.handle.as_ref().and_then(|handle| {
-            let answers = matches!(header.kind, MessageWord::Reply | MessageWord::Ack);
+            let answers = matches!(header.kind, MessageKind::Reply | MessageKind::Ack);
             self.handles.get(&(header.to, handle.clone())).filter(|_| answers)
         });
         if let Some(message) = answered {
@@ -209,10 +209,10 @@ impl Linker {
             return (*rpc, part);
         }
         let what = match (header.kind, header.portal) {
-            (MessageWord::Get, Some(0)) => "LNet ping",
-            (MessageWord::Put, Some(0)) => "LNet push",
-            (MessageWord::Put, Some(TEST_PORTAL | FRAMEWORK_PORTAL)) => "request",
-            (MessageWord::Put, Some(REPLY_PORTAL)) => "rest of an RPC",
+            (MessageKind::Get, Some(0)) => "LNet ping",
+            (MessageKind::Put, Some(0)) => "LNet push",
+            (MessageKind::Put, Some(TEST_PORTAL | FRAMEWORK_PORTAL)) => "request",
+            (MessageKind::Put, Some(REPLY_PORTAL)) => "rest of an RPC",
             (kind, _) => kind.name(),
         };
         self.rpcs.push(Draft {
@@ -244,7 +244,7 @@ impl Linker {
     }
 
     /// A message in: the first alike that has not come yet.
-    fn came(&mut self, line: &Line, header: &FromTo) -> usize {
+    fn came(&mut self, line: &TraceLine, header: &FromTo) -> usize {
         if let Some(queue) = self.under_way.get_mut(header) {
             let first = queue.pop_front();
             if queue.is_empty() {
@@ -259,18 +259,18 @@ impl Linker {
         self.new_message(rpc, part, header)
     }
 
-    fn becomes(&mut self, place: Place, message: usize, fate: &Fate) {
-        match fate {
-            Fate::Into { into, md, offset } => {
+    fn becomes(&mut self, place: Place, message: usize, verdict: &Verdict) {
+        match verdict {
+            Verdict::Into { into, md, offset } => {
                 self.into.insert((place, *into), message);
                 if is_request(&self.messages[message].header) {
                     self.stored.insert((place, *md, *offset), message);
                 }
             }
-            Fate::Parked { rx } => {
+            Verdict::Parked { rx } => {
                 self.parked.insert((place, *rx), message);
             }
-            Fate::Done | Fate::Dropped { .. } | Fate::Refused { .. } => {}
+            Verdict::Done | Verdict::Dropped { .. } | Verdict::Refused { .. } => {}
         }
     }
 
@@ -341,10 +341,10 @@ impl Linker {
             steps.sort_by_key(|step| step.line);
             rpc.steps = steps;
             let end = if told { over } else { end_of(rpc, trace, over) };
-            if let Some((ended, trouble)) = end {
+            if let Some((ended, problems)) = end {
                 rpc.ended = Some(ended);
-                let failed = |trouble: String| Outcome::Failed(explained(trouble));
-                rpc.outcome = trouble.map_or(Outcome::Ok, failed);
+                let failed = |problems: String| Outcome::Failed(explained(problems));
+                rpc.outcome = problems.map_or(Outcome::Ok, failed);
             }
             if !told {
                 // What came of two requests may have been exchanged since the draft was made.
@@ -372,7 +372,7 @@ fn is_request(header: &FromTo) -> bool {
 fn is_begun(rpc: &Rpc, trace: &Trace) -> bool {
     let first = rpc.steps.first().map(|step| &trace.lines[step.line].step);
     let Some(Step::Made { header, .. }) = first else { return false };
-    let initiates = matches!(header.kind, MessageWord::Put | MessageWord::Get);
+    let initiates = matches!(header.kind, MessageKind::Put | MessageKind::Get);
     initiates && header.portal != Some(REPLY_PORTAL) && !is_request(header)
 }
 
@@ -394,15 +394,17 @@ fn end_of(
         let (line, Some((number, side))) = (&trace.lines[step.line], step.of) else { continue };
         let message = &rpc.messages[number];
         let last =
-            !answered || matches!(message.header.kind, MessageWord::Reply | MessageWord::Ack);
+            !answered || matches!(message.header.kind, MessageKind::Reply | MessageKind::Ack);
         match &line.step {
             Step::Ended { error: Some(error), .. } => {
                 failed.get_or_insert_with(|| (line.t, Some(error.clone())));
             }
             Step::Ended { .. } if number == 0 && side == Side::Sender => sent = Some(line.t),
             Step::Ended { .. } if last && side == Side::Receiver => stored = Some(line.t),
-            Step::Came { fate: Fate::Done, .. } if last => stored = Some(line.t),
-            Step::Came { fate: Fate::Dropped { why } | Fate::Refused { why }, .. } if !answered => {
+            Step::Came { verdict: Verdict::Done, .. } if last => stored = Some(line.t),
+            Step::Came { verdict: Verdict::Dropped { why } | Verdict::Refused { why }, .. }
+                if !answered =>
+            {
                 failed.get_or_insert_with(|| (line.t, Some(format!("dropped: {why}"))));
             }
             _ => {}

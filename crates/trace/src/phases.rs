@@ -10,7 +10,7 @@ use lustrine_wire::nid::Nid;
 use serde::{Serialize, Serializer};
 
 use crate::file::Trace;
-use crate::format::{Fate, FromTo, Line, MessageWord, Step, WaitWord};
+use crate::format::{FromTo, MessageKind, Step, TraceLine, Verdict, WaitKind};
 use crate::rpc::{Outcome, Rpc, Side};
 use lustrine_document::format_bytes;
 use lustrine_report::figures::latency_text;
@@ -73,7 +73,7 @@ pub struct Phase {
 
 /// One line of a time line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Moment {
+pub struct TimelineEntry {
     /// Nanoseconds since the RPC began.
     pub at_ns: u64,
     /// Where.
@@ -82,12 +82,12 @@ pub struct Moment {
     /// What happened.
     pub what: String,
     /// What was waited for until now.
-    pub waited: Option<Waited>,
+    pub waited: Option<Wait>,
 }
 
 /// A wait that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Waited {
+pub struct Wait {
     /// For how long, in nanoseconds.
     pub ns: u64,
     /// For what.
@@ -98,7 +98,7 @@ pub struct Waited {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum At {
     Made,
-    Waits(WaitWord),
+    Waits(WaitKind),
     Driver,
     Way,
     Parked,
@@ -127,14 +127,14 @@ impl Going {
 
 impl Rpc {
     /// Its steps in words.
-    pub fn moments(&self, trace: &Trace) -> Vec<Moment> {
+    pub fn timeline(&self, trace: &Trace) -> Vec<TimelineEntry> {
         let mut course = Course::new(self, trace);
         let moments = self.steps.iter().map(|step| {
             let line = &trace.lines[step.line];
             let (what, waited) = course.tell(line, step.of);
             let at_ns = line.t.saturating_sub(self.began);
-            let waited = waited.map(|(ns, what)| Waited { ns, what });
-            Moment { at_ns, node: line.node, what, waited }
+            let waited = waited.map(|(ns, what)| Wait { ns, what });
+            TimelineEntry { at_ns, node: line.node, what, waited }
         });
         moments.collect()
     }
@@ -178,7 +178,7 @@ impl Rpc {
     }
 
     /// What went wrong with an RPC that did not go well, and what it was at last: in words.
-    pub fn trouble(&self, trace: &Trace) -> Vec<String> {
+    pub fn problems(&self, trace: &Trace) -> Vec<String> {
         if self.outcome == Outcome::Ok {
             return Vec::new();
         }
@@ -190,10 +190,10 @@ impl Rpc {
             if line.t >= end {
                 break;
             }
-            let before = course.trouble.len();
+            let before = course.problems.len();
             course.tell(line, step.of);
-            if let Some(trouble) = course.trouble.get(before) {
-                told.push(format!("at {} {trouble}", us(line.t.saturating_sub(self.began))));
+            if let Some(problems) = course.problems.get(before) {
+                told.push(format!("at {} {problems}", us(line.t.saturating_sub(self.began))));
             }
             let now = course.phase().1;
             if now != last.0 {
@@ -219,15 +219,15 @@ struct Course<'a> {
     /// Who has to do something when no message is under way.
     host: Nid,
     held: Option<String>,
-    trouble: Vec<String>,
+    problems: Vec<String>,
 }
 
 impl<'a> Course<'a> {
     fn new(rpc: &'a Rpc, trace: &Trace) -> Course<'a> {
         let fresh = |over: Vec<u64>| {
             let messages = rpc.messages.iter().map(|_| None).collect();
-            let (held, trouble) = (None, Vec::new());
-            Course { rpc, messages, over, host: rpc.from, held, trouble }
+            let (held, problems) = (None, Vec::new());
+            Course { rpc, messages, over, host: rpc.from, held, problems }
         };
         let mut over = vec![u64::MAX; rpc.messages.len()];
         let mut ahead = fresh(Vec::new());
@@ -262,11 +262,11 @@ impl<'a> Course<'a> {
         let (name, from, to) = (message.name(), message.header.from, message.header.to);
         let at = self.messages[last].as_ref().map_or(&At::Made, |going| &going.at);
         let (kind, what) = match at {
-            At::Waits(WaitWord::Discovery) => (PhaseKind::Discovery, format!("discovery of {to}")),
-            At::Waits(WaitWord::PeerCredit) => {
+            At::Waits(WaitKind::Discovery) => (PhaseKind::Discovery, format!("discovery of {to}")),
+            At::Waits(WaitKind::PeerCredit) => {
                 (PhaseKind::PeerCredit, format!("{from} waits for a peer credit for {to}"))
             }
-            At::Waits(WaitWord::NiCredit) => {
+            At::Waits(WaitKind::NiCredit) => {
                 (PhaseKind::NiCredit, format!("{from} waits for an NI credit"))
             }
             At::Made | At::Driver => (
@@ -287,7 +287,7 @@ impl<'a> Course<'a> {
     /// Goes one step on; what it is in words, and what was waited for until now.
     fn tell(
         &mut self,
-        line: &Line,
+        line: &TraceLine,
         of: Option<(usize, Side)>,
     ) -> (String, Option<(u64, &'static str)>) {
         self.host = line.node;
@@ -308,9 +308,9 @@ impl<'a> Course<'a> {
                 let before = waited_for(going, line.t);
                 going.turn(At::Waits(*wait), line.t);
                 let what = match wait {
-                    WaitWord::Discovery => "has to wait for discovery of its peer",
-                    WaitWord::PeerCredit => "has to wait for a peer credit",
-                    WaitWord::NiCredit => "has to wait for an NI credit",
+                    WaitKind::Discovery => "has to wait for discovery of its peer",
+                    WaitKind::PeerCredit => "has to wait for a peer credit",
+                    WaitKind::NiCredit => "has to wait for an NI credit",
                 };
                 (format!("{name} {what}"), before)
             }
@@ -326,7 +326,7 @@ impl<'a> Course<'a> {
             }
             Step::Ended { error: Some(error), .. } => {
                 going.turn(At::Dead, line.t);
-                self.trouble.push(format!("{name} failed at {}: {error}", line.node));
+                self.problems.push(format!("{name} failed at {}: {error}", line.node));
                 (format!("{name} fails: {error}"), None)
             }
             Step::Ended { .. } if side == Side::Sender => {
@@ -342,33 +342,33 @@ impl<'a> Course<'a> {
                 going.turn(At::Stored, line.t);
                 (format!("{name} is stored"), (waited.0 > 0).then_some(waited))
             }
-            Step::Came { fate, .. } | Step::Resumed { fate, .. } => {
+            Step::Came { verdict, .. } | Step::Resumed { verdict, .. } => {
                 let waited = match going.at {
                     At::Way => Some((waited(going), "the way")),
                     At::Parked => Some((waited(going), "a buffer")),
                     _ => None,
                 };
-                let what = match fate {
-                    Fate::Into { .. } => {
+                let what = match verdict {
+                    Verdict::Into { .. } => {
                         going.turn(At::Payload, line.t);
                         "arrives and matches".to_owned()
                     }
-                    Fate::Done => {
+                    Verdict::Done => {
                         going.turn(At::Stored, line.t);
                         "arrives and matches".to_owned()
                     }
-                    Fate::Parked { .. } => {
+                    Verdict::Parked { .. } => {
                         going.turn(At::Parked, line.t);
                         "arrives and is parked: no buffer is posted".to_owned()
                     }
-                    Fate::Dropped { why } => {
+                    Verdict::Dropped { why } => {
                         going.turn(At::Dead, line.t);
-                        self.trouble.push(format!("{name} was dropped by {}: {why}", line.node));
+                        self.problems.push(format!("{name} was dropped by {}: {why}", line.node));
                         format!("is dropped: {why}")
                     }
-                    Fate::Refused { why } => {
+                    Verdict::Refused { why } => {
                         going.turn(At::Dead, line.t);
-                        self.trouble.push(format!("{name} was refused by {}: {why}", line.node));
+                        self.problems.push(format!("{name} was refused by {}: {why}", line.node));
                         format!("is refused, connections are closed: {why}")
                     }
                 };
@@ -379,7 +379,7 @@ impl<'a> Course<'a> {
     }
 
     /// A step that is about none of the messages.
-    fn tell_own(&mut self, line: &Line) -> (String, Option<(u64, &'static str)>) {
+    fn tell_own(&mut self, line: &TraceLine) -> (String, Option<(u64, &'static str)>) {
         let what = match &line.step {
             Step::Called { service, peer, len: 0, .. } => format!("calls {peer}: {service}"),
             Step::Called { service, peer, len, .. } => {
@@ -410,7 +410,7 @@ fn target(header: &FromTo) -> String {
     }
     match (header.kind, header.len) {
         (_, 0) => {}
-        (MessageWord::Get, len) => out += &format!(", for {}", format_bytes(u64::from(len))),
+        (MessageKind::Get, len) => out += &format!(", for {}", format_bytes(u64::from(len))),
         (_, len) => out += &format!(", {}", format_bytes(u64::from(len))),
     }
     out
@@ -418,9 +418,9 @@ fn target(header: &FromTo) -> String {
 
 fn waited_for(going: &Going, now: u64) -> Option<(u64, &'static str)> {
     let what = match going.at {
-        At::Waits(WaitWord::Discovery) => "discovery",
-        At::Waits(WaitWord::PeerCredit) => "a peer credit",
-        At::Waits(WaitWord::NiCredit) => "an NI credit",
+        At::Waits(WaitKind::Discovery) => "discovery",
+        At::Waits(WaitKind::PeerCredit) => "a peer credit",
+        At::Waits(WaitKind::NiCredit) => "an NI credit",
         _ => return None,
     };
     Some((now - going.since, what))

@@ -90,7 +90,7 @@ impl Message {
 
 impl Rpc {
     /// How long it took, in nanoseconds; `None` of one that is unfinished or incomplete.
-    pub fn took(&self) -> Option<u64> {
+    pub fn duration(&self) -> Option<u64> {
         let ended = self.ended.filter(|_| self.outcome != Outcome::Incomplete);
         ended.map(|ended| ended.saturating_sub(self.began))
     }
@@ -118,11 +118,11 @@ impl Rpc {
 const ANSWERED: &str = "the peer answered with status ";
 
 /// What went wrong, with the name and meaning of a status.
-pub(super) fn explained(trouble: String) -> String {
-    let status = trouble.strip_prefix(ANSWERED).and_then(|status| status.parse().ok());
+pub(super) fn explained(problems: String) -> String {
+    let status = problems.strip_prefix(ANSWERED).and_then(|status| status.parse().ok());
     match status.and_then(|status: u32| Some((errno::name(status)?, meaning(status)))) {
-        Some((name, meaning)) => format!("{trouble} ({name}: {meaning})"),
-        None => trouble,
+        Some((name, meaning)) => format!("{problems} ({name}: {meaning})"),
+        None => problems,
     }
 }
 

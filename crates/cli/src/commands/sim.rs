@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::{Args, Subcommand, ValueEnum};
 use lustrine_lnet::time::Nanos;
 use lustrine_scenario::{Outcome, Override, Problems, Scenario, ScenarioFile, parse_duration};
-use lustrine_trace::{Head, VERSION};
+use lustrine_trace::{TraceHeader, VERSION};
 
 use crate::interrupt::Interrupt;
 use crate::output::Failure;
@@ -189,8 +189,8 @@ fn read(path: &Path) -> Result<String, Failure> {
 }
 
 /// The head of a trace.
-fn head_of(scenario: String, changes: Vec<String>, seed: u64, fidelity: &str) -> Head {
-    Head {
+fn head_of(scenario: String, changes: Vec<String>, seed: u64, fidelity: &str) -> TraceHeader {
+    TraceHeader {
         lustrine_trace: VERSION,
         release: env!("CARGO_PKG_VERSION").to_owned(),
         scenario,

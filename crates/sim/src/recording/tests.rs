@@ -10,7 +10,7 @@ fn entry(at: u64) -> Entry {
 #[test]
 fn the_oldest_go_and_times_are_put_in_order() {
     let mut recorder = Recorder::new(Time(1), RecordFilter::newest(3));
-    let source = RecordSource { nid: Nid::LO, cpt: 0, life: 0 };
+    let source = RecordSource { nid: Nid::LO, cpt: 0, boot: 0 };
     recorder.sources.push(source);
     for at in [5, 4, 9, 7] {
         recorder.keep(SourceId(0), entry(at));
@@ -25,7 +25,7 @@ fn the_oldest_go_and_times_are_put_in_order() {
 fn what_lies_outside_of_the_time_wanted_is_left_out() {
     let wanted = RecordFilter { limit: 2, from: Nanos(10), until: Nanos(20) };
     let mut recorder = Recorder::new(Time(100), wanted);
-    recorder.sources.push(RecordSource { nid: Nid::LO, cpt: 0, life: 0 });
+    recorder.sources.push(RecordSource { nid: Nid::LO, cpt: 0, boot: 0 });
     for at in [105, 110, 120, 121] {
         recorder.keep(SourceId(0), entry(at));
     }

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lustrine_trace::{
-    Head, LINE_MAX, Moment, Outcome, Phase, Rpc, Trace, TraceReader, linked, printable,
+    LINE_MAX, Outcome, Phase, Rpc, TimelineEntry, Trace, TraceHeader, TraceReader, link_rpcs,
+    printable,
 };
 use lustrine_wire::nid::Nid;
 use serde::Serialize;
@@ -70,7 +71,7 @@ pub(crate) struct ReplayArgs {
 /// What is printed as JSON.
 #[derive(Serialize)]
 struct Listed<'a> {
-    trace: &'a Head,
+    trace: &'a TraceHeader,
     rpcs: Vec<Told<'a>>,
 }
 
@@ -80,21 +81,21 @@ struct Told<'a> {
     #[serde(flatten)]
     rpc: &'a Rpc,
     phases: Vec<Phase>,
-    trouble: Vec<String>,
+    problems: Vec<String>,
     /// Step by step, if it was asked for by its number.
     #[serde(skip_serializing_if = "Option::is_none")]
-    moments: Option<Vec<Moment>>,
+    timeline: Option<Vec<TimelineEntry>>,
 }
 
 impl<'a> Told<'a> {
     fn of(rpc: &'a Rpc, trace: &Trace) -> Told<'a> {
-        Told { rpc, phases: rpc.phases(trace), trouble: rpc.trouble(trace), moments: None }
+        Told { rpc, phases: rpc.phases(trace), problems: rpc.problems(trace), timeline: None }
     }
 }
 
 pub(super) fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let trace = read(args)?;
-    let rpcs = linked(&trace);
+    let rpcs = link_rpcs(&trace);
     if !args.rpc.is_empty() {
         return step_by_step(args, &trace, &rpcs);
     }
@@ -102,8 +103,8 @@ pub(super) fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let shown: Vec<&Rpc> =
         chosen.iter().copied().filter(|rpc| !args.failed || is_bad(rpc)).collect();
     let mut slowest = shown.clone();
-    slowest.retain(|rpc| rpc.took().is_some());
-    slowest.sort_by_key(|rpc| (std::cmp::Reverse(rpc.took()), rpc.id));
+    slowest.retain(|rpc| rpc.duration().is_some());
+    slowest.sort_by_key(|rpc| (std::cmp::Reverse(rpc.duration()), rpc.id));
     if args.json {
         slowest.truncate(args.slowest.unwrap_or(usize::MAX));
         let rpcs = if args.slowest.is_some() { slowest } else { shown };
@@ -166,7 +167,7 @@ fn step_by_step(args: &ReplayArgs, trace: &Trace, rpcs: &[Rpc]) -> Result<(), Fa
                  see lustrine sim replay {file}"
             )
         })?;
-        told.push(Told { moments: Some(rpc.moments(trace)), ..Told::of(rpc, trace) });
+        told.push(Told { timeline: Some(rpc.timeline(trace)), ..Told::of(rpc, trace) });
     }
     if args.json {
         return print_json(&Listed { trace: &trace.head, rpcs: told });

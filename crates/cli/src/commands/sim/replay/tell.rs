@@ -123,7 +123,7 @@ fn table_of_kinds(kinds: &[(String, Vec<&Rpc>)]) -> String {
     let heads = ["RPCs", "number", "failed", "not over", "incomplete", "p50", "p99", "max"];
     let row = |(what, rpcs): &(String, Vec<&Rpc>)| {
         let good = rpcs.iter().filter(|rpc| rpc.outcome == Outcome::Ok);
-        let mut times: Vec<u64> = good.filter_map(|rpc| rpc.took()).collect();
+        let mut times: Vec<u64> = good.filter_map(|rpc| rpc.duration()).collect();
         times.sort_unstable();
         let part = |percent: usize| match times.len() {
             0 => "-".to_owned(),
@@ -201,7 +201,7 @@ fn list(trace: &Trace, rpcs: &[&Rpc]) -> String {
                 Outcome::Incomplete => "-".to_owned(),
                 _ => format!("{:.6}s", rpc.began as f64 / 1e9),
             },
-            rpc.took().map_or("-".to_owned(), short),
+            rpc.duration().map_or("-".to_owned(), short),
             most,
         ]
     };
@@ -217,7 +217,7 @@ pub(super) fn one(told: &Told<'_>) -> String {
         Outcome::Unfinished => "not over when the trace ends".to_owned(),
         Outcome::Incomplete => "incomplete: it began before the trace".to_owned(),
     };
-    let took = rpc.took().map_or(String::new(), |took| format!("took {}, ", long(took)));
+    let took = rpc.duration().map_or(String::new(), |took| format!("took {}, ", long(took)));
     let verb = if rpc.outcome == Outcome::Incomplete { "first seen" } else { "began" };
     let head = format!(
         "RPC {}: {}, {} -> {}, {verb} at {}, {took}{ended}",
@@ -228,7 +228,7 @@ pub(super) fn one(told: &Told<'_>) -> String {
         seconds(rpc.began)
     );
     let mut out = wrapped("", &head);
-    let moments = told.moments.as_deref().unwrap_or_default();
+    let moments = told.timeline.as_deref().unwrap_or_default();
     let nodes = moments.iter().map(|moment| moment.node.to_string().len());
     let width = nodes.max().unwrap_or(0).max(4);
     out += &format!("\n{:>12}  {:<width$}  what\n", "us", "node");
@@ -243,14 +243,14 @@ pub(super) fn one(told: &Told<'_>) -> String {
     if !told.phases.is_empty() {
         out += &where_it_went(&told.phases);
     }
-    if !told.trouble.is_empty() {
+    if !told.problems.is_empty() {
         let heading = match &rpc.outcome {
             Outcome::Unfinished => "where it is when the trace ends",
             Outcome::Failed(_) if !rpc.refused() => "where it died",
             _ => "what went wrong",
         };
         out += &format!("\n{heading}\n");
-        told.trouble.iter().for_each(|line| out += &wrapped("  ", line));
+        told.problems.iter().for_each(|line| out += &wrapped("  ", line));
     }
     out
 }
