@@ -1,4 +1,4 @@
-//! `lustrine sim`: whole networks of nodes in virtual time, from a scenario file.
+//! `lustrine sim`: simulates networks of nodes in virtual time, as a scenario file describes them.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -22,7 +22,7 @@ mod table;
 /// Longest scenario file that is read, in bytes; the reader itself says what it takes.
 const FILE_MAX: u64 = 16 << 20;
 
-/// Simulate networks of nodes: what would these settings do on that network?
+/// Simulate networks of nodes to see what settings do on a network
 #[derive(Args, Debug)]
 pub(crate) struct SimArgs {
     #[command(subcommand)]
@@ -37,23 +37,23 @@ enum SimCommand {
     Replay(replay::ReplayArgs),
 }
 
-/// What both commands take.
+/// Options of both commands.
 #[derive(Args, Debug)]
 struct ScenarioOptions {
-    /// The scenario (docs/simulator.md)
+    /// The scenario file (docs/simulator.md)
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// What all that is random comes from, instead of the file's
+    /// Seed of everything random, instead of the file's
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
-    /// How finely to simulate, instead of the file's
+    /// Level of detail, instead of the file's
     #[arg(long, value_enum)]
     fidelity: Option<FidelityArg>,
 
-    /// Give a value instead of the file's: any tunable, a key of loads, links or tcp, or a key of
-    /// a group such as clients.count; may be given several times
+    /// Replace a value of the file: any tunable, a key of loads, links or tcp, or a key of a
+    /// group such as clients.count; may be given several times
     #[arg(long = "set", value_name = "NAME=VALUE")]
     set: Vec<Setting>,
 
@@ -61,7 +61,7 @@ struct ScenarioOptions {
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
 
-    /// Write a page with plots, one file of HTML
+    /// Write a page with plots, as one HTML file
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 }
@@ -81,9 +81,9 @@ impl FromStr for Length {
 /// The fidelities by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum FidelityArg {
-    /// Bytes in TCP streams, with the whole driver
+    /// Bytes in TCP streams, with the complete socket driver
     Stream,
-    /// LNet messages: for many nodes
+    /// Whole LNet messages: for many nodes
     Message,
 }
 
@@ -124,7 +124,7 @@ impl ScenarioOptions {
     /// spent.
     fn prepare(&self) -> Result<Prepared, Failure> {
         if self.report.as_deref() == Some(Path::new("-")) {
-            let words = "--report is a page for a browser and goes to a file; --json can go to \
+            let words = "--report writes a page for a browser and needs a file; --json can write to \
                          standard output with \"-\"";
             return Err(Failure::Usage(words.to_owned()));
         }
@@ -182,10 +182,10 @@ fn read(path: &Path) -> Result<String, Failure> {
     };
     let about = std::fs::metadata(path).map_err(|error| told(&error))?;
     if about.len() > FILE_MAX {
-        return Err(told(&format!("{} bytes are too many for a scenario", about.len())));
+        return Err(told(&format!("{} bytes are too many for a scenario file", about.len())));
     }
     let bytes = std::fs::read(path).map_err(|error| told(&error))?;
-    String::from_utf8(bytes).map_err(|_| told(&"it is not UTF-8 text"))
+    String::from_utf8(bytes).map_err(|_| told(&"the file is not UTF-8 text"))
 }
 
 /// The head of a trace.
@@ -207,11 +207,11 @@ fn verdict(outcomes: &[&Outcome], interrupt: &Interrupt) -> Result<(), Failure> 
     interrupt.check()?;
     let errors: u64 = outcomes.iter().map(|outcome| outcome.errors()).sum();
     if errors > 0 {
-        return Err(format!("{errors} operations failed; the table says which").into());
+        return Err(format!("{errors} operations failed; see the table").into());
     }
     let unquiet: usize = outcomes.iter().map(|outcome| outcome.unquiet.len()).sum();
     if unquiet > 0 {
-        return Err(format!("{unquiet} things were not in order at the end, see above").into());
+        return Err(format!("{unquiet} checks failed at the end, see above").into());
     }
     if outcomes.iter().any(|outcome| outcome.loads.iter().any(|load| load.ops == 0)) {
         return Err("a load measured nothing, see above".to_owned().into());

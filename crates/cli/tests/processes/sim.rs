@@ -130,20 +130,20 @@ fn a_signal_ends_a_run_with_what_it_has() {
 }
 
 #[test]
-fn the_swarm_lives_seeds_and_plans() {
+fn the_swarm_runs_seeds_and_plans() {
     let seeds = |words: &[&str]| {
         let mut command = lustrine();
         finish(command.args(["sim", "swarm"]).args(words))
     };
     let done = seeds(&["--seeds", "0..3"]).ok();
-    assert!(done.stdout.starts_with("3 lives from seed 0 on, "), "{done:#?}");
-    assert!(done.stdout.contains(": 0 went wrong\n  all must go well: 2 lives"), "{done:#?}");
+    assert!(done.stdout.starts_with("3 scenarios from seed 0 on, "), "{done:#?}");
+    assert!(done.stdout.contains(": 0 failed\n  recovery: 2 scenarios"), "{done:#?}");
 
     let known = scenario("defects/requests-of-a-lost-peer.json");
     let done = seeds(&["--plan", known.to_str().expect("UTF-8")]).ok();
-    assert!(done.stdout.starts_with("went well: "), "{done:#?}");
+    assert!(done.stdout.starts_with("passed: "), "{done:#?}");
 
-    // A plan that cannot go well: nothing gets from one to the other in time.
+    // A plan that must fail: no message arrives in time.
     let scratch = Scratch::new();
     let (bad, slow) = (scratch.file("bad.json"), scratch.file("slow.json"));
     let text = fs::read_to_string(&known).expect("a plan");
@@ -156,7 +156,7 @@ fn the_swarm_lives_seeds_and_plans() {
     let again = seeds(&[&words[..], &[trace.to_str().expect("UTF-8")]].concat());
     assert_eq!((again.code, &again.stdout), (Some(1), &done.stdout), "{again:#?}");
     let replayed = finish(lustrine().args(["sim", "replay", "--failed"]).arg(&trace)).ok();
-    assert!(replayed.stdout.contains("not over at the end of the trace"), "{replayed:#?}");
+    assert!(replayed.stdout.contains("unfinished at the end of the trace"), "{replayed:#?}");
 
     fs::write(&bad, text.replace("\"wires\"", "\"wirez\"")).expect("a file");
     let done = seeds(&["--plan", bad.to_str().expect("UTF-8")]);

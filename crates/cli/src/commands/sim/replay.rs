@@ -20,13 +20,12 @@ mod tell;
 /// RPCs that are listed without --slowest.
 const LISTED: usize = 5;
 
-/// Show what happened to one RPC of a simulation, message by message
+/// Show what happened to an RPC of a simulation, message by message
 ///
-/// Without --rpc it tells which RPCs there are, which were slow, which failed, and how to see one
-/// of them.
+/// Without --rpc it lists the RPCs of the trace: the slowest ones and those that failed.
 #[derive(Args, Debug)]
 pub(crate) struct ReplayArgs {
-    /// What lustrine sim run --trace wrote; "-" is standard input
+    /// A file that lustrine sim run --trace wrote; "-" is standard input
     #[arg(value_name = "TRACE")]
     file: PathBuf,
 
@@ -35,31 +34,31 @@ pub(crate) struct ReplayArgs {
     #[arg(conflicts_with_all = ["slowest", "failed", "from", "to", "what", "since", "until"])]
     rpc: Vec<usize>,
 
-    /// List so many of the slowest
+    /// Number of the slowest RPCs to list
     #[arg(long, value_name = "N")]
     slowest: Option<usize>,
 
-    /// Only those that failed or are not over, all of them listed
+    /// List all RPCs that failed or did not end, and no others
     #[arg(long)]
     failed: bool,
 
-    /// Only those that this node began
+    /// Only RPCs that this node started
     #[arg(long, value_name = "NID")]
     from: Option<Nid>,
 
-    /// Only those with this node
+    /// Only RPCs to this node
     #[arg(long, value_name = "NID")]
     to: Option<Nid>,
 
-    /// Only those of a kind, such as read, "read 1 MiB", ping, "LNet ping"
+    /// Only RPCs of a kind, such as read, "read 1 MiB", ping, "LNet ping"
     #[arg(long, value_name = "KIND")]
     what: Option<String>,
 
-    /// Only those that end after this time of the simulation, such as "1.5 s"
+    /// Only RPCs that end after this time of the simulation, such as "1.5 s"
     #[arg(long, value_name = "TIME")]
     since: Option<Length>,
 
-    /// Only those that begin before this time of the simulation
+    /// Only RPCs that begin before this time of the simulation
     #[arg(long, value_name = "TIME")]
     until: Option<Length>,
 

@@ -17,26 +17,26 @@ use crate::interrupt::Interrupt;
 use crate::output::{Failure, json, note, print};
 use crate::report_file::{ReportFile, check_distinct};
 
-/// Run a scenario: throughput, latency, link use, and where messages waited
+/// Run a scenario and show throughput, latency, link use, and what messages waited for
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     scenario: ScenarioOptions,
 
-    /// Write what happened to each message to a file, for lustrine sim replay; nothing else changes
+    /// Write a trace of all messages to a file, for lustrine sim replay
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 
-    /// Most steps of messages in it, the newest ones; about 20 steps are one read
+    /// Number of steps to keep in the trace, the newest ones; a read has about 20
     #[arg(long, value_name = "N", requires = "trace", default_value_t = LIMIT_DEFAULT,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(LIMIT_MAX)))]
     trace_limit: u32,
 
-    /// Nothing in it before this time of the simulation, such as "1.5 s"
+    /// Leave steps before this time of the simulation out, such as "1.5 s"
     #[arg(long, value_name = "TIME", requires = "trace")]
     trace_since: Option<Length>,
 
-    /// Nothing in it after this time of the simulation
+    /// Leave steps after this time of the simulation out
     #[arg(long, value_name = "TIME", requires = "trace")]
     trace_until: Option<Length>,
 }

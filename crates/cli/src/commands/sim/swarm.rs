@@ -1,4 +1,4 @@
-//! `lustrine sim swarm`: random worlds, until one goes wrong.
+//! `lustrine sim swarm`: random scenarios, until one fails.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -23,38 +23,38 @@ use crate::interrupt::Interrupt;
 use crate::output::{Failure, print};
 use crate::report_file::{ReportFile, check_distinct};
 
-/// How often the command looks for interruptions and the end of its time.
+/// How often the command checks for interruptions and for the end of its time.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Live random worlds with faults, and check that all comes right in the end
+/// Generate random scenarios from seeds, run them with faults, and check the results
 #[derive(Args, Debug)]
 pub(super) struct SwarmArgs {
-    /// Seeds to run as run_plan, the last one not included
+    /// Seeds to run; the last one is not included
     #[arg(long, value_name = "A..B", default_value = "0..100", conflicts_with = "plan")]
     seeds: Seeds,
 
-    /// Go on with the seeds behind these for so long
+    /// Continue with the seeds that follow for this many minutes
     #[arg(long, value_name = "M", conflicts_with = "plan",
           value_parser = clap::value_parser!(u64).range(1..=10_000))]
     minutes: Option<u64>,
 
-    /// Live the plan of this file instead, and show the end of its trace if it goes wrong
+    /// Run the scenario in this file instead, and print its last events if it fails
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
 
-    /// Write what happened to each message of the plan to a file, for lustrine sim replay
+    /// Write a trace of the messages of --plan to a file, for lustrine sim replay
     #[arg(long, value_name = "FILE", requires = "plan", conflicts_with_all = ["seeds", "minutes"])]
     trace: Option<PathBuf>,
 
-    /// Where plans that fail are written, made smaller
+    /// Folder for scenarios that failed, reduced to what makes them fail
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     out: PathBuf,
 
-    /// How often a smaller plan is tried at most
+    /// Number of attempts to reduce a scenario that failed
     #[arg(long, value_name = "N", default_value_t = 300)]
     tries: u32,
 
-    /// Lives at once [default: as many as there are CPUs]; results do not depend on it
+    /// Scenarios to run at once [default: the number of CPUs]; results do not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 }
@@ -71,22 +71,23 @@ impl FromStr for Seeds {
 
     fn from_str(text: &str) -> Result<Seeds, String> {
         let bounds = text.split_once("..").ok_or("two numbers, such as 0..1000")?;
-        let number = |text: &str| text.parse::<u64>().map_err(|_| format!("{text:?} is no number"));
+        let number =
+            |text: &str| text.parse::<u64>().map_err(|_| format!("{text:?} is not a number"));
         let (from, to) = (number(bounds.0)?, number(bounds.1)?);
         if from >= to {
-            return Err(format!("{from} is not less than {to}: no seed at all"));
+            return Err(format!("{from} is not less than {to}: there is no seed in this range"));
         }
         Ok(Seeds { from, to })
     }
 }
 
-/// Kinds of lives, by what is demanded.
-const KINDS: [&str; 2] = ["all must go well", "wild"];
+/// Kinds of scenarios, by what is expected of them.
+const KINDS: [&str; 2] = ["recovery", "safety"];
 
-/// What lives of one kind came to.
+/// Totals of one kind.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
-    lives: u64,
+    runs: u64,
     events: u64,
     time: Duration,
     /// Operations of the load.
@@ -96,7 +97,7 @@ struct Tally {
 
 impl Tally {
     fn add(&mut self, tried: &Result<RunSummary, String>, took: Duration) {
-        self.lives += 1;
+        self.runs += 1;
         self.time += took;
         if let Ok(summary) = tried {
             self.events += summary.events;
@@ -111,13 +112,13 @@ thread_local! {
     static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Lives a plan; an assertion that fails is something wrong like any other.
+/// Runs a plan; an assertion that fails is an error like any other.
 fn try_plan(plan: &Plan) -> Result<RunSummary, String> {
     let told = |wrong: Wrong| format!("after {:.1} s: {}", wrong.at.as_secs_f64(), what(wrong));
     run_plan(plan).map_err(told)
 }
 
-/// What went wrong; of an assertion that failed also where it stands.
+/// The error; of an assertion that failed also where it is in the source.
 fn what(wrong: Wrong) -> String {
     let said = LAST_PANIC.take();
     if said.is_empty() { wrong.what } else { format!("an assertion failed: {said}") }
@@ -126,16 +127,16 @@ fn what(wrong: Wrong) -> String {
 pub(super) fn run(args: &SwarmArgs) -> Result<(), Failure> {
     std::panic::set_hook(Box::new(|info| LAST_PANIC.set(info.to_string())));
     match &args.plan {
-        Some(path) => live_plan(path, args.trace.as_deref()),
-        None => live_seeds(args),
+        Some(path) => run_one(path, args.trace.as_deref()),
+        None => run_seeds(args),
     }
 }
 
-/// One plan, with the end of its trace if it goes wrong.
-fn live_plan(path: &Path, trace_path: Option<&Path>) -> Result<(), Failure> {
+/// Runs one plan, and prints the last events if it fails.
+fn run_one(path: &Path, trace_path: Option<&Path>) -> Result<(), Failure> {
     let text = read(path)?;
     let plan: Plan = serde_json::from_str(&text)
-        .map_err(|error| format!("{}: no plan of the swarm: {error}", path.display()))?;
+        .map_err(|error| format!("{}: not a scenario of sim swarm: {error}", path.display()))?;
     let mut out = String::new();
     let trace_file = trace_path.map(ReportFile::open).transpose()?;
     check_distinct(path, &[&trace_file])?;
@@ -155,7 +156,7 @@ fn live_plan(path: &Path, trace_path: Option<&Path>) -> Result<(), Failure> {
         Ok(summary) => {
             let length = summary.length.as_secs_f64();
             let (events, hash) = (summary.events, summary.hash);
-            print(&format!("went well: {length:.1} s, {events} events, trace {hash:016x}\n"))?;
+            print(&format!("passed: {length:.1} s, {events} events, hash {hash:016x}\n"))?;
             return Ok(());
         }
         Err(wrong) => what(wrong),
@@ -169,13 +170,13 @@ fn live_plan(path: &Path, trace_path: Option<&Path>) -> Result<(), Failure> {
     Err(result.into())
 }
 
-fn live_seeds(args: &SwarmArgs) -> Result<(), Failure> {
+fn run_seeds(args: &SwarmArgs) -> Result<(), Failure> {
     let interrupt = Interrupt::catch()?;
     let threads = match args.threads {
         Some(threads) => usize::from(threads),
         None => thread::available_parallelism().map_or(1, usize::from),
     };
-    let (next, lived) = (AtomicU64::new(args.seeds.from), AtomicU64::new(0));
+    let (next, done_count) = (AtomicU64::new(args.seeds.from), AtomicU64::new(0));
     let stop = AtomicBool::new(false);
     let tally: Mutex<[Tally; 2]> = Mutex::default();
     let failed: Mutex<Vec<(u64, String)>> = Mutex::default();
@@ -195,7 +196,7 @@ fn live_seeds(args: &SwarmArgs) -> Result<(), Failure> {
                 Ok(_) => {}
                 Err(what) => failed.lock().expect("no thread has panicked").push((seed, what)),
             }
-            lived.fetch_add(1, Ordering::Relaxed);
+            done_count.fetch_add(1, Ordering::Relaxed);
         }
     };
     let started = Instant::now();
@@ -204,14 +205,14 @@ fn live_seeds(args: &SwarmArgs) -> Result<(), Failure> {
         Some(length) => length.as_secs(),
         None => args.seeds.to - args.seeds.from,
     };
-    let mut bar = Bar::new("living", total);
+    let mut bar = Bar::new("simulating", total);
     thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         while !workers.iter().all(thread::ScopedJoinHandle::is_finished) {
             thread::sleep(LOOK);
             let done = match length {
                 Some(_) => started.elapsed().as_secs().min(total),
-                None => lived.load(Ordering::Relaxed),
+                None => done_count.load(Ordering::Relaxed),
             };
             bar.count(done as usize, total as usize);
             let over = length.is_some_and(|length| started.elapsed() >= length);
@@ -223,17 +224,17 @@ fn live_seeds(args: &SwarmArgs) -> Result<(), Failure> {
     });
     let mut failed = failed.into_inner().expect("no thread has panicked");
     failed.sort();
-    let (from, count) = (args.seeds.from, lived.load(Ordering::Relaxed));
+    let (from, count) = (args.seeds.from, done_count.load(Ordering::Relaxed));
     let seconds = started.elapsed().as_secs_f64();
     let tally = tally.into_inner().expect("no thread has panicked");
     let events: u64 = tally.iter().map(|tally| tally.events).sum();
     print(&format!(
-        "{count} lives from seed {from} on, {events} events, {seconds:.0} s: {} went wrong\n",
+        "{count} scenarios from seed {from} on, {events} events, {seconds:.0} s: {} failed\n",
         failed.len()
     ))?;
-    for (kind, Tally { lives, time, well, failed, .. }) in KINDS.iter().zip(&tally) {
+    for (kind, Tally { runs, time, well, failed, .. }) in KINDS.iter().zip(&tally) {
         print(&format!(
-            "  {kind}: {lives} lives in {:.0} s of work, {well} operations well and {failed} not\n",
+            "  {kind}: {runs} scenarios, {:.0} s of CPU time, {well} operations succeeded, {failed} failed\n",
             time.as_secs_f64()
         ))?;
     }
@@ -245,12 +246,13 @@ fn live_seeds(args: &SwarmArgs) -> Result<(), Failure> {
     match failed.len() {
         0 => Ok(()),
         count => {
-            Err(format!("{count} of {} lives went wrong", lived.load(Ordering::Relaxed)).into())
+            Err(format!("{count} of {} scenarios failed", done_count.load(Ordering::Relaxed))
+                .into())
         }
     }
 }
 
-/// Makes a plan that fails smaller and writes it down.
+/// Reduces a plan that fails and writes it to a file.
 fn keep(args: &SwarmArgs, seed: u64, interrupt: &Interrupt) -> Result<(), Failure> {
     let plan = generate(seed);
     let fails = |plan: &Plan| interrupt.check().is_ok() && try_plan(plan).is_err();
@@ -259,7 +261,7 @@ fn keep(args: &SwarmArgs, seed: u64, interrupt: &Interrupt) -> Result<(), Failur
     let text = serde_json::to_string_pretty(&small).map_err(|error| error.to_string())?;
     std::fs::write(&path, text + "\n").map_err(|error| format!("{}: {error}", path.display()))?;
     print(&format!(
-        "  made smaller: {} nodes, {} faults; again with its trace:\n  \
+        "  reduced to {} nodes and {} faults; to run it again with its events:\n  \
          lustrine sim swarm --plan {}\n",
         small.nodes.len(),
         small.faults.len(),

@@ -17,10 +17,10 @@ use crate::interrupt::Interrupt;
 use crate::output::{Failure, json, print};
 use crate::report_file::ReportFile;
 
-/// How often signals and the progress are looked at.
+/// How often signals and the progress are checked.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Run all combinations of some values, in parallel
+/// Run a scenario with all combinations of some values, in parallel
 #[derive(Args, Debug)]
 pub(crate) struct SweepArgs {
     #[command(flatten)]
@@ -32,7 +32,7 @@ pub(crate) struct SweepArgs {
     #[arg(long, required = true, value_name = "NAME=VALUES")]
     vary: Vec<String>,
 
-    /// Runs at once [default: as many as there are CPUs]; results do not depend on it
+    /// Number of runs at once [default: the number of CPUs]; results do not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 }

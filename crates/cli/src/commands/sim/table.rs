@@ -58,7 +58,7 @@ pub(super) fn single(source_name: &str, outcome: &Outcome, real_s: f64) -> Strin
         out += &format!("note: {hint}\n");
     }
     for odd in &outcome.unquiet {
-        out += &format!("not in order at the end: {odd}\n");
+        out += &format!("check failed at the end: {odd}\n");
     }
     out
 }

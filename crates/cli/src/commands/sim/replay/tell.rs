@@ -62,7 +62,7 @@ pub(super) fn nothing(rpcs: &[Rpc]) -> String {
     if nodes.len() > NODES_MAX {
         named.push(format!("{} more", nodes.len() - NODES_MAX));
     }
-    let mut out = "no RPC is of what was asked for\n".to_owned();
+    let mut out = "no RPC matches\n".to_owned();
     out += &wrapped("kinds in it: ", &kinds.join(", "));
     out += &wrapped("nodes in it: ", &named.join(", "));
     out
@@ -73,8 +73,8 @@ pub(super) fn none_failed(rpcs: &[&Rpc]) -> String {
     let incomplete = rpcs.iter().filter(|rpc| rpc.outcome == Outcome::Incomplete).count();
     let well = rpcs.len() - incomplete;
     match incomplete {
-        0 => format!("none failed: {well} went well\n"),
-        _ => format!("none failed: {well} went well, {incomplete} are incomplete\n"),
+        0 => format!("none failed: {well} succeeded\n"),
+        _ => format!("none failed: {well} succeeded, {incomplete} are incomplete\n"),
     }
 }
 
@@ -95,7 +95,7 @@ pub(super) fn summary(
         out += &list(trace, slowest);
     }
     if !failed.is_empty() {
-        out += "\nfailed, or not over at the end of the trace";
+        out += "\nfailed, or unfinished at the end of the trace";
         out += &list(trace, &failed[..listed.min(failed.len())]);
         let more = failed.len().saturating_sub(listed);
         if more > 0 {
@@ -120,7 +120,7 @@ fn kinds<'a>(rpcs: &[&'a Rpc]) -> Vec<(String, Vec<&'a Rpc>)> {
 }
 
 fn table_of_kinds(kinds: &[(String, Vec<&Rpc>)]) -> String {
-    let heads = ["RPCs", "number", "failed", "not over", "incomplete", "p50", "p99", "max"];
+    let heads = ["RPCs", "number", "failed", "unfinished", "incomplete", "p50", "p99", "max"];
     let row = |(what, rpcs): &(String, Vec<&Rpc>)| {
         let good = rpcs.iter().filter(|rpc| rpc.outcome == Outcome::Ok);
         let mut times: Vec<u64> = good.filter_map(|rpc| rpc.duration()).collect();
@@ -143,7 +143,7 @@ fn table_of_kinds(kinds: &[(String, Vec<&Rpc>)]) -> String {
         ]
     };
     columns(&heads, &kinds.iter().map(row).collect::<Vec<_>>())
-        + "times of those that went well; in u, m, s: micro-, milli-, whole seconds\n"
+        + "times of RPCs that succeeded; in u, m, s: micro-, milli-, whole seconds\n"
 }
 
 /// Where the time of each kind went, as parts of its sum.
@@ -247,7 +247,7 @@ pub(super) fn one(told: &Told<'_>) -> String {
         let heading = match &rpc.outcome {
             Outcome::Unfinished => "where it is when the trace ends",
             Outcome::Failed(_) if !rpc.refused() => "where it died",
-            _ => "what went wrong",
+            _ => "what failed",
         };
         out += &format!("\n{heading}\n");
         told.problems.iter().for_each(|line| out += &wrapped("  ", line));

@@ -83,7 +83,7 @@ fn loads_fit_eighty_columns_and_line_up() {
         "30.0 (75%)",
         "12.5 s of virtual time in 2.00 s: 1000000 messages, 500000 a second; trace 00ff",
         "note: beware",
-        "not in order at the end: node 3",
+        "check failed at the end: node 3",
     ] {
         assert!(text.contains(words), "{words:?} is not in\n{text}");
     }
