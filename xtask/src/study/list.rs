@@ -93,10 +93,12 @@ pub(super) struct Table {
 pub(super) enum Figure {
     /// MB/s.
     Rate,
-    /// GB/s.
-    RateGb,
+    /// MiB/s.
+    RateMib,
     /// MB/s that the formula allows.
     Formula,
+    /// The same in MiB/s.
+    FormulaMib,
     /// Percent of it.
     OfFormula,
     /// Percent of what the lines between sites carry.

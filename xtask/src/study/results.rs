@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::list::{Figure, List, Where};
 
+/// Megabytes in a MiB.
+const MIB: f64 = 1.048_576;
+
 /// A sweep's runs, and what they were made from.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Kept {
@@ -50,8 +53,9 @@ impl Run {
     pub(super) fn figure(&self, figure: Figure) -> f64 {
         match figure {
             Figure::Rate => self.mb_per_s,
-            Figure::RateGb => self.mb_per_s / 1e3,
+            Figure::RateMib => self.mb_per_s / MIB,
             Figure::Formula => self.formula_mb_per_s,
+            Figure::FormulaMib => self.formula_mb_per_s / MIB,
             Figure::OfFormula => self.mb_per_s / self.formula_mb_per_s * 100.0,
             Figure::LinkUse => self.link_use * 100.0,
             Figure::P50 => self.p50_ms,

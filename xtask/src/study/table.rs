@@ -117,16 +117,17 @@ impl Table {
 fn text(run: &Run, figure: Figure) -> String {
     let value = run.figure(figure);
     match figure {
-        Figure::Rate | Figure::Formula | Figure::P50 | Figure::P99 | Figure::Max
-            if value < 100.0 =>
-        {
-            format!("{value:.1}")
-        }
-        Figure::Rate | Figure::Formula | Figure::P50 | Figure::P99 | Figure::Max => {
-            format!("{value:.0}")
-        }
+        Figure::Rate
+        | Figure::RateMib
+        | Figure::Formula
+        | Figure::FormulaMib
+        | Figure::P50
+        | Figure::P99
+        | Figure::Max => match value {
+            ..100.0 => format!("{value:.1}"),
+            _ => format!("{value:.0}"),
+        },
         Figure::OfFormula | Figure::LinkUse => format!("{value:.0} %"),
-        Figure::RateGb => format!("{value:.2}"),
         Figure::Lost | Figure::NeedCredit | Figure::HoldCredit => format!("{value:.1}"),
         Figure::Errors => format!("{value}"),
     }
