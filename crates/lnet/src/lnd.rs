@@ -22,8 +22,8 @@ new_key_type! {
 pub struct NiIndex(pub u16);
 
 /// Names a received header whose payload the driver has not read yet. The driver chooses the number
-/// and uses it for one header of an interface at a time; drivers of different interfaces may use the
-/// same number.
+/// and uses it for one header of an interface at a time; drivers of different interfaces may use
+/// the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RxId(pub u64);
 

@@ -22,7 +22,7 @@
 //! | `network` | [`Network`]: byte streams with latency, limits and faults |
 //! | `io` | [`VirtualIo`]: the sockets that a partition gets |
 //! | `memory` | [`RopeMemory`], [`Rope`]: memory whose payload is shared, not copied |
-//! | [`swarm`] | randomly generated simulations, what must hold in them, smaller ones that fail too |
+//! | [`swarm`] | randomly generated simulations, and what must hold in them |
 //! | [`check`] | what must hold when a simulation has become idle |
 //! | [`frames`] | streams as frames of a packet capture |
 //! | `recording` | [`Recording`]: what happened to each message, at all nodes |

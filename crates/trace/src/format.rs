@@ -1,5 +1,5 @@
-//! What a line of a trace file says. A file of version 1 has a [`TraceHeader`] and then [`TraceLine`]s in the
-//! order of their times; readers pass over fields they do not know.
+//! The lines of a trace file: a [`TraceHeader`], then [`TraceLine`]s in the order of their times.
+//! Readers ignore fields that they do not know.
 
 use core::fmt;
 use core::str::FromStr;

@@ -124,7 +124,7 @@ impl ScenarioOptions {
     /// spent.
     fn prepare(&self) -> Result<Prepared, Failure> {
         if self.report.as_deref() == Some(Path::new("-")) {
-            let words = "--report writes a page for a browser and needs a file; --json can write to \
+            let words = "--report writes a page for a browser to a file; --json can write to \
                          standard output with \"-\"";
             return Err(Failure::Usage(words.to_owned()));
         }

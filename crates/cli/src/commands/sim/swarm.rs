@@ -234,7 +234,8 @@ fn run_seeds(args: &SwarmArgs) -> Result<(), Failure> {
     ))?;
     for (kind, Tally { runs, time, well, failed, .. }) in KINDS.iter().zip(&tally) {
         print(&format!(
-            "  {kind}: {runs} scenarios, {:.0} s of CPU time, {well} operations succeeded, {failed} failed\n",
+            "  {kind}: {runs} scenarios, {:.0} s of CPU time, {well} operations succeeded, \
+             {failed} failed\n",
             time.as_secs_f64()
         ))?;
     }
