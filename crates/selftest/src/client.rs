@@ -4,10 +4,10 @@
 //! discovery and the first RPC of every unit are over before its clock starts. A node that dies
 //! and returns costs errors and time, both of which are told; the load goes on by itself.
 
-mod course;
 mod figures;
 mod link;
-mod signs;
+mod liveness;
+mod run;
 mod units;
 
 use lustrine_lnet::event::Event;
@@ -24,12 +24,12 @@ use crate::bulk::{Budget, Source};
 use crate::latencies::Latencies;
 use crate::load::{HarmfulTest, Plan, Test, TestError, WallClock};
 use crate::mark::{ClientSlot, Mark, Role, console_number};
-use crate::rpc::{Caller, RpcError};
+use crate::rpc::{RpcClient, RpcError};
 use crate::turn::Turn;
-use course::WARM_UP_EXTRA;
 use figures::Figures;
-use link::{CONTROL, Link, Terms};
-use signs::Signs;
+use link::{CONTROL, Link, LinkConfig};
+use liveness::Liveness;
+use run::WARM_UP_EXTRA;
 use units::Units;
 
 /// What to do about another's session on the node.
@@ -205,7 +205,7 @@ pub struct Client {
     owner: Owner,
     args: ClientArgs,
     link: Link,
-    caller: Caller,
+    caller: RpcClient,
     source: Source,
     budget: Budget,
     wall: WallClock,
@@ -223,7 +223,7 @@ pub struct Client {
     /// Whether a test RPC has gone well yet.
     progressed: bool,
     /// What arrives of the node.
-    signs: Signs,
+    signs: Liveness,
     /// The node fell silent then; since it was asked it has said that it is there, but no more.
     suspect_since: Option<Time>,
     /// How long its answer to that took.
@@ -244,7 +244,7 @@ impl Client {
     pub fn new(owner: Owner, now: Time, args: ClientArgs, tunables: &Tunables) -> Client {
         let timeout = Nanos::from_secs(tunables.rpc_timeout.max(1) as u64);
         let millis = args.wall_seconds.wrapping_mul(1000).wrapping_add(now.0 / 1_000_000 % 1000);
-        let terms = Terms {
+        let terms = LinkConfig {
             peer: args.target,
             local: args.local,
             sid: Sid {
@@ -260,7 +260,7 @@ impl Client {
             owner,
             link: Link::new(terms),
             // One more than units can have outstanding: the control RPC.
-            caller: Caller::new(args.slot, args.wall_seconds, CONCURRENCY_MAX + 1),
+            caller: RpcClient::new(args.slot, args.wall_seconds, CONCURRENCY_MAX + 1),
             source: Source::default(),
             budget: Budget::new(tunables.selftest_memory, 1),
             wall: WallClock { seconds: args.wall_seconds },
@@ -274,7 +274,7 @@ impl Client {
             warmed_up: false,
             seq: 0,
             progressed: false,
-            signs: Signs::default(),
+            signs: Liveness::default(),
             suspect_since: None,
             answer_took: Nanos(0),
             down_since: None,
@@ -400,7 +400,7 @@ impl Client {
         event: &Event,
     ) {
         let Some(mark) = Mark::of(event) else { return };
-        if mark.role != Role::Caller(self.args.slot) {
+        if mark.role != Role::RpcClient(self.args.slot) {
             return;
         }
         let turn = &mut Turn { now, owner: self.owner, shard, memory };

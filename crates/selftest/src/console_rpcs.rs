@@ -16,8 +16,8 @@ use crate::console::{ConsoleRpc, RpcOutcome};
 use crate::limits::{DESTINATIONS_MAX, PAGE, PAGE_MAX};
 use crate::mark::{ClientSlot, Mark, Role};
 use crate::pattern::OUR_ORDER;
-use crate::rpc::{Bulk, Call, Caller, Completion, LnetErrorKind, RpcError};
-use crate::slots::Slots;
+use crate::rpc::{Bulk, Call, Completion, LnetErrorKind, RpcClient, RpcError};
+use crate::slab::Slab;
 use crate::turn::Turn;
 
 /// Most RPCs under way at once; more wait.
@@ -28,9 +28,9 @@ const UNDER_WAY_MAX: u32 = 4096;
 #[derive(Debug)]
 pub struct ConsoleRpcs {
     owner: Owner,
-    caller: Caller,
+    caller: RpcClient,
     waiting: VecDeque<ConsoleRpc>,
-    under_way: Slots<UnderWay>,
+    under_way: Slab<UnderWay>,
     outcomes: VecDeque<RpcOutcome>,
 }
 
@@ -46,9 +46,9 @@ impl ConsoleRpcs {
     pub fn new(owner: Owner, wall_seconds: u64) -> ConsoleRpcs {
         ConsoleRpcs {
             owner,
-            caller: Caller::new(ClientSlot::CONSOLE, wall_seconds, UNDER_WAY_MAX),
+            caller: RpcClient::new(ClientSlot::CONSOLE, wall_seconds, UNDER_WAY_MAX),
             waiting: VecDeque::new(),
-            under_way: Slots::new(UNDER_WAY_MAX),
+            under_way: Slab::new(UNDER_WAY_MAX),
             outcomes: VecDeque::new(),
         }
     }
@@ -72,7 +72,7 @@ impl ConsoleRpcs {
         event: &Event,
     ) {
         let Some(mark) = Mark::of(event) else { return };
-        if mark.role != Role::Caller(ClientSlot::CONSOLE) {
+        if mark.role != Role::RpcClient(ClientSlot::CONSOLE) {
             return;
         }
         let turn = &mut Turn { now, owner: self.owner, shard, memory };

@@ -18,8 +18,8 @@ pub struct CptMessage(pub(crate) Letter);
 
 #[derive(Debug)]
 pub(crate) enum Letter {
-    Front(ToFront),
-    Engine(ToEngine),
+    Framework(ToFramework),
+    Worker(ToWorker),
 }
 
 /// A framework request that waits for its answer: the partition it arrived at, and its slot there.
@@ -34,7 +34,7 @@ pub(crate) struct Ticket {
 pub(crate) struct InstanceId(pub(crate) u64);
 
 #[derive(Debug)]
-pub(crate) enum ToFront {
+pub(crate) enum ToFramework {
     /// A framework request of a known service, and the NID that it came from.
     Request { ticket: Ticket, from: Nid, message: Message },
     /// The destinations of a TEST; `None` when they could not be fetched.
@@ -67,7 +67,7 @@ pub(crate) struct Share {
 }
 
 #[derive(Debug)]
-pub(crate) enum ToEngine {
+pub(crate) enum ToWorker {
     /// Send this reply.
     Reply { ticket: Ticket, features: u32, body: Body },
     /// Send no reply.

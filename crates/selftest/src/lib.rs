@@ -64,28 +64,28 @@
 
 mod body;
 mod bulk;
-mod cells;
 mod client;
 pub mod console;
 mod console_rpcs;
 mod counters;
 mod cpt_message;
-mod engine;
 pub mod errno;
-mod front;
+mod framework;
 mod latencies;
 mod limits;
 mod load;
 mod lost;
 mod mark;
 mod measured;
+mod message_pool;
 mod pattern;
 mod policy;
 mod registered;
 mod rpc;
 mod service;
-mod slots;
+mod slab;
 mod turn;
+mod worker;
 
 pub use client::{
     Client, ClientArgs, ClientError, LoadProgress, LoadStep, LoadStepError, SessionMode, StepLimit,
@@ -93,7 +93,7 @@ pub use client::{
 pub use console_rpcs::ConsoleRpcs;
 pub use counters::RpcTotals;
 pub use cpt_message::CptMessage;
-pub use front::SessionInfo;
+pub use framework::SessionInfo;
 pub use latencies::Latencies;
 pub use load::{HarmfulTest, Test, TestError};
 pub use mark::ClientSlot;

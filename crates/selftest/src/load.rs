@@ -14,7 +14,7 @@ use crate::body::status;
 use crate::bulk::Source;
 use crate::limits::PAGE;
 use crate::pattern;
-use crate::rpc::{Bulk, Call, Caller, Completion, LnetErrorKind, RpcError};
+use crate::rpc::{Bulk, Call, Completion, LnetErrorKind, RpcClient, RpcError};
 use crate::turn::Turn;
 
 /// What a test does.
@@ -132,7 +132,7 @@ impl Plan {
 
 /// What one RPC needs beyond its plan.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shot {
+pub(crate) struct TestRpc {
     pub(crate) peer: ProcessId,
     pub(crate) local: Option<Nid>,
     /// Memory of [`Plan::sink_len`] bytes.
@@ -169,14 +169,14 @@ pub enum TestError {
 /// Starts one RPC.
 ///
 /// # Errors
-/// As [`Caller::call`].
-pub(crate) fn fire<M: Memory>(
+/// As [`RpcClient::call`].
+pub(crate) fn send_test<M: Memory>(
     turn: &mut Turn<'_, M>,
-    caller: &mut Caller,
+    caller: &mut RpcClient,
     source: &mut Source,
     wall: WallClock,
     plan: &Plan,
-    shot: Shot,
+    shot: TestRpc,
 ) -> Result<u32, RpcError> {
     let full = RpcError::Local(LnetErrorKind::Full);
     let bulk = match plan.test {

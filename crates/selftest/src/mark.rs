@@ -10,11 +10,11 @@ use lustrine_wire::nid::Nid;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// A request buffer of the service.
-    Inbox,
+    RequestBuffers,
     /// An RPC the service answers.
     Answer,
     /// An RPC of this caller; the number is its client_slot, see [`crate::rpc::Ids`].
-    Caller(ClientSlot),
+    RpcClient(ClientSlot),
 }
 
 /// Tells the callers of one node apart: 0 is the service, 255 a console, clients are between.
@@ -55,9 +55,9 @@ impl Mark {
     /// Byte 7 the role, byte 6 the client_slot, byte 5 the part, bytes 0 to 3 the slot.
     pub(crate) fn encode(self) -> u64 {
         let (role, client_slot) = match self.role {
-            Role::Inbox => (INBOX, 0),
+            Role::RequestBuffers => (INBOX, 0),
             Role::Answer => (ANSWER, 0),
-            Role::Caller(client_slot) => (CALLER, client_slot.0),
+            Role::RpcClient(client_slot) => (CALLER, client_slot.0),
         };
         let part = match self.part {
             Part::Request => 0,
@@ -75,9 +75,9 @@ impl Mark {
     fn decode(user: u64) -> Option<Mark> {
         let client_slot = ClientSlot((user >> 48) as u8);
         let role = match (user >> 56) as u8 {
-            INBOX => Role::Inbox,
+            INBOX => Role::RequestBuffers,
             ANSWER => Role::Answer,
-            CALLER => Role::Caller(client_slot),
+            CALLER => Role::RpcClient(client_slot),
             _ => return None,
         };
         let part = match (user >> 40) as u8 {
@@ -112,10 +112,10 @@ mod tests {
     #[test]
     fn every_mark_survives_the_way_through_a_descriptor() {
         let roles = [
-            Role::Inbox,
+            Role::RequestBuffers,
             Role::Answer,
-            Role::Caller(ClientSlot::SERVICE),
-            Role::Caller(ClientSlot(255)),
+            Role::RpcClient(ClientSlot::SERVICE),
+            Role::RpcClient(ClientSlot(255)),
         ];
         for role in roles {
             for part in [Part::Request, Part::Reply, Part::Bulk] {

@@ -4,7 +4,7 @@ mod caller;
 mod ids;
 mod inbox;
 
-pub(crate) use caller::{Bulk, Call, Caller, Completion};
+pub(crate) use caller::{Bulk, Call, Completion, RpcClient};
 pub use caller::{LnetErrorKind, RpcError};
 pub(crate) use ids::{Ids, RpcIds};
-pub(crate) use inbox::{Arrived, Inbox};
+pub(crate) use inbox::{Arrived, RequestBuffers};

@@ -13,11 +13,11 @@ use lustrine_wire::nid::ProcessId;
 
 use crate::counters::RpcTotals;
 use crate::cpt_message::{CptMessage, Letter};
-use crate::engine::Engine;
-use crate::front::{Front, SessionInfo};
+use crate::framework::{Framework, SessionInfo};
 use crate::mark::{ClientSlot, Mark, Role};
 use crate::policy::{ServiceMode, ServicePolicy};
 use crate::turn::Turn;
+use crate::worker::Worker;
 
 /// The service on one CPU partition. Partition 0 also has the framework services.
 ///
@@ -29,8 +29,8 @@ use crate::turn::Turn;
 pub struct Service {
     owner: Owner,
     cpt: u16,
-    engine: Engine,
-    front: Option<Front>,
+    engine: Worker,
+    front: Option<Framework>,
     inbound: VecDeque<Letter>,
     outbound: VecDeque<(u16, CptMessage)>,
     /// Until then there is nothing to do in a turn, unless something comes in.
@@ -51,8 +51,8 @@ impl Service {
         Service {
             owner,
             cpt,
-            engine: Engine::new(cpt, cpts, tunables, wall_seconds),
-            front: (cpt == 0).then(|| Front::new(cpts, tunables)),
+            engine: Worker::new(cpt, cpts, tunables, wall_seconds),
+            front: (cpt == 0).then(|| Framework::new(cpts, tunables)),
             inbound: VecDeque::new(),
             outbound: VecDeque::new(),
             idle_until: Time::ZERO,
@@ -68,7 +68,7 @@ impl Service {
         event: &Event,
     ) {
         match Mark::of(event) {
-            Some(Mark { role: Role::Caller(client_slot), .. })
+            Some(Mark { role: Role::RpcClient(client_slot), .. })
                 if client_slot != ClientSlot::SERVICE => {}
             Some(mark) => {
                 self.idle_until = Time::ZERO;
@@ -120,23 +120,23 @@ impl Service {
                 idle = false;
                 match &mut self.front {
                     Some(front) => front.accept(now, news),
-                    None => self.outbound.push_back((0, CptMessage(Letter::Front(news)))),
+                    None => self.outbound.push_back((0, CptMessage(Letter::Framework(news)))),
                 }
             }
             while let Some(letter) = self.inbound.pop_front() {
                 idle = false;
                 match (letter, &mut self.front) {
-                    (Letter::Front(news), Some(front)) => front.accept(now, news),
-                    (Letter::Front(_), None) => {}
-                    (Letter::Engine(order), _) => self.engine.accept(turn, order),
+                    (Letter::Framework(news), Some(front)) => front.accept(now, news),
+                    (Letter::Framework(_), None) => {}
+                    (Letter::Worker(order), _) => self.engine.accept(turn, order),
                 }
             }
-            while let Some((cpt, order)) = self.front.as_mut().and_then(Front::take_order) {
+            while let Some((cpt, order)) = self.front.as_mut().and_then(Framework::take_order) {
                 idle = false;
                 if cpt == self.cpt {
                     self.engine.accept(turn, order);
                 } else {
-                    self.outbound.push_back((cpt, CptMessage(Letter::Engine(order))));
+                    self.outbound.push_back((cpt, CptMessage(Letter::Worker(order))));
                 }
             }
             if idle {
@@ -151,7 +151,7 @@ impl Service {
     }
 
     fn due(&self) -> Time {
-        let front = self.front.as_ref().map_or(Time::NEVER, Front::next_deadline);
+        let front = self.front.as_ref().map_or(Time::NEVER, Framework::next_deadline);
         self.engine.next_deadline().min(front)
     }
 
@@ -168,7 +168,7 @@ impl Service {
 
     /// The session in force; `None` also on partitions other than 0.
     pub fn session(&self) -> Option<SessionInfo> {
-        self.front.as_ref().and_then(Front::session)
+        self.front.as_ref().and_then(Framework::session)
     }
 
     /// Counters of this partition since it began.

@@ -16,7 +16,7 @@ use super::{ClientError, SessionMode};
 use crate::body::status;
 use crate::errno;
 use crate::limits::PAGE;
-use crate::rpc::{Bulk, Call, Caller, Completion, RpcError};
+use crate::rpc::{Bulk, Call, Completion, RpcClient, RpcError};
 use crate::turn::Turn;
 
 /// The mark of control RPCs, which no unit has.
@@ -71,7 +71,7 @@ enum Control {
 
 /// What the load needs to know.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum News {
+pub(super) enum LinkEvent {
     /// Nothing.
     Nothing,
     /// The node has lost our session, and with it every RPC under way.
@@ -82,7 +82,7 @@ pub(super) enum News {
 
 /// Whom a session is with, and how it is asked for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Terms {
+pub(super) struct LinkConfig {
     pub(super) peer: ProcessId,
     pub(super) local: Option<Nid>,
     pub(super) sid: Sid,
@@ -94,7 +94,7 @@ pub(super) struct Terms {
 
 #[derive(Debug)]
 pub(super) struct Link {
-    terms: Terms,
+    terms: LinkConfig,
     state: State,
     in_flight: Option<Control>,
     /// When [`Link::in_flight`] was sent.
@@ -122,7 +122,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(terms: Terms) -> Link {
+    pub(super) fn new(terms: LinkConfig) -> Link {
         let state = match terms.session {
             SessionMode::IfFree | SessionMode::Force => State::Absent,
             SessionMode::NoSession => State::Present,
@@ -185,7 +185,7 @@ impl Link {
         self.wanted = Some((service, concurrency));
     }
 
-    /// The node's counters are wanted; they come as [`News::Counters`].
+    /// The node's counters are wanted; they come as [`LinkEvent::Counters`].
     pub(super) fn want_counters(&mut self) {
         self.counters_wanted = true;
     }
@@ -220,7 +220,7 @@ impl Link {
     pub(super) fn drive<M: Memory>(
         &mut self,
         turn: &mut Turn<'_, M>,
-        caller: &mut Caller,
+        caller: &mut RpcClient,
         heard_at: Option<Time>,
     ) {
         let now = turn.now;
@@ -292,7 +292,12 @@ impl Link {
         }
     }
 
-    fn send<M: Memory>(&mut self, turn: &mut Turn<'_, M>, caller: &mut Caller, control: Control) {
+    fn send<M: Memory>(
+        &mut self,
+        turn: &mut Turn<'_, M>,
+        caller: &mut RpcClient,
+        control: Control,
+    ) {
         let service = match control {
             Control::Make => Service::MakeSession,
             Control::Prepare(..) => Service::Test,
@@ -355,8 +360,8 @@ impl Link {
         now: Time,
         heard_at: Option<Time>,
         completion: &Completion,
-    ) -> News {
-        let Some(control) = self.in_flight.take() else { return News::Nothing };
+    ) -> LinkEvent {
+        let Some(control) = self.in_flight.take() else { return LinkEvent::Nothing };
         match &completion.outcome {
             Ok(reply) => self.answered(now, control, reply),
             Err(failure) => self.unanswered(now, heard_at, control, *failure),
@@ -369,11 +374,11 @@ impl Link {
         heard_at: Option<Time>,
         control: Control,
         failure: RpcError,
-    ) -> News {
+    ) -> LinkEvent {
         self.back_off(now, failure);
         if self.state == State::Ending {
             self.count_removal();
-            return News::Nothing;
+            return LinkEvent::Nothing;
         }
         // Where anything arrives, the network is only busy.
         let alive = heard_at.is_some_and(|at| at >= self.sent_at);
@@ -381,10 +386,10 @@ impl Link {
             self.state = State::Doubtful;
             self.silent_since = Some(self.sent_at);
         }
-        if control == Control::Stat && !alive { self.no_counters() } else { News::Nothing }
+        if control == Control::Stat && !alive { self.no_counters() } else { LinkEvent::Nothing }
     }
 
-    fn answered(&mut self, now: Time, control: Control, reply: &Message) -> News {
+    fn answered(&mut self, now: Time, control: Control, reply: &Message) -> LinkEvent {
         self.heard_at = now;
         self.answer_took = now.since(self.sent_at);
         self.last_failure = None;
@@ -404,14 +409,14 @@ impl Link {
                     }
                     _ => self.break_off(ClientError::Refused { service: "MAKE_SESSION", status }),
                 }
-                News::Nothing
+                LinkEvent::Nothing
             }
             (Control::Debug, Body::DebugReply(debug)) => {
                 let ours = status == 0 && debug.sid == self.terms.sid;
                 // Without a session any answer will do.
                 if ours || !self.has_session() {
                     self.present();
-                    News::Nothing
+                    LinkEvent::Nothing
                 } else {
                     self.lost(now)
                 }
@@ -419,21 +424,21 @@ impl Link {
             (Control::Prepare(service, concurrency), _) => match status {
                 0 => {
                     self.prepared[place(service)] = concurrency;
-                    News::Nothing
+                    LinkEvent::Nothing
                 }
                 errno::ENOENT | errno::ESRCH | errno::EPROTO => self.lost(now),
                 _ => {
                     self.break_off(ClientError::Refused { service: "TEST", status });
-                    News::Nothing
+                    LinkEvent::Nothing
                 }
             },
             (Control::Stat, Body::StatReply(stat)) if status == 0 => {
                 self.counters_wanted = false;
-                News::Counters(Some(stat.counters))
+                LinkEvent::Counters(Some(stat.counters))
             }
             (Control::Stat, _) => {
                 self.counters_wanted = false;
-                if status == errno::ESRCH { self.lost(now) } else { News::Counters(None) }
+                if status == errno::ESRCH { self.lost(now) } else { LinkEvent::Counters(None) }
             }
             (Control::Remove, Body::RemoveSessionReply(removed)) => {
                 if status == 0 && removed.sid == self.terms.sid {
@@ -441,10 +446,10 @@ impl Link {
                 } else {
                     self.state = State::Closed;
                 }
-                News::Nothing
+                LinkEvent::Nothing
             }
             // The caller lets no other type of reply through.
-            _ => News::Nothing,
+            _ => LinkEvent::Nothing,
         }
     }
 
@@ -456,7 +461,7 @@ impl Link {
     }
 
     /// The node has lost the session.
-    fn lost(&mut self, now: Time) -> News {
+    fn lost(&mut self, now: Time) -> LinkEvent {
         match self.state {
             State::Ending => self.state = State::Closed,
             State::Closed | State::Broken(_) => {}
@@ -466,12 +471,12 @@ impl Link {
             }
         }
         self.counters_wanted = false;
-        News::Lost
+        LinkEvent::Lost
     }
 
-    fn no_counters(&mut self) -> News {
+    fn no_counters(&mut self) -> LinkEvent {
         self.counters_wanted = false;
-        News::Counters(None)
+        LinkEvent::Counters(None)
     }
 
     fn break_off(&mut self, error: ClientError) {

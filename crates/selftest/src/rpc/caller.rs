@@ -19,13 +19,13 @@ use smallvec::smallvec;
 
 use super::{Ids, RpcIds};
 use crate::body::status;
-use crate::cells::Cells;
 use crate::counters::RpcTotals;
 use crate::limits::MESSAGE_LEN as CELL;
 use crate::lost::covers;
 use crate::mark::{ClientSlot, Mark, Part, Role};
+use crate::message_pool::MessagePool;
 use crate::pattern::OUR_ORDER;
-use crate::slots::Slots;
+use crate::slab::Slab;
 use crate::turn::Turn;
 
 /// The bulk buffer an RPC brings along.
@@ -146,24 +146,24 @@ impl Rpc {
 
 /// Makes RPCs. Each has a slot; buffers and slots are reused.
 #[derive(Debug)]
-pub(crate) struct Caller {
+pub(crate) struct RpcClient {
     client_slot: ClientSlot,
     ids: Ids,
-    rpcs: Slots<Rpc>,
-    cells: Cells,
+    rpcs: Slab<Rpc>,
+    cells: MessagePool,
     /// No deadline lies before this.
     next_scan: Time,
     totals: RpcTotals,
 }
 
-impl Caller {
+impl RpcClient {
     /// At most `limit` RPCs at once. For `wall_seconds` see [`Ids`].
-    pub(crate) fn new(client_slot: ClientSlot, wall_seconds: u64, limit: u32) -> Caller {
-        Caller {
+    pub(crate) fn new(client_slot: ClientSlot, wall_seconds: u64, limit: u32) -> RpcClient {
+        RpcClient {
             client_slot,
             ids: Ids::new(wall_seconds, client_slot),
-            rpcs: Slots::new(limit),
-            cells: Cells::default(),
+            rpcs: Slab::new(limit),
+            cells: MessagePool::default(),
             next_scan: Time::NEVER,
             totals: RpcTotals::default(),
         }
@@ -254,7 +254,7 @@ impl Caller {
             max_size: None,
             options,
             owner: turn.owner,
-            user: Mark { role: Role::Caller(client_slot), part, slot }.encode(),
+            user: Mark { role: Role::RpcClient(client_slot), part, slot }.encode(),
         };
         let entry = |match_bits: u64| MatchEntry {
             from: MatchId { nid: call.peer.nid, pid: call.peer.pid },
@@ -391,7 +391,7 @@ impl Caller {
         }
     }
 
-    /// When [`Caller::expire`] has something to do at the earliest.
+    /// When [`RpcClient::expire`] has something to do at the earliest.
     pub(crate) fn next_deadline(&self) -> Time {
         self.next_scan
     }

@@ -21,7 +21,7 @@ use crate::turn::Turn;
 /// They take whatever match bits arrive: a request for a service that does not exist is dropped
 /// here instead of waiting inside LNet for ever, where it would block its connection.
 #[derive(Debug)]
-pub(crate) struct Inbox {
+pub(crate) struct RequestBuffers {
     portal: u32,
     /// Number of the first buffer; the buffers of all inboxes of a node count on.
     first: u32,
@@ -65,10 +65,10 @@ pub(crate) enum Arrived {
     Nothing,
 }
 
-impl Inbox {
+impl RequestBuffers {
     /// The inbox of `portal`; its buffers are numbered from `first`.
-    pub(crate) fn new(portal: u32, first: u32) -> Inbox {
-        Inbox { portal, first, buffers: Vec::new(), posted: 0, next_rpc: 0, open: 0 }
+    pub(crate) fn new(portal: u32, first: u32) -> RequestBuffers {
+        RequestBuffers { portal, first, buffers: Vec::new(), posted: 0, next_rpc: 0, open: 0 }
     }
 
     /// Whether a buffer number of a mark is one of this inbox.
@@ -105,7 +105,7 @@ impl Inbox {
                 max_size: Some(CELL),
                 options: MdOptions::OP_PUT,
                 owner: turn.owner,
-                user: Mark { role: Role::Inbox, part: Part::Request, slot }.encode(),
+                user: Mark { role: Role::RequestBuffers, part: Part::Request, slot }.encode(),
             };
             let entry = MatchEntry {
                 from: everybody,

@@ -15,7 +15,7 @@ const OTHER: Sid = Sid { nid: 0x0002_0000_0a00_0001, stamp: 18 };
 
 struct World {
     net: Net,
-    caller: Caller,
+    caller: RpcClient,
     link: Link,
     now: Time,
     /// When anything last arrived of the node.
@@ -24,7 +24,7 @@ struct World {
 
 impl World {
     fn new(session: SessionMode) -> World {
-        let terms = Terms {
+        let terms = LinkConfig {
             peer: ProcessId::lustre(test_nid(1)),
             local: None,
             sid: OURS,
@@ -35,7 +35,7 @@ impl World {
         };
         World {
             net: Net::new(2, &Tunables::default()),
-            caller: Caller::new(ClientSlot(1), 1, 64),
+            caller: RpcClient::new(ClientSlot(1), 1, 64),
             link: Link::new(terms),
             now: Time(1),
             heard_at: None,
@@ -69,12 +69,16 @@ impl World {
         self.link.in_flight
     }
 
-    fn answer(&mut self, body: Body) -> News {
+    fn answer(&mut self, body: Body) -> LinkEvent {
         let message = Message { order: ByteOrder::Little, version: VERSION, features: 1, body };
         self.complete(Ok(message), None)
     }
 
-    fn complete(&mut self, outcome: Result<Message, RpcError>, heard_at: Option<Time>) -> News {
+    fn complete(
+        &mut self,
+        outcome: Result<Message, RpcError>,
+        heard_at: Option<Time>,
+    ) -> LinkEvent {
         let completion = Completion { user: CONTROL, took: Nanos(1), bulk_moved: 0, outcome };
         self.link.complete(self.now, heard_at, &completion)
     }
@@ -109,7 +113,7 @@ fn a_node_that_lost_the_session_gets_it_and_its_tests_again() {
         world.link.doubt(world.now, world.now);
         assert!(!world.link.is_usable());
         assert_eq!(world.sends(), Some(Control::Debug));
-        assert!(matches!(world.answer(reply), News::Lost));
+        assert!(matches!(world.answer(reply), LinkEvent::Lost));
         assert_eq!(world.sends(), Some(Control::Make));
         world.answer(made(0, OURS));
         assert!(!world.link.is_usable(), "a new node has no request buffers yet");
@@ -124,7 +128,7 @@ fn a_node_that_still_has_the_session_is_used_at_once() {
     let mut world = World::present();
     world.link.doubt(world.now, world.now);
     assert_eq!(world.sends(), Some(Control::Debug));
-    assert!(matches!(world.answer(debugged(0, OURS)), News::Nothing));
+    assert!(matches!(world.answer(debugged(0, OURS)), LinkEvent::Nothing));
     assert!(world.link.is_usable());
 }
 
@@ -134,7 +138,7 @@ fn a_test_for_a_lost_session_makes_it_again() {
         let mut world = World::present();
         world.link.want_service(Service::Brw, 4);
         assert_eq!(world.sends(), Some(Control::Prepare(Service::Brw, 4)));
-        assert!(matches!(world.answer(tested(status)), News::Lost));
+        assert!(matches!(world.answer(tested(status)), LinkEvent::Lost));
         assert_eq!(world.sends(), Some(Control::Make));
     }
 }
@@ -298,7 +302,7 @@ fn a_link_without_a_session_is_usable_at_once_and_asks_only_in_doubt() {
         world.link.doubt(world.now, world.now);
         assert!(!world.link.is_usable());
         assert_eq!(world.sends(), Some(Control::Debug));
-        assert!(matches!(world.answer(reply), News::Nothing));
+        assert!(matches!(world.answer(reply), LinkEvent::Nothing));
         assert!(world.link.is_usable(), "it is there, that is enough");
     }
     world.link.close(world.now);

@@ -24,7 +24,7 @@ const LEN: u32 = 4096;
 struct World {
     net: Net,
     service: SelftestService,
-    caller: Caller,
+    caller: RpcClient,
     now: Time,
     completions: HashMap<u32, Completion, FixedState>,
     next_user: u32,
@@ -37,7 +37,7 @@ impl World {
         World {
             net: Net::new(2, &tunables),
             service: SelftestService::new(Owner(1), 0, 1, &tunables, 7),
-            caller: Caller::new(ClientSlot(1), 7, 64),
+            caller: RpcClient::new(ClientSlot(1), 7, 64),
             now: Time(1),
             completions: HashMap::with_hasher(FixedState::default()),
             next_user: 0,
@@ -47,7 +47,7 @@ impl World {
 
     fn with_caller<R>(
         &mut self,
-        work: impl FnOnce(&mut Caller, &mut Turn<'_, VecMemory>) -> R,
+        work: impl FnOnce(&mut RpcClient, &mut Turn<'_, VecMemory>) -> R,
     ) -> R {
         let node = &mut self.net.nodes[0];
         let mut turn = Turn {
@@ -285,7 +285,7 @@ fn an_event_of_somebody_elses_descriptor_changes_nothing() {
         moved: CELL,
         offset: 0,
     };
-    let mark = Mark { role: Role::Caller(ClientSlot(1)), part: Part::Reply, slot };
+    let mark = Mark { role: Role::RpcClient(ClientSlot(1)), part: Part::Reply, slot };
     assert!(world.with_caller(|caller, turn| caller.handle(turn, mark, &event)).is_none());
     let nowhere = Mark { slot: 999, ..mark };
     assert!(world.with_caller(|caller, turn| caller.handle(turn, nowhere, &event)).is_none());

@@ -8,15 +8,15 @@ use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::nid::ProcessId;
 use lustrine_wire::srpc::{Body, BrwCheck, BrwReply, PING_MAGIC, PingReply, Sid};
 
-use super::shares::Shares;
+use super::quota::Shares;
 use super::waiting::{Served, Waiting};
 use crate::bulk::{Budget, Grant, Source};
-use crate::cells::Cells;
 use crate::counters::RpcTotals;
 use crate::cpt_message::FetchError;
 use crate::limits::{ANSWERS_MAX, FRAMEWORK_MAX, WAITING_CROWDED};
 use crate::lost::covers;
-use crate::slots::Slots;
+use crate::message_pool::MessagePool;
+use crate::slab::Slab;
 use crate::turn::Turn;
 
 pub(super) use figures::Terms;
@@ -67,10 +67,10 @@ pub(super) enum Progress {
 /// All RPCs being answered on one CPU partition.
 #[derive(Debug)]
 pub(super) struct Answers {
-    answers: Slots<Answer>,
+    answers: Slab<Answer>,
     /// Of them, framework requests.
     framework: u32,
-    cells: Cells,
+    cells: MessagePool,
     shares: Shares,
     /// Requests that wait for a slot or, BRW, for memory. Kept apart: pings need no memory.
     pings: Waiting,
@@ -82,9 +82,9 @@ pub(super) struct Answers {
 impl Answers {
     pub(super) fn new(timeout: Nanos) -> Answers {
         Answers {
-            answers: Slots::new(ANSWERS_MAX + FRAMEWORK_MAX),
+            answers: Slab::new(ANSWERS_MAX + FRAMEWORK_MAX),
             framework: 0,
-            cells: Cells::default(),
+            cells: MessagePool::default(),
             shares: Shares::default(),
             pings: Waiting::default(),
             brws: Waiting::default(),

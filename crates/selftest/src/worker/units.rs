@@ -10,12 +10,12 @@ use lustrine_wire::nid::ProcessId;
 
 use crate::bulk::{Budget, Grant, Source, Term};
 use crate::counters::SessionErrors;
-use crate::cpt_message::{InstanceId, OnError, Stop, ToFront, Work};
+use crate::cpt_message::{InstanceId, OnError, Stop, ToFramework, Work};
 use crate::limits::UNITS_MAX;
-use crate::load::{self, Shot, Test, WallClock};
+use crate::load::{self, Test, TestRpc, WallClock};
 use crate::measured::Measured;
-use crate::rpc::{Caller, Completion, LnetErrorKind, RpcError};
-use crate::slots::Slots;
+use crate::rpc::{Completion, LnetErrorKind, RpcClient, RpcError};
+use crate::slab::Slab;
 use crate::turn::Turn;
 
 /// Pause of a unit after a failed RPC that does not end it, and of one LNet had no room for:
@@ -81,7 +81,7 @@ enum Mode {
 
 /// What units work with; all of it belongs to the engine.
 pub(super) struct Tools<'a> {
-    pub(super) caller: &'a mut Caller,
+    pub(super) caller: &'a mut RpcClient,
     pub(super) source: &'a mut Source,
     pub(super) budget: &'a mut Budget,
     pub(super) wall: WallClock,
@@ -91,8 +91,8 @@ pub(super) struct Tools<'a> {
 /// All client units of one CPU partition.
 #[derive(Debug)]
 pub(super) struct Units {
-    units: Slots<Unit>,
-    groups: Slots<Group>,
+    units: Slab<Unit>,
+    groups: Slab<Group>,
     by_instance: HashMap<InstanceId, u32, FixedState>,
     hungry: VecDeque<u32>,
     /// All pauses are equally long, so the first one ends first.
@@ -111,8 +111,8 @@ impl Units {
     /// `measures` says whether figures are kept.
     pub(super) fn new(measures: bool) -> Units {
         Units {
-            units: Slots::new(UNITS_MAX),
-            groups: Slots::new(UNITS_MAX),
+            units: Slab::new(UNITS_MAX),
+            groups: Slab::new(UNITS_MAX),
             by_instance: HashMap::with_hasher(FixedState::default()),
             hungry: VecDeque::new(),
             paused: VecDeque::new(),
@@ -285,7 +285,7 @@ impl Units {
         &mut self,
         turn: &mut Turn<'_, M>,
         tools: &mut Tools<'_>,
-        news: &mut VecDeque<ToFront>,
+        news: &mut VecDeque<ToFramework>,
     ) {
         while let Some((until, index)) = self.paused.front().copied() {
             if until > turn.now {
@@ -325,7 +325,7 @@ impl Units {
             let Some(group) = self.groups.get_mut(index) else { continue };
             group.reported = false;
             let units = core::mem::take(&mut group.ended);
-            news.push_back(ToFront::Ended { instance: group.instance, units });
+            news.push_back(ToFramework::Ended { instance: group.instance, units });
             self.forget_if_idle(index);
         }
     }
@@ -413,7 +413,7 @@ impl Units {
             unit.seq = self.ping_seq;
             self.ping_seq = self.ping_seq.wrapping_add(1);
         }
-        let shot = Shot {
+        let shot = TestRpc {
             peer: unit.peer,
             local: None,
             sink: unit.sink.map(|grant| grant.span),
@@ -421,7 +421,7 @@ impl Units {
             timeout: tools.timeout,
             user: index,
         };
-        let fired = load::fire(turn, tools.caller, tools.source, tools.wall, &plan, shot);
+        let fired = load::send_test(turn, tools.caller, tools.source, tools.wall, &plan, shot);
         match fired {
             Ok(rpc) => unit.state = State::Calling(rpc),
             Err(RpcError::Local(LnetErrorKind::Full)) => {

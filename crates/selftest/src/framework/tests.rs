@@ -22,10 +22,10 @@ struct Answer {
 }
 
 struct Node {
-    front: Front,
+    front: Framework,
     now: Time,
     /// Orders that were no replies.
-    orders: Vec<(u16, ToEngine)>,
+    orders: Vec<(u16, ToWorker)>,
 }
 
 impl Node {
@@ -34,7 +34,7 @@ impl Node {
     }
 
     fn with(cpts: u16, tunables: &Tunables) -> Node {
-        let mut front = Front::new(cpts, tunables);
+        let mut front = Framework::new(cpts, tunables);
         front.set_policy(ServicePolicy::full());
         Node { front, now: Time(1_000_000), orders: Vec::new() }
     }
@@ -60,15 +60,15 @@ impl Node {
 
     fn ask_with(&mut self, features: u32, body: Body) -> Option<Answer> {
         let message = Message { order: ByteOrder::Little, version: VERSION, features, body };
-        self.tell(ToFront::Request { ticket: TICKET, from: test_nid(1), message })
+        self.tell(ToFramework::Request { ticket: TICKET, from: test_nid(1), message })
     }
 
-    fn tell(&mut self, news: ToFront) -> Option<Answer> {
+    fn tell(&mut self, news: ToFramework) -> Option<Answer> {
         self.front.accept(self.now, news);
         let mut answer = None;
         while let Some((cpt, order)) = self.front.take_order() {
             match order {
-                ToEngine::Reply { features, body, .. } => {
+                ToWorker::Reply { features, body, .. } => {
                     let status = body::status(&body).expect("a reply");
                     assert!(answer.is_none(), "two replies");
                     answer = Some(Answer { status, features, body });
@@ -88,11 +88,11 @@ impl Node {
     fn deliver(&mut self, destinations: u32) -> Option<Answer> {
         let net = lustrine_wire::nid::Net::TCP;
         let list = (0..destinations).map(|n| ProcessId::lustre(Nid::new4(net, 0x0a00_0100 + n)));
-        self.tell(ToFront::Fetched { ticket: TICKET, list: Ok(list.collect()) })
+        self.tell(ToFramework::Fetched { ticket: TICKET, list: Ok(list.collect()) })
     }
 
     fn silenced(&mut self) -> bool {
-        self.orders.drain(..).any(|(_, order)| matches!(order, ToEngine::Silence { .. }))
+        self.orders.drain(..).any(|(_, order)| matches!(order, ToWorker::Silence { .. }))
     }
 
     fn batch(&mut self, op: BatchOp, test: u32, arg: u32) -> Option<Answer> {
@@ -109,7 +109,7 @@ impl Node {
     /// The instance the engine was last told to run.
     fn running(&self) -> InstanceId {
         let run = self.orders.iter().rev().find_map(|(_, order)| match order {
-            ToEngine::Run { instance } => Some(*instance),
+            ToWorker::Run { instance } => Some(*instance),
             _ => None,
         });
         run.expect("an order to run")
@@ -284,7 +284,7 @@ fn features_and_versions_that_disagree_get_eproto() {
     let body = debug(MINE);
     let message = Message { order: ByteOrder::Little, version: 2, features: 1, body };
     let answer =
-        node.tell(ToFront::Request { ticket: TICKET, from: test_nid(1), message }).unwrap();
+        node.tell(ToFramework::Request { ticket: TICKET, from: test_nid(1), message }).unwrap();
     assert_eq!(answer.status, EPROTO);
 }
 
@@ -344,7 +344,7 @@ fn a_test_with_a_value_out_of_range_is_refused() {
         let mut node = Node::joined();
         let answer = node.ask(test(MINE, edit)).expect(what);
         assert_eq!((answer.status, sid_of(&answer.body)), (EINVAL, MINE), "{what}");
-        assert!(node.orders.iter().all(|(_, order)| matches!(order, ToEngine::NewSession)));
+        assert!(node.orders.iter().all(|(_, order)| matches!(order, ToWorker::NewSession)));
     }
 }
 
@@ -374,21 +374,21 @@ fn a_client_test_fetches_its_destinations_and_makes_units_at_their_homes() {
     let many = test(MINE, |t| (t.destinations, t.concurrency) = (9, 2));
     assert!(node.ask(many).is_none());
     let fetch = node.orders.iter().find_map(|(cpt, order)| match order {
-        ToEngine::Fetch { bulk_bits, count, len, .. } => Some((*cpt, *bulk_bits, *count, *len)),
+        ToWorker::Fetch { bulk_bits, count, len, .. } => Some((*cpt, *bulk_bits, *count, *len)),
         _ => None,
     });
     assert_eq!(fetch, Some((0, 2, 9, 108)));
     assert_eq!(node.deliver(9).unwrap().status, 0);
     let mut seen = 0;
     for (cpt, order) in &node.orders {
-        if let ToEngine::Add { destinations, .. } = order {
+        if let ToWorker::Add { destinations, .. } = order {
             assert!(destinations.iter().all(|process| home_of(&process.nid, 3) == *cpt));
             seen += destinations.len();
         }
     }
     assert_eq!(seen, 9);
     node.batch(BatchOp::Run, 0, 0).unwrap();
-    let runs = |(_, order): &&(u16, ToEngine)| matches!(order, ToEngine::Run { .. });
+    let runs = |(_, order): &&(u16, ToWorker)| matches!(order, ToWorker::Run { .. });
     assert_eq!(node.orders.iter().filter(runs).count(), 3);
     assert_eq!(node.active(1), 18);
 }
@@ -412,7 +412,7 @@ fn a_list_that_does_not_come_gets_no_reply_and_a_bad_one_does() {
     for (error, status) in rows {
         let mut node = Node::joined();
         assert!(node.ask(test(MINE, |_| {})).is_none());
-        let answer = node.tell(ToFront::Fetched { ticket: TICKET, list: Err(error) });
+        let answer = node.tell(ToFramework::Fetched { ticket: TICKET, list: Err(error) });
         assert_eq!(answer.map(|answer| answer.status), status, "{error:?}");
         assert_eq!(node.silenced(), status.is_none(), "{error:?}");
         assert!(node.front.session.as_ref().unwrap().batch(BATCH).is_none());
@@ -452,15 +452,15 @@ fn batches_run_stop_and_are_queried() {
     assert_eq!(node.ask(server(MINE)).unwrap().status, EBUSY);
     assert_eq!(node.ask(test(MINE, |_| {})).unwrap().status, EBUSY);
 
-    node.tell(ToFront::Ended { instance, units: 2 });
+    node.tell(ToFramework::Ended { instance, units: 2 });
     assert_eq!((node.active(0), node.active(2)), (1, 1));
     assert_eq!(node.batch(BatchOp::Stop, 0, 1).unwrap().status, 0);
     let stopped = node
         .orders
         .iter()
-        .any(|(_, order)| matches!(order, ToEngine::Stop { how: Stop::AtOnce, .. }));
+        .any(|(_, order)| matches!(order, ToWorker::Stop { how: Stop::AtOnce, .. }));
     assert!(stopped);
-    node.tell(ToFront::Ended { instance, units: 1 });
+    node.tell(ToFramework::Ended { instance, units: 1 });
     assert_eq!((node.active(0), node.active(2)), (0, 0));
     assert_eq!(node.batch(BatchOp::Stop, 0, 0).unwrap().status, 0, "it is idle already");
 
@@ -512,11 +512,11 @@ fn an_ended_session_lingers_until_its_units_have_finished() {
     let instance = node.running();
     node.ask(make(OTHER, 1)).unwrap();
     let removed = node.orders.iter().any(
-        |(_, order)| matches!(order, ToEngine::Remove { instance: other } if *other == instance),
+        |(_, order)| matches!(order, ToWorker::Remove { instance: other } if *other == instance),
     );
     assert!(removed);
     assert_eq!((node.front.zombies.sessions(), node.front.zombies.units()), (1, 3));
-    node.tell(ToFront::Ended { instance, units: 3 });
+    node.tell(ToFramework::Ended { instance, units: 3 });
     assert_eq!((node.front.zombies.sessions(), node.front.zombies.units()), (0, 0));
 }
 
@@ -530,15 +530,15 @@ fn counters_of_all_partitions_are_summed() {
         .orders
         .iter()
         .find_map(|(_, order)| match order {
-            ToEngine::Count { gather } => Some(*gather),
+            ToWorker::Count { gather } => Some(*gather),
             _ => None,
         })
         .unwrap();
     let mut share = Share::default();
     (share.rpc.received, share.rpc.bulk_put, share.errors.brw) = (5, 1 << 33, 1);
     share.lnet.sent.put = 9;
-    assert!(node.tell(ToFront::Counted { gather, share }).is_none());
-    match node.tell(ToFront::Counted { gather, share }).unwrap().body {
+    assert!(node.tell(ToFramework::Counted { gather, share }).is_none());
+    match node.tell(ToFramework::Counted { gather, share }).unwrap().body {
         Body::StatReply(reply) => {
             let Counters { framework, rpc, lnet } = reply.counters;
             assert_eq!((reply.sid, framework.running_ms), (MINE, 3829));
@@ -547,5 +547,5 @@ fn counters_of_all_partitions_are_summed() {
         }
         other => panic!("{other:?}"),
     }
-    assert!(node.tell(ToFront::Counted { gather, share }).is_none(), "nobody asked");
+    assert!(node.tell(ToFramework::Counted { gather, share }).is_none(), "nobody asked");
 }

@@ -98,14 +98,14 @@ impl Session {
 
 /// Sessions that are over while units of theirs still finish an RPC.
 #[derive(Debug)]
-pub(super) struct Zombies {
+pub(super) struct EndedSessions {
     /// Instance to its session's epoch, its units, and how many of them are active.
     instances: HashMap<InstanceId, (u64, u32, u32), FixedState>,
 }
 
-impl Zombies {
-    pub(super) fn new() -> Zombies {
-        Zombies { instances: HashMap::with_hasher(FixedState::default()) }
+impl EndedSessions {
+    pub(super) fn new() -> EndedSessions {
+        EndedSessions { instances: HashMap::with_hasher(FixedState::default()) }
     }
 
     /// Takes over what is still active.

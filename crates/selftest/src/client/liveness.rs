@@ -1,4 +1,4 @@
-//! Signs of life: what arrives of the node that is loaded.
+//! Liveness of life: what arrives of the node that is loaded.
 //!
 //! One message of it proves that it is there, whatever the message is: a reply, a GET for the
 //! data of a write, an acknowledgement. So silence is judged by LNet's count of what it received.
@@ -7,14 +7,14 @@ use lustrine_lnet::time::Time;
 
 /// What is known of the node's traffic.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Signs {
+pub(super) struct Liveness {
     /// Messages received of it so far, as LNet counts them.
     received: u64,
     heard_at: Option<Time>,
     load_at: Option<Time>,
 }
 
-impl Signs {
+impl Liveness {
     /// Looks at LNet's count, which starts anew when LNet forgets the peer. `control` of what is
     /// new are replies to control RPCs: signs of life, but none of the load's.
     pub(super) fn look(&mut self, now: Time, received: u64, control: u64) {
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn answers_to_control_are_life_but_no_load() {
-        let mut signs = Signs::default();
+        let mut signs = Liveness::default();
         signs.look(Time(5), 0, 0);
         assert_eq!((signs.heard_at(), signs.load_at()), (None, Time::ZERO));
         signs.look(Time(6), 3, 0);

@@ -5,10 +5,10 @@ use lustrine_lnet::memory::Memory;
 use lustrine_lnet::time::{Nanos, Time};
 
 use super::figures::{is_lost, is_outage};
-use super::link::News;
+use super::link::LinkEvent;
 use super::{Client, ClientError, Drain, LoadStep, Phase, StepLimit};
 use crate::bulk::charge;
-use crate::load::{self, Shot, TestError};
+use crate::load::{self, TestError, TestRpc};
 use crate::rpc::{Completion, RpcError};
 use crate::turn::Turn;
 
@@ -46,7 +46,7 @@ impl Client {
                 self.figures.success(turn.now, completion.took, plan.test().len());
                 self.progressed = true;
                 if self.phase == Phase::Running {
-                    self.fire(turn, index);
+                    self.send_next(turn, index);
                 }
             }
             Err(error) => {
@@ -67,12 +67,12 @@ impl Client {
     }
 
     /// Starts a unit's next RPC, if the node is there.
-    fn fire<M: Memory>(&mut self, turn: &mut Turn<'_, M>, index: u32) {
+    fn send_next<M: Memory>(&mut self, turn: &mut Turn<'_, M>, index: u32) {
         let (Some((_, plan)), true) = (self.rung, self.link.is_usable()) else { return };
         let Some(unit) = self.units.get_mut(index) else { return };
         self.seq = self.seq.wrapping_add(1);
         unit.seq = self.seq;
-        let shot = Shot {
+        let shot = TestRpc {
             peer: self.args.target,
             local: self.args.local,
             sink: unit.sink.map(|grant| grant.span),
@@ -80,7 +80,8 @@ impl Client {
             timeout: self.timeout,
             user: index,
         };
-        let fired = load::fire(turn, &mut self.caller, &mut self.source, self.wall, &plan, shot);
+        let fired =
+            load::send_test(turn, &mut self.caller, &mut self.source, self.wall, &plan, shot);
         match fired {
             Ok(rpc) => self.units.called(turn.now, index, rpc),
             Err(failure) => {
@@ -91,10 +92,10 @@ impl Client {
     }
 
     /// What the session has to tell.
-    pub(super) fn hear<M: Memory>(&mut self, turn: &mut Turn<'_, M>, news: News) {
+    pub(super) fn hear<M: Memory>(&mut self, turn: &mut Turn<'_, M>, news: LinkEvent) {
         match news {
-            News::Nothing => {}
-            News::Lost => {
+            LinkEvent::Nothing => {}
+            LinkEvent::Lost => {
                 self.abort_calls(turn, |_| true);
                 match self.phase {
                     Phase::Before => self.link.want_counters(),
@@ -102,7 +103,7 @@ impl Client {
                     Phase::Idle | Phase::Running | Phase::Draining(_) => {}
                 }
             }
-            News::Counters(counters) => match self.phase {
+            LinkEvent::Counters(counters) => match self.phase {
                 Phase::Before => {
                     self.figures.before = counters;
                     self.start_units(turn);
@@ -158,13 +159,13 @@ impl Client {
         if usable && !self.was_usable {
             for index in 0..self.units.len() {
                 if self.units.is_idle(index) {
-                    self.fire(turn, index);
+                    self.send_next(turn, index);
                 }
             }
         }
         self.was_usable = usable;
         while let Some(index) = self.units.wake_one(turn.now) {
-            self.fire(turn, index);
+            self.send_next(turn, index);
         }
         self.watch(turn, usable);
         let warm_at = self.started + rung.warm_up;

@@ -1,7 +1,7 @@
 //! One CPU partition's share of the service: request buffers, answers, client units.
 
 mod answers;
-mod shares;
+mod quota;
 mod units;
 mod waiting;
 
@@ -18,46 +18,46 @@ use lustrine_wire::srpc::{FRAMEWORK_PORTAL, TEST_PORTAL};
 
 use crate::bulk::{Budget, Source};
 use crate::counters::RpcTotals;
-use crate::cpt_message::{Share, Ticket, ToEngine, ToFront};
+use crate::cpt_message::{Share, Ticket, ToFramework, ToWorker};
 use crate::limits::{FRAMEWORK_MAX, INBOXES_MAX, UNITS_MAX, WAITING_MAX};
 use crate::load::WallClock;
 use crate::mark::{ClientSlot, Mark, Role};
-use crate::rpc::{Arrived, Caller, Inbox};
+use crate::rpc::{Arrived, RequestBuffers, RpcClient};
 use crate::turn::Turn;
 use answers::{Answers, Progress, Request, Terms};
 use units::{Tools, Units};
 
 /// The service of one CPU partition.
 #[derive(Debug)]
-pub(crate) struct Engine {
+pub(crate) struct Worker {
     cpt: u16,
     /// Whether requests are to be taken, and whether they are.
     enabled: bool,
     open: bool,
-    tests: Inbox,
-    framework: Inbox,
+    tests: RequestBuffers,
+    framework: RequestBuffers,
     answers: Answers,
-    caller: Caller,
+    caller: RpcClient,
     units: Units,
     source: Source,
     budget: Budget,
     wall: WallClock,
     timeout: Nanos,
     /// What the front is to hear.
-    news: VecDeque<ToFront>,
+    news: VecDeque<ToFramework>,
 }
 
-impl Engine {
-    pub(crate) fn new(cpt: u16, cpts: u16, tunables: &Tunables, wall_seconds: u64) -> Engine {
+impl Worker {
+    pub(crate) fn new(cpt: u16, cpts: u16, tunables: &Tunables, wall_seconds: u64) -> Worker {
         let timeout = Nanos::from_secs(tunables.rpc_timeout.max(1) as u64);
-        Engine {
+        Worker {
             cpt,
             enabled: true,
             open: false,
-            tests: Inbox::new(TEST_PORTAL, 0),
-            framework: Inbox::new(FRAMEWORK_PORTAL, INBOXES_MAX),
+            tests: RequestBuffers::new(TEST_PORTAL, 0),
+            framework: RequestBuffers::new(FRAMEWORK_PORTAL, INBOXES_MAX),
             answers: Answers::new(timeout),
-            caller: Caller::new(ClientSlot::SERVICE, wall_seconds, UNITS_MAX),
+            caller: RpcClient::new(ClientSlot::SERVICE, wall_seconds, UNITS_MAX),
             units: Units::new(tunables.selftest_client_stats != 0),
             source: Source::default(),
             budget: Budget::new(tunables.selftest_memory, cpts),
@@ -70,15 +70,15 @@ impl Engine {
     /// Takes in an event of one of this partition's descriptors.
     pub(crate) fn handle<M: Memory>(&mut self, turn: &mut Turn<'_, M>, mark: Mark, event: &Event) {
         match mark.role {
-            Role::Inbox => self.arrived(turn, mark.slot, event),
+            Role::RequestBuffers => self.arrived(turn, mark.slot, event),
             Role::Answer => {
                 let progress = self.answers.handle(turn, &mut self.budget, mark.slot, event);
                 if let Progress::Fetched(slot, list) = progress {
                     let ticket = Ticket { cpt: self.cpt, slot };
-                    self.news.push_back(ToFront::Fetched { ticket, list });
+                    self.news.push_back(ToFramework::Fetched { ticket, list });
                 }
             }
-            Role::Caller(_) => {
+            Role::RpcClient(_) => {
                 if let Some(completion) = self.caller.handle(turn, mark, event) {
                     self.with_units(|units, tools| units.complete(turn, tools, &completion));
                 }
@@ -112,52 +112,52 @@ impl Engine {
             self.answers.serve(turn, &mut self.source, &mut self.budget, request);
         } else if let Some(slot) = self.answers.admit_framework(request) {
             let ticket = Ticket { cpt: self.cpt, slot };
-            self.news.push_back(ToFront::Request { ticket, from: from.nid, message });
+            self.news.push_back(ToFramework::Request { ticket, from: from.nid, message });
         }
     }
 
     /// Does what the front says.
-    pub(crate) fn accept<M: Memory>(&mut self, turn: &mut Turn<'_, M>, order: ToEngine) {
+    pub(crate) fn accept<M: Memory>(&mut self, turn: &mut Turn<'_, M>, order: ToWorker) {
         match order {
-            ToEngine::Reply { ticket, features, body } => {
+            ToWorker::Reply { ticket, features, body } => {
                 self.answers.reply(turn, ticket.slot, features, body);
             }
-            ToEngine::Silence { ticket } => self.answers.drop_framework(ticket.slot),
-            ToEngine::Fetch { ticket, bulk_bits, count, len, order } => {
+            ToWorker::Silence { ticket } => self.answers.drop_framework(ticket.slot),
+            ToWorker::Fetch { ticket, bulk_bits, count, len, order } => {
                 let what = (count, len, order);
                 let budget = &mut self.budget;
                 if let Err(error) = self.answers.fetch(turn, budget, ticket.slot, bulk_bits, what) {
-                    self.news.push_back(ToFront::Fetched { ticket, list: Err(error) });
+                    self.news.push_back(ToFramework::Fetched { ticket, list: Err(error) });
                 }
             }
-            ToEngine::Add { instance, work, destinations } => {
+            ToWorker::Add { instance, work, destinations } => {
                 self.units.add(instance, work, &destinations);
             }
-            ToEngine::Run { instance } => {
+            ToWorker::Run { instance } => {
                 self.with_units(|units, tools| units.run(turn, tools, instance));
             }
-            ToEngine::Stop { instance, how } => {
+            ToWorker::Stop { instance, how } => {
                 self.with_units(|units, tools| units.stop(turn, tools, instance, how));
             }
-            ToEngine::Remove { instance } => {
+            ToWorker::Remove { instance } => {
                 self.with_units(|units, tools| units.remove(turn, tools, instance));
             }
-            ToEngine::NewSession => self.units.new_session(),
-            ToEngine::Tell { gather, instance } => {
+            ToWorker::NewSession => self.units.new_session(),
+            ToWorker::Tell { gather, instance } => {
                 let share = Box::new(self.units.measured(instance));
-                self.news.push_back(ToFront::Told { gather, share });
+                self.news.push_back(ToFramework::Told { gather, share });
             }
-            ToEngine::Put { ticket, features, bulk_bits, sid, figures } => {
+            ToWorker::Put { ticket, features, bulk_bits, sid, figures } => {
                 let terms = Terms { bulk_bits, features, sid };
                 self.answers.put_figures(turn, &mut self.budget, ticket.slot, terms, &figures);
             }
-            ToEngine::Count { gather } => {
+            ToWorker::Count { gather } => {
                 let share = Share {
                     rpc: self.totals(),
                     errors: self.units.errors(),
                     lnet: *turn.shard.stats(),
                 };
-                self.news.push_back(ToFront::Counted { gather, share });
+                self.news.push_back(ToFramework::Counted { gather, share });
             }
         }
     }
@@ -194,7 +194,7 @@ impl Engine {
         self.answers.peer_lost(turn, peer);
     }
 
-    /// Whether [`Engine::drive`] would find nothing to do before its deadline: nothing waits for
+    /// Whether [`Worker::drive`] would find nothing to do before its deadline: nothing waits for
     /// memory or a free place, and no request buffer is missing.
     pub(crate) fn is_settled(&self) -> bool {
         let posted = self.tests.is_posted() && self.framework.is_posted();
@@ -204,13 +204,13 @@ impl Engine {
             && self.units.are_settled()
     }
 
-    /// When [`Engine::drive`] has something to do at the latest.
+    /// When [`Worker::drive`] has something to do at the latest.
     pub(crate) fn next_deadline(&self) -> Time {
         self.caller.next_deadline().min(self.units.next_deadline())
     }
 
     /// The next value for the front.
-    pub(crate) fn take_news(&mut self) -> Option<ToFront> {
+    pub(crate) fn take_news(&mut self) -> Option<ToFramework> {
         self.news.pop_front()
     }
 

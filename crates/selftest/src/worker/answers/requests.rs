@@ -14,29 +14,29 @@ use lustrine_wire::srpc::{
 
 use crate::body::reply_bits;
 use crate::cpt_message::FetchError;
-use crate::engine::waiting::Served;
 use crate::errno;
 use crate::limits::PAGE;
+use crate::worker::waiting::Served;
 
 /// A request and whom its answer is for.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::engine) struct Request {
-    pub(in crate::engine) message: Message,
+pub(in crate::worker) struct Request {
+    pub(in crate::worker) message: Message,
     /// The source seen in the request [LST-8].
-    pub(in crate::engine) from: ProcessId,
+    pub(in crate::worker) from: ProcessId,
     /// Whose connection it came by. What a peer may have is counted for this one: the source is
     /// the sender's own word, and there may be many of them on one connection.
-    pub(in crate::engine) hop: Nid,
+    pub(in crate::worker) hop: Nid,
     /// Our NID it was addressed to; the answer comes from there.
-    pub(in crate::engine) local: Nid,
+    pub(in crate::worker) local: Nid,
     /// When it came.
-    pub(in crate::engine) since: Time,
+    pub(in crate::worker) since: Time,
 }
 
 impl Request {
     /// What a journal hears when it is taken up; `event` brought it.
     #[cold]
-    pub(in crate::engine) fn taken(&self, event: &Event) -> Step {
+    pub(in crate::worker) fn taken(&self, event: &Event) -> Step {
         Step::Taken {
             reply_bits: reply_bits(&self.message.body).unwrap_or(0),
             from: self.from,

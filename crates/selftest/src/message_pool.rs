@@ -7,7 +7,7 @@ use crate::limits::MESSAGE_LEN;
 /// Bytes from one cell to the next: whole cache lines, so that two messages never share one.
 const STRIDE: u32 = 192;
 
-/// Cells of one block.
+/// MessagePool of one block.
 const PER_BLOCK: u32 = 85;
 
 /// Length of one block: just under four pages.
@@ -16,12 +16,12 @@ const BLOCK_LEN: u32 = STRIDE * PER_BLOCK;
 /// A store of message buffers. It grows by blocks as far as its users' own limits let it, and
 /// keeps what it has: the next load needs it again.
 #[derive(Debug, Default)]
-pub(crate) struct Cells {
+pub(crate) struct MessagePool {
     blocks: Vec<Span>,
     free: Vec<Span>,
 }
 
-impl Cells {
+impl MessagePool {
     /// A buffer of [`MESSAGE_LEN`] bytes, or `None` when memory is used up.
     pub(crate) fn take(&mut self, memory: &mut impl Memory) -> Option<Span> {
         if self.free.is_empty() {

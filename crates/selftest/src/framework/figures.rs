@@ -3,8 +3,8 @@
 use lustrine_lnet::time::Time;
 use lustrine_wire::srpc::{Body, ClientStatsReply, ClientStatsRequest, EXTENSIONS_MAGIC};
 
-use super::{Front, Outcome};
-use crate::cpt_message::{InstanceId, Ticket, ToEngine};
+use super::{Framework, Outcome};
+use crate::cpt_message::{InstanceId, Ticket, ToWorker};
 use crate::errno;
 use crate::measured::Measured;
 
@@ -18,7 +18,7 @@ pub(super) struct Telling {
     sum: Measured,
 }
 
-impl Front {
+impl Framework {
     /// What stands in the DEBUG reply, so that consoles of ours know that they may ask.
     pub(super) fn mark(&self) -> u32 {
         if self.tells_figures { EXTENSIONS_MAGIC } else { 0 }
@@ -45,7 +45,7 @@ impl Front {
             return Outcome::Reply(Body::ClientStatsReply(reply));
         };
         for cpt in &cpts {
-            self.order(*cpt, ToEngine::Tell { gather, instance });
+            self.order(*cpt, ToWorker::Tell { gather, instance });
         }
         if cpts.is_empty() {
             self.tell(now, gather);
@@ -88,6 +88,6 @@ impl Front {
                 Body::ClientStatsReply(ClientStatsReply { status, sid, len: 0 }),
             );
         }
-        self.order(ticket.cpt, ToEngine::Put { ticket, features, bulk_bits, sid, figures });
+        self.order(ticket.cpt, ToWorker::Put { ticket, features, bulk_bits, sid, figures });
     }
 }

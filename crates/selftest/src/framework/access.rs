@@ -7,11 +7,11 @@
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{BatchOp, Body, Role};
 
-use super::{Front, reply};
+use super::{Framework, reply};
 use crate::errno;
 use crate::policy::ServicePolicy;
 
-impl Front {
+impl Framework {
     /// Puts a policy into force. A session that it would not allow ends at once, with all load.
     pub(crate) fn set_policy(&mut self, policy: ServicePolicy) {
         self.policy = policy;

@@ -10,15 +10,15 @@ use crate::turn::Turn;
 
 /// Where figures go, and what their reply says.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::engine) struct Terms {
-    pub(in crate::engine) bulk_bits: u64,
-    pub(in crate::engine) features: u32,
-    pub(in crate::engine) sid: Sid,
+pub(in crate::worker) struct Terms {
+    pub(in crate::worker) bulk_bits: u64,
+    pub(in crate::worker) features: u32,
+    pub(in crate::worker) sid: Sid,
 }
 
 impl Answers {
     /// Puts figures to the asker; the reply follows when they are sent.
-    pub(in crate::engine) fn put_figures<M: Memory>(
+    pub(in crate::worker) fn put_figures<M: Memory>(
         &mut self,
         turn: &mut Turn<'_, M>,
         budget: &mut Budget,

@@ -23,7 +23,7 @@ use lustrine_wire::srpc::{
 
 use crate::counters::lnet_to_wire;
 use crate::cpt_message::{
-    FetchError, InstanceId, OnError, Share, Stop, Ticket, ToEngine, ToFront, Work,
+    FetchError, InstanceId, OnError, Share, Stop, Ticket, ToFramework, ToWorker, Work,
 };
 use crate::errno;
 use crate::limits::{
@@ -31,14 +31,14 @@ use crate::limits::{
 };
 use crate::load::{Plan, Test};
 use crate::policy::ServicePolicy;
-use crate::slots::Slots;
+use crate::slab::Slab;
 use batch::{Batch, Client};
 use figures::Telling;
-use session::{Session, Zombies};
+use session::{EndedSessions, Session};
 
 /// The framework of one node.
 #[derive(Debug)]
-pub(crate) struct Front {
+pub(crate) struct Framework {
     cpts: u16,
     policy: ServicePolicy,
     /// Seconds without a framework request after which the session is dropped; 0 never.
@@ -47,16 +47,16 @@ pub(crate) struct Front {
     expires: Time,
     epochs: u64,
     instances: u64,
-    zombies: Zombies,
+    zombies: EndedSessions,
     /// TEST requests whose destinations are being fetched.
     fetches: Vec<Fetch>,
     /// STAT requests whose counters are being collected.
-    gathers: Slots<Gather>,
+    gathers: Slab<Gather>,
     /// FIGURES requests whose shares are being collected.
-    tellings: Slots<Telling>,
+    tellings: Slab<Telling>,
     /// Whether clients' figures are kept, and told.
     tells_figures: bool,
-    orders: VecDeque<(u16, ToEngine)>,
+    orders: VecDeque<(u16, ToWorker)>,
 }
 
 /// What becomes of a request.
@@ -99,9 +99,9 @@ pub struct SessionInfo {
     pub active_batches: u32,
 }
 
-impl Front {
-    pub(crate) fn new(cpts: u16, tunables: &Tunables) -> Front {
-        Front {
+impl Framework {
+    pub(crate) fn new(cpts: u16, tunables: &Tunables) -> Framework {
+        Framework {
             cpts: cpts.max(1),
             policy: ServicePolicy::default(),
             timeout: tunables.session_timeout.clamp(0, i64::from(u32::MAX)) as u32,
@@ -109,10 +109,10 @@ impl Front {
             expires: Time::NEVER,
             epochs: 0,
             instances: 0,
-            zombies: Zombies::new(),
+            zombies: EndedSessions::new(),
             fetches: Vec::new(),
-            gathers: Slots::new(FRAMEWORK_MAX.saturating_mul(u32::from(cpts.max(1)))),
-            tellings: Slots::new(TELLINGS_MAX),
+            gathers: Slab::new(FRAMEWORK_MAX.saturating_mul(u32::from(cpts.max(1)))),
+            tellings: Slab::new(TELLINGS_MAX),
             tells_figures: tunables.selftest_client_stats != 0,
             orders: VecDeque::new(),
         }
@@ -129,21 +129,21 @@ impl Front {
     }
 
     /// Takes in what an engine says.
-    pub(crate) fn accept(&mut self, now: Time, news: ToFront) {
+    pub(crate) fn accept(&mut self, now: Time, news: ToFramework) {
         match news {
-            ToFront::Request { ticket, from, message } => {
+            ToFramework::Request { ticket, from, message } => {
                 self.request(now, ticket, &from, &message);
             }
-            ToFront::Fetched { ticket, list } => self.fetched(ticket, list),
-            ToFront::Ended { instance, units } => {
+            ToFramework::Fetched { ticket, list } => self.fetched(ticket, list),
+            ToFramework::Ended { instance, units } => {
                 let mine =
                     self.session.as_mut().is_some_and(|session| session.ended(instance, units));
                 if !mine {
                     self.zombies.ended(instance, units);
                 }
             }
-            ToFront::Counted { gather, share } => self.counted(now, gather, &share),
-            ToFront::Told { gather, share } => self.told(now, gather, &share),
+            ToFramework::Counted { gather, share } => self.counted(now, gather, &share),
+            ToFramework::Told { gather, share } => self.told(now, gather, &share),
         }
     }
 
@@ -161,7 +161,7 @@ impl Front {
     }
 
     /// The next value for an engine.
-    pub(crate) fn take_order(&mut self) -> Option<(u16, ToEngine)> {
+    pub(crate) fn take_order(&mut self) -> Option<(u16, ToWorker)> {
         self.orders.pop_front()
     }
 
@@ -181,7 +181,7 @@ impl Front {
         self.arm_timer(now, from);
         match outcome {
             Outcome::Reply(body) => self.send(ticket, self.features(), body),
-            Outcome::Silence => self.order(ticket.cpt, ToEngine::Silence { ticket }),
+            Outcome::Silence => self.order(ticket.cpt, ToWorker::Silence { ticket }),
             Outcome::Later => {}
         }
     }
@@ -275,7 +275,7 @@ impl Front {
         let console = (*from, self.policy.allows_control(from));
         self.session = Some(Session::new(now, self.epochs, features, console, wanted));
         for cpt in 0..self.cpts {
-            self.order(cpt, ToEngine::NewSession);
+            self.order(cpt, ToWorker::NewSession);
         }
         answer(0, wanted.sid, Name::EMPTY)
     }
@@ -304,7 +304,7 @@ impl Front {
         self.zombies.adopt(&session);
         for client in session.batches().iter().flat_map(Batch::clients) {
             for cpt in &client.cpts {
-                self.orders.push_back((*cpt, ToEngine::Remove { instance: client.instance }));
+                self.orders.push_back((*cpt, ToWorker::Remove { instance: client.instance }));
             }
         }
     }
@@ -344,7 +344,7 @@ impl Front {
             Ok(Some((epoch, work))) => {
                 let count = wanted.destinations;
                 self.fetches.push(Fetch { ticket, epoch, batch: wanted.batch, work });
-                let fetch = ToEngine::Fetch {
+                let fetch = ToWorker::Fetch {
                     ticket,
                     bulk_bits: wanted.bulk_bits,
                     count,
@@ -424,7 +424,7 @@ impl Front {
                 let body = Body::TestReply(TestReply { status, sid: self.sid() });
                 self.send(ticket, self.features(), body);
             }
-            None => self.order(ticket.cpt, ToEngine::Silence { ticket }),
+            None => self.order(ticket.cpt, ToWorker::Silence { ticket }),
         }
     }
 
@@ -457,7 +457,7 @@ impl Front {
                 // Partitions share the rate by what they have to do.
                 let pace = Nanos(fetch.work.pace.0 * all / destinations.len() as u64);
                 let work = Work { pace, ..fetch.work };
-                let add = ToEngine::Add { instance, work, destinations };
+                let add = ToWorker::Add { instance, work, destinations };
                 self.orders.push_back((cpt, add));
                 cpts.push(cpt);
             }
@@ -492,14 +492,14 @@ impl Front {
             Some(BatchOp::Run) => {
                 if !batch.is_active() {
                     batch.activate();
-                    let run = |instance| ToEngine::Run { instance };
+                    let run = |instance| ToWorker::Run { instance };
                     order_clients(&mut self.orders, batch, run);
                 }
                 reply(0, sid, 0)
             }
             Some(BatchOp::Stop) => {
                 let how = if wanted.arg == 0 { Stop::Gently } else { Stop::AtOnce };
-                let stop = |instance| ToEngine::Stop { instance, how };
+                let stop = |instance| ToWorker::Stop { instance, how };
                 order_clients(&mut self.orders, batch, stop);
                 reply(0, sid, 0)
             }
@@ -521,7 +521,7 @@ impl Front {
         let gather = Gather { ticket, missing: self.cpts, sum: Share::default() };
         let Ok(gather) = self.gathers.insert(gather) else { return Outcome::Silence };
         for cpt in 0..self.cpts {
-            self.order(cpt, ToEngine::Count { gather });
+            self.order(cpt, ToWorker::Count { gather });
         }
         Outcome::Later
     }
@@ -553,19 +553,19 @@ impl Front {
     }
 
     fn send(&mut self, ticket: Ticket, features: u32, body: Body) {
-        self.order(ticket.cpt, ToEngine::Reply { ticket, features, body });
+        self.order(ticket.cpt, ToWorker::Reply { ticket, features, body });
     }
 
-    fn order(&mut self, cpt: u16, order: ToEngine) {
+    fn order(&mut self, cpt: u16, order: ToWorker) {
         self.orders.push_back((cpt, order));
     }
 }
 
 /// Gives an order for every client instance to every partition that has units of it.
 fn order_clients(
-    orders: &mut VecDeque<(u16, ToEngine)>,
+    orders: &mut VecDeque<(u16, ToWorker)>,
     batch: &Batch,
-    order: impl Fn(InstanceId) -> ToEngine,
+    order: impl Fn(InstanceId) -> ToWorker,
 ) {
     for client in batch.clients() {
         orders.extend(client.cpts.iter().map(|cpt| (*cpt, order(client.instance))));

@@ -16,11 +16,11 @@ use super::requests::{Asker, Request, Transfer, read_list};
 use super::{Answer, Answers, Progress, Stage};
 use crate::bulk::{Budget, Grant, Source, Term, charge};
 use crate::cpt_message::FetchError;
-use crate::engine::waiting::Served;
 use crate::errno;
 use crate::mark::{Mark, Part, Role};
 use crate::pattern::{self, OUR_ORDER};
 use crate::turn::Turn;
+use crate::worker::waiting::Served;
 
 impl Answers {
     /// Starts the data transfer of a BRW request, if there is memory for it.
@@ -63,7 +63,7 @@ impl Answers {
     ///
     /// # Errors
     /// When there is no memory for it now, or its peer has its share.
-    pub(in crate::engine) fn fetch<M: Memory>(
+    pub(in crate::worker) fn fetch<M: Memory>(
         &mut self,
         turn: &mut Turn<'_, M>,
         budget: &mut Budget,
@@ -84,7 +84,7 @@ impl Answers {
     }
 
     /// Sends a reply. Its slot is free after the last event of it.
-    pub(in crate::engine) fn reply<M: Memory>(
+    pub(in crate::worker) fn reply<M: Memory>(
         &mut self,
         turn: &mut Turn<'_, M>,
         slot: u32,
@@ -106,7 +106,7 @@ impl Answers {
     }
 
     /// Takes in an event of one of the answers.
-    pub(in crate::engine) fn handle<M: Memory>(
+    pub(in crate::worker) fn handle<M: Memory>(
         &mut self,
         turn: &mut Turn<'_, M>,
         budget: &mut Budget,

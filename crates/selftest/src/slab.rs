@@ -2,15 +2,15 @@
 
 /// Entries by index; never more than the limit it was made with.
 #[derive(Debug)]
-pub(crate) struct Slots<T> {
+pub(crate) struct Slab<T> {
     places: Vec<Option<T>>,
     free: Vec<u32>,
     limit: u32,
 }
 
-impl<T> Slots<T> {
-    pub(crate) fn new(limit: u32) -> Slots<T> {
-        Slots { places: Vec::new(), free: Vec::new(), limit }
+impl<T> Slab<T> {
+    pub(crate) fn new(limit: u32) -> Slab<T> {
+        Slab { places: Vec::new(), free: Vec::new(), limit }
     }
 
     /// Entries in use.
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn places_are_reused_and_limited() {
-        let mut slots = Slots::new(2);
+        let mut slots = Slab::new(2);
         assert_eq!((slots.insert('a'), slots.insert('b')), (Ok(0), Ok(1)));
         assert_eq!(slots.insert('c'), Err('c'));
         assert!(slots.is_full());
