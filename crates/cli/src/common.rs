@@ -5,11 +5,12 @@ use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use lustrine_node::config::{
+use lustrine_config::{
     AcceptPolicy, IdentityChoice, InterfaceChoice, NetConfig, NodeConfig, Strictness,
 };
+use lustrine_control::{Answer, Request};
 use lustrine_node::control::ControlError;
-use lustrine_node::{Answer, NID_IN_USE, Node, Request, control};
+use lustrine_node::{NID_IN_USE, Node, control};
 use lustrine_selftest::{ConsoleList, ServiceMode};
 use lustrine_wire::nid::{NetKind, Nid};
 
@@ -358,7 +359,7 @@ fn described_place(
     }
     // A running node has logged these warnings already, and a node started here prints them itself.
     let configured = options.node_config(|_| {})?.control;
-    Ok(configured.and_then(|path| control.resolve(Some(path))))
+    Ok(configured.and_then(|path| control.resolve(Some(path.into()))))
 }
 
 /// Sends a request to the running node, or to a node that is started for this request.

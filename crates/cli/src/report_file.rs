@@ -1,10 +1,12 @@
 //! The file for the results. A bad path is reported before the measurement begins, and a run that
 //! fails leaves no file that could be mistaken for a result.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use lustrine_sys::files::{Existing, open_for_writing};
 
 use crate::output::{Failure, print};
 
@@ -35,12 +37,10 @@ impl ReportFile {
         if path.as_os_str() == "-" {
             return Ok(ReportFile::Stdout);
         }
-        let open = |options: &mut OpenOptions| options.write(true).open(path);
-        let opened = match open(OpenOptions::new().create_new(true)) {
+        let opened = match open_for_writing(path, Existing::Refuse) {
             Ok(file) => Ok((file, true)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                // A dangling symbolic link exists although its target does not.
-                open(OpenOptions::new().create(true).truncate(false)).map(|file| (file, false))
+                open_for_writing(path, Existing::Keep).map(|file| (file, false))
             }
             Err(error) => Err(error),
         };

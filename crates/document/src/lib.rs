@@ -56,7 +56,7 @@ fn said(fault: &YamlError, example: &str) -> String {
              \"{example}\" has 3"
         ),
         YamlError::TooManyValues => format!(
-            "too many values; allowed: {values}, aliases (*name) written out; for example groups \
+            "too many values; allowed: {values}, aliases (*name) expanded; for example groups \
              of many nodes instead of one group per node"
         ),
         YamlError::SecondDocument => "a second YAML document begins; allowed: one in a file; for \
@@ -67,8 +67,8 @@ fn said(fault: &YamlError, example: &str) -> String {
                              example \"groups:\""
                 .to_owned()
         }
-        YamlError::DuplicateKey { key, first } => format!(
-            "{key:?} is given again; allowed: once, and {first} has it; for example remove this"
-        ),
+        YamlError::DuplicateKey { key, first } => {
+            format!("{key:?} is given twice; the first one is at {first}; remove one of them")
+        }
     }
 }

@@ -80,7 +80,7 @@ impl fmt::Display for Problems {
         }
         match self.problems.len().saturating_sub(LISTED_MAX) {
             0 => Ok(()),
-            more => write!(f, "\nand {more} more like these: mend the first ones first"),
+            more => write!(f, "\nand {more} more errors"),
         }
     }
 }

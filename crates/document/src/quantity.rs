@@ -82,9 +82,9 @@ impl QuantityError {
     /// In words, to stand in brackets.
     pub fn why(self) -> &'static str {
         match self {
-            QuantityError::MissingUnit => "its unit is missing",
-            QuantityError::UnknownUnit => "that is no unit for it",
-            QuantityError::NotANumber => "there is no number",
+            QuantityError::MissingUnit => "the unit is missing",
+            QuantityError::UnknownUnit => "the unit is unknown",
+            QuantityError::NotANumber => "it is not a number",
             QuantityError::TooPrecise => "it is finer than the smallest unit",
             QuantityError::TooLarge => "it is too large",
         }
@@ -190,7 +190,7 @@ impl fmt::Display for Decimal {
 /// # Errors
 /// When it is none of that, or has more than 1,000 values; for people.
 pub fn range(text: &str) -> Result<Vec<String>, String> {
-    let why = || format!("{text:?} is no range");
+    let why = || format!("{text:?} is not a range");
     let is_unit = |c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '*'));
     let end = text.find(is_unit).unwrap_or(text.len());
     let (numbers, unit) = (&text[..end], text[end..].trim());

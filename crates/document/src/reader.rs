@@ -103,10 +103,7 @@ impl Reader {
 
     /// A key that must be there is not.
     pub fn missing(&mut self, fields: &Fields<'_>, key: &str, example: &str) {
-        let what = format!(
-            "{} without {key:?}; allowed: only with it; for example {example}",
-            fields.section.name
-        );
+        let what = format!("{} needs {key:?}; for example {example}", fields.section.name);
         self.report(Problem::new(&fields.at, what));
     }
 

@@ -1,8 +1,9 @@
-//! Changes that a person, or a program, asks of a running node.
+//! Changes of a running node.
 //!
-//! Whoever changes holds the node's one lock for that from looking to the last loop's answer, so
-//! that changes have one order, the same on all loops. What is asked makes a configuration of the
-//! one in force; the difference is made whole or not at all ([`crate::config`]).
+//! A change holds the node's one lock for changes from reading the configuration to the last
+//! loop's answer, so that all loops see the changes in the same order. A request makes a new
+//! configuration out of the one in force; the difference is applied as a whole or not at all
+//! ([`lustrine_config`]).
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -10,143 +11,36 @@ use std::sync::{Arc, MutexGuard, PoisonError, TryLockError, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use lustrine_config::{AcceptPolicy, NodeConfig, PeerConfig, ResolvedNi, Step, Strictness, steps};
+use lustrine_control::{ChangeReport, ChangeRequest};
 use lustrine_lnet::ConfiguredPeer;
 use lustrine_lnet::shard::PeerTableFull;
 use lustrine_partition::Change;
 use lustrine_sys::PushError;
 use lustrine_wire::nid::Nid;
-use serde::{Deserialize, Serialize};
 
-use crate::config::{AcceptPolicy, ImportMode, NodeConfig, PeerConfig, Step, Strictness, steps};
 use crate::event_loop::BoundListener;
 use crate::mailbox::{ChangeOrder, LoopMessage};
 use crate::node::{NodeHandle, NodeInfo, StartError, open_listener, socket_options};
-use crate::resolve::{ResolvedNi, resolve_one};
+use crate::resolve::resolve_one;
 
 mod plan;
 
 /// How long the loops may take to make a change.
 const LOOPS_MAX: Duration = Duration::from_secs(10);
 
-/// How long changes of others are waited for.
+/// How long to wait for other changes.
 const OTHERS_MAX: Duration = Duration::from_secs(15);
 
-/// Waits are counted in steps of this, not by the clock: a machine that was suspended for an hour
-/// has not waited.
+/// Waits are counted in steps of this, not by the clock: the time of a suspended machine does not
+/// count.
 const TICK: Duration = Duration::from_millis(5);
 
 /// How long a node may work on a change.
 pub(crate) const DURATION_MAX: Duration = Duration::from_secs(40);
 
-/// Steps of one change that are logged in words.
+/// The most steps of one change in its log line.
 const LOGGED_MAX: usize = 8;
-
-/// What is asked for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "change", rename_all = "snake_case", deny_unknown_fields)]
-pub enum ChangeRequest {
-    /// Another value for all of the node.
-    Set {
-        /// A tunable, by our name or LNet's.
-        name: String,
-        /// Its new value.
-        value: i64,
-    },
-    /// Other values for interfaces.
-    SetNet {
-        /// Which.
-        which: NiSelector,
-        /// Bulk connections per peer and direction; 0 follows the link's speed.
-        conns_per_peer: Option<u16>,
-        /// LNet's time-out of the driver, in seconds.
-        lnd_timeout: Option<u32>,
-    },
-    /// More interfaces.
-    AddNet(Box<NewNet>),
-    /// Fewer interfaces.
-    DelNet {
-        /// Which; with a network, of the interfaces of these names if there are any.
-        which: NiSelector,
-        /// Names of interfaces.
-        interfaces: Vec<String>,
-    },
-    /// A peer by hand, or more NIDs of one.
-    AddPeer {
-        /// Its NIDs, the primary one first, in text form.
-        nids: Vec<String>,
-        /// Whether they belong to one multi-rail node.
-        multi_rail: bool,
-        /// Whether the primary NID stays whatever it says itself.
-        locked: bool,
-    },
-    /// Forget a peer, or some of its NIDs.
-    DelPeer {
-        /// Its primary NID.
-        primary: String,
-        /// These only, if there are any.
-        nids: Vec<String>,
-        /// Even if its primary NID shall stay.
-        force: bool,
-    },
-    /// Show counters from here on only.
-    ResetStats,
-    /// What a file says.
-    Import {
-        /// lnetctl's YAML.
-        text: String,
-        /// How messages call it.
-        source_name: String,
-        /// What the file is for.
-        manner: ImportMode,
-        /// Leave out what is not known, or cannot be, with a warning each.
-        lenient: bool,
-    },
-}
-
-/// Which interfaces.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NiSelector {
-    /// All.
-    All,
-    /// The one of this NID, in text form.
-    Nid(String),
-    /// Those of this network, in text form.
-    Net(String),
-}
-
-/// An interface to be.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NewNet {
-    /// The network, in text form; or by the NID.
-    pub net: Option<String>,
-    /// Names of interfaces; none is the first that is up.
-    pub interfaces: Vec<String>,
-    /// The NID, in text form.
-    pub nid: Option<String>,
-    /// Own value instead of the tunable of the same name.
-    pub peer_credits: Option<u32>,
-    /// Own value instead of the tunable of the same name.
-    pub credits: Option<u32>,
-    /// Own value instead of the tunable of the same name.
-    pub conns_per_peer: Option<u16>,
-    /// Own value instead of the tunable of the same name.
-    pub tos: Option<i16>,
-}
-
-/// What a change did, or would do.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChangeReport {
-    /// One by one, in words.
-    pub steps: Vec<String>,
-    /// What was left out.
-    pub warnings: Vec<String>,
-    /// The node's configuration before.
-    pub before: String,
-    /// The same afterwards.
-    pub after: String,
-}
 
 /// Why nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -154,16 +48,16 @@ pub struct ChangeReport {
 pub struct ChangeError {
     /// LNet's number: a negative errno.
     pub errno: i32,
-    /// What, why, and what to do instead.
+    /// What happened, why, and what to do instead.
     pub text: String,
 }
 
-/// Whether a change is made.
+/// Whether to make a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// It is.
+    /// Make it.
     Apply,
-    /// It is only found out what it would do.
+    /// Only report what it would do.
     DryRun,
 }
 
@@ -172,18 +66,18 @@ const EBUSY: i32 = -16;
 const ESHUTDOWN: i32 = -108;
 const ENOMEM: i32 = -12;
 
-/// What is to be done.
+/// What to do.
 struct Plan {
     after: NodeConfig,
     steps: Vec<Step>,
     warnings: Vec<String>,
-    /// Beyond the configuration: NIDs to be forgotten, and counters.
+    /// Besides the configuration: NIDs to be removed, and whether to reset the counters.
     forget: Vec<Nid>,
     reset: bool,
 }
 
 impl NodeHandle {
-    /// Makes a change, or finds out what it would do. All of it, or nothing.
+    /// Makes a change as a whole or not at all, or reports what it would do.
     ///
     /// # Errors
     /// Why nothing was changed.
@@ -203,7 +97,7 @@ impl NodeHandle {
         let mut told: Vec<String> =
             plan.steps.iter().flat_map(|step| plan::tell(step, &info, &plan.after)).collect();
         if !plan.forget.is_empty() {
-            told.push(format!("forget {}", plan::list(&plan.forget)));
+            told.push(format!("remove {}", plan::list(&plan.forget)));
         }
         if plan.reset {
             told.push("reset the counters".to_owned());
@@ -216,7 +110,7 @@ impl NodeHandle {
         };
         if mode == Mode::Apply {
             self.make(&info, plan).inspect_err(|why| {
-                // Loops that were told may have made it, and others not.
+                // Some loops may have made it and others not.
                 changing.unfinished |= why.errno == ESHUTDOWN;
                 tracing::warn!(%why, "a change failed");
             })?;
@@ -233,7 +127,7 @@ impl NodeHandle {
                 Ok(guard) => return Ok(guard),
                 Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
                 Err(TryLockError::WouldBlock) if left.is_zero() => {
-                    let text = "changes of others are under way; nothing was changed: try again";
+                    let text = "other changes are in progress; nothing was changed: try again";
                     return Err(ChangeError { errno: EBUSY, text: text.to_owned() });
                 }
                 Err(TryLockError::WouldBlock) => {}
@@ -253,7 +147,7 @@ impl NodeHandle {
         let mut forget = plan.forget;
         for step in plan.steps {
             match step {
-                Step::Noted(..) => {}
+                Step::KeepOnly(..) => {}
                 Step::ConfigurePeer(peer) => described.push(peer),
                 Step::RemoveNids(nids) => forget.extend(nids),
                 Step::Tunables(_) => {
@@ -298,39 +192,39 @@ impl NodeHandle {
             changes.push(Change::ResetStats);
         }
         self.describe(&info.config.peers, &described)?;
-        let told = self.tell_loops(changes, listeners, &next);
-        // After a description there is no "nothing was changed".
+        let told = self.apply_on_loops(changes, listeners, &next);
+        // Once peers were configured, "nothing was changed" would be wrong.
         told.map_err(|why| if described.is_empty() { why } else { gone() })?;
         let mut current = self.current.info.write().unwrap_or_else(PoisonError::into_inner);
         *current = Arc::new(next);
         Ok(())
     }
 
-    /// Descriptions are the one part that can fail on a loop; then all are undone.
+    /// Configures peers: the one part that can fail on a loop. All are undone then.
     fn describe(&self, before: &[PeerConfig], peers: &[PeerConfig]) -> Result<(), ChangeError> {
         if peers.is_empty() {
             return Ok(());
         }
         let info = self.info();
         let change = |peer: &PeerConfig| Change::ConfigurePeer(configured(peer));
-        let made = self.tell_loops(peers.iter().map(change).collect(), Vec::new(), &info);
+        let made = self.apply_on_loops(peers.iter().map(change).collect(), Vec::new(), &info);
         let Err(error) = made else { return Ok(()) };
-        // What was known of them before they were described stays, and so do their connections.
+        // What was discovered of them before stays, and so do their connections.
         let tried: HashSet<Nid> = peers.iter().map(|peer| peer.nids[0]).collect();
         let mut undo = vec![Change::UnconfigurePeers(tried.iter().copied().collect())];
         undo.extend(before.iter().filter(|old| tried.contains(&old.nids[0])).map(change));
-        let _ = self.tell_loops(undo, Vec::new(), &info);
+        let _ = self.apply_on_loops(undo, Vec::new(), &info);
         Err(error)
     }
 
-    /// Takes in the peers of a configuration that the node starts with.
+    /// Configures the peers of the configuration that the node starts with.
     pub(crate) fn describe_peers(&self, peers: &[PeerConfig]) -> Result<(), StartError> {
         self.describe(&[], peers).map_err(|_| StartError::Peers)
     }
 
-    /// Has all loops make changes. The first one is the last to do so: it lets peers in by an
+    /// Has all loops make changes. The first loop is the last one: it accepts connections on a new
     /// interface when all others know it.
-    fn tell_loops(
+    fn apply_on_loops(
         &self,
         changes: Vec<Change>,
         listeners: Vec<BoundListener>,
@@ -392,7 +286,7 @@ fn await_all(
     }
     made.map_err(|PeerTableFull| ChangeError {
         errno: ENOMEM,
-        text: "the table of peers is full of others that are in use; nothing was changed: start \
+        text: "the table of peers is full of peers that are in use; nothing was changed: start \
                the node with a larger peers_max"
             .to_owned(),
     })
@@ -401,10 +295,10 @@ fn await_all(
 /// An event loop does not take a message.
 struct Full;
 
-/// None of them has been told.
+/// No loop got the change.
 fn full() -> ChangeError {
-    let text = "the node's event loops take nothing in: it is stopping, or overloaded; nothing was \
-                changed: try again";
+    let text = "the node's event loops accept no changes: the node is stopping or overloaded; \
+                nothing was changed: try again";
     ChangeError { errno: EBUSY, text: text.to_owned() }
 }
 
@@ -431,7 +325,7 @@ fn open_listeners(
     Ok(())
 }
 
-/// Leaves a trace of a change: who looks later wants to know when it was made.
+/// Logs a change.
 fn log(steps: &[String]) {
     let shown = &steps[..steps.len().min(LOGGED_MAX)];
     let more = steps.len() - shown.len();
@@ -440,7 +334,7 @@ fn log(steps: &[String]) {
     }
 }
 
-/// What is under way.
+/// The state of changes.
 #[derive(Debug, Default)]
 pub(crate) struct Changing {
     /// Some event loops may have made a change and others not.
@@ -448,13 +342,13 @@ pub(crate) struct Changing {
 }
 
 fn gone() -> ChangeError {
-    let text = "the node's event loops do not answer: it is stopping, or one of them has failed. \
-                A part of the change may be in force, so it takes no further ones";
+    let text = "the node's event loops do not answer: the node is stopping, or one of them has \
+                failed. A part of the change may be in force, so no further changes are accepted";
     ChangeError { errno: ESHUTDOWN, text: text.to_owned() }
 }
 
-const UNFINISHED: &str = "an earlier change was not finished by all of the node's event loops; \
-                          nothing was changed: start the node again";
+const UNFINISHED: &str = "an earlier change was not finished by all event loops; nothing was \
+                          changed: restart the node";
 
 fn configured(peer: &PeerConfig) -> ConfiguredPeer {
     ConfiguredPeer {
@@ -485,7 +379,7 @@ impl NodeInfo {
     }
 }
 
-/// How strictly a file is read.
+/// How a file is read.
 fn strictness(lenient: bool) -> Strictness {
     if lenient { Strictness::Lenient } else { Strictness::Strict }
 }

@@ -1,70 +1,72 @@
-//! The control socket: one JSON request per line in, one JSON answer per line out.
+//! The control socket: a Unix stream socket with mode 0600 that carries the lines of
+//! [`lustrine_control`].
 //!
-//! A Unix stream socket with mode 0600. Requests are bounded in length, callers in number; a
-//! caller that says nothing for a while is let go.
+//! Requests are bounded in length and callers in number; a caller that is silent for a minute is
+//! disconnected.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use lustrine_control::{
+    ANSWER_LEN_MAX, Answer, AnswerError, Greeting, REQUEST_LEN_MAX, Request, Session, Turn,
+    VersionError,
+};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Mode, fchmod};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use crate::call::{Answer, Request};
-use crate::config::FILE_MAX;
+use crate::call;
 use crate::node::NodeHandle;
 
-/// Longest request, in bytes: a console takes lists of 16,384 NIDs, an import a file, the
-/// line ends and quotes of which take two bytes each.
-const REQUEST_LEN_MAX: u64 = 2 * FILE_MAX as u64 + 4096;
-/// Callers that may wait to be accepted.
+/// The most connections that wait to be accepted.
 const BACKLOG: i32 = 64;
-/// Callers served at once.
+/// The most callers served at once.
 const CALLERS_MAX: usize = 32;
-/// A caller silent for this long is let go.
+/// A caller that is silent for this long is disconnected.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
-/// How much longer than the question itself an answer may take: a node that lives tells even that
-/// its event loops do not answer before this is over.
+/// How much longer than the request an answer may take. A running node reports within this time
+/// even that its event loops do not answer.
 const ANSWER_SLACK: Duration = Duration::from_secs(8);
 
 /// Why the control socket cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// Another node answers there.
+    /// Another node listens there.
     #[error("another node is running with control socket {0}; choose another with --control")]
     InUse(PathBuf),
-    /// Something that is not a socket stands there.
+    /// The path exists and is not a socket.
     #[error("{0} exists and is not a socket; choose another path with --control")]
     NotASocket(PathBuf),
-    /// It is another user's.
+    /// It belongs to another user.
     #[error(
-        "control socket {0}: permission denied; it is for the user who runs the node (and root): \
-         ask as that user, or name another node's with --control"
+        "control socket {0}: permission denied; only root and the user of the node may use it: \
+         run this command as that user, or choose another node with --control"
     )]
     PermissionDenied(PathBuf),
-    /// Nobody answers there.
+    /// No node listens there.
     #[error("no node answers at {path} ({error}); start one with `lustrine node --control {path}`")]
     NotRunning {
         /// The socket.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// It cannot be made where there is no directory.
+    /// Its directory does not exist.
     #[error(
         "control socket {path}: there is no directory {directory}; make the directory \
          (mkdir -p {directory}), or choose another path with --control"
     )]
     NoDirectory {
-        /// The socket to be.
+        /// The socket.
         path: PathBuf,
-        /// The directory it would be in.
+        /// The missing directory.
         directory: PathBuf,
     },
     /// Anything else.
@@ -72,43 +74,53 @@ pub enum ControlError {
     System {
         /// The socket.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// The node is there and says nothing.
-    #[error("the node at {0} does not answer: its process is stopped, or the machine overloaded")]
+    /// The node does not answer in time.
+    #[error(
+        "the node at {0} does not answer: its process is stopped, or the machine is overloaded"
+    )]
     TimedOut(PathBuf),
-    /// The node hung up instead of answering.
+    /// The node closed the connection instead of answering.
     #[error("the node at {0} closed the control socket: it is stopping, or has too many callers")]
     Closed(PathBuf),
-    /// The answer makes no sense.
-    #[error("control socket {path}: the answer makes no sense: {error}")]
+    /// The node speaks another version of the control API.
+    #[error("control socket {path}: {error}")]
+    Version {
+        /// The socket.
+        path: PathBuf,
+        /// How the versions differ.
+        error: VersionError,
+    },
+    /// The answer cannot be read.
+    #[error("control socket {path}: the node's answer cannot be read: {error}")]
     BadAnswer {
         /// The socket.
         path: PathBuf,
-        /// What the parser said.
-        error: serde_json::Error,
+        /// What the parser reported.
+        error: AnswerError,
     },
 }
 
-/// A control socket of which nobody is served yet: callers wait. Dropping it removes the socket.
+/// A control socket that is not served yet: callers wait. Dropping it removes the socket.
 pub struct ControlSocket {
     path: PathBuf,
     listener: UnixListener,
-    place: Place,
+    file: SocketFile,
 }
 
-/// A control socket that is served. Dropping it hangs up on the callers and removes the socket.
+/// A control socket that is served. Dropping it disconnects the callers and removes the socket.
 pub struct ControlServer {
-    place: Option<Place>,
-    /// The server ends when this end closes.
-    rope: Option<UnixStream>,
+    file: Option<SocketFile>,
+    /// The server ends when this end is closed.
+    shutdown: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl ControlSocket {
-    /// Takes `path`, before there is a node: one that cannot be asked shall not start. A socket
-    /// that nobody serves any more is replaced.
+    /// Takes `path` before the node starts, since a node that cannot be controlled must not start.
+    /// A socket that is no longer served is replaced.
     ///
     /// # Errors
     /// When another node serves it, or the path cannot be used.
@@ -124,37 +136,37 @@ impl ControlSocket {
             Ok(_) => fs::remove_file(path).map_err(system)?,
             Err(_) => {}
         }
-        let (listener, place) = listen(path).map_err(|error| match path.parent() {
+        let (listener, file) = listen(path).map_err(|error| match path.parent() {
             Some(directory) if error.kind() == io::ErrorKind::NotFound => {
                 let (path, directory) = (path.to_owned(), directory.to_owned());
                 ControlError::NoDirectory { path, directory }
             }
             _ => system(error),
         })?;
-        Ok(ControlSocket { path: path.to_owned(), listener, place })
+        Ok(ControlSocket { path: path.to_owned(), listener, file })
     }
 
-    /// Serves `node` to those who wait and those who come.
+    /// Serves `node` to the callers that wait and to later ones.
     ///
     /// # Errors
     /// When the system refuses.
     pub fn serve(self, node: NodeHandle) -> Result<ControlServer, ControlError> {
-        let ControlSocket { path, listener, place } = self;
+        let ControlSocket { path, listener, file } = self;
         let system = |error| ControlError::System { path: path.clone(), error };
-        let (rope, bell) = UnixStream::pair().map_err(system)?;
+        let (shutdown, closed) = UnixStream::pair().map_err(system)?;
         let thread = std::thread::Builder::new()
             .name("lustrine-control".to_owned())
-            .spawn(move || serve(&listener, &bell, &node))
+            .spawn(move || serve(&listener, &closed, &node))
             .map_err(system)?;
-        Ok(ControlServer { place: Some(place), rope: Some(rope), thread: Some(thread) })
+        Ok(ControlServer { file: Some(file), shutdown: Some(shutdown), thread: Some(thread) })
     }
 }
 
 impl Drop for ControlServer {
     fn drop(&mut self) {
-        // While we listen the inode cannot be another's.
-        drop(self.place.take());
-        drop(self.rope.take());
+        // While we listen, nobody else can have the inode.
+        drop(self.file.take());
+        drop(self.shutdown.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -163,13 +175,13 @@ impl Drop for ControlServer {
 
 /// The file of a listening socket, removed when this is dropped, unless another one has taken its
 /// name meanwhile.
-struct Place {
+struct SocketFile {
     path: PathBuf,
     device: u64,
     inode: u64,
 }
 
-impl Drop for Place {
+impl Drop for SocketFile {
     fn drop(&mut self) {
         if let Ok(meta) = fs::symlink_metadata(&self.path)
             && (meta.dev(), meta.ino()) == (self.device, self.inode)
@@ -179,7 +191,7 @@ impl Drop for Place {
     }
 }
 
-/// Whether anybody listens there. Never waits, as connecting to one with too many callers would.
+/// Whether a process listens there. Never blocks, as connecting to a full backlog would.
 fn is_served(path: &Path) -> io::Result<bool> {
     let socket = stream_socket()?;
     match rustix::net::connect(&socket, &SocketAddrUnix::new(path)?) {
@@ -189,21 +201,22 @@ fn is_served(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// A socket whose calls never wait.
+/// A non-blocking socket.
 fn stream_socket() -> rustix::io::Result<std::os::fd::OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
 }
 
-/// Listens at a path which is free. The mode is set before anybody can connect.
-fn listen(path: &Path) -> io::Result<(UnixListener, Place)> {
+/// Listens at a free path. The mode is set before the file exists: Linux gives it the mode of the
+/// socket, so that there is no path through which another user could be given access.
+fn listen(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     let socket = stream_socket()?;
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
     let meta = fs::symlink_metadata(path)?;
-    let place = Place { path: path.to_owned(), device: meta.dev(), inode: meta.ino() };
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    let file = SocketFile { path: path.to_owned(), device: meta.dev(), inode: meta.ino() };
     rustix::net::listen(&socket, BACKLOG)?;
-    Ok((socket.into(), place))
+    Ok((socket.into(), file))
 }
 
 /// A caller being served by a thread of its own.
@@ -220,23 +233,23 @@ impl Drop for Caller {
     }
 }
 
-/// Serves callers until the other end of `bell` closes.
-fn serve(listener: &UnixListener, bell: &UnixStream, node: &NodeHandle) {
+/// Serves callers until the other end of `closed` closes.
+fn serve(listener: &UnixListener, closed: &UnixStream, node: &NodeHandle) {
     let mut callers: Vec<Caller> = Vec::new();
     loop {
-        let mut polled = [PollFd::new(bell, PollFlags::IN), PollFd::new(listener, PollFlags::IN)];
+        let mut polled = [PollFd::new(closed, PollFlags::IN), PollFd::new(listener, PollFlags::IN)];
         match poll(&mut polled, None) {
             Ok(_) if !polled[0].revents().is_empty() => return,
             Ok(_) => {}
             Err(Errno::INTR) => continue,
             Err(error) => {
-                tracing::error!(%error, "the control socket is given up");
+                tracing::error!(%error, "the control socket is closed");
                 return;
             }
         }
         callers.retain(|caller| !caller.thread.is_finished());
         match listener.accept() {
-            // Too many: hang up.
+            // Too many: close the connection.
             Ok(_) if callers.len() >= CALLERS_MAX => {}
             Ok((stream, _)) => callers.extend(start_caller(stream, node)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -246,15 +259,15 @@ fn serve(listener: &UnixListener, bell: &UnixStream, node: &NodeHandle) {
     }
 }
 
-/// Starts to serve a caller; one that cannot be served is hung up on.
+/// Starts to serve a caller; disconnects it if that fails.
 fn start_caller(stream: UnixStream, node: &NodeHandle) -> Option<Caller> {
     let (node, stream) = (node.clone(), Arc::new(stream));
     let thread = std::thread::Builder::new().name("lustrine-caller".to_owned()).spawn({
         let stream = Arc::clone(&stream);
         move || {
-            // A caller that breaks off is none of our business.
+            // A caller that disconnects is not an error.
             let _ = serve_caller(&stream, &node);
-            // Its end is seen now, not when the server looks at its callers again.
+            // The caller sees the end at once, not when the server next looks at its callers.
             let _ = stream.shutdown(std::net::Shutdown::Both);
         }
     });
@@ -262,44 +275,42 @@ fn start_caller(stream: UnixStream, node: &NodeHandle) -> Option<Caller> {
 }
 
 fn serve_caller(stream: &UnixStream, node: &NodeHandle) -> io::Result<()> {
-    // Linux gives accepted streams no flags of the listener's; be sure of it.
+    // On Linux an accepted stream does not inherit this flag; other systems differ.
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(SILENCE_MAX))?;
     stream.set_write_timeout(Some(SILENCE_MAX))?;
     let mut reader = BufReader::new(stream);
+    let mut session = Session::default();
     let mut line = String::new();
     loop {
         line.clear();
-        let length = reader.by_ref().take(REQUEST_LEN_MAX).read_line(&mut line)?;
+        let length = reader.by_ref().take(REQUEST_LEN_MAX as u64).read_line(&mut line)?;
         if length == 0 {
             return Ok(());
         }
-        let whole = line.ends_with('\n');
-        let answer = match serde_json::from_str(&line) {
-            Ok(request) => node.call(&request),
-            Err(error) => {
-                let message = format!("not a request: {error}");
-                Answer::Error { errno: -22, message, hint: String::new() }
-            }
+        let (text, open) = match session.on_line(&line) {
+            Turn::Call(request) => (node.call(&request).to_line(), true),
+            Turn::Reply(text) => (text, true),
+            Turn::Close(text) => (text, false),
         };
-        let mut text = serde_json::to_string(&answer)?;
-        text.push('\n');
         (&mut &*stream).write_all(text.as_bytes())?;
-        if !whole {
+        // A line that is not whole is the last one, or a part of one that is too long.
+        if !open || !line.ends_with('\n') {
             return Ok(());
         }
     }
 }
 
-/// Asks the node at `path`.
+/// Sends a request to the node at `path`, and waits for the answer.
 ///
 /// # Errors
-/// When nobody answers there in time, or the answer makes no sense.
+/// When no node answers there in time, when it speaks another version, or when its answer cannot be
+/// read.
 pub fn ask(path: &Path, request: &Request) -> Result<Answer, ControlError> {
-    ask_within(path, request, request.duration_max() + ANSWER_SLACK)
+    ask_within(path, request, call::duration_max(request) + ANSWER_SLACK)
 }
 
-/// As [`ask`]; connecting, asking and the answer may take `patience` each.
+/// As [`ask`]; connecting and each line may take `patience`.
 fn ask_within(path: &Path, request: &Request, patience: Duration) -> Result<Answer, ControlError> {
     let system = |error: io::Error| match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
@@ -318,16 +329,19 @@ fn ask_within(path: &Path, request: &Request, patience: Duration) -> Result<Answ
         _ => system(error),
     })?;
     stream.set_read_timeout(Some(patience)).map_err(system)?;
-    let mut text = serde_json::to_string(request)
-        .map_err(|error| ControlError::BadAnswer { path: path.to_owned(), error })?;
-    text.push('\n');
-    (&mut &stream).write_all(text.as_bytes()).map_err(system)?;
-    let mut line = String::new();
-    BufReader::new(&stream).read_line(&mut line).map_err(system)?;
-    if line.is_empty() {
-        return Err(ControlError::Closed(path.to_owned()));
-    }
-    serde_json::from_str(&line)
+    let mut reader = BufReader::new(&stream);
+    let mut exchange = |text: String| {
+        (&mut &stream).write_all(text.as_bytes()).map_err(system)?;
+        let mut line = String::new();
+        reader.by_ref().take(ANSWER_LEN_MAX as u64).read_line(&mut line).map_err(system)?;
+        match line.is_empty() {
+            true => Err(ControlError::Closed(path.to_owned())),
+            false => Ok(line),
+        }
+    };
+    Greeting::check(&exchange(Greeting::line())?)
+        .map_err(|error| ControlError::Version { path: path.to_owned(), error })?;
+    Answer::from_line(&exchange(request.to_line())?)
         .map_err(|error| ControlError::BadAnswer { path: path.to_owned(), error })
 }
 

@@ -1,13 +1,12 @@
 //! Where logic meets I/O: one event loop per CPU partition, configuration, the control socket.
 //!
-//! [`Node::start`] turns a [`NodeConfig`](config::NodeConfig) into running event loops; a
+//! [`Node::start`] turns a [`NodeConfig`](lustrine_config::NodeConfig) into running event loops; a
 //! [`Node`] owns them. Everything a person may ask of a node goes through [`NodeHandle::call`],
 //! from inside the process or through the control socket.
 #![forbid(unsafe_code)]
 
 mod call;
 mod change;
-pub mod config;
 mod console;
 pub mod control;
 mod event_loop;
@@ -22,11 +21,8 @@ mod resolve;
 mod snapshot;
 mod watch;
 
-pub use call::{
-    Answer, BucketRow, CallError, CpuSeconds, LatencyRow, NetRow, OperationLatency, PeerNiRow,
-    PeerRow, Request, StatsRow, SummaryRow,
-};
-pub use change::{ChangeError, ChangeReport, ChangeRequest, Mode, NewNet, NiSelector};
+pub use call::CallError;
+pub use change::{ChangeError, Mode};
 pub use load::Load;
 pub use mailbox::{LoadError, LoadReport};
 pub use node::{NID_IN_USE, Node, NodeHandle, NodeInfo, StartError};

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use lustrine_config::{AcceptPolicy, IdentityChoice, NodeConfig, ResolvedNi, own_peer};
 use lustrine_lnet::time::Time;
 use lustrine_lnet::topology::{Identity, Ni, Topology, credits_per_cpt};
 use lustrine_lnet::tunables::Tunables;
@@ -22,14 +23,13 @@ use lustrine_sys::{
 use lustrine_wire::nid::Nid;
 
 use crate::change::Changing;
-use crate::config::{AcceptPolicy, IdentityChoice, NodeConfig, own_peer};
 use crate::console::ConsoleSlot;
 use crate::event_loop::{BoundListener, EventLoop};
 use crate::idle::IdlePolicy;
 use crate::loop_io::LoopIo;
 use crate::mailbox::LoopMessage;
 use crate::outbox::Outbox;
-use crate::resolve::{ResolveError, ResolvedIdentity, ResolvedNi, resolve_identity, resolve_nis};
+use crate::resolve::{ResolveError, ResolvedIdentity, resolve_identity, resolve_nis};
 use crate::watch::Watch;
 
 /// [`NodeInfo::identity_reason`] of a command that could be a node and is not.

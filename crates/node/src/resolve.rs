@@ -1,14 +1,13 @@
 //! From configuration to this machine: which addresses, which identity, how many connections.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
+use lustrine_config::{IdentityChoice, InterfaceChoice, NetConfig, NodeConfig, ResolvedNi};
 use lustrine_lnet::topology::Identity;
 use lustrine_lnet::tunables::Tunables;
 use lustrine_sys::{Interface, interfaces, privileged_ports_usable};
 use lustrine_wire::nid::{NetKind, Nid};
-
-use crate::config::{IdentityChoice, InterfaceChoice, NetConfig, NodeConfig};
 
 /// Why a configuration does not fit this machine.
 #[derive(Debug, thiserror::Error)]
@@ -76,51 +75,11 @@ pub enum ResolveError {
     System(#[from] io::Error),
 }
 
-/// One interface, ready to be used.
-#[derive(Clone, Debug)]
-pub(crate) struct ResolvedNi {
-    pub(crate) nid: Nid,
-    pub(crate) ip: IpAddr,
-    pub(crate) interface: Option<String>,
-    pub(crate) port: u16,
-    pub(crate) port_bulk: u16,
-    pub(crate) conns_per_peer: u16,
-    pub(crate) credits: u32,
-    pub(crate) peer_credits: u32,
-}
-
 /// The identity in force and the reason, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResolvedIdentity {
     pub(crate) identity: Identity,
     pub(crate) reason: &'static str,
-}
-
-impl ResolvedNi {
-    /// Where it is to be found: the port for CONTROL connections first, then that for all others
-    /// if it is another one. Both must be served (wire 2.1).
-    pub(crate) fn addrs(&self) -> Vec<SocketAddr> {
-        let mut ports = vec![self.port];
-        ports.extend((self.port_bulk != self.port).then_some(self.port_bulk));
-        ports.into_iter().map(|port| SocketAddr::new(self.ip, port)).collect()
-    }
-
-    /// Its description with every value that it has; a port that is that of all is left out.
-    pub(crate) fn explicit(&self, net: &NetConfig, tunables: &Tunables) -> NetConfig {
-        let place = match (&net.place, &self.interface) {
-            (InterfaceChoice::Default, Some(name)) => InterfaceChoice::Interface(name.clone()),
-            (InterfaceChoice::Default, None) => InterfaceChoice::Address(self.ip),
-            (named, _) => named.clone(),
-        };
-        NetConfig {
-            place,
-            port: (i64::from(self.port) != tunables.accept_port).then_some(self.port),
-            credits: Some(self.credits),
-            peer_credits: Some(self.peer_credits),
-            conns_per_peer: Some(self.conns_per_peer),
-            ..net.clone()
-        }
-    }
 }
 
 /// What this machine makes of one more interface.
@@ -239,7 +198,7 @@ fn addresses(machine: &[Interface]) -> String {
     all.join(", ")
 }
 
-/// Bulk connections of each direction for a link's speed (wire 4.7).
+/// Bulk connections of each direction for a link's speed [SOCK-2].
 fn conns_for_speed(mbps: Option<u32>) -> u16 {
     let gigabits = mbps.unwrap_or(1000).max(1000) / 1000;
     (gigabits.ilog2() / 2 + 1) as u16
@@ -276,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_follow_the_speed_as_in_wire_4_7() {
+    fn connections_follow_the_speed_of_the_link() {
         let rows = [(1, 1), (10, 2), (25, 3), (40, 3), (100, 4), (200, 4), (400, 5)];
         for (gigabits, conns) in rows {
             assert_eq!(conns_for_speed(Some(gigabits * 1000)), conns, "{gigabits} Gb/s");

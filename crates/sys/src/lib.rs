@@ -8,6 +8,7 @@
 
 pub mod clock;
 pub mod cpt;
+pub mod files;
 pub mod interfaces;
 pub mod limits;
 pub mod listener;

@@ -83,7 +83,7 @@ impl<'a, O: Env> Lctl<'a, O> {
     fn list_nids(&mut self, word: &str) -> Result<(), Exit> {
         let nis = self.ask(Env::nis)?;
         let lo = (word == "all").then_some(Nid::LO);
-        let nids = lo.into_iter().chain(nis.nis.iter().map(|ni| ni.nid));
+        let nids = lo.into_iter().chain(nis.nets.iter().map(|ni| ni.nid));
         let text: String = nids.map(|nid| format!("{nid}\n")).collect();
         self.env.out(&text);
         Ok(())
@@ -93,7 +93,7 @@ impl<'a, O: Env> Lctl<'a, O> {
     fn which_nid(&mut self, words: &[String]) -> Result<(), Exit> {
         let nids = self.nids(words)?;
         let nis = self.ask(Env::nis)?;
-        let own = |nid: &&Nid| nid.is_lo() || nis.nis.iter().any(|ni| ni.nid == **nid);
+        let own = |nid: &&Nid| nid.is_lo() || nis.nets.iter().any(|ni| ni.nid == **nid);
         let near = |nid: &&Nid| nis.on(nid.net()).next().is_some();
         match nids.iter().find(own).or_else(|| nids.iter().find(near)) {
             Some(nid) => {
@@ -123,8 +123,8 @@ impl<'a, O: Env> Lctl<'a, O> {
                     Compat::V2_15 => "12345-",
                     Compat::V2_16 => "",
                 };
-                let others = identity.nids.iter().filter(|(nid, _)| !nid.is_lo());
-                let others: String = others.map(|(nid, _)| format!("{before}{nid}\n")).collect();
+                let others = told.peer_ni.iter().map(|ni| ni.nid).filter(|nid| !nid.is_lo());
+                let others: String = others.map(|nid| format!("{before}{nid}\n")).collect();
                 let text = format!("12345-{}\n{others}", Nid::LO);
                 self.env.out(&text);
                 Ok(())

@@ -52,7 +52,7 @@ fn nids_and_pings_are_those_of_the_real_one() {
 #[test]
 fn a_node_that_counts_wrongly_fills_no_screen() {
     let mut fake = Fake::new(5, 3);
-    fake.peers[0].connections.bulk_in = u32::MAX;
+    fake.peers[0].connections.insert("BULK_IN".to_owned(), u32::MAX);
     let (out, err, status) = type_in(&mut fake, Compat::V2_16, "--net tcp conn_list");
     assert_eq!((out.lines().count(), status), (1 << 18, 0));
     // The other two of this peer are there too, and one of them came first.
@@ -90,7 +90,7 @@ fn peers_and_connections_of_a_network() {
     check(&mut fake, "peer_list", "", select, 22);
     check(&mut fake, "--net o2ib conn_list", "", "lctl: o2ib has no such list; tcp has\n", 22);
     // Which of two interfaces it is, is not told.
-    fake.nis.nis[1].nid = nid("10.77.0.5@tcp");
+    fake.nis.nets[1].nid = nid("10.77.0.5@tcp");
     let (out, _, _) = type_in(&mut fake, Compat::V2_16, "--net tcp conn_list");
     assert!(out.starts_with("12345-10.77.0.3@tcp  O[0]?->10.77.0.3\n"), "{out}");
 }

@@ -5,11 +5,10 @@
 mod fake_env;
 
 use fake_env::{Fake, nid, recorded};
+use lustrine_control::{ChangeReport, ChangeRequest, ImportMode, NewNet, NiSelector};
 use lustrine_lnet::tunables::{Change, TABLE};
 use lustrine_tools::lnetctl::{LNETCTL, Lnetctl, Settings};
-use lustrine_tools::node::{
-    ChangeReport, ChangeRequest, ImportMode, NewNet, NiSelector, ToolError,
-};
+use lustrine_tools::node::ToolError;
 use lustrine_tools::shell::{self, Compat, NameMatching};
 use lustrine_tools::table::CommandSyntax;
 use proptest::prelude::*;
@@ -247,15 +246,15 @@ fn what_nodes_do_not_have_is_refused_with_the_reason() {
 
 #[test]
 fn changes_are_asked_of_the_node_and_print_nothing() {
-    let (text, nids) =
-        (str::to_owned, |texts: &[&str]| texts.iter().map(|t| (*t).into()).collect());
+    let text = str::to_owned;
+    let net = |text: &str| text.parse().unwrap();
     for (command, wish) in [
         ("set retry_count 3", ChangeRequest::Set { name: text("retry_count"), value: 3 }),
         ("set spin_us -- -1", ChangeRequest::Set { name: text("spin_us"), value: -1 }),
         (
             "net set --nid 1.2.3.4@tcp --conns-per-peer 4",
             ChangeRequest::SetNet {
-                which: NiSelector::Nid(text("1.2.3.4@tcp")),
+                which: NiSelector::Nid(nid("1.2.3.4@tcp")),
                 conns_per_peer: Some(4),
                 lnd_timeout: None,
             },
@@ -263,7 +262,7 @@ fn changes_are_asked_of_the_node_and_print_nothing() {
         (
             "net set --net tcp1 --lnd-timeout 20",
             ChangeRequest::SetNet {
-                which: NiSelector::Net(text("tcp1")),
+                which: NiSelector::Net(net("tcp1")),
                 conns_per_peer: None,
                 lnd_timeout: Some(20),
             },
@@ -271,8 +270,8 @@ fn changes_are_asked_of_the_node_and_print_nothing() {
         (
             "net add --net tcp2 --if eth0,eth1 --credits 99 --tos -1",
             ChangeRequest::AddNet(NewNet {
-                net: Some(text("tcp2")),
-                interfaces: nids(&["eth0", "eth1"]),
+                net: Some(net("tcp2")),
+                interfaces: vec![text("eth0"), text("eth1")],
                 credits: Some(99),
                 tos: Some(-1),
                 ..NewNet::default()
@@ -281,30 +280,30 @@ fn changes_are_asked_of_the_node_and_print_nothing() {
         (
             "net del --net tcp1 --if eth1",
             ChangeRequest::DelNet {
-                which: NiSelector::Net(text("tcp1")),
-                interfaces: nids(&["eth1"]),
+                which: NiSelector::Net(net("tcp1")),
+                interfaces: vec![text("eth1")],
             },
         ),
         (
             "peer add --prim_nid 1.2.3.4@tcp --nid 1.2.3.4@tcp,1.2.3.[5-6]@tcp --lock_prim",
             ChangeRequest::AddPeer {
-                nids: nids(&["1.2.3.4@tcp", "1.2.3.5@tcp", "1.2.3.6@tcp"]),
+                nids: ["1.2.3.4@tcp", "1.2.3.5@tcp", "1.2.3.6@tcp"].map(nid).to_vec(),
                 multi_rail: true,
                 locked: true,
             },
         ),
         (
             "peer del --prim_nid 1.2.3.4@tcp --force",
-            ChangeRequest::DelPeer { primary: text("1.2.3.4@tcp"), nids: Vec::new(), force: true },
+            ChangeRequest::DelPeer { primary: nid("1.2.3.4@tcp"), nids: Vec::new(), force: true },
         ),
-        ("stats reset", ChangeRequest::ResetStats),
+        ("stats reset", ChangeRequest::ResetStats {}),
     ] {
         let mut fake = Fake::new(0, 0);
         shows(&mut fake, command, "");
         assert_eq!(fake.wishes, [(wish, false)], "{command}");
     }
     let mut fake = Fake::new(0, 0);
-    fake.changed = Err(ToolError { errno: -22, text: "retry_count = 300 is env".to_owned() });
+    fake.changed = Err(ToolError { errno: -22, text: "retry_count = 300 is too large".to_owned() });
     let (_, err, status) = type_in(&mut fake, Compat::V2_16, "set retry_count 300");
     let wanted = "---\nset:\n-     retry_count:\n      errno: -22\n      descr: ! \"retry_count = \
                   300 is env\"\n...\n";
@@ -323,6 +322,9 @@ fn words_that_do_not_go_together_ask_the_node_nothing() {
         "peer add --nid 1.2.3.4@tcp",
         "peer add --prim_nid 1.2.3.4@tcp --nid [",
         "peer del",
+        "peer del --prim_nid junk",
+        "net set --nid junk --conns-per-peer 3",
+        "net del --net junk",
         "import --add --del",
         "import nowhere.yaml",
     ] {
@@ -339,7 +341,7 @@ fn an_import_tells_what_it_would_do() {
     fake.files.insert("a.yaml".to_owned(), "retry_count: 3\n".to_owned());
     fake.files.insert("stdin".to_owned(), "retry_count: 4\n".to_owned());
     fake.changed = Ok(ChangeReport {
-        steps: vec!["set retry_count to 3 (was 2)".to_owned(), "forget 1.2.3.4@tcp".to_owned()],
+        steps: vec!["set retry_count to 3 (was 2)".to_owned(), "remove 1.2.3.4@tcp".to_owned()],
         warnings: vec!["a.yaml:2:1: ignored: no such key".to_owned()],
         before: "global:\n    retry_count: 2\n".to_owned(),
         after: "global:\n    retry_count: 3\n".to_owned(),
@@ -348,14 +350,14 @@ fn an_import_tells_what_it_would_do() {
     assert_eq!((out.as_str(), status), ("", 0));
     assert_eq!(err, "lnetctl: a.yaml:2:1: ignored: no such key\n");
     let (out, ..) = type_in(&mut fake, Compat::V2_16, "import --dry-run a.yaml");
-    assert_eq!(out, "would set retry_count to 3 (was 2)\nwould forget 1.2.3.4@tcp\n");
+    assert_eq!(out, "would set retry_count to 3 (was 2)\nwould remove 1.2.3.4@tcp\n");
     let (out, ..) = type_in(&mut fake, Compat::V2_16, "import --del --diff");
     let wanted = "--- current\n+++ with stdin\n@@ -1,2 +1,2 @@\n global:\n-    retry_count: 2\n\
                   +    retry_count: 3\n";
     assert_eq!(out, wanted);
     let asked = fake.wishes.iter().map(|(wish, trial)| match wish {
-        ChangeRequest::Import { source_name, manner, lenient, .. } => {
-            (source_name.as_str(), *manner, *lenient, *trial)
+        ChangeRequest::Import { source_name, mode, lenient, .. } => {
+            (source_name.as_str(), *mode, *lenient, *trial)
         }
         other => panic!("{other:?}"),
     });
@@ -439,8 +441,8 @@ fn peers_that_say_nothing_and_nids_never_used() {
     let (out, _, _) = type_in(&mut fake, Compat::V2_16, "peer show -v");
     // The second NID is the peer's, but no message went there: nothing is known of credits.
     assert!(out.ends_with("      -     nid: 10.77.1.3@tcp1\n            state: up\n"), "{out}");
-    fake.peers[0].node.nids.clear();
-    fake.peers[0].node.multi_rail = false;
+    fake.peers[0].identity.peer_ni.clear();
+    fake.peers[0].identity.multi_rail = false;
     let wanted = "peer:\n-     primary nid: 10.77.0.3@tcp\n      Multi-Rail: false\n      \
                   peer ni:\n      -     nid: 10.77.0.3@tcp\n            state: NA\n";
     shows(&mut fake, "peer show", wanted);

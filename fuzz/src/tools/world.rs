@@ -11,10 +11,11 @@ use lustrine_selftest::console::{
     Refusal, Reply, SessionHolder, SessionView, TestView,
 };
 use lustrine_tools::lst::{self, ConsoleError, WaitOutcome};
-use lustrine_tools::node::{
-    self, ChangeReport, ChangeRequest, Connections, Latency, LocalNis, Messages, Ni, PeerIdentity,
-    PeerNi, ToolError,
+use lustrine_control::{
+    ChangeReport, ChangeRequest, Messages, NetInfo, NetRow, PeerIdentity, PeerNiRow, PeerRow,
+    SummaryRow,
 };
+use lustrine_tools::node::{self, ToolError};
 use lustrine_tools::routerstat::Counters;
 use lustrine_tools::shell::Terminal;
 use lustrine_wire::nid::{Net, Nid};
@@ -248,22 +249,25 @@ impl<'a> World<'a> {
 
     fn told(&mut self) -> PeerIdentity {
         PeerIdentity {
-            primary: self.nid(),
+            primary_nid: self.nid(),
             multi_rail: self.byte() & 1 != 0,
-            nids: self.some(|world| (world.nid(), world.byte() & 1 != 0)),
+            peer_ni: self.some(|world| PeerNiRow { nid: world.nid(), up: world.byte() & 1 != 0 }),
         }
     }
 
     fn messages(&mut self) -> Messages {
-        let latency = (self.byte() & 1 != 0).then(|| {
-            ["put_egress", "get_rtt", "put_ack"].map(|operation| Latency {
-                operation,
-                samples: self.number(),
-                min_nsec: self.number(),
-                max_nsec: self.number(),
-                avg_nsec: self.number(),
-            })
-        });
+        let mut latency = BTreeMap::new();
+        for operation in ["put_egress", "get_rtt", "put_ack"] {
+            if self.byte() & 1 != 0 {
+                let summary = SummaryRow {
+                    samples: self.number(),
+                    min_nsec: self.number(),
+                    max_nsec: self.number(),
+                    avg_nsec: self.number(),
+                };
+                latency.insert(operation.to_owned(), summary);
+            }
+        }
         let (sent, received, dropped) = (self.number(), self.number(), self.number());
         Messages { sent, received, dropped, latency }
     }
@@ -320,35 +324,36 @@ impl lst::Env for World<'_> {
 }
 
 impl node::Env for World<'_> {
-    fn nis(&mut self) -> Result<LocalNis, ToolError> {
-        let ni = |world: &mut Self| Ni {
-            nid: world.nid(),
+    fn nis(&mut self) -> Result<NetInfo, ToolError> {
+        let ni = |world: &mut Self| NetRow {
             interface: (world.byte() & 1 != 0).then(|| world.name()),
             port: world.number() as u16,
             conns_per_peer: world.byte().into(),
             peer_credits: world.number() as u32,
-            credits: world.number() as u32,
+            credits_configured: world.number() as u32,
             messages: world.messages(),
+            ..NetRow::new(world.nid())
         };
-        self.there(|world| LocalNis { cpts: world.byte().into(), nis: world.some(ni) })
+        self.there(|world| NetInfo {
+            cpts: vec![Vec::new(); world.byte().into()],
+            nets: world.some(ni),
+            ..NetInfo::default()
+        })
     }
 
-    fn peers(&mut self) -> Result<Vec<PeerNi>, ToolError> {
-        let connections = |world: &mut Self| Connections {
-            any: world.byte().into(),
-            control: world.number() as u32,
-            bulk_in: world.byte().into(),
-            bulk_out: world.byte().into(),
+    fn peers(&mut self) -> Result<Vec<PeerRow>, ToolError> {
+        let connections = |world: &mut Self| {
+            let kinds = ["ANY", "CONTROL", "BULK_IN", "BULK_OUT", "other"];
+            kinds.into_iter().map(|kind| (kind.to_owned(), world.number() as u32)).collect()
         };
-        let peer = |world: &mut Self| PeerNi {
-            nid: world.nid(),
-            node: world.told(),
+        let peer = |world: &mut Self| PeerRow {
             cpt: world.byte().into(),
             credits: world.number() as u32,
             credits_available: world.number() as i64,
             credits_min: world.number() as i64,
             messages: world.messages(),
             connections: connections(world),
+            ..PeerRow::new(world.nid(), world.told())
         };
         self.there(|world| world.some(peer))
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Crates without I/O, clock, thread or global state.
-pub(crate) const PURE: [&str; 14] = [
+pub(crate) const PURE: &[&str] = &[
     "wire",
     "lnet",
     "socklnd",
@@ -17,6 +17,9 @@ pub(crate) const PURE: [&str; 14] = [
     "scenario",
     "yaml",
     "document",
+    "config",
+    "control",
+    "metrics",
     "report",
     "plan",
 ];

@@ -1,7 +1,7 @@
 //! `lustrine discover`: LNet discovery of a node, in both directions.
 
 use clap::Args;
-use lustrine_node::{Answer, Request};
+use lustrine_control::{Answer, Request};
 use lustrine_wire::nid::Nid;
 
 use super::show::peer_text;
@@ -37,7 +37,7 @@ pub(crate) struct DiscoverArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &DiscoverArgs) -> Result<(), Failure> {
-    let request = Request::Discover { nid: args.nid.to_string(), timeout_ms: millis(args.timeout) };
+    let request = Request::Discover { nid: args.nid, timeout_ms: millis(args.timeout) };
     match ask(&args.node, &args.control, Some(&args.nid), args.port, &request)? {
         answer if args.json => print_json(&answer),
         Answer::Discover { peer } => {

@@ -90,7 +90,7 @@ fn write_all(pages: &[Page], directory: &Path) -> Result<(), Failure> {
         .map_err(|error| format!("cannot create the directory {}: {error}", directory.display()))?;
     for page in pages {
         let path = directory.join(&page.file_name);
-        fs::write(&path, &page.text)
+        lustrine_sys::files::write(&path, &page.text)
             .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     }
     print(&format!("{} pages written to {}\n", pages.len(), directory.display()))

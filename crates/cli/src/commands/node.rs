@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use lustrine_node::config::NodeConfig;
+use lustrine_config::{Address, NodeConfig};
 use lustrine_node::control::ControlSocket;
-use lustrine_node::metrics::{Address, MetricsSocket};
+use lustrine_node::metrics::MetricsSocket;
 use lustrine_node::{Node, ResolveError};
 use lustrine_sys::Signals;
 
@@ -83,7 +83,7 @@ fn serve(args: &NodeArgs) -> Result<(), Failure> {
         return Err(Failure::Usage(ResolveError::NoNet.to_string()));
     }
     let signals = Signals::install().map_err(|error| format!("cannot catch signals: {error}"))?;
-    let place = args.control.resolve(config.control.clone());
+    let place = args.control.resolve(config.control.clone().map(PathBuf::from));
     args.take_places(&mut config);
     // Before anything is opened for peers: a node that cannot be asked is of no use.
     let socket = match &place {
@@ -146,7 +146,7 @@ impl NodeArgs {
             // Whoever starts a node with it may be in another directory.
             let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             // A file is text: what cannot be written there is not told.
-            config.control = path.to_str().map(PathBuf::from);
+            config.control = path.to_str().map(str::to_owned);
         }
         if let Some(address) = &self.metrics {
             config.metrics = Some(address.clone());

@@ -1,7 +1,7 @@
 //! `lustrine ping`: whether a node answers, and its NIDs.
 
 use clap::Args;
-use lustrine_node::{Answer, Request};
+use lustrine_control::{Answer, PeerIdentity, Request};
 use lustrine_wire::nid::Nid;
 
 use crate::common::{ControlOptions, NodeOptions, ask};
@@ -41,7 +41,7 @@ pub(crate) struct PingArgs {
 
 /// Runs the command. The remaining pings are tried after one fails.
 pub(crate) fn run(args: &PingArgs) -> Result<(), Failure> {
-    let request = Request::Ping { nid: args.nid.to_string(), timeout_ms: millis(args.timeout) };
+    let request = Request::Ping { nid: args.nid, timeout_ms: millis(args.timeout) };
     let mut outcome = Ok(());
     for _ in 0..args.count {
         match ask(&args.node, &args.control, Some(&args.nid), args.port, &request) {
@@ -58,10 +58,10 @@ pub(crate) fn run(args: &PingArgs) -> Result<(), Failure> {
 }
 
 fn text(answer: &Answer) -> String {
-    let Answer::Ping { primary_nid, multi_rail, features, sequence, peer_ni, rtt_us } = answer
-    else {
+    let Answer::Ping { identity, features, sequence, rtt_us } = answer else {
         return String::new();
     };
+    let PeerIdentity { primary_nid, multi_rail, peer_ni } = identity;
     let mut text = format!(
         "{primary_nid}  {:.3} ms  features {features:#04x}  sequence {sequence}{}\n",
         rtt_us / 1e3,

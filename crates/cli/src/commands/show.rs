@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use clap::{Args, ValueEnum};
-use lustrine_node::{Answer, NetRow, PeerRow, Request};
+use lustrine_control::{Answer, Messages, NetInfo, NetRow, PeerRow, Request};
+use lustrine_wire::nid::Nid;
 
 use crate::common::{ControlOptions, NodeOptions, ask};
 use crate::output::{Failure, print, print_json};
+use crate::values;
 
 mod latency;
 
@@ -29,8 +31,8 @@ pub(crate) struct ShowArgs {
     all: bool,
 
     /// Latencies of this NID alone: a peer's, or one of the node's own
-    #[arg(long)]
-    nid: Option<String>,
+    #[arg(long, value_parser = values::nid)]
+    nid: Option<Nid>,
 
     #[command(flatten)]
     node: NodeOptions,
@@ -60,7 +62,7 @@ pub(crate) fn run(args: &ShowArgs) -> Result<(), Failure> {
         What::Net => Request::ShowNet,
         What::Peer => Request::ShowPeer,
         What::Stats => Request::ShowStats,
-        What::Latency => Request::ShowLatency { nid: args.nid.clone() },
+        What::Latency => Request::ShowLatency { nid: args.nid },
     };
     match ask(&args.node, &args.control, None, None, &request)? {
         answer if args.json => print_json(&answer),
@@ -71,7 +73,14 @@ pub(crate) fn run(args: &ShowArgs) -> Result<(), Failure> {
 fn text(answer: &Answer, all: bool) -> String {
     let mut text = String::new();
     match answer {
-        Answer::Net { identity, identity_reason, selftest, selftest_consoles, cpts, nets } => {
+        Answer::Net(NetInfo {
+            identity,
+            identity_reason,
+            selftest,
+            selftest_consoles,
+            cpts,
+            nets,
+        }) => {
             writeln!(text, "identity: {identity} ({identity_reason})").expect(STRING);
             let consoles = match (selftest.as_str(), selftest_consoles.as_str()) {
                 ("serve", "") => "any console, without client tests",
@@ -105,11 +114,11 @@ fn net_text(net: &NetRow) -> String {
     if let Some(interface) = &net.interface {
         writeln!(text, "    interface: {interface}").expect(STRING);
     }
-    let listening = net.listening.as_deref().unwrap_or("no");
+    let listening = net.listening.map_or_else(|| "no".to_owned(), |addr| addr.to_string());
     writeln!(text, "    listening: {listening}").expect(STRING);
     writeln!(text, "    conns_per_peer: {}", net.conns_per_peer).expect(STRING);
     text += &credits_text(net.credits_available, net.credits, net.credits_min);
-    text += &messages_text(net.sent, net.received, net.dropped);
+    text += &messages_text(&net.messages);
     text
 }
 
@@ -117,7 +126,8 @@ fn credits_text(free: i64, all: u32, lowest: i64) -> String {
     format!("    credits: {free} of {all} free, lowest {lowest}\n")
 }
 
-fn messages_text(sent: u64, received: u64, dropped: u64) -> String {
+fn messages_text(messages: &Messages) -> String {
+    let Messages { sent, received, dropped, .. } = messages;
     format!("    messages: {sent} sent, {received} received, {dropped} dropped\n")
 }
 
@@ -137,12 +147,12 @@ fn counters(whose: &str, counters: &BTreeMap<String, u64>, all: bool) -> String 
 
 /// A peer, as text.
 pub(crate) fn peer_text(peer: &PeerRow) -> String {
-    let mut text = format!("{}\n    primary nid: {}\n", peer.nid, peer.primary_nid);
-    writeln!(text, "    state: {}", peer.state).expect(STRING);
+    let mut text = format!("{}\n    primary nid: {}\n", peer.nid, peer.identity.primary_nid);
+    writeln!(text, "    state: {}", peer.state.name()).expect(STRING);
     if let Some(features) = peer.features {
         writeln!(text, "    features: {features:#04x}").expect(STRING);
     }
-    for ni in &peer.peer_ni {
+    for ni in &peer.identity.peer_ni {
         let state = if ni.up { "up" } else { "down" };
         writeln!(text, "    peer ni: {} {state}", ni.nid).expect(STRING);
     }
@@ -152,7 +162,7 @@ pub(crate) fn peer_text(peer: &PeerRow) -> String {
             .expect(STRING);
     }
     text += &credits_text(peer.credits_available, peer.credits, peer.credits_min);
-    text += &messages_text(peer.sent, peer.received, peer.dropped);
+    text += &messages_text(&peer.messages);
     let list: Vec<String> =
         peer.connections.iter().map(|(name, count)| format!("{count} {name}")).collect();
     let version = peer.version.as_deref().unwrap_or("?");

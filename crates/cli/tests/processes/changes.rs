@@ -5,7 +5,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::Stdio;
 
-use lustrine_node::{Answer, PeerRow, Request, control};
+use lustrine_control::{Answer, PeerRow, Request};
+use lustrine_node::control;
 use lustrine_testing::{Need, not_run};
 
 use crate::common::{
@@ -32,7 +33,7 @@ fn quietly(node: &Node, words: &str) {
 #[track_caller]
 fn peer(node: &Node, nid: &str) -> Option<PeerRow> {
     match control::ask(&node.control(), &Request::ShowPeer) {
-        Ok(Answer::Peer { peers }) => peers.into_iter().find(|peer| peer.nid == nid),
+        Ok(Answer::Peer { peers }) => peers.into_iter().find(|peer| peer.nid.to_string() == nid),
         other => panic!("{other:?}"),
     }
 }
@@ -181,7 +182,7 @@ fn a_reset_clears_what_is_shown() {
     let stats = node.stats().lnet;
     assert_eq!((stats["send_count"], stats["recv_count"], stats["send_length"]), (0, 0, 0));
     let row = peer(&node, &other.nid()).expect("it is known");
-    assert_eq!((row.sent, row.received), (0, 0));
+    assert_eq!((row.messages.sent, row.messages.received), (0, 0));
     let shown = lnetctl(&node, "net show -v").ok().stdout;
     assert!(shown.contains("send_count: 0\n"), "{shown}");
 }
@@ -266,7 +267,7 @@ fn an_export_makes_a_fresh_node_an_equal_one() {
     for line in [
         "would set transaction_timeout to 77 s (was 150)\n",
         "would set spin_us to 0 us (was 200)\n",
-        "would describe peer 10.99.0.7@tcp with 10.99.1.7@tcp1\n",
+        "would configure peer 10.99.0.7@tcp with 10.99.1.7@tcp1\n",
         "would add an interface to tcp2: ",
     ] {
         assert!(told.contains(line), "{line} is not in {told}");

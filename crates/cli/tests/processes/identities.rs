@@ -85,7 +85,7 @@ fn a_userland_client_is_told_why_it_is_not_let_in() {
     for args in [&[][..], &["--accept", "secure"]] {
         let node = Node::start(args);
         let hint = format!(
-            "the peer closed the connection before its HELLO; what listens on TCP port {} accepts \
+            "the peer closed the connection before its HELLO; the node at TCP port {} accepts \
              only source ports below 1024: run as root, or set accept=all there",
             node.port()
         );
@@ -163,7 +163,9 @@ fn what_listens_is_silent() {
             let mut command = lustrine();
             command.args([wish, &format!("{ip}@tcp"), "--timeout", "0.5"]);
             command.args(["--port", &port.to_string()]).args(identity);
-            let words = format!("timed out; TCP port {port} there connects, but does not answer");
+            let words = format!(
+                "timed out; TCP port {port} there accepts the connection but does not answer"
+            );
             let done = finish(&mut command).expect_error(&[&words]);
             assert!(!done.stderr.contains("host is down"), "it answers TCP: {done:#?}");
         }
@@ -223,7 +225,7 @@ fn another_service_listens() {
     all_fail(
         &format!("{ip}@tcp"),
         port,
-        &[&format!("protocol error; what answers on TCP port {port} there does not speak LNet")],
+        &[&format!("protocol error; the program at TCP port {port} there does not speak LNet")],
     );
 }
 

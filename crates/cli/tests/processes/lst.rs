@@ -5,7 +5,8 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use lustrine_node::{Request, control};
+use lustrine_control::Request;
+use lustrine_node::control;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::{Node, Running, Scratch, eventually, finish, loopback, lustrine};
@@ -334,6 +335,19 @@ fn nodes_that_are_not_there() {
     let counts = user.prints(&["list_group", "servers"]);
     assert!(counts.ends_with("\t1\t0\t0\t0\t1\tservers\n"), "{counts}");
     drop(node);
+}
+
+#[test]
+fn the_log_of_a_console_is_not_written_through_a_link() {
+    let node = Node::open();
+    let user = User::beside(&node);
+    let target = user.scratch.file("target");
+    fs::write(&target, "precious").expect("a file");
+    let log = user.socket().with_extension("log");
+    std::os::unix::fs::symlink(&target, log).expect("a link");
+    let failed = finish(&mut user.lst(&["new_session", "x"])).expect_code(255);
+    assert!(failed.stderr.contains("is a symbolic link"), "{failed:#?}");
+    assert_eq!(fs::read_to_string(&target).expect("a file"), "precious");
 }
 
 #[test]

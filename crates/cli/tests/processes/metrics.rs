@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use lustrine_node::metrics::{NIS_MAX, TABLE};
+use lustrine_metrics::{NIS_MAX, TABLE};
 
 use crate::common::{Node, Running, Scratch, eventually, finish, free_port, loopback, lustrine};
 
@@ -203,7 +203,7 @@ fn latencies_are_told_by_all_who_tell_them() {
     let mut unknown = node.controlled(&["show", "latency", "--nid", "10.9.9.9@tcp"]);
     assert_eq!(finish(&mut unknown).ok().stdout, "no latencies yet\n");
     let wrong = finish(&mut node.controlled(&["show", "latency", "--nid", "x"]));
-    wrong.expect_error(&["is no NID"]);
+    wrong.expect_code(2).expect_stderr(&["such as 10.0.0.1@tcp"]);
     finish(&mut node.controlled(&["show", "net", "--nid", "10.9.9.9@tcp"])).expect_code(2);
 
     let lnetctl = |words: &[&str]| {

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Stdio;
 
+use lustrine_control::Greeting;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -172,7 +173,7 @@ fn only_its_owner_may_ask() {
     let mut show = unprivileged(&scratch).expect("there was one before");
     finish(show.args(["show", "net", "--control"]).arg(node.control())).expect_error(&[
         &node.control().display().to_string(),
-        "permission denied; it is for the user who runs the node",
+        "permission denied; only root and the user of the node may use it",
     ]);
 }
 
@@ -210,30 +211,33 @@ fn questions_to_peers_go_through_the_node() {
 #[test]
 fn no_question_harms_the_control_socket() {
     let node = Node::open();
-    let ask = |line: &[u8]| {
+    let ask = |lines: &[u8]| {
         let mut stream = UnixStream::connect(node.control()).expect("the node listens");
         // It may hang up before all of it is written.
-        let _ = stream.write_all(line);
+        let _ = stream.write_all(lines);
         let _ = stream.shutdown(std::net::Shutdown::Write);
-        let mut answer = String::new();
-        let _ = BufReader::new(stream).read_line(&mut answer);
-        answer
+        BufReader::new(stream).lines().map_while(Result::ok).last().unwrap_or_default()
     };
-    let nonsense: [&[u8]; 7] = [
+    let hello = Greeting::line().into_bytes();
+    let nonsense: [&[u8]; 8] = [
         b"\n",
         b"show net\n",
         b"{\"cmd\":\"reboot\"}\n",
         b"{\"cmd\":\"ping\",\"nid\":\"10.0.0.1@tcp\",\"timeout_ms\":1,\"more\":1}\n",
         b"{\"cmd\":\"ping\",\"nid\":\"10.0.0.1@tcp\",\"timeout_ms\":-1}\n",
+        b"{\"cmd\":\"ping\",\"nid\":\"not a nid\",\"timeout_ms\":1}\n",
         b"{\"cmd\":\"ping\"",
         &[b'['; 100_000],
     ];
     for line in nonsense {
+        let answer = ask(&[&hello, line].concat());
+        assert!(answer.contains("\"error\"") && answer.contains("invalid request"), "{answer:?}");
+        // Before the versions were exchanged nothing is carried out.
         let answer = ask(line);
-        assert!(answer.contains("\"error\"") && answer.contains("not a request"), "{answer:?}");
+        assert!(answer.contains("the node speaks control version"), "{answer:?}");
     }
-    let answer = ask(b"{\"cmd\":\"ping\",\"nid\":\"not a nid\",\"timeout_ms\":1}\n");
-    assert!(answer.contains("is no NID; an example is 10.0.0.1@tcp"), "{answer:?}");
+    let answer = ask(&[&hello, &b"{\"cmd\":\"show_net\"}\n"[..]].concat());
+    assert!(answer.contains("\"answer\":\"net\""), "{answer:?}");
     // Not UTF-8: no answer is due.
     ask(b"\xff\xfe\n");
     // Callers that say nothing take up places, but only so many.
@@ -252,7 +256,7 @@ fn a_node_that_is_stopped_is_not_waited_for_without_end() {
     let mut node = Node::open();
     node.running().signal(Signal::STOP);
     finish(&mut node.controlled(&["show", "net"]))
-        .expect_error(&["does not answer: its process is stopped, or the machine overloaded"]);
+        .expect_error(&["does not answer: its process is stopped, or the machine is overloaded"]);
     node.running().signal(Signal::CONT);
     finish(&mut node.controlled(&["show", "net"])).ok();
 }

@@ -138,7 +138,7 @@ fn a_plan_with_nodes_that_run_already() {
 fn what_is_wrong_with_a_plan_is_told_before_anything_runs() {
     let scratch = Scratch::new();
     let cases: [(&str, &[&str], i32, &str); 7] = [
-        ("name: x\n", &["--local"], 2, "plan.yaml:1:1: a plan without \"groups\""),
+        ("name: x\n", &["--local"], 2, "plan.yaml:1:1: a plan needs \"groups\""),
         (PLAN, &[], 2, "group clients has no nodes: name them with --group clients=NIDS"),
         (PLAN, &["--group", "client=1@tcp"], 2, "it has clients, servers"),
         (PLAN, &["--group", "clients"], 2, "no '='"),

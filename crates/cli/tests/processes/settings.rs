@@ -154,7 +154,7 @@ fn bad_settings_are_refused_with_advice() {
     // What the words alone show.
     let cases: [(&[&str], &[&str]); 7] = [
         (&[], &["no net is configured; give one, for example --net tcp=eth0"]),
-        (&["--net", "tcp9x"], &["is no network", "tcp1=eth0"]),
+        (&["--net", "tcp9x"], &["is not a network", "tcp1=eth0"]),
         (&["--net", "tcp=127.0.0.9", "--net", "tcp=127.0.0.9"], &["has 127.0.0.9 twice"]),
         (
             &["--net", "tcp=127.0.0.9", "--set", "peer_credits"],

@@ -66,7 +66,7 @@ fn a_bad_file_is_told_with_every_place_and_nothing_is_touched() {
     let mut command = sim(&["run", "--json"], &file);
     finish(command.arg(&json)).expect_error(&[
         "bad.yaml:3:50: \"x\" is not known in a load; allowed: from, to,",
-        "bad.yaml:3:65: warm_up cannot be \"1\": its unit is missing; allowed:",
+        "bad.yaml:3:65: warm_up cannot be \"1\": the unit is missing; allowed:",
     ]);
     assert_eq!(fs::read_to_string(&json).unwrap(), "yesterday");
     let good = scratch.write("good.yaml", SHORT);
@@ -229,7 +229,7 @@ fn a_trace_is_written_and_replayed() {
         .expect_stderr(&["cannot be used with"]);
     replay(&["--since", "5"])
         .expect_code(2)
-        .expect_stderr(&["its unit is missing", "\"25.25 ms\""]);
+        .expect_stderr(&["the unit is missing", "\"25.25 ms\""]);
     let mut command = sim(&["run", "--trace", "-"], &file);
     finish(&mut command).expect_code(2).expect_stderr(&["goes to a file", "give it a name"]);
     let before = fs::read_to_string(&file).expect("the scenario");

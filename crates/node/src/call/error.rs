@@ -1,4 +1,4 @@
-//! Why a call failed, in words for the person who made it: what happened, where, what to do next.
+//! Why a request failed: what happened, where, and what to do next.
 
 use lustrine_lnet::status::Status;
 use lustrine_lnet::topology::Identity;
@@ -7,34 +7,34 @@ use lustrine_wire::nid::Nid;
 
 use crate::node::NodeHandle;
 
-/// Why a call failed.
+/// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// The NID makes no sense.
-    #[error("{0:?} is no NID; an example is 10.0.0.1@tcp")]
-    InvalidNid(String),
+    /// The NID is not that of one node.
+    #[error("{0} is not the NID of a node; an example is 10.0.0.1@tcp")]
+    InvalidNid(Nid),
     /// The operation failed.
     #[error("{what} {nid}: {status}{hint}")]
     Failed {
-        /// What was done.
+        /// The operation.
         what: &'static str,
-        /// With whom.
+        /// The peer.
         nid: Nid,
         /// How it ended.
         status: Status,
-        /// Where that was, and what to do next.
+        /// Where it failed, and what to do next.
         hint: String,
     },
     /// An event loop does not answer.
     #[error("the node does not answer; it is stopping, or one of its event loops has failed")]
     NotResponding,
-    /// The system gives no thread for the console.
+    /// The system cannot start a thread for the console.
     #[error("cannot start a console: {0}")]
     ThreadFailed(String),
 }
 
 impl CallError {
-    /// What to do next, where more is known than the error's name says.
+    /// What to do next; empty if nothing is known beyond the error's name.
     pub fn hint(&self) -> &str {
         match self {
             CallError::Failed { hint, .. } => hint.strip_prefix("; ").unwrap_or(hint),
@@ -53,14 +53,14 @@ impl CallError {
     }
 }
 
-/// How far a connection to a peer came.
+/// How far a connection to a peer got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reached {
-    /// The driver has forgotten, or never tried.
+    /// The driver does not know, or never tried.
     Unknown,
-    /// TCP does not connect.
+    /// TCP did not connect.
     Nothing,
-    /// TCP connects, and the HELLO is not answered.
+    /// TCP connected, and the HELLO was not answered.
     Tcp,
     /// A connection is open.
     Node,
@@ -112,27 +112,28 @@ fn hint(
             "; nothing listens on {port} there: is LNet up on that host, and is the port right?"
         ),
         Status::Unreachable if userland && nid.ip().is_some_and(|ip| ip.is_ipv6()) => {
-            "; a userland node never dials IPv6: some kernels crash on it. Run as root".to_owned()
+            "; a userland node never dials IPv6, since some kernels crash on it: run as root"
+                .to_owned()
         }
         Status::Unreachable => {
             "; no interface of this node is on that net, or the host has no route to it".to_owned()
         }
         Status::Rejected if userland => format!(
-            "; what listens on {port} accepts only source ports below 1024: run as root, or set \
+            "; the node at {port} accepts only source ports below 1024: run as root, or set \
              accept=all there. If it does, too many others are opening connections: see its log"
         ),
         Status::Rejected => format!(
-            "; what listens on {port} does not have this NID, is not configured for that net, or \
+            "; the node at {port} does not have this NID, is not configured for that net, or \
              dropped the connection because too many others are opening one: its log says which"
         ),
         Status::Busy => format!(
-            "; what listens on {port} is an LNet node that has as many connections as it may have \
+            "; the program at {port} is an LNet node that has as many connections as it may have \
              (connections_max), or one with the userland identity that has connected to this node \
              itself: such a node is reached only by answers"
         ),
         Status::TimedOut => timed_out(&port, userland, reached),
         Status::Protocol => {
-            format!("; what answers on {port} there does not speak LNet: is the port right?")
+            format!("; the program at {port} there does not speak LNet: is the port right?")
         }
         _ => String::new(),
     }
@@ -141,23 +142,24 @@ fn hint(
 fn timed_out(port: &str, userland: bool, reached: Reached) -> String {
     match reached {
         Reached::Nothing => format!(
-            "; {port} there does not connect: the host is down, or a firewall drops the packets"
+            "; {port} there does not accept a connection: the host is down, or a firewall drops \
+             the packets"
         ),
         Reached::Tcp => format!(
-            "; {port} there connects, but does not answer as LNet: is the port right? If it is, \
-             that node is stopped or overloaded"
+            "; {port} there accepts the connection but does not answer as LNet: is the port \
+             right? If it is, that node is stopped or overloaded"
         ),
         Reached::Node if userland => format!(
-            "; {port} there is connected, but no answer comes: the node is overloaded, or a \
-             kernel that met this address before a push and has to forget it: run lnetctl peer \
-             del --prim_nid OUR_NID there, or contact it once as root"
+            "; {port} there is connected, but no answer comes: the node is overloaded, or it is \
+             a kernel that knew this address before a push and has to remove it: run lnetctl \
+             peer del --prim_nid OUR_NID there, or contact it once as root"
         ),
         Reached::Node => format!(
             "; {port} there is connected, but no answer comes: that node is stopped or overloaded"
         ),
         Reached::Unknown => format!(
             "; {port} there gave no answer: the host is down, a firewall drops the packets, or \
-             what listens there is stopped"
+             the program there is stopped"
         ),
     }
 }

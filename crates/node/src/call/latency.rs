@@ -1,79 +1,29 @@
-//! How long operations take, as it is told.
+//! How long operations take, for the control API.
 
 use std::collections::BTreeMap;
 
+use lustrine_control::{Answer, BucketRow, LatencyRow, OperationLatency, SummaryRow};
 use lustrine_lnet::latency::{Histogram, Latencies, Operation, Summaries, Summary};
 use lustrine_wire::nid::Nid;
-use serde::{Deserialize, Serialize};
 
-use super::{Answer, CallError};
+use super::CallError;
 use crate::node::NodeHandle;
 use crate::snapshot::{LoopSnapshot, Since, SnapshotPeers, SnapshotQuery};
 
 /// Most peers whose histograms are told at once.
 const PEERS_MAX: usize = 1024;
 
-/// The operations of one NID.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LatencyRow {
-    /// The NID: a peer's, or one of ours.
-    pub nid: String,
-    /// By name, those with samples: `put_egress`, `get_rtt`, `put_ack` (cli-habits 3.2).
-    pub operations: BTreeMap<String, OperationLatency>,
-}
-
-/// How long one operation took. Percentiles are never less than the true ones and at most 12.5 %
-/// more, or 128 ns below 1.024 us.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names of the percentiles")]
-pub struct OperationLatency {
-    /// Number, extremes and average.
-    #[serde(flatten)]
-    pub summary: SummaryRow,
-    pub p50_nsec: u64,
-    pub p90_nsec: u64,
-    pub p99_nsec: u64,
-    pub p999_nsec: u64,
-    /// The histogram's buckets that are not empty, in order.
-    pub buckets: Vec<BucketRow>,
-}
-
-/// Samples of about one length.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BucketRow {
-    /// At least so long.
-    pub from_nsec: u64,
-    /// Less than this; absent when there is no such limit.
-    pub below_nsec: Option<u64>,
-    /// How many.
-    pub samples: u64,
-}
-
-/// Number, extremes and average of an operation; the extremes are 0 without samples.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "as lnetctl calls them")]
-pub struct SummaryRow {
-    pub samples: u64,
-    pub min_nsec: u64,
-    pub max_nsec: u64,
-    pub avg_nsec: u64,
-}
-
-impl From<&Summary> for SummaryRow {
-    fn from(summary: &Summary) -> SummaryRow {
-        SummaryRow {
-            samples: summary.samples,
-            min_nsec: summary.min.0,
-            max_nsec: summary.max.0,
-            avg_nsec: summary.average().0,
-        }
+fn summary_row(summary: &Summary) -> SummaryRow {
+    SummaryRow {
+        samples: summary.samples,
+        min_nsec: summary.min.0,
+        max_nsec: summary.max.0,
+        avg_nsec: summary.average().0,
     }
 }
 
 impl NodeHandle {
-    pub(super) fn show_latency(&self, nid: Option<&str>) -> Result<Answer, CallError> {
-        let bad = |text: &str| CallError::InvalidNid(text.to_owned());
-        let only = nid.map(|text| text.parse::<Nid>().map_err(|_| bad(text))).transpose()?;
+    pub(super) fn show_latency(&self, only: Option<Nid>) -> Result<Answer, CallError> {
         let peers = only.map_or(SnapshotPeers::Busiest(PEERS_MAX), SnapshotPeers::Only);
         let query = SnapshotQuery { nis_max: usize::MAX, peers, since: Since::Reset };
         let snapshots = self.snapshots(query)?;
@@ -109,9 +59,8 @@ fn peers(snapshots: Vec<LoopSnapshot>) -> Vec<LatencyRow> {
 
 /// Of each operation, by name.
 pub(super) fn summary_rows(summaries: &Summaries) -> BTreeMap<String, SummaryRow> {
-    let row = |operation: Operation| {
-        (operation.name().to_owned(), SummaryRow::from(summaries.of(operation)))
-    };
+    let row =
+        |operation: Operation| (operation.name().to_owned(), summary_row(summaries.of(operation)));
     Operation::ALL.into_iter().map(row).collect()
 }
 
@@ -120,7 +69,7 @@ fn row(nid: &Nid, latencies: &Latencies) -> LatencyRow {
         Some((operation.name().to_owned(), latency(latencies.of(operation)?)))
     };
     let operations = Operation::ALL.into_iter().filter_map(told).collect();
-    LatencyRow { nid: nid.to_string(), operations }
+    LatencyRow { nid: *nid, operations }
 }
 
 fn latency(histogram: &Histogram) -> OperationLatency {
@@ -131,7 +80,7 @@ fn latency(histogram: &Histogram) -> OperationLatency {
         samples,
     });
     OperationLatency {
-        summary: SummaryRow::from(&histogram.summary()),
+        summary: summary_row(&histogram.summary()),
         p50_nsec: percentile(500),
         p90_nsec: percentile(900),
         p99_nsec: percentile(990),

@@ -1,18 +1,17 @@
-//! From what is asked for to a configuration, and steps in words.
+//! From a request to the new configuration and its steps, and steps in words.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
+use lustrine_config::{
+    Force, ImportContext, InterfaceChoice, NetConfig, NodeConfig, PeerConfig, PlacedNi, Refused,
+    RemoveError, Step, add_peers, nids_to_remove, own_peer, plan_import,
+};
+use lustrine_control::{ChangeRequest, ImportMode, NewNet, NiSelector};
 use lustrine_lnet::tunables::TABLE;
-use lustrine_wire::nid::{Net, Nid};
+use lustrine_wire::nid::Nid;
 
-use super::{
-    ChangeError, ChangeRequest, EBUSY, EINVAL, NewNet, NiSelector, Plan, steps, strictness,
-};
+use super::{ChangeError, EBUSY, EINVAL, Plan, steps, strictness};
 use crate::call::CallError;
-use crate::config::{
-    Force, ImportMode, InterfaceChoice, NetConfig, NodeConfig, Outside, PeerConfig, Placed,
-    Refused, RemoveError, Step, add_peers, going, own_peer, wanted,
-};
 use crate::node::{NodeHandle, NodeInfo};
 use crate::resolve::{ResolveError, resolve_one};
 
@@ -49,11 +48,11 @@ impl NodeHandle {
                 add_peers(&mut after, &[PeerConfig { nids, multi_rail, locked }]);
             }
             ChangeRequest::DelPeer { primary, nids, force } => {
-                forget = self.del_peer(&mut after, primary, nids, *force)?;
+                forget = self.del_peer(&mut after, *primary, nids, *force)?;
             }
-            ChangeRequest::ResetStats => reset = true,
-            ChangeRequest::Import { text, source_name, manner, lenient } => {
-                return self.import(info, (text, source_name), *manner, *lenient);
+            ChangeRequest::ResetStats {} => reset = true,
+            ChangeRequest::Import { text, source_name, mode, lenient } => {
+                return self.import(info, (text, source_name), *mode, *lenient);
             }
         }
         after.check().map_err(|what| not(EINVAL, what.to_string()))?;
@@ -65,7 +64,7 @@ impl NodeHandle {
         Ok(Plan { after, steps, warnings: Vec::new(), forget, reset })
     }
 
-    /// The NIDs of all peers that any event loop knows, by their primary one.
+    /// The NIDs of all peers of all event loops, by their primary NID.
     fn learned(&self) -> Result<HashMap<Nid, Vec<Nid>>, ChangeError> {
         let reports = self.reports();
         let reports = reports.map_err(|error: CallError| not(error.errno(), error.to_string()))?;
@@ -78,19 +77,18 @@ impl NodeHandle {
         Ok(known)
     }
 
-    /// What is known of a peer by this name goes: by hand or learned.
+    /// Removes a peer, configured or discovered.
     fn del_peer(
         &self,
         after: &mut NodeConfig,
-        primary: &str,
-        nids: &[String],
+        primary: Nid,
+        nids: &[Nid],
         force: bool,
     ) -> Result<Vec<Nid>, ChangeError> {
-        let primary = nid(primary)?;
         let learned = self.learned()?.remove(&primary).unwrap_or_default();
         let configured = after.peers.iter().find(|peer| peer.nids[0] == primary);
         let force = if force { Force::Yes } else { Force::No };
-        let known = going(&primary, configured, learned, force).map_err(|why| {
+        let known = nids_to_remove(&primary, configured, learned, force).map_err(|why| {
             let errno = match why {
                 RemoveError::Unknown(_) => ENOENT,
                 RemoveError::Locked(_) => EBUSY,
@@ -102,8 +100,7 @@ impl NodeHandle {
             return Ok(known);
         }
         let mut gone = Vec::new();
-        for text in nids {
-            let nid = nid(text)?;
+        for nid in nids.iter().copied() {
             if nid == primary {
                 let text =
                     format!("{nid} is its primary NID and goes with the peer: leave --nid out");
@@ -126,46 +123,47 @@ impl NodeHandle {
         &self,
         info: &NodeInfo,
         file: (&str, &str),
-        manner: ImportMode,
+        mode: ImportMode,
         lenient: bool,
     ) -> Result<Plan, ChangeError> {
         let before = &info.config;
         let place = |net: &NetConfig| {
             let ni = resolve_one(net, &before.tunables).map_err(|error| error.to_string())?;
-            Ok(Placed { nid: ni.nid, explicit: ni.explicit(net, &before.tunables) })
+            Ok(PlacedNi { nid: ni.nid, explicit: ni.explicit(net, &before.tunables) })
         };
-        let learned = match manner {
+        let learned = match mode {
             ImportMode::Add | ImportMode::Exact => HashMap::new(),
             ImportMode::Del => self.learned()?,
         };
-        let outside = Outside {
+        let context = ImportContext {
             base: before,
             nids: &info.nids,
             partitions: info.partitions.len(),
             place: &place,
             learned: &|primary| learned.get(primary).cloned().unwrap_or_default(),
         };
-        let wanted = wanted(&outside, file, (manner, strictness(lenient)));
-        let mut wanted = wanted.map_err(|text| not(EINVAL, text))?;
-        let mut warnings = std::mem::take(&mut wanted.warnings);
-        let made = match steps(before, &wanted.config) {
-            // Where others reach a node is its own matter: a file of another one has other places.
-            Err(refused) if lenient || refused.iter().all(Refused::is_a_place) => {
+        let planned = plan_import(&context, file, (mode, strictness(lenient)));
+        let mut planned = planned.map_err(|text| not(EINVAL, text))?;
+        let mut warnings = std::mem::take(&mut planned.warnings);
+        let made = match steps(before, &planned.config) {
+            // `control` and `metrics` are addresses of one node: a file of another node has others.
+            Err(refused) if lenient || refused.iter().all(Refused::is_own_address) => {
                 for refused in &refused {
-                    let text = wanted.placed(refused);
+                    let text = planned.message(refused);
                     warnings.push(text.replacen(": ", ": ignored: ", 1));
-                    wanted.leave(before, refused);
+                    planned.leave_out(before, refused);
                 }
-                steps(before, &wanted.config)
+                steps(before, &planned.config)
             }
             made => made,
         };
         let steps = made.map_err(|refused| {
-            let texts: Vec<String> = refused.iter().map(|refused| wanted.placed(refused)).collect();
+            let texts: Vec<String> =
+                refused.iter().map(|refused| planned.message(refused)).collect();
             not(EOPNOTSUPP, texts.join("; "))
         })?;
-        if wanted.config.nets.is_empty() {
-            let why = match manner {
+        if planned.config.nets.is_empty() {
+            let why = match mode {
                 ImportMode::Exact => "it has no interface (net:), and the node would have none",
                 ImportMode::Add | ImportMode::Del => "the node would have no interface left",
             };
@@ -173,22 +171,22 @@ impl NodeHandle {
             let text = format!("{}: {why}: a node needs one{lost}", file.1);
             return Err(not(EBUSY, text));
         }
-        if manner == ImportMode::Exact && wanted.is_reordered() {
+        if mode == ImportMode::Exact && planned.is_reordered() {
             warnings.push(format!(
-                "{}: interfaces that are there stay before others, so that the primary NID is \
-                 another one than in a node that is started with the file",
+                "{}: existing interfaces stay before new ones, so the primary NID is not the \
+                 same as in a node that is started with the file",
                 file.1
             ));
         }
-        no_own_peer(info, &wanted.config, &steps)
+        no_own_peer(info, &planned.config, &steps)
             .map_err(|why| not(why.errno, format!("{}: {}", file.1, why.text)))?;
-        Ok(Plan { after: wanted.config, steps, warnings, forget: wanted.forget, reset: false })
+        Ok(Plan { after: planned.config, steps, warnings, forget: planned.forget, reset: false })
     }
 }
 
-/// What is this node's own, or would be, is no peer's.
+/// A NID that the node has, or will have, cannot belong to a peer.
 fn no_own_peer(info: &NodeInfo, after: &NodeConfig, steps: &[Step]) -> Result<(), ChangeError> {
-    let mut own: HashSet<Nid> = info.nids.iter().copied().collect();
+    let mut own: BTreeSet<Nid> = info.nids.iter().copied().collect();
     for step in steps {
         match step {
             Step::RemoveNet(index) => drop(own.remove(&info.nids[*index])),
@@ -225,7 +223,7 @@ fn set_net(
     }
     if let Some(seconds) = lnd_timeout {
         if chosen.len() < info.nids.len() {
-            let text = "the interfaces of a node have one timeout: give it for --all, or with \
+            let text = "all interfaces of a node have the same timeout: give it with --all, or use \
                         `lnetctl set sock_timeout SECONDS`";
             return Err(not(EOPNOTSUPP, text));
         }
@@ -234,24 +232,23 @@ fn set_net(
     Ok(())
 }
 
-/// Indices of interfaces; never none.
+/// The indices of the selected interfaces; at least one.
 fn chosen(info: &NodeInfo, which: &NiSelector) -> Result<Vec<usize>, ChangeError> {
     let all = info.nids.iter().enumerate();
     let chosen: Vec<usize> = match which {
         NiSelector::All => all.map(|(index, _)| index).collect(),
-        NiSelector::Nid(text) => {
-            let nid = nid(text)?;
-            all.filter(|(_, known)| **known == nid).map(|(index, _)| index).collect()
+        NiSelector::Nid(nid) => {
+            all.filter(|(_, known)| *known == nid).map(|(index, _)| index).collect()
         }
-        NiSelector::Net(text) => {
-            let net = net(text)?;
-            all.filter(|(_, known)| known.net() == net).map(|(index, _)| index).collect()
+        NiSelector::Net(net) => {
+            all.filter(|(_, known)| known.net() == *net).map(|(index, _)| index).collect()
         }
     };
     if chosen.is_empty() {
         let what = match which {
             NiSelector::All => "an interface".to_owned(),
-            NiSelector::Nid(text) | NiSelector::Net(text) => text.clone(),
+            NiSelector::Nid(nid) => nid.to_string(),
+            NiSelector::Net(net) => net.to_string(),
         };
         let text = format!("this node has no {what}; `lnetctl net show` shows what it has");
         return Err(not(ENOENT, text));
@@ -261,18 +258,14 @@ fn chosen(info: &NodeInfo, which: &NiSelector) -> Result<Vec<usize>, ChangeError
 
 fn add_net(info: &NodeInfo, after: &mut NodeConfig, new: &NewNet) -> Result<(), ChangeError> {
     if new.nid.is_some() && !new.interfaces.is_empty() {
-        let text = "name the interface with --if or its NID with --nid, not both";
+        let text = "give the interface with --if or its NID with --nid, not both";
         return Err(not(EINVAL, text));
     }
     let mut places = Vec::new();
-    let mut on = match &new.net {
-        Some(text) => Some(net(text)?),
-        None => None,
-    };
-    if let Some(text) = &new.nid {
-        let nid = nid(text)?;
+    let mut on = new.net;
+    if let Some(nid) = new.nid {
         let ip = nid.ip().filter(|_| on.is_none_or(|net| net == nid.net()));
-        let text = format!("{nid} is no NID for an interface of the network asked for");
+        let text = format!("{nid} is not the NID of an interface on the requested network");
         places.push(InterfaceChoice::Address(ip.ok_or_else(|| not(EINVAL, text))?));
         on = Some(nid.net());
     }
@@ -281,7 +274,7 @@ fn add_net(info: &NodeInfo, after: &mut NodeConfig, new: &NewNet) -> Result<(), 
         places.push(InterfaceChoice::Default);
     }
     let Some(on) = on else {
-        return Err(not(EINVAL, "say which network with --net, or which NID with --nid"));
+        return Err(not(EINVAL, "give the network with --net, or the NID with --nid"));
     };
     if new.tos.is_some_and(|tos| i64::from(tos) != after.tunables.tos) {
         let text = "all interfaces of a node follow the tunable tos: start it with `--set tos=N`";
@@ -323,7 +316,7 @@ fn del_net(
         chosen.retain(|index| info.interfaces[*index].as_ref().is_some_and(named));
     }
     if chosen.len() == info.nids.len() {
-        let text = "a node needs an interface: add another one first, or end the node";
+        let text = "a node needs an interface: add another one first, or stop the node";
         return Err(not(EBUSY, text));
     }
     for index in chosen.into_iter().rev() {
@@ -332,25 +325,22 @@ fn del_net(
     Ok(())
 }
 
-fn peer_nids(texts: &[String]) -> Result<Vec<Nid>, ChangeError> {
+/// The NIDs of a peer, each once.
+fn peer_nids(given: &[Nid]) -> Result<Vec<Nid>, ChangeError> {
     let mut nids: Vec<Nid> = Vec::new();
-    for text in texts {
-        let nid = nid(text)?;
-        if !nids.contains(&nid) {
-            nids.push(nid);
+    for nid in given {
+        if nid.is_any() || nid.is_lo() {
+            let text = format!("{nid} is not the NID of a peer; an example is 10.0.0.1@tcp");
+            return Err(not(EINVAL, text));
+        }
+        if !nids.contains(nid) {
+            nids.push(*nid);
         }
     }
-    Ok(nids)
-}
-
-fn nid(text: &str) -> Result<Nid, ChangeError> {
-    let nid = text.parse::<Nid>().ok().filter(|nid| !nid.is_any() && !nid.is_lo());
-    nid.ok_or_else(|| not(EINVAL, format!("{text:?} is no NID; an example is 10.0.0.1@tcp")))
-}
-
-fn net(text: &str) -> Result<Net, ChangeError> {
-    let net = text.parse::<Net>();
-    net.map_err(|_| not(EINVAL, format!("{text:?} is no network; an example is tcp1")))
+    match nids.is_empty() {
+        true => Err(not(EINVAL, "a peer needs at least one NID")),
+        false => Ok(nids),
+    }
 }
 
 pub(super) fn unresolved(error: ResolveError) -> ChangeError {
@@ -361,7 +351,7 @@ pub(super) fn unresolved(error: ResolveError) -> ChangeError {
     not(errno, error.to_string())
 }
 
-/// A step in words, each thing by itself.
+/// A step in words, one phrase for each value.
 pub(super) fn tell(step: &Step, info: &NodeInfo, after: &NodeConfig) -> Vec<String> {
     let place = |net: &NetConfig| match &net.place {
         InterfaceChoice::Default => "the first interface".to_owned(),
@@ -387,17 +377,18 @@ pub(super) fn tell(step: &Step, info: &NodeInfo, after: &NodeConfig) -> Vec<Stri
             let net = &after.nets[*index];
             format!("set conns_per_peer of {} on {} to {count}", net.net, place(net))
         }
-        Step::Noted(index, keys) => {
+        Step::KeepOnly(index, keys) => {
             let net = &after.nets[*index];
             let keys = keys.join(", ");
-            format!("keep {keys} of {} on {} in the configuration alone", net.net, place(net))
+            let (net, place) = (net.net, place(net));
+            format!("keep {keys} of {net} on {place} in the configuration, without effect")
         }
         Step::ConfigurePeer(peer) => {
             let others = match &peer.nids[1..] {
                 [] => String::new(),
                 others => format!(" with {}", list(others)),
             };
-            format!("describe peer {}{others}", peer.nids[0])
+            format!("configure peer {}{others}", peer.nids[0])
         }
         Step::SelftestPolicy => {
             let policy = &after.selftest;
@@ -407,12 +398,12 @@ pub(super) fn tell(step: &Step, info: &NodeInfo, after: &NodeConfig) -> Vec<Stri
             };
             format!("set selftest to {}{list}", policy.mode)
         }
-        Step::RemoveNids(nids) => format!("forget {}", list(nids)),
+        Step::RemoveNids(nids) => format!("remove {}", list(nids)),
     };
     vec![one]
 }
 
-/// NIDs, parted by commas.
+/// NIDs, separated by commas.
 pub(super) fn list(nids: &[Nid]) -> String {
     nids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

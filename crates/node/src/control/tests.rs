@@ -4,12 +4,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use lustrine_config::NodeConfig;
 use lustrine_lnet::topology::Identity;
 use lustrine_lnet::tunables::Tunables;
 use tempfile::TempDir;
 
 use super::*;
-use crate::config::NodeConfig;
 use crate::node::{Current, NodeInfo};
 
 /// A node of which nothing runs; it can tell about itself.
@@ -46,7 +46,8 @@ fn the_socket_answers_its_owner_and_goes_with_the_server() {
     let server = start(&path).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let answer = ask(&path, &Request::ShowNet).unwrap();
-    assert!(matches!(answer, Answer::Net { ref identity, .. } if identity == "userland"));
+    let Answer::Net(net) = answer else { panic!("{answer:?}") };
+    assert_eq!(net.identity, "userland");
     drop(server);
     assert!(!path.exists());
     assert!(matches!(ask(&path, &Request::ShowNet), Err(ControlError::NotRunning { .. })));

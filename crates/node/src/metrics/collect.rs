@@ -5,13 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use lustrine_lnet::latency::{Latencies, Operation};
 use lustrine_lnet::shard::{PeerInfo, PeerState};
 use lustrine_lnet::stats::{ByType, Stats};
+use lustrine_metrics::{Metric, NIS_MAX, PEERS_MAX, Page, counter_metric};
 use lustrine_selftest::RpcTotals;
 use lustrine_sys::Clock;
 use lustrine_wire::nid::Nid;
 
-use super::page::Page;
-use super::table::Metric;
-use super::{NIS_MAX, PEERS_MAX};
 use crate::call::{CallError, identity_name};
 use crate::node::NodeHandle;
 use crate::snapshot::{LoopSnapshot, Since, SnapshotPeers, SnapshotQuery};
@@ -51,7 +49,7 @@ pub(super) fn collect(node: &NodeHandle, own: ServerStats) -> Result<Page, CallE
 fn of_process(page: &mut Page, node: &NodeHandle, snapshots: &[LoopSnapshot], own: ServerStats) {
     let identity = identity_name(node.info().identity);
     page.gauge(Metric::BuildInfo, &[env!("CARGO_PKG_VERSION"), identity], 1);
-    page.gauge_of(Metric::StartTime, own.started);
+    page.gauge_f64(Metric::StartTime, own.started);
     page.seconds(Metric::CpuSeconds, Clock::ProcessCpu.now() as f64 / 1e9);
     if let Some(bytes) = lustrine_sys::process::resident_memory() {
         page.gauge(Metric::ResidentMemory, &[], signed(bytes));
@@ -90,7 +88,7 @@ fn of_nis(page: &mut Page, node: &NodeHandle, snapshots: &[LoopSnapshot]) {
 fn of_operations(page: &mut Page, metric: Metric, nid: &str, latencies: &Latencies) {
     for operation in Operation::ALL {
         if let Some(histogram) = latencies.of(operation) {
-            page.times(metric, &[nid, operation.name()], histogram);
+            page.histogram(metric, &[nid, operation.name()], histogram);
         }
     }
 }
@@ -141,7 +139,7 @@ fn of_driver(page: &mut Page, snapshots: &[LoopSnapshot]) {
         *counters.entry(name).or_default() += value;
     }
     for (name, value) in counters {
-        let (metric, label) = super::driver::place(name);
+        let (metric, label) = counter_metric(name);
         page.count(metric, label.as_slice(), value);
     }
 }

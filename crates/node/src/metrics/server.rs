@@ -1,20 +1,20 @@
 //! The server of the metrics page: threads of its own, and limits for everything.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use lustrine_config::Address;
+use lustrine_metrics::http::{self, HEAD_MAX};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 use self::pool::{Client, Collect, ConnectionPool};
-use super::address::Address;
 use super::collect::collect;
-use super::request::{self, HEAD_MAX};
 use crate::node::NodeHandle;
 
 mod pool;
@@ -76,9 +76,11 @@ impl MetricsSocket {
     /// # Errors
     /// When the host has no address, or the place is another's.
     pub fn bind(address: &Address) -> Result<MetricsSocket, MetricsError> {
-        let addresses = address
-            .resolve()
-            .map_err(|error| MetricsError::Host { address: address.clone(), error })?;
+        let addresses: Vec<SocketAddr> = address
+            .host_and_port()
+            .to_socket_addrs()
+            .map_err(|error| MetricsError::Host { address: address.clone(), error })?
+            .collect();
         let listen = |error| MetricsError::Listen { address: address.clone(), error };
         let listener = TcpListener::bind(&addresses[..]).map_err(listen)?;
         listener.set_nonblocking(true)?;
@@ -165,7 +167,7 @@ fn serve(listener: &TcpListener, bell: &UnixStream, pool: &Arc<ConnectionPool>) 
             Ok(_) => {}
             Err(Errno::INTR) => continue,
             Err(error) => {
-                tracing::error!(%error, "the metrics server is given up");
+                tracing::error!(%error, "the metrics server is closed");
                 return;
             }
         }
@@ -208,7 +210,7 @@ fn start_caller(stream: TcpStream, pool: &Arc<ConnectionPool>) -> Option<Caller>
 fn serve_caller(stream: &TcpStream, pool: &ConnectionPool, client: &Client) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     let wanted = hear(stream)?;
-    let answer = request::answer(wanted, || pool.page(client));
+    let answer = http::answer(wanted, || pool.page(client));
     tell(stream, &answer)?;
     stream.shutdown(Shutdown::Write)?;
     linger(stream);
@@ -216,7 +218,7 @@ fn serve_caller(stream: &TcpStream, pool: &ConnectionPool, client: &Client) -> i
 }
 
 /// Reads a request.
-fn hear(mut stream: &TcpStream) -> io::Result<request::Wanted> {
+fn hear(mut stream: &TcpStream) -> io::Result<http::Request> {
     let deadline = Instant::now() + REQUEST_TIME;
     let mut head = [0; HEAD_MAX];
     let mut length = 0;
@@ -226,7 +228,7 @@ fn hear(mut stream: &TcpStream) -> io::Result<request::Wanted> {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
             more => length += more,
         }
-        if let Some(wanted) = request::read(&head[..length]) {
+        if let Some(wanted) = http::read(&head[..length]) {
             return Ok(wanted);
         }
     }

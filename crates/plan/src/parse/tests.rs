@@ -54,20 +54,20 @@ fn everything_that_can_be_said() {
 #[test]
 fn what_is_wrong_is_said_with_its_place_and_an_example() {
     let cases = [
-        ("", "a plan without \"name\""),
-        ("name: p\n", "a plan without \"groups\""),
-        ("name: p\nname: q\n", "p.yaml:2:1: \"name\" is given again"),
+        ("", "a plan needs \"name\""),
+        ("name: p\n", "a plan needs \"groups\""),
+        ("name: p\nname: q\n", "p.yaml:2:1: \"name\" is given twice"),
         ("name: p\ngroup: {}\n", "did you mean \"groups\"?"),
-        (GROUPS, "a plan without \"steps\""),
+        (GROUPS, "a plan needs \"steps\""),
         ("name: p\ngroups: {size: 2}\n", "none of concurrency, size, rate"),
         ("name: p\ngroups: {a: 65}\n", "1 to 64 nodes, or NIDs"),
         ("name: p\ngroups: {a: []}\n", "a group without nodes"),
-        (&with_test("{from: a, to: b}"), "a test without \"do\""),
+        (&with_test("{from: a, to: b}"), "a test needs \"do\""),
         (&with_test("{do: reed, from: a, to: b}"), "\"do: read\""),
         (&with_test("{do: read, from: x, to: b}"), "no group of this plan; allowed: a, b"),
         (&with_test("{do: read, from: a, to: b, size: 12 B}"), "a multiple of 8 bytes"),
         (&with_test("{do: read, from: a, to: b, size: 2 MiB}"), "from 8 B to 1 MiB"),
-        (&with_test("{do: read, from: a, to: b, size: 4096}"), "its unit is missing"),
+        (&with_test("{do: read, from: a, to: b, size: 4096}"), "the unit is missing"),
         (&with_test("{do: ping, from: a, to: b, size: 4 KiB}"), "a ping with \"size\""),
         (&with_test("{do: read, from: a, to: b, mix: {4 KiB: 0}}"), "a weight that is none"),
         (

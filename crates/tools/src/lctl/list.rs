@@ -3,10 +3,11 @@
 use core::fmt::Write;
 use core::net::IpAddr;
 
+use lustrine_control::{NetInfo, PeerRow};
 use lustrine_wire::nid::Net;
 
 use super::Lctl;
-use crate::node::{Env, LocalNis, PeerNi};
+use crate::node::Env;
 use crate::shell::Exit;
 
 /// The most lines of `conn_list`: more than a node has connections by default, and few enough for
@@ -24,7 +25,7 @@ impl<O: Env> Lctl<'_, O> {
         let mut text = String::new();
         for peer in &peers {
             let (id, way) = (id(peer), way(&nis, net, peer));
-            writeln!(text, "{id:<20} [0]{way}:{port} #{}", peer.connections.total()).expect(STRING);
+            writeln!(text, "{id:<20} [0]{way}:{port} #{}", peer.connections_total()).expect(STRING);
         }
         self.env.out(if text.is_empty() { "<no peers>\n" } else { &text });
         Ok(())
@@ -36,9 +37,13 @@ impl<O: Env> Lctl<'_, O> {
         let mut text = String::new();
         let (mut left, mut more) = (LINES_MAX, 0);
         for peer in &peers {
-            let open = peer.connections;
-            let kinds =
-                [('O', open.bulk_out), ('I', open.bulk_in), ('C', open.control), ('A', open.any)];
+            let open = |name: &str| peer.connections.get(name).copied().unwrap_or(0);
+            let kinds = [
+                ('O', open("BULK_OUT")),
+                ('I', open("BULK_IN")),
+                ('C', open("CONTROL")),
+                ('A', open("ANY")),
+            ];
             let (id, cpt, way) = (id(peer), peer.cpt, way(&nis, net, peer));
             for (letter, count) in kinds {
                 let shown = left.min(u64::from(count));
@@ -59,7 +64,7 @@ impl<O: Env> Lctl<'_, O> {
         Ok(())
     }
 
-    fn peers_of_net(&mut self) -> Result<(Net, LocalNis, Vec<PeerNi>), Exit> {
+    fn peers_of_net(&mut self) -> Result<(Net, NetInfo, Vec<PeerRow>), Exit> {
         let net = self.selected()?;
         let nis = self.ask(Env::nis)?;
         let mut peers = self.ask(Env::peers)?;
@@ -68,12 +73,12 @@ impl<O: Env> Lctl<'_, O> {
     }
 }
 
-fn id(peer: &PeerNi) -> String {
+fn id(peer: &PeerRow) -> String {
     format!("12345-{}", peer.nid)
 }
 
-/// Both addresses. With several interfaces on a network it is unknown which one a peer uses.
-fn way(nis: &LocalNis, net: Net, peer: &PeerNi) -> String {
+/// From where to where. With several interfaces on a network it is not told which one it is.
+fn way(nis: &NetInfo, net: Net, peer: &PeerRow) -> String {
     let mut ours = nis.on(net);
     let ours = match (ours.next(), ours.next()) {
         (Some(ni), None) => address(ni.nid.ip()),

@@ -1,11 +1,12 @@
 //! `ping` and `discover` [TOOL-15].
 
+use lustrine_control::PeerIdentity;
 use lustrine_wire::nid::Nid;
 
 use super::Lnetctl;
 use crate::errno::{self, EINVAL, EOPNOTSUPP};
 use crate::nids;
-use crate::node::{Env, PeerIdentity, ToolError};
+use crate::node::{Env, ToolError};
 use crate::parse::Parsed;
 use crate::shell::{Compat, Exit};
 use crate::yaml::{self, Dialect, Map, Yaml, entry};
@@ -81,11 +82,11 @@ impl<O: Env> Lnetctl<'_, O> {
             Compat::V2_15 => "peer ni",
             Compat::V2_16 => "peer_ni",
         };
-        let nids = identity.nids.iter().filter(|(nid, _)| !nid.is_lo());
-        let nids: Vec<Map> = nids.map(|(nid, _)| vec![entry("nid", *nid)]).collect();
+        let nids = told.peer_ni.iter().filter(|ni| !ni.nid.is_lo());
+        let nids: Vec<Map> = nids.map(|ni| vec![entry("nid", ni.nid)]).collect();
         vec![
-            entry("primary nid", identity.primary),
-            entry("Multi-Rail", identity.multi_rail),
+            entry("primary nid", told.primary_nid),
+            entry("Multi-Rail", told.multi_rail),
             entry(nis, nids),
         ]
     }

@@ -1,12 +1,13 @@
 //! Commands that change a node: `set`, `net add|del|set`, `peer add|del`, `stats reset`
 //! [TOOL-12].
 
-use lustrine_wire::nid::Nid;
+use lustrine_control::{ChangeRequest, NewNet, NiSelector};
+use lustrine_wire::nid::{Net, Nid};
 
 use super::{Lnetctl, table};
 use crate::errno::{EINVAL, EOPNOTSUPP};
 use crate::nids;
-use crate::node::{ChangeRequest, Env, NewNet, NiSelector};
+use crate::node::Env;
 use crate::parse::Parsed;
 use crate::shell::Exit;
 
@@ -43,8 +44,8 @@ impl<O: Env> Lnetctl<'_, O> {
             return Err(self.not_supported("set", "net", NO_HEALTH));
         }
         let which = match (parsed.text("nid"), parsed.text("net"), parsed.has("all")) {
-            (Some(nid), None, false) => NiSelector::Nid(nid.to_owned()),
-            (None, Some(net), false) => NiSelector::Net(net.to_owned()),
+            (Some(text), None, false) => NiSelector::Nid(self.nid("set", "net", text)?),
+            (None, Some(text), false) => NiSelector::Net(self.net("set", text)?),
             (None, None, true) => NiSelector::All,
             _ => {
                 return Err(self.invalid(
@@ -83,10 +84,12 @@ impl<O: Env> Lnetctl<'_, O> {
             }
         };
         let number = |name: &str| parsed.text(name).map(|_| parsed.count(name));
+        let net = parsed.text("net").map(|text| self.net("add", text)).transpose()?;
+        let nid = parsed.text("nid").map(|text| self.nid("add", "net", text)).transpose()?;
         let new = NewNet {
-            net: parsed.text("net").map(str::to_owned),
+            net,
             interfaces: interfaces(parsed),
-            nid: parsed.text("nid").map(str::to_owned),
+            nid,
             peer_credits: number("peer-credits"),
             credits: number("credits"),
             conns_per_peer: number("conns-per-peer").map(|count| count as u16),
@@ -98,15 +101,11 @@ impl<O: Env> Lnetctl<'_, O> {
     pub(super) fn del_net(&mut self, parsed: &Parsed) -> Result<(), Exit> {
         let interfaces = interfaces(parsed);
         let which = match (parsed.text("nid"), parsed.text("net")) {
-            (Some(nid), None) if interfaces.is_empty() => NiSelector::Nid(nid.to_owned()),
-            (None, Some(net)) => NiSelector::Net(net.to_owned()),
-            _ => {
-                return Err(self.invalid(
-                    "del",
-                    "net",
-                    "--net, optionally with --if, or --nid is required",
-                ));
+            (Some(text), None) if interfaces.is_empty() => {
+                NiSelector::Nid(self.nid("del", "net", text)?)
             }
+            (None, Some(text)) => NiSelector::Net(self.net("del", text)?),
+            _ => return Err(self.invalid("del", "net", "--net, perhaps with --if, or --nid")),
         };
         self.wish("del", "net", &ChangeRequest::DelNet { which, interfaces })
     }
@@ -115,9 +114,9 @@ impl<O: Env> Lnetctl<'_, O> {
         let Some(primary) = parsed.text("prim_nid") else {
             return Err(self.invalid("add", "peer", "--prim_nid is required"));
         };
-        let mut nids = vec![primary.to_owned()];
-        let others = self.nids("add", parsed)?;
-        nids.extend(others.iter().map(Nid::to_string).filter(|nid| nid != primary));
+        let primary = self.nid("add", "peer", primary)?;
+        let mut nids = vec![primary];
+        nids.extend(self.nids("add", parsed)?.into_iter().filter(|nid| *nid != primary));
         let (multi_rail, locked) = (!parsed.has("non_mr"), parsed.has("lock_prim"));
         self.wish("add", "peer", &ChangeRequest::AddPeer { nids, multi_rail, locked })
     }
@@ -126,8 +125,8 @@ impl<O: Env> Lnetctl<'_, O> {
         let Some(primary) = parsed.text("prim_nid") else {
             return Err(self.invalid("del", "peer", "--prim_nid is required"));
         };
-        let nids = self.nids("del", parsed)?.iter().map(Nid::to_string).collect();
-        let (primary, force) = (primary.to_owned(), parsed.has("force"));
+        let primary = self.nid("del", "peer", primary)?;
+        let (nids, force) = (self.nids("del", parsed)?, parsed.has("force"));
         self.wish("del", "peer", &ChangeRequest::DelPeer { primary, nids, force })
     }
 
@@ -137,7 +136,7 @@ impl<O: Env> Lnetctl<'_, O> {
     }
 
     pub(super) fn reset_stats(&mut self) -> Result<(), Exit> {
-        self.wish("reset", "stats", &ChangeRequest::ResetStats)
+        self.wish("reset", "stats", &ChangeRequest::ResetStats {})
     }
 
     /// Success prints nothing.
@@ -156,6 +155,20 @@ impl<O: Env> Lnetctl<'_, O> {
         for warning in warnings {
             self.env.err(&format!("lnetctl: {}\n", warning.replace('\n', " ")));
         }
+    }
+
+    fn nid(&mut self, verb: &str, noun: &str, text: &str) -> Result<Nid, Exit> {
+        text.parse().map_err(|_| {
+            let said = format!("{text:?} is not a valid NID; an example is 10.0.0.1@tcp");
+            self.invalid(verb, noun, &said)
+        })
+    }
+
+    fn net(&mut self, verb: &str, text: &str) -> Result<Net, Exit> {
+        text.parse().map_err(|_| {
+            let said = format!("{text:?} is not a valid network; an example is tcp1");
+            self.invalid(verb, "net", &said)
+        })
     }
 
     fn nids(&mut self, verb: &str, parsed: &Parsed) -> Result<Vec<Nid>, Exit> {

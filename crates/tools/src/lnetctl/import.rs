@@ -1,15 +1,17 @@
 //! `import`: applies a file to a node, completely or not at all [TOOL-16].
 
+use lustrine_control::{ChangeReport, ChangeRequest, ImportMode};
+
 use super::Lnetctl;
 use crate::diff;
 use crate::errno::{EIO, EOPNOTSUPP};
-use crate::node::{ChangeReport, ChangeRequest, Env, ImportMode};
+use crate::node::Env;
 use crate::parse::Parsed;
 use crate::shell::Exit;
 
 impl<O: Env> Lnetctl<'_, O> {
     pub(super) fn import(&mut self, parsed: &Parsed) -> Result<(), Exit> {
-        let manner = match ["add", "del", "exact"].map(|option| parsed.has(option)) {
+        let mode = match ["add", "del", "exact"].map(|option| parsed.has(option)) {
             [_, false, false] => ImportMode::Add,
             [false, true, false] => ImportMode::Del,
             [false, false, true] => ImportMode::Exact,
@@ -18,7 +20,7 @@ impl<O: Env> Lnetctl<'_, O> {
                 return Err(self.invalid("add", "import", said));
             }
         };
-        let verb = if manner == ImportMode::Del { "del" } else { "add" };
+        let verb = if mode == ImportMode::Del { "del" } else { "add" };
         for (option, instead) in [
             ("show", "`lnetctl net show`; to see what would change, --dry-run or --diff"),
             ("exec", "`lnetctl ping` and `lnetctl discover`"),
@@ -40,8 +42,7 @@ impl<O: Env> Lnetctl<'_, O> {
         };
         let lenient = parsed.has("lenient");
         let (dry_run, diff) = (parsed.has("dry-run"), parsed.has("diff"));
-        let wish =
-            ChangeRequest::Import { text, source_name: source_name.clone(), manner, lenient };
+        let wish = ChangeRequest::Import { text, source_name: source_name.clone(), mode, lenient };
         match self.env.change(&wish, dry_run || diff) {
             Ok(changed) => {
                 self.warn(&changed.warnings);

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use lustrine_control::{Messages, NetInfo, NetRow, PeerNiRow, PeerRow};
 use lustrine_wire::nid::{Net, Nid};
 
 use super::{Lnetctl, REFUSED};
 use crate::errno::{EINVAL, ENETDOWN};
-use crate::node::{Env, Latency, LocalNis, Messages, Ni, PeerNi};
+use crate::node::Env;
 use crate::parse::Parsed;
 use crate::shell::{Compat, Exit};
 use crate::yaml::{Dialect, Map, Yaml, entry};
@@ -35,6 +36,9 @@ const COUNTERS: [&str; 14] = [
 /// The settings of `global show`, in its order, without those that our nodes do not have.
 const GLOBAL: [&str; 5] =
     ["max_interfaces", "discovery", "retry_count", "transaction_timeout", "lnd_timeout"];
+
+/// The operations whose latencies are shown, in lnetctl's order.
+const OPERATIONS: [&str; 3] = ["put_egress", "get_rtt", "put_ack"];
 
 impl<O: Env> Lnetctl<'_, O> {
     pub(super) fn show_net(&mut self, parsed: &Parsed) -> Result<(), Exit> {
@@ -124,14 +128,14 @@ impl<O: Env> Lnetctl<'_, O> {
         self.nis(noun).map(|_| ())
     }
 
-    pub(super) fn nis(&mut self, noun: &str) -> Result<LocalNis, Exit> {
+    pub(super) fn nis(&mut self, noun: &str) -> Result<NetInfo, Exit> {
         let asked = self.env.nis();
         let mut nis = asked.map_err(|trouble| self.fail_with("show", noun, trouble))?;
-        nis.nis.iter_mut().for_each(|ni| self.leave_out(&mut ni.messages));
+        nis.nets.iter_mut().for_each(|ni| self.leave_out(&mut ni.messages));
         Ok(nis)
     }
 
-    pub(super) fn peers(&mut self, noun: &str) -> Result<Vec<PeerNi>, Exit> {
+    pub(super) fn peers(&mut self, noun: &str) -> Result<Vec<PeerRow>, Exit> {
         let asked = self.env.peers();
         let mut peers = asked.map_err(|trouble| self.fail_with("show", noun, trouble))?;
         peers.iter_mut().for_each(|peer| self.leave_out(&mut peer.messages));
@@ -141,7 +145,7 @@ impl<O: Env> Lnetctl<'_, O> {
     /// Removes what the release that is followed does not have [TOOL-13].
     fn leave_out(&self, messages: &mut Messages) {
         if self.settings.compat == Compat::V2_15 {
-            messages.latency = None;
+            messages.latency.clear();
         }
     }
 
@@ -166,19 +170,19 @@ pub(super) fn listed(nets: Vec<(Net, Vec<Map>)>) -> Vec<Map> {
 
 /// Interfaces by network, the loopback first.
 pub(super) fn nets(
-    nis: &LocalNis,
+    nis: &NetInfo,
     tunables: &BTreeMap<String, i64>,
     level: u32,
 ) -> Vec<(Net, Vec<Map>)> {
     let lo = vec![entry("nid", Nid::LO), entry("status", "up")];
     let mut nets = vec![(Net::LO, vec![lo])];
-    for ni in &nis.nis {
+    for ni in &nis.nets {
         let mut shown = vec![entry("nid", ni.nid), entry("status", "up")];
         shown.extend(interfaces(ni));
         if level > 0 {
-            shown.push(statistics(ni.messages));
+            shown.push(statistics(&ni.messages));
             shown.extend(tuned(ni, tunables));
-            let cpts: Vec<String> = (0..nis.cpts).map(|cpt| cpt.to_string()).collect();
+            let cpts: Vec<String> = (0..nis.cpts.len()).map(|cpt| cpt.to_string()).collect();
             shown.push(entry("CPT", format!("\"[{}]\"", cpts.join(","))));
         }
         add(&mut nets, ni.nid.net(), shown);
@@ -194,34 +198,35 @@ fn add(nets: &mut Vec<(Net, Vec<Map>)>, net: Net, ni: Map) {
     }
 }
 
-fn interfaces(ni: &Ni) -> Option<(String, Yaml)> {
+fn interfaces(ni: &NetRow) -> Option<(String, Yaml)> {
     let name = ni.interface.as_deref()?;
     Some(entry("interfaces", vec![entry("0", name)]))
 }
 
-/// The tunables of an interface; time-out and type of service are the same for all interfaces.
-fn tuned(ni: &Ni, tunables: &BTreeMap<String, i64>) -> Map {
+/// What an interface is tuned to; all of them follow one time-out and one type of service.
+fn tuned(ni: &NetRow, tunables: &BTreeMap<String, i64>) -> Map {
     let mut lnd = vec![entry("conns_per_peer", ni.conns_per_peer)];
     for (key, tunable) in [("timeout", "sock_timeout"), ("tos", "tos")] {
         lnd.extend(tunables.get(tunable).map(|value| entry(key, *value)));
     }
-    let credits = vec![entry("peer_credits", ni.peer_credits), entry("credits", ni.credits)];
+    let credits =
+        vec![entry("peer_credits", ni.peer_credits), entry("credits", ni.credits_configured)];
     vec![entry("tunables", credits), entry("lnd tunables", lnd)]
 }
 
-fn statistics(messages: Messages) -> (String, Yaml) {
+fn statistics(messages: &Messages) -> (String, Yaml) {
     let mut counts = vec![
         entry("send_count", messages.sent),
         entry("recv_count", messages.received),
         entry("drop_count", messages.dropped),
     ];
-    for latency in messages.latency.iter().flatten() {
-        let Latency { operation, samples, min_nsec, max_nsec, avg_nsec } = latency;
+    for operation in OPERATIONS {
+        let Some(latency) = messages.latency.get(operation) else { continue };
         counts.extend([
-            entry(&format!("{operation}_samples"), *samples),
-            entry(&format!("{operation}_min_nsec"), *min_nsec),
-            entry(&format!("{operation}_max_nsec"), *max_nsec),
-            entry(&format!("{operation}_avg_nsec"), *avg_nsec),
+            entry(&format!("{operation}_samples"), latency.samples),
+            entry(&format!("{operation}_min_nsec"), latency.min_nsec),
+            entry(&format!("{operation}_max_nsec"), latency.max_nsec),
+            entry(&format!("{operation}_avg_nsec"), latency.avg_nsec),
         ]);
     }
     entry("statistics", counts)
@@ -239,30 +244,28 @@ struct NodeNi {
     nid: Nid,
     /// The state that the peer announces.
     up: Option<bool>,
-    /// Our own state of it, if we have used it.
-    used: Option<PeerNi>,
+    /// What we know of it, if we have dealt with it.
+    used: Option<PeerRow>,
 }
 
 /// Peers, in the order of their first NIDs.
-pub(super) fn nodes(peer_nis: Vec<PeerNi>) -> Vec<Node> {
+pub(super) fn nodes(rows: Vec<PeerRow>) -> Vec<Node> {
     let mut nodes: Vec<Node> = Vec::new();
     let mut places: BTreeMap<Nid, usize> = BTreeMap::new();
-    for peer_ni in peer_nis {
-        let identity = &peer_ni.node;
-        let place = *places.entry(identity.primary).or_insert_with(|| {
-            let nids = identity.nids.iter().filter(|(nid, _)| !nid.is_lo());
-            let ni = |&(nid, up): &(Nid, bool)| NodeNi { nid, up: Some(up), used: None };
-            let nis = nids.map(ni).collect();
-            nodes.push(Node { primary: peer_ni.node.primary, multi_rail: false, nis });
+    for row in rows {
+        let identity = &row.identity;
+        let primary = identity.primary_nid;
+        let place = *places.entry(primary).or_insert_with(|| {
+            let advertised = identity.peer_ni.iter().filter(|ni| !ni.nid.is_lo());
+            let ni = |&PeerNiRow { nid, up }: &PeerNiRow| NodeNi { nid, up: Some(up), used: None };
+            nodes.push(Node { primary, multi_rail: false, nis: advertised.map(ni).collect() });
             nodes.len() - 1
         });
         let node = &mut nodes[place];
         node.multi_rail |= identity.multi_rail;
-        match node.nis.iter_mut().find(|ni| ni.nid == peer_ni.nid) {
-            Some(ni) => ni.used = Some(peer_ni),
-            None => {
-                node.nis.push(NodeNi { nid: peer_ni.nid, up: None, used: Some(peer_ni) });
-            }
+        match node.nis.iter_mut().find(|ni| ni.nid == row.nid) {
+            Some(ni) => ni.used = Some(row),
+            None => node.nis.push(NodeNi { nid: row.nid, up: None, used: Some(row) }),
         }
     }
     nodes
@@ -293,7 +296,7 @@ impl NodeNi {
                 entry("max_ni_tx_credits", used.credits),
                 entry("available_tx_credits", used.credits_available),
                 entry("min_tx_credits", used.credits_min),
-                statistics(used.messages),
+                statistics(&used.messages),
             ]);
         }
         shown

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use lustrine_tools::node::{
-    ChangeReport, ChangeRequest, Connections, Env, LocalNis, Messages, Ni, PeerIdentity, PeerNi,
-    ToolError,
+use lustrine_control::{
+    ChangeReport, ChangeRequest, Messages, NetInfo, NetRow, PeerIdentity, PeerNiRow, PeerRow,
 };
+use lustrine_tools::node::{Env, ToolError};
 use lustrine_tools::shell::Terminal;
 use lustrine_wire::nid::Nid;
 
@@ -25,8 +25,8 @@ pub(crate) fn recorded(name: &str) -> String {
 /// A node like machine 2, and what was on the screen.
 pub(crate) struct Fake {
     pub(crate) trouble: Option<ToolError>,
-    pub(crate) nis: LocalNis,
-    pub(crate) peers: Vec<PeerNi>,
+    pub(crate) nis: NetInfo,
+    pub(crate) peers: Vec<PeerRow>,
     /// Why NIDs do not answer; others do.
     pub(crate) silent: BTreeMap<Nid, ToolError>,
     pub(crate) files: BTreeMap<String, String>,
@@ -41,33 +41,29 @@ pub(crate) struct Fake {
 impl Fake {
     /// Machine 2, which knows machine 3; it and its peer exchanged these messages.
     pub(crate) fn new(first: u64, second: u64) -> Fake {
-        let ni = |text: &str, interface: &str, messages| Ni {
-            nid: nid(text),
+        let ni = |text: &str, interface: &str, messages| NetRow {
             interface: Some(interface.to_owned()),
-            port: 988,
-            conns_per_peer: 1,
             peer_credits: 8,
-            credits: 256,
+            credits_configured: 256,
             messages,
+            ..NetRow::new(nid(text))
         };
         let messages = |count| Messages { sent: count, received: count, ..Messages::default() };
-        let nis = vec![
+        let nets = vec![
             ni("10.77.0.2@tcp", "eth0", messages(first)),
             ni("10.77.1.2@tcp1", "eth1", messages(second)),
         ];
-        let peer = |text: &str, count| PeerNi {
-            nid: nid(text),
-            node: machine_3(),
-            cpt: 0,
+        let peer = |text: &str, count| PeerRow {
             credits: 8,
             credits_available: 8,
             credits_min: 7,
             messages: messages(count),
-            connections: Connections { any: 0, control: 1, bulk_in: 1, bulk_out: 1 },
+            connections: ["BULK_IN", "BULK_OUT", "CONTROL"].map(|kind| (kind.to_owned(), 1)).into(),
+            ..PeerRow::new(nid(text), machine_3())
         };
         Fake {
             trouble: None,
-            nis: LocalNis { cpts: 1, nis },
+            nis: NetInfo { cpts: vec![vec![0]], nets, ..NetInfo::default() },
             peers: vec![peer("10.77.0.3@tcp", first), peer("10.77.1.3@tcp1", second)],
             silent: BTreeMap::new(),
             files: BTreeMap::new(),
@@ -105,9 +101,9 @@ impl Fake {
 fn machine_3() -> PeerIdentity {
     let nids = ["10.77.0.3@tcp", "10.77.1.3@tcp1"];
     PeerIdentity {
-        primary: nid("10.77.0.3@tcp"),
+        primary_nid: nid("10.77.0.3@tcp"),
         multi_rail: true,
-        nids: nids.map(|text| (nid(text), true)).to_vec(),
+        peer_ni: nids.map(|text| PeerNiRow { nid: nid(text), up: true }).to_vec(),
     }
 }
 
@@ -122,11 +118,11 @@ impl Terminal for Fake {
 }
 
 impl Env for Fake {
-    fn nis(&mut self) -> Result<LocalNis, ToolError> {
+    fn nis(&mut self) -> Result<NetInfo, ToolError> {
         self.there(self.nis.clone())
     }
 
-    fn peers(&mut self) -> Result<Vec<PeerNi>, ToolError> {
+    fn peers(&mut self) -> Result<Vec<PeerRow>, ToolError> {
         self.there(self.peers.clone())
     }
 

@@ -1,16 +1,17 @@
 //! Finds the console of a session: that of the running node, or that of a daemon of its own.
 
 use std::env;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Process, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lustrine_control::{Answer, Request};
 use lustrine_node::control::{self, ControlError};
-use lustrine_node::{Answer, Request};
 use lustrine_selftest::console::{self, Command, Refusal};
+use lustrine_sys::files::create_log;
 use lustrine_tools::lst::ConsoleError;
 
 use crate::common::{ControlOptions, NodeOptions, runtime_directory};
@@ -87,7 +88,7 @@ impl ConsoleClient {
         let failed = |what: String| ConsoleError::Failed(what);
         let log = socket.with_extension("log");
         let shown = log.display();
-        let file = File::create(&log).map_err(|error| failed(format!("{shown}: {error}")))?;
+        let file = create_log(&log).map_err(|error| failed(format!("{shown}: {error}")))?;
         let program = env::current_exe()
             .map_err(|error| failed(format!("cannot find this program's own file: {error}")))?;
         let mut process = Process::new(program);

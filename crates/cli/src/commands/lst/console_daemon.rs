@@ -5,8 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use lustrine_config::{InterfaceChoice, NetConfig};
 use lustrine_node::NodeHandle;
-use lustrine_node::config::{InterfaceChoice, NetConfig};
 use lustrine_node::control::ControlSocket;
 use lustrine_selftest::console::Command;
 use lustrine_sys::Signals;

@@ -10,7 +10,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use lustrine_node::{Request, control};
+use lustrine_control::Request;
+use lustrine_node::control;
 
 use crate::common::NodeOptions;
 use crate::interrupt::Interrupt;

@@ -9,8 +9,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
+use lustrine_config::NodeConfig;
 use lustrine_lnet::time::Nanos;
-use lustrine_node::config::NodeConfig;
 use lustrine_plan::{
     End, Group, Members, Nodes, Plan, Point, Results, count, csv, duration, outline, page, points,
     table,
@@ -260,7 +260,7 @@ fn own_config(
         (Some(local), _) if args.node.net.is_empty() && args.node.config.is_none() => {
             let mut config = args.node.node_config(print_error)?;
             config.nets = vec![local.own_net()];
-            config.accept = lustrine_node::config::AcceptPolicy::None;
+            config.accept = lustrine_config::AcceptPolicy::None;
             config
         }
         (_, Some(nid)) => args.node.short_lived(&nid, None)?,

@@ -4,10 +4,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use lustrine_control::{Answer, Request};
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::topology::Identity;
 use lustrine_lnet::tunables::Tunables;
-use lustrine_node::{Answer, Load, LoadReport, Node, Request};
+use lustrine_node::{Load, LoadReport, Node};
 use lustrine_selftest::{ClientError, LoadStep, SessionMode, StepLimit, Test};
 use lustrine_sys::Clock;
 use lustrine_wire::srpc::Name;
@@ -40,7 +41,7 @@ pub(super) fn run(
         Some(net) => {
             let mut config = args.node.node_config(print_error)?;
             config.nets = vec![net];
-            config.accept = lustrine_node::config::AcceptPolicy::None;
+            config.accept = lustrine_config::AcceptPolicy::None;
             config
         }
         None => args.node.short_lived(&target.nid, args.port)?,
@@ -71,8 +72,7 @@ fn reach(
     patience: f64,
     interrupt: &Interrupt,
 ) -> Result<(), Failure> {
-    let nid = target.nid.to_string();
-    let request = Request::Discover { nid, timeout_ms: millis(patience) };
+    let request = Request::Discover { nid: target.nid, timeout_ms: millis(patience) };
     let handle = node.handle();
     let asking = thread::spawn(move || handle.call(&request));
     while !asking.is_finished() {

@@ -6,8 +6,9 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use lustrine_node::config::{InterfaceChoice, NetConfig};
-use lustrine_node::{Answer, Request, control};
+use lustrine_config::{InterfaceChoice, NetConfig};
+use lustrine_control::{Answer, Request};
+use lustrine_node::control;
 use lustrine_wire::nid::{Net, Nid};
 use tempfile::TempDir;
 

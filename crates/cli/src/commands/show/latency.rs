@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use lustrine_node::{Answer, LatencyRow, OperationLatency};
+use lustrine_control::{Answer, LatencyRow, OperationLatency};
 
 use super::STRING;
 
@@ -70,7 +70,7 @@ fn micros(nsec: u64) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use lustrine_node::SummaryRow;
+    use lustrine_control::SummaryRow;
 
     use super::*;
 
@@ -86,7 +86,7 @@ mod tests {
             buckets: Vec::new(),
         };
         let operations = BTreeMap::from([("get_rtt".to_owned(), latency)]);
-        LatencyRow { nid: nid.to_owned(), operations }
+        LatencyRow { nid: nid.parse().unwrap(), operations }
     }
 
     #[test]

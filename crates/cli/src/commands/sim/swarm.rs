@@ -260,7 +260,8 @@ fn keep(args: &SwarmArgs, seed: u64, interrupt: &Interrupt) -> Result<(), Failur
     let small = shrink(&plan, args.tries, fails);
     let path = args.out.join(format!("swarm-{seed}.json"));
     let text = serde_json::to_string_pretty(&small).map_err(|error| error.to_string())?;
-    std::fs::write(&path, text + "\n").map_err(|error| format!("{}: {error}", path.display()))?;
+    lustrine_sys::files::write(&path, &(text + "\n"))
+        .map_err(|error| format!("{}: {error}", path.display()))?;
     print(&format!(
         "  reduced to {} nodes and {} faults; to run it again with its events:\n  \
          lustrine sim swarm --plan {}\n",

@@ -4,7 +4,8 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::Command;
 
-use lustrine_node::{Answer, Request, StatsRow, control};
+use lustrine_control::{Answer, Request, StatsRow};
+use lustrine_node::control;
 use rustix::process::Signal;
 
 use super::{Finished, Running, Scratch, Usage, free_port, loopback, lustrine};

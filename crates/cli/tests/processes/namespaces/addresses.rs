@@ -1,6 +1,6 @@
 //! Which addresses a node takes, and for whom.
 
-use lustrine_node::{Answer, Request};
+use lustrine_control::{Answer, NetInfo, NetRow, Request};
 use lustrine_testing::{Need, not_run};
 
 use super::netns::{NetNs, whole_selftest};
@@ -14,14 +14,15 @@ fn interfaces_by_name() {
     // An interface may have several addresses; the first one is LNet's.
     there.run("ip address add 10.213.0.77/24 dev eth0");
     let node = there.node(&["--net", "tcp=eth0", "--net", "tcp1=eth1:7988"]);
-    let Answer::Net { nets, .. } = node.ask(&Request::ShowNet) else { panic!("no nets") };
+    let Answer::Net(NetInfo { nets, .. }) = node.ask(&Request::ShowNet) else { panic!("no nets") };
+    let listening = |net: &NetRow| net.listening.expect("it listens");
     let found: Vec<_> = nets
         .iter()
-        .map(|net| (net.nid.as_str(), net.interface.as_deref(), net.listening.as_deref()))
+        .map(|net| format!("{} {:?} {}", net.nid, net.interface, listening(net)))
         .collect();
     let expected = [
-        ("10.213.0.2@tcp", Some("eth0"), Some("10.213.0.2:988")),
-        ("10.213.1.2@tcp1", Some("eth1"), Some("10.213.1.2:7988")),
+        "10.213.0.2@tcp Some(\"eth0\") 10.213.0.2:988",
+        "10.213.1.2@tcp1 Some(\"eth1\") 10.213.1.2:7988",
     ];
     assert_eq!(found, expected);
 
@@ -30,14 +31,14 @@ fn interfaces_by_name() {
     let on_second = ["--net", "tcp1=eth1:7988", "--net", "tcp=eth0"];
     let second = whole_selftest("10.213.1.2@tcp1");
     finish(&mut here.lustrine(&[&second, &on_second[..]].concat())).ok();
-    let Answer::Net { nets, .. } = node.ask(&Request::ShowNet) else { panic!("no nets") };
-    assert!(nets[1].received > nets[0].received, "{nets:#?}");
+    let Answer::Net(NetInfo { nets, .. }) = node.ask(&Request::ShowNet) else { panic!("no nets") };
+    assert!(nets[1].messages.received > nets[0].messages.received, "{nets:#?}");
     // Without a word about where, it is the first interface that is up.
     there.run("ip link set eth0 down");
     drop(node);
     let node = there.node(&["--net", "tcp"]);
-    let Answer::Net { nets, .. } = node.ask(&Request::ShowNet) else { panic!("no nets") };
-    assert_eq!(nets[0].nid, "10.213.1.2@tcp");
+    let Answer::Net(NetInfo { nets, .. }) = node.ask(&Request::ShowNet) else { panic!("no nets") };
+    assert_eq!(nets[0].nid.to_string(), "10.213.1.2@tcp");
 }
 
 #[test]
@@ -48,9 +49,9 @@ fn ipv6_only() {
     }
     here.connect(&there, "eth0", 1500, ["fd77::1/64", "fd77::2/64"]);
     let node = there.node(&["--net", "tcp=eth0"]);
-    let Answer::Net { nets, .. } = node.ask(&Request::ShowNet) else { panic!("no nets") };
-    assert_eq!(nets[0].nid, "fd77::2@tcp");
-    assert_eq!(nets[0].listening.as_deref(), Some("[fd77::2]:988"));
+    let Answer::Net(NetInfo { nets, .. }) = node.ask(&Request::ShowNet) else { panic!("no nets") };
+    assert_eq!(nets[0].nid.to_string(), "fd77::2@tcp");
+    assert_eq!(nets[0].listening, Some("[fd77::2]:988".parse().unwrap()));
 
     let discover = ["discover", "fd77::2@tcp", "--net", "tcp=eth0", "--json"];
     let found = finish(&mut here.lustrine(&discover)).ok().json();

@@ -3,7 +3,8 @@
 
 use std::process::Command;
 
-use lustrine_node::{Answer, Request, StatsRow, control};
+use lustrine_control::{Answer, Request, StatsRow};
+use lustrine_node::control;
 use lustrine_testing::{Need, not_run};
 
 use crate::common::{Running, Scratch, finish, lustrine};

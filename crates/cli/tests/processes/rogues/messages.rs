@@ -1,6 +1,8 @@
 //! Messages that are none, or that nobody asked for.
 
-use lustrine_node::{Answer, Request, control};
+use lustrine_control::{Answer, Request};
+use lustrine_node::control;
+use lustrine_wire::frame::{FIRST_ZC_COOKIE, FrameHeader};
 use lustrine_wire::frame::{FIRST_ZC_COOKIE, FrameHeader};
 use lustrine_wire::header::{Body, Header, MdHandle};
 use lustrine_wire::hello::{ConnType, Hello, Version};
@@ -142,7 +144,7 @@ fn unwanted(_: &Scene, rogue: &mut Rogue) {
 /// The node pings the rogue, which answers twice.
 fn answered_twice(scene: &Scene, rogue: &mut Rogue) {
     let mut line = rogue.befriend(ConnType::Control);
-    let request = Request::Ping { nid: rogue.words.from.to_string(), timeout_ms: 60_000 };
+    let request = Request::Ping { nid: rogue.words.from, timeout_ms: 60_000 };
     let control = scene.node.control();
     let asker = std::thread::spawn(move || control::ask(&control, &request));
     let question = line.hear_header().expect("a question");

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use lustrine_node::{Answer, Request, control};
+use lustrine_control::{Answer, Request};
+use lustrine_node::control;
 use lustrine_wire::hello::{ConnType, Hello};
 use lustrine_wire::nid::{Net, Nid};
 
@@ -171,7 +172,7 @@ impl Scene {
 
 /// A ping through a running node.
 pub(crate) fn ping(from: &Node, nid: &str) -> Result<(), String> {
-    let request = Request::Ping { nid: nid.to_owned(), timeout_ms: PING_TIMEOUT_MS };
+    let request = Request::Ping { nid: nid.parse().expect("a NID"), timeout_ms: PING_TIMEOUT_MS };
     match control::ask(&from.control(), &request) {
         Ok(Answer::Ping { .. }) => Ok(()),
         other => Err(format!("{other:?}")),

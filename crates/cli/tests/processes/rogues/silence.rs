@@ -4,7 +4,8 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 
-use lustrine_node::{Answer, Request, control};
+use lustrine_control::{Answer, Request};
+use lustrine_node::control;
 use lustrine_wire::hello::ConnType;
 
 use super::line::Line;
@@ -52,7 +53,7 @@ fn unfinished(_: &Scene, rogue: &mut Rogue) {
 
 /// What the node says about a ping of the rogue.
 fn pinged(scene: &Scene, rogue: &Rogue, timeout_ms: u64) -> String {
-    let request = Request::Ping { nid: rogue.words.from.to_string(), timeout_ms };
+    let request = Request::Ping { nid: rogue.words.from, timeout_ms };
     match control::ask(&scene.node.control(), &request) {
         Ok(Answer::Error { message, .. }) => message,
         other => panic!("a silent peer was pinged: {other:?}"),

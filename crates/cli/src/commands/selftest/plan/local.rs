@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Child;
 
-use lustrine_node::config::{InterfaceChoice, NetConfig};
+use lustrine_config::{InterfaceChoice, NetConfig};
 use lustrine_wire::nid::{Net, Nid};
 use tempfile::TempDir;
 

@@ -1,0 +1,405 @@
+//! A file that is imported by a running node: the configuration that it asks for.
+//!
+//! Pure: [`plan_import`] makes the new configuration out of the one in force, and [`steps`]
+//! compares the two. So a change is made, shown and exported from the same values, and one with a
+//! part that is not possible is refused as a whole.
+//!
+//! [`steps`]: crate::steps()
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lustrine_control::ImportMode;
+use lustrine_lnet::tunables::{Change, TABLE, Tunables};
+use lustrine_wire::nid::Nid;
+
+use super::lnetctl::{self, Draft};
+use super::nets::{PEER_BUFFER_CREDITS, PEER_TIMEOUT};
+use super::steps::{About, Refused, same};
+use super::{ConfigError, NetConfig, NodeConfig, PeerConfig, Position, Problem, Strictness};
+
+/// An interface of a file on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlacedNi {
+    /// Its NID on this machine.
+    pub nid: Nid,
+    /// Its configuration with every value given.
+    pub explicit: NetConfig,
+}
+
+/// What a file asks of a running node.
+pub struct ImportPlan {
+    /// The new configuration.
+    pub config: NodeConfig,
+    /// NIDs of discovered peers to be removed.
+    pub forget: Vec<Nid>,
+    /// What is left out, each with its place in the file.
+    pub warnings: Vec<String>,
+    source_name: String,
+    draft: Draft,
+    /// Which net of the file each net of the configuration is from.
+    from: Vec<Option<usize>>,
+}
+
+impl ImportPlan {
+    /// The message of a refusal, with its place in the file.
+    pub fn message(&self, refused: &Refused) -> String {
+        let at = match refused.about {
+            About::Tunable(name) => self.draft.tunable_at(name),
+            About::Lustrine(key) => self.draft.own_at(key),
+            About::Net(index) => {
+                let from = self.from.get(index).copied().flatten();
+                from.and_then(|from| self.draft.nets_at.get(from).copied())
+            }
+        };
+        let at = at.unwrap_or(Position::START);
+        format!("{}:{at}: {}", self.source_name, refused.text)
+    }
+
+    /// Whether the first interface is another one than in the file.
+    pub fn is_reordered(&self) -> bool {
+        self.from.first().is_some_and(|from| *from != Some(0))
+    }
+
+    /// Leaves out what is refused: it keeps its value.
+    pub fn leave_out(&mut self, base: &NodeConfig, refused: &Refused) {
+        let config = &mut self.config;
+        match refused.about {
+            About::Tunable(name) => {
+                let value = base.tunables.value(name);
+                let set = value.map(|value| config.tunables.set(name, value));
+                debug_assert!(matches!(set, Some(Ok(()))), "{name} is a tunable");
+            }
+            About::Lustrine("identity") => config.identity = base.identity,
+            About::Lustrine("accept") => config.accept = base.accept,
+            About::Lustrine("cpu_pattern") => config.cpu_pattern = base.cpu_pattern.clone(),
+            About::Lustrine("metrics") => config.metrics = base.metrics.clone(),
+            About::Lustrine(_) => config.control = base.control.clone(),
+            About::Net(index) => {
+                let net = &mut config.nets[index];
+                if let Some(old) = base.nets.iter().find(|old| same(old, net)) {
+                    (net.port, net.credits) = (old.port, old.credits);
+                    net.peer_credits = old.peer_credits;
+                }
+            }
+        }
+    }
+}
+
+/// The running node that a file is imported by.
+pub struct ImportContext<'a> {
+    /// The configuration in force.
+    pub base: &'a NodeConfig,
+    /// The NIDs of its interfaces.
+    pub nids: &'a [Nid],
+    /// The number of CPU partitions, each of which serves every interface.
+    pub partitions: usize,
+    /// Finds an interface on this machine.
+    pub place: &'a dyn Fn(&NetConfig) -> Result<PlacedNi, String>,
+    /// All NIDs of a discovered peer, by its primary one.
+    pub learned: &'a dyn Fn(&Nid) -> Vec<Nid>,
+}
+
+impl ImportContext<'_> {
+    /// The list of all CPU partitions, as in exports.
+    fn all_cpts(&self) -> String {
+        let all: Vec<String> = (0..self.partitions).map(|cpt| cpt.to_string()).collect();
+        format!("[{}]", all.join(","))
+    }
+}
+
+/// Reads a file that a running node imports.
+///
+/// # Errors
+/// The first error of the file, with its place.
+pub fn plan_import(
+    context: &ImportContext<'_>,
+    (text, source_name): (&str, &str),
+    (mode, strictness): (ImportMode, Strictness),
+) -> Result<ImportPlan, String> {
+    let base = context.base;
+    let defaults;
+    let over = match mode {
+        ImportMode::Add | ImportMode::Del => base,
+        ImportMode::Exact => {
+            defaults = NodeConfig { tunables: default_tunables(&base.tunables), ..base.clone() };
+            &defaults
+        }
+    };
+    let read = lnetctl::read_over(over, text, source_name, strictness);
+    let (draft, mut warnings) = read.map_err(|error: ConfigError| error.to_string())?;
+    let all_cpts = context.all_cpts();
+    let all = draft.config.nets.iter().zip(&draft.nets_at);
+    let all: BTreeSet<Position> =
+        all.filter(|(net, _)| net.cpts.as_ref() == Some(&all_cpts)).map(|(_, at)| *at).collect();
+    warnings.retain(|warning| {
+        let of_cpts = matches!(warning.problem, Problem::NoEffect { what: "CPT", .. });
+        !(of_cpts && all.contains(&warning.at))
+    });
+    let config = match mode {
+        ImportMode::Add => NodeConfig {
+            nets: base.nets.clone(),
+            peers: base.peers.clone(),
+            ..draft.config.clone()
+        },
+        ImportMode::Del => base.clone(),
+        ImportMode::Exact => {
+            NodeConfig { nets: Vec::new(), peers: Vec::new(), ..draft.config.clone() }
+        }
+    };
+    let mut plan = ImportPlan {
+        from: vec![None; config.nets.len()],
+        config,
+        forget: Vec::new(),
+        warnings: warnings.iter().map(ToString::to_string).collect(),
+        source_name: source_name.to_owned(),
+        draft,
+    };
+    match mode {
+        ImportMode::Add => {
+            plan.add_nets(context)?;
+            add_peers(&mut plan.config, &plan.draft.config.peers);
+        }
+        ImportMode::Exact => {
+            plan.take_nets(context)?;
+            plan.config.peers = plan.draft.config.peers.clone();
+        }
+        ImportMode::Del => {
+            let mut left_out = Vec::new();
+            left_out.extend(plan.del_nets(context));
+            left_out.extend(plan.del_peers(context));
+            match (strictness, left_out.is_empty()) {
+                (Strictness::Strict, false) => return Err(left_out.swap_remove(0)),
+                _ => plan.warnings.extend(left_out),
+            }
+        }
+    }
+    if let Err(what) = plan.config.check() {
+        let draft = &plan.draft;
+        let at = draft.peers_at.first().or(draft.nets_at.first()).copied();
+        return Err(format!("{source_name}:{}: {what}", at.unwrap_or(Position::START)));
+    }
+    Ok(plan)
+}
+
+impl ImportPlan {
+    fn add_nets(&mut self, context: &ImportContext<'_>) -> Result<(), String> {
+        let mut nids = context.nids.to_vec();
+        for (index, net) in self.draft.config.nets.iter().enumerate() {
+            let placed = self.placed_at(context, index)?;
+            match nids.iter().position(|nid| *nid == placed.nid) {
+                Some(known) => {
+                    let net = changed_values(net, context.base, &context.all_cpts());
+                    merge_net(&mut self.config.nets[known], &net, &placed.explicit);
+                    self.from[known] = Some(index);
+                }
+                None => {
+                    self.config.nets.push(placed.explicit);
+                    nids.push(placed.nid);
+                    self.from.push(Some(index));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the interfaces of the file and no others: existing ones first, in their order.
+    fn take_nets(&mut self, context: &ImportContext<'_>) -> Result<(), String> {
+        let mut kept: Vec<Option<(NetConfig, usize)>> = vec![None; context.nids.len()];
+        let (mut fresh, mut nids) = (Vec::new(), Vec::new());
+        for index in 0..self.draft.config.nets.len() {
+            let placed = self.placed_at(context, index)?;
+            match context.nids.iter().position(|nid| *nid == placed.nid) {
+                Some(known) if kept[known].is_none() => {
+                    let place = context.base.nets[known].place.clone();
+                    kept[known] = Some((NetConfig { place, ..placed.explicit }, index));
+                }
+                None if !nids.contains(&placed.nid) => {
+                    nids.push(placed.nid);
+                    fresh.push((placed.explicit, index));
+                }
+                _ => {
+                    let at = self.draft.nets_at[index];
+                    let nid = placed.nid;
+                    return Err(format!("{}:{at}: {nid} is given twice", self.source_name));
+                }
+            }
+        }
+        for (net, index) in kept.into_iter().flatten().chain(fresh) {
+            self.config.nets.push(net);
+            self.from.push(Some(index));
+        }
+        Ok(())
+    }
+
+    /// Finds an interface of the file on this machine.
+    fn placed_at(&self, context: &ImportContext<'_>, index: usize) -> Result<PlacedNi, String> {
+        let net = &self.draft.config.nets[index];
+        let placed = (context.place)(net);
+        // An existing interface keeps its NID, also if its device is gone or has another address.
+        match (context.base.nets.iter().position(|old| same(old, net)), placed) {
+            (Some(known), Ok(placed)) => Ok(PlacedNi { nid: context.nids[known], ..placed }),
+            (Some(known), Err(_)) => {
+                let mut explicit = context.base.nets[known].clone();
+                merge_net(&mut explicit, net, net);
+                Ok(PlacedNi { nid: context.nids[known], explicit })
+            }
+            (None, Ok(placed)) => Ok(placed),
+            (None, Err(why)) => {
+                let at = self.draft.nets_at[index];
+                Err(format!("{}:{at}: {why}", self.source_name))
+            }
+        }
+    }
+
+    /// What of the file is not there, each with its place.
+    fn del_nets(&mut self, context: &ImportContext<'_>) -> Vec<String> {
+        let mut nids = context.nids.to_vec();
+        let mut left_out = Vec::new();
+        for (index, net) in self.draft.config.nets.iter().enumerate() {
+            let placed = (context.place)(net);
+            let by_place = self.config.nets.iter().position(|old| same(old, net));
+            let by_nid = |placed: &PlacedNi| nids.iter().position(|nid| *nid == placed.nid);
+            let known = by_place.or_else(|| placed.as_ref().ok().and_then(by_nid));
+            let Some(known) = known else {
+                let why = match placed {
+                    Ok(placed) => format!("this node has no {}", placed.nid),
+                    Err(why) => why,
+                };
+                let at = self.draft.nets_at[index];
+                left_out.push(format!("{}:{at}: {why}", self.source_name));
+                continue;
+            };
+            self.config.nets.remove(known);
+            nids.remove(known);
+            self.from.remove(known);
+        }
+        left_out
+    }
+
+    /// What of the file is not there, each with its place.
+    fn del_peers(&mut self, context: &ImportContext<'_>) -> Vec<String> {
+        let mut left_out = Vec::new();
+        let mut described: BTreeMap<Nid, PeerConfig> =
+            self.config.peers.drain(..).map(|peer| (peer.nids[0], peer)).collect();
+        for (index, peer) in self.draft.config.peers.iter().enumerate() {
+            let primary = peer.nids[0];
+            let learned = (context.learned)(&primary);
+            match nids_to_remove(&primary, described.get(&primary), learned, Force::No) {
+                Ok(nids) => {
+                    described.remove(&primary);
+                    self.forget.extend(nids);
+                }
+                Err(why) => {
+                    let at = self.draft.peers_at[index];
+                    left_out.push(format!("{}:{at}: {why}", self.source_name));
+                }
+            }
+        }
+        let order = context.base.peers.iter();
+        self.config.peers = order.filter_map(|peer| described.remove(&peer.nids[0])).collect();
+        left_out
+    }
+}
+
+/// The tunables that a running node can change at their defaults, the others unchanged.
+fn default_tunables(tunables: &Tunables) -> Tunables {
+    let mut default_tunables = tunables.clone();
+    for row in TABLE.iter().filter(|row| row.change == Change::Live) {
+        let set = default_tunables.set(row.name, row.default);
+        debug_assert!(set.is_ok(), "{} has a default in its range", row.name);
+    }
+    default_tunables
+}
+
+/// Why a peer is not removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RemoveError {
+    /// There is no such peer.
+    #[error("no peer has the primary NID {0}; `lnetctl peer list` shows them")]
+    Unknown(Nid),
+    /// Its primary NID is locked.
+    #[error("the primary NID of {0} is locked; `lnetctl peer del --force` removes it anyway")]
+    Locked(Nid),
+}
+
+/// Whether a peer is removed although its primary NID is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Force {
+    /// It is removed.
+    Yes,
+    /// It is an error.
+    No,
+}
+
+/// All NIDs that are removed with a peer, configured and discovered ones.
+///
+/// # Errors
+/// When the peer is unknown or locked.
+pub fn nids_to_remove(
+    primary: &Nid,
+    described: Option<&PeerConfig>,
+    learned: Vec<Nid>,
+    force: Force,
+) -> Result<Vec<Nid>, RemoveError> {
+    let mut nids = learned;
+    nids.extend(described.iter().flat_map(|peer| &peer.nids));
+    nids.sort_unstable();
+    nids.dedup();
+    match described {
+        _ if nids.is_empty() => Err(RemoveError::Unknown(*primary)),
+        Some(peer) if peer.locked && force == Force::No => Err(RemoveError::Locked(*primary)),
+        _ => Ok(nids),
+    }
+}
+
+/// The values of a file without those that have no effect and are what they would be anyway, as in
+/// most exports.
+fn changed_values(file: &NetConfig, base: &NodeConfig, all_cpts: &str) -> NetConfig {
+    let tunables = &base.tunables;
+    NetConfig {
+        timeout: file.timeout.filter(|own| i64::from(*own) != tunables.sock_timeout),
+        tos: file.tos.filter(|own| i64::from(*own) != tunables.tos),
+        peer_timeout: file.peer_timeout.filter(|own| i64::from(*own) != PEER_TIMEOUT.default),
+        peer_buffer_credits: file
+            .peer_buffer_credits
+            .filter(|own| i64::from(*own) != PEER_BUFFER_CREDITS.default),
+        cpts: file.cpts.clone().filter(|own| own != all_cpts),
+        ..file.clone()
+    }
+}
+
+/// Applies the values of a file to an existing interface.
+fn merge_net(net: &mut NetConfig, file: &NetConfig, explicit: &NetConfig) {
+    net.port = if file.port.is_some() { explicit.port } else { net.port };
+    net.credits = file.credits.or(net.credits);
+    net.peer_credits = file.peer_credits.or(net.peer_credits);
+    if file.conns_per_peer.is_some() {
+        net.conns_per_peer = explicit.conns_per_peer;
+    }
+    net.timeout = file.timeout.or(net.timeout);
+    net.tos = file.tos.or(net.tos);
+    net.peer_timeout = file.peer_timeout.or(net.peer_timeout);
+    net.peer_buffer_credits = file.peer_buffer_credits.or(net.peer_buffer_credits);
+    net.cpts = file.cpts.clone().or(net.cpts.take());
+}
+
+/// Adds peers, or NIDs to existing peers.
+pub fn add_peers(config: &mut NodeConfig, peers: &[PeerConfig]) {
+    let places = config.peers.iter().enumerate();
+    let mut places: BTreeMap<Nid, usize> = places.map(|(at, peer)| (peer.nids[0], at)).collect();
+    for peer in peers {
+        let Some(place) = places.get(&peer.nids[0]) else {
+            places.insert(peer.nids[0], config.peers.len());
+            config.peers.push(peer.clone());
+            continue;
+        };
+        let known = &mut config.peers[*place];
+        let there: BTreeSet<Nid> = known.nids.iter().copied().collect();
+        known.nids.extend(peer.nids.iter().filter(|nid| !there.contains(nid)));
+        known.multi_rail = peer.multi_rail;
+        known.locked |= peer.locked;
+    }
+}
+
+#[cfg(test)]
+mod tests;

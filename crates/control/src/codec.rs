@@ -1,0 +1,183 @@
+//! Lines of text, and the exchange of versions at the beginning of a connection.
+
+use serde::{Deserialize, Serialize};
+
+use crate::answer::Answer;
+use crate::request::Request;
+
+/// The version of the control API. Version 1 was the one before versions were exchanged.
+pub const VERSION: u32 = 2;
+
+/// The release of Lustrine that this is, for messages.
+pub const RELEASE: &str = env!("CARGO_PKG_VERSION");
+
+/// The longest request, in bytes with its line feed. A console takes lists of 16,384 NIDs, and an
+/// import a file of 4 MiB, whose line ends and quotes take two bytes each.
+pub const REQUEST_LEN_MAX: usize = (8 << 20) + 4096;
+
+/// The longest answer that a tool reads, in bytes with its line feed: every NID of a full table of
+/// peers, with its statistics.
+pub const ANSWER_LEN_MAX: usize = 512 << 20;
+
+const EINVAL: i32 = -22;
+const EPROTO: i32 = -71;
+
+/// The first line of each side.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Hello {
+    hello: Version,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Version {
+    control: u32,
+    #[serde(default)]
+    release: String,
+}
+
+/// The tool's side of the exchange of versions.
+#[derive(Clone, Copy, Debug)]
+pub struct Greeting;
+
+impl Greeting {
+    /// The first line of a connection, with its line feed. Both sides send it.
+    pub fn line() -> String {
+        let hello = Version { control: VERSION, release: RELEASE.to_owned() };
+        line(&Hello { hello })
+    }
+
+    /// Checks the node's first line.
+    ///
+    /// # Errors
+    /// When the node speaks another version; the connection is of no use then.
+    pub fn check(reply: &str) -> Result<(), VersionError> {
+        if let Ok(Hello { hello }) = serde_json::from_str(reply) {
+            return match hello.control == VERSION {
+                true => Ok(()),
+                false => Err(VersionError::Differs {
+                    node: hello.control,
+                    release: printable(&hello.release),
+                }),
+            };
+        }
+        match serde_json::from_str(reply) {
+            // A node of version 1 does not know the greeting.
+            Ok(Answer::Error { .. }) => Err(VersionError::NodeHasNone),
+            _ => Err(VersionError::NotANode),
+        }
+    }
+}
+
+/// Why a tool and a node do not understand each other.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VersionError {
+    /// The node speaks another version.
+    #[error(
+        "the node speaks control version {node}, this tool version {VERSION}: use the `lustrine` \
+         that the node was started with (release {release})"
+    )]
+    Differs {
+        /// The node's version.
+        node: u32,
+        /// The node's release.
+        release: String,
+    },
+    /// The node is older than the exchange of versions.
+    #[error(
+        "the node does not tell its control version, so it is older than this tool, which speaks \
+         version {VERSION}: use the `lustrine` that the node was started with, or restart the node"
+    )]
+    NodeHasNone,
+    /// The other side is not a node.
+    #[error("the program that listens there is not a Lustrine node")]
+    NotANode,
+}
+
+/// Why an answer cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct AnswerError(String);
+
+/// The node's side of one connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Session {
+    greeted: bool,
+}
+
+/// What a node does with a line.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Turn {
+    /// Carry out a request, and send its answer.
+    Call(Box<Request>),
+    /// Send this line.
+    Reply(String),
+    /// Send this line and close the connection.
+    Close(String),
+}
+
+impl Session {
+    /// Takes a line that the tool sent.
+    pub fn on_line(&mut self, text: &str) -> Turn {
+        if self.greeted {
+            return match serde_json::from_str(text) {
+                Ok(request) => Turn::Call(Box::new(request)),
+                Err(error) => Turn::Reply(refusal(EINVAL, format!("invalid request: {error}"))),
+            };
+        }
+        match serde_json::from_str(text) {
+            Ok(Hello { hello }) if hello.control == VERSION => {
+                self.greeted = true;
+                Turn::Reply(Greeting::line())
+            }
+            // The tool finds out from our version that they differ, and says so.
+            Ok(Hello { .. }) => Turn::Close(Greeting::line()),
+            Err(_) => Turn::Close(refusal(
+                EPROTO,
+                format!(
+                    "the node speaks control version {VERSION}, and this tool does not tell its \
+                     version: use the `lustrine` that the node was started with (release {RELEASE})"
+                ),
+            )),
+        }
+    }
+}
+
+impl Request {
+    /// The request as a line, with its line feed.
+    pub fn to_line(&self) -> String {
+        line(self)
+    }
+}
+
+impl Answer {
+    /// The answer as a line, with its line feed.
+    pub fn to_line(&self) -> String {
+        line(self)
+    }
+
+    /// Reads an answer.
+    ///
+    /// # Errors
+    /// When the line is not an answer.
+    pub fn from_line(text: &str) -> Result<Answer, AnswerError> {
+        serde_json::from_str(text).map_err(|error| AnswerError(error.to_string()))
+    }
+}
+
+fn refusal(errno: i32, message: String) -> String {
+    Answer::Error { errno, message, hint: String::new() }.to_line()
+}
+
+fn line<T: Serialize>(value: &T) -> String {
+    let mut text = serde_json::to_string(value).expect("keys are strings and numbers are finite");
+    text.push('\n');
+    text
+}
+
+/// A release as another program tells it, safe to print.
+fn printable(release: &str) -> String {
+    release.chars().filter(char::is_ascii_graphic).take(32).collect()
+}
+
+#[cfg(test)]
+mod tests;

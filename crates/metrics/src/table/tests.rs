@@ -1,0 +1,68 @@
+use std::path::PathBuf;
+
+use lustrine_lnet::latency::Operation;
+use lustrine_socklnd::Counters;
+
+use super::*;
+use crate::page::HISTOGRAM_LINES;
+use crate::{NIS_MAX, PEERS_MAX};
+
+#[test]
+fn the_page_of_metrics_is_the_table() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
+    if std::env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1") {
+        std::fs::write(&path, metrics_page()).unwrap();
+    }
+    let found = std::fs::read_to_string(&path).unwrap();
+    assert!(
+        found == metrics_page(),
+        "docs/metrics.md is not what the table says; run this test with UPDATE_DOCS=1"
+    );
+}
+
+#[test]
+fn names_are_unique_and_say_what_they_are() {
+    for (index, row) in TABLE.iter().enumerate() {
+        let rest = row.name.strip_prefix("lustrine_").expect("all are ours");
+        assert!(rest.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{}", row.name);
+        assert_eq!(row.kind == Kind::Counter, row.name.ends_with("_total"), "{}", row.name);
+        assert!(row.kind != Kind::Histogram || row.name.ends_with("_seconds"), "{}", row.name);
+        assert!(row.help.ends_with('.'), "{}", row.name);
+        assert!(row.labels.iter().all(|label| *label != "le"), "{}", row.name);
+        assert!(TABLE[index + 1..].iter().all(|other| other.name != row.name), "{}", row.name);
+    }
+    assert!(Metric::PeersLeftOut.row().help.contains(&PEERS_MAX.to_string()));
+    assert!(TAIL.contains(&format!("the {PEERS_MAX} NIDs")));
+    assert!(Metric::NisLeftOut.row().help.contains(&NIS_MAX.to_string()));
+    assert!(TAIL.contains(&format!("the {NIS_MAX} that the node had first")));
+}
+
+#[test]
+fn a_page_has_as_many_lines_as_it_says() {
+    let values = |row: &Row, label: &str| match label {
+        "event" if row.name.starts_with("lustrine_socklnd_") => Counters::default().iter().count(),
+        "nid" => NIS_MAX,
+        "peer" => PEERS_MAX,
+        "version" | "identity" => 1,
+        "operation" => Operation::ALL.len(),
+        "direction" | "credit" | "call" => 2,
+        "type" => 4,
+        "event" | "class" => 5,
+        other => panic!("how many values has {other}?"),
+    };
+    let lines: usize = TABLE
+        .iter()
+        .map(|row| {
+            let lines = if row.kind == Kind::Histogram { HISTOGRAM_LINES } else { 1 };
+            2 + lines * row.labels.iter().map(|label| values(row, label)).product::<usize>()
+        })
+        .sum();
+    assert!(TAIL.contains("at most 18,000 lines") && lines <= 18_000, "{lines}");
+}
+
+#[test]
+fn lines_of_the_page_are_of_readable_length() {
+    for line in metrics_page().lines().filter(|line| !line.starts_with('|')) {
+        assert!(line.len() <= 120, "{line}");
+    }
+}
