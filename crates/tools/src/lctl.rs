@@ -123,7 +123,7 @@ impl<'a, O: Env> Lctl<'a, O> {
                     Compat::V2_15 => "12345-",
                     Compat::V2_16 => "",
                 };
-                let others = told.peer_ni.iter().map(|ni| ni.nid).filter(|nid| !nid.is_lo());
+                let others = identity.peer_ni.iter().map(|ni| ni.nid).filter(|nid| !nid.is_lo());
                 let others: String = others.map(|nid| format!("{before}{nid}\n")).collect();
                 let text = format!("12345-{}\n{others}", Nid::LO);
                 self.env.out(&text);

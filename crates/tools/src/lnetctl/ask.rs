@@ -82,11 +82,11 @@ impl<O: Env> Lnetctl<'_, O> {
             Compat::V2_15 => "peer ni",
             Compat::V2_16 => "peer_ni",
         };
-        let nids = told.peer_ni.iter().filter(|ni| !ni.nid.is_lo());
+        let nids = identity.peer_ni.iter().filter(|ni| !ni.nid.is_lo());
         let nids: Vec<Map> = nids.map(|ni| vec![entry("nid", ni.nid)]).collect();
         vec![
-            entry("primary nid", told.primary_nid),
-            entry("Multi-Rail", told.multi_rail),
+            entry("primary nid", identity.primary_nid),
+            entry("Multi-Rail", identity.multi_rail),
             entry(nis, nids),
         ]
     }

@@ -3,7 +3,6 @@
 use lustrine_control::{Answer, Request};
 use lustrine_node::control;
 use lustrine_wire::frame::{FIRST_ZC_COOKIE, FrameHeader};
-use lustrine_wire::frame::{FIRST_ZC_COOKIE, FrameHeader};
 use lustrine_wire::header::{Body, Header, MdHandle};
 use lustrine_wire::hello::{ConnType, Hello, Version};
 use lustrine_wire::nid::{Nid, ProcessId};
