@@ -77,13 +77,12 @@ const DEV_ARROWS: &[(&str, &[&str])] = &[
     ("selftest", &["lnet-testing"]),
     ("partition", &["lnet-testing"]),
     ("sys", &["testing"]),
-    ("cli", &["testing"]),
+    ("cli", &["testing", "metrics"]),
     ("sim", &["capture"]),
     ("tools", &["lnet"]),
     ("scenario", &["trace"]),
     ("plan", &["sim"]),
     ("metrics", &["socklnd"]),
-    ("cli", &["metrics"]),
     ("xtask", &["wire", "lnet", "lnet-testing", "socklnd", "selftest", "partition", "sim"]),
 ];
 
