@@ -287,7 +287,7 @@ impl Rogue {
         let node = self.world.node(self.node);
         let partition = node.partition();
         // A rogue may speak in the node's own name and have it answer itself, which goes through
-        // the driver as any other way does (lnet-core 4); such connections stay as others do.
+        // the driver as any other way does [CORE-15]; such connections stay as others do.
         let own = partition.shard().topology();
         let itself = |peer: &PeerConnections| own.ni_of(&peer.id.nid).is_some();
         let stay: usize = partition

@@ -1,4 +1,4 @@
-//! What the log tells of the network: refusals, losses and misdeeds, by comparing counters.
+//! What the log tells of the network: refusals, losses and protocol violations, by comparing counters.
 //!
 //! Whatever peers do, it is at most one line per kind and second of each event loop, and a loop
 //! with nothing to do is woken for it once at most.
@@ -65,7 +65,7 @@ const KINDS: [Kind; 4] = [
         ],
     },
     Kind {
-        what: "protocol misdeeds",
+        what: "protocol violations",
         counters: &[
             "bad_frame",
             "bad_header",
@@ -175,7 +175,7 @@ mod tests {
         let expected = [
             ("connections refused", "refused_full=2"),
             ("peers lost", "closed_by_peer=1"),
-            ("protocol misdeeds", "bad_frame=1"),
+            ("protocol violations", "bad_frame=1"),
         ];
         let expected = expected.map(|(what, counted)| (what, counted.to_owned()));
         assert_eq!(watch.news(&counters), expected);

@@ -41,7 +41,7 @@ pub struct PingAnswer {
     pub primary: Nid,
     /// Its NIDs and whether they are up.
     pub nids: Vec<(Nid, bool)>,
-    /// Its feature bits (wire 6.2).
+    /// Its feature bits [PING-10].
     pub features: u32,
     /// Its sequence number.
     pub sequence: u32,

@@ -402,7 +402,7 @@ fn never_answers(scene: &mut Scene) {
     let ticket = scene.world.ping(victim, &rogue_nid(), Nanos::from_secs(3));
     scene.run(Nanos::from_secs(4));
     if scene.world.node(victim).result(ticket).is_none() {
-        // After other misdeeds the node has no stream to the rogue, and dials in vain.
+        // After other violations the node has no stream to the rogue, and dials in vain.
         scene.run(Nanos::from_secs(60));
     }
     let result = scene.world.node(victim).result(ticket);
@@ -414,7 +414,7 @@ fn mute_listener(scene: &mut Scene) {
     scene.script_io().listen(address);
     let victim = scene.victim;
     let ticket = scene.world.ping(victim, &rogue_nid(), Nanos::from_secs(100));
-    // After other misdeeds the node waits up to a minute before it dials again.
+    // After other violations the node waits up to a minute before it dials again.
     for _ in 0..3 {
         scene.run(Nanos::from_secs(60));
     }

@@ -327,7 +327,7 @@ fn a_checksum_is_not_looked_at_when_part_is_discarded() {
 
 /// [FRM-3]
 #[test]
-fn misdeeds_have_names() {
+fn violations_have_names() {
     let mut reader = Reader::new(V3);
     let mut bytes = [0; 96];
     bytes[0] = 0xc5;

@@ -519,7 +519,7 @@ fn f22_a_wrong_checksum_fails_the_message_and_closes() {
 
 /// [SOCK-10]
 #[test]
-fn the_end_of_the_stream_inside_a_message_is_a_misdeed() {
+fn the_end_of_the_stream_inside_a_message_is_a_violation() {
     let mut world = world();
     let control = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
     control.message(&mut world, FrameHeader::LNET, &put(500), b"not all of it");
