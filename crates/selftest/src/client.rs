@@ -112,7 +112,7 @@ pub enum ClientError {
     #[error("the node did not answer{}", last_failure(.0))]
     NoAnswer(Option<RpcError>),
     /// Another session holds the node.
-    #[error("the node is in session {name} of {holder}; end it there, or force its end")]
+    #[error("the node is in session {name} of {holder}; end it there")]
     Busy {
         /// Whose it is.
         holder: Sid,

@@ -306,7 +306,7 @@ fn changes_are_asked_of_the_node_and_print_nothing() {
     fake.changed = Err(ToolError { errno: -22, text: "retry_count = 300 is too large".to_owned() });
     let (_, err, status) = type_in(&mut fake, Compat::V2_16, "set retry_count 300");
     let wanted = "---\nset:\n-     retry_count:\n      errno: -22\n      descr: ! \"retry_count = \
-                  300 is env\"\n...\n";
+                  300 is too large\"\n...\n";
     assert_eq!((err.as_str(), status), (wanted, 234));
 }
 

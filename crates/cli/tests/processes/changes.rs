@@ -318,7 +318,7 @@ fn a_file_with_an_error_changes_nothing_and_has_its_place() {
         ("retry_count: 1\nroute: [{net: tcp9}]\n", "this release does not route"),
         (
             "retry_count: 1\nlustrine: {tunables: {peers_max: 99}}\n",
-            "stdin:2:23: peers_max is 131072 and a node that runs cannot change it to 99",
+            "stdin:2:23: peers_max is 131072 and a running node cannot change it to 99",
         ),
         ("retry_count: 1\nlustrine: {cpu_pattern: C}\n", "cpu_pattern is"),
         ("retry_count: 1\nnet: [{net type: tcp, local NI(s): [{interfaces: {0: no0}}]}]\n", "no0"),

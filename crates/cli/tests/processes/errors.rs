@@ -89,7 +89,11 @@ fn a_node_that_stays_away_ends_the_run() {
     let traffic = Traffic::start(&node, "read", "3600", &["--patience", "1"]);
     let home = node.kill();
     let done = traffic.end().expect_error(&["the node did not answer", "connection refused"]);
-    assert_eq!(done.stdout, "");
+    // What was measured before is kept, and marked.
+    let report = done.json();
+    let row = only_row(&report);
+    assert_eq!(row["cut_short"], true, "{row:#}");
+    assert!(count(row, "ops") > 0, "{row:#}");
     drop(home);
 }
 
@@ -110,7 +114,8 @@ fn rows_measured_before_a_node_died_are_told() {
 
 #[test]
 fn a_client_that_is_killed_leaves_nothing_at_the_node() {
-    let node = Node::start(&["--accept", "all", "--set", "selftest_memory=32"]);
+    let node =
+        Node::start(&["--accept", "all", "--selftest", "full", "--set", "selftest_memory=32"]);
     for test in ["read", "write"] {
         let traffic = Traffic::start(&node, test, "3600", &["--force"]);
         traffic.client.signal(Signal::KILL);
@@ -151,7 +156,7 @@ fn a_node_that_is_stopped_for_a_while_costs_time_only() {
 
 #[test]
 fn a_client_that_is_stopped_harms_nobody_else() {
-    let node = Node::open();
+    let node = Node::start(&["--accept", "all", "--selftest", "full"]);
     let traffic = Traffic::start(&node, "read", "3600", &[]);
     traffic.client.signal(Signal::STOP);
     // Its socket fills up and its share of credits is used up; others have theirs.
@@ -160,4 +165,16 @@ fn a_client_that_is_stopped_harms_nobody_else() {
     finish(&mut other).ok();
     let mut ping = node.client_at("ping", loopback());
     finish(ping.args(["--count", "10"])).ok();
+}
+
+#[test]
+fn a_node_that_serves_does_not_end_a_session_for_another_console() {
+    let node = Node::open();
+    let traffic = Traffic::start(&node, "read", "3600", &[]);
+    let mut other = node.client("selftest");
+    other.args(["--force", "--time", "0.2", "--concurrency", "8"]);
+    finish(&mut other).expect_error(&["is in session lustrine-selftest of", "selftest: full"]);
+    traffic.flows(&node);
+    traffic.client.signal(Signal::KILL);
+    assert_eq!(traffic.end().code, None);
 }

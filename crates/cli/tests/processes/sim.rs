@@ -76,7 +76,7 @@ fn a_bad_file_is_told_with_every_place_and_nothing_is_touched() {
         .expect_error(&["cannot read", "none.yaml"]);
     finish(&mut sim(&["run", "--report", "-"], &good))
         .expect_code(2)
-        .expect_stderr(&["goes to a file"]);
+        .expect_stderr(&["--report writes a page for a browser to a file"]);
     finish(&mut sim(&["sweep"], &good)).expect_code(2).expect_stderr(&["--vary"]);
     finish(&mut sim(&["sweep", "--vary", "concurrency=4..1"], &good))
         .expect_code(2)
@@ -158,10 +158,10 @@ fn the_swarm_runs_seeds_and_plans() {
     let replayed = finish(lustrine().args(["sim", "replay", "--failed"]).arg(&trace)).ok();
     assert!(replayed.stdout.contains("unfinished at the end of the trace"), "{replayed:#?}");
 
-    fs::write(&bad, text.replace("\"wires\"", "\"wirez\"")).expect("a file");
+    fs::write(&bad, text.replace("\"links\"", "\"linkz\"")).expect("a file");
     let done = seeds(&["--plan", bad.to_str().expect("UTF-8")]);
     assert_eq!(done.code, Some(1), "{done:#?}");
-    assert!(done.stderr.contains("unknown field `wirez`"), "{done:#?}");
+    assert!(done.stderr.contains("unknown field `linkz`"), "{done:#?}");
     assert_eq!(seeds(&["--seeds", "5..5"]).code, Some(2));
 }
 
@@ -210,7 +210,7 @@ fn a_trace_is_written_and_replayed() {
     assert_eq!(sum(&one), took, "{one}");
     let none = replay(&["--since", "1 h"]).ok();
     for words in
-        ["it covers 0.000000 s to ", "no RPC is of what", "kinds in it: ping (", "10.0.0.2@tcp"]
+        ["it covers 0.000000 s to ", "no RPC matches", "kinds in it: ping (", "10.0.0.2@tcp"]
     {
         assert!(none.stdout.contains(words), "{words:?} is not in {none:#?}");
     }

@@ -203,8 +203,8 @@ impl Messages {
         self.granted.push_back(grant);
     }
 
-    /// Whether messages that got a credit have to be continued. Until the last one is, no other call
-    /// continues any: a long queue of overdue messages must not become a deep stack.
+    /// Whether messages that got a credit have to be continued. Until the last one is, no other
+    /// call continues any: a long queue of overdue messages must not become a deep stack.
     #[inline]
     pub(super) fn begin_continuing(&mut self) -> bool {
         !self.granted.is_empty() && !core::mem::replace(&mut self.continuing, true)

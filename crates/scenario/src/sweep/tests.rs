@@ -31,7 +31,7 @@ fn what_makes_no_sense_is_told_with_an_example() {
         ("x=1..4+0", "never ends"),
         ("x=1..4*1", "never ends"),
         ("x=0..4*2", "never ends"),
-        ("x=a..b", "is no range"),
+        ("x=a..b", "is not a range"),
         ("x=1..1000000", "more than 1000 values"),
         ("a,b=1:2,3", "has not one value for each of the 2 names"),
     ] {

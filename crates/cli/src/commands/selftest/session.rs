@@ -195,7 +195,12 @@ impl Run<'_> {
     /// Why the client gave up, and what to do about it.
     fn explain(&self, error: &ClientError) -> String {
         let hint = match error {
-            ClientError::Busy { .. } => " with --force",
+            ClientError::Busy { .. } if self.args.force => {
+                ", or wait until it expires. --force was refused: the node ends the session of \
+                 another console only for consoles that its settings `selftest: full` or \
+                 `selftest_consoles` allow"
+            }
+            ClientError::Busy { .. } => ", or end it from here with --force",
             ClientError::NoAnswer(_) if !self.target.is_ours() => {
                 "; `lustrine ping` shows whether it can still be reached. If it can: a kernel node \
                  needs the module lnet_selftest"

@@ -111,8 +111,8 @@ fn plain_tcp(report: &Report) -> String {
     };
     let block = raw_tcp::BLOCK >> 10;
     let (waiting, why) = match report.waiting {
-        "sleeping" => ("sleep", "spin_us is 0"),
-        _ => ("poll", "spin_us is not 0"),
+        "sleeping" => ("sleep", "spin_us 0"),
+        _ => ("poll", "spin_us not 0"),
     };
     format!(
         "plain TCP: share of what sockets that {waiting}, as this node does ({why}),\n\
