@@ -63,8 +63,8 @@ fn said(fault: &YamlError, example: &str) -> String {
                                   example remove this \"---\""
             .to_owned(),
         YamlError::NonScalarKey => {
-            "a key that is no word; allowed: words with or without quotes; for \
-                             example \"groups:\""
+            "a key that is a list, a mapping or an alias; allowed: words with or without \
+             quotes; for example \"groups:\""
                 .to_owned()
         }
         YamlError::DuplicateKey { key, first } => {

@@ -1,4 +1,5 @@
-//! What the log tells of the network: refusals, losses and protocol violations, by comparing counters.
+//! What the log says about the network: refusals, losses and protocol violations, by comparing
+//! counters.
 //!
 //! Whatever peers do, it is at most one line per kind and second of each event loop, and a loop
 //! with nothing to do is woken for it once at most.

@@ -27,8 +27,8 @@ pub struct PartitionConfig {
     pub driver: DriverConfig,
     /// Which consoles its selftest service obeys.
     pub selftest: ServicePolicy,
-    /// Wall-clock seconds at the start, the seed of selftest's match bits, so that they differ after
-    /// a restart.
+    /// Wall-clock seconds at the start, the seed of selftest's match bits, so that they differ
+    /// after a restart.
     pub wall_seconds: u64,
 }
 
