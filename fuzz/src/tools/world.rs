@@ -5,16 +5,16 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use arbitrary::Unstructured;
+use lustrine_control::{
+    ChangeReport, ChangeRequest, Messages, NetInfo, NetRow, PeerIdentity, PeerNiRow, PeerRow,
+    SummaryRow,
+};
 use lustrine_selftest::Test;
 use lustrine_selftest::console::{
     Answer, BatchView, Command, Detail, Distribution, NewTest, NodeReply, NodeState, NodeView,
     Refusal, Reply, SessionHolder, SessionView, TestView,
 };
 use lustrine_tools::lst::{self, ConsoleError, WaitOutcome};
-use lustrine_control::{
-    ChangeReport, ChangeRequest, Messages, NetInfo, NetRow, PeerIdentity, PeerNiRow, PeerRow,
-    SummaryRow,
-};
 use lustrine_tools::node::{self, ToolError};
 use lustrine_tools::routerstat::Counters;
 use lustrine_tools::shell::Terminal;
