@@ -14,10 +14,10 @@ use crate::measured::Measured;
 /// A value on its way from one CPU partition to another. Opaque: hand it to
 /// [`Service::accept_cpt_message`](crate::Service::accept_cpt_message) there.
 #[derive(Debug)]
-pub struct CptMessage(pub(crate) Letter);
+pub struct CptMessage(pub(crate) CptMessageBody);
 
 #[derive(Debug)]
-pub(crate) enum Letter {
+pub(crate) enum CptMessageBody {
     Framework(ToFramework),
     Worker(ToWorker),
 }

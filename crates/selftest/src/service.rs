@@ -12,7 +12,7 @@ use lustrine_lnet::tunables::Tunables;
 use lustrine_wire::nid::ProcessId;
 
 use crate::counters::RpcTotals;
-use crate::cpt_message::{CptMessage, Letter};
+use crate::cpt_message::{CptMessage, CptMessageBody};
 use crate::framework::{Framework, SessionInfo};
 use crate::mark::{ClientSlot, Mark, Role};
 use crate::policy::{ServiceMode, ServicePolicy};
@@ -31,7 +31,7 @@ pub struct Service {
     cpt: u16,
     engine: Worker,
     front: Option<Framework>,
-    inbound: VecDeque<Letter>,
+    inbound: VecDeque<CptMessageBody>,
     outbound: VecDeque<(u16, CptMessage)>,
     /// Until then there is nothing to do in a turn, unless something comes in.
     idle_until: Time,
@@ -110,7 +110,7 @@ impl Service {
         self.idle_until = if self.engine.is_settled() { self.due() } else { Time::ZERO };
     }
 
-    /// Takes letters where they belong, until there are none left.
+    /// Hands messages to the framework and the worker, until there are none left.
     fn carry<M: Memory>(&mut self, turn: &mut Turn<'_, M>) {
         let now = turn.now;
         // Each value leads to a bounded number of others, and an engine's own to none: this ends.
@@ -120,15 +120,17 @@ impl Service {
                 idle = false;
                 match &mut self.front {
                     Some(front) => front.accept(now, news),
-                    None => self.outbound.push_back((0, CptMessage(Letter::Framework(news)))),
+                    None => {
+                        self.outbound.push_back((0, CptMessage(CptMessageBody::Framework(news))))
+                    }
                 }
             }
-            while let Some(letter) = self.inbound.pop_front() {
+            while let Some(message) = self.inbound.pop_front() {
                 idle = false;
-                match (letter, &mut self.front) {
-                    (Letter::Framework(news), Some(front)) => front.accept(now, news),
-                    (Letter::Framework(_), None) => {}
-                    (Letter::Worker(order), _) => self.engine.accept(turn, order),
+                match (message, &mut self.front) {
+                    (CptMessageBody::Framework(news), Some(front)) => front.accept(now, news),
+                    (CptMessageBody::Framework(_), None) => {}
+                    (CptMessageBody::Worker(order), _) => self.engine.accept(turn, order),
                 }
             }
             while let Some((cpt, order)) = self.front.as_mut().and_then(Framework::take_order) {
@@ -136,7 +138,7 @@ impl Service {
                 if cpt == self.cpt {
                     self.engine.accept(turn, order);
                 } else {
-                    self.outbound.push_back((cpt, CptMessage(Letter::Worker(order))));
+                    self.outbound.push_back((cpt, CptMessage(CptMessageBody::Worker(order))));
                 }
             }
             if idle {

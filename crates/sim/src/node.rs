@@ -21,7 +21,7 @@ use crate::network::{HostId, Incoming, Network};
 use crate::recording::{Recorder, SourceId};
 use crate::rng::Rng;
 use crate::simulation::{CpuCost, WaitTotals};
-use cpt::{Cpt, Letter};
+use cpt::{Cpt, LoopMessage};
 pub use spec::NodeSpec;
 
 /// A node that runs.
@@ -266,21 +266,21 @@ impl Node {
         }
     }
 
-    /// Letters of one loop to the others: those to one arrive in the sequence they were sent.
+    /// Messages of one loop to the others: those to one arrive in the sequence they were sent.
     fn carry_letters(&mut self, from: usize, network: &mut Network) {
         let now = network.now();
         let partition = &mut self.cpts[from].partition;
-        let mut letters = Vec::new();
+        let mut messages = Vec::new();
         while let Some((home, handoff)) = partition.next_handoff() {
             network.give_to(handoff.sock, home);
-            letters.push((home, Letter::Handoff(Box::new(handoff))));
+            messages.push((home, LoopMessage::Handoff(Box::new(handoff))));
         }
         while let Some((cpt, cross)) = partition.take_cpt_message() {
-            letters.push((cpt, Letter::CptMessage(Box::new(cross))));
+            messages.push((cpt, LoopMessage::CptMessage(Box::new(cross))));
         }
-        for (to, letter) in letters {
+        for (to, message) in messages {
             let at = now + Nanos(self.rng.below(self.spec.skew.0 + 1));
-            self.cpts[usize::from(to)].post(from, at, letter);
+            self.cpts[usize::from(to)].post(from, at, message);
         }
     }
 

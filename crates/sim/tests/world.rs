@@ -246,7 +246,7 @@ fn a_ping_ends_when_its_time_is_up() {
     assert!(ping_into_the_void() <= Nanos::from_millis(1500));
 }
 
-/// Letters between partitions take their time and timers are late: nothing changes but that.
+/// Messages between partitions take their time and timers are late: nothing changes but that.
 #[test]
 fn nodes_of_several_partitions_serve_each_other() {
     for seed in 0..20 {

@@ -240,7 +240,7 @@ fn what_nodes_do_not_have_is_refused_with_the_reason() {
         assert_eq!((out.as_str(), status), ("", 234), "{command}");
         assert!(err.starts_with(&format!("---\n{start}\n      errno: -95\n")), "{err}");
         assert!(err.contains(says), "{err}");
-        assert!(fake.wishes.is_empty(), "{command}");
+        assert!(fake.changes.is_empty(), "{command}");
     }
 }
 
@@ -248,7 +248,7 @@ fn what_nodes_do_not_have_is_refused_with_the_reason() {
 fn changes_are_asked_of_the_node_and_print_nothing() {
     let text = str::to_owned;
     let net = |text: &str| text.parse().unwrap();
-    for (command, wish) in [
+    for (command, change) in [
         ("set retry_count 3", ChangeRequest::Set { name: text("retry_count"), value: 3 }),
         ("set spin_us -- -1", ChangeRequest::Set { name: text("spin_us"), value: -1 }),
         (
@@ -300,7 +300,7 @@ fn changes_are_asked_of_the_node_and_print_nothing() {
     ] {
         let mut fake = Fake::new(0, 0);
         shows(&mut fake, command, "");
-        assert_eq!(fake.wishes, [(wish, false)], "{command}");
+        assert_eq!(fake.changes, [(change, false)], "{command}");
     }
     let mut fake = Fake::new(0, 0);
     fake.changed = Err(ToolError { errno: -22, text: "retry_count = 300 is too large".to_owned() });
@@ -331,7 +331,7 @@ fn words_that_do_not_go_together_ask_the_node_nothing() {
         let mut fake = Fake::new(0, 0);
         let (out, _, status) = type_in(&mut fake, Compat::V2_16, command);
         assert_eq!((out.as_str(), status), ("", 234), "{command}");
-        assert!(fake.wishes.is_empty(), "{command}");
+        assert!(fake.changes.is_empty(), "{command}");
     }
 }
 
@@ -355,7 +355,7 @@ fn an_import_tells_what_it_would_do() {
     let wanted = "--- current\n+++ with stdin\n@@ -1,2 +1,2 @@\n global:\n-    retry_count: 2\n\
                   +    retry_count: 3\n";
     assert_eq!(out, wanted);
-    let asked = fake.wishes.iter().map(|(wish, trial)| match wish {
+    let asked = fake.changes.iter().map(|(change, trial)| match change {
         ChangeRequest::Import { source_name, mode, lenient, .. } => {
             (source_name.as_str(), *mode, *lenient, *trial)
         }

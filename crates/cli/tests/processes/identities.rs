@@ -15,8 +15,8 @@ use crate::common::{
 };
 
 /// What a client may want of a node. The long patience shows that nobody waits it out.
-fn wishes(node: &Node, identity: &str) -> [Command; 3] {
-    let mut commands = ["ping", "discover", "selftest"].map(|wish| node.client(wish));
+fn client_commands(node: &Node, identity: &str) -> [Command; 3] {
+    let mut commands = ["ping", "discover", "selftest"].map(|name| node.client(name));
     for command in &mut commands {
         command.args(["--identity", identity]);
     }
@@ -35,8 +35,8 @@ fn a_node_is_let_in_under_both_policies() {
     }
     for policy in ["secure", "all"] {
         let node = Node::start(&["--accept", policy, "--identity", "node"]);
-        for mut wish in wishes(&node, "node") {
-            finish(&mut wish).ok();
+        for mut command in client_commands(&node, "node") {
+            finish(&mut command).ok();
         }
         assert_eq!(node.count("bad_source_port"), 0);
     }
@@ -47,8 +47,8 @@ fn a_userland_client_is_let_in_where_all_are() {
     // The default policy is LNet's: secure.
     for args in [&["--accept", "all"][..], &["--accept", "all", "--identity", "userland"]] {
         let node = Node::start(args);
-        for mut wish in wishes(&node, "userland") {
-            finish(&mut wish).ok();
+        for mut command in client_commands(&node, "userland") {
+            finish(&mut command).ok();
         }
     }
 }
@@ -57,8 +57,8 @@ fn a_userland_client_is_let_in_where_all_are() {
 fn a_userland_client_discovers_who_the_node_is_and_is_shown_there_as_userland() {
     let node = Node::open();
     let nid = node.nid();
-    let asks = |wish: &str| {
-        let mut command = node.client(wish);
+    let asks = |name: &str| {
+        let mut command = node.client(name);
         command.args(["--identity", "userland"]);
         command
     };
@@ -89,8 +89,8 @@ fn a_userland_client_is_told_why_it_is_not_let_in() {
              only source ports below 1024: run as root, or set accept=all there",
             node.port()
         );
-        for mut wish in wishes(&node, "userland") {
-            let done = finish(&mut wish).expect_error(&[&node.nid(), &hint]);
+        for mut command in client_commands(&node, "userland") {
+            let done = finish(&mut command).expect_error(&[&node.nid(), &hint]);
             assert_eq!(done.stdout, "", "{done:#?}");
         }
         assert!(node.count("bad_source_port") >= 3);
@@ -127,11 +127,11 @@ fn a_port_without_privilege_is_refused_with_advice() {
     ]);
 }
 
-/// Every wish of a client at an address where something is wrong.
+/// Every command of a client at an address where something is wrong.
 fn all_fail(nid: &str, port: u16, words: &[&str]) {
-    for wish in ["ping", "discover", "selftest"] {
+    for name in ["ping", "discover", "selftest"] {
         let mut command = lustrine();
-        command.arg(wish).args(if wish == "selftest" { &["--to"][..] } else { &[] }).arg(nid);
+        command.arg(name).args(if name == "selftest" { &["--to"][..] } else { &[] }).arg(nid);
         command.args(["--port", &port.to_string()]);
         let done: Finished = finish(&mut command).expect_error(&[nid]).expect_error(words);
         assert_eq!(done.stdout, "", "{done:#?}");
@@ -159,9 +159,9 @@ fn what_listens_is_silent() {
     let listener = TcpListener::bind((ip, 0)).expect("an address of the loopback can be bound");
     let port = listener.local_addr().expect("a listener has an address").port();
     for identity in [&[][..], &["--identity", "userland"]] {
-        for wish in ["ping", "discover"] {
+        for name in ["ping", "discover"] {
             let mut command = lustrine();
-            command.args([wish, &format!("{ip}@tcp"), "--timeout", "0.5"]);
+            command.args([name, &format!("{ip}@tcp"), "--timeout", "0.5"]);
             command.args(["--port", &port.to_string()]).args(identity);
             let words = format!(
                 "timed out; TCP port {port} there accepts the connection but does not answer"
@@ -197,9 +197,9 @@ fn the_node_has_another_nid() {
 #[test]
 fn no_interface_on_that_net() {
     let (ours, theirs) = (loopback(), loopback());
-    for wish in ["ping", "discover"] {
+    for name in ["ping", "discover"] {
         let mut command = lustrine();
-        command.args([wish, &format!("{theirs}@tcp7"), "--net", &format!("tcp={ours}:9")]);
+        command.args([name, &format!("{theirs}@tcp7"), "--net", &format!("tcp={ours}:9")]);
         finish(&mut command)
             .expect_error(&["no route to the peer; no interface of this node is on that net"]);
     }

@@ -111,21 +111,21 @@ fn the_control_socket_answers() {
 fn output_that_cannot_be_written_is_an_error_and_a_reader_that_left_is_none() {
     let node = Node::open();
     let full = || fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
-    for wish in [&["show", "stats"][..], &["show", "net", "--json"], &["ping", &node.nid()]] {
-        let done = node.controlled(wish).stdout(full()).output().expect("it starts");
+    for args in [&["show", "stats"][..], &["show", "net", "--json"], &["ping", &node.nid()]] {
+        let done = node.controlled(args).stdout(full()).output().expect("it starts");
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert_eq!(done.status.code(), Some(1), "{wish:?}: {said}");
+        assert_eq!(done.status.code(), Some(1), "{args:?}: {said}");
         let words = "lustrine: cannot write to standard output: No space left on device";
-        assert!(said.starts_with(words), "{wish:?}: {said}");
+        assert!(said.starts_with(words), "{args:?}: {said}");
         // With nobody to tell it to, it is an error all the same.
-        let done = node.controlled(wish).stdout(full()).stderr(full()).status().expect("it starts");
-        assert_eq!(done.code(), Some(1), "{wish:?}");
+        let done = node.controlled(args).stdout(full()).stderr(full()).status().expect("it starts");
+        assert_eq!(done.code(), Some(1), "{args:?}");
 
         let (reader, writer) = std::io::pipe().expect("there are pipes");
         drop(reader);
-        let done = node.controlled(wish).stdout(writer).output().expect("it starts");
+        let done = node.controlled(args).stdout(writer).output().expect("it starts");
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert_eq!((done.status.code(), said.as_str()), (Some(0), ""), "{wish:?}");
+        assert_eq!((done.status.code(), said.as_str()), (Some(0), ""), "{args:?}");
     }
 }
 

@@ -313,7 +313,7 @@ impl Shard {
             }
             return;
         }
-        self.errand_event(now, memory, event);
+        self.task_event(now, memory, event);
     }
 
     /// Whether the peer accepts pushes and has an older copy of our information ([PING-11]).

@@ -41,7 +41,7 @@ const DIGITS: u8 = 3;
 const STUCK: Nanos = Nanos::from_secs(10);
 
 /// The words of the command line.
-struct Wish {
+struct RungArgs {
     layer: String,
     shape: Shape,
     seconds: u64,
@@ -52,16 +52,16 @@ struct Wish {
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let Some(wish) = read(&words) else {
+    let Some(args) = read(&words) else {
         eprintln!("usage: rungs socklnd|lnet --send BYTES --recv BYTES --slots N --seconds S");
         return ExitCode::FAILURE;
     };
-    let outcome = match (&*wish.layer, wish.port) {
-        ("socklnd", None) => measure::<Bounce>(&wish),
-        ("socklnd", Some(port)) => serve::<Bounce>(&wish, port),
-        ("lnet", None) => measure::<Lnet>(&wish),
+    let outcome = match (&*args.layer, args.port) {
+        ("socklnd", None) => measure::<Bounce>(&args),
+        ("socklnd", Some(port)) => serve::<Bounce>(&args, port),
+        ("lnet", None) => measure::<Lnet>(&args),
         (_, None) => Err(io::Error::other("there are socklnd and lnet")),
-        (_, Some(port)) => serve::<Lnet>(&wish, port),
+        (_, Some(port)) => serve::<Lnet>(&args, port),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn read(words: &[String]) -> Option<Wish> {
+fn read(words: &[String]) -> Option<RungArgs> {
     let (layer, options) = words.split_first()?;
     let (mut send, mut recv, mut slots, mut seconds) = (160, 160, 1, 1);
     let (mut port, mut cpu) = (None, None);
@@ -91,15 +91,15 @@ fn read(words: &[String]) -> Option<Wish> {
     let fits = |len: u32| (1..=1 << 20).contains(&len);
     let sound = fits(send) && fits(recv) && (1..=64).contains(&slots) && seconds > 0;
     let shape = Shape { slots, send, recv };
-    sound.then_some(Wish { layer: layer.clone(), shape, seconds, port, cpu })
+    sound.then_some(RungArgs { layer: layer.clone(), shape, seconds, port, cpu })
 }
 
 /// Answers every message until standard input is closed.
-fn serve<L: Layer>(wish: &Wish, port: u16) -> io::Result<()> {
-    if let Some(cpu) = wish.cpu {
+fn serve<L: Layer>(args: &RungArgs, port: u16) -> io::Result<()> {
+    if let Some(cpu) = args.cpu {
         pin(&[cpu])?;
     }
-    let mut rig = Rig::<L>::new(SERVER, port, wish.shape)?;
+    let mut rig = Rig::<L>::new(SERVER, port, args.shape)?;
     std::thread::spawn(|| {
         let _ = io::stdin().read_to_end(&mut Vec::new());
         std::process::exit(0);
@@ -119,10 +119,10 @@ fn serve<L: Layer>(wish: &Wish, port: u16) -> io::Result<()> {
 struct Server(Child);
 
 impl Server {
-    fn start(wish: &Wish, port: u16, cpu: Option<u32>) -> io::Result<Server> {
-        let Shape { slots, send, recv } = wish.shape;
+    fn start(args: &RungArgs, port: u16, cpu: Option<u32>) -> io::Result<Server> {
+        let Shape { slots, send, recv } = args.shape;
         let mut child = Command::new(std::env::current_exe()?)
-            .arg(&wish.layer)
+            .arg(&args.layer)
             // What we send is what it receives.
             .args(["--send", &recv.to_string(), "--recv", &send.to_string()])
             .args(["--slots", &slots.to_string(), "--port", &port.to_string()])
@@ -152,7 +152,7 @@ fn cpu_seconds(process: &str) -> io::Result<f64> {
     nanos.map(|nanos| nanos as f64 / 1e9).ok_or_else(|| io::Error::other("no schedstat"))
 }
 
-fn measure<L: Layer>(wish: &Wish) -> io::Result<()> {
+fn measure<L: Layer>(args: &RungArgs) -> io::Result<()> {
     let port = TcpListener::bind((SERVER, 0))?.local_addr()?.port();
     // As `lustrine selftest` does: two nodes stand for two machines. On one CPU they share it.
     let cpus = allowed_cpus()?;
@@ -160,18 +160,18 @@ fn measure<L: Layer>(wish: &Wish) -> io::Result<()> {
     if theirs.is_some() {
         pin(&cpus[..1])?;
     }
-    let server = Server::start(wish, port, theirs)?;
-    let mut rig = Rig::<L>::new(CLIENT, port, wish.shape)?;
-    let result = run(&mut rig, wish, &server.0.id().to_string())?;
+    let server = Server::start(args, port, theirs)?;
+    let mut rig = Rig::<L>::new(CLIENT, port, args.shape)?;
+    let result = run(&mut rig, args, &server.0.id().to_string())?;
     println!("{result}");
     Ok(())
 }
 
-fn run<L: Layer>(rig: &mut Rig<L>, wish: &Wish, server: &str) -> io::Result<Value> {
+fn run<L: Layer>(rig: &mut Rig<L>, args: &RungArgs, server: &str) -> io::Result<Value> {
     let to = ProcessId::lustre(nid(SERVER));
-    let mut sent = vec![now(); wish.shape.slots as usize];
+    let mut sent = vec![now(); args.shape.slots as usize];
     let mut latencies = Histogram::new_with_bounds(1, LATENCY_MAX, DIGITS).expect("legal bounds");
-    (0..wish.shape.slots).for_each(|slot| rig.layer.send(now(), to, slot.into()));
+    (0..args.shape.slots).for_each(|slot| rig.layer.send(now(), to, slot.into()));
     rig.push_out(now());
     let (mut heard, mut begin, mut before) = (now(), None, (0.0, 0.0));
     let warm = now() + WARM_UP;
@@ -198,9 +198,9 @@ fn run<L: Layer>(rig: &mut Rig<L>, wish: &Wish, server: &str) -> io::Result<Valu
                 before = (cpu_seconds("self")?, cpu_seconds(server)?);
                 begin = Some(at);
             }
-            Some(begin) if at.since(begin) >= Nanos::from_secs(wish.seconds) => {
+            Some(begin) if at.since(begin) >= Nanos::from_secs(args.seconds) => {
                 let used = (cpu_seconds("self")? - before.0, cpu_seconds(server)? - before.1);
-                return Ok(result(wish.shape, at, begin, &latencies, used));
+                return Ok(result(args.shape, at, begin, &latencies, used));
             }
             _ => {}
         }

@@ -21,7 +21,7 @@ const TURN: Nanos = Nanos(1000);
 const PAUSE: Nanos = Nanos(20_000);
 
 /// From one loop to another.
-pub(super) enum Letter {
+pub(super) enum LoopMessage {
     CptMessage(Box<CptMessage>),
     Handoff(Box<Handoff>),
 }
@@ -33,8 +33,8 @@ pub(super) struct Cpt {
     pub(super) memory: RopeMemory,
     /// What the network says of its streams.
     pub(super) reports: Vec<(SockId, Readiness)>,
-    /// Letters on their way, by sender, each with its arrival.
-    letters: Vec<VecDeque<(Time, Letter)>>,
+    /// Messages under way, by sender, each with its arrival.
+    messages: Vec<VecDeque<(Time, LoopMessage)>>,
     /// Somebody from outside gave it something to do.
     pub(super) stirred: bool,
     /// When its timer fires.
@@ -54,7 +54,7 @@ impl Cpt {
             partition,
             memory,
             reports: Vec::new(),
-            letters: (0..spec.cpts.max(1)).map(|_| VecDeque::new()).collect(),
+            messages: (0..spec.cpts.max(1)).map(|_| VecDeque::new()).collect(),
             stirred: true,
             alarm: Time::ZERO,
             idle_turns: 0,
@@ -79,15 +79,15 @@ impl Cpt {
         &mut self.partition
     }
 
-    /// A letter is on its way; it arrives behind all that the same loop sent before.
-    pub(super) fn post(&mut self, from: usize, at: Time, letter: Letter) {
-        let line = &mut self.letters[from];
+    /// A message is under way; it arrives behind all that the same loop sent before.
+    pub(super) fn post(&mut self, from: usize, at: Time, message: LoopMessage) {
+        let line = &mut self.messages[from];
         let at = line.back().map_or(at, |(before, _)| at.max(*before));
-        line.push_back((at, letter));
+        line.push_back((at, message));
     }
 
     fn next_letter(&self) -> Time {
-        let firsts = self.letters.iter().filter_map(|line| line.front());
+        let firsts = self.messages.iter().filter_map(|line| line.front());
         firsts.map(|(at, _)| *at).min().unwrap_or(Time::NEVER)
     }
 
@@ -109,14 +109,14 @@ impl Cpt {
             let (partition, mut io) = self.at_work(host, network);
             partition.report(now, &mut io, StreamReport::Ready { sock, readiness });
         }
-        for line in 0..self.letters.len() {
-            while self.letters[line].front().is_some_and(|(at, _)| *at <= now) {
-                let (_, letter) = self.letters[line].pop_front().expect("it was just there");
+        for line in 0..self.messages.len() {
+            while self.messages[line].front().is_some_and(|(at, _)| *at <= now) {
+                let (_, message) = self.messages[line].pop_front().expect("it was just there");
                 reasons += 1;
                 let (partition, mut io) = self.at_work(host, network);
-                match letter {
-                    Letter::CptMessage(cross) => partition.accept_cpt_message(*cross),
-                    Letter::Handoff(handoff) => {
+                match message {
+                    LoopMessage::CptMessage(cross) => partition.accept_cpt_message(*cross),
+                    LoopMessage::Handoff(handoff) => {
                         let sock = handoff.sock;
                         partition.adopt(now, &mut io, *handoff);
                         // Whoever watches a stream anew is told how it stands.

@@ -35,7 +35,7 @@ pub struct NodeSpec {
     pub memory: u64,
     /// CPU partitions, at least 1.
     pub cpts: u16,
-    /// By so much at most, at random, timers fire late and letters from one partition to another
+    /// By so much at most, at random, timers fire late and messages from one partition to another
     /// take their time.
     pub skew: Nanos,
 }

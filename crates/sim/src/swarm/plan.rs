@@ -76,7 +76,7 @@ pub struct Node {
     /// Memory of each of its partitions, in MiB; 0 is plenty.
     #[serde(default, skip_serializing_if = "is_usual")]
     pub memory_mib: u64,
-    /// How late its timers and its letters between partitions may be, in microseconds.
+    /// How late its timers and its messages between partitions may be, in microseconds.
     pub skew_us: u64,
     /// Values in force instead of the defaults.
     pub tunables: BTreeMap<String, i64>,

@@ -36,7 +36,7 @@ impl<O: Env> Lnetctl<'_, O> {
             );
             return Err(self.invalid("set", key, &said));
         };
-        self.wish("set", key, &ChangeRequest::Set { name: key.to_owned(), value })
+        self.request("set", key, &ChangeRequest::Set { name: key.to_owned(), value })
     }
 
     pub(super) fn set_net(&mut self, parsed: &Parsed) -> Result<(), Exit> {
@@ -62,7 +62,7 @@ impl<O: Env> Lnetctl<'_, O> {
             return Err(self.invalid("set", "net", said));
         }
         let conns_per_peer = conns.map(|count| count as u16);
-        self.wish(
+        self.request(
             "set",
             "net",
             &ChangeRequest::SetNet { which, conns_per_peer, lnd_timeout: timeout },
@@ -95,7 +95,7 @@ impl<O: Env> Lnetctl<'_, O> {
             conns_per_peer: number("conns-per-peer").map(|count| count as u16),
             tos,
         };
-        self.wish("add", "net", &ChangeRequest::AddNet(new))
+        self.request("add", "net", &ChangeRequest::AddNet(new))
     }
 
     pub(super) fn del_net(&mut self, parsed: &Parsed) -> Result<(), Exit> {
@@ -107,7 +107,7 @@ impl<O: Env> Lnetctl<'_, O> {
             (None, Some(text)) => NiSelector::Net(self.net("del", text)?),
             _ => return Err(self.invalid("del", "net", "--net, perhaps with --if, or --nid")),
         };
-        self.wish("del", "net", &ChangeRequest::DelNet { which, interfaces })
+        self.request("del", "net", &ChangeRequest::DelNet { which, interfaces })
     }
 
     pub(super) fn add_peer(&mut self, parsed: &Parsed) -> Result<(), Exit> {
@@ -118,7 +118,7 @@ impl<O: Env> Lnetctl<'_, O> {
         let mut nids = vec![primary];
         nids.extend(self.nids("add", parsed)?.into_iter().filter(|nid| *nid != primary));
         let (multi_rail, locked) = (!parsed.has("non_mr"), parsed.has("lock_prim"));
-        self.wish("add", "peer", &ChangeRequest::AddPeer { nids, multi_rail, locked })
+        self.request("add", "peer", &ChangeRequest::AddPeer { nids, multi_rail, locked })
     }
 
     pub(super) fn del_peer(&mut self, parsed: &Parsed) -> Result<(), Exit> {
@@ -127,7 +127,7 @@ impl<O: Env> Lnetctl<'_, O> {
         };
         let primary = self.nid("del", "peer", primary)?;
         let (nids, force) = (self.nids("del", parsed)?, parsed.has("force"));
-        self.wish("del", "peer", &ChangeRequest::DelPeer { primary, nids, force })
+        self.request("del", "peer", &ChangeRequest::DelPeer { primary, nids, force })
     }
 
     /// Peers have no settings in this release.
@@ -136,12 +136,12 @@ impl<O: Env> Lnetctl<'_, O> {
     }
 
     pub(super) fn reset_stats(&mut self) -> Result<(), Exit> {
-        self.wish("reset", "stats", &ChangeRequest::ResetStats {})
+        self.request("reset", "stats", &ChangeRequest::ResetStats {})
     }
 
     /// Success prints nothing.
-    fn wish(&mut self, verb: &str, noun: &str, wish: &ChangeRequest) -> Result<(), Exit> {
-        match self.env.change(wish, false) {
+    fn request(&mut self, verb: &str, noun: &str, change: &ChangeRequest) -> Result<(), Exit> {
+        match self.env.change(change, false) {
             Ok(changed) => {
                 self.warn(&changed.warnings);
                 Ok(())

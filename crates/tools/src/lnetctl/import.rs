@@ -42,8 +42,9 @@ impl<O: Env> Lnetctl<'_, O> {
         };
         let lenient = parsed.has("lenient");
         let (dry_run, diff) = (parsed.has("dry-run"), parsed.has("diff"));
-        let wish = ChangeRequest::Import { text, source_name: source_name.clone(), mode, lenient };
-        match self.env.change(&wish, dry_run || diff) {
+        let change =
+            ChangeRequest::Import { text, source_name: source_name.clone(), mode, lenient };
+        match self.env.change(&change, dry_run || diff) {
             Ok(changed) => {
                 self.warn(&changed.warnings);
                 self.report(&changed, dry_run, diff, &source_name);

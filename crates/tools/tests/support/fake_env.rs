@@ -31,7 +31,7 @@ pub(crate) struct Fake {
     pub(crate) silent: BTreeMap<Nid, ToolError>,
     pub(crate) files: BTreeMap<String, String>,
     /// What was asked for, and whether it was a trial.
-    pub(crate) wishes: Vec<(ChangeRequest, bool)>,
+    pub(crate) changes: Vec<(ChangeRequest, bool)>,
     /// What changes do, or why there are none.
     pub(crate) changed: Result<ChangeReport, ToolError>,
     pub(crate) out: String,
@@ -67,7 +67,7 @@ impl Fake {
             peers: vec![peer("10.77.0.3@tcp", first), peer("10.77.1.3@tcp1", second)],
             silent: BTreeMap::new(),
             files: BTreeMap::new(),
-            wishes: Vec::new(),
+            changes: Vec::new(),
             changed: Ok(ChangeReport::default()),
             out: String::new(),
             err: String::new(),
@@ -169,9 +169,9 @@ impl Env for Fake {
         self.told(nid)
     }
 
-    fn change(&mut self, wish: &ChangeRequest, dry_run: bool) -> Result<ChangeReport, ToolError> {
+    fn change(&mut self, change: &ChangeRequest, dry_run: bool) -> Result<ChangeReport, ToolError> {
         self.there(())?;
-        self.wishes.push((wish.clone(), dry_run));
+        self.changes.push((change.clone(), dry_run));
         self.changed.clone()
     }
 

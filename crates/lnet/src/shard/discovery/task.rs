@@ -64,7 +64,7 @@ impl Shard {
         sink: u32,
     ) -> Result<(), Status> {
         let buffer = memory.alloc(sink).ok_or(Status::NoMemory)?;
-        let md = self.errand(key, contact, buffer, kind);
+        let md = self.start_task(key, contact, buffer, kind);
         let target = ProcessId { nid: contact, pid: PID_LUSTRE };
         let args = GetArgs {
             md,
@@ -73,9 +73,9 @@ impl Shard {
             portal: PING_PORTAL,
             match_bits: PING_BITS,
             offset: 0,
-            timeout: Some(self.errand_timeout()),
+            timeout: Some(self.task_timeout()),
         };
-        self.get(now, args).map_err(|_| self.abandon_errand(memory, md))
+        self.get(now, args).map_err(|_| self.abandon_task(memory, md))
     }
 
     pub(super) fn start_push(
@@ -102,7 +102,7 @@ impl Shard {
         let bytes = self.own_info();
         let buffer = memory.alloc(bytes.len() as u32).ok_or(Status::NoMemory)?;
         memory.write(buffer, &bytes);
-        let md = self.errand(key, contact, buffer, kind);
+        let md = self.start_task(key, contact, buffer, kind);
         let target = ProcessId { nid: contact, pid: PID_LUSTRE };
         let args = PutArgs {
             md,
@@ -113,18 +113,18 @@ impl Shard {
             offset: 0,
             hdr_data: 0,
             ack: AckWanted::Yes,
-            timeout: Some(self.errand_timeout()),
+            timeout: Some(self.task_timeout()),
         };
-        self.put(now, args).map_err(|_| self.abandon_errand(memory, md))
+        self.put(now, args).map_err(|_| self.abandon_task(memory, md))
     }
 
     /// The driver's share of the transaction timeout, so that messages that wait for discovery fail
     /// before their own deadline.
-    fn errand_timeout(&self) -> Nanos {
+    fn task_timeout(&self) -> Nanos {
         Nanos::from_secs(self.topology.tunables.lnd_timeout() as u64)
     }
 
-    fn errand(&mut self, peer: PeerKey, contact: Nid, buffer: Span, kind: TaskKind) -> MdKey {
+    fn start_task(&mut self, peer: PeerKey, contact: Nid, buffer: Span, kind: TaskKind) -> MdKey {
         let md = Md {
             spans: [buffer].into_iter().collect(),
             threshold: Some(2),
@@ -134,67 +134,67 @@ impl Shard {
             user: 0,
         };
         let md = self.bind(md).expect("ping information fits a message");
-        let errand = PingPushTask { peer, contact, buffer, kind, failure: None, answered: None };
-        self.discovery.tasks.insert(md, errand);
+        let task = PingPushTask { peer, contact, buffer, kind, failure: None, answered: None };
+        self.discovery.tasks.insert(md, task);
         md
     }
 
     /// Removes a task whose message could not be queued.
-    fn abandon_errand(&mut self, memory: &mut impl Memory, md: MdKey) -> Status {
-        if let Some(errand) = self.discovery.tasks.remove(&md) {
-            memory.free(errand.buffer);
+    fn abandon_task(&mut self, memory: &mut impl Memory, md: MdKey) -> Status {
+        if let Some(task) = self.discovery.tasks.remove(&md) {
+            memory.free(task.buffer);
         }
         self.remove_md(md);
         Status::NoMemory
     }
 
     /// Handles an event of a task's descriptor; ignores those of other descriptors.
-    pub(super) fn errand_event(&mut self, now: Time, memory: &mut impl Memory, event: &Event) {
-        let Some(errand) = self.discovery.tasks.get_mut(&event.md) else { return };
+    pub(super) fn task_event(&mut self, now: Time, memory: &mut impl Memory, event: &Event) {
+        let Some(task) = self.discovery.tasks.get_mut(&event.md) else { return };
         if !event.status.is_ok() {
-            errand.failure.get_or_insert(event.status);
+            task.failure.get_or_insert(event.status);
         } else if matches!(event.kind, EventKind::Reply | EventKind::Ack) {
-            errand.answered = Some(event.moved);
+            task.answered = Some(event.moved);
         }
         if !event.unlinked {
             return;
         }
-        let errand = self.discovery.tasks.remove(&event.md).expect("it was just there");
-        let mut bytes = vec![0; errand.answered.unwrap_or(0).min(errand.buffer.len) as usize];
-        if matches!(errand.kind, TaskKind::Ping | TaskKind::Recheck) {
-            memory.read(errand.buffer, &mut bytes);
+        let task = self.discovery.tasks.remove(&event.md).expect("it was just there");
+        let mut bytes = vec![0; task.answered.unwrap_or(0).min(task.buffer.len) as usize];
+        if matches!(task.kind, TaskKind::Ping | TaskKind::Recheck) {
+            memory.read(task.buffer, &mut bytes);
         }
-        memory.free(errand.buffer);
-        if !self.peers.peers.contains_key(errand.peer) {
+        memory.free(task.buffer);
+        if !self.peers.peers.contains_key(task.peer) {
             return;
         }
-        match (errand.answered, errand.kind) {
-            (Some(_), TaskKind::Ping) => self.ping_answered(now, memory, &errand, &bytes),
-            (Some(_), TaskKind::Recheck) => self.check_answered(now, memory, &errand, &bytes),
-            (None, TaskKind::Recheck) => self.peers.peers[errand.peer].recheck_under_way = false,
+        match (task.answered, task.kind) {
+            (Some(_), TaskKind::Ping) => self.ping_answered(now, memory, &task, &bytes),
+            (Some(_), TaskKind::Recheck) => self.check_answered(now, memory, &task, &bytes),
+            (None, TaskKind::Recheck) => self.peers.peers[task.peer].recheck_under_way = false,
             (answered, TaskKind::Update { sequence }) => {
-                let peer = &mut self.peers.peers[errand.peer];
+                let peer = &mut self.peers.peers[task.peer];
                 peer.update_under_way = false;
                 if answered.is_some() {
                     peer.confirmed = Some(sequence);
                     if sequence != self.discovery.ping.sequence {
                         // Our information has changed meanwhile.
-                        self.push_update(now, memory, errand.peer, errand.contact);
+                        self.push_update(now, memory, task.peer, task.contact);
                     }
                 }
             }
             (Some(_), TaskKind::Push { sequence }) => {
-                self.push_confirmed(now, memory, errand.peer, sequence);
+                self.push_confirmed(now, memory, task.peer, sequence);
             }
             (None, kind) => {
-                let status = errand.failure.unwrap_or(Status::TimedOut);
-                let known = self.peers.peers[errand.peer].features.is_some();
+                let status = task.failure.unwrap_or(Status::TimedOut);
+                let known = self.peers.peers[task.peer].features.is_some();
                 let essential = self.topology.identity == Identity::Userland;
                 if matches!(kind, TaskKind::Push { .. }) && known && !essential {
                     // The ping succeeded, so messages can be sent; the peer can ping this node.
-                    self.discovered(now, errand.peer, status);
+                    self.discovered(now, task.peer, status);
                 } else {
-                    self.discovery_failed(now, errand.peer, status);
+                    self.discovery_failed(now, task.peer, status);
                 }
             }
         }
@@ -204,15 +204,15 @@ impl Shard {
         &mut self,
         now: Time,
         memory: &mut impl Memory,
-        errand: &PingPushTask,
+        task: &PingPushTask,
         bytes: &[u8],
     ) {
-        let mut key = errand.peer;
+        let mut key = task.peer;
         let Phase::Pinging { sink } = self.peers.peers[key].phase else { return };
         let limit = self.topology.tunables.max_interfaces as u32;
         match PingInfo::parse_limited(bytes, limit) {
             Ok(info) => {
-                let learned = self.learn(now, memory, errand.contact, &info);
+                let learned = self.learn(now, memory, task.contact, &info);
                 if !self.peers.peers.contains_key(key) {
                     // The NID belongs to another peer now, whose own round continues if it has one.
                     let Some(other) = learned.map(|learned| learned.peer) else { return };
@@ -220,7 +220,7 @@ impl Shard {
                         return;
                     }
                     key = other;
-                    self.peers.peers[key].contact = errand.contact;
+                    self.peers.peers[key].contact = task.contact;
                 }
             }
             Err(PingError::Truncated { announced, .. })
@@ -250,12 +250,12 @@ impl Shard {
         &mut self,
         now: Time,
         memory: &mut impl Memory,
-        errand: &PingPushTask,
+        task: &PingPushTask,
         bytes: &[u8],
     ) {
-        self.peers.peers[errand.peer].recheck_under_way = false;
+        self.peers.peers[task.peer].recheck_under_way = false;
         let limit = self.topology.tunables.max_interfaces as u32;
-        let (key, contact) = (errand.peer, errand.contact);
+        let (key, contact) = (task.peer, task.contact);
         match PingInfo::parse_limited(bytes, limit) {
             Ok(info) => {
                 if let Some(learned) = self.learn(now, memory, contact, &info) {
@@ -263,7 +263,7 @@ impl Shard {
                 }
             }
             Err(PingError::Truncated { announced, .. })
-                if announced > errand.buffer.len as usize
+                if announced > task.buffer.len as usize
                     && announced <= self.info_len_max() as usize =>
             {
                 self.peers.peers[key].recheck_under_way = true;

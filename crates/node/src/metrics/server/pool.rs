@@ -24,7 +24,7 @@ pub(super) struct ConnectionPool {
     pub(super) dropped: AtomicU64,
     state: Mutex<State>,
     /// A page is wanted, or none ever will be.
-    wishes: Condvar,
+    waiting: Condvar,
     /// There is another page, or somebody is to go.
     news: Condvar,
 }
@@ -54,7 +54,7 @@ impl ConnectionPool {
             answered: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
             state: Mutex::default(),
-            wishes: Condvar::new(),
+            waiting: Condvar::new(),
             news: Condvar::new(),
         }
     }
@@ -81,7 +81,7 @@ impl ConnectionPool {
                 return Err(format!("the node has not answered for {} s", PAGE_TIME.as_secs()));
             }
             state.wanted = true;
-            self.wishes.notify_one();
+            self.waiting.notify_one();
             let woken = self.news.wait_timeout(state, left);
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -95,7 +95,7 @@ impl ConnectionPool {
                 return;
             }
             if !state.wanted {
-                state = self.wishes.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.waiting.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
             drop(state);
@@ -123,7 +123,7 @@ impl ConnectionPool {
     /// No more pages.
     pub(super) fn close(&self) {
         self.state().closed = true;
-        self.wishes.notify_all();
+        self.waiting.notify_all();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
