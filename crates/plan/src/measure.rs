@@ -261,7 +261,7 @@ impl Line {
         match self.size {
             0 => format!("{} {} -> {}", self.what.name(), self.from, self.to),
             size => {
-                let size = lustrine_report::figures::size(size);
+                let size = lustrine_report::numbers::size(size);
                 format!("{} {size} {} -> {}", self.what.name(), self.from, self.to)
             }
         }

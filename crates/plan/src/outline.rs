@@ -1,6 +1,6 @@
 //! What a plan would do, before anybody does it.
 
-use lustrine_report::figures::size;
+use lustrine_report::numbers::size;
 
 use crate::model::Plan;
 use crate::points::{Line, Point};

@@ -2,7 +2,7 @@
 
 mod matrix;
 
-use lustrine_report::figures::{latency_text, operations, percent, rate, size};
+use lustrine_report::numbers::{latency_text, operations, percent, rate, size};
 use lustrine_report::{Axis, Line, LineStyle, Page, Plot, Scale};
 
 use crate::results::{End, Latency, Results, Row};

@@ -251,7 +251,7 @@ impl Chosen {
                 }
                 Dimension::Size(values) => {
                     chosen.size = Some(values[place]);
-                    ("size".to_owned(), lustrine_report::figures::size(values[place]))
+                    ("size".to_owned(), lustrine_report::numbers::size(values[place]))
                 }
                 Dimension::Rate(values) => {
                     chosen.rate = Some(values[place]);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lustrine_report::figures::{count, latency, operations, percent, rate, size};
+use lustrine_report::numbers::{count, latency, operations, percent, rate, size};
 
 use lustrine_wire::nid::Nid;
 

@@ -1,8 +1,8 @@
-//! A page of HTML with everything in it: no scripts, nothing to load.
+//! An HTML page that needs no other file and no scripts.
 
 use std::fmt::Write as _;
 
-/// Colours of lines, for light and for dark.
+/// Colours of lines, for the light and the dark scheme.
 pub const COLOURS: usize = 8;
 
 const STYLE: &str = "\
@@ -48,7 +48,7 @@ summary { cursor: pointer; color: var(--dim); }
 footer { color: var(--dim); font-size: 13px; margin-top: 2.5rem; }
 ";
 
-/// Text from anywhere, as text.
+/// Escapes text from any source.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -58,7 +58,7 @@ pub fn escaped(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // Not allowed in a page, whatever stands in a file.
+            // Control characters are not allowed in a page.
             c if c.is_control() && !matches!(c, '\n' | '\t') => out.push('\u{fffd}'),
             c => out.push(c),
         }
@@ -66,13 +66,13 @@ pub fn escaped(text: &str) -> String {
     out
 }
 
-/// A page as it grows.
+/// A page that is being written.
 pub struct Page {
     out: String,
 }
 
 impl Page {
-    /// Begins with a title, and a line under it.
+    /// Begins a page with a title, and a line under it.
     pub fn new(title: &str, under: &str) -> Page {
         let (title, under) = (escaped(title), escaped(under));
         let out = format!(
@@ -94,7 +94,7 @@ impl Page {
         let _ = writeln!(self.out, "<p>{}</p>", escaped(text));
     }
 
-    /// Figures that count most, each with what it is.
+    /// The most important numbers, each with its meaning.
     pub fn tiles(&mut self, tiles: &[(String, String)]) {
         self.out.push_str("<div class=\"tiles\">\n");
         for (figure, what) in tiles {
@@ -105,7 +105,7 @@ impl Page {
         self.out.push_str("</div>\n");
     }
 
-    /// What to know before believing figures; none is nothing.
+    /// What to know before trusting the results; an empty list adds nothing.
     pub fn hints(&mut self, hints: &[String]) {
         if hints.is_empty() {
             return;
@@ -117,12 +117,13 @@ impl Page {
         self.out.push_str("</ul>\n");
     }
 
-    /// A plot, which is markup of ours.
+    /// A plot, which is markup of this crate.
     pub fn figure(&mut self, svg: &str) {
         let _ = writeln!(self.out, "<figure>\n{svg}</figure>");
     }
 
-    /// A table; heads that begin with `<` are of columns of words.
+    /// A table. The column of a heading that begins with `<` holds words and is aligned to the
+    /// left.
     pub fn table(&mut self, heads: &[&str], rows: &[Vec<String>]) {
         let word = |index: usize| heads[index].starts_with('<');
         let class = |index: usize| if word(index) { " class=\"word\"" } else { "" };
@@ -142,7 +143,7 @@ impl Page {
         self.out.push_str("</table></div>\n");
     }
 
-    /// A text as it is, folded away.
+    /// A text as it is, folded.
     pub fn text(&mut self, summary: &str, text: &str) {
         let (summary, text) = (escaped(summary), escaped(text));
         let _ = writeln!(

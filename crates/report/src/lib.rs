@@ -1,12 +1,12 @@
-//! What people read: figures with the digits that count, tables and plots, pages of HTML with
-//! everything in them.
+//! Output for people: numbers with significant digits, tables, plots, and self-contained HTML
+//! pages.
 //!
-//! Pages have no scripts and load nothing, follow the reader's light or dark, and can be printed.
-//! Whatever text they are given is text in them.
+//! The pages have no scripts and load nothing, follow the reader's light or dark colour scheme, and
+//! can be printed. All text in them is escaped.
 #![forbid(unsafe_code)]
 
-pub mod figures;
 mod html;
+pub mod numbers;
 mod plot;
 mod ticks;
 

@@ -10,32 +10,32 @@ const HEIGHT: f64 = 400.0;
 const LEFT: f64 = 72.0;
 const TOP: f64 = 52.0;
 const BOTTOM: f64 = 56.0;
-/// Room for the names of the lines, right of the plot.
+/// Width of the legend to the right of the plot.
 const LEGEND: f64 = 244.0;
-/// Height of a name.
+/// Height of a name in the legend.
 const ROW: f64 = 22.0;
-/// Characters of a name that fit.
+/// Number of characters of a name that fit.
 const NAME_MAX: usize = 26;
 
-/// More points than these are drawn without marks.
+/// Lines with more points than these are drawn without markers.
 const MARKS_MAX: usize = 40;
 
-/// Most lines that have a name beside the plot.
+/// Largest number of lines that have a name in the legend.
 const NAMES_MAX: usize = 13;
 
-/// One direction of a plot.
+/// One axis of a plot.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// What is along it.
+    /// Its label.
     pub label: String,
-    /// How.
+    /// Its scale.
     pub scale: Scale,
-    /// Marks with these names, instead of figures.
+    /// Marks with these names, instead of numbers.
     pub names: Vec<(f64, String)>,
 }
 
 impl Axis {
-    /// With figures as marks.
+    /// An axis with numbers as marks.
     pub fn new(label: &str, scale: Scale) -> Axis {
         Axis { label: label.to_owned(), scale, names: Vec::new() }
     }
@@ -44,29 +44,29 @@ impl Axis {
 /// How a line is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineStyle {
-    /// A line.
+    /// A solid line.
     Solid,
-    /// Dashes, without marks.
+    /// Dashes, without markers.
     Dashed,
 }
 
 /// One line.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Empty has no name beside the plot.
+    /// Its name in the legend; empty for none.
     pub name: String,
-    /// Its points; those that an axis cannot have are left out.
+    /// Its points. Those that an axis cannot show are left out.
     pub points: Vec<(f64, f64)>,
     /// How it is drawn.
     pub stroke: LineStyle,
-    /// Lines of one number have one colour.
+    /// Lines of one number have the same colour.
     pub colour: usize,
-    /// Where points could as well have been: x, and the least and greatest y there.
+    /// Error bars: x, and the least and greatest y there.
     pub bars: Vec<(f64, f64, f64)>,
 }
 
 impl Line {
-    /// Without bars.
+    /// A line without error bars.
     pub fn new(name: String, points: Vec<(f64, f64)>, stroke: LineStyle, colour: usize) -> Line {
         Line { name, points, stroke, colour, bars: Vec::new() }
     }
@@ -75,19 +75,19 @@ impl Line {
 /// A plot.
 #[derive(Clone, Debug)]
 pub struct Plot {
-    /// What stands above it.
+    /// Its title.
     pub title: String,
-    /// To the right.
+    /// The horizontal axis.
     pub x: Axis,
-    /// Upwards.
+    /// The vertical axis.
     pub y: Axis,
     /// What the names of the lines are values of; may be empty.
     pub key: String,
-    /// The lines; the first ones have names beside the plot.
+    /// The lines; the first ones have names in the legend.
     pub lines: Vec<Line>,
 }
 
-/// From values to places.
+/// Maps values to positions.
 struct Span {
     scale: Scale,
     low: f64,
@@ -109,7 +109,7 @@ impl Span {
 }
 
 impl Plot {
-    /// The drawing; empty when there is nothing to draw.
+    /// The drawing as SVG; empty when there is nothing to draw.
     pub fn svg(&self) -> String {
         let shown = |(x, y): &(f64, f64)| {
             let fits =
@@ -156,11 +156,11 @@ impl Plot {
                  <text class=\"dim\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
                 left - 9.0,
                 at + 4.5,
-                figure(value)
+                number(value)
             );
         }
         let marks = match self.x.names.is_empty() {
-            true => ticks(x.scale, x.low, x.high, 9).into_iter().map(|v| (v, figure(v))).collect(),
+            true => ticks(x.scale, x.low, x.high, 9).into_iter().map(|v| (v, number(v))).collect(),
             false => self.x.names.clone(),
         };
         for (value, name) in marks {
@@ -215,7 +215,7 @@ impl Plot {
     }
 }
 
-/// The range of an axis: from 0 where that is linear, and a little above the largest value.
+/// The range of an axis: from 0 if it is linear, to a little above the largest value.
 fn span(axis: &Axis, values: impl Iterator<Item = f64> + Clone, place: (f64, f64)) -> Span {
     let low = values.clone().fold(f64::INFINITY, f64::min);
     let high = values.fold(f64::NEG_INFINITY, f64::max);
@@ -229,7 +229,8 @@ fn span(axis: &Axis, values: impl Iterator<Item = f64> + Clone, place: (f64, f64
             (low, if high > low { high } else { low + 1.0 })
         }
         Scale::Log | Scale::Doubling => {
-            // At least half a decade upwards and downwards, or noise looks like a difference.
+            // At least half a decade upwards and downwards, so that noise does not look like a
+            // difference.
             let narrow = high / low < 3.0;
             let room: f64 = match upright {
                 true if narrow => 3.0,
@@ -264,13 +265,13 @@ fn draw(out: &mut String, line: &Line, points: &[(f64, f64)], x: &Span, y: &Span
             y.at(point.1),
             line.colour % COLOURS,
             escaped(&line.name),
-            figure(point.1),
-            figure(point.0)
+            number(point.1),
+            number(point.0)
         );
     }
 }
 
-/// From the least to the greatest, with an end at both.
+/// From the least to the greatest value, with a cap at both ends.
 fn draw_bar(out: &mut String, line: &Line, bar: (f64, f64, f64), x: &Span, y: &Span) {
     let (at, low, high) = (x.at(bar.0), y.at(bar.1), y.at(bar.2));
     let (left, right) = (at - 4.0, at + 4.0);
@@ -285,15 +286,15 @@ fn draw_bar(out: &mut String, line: &Line, bar: (f64, f64, f64), x: &Span, y: &S
 fn stroke(line: &Line) -> String {
     let dashes = match (line.stroke, line.colour / COLOURS) {
         (LineStyle::Dashed, _) => " stroke-dasharray=\"7 6\" stroke-opacity=\"0.75\"",
-        // A second round of the colours is told from the first one by dots.
+        // Dots distinguish the second round of the colours from the first one.
         (LineStyle::Solid, 0) => "",
         (LineStyle::Solid, _) => " stroke-dasharray=\"1 5\"",
     };
     format!("stroke=\"var(--c{})\"{dashes}", line.colour % COLOURS)
 }
 
-/// A figure with as many digits as it needs.
-fn figure(value: f64) -> String {
+/// A number with as many digits as it needs.
+fn number(value: f64) -> String {
     let text = match value.abs() {
         0.0 => return "0".to_owned(),
         1e6.. => return format!("{}M", trimmed(format!("{:.2}", value / 1e6))),
@@ -338,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_points_are_places_are_numbers() {
+    fn positions_are_finite_for_all_points() {
         let odd = [0.0, -1.0, f64::NAN, f64::INFINITY, 1e300, 1e-300, 5.0];
         for scale in [Scale::Linear, Scale::Log, Scale::Doubling] {
             for one in odd {
@@ -353,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_have_two_ends_and_fit() {
+    fn error_bars_have_two_ends_and_fit() {
         let mut plot = plot(vec![(1.0, 10.0), (2.0, 20.0)], Scale::Linear);
         plot.lines[0].bars = vec![(2.0, 5.0, 40.0)];
         let svg = plot.svg();
@@ -369,8 +370,8 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_short() {
-        let texts = [0.0, 0.0625, 2.5, 100.0, 12_500.0, 3_000_000.0].map(figure);
+    fn numbers_are_short() {
+        let texts = [0.0, 0.0625, 2.5, 100.0, 12_500.0, 3_000_000.0].map(number);
         assert_eq!(texts, ["0", "0.0625", "2.5", "100", "12.5k", "3M"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Where an axis has its marks.
+//! Positions of the marks of an axis.
 
 /// How values are laid out along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub enum Scale {
     Doubling,
 }
 
-/// Marks from `low` to `high`, about `wanted` of them, at values that people like.
+/// Marks from `low` to `high`, about `wanted` of them, at round values.
 pub fn ticks(scale: Scale, low: f64, high: f64, wanted: usize) -> Vec<f64> {
     match scale {
         Scale::Linear => linear(low, high, wanted),
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_are_at_round_values() {
+    fn marks_have_round_values() {
         assert_eq!(ticks(Scale::Linear, 0.0, 1000.0, 5), [0.0, 200.0, 400.0, 600.0, 800.0, 1000.0]);
         assert_eq!(ticks(Scale::Linear, 0.0, 7.0, 4), [0.0, 2.0, 4.0, 6.0]);
         assert_eq!(ticks(Scale::Doubling, 1.0, 256.0, 6).len(), 9);

@@ -1,9 +1,9 @@
-//! What theory allows a load: RPCs under way x size / (k x round trip), but no more than the links
-//! on the way carry.
+//! The theoretical bound of a load: RPCs under way x size / (k x round trip), limited by what the
+//! links on the path carry.
 //!
-//! A ping takes one round trip; reads and writes take two, as selftest's servers move the data and
-//! wait for their acknowledgement or reply before they answer. Figures for people: floating point
-//! is allowed here.
+//! A ping takes one round trip. A read or a write takes two, because selftest's servers move the
+//! data and wait for their acknowledgement or reply before they answer. The results are shown to
+//! people, so floating point is allowed here.
 
 use std::collections::BTreeMap;
 
@@ -54,8 +54,8 @@ pub(crate) fn bound(
     best.ops_per_s.is_finite().then_some(best)
 }
 
-/// The way of a load's data. Groups stand at one site each, so it is the same for all pairs but
-/// for the links among parallel ones.
+/// The path of a load's data. All nodes of a group are at one site, so the path is the same for all
+/// pairs, except for the choice among parallel links.
 struct DataWay {
     pairs: u64,
     /// Seconds.
@@ -64,11 +64,12 @@ struct DataWay {
     stretches: Vec<(String, Stretch)>,
 }
 
-/// Links side by side, and how many pairs use each of them.
+/// Parallel links, and how many pairs use each of them.
 #[derive(Default)]
 struct Stretch {
     pairs: BTreeMap<Hop, u64>,
-    /// Links that share the work whatever passes: all of a way that hashes by stream.
+    /// Links that share the work regardless of its content: all links of a trunk that hashes by
+    /// stream.
     pool: Vec<Hop>,
 }
 
@@ -119,7 +120,7 @@ impl DataWay {
 }
 
 impl Stretch {
-    /// Finds the way that these links belong to; its name.
+    /// Finds the trunk that these links belong to, and returns its name.
     fn join_way(&mut self, scenario: &Scenario, stage: &Stage, fabric: &Fabric) -> String {
         for (way, id) in scenario.trunks.iter().zip(&stage.trunks) {
             let links = fabric.links(*id);
@@ -138,7 +139,7 @@ impl Stretch {
         "links".to_owned()
     }
 
-    /// Bytes per second, when each pair wants so many.
+    /// Bytes per second, if each pair wants `wanted` of them.
     fn carries(&self, per_pair: f64, fabric: &Fabric) -> f64 {
         let rate = |hop: &Hop| {
             fabric.spec(*hop).rate.map_or(f64::INFINITY, |rate| rate.bits() as f64 / 8.0)

@@ -1,4 +1,4 @@
-//! What a person should know before believing the figures.
+//! What a reader should know before trusting the results.
 
 use lustrine_selftest::Test;
 
@@ -8,10 +8,10 @@ use lustrine_document::format_bytes;
 
 use crate::words::format_duration;
 
-/// A server lets one client have this part of its bulk memory at most.
+/// The largest share of its bulk memory that a server gives to one client.
 const PEER_PART: u64 = 4;
 
-/// Fewer operations say little about percentiles.
+/// With fewer operations, percentiles mean little.
 const OPS_FEW: u64 = 100;
 
 /// Hints about loads and their settings.
@@ -26,8 +26,8 @@ pub(crate) fn of_loads(scenario: &Scenario, loads: &[LoadOutcome], hints: &mut V
             ));
         } else if outcome.ops < OPS_FEW {
             hints.push(format!(
-                "{name}: only {} operations were measured; a longer \"time\" makes the figures \
-                 steadier",
+                "{name}: only {} operations were measured; a longer \"time\" makes the \
+                 results steadier",
                 outcome.ops
             ));
         }

@@ -1,18 +1,18 @@
-//! Scenarios: what to simulate, as text, and what came out.
+//! Scenarios: what to simulate, as text, and the results.
 //!
 //! A [`ScenarioFile`] is read once; with [`Override`]s it becomes a [`Scenario`], or [`Problems`]
-//! that say all that is wrong with it. [`run`] has a [`Simulation`](lustrine_sim::Simulation) do
-//! it, and returns an [`Outcome`]; [`report`] writes it as a page. Text in, values out: nothing
-//! here reads a file, a clock or starts a thread. `docs/simulator.md` is the reference of the
-//! format.
+//! that list all of its errors. [`run`] runs it on a [`Simulation`](lustrine_sim::Simulation) and
+//! returns an [`Outcome`]; [`report`] writes the outcome as a page. The crate maps text to values:
+//! nothing here reads a file, reads a clock or starts a thread. `docs/simulator.md` is the
+//! reference of the format.
 //!
-//! | module | what is in it |
+//! | module | content |
 //! |---|---|
 //! | `parse`, `model` | from tree to [`Scenario`] |
 //! | `overrides`, `sweep` | values given beside the file; all combinations of several |
 //! | `stage` | nodes, links and clients of a simulation |
-//! | `run`, `outcome` | the course of a run; what came out |
-//! | `formula`, `hints` | what theory allows; what to know before believing the figures |
+//! | `run`, `outcome` | how a run proceeds; its results |
+//! | `formula`, `hints` | the theoretical bound; what to know before trusting the results |
 //! | [`report`] | pages with tables and plots |
 #![forbid(unsafe_code)]
 
@@ -45,7 +45,7 @@ pub use words::{format_duration, parse_duration, rate_text};
 /// A line of a scenario file, for messages.
 const EXAMPLE: &str = "groups: {clients: {count: 2}}";
 
-/// A scenario file that is YAML; what it says has not been judged yet.
+/// A scenario file that is valid YAML. Its content has not been checked yet.
 #[derive(Debug)]
 pub struct ScenarioFile {
     source_name: String,
@@ -53,20 +53,20 @@ pub struct ScenarioFile {
 }
 
 impl ScenarioFile {
-    /// Reads a text. `source_name` is how messages call it, usually its path.
+    /// Reads a text. `source_name` is what messages call it, usually its path.
     ///
-    /// Bounded whatever the text holds: at most 1 MiB, 16 levels, 65,536 values with every alias
-    /// written out.
+    /// The work is bounded for any text: at most 1 MiB, 16 levels, and 65,536 values after aliases
+    /// are expanded.
     ///
     /// # Errors
-    /// When it is not YAML.
+    /// When the text is not YAML.
     pub fn parse(text: &str, source_name: &str) -> Result<ScenarioFile, Problems> {
         let root = lustrine_document::load(text, EXAMPLE)
             .map_err(|problem| Problems::new(source_name, vec![problem]))?;
         Ok(ScenarioFile { source_name: source_name.to_owned(), root })
     }
 
-    /// What it describes, with some values changed.
+    /// The scenario that the file describes, with some values changed.
     ///
     /// # Errors
     /// All that is wrong with it.

@@ -1,4 +1,4 @@
-//! A scenario that was read: everything in it has its default, its range and its meaning.
+//! A scenario after reading: defaults are filled in, and every value is within its range.
 
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::tunables::Tunables;
@@ -9,25 +9,25 @@ use lustrine_sim::{CpuCost, StopKind};
 use lustrine_wire::nid::Net;
 use serde::Serialize;
 
-/// Most nodes of a scenario.
+/// Largest number of nodes in a scenario.
 pub const NODES_MAX: u32 = 100_000;
 
 /// What is to be simulated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scenario {
-    /// What all that is random comes from.
+    /// The seed of all that is random.
     pub seed: u64,
     /// How finely it is simulated.
     pub fidelity: Fidelity,
     /// Names of the sites, at least one.
     pub sites: Vec<String>,
-    /// What connects them.
+    /// The links between them.
     pub trunks: Vec<Trunk>,
     /// The nodes.
     pub groups: Vec<Group>,
-    /// What they do.
+    /// The loads.
     pub loads: Vec<Load>,
-    /// What happens to them, in the order of time.
+    /// The events, ordered by time.
     pub events: Vec<Event>,
 }
 
@@ -51,37 +51,37 @@ impl Fidelity {
     }
 }
 
-/// Parallel links between two sites, all alike.
+/// Parallel links between two sites, all with the same properties.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trunk {
-    /// Which sites, by index.
+    /// The two sites, by index.
     pub between: (usize, usize),
-    /// What each link is like in each direction.
+    /// The properties of each link in each direction.
     pub link: LinkSpec,
-    /// How many there are, 1 to 64.
+    /// The number of links, 1 to 64.
     pub parallel: u32,
     /// What chooses among them.
     pub hashing: Hashing,
 }
 
-/// Nodes that are alike.
+/// Nodes with the same properties.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// How many nodes, at least 1.
     pub count: u32,
-    /// Where they stand, by index.
+    /// Their site, by index.
     pub site: usize,
     /// Their LNet network.
     pub net: Net,
     /// Their interfaces.
     pub interface: LinkSpec,
-    /// Values in force.
+    /// Their tunables.
     pub tunables: Tunables,
-    /// What working costs them.
+    /// What processing costs them in CPU time.
     pub cost: CpuCost,
-    /// How their TCP behaves.
+    /// The properties of their TCP.
     pub tcp: TcpSpec,
 }
 
@@ -92,24 +92,24 @@ pub struct Load {
     pub from: usize,
     /// The servers, by index of their group.
     pub to: usize,
-    /// Who works with whom.
+    /// Which clients work with which servers.
     pub spread: Spread,
-    /// What to do.
+    /// The test to run.
     pub test: Test,
     /// RPCs under way between one client and one server, 1 to 1024.
     pub concurrency: u32,
     /// When it starts.
     pub start: Nanos,
-    /// Least time before it is measured.
+    /// The shortest time before measurement begins.
     pub warm_up: Nanos,
-    /// How long it is measured.
+    /// The length of the measurement.
     pub time: Nanos,
     /// How long a server may be silent before its client gives up.
     pub patience: Nanos,
 }
 
 impl Load {
-    /// When it is over if nothing delays it.
+    /// When the load ends if nothing delays it.
     pub fn nominal_end(&self) -> Nanos {
         Nanos(self.start.0 + self.warm_up.0 + self.time.0)
     }
@@ -124,19 +124,20 @@ impl Load {
     }
 }
 
-/// Who works with whom, as `lst add_test --distribute n:m`: clients are taken n at a time, servers
-/// m at a time; each client of one lot works with each server of the other. When the lots of
-/// servers are used up, the first one is next.
+/// Which clients work with which servers, as in `lst add_test --distribute n:m`: the clients are
+/// divided into batches of n and the servers into batches of m, and each client of a batch works
+/// with each server of the batch of the same number. After the last batch of servers, the first one
+/// is next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spread {
-    /// Clients of a lot.
+    /// Clients in a batch.
     pub clients: u32,
-    /// Servers of a lot.
+    /// Servers in a batch.
     pub servers: u32,
 }
 
 impl Spread {
-    /// Every pair of a client and a server, when there are so many servers.
+    /// Every pair of a client and a server, given the number of servers.
     pub fn pairs(self, clients: u32, servers: u32) -> impl Iterator<Item = (u32, u32)> {
         (0..clients).flat_map(move |client| {
             let lot = client / self.clients % (servers / self.servers);
@@ -145,10 +146,10 @@ impl Spread {
     }
 }
 
-/// Something that happens.
+/// Something that happens during the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When, from the beginning.
+    /// When, from the beginning of the run.
     pub at: Nanos,
     /// What.
     pub action: Action,
@@ -157,26 +158,26 @@ pub struct Event {
 /// What happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Links carry nothing any more.
+    /// The links carry nothing any more.
     Cut(Target),
-    /// They do again, and are again as they were in the beginning.
-    Mend(Target),
-    /// They have other figures.
+    /// The links carry data again, with the properties that they had in the beginning.
+    Restore(Target),
+    /// The links have other properties.
     Degrade(Target, LinkChange),
     /// Nodes end.
     End(NodeRange, StopKind),
-    /// Nodes that ended start again.
+    /// Nodes that have ended start again.
     Restart(NodeRange),
 }
 
 /// Which links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Those of a way, or one of them.
+    /// Those of a trunk, or one of them.
     Trunk {
-        /// Which way, by index.
+        /// The trunk, by index.
         trunk: usize,
-        /// Which of its links, by index.
+        /// One of its links, by index.
         link: Option<u32>,
     },
     /// The interfaces of nodes.
@@ -194,23 +195,23 @@ pub struct NodeRange {
     pub last: u32,
 }
 
-/// New figures of a link; what is `None` stays.
+/// New properties of a link; `None` leaves a property as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkChange {
-    /// `Some(None)` is unlimited.
+    /// Bits per second; `Some(None)` is unlimited.
     pub rate: Option<Option<Rate>>,
-    /// Propagation.
+    /// Propagation delay, one way.
     pub delay: Option<Nanos>,
-    /// At random up to so much more.
+    /// The largest random addition to the delay.
     pub jitter: Option<Nanos>,
-    /// Bytes.
+    /// Room for packets that wait, in bytes.
     pub queue: Option<u64>,
-    /// Of 1,000,000,000 packets.
+    /// Packets lost out of 1,000,000,000.
     pub loss: Option<u32>,
 }
 
 impl LinkChange {
-    /// A link with these figures.
+    /// A link with these properties.
     pub fn of(self, link: LinkSpec) -> LinkSpec {
         LinkSpec {
             rate: self.rate.unwrap_or(link.rate),

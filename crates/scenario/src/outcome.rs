@@ -1,6 +1,6 @@
-//! What came out of a run; its JSON document too.
+//! The results of a run, and their JSON document.
 
-use lustrine_report::figures::{operations, percent, three_digits};
+use lustrine_report::numbers::{operations, percent, three_digits};
 use std::collections::BTreeMap;
 
 use lustrine_lnet::time::Nanos;
@@ -9,40 +9,41 @@ use serde::Serialize;
 
 use crate::model::Fidelity;
 
-/// Fewer operations have no 99.9th percentile worth the name.
+/// With fewer operations, a 99.9th percentile means nothing.
 const OPS_FOR_P999: u64 = 1000;
 
-/// Everything a run found out.
+/// All results of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
-    /// The seed it ran with.
+    /// The seed of the run.
     pub seed: u64,
-    /// How finely it was simulated.
+    /// How finely the run was simulated.
     pub fidelity: Fidelity,
-    /// Nodes there were.
+    /// Number of nodes.
     pub nodes: u64,
-    /// The same file, seed and release give the same number on every machine.
+    /// A hash of all events. The same file, seed and release give the same hash on every machine.
     pub trace_hash: String,
     /// Virtual seconds that passed.
     pub virtual_s: f64,
-    /// LNet messages that nodes sent and received; each counts at both.
+    /// LNet messages that nodes sent and received; each message counts at both ends.
     pub messages: u64,
-    /// Virtual seconds from the beginning in which links and waits were measured: every client of
-    /// a load was. Null if that never was so.
+    /// The part of the run in which links and waits were measured, in virtual seconds from the
+    /// beginning: the time in which all clients of a load were measuring. Null if there was no such
+    /// time.
     pub window_s: Option<(f64, f64)>,
-    /// As in the file.
+    /// In the order of the file.
     pub loads: Vec<LoadOutcome>,
-    /// Links between sites, each direction by itself; then each group's interfaces.
+    /// Links between sites, each direction separately; then each group's interfaces.
     pub links: Vec<LinkOutcome>,
-    /// For what messages waited, per group.
+    /// What messages waited for, per group.
     pub waits: Vec<GroupWaits>,
-    /// Over time.
+    /// Values over time.
     pub samples: Samples,
-    /// What a person should know before believing the figures.
+    /// What a reader should know before trusting the results.
     pub hints: Vec<String>,
-    /// What was not in order at the end, when all was to be quiet.
+    /// What was not in order at the end, when all activity should have stopped.
     pub unquiet: Vec<String>,
-    /// Whether somebody ended it early.
+    /// Whether the caller ended the run early.
     pub interrupted: bool,
 }
 
@@ -63,7 +64,7 @@ pub struct LoadOutcome {
     pub pairs: u64,
     /// Mean measured seconds per pair.
     pub seconds: f64,
-    /// Operations that went well.
+    /// Operations that succeeded.
     pub ops: u64,
     /// Sum over all pairs.
     pub mib_per_s: f64,
@@ -73,19 +74,19 @@ pub struct LoadOutcome {
     pub latency_us: Latency,
     /// Operations that failed, and clients that gave up.
     pub errors: u64,
-    /// What the errors were, with how often.
+    /// The errors, each with its number.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub error_kinds: Vec<(String, u64)>,
-    /// Operations per second that delay and the narrowest links allow; null without either.
+    /// Operations per second that the delay and the narrowest links allow; null without either.
     pub formula_ops_per_s: Option<f64>,
-    /// What of them limits it.
+    /// Which of them is the limit.
     pub formula_limit: Option<String>,
 }
 
-/// Microseconds that parts of the operations did not exceed.
+/// Percentiles of the latency, in microseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Latency {
-    /// Half of them.
+    /// 50 %.
     pub p50: f64,
     /// 90 %.
     pub p90: f64,
@@ -93,45 +94,46 @@ pub struct Latency {
     pub p99: f64,
     /// 99.9 %; null below 1000 operations.
     pub p999: Option<f64>,
-    /// All.
+    /// The longest.
     pub max: f64,
 }
 
-/// One direction of links that are alike.
+/// One direction of links with the same properties.
 #[derive(Clone, Debug, Serialize)]
 pub struct LinkOutcome {
-    /// Such as `east -> west` or `clients up`.
+    /// For example `east -> west` or `clients up`.
     pub name: String,
-    /// How many links these are.
+    /// Number of links.
     pub links: u64,
-    /// Bits per second of each; null is unlimited.
+    /// Bits per second of each link; null is unlimited.
     pub bits_per_s: Option<u64>,
-    /// Part of the measured time in which they sent, 0 to 1, the mean of all.
+    /// Part of the measured time in which the links were sending, 0 to 1; the mean of all of them.
     pub share: Option<f64>,
-    /// The same of the one that sent most.
+    /// The same of the busiest link.
     pub share_max: Option<f64>,
-    /// Bytes in the measured time.
+    /// Bytes sent in the measured time.
     pub bytes: u64,
     /// Bytes lost in the measured time.
     pub lost: u64,
-    /// Most bytes that waited at one of them, at any time.
+    /// The largest number of bytes that waited at one link, at any time.
     pub queue_max: u64,
 }
 
-/// For what a group's messages waited: mean numbers per node in the measured time.
+/// What a group's messages waited for: mean numbers of messages per node in the measured time.
 #[derive(Clone, Debug, Serialize)]
 pub struct GroupWaits {
     /// The group.
     pub group: String,
     /// Messages that waited for a credit of their peer.
     pub peer_credits: f64,
-    /// For a credit of the interface.
+    /// Messages that waited for a credit of the interface.
     pub ni_credits: f64,
     /// In the driver: for a connection, or for room in its stream.
     pub driver: f64,
-    /// Sent without copying, for the other end's word that it has them: they hold their credits.
+    /// Messages sent without copying that wait for the peer's acknowledgement and hold their
+    /// credits.
     pub zero_copy: f64,
-    /// Part of the time in which the CPU was at work, 0 to 1.
+    /// Part of the time in which the CPU was busy, 0 to 1.
     pub cpu: f64,
     /// Messages per second of one node.
     pub messages_per_s: f64,
@@ -143,9 +145,9 @@ impl GroupWaits {
         self.peer_credits + self.ni_credits + self.driver + self.zero_copy
     }
 
-    /// As a row for people: the group, then means for peer credits, for NI credits, in the driver
-    /// and for zero-copy acknowledgements, each with its part of all that waited, then how busy a
-    /// CPU was, and messages per second.
+    /// The values as a row of a table: the group; the means for peer credits, NI credits, the
+    /// driver and zero-copy acknowledgements, each with its share of all waiting messages; the load
+    /// of the CPU; and messages per second.
     pub fn row(&self) -> [String; 7] {
         let all = self.all();
         let cell = |mean: f64| match all {
@@ -164,18 +166,18 @@ impl GroupWaits {
     }
 }
 
-/// Figures over time.
+/// Values over time.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Samples {
     /// Virtual seconds from the beginning.
     pub at_s: Vec<f64>,
-    /// Per load; a point is about the time since the point before.
+    /// Per load. A point covers the time since the previous point.
     pub loads: Vec<RateSamples>,
     /// Per direction of a link.
     pub queues: Vec<QueueSamples>,
 }
 
-/// A load's figures over time.
+/// Values of one load over time.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct RateSamples {
     /// Payload, in the measured time.
@@ -189,7 +191,7 @@ pub struct RateSamples {
 pub struct QueueSamples {
     /// As in [`LinkOutcome`].
     pub name: String,
-    /// Bytes that wait; of several links those of the longest queue.
+    /// Bytes that wait; of several links, those of the longest queue.
     pub bytes: Vec<u64>,
 }
 
@@ -223,7 +225,7 @@ impl LoadOutcome {
     }
 }
 
-/// The figures of many clients as they come in.
+/// The results of many clients, merged as they arrive.
 #[derive(Debug, Default)]
 pub(crate) struct Merged {
     pub(crate) clients: u64,
@@ -232,7 +234,7 @@ pub(crate) struct Merged {
     ops_per_s: f64,
     bytes_per_s: f64,
     errors: BTreeMap<String, u64>,
-    /// Nanoseconds with how often.
+    /// Latencies in nanoseconds, each with its number of operations.
     latencies: BTreeMap<u64, u64>,
 }
 
@@ -271,7 +273,7 @@ impl Merged {
         })
     }
 
-    /// Fills in the figures; names and plan are the caller's.
+    /// Fills in the results; the caller sets names and plan.
     pub(crate) fn into_outcome(self, plan: LoadOutcome) -> LoadOutcome {
         let [p50, p90, p99, p999] = self.quantiles([0.5, 0.9, 0.99, 0.999]);
         let max = self.latencies.last_key_value().map_or(0, |(took, _)| *took);

@@ -1,4 +1,4 @@
-//! Values given beside the file: `NAME=VALUE` of `--set` and `--vary`.
+//! Values given in addition to the file: `NAME=VALUE` of `--set` and `--vary`.
 
 use std::rc::Rc;
 
@@ -28,7 +28,7 @@ const OF_TCP: [&str; 8] = [
     "txqueuelen",
     "idle_restart",
 ];
-/// Keys of one group, behind its name and a point.
+/// Keys of one group, after its name and a dot.
 const OF_GROUP: [&str; 7] = ["count", "interface", "delay", "queue", "loss", "jitter", "site"];
 /// Keys of the cost of a group's work.
 const OF_COST: [&str; 2] = ["message", "MiB"];
@@ -38,17 +38,17 @@ const OF_COST: [&str; 2] = ["message", "MiB"];
 pub struct Override {
     /// A tunable, a key of loads, links, TCP or the file, or one of a group: `clients.count`.
     pub name: String,
-    /// As it would stand in the file.
+    /// The value, as it would be written in the file.
     pub value: String,
-    /// Who said so, such as `--set delay=1 ms`, for messages.
+    /// Where the value comes from, such as `--set delay=1 ms`, for messages.
     pub origin: String,
 }
 
 impl Override {
-    /// Reads `NAME=VALUE`; `option` is what stood before it.
+    /// Reads `NAME=VALUE`; `option` is the option that came before it.
     ///
     /// # Errors
-    /// When there is no `=`, in words for people.
+    /// When there is no `=`; the error is a message for users.
     pub fn parse(option: &str, text: &str) -> Result<Override, String> {
         let Some((name, value)) = text.split_once('=') else {
             return Err(format!("no '=' in {text:?}; an example is {option} peer_credits=32"));
@@ -61,7 +61,7 @@ impl Override {
     }
 }
 
-/// Changes a tree; everything that had a value of this name has the new one.
+/// Changes a tree: everything that had a value of this name gets the new value.
 pub(crate) fn apply(root: &mut Node, change: &Override) -> Result<(), Problem> {
     let name = change.name.as_str();
     let at = Location::Words(Rc::from(change.origin.as_str()));
@@ -106,10 +106,10 @@ fn in_each(
     Ok(())
 }
 
-/// For the whole file, and in each group that says otherwise.
+/// Sets the value for the whole file, and in each group that has its own.
 fn everywhere(root: &mut Node, part: &str, (name, other): (&str, &str), leaf: &Node) {
     let put = |within: &mut Node| {
-        // Under the name that is there, or it would be given twice.
+        // Replaces the name that is in the file; otherwise the key would be given twice.
         let name = if within.value(other).is_some() { other } else { name };
         within.set(name, leaf.clone());
     };
@@ -142,7 +142,7 @@ fn apply_to_group(
         _ => Vec::new(),
     };
     let Some(group) = root.value_mut("groups").and_then(|groups| groups.value_mut(name)) else {
-        let allowed = format!("{} before the point", names.join(", "));
+        let allowed = format!("{} before the dot", names.join(", "));
         let example = format!("\"{}.count=4\"", names.first().map_or("clients", String::as_str));
         return Err(Problem::value(at, "the group", name, &allowed, &example));
     };

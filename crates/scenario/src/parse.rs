@@ -14,16 +14,16 @@ use lustrine_document::{Content, Node};
 use lustrine_document::{Location, Problem};
 use lustrine_document::{Reader, Section, nearest};
 
-/// Seeds from 0 to this one.
+/// Seeds are 0 to this one.
 const SEED_MAX: u64 = i64::MAX as u64;
 
-/// Most sites.
+/// Largest number of sites.
 const SITES_MAX: usize = 1000;
 
 /// Longest name of a site or group, in characters.
 const NAME_MAX: usize = 32;
 
-/// The site of a file that has none.
+/// The site of a file that lists no sites.
 const ONLY_SITE: &str = "here";
 
 const FILE: Section = Section {
@@ -32,10 +32,10 @@ const FILE: Section = Section {
     example: "\"seed: 1\"",
 };
 
-/// Names with an index each.
+/// Names, each with an index.
 pub(crate) type Names = BTreeMap<String, usize>;
 
-/// Reads a whole tree; what is not good in it goes to the reader.
+/// Reads a whole tree; problems go to the reader.
 pub(crate) fn scenario(reader: &mut Reader, root: &Node) -> Scenario {
     let file = reader.fields(root, FILE);
     let seed = reader.count(&file, "seed", 0..=SEED_MAX, "\"seed: 1\"").unwrap_or(1);
@@ -44,11 +44,13 @@ pub(crate) fn scenario(reader: &mut Reader, root: &Node) -> Scenario {
     let sites = sites(reader, file.value("sites"));
     let before = reader.problems.len();
     let mut trunks = links::read(reader, file.value("links"), &sites);
-    // Whether all are reached cannot be told of links that are to be mended.
+    // Whether links are valid is unknown after a problem in them, so reachability is not checked
+    // then.
     let reach = (before == reader.problems.len()).then(|| links::Reach::new(&sites, &trunks));
     let defaults = groups::Defaults::read(reader, &file);
     let groups = groups::read(reader, &file, &sites, &defaults);
-    // Losses are counted by packets; between sites the largest ones that a group sends.
+    // Losses are counted per packet; between sites these are the largest packets that a group
+    // sends.
     let packet = groups.iter().map(|group| group.tcp.packet()).max();
     for trunk in &mut trunks {
         trunk.link.packet = packet.unwrap_or(trunk.link.packet);
@@ -87,7 +89,7 @@ fn sites(reader: &mut Reader, node: Option<&Node>) -> Names {
     sites
 }
 
-/// Names go into tables, plots and words like `servers/3`.
+/// Names are used in tables, plots and expressions such as `servers/3`.
 fn name_is_good(reader: &mut Reader, at: &Location, what: &str, name: &str) {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let good = name.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -100,14 +102,14 @@ fn name_is_good(reader: &mut Reader, at: &Location, what: &str, name: &str) {
     }
 }
 
-/// The index of a name; `None` after a complaint if it is not known.
+/// The index of a name. `None`, after a problem was reported, if the name is unknown.
 fn named(reader: &mut Reader, node: &Node, what: &str, key: &str, names: &Names) -> Option<usize> {
     let known = || in_order(names).into_iter().take(20).collect::<Vec<_>>().join(", ");
     let first = names.iter().min_by_key(|(_, index)| **index).map_or("", |(name, _)| name);
     let example = format!("\"{key}: {first}\"");
     let text = reader.word(node, key, &example)?;
     if names.is_empty() {
-        // There are none, which was complained of.
+        // The names could not be read, and the problem was reported.
         return None;
     }
     if let Some(index) = names.get(text) {
@@ -119,7 +121,7 @@ fn named(reader: &mut Reader, node: &Node, what: &str, key: &str, names: &Names)
     };
     let text = clipped(text);
     let known = known();
-    let what = format!("{key}: {text:?} is no {what} of this file; allowed: {known}; {hint}");
+    let what = format!("{key}: {text:?} is not a {what} of this file; allowed: {known}; {hint}");
     reader.report(Problem::new(&node.at, what));
     None
 }

@@ -1,7 +1,7 @@
-//! Pages about runs and sweeps: one file of HTML each, with plots as SVG in it.
+//! Reports about runs and sweeps: one HTML file each, with plots as SVG in it.
 //!
-//! They have no scripts and load nothing, follow the reader's light or dark, and can be printed.
-//! Whatever stands in a scenario file is text in them.
+//! The pages have no scripts and load nothing, follow the reader's light or dark colour scheme, and
+//! can be printed. All text of a scenario file is escaped.
 
 mod single;
 mod sweep;
@@ -13,7 +13,7 @@ pub use sweep::{Row, SweepReport, sweep_page};
 fn footer(source_name: &str, version: &str) -> String {
     format!(
         "Computed by lustrine {version} from {source_name}. Virtual time: the same file, seed and \
-         release give the same figures on every machine. docs/simulator.md says what the model \
+         release give the same results on every machine. docs/simulator.md says what the model \
          leaves out."
     )
 }

@@ -1,4 +1,4 @@
-//! The course of a run: loads start, events happen, figures are taken, all comes to rest.
+//! Runs a scenario: loads start, events happen, samples are taken, and the activity ends.
 
 mod clients;
 mod meter;
@@ -15,33 +15,34 @@ use crate::stage::Stage;
 use clients::Clients;
 use meter::{Mark, Meter};
 
-/// Points that the planned course is sampled at.
+/// Number of samples in the planned time of a run.
 const SAMPLES: u64 = 100;
 
-/// Slices of a sample, after each of which whoever watches is asked; and the longest slice.
+/// Slices of a sample, after each of which `watch` is called; and the longest slice, in ns.
 const SLICES: u64 = 10;
 const SLICE_MAX: u64 = 10_000_000;
 
 /// How much longer than planned a run may take: the extra warm-up, and RPCs that time out.
 const GRACE: Nanos = Nanos::from_secs(310);
 
-/// How long all may take to come to rest, doubled from the first one; then it is told what has not.
+/// How long the nodes may take to become quiet: the first wait, which is doubled each time, and the
+/// number of waits. Afterwards the outcome lists what is not quiet.
 const REST_FIRST: Nanos = Nanos::from_millis(100);
 const RESTS: u32 = 8;
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Virtual time that has passed.
     pub now: Nanos,
-    /// Virtual time it takes if nothing delays it.
+    /// Virtual time that the run takes if nothing delays it.
     pub planned: Nanos,
     /// Operations measured so far, as of the last sample.
     pub ops: u64,
 }
 
-/// Runs a scenario in an empty simulation. `watch` is asked now and then, and may end it early:
-/// then what was measured until then comes out.
+/// Runs a scenario in an empty simulation. `watch` is called regularly and may end the run early;
+/// the outcome then holds what was measured so far.
 pub fn run(
     scenario: &Scenario,
     sim: &mut dyn Simulation,
@@ -115,7 +116,7 @@ impl Run<'_> {
         self.outcome(bounds, unquiet, interrupted)
     }
 
-    /// Starts what is to start now, and has happen what is to happen.
+    /// Starts the loads that are due, and applies the events that are due.
     fn act(&mut self) {
         let now = self.sim.now();
         while let Some(event) = self.scenario.events.get(self.next_event)
@@ -126,7 +127,8 @@ impl Run<'_> {
             self.clients.lose(&gone, self.sim);
             if let Some(odd) = self.stage.act(self.scenario, event, self.sim) {
                 let at = crate::words::format_duration(event.at);
-                self.hints.push(format!("the event at {at} changed less than it says: {odd}"));
+                self.hints
+                    .push(format!("the event at {at} had less effect than it describes: {odd}"));
             }
         }
         for (index, load) in self.scenario.loads.iter().enumerate() {
@@ -137,7 +139,7 @@ impl Run<'_> {
         }
     }
 
-    /// When an event or a load is due.
+    /// When the next event or load is due.
     fn next_planned(&self) -> Time {
         let event = self.scenario.events.get(self.next_event).map(|event| event.at);
         let waiting = self.scenario.loads.iter().enumerate();
@@ -163,7 +165,7 @@ impl Run<'_> {
         ControlFlow::Continue(())
     }
 
-    /// Takes a sample, and notices who has ended.
+    /// Takes a sample, and notices which clients have ended.
     fn look(&mut self) {
         let seen = self.clients.look(self.scenario, self.sim);
         self.ops = seen.iter().map(|load| load.ops).sum();
@@ -178,7 +180,7 @@ impl Run<'_> {
         }
     }
 
-    /// WaitTotals until all is quiet; what is not after some time.
+    /// Lets time pass until all is quiet. Returns what is not quiet after some time.
     fn rest(&mut self) -> Vec<String> {
         let mut pause = REST_FIRST;
         let mut wrong = Vec::new();
@@ -209,7 +211,7 @@ impl Run<'_> {
         if self.next_event < self.scenario.events.len() && !interrupted {
             let left = self.scenario.events.len() - self.next_event;
             self.hints.push(format!(
-                "{left} events were not reached: they lie behind the end of the loads"
+                "{left} events were not reached: they are later than the end of the loads"
             ));
         }
         let (window_s, links, waits) = self.meter.results(self.scenario, self.begin);

@@ -14,11 +14,11 @@ use crate::model::{Action, Event, Fidelity, Group, NodeRange, Scenario, Target};
 /// The first node's address; the others follow.
 const FIRST_ADDRESS: u32 = 0x0a00_0001;
 
-/// Tells one life of a node from the next; nodes are further apart.
+/// The distance between the incarnations of two runs of a node. Different nodes are further apart.
 const LIFE: u64 = 1 << 8;
 const NODE: u64 = 1 << 24;
 
-/// Memory of a node beside what its selftest may use, in bytes.
+/// Memory of a node in addition to what its selftest may use, in bytes.
 const MEMORY: u64 = 1 << 30;
 
 /// An empty simulation for a scenario.
@@ -29,7 +29,7 @@ pub fn simulation(scenario: &Scenario) -> Box<dyn Simulation> {
     }
 }
 
-/// Where everything of a scenario is.
+/// Maps a scenario to the hosts and links of a simulation.
 #[derive(Debug)]
 pub(crate) struct Stage {
     /// Per group, per member.
@@ -37,9 +37,9 @@ pub(crate) struct Stage {
     /// As in the scenario.
     pub(crate) trunks: Vec<TrunkId>,
     nids: Vec<Vec<Nid>>,
-    /// What nodes that are away were made from.
+    /// The specifications of nodes that are away.
     away: BTreeMap<HostId, NodeSpec>,
-    /// Clients that each group's nodes have been so far: each has a slot of its own.
+    /// Client slots used so far on each group's nodes; each client has its own slot.
     lanes: Vec<u8>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct ClientAt {
 }
 
 impl Stage {
-    /// Puts everything into an empty simulation.
+    /// Adds everything to an empty simulation.
     pub(crate) fn new(scenario: &Scenario, sim: &mut dyn Simulation) -> Stage {
         let fabric = sim.fabric();
         let sites: Vec<SiteId> = scenario.sites.iter().map(|_| fabric.add_site()).collect();
@@ -86,7 +86,7 @@ impl Stage {
         stage
     }
 
-    /// Starts the clients of a load, by index; those whose node is away are `None`.
+    /// Starts the clients of a load, by index; the entry of a client whose node is away is `None`.
     pub(crate) fn start_load(
         &mut self,
         scenario: &Scenario,
@@ -139,7 +139,7 @@ impl Stage {
         }
     }
 
-    /// Has an event happen. Returns what could not, for people.
+    /// Applies an event. Returns what could not be done, as a message for users.
     pub(crate) fn act(
         &mut self,
         scenario: &Scenario,
@@ -153,7 +153,7 @@ impl Stage {
                 }
                 None
             }
-            Action::Mend(target) => {
+            Action::Restore(target) => {
                 for (hop, link) in self.hops(scenario, target, sim) {
                     sim.fabric().cut(hop, false);
                     sim.fabric().change(hop, link);
@@ -219,7 +219,7 @@ impl Stage {
         self.hosts[members.group][members.first as usize..=members.last as usize].iter().copied()
     }
 
-    /// Both directions of a target's links, with what they were like in the beginning.
+    /// Both directions of a target's links, with the properties that they had in the beginning.
     fn hops(
         &self,
         scenario: &Scenario,
@@ -257,7 +257,7 @@ fn spec(group: &Group, nid: Nid, number: u32, seed: u64) -> NodeSpec {
     NodeSpec {
         tunables: group.tunables.clone(),
         incarnation: usual.incarnation + u64::from(number) * NODE,
-        // Any numbers will do, as long as no two nodes have the same.
+        // Any values will do, as long as no two nodes have the same.
         seed: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(number + 1),
         memory: MEMORY + 2 * bulk,
         ..usual

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::overrides::Override;
 use lustrine_document::range;
 
-/// Most combinations.
+/// Largest number of combinations.
 pub const POINTS_MAX: usize = 10_000;
 
 /// Names that vary together, and their values.
@@ -13,18 +13,18 @@ pub const POINTS_MAX: usize = 10_000;
 pub struct Dimension {
     /// One name, or several that are linked.
     pub names: Vec<String>,
-    /// Per step one value for each name.
+    /// One value for each name, per step.
     pub steps: Vec<Vec<String>>,
 }
 
 /// What is varied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sweep {
-    /// Independent of each other.
+    /// The dimensions, independent of each other.
     pub axes: Vec<Dimension>,
 }
 
-/// Why words are no sweep; for people, with what is allowed.
+/// Why text is not a sweep; a message for users, with what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SweepError(String);
 
@@ -40,11 +40,11 @@ const EXAMPLES: &str = "examples are peer_credits=8,32,64 and concurrency=1..256
                         delay=10..50+10 ms and peer_credits,credits=8:64,32:1024";
 
 impl Dimension {
-    /// Reads `NAME=VALUES` or `NAME,NAME=VALUE:VALUE,...`: values between commas, ranges `a..b`,
-    /// `a..b+step`, `a..b*factor`, with a unit behind where the name has one.
+    /// Reads `NAME=VALUES` or `NAME,NAME=VALUE:VALUE,...`: values separated by commas, ranges
+    /// `a..b`, `a..b+step`, `a..b*factor`, followed by a unit where the name has one.
     ///
     /// # Errors
-    /// When it is none of that.
+    /// When the text has none of these forms.
     pub fn parse(text: &str) -> Result<Dimension, SweepError> {
         let wrong = |why: &str| SweepError(format!("{text:?}: {why}; {EXAMPLES}"));
         let (names, values) = text.split_once('=').ok_or_else(|| wrong("no '='"))?;
@@ -60,8 +60,10 @@ impl Dimension {
             if names.len() > 1 {
                 let step: Vec<String> = item.split(':').map(|v| v.trim().to_owned()).collect();
                 if step.len() != names.len() || step.iter().any(String::is_empty) {
-                    let why =
-                        format!("{item:?} has not one value for each of the {} names", names.len());
+                    let why = format!(
+                        "{item:?} does not have one value for each of the {} names",
+                        names.len()
+                    );
                     return Err(wrong(&why));
                 }
                 steps.push(step);
@@ -77,10 +79,10 @@ impl Dimension {
 }
 
 impl Sweep {
-    /// Reads what stood behind each `--vary`.
+    /// Reads the values of all `--vary` options.
     ///
     /// # Errors
-    /// When one makes no sense, a name is given twice, or there are more than [`POINTS_MAX`]
+    /// When one is malformed, a name is given twice, or there are more than [`POINTS_MAX`]
     /// combinations.
     pub fn parse<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<Sweep, SweepError> {
         let axes = texts.into_iter().map(Dimension::parse).collect::<Result<Vec<_>, _>>()?;
@@ -119,7 +121,7 @@ impl Sweep {
         self.axes.iter().flat_map(|axis| &axis.names).map(String::as_str).collect()
     }
 
-    /// One combination: a value for each name. The last axis varies fastest.
+    /// One combination: a value for each name. The last dimension varies fastest.
     pub fn point(&self, index: usize) -> Vec<Override> {
         let mut rest = index;
         let mut lots: Vec<Vec<Override>> = Vec::new();

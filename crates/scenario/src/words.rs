@@ -1,9 +1,9 @@
-//! Lengths of time and rates as scenario files have them.
+//! Durations and rates as scenario files write them.
 
 use lustrine_lnet::time::Nanos;
 use lustrine_sim::fabric::Rate;
 
-/// Reads a length of time, such as `25.25 ms`.
+/// Reads a duration, such as `25.25 ms`.
 ///
 /// # Errors
 /// What is wrong with it, and what is allowed.
@@ -11,7 +11,7 @@ pub fn parse_duration(text: &str) -> Result<Nanos, String> {
     lustrine_document::parse_duration(text).map(Nanos)
 }
 
-/// A length of time for people, such as `25.25 ms`.
+/// A duration for people, such as `25.25 ms`.
 pub fn format_duration(time: Nanos) -> String {
     lustrine_document::format_duration(time.0)
 }

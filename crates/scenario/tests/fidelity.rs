@@ -1,4 +1,4 @@
-//! The two fidelities of the simulator against each other.
+//! Compares the two fidelities of the simulator.
 
 use std::ops::ControlFlow;
 
@@ -34,8 +34,8 @@ fn outcome(changes: &str, fidelity: &str) -> Outcome {
     outcome
 }
 
-/// How far apart the fidelities are: rates and median latencies, the greater over the smaller less
-/// one.
+/// The difference between the fidelities, for rates and median latencies: the greater value over
+/// the smaller one, less one.
 fn differences(changes: &str) -> (f64, f64) {
     let [streams, messages] = ["stream", "message"].map(|fidelity| outcome(changes, fidelity));
     let (one, two) = (&streams.loads[0], &messages.loads[0]);
@@ -48,7 +48,7 @@ fn differences(changes: &str) -> (f64, f64) {
 
 /// [docs/simulator.md](../../../docs/simulator.md) states these tolerances.
 #[test]
-fn they_agree_within_eight_percent_where_credits_are_not_short() {
+fn the_fidelities_agree_within_eight_percent_where_credits_are_not_short() {
     for changes in [
         "test=ping",
         "test=ping concurrency=8",
@@ -69,9 +69,9 @@ fn they_agree_within_eight_percent_where_credits_are_not_short() {
     }
 }
 
-/// Short credits make convoys, whose order a microsecond decides.
+/// With few credits, messages form convoys whose order depends on a microsecond.
 #[test]
-fn they_agree_within_a_quarter_where_credits_are_short() {
+fn the_fidelities_agree_within_a_quarter_where_credits_are_short() {
     for changes in [
         "delay=25~ms concurrency=16 zero_copy=1 test=write warm_up=5~s time=5~s",
         "delay=25~ms concurrency=32 zero_copy=1 test=write warm_up=5~s time=5~s",

@@ -1,4 +1,4 @@
-//! What a trace tells of the RPCs of a run.
+//! What a trace says about the RPCs of a run.
 
 use std::ops::ControlFlow;
 
@@ -39,15 +39,15 @@ fn traced(text: &str) -> (Outcome, Trace) {
     (outcome, trace.expect("it was recorded"))
 }
 
-/// The last RPC of a kind: discovery is long over.
+/// The last RPC of a kind, long after discovery.
 fn last<'a>(rpcs: &'a [Rpc], what: &str) -> &'a Rpc {
     rpcs.iter().rfind(|rpc| rpc.what == what).unwrap_or_else(|| panic!("no {what}"))
 }
 
 const SERVER: &str = "10.0.0.2@tcp";
 
-/// Its steps in words: `c` at the client, `s` at the server; without match bits.
-fn told(rpc: &Rpc, trace: &Trace) -> Vec<String> {
+/// The steps of an RPC as text: `c` is the client, `s` is the server; match bits are removed.
+fn steps_of(rpc: &Rpc, trace: &Trace) -> Vec<String> {
     let words = |moment: &lustrine_trace::TimelineEntry| {
         let who = if moment.node.to_string() == SERVER { "s" } else { "c" };
         let mut words: Vec<&str> = moment.what.split(", ").collect();
@@ -73,9 +73,9 @@ fn long(fidelity: &str, test: &str) -> String {
 const REQUEST: [&str; 7] = [
     "c request PUT to 10.0.0.2@tcp, portal 50, 160 B",
     "c request PUT goes to the driver",
-    "c request PUT begins to leave",
-    "c request PUT is off its sender's hands",
-    "s request PUT arrives and matches [the way]",
+    "c request PUT starts to be sent",
+    "c request PUT is complete at its sender",
+    "s request PUT arrives and matches [the transfer]",
     "s request PUT is stored",
     "s takes the request up",
 ];
@@ -83,11 +83,11 @@ const REQUEST: [&str; 7] = [
 const REPLY: [&str; 7] = [
     "s reply PUT to 10.0.0.1@tcp, portal 52, 160 B",
     "s reply PUT goes to the driver",
-    "s reply PUT begins to leave",
-    "s reply PUT is off its sender's hands",
-    "c reply PUT arrives and matches [the way]",
+    "s reply PUT starts to be sent",
+    "s reply PUT is complete at its sender",
+    "c reply PUT arrives and matches [the transfer]",
     "c reply PUT is stored",
-    "c over: all is well",
+    "c complete: no errors",
 ];
 
 fn story(call: &str, between: &[&str]) -> Vec<String> {
@@ -96,7 +96,7 @@ fn story(call: &str, between: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_ping_is_told_step_by_step_at_both_depths() {
+fn the_steps_of_a_ping_are_shown_at_both_fidelities() {
     for fidelity in ["stream", "message"] {
         let (_, trace) = traced(&long(fidelity, "ping"));
         let rpcs = link_rpcs(&trace);
@@ -106,56 +106,56 @@ fn a_ping_is_told_step_by_step_at_both_depths() {
             expected.swap(3, 4);
             expected.swap(10, 11);
         }
-        assert_eq!(told(last(&rpcs, "ping"), &trace), expected, "{fidelity}");
+        assert_eq!(steps_of(last(&rpcs, "ping"), &trace), expected, "{fidelity}");
     }
 }
 
 #[test]
-fn a_write_is_told_step_by_step() {
+fn the_steps_of_a_write_are_shown() {
     let (_, trace) = traced(&long("message", "write, size: 64 KiB"));
     let rpcs = link_rpcs(&trace);
     let between = [
         "s bulk GET to 10.0.0.1@tcp, portal 52, for 64 KiB",
         "s bulk GET goes to the driver",
-        "s bulk GET begins to leave",
-        "s bulk GET is off its sender's hands",
-        "c bulk GET arrives and matches [the way]",
+        "s bulk GET starts to be sent",
+        "s bulk GET is complete at its sender",
+        "c bulk GET arrives and matches [the transfer]",
         "c bulk REPLY to 10.0.0.2@tcp, 64 KiB",
         "c bulk REPLY goes to the driver",
-        "c bulk REPLY begins to leave",
-        "c bulk REPLY is off its sender's hands",
-        "s bulk REPLY arrives and matches [the way]",
+        "c bulk REPLY starts to be sent",
+        "c bulk REPLY is complete at its sender",
+        "s bulk REPLY arrives and matches [the transfer]",
         "s bulk REPLY is stored",
     ];
     let expected = story("c calls 10.0.0.2@tcp: write of 64 KiB", &between);
-    assert_eq!(told(last(&rpcs, "write"), &trace), expected);
+    assert_eq!(steps_of(last(&rpcs, "write"), &trace), expected);
 }
 
 #[test]
-fn a_read_is_told_step_by_step_with_its_acknowledgement() {
+fn the_steps_of_a_read_are_shown_with_its_acknowledgement() {
     let text = long("message", "read, size: 64 KiB") + "tunables: {zero_copy: 1}\n";
     let (_, trace) = traced(&text);
     let rpcs = link_rpcs(&trace);
     let between = [
         "s bulk PUT to 10.0.0.1@tcp, portal 52, 64 KiB",
         "s bulk PUT goes to the driver",
-        "s bulk PUT begins to leave",
-        "c bulk PUT arrives and matches [the way]",
+        "s bulk PUT starts to be sent",
+        "c bulk PUT arrives and matches [the transfer]",
         "c bulk PUT is stored",
-        "s bulk PUT is off its sender's hands",
+        "s bulk PUT is complete at its sender",
     ];
     let read = last(&rpcs, "read");
-    assert_eq!(told(read, &trace), story("c calls 10.0.0.2@tcp: read of 64 KiB", &between));
-    // Four ways of 1 ms each, and nothing waits for anything else.
+    assert_eq!(steps_of(read, &trace), story("c calls 10.0.0.2@tcp: read of 64 KiB", &between));
+    // Four transfers of 1 ms each; nothing waits for anything else.
     let phases = read.phases(&trace);
     let names: Vec<_> = phases.iter().map(|phase| (phase.kind, phase.ns / 1_000_000)).collect();
     assert_eq!(
         names,
         [
-            (PhaseKind::Way, 1),
-            (PhaseKind::Way, 1),
+            (PhaseKind::InTransit, 1),
+            (PhaseKind::InTransit, 1),
             (PhaseKind::Acknowledgement, 1),
-            (PhaseKind::Way, 1)
+            (PhaseKind::InTransit, 1)
         ],
         "{phases:#?}"
     );
@@ -168,7 +168,7 @@ fn phases_add_up_to_what_the_client_measured() {
         let rpcs = link_rpcs(&trace);
         let mut times = Vec::new();
         let all: Vec<&Rpc> = rpcs.iter().filter(|rpc| rpc.what == test).collect();
-        // The client measures once every unit has had its first.
+        // The client measures after every unit has had its first RPC.
         let warm = all[..4].iter().filter_map(|rpc| rpc.ended).max();
         for rpc in all {
             let sum: u64 = rpc.phases(&trace).iter().map(|phase| phase.ns).sum();
@@ -187,17 +187,17 @@ fn phases_add_up_to_what_the_client_measured() {
 }
 
 #[test]
-fn one_peer_credit_for_eight_is_waited_for() {
+fn eight_rpcs_with_one_peer_credit_wait_for_it() {
     let text = long("message", "read, size: 1 MiB, concurrency: 8")
         + "tunables: {zero_copy: 1, peer_credits: 1}\n";
     let (_, trace) = traced(&text);
     let rpcs = link_rpcs(&trace);
     let read = last(&rpcs, "read");
-    let told = told(read, &trace);
-    assert!(told.contains(&"s bulk PUT has to wait for a peer credit".to_owned()), "{told:#?}");
+    let steps = steps_of(read, &trace);
+    assert!(steps.contains(&"s bulk PUT waits for a peer credit".to_owned()), "{steps:#?}");
     assert!(
-        told.contains(&"s bulk PUT goes to the driver [a peer credit]".to_owned()),
-        "{told:#?}"
+        steps.contains(&"s bulk PUT goes to the driver [a peer credit]".to_owned()),
+        "{steps:#?}"
     );
     let most = read.phases(&trace).into_iter().max_by_key(|phase| phase.ns).unwrap();
     assert_eq!(most.kind, PhaseKind::PeerCredit, "{most:?}");
@@ -205,7 +205,7 @@ fn one_peer_credit_for_eight_is_waited_for() {
 }
 
 #[test]
-fn an_rpc_over_a_cut_link_tells_where_it_died() {
+fn an_rpc_over_a_cut_link_shows_where_it_failed() {
     for fidelity in ["stream", "message"] {
         let text = long(fidelity, "ping") + "events: [{at: 10 ms, cut: [east, west]}]\n";
         let (outcome, trace) = traced(&text);
@@ -217,7 +217,7 @@ fn an_rpc_over_a_cut_link_tells_where_it_died() {
         let stuck = failed[0].problems(&trace);
         let end = stuck.last().unwrap();
         assert!(
-            end.starts_with("for the last ") && end.contains(" PUT: on the way 10.0.0."),
+            end.starts_with("for the last ") && end.contains(" PUT: in transit 10.0.0."),
             "{fidelity}: {stuck:?}"
         );
         let sum: u64 = failed[0].phases(&trace).iter().map(|phase| phase.ns).sum();
@@ -225,8 +225,8 @@ fn an_rpc_over_a_cut_link_tells_where_it_died() {
     }
 }
 
-/// Those under way when the trace begins are requests alike, of which the server says only later
-/// whose they are.
+/// When the trace begins, several identical requests are under way; the server only says later
+/// which client each of them belongs to.
 #[test]
 fn what_begins_before_the_trace_is_incomplete_and_has_no_times() {
     let text = "\
@@ -242,7 +242,7 @@ loads: [{from: clients, to: servers, test: ping, concurrency: 8, warm_up: 1 ms, 
     let rpcs = link_rpcs(&trace);
     let incomplete = rpcs.iter().filter(|rpc| rpc.outcome == How::Incomplete);
     let kinds: Vec<&str> = incomplete.clone().map(|rpc| rpc.what.as_str()).collect();
-    assert!(kinds.contains(&"request") && kinds.contains(&"rest of an RPC"), "{kinds:?}");
+    assert!(kinds.contains(&"request") && kinds.contains(&"part of an RPC"), "{kinds:?}");
     for rpc in incomplete {
         assert_eq!((rpc.duration(), rpc.phases(&trace)), (None, Vec::new()), "{rpc:?}");
     }
@@ -259,7 +259,7 @@ loads: [{from: clients, to: servers, test: ping, concurrency: 8, warm_up: 1 ms, 
 }
 
 #[test]
-fn an_answer_that_says_no_is_told_as_one() {
+fn an_answer_with_an_error_status_is_shown_as_one() {
     let client = |t: u64, what: &str| format!("{{\"t\":{t},\"node\":\"10.0.0.1@tcp\",{what}}}");
     let called = r#""do":"called","service":"a\u001b[2Jb","peer":"10.0.0.2@tcp","len":0"#;
     let over = r#""do":"over","id":"0x1","error":"the peer answered with status 3""#;
@@ -289,7 +289,7 @@ fn a_recording_changes_nothing() {
         assert!(nothing.is_none());
         assert_eq!(plain.trace_hash, recorded.trace_hash);
         assert_eq!(format!("{plain:?}"), format!("{recorded:?}"));
-        // The newest are kept; what is left of RPCs is still told.
+        // The newest steps are kept; the part of an RPC is still shown.
         let trace = trace.unwrap();
         assert_eq!((trace.lines.len(), trace.head.steps), (100, 100));
         assert!(trace.head.gone > 100, "{:?}", trace.head);
@@ -302,12 +302,12 @@ fn a_recording_changes_nothing() {
 }
 
 #[test]
-fn a_request_that_came_is_that_of_whom_the_server_names() {
+fn an_arrived_request_belongs_to_the_rpc_that_the_server_names() {
     let header = r#""kind":"PUT","from":"10.0.0.1@tcp","to":"10.0.0.2@tcp","len":160,"portal":50"#;
     let client = |t: u64, what: &str| format!("{{\"t\":{t},\"node\":\"10.0.0.1@tcp\",{what}}}");
     let server = |t: u64, what: &str| format!("{{\"t\":{t},\"node\":\"{SERVER}\",{what}}}");
     let mut lines = Vec::new();
-    // Two requests that are alike; the first one never comes.
+    // Two identical requests, of which the first one never arrives.
     for number in 1..=2 {
         let called = r#""do":"called","service":"ping","peer":"10.0.0.2@tcp","len":0"#;
         let (id, msg) = (format!("0x{number}0"), format!("\"msg\":\"0x{number}\""));
@@ -325,10 +325,10 @@ fn a_request_that_came_is_that_of_whom_the_server_names() {
     lines.push(client(99, r#""do":"over","id":"0x10","error":"no reply""#));
     let trace = read(&traced_by_hand(&lines)).unwrap();
     let rpcs = link_rpcs(&trace);
-    let came = "s request PUT arrives and matches [the way]".to_owned();
-    assert!(!told(&rpcs[0], &trace).contains(&came), "{:#?}", told(&rpcs[0], &trace));
-    assert!(told(&rpcs[1], &trace).contains(&came), "{:#?}", told(&rpcs[1], &trace));
-    let stuck = "for the last 0.10 us of it: request PUT: on the way 10.0.0.1@tcp -> 10.0.0.2@tcp";
+    let came = "s request PUT arrives and matches [the transfer]".to_owned();
+    assert!(!steps_of(&rpcs[0], &trace).contains(&came), "{:#?}", steps_of(&rpcs[0], &trace));
+    assert!(steps_of(&rpcs[1], &trace).contains(&came), "{:#?}", steps_of(&rpcs[1], &trace));
+    let stuck = "for the last 0.10 us of it: request PUT: in transit 10.0.0.1@tcp -> 10.0.0.2@tcp";
     assert_eq!(rpcs[0].problems(&trace), [stuck]);
     assert_eq!((rpcs[0].duration(), rpcs[1].duration()), (Some(99), Some(20)));
 }
@@ -342,7 +342,7 @@ fn read(text: &str) -> Result<Trace, String> {
 }
 
 #[test]
-fn a_trace_survives_its_file_and_a_bad_file_is_told() {
+fn a_trace_is_read_back_from_its_file_and_a_bad_file_is_an_error() {
     let (_, trace) = traced(&long("message", "read, size: 4 KiB"));
     let text = trace.to_text();
     assert_eq!(read(&text).as_ref(), Ok(&trace));

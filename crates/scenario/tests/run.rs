@@ -59,7 +59,7 @@ fn the_lan_is_as_fast_as_its_interfaces_and_no_faster() {
     assert!(outcome.messages > 4 * load.ops, "{} {}", outcome.messages, load.ops);
 }
 
-/// Median latency in microseconds of one RPC at a time, and the rate that the model allows.
+/// The median latency in microseconds with one RPC at a time, and the rate that the model allows.
 fn one_at_a_time(test: &str, tunables: &str) -> (f64, Option<f64>) {
     let outcome = outcome(&scenario(&format!(
         "{PAIR}tunables: {{{tunables}}}\nloads: [{{from: clients, to: servers, test: {test}, \
@@ -77,7 +77,7 @@ fn a_ping_takes_one_round_trip() {
     assert_eq!(model, Some(100.0));
 }
 
-/// A server of a write fetches the data before it answers; a server of a read waits for the
+/// The server of a write fetches the data before it answers. The server of a read waits for the
 /// acknowledgement of the data only if it sends them without a copy.
 #[test]
 fn a_write_takes_two_round_trips_and_so_does_a_read_with_zero_copy() {
@@ -126,7 +126,7 @@ fn what_limits_a_load_is_named() {
 }
 
 #[test]
-fn a_run_that_makes_no_sense_says_so() {
+fn a_run_without_useful_results_says_so() {
     let none = outcome(&scenario(&format!(
         "{PAIR}loads: [{{from: clients, to: servers, test: ping, warm_up: 0 s, time: 1 ms}}]"
     )));
@@ -149,7 +149,7 @@ fn events_happen() {
                 time: 4 s}]\n";
     let still = outcome(&scenario(&format!("{PAIR}{load}")));
     let cut = outcome(&scenario(&format!(
-        "{PAIR}{load}events: [{{at: 1 s, cut: [east, west]}}, {{at: 3 s, mend: [west, east]}}]"
+        "{PAIR}{load}events: [{{at: 1 s, cut: [east, west]}}, {{at: 3 s, restore: [west, east]}}]"
     )));
     assert!(cut.loads[0].ops < still.loads[0].ops * 3 / 4, "{cut:#?}");
     let slow = outcome(&scenario(&format!(
@@ -170,7 +170,7 @@ fn events_happen() {
 }
 
 #[test]
-fn whoever_watches_may_end_it() {
+fn the_caller_may_end_a_run_early() {
     let (_, file) = read("lan.yaml");
     let scenario = file.scenario(&[]).unwrap();
     let mut sim = simulation(&scenario);
@@ -188,7 +188,7 @@ fn whoever_watches_may_end_it() {
 }
 
 #[test]
-fn pages_hold_the_figures_and_nothing_of_the_file_as_markup() {
+fn pages_hold_the_results_and_escape_the_text_of_the_file() {
     let (text, file) = read("lan.yaml");
     let text = format!("{text}# <script>alert(1)</script>\n");
     let sweep = Sweep::parse(["concurrency=1,4", "size=64 KiB,1 MiB"]).unwrap();

@@ -1,4 +1,4 @@
-//! One row of the SC11 study, run again and compared with what is committed.
+//! One row of the SC11 study, run again and compared with the committed result.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn repository_file(path: &str) -> String {
 }
 
 /// The simulator is deterministic: the same scenario gives the same events on every machine. A
-/// change that moves results of the study must renew all of it: `cargo xtask study`.
+/// change that moves results of the study must renew all of them: `cargo xtask study`.
 #[test]
 fn a_row_of_the_study_comes_out_as_committed() {
     let results: Value =

@@ -7,17 +7,17 @@ use lustrine_sim::Recording;
 use crate::format::{LIMIT_MAX, LINE_MAX, Step, TraceHeader, TraceLine, VERSION};
 use crate::rpc::printable;
 
-/// A trace file's content.
+/// The content of a trace file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// What it is of.
+    /// What was simulated.
     pub head: TraceHeader,
-    /// In the order of their times.
+    /// Ordered by time.
     pub lines: Vec<TraceLine>,
 }
 
 impl Trace {
-    /// The trace of a recording. Of `head`, how much there is is filled in here.
+    /// The trace of a recording. This function fills in the numbers of steps in `head`.
     pub fn of(recording: &Recording, head: TraceHeader) -> Trace {
         let lines = recording.entries.iter().map(|(source, entry)| TraceLine {
             t: entry.at.since(recording.begin).0,
@@ -43,63 +43,63 @@ impl Trace {
     }
 }
 
-/// What is wrong with a trace file.
+/// Why a trace file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
-    /// There is nothing in it.
+    /// It is empty.
     #[error("the file is empty; a trace begins with a line that names \"lustrine_trace\"")]
     Empty,
-    /// The first line is no head.
+    /// The first line is no header.
     #[error(
         "line 1: this is no trace: {0}; expected {{\"lustrine_trace\":1,\"release\":..}}, as \
          lustrine sim run FILE --trace writes it"
     )]
     NoHead(String),
-    /// Another version.
+    /// Its version is not supported.
     #[error("line 1: a trace of version {0}; this release reads version {VERSION}")]
     Version(u64),
-    /// A line that is no step.
+    /// A line is not a step.
     #[error("line {line}: {what}; expected a step such as {EXAMPLE}")]
     BadLine {
-        /// Its number, from 1.
+        /// The number of the line, from 1.
         line: usize,
         /// What is wrong.
         what: String,
     },
-    /// A line that is too long.
+    /// A line is too long.
     #[error("line {line}: {len} bytes; a step has {LINE_MAX} at most")]
     LongLine {
-        /// Its number, from 1.
+        /// The number of the line, from 1.
         line: usize,
-        /// Its length in bytes, or how much of it was looked at.
+        /// Its length in bytes, or the part of it that was read.
         len: usize,
     },
-    /// Time goes backwards.
+    /// A step is earlier than the step before it.
     #[error("line {line}: {t} ns after a step of {before} ns; steps stand in the order of time")]
     Disorder {
-        /// Its number, from 1.
+        /// The number of the line, from 1.
         line: usize,
         /// Its time.
         t: u64,
         /// The time of the step before.
         before: u64,
     },
-    /// More than anybody writes.
+    /// There are more steps than a trace may have.
     #[error("more than {0} steps; a trace has so many at most")]
     TooMany(u64),
-    /// Something is missing.
+    /// Steps are missing.
     #[error("the file ends after {found} of {announced} steps: it was cut off")]
     CutOff {
-        /// Steps that there are.
+        /// Steps in the file.
         found: u64,
-        /// Steps the head announces.
+        /// Steps that the header announces.
         announced: u64,
     },
 }
 
 const EXAMPLE: &str = r#"{"t":1000,"node":"10.0.0.1@tcp","do":"handed","msg":"0x1"}"#;
 
-/// Reads a trace line by line: nothing but the trace itself is kept.
+/// Reads a trace line by line, and keeps nothing but the trace itself.
 #[derive(Debug, Default)]
 pub struct TraceReader {
     head: Option<TraceHeader>,
@@ -134,10 +134,10 @@ impl TraceReader {
         Ok(())
     }
 
-    /// The trace, once all lines were taken.
+    /// The trace, after all lines were read.
     ///
     /// # Errors
-    /// When there are fewer than there are to be.
+    /// When there are fewer steps than the header announces.
     pub fn finish(self) -> Result<Trace, TraceError> {
         let head = self.head.ok_or(TraceError::Empty)?;
         let (found, announced) = (self.lines.len() as u64, head.steps);
@@ -157,7 +157,7 @@ fn read_head(text: &str) -> Result<TraceHeader, TraceError> {
     }
 }
 
-/// The line's number is known better here than to the parser of one line.
+/// The caller knows the number of the line; the parser of one line does not.
 fn in_line(error: &serde_json::Error) -> String {
     let text = printable(&error.to_string());
     match text.rsplit_once(" at line 1 column ") {

@@ -1,5 +1,5 @@
-//! The lines of a trace file: a [`TraceHeader`], then [`TraceLine`]s in the order of their times.
-//! Readers ignore fields that they do not know.
+//! The lines of a trace file: a [`TraceHeader`], then [`TraceLine`]s ordered by time. Readers
+//! ignore fields that they do not know.
 
 use core::fmt;
 use core::str::FromStr;
@@ -12,14 +12,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 /// The version of the format.
 pub const VERSION: u32 = 1;
 
-/// Longest line that is read, in bytes.
+/// The longest line that is read, in bytes.
 pub const LINE_MAX: usize = 4096;
 
-/// Steps a trace keeps unless somebody says otherwise: about 100 MB while it is recorded, and 120
-/// bytes each in the file.
+/// Steps that a trace keeps by default: about 100 MB while it is recorded, and 120 bytes each in
+/// the file.
 pub const LIMIT_DEFAULT: u32 = 1_000_000;
 
-/// Most steps a trace may have: about 1 GB while it is read.
+/// The largest number of steps of a trace: about 1 GB while it is read.
 pub const LIMIT_MAX: u32 = 5_000_000;
 
 /// The first line.
@@ -31,7 +31,7 @@ pub struct TraceHeader {
     pub release: String,
     /// What was simulated.
     pub scenario: String,
-    /// What was given beside it.
+    /// Changes to the scenario on the command line.
     pub changes: Vec<String>,
     /// The seed.
     pub seed: u64,
@@ -39,11 +39,11 @@ pub struct TraceHeader {
     pub fidelity: String,
     /// Steps that follow.
     pub steps: u64,
-    /// Older steps that there was no room for.
+    /// Older steps that were dropped for lack of room.
     pub gone: u64,
 }
 
-/// One step somewhere.
+/// One step at one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceLine {
     /// Nanoseconds since the simulation began.
@@ -54,7 +54,7 @@ pub struct TraceLine {
     /// Its CPU partition.
     #[serde(default, skip_serializing_if = "is_zero_u16")]
     pub cpt: u16,
-    /// Which of its lives.
+    /// Which of its runs.
     #[serde(default, skip_serializing_if = "is_zero_u32")]
     pub boot: u32,
     /// What happened.
@@ -87,7 +87,7 @@ pub enum Step {
     },
     Ended {
         msg: Hex,
-        /// Not there when all is well.
+        /// Absent when there was no error.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
@@ -149,7 +149,7 @@ pub enum MessageKind {
 }
 
 impl MessageKind {
-    /// The name in capitals.
+    /// The name in capital letters.
     pub fn name(self) -> &'static str {
         match self {
             MessageKind::Put => "PUT",
@@ -161,18 +161,18 @@ impl MessageKind {
     }
 }
 
-/// What of a header counts here.
+/// The fields of a header that are relevant here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FromTo {
     /// Its type.
     pub kind: MessageKind,
-    /// Who made it.
+    /// The initiator of the message.
     #[serde(with = "text")]
     pub from: Nid,
-    /// For whom it is.
+    /// Its destination.
     #[serde(with = "text")]
     pub to: Nid,
-    /// Bytes of payload; of a GET, bytes it asks for.
+    /// Bytes of payload; of a GET, the bytes that it requests.
     pub len: u32,
     /// Portal of a PUT or GET.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -180,12 +180,12 @@ pub struct FromTo {
     /// Match bits, of all but a REPLY.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bits: Option<Hex>,
-    /// The initiator's descriptor, both halves in hex; not there when no answer is wanted.
+    /// The initiator's descriptor, both halves in hex; absent when no answer is wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handle: Option<String>,
 }
 
-/// For what a message waits.
+/// What a message waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "journal::Wait says it")]
@@ -195,7 +195,7 @@ pub enum WaitKind {
     NiCredit,
 }
 
-/// What becomes of a message in.
+/// What happens to an incoming message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "lowercase")]
 #[expect(missing_docs, reason = "journal::Fate says it")]
@@ -207,7 +207,7 @@ pub enum Verdict {
     Refused { why: String },
 }
 
-/// A number written as `0x1f`: some readers of JSON have no 64 bits for numbers.
+/// A number written as `0x1f`, because some readers of JSON have no 64-bit numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Hex(pub u64);
 
@@ -238,7 +238,7 @@ impl<'de> Deserialize<'de> for Hex {
     }
 }
 
-/// Values that are written as people write them.
+/// Values that are written in their text form.
 mod text {
     use super::*;
 
@@ -364,7 +364,7 @@ impl From<&journal::Fate> for Verdict {
                     DropReason::NoMatch => "nothing matches",
                     DropReason::TooLong => "it is too long for what matches",
                     DropReason::TooManyResponses => "too many responses wait",
-                    DropReason::NotAwaited => "nobody awaits it",
+                    DropReason::NotAwaited => "no descriptor awaits it",
                     DropReason::UnwantedPush => "a push that is not wanted",
                     DropReason::ConnectionGone => "its connection went while it was parked",
                 };

@@ -1,8 +1,9 @@
 //! Traces of simulations, and what happened to one RPC, message by message.
 //!
 //! A [`Trace`] is made of the [`Recording`](lustrine_sim::Recording) of a simulation and written as
-//! lines of JSON; read again, the steps of all nodes are [linked](link_rpcs) into [`Rpc`]s, each of
-//! which tells its [time line](Rpc::moments) and [where its time went](Rpc::phases).
+//! lines of JSON. After it is read again, the steps of all nodes are [linked](link_rpcs) into
+//! [`Rpc`]s, each of which has a [time line](Rpc::timeline) and a [breakdown of its
+//! time](Rpc::phases).
 #![forbid(unsafe_code)]
 
 mod file;

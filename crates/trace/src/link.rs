@@ -1,9 +1,9 @@
-//! Which steps are one message, and which messages one RPC.
+//! Which steps belong to one message, and which messages to one RPC.
 //!
-//! A message at its sender and the same message at its receiver are found together by what its
-//! header says: match bits of replies and bulk transfers are used once, handles of descriptors
-//! name the GET or PUT that is answered. Requests of selftest are alike; they are taken in their
-//! order, and put right when the receiver says whose request it took up.
+//! A message at its sender and the same message at its receiver are matched by the fields of its
+//! header: match bits of replies and bulk transfers are used once, and handles of descriptors
+//! identify the GET or PUT that is answered. Requests of selftest are identical; they are matched
+//! in their order, which is corrected when the receiver records whose request it took.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -27,7 +27,7 @@ pub fn link_rpcs(trace: &Trace) -> Vec<Rpc> {
 
 type Map<K, V> = HashMap<K, V, FixedState>;
 
-/// A life of a partition.
+/// One run of one partition of a node.
 type Place = (Nid, u16, u32);
 
 /// One message, as far as it is known.
@@ -47,14 +47,14 @@ struct Draft {
     from: Nid,
     to: Nid,
     began: u64,
-    /// Told by its user, with what went wrong.
-    told: bool,
+    /// Whether its user recorded how it ended.
+    recorded: bool,
     over: Option<(u64, Option<String>)>,
     bulk: Option<Hex>,
     reply: Hex,
     /// The message that asks for it.
     request: Option<usize>,
-    /// Lines about none of its messages.
+    /// Lines that belong to none of its messages.
     own: Vec<usize>,
 }
 
@@ -66,13 +66,13 @@ struct Linker {
     out: Map<(Place, Hex), usize>,
     into: Map<(Place, Hex), usize>,
     parked: Map<(Place, Hex), usize>,
-    /// Messages that have not come yet, by what is on the wire.
+    /// Messages that have not arrived yet, by their fields on the wire.
     under_way: Map<FromTo, VecDeque<usize>>,
-    /// Requests by where they were stored.
+    /// Requests by the place where they were stored.
     stored: Map<(Place, Hex, u32), usize>,
     /// RPCs by the descriptor of their request.
     requests: Map<(Place, Hex), usize>,
-    /// By the caller and its name for the RPC.
+    /// By the caller and the caller's identifier of the RPC.
     called: Map<(Place, Hex), usize>,
     /// By caller and match bits of replies and bulk transfers.
     bits: Map<(Nid, Hex), usize>,
@@ -122,7 +122,7 @@ impl Linker {
                     from: line.node,
                     to: *peer,
                     began: line.t,
-                    told: true,
+                    recorded: true,
                     over: None,
                     bulk: *bulk,
                     reply: *id,
@@ -162,12 +162,12 @@ impl Linker {
         }
     }
 
-    /// A message out: which RPC it belongs to, or that it is one by itself.
+    /// An outgoing message: the RPC that it belongs to, or a new one for it alone.
     fn made(&mut self, line: &TraceLine, place: Place, md: Option<Hex>, header: &FromTo) -> usize {
         let asked = md.and_then(|md| self.requests.remove(&(place, md)));
         let (rpc, part) = match asked {
             Some(rpc) => {
-                // The NID it is called from is known now.
+                // The caller's NID is known from here on.
                 self.know_bits(header.from, rpc);
                 self.rpcs[rpc].request = Some(self.messages.len());
                 (rpc, "request")
@@ -192,7 +192,7 @@ impl Linker {
         message
     }
 
-    /// The RPC of a message that is no request of one, and its part in it.
+    /// The RPC of a message that is not the request of one, and the message's part in it.
     fn part_of(&mut self, line: &TraceLine, header: &FromTo) -> (usize, &'static str) {
         let answered = header.handle.as_ref().and_then(|handle| {
             let answers = matches!(header.kind, MessageKind::Reply | MessageKind::Ack);
@@ -212,7 +212,7 @@ impl Linker {
             (MessageKind::Get, Some(0)) => "LNet ping",
             (MessageKind::Put, Some(0)) => "LNet push",
             (MessageKind::Put, Some(TEST_PORTAL | FRAMEWORK_PORTAL)) => "request",
-            (MessageKind::Put, Some(REPLY_PORTAL)) => "rest of an RPC",
+            (MessageKind::Put, Some(REPLY_PORTAL)) => "part of an RPC",
             (kind, _) => kind.name(),
         };
         self.rpcs.push(Draft {
@@ -221,7 +221,7 @@ impl Linker {
             from: header.from,
             to: header.to,
             began: line.t,
-            told: false,
+            recorded: false,
             over: None,
             bulk: None,
             reply: Hex(0),
@@ -235,7 +235,7 @@ impl Linker {
         if let Some(message) = self.into.remove(&key) {
             self.messages[message].got.push(at);
         } else if let Some(message) = self.out.get(&key).copied() {
-            // It stays known: what was copied leaves later.
+            // The message stays known, because the bytes of a copied message leave later.
             self.messages[message].sent.push(at);
             if failed && let Some(line) = self.under_way.get_mut(&self.messages[message].header) {
                 line.retain(|other| *other != message);
@@ -243,7 +243,7 @@ impl Linker {
         }
     }
 
-    /// A message in: the first alike that has not come yet.
+    /// An incoming message: the first matching one that has not arrived yet.
     fn came(&mut self, line: &TraceLine, header: &FromTo) -> usize {
         if let Some(queue) = self.under_way.get_mut(header) {
             let first = queue.pop_front();
@@ -254,7 +254,7 @@ impl Linker {
                 return message;
             }
         }
-        // Its sender's steps are not in the trace.
+        // The steps of its sender are not in the trace.
         let (rpc, part) = self.part_of(line, header);
         self.new_message(rpc, part, header)
     }
@@ -276,14 +276,14 @@ impl Linker {
 
     fn withdrawn(&mut self, at: usize, t: u64, rpc: usize, error: &str) {
         let draft = &mut self.rpcs[rpc];
-        if !draft.told && draft.over.is_none() {
+        if !draft.recorded && draft.over.is_none() {
             draft.over = Some((t, Some(error.to_owned())));
             draft.own.push(at);
         }
     }
 
-    /// The request that came is that of `rpc`: if it was taken for another one alike, what came of
-    /// the two is exchanged.
+    /// The request that arrived belongs to `rpc`. If it was matched with an identical one, the
+    /// steps that followed from the two are exchanged.
     fn put_right(&mut self, rpc: usize, came: usize) {
         if self.messages[came].rpc == rpc {
             return;
@@ -314,7 +314,7 @@ impl Linker {
         let mut over = Vec::new();
         for draft in self.rpcs {
             steps.push(draft.own.iter().map(|line| StepOf { line: *line, of: None }).collect());
-            over.push((draft.told, draft.over));
+            over.push((draft.recorded, draft.over));
             rpcs.push(Rpc {
                 id: 0,
                 what: draft.what,
@@ -337,17 +337,17 @@ impl Linker {
             let Linked { part, header, .. } = message;
             rpcs[message.rpc].messages.push(Message { part, header });
         }
-        for ((rpc, mut steps), (told, over)) in rpcs.iter_mut().zip(steps).zip(over) {
+        for ((rpc, mut steps), (recorded, over)) in rpcs.iter_mut().zip(steps).zip(over) {
             steps.sort_by_key(|step| step.line);
             rpc.steps = steps;
-            let end = if told { over } else { end_of(rpc, trace, over) };
+            let end = if recorded { over } else { end_of(rpc, trace, over) };
             if let Some((ended, problems)) = end {
                 rpc.ended = Some(ended);
                 let failed = |problems: String| Outcome::Failed(explained(problems));
                 rpc.outcome = problems.map_or(Outcome::Ok, failed);
             }
-            if !told {
-                // What came of two requests may have been exchanged since the draft was made.
+            if !recorded {
+                // Steps of two requests may have been exchanged since the draft was made.
                 let first = rpc.steps.first().map(|step| &trace.lines[step.line]);
                 rpc.began = first.map_or(rpc.began, |line| line.t);
                 if !is_begun(rpc, trace) {
@@ -355,7 +355,7 @@ impl Linker {
                 }
             }
         }
-        // Of what was exchanged with a request that never came, nothing is left.
+        // Nothing is left of an RPC whose steps were exchanged with a request that never arrived.
         rpcs.retain(|rpc| !rpc.steps.is_empty());
         rpcs.sort_by_key(|rpc| rpc.began);
         rpcs.iter_mut().zip(1..).for_each(|(rpc, id)| rpc.id = id);
@@ -367,8 +367,8 @@ fn is_request(header: &FromTo) -> bool {
     matches!(header.portal, Some(TEST_PORTAL | FRAMEWORK_PORTAL))
 }
 
-/// Whether the beginning of an RPC of which no user told is in the trace: requests, replies and
-/// bulk transfers of selftest have users that told of them before.
+/// Whether the beginning of an RPC that no user recorded is in the trace. Requests, replies and
+/// bulk transfers of selftest have users that recorded their beginning.
 fn is_begun(rpc: &Rpc, trace: &Trace) -> bool {
     let first = rpc.steps.first().map(|step| &trace.lines[step.line].step);
     let Some(Step::Made { header, .. }) = first else { return false };
@@ -376,12 +376,12 @@ fn is_begun(rpc: &Rpc, trace: &Trace) -> bool {
     initiates && header.portal != Some(REPLY_PORTAL) && !is_request(header)
 }
 
-/// These maps hold what is under way at a time: it is not much.
+/// These maps hold what is under way at a time, which is little.
 fn exchange_all<K: Eq + Hash>(map: &mut Map<K, usize>, exchange: impl Fn(&mut usize)) {
     map.values_mut().for_each(exchange);
 }
 
-/// When and how an RPC ended of which no user told: with its answer, or with its only message.
+/// When and how an RPC ended that no user recorded: with its answer, or with its only message.
 fn end_of(
     rpc: &Rpc,
     trace: &Trace,

@@ -1,8 +1,8 @@
 //! The time line of an RPC, and where its time went.
 //!
-//! At every moment an RPC is in one phase: of its messages that are under way, what the one is at
-//! that will be over last; or, when none is, what the host is at that has to do something about it.
-//! So the phases add up to the time it took.
+//! An RPC is in exactly one phase at every moment: the phase of the message under way that will be
+//! complete last or, if no message is under way, the work of the host that acts next. So the phases
+//! add up to the duration of the RPC.
 
 use std::cmp::Reverse;
 
@@ -13,44 +13,45 @@ use crate::file::Trace;
 use crate::format::{FromTo, MessageKind, Step, TraceLine, Verdict, WaitKind};
 use crate::rpc::{Outcome, Rpc, Side};
 use lustrine_document::format_bytes;
-use lustrine_report::figures::latency_text;
+use lustrine_report::numbers::latency_text;
 
-/// What an RPC can be at.
+/// The phases of an RPC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PhaseKind {
     /// A message waits for discovery of its peer.
     Discovery,
-    /// For a credit of its peer.
+    /// A message waits for a credit of its peer.
     PeerCredit,
-    /// For a credit of the interface.
+    /// A message waits for a credit of the interface.
     NiCredit,
-    /// The driver has it: it waits for a connection, or for its turn on one.
+    /// The driver has the message, which waits for a connection or for its turn on one.
     Driver,
-    /// It begins to leave and has not come: streams, links, and the receiver's turn.
-    Way,
-    /// It came and waits for a buffer.
+    /// From the first byte that leaves to the header at the receiver: streams, links, and the
+    /// receiver's turn.
+    InTransit,
+    /// The message arrived and waits for a buffer.
     Parked,
-    /// Its payload arrives.
+    /// The payload arrives.
     Payload,
-    /// It is stored, and the sender's driver does not know yet: the acknowledgement of a zero-copy
-    /// message.
+    /// The message is stored, and the sender's driver waits for the acknowledgement of its
+    /// zero-copy message.
     Acknowledgement,
-    /// A host has to do something: its CPU, its memory, its programs.
+    /// A host is working: its CPU, its memory, its programs.
     AtWork,
-    /// A host lets a request wait that it took up.
+    /// A host has taken a request and lets it wait.
     Held,
 }
 
 impl PhaseKind {
-    /// For people.
+    /// The name for people.
     pub fn name(self) -> &'static str {
         match self {
             PhaseKind::Discovery => "discovery",
             PhaseKind::PeerCredit => "peer credits",
             PhaseKind::NiCredit => "NI credits",
             PhaseKind::Driver => "driver",
-            PhaseKind::Way => "on the way",
+            PhaseKind::InTransit => "in transit",
             PhaseKind::Parked => "parked",
             PhaseKind::Payload => "payload",
             PhaseKind::Acknowledgement => "acknowledgement",
@@ -60,12 +61,12 @@ impl PhaseKind {
     }
 }
 
-/// Time of an RPC that went into one thing.
+/// The time that an RPC spent in one phase.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Phase {
     /// What kind of thing.
     pub kind: PhaseKind,
-    /// In words.
+    /// The phase with nodes and message, as text.
     pub what: String,
     /// Nanoseconds.
     pub ns: u64,
@@ -76,31 +77,31 @@ pub struct Phase {
 pub struct TimelineEntry {
     /// Nanoseconds since the RPC began.
     pub at_ns: u64,
-    /// Where.
+    /// The node.
     #[serde(serialize_with = "nid")]
     pub node: Nid,
     /// What happened.
     pub what: String,
-    /// What was waited for until now.
+    /// The wait that ended with this step.
     pub waited: Option<Wait>,
 }
 
-/// A wait that is over.
+/// A wait that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Wait {
-    /// For how long, in nanoseconds.
+    /// Its length, in nanoseconds.
     pub ns: u64,
-    /// For what.
+    /// What was waited for.
     pub what: &'static str,
 }
 
-/// What a message is at.
+/// The state of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum At {
     Made,
     Waits(WaitKind),
     Driver,
-    Way,
+    InTransit,
     Parked,
     Payload,
     Stored,
@@ -108,7 +109,7 @@ enum At {
     Dead,
 }
 
-/// A message of an RPC while its steps are gone through.
+/// The state of a message while the steps of its RPC are processed.
 struct Going {
     at: At,
     since: u64,
@@ -126,12 +127,12 @@ impl Going {
 }
 
 impl Rpc {
-    /// Its steps in words.
+    /// Its steps as text.
     pub fn timeline(&self, trace: &Trace) -> Vec<TimelineEntry> {
         let mut course = Course::new(self, trace);
         let moments = self.steps.iter().map(|step| {
             let line = &trace.lines[step.line];
-            let (what, waited) = course.tell(line, step.of);
+            let (what, waited) = course.advance(line, step.of);
             let at_ns = line.t.saturating_sub(self.began);
             let waited = waited.map(|(ns, what)| Wait { ns, what });
             TimelineEntry { at_ns, node: line.node, what, waited }
@@ -139,8 +140,8 @@ impl Rpc {
         moments.collect()
     }
 
-    /// Where its time went, in the order in which each thing came up first. The sum is the time it
-    /// took; of one that is unfinished, until the end of the trace; an incomplete one has none.
+    /// The phases in the order of their first occurrence. Their sum is the duration of the RPC; of
+    /// an unfinished RPC, the time until the end of the trace. An incomplete RPC has none.
     pub fn phases(&self, trace: &Trace) -> Vec<Phase> {
         if self.outcome == Outcome::Incomplete {
             return Vec::new();
@@ -168,7 +169,7 @@ impl Rpc {
             if line.t > end {
                 break;
             }
-            course.tell(line, step.of);
+            course.advance(line, step.of);
         }
         if end > now {
             let (kind, what) = course.phase();
@@ -177,23 +178,23 @@ impl Rpc {
         phases
     }
 
-    /// What went wrong with an RPC that did not go well, and what it was at last: in words.
+    /// The errors of an RPC that did not succeed, and its last phase, as text.
     pub fn problems(&self, trace: &Trace) -> Vec<String> {
         if self.outcome == Outcome::Ok {
             return Vec::new();
         }
         let mut course = Course::new(self, trace);
         let end = self.ended.or_else(|| trace.lines.last().map(|line| line.t)).unwrap_or(0);
-        let (mut told, mut last) = (Vec::new(), (course.phase().1, self.began));
+        let (mut reported, mut last) = (Vec::new(), (course.phase().1, self.began));
         for step in &self.steps {
             let line = &trace.lines[step.line];
             if line.t >= end {
                 break;
             }
             let before = course.problems.len();
-            course.tell(line, step.of);
+            course.advance(line, step.of);
             if let Some(problems) = course.problems.get(before) {
-                told.push(format!("at {} {problems}", us(line.t.saturating_sub(self.began))));
+                reported.push(format!("at {} {problems}", us(line.t.saturating_sub(self.began))));
             }
             let now = course.phase().1;
             if now != last.0 {
@@ -201,22 +202,22 @@ impl Rpc {
             }
         }
         if let (Outcome::Failed(why), true) = (&self.outcome, self.refused()) {
-            told.push(format!("{}: {why}", self.to));
+            reported.push(format!("{}: {why}", self.to));
         } else if self.outcome != Outcome::Incomplete {
             let length = us(end.saturating_sub(last.1));
-            told.push(format!("for the last {length} of it: {}", last.0));
+            reported.push(format!("for the last {length} of it: {}", last.0));
         }
-        told
+        reported
     }
 }
 
-/// The course of an RPC.
+/// The state of an RPC while its steps are processed.
 struct Course<'a> {
     rpc: &'a Rpc,
     messages: Vec<Option<Going>>,
-    /// When each message will be over: [`u64::MAX`] for never.
+    /// When each message will be complete: [`u64::MAX`] for never.
     over: Vec<u64>,
-    /// Who has to do something when no message is under way.
+    /// The host that acts when no message is under way.
     host: Nid,
     held: Option<String>,
     problems: Vec<String>,
@@ -233,7 +234,7 @@ impl<'a> Course<'a> {
         let mut ahead = fresh(Vec::new());
         for step in &rpc.steps {
             let line = &trace.lines[step.line];
-            ahead.tell(line, step.of);
+            ahead.advance(line, step.of);
             if let Some((number, _)) = step.of
                 && over[number] == u64::MAX
                 && ahead.messages[number].as_ref().is_some_and(Going::over)
@@ -244,7 +245,7 @@ impl<'a> Course<'a> {
         fresh(over)
     }
 
-    /// What it is at.
+    /// The phase that the RPC is in.
     fn phase(&self) -> (PhaseKind, String) {
         let under_way = |going: &Option<Going>| going.as_ref().is_some_and(|going| !going.over());
         let last = (0..self.messages.len())
@@ -273,7 +274,7 @@ impl<'a> Course<'a> {
                 PhaseKind::Driver,
                 format!("in the driver of {from}, for its turn on a connection"),
             ),
-            At::Way => (PhaseKind::Way, format!("on the way {from} -> {to}")),
+            At::InTransit => (PhaseKind::InTransit, format!("in transit {from} -> {to}")),
             At::Parked => (PhaseKind::Parked, format!("parked at {to}, for a buffer")),
             At::Payload => (PhaseKind::Payload, format!("payload arrives at {to}")),
             At::Stored | At::Dead => (
@@ -284,17 +285,17 @@ impl<'a> Course<'a> {
         (kind, format!("{name}: {what}"))
     }
 
-    /// Goes one step on; what it is in words, and what was waited for until now.
-    fn tell(
+    /// Processes one step. Returns the step as text, and the wait that ended with it.
+    fn advance(
         &mut self,
         line: &TraceLine,
         of: Option<(usize, Side)>,
     ) -> (String, Option<(u64, &'static str)>) {
         self.host = line.node;
-        let Some((number, side)) = of else { return self.tell_own(line) };
+        let Some((number, side)) = of else { return self.advance_own(line) };
         let message = &self.rpc.messages[number];
         let (name, header) = (message.name(), &message.header);
-        // Of one whose sender is not in the trace nothing more is to be expected from there.
+        // If the sender is not in the trace, no more steps of it will follow.
         let sent = side == Side::Receiver;
         let going =
             self.messages[number].get_or_insert(Going { at: At::Made, since: line.t, sent });
@@ -308,9 +309,9 @@ impl<'a> Course<'a> {
                 let before = waited_for(going, line.t);
                 going.turn(At::Waits(*wait), line.t);
                 let what = match wait {
-                    WaitKind::Discovery => "has to wait for discovery of its peer",
-                    WaitKind::PeerCredit => "has to wait for a peer credit",
-                    WaitKind::NiCredit => "has to wait for an NI credit",
+                    WaitKind::Discovery => "waits for discovery of its peer",
+                    WaitKind::PeerCredit => "waits for a peer credit",
+                    WaitKind::NiCredit => "waits for an NI credit",
                 };
                 (format!("{name} {what}"), before)
             }
@@ -321,8 +322,8 @@ impl<'a> Course<'a> {
             }
             Step::Leaves { .. } => {
                 let waited = (waited(going), "its turn on a connection");
-                going.turn(At::Way, line.t);
-                (format!("{name} begins to leave"), (waited.0 > 0).then_some(waited))
+                going.turn(At::InTransit, line.t);
+                (format!("{name} starts to be sent"), (waited.0 > 0).then_some(waited))
             }
             Step::Ended { error: Some(error), .. } => {
                 going.turn(At::Dead, line.t);
@@ -332,10 +333,10 @@ impl<'a> Course<'a> {
             Step::Ended { .. } if side == Side::Sender => {
                 going.sent = true;
                 if going.at == At::Made {
-                    // To its own node: a copy.
+                    // The message is to its own node: a copy.
                     going.turn(At::Stored, line.t);
                 }
-                (format!("{name} is off its sender's hands"), None)
+                (format!("{name} is complete at its sender"), None)
             }
             Step::Ended { .. } => {
                 let waited = (waited(going), "its payload");
@@ -344,7 +345,7 @@ impl<'a> Course<'a> {
             }
             Step::Came { verdict, .. } | Step::Resumed { verdict, .. } => {
                 let waited = match going.at {
-                    At::Way => Some((waited(going), "the way")),
+                    At::InTransit => Some((waited(going), "the transfer")),
                     At::Parked => Some((waited(going), "a buffer")),
                     _ => None,
                 };
@@ -378,8 +379,8 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// A step that is about none of the messages.
-    fn tell_own(&mut self, line: &TraceLine) -> (String, Option<(u64, &'static str)>) {
+    /// A step that belongs to none of the messages.
+    fn advance_own(&mut self, line: &TraceLine) -> (String, Option<(u64, &'static str)>) {
         let what = match &line.step {
             Step::Called { service, peer, len: 0, .. } => format!("calls {peer}: {service}"),
             Step::Called { service, peer, len, .. } => {
@@ -388,9 +389,9 @@ impl<'a> Course<'a> {
             Step::Taken { .. } => "takes the request up".to_owned(),
             Step::Held { reason, .. } => {
                 self.held = Some(reason.clone());
-                format!("has the request wait for {reason}")
+                format!("lets the request wait for {reason}")
             }
-            Step::Over { error: None, .. } => "over: all is well".to_owned(),
+            Step::Over { error: None, .. } => "complete: no errors".to_owned(),
             Step::Over { error: Some(error), .. } => format!("over: {error}"),
             Step::Withdrawn { error, .. } => format!("gives up: {error}"),
             _ => String::new(),
@@ -399,7 +400,7 @@ impl<'a> Course<'a> {
     }
 }
 
-/// To whom a message goes, and what for.
+/// The destination of a message and its purpose.
 fn target(header: &FromTo) -> String {
     let mut out = header.to.to_string();
     if let Some(portal) = header.portal {

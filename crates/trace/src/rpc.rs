@@ -11,18 +11,18 @@ use lustrine_document::format_bytes;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// It went well.
+    /// It succeeded.
     Ok,
     /// It failed.
     Failed(String),
-    /// The trace ends before it does.
+    /// The trace ends before the RPC does.
     Unfinished,
-    /// Its beginning is not in the trace: nothing is known of its times.
+    /// Its beginning is not in the trace, so its times are unknown.
     Incomplete,
 }
 
-/// Several messages that are one operation: an RPC of selftest, a ping or push of LNet's own, or a
-/// PUT or GET of somebody's.
+/// Several messages that are one operation: an RPC of selftest, a ping or push of LNet itself, or a
+/// PUT or GET of another user.
 #[derive(Clone, Debug, Serialize)]
 pub struct Rpc {
     /// Its number in the trace, from 1, in the order in which RPCs begin.
@@ -31,22 +31,22 @@ pub struct Rpc {
     pub what: String,
     /// Bytes of data it moves.
     pub len: u32,
-    /// Who began it.
+    /// The node that began it.
     #[serde(serialize_with = "nid")]
     pub from: Nid,
-    /// With whom.
+    /// The other node.
     #[serde(serialize_with = "nid")]
     pub to: Nid,
     /// Nanoseconds since the simulation began; of an incomplete one, its first step in the trace.
     pub began: u64,
-    /// When it was over.
+    /// When it ended.
     pub ended: Option<u64>,
-    /// How.
+    /// How it ended.
     pub outcome: Outcome,
-    /// Its messages in the order they were made.
+    /// Its messages in the order in which they were created.
     #[serde(skip)]
     pub messages: Vec<Message>,
-    /// Its steps in the order of their times.
+    /// Its steps ordered by time.
     #[serde(skip)]
     pub(super) steps: Vec<StepOf>,
 }
@@ -54,9 +54,9 @@ pub struct Rpc {
 /// A step of an RPC.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StepOf {
-    /// Where in the trace.
+    /// The index of the line in the trace.
     pub(super) line: usize,
-    /// The message it is about, and where.
+    /// The message that the step belongs to, and at which end.
     pub(super) of: Option<(usize, Side)>,
 }
 
@@ -72,14 +72,14 @@ pub(super) enum Side {
 /// One message of an RPC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Its part: `request`, `bulk`, `reply`, or what the RPC is.
+    /// Its part: `request`, `bulk`, `reply`, or the kind of the RPC.
     pub part: &'static str,
-    /// What is on the wire.
+    /// The fields on the wire.
     pub header: FromTo,
 }
 
 impl Message {
-    /// For people: `request PUT`.
+    /// The name for people: `request PUT`.
     pub fn name(&self) -> String {
         match self.part {
             "" => self.header.kind.name().to_owned(),
@@ -89,7 +89,7 @@ impl Message {
 }
 
 impl Rpc {
-    /// How long it took, in nanoseconds; `None` of one that is unfinished or incomplete.
+    /// Its duration in nanoseconds; `None` if it is unfinished or incomplete.
     pub fn duration(&self) -> Option<u64> {
         let ended = self.ended.filter(|_| self.outcome != Outcome::Incomplete);
         ended.map(|ended| ended.saturating_sub(self.began))
@@ -103,7 +103,7 @@ impl Rpc {
         }
     }
 
-    /// Whether it ended with an answer that says what is wrong, rather than without one.
+    /// Whether it ended with an answer that reports an error, rather than without an answer.
     pub fn refused(&self) -> bool {
         matches!(&self.outcome, Outcome::Failed(why) if why.starts_with(ANSWERED))
     }
@@ -114,10 +114,10 @@ impl Rpc {
     }
 }
 
-/// How selftest tells of a status in a reply.
+/// How selftest words a status in a reply.
 const ANSWERED: &str = "the peer answered with status ";
 
-/// What went wrong, with the name and meaning of a status.
+/// The errors, with the name and meaning of a status.
 pub(super) fn explained(problems: String) -> String {
     let status = problems.strip_prefix(ANSWERED).and_then(|status| status.parse().ok());
     match status.and_then(|status: u32| Some((errno::name(status)?, meaning(status)))) {
@@ -130,20 +130,21 @@ fn meaning(status: u32) -> &'static str {
     match status {
         errno::ESRCH => "it has no such session",
         errno::ENOENT => "it has no such session, batch or test",
-        errno::ENOMEM => "a limit of its is reached",
+        errno::ENOMEM => "one of its limits is reached",
         errno::EBUSY => "it has another session, or a batch that runs",
         errno::EINVAL => "a value is out of its range",
         errno::EPROTO => "versions or features do not agree",
-        errno::EBADMSG => "the data are not what the pattern says",
+        errno::EBADMSG => "the data do not match the pattern",
         _ => "unknown",
     }
 }
 
-/// Text of a trace as it may be shown on a terminal: what would control it is written in digits.
+/// Text of a trace as it may be shown on a terminal: control characters are replaced by their
+/// codes.
 pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        // Not control characters, but they turn the order of what is shown.
+        // These are not control characters, but they change the order in which text is shown.
         let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}')
             || matches!(c, '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}');
         if c.is_control() || turns {

@@ -183,7 +183,7 @@ fn a_trace_is_written_and_replayed() {
         finish(command.args(["sim", "replay"]).arg(&trace).args(words))
     };
     let done = replay(&[]).ok();
-    for words in ["short.yaml, fidelity stream, seed 1", "\nping ", "\nLNet ping ", "on the way"] {
+    for words in ["short.yaml, fidelity stream, seed 1", "\nping ", "\nLNet ping ", "in transit"] {
         assert!(done.stdout.contains(words), "{words:?} is not in {done:#?}");
     }
     assert!(done.stdout.contains("step by step: lustrine sim replay "), "{done:#?}");
@@ -194,7 +194,7 @@ fn a_trace_is_written_and_replayed() {
     assert_eq!(list["trace"]["lustrine_trace"], 1);
     let id = rpcs[0]["id"].to_string();
     let one = replay(&["--rpc", &id]).ok();
-    for words in ["request PUT to 10.0.0.2@tcp, portal 50", "over: all is well", "in all"] {
+    for words in ["request PUT to 10.0.0.2@tcp, portal 50", "complete: no errors", "in all"] {
         assert!(one.stdout.contains(words), "{words:?} is not in {one:#?}");
     }
     let lines = done.stdout.lines().chain(one.stdout.lines());

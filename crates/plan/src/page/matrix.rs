@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use lustrine_report::figures::rate;
+use lustrine_report::numbers::rate;
 use lustrine_report::{Page, escaped};
 use lustrine_wire::nid::Nid;
 

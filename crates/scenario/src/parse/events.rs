@@ -11,7 +11,7 @@ use lustrine_document::Problem;
 use lustrine_document::{Content, Node};
 use lustrine_document::{Fields, Reader, Section};
 
-/// Most events.
+/// Largest number of events.
 const EVENTS_MAX: usize = 10_000;
 
 pub(super) const EVENT: Section = Section {
@@ -19,7 +19,7 @@ pub(super) const EVENT: Section = Section {
     keys: &[
         "at",
         "cut",
-        "mend",
+        "restore",
         "degrade",
         "crash",
         "silence",
@@ -35,12 +35,12 @@ pub(super) const EVENT: Section = Section {
     example: "\"{at: 5 s, cut: [east, west]}\"",
 };
 
-/// What an event does; exactly one of them.
-const VERBS: [&str; 7] = ["cut", "mend", "degrade", "crash", "silence", "stop", "restart"];
+/// What an event does; an event has exactly one of them.
+const VERBS: [&str; 7] = ["cut", "restore", "degrade", "crash", "silence", "stop", "restart"];
 
-const FIGURES: [&str; 5] = ["bandwidth", "delay", "queue", "loss", "jitter"];
+const PROPERTIES: [&str; 5] = ["bandwidth", "delay", "queue", "loss", "jitter"];
 
-/// What a file describes so far.
+/// The parts of the file that were read before the events.
 pub(super) struct Known<'a> {
     pub(super) sites: &'a Names,
     pub(super) trunks: &'a [Trunk],
@@ -82,10 +82,11 @@ fn action(reader: &mut Reader, fields: &Fields<'_>, known: &Known<'_>) -> Option
     };
     let change = change(reader, fields, verb);
     let node = fields.value(verb).expect("it was just seen");
-    let of_links = matches!(verb, "cut" | "mend" | "degrade");
+    let of_links = matches!(verb, "cut" | "restore" | "degrade");
     if fields.has("link") && !(of_links && matches!(node.content, Content::List(_))) {
-        let what = "link has no meaning here; allowed: where cut, mend or degrade name two sites \
-                    with parallel links; for example \"{at: 5 s, cut: [east, west], link: 1}\"";
+        let what = "link has no meaning here; allowed: where cut, restore or degrade name two \
+                    sites with parallel links; for example \
+                    \"{at: 5 s, cut: [east, west], link: 1}\"";
         reader.report(Problem::new(fields.place("link"), what));
         return None;
     }
@@ -104,14 +105,14 @@ fn action(reader: &mut Reader, fields: &Fields<'_>, known: &Known<'_>) -> Option
     };
     Some(match verb {
         "cut" => Action::Cut(target),
-        "mend" => Action::Mend(target),
+        "restore" => Action::Restore(target),
         _ => Action::Degrade(target, change),
     })
 }
 
-/// The new figures, which belong to `degrade` and to nothing else.
+/// The new properties; only `degrade` has them.
 fn change(reader: &mut Reader, fields: &Fields<'_>, verb: &str) -> LinkChange {
-    let given: Vec<_> = FIGURES.into_iter().filter(|key| fields.has(key)).collect();
+    let given: Vec<_> = PROPERTIES.into_iter().filter(|key| fields.has(key)).collect();
     if verb != "degrade" {
         for key in given {
             let what = format!(
@@ -123,7 +124,7 @@ fn change(reader: &mut Reader, fields: &Fields<'_>, verb: &str) -> LinkChange {
         return LinkChange::default();
     }
     if given.is_empty() {
-        reader.missing(fields, "bandwidth", "\"bandwidth: 1 Gb/s\", or another figure of links");
+        reader.missing(fields, "bandwidth", "\"bandwidth: 1 Gb/s\", or another property of links");
     }
     let mut time = |key| reader.quantity(fields, key, &DURATION, 0..=60_000_000_000).map(Nanos);
     let (delay, jitter) = (time("delay"), time("jitter"));
@@ -160,7 +161,7 @@ fn trunk(
     Some(Target::Trunk { trunk, link })
 }
 
-/// Nodes in words: `servers`, `servers/3`, `servers/0-3`.
+/// Nodes as text: `servers`, `servers/3`, `servers/0-3`.
 fn members(reader: &mut Reader, node: &Node, key: &str, known: &Known<'_>) -> Option<NodeRange> {
     let example = format!("\"{key}: servers/3\"");
     let text = reader.word(node, key, &example)?;

@@ -1,4 +1,4 @@
-//! Groups of nodes, and what a file says for all of them.
+//! Groups of nodes, and what a file sets for all of them.
 
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::tunables::{TABLE, Tunable, Tunables};
@@ -8,7 +8,7 @@ use lustrine_sim::tcp::{Algorithm, IdleRestart, TcpSpec};
 use lustrine_wire::nid::Net;
 use lustrine_yaml::clipped;
 
-use super::links::figures;
+use super::links::link_spec;
 use super::{Names, name_is_good, named, named_items};
 use crate::model::{Group, NODES_MAX};
 use lustrine_document::Node;
@@ -16,14 +16,14 @@ use lustrine_document::{BYTES, DURATION};
 use lustrine_document::{Fields, Reader, Section, decimal, nearest};
 use lustrine_document::{Location, Problem};
 
-/// Most groups.
+/// Largest number of groups.
 const GROUPS_MAX: usize = 1000;
 
-/// Interface of a group that says nothing of it: 10 Gb/s, 5 us.
+/// The interface of a group that does not describe one: 10 Gb/s, 5 us.
 const INTERFACE_BITS: u64 = 10_000_000_000;
 const INTERFACE_DELAY: Nanos = Nanos(5_000);
 
-/// Tunables of the machine: virtual time knows none.
+/// Tunables of the machine, which have no meaning in virtual time.
 const OF_MACHINES: [&str; 2] = ["cpu_npartitions", "spin_us"];
 
 pub(super) const GROUP: Section = Section {
@@ -65,7 +65,7 @@ pub(super) const TCP: Section = Section {
     example: "\"tcp: {congestion: cubic, send_buffer: 64 MiB}\"",
 };
 
-/// The words for what determines the congestion window.
+/// The words for congestion control.
 const CONGESTIONS: [(&str, Algorithm); 5] = [
     ("cubic", Algorithm::Cubic),
     ("bic", Algorithm::Bic),
@@ -77,11 +77,11 @@ const CONGESTIONS: [(&str, Algorithm); 5] = [
 /// The words for a switch.
 const SWITCH: [(&str, bool); 2] = [("on", true), ("off", false)];
 
-/// The words for what idleness does to a window.
+/// The words for what an idle time does to the congestion window.
 const IDLE_RESTARTS: [(&str, IdleRestart); 2] =
     [("shrink", IdleRestart::Shrink), ("keep", IdleRestart::Keep)];
 
-/// What holds for groups that do not say otherwise.
+/// The values of groups that do not set their own.
 pub(super) struct Defaults {
     tunables: Tunables,
     tcp: TcpSpec,
@@ -164,7 +164,7 @@ fn group(
         }
         None => 0,
     };
-    let mut interface = figures(reader, &fields, "interface");
+    let mut interface = link_spec(reader, &fields, "interface");
     if !fields.has("interface") {
         interface.rate = Rate::from_bits(INTERFACE_BITS);
     }
@@ -222,7 +222,7 @@ fn tunables(reader: &mut Reader, node: Option<&Node>, mut values: Tunables) -> T
     values
 }
 
-/// The row of a tunable; `None` after a complaint.
+/// The row of a tunable. `None`, after a problem was reported, if the name is unknown.
 fn tunable(reader: &mut Reader, name: &str, at: &Location) -> Option<&'static Tunable> {
     let found = TABLE.iter().find(|row| row.name == name || row.lnet_name == name);
     let simulated = found.filter(|row| !OF_MACHINES.contains(&row.name));

@@ -1,4 +1,4 @@
-//! Links between sites, and who can reach whom by them.
+//! Links between sites, and which sites they connect.
 
 use lustrine_lnet::time::Nanos;
 use lustrine_sim::fabric::{Hashing, LinkSpec, Rate};
@@ -10,13 +10,13 @@ use lustrine_document::{BANDWIDTH, BYTES, DURATION, FRACTION};
 use lustrine_document::{Content, Node};
 use lustrine_document::{Fields, Reader, Section};
 
-/// Most entries under `links`.
+/// Largest number of entries under `links`.
 const WAYS_MAX: usize = 10_000;
 
-/// Most parallel links of a way.
+/// Largest number of parallel links in a trunk.
 const PARALLEL_MAX: u64 = 64;
 
-/// Queue of a link that says nothing of it, in bytes.
+/// The queue of a link that does not set one, in bytes.
 const QUEUE: u64 = 16 << 20;
 
 pub(super) const LINK: Section = Section {
@@ -47,7 +47,7 @@ pub(super) fn read(reader: &mut Reader, node: Option<&Node>, sites: &Names) -> V
         if !fields.has("delay") {
             reader.missing(&fields, "delay", "\"delay: 25.25 ms\", one way");
         }
-        let link = figures(reader, &fields, "bandwidth");
+        let link = link_spec(reader, &fields, "bandwidth");
         let parallel =
             reader.count(&fields, "parallel", 1..=PARALLEL_MAX, "\"parallel: 2\"").unwrap_or(1);
         let hashing = reader.choice(&fields, "hashing", &HASHINGS);
@@ -110,8 +110,8 @@ pub(super) fn two_sites(
     Some((first, second))
 }
 
-/// The figures of a link or an interface; its rate stands under `rate`.
-pub(super) fn figures(reader: &mut Reader, fields: &Fields<'_>, rate: &str) -> LinkSpec {
+/// The properties of a link or an interface; `rate` is the key of its rate.
+pub(super) fn link_spec(reader: &mut Reader, fields: &Fields<'_>, rate: &str) -> LinkSpec {
     let time = |reader: &mut Reader, key| {
         reader.quantity(fields, key, &DURATION, 0..=60_000_000_000).map(Nanos)
     };
@@ -152,10 +152,10 @@ pub(super) fn read_loss(reader: &mut Reader, fields: &Fields<'_>) -> Option<u32>
     Some(u32::try_from(loss).expect("within its range"))
 }
 
-/// Which sites are connected, over others too.
+/// Which sites are connected, directly or through others.
 #[derive(Debug)]
 pub(super) struct Reach {
-    /// Sites with the same number are.
+    /// Connected sites have the same number.
     island: Vec<usize>,
 }
 

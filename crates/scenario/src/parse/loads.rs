@@ -1,4 +1,4 @@
-//! What groups do to each other.
+//! Loads: what groups do to each other.
 
 use lustrine_lnet::time::Nanos;
 use lustrine_selftest::Test;
@@ -11,16 +11,16 @@ use lustrine_document::Problem;
 use lustrine_document::{BYTES, DURATION};
 use lustrine_document::{Fields, Reader, Section};
 
-/// Most loads.
+/// Largest number of loads.
 const LOADS_MAX: usize = 64;
 
-/// Most pairs of a client and a server, all loads together.
+/// Largest number of pairs of a client and a server in all loads together.
 const PAIRS_MAX: u64 = 1_000_000;
 
-/// Clients that one node can be: lanes 1 to 255.
+/// Clients that one node can run: slots 1 to 255.
 const CLIENTS_MAX: u64 = 255;
 
-/// Most RPCs under way at once in the whole scenario.
+/// Largest number of RPCs under way at once in the whole scenario.
 const RPCS_MAX: u64 = 10_000_000;
 
 /// A day.
@@ -163,7 +163,7 @@ fn ends(reader: &mut Reader, fields: &Fields<'_>, groups: &[Group]) -> Option<(u
     Some((from, to))
 }
 
-/// Complains of groups that cannot talk to each other.
+/// Reports groups that have no network in common.
 fn unreachable(
     reader: &mut Reader,
     fields: &Fields<'_>,

@@ -50,16 +50,16 @@ events:
 seed: 7
 ";
 
-/// Two nodes and nothing more; what a case is about is put behind it.
+/// Two nodes and nothing more; each case appends what it tests.
 const SMALL: &str = "groups: {clients: {}, servers: {count: 4}}\n";
 
-/// A load for [`SMALL`], to be ended by the case.
+/// A load for [`SMALL`], which the case completes.
 const LOAD: &str = "\
 groups: {clients: {count: 3}, servers: {count: 4}}
 loads:
   - {from: clients, to: servers, test: read, ";
 
-/// A link for the sites of a case, to be ended by it.
+/// A link for the sites of a case, which the case completes.
 const LINK: &str = "{between: [a, b], bandwidth: 1 Gb/s, delay: 1 ms";
 
 fn read(text: &str) -> Result<Scenario, String> {
@@ -111,7 +111,7 @@ fn every_key_means_what_it_says() {
 }
 
 #[test]
-fn little_is_enough() {
+fn a_short_file_is_a_complete_scenario() {
     let scenario =
         read(&format!("{SMALL}loads: [{{from: clients, to: servers, test: ping}}]")).unwrap();
     assert_eq!(scenario.sites, ["here"]);
@@ -121,7 +121,7 @@ fn little_is_enough() {
     assert_eq!((load.concurrency, load.spread), (1, Spread { clients: 1, servers: 1 }));
 }
 
-/// Many things wrong at once.
+/// A file with many errors.
 const SEVERAL: &str = "\
 sites: east
 seed: x
@@ -130,7 +130,7 @@ loads:
   - {from: a, to: c, test: raed, size: 3, time: 1}
 ";
 
-/// What is wrong with a file, and the file.
+/// A name for the error in a file, and the file.
 fn bad_files() -> Vec<(&'static str, String)> {
     let load = |end: &str| format!("{LOAD}{end}}}\n");
     let small = |rest: &str| {
@@ -180,7 +180,7 @@ fn bad_files() -> Vec<(&'static str, String)> {
         ("unreachable", sites("[{between: [b, c], bandwidth: 1 Gb/s, delay: 1 ms}]", "")),
         ("other nets", small("").replace("clients: {}", "clients: {net: tcp1}")),
         ("net", small("").replace("clients: {}", "clients: {net: o2ib}")),
-        ("links without figures", sites("[{between: [a, b]}]", "")),
+        ("links without properties", sites("[{between: [a, b]}]", "")),
         ("a link of one site", sites("[{between: [a, a], bandwidth: 1 Gb/s, delay: 1 ms}]", "")),
         ("a link of no sites", sites("[{between: a, bandwidth: 1 Gb/s, delay: 1 ms}]", "")),
         ("hashing alone", sites(&format!("[{LINK}, hashing: hosts}}]"), "")),
@@ -204,11 +204,11 @@ fn bad_files() -> Vec<(&'static str, String)> {
         ("an event that does nothing", small("events: [{at: 1 s}]")),
         (
             "an event that does two things",
-            small("events: [{at: 1 s, cut: clients, mend: clients}]"),
+            small("events: [{at: 1 s, cut: clients, restore: clients}]"),
         ),
         ("members that are not there", small("events: [{at: 1 s, crash: servers/4}]")),
         ("members in brackets", small("events:\n  - at: 1 s\n    crash: servers[3]")),
-        ("figures of a cut", small("events: [{at: 1 s, cut: clients, delay: 1 ms}]")),
+        ("properties in a cut", small("events: [{at: 1 s, cut: clients, delay: 1 ms}]")),
         ("degrade to what", small("events: [{at: 1 s, degrade: clients}]")),
         (
             "no such link",
@@ -224,13 +224,13 @@ fn bad_files() -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn bad_files_are_told_apart() {
+fn each_error_in_a_file_has_its_own_message() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/parse/bad_files.txt");
     let mut text = String::new();
     for (what, file) in bad_files() {
         let said = read(&file).expect_err(what);
         for line in said.lines() {
-            // What is wrong says what would be right; a key given twice, which one to remove.
+            // Each message says what is allowed; for a key given twice, which one to remove.
             if line.contains(" is given twice; the first one is at ") {
                 continue;
             }
@@ -268,7 +268,7 @@ fn the_reference_has_every_key() {
 }
 
 #[test]
-fn the_scenarios_of_the_repository_are_good() {
+fn the_scenarios_of_the_repository_are_valid() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
     let mut files = 0;
     for entry in fs::read_dir(directory).unwrap() {
@@ -283,7 +283,7 @@ fn the_scenarios_of_the_repository_are_good() {
 }
 
 #[test]
-fn aliases_do_not_explode() {
+fn nested_aliases_are_bounded() {
     let mut text = "a: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
     for level in 1..12 {
         let list = format!("*a{}, ", level - 1).repeat(9);
@@ -294,7 +294,7 @@ fn aliases_do_not_explode() {
 }
 
 #[test]
-fn a_value_beside_the_file_is_in_force_everywhere() {
+fn an_override_applies_everywhere_in_the_file() {
     let file = ScenarioFile::parse(WHOLE, "x.yaml").unwrap();
     let with = |text: &str| file.scenario(&[Override::parse("--set", text).unwrap()]);
     let both = with("peer_credits=16").unwrap();
@@ -314,7 +314,7 @@ fn a_value_beside_the_file_is_in_force_everywhere() {
     for (text, words) in [
         ("concurrency=0", "--set concurrency=0: concurrency cannot be \"0\"; allowed:"),
         ("concurency=1", "did you mean \"concurrency\"?"),
-        ("nobody.count=1", "the group cannot be \"nobody\"; allowed: clients, servers"),
+        ("absent.count=1", "the group cannot be \"absent\"; allowed: clients, servers"),
         ("clients.size=1", "a key of a group cannot be \"size\""),
         ("peer_credits=x", "--set peer_credits=x: peer_credits cannot be \"x\""),
     ] {
@@ -327,7 +327,7 @@ fn a_value_beside_the_file_is_in_force_everywhere() {
 }
 
 #[test]
-fn lots_of_a_spread_meet() {
+fn batches_of_a_distribution_form_the_right_pairs() {
     let pairs = |clients, servers, n, m| {
         Spread { clients: n, servers: m }.pairs(clients, servers).collect::<Vec<_>>()
     };
@@ -342,7 +342,7 @@ mod any_text {
 
     use super::*;
 
-    /// Words of the format and of trouble, strung together.
+    /// Words of the format and of faulty files, in random order.
     fn fragments() -> impl Strategy<Value = String> {
         let words = prop::sample::select(vec![
             "groups",
@@ -415,7 +415,7 @@ mod any_text {
         }
 
         #[test]
-        fn a_good_file_with_one_part_replaced(
+        fn a_valid_file_with_one_part_replaced(
             at in 0usize..WHOLE.len(),
             len in 0usize..30,
             by in fragments(),

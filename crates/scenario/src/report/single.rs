@@ -5,24 +5,24 @@ use crate::outcome::{LoadOutcome, Outcome};
 use lustrine_document::format_bytes;
 use lustrine_report::Page;
 use lustrine_report::Scale;
-use lustrine_report::figures::{latency_text, operations, percent, rate, size, three_digits};
+use lustrine_report::numbers::{latency_text, operations, percent, rate, size, three_digits};
 use lustrine_report::{Axis, Line, LineStyle, Plot};
 
-/// Most queues that are drawn: those that were longest.
+/// Largest number of queues that are drawn; the longest ones are chosen.
 const QUEUES_MAX: usize = 8;
 
-/// What a page is about.
+/// The content of a page.
 #[derive(Clone, Copy, Debug)]
 pub struct RunReport<'a> {
     /// The file, as messages call it.
     pub source_name: &'a str,
-    /// What stands in it.
+    /// The text of the file.
     pub source: &'a str,
-    /// What was changed beside it, such as `--set peer_credits=32`.
+    /// Changes to the file, such as `--set peer_credits=32`.
     pub changes: &'a [String],
     /// The release.
     pub version: &'a str,
-    /// What came out.
+    /// The results.
     pub outcome: &'a Outcome,
 }
 

@@ -5,32 +5,32 @@ use crate::outcome::{LoadOutcome, Outcome};
 use crate::sweep::Sweep;
 use lustrine_report::Page;
 use lustrine_report::Scale;
-use lustrine_report::figures::{latency_text, operations, percent, rate};
+use lustrine_report::numbers::{latency_text, operations, percent, rate};
 use lustrine_report::{Axis, Line, LineStyle, Plot};
 
 /// The name that is the horizontal axis wherever it is varied.
 const USUAL: &str = "concurrency";
 
-/// From this ratio of the largest to the smallest value on, the axis is logarithmic.
+/// The axis is logarithmic from this ratio of the largest to the smallest value.
 const LOG_FROM: f64 = 12.0;
 
 /// One combination.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// A value for each name, as [`Sweep::names`] has them.
+    /// A value for each name, in the order of [`Sweep::names`].
     pub values: Vec<String>,
-    /// What came out.
+    /// The results.
     pub outcome: Outcome,
 }
 
-/// What a page is about.
+/// The content of a page.
 #[derive(Clone, Copy, Debug)]
 pub struct SweepReport<'a> {
     /// The file, as messages call it.
     pub source_name: &'a str,
-    /// What stands in it.
+    /// The text of the file.
     pub source: &'a str,
-    /// What was changed beside it for all combinations.
+    /// Changes to the file for all combinations.
     pub changes: &'a [String],
     /// The release.
     pub version: &'a str,
@@ -70,7 +70,7 @@ pub fn sweep_page(sweeping: &SweepReport<'_>) -> String {
     page.end(&footer(source_name, sweeping.version))
 }
 
-/// Whether payload was moved, so that bytes count and not operations.
+/// Whether payload was moved; then bytes are shown, otherwise operations.
 fn moved(rows: &[Row]) -> bool {
     rows.iter().any(|row| row.outcome.loads.iter().any(|load| load.size > 0))
 }
@@ -104,7 +104,7 @@ fn tiles(sweep: &Sweep, rows: &[Row]) -> Vec<(String, String)> {
     ]
 }
 
-/// Every hint once, with where it came first and how often.
+/// Every hint once, with the first run that had it and the number of runs.
 fn hints(sweep: &Sweep, rows: &[Row]) -> Vec<String> {
     let mut found: Vec<(&String, String, usize)> = Vec::new();
     for row in rows {
@@ -122,14 +122,14 @@ fn hints(sweep: &Sweep, rows: &[Row]) -> Vec<String> {
     found.into_iter().take(12).map(words).collect()
 }
 
-/// Places along the axis, and what came out there.
+/// The positions along the axis, and the result at each.
 type Points<'r> = Vec<(f64, &'r Row)>;
 
-/// Which varied name lies along the horizontal axis.
+/// The varied name on the horizontal axis.
 struct Layout {
-    /// By index of the sweep's axes.
+    /// By index of the sweep's dimensions.
     along: usize,
-    /// The place of each of its steps.
+    /// The position of each of its steps.
     places: Vec<f64>,
     x: Axis,
 }
@@ -166,7 +166,7 @@ impl Layout {
         Layout { along, places, x }
     }
 
-    /// Rows that differ along the axis only, with what the others have in common.
+    /// Runs that differ in the horizontal axis only, and the values that they have in common.
     fn lines<'r>(&self, sweep: &Sweep, rows: &'r [Row]) -> Vec<(String, Points<'r>)> {
         let mut lines: Vec<(Vec<usize>, String, Points<'r>)> = Vec::new();
         for (index, row) in rows.iter().enumerate() {
@@ -184,13 +184,13 @@ impl Layout {
         lines.into_iter().map(|(_, name, points)| (name, points)).collect()
     }
 
-    /// What the lines differ in.
+    /// The names in which the lines differ.
     fn key(&self, sweep: &Sweep) -> String {
         let others = sweep.axes.iter().enumerate().filter(|(index, _)| *index != self.along);
         others.map(|(_, axis)| axis.names.join(":")).collect::<Vec<_>>().join(", ")
     }
 
-    /// A line's values of that.
+    /// The values of a line for these names.
     fn name(&self, sweep: &Sweep, steps: &[usize]) -> String {
         let others = sweep.axes.iter().zip(steps).enumerate();
         let others = others.filter(|(index, _)| *index != self.along);
@@ -219,17 +219,17 @@ impl Layout {
             let points = points.iter().map(|(x, row)| (*x, value(row))).collect();
             let name = if name.is_empty() { "simulated".to_owned() } else { name };
             lines.push(Line::new(name, points, LineStyle::Solid, colour));
-            // Where the formula does not depend on what differs, one line of it is enough.
+            // If the formula does not depend on what differs, one line of it is enough.
             if !theory.is_empty() && !formulas.contains(&theory) {
                 formulas.push(theory.clone());
                 let name = if formulas.len() == 1 { "formula".to_owned() } else { String::new() };
                 lines.push(Line::new(name, theory, LineStyle::Dashed, colour));
             }
         }
-        // Behind the others in the list beside the plot.
+        // It comes last in the legend beside the plot.
         lines.sort_by_key(|line| line.stroke == LineStyle::Dashed);
         if formulas.len() == 1 {
-            // It belongs to all of them.
+            // It belongs to all of the lines.
             let all = lines.iter_mut().filter(|line| line.stroke == LineStyle::Dashed);
             all.for_each(|line| line.colour = 7);
         }
@@ -266,7 +266,7 @@ impl Layout {
     }
 }
 
-/// The values of an axis, if they are numbers of one unit.
+/// The values of a dimension, if they are numbers of one unit.
 fn numbers(axis: &crate::sweep::Dimension) -> Option<Vec<f64>> {
     if axis.names.len() != 1 {
         return None;
@@ -280,7 +280,7 @@ fn numbers(axis: &crate::sweep::Dimension) -> Option<Vec<f64>> {
     one_unit.then(|| values.into_iter().map(|(number, _)| number).collect())
 }
 
-/// The step of each axis in a combination, by its index.
+/// The step of each dimension in a combination, by its index.
 fn steps(sweep: &Sweep, index: usize) -> Vec<usize> {
     let mut rest = index;
     let mut steps = vec![0; sweep.axes.len()];

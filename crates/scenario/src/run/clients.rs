@@ -1,4 +1,4 @@
-//! The clients of all loads, while they run and after.
+//! The clients of all loads, while they run and afterwards.
 
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_sim::{HostId, Simulation};
@@ -18,21 +18,21 @@ struct LoadState {
     started: bool,
     /// Those that have not ended.
     running: Vec<ClientAt>,
-    /// Those whose rung is over; their sessions are not.
+    /// Those whose step is over, but whose session is not.
     ended: Vec<ClientAt>,
     merged: Merged,
-    /// Operations and bytes of those that have ended.
+    /// Operations and bytes of the clients that have ended.
     done: (u64, u64),
-    /// Whether a window was made of its measured time.
+    /// Whether its measured time was added to the meter's window.
     windowed: bool,
 }
 
-/// A load as it was seen.
+/// A load, as observed at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
     pub(super) ops: u64,
     pub(super) bytes: u64,
-    /// When the first client's measured time is over; told once, when all of them measure.
+    /// The end of the first client's measured time; returned once, when all of them are measuring.
     pub(super) measured_until: Option<Time>,
 }
 
@@ -59,7 +59,8 @@ impl Clients {
         self.loads.iter().all(|load| load.started && load.running.is_empty())
     }
 
-    /// Nodes are about to end: what their clients have measured is taken, for it goes with them.
+    /// Nodes are about to end. What their clients have measured is taken now, because it is lost
+    /// with the node.
     pub(super) fn lose(&mut self, hosts: &[HostId], sim: &mut dyn Simulation) {
         if hosts.is_empty() {
             return;
@@ -76,14 +77,14 @@ impl Clients {
         }
     }
 
-    /// Looks at every client; those that have ended are taken account of.
+    /// Polls every client, and merges the results of those that have ended.
     pub(super) fn look(&mut self, scenario: &Scenario, sim: &mut dyn Simulation) -> Vec<Seen> {
         let now = sim.now();
         let loads = self.loads.iter_mut().zip(&scenario.loads);
         loads.map(|(state, load)| state.look(now, load.time, sim)).collect()
     }
 
-    /// Ends all that is left, and the sessions.
+    /// Ends all remaining clients, and the sessions.
     pub(super) fn close(
         &mut self,
         scenario: &Scenario,
@@ -161,7 +162,7 @@ impl LoadState {
             }
             let elapsed = client.elapsed(now);
             if elapsed == Nanos::ZERO {
-                // It does not measure yet.
+                // It is not measuring yet.
                 first_end = Time::ZERO;
             }
             first_end = first_end.min(now - elapsed + time);
@@ -176,7 +177,7 @@ impl LoadState {
         seen
     }
 
-    /// Takes a client's figures, and why it gave up if it did.
+    /// Merges a client's results, and the reason if it gave up.
     fn take(&mut self, at: ClientAt, sim: &mut dyn Simulation) {
         let now = sim.now();
         let Some(client) = sim.client(at.host, at.slot) else { return };

@@ -1,4 +1,4 @@
-//! What links carried and messages waited for, in the measured time; samples over all the time.
+//! What links carried and messages waited for in the measured time; samples over the whole run.
 
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_sim::fabric::{Hop, LinkSpec, LinkUsage};
@@ -8,20 +8,20 @@ use crate::model::Scenario;
 use crate::outcome::{GroupWaits, LinkOutcome, QueueSamples, RateSamples, Samples};
 use crate::stage::Stage;
 
-/// Most samples; when there are more, every second one is dropped.
+/// Largest number of samples. When there are more, every second one is dropped.
 const SAMPLES_MAX: usize = 400;
 
-/// Most directions of links that are listed and sampled one by one.
+/// Largest number of directions of links that are listed and sampled individually.
 const LINES_MAX: usize = 64;
 
-/// The measured time of a load, as soon as all its clients measure.
+/// The measured time of a load, from the moment when all its clients are measuring.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
-    /// When it is over.
+    /// When it ends.
     pub(super) end: Time,
 }
 
-/// Directions of links that are alike and told as one.
+/// Directions of links that have the same properties and are reported together.
 #[derive(Debug)]
 struct Line {
     name: String,
@@ -29,7 +29,7 @@ struct Line {
     spec: LinkSpec,
 }
 
-/// Everything at one moment.
+/// All counters at one moment.
 #[derive(Debug)]
 struct Reading {
     at: Time,
@@ -41,7 +41,7 @@ struct Reading {
 pub(super) struct Meter {
     lines: Vec<Line>,
     samples: Samples,
-    /// At the last sample: the time, and operations and bytes per load.
+    /// The previous sample: its time, and operations and bytes per load.
     before: (Time, Vec<(u64, u64)>),
     /// The measured time of all loads together: its beginning, and its end so far.
     window: Option<(Reading, Option<Reading>)>,
@@ -72,7 +72,7 @@ impl Meter {
         self.ends
     }
 
-    /// A load's clients all measure now.
+    /// All clients of a load are measuring from now on.
     pub(super) fn note_window(
         &mut self,
         mark: Mark,
@@ -86,7 +86,7 @@ impl Meter {
         self.ends = if self.ends == Time::NEVER { mark.end } else { self.ends.max(mark.end) };
     }
 
-    /// The measured time of the loads so far is over.
+    /// The measured time of all loads so far is over.
     pub(super) fn end_window(
         &mut self,
         scenario: &Scenario,
@@ -110,7 +110,7 @@ impl Meter {
         Reading { at, links, waits: stage.hosts.iter().map(waits).collect() }
     }
 
-    /// Takes a sample. Whether samples have become so many that they are to come half as often.
+    /// Takes a sample. Returns whether there are so many samples that the interval must be doubled.
     pub(super) fn sample(
         &mut self,
         counts: &[(u64, u64)],
@@ -146,7 +146,7 @@ impl Meter {
         too_many
     }
 
-    /// Joins samples two by two.
+    /// Joins pairs of samples.
     fn thin(&mut self) {
         let mean = |values: &mut Vec<f64>| {
             *values = values.chunks(2).map(|p| p.iter().sum::<f64>() / p.len() as f64).collect();
@@ -190,7 +190,7 @@ impl Meter {
     }
 }
 
-/// Links between sites, one by one as far as they are few; then interfaces by group.
+/// Links between sites, individually as long as they are few; then the interfaces of each group.
 fn lines(scenario: &Scenario, stage: &Stage, sim: &mut dyn Simulation) -> Vec<Line> {
     let fabric = sim.fabric();
     let mut lines = Vec::new();
@@ -250,7 +250,7 @@ fn group_waits(
     end: &[Option<WaitTotals>],
     window: Nanos,
 ) -> GroupWaits {
-    // Nodes that were away, or have another life since, are left out.
+    // Nodes that were away, or were restarted in the meantime, are left out.
     let both = start.iter().zip(end).filter_map(|(start, end)| Some(((*start)?, (*end)?)));
     let both: Vec<_> = both.filter(|(start, end)| end.messages >= start.messages).collect();
     let nodes = both.len().max(1) as f64;

@@ -21,7 +21,7 @@ fn lists_ranges_and_linked_names() {
 }
 
 #[test]
-fn what_makes_no_sense_is_told_with_an_example() {
+fn a_malformed_sweep_gets_a_message_with_an_example() {
     for (text, words) in [
         ("peer_credits", "no '='"),
         ("=1", "a name is missing"),
@@ -33,7 +33,7 @@ fn what_makes_no_sense_is_told_with_an_example() {
         ("x=0..4*2", "never ends"),
         ("x=a..b", "is not a range"),
         ("x=1..1000000", "more than 1000 values"),
-        ("a,b=1:2,3", "has not one value for each of the 2 names"),
+        ("a,b=1:2,3", "does not have one value for each of the 2 names"),
     ] {
         let said = Dimension::parse(text).unwrap_err().to_string();
         assert!(said.contains(words) && said.contains("examples are"), "{text}: {said}");

@@ -1,4 +1,4 @@
-//! What is due when.
+//! Events of the network, ordered by time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,7 +8,7 @@ use lustrine_socklnd::io::{Readiness, SockId};
 
 use super::flow::Sending;
 
-/// Something the network does at a time.
+/// An event of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
     /// A connection request arrives; it was first sent at `since`.
@@ -16,9 +16,9 @@ pub(super) enum Doing {
         connection: u64,
         since: Time,
     },
-    /// The first of what is in flight to this end arrives.
+    /// The first item in flight to this end arrives.
     Deliver(SockId),
-    /// So many bytes that this end wrote were read.
+    /// This number of bytes that this end wrote was read.
     Room {
         sock: SockId,
         len: usize,
@@ -28,30 +28,30 @@ pub(super) enum Doing {
         sock: SockId,
         upto: u64,
     },
-    /// A burst of `sock`'s comes out of its link before this one.
+    /// A burst of `sock` leaves the link before this one.
     SegmentBurst {
         sock: SockId,
         sending: Sending,
         len: u64,
         hop: u32,
     },
-    /// An acknowledgement of a burst of `sock`'s arrives, and says how much room there is.
+    /// An acknowledgement of a burst of `sock` arrives, with the room at the receiver.
     Ack {
         sock: SockId,
         sending: Sending,
         edge: u64,
     },
-    /// `sock` hears how much room there is.
+    /// `sock` receives an update of the room at the receiver.
     Opened {
         sock: SockId,
         edge: u64,
     },
-    /// `sock` is to be told how much room there is.
+    /// An update of the room is sent to `sock`.
     TellEdge(SockId),
-    /// Time to send, and time to give up waiting for acknowledgements.
+    /// The timer of sending, and the retransmission time-out.
     Pump(SockId),
     Timer(SockId),
-    /// A report that was put off.
+    /// A report that was delayed.
     Report {
         sock: SockId,
         readiness: Readiness,
@@ -91,7 +91,7 @@ impl Ord for Due {
     }
 }
 
-/// Things to do, by time; those of one time in the sequence they were added.
+/// Events by time; events of the same time in the order in which they were added.
 #[derive(Debug, Default)]
 pub(super) struct Agenda {
     heap: BinaryHeap<Reverse<Due>>,
@@ -104,12 +104,12 @@ impl Agenda {
         self.heap.push(Reverse(Due { at, sequence: self.sequence, doing }));
     }
 
-    /// When the first thing is due.
+    /// When the first event is due.
     pub(super) fn next(&self) -> Time {
         self.heap.peek().map_or(Time::NEVER, |Reverse(due)| due.at)
     }
 
-    /// The next thing that is due by `now`.
+    /// The next event that is due by `now`.
     pub(super) fn take(&mut self, now: Time) -> Option<Doing> {
         if self.next() > now {
             return None;

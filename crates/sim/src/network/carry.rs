@@ -1,4 +1,4 @@
-//! Streams between hosts that stand somewhere: bursts over links, acknowledgements back.
+//! Streams between hosts with a place in the fabric: bursts over links, acknowledgements back.
 
 use lustrine_lnet::time::Nanos;
 use lustrine_socklnd::io::{Readiness, SockId};
@@ -12,24 +12,24 @@ use crate::fabric::{Hop, Transit};
 use crate::memory::Rope;
 use crate::tcp::TcpSpec;
 
-/// From one process to another on the same host.
+/// The delay from one process to another on the same host.
 const WITHIN: Nanos = Nanos::from_micros(5);
 
-/// How often something without a burst of its own is repeated while a link is cut.
+/// The interval at which an update without a burst is repeated while a link is cut.
 pub(super) const AGAIN: Nanos = Nanos::from_millis(200);
 
 impl Network {
-    /// TCP of a host's streams, from the next one on.
+    /// The TCP properties of a host's streams, from the next one on.
     pub fn set_tcp(&mut self, host: HostId, tcp: TcpSpec) {
         self.hosts[host.0 as usize].tcp = tcp;
     }
 
-    /// Whether streams of the two take the fabric's links.
+    /// Whether streams of the two hosts use the fabric's links.
     pub(super) fn is_carried(&self, one: HostId, two: HostId) -> bool {
         self.fabric.has(one) && self.fabric.has(two)
     }
 
-    /// Whether nothing gets from one host to the other just now.
+    /// Whether nothing passes from one host to the other at this time.
     pub(super) fn is_cut(&mut self, from: HostId, to: HostId, stream: u64) -> bool {
         if self.cuts.contains(&pair(from, to)) {
             return true;
@@ -37,7 +37,7 @@ impl Network {
         self.is_carried(from, to) && self.carried_delay(from, to, stream).is_none()
     }
 
-    /// From sending something small to its arrival.
+    /// The time from sending a small packet to its arrival.
     pub(super) fn delay(&mut self, from: HostId, to: HostId, stream: u64) -> Nanos {
         match self.is_carried(from, to) {
             false => self.link(from, to).latency(),
@@ -53,7 +53,7 @@ impl Network {
         }
     }
 
-    /// Gives a connection that was just accepted its flows, if its hosts stand somewhere.
+    /// Gives a connection that was just accepted its flows, if its hosts have places in the fabric.
     pub(super) fn open_flows(&mut self, connection: u64) {
         let Some(found) = self.connections.get(&connection) else { return };
         let hosts = [found.ends[0].host, found.ends[1].host];
@@ -80,13 +80,13 @@ impl Network {
         self.end_mut(sock)?.flow.as_deref_mut()
     }
 
-    /// Bytes for the other end, behind all there are.
+    /// Appends bytes for the other end.
     pub(super) fn push(&mut self, sock: SockId, bytes: Rope) {
         self.flow(sock).expect("a stream with a flow").push(bytes);
         self.pump(sock);
     }
 
-    /// Sends what may be sent.
+    /// Sends what the window permits.
     pub(super) fn pump(&mut self, sock: SockId) {
         let now = self.now;
         loop {
@@ -129,7 +129,7 @@ impl Network {
         }
     }
 
-    /// A burst has come out of a link.
+    /// A burst has left a link.
     pub(super) fn burst(&mut self, sock: SockId, sending: Sending, len: u64, hop: u32) {
         let Some(flow) = self.flow(sock) else { return };
         if hop == 1 {
@@ -144,7 +144,7 @@ impl Network {
         }
     }
 
-    /// A burst comes to its next link.
+    /// A burst arrives at its next link.
     fn pass_on(&mut self, sock: SockId, sending: Sending, len: u64, hop: u32, link: Hop) {
         let now = self.now;
         let room = self.fabric.room(link, now);
@@ -175,7 +175,7 @@ impl Network {
         let [zero, one] = &mut found.ends;
         let (near, end) = if side == 0 { (zero, one) } else { (one, zero) };
         if end.state == State::Closed {
-            // Whoever is up answers what comes for a stream it does not know with a reset.
+            // A host that is up answers segments of a stream that it does not have with a reset.
             return self.ship(sock, Packet::Reset);
         }
         let Some(flow) = near.flow.as_deref_mut() else { return };
@@ -199,7 +199,7 @@ impl Network {
         self.answer(sock, Doing::Ack { sock, sending, edge });
     }
 
-    /// Sends something small back to the sender of a flow; it is lost if a link is cut.
+    /// Sends a small packet back to the sender of a flow; it is lost if a link is cut.
     fn answer(&mut self, sock: SockId, answer: Doing) {
         let now = self.now;
         let Some(back) = self.flow(sock).map(|flow| flow.back.clone()) else { return };
@@ -239,7 +239,7 @@ impl Network {
         self.pump(sock);
     }
 
-    /// The reader of `sock`'s stream has taken bytes: its writer may have to know.
+    /// The reader of `sock`'s stream has taken bytes, so its writer may need an update of the room.
     pub(super) fn mind_edge(&mut self, reader: SockId) {
         let writer = other(reader);
         let unread = self.end(reader).map_or(0, |end| end.inbox.len());
@@ -249,7 +249,7 @@ impl Network {
         }
     }
 
-    /// Tells a writer how much room there is, and again if a link is cut.
+    /// Sends a writer an update of the room, and repeats it if a link is cut.
     pub(super) fn tell_edge(&mut self, writer: SockId) {
         let unread = self.end(other(writer)).map_or(0, |end| end.inbox.len());
         let now = self.now;
@@ -265,7 +265,7 @@ impl Network {
         }
     }
 
-    /// A writer hears of room.
+    /// A writer receives an update of the room.
     pub(super) fn opened(&mut self, sock: SockId, edge: u64) {
         if let Some(flow) = self.flow(sock) {
             flow.opened(edge);
@@ -283,12 +283,12 @@ impl Network {
             flow.clear();
             return self.forget_if_over(place(sock).0);
         }
-        // This arms it again.
+        // This starts it again.
         self.pump(sock);
     }
 
-    /// Closes the half of a flow behind its last byte; `false` if the last byte has arrived and
-    /// somebody else must say so.
+    /// Closes the half of a flow after its last byte. `false` if the last byte has arrived and the
+    /// caller must report the end.
     pub(super) fn finish_flow(&mut self, sock: SockId) -> bool {
         let Some(flow) = self.flow(sock) else { return false };
         flow.finished = true;

@@ -11,7 +11,7 @@ use super::HostId;
 use super::flow::Flow;
 use crate::memory::Rope;
 
-/// Something on its way to an end.
+/// An item in flight to an end.
 #[derive(Debug)]
 pub(super) enum Packet {
     /// The dial was answered.
@@ -21,7 +21,7 @@ pub(super) enum Packet {
     Bytes(Rope),
     /// The other side closed its half.
     Fin,
-    /// The other side broke the stream.
+    /// The other side reset the stream.
     Reset,
 }
 
@@ -30,11 +30,11 @@ pub(super) enum State {
     /// The answer to the dial has not arrived.
     Dialling,
     Open,
-    /// Nobody owns it any more.
+    /// It has no owner any more.
     Closed,
 }
 
-/// A piece of memory written without copying, and what it held.
+/// A piece of memory that was written without copying, and its digest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lent {
     pub(crate) span: Span,
@@ -49,7 +49,7 @@ pub(super) struct Pin {
     pub(super) lent: Vec<Lent>,
 }
 
-/// What there is to report of an end, and the memory that the network no longer refers to.
+/// Reports that are pending for an end, and the memory that the network has released.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) readiness: Readiness,
@@ -66,33 +66,33 @@ pub(super) struct End {
     pub(super) state: State,
     /// Why it cannot be used.
     pub(super) error: Option<IoError>,
-    /// Bytes to be read.
+    /// Bytes that can be read.
     pub(super) inbox: Rope,
-    /// Bytes ever arrived.
+    /// Total number of bytes that arrived.
     pub(super) arrived: u64,
-    /// The other side has closed its half: nothing comes behind the inbox.
+    /// The other side has closed its half: nothing follows the inbox.
     pub(super) ended: bool,
-    /// What is on its way to here, in sequence.
+    /// Items in flight to this end, in order.
     pub(super) flight: VecDeque<Packet>,
     pub(super) last_arrival: Time,
-    /// How much of that is held back by a cut.
+    /// How many of them are held back by a cut.
     pub(super) held: u32,
-    /// Bytes written here and not read there.
+    /// Bytes written here and not read at the other end.
     pub(super) unread: usize,
-    /// Bytes ever written.
+    /// Total number of bytes written.
     pub(super) written: u64,
-    /// A write did not get all its room: a report is owed.
+    /// A write did not get all the room it requested: a report is due.
     pub(super) starved: bool,
     /// This side has closed its half.
     pub(super) finished: bool,
-    /// Its host lost it without closing it, and knows nothing of it any more.
+    /// Its host lost it without closing it, and has no record of it any more.
     pub(super) lost: bool,
     pub(super) pins: VecDeque<Pin>,
-    /// Memory returned, to be reported.
+    /// Memory that was released and not reported yet.
     pub(super) returned: Vec<Lent>,
-    /// What it writes, if its host stands somewhere.
+    /// Its outgoing bytes, if its host has a place in the fabric.
     pub(super) flow: Option<Box<Flow>>,
-    /// What is to be reported, and whether the end is in its host's queue.
+    /// The pending reports, and whether the end is in its host's queue.
     pub(super) pending: Readiness,
     pub(super) listed: bool,
 }

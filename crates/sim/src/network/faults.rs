@@ -1,4 +1,4 @@
-//! What goes wrong on purpose.
+//! Injected faults.
 
 use lustrine_lnet::time::Nanos;
 use lustrine_socklnd::io::{IoError, SockId};
@@ -9,13 +9,13 @@ use super::{HANGUP, HostId, Network, other, pair, place};
 use crate::event_log::EventKind;
 
 impl Network {
-    /// Nothing passes between two hosts any more; what is sent waits, as TCP would repeat it.
+    /// Nothing passes between two hosts any more; data is delayed, as TCP would repeat it.
     pub fn sever(&mut self, one: HostId, two: HostId) {
         self.cuts.insert(pair(one, two));
     }
 
-    /// What was cut is whole again, and what waited arrives.
-    pub fn mend(&mut self, one: HostId, two: HostId) {
+    /// Restores a cut connection; delayed data arrives.
+    pub fn restore(&mut self, one: HostId, two: HostId) {
         if !self.cuts.remove(&pair(one, two)) {
             return;
         }
@@ -60,8 +60,8 @@ impl Network {
         self.forget_if_over(connection);
     }
 
-    /// A host goes away with all its streams. A silent one says nothing, and nothing answers in
-    /// its place until it is back; one that is not resets its streams.
+    /// Takes a host down with all its streams. A silent host sends nothing and nothing answers in
+    /// its place until it is back; another one resets its streams.
     pub(crate) fn fell(&mut self, host: HostId, silently: bool) {
         self.note(host, SockId(0), EventKind::Died, u64::from(silently));
         for sock in self.streams_of(host) {
@@ -77,7 +77,7 @@ impl Network {
         own.ready.clear();
     }
 
-    /// A host is back.
+    /// Brings a host back.
     pub(crate) fn raise_host(&mut self, host: HostId) {
         self.note(host, SockId(0), EventKind::Born, 0);
         self.hosts[host.0 as usize].up = true;

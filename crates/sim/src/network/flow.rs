@@ -1,7 +1,7 @@
-//! One direction of a stream under TCP: what waits, what is under way, what has arrived.
+//! One direction of a stream under TCP: bytes that wait, are under way, or have arrived.
 //!
-//! It decides what is sent and what was lost; [`super::carry`] takes bursts over the links. Both
-//! ends' halves are in one value: bytes stay with it until they arrive.
+//! A flow decides what is sent and what was lost; [`super::carry`] takes bursts over the links. One
+//! value holds the state of both ends, and the bytes until they arrive.
 
 use std::collections::VecDeque;
 
@@ -11,18 +11,18 @@ use crate::fabric::{Hops, Rate};
 use crate::memory::Rope;
 use crate::tcp::{Acked, Congestion, IdleRestart, RoundTrip, TRAIN_MAX, TcpSpec};
 
-/// Bytes of one stream that may wait in its host's interface, as TCP small queues has it.
+/// Bytes of one stream that may wait in its host's interface, as TCP small queues limits them.
 const IN_INTERFACE: u64 = 2 * TRAIN_MAX;
 
-/// Time-outs in a row after which nobody repeats for a stream that its owner has closed.
+/// Consecutive time-outs after which a stream that its owner has closed is not repeated any more.
 const ORPHAN_TIMEOUTS: u32 = 8;
 
-/// Names one sending of a burst.
+/// Identifies one transmission of a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sending {
-    /// Where it begins in the stream.
+    /// The offset in the stream at which it begins.
     pub(super) start: u64,
-    /// Counts the sendings of a flow.
+    /// The number of the transmission within its flow.
     pub(super) number: u64,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Sending {
 enum State {
     UnderWay,
     Lost,
-    /// Acknowledged before something that was sent earlier.
+    /// It was acknowledged before something that was sent earlier.
     Acked,
 }
 
@@ -38,7 +38,7 @@ enum State {
 struct SegmentBurst {
     start: u64,
     len: u64,
-    /// Taken out when it has arrived in sequence.
+    /// Taken out when it has arrived in order.
     bytes: Rope,
     arrived: bool,
     state: State,
@@ -48,23 +48,24 @@ struct SegmentBurst {
     acked_at_then: Time,
 }
 
-/// What a flow wants.
+/// What a flow has to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// So many bytes go out.
+    /// Send this number of bytes.
     Send(Sending, u64),
-    /// Look again then.
+    /// Try again at this time.
     At(Time),
-    /// Nothing until something happens.
+    /// Nothing until an event.
     Nothing,
 }
 
-/// Where a flow goes.
+/// The path of a flow.
 #[derive(Debug)]
 pub(super) struct Way {
     pub(super) there: Hops,
     pub(super) back: Hops,
-    /// Of the narrowest link, in its own direction, and the shortest queue behind the first link.
+    /// The rate of the narrowest link in this direction, and the shortest queue after the first
+    /// link.
     pub(super) rate: Option<Rate>,
     pub(super) queue: u64,
 }
@@ -73,7 +74,7 @@ pub(super) struct Way {
 #[derive(Debug)]
 pub(super) struct Flow {
     spec: TcpSpec,
-    /// Bytes that the other end keeps unread.
+    /// Bytes that the other end buffers unread.
     receive_buffer: u64,
     pub(super) hops: Hops,
     pub(super) back: Hops,
@@ -82,41 +83,41 @@ pub(super) struct Flow {
     round_trip: RoundTrip,
     queue: Rope,
     bursts: VecDeque<SegmentBurst>,
-    /// Positions in the stream: of the next new byte, and up to where all has arrived.
+    /// Positions in the stream: of the next new byte, and of the end of what has arrived in order.
     next: u64,
     arrived: u64,
-    /// Up to there the other end has room, as far as is known here, and as it was told last.
+    /// The end of the receiver's room, as the sender knows it, and as it was last announced.
     edge: u64,
     told_edge: u64,
     under_way: u64,
     lost: u32,
     number: u64,
-    /// Sendings up to this one belong to a window that has been told of its loss.
+    /// Transmissions up to this one belong to a window whose loss has been handled.
     recovers_at: u64,
-    /// Bytes acknowledged in any sequence, and when the last of them.
+    /// Bytes acknowledged in any order, and the time of the last acknowledgement.
     acked: u64,
     acked_at: Time,
-    /// The last sending before the window kept more from being sent.
+    /// The last transmission before the window stopped the sender.
     full_at: Option<u64>,
-    /// On the link, not yet out of it.
+    /// Bytes on the first link that have not left it yet.
     in_interface: u64,
     in_interface_max: u64,
     paced_until: Time,
     last_sent: Time,
-    /// When nothing more will be waited for; `NEVER` while nothing is under way.
+    /// The retransmission deadline; `NEVER` while nothing is under way.
     gives_up_at: Time,
-    /// For when its timer is on the agenda; `NEVER` if it is not.
+    /// The time of its timer on the agenda; `NEVER` if there is none.
     timer: Time,
-    /// Whether a look after a pause of pacing is on the agenda.
+    /// Whether a timer of pacing is on the agenda.
     pub(super) pump_is_due: bool,
-    /// The owner closes its half behind the last byte.
+    /// The owner closes its half after the last byte.
     pub(super) finished: bool,
 }
 
 impl Flow {
     pub(super) fn new(spec: TcpSpec, receive_buffer: u64, way: Way) -> Flow {
         let segment = u64::from(spec.segment.max(1));
-        // A short queue is not to be filled by a single burst.
+        // A single burst must not fill a short queue.
         let train_max =
             TRAIN_MAX.min(way.queue / 4).min(receive_buffer / 4).max(segment) / segment * segment;
         Flow {
@@ -154,18 +155,18 @@ impl Flow {
         }
     }
 
-    /// Bytes the send buffer has room for.
+    /// Free bytes in the send buffer.
     pub(super) fn room(&self) -> u64 {
         let kept = self.queue.len() + (self.next - self.trains_start());
         self.spec.send_buffer.saturating_sub(kept)
     }
 
-    /// Bytes that so many bytes of data are on a link.
+    /// The number of bytes that this number of data bytes needs on a link.
     pub(super) fn on_link(&self, data: u64) -> u64 {
         self.spec.on_link(data)
     }
 
-    /// Bytes it keeps at most.
+    /// The size of the send buffer in bytes.
     pub(super) fn send_buffer(&self) -> u64 {
         self.spec.send_buffer
     }
@@ -189,7 +190,7 @@ impl Flow {
         self.queue.append(bytes);
     }
 
-    /// The next burst, if one may go now.
+    /// The next burst, if one may be sent now.
     pub(super) fn next(&mut self, now: Time) -> Next {
         if self.lost == 0 && self.queue.is_empty() || self.in_interface >= self.in_interface_max {
             return Next::Nothing;
@@ -234,7 +235,7 @@ impl Flow {
         }
     }
 
-    /// Whether so many bytes more may be under way.
+    /// Whether this number of additional bytes may be under way.
     fn fits(&mut self, len: u64) -> bool {
         let fits = self.under_way == 0 || self.under_way + len <= self.congestion.window();
         if !fits {
@@ -256,12 +257,12 @@ impl Flow {
     fn next_new(&mut self) -> Option<(usize, u64)> {
         let segment = u64::from(self.spec.segment.max(1));
         let window = self.congestion.window();
-        // Small windows go in small bursts: else acknowledgements come in lumps.
+        // Small windows are sent in small bursts; otherwise acknowledgements come in groups.
         let most = (window / 8 / segment * segment).clamp(segment, self.train_max);
         let wanted = self.queue.len().min(most);
         let room = self.edge.saturating_sub(self.next);
         let left = window.saturating_sub(self.under_way) / segment * segment;
-        // No slivers: most of a burst will fit when something has left.
+        // No short bursts: most of a burst will fit when something has left.
         let len = if left >= wanted.div_ceil(2) { wanted.min(left) } else { wanted };
         if len > room || !self.fits(len) {
             return None;
@@ -285,19 +286,20 @@ impl Flow {
         Some((self.bursts.len() - 1, len))
     }
 
-    /// A burst of so many bytes has left the host's interface.
+    /// A burst of this number of bytes has left the host's interface.
     pub(super) fn left(&mut self, on_link: u64) {
         self.in_interface -= on_link;
     }
 
-    /// A sending finds so much room at a link, in bytes on it. Segments that do not fit are lost:
-    /// they become a burst that never arrives. Returns how much goes on.
+    /// A transmission finds this much room at a link, in bytes on the link. Segments that do not
+    /// fit are lost: they become a burst that never arrives. Returns the number of bytes that
+    /// continue.
     pub(super) fn shorten(&mut self, sending: Sending, room: u64) -> u64 {
         let segment = u64::from(self.spec.segment.max(1));
         let kept = room / self.on_link(segment) * segment;
         let Some(index) = self.index_of(sending.start) else { return 0 };
         let burst = &mut self.bursts[index];
-        // A copy of what is there, or has been sent anew, brings no news.
+        // A copy of a burst that has arrived, or was sent again, changes nothing.
         if kept == 0 || kept >= burst.len || burst.arrived || burst.number != sending.number {
             return 0;
         }
@@ -318,8 +320,8 @@ impl Flow {
         self.bursts.binary_search_by_key(&start, |burst| burst.start).ok()
     }
 
-    /// A burst has arrived; what can be read now because of it, in sequence. `None` when all of it
-    /// was there before.
+    /// A burst has arrived. Returns what can be read now because of it, in order; `None` when all
+    /// of it had arrived before.
     pub(super) fn arrive(&mut self, sending: Sending) -> Option<Vec<Rope>> {
         let index = self.index_of(sending.start)?;
         let burst = &mut self.bursts[index];
@@ -340,7 +342,8 @@ impl Flow {
         Some(found)
     }
 
-    /// Up to where the other end has room when `unread` bytes wait there; the sender is told.
+    /// The end of the receiver's room when `unread` bytes wait there, to be announced to the
+    /// sender.
     pub(super) fn tell_edge(&mut self, unread: u64) -> u64 {
         self.told_edge = self.told_edge.max(self.edge_with(unread));
         self.told_edge
@@ -350,17 +353,17 @@ impl Flow {
         self.arrived + self.receive_buffer.saturating_sub(unread)
     }
 
-    /// Whether the sender should be told of the room there is now though nothing arrives.
+    /// Whether the room should be announced to the sender although nothing arrives.
     pub(super) fn should_tell(&self, unread: u64) -> bool {
         self.edge_with(unread) >= self.told_edge + self.receive_buffer / 4
     }
 
-    /// The other end has room up to there.
+    /// The receiver has room up to there.
     pub(super) fn opened(&mut self, edge: u64) {
         self.edge = self.edge.max(edge);
     }
 
-    /// An acknowledgement of a sending arrives.
+    /// An acknowledgement of a transmission arrives.
     pub(super) fn acknowledge(&mut self, now: Time, sending: Sending) {
         let Some(index) = self.index_of(sending.start) else { return };
         let burst = &mut self.bursts[index];
@@ -374,8 +377,8 @@ impl Flow {
         }
         let len = burst.len;
         self.acked += len;
-        // Of a burst that was sent again nobody knows which one this is for, but for the number,
-        // which stands for TCP's time stamps.
+        // It is ambiguous which transmission of a repeated burst an acknowledgement is for, except
+        // by the number, which represents TCP's time stamps.
         let repeated = burst.number != sending.number;
         let (sent_at, acked_then) = (burst.sent_at, burst.acked_then);
         let acked_at_then = burst.acked_at_then;
@@ -405,11 +408,11 @@ impl Flow {
         };
     }
 
-    /// Nothing overtakes: what was sent before something that was acknowledged, and was not itself,
-    /// is lost.
+    /// Packets do not overtake each other: what was sent before something that was acknowledged,
+    /// and was not itself acknowledged, is lost.
     fn find_losses(&mut self, index: usize, number: u64, len: u64) {
         let newest = self.bursts.back().map_or(0, |burst| burst.number);
-        // Only after repeating may something behind have been sent earlier.
+        // Only after a retransmission may something later in the stream have been sent earlier.
         let end = if newest < number { self.bursts.len() } else { index };
         let mut found = 0;
         for burst in self.bursts.range_mut(..end) {
@@ -426,7 +429,7 @@ impl Flow {
         }
     }
 
-    /// When a timer is to be put on the agenda: none is there, or one that would be late.
+    /// When a timer must be put on the agenda: there is none, or only a later one.
     pub(super) fn next_timer(&mut self) -> Option<Time> {
         (self.gives_up_at < self.timer).then(|| {
             self.timer = self.gives_up_at;
@@ -434,7 +437,8 @@ impl Flow {
         })
     }
 
-    /// A timer fires, perhaps one that an earlier one has replaced. Whether to give up waiting.
+    /// A timer fires, possibly one that an earlier one has replaced. Returns whether the time-out
+    /// is over.
     pub(super) fn timer_fired(&mut self, now: Time) -> bool {
         if now < self.timer {
             return false;
@@ -443,7 +447,7 @@ impl Flow {
         self.gives_up_at <= now
     }
 
-    /// Nothing came for the whole time-out. Whether the sender goes on.
+    /// Nothing arrived for the whole time-out. Returns whether the sender continues.
     pub(super) fn time_out(&mut self, orphaned: bool) -> bool {
         self.round_trip.timed_out();
         if orphaned && self.round_trip.backoff() > ORPHAN_TIMEOUTS {
@@ -463,7 +467,7 @@ impl Flow {
         true
     }
 
-    /// The stream broke: nothing is sent or awaited any more.
+    /// The stream was reset: nothing is sent or awaited any more.
     pub(super) fn clear(&mut self) {
         self.queue = Rope::default();
         self.bursts.clear();

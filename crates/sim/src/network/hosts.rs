@@ -1,4 +1,4 @@
-//! Hosts: addresses, listeners, ports, and the queues of what concerns them.
+//! Hosts: addresses, listeners, ports, and the queues of their reports.
 
 use core::net::{IpAddr, SocketAddr};
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ pub struct Incoming {
     pub sock: SockId,
     /// The listener's address.
     pub local: SocketAddr,
-    /// Where it was dialled from.
+    /// The remote address of the dialler.
     pub remote: SocketAddr,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Host {
     dirty: bool,
 }
 
-/// Ports for anybody, as Linux has them.
+/// Ephemeral ports, as in Linux.
 const ANY_PORT_MIN: u16 = 32_768;
 const ANY_PORT_MAX: u16 = 60_999;
 
@@ -71,7 +71,7 @@ impl Network {
         self.homes.get(&address).copied()
     }
 
-    /// Takes streams at an address from now on.
+    /// Accepts streams at an address from now on.
     pub(crate) fn listen(&mut self, host: HostId, address: SocketAddr) {
         self.listeners.insert(address, host);
     }
@@ -81,14 +81,14 @@ impl Network {
         self.listeners.remove(&address);
     }
 
-    /// The host has something to look at.
+    /// Marks a host that has pending reports.
     pub(super) fn touch(&mut self, host: HostId) {
         if !core::mem::replace(&mut self.hosts[host.0 as usize].dirty, true) {
             self.dirty.push_back(host);
         }
     }
 
-    /// The next host that has something to look at.
+    /// The next host that has pending reports.
     pub(crate) fn take_dirty(&mut self) -> Option<HostId> {
         let host = self.dirty.pop_front()?;
         self.hosts[host.0 as usize].dirty = false;
@@ -117,7 +117,7 @@ impl Network {
     /// Dials.
     ///
     /// # Errors
-    /// When it fails at once.
+    /// When it fails immediately.
     pub(crate) fn connect(
         &mut self,
         host: HostId,
@@ -140,7 +140,7 @@ impl Network {
         Ok(self.dial_from(host, local, remote))
     }
 
-    /// Dials from an address of the caller's choice.
+    /// Dials from an address that the caller chooses.
     pub(crate) fn dial_from(
         &mut self,
         host: HostId,
@@ -151,7 +151,7 @@ impl Network {
         self.next_connection += 1;
         self.dialled.insert((local, remote));
         let near = End::new(host, local, remote, State::Dialling);
-        // Nobody has the far end before the request arrives there.
+        // The other end has no owner before the request arrives there.
         let far = End::new(host, remote, local, State::Closed);
         self.connections.insert(connection, Connection { ends: [near, far] });
         let sock = sock_of(connection, 0);
@@ -162,7 +162,7 @@ impl Network {
         sock
     }
 
-    /// 1023 downwards to 512, moving on while the port is in use towards the same target.
+    /// From 1023 downwards to 512, skipping ports that are in use towards the same target.
     fn privileged_port(&self, local: IpAddr, remote: SocketAddr) -> Option<u16> {
         (512..=1023)
             .rev()
@@ -181,7 +181,7 @@ impl Network {
         None
     }
 
-    /// A connection request arrives, or should.
+    /// A connection request arrives, if its path is not cut.
     pub(super) fn syn(&mut self, connection: u64, since: Time) {
         let Some(found) = self.connections.get_mut(&connection) else { return };
         let near = sock_of(connection, 0);
@@ -231,21 +231,21 @@ impl Network {
         self.end(sock).map_or(0, |end| end.cpt)
     }
 
-    /// An end belongs to this partition of its host from now on.
+    /// Assigns an end to this partition of its host.
     pub(crate) fn give_to(&mut self, sock: SockId, cpt: u16) {
         if let Some(end) = self.end_mut(sock) {
             end.cpt = cpt;
         }
     }
 
-    /// Reports to the owner of an end all that it could have missed.
+    /// Reports to the owner of an end everything that it could have missed.
     pub(crate) fn tell_again(&mut self, sock: SockId) {
         let Some(end) = self.end(sock) else { return };
         let hangup = end.ended || end.error.is_some();
         self.raise(sock, Readiness { readable: true, writable: true, hangup, zero_copy_done: 0 });
     }
 
-    /// After a dial: whether the stream is open.
+    /// The result of a dial: whether the stream is open.
     pub(crate) fn connected(&self, sock: SockId) -> Result<(), IoError> {
         match self.end(sock) {
             Some(End { error: Some(error), .. }) => Err(*error),
@@ -254,14 +254,14 @@ impl Network {
         }
     }
 
-    /// Whether the other side of a stream has it still, so that it would acknowledge a segment.
+    /// Whether the other side of a stream still has it, so that it would acknowledge a segment.
     pub(crate) fn responds(&self, sock: SockId) -> bool {
         let sound = |end: &End| end.error.is_none() && !end.lost && end.held == 0;
         self.end(sock).is_some_and(sound)
             && self.end(other(sock)).is_some_and(|far| sound(far) && far.state == State::Open)
     }
 
-    /// All ends that a host owns, in the sequence they were made.
+    /// All ends that a host owns, in the order of their creation.
     pub fn streams_of(&self, host: HostId) -> Vec<SockId> {
         let mut found: Vec<SockId> = self
             .connections
@@ -277,12 +277,12 @@ impl Network {
         found
     }
 
-    /// Local and remote address of an end that exists.
+    /// Local and remote address of an end.
     pub fn addresses(&self, sock: SockId) -> Option<(SocketAddr, SocketAddr)> {
         self.end(sock).map(|end| (end.local, end.remote))
     }
 
-    /// How many connections are remembered.
+    /// The number of connections that are remembered.
     pub fn connections(&self) -> usize {
         self.connections.len()
     }

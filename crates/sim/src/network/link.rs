@@ -1,35 +1,35 @@
-//! How two hosts are connected.
+//! The connection of two hosts.
 
 use lustrine_lnet::time::Nanos;
 
 use super::{HostId, Network, pair};
 
-/// How reads and writes are cut.
+/// How reads and writes are divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chunking {
-    /// Whatever is there, or fits, is moved at once.
+    /// Everything that is there, or fits, is moved at once.
     Whole,
-    /// Each call moves a random part, now and then nothing.
+    /// Each call moves a random part, and sometimes nothing.
     Random,
-    /// Each call moves at most so many bytes.
+    /// Each call moves at most this number of bytes.
     AtMost(usize),
 }
 
-/// The way between two hosts; the same in both directions.
+/// The connection of two hosts; the same in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// From sending to arrival; at least a microsecond, so that time passes.
+    /// The time from sending to arrival; at least a microsecond, so that time passes.
     pub latency: Nanos,
-    /// Up to so much more, at random; what one end sends stays in sequence.
+    /// The largest random addition to the latency; the data of one end stays in order.
     pub jitter: Nanos,
-    /// Bytes that one end may have written and the other not read.
+    /// Bytes that one end may have written and the other has not read.
     pub window: usize,
-    /// How reads and writes are cut.
+    /// How reads and writes are divided.
     pub chunking: Chunking,
 }
 
 impl Default for Link {
-    /// 50 us, no jitter, 256 KiB, uncut.
+    /// 50 us, no jitter, 256 KiB, undivided.
     fn default() -> Link {
         Link {
             latency: Nanos(50_000),
@@ -47,12 +47,12 @@ impl Link {
 }
 
 impl Network {
-    /// How hosts are connected unless said otherwise.
+    /// The default connection of two hosts.
     pub fn set_usual_link(&mut self, link: Link) {
         self.usual = link;
     }
 
-    /// How two hosts are connected.
+    /// The connection of two hosts.
     pub fn set_link(&mut self, one: HostId, two: HostId, link: Link) {
         self.links.insert(pair(one, two), link);
     }

@@ -96,7 +96,7 @@ fn bytes_arrive_after_the_latency_and_are_reported_once() {
 }
 
 #[test]
-fn a_full_window_holds_the_writer_until_it_was_read() {
+fn a_full_window_stops_the_writer_until_it_is_read() {
     let mut pair = pair_with(Link { window: 8, ..Link::default() });
     let (near, far) = pair.connect();
     pair.settle();
@@ -115,7 +115,7 @@ fn a_full_window_holds_the_writer_until_it_was_read() {
 }
 
 #[test]
-fn cut_calls_move_everything_in_the_end() {
+fn divided_calls_move_everything_in_the_end() {
     let mut pair = pair_with(Link { chunking: Chunking::Random, ..Link::default() });
     let (near, far) = pair.connect();
     let bytes: Vec<u8> = (0..2000).map(|at| at as u8).collect();
@@ -130,7 +130,7 @@ fn cut_calls_move_everything_in_the_end() {
         {
             sent += len;
         }
-        // Reads only when told to, as a driver does.
+        // Reads only when a report says so, as a driver does.
         for (sock, report) in pair.reports(pair.two) {
             assert!(report.readable && sock == far);
             while let Ok(bytes) = pair.read(far, 64) {
@@ -150,7 +150,7 @@ fn cut_calls_move_everything_in_the_end() {
 }
 
 #[test]
-fn closing_is_read_after_the_last_byte_and_half_a_stream_lives_on() {
+fn closing_is_read_after_the_last_byte_and_the_other_half_still_works() {
     let mut pair = pair_with(Link::default());
     let (near, far) = pair.connect();
     pair.write(near, b"last");
@@ -214,7 +214,7 @@ fn privileged_ports_are_taken_downwards_and_used_again() {
 }
 
 #[test]
-fn dials_fail_as_they_do_in_life() {
+fn dials_fail_as_they_do_in_linux() {
     let mut pair = pair_with(Link::default());
     let mut dial = |to| {
         let began = pair.net.now();
@@ -238,7 +238,7 @@ fn dials_fail_as_they_do_in_life() {
 }
 
 #[test]
-fn what_a_cut_held_back_arrives_in_sequence_when_it_is_mended() {
+fn data_held_back_by_a_cut_arrives_in_order_when_the_link_is_restored() {
     let mut pair = pair_with(Link { jitter: Nanos(40_000), ..Link::default() });
     let (near, far) = pair.connect();
     pair.write(near, b"one ");
@@ -247,14 +247,14 @@ fn what_a_cut_held_back_arrives_in_sequence_when_it_is_mended() {
     pair.settle();
     assert_eq!(pair.read(far, 100), Err(Offer::WouldBlock));
     pair.write(near, b"three ");
-    pair.net.mend(pair.one, pair.two);
+    pair.net.restore(pair.one, pair.two);
     pair.write(near, b"four");
     pair.settle();
     assert_eq!(pair.read(far, 100).unwrap(), b"one two three four");
 }
 
 #[test]
-fn broken_streams_and_fallen_hosts_are_noticed() {
+fn broken_streams_and_crashed_hosts_are_noticed() {
     let mut pair = pair_with(Link::default());
     let (near, far) = pair.connect();
     pair.net.break_stream(far);
@@ -269,7 +269,7 @@ fn broken_streams_and_fallen_hosts_are_noticed() {
     pair.net.raise_host(pair.two);
     pair.write(near, b"hello?");
     pair.settle();
-    assert_eq!(pair.read(near, 1), Err(Offer::Failed(IoError::Reset)), "it knows no such stream");
+    assert_eq!(pair.read(near, 1), Err(Offer::Failed(IoError::Reset)), "it has no such stream");
 
     pair.net.listen(pair.two, address(2, 988));
     let (near, _) = pair.connect();

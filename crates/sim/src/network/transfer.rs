@@ -1,4 +1,4 @@
-//! Reading, writing and closing an end.
+//! Reads, writes and closes an end.
 
 use lustrine_lnet::time::Nanos;
 use lustrine_socklnd::io::{IoError, Readiness, SockId};
@@ -13,21 +13,21 @@ use crate::script::StreamEnd;
 /// How much a call may move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
-    /// So many bytes, at least 1.
+    /// This number of bytes, at least 1.
     Bytes(usize),
-    /// Nothing now; a report will come.
+    /// Nothing now; a report will follow.
     WouldBlock,
     /// The end of the stream.
     Closed,
-    /// It is broken.
+    /// The stream was reset.
     Failed(IoError),
 }
 
-/// A report that a cut call owes comes this late at most.
+/// The latest time of a report that a divided call owes.
 const OWED_WITHIN: u64 = 20_000;
 
 impl Network {
-    /// How many bytes a read of `asked` gets; they are to be taken.
+    /// How many of `asked` bytes a read gets; the caller must take them.
     pub(crate) fn readable(&mut self, sock: SockId, asked: usize, cut: Chunking) -> Offer {
         let Some(end) = self.end(sock) else { return Offer::Failed(IoError::Other) };
         let there = asked.min(end.inbox.len() as usize);
@@ -45,7 +45,7 @@ impl Network {
                 Offer::WouldBlock
             }
             Some(len) => {
-                // The reader takes a short count for the end of what is there.
+                // The reader takes a short count as the end of the available data.
                 if len < asked && len < left {
                     self.owe(sock, Readiness { readable: true, ..Readiness::default() });
                 }
@@ -54,7 +54,7 @@ impl Network {
         }
     }
 
-    /// How the other side left the stream, if everything was read.
+    /// How the other side ended the stream, if everything was read.
     pub(crate) fn how_ended(&self, sock: SockId) -> Option<StreamEnd> {
         let Some(end) = self.end(sock) else { return Some(StreamEnd::Broken(IoError::Other)) };
         match end.error {
@@ -78,7 +78,7 @@ impl Network {
         taken
     }
 
-    /// How many bytes of `asked` a write may send; they are to be sent.
+    /// How many of `asked` bytes a write may send; the caller must send them.
     pub(crate) fn writable(&mut self, sock: SockId, asked: usize, cut: Chunking) -> Offer {
         let window = self.window_of(sock);
         let Some(end) = self.end_mut(sock) else { return Offer::Failed(IoError::Other) };
@@ -124,7 +124,7 @@ impl Network {
         self.ship(other(sock), Packet::Bytes(bytes));
     }
 
-    /// The bytes sent last are still in memory of the sender's, and may not change there until the
+    /// The bytes sent last are still in the sender's memory, and may not change there until the
     /// other host has them.
     pub(crate) fn pin(&mut self, sock: SockId, lent: Vec<Lent>) {
         let end = self.end_mut(sock).expect("the end was just written to");
@@ -155,8 +155,8 @@ impl Network {
 
     /// The other side has read `len` bytes.
     ///
-    /// As in Linux, a writer that had to wait hears of it when a third of the window is free: else
-    /// small pieces would breed small pieces.
+    /// As in Linux, a writer that had to wait is notified when a third of the window is free;
+    /// otherwise reads and writes would become smaller and smaller.
     pub(super) fn room(&mut self, sock: SockId, len: usize) {
         let window = self.window_of(sock);
         let Some(end) = self.end_mut(sock) else { return };
@@ -175,19 +175,19 @@ impl Network {
         }
     }
 
-    /// Closes and forgets an end. With bytes unread the other side sees a reset.
+    /// Closes and forgets an end. If bytes are unread, the other side sees a reset.
     pub(crate) fn close(&mut self, sock: SockId) {
         let Some(end) = self.end(sock) else { return };
         let packet = if end.inbox.is_empty() { Packet::Fin } else { Packet::Reset };
         self.leave(sock, Some(packet));
     }
 
-    /// Breaks and forgets an end.
+    /// Resets and forgets an end.
     pub(crate) fn abort(&mut self, sock: SockId) {
         self.leave(sock, Some(Packet::Reset));
     }
 
-    /// Forgets an end, with a last word or without one.
+    /// Forgets an end, with or without a last item for the other side.
     pub(super) fn leave(&mut self, sock: SockId, last: Option<Packet>) {
         let (connection, _) = place(sock);
         let Some(end) = self.end_mut(sock) else { return };
@@ -253,7 +253,7 @@ impl Network {
         self.link_of(sock).window
     }
 
-    /// How the calls of a node are cut there; a script's are not.
+    /// How the calls of a node are divided there; those of a script are not.
     pub(crate) fn chunking_of(&self, sock: SockId) -> Chunking {
         self.link_of(sock).chunking
     }

@@ -1,4 +1,4 @@
-//! A plan of a seed.
+//! Generates the plan of a seed.
 
 mod adversarial;
 
@@ -9,17 +9,22 @@ use super::plan::{
 };
 use crate::rng::Rng;
 
-/// Every so-manieth seed is a wild life.
-const WILD: u64 = 3;
+/// Every n-th seed is an adversarial run.
+const ADVERSARIAL_EVERY: u64 = 3;
 
-/// The plan of a seed; always the same one. Two of three are lives in which all must go well in the
-/// end; in the third kind tunables have whatever value they may have, and only safety is demanded.
+/// The plan of a seed, which is always the same. Two of three plans expect that all operations
+/// succeed after the faults; in the third kind the tunables have any values in their ranges, and
+/// only safety is required.
 pub fn generate(seed: u64) -> Plan {
     let rng = &mut Rng::new(seed);
-    if seed % WILD == WILD - 1 { adversarial::generate(rng) } else { load_after_recovery(rng) }
+    if seed % ADVERSARIAL_EVERY == ADVERSARIAL_EVERY - 1 {
+        adversarial::generate(rng)
+    } else {
+        load_after_recovery(rng)
+    }
 }
 
-/// A life in which all must go well in the end.
+/// A plan in which all operations must succeed after the faults.
 fn load_after_recovery(rng: &mut Rng) -> Plan {
     let transport =
         *rng.pick(&[Transport::Plain, Transport::Plain, Transport::Cubic, Transport::Bbr]);
@@ -36,7 +41,7 @@ fn load_after_recovery(rng: &mut Rng) -> Plan {
             memory_mib: 0,
             cpts: *rng.pick(&[1, 1, 1, 2, 3]),
             skew_us: *rng.pick(&[0, 0, 20, 3000]),
-            // Nodes need not agree.
+            // Nodes need not have the same tunables.
             tunables: if rng.chance(1, 3) { tunables(rng) } else { base.clone() },
         })
         .collect();
@@ -78,7 +83,7 @@ fn wire(rng: &mut Rng, between: (usize, usize)) -> Wire {
     }
 }
 
-/// Values with which all of the load must go well once nobody disturbs it.
+/// Values with which all operations must succeed when there are no more faults.
 fn tunables(rng: &mut Rng) -> BTreeMap<String, i64> {
     let peer_credits = rng.between(1, 32);
     let values = [
@@ -125,7 +130,7 @@ fn fault(rng: &mut Rng, nodes: usize) -> Fault {
     match rng.below(12) {
         0..=3 => Fault::Break { after_ms, node, stream: rng.below(64) },
         4 | 5 => Fault::Sever { after_ms, between },
-        6 | 7 => Fault::Mend { after_ms, between },
+        6 | 7 => Fault::Restore { after_ms, between },
         8 => Fault::Refuse { after_ms, node },
         9 => Fault::Admit { after_ms, node },
         _ => {

@@ -1,4 +1,4 @@
-//! Everything about a random world, as data.
+//! A random simulation, as data.
 
 use std::collections::BTreeMap;
 
@@ -10,53 +10,55 @@ use serde::{Deserialize, Serialize};
 use crate::fabric::{Hashing, LinkSpec, Rate};
 use crate::network::{Chunking, Link};
 
-/// A world and what happens in it.
+/// A network and what happens in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Of all that the plan leaves to chance: jitter, losses, pieces, lateness.
+    /// The seed of everything that the plan leaves to chance: jitter, losses, sizes of pieces,
+    /// delays of timers.
     pub seed: u64,
     /// What must hold.
     #[serde(default, skip_serializing_if = "is_usual")]
     pub expect: Expectation,
-    /// How streams are made.
+    /// The kind of the streams.
     pub transport: Transport,
-    /// Who is there; each loads the next one.
+    /// The nodes; each one loads the next.
     pub nodes: Vec<Node>,
-    /// At which site each node stands; none: each at one of its own. TCP's transport only.
+    /// The site of each node; empty: each has its own site. With TCP transports only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sites: Vec<usize>,
-    /// Between two nodes, by their places in `nodes`; others have the first one's values. Where
-    /// there are `sites`, between two of those, and data may pass several.
+    /// The connections between two nodes, by their indices in `nodes`; other pairs have the values
+    /// of the first entry. With `sites`, the connections between two sites, and data may pass
+    /// several of them.
     pub links: Vec<Wire>,
-    /// What each node does to the next while there is trouble; behind that, what each does to the
-    /// one after the next (with two nodes: itself).
+    /// The load of each node on the next during the faults; further entries are the load of each
+    /// node on the one after the next (with two nodes: itself).
     pub load_under_faults: Vec<Load>,
-    /// What goes wrong.
+    /// The faults.
     pub faults: Vec<Fault>,
-    /// The same when all is well again.
+    /// The same load after recovery.
     pub load_after_recovery: Vec<Load>,
 }
 
-/// What must hold in a life.
+/// What must hold in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Expectation {
-    /// When the faults have healed everybody answers and all of the load goes well.
+    /// After the faults have been repaired, all nodes answer and the whole load succeeds.
     #[default]
     Recovery,
-    /// Nothing wrong is taken for right, and whatever was begun ends, well or not, within what
-    /// the time-outs in force allow.
+    /// No corrupt data is accepted, and every operation ends, with success or not, within the time
+    /// that the time-outs permit.
     Safety,
 }
 
-/// How streams are made.
+/// The kind of the streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Transport {
-    /// They have a latency and a window.
+    /// Streams with a latency and a window.
     Plain,
-    /// They are TCP's, over links with a rate, a queue and losses.
+    /// TCP with CUBIC, over links with a rate, a queue and losses.
     Cubic,
     /// As `Cubic`, with BBR.
     Bbr,
@@ -68,59 +70,60 @@ pub enum Transport {
 pub struct Node {
     /// Its NID.
     pub nid: String,
-    /// Whom others take it for, and whom it lets in.
+    /// How others see it, and which peers it accepts.
     #[serde(default, skip_serializing_if = "is_usual")]
     pub role: Role,
     /// CPU partitions.
     pub cpts: u16,
-    /// Memory of each of its partitions, in MiB; 0 is plenty.
+    /// Memory of each of its partitions, in MiB; 0 is ample.
     #[serde(default, skip_serializing_if = "is_usual")]
     pub memory_mib: u64,
-    /// How late its timers and its messages between partitions may be, in microseconds.
+    /// The largest delay of its timers and of messages between its partitions, in microseconds.
     pub skew_us: u64,
-    /// Values in force instead of the defaults.
+    /// Tunables that differ from their defaults.
     pub tunables: BTreeMap<String, i64>,
 }
 
-/// Whom others take a node for, and whom it lets in.
+/// How others see a node, and which peers it accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// A node that lets in nodes.
+    /// A node that accepts nodes.
     #[default]
     Node,
-    /// A node that lets in userland processes, too.
+    /// A node that accepts userland peers, too.
     Host,
-    /// A userland process, which lets in nobody.
+    /// A userland peer, which accepts none.
     Userland,
 }
 
-/// Whether a value is what it is where a plan does not say.
+/// Whether a value is the default that a plan leaves out.
 fn is_usual<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// The way between two nodes, or sites.
+/// The connection of two nodes, or of two sites.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wire {
-    /// Which nodes.
+    /// The two nodes or sites.
     pub between: (usize, usize),
-    /// One way, in microseconds.
+    /// One-way delay, in microseconds.
     pub latency_us: u64,
-    /// Up to so much more.
+    /// The largest random addition to the delay.
     pub jitter_us: u64,
-    /// Bytes under way at most (`plain`), or buffers of so many bytes (TCP).
+    /// The limit of bytes under way (`plain`), or the size of buffers (TCP).
     pub window: u64,
-    /// Most bytes that a call moves; 0 moves a random part, none all there is.
+    /// The largest number of bytes that a call moves; 0 moves a random part; without it, everything
+    /// that is there.
     pub call_max: Option<usize>,
-    /// Megabits per second; TCP's transport only.
+    /// Megabits per second; with TCP transports only.
     pub megabits: u64,
-    /// Bytes that wait at most; TCP's transport only.
+    /// The limit of bytes that wait; with TCP transports only.
     pub queue: u64,
-    /// Packets lost of a million; TCP's transport only.
+    /// Packets lost per million; with TCP transports only.
     pub loss_ppm: u32,
-    /// So many more links that are alike; TCP's transport only.
+    /// Number of additional parallel links with the same values; with TCP transports only.
     #[serde(default, skip_serializing_if = "is_usual")]
     pub extra_links: u8,
     /// What chooses among them.
@@ -128,14 +131,14 @@ pub struct Wire {
     pub hash_by: HashBy,
 }
 
-/// What chooses among links that are alike.
+/// What chooses among parallel links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HashBy {
-    /// Each stream takes its own.
+    /// The stream: each one takes its own link.
     #[default]
     Streams,
-    /// All streams of two hosts take one.
+    /// The hosts: all streams of two hosts take one link.
     Hosts,
 }
 
@@ -161,7 +164,7 @@ impl Wire {
         Nanos::from_micros(self.latency_us)
     }
 
-    /// For streams that have a latency and a window.
+    /// The link of streams that have a latency and a window.
     pub(super) fn link(&self) -> Link {
         Link {
             latency: self.latency(),
@@ -171,7 +174,7 @@ impl Wire {
         }
     }
 
-    /// For TCP's.
+    /// The link of TCP streams.
     pub(super) fn spec(&self) -> LinkSpec {
         LinkSpec {
             rate: Rate::from_bits(self.megabits * 1_000_000),
@@ -184,19 +187,19 @@ impl Wire {
     }
 }
 
-/// What one node does to another.
+/// The load of one node on another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
-    /// What.
+    /// The kind of test.
     pub what: TestKind,
     /// Bytes per RPC; 0 for a ping.
     pub bytes: u32,
-    /// Whether every word is checked, or the ends of pages.
+    /// Whether every word is checked, or only the ends of pages.
     pub full_check: bool,
     /// RPCs under way.
     pub concurrency: u32,
-    /// RPCs in all.
+    /// Total number of RPCs.
     pub count: u64,
 }
 
@@ -206,9 +209,9 @@ pub struct Load {
 pub enum TestKind {
     /// A small request and a small reply.
     Ping,
-    /// Data come from the other node.
+    /// Data is read from the other node.
     Read,
-    /// Data go to the other node.
+    /// Data is written to the other node.
     Write,
 }
 
@@ -223,66 +226,66 @@ impl Load {
     }
 }
 
-/// Something that goes wrong, some time after the thing before it. Nodes are named by their places.
+/// A fault, some time after the previous one. Nodes are identified by their indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Fault {
-    /// A stream of a node breaks: the so-manieth, modulo how many it has.
+    /// A stream of a node is reset: the one of this index, modulo the number of its streams.
     Break {
-        /// Milliseconds after the trouble before.
+        /// Milliseconds after the previous fault.
         after_ms: u64,
-        /// Whose stream.
+        /// The node.
         node: usize,
-        /// Which.
+        /// The index of the stream.
         stream: u64,
     },
     /// Nothing passes between two nodes any more.
     Sever {
-        /// Milliseconds after the trouble before.
+        /// Milliseconds after the previous fault.
         after_ms: u64,
-        /// Which nodes.
+        /// The two nodes.
         between: (usize, usize),
     },
-    /// It passes again.
-    Mend {
-        /// Milliseconds after the trouble before.
+    /// The connection of two nodes is restored.
+    Restore {
+        /// Milliseconds after the previous fault.
         after_ms: u64,
-        /// Which nodes.
+        /// The two nodes.
         between: (usize, usize),
     },
-    /// A node takes no new streams any more.
+    /// A node accepts no new streams any more.
     Refuse {
-        /// Milliseconds after the trouble before.
+        /// Milliseconds after the previous fault.
         after_ms: u64,
-        /// Which.
+        /// The node.
         node: usize,
     },
-    /// It takes them again.
+    /// A node accepts new streams again.
     Admit {
-        /// Milliseconds after the trouble before.
+        /// Milliseconds after the previous fault.
         after_ms: u64,
-        /// Which.
+        /// The node.
         node: usize,
     },
-    /// The links between two sites are cut, all of them.
+    /// All links between two sites are cut.
     Cut {
-        /// Milliseconds after the trouble before.
+        /// Milliseconds after the previous fault.
         after_ms: u64,
-        /// Which, by its place among the links, modulo how many there are.
+        /// The index of the connection, modulo the number of connections.
         link: usize,
     },
-    /// They are whole again.
+    /// All links between two sites are restored.
     Splice {
-        /// Milliseconds after the trouble before.
+        /// Milliseconds after the previous fault.
         after_ms: u64,
-        /// Which.
+        /// The index of the connection.
         link: usize,
     },
-    /// A node ends and comes back.
+    /// A node ends and is started again.
     Restart {
-        /// Milliseconds after the trouble before.
+        /// Milliseconds after the previous fault.
         after_ms: u64,
-        /// Which.
+        /// The node.
         node: usize,
         /// How it ends.
         stop_kind: StopKind,
@@ -295,7 +298,7 @@ impl Fault {
     pub(super) fn after(&self) -> Nanos {
         let (Fault::Break { after_ms, .. }
         | Fault::Sever { after_ms, .. }
-        | Fault::Mend { after_ms, .. }
+        | Fault::Restore { after_ms, .. }
         | Fault::Refuse { after_ms, .. }
         | Fault::Admit { after_ms, .. }
         | Fault::Cut { after_ms, .. }
@@ -311,7 +314,7 @@ impl Fault {
 pub enum StopKind {
     /// Its host resets its streams.
     Crash,
-    /// Nothing more is heard of it.
+    /// Its host sends nothing any more.
     Silence,
     /// It closes its connections.
     Orderly,

@@ -1,4 +1,4 @@
-//! Living a plan, and telling what went wrong.
+//! Runs a plan, and reports what went wrong.
 
 mod adversarial;
 mod start;
@@ -25,55 +25,55 @@ use crate::stream::StreamSim;
 
 const SECOND: Nanos = Nanos::from_secs(1);
 
-/// Of a node's clients.
+/// The client slots of a node.
 const SLOTS: [ClientSlot; 2] = [ClientSlot(1), ClientSlot(2)];
 
-/// What healed must have caught up with everything after so long.
+/// After this time, everything must work again when the faults have been repaired.
 const RECOVERY: Nanos = Nanos::from_secs(300);
 
-/// A session that nobody disturbs must end within so long.
-const CALM: Nanos = Nanos::from_secs(120);
+/// The limit of an undisturbed load.
+const LOAD_LIMIT: Nanos = Nanos::from_secs(120);
 
-/// After so many equal loads memory must have stopped growing.
+/// After this number of equal loads, memory must have stopped growing.
 const LOADS_MAX: u32 = 6;
 
-/// A run that went well.
+/// A run without failures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunSummary {
-    /// The trace's hash and length.
+    /// The hash of the event log.
     pub hash: u64,
-    /// Events in it.
+    /// The number of events in it.
     pub events: u64,
-    /// How long it was, in virtual time.
+    /// Its length, in virtual time.
     pub length: Nanos,
-    /// Operations of the load that went well, and that failed.
+    /// Operations of the load that succeeded, and that failed.
     pub operations: (u64, u64),
 }
 
-/// What went wrong.
+/// Why a run failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// In words.
+    /// The reason, as text.
     pub what: String,
-    /// When, since the beginning of the world.
+    /// The time since the beginning of the simulation.
     pub at: Nanos,
 }
 
-/// Lives a plan.
+/// Runs a plan.
 ///
 /// # Errors
-/// What went wrong, a mistake of ours that an assertion caught among it.
+/// Why the run failed, including assertions that failed.
 pub fn run(plan: &Plan) -> Result<RunSummary, Failure> {
     run_with_log(plan).0
 }
 
-/// Lives a plan, and tells the end of its trace too.
+/// Runs a plan, and returns the end of its event log as well.
 pub fn run_with_log(plan: &Plan) -> (Result<RunSummary, Failure>, Vec<LogEntry>) {
     let (result, entries, _) = run_in(StreamSim::new(plan.seed), plan);
     (result, entries)
 }
 
-/// Lives a plan, and records what happened to each message.
+/// Runs a plan, and records what happened to each message.
 pub fn run_recorded(
     plan: &Plan,
     wanted: RecordFilter,
@@ -96,36 +96,36 @@ fn run_in(
     };
     let begin = swarm.world.now();
     let run_in = guarded(|| swarm.run(plan));
-    // Whatever an assertion leaves behind, how it came to it is still there to be told.
+    // The recording remains available after an assertion that failed.
     let trace = swarm.world.event_log();
     let (length, hash, events) = (swarm.world.now().since(begin), trace.hash(), trace.count());
-    let told = match run_in {
+    let result = match run_in {
         Ok(()) => Ok(RunSummary { hash, events, length, operations: swarm.operations }),
         Err(what) => Err(Failure { what, at: length }),
     };
     let last = trace.last().copied().collect();
-    (told, last, swarm.world.take_recording().unwrap_or_default())
+    (result, last, swarm.world.take_recording().unwrap_or_default())
 }
 
-/// An assertion that fails is something wrong like any other.
+/// Turns an assertion that fails into a failure of the run.
 fn guarded(run: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     catch_unwind(AssertUnwindSafe(run))
         .unwrap_or_else(|said| Err(format!("an assertion failed: {}", text_of(&*said))))
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn text_of(said: &(dyn Any + Send)) -> &str {
     match (said.downcast_ref::<String>(), said.downcast_ref::<&str>()) {
         (Some(text), _) => text,
         (None, Some(text)) => text,
-        (None, None) => "it said nothing",
+        (None, None) => "without a message",
     }
 }
 
 struct Swarm {
     world: StreamSim,
     nodes: Vec<(HostId, Nid)>,
-    /// Between sites, where a plan has some.
+    /// Between sites, if a plan has some.
     ways: Vec<TrunkId>,
     lives: u64,
     sessions: u64,
@@ -150,25 +150,25 @@ impl Swarm {
         for snapshot in &seen {
             nothing_corrupt(snapshot)?;
         }
-        self.everybody_answers()?;
-        self.rest_of_life(plan)
+        self.all_nodes_answer()?;
+        self.after_the_faults(plan)
     }
 
-    /// Nobody disturbs any more: nothing may fail, and sooner or later a load needs no more memory
-    /// than the one before (what was needed once is kept).
-    fn rest_of_life(&mut self, plan: &Plan) -> Result<(), String> {
+    /// There are no more faults: nothing may fail, and after some loads a load must need no more
+    /// memory than the one before (memory that was needed once is kept).
+    fn after_the_faults(&mut self, plan: &Plan) -> Result<(), String> {
         let mut before = None;
         for _ in 0..LOADS_MAX {
             self.start_load(&plan.load_after_recovery)?;
-            for snapshot in &self.finish_load(CALM)? {
+            for snapshot in &self.finish_load(LOAD_LIMIT)? {
                 if !snapshot.errors.is_empty() {
                     return Err(format!(
                         "a load in load_after_recovery had errors: {}",
-                        told(snapshot)
+                        summary(snapshot)
                     ));
                 }
             }
-            for _ in 0..CALM.0 / SECOND.0 {
+            for _ in 0..LOAD_LIMIT.0 / SECOND.0 {
                 self.world.run_for(SECOND);
                 if check::leftovers(&self.world).is_empty() {
                     break;
@@ -188,7 +188,7 @@ impl Swarm {
         Err("memory grows with every load".to_owned())
     }
 
-    /// Every node loads its neighbour and, if there is more load than nodes, the one behind that
+    /// Every node loads its neighbour and, if there are more loads than nodes, the node after that
     /// without a session.
     fn start_load(&mut self, load: &[Load]) -> Result<(), String> {
         let count = self.nodes.len();
@@ -220,12 +220,12 @@ impl Swarm {
         Ok(())
     }
 
-    /// All places of clients.
+    /// All client slots.
     fn clients(&self) -> Vec<(HostId, ClientSlot)> {
         self.nodes.iter().flat_map(|(host, _)| SLOTS.map(|slot| (*host, slot))).collect()
     }
 
-    /// WaitTotals until something holds for every client that is there.
+    /// Waits until a condition holds for every running client.
     fn wait(
         &mut self,
         limit: Nanos,
@@ -241,15 +241,15 @@ impl Swarm {
         let now = self.world.now();
         let late = clients.iter().filter_map(|(host, slot)| {
             let client = self.world.peek(*host, *slot).filter(|client| !holds(client))?;
-            let (told, error) = (told(&client.progress(now)), client.error());
-            Some(format!("{host:?} {slot:?}: {told} {error:?}"))
+            let (progress, error) = (summary(&client.progress(now)), client.error());
+            Some(format!("{host:?} {slot:?}: {progress} {error:?}"))
         });
         Err(format!("after {} s a load is not over: {}", limit.as_secs_f64(), {
             late.collect::<Vec<_>>().join("; ")
         }))
     }
 
-    /// WaitTotals for the load; what each client saw.
+    /// Waits for the load, and returns the progress of each client.
     fn finish_load(&mut self, limit: Nanos) -> Result<Vec<LoadProgress>, String> {
         self.wait(limit, |client| client.step_finished())?;
         let mut seen = Vec::new();
@@ -266,7 +266,7 @@ impl Swarm {
         Ok(seen)
     }
 
-    /// Something goes wrong.
+    /// Applies a fault.
     fn disturb(&mut self, fault: &Fault) {
         let host = |node: usize| self.nodes[node % self.nodes.len()].0;
         match *fault {
@@ -282,9 +282,9 @@ impl Swarm {
                 let (one, two) = (host(one), host(two));
                 self.world.network().sever(one, two);
             }
-            Fault::Mend { between: (one, two), .. } => {
+            Fault::Restore { between: (one, two), .. } => {
                 let (one, two) = (host(one), host(two));
-                self.world.network().mend(one, two);
+                self.world.network().restore(one, two);
             }
             Fault::Cut { link, .. } => self.cut(link, true),
             Fault::Splice { link, .. } => self.cut(link, false),
@@ -321,15 +321,15 @@ impl Swarm {
         for one in &nodes {
             self.world.admit(one.0);
             for two in &nodes {
-                self.world.network().mend(one.0, two.0);
+                self.world.network().restore(one.0, two.0);
             }
         }
     }
 
-    /// The first message after a fault may find out that a stream is dead; then all is well.
-    fn everybody_answers(&mut self) -> Result<(), String> {
-        self.ping_everybody();
-        for (host, ticket) in self.ping_everybody() {
+    /// The first message after a fault may be lost on a broken stream; later ones must succeed.
+    fn all_nodes_answer(&mut self) -> Result<(), String> {
+        self.ping_all();
+        for (host, ticket) in self.ping_all() {
             let result = self.world.node(host).result(ticket);
             if !matches!(result, Some(ProbeResult::Ping(Ok(_)))) {
                 return Err(format!("{host:?} has pinged in load_after_recovery: {result:?}"));
@@ -338,7 +338,7 @@ impl Swarm {
         Ok(())
     }
 
-    fn ping_everybody(&mut self) -> Vec<(HostId, ProbeId)> {
+    fn ping_all(&mut self) -> Vec<(HostId, ProbeId)> {
         let mut tickets = Vec::new();
         for (host, _) in &self.nodes {
             for (other, nid) in &self.nodes {
@@ -352,20 +352,20 @@ impl Swarm {
     }
 }
 
-/// With what a load counted.
-fn count((well, failed): (u64, u64), snapshot: &LoadProgress) -> (u64, u64) {
+/// Adds the operations of a load.
+fn count((succeeded, failed): (u64, u64), snapshot: &LoadProgress) -> (u64, u64) {
     let errors: u64 = snapshot.errors.iter().map(|(_, count)| count).sum();
-    (well + snapshot.ops, failed + errors)
+    (succeeded + snapshot.ops, failed + errors)
 }
 
-/// A snapshot without its histogram.
-fn told(snapshot: &LoadProgress) -> String {
+/// Progress without its histogram.
+fn summary(snapshot: &LoadProgress) -> String {
     let LoadProgress { elapsed, ops, errors, outstanding, down, latencies, .. } = snapshot;
     let longest = latencies.max();
     format!("{elapsed:?} {ops} {errors:?} {outstanding} out, down {down:?}, longest {longest:?}")
 }
 
-/// Whatever goes wrong, what arrives is right.
+/// Whatever fails, data that arrives must be correct.
 fn nothing_corrupt(snapshot: &LoadProgress) -> Result<(), String> {
     const EBADMSG: u32 = 74;
     for (error, count) in &snapshot.errors {
@@ -386,7 +386,7 @@ mod tests {
     use crate::swarm::generate;
 
     #[test]
-    fn how_a_life_came_to_an_assertion_that_failed_can_be_told() {
+    fn a_failed_assertion_leaves_the_recording() {
         let plan = generate(3);
         let mut world = StreamSim::new(plan.seed);
         Simulation::record(&mut world, RecordFilter::newest(1000));

@@ -1,9 +1,10 @@
-//! Smaller plans that fail as well.
+//! Searches for smaller plans that fail as well.
 
 use super::plan::{Load, Plan, Role, Transport, Wire};
 
-/// Takes away whatever a plan fails without: faults, loads' length, partitions, tunables,
-/// oddities of links. `fails` says whether a plan fails; it is asked `tries` times at most.
+/// Removes everything without which a plan still fails: faults, the length of loads, partitions,
+/// tunables, unusual values of links. `fails` says whether a plan fails; it is called `tries` times
+/// at most.
 pub fn shrink(plan: &Plan, tries: u32, mut fails: impl FnMut(&Plan) -> bool) -> Plan {
     let mut best = plan.clone();
     let mut left = tries;
@@ -57,7 +58,7 @@ pub fn shrink(plan: &Plan, tries: u32, mut fails: impl FnMut(&Plan) -> bool) -> 
 
 type Simplification = Box<dyn Fn(&mut Plan)>;
 
-/// What may be made simpler, one thing each.
+/// Possible simplifications, one change each.
 fn simplifications(plan: &Plan) -> Vec<Simplification> {
     let mut found: Vec<Simplification> = Vec::new();
     for away in (0..plan.nodes.len()).rev() {
@@ -113,7 +114,7 @@ fn change_load(index: usize, load_after_recovery: bool, change: fn(&mut Load)) -
     })
 }
 
-/// Each node has a place of its own, and a link to each other one.
+/// Whether each node has its own site, and a link to each other one.
 fn leave_sites(plan: &mut Plan) {
     if plan.sites.is_empty() {
         return;
@@ -125,7 +126,7 @@ fn leave_sites(plan: &mut Plan) {
     plan.links = pairs.map(|between| Wire { between, extra_links: 0, ..usual.clone() }).collect();
 }
 
-/// There are two at least.
+/// At least two remain.
 fn remove_node(plan: &mut Plan, away: usize) {
     if plan.nodes.len() == 2 || away >= plan.nodes.len() {
         return;
@@ -133,7 +134,7 @@ fn remove_node(plan: &mut Plan, away: usize) {
     let nodes = plan.nodes.len();
     plan.nodes.remove(away);
     for loads in [&mut plan.load_under_faults, &mut plan.load_after_recovery] {
-        // The last round first: what remains belongs to the same nodes as before.
+        // The last round first: the remaining loads belong to the same nodes as before.
         for round in (0..loads.len() / nodes).rev() {
             loads.remove(round * nodes + away);
         }
@@ -156,7 +157,7 @@ mod tests {
     use super::super::plan::Fault;
     use super::*;
 
-    /// Whether the plan has what the made-up mistake needs: a restart of node 0, and zero-copy.
+    /// Whether the plan has what the hypothetical defect needs: a restart of node 0, and zero-copy.
     fn fails(plan: &Plan) -> bool {
         let restart = |fault: &Fault| matches!(fault, Fault::Restart { node: 0, .. });
         plan.faults.iter().any(restart)
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_matters_is_left() {
+    fn only_the_parts_that_matter_are_left() {
         let plans = (0..1000).map(generate).filter(fails).take(20);
         let mut count = 0;
         for plan in plans {
@@ -182,11 +183,11 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_takes_all_its_loads_along() {
+    fn a_removed_node_loses_all_its_loads() {
         let plan = (0..1000).map(generate).find(|plan| {
             plan.nodes.len() > 2 && plan.load_under_faults.len() == 2 * plan.nodes.len()
         });
-        let plan = plan.expect("a third of the wild ones");
+        let plan = plan.expect("a third of the adversarial plans");
         let nodes = plan.nodes.len();
         let mut smaller = plan.clone();
         remove_node(&mut smaller, 1);
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_asked_more_often_than_agreed() {
+    fn fails_is_called_no_more_than_the_permitted_number_of_times() {
         let mut asked = 0;
         let always = |_: &Plan| {
             asked += 1;

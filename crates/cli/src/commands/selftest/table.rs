@@ -1,7 +1,7 @@
 //! The table for people: 80 columns on whatever it is printed, one line for each row, whose words
 //! are what `grep` and `awk` find.
 
-use lustrine_report::figures::{self, count, latency, operations, rate};
+use lustrine_report::numbers::{self, count, latency, operations, rate};
 
 use super::report::{Latency, Report, RowResult};
 use super::{TestWord, describe};
@@ -51,7 +51,7 @@ fn notes(row: &RowResult) -> String {
 }
 
 fn line(report: &Report, row: &RowResult) -> String {
-    let size = figures::size(row.size);
+    let size = numbers::size(row.size);
     let or_dash = |cell: Option<String>| cell.unwrap_or_else(|| "-".to_owned());
     let mib = or_dash((row.size > 0).then(|| rate(row.mib_per_s)));
     let Latency { p50, p90, p99, p999, max } = row.latency_us;
@@ -88,7 +88,7 @@ fn plain_tcp(report: &Report) -> String {
         let rates: Vec<f64> = rows.filter_map(rate_of).collect();
         let least = rates.iter().copied().reduce(f64::min)?;
         let most = rates.iter().copied().reduce(f64::max)?;
-        Some(format!("{} {} to {}", test.name(), figures::rate(least), figures::rate(most)))
+        Some(format!("{} {} to {}", test.name(), numbers::rate(least), numbers::rate(most)))
     };
     let ways: [(&str, RateOf); 2] = [
         ("sleeping", |row| row.raw_tcp_mib_per_s),

@@ -1,7 +1,7 @@
 //! Tables for people: 80 columns for loads as `lustrine selftest` prints them, then links, then
 //! where messages waited.
 
-use lustrine_report::figures::{count, latency, operations, percent, rate, size, three_digits};
+use lustrine_report::numbers::{count, latency, operations, percent, rate, size, three_digits};
 use lustrine_scenario::report::Row;
 use lustrine_scenario::{
     GroupWaits, Latency, LinkOutcome, LoadOutcome, Outcome, Sweep, format_bytes,

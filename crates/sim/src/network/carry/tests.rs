@@ -1,4 +1,4 @@
-//! Streams under TCP against closed formulas.
+//! Compares streams under TCP with closed formulas.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -15,7 +15,7 @@ use crate::tcp::Algorithm;
 const MEGABIT: u64 = 1_000_000;
 const MILLI: u64 = 1_000_000;
 
-/// Hosts in pairs, one of each at either side of a common link.
+/// Pairs of hosts, one host of each at either side of a common link.
 struct Bench {
     net: Network,
     streams: Vec<Stream>,
@@ -26,7 +26,7 @@ struct Bench {
 /// Bytes that are written at once.
 const WRITE: usize = 1 << 16;
 
-/// What every stream consists of: 0 to 250, again and again.
+/// The content of every stream: 0 to 250, repeated.
 struct Bytes(Vec<u8>);
 
 impl Bytes {
@@ -100,14 +100,14 @@ impl Bench {
         bench
     }
 
-    /// Everything to be sent from now on, by every stream.
+    /// Every stream has this much to send from now on.
     fn load(&mut self, bytes: u64) {
         for stream in &mut self.streams {
             stream.left = bytes;
         }
     }
 
-    /// Writers write as much as they can, readers read all there is.
+    /// Writers write as much as they can, readers read everything that arrives.
     fn serve(&mut self) {
         for stream in &mut self.streams {
             while stream.left > 0 {
@@ -149,7 +149,7 @@ impl Bench {
         self.net.advance(end);
     }
 
-    /// Sends so much on every stream; how long it took, in seconds.
+    /// Sends this much on every stream, and returns how long it took, in seconds.
     fn transfer(&mut self, bytes: u64, limit: Nanos) -> f64 {
         let start = self.net.now;
         self.load(bytes);
@@ -165,7 +165,7 @@ fn close(found: f64, expected: f64, tolerance: f64) {
 }
 
 #[test]
-fn without_congestion_control_a_transfer_takes_its_bytes_and_one_way() {
+fn without_congestion_control_a_transfer_takes_its_serialisation_and_one_delay() {
     let middle = link(1000, Nanos(25 * MILLI), u64::MAX);
     let mut bench = Bench::new(middle, big(Algorithm::Fixed), 1);
     let took = bench.transfer(125_000_000, Nanos::from_secs(10));
@@ -181,7 +181,7 @@ fn a_buffer_limits_a_stream_to_itself_per_round_trip() {
         let bytes = 400 << 20;
         let took = bench.transfer(bytes, Nanos::from_secs(20));
         let round_trip = 0.050_004;
-        // Trains do not fill the buffer to the last byte.
+        // Bursts do not fill the buffer to the last byte.
         close(bytes as f64 / took, (4 << 20) as f64 / round_trip, 0.03);
     }
 }
@@ -215,7 +215,7 @@ fn every_algorithm_fills_a_long_fat_pipe_with_a_fair_queue() {
     {
         let middle = link(200, Nanos(25 * MILLI), 200 * MEGABIT / 8 / 20);
         let tcp = match algorithm {
-            // Nothing but buffers limits it: twice what is on the way would be lost in part.
+            // Only buffers limit it: twice the bytes that the path holds would be lost in part.
             Algorithm::Fixed => TcpSpec { send_buffer: 1400 << 10, ..big(algorithm) },
             _ => big(algorithm),
         };
@@ -250,11 +250,11 @@ fn streams_share_a_link() {
     }
 }
 
-/// An overflowing queue keeps what has room, segment by segment, of everybody.
+/// An overflowing queue keeps the segments of every stream for which it has room.
 #[test]
-fn of_a_train_only_what_does_not_fit_is_lost() {
+fn only_the_segments_that_do_not_fit_are_lost() {
     let tcp = big(Algorithm::Fixed);
-    // Five segments of 1538 bytes find room beside the burst that is being sent.
+    // Five segments of 1538 bytes find room in addition to the burst that is being sent.
     let middle = link(100, Nanos(5 * MILLI), 8 * 1538);
     let mut bench = Bench::new(middle, tcp, 2);
     bench.load(45 * 1448);
@@ -267,7 +267,7 @@ fn of_a_train_only_what_does_not_fit_is_lost() {
 }
 
 #[test]
-fn what_is_lost_is_sent_again_and_arrives_in_sequence() {
+fn lost_segments_are_sent_again_and_arrive_in_order() {
     for algorithm in [Algorithm::Cubic, Algorithm::Bbr, Algorithm::Fixed] {
         let middle = LinkSpec { loss: 1_000_000, ..link(100, Nanos(5 * MILLI), 200_000) };
         let tcp = TcpSpec { send_buffer: 1 << 20, receive_buffer: 1 << 20, ..big(algorithm) };
@@ -279,7 +279,7 @@ fn what_is_lost_is_sent_again_and_arrives_in_sequence() {
 }
 
 #[test]
-fn a_cut_is_survived() {
+fn a_stream_continues_after_a_cut() {
     let mut bench = Bench::new(link(100, Nanos(5 * MILLI), 1 << 20), big(Algorithm::Cubic), 2);
     bench.load(100 << 20);
     bench.run(Nanos::from_secs(1));
@@ -293,14 +293,14 @@ fn a_cut_is_survived() {
     assert!(bench.streams.iter().all(|stream| stream.done_at.is_some()));
 }
 
-/// The time-out of a long cut is not what a tail waits for that is lost afterwards.
+/// A tail that is lost after a long cut does not wait for the time-out of the cut.
 #[test]
-fn a_time_out_that_grew_short_again_is_kept() {
+fn a_time_out_that_became_short_again_is_kept() {
     let tcp = TcpSpec { send_buffer: 1 << 20, ..TcpSpec::default() };
     let mut bench = Bench::new(link(100, Nanos(5 * MILLI), u64::MAX), tcp, 1);
     bench.load(1 << 20);
     bench.run(Nanos(30 * MILLI));
-    // Each time-out is twice the one before: the last one is far away when all is well again.
+    // Each time-out is twice the one before: the last one is far away when the link is restored.
     bench.net.fabric.cut(bench.there, true);
     bench.run(Nanos::from_secs(30));
     bench.net.fabric.cut(bench.there, false);
@@ -319,7 +319,7 @@ fn a_time_out_that_grew_short_again_is_kept() {
 }
 
 #[test]
-fn a_reader_that_rests_stops_the_writer_and_wakes_it() {
+fn a_reader_that_pauses_stops_the_writer_and_wakes_it_later() {
     let tcp = TcpSpec { receive_buffer: 1 << 20, send_buffer: 1 << 20, ..TcpSpec::default() };
     let mut bench = Bench::new(link(1000, Nanos(5 * MILLI), u64::MAX), tcp, 1);
     bench.streams[0].reads = false;
@@ -333,7 +333,7 @@ fn a_reader_that_rests_stops_the_writer_and_wakes_it() {
 }
 
 #[test]
-fn the_end_comes_behind_the_last_byte_and_a_reset_at_once() {
+fn the_end_comes_after_the_last_byte_and_a_reset_at_once() {
     for close in [true, false] {
         let mut bench = Bench::new(link(10, Nanos(5 * MILLI), 1 << 20), big(Algorithm::Cubic), 1);
         bench.load(1 << 20);

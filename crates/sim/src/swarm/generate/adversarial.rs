@@ -1,4 +1,4 @@
-//! Lives in which all values go.
+//! Plans with values from the whole ranges of all tunables.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use super::{fault, load, wire};
 use crate::rng::Rng;
 use crate::swarm::plan::{Expectation, Fault, HashBy, Node, Plan, Role, Transport, Wire};
 
-/// Tunables on which nodes must agree to meet at all; now and then they do not.
+/// Tunables on which nodes must agree to connect at all; sometimes they do not.
 const COMMON: [&str; 2] = ["accept_port", "accept_port_bulk"];
 
-/// The plan of a wild life.
+/// An adversarial plan.
 pub(super) fn generate(rng: &mut Rng) -> Plan {
     let transport =
         *rng.pick(&[Transport::Plain, Transport::Cubic, Transport::Cubic, Transport::Bbr]);
     let count = rng.between(2, 8) as usize;
     let long = rng.chance(1, 3);
-    // With all tunables at odd values hardly anything happens; with few, more does.
+    // With all tunables at unusual values hardly anything happens; with few of them, more does.
     let share = *rng.pick(&[1, 1, 2, 4, 8]);
     let base = tunables(rng, share);
     let strangers = rng.chance(1, 3);
@@ -50,7 +50,7 @@ pub(super) fn generate(rng: &mut Rng) -> Plan {
         })
         .collect();
     let (sites, links) = map(rng, transport, count);
-    // Now and then each loads two others.
+    // Sometimes each node loads two others.
     let loads = *rng.pick(&[1, 1, 2]) * count;
     let load_under_faults = (0..loads).map(|_| load(rng, 60)).collect();
     let faults = (0..rng.below(20)).map(|_| wild_trouble(rng, count)).collect();
@@ -68,7 +68,7 @@ pub(super) fn generate(rng: &mut Rng) -> Plan {
     }
 }
 
-/// Sites with their links, none of them out of reach; or a link from each node to each other one.
+/// Sites with their links, none of them unreachable; or a link between each two nodes.
 fn map(rng: &mut Rng, transport: Transport, nodes: usize) -> (Vec<usize>, Vec<Wire>) {
     let pairs =
         |count: usize| (0..count).flat_map(move |one| (one + 1..count).map(move |two| (one, two)));
@@ -103,7 +103,7 @@ fn way(rng: &mut Rng, between: (usize, usize)) -> Wire {
     }
 }
 
-/// One of four is far from what anybody would build.
+/// One of four values is far from any realistic one.
 fn wild_wire(rng: &mut Rng, between: (usize, usize)) -> Wire {
     let usual = wire(rng, between);
     if rng.chance(3, 4) {
@@ -129,7 +129,7 @@ fn wild_trouble(rng: &mut Rng, nodes: usize) -> Fault {
     }
 }
 
-/// Of eight tunables about `share` have an odd value, the others their defaults.
+/// Of eight tunables about `share` have an unusual value, the others their defaults.
 fn tunables(rng: &mut Rng, share: u64) -> BTreeMap<String, i64> {
     let odd = TABLE.iter().filter_map(|row| {
         let value = value(rng, row);
@@ -138,7 +138,8 @@ fn tunables(rng: &mut Rng, share: u64) -> BTreeMap<String, i64> {
     odd.collect()
 }
 
-/// A value from the whole of a tunable's range, the ends often, small ones as often as large ones.
+/// A value from the whole range of a tunable. The ends are frequent, and all orders of magnitude
+/// are equally frequent.
 fn value(rng: &mut Rng, row: &Tunable) -> i64 {
     let width = row.max.abs_diff(row.min);
     if rng.chance(1, 4) {
@@ -155,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_of_every_range_is_drawn() {
+    fn values_are_drawn_from_the_whole_of_every_range() {
         let rng = &mut Rng::new(1);
         for row in TABLE {
             let values: Vec<i64> = (0..3000).map(|_| value(rng, row)).collect();
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_can_be_set() {
+    fn every_drawn_value_can_be_set() {
         let rng = &mut Rng::new(2);
         for _ in 0..100 {
             let mut set = lustrine_lnet::tunables::Tunables::default();

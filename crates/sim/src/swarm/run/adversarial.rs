@@ -1,29 +1,29 @@
-//! The rest of a life in which all values go: only what must hold with any is asked for.
+//! The end of an adversarial run: only what must hold with any values is required.
 
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::tunables::Tunables;
 
-use super::{LOADS_MAX, SECOND, Swarm, count, nothing_corrupt, told};
+use super::{LOADS_MAX, SECOND, Swarm, count, nothing_corrupt, summary};
 use crate::check;
 use crate::simulation::Simulation;
 use crate::swarm::plan::Plan;
 
-/// A load has so long; then it is ended.
+/// The limit of a load; then it is ended.
 const LOAD: Nanos = Nanos::from_secs(60);
 
-/// How long a ping or a discovery in the midst of trouble may take.
+/// The time-out of a ping or a discovery during the faults.
 const PROBE: Nanos = Nanos::from_secs(5);
 
-/// How often all time-outs that something may have to wait for can follow each other.
+/// The largest number of consecutive time-outs that an operation may have to wait for.
 const TIMEOUTS_IN_A_ROW: u64 = 4;
 
 impl Swarm {
-    /// Loads and pings may fail. They must end, nothing corrupt may be taken for good, and when
-    /// they have ended all must come to rest: credits, queues, loops, and sooner or later memory.
+    /// Loads and pings may fail. They must end, no corrupt data may be accepted, and when they have
+    /// ended everything must become quiet: credits, queues, loops, and after some loads memory.
     pub(super) fn rest_of_wild_life(&mut self, plan: &Plan) -> Result<(), String> {
         let patience = self.patience(plan);
         self.end_load(patience)?;
-        self.ping_everybody();
+        self.ping_all();
         let (mut before, mut grown) = (None, None);
         for _ in 0..LOADS_MAX {
             self.start_load(&plan.load_after_recovery)?;
@@ -38,12 +38,12 @@ impl Swarm {
         Err(format!("memory grows with every load: {}", grown.unwrap_or_default().join("; ")))
     }
 
-    /// One node pings or discovers another in the midst of trouble; each gets one result in the
+    /// One node pings or discovers another during the faults; each operation gets one result in the
     /// end.
     pub(super) fn probe(&mut self, number: usize) {
         let count = self.nodes.len();
         let (host, _) = self.nodes[number % count];
-        // All pairs come, sooner or later; also a node and itself.
+        // All pairs occur over time, including a node and itself.
         let (_, nid) = self.nodes[(number + number / count) % count];
         match number % 2 {
             0 => self.world.ping(host, &nid, PROBE),
@@ -51,8 +51,8 @@ impl Swarm {
         };
     }
 
-    /// After so long at most whatever nobody asks for any more has ended: by the time-outs in
-    /// force, and because what is under way arrives as long as some of it does.
+    /// After at most this time, abandoned operations have ended: because of the time-outs, and
+    /// because data under way arrives as long as some of it does.
     fn patience(&self, plan: &Plan) -> Nanos {
         let length = |tunables: &Tunables| {
             let seconds = tunables.rpc_timeout
@@ -69,7 +69,7 @@ impl Swarm {
         Nanos(longest.unwrap_or_default().0 * TIMEOUTS_IN_A_ROW + time_under_way(plan))
     }
 
-    /// WaitTotals for the load for a while, then ends it; what was seen must be right.
+    /// Waits for the load for a while, then ends it; the data must be correct.
     fn end_load(&mut self, patience: Nanos) -> Result<(), String> {
         let _ = self.wait(LOAD, |client| client.step_finished());
         let now = self.world.now();
@@ -85,14 +85,14 @@ impl Swarm {
             self.operations = count(self.operations, &snapshot);
             nothing_corrupt(&snapshot).map_err(|what| format!("{host:?}: {what}"))?;
             if snapshot.outstanding != 0 {
-                return Err(format!("{host:?}: a load that ended: {}", told(&snapshot)));
+                return Err(format!("{host:?}: a load that ended: {}", summary(&snapshot)));
             }
         }
         Ok(())
     }
 
-    /// WaitTotals until all is quiet and no answer is awaited any more: a server keeps its buffers
-    /// for as long as it waits for data of a client that has long given up.
+    /// Waits until everything is quiet and no answer is awaited any more: a server keeps its
+    /// buffers as long as it waits for data of a client that has given up.
     fn come_to_rest(&mut self, patience: Nanos) -> Result<(), String> {
         let end = self.world.now() + patience;
         let mut step = SECOND;
@@ -117,8 +117,9 @@ impl Swarm {
     }
 }
 
-/// How long the slowest of a plan's links takes for all that its loads can have under way at once,
-/// in nanoseconds: a byte takes its share of the bandwidth, and of the round trips of a window.
+/// How long the slowest of a plan's links takes for everything that its loads can have under way at
+/// once, in nanoseconds: a byte takes its share of the bandwidth, and of the round trips of a
+/// window.
 fn time_under_way(plan: &Plan) -> u64 {
     let loads = plan.load_under_faults.iter().chain(&plan.load_after_recovery);
     let bytes: u64 = loads.map(|load| u64::from(load.bytes) * u64::from(load.concurrency)).sum();

@@ -1,4 +1,4 @@
-//! The world of a plan, before anything happens in it.
+//! Builds the simulation of a plan.
 
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::topology::Identity;
@@ -93,7 +93,7 @@ fn spec(plan: &Plan, index: usize, node: &Node) -> Result<NodeSpec, String> {
     Ok(spec)
 }
 
-/// Links between nodes or, where a plan has some, between sites; the ways of those.
+/// Links between nodes or, if a plan has sites, between sites; and the paths over them.
 fn connect(
     plan: &Plan,
     world: &mut StreamSim,

@@ -3,7 +3,7 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lustrine_plan::{OpCounts, Progress};
-use lustrine_report::figures::{count, latency, operations, rate};
+use lustrine_report::numbers::{count, latency, operations, rate};
 
 use crate::output::{note, print_error};
 

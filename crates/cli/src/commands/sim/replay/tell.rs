@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lustrine_report::figures::{latency, latency_text, percent};
+use lustrine_report::numbers::{latency, latency_text, percent};
 use lustrine_trace::{Outcome, Phase, PhaseKind, Rpc, Trace, printable};
 use lustrine_wire::nid::Nid;
 

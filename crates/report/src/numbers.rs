@@ -1,6 +1,6 @@
-//! Figures as tables for people show them: three digits that count, and columns that hold.
+//! Numbers as tables for people show them: three significant digits, and columns of constant width.
 
-/// Three digits that count.
+/// Three significant digits.
 pub fn three_digits(value: f64) -> String {
     match value {
         ..9.995 => format!("{value:.2}"),
@@ -9,7 +9,7 @@ pub fn three_digits(value: f64) -> String {
     }
 }
 
-/// Microseconds with the unit that suits them; five columns below 1000 s.
+/// Microseconds, in a suitable unit; five columns below 1000 s.
 pub fn latency(us: f64) -> String {
     match us {
         ..999.5 => three_digits(us) + "u",
@@ -18,7 +18,7 @@ pub fn latency(us: f64) -> String {
     }
 }
 
-/// Microseconds as text has them, such as `17.8 ms`.
+/// Microseconds as they appear in text, such as `17.8 ms`.
 pub fn latency_text(us: f64) -> String {
     match us {
         ..999.5 => three_digits(us) + " us",
@@ -32,7 +32,7 @@ pub fn rate(mib: f64) -> String {
     if (99.95..999.95).contains(&mib) { format!("{mib:.1}") } else { three_digits(mib) }
 }
 
-/// Operations per second; six columns below a milliard.
+/// Operations per second; six columns below 1,000,000,000.
 pub fn operations(per_s: f64) -> String {
     if per_s < 999_999.5 { three_digits(per_s) } else { format!("{:.0}k", per_s / 1e3) }
 }
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_keep_their_columns() {
+    fn numbers_fit_their_columns() {
         assert_eq!([0.5, 14.26, 999.6, 2e6].map(latency), ["0.50u", "14.3u", "1.00m", "2.00s"]);
         assert_eq!(latency_text(17_842.0), "17.8 ms");
         assert_eq!([0.004, 99.96, 999.96, 5777.8].map(rate), ["0.00", "100.0", "1000", "5778"]);
