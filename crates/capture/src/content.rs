@@ -1,4 +1,4 @@
-//! Looking into payloads: ping info and selftest.
+//! Decodes payloads: ping info and selftest.
 
 use lustrine_wire::header::{Body, Header};
 use lustrine_wire::srpc::{self, BrwOp, Destination, Message as Srpc, destination_at};
@@ -7,14 +7,14 @@ use lustrine_wire::{ByteOrder, Nid, PING_MATCH_BITS, PING_PORTAL, ping};
 use crate::correlate::{Correlations, Expected};
 use crate::event::{Content, PingInfo};
 
-/// Lists of destinations are laid out in pages of the console, of which this is the usual size.
+/// The usual page size of the console, which lays out lists of destinations in pages.
 const PAGE_SIZE: usize = 4096;
 
-/// The most entries of ping info that are read: releases differ in their limits, so take the
-/// largest.
+/// The largest number of entries of ping info that is read. Releases differ in their limits, so
+/// this is the largest of them.
 const PING_ENTRIES_MAX: u32 = 4096;
 
-/// Tells what the payload of a message is, and remembers what its answer will carry.
+/// Decodes the payload of a message, and remembers what its answer will carry.
 pub(crate) fn look(header: &Header, payload: &[u8], known: &mut Correlations) -> Content {
     match header.body {
         Body::Put { portal, match_bits, .. } => put(header, portal, match_bits, payload, known),
@@ -58,7 +58,7 @@ fn put(
         },
         srpc::REPLY_PORTAL => match known.transfer(header.dst.nid, match_bits) {
             Some(expected) => expected_content(expected, payload),
-            // The request was before the capture began.
+            // The request was sent before the capture began.
             None => Srpc::parse(payload).map_or(Content::Opaque, Content::Srpc),
         },
         _ if payload.is_empty() => Content::Empty,
@@ -66,7 +66,7 @@ fn put(
     }
 }
 
-/// Takes note of the buffers that a request names.
+/// Records the buffers that a request names.
 fn remember(message: &Srpc, caller: Nid, known: &mut Correlations) {
     use srpc::Body as B;
     let order = message.order;
@@ -106,7 +106,7 @@ fn expected_content(expected: Expected, payload: &[u8]) -> Content {
     }
 }
 
-/// A REPLY whose GET was before the capture began.
+/// A REPLY whose GET was sent before the capture began.
 fn unexpected_reply(payload: &[u8]) -> Content {
     match ping_info(payload) {
         _ if payload.is_empty() => Content::Empty,

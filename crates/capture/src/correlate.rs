@@ -1,4 +1,4 @@
-//! What earlier messages say about the payload of later ones.
+//! What earlier messages reveal about the payload of later ones.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -7,7 +7,7 @@ use foldhash::fast::FixedState;
 use lustrine_wire::header::MdHandle;
 use lustrine_wire::{ByteOrder, Nid};
 
-/// How many exchanges are remembered, of each kind.
+/// The number of exchanges of each kind that are remembered.
 const REMEMBERED_MAX: usize = 1 << 16;
 
 /// What a transfer will carry.
@@ -48,12 +48,12 @@ impl<K: Hash + Eq + Copy, V> Recent<K, V> {
     }
 }
 
-/// Memory of the requests seen on all streams.
+/// The requests seen on all streams.
 #[derive(Debug)]
 pub(crate) struct Correlations {
-    /// By the node that asked and the handle in its GET.
+    /// By the node that sent the GET and the handle in it.
     replies: Recent<(Nid, MdHandle), Expected>,
-    /// By the node whose buffer it is and the match bits on selftest's reply portal.
+    /// By the owner of the buffer and the match bits on selftest's reply portal.
     buffers: Recent<(Nid, u64), Expected>,
 }
 
@@ -72,12 +72,12 @@ impl Correlations {
         self.replies.map.get(&(asker, md)).copied()
     }
 
-    /// `owner` has set up a buffer that somebody will put to or get from.
+    /// `owner` has set up a buffer for a PUT or GET of another node.
     pub(crate) fn expect_transfer(&mut self, owner: Nid, match_bits: u64, expected: Expected) {
         self.buffers.insert((owner, match_bits), expected);
     }
 
-    /// What the buffer of `owner` is for.
+    /// The purpose of the buffer of `owner`.
     pub(crate) fn transfer(&self, owner: Nid, match_bits: u64) -> Option<Expected> {
         self.buffers.map.get(&(owner, match_bits)).copied()
     }
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_is_forgotten() {
+    fn the_oldest_entry_is_forgotten() {
         let mut recent = Recent::new();
         for key in 0..=REMEMBERED_MAX {
             recent.insert(key, ());

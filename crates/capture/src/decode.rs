@@ -1,4 +1,4 @@
-//! One direction of a connection: bytes in sequence in, events out.
+//! Decodes one direction of a connection: bytes in sequence in, events out.
 
 #[cfg(test)]
 mod tests;
@@ -17,10 +17,10 @@ use crate::event::{
 };
 use crate::guess::{self, Guess};
 
-/// Buffers that grew beyond this are given back when they are empty.
+/// An empty buffer with a capacity beyond this is freed.
 const BUFFER_KEPT: usize = 1 << 16;
 
-/// What everything that a decoder reports is marked with.
+/// The fields that all events of one decoder share.
 pub(crate) struct Context<'a> {
     pub(crate) time_ns: u64,
     pub(crate) stream: u32,
@@ -39,26 +39,26 @@ enum Phase {
     Hello,
     /// Messages.
     Messages(Format),
-    /// The rest of a message of which bytes are missing, then messages.
+    /// The rest of a message with missing bytes, then messages.
     Skip { left: u64, then: Format },
-    /// Anything; wait for a message to start. `segment_start`: the next byte is the first of a TCP
-    /// segment, where even a NOOP can be believed.
+    /// Anything: search for the start of a message. `segment_start`: the next byte is the first of
+    /// a TCP segment, where even a NOOP is plausible.
     Search { format: Option<Format>, segment_start: bool },
-    /// Nothing that could be understood: something was malformed.
+    /// Nothing is decoded any more, because something was malformed.
     Broken,
-    /// A conversation of other programs.
+    /// The connection belongs to another protocol.
     Foreign,
 }
 
-/// What one step of decoding comes to.
+/// The result of one step of decoding.
 enum Step {
-    /// The next so many bytes are this.
+    /// The next bytes, of this number, are this item.
     Took(usize, Item),
-    /// There is nothing more to be had from the bytes that are there.
+    /// The buffered bytes hold no further item.
     Wait,
-    /// Decide again, in another phase.
+    /// Repeat the step in another phase.
     Enter(Phase),
-    /// Everything that is there cannot be decoded, nor anything that follows.
+    /// Neither the buffered bytes nor the bytes that follow can be decoded.
     Broken(Undecoded),
 }
 
@@ -66,7 +66,7 @@ enum Step {
 #[derive(Debug)]
 pub(crate) struct Decoder {
     direction: Direction,
-    /// Whether a port of the connection is LNet's, so that anything odd on it is worth a report.
+    /// Whether a port of the connection is LNet's, so that anything unexpected on it is reported.
     ours: bool,
     phase: Phase,
     buf: Vec<u8>,
@@ -88,8 +88,7 @@ impl Decoder {
         self.buf.capacity()
     }
 
-    /// Reports something that is not made of bytes, unless the conversation is none of LNet's as
-    /// far as one can tell.
+    /// Reports an event without bytes, unless the connection seems to belong to another protocol.
     pub(crate) fn report(&self, cx: &mut Context<'_>, item: Item) {
         let unknown = matches!(self.phase, Phase::Opening | Phase::MidStream) && !self.ours;
         if unknown || self.phase == Phase::Foreign {
@@ -132,7 +131,7 @@ impl Decoder {
         self.consume(used);
     }
 
-    /// Takes note that the next `missing` bytes of the stream were not captured.
+    /// Records that the next `missing` bytes of the stream were not captured.
     pub(crate) fn gap(&mut self, cx: &mut Context<'_>, missing: u64) {
         let have = self.buf.len() as u64;
         let search = |format| Phase::Search { format, segment_start: true };
@@ -158,7 +157,7 @@ impl Decoder {
         self.phase = next;
     }
 
-    /// Takes note that nothing more will come.
+    /// Records that no more bytes will come.
     pub(crate) fn end(&mut self, cx: &mut Context<'_>) {
         self.give_up(cx, Undecoded::CutOff);
         if self.phase != Phase::Foreign {
@@ -166,7 +165,7 @@ impl Decoder {
         }
     }
 
-    /// Forgets what has come of an unfinished message, because memory is short.
+    /// Drops the buffered part of an unfinished message, because memory is short.
     pub(crate) fn shed(&mut self, cx: &mut Context<'_>) {
         let have = self.buf.len() as u64;
         let next = match self.phase {
@@ -210,7 +209,7 @@ impl Decoder {
         }
     }
 
-    /// What the phase is after an item of `len` bytes.
+    /// The phase after an item of `len` bytes.
     fn advance_phase(&mut self, len: usize, item: &Item) {
         self.phase = match (self.phase, item) {
             (_, Item::Request(_) | Item::Answer(_)) => Phase::Hello,
@@ -266,7 +265,7 @@ impl Decoder {
         }
     }
 
-    /// At the start of what was captured; streams are supposed to begin at a message boundary.
+    /// At the start of what was captured; a stream is assumed to begin at a message boundary.
     fn midway(&self, buf: &[u8]) -> Step {
         let Some(word) = buf.first_chunk() else {
             return Step::Wait;
@@ -288,7 +287,7 @@ impl Decoder {
         }
     }
 
-    /// Length of the message whose first bytes are buffered, if enough of them are there to tell.
+    /// Length of the message whose first bytes are buffered, if these bytes determine it.
     fn message_len(&self, format: Format) -> Option<u64> {
         let frame_len = format.version.frame_len();
         if format.version != Version::V1 {
@@ -380,7 +379,7 @@ fn check(format: Format, frame: &FrameHeader, rest: &[u8], header_len: usize) ->
     if computed == frame.csum { Checksum::Good } else { Checksum::Bad { computed } }
 }
 
-/// Looks for the next message boundary.
+/// Searches for the next message boundary.
 fn search(buf: &[u8], format: Option<Format>, segment_start: bool) -> Step {
     for at in 0..buf.len() {
         let found = match (guess::at_start(&buf[at..]), format) {
@@ -397,7 +396,7 @@ fn search(buf: &[u8], format: Option<Format>, segment_start: bool) -> Step {
     wait_from(buf.len())
 }
 
-/// Passes over the rest of a message, if there is any.
+/// Skips the rest of a message, if there is any.
 fn skip(left: u64, then: Format) -> Phase {
     match left {
         0 => Phase::Messages(then),
@@ -405,7 +404,7 @@ fn skip(left: u64, then: Format) -> Phase {
     }
 }
 
-/// Passes over the first `at` bytes.
+/// Skips the first `at` bytes.
 fn wait_from(at: usize) -> Step {
     match at {
         0 => Step::Wait,

@@ -14,18 +14,18 @@ use crate::event::{Direction, Event, Item, Start};
 use crate::flow::{Chunk, Flow};
 use crate::packet::{Frame, Segment};
 
-/// The port that LNet listens on unless configured otherwise.
+/// The port that LNet listens on by default.
 const LNET_PORT: u16 = 988;
 
-/// How much memory a dissector may take.
+/// The memory limits of a dissector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections in the table; beyond it the one that appeared first is forgotten.
+    /// Connections in the table. Beyond this number, the oldest one is forgotten.
     pub connections: usize,
     /// Bytes held back in one direction of a connection while others are missing.
     pub held_per_direction: usize,
-    /// Bytes of all connections together, held back or of unfinished messages. When they exceed it,
-    /// the connection that wants more gives up what it has.
+    /// Bytes of all connections together, held back or of unfinished messages. When they exceed the
+    /// limit, the connection that needs more drops what it holds.
     pub held_total: usize,
 }
 
@@ -36,10 +36,10 @@ impl Default for Limits {
     }
 }
 
-/// What has gone through a dissector.
+/// Counts of what a dissector has processed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
-    /// Frames handed in.
+    /// Frames passed in.
     pub frames: u64,
     /// Frames without a TCP segment, or with an unreadable one.
     pub skipped: u64,
@@ -47,7 +47,7 @@ pub struct Stats {
     pub streams: u32,
 }
 
-/// The two ends of a connection, the smaller first: the same for both directions.
+/// The two ends of a connection, the smaller one first: the same for both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Ends(SocketAddr, SocketAddr);
 
@@ -70,22 +70,22 @@ struct Connection {
     opener: SocketAddr,
     from_opener: Half,
     from_acceptor: Half,
-    /// Somebody broke it.
+    /// One end has broken the connection.
     reset: bool,
-    /// What [`Item::Opened`] will say, until it turns out that the conversation is LNet's.
+    /// The fields of [`Item::Opened`], until the connection turns out to be LNet's.
     opening: Option<Event>,
 }
 
 /// Turns the frames of a capture into [`Event`]s.
 ///
-/// Hand in frames in the sequence of the capture, take the events after each, and call
+/// Pass in frames in the order of the capture, take the events after each frame, and call
 /// [`Dissector::finish`] at the end.
 #[derive(Debug)]
 pub struct Dissector {
     limits: Limits,
     connections: HashMap<Ends, Connection, FixedState>,
-    /// Connections by age. Holds a connection's stream number too, because its ends may have been
-    /// used again by a younger one.
+    /// Connections by age. Each entry holds the connection's stream number too, because a younger
+    /// connection may use the same ends.
     age: VecDeque<(Ends, u32)>,
     known: Correlations,
     events: VecDeque<Event>,
@@ -101,7 +101,7 @@ impl Default for Dissector {
 }
 
 impl Dissector {
-    /// A dissector that has seen nothing yet.
+    /// A dissector without any connections.
     pub fn new(limits: Limits) -> Dissector {
         Dissector {
             limits,
@@ -115,7 +115,7 @@ impl Dissector {
         }
     }
 
-    /// What has gone through.
+    /// The counts so far.
     pub fn stats(&self) -> Stats {
         self.stats
     }
@@ -135,7 +135,7 @@ impl Dissector {
         }
     }
 
-    /// Takes note that the capture ends: what was held back is decoded as far as possible.
+    /// Records that the capture ends: what was held back is decoded as far as possible.
     pub fn finish(&mut self) {
         for (ends, stream) in std::mem::take(&mut self.age) {
             self.forget(ends, stream);
@@ -217,7 +217,7 @@ impl Dissector {
 }
 
 impl Connection {
-    /// A connection whose first captured segment is this.
+    /// Creates the connection whose first captured segment is this.
     fn new(stream: u32, time_ns: u64, segment: &Segment<'_>) -> Connection {
         let source_opened = match (segment.syn, segment.ack) {
             (true, None) => true,
@@ -259,7 +259,7 @@ impl Connection {
         self.from_opener.held_bytes() + self.from_acceptor.held_bytes()
     }
 
-    /// The half that sent a segment, and the other.
+    /// The half that sent a segment, and the other one.
     fn halves(&mut self, segment: &Segment<'_>) -> (&mut Half, &mut Half) {
         if segment.source == self.opener {
             (&mut self.from_opener, &mut self.from_acceptor)
@@ -268,7 +268,7 @@ impl Connection {
         }
     }
 
-    /// Whether a segment shows that this connection is over and its ends are in use again.
+    /// Whether a segment shows that this connection is over and that its ends are used again.
     fn is_over(&self, segment: &Segment<'_>) -> bool {
         if !segment.syn {
             return false;
@@ -281,8 +281,8 @@ impl Connection {
     fn segment(&mut self, cx: &mut Context<'_>, segment: &Segment<'_>, limit: usize) {
         let reset = self.reset;
         let (sender, receiver) = self.halves(segment);
-        // Leftovers of an earlier connection between the same ends: they acknowledge, or break off,
-        // what is not of this one.
+        // Segments of an earlier connection between the same ends, which acknowledge or reset what
+        // does not belong to this connection.
         let stray_ack = segment.ack.is_some_and(|ack| !receiver.flow.is_plausible(ack));
         if (stray_ack && !sender.flow.is_started() && !segment.syn)
             || (segment.rst && !sender.flow.is_plausible(segment.seq))
@@ -292,7 +292,7 @@ impl Connection {
         if segment.syn {
             sender.flow.start_after(segment.seq);
         }
-        // After a reset nothing is owed an answer any more, and sequence numbers may be anything.
+        // After a reset no answers are due, and sequence numbers may have any value.
         if let Some(ack) = segment.ack
             && !segment.rst
             && !reset
@@ -346,7 +346,7 @@ impl Half {
         }
     }
 
-    /// Decodes what can be decoded; nothing more will come.
+    /// Decodes all that can be decoded, because no more will come.
     fn flush(&mut self, cx: &mut Context<'_>) {
         let Half { flow, decoder, .. } = self;
         flow.flush(&mut |chunk| deliver(decoder, cx, chunk));
@@ -355,7 +355,7 @@ impl Half {
     }
 }
 
-/// Whether a segment is from or to the port of LNet.
+/// Whether a segment is from or to LNet's port.
 fn is_ours(segment: &Segment<'_>) -> bool {
     segment.source.port() == LNET_PORT || segment.target.port() == LNET_PORT
 }

@@ -1,4 +1,4 @@
-//! What the dissector reports.
+//! The events that the dissector reports.
 
 use core::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use lustrine_wire::ping::{Features, PingEntry, PingError};
 use lustrine_wire::srpc::{self, Destination, SrpcError};
 use lustrine_wire::{ByteOrder, Header};
 
-/// Who sent the bytes of an event.
+/// The sender of the bytes of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// The side that opened the TCP connection.
@@ -29,25 +29,25 @@ impl Direction {
     }
 }
 
-/// Something that happened on a stream.
+/// An event on a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// When the frame that completed it was captured, in nanoseconds since 1970.
+    /// The capture time of the frame that completed it, in nanoseconds since 1970.
     pub time_ns: u64,
-    /// Number of the TCP connection, from 1 in the sequence of appearance.
+    /// Number of the TCP connection, from 1 in the order of appearance.
     pub stream: u32,
-    /// Who sent it.
+    /// The sender.
     pub direction: Direction,
-    /// Where it starts, in bytes since the first byte of this direction that is known of.
+    /// Where it starts, in bytes since the first known byte of this direction.
     pub offset: u64,
-    /// The bytes that it stands for. All bytes of a stream are in exactly one event, except those
-    /// of connections that are not LNet's.
+    /// Its bytes. Every byte of a stream is in exactly one event, except bytes of connections that
+    /// are not LNet's.
     pub raw: Vec<u8>,
-    /// What it is.
+    /// What happened.
     pub item: Item,
 }
 
-/// What an [`Event`] is.
+/// The content of an [`Event`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
     /// A connection appears.
@@ -74,7 +74,7 @@ pub enum Item {
         /// How many.
         missing: u64,
     },
-    /// Bytes that could not be made sense of.
+    /// Bytes that could not be decoded.
     Undecoded(Undecoded),
     /// The sender closed its direction.
     Fin,
@@ -87,33 +87,33 @@ pub enum Item {
 pub enum Start {
     /// The opening handshake was seen.
     Handshake,
-    /// The connection existed before; which side opened it is guessed from the ports.
+    /// The connection existed before the capture; the ports suggest which side opened it.
     MidStream,
 }
 
-/// A frame header on its own.
+/// A frame header without a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Noop {
     /// How the stream is framed.
     pub format: Format,
     /// The frame.
     pub frame: FrameHeader,
-    /// What its checksum is worth.
+    /// The state of its checksum.
     pub checksum: Checksum,
 }
 
-/// An LNet message with whatever comes before it.
+/// An LNet message with its frame header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     /// How the stream is framed.
     pub format: Format,
     /// The frame header; none in protocol version 1.
     pub frame: Option<FrameHeader>,
-    /// What its checksum is worth.
+    /// The state of its checksum.
     pub checksum: Checksum,
     /// The LNet header.
     pub header: Header,
-    /// What the payload says.
+    /// The decoded payload.
     pub content: Content,
 }
 
@@ -131,12 +131,12 @@ pub struct Format {
     pub version: Version,
     /// Byte order of frame headers.
     pub order: ByteOrder,
-    /// How much is known about the version.
+    /// How certain the version is.
     pub certainty: Certainty,
 }
 
 impl Format {
-    /// Whether messages of both formats have their parts in the same places.
+    /// Whether messages of both formats have the same layout.
     pub(crate) fn is_framed_like(&self, other: &Format) -> bool {
         self.version.header_len() == other.version.header_len()
             && self.version.frame_len() == other.version.frame_len()
@@ -149,18 +149,18 @@ impl Format {
 pub enum Certainty {
     /// From a HELLO.
     Announced,
-    /// From a message: V2 and V3 look alike, all else is sure.
+    /// From a message: V2 and V3 look the same, all other versions are certain.
     Inferred,
-    /// From a NOOP: only the byte order is sure.
+    /// From a NOOP: only the byte order is certain.
     Assumed,
 }
 
-/// What the checksum of a frame is worth.
+/// The state of a frame's checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Checksum {
-    /// The frame has none.
+    /// The frame has no checksum.
     Absent,
-    /// It is right.
+    /// It is correct.
     Good,
     /// It is wrong.
     Bad {
@@ -169,12 +169,12 @@ pub enum Checksum {
     },
 }
 
-/// What the payload of a message says.
+/// The decoded payload of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     /// There is no payload.
     Empty,
-    /// What a node tells about itself, as answer to a ping or as a push.
+    /// Information about a node, in the answer to a ping or in a push.
     Ping(PingInfo),
     /// A selftest message.
     Srpc(srpc::Message),
@@ -182,13 +182,13 @@ pub enum Content {
     Destinations(Vec<Destination>),
     /// Data of a bulk test.
     TestData,
-    /// Data of something that is not looked into.
+    /// Data that is not decoded.
     Opaque,
-    /// The payload is not what its place calls for.
+    /// The payload is not what belongs there.
     Malformed(ContentError),
 }
 
-/// Why a payload is not what its place calls for.
+/// Why a payload is not what belongs there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ContentError {
     /// It should be ping info.
@@ -204,7 +204,7 @@ pub enum ContentError {
 pub struct PingInfo {
     /// Byte order of its sender.
     pub order: ByteOrder,
-    /// What the node is able to do.
+    /// The node's features.
     pub features: Features,
     /// Its pid.
     pub pid: u32,
@@ -212,27 +212,27 @@ pub struct PingInfo {
     pub sequence: u32,
     /// Its interfaces without the loopback.
     pub entries: Vec<PingEntry>,
-    /// Bytes that follow, which are not looked into.
+    /// Bytes that follow, which are not decoded.
     pub trailing: usize,
 }
 
 /// Why bytes could not be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Undecoded {
-    /// No acceptable connection request, where one is due.
+    /// Not an acceptable connection request, where one must be.
     #[error(transparent)]
     Request(AcceptorError),
-    /// No acceptable HELLO, where one is due.
+    /// Not an acceptable HELLO, where one must be.
     #[error(transparent)]
     Hello(HelloError),
-    /// No frame header, where one is due.
+    /// Not a frame header, where one must be.
     #[error(transparent)]
     Frame(FrameError),
-    /// No LNet header, where one is due.
+    /// Not an LNet header, where one must be.
     #[error(transparent)]
     Header(HeaderError),
-    /// Follows something malformed.
-    #[error("follows something malformed")]
+    /// Follows a malformed item.
+    #[error("follows a malformed item")]
     AfterError,
     /// The stream ends within a message.
     #[error("the stream ends within a message")]
@@ -240,7 +240,7 @@ pub enum Undecoded {
     /// Part of a message of which other bytes are missing from the capture.
     #[error("part of a message with bytes missing")]
     Incomplete,
-    /// Neither a message nor within a known one: the search for the next boundary is on.
+    /// Neither a message nor within a known one: the search for the next boundary continues.
     #[error("no message boundary found yet")]
     Unsynchronized,
 }

@@ -13,22 +13,22 @@ const JUMP_MAX: i64 = 1 << 30;
 pub(crate) enum Chunk<'a> {
     /// The next bytes of the stream.
     Data(&'a [u8]),
-    /// So many bytes of the stream are missing from the capture.
+    /// This number of bytes of the stream is missing from the capture.
     Gap(u64),
 }
 
 /// Puts the segments of one direction into sequence.
 ///
-/// Bytes that were delivered already are dropped when they come again. Bytes ahead of a hole are
-/// held until the hole is filled, until the receiver acknowledges bytes beyond it (so the capture
-/// lost them), or until more is held than allowed.
+/// Bytes that were delivered before are dropped. Bytes after a hole are held until the hole is
+/// filled, until the receiver acknowledges bytes beyond it (then the capture lost them), or until
+/// more bytes are held than allowed.
 #[derive(Debug, Default)]
 pub(crate) struct Flow {
     /// Sequence number of the byte at offset `delivered`; unknown before the first segment.
     next: Option<u32>,
     /// Bytes delivered or declared missing so far.
     delivered: u64,
-    /// Segments ahead of a hole, by the offset of their first byte.
+    /// Segments after a hole, by the offset of their first byte.
     held: BTreeMap<u64, Vec<u8>>,
     held_bytes: usize,
     /// The receiver has everything before this offset.
@@ -48,7 +48,7 @@ impl Flow {
         self.held_bytes
     }
 
-    /// Whether the sender has closed and everything before was delivered.
+    /// Whether the sender has closed the stream and all bytes were delivered.
     pub(crate) fn is_finished(&self) -> bool {
         self.end.is_some_and(|end| self.delivered >= end)
     }
@@ -69,7 +69,8 @@ impl Flow {
         self.next.is_none() || self.offset_of(seq).is_some()
     }
 
-    /// Where a sequence number lies in the stream; `None` before its start or absurdly far ahead.
+    /// The offset of a sequence number in the stream; `None` before its start or implausibly far
+    /// ahead.
     fn offset_of(&self, seq: u32) -> Option<u64> {
         let ahead = i64::from(seq.wrapping_sub(self.next?) as i32);
         if ahead > JUMP_MAX {
@@ -80,7 +81,7 @@ impl Flow {
 
     /// Takes a segment and delivers what is in sequence now.
     ///
-    /// `limit` is how many bytes may be held back afterwards.
+    /// At most `limit` bytes are held back afterwards.
     pub(crate) fn insert(
         &mut self,
         seq: u32,
@@ -120,7 +121,7 @@ impl Flow {
         payload.get(known as usize..)
     }
 
-    /// Takes note that the sender closed after `len` bytes at `seq`.
+    /// Records that the sender closed after `len` bytes at `seq`.
     pub(crate) fn close(&mut self, seq: u32, len: usize) {
         self.next.get_or_insert(seq.wrapping_add(len as u32));
         if self.end.is_none() {
@@ -128,7 +129,7 @@ impl Flow {
         }
     }
 
-    /// Takes note that the receiver has everything before `ack`.
+    /// Records that the receiver has everything before `ack`.
     pub(crate) fn acknowledge(&mut self, ack: u32, out: &mut dyn FnMut(Chunk<'_>)) {
         if let Some(offset) = self.offset_of(ack) {
             self.acked = self.acked.max(offset);
@@ -136,7 +137,7 @@ impl Flow {
         }
     }
 
-    /// Delivers everything that is held; nothing more will fill the holes.
+    /// Delivers everything that is held, because nothing will fill the holes.
     pub(crate) fn flush(&mut self, out: &mut dyn FnMut(Chunk<'_>)) {
         self.give_up_holes(0, out);
     }

@@ -1,4 +1,4 @@
-//! Recognising messages in streams whose beginning is not known.
+//! Recognises messages in streams whose beginning is not known.
 
 #[cfg(test)]
 mod tests;
@@ -10,23 +10,23 @@ use lustrine_wire::{ByteOrder, Header, NetKind, Nid, PID_LUSTRE, PID_USERLAND, P
 
 use crate::event::{Certainty, Format};
 
-/// The most bytes that are needed to recognise a message.
+/// The largest number of bytes that are needed to recognise a message.
 pub(crate) const LOOK_AHEAD: usize = FrameHeader::LEN + Header::LONG_LEN;
 
 /// Whether a message starts somewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guess {
-    /// One does.
+    /// A message does.
     Message(Format),
     /// A NOOP might.
     Noop(Format),
-    /// None does.
+    /// No message does.
     No,
-    /// More bytes, up to so many, are needed to tell.
+    /// At least this number of bytes is needed to decide.
     Need(usize),
 }
 
-/// Looks for a message at the start of `buf`.
+/// Checks whether a message starts at the beginning of `buf`.
 pub(crate) fn at_start(buf: &[u8]) -> Guess {
     if buf.len() < 4 {
         return Guess::Need(4);
@@ -86,7 +86,7 @@ fn is_short_header(raw: &[u8; 72]) -> bool {
         return false;
     };
     let mut again = [0; 72];
-    // Writing it again gives the same bytes only if all unused ones are zero.
+    // Encoding it gives the same bytes only if all unused ones are zero.
     is_plausible(&header) && header.encode_short(&mut again).is_ok() && again == *raw
 }
 

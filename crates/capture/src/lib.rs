@@ -1,8 +1,8 @@
 //! Reads packet captures: TCP reassembly and a dissector for everything that crate `wire` knows.
 //!
-//! Pure computation: the caller reads the file and hands in [`Frame`]s one after the other; the
-//! [`Dissector`] gives [`Event`]s back, each with the exact bytes that it stands for. Whatever the
-//! capture holds, memory stays within [`Limits`] and nothing panics.
+//! Pure computation: the caller reads the file and passes in [`Frame`]s one after the other; the
+//! [`Dissector`] returns [`Event`]s, each with its exact bytes. Memory stays within [`Limits`] for
+//! any capture, and no input causes a panic.
 #![forbid(unsafe_code)]
 
 mod content;

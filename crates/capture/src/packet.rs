@@ -1,4 +1,4 @@
-//! From a captured frame to a TCP segment.
+//! Extracts the TCP segment from a captured frame.
 
 #[cfg(test)]
 mod tests;
@@ -7,7 +7,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, TcpSlice, TransportSlice};
 
-/// What the bytes of a frame start with. The numbers are those of capture files.
+/// The first layer of a frame. The numbers are those of capture files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LinkType {
     /// Ethernet, with or without VLAN tags.
@@ -23,7 +23,7 @@ pub enum LinkType {
 }
 
 impl LinkType {
-    /// The link type with this number in a capture file, if it can be read here.
+    /// The link type with this number in a capture file, if it is supported.
     pub const fn from_number(number: i32) -> Option<LinkType> {
         Some(match number {
             0 | 108 => LinkType::Loopback,
@@ -47,13 +47,13 @@ pub struct Frame<'a> {
     pub bytes: &'a [u8],
 }
 
-/// What one frame says about a TCP connection.
+/// The fields of one frame that matter to a TCP connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Segment<'a> {
     pub(crate) source: SocketAddr,
     pub(crate) target: SocketAddr,
     pub(crate) seq: u32,
-    /// The acknowledgement number, if the ACK flag says that it means something.
+    /// The acknowledgement number, if the ACK flag marks it as valid.
     pub(crate) ack: Option<u32>,
     pub(crate) syn: bool,
     pub(crate) fin: bool,
@@ -80,8 +80,8 @@ impl<'a> Frame<'a> {
         Some(Segment::new(source, target, &tcp))
     }
 
-    /// Cuts the frame at its layers. Lengths are taken leniently: frames may be cut off by the
-    /// capture, and frames that the network card was to split announce wrong lengths.
+    /// Splits the frame into its layers. Lengths are checked leniently: the capture may have cut
+    /// the frame, and frames that the network card was to split announce wrong lengths.
     fn slice(&self) -> Option<LaxSlicedPacket<'a>> {
         match self.link {
             LinkType::Ethernet => LaxSlicedPacket::from_ethernet(self.bytes).ok(),

@@ -1,7 +1,7 @@
 //! Captures of real nodes: every message decodes, and encodes to the bytes it came from.
 //!
-//! `testdata/captures/counts.txt` says what is in each capture, so that nothing can pass by finding
-//! nothing. Write it anew with `LUSTRINE_BLESS=1 cargo test -p lustrine-capture --test golden`, and
+//! `testdata/captures/counts.txt` lists what is in each capture, so that no test passes by finding
+//! nothing. Regenerate it with `LUSTRINE_BLESS=1 cargo test -p lustrine-capture --test golden`, and
 //! review the difference.
 
 mod support;
@@ -19,8 +19,8 @@ use lustrine_wire::ping::PingError;
 
 use support::{captures, dissect, encode, folder, label, name_of, read};
 
-/// What is malformed in the captures of malformed conversations, and how it is reported. Everything
-/// else in all captures must decode.
+/// The malformed parts of the captures of malformed connections, and how they are reported.
+/// Everything else in all captures must decode.
 const MALFORMED: [(&str, Undecoded); 11] = [
     ("r_badksm", Undecoded::Frame(FrameError::UnknownKind(0xC5))),
     ("r_badmagic", Undecoded::Request(AcceptorError::BadMagic(0xdead_beef))),
@@ -29,7 +29,7 @@ const MALFORMED: [(&str, Undecoded); 11] = [
         "r_badver",
         Undecoded::Request(AcceptorError::UnknownVersion { version: 99, order: ByteOrder::Little }),
     ),
-    // The client writes even the LNet header in its own order, which is big.
+    // The client writes even the LNet header in its own byte order, which is big-endian.
     ("r_be", Undecoded::Header(HeaderError::UnknownType(0x0200_0000))),
     ("r_hbadmagic", Undecoded::Hello(HelloError::BadMagic(0xdead_beef))),
     ("r_hbadtype", Undecoded::Hello(HelloError::UnknownKind { raw: 9 })),
@@ -42,16 +42,16 @@ const MALFORMED: [(&str, Undecoded); 11] = [
     ("r_puthuge", Undecoded::Header(HeaderError::PayloadTooLong(0x7fff_ffff))),
 ];
 
-/// Payloads that are not what their place calls for.
+/// Payloads that are not what belongs there.
 const MALFORMED_CONTENT: [(&str, ContentError); 4] = [
-    // The asker offered room for 16, 0 and 4 bytes.
+    // The requester offered room for 16, 0 and 4 bytes.
     ("r_getsmallsink", ContentError::Ping(PingError::Truncated { have: 16, announced: 48 })),
     ("r_getsmallsink", ContentError::Ping(PingError::TooShort(0))),
     ("r_getsmallsink", ContentError::Ping(PingError::TooShort(4))),
     ("r_putping", ContentError::Ping(PingError::BadMagic(0x7a7a_7a7a))),
 ];
 
-/// Frames whose checksum is wrong: injected on purpose, or of clients that probe what a V3 node
+/// Frames with a wrong checksum: injected on purpose, or from clients that probe what a V3 node
 /// covers with it.
 const BAD_CHECKSUMS: [&str; 5] = [
     "f22_proto_v2_csum_injected_error",
@@ -175,7 +175,7 @@ fn counts_name_every_capture() {
     assert_eq!(expected_counts().into_keys().collect::<Vec<_>>(), keys);
 }
 
-/// The checksums of version 2 are right in all frames but one that was spoilt on purpose.
+/// The checksums of version 2 are correct in all frames but one that was corrupted on purpose.
 #[test]
 fn checksums_of_version_2() {
     let good = |name: &str| {
@@ -195,7 +195,7 @@ fn checksums_of_version_2() {
     assert_eq!(good("f2_csum_lst.pcap").0, 0, "version 3 sends none");
 }
 
-/// Messages of a capture without anything before the first `skip` frames are told apart as well.
+/// Messages of a capture are recognised even if its first `skip` frames are missing.
 fn assert_midway(path: &Path, skip: usize) {
     let file = read(path);
     let messages = |events: Vec<Event>| {
@@ -213,7 +213,7 @@ fn assert_midway(path: &Path, skip: usize) {
 }
 
 #[test]
-fn streams_whose_beginning_is_missing() {
+fn streams_without_their_beginning_decode() {
     let lnet = captures().join("lnet");
     for (name, skip) in [
         ("c00_session_console_vm4_ping.pcap", 150),
@@ -226,9 +226,9 @@ fn streams_whose_beginning_is_missing() {
     }
 }
 
-/// Loses frames here and there; everything between the losses is still found.
+/// Some frames are lost; everything between the losses is still found.
 #[test]
-fn lost_frames() {
+fn lost_frames_do_not_hide_the_rest() {
     for name in ["c00_session_console_vm4_ping.pcap", "f23_proto_v1.pcap", "f20_proto_v2.pcap"] {
         let file = read(&captures().join("lnet").join(name));
         let total = dissect(&file).iter().filter(|e| encode(e).is_some()).count();
@@ -251,9 +251,9 @@ fn lost_frames() {
     }
 }
 
-/// Cut-off frames (a capture with a small snap length) and repeated ones.
+/// Frames that are cut (a capture with a small snap length) or repeated.
 #[test]
-fn short_and_repeated_frames() {
+fn short_and_repeated_frames_decode() {
     let file = read(&captures().join("lnet/c29_brw_write_1M_none_c1.pcap"));
     let whole = dissect(&file);
     let headers = |events: &[Event]| events.iter().filter(|e| encode(e).is_some()).count();

@@ -7,7 +7,7 @@ use super::*;
 
 const MD: MdHandle = MdHandle { interface: 1, object: 2 };
 
-/// A decoder with all that surrounds it.
+/// A decoder and its surroundings.
 struct Bench {
     decoder: Decoder,
     known: Correlations,
@@ -42,13 +42,16 @@ impl Bench {
         self.with(|decoder, cx| decoder.gap(cx, missing))
     }
 
-    /// What was reported, in short: offset, length, kind.
-    fn told(&self) -> Vec<String> {
-        self.events.iter().map(|e| format!("{}+{} {}", e.offset, e.raw.len(), tell(e))).collect()
+    /// The reported events in short form: offset, length, kind.
+    fn summary(&self) -> Vec<String> {
+        self.events
+            .iter()
+            .map(|e| format!("{}+{} {}", e.offset, e.raw.len(), describe(e)))
+            .collect()
     }
 }
 
-fn tell(event: &Event) -> String {
+fn describe(event: &Event) -> String {
     match &event.item {
         Item::Message(message) => {
             format!("{} {:?}", message.header.body.kind().name(), message.format.version)
@@ -119,7 +122,7 @@ fn v3_reply(len: u32) -> Vec<u8> {
 }
 
 #[test]
-fn both_byte_orders_and_all_versions() {
+fn both_byte_orders_and_all_versions_decode() {
     // [HEL-4] [FRM-4]
     for (version, order) in [
         (Version::V1, ByteOrder::Little),
@@ -131,19 +134,19 @@ fn both_byte_orders_and_all_versions() {
         let mut bench = Bench::new(Start::Handshake);
         bench.data(&request(order)).data(&hello(version, order));
         bench.data(&reply(version, order, 5)).data(&reply(version, order, 0));
-        let kinds: Vec<_> = bench.events.iter().map(tell).collect();
+        let kinds: Vec<_> = bench.events.iter().map(describe).collect();
         let message = format!("REPLY {version:?}");
         assert_eq!(kinds, ["request", "hello", &message, &message]);
     }
 }
 
 #[test]
-fn a_hole_within_a_payload_is_stepped_over() {
+fn a_hole_within_a_payload_is_skipped() {
     let message = v3_reply(1000);
     let mut bench = Bench::new(Start::MidStream);
     bench.data(&message).data(&message[..300]).gap(500).data(&message[800..]).data(&message);
     assert_eq!(
-        bench.told(),
+        bench.summary(),
         [
             "0+1096 REPLY V3",
             "1096+300 Incomplete",
@@ -154,32 +157,32 @@ fn a_hole_within_a_payload_is_stepped_over() {
     );
     let mut bench = Bench::new(Start::MidStream);
     bench.data(&message[..300]).gap(796).data(&message);
-    assert_eq!(bench.told(), ["0+300 Incomplete", "300+0 gap 796", "1096+1096 REPLY V3"]);
+    assert_eq!(bench.summary(), ["0+300 Incomplete", "300+0 gap 796", "1096+1096 REPLY V3"]);
 }
 
 #[test]
-fn the_next_boundary_is_searched_after_a_larger_hole() {
+fn the_next_boundary_is_found_after_a_larger_hole() {
     let message = v3_reply(50);
     for lost in [51, 100, 150] {
         let mut bench = Bench::new(Start::MidStream);
         let stream = [&message[..], &message, &message, &message].concat();
         let at = message.len() + 100 + lost;
         bench.data(&stream[..message.len() + 100]).gap(lost as u64).data(&stream[at..]);
-        let last = bench.told().pop().unwrap();
+        let last = bench.summary().pop().unwrap();
         assert_eq!(last, format!("{}+146 REPLY V3", 3 * message.len()), "{lost}");
     }
 }
 
 #[test]
-fn nothing_known_but_a_noop() {
+fn a_stream_of_which_only_a_noop_is_known() {
     let noop = FrameHeader::KEEPALIVE.encode(ByteOrder::Little);
     let mut bench = Bench::new(Start::MidStream);
     bench.data(&noop).data(&reply(Version::V4, ByteOrder::Little, 3)).data(&noop);
-    assert_eq!(bench.told(), ["0+24 NOOP Assumed", "24+123 REPLY V4", "147+24 NOOP Inferred"]);
+    assert_eq!(bench.summary(), ["0+24 NOOP Assumed", "24+123 REPLY V4", "147+24 NOOP Inferred"]);
     let mut bench = Bench::new(Start::MidStream);
     bench.data(&noop).gap(48).data(&noop);
     assert_eq!(
-        bench.told(),
+        bench.summary(),
         ["0+24 NOOP Assumed", "24+0 gap 48", "72+24 NOOP Assumed"],
         "a connection that carries nothing but acknowledgements"
     );
@@ -193,7 +196,7 @@ fn everything_after_an_error_is_reported_as_such() {
         bench.events[1].item,
         Item::Undecoded(Undecoded::Hello(HelloError::BadMagic(_)))
     ));
-    assert_eq!(bench.told()[2], "32+4 AfterError");
+    assert_eq!(bench.summary()[2], "32+4 AfterError");
     bench.with(|decoder, cx| decoder.end(cx));
     assert_eq!(bench.events.len(), 3);
 }
@@ -202,7 +205,7 @@ fn everything_after_an_error_is_reported_as_such() {
 fn an_unfinished_message_is_reported_at_the_end() {
     let mut bench = Bench::new(Start::MidStream);
     bench.data(&v3_reply(50)[..140]).with(|decoder, cx| decoder.end(cx));
-    assert_eq!(bench.told(), ["0+140 CutOff"]);
+    assert_eq!(bench.summary(), ["0+140 CutOff"]);
 }
 
 #[test]
@@ -214,13 +217,13 @@ fn memory_is_given_back_on_demand() {
     bench.with(|decoder, cx| decoder.shed(cx));
     assert_eq!(bench.decoder.held_bytes(), 0);
     bench.data(&message[500_000..]).data(&v3_reply(1));
-    let told = bench.told();
-    assert_eq!(told[0], "0+500000 Incomplete");
-    assert_eq!(told.last().unwrap(), &format!("{}+97 REPLY V3", message.len()));
+    let summary = bench.summary();
+    assert_eq!(summary[0], "0+500000 Incomplete");
+    assert_eq!(summary.last().unwrap(), &format!("{}+97 REPLY V3", message.len()));
 }
 
 #[test]
-fn conversations_of_others_are_left_alone() {
+fn connections_of_other_protocols_are_ignored() {
     for (start, first) in [(Start::Handshake, "SSH-2.0"), (Start::MidStream, &"x".repeat(200))] {
         for direction in [Direction::FromOpener, Direction::FromAcceptor] {
             let mut bench = Bench::new(start);
@@ -228,7 +231,7 @@ fn conversations_of_others_are_left_alone() {
             bench.data(first.as_bytes()).data(&v3_reply(1)).gap(5);
             bench.with(|decoder, cx| decoder.end(cx));
             bench.with(|decoder, cx| decoder.report(cx, Item::Fin));
-            assert!(bench.events.is_empty(), "{:?}", bench.told());
+            assert!(bench.events.is_empty(), "{:?}", bench.summary());
         }
     }
 }
@@ -262,9 +265,11 @@ fn the_answer_to_a_ping_is_known_by_its_handle() {
 }
 
 proptest! {
-    /// However a stream is cut into pieces, the same comes out.
+    /// The events are the same however a stream is cut into pieces.
     #[test]
-    fn any_chunking(cuts in prop::collection::vec(0usize..3000, 0..20), version in 0usize..4) {
+    fn any_chunking_gives_the_same_events(
+        cuts in prop::collection::vec(0usize..3000, 0..20), version in 0usize..4
+    ) {
         let version = [Version::V1, Version::V2, Version::V3, Version::V4][version];
         let le = ByteOrder::Little;
         let stream = [
@@ -283,13 +288,13 @@ proptest! {
             pieces.data(&stream[at..cut]);
             at = cut;
         }
-        let good = |bench: &Bench| bench.told().into_iter().take(5).collect::<Vec<_>>();
+        let good = |bench: &Bench| bench.summary().into_iter().take(5).collect::<Vec<_>>();
         prop_assert_eq!(good(&pieces), good(&whole));
         let total = |bench: &Bench| bench.events.iter().map(|e| e.raw.len()).sum::<usize>();
         prop_assert!(total(&pieces) + pieces.decoder.buf.len() == stream.len());
     }
 
-    /// Whatever comes, every byte is accounted for once.
+    /// Every byte is accounted for exactly once in arbitrary streams.
     #[test]
     fn arbitrary_streams_are_survived(
         pieces in prop::collection::vec(

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::packet::LinkType;
 
-/// One TCP segment to be; all zero but what is set.
+/// A TCP segment for a test; fields that are not set are zero.
 #[derive(Debug, Clone, Default)]
 struct Tcp {
     /// From the listener.
@@ -61,10 +61,10 @@ fn run(segments: &[Tcp]) -> Vec<String> {
     dissector.finish();
     assert_eq!(dissector.held, 0, "all memory is given back");
     events.extend(std::iter::from_fn(|| dissector.poll_event()));
-    events.iter().map(tell).collect()
+    events.iter().map(describe).collect()
 }
 
-fn tell(event: &Event) -> String {
+fn describe(event: &Event) -> String {
     let side = match event.direction {
         Direction::FromOpener => '>',
         Direction::FromAcceptor => '<',
@@ -93,35 +93,35 @@ fn data(seq: u32, ack: u32, payload: &[u8]) -> Tcp {
 }
 
 #[test]
-fn a_connection_from_handshake_to_fin() {
-    let told = run(&[
+fn a_connection_is_decoded_from_handshake_to_fin() {
+    let summary = run(&[
         syn(99),
         Tcp { back: true, ack: Some(100), ..syn(499) },
         data(100, 500, &request()),
         Tcp { flags: "F", ..data(116, 500, &[]) },
         Tcp { back: true, flags: "F", ..data(500, 117, &[]) },
     ]);
-    assert_eq!(told, ["1> opened 1023 Handshake", "1> request", "1> Fin", "1< Fin"]);
+    assert_eq!(summary, ["1> opened 1023 Handshake", "1> request", "1> Fin", "1< Fin"]);
 }
 
 #[test]
-fn ends_that_are_used_again() {
+fn ends_that_are_used_again_are_a_new_connection() {
     let first = [syn(99), data(100, 500, &request())];
     let again = [syn(5000), data(5001, 900, &request())];
-    let told = run(&[&first[..], &again].concat());
+    let summary = run(&[&first[..], &again].concat());
     assert_eq!(
-        told,
+        summary,
         ["1> opened 1023 Handshake", "1> request", "2> opened 1023 Handshake", "2> request",]
     );
-    let told = run(&[syn(99), syn(99), data(100, 500, &request()), syn(99)]);
-    assert_eq!(told, ["1> opened 1023 Handshake", "1> request"], "a repeated SYN is none");
+    let summary = run(&[syn(99), syn(99), data(100, 500, &request()), syn(99)]);
+    assert_eq!(summary, ["1> opened 1023 Handshake", "1> request"], "a repeated SYN is none");
 }
 
-/// What `rogue/r_race_high_none` shows: the listener still knows the old connection, answers the
-/// new SYN with an acknowledgement of the old one, and is told so by a reset.
+/// The case of `rogue/r_race_high_none`: the listener still has the old connection, answers the new
+/// SYN with an acknowledgement of the old connection, and receives a reset.
 #[test]
-fn leftovers_of_an_earlier_connection() {
-    let told = run(&[
+fn segments_of_an_earlier_connection_are_ignored() {
+    let summary = run(&[
         syn(2_776_496_013),
         Tcp { back: true, ..data(887_086_347, 2_776_430_476, &[]) },
         Tcp { flags: "R", ack: None, ..data(2_776_430_476, 0, &[]) },
@@ -129,39 +129,39 @@ fn leftovers_of_an_earlier_connection() {
         Tcp { back: true, ack: Some(2_776_496_014), ..syn(1_096_521_853) },
         data(2_776_496_014, 1_096_521_854, &request()),
     ]);
-    assert_eq!(told, ["1> opened 1023 Handshake", "1> request"]);
+    assert_eq!(summary, ["1> opened 1023 Handshake", "1> request"]);
 }
 
 #[test]
-fn refused_and_broken_connections() {
+fn refused_and_broken_connections_are_reported() {
     let refused = Tcp { back: true, flags: "R", ..data(0, 100, &[]) };
-    let told = run(&[syn(99), refused, syn(99), data(100, 7, &request()[..9])]);
+    let summary = run(&[syn(99), refused, syn(99), data(100, 7, &request()[..9])]);
     assert_eq!(
-        told,
+        summary,
         ["1> opened 1023 Handshake", "1< Reset", "2> opened 1023 Handshake", "2> CutOff"]
     );
-    let told =
+    let summary =
         run(&[syn(99), data(100, 7, &request()[..9]), Tcp { flags: "R", ..data(109, 7, &[]) }]);
-    assert_eq!(told, ["1> opened 1023 Handshake", "1> Reset", "1> CutOff"]);
+    assert_eq!(summary, ["1> opened 1023 Handshake", "1> Reset", "1> CutOff"]);
 }
 
 #[test]
-fn a_connection_seen_midway_from_either_side() {
-    let told = run(&[Tcp { back: true, ..data(500, 117, &[]) }]);
-    assert_eq!(told, ["1> opened 1023 MidStream"]);
+fn a_connection_without_its_start_is_decoded_from_either_side() {
+    let summary = run(&[Tcp { back: true, ..data(500, 117, &[]) }]);
+    assert_eq!(summary, ["1> opened 1023 MidStream"]);
 }
 
 #[test]
-fn other_ports_matter_only_if_lnet_speaks_there() {
+fn other_ports_are_reported_only_if_lnet_uses_them() {
     let (_, events) = run_on(22, Limits::default(), &[syn(9), data(10, 1, b"SSH-2.0-x")]);
     assert!(events.is_empty());
     let (_, events) = run_on(989, Limits::default(), &[syn(9), data(10, 1, &request())]);
-    let told: Vec<_> = events.iter().map(tell).collect();
-    assert_eq!(told, ["1> opened 1023 Handshake", "1> request"]);
+    let summary: Vec<_> = events.iter().map(describe).collect();
+    assert_eq!(summary, ["1> opened 1023 Handshake", "1> request"]);
 }
 
 #[test]
-fn the_oldest_connection_makes_room() {
+fn the_oldest_connection_is_forgotten_when_the_table_is_full() {
     let limits = Limits { connections: 3, ..Limits::default() };
     let segments: Vec<_> = (1..=50).map(|port| Tcp { port, ..syn(9) }).collect();
     let (dissector, _) = run_on(988, limits, &segments);
@@ -175,7 +175,7 @@ fn memory_is_bounded() {
     let mut segments = Vec::new();
     for port in 1..=200 {
         segments.push(Tcp { port, ..syn(9) });
-        // Everything is ahead of a hole, so everything must be held back.
+        // Everything comes after a hole, so everything must be held back.
         let chunk = |i: u32| Tcp { port, ..data(20 + 2000 * i, 1, &[0xee; 1000]) };
         segments.extend((0..20).map(chunk));
     }

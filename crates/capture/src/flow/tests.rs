@@ -62,7 +62,7 @@ fn repeated_and_overlapping_segments() {
 }
 
 #[test]
-fn keepalive_probes_are_no_data() {
+fn keepalive_probes_carry_no_data() {
     let mut s = Stream::default();
     s.flow.start_after(99);
     s.insert(100, "abc");
@@ -110,7 +110,7 @@ fn absurd_jumps_are_ignored() {
 }
 
 #[test]
-fn the_end_is_reached_in_sequence() {
+fn the_end_is_delivered_in_sequence() {
     let mut s = Stream::default();
     s.flow.start_after(99);
     assert!(!s.flow.is_finished());
@@ -123,7 +123,7 @@ fn the_end_is_reached_in_sequence() {
 }
 
 #[test]
-fn a_repeated_syn_is_told_from_a_new_one() {
+fn a_repeated_syn_is_not_a_new_connection() {
     let mut s = Stream::default();
     assert!(s.flow.may_start_after(5));
     s.flow.start_after(5);
@@ -133,10 +133,9 @@ fn a_repeated_syn_is_told_from_a_new_one() {
 }
 
 proptest! {
-    /// Whatever the sequence in which segments of one stream arrive, with the first one first, the
-    /// stream comes out.
+    /// The stream is delivered whatever the order in which its segments arrive after the first one.
     #[test]
-    fn any_sequence(
+    fn any_order_of_segments_gives_the_stream(
         start in any::<u32>(),
         cuts in prop::collection::vec((0usize..200, 1usize..60), 1..60),
     ) {

@@ -27,7 +27,7 @@ fn version(buf: &[u8]) -> Option<(Version, ByteOrder)> {
 }
 
 #[test]
-fn every_framing() {
+fn every_framing_is_recognised() {
     let mut long = [0; 96];
     header("fd00::1@tcp").encode_long(&mut long);
     for order in [ByteOrder::Little, ByteOrder::Big] {
@@ -44,7 +44,7 @@ fn every_framing() {
 }
 
 #[test]
-fn more_bytes_are_asked_for() {
+fn short_input_needs_more_bytes() {
     let v3 = frame(FrameHeader::LNET, ByteOrder::Little, &short());
     for end in 0..v3.len() {
         assert!(matches!(at_start(&v3[..end]), Guess::Need(n) if n > end && n <= LOOK_AHEAD));
@@ -53,7 +53,7 @@ fn more_bytes_are_asked_for() {
 }
 
 #[test]
-fn implausible_messages() {
+fn implausible_messages_are_rejected() {
     let no = |change: fn(&mut Header)| {
         let mut header = header("10.0.0.1@tcp");
         change(&mut header);
@@ -90,7 +90,7 @@ fn a_renamed_userland_peer_is_plausible() {
 
 proptest! {
     #[test]
-    fn noise_is_no_message(
+    fn noise_is_not_a_message(
         mut bytes in prop::collection::vec(any::<u8>(), LOOK_AHEAD), c1 in any::<bool>(),
     ) {
         if c1 {

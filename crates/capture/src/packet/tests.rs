@@ -21,7 +21,7 @@ fn check(link: LinkType, bytes: &[u8]) {
 }
 
 #[test]
-fn every_link_type() {
+fn every_link_type_is_read() {
     let ethernet = || PacketBuilder::ethernet2([1; 6], [2; 6]);
     let mut bytes = tcp(ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64));
     check(LinkType::Ethernet, &bytes);
@@ -45,22 +45,23 @@ fn every_link_type() {
 }
 
 #[test]
-fn numbers_of_capture_files() {
+fn link_types_have_the_numbers_of_capture_files() {
     assert_eq!(LinkType::from_number(1), Some(LinkType::Ethernet));
     assert_eq!(LinkType::from_number(276), Some(LinkType::LinuxCooked2));
     assert_eq!(LinkType::from_number(105), None);
 }
 
-/// A frame longer than 64 KiB, as segmentation offload makes them, cannot tell its length.
+/// The IP header of a frame longer than 64 KiB, as segmentation offload makes them, cannot hold its
+/// length.
 #[test]
-fn offloaded_frame_without_length() {
+fn an_offloaded_frame_without_length_is_read() {
     let mut bytes = raw();
     bytes[2..4].copy_from_slice(&[0, 0]);
     check(LinkType::Raw, &bytes);
 }
 
 #[test]
-fn cut_off_frame_keeps_what_is_there() {
+fn a_cut_frame_keeps_the_bytes_that_it_has() {
     let bytes = raw();
     let bytes = &bytes[..bytes.len() - 2];
     let segment = Frame { time_ns: 0, link: LinkType::Raw, bytes }.segment().unwrap();
@@ -68,7 +69,7 @@ fn cut_off_frame_keeps_what_is_there() {
 }
 
 #[test]
-fn other_packets_are_no_segments() {
+fn other_packets_are_not_segments() {
     let mut udp = Vec::new();
     PacketBuilder::ipv4([1; 4], [2; 4], 64).udp(988, 988).write(&mut udp, b"x").unwrap();
     assert_eq!(Frame { time_ns: 0, link: LinkType::Raw, bytes: &udp }.segment(), None);

@@ -1,4 +1,4 @@
-//! Reading the captures under `testdata/`, and writing events back to bytes.
+//! Reads the captures under `testdata/`, and encodes events to bytes.
 
 use std::path::{Path, PathBuf};
 
@@ -23,13 +23,13 @@ pub(crate) fn folder(name: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// The name of a capture without its endings.
+/// The name of a capture without its extensions.
 pub(crate) fn name_of(path: &Path) -> String {
     let name = path.file_name().unwrap().to_str().unwrap();
     name.split_once('.').unwrap().0.to_owned()
 }
 
-/// The bytes of a capture file, unpacked if need be.
+/// The bytes of a capture file, unpacked if necessary.
 pub(crate) fn read(path: &Path) -> Vec<u8> {
     let bytes = std::fs::read(path).unwrap();
     if path.extension().is_some_and(|e| e == "xz") {
@@ -54,7 +54,7 @@ pub(crate) fn frames(file: &[u8]) -> (LinkType, Vec<(u64, &[u8])>) {
     (link, frames)
 }
 
-/// Everything that the dissector reports about a capture file.
+/// All events of a capture file.
 pub(crate) fn dissect(file: &[u8]) -> Vec<Event> {
     dissect_frames(file, |_| true)
 }
@@ -87,8 +87,8 @@ pub(crate) fn dissect_mapped<'a>(
     events
 }
 
-/// Writes an event's value to bytes, without looking at the bytes it was made from, except for
-/// parts that are opaque by their nature. `None` for what is not made of bytes, or not decoded.
+/// Encodes an event's value to bytes without the bytes that it was made from, except for opaque
+/// parts. `None` for an event without bytes, or one that was not decoded.
 pub(crate) fn encode(event: &Event) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     match &event.item {
@@ -124,7 +124,7 @@ fn encode_message(message: &Message, raw: &[u8], out: &mut Vec<u8>) {
         Content::Empty => {}
         Content::Ping(info) => encode_ping(info, payload, out),
         Content::Srpc(srpc) => {
-            // The tail of kernel messages is undefined: write over what was there.
+            // The tail of kernel messages is undefined: encode over the bytes that were there.
             let mut bytes: [u8; 160] = payload.try_into().unwrap();
             srpc.encode_over(&mut bytes);
             out.extend_from_slice(&bytes);
@@ -152,7 +152,7 @@ fn encode_destinations(list: &[Destination], payload: &[u8], out: &mut Vec<u8>) 
     out.extend_from_slice(&bytes);
 }
 
-/// A name for what an event is, to count by.
+/// A name for the kind of an event, for counting.
 pub(crate) fn label(event: &Event) -> String {
     let label = match &event.item {
         Item::Opened { .. } => "opened",
