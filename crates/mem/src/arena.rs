@@ -11,30 +11,31 @@ use crate::mapping::Mapping;
 use crate::region::Region;
 use crate::words;
 
-/// Slices handed to one system call without asking the heap: 16 blocks and the extra buffer.
+/// Number of slices passed to one system call without a heap allocation: 16 blocks and the extra
+/// buffer.
 const SLICES_INLINE: usize = 17;
 
-/// How much memory an [`Arena`] holds. All values in bytes unless said.
+/// The memory of an [`Arena`]. All values are in bytes unless another unit is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ArenaStats {
     /// Mapped from the operating system; never more than `limit`.
     pub mapped: u64,
-    /// In slots that are handed out. A slot counts whole, however much of it was asked for.
+    /// Bytes in allocated slots. A slot counts with its whole length, even if less was requested.
     pub in_use: u64,
-    /// Most that `in_use` ever was.
+    /// The largest value that `in_use` has had.
     pub high_water: u64,
-    /// Most that will ever be mapped.
+    /// The most that will ever be mapped.
     pub limit: u64,
-    /// Blocks handed out and not given back.
+    /// Allocated blocks.
     pub blocks: u64,
 }
 
 /// The memory of one event loop: blocks of 64 bytes to 64 MiB, mapped lazily up to a limit.
 ///
-/// It may move to another thread but not be shared (`Send`, not `Sync`). Blocks up to 1 MiB come in
-/// powers of two from regions of 2 MiB; a longer block has a region to itself. Blocks of 4096
-/// bytes and more begin on a page. The block given back last is handed out first, while its bytes
-/// are still in the cache. Regions without users serve any size that needs them.
+/// It may move to another thread but not be shared (`Send`, not `Sync`). Blocks up to 1 MiB have
+/// lengths that are powers of two and come from regions of 2 MiB; a longer block has its own
+/// region. Blocks of 4096 bytes and more begin on a page. The block that was freed last is
+/// allocated first, while its bytes are still in the cache. Regions without users serve any size.
 ///
 /// Bytes of a block that was not written yet are zero or left over from its last user.
 ///
@@ -53,7 +54,7 @@ pub struct ArenaStats {
 /// ```
 #[derive(Debug)]
 pub struct Arena {
-    /// `None`: the number is vacant, its region was unmapped.
+    /// `None`: the number is vacant, because its region was unmapped.
     regions: Vec<Option<Region>>,
     vacant: Vec<u32>,
     /// One list per class: its regions with a free slot.
@@ -78,16 +79,16 @@ impl Arena {
         }
     }
 
-    /// What is mapped and in use now.
+    /// The bytes that are mapped and in use now.
     pub fn stats(&self) -> ArenaStats {
         self.stats
     }
 
-    /// Hands out a block of `len` bytes; takes constant time unless memory has to be mapped.
+    /// Allocates a block of `len` bytes, in constant time unless memory has to be mapped.
     ///
     /// `None`: nothing of that size is left below the limit (or the operating system refused), and
     /// the caller has to wait for a [`free`](Self::free); or `len` is above
-    /// [`BLOCK_LEN_MAX`](crate::BLOCK_LEN_MAX), which no waiting will help.
+    /// [`BLOCK_LEN_MAX`](crate::BLOCK_LEN_MAX), and waiting does not help.
     pub fn alloc(&mut self, len: u32) -> Option<Block> {
         let class = Class::for_len(len)?;
         let id = match self.open.front(class.index()) {
@@ -109,10 +110,10 @@ impl Arena {
         Some(Block { region: id, offset, len })
     }
 
-    /// Takes back a block that [`alloc`](Self::alloc) handed out.
+    /// Frees a block that [`alloc`](Self::alloc) returned.
     ///
     /// # Panics
-    /// If it was given back already, or is no block of this arena.
+    /// If it was freed before, or is not a block of this arena.
     pub fn free(&mut self, block: Block) {
         let Some(Some(region)) = self.regions.get_mut(block.region as usize) else {
             panic!("freeing a foreign block: {block:?}");
@@ -139,8 +140,7 @@ impl Arena {
 
     /// The bytes of `block`.
     ///
-    /// # Panics
-    /// Like all that follow: if the block is not inside a region of this arena.
+    /// Panics, like all methods that follow, if the block is not inside a region of this arena.
     pub fn bytes(&self, block: Block) -> &[u8] {
         match self.regions.get(block.region as usize) {
             Some(Some(region)) => &region.mapping.bytes()[range(block)],
@@ -148,7 +148,7 @@ impl Arena {
         }
     }
 
-    /// The bytes of `block`, to write.
+    /// The bytes of `block`, for writing.
     pub fn bytes_mut(&mut self, block: Block) -> &mut [u8] {
         match self.regions.get_mut(block.region as usize) {
             Some(Some(region)) => &mut region.mapping.bytes_mut()[range(block)],
@@ -224,13 +224,13 @@ impl Arena {
         word
     }
 
-    /// The block as a system call that sends wants it.
+    /// The block as a slice for a system call that sends.
     pub fn io_slice(&self, block: Block) -> IoSlice<'_> {
         IoSlice::new(self.bytes(block))
     }
 
-    /// Lets `f` receive into several blocks at once: one slice per block in the order given, then
-    /// one for `extra` unless it is empty (bytes that came behind the wanted ones).
+    /// Calls `f` with slices to receive into several blocks at once: one slice per block in the
+    /// order given, then one for `extra` unless it is empty (for bytes after the wanted ones).
     ///
     /// # Panics
     /// Also if two of the blocks overlap.
@@ -247,7 +247,7 @@ impl Arena {
                 panic!("no such region: {block:?}");
             };
             // SAFETY: `f` cannot keep a slice beyond this call, during which `self` stays
-            // exclusively borrowed: the mapping lives on and no slice exists but these, which
+            // exclusively borrowed: the mapping stays valid and no slices exist but these, which
             // were just shown to be disjoint.
             let part =
                 unsafe { region.mapping.part_mut(block.offset as usize, block.len as usize) };
@@ -260,8 +260,8 @@ impl Arena {
         f(&mut slices)
     }
 
-    /// A region of `class` with a free slot, at the front of its list: an idle one, whatever class
-    /// it had, or else a new one.
+    /// A region of `class` with a free slot, at the front of its list: an idle region of any former
+    /// class, or else a new one.
     fn open_region(&mut self, class: Class) -> Option<u32> {
         if let Some(id) = self.idle.back(idle_list(class)) {
             let region = live(&mut self.regions, id);
@@ -291,13 +291,14 @@ impl Arena {
     }
 
     /// Unmaps idle regions until `len` more bytes can be mapped; does nothing if that cannot be
-    /// reached.
+    /// achieved.
     fn make_room(&mut self, len: u64) -> Option<()> {
         let busy = self.stats.mapped - self.idle_bytes;
         if busy + len > self.stats.limit {
             return None;
         }
-        // Longest first: the fewest calls, and short regions are the ones most often wanted.
+        // Longest first: this needs the fewest calls, and short regions are the ones most often
+        // needed.
         let mut list = REGION_SIZES;
         while self.stats.mapped + len > self.stats.limit {
             let Some(id) = self.idle.back(list - 1) else {
@@ -335,7 +336,7 @@ fn assert_disjoint(blocks: &[Block]) {
             blocks[..i].iter().for_each(|b| check(*b, *a));
         }
     } else {
-        // In order of their first byte, the earliest overlapping pair stands side by side.
+        // In the order of their first byte, the earliest overlapping pair is adjacent.
         let mut sorted: Vec<Block> = blocks.iter().copied().filter(|b| b.len > 0).collect();
         sorted.sort_unstable_by_key(|b| (b.region, b.offset));
         sorted.windows(2).for_each(|pair| check(pair[0], pair[1]));

@@ -1,17 +1,17 @@
-//! The name of a piece of memory.
+//! Identifies a piece of memory.
 
 /// `len` bytes at `offset` in region `region` of one [`Arena`](crate::Arena).
 ///
-/// A block is a plain value: copying it copies no bytes and owns nothing. It stays meaningful
-/// until it is given to [`Arena::free`](crate::Arena::free); a stale one can reach bytes that now
-/// belong to another owner in the same arena, but never anything outside it.
+/// A block is a plain value: copying it copies no bytes and owns nothing. It is valid until it is
+/// passed to [`Arena::free`](crate::Arena::free); a stale one can reach bytes that now belong to
+/// another owner in the same arena, but never anything outside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Block {
     /// Index of the region inside its arena.
     pub region: u32,
     /// First byte, counted from the start of the region.
     pub offset: u32,
-    /// Length in bytes, as it was asked for (the size class behind it may be larger).
+    /// Length in bytes, as it was requested (its slot may be larger).
     pub len: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Doubly linked lists over small integers, without memory of their own per list.
+//! Doubly linked lists over small integers, without separate memory per list.
 
 const NONE: u32 = u32::MAX;
 

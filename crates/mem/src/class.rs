@@ -1,4 +1,4 @@
-//! Size classes: how a length becomes a slot in a region.
+//! Size classes: which slot in a region a length gets.
 
 /// Unit of mapping in bytes: the size of a huge page, of every region that holds blocks up to
 /// 1 MiB, and the granule of the larger ones.
@@ -18,8 +18,8 @@ pub(crate) const CLASSES: usize = (SHARED_CLASSES + UNITS_MAX) as usize;
 /// Number of different region sizes, see [`Class::units`].
 pub(crate) const REGION_SIZES: usize = UNITS_MAX as usize;
 
-/// One size of slot. Classes up to 1 MiB (powers of two from 64 bytes) share a region of
-/// [`REGION_LEN`] among several slots; a larger one is a region of its own, a multiple of
+/// One size of slot. Classes up to 1 MiB (powers of two from 64 bytes) divide a region of
+/// [`REGION_LEN`] into several slots; a slot of a larger class is a whole region, a multiple of
 /// [`REGION_LEN`] long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Class(u32);

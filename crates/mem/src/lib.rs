@@ -2,16 +2,17 @@
 //!
 //! An event loop owns one [`Arena`]. Everything that is sent or received is in its [`Block`]s,
 //! which the protocol core passes around as three plain numbers: payload never enters the core.
-//! This crate turns those numbers back into bytes, and into the slices a system call wants.
+//! This crate turns those numbers back into bytes, and into slices for system calls.
 //!
 //! Two rules make it dependable:
 //!
-//! * **The limit is real.** An arena never maps more than it was given; when it is used up,
-//!   [`Arena::alloc`] says `None` and the caller waits. Overload is back-pressure, never growth.
-//! * **A wrong block is a bug.** Freeing twice, freeing what was never handed out, or
-//!   reaching past the end of a region panics at once, in release builds too.
+//! * **The limit is strict.** An arena never maps more than its limit; when it is used up,
+//!   [`Arena::alloc`] returns `None` and the caller waits. Overload becomes back-pressure, never
+//!   growth.
+//! * **A wrong block is a bug.** Freeing twice, freeing what was never allocated, or reaching past
+//!   the end of a region panics at once, in release builds too.
 //!
-//! `unsafe` is confined to `mapping.rs`, and to the one place that lends several blocks at once.
+//! `unsafe` is confined to `mapping.rs`, and to the one place that borrows several blocks at once.
 
 mod arena;
 mod block;

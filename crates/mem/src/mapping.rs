@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-/// Zeroed, readable and writable memory of our own, given back on drop.
+/// Zeroed, readable and writable memory that this value owns; it is unmapped on drop.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     base: NonNull<u8>,
@@ -18,20 +18,20 @@ impl Mapping {
         self.len
     }
 
-    /// Everything, to read.
+    /// All bytes, for reading.
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: `base` starts `len` initialised bytes that live as long as `self`; whoever
-        // writes them needs `&mut self`.
+        // SAFETY: `base` starts `len` initialised bytes that are mapped as long as `self` exists; a
+        // writer needs `&mut self`.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) }
     }
 
-    /// Everything, to write.
+    /// All bytes, for writing.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `bytes`, and `&mut self` makes this the only slice.
         unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.len) }
     }
 
-    /// `len` bytes from `offset` on, to write, without claiming the rest of the mapping, so that
+    /// `len` bytes from `offset`, for writing, without a claim to the rest of the mapping, so that
     /// several disjoint parts can be held at once. `None` if they are not inside the mapping.
     ///
     /// # Safety
@@ -68,8 +68,8 @@ mod pages {
                 unsafe { mmap_anonymous(null_mut(), wide, prot, MapFlags::PRIVATE) }.ok()?;
             let front = start.align_offset(align);
             let back = wide - front - len;
-            // SAFETY: `front + len + back` is exactly what was mapped above, and no other value
-            // knows of it yet.
+            // SAFETY: `front + len + back` is exactly what was mapped above, and no other value has
+            // its address yet.
             let base = unsafe {
                 let base = start.byte_add(front);
                 if front > 0 {
@@ -80,8 +80,8 @@ mod pages {
                 }
                 base
             };
-            // SAFETY: `base` starts `len` mapped bytes. Only advice: a kernel without
-            // transparent huge pages says EINVAL, and small pages do as well.
+            // SAFETY: `base` starts `len` mapped bytes. This is only advice: a kernel without
+            // transparent huge pages returns EINVAL, and small pages serve as well.
             let _ = unsafe { madvise(base, len, Advice::LinuxHugepage) };
             Some(Mapping { base: NonNull::new(base.cast())?, len })
         }
@@ -100,12 +100,12 @@ mod pages {
         // SAFETY: the caller's promise.
         let result = unsafe { munmap(start.cast(), len) };
         // Fails for a bad range (our mistake), or when the process has too many mappings to split
-        // one; then the pages stay mapped, which is a leak but no danger.
+        // one; then the pages stay mapped, which is a leak but not a danger.
         debug_assert!(result.is_ok(), "munmap: {result:?}");
     }
 }
 
-/// Miri knows no huge pages and cannot unmap half of a mapping; the heap stands in.
+/// Miri has no huge pages and cannot unmap half of a mapping; the heap is used instead.
 #[cfg(miri)]
 mod heap {
     use std::alloc::{Layout, alloc_zeroed, dealloc};

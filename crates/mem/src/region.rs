@@ -3,24 +3,24 @@
 use crate::class::Class;
 use crate::mapping::Mapping;
 
-/// A mapping whose slots are handed out last-in first-out.
+/// A mapping whose slots are allocated last-in first-out.
 ///
-/// Slots are carved lazily: giving an idle region to another class costs nothing per slot.
+/// Slots are initialised lazily: giving an idle region to another class costs nothing per slot.
 #[derive(Debug)]
 pub(crate) struct Region {
     pub(crate) mapping: Mapping,
     class: Class,
-    /// Slots that were handed out at least once since the region got its class.
+    /// Slots that were allocated at least once since the region got its class.
     carved: u32,
     used: u32,
-    /// Carved slots that are free; the last one freed is the next one taken.
+    /// Initialised slots that are free; the last one freed is allocated first.
     free: Vec<u16>,
-    /// One bit per slot: handed out and not given back.
+    /// One bit per slot: set while it is allocated.
     live: Vec<u64>,
 }
 
 impl Region {
-    /// A region without users. The mapping has the length the class wants.
+    /// A region without users. The mapping has the length that the class needs.
     pub(crate) fn new(mapping: Mapping, class: Class) -> Region {
         let mut region =
             Region { mapping, class, carved: 0, used: 0, free: Vec::new(), live: Vec::new() };
@@ -28,7 +28,7 @@ impl Region {
         region
     }
 
-    /// Divides an idle region anew, for another class of the same region length.
+    /// Divides an idle region again, for another class of the same region length.
     pub(crate) fn convert(&mut self, class: Class) {
         assert_eq!(self.used, 0, "a region in use keeps its class");
         self.class = class;
@@ -41,17 +41,17 @@ impl Region {
         self.class
     }
 
-    /// No slot is handed out.
+    /// Whether no slot is allocated.
     pub(crate) fn is_idle(&self) -> bool {
         self.used == 0
     }
 
-    /// Every slot is handed out.
+    /// Whether every slot is allocated.
     pub(crate) fn is_full(&self) -> bool {
         self.used == self.class.slots()
     }
 
-    /// Hands out a slot and returns its offset in bytes. The region must not be full.
+    /// Allocates a slot and returns its offset in bytes. The region must not be full.
     pub(crate) fn take(&mut self) -> u32 {
         let slot = match self.free.pop() {
             Some(slot) => u32::from(slot),
@@ -67,8 +67,8 @@ impl Region {
         slot * self.class.slot_len()
     }
 
-    /// Takes back the slot that begins at `offset` and holds `len` bytes. An error is the caller's
-    /// mistake, named for the panic message.
+    /// Frees the slot that begins at `offset` and holds `len` bytes. An error is the caller's
+    /// mistake, as text for the panic message.
     pub(crate) fn give(&mut self, offset: u32, len: u32) -> Result<(), &'static str> {
         let slot_len = self.class.slot_len();
         let slot = offset / slot_len;

@@ -1,9 +1,9 @@
-//! Filling bytes with a repeated 8-byte word, and checking that they still hold it.
+//! Fills bytes with a repeated 8-byte word, and checks that they still hold it.
 //!
 //! Plain loops over whole words: the compiler turns them into vector instructions.
 
-/// Bytes compared between two looks at the result: long enough to keep the loop free of branches,
-/// short enough that finding the exact byte afterwards costs nothing.
+/// Bytes compared between two checks of the result: enough to keep the loop free of branches, and
+/// few enough to find the exact byte quickly afterwards.
 const STRIPE: usize = 1024;
 
 /// Repeats `word` from the first byte on; the last repetition may be cut.

@@ -1,10 +1,11 @@
-//! A long link between two TUN devices: what leaves one comes out of the other, later.
+//! A long link between two TUN devices: packets from one device come out of the other one later.
 //!
-//! `long_link FIRST SECOND BITS_PER_SECOND ONE_WAY_NS QUEUE_BYTES SECONDS_MAX`: makes both
-//! devices in its own network namespace and prints `ready`; whoever started it moves them where
-//! they belong. Each direction serialises at the rate, keeps what waits in a queue that drops its
-//! tail, and then delays. It ends when its standard input does, or after `SECONDS_MAX`, and
-//! prints as JSON what it carried and how late it was itself. `cargo xtask bench wan` uses it.
+//! `long_link FIRST SECOND BITS_PER_SECOND ONE_WAY_NS QUEUE_BYTES SECONDS_MAX` creates both devices
+//! in its own network namespace and prints `ready`; the caller then moves them to other namespaces.
+//! Each direction serialises packets at the rate, keeps waiting packets in a queue that drops new
+//! packets when it is full, and then delays them. The program ends when its standard input ends, or
+//! after `SECONDS_MAX`, and prints as JSON what it carried and how late it was itself. `cargo xtask
+//! bench wan` uses it.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -16,16 +17,17 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// What a packet of IP needs on Ethernet besides itself: preamble, header, checksum, gap.
+/// What an IP packet needs on Ethernet in addition to its own bytes: preamble, header, checksum,
+/// gap.
 const FRAME_EXTRA: u64 = 8 + 14 + 4 + 12;
 
 /// Longest packet.
 const PACKET_MAX: usize = 2048;
 
-/// How long it runs at a time when others want to.
+/// How long it runs at a time when other programs are waiting.
 const SLICE: Duration = Duration::from_micros(100);
 
-/// Packets taken from one device before the other one is looked at.
+/// Packets taken from one device before the other one is read.
 const BATCH: usize = 32;
 
 fn main() -> io::Result<()> {
@@ -41,7 +43,7 @@ fn main() -> io::Result<()> {
         queue: number(queue)?,
     };
     let limit = Duration::from_secs(number(limit)?);
-    // Sleeps end when they should and not 50 us later.
+    // Sleeps end on time and not 50 us later.
     rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
     ask_for_short_slices()?;
     let devices = [device(first)?, device(second)?];
@@ -52,7 +54,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Asks to run for a short while at a time, but soon after it wakes: the scheduler gives no larger
+/// Requests short time slices, so that it runs soon after it wakes: the scheduler gives no larger
 /// share for that, only an earlier one.
 fn ask_for_short_slices() -> io::Result<()> {
     // SAFETY: all fields of this C structure are integers.
@@ -60,14 +62,14 @@ fn ask_for_short_slices() -> io::Result<()> {
     wanted.size = size_of::<libc::sched_attr>() as u32;
     wanted.sched_nice = rustix::process::getpriority_process(None)?;
     wanted.sched_runtime = SLICE.as_nanos() as u64;
-    // SAFETY: the pointer leads to a whole `sched_attr` that says its size and outlives the call;
+    // SAFETY: the pointer leads to a whole `sched_attr` that holds its size and outlives the call;
     // 0 is this thread.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A TUN device of this name, without a header before packets, and with segmentation left to the
-/// kernel: no packet is longer than the device's MTU.
+/// Creates a TUN device of this name, without a header before packets, and with segmentation left
+/// to the kernel: no packet is longer than the device's MTU.
 fn device(name: &str) -> io::Result<File> {
     let path = "/dev/net/tun";
     let mut options = OpenOptions::new();
@@ -81,8 +83,8 @@ fn device(name: &str) -> io::Result<File> {
         *to = from as libc::c_char;
     }
     request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
-    // SAFETY: the request is a whole `ifreq` that lives through the call, and the descriptor is
-    // open because the file is.
+    // SAFETY: the request is a whole `ifreq` that outlives the call, and the descriptor is open
+    // because the file is.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
     if result != 0 {
         let error = io::Error::last_os_error();
@@ -95,7 +97,7 @@ struct Spec {
     /// Bits per second.
     rate: u64,
     delay: Duration,
-    /// Bytes, those of a frame's surroundings included.
+    /// Bytes, with those of the frame around a packet.
     queue: u64,
 }
 
@@ -127,7 +129,7 @@ struct Link {
     directions: [Direction; 2],
     #[expect(clippy::vec_box, reason = "boxes go to and from the queue; their bytes stay")]
     spare: Vec<Box<[u8; PACKET_MAX]>>,
-    /// Packets by how late they were handed over: below 2^n microseconds.
+    /// Packets by how late they were delivered: below 2^n microseconds.
     late: [u64; 32],
     latest: Duration,
 }
@@ -176,7 +178,7 @@ impl Link {
         Ok(())
     }
 
-    /// Takes what a device has to send; whether there may be more.
+    /// Reads packets from a device. Returns whether there may be more.
     fn take(&mut self, side: usize) -> io::Result<bool> {
         for _ in 0..BATCH {
             let mut bytes = self.spare.pop().unwrap_or_else(|| Box::new([0; PACKET_MAX]));
@@ -186,7 +188,7 @@ impl Link {
                     self.spare.push(bytes);
                     return Ok(false);
                 }
-                // Whoever has moved the device has not set it up yet.
+                // The caller has moved the device and not set it up yet.
                 Err(error) if error.raw_os_error() == Some(libc::EIO) => return Ok(false),
                 Err(error) => return Err(error),
             };
@@ -206,7 +208,7 @@ impl Link {
         Ok(true)
     }
 
-    /// Hands over what is due.
+    /// Delivers the packets that are due.
     fn hand_over(&mut self, side: usize) {
         for _ in 0..BATCH {
             let way = &mut self.directions[side];

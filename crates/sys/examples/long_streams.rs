@@ -1,11 +1,11 @@
-//! Both ends of plain TCP streams whose bytes are counted as they arrive.
+//! Both ends of plain TCP streams, whose bytes are counted as they arrive.
 //!
-//! `long_streams receive ADDRESS STREAMS MARKS_NS,...` prints, as JSON, one line: for each stream
-//! what had arrived at each mark (nanoseconds since its first write), in all, and when the last
-//! byte came. `long_streams send ADDRESS STREAMS CONGESTION BYTES UNTIL_NS SEND_BUFFER` sends so
-//! many bytes on each stream, or until so long after the first write; a `SEND_BUFFER` of 0 leaves
-//! it to the kernel. Both ends must be on one machine: the sender's clock is in the stream.
-//! `cargo xtask bench wan` uses it.
+//! `long_streams receive ADDRESS STREAMS MARKS_NS,...` prints one line of JSON: for each stream,
+//! the bytes that had arrived at each mark (nanoseconds since its first write), the total, and the
+//! time of the last byte. `long_streams send ADDRESS STREAMS CONGESTION BYTES UNTIL_NS SEND_BUFFER`
+//! sends this many bytes on each stream, or until this time after the first write; a `SEND_BUFFER`
+//! of 0 leaves the size to the kernel. Both ends must be on one machine, because the sender's clock
+//! is in the stream. `cargo xtask bench wan` uses it.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -18,7 +18,7 @@ use rustix::time::{ClockId, clock_gettime};
 /// Bytes written at once.
 const WRITE: usize = 64 << 10;
 
-/// Nobody waits longer for bytes, or to get rid of them.
+/// Time-out of reads and writes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() -> io::Result<()> {
@@ -137,7 +137,7 @@ fn pour(mut stream: TcpStream, bytes: u64, until: u64) -> io::Result<()> {
     let mut left = bytes.max(8);
     while left > 0 && clock() - begin < until {
         let len = stream.write(&buffer[..left.min(WRITE as u64) as usize])?;
-        // The clock stands in the first bytes of the stream only; the rest is never looked at.
+        // Only the first bytes of the stream hold the clock; the rest is ignored.
         left -= len as u64;
     }
     Ok(())

@@ -1,21 +1,21 @@
-//! Time of the machine. The pure crates take time as an argument; this is where it comes from.
+//! The machine's clocks. The pure crates take time as an argument; this is its source.
 
 use rustix::time::{ClockId, clock_gettime};
 
 /// The clocks of Linux, in nanoseconds. Reading the first two costs no system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
-    /// Never goes back, unaffected by setting the date; counts from an arbitrary start. Stands
-    /// still while the machine sleeps.
+    /// Never goes back, and is not affected by setting the date; counts from an arbitrary start.
+    /// Stops while the machine is suspended.
     Monotonic,
     /// Since 1970-01-01 UTC; may jump when the date is set.
     Wall,
-    /// Processor time all threads of this process have used.
+    /// Processor time that all threads of this process have used.
     ProcessCpu,
 }
 
 impl Clock {
-    /// What the clock shows, in ns. The range is 584 years.
+    /// The current value of the clock, in ns. The range is 584 years.
     pub fn now(self) -> u64 {
         let time = clock_gettime(match self {
             Clock::Monotonic => ClockId::Monotonic,

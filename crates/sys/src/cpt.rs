@@ -10,7 +10,7 @@ mod pattern;
 
 use pattern::{Base, Exclude, Pattern, Unit};
 
-/// Most partitions there can be.
+/// Largest number of partitions.
 pub const PARTITIONS_MAX: u32 = 256;
 
 /// The default of `cpu_pattern`.
@@ -23,7 +23,7 @@ pub struct CpuSet {
     pub cpus: Vec<u32>,
 }
 
-/// Why the settings give no partitions.
+/// Why the settings do not describe partitions.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CptError {
     /// More partitions than [`PARTITIONS_MAX`].
@@ -35,11 +35,11 @@ pub enum CptError {
          N 0[0,1] 1[2], C[list], N C[list], X[list], N X[list]"
     )]
     Syntax {
-        /// What could not be understood.
+        /// The text that was not recognised.
         rest: String,
     },
-    /// What stands in brackets is no list.
-    #[error("cpu_pattern: [{0}] is no list of numbers such as 0,2-5,8-14/2")]
+    /// The text in brackets is not a list.
+    #[error("cpu_pattern: [{0}] is not a list of numbers such as 0,2-5,8-14/2")]
     BadList(String),
     /// Partition numbers must be 0 to one less than there are partitions.
     #[error("cpu_pattern: there is no partition {index} among {partitions}")]
@@ -70,7 +70,7 @@ pub enum CptError {
 }
 
 impl CptError {
-    /// LNet's number for it, a negative errno [CPT-2].
+    /// The negative errno that LNet returns for it [CPT-2].
     pub fn errno(&self) -> i32 {
         match self {
             CptError::TooMany(_)
@@ -86,10 +86,10 @@ impl CptError {
     }
 }
 
-/// The partitions that `cpu_npartitions` (0: not set) and `cpu_pattern` ask for, by number.
+/// The partitions that `cpu_npartitions` (0: not set) and `cpu_pattern` describe, by number.
 ///
 /// A number that is set replaces the estimate and the one-per-node layout of `N`; a pattern that
-/// lists its partitions speaks for itself.
+/// lists its partitions does not need it.
 ///
 /// # Errors
 /// See [`CptError`].
@@ -125,8 +125,9 @@ fn layout(base: Base, npartitions: u32, machine: &Machine) -> Result<Vec<CpuSet>
     refuse_empty(partitions)
 }
 
-/// How many partitions suit a machine: one up to 4 CPUs; else the smallest number from 2 on with
-/// at most two cores' threads each, lowered until it divides the number of CPUs.
+/// The default number of partitions of a machine: one up to 4 CPUs; otherwise the smallest number
+/// from 2 with at most two cores' threads per partition, lowered until it divides the number of
+/// CPUs.
 fn estimate(machine: &Machine) -> u32 {
     let cpus = machine.cpus().count() as u32;
     if cpus <= 4 {
@@ -136,7 +137,7 @@ fn estimate(machine: &Machine) -> u32 {
     (1..=wanted).rev().find(|&n| cpus.is_multiple_of(n)).unwrap_or(1)
 }
 
-/// Deals the CPUs out node by node; the numbers differ by one at most.
+/// Distributes the CPUs node by node; the sizes of the partitions differ by one at most.
 fn deal(partitions: u32, machine: &Machine) -> Vec<CpuSet> {
     let cpus: Vec<u32> = machine.cpus().collect();
     let bound = |i: u32| i as usize * cpus.len() / partitions as usize;
@@ -170,7 +171,7 @@ fn listed(
         taken.extend(&cpus);
         *slot = Some(CpuSet { cpus });
     }
-    // As many entries as places, and none twice: all are filled.
+    // There are as many entries as places, and none twice, so all places are filled.
     refuse_empty(partitions.into_iter().flatten().collect())
 }
 

@@ -17,13 +17,13 @@ use rustix::fs::OFlags;
 
 use crate::process::user_id;
 
-/// Most symbolic links in one path, as in Linux.
+/// Largest number of symbolic links in one path, as in Linux.
 const LINKS_MAX: usize = 40;
 
 /// What to do with a file that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
-    /// Open it and keep what it holds.
+    /// Open it and keep its content.
     Keep,
     /// Fail.
     Refuse,
@@ -32,13 +32,14 @@ pub enum Existing {
 /// Opens a file for writing, or creates it.
 ///
 /// # Errors
-/// When the system refuses, or another user controls what stands at `path`.
+/// When the system refuses, or another user controls the file at `path`.
 pub fn open_for_writing(path: &Path, existing: Existing) -> io::Result<File> {
     if existing == Existing::Refuse && fs::symlink_metadata(path).is_ok() {
         return Err(io::Error::from(ErrorKind::AlreadyExists));
     }
     let Resolved { path: target, is_link } = resolve(path, user_id())?;
-    // Before it is opened, since opening a FIFO has an effect; and again, since it may be replaced.
+    // Check before opening, since opening a FIFO has an effect; and again after, since the file may
+    // be replaced.
     if let Ok(about) = fs::symlink_metadata(&target) {
         check_owner(&target, &about)?;
     }
@@ -56,7 +57,7 @@ pub fn open_for_writing(path: &Path, existing: Existing) -> io::Result<File> {
     Ok(file)
 }
 
-/// Writes a file and replaces what it held.
+/// Writes a file and replaces its content.
 ///
 /// # Errors
 /// As [`open_for_writing`], or when the text cannot be written.
@@ -72,7 +73,7 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
 /// emptied; a symbolic link at this path is an error, wherever it points.
 ///
 /// # Errors
-/// When the system refuses, or when what stands at `path` is not a file of this user.
+/// When the system refuses, or when `path` is not a file of this user.
 pub fn create_log(path: &Path) -> io::Result<File> {
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -85,7 +86,7 @@ pub fn create_log(path: &Path) -> io::Result<File> {
     }
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false).mode(0o600);
-    // A FIFO that nobody reads would block.
+    // A FIFO without a reader would block.
     options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32);
     let file = options.open(&target)?;
     let about = file.metadata()?;
@@ -184,7 +185,7 @@ impl From<Metadata> for Directory {
     }
 }
 
-/// Whether somebody else than `user` and the directory's owner made an entry of a directory that
+/// Whether a user other than `user` and the directory's owner created an entry of a directory that
 /// users share.
 fn is_foreign(directory: &Directory, owner: u32, user: u32) -> bool {
     const STICKY: u32 = 0o1000;
@@ -218,7 +219,7 @@ mod tests {
 
     use super::*;
 
-    /// A directory of this test alone, removed at its end.
+    /// A directory of one test, removed at its end.
     struct Scratch(PathBuf);
 
     impl Scratch {
@@ -261,7 +262,7 @@ mod tests {
         let error = create_log(&link).unwrap_err().to_string();
         assert!(error.contains("is a symbolic link"), "{error}");
         assert_eq!(fs::read_to_string(&target).unwrap(), "old");
-        // A hard link could be to a file that is not meant.
+        // A hard link could refer to a file that must not be overwritten.
         fs::hard_link(&target, scratch.0.join("hard")).unwrap();
         assert!(create_log(&target).is_err());
         assert_eq!(fs::read_to_string(&target).unwrap(), "old");

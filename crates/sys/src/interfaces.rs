@@ -14,20 +14,20 @@ use nix::sys::socket::SockaddrStorage;
 /// A network interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
-    /// Name, such as `eth0`. Aliases (`eth0:1`) are interfaces of their own here.
+    /// Name, such as `eth0`. Aliases (`eth0:1`) are separate interfaces here.
     pub name: String,
     /// Its addresses, in the kernel's order; IPv6 includes link-local ones.
     pub addrs: Vec<InterfaceAddr>,
     /// Switched on by the administrator.
     pub up: bool,
-    /// Switched on, and the link stands (a cable is in, the other end is there).
+    /// Switched on, and the link is up (a cable is connected, the other end answers).
     pub running: bool,
     /// Leads back to this machine.
     pub loopback: bool,
     /// Largest packet in bytes.
     pub mtu: Option<u32>,
-    /// Speed of the link in Mb/s (10^6); `None` if the driver does not know, as with most virtual
-    /// devices.
+    /// Speed of the link in Mb/s (10^6); `None` if the driver does not report it, as with most
+    /// virtual devices.
     pub speed_mbps: Option<u32>,
     /// NUMA node that the device is attached to.
     pub numa_node: Option<u32>,
@@ -81,7 +81,7 @@ fn describe(name: &str, flags: InterfaceFlags, class: &Path) -> Interface {
         // An unknown speed is an error, -1, or (from old kernels) -1 without its sign.
         speed_mbps: read_number(&device.join("speed"))
             .filter(|&mbps: &u32| mbps > 0 && mbps != u32::MAX),
-        // -1: the machine has no NUMA.
+        // -1: the machine has no NUMA nodes.
         numa_node: read_number(&device.join("device/numa_node")),
     }
 }
@@ -92,7 +92,7 @@ fn address(report: &InterfaceAddress) -> Option<InterfaceAddr> {
     let prefix_len = match (ip, mask) {
         (_, Some(IpAddr::V4(mask))) => mask.to_bits().leading_ones(),
         (_, Some(IpAddr::V6(mask))) => mask.to_bits().leading_ones(),
-        // Without a mask the address stands for itself.
+        // An address without a mask is its own subnet.
         (IpAddr::V4(_), None) => 32,
         (IpAddr::V6(_), None) => 128,
     };

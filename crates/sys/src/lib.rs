@@ -1,9 +1,9 @@
 //! The operating system: sockets, epoll, affinity, clock, wake-ups.
 //!
 //! Thin on purpose: what the simulator cannot reach decides nothing. Each module wraps one service
-//! of Linux in safe types with named errors; what to do about an error is for the layers above.
+//! of Linux in safe types with named errors; the layers above decide how to react to an error.
 //!
-//! `unsafe` appears only where no well-kept library offers the call: a few socket options, the
+//! `unsafe` appears only where no maintained library offers the call: a few socket options, the
 //! error queue of zero-copy sends, the wait with a timeout in nanoseconds, and ignoring SIGPIPE.
 
 pub mod clock;

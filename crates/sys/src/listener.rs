@@ -22,7 +22,7 @@ pub struct Listener {
 pub struct Accepted {
     /// The stream.
     pub socket: Socket,
-    /// Where it comes from. A port above 1023 means a userland peer.
+    /// The remote address. A port above 1023 means a userland peer.
     pub peer: SocketAddr,
 }
 
@@ -40,14 +40,14 @@ pub enum AcceptError {
 
 impl Listener {
     /// Listens on `addr` (port 0: any free one) with room for `backlog` connections that are not
-    /// accepted yet. An IPv6 listener takes no IPv4 connections. `options` go to every stream.
+    /// accepted yet. An IPv6 listener accepts no IPv4 connections. `options` apply to every stream.
     ///
     /// # Errors
     /// `PermissionDenied` for a privileged port without the right to it, `AddrInUse` when another
-    /// listens there, `AddrNotAvailable` when the address is not one of this machine.
+    /// socket listens there, `AddrNotAvailable` when the address is not one of this machine.
     pub fn bind(addr: SocketAddr, backlog: u16, options: SocketOptions) -> io::Result<Listener> {
         let fd = stream_socket(addr.ip())?;
-        // Old connections of this port that are still ending do not stand in the way.
+        // Earlier connections of this port that are still closing do not prevent the bind.
         sockopt::set_socket_reuseaddr(&fd, true)?;
         if addr.is_ipv6() {
             sockopt::set_ipv6_v6only(&fd, true)?;
@@ -58,7 +58,7 @@ impl Listener {
         Ok(Listener { fd, options })
     }
 
-    /// Sets up the streams that are accepted from now on so; buffers keep the sizes they had.
+    /// Sets the options of streams that are accepted from now on; buffers keep the sizes they had.
     pub fn set_options(&mut self, options: SocketOptions) {
         self.options = options;
     }
@@ -66,13 +66,13 @@ impl Listener {
     /// The address and port listened on.
     ///
     /// # Errors
-    /// None on a sound socket.
+    /// None on a valid socket.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         Ok(SocketAddr::try_from(net::getsockname(&self.fd)?)?)
     }
 
-    /// Takes the next stream; `None` when none is waiting. Connections that broke while they
-    /// waited are passed over.
+    /// Accepts the next stream; `None` when none is waiting. Connections that broke while they
+    /// waited are skipped.
     ///
     /// # Errors
     /// See [`AcceptError`].
@@ -81,7 +81,7 @@ impl Listener {
             match net::acceptfrom_with(&self.fd, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                 Ok((fd, Some(peer))) => {
                     let Ok(peer) = SocketAddr::try_from(peer) else { continue };
-                    // Fails only if the stream broke meanwhile; its first read reports that.
+                    // Fails only if the stream broke in the meantime; its first read reports that.
                     let _ = self.options.apply(fd.as_fd(), peer.ip());
                     return Ok(Some(Accepted { socket: Socket::from_fd(fd), peer }));
                 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::number_list;
 use crate::thread::allowed_cpus;
 
-/// The processors this process may run on.
+/// The processors that this process may run on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine {
     /// NUMA nodes with at least one usable CPU, ascending.
@@ -25,8 +25,9 @@ pub struct NumaNode {
 }
 
 impl Machine {
-    /// This machine, as far as the calling thread may use it: ask before pinning threads. What
-    /// `/sys` does not show (some containers hide it) counts as one NUMA node without SMT.
+    /// This machine, as far as the calling thread may use it: call this before pinning threads. If
+    /// `/sys` does not show the topology (some containers hide it), the result is one NUMA node
+    /// without SMT.
     pub fn detect() -> Machine {
         let system = Path::new("/sys/devices/system");
         let allowed = allowed_cpus()
@@ -54,7 +55,7 @@ impl Machine {
         }
         match nodes.first_mut() {
             _ if homeless.is_empty() => {}
-            // Half a description is as good as none: every CPU has a home.
+            // An incomplete description is ignored: every CPU needs a node.
             Some(node) => {
                 node.cpus.append(&mut homeless);
                 node.cpus.sort_unstable();
@@ -82,7 +83,7 @@ fn node_ids(directory: &Path) -> Vec<u32> {
     ids
 }
 
-/// The list in a file; `None` if there is none, or the file holds something else.
+/// The list in a file; `None` if there is no such file, or it does not hold a list.
 fn read_list(path: &Path) -> Option<Vec<u32>> {
     number_list::parse(&fs::read_to_string(path).ok()?).ok()
 }

@@ -1,4 +1,4 @@
-//! Values on their way from one event loop to another.
+//! Values that one event loop sends to another.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,19 +14,19 @@ pub struct Mailbox<T> {
     post: Arc<Post<T>>,
 }
 
-/// A sending end: as many copies, in as many threads, as wanted.
+/// A sending end; it can be cloned and used in any number of threads.
 #[derive(Debug)]
 pub struct Sender<T> {
     post: Arc<Post<T>>,
     waker: Waker,
 }
 
-/// Why a value was not taken; it is returned.
+/// Why a value was not accepted; the error holds the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PushError<T> {
     /// There is no room at this moment.
     Full(T),
-    /// The receiving end is gone for good.
+    /// The receiving end was dropped.
     Closed(T),
 }
 
@@ -46,7 +46,7 @@ impl<T> Post<T> {
     }
 }
 
-/// A mailbox with room for `capacity` values; every value pushed wakes `waker`'s sleeper.
+/// A mailbox with room for `capacity` values; every push wakes `waker`'s sleeper.
 ///
 /// # Panics
 /// If `capacity` is 0.
@@ -57,18 +57,18 @@ pub fn mailbox<T>(capacity: usize, waker: Waker) -> (Sender<T>, Mailbox<T>) {
 }
 
 impl<T> Sender<T> {
-    /// Hands over a value; the values of one sender arrive in order.
+    /// Adds a value; the values of one sender arrive in order.
     ///
     /// # Errors
-    /// The value is returned when there is no room, or no receiving end any more.
+    /// The value is returned when there is no room, or the receiving end was dropped.
     pub fn push(&self, value: T) -> Result<(), PushError<T>> {
         if self.post.is_closed() {
             return Err(PushError::Closed(value));
         }
         self.post.queue.push(value).map_err(PushError::Full)?;
         if self.post.is_closed() {
-            // It may have come after the reader's last look. Dropping it tells a sender that waits
-            // for an answer that there will be none.
+            // The value may have been added after the reader's last look. Dropping it lets a sender
+            // that waits for an answer notice that there will be none.
             self.post.clear();
         }
         self.waker.wake();
@@ -83,8 +83,8 @@ impl<T> Clone for Sender<T> {
 }
 
 impl<T> Mailbox<T> {
-    /// Takes out what is there, at most as many values as there is room for: a fast sender cannot
-    /// keep the loop here.
+    /// Takes out the values that are there, at most as many as the capacity, so that a fast sender
+    /// cannot keep the loop here.
     pub fn drain(&self, mut each: impl FnMut(T)) {
         for _ in 0..self.post.queue.capacity() {
             match self.post.queue.pop() {
@@ -102,7 +102,7 @@ impl<T> Mailbox<T> {
 
 impl<T> Drop for Mailbox<T> {
     fn drop(&mut self) {
-        // In this order: a sender that misses the mark is seen by the clearing.
+        // In this order: a sender that misses the mark is seen when it is cleared.
         self.post.closed.store(true, Ordering::SeqCst);
         self.post.clear();
     }

@@ -1,4 +1,4 @@
-//! Waiting for many descriptors at once (epoll).
+//! Waits for many descriptors at once (epoll).
 
 use std::fmt;
 use std::io;
@@ -13,9 +13,9 @@ use rustix::io::Errno;
 /// What to report about a descriptor, and how often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interest {
-    /// Every change of a stream, once (edge triggered): use it until it would block.
+    /// Every change of a stream, once (edge triggered): use the stream until it would block.
     Stream,
-    /// That something can be read, for as long as it can (level triggered): listeners.
+    /// Readability, as long as it lasts (level triggered): listeners.
     Readable,
     /// Each new wake-up, once, without reading it: a [`Sleeper`](crate::Sleeper).
     WakeUp,
@@ -24,14 +24,14 @@ pub enum Interest {
 /// A report about one descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ready {
-    /// What the descriptor was registered with.
+    /// The token of its registration.
     pub token: u64,
     /// Bytes, or the end of the stream, can be read; a connection can be accepted.
     pub readable: bool,
     /// There is room to write, or the connection attempt has ended.
     pub writable: bool,
-    /// The other side has ended its half of the stream, or both halves ended. No other report of
-    /// it will follow: read until the end.
+    /// The other side has closed its half of the stream, or both halves are closed. No other report
+    /// of it will follow: read until the end.
     pub hangup: bool,
     /// An error is pending ([`take_error`](crate::Socket::take_error)), or completions of
     /// zero-copy sends are
@@ -43,17 +43,17 @@ pub struct Ready {
 pub struct Poller {
     epoll: OwnedFd,
     events: Vec<Event>,
-    /// Whether this kernel waits with nanoseconds, as far as we know.
+    /// Whether this kernel supports time-outs in nanoseconds, as far as is known.
     precise: bool,
 }
 
-// SAFETY: what keeps the compiler from seeing this is the pointer that an epoll event may carry in
-// place of a number; ours carry numbers only. The descriptor may be used from any thread.
+// SAFETY: the type is not `Sync` only because an epoll event may carry a pointer in place of a
+// number; these events carry numbers only. The descriptor may be used from any thread.
 unsafe impl Send for Poller {}
 
 impl Poller {
-    /// An empty set that reports at most `batch` descriptors (at least one) per wait; the rest
-    /// come with the next.
+    /// An empty set that reports at most `batch` descriptors (at least one) per wait; the next wait
+    /// reports the rest.
     ///
     /// # Errors
     /// When descriptors or memory are used up.
@@ -62,8 +62,8 @@ impl Poller {
         Ok(Poller { epoll, events: Vec::with_capacity(batch.max(1)), precise: true })
     }
 
-    /// Starts reporting `source` as `token`. What is ready already is reported, too. Closing the
-    /// descriptor takes it out of the set.
+    /// Starts reporting `source` as `token`. A descriptor that is ready already is reported, too.
+    /// Closing the descriptor removes it from the set.
     ///
     /// # Errors
     /// When it is in the set already, or memory or the system's limit of watches is used up.
@@ -78,7 +78,7 @@ impl Poller {
         Ok(epoll::add(&self.epoll, source, EventData::new_u64(token), flags)?)
     }
 
-    /// Stops reporting `source`. A report of it that was fetched before may still be in hand.
+    /// Stops reporting `source`. The caller may still hold an earlier report of it.
     ///
     /// # Errors
     /// When it is not in the set.
@@ -86,12 +86,12 @@ impl Poller {
         Ok(epoll::delete(&self.epoll, source)?)
     }
 
-    /// Waits until something is ready, but not longer than `timeout` (`None`: as long as it takes;
+    /// Waits until a descriptor is ready, but not longer than `timeout` (`None`: without limit;
     /// zero: not at all), and replaces the contents of `ready`. A signal also ends the wait, with
-    /// nothing ready, and so does the passing of 20 days.
+    /// nothing ready, and so do 20 days.
     ///
     /// The timeout is exact to the nanosecond on Linux 5.11 and later, apart from the thread's
-    /// timer slack; before, it is rounded up to milliseconds.
+    /// timer slack; on earlier kernels it is rounded up to milliseconds.
     ///
     /// # Errors
     /// None that a sound set can give.
@@ -113,7 +113,8 @@ impl Poller {
             && self.precise
         {
             match wait_precisely(self.epoll.as_fd(), &mut self.events, timeout) {
-                // Unknown before Linux 5.11; a sandbox may forbid what it does not know.
+                // Missing before Linux 5.11, and some sandboxes forbid system calls that they do
+                // not know.
                 Err(Errno::NOSYS | Errno::PERM) => self.precise = false,
                 result => return result,
             }

@@ -1,12 +1,13 @@
-//! Facts about this process.
+//! Information about this process.
 
 /// Whether this process runs as root.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Leaves the session of the terminal that this process was started from, so that neither its end
-/// nor signals typed there reach the process. No effect on the leader of a process group.
+/// Leaves the session of the terminal that this process was started from, so that neither the end
+/// of the terminal nor signals typed there reach the process. No effect on the leader of a process
+/// group.
 pub fn detach_from_terminal() {
     let _ = rustix::process::setsid();
 }

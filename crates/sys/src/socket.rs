@@ -19,33 +19,33 @@ mod zerocopy;
 pub use connect::{ConnectError, SourcePort, privileged_ports_usable};
 pub use zerocopy::ZeroCopyOutcome;
 
-/// The largest number of slices for one system call; a call with more uses the first ones.
+/// The largest number of slices for one system call; of more slices, the first ones are used.
 pub const SLICES_MAX: usize = 1024;
 
 /// A connected or connecting TCP stream. No call on it ever waits.
 #[derive(Debug)]
 pub struct Socket {
     fd: OwnedFd,
-    /// Number of the next zero-copy send; `None` until the feature was asked for.
+    /// Number of the next zero-copy send; `None` until the feature was enabled.
     zerocopy_id: Cell<Option<u32>>,
 }
 
-/// What a read or write did.
+/// The result of a read or write.
 #[derive(Debug)]
 pub enum IoOutcome {
-    /// This many bytes were moved. Fewer than asked for means that the stream had no more (or no
+    /// This many bytes were moved. Fewer than requested means that the stream had no more (or no
     /// more room), and that a report of readiness will follow when it has; unless the last report
     /// was [`hangup`](crate::Ready::hangup): then read on until [`Closed`](Self::Closed).
     Bytes(usize),
     /// Nothing now; a report of readiness will follow.
     WouldBlock,
-    /// The other side has ended its half of the stream (reads only).
+    /// The other side has closed its half of the stream (reads only).
     Closed,
     /// The stream is broken.
     Failed(io::Error),
 }
 
-/// TCP keepalive: probes sent on an idle connection. The kernel rounds down to seconds and wants
+/// TCP keepalive: probes sent on an idle connection. The kernel rounds down to seconds and requires
 /// values from 1 s to 32767 s and 1 to 127 probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keepalive {
@@ -57,19 +57,19 @@ pub struct Keepalive {
     pub count: NonZeroU32,
 }
 
-/// How streams are set up. The default is the operating system's, but without Nagle's delay.
+/// Options of streams. The default is the operating system's, but without Nagle's algorithm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SocketOptions {
     /// Send small segments at once (TCP_NODELAY; LNet's `nagle` = 0).
     pub nodelay: bool,
-    /// Send buffer in bytes; `None` leaves it to the kernel, which then adapts it by itself. The
-    /// kernel doubles the value, and caps it for a process without CAP_NET_ADMIN.
+    /// Send buffer in bytes; `None` leaves it to the kernel, which then adapts the size. The kernel
+    /// doubles the value, and caps it for a process without CAP_NET_ADMIN.
     pub send_buffer: Option<u32>,
     /// Receive buffer in bytes; as [`send_buffer`](Self::send_buffer).
     pub recv_buffer: Option<u32>,
     /// Type-of-service byte of IPv4, traffic class of IPv6.
     pub tos: Option<u8>,
-    /// Probe idle connections.
+    /// Keepalive probes on idle connections.
     pub keepalive: Option<Keepalive>,
     /// A connection whose peer acknowledges none of the bytes under way for this long, or has no
     /// room for any, is dead (TCP_USER_TIMEOUT, in milliseconds); `None` leaves it to the kernel:
@@ -90,7 +90,7 @@ impl Default for SocketOptions {
     }
 }
 
-/// Effective buffer sizes in bytes, as the kernel counts them (twice what was asked for).
+/// Effective buffer sizes in bytes, as the kernel counts them (twice the requested sizes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BufferSizes {
     /// For bytes to send.
@@ -100,7 +100,7 @@ pub struct BufferSizes {
 }
 
 impl SocketOptions {
-    /// Buffer sizes count from the first segment on (window scaling is agreed there), so they have
+    /// Buffer sizes determine the window scale, which is agreed in the first segment, so they have
     /// to be set before connecting or listening.
     pub(crate) fn apply_buffers(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
         if let Some(size) = self.send_buffer {
@@ -114,8 +114,8 @@ impl SocketOptions {
         Ok(())
     }
 
-    /// Everything that can be set at any time. Wire 4.9: linger off, and a closed connection does
-    /// not wait for the other side's end, which sets its source port free.
+    /// Sets all options that can be set at any time. Linger is off, and a closed connection does
+    /// not wait for the other side's FIN, so that its source port is free at once.
     pub(crate) fn apply(&self, fd: BorrowedFd<'_>, remote: IpAddr) -> io::Result<()> {
         sockopt::set_tcp_nodelay(fd, self.nodelay)?;
         sockopt::set_socket_linger(fd, None)?;
@@ -146,10 +146,10 @@ impl Socket {
         Socket { fd, zerocopy_id: Cell::new(None) }
     }
 
-    /// Whether the connection that was started stands: `Ok(false)` as long as it is not decided.
+    /// Whether a started connection is established; `Ok(false)` as long as this is undecided.
     ///
     /// # Errors
-    /// Why it could not be made (refused, unreachable, timed out ...).
+    /// Why the connection failed (refused, unreachable, timed out ...).
     pub fn connected(&self) -> io::Result<bool> {
         self.take_error()?;
         match net::getpeername(&self.fd) {
@@ -167,23 +167,23 @@ impl Socket {
         Ok(sockopt::socket_error(&self.fd)??)
     }
 
-    /// Sets the stream up anew, but for the sizes of its buffers.
+    /// Sets the options of the stream again, except for the sizes of its buffers.
     ///
     /// # Errors
-    /// If it is not connected (any more), or the kernel does not take a value.
+    /// If the stream is not connected (any more), or the kernel rejects a value.
     pub fn set_options(&self, options: &SocketOptions) -> io::Result<()> {
         options.apply(self.fd.as_fd(), self.peer_addr()?.ip())
     }
 
-    /// Our end of the stream.
+    /// The local address of the stream.
     ///
     /// # Errors
-    /// If the kernel does not know (any more).
+    /// If the kernel has none (any more).
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         Ok(SocketAddr::try_from(net::getsockname(&self.fd)?)?)
     }
 
-    /// The other end of the stream.
+    /// The remote address of the stream.
     ///
     /// # Errors
     /// If it is not connected (any more).
@@ -191,15 +191,15 @@ impl Socket {
         Ok(SocketAddr::try_from(net::getpeername(&self.fd)?.ok_or(Errno::NOTCONN)?)?)
     }
 
-    /// From now on closing the stream throws away what was not sent yet, and resets it.
+    /// From now on, closing the stream discards what was not sent yet, and resets the connection.
     ///
     /// # Errors
-    /// None on a sound socket.
+    /// None on a valid socket.
     pub fn abort_on_close(&self) -> io::Result<()> {
         Ok(sockopt::set_socket_linger(&self.fd, Some(Duration::ZERO))?)
     }
 
-    /// Ends one half or both.
+    /// Closes one half or both.
     ///
     /// # Errors
     /// If it is not connected (any more).
@@ -212,21 +212,21 @@ impl Socket {
         Ok(net::shutdown(&self.fd, how)?)
     }
 
-    /// How long ago the last segment arrived from the other side, be it data or an acknowledgement.
-    /// Accurate to about 4 ms, the kernel's own step.
+    /// How long ago the last segment arrived from the other side, whether data or an
+    /// acknowledgement. Accurate to about 4 ms, the resolution of the kernel.
     ///
     /// # Errors
-    /// None on a sound socket.
+    /// None on a valid socket.
     pub fn last_heard(&self) -> io::Result<Duration> {
         let info = tcp_info(&self.fd)?;
         let millis = info.tcpi_last_ack_recv.min(info.tcpi_last_data_recv);
         Ok(Duration::from_millis(u64::from(millis)))
     }
 
-    /// The buffer sizes in force.
+    /// The effective buffer sizes.
     ///
     /// # Errors
-    /// None on a sound socket.
+    /// None on a valid socket.
     pub fn buffer_sizes(&self) -> io::Result<BufferSizes> {
         Ok(BufferSizes {
             send: sockopt::socket_send_buffer_size(&self.fd)?,
@@ -248,7 +248,7 @@ impl Socket {
             Ok(message.bytes)
         });
         match result {
-            // To ask for nothing is answered with nothing, which must not look like an end.
+            // A request for no bytes gives no bytes, which must not look like an end of the stream.
             Ok(0) if slices.iter().any(|slice| !slice.is_empty()) => IoOutcome::Closed,
             result => result.into(),
         }

@@ -1,4 +1,4 @@
-//! What several tests need: pairs of streams, and waiting without sleeping.
+//! Test support: pairs of streams, and waiting without sleeping.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -8,7 +8,7 @@ use crate::listener::{Accepted, Listener};
 use crate::poller::{Interest, Poller, Ready};
 use crate::socket::{IoOutcome, Socket, SocketOptions, SourcePort};
 
-/// Longer than anything here takes on the slowest machine; only failing tests wait so long.
+/// Longer than any wait on the slowest machine; only a failing test waits this long.
 const LIMIT: Duration = Duration::from_secs(20);
 
 pub(crate) const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -17,7 +17,7 @@ pub(crate) fn listener() -> Listener {
     Listener::bind(SocketAddr::new(LOCALHOST, 0), 127, SocketOptions::default()).unwrap()
 }
 
-/// Turns the poller until a report of `token` satisfies `wanted`.
+/// Polls until a report of `token` satisfies `wanted`.
 pub(crate) fn wait_for(poller: &mut Poller, token: u64, wanted: impl Fn(&Ready) -> bool) -> Ready {
     let start = Instant::now();
     let mut ready = Vec::new();
@@ -38,7 +38,7 @@ pub(crate) fn accept(listener: &Listener) -> Accepted {
     listener.accept().unwrap().expect("it was reported")
 }
 
-/// Waits until the stream stands.
+/// Waits until the stream is connected.
 pub(crate) fn establish(socket: &Socket) -> std::io::Result<()> {
     let mut poller = Poller::new(1).unwrap();
     poller.add(socket, 0, Interest::Stream).unwrap();
@@ -62,7 +62,7 @@ pub(crate) fn pair() -> (Socket, Socket) {
     (dialled, accepted.socket)
 }
 
-/// Sends all of `bytes`, of which there must be room for.
+/// Sends all of `bytes`, which must fit the buffers.
 pub(crate) fn send(socket: &Socket, bytes: &[u8]) {
     match socket.writev(&[IoSlice::new(bytes)]) {
         IoOutcome::Bytes(n) if n == bytes.len() => {}
@@ -70,7 +70,7 @@ pub(crate) fn send(socket: &Socket, bytes: &[u8]) {
     }
 }
 
-/// Receives until `len` bytes are there.
+/// Receives until `len` bytes have arrived.
 pub(crate) fn receive(socket: &Socket, len: usize) -> Vec<u8> {
     let mut poller = Poller::new(1).unwrap();
     poller.add(socket, 0, Interest::Stream).unwrap();

@@ -1,23 +1,23 @@
-//! What a thread asks of the scheduler.
+//! Scheduling of threads.
 
 use std::io;
 use std::num::NonZeroU64;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
 
-/// The CPUs the calling thread may run on, ascending; never empty.
+/// The CPUs that the calling thread may run on, ascending; never empty.
 ///
 /// # Errors
-/// If the kernel knows more than 1024 CPUs.
+/// If the kernel has more than 1024 CPUs.
 pub fn allowed_cpus() -> io::Result<Vec<u32>> {
     let set = sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect())
 }
 
-/// Lets the calling thread run on `cpus` only.
+/// Restricts the calling thread to `cpus`.
 ///
 /// # Errors
-/// `InvalidInput` if none of them is one this process may use, or one is 1024 or above.
+/// `InvalidInput` if this process may use none of them, or one is 1024 or above.
 pub fn pin(cpus: &[u32]) -> io::Result<()> {
     let mut set = CpuSet::new();
     for &cpu in cpus {
@@ -31,8 +31,8 @@ pub fn pin(cpus: &[u32]) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Lets the calling thread's timeouts end on time. Otherwise the kernel delays each by up to 50
-/// microseconds so as to serve several at once.
+/// Makes the calling thread's time-outs exact. Otherwise the kernel delays each by up to 50
+/// microseconds in order to serve several at once.
 ///
 /// # Errors
 /// None that Linux gives.

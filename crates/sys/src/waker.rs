@@ -1,4 +1,4 @@
-//! Waking a sleeping event loop from another thread.
+//! Wakes a sleeping event loop from another thread.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,23 +7,24 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// The loop's side: put it into the loop's poller ([`Interest::WakeUp`](crate::Interest::WakeUp)).
+/// The loop's side: register it with the loop's poller
+/// ([`Interest::WakeUp`](crate::Interest::WakeUp)).
 ///
 /// Wake-ups cost a system call only while the loop is *armed*, that is, asleep or about to be; and
-/// then only one, however many threads call. So the loop's turn is
+/// then only one, regardless of the number of callers. So the loop's turn is
 ///
 /// 1. [`arm`](Self::arm);
-/// 2. look once more at everything other threads may have filled; if there is anything, skip 3;
+/// 2. check once more everything that other threads may have filled; if there is anything, skip 3;
 /// 3. wait on the poller;
 /// 4. [`disarm`](Self::disarm), and do the work.
 ///
-/// Whatever was filled in before a `wake` is either seen in step 2 or ends step 3.
+/// Anything that was added before a `wake` is either seen in step 2 or ends step 3.
 #[derive(Debug)]
 pub struct Sleeper {
     bell: Arc<Bell>,
 }
 
-/// The other threads' side: as many copies as wanted.
+/// The other threads' side; it can be cloned.
 #[derive(Debug, Clone)]
 pub struct Waker {
     bell: Arc<Bell>,
@@ -53,8 +54,8 @@ impl Sleeper {
     /// From now on the next [`Waker::wake`] writes to the eventfd.
     pub fn arm(&self) {
         self.bell.armed.store(true, Ordering::Relaxed);
-        // Pairs with the fence in `wake`: either we see what was filled in before, or the other
-        // thread sees that we are armed.
+        // Pairs with the fence in `wake`: either this thread sees what was added before, or the
+        // other thread sees that the sleeper is armed.
         fence(Ordering::SeqCst);
     }
 
@@ -68,7 +69,7 @@ impl Waker {
     /// Ends the sleeper's wait, or keeps it from starting; does nothing while it is awake.
     pub fn wake(&self) {
         fence(Ordering::SeqCst);
-        // The plain look first: it leaves the cache line shared among the callers.
+        // Read first without writing: this leaves the cache line shared among the callers.
         if self.bell.armed.load(Ordering::Relaxed) && self.bell.armed.swap(false, Ordering::Relaxed)
         {
             self.bell.ring();
@@ -78,8 +79,8 @@ impl Waker {
 
 impl Bell {
     fn ring(&self) {
-        // The counter is never read: each write is an edge of its own for the poller. It is
-        // full after 2^64 rings only, and a full one still reports.
+        // The counter is never read: each write is a new edge for the poller. The counter is full
+        // after 2^64 writes only, and a full one is still reported.
         let written =
             rustix::io::retry_on_intr(|| rustix::io::write(&self.event, &1u64.to_ne_bytes()));
         debug_assert!(written.is_ok(), "eventfd: {written:?}");

@@ -15,8 +15,8 @@ const V1_LEN: usize = 16;
 /// Length of a request of version 2 in bytes.
 const V2_LEN: usize = 28;
 
-/// "Connect me to the network interface `target`", sent by the side that dialled, without waiting
-/// for an answer: on success there is none.
+/// "Connect me to the network interface `target`", sent by the side that dials. It does not wait
+/// for an answer: there is none on success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// 1 (short NID) or 2 (long NID).
@@ -27,13 +27,13 @@ pub struct Request {
     pub target: Nid,
 }
 
-/// Why a connection request is not acceptable. What to do is told by [`AcceptorError::reaction`].
+/// Why a connection request is not acceptable. [`AcceptorError::reaction`] says what to do then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AcceptorError {
-    /// The generic magic number of LNet's drivers: a peer that asks which acceptor this is.
-    #[error("generic LNet magic where a connection request was due")]
+    /// The generic magic number of LNet's drivers: the peer queries the version of this acceptor.
+    #[error("generic LNet magic in place of a connection request")]
     LnetMagic(ByteOrder),
-    /// A connection request of a version that nobody here knows.
+    /// A connection request of an unknown version.
     #[error("connection request of unknown version {version}")]
     UnknownVersion {
         /// The version that the peer speaks.
@@ -41,7 +41,7 @@ pub enum AcceptorError {
         /// Byte order of the peer.
         order: ByteOrder,
     },
-    /// Something that is no connection request at all.
+    /// Bytes that are not a connection request.
     #[error("{0:#010x} is not the magic number of a connection request")]
     BadMagic(u32),
     /// The target of a version 2 request is malformed.
@@ -49,7 +49,7 @@ pub enum AcceptorError {
     BadTarget(#[from] NidError),
 }
 
-/// What the accepting side does about a request that it does not grant [ACC-5] to [ACC-8].
+/// How the accepting side treats a request that it does not grant [ACC-5] to [ACC-8].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reaction {
     /// Send [`Answer`], then close.
@@ -59,7 +59,7 @@ pub enum Reaction {
 }
 
 impl AcceptorError {
-    /// Whether the peer is told what this acceptor speaks before the connection is closed.
+    /// Whether an answer with this acceptor's version is sent before the connection is closed.
     pub fn reaction(&self) -> Reaction {
         match self {
             AcceptorError::LnetMagic(_) | AcceptorError::UnknownVersion { .. } => Reaction::Answer,
@@ -75,11 +75,11 @@ impl Request {
         Request { version, order: ByteOrder::Little, target }
     }
 
-    /// Parses the request at the start of a stream. A wrong magic number is found as soon as four
-    /// bytes are there.
+    /// Parses the request at the start of a stream. A wrong magic number is recognised in the first
+    /// four bytes.
     ///
     /// # Errors
-    /// [`AcceptorError`], one variant per way in which this can be no acceptable request.
+    /// [`AcceptorError`], one variant per reason why the request is not acceptable.
     pub fn parse(buf: &[u8]) -> Result<Progress<Request>, AcceptorError> {
         if buf.len() < 4 {
             return Ok(Progress::Need(4));
@@ -131,8 +131,8 @@ impl Request {
     }
 }
 
-/// The answer to a peer that does not speak a known version of the request: 16 bytes that say which
-/// version this acceptor speaks, after which it closes. A good request gets no answer.
+/// The answer to a peer that does not use a known version of the request: 16 bytes with the version
+/// of this acceptor, which then closes the connection. A valid request gets no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
     /// Byte order of the acceptor.

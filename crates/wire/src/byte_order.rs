@@ -3,7 +3,7 @@
 /// The byte order in which a sender wrote a structure.
 ///
 /// LNet's senders write HELLO, frame headers, ping info and selftest messages in their own order;
-/// the reader learns it from the magic number. LNet headers are always [`ByteOrder::Little`].
+/// the reader derives it from the magic number. LNet headers are always [`ByteOrder::Little`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ByteOrder {
     /// Least significant byte first: every known deployment.

@@ -42,7 +42,7 @@ pub enum FrameError {
     /// Neither NOOP nor LNET.
     #[error("frame of unknown type {0:#x}")]
     UnknownKind(u32),
-    /// A keepalive with something in the field that a keepalive leaves 0.
+    /// A keepalive with a value in the field that a keepalive leaves 0.
     #[error("keepalive with {0} as cookie A")]
     BadKeepalive(u64),
 }
@@ -52,14 +52,14 @@ pub enum FrameError {
 pub enum ZcAck {
     /// None.
     Nothing,
-    /// None; the peer shows that it lives.
+    /// None; the peer shows that it is alive.
     Keepalive,
     /// One.
     One(u64),
-    /// Two, in the sequence of the fields A and B; A is the larger.
+    /// Two, in the order of the fields A and B; A is the larger.
     Pair(u64, u64),
-    /// All from the first to the second, both included. The sender is free to name a huge range: do
-    /// not walk it, but look which pending cookies lie in it.
+    /// All from the first to the second, both included. A sender may name a huge range: test the
+    /// pending cookies against it instead of iterating over it.
     Range(u64, u64),
 }
 

@@ -1,7 +1,7 @@
-//! Help for tests that hold worked examples: bytes from hexadecimal text.
+//! Test support for worked examples: bytes from hexadecimal text.
 
-/// Reads pairs of hexadecimal digits; everything else but digits is skipped, and `00*8` stands for
-/// eight zero bytes.
+/// Reads pairs of hexadecimal digits; all other characters are skipped, and `00*8` stands for eight
+/// zero bytes.
 pub(crate) fn bytes(text: &str) -> Vec<u8> {
     let mut out = Vec::new();
     for word in text.split_whitespace() {

@@ -42,13 +42,13 @@ const BODY_LEN: usize = 40;
 /// Length of everything after the NIDs: pids, type, payload length and body.
 const REST_LEN: usize = 16 + BODY_LEN;
 
-/// Names a memory descriptor to the node that made it. Opaque to everybody else, echoed byte for
-/// byte, never swapped.
+/// Identifies a memory descriptor to the node that created it. Other nodes copy it unchanged and
+/// never swap its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MdHandle {
-    /// Tells one life of the node from the next.
+    /// Distinguishes one run of the node from the next.
     pub interface: u64,
-    /// Names the descriptor.
+    /// Identifies the descriptor.
     pub object: u64,
 }
 
@@ -83,7 +83,7 @@ pub enum Body {
         md: MdHandle,
         /// Match bits of the PUT.
         match_bits: u64,
-        /// Bytes really stored.
+        /// Bytes that were stored.
         mlength: u32,
     },
     /// Stores the payload at the target.
@@ -92,14 +92,14 @@ pub enum Body {
         ack_md: MdHandle,
         /// Selects the match entry at the target.
         match_bits: u64,
-        /// 64 bits for the receiver; nobody converts their order.
+        /// 64 bits for the receiver; their byte order is never converted.
         hdr_data: u64,
         /// Portal, 0 to 63.
         portal: u32,
         /// Where in the target's memory to store.
         offset: u32,
     },
-    /// Asks for bytes of the target's memory.
+    /// Requests bytes of the target's memory.
     Get {
         /// Handle for the REPLY.
         return_md: MdHandle,
@@ -109,10 +109,10 @@ pub enum Body {
         portal: u32,
         /// Where in the target's memory to read.
         offset: u32,
-        /// How many bytes the asker has room for.
+        /// How many bytes the requester has room for.
         sink_len: u32,
     },
-    /// Carries the bytes that a GET asked for.
+    /// Carries the bytes that a GET requested.
     Reply {
         /// Handle copied from the GET.
         md: MdHandle,
@@ -238,7 +238,7 @@ pub struct Header {
     pub src: ProcessId,
     /// Bytes that follow the header: 0 for ACK and GET, at most 1 MiB otherwise.
     pub payload_len: u32,
-    /// What the message is and wants.
+    /// The type of the message and its fields.
     pub body: Body,
 }
 
@@ -292,7 +292,7 @@ impl Header {
         Header::parse_rest(dst, src, part(raw, 40))
     }
 
-    /// `rest` is what follows the NIDs, alike in both forms.
+    /// `rest` is the part after the NIDs, which is the same in both forms.
     #[inline]
     fn parse_rest(dst: Nid, src: Nid, rest: &[u8; REST_LEN]) -> Result<Header, HeaderError> {
         let number = LE.u32_at(rest, 8);

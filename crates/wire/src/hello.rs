@@ -16,7 +16,7 @@
 //! };
 //! let mut bytes = Vec::new();
 //! hello.encode(&mut bytes).unwrap();
-//! // Part of it says how many bytes are needed to get further.
+//! // An incomplete HELLO tells how many bytes are needed next.
 //! assert_eq!(Hello::parse(&bytes[..4]), Ok(Progress::Need(8)));
 //! assert_eq!(Hello::parse(&bytes), Ok(Progress::Got(hello, bytes.len())));
 //! ```
@@ -78,7 +78,7 @@ impl Version {
     }
 }
 
-/// What a connection is for, seen from the side that says it [HEL-8].
+/// The purpose of a connection, as the sender of the HELLO sees it [HEL-8].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum ConnType {
@@ -86,11 +86,11 @@ pub enum ConnType {
     Any = 0,
     /// Small messages, both ways.
     Control = 1,
-    /// Large messages towards the one who says it.
+    /// Large messages towards the sender of the HELLO.
     BulkIn = 2,
-    /// Large messages away from the one who says it.
+    /// Large messages away from the sender of the HELLO.
     BulkOut = 3,
-    /// No connection: "not now, try again", or an answer to an unknown version.
+    /// Not a connection: "not now, try again", or an answer to an unknown version.
     None = 0xffff_ffff,
 }
 
@@ -156,7 +156,7 @@ impl Ips {
         &self.ips[..usize::from(self.count)]
     }
 
-    /// Reads `count` addresses at `at`; the caller has checked that they are there.
+    /// Reads `count` addresses at `at`; the caller has checked that the bytes exist.
     fn read(order: ByteOrder, buf: &[u8], at: usize, count: usize) -> Result<Ips, HelloError> {
         let mut ips = Ips::NONE;
         for i in 0..count {
@@ -176,28 +176,28 @@ pub struct Hello {
     pub version: Version,
     /// Byte order of the sender; of V1, always little.
     pub order: ByteOrder,
-    /// Who sends. Believed only from source ports up to 1023 [HEL-10].
+    /// The sender. It is trusted only from source ports up to 1023 [HEL-10].
     pub src: ProcessId,
-    /// Who is meant; kernels send pid 0 and ignore what they receive.
+    /// The receiver; kernels send pid 0 and ignore the field.
     pub dst: ProcessId,
-    /// Tells one life of the sender from the next.
+    /// Distinguishes one run of the sender from the next.
     pub src_incarnation: u64,
-    /// What the sender believes to be the receiver's incarnation; kernels send 0.
+    /// The receiver's incarnation as the sender knows it; kernels send 0.
     pub dst_incarnation: u64,
     /// What the sender wants to use the connection for.
     pub kind: ConnType,
-    /// IP addresses of the sender; nobody reads them.
+    /// IP addresses of the sender; receivers ignore them.
     pub ips: Ips,
 }
 
 /// Why bytes are not an acceptable HELLO.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HelloError {
-    /// No HELLO at all: close silently.
+    /// Not a HELLO: close silently.
     #[error("{0:#010x} is not the magic number of a HELLO")]
     BadMagic(u32),
-    /// A HELLO of a version that nobody here knows: the passive side answers with its own best
-    /// version and type NONE, then closes [HEL-6].
+    /// A HELLO of an unknown version: the passive side answers with its own highest version and
+    /// type NONE, then closes [HEL-6].
     #[error("HELLO of unknown version {raw}")]
     UnknownVersion {
         /// The version that the peer speaks. From a V1-style HELLO: major << 16 | minor.
@@ -221,7 +221,7 @@ pub enum HelloError {
     #[error("HELLO: {0}")]
     BadNid(#[from] NidError),
     /// The header that carries a HELLO V1 is of another message type.
-    #[error("message of type {0} where HELLO V1 was due")]
+    #[error("message of type {0} in place of HELLO V1")]
     NotHello(u32),
     /// The payload of a HELLO V1 is not a list of 4-byte IP addresses.
     #[error("HELLO V1 with a payload of {0} bytes, not a multiple of 4")]
@@ -229,11 +229,11 @@ pub enum HelloError {
 }
 
 impl Hello {
-    /// Parses the HELLO at the start of a stream. A wrong magic number is found as soon as four
-    /// bytes are there, an unknown version with eight.
+    /// Parses the HELLO at the start of a stream. A wrong magic number is recognised in the first
+    /// four bytes, an unknown version in the first eight.
     ///
     /// In a reversed V2 or V3 the short NIDs are swapped like every other number, as releases up to
-    /// 2.14 do; later kernels forget that and misread them [HEL-4].
+    /// 2.14 do; later kernels do not swap them and so misread them [HEL-4].
     ///
     /// # Errors
     /// [`HelloError`], one variant per reason.
@@ -352,7 +352,7 @@ impl Hello {
         out.extend_from_slice(&self.order.u32_bytes(0));
     }
 
-    /// Pids, incarnations and type, which follow the NIDs in the same sequence in V2 to V4.
+    /// Pids, incarnations and type, which follow the NIDs in the same order in V2 to V4.
     fn encode_common(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.order.u32_bytes(self.src.pid));
         out.extend_from_slice(&self.order.u32_bytes(self.dst.pid));

@@ -1,8 +1,8 @@
-//! Bytes to values and back: every message Lustre's network puts on the wire.
+//! Converts bytes to values and back, for every message that Lustre's network puts on the wire.
 //!
-//! Every parser here is total: whatever bytes arrive, the answer is a value or a named error, never
-//! a panic. Nothing allocates except where the caller hands in a `Vec` to append to, and the two
-//! text notations for sets of NIDs ([`nid_range`], [`text_range`]), which belong to configuration.
+//! Every parser here is total: for any bytes, the result is a value or a named error, never a
+//! panic. Nothing allocates except where the caller passes a `Vec` to append to, and the two text
+//! notations for sets of NIDs ([`nid_range`], [`text_range`]), which belong to configuration.
 //!
 //! The protocol itself is described, rule by rule, in `docs/protocol/`; tests cite rules by number,
 //! such as `[HDR-3]`.
@@ -42,8 +42,8 @@ pub const PING_PORTAL: u32 = 0;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress<T> {
     /// The message is not complete. The number is how many bytes, counted from the start of the
-    /// buffer, are needed before the parser can get further; it is larger than the buffer. More may
-    /// be needed after that.
+    /// buffer, the parser needs to continue; it is larger than the buffer. The parser may need more
+    /// after that.
     Need(usize),
     /// The message, and the number of bytes that it took up at the start of the buffer.
     Got(T, usize),

@@ -1,4 +1,4 @@
-//! Network ids: who a message is from and for.
+//! Network ids: the source and destination of a message.
 
 mod process_id;
 #[cfg(test)]
@@ -46,12 +46,12 @@ impl NetKind {
 pub struct Net {
     /// The driver.
     pub kind: NetKind,
-    /// The number that tells networks of one kind apart; 0 is not printed.
+    /// The number that distinguishes networks of one kind; 0 is not printed.
     pub number: u16,
 }
 
 impl Net {
-    /// The network `tcp`, which is meant where a NID's text names none.
+    /// The network `tcp`, which is the default where a NID's text names none.
     pub const TCP: Net = Net { kind: NetKind::TCP, number: 0 };
     /// The network of the node itself.
     pub const LO: Net = Net { kind: NetKind::LO, number: 0 };
@@ -83,10 +83,10 @@ impl Net {
 pub struct Nid([u8; 20]);
 
 impl Hash for Nid {
-    /// As numbers: every message looks its peer up, and bytes take hashers much longer. The half
-    /// with the size and the network, which a peer cannot choose, comes first and is mixed with
-    /// the next eight bytes: where those alone meet a constant of the hasher, a peer that knows it
-    /// makes any number of NIDs that hash alike.
+    /// As numbers: every message looks its peer up, and hashing bytes takes much longer. The half
+    /// with the size and the network, which a peer cannot choose, comes first and is mixed with the
+    /// next eight bytes: if those were mixed with a constant of the hasher alone, a peer that knows
+    /// the constant could create any number of NIDs with the same hash.
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         let [a, b, c, d, e, f, g, h, rest @ ..] = self.0;
@@ -157,8 +157,9 @@ impl Nid {
         }
     }
 
-    /// Reads the short form [NID-1], already taken from its byte order. Total: kind 0xff, and so
-    /// all ones, is [`Nid::ANY`]; the topmost eight bits, which have no meaning, are ignored.
+    /// Reads the short form [NID-1], already converted from its byte order. Total: kind 0xff, which
+    /// includes all ones, is [`Nid::ANY`]; the topmost eight bits, which have no meaning, are
+    /// ignored.
     #[inline]
     pub const fn from_short(short: u64) -> Nid {
         if (short >> 48) as u8 == NetKind::ANY.0 {
@@ -189,7 +190,7 @@ impl Nid {
         }
     }
 
-    /// The 20 bytes of the long form, which nobody ever byte-swaps.
+    /// The 20 bytes of the long form, which are never byte-swapped.
     #[inline]
     pub const fn to_long(&self) -> [u8; 20] {
         self.0
@@ -256,7 +257,7 @@ impl Nid {
         }
     }
 
-    /// How many bytes of the long form carry meaning: 8 or 20 (ping info writes only those).
+    /// How many bytes of the long form are used: 8 or 20 (ping info writes only those).
     pub const fn used_len(&self) -> usize {
         if self.0[0] == SIZE_4 { 8 } else { 20 }
     }

@@ -27,24 +27,24 @@ const RANGES_MAX: usize = 1024;
 /// The most numbers and ranges in one pair of brackets.
 const SPANS_MAX: usize = 256;
 
-/// Why a text is no list of NID patterns.
+/// Why a text is not a list of NID patterns.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NidRangeError {
     /// The part after `@` names no network.
     #[error("{pattern}: {source}")]
     BadNet {
-        /// The pattern in question.
+        /// The invalid pattern.
         pattern: String,
         /// What is wrong.
         source: ParseNidError,
     },
-    /// The part before `@` is no pattern of this network's addresses.
+    /// The part before `@` is not a pattern of this network's addresses.
     #[error("{0}: not a pattern of addresses of this network")]
     BadAddress(String),
-    /// More patterns than anybody needs.
+    /// More patterns than the limit.
     #[error("more than {RANGES_MAX} patterns in one list")]
     TooMany,
-    /// Expansion would give more NIDs than the caller allows, or has no end that can be named.
+    /// Expansion would give more NIDs than the caller allows, or a range without an end.
     #[error("stands for more than {0} NIDs")]
     TooManyNids(u64),
 }
@@ -55,9 +55,9 @@ enum Addresses {
     All,
     /// One set for each of the four bytes of an IPv4 address.
     Bytes([Vec<Span>; 4]),
-    /// All IPv4 addresses that start like this one.
+    /// All IPv4 addresses with this prefix.
     Prefix4 { addr: u32, len: u8 },
-    /// All IPv6 addresses that start like this one.
+    /// All IPv6 addresses with this prefix.
     Prefix6 { addr: u128, len: u8 },
     /// Numbers, on networks whose addresses are numbers.
     Numbers(Vec<Span>),
@@ -87,7 +87,7 @@ impl NidRanges {
         &self.ranges
     }
 
-    /// All NIDs of all patterns, in their sequence; what two patterns share comes twice.
+    /// All NIDs of all patterns, in their order; a NID of two patterns occurs twice.
     ///
     /// # Errors
     /// [`NidRangeError::TooManyNids`] if there are more than `limit`, or one pattern has `*` for
@@ -243,7 +243,7 @@ fn parse_prefix<A: FromStr>(text: &str, bits: u8) -> Option<(A, u8)> {
     (len <= bits).then_some((addr.parse().ok()?, len))
 }
 
-/// One number, or a list in brackets, none above `max`.
+/// One number, or a list in brackets, with no number above `max`.
 fn parse_set(text: &str, max: u32) -> Option<Vec<Span>> {
     let spans = match text.strip_prefix('[') {
         None => {

@@ -1,4 +1,4 @@
-//! Ping info: what a node tells about itself, in answer to a ping or with a push [PING-4].
+//! Ping info: information about a node, in an answer to a ping or in a push [PING-4].
 
 mod build;
 #[cfg(test)]
@@ -14,7 +14,7 @@ pub const MAGIC: u32 = 0x7069_6E67;
 /// (`lnet_interfaces_max`).
 pub const ENTRIES_MAX: u32 = 200;
 
-/// The usual room that an asker offers: a header and 16 short entries.
+/// The room that a requester usually offers: a header and 16 short entries.
 pub const DEFAULT_BUFFER_LEN: usize = 272;
 
 /// Bytes before the entries.
@@ -27,7 +27,7 @@ const SEQUENCE_AT: usize = 24;
 const SIZE_AT: usize = 28;
 
 bitflags::bitflags! {
-    /// What the sender of ping info is able to do.
+    /// The features of the sender of ping info.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub struct Features: u32 {
         /// Never set by kernels.
@@ -40,7 +40,7 @@ bitflags::bitflags! {
         const MULTI_RAIL = 8;
         /// Dynamic discovery is on.
         const DISCOVERY = 16;
-        /// Long entries are present, and entry 0 tells the total size.
+        /// Long entries are present, and entry 0 holds the total size.
         const LARGE = 32;
         /// The first long entry is the primary NID.
         const PRIMARY_LARGE = 64;
@@ -103,7 +103,7 @@ pub enum PingError {
     /// The feature NI_STATUS is missing.
     #[error("ping info without interface states (features {0:#x})")]
     NoStatus(u32),
-    /// No entries; entry 0 is obligatory.
+    /// No entries; entry 0 is mandatory.
     #[error("ping info without entries")]
     NoEntries,
     /// More short entries than the reader accepts.
@@ -117,15 +117,17 @@ pub enum PingError {
     /// Entry 0 is not the loopback NID.
     #[error("ping info starts with {0} in place of 0@lo")]
     NotLoopback(Nid),
-    /// The total size in entry 0 cannot be: shorter than the short entries, or no multiple of 4.
+    /// The total size in entry 0 is impossible: shorter than the short entries, or not a multiple
+    /// of 4.
     #[error("ping info announces a total size of {0} bytes")]
     BadSize(u32),
-    /// Cut off: the asker offered too little room and should ask again with `announced` bytes.
+    /// Cut off: the requester offered too little room and should send a request for `announced`
+    /// bytes.
     #[error("ping info of {announced} bytes cut off after {have}")]
     Truncated {
         /// Bytes present.
         have: usize,
-        /// Bytes that the whole has.
+        /// Total length in bytes.
         announced: usize,
     },
     /// A long entry is malformed or does not fit within the total size.
@@ -145,8 +147,8 @@ pub struct PingInfo<'a> {
 }
 
 impl<'a> PingInfo<'a> {
-    /// How long the whole is according to what its start announces. Without the feature LARGE this
-    /// needs 16 bytes, with it 32: given fewer, the answer covers the short entries only.
+    /// The total length that the start of the ping info announces. Without the feature LARGE this
+    /// needs 16 bytes, with it 32; given fewer, the result covers the short entries only.
     ///
     /// # Errors
     /// [`PingError::TooShort`], [`PingError::BadMagic`], [`PingError::BadSize`]. Other rules are
@@ -154,8 +156,8 @@ impl<'a> PingInfo<'a> {
     pub fn announced_len(bytes: &[u8]) -> Result<usize, PingError> {
         let order = read_order(bytes)?;
         let count = order.u32_at(bytes, 12);
-        // 2^32 entries of 16 bytes: no overflow in 64 bits, and `usize` is 64 bits wide wherever
-        // this runs; saturate elsewhere.
+        // 2^32 entries of 16 bytes: no overflow in 64 bits. `usize` has 64 bits on all supported
+        // machines; saturate elsewhere.
         let short = (count as usize).saturating_mul(SHORT_ENTRY_LEN).saturating_add(HEADER_LEN);
         let features = Features::from_bits_retain(order.u32_at(bytes, 4));
         if !features.contains(Features::LARGE) || count == 0 || bytes.len() < SIZE_AT + 4 {
@@ -217,7 +219,7 @@ impl<'a> PingInfo<'a> {
         self.order
     }
 
-    /// What the sender is able to do.
+    /// The features of the sender.
     pub fn features(&self) -> Features {
         Features::from_bits_retain(self.order.u32_at(self.bytes, 4))
     }
@@ -232,17 +234,17 @@ impl<'a> PingInfo<'a> {
         self.order.u32_at(self.bytes, SEQUENCE_AT)
     }
 
-    /// Length in bytes, without what follows the end.
+    /// Length in bytes, without the bytes after the end.
     pub fn total_len(&self) -> usize {
         self.total
     }
 
-    /// What follows the end: driver data, or what later releases add.
+    /// The bytes after the end: driver data, or additions of later releases.
     pub fn trailing(&self) -> &'a [u8] {
         &self.bytes[self.total..]
     }
 
-    /// The interfaces of the node: short entries without the loopback in front, then long ones.
+    /// The interfaces of the node: short entries without the loopback entry, then long ones.
     pub fn entries(&self) -> Entries<'a> {
         Entries { info: *self, at: HEADER_LEN + SHORT_ENTRY_LEN }
     }

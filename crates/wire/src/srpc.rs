@@ -52,14 +52,14 @@ pub const FEATURES_KNOWN: u32 = FEATURE_BULK_LEN;
 pub const PING_MAGIC: u32 = 0xbabe_face;
 /// Every 8-byte word of checked bulk data, in the writer's byte order.
 pub const DATA_MAGIC: u64 = 0xeeb0_eeb1_eeb2_eeb3;
-/// What receivers put where they are going to look for [`DATA_MAGIC`].
+/// What receivers write to the words where they will look for [`DATA_MAGIC`].
 pub const DATA_POISON: u64 = 0xbeef_beef_beef_beef;
 
-/// What stands in the place of [`DebugReply::batches`], which kernels never set, when the node
-/// knows [`Service::ClientStats`] and [`TestRequest::rate`]: no other node is asked for them. A
-/// kernel keeps a request for a service that it does not have for ever.
+/// The value of [`DebugReply::batches`], which kernels never set, if the node supports
+/// [`Service::ClientStats`] and [`TestRequest::rate`]. They are sent to no other node, because a
+/// kernel keeps a request for an unknown service for ever.
 pub const EXTENSIONS_MAGIC: u32 = 0x4c75_7301;
-/// What stands before [`TestRequest::rate`] if there is one, in the tail that kernels pass over.
+/// Precedes [`TestRequest::rate`] if there is one, in the tail that kernels ignore.
 pub const RATE_MAGIC: u32 = 0x4c75_7302;
 
 /// Largest bulk transfer of one RPC, in bytes.
@@ -76,7 +76,7 @@ pub struct Message {
     pub version: u32,
     /// Session features.
     pub features: u32,
-    /// What it says.
+    /// Its body.
     pub body: Body,
 }
 
@@ -84,7 +84,7 @@ pub struct Message {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SrpcError {
     /// The length is not 160.
-    #[error("selftest message of {0} bytes: 160 are due")]
+    #[error("selftest message of {0} bytes: 160 are required")]
     BadLength(usize),
     /// The magic number is wrong.
     #[error("{0:#010x} is not the magic number of a selftest message")]
@@ -152,7 +152,7 @@ bodies! {
 }
 
 impl Message {
-    /// Parses a message. Unused bytes are ignored, whatever they hold.
+    /// Parses a message. Unused bytes are ignored.
     ///
     /// # Errors
     /// [`SrpcError`]; the receiver of such a request drops it without reply.

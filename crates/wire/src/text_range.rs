@@ -15,7 +15,7 @@ pub enum TextRangeError {
     /// `[` without `]`, or the other way round, or one within another.
     #[error("brackets that do not match")]
     Brackets,
-    /// Between brackets something is neither a number nor a range of numbers.
+    /// Text in brackets is neither a number nor a range of numbers.
     #[error("in brackets only numbers and ranges such as 3-9 or 3-9/2 are allowed")]
     NotANumber,
     /// The end of a range is not above its start.
@@ -29,13 +29,13 @@ pub enum TextRangeError {
     /// A range with a stride of 0.
     #[error("a range with a stride of 0")]
     ZeroStride,
-    /// Too many pieces to be meant seriously.
+    /// More pieces or items than the limits.
     #[error("too many brackets or too many items in one")]
     TooComplex,
     /// More names than the caller allows.
     #[error("stands for {count} names; {limit} are allowed")]
     TooMany {
-        /// How many it stands for, at most `u64::MAX`.
+        /// The number of names, at most `u64::MAX`.
         count: u64,
         /// What the caller allows.
         limit: u64,
@@ -95,7 +95,7 @@ impl Piece {
     }
 }
 
-/// A text with bracketed lists, standing for the product of them all.
+/// A text with bracketed lists, which stands for the product of all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextRange {
     pieces: Vec<Piece>,
@@ -135,7 +135,7 @@ impl TextRange {
         self.pieces.iter().map(Piece::count).fold(1, u64::saturating_mul)
     }
 
-    /// All names, the last bracket running fastest.
+    /// All names; the last bracket varies fastest.
     ///
     /// # Errors
     /// [`TextRangeError::TooMany`] if there are more than `limit`.
@@ -148,7 +148,7 @@ impl TextRange {
     }
 
     fn nth(&self, mut index: u64) -> String {
-        // The last bracket runs fastest, so digits of the index are taken from the back.
+        // The last bracket varies fastest, so digits of the index are taken from the back.
         let mut chosen = Vec::with_capacity(self.pieces.len());
         for piece in self.pieces.iter().rev() {
             if let Piece::Numbers(spans) = piece {

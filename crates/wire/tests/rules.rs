@@ -1,5 +1,5 @@
-//! The rules under `docs/protocol/`: every one that is cited anywhere is there, once, and the
-//! captures that they name exist.
+//! The rules under `docs/protocol/`: every rule that is cited exists exactly once, and the captures
+//! that the rules name exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,7 +9,7 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// All files below `dir` with this ending.
+/// All files below `dir` with this extension.
 fn files(dir: &Path, ending: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut dirs = vec![dir.to_owned()];
@@ -40,7 +40,7 @@ fn rules_in(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Every rule, and the file where it stands.
+/// Every rule, and the file that contains it.
 fn rules() -> BTreeMap<String, PathBuf> {
     let mut rules = BTreeMap::new();
     for path in files(&repository().join("docs/protocol"), "md") {
@@ -62,7 +62,7 @@ fn every_rule_cited_exists() {
     let docs = files(&repository().join("docs"), "md");
     let sources = files(&repository().join("crates"), "rs");
     for path in sources.iter().chain(&docs) {
-        // This file gives examples of how a rule looks.
+        // This file has examples of citations.
         if path.ends_with("wire/tests/rules.rs") {
             continue;
         }

@@ -13,7 +13,7 @@ fn arena() -> Arena {
 }
 
 #[test]
-fn nothing_is_mapped_before_it_is_wanted() {
+fn nothing_is_mapped_before_it_is_needed() {
     let mut arena = arena();
     assert_eq!(arena.stats().mapped, 0);
     arena.alloc(100).unwrap();
@@ -22,7 +22,7 @@ fn nothing_is_mapped_before_it_is_wanted() {
 }
 
 #[test]
-fn the_block_given_back_last_is_handed_out_first() {
+fn the_block_freed_last_is_allocated_first() {
     let mut arena = arena();
     let blocks: Vec<_> = (0..6).map(|_| arena.alloc(MIB).unwrap()).collect();
     for i in [3, 0, 5, 1, 2] {
@@ -38,7 +38,7 @@ fn the_block_given_back_last_is_handed_out_first() {
 }
 
 #[test]
-fn the_limit_is_kept_and_lifted_by_giving_back() {
+fn the_limit_is_kept_and_freed_memory_is_available_again() {
     let mut arena = arena();
     let blocks: Vec<_> = (0..8).map(|_| arena.alloc(MIB).unwrap()).collect();
     assert_eq!(arena.alloc(MIB), None);
@@ -69,7 +69,7 @@ fn idle_regions_serve_other_sizes() {
 }
 
 #[test]
-fn room_is_only_made_when_it_will_be_enough() {
+fn regions_are_unmapped_only_if_that_makes_enough_room() {
     let mut arena = arena();
     let small = arena.alloc(64).unwrap();
     let large = arena.alloc(4 * MIB).unwrap();
@@ -134,7 +134,7 @@ fn reaching_past_a_region_is_noticed() {
 }
 
 #[test]
-fn copies_within_and_across_regions() {
+fn blocks_are_copied_within_and_across_regions() {
     let mut arena = arena();
     let near = arena.alloc(64).unwrap();
     let far = arena.alloc(4096).unwrap();
@@ -161,7 +161,7 @@ fn words_are_checked_to_the_byte() {
 }
 
 #[test]
-fn several_blocks_and_an_extra_buffer_are_lent_at_once() {
+fn several_blocks_and_an_extra_buffer_are_borrowed_at_once() {
     for count in [1, 16, 40] {
         let mut arena = arena();
         let blocks: Vec<_> = (0..count).map(|_| arena.alloc(64).unwrap()).collect();
@@ -185,7 +185,7 @@ fn several_blocks_and_an_extra_buffer_are_lent_at_once() {
 
 #[test]
 #[should_panic(expected = "overlapping blocks")]
-fn overlapping_blocks_are_not_lent() {
+fn overlapping_blocks_are_refused() {
     let mut arena = arena();
     let block = arena.alloc(128).unwrap();
     arena.with_io_slices_mut(&[block, block.part(127, 1)], &mut [], |_| ());
@@ -203,7 +203,7 @@ fn one_overlap_among_many_blocks_is_noticed() {
 
 #[test]
 #[should_panic(expected = "out of region")]
-fn a_block_past_its_region_is_not_lent() {
+fn a_block_past_its_region_is_refused() {
     let mut arena = arena();
     arena.alloc(64).unwrap();
     let block = Block { region: 0, offset: REGION_LEN - 1, len: 2 };
@@ -258,12 +258,13 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Live blocks never share a byte and keep their contents; the limit holds; the counters are
-    /// sums over the live blocks; and after giving all back, any block that fits can be had.
+    /// Allocated blocks never share a byte and keep their contents; the limit holds; the counters
+    /// are sums over the allocated blocks; and after all are freed, a block of any size that fits
+    /// can be allocated.
     #[test]
     fn agrees_with_a_model(steps in prop::collection::vec(step(), 0..120), regions in 1..10u64) {
         let mut arena = Arena::new(regions * u64::from(REGION_LEN));
-        // Start of a live block to the block and its mark.
+        // Maps the start of an allocated block to the block and its mark.
         let mut model = BTreeMap::<(u32, u32), (Block, u8)>::new();
         let mut high_water = 0;
         for (seed, step) in steps.into_iter().enumerate() {

@@ -14,7 +14,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Whatever is done, the ends are those of ordinary double-ended queues.
+    /// The ends are those of ordinary double-ended queues after any operations.
     #[test]
     fn behaves_like_queues(steps in prop::collection::vec((0..LISTS, 0..NODES), 0..200)) {
         let mut chains = Chains::new(LISTS);
@@ -41,7 +41,7 @@ proptest! {
 
 #[test]
 #[should_panic(expected = "is not in list")]
-fn taking_a_node_out_of_a_list_it_is_not_in_is_noticed() {
+fn removing_a_node_from_a_list_it_is_not_in_is_noticed() {
     let mut chains = Chains::new(2);
     chains.admit(0);
     chains.push_front(0, 0);

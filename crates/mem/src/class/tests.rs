@@ -17,7 +17,7 @@ fn lengths_get_the_smallest_class_that_holds_them() {
 }
 
 #[test]
-fn every_class_fills_its_regions_without_rest_and_has_its_own_index() {
+fn every_class_fills_its_regions_without_remainder_and_has_its_own_index() {
     let mut next = 0;
     let mut len = 0;
     while let Some(class) = Class::for_len(len) {

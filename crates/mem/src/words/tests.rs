@@ -15,7 +15,7 @@ fn a_cut_repetition_is_filled_and_checked_too() {
 }
 
 #[test]
-fn the_first_difference_is_found_wherever_it_is() {
+fn the_first_difference_is_found_at_any_position() {
     let len = 2 * STRIPE + 13;
     let mut bytes = vec![0; len];
     fill(&mut bytes, WORD);

@@ -1,12 +1,12 @@
-//! The text of `cpu_pattern`, without a machine to hold it against.
+//! The text of `cpu_pattern`, parsed without reference to a machine.
 
 use super::CptError;
 use crate::number_list;
 
-/// What a pattern asks for.
+/// The content of a pattern.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Pattern {
-    /// A layout as it is: `N`, or nothing.
+    /// A layout without changes: `N`, or nothing.
     Layout(Base),
     /// A layout with some CPUs removed: `N C[list]`, `C[list]`, `N X[list]`, `X[list]`.
     Without { base: Base, exclude: Exclude, list: Vec<u32> },
@@ -14,23 +14,23 @@ pub(super) enum Pattern {
     Listed { unit: Unit, entries: Vec<(u32, Vec<u32>)> },
 }
 
-/// A way to find the partitions that the pattern does not list.
+/// How the partitions are found that the pattern does not list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Base {
-    /// As many as suit the number of CPUs.
+    /// The default for the number of CPUs.
     Default,
     /// One per NUMA node.
     Nodes,
 }
 
-/// What the numbers in the list of a listed partition name.
+/// What the numbers in the list of a listed partition mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
     Cpu,
     Node,
 }
 
-/// What the numbers of an exclusion name.
+/// What the numbers of an exclusion mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exclude {
     /// Positions inside each partition.

@@ -9,7 +9,7 @@ fn machine(nodes: &[&[u32]], threads_per_core: u32) -> Machine {
     Machine { nodes: nodes.collect(), threads_per_core }
 }
 
-/// One node with so many CPUs.
+/// One node with this number of CPUs.
 fn flat(cpus: u32, threads_per_core: u32) -> Machine {
     machine(&[&(0..cpus).collect::<Vec<_>>()], threads_per_core)
 }
@@ -62,7 +62,7 @@ fn an_empty_pattern_estimates() {
 }
 
 #[test]
-fn cpus_are_dealt_out_node_by_node() {
+fn cpus_are_distributed_node_by_node() {
     let interleaved = machine(&[&[0, 2, 4, 6], &[1, 3, 5, 7]], 1);
     let expected = vec![vec![0, 2], vec![4, 6], vec![1, 3], vec![5, 7]];
     assert_eq!(cpus(0, "", &interleaved), Ok(expected));
@@ -132,7 +132,7 @@ fn mistakes_have_lnets_numbers() {
 }
 
 #[test]
-fn a_mistake_is_shown_where_it_is() {
+fn an_error_shows_where_it_is() {
     let error = cpus(0, "0[1] 1{2}", &two_nodes()).unwrap_err();
     assert_eq!(error, CptError::Syntax { rest: "{2}".to_owned() });
 }
@@ -141,7 +141,7 @@ fn any_machine() -> impl Strategy<Value = Machine> {
     (prop::collection::vec(1..9usize, 1..5), 1..5u32).prop_map(|(sizes, threads_per_core)| {
         let mut next = 0..;
         let nodes = sizes.iter().zip(0..).map(|(&size, id)| {
-            // Gaps between the numbers, as on a machine with CPUs switched off.
+            // Gaps between the numbers, as on a machine with CPUs that are offline.
             NumaNode { id, cpus: next.by_ref().step_by(2).take(size).collect() }
         });
         Machine { nodes: nodes.collect(), threads_per_core }
@@ -162,7 +162,7 @@ fn any_pattern() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is asked for: no panic, no empty partition, no CPU twice, none that is not there.
+    /// For any settings: no panic, no empty partition, no CPU twice, no CPU that does not exist.
     #[test]
     fn partitions_are_disjoint_parts_of_the_machine(
         machine in any_machine(),
@@ -181,7 +181,7 @@ proptest! {
         }
     }
 
-    /// Without exclusions and lists every CPU is used, and evenly.
+    /// Without exclusions and lists, all CPUs are used and distributed evenly.
     #[test]
     fn layouts_use_every_cpu(machine in any_machine(), npartitions in 0..12u32) {
         let all = machine.cpus().count();

@@ -38,7 +38,7 @@ fn every_address_can_be_bound() {
     for interface in interfaces().unwrap().iter().filter(|i| i.up) {
         for InterfaceAddr { ip, .. } in &interface.addrs {
             let link_local = matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
-            // A link-local address needs its interface named.
+            // A link-local address needs the name of its interface.
             if !link_local {
                 UdpSocket::bind((*ip, 0)).unwrap_or_else(|e| panic!("{interface:?}: {e}"));
             }
@@ -47,7 +47,7 @@ fn every_address_can_be_bound() {
 }
 
 #[test]
-fn what_the_device_does_not_tell_is_unknown() {
+fn what_the_device_does_not_report_is_unknown() {
     let class = std::env::temp_dir().join(format!("lustrine-sys-net-{}", std::process::id()));
     let flags = InterfaceFlags::IFF_UP;
     for (name, speed, expected) in [

@@ -1,9 +1,10 @@
 use super::*;
 
 #[test]
-fn the_soft_limit_ends_at_the_hard_one() {
+fn the_soft_limit_is_raised_to_the_hard_one() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // So that there is something to raise; hardly lower, as other tests need descriptors.
+    // Lowers the limit so that it can be raised; only slightly, because other tests need
+    // descriptors.
     let lower = maximum.map(|maximum| maximum - 1);
     setrlimit(Resource::Nofile, Rlimit { current: lower, maximum }).unwrap();
     assert_eq!(raise_descriptor_limit().unwrap(), maximum.unwrap_or(u64::MAX));

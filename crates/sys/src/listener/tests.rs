@@ -14,7 +14,7 @@ fn dial(listener: &Listener) -> Socket {
 }
 
 #[test]
-fn nobody_waiting_is_no_error() {
+fn accepting_without_a_waiting_connection_is_not_an_error() {
     assert!(listener().accept().unwrap().is_none());
 }
 
@@ -48,7 +48,7 @@ fn a_connection_that_broke_in_the_backlog_does_no_harm() {
 }
 
 #[test]
-fn an_address_is_listened_on_once() {
+fn an_address_can_have_one_listener() {
     let first = listener();
     let addr = first.local_addr().unwrap();
     let second = Listener::bind(addr, 1, SocketOptions::default());
@@ -65,14 +65,14 @@ fn a_port_can_be_listened_on_again_at_once() {
     let dialled = dial(&first);
     let accepted = accept(&first);
     establish(&dialled).unwrap();
-    // Our side closes first: its end of the connection is what lingers.
+    // Our side closes first: its end of the connection is the one that remains in TIME_WAIT.
     drop(accepted);
     drop(first);
     Listener::bind(addr, 1, SocketOptions::default()).unwrap();
 }
 
 #[test]
-fn one_port_serves_both_versions_of_ip() {
+fn one_port_can_have_a_listener_for_each_version_of_ip() {
     let any = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 0);
     let Ok(six) = Listener::bind(any, 1, SocketOptions::default()) else {
         not_run(Need::Ipv6, "::1 cannot be listened on");
@@ -90,7 +90,7 @@ fn one_port_serves_both_versions_of_ip() {
 }
 
 #[test]
-fn errors_of_one_connection_are_told_from_errors_of_the_listener() {
+fn errors_of_one_connection_are_distinct_from_errors_of_the_listener() {
     for error in [Errno::CONNABORTED, Errno::INTR, Errno::NETDOWN, Errno::PROTO] {
         assert!(is_about_one_connection(error), "{error}");
     }

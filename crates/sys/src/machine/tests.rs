@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use super::*;
 
-/// A directory of its own for one test, removed at its end.
+/// A directory for one test, removed at its end.
 struct System(PathBuf);
 
 impl System {
@@ -30,7 +30,7 @@ fn node(id: u32, cpus: &[u32]) -> NumaNode {
 }
 
 #[test]
-fn nodes_are_reduced_to_the_cpus_we_may_use() {
+fn nodes_are_reduced_to_the_usable_cpus() {
     let system = System::new(
         "nodes",
         &[
@@ -61,7 +61,7 @@ fn without_a_description_there_is_one_node() {
 }
 
 #[test]
-fn no_usable_cpu_is_left_out_by_half_a_description() {
+fn an_incomplete_description_leaves_out_no_usable_cpu() {
     let half = System::new("half", &[("node/node1/cpulist", "4-5"), ("node/node2/cpulist", "x")]);
     let machine = Machine::read(&half.0, &[3, 4, 5, 6]);
     assert_eq!(machine.nodes, [node(1, &[3, 4, 5, 6])]);

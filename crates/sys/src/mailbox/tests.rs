@@ -4,7 +4,7 @@ use crate::testing::wait_for;
 use crate::waker::Sleeper;
 
 #[test]
-fn a_full_mailbox_gives_the_value_back() {
+fn a_full_mailbox_returns_the_value() {
     let (sender, mailbox) = mailbox(2, Sleeper::new().unwrap().waker());
     assert_eq!(sender.push("a"), Ok(()));
     assert_eq!(sender.clone().push("b"), Ok(()));
@@ -26,7 +26,7 @@ fn a_mailbox_without_a_reader_keeps_nothing() {
     sender.push(Arc::clone(&value)).unwrap();
     drop(mailbox);
     assert_eq!(Arc::strong_count(&value), 1);
-    // Closed wins over full: a sender that waits for room must not wait for ever.
+    // Closed takes precedence over full: a sender that waits for room must not wait for ever.
     assert_eq!(sender.push(Arc::clone(&value)), Err(PushError::Closed(Arc::clone(&value))));
 }
 

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::{BadList, NUMBER_MAX, parse};
 
 #[test]
-fn the_kernels_and_lnets_forms() {
+fn the_forms_of_the_kernel_and_of_lnet_are_read() {
     assert_eq!(parse("0"), Ok(vec![0]));
     assert_eq!(parse("0-3,8\n"), Ok(vec![0, 1, 2, 3, 8]));
     assert_eq!(parse(" 4 , 1-2 "), Ok(vec![1, 2, 4]));
@@ -57,7 +57,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_taken_without_harm(text in "[0-9,/ -]{0,30}") {
+    fn any_text_is_parsed_without_panic(text in "[0-9,/ -]{0,30}") {
         if let Ok(numbers) = parse(&text) {
             prop_assert!(numbers.is_sorted_by(|a, b| a < b) && !numbers.is_empty());
         }

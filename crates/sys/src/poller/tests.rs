@@ -45,7 +45,7 @@ fn at_most_a_batch_is_reported_at_once_and_the_rest_next_time() {
 }
 
 #[test]
-fn what_was_removed_or_closed_is_not_reported() {
+fn a_removed_or_closed_descriptor_is_not_reported() {
     let (removed, closed) = (Sleeper::new().unwrap(), Sleeper::new().unwrap());
     let mut poller = Poller::new(8).unwrap();
     poller.add(&removed, 0, Interest::WakeUp).unwrap();
@@ -77,7 +77,7 @@ fn a_timeout_is_never_cut_short() {
 }
 
 #[test]
-fn a_timeout_beyond_all_clocks_is_accepted() {
+fn a_timeout_beyond_the_range_of_the_clocks_is_accepted() {
     let sleeper = Sleeper::new().unwrap();
     let mut poller = Poller::new(1).unwrap();
     poller.add(&sleeper, 3, Interest::WakeUp).unwrap();

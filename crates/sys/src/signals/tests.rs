@@ -4,7 +4,7 @@ use super::*;
 use crate::poller::{Interest, Poller};
 use crate::testing::wait_for;
 
-/// One test for all: signals belong to the process, and tests run side by side.
+/// One test for all, because signals belong to the process, and tests run in parallel.
 #[test]
 fn signals_are_reported_and_taken_once() {
     let signals = Signals::install().unwrap();
@@ -27,7 +27,7 @@ fn signals_are_reported_and_taken_once() {
         assert_eq!(signals.take(), Pending { terminate: true, reload: false });
     }
 
-    // Nobody takes these; the bell must not block the handler.
+    // These are never taken; a full pipe must not block the handler.
     (0..100_000).for_each(|_| raise(SIGHUP).unwrap());
     assert!(signals.take().reload);
 

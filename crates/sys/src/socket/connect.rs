@@ -1,4 +1,4 @@
-//! Starting connections, from any port or from a privileged one.
+//! Starts connections, from any port or from a privileged one.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,13 +12,13 @@ use thiserror::Error;
 use super::{Socket, SocketOptions, stream_socket};
 use crate::sockopt::{IP_BIND_ADDRESS_NO_PORT, set};
 
-/// Ports a node dials from [ACC-13], tried from the top.
+/// Source ports of a node [ACC-13], tried from the highest.
 const PRIVILEGED_PORTS: RangeInclusive<u16> = 512..=1023;
 
-/// Which source port a connection is dialled from. It decides who the peer takes us for.
+/// Which source port a connection is dialled from. The peer derives our identity from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourcePort {
-    /// Any port the system gives: a userland peer.
+    /// Any port that the system chooses: a userland peer.
     Any,
     /// 1023 downwards to 512: a node.
     Privileged,
@@ -33,7 +33,7 @@ pub enum ConnectError {
          CAP_NET_BIND_SERVICE, or lower net.ipv4.ip_unprivileged_port_start"
     )]
     NoPrivilege,
-    /// Every source port that may be used is taken towards this remote address.
+    /// Every permitted source port is in use towards this remote address.
     #[error("no source port is left towards {0}")]
     PortsExhausted(SocketAddr),
     /// The address to dial from is not an address of this machine.
@@ -56,14 +56,15 @@ pub enum ConnectError {
 }
 
 impl Socket {
-    /// Starts a connection from `local` (`None`: the system chooses) to `remote`. It stands once
-    /// [`connected`](Socket::connected) says so; register the socket with a poller first.
+    /// Starts a connection from `local` (`None`: the system chooses) to `remote`.
+    /// [`connected`](Socket::connected) says when it is established; register the socket with a
+    /// poller first.
     ///
-    /// A privileged source port is sought from 1023 downwards to 512, moving on only when a port
-    /// is in use or not available [ACC-13]. Several connections share a port as long as their
-    /// remote sides differ.
+    /// A privileged source port is sought from 1023 downwards to 512, moving on only when a port is
+    /// in use or not available [ACC-13]. Several connections share a port as long as their remote
+    /// addresses differ.
     ///
-    /// # Errors
+    /// See [`ConnectError`]. `connected` reports a later refusal.
     /// See [`ConnectError`]. A refusal that comes later is reported by `connected`.
     pub fn connect(
         local: Option<IpAddr>,
@@ -92,7 +93,7 @@ impl Dial<'_> {
     fn with_any_port(&self) -> Result<Socket, ConnectError> {
         let fd = self.socket()?;
         if let Some(local) = self.local {
-            // Only saves ports; kernels before 4.2 choose one now.
+            // This only saves ports; kernels before 4.2 choose one now.
             let _ = set(&fd, IP_BIND_ADDRESS_NO_PORT, 1);
             net::bind(&fd, &SocketAddr::new(local, 0)).map_err(|e| match e {
                 Errno::ADDRNOTAVAIL => ConnectError::NoSuchLocalAddress(local),
@@ -109,7 +110,7 @@ impl Dial<'_> {
 
     fn with_privileged_port(&self) -> Result<Socket, ConnectError> {
         let local = self.local.unwrap_or_else(|| unspecified(self.remote));
-        // One socket serves until it is bound; only then can the next port not reuse it.
+        // One socket is used until it is bound; only a new one can then try the next port.
         let mut unbound = None;
         let mut bound_once = false;
         for port in PRIVILEGED_PORTS.rev() {
@@ -128,7 +129,7 @@ impl Dial<'_> {
                     unbound = Some(fd);
                     continue;
                 }
-                // Above the first forbidden port, all were permitted but taken.
+                // Above the first forbidden port, all were permitted but in use.
                 Err(Errno::ACCESS) if bound_once => break,
                 Err(Errno::ACCESS) => return Err(ConnectError::NoPrivilege),
                 Err(e) => return Err(failed(e)),
@@ -141,7 +142,7 @@ impl Dial<'_> {
                 Err(e) => return Err(failed(e)),
             }
         }
-        // An address that is not ours fails the same way on every port.
+        // An address that is not local fails in the same way on every port.
         Err(if bound_once {
             ConnectError::PortsExhausted(self.remote)
         } else {
@@ -166,7 +167,7 @@ impl Dial<'_> {
 
     fn start(&self, fd: &OwnedFd) -> Result<(), Errno> {
         match net::connect(fd, &self.remote) {
-            // Interrupted or not, a non-blocking connect goes on by itself.
+            // A non-blocking connect continues by itself, even if it was interrupted.
             Err(Errno::INPROGRESS | Errno::INTR) => Ok(()),
             result => result,
         }
@@ -174,15 +175,16 @@ impl Dial<'_> {
 }
 
 /// Whether this process may bind ports below 1024, and so be a node: it is root, has
-/// CAP_NET_BIND_SERVICE, or such ports need no privilege here. Found out by binding one.
+/// CAP_NET_BIND_SERVICE, or such ports need no privilege here. The function tries to bind one.
 ///
 /// # Errors
-/// If it cannot be told: `local` is not an address of this machine, or no socket could be made.
+/// If this cannot be determined: `local` is not an address of this machine, or no socket could be
+/// created.
 pub fn privileged_ports_usable(local: Option<IpAddr>) -> io::Result<bool> {
     let local = local.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     let fd = stream_socket(local)?;
     match net::bind(&fd, &SocketAddr::new(local, *PRIVILEGED_PORTS.end())) {
-        // The kernel looks at the privilege first: a port that is taken was permitted.
+        // The kernel checks the privilege first: a port that is in use was permitted.
         Ok(()) | Err(Errno::ADDRINUSE) => Ok(true),
         Err(Errno::ACCESS) => Ok(false),
         Err(e) => Err(e.into()),

@@ -23,7 +23,7 @@ fn both_ends_agree_on_the_addresses() {
 }
 
 #[test]
-fn ipv6_works_alike() {
+fn ipv6_works_in_the_same_way() {
     let here = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), 0);
     let Ok(listener) = Listener::bind(here, 1, SocketOptions::default()) else {
         not_run(Need::Ipv6, "::1 cannot be listened on");
@@ -56,7 +56,7 @@ fn slices_are_gathered_and_scattered_in_order() {
 }
 
 #[test]
-fn more_slices_than_a_call_takes_are_sent_in_part() {
+fn slices_beyond_the_limit_of_a_call_are_sent_by_the_next_call() {
     let (a, b) = pair();
     let pieces = vec![IoSlice::new(b"x"); SLICES_MAX + 5];
     assert!(matches!(a.writev(&pieces), IoOutcome::Bytes(SLICES_MAX)));
@@ -79,7 +79,7 @@ fn an_idle_stream_would_block_and_an_empty_read_is_no_end() {
 }
 
 #[test]
-fn the_end_of_the_stream_is_told_after_the_last_byte() {
+fn the_end_of_the_stream_is_reported_after_the_last_byte() {
     let (a, b) = pair();
     send(&a, b"last");
     a.shutdown(Shutdown::Write).unwrap();
@@ -88,8 +88,8 @@ fn the_end_of_the_stream_is_told_after_the_last_byte() {
     wait_for(&mut poller, 0, |r| r.hangup && r.readable);
     assert_eq!(receive(&b, 4), b"last");
     assert!(matches!(b.readv(&mut [IoSliceMut::new(&mut [0; 8])]), IoOutcome::Closed));
-    send(&b, b"the other half lives");
-    assert_eq!(receive(&a, 20), b"the other half lives");
+    send(&b, b"the other half works");
+    assert_eq!(receive(&a, 20), b"the other half works");
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn writing_to_a_closed_peer_fails_without_a_signal() {
 }
 
 #[test]
-fn a_refused_connection_says_so() {
+fn a_refused_connection_is_an_error() {
     let remote = listener().local_addr().unwrap(); // closed again at once
     match Socket::connect(None, SourcePort::Any, remote, &SocketOptions::default()) {
         Ok(socket) => {
@@ -142,7 +142,7 @@ fn a_refused_connection_says_so() {
 }
 
 #[test]
-fn a_connection_without_an_answer_is_not_decided() {
+fn a_connection_without_an_answer_is_undecided() {
     let here = SocketAddr::new(LOCALHOST, 0);
     let full = Listener::bind(here, 0, SocketOptions::default()).unwrap();
     let remote = full.local_addr().unwrap();
@@ -150,13 +150,13 @@ fn a_connection_without_an_answer_is_not_decided() {
     let dial = || Socket::connect(None, SourcePort::Any, remote, &options).unwrap();
     let _first = dial();
     establish(&_first).unwrap();
-    // The backlog of one is full; the kernel drops what else comes.
+    // The backlog of one is full; the kernel drops further connections.
     let second = dial();
     assert!(!second.connected().unwrap());
 }
 
 #[test]
-fn an_address_of_somebody_else_cannot_be_dialled_from() {
+fn a_foreign_address_cannot_be_dialled_from() {
     let remote = listener().local_addr().unwrap();
     let foreign: IpAddr = Ipv4Addr::new(192, 0, 2, 1).into();
     for source in [SourcePort::Any, SourcePort::Privileged] {
@@ -200,12 +200,12 @@ fn options_reach_both_ends() {
         assert_eq!(sockopt::tcp_keepcnt(&socket).unwrap(), 6);
         assert_eq!(sockopt::tcp_user_timeout(&socket).unwrap(), 50_000);
         assert_eq!(sockopt::socket_linger(&socket).unwrap(), None);
-        // The kernel counts twice what was asked for.
+        // The kernel counts twice the requested size.
         assert_eq!(socket.buffer_sizes().unwrap(), BufferSizes { send: 200_000, recv: 240_000 });
     }
 }
 
-/// Dials `remote` from a privileged port, or says why the test cannot run.
+/// Dials `remote` from a privileged port, or records that the test cannot run.
 #[track_caller]
 fn dial_privileged(remote: SocketAddr, local: Option<IpAddr>) -> Option<Socket> {
     let options = SocketOptions::default();
@@ -224,7 +224,8 @@ fn port(socket: &Socket) -> u16 {
     socket.local_addr().unwrap().port()
 }
 
-/// Whose ports a test counts on: those of an address that nobody else on the machine uses.
+/// The local address of a test that depends on ports: one that no other process on the machine
+/// uses.
 fn own_address(test: u8) -> Option<IpAddr> {
     Some(Ipv4Addr::new(127, 83, 115, test).into())
 }
@@ -238,14 +239,14 @@ fn privileged_ports_are_taken_downwards_and_shared_between_peers() {
     assert!(privileged_ports_usable(local).unwrap());
     assert!((512..=1023).contains(&port(&first)));
     assert_eq!(accept(&one).peer.port(), port(&first));
-    // The same peer again: the next port down that nobody has; another peer: the same ports anew.
+    // The same peer again: the next free port; another peer: the same ports.
     let second = dial_privileged(remote_one, local).unwrap();
     assert!(port(&second) < port(&first));
     let other = dial_privileged(remote_two, local).unwrap();
     assert!(port(&other) >= port(&first));
     establish(&second).unwrap();
     establish(&other).unwrap();
-    // The address left to the system: its ports are whose it chooses, and others use them too.
+    // If the system chooses the address, other processes may use the same ports.
     let anywhere = dial_privileged(remote_two, None).unwrap();
     assert!((512..=1023).contains(&port(&anywhere)));
 }
@@ -278,7 +279,7 @@ fn a_port_with_a_listener_is_passed_over() {
     let local = own_address(3);
     let Some(probe) = dial_privileged(remote, local) else { return };
     drop(probe);
-    // Somebody listens on the ports the walk begins with.
+    // A listener uses the first ports that are tried.
     let taken: Vec<_> = (1020..=1023)
         .filter_map(|port| {
             let addr = SocketAddr::new(local?, port);
@@ -295,7 +296,7 @@ fn a_port_with_a_listener_is_passed_over() {
 }
 
 #[test]
-fn whether_privileged_ports_are_usable_cannot_be_told_for_a_foreign_address() {
+fn the_check_for_privileged_ports_fails_for_a_foreign_address() {
     let foreign = Some(Ipv4Addr::new(192, 0, 2, 1).into());
     if privileged_ports_usable(None).unwrap() {
         let error = privileged_ports_usable(foreign).unwrap_err();
@@ -306,7 +307,7 @@ fn whether_privileged_ports_are_usable_cannot_be_told_for_a_foreign_address() {
 }
 
 #[test]
-fn a_socket_lends_its_descriptor() {
+fn a_socket_gives_access_to_its_descriptor() {
     let (a, _b) = pair();
     let flags = rustix::fs::fcntl_getfl(a.as_fd()).unwrap();
     assert!(flags.contains(rustix::fs::OFlags::NONBLOCK));

@@ -1,4 +1,4 @@
-//! Sending without a copy: the kernel refers to our pages until it says that it is done.
+//! Sends without a copy: the kernel refers to the sender's pages until it reports completion.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -14,28 +14,28 @@ const MSG_ZEROCOPY: SendFlags = SendFlags::from_bits_retain(libc::MSG_ZEROCOPY a
 /// Room for control data of one report: the message itself is 48 bytes at most.
 const CONTROL_LEN: usize = 128;
 
-/// What a zero-copy write did.
+/// The result of a zero-copy write.
 #[derive(Debug)]
 pub enum ZeroCopyOutcome {
-    /// This many bytes are on their way, and the kernel refers to their memory until a completion
-    /// covers `id`.
+    /// This many bytes are queued, and the kernel refers to their memory until a completion covers
+    /// `id`.
     Pinned {
         /// Bytes taken, from the front of the slices.
         bytes: usize,
         /// Number of this send: 0 for the first on a stream, then ascending (wrapping around).
         id: u32,
     },
-    /// As an ordinary [`writev`](Socket::writev): the memory is free again. Also when the kernel
-    /// had no room to account for one more zero-copy send, and copied instead.
+    /// As for an ordinary [`writev`](Socket::writev): the memory is free again. This also happens
+    /// when the kernel had no room to account for one more zero-copy send, and copied instead.
     Copied(IoOutcome),
 }
 
 impl Socket {
-    /// Sends `slices` without copying; the kernel is asked for the feature at the first call.
+    /// Sends `slices` without copying; the first call enables the feature in the kernel.
     ///
-    /// The memory must keep its contents until the completion: what is written there in the
-    /// meantime may or may not be sent. Wins over a copy from some 10 KiB upwards, and only on
-    /// real network devices: the loopback device copies after all.
+    /// The memory must keep its contents until the completion: bytes that are overwritten in the
+    /// meantime may be sent with either value. Faster than a copy from about 10 KiB upwards, and
+    /// only on real network devices: the loopback device copies.
     pub fn writev_zerocopy(&self, slices: &[IoSlice<'_>]) -> ZeroCopyOutcome {
         let id = match self.zerocopy_id.get() {
             Some(id) => id,
@@ -57,7 +57,7 @@ impl Socket {
         }
     }
 
-    /// Reads the completions that are there and names the sends they cover: `lo` to `hi`
+    /// Reads the available completions and returns the sends that they cover: `lo` to `hi`
     /// inclusive, in the kernel's modulo-2^32 order, and whether the bytes were `copied` after all
     /// (then zero-copy gains nothing on this stream).
     ///
@@ -67,7 +67,8 @@ impl Socket {
     /// If the error queue cannot be read.
     pub fn zerocopy_completions(&self, done: &mut impl FnMut(u32, u32, bool)) -> io::Result<()> {
         let mut control = [0; CONTROL_LEN];
-        // Ends: every turn takes a report out of the queue, which holds at most one per send.
+        // The loop ends: every turn takes a report out of the queue, which holds at most one per
+        // send.
         loop {
             match retry_on_intr(|| receive_error(self.as_fd(), &mut control)) {
                 Ok(len) => {
@@ -82,7 +83,7 @@ impl Socket {
     }
 }
 
-/// Fetches the control data of the next message in the error queue; its length.
+/// Fetches the control data of the next message in the error queue, and returns its length.
 fn receive_error(socket: BorrowedFd<'_>, control: &mut [u8; CONTROL_LEN]) -> Result<usize, Errno> {
     // SAFETY: all zeroes is a valid `msghdr`: no address, no data, no control buffer.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -106,7 +107,7 @@ struct Completion {
 }
 
 /// The zero-copy reports in control data: messages of a `cmsghdr` (length, level, type) and, here,
-/// a `sock_extended_err`. Whatever does not look like that is passed over.
+/// a `sock_extended_err`. Other messages are skipped.
 fn completions(control: &[u8]) -> impl Iterator<Item = Completion> + '_ {
     const HEADER: usize = size_of::<libc::cmsghdr>();
     const WORD: usize = size_of::<usize>();

@@ -27,7 +27,7 @@ fn a_cpu_that_is_not_there_is_refused() {
 }
 
 #[test]
-fn exact_timeouts_are_a_matter_of_the_thread() {
+fn exact_timeouts_apply_to_one_thread() {
     let before = rustix::thread::current_timer_slack().unwrap();
     let there = std::thread::spawn(|| {
         minimize_timer_slack().unwrap();

@@ -39,7 +39,7 @@ fn many_wake_ups_of_one_sleep_cost_one_write() {
 }
 
 #[test]
-fn each_sleep_can_be_ended_although_nobody_reads_the_counter() {
+fn each_sleep_can_be_ended_although_the_counter_is_never_read() {
     let sleeper = Sleeper::new().unwrap();
     let mut poller = Poller::new(1).unwrap();
     poller.add(&sleeper, 0, Interest::WakeUp).unwrap();
@@ -51,7 +51,7 @@ fn each_sleep_can_be_ended_although_nobody_reads_the_counter() {
     }
 }
 
-/// The promise of the four steps: no value that was filled in before a wake is slept over.
+/// The property of the four steps: a value that was added before a wake ends the sleep.
 #[test]
 fn no_wake_up_is_lost() {
     const VALUES: u64 = 20_000;

@@ -50,7 +50,7 @@ fn reversed_order_swaps_the_short_nid_only() {
 }
 
 #[test]
-fn wrong_requests_and_what_to_do() {
+fn each_wrong_request_has_its_reaction() {
     // [ACC-5] [ACC-6] [ACC-7]
     let error = |text| Request::parse(&bytes(text)).unwrap_err();
     let lnet = error("63 69 72 45");
@@ -69,7 +69,7 @@ fn wrong_requests_and_what_to_do() {
 }
 
 #[test]
-fn answer() {
+fn worked_example_of_an_answer() {
     // [ACC-5]
     let raw = bytes("00 71 ce ac  01 00 00 00  00*8");
     let mut out = Vec::new();

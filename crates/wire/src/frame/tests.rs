@@ -46,7 +46,7 @@ fn checksum_of_the_worked_examples() {
 }
 
 #[test]
-fn acknowledgements() {
+fn acknowledgements_are_recognised() {
     // [FRM-11] [FRM-13]
     let noop = |a, b| FrameHeader { zc_request: a, ..FrameHeader::noop(b) }.acknowledged();
     assert_eq!(noop(0, 0), Ok(ZcAck::Nothing));
@@ -66,7 +66,7 @@ fn acknowledgements() {
 }
 
 #[test]
-fn unknown_types() {
+fn unknown_types_are_refused() {
     // [FRM-3]
     let mut bad = FrameHeader::LNET.encode(LE);
     assert_eq!(FrameHeader::parse(&bad, ByteOrder::Big), Err(FrameError::UnknownKind(0xC100_0000)));

@@ -115,7 +115,7 @@ fn long_form_places_the_same_fields_after_long_nids() {
 }
 
 #[test]
-fn refused() {
+fn malformed_headers_are_refused() {
     // [HDR-7] [HDR-12]
     let header = |kind: u32, len: u32| {
         let mut raw = [0; 72];

@@ -101,7 +101,7 @@ fn v3() -> Vec<u8> {
 }
 
 #[test]
-fn every_reason_to_refuse() {
+fn malformed_hellos_are_refused() {
     // [HEL-5] [HEL-6] [HEL-7]
     let error = |raw: &[u8]| Hello::parse(raw).unwrap_err();
     assert_eq!(error(b"HTTP"), HelloError::BadMagic(0x5054_5448));
@@ -142,7 +142,7 @@ fn every_reason_to_refuse() {
 }
 
 #[test]
-fn types_invert() {
+fn types_are_inverted_at_the_other_end() {
     // [HEL-8]
     for kind in
         [ConnType::Any, ConnType::Control, ConnType::BulkIn, ConnType::BulkOut, ConnType::None]
@@ -155,7 +155,7 @@ fn types_invert() {
 }
 
 #[test]
-fn version_lengths() {
+fn each_version_has_its_header_lengths() {
     // [FRM-1]
     let lengths = [Version::V1, Version::V2, Version::V3, Version::V4]
         .map(|v| (v.number(), v.frame_len(), v.header_len()));

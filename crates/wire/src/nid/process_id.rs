@@ -9,11 +9,11 @@ use super::{Nid, ParseNidError};
 pub const PID_LUSTRE: u32 = 12345;
 /// The wildcard pid.
 pub const PID_ANY: u32 = u32::MAX;
-/// Flag that a receiver puts on the pid of a peer that dialled from a source port above 1023. Never
-/// sent by a kernel as its own.
+/// A flag that a receiver sets in the pid of a peer that dialled from a source port above 1023.
+/// Kernels never send it in their own pid.
 pub const PID_USERLAND: u32 = 0x8000_0000;
 
-/// Who takes part in a message: a node's address and a LNet pid on it.
+/// A party to a message: a node's address and an LNet pid on it.
 ///
 /// The text form is `12345-10.0.0.1@tcp`, with a `U` before the pid if its [`PID_USERLAND`] flag is
 /// set; the number is then printed without the flag.
@@ -26,7 +26,7 @@ pub struct ProcessId {
 }
 
 impl ProcessId {
-    /// The process that every kernel node is: pid 12345 at `nid`.
+    /// The process of a kernel node: pid 12345 at `nid`.
     pub const fn lustre(nid: Nid) -> ProcessId {
         ProcessId { nid, pid: PID_LUSTRE }
     }

@@ -67,7 +67,7 @@ fn long_form() {
 }
 
 #[test]
-fn order_is_that_of_the_bytes() {
+fn nids_are_ordered_as_their_bytes() {
     // [NID-3]
     assert!(nid("10.0.0.1@tcp") < nid("10.0.0.2@tcp"));
     assert!(nid("10.0.0.200@tcp") < nid("10.0.1.1@tcp"));
@@ -76,7 +76,7 @@ fn order_is_that_of_the_bytes() {
 }
 
 #[test]
-fn text_of_every_kind() {
+fn every_kind_has_its_text() {
     // [NID-4]
     for text in [
         "10.0.0.1@tcp",
@@ -99,7 +99,7 @@ fn text_of_every_kind() {
 }
 
 #[test]
-fn text_read_leniently() {
+fn text_is_read_leniently() {
     assert_eq!(nid("10.0.0.1"), nid("10.0.0.1@tcp"));
     assert_eq!(nid("10.0.0.1@tcp0"), nid("10.0.0.1@tcp"));
     assert_eq!(nid("::1"), nid("::1@tcp"));
@@ -108,7 +108,7 @@ fn text_read_leniently() {
 }
 
 #[test]
-fn text_refused() {
+fn malformed_text_is_refused() {
     use ParseNidError::{BadAddress, BadNet};
     for (text, why) in [
         ("", BadAddress),

@@ -66,7 +66,7 @@ impl fmt::Display for Net {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match name_of(self.kind) {
             Some((name, _)) if self.number == 0 => f.write_str(name),
-            // `lo` takes no number, so one that is there cannot be told by name.
+            // `lo` takes no number, so one with a number has no name.
             Some((name, _)) if self.kind != NetKind::LO => write!(f, "{name}{}", self.number),
             _ => write!(f, "<{}:{}>", self.kind.0, self.number),
         }
@@ -111,7 +111,7 @@ impl fmt::Display for Nid {
             return write!(f, "{ip}@{net}");
         }
         match (name_of(net.kind), self.addr4(), self.addr16()) {
-            // Only 0@lo has a name; anything else there is shown as an unknown kind.
+            // Only 0@lo has a name; other addresses of `lo` are shown as an unknown kind.
             (_, Some(addr), _) if net.kind == NetKind::LO && (addr != 0 || net.number != 0) => {
                 write!(f, "{addr:x}@<{}:{}>", net.kind.0, net.number)
             }

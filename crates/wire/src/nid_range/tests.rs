@@ -16,7 +16,7 @@ fn expand(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn matching() {
+fn patterns_match_their_nids() {
     // [NID-5]
     for (pattern, inside, outside) in [
         ("10.0.0.1", "10.0.0.1@tcp", "10.0.0.1@tcp1"),
@@ -40,7 +40,7 @@ fn matching() {
 }
 
 #[test]
-fn expansion() {
+fn patterns_are_expanded() {
     assert_eq!(
         expand("10.0.[1,2].[3-4]@tcp 7@kfi"),
         ["10.0.1.3@tcp", "10.0.1.4@tcp", "10.0.2.3@tcp", "10.0.2.4@tcp", "7@kfi"]
@@ -54,7 +54,7 @@ fn expansion() {
 }
 
 #[test]
-fn refused() {
+fn malformed_patterns_are_refused() {
     for text in [
         "10.0.0@tcp",
         "10.0.0.0.1@tcp",

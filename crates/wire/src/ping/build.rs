@@ -6,9 +6,9 @@ use crate::nid::Nid;
 
 impl PingInfo<'_> {
     /// Appends the ping info of a node with these interfaces, in their order and without the
-    /// loopback, which is written in front. Short entries come first, then long ones.
+    /// loopback interface, which is written first. Short entries come first, then long ones.
     ///
-    /// LARGE and PRIMARY_LARGE are set as the entries require, whatever `features` says: LARGE if
+    /// LARGE and PRIMARY_LARGE are set as the entries require, regardless of `features`: LARGE if
     /// there is a long entry, PRIMARY_LARGE if the first entry is one.
     pub fn build(
         features: Features,

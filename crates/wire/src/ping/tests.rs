@@ -68,7 +68,7 @@ fn long_entries_may_carry_short_nids() {
 }
 
 #[test]
-fn reader_rules() {
+fn the_rules_of_a_reader_are_checked() {
     // [PING-7] [PING-8]
     let edit = |text: &str, at: usize, value: u32| {
         let mut raw = bytes(text);
@@ -97,7 +97,7 @@ fn reader_rules() {
 }
 
 #[test]
-fn room_to_ask_for_again() {
+fn cut_ping_info_names_the_room_that_it_needs() {
     // [PING-9]
     let raw = bytes(IPV6);
     assert_eq!(PingInfo::announced_len(&raw), Ok(56));

@@ -1,5 +1,5 @@
 //! The bodies of all messages [LST-4] [LST-11]. Fields follow each other without padding, in the
-//! sequence in which they are declared here.
+//! order in which they are declared here.
 
 use super::RATE_MAGIC;
 use super::cursor::{Field, Reader, Writer};
@@ -72,11 +72,11 @@ packed! {
         sid: Sid,
     }
 
-    /// Asks for the session; anybody may.
+    /// Requests the session; any node may send it.
     DebugRequest {
         /// Match bits for the reply.
         reply_bits: u64,
-        /// The asker's session.
+        /// The requester's session.
         sid: Sid,
         /// 0.
         flags: u32,
@@ -124,7 +124,7 @@ packed! {
         time: u32,
     }
 
-    /// Asks for counters.
+    /// Requests counters.
     StatRequest {
         /// Match bits for the reply.
         reply_bits: u64,
@@ -160,7 +160,7 @@ packed! {
     FrameworkCounters {
         /// Milliseconds since the session was made on the node.
         running_ms: u32,
-        /// Batches that run.
+        /// Batches that are running.
         active_batches: u32,
         /// Sessions that ended but still have work to finish.
         zombie_sessions: u32,
@@ -224,7 +224,7 @@ packed! {
         sid: Sid,
     }
 
-    /// Asks a console for membership in a group.
+    /// Requests membership in a group from a console.
     JoinRequest {
         /// Match bits for the reply.
         reply_bits: u64,
@@ -246,12 +246,12 @@ packed! {
         name: Name,
     }
 
-    /// Asks a client for what it measured in a test; between nodes of ours alone.
+    /// Requests a client's statistics of a test; an extension of Lustrine.
     ClientStatsRequest {
         /// Match bits for the reply.
         reply_bits: u64,
-        /// Match bits for the figures, which are put there as [`super::ClientStats::encode`] has
-        /// them.
+        /// Match bits for the statistics, which are put there in the form of
+        /// [`super::ClientStats::encode`].
         bulk_bits: u64,
         /// The session.
         sid: Sid,
@@ -259,7 +259,7 @@ packed! {
         batch: u64,
         /// The test, counted from 1.
         test: u32,
-        /// Bytes that the asker has room for.
+        /// Bytes that the requester has room for.
         room: u32,
     }
 
@@ -319,7 +319,7 @@ packed! {
 }
 
 impl Counters {
-    /// All zero, as a kernel sends them beside an error (capture c03).
+    /// All zero, as a kernel sends them with an error (capture c03).
     pub const ZERO: Counters = Counters {
         framework: FrameworkCounters {
             running_ms: 0,
@@ -378,7 +378,7 @@ pub struct TestRequest {
     pub bulk_bits: u64,
     /// The session.
     pub sid: Sid,
-    /// The batch; made if unknown.
+    /// The batch, which is created if it is unknown.
     pub batch: u64,
     /// The test service; see [`super::Service`].
     pub service: u32,
@@ -386,7 +386,7 @@ pub struct TestRequest {
     pub loops: i32,
     /// RPCs outstanding towards each destination.
     pub concurrency: u32,
-    /// Which part this node plays.
+    /// The role of this node.
     pub role: Role,
     /// Non-zero: a failed RPC ends the unit that sent it.
     pub stop_on_error: u8,
@@ -394,8 +394,8 @@ pub struct TestRequest {
     pub destinations: u32,
     /// Parameters of the test.
     pub params: TestParams,
-    /// Most RPCs per second that a client sends, to all its destinations together; 0 for as many
-    /// as there can be. Only nodes of ours know it ([`super::EXTENSIONS_MAGIC`]).
+    /// Largest number of RPCs per second that a client sends, to all its destinations together; 0
+    /// for no limit. An extension of Lustrine ([`super::EXTENSIONS_MAGIC`]).
     pub rate: u32,
 }
 

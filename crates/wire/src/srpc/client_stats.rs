@@ -1,40 +1,41 @@
-//! What a client measured in a test, as it travels between nodes of ours: numbers of seven bits a
-//! byte, the lowest first, so that there is no byte order.
+//! A client's statistics of a test, as Lustrine nodes exchange them: numbers with seven bits per
+//! byte, the lowest bits first, so that there is no byte order.
 
-/// Buckets of latencies: 64 to every doubling, from 0 to 2^63 - 1 nanoseconds.
+/// Buckets of latencies: 64 per doubling, from 0 to 2^63 - 1 nanoseconds.
 pub const LATENCY_BUCKETS: u32 = 64 * 54;
 
-/// Most kinds of errors that are told apart.
+/// Largest number of kinds of errors that are distinguished.
 pub const ERROR_KINDS_MAX: usize = 32;
 
-/// Longest encoding in bytes: far more than these many buckets can be.
+/// Longest encoding in bytes, far more than these buckets can need.
 pub const CLIENT_STATS_LEN_MAX: u32 = 64 << 10;
 
-/// The first byte: this form, and no other.
+/// The first byte: the version of this encoding.
 const FORM: u64 = 1;
 
-/// What one client measured in one test since the test was added. Counts only grow, so that those
-/// of an interval are differences.
+/// What one client measured in one test since the test was added. Counts only grow, so that the
+/// counts of an interval are differences.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ClientStats {
-    /// Nanoseconds since the test first ran; 0 if it never did.
+    /// Nanoseconds since the test first ran; 0 before that.
     pub age: u64,
     /// Units that are active.
     pub active: u32,
-    /// RPCs that went well while the test ran.
+    /// RPCs that succeeded while the test ran.
     pub ops: u64,
     /// Payload bytes that they moved.
     pub bytes: u64,
     /// RPCs that failed while the test ran, by kind: a positive errno is the server's, a negative
-    /// one the client's. At most [`ERROR_KINDS_MAX`]; what is one too many is counted as the last.
+    /// one the client's. At most [`ERROR_KINDS_MAX`]; further kinds are counted as the last one.
     pub failed: Vec<(i32, u64)>,
-    /// Of the RPCs that went well, how many took how long: numbers of buckets, below
-    /// [`LATENCY_BUCKETS`], growing; [`bucket_start`] says where each begins.
+    /// The latencies of the RPCs that succeeded: numbers of buckets, below [`LATENCY_BUCKETS`] and
+    /// ascending, with their counts; [`bucket_start`] says where each bucket begins.
     pub latencies: Vec<(u32, u64)>,
 }
 
-/// Where a bucket of latencies begins, in nanoseconds: it ends where the next one begins. The first
-/// 128 are 16 ns wide; then 64 of one width follow each other, from 32 ns on and always twice that.
+/// Where a bucket of latencies begins, in nanoseconds; it ends where the next one begins. The first
+/// 128 buckets are 16 ns wide; then each group of 64 buckets is twice as wide as the group before,
+/// from 32 ns.
 ///
 /// # Panics
 /// When it is [`LATENCY_BUCKETS`] or more.
@@ -44,22 +45,22 @@ pub const fn bucket_start(bucket: u32) -> u64 {
     ((bucket - 64 * doublings) as u64 * 16) << doublings
 }
 
-/// Why bytes are no figures.
+/// Why bytes are not client statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ClientStatsError {
     /// They end too soon.
-    #[error("figures end before they are whole")]
+    #[error("truncated client statistics")]
     Short,
-    /// Another release's.
-    #[error("figures of form {0}; this release knows form 1")]
+    /// They have another version.
+    #[error("client statistics of version {0}; this release reads version 1")]
     Form(u64),
-    /// A number, or how many there are, is out of its range.
-    #[error("figures that make no sense")]
+    /// A number or a count is out of its range.
+    #[error("invalid client statistics")]
     Nonsense,
 }
 
 impl ClientStats {
-    /// The bytes; at most [`CLIENT_STATS_LEN_MAX`] if buckets and kinds are within their limits.
+    /// The encoding; at most [`CLIENT_STATS_LEN_MAX`] if buckets and kinds are within their limits.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let head = [FORM, self.age, u64::from(self.active), self.ops, self.bytes];
@@ -79,7 +80,7 @@ impl ClientStats {
         out
     }
 
-    /// Reads the bytes; what comes behind is passed over.
+    /// Reads an encoding; bytes after it are ignored.
     ///
     /// # Errors
     /// [`ClientStatsError`].
@@ -158,12 +159,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_figures_is_refused() {
+    fn malformed_statistics_are_refused() {
         assert_eq!(ClientStats::parse(&[]), Err(ClientStatsError::Short));
         assert_eq!(ClientStats::parse(&[2, 0]), Err(ClientStatsError::Form(2)));
         assert_eq!(ClientStats::parse(&[1, 0, 0, 0, 0, 33]), Err(ClientStatsError::Nonsense));
         assert_eq!(ClientStats::parse(&[0xff; 12]), Err(ClientStatsError::Nonsense));
-        // The same bucket twice, and one that there is not.
+        // The same bucket twice, and one that does not exist.
         assert_eq!(
             ClientStats::parse(&[1, 0, 0, 0, 0, 0, 2, 5, 1, 0, 1]),
             Err(ClientStatsError::Nonsense)
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_fits() {
+    fn the_largest_statistics_fit() {
         let figures = ClientStats {
             age: u64::MAX,
             active: u32::MAX,

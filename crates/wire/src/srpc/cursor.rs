@@ -1,4 +1,4 @@
-//! Fields one after the other, without any padding, behind the message header.
+//! Reads and writes fields one after the other, without padding, after the message header.
 
 use super::values::{Name, Role, Sid};
 use super::{HEADER_LEN, MESSAGE_LEN};
@@ -17,7 +17,8 @@ impl<'a> Reader<'a> {
         Reader { order, features, raw, at: HEADER_LEN }
     }
 
-    /// The next `N` bytes. The bodies are fixed and fit, so this never runs past the end.
+    /// The next `N` bytes. The bodies have a fixed size that fits, so this never reads past the
+    /// end.
     pub(super) fn array<const N: usize>(&mut self) -> [u8; N] {
         let bytes = array_at(self.raw, self.at);
         self.at += N;
@@ -50,7 +51,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Something that stands in a message body.
+/// A field of a message body.
 pub(super) trait Field {
     fn read(from: &mut Reader<'_>) -> Self;
     fn write(&self, to: &mut Writer<'_>);

@@ -2,11 +2,11 @@
 
 use super::{FRAMEWORK_PORTAL, TEST_PORTAL};
 
-/// What a node offers; the number is the match bits of its requests.
+/// A service of a node; its number is the match bits of its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Service {
-    /// Tells about the session; also the console's ping.
+    /// Reports the session; also the console's ping.
     Debug = 0,
     /// Joins the node to a session.
     MakeSession = 1,
@@ -18,14 +18,14 @@ pub enum Service {
     Test = 4,
     /// Reads counters.
     Stat = 5,
-    /// Asks the console for membership.
+    /// Requests membership from the console.
     Join = 6,
     /// Bulk read and write test.
     Brw = 11,
     /// Small message test.
     Ping = 12,
-    /// Tells what a client measured in a test. Nodes of ours have it alone: nobody else is asked
-    /// ([`super::EXTENSIONS_MAGIC`]).
+    /// Reports a client's statistics of a test. An extension of Lustrine, which is requested from
+    /// no other node ([`super::EXTENSIONS_MAGIC`]).
     ClientStats = 64,
 }
 

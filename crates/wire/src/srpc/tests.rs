@@ -201,7 +201,7 @@ fn offsets_of_counters() {
 }
 
 #[test]
-fn header_and_unused_bytes() {
+fn unused_bytes_are_ignored_and_written_as_zero() {
     // [LST-2]
     let reply = message(Body::BrwReply(BrwReply { status: 5 }));
     let raw = encode(&reply);
@@ -216,7 +216,7 @@ fn header_and_unused_bytes() {
 }
 
 #[test]
-fn refused() {
+fn malformed_messages_are_refused() {
     // [LST-2]
     assert_eq!(Message::parse(&[0; 159]), Err(SrpcError::BadLength(159)));
     assert_eq!(Message::parse(&[0; 161]), Err(SrpcError::BadLength(161)));
@@ -230,7 +230,7 @@ fn refused() {
 }
 
 #[test]
-fn types_and_services() {
+fn types_and_services_correspond() {
     // [LST-1]
     for kind in MessageType::ALL {
         assert_eq!(MessageType::from_number(kind.number()), Some(kind));
@@ -263,7 +263,7 @@ fn types_and_services() {
 }
 
 #[test]
-fn names() {
+fn names_are_ended_by_a_zero_byte() {
     assert_eq!(Name::new("run1").unwrap().as_bytes(), b"run1");
     assert_eq!(Name::new(&"n".repeat(32)), Err(NameError::TooLong(32)));
     assert_eq!(Name::new("a\0b"), Err(NameError::ZeroByte));
@@ -275,7 +275,7 @@ fn names() {
 }
 
 #[test]
-fn destinations() {
+fn destinations_do_not_cross_pages() {
     // [LST-6]
     let entry = Destination { nid: SID.nid, pid: 12345 };
     let raw = entry.encode(ByteOrder::Little);

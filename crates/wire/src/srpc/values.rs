@@ -7,7 +7,7 @@ use super::{FEATURE_BULK_LEN, Service};
 use crate::byte_order::ByteOrder;
 use crate::nid::{Nid, ProcessId};
 
-/// Names a session: the console's address and a time stamp of its making.
+/// Identifies a session: the console's address and the time of its creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Sid {
     /// Short NID of the console.
@@ -42,7 +42,7 @@ impl fmt::Display for Sid {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Name(pub [u8; 32]);
 
-/// Why a text is no [`Name`].
+/// Why a text is not a [`Name`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// It has no room for the zero byte at its end.
@@ -88,7 +88,7 @@ impl Name {
 }
 
 impl fmt::Display for Name {
-    /// Printable ASCII as it is, all else as `\x..`: names come from the network.
+    /// Printable ASCII is kept, all other bytes become `\x..`: names come from the network.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.as_bytes().escape_ascii().fmt(f)
     }
@@ -100,7 +100,7 @@ impl fmt::Debug for Name {
     }
 }
 
-/// Which part a node plays in a test.
+/// The role of a node in a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Role {
@@ -110,7 +110,7 @@ pub enum Role {
     Client = 1,
 }
 
-/// What a BATCH request wants.
+/// The operation of a BATCH request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum BatchOp {
@@ -118,7 +118,7 @@ pub enum BatchOp {
     Run = 1,
     /// Stop all tests.
     Stop = 2,
-    /// Tell how many are active.
+    /// Report how many are active.
     Query = 3,
 }
 
@@ -183,8 +183,8 @@ impl BrwCheck {
     }
 }
 
-/// The 12 bytes of parameters in a TEST request. Which layout they have follows from the service
-/// and from the session feature [`FEATURE_BULK_LEN`].
+/// The 12 bytes of parameters in a TEST request. Their layout follows from the service and from the
+/// session feature [`FEATURE_BULK_LEN`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TestParams {
     /// Bulk test of a session without the feature: length in pages.
@@ -213,15 +213,15 @@ pub enum TestParams {
         size: u32,
         /// Ignored.
         flags: u32,
-        /// Not part of the parameters; consoles leave whatever was there.
+        /// Not part of the parameters; consoles leave undefined bytes there.
         unused: [u8; 4],
     },
-    /// Of a service that is no test: the bytes as they came.
+    /// Of a service that is not a test: the bytes as they arrived.
     Unknown([u8; 12]),
 }
 
 impl TestParams {
-    /// Reads the 12 bytes as `service` and the session's features tell.
+    /// Reads the 12 bytes in the layout of `service` and the session's features.
     pub(super) fn read(service: u32, from: &mut Reader<'_>) -> TestParams {
         let v1 = from.features & FEATURE_BULK_LEN != 0;
         match Service::from_id(service) {
@@ -290,7 +290,7 @@ impl Destination {
         raw
     }
 
-    /// The process meant.
+    /// The process that the entry names.
     pub const fn process_id(&self) -> ProcessId {
         ProcessId { nid: Nid::from_short(self.nid), pid: self.pid }
     }

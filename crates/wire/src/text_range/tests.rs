@@ -7,7 +7,7 @@ fn names(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn expansion() {
+fn brackets_are_expanded() {
     assert_eq!(names("10.0.0.1@tcp"), ["10.0.0.1@tcp"]);
     assert_eq!(names("10.0.0.[3,1-2]@tcp"), ["10.0.0.3@tcp", "10.0.0.1@tcp", "10.0.0.2@tcp"]);
     assert_eq!(names("oss[1-9/4]"), ["oss1", "oss5", "oss9"]);
@@ -16,7 +16,7 @@ fn expansion() {
 }
 
 #[test]
-fn refused() {
+fn malformed_text_is_refused() {
     use TextRangeError::{Brackets, Empty, NotANumber, ZeroStride};
     for (text, why) in [
         ("a[1", Brackets),

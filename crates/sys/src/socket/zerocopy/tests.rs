@@ -8,7 +8,7 @@ use super::*;
 use crate::poller::{Interest, Poller};
 use crate::testing::{pair, receive, wait_for};
 
-/// A control message as the kernel lays it out.
+/// A control message in the kernel's layout.
 fn message(level: i32, kind: i32, data: &[u8]) -> Vec<u8> {
     let len = size_of::<libc::cmsghdr>() + data.len();
     let mut bytes = len.to_ne_bytes().to_vec();
@@ -46,7 +46,7 @@ fn reports_are_found_among_other_control_messages() {
 }
 
 #[test]
-fn a_message_longer_than_the_data_is_not_believed() {
+fn a_message_longer_than_the_data_is_ignored() {
     let whole = message(libc::SOL_IP, libc::IP_RECVERR, &report(0, 5, 0, 1, 1));
     for len in 0..whole.len() {
         assert_eq!(completions(&whole[..len]).count(), 0, "{len} bytes");
@@ -58,13 +58,15 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_bytes_are_taken_without_harm(control in prop::collection::vec(any::<u8>(), 0..256)) {
+    fn any_bytes_are_parsed_without_panic(control in prop::collection::vec(any::<u8>(), 0..256)) {
         prop_assert!(completions(&control).count() <= control.len() / 16);
     }
 
-    /// Lengths that are nearly right reach deeper than random ones.
+    /// Lengths that are almost correct reach further code than random ones.
     #[test]
-    fn any_length_field_ends(len in 0usize..200, rest in prop::collection::vec(any::<u8>(), 100)) {
+    fn any_length_field_is_parsed_to_the_end(
+        len in 0usize..200, rest in prop::collection::vec(any::<u8>(), 100)
+    ) {
         let mut control = len.to_ne_bytes().to_vec();
         control.extend(rest);
         prop_assert!(completions(&control).count() <= control.len() / 16);
@@ -111,7 +113,7 @@ fn every_zero_copy_send_is_completed_once_and_in_order() {
 }
 
 #[test]
-fn an_ordinary_send_in_between_takes_no_number() {
+fn an_ordinary_send_in_between_is_not_numbered() {
     let (a, b) = pair();
     let id_of = |outcome| match outcome {
         ZeroCopyOutcome::Pinned { id, .. } => Some(id),
