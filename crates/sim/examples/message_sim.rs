@@ -1,6 +1,6 @@
-//! How fast the message level is, and what it takes.
+//! Measures the speed and the memory of the message fidelity.
 //!
-//! `cargo run --release -p lustrine-sim --example crowd [--json] CLIENTS SERVERS ping|read
+//! `cargo run --release -p lustrine-sim --example message_sim [--json] CLIENTS SERVERS ping|read
 //! CONCURRENCY [MESSAGES]`: every client loads one server. `cargo xtask bench message-sim` makes a
 //! table of many runs.
 
@@ -19,7 +19,7 @@ use lustrine_wire::srpc::{BrwCheck, Name};
 const SLOT: ClientSlot = ClientSlot(1);
 const READ: Test = Test::Read { len: 1 << 20, check: BrwCheck::Simple };
 
-/// Messages after which a run is over unless told otherwise, beside those of its beginning.
+/// Messages after which a run is over by default, not counting those of the start.
 const MESSAGES: u64 = 3_000_000;
 
 struct Run {
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         ref all => (false, all),
     };
     let Some(run) = understand(words) else {
-        eprintln!("usage: crowd [--json] CLIENTS SERVERS ping|read CONCURRENCY [MESSAGES]");
+        eprintln!("usage: message_sim [--json] CLIENTS SERVERS ping|read CONCURRENCY [MESSAGES]");
         return ExitCode::FAILURE;
     };
     let found = measure(&run);
@@ -63,14 +63,14 @@ fn understand(words: &[&str]) -> Option<Run> {
     Some(Run { clients, servers, test, concurrency: concurrency.parse().ok()?, messages })
 }
 
-/// Begins anew with memory in huge pages, where the C library and the kernel have them. A thousand
-/// nodes are spread over more small pages than the processor can find without searching.
+/// Starts the program again with memory in huge pages, if the C library and the kernel support
+/// them. A thousand nodes are spread over more small pages than the processor's TLB holds.
 fn take_huge_pages() {
     const VARIABLE: &str = "GLIBC_TUNABLES";
     if std::env::var_os(VARIABLE).is_none()
         && let Ok(me) = std::env::current_exe()
     {
-        // It does not return unless it fails, and then everything is as it was.
+        // It returns only if it fails, and then nothing has changed.
         let mut again = Command::new(me);
         again.args(std::env::args_os().skip(1)).env(VARIABLE, "glibc.malloc.hugetlb=1");
         let error = again.exec();
@@ -115,7 +115,7 @@ fn measure(run: &Run) -> Found {
         let limit = StepLimit::Time(Nanos::from_secs(1_000_000));
         let (test, concurrency) = (run.test, run.concurrency);
         let rung = LoadStep { test, concurrency, limit, warm_up: Nanos(0) };
-        let client = crowd.client(host, SLOT).expect("it was just made");
+        let client = crowd.client(host, SLOT).expect("it was just started");
         client.start_step(rung).expect("a harmless rung");
     }
     let (built, built_bytes) = (begin.elapsed(), resident());
@@ -137,14 +137,14 @@ fn measure(run: &Run) -> Found {
     Found { messages, took, cpu, virtually, memory, built, built_bytes, trace }
 }
 
-/// What a run shows.
+/// The results of a run.
 struct Found {
     messages: u64,
     took: Duration,
     /// In seconds.
     cpu: f64,
     virtually: Nanos,
-    /// Bytes, at the end and when all nodes were there.
+    /// Bytes, at the end and when all nodes had started.
     memory: u64,
     built_bytes: u64,
     built: Duration,
@@ -184,14 +184,14 @@ impl Found {
     }
 }
 
-/// CPU time this process has spent as a user, in seconds, to a hundredth.
+/// CPU time that this process has spent in user mode, in seconds, to a hundredth.
 fn processor() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit(") ").next().unwrap_or_default();
     fields.split(' ').nth(11).and_then(|ticks| ticks.parse::<f64>().ok()).unwrap_or(0.0) / 100.0
 }
 
-/// Most resident memory of this process so far, in bytes.
+/// The largest resident memory of this process so far, in bytes.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,9 +1,9 @@
 //! Plain TCP streams over one simulated link, counted as they arrive.
 //!
 //! `streams BITS_PER_SECOND ONE_WAY_NS QUEUE_BYTES CONGESTION STREAMS BYTES UNTIL_NS SEND_BUFFER
-//! RECEIVE_BUFFER MARKS_NS,...` prints, as JSON, for each stream what had arrived at each mark
-//! (nanoseconds since its first write), in all, and when the last byte came. The other half of
-//! `cargo xtask bench wan` is the same over real sockets.
+//! RECEIVE_BUFFER MARKS_NS,...` prints JSON: for each stream, the bytes that had arrived at each
+//! mark (nanoseconds since its first write), the total, and the time of the last byte. `cargo xtask
+//! bench wan` compares it with the same over real sockets.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ const PORT: u16 = 5000;
 /// Bytes written at once.
 const WRITE: u64 = 64 << 10;
 
-/// Nobody waits longer for the last byte.
+/// The longest wait for the last byte.
 const PATIENCE: Nanos = Nanos::from_secs(300);
 
 fn main() -> ExitCode {
@@ -86,7 +86,7 @@ impl Run {
         let fabric = world.fabric();
         let sites = [fabric.add_site(), fabric.add_site()];
         fabric.add_trunk((sites[0], sites[1]), &[self.link], Hashing::Hosts);
-        // An interface that is never in the way.
+        // An interface that never limits a stream.
         let interface = LinkSpec { rate: Rate::from_bits(100_000_000_000), ..LinkSpec::default() };
         let place = |site| Placement { site, interface, cost: CpuCost::default(), tcp: self.tcp };
         let receiver = Receiver { expected: self.streams as usize, streams: Vec::new() };
@@ -107,7 +107,8 @@ impl Run {
             .map(|stream| (stream.port, stream.begin))
             .collect();
         let streams = world.script::<Receiver>(receiver).streams.iter().map(|stream| {
-            let begin = begins.iter().find(|(port, _)| *port == stream.port).expect("one of ours");
+            let begin =
+                begins.iter().find(|(port, _)| *port == stream.port).expect("it was opened");
             stream.report(begin.1, &self.marks)
         });
         format!("{{\"streams\": [{}]}}", streams.collect::<Vec<_>>().join(", "))

@@ -1,4 +1,4 @@
-//! What must hold when a world has become quiet. Each check returns what it found wrong.
+//! What must hold when a world has become quiet. Each check returns the violations that it found.
 
 use std::collections::BTreeMap;
 
@@ -10,25 +10,25 @@ use crate::network::HostId;
 use crate::node::Node;
 use crate::stream::StreamSim;
 
-/// So many turns in a row may find nothing to do: a deadline may have been met by something else.
+/// This many turns in a row may find nothing to do: another event may have met a deadline.
 const IDLE_TURNS_MAX: u64 = 16;
 
-/// How late a loop that is neither at work nor has late timers may be at most.
+/// How late a loop without work and without late timers may be.
 pub(crate) const LATENESS: Nanos = Nanos::from_millis(1);
 
-/// How often worlds look whether anything is [`overdue`].
+/// How often worlds check whether anything is [`overdue`].
 pub(crate) const REVIEW: Nanos = Nanos::from_secs(1);
 
-/// Everything below but [`rest`], [`leaks`] and [`overdue`], at once.
+/// All checks below except [`rest`], [`leaks`] and [`overdue`].
 ///
 /// # Panics
-/// When something is wrong, with all of it.
+/// When a check fails, with all violations.
 pub fn assert_idle(world: &StreamSim) {
     let wrong = leftovers(world);
-    assert!(wrong.is_empty(), "not as it should be:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "violations:\n{}", wrong.join("\n"));
 }
 
-/// What [`assert_idle`] would say.
+/// The violations that [`assert_idle`] would report.
 pub fn leftovers(world: &StreamSim) -> Vec<String> {
     let mut wrong = Vec::new();
     for (host, node) in world.nodes() {
@@ -38,17 +38,17 @@ pub fn leftovers(world: &StreamSim) -> Vec<String> {
     wrong
 }
 
-/// Every credit is back where it belongs, and no message is alive.
+/// All credits have been returned, and no message exists.
 pub fn credits(node: &Node) -> Vec<String> {
     node.partitions().flat_map(|partition| credits_of(partition.shard())).collect()
 }
 
-/// What [`credits`] says of a core.
+/// The part of [`credits`] for one core.
 pub(crate) fn credits_of(shard: &Shard) -> Vec<String> {
     let mut wrong = Vec::new();
     let alive = shard.stats().msgs_alloc;
     if alive != 0 {
-        wrong.push(format!("{alive} messages are alive"));
+        wrong.push(format!("{alive} messages exist"));
     }
     for index in 0..shard.topology().nis.places().len() {
         let ni = shard.ni_info(lustrine_lnet::lnd::NiIndex(index as u16));
@@ -79,7 +79,7 @@ pub fn queues(node: &Node) -> Vec<String> {
     wrong
 }
 
-/// Every probe that was asked for has exactly one result.
+/// Every requested probe has exactly one result.
 pub fn probes(node: &Node) -> Vec<String> {
     node.tickets()
         .filter(|(_, results)| *results != 1)
@@ -87,14 +87,14 @@ pub fn probes(node: &Node) -> Vec<String> {
         .collect()
 }
 
-/// The node's loop rested when there was nothing to do.
+/// The node's loop slept when there was nothing to do.
 pub fn rest(node: &Node) -> Vec<String> {
     let turns = node.idle_turns_max();
     let spins = turns > IDLE_TURNS_MAX;
     spins.then(|| format!("{turns} turns in a row without a reason")).into_iter().collect()
 }
 
-/// What has outlived its deadline at a node whose loops had the chance to look at `now`:
+/// What has outlived its deadline at a node whose loops had the opportunity to check at `now`:
 ///
 /// - a message that waits in the core, for its peer's discovery or for a credit, ends 250 ms after
 ///   its deadline at the latest, and so does waiting for an answer;
@@ -104,9 +104,9 @@ pub fn rest(node: &Node) -> Vec<String> {
 ///   one look of the driver, of which there are four in that time;
 /// - whatever the core gave to the driver to send or to store, the driver has.
 ///
-/// What a lazy portal of the same node holds waits for whoever posts a buffer, without end.
+/// What a lazy portal of the same node holds waits without limit until a buffer is posted.
 ///
-/// Every simulated world looks once in a second of its time, always, and panics if there is any.
+/// Every simulated world runs this check once per second of its time, and panics if it fails.
 pub fn overdue(node: &Node, now: Time) -> Vec<String> {
     let now = now - node.spec().skew;
     let found = node.partitions().flat_map(|partition| {
@@ -118,7 +118,7 @@ pub fn overdue(node: &Node, now: Time) -> Vec<String> {
     found.collect()
 }
 
-/// What [`overdue`] says of a core whose driver has so many of its messages.
+/// The part of [`overdue`] for one core whose driver has this number of its messages.
 pub(crate) fn overdue_in(shard: &Shard, operations: usize, now: Time) -> Vec<String> {
     let mut wrong = shard.overdue(now - LATENESS);
     let given = shard.in_driver();
@@ -128,12 +128,12 @@ pub(crate) fn overdue_in(shard: &Shard, operations: usize, now: Time) -> Vec<Str
     wrong
 }
 
-/// Spans alive at every node, to be compared with a later state of the same load.
+/// Spans in use at every node, to be compared with a later state of the same load.
 pub fn spans(world: &StreamSim) -> BTreeMap<HostId, Usage> {
     world.nodes().map(|(host, node)| (host, node.usage())).collect()
 }
 
-/// Nodes that hold more spans than they did before.
+/// Nodes that hold more spans than before.
 pub fn leaks(world: &StreamSim, before: &BTreeMap<HostId, Usage>) -> Vec<String> {
     let now = spans(world);
     let grown = now.iter().filter_map(|(host, usage)| {

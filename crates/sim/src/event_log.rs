@@ -1,4 +1,4 @@
-//! What happened, as a number and, for the last part, as words.
+//! The events of a run, as a hash and, for the last part, as entries.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use lustrine_lnet::time::Time;
 
 use crate::network::HostId;
 
-/// Entries kept to be looked at.
+/// Entries that are kept for inspection.
 const KEPT: usize = 4096;
 
 /// A kind of event.
@@ -29,36 +29,36 @@ pub enum EventKind {
     Reset,
     /// A host closed its end.
     Closed,
-    /// A host had its turn; the value counts its reports.
+    /// A host had its turn; the value is the number of its reports.
     Turn,
     /// A probe ended; the value is its ticket.
     Result,
-    /// A host died.
+    /// A host crashed or lost power.
     Died,
-    /// A host came to life.
+    /// A host started.
     Born,
-    /// A message arrived as a whole; the value is a digest of its payload, `end` says which.
+    /// A whole message arrived; the value is a digest of its payload, `end` identifies it.
     Message,
 }
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogEntry {
-    /// When.
+    /// The time.
     pub at: Time,
-    /// Where.
+    /// The host.
     pub host: HostId,
-    /// The stream's end, if it is about one; else 0.
+    /// The stream's end, if the event concerns one; otherwise 0.
     pub end: u64,
-    /// What.
+    /// The kind of event.
     pub what: EventKind,
-    /// More about it, see [`EventKind`].
+    /// A value of the kind, see [`EventKind`].
     pub value: u64,
 }
 
-/// Everything that happened in a world, folded into one number.
+/// All events of a world, folded into one number.
 ///
-/// Two runs with equal hashes did the same things at the same times in the same sequence.
+/// Two runs with equal hashes did the same things at the same times in the same order.
 #[derive(Clone, Debug, Default)]
 pub struct EventLog {
     hash: u64,
@@ -67,12 +67,12 @@ pub struct EventLog {
 }
 
 impl EventLog {
-    /// The number.
+    /// The hash.
     pub fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// How many events went into it.
+    /// The number of events in it.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -87,7 +87,7 @@ impl EventLog {
         self.keep(entry);
     }
 
-    /// Notes something that may come before or after others of another host.
+    /// Records an event whose order relative to events of other hosts does not matter.
     pub(crate) fn note_apart(&mut self, entry: LogEntry) {
         self.hash = self.hash.wrapping_add(fold(0, &entry));
         self.keep(entry);

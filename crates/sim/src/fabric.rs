@@ -1,11 +1,11 @@
-//! What hosts are connected by: sites, and trunks between them, made of links with a rate, a delay
+//! The network between hosts: sites, and trunks between them, made of links with a rate, a delay
 //! and a queue.
 //!
-//! A host stands at a site and reaches it by its interface: a link up and a link down. Sites are
-//! connected by trunks of one or more parallel links, among which a hash chooses. The way of a
-//! message is the list of its [`Hop`]s; at each of them [`Fabric::pass`] says when it comes out at
-//! the far end, or that it is lost. Both depths of the simulator use it: streams in bursts of
-//! segments, the message level in whole messages.
+//! A host is at a site and reaches it through its interface: a link up and a link down. Sites are
+//! connected by trunks of one or more parallel links, among which a hash chooses. The path of a
+//! message is the list of its [`Hop`]s; at each of them [`Fabric::pass`] says when the message
+//! leaves the far end, or that it is lost. Both fidelities of the simulator use it: the stream
+//! fidelity for bursts of segments, the message fidelity for whole messages.
 
 mod link;
 mod routes;
@@ -21,7 +21,7 @@ use crate::rng::Rng;
 use link::Direction;
 pub use link::{LinkSpec, LinkUsage, Rate, Transit};
 
-/// A place where hosts stand; within it only their interfaces are in the way.
+/// A place with hosts; within it only their interfaces limit traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SiteId(pub u32);
 
@@ -33,15 +33,15 @@ pub struct TrunkId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hop(pub u32);
 
-/// The links that something takes, first to last.
+/// The links of a path, first to last.
 pub type Hops = SmallVec<[Hop; 4]>;
 
-/// What chooses among the parallel links of a way.
+/// What chooses among the parallel links of a trunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hashing {
-    /// The two hosts: everything between them takes one link.
+    /// The two hosts: all traffic between them takes one link.
     Hosts,
-    /// The stream: several streams of two hosts may take several links.
+    /// The stream: different streams of two hosts may take different links.
     Streams,
 }
 
@@ -60,19 +60,19 @@ struct Stand {
     down: Hop,
 }
 
-/// Sites, trunks, and where hosts stand.
+/// Sites, trunks, and the places of hosts.
 #[derive(Debug, Default)]
 pub struct Fabric {
     directions: Vec<Direction>,
     sites: u32,
     trunks: Vec<Trunk>,
     stands: HashMap<HostId, Stand, FixedState>,
-    /// Ways from site to site, as far as they were asked for; emptied when a way is added.
+    /// Known paths from site to site; cleared when a trunk is added.
     routes: HashMap<(SiteId, SiteId), Option<Vec<TrunkId>>, FixedState>,
 }
 
 impl Fabric {
-    /// A new site.
+    /// Adds a site.
     pub fn add_site(&mut self) -> SiteId {
         self.sites += 1;
         SiteId(self.sites - 1)
@@ -102,15 +102,15 @@ impl Fabric {
         Hop(self.directions.len() as u32 - 1)
     }
 
-    /// Puts a host at a site, behind an interface whose two directions are alike.
+    /// Puts a host at a site, behind an interface with the same properties in both directions.
     ///
     /// # Panics
-    /// When it stands somewhere already, or there is no such site.
+    /// When the host has a place already, or there is no such site.
     pub fn place(&mut self, host: HostId, site: SiteId, interface: LinkSpec) {
         assert!(site.0 < self.sites, "no such site");
         let (up, down) = (self.direction(interface), self.direction(interface));
         let before = self.stands.insert(host, Stand { site, up, down });
-        assert!(before.is_none(), "{host:?} stands somewhere already");
+        assert!(before.is_none(), "{host:?} has a place already");
     }
 
     /// Whether a host has a place here.
@@ -118,8 +118,8 @@ impl Fabric {
         self.stands.contains_key(&host)
     }
 
-    /// The links from one host to another for a stream; `None` when there is no way. Within a host
-    /// there are none.
+    /// The links from one host to another for a stream; `None` when there is no path. The path
+    /// within a host has no links.
     pub fn hops(&mut self, from: HostId, to: HostId, stream: u64) -> Option<Hops> {
         let (start, end) = (*self.stands.get(&from)?, *self.stands.get(&to)?);
         let mut hops = Hops::new();
@@ -144,29 +144,30 @@ impl Fabric {
         Some(hops)
     }
 
-    /// Something of `len` bytes wants to pass a link at `now`, which may not be earlier than at the
-    /// last call for this link.
+    /// Passes `len` bytes to a link at `now`, which may not be earlier than at the last call for
+    /// this link.
     pub fn pass(&mut self, hop: Hop, now: Time, len: u64, rng: &mut Rng) -> Transit {
         self.directions[hop.0 as usize].pass(now, len, rng)
     }
 
-    /// Bytes that find room in a link's queue.
+    /// Bytes for which a link's queue has room.
     pub fn room(&self, hop: Hop, now: Time) -> u64 {
         self.directions[hop.0 as usize].room(now)
     }
 
-    /// So many bytes found none.
+    /// Records that this number of bytes found no room.
     pub fn lose(&mut self, hop: Hop, len: u64) {
         self.directions[hop.0 as usize].lose(len);
     }
 
-    /// As [`Fabric::pass`] for a host's own interface: who sends waits there rather than lose.
+    /// As [`Fabric::pass`] for a host's own interface: the sender waits there instead of losing
+    /// data.
     pub fn leave(&mut self, hop: Hop, now: Time, len: u64, rng: &mut Rng) -> Transit {
         self.directions[hop.0 as usize].leave(now, len, rng)
     }
 
-    /// How long something tiny that starts now would take; it takes no room. `None` when a link is
-    /// cut.
+    /// The time that a tiny packet would need if it started now; it takes no room. `None` when a
+    /// link is cut.
     pub fn glance(&self, hops: &[Hop], now: Time) -> Option<Nanos> {
         hops.iter().try_fold(Nanos::ZERO, |sum, hop| {
             let took = self.directions[hop.0 as usize].glance(Time(now.0 + sum.0))?;
@@ -174,12 +175,12 @@ impl Fabric {
         })
     }
 
-    /// Propagation along the links, without anything in the way.
+    /// Propagation delay along the links, without any queues.
     pub fn delay(&self, hops: &[Hop]) -> Nanos {
         Nanos(hops.iter().map(|hop| self.directions[hop.0 as usize].spec().delay.0).sum())
     }
 
-    /// The smallest rate along the links; `None` if none has one.
+    /// The smallest rate along the links; `None` if none of them has a limit.
     pub fn rate(&self, hops: &[Hop]) -> Option<Rate> {
         hops.iter().filter_map(|hop| self.directions[hop.0 as usize].spec().rate).min()
     }
@@ -190,7 +191,7 @@ impl Fabric {
         queues.min().unwrap_or(u64::MAX)
     }
 
-    /// The links of a way: there and back for each.
+    /// The links of a trunk: both directions of each.
     pub fn links(&self, trunk: TrunkId) -> &[(Hop, Hop)] {
         &self.trunks[trunk.0 as usize].links
     }
@@ -200,22 +201,22 @@ impl Fabric {
         self.stands.get(&host).map(|stand| (stand.up, stand.down))
     }
 
-    /// How a link is now.
+    /// The current properties of a link.
     pub fn spec(&self, hop: Hop) -> LinkSpec {
         *self.directions[hop.0 as usize].spec()
     }
 
-    /// Changes one direction of a link; what is in it already leaves as it would have.
+    /// Changes one direction of a link; data that is in it already leaves as it would have before.
     pub fn change(&mut self, hop: Hop, spec: LinkSpec) {
         self.directions[hop.0 as usize].change(spec);
     }
 
-    /// Cuts one direction of a link, or mends it; what is in it already is not lost.
+    /// Cuts one direction of a link, or restores it; data that is in it already is not lost.
     pub fn cut(&mut self, hop: Hop, cut: bool) {
         self.directions[hop.0 as usize].cut(cut);
     }
 
-    /// What a link has carried, until `now`.
+    /// The use of a link until `now`.
     pub fn used(&self, hop: Hop, now: Time) -> LinkUsage {
         self.directions[hop.0 as usize].used(now)
     }

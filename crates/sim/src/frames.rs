@@ -1,4 +1,4 @@
-//! Streams as the frames of a capture: for a dissector, or for a file.
+//! Writes streams as the frames of a capture: for a dissector, or for a file.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -11,16 +11,16 @@ const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
 
-/// Who says something on a stream.
+/// The sender of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Whoever dialled.
+    /// The side that dialled.
     Dialler,
-    /// Whoever listened.
+    /// The side that listened.
     Listener,
 }
 
-/// Writes one stream as frames: IP packets without anything in front, checksums left out.
+/// Writes one stream as frames: IP packets without a link layer, and without checksums.
 #[derive(Clone, Debug)]
 pub struct Framer {
     ends: [SocketAddr; 2],
@@ -28,10 +28,10 @@ pub struct Framer {
 }
 
 impl Framer {
-    /// A stream that was just dialled; the frames of its opening are appended to `out`.
+    /// Starts a stream that was just dialled; the frames of its handshake are appended to `out`.
     ///
-    /// `first` is the first sequence number; it must differ between streams of the same ends, or
-    /// nobody can tell them apart.
+    /// `first` is the first sequence number; it must differ between streams of the same ends, so
+    /// that a reader can distinguish them.
     pub fn open(
         dialler: SocketAddr,
         listener: SocketAddr,
@@ -46,7 +46,7 @@ impl Framer {
         framer
     }
 
-    /// One side says something.
+    /// One side sends data.
     pub fn say(&mut self, side: Side, bytes: &[u8], out: &mut Vec<Vec<u8>>) {
         for chunk in bytes.chunks(PAYLOAD_MAX) {
             out.push(self.frame(side, ACK, chunk));

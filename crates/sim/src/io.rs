@@ -1,4 +1,4 @@
-//! What a partition is given as the world: one host's view of the network, and its memory.
+//! The partition's view of its surroundings: one host's access to the network, and its memory.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -10,11 +10,11 @@ use lustrine_wire::crc;
 use crate::memory::{Rope, RopeMemory};
 use crate::network::{HostId, Lent, Network, Offer};
 
-/// Streams and memory of one host, for the length of one call.
+/// Streams and memory of one host, for the duration of one call.
 #[derive(Debug)]
 pub struct VirtualIo<'a> {
     pub(crate) host: HostId,
-    /// The partition that looks.
+    /// The partition that makes the call.
     pub(crate) cpt: u16,
     pub(crate) network: &'a mut Network,
     pub(crate) memory: &'a mut RopeMemory,
@@ -92,7 +92,7 @@ impl Io for VirtualIo<'_> {
             let left = len - bytes.len() as usize;
             match piece {
                 Piece::Bytes(own) => {
-                    assert_eq!(mode, WriteMode::Copy, "own bytes are used again: copy them");
+                    assert_eq!(mode, WriteMode::Copy, "the driver reuses its own bytes: copy them");
                     bytes.append(Rope::from_bytes(&own[..own.len().min(left)]));
                 }
                 Piece::Span(span) => {

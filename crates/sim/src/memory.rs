@@ -13,23 +13,23 @@ use region::Region;
 pub(crate) use rope::Digests;
 pub use rope::Rope;
 
-/// Region numbers rest for so many frees before they are used again, so that a span used after it
-/// was freed is found out.
+/// Region numbers are reused only after this many frees, so that the use of a freed span is
+/// detected.
 const QUARANTINE: usize = 256;
 
-/// How much memory a node has in use.
+/// The memory that a node has in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Spans alive.
+    /// Allocated spans.
     pub spans: usize,
     /// Their bytes.
     pub bytes: u64,
-    /// Most bytes alive at once.
+    /// The largest number of bytes allocated at once.
     pub bytes_max: u64,
 }
 
-/// Memory that knows what stands where without having it: what a selftest moves costs nothing,
-/// however long it is. It has a limit, and is exact to the byte.
+/// Memory that records its contents in compact form: the data of a selftest takes no room, whatever
+/// its length. It has a limit, and is exact to the byte.
 #[derive(Debug)]
 pub struct RopeMemory {
     regions: Vec<Option<Region>>,
@@ -44,15 +44,15 @@ impl RopeMemory {
         RopeMemory { regions: Vec::new(), freed: VecDeque::new(), usage: Usage::default(), limit }
     }
 
-    /// How much is in use.
+    /// The memory in use.
     pub fn usage(&self) -> Usage {
         self.usage
     }
 
-    /// A copy of what a span holds.
+    /// A copy of the contents of a span.
     ///
     /// # Panics
-    /// When the span is not alive.
+    /// When the span is not allocated.
     pub fn take(&self, span: Span) -> Rope {
         self.region(span).take(span.offset, span.len)
     }
@@ -60,7 +60,7 @@ impl RopeMemory {
     /// Stores a rope at the start of a span.
     ///
     /// # Panics
-    /// When the span is not alive, or shorter than the rope.
+    /// When the span is not allocated, or shorter than the rope.
     pub fn put(&mut self, span: Span, rope: &Rope) {
         assert!(rope.len() <= u64::from(span.len), "{} bytes into {span:?}", rope.len());
         self.region_mut(span).put(span.offset, rope);
@@ -69,13 +69,13 @@ impl RopeMemory {
     /// Whether a span begins with these bytes.
     ///
     /// # Panics
-    /// When the span is not alive, or shorter than the rope.
+    /// When the span is not allocated, or shorter than the rope.
     pub fn holds(&self, span: Span, rope: &Rope) -> bool {
         assert!(rope.len() <= u64::from(span.len), "{} bytes of {span:?}", rope.len());
         self.region(span).holds(span.offset, rope)
     }
 
-    /// The [digest](Rope::digest) of what a span holds; `None` if it was freed.
+    /// The [digest](Rope::digest) of the contents of a span; `None` if it was freed.
     pub fn digest(&self, span: Span) -> Option<u64> {
         let region = self.regions.get(span.region as usize)?.as_ref()?;
         let within = u64::from(span.offset) + u64::from(span.len) <= u64::from(region.len());
@@ -83,13 +83,13 @@ impl RopeMemory {
     }
 
     fn region(&self, span: Span) -> &Region {
-        let region = self.regions[span.region as usize].as_ref().expect("a span that is alive");
+        let region = self.regions[span.region as usize].as_ref().expect("an allocated span");
         inside(region, span);
         region
     }
 
     fn region_mut(&mut self, span: Span) -> &mut Region {
-        let region = self.regions[span.region as usize].as_mut().expect("a span that is alive");
+        let region = self.regions[span.region as usize].as_mut().expect("an allocated span");
         inside(region, span);
         region
     }

@@ -1,13 +1,13 @@
-//! The message level: thousands of nodes whose LNet messages pass over a [`Fabric`] as a whole.
+//! The message fidelity: thousands of nodes whose LNet messages pass over a [`Fabric`] as a whole.
 //!
-//! A node is the very [`Partition`](lustrine_partition::Partition) of production with another
-//! driver, which hands whole messages to the links of the fabric. What the byte level has and this
-//! has not: socklnd's frames and races, and TCP's congestion control. A stream is as fast as its
-//! links let it, shares them in the order messages come, and loses nothing to a full queue.
+//! A node is the [`Partition`](lustrine_partition::Partition) of production with another driver,
+//! which passes whole messages to the links of the fabric. The stream fidelity also has socklnd's
+//! frames and races, and TCP's congestion control. Here a stream is as fast as its links permit,
+//! shares them in the order in which messages arrive, and loses nothing to a full queue.
 //!
-//! Time goes by in windows no longer than the shortest way from one host to another: in one, hosts
-//! know nothing of each other, so each does all it has to do in one go, which keeps caches warm.
-//! What happens does not depend on the order in which they do.
+//! Time passes in windows no longer than the shortest path from one host to another. Hosts cannot
+//! influence each other within a window, so each does all of its work for a window at once, which
+//! keeps caches warm. The order in which the hosts do so does not affect the result.
 
 mod calendar;
 mod driver;
@@ -31,18 +31,18 @@ use calendar::Event;
 use host::{Desk, Host};
 use wire::Wire;
 
-/// A network of nodes at message level.
+/// A network of nodes at message fidelity.
 pub struct MessageSim {
     now: Time,
     hosts: Vec<Host>,
     wire: Wire,
     event_log: EventLog,
-    /// Of the nodes' journals, if somebody wants them.
+    /// The recorder of the nodes' journals, if there is one.
     recorder: Option<Recorder>,
-    /// Kept for their memory.
+    /// Kept to reuse their memory.
     window: Vec<Event>,
     desk: Desk,
-    /// When it is next looked at whether anything is overdue.
+    /// When the next check for overdue messages is due.
     next_review: Time,
 }
 
@@ -66,7 +66,7 @@ impl MessageSim {
         self.wire.arrived
     }
 
-    /// Memory a node has in use, now and when it had just started; `None` while it is away.
+    /// Memory that a node has in use, now and when it had just started; `None` while it is away.
     pub fn usage(&self, host: HostId) -> Option<(Usage, Usage)> {
         self.hosts[host.0 as usize].node.as_ref().map(|node| node.usage())
     }
@@ -75,7 +75,7 @@ impl MessageSim {
         self.event_log.note_apart(LogEntry { at: self.now, host, end: 0, what, value: 0 });
     }
 
-    /// Has a node take a turn now.
+    /// Lets a node take a turn now.
     fn wake(&mut self, host: HostId) {
         let stands = &mut self.hosts[host.0 as usize];
         if stands.node.is_some() {
@@ -84,8 +84,7 @@ impl MessageSim {
         }
     }
 
-    /// Now and then, when all hosts have done what they had to do before `now`, holds them to their
-    /// deadlines.
+    /// At intervals, when all hosts have done their work before `now`, checks their deadlines.
     fn review(&mut self, now: Time) {
         if now < self.next_review {
             return;
@@ -93,15 +92,11 @@ impl MessageSim {
         self.next_review = now + crate::check::REVIEW;
         for (index, host) in self.hosts.iter().enumerate() {
             let wrong = host.overdue(now);
-            assert!(
-                wrong.is_empty(),
-                "{now:?}: node {index}: outlived its time: {}",
-                wrong.join("; ")
-            );
+            assert!(wrong.is_empty(), "{now:?}: node {index}: overdue: {}", wrong.join("; "));
         }
     }
 
-    /// What is done from outside happens now.
+    /// Calls from outside take effect now.
     fn open_moment(&mut self) {
         self.wire.earliest = Time(self.now.0 + 1);
     }
@@ -117,9 +112,9 @@ impl Simulation for MessageSim {
     }
 
     /// # Panics
-    /// When the node has the userland identity, which is for drivers to tell, or a NID twice.
+    /// When the node has the userland identity, which this driver does not have, or a NID twice.
     fn add_node_at(&mut self, spec: NodeSpec, place: Placement) -> HostId {
-        assert_eq!(spec.identity, Identity::Node, "the message level knows nodes only");
+        assert_eq!(spec.identity, Identity::Node, "the message fidelity has nodes only");
         let host = HostId(self.hosts.len() as u32);
         self.wire.fabric.place(host, place.site, place.interface);
         self.wire.add_host(&spec.nids, &spec.tunables);
@@ -147,7 +142,7 @@ impl Simulation for MessageSim {
     fn start_client(&mut self, host: HostId, args: ClientArgs) {
         let now = self.now;
         let node = self.hosts[host.0 as usize].node.as_mut();
-        let node = node.unwrap_or_else(|| panic!("{host:?} has no node that runs"));
+        let node = node.unwrap_or_else(|| panic!("{host:?} has no running node"));
         let slot = args.slot;
         let started = node.partition.start_client(now, args);
         started.unwrap_or_else(|_| panic!("{host:?} has a client of {slot:?}"));
@@ -195,7 +190,7 @@ impl Simulation for MessageSim {
     }
 
     fn record(&mut self, wanted: RecordFilter) {
-        assert!(self.hosts.is_empty(), "a recording begins with an empty crowd");
+        assert!(self.hosts.is_empty(), "a recording begins with an empty simulation");
         self.recorder = Some(Recorder::new(self.now, wanted));
     }
 

@@ -1,8 +1,8 @@
-//! Byte streams between hosts: delayed, limited, cut into pieces, refused, broken.
+//! Byte streams between hosts, with delays, limits, cuts, refusals and resets.
 //!
-//! The network is passive: [`Network::advance`] does what is due, everything else is called by the
-//! hosts. What concerns a host is queued for it, edge-triggered, as
-//! [`lustrine_socklnd::io`] describes.
+//! The network is passive: [`Network::advance`] processes what is due, everything else is called by
+//! the hosts. Reports for a host are queued for it, edge-triggered, as [`lustrine_socklnd::io`]
+//! describes.
 
 mod agenda;
 mod carry;
@@ -32,9 +32,9 @@ pub use hosts::{HostId, Incoming};
 pub use link::{Chunking, Link};
 pub(crate) use transfer::Offer;
 
-/// How long a host asks in vain who has an address on its own net.
+/// How long a host tries to resolve an address on its own net that no host has.
 const NO_SUCH_HOST: Nanos = Nanos::from_secs(3);
-/// How often, and for how long, a connection request is repeated when nothing comes back.
+/// How often a connection request without an answer is repeated, and after which time.
 const SYN_AGAIN: Nanos = Nanos::from_secs(1);
 const SYN_GIVE_UP: Nanos = Nanos::from_secs(127);
 
@@ -48,7 +48,7 @@ pub struct Network {
     homes: HashMap<IpAddr, HostId, FixedState>,
     listeners: HashMap<SocketAddr, HostId, FixedState>,
     connections: HashMap<u64, Connection, FixedState>,
-    /// Local and remote address of every dialled connection that is not forgotten.
+    /// Local and remote address of every dialled connection that is still remembered.
     dialled: HashSet<(SocketAddr, SocketAddr), FixedState>,
     next_connection: u64,
     pub(crate) fabric: Fabric,
@@ -99,7 +99,7 @@ impl Network {
         self.now
     }
 
-    /// What happened so far.
+    /// The events so far.
     pub fn event_log(&self) -> &EventLog {
         &self.event_log
     }
@@ -108,12 +108,12 @@ impl Network {
         self.event_log.note(LogEntry { at: self.now, host, end: end.0, what, value });
     }
 
-    /// When something is due next.
+    /// When the next event is due.
     pub(crate) fn next_due(&self) -> Time {
         self.agenda.next()
     }
 
-    /// Does everything that is due at `now`.
+    /// Processes everything that is due at `now`.
     pub(crate) fn advance(&mut self, now: Time) {
         assert!(now >= self.now, "time runs forward");
         self.now = now;
@@ -146,7 +146,7 @@ impl Network {
         self.connections.get_mut(&connection).map(|found| &mut found.ends[side])
     }
 
-    /// Queues a report for whoever owns the end.
+    /// Queues a report for the owner of the end.
     fn raise(&mut self, sock: SockId, readiness: Readiness) {
         let Some(end) = self.end_mut(sock) else { return };
         if end.state == State::Closed {
@@ -164,7 +164,7 @@ impl Network {
         }
     }
 
-    /// Sends something to an end; it arrives behind all that was sent there before.
+    /// Sends something to an end; it arrives after everything that was sent there before.
     fn ship(&mut self, to: SockId, packet: Packet) {
         let (connection, side) = place(to);
         let Some(found) = self.connections.get(&connection) else { return };
@@ -201,10 +201,10 @@ impl Network {
             end.held += 1;
             return;
         }
-        // A stream that was broken meanwhile has nothing in flight any more.
+        // A stream that was reset in the meantime has nothing in flight any more.
         let Some(packet) = end.flight.pop_front() else { return };
         if end.state == State::Closed {
-            // Whoever is up answers what comes for a stream it does not know with a reset.
+            // A host that is up answers segments of a stream that it does not have with a reset.
             let answer = match packet {
                 Packet::Bytes(_) => true,
                 Packet::Fin => end.lost,
@@ -257,7 +257,7 @@ impl Network {
         self.raise(sock, report);
     }
 
-    /// Forgets a connection that nobody owns and nothing travels on.
+    /// Forgets a connection without owners on which nothing travels.
     fn forget_if_over(&mut self, connection: u64) {
         let Some(found) = self.connections.get(&connection) else { return };
         let over = found.ends.iter().all(|end| {
@@ -277,7 +277,7 @@ impl Network {
 const HANGUP: Readiness =
     Readiness { readable: true, writable: true, hangup: true, zero_copy_done: 0 };
 
-/// Two hosts, whichever is named first.
+/// Two hosts, in either order.
 fn pair(one: HostId, two: HostId) -> (HostId, HostId) {
     (one.min(two), one.max(two))
 }

@@ -1,4 +1,4 @@
-//! A node of ours: its CPU partitions, and what event loops would have around them.
+//! A Lustrine node: its CPU partitions, and the surroundings that event loops would provide.
 
 mod cpt;
 mod spec;
@@ -24,12 +24,12 @@ use crate::simulation::{CpuCost, WaitTotals};
 use cpt::{Cpt, LoopMessage};
 pub use spec::NodeSpec;
 
-/// A node that runs.
+/// A running node.
 pub struct Node {
     spec: NodeSpec,
     host: HostId,
     cpts: Vec<Cpt>,
-    /// By partition; none while nothing is recorded.
+    /// By partition; empty while nothing is recorded.
     sources: Vec<SourceId>,
     rng: Rng,
     baseline: Usage,
@@ -37,15 +37,15 @@ pub struct Node {
     asked: BTreeSet<u64>,
     results: BTreeMap<u64, Vec<ProbeResult>>,
     complaints: Vec<String>,
-    /// Messages and bytes that were paid for.
+    /// Messages and bytes whose CPU time has been accounted.
     worked: (u64, u64),
     waits: WaitTotals,
-    /// Until when the sums of `waits` are.
+    /// The time up to which the sums of `waits` are complete.
     counted_to: Time,
 }
 
 impl Node {
-    /// Comes to life on a host, and listens.
+    /// Starts on a host, and listens.
     pub(crate) fn start(
         spec: NodeSpec,
         host: HostId,
@@ -83,15 +83,15 @@ impl Node {
         node
     }
 
-    /// Hands its journals over.
+    /// Hands over its journals.
     pub(crate) fn report(&mut self, recorder: &mut Recorder) {
         for (cpt, source) in self.cpts.iter_mut().zip(&self.sources) {
             recorder.take(*source, &mut cpt.partition);
         }
     }
 
-    /// The most turns in a row after which one of its loops had nothing to do, and yet wanted the
-    /// next one at once: a loop that spins.
+    /// The largest number of consecutive turns after which one of its loops had nothing to do and
+    /// yet requested the next turn at once: a loop that spins.
     pub fn idle_turns_max(&self) -> u64 {
         self.cpts.iter().map(|cpt| cpt.idle_turns_max).max().unwrap_or_default()
     }
@@ -101,12 +101,12 @@ impl Node {
         self.counted_to
     }
 
-    /// What it was made from.
+    /// Its specification.
     pub fn spec(&self) -> &NodeSpec {
         &self.spec
     }
 
-    /// Its first partition, to look at.
+    /// Its first partition, for inspection.
     pub fn partition(&self) -> &NodePartition {
         &self.cpts[0].partition
     }
@@ -116,7 +116,7 @@ impl Node {
         self.cpts.iter().map(|cpt| &cpt.partition)
     }
 
-    /// Its selftest client of a slot, while there is one; its loop has a turn afterwards.
+    /// Its selftest client in a slot, if there is one; its loop has a turn afterwards.
     pub fn client(&mut self, slot: ClientSlot) -> Option<&mut Client> {
         self.cpts.iter_mut().find_map(|cpt| {
             cpt.stirred = true;
@@ -124,7 +124,7 @@ impl Node {
         })
     }
 
-    /// The same, to look at.
+    /// The same, for inspection.
     pub(crate) fn peek(&mut self, slot: ClientSlot) -> Option<&Client> {
         self.cpts.iter_mut().find_map(|cpt| cpt.partition.client(slot)).map(|client| &*client)
     }
@@ -146,12 +146,12 @@ impl Node {
         self.baseline
     }
 
-    /// What it did that no node may do: a driver that changes memory the system still refers to.
+    /// What it did that no node may do: a driver changed memory that the system still refers to.
     pub fn complaints(&self) -> &[String] {
         &self.complaints
     }
 
-    /// Tickets of probes that were asked for, and how many results each has.
+    /// The tickets of requested probes, and how many results each has.
     pub fn tickets(&self) -> impl Iterator<Item = (ProbeId, usize)> + '_ {
         let count = |ticket: &u64| self.results.get(ticket).map_or(0, Vec::len);
         let known = self.asked.iter().map(move |ticket| (ProbeId(*ticket), count(ticket)));
@@ -159,7 +159,7 @@ impl Node {
         known.chain(unasked.map(|(ticket, results)| (ProbeId(*ticket), results.len())))
     }
 
-    /// The result of a probe, once it is there.
+    /// The result of a probe, when it has one.
     pub fn result(&self, ticket: ProbeId) -> Option<&ProbeResult> {
         self.results.get(&ticket.0)?.first()
     }
@@ -180,7 +180,7 @@ impl Node {
         ticket
     }
 
-    /// Makes a change on all its partitions, in one instant; the first failure is returned.
+    /// Applies a change on all its partitions at once; the first failure is returned.
     pub(crate) fn change(
         &mut self,
         network: &mut Network,
@@ -206,18 +206,18 @@ impl Node {
         &mut self.cpts[usize::from(home)]
     }
 
-    /// The partition a peer lives on, to be given something to do.
+    /// The partition of a peer, which gets something to do.
     pub(crate) fn partition_of(&mut self, nid: &Nid) -> &mut NodePartition {
         self.home(nid).stirred()
     }
 
-    /// The first partition, to be given something to do.
+    /// The first partition, which gets something to do.
     pub(crate) fn partition_mut(&mut self) -> &mut NodePartition {
         self.cpts[0].stirred()
     }
 
-    /// A turn of each of its loops that has a reason for one. Returns when it wants the next one at
-    /// the latest.
+    /// Gives a turn to each of its loops that has a reason for one. Returns the latest time of its
+    /// next turn.
     pub(crate) fn turn(&mut self, network: &mut Network) -> Time {
         let (now, host) = (network.now(), self.host);
         if now != self.counted_to {
@@ -244,13 +244,13 @@ impl Node {
         cpts.map(|cpt| cpt.next_turn(now, skew, &mut self.rng)).min().unwrap_or(Time::NEVER)
     }
 
-    /// Hands what came from the network to the loops it is for.
+    /// Passes reports of the network to the loops that they concern.
     fn take_in(&mut self, network: &mut Network) {
         let (now, host) = (network.now(), self.host);
         while let Some(incoming) = network.next_incoming(host) {
             let ni = self.spec.nids.iter().position(|nid| nid.ip() == Some(incoming.local.ip()));
             let ni = NiIndex(ni.expect("a listener of this node") as u16);
-            // The first loop has the doors.
+            // The first loop has the listeners.
             let (partition, mut io) = self.cpts[0].at_work(host, network);
             let Incoming { sock, local, remote } = incoming;
             partition.report(now, &mut io, StreamReport::Accepted { sock, ni, local, remote });
@@ -266,7 +266,8 @@ impl Node {
         }
     }
 
-    /// Messages of one loop to the others: those to one arrive in the sequence they were sent.
+    /// Carries messages from one loop to the others; the messages to one loop arrive in the order
+    /// in which they were sent.
     fn carry_letters(&mut self, from: usize, network: &mut Network) {
         let now = network.now();
         let partition = &mut self.cpts[from].partition;
@@ -284,7 +285,7 @@ impl Node {
         }
     }
 
-    /// CPU time that what it did since it was last asked takes.
+    /// CPU time of what it did since the last call.
     pub(crate) fn work_done(&mut self, cost: &CpuCost) -> Nanos {
         let mut now = (0, 0);
         for partition in self.partitions() {
@@ -299,7 +300,7 @@ impl Node {
         took
     }
 
-    /// For what its messages have waited until now.
+    /// What its messages have waited for until now.
     pub(crate) fn waits(&self, now: Time) -> WaitTotals {
         let passed = now.since(self.counted_to).0;
         let mut waits = self.waits;
@@ -315,7 +316,7 @@ impl Node {
         waits
     }
 
-    /// Orderly shutdown of its connections.
+    /// Closes its connections in an orderly way.
     pub(crate) fn close(&mut self, network: &mut Network, status: Status) {
         let now = network.now();
         for cpt in &mut self.cpts {

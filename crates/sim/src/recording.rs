@@ -1,4 +1,4 @@
-//! The journals of all nodes together, for whoever wants to know what happened to one message.
+//! The journals of all nodes, merged, to show what happened to each message.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,53 +7,53 @@ use lustrine_lnet::time::{Nanos, Time};
 use lustrine_partition::{Driver, Partition};
 use lustrine_wire::nid::Nid;
 
-/// One life of one CPU partition of a node: message numbers mean nothing outside of it.
+/// One run of one CPU partition of a node: message numbers have no meaning outside of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RecordSource {
     /// The node's first NID.
     pub nid: Nid,
     /// The CPU partition.
     pub cpt: u16,
-    /// Which of the node's lives, from 0.
+    /// The number of the node's run, from 0.
     pub boot: u32,
 }
 
 /// What to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordFilter {
-    /// Most entries that are kept, about 100 bytes each: the newest ones.
+    /// The largest number of entries that are kept, about 100 bytes each: the newest ones.
     pub limit: usize,
-    /// Nothing before this time of the simulation.
+    /// Nothing before this time is recorded.
     pub from: Nanos,
-    /// Nothing after this time of the simulation.
+    /// Nothing after this time is recorded.
     pub until: Nanos,
 }
 
 impl RecordFilter {
-    /// The newest entries of all times.
+    /// The newest entries of the whole run.
     pub fn newest(limit: usize) -> RecordFilter {
         RecordFilter { limit, from: Nanos::ZERO, until: Nanos(u64::MAX) }
     }
 }
 
-/// Who journals, in a [`Recorder`].
+/// A source of journal entries in a [`Recorder`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SourceId(u32);
 
-/// What was recorded.
+/// The recorded entries.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
     /// When the recorder began.
     pub begin: Time,
-    /// Entries in the order of their times; those of one source in the order they were made.
+    /// Entries ordered by time; those of one source in the order in which they were made.
     pub entries: Vec<(RecordSource, Entry)>,
-    /// Entries that had to go because there were too many: the oldest ones.
+    /// Entries that were dropped because there were too many: the oldest ones.
     pub gone: u64,
-    /// Entries of times that nobody wanted.
+    /// Entries outside of the requested time.
     pub outside: u64,
 }
 
-/// Keeps the newest entries of all journals, as many as it was allowed.
+/// Keeps the newest entries of all journals, up to its limit.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     begin: Time,
@@ -62,19 +62,19 @@ pub(crate) struct Recorder {
     entries: VecDeque<(SourceId, Entry)>,
     gone: u64,
     outside: u64,
-    /// How often each partition has come to life.
+    /// How often each partition has started.
     lives: BTreeMap<(Nid, u16), u32>,
 }
 
 impl Recorder {
-    /// At most so many entries as are wanted, 1 at least.
+    /// Keeps at most the requested number of entries, and at least 1.
     pub(crate) fn new(begin: Time, wanted: RecordFilter) -> Recorder {
         let wanted = RecordFilter { limit: wanted.limit.max(1), ..wanted };
         let (sources, entries) = (Vec::new(), VecDeque::new());
         Recorder { begin, wanted, sources, entries, gone: 0, outside: 0, lives: BTreeMap::new() }
     }
 
-    /// Has a partition that just came to life keep a journal.
+    /// Lets a partition that just started keep a journal.
     pub(crate) fn join<D: Driver>(
         &mut self,
         nid: Nid,
@@ -88,12 +88,12 @@ impl Recorder {
         SourceId(self.sources.len() as u32 - 1)
     }
 
-    /// Takes what a partition has journaled.
+    /// Takes the journal of a partition.
     pub(crate) fn take<D: Driver>(&mut self, id: SourceId, partition: &mut Partition<D>) {
         while let Some(entry) = partition.next_journal_entry() {
             self.keep(id, entry);
         }
-        // A turn can have more than a journal keeps.
+        // A turn can have more entries than a journal keeps.
         self.gone += partition.take_journal_overflow();
     }
 
@@ -110,11 +110,11 @@ impl Recorder {
         self.entries.push_back((id, entry));
     }
 
-    /// What there is.
+    /// The recorded entries so far.
     pub(crate) fn finish(self) -> Recording {
         let named = |(id, entry): (SourceId, Entry)| (self.sources[id.0 as usize], entry);
         let mut entries: Vec<_> = self.entries.into_iter().map(named).collect();
-        // The message level does in one go what a host does in a window of time.
+        // The message fidelity processes all of a host's work in a window of time at once.
         entries.sort_by_key(|(_, entry)| entry.at);
         Recording { begin: self.begin, entries, gone: self.gone, outside: self.outside }
     }

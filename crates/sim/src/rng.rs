@@ -1,11 +1,11 @@
-//! Random numbers of a seed.
+//! Random numbers from a seed.
 
 /// A stream of numbers that its seed determines; splitmix64.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// The stream of a seed.
+    /// The stream of numbers of a seed.
     pub fn new(seed: u64) -> Rng {
         Rng(seed)
     }
@@ -37,13 +37,13 @@ impl Rng {
     /// One of several.
     ///
     /// # Panics
-    /// When there is none.
+    /// When there are none.
     pub fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         assert!(!of.is_empty(), "nothing to pick from");
         &of[self.below(of.len() as u64) as usize]
     }
 
-    /// A stream of its own, so that drawing here does not shift what is drawn there.
+    /// A separate stream, so that drawing from it does not affect this one.
     pub fn fork(&mut self) -> Rng {
         Rng(self.draw())
     }
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_is_a_stream() {
+    fn a_seed_determines_a_stream() {
         let draw = |seed| {
             let mut rng = Rng::new(seed);
             (0..8).map(|_| rng.draw()).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! Peers that are not ours: whatever a script says, byte by byte.
+//! Scripted peers, which send any bytes.
 
 use core::any::Any;
 use core::net::SocketAddr;
@@ -11,12 +11,12 @@ use crate::network::{Chunking, HostId, Incoming, Network, Offer};
 
 /// The behaviour of a scripted peer.
 ///
-/// A closure over a [`ScriptIo`] is one too.
+/// A closure over a [`ScriptIo`] is a script, too.
 pub trait Script: Any {
-    /// Something concerns one of its streams, or its alarm rings, or it was added just now.
+    /// An event on one of its streams, its alarm, or its start.
     fn act(&mut self, io: &mut ScriptIo<'_>);
 
-    /// When it wants to act although nothing happens.
+    /// When it wants to act even without an event.
     fn alarm(&self) -> Time {
         Time::NEVER
     }
@@ -41,7 +41,7 @@ impl ScriptIo<'_> {
         self.network.now()
     }
 
-    /// Takes streams at an address of this host.
+    /// Accepts streams at an address of this host.
     pub fn listen(&mut self, address: SocketAddr) {
         self.network.listen(self.host, address);
     }
@@ -51,7 +51,7 @@ impl ScriptIo<'_> {
         self.network.unlisten(address);
     }
 
-    /// Dials, from any address and port it likes.
+    /// Dials from any address and port.
     pub fn dial(&mut self, local: SocketAddr, remote: SocketAddr) -> SockId {
         self.network.dial_from(self.host, local, remote)
     }
@@ -59,7 +59,7 @@ impl ScriptIo<'_> {
     /// Whether a dialled stream is open.
     ///
     /// # Errors
-    /// Why it is not; [`IoError::Other`] while the answer is on its way.
+    /// Why it is not open; [`IoError::Other`] while the answer is on its way.
     pub fn connected(&self, sock: SockId) -> Result<(), IoError> {
         self.network.connected(sock)
     }
@@ -79,7 +79,7 @@ impl ScriptIo<'_> {
         self.read_up_to(sock, usize::MAX)
     }
 
-    /// What can be read, up to so many bytes.
+    /// The bytes that can be read, up to this number.
     pub fn read_up_to(&mut self, sock: SockId, most: usize) -> Vec<u8> {
         let mut bytes = Vec::new();
         while let Offer::Bytes(len) =
@@ -95,7 +95,7 @@ impl ScriptIo<'_> {
         bytes
     }
 
-    /// Writes as much as there is room for, and returns how much that was.
+    /// Writes as much as there is room for, and returns the number of bytes.
     pub fn write(&mut self, sock: SockId, bytes: &[u8]) -> usize {
         let mut written = 0;
         while written < bytes.len() {
@@ -110,7 +110,7 @@ impl ScriptIo<'_> {
         written
     }
 
-    /// How the other side left the stream, if it has and everything was read.
+    /// How the other side ended the stream, if it has and everything was read.
     pub fn ended(&mut self, sock: SockId) -> Option<StreamEnd> {
         self.network.how_ended(sock)
     }
@@ -125,7 +125,7 @@ impl ScriptIo<'_> {
         self.network.close(sock);
     }
 
-    /// Breaks the stream.
+    /// Resets the stream.
     pub fn reset(&mut self, sock: SockId) {
         self.network.abort(sock);
     }
@@ -146,6 +146,6 @@ impl ScriptIo<'_> {
 pub enum StreamEnd {
     /// The other side closed it.
     Closed,
-    /// It broke.
+    /// It was reset.
     Broken(IoError),
 }

@@ -1,4 +1,4 @@
-//! What both depths of the simulator can do.
+//! The operations that both fidelities of the simulator have.
 
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_selftest::{Client, ClientArgs, ClientSlot};
@@ -10,9 +10,10 @@ use crate::node::NodeSpec;
 use crate::recording::{RecordFilter, Recording};
 use crate::tcp::TcpSpec;
 
-/// What working costs a host: a node that had a turn does nothing else until it is paid.
+/// The CPU time of a host's work: after a turn the node does nothing else until that time has
+/// passed.
 ///
-/// One CPU per node; a node of several is one of a lower cost.
+/// There is one CPU per node; several CPUs are modelled as one with a lower cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuCost {
     /// Per LNet message sent or received.
@@ -22,7 +23,7 @@ pub struct CpuCost {
 }
 
 impl CpuCost {
-    /// What so many messages with so many bytes take.
+    /// The CPU time of this number of messages with this number of bytes.
     pub fn of(&self, messages: u64, bytes: u64) -> Nanos {
         let per_byte = (u128::from(bytes) * u128::from(self.per_mib.0)) >> 20;
         let per_byte = u64::try_from(per_byte).unwrap_or(u64::MAX);
@@ -41,21 +42,21 @@ pub enum StopKind {
     Orderly,
 }
 
-/// Where a node's host stands.
+/// The place of a node's host.
 #[derive(Clone, Copy, Debug)]
 pub struct Placement {
-    /// At which site.
+    /// Its site.
     pub site: SiteId,
-    /// Behind which interface.
+    /// Its interface.
     pub interface: LinkSpec,
-    /// What working costs it.
+    /// The CPU time of its work.
     pub cost: CpuCost,
-    /// TCP of its streams; the message level knows its buffers only.
+    /// The TCP of its streams; the message fidelity uses only its buffers.
     pub tcp: TcpSpec,
 }
 
-/// For what messages of a node have waited since it started: sums over all messages, in message
-/// nanoseconds. Divided by the time it is the mean number that waited (Little's law).
+/// What messages of a node have waited for since it started: sums over all messages, in message
+/// nanoseconds. Divided by the time, they are mean numbers of waiting messages (Little's law).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitTotals {
     /// For a credit of the peer.
@@ -64,15 +65,15 @@ pub struct WaitTotals {
     pub ni_credits: u64,
     /// In the driver: for a connection, or for room in its stream.
     pub driver: u64,
-    /// Sent without copying, for the other end's word that it has them: they hold their credits.
+    /// Sent without copying, for the peer's acknowledgement; these messages hold their credits.
     pub zero_copy: u64,
-    /// Time the host's CPU was at work, in nanoseconds.
+    /// Time in which the host's CPU was busy, in nanoseconds.
     pub cpu: u64,
     /// Messages sent and received.
     pub messages: u64,
 }
 
-/// A network in virtual time, at either depth.
+/// A network in virtual time, at either fidelity.
 pub trait Simulation {
     /// The time.
     fn now(&self) -> Time;
@@ -83,41 +84,41 @@ pub trait Simulation {
     /// Adds a node behind an interface at a site.
     fn add_node_at(&mut self, spec: NodeSpec, place: Placement) -> HostId;
 
-    /// Ends a node; what it was made from is returned, to start it again.
+    /// Ends a node; returns its specification, to start it again.
     fn stop(&mut self, host: HostId, stop_kind: StopKind) -> NodeSpec;
 
     /// Starts a node where one was stopped.
     fn start(&mut self, host: HostId, spec: NodeSpec);
 
-    /// Starts a load on a node; it acts from the next moment on.
+    /// Starts a load on a node; it begins with the next event.
     ///
     /// # Panics
     /// When the node is away, or a client of this slot is not finished.
     fn start_client(&mut self, host: HostId, args: ClientArgs);
 
-    /// A node's client, and a turn for the node afterwards; `None` when the node is away or has
-    /// no such client.
+    /// A node's client, and a turn for the node afterwards; `None` when the node is away or has no
+    /// such client.
     fn client(&mut self, host: HostId, slot: ClientSlot) -> Option<&mut Client>;
 
-    /// Lets time pass until then.
+    /// Lets time pass until `end`.
     fn run_to(&mut self, time: Time);
 
-    /// For what a node's messages waited; `None` while it is away.
+    /// What a node's messages waited for; `None` while it is away.
     fn waits(&self, host: HostId) -> Option<WaitTotals>;
 
-    /// What happened so far.
+    /// The events so far.
     fn event_log(&self) -> &EventLog;
 
-    /// Has all nodes that come keep journals, and keeps of them what is wanted. It changes nothing
-    /// in what happens.
+    /// Makes all nodes that are added keep journals, and records what `wanted` describes. This does
+    /// not affect the simulation.
     ///
     /// # Panics
-    /// When there are nodes already: what they did so far nobody has noted.
+    /// When there are nodes already, because their past is not in any journal.
     fn record(&mut self, wanted: RecordFilter);
 
-    /// What was recorded, if anything was to be; nothing is recorded any more.
+    /// What was recorded, if anything was requested; the recording ends.
     fn take_recording(&mut self) -> Option<Recording>;
 
-    /// What is wrong now that all is to be quiet; empty when nothing is.
+    /// Violations when everything should be quiet; empty if there are none.
     fn leftovers(&self) -> Vec<String>;
 }

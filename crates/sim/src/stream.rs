@@ -1,4 +1,4 @@
-//! Time, nodes, scripts and faults together.
+//! The stream fidelity: time, nodes, scripts and faults.
 
 mod placed;
 
@@ -23,37 +23,37 @@ use crate::rng::Rng;
 use crate::script::{Script, ScriptIo};
 use crate::simulation::{CpuCost, StopKind};
 
-/// When worlds begin: not at [`Time::ZERO`], which some take for "never".
+/// When simulations begin: not at [`Time::ZERO`], which some code uses for "never".
 pub(crate) const BEGIN: Time = Time(1_000_000_000);
 
-/// A script that acts takes at least so long.
+/// The shortest time of a script's action.
 const TURN: Nanos = Nanos(1000);
 
 enum Actor {
     Node(Box<Node>),
     Script(Box<dyn Script>),
-    /// A node that is away, or a script at work.
-    Nobody,
+    /// A node that is away, or a script that is being called.
+    Vacant,
 }
 
-/// A network with everybody on it.
+/// A network with its nodes and scripts.
 pub struct StreamSim {
     network: Network,
     actors: Vec<Actor>,
-    /// When each wants to be woken, and entries in `alarms` that still count.
+    /// When each of them wants to be woken, and the entries in `alarms` that are valid.
     wanted: Vec<Time>,
-    /// What working costs each, and until when it is at work.
+    /// The CPU time of each host's work, and until when it is busy.
     costs: Vec<(CpuCost, Time)>,
     alarms: BinaryHeap<Reverse<(Time, u32)>>,
     rng: Rng,
-    /// Of the nodes' journals, if somebody wants them.
+    /// The recorder of the nodes' journals, if there is one.
     recorder: Option<Recorder>,
-    /// When it is next looked at whether anything is overdue.
+    /// When the next check for overdue messages is due.
     next_review: Time,
 }
 
 impl StreamSim {
-    /// An empty world.
+    /// An empty simulation.
     pub fn new(seed: u64) -> StreamSim {
         let mut rng = Rng::new(seed);
         let network = Network::new(BEGIN, rng.fork());
@@ -74,17 +74,17 @@ impl StreamSim {
         self.network.now()
     }
 
-    /// What happened so far.
+    /// The events so far.
     pub fn event_log(&self) -> &EventLog {
         self.network.event_log()
     }
 
-    /// The network, to look at and to disturb.
+    /// The network, for inspection and for faults.
     pub fn network(&mut self) -> &mut Network {
         &mut self.network
     }
 
-    /// Numbers for whoever builds or disturbs the world; drawing them changes nothing in it.
+    /// Random numbers for the caller; drawing them does not affect the simulation.
     pub fn rng(&mut self) -> &mut Rng {
         &mut self.rng
     }
@@ -100,7 +100,7 @@ impl StreamSim {
         self.network.add_host(&spec.addresses(), privileged)
     }
 
-    /// A node comes to a host that was just added.
+    /// A node starts on a host that was just added.
     fn inhabit(&mut self, host: HostId, spec: NodeSpec) -> HostId {
         let node = Node::start(spec, host, &mut self.network, self.recorder.as_mut());
         self.add(Actor::Node(Box::new(node)))
@@ -124,15 +124,15 @@ impl StreamSim {
     /// A node.
     ///
     /// # Panics
-    /// When the host is no node, or it is away.
+    /// When the host has no running node.
     pub fn node(&self, host: HostId) -> &Node {
         match &self.actors[host.0 as usize] {
             Actor::Node(node) => node,
-            _ => panic!("{host:?} is no node that runs"),
+            _ => panic!("{host:?} has no running node"),
         }
     }
 
-    /// All nodes that run.
+    /// All running nodes.
     pub fn nodes(&self) -> impl Iterator<Item = (HostId, &Node)> {
         self.actors.iter().enumerate().filter_map(|(index, actor)| match actor {
             Actor::Node(node) => Some((HostId(index as u32), &**node)),
@@ -140,25 +140,25 @@ impl StreamSim {
         })
     }
 
-    /// Does something with a node's partition; it has a turn afterwards.
+    /// Calls a function with a node's partition; it has a turn afterwards.
     ///
     /// # Panics
-    /// When the host is no node, or it is away.
+    /// When the host has no running node.
     pub fn with<T>(&mut self, host: HostId, act: impl FnOnce(Time, &mut NodePartition) -> T) -> T {
         let now = self.now();
         self.wake(host, now);
         act(now, self.node_mut(host).partition_mut())
     }
 
-    /// Looks at a node's partition without disturbing it.
+    /// Calls a function with a node's partition without giving it a turn.
     ///
     /// # Panics
-    /// When the host is no node, or it is away.
+    /// When the host has no running node.
     pub fn look<T>(&mut self, host: HostId, look: impl FnOnce(&mut NodePartition) -> T) -> T {
         look(self.node_mut(host).partition_mut())
     }
 
-    /// A node's client, to look at; `None` when the node is away or has none of this slot.
+    /// A node's client, for inspection; `None` when the node is away or has none in this slot.
     pub fn peek(&mut self, host: HostId, slot: ClientSlot) -> Option<&Client> {
         match &mut self.actors[host.0 as usize] {
             Actor::Node(node) => node.peek(slot),
@@ -169,56 +169,56 @@ impl StreamSim {
     fn node_mut(&mut self, host: HostId) -> &mut Node {
         match &mut self.actors[host.0 as usize] {
             Actor::Node(node) => node,
-            _ => panic!("{host:?} is no node that runs"),
+            _ => panic!("{host:?} has no running node"),
         }
     }
 
     /// A script.
     ///
     /// # Panics
-    /// When the host is no script of this type.
+    /// When the host has no script of this type.
     pub fn script<T: Script>(&mut self, host: HostId) -> &mut T {
         let Actor::Script(script) = &mut self.actors[host.0 as usize] else {
-            panic!("{host:?} is no script");
+            panic!("{host:?} has no script");
         };
         let script: &mut dyn Any = &mut **script;
         script.downcast_mut().expect("a script of this type")
     }
 
-    /// A host's streams, for whoever plays a scripted peer from outside.
+    /// A host's streams, for a scripted peer that is driven from outside.
     pub fn script_io(&mut self, host: HostId) -> ScriptIo<'_> {
         ScriptIo { host, network: &mut self.network }
     }
 
-    /// Pings from a node; [`Node::result`] has the answer.
+    /// Pings from a node; [`Node::result`] returns the answer.
     pub fn ping(&mut self, host: HostId, nid: &Nid, timeout: Nanos) -> ProbeId {
         self.wake(host, self.now());
         let Actor::Node(node) = &mut self.actors[host.0 as usize] else {
-            panic!("{host:?} is no node that runs");
+            panic!("{host:?} has no running node");
         };
         node.ping(&mut self.network, nid, timeout)
     }
 
-    /// Discovers from a node; [`Node::result`] has the answer.
+    /// Discovers from a node; [`Node::result`] returns the answer.
     pub fn discover(&mut self, host: HostId, nid: &Nid, timeout: Nanos) -> ProbeId {
         self.wake(host, self.now());
         let Actor::Node(node) = &mut self.actors[host.0 as usize] else {
-            panic!("{host:?} is no node that runs");
+            panic!("{host:?} has no running node");
         };
         node.discover(&mut self.network, nid, timeout)
     }
 
-    /// Changes a node that runs.
+    /// Changes a running node.
     ///
     /// # Errors
-    /// When a table of peers has no room for a description.
+    /// When a table of peers has no room for a configured peer.
     ///
     /// # Panics
-    /// When the host is no node, or it is away.
+    /// When the host has no running node.
     pub fn change(&mut self, host: HostId, change: &Change) -> Result<(), PeerTableFull> {
         self.wake(host, self.now());
         let Actor::Node(node) = &mut self.actors[host.0 as usize] else {
-            panic!("{host:?} is no node that runs");
+            panic!("{host:?} has no running node");
         };
         node.change(&mut self.network, change)
     }
@@ -230,17 +230,17 @@ impl StreamSim {
         }
     }
 
-    /// A node's host takes new streams again.
+    /// A node's host accepts new streams again.
     pub fn admit(&mut self, host: HostId) {
         for door in self.node(host).spec().doors() {
             self.network.listen(host, door);
         }
     }
 
-    /// Ends a node. What it was made from is returned, to start it again.
+    /// Ends a node. Its specification is returned, to start it again.
     pub fn stop(&mut self, host: HostId, stop_kind: StopKind) -> NodeSpec {
-        let actor = core::mem::replace(&mut self.actors[host.0 as usize], Actor::Nobody);
-        let Actor::Node(mut node) = actor else { panic!("{host:?} is no node that runs") };
+        let actor = core::mem::replace(&mut self.actors[host.0 as usize], Actor::Vacant);
+        let Actor::Node(mut node) = actor else { panic!("{host:?} has no running node") };
         if stop_kind == StopKind::Orderly {
             node.close(&mut self.network, Status::Shutdown);
         }
@@ -252,16 +252,16 @@ impl StreamSim {
         node.spec().clone()
     }
 
-    /// Starts a node again where one was. The incarnation is the caller's to change.
+    /// Starts a node again. The caller changes the incarnation.
     pub fn start(&mut self, host: HostId, spec: NodeSpec) {
-        assert!(matches!(self.actors[host.0 as usize], Actor::Nobody), "{host:?} is in use");
+        assert!(matches!(self.actors[host.0 as usize], Actor::Vacant), "{host:?} is in use");
         self.network.raise_host(host);
         let node = Node::start(spec, host, &mut self.network, self.recorder.as_mut());
         self.actors[host.0 as usize] = Actor::Node(Box::new(node));
         self.wake(host, self.now());
     }
 
-    /// Has somebody act at a time, if not before.
+    /// Gives a node or script a turn at a time, if not before.
     fn wake(&mut self, host: HostId, at: Time) {
         let wanted = &mut self.wanted[host.0 as usize];
         if at < *wanted {
@@ -270,13 +270,13 @@ impl StreamSim {
         }
     }
 
-    /// When something happens next; [`Time::NEVER`] if nothing will.
+    /// When the next event is due; [`Time::NEVER`] if there is none.
     pub fn next_event(&self) -> Time {
         let alarm = self.alarms.peek().map_or(Time::NEVER, |Reverse((at, _))| *at);
         alarm.min(self.network.next_due())
     }
 
-    /// Lets the next thing happen; `false` when there is none.
+    /// Processes the next event; `false` when there is none.
     pub fn step(&mut self) -> bool {
         let next = self.next_event();
         if next == Time::NEVER {
@@ -306,7 +306,7 @@ impl StreamSim {
         true
     }
 
-    /// The clock goes on; now and then all nodes are held to their deadlines.
+    /// Advances the clock; at intervals, the deadlines of all nodes are checked.
     fn advance(&mut self, now: Time) {
         self.network.advance(now);
         if now < self.next_review {
@@ -318,11 +318,7 @@ impl StreamSim {
             let at_work = now <= self.costs[index].1;
             let looked = if at_work { node.last_turn() } else { now };
             let wrong = check::overdue(node, looked);
-            assert!(
-                wrong.is_empty(),
-                "{now:?}: node {index}: outlived its time: {}",
-                wrong.join("; ")
-            );
+            assert!(wrong.is_empty(), "{now:?}: node {index}: overdue: {}", wrong.join("; "));
         }
     }
 
@@ -345,7 +341,7 @@ impl StreamSim {
             }
             Actor::Script(_) => {
                 let Actor::Script(mut script) =
-                    core::mem::replace(&mut self.actors[index], Actor::Nobody)
+                    core::mem::replace(&mut self.actors[index], Actor::Vacant)
                 else {
                     unreachable!("it was just looked at");
                 };
@@ -354,14 +350,14 @@ impl StreamSim {
                 self.actors[index] = Actor::Script(script);
                 alarm
             }
-            Actor::Nobody => return,
+            Actor::Vacant => return,
         };
         if next != Time::NEVER {
             self.wake(host, next.max(self.now() + TURN));
         }
     }
 
-    /// Lets time pass until the condition holds, for `limit` at most; whether it does.
+    /// Lets time pass until the condition holds, for `limit` at most. Returns whether it holds.
     pub fn run_until(
         &mut self,
         limit: Nanos,
@@ -380,7 +376,7 @@ impl StreamSim {
         }
     }
 
-    /// Lets so much time pass.
+    /// Lets this time pass.
     pub fn run_for(&mut self, length: Nanos) {
         self.run_until(length, |_| false);
     }

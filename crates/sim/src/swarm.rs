@@ -1,8 +1,9 @@
-//! Random worlds: links, tunables, loads and faults of all kinds. Then the faults heal, and
-//! everything must work, be quiet, and have come to nobody's harm.
+//! Random simulations: links, tunables, loads and faults of all kinds. Afterwards the faults are
+//! repaired, and everything must work, become quiet, and be intact.
 //!
-//! A seed is drawn into a [`Plan`], a plan is run_in, and what went wrong in it is told. Plans are
-//! plain data: a plan that fails is made [smaller](shrink) and kept as a named scenario.
+//! A seed determines a [`Plan`], and [`run`] returns the summary of its run or what went wrong in
+//! it. Plans are plain data: a plan that fails is made [smaller](shrink) and kept as a named
+//! scenario.
 
 mod generate;
 mod plan;

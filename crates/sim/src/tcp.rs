@@ -1,11 +1,11 @@
-//! TCP as far as it decides when bytes arrive: windows, losses and their repair.
+//! A model of TCP as far as it decides when bytes arrive: windows, losses and retransmissions.
 //!
-//! What is modelled follows Linux: slow start with HyStart's exit by delay, CUBIC (RFC 9438), BIC,
-//! BBR (version 1), the restart of a window after idleness, the time-out for repeating, send and
+//! The model follows Linux: slow start with HyStart's exit by delay, CUBIC (RFC 9438), BIC, BBR
+//! (version 1), the restart of a window after an idle time, the retransmission time-out, send and
 //! receive buffers. Segments travel in bursts of up to 64 KiB, as segmentation offload sends them;
-//! chance takes a whole burst, a full queue the segments that do not fit. Not modelled: packets of
-//! acknowledgements take no room, the receive window is the whole buffer from the beginning, and a
-//! tail that is lost waits for the time-out.
+//! random loss affects a whole burst, a full queue drops the segments that do not fit.
+//! Simplifications: acknowledgements take no room on links, the receive window is the whole buffer
+//! from the beginning, and a lost tail waits for the time-out.
 //!
 //! All arithmetic is in integers: floating point differs between machines.
 
@@ -18,7 +18,7 @@ use lustrine_lnet::time::Nanos;
 
 pub(crate) use congestion::{Acked, Congestion};
 
-/// Which algorithm limits what a sender has under way.
+/// The algorithm that limits what a sender has under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Algorithm {
     /// Linux's default.
@@ -28,47 +28,47 @@ pub enum Algorithm {
     Bic,
     /// BIC with the constants of the paper that describes it.
     BicPaper,
-    /// Rate and round trip are measured, and the window follows from them.
+    /// The window follows from the measured rate and round trip.
     Bbr,
-    /// Nothing but the buffers limits it, at the rate of the narrowest link: the best that any
-    /// algorithm could do for a stream that is alone there.
+    /// Only the buffers limit the sender, at the rate of the narrowest link: the best that any
+    /// algorithm could achieve for a stream without competition.
     Fixed,
 }
 
-/// TCP of a host.
+/// The TCP properties of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpSpec {
-    /// Congestion control of what it sends.
+    /// Congestion control of its outgoing streams.
     pub algorithm: Algorithm,
-    /// Bytes of a stream it keeps that are not acknowledged.
+    /// Unacknowledged bytes that a stream buffers.
     pub send_buffer: u64,
-    /// Bytes of a stream it keeps that are not read.
+    /// Unread bytes that a stream buffers.
     pub receive_buffer: u64,
     /// Bytes of data in a segment: 1448 with packets of 1500 bytes, 8948 with 9000.
     pub segment: u32,
     /// Segments that may be under way at the start.
     pub initial_window: u32,
-    /// Whether a round trip that rises ends CUBIC's slow start before a loss does, as Linux has it.
+    /// Whether a rising round trip ends CUBIC's slow start before a loss does, as in Linux.
     pub hystart: bool,
     /// Packets that may wait in the host's own interface, as `txqueuelen`: a stream does not send
-    /// while as many of its own are there. `None`: two bursts, as TCP small queues has it.
+    /// while this number of its own packets is there. `None`: two bursts, as with TCP small queues.
     pub txqueuelen: Option<u32>,
-    /// Whether the window shrinks while nothing is sent, as `tcp_slow_start_after_idle`.
+    /// Whether the window shrinks while nothing is sent, as with `tcp_slow_start_after_idle`.
     pub idle_restart: IdleRestart,
 }
 
-/// What idleness does to a window.
+/// What an idle time does to a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IdleRestart {
     /// It halves for each time-out that passes: Linux's default.
     #[default]
     Shrink,
-    /// Nothing.
+    /// It stays as it is.
     Keep,
 }
 
-/// What a segment needs on a link besides its data: Ethernet's preamble, header, checksum and gap,
-/// and the headers of IPv4 and of TCP with time stamps.
+/// What a segment needs on a link in addition to its data: Ethernet's preamble, header, checksum
+/// and gap, and the headers of IPv4 and of TCP with time stamps.
 const SEGMENT_EXTRA: u64 = 8 + 14 + 4 + 12 + 20 + 32;
 
 impl TcpSpec {
@@ -77,7 +77,7 @@ impl TcpSpec {
         self.on_link(u64::from(self.segment.max(1)))
     }
 
-    /// Bytes that so many bytes of data are on a link.
+    /// The number of bytes that this number of data bytes needs on a link.
     pub(crate) fn on_link(&self, data: u64) -> u64 {
         data + data.div_ceil(u64::from(self.segment.max(1))) * SEGMENT_EXTRA
     }
@@ -100,10 +100,10 @@ impl Default for TcpSpec {
     }
 }
 
-/// Most bytes of a burst.
+/// Largest size of a burst in bytes.
 pub(crate) const TRAIN_MAX: u64 = 64 << 10;
 
-/// The round trip as a sender knows it, and when it gives an answer up (RFC 6298).
+/// The round trip as a sender estimates it, and its time-out (RFC 6298).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RoundTrip {
     smoothed: u64,
@@ -111,7 +111,7 @@ pub(crate) struct RoundTrip {
     backoff: u32,
 }
 
-/// Least time-out beyond the round trip, and the first one: Linux's.
+/// The least difference between time-out and round trip, and the first time-out: Linux's.
 const TIMEOUT_MIN: u64 = 200_000_000;
 const TIMEOUT_FIRST: u64 = 1_000_000_000;
 const TIMEOUT_MAX: u64 = 120_000_000_000;
@@ -127,7 +127,7 @@ impl RoundTrip {
         self.smoothed = (7 * self.smoothed + took.0) / 8;
     }
 
-    /// How long to wait for an acknowledgement before repeating.
+    /// How long to wait for an acknowledgement before a retransmission.
     pub(crate) fn timeout(&self) -> Nanos {
         let once = match self.smoothed {
             0 => TIMEOUT_FIRST,
@@ -140,7 +140,7 @@ impl RoundTrip {
         self.backoff += 1;
     }
 
-    /// Time-outs in a row.
+    /// Consecutive time-outs.
     pub(crate) fn backoff(&self) -> u32 {
         self.backoff
     }

@@ -1,4 +1,4 @@
-//! Nodes that are changed while they work, in virtual time.
+//! Nodes that are changed while they are running, in virtual time.
 
 use lustrine_lnet::ConfiguredPeer;
 use lustrine_lnet::status::Status;
@@ -19,7 +19,7 @@ fn nid(index: u64) -> Nid {
     format!("10.0.0.{}@tcp", index + 1).parse().expect("a NID")
 }
 
-/// Two nodes of so many partitions.
+/// Two nodes with this number of partitions.
 fn two_nodes(cpts: u16) -> (StreamSim, [HostId; 2]) {
     let mut world = StreamSim::new(1);
     let hosts = [0, 1].map(|index| {
@@ -43,7 +43,7 @@ fn configured(index: u64) -> Change {
     })
 }
 
-/// How long a discovery of a node that falls silent takes to fail, after a change.
+/// How long the discovery of a node that became silent takes to fail after a change.
 fn patience(change: &Change) -> Nanos {
     let (mut world, [one, two]) = two_nodes(1);
     world.ping(one, &nid(1), SECOND);
@@ -59,9 +59,9 @@ fn patience(change: &Change) -> Nanos {
 }
 
 #[test]
-fn a_new_transaction_timeout_is_seen_in_how_long_a_failure_takes() {
+fn a_new_transaction_timeout_changes_how_long_a_failure_takes() {
     let shorter = Tunables { transaction_timeout: 10, retry_count: 0, ..Tunables::default() };
-    // The driver's share: (150 - 1) / 3 and (10 - 1) / 1 seconds, and a look at deadlines.
+    // The driver's share: (150 - 1) / 3 and (10 - 1) / 1 seconds, and the interval of its checks.
     for (change, seconds) in [(Change::ResetStats, 49), (tuned(&shorter), 9)] {
         let (least, most) = (Nanos::from_secs(seconds), Nanos::from_secs(seconds + 1));
         let took = patience(&change);
@@ -89,7 +89,7 @@ fn connections_are_opened_as_conns_per_peer_says() {
 }
 
 #[test]
-fn what_waits_for_a_peer_ends_when_it_is_removed() {
+fn messages_that_wait_for_a_peer_end_when_it_is_removed() {
     let (mut world, [one, two]) = two_nodes(2);
     world.stop(two, StopKind::Silence);
     let tickets: Vec<_> =
@@ -106,7 +106,7 @@ fn what_waits_for_a_peer_ends_when_it_is_removed() {
     check::assert_idle(&world);
 }
 
-/// A load from the first node on the second.
+/// A load of the first node on the second.
 fn start_load(world: &mut StreamSim, host: HostId, length: Nanos) {
     let args = ClientArgs {
         target: ProcessId::lustre(nid(1)),
@@ -126,7 +126,7 @@ fn start_load(world: &mut StreamSim, host: HostId, length: Nanos) {
 }
 
 fn finished(world: &mut StreamSim, host: HostId) -> bool {
-    // Looking must not give it a turn.
+    // The inspection must not give it a turn.
     world.peek(host, SLOT).is_some_and(|client| client.step_finished())
 }
 
@@ -155,7 +155,7 @@ fn harmless() -> impl Strategy<Value = Change> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Changes that take nothing away disturb no load; those that do end it in good order.
+    /// Changes that remove nothing disturb no load; those that remove something end it cleanly.
     #[test]
     fn a_load_goes_on_under_changes(
         changes in prop::collection::vec((harmless(), 1u64..30), 1..24),

@@ -1,9 +1,9 @@
-//! Golden: our console in the place of a kernel's. It is given the commands that were typed at the
-//! captured console; each RPC it orders must be the one the kernel sent, and gets the reply that
-//! the captured node gave.
+//! Golden: Lustrine's console in the place of a kernel's. It gets the commands that were typed at
+//! the captured console; each RPC that it sends must be the one that the kernel sent, and gets the
+//! reply that the captured node gave.
 //!
-//! What may differ: match bits, the stamp of the session, and the kernel's reminders (DEBUG), which
-//! depend on the time of day.
+//! What may differ: match bits, the time stamp of the session, and the kernel's keepalives (DEBUG),
+//! which depend on the time of day.
 
 #[allow(dead_code, reason = "the rest replays whole nodes")]
 #[path = "golden/capture.rs"]
@@ -88,7 +88,7 @@ fn bits(body: &Body) -> (u64, u64) {
     }
 }
 
-/// A message without match bits, and with another session's id where it has the first one.
+/// A message without match bits, and with the id of the other session in place of the first one.
 fn renamed(body: Body, from: Sid, to: Sid) -> Body {
     let name = |sid: Sid| if sid == from { to } else { sid };
     let mut body = body;
@@ -128,7 +128,7 @@ fn sid_of(body: &Body) -> Sid {
     }
 }
 
-/// Our console in a kernel console's place.
+/// Lustrine's console in a kernel console's place.
 struct Play {
     console: Console,
     own: Nid,
@@ -147,44 +147,46 @@ impl Play {
     }
 
     fn tell(&mut self, command: Command) -> Result<Answer, u32> {
-        let told = format!("{command:?}");
+        let context = format!("{command:?}");
         self.console.command(self.now, 1, KEY, command);
         while let Some(order) = self.console.next_rpc() {
-            let reply = self.answer_to(&order, &told);
+            let reply = self.answer_to(&order, &context);
             let outcome = RpcOutcome { rpc: order.id, reply, put: Vec::new() };
             self.console.completed(self.now, &outcome);
         }
-        let (_, answer) = self.console.next_answer().unwrap_or_else(|| panic!("{told}: no answer"));
+        let (_, answer) =
+            self.console.next_answer().unwrap_or_else(|| panic!("{context}: no answer"));
         answer.map_err(|refusal| refusal.errno())
     }
 
-    /// The captured reply to an order, which must be what the kernel sent.
-    fn answer_to(&mut self, order: &ConsoleRpc, told: &str) -> Result<Message, RpcError> {
+    /// The captured reply to an RPC, which must be what the kernel sent.
+    fn answer_to(&mut self, order: &ConsoleRpc, context: &str) -> Result<Message, RpcError> {
         let session = self.console.session().expect("orders are a session's");
         if order.peer == self.own {
-            // The captured console's own node: nothing of it is on the wire.
+            // The captured console's own node, of which nothing is on the wire.
             return Ok(good(order, session.sid()));
         }
-        // Reminders come by the clock.
+        // Keepalives depend on the clock.
         let of_peer = |rpc: &Rpc| rpc.peer == order.peer;
         let at = self.rpcs.iter().position(|rpc| {
             of_peer(rpc) && (rpc.service == order.service || rpc.service != Service::Debug)
         });
-        let at = at.unwrap_or_else(|| panic!("{told}: {order:?} was not sent by the kernel"));
+        let at = at.unwrap_or_else(|| panic!("{context}: {order:?} was not sent by the kernel"));
         let rpc = self.rpcs.remove(at).expect("found");
         let theirs = sid_of(&rpc.request.body);
-        assert_eq!(order.features, rpc.request.features, "{told}");
-        assert_eq!(order.service, rpc.service, "{told}");
-        assert_eq!(order.body, renamed(rpc.request.body, theirs, session.sid()), "{told}");
+        assert_eq!(order.features, rpc.request.features, "{context}");
+        assert_eq!(order.service, rpc.service, "{context}");
+        assert_eq!(order.body, renamed(rpc.request.body, theirs, session.sid()), "{context}");
         if rpc.reply.is_some() {
-            assert_eq!(order.list, rpc.list, "{told}");
+            assert_eq!(order.list, rpc.list, "{context}");
         }
         self.compared += 1;
         let reply = rpc.reply.ok_or(RpcError::TimedOut)?;
         Ok(Message { body: renamed(reply.body, theirs, session.sid()), ..reply })
     }
 
-    /// That all the kernel sent was compared, up to its reminders; how much that is.
+    /// Asserts that everything the kernel sent was compared, except its keepalives; returns the
+    /// number of RPCs.
     fn finish(self, name: &str) -> usize {
         let left: Vec<String> = self
             .rpcs
@@ -197,7 +199,7 @@ impl Play {
     }
 }
 
-/// What a node says that does what it is asked for.
+/// The reply of a node that carries out every request.
 fn good(order: &ConsoleRpc, sid: Sid) -> Message {
     let body = match order.body {
         Body::MakeSessionRequest(_) => {
@@ -273,8 +275,8 @@ fn stat(group: &str) -> Command {
     Command::Stat { target: Target::Group(group.to_owned()), timeout: 5 }
 }
 
-/// How often the captured console asked the server for its counters: `lst stat` and `lst
-/// show_error`, which were not typed in all captures.
+/// How often the captured console queried the server's counters: `lst stat` and `lst show_error`,
+/// which were not typed in all captures.
 fn polls_in(name: &str) -> usize {
     let rpcs = rpcs_of(name, nid(VM2));
     rpcs.iter().filter(|rpc| rpc.service == Service::Stat && rpc.peer == nid(VM3)).count()
@@ -305,7 +307,7 @@ fn usual(
         }
     }
     all_good(play.tell(Command::Stop { batch: batch(), force: false }));
-    // `lst stop` looks whether it has stopped, and then `lst query` does.
+    // `lst stop` queries whether the batch has stopped, and then `lst query` does.
     for _ in 0..2 {
         all_good(play.tell(query()));
     }
@@ -318,15 +320,15 @@ const VM3: &str = "10.77.0.3@tcp";
 const VM4: &str = "10.77.0.4@tcp";
 
 #[test]
-fn a_ping_session_as_in_c00() {
-    // Three polls of `stat --count 2`, one of show_error.
+fn a_ping_session_matches_c00() {
+    // Three queries of `stat --count 2`, one of show_error.
     let tests = vec![test(Test::Ping, 3, 1, 1)];
     let compared = usual("c00_session_console_vm4_ping", VM4, "labsess", &[VM2], tests, 4);
     assert_eq!(compared, 19);
 }
 
 #[test]
-fn a_mixed_batch_as_in_c01() {
+fn a_mixed_batch_matches_c01() {
     let name = "c01_session_console_vm4_brw_mix";
     let mut play = Play::new(name, VM4);
     play.tell(new_session("mix", false)).expect("a session");
@@ -350,7 +352,7 @@ fn a_mixed_batch_as_in_c01() {
 }
 
 #[test]
-fn a_node_that_does_not_serve_and_consoles_at_odds_as_in_c02() {
+fn a_node_without_selftest_and_competing_consoles_match_c02() {
     let name = "c02_session_errors";
     let mut one = Play::new(name, VM2);
     one.tell(new_session("one", false)).expect("a session");
@@ -364,7 +366,7 @@ fn a_node_that_does_not_serve_and_consoles_at_odds_as_in_c02() {
 }
 
 #[test]
-fn two_consoles_that_want_one_node_as_in_c03() {
+fn two_consoles_with_one_node_match_c03() {
     let name = "c03_session_conflict";
     let mut two = Play::new(name, VM4);
     two.tell(new_session("two", false)).expect("a session");
@@ -394,13 +396,13 @@ fn two_consoles_that_want_one_node_as_in_c03() {
     }
     let answers = said(one.tell(Command::RefreshGroup { group: "g1".to_owned() }));
     assert_eq!(answers[0].reply, Reply::Refused(errno::EBUSY));
-    // Its node is another's: it is not told anything.
+    // Its node belongs to the other console and gets no request.
     assert_eq!(said(one.tell(Command::EndSession)).len(), 0);
     one.finish(name);
 }
 
 #[test]
-fn all_kinds_of_bulk_tests_as_in_c11_to_c34() {
+fn all_kinds_of_bulk_tests_match_c11_to_c34() {
     let checks = [("none", BrwCheck::None), ("simple", BrwCheck::Simple), ("full", BrwCheck::Full)];
     let mut number = 11;
     for op in ["read", "write"] {
@@ -424,7 +426,7 @@ fn all_kinds_of_bulk_tests_as_in_c11_to_c34() {
 }
 
 #[test]
-fn clients_that_share_a_server_as_in_c53() {
+fn clients_that_share_a_server_match_c53() {
     let name = "c53_distribute_2clients_2servers";
     let tests = vec![test(Test::Ping, 2, 1, 2)];
     let compared = usual(name, VM2, "labsess", &[VM2, VM4], tests, 4);

@@ -1,5 +1,5 @@
-//! Nodes on a long link, under TCP, against the formula that everybody uses: RPCs in flight times
-//! size, in two round trips.
+//! Nodes on a long link, under TCP, compared with the usual formula: RPCs under way times size, in
+//! two round trips.
 
 use lustrine_lnet::time::Nanos;
 use lustrine_selftest::{ClientArgs, ClientSlot, LoadStep, SessionMode, StepLimit, Test};
@@ -21,7 +21,7 @@ fn gigabit(gigabits: u64, delay: Nanos) -> LinkSpec {
     LinkSpec { rate, delay, ..LinkSpec::default() }
 }
 
-/// Two nodes, 10 Gb/s each, with so much between them.
+/// Two nodes, 10 Gb/s each, with this link between them.
 fn two_nodes(round_trip: Nanos, tcp: TcpSpec, tune: &[(&str, i64)]) -> (StreamSim, [HostId; 2]) {
     let mut world = StreamSim::new(1);
     let fabric = Simulation::fabric(&mut world);
@@ -39,7 +39,7 @@ fn two_nodes(round_trip: Nanos, tcp: TcpSpec, tune: &[(&str, i64)]) -> (StreamSi
     (world, hosts)
 }
 
-/// MiB/s of a load from the first node on the second.
+/// MiB/s of a load of the first node on the second.
 fn throughput(world: &mut StreamSim, host: HostId, test: Test, concurrency: u32) -> f64 {
     let args = ClientArgs {
         target: ProcessId::lustre(nid(1)),

@@ -1,5 +1,5 @@
-//! Sessions of a console in virtual time: over lossy links, with consoles that die, nodes that
-//! vanish in the middle of a batch, and many nodes.
+//! Sessions of a console in virtual time: over lossy links, with consoles that crash, nodes that
+//! disappear in the middle of a batch, and many nodes.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use lustrine_wire::srpc::BrwCheck;
 
 const KEY: u32 = 5;
 
-/// How often a console looks around.
+/// The interval at which a console is driven.
 const LOOK: Nanos = Nanos::from_millis(1);
 
 fn nid(index: usize) -> Nid {
@@ -28,7 +28,7 @@ fn spec(index: usize) -> NodeSpec {
     NodeSpec { seed: index as u64, incarnation: 0x1000 + index as u64, ..NodeSpec::new(nid(index)) }
 }
 
-/// Nodes at one switch, and what is at their consoles.
+/// Nodes at one switch, and their consoles.
 struct Site {
     world: StreamSim,
     hosts: Vec<HostId>,
@@ -54,7 +54,7 @@ impl Site {
         self.world.now()
     }
 
-    /// Lets a moment pass for everybody.
+    /// Lets a short time pass for all nodes.
     fn pass(&mut self) {
         self.world.run_for(LOOK);
         let now = self.now();
@@ -112,7 +112,7 @@ impl Site {
         said(self.tell(node, Command::AddNodes { group, nids: nodes.map(nid).collect() }))
     }
 
-    /// What the clients of the batch say runs of it; `None` for those that say nothing.
+    /// Active tests of the batch as the clients report them; `None` for those that do not answer.
     fn query(&mut self, node: usize) -> Vec<Option<u32>> {
         let batch = "batch".to_owned();
         let said = said(self.tell(node, Command::Query { batch, test: 0, timeout: 3 }));
@@ -170,14 +170,14 @@ fn errors(site: &mut Site, group: &str) -> u32 {
         .sum()
 }
 
-/// 1 Gb/s and 5 ms to everywhere: slow enough for a test that never ends by itself.
+/// 1 Gb/s and 5 ms: slow enough for a test that never ends by itself.
 fn slow() -> LinkSpec {
     let rate = Rate::from_bits(1_000_000_000);
     LinkSpec { rate, delay: Nanos::from_micros(2500), ..LinkSpec::default() }
 }
 
 #[test]
-fn a_session_over_links_that_lose_one_packet_in_fifty() {
+fn a_session_works_over_links_that_lose_one_packet_in_fifty() {
     let loss = 20_000_000;
     let rate = Rate::from_bits(1_000_000_000);
     let interface = LinkSpec { rate, delay: Nanos::from_millis(1), loss, ..LinkSpec::default() };
@@ -203,7 +203,7 @@ fn a_session_over_links_that_lose_one_packet_in_fifty() {
 }
 
 #[test]
-fn nodes_of_a_console_that_dies_are_free_for_the_next() {
+fn nodes_of_a_console_that_crashed_are_free_for_the_next() {
     for stop_kind in [StopKind::Crash, StopKind::Silence] {
         let mut site = Site::new(3, slow());
         site.add_console(0);
@@ -222,7 +222,7 @@ fn nodes_of_a_console_that_dies_are_free_for_the_next() {
 }
 
 #[test]
-fn a_node_that_vanishes_in_the_middle_of_a_batch() {
+fn a_node_that_disappears_in_the_middle_of_a_batch_is_noticed() {
     for stop_kind in [StopKind::Crash, StopKind::Silence] {
         let mut site = Site::new(5, slow());
         site.add_console(0);
@@ -238,12 +238,12 @@ fn a_node_that_vanishes_in_the_middle_of_a_batch() {
         let running = site.query(0);
         assert_eq!(running[0], Some(1), "{stop_kind:?}: the other client goes on");
         assert_eq!(running[1], None, "{stop_kind:?}: this one is silent");
-        // The batch can be stopped where it runs.
+        // The batch can be stopped where it is running.
         let stop = || Command::Stop { batch: "batch".to_owned(), force: false };
         said(site.tell(0, stop()));
         site.pass_for(Nanos::from_secs(1));
         assert_eq!(site.query(0)[0], Some(0), "{stop_kind:?}");
-        // It comes back without a session, and the console finds out by itself.
+        // It comes back without a session, and the console notices that.
         spec.incarnation += 1;
         site.world.start(site.hosts[2], spec);
         site.pass_for(Nanos::from_secs(120));
@@ -261,7 +261,7 @@ fn a_node_that_vanishes_in_the_middle_of_a_batch() {
 }
 
 #[test]
-fn a_thousand_nodes_in_one_session() {
+fn a_thousand_nodes_work_in_one_session() {
     let mut site = Site::new(1001, slow());
     site.add_console(0);
     site.begin(0);

@@ -1,6 +1,6 @@
-//! A bounded run of the swarm, and the lives that once went wrong.
+//! A bounded run of the swarm, and the runs that once failed.
 //!
-//! `LUSTRINE_SEEDS=1000` runs so many seeds, `LUSTRINE_SEEDS=17..18` just those.
+//! `LUSTRINE_SEEDS=1000` runs this number of seeds, `LUSTRINE_SEEDS=17..18` only these.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -19,7 +19,7 @@ fn seeds() -> core::ops::Range<u64> {
 }
 
 #[test]
-fn swarm() {
+fn the_first_seeds_run_without_failure() {
     let mut failed = Vec::new();
     for seed in seeds() {
         match catch_unwind(AssertUnwindSafe(|| run(&generate(seed)))) {
@@ -35,7 +35,7 @@ fn swarm() {
 }
 
 #[test]
-fn lives_that_went_wrong_go_well() {
+fn runs_that_once_failed_succeed() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/defects");
     let mut count = 0;
     for entry in std::fs::read_dir(folder).expect("scenarios/defects") {
@@ -59,7 +59,7 @@ fn plans_are_read_as_they_are_written() {
 }
 
 #[test]
-fn a_seed_is_a_life() {
+fn a_seed_determines_a_run() {
     for seed in [7, 8, 9, 10] {
         assert_eq!(run(&generate(seed)), run(&generate(seed)));
     }

@@ -1,4 +1,4 @@
-//! Nodes of ours among themselves, and with the simplest of scripts.
+//! Lustrine nodes with each other, and with simple scripts.
 
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
@@ -11,7 +11,7 @@ use lustrine_wire::srpc::Name;
 
 const SECOND: Nanos = Nanos::from_secs(1);
 
-/// Of every client.
+/// The slot of every client.
 const SLOT: ClientSlot = ClientSlot(1);
 
 fn nid(text: &str) -> Nid {
@@ -59,7 +59,7 @@ fn both_discover_each_other() {
     let result = world.node(one).result(ticket).cloned();
     assert!(matches!(result, Some(ProbeResult::Discover(Ok(_)))), "{result:?}");
     let back = world.node(two).partition().shard().peer(&nid("10.0.0.1@tcp")).unwrap();
-    assert!(back.features.is_some(), "it was told: {back:?}");
+    assert!(back.features.is_some(), "features unknown: {back:?}");
     check::assert_idle(&world);
 }
 
@@ -76,12 +76,12 @@ fn the_same_seed_is_the_same_world() {
     };
     assert_eq!(run(1), run(1));
     assert_ne!(run(1).0, run(2).0);
-    // The same on every machine: change it only knowing why it changed.
+    // The same on every machine: change it only if you know why it changed.
     assert!(run(1).1 > 100, "{:?}", run(1));
 }
 
 #[test]
-fn nobody_there_is_told_once() {
+fn a_ping_without_a_peer_fails_once() {
     let mut world = StreamSim::new(3);
     let one = world.add_node(node("10.0.0.1@tcp", 1));
     let script = world.add_script(&[nid("10.0.0.9@tcp").ip().unwrap()], |_: &mut ScriptIo<'_>| {});
@@ -95,7 +95,7 @@ fn nobody_there_is_told_once() {
     check::assert_idle(&world);
 }
 
-/// Pings before a death, and twice after the return; whether each went well.
+/// Pings before a restart, and twice after it; whether each succeeded.
 fn pings_around(stop_kind: StopKind) -> [bool; 3] {
     let (mut world, [one, two]) = two_nodes(4, Link::default());
     let ping = |world: &mut StreamSim| {
@@ -122,12 +122,12 @@ fn a_node_that_restarts_is_found_again() {
     assert!(pings_around(StopKind::Silence)[0]);
 }
 
-/// Kernels do (captures b1, b2).
+/// Kernels do so (captures b1, b2).
 #[test]
 fn a_node_that_restarts_is_found_again_at_once() {
     assert_eq!(pings_around(StopKind::Crash), [true; 3]);
     assert_eq!(pings_around(StopKind::Orderly), [true; 3]);
-    // The first message finds out that the old connection is dead.
+    // The first message finds that the old connection is dead.
     assert_eq!(pings_around(StopKind::Silence), [true, false, true]);
 }
 
@@ -146,7 +146,7 @@ fn the_checks_see_what_is_not_quiet() {
     assert!(check::credits(world.node(two)).is_empty());
 }
 
-/// Says what it hears.
+/// Echoes what it receives.
 struct Echo {
     heard: Vec<u8>,
 }
@@ -166,7 +166,7 @@ impl lustrine_sim::Script for Echo {
 }
 
 #[test]
-fn a_scripted_peer_hears_request_and_hello() {
+fn a_scripted_peer_receives_request_and_hello() {
     let mut world = StreamSim::new(3);
     let one = world.add_node(node("10.0.0.1@tcp", 1));
     let echo = world.add_script(&[nid("10.0.0.9@tcp").ip().unwrap()], Echo { heard: Vec::new() });
@@ -174,7 +174,7 @@ fn a_scripted_peer_hears_request_and_hello() {
     let ticket = world.ping(one, &nid("10.0.0.9@tcp"), Nanos::from_secs(10));
     assert!(world.run_until(SECOND, |world| world.node(one).result(ticket).is_some()));
     world.run_for(SECOND);
-    // Request and HELLO, of which the echo is no good answer.
+    // Request and HELLO, to which the echo is not a valid answer.
     assert_eq!(world.script::<Echo>(echo).heard.len(), 16 + 56);
     assert_eq!(world.node(one).result(ticket), Some(&ProbeResult::Ping(Err(Status::Protocol))));
     assert_eq!(
@@ -183,8 +183,8 @@ fn a_scripted_peer_hears_request_and_hello() {
     );
 }
 
-/// The turns in a row without a reason that a client takes whose node goes away before it answered
-/// the first RPC.
+/// The number of consecutive turns without a reason of a client whose node disappears before it
+/// answered the first RPC.
 fn turns_of_a_lonely_client() -> Vec<String> {
     let (mut world, [one, two]) = two_nodes(9, Link::default());
     world.with(one, |now, partition| {
@@ -220,11 +220,11 @@ fn turns_of_a_lonely_client() -> Vec<String> {
 }
 
 #[test]
-fn a_lonely_client_rests() {
+fn a_client_without_a_server_does_not_spin() {
     assert_eq!(turns_of_a_lonely_client(), Vec::<String>::new());
 }
 
-/// How long a ping of a second takes to fail when nothing comes back.
+/// How long a ping with a time-out of a second takes to fail when nothing comes back.
 fn ping_into_the_void() -> Nanos {
     let (mut world, [one, two]) = two_nodes(9, Link::default());
     world.network().sever(one, two);
@@ -237,7 +237,7 @@ fn ping_into_the_void() -> Nanos {
 }
 
 #[test]
-fn a_ping_into_the_void_fails() {
+fn a_ping_to_a_silent_host_fails() {
     assert!(ping_into_the_void() <= Nanos::from_secs(51));
 }
 
@@ -246,7 +246,7 @@ fn a_ping_ends_when_its_time_is_up() {
     assert!(ping_into_the_void() <= Nanos::from_millis(1500));
 }
 
-/// Messages between partitions take their time and timers are late: nothing changes but that.
+/// Messages between partitions are delayed and timers are late: nothing else changes.
 #[test]
 fn nodes_of_several_partitions_serve_each_other() {
     for seed in 0..20 {

@@ -6,8 +6,7 @@ use lustrine_lnet::time::{Nanos, Time};
 
 use crate::rng::Rng;
 
-/// Bytes that a packet of an Ethernet without jumbo frames takes on a link: 1500, and 38 of the
-/// Ethernet's own.
+/// Bytes of a packet on an Ethernet link without jumbo frames: 1500, and 38 for the Ethernet frame.
 const PACKET: u64 = 1538;
 
 /// Bits in a byte times nanoseconds in a second.
@@ -18,7 +17,7 @@ const BITS: u64 = 8_000_000_000;
 pub struct Rate(u64);
 
 impl Rate {
-    /// So many bits per second; `None` for 0.
+    /// This number of bits per second; `None` for 0.
     pub fn from_bits(bits: u64) -> Option<Rate> {
         (bits != 0).then_some(Rate(bits))
     }
@@ -28,7 +27,7 @@ impl Rate {
         self.0
     }
 
-    /// How long so many bytes take.
+    /// The time that this number of bytes takes.
     pub fn time_for(self, bytes: u64) -> Nanos {
         // Wide divisions are slow, and rarely needed.
         if let Some(scaled) = bytes.checked_mul(BITS) {
@@ -38,7 +37,7 @@ impl Rate {
         Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// How many bytes leave in this time.
+    /// The number of bytes that leave in this time.
     pub fn bytes_in(self, time: Nanos) -> u64 {
         if let Some(bits) = time.0.checked_mul(self.0) {
             return bits / BITS;
@@ -59,20 +58,20 @@ impl fmt::Display for Rate {
     }
 }
 
-/// What one direction of a link is like.
+/// The properties of one direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkSpec {
     /// `None` has no limit, and so no queue.
     pub rate: Option<Rate>,
-    /// Propagation.
+    /// Propagation delay.
     pub delay: Nanos,
-    /// Up to so much more, at random; nothing overtakes.
+    /// The largest random addition to the delay; packets stay in order.
     pub jitter: Nanos,
-    /// Bytes that may wait for their turn; what does not fit is lost.
+    /// Bytes that may wait in the queue; what does not fit is lost.
     pub queue: u64,
-    /// How many of 1,000,000,000 packets are lost.
+    /// Packets lost out of 1,000,000,000.
     pub loss: u32,
-    /// Bytes that a full packet takes on the link, at least 1: by it losses are counted.
+    /// Bytes of a full packet on the link, at least 1; losses are counted in such packets.
     pub packet: u64,
 }
 
@@ -90,27 +89,27 @@ impl Default for LinkSpec {
     }
 }
 
-/// What became of something at a link.
+/// What happened to a packet at a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transit {
-    /// Its last bit is out at the far end then.
+    /// The time at which its last bit leaves the far end.
     At(Time),
-    /// No room, bad luck, or the link is cut.
+    /// There was no room, it was lost by chance, or the link is cut.
     Lost,
 }
 
-/// What a link has carried.
+/// The use of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkUsage {
     /// Bytes that came in and were not lost.
     pub bytes: u64,
-    /// Bytes that were lost: for want of room, by chance, or as the link was cut.
+    /// Bytes that were lost: for lack of room, by chance, or because the link was cut.
     pub lost: u64,
-    /// Time in which it sent.
+    /// Time in which the link was sending.
     pub busy: Nanos,
-    /// Most bytes that waited, those being sent included.
+    /// The largest number of bytes in the queue, including those being sent.
     pub queue_max: u64,
-    /// Sum over all bytes of the time they waited for their turn, in byte-microseconds.
+    /// The sum over all bytes of their time in the queue, in byte-microseconds.
     pub waited: u64,
 }
 
@@ -119,7 +118,7 @@ pub struct LinkUsage {
 pub(super) struct Direction {
     spec: LinkSpec,
     cut: bool,
-    /// When all that is in the queue has been sent.
+    /// When everything in the queue has been sent.
     free_at: Time,
     last_arrival: Time,
     used: LinkUsage,
@@ -149,7 +148,7 @@ impl Direction {
     }
 
     pub(super) fn used(&self, now: Time) -> LinkUsage {
-        // What is still to be sent has been counted when it came.
+        // Bytes that are still to be sent were counted when they arrived.
         let ahead = self.free_at.since(now);
         LinkUsage { busy: Nanos(self.used.busy.0.saturating_sub(ahead.0)), ..self.used }
     }
@@ -175,7 +174,7 @@ impl Direction {
         self.spec.rate.map_or(0, |rate| rate.bytes_in(self.free_at.since(now)))
     }
 
-    /// Passes whatever the length of the queue.
+    /// Passes data regardless of the length of the queue.
     pub(super) fn leave(&mut self, now: Time, len: u64, rng: &mut Rng) -> Transit {
         if self.cut || self.unlucky(len, rng) {
             self.lose(len);
@@ -194,12 +193,12 @@ impl Direction {
         Transit::At(self.last_arrival)
     }
 
-    /// How long something without length takes.
+    /// The time that a packet without length takes.
     pub(super) fn glance(&self, now: Time) -> Option<Nanos> {
         (!self.cut).then(|| Nanos(self.free_at.since(now).0 + self.spec.delay.0))
     }
 
-    /// Whether chance takes it. In integers: floating point is not the same on every machine.
+    /// Whether the packet is lost by chance. In integers: floating point differs between machines.
     fn unlucky(&self, len: u64, rng: &mut Rng) -> bool {
         if self.spec.loss == 0 {
             return false;
@@ -211,7 +210,7 @@ impl Direction {
 
 const BILLION: u64 = 1_000_000_000;
 
-/// One, with 32 bits behind the point.
+/// One, with 32 binary places.
 const ONE: u64 = 1 << 32;
 
 /// A number from 0 to [`ONE`], to the `exponent`.
@@ -221,7 +220,7 @@ fn power(mut base: u64, mut exponent: u64) -> u64 {
         if exponent & 1 == 1 {
             product = if product == ONE { base } else { (product * base) >> 32 };
         }
-        // Both are below 2^32 but for one itself.
+        // Both are below 2^32 except for one itself.
         base = if base == ONE { ONE } else { (base * base) >> 32 };
         exponent >>= 1;
     }

@@ -1,4 +1,4 @@
-//! Which trunks lead from site to site.
+//! The trunks from site to site.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ impl Fabric {
 
     /// Dijkstra's search.
     fn search(&self, from: SiteId, to: SiteId) -> Option<Vec<TrunkId>> {
-        // Delay and count so far; by which way, from where.
+        // The best delay and count so far; the trunk, and the site before.
         let mut best = vec![None; self.sites as usize];
         let mut done = vec![false; self.sites as usize];
         let mut open = BTreeSet::from([((0, 0), from)]);

@@ -40,7 +40,7 @@ fn serialisation_and_propagation_add_up() {
 }
 
 #[test]
-fn what_comes_together_waits_and_what_does_not_fit_is_lost() {
+fn simultaneous_data_waits_and_what_does_not_fit_is_lost() {
     let spec = LinkSpec { queue: 3000, ..link(1, 0) };
     let (mut fabric, trunk) = two_sites(&[spec], Hashing::Hosts);
     let hop = fabric.links(trunk)[0].0;
@@ -59,7 +59,7 @@ fn what_comes_together_waits_and_what_does_not_fit_is_lost() {
 }
 
 #[test]
-fn a_cut_link_carries_nothing_and_the_way_back_is_another_link() {
+fn a_cut_link_carries_nothing_and_its_other_direction_still_works() {
     let (mut fabric, trunk) = two_sites(&[link(1, 10)], Hashing::Hosts);
     let (there, back) = fabric.links(trunk)[0];
     fabric.cut(there, true);
@@ -85,7 +85,7 @@ fn loss_is_per_packet() {
 }
 
 #[test]
-fn packets_are_those_of_the_mtu() {
+fn packets_have_the_size_of_the_mtu() {
     let spec = LinkSpec { loss: 10_000_000, packet: 9038, ..LinkSpec::default() };
     let (mut fabric, trunk) = two_sites(&[spec], Hashing::Hosts);
     let hop = fabric.links(trunk)[0].0;
@@ -131,7 +131,7 @@ fn streams_spread_over_parallel_links_and_hosts_stay_on_one() {
 }
 
 #[test]
-fn the_way_with_the_least_delay_is_taken() {
+fn the_path_with_the_least_delay_is_taken() {
     let mut fabric = Fabric::default();
     let [a, b, c, far] = [(); 4].map(|()| fabric.add_site());
     let direct = fabric.add_trunk((a, c), &[link(1, 100)], Hashing::Hosts);

@@ -1,8 +1,8 @@
-//! A number for a byte string that can be put together from the numbers of its parts.
+//! A hash of a byte string that can be combined from the hashes of its parts.
 //!
-//! The string is a polynomial, its bytes the coefficients, evaluated at a fixed place modulo the
-//! prime 2^61 - 1. Two strings after each other cost one multiplication, a string repeated n times
-//! log n. It tells accidents apart, not attacks.
+//! The string is a polynomial with its bytes as coefficients, evaluated at a fixed place modulo the
+//! prime 2^61 - 1. Concatenation costs one multiplication, repeating a string n times log n. The
+//! hash detects accidents, not attacks.
 
 /// The prime.
 const PRIME: u64 = (1 << 61) - 1;
@@ -21,7 +21,7 @@ const POWERS: [u64; 9] = {
     powers
 };
 
-/// What is known of a string.
+/// The hash of a string, and its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sum {
     value: u64,
@@ -48,7 +48,7 @@ impl Sum {
         Sum { value, len: bytes.len() as u64 }
     }
 
-    /// This string, and another one behind it.
+    /// This string followed by another one.
     #[must_use]
     pub(super) fn then(self, other: Sum) -> Sum {
         if self.len == 0 {
@@ -58,11 +58,11 @@ impl Sum {
         Sum { value: reduce(value + u128::from(other.value)), len: self.len + other.len }
     }
 
-    /// This string so many times.
+    /// This string repeated this number of times.
     #[must_use]
     pub(super) fn repeated(self, mut count: u64) -> Sum {
         let mut sum = 0;
-        // The string doubled again and again, and what a string before it is multiplied by.
+        // The string doubled repeatedly, and the factor of a string before it.
         let (mut value, mut shift) = (self.value, power(self.len));
         let len = self.len * count;
         while count != 0 {
@@ -76,14 +76,14 @@ impl Sum {
         Sum { value: sum, len }
     }
 
-    /// The number; strings of different lengths differ.
+    /// The hash; strings of different lengths differ.
     pub(super) fn number(self) -> u64 {
         let mixed = (self.value ^ self.len << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed ^ (mixed >> 29)
     }
 }
 
-/// What a string is multiplied by when so many bytes follow it.
+/// The factor of a string that this number of bytes follows.
 fn power(mut exponent: u64) -> u64 {
     if let Some(power) = POWERS.get(exponent as usize) {
         return *power;
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_make_the_whole() {
+    fn the_digest_of_the_whole_follows_from_its_parts() {
         let bytes: Vec<u8> = (0_u8..100).map(|byte| byte.wrapping_mul(37) ^ 5).collect();
         for cut in 0..=bytes.len() {
             let (front, back) = bytes.split_at(cut);

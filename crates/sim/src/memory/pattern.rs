@@ -1,4 +1,5 @@
-//! Bytes that repeat: a word over and over, perhaps another one at both ends of every page.
+//! Bytes that repeat: a word again and again, optionally with another word at both ends of every
+//! page.
 
 use core::num::NonZeroU32;
 
@@ -6,33 +7,33 @@ use super::digest::Sum;
 
 const WORD: u32 = 8;
 
-/// A run of bytes without an end, of which some length counts.
+/// An unlimited run of bytes, of which a caller uses some length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pattern {
-    /// Without marks the first eight bytes; with marks those a page would begin with.
+    /// Without marks, the first eight bytes; with marks, those at the beginning of a page.
     word: [u8; 8],
     marks: Option<Marks>,
 }
 
-/// Another word as the first and the last of every page.
+/// A different word as the first and the last one of every page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Marks {
     word: [u8; 8],
     /// Bytes of a page: a multiple of 8.
     page: NonZeroU32,
-    /// Where in a page the run begins.
+    /// The offset in a page at which the run begins.
     phase: u32,
 }
 
 impl Pattern {
-    /// For runs of which no length counts.
+    /// A run of which no length is used.
     pub(super) const NOTHING: Pattern = Pattern { word: [0; 8], marks: None };
 
     pub(super) fn word(word: [u8; 8]) -> Pattern {
         Pattern { word, marks: None }
     }
 
-    /// The same run from its byte `skip` on.
+    /// The same run from its byte `skip`.
     #[must_use]
     pub(super) fn from(mut self, skip: u32) -> Pattern {
         match &mut self.marks {
@@ -46,7 +47,7 @@ impl Pattern {
         self
     }
 
-    /// This run with the ends of its pages replaced, if that can be said in one pattern. A page
+    /// This run with the ends of its pages replaced, if one pattern can represent that. A page
     /// begins with the run; `page` is a multiple of 8.
     pub(super) fn marked(self, word: [u8; 8], page: NonZeroU32) -> Option<Pattern> {
         match self.marks {
@@ -56,7 +57,7 @@ impl Pattern {
         }
     }
 
-    /// The one word at both ends of all pages, if a page begins with the run.
+    /// The word at both ends of all pages, if there is only one and a page begins with the run.
     pub(super) fn mark(self, page: NonZeroU32) -> Option<[u8; 8]> {
         match self.marks {
             None => Some(self.word),
@@ -64,7 +65,7 @@ impl Pattern {
         }
     }
 
-    /// The one word it consists of.
+    /// The word that it consists of, if there is only one.
     pub(super) fn only(self) -> Option<[u8; 8]> {
         self.marks.is_none().then_some(self.word)
     }
@@ -80,7 +81,7 @@ impl Pattern {
         }
     }
 
-    /// The first `len` bytes as a digest sees them.
+    /// The digest of the first `len` bytes.
     pub(super) fn sum(self, len: u32) -> Sum {
         let Some(marks) = self.marks else { return sum_of_word(self.word, len) };
         let page = marks.page.get();
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_can_be_looked_at_from_anywhere() {
+    fn a_run_can_be_read_from_any_offset() {
         let page = NonZeroU32::new(32).unwrap();
         let plain = Pattern::word(*b"abcdefgh");
         let marked = plain.marked(*b"12345678", page).unwrap();
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_replaced_where_they_are() {
+    fn marks_are_replaced_in_place() {
         let page = NonZeroU32::new(32).unwrap();
         let marked = Pattern::word(*b"abcdefgh").marked(*b"12345678", page).unwrap();
         assert_eq!(marked.marked(*b"abcdefgh", page), Some(Pattern::word(*b"abcdefgh")));

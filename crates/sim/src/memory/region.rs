@@ -1,4 +1,4 @@
-//! What one allocation holds.
+//! The contents of one allocation.
 
 use core::num::NonZeroU32;
 
@@ -6,13 +6,13 @@ use super::digest::Sum;
 use super::pattern::Pattern;
 use super::rope::{Piece, Rope};
 
-/// Bytes beside each other are kept together up to this length.
+/// Adjacent bytes are kept together up to this length.
 const BYTES_TOGETHER: usize = 4096;
 
 /// Patterns this short between bytes become bytes.
 const GAP: u32 = 64;
 
-/// What stands in memory that was never written: not zero, so that whoever reads it shall be seen.
+/// The contents of memory that was never written: not zero, so that a read of it is noticed.
 const NEVER_WRITTEN: [u8; 8] = [0xa5; 8];
 
 /// An allocation as a list of pieces without gaps, by offset.
@@ -111,12 +111,12 @@ impl Region {
         }
     }
 
-    /// Stores a word over and over; `len` is a multiple of 8.
+    /// Stores a word repeatedly; `len` is a multiple of 8.
     pub(super) fn fill(&mut self, at: u32, len: u32, word: [u8; 8]) {
         self.set(at, len, Pattern::word(word));
     }
 
-    /// Stores a word at both ends of every page, the last one of which may be shorter.
+    /// Stores a word at both ends of every page; the last page may be shorter.
     pub(super) fn fill_ends(&mut self, at: u32, len: u32, word: [u8; 8], page: u32) {
         let whole = len - len % page;
         for (at, len, page) in [(at, whole, page), (at + whole, len - whole, len - whole)] {
@@ -132,7 +132,7 @@ impl Region {
         }
     }
 
-    /// Where the first word is that is not this one; `len` is a multiple of 8.
+    /// The offset of the first word that is not this one; `len` is a multiple of 8.
     pub(super) fn differs(&self, at: u32, len: u32, word: [u8; 8]) -> Option<u32> {
         let mut offset = 0;
         while offset < len {
@@ -148,7 +148,7 @@ impl Region {
         None
     }
 
-    /// Where the first end of a page is that is not this word.
+    /// The offset of the first end of a page that is not this word.
     pub(super) fn ends_differ(&self, at: u32, len: u32, word: [u8; 8], page: u32) -> Option<u32> {
         let whole = len - len % page;
         for (from, len, page) in [(0, whole, page), (whole, len - whole, len - whole)] {
@@ -165,7 +165,7 @@ impl Region {
         None
     }
 
-    /// The one pattern there, if it is one.
+    /// The pattern in a range, if it is only one.
     fn pattern_of(&self, at: u32, len: u32) -> Option<Pattern> {
         match self.views(at, len).next()? {
             View::Pattern(pattern, there) => (there == len).then_some(pattern),
@@ -180,7 +180,7 @@ impl Region {
     }
 
     fn set(&mut self, at: u32, len: u32, pattern: Pattern) {
-        // What comes again and again is there already.
+        // A pattern that is stored repeatedly is there already.
         if len != 0 && self.pattern_of(at, len) != Some(pattern) {
             self.replace(at, len, Content::Pattern(pattern));
         }
@@ -190,7 +190,7 @@ impl Region {
         let first = self.cut(at);
         let end = self.cut(at + len);
         let part = Part { start: at, content };
-        // Mostly one for one.
+        // Usually one piece replaces one piece.
         if end == first + 1 {
             self.parts[first] = part;
         } else {
@@ -198,18 +198,18 @@ impl Region {
         }
         self.join(first + 1);
         self.join(first);
-        // There may be bytes, and a gap that became one with them, in front.
+        // There may be bytes in front, and a gap that was joined with them.
         if first > 1 && self.join(first - 1) {
             self.join(first - 1);
         }
     }
 
-    /// The part that a byte is in.
+    /// The part that holds a byte.
     fn index_of(&self, at: u32) -> usize {
         self.parts.partition_point(|part| part.start <= at) - 1
     }
 
-    /// Makes a part begin here, and returns which; one past the last at the end.
+    /// Makes a part begin here, and returns its index; one past the last at the end.
     fn cut(&mut self, at: u32) -> usize {
         if at == self.len {
             return self.parts.len();
@@ -228,7 +228,7 @@ impl Region {
         index + 1
     }
 
-    /// Makes a part and the one before it one, if that is sensible, and says whether it was.
+    /// Joins a part with the one before it, if that is useful, and returns whether it did.
     fn join(&mut self, index: usize) -> bool {
         if index == 0 || index >= self.parts.len() {
             return false;
@@ -247,7 +247,7 @@ impl Region {
                 }
                 fits
             }
-            // Cells of messages have a few bytes between them.
+            // The cells of messages have a few bytes between them.
             (Content::Bytes(bytes), Content::Pattern(gap)) => {
                 let fits = len <= GAP && bytes.len() + len as usize <= BYTES_TOGETHER;
                 if fits {
@@ -269,7 +269,7 @@ impl Region {
         self.parts.get(index + 1).map_or(self.len, |next| next.start)
     }
 
-    /// What stands in a range, piece by piece.
+    /// The contents of a range, piece by piece.
     fn views(&self, at: u32, len: u32) -> impl Iterator<Item = View<'_>> {
         let end = at + len;
         let first = if len == 0 { self.parts.len() } else { self.index_of(at) };
@@ -292,7 +292,7 @@ impl Region {
     }
 }
 
-/// A part of a part.
+/// A piece of a part.
 enum View<'a> {
     Pattern(Pattern, u32),
     Bytes(&'a [u8]),

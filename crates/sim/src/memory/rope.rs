@@ -1,4 +1,4 @@
-//! Byte strings whose bytes are not there.
+//! Byte strings in compact form.
 
 use std::rc::Rc;
 
@@ -7,9 +7,9 @@ use smallvec::{SmallVec, smallvec};
 use super::digest::Sum;
 use super::pattern::Pattern;
 
-/// A byte string in pieces: patterns, which cost the same at any length, and bytes.
+/// A byte string in pieces: patterns, which take the same room at any length, and bytes.
 ///
-/// What selftest moves are patterns, so a rope of 1 MiB is nearly always one piece.
+/// The data of selftest are patterns, so a rope of 1 MiB is nearly always one piece.
 #[derive(Clone, Debug, Default)]
 pub struct Rope {
     /// The first `gone` of them are empty.
@@ -28,7 +28,7 @@ impl Rope {
     /// A string of these bytes.
     ///
     /// # Panics
-    /// When they are 4 GiB or more.
+    /// When there are 4 GiB or more.
     pub fn from_bytes(bytes: &[u8]) -> Rope {
         let len = u32::try_from(bytes.len()).expect("less than 4 GiB");
         let mut rope = Rope::default();
@@ -41,12 +41,12 @@ impl Rope {
         self.len
     }
 
-    /// Whether there are no bytes.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Takes the first `n` bytes away and returns them.
+    /// Removes the first `n` bytes and returns them.
     ///
     /// # Panics
     /// When there are fewer.
@@ -77,7 +77,7 @@ impl Rope {
         front
     }
 
-    /// Puts another string behind this one.
+    /// Appends another string.
     pub fn append(&mut self, other: Rope) {
         if self.is_empty() {
             *self = other;
@@ -100,10 +100,10 @@ impl Rope {
             piece.read(front);
             left = back;
         }
-        assert!(left.is_empty(), "{} bytes more than there are", left.len());
+        assert!(left.is_empty(), "{} bytes more than the string has", left.len());
     }
 
-    /// A number that depends on nothing but the bytes, whatever the pieces.
+    /// A hash that depends only on the bytes, not on the pieces.
     pub fn digest(&self) -> u64 {
         self.pieces().fold(Sum::EMPTY, |sum, piece| sum.then(piece.sum())).number()
     }
@@ -136,7 +136,8 @@ impl Rope {
     }
 }
 
-/// Digests of ropes, the last pattern's remembered: a load sends the same one again and again.
+/// Computes digests of ropes and remembers that of the last pattern, since a load sends the same
+/// one again and again.
 #[derive(Debug, Default)]
 pub(crate) struct Digests {
     last: Option<(Pattern, u32)>,
@@ -170,7 +171,7 @@ impl Piece {
         }
     }
 
-    /// Takes the first `n` bytes away; there are more.
+    /// Removes the first `n` bytes; there are more.
     fn split_to(&mut self, n: u32) -> Piece {
         let mut front = self.clone();
         match (&mut front, self) {
@@ -189,7 +190,7 @@ impl Piece {
         front
     }
 
-    /// Becomes this piece and the next one, if that is one piece.
+    /// Joins this piece with the next one, if one piece can represent both.
     fn absorb(&mut self, next: &Piece) -> bool {
         match (self, next) {
             (Piece::Pattern { pattern, len }, Piece::Pattern { pattern: other, len: more }) => {
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_and_joined_is_what_it_was() {
+    fn a_rope_that_is_cut_and_joined_has_the_same_bytes() {
         let mut rope = Rope::from_bytes(b"header");
         rope.append(pattern(*b"abcdefgh", 21));
         rope.append(Rope::from_bytes(b"trailer"));
@@ -267,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_knows_nothing_of_pieces() {
+    fn a_digest_does_not_depend_on_the_pieces() {
         let rope = pattern(*b"abcdefgh", 1003);
         assert_eq!(rope.digest(), Rope::from_bytes(&bytes(&rope)).digest());
         assert_ne!(rope.digest(), pattern(*b"abcdefgh", 1004).digest());
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_that_is_remembered_is_of_the_same_bytes() {
+    fn a_remembered_digest_is_that_of_the_same_bytes() {
         let mut digests = Digests::default();
         let ropes = [pattern(*b"abcdefgh", 1003), pattern(*b"abcdefgh", 1004), Rope::default()];
         for rope in ropes.iter().chain([&Rope::from_bytes(b"other")]).cycle().take(12) {
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn much_passes_through_a_rope_and_nothing_stays() {
+    fn a_rope_releases_what_was_taken_from_it() {
         let mut rope = Rope::default();
         for round in 0..10_000_u32 {
             rope.append(Rope::from_bytes(&round.to_le_bytes()));

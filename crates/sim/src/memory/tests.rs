@@ -1,11 +1,11 @@
-//! Against memory that has its bytes.
+//! Compares the memory with a model that stores all bytes.
 
 use proptest::prelude::*;
 
 use super::region::page_ends;
 use super::*;
 
-/// One vector per span, all of it there.
+/// One vector per span.
 #[derive(Default)]
 struct Model {
     spans: Vec<Option<Vec<u8>>>,
@@ -49,7 +49,7 @@ struct Place {
     len: usize,
 }
 
-/// Places are chosen from what is alive when they are needed.
+/// Places are chosen among the allocated spans when they are needed.
 type Choice = (u16, u16, u16);
 
 #[derive(Clone, Debug)]
@@ -106,7 +106,7 @@ impl Both {
         self.model.spans.push(Some(vec![0xa5; len as usize]));
     }
 
-    /// A part of something alive; often all of it, or whole words.
+    /// A part of an allocated span; often all of it, or whole words.
     fn place(&self, (which, from, len): Choice) -> Option<Place> {
         let alive: Vec<usize> =
             (0..self.spans.len()).filter(|at| self.spans[*at].is_some()).collect();
@@ -183,7 +183,7 @@ impl Both {
         Some(())
     }
 
-    /// Two places of one length in different spans.
+    /// Two places of the same length in different spans.
     fn pair(&self, from: Choice, to: Choice) -> Option<(Place, Place)> {
         let (from, to) = (self.place(from)?, self.place(to)?);
         let len = from.len.min(to.len);
@@ -220,11 +220,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
     #[test]
-    fn it_does_what_bytes_would_do(deeds in prop::collection::vec(op(), 1..80)) {
+    fn it_behaves_like_memory_with_all_bytes(ops in prop::collection::vec(op(), 1..80)) {
         let mut both = Both::new();
         both.alloc(1000);
         both.alloc(640);
-        for op in &deeds {
+        for op in &ops {
             both.act(op);
         }
         both.compare_all();
@@ -238,7 +238,7 @@ const POISON: [u8; 8] = *b"poisoned";
 const SIMPLE: Words = Words::PageEnds { page: 64 << 10 };
 
 #[test]
-fn a_read_of_a_mebibyte_is_one_part_all_the_time() {
+fn a_read_of_a_mebibyte_is_always_one_part() {
     let mut memory = RopeMemory::new(1 << 30);
     let (source, sink) = (memory.alloc((1 << 20) + 4096).unwrap(), memory.alloc(1 << 20).unwrap());
     memory.fill(source, PATTERN, Words::All);
@@ -253,7 +253,7 @@ fn a_read_of_a_mebibyte_is_one_part_all_the_time() {
 }
 
 #[test]
-fn what_arrives_bit_by_bit_becomes_one_part() {
+fn data_that_arrives_in_pieces_becomes_one_part() {
     let mut memory = RopeMemory::new(1 << 30);
     let (source, sink) = (memory.alloc(1 << 20).unwrap(), memory.alloc(1 << 20).unwrap());
     memory.fill(source, PATTERN, Words::All);
@@ -295,7 +295,7 @@ fn the_limit_holds_and_usage_is_counted() {
 }
 
 #[test]
-fn what_was_never_written_is_seen() {
+fn a_read_of_unwritten_memory_is_noticed() {
     let mut memory = RopeMemory::new(1 << 20);
     let span = memory.alloc(64).unwrap();
     memory.write(span.part(8, 8), &[0; 8]);
@@ -306,7 +306,7 @@ fn what_was_never_written_is_seen() {
 }
 
 #[test]
-#[should_panic(expected = "alive")]
+#[should_panic(expected = "allocated")]
 fn a_freed_span_cannot_be_read_even_after_others_were_made() {
     let mut memory = RopeMemory::new(1 << 20);
     let span = memory.alloc(8).unwrap();

@@ -1,4 +1,4 @@
-//! What happens when, in windows of time: what falls into one is handed out together.
+//! Events ordered in windows of time; the events of one window are returned together.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,15 +7,15 @@ use lustrine_lnet::time::{Nanos, Time};
 
 use super::packet::ParcelId;
 
-/// Windows that are kept apart; what comes later waits in a heap.
+/// Windows that are kept separately; later events wait in a heap.
 const WINDOWS: u64 = 1 << 16;
 
-/// Who an event is for: a host, or one direction of a link between sites, by its number. Hosts
+/// The place of an event: a host, or one direction of a link between sites, by its number. Hosts
 /// come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place(u32);
 
-/// Tells links from hosts.
+/// Distinguishes links from hosts.
 const LINK: u32 = 1 << 31;
 
 impl Place {
@@ -37,14 +37,14 @@ impl Place {
 pub(super) struct Event {
     pub(super) place: Place,
     pub(super) at: Time,
-    /// Tells events of one time and place apart, the same in every run.
+    /// Orders events of one time and place, in the same way in every run.
     pub(super) order: u64,
-    /// What it is about; `None` has the host look around.
+    /// The packet that it concerns; `None` gives the host a turn.
     pub(super) packet: Option<ParcelId>,
 }
 
 impl Event {
-    /// As the fields compare one after the other, but for the packet, and faster.
+    /// Compares the fields one after the other, except the packet, but faster.
     #[inline]
     fn key(&self) -> (u128, u64) {
         (u128::from(self.place.0) << 64 | u128::from(self.at.0), self.order)
@@ -57,9 +57,9 @@ pub(super) struct Calendar {
     width: u64,
     /// The first window that is not over.
     first: u64,
-    /// Windows from `first` on, by their number modulo [`WINDOWS`].
+    /// Windows from `first`, by their number modulo [`WINDOWS`].
     near: Vec<Vec<Event>>,
-    /// A bit for each that is not empty.
+    /// A bit for each window that is not empty.
     full: Vec<u64>,
     far: BinaryHeap<Reverse<(Time, Event)>>,
     spare: Vec<Vec<Event>>,
@@ -78,7 +78,7 @@ impl Calendar {
         }
     }
 
-    /// Windows of another width from now on.
+    /// Changes the width of windows from now on.
     pub(super) fn set_width(&mut self, width: Nanos) {
         let width = width.0.max(1);
         if width == self.width {
@@ -112,8 +112,8 @@ impl Calendar {
         self.full[index as usize / 64] |= 1 << (index % 64);
     }
 
-    /// Takes the events of the next window that has any, those later than `end` left out, sorted
-    /// by place and then time. The answer is the first moment after the window.
+    /// Takes the events of the next window that has any, except those later than `end`, sorted by
+    /// place and then time. Returns the first moment after the window.
     pub(super) fn take(&mut self, end: Time, out: &mut Vec<Event>) -> Option<Time> {
         out.clear();
         loop {
@@ -161,7 +161,7 @@ impl Calendar {
         }
     }
 
-    /// Moves what is no longer far.
+    /// Moves events from the heap whose windows are near enough.
     fn bring_near(&mut self) {
         while let Some(Reverse((at, _))) = self.far.peek() {
             if at.0 / self.width - self.first >= WINDOWS {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_comes_once_in_its_window_whatever_the_width_and_the_stops() {
+    fn every_event_comes_once_in_its_window_for_any_width_and_stops() {
         for width in [1, 7, 1000, 1_000_000] {
             let mut rng = Rng::new(width);
             let mut calendar = Calendar::new(Nanos(width));

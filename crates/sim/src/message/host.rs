@@ -1,4 +1,4 @@
-//! A host of the message level: a node, or none, and what is about to arrive there.
+//! A host of the message fidelity: its node, if there is one, and what is about to arrive there.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -21,46 +21,46 @@ use crate::recording::{Recorder, SourceId};
 use crate::simulation::{CpuCost, WaitTotals};
 use crate::tcp::TcpSpec;
 
-/// A loop turn takes at least so long; whoever always has work cannot stop the clock.
+/// The shortest time of a loop turn, so that a loop with permanent work cannot stop the clock.
 const TURN: Nanos = Nanos(1000);
 
-/// A loop that has nothing to do takes at least so long to find that out.
+/// The shortest time in which a loop notices that it has nothing to do.
 const PAUSE: Nanos = Nanos(20_000);
 
-/// A host: it may live on without a node. Whatever comes on its way without giving it a turn
-/// touches only this, not the node: with thousands of nodes their memory is always cold.
+/// A host, which may continue without a node. Events on its path that give it no turn touch only
+/// this struct, not the node, because with thousands of nodes their memory is never in the cache.
 pub(super) struct Host {
     id: HostId,
     pub(super) node: Option<Box<Node>>,
-    /// When the node wants its next turn, and when it can have it at the earliest.
+    /// When the node wants its next turn, and the earliest time at which it can have it.
     wanted: Time,
     free_at: Time,
     /// Whether messages of the node wait for room.
     wants_room: bool,
-    /// What is through its last link, by when it arrives.
+    /// Packets that have passed their last link, by their time of arrival.
     landing: BinaryHeap<Reverse<(Time, u64, ParcelId)>>,
-    /// News of room in streams, which is worth a turn only while something waits for it.
+    /// Reports of room in streams, which need a turn only while something waits for room.
     rooms: Vec<(Time, u64, Box<Packet>)>,
-    /// When it will be looked at, if not before.
+    /// When it will be processed next, at the latest.
     alarms: Alarms,
     cost: CpuCost,
     tcp: TcpSpec,
 }
 
-/// When a host will be looked at: the next times first, then one that is far. It is there before
-/// many others, and is not to be arranged for anew after each of them.
+/// When a host will be processed: the next times, then one that is far away. The far one is before
+/// many others, and must not be scheduled again after each of them.
 #[derive(Debug)]
 struct Alarms([Time; 4]);
 
-/// What a node needs in its turn only: all use the same one after the other, so that it is always
-/// in the cache.
+/// What a node needs only during its turn. All nodes use the same value one after the other, so
+/// that it is always in the cache.
 #[derive(Debug, Default)]
 pub(super) struct Desk {
     arrived: Arrived,
     queues: Queues,
 }
 
-/// A node that runs.
+/// A running node.
 pub(super) struct Node {
     pub(super) spec: NodeSpec,
     pub(super) partition: NodePartition<MessageDriver>,
@@ -70,9 +70,9 @@ pub(super) struct Node {
     /// Memory in use when it had just started.
     baseline: Usage,
     waits: WaitTotals,
-    /// Until when the sums of `waits` are.
+    /// The time up to which the sums of `waits` are complete.
     counted_to: Time,
-    /// Messages and bytes that were paid for.
+    /// Messages and bytes whose CPU time has been accounted.
     paid: (u64, u64),
 }
 
@@ -92,7 +92,7 @@ impl Host {
         }
     }
 
-    /// A node comes to life.
+    /// Starts a node.
     pub(super) fn start(&mut self, now: Time, spec: NodeSpec, recorder: Option<&mut Recorder>) {
         assert!(self.node.is_none(), "{:?} is in use", self.id);
         let mut node = Box::new(Node::new(now, self.id, spec, self.tcp));
@@ -102,19 +102,19 @@ impl Host {
         (self.wanted, self.free_at, self.wants_room) = (now, now, false);
     }
 
-    /// Hands its journal over.
+    /// Hands over its journal.
     pub(super) fn report(&mut self, recorder: &mut Recorder) {
         if let Some(node) = &mut self.node {
             node.report(recorder);
         }
     }
 
-    /// Has its node take a turn as soon as it can.
+    /// Gives its node a turn as soon as possible.
     pub(super) fn wake(&mut self, now: Time) {
         self.wanted = self.wanted.min(now);
     }
 
-    /// A loop that does not wake any more, for tests of the checks.
+    /// Stops the loop from waking, for tests of the checks.
     #[cfg(test)]
     pub(super) fn forget_timers(&mut self) {
         self.wanted = Time::NEVER;
@@ -126,7 +126,7 @@ impl Host {
         node.overdue(if now <= self.free_at { node.counted_to } else { now })
     }
 
-    /// A node ends; what was under way to it finds nobody.
+    /// Ends the node; what was under way to it is lost.
     pub(super) fn stop(
         &mut self,
         now: Time,
@@ -152,7 +152,8 @@ impl Host {
         node.spec
     }
 
-    /// Does all that happens here before `end`: the events of a window, and what follows from them.
+    /// Does everything that happens here before `end`: the events of a window, and their
+    /// consequences.
     pub(super) fn act(
         &mut self,
         events: &[Event],
@@ -182,7 +183,7 @@ impl Host {
         self.wanted.min(landing).min(self.room_at()).max(self.free_at)
     }
 
-    /// When there is news of room that the node waits for.
+    /// When a report arrives of room that the node waits for.
     fn room_at(&self) -> Time {
         if self.rooms.is_empty() || !self.wants_room {
             return Time::NEVER;
@@ -250,7 +251,7 @@ impl Host {
 }
 
 impl Alarms {
-    /// Whether something has to be arranged for, so that the host is looked at in time.
+    /// Whether an event has to be scheduled, so that the host is processed in time.
     fn set(&mut self, at: Time) -> bool {
         let [first, second, third, far] = self.0;
         if at >= first {
@@ -271,7 +272,8 @@ impl Alarms {
 impl Node {
     fn new(now: Time, host: HostId, spec: NodeSpec, tcp: TcpSpec) -> Node {
         let mut config = NodeSpec { cpts: 1, ..spec.clone() }.config(0);
-        // Nobody reads them there, and with thousands of nodes each would be one more cold line.
+        // They are not read there, and with thousands of nodes each one would be another cache
+        // miss.
         config.topology.tunables.latency_peers = 0;
         let terms = Terms {
             tcp,
@@ -303,8 +305,8 @@ impl Node {
         }
     }
 
-    /// Takes a turn. The answer is when it wants the next one, and when it can have it at the
-    /// earliest.
+    /// Takes a turn. Returns when the node wants the next one, and the earliest time at which it
+    /// can have it.
     fn turn(&mut self, now: Time, cost: CpuCost, wire: &mut Wire, desk: &mut Desk) -> (Time, Time) {
         self.waits = self.waits_at(now);
         self.counted_to = now;
@@ -328,7 +330,7 @@ impl Node {
         (wanted, now + Nanos(price).max(TURN))
     }
 
-    /// For what its messages have waited until then.
+    /// What its messages have waited for until then.
     pub(super) fn waits_at(&self, now: Time) -> WaitTotals {
         let passed = now.since(self.counted_to).0;
         let shard = self.partition.shard();
@@ -343,13 +345,13 @@ impl Node {
         }
     }
 
-    /// What [`waits_at`](Node::waits_at) says, with the way out.
+    /// The result of [`waits_at`](Node::waits_at), with the wait for the outgoing link.
     pub(super) fn waits(&self, now: Time) -> WaitTotals {
         let waits = self.waits_at(now);
         WaitTotals { driver: waits.driver + self.partition.driver().on_the_way_out, ..waits }
     }
 
-    /// What has outlived its deadline, when it had the chance to look then.
+    /// What has outlived its deadline, if the node had the opportunity to check then.
     fn overdue(&self, looked: Time) -> Vec<String> {
         let driver = self.partition.driver();
         let mut wrong = driver.overdue(looked);
@@ -358,7 +360,7 @@ impl Node {
         wrong
     }
 
-    /// What is wrong if all is to be quiet.
+    /// Violations of quiescence.
     pub(super) fn leftovers(&self) -> Vec<String> {
         let shard = self.partition.shard();
         let mut wrong = crate::check::credits_of(shard);

@@ -1,4 +1,4 @@
-//! What travels between hosts.
+//! Packets between hosts.
 
 use core::num::NonZeroU32;
 
@@ -12,11 +12,11 @@ use crate::fabric::Hops;
 use crate::memory::Rope;
 use crate::network::HostId;
 
-/// Tells the connections of two drivers apart: one of a later life is another one.
+/// Distinguishes connections of two drivers; a connection of a later run is a different one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct LinkId(pub(super) u64);
 
-/// One thing on its way.
+/// A packet that is under way.
 #[derive(Debug)]
 pub(super) struct Packet {
     pub(super) from: HostId,
@@ -27,21 +27,21 @@ pub(super) struct Packet {
     /// Bytes on the wire.
     pub(super) size: u64,
     pub(super) hops: Hops,
-    /// Which of the hops is next.
+    /// The index of the next hop.
     pub(super) at: u8,
-    /// How often it was lost.
+    /// The number of times it was lost.
     pub(super) losses: u8,
     pub(super) order: u64,
-    /// When it first left.
+    /// When it was first sent.
     pub(super) sent: Time,
-    /// When its last bit is where it is now.
+    /// When its last bit is at its present place.
     pub(super) tail: Time,
-    /// How much later it counts as arrived.
+    /// The addition to its time of arrival.
     pub(super) lag: Nanos,
     pub(super) cargo: Cargo,
 }
 
-/// What a packet is.
+/// The kind of a packet.
 #[derive(Debug)]
 pub(super) enum Cargo {
     Message {
@@ -52,24 +52,24 @@ pub(super) enum Cargo {
         /// The sender's operation, if it waits until the payload was received.
         lent: Option<OpKey>,
     },
-    /// Somebody wants a connection.
+    /// A request for a connection.
     Dial { incarnation: u64 },
-    /// It gets one.
+    /// The connection is accepted.
     Answer { incarnation: u64 },
-    /// It does not.
+    /// The connection is refused.
     Refused(Status),
     /// The other side closed the connection, or never had it.
     Closed,
-    /// To the sender: so many bytes arrived.
+    /// To the sender: this number of bytes arrived.
     Room(u64),
     /// To the sender: a payload is no longer needed.
     Released(OpKey),
-    /// To the sender: something was lost again and again for as long as it has patience.
+    /// To the sender: a packet was lost repeatedly until the sender's time-out.
     Broken,
 }
 
 impl Packet {
-    /// What a trace has to say of a message; `None` for anything else.
+    /// What a trace records of a message; `None` for other packets.
     pub(super) fn essence(&self) -> Option<u64> {
         let Cargo::Message { header, digest, .. } = &self.cargo else { return None };
         let named = match header.body {
@@ -82,7 +82,7 @@ impl Packet {
         Some(named ^ digest.rotate_left(7) ^ u64::from(header.payload_len) << 32)
     }
 
-    /// Whether it is on a stream for small messages, which nothing large is in front of.
+    /// Whether it is on a stream for small messages, where no large one is in front of it.
     pub(super) fn is_small(&self) -> bool {
         match &self.cargo {
             Cargo::Message { header, .. } => is_small(header.payload_len),
@@ -91,15 +91,15 @@ impl Packet {
     }
 }
 
-/// Longest payload that a driver copies, and that does not wait behind large ones.
+/// The longest payload that a driver copies, and that does not wait behind large ones.
 const SMALL_MAX: u32 = 4096;
 
-/// Whether a payload is copied when it is sent, and travels beside large ones.
+/// Whether a payload is copied when it is sent, and travels in parallel with large ones.
 pub(super) fn is_small(payload_len: u32) -> bool {
     payload_len <= SMALL_MAX
 }
 
-/// Place of a packet among all that are on their way, and one more, so that none is nothing.
+/// The index of a packet among all that are under way, plus one, so that no id is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ParcelId(NonZeroU32);
 
@@ -113,24 +113,24 @@ impl ParcelId {
     }
 }
 
-/// What arrived at a host, first come first.
+/// What arrived at a host, in the order of arrival.
 pub(super) type Arrived = Vec<Box<Packet>>;
 
-/// All packets that are on their way.
+/// All packets that are under way.
 #[derive(Debug, Default)]
 pub(super) struct Packets {
     places: Vec<Option<Box<Packet>>>,
     free: Vec<u32>,
-    /// Empty boxes, used again last first: those are still in the cache.
+    /// Empty boxes, reused in last-in first-out order because those are still in the cache.
     #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
     boxes: Vec<Box<Packet>>,
 }
 
-/// Most empty boxes that are kept.
+/// Largest number of empty boxes that are kept.
 const BOXES_MAX: usize = 1 << 12;
 
 impl Packets {
-    /// As [`Packets::add`] for one that has no box yet.
+    /// As [`Packets::add`] for a packet without a box.
     pub(super) fn add_new(&mut self, packet: Packet) -> ParcelId {
         let packet = self.pack(packet);
         self.add(packet)
@@ -147,7 +147,7 @@ impl Packets {
         }
     }
 
-    /// Nobody needs this one any more.
+    /// Frees a packet.
     pub(super) fn discard(&mut self, mut packet: Box<Packet>) {
         if self.boxes.len() < BOXES_MAX {
             packet.cargo = Cargo::Closed;
@@ -169,12 +169,12 @@ impl Packets {
     }
 
     pub(super) fn get_mut(&mut self, id: ParcelId) -> &mut Packet {
-        self.places[id.place() as usize].as_mut().expect("a packet on its way")
+        self.places[id.place() as usize].as_mut().expect("a packet under way")
     }
 
     pub(super) fn take(&mut self, id: ParcelId) -> Box<Packet> {
         self.free.push(id.place());
-        self.places[id.place() as usize].take().expect("a packet on its way")
+        self.places[id.place() as usize].take().expect("a packet under way")
     }
 
     pub(super) fn len(&self) -> usize {

@@ -1,4 +1,4 @@
-//! Loads at message level.
+//! Loads at message fidelity.
 
 use lustrine_lnet::time::Nanos;
 use lustrine_selftest::{LoadProgress, LoadStep, SessionMode, StepLimit, Test};
@@ -19,12 +19,12 @@ fn nid(number: u32) -> Nid {
     Nid::new4(Net::TCP, 0x0a00_0001 + number)
 }
 
-/// Ten gigabits and a delay.
+/// 10 Gb/s and a delay.
 fn interface(delay: Nanos) -> LinkSpec {
     LinkSpec { rate: Rate::from_bits(10_000_000_000), delay, ..LinkSpec::default() }
 }
 
-/// A network of hosts at one site, each this far from its middle.
+/// A network of hosts at one site, each with this delay to it.
 struct Lan {
     crowd: MessageSim,
     site: SiteId,
@@ -48,7 +48,7 @@ impl Lan {
         let mut spec = NodeSpec::new(nid(self.crowd.hosts.len() as u32));
         spec.seed = self.crowd.hosts.len() as u64;
         let interface = interface(self.delay);
-        // One segment however long: headers hardly count.
+        // One segment of any length: headers hardly count.
         let tcp = TcpSpec { segment: u32::MAX, ..TcpSpec::default() };
         let place = Placement { site: self.site, interface, cost: self.cost, tcp };
         self.crowd.add_node_at((self.edit)(spec), place)
@@ -102,7 +102,7 @@ fn seconds(number: u64) -> StepLimit {
 }
 
 #[test]
-fn a_ping_takes_what_its_way_takes() {
+fn a_ping_takes_the_time_of_its_path() {
     let mut lan = Lan::new(1, Nanos::from_micros(50));
     let [one, two] = lan.add(2)[..] else { panic!("two") };
     lan.load(one, two, Test::Ping, 1, seconds(1));
@@ -117,7 +117,7 @@ fn a_ping_takes_what_its_way_takes() {
 }
 
 #[test]
-fn reads_and_writes_fill_a_link_and_are_whole() {
+fn reads_and_writes_fill_a_link_and_are_intact() {
     for test in [READ, WRITE] {
         let mut lan = Lan::new(1, Nanos::from_micros(20));
         let [one, two] = lan.add(2)[..] else { panic!("two") };
@@ -137,14 +137,14 @@ fn one_read_at_a_time_takes_the_round_trip_and_one_serialisation() {
     let [one, two] = lan.add(2)[..] else { panic!("two") };
     lan.load(one, two, READ, 1, seconds(1));
     lan.run(Nanos::from_secs(3));
-    // 400 us there and back, 839 us for the bytes: links are cut through.
+    // 400 us there and back, 839 us for the bytes: each link forwards before the last bit arrives.
     let median = lan.progress(one).latencies.quantile(0.5);
     assert!((1_235_000..1_260_000).contains(&median.0), "{median:?}");
     lan.calm(&[one]);
 }
 
 #[test]
-fn zero_copy_holds_credits_for_one_more_way() {
+fn zero_copy_holds_credits_for_one_more_transfer() {
     // 50 ms there and back: 8 credits are 8 MiB per round trip, or per two.
     let rate = |zero_copy: bool| {
         let mut lan = Lan::new(1, Nanos::from_micros(12_500));
@@ -165,7 +165,7 @@ fn zero_copy_holds_credits_for_one_more_way() {
     let (copied, _) = rate(false);
     let (lent, waits) = rate(true);
     assert!(lent < copied, "{lent} {copied}");
-    // 8 MiB per way there and back, with their serialisation.
+    // 8 MiB per round trip, with their serialisation.
     assert!((140_000_000..170_000_000).contains(&lent), "{lent}");
     assert!(waits.peer_credits > waits.ni_credits && waits.peer_credits > 1_000_000_000);
 }
@@ -200,8 +200,8 @@ fn a_slow_host_is_slow() {
     lan.calm(&clients);
 }
 
-/// Clients of a few servers over links that lose, with deaths in between: the trace's hash and
-/// what all clients did. `steps` is how often the simulation is looked at.
+/// Clients of a few servers over links that lose packets, with crashes in between. Returns the hash
+/// of the events and the results of all clients. `steps` is how often the simulation is sampled.
 fn eventful(seed: u64, steps: u64) -> (u64, u64, u64) {
     let mut lan = Lan::new(seed, Nanos::from_micros(30));
     let servers = lan.add(3);
@@ -243,7 +243,7 @@ fn eventful(seed: u64, steps: u64) -> (u64, u64, u64) {
 }
 
 #[test]
-fn loads_go_on_after_deaths_and_the_same_seed_does_the_same() {
+fn loads_continue_after_crashes_and_the_same_seed_repeats_the_run() {
     let first = eventful(7, 1);
     assert_eq!(first, eventful(7, 1));
     assert_eq!(first, eventful(7, 100), "it does not matter how often one looks");
@@ -251,7 +251,7 @@ fn loads_go_on_after_deaths_and_the_same_seed_does_the_same() {
 }
 
 #[test]
-fn nobody_at_home_refuses_and_silence_times_out() {
+fn a_host_without_node_refuses_and_a_silent_one_times_out() {
     let mut lan = Lan::new(3, Nanos::from_micros(10));
     let [one, two] = lan.add(2)[..] else { panic!("two") };
     for stop_kind in [StopKind::Crash, StopKind::Silence] {
@@ -267,10 +267,10 @@ fn nobody_at_home_refuses_and_silence_times_out() {
     }
 }
 
-/// Nobody answers, and the node's loop has stopped.
+/// No node answers, and the node's loop has stopped.
 #[test]
-#[should_panic(expected = "outlived")]
-fn a_node_that_forgets_its_timers_is_found_out() {
+#[should_panic(expected = "overdue")]
+fn a_node_that_misses_its_timers_is_detected() {
     let mut lan = Lan::new(1, Nanos(1000));
     lan.edit = |spec| spec.with("sock_timeout", 10_000);
     let hosts = lan.add(2);

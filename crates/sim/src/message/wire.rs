@@ -1,10 +1,11 @@
-//! The way from host to host.
+//! Carries packets from host to host.
 //!
 //! A message passes link after link as a whole, but cut through: it enters the next link with its
-//! first bit, and counts as arrived with its last. What is small does not wait behind what is
-//! large, as it has connections of its own: at each link it waits for other small ones, and for
-//! [`BURST`] of the rest at most. A queue that is full keeps a message waiting instead of losing
-//! it: that is what TCP comes to. What is lost by chance, or at a cut, is sent again from there.
+//! first bit, and counts as arrived with its last. Small messages have separate connections and do
+//! not wait behind large ones: at each link a small message waits for other small ones, and for at
+//! most [`BURST`] bytes of the rest. A full queue delays a message instead of losing it, which is
+//! the effect that TCP achieves. A message that is lost by chance, or at a cut, is sent again from
+//! there.
 
 use std::collections::HashMap;
 
@@ -21,19 +22,19 @@ use crate::memory::Digests;
 use crate::network::HostId;
 use crate::rng::Rng;
 
-/// Bytes of large messages that a small one waits for: what a host sends in one go.
+/// Bytes of large messages that a small one waits for: what a host sends at once.
 const BURST: u64 = 64 << 10;
 
-/// The smallest part of a message that a queue is thought of to take.
+/// The smallest part of a message that is assumed to take room in a queue.
 const PACKET: u64 = 1500;
 
-/// Nothing gets from one host to another, or through a link, in less.
+/// The shortest time from one host to another, and through a link.
 const QUICKEST: Nanos = Nanos(1000);
 
-/// Shortest time after which a lost message is sent again when nothing told of the loss.
+/// The shortest time after which a lost message is sent again when nothing reported the loss.
 const AGAIN: Nanos = Nanos::from_millis(200);
 
-/// What is known of one direction of a link beside what the fabric knows.
+/// The state of one direction of a link in addition to that of the fabric.
 #[derive(Debug)]
 struct Lane {
     /// When all small messages have been sent.
@@ -41,21 +42,21 @@ struct Lane {
     rng: Rng,
 }
 
-/// How a message came out of a link.
+/// How a message left a link.
 struct Through {
     head: Time,
     tail: Time,
 }
 
-/// Why it did not.
+/// Why a message did not pass.
 enum Lost {
     /// The link is cut.
     Cut,
-    /// Bad luck: the other side notices with what comes behind.
+    /// It was lost by chance: the other side notices when later packets arrive.
     Chance,
 }
 
-/// Where a host is reached.
+/// How a host is reached.
 #[derive(Clone, Copy, Debug)]
 struct Stand {
     up: Hop,
@@ -63,24 +64,24 @@ struct Stand {
     patience: Nanos,
     /// Packets sent so far.
     packets: u32,
-    /// Nothing gets in or out.
+    /// Whether nothing gets in or out.
     silent: bool,
 }
 
-/// Links, and what is on its way.
+/// Links, and the packets under way.
 #[derive(Debug)]
 pub(super) struct Wire {
     pub(super) fabric: Fabric,
     pub(super) calendar: Calendar,
     pub(super) packets: Packets,
-    /// Of payloads.
+    /// Digests of payloads.
     pub(super) digests: Digests,
-    /// What is added now happens then at the earliest.
+    /// New events happen at this time at the earliest.
     pub(super) earliest: Time,
     homes: HashMap<Nid, HostId, FixedState>,
     stands: Vec<Stand>,
     lanes: Vec<Option<Lane>>,
-    /// Links between sites that something has taken.
+    /// Links between sites that packets have used.
     between: Vec<Hop>,
     width: Nanos,
     seed: u64,
@@ -106,7 +107,7 @@ impl Wire {
         }
     }
 
-    /// A new host, which the fabric knows already.
+    /// Adds a host, which the fabric has already.
     pub(super) fn add_host(&mut self, nids: &[Nid], tunables: &Tunables) {
         let host = HostId(self.stands.len() as u32);
         let (up, _) = self.fabric.interface(host).expect("it was placed");
@@ -130,9 +131,9 @@ impl Wire {
         self.stands[host.0 as usize].silent
     }
 
-    /// A name for a new connection.
+    /// A new identifier of a connection.
     pub(super) fn new_link(&self, host: HostId) -> LinkId {
-        // By host and its packets, so that it does not matter who is asked first.
+        // By host and its packets, so that the order in which hosts act does not matter.
         LinkId(u64::from(host.0) << 32 | u64::from(self.stands[host.0 as usize].packets))
     }
 
@@ -149,7 +150,7 @@ impl Wire {
         Some(hops)
     }
 
-    /// Makes windows no wider than a link is long.
+    /// Makes windows no wider than the delay of a link.
     fn narrow(&mut self, hop: Hop) {
         let delay = self.fabric.spec(hop).delay.max(QUICKEST);
         if delay < self.width {
@@ -158,8 +159,8 @@ impl Wire {
         }
     }
 
-    /// Makes windows as wide as the shortest link is long: within one, hosts and links know nothing
-    /// of each other.
+    /// Makes windows as wide as the delay of the shortest link: within a window, hosts and links
+    /// cannot influence each other.
     pub(super) fn measure(&mut self) {
         let ups = self.stands.iter().map(|stand| &stand.up);
         let delays = ups.chain(&self.between).map(|hop| self.fabric.spec(*hop).delay);
@@ -167,12 +168,12 @@ impl Wire {
         self.calendar.set_width(self.width);
     }
 
-    /// Has a host look around then.
+    /// Gives a host a turn then.
     pub(super) fn wake(&mut self, host: HostId, at: Time) {
         self.calendar.add(Event { place: Place::host(host.0), at, order: 0, packet: None });
     }
 
-    /// Sends a packet; how long it waits for its turn on the way out of the host.
+    /// Sends a packet, and returns how long it waits for the outgoing link of the host.
     pub(super) fn send(&mut self, now: Time, mut packet: Packet) -> Nanos {
         let stand = &mut self.stands[packet.from.0 as usize];
         packet.order = u64::from(packet.from.0) << 32 | u64::from(stand.packets);
@@ -190,11 +191,11 @@ impl Wire {
         wait
     }
 
-    /// A word that comes straight to somebody at a time, or soon after.
+    /// A notification that reaches a host directly at a time, or soon after.
     pub(super) fn tell(&mut self, at: Time, mut packet: Box<Packet>) {
         packet.at = packet.hops.len() as u8;
         packet.tail = at.max(self.earliest);
-        // Apart from what it is about.
+        // In addition to the packet that it concerns.
         packet.order |= match packet.cargo {
             Cargo::Room(_) => 1 << 62,
             _ => 1 << 63,
@@ -204,7 +205,7 @@ impl Wire {
         self.calendar.add(Event { place: Place::host(to.0), at, order, packet: Some(id) });
     }
 
-    /// A packet whose first bit is at a link goes through it, to the next one or to its host.
+    /// Passes a packet whose first bit is at a link on to the next link or to its host.
     pub(super) fn forward(&mut self, id: ParcelId, head: Time) {
         let packet = self.packets.get_mut(id);
         let Some(hop) = packet.hops.get(usize::from(packet.at)).copied() else {
@@ -241,8 +242,8 @@ impl Wire {
         }
     }
 
-    /// A packet is at the last link before its host, which goes through it here and now: when it
-    /// arrives, or `None` if it was lost.
+    /// A packet at the last link before its host passes it at once. Returns when it arrives, or
+    /// `None` if it was lost.
     pub(super) fn land(&mut self, id: ParcelId, head: Time) -> Option<Time> {
         let packet = self.packets.get_mut(id);
         let at = usize::from(packet.at);
@@ -263,7 +264,7 @@ impl Wire {
         }
     }
 
-    /// Answers a packet that nobody wants: as a host's TCP would, at once.
+    /// Answers a packet that the host does not accept, as the host's TCP would: at once.
     pub(super) fn turn_away(&mut self, now: Time, mut packet: Box<Packet>, cargo: Cargo) {
         core::mem::swap(&mut packet.from, &mut packet.to);
         core::mem::swap(&mut packet.local, &mut packet.remote);
@@ -271,7 +272,7 @@ impl Wire {
         self.tell(now + self.fabric.delay(&packet.hops), packet);
     }
 
-    /// Tells the sender of a large message that so many of its bytes have arrived.
+    /// Notifies the sender of a large message that this number of its bytes has arrived.
     pub(super) fn acknowledge(&mut self, id: ParcelId) {
         let packet = self.packets.get_mut(id);
         if packet.is_small() {
@@ -291,17 +292,17 @@ impl Wire {
         self.tell(at + self.fabric.delay(&word.hops), word);
     }
 
-    /// Tells the sender of a large message that it is no longer needed.
+    /// Notifies the sender of a large message that it is no longer needed.
     pub(super) fn confirm(&mut self, now: Time, packet: Box<Packet>, op: OpKey) {
         self.turn_away(now, packet, Cargo::Released(op));
     }
 
-    /// Propagation along the way of a packet, and back.
+    /// Propagation delay along the path of a packet, and back.
     pub(super) fn delay(&self, hops: &[Hop]) -> Nanos {
         self.fabric.delay(hops)
     }
 
-    /// A packet was lost; its sender sends it again for as long as it has patience.
+    /// A packet was lost; its sender sends it again until its time-out.
     fn lose(&mut self, id: ParcelId, now: Time, lost: &Lost) {
         let packet = self.packets.get_mut(id);
         let patience = self.stands[packet.from.0 as usize].patience;
@@ -361,7 +362,7 @@ impl Wire {
         let (queued, mut took) = (backlog, Nanos::ZERO);
         while left != 0 {
             let piece = left.min(part);
-            // Where the queue is full it has room once enough of it has left.
+            // A full queue has room after enough of it has left.
             let wait = match spec.queue {
                 u64::MAX => 0,
                 queue => {

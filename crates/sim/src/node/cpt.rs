@@ -1,4 +1,4 @@
-//! One CPU partition of a node, with the loop around it.
+//! One CPU partition of a node, with its loop.
 
 use std::collections::VecDeque;
 
@@ -14,13 +14,13 @@ use crate::memory::RopeMemory;
 use crate::network::{HostId, Network};
 use crate::rng::Rng;
 
-/// A loop turn takes at least so long; whoever always has work cannot stop the clock.
+/// The shortest time of a loop turn, so that a loop with permanent work cannot stop the clock.
 const TURN: Nanos = Nanos(1000);
 
-/// A loop that has nothing to do takes at least so long to find that out.
+/// The shortest time in which a loop notices that it has nothing to do.
 const PAUSE: Nanos = Nanos(20_000);
 
-/// From one loop to another.
+/// A message from one loop to another.
 pub(super) enum LoopMessage {
     CptMessage(Box<CptMessage>),
     Handoff(Box<Handoff>),
@@ -31,15 +31,15 @@ pub(super) struct Cpt {
     number: u16,
     pub(super) partition: NodePartition,
     pub(super) memory: RopeMemory,
-    /// What the network says of its streams.
+    /// Reports of the network about its streams.
     pub(super) reports: Vec<(SockId, Readiness)>,
-    /// Messages under way, by sender, each with its arrival.
+    /// Messages under way, by sender, each with its time of arrival.
     messages: Vec<VecDeque<(Time, LoopMessage)>>,
-    /// Somebody from outside gave it something to do.
+    /// The simulation gave it something to do.
     pub(super) stirred: bool,
     /// When its timer fires.
     alarm: Time,
-    /// Turns in a row for which there was no reason, and the most there were.
+    /// Consecutive turns without a reason, and the largest number of them.
     idle_turns: u64,
     pub(super) idle_turns_max: u64,
 }
@@ -62,7 +62,7 @@ impl Cpt {
         }
     }
 
-    /// The partition, and what it works with.
+    /// The partition, and its surroundings.
     pub(super) fn at_work<'a>(
         &'a mut self,
         host: HostId,
@@ -79,7 +79,7 @@ impl Cpt {
         &mut self.partition
     }
 
-    /// A message is under way; it arrives behind all that the same loop sent before.
+    /// A message is sent; it arrives after everything that the same loop sent before.
     pub(super) fn post(&mut self, from: usize, at: Time, message: LoopMessage) {
         let line = &mut self.messages[from];
         let at = line.back().map_or(at, |(before, _)| at.max(*before));
@@ -100,7 +100,7 @@ impl Cpt {
             || self.partition.has_work()
     }
 
-    /// One turn of the loop; how many reports it had.
+    /// One turn of the loop. Returns the number of its reports.
     pub(super) fn turn(&mut self, host: HostId, network: &mut Network) -> u64 {
         let now = network.now();
         let reports = core::mem::take(&mut self.reports);
@@ -119,7 +119,7 @@ impl Cpt {
                     LoopMessage::Handoff(handoff) => {
                         let sock = handoff.sock;
                         partition.adopt(now, &mut io, *handoff);
-                        // Whoever watches a stream anew is told how it stands.
+                        // A new watcher of a stream gets a report of its present state.
                         network.tell_again(sock);
                     }
                 }
@@ -142,7 +142,7 @@ impl Cpt {
             _ if self.partition.has_work() => now + TURN,
             Time::NEVER => Time::NEVER,
             deadline if deadline <= now => now + PAUSE,
-            // Drawn anew at each turn of the node, as a loop that is woken often sleeps anew.
+            // Drawn at each turn of the node, as a loop that is woken often sleeps again.
             deadline => deadline + Nanos(rng.below(skew + 1)),
         };
         self.alarm.min(self.next_letter())

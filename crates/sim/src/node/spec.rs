@@ -1,4 +1,4 @@
-//! What a node is made from.
+//! The specification of a node.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -10,38 +10,36 @@ use lustrine_selftest::ServicePolicy;
 use lustrine_socklnd::{Accept, Config, NiConfig};
 use lustrine_wire::nid::Nid;
 
-/// Memory each partition of a node may have in use at once unless its specification says otherwise,
-/// in bytes.
+/// Default limit of the memory that each partition of a node may have in use at once, in bytes.
 const MEMORY: u64 = 1 << 30;
 
-/// What a node is made from.
+/// The specification of a node.
 #[derive(Clone, Debug)]
 pub struct NodeSpec {
-    /// Its NIDs; the addresses in them are its host's.
+    /// Its NIDs; their addresses are those of its host.
     pub nids: Vec<Nid>,
-    /// From which ports it dials.
+    /// The ports from which it dials.
     pub identity: Identity,
-    /// Whom it lets in; `None` has no listener.
+    /// The peers that it accepts; `None` has no listener.
     pub accept: Option<Accept>,
-    /// Values in force.
+    /// Its tunables.
     pub tunables: Tunables,
-    /// Tells this life of it from others.
+    /// Distinguishes this run of it from others.
     pub incarnation: u64,
     /// The wall clock's seconds when it starts.
     pub wall_seconds: u64,
-    /// Seed of what it draws at random.
+    /// Seed of its random numbers.
     pub seed: u64,
-    /// Memory each of its partitions may use, in bytes.
+    /// Memory that each of its partitions may use, in bytes.
     pub memory: u64,
     /// CPU partitions, at least 1.
     pub cpts: u16,
-    /// By so much at most, at random, timers fire late and messages from one partition to another
-    /// take their time.
+    /// The largest random delay of timers and of messages from one partition to another.
     pub skew: Nanos,
 }
 
 impl NodeSpec {
-    /// A node of the node identity with LNet's defaults.
+    /// A node with the node identity and LNet's defaults.
     pub fn new(nid: Nid) -> NodeSpec {
         NodeSpec {
             nids: vec![nid],
@@ -57,7 +55,7 @@ impl NodeSpec {
         }
     }
 
-    /// As this one with a tunable changed.
+    /// This specification with a tunable changed.
     ///
     /// # Panics
     /// When there is no such tunable or the value is out of range.
@@ -132,7 +130,7 @@ impl NodeSpec {
                 cpts,
                 seed: self.seed ^ u64::from(cpt),
             },
-            // There are no strangers in a simulation but those that a test makes.
+            // The only untrusted peers in a simulation are those that a test creates.
             selftest: ServicePolicy::full(),
             wall_seconds: self.wall_seconds,
         }

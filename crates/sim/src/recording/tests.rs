@@ -8,7 +8,7 @@ fn entry(at: u64) -> Entry {
 }
 
 #[test]
-fn the_oldest_go_and_times_are_put_in_order() {
+fn the_oldest_entries_are_dropped_and_the_rest_are_ordered_by_time() {
     let mut recorder = Recorder::new(Time(1), RecordFilter::newest(3));
     let source = RecordSource { nid: Nid::LO, cpt: 0, boot: 0 };
     recorder.sources.push(source);
@@ -22,7 +22,7 @@ fn the_oldest_go_and_times_are_put_in_order() {
 }
 
 #[test]
-fn what_lies_outside_of_the_time_wanted_is_left_out() {
+fn entries_outside_of_the_requested_time_are_left_out() {
     let wanted = RecordFilter { limit: 2, from: Nanos(10), until: Nanos(20) };
     let mut recorder = Recorder::new(Time(100), wanted);
     recorder.sources.push(RecordSource { nid: Nid::LO, cpt: 0, boot: 0 });

@@ -1,4 +1,4 @@
-//! The world as a [`Simulation`].
+//! The stream fidelity as a [`Simulation`].
 
 use core::net::IpAddr;
 
@@ -16,8 +16,8 @@ use crate::script::Script;
 use crate::simulation::{Placement, Simulation, StopKind, WaitTotals};
 
 impl StreamSim {
-    /// Adds a scripted peer whose host stands somewhere: its streams take links, under TCP. Working
-    /// costs it nothing.
+    /// Adds a scripted peer whose host has a place in the fabric: its streams use links, under TCP.
+    /// Its work takes no CPU time.
     pub fn place_script(
         &mut self,
         addresses: &[IpAddr],
@@ -91,7 +91,7 @@ impl Simulation for StreamSim {
     }
 
     fn record(&mut self, wanted: RecordFilter) {
-        assert!(self.actors.is_empty(), "a recording begins with an empty world");
+        assert!(self.actors.is_empty(), "a recording begins with an empty simulation");
         self.recorder = Some(Recorder::new(StreamSim::now(self), wanted));
     }
 

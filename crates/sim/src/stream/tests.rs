@@ -1,4 +1,4 @@
-//! The check of deadlines can fail.
+//! Shows that the check of deadlines can fail.
 
 use super::*;
 use crate::simulation::Simulation;
@@ -24,23 +24,23 @@ fn forget(world: &mut StreamSim, host: HostId) {
 }
 
 #[test]
-fn nothing_is_overdue_where_loops_run() {
+fn nothing_is_overdue_while_loops_run() {
     let (mut world, host) = severed();
     world.run_for(Nanos::from_secs(2000));
     assert_eq!(world.node(host).partition().driver().operations(), 0);
 }
 
 #[test]
-#[should_panic(expected = "outlived")]
-fn a_node_that_forgets_its_timers_is_found_out() {
+#[should_panic(expected = "overdue")]
+fn a_node_that_misses_its_timers_is_detected() {
     let (mut world, host) = severed();
     forget(&mut world, host);
     world.run_for(Nanos::from_secs(2000));
 }
 
 #[test]
-#[should_panic(expected = "outlived")]
-fn also_where_slices_of_time_pass() {
+#[should_panic(expected = "overdue")]
+fn it_is_also_detected_when_time_passes_in_slices() {
     let (mut world, host) = severed();
     forget(&mut world, host);
     let end = world.now() + Nanos::from_secs(2000);
@@ -48,7 +48,7 @@ fn also_where_slices_of_time_pass() {
 }
 
 #[test]
-fn a_node_at_work_has_not_looked() {
+fn a_busy_node_has_not_checked_its_deadlines() {
     let (mut world, host) = severed();
     forget(&mut world, host);
     let until = world.now() + Nanos::from_secs(3000);

@@ -9,19 +9,19 @@ use super::congestion::Acked;
 use crate::fabric::Rate;
 
 /// Gains in hundredths: of the start (2 / ln 2), of draining, of the window, and the cycle that
-/// looks for more.
+/// probes for more.
 const START: u64 = 289;
 const DRAIN: u64 = 35;
 const WINDOW: u64 = 200;
 const CYCLE: [u64; 8] = [125, 75, 100, 100, 100, 100, 100, 100];
 
-/// The highest rate of so many rounds counts.
+/// The highest rate of this number of rounds is used.
 const RATE_ROUNDS: u64 = 10;
 
-/// The start is over when the rate has not risen by a quarter in so many rounds.
+/// The start is over when the rate has not risen by a quarter in this number of rounds.
 const FULL_ROUNDS: u32 = 3;
 
-/// The lowest round trip counts for so long; then it is looked for with little under way.
+/// The lowest round trip is valid for this time; then it is measured again with little under way.
 const LOWEST_FOR: Nanos = Nanos::from_secs(10);
 const LOOK_FOR: Nanos = Nanos::from_millis(200);
 
@@ -38,7 +38,7 @@ pub(crate) struct Bbr {
     segment: u64,
     first: u64,
     state: State,
-    /// Rates by round, falling; the first is the highest of the last rounds.
+    /// Rates by round, descending; the first one is the highest of the last rounds.
     rates: VecDeque<(u64, Rate)>,
     lowest: Option<(Nanos, Time)>,
     round: u64,
@@ -46,14 +46,14 @@ pub(crate) struct Bbr {
     full: Option<Rate>,
     full_rounds: u32,
     recovering: bool,
-    /// What was sent before so much was acknowledged was sent while it looked.
+    /// Data sent before this much was acknowledged was sent during the measurement.
     looked_until: u64,
-    /// After a loss, for one round: nothing is sent but for what has left.
+    /// After a loss, for one round: no more is sent than has been acknowledged.
     conserved: Option<u64>,
     acked: u64,
-    /// The window while it starts: it grows by what is acknowledged.
+    /// The window during the start: it grows by what is acknowledged.
     start_window: u64,
-    /// The rate of sending while it starts: it does not fall.
+    /// The rate of sending during the start: it does not fall.
     start_pace: Option<Rate>,
 }
 
@@ -88,13 +88,13 @@ impl Bbr {
         Some(self.rate()?.bytes_in(lowest).saturating_mul(gain) / 100)
     }
 
-    /// Whether what is under way is no more than the way holds. Where that is next to nothing a few
-    /// segments are: with less nobody can send, and who waits for it waits for ever, ever slower.
+    /// Whether the bytes under way are no more than the path holds. If that is next to nothing, a
+    /// few segments are permitted: with fewer, nothing can be sent, and the sender waits for ever.
     fn is_drained(&self, under_way: u64) -> bool {
         self.product(100).is_none_or(|product| under_way <= product.max(self.least()))
     }
 
-    /// What may always be under way.
+    /// The least that may be under way.
     fn least(&self) -> u64 {
         4 * self.segment
     }
@@ -111,7 +111,7 @@ impl Bbr {
             State::Look { .. } => least,
             State::Start => self.start_window,
             State::Drain | State::Cycle { .. } => {
-                // Room for acknowledgements that come together, as bursts make them.
+                // Room for acknowledgements that arrive together, as bursts cause them.
                 let product = self.product(WINDOW).unwrap_or(self.first);
                 (product + 3 * super::TRAIN_MAX.min(product / 4)).max(least)
             }
@@ -142,7 +142,8 @@ impl Bbr {
             self.looked_until = acked.acked_now + acked.under_way;
         }
         if let Some(rate) = acked.rate()
-            // Who had nothing to send, or sent little on purpose, shows no lower rate of the way.
+            // A sender that had nothing to send, or deliberately sent little, does not show a lower
+            // rate of the path.
             && (acked.window_was_full && acked.acked_then >= self.looked_until
                 || self.rate().is_none_or(|known| rate > known))
         {
@@ -172,8 +173,8 @@ impl Bbr {
         }
     }
 
-    /// The first window in a round trip is taken for granted: what the first acknowledgements of
-    /// it show is the rate of a part of it.
+    /// The first window in a round trip is taken as its rate: the first acknowledgements of it show
+    /// the rate of a part of it.
     fn pace_start(&mut self, round_trip: Nanos) {
         let first = u128::from(self.first) * 8_000_000_000 / u128::from(round_trip.0.max(1));
         let first = Rate::from_bits(u64::try_from(first).unwrap_or(u64::MAX));
@@ -234,7 +235,7 @@ impl Bbr {
         }
     }
 
-    /// A loss, with so many bytes still under way when its news came.
+    /// A loss, with this number of bytes still under way when it was noticed.
     pub(super) fn lost(&mut self, under_way: u64) {
         self.round_ends = self.acked;
         self.conserved = Some(under_way);
@@ -268,7 +269,7 @@ mod tests {
                 acked_now: index * SEGMENT,
                 acked_at_then: Time(1),
             });
-            // 10 segments in 50 ms are 1.6 Mb/s, whatever part of them has been acknowledged.
+            // 10 segments in 50 ms are 1.6 Mb/s, regardless of the part that has been acknowledged.
             assert_eq!(bbr.pace(), Rate::from_bits(1_600_000 * START / 100), "{index}");
             assert_eq!(bbr.window(), (10 + index) * SEGMENT);
         }
@@ -280,10 +281,10 @@ mod tests {
         started();
     }
 
-    /// A slow start on a way that holds less than a segment: it must not drain for ever, at a third
-    /// of a rate that falls with what is sent. Found by the swarm, seed 5003572.
+    /// A slow start on a path that holds less than a segment: it must not drain for ever, at a
+    /// third of a rate that falls with what is sent. Found by the swarm, seed 5003572.
     #[test]
-    fn a_way_that_holds_less_than_a_segment_is_drained_with_a_few() {
+    fn a_path_that_holds_less_than_a_segment_is_drained_with_a_few() {
         let mut bbr = started();
         bbr.state = State::Drain;
         bbr.lowest = Some((Nanos::from_micros(100), Time(1) + RTT));
@@ -303,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_loss_nothing_is_sent_for_a_round_but_for_what_has_left() {
+    fn after_a_loss_no_more_is_sent_than_was_acknowledged_for_a_round() {
         let mut bbr = started();
         bbr.lost(12 * SEGMENT);
         assert_eq!(bbr.window(), 12 * SEGMENT);
@@ -319,7 +320,7 @@ mod tests {
         };
         bbr.acked(&acked(5 * SEGMENT, 11 * SEGMENT));
         assert_eq!(bbr.window(), 11 * SEGMENT);
-        // The first that was sent after the loss was known ends the round.
+        // The first acknowledgement of data sent after the loss was noticed ends the round.
         bbr.acked(&acked(10 * SEGMENT, 12 * SEGMENT));
         assert_eq!(bbr.window(), 13 * SEGMENT);
     }

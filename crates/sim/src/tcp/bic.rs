@@ -1,37 +1,38 @@
 //! BIC (Xu, Harfoush and Rhee, *Binary Increase Congestion Control (BIC) for Fast Long-Distance
 //! Networks*, INFOCOM 2004), which Linux used by default before CUBIC.
 //!
-//! After a loss the window searches the range between what is left and the height at which the loss
-//! happened: each round trip adds a part of the distance, at most [`Parameters::step_max`]. Above
-//! the old height it moves away as it came, slowly first. Below [`LOW_WINDOW`] segments it is Reno.
+//! After a loss the window searches the range between the reduced window and the one at which the
+//! loss happened: each round trip adds a part of the distance, at most [`Parameters::step_max`].
+//! Above the old maximum it moves away in mirrored steps, slowly first. Below [`LOW_WINDOW`]
+//! segments it is Reno.
 
 use super::congestion::Acked;
 
-/// Up to this many segments the window grows and shrinks as Reno's does.
+/// Up to this number of segments the window grows and shrinks as Reno's does.
 const LOW_WINDOW: u64 = 14;
 
 /// The constants of the algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parameters {
-    /// Most segments that a round trip adds (`Smax`).
+    /// The most segments that a round trip adds (`Smax`).
     step_max: u64,
-    /// Least hundredths of a segment that a round trip adds (`Smin`).
+    /// The least hundredths of a segment that a round trip adds (`Smin`).
     step_min: u64,
     /// What remains of a window after a loss, of 1024 (`1 - beta`).
     remains: u64,
-    /// A round trip adds the distance to the old height divided by this,
+    /// A round trip adds the distance to the old maximum divided by this,
     divisor: u64,
     /// and above it, the distance from there divided by this.
     probe_divisor: u64,
 }
 
 impl Parameters {
-    /// Those of the paper: Smax 32, Smin 0.01, beta 0.125, binary search.
+    /// The constants of the paper: Smax 32, Smin 0.01, beta 0.125, binary search.
     pub(crate) const PAPER: Parameters =
         Parameters { step_max: 32, step_min: 1, remains: 896, divisor: 2, probe_divisor: 1 };
 
-    /// Those of Linux's module `tcp_bic`: `max_increment` 16, `beta` 819, `smooth_part` 20, and
-    /// quarters of the distance.
+    /// The constants of Linux's module `tcp_bic`: `max_increment` 16, `beta` 819, `smooth_part` 20,
+    /// and quarters of the distance.
     pub(crate) const LINUX: Parameters =
         Parameters { step_max: 16, step_min: 20, remains: 819, divisor: 4, probe_divisor: 3 };
 }
@@ -42,16 +43,16 @@ pub(crate) struct Bic {
     segment: u64,
     first: u64,
     window: u64,
-    /// Slow start ends there.
+    /// Slow start ends at this window.
     threshold: u64,
-    /// The height that the window searches for: where the last loss happened, or lower.
+    /// The window that the search aims for: where the last loss happened, or lower.
     highest: u64,
-    /// The round trip ends when as much is acknowledged as was sent at its beginning.
+    /// The round trip ends when the data that was sent at its beginning is acknowledged.
     round_ends: u64,
-    /// The window when the round trip began, and how much the round trip adds.
+    /// The window when the round trip began, and what the round trip adds.
     round_window: u64,
     step: u64,
-    /// Growth below a byte: bytes times window.
+    /// Growth of less than a byte, in bytes times window.
     gathered: u128,
 }
 
@@ -108,7 +109,7 @@ impl Bic {
 
     pub(super) fn lost(&mut self) {
         let remains = self.parameters.remains;
-        // Fast convergence: a sender that lost below the old height leaves room for others.
+        // Fast convergence: a sender that lost below the old maximum leaves room for others.
         self.highest = match self.window < self.highest {
             true => self.window * (1024 + remains) / 2048,
             false => self.window,
@@ -128,7 +129,7 @@ impl Bic {
     }
 
     pub(super) fn idled(&mut self, timeouts: u64) {
-        // The window that was reached is known to fit: slow start returns to it.
+        // The window before the loss is known to fit: slow start returns to it.
         self.threshold = self.threshold.max(self.window / 4 * 3);
         let left = self.window.checked_shr(timeouts.min(63) as u32).unwrap_or(0);
         self.window = left.max(self.first.min(self.window));
@@ -169,20 +170,20 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_is_made_good_by_binary_search() {
+    fn binary_search_returns_to_the_window_before_a_loss() {
         let (mut bic, mut acked) = sender(Parameters::PAPER);
         bic.lost();
         assert_eq!((bic.window(), bic.highest), (875_000, 1_000_000));
         // 125 / 2 and 93 / 2 are more than Smax, 32; then the distance halves: 61, 30.5, 15.25, ...
         let windows: Vec<u64> = (0..6).map(|_| round(&mut bic, &mut acked)).collect();
         assert_eq!(windows, [907_000, 939_000, 969_500, 984_750, 992_375, 996_187]);
-        // The distance halves on from 3,813 bytes: 12 round trips to 1 byte, but Smin is 10 bytes.
+        // The distance halves from 3,813 bytes: 12 round trips to 1 byte, but Smin is 10 bytes.
         let back = (0..20).position(|_| round(&mut bic, &mut acked) >= 1_000_000);
         assert_eq!(back, Some(8 + 1), "3813 / 2^8 = 15, then 10 and the rest");
     }
 
     #[test]
-    fn above_the_old_height_it_moves_away_as_it_came() {
+    fn above_the_old_maximum_it_grows_in_mirrored_steps() {
         let (mut bic, mut acked) = sender(Parameters::PAPER);
         bic.highest = 1_000_000;
         // Smin, then the distance doubles: 10, 20, 40, ... 20,480; 40,960 is more than Smax.
@@ -198,7 +199,7 @@ mod tests {
         let (mut bic, mut acked) = sender(Parameters::LINUX);
         bic.lost();
         assert_eq!(bic.window(), 799_804, "819 / 1024");
-        // A quarter of the distance is 50 segments; 16 is the most, until the distance is 64.
+        // A quarter of the distance is 50 segments; 16 is the limit until the distance is 64.
         for number in 1..=8 {
             assert_eq!(round(&mut bic, &mut acked), 799_804 + number * 16_000);
         }
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn who_loses_below_the_old_height_looks_for_a_lower_one() {
+    fn a_loss_below_the_old_maximum_lowers_the_maximum() {
         let (mut bic, _) = sender(Parameters::PAPER);
         bic.lost();
         bic.lost();
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn small_windows_are_renos() {
+    fn small_windows_behave_as_reno() {
         let (mut bic, mut acked) = sender(Parameters::PAPER);
         (bic.window, bic.threshold) = (14_000, 14_000);
         bic.lost();
@@ -234,7 +235,7 @@ mod tests {
         bic.timed_out();
         assert_eq!((bic.window(), bic.threshold), (1000, 28_000));
         bic.idled(50);
-        assert_eq!(bic.window(), 1000, "it never grows by idleness");
+        assert_eq!(bic.window(), 1000, "an idle time never raises it");
     }
 
     #[test]

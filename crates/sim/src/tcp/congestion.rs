@@ -1,4 +1,4 @@
-//! One algorithm or another.
+//! Dispatches to the algorithm of a sender.
 
 use lustrine_lnet::time::{Nanos, Time};
 
@@ -8,27 +8,27 @@ use super::cubic::Cubic;
 use super::{Algorithm, TcpSpec};
 use crate::fabric::Rate;
 
-/// What an acknowledgement tells.
+/// The content of an acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acked {
     pub(crate) now: Time,
-    /// Bytes it is for.
+    /// Bytes that it acknowledges.
     pub(crate) len: u64,
-    /// From sending them to now.
+    /// The time from their transmission to now.
     pub(crate) round_trip: Nanos,
-    /// Bytes under way before it came.
+    /// Bytes under way before the acknowledgement.
     pub(crate) under_way: u64,
-    /// Whether the window has kept the sender from sending since they were sent.
+    /// Whether the window has stopped the sender since they were sent.
     pub(crate) window_was_full: bool,
-    /// Bytes acknowledged in all when they were sent, and now.
+    /// Total number of bytes acknowledged when they were sent, and now.
     pub(crate) acked_then: u64,
     pub(crate) acked_now: u64,
-    /// When the last acknowledgement before they were sent had come.
+    /// The time of the last acknowledgement before they were sent.
     pub(crate) acked_at_then: Time,
 }
 
 impl Acked {
-    /// At which rate bytes arrived while these were under way.
+    /// The rate at which bytes arrived while these were under way.
     pub(super) fn rate(&self) -> Option<Rate> {
         let length = self.now.since(self.acked_at_then).0.max(self.round_trip.0).max(1);
         let bytes = self.acked_now - self.acked_then;
@@ -47,7 +47,7 @@ pub(crate) enum Congestion {
 }
 
 impl Congestion {
-    /// For a way whose narrowest link has this rate.
+    /// The state for a path whose narrowest link has this rate.
     pub(crate) fn new(spec: &TcpSpec, narrowest: Option<Rate>) -> Congestion {
         let segment = u64::from(spec.segment.max(1));
         let first = segment * u64::from(spec.initial_window.max(1));
@@ -70,7 +70,7 @@ impl Congestion {
         }
     }
 
-    /// How fast to send; `None` as fast as the window allows.
+    /// The rate of sending; `None` is as fast as the window permits.
     pub(crate) fn pace(&self) -> Option<Rate> {
         match self {
             Congestion::Bbr(bbr) => bbr.pace(),
@@ -88,8 +88,8 @@ impl Congestion {
         }
     }
 
-    /// A loss, with so many bytes still under way before the acknowledgement that told of it; said
-    /// once per window.
+    /// A loss, with this number of bytes still under way before the acknowledgement that revealed
+    /// it; called once per window.
     pub(crate) fn lost(&mut self, under_way: u64) {
         match self {
             Congestion::Cubic(cubic) => cubic.lost(),
@@ -109,7 +109,7 @@ impl Congestion {
         }
     }
 
-    /// Nothing was sent for so many time-outs.
+    /// Nothing was sent for this number of time-outs.
     pub(crate) fn idled(&mut self, timeouts: u64) {
         match self {
             Congestion::Cubic(cubic) => cubic.idled(timeouts),

@@ -1,14 +1,14 @@
-//! CUBIC (RFC 9438) with HyStart's exit from slow start by delay, as Linux has them.
+//! CUBIC (RFC 9438) with HyStart's exit from slow start by delay, as in Linux.
 
 use lustrine_lnet::time::Time;
 
 use super::congestion::Acked;
 
-/// What is left of a window after a loss, in tenths.
+/// The part of a window that remains after a loss, in tenths.
 const LEFT: u64 = 7;
 
-/// HyStart looks at so many samples of a round, and ends slow start when all of them took longer
-/// than before by an eighth, at least 4 and at most 16 ms.
+/// HyStart takes this number of samples in a round, and ends slow start when all of them took
+/// longer than before by an eighth, at least 4 and at most 16 ms.
 const SAMPLES: u32 = 8;
 const RISE_MIN: u64 = 4_000_000;
 const RISE_MAX: u64 = 16_000_000;
@@ -18,15 +18,16 @@ pub(crate) struct Cubic {
     segment: u64,
     first: u64,
     window: u64,
-    /// Slow start ends there.
+    /// Slow start ends at this window.
     threshold: u64,
     /// The window before the last loss.
     highest: u64,
-    /// When the window began to grow after it, and how long until it is back there.
+    /// When the window began to grow after the loss, and how long it takes to return to the old
+    /// maximum.
     epoch: Option<(Time, u64)>,
-    /// Part of a segment that growth has gathered, in bytes times window.
+    /// Growth of less than a segment, in bytes times window.
     gathered: u128,
-    /// What Reno's window would be.
+    /// The window that Reno would have.
     reno: u64,
     reno_gathered: u128,
     /// `None`: only a loss ends slow start.
@@ -35,7 +36,7 @@ pub(crate) struct Cubic {
 
 #[derive(Clone, Debug)]
 struct HyStart {
-    /// The round ends when as much is acknowledged as was sent at its beginning.
+    /// The round ends when the data that was sent at its beginning is acknowledged.
     round_ends: u64,
     samples: u32,
     least_of_round: u64,
@@ -86,7 +87,7 @@ impl Cubic {
             Some(epoch) => epoch,
             None => self.begin(acked.now),
         };
-        // Where the curve will be one round trip from now.
+        // The value of the curve one round trip from now.
         let millis = (acked.now.since(begin).0 + acked.round_trip.0) / 1_000_000;
         let distance = millis.abs_diff(until_highest).min(1_000_000);
         // 0.4 segments per cubic second: 4 / 10^10 per cubic millisecond.
@@ -100,7 +101,7 @@ impl Cubic {
         self.gathered += u128::from(target - self.window) * u128::from(acked.len);
         self.window += take(&mut self.gathered, self.window);
 
-        // As fast as Reno at least: 3 x 0.3 / 1.7 segments per round trip.
+        // At least as fast as Reno: 3 x 0.3 / 1.7 segments per round trip.
         self.reno_gathered += u128::from(self.segment) * 9 * u128::from(acked.len) / 17;
         self.reno += take(&mut self.reno_gathered, self.reno.max(1));
         self.window = self.window.max(self.reno);
@@ -120,7 +121,7 @@ impl Cubic {
 
     pub(super) fn lost(&mut self) {
         self.epoch = None;
-        // Who lost below the last height makes room for others.
+        // A sender that lost below the last maximum makes room for others.
         self.highest = match self.window < self.highest {
             true => self.window * (10 + LEFT) / 20,
             false => self.window,
@@ -135,7 +136,7 @@ impl Cubic {
     }
 
     pub(super) fn idled(&mut self, timeouts: u64) {
-        // What was there is known to fit: slow start leads there.
+        // The window before the loss is known to fit: slow start returns to it.
         self.threshold = self.threshold.max(self.window / 4 * 3);
         let left = self.window.checked_shr(timeouts.min(63) as u32).unwrap_or(0);
         self.window = left.max(self.first.min(self.window));
@@ -160,14 +161,14 @@ impl HyStart {
     }
 }
 
-/// Takes whole units of `size` out of what was gathered.
+/// Takes whole units of `size` out of the accumulated growth.
 fn take(gathered: &mut u128, size: u64) -> u64 {
     let whole = *gathered / u128::from(size.max(1));
     *gathered -= whole * u128::from(size.max(1));
     whole as u64
 }
 
-/// The greatest number whose cube is not more.
+/// The greatest number whose cube is not greater than `value`.
 fn cube_root(of: u128) -> u64 {
     let (mut low, mut high) = (0u64, 1 << 42);
     while low < high {
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn cube_roots() {
+    fn cube_roots_are_rounded_down() {
         for of in [0, 1, 7, 8, 26, 27, 1_000_000, 999_999_999_999] {
             let root = u128::from(cube_root(of));
             assert!(root.pow(3) <= of && (root + 1).pow(3) > of, "{of}: {root}");
@@ -241,9 +242,9 @@ mod tests {
         assert_eq!((cubic.window(), cubic.threshold), (224_000, 224_000));
     }
 
-    /// RFC 9438: the window is back at its height after K = cbrt(highest x 0.3 / 0.4) seconds.
+    /// RFC 9438: the window is back at its maximum after K = cbrt(highest x 0.3 / 0.4) seconds.
     #[test]
-    fn a_loss_is_made_good_along_the_curve() {
+    fn the_window_returns_along_the_curve_after_a_loss() {
         let (mut cubic, mut now) = (Cubic::new(1000, 10_000, true), Time::ZERO);
         cubic.window = 10_000_000;
         cubic.lost();
@@ -260,7 +261,7 @@ mod tests {
         assert!(window_at(25_900) > 10_080_000, "{}", window_at(25_900));
     }
 
-    /// Who never lost grows along the curve's upper half from where slow start ended.
+    /// Without a loss the window grows along the curve's upper half from the end of slow start.
     #[test]
     fn without_a_loss_the_curve_begins_at_the_window() {
         let (mut cubic, mut now) = (Cubic::new(1000, 10_000, true), Time::ZERO);
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn idleness_and_time_outs_shrink_the_window_and_slow_start_brings_it_back() {
+    fn idle_times_and_time_outs_shrink_the_window_and_slow_start_brings_it_back() {
         let (mut cubic, mut now) = (Cubic::new(1000, 10_000, true), Time::ZERO);
         for _ in 0..6 {
             round(&mut cubic, &mut now, RTT);
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_fill_the_window_does_not_raise_it() {
+    fn a_window_that_is_not_filled_does_not_grow() {
         let mut cubic = Cubic::new(1000, 10_000, true);
         let acked = Acked { window_was_full: false, ..acked(Time(1), 5000, RTT) };
         cubic.acked(&acked);

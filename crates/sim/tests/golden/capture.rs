@@ -1,4 +1,4 @@
-//! Captures of real nodes, and an ear for streams of ours.
+//! Captures of real nodes, and a decoder for streams of a simulation.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ pub(crate) fn captures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/captures")
 }
 
-/// Names of all captures of a folder, without endings, sorted.
+/// Names of all captures of a folder, without extensions, sorted.
 pub(crate) fn names_in(folder: &str) -> Vec<String> {
     let entries = std::fs::read_dir(captures().join(folder)).expect("the folder is there");
     let mut names: Vec<String> = entries
@@ -24,7 +24,7 @@ pub(crate) fn names_in(folder: &str) -> Vec<String> {
     names
 }
 
-/// Everything that the dissector finds in a capture.
+/// All events that the dissector finds in a capture.
 pub(crate) fn events_of(folder: &str, name: &str) -> Vec<Event> {
     let path = captures().join(folder).join(format!("{name}.pcap"));
     let file = match std::fs::read(&path) {
@@ -52,7 +52,7 @@ pub(crate) fn events_of(folder: &str, name: &str) -> Vec<Event> {
     events
 }
 
-/// Decodes streams that a scripted peer hears and speaks on.
+/// Decodes the streams of a scripted peer.
 #[derive(Debug, Default)]
 pub(crate) struct Ear {
     dissector: Dissector,
@@ -60,16 +60,16 @@ pub(crate) struct Ear {
 }
 
 impl Ear {
-    /// A stream begins; its number in events, and what to write it down with.
+    /// A stream begins. Returns its number in events, and the writer of its frames.
     pub(crate) fn open(&mut self, dialler: SocketAddr, listener: SocketAddr) -> (u32, Framer) {
-        // Far enough apart that one stream does not run into the next.
+        // Far enough apart that the sequence numbers of two streams do not overlap.
         let first = self.dissector.stats().streams.wrapping_mul(0x1357_9bdf);
         let framer = Framer::open(dialler, listener, first, &mut self.frames);
         self.drain(0);
         (self.dissector.stats().streams, framer)
     }
 
-    /// Something happens on a stream; what that completes.
+    /// Something happens on a stream. Returns the events that this completes.
     pub(crate) fn hear(&mut self, now_ns: u64, what: impl FnOnce(&mut Vec<Vec<u8>>)) -> Vec<Event> {
         what(&mut self.frames);
         self.drain(now_ns)
@@ -86,7 +86,7 @@ impl Ear {
     }
 }
 
-/// An event in one line.
+/// An event as one line of text.
 pub(crate) fn describe(event: &Event) -> String {
     let text = match &event.item {
         Item::Opened { opener, acceptor, .. } => format!("connection {opener} to {acceptor}"),

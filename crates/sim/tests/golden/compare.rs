@@ -1,6 +1,6 @@
-//! Whether a message of ours is the captured node's.
+//! Compares messages of a Lustrine node with those of the captured node.
 //!
-//! What may differ is left out here, field by field; everything else must be equal.
+//! Fields that may differ are left out here; everything else must be equal.
 
 use lustrine_capture::{Checksum, Content, Event, Item, Message};
 use lustrine_wire::header::{Body, Header, MdHandle};
@@ -8,22 +8,22 @@ use lustrine_wire::srpc::{self, BrwCheck, Counters, Name};
 
 use super::conversation::Step;
 
-/// How the difference of bulk data is told.
+/// How a difference of bulk data is reported.
 const DATA: &str = "data differ";
 
-/// Whether nothing but bulk data differs.
+/// Whether only bulk data differs.
 pub(crate) fn is_data_only(difference: &str) -> bool {
     difference.starts_with(DATA)
 }
 
-/// What is different, if anything is.
+/// The difference, if there is one.
 pub(crate) fn difference(captured: &Step, ours: &Event) -> Option<String> {
     match (&captured.event.item, &ours.item) {
         (Item::Request(theirs), Item::Request(ours)) => unequal("request", theirs, ours),
         (Item::Answer(theirs), Item::Answer(ours)) => unequal("answer", theirs, ours),
         (Item::Hello(theirs), Item::Hello(ours)) => {
             let mut theirs = *theirs;
-            // The node's own incarnation: ours is another.
+            // The node's own incarnation, which differs from the captured one.
             theirs.src_incarnation = ours.src_incarnation;
             unequal("HELLO", &theirs, ours)
         }
@@ -74,7 +74,7 @@ fn message_difference(
         })
 }
 
-/// A wrong checksum of ours is never right, whatever the kernel did.
+/// A wrong checksum of the Lustrine node is always an error, whatever the kernel sent.
 fn has_checksum(message: &Message) -> bool {
     assert!(!matches!(message.checksum, Checksum::Bad { .. }), "{message:?}");
     message.checksum == Checksum::Good
@@ -84,7 +84,7 @@ fn asks(message: &Message) -> bool {
     message.frame.is_some_and(|frame| frame.zc_request != 0)
 }
 
-/// A header without the name the sender gave its descriptor.
+/// A header without the handle that the sender gave its descriptor.
 fn nameless(header: &Header) -> Header {
     const NAME: MdHandle = MdHandle { interface: 0, object: 0 };
     let mut header = *header;
@@ -96,7 +96,7 @@ fn nameless(header: &Header) -> Header {
     header
 }
 
-/// A payload without what the sender invented, measured or left over.
+/// A payload without the fields that the sender invented, measured or left over.
 fn fixed(content: &Content) -> Content {
     let mut content = content.clone();
     match &mut content {
@@ -107,7 +107,7 @@ fn fixed(content: &Content) -> Content {
                 ping.reply_bits = 0;
                 (ping.time_s, ping.time_ns) = (0, 0);
             }
-            // Filled in for EBUSY only; else left over from an earlier reply (capture c03).
+            // Filled in for EBUSY only; otherwise left over from an earlier reply (capture c03).
             srpc::Body::MakeSessionReply(made) if made.status == 0 => made.name = Name::EMPTY,
             srpc::Body::StatReply(stat) => stat.counters = steady(&stat.counters),
             _ => {}
@@ -132,7 +132,7 @@ fn steady(counters: &Counters) -> Counters {
     counters
 }
 
-/// The words that the receiver is going to check are equal.
+/// Whether the words that the receiver will check are equal.
 fn data_difference(check: Option<u32>, theirs: &[u8], ours: &[u8]) -> Option<String> {
     const PAGE: usize = 4096;
     unequal("data length", &theirs.len(), &ours.len()).or_else(|| {

@@ -1,4 +1,4 @@
-//! A capture as one node lived it.
+//! A capture from the point of view of one node.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -8,25 +8,25 @@ use lustrine_lnet::time::Nanos;
 use lustrine_wire::header::{Body, MdHandle};
 use lustrine_wire::srpc;
 
-/// Who did something.
+/// The side that did something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
-    /// The node whose place ours takes.
+    /// The node that the Lustrine node replaces.
     Us,
-    /// Anybody else.
+    /// Any other node.
     Them,
 }
 
-/// One event of the capture that concerns the node.
+/// An event of the capture that concerns the node.
 #[derive(Debug)]
 pub(crate) struct Step {
-    /// Since the first event of the capture.
+    /// The time since the first event of the capture.
     pub(crate) at: Nanos,
     pub(crate) by: By,
     /// Index in [`Conversation::streams`].
     pub(crate) stream: usize,
     pub(crate) event: Event,
-    /// Which words of a bulk test's data somebody is going to look at.
+    /// Which words of a bulk test's data are checked.
     pub(crate) check: Option<u32>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Stream {
     pub(crate) opener: SocketAddr,
     pub(crate) acceptor: SocketAddr,
     pub(crate) opened_by: By,
-    /// Nobody took it.
+    /// None of them.
     pub(crate) refused: bool,
 }
 
@@ -56,10 +56,10 @@ pub(crate) struct Conversation {
 }
 
 impl Conversation {
-    /// What in a capture concerns the node with these addresses.
+    /// The events of a capture that concern the node with these addresses.
     ///
     /// # Errors
-    /// Why it cannot be replayed.
+    /// Why the capture cannot be replayed.
     pub(crate) fn new(events: Vec<Event>, ours: &[IpAddr]) -> Result<Conversation, String> {
         let begin = events.first().map_or(0, |event| event.time_ns);
         let mut streams: Vec<Stream> = Vec::new();
@@ -99,7 +99,7 @@ impl Conversation {
     }
 }
 
-/// Which check each bulk transfer is subject to.
+/// The check that applies to each bulk transfer.
 #[derive(Debug, Default)]
 struct Checks {
     by_bits: HashMap<u64, u32>,

@@ -1,10 +1,10 @@
-//! Tables in documents, held in step with the tables of the tests.
+//! Keeps tables in documents in step with the tables of the tests.
 
 use std::path::Path;
 
-/// The part of `docs/FILE` between the marks of a name is this text.
+/// Asserts that the part of `docs/FILE` between the marks of a name is this text.
 ///
-/// With `LUSTRINE_BLESS` set it is written instead of compared.
+/// With `LUSTRINE_BLESS` set, the part is written instead of compared.
 pub(crate) fn assert_in_step(file: &str, name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(file);
     let document = std::fs::read_to_string(&path).expect("the document");
@@ -23,7 +23,7 @@ pub(crate) fn assert_in_step(file: &str, name: &str, text: &str) {
     );
 }
 
-/// The reasons of differences, each once, in their sequence.
+/// The reasons of differences, each once, in the order of the table.
 pub(crate) fn reasons(allowed: &[(super::Allow, &'static str)]) -> String {
     let mut all: Vec<&str> = allowed.iter().map(|(_, why)| *why).collect();
     all.dedup();

@@ -1,4 +1,4 @@
-//! Our node in the place of a captured kernel node.
+//! A Lustrine node in the place of a captured kernel node.
 
 mod capture;
 mod compare;

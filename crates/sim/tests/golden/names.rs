@@ -1,8 +1,8 @@
-//! What the captured node invented, and what ours invented instead.
+//! Translates the identifiers that the captured node chose to those that the Lustrine node chose.
 //!
-//! A node invents names that others only repeat: handles of its memory descriptors, match bits of
-//! its replies and bulk buffers, zero-copy cookies, its incarnation. Whatever the played side
-//! repeats is translated.
+//! A node chooses identifiers that others only repeat: handles of its memory descriptors, match
+//! bits of its replies and bulk buffers, zero-copy cookies, its incarnation. Everything that the
+//! played side repeats is translated.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,17 +14,17 @@ use lustrine_wire::header::{Body, Header, MdHandle};
 use lustrine_wire::hello::Version;
 use lustrine_wire::srpc;
 
-/// From captured names to ours.
+/// Captured identifiers to those of the Lustrine node.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     pub(crate) handles: HashMap<MdHandle, MdHandle>,
     pub(crate) bits: HashMap<u64, u64>,
-    /// By peer: cookies are a peer's.
+    /// By peer, because cookies belong to a peer.
     pub(crate) cookies: HashMap<(IpAddr, u64), u64>,
 }
 
 impl Names {
-    /// Two messages are each other's counterparts: so are the names in them.
+    /// Two messages correspond to each other, and so do the identifiers in them.
     pub(crate) fn learn(&mut self, peer: IpAddr, captured: &Message, ours: &Message) {
         match (&captured.header.body, &ours.header.body) {
             (Body::Get { return_md: theirs, .. }, Body::Get { return_md: ours, .. })
@@ -44,7 +44,7 @@ impl Names {
         }
     }
 
-    /// What the played side says, with the captured node's names replaced by ours.
+    /// A message of the played side, with the captured node's identifiers replaced.
     pub(crate) fn translate(&self, peer: IpAddr, event: &Event) -> Vec<u8> {
         match &event.item {
             Item::Message(message) => self.translate_message(peer, message, &event.raw),
@@ -61,7 +61,7 @@ impl Names {
         let mut frame = noop.frame;
         frame.zc_ack = self.cookie(peer, frame.zc_ack);
         if frame.zc_request > noop.frame.zc_ack {
-            // Two cookies, the larger first.
+            // Two cookies, the larger one first.
             let other = self.cookie(peer, frame.zc_request);
             (frame.zc_request, frame.zc_ack) = (other.max(frame.zc_ack), other.min(frame.zc_ack));
         }
@@ -102,7 +102,7 @@ impl Names {
     }
 }
 
-/// Match bits that the sender of a request invented: of the reply, and of the bulk transfer.
+/// Match bits that the sender of a request chose: of the reply, and of the bulk transfer.
 fn invented(message: &Message) -> Option<(u64, u64)> {
     let lustrine_capture::Content::Srpc(srpc) = &message.content else { return None };
     match &srpc.body {
@@ -112,7 +112,7 @@ fn invented(message: &Message) -> Option<(u64, u64)> {
     }
 }
 
-/// A message with another header; a checksum that was right is right again.
+/// A message with another header; a checksum that was correct is computed again.
 fn encode(
     message: &Message,
     frame: Option<FrameHeader>,
@@ -129,7 +129,7 @@ fn encode(
         assert_eq!(frame.kind, FrameKind::Lnet);
         let order = message.format.order;
         if message.checksum == Checksum::Good {
-            // Above V2 only the payload counts (capture r_csumv3payloadonly).
+            // Above V2, the checksum covers only the payload (capture r_csumv3payloadonly).
             let state = match message.format.version {
                 Version::V2 => crc::update(frame.csum_start(order), &head),
                 _ => crc::INIT,

@@ -1,4 +1,4 @@
-//! A world of our node and a player.
+//! A simulation of a Lustrine node and a player.
 
 use std::net::IpAddr;
 
@@ -13,31 +13,31 @@ use super::conversation::Conversation;
 use super::player::Player;
 use Command::{BadPing, Discover, Ping, Restart};
 
-/// After the last event: time for what should not come.
+/// The time after the last event in which nothing unexpected may happen.
 const AFTERMATH: Nanos = Nanos::from_secs(1);
 
-/// A difference that a row allows; it must occur, or the row is out of date.
+/// A difference that a row permits. It must occur; otherwise the row is out of date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Allow {
-    /// Messages of one stream come in another sequence.
+    /// Messages of one stream come in another order.
     ByteOrder,
-    /// A message goes on another stream to the same peer.
+    /// A message is sent on another stream to the same peer.
     OtherStream,
-    /// Our node does not say what the kernel said.
+    /// Our node does not send what the kernel sent.
     Missing,
-    /// Our node says what the kernel did not say.
+    /// Our node sends what the kernel did not send.
     Extra,
     /// Our node dials once more than the kernel.
     ExtraConnection,
-    /// Our node closes what the kernel kept.
+    /// Our node closes what the kernel kept open.
     Closes,
     /// Our node closes a stream much earlier than the kernel.
     Hasty,
-    /// Our node keeps what the kernel closed.
+    /// Our node keeps open what the kernel closed.
     StaysOpen,
-    /// A ping or discovery that goes well with the kernel fails.
+    /// A ping or discovery that succeeded with the kernel fails.
     ProbeFails,
-    /// The kernel was told to damage bulk data.
+    /// The kernel was set up to damage bulk data.
     Data,
     /// Keepalives come at other times.
     Keepalives,
@@ -46,13 +46,13 @@ pub(crate) enum Allow {
 /// What a person did at the captured node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Command {
-    /// After so many milliseconds, `lnetctl ping`, which goes well.
+    /// After this number of milliseconds, `lnetctl ping`, which succeeds.
     Ping(u64, &'static str),
     /// The same, which fails.
     BadPing(u64, &'static str),
-    /// After so many milliseconds, `lnetctl discover`, which goes well.
+    /// After this number of milliseconds, `lnetctl discover`, which succeeds.
     Discover(u64, &'static str),
-    /// Goes away after so many milliseconds, and is back after so many.
+    /// Stops after the first number of milliseconds, and is back after the second.
     Restart(u64, u64, StopKind),
 }
 
@@ -64,7 +64,7 @@ impl Command {
     }
 }
 
-/// Our node in the place of another.
+/// The Lustrine node in the place of another.
 #[derive(Debug)]
 pub(crate) struct Replay {
     pub(crate) nids: &'static [&'static str],
@@ -76,8 +76,8 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    /// The node: kernels use zero-copy, so ours does too; they have no mark in their DEBUG replies,
-    /// so ours has none [STAT-1].
+    /// The specification of the node: kernels use zero-copy, so it does too; kernels have no mark
+    /// in their DEBUG replies, so it has none [STAT-1].
     pub(crate) fn spec(&self) -> NodeSpec {
         let nids = self.nids.iter().map(|nid| nid.parse().expect("a NID"));
         let mut spec = NodeSpec::new(self.nids[0].parse().expect("a NID"))
@@ -90,10 +90,10 @@ impl Replay {
     }
 }
 
-/// How long a ping or discovery may take.
+/// The time-out of a ping or discovery.
 const PROBE_TIMEOUT: Nanos = Nanos::from_secs(60);
 
-/// Plays one role of one capture; how much was compared, or what was wrong.
+/// Plays one role of one capture; returns the number of compared items, or the differences.
 pub(crate) fn play(
     folder: &str,
     name: &str,
@@ -138,7 +138,7 @@ pub(crate) fn play(
     world.run_until(limit, |world| world.script::<Player>(script).finished);
     world.run_for(AFTERMATH);
     let mut wrong = world.script::<Player>(script).verdict();
-    // Whatever is not answered any more ends by itself.
+    // Operations without an answer end at their time-outs.
     world.run_for(PROBE_TIMEOUT);
     for (command, ticket) in tickets {
         let result = world.node(node).result(ticket).cloned();

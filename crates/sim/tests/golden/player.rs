@@ -1,9 +1,10 @@
-//! Plays everybody else's side of a capture to our node, and holds what it says against what the
-//! captured node said.
+//! Plays the side of all other nodes of a capture to the Lustrine node, and compares its messages
+//! with those of the captured node.
 //!
-//! The captured events are gone through in their sequence. What the others did is done, with names
-//! translated, at its time, but never before our node has said everything the captured node had
-//! said by then. What our node says is matched to what the captured node said on the same stream.
+//! The captured events are processed in order. What the others did is done at its time, with
+//! identifiers translated, but never before the Lustrine node has sent everything that the captured
+//! node had sent by then. Each message of the Lustrine node is matched with one of the captured
+//! node on the same stream.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -21,23 +22,23 @@ use super::conversation::{By, Conversation};
 use super::names::Names;
 use super::play::Allow;
 
-/// How long our node may take for what the captured node did, beyond the captured time.
+/// How much later than the captured node the Lustrine node may act.
 const PATIENCE: Nanos = Nanos::from_secs(3);
 
-/// How much earlier than the captured node ours may close a stream.
+/// How much earlier than the captured node the Lustrine node may close a stream.
 const HASTE: Nanos = Nanos::from_secs(2);
 
-/// The same for a keepalive: nodes look at their connections every few seconds.
+/// The same for a keepalive: nodes check their connections every few seconds.
 const PATIENCE_KEEPALIVE: Nanos = Nanos::from_secs(10);
 
-/// A stream of the capture that exists here too.
+/// A stream of the capture that exists in the simulation too.
 struct Live {
     sock: SockId,
     framer: Framer,
     ours: Side,
     /// The played side has closed its half, or the whole stream.
     left: bool,
-    /// Our node's end was seen.
+    /// The end of the Lustrine node's side was seen.
     over: bool,
 }
 
@@ -47,22 +48,22 @@ pub(crate) struct Player {
     cursor: usize,
     live: Vec<Option<Live>>,
     ear: Ear,
-    /// Streams by their number in the ear's events.
+    /// Streams by their number in the decoder's events.
     heard: HashMap<u32, usize>,
     names: Names,
-    /// Zero-copy requests played and not acknowledged, by peer.
+    /// Zero-copy requests that were played and not acknowledged, by peer.
     owed: HashMap<IpAddr, HashSet<u64>>,
     allowed: &'static [(Allow, &'static str)],
-    /// Which of them were used.
+    /// Which permitted differences occurred.
     used: HashSet<Allow>,
     begin: Option<Time>,
-    /// Since when the cursor waits for our node.
+    /// Since when the cursor waits for the Lustrine node.
     waits_since: Option<Time>,
     wake: Time,
     incarnations: HashSet<u64>,
-    /// Streams that the captured node left and ours kept.
+    /// Streams that the captured node closed and the Lustrine node kept.
     kept: HashSet<usize>,
-    /// How often the node was restarted.
+    /// The number of restarts of the node.
     pub(crate) restarts: usize,
     pub(crate) trouble: Vec<String>,
     pub(crate) finished: bool,
@@ -100,7 +101,7 @@ impl Player {
         }
     }
 
-    /// Addresses of everybody it plays.
+    /// Addresses of all nodes that are played.
     pub(crate) fn addresses(&self) -> Vec<IpAddr> {
         let mut all: Vec<IpAddr> =
             self.conversation.streams.iter().map(|stream| stream.peer().ip()).collect();
@@ -109,13 +110,13 @@ impl Player {
         all
     }
 
-    /// Differences the table allows that did not occur.
+    /// Differences that the table permits and that did not occur.
     pub(crate) fn unused(&self) -> Vec<Allow> {
         let allowed = self.allowed.iter().map(|(allow, _)| *allow);
         allowed.filter(|allow| !self.used.contains(allow)).collect()
     }
 
-    /// Whether the table allows a difference; it has occurred then.
+    /// Whether the table permits a difference, which is then marked as used.
     pub(crate) fn allows(&mut self, allow: Allow) -> bool {
         let allowed = self.allowed.iter().any(|(other, _)| *other == allow);
         if allowed {
@@ -124,12 +125,12 @@ impl Player {
         allowed
     }
 
-    fn blame(&mut self, now: Time, what: String) {
+    fn report(&mut self, now: Time, what: String) {
         let at = self.begin.map_or(Nanos(0), |begin| now.since(begin));
         self.trouble.push(format!("{:.6} {what}", at.as_secs_f64()));
     }
 
-    /// Takes streams where the captured node found somebody.
+    /// Accepts streams where the captured node found a listener.
     fn start(&mut self, io: &mut ScriptIo<'_>) {
         self.begin = Some(io.now());
         let mut doors: BTreeMap<SocketAddr, bool> = BTreeMap::new();
@@ -141,7 +142,7 @@ impl Player {
         }
     }
 
-    /// Our node dialled.
+    /// The Lustrine node dialled.
     fn accept(&mut self, io: &mut ScriptIo<'_>) {
         while let Some(incoming) = io.next_incoming() {
             let streams = self.conversation.streams.iter().enumerate();
@@ -153,7 +154,7 @@ impl Player {
             });
             let Some((index, _)) = free.next() else {
                 if !self.allows(Allow::ExtraConnection) {
-                    self.blame(io.now(), format!("dialled {} once more", incoming.local));
+                    self.report(io.now(), format!("dialled {} once more", incoming.local));
                 }
                 io.reset(incoming.sock);
                 continue;
@@ -167,7 +168,8 @@ impl Player {
         }
     }
 
-    /// The first step of ours on a stream that fits is done; when the captured node did it.
+    /// Marks the first matching step of the Lustrine node on a stream as done. Returns when the
+    /// captured node did it.
     fn mark(&mut self, stream: usize, fits: impl Fn(&Item) -> bool) -> Option<Nanos> {
         let found = (0..self.done.len()).find(|index| {
             let step = &self.conversation.steps[*index];
@@ -203,7 +205,7 @@ impl Player {
         }
     }
 
-    /// Our node left a stream.
+    /// The Lustrine node closed a stream.
     fn closed(&mut self, io: &mut ScriptIo<'_>, index: usize) {
         let Some(live) = &mut self.live[index] else { return };
         if core::mem::replace(&mut live.over, true) {
@@ -216,16 +218,16 @@ impl Player {
         }
         let begin = self.begin.expect("it was started");
         if expected.is_some_and(|at| io.now() + HASTE < begin + at) && !self.allows(Allow::Hasty) {
-            self.blame(io.now(), format!("closed stream {index} too early"));
+            self.report(io.now(), format!("closed stream {index} too early"));
         }
         let kept = self.kept.contains(&index);
         if expected.is_none() && !left && !kept && !self.allows(Allow::Closes) {
-            self.blame(io.now(), format!("closed stream {index}, which the kernel kept"));
+            self.report(io.now(), format!("closed stream {index}, which the kernel kept"));
         }
         io.close(sock);
     }
 
-    /// Our node said something.
+    /// The Lustrine node sent something.
     fn said(&mut self, now: Time, stream: usize, event: &Event) {
         let from_us = match self.conversation.streams[stream].opened_by {
             By::Us => Direction::FromOpener,
@@ -238,7 +240,7 @@ impl Player {
             self.incarnations.insert(hello.src_incarnation);
         }
         if let Item::Undecoded(why) = &event.item {
-            return self.blame(now, format!("said what cannot be decoded: {why}"));
+            return self.report(now, format!("said what cannot be decoded: {why}"));
         }
         let peer = self.conversation.streams[stream].peer().ip();
         if let Item::Noop(noop) = &event.item {
@@ -289,7 +291,7 @@ impl Player {
             && !self.allows(Allow::ByteOrder)
         {
             let expected = describe(&self.conversation.steps[missed].event);
-            self.blame(now, format!("{} before {expected} ({difference})", describe(event)));
+            self.report(now, format!("{} before {expected} ({difference})", describe(event)));
         }
         self.compared += 1;
         self.done[index] = true;
@@ -300,7 +302,7 @@ impl Player {
         }
     }
 
-    /// The counterpart on another stream to the same peer, where that may be.
+    /// The counterpart on another stream to the same peer, if that is permitted.
     fn elsewhere(&mut self, stream: usize, event: &Event) -> Option<usize> {
         let peer = self.conversation.streams[stream].peer().ip();
         let steps = self.conversation.steps.iter().enumerate();
@@ -326,11 +328,11 @@ impl Player {
             }
             None => " when the kernel said no more".to_owned(),
         };
-        self.blame(now, format!("said {}{why}", describe(event)));
+        self.report(now, format!("said {}{why}", describe(event)));
         self.finished |= self.trouble.len() > 5;
     }
 
-    /// Our node acknowledged zero-copy requests, or showed that it lives.
+    /// The Lustrine node acknowledged zero-copy requests, or sent a keepalive.
     fn acknowledged(&mut self, now: Time, peer: IpAddr, ack: ZcAck) {
         if ack == ZcAck::Keepalive {
             let keepalive = |item: &Item| matches!(item, Item::Noop(noop) if is_keepalive(noop));
@@ -340,7 +342,7 @@ impl Player {
                 .collect();
             of_peer.retain(|stream| self.mark(*stream, keepalive).is_some());
             if of_peer.is_empty() && !self.allows(Allow::Keepalives) {
-                self.blame(now, "said a keepalive more than the kernel".to_owned());
+                self.report(now, "said a keepalive more than the kernel".to_owned());
             }
             return;
         }
@@ -349,11 +351,12 @@ impl Player {
             owed.iter().filter(|cookie| ack.covers(**cookie)).copied().collect();
         covered.iter().for_each(|cookie| _ = owed.remove(cookie));
         if covered.len() as u64 != ack.count() {
-            self.blame(now, format!("acknowledged {ack:?}, which nobody asked for"));
+            self.report(now, format!("acknowledged {ack:?}, which was not requested"));
         }
     }
 
-    /// Acknowledgements are compared as a set: those the captured node gave up to here are due.
+    /// Acknowledgements are compared as a set: those that the captured node sent up to here are
+    /// due.
     fn is_acknowledged(&self, index: usize) -> bool {
         let step = &self.conversation.steps[index];
         let Item::Noop(noop) = &step.event.item else { return false };
@@ -364,7 +367,7 @@ impl Player {
             && owed.is_none_or(|owed| !owed.iter().any(|cookie| ack.covers(*cookie)))
     }
 
-    /// Goes on as far as possible.
+    /// Continues as far as possible.
     fn speak(&mut self, io: &mut ScriptIo<'_>) {
         let begin = self.begin.expect("it was started");
         self.wake = Time::NEVER;
@@ -409,7 +412,7 @@ impl Player {
         self.waits_since = None;
     }
 
-    /// Our node does not do what the captured one did. Whether to go on.
+    /// The Lustrine node does not do what the captured one did. Returns whether to continue.
     fn give_up(&mut self, now: Time) -> bool {
         let step = &self.conversation.steps[self.cursor];
         let allow = match &step.event.item {
@@ -426,12 +429,12 @@ impl Player {
             self.next();
             return true;
         }
-        self.blame(now, format!("did not say {expected}"));
+        self.report(now, format!("did not say {expected}"));
         self.finished = true;
         false
     }
 
-    /// Does what somebody else did. `false`: not possible yet.
+    /// Does what another node did. `false`: not possible yet.
     fn play(&mut self, io: &mut ScriptIo<'_>) -> bool {
         let step = &self.conversation.steps[self.cursor];
         let index = step.stream;
@@ -454,7 +457,7 @@ impl Player {
             Side::Listener => Side::Dialler,
         };
         if live.over {
-            // Our node was faster to leave.
+            // The Lustrine node closed the stream earlier.
             return true;
         }
         if theirs == Side::Dialler && io.connected(live.sock).is_err() {
@@ -489,7 +492,7 @@ impl Player {
         true
     }
 
-    /// What is left to say when it is all over.
+    /// The remaining differences at the end.
     pub(crate) fn verdict(&mut self) -> Vec<String> {
         let stays_open = self.allowed.iter().any(|(allow, _)| *allow == Allow::StaysOpen);
         let left = self.conversation.steps.iter().enumerate().filter(|(index, step)| {
@@ -508,7 +511,7 @@ impl Player {
             wrong.push(format!("had several incarnations: {:?}", self.incarnations));
         }
         if !self.trouble.is_empty() && wrong.len() > 1 {
-            // What follows from earlier trouble is no news.
+            // Consequences of earlier differences are not reported.
             wrong = vec![format!("and {} more were never said", wrong.len())];
         }
         wrong.splice(0..0, self.trouble.drain(..));

@@ -1,8 +1,8 @@
-//! Golden replay: our node in the place of a kernel node, in its own conversations.
+//! Golden replay: a Lustrine node in the place of a kernel node, in the captured conversations.
 //!
-//! Each capture of kernel nodes is played to our node as the other kernels played it, and every
-//! message our node sends must be the one the captured node sent, up to the fields that docs/
-//! replay.md names. `table.rs` says what is replayed, and what is not and why.
+//! Each capture of kernel nodes is played to the node as the other kernels played it, and every
+//! message that it sends must be the one that the captured node sent, except for the fields that
+//! docs/replay.md names. `table.rs` lists what is replayed, and what is not and why.
 
 #[path = "../golden/mod.rs"]
 mod golden;
@@ -44,28 +44,28 @@ fn in_lnet(letters: &'static [char]) -> impl Fn(&str, &str) -> bool {
 }
 
 #[test]
-fn setup_and_discovery() {
+fn setup_and_discovery_match_the_captures() {
     check_rows(in_lnet(&['a', 'b', 'e']));
 }
 
 #[test]
-fn selftest_sessions() {
+fn selftest_sessions_match_the_captures() {
     check_rows(in_lnet(&['c']));
 }
 
 #[test]
-fn driver_variants() {
+fn driver_variants_match_the_captures() {
     check_rows(in_lnet(&['f']));
 }
 
 #[test]
-fn userland() {
+fn userland_peers_match_the_captures() {
     check_rows(|folder, _| folder == "userland");
 }
 
-/// With streams cut into pieces at random the same must come out.
+/// The result must be the same with streams that are cut into pieces at random.
 #[test]
-fn in_pieces() {
+fn streams_in_pieces_match_the_captures() {
     for name in [
         "a3_discover_cold",
         "c01_session_console_vm4_brw_mix",
@@ -100,9 +100,10 @@ fn every_capture_has_its_row() {
 }
 
 #[test]
-fn the_document_lists_them_all() {
-    let mut text =
-        String::from("| capture | our node as | differs | not replayed |\n|---|---|---|---|\n");
+fn the_document_lists_all_captures() {
+    let mut text = String::from(
+        "| capture | Lustrine in the place of | differences | not replayed |\n|---|---|---|---|\n",
+    );
     for row in ROWS {
         let roles: Vec<&str> = row.roles.iter().map(|role| role.nids[0]).collect();
         let mut differs: Vec<String> = row

@@ -1,4 +1,4 @@
-//! Which captures are replayed, in whose place our node stands, and what may differ.
+//! Which captures are replayed, in which node's place, and what may differ.
 
 use lustrine_sim::StopKind;
 use lustrine_socklnd::Accept;
@@ -32,7 +32,7 @@ const VM2: Replay = Replay {
 };
 const VM3: Replay = Replay { nids: &["10.77.0.3@tcp"], ..VM2 };
 const VM9: Replay = Replay { nids: &["10.77.0.9@tcp"], accept: Accept::All, ..VM2 };
-/// With discovery switched off, as in most captures.
+/// Discovery is switched off, as in most captures.
 const VM2_QUIET: Replay = Replay { tunables: &[("discovery", 0)], ..VM2 };
 const VM3_QUIET: Replay = Replay { tunables: &[("discovery", 0)], ..VM3 };
 const VM2_TCP5: Replay = Replay { nids: &["10.77.0.2@tcp", "10.77.0.2@tcp5"], ..VM2 };
@@ -45,17 +45,16 @@ const VM2_DUAL: Replay = Replay { nids: &["10.77.0.2@tcp", "fd77:1::2@tcp1"], ..
 const VM3_DUAL: Replay = Replay { nids: &["10.77.0.3@tcp", "fd77:1::3@tcp1"], ..VM2 };
 const VM4_QUIET: Replay = Replay { nids: &["10.77.0.4@tcp"], ..VM2_QUIET };
 
-const CONSOLE: &str = "another node is the console of a session: ours has none";
-const RAILS: &str = "path choice among several NIs of one peer is not in this release";
-const ROUTERS: &str = "our node does not route, and has no routes";
-const DAMAGED: &str = "vm2 spoils a checksum on purpose: ours cannot";
-const ORDER: (Allow, &str) =
-    (Allow::ByteOrder, "what does not depend on each other comes in another sequence");
+const CONSOLE: &str = "the console of the session: the node has none";
+const RAILS: &str = "path selection among several NIs of one peer is not in this release";
+const ROUTERS: &str = "Lustrine does not route, and has no routes";
+const DAMAGED: &str = "vm2 damages a checksum on purpose: Lustrine cannot";
+const ORDER: (Allow, &str) = (Allow::ByteOrder, "independent messages come in another order");
 const KEEPALIVES: (Allow, &str) = (Allow::Keepalives, "keepalives come at other times");
 const DEAD: (Allow, &str) =
     (Allow::StaysOpen, "the kernel's host resets streams it lost when TCP probes them");
 
-/// Every capture of `lnet/` and `userland/`, in the sequence of their names.
+/// Every capture of `lnet/` and `userland/`, ordered by name.
 pub(crate) const ROWS: &[Row] = &[
     row(
         "lnet",
@@ -95,11 +94,11 @@ pub(crate) const ROWS: &[Row] = &[
         &[Replay {
             allow: &[
                 ORDER,
-                (Allow::Extra, "asks a peer that is there before another NID may join it"),
+                (Allow::Extra, "pings a known peer before another NID is merged with it"),
             ],
             ..VM3_BOTH
         }],
-        "vm2 gains and loses an NI, which ours cannot",
+        "vm2 adds and removes an NI during the capture, which the test cannot",
     ),
     row(
         "lnet",
@@ -184,7 +183,7 @@ pub(crate) const ROWS: &[Row] = &[
     ),
     row("lnet", "c00_session_console_vm4_ping", &[VM3_QUIET, VM2_QUIET], CONSOLE),
     row("lnet", "c01_session_console_vm4_brw_mix", &[VM3_QUIET, VM2_QUIET], CONSOLE),
-    row("lnet", "c02_session_errors", &[VM4_QUIET], "vm3 had no selftest: ours always has"),
+    row("lnet", "c02_session_errors", &[VM4_QUIET], "vm3 had no selftest: Lustrine always has"),
     row("lnet", "c03_session_conflict", &[VM3_QUIET], CONSOLE),
     row("lnet", "c04_session_timeout", &[VM3_QUIET], CONSOLE),
     row("lnet", "c11_brw_read_4K_none_c1", &[VM3_QUIET], CONSOLE),
@@ -218,7 +217,7 @@ pub(crate) const ROWS: &[Row] = &[
         "lnet",
         "c52_brw_injected_errors",
         &[Replay {
-            allow: &[(Allow::Data, "the kernel was told to damage bulk data")],
+            allow: &[(Allow::Data, "the kernel was set up to damage bulk data")],
             ..VM3_QUIET
         }],
         CONSOLE,
@@ -285,7 +284,7 @@ pub(crate) const ROWS: &[Row] = &[
         }],
         RAILS,
     ),
-    row("lnet", "e5_ipv6_lst", &[], "empty: the tool refused to do it"),
+    row("lnet", "e5_ipv6_lst", &[], "empty: the tool refused the command"),
     row(
         "lnet",
         "f10_keepalive_default",
@@ -315,7 +314,7 @@ pub(crate) const ROWS: &[Row] = &[
         "lnet",
         "f13_typed_conns_0",
         &[VM3_QUIET],
-        "the connection type that stalls is never dialled by ours",
+        "Lustrine never dials the connection type that stalls",
     ),
     row(
         "lnet",
@@ -329,7 +328,10 @@ pub(crate) const ROWS: &[Row] = &[
         "f16_min_bulk",
         &[Replay {
             tunables: &[("discovery", 0), ("min_bulk", 100)],
-            allow: &[(Allow::OtherStream, "answers before the first BULK connection is there")],
+            allow: &[(
+                Allow::OtherStream,
+                "answers before the first BULK connection is established",
+            )],
             ..VM3
         }],
         CONSOLE,
@@ -387,7 +389,7 @@ pub(crate) const ROWS: &[Row] = &[
         "u3_userland_v2_no_push_rpc_lost",
         &[Replay {
             allow: &[
-                (Allow::Extra, "answers a userland peer on its own stream, undiscovered"),
+                (Allow::Extra, "answers a userland peer on its own connection, without discovery"),
                 (Allow::StaysOpen, "does not drop a userland peer that cannot be discovered"),
             ],
             ..VM9

@@ -1,5 +1,5 @@
-//! Malformed conversations: what our node does beside what a kernel node did, and rogue peers of
-//! our own invention.
+//! Malformed conversations: a Lustrine node compared with a kernel node, and rogue peers without a
+//! capture.
 
 #[allow(dead_code, reason = "not every command and difference occurs here")]
 #[path = "../golden/mod.rs"]
@@ -16,7 +16,7 @@ use peers::ROGUES;
 use table::ROWS;
 
 #[test]
-fn hand_made_clients_get_what_the_kernel_gave_them() {
+fn hand_made_clients_get_the_answers_of_the_kernel() {
     let mut failures = Vec::new();
     for row in ROWS {
         let link = Link { window: 1 << 30, ..Link::default() };
@@ -34,9 +34,9 @@ fn every_capture_has_its_row() {
 }
 
 #[test]
-fn the_document_lists_them_all() {
+fn the_document_lists_all_captures() {
     let mut text =
-        String::from("| capture | the client | the kernel node | our node |\n|---|---|---|---|\n");
+        String::from("| capture | the client | the kernel node | Lustrine |\n|---|---|---|---|\n");
     for row in ROWS {
         let ours = match row.replay.allow {
             [] => "the same".to_owned(),

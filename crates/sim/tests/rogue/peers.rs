@@ -1,4 +1,4 @@
-//! Rogue peers of our own invention: each raises its counter, and hurts nobody else.
+//! Rogue peers without a capture: each raises its counter, and disturbs no other peer.
 
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
@@ -18,11 +18,11 @@ use crate::strangers;
 
 /// A rogue peer.
 pub(crate) struct Rogue {
-    /// What it is.
+    /// A description.
     pub(crate) name: &'static str,
-    /// What the node counts it as.
+    /// The counter that the node raises.
     pub(crate) counter: &'static str,
-    /// What it does.
+    /// The behaviour.
     act: fn(&mut Scene),
 }
 
@@ -38,12 +38,12 @@ pub(crate) static ROGUES: &[Rogue] = &[
     rogue("a request one byte at a time", "slow_handshake", slow_bytes),
     rogue("a request of an unknown version", "bad_request_version", request_version),
     rogue("a request for another node", "wrong_target", wrong_target),
-    rogue("a HELLO that is none", "bad_hello_magic", hello_magic),
+    rogue("bytes that are not a HELLO", "bad_hello_magic", hello_magic),
     rogue("a HELLO of an unknown version", "bad_hello_version", hello_version),
-    rogue("a HELLO from everybody", "bad_hello_source", hello_source),
+    rogue("a HELLO from the wildcard NID", "bad_hello_source", hello_source),
     rogue("the same HELLO again and again", "duplicates_refused", hello_flood),
     rogue("a HELLO under a thousand names", "opened_passive", thousand_names),
-    rogue("10,000 connections that say nothing", "handshakes_evicted", silent_crowd),
+    rogue("10,000 silent connections", "handshakes_evicted", silent_crowd),
     rogue("1,000 handshakes a second", "handshakes_evicted", strangers::handshake_flood),
     rogue(
         "more idle userland peers than there is room for",
@@ -54,24 +54,24 @@ pub(crate) static ROGUES: &[Rogue] = &[
     rogue("a frame of an unknown type", "bad_frame", unknown_frame),
     rogue("a message of an unknown type", "bad_header", unknown_message),
     rogue("a HELLO among messages", "unexpected_hello", late_hello),
-    rogue("a question with a payload", "payload_on_ack_or_get", payload_on_get),
+    rogue("a GET with a payload", "payload_on_ack_or_get", payload_on_get),
     rogue("a payload that is too long", "payload_too_long", oversized),
     rogue("a payload that ends too soon", "truncated", truncated),
     rogue("a payload that never ends", "timeouts_receive", unfinished),
-    rogue("a message for somebody else", "wrong_destination", wrong_destination),
-    rogue("a message from everybody", "bad_source", wildcard_source),
+    rogue("a message for another node", "wrong_destination", wrong_destination),
+    rogue("a message from the wildcard NID", "bad_source", wildcard_source),
     rogue("a wrong checksum", "bad_checksum", bad_checksum),
-    rogue("a keepalive that is none", "bad_keepalive", bad_keepalive),
-    rogue("the acknowledgement of a cookie nobody gave", "unknown_cookie", unknown_cookie),
-    rogue("the acknowledgement of every cookie there is", "unknown_cookie", all_cookies),
-    rogue("cookies to acknowledge, unread", "ack_backlog", cookie_flood),
-    rogue("answers to forged handles", "dropped.reply", forged_handles),
-    rogue("confirmations of forged handles", "dropped.ack", forged_confirmations),
-    rogue("an answer given twice", "dropped.reply", replayed_answer),
-    rogue("messages that nobody wants", "dropped.put", unwanted),
+    rogue("a malformed keepalive", "bad_keepalive", bad_keepalive),
+    rogue("the acknowledgement of an unknown cookie", "unknown_cookie", unknown_cookie),
+    rogue("the acknowledgement of all possible cookies", "unknown_cookie", all_cookies),
+    rogue("zero-copy requests without reading the acknowledgements", "ack_backlog", cookie_flood),
+    rogue("REPLYs to forged handles", "dropped.reply", forged_handles),
+    rogue("ACKs of forged handles", "dropped.ack", forged_confirmations),
+    rogue("a REPLY that is sent twice", "dropped.reply", replayed_answer),
+    rogue("PUTs that match nothing", "dropped.put", unwanted),
     rogue("80 pushes that stop one byte too soon", "timeouts_receive", stalled_pushes),
-    rogue("messages to portal 0 that match nothing", "dropped.put", foreign_bits),
-    rogue("questions without end, the answers unread", "responses_refused", never_reads),
+    rogue("PUTs to portal 0 that match nothing", "dropped.put", foreign_bits),
+    rogue("requests without end, the answers unread", "responses_refused", never_reads),
     rogue("a reader that stops", "timeouts_send", stops_reading),
     rogue("a reader of one byte in 49 s", "timeouts_send", strangers::slow_reader),
     rogue("a payload of 100 bytes a second", "timeouts_receive", strangers::slow_writer),
@@ -82,7 +82,7 @@ pub(crate) static ROGUES: &[Rogue] = &[
 ];
 
 #[test]
-fn each_is_counted_and_hurts_nobody_else() {
+fn each_rogue_is_counted_and_disturbs_no_other_peer() {
     for rogue in ROGUES {
         let mut scene = Scene::new();
         let before = scene.counter(rogue.counter);
@@ -93,9 +93,9 @@ fn each_is_counted_and_hurts_nobody_else() {
     }
 }
 
-/// All of them, one after the other, at one node.
+/// All of them, one after the other, against one node.
 #[test]
-fn all_together() {
+fn all_rogues_together_disturb_no_other_peer() {
     let mut scene = Scene::new();
     for rogue in ROGUES {
         (rogue.act)(&mut scene);
@@ -173,7 +173,7 @@ fn hello_flood(scene: &mut Scene) {
     }
 }
 
-/// From privileged ports every name is believed: there must be an end to them.
+/// From privileged ports every NID is accepted, so their number must be limited.
 fn thousand_names(scene: &mut Scene) {
     for index in 0..1000 {
         let nid = Nid::new4(Net::TCP, 0x0b00_0000 + index);
@@ -194,7 +194,7 @@ fn silent_crowd(scene: &mut Scene) {
         scene.dial_from(2000 + index);
         let node = scene.world.node(scene.victim);
         let connections = node.partition().driver().connections();
-        // Streams of earlier rogues may be left, and dials to them.
+        // Streams of earlier rogues may remain, and dials to them.
         assert!(connections <= CONNECTIONS_MAX, "{connections}");
     }
     scene.run(Nanos::from_secs(6));
@@ -202,7 +202,7 @@ fn silent_crowd(scene: &mut Scene) {
     assert!(left < HANDSHAKES_MAX, "{left} are left");
 }
 
-/// Befriends the node, says something, and is shown the door.
+/// Connects to the node, sends bytes, and must be disconnected.
 fn misbehave(scene: &mut Scene, bytes: &[u8]) {
     let sock = scene.befriend(hello(ConnType::Control));
     scene.say(sock, bytes);
@@ -288,7 +288,7 @@ fn all_cookies(scene: &mut Scene) {
     misbehave(scene, &noop(2, u64::MAX));
 }
 
-/// Asks for acknowledgements and reads none of them.
+/// Requests acknowledgements and reads none of them.
 fn cookie_flood(scene: &mut Scene) {
     let sock = scene.befriend(hello(ConnType::Control));
     let mut cookie = 2;
@@ -310,7 +310,7 @@ fn forged_handles(scene: &mut Scene) {
     let mut rng = Rng::new(5);
     let own = scene.world.node(scene.victim).spec().incarnation & !0xff;
     for index in 0..2000 {
-        // Some look very much like handles of the node.
+        // Some look very similar to handles of the node.
         let interface = if index % 2 == 0 { own } else { rng.draw() };
         let object = 1 << 32 | rng.below(64);
         let md = MdHandle { interface, object };
@@ -367,12 +367,12 @@ fn unwanted(scene: &mut Scene) {
     }
 }
 
-/// Asks and asks, and reads no answer.
+/// Sends requests without end, and reads no answers.
 fn never_reads(scene: &mut Scene) {
     let sock = scene.befriend(hello(ConnType::Control));
     let question = message(FrameHeader::LNET, &ping());
     let many: Vec<u8> = question.iter().copied().cycle().take(question.len() * 500).collect();
-    // What did not fit is said first the next time: a message is never torn.
+    // What did not fit is sent first the next time: a message is never cut.
     let mut left: Vec<u8> = Vec::new();
     for _ in 0..400 {
         left.extend_from_slice(&many);
@@ -402,7 +402,7 @@ fn never_answers(scene: &mut Scene) {
     let ticket = scene.world.ping(victim, &rogue_nid(), Nanos::from_secs(3));
     scene.run(Nanos::from_secs(4));
     if scene.world.node(victim).result(ticket).is_none() {
-        // After other violations the node has no stream to the rogue, and dials in vain.
+        // After other violations the node has no stream to the rogue, and its dials fail.
         scene.run(Nanos::from_secs(60));
     }
     let result = scene.world.node(victim).result(ticket);
@@ -423,7 +423,7 @@ fn mute_listener(scene: &mut Scene) {
     scene.script_io().unlisten(address);
 }
 
-/// Half a message, then the same peer in its next life.
+/// Half a message, then the same peer with its next incarnation.
 fn restart_midway(scene: &mut Scene) {
     let sock = scene.befriend(hello(ConnType::BulkOut));
     let mut bytes = message(FrameHeader::LNET, &put(100_000));

@@ -1,4 +1,4 @@
-//! Rogues that aim at portal 0, where every node pings and pushes.
+//! Rogues that attack portal 0, which receives the pings and pushes of every node.
 
 use lustrine_lnet::time::Nanos;
 use lustrine_wire::frame::FrameHeader;
@@ -8,7 +8,7 @@ use lustrine_wire::nid::{Net, Nid, ProcessId};
 
 use crate::scene::{Scene, header, hello, message};
 
-/// Rogues at work: more than the node has buffers for pushes, 64, and fewer than it has peers.
+/// Number of rogues: more than the node's 64 buffers for pushes, and fewer than its limit of peers.
 const ROGUES: u32 = 80;
 
 const PUSH_LEN: u32 = 48;
@@ -23,7 +23,7 @@ fn push(number: u32, match_bits: u64) -> (ProcessId, Vec<u8>) {
     (src, bytes)
 }
 
-/// Each stops one byte before the end of its push. A newcomer is discovered all the same: its own
+/// Each rogue stops one byte before the end of its push. A newcomer is discovered nevertheless: its
 /// push finds a buffer.
 pub(crate) fn stalled_pushes(scene: &mut Scene) {
     for number in 0..ROGUES {
@@ -36,7 +36,7 @@ pub(crate) fn stalled_pushes(scene: &mut Scene) {
     scene.run(Nanos::from_secs(70));
 }
 
-/// PUTs to portal 0 that nothing there can match: they are drained, and none waits.
+/// PUTs to portal 0 that match nothing there: they are discarded, and none waits.
 pub(crate) fn foreign_bits(scene: &mut Scene) {
     let (src, bytes) = push(0, 1);
     let sock = scene.befriend(Hello { src, ..hello(ConnType::Control) });

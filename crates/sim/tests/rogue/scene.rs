@@ -1,4 +1,4 @@
-//! A node of ours, a well-behaved neighbour, and a rogue.
+//! A Lustrine node, a well-behaved neighbour, and a rogue.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -15,14 +15,14 @@ use lustrine_wire::header::{Body, Header, MdHandle};
 use lustrine_wire::hello::{ConnType, Hello, Ips, Version};
 use lustrine_wire::nid::{Nid, ProcessId};
 
-/// Memory the node may use for payloads, in bytes: a rogue shall not get beyond.
+/// Memory that the node may use for payloads, in bytes; a rogue must not make it use more.
 const MEMORY: u64 = 64 << 20;
 /// Peers, connections and handshakes it may have.
 pub(crate) const PEERS_MAX: usize = 256;
 pub(crate) const CONNECTIONS_MAX: usize = 2048;
 pub(crate) const HANDSHAKES_MAX: usize = 1024;
 
-/// How often the neighbour pings while the rogue is at work, and how long a ping may take.
+/// How often the neighbour pings while the rogue is active, and the time-out of a ping.
 const PING_EVERY: Nanos = Nanos::from_millis(250);
 const PING_TIMEOUT: Nanos = Nanos::from_secs(2);
 
@@ -61,7 +61,7 @@ impl Scene {
         let ip = rogue_nid().ip().expect("an IP NID");
         let rogue = world.add_script(&[ip], |_: &mut ScriptIo<'_>| {});
         let mut scene = Scene { world, victim, friend, rogue, pings: Vec::new(), next_port: 1023 };
-        // Connected before the trouble begins: a full house is no reason to turn it away.
+        // Connected before the rogue starts: full tables are no reason to disconnect it.
         let first = scene.world.ping(friend, &victim_nid(), PING_TIMEOUT);
         scene.world.run_for(Nanos::from_secs(1));
         scene.pings.push(first);
@@ -95,7 +95,7 @@ impl Scene {
         sock
     }
 
-    /// Ends all connections of the rogue.
+    /// Closes all connections of the rogue.
     pub(crate) fn leave_all(&mut self) {
         for sock in self.script_io().streams() {
             self.script_io().reset(sock);
@@ -103,12 +103,12 @@ impl Scene {
         self.run(Nanos::from_secs(1));
     }
 
-    /// Says something on a stream; what there is no room for is lost.
+    /// Sends bytes on a stream; what there is no room for is dropped.
     pub(crate) fn say(&mut self, sock: SockId, bytes: &[u8]) -> usize {
         self.script_io().write(sock, bytes)
     }
 
-    /// Dials and introduces itself; the answer is read and thrown away.
+    /// Dials and sends a HELLO; the answer is read and dropped.
     pub(crate) fn befriend(&mut self, hello: Hello) -> SockId {
         let sock = self.dial();
         self.greet(sock, hello);
@@ -123,7 +123,7 @@ impl Scene {
         self.script_io().read(sock);
     }
 
-    /// Lets time pass; the neighbour pings all the while.
+    /// Lets time pass while the neighbour pings.
     pub(crate) fn run(&mut self, length: Nanos) {
         let end = self.world.now() + length;
         while self.world.now() < end {
@@ -136,7 +136,7 @@ impl Scene {
         }
     }
 
-    /// The neighbour discovers the node: it asks the node about itself, and the node takes its
+    /// The neighbour discovers the node: it sends a ping to the node, and the node accepts its
     /// push.
     pub(crate) fn neighbour_discovers(&mut self) {
         let ticket = self.world.discover(self.friend, &victim_nid(), PING_TIMEOUT);
@@ -148,7 +148,7 @@ impl Scene {
         assert_eq!(peer.outcome, Status::Ok);
     }
 
-    /// Whether the node has left a stream.
+    /// Whether the node has closed a stream.
     pub(crate) fn is_closed(&mut self, sock: SockId) -> bool {
         self.script_io().read(sock);
         self.script_io().ended(sock).is_some()
@@ -172,7 +172,7 @@ impl Scene {
         all.find(|(other, _)| *other == name).unwrap_or_else(|| panic!("no counter {name}")).1
     }
 
-    /// The neighbour noticed nothing, and the node stayed within its limits.
+    /// Asserts that the neighbour noticed nothing, and that the node stayed within its limits.
     pub(crate) fn check(&mut self, name: &str) {
         self.world.run_for(PING_TIMEOUT);
         self.world.run_for(PING_TIMEOUT);
@@ -201,7 +201,7 @@ pub(crate) fn request() -> Vec<u8> {
     bytes
 }
 
-/// A good HELLO.
+/// A valid HELLO.
 pub(crate) fn hello(kind: ConnType) -> Hello {
     Hello {
         version: Version::V3,
@@ -234,7 +234,7 @@ pub(crate) fn header(body: Body, payload_len: u32) -> Header {
     }
 }
 
-/// A PUT that nobody waits for.
+/// A PUT that matches nothing.
 pub(crate) fn put(payload_len: u32) -> Header {
     let body = Body::Put {
         ack_md: MdHandle::NONE,

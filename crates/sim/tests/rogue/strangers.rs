@@ -1,4 +1,4 @@
-//! What a single address could do to all others: take every place, use another's name, or keep
+//! What a single address could do to all others: occupy every slot, use another peer's NID, or keep
 //! the node busy for ever.
 
 use lustrine_lnet::time::Nanos;
@@ -16,8 +16,8 @@ use crate::scene::{
 const SECOND: Nanos = Nanos::from_secs(1);
 const MOMENT: Nanos = Nanos::from_millis(10);
 
-/// The longest time that a message of 1 MiB may take: 50 s, the transaction's 150 s, and two looks
-/// of 7.5 s.
+/// The longest time that a message of 1 MiB may take: 50 s, the transaction's 150 s, and two check
+/// intervals of 7.5 s.
 const MESSAGE_TIME_MAX: Nanos = Nanos::from_secs(215);
 
 /// A node that the victim has not met yet.
@@ -26,7 +26,7 @@ fn newcomer(scene: &mut Scene, last: u8) -> HostId {
     scene.world.add_node(NodeSpec { incarnation: 0x3300, ..NodeSpec::new(nid) })
 }
 
-/// Requires that a newcomer is answered, while `meanwhile` goes on for a second.
+/// Asserts that a newcomer is answered while `meanwhile` is repeated for a second.
 fn require_answers(scene: &mut Scene, who: HostId, mut meanwhile: impl FnMut(&mut Scene)) {
     for round in 0..3 {
         let probe = scene.world.ping(who, &victim_nid(), SECOND);
@@ -37,7 +37,7 @@ fn require_answers(scene: &mut Scene, who: HostId, mut meanwhile: impl FnMut(&mu
     }
 }
 
-/// A thousand silent connections a second, of which none ends before its 5 s are over.
+/// A thousand silent connections per second, each of which lasts its full 5 s.
 pub(crate) fn handshake_flood(scene: &mut Scene) {
     let mut port = 2000;
     let mut flood = |scene: &mut Scene| {
@@ -55,7 +55,7 @@ pub(crate) fn handshake_flood(scene: &mut Scene) {
     scene.run(Nanos::from_secs(6));
 }
 
-/// More connections than the node may have, each finished with a HELLO, then idle for ever.
+/// More connections than the node may have, each with a complete HELLO, then idle for ever.
 pub(crate) fn idle_crowd(scene: &mut Scene) {
     for port in 10_000..10_000 + CONNECTIONS_MAX as u16 {
         let sock = scene.dial_from(port);
@@ -66,7 +66,7 @@ pub(crate) fn idle_crowd(scene: &mut Scene) {
     scene.leave_all();
 }
 
-/// The rogue says that it is the friend and has just restarted, again and again.
+/// The rogue repeatedly claims to be the friend after a restart.
 pub(crate) fn stolen_name(scene: &mut Scene) {
     // The friend has all its connections by then.
     scene.run(SECOND);
@@ -82,7 +82,7 @@ pub(crate) fn stolen_name(scene: &mut Scene) {
     assert_eq!(scene.counter("restarts_seen"), restarts);
 }
 
-/// Asks many questions, then takes one byte of the answers each 49 s.
+/// Sends many requests, then reads one byte of the answers every 49 s.
 pub(crate) fn slow_reader(scene: &mut Scene) {
     let sock = scene.befriend(hello(ConnType::Control));
     let question = message(FrameHeader::LNET, &ping());
@@ -100,7 +100,7 @@ pub(crate) fn slow_reader(scene: &mut Scene) {
     assert!(scene.is_closed(sock), "it was closed");
 }
 
-/// A message of 1 MiB that arrives at 100 bytes a second.
+/// A message of 1 MiB that arrives at 100 bytes per second.
 pub(crate) fn slow_writer(scene: &mut Scene) {
     let sock = scene.befriend(hello(ConnType::BulkOut));
     scene.say(sock, &message(FrameHeader::LNET, &put(1 << 20)));
@@ -112,9 +112,9 @@ pub(crate) fn slow_writer(scene: &mut Scene) {
     assert!(scene.is_closed(sock), "it was closed");
 }
 
-/// The request alone, so that the address has no say in what follows.
+/// Only the request, so that the address does not affect what follows.
 #[test]
-fn a_newcomer_from_the_crowded_address_itself_gets_in() {
+fn a_newcomer_from_the_crowded_address_is_accepted() {
     let mut scene = Scene::new();
     for port in 2000..2000 + 2 * HANDSHAKES_MAX as u16 {
         scene.dial_from(port);

@@ -1,4 +1,4 @@
-//! The hand-made conversations, and what our node does otherwise than the kernel.
+//! The hand-made conversations, and how a Lustrine node differs from the kernel.
 
 use lustrine_socklnd::Accept;
 
@@ -14,7 +14,7 @@ pub(crate) struct Row {
     pub(crate) client: &'static str,
     /// What the kernel node does.
     pub(crate) kernel: &'static str,
-    /// How ours is held against it, and what it does otherwise.
+    /// How the Lustrine node is compared with it, and how it differs.
     pub(crate) replay: Replay,
 }
 
@@ -41,39 +41,39 @@ const fn with(
     Row { name, client, kernel, replay }
 }
 
-/// Every capture of `rogue/`, in the sequence of their names.
+/// Every capture of `rogue/`, ordered by name.
 pub(crate) static ROWS: &[Row] = &[
     same("r_anynid", "asks for the wildcard NID", "closes without a byte"),
     same("r_badksm", "a frame of type 0xC5", "closes"),
     same("r_badmagic", "a request with a wrong first word", "closes without a byte"),
     same("r_badport", "dials from port 36570; `accept` is `secure`", "closes without a byte"),
     same("r_badtype", "an LNet message of type 7", "closes"),
-    same("r_badver", "a request of version 99", "says that it speaks version 1, closes"),
+    same("r_badver", "a request of version 99", "answers that it supports version 1, closes"),
     with(
         "r_be",
         "request, HELLO and LNet header in big-endian order",
         "answers in its own order with the NID misread; closes at the big-endian header",
         Replay { allow: &[(Allow::Extra, OTHER_ORDER), (Allow::Missing, OTHER_ORDER)], ..SAME },
     ),
-    same("r_be_connreq_only", "only the request in big-endian order", "as to anybody"),
-    same("r_connreqv2", "request of version 2, HELLO V3", "as to anybody"),
+    same("r_be_connreq_only", "only the request in big-endian order", "a normal connection"),
+    same("r_connreqv2", "request of version 2, HELLO V3", "a normal connection"),
     with("r_csumbad", "V3, a wrong checksum", "closes", CSUM),
-    with("r_csumv2", "V2, right checksums", "answers with checksums of its own", CSUM),
+    with("r_csumv2", "V2, correct checksums", "answers with checksums", CSUM),
     with("r_csumv2bad", "V2, a wrong checksum", "closes", CSUM),
     with(
         "r_csumv3good",
-        "V3, a checksum as V2 has it",
+        "V3, a checksum computed as in V2",
         "closes: above V2 only the payload counts",
         CSUM,
     ),
-    with("r_csumv3payload", "V3, a checksum as V2 has it, with a payload", "closes", CSUM),
-    with("r_csumv3payloadonly", "V3, a checksum of the payload", "takes it", CSUM),
+    with("r_csumv3payload", "V3, a checksum computed as in V2, with a payload", "closes", CSUM),
+    with("r_csumv3payloadonly", "V3, a checksum of the payload", "accepts it", CSUM),
     same("r_dup", "a second CONTROL connection, and a GET on it", "NONE, closes the second"),
     same("r_dup3", "four more CONTROL connections", "NONE to each, closes them"),
     same(
         "r_getnomatch",
-        "GETs with wrong match bits, portals 9 and 99, then a good one",
-        "silence; answers the good one",
+        "GETs with wrong match bits, to portals 9 and 99, then a valid one",
+        "silence; answers the valid one",
     ),
     same("r_getsmallsink", "GETs with room for 16, 0 and 4 bytes", "REPLY cut to the room"),
     same("r_getwrongnet", "a GET to a NID on another net", "silence"),
@@ -86,7 +86,7 @@ pub(crate) static ROWS: &[Row] = &[
         Replay {
             allow: &[(
                 Allow::Extra,
-                "answers on the stream the question came by; never dials a NID a stranger names",
+                "answers on the connection of the request; never dials the NID in it",
             )],
             ..SAME
         },
@@ -94,54 +94,54 @@ pub(crate) static ROWS: &[Row] = &[
     same("r_hbadmagic", "a HELLO with a wrong first word", "closes without a byte"),
     same("r_hbadtype", "a HELLO of type 9", "closes without a byte"),
     same("r_hellotype", "a HELLO as a message", "closes"),
-    same("r_hsrcother", "a HELLO with a source NID that is not the IP", "believes it"),
-    same("r_htypeany", "V3, type ANY, a GET", "takes the connection, never answers on it"),
+    same("r_hsrcother", "a HELLO with a source NID that is not the IP", "accepts it"),
+    same("r_htypeany", "V3, type ANY, a GET", "accepts the connection, never answers on it"),
     same("r_hv1", "HELLO V1", "speaks V1"),
     same("r_hv2", "HELLO V2", "speaks V2"),
     same("r_hv4", "HELLO V4 over IPv4", "speaks V4"),
     same("r_hver99", "HELLO of version 99", "HELLO V3 of type NONE, closes"),
-    same("r_hwrongdst", "a HELLO for another NID", "does not look at it"),
+    same("r_hwrongdst", "a HELLO for another NID", "ignores the destination"),
     same(
         "r_newinc",
         "a second HELLO with another incarnation, then a third",
-        "NONE, closes both; takes the third",
+        "NONE, closes both; accepts the third",
     ),
     same(
         "r_noop",
         "a keepalive; later the acknowledgement of cookie 55555",
-        "takes the keepalive; closes at the acknowledgement",
+        "accepts the keepalive; closes at the acknowledgement",
     ),
     same("r_noopzero", "a NOOP with both cookies 0", "ignores it"),
-    same("r_ok", "everything right: a ping", "REPLY"),
+    same("r_ok", "a ping without errors", "REPLY"),
     same("r_okbulk", "three typed connections, a ping on two", "REPLY to each"),
-    same("r_partial", "everything right, in small pieces", "REPLY"),
+    same("r_partial", "a ping without errors, in small pieces", "REPLY"),
     same(
         "r_protomagic",
-        "the LNet magic where a request is due",
-        "says that it speaks version 1, closes",
+        "the LNet magic in place of a request",
+        "answers that it supports version 1, closes",
     ),
     same("r_push", "a ping and a push", "REPLY, ACK"),
     same("r_put1m1", "a PUT of 1 MiB and a byte", "closes"),
     same("r_puthuge", "a PUT of 2 GiB", "closes"),
-    same("r_putnomatch", "a PUT nobody wants, ACK asked for", "silence"),
+    same("r_putnomatch", "a PUT that matches nothing, with an ACK requested", "silence"),
     with(
         "r_putping",
         "a push of 48 bytes 0x7a",
-        "ACK, and a ping of its own to find out",
+        "ACK, then a ping to the client",
         Replay {
-            allow: &[(Allow::ByteOrder, "confirms the push first, then asks about what was in it")],
+            allow: &[(Allow::ByteOrder, "sends the ACK of the push before the ping")],
             ..SAME
         },
     ),
     with(
         "r_race_high_accept",
-        "has the higher NID; dials while it is dialled, and takes both",
-        "takes the client's connection, gives up its own",
+        "has the higher NID; dials while it is dialled, and accepts both",
+        "accepts the client's connection, gives up its own",
         Replay {
             commands: &[Ping(400, "10.77.0.200@tcp")],
             allow: &[(
                 Allow::StaysOpen,
-                "keeps its own stream too when the peer takes it although it dialled itself",
+                "keeps its own connection too, because the peer accepted it",
             )],
             ..SAME
         },
@@ -149,7 +149,7 @@ pub(crate) static ROWS: &[Row] = &[
     with(
         "r_race_high_none",
         "has the higher NID; dials while it is dialled, and refuses",
-        "takes the client's connection, dials the others a second later",
+        "accepts the client's connection, dials the others a second later",
         Replay { commands: &[Ping(0, "10.77.0.200@tcp")], ..SAME },
     ),
     with(
@@ -166,7 +166,7 @@ pub(crate) static ROWS: &[Row] = &[
     ),
     same("r_slow", "nothing after connecting", "closes after 5 s"),
     same("r_slowhello", "a request and no HELLO", "closes after 5 s"),
-    same("r_stray", "a REPLY and an ACK nobody waits for", "silence"),
+    same("r_stray", "a REPLY and an ACK that no descriptor awaits", "silence"),
     same("r_wrongnet", "a request for its NID on another net", "closes without a byte"),
     same("r_wrongnid", "a request for another NID", "closes without a byte"),
     same("r_wrongnid_nohello", "the same, and no HELLO", "closes without a byte"),
