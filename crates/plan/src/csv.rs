@@ -4,7 +4,8 @@ use crate::results::{OpCounts, PointResult, Results, Row};
 
 const HEAD: &str = "step,varies,repeat,test,from,to,clients,servers,size,concurrency,rate_limit,\
                     client,server,seconds,ops,ops_per_s,mib_per_s,mean_us,p50_us,p90_us,p99_us,\
-                    p999_us,max_us,errors,silent,lost\n";
+                    p999_us,max_us,errors,silent,lost,sent_mean_us,sent_p50_us,sent_p90_us,\
+                    sent_p99_us,sent_p999_us,sent_max_us,lost_ops,lost_age_max_s\n";
 
 /// The document (RFC 4180, but for lines that end as Unix has it). `client` is `all`, or a NID;
 /// `server` that of a client with one server alone.
@@ -32,7 +33,7 @@ fn line(
 ) -> String {
     let varies: Vec<String> =
         point.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let latency = counted.latency_us;
+    let (latency, sent) = (counted.latency_us, counted.latency_sent_us);
     let figure = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.3}"));
     // Where no client told anything nothing is known of all of them.
     let known = !row.by_client.is_empty();
@@ -63,6 +64,14 @@ fn line(
         counted.errors.to_string(),
         row.silent.to_string(),
         row.lost.len().to_string(),
+        figure(sent.map(|l| l.mean)),
+        figure(sent.map(|l| l.p50)),
+        figure(sent.map(|l| l.p90)),
+        figure(sent.map(|l| l.p99)),
+        figure(sent.and_then(|l| l.p999)),
+        figure(sent.map(|l| l.max)),
+        counted.lost.to_string(),
+        figure(Some(counted.lost_age_max_s)),
     ];
     cells.join(",") + "\n"
 }

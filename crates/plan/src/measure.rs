@@ -19,6 +19,19 @@ pub(crate) struct Mark {
     pub(crate) counters: BTreeMap<Nid, Counters>,
 }
 
+impl Mark {
+    /// Takes over what clients say after all their operations have ended. What they did in the
+    /// measured time they counted until their test was stopped, except for nodes of an early
+    /// release, whose clock would have gone on.
+    pub(crate) fn add_late(&mut self, last: Mark) {
+        for (client, stats) in last.figures {
+            if stats.details.is_some() && self.figures.contains_key(&client) {
+                self.figures.insert(client, stats);
+            }
+        }
+    }
+}
+
 /// Nodes that tell no figures, each with the number of tests in which it is a client.
 #[derive(Debug, Default)]
 pub(crate) struct Silent(BTreeMap<Nid, usize>);
@@ -33,6 +46,11 @@ impl Silent {
     pub(crate) fn has(&self, nid: &Nid) -> bool {
         self.0.contains_key(nid)
     }
+
+    /// Whether a client is among them.
+    pub(crate) fn has_clients(&self) -> bool {
+        self.0.values().any(|tests| *tests > 0)
+    }
 }
 
 /// What one client did, or several.
@@ -42,17 +60,37 @@ struct Sum {
     ops: u64,
     ops_per_s: f64,
     mib_per_s: f64,
+    /// From when operations were sent.
     latencies: Latencies,
-    /// Whether somebody in it told no latencies.
+    /// Whether a client in it does not report latencies.
     blind: bool,
+    /// Of a test with a rate: latencies from when operations were due; `None` if a client does not
+    /// report them.
+    due: Option<Latencies>,
+    /// Whether the test has a rate.
+    limited: bool,
     failed: BTreeMap<i32, u64>,
+    lost: u64,
+    lost_age_max: Nanos,
 }
 
 impl Sum {
     fn of(line: &Line, seconds: f64, ops: u64, bytes: u64) -> Sum {
         let per_s = |count: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
         let mib = if line.size == 0 { 0.0 } else { bytes as f64 / f64::from(1 << 20) };
-        Sum { seconds, ops, ops_per_s: per_s(ops as f64), mib_per_s: per_s(mib), ..Sum::default() }
+        Sum {
+            seconds,
+            ops,
+            ops_per_s: per_s(ops as f64),
+            mib_per_s: per_s(mib),
+            limited: line.rate > 0,
+            ..Sum::default()
+        }
+    }
+
+    /// Nothing yet, of clients that all report everything.
+    fn nothing() -> Sum {
+        Sum { due: Some(Latencies::default()), ..Sum::default() }
     }
 
     fn add(&mut self, other: &Sum) {
@@ -62,20 +100,41 @@ impl Sum {
         self.mib_per_s += other.mib_per_s;
         self.latencies.merge(&other.latencies);
         self.blind |= other.blind;
+        match (&mut self.due, &other.due) {
+            (Some(due), Some(other)) => due.merge(other),
+            (due, _) => *due = None,
+        }
+        self.limited |= other.limited;
+        self.lost = self.lost.saturating_add(other.lost);
+        self.lost_age_max = self.lost_age_max.max(other.lost_age_max);
         for (kind, count) in &other.failed {
             let sum = self.failed.entry(*kind).or_default();
             *sum = sum.saturating_add(*count);
         }
     }
 
+    /// The latencies that a user of the network would see; `None` if a client does not report
+    /// them.
+    fn seen(&self) -> Option<&Latencies> {
+        match self.limited {
+            _ if self.blind => None,
+            true => self.due.as_ref(),
+            false => Some(&self.latencies),
+        }
+    }
+
     fn counted(&self) -> OpCounts {
+        let sent = (self.limited && !self.blind).then_some(&self.latencies);
         OpCounts {
             seconds: self.seconds,
             ops: self.ops,
             ops_per_s: self.ops_per_s,
             mib_per_s: self.mib_per_s,
-            latency_us: if self.blind { None } else { Latency::of(&self.latencies) },
+            latency_us: self.seen().and_then(Latency::of),
+            latency_sent_us: sent.and_then(Latency::of),
             errors: self.failed.values().fold(0, |sum, count| u64::saturating_add(sum, *count)),
+            lost: self.lost,
+            lost_age_max_s: self.lost_age_max.as_secs_f64(),
         }
     }
 }
@@ -84,7 +143,7 @@ impl Sum {
 pub(crate) fn result(point: &Point, silent: &Silent, before: &Mark, after: &Mark) -> PointResult {
     let rows = sums(point, silent, before, after);
     let rows = point.lines.iter().zip(rows).enumerate().map(|(index, (line, clients))| {
-        let mut all = Sum::default();
+        let mut all = Sum::nothing();
         clients.values().flatten().for_each(|sum| all.add(sum));
         let missing = clients.iter().filter(|(_, sum)| sum.is_none()).map(|(nid, _)| *nid);
         let (mute, lost): (Vec<Nid>, Vec<Nid>) = missing.partition(|nid| silent.has(nid));
@@ -105,7 +164,7 @@ pub(crate) fn result(point: &Point, silent: &Silent, before: &Mark, after: &Mark
             error_kinds: kinds.collect(),
             silent: mute.len() as u32,
             lost,
-            histogram: if all.blind { Vec::new() } else { buckets(&all.latencies) },
+            histogram: all.seen().map(buckets).unwrap_or_default(),
             by_client: clients
                 .iter()
                 .filter_map(|(nid, sum)| {
@@ -139,11 +198,11 @@ pub(crate) fn live(
 ) -> Progress {
     let (mut rows, mut clients) = (Vec::new(), BTreeMap::<Nid, Sum>::new());
     for (line, of_line) in point.lines.iter().zip(sums(point, silent, before, after)) {
-        let mut all = Sum::default();
+        let mut all = Sum::nothing();
         for (nid, sum) in &of_line {
             let Some(sum) = sum else { continue };
             all.add(sum);
-            clients.entry(*nid).or_default().add(sum);
+            clients.entry(*nid).or_insert_with(Sum::nothing).add(sum);
         }
         rows.push((line.title(), all.counted()));
     }
@@ -167,7 +226,7 @@ fn sums(
                 (Some(before), Some(after)) => Some(told(line, before, after)),
                 _ => counted(line, silent, nid, before, after),
             };
-            let place = lines[flow.line].entry(*nid).or_insert_with(|| Some(Sum::default()));
+            let place = lines[flow.line].entry(*nid).or_insert_with(|| Some(Sum::nothing()));
             match (place.as_mut(), sum) {
                 (Some(place), Some(sum)) => place.add(&sum),
                 _ => *place = None,
@@ -182,10 +241,12 @@ fn told(line: &Line, before: &ClientStats, after: &ClientStats) -> Sum {
     let seconds = after.age.saturating_sub(before.age) as f64 / 1e9;
     let ops = after.ops.saturating_sub(before.ops);
     let mut sum = Sum::of(line, seconds, ops, after.bytes.saturating_sub(before.bytes));
-    let earlier: BTreeMap<u32, u64> = before.latencies.iter().copied().collect();
-    let since = |bucket: &u32| earlier.get(bucket).copied().unwrap_or(0);
-    let fresh = after.latencies.iter().map(|(b, count)| (*b, count.saturating_sub(since(b))));
-    sum.latencies.add_coarse(fresh);
+    sum.latencies = since(&before.latencies, &after.latencies);
+    if let (Some(before), Some(after)) = (&before.details, &after.details) {
+        sum.due = Some(since(&before.due_latencies, &after.due_latencies));
+        sum.lost = after.lost.saturating_sub(before.lost);
+        sum.lost_age_max = Nanos(if sum.lost > 0 { after.lost_age_max } else { 0 });
+    }
     let earlier: BTreeMap<i32, u64> = before.failed.iter().copied().collect();
     for (kind, count) in &after.failed {
         let fresh = count.saturating_sub(earlier.get(kind).copied().unwrap_or(0));
@@ -195,6 +256,15 @@ fn told(line: &Line, before: &ClientStats, after: &ClientStats) -> Sum {
         }
     }
     sum
+}
+
+/// What was counted between two looks.
+fn since(before: &[(u32, u64)], after: &[(u32, u64)]) -> Latencies {
+    let before: BTreeMap<u32, u64> = before.iter().copied().collect();
+    let earlier = |bucket: &u32| before.get(bucket).copied().unwrap_or(0);
+    let mut latencies = Latencies::default();
+    latencies.add_coarse(after.iter().map(|(b, count)| (*b, count.saturating_sub(earlier(b)))));
+    latencies
 }
 
 /// From what a kernel node counts: requests sent, all its tests together. So it is known only of

@@ -91,11 +91,39 @@ fn step(page: &mut Page, combinations: &[Combination<'_>]) {
                 named(&lost)
             )]);
         }
+        notes(page, combination, cell);
         for kind in cell.rows.iter().flat_map(|row| &row.error_kinds) {
             page.paragraph(&format!("{}: {} x {}", cell.row.test, kind.count, kind.what));
         }
     }
     clients(page, &cells);
+}
+
+/// What the table of a step does not have: latencies from when operations of a test with a rate
+/// were sent, and operations that never ended.
+fn notes(page: &mut Page, combination: &Combination<'_>, cell: &Cell<'_>) {
+    let name = name_of(combination, cell.row, "");
+    let row = cell.middle();
+    if row.rate_limit > 0 {
+        let mut text = format!(
+            "{name}: {} operations per second and client; latencies are from when each was due.",
+            row.rate_limit
+        );
+        if let Some(sent) = row.all.latency_sent_us {
+            let [p50, p90, p99, max] = [sent.p50, sent.p90, sent.p99, sent.max].map(latency_text);
+            text += &format!(
+                " From when each was sent: p50 {p50}, p90 {p90}, p99 {p99}, longest {max}."
+            );
+        }
+        page.paragraph(&text);
+    }
+    let lost: u64 = cell.rows.iter().map(|row| row.all.lost).sum();
+    if lost > 0 {
+        let age = cell.rows.iter().map(|row| row.all.lost_age_max_s).fold(0.0, f64::max);
+        page.paragraph(&format!(
+            "{name}: {lost} operations never ended; the oldest was given up after {age:.1} s."
+        ));
+    }
 }
 
 fn row(combination: &Combination<'_>, cell: &Cell<'_>) -> Vec<String> {

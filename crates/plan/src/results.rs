@@ -98,8 +98,8 @@ pub struct Row {
     pub silent: u32,
     /// Clients whose figures are not in it, for they did not answer.
     pub lost: Vec<Nid>,
-    /// Operations by latency: the bucket's upper end in microseconds, and how many; empty if a
-    /// client told none.
+    /// Operations by `latency_us`: the bucket's upper end in microseconds, and how many; empty if
+    /// a client does not report latencies.
     pub histogram: Vec<(f64, u64)>,
     /// Each client by itself.
     pub by_client: Vec<ClientResult>,
@@ -128,10 +128,20 @@ pub struct OpCounts {
     pub ops_per_s: f64,
     /// Their payload per second; 0 for ping.
     pub mib_per_s: f64,
-    /// How long they took; absent where the client does not tell.
+    /// How long the operations took that began in these seconds and succeeded, also those that
+    /// ended later. In a test with a rate limit from when each was due: an operation that could
+    /// not be sent in time has waited too, and one that could not be sent for 60 s counts with
+    /// 60 s. Absent where the client does not report it.
     pub latency_us: Option<Latency>,
-    /// Operations that failed.
+    /// The same from when each operation was sent; only in a test with a rate limit.
+    pub latency_sent_us: Option<Latency>,
+    /// Operations that failed, also those that failed after these seconds.
     pub errors: u64,
+    /// Operations that were given up without an answer. They are among the errors too; 0 where the
+    /// client does not report it.
+    pub lost: u64,
+    /// Seconds that the oldest of them was old when it was given up, of the whole test.
+    pub lost_age_max_s: f64,
 }
 
 /// Latencies in microseconds, each to within 1 %.

@@ -1,13 +1,13 @@
 //! The course of a plan: a session for each point, its tests, and figures before and after.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_selftest::console::{
     Answer, Command, Detail, NewTest, NodeReply, NodeState, Reply, Target,
 };
 use lustrine_wire::nid::Nid;
-use lustrine_wire::srpc::FEATURES_KNOWN;
+use lustrine_wire::srpc::{Counters, FEATURES_KNOWN};
 
 use crate::measure::{Mark, Silent, live, result};
 use crate::model::Plan;
@@ -144,7 +144,12 @@ fn measure(
     all_good(ask(env, run)?, "started")?;
     let outcome = watch(point, &silent, env);
     let stopped = stop(env);
-    let (before, after, interrupted) = outcome?;
+    let (before, mut after, interrupted) = outcome?;
+    // Operations that began in the measured time have ended since then; they count with their
+    // latencies. Where a client cannot say this any more, its last answer stands.
+    if let Ok(last) = mark(point, env, Depth::ClientStats) {
+        after.add_late(last);
+    }
     match stopped {
         // What was measured is good all the same; the next point will say what is wrong.
         Err(RunError::Failed(why)) => env.warn(&why),
@@ -251,7 +256,13 @@ fn watch(
         // Looking on is not what nodes are to be busy with; and some may answer late, or never.
         pause = LOOK.max(Nanos(4 * env.now().since(asked).0));
     };
-    let after = mark(point, env, Depth::All)?;
+    let mut after = mark(point, env, Depth::ClientStats)?;
+    if !silent.has_clients() {
+        // A server that does not answer would make the row longer: clients of ours count until
+        // they are stopped. Others do not, so that their counters come first.
+        request_stop(env, false)?;
+    }
+    after.counters = counters(env)?;
     Ok((before, after, interrupted))
 }
 
@@ -274,14 +285,27 @@ fn mark(point: &Point, env: &mut impl Env, depth: Depth) -> Result<Mark, RunErro
         }
     }
     if depth == Depth::All {
-        let target = Target::Session;
-        for said in said(env.command(Command::Stat { target, timeout: ANSWER })?)? {
-            if let Reply::Good(Detail::Counters(counters)) = said.reply {
-                mark.counters.insert(said.nid, *counters);
-            }
-        }
+        mark.counters = counters(env)?;
     }
     Ok(mark)
+}
+
+/// What all nodes have counted.
+fn counters(env: &mut impl Env) -> Result<BTreeMap<Nid, Counters>, RunError> {
+    let mut all = BTreeMap::new();
+    let target = Target::Session;
+    for said in said(env.command(Command::Stat { target, timeout: ANSWER })?)? {
+        if let Reply::Good(Detail::Counters(counters)) = said.reply {
+            all.insert(said.nid, *counters);
+        }
+    }
+    Ok(all)
+}
+
+/// Orders the tests to stop; `force` gives up RPCs under way.
+fn request_stop(env: &mut impl Env, force: bool) -> Result<(), RunError> {
+    let stop = Command::Stop { batch: BATCH.to_owned(), force };
+    said(env.command(stop)?).map(|_| ())
 }
 
 /// Stops the tests, and waits until all units have ended.
@@ -293,8 +317,7 @@ fn stop(env: &mut impl Env) -> Result<(), RunError> {
             if force {
                 env.warn("some RPCs do not end by themselves; they are given up");
             }
-            let stop = Command::Stop { batch: BATCH.to_owned(), force };
-            said(env.command(stop)?)?;
+            request_stop(env, force)?;
         }
         let query = Command::Query { batch: BATCH.to_owned(), test: 0, timeout: ANSWER };
         let busy = |said: &&NodeReply| matches!(said.reply, Reply::Good(Detail::Active(1..)));

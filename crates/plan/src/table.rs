@@ -6,7 +6,7 @@ use lustrine_report::numbers::{count, latency, operations, percent, rate, size};
 
 use lustrine_wire::nid::Nid;
 
-use crate::results::{PointResult, Results, Row};
+use crate::results::{Latency, PointResult, Results, Row};
 
 const HEAD: &str = concat!(
     "                                               latency\n",
@@ -15,7 +15,8 @@ const HEAD: &str = concat!(
 
 const LEGEND: &str = "\
 the clients' own operations, all clients together; read: clients read from servers
-latency in u, m, s: micro-, milli-, whole seconds; p99.9 from 1000 operations on
+latency in u, m, s: micro-, milli-, whole seconds, of all operations that began in
+the measured time, also of those that ended after it; p99.9 from 1000 operations on
 ";
 
 const REPEATED: &str = "\
@@ -177,7 +178,23 @@ fn line(cell: &Cell<'_>) -> String {
         line += &format!(" {:>4}", percent(cell.spread()));
     }
     if row.rate_limit > 0 {
-        line += &format!("\n      at most {} per second and client", row.rate_limit);
+        line +=
+            &format!("\n      {} per second and client, from when each was due", row.rate_limit);
+        if let Some(Latency { p50, p90, p99, p999, max, .. }) = all.latency_sent_us {
+            line += &format!(
+                "\n{:>38} {:>5} {:>5} {:>5} {:>5} {:>5}",
+                "from when each was sent",
+                latency(p50),
+                latency(p90),
+                latency(p99),
+                or_dash(p999.map(latency)),
+                latency(max)
+            );
+        }
+    }
+    if all.lost > 0 {
+        let (lost, age) = (all.lost, all.lost_age_max_s);
+        line += &format!("\n      {lost} never ended; the oldest was given up after {age:.1} s");
     }
     if row.silent > 0 {
         line +=

@@ -32,6 +32,8 @@ struct Site {
     console: Console,
     tickets: u64,
     take_over: bool,
+    /// When the links of a node are cut (true) or work again.
+    cuts: Vec<(Time, usize, bool)>,
     /// When somebody wants an end, and when a node dies.
     interrupt_at: Time,
     dies_at: Option<(Time, usize, StopKind)>,
@@ -60,6 +62,7 @@ impl Site {
             console: Console::new(&nid(0), 0x6000_0000),
             tickets: 0,
             take_over: false,
+            cuts: Vec::new(),
             interrupt_at: Time::NEVER,
             dies_at: None,
             seen: Vec::new(),
@@ -72,6 +75,13 @@ impl Site {
         let now = self.world.now();
         if let Some((_, node, death)) = self.dies_at.take_if(|(at, ..)| now >= *at) {
             self.world.stop(self.hosts[node], death);
+        }
+        let due = |(at, ..): &mut (Time, usize, bool)| now >= *at;
+        for (_, node, cut) in self.cuts.extract_if(.., due) {
+            let fabric = Simulation::fabric(&mut self.world);
+            let (up, down) = fabric.interface(self.hosts[node]).expect("it has an interface");
+            fabric.cut(up, cut);
+            fabric.cut(down, cut);
         }
         let host = self.hosts[0];
         while let Some(outcome) = self.world.look(host, |node| node.next_rpc_outcome()) {
@@ -157,6 +167,20 @@ fn all_run(site: &mut Site, step: &str) -> (Vec<PointResult>, End) {
     run(&plan, &points, site)
 }
 
+fn results_of(points: Vec<PointResult>) -> Results {
+    Results {
+        version: "1".to_owned(),
+        date: "today".to_owned(),
+        host: "<here>".to_owned(),
+        plan: "p".to_owned(),
+        source: String::new(),
+        about: "a <b> & \"c\"".to_owned(),
+        groups: [("c".to_owned(), nodes()[0].clone())].into(),
+        points,
+        end: End::Complete,
+    }
+}
+
 #[track_caller]
 fn near(value: f64, wanted: f64, tolerance: f64) {
     assert!((value / wanted - 1.0).abs() <= tolerance, "{value} instead of {wanted}");
@@ -190,7 +214,10 @@ fn figures_are_what_the_links_allow() {
             near(latency.mean / 1e6 * row.all.ops_per_s, 8.0 * clients, 0.08);
             assert!(latency.p50 <= latency.p90 && latency.p90 <= latency.p99);
             let counted: u64 = row.histogram.iter().map(|(_, count)| count).sum();
-            assert_eq!(counted, row.all.ops);
+            // Those that ended after the measured time have latencies too.
+            let at_the_end = u64::from(row.concurrency * row.clients);
+            assert!((row.all.ops..=row.all.ops + at_the_end).contains(&counted), "{counted}");
+            assert_eq!(row.all.latency_sent_us, None, "there is no rate");
             same_sum(&row.all, row.by_client.iter().map(|client| client.counted.clone()));
             assert!(row.by_client.iter().all(|client| client.server.is_some()));
         }
@@ -247,6 +274,65 @@ fn rates_are_kept() {
     );
     assert_eq!(end, End::Complete);
     near(results[0].rows[0].all.ops_per_s, 600.0, 0.01);
+}
+
+#[test]
+fn operations_of_a_test_with_a_rate_count_from_when_they_were_due() {
+    // The server cannot be reached for half a second, and TCP needs some time to go on.
+    let mut site = Site::new(5, |_, spec| spec);
+    site.cuts = vec![(Time(3_000_000_000), 3, true), (Time(3_500_000_000), 3, false)];
+    let (results, end) = all_run(
+        &mut site,
+        "{time: 6 s, tests: [{do: ping, from: c, to: s, spread: '2:1', rate: 100}], \
+         sweep: {c: [1]}}",
+    );
+    assert_eq!(end, End::Complete);
+    let all = &results[0].rows[0].all;
+    // All of them are sent in the end.
+    near(all.ops_per_s, 100.0, 0.02);
+    let (due, sent) = (all.latency_us.expect("due"), all.latency_sent_us.expect("sent"));
+    // One operation was under way, and at least 50 of 600 were due that could not be sent.
+    assert!(sent.p99 < 10_000.0 && sent.max >= 500_000.0, "{sent:?}");
+    assert!(due.p50 < 10_000.0 && due.p99 > 400_000.0, "{due:?}");
+    near(due.max, sent.max, 0.1);
+    assert_eq!((all.errors, all.lost), (0, 0));
+    let results = results_of(results);
+    let text = table(&results);
+    assert!(text.contains("100 per second and client, from when each was due"), "{text}");
+    assert!(text.contains("from when each was sent "), "{text}");
+    let csv = csv(&results);
+    let column = |name: &str| {
+        let at = csv.lines().next()?.split(',').position(|head| head == name)?;
+        csv.lines().nth(1)?.split(',').nth(at)?.parse::<f64>().ok()
+    };
+    near(column("p90_us").expect("a number"), due.p90, 0.001);
+    near(column("sent_p90_us").expect("a number"), sent.p90, 0.001);
+    assert!(page(&results, &text).contains("From when each was sent: p50"));
+}
+
+#[test]
+fn an_operation_that_stalls_at_the_end_counts_with_its_latency() {
+    // The server falls silent 0.5 s before the end of the row and comes back 2 s after it; the
+    // second time it never comes back.
+    for (back, lost) in [(5_500_000_000, 0), (u64::MAX, 4)] {
+        let mut site = Site::new(5, |_, spec| spec.with("rpc_timeout", 8));
+        site.cuts = vec![(Time(3_000_000_000), 3, true), (Time(back), 3, false)];
+        let (results, end) = all_run(
+            &mut site,
+            "{time: 3 s, tests: [{do: ping, from: c, to: s, concurrency: 4}], sweep: {c: [1]}}",
+        );
+        assert_eq!(end, End::Complete);
+        let row = &results[0].rows[0];
+        assert!((2.9..3.2).contains(&row.all.seconds), "{}", row.all.seconds);
+        let longest = row.all.latency_us.expect("there are some").max;
+        assert_eq!(longest > 2_000_000.0, lost == 0, "{longest} us");
+        assert_eq!((row.all.lost, row.all.errors), (lost, lost));
+        assert_eq!(row.all.lost_age_max_s >= 2.0, lost > 0, "{}", row.all.lost_age_max_s);
+        let counted: u64 = row.histogram.iter().map(|(_, count)| count).sum();
+        assert_eq!(counted, row.all.ops + 4 - lost, "operations that began in the row");
+        let text = table(&results_of(results));
+        assert_eq!(text.contains("4 never ended; the oldest was given up"), lost > 0, "{text}");
+    }
 }
 
 #[test]
@@ -329,17 +415,7 @@ fn whatever_came_out_can_be_written_down() {
     let (pairs, _) =
         all_run(&mut site, "{time: 500 ms, tests: [{do: write, from: c, to: s, spread: pairs}]}");
     points.extend(pairs.into_iter().map(|point| PointResult { step: 1, ..point }));
-    let results = Results {
-        version: "1".to_owned(),
-        date: "today".to_owned(),
-        host: "<here>".to_owned(),
-        plan: "p".to_owned(),
-        source: String::new(),
-        about: "a <b> & \"c\"".to_owned(),
-        groups: [("c".to_owned(), nodes()[0].clone())].into(),
-        points,
-        end,
-    };
+    let results = Results { end, ..results_of(points) };
     let text = table(&results);
     assert_eq!(text.lines().filter(|line| line.starts_with("read  ")).count(), 4, "{text}");
     assert!(text.contains(" 4 pairs (client -> server): slowest"), "{text}");

@@ -143,7 +143,7 @@ impl Framework {
                 }
             }
             ToFramework::Counted { gather, share } => self.counted(now, gather, &share),
-            ToFramework::Told { gather, share } => self.told(now, gather, &share),
+            ToFramework::Told { gather, share } => self.told(gather, &share),
         }
     }
 
@@ -196,7 +196,7 @@ impl Framework {
             Body::TestRequest(wanted) => self.test(ticket, message.features, message.order, wanted),
             Body::BatchRequest(wanted) => self.batch(wanted),
             Body::StatRequest(wanted) => self.stat(ticket, wanted),
-            Body::ClientStatsRequest(wanted) => self.figures(now, ticket, wanted),
+            Body::ClientStatsRequest(wanted) => self.figures(ticket, wanted),
             // This node is no console.
             Body::JoinRequest(_) => Outcome::Reply(Body::JoinReply(JoinReply {
                 status: errno::ESRCH,

@@ -16,7 +16,7 @@ const COARSE: u32 = 16;
 /// has thousands of clients, so not all are made that there could be.
 const PAGE: usize = 64;
 
-/// Latencies of RPCs that went well, in nanoseconds. Up to 2 us each nanosecond has its own
+/// Latencies of successful RPCs, in nanoseconds. Up to 2 us each nanosecond has its own
 /// bucket, above that three digits count.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {
@@ -29,8 +29,13 @@ pub struct Latencies {
 impl Latencies {
     #[inline]
     pub(crate) fn record(&mut self, took: Nanos) {
+        self.record_many(took, 1);
+    }
+
+    #[inline]
+    pub(crate) fn record_many(&mut self, took: Nanos, count: u64) {
         let nanos = took.0.min(LATENCY_MAX);
-        self.count_in(bucket_of(nanos), 1);
+        self.count_in(bucket_of(nanos), count);
         let (low, high) = self.range.unwrap_or((nanos, nanos));
         self.range = Some((low.min(nanos), high.max(nanos)));
     }

@@ -166,6 +166,16 @@ pub enum TestError {
     NoneEnded,
 }
 
+impl TestError {
+    /// Whether the answer never came.
+    pub(crate) fn is_lost(self) -> bool {
+        matches!(
+            self,
+            TestError::Rpc(RpcError::TimedOut | RpcError::Aborted | RpcError::PeerLost(_))
+        )
+    }
+}
+
 /// Starts one RPC.
 ///
 /// # Errors

@@ -144,7 +144,7 @@ impl Worker {
             }
             ToWorker::NewSession => self.units.new_session(),
             ToWorker::Tell { gather, instance } => {
-                let share = Box::new(self.units.measured(instance));
+                let share = Box::new(self.units.measured(turn.now, instance));
                 self.news.push_back(ToFramework::Told { gather, share });
             }
             ToWorker::Put { ticket, features, bulk_bits, sid, figures } => {

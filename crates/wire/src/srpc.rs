@@ -17,8 +17,8 @@ pub use body::{
     RemoveSessionRequest, RpcCounters, StatReply, StatRequest, TestReply, TestRequest,
 };
 pub use client_stats::{
-    CLIENT_STATS_LEN_MAX, ClientStats, ClientStatsError, ERROR_KINDS_MAX, LATENCY_BUCKETS,
-    bucket_start,
+    CLIENT_STATS_LEN_MAX, ClientStats, ClientStatsDetails, ClientStatsError, ERROR_KINDS_MAX,
+    LATENCY_BUCKETS, bucket_start,
 };
 pub use service::{MessageType, Service};
 pub use values::{

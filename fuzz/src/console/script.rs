@@ -442,6 +442,7 @@ impl Put {
                     bytes: *bytes,
                     failed: failed.clone(),
                     latencies: latencies.collect(),
+                    details: None,
                 }
                 .encode()
             }

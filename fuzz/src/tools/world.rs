@@ -122,6 +122,7 @@ impl<'a> World<'a> {
             bytes: self.number(),
             failed: vec![(-5, self.number())],
             latencies: vec![(u32::from(self.byte()), self.number())],
+            details: None,
         };
         Detail::ClientStats(Box::new(figures))
     }

@@ -179,10 +179,12 @@ pub(super) fn figures(data: &[u8]) {
     assert!(written.len() <= CLIENT_STATS_LEN_MAX as usize, "{} bytes", written.len());
     // A number has one shortest form, and that is what is written.
     assert!(written.len() <= data.len(), "{data:?} became {written:?}");
+    let early = ClientStats { details: None, ..figures.clone() }.encode().len();
     for end in 0..written.len() {
-        assert!(
-            ClientStats::parse(&written[..end]).is_err(),
-            "{end} bytes of {written:?} are enough"
+        assert_eq!(
+            ClientStats::parse(&written[..end]).is_ok(),
+            end == early,
+            "{end} bytes of {written:?}"
         );
     }
     assert_eq!(ClientStats::parse(&written), Ok(figures));

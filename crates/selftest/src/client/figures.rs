@@ -114,11 +114,6 @@ impl Figures {
     }
 }
 
-/// Whether an error means that the answer never came.
-pub(super) fn is_lost(error: TestError) -> bool {
-    matches!(error, TestError::Rpc(RpcError::TimedOut | RpcError::Aborted | RpcError::PeerLost(_)))
-}
-
 /// Whether an error says that the node or the way to it is in trouble.
 pub(super) fn is_outage(error: TestError) -> bool {
     matches!(

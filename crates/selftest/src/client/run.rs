@@ -4,7 +4,7 @@
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::time::{Nanos, Time};
 
-use super::figures::{is_lost, is_outage};
+use super::figures::is_outage;
 use super::link::LinkEvent;
 use super::{Client, ClientError, Drain, LoadStep, Phase, StepLimit};
 use crate::bulk::charge;
@@ -53,7 +53,7 @@ impl Client {
                 self.units.failed(turn.now, index);
                 if !(self.interrupted && error == TestError::Rpc(RpcError::Aborted)) {
                     self.figures.failure(error);
-                    if is_lost(error) {
+                    if error.is_lost() {
                         self.figures.never_ended(turn.now, completion.took);
                     }
                 }

@@ -1,6 +1,5 @@
 //! What clients of ours tell of their tests (docs/protocol/client-stats.md).
 
-use lustrine_lnet::time::Time;
 use lustrine_wire::srpc::{Body, ClientStatsReply, ClientStatsRequest, EXTENSIONS_MAGIC};
 
 use super::{Framework, Outcome};
@@ -24,12 +23,7 @@ impl Framework {
         if self.tells_figures { EXTENSIONS_MAGIC } else { 0 }
     }
 
-    pub(super) fn figures(
-        &mut self,
-        now: Time,
-        ticket: Ticket,
-        wanted: &ClientStatsRequest,
-    ) -> Outcome {
+    pub(super) fn figures(&mut self, ticket: Ticket, wanted: &ClientStatsRequest) -> Outcome {
         let (instance, cpts) = match self.instance_of(wanted) {
             Ok(found) => found,
             Err(status) => {
@@ -48,7 +42,7 @@ impl Framework {
             self.order(*cpt, ToWorker::Tell { gather, instance });
         }
         if cpts.is_empty() {
-            self.tell(now, gather);
+            self.tell(gather);
         }
         Outcome::Later
     }
@@ -64,22 +58,22 @@ impl Framework {
         Ok((client.instance, client.cpts.clone()))
     }
 
-    pub(super) fn told(&mut self, now: Time, gather: u32, share: &Measured) {
+    pub(super) fn told(&mut self, gather: u32, share: &Measured) {
         let Some(telling) = self.tellings.get_mut(gather) else { return };
         telling.sum.add(share);
         telling.missing -= 1;
         if telling.missing == 0 {
-            self.tell(now, gather);
+            self.tell(gather);
         }
     }
 
-    fn tell(&mut self, now: Time, gather: u32) {
+    fn tell(&mut self, gather: u32) {
         let Some(Telling { ticket, bulk_bits, room, sum, .. }) = self.tellings.remove(gather)
         else {
             return;
         };
         let (sid, features) = (self.sid(), self.features());
-        let figures = sum.figures(now).encode();
+        let figures = sum.to_wire().encode();
         if figures.len() > room as usize {
             let status = errno::EMSGSIZE;
             return self.send(

@@ -11,6 +11,7 @@ use lustrine_wire::nid::ProcessId;
 use crate::bulk::{Budget, Grant, Source, Term};
 use crate::counters::SessionErrors;
 use crate::cpt_message::{InstanceId, OnError, Stop, ToFramework, Work};
+use crate::latencies::LATENCY_MAX;
 use crate::limits::UNITS_MAX;
 use crate::load::{self, Test, TestRpc, WallClock};
 use crate::measured::Measured;
@@ -22,8 +23,9 @@ use crate::turn::Turn;
 /// failures can be instant, and a loop turn must end.
 const PAUSE: Nanos = Nanos::from_millis(10);
 
-/// How far units of an instance with a rate make up for RPCs that could not go in time.
-const CATCH_UP: Nanos = Nanos::from_millis(10);
+/// For how long an RPC of an instance with a rate may wait until it can be sent. Those of a longer
+/// outage are not sent; they count with this latency, which is the longest that is told apart.
+const LATE_MAX: Nanos = Nanos(LATENCY_MAX);
 
 /// What a unit is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +51,8 @@ struct Unit {
     left: Option<u32>,
     seq: u32,
     sink: Option<Grant>,
+    /// When the RPC that it is in, or that it makes next, was due; of groups with a rate alone.
+    due: Option<Time>,
 }
 
 /// The units of one test instance.
@@ -63,9 +67,34 @@ struct Group {
     ended: u32,
     /// Whether it is on the list of groups the front has to be told of.
     reported: bool,
-    /// When the next RPC may go; of groups with a rate alone.
-    next_turn: Time,
+    /// When the next RPC is due; of groups with a rate alone.
+    next_due: Time,
+    /// When the units were started, while they run.
+    started: Option<Time>,
     measured: Measured,
+}
+
+impl Group {
+    /// When an RPC is due that a unit can send now.
+    fn take_due(&mut self, now: Time) -> Time {
+        let pace = self.work.pace.0.max(1);
+        let late = now.since(self.next_due).0.saturating_sub(LATE_MAX.0);
+        let never_sent = late.div_ceil(pace);
+        if never_sent > 0 {
+            self.measured.never_sent(never_sent);
+            self.next_due = self.next_due + Nanos(never_sent * pace);
+        }
+        let due = self.next_due;
+        self.next_due = due + self.work.pace;
+        due
+    }
+
+    /// The units are to run no more; their time is over.
+    fn stop_clock(&mut self, now: Time) {
+        if let Some(started) = self.started.take() {
+            self.measured.age.0 += now.since(started).0;
+        }
+    }
 }
 
 /// What a group's active units are to do when their RPC is over.
@@ -144,7 +173,8 @@ impl Units {
             mode: Mode::Stop,
             ended: 0,
             reported: false,
-            next_turn: Time::ZERO,
+            next_due: Time::ZERO,
+            started: None,
             measured: Measured::default(),
         };
         let Ok(index) = self.groups.insert(group) else { return };
@@ -162,6 +192,7 @@ impl Units {
                     left: None,
                     seq: 0,
                     sink: None,
+                    due: None,
                 };
                 members.push(self.units.insert(unit).expect("the front counts units"));
             }
@@ -184,8 +215,8 @@ impl Units {
         }
         group.mode = Mode::Run;
         group.active = group.units.len() as u32;
-        group.measured.since.get_or_insert(turn.now);
-        group.next_turn = turn.now;
+        group.started = Some(turn.now);
+        group.next_due = turn.now;
         let loops = group.work.loops;
         for index in group.units.clone() {
             if let Some(unit) = self.units.get_mut(index) {
@@ -208,6 +239,7 @@ impl Units {
         if group.mode == Mode::Run {
             group.mode = Mode::Stop;
         }
+        group.stop_clock(turn.now);
         let members = group.units.clone();
         if group.work.pace != Nanos::ZERO {
             // Turns can be hours away; nobody is to take one of an earlier run, or another test.
@@ -261,19 +293,24 @@ impl Units {
         if let Some(left) = &mut unit.left {
             *left = left.saturating_sub(1);
         }
-        if mode != Mode::Run {
-            self.end_unit(turn, tools, index);
-            return;
-        }
+        let due = unit.due.take();
         match verdict {
-            Ok(()) => {
-                if self.measures {
-                    group.measured.success(completion.took, plan.test().len());
+            Ok(()) if self.measures => {
+                match mode {
+                    Mode::Run => group.measured.success(completion.took, plan.test().len()),
+                    Mode::Stop | Mode::Remove => group.measured.late_success(completion.took),
                 }
-                self.next(turn, tools, index);
+                if let Some(due) = due {
+                    group.measured.success_since_due(turn.now.since(due));
+                }
             }
-            Err(error) => {
-                group.measured.failure(error);
+            Ok(()) => {}
+            Err(error) => group.measured.failure(error, completion.took),
+        }
+        match (mode, verdict) {
+            (Mode::Stop | Mode::Remove, _) => self.end_unit(turn, tools, index),
+            (Mode::Run, Ok(())) => self.next(turn, tools, index),
+            (Mode::Run, Err(_)) => {
                 self.count_error(plan.test());
                 self.after_error(turn, tools, index, on_error);
             }
@@ -342,13 +379,16 @@ impl Units {
     }
 
     /// What the units of an instance measured here.
-    pub(super) fn measured(&self, instance: InstanceId) -> Measured {
+    pub(super) fn measured(&self, now: Time, instance: InstanceId) -> Measured {
         let index = self.by_instance.get(&instance);
         let Some(group) = index.and_then(|index| self.groups.get(*index)) else {
             return Measured::default();
         };
         let mut measured = group.measured.clone();
         measured.active = group.active;
+        if let Some(started) = group.started {
+            measured.age.0 += now.since(started).0;
+        }
         measured
     }
 
@@ -364,12 +404,9 @@ impl Units {
             self.end_unit(turn, tools, index);
             return;
         }
-        let pace = group.work.pace;
-        if pace != Nanos::ZERO {
-            // What could not go in time is made up for, but not the whole of an outage.
-            let earliest = Time(turn.now.0.saturating_sub(CATCH_UP.0));
-            let due = group.next_turn.max(earliest);
-            group.next_turn = due + pace;
+        if group.work.pace != Nanos::ZERO && unit.due.is_none() {
+            let due = group.take_due(turn.now);
+            unit.due = Some(due);
             if due > turn.now {
                 // Others may have its memory until then.
                 if let Some(grant) = unit.sink.take() {
@@ -429,7 +466,8 @@ impl Units {
                 self.paused.push_back((turn.now + PAUSE, index));
             }
             Err(failure) => {
-                group.measured.failure(failure.into());
+                unit.due = None;
+                group.measured.failure(failure.into(), Nanos::ZERO);
                 self.count_error(plan.test());
                 self.after_error(turn, tools, index, on_error);
             }
@@ -464,12 +502,16 @@ impl Units {
     fn end_unit<M: Memory>(&mut self, turn: &mut Turn<'_, M>, tools: &mut Tools<'_>, index: u32) {
         let Some(unit) = self.units.get_mut(index) else { return };
         unit.state = State::Idle;
+        unit.due = None;
         if let Some(grant) = unit.sink.take() {
             tools.budget.give(turn.memory, grant);
         }
         let Some(group) = self.groups.get_mut(unit.group) else { return };
         group.active -= 1;
         group.ended += 1;
+        if group.active == 0 {
+            group.stop_clock(turn.now);
+        }
         if !group.reported {
             group.reported = true;
             self.changed.push(unit.group);

@@ -7,8 +7,8 @@ pub const LATENCY_BUCKETS: u32 = 64 * 54;
 /// Largest number of kinds of errors that are distinguished.
 pub const ERROR_KINDS_MAX: usize = 32;
 
-/// Longest encoding in bytes, far more than these buckets can need.
-pub const CLIENT_STATS_LEN_MAX: u32 = 64 << 10;
+/// Longest encoding in bytes: more than both lists of buckets can need.
+pub const CLIENT_STATS_LEN_MAX: u32 = 80 << 10;
 
 /// The first byte: the version of this encoding.
 const FORM: u64 = 1;
@@ -17,7 +17,8 @@ const FORM: u64 = 1;
 /// counts of an interval are differences.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ClientStats {
-    /// Nanoseconds since the test first ran; 0 before that.
+    /// Nanoseconds for which the test has run; 0 if it never did. Releases without
+    /// [`details`](ClientStats::details) count on after the test was stopped.
     pub age: u64,
     /// Units that are active.
     pub active: u32,
@@ -25,12 +26,30 @@ pub struct ClientStats {
     pub ops: u64,
     /// Payload bytes that they moved.
     pub bytes: u64,
-    /// RPCs that failed while the test ran, by kind: a positive errno is the server's, a negative
-    /// one the client's. At most [`ERROR_KINDS_MAX`]; further kinds are counted as the last one.
+    /// RPCs that began while the test ran and failed, by kind: a positive errno is the server's, a
+    /// negative one the client's. At most [`ERROR_KINDS_MAX`] kinds; those of further kinds are
+    /// counted as the last one.
     pub failed: Vec<(i32, u64)>,
-    /// The latencies of the RPCs that succeeded: numbers of buckets, below [`LATENCY_BUCKETS`] and
-    /// ascending, with their counts; [`bucket_start`] says where each bucket begins.
+    /// Of the RPCs that began while the test ran and succeeded, how many took how long from when
+    /// they were sent: numbers of buckets, below [`LATENCY_BUCKETS`], growing; [`bucket_start`]
+    /// says where each begins.
     pub latencies: Vec<(u32, u64)>,
+    /// What earlier releases do not send.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<ClientStatsDetails>,
+}
+
+/// The later part of [`ClientStats`]. A node that sends it also counts latencies and failures of
+/// RPCs that ended after the test was stopped.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ClientStatsDetails {
+    /// RPCs that were given up without an answer; they are among the failures too.
+    pub lost: u64,
+    /// Nanoseconds that the oldest of these was old when it was given up.
+    pub lost_age_max: u64,
+    /// Of a test with a rate: latencies from when each RPC was due, in the same buckets. RPCs that
+    /// were never sent, because they could not be for too long, count here alone.
+    pub due_latencies: Vec<(u32, u64)>,
 }
 
 /// Where a bucket of latencies begins, in nanoseconds; it ends where the next one begins. The first
@@ -70,17 +89,17 @@ impl ClientStats {
             put(&mut out, u64::from(*kind as u32));
             put(&mut out, *count);
         }
-        put(&mut out, self.latencies.len() as u64);
-        let mut last = 0;
-        for (bucket, count) in &self.latencies {
-            put(&mut out, u64::from(bucket.wrapping_sub(last)));
-            put(&mut out, *count);
-            last = *bucket;
+        put_buckets(&mut out, &self.latencies);
+        if let Some(ClientStatsDetails { lost, lost_age_max, due_latencies }) = &self.details {
+            put(&mut out, *lost);
+            put(&mut out, *lost_age_max);
+            put_buckets(&mut out, due_latencies);
         }
         out
     }
 
-    /// Reads an encoding; bytes after it are ignored.
+    /// Reads the bytes. Those of an earlier release end before the details; bytes behind these
+    /// belong to a later release and are ignored.
     ///
     /// # Errors
     /// [`ClientStatsError`].
@@ -104,23 +123,46 @@ impl ClientStats {
         for _ in 0..kinds {
             figures.failed.push((number(next(from)?)? as i32, next(from)?));
         }
-        let buckets = next(from)?;
-        if buckets > u64::from(LATENCY_BUCKETS) {
-            return Err(ClientStatsError::Nonsense);
-        }
-        let mut last = None;
-        for _ in 0..buckets {
-            let step = number(next(from)?)?;
-            let bucket = last.unwrap_or(0u32).checked_add(step).filter(|b| *b < LATENCY_BUCKETS);
-            let bucket = bucket.ok_or(ClientStatsError::Nonsense)?;
-            if last.is_some() && step == 0 {
-                return Err(ClientStatsError::Nonsense);
-            }
-            figures.latencies.push((bucket, next(from)?));
-            last = Some(bucket);
+        figures.latencies = next_buckets(from)?;
+        if !from.is_empty() {
+            figures.details = Some(ClientStatsDetails {
+                lost: next(from)?,
+                lost_age_max: next(from)?,
+                due_latencies: next_buckets(from)?,
+            });
         }
         Ok(figures)
     }
+}
+
+fn put_buckets(out: &mut Vec<u8>, buckets: &[(u32, u64)]) {
+    put(out, buckets.len() as u64);
+    let mut last = 0;
+    for (bucket, count) in buckets {
+        put(out, u64::from(bucket.wrapping_sub(last)));
+        put(out, *count);
+        last = *bucket;
+    }
+}
+
+fn next_buckets(from: &mut &[u8]) -> Result<Vec<(u32, u64)>, ClientStatsError> {
+    let count = next(from)?;
+    if count > u64::from(LATENCY_BUCKETS) {
+        return Err(ClientStatsError::Nonsense);
+    }
+    let mut buckets = Vec::new();
+    let mut last = None;
+    for _ in 0..count {
+        let step = number(next(from)?)?;
+        let bucket = last.unwrap_or(0u32).checked_add(step).filter(|b| *b < LATENCY_BUCKETS);
+        let bucket = bucket.ok_or(ClientStatsError::Nonsense)?;
+        if last.is_some() && step == 0 {
+            return Err(ClientStatsError::Nonsense);
+        }
+        buckets.push((bucket, next(from)?));
+        last = Some(bucket);
+    }
+    Ok(buckets)
 }
 
 fn number(value: u64) -> Result<u32, ClientStatsError> {
@@ -192,6 +234,11 @@ mod tests {
             bytes: u64::MAX,
             failed: vec![(-1, u64::MAX); ERROR_KINDS_MAX],
             latencies: (0..LATENCY_BUCKETS).map(|bucket| (bucket, u64::MAX)).collect(),
+            details: Some(ClientStatsDetails {
+                lost: u64::MAX,
+                lost_age_max: u64::MAX,
+                due_latencies: (0..LATENCY_BUCKETS).map(|bucket| (bucket, u64::MAX)).collect(),
+            }),
         };
         let bytes = figures.encode();
         assert!(bytes.len() <= CLIENT_STATS_LEN_MAX as usize, "{}", bytes.len());
@@ -204,14 +251,22 @@ mod tests {
             (age, active, ops, bytes) in any::<(u64, u32, u64, u64)>(),
             failed in prop::collection::vec(any::<(i32, u64)>(), 0..ERROR_KINDS_MAX),
             latencies in prop::collection::btree_map(0..LATENCY_BUCKETS, any::<u64>(), 0..80),
+            (lost, lost_age_max) in any::<(u64, u64)>(),
+            due in prop::collection::btree_map(0..LATENCY_BUCKETS, any::<u64>(), 0..80),
             cut in any::<prop::sample::Index>(),
         ) {
             let latencies = latencies.into_iter().collect();
-            let figures = ClientStats { age, active, ops, bytes, failed, latencies };
-            let bytes = figures.encode();
+            let early =
+                ClientStats { age, active, ops, bytes, failed, latencies, details: None };
+            let due_latencies = due.into_iter().collect();
+            let details = Some(ClientStatsDetails { lost, lost_age_max, due_latencies });
+            let figures = ClientStats { details, ..early.clone() };
+            let (bytes, without) = (figures.encode(), early.encode());
             prop_assert_eq!(ClientStats::parse(&bytes), Ok(figures));
+            prop_assert!(bytes.starts_with(&without));
+            prop_assert_eq!(ClientStats::parse(&without), Ok(early));
             let cut = cut.index(bytes.len());
-            prop_assert!(ClientStats::parse(&bytes[..cut]).is_err());
+            prop_assert_eq!(ClientStats::parse(&bytes[..cut]).is_ok(), cut == without.len());
         }
 
         #[test]
