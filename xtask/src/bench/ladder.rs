@@ -10,7 +10,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::machine::{self, Machine};
-use super::ours::{self, Checks, Layer, Load, Measured, Programs};
+use super::ours::{self, Checks, Layer, Load, Measured, Programs, Waiting};
 use super::peers::{Direction, Peer, Placement};
 use super::statistics::Summary;
 use crate::repository::root;
@@ -35,7 +35,8 @@ pub(crate) struct LadderArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Against {
     Peer(Peer),
-    /// Plain TCP between two processes of ours, measured by the same `lustrine selftest`.
+    /// Plain TCP between two processes of ours that wait as our nodes do, measured by the same
+    /// `lustrine selftest`.
     RawTcp,
     /// The same load of ours without checks, of the same round.
     Unchecked(Direction),
@@ -58,6 +59,8 @@ struct Rung {
     unit: &'static str,
     layer: Layer,
     load: Load,
+    /// How our nodes wait.
+    waiting: Waiting,
     against: Against,
     goal: Goal,
 }
@@ -74,7 +77,12 @@ const fn rung(
     against: Against,
     goal: Goal,
 ) -> Rung {
-    Rung { name, unit, layer: Layer::Selftest, load, against, goal }
+    Rung { name, unit, layer: Layer::Selftest, load, waiting: Waiting::Polling, against, goal }
+}
+
+/// The same with nodes that sleep while they wait.
+const fn sleeping(rung: Rung) -> Rung {
+    Rung { waiting: Waiting::Sleeping, ..rung }
 }
 
 /// From the driver to the selftest, each layer against the one below; the lowest against a peer.
@@ -89,9 +97,15 @@ fn layers(
         (Layer::Lnet, Against::Below(Layer::Socklnd)),
         (Layer::Selftest, Against::Below(Layer::Lnet)),
     ];
-    let rung =
-        move |(name, (layer, against))| Rung { name, unit, layer, load, against, goal: Goal::None };
-    names.into_iter().zip(steps).map(rung)
+    names.into_iter().zip(steps).map(move |(name, (layer, against))| Rung {
+        name,
+        unit,
+        layer,
+        load,
+        waiting: Waiting::Polling,
+        against,
+        goal: Goal::None,
+    })
 }
 
 /// A small RPC moves 256 bytes each way: frame header 24, LNet header 72, message 160.
@@ -101,27 +115,32 @@ const RPC_BYTES: u32 = 24 + 72 + 160;
 fn rungs() -> Vec<Rung> {
     use Direction::{Read, Write};
     let ucx = Peer::UcxTagBw { bytes: 64 };
-    let sockperf = |placement| Peer::Sockperf { bytes: RPC_BYTES, placement };
+    let sockperf = |placement, waiting| Peer::Sockperf { bytes: RPC_BYTES, placement, waiting };
     // Two nodes are two machines: each end has a CPU of its own.
-    let apart = sockperf(Placement::Apart);
+    let apart = |waiting| sockperf(Placement::Apart, waiting);
     let (off, words, sums) = (Checks::Off, Checks::Words, Checks::Checksums);
-    let (free, most) = (Goal::None, Goal::AtLeast(0.95));
+    let (free, most, close) = (Goal::None, Goal::AtLeast(0.95), Goal::AtMost(1.15));
     let peer = Against::Peer;
     let (rate, latency) = (Load::PingRate, Load::PingLatency);
     let mut rungs = vec![
         rung("ping rate, 64 under way", "RPC/s", rate, peer(ucx), Goal::AtLeast(3.0)),
-        rung("ping latency", "us", latency, peer(apart), Goal::AtMost(1.3)),
-        rung(
+        rung("ping latency", "us", latency, peer(apart(Waiting::Polling)), close),
+        sleeping(rung("ping latency", "us", latency, peer(apart(Waiting::Sleeping)), close)),
+        sleeping(rung(
             "ping latency, free",
             "us",
             latency,
-            peer(sockperf(Placement::Free)),
-            Goal::AtMost(1.3),
-        ),
+            peer(sockperf(Placement::Free, Waiting::Sleeping)),
+            close,
+        )),
         rung("read 1 MiB", "MiB/s", bulk(Read, off), peer(Peer::Iperf3(Read)), most),
         rung("write 1 MiB", "MiB/s", bulk(Write, off), peer(Peer::Iperf3(Write)), most),
+        sleeping(rung("read 1 MiB", "MiB/s", bulk(Read, off), peer(Peer::Iperf3(Read)), free)),
+        sleeping(rung("write 1 MiB", "MiB/s", bulk(Write, off), peer(Peer::Iperf3(Write)), free)),
         rung("read 1 MiB, raw", "MiB/s", bulk(Read, off), Against::RawTcp, free),
         rung("write 1 MiB, raw", "MiB/s", bulk(Write, off), Against::RawTcp, free),
+        sleeping(rung("read 1 MiB, raw", "MiB/s", bulk(Read, off), Against::RawTcp, free)),
+        sleeping(rung("write 1 MiB, raw", "MiB/s", bulk(Write, off), Against::RawTcp, free)),
         rung("read, full check", "MiB/s", bulk(Read, words), Against::Unchecked(Read), free),
         rung("write, full check", "MiB/s", bulk(Write, words), Against::Unchecked(Write), free),
         rung("read, V2 checksums", "MiB/s", bulk(Read, sums), Against::Unchecked(Read), most),
@@ -130,7 +149,7 @@ fn rungs() -> Vec<Rung> {
     let names = ["rate: socklnd", "rate: lnet", "rate: selftest"];
     rungs.extend(layers(names, "msg/s", rate, ucx));
     let names = ["latency: socklnd", "latency: lnet", "latency: selftest"];
-    rungs.extend(layers(names, "us", latency, apart));
+    rungs.extend(layers(names, "us", latency, apart(Waiting::Polling)));
     let names = ["read: socklnd", "read: lnet", "read: selftest"];
     rungs.extend(layers(names, "MiB/s", bulk(Read, off), Peer::Iperf3(Read)));
     let names = ["write: socklnd", "write: lnet", "write: selftest"];
@@ -143,6 +162,8 @@ fn rungs() -> Vec<Rung> {
 struct Row {
     name: String,
     unit: &'static str,
+    /// How our nodes waited.
+    waiting: Waiting,
     against: String,
     goal: Goal,
     ours: Option<Summary>,
@@ -206,7 +227,7 @@ fn write(file: &Path, text: &str) -> Result<()> {
 fn against(rung: &Rung) -> String {
     match rung.against {
         Against::Peer(peer) => peer.to_string(),
-        Against::RawTcp => "raw TCP".to_owned(),
+        Against::RawTcp => format!("raw TCP, {}", rung.waiting),
         Against::Unchecked(_) => "ours, unchecked".to_owned(),
         Against::Below(layer) => format!("ours, {} alone", layer.name()),
     }
@@ -217,6 +238,7 @@ fn climb(programs: &Programs, rung: &Rung, rounds: u32, seconds: u32) -> Row {
     let mut row = Row {
         name: rung.name.to_owned(),
         unit: rung.unit,
+        waiting: rung.waiting,
         against: against(rung),
         goal: rung.goal,
         ours: None,
@@ -265,15 +287,17 @@ fn one_round(programs: &Programs, rung: &Rung, seconds: u32) -> Result<Round> {
         Against::Peer(_) | Against::RawTcp => None,
         Against::Unchecked(direction) => {
             let load = bulk(direction, Checks::Off);
-            Some(ours::measure(programs, rung.layer, load, seconds)?.value(load))
+            let below = ours::measure(programs, rung.layer, load, rung.waiting, seconds)?;
+            Some(below.value(load))
         }
         Against::Below(layer) => {
-            Some(ours::measure(programs, layer, rung.load, seconds)?.value(rung.load))
+            let below = ours::measure(programs, layer, rung.load, rung.waiting, seconds)?;
+            Some(below.value(rung.load))
         }
     };
-    let ours = ours::measure(programs, rung.layer, rung.load, seconds)?;
+    let ours = ours::measure(programs, rung.layer, rung.load, rung.waiting, seconds)?;
     if rung.against == Against::RawTcp {
-        theirs = ours.raw_mib_per_s();
+        theirs = ours.raw_mib_per_s(rung.waiting);
     }
     Ok(Round { theirs, ours })
 }
@@ -301,6 +325,15 @@ mod tests {
     }
 
     #[test]
+    fn a_latency_is_compared_with_a_program_that_waits_in_the_same_way() {
+        for rung in rungs().iter().filter(|rung| rung.load == Load::PingLatency) {
+            if let Against::Peer(Peer::Sockperf { waiting, .. }) = rung.against {
+                assert_eq!(waiting, rung.waiting, "{}", rung.name);
+            }
+        }
+    }
+
+    #[test]
     fn goals() {
         assert_eq!(reached(Goal::AtLeast(3.0), 3.1), Some(true));
         assert_eq!(reached(Goal::AtLeast(3.0), 2.9), Some(false));
@@ -312,7 +345,7 @@ mod tests {
     fn a_program_that_is_not_there_is_told_in_its_row() {
         let [lustrine, rungs_program] = ["no-such-program", "nor-this"].map(PathBuf::from);
         let programs = Programs { lustrine, rungs: rungs_program };
-        let row = climb(&programs, &rungs()[5], 1, 1);
+        let row = climb(&programs, &rungs()[8], 1, 1);
         assert!(row.ours.is_none() && row.reached.is_none());
         assert!(row.absent.expect("a reason").contains("no-such-program"));
     }

@@ -1,12 +1,13 @@
 //! Our own programs: `lustrine selftest` between two processes on the loopback, as a user runs it,
 //! and the lower layers by themselves (`crates/node/examples/rungs`).
 
+use std::fmt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::peers::Direction;
 use crate::process;
@@ -37,6 +38,25 @@ pub(crate) enum Checks {
     Words,
     /// Checksums of protocol version 2 on every message.
     Checksums,
+}
+
+/// How a program waits for the next message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Waiting {
+    /// It asks again and again.
+    Polling,
+    /// The system wakes it.
+    Sleeping,
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Waiting::Polling => "polling",
+            Waiting::Sleeping => "sleeping",
+        })
+    }
 }
 
 /// How much of ours is measured.
@@ -100,6 +120,7 @@ pub(crate) struct Measured {
     errors: u64,
     cpu_s: Cpu,
     raw_tcp_mib_per_s: Option<f64>,
+    raw_tcp_polling_mib_per_s: Option<f64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -123,9 +144,13 @@ impl Measured {
         }
     }
 
-    /// What plain TCP moved between two processes right before or after, where that was measured.
-    pub(crate) fn raw_mib_per_s(&self) -> Option<f64> {
-        self.raw_tcp_mib_per_s
+    /// What plain TCP moved between two processes that waited in this way right before, where that
+    /// was measured.
+    pub(crate) fn raw_mib_per_s(&self, waiting: Waiting) -> Option<f64> {
+        match waiting {
+            Waiting::Polling => self.raw_tcp_polling_mib_per_s,
+            Waiting::Sleeping => self.raw_tcp_mib_per_s,
+        }
     }
 
     /// CPU time of both ends per operation, in microseconds.
@@ -139,10 +164,15 @@ pub(crate) fn measure(
     programs: &Programs,
     layer: Layer,
     load: Load,
+    waiting: Waiting,
     seconds: u32,
 ) -> Result<Measured> {
     if layer == Layer::Selftest {
-        return measure_with(programs, load, seconds, &[]);
+        let settings: &[&str] = match waiting {
+            Waiting::Polling => &[],
+            Waiting::Sleeping => &["spin_us=0"],
+        };
+        return measure_with(programs, load, seconds, settings);
     }
     let mut command = Command::new(&programs.rungs);
     command.args([layer.name(), "--seconds", &seconds.to_string()]).args(shape(load)?);
@@ -226,7 +256,8 @@ mod tests {
         "results": [{"test": "read", "size": 1048576, "concurrency": 8, "seconds": 1.0,
         "ops": 2958, "mib_per_s": 2957.9, "ops_per_s": 2957.8, "latency_us": {"p50": 2785.2,
         "p90": 4341.7, "p99": 8097.7, "p999": 10084.3, "max": 10747.9}, "errors": 0,
-        "cpu_s": {"client": 0.65, "server": 0.41}, "raw_tcp_mib_per_s": 1695.7}]}"#;
+        "cpu_s": {"client": 0.65, "server": 0.41}, "raw_tcp_mib_per_s": 1695.7,
+        "raw_tcp_polling_mib_per_s": 2210.5}]}"#;
 
     #[test]
     fn results_are_read() {
@@ -235,7 +266,8 @@ mod tests {
         assert_eq!(measured.value(bulk), 2957.9);
         assert_eq!(measured.value(Load::PingRate), 2957.8);
         assert_eq!(measured.value(Load::PingLatency), 2785.2);
-        assert_eq!(measured.raw_mib_per_s(), Some(1695.7));
+        assert_eq!(measured.raw_mib_per_s(Waiting::Sleeping), Some(1695.7));
+        assert_eq!(measured.raw_mib_per_s(Waiting::Polling), Some(2210.5));
         assert_eq!(measured.cpu_us_per_op().round(), 358.0);
     }
 

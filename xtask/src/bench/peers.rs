@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::machine;
+use super::ours::Waiting;
 use crate::process;
 
 /// Beyond the time of a measurement its program gets this long to start, warm up and end.
@@ -21,8 +22,8 @@ const GRACE: Duration = Duration::from_secs(30);
 pub(crate) enum Peer {
     /// Messages per second of UCX over TCP, tag matching, many in flight.
     UcxTagBw { bytes: u32 },
-    /// Round-trip time of a TCP ping-pong: the median, in microseconds.
-    Sockperf { bytes: u32, placement: Placement },
+    /// Round-trip time of a TCP ping-pong whose ends wait so: the median, in microseconds.
+    Sockperf { bytes: u32, placement: Placement, waiting: Waiting },
     /// MiB per second over one TCP connection.
     Iperf3(Direction),
 }
@@ -94,8 +95,8 @@ impl Peer {
     pub(crate) fn measure(self, seconds: u32) -> Result<f64> {
         match self {
             Peer::UcxTagBw { bytes } => ucx::message_rate(bytes, seconds),
-            Peer::Sockperf { bytes, placement } => {
-                sockperf::round_trip_us(bytes, placement, seconds)
+            Peer::Sockperf { bytes, placement, waiting } => {
+                sockperf::round_trip_us(bytes, placement, waiting, seconds)
             }
             Peer::Iperf3(direction) => iperf3::mib_per_s(direction, seconds),
         }
@@ -106,14 +107,12 @@ impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Peer::UcxTagBw { bytes } => write!(f, "ucx_perftest tag_bw {bytes} B"),
-            Peer::Sockperf { bytes, placement: Placement::Apart } => {
-                write!(f, "sockperf {bytes} B, a CPU each")
+            Peer::Sockperf { bytes, placement, waiting } => {
+                let place = if *placement == Placement::Free { ", free" } else { "" };
+                write!(f, "sockperf {bytes} B, {waiting}{place}")
             }
-            Peer::Sockperf { bytes, placement: Placement::Free } => {
-                write!(f, "sockperf ping-pong {bytes} B")
-            }
-            Peer::Iperf3(Direction::Read) => write!(f, "iperf3 -R -P 1"),
-            Peer::Iperf3(Direction::Write) => write!(f, "iperf3 -P 1"),
+            Peer::Iperf3(Direction::Read) => write!(f, "iperf3 -R -P 1, sleeping"),
+            Peer::Iperf3(Direction::Write) => write!(f, "iperf3 -P 1, sleeping"),
         }
     }
 }

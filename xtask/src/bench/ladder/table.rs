@@ -24,8 +24,9 @@ pub(super) fn render(ladder: &Ladder) -> String {
     }
     let _ = writeln!(
         out,
-        "\n{:24} {:6} {:>24}  {:28} {:>24}  {:>17}  {:>8}  {:>7}",
+        "\n{:24} {:8} {:6} {:>24}  {:28} {:>24}  {:>17}  {:>8}  {:>7}",
         "rung",
+        "we wait",
         "unit",
         "ours (min..max)",
         "against",
@@ -55,8 +56,9 @@ fn render_row(out: &mut String, row: &Row) {
     let absent = row.absent.as_ref().map(|why| format!("  ({why})")).unwrap_or_default();
     let _ = writeln!(
         out,
-        "{:24} {:6} {:>24}  {:28} {:>24}  {:>17}  {goal:>8}  {cpu:>7}{verdict}{absent}",
+        "{:24} {:8} {:6} {:>24}  {:28} {:>24}  {:>17}  {goal:>8}  {cpu:>7}{verdict}{absent}",
         row.name,
+        row.waiting.to_string(),
         row.unit,
         spread(row.ours.as_ref()),
         row.against,

@@ -3,13 +3,24 @@
 use anyhow::{Context, Result};
 
 use super::{Placement, client};
+use crate::bench::ours::Waiting;
 use crate::bench::ports;
 use crate::process::ChildGuard;
 
-pub(super) fn round_trip_us(bytes: u32, placement: Placement, seconds: u32) -> Result<f64> {
+/// `--nonblocked` makes both ends poll.
+pub(super) fn round_trip_us(
+    bytes: u32,
+    placement: Placement,
+    waiting: Waiting,
+    seconds: u32,
+) -> Result<f64> {
+    let how: &[&str] = match waiting {
+        Waiting::Polling => &["--nonblocked"],
+        Waiting::Sleeping => &[],
+    };
     let port = ports::free()?.to_string();
     let server = ["server", "--tcp", "-i", "127.0.0.1", "-p", &port];
-    let _server = ChildGuard::silent(placement.server("sockperf").args(server))?;
+    let _server = ChildGuard::silent(placement.server("sockperf").args(server).args(how))?;
     ports::wait_for_listener(port.parse()?)?;
     let mut command = placement.client("sockperf");
     // By itself it reports half a round trip.
@@ -19,6 +30,7 @@ pub(super) fn round_trip_us(bytes: u32, placement: Placement, seconds: u32) -> R
         "-t",
         &seconds.to_string(),
     ]);
+    command.args(how);
     parse(&client(&mut command, seconds, "sockperf")?)
 }
 
