@@ -46,7 +46,8 @@ fn a_plan_with_nodes_of_its_own_in_all_forms() {
     let mut command = selftest(&scratch, PLAN, &["--local", "--set", "cpu_npartitions=1"]);
     command.arg("--json").arg(&json).arg("--csv").arg(&csv).arg("--report").arg(&page);
     let done = finish(&mut command).ok();
-    for there in ["plan short", "clients: 2 nodes", "mixed\n", "ping ", "200 per second and client"] {
+    for there in ["plan short", "clients: 2 nodes", "mixed\n", "ping ", "200 per second and client"]
+    {
         assert!(done.stdout.contains(there), "{there}: {}", done.stdout);
     }
     assert!(done.stdout.contains(" 4 pairs (client -> server): slowest"), "{}", done.stdout);
