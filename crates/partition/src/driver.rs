@@ -1,8 +1,7 @@
 //! What a partition asks of its driver.
 
-use lustrine_lnet::lnd::{Action, NiIndex};
+use lustrine_lnet::lnd::{Action, Core, NiIndex};
 use lustrine_lnet::memory::Memory;
-use lustrine_lnet::shard::Shard;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_lnet::tunables::Tunables;
@@ -42,43 +41,44 @@ pub trait Driver {
 }
 
 /// A driver at work on `O`: what surrounds core and driver, which is the memory of the partition
-/// and the way to the network.
+/// and the way to the network. The core is [`Shard`](lustrine_lnet::shard::Shard) in every node,
+/// and a model of it in tests of a driver.
 pub trait DriverOn<O: Memory>: Driver {
     /// Takes in a report of the loop.
-    fn report(&mut self, now: Time, core: &mut Shard, outside: &mut O, report: Self::Report);
+    fn report<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O, report: Self::Report);
 
     /// Takes in a value that another partition's driver handed over.
-    fn adopt(&mut self, now: Time, core: &mut Shard, outside: &mut O, handoff: Self::Handoff);
+    fn adopt<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O, handoff: Self::Handoff);
 
     /// Does what is due by the clock.
-    fn tick(&mut self, now: Time, core: &mut Shard, outside: &mut O);
+    fn tick<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O);
 
     /// Takes an action of the core without doing any I/O; more actions may follow from it.
-    fn submit(&mut self, now: Time, core: &mut Shard, outside: &mut O, action: &Action);
+    fn submit<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O, action: &Action);
 
     /// Does all I/O that can be done now, as far as is fair.
-    fn flush(&mut self, now: Time, core: &mut Shard, outside: &mut O);
+    fn flush<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O);
 
     /// Closes all connections with peers of these NIDs; operations end with `status`.
-    fn close_nids(
+    fn close_nids<C: Core>(
         &mut self,
         now: Time,
-        core: &mut Shard,
+        core: &mut C,
         outside: &mut O,
         nids: &[Nid],
         status: Status,
     );
 
     /// Closes everything of an interface and forgets it; operations end with `status`.
-    fn remove_ni(
+    fn remove_ni<C: Core>(
         &mut self,
         now: Time,
-        core: &mut Shard,
+        core: &mut C,
         outside: &mut O,
         ni: NiIndex,
         status: Status,
     );
 
     /// Closes everything; operations end with `status`, also those submitted from now on.
-    fn close_all(&mut self, now: Time, core: &mut Shard, outside: &mut O, status: Status);
+    fn close_all<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O, status: Status);
 }

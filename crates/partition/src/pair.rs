@@ -1,8 +1,7 @@
 //! Two drivers in one partition, each with interfaces of its own.
 
-use lustrine_lnet::lnd::{Action, NiIndex};
+use lustrine_lnet::lnd::{Action, Core, NiIndex};
 use lustrine_lnet::memory::Memory;
-use lustrine_lnet::shard::Shard;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_lnet::tunables::Tunables;
@@ -103,21 +102,21 @@ impl<A: Driver, B: Driver> Driver for DriverPair<A, B> {
 }
 
 impl<O: Memory, A: DriverOn<O>, B: DriverOn<O>> DriverOn<O> for DriverPair<A, B> {
-    fn report(&mut self, now: Time, core: &mut Shard, outside: &mut O, report: Self::Report) {
+    fn report<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O, report: Self::Report) {
         match report {
             Either::First(report) => self.first.report(now, core, outside, report),
             Either::Second(report) => self.second.report(now, core, outside, report),
         }
     }
 
-    fn adopt(&mut self, now: Time, core: &mut Shard, outside: &mut O, handoff: Self::Handoff) {
+    fn adopt<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O, handoff: Self::Handoff) {
         match handoff {
             Either::First(handoff) => self.first.adopt(now, core, outside, handoff),
             Either::Second(handoff) => self.second.adopt(now, core, outside, handoff),
         }
     }
 
-    fn tick(&mut self, now: Time, core: &mut Shard, outside: &mut O) {
+    fn tick<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O) {
         if now >= self.first.next_deadline() {
             self.first.tick(now, core, outside);
         }
@@ -128,7 +127,7 @@ impl<O: Memory, A: DriverOn<O>, B: DriverOn<O>> DriverOn<O> for DriverPair<A, B>
 
     /// # Panics
     /// When the interface of the action was never added: core and drivers disagree.
-    fn submit(&mut self, now: Time, core: &mut Shard, outside: &mut O, action: &Action) {
+    fn submit<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O, action: &Action) {
         let ni = match action {
             Action::Send(send) => send.ni,
             Action::Resume { ni, .. } | Action::Close { ni, .. } => *ni,
@@ -140,15 +139,15 @@ impl<O: Memory, A: DriverOn<O>, B: DriverOn<O>> DriverOn<O> for DriverPair<A, B>
         }
     }
 
-    fn flush(&mut self, now: Time, core: &mut Shard, outside: &mut O) {
+    fn flush<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O) {
         self.first.flush(now, core, outside);
         self.second.flush(now, core, outside);
     }
 
-    fn close_nids(
+    fn close_nids<C: Core>(
         &mut self,
         now: Time,
-        core: &mut Shard,
+        core: &mut C,
         outside: &mut O,
         nids: &[Nid],
         status: Status,
@@ -157,10 +156,10 @@ impl<O: Memory, A: DriverOn<O>, B: DriverOn<O>> DriverOn<O> for DriverPair<A, B>
         self.second.close_nids(now, core, outside, nids, status);
     }
 
-    fn remove_ni(
+    fn remove_ni<C: Core>(
         &mut self,
         now: Time,
-        core: &mut Shard,
+        core: &mut C,
         outside: &mut O,
         ni: NiIndex,
         status: Status,
@@ -172,7 +171,7 @@ impl<O: Memory, A: DriverOn<O>, B: DriverOn<O>> DriverOn<O> for DriverPair<A, B>
         }
     }
 
-    fn close_all(&mut self, now: Time, core: &mut Shard, outside: &mut O, status: Status) {
+    fn close_all<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O, status: Status) {
         self.first.close_all(now, core, outside, status);
         self.second.close_all(now, core, outside, status);
     }

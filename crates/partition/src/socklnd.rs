@@ -2,8 +2,7 @@
 
 use core::net::SocketAddr;
 
-use lustrine_lnet::lnd::{Action, NiIndex};
-use lustrine_lnet::shard::Shard;
+use lustrine_lnet::lnd::{Action, Core, NiIndex};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_lnet::tunables::Tunables;
@@ -70,7 +69,7 @@ impl Driver for Socklnd {
 
 impl<I: Io> DriverOn<I> for Socklnd {
     #[inline]
-    fn report(&mut self, now: Time, core: &mut Shard, io: &mut I, report: StreamReport) {
+    fn report<C: Core>(&mut self, now: Time, core: &mut C, io: &mut I, report: StreamReport) {
         match report {
             StreamReport::Accepted { sock, ni, local, remote } => {
                 self.accepted(now, io, sock, ni, local, remote);
@@ -79,28 +78,28 @@ impl<I: Io> DriverOn<I> for Socklnd {
         }
     }
 
-    fn adopt(&mut self, now: Time, core: &mut Shard, io: &mut I, handoff: Handoff) {
+    fn adopt<C: Core>(&mut self, now: Time, core: &mut C, io: &mut I, handoff: Handoff) {
         Socklnd::adopt(self, now, core, io, handoff);
     }
 
-    fn tick(&mut self, now: Time, core: &mut Shard, io: &mut I) {
+    fn tick<C: Core>(&mut self, now: Time, core: &mut C, io: &mut I) {
         Socklnd::tick(self, now, core, io);
     }
 
     #[inline]
-    fn submit(&mut self, now: Time, core: &mut Shard, io: &mut I, action: &Action) {
+    fn submit<C: Core>(&mut self, now: Time, core: &mut C, io: &mut I, action: &Action) {
         Socklnd::submit(self, now, core, io, action);
     }
 
     #[inline]
-    fn flush(&mut self, now: Time, core: &mut Shard, io: &mut I) {
+    fn flush<C: Core>(&mut self, now: Time, core: &mut C, io: &mut I) {
         Socklnd::flush(self, now, core, io);
     }
 
-    fn close_nids(
+    fn close_nids<C: Core>(
         &mut self,
         now: Time,
-        core: &mut Shard,
+        core: &mut C,
         io: &mut I,
         nids: &[Nid],
         status: Status,
@@ -108,11 +107,11 @@ impl<I: Io> DriverOn<I> for Socklnd {
         Socklnd::close_nids(self, now, core, io, nids, status);
     }
 
-    fn remove_ni(&mut self, now: Time, core: &mut Shard, io: &mut I, ni: NiIndex, status: Status) {
+    fn remove_ni<C: Core>(&mut self, now: Time, core: &mut C, io: &mut I, ni: NiIndex, status: Status) {
         Socklnd::remove_ni(self, now, core, io, ni, status);
     }
 
-    fn close_all(&mut self, now: Time, core: &mut Shard, io: &mut I, status: Status) {
+    fn close_all<C: Core>(&mut self, now: Time, core: &mut C, io: &mut I, status: Status) {
         Socklnd::close_all(self, now, core, io, status);
     }
 }

@@ -3,7 +3,6 @@
 
 use lustrine_lnet::lnd::{Action, Arrival, Core, NiIndex, RxId, Verdict};
 use lustrine_lnet::memory::VecMemory;
-use lustrine_lnet::shard::Shard;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_lnet::tunables::Tunables;
@@ -49,10 +48,10 @@ impl Driver for TestDriver {
 }
 
 impl DriverOn<VecMemory> for TestDriver {
-    fn report(
+    fn report<C: Core>(
         &mut self,
         now: Time,
-        core: &mut Shard,
+        core: &mut C,
         _: &mut VecMemory,
         (arrival, header): (Arrival, Header),
     ) {
@@ -63,11 +62,11 @@ impl DriverOn<VecMemory> for TestDriver {
         }
     }
 
-    fn adopt(&mut self, _: Time, _: &mut Shard, _: &mut VecMemory, _: u32) {}
+    fn adopt<C: Core>(&mut self, _: Time, _: &mut C, _: &mut VecMemory, _: u32) {}
 
-    fn tick(&mut self, _: Time, _: &mut Shard, _: &mut VecMemory) {}
+    fn tick<C: Core>(&mut self, _: Time, _: &mut C, _: &mut VecMemory) {}
 
-    fn submit(&mut self, now: Time, core: &mut Shard, _: &mut VecMemory, action: &Action) {
+    fn submit<C: Core>(&mut self, now: Time, core: &mut C, _: &mut VecMemory, action: &Action) {
         match action {
             Action::Send(send) => {
                 self.sent.push((send.ni, send.header));
@@ -83,15 +82,15 @@ impl DriverOn<VecMemory> for TestDriver {
         }
     }
 
-    fn flush(&mut self, _: Time, _: &mut Shard, _: &mut VecMemory) {}
+    fn flush<C: Core>(&mut self, _: Time, _: &mut C, _: &mut VecMemory) {}
 
-    fn close_nids(&mut self, _: Time, _: &mut Shard, _: &mut VecMemory, _: &[Nid], _: Status) {}
+    fn close_nids<C: Core>(&mut self, _: Time, _: &mut C, _: &mut VecMemory, _: &[Nid], _: Status) {}
 
-    fn remove_ni(&mut self, _: Time, _: &mut Shard, _: &mut VecMemory, ni: NiIndex, _: Status) {
+    fn remove_ni<C: Core>(&mut self, _: Time, _: &mut C, _: &mut VecMemory, ni: NiIndex, _: Status) {
         self.nis.retain(|(index, _)| *index != ni);
     }
 
-    fn close_all(&mut self, _: Time, _: &mut Shard, _: &mut VecMemory, status: Status) {
+    fn close_all<C: Core>(&mut self, _: Time, _: &mut C, _: &mut VecMemory, status: Status) {
         self.shut = Some(status);
     }
 }

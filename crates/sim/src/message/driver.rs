@@ -13,7 +13,6 @@ use std::collections::HashMap;
 use foldhash::fast::FixedState;
 use lustrine_lnet::lnd::{Action, Core, LinkEvent, NiIndex, SendAction};
 use lustrine_lnet::memory::HasMemory;
-use lustrine_lnet::shard::Shard;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::tunables::Tunables;
@@ -185,7 +184,7 @@ impl MessageDriver {
         self.review_at = self.review_at.min(at);
     }
 
-    fn route(&mut self, now: Time, core: &mut Shard, out: &mut Outside<'_>, send: &SendAction) {
+    fn route<C: Core>(&mut self, now: Time, core: &mut C, out: &mut Outside<'_>, send: &SendAction) {
         if let Some(status) = self.shut {
             return core.done(now, send.op, status);
         }
@@ -203,10 +202,10 @@ impl MessageDriver {
     }
 
     /// A message leaves the host.
-    fn hand_over(
+    fn hand_over<C: Core>(
         &mut self,
         now: Time,
-        core: &mut Shard,
+        core: &mut C,
         out: &mut Outside<'_>,
         slot: usize,
         send: &SendAction,
@@ -244,7 +243,7 @@ impl MessageDriver {
 
     /// There is a connection: hands over what waited for one, as far as there is room, and small
     /// messages past large ones.
-    fn pump(&mut self, now: Time, core: &mut Shard, out: &mut Outside<'_>, slot: usize) {
+    fn pump<C: Core>(&mut self, now: Time, core: &mut C, out: &mut Outside<'_>, slot: usize) {
         for send in core::mem::take(&mut self.peers[slot].queue) {
             let peer = &mut self.peers[slot];
             let len = send.header.payload_len;
@@ -259,14 +258,14 @@ impl MessageDriver {
     }
 
     /// There is room in the stream, for which only large messages wait: small ones would be gone.
-    fn refill(&mut self, now: Time, core: &mut Shard, out: &mut Outside<'_>, slot: usize) {
+    fn refill<C: Core>(&mut self, now: Time, core: &mut C, out: &mut Outside<'_>, slot: usize) {
         while let Some(send) = self.peers[slot].next_with_room(self.buffer) {
             self.waiting -= 1;
             self.hand_over(now, core, out, slot, &send);
         }
     }
 
-    fn dial(&mut self, now: Time, core: &mut Shard, out: &mut Outside<'_>, slot: usize) {
+    fn dial<C: Core>(&mut self, now: Time, core: &mut C, out: &mut Outside<'_>, slot: usize) {
         let host = self.terms.host;
         let peer = &mut self.peers[slot];
         match peer.dial {
@@ -293,7 +292,7 @@ impl MessageDriver {
     }
 
     /// What waits for a connection fails; the next attempt has to wait longer than the last one.
-    fn dial_failed(&mut self, now: Time, core: &mut Shard, slot: usize, status: Status) {
+    fn dial_failed<C: Core>(&mut self, now: Time, core: &mut C, slot: usize, status: Status) {
         let (min, max) = self.reconnect;
         let peer = &mut self.peers[slot];
         peer.dial = Dial::Idle;
@@ -302,7 +301,7 @@ impl MessageDriver {
         self.fail_queue(now, core, slot, status);
     }
 
-    fn fail_queue(&mut self, now: Time, core: &mut Shard, slot: usize, status: Status) {
+    fn fail_queue<C: Core>(&mut self, now: Time, core: &mut C, slot: usize, status: Status) {
         for send in core::mem::take(&mut self.peers[slot].queue) {
             self.waiting -= 1;
             core.done(now, send.op, status);
@@ -311,10 +310,10 @@ impl MessageDriver {
 
     /// The last connection of a peer is gone: what was under way on it fails, what waits is tried
     /// again.
-    fn down(
+    fn down<C: Core>(
         &mut self,
         now: Time,
-        core: &mut Shard,
+        core: &mut C,
         out: &mut Outside<'_>,
         slot: usize,
         status: Status,
@@ -336,10 +335,10 @@ impl MessageDriver {
     }
 
     /// Closes all connections with a peer, and tells it.
-    fn close(
+    fn close<C: Core>(
         &mut self,
         now: Time,
-        core: &mut Shard,
+        core: &mut C,
         out: &mut Outside<'_>,
         slot: usize,
         status: Status,
@@ -399,24 +398,24 @@ impl Driver for MessageDriver {
 }
 
 impl DriverOn<Outside<'_>> for MessageDriver {
-    fn report(
+    fn report<C: Core>(
         &mut self,
         now: Time,
-        core: &mut Shard,
+        core: &mut C,
         outside: &mut Outside<'_>,
         packet: Box<Packet>,
     ) {
         self.arrive(now, core, outside, packet);
     }
 
-    fn adopt(&mut self, _: Time, _: &mut Shard, _: &mut Outside<'_>, handoff: Infallible) {
+    fn adopt<C: Core>(&mut self, _: Time, _: &mut C, _: &mut Outside<'_>, handoff: Infallible) {
         match handoff {}
     }
 
-    fn close_nids(
+    fn close_nids<C: Core>(
         &mut self,
         now: Time,
-        core: &mut Shard,
+        core: &mut C,
         outside: &mut Outside<'_>,
         nids: &[Nid],
         status: Status,
@@ -428,10 +427,10 @@ impl DriverOn<Outside<'_>> for MessageDriver {
         }
     }
 
-    fn remove_ni(
+    fn remove_ni<C: Core>(
         &mut self,
         now: Time,
-        core: &mut Shard,
+        core: &mut C,
         outside: &mut Outside<'_>,
         ni: NiIndex,
         status: Status,
@@ -447,7 +446,7 @@ impl DriverOn<Outside<'_>> for MessageDriver {
         self.terms.nids[usize::from(ni.0)] = Nid::ANY;
     }
 
-    fn tick(&mut self, now: Time, core: &mut Shard, outside: &mut Outside<'_>) {
+    fn tick<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut Outside<'_>) {
         if now < self.review_at {
             return;
         }
@@ -475,7 +474,7 @@ impl DriverOn<Outside<'_>> for MessageDriver {
         }
     }
 
-    fn submit(&mut self, now: Time, core: &mut Shard, outside: &mut Outside<'_>, action: &Action) {
+    fn submit<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut Outside<'_>, action: &Action) {
         match action {
             Action::Send(send) => self.route(now, core, outside, send),
             Action::Resume { rx, verdict, .. } => self.resume(now, core, outside, *rx, verdict),
@@ -486,7 +485,7 @@ impl DriverOn<Outside<'_>> for MessageDriver {
         }
     }
 
-    fn flush(&mut self, now: Time, core: &mut Shard, outside: &mut Outside<'_>) {
+    fn flush<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut Outside<'_>) {
         let mut arrived = core::mem::take(outside.arrived);
         for packet in arrived.drain(..) {
             self.arrive(now, core, outside, packet);
@@ -494,10 +493,10 @@ impl DriverOn<Outside<'_>> for MessageDriver {
         *outside.arrived = arrived;
     }
 
-    fn close_all(
+    fn close_all<C: Core>(
         &mut self,
         now: Time,
-        core: &mut Shard,
+        core: &mut C,
         outside: &mut Outside<'_>,
         status: Status,
     ) {

@@ -1,7 +1,6 @@
 //! What arrives.
 
 use lustrine_lnet::lnd::{Arrival, Core, LinkEvent, NiIndex, RxId, Verdict};
-use lustrine_lnet::shard::Shard;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 
@@ -10,10 +9,10 @@ use super::peer::{Dial, mark, unmark};
 use super::{MessageDriver, Outside};
 
 impl MessageDriver {
-    pub(super) fn arrive(
+    pub(super) fn arrive<C: Core>(
         &mut self,
         now: Time,
-        core: &mut Shard,
+        core: &mut C,
         out: &mut Outside<'_>,
         packet: Box<Packet>,
     ) {
@@ -99,10 +98,10 @@ impl MessageDriver {
     }
 
     /// The peer says who it is. One of another life is another one.
-    fn meet(
+    fn meet<C: Core>(
         &mut self,
         now: Time,
-        core: &mut Shard,
+        core: &mut C,
         out: &mut Outside<'_>,
         slot: usize,
         incarnation: u64,
@@ -119,10 +118,10 @@ impl MessageDriver {
     }
 
     /// A connection stands; `false` when there is no way back.
-    fn open(
+    fn open<C: Core>(
         &mut self,
         now: Time,
-        core: &mut Shard,
+        core: &mut C,
         out: &mut Outside<'_>,
         slot: usize,
         link: LinkId,
@@ -144,10 +143,10 @@ impl MessageDriver {
         out.wire.turn_away(now, packet, cargo);
     }
 
-    fn receive(
+    fn receive<C: Core>(
         &mut self,
         now: Time,
-        core: &mut Shard,
+        core: &mut C,
         out: &mut Outside<'_>,
         slot: usize,
         packet: Box<Packet>,
@@ -163,10 +162,10 @@ impl MessageDriver {
     }
 
     /// Does what the core said about a message.
-    fn obey(
+    fn obey<C: Core>(
         &mut self,
         now: Time,
-        core: &mut Shard,
+        core: &mut C,
         out: &mut Outside<'_>,
         slot: usize,
         mut packet: Box<Packet>,
@@ -200,10 +199,10 @@ impl MessageDriver {
     }
 
     /// Goes on with a parked message, and with what waited behind it.
-    pub(super) fn resume(
+    pub(super) fn resume<C: Core>(
         &mut self,
         now: Time,
-        core: &mut Shard,
+        core: &mut C,
         out: &mut Outside<'_>,
         rx: RxId,
         verdict: &Verdict,
