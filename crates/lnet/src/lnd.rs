@@ -79,7 +79,8 @@ pub enum HeaderViolation {
 pub enum Action {
     /// Send a message; call [`Core::done`] when its memory is free again, or when sending failed.
     Send(SendAction),
-    /// Continue with a parked message.
+    /// Continue with a parked message. When its connection is gone by now, the driver calls
+    /// [`Core::done`] for the operation of [`Verdict::Into`], with an error.
     Resume {
         /// The interface from [`Arrival`].
         ni: NiIndex,
@@ -152,6 +153,8 @@ pub trait Core {
     fn tx_started(&mut self, _now: Time, _op: OpKey) {}
     /// The state of a peer's connections changed.
     fn link(&mut self, now: Time, ni: NiIndex, peer: ProcessId, event: LinkEvent);
-    /// The connection of a parked message of interface `ni` is gone; the core never resumes it.
+    /// The connection of a parked message of interface `ni` is gone. The core does not resume it
+    /// from now on. A [`Action::Resume`] that it has queued before still comes: the driver then
+    /// calls [`Core::done`] for its operation, if there is one, with an error.
     fn forget(&mut self, ni: NiIndex, rx: RxId);
 }

@@ -208,7 +208,11 @@ impl Reader {
         };
         let (op, spans) = match verdict {
             Verdict::Park => return Ok(None),
-            Verdict::Refuse(misbehaviour) => return Err(ProtocolViolation::Refused(misbehaviour)),
+            Verdict::Refuse(misbehaviour) => {
+                // It is not parked: the core knows nothing of it that could be forgotten.
+                self.state = State::Head;
+                return Err(ProtocolViolation::Refused(misbehaviour));
+            }
             Verdict::Done | Verdict::Drop => (None, Spans::new()),
             Verdict::Into { op, spans } => (Some(op), spans),
         };

@@ -56,6 +56,9 @@ pub(super) struct Peer {
     pub(super) lent: Vec<Lent>,
     /// By kind: what waits behind a parked message, which is the first.
     parked: [VecDeque<Box<Packet>>; KINDS],
+    /// How often parked messages were dropped with their connection: what is parked later has
+    /// other marks, and a decision that comes too late finds nothing.
+    drops: u32,
 }
 
 impl Peer {
@@ -76,6 +79,7 @@ impl Peer {
             in_stream: 0,
             lent: Vec::new(),
             parked: Default::default(),
+            drops: 0,
         }
     }
 
@@ -152,25 +156,29 @@ impl Peer {
         &mut self.parked[kind]
     }
 
+    /// What names the place where a message of this peer is parked; one of each kind can be.
+    pub(super) fn mark(&self, slot: usize, kind: usize) -> RxId {
+        RxId(u64::from(self.drops) << 32 | (slot * KINDS + kind) as u64)
+    }
+
     /// Drops what is parked; the marks of the messages that were first.
     pub(super) fn forget_parked(&mut self, slot: usize) -> Vec<RxId> {
         let mut marks = Vec::new();
-        for (kind, parked) in self.parked.iter_mut().enumerate() {
-            if !parked.is_empty() {
-                parked.clear();
-                marks.push(mark(slot, kind));
+        for kind in 0..KINDS {
+            if !self.parked[kind].is_empty() {
+                self.parked[kind].clear();
+                marks.push(self.mark(slot, kind));
             }
+        }
+        if !marks.is_empty() {
+            self.drops = self.drops.wrapping_add(1);
         }
         marks
     }
 }
 
-/// What names the place where a message of a peer is parked; one of each kind can be.
-pub(super) fn mark(slot: usize, kind: usize) -> RxId {
-    RxId((slot * KINDS + kind) as u64)
-}
-
 /// The peer and the kind that a mark names.
 pub(super) fn unmark(rx: RxId) -> (usize, usize) {
-    (rx.0 as usize / KINDS, rx.0 as usize % KINDS)
+    let place = rx.0 as u32 as usize;
+    (place / KINDS, place % KINDS)
 }

@@ -5,7 +5,7 @@ use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 
 use super::super::packet::{Cargo, LinkId, Packet};
-use super::peer::{Dial, mark, unmark};
+use super::peer::{Dial, unmark};
 use super::{MessageDriver, Outside};
 
 impl MessageDriver {
@@ -154,7 +154,7 @@ impl MessageDriver {
         let kind = usize::from(!packet.is_small());
         let Cargo::Message { header, .. } = &packet.cargo else { return };
         let peer = &self.peers[slot];
-        let arrival = Arrival { ni: peer.ni, from: peer.id(), rx: mark(slot, kind) };
+        let arrival = Arrival { ni: peer.ni, from: peer.id(), rx: peer.mark(slot, kind) };
         match core.recv_header(now, arrival, header) {
             Verdict::Park => self.peers[slot].parked(kind).push_front(packet),
             verdict => self.obey(now, core, out, slot, packet, &verdict),
@@ -208,8 +208,11 @@ impl MessageDriver {
         verdict: &Verdict,
     ) {
         let (slot, kind) = unmark(rx);
-        let Some(peer) = self.peers.get_mut(slot) else { return };
-        let Some(packet) = peer.parked(kind).pop_front() else { return };
+        let peer = self.peers.get_mut(slot).filter(|peer| peer.mark(slot, kind) == rx);
+        let Some(peer) = peer else { return too_late(now, core, verdict) };
+        let Some(packet) = peer.parked(kind).pop_front() else {
+            return too_late(now, core, verdict);
+        };
         let mut waiting = core::mem::take(peer.parked(kind));
         self.obey(now, core, out, slot, packet, verdict);
         while let Some(packet) = waiting.pop_front() {
@@ -222,5 +225,12 @@ impl MessageDriver {
                 parked.append(&mut waiting);
             }
         }
+    }
+}
+
+/// The core has decided about a parked message whose connection is gone.
+fn too_late<C: Core>(now: Time, core: &mut C, verdict: &Verdict) {
+    if let Verdict::Into { op, .. } = verdict {
+        core.done(now, *op, Status::ConnectionLost);
     }
 }
