@@ -107,7 +107,14 @@ impl<I: Io> DriverOn<I> for Socklnd {
         Socklnd::close_nids(self, now, core, io, nids, status);
     }
 
-    fn remove_ni<C: Core>(&mut self, now: Time, core: &mut C, io: &mut I, ni: NiIndex, status: Status) {
+    fn remove_ni<C: Core>(
+        &mut self,
+        now: Time,
+        core: &mut C,
+        io: &mut I,
+        ni: NiIndex,
+        status: Status,
+    ) {
         Socklnd::remove_ni(self, now, core, io, ni, status);
     }
 

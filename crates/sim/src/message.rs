@@ -217,4 +217,6 @@ impl Simulation for MessageSim {
 }
 
 #[cfg(test)]
+mod conformance;
+#[cfg(test)]
 mod tests;

@@ -24,6 +24,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("mem", &[]),
     ("sys", &["mem"]),
     ("partition", &["wire", "lnet", "socklnd", "selftest"]),
+    // For tests only, as lnet-testing.
+    ("lnd-testing", &["wire", "lnet", "partition"]),
     ("sim", &["wire", "lnet", "socklnd", "selftest", "partition"]),
     ("document", &["yaml"]),
     ("report", &[]),
@@ -78,7 +80,7 @@ const DEV_ARROWS: &[(&str, &[&str])] = &[
     ("partition", &["lnet-testing"]),
     ("sys", &["testing"]),
     ("cli", &["testing", "metrics"]),
-    ("sim", &["capture"]),
+    ("sim", &["capture", "lnd-testing"]),
     ("tools", &["lnet"]),
     ("scenario", &["trace"]),
     ("plan", &["sim"]),

@@ -84,9 +84,17 @@ impl DriverOn<VecMemory> for TestDriver {
 
     fn flush<C: Core>(&mut self, _: Time, _: &mut C, _: &mut VecMemory) {}
 
-    fn close_nids<C: Core>(&mut self, _: Time, _: &mut C, _: &mut VecMemory, _: &[Nid], _: Status) {}
+    fn close_nids<C: Core>(&mut self, _: Time, _: &mut C, _: &mut VecMemory, _: &[Nid], _: Status) {
+    }
 
-    fn remove_ni<C: Core>(&mut self, _: Time, _: &mut C, _: &mut VecMemory, ni: NiIndex, _: Status) {
+    fn remove_ni<C: Core>(
+        &mut self,
+        _: Time,
+        _: &mut C,
+        _: &mut VecMemory,
+        ni: NiIndex,
+        _: Status,
+    ) {
         self.nis.retain(|(index, _)| *index != ni);
     }
 

@@ -184,7 +184,13 @@ impl MessageDriver {
         self.review_at = self.review_at.min(at);
     }
 
-    fn route<C: Core>(&mut self, now: Time, core: &mut C, out: &mut Outside<'_>, send: &SendAction) {
+    fn route<C: Core>(
+        &mut self,
+        now: Time,
+        core: &mut C,
+        out: &mut Outside<'_>,
+        send: &SendAction,
+    ) {
         if let Some(status) = self.shut {
             return core.done(now, send.op, status);
         }
@@ -474,7 +480,13 @@ impl DriverOn<Outside<'_>> for MessageDriver {
         }
     }
 
-    fn submit<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut Outside<'_>, action: &Action) {
+    fn submit<C: Core>(
+        &mut self,
+        now: Time,
+        core: &mut C,
+        outside: &mut Outside<'_>,
+        action: &Action,
+    ) {
         match action {
             Action::Send(send) => self.route(now, core, outside, send),
             Action::Resume { rx, verdict, .. } => self.resume(now, core, outside, *rx, verdict),

@@ -1,0 +1,38 @@
+//! The conformance suite with the drivers of this repository: socklnd over byte streams, the
+//! message driver, and both in one partition, in either order.
+
+mod kinds;
+mod testbed;
+
+use kinds::{MessagesThenStreams, OnMessages, OnStreams, StreamsThenMessages};
+use testbed::Bed;
+
+mod streams {
+    use super::*;
+
+    lustrine_lnd_testing::conformance!(Bed<OnStreams>);
+    lustrine_lnd_testing::conformance_with_userland_peers!(Bed<OnStreams>);
+    lustrine_lnd_testing::conformance_with_handoffs!(Bed<OnStreams>);
+}
+
+mod whole_messages {
+    use super::*;
+
+    lustrine_lnd_testing::conformance!(Bed<OnMessages>);
+}
+
+/// The first interface of each node belongs to socklnd, the others to the message driver.
+mod streams_then_messages {
+    use super::*;
+
+    lustrine_lnd_testing::conformance!(Bed<StreamsThenMessages>);
+    lustrine_lnd_testing::conformance_with_userland_peers!(Bed<StreamsThenMessages>);
+    lustrine_lnd_testing::conformance_with_handoffs!(Bed<StreamsThenMessages>);
+}
+
+/// The first interface of each node belongs to the message driver, the others to socklnd.
+mod messages_then_streams {
+    use super::*;
+
+    lustrine_lnd_testing::conformance!(Bed<MessagesThenStreams>);
+}
