@@ -355,7 +355,7 @@ impl<K: Kind> Testbed for Bed<K> {
     fn heal(&mut self, node: usize) {
         let host = self.nodes[node].host;
         for other in self.others(node) {
-            self.network.mend(host, other);
+            self.network.restore(host, other);
         }
         self.wire.set_silent(host, false);
     }
