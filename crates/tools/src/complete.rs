@@ -1,9 +1,9 @@
-//! What may stand at a place of a command line, for shells that complete words.
+//! Candidates for a position in a command line, for shells that complete words.
 //!
-//! The words before that place are read as [`crate::parse`] does, only that nothing is an error: a
-//! line that is being typed may be wrong, and then little is offered. The scripts of [`script`] ask
-//! the program for each word, with [`Completion`] as text for an answer: that way three shells need
-//! no grammar of their own, and what is offered is what parses. Asking takes no node and no
+//! The words before that position are parsed as [`crate::parse`] does, but nothing is an error: a
+//! line that is being typed may be invalid, and then few candidates are offered. The scripts of
+//! [`script`] run the program for each word and read its [`Completion`] as text, so that three
+//! shells need no grammar of the tools, and every candidate parses. This needs no node and no
 //! session, only a process of a few milliseconds.
 
 mod script;
@@ -16,25 +16,25 @@ use crate::table::{CommandSyntax, OptionSyntax, Tool, ValueKind};
 
 pub use script::{Shell, script};
 
-/// What may stand at a place.
+/// The candidates for a position.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Completion {
-    /// Whole words that begin with what is typed, in the order of the table.
+    /// Whole words that begin with the typed text, in the order of the table.
     pub candidates: Vec<Candidate>,
-    /// What the word is besides, where the table cannot know all that it may be.
+    /// The kind of other values, where the table does not list all of them.
     pub hint: Option<Hint>,
 }
 
-/// A word that may stand there.
+/// A word that may be used there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// The word. If it ends in `=`, more of it follows.
     pub text: String,
-    /// What it means, in one line; empty if it says so itself.
+    /// What it means, in one line; empty if the word explains itself.
     pub about: &'static str,
 }
 
-/// What a word is of which the table cannot know all that it may be.
+/// The kind of a value of which the table does not list all instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hint {
     /// The name of a thing: `group`, `batch`.
@@ -43,14 +43,14 @@ pub enum Hint {
     Nids,
     /// The name of a file.
     File,
-    /// A number of this.
+    /// A number with this meaning.
     Number(&'static str),
-    /// Any text, as usage calls it.
+    /// Any text, with its name in the usage.
     Text(&'static str),
 }
 
-/// What may stand at place `index` of `words`, the first of which follows the tool's name. Words
-/// from there on do not count, but for what is typed of the word itself.
+/// The candidates for position `index` of `words`, the first of which follows the tool's name.
+/// Words from there on are ignored, except the typed part of the word itself.
 pub fn complete(tool: &Tool, words: &[String], index: usize) -> Completion {
     let typed = words.get(index).map_or("", String::as_str);
     let before = words.get(..index).unwrap_or(words);
@@ -80,8 +80,8 @@ fn anything(tool: &Tool, before: &[String], typed: &str) -> Completion {
     Reader::of(syntax, before).next(typed)
 }
 
-/// The commands, and of what every tool knows that which makes sense on a command line. What
-/// begins with `-` is only offered to who has typed one.
+/// The tool's commands, and those commands of every tool that are useful on a command line. Words
+/// that begin with `-` are only offered after a `-` was typed.
 fn first_words(tool: &Tool, typed: &str) -> Completion {
     let at_prompts = ["quit", "exit", "ignore_errors"];
     let shown =
@@ -100,7 +100,7 @@ fn first_words(tool: &Tool, typed: &str) -> Completion {
     found
 }
 
-/// Names of commands at the end of a way through them.
+/// Names of commands under a path of commands.
 fn names_along(commands: &'static [CommandSyntax], path: &[String]) -> Completion {
     let Some((name, rest)) = path.split_first() else { return names(commands) };
     let found = commands.iter().find(|syntax| syntax.name == name);
@@ -116,7 +116,7 @@ fn names(commands: &[CommandSyntax]) -> Completion {
 /// The arguments of a command, as far as they are typed.
 struct Reader {
     syntax: &'static CommandSyntax,
-    /// Places in the table of options that were given.
+    /// Indices in the table of the options that were given.
     given: Vec<usize>,
     words: usize,
     /// The option whose value comes next.
@@ -169,7 +169,7 @@ impl Reader {
         }
     }
 
-    /// What may come next, not yet compared with what is typed of it.
+    /// What may come next, before the comparison with the typed part.
     fn next(&self, typed: &str) -> Completion {
         if let Some(option) = self.open
             && may_take(option, typed)
@@ -213,7 +213,7 @@ impl Reader {
     }
 }
 
-/// The place of a long option, which may be shortened.
+/// The index of a long option, which may be abbreviated.
 fn long_option(syntax: &CommandSyntax, name: &str) -> Option<usize> {
     let options = syntax.options;
     let whole = options.iter().position(|option| option.long == name);
@@ -224,7 +224,7 @@ fn long_option(syntax: &CommandSyntax, name: &str) -> Option<usize> {
     })
 }
 
-/// What a value may be; `before` stands before each in the same word.
+/// The candidates for a value; `before` precedes each of them in the same word.
 fn values(kind: ValueKind, before: &str) -> Completion {
     let hint = match kind {
         ValueKind::Number { what, .. } | ValueKind::OptionalNumber { what, .. } => {
@@ -264,8 +264,7 @@ impl fmt::Display for Hint {
     }
 }
 
-/// Whether a word behind an option can be its value: a number that may be missing is told by its
-/// digits.
+/// Whether a word after an option can be its value: an optional number is recognised by its digits.
 fn may_take(option: &OptionSyntax, word: &str) -> bool {
     match option.kind {
         ValueKind::OptionalNumber { .. } => word.bytes().all(|byte| byte.is_ascii_digit()),

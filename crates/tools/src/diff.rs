@@ -1,12 +1,13 @@
-//! What differs between two texts, line by line, as `diff -u` shows it.
+//! The difference between two texts, line by line, in the format of `diff -u`.
 
 #[cfg(test)]
 mod tests;
 
-/// Lines of the same around what differs.
+/// Unchanged lines around a difference.
 const AROUND: usize = 3;
 
-/// Most comparisons for the best match; beyond, all that is between common ends counts as changed.
+/// Limit of comparisons for the best match; beyond it, everything between the common ends counts as
+/// changed.
 const EFFORT_MAX: usize = 4_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +17,7 @@ enum Line<'a> {
     New(&'a str),
 }
 
-/// The difference; empty where there is none. Whole lines.
+/// The difference, as whole lines; empty if there is none.
 pub(crate) fn unified(before: &str, after: &str, names: (&str, &str)) -> String {
     let old: Vec<&str> = before.lines().collect();
     let new: Vec<&str> = after.lines().collect();
@@ -50,7 +51,7 @@ pub(crate) fn unified(before: &str, after: &str, names: (&str, &str)) -> String 
     text
 }
 
-/// Ranges of lines to be shown.
+/// Ranges of lines that are shown.
 fn parts(lines: &[Line<'_>]) -> Vec<core::ops::Range<usize>> {
     let mut parts: Vec<core::ops::Range<usize>> = Vec::new();
     for (at, line) in lines.iter().enumerate() {
@@ -78,7 +79,7 @@ fn aligned<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
     lines
 }
 
-/// The longest common lines stay, by the table of lengths.
+/// The longest common subsequence of lines stays, by the table of lengths.
 fn middle<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
     if old.len().saturating_mul(new.len()) > EFFORT_MAX {
         let gone = old.iter().map(|line| Line::Gone(line));

@@ -89,7 +89,7 @@ impl<'a, O: Env> Lctl<'a, O> {
         Ok(())
     }
 
-    /// The nearest NID: one of this node, or else the first on a network that it is on.
+    /// The nearest NID: one of this node, or else the first on a network of this node.
     fn which_nid(&mut self, words: &[String]) -> Result<(), Exit> {
         let nids = self.nids(words)?;
         let nis = self.ask(Env::nis)?;
@@ -114,11 +114,12 @@ impl<'a, O: Env> Lctl<'a, O> {
         let [nid] = nids[..] else {
             return Err(self.fail(errno::EINVAL, "ping takes one NID; lnetctl ping takes several"));
         };
-        // Without a node nothing is pinged.
+        // Without a node, no ping is sent.
         self.ask(Env::nis)?;
         match self.env.ping(nid, seconds) {
             Ok(identity) => {
-                // Every node has a loopback; later releases name the others bare.
+                // Every node has a loopback; later releases print the other NIDs without a process
+                // id.
                 let before = match self.settings.compat {
                     Compat::V2_15 => "12345-",
                     Compat::V2_16 => "",

@@ -3,7 +3,7 @@
 //! Text in, text and an exit status out. What a tool needs of its environment, such as the console
 //! that holds a session of `lst`, is a trait, so that tests run whole sessions without processes.
 //!
-//! | module | what is in it |
+//! | module | content |
 //! |---|---|
 //! | [`table`] | commands, options and arguments as data, for parsing, help and more |
 //! | [`parse`] | parses arguments by such a table, as getopt_long does |

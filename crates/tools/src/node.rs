@@ -14,7 +14,7 @@ pub trait Env: Terminal {
     /// The node's interfaces.
     ///
     /// # Errors
-    /// When the node cannot be asked, or refuses; the same holds for every request below.
+    /// When the node cannot be reached, or refuses; the same holds for every request below.
     fn nis(&mut self) -> Result<NetInfo, ToolError>;
 
     /// The peers that the node knows, one row for each NID.
@@ -29,19 +29,19 @@ pub trait Env: Terminal {
     /// [`ToolError`].
     fn counters(&mut self) -> Result<BTreeMap<String, u64>, ToolError>;
 
-    /// The node's tunables, by our names, and `lnd_timeout`.
+    /// The node's tunables, by their names in Lustrine, and `lnd_timeout`.
     ///
     /// # Errors
     /// [`ToolError`].
     fn tunables(&mut self) -> Result<BTreeMap<String, i64>, ToolError>;
 
-    /// Has the node ping a NID, and waits for `seconds` at most.
+    /// Lets the node ping a NID, and waits for at most `seconds`.
     ///
     /// # Errors
     /// [`ToolError`].
     fn ping(&mut self, nid: Nid, seconds: u32) -> Result<PeerIdentity, ToolError>;
 
-    /// Has the node discover a NID, also if it is known.
+    /// Lets the node discover a NID, even if it was discovered before.
     ///
     /// # Errors
     /// [`ToolError`].

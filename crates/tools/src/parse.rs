@@ -14,7 +14,7 @@ use crate::table::{CommandSyntax, OptionSyntax, ValueKind};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parsed {
     syntax: &'static CommandSyntax,
-    /// Place in the table, and value; empty for switches.
+    /// Index in the table, and value; empty for switches.
     given: Vec<(usize, String)>,
     positionals: Vec<String>,
 }
@@ -31,7 +31,7 @@ pub enum UsageError {
     /// There is no such letter.
     #[error("invalid option -- '{0}'")]
     UnknownLetter(char),
-    /// Several options begin like this.
+    /// Several options begin with this text.
     #[error("option '--{given}' is ambiguous; possibilities: {}", listed(.candidates))]
     Ambiguous {
         /// What was given.
@@ -127,11 +127,11 @@ impl Parsed {
 
     /// The value of an option that takes a number, or its default.
     pub fn number(&self, long: &str) -> Option<i64> {
-        // Values were checked, defaults are by the tests of the tables.
+        // Values were checked, and defaults are checked by the tests of the tables.
         self.text(long).and_then(|text| text.parse().ok())
     }
 
-    /// The same for one that is never negative and has a default; at most `u32::MAX`.
+    /// The same for an option that is never negative and has a default; at most `u32::MAX`.
     pub fn count(&self, long: &str) -> u32 {
         self.number(long).map_or(0, |number| number.clamp(0, i64::from(u32::MAX)) as u32)
     }
@@ -247,7 +247,7 @@ fn next_number(rest: &mut Rest<'_>, otherwise: &str) -> String {
     }
 }
 
-/// Checks a value as far as the table goes.
+/// Checks a value against the table.
 fn check(kind: ValueKind, name: &'static str, given: &str) -> Result<(), UsageError> {
     match kind {
         ValueKind::Number { what, min, max } | ValueKind::OptionalNumber { what, min, max, .. } => {

@@ -21,7 +21,7 @@ pub struct Counters {
     drop: Flow,
 }
 
-/// Messages and bytes that went one way.
+/// Messages and bytes in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Flow {
     count: u64,
@@ -29,7 +29,7 @@ struct Flow {
 }
 
 impl Counters {
-    /// Of a node's counters, by LNet's names; one it does not have is 0.
+    /// The totals in a node's counters, by LNet's names; a missing counter is 0.
     pub fn from_map(counters: &BTreeMap<String, u64>) -> Counters {
         let value = |name: &str| counters.get(name).copied().unwrap_or(0);
         let flow = |name: &str| Flow {
@@ -97,8 +97,8 @@ impl Flow {
     }
 }
 
-/// How much a counter grew. Ours have 64 bits and never wrap: one that fell is that of a node
-/// which was started again, and began at 0.
+/// The growth of a counter. Lustrine's counters have 64 bits and never wrap: a counter that
+/// decreased belongs to a node that was restarted, and began at 0.
 fn grown(now: u64, before: u64) -> u64 {
     now.checked_sub(before).unwrap_or(now)
 }

@@ -54,7 +54,7 @@ impl Exit {
     pub const SUCCESS: Exit = Exit(0);
     /// Failure.
     pub const FAILURE: Exit = Exit(255);
-    /// The user interrupted it; shells report SIGINT so.
+    /// The user interrupted it; shells report SIGINT with this status.
     pub const INTERRUPTED: Exit = Exit(130);
 
     /// Usage error; the usage was printed.
@@ -71,7 +71,7 @@ impl Exit {
     }
 }
 
-/// What the arguments of a tool mean.
+/// The meaning of a tool's arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Invocation {
     /// One command, for [`run`].

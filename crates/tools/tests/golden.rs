@@ -1,5 +1,5 @@
-//! Sessions of the real `lst`, played with ours: what is on the screen is the same, but for the
-//! differences listed here. `testdata/lst/README.md` says where they are from.
+//! Recorded sessions of the real `lst`, repeated with Lustrine's: the output is the same, except
+//! for the differences listed here. `testdata/lst/README.md` says where the recordings are from.
 
 mod support;
 
@@ -8,7 +8,7 @@ use std::path::Path;
 use support::World;
 use support::typed::{Line, Shell, blocks};
 
-/// Lines that differ on purpose, in the order of the session.
+/// Intended differences, in the order of the session.
 struct Difference<'a> {
     why: &'a str,
     theirs: &'a [&'a str],
@@ -20,7 +20,7 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Plays a session and compares it.
+/// Repeats a session and compares the output.
 fn play(world: &mut World, name: &str, differences: &[Difference<'_>]) {
     let mut differences = differences.iter().peekable();
     for block in blocks(&read(name)) {
@@ -63,14 +63,15 @@ impl StartsWithLines for &[String] {
     }
 }
 
-/// A line without what differs from run to run: figures of `stat`, keeping their columns, and the
-/// stamp of a session. Of ours also without what we say beyond the old texts, in parentheses at
-/// the end of lines about trouble; and errnos of kernels have their texts.
+/// A line without what differs from run to run: the values of `stat`, whose columns are kept, and
+/// the time stamp of a session. In Lustrine's output also without its additions to the original
+/// texts, in parentheses at the end of error lines; and errnos of kernels are replaced by their
+/// texts.
 fn plain((line, trouble): &Line) -> String {
     let mut line = line.replace("Unknown error -110", "Connection timed out");
     if *trouble && line.ends_with(')') {
         let start = line.find(" (").unwrap();
-        // A test's kind stands in parentheses in the old texts, too.
+        // The kind of a test is in parentheses in the original texts, too.
         if !line.starts_with("Failed to add test (") {
             line.truncate(start);
         }
@@ -90,8 +91,8 @@ fn without_figures(line: &str) -> String {
     let mut parts = line.split(": ");
     let mut plain = parts.next().unwrap().to_owned();
     for part in parts {
-        let (figure, unit) = part.split_at(8);
-        let digits = figure.trim_end();
+        let (value, unit) = part.split_at(8);
+        let digits = value.trim_end();
         let decimals = digits.split_once('.').map_or(0, |(_, decimals)| decimals.len());
         assert!(digits.parse::<f64>().is_ok(), "{line}");
         assert_eq!(decimals, if unit.starts_with(" RPC/s") { 0 } else { 2 }, "{line}");
@@ -103,10 +104,11 @@ fn without_figures(line: &str) -> String {
 const LISTED_WRONGLY: &str = "2.16 and later confuse the forms of list_group";
 const NO_SESSION_PING: &str = "ping --session fails in 2.16 and later";
 const NOISE: &str = "what the kernel interface says of itself";
-const TOO_FEW: &str = "as many nodes as there are groups are asked and told, others made up";
+const TOO_FEW: &str =
+    "it queries and reports as many nodes as there are groups, and invents the others";
 
 #[test]
-fn a_full_session() {
+fn a_full_session_matches_the_recording() {
     let differences = [
         Difference {
             why: LISTED_WRONGLY,
@@ -159,7 +161,7 @@ fn a_full_session() {
             ours: &[],
         },
         Difference {
-            why: "stat knows no NIDs in 2.16 and later",
+            why: "stat accepts no NIDs in 2.16 and later",
             theirs: &["Can't find stat in current session"],
             ours: &[
                 "[LNet Rates of servers]",
@@ -203,7 +205,7 @@ fn a_full_session() {
 }
 
 #[test]
-fn a_session_of_mistakes() {
+fn errors_match_the_recording() {
     const LOST: &str = "the refused new_session ended the session";
     let reader = "Reader error: 'Object not found' at 0";
     let none = "No session exists";
@@ -288,12 +290,12 @@ fn a_session_of_mistakes() {
 }
 
 #[test]
-fn pings_from_a_third_machine() {
+fn pings_from_a_third_machine_match_the_recording() {
     play(&mut World::new(), "c00_session_console_vm4_ping.txt", &[]);
 }
 
 #[test]
-fn bulk_and_pings_from_a_third_machine() {
+fn bulk_tests_and_pings_match_the_recording() {
     let differences = [
         Difference {
             why: LISTED_WRONGLY,
@@ -327,7 +329,7 @@ fn bulk_and_pings_from_a_third_machine() {
 }
 
 #[test]
-fn a_node_without_selftest() {
+fn a_node_without_selftest_matches_the_recording() {
     let differences = [
         Difference {
             why: LISTED_WRONGLY,
@@ -346,24 +348,24 @@ fn a_node_without_selftest() {
 }
 
 #[test]
-fn two_consoles_want_one_node() {
+fn two_consoles_with_one_node_match_the_recording() {
     play(&mut World::new(), "c03_session_conflict.txt", &[]);
 }
 
 #[test]
-fn a_server_sends_wrong_data() {
+fn a_server_with_wrong_data_matches_the_recording() {
     let mut world = World::new();
     world.nodes.get_mut(&support::nid(2)).unwrap().corrupt = true;
     play(&mut world, "c52_brw_injected_errors.txt", &[]);
 }
 
 #[test]
-fn two_clients_share_a_server() {
+fn two_clients_of_one_server_match_the_recording() {
     play(&mut World::new(), "c53_distribute_2clients_2servers.txt", &[]);
 }
 
 #[test]
-fn addresses_that_do_not_fit() {
+fn addresses_that_do_not_fit_match_the_recording() {
     let reader = "Reader error: 'Object not found' at 0";
     let differences = [
         Difference { why: NOISE, theirs: &[reader, reader], ours: &[] },
@@ -379,7 +381,7 @@ fn addresses_that_do_not_fit() {
 }
 
 #[test]
-fn all_commands_in_their_order() {
+fn all_commands_are_listed_in_their_order() {
     let mut world = World::new();
     let mut seat = world.sit_down(2);
     seat.lst(&lustrine_tools::lst::Settings::default(), &["--list-commands"]);

@@ -1,4 +1,4 @@
-//! What `lst` does beyond the recorded sessions: statuses, trouble with nodes, options.
+//! Behaviour of `lst` beyond the recorded sessions: exit statuses, failures of nodes, options.
 
 mod support;
 
@@ -11,7 +11,7 @@ fn settings() -> Settings {
     Settings { session: Some("7".to_owned()), ..Settings::default() }
 }
 
-/// Types commands; all must end well. What they show is passed over.
+/// Runs commands, all of which must succeed. Their output is dropped.
 fn prepare(seat: &mut Seat<'_>, commands: &[&str]) {
     for command in commands {
         let words: Vec<&str> = command.split_whitespace().collect();
@@ -20,7 +20,7 @@ fn prepare(seat: &mut Seat<'_>, commands: &[&str]) {
     seat.text();
 }
 
-/// Types a command; what it shows, and how it ends.
+/// Runs a command. Returns its output and its exit status.
 fn type_in(seat: &mut Seat<'_>, command: &str) -> (String, Exit) {
     let words: Vec<&str> = command.split_whitespace().collect();
     let exit = seat.lst(&settings(), &words);
@@ -42,7 +42,7 @@ const SESSION: [&str; 5] = [
 ];
 
 #[test]
-fn a_key_is_needed_and_has_to_be_the_sessions() {
+fn the_key_of_the_session_is_required() {
     let mut world = World::new();
     let mut seat = world.sit_down(2);
     prepare(&mut seat, &["new_session s"]);
@@ -59,14 +59,14 @@ fn a_key_is_needed_and_has_to_be_the_sessions() {
     assert_eq!(seat.lst(&other, &["end_session"]), Exit::FAILURE);
     let start = "Unmatched session key or not root (";
     assert!(seat.text().starts_with(start));
-    // Without a key a session can begin, as in releases from 2.16 on; it is of no use.
+    // A session can begin without a key, as in releases from 2.16; it cannot be used.
     let none = Settings { session: None, ..settings() };
     assert_eq!(seat.lst(&none, &["new_session", "--force", "t"]), Exit::SUCCESS);
     assert!(seat.text().contains("LST_SESSION is not set"));
 }
 
 #[test]
-fn features_have_to_be_known() {
+fn unknown_features_are_refused() {
     let mut world = World::new();
     let mut seat = world.sit_down(2);
     for (mask, shown) in [("0", "0"), ("1", "1"), ("0x1", "1"), (" 0 ", "0")] {
@@ -77,19 +77,19 @@ fn features_have_to_be_known() {
     }
     for mask in ["2", "3", "x", "", "-1", "ffffffffff"] {
         let settings = Settings { features: Some(mask.to_owned()), ..settings() };
-        let asked = seat.asked;
+        let requests = seat.requests;
         assert_eq!(seat.lst(&settings, &["show_session"]), Exit::FAILURE, "{mask:?}");
         assert!(seat.text().starts_with("Invalid LST_FEATURES: "), "{mask:?}");
-        assert_eq!(seat.asked, asked, "{mask:?}");
+        assert_eq!(seat.requests, requests, "{mask:?}");
     }
 }
 
 #[test]
-fn mistakes_are_seen_before_anything_is_asked() {
+fn invalid_arguments_are_refused_before_any_request() {
     let mut world = World::new();
     let mut seat = world.sit_down(2);
     prepare(&mut seat, &SESSION);
-    let asked = seat.asked;
+    let requests = seat.requests;
     let usage = Exit::usage(settings().compat);
     let mistakes = [
         ("ping", usage),
@@ -120,11 +120,11 @@ fn mistakes_are_seen_before_anything_is_asked() {
         assert_eq!(ended, exit, "{command}: {text}");
         assert!((1..=2).contains(&text.lines().count()), "{command}: {text}");
     }
-    assert_eq!(seat.asked, asked);
+    assert_eq!(seat.requests, requests);
 }
 
 #[test]
-fn a_node_that_dies_is_told_by_its_name() {
+fn a_node_that_fails_is_named() {
     let mut world = World::new();
     prepare(&mut world.sit_down(2), &SESSION);
     world.nodes.get_mut(&nid(4)).unwrap().up = false;
@@ -162,7 +162,7 @@ fn a_node_that_dies_is_told_by_its_name() {
 }
 
 #[test]
-fn stop_waits_until_all_have_stopped() {
+fn stop_waits_until_all_nodes_have_stopped() {
     let mut world = World::new();
     let mut seat = world.sit_down(2);
     prepare(&mut seat, &SESSION);
@@ -191,7 +191,7 @@ fn stop_waits_until_all_have_stopped() {
 }
 
 #[test]
-fn groups_change() {
+fn groups_can_be_changed() {
     let mut world = World::new();
     let mut seat = world.sit_down(2);
     prepare(&mut seat, &["new_session s", "add_group g 10.77.0.[2-4]@tcp"]);
@@ -214,7 +214,7 @@ fn groups_change() {
 }
 
 #[test]
-fn part_of_a_group_stays() {
+fn nodes_can_be_removed_from_a_group() {
     let mut world = World::new();
     let mut seat = world.sit_down(2);
     prepare(&mut seat, &["new_session s"]);
@@ -226,7 +226,7 @@ fn part_of_a_group_stays() {
 }
 
 #[test]
-fn nodes_of_other_features_are_explained() {
+fn nodes_with_other_features_are_reported() {
     let mut world = World::new();
     world.nodes.get_mut(&nid(3)).unwrap().features = 2;
     let mut seat = world.sit_down(2);
@@ -240,7 +240,7 @@ fn nodes_of_other_features_are_explained() {
 const NO_FIGURES: &str = "--rpc has no rates in any release; use --lnet\n";
 
 #[test]
-fn stat_goes_on_until_it_is_interrupted() {
+fn stat_continues_until_it_is_interrupted() {
     let mut world = World::new();
     let mut seat = world.sit_down(2);
     prepare(&mut seat, &SESSION);
@@ -257,7 +257,7 @@ fn stat_goes_on_until_it_is_interrupted() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever is typed in a session, `lst` prints whole lines and ends.
+    /// `lst` prints whole lines and ends for any input in a session.
     #[test]
     fn any_commands_end(
         commands in prop::collection::vec(

@@ -1,4 +1,4 @@
-//! `lctl` compared with what the real one printed. `testdata/lctl/README.md` says where that is
+//! `lctl` compared with recordings of the real one. `testdata/lctl/README.md` says where they are
 //! from.
 
 #[path = "support/fake_env.rs"]
@@ -15,7 +15,7 @@ fn settings(compat: Compat) -> Settings {
     Settings { compat, version: "1".to_owned() }
 }
 
-/// Types a command; what it shows on standard output and error, and its status.
+/// Runs a command. Returns its output on standard output and error, and its status.
 fn type_in(fake: &mut Fake, compat: Compat, command: &str) -> (String, String, u8) {
     let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
     let settings = settings(compat);
@@ -31,7 +31,7 @@ fn check(fake: &mut Fake, command: &str, out: &str, err: &str, status: u8) {
 }
 
 #[test]
-fn nids_and_pings_are_those_of_the_real_one() {
+fn nids_and_pings_match_the_recordings() {
     let mut fake = Fake::new(5, 3).silent("10.77.0.99@tcp", -113, "");
     let nids = recorded("lctl/list_nids.txt");
     check(&mut fake, "list_nids", &nids, "", 0);
@@ -39,7 +39,7 @@ fn nids_and_pings_are_those_of_the_real_one() {
     let (good, _, one) = type_in(&mut fake, Compat::V2_16, "ping 10.77.0.3@tcp");
     let (bad, _, two) = type_in(&mut fake, Compat::V2_16, "ping 10.77.0.99@tcp 5");
     assert_eq!((format!("{good}{bad}rc={two}\n"), one), (recorded("lctl/ping.txt"), 0));
-    // 2.15 names processes, and says on standard error what failed.
+    // 2.15 prints process ids, and reports failures on standard error.
     let old = "12345-0@lo\n12345-10.77.0.3@tcp\n12345-10.77.1.3@tcp1\n";
     assert_eq!(type_in(&mut fake, Compat::V2_15, "ping vm3"), (old.to_owned(), String::new(), 0));
     let (out, err, status) = type_in(&mut fake, Compat::V2_15, "ping 10.77.0.99@tcp");
@@ -50,17 +50,17 @@ fn nids_and_pings_are_those_of_the_real_one() {
 }
 
 #[test]
-fn a_node_that_counts_wrongly_fills_no_screen() {
+fn a_wrong_count_of_connections_prints_no_endless_list() {
     let mut fake = Fake::new(5, 3);
     fake.peers[0].connections.insert("BULK_IN".to_owned(), u32::MAX);
     let (out, err, status) = type_in(&mut fake, Compat::V2_16, "--net tcp conn_list");
     assert_eq!((out.lines().count(), status), (1 << 18, 0));
-    // The other two of this peer are there too, and one of them came first.
+    // The other two connections of this peer are listed too, one of them before.
     assert!(err.starts_with("4294705153 more connections are not listed"), "{err}");
 }
 
 #[test]
-fn the_nearest_nid_is_of_this_node_or_of_a_net_it_is_on() {
+fn the_nearest_nid_is_of_this_node_or_on_one_of_its_nets() {
     let mut fake = Fake::new(0, 0);
     let near = "which_nid 10.9.9.9@tcp7 10.77.1.3@tcp1 10.77.0.3@tcp";
     check(&mut fake, near, "10.77.1.3@tcp1\n", "", 0);
@@ -69,16 +69,16 @@ fn the_nearest_nid_is_of_this_node_or_of_a_net_it_is_on() {
 }
 
 #[test]
-fn peers_and_connections_of_a_network() {
+fn peers_and_connections_of_a_network_are_listed() {
     let mut fake = Fake::new(5, 3);
-    // The real one adds buffer sizes and whether Nagle's algorithm is off, which ours do not tell.
+    // The real one adds buffer sizes and Nagle's algorithm, which Lustrine does not report.
     let theirs = recorded("lctl/lists.txt");
     let shortened = |line: &str| line.split(":988 ").next().unwrap().to_owned();
     let conns: Vec<String> =
         theirs.lines().filter(|line| line.ends_with(" nonagle")).map(shortened).collect();
     assert_eq!(conns.len(), 3);
     check(&mut fake, "--net tcp conn_list", &format!("{}\n", conns.join("\n")), "", 0);
-    // Nobody holds on to a peer on our nodes.
+    // Lustrine nodes hold no references to peers.
     let peer = theirs.lines().find(|line| line.ends_with(":988 #3")).unwrap();
     let peer = peer.replace(" [1]", " [0]") + "\n";
     check(&mut fake, "--net tcp peer_list", &peer, "", 0);
@@ -89,7 +89,7 @@ fn peers_and_connections_of_a_network() {
     let select = "lctl: select a network first: --net NET before the command, or network NET\n";
     check(&mut fake, "peer_list", "", select, 22);
     check(&mut fake, "--net o2ib conn_list", "", "lctl: o2ib has no such list; tcp has\n", 22);
-    // Which of two interfaces it is, is not told.
+    // It is not reported which of two interfaces it is.
     fake.nis.nets[1].nid = nid("10.77.0.5@tcp");
     let (out, _, _) = type_in(&mut fake, Compat::V2_16, "--net tcp conn_list");
     assert!(out.starts_with("12345-10.77.0.3@tcp  O[0]?->10.77.0.3\n"), "{out}");
@@ -110,7 +110,7 @@ fn a_script_selects_a_network() {
 }
 
 #[test]
-fn what_nodes_do_not_have() {
+fn unsupported_features_are_refused() {
     let mut fake = Fake::new(0, 0);
     for command in ["show_route", "route_list", "--net tcp route_list"] {
         check(&mut fake, command, "", "", 0);
@@ -145,7 +145,7 @@ fn word() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Whatever is typed, `lctl` prints whole lines and ends.
+    /// `lctl` prints whole lines and ends for any input.
     #[test]
     fn any_words_end(
         words in prop::collection::vec(word(), 0..6),

@@ -1,5 +1,6 @@
-//! `lnetctl` compared with what the real one printed: the same, but for keys that our nodes do not
-//! have, which are listed here. `testdata/lnetctl/README.md` says where the recordings are from.
+//! `lnetctl` compared with recordings of the real one: the output is the same, except for keys that
+//! Lustrine nodes do not have, which are listed here. `testdata/lnetctl/README.md` says where the
+//! recordings are from.
 
 #[path = "support/fake_env.rs"]
 mod fake_env;
@@ -13,7 +14,7 @@ use lustrine_tools::shell::{self, Compat, NameMatching};
 use lustrine_tools::table::CommandSyntax;
 use proptest::prelude::*;
 
-/// What is not of our nodes, wherever it stands; with all that stands under it.
+/// Keys that Lustrine nodes do not have, anywhere, with everything under them.
 const OMITTED: [&str; 29] = [
     "udsp info",
     "sent_stats",
@@ -46,11 +47,11 @@ const OMITTED: [&str; 29] = [
     "route",
 ];
 
-/// The same of `stats show`.
+/// The same for `stats show`.
 const OMITTED_COUNTERS: [&str; 4] =
     ["failed_resends", "successful_resends", "route_count", "route_length"];
 
-/// A recording without what is not of our nodes.
+/// A recording without what Lustrine nodes do not have.
 fn expected(name: &str) -> String {
     let text = recorded(&format!("lnetctl/{name}"));
     let mut kept = String::new();
@@ -67,7 +68,7 @@ fn expected(name: &str) -> String {
         if column == 0 {
             lo = line.ends_with(": lo");
         }
-        // Of the loopback our nodes count nothing.
+        // Lustrine nodes count nothing for the loopback.
         let of_lo = lo && ["statistics", "tunables", "CPT"].contains(&key);
         if of_lo || OMITTED.contains(&key) || OMITTED_COUNTERS.contains(&key) {
             under = Some(column);
@@ -78,7 +79,7 @@ fn expected(name: &str) -> String {
     kept
 }
 
-/// Types a command; what it shows on standard output and error, and its status.
+/// Runs a command. Returns its output on standard output and error, and its status.
 fn type_in(fake: &mut Fake, compat: Compat, command: &str) -> (String, String, u8) {
     let settings = Settings { compat, version: "1".to_owned() };
     let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
@@ -94,7 +95,7 @@ fn shows(fake: &mut Fake, command: &str, wanted: &str) {
 }
 
 #[test]
-fn what_is_shown_is_what_the_real_one_shows() {
+fn output_matches_the_recordings() {
     let mut fake = Fake::new(5, 3);
     for (command, name) in [
         ("net show", "net_show.yaml"),
@@ -119,7 +120,7 @@ fn what_is_shown_is_what_the_real_one_shows() {
     for command in ["route show -v", "routing show", "udsp show"] {
         shows(&mut fake, command, "");
     }
-    // As in errors.txt: no word about a peer that is not known, but a status.
+    // As in errors.txt: no message about an unknown peer, but a status.
     for (compat, status) in [(Compat::V2_16, 234), (Compat::V2_15, 255)] {
         let (out, err, ended) = type_in(&mut fake, compat, "peer show --nid 1.2.3.4@tcp");
         assert_eq!((out.as_str(), err.as_str(), ended), ("", "", status), "{compat:?}");
@@ -130,7 +131,7 @@ fn what_is_shown_is_what_the_real_one_shows() {
 }
 
 #[test]
-fn levels_are_read_as_people_write_them() {
+fn levels_can_be_written_in_several_ways() {
     let mut fake = Fake::new(5, 3);
     let brief = type_in(&mut fake, Compat::V2_16, "net show").0;
     let long = type_in(&mut fake, Compat::V2_16, "net show -v").0;
@@ -153,7 +154,7 @@ fn several_answers_are_one_document() {
     let wanted = recorded("lnetctl/ping_multi.txt");
     assert_eq!(format!("{out}rc={status}\n"), wanted);
     assert_eq!(err, "");
-    // What failed stands at the end, once; brackets and hosts are known.
+    // Failures come once, at the end; brackets and host names are understood.
     let mut fake = Fake::new(0, 0).silent("10.77.0.1@tcp", -110, "it's off");
     fake = fake.silent("10.77.0.2@tcp", -5, "");
     let (out, _, status) = type_in(&mut fake, Compat::V2_16, "ping 10.77.0.[1-2]@tcp vm3");
@@ -165,7 +166,7 @@ fn several_answers_are_one_document() {
 }
 
 #[test]
-fn failures_are_those_of_the_real_one() {
+fn failures_match_the_recordings() {
     let mut fake = Fake::new(0, 0);
     for nid in ["10.77.0.99@tcp", "10.77.0.3@tcp55"] {
         fake = fake.silent(nid, -113, "");
@@ -181,7 +182,7 @@ fn failures_are_those_of_the_real_one() {
         let (out, err, status) = type_in(&mut fake, Compat::V2_16, command);
         assert!(out.is_empty() && errors.contains(&format!("{err}rc={status}\n")), "{err}");
     }
-    // The real one says no more than that there is none; ours says what is wrong with it.
+    // The real one only reports that there is none; Lustrine reports what is wrong with it.
     let (_, err, status) = type_in(&mut fake, Compat::V2_16, "ping junk");
     let start = "---\nmanage:\n-     ping:\n      errno: -22\n      descr: ! \"Unable to parse \
                  nidlist: ";
@@ -192,7 +193,7 @@ fn failures_are_those_of_the_real_one() {
 }
 
 #[test]
-fn the_habits_of_2_15() {
+fn the_behaviour_of_2_15_is_followed() {
     let mut fake = Fake::new(5, 3).silent("10.77.0.9@tcp", -110, "");
     let net = "\
 net:
@@ -205,10 +206,10 @@ net:
 ";
     let (out, _, status) = type_in(&mut fake, Compat::V2_15, "net show --net tcp1");
     assert_eq!((out.as_str(), status), (net, 0));
-    let told = "    - primary nid: 10.77.0.3@tcp\n      Multi-Rail: True\n      peer ni:\n        \
+    let report = "    - primary nid: 10.77.0.3@tcp\n      Multi-Rail: True\n      peer ni:\n        \
                 - nid: 10.77.0.3@tcp\n        - nid: 10.77.1.3@tcp1\n";
     let (out, err, status) = type_in(&mut fake, Compat::V2_15, "ping vm3 10.77.0.9@tcp");
-    assert_eq!(out, format!("ping:\n{told}"));
+    assert_eq!(out, format!("ping:\n{report}"));
     let failed = "manage:\n    - ping:\n          errno: -110\n          descr: \"failed to ping \
                   10.77.0.9@tcp: Connection timed out\"\n";
     assert_eq!((err.as_str(), status), (failed, 255));
@@ -218,7 +219,7 @@ net:
 }
 
 #[test]
-fn what_nodes_do_not_have_is_refused_with_the_reason() {
+fn unsupported_features_are_refused_with_the_reason() {
     for (command, start, says) in [
         ("net set --all --health 3", "set:\n-     net:", "no health value"),
         ("peer set --all --health 3", "set:\n-     peer:", "no health value"),
@@ -245,7 +246,7 @@ fn what_nodes_do_not_have_is_refused_with_the_reason() {
 }
 
 #[test]
-fn changes_are_asked_of_the_node_and_print_nothing() {
+fn changes_are_sent_to_the_node_and_print_nothing() {
     let text = str::to_owned;
     let net = |text: &str| text.parse().unwrap();
     for (command, change) in [
@@ -311,7 +312,7 @@ fn changes_are_asked_of_the_node_and_print_nothing() {
 }
 
 #[test]
-fn words_that_do_not_go_together_ask_the_node_nothing() {
+fn conflicting_options_send_no_request() {
     for command in [
         "net set --conns-per-peer 3",
         "net set --all --nid 1.2.3.4@tcp --conns-per-peer 3",
@@ -336,7 +337,7 @@ fn words_that_do_not_go_together_ask_the_node_nothing() {
 }
 
 #[test]
-fn an_import_tells_what_it_would_do() {
+fn a_dry_run_of_an_import_prints_the_changes() {
     let mut fake = Fake::new(0, 0);
     fake.files.insert("a.yaml".to_owned(), "retry_count: 3\n".to_owned());
     fake.files.insert("stdin".to_owned(), "retry_count: 4\n".to_owned());
@@ -355,27 +356,27 @@ fn an_import_tells_what_it_would_do() {
     let wanted = "--- current\n+++ with stdin\n@@ -1,2 +1,2 @@\n global:\n-    retry_count: 2\n\
                   +    retry_count: 3\n";
     assert_eq!(out, wanted);
-    let asked = fake.changes.iter().map(|(change, trial)| match change {
+    let changes = fake.changes.iter().map(|(change, trial)| match change {
         ChangeRequest::Import { source_name, mode, lenient, .. } => {
             (source_name.as_str(), *mode, *lenient, *trial)
         }
         other => panic!("{other:?}"),
     });
-    let asked: Vec<_> = asked.collect();
+    let changes: Vec<_> = changes.collect();
     let wanted = [
         ("a.yaml", ImportMode::Add, true, false),
         ("a.yaml", ImportMode::Add, false, true),
         ("stdin", ImportMode::Del, false, true),
     ];
-    assert_eq!(asked, wanted);
+    assert_eq!(changes, wanted);
     fake.changed = Ok(ChangeReport::default());
     shows(&mut fake, "import --dry-run --diff a.yaml", "nothing would change\n");
 }
 
-/// The keys of `set` are those that can change while a node runs, each of them, and those that
-/// LNet has and nodes have not.
+/// The keys of `set` are those that a running node can change, all of them, and those that LNet has
+/// and Lustrine has not.
 #[test]
-fn set_knows_what_a_running_node_can_change() {
+fn set_has_every_key_that_a_running_node_can_change() {
     let set = LNETCTL.commands.iter().find(|command| command.name == "set").unwrap();
     let mut fake = Fake::new(0, 0);
     for key in set.subcommands {
@@ -390,7 +391,7 @@ fn set_knows_what_a_running_node_can_change() {
 }
 
 #[test]
-fn without_a_node_every_question_says_so_once() {
+fn without_a_node_every_command_reports_that_once() {
     let trouble = ToolError { errno: -100, text: "no node answers".to_owned() };
     let mut fake = Fake { trouble: Some(trouble), ..Fake::new(0, 0) };
     for command in [
@@ -420,7 +421,7 @@ fn without_a_node_every_question_says_so_once() {
 }
 
 #[test]
-fn export_is_what_is_shown_and_a_backup_is_settings() {
+fn export_prints_the_state_and_a_backup_the_settings() {
     let mut fake = Fake::new(5, 3);
     let (net, _, _) = type_in(&mut fake, Compat::V2_16, "net show -v 2");
     let (peer, _, _) = type_in(&mut fake, Compat::V2_16, "peer show -v 2");
@@ -435,11 +436,11 @@ fn export_is_what_is_shown_and_a_backup_is_settings() {
 }
 
 #[test]
-fn peers_that_say_nothing_and_nids_never_used() {
+fn silent_peers_and_unused_nids_are_shown() {
     let mut fake = Fake::new(5, 3);
     fake.peers.truncate(1);
     let (out, _, _) = type_in(&mut fake, Compat::V2_16, "peer show -v");
-    // The second NID is the peer's, but no message went there: nothing is known of credits.
+    // The second NID is the peer's, but no message was sent there: its credits are unknown.
     assert!(out.ends_with("      -     nid: 10.77.1.3@tcp1\n            state: up\n"), "{out}");
     fake.peers[0].identity.peer_ni.clear();
     fake.peers[0].identity.multi_rail = false;
@@ -471,7 +472,7 @@ fn word() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Whatever is typed, `lnetctl` prints whole lines and ends.
+    /// `lnetctl` prints whole lines and ends for any input.
     #[test]
     fn any_words_end(
         words in prop::collection::vec(word(), 0..6),

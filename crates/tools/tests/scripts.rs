@@ -1,5 +1,5 @@
-//! Scripts as administrators have them: wrappers that read what `lst` prints, and lines on its
-//! standard input [TOOL-10].
+//! Scripts of administrators: wrappers that read the output of `lst`, and commands on its standard
+//! input [TOOL-10].
 
 mod support;
 
@@ -8,7 +8,7 @@ use lustrine_tools::shell::{Exit, Interpreter, LineOutcome, Mode};
 use support::typed::Shell;
 use support::{Seat, World};
 
-/// Types a script at machine 2; the lines of its standard output.
+/// Runs a script at machine 2. Returns the lines of its standard output.
 fn output(world: &mut World, script: &str) -> Vec<String> {
     let lines: Vec<String> = script.lines().map(|line| line.trim().to_owned()).collect();
     let shown = Shell::default().type_in(world, 2, &lines);
@@ -21,7 +21,7 @@ fn field(line: &str, number: usize) -> &str {
 }
 
 #[test]
-fn a_wrapper_finds_its_figures() {
+fn a_wrapper_finds_its_values() {
     let script = "export LST_SESSION=31415
         lst new_session --timeo 100000 hh
         lst show_session
@@ -123,7 +123,7 @@ fn lines_on_the_standard_input_are_a_script() {
 }
 
 #[test]
-fn names_may_be_shortened_at_the_prompt() {
+fn names_may_be_abbreviated_at_the_prompt() {
     let mut world = World::new();
     let mut seat = world.sit_down(2);
     let settings = settings(Compat::V2_16);
@@ -138,7 +138,7 @@ fn names_may_be_shortened_at_the_prompt() {
 }
 
 #[test]
-fn a_script_for_the_older_line_finds_its_words() {
+fn a_script_for_2_15_finds_its_texts() {
     let mut world = World::new();
     let mut seat = world.sit_down(2);
     let settings = settings(Compat::V2_15);

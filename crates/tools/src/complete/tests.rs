@@ -70,7 +70,7 @@ static COMMANDS: &[CommandSyntax] = &[
 ];
 
 #[test]
-fn commands() {
+fn commands_are_completed() {
     for (line, expected) in [
         ("list_", "list_group list_batch"),
         ("new_session", "new_session"),
@@ -91,7 +91,7 @@ fn commands() {
 }
 
 #[test]
-fn commands_under_commands() {
+fn subcommands_are_completed() {
     for (line, expected) in [
         ("net ", "add show"),
         ("net a", "add"),
@@ -109,16 +109,16 @@ fn commands_under_commands() {
 }
 
 #[test]
-fn options() {
+fn options_are_completed() {
     for (line, expected) in [
         ("stop --", "--force --help"),
         ("stop --f", "--force"),
-        // Given once, they are not offered again: neither by letter nor shortened.
+        // An option that was given is not offered again, neither by its letter nor abbreviated.
         ("stop --force --", "--help"),
         ("stop -f --", "--help"),
         ("stop --fo --", "--help"),
         ("stop batch --f", "--force"),
-        // Nothing else may come.
+        // No other word may follow.
         ("stop b ", "--force --help"),
         ("end_session ", "--help"),
         ("stop -- --", "<batch>"),
@@ -130,7 +130,7 @@ fn options() {
 }
 
 #[test]
-fn values_of_options() {
+fn values_of_options_are_completed() {
     for (line, expected) in [
         ("update_group --clean ", "active busy down unknown invalid"),
         (
@@ -146,7 +146,7 @@ fn values_of_options() {
         ("update_group --remove ", "<nids>"),
         ("update_group --remove=10", "<nids>"),
         ("ping --batch ", "<batch>"),
-        // A word that begins with - is a value where one is due.
+        // A word that begins with - is a value in the position of a value.
         ("ping --batch --", "<batch>"),
         ("add_test --loop ", "<loop number>"),
         ("add_test --distribute ", "<C:S>"),
@@ -158,7 +158,7 @@ fn values_of_options() {
 }
 
 #[test]
-fn words() {
+fn positional_arguments_are_completed() {
     for (line, expected) in [
         ("add_group ", "<NAME>"),
         ("add_group g ", "<nids>"),
@@ -176,11 +176,11 @@ fn words() {
 }
 
 #[test]
-fn words_after_the_place_do_not_count() {
+fn words_after_the_position_are_ignored() {
     let words = ["stop", "--f", "--force"].map(str::to_owned);
     assert_eq!(texts(&complete(&LST, &words, 1)), ["--force"]);
     assert_eq!(texts(&complete(&LST, &words, 3)), [""; 0]);
-    // A place that does not exist is one where nothing is typed.
+    // At a position that does not exist, nothing was typed.
     assert_eq!(complete(&LST, &words, 9), complete(&LST, &words, 3));
     assert!(!complete(&LST, &[], 0).candidates.is_empty());
 }
@@ -210,7 +210,7 @@ fn every_one_of(tool: &Tool, path: &[String], syntax: &CommandSyntax) {
 }
 
 #[test]
-fn a_number_that_may_be_missing_takes_no_other_word() {
+fn an_optional_number_takes_no_other_word() {
     let net = |typed: &str| at_end(&crate::lnetctl::LNETCTL, typed).to_string();
     assert!(net("net show -v --n").starts_with("--net\t"), "{}", net("net show -v --n"));
     assert!(net("net show -v 2 --n").starts_with("--net\t"), "{}", net("net show -v 2 --n"));
@@ -218,7 +218,7 @@ fn a_number_that_may_be_missing_takes_no_other_word() {
 }
 
 #[test]
-fn the_answer_as_text() {
+fn the_answer_has_a_text_form() {
     let text = at_end(&LST, "stop --").to_string();
     assert_eq!(text, "--force\taborts RPCs in flight\n--help\texplains the command\n");
     assert_eq!(at_end(&LST, "run ").to_string(), ":batch\n");
@@ -227,7 +227,7 @@ fn the_answer_as_text() {
 }
 
 #[test]
-fn scripts_hold_the_program_s_own_and_every_tool() {
+fn scripts_complete_the_program_and_every_tool() {
     let own = "own @TOOLS@ stays\n";
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
         let text = script(shell, own, &[&LST, &NESTED]);

@@ -3,22 +3,22 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn it_looks_as_diff_prints_it() {
+fn the_format_is_that_of_diff() {
     let before = "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\nk\nl\n";
     let after = "a\nb\nc\nd\nE\nf\ng\nh\ni\nj\nk\nl\nm\n";
     let wanted = "--- old\n+++ new\n@@ -2,7 +2,7 @@\n b\n c\n d\n-e\n+E\n f\n g\n h\n\
                   @@ -10,3 +10,4 @@\n j\n k\n l\n+m\n";
     assert_eq!(unified(before, after, ("old", "new")), wanted);
     assert_eq!(unified(before, before, ("old", "new")), "");
-    // What is near is shown together.
+    // Differences that are close together are shown together.
     let near = before.replace('b', "B").replace('f', "F");
     assert_eq!(unified(before, &near, ("old", "new")).matches("@@ -").count(), 1);
 }
 
 proptest! {
-    /// What is shown, applied to the one text, gives the other.
+    /// The difference, applied to one text, gives the other.
     #[test]
-    fn it_is_all_that_differs(
+    fn it_holds_all_differences(
         before in prop::collection::vec(0_u8..5, 0..40),
         after in prop::collection::vec(0_u8..5, 0..40),
     ) {

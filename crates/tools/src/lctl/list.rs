@@ -10,8 +10,8 @@ use super::Lctl;
 use crate::node::Env;
 use crate::shell::Exit;
 
-/// The most lines of `conn_list`: more than a node has connections by default, and few enough for
-/// memory.
+/// The most lines of `conn_list`: more than the default limit of connections of a node, and few
+/// enough for memory.
 const LINES_MAX: u64 = 1 << 18;
 
 const STRING: &str = "writing to a String cannot fail";
@@ -77,7 +77,7 @@ fn id(peer: &PeerRow) -> String {
     format!("12345-{}", peer.nid)
 }
 
-/// From where to where. With several interfaces on a network it is not told which one it is.
+/// The two ends. With several interfaces on a network it is unknown which one is used.
 fn way(nis: &NetInfo, net: Net, peer: &PeerRow) -> String {
     let mut ours = nis.on(net);
     let ours = match (ours.next(), ours.next()) {

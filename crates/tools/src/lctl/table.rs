@@ -17,7 +17,7 @@ const fn word(name: &'static str, kind: ValueKind, arity: Arity) -> PositionalSy
     PositionalSyntax { name, kind, arity, default: None }
 }
 
-/// What a command took that is refused anyway.
+/// The arguments of a command that is refused anyway.
 const ANY: &[PositionalSyntax] = &[word("WORD", ValueKind::Text("WORD"), Arity::ZeroOrMore)];
 
 const RULE: &[OptionSyntax] = &[

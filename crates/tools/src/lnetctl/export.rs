@@ -11,7 +11,7 @@ use crate::yaml::{self, Dialect, Map, entry};
 impl<O: Env> Lnetctl<'_, O> {
     pub(super) fn export(&mut self, parsed: &Parsed) -> Result<(), Exit> {
         let text = match parsed.has("backup") {
-            // What was learned of peers is no setting.
+            // What was discovered about peers is not a setting.
             true => match self.env.backup() {
                 Ok(text) => text,
                 Err(trouble) => return Err(self.fail_with("show", "export", trouble)),

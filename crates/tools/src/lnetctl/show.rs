@@ -15,7 +15,7 @@ use crate::yaml::{Dialect, Map, Yaml, entry};
 /// What the real tool says of a network that no interface is on.
 const NO_SUCH_NET: i32 = -3;
 
-/// The counters of `stats show`, in its order, without those that our nodes do not have.
+/// The counters of `stats show`, in its order, without those that Lustrine nodes do not have.
 const COUNTERS: [&str; 14] = [
     "msgs_alloc",
     "msgs_max",
@@ -33,7 +33,7 @@ const COUNTERS: [&str; 14] = [
     "drop_length",
 ];
 
-/// The settings of `global show`, in its order, without those that our nodes do not have.
+/// The settings of `global show`, in its order, without those that Lustrine nodes do not have.
 const GLOBAL: [&str; 5] =
     ["max_interfaces", "discovery", "retry_count", "transaction_timeout", "lnd_timeout"];
 
@@ -81,14 +81,14 @@ impl<O: Env> Lnetctl<'_, O> {
         if let Some(wanted) = wanted {
             nodes.retain(|node| node.nis.iter().any(|ni| ni.nid == wanted));
             if nodes.is_empty() {
-                // As recorded: no word, but a status.
+                // As recorded: no message, but an exit status.
                 return Err(match self.settings.compat {
                     Compat::V2_15 => Exit::FAILURE,
                     Compat::V2_16 => REFUSED,
                 });
             }
         }
-        // Nothing is printed of none.
+        // An empty result prints nothing.
         if !nodes.is_empty() {
             let level = parsed.count("verbose");
             let items: Vec<Map> = nodes.iter().map(|node| node.shown(level)).collect();
@@ -129,20 +129,20 @@ impl<O: Env> Lnetctl<'_, O> {
     }
 
     pub(super) fn nis(&mut self, noun: &str) -> Result<NetInfo, Exit> {
-        let asked = self.env.nis();
-        let mut nis = asked.map_err(|trouble| self.fail_with("show", noun, trouble))?;
+        let rows = self.env.nis();
+        let mut nis = rows.map_err(|trouble| self.fail_with("show", noun, trouble))?;
         nis.nets.iter_mut().for_each(|ni| self.leave_out(&mut ni.messages));
         Ok(nis)
     }
 
     pub(super) fn peers(&mut self, noun: &str) -> Result<Vec<PeerRow>, Exit> {
-        let asked = self.env.peers();
-        let mut peers = asked.map_err(|trouble| self.fail_with("show", noun, trouble))?;
+        let rows = self.env.peers();
+        let mut peers = rows.map_err(|trouble| self.fail_with("show", noun, trouble))?;
         peers.iter_mut().for_each(|peer| self.leave_out(&mut peer.messages));
         Ok(peers)
     }
 
-    /// Removes what the release that is followed does not have [TOOL-13].
+    /// Removes what the selected release does not have [TOOL-13].
     fn leave_out(&self, messages: &mut Messages) {
         if self.settings.compat == Compat::V2_15 {
             messages.latency.clear();
@@ -203,7 +203,7 @@ fn interfaces(ni: &NetRow) -> Option<(String, Yaml)> {
     Some(entry("interfaces", vec![entry("0", name)]))
 }
 
-/// What an interface is tuned to; all of them follow one time-out and one type of service.
+/// The tunables of an interface; all interfaces share one time-out and one type of service.
 fn tuned(ni: &NetRow, tunables: &BTreeMap<String, i64>) -> Map {
     let mut lnd = vec![entry("conns_per_peer", ni.conns_per_peer)];
     for (key, tunable) in [("timeout", "sock_timeout"), ("tos", "tos")] {
@@ -244,7 +244,7 @@ struct NodeNi {
     nid: Nid,
     /// The state that the peer announces.
     up: Option<bool>,
-    /// What we know of it, if we have dealt with it.
+    /// What the node knows about it, after messages were exchanged with it.
     used: Option<PeerRow>,
 }
 

@@ -14,12 +14,12 @@ pub static LNETCTL: Tool = Tool {
     commands: COMMANDS,
 };
 
-/// A command without options and words, to begin with.
+/// A command without options and arguments, as a base for others.
 const fn plain(name: &'static str, usage: &'static str, about: &'static str) -> CommandSyntax {
     CommandSyntax { name, about, usage, options: &[], positionals: &[], subcommands: &[] }
 }
 
-/// A command of commands.
+/// A command with subcommands.
 const fn family(
     name: &'static str,
     usage: &'static str,

@@ -1,4 +1,4 @@
-//! Batches: what is in them, and whether they run.
+//! Batches: their tests, and whether they are running.
 
 use core::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::errno;
 use crate::parse::Parsed;
 use crate::shell::Exit;
 
-/// What `lst` calls the state of a batch that does not run, and of one that does.
+/// The words of `lst` for a batch that is not running, and for one that is.
 const IDLE: u32 = 176;
 const RUNNING: u32 = 177;
 
-/// How long `stop` waits for an answer, in seconds, and from one question to the next.
+/// How long `stop` waits for an answer, in seconds, and the time between two queries.
 const STOP_TIMEOUT: u32 = 30;
 const STOP_DELAY: Duration = Duration::from_secs(1);
 
@@ -137,7 +137,7 @@ impl<O: Env> Lst<'_, O> {
         outcome
     }
 
-    /// The nodes that run it, do not, or do not say, as wanted.
+    /// The nodes that run it, do not run it, or do not answer, as requested.
     fn list_states(&mut self, said: &[NodeReply], [active, idle, error]: [bool; 3]) {
         for one in said {
             let (wanted, text) = match (state(one), &one.reply) {
@@ -153,7 +153,7 @@ impl<O: Env> Lst<'_, O> {
         }
     }
 
-    /// Waits, unless the user does not want to.
+    /// Waits, unless the user interrupts it.
     pub(super) fn wait(&mut self, time: Duration) -> Result<(), Exit> {
         match self.env.sleep(time) {
             WaitOutcome::Elapsed => Ok(()),
@@ -162,12 +162,12 @@ impl<O: Env> Lst<'_, O> {
     }
 }
 
-/// What a node said about a batch.
+/// The answer of a node about a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Running,
     Idle,
-    /// It answered, but not this.
+    /// It answered something else.
     Failed,
     /// It did not answer.
     Silent,
@@ -182,7 +182,7 @@ fn state(said: &NodeReply) -> State {
     }
 }
 
-/// What all nodes said, in a line.
+/// A summary of all answers, in one line.
 fn summary(said: &[NodeReply]) -> String {
     let of = |wanted: State| said.iter().filter(|one| state(one) == wanted).count();
     let [running, idle, failed, silent] =

@@ -17,8 +17,8 @@ impl States {
     const ALL: [NodeState; 4] =
         [NodeState::Active, NodeState::Busy, NodeState::Down, NodeState::Unknown];
 
-    /// Those that the switches of these names ask for; `None` if none does. `--all` is all, and
-    /// `--invalid` all that are not active.
+    /// The states that the switches of these names select; `None` if no switch is given. `--all`
+    /// selects all nodes, and `--invalid` all that are not active.
     pub(super) fn of(parsed: &Parsed, switches: &[&str]) -> Option<States> {
         let given = |name: &str| switches.contains(&name) && parsed.has(name);
         let names = ["active", "busy", "down", "unknown"];
@@ -34,7 +34,7 @@ impl States {
     }
 }
 
-/// How many nodes are in each state, and how many there are.
+/// The number of nodes in each state, and the total.
 pub(super) fn counts(nodes: &[NodeView]) -> String {
     let of = |state: NodeState| nodes.iter().filter(|node| node.state == state).count();
     let [active, busy, down, unknown] = States::ALL.map(of);
@@ -57,7 +57,7 @@ impl<O: Env> Lst<'_, O> {
         self.say(format!("server\t{}", counts(servers)));
     }
 
-    /// One line for each of the nodes that are wanted; the answer is how many.
+    /// Prints one line for each selected node, and returns their number.
     pub(super) fn say_nodes(&mut self, nodes: &[NodeView], states: States) -> usize {
         let wanted: Vec<&NodeView> = nodes.iter().filter(|node| states.has(node.state)).collect();
         for node in &wanted {

@@ -67,7 +67,8 @@ impl<O: Env> Lst<'_, O> {
         let context = CommandContext { what: "session", action: "end session" };
         let key = self.key().unwrap_or_default();
         let said = match self.env.ask(key, Command::EndSession) {
-            // There is none any more, as was wanted: scripts end sessions to be sure.
+            // There is no session any more, which is the wanted result: scripts end sessions as a
+            // precaution.
             Err(ConsoleError::NoConsole | ConsoleError::Refused(Refusal::NoSession))
                 if self.settings.compat != Compat::V2_15 =>
             {
@@ -124,7 +125,7 @@ impl<O: Env> Lst<'_, O> {
     }
 }
 
-/// As much of a text as a name may hold.
+/// The part of a text that fits a name.
 fn shortened(text: &str) -> &str {
     let mut end = text.len().min(Name::LEN_MAX);
     while !text.is_char_boundary(end) {

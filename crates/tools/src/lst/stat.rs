@@ -1,6 +1,6 @@
 //! Counters of nodes: `stat` and `show_error` [TOOL-8] [TOOL-9].
 
-mod figures;
+mod rates;
 
 use core::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{Env, Lst};
 use crate::errno;
 use crate::parse::Parsed;
 use crate::shell::Exit;
-use figures::{Layout, Rates};
+use rates::{Layout, Rates};
 
 /// How long `show_error` waits for nodes, in seconds.
 const TIMEOUT: u32 = 5;
@@ -83,7 +83,7 @@ impl<O: Env> Lst<'_, O> {
         outcome
     }
 
-    /// What the arguments name: a group, or else NIDs.
+    /// What the arguments name: a group, or NIDs.
     fn targets(&mut self, words: &[String]) -> Result<Vec<(String, Target)>, Exit> {
         let groups = self.ask_names(STAT, Command::ListGroups)?;
         let mut targets = Vec::new();

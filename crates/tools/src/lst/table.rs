@@ -31,17 +31,17 @@ const BATCH_NAME: ValueKind = ValueKind::Name("batch");
 const TARGETS: PositionalSyntax =
     PositionalSyntax { arity: Arity::OneOrMore, ..word("TARGET", ValueKind::Name("group")) };
 
-/// What `update_group --clean` takes.
+/// The states that `update_group --clean` accepts.
 pub(super) const STATUSES: [&str; 5] = ["active", "busy", "down", "unknown", "invalid"];
 
-/// Largest number of RPCs at once.
+/// Largest number of concurrent RPCs.
 const CONCURRENCY_MAX: i64 = lustrine_wire::srpc::CONCURRENCY_MAX as i64;
 
 const fn word(name: &'static str, kind: ValueKind) -> PositionalSyntax {
     PositionalSyntax { name, kind, arity: Arity::One, default: None }
 }
 
-/// A command without options and words, to begin with.
+/// A command without options and arguments, as a base for others.
 const fn plain(name: &'static str, about: &'static str) -> CommandSyntax {
     CommandSyntax { name, about, usage: name, options: &[], positionals: &[], subcommands: &[] }
 }
@@ -279,7 +279,7 @@ static COMMANDS: &[CommandSyntax] = &[
     },
 ];
 
-/// What `brw` takes.
+/// The parameters of `brw`.
 const PARAMETERS: [&str; 6] = ["read", "write", "size=", "check=simple", "check=full", "off="];
 
 #[cfg(test)]

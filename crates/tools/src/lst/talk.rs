@@ -12,7 +12,7 @@ use crate::help;
 use crate::nids::{self, NidsError};
 use crate::shell::{Compat, Exit, Program};
 
-/// What a command does, for its errors.
+/// The purpose of a command, for its errors.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CommandContext<'a> {
     /// The thing: `group`.
@@ -73,7 +73,7 @@ impl<O: Env> Lst<'_, O> {
         ))
     }
 
-    /// The features that a session is to have.
+    /// The features that a session should have.
     pub(super) fn features(&self) -> Option<u32> {
         let Some(text) = &self.settings.features else { return Some(FEATURE_BULK_LEN) };
         let text = text.trim();
@@ -102,7 +102,7 @@ impl<O: Env> Lst<'_, O> {
         answer.map_err(|error| self.failed(context, error))
     }
 
-    /// The same, where the answer is what nodes said, or nothing if none was asked.
+    /// The same, if the answer is a list of nodes' replies, or nothing if no node was queried.
     pub(super) fn ask_nodes(
         &mut self,
         context: CommandContext<'_>,
@@ -115,7 +115,7 @@ impl<O: Env> Lst<'_, O> {
         }
     }
 
-    /// The same, where the answer is names.
+    /// The same, if the answer is a list of names.
     pub(super) fn ask_names(
         &mut self,
         context: CommandContext<'_>,
@@ -192,7 +192,7 @@ impl<O: Env> Lst<'_, O> {
         verdict(said)
     }
 
-    /// The NIDs of an argument; the error is what is wrong with it, and why.
+    /// The NIDs of an argument; the error is the invalid part, and the reason.
     pub(super) fn nids(&mut self, text: &str) -> Result<Vec<Nid>, String> {
         match nids::expand(text, |host| self.env.resolve(host)) {
             Ok(nids) => match nids.iter().find(|nid| nid.to_short().is_none()) {

@@ -1,4 +1,4 @@
-//! Tests: the words of `add_test`.
+//! Tests: the parameters of `add_test`.
 
 use lustrine_selftest::Test;
 use lustrine_selftest::console::{Command, Distribution, NewTest};
@@ -9,7 +9,7 @@ use super::{Env, Lst};
 use crate::parse::Parsed;
 use crate::shell::Exit;
 
-/// Bytes of a bulk test that does not say how many.
+/// Bytes of a bulk test without a size.
 const SIZE: u32 = 4096;
 
 impl<O: Env> Lst<'_, O> {
@@ -64,8 +64,8 @@ fn spread(text: &str) -> Option<Distribution> {
     Some(Distribution { clients: number(clients)?, servers: number(servers)? })
 }
 
-/// The test that words describe, and its offset; the error is what is to be said. Keywords are
-/// the same in upper and lower case, and the last of a kind counts.
+/// The test that the parameters describe, and its offset; the error is the message to print.
+/// Keywords are not case-sensitive, and the last one of a kind counts.
 fn test(kind: &str, words: &[String]) -> Result<(Test, u32), String> {
     match kind.to_ascii_lowercase().as_str() {
         "ping" => match words.first() {

@@ -2,20 +2,20 @@
 
 use core::fmt::Write;
 
-/// Text that is printed as it is, wherever in a line it stands and also within `"` and `"`.
+/// Text that is printed unchanged anywhere in a line, also within `"` and `"`.
 pub(super) fn escaped(text: &str) -> String {
     let mut roff = String::with_capacity(text.len());
     for char in text.chars() {
         match char {
             '\\' => roff.push_str("\\(rs"),
-            // What a terminal shows of these otherwise is not what can be typed.
+            // Terminals replace these otherwise, and the shown text cannot be typed.
             '-' => roff.push_str("\\-"),
             '\'' => roff.push_str("\\(aq"),
             '`' => roff.push_str("\\(ga"),
             '^' => roff.push_str("\\(ha"),
             '~' => roff.push_str("\\(ti"),
             '"' => roff.push_str("\\(dq"),
-            // Else a request, at the beginning of a line.
+            // Otherwise it is a request at the beginning of a line.
             '.' if roff.is_empty() => roff.push_str("\\&."),
             '\n' | '\t' => roff.push(' '),
             plain if plain.is_ascii() => roff.push(plain),

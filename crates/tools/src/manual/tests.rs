@@ -2,7 +2,7 @@ use super::*;
 use crate::ALL;
 
 #[test]
-fn text_is_shown_as_it_is() {
+fn text_is_shown_unchanged() {
     for (text, roff) in [
         ("plain words", "plain words"),
         ("--long -s", "\\-\\-long \\-s"),
@@ -68,7 +68,7 @@ fn every_word_of(page: &str, syntax: &CommandSyntax, path: &str) {
 }
 
 #[test]
-fn lines_are_roff() {
+fn lines_are_valid_roff() {
     for manual in ALL {
         let page = manual.page("lustrine 1.0");
         let title = manual.tool.name.to_uppercase();
@@ -84,7 +84,7 @@ fn lines_are_roff() {
 }
 
 #[test]
-fn an_option_on_a_page() {
+fn an_option_has_its_paragraph() {
     let page = crate::lst::MANUAL.page("lustrine 1.0");
     let concurrency = ".TP\n\\fB\\-c\\fR, \\fB\\-\\-concurrency\\fR \\fIN\\fR\n\
                        RPCs in flight from a client to each server. 1 to 1024; default: 1.\n";

@@ -100,7 +100,7 @@ proptest! {
 }
 
 #[test]
-fn lists_are_parted_at_commas_outside_of_brackets() {
+fn lists_are_split_at_commas_outside_of_brackets() {
     let list = |words: &[&str]| {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         super::list(&words, |host| Err(format!("{host} is not known")))

@@ -34,7 +34,7 @@ fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
 
-/// What came of a line: the options given, in the order of the table, and the words.
+/// The result of a line: the options given, in the order of the table, and the arguments.
 fn read(line: &str) -> String {
     let parsed = match parse(&SYNTAX, &words(line)) {
         Ok(parsed) => parsed,
@@ -92,7 +92,7 @@ fn arguments_are_read_as_getopt_long_does() {
 }
 
 #[test]
-fn what_is_not_given_has_its_default() {
+fn options_that_are_not_given_have_their_defaults() {
     let parsed = parse(&SYNTAX, &words("a")).unwrap();
     assert_eq!((parsed.number("count"), parsed.count("count")), (Some(7), 7));
     assert_eq!((parsed.text("to"), parsed.number("to")), (None, None));
@@ -103,14 +103,15 @@ fn what_is_not_given_has_its_default() {
 }
 
 #[test]
-fn usage_helps_unless_a_value_is_wrong() {
+fn the_usage_is_printed_unless_a_value_is_wrong() {
     let wants = |line: &str| parse(&SYNTAX, &words(line)).unwrap_err().shows_usage();
     assert!(wants("a --wrong") && wants("") && wants("a --help"));
     assert!(!wants("a -c x") && !wants("a -s x"));
 }
 
 proptest! {
-    /// No words whatever can harm the parser, and what it takes is within the table's bounds.
+    /// The parser accepts any words without panic, and accepted values are within the table's
+    /// bounds.
     #[test]
     fn any_words_are_read_or_refused(
         command in 0..LST.commands.len(),
@@ -157,7 +158,7 @@ static LEVEL: CommandSyntax = CommandSyntax {
 };
 
 #[test]
-fn the_number_of_an_option_may_be_missing() {
+fn the_number_of_an_option_may_be_optional() {
     let cases = [
         ("", None, 0),
         ("-v", Some("1"), 0),

@@ -5,7 +5,7 @@ fn counters(values: &[(&str, u64)]) -> Counters {
 }
 
 #[test]
-fn lines_are_those_of_the_real_tool() {
+fn lines_have_the_layout_of_the_real_tool() {
     let first = counters(&[
         ("msgs_max", 17),
         ("send_count", 560),
@@ -31,6 +31,6 @@ fn a_node_that_was_started_again_counts_from_0() {
     let after = counters(&[("send_count", 30), ("errors", 1), ("drop_length", 1 << 20)]);
     let wanted = "M   0(  0) E 1 S    0.00/     3 R    0.00/     0 F    0.00/     0 D 0.10/0\n";
     assert_eq!(after.rates(&before, Duration::from_secs(10)), wanted);
-    // No time passed: no division by it.
+    // No time has passed: the rate must not divide by it.
     assert!(!after.rates(&before, Duration::ZERO).contains("inf"));
 }

@@ -42,7 +42,7 @@ const fn plain(name: &'static str) -> CommandSyntax {
     }
 }
 
-/// Writes down what it is to do.
+/// Records the commands that it is given.
 #[derive(Default)]
 struct Clerk {
     compat: Compat,
@@ -140,7 +140,7 @@ fn help_is_made_from_the_table() {
 }
 
 #[test]
-fn names_may_be_shortened_at_the_prompt() {
+fn names_may_be_abbreviated_at_the_prompt() {
     for name in ["st", "STAT", "Stat"] {
         assert_eq!(one(&[name], NameMatching::Prefix), ("stat []\n".to_owned(), 0), "{name}");
     }
@@ -153,7 +153,7 @@ fn names_may_be_shortened_at_the_prompt() {
 }
 
 #[test]
-fn arguments_are_a_command_or_call_for_lines() {
+fn arguments_are_a_command_or_select_an_interpreter() {
     let lines = |ignore_errors| Invocation::Lines { ignore_errors };
     assert_eq!(invocation(&[]), lines(false));
     assert_eq!(invocation(&strings(&["--ignore_errors"])), lines(true));
@@ -163,7 +163,7 @@ fn arguments_are_a_command_or_call_for_lines() {
     assert_eq!(invocation(&strings(&["--ignore_errors", "stat"])), command);
 }
 
-/// Plays lines until one quits; what was done, and how it ended.
+/// Runs lines until one quits. Returns the commands that ran, and the exit status.
 fn play(mode: Mode, lines: &[&str]) -> (String, Exit) {
     let mut clerk = Clerk::default();
     let mut interpreter = Interpreter::new(mode);
@@ -191,7 +191,7 @@ fn a_script_ends_at_its_first_failure_unless_errors_are_ignored() {
 }
 
 #[test]
-fn a_prompt_goes_on_until_it_is_left() {
+fn a_prompt_continues_until_it_is_quit() {
     let (text, exit) = play(Mode::Prompt, &["fa 9", "'", "fail 130", "STA", "exit", "stat"]);
     let quote = "! tool: a quote ' is not closed; a line is a whole command\n";
     assert_eq!(text, format!("fail [\"9\"]\n{quote}fail [\"130\"]\nstat []\n"));
@@ -203,7 +203,7 @@ fn a_prompt_goes_on_until_it_is_left() {
 }
 
 #[test]
-fn prompts_are_those_of_the_releases() {
+fn each_release_has_its_prompt() {
     let prompt =
         |mode, compat| Interpreter::new(mode).prompt(&Clerk { compat, ..Clerk::default() });
     assert_eq!(prompt(Mode::Prompt, Compat::V2_16), "> ");
@@ -212,7 +212,7 @@ fn prompts_are_those_of_the_releases() {
 }
 
 #[test]
-fn lines_are_words() {
+fn lines_are_split_into_words() {
     let cases: [(&str, &[&str]); 12] = [
         ("", &[]),
         (" a\tb  c\n", &["a", "b", "c"]),

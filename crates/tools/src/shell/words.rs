@@ -1,21 +1,21 @@
-//! Lines as words.
+//! Splits lines into words.
 
-/// Why a line has no words.
+/// Why a line cannot be split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WordsError {
-    /// A quote that begins and does not end.
+    /// A quote is not closed.
     #[error("a quote {0} is not closed; a line is a whole command")]
     Open(char),
-    /// Nothing follows.
+    /// A backslash at the end of the line.
     #[error("the line ends with a \\, but a line is a whole command")]
     Backslash,
 }
 
 /// The words of a line.
 ///
-/// Blanks part them. Between `'` and `'` everything is as it is; between `"` and `"` too, but for
-/// `\"` and `\\`; elsewhere `\` takes the next character as it is. `#` where a word would begin
-/// ends the line. Nothing else has a meaning: no variables, no patterns, no `;`.
+/// Blanks separate them. Between `'` and `'` everything is literal; between `"` and `"` too, except
+/// `\"` and `\\`; elsewhere `\` makes the next character literal. `#` at the start of a word begins
+/// a comment. Nothing else has a meaning: no variables, no patterns, no `;`.
 ///
 /// # Errors
 /// [`WordsError`].

@@ -44,7 +44,7 @@ net:
 }
 
 #[test]
-fn what_is_said_stays_on_its_line() {
+fn a_message_stays_on_one_line() {
     let said = vec![entry("descr", Yaml::Said("it's \"x\"\n\\".to_owned()))];
     assert_eq!(write(&said, Dialect::A), "descr: \"it's \\\"x\\\" \\\\\"\n");
     assert_eq!(write(&said, Dialect::B), "descr: ! \"it's \\\"x\\\" \\\\\"\n");

@@ -1,4 +1,4 @@
-//! A node that is not there, but answers like the one of the recordings.
+//! A fake node that answers like the one of the recordings.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -14,7 +14,7 @@ pub(crate) fn nid(text: &str) -> Nid {
     text.parse().unwrap()
 }
 
-/// What a file of recordings has, without the lines that say where it is from.
+/// The content of a file of recordings, without the lines about its origin.
 pub(crate) fn recorded(name: &str) -> String {
     let path = format!("{}/../../testdata/{name}", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -22,24 +22,24 @@ pub(crate) fn recorded(name: &str) -> String {
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-/// A node like machine 2, and what was on the screen.
+/// A node like machine 2, and its output.
 pub(crate) struct Fake {
     pub(crate) trouble: Option<ToolError>,
     pub(crate) nis: NetInfo,
     pub(crate) peers: Vec<PeerRow>,
-    /// Why NIDs do not answer; others do.
+    /// NIDs that do not answer, with their errors; others answer.
     pub(crate) silent: BTreeMap<Nid, ToolError>,
     pub(crate) files: BTreeMap<String, String>,
-    /// What was asked for, and whether it was a trial.
+    /// The requests, and whether each was a dry run.
     pub(crate) changes: Vec<(ChangeRequest, bool)>,
-    /// What changes do, or why there are none.
+    /// The results of changes, or their error.
     pub(crate) changed: Result<ChangeReport, ToolError>,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
 impl Fake {
-    /// Machine 2, which knows machine 3; it and its peer exchanged these messages.
+    /// Machine 2, which has machine 3 as a peer; they exchanged these messages.
     pub(crate) fn new(first: u64, second: u64) -> Fake {
         let ni = |text: &str, interface: &str, messages| NetRow {
             interface: Some(interface.to_owned()),
@@ -74,13 +74,13 @@ impl Fake {
         }
     }
 
-    /// The same where some NID does not answer.
+    /// The same, with a NID that does not answer.
     pub(crate) fn silent(mut self, text: &str, errno: i32, why: &str) -> Fake {
         self.silent.insert(nid(text), ToolError { errno, text: why.to_owned() });
         self
     }
 
-    /// What came since the last call, whole lines.
+    /// The output since the last call, as whole lines.
     pub(crate) fn said(&mut self) -> (String, String) {
         for text in [&self.out, &self.err] {
             assert!(text.is_empty() || text.ends_with('\n'), "{text:?}");
@@ -92,12 +92,12 @@ impl Fake {
         self.trouble.clone().map_or(Ok(value), Err)
     }
 
-    fn told(&self, nid: Nid) -> Result<PeerIdentity, ToolError> {
+    fn identity(&self, nid: Nid) -> Result<PeerIdentity, ToolError> {
         self.silent.get(&nid).cloned().map_or(Ok(machine_3()), Err)
     }
 }
 
-/// What machine 3 says of itself.
+/// The ping information of machine 3.
 fn machine_3() -> PeerIdentity {
     let nids = ["10.77.0.3@tcp", "10.77.1.3@tcp1"];
     PeerIdentity {
@@ -162,11 +162,11 @@ impl Env for Fake {
 
     fn ping(&mut self, nid: Nid, seconds: u32) -> Result<PeerIdentity, ToolError> {
         assert!((1..=3600).contains(&seconds));
-        self.told(nid)
+        self.identity(nid)
     }
 
     fn discover(&mut self, nid: Nid) -> Result<PeerIdentity, ToolError> {
-        self.told(nid)
+        self.identity(nid)
     }
 
     fn change(&mut self, change: &ChangeRequest, dry_run: bool) -> Result<ChangeReport, ToolError> {

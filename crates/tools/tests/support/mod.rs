@@ -1,5 +1,5 @@
-//! A laboratory: machines with `lst`, each with the real console as a state machine, and nodes
-//! that answer its orders as kernel nodes do, as far as sessions of `lst` show it.
+//! A laboratory: machines with `lst`, each with the real console as a state machine, and nodes that
+//! answer its requests as kernel nodes do, as far as sessions of `lst` show it.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
 pub mod node;
@@ -24,19 +24,19 @@ pub struct World {
     consoles: BTreeMap<u32, Console>,
     pub now: Time,
     tickets: u64,
-    /// Waits from this one on are interrupted; `None` for none.
+    /// Waits from this one on are interrupted; `None`: no wait is.
     pub patience: Option<u32>,
 }
 
-/// A machine of the laboratory, at which somebody types.
+/// A machine of the laboratory with a user.
 pub struct Seat<'a> {
     pub world: &'a mut World,
-    /// Which.
+    /// Its number.
     pub machine: u32,
-    /// What is on the screen: lines, and whether they are about trouble.
+    /// The output: lines, and whether each is on standard error.
     pub lines: Vec<(String, bool)>,
-    /// How often the console was asked.
-    pub asked: u32,
+    /// The number of requests to the console.
+    pub requests: u32,
 }
 
 /// The NID of a machine.
@@ -56,12 +56,12 @@ impl World {
         }
     }
 
-    /// Somebody sits down at a machine.
+    /// A user at a machine.
     pub fn sit_down(&mut self, machine: u32) -> Seat<'_> {
-        Seat { world: self, machine, lines: Vec::new(), asked: 0 }
+        Seat { world: self, machine, lines: Vec::new(), requests: 0 }
     }
 
-    /// Time goes by.
+    /// Lets time pass.
     pub fn pass(&mut self, time: Nanos) {
         let mut left = time.0 / 1_000_000_000;
         while left > 0 {
@@ -91,8 +91,8 @@ impl World {
         answer.map_err(ConsoleError::Refused)
     }
 
-    /// All orders of a console, and what they lead to. Nodes that do not answer take all the time
-    /// there is.
+    /// Processes all requests of a console, and their consequences. Nodes that do not answer take
+    /// the whole time-out.
     fn carry_out(&mut self, machine: u32) {
         while let Some(order) = self.consoles.get_mut(&machine).unwrap().next_rpc() {
             let ConsoleRpc { id, peer, body, timeout, .. } = &order;
@@ -111,7 +111,7 @@ impl World {
 }
 
 impl Seat<'_> {
-    /// Types a command of `lst`, its name not among the words.
+    /// Runs a command of `lst`; the words do not include its name.
     pub fn lst(&mut self, settings: &Settings, words: &[&str]) -> Exit {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         run(&mut Lst::new(self, settings), &words, NameMatching::Exact)
@@ -140,7 +140,7 @@ impl Terminal for Seat<'_> {
 
 impl Env for Seat<'_> {
     fn ask(&mut self, key: u32, command: Command) -> Result<Answer, ConsoleError> {
-        self.asked += 1;
+        self.requests += 1;
         self.world.ask(self.machine, key, command)
     }
 

@@ -13,7 +13,7 @@ use lustrine_wire::srpc::{
 const ESRCH: u32 = 3;
 const EBUSY: u32 = 16;
 
-/// After so many seconds without a request a node would leave.
+/// Seconds without a request after which a node would leave the session.
 const TIMEOUT: u32 = 100;
 
 /// A node with selftest.
@@ -51,7 +51,7 @@ impl Default for Node {
 }
 
 impl Node {
-    /// A second of work: what runs sends and receives.
+    /// A second of work: sends and receives for the running tests.
     pub fn second(&mut self, now: Time) {
         let Some(session) = &self.session else { return };
         let instances = session.batches.values().flatten();

@@ -1,5 +1,5 @@
-//! What was typed in a recorded session, and what was on the screen then; and the shell that the
-//! scripts of such sessions and of well-known wrappers need.
+//! The input and output of a recorded session, and the shell that the scripts of such sessions and
+//! of known wrappers need.
 
 use lustrine_lnet::time::Nanos;
 use lustrine_tools::lst::Settings;
@@ -7,7 +7,7 @@ use lustrine_tools::shell::{Exit, split};
 
 use super::World;
 
-/// Some lines typed at a machine, and the lines that came.
+/// Lines typed at a machine, and its output.
 pub struct Block {
     pub machine: u32,
     pub typed: Vec<String>,
@@ -36,20 +36,20 @@ pub fn blocks(text: &str) -> Vec<Block> {
     blocks
 }
 
-/// A line on a screen, and whether it is about trouble.
+/// A line of output, and whether it is on standard error.
 pub type Line = (String, bool);
 
-/// A shell with as much as scripts of `lst` need: `;`, `export`, `sleep`, `echo`, `set -x`.
+/// A shell with the features that scripts of `lst` need: `;`, `export`, `sleep`, `echo`, `set -x`.
 #[derive(Default)]
 pub struct Shell {
     pub settings: Settings,
     echoes: bool,
-    /// How the last command ended.
+    /// The status of the last command.
     pub last: Option<Exit>,
 }
 
 impl Shell {
-    /// Types lines at a machine; the answer is what is on the screen.
+    /// Runs lines at a machine. Returns the output.
     pub fn type_in(&mut self, world: &mut World, machine: u32, lines: &[String]) -> Vec<Line> {
         let mut shown = Vec::new();
         for command in lines.iter().flat_map(|line| line.split(';')) {
@@ -69,7 +69,7 @@ impl Shell {
                     self.last = Some(seat.lst(&self.settings, words));
                     shown.append(&mut seat.lines);
                 }
-                ref other => panic!("this shell knows no {other:?}"),
+                ref other => panic!("unsupported shell command {other:?}"),
             }
         }
         shown

@@ -1,12 +1,12 @@
-//! Commands that change a node, and those of which our nodes have nothing: these are in the table
-//! so that help knows them and scripts get an error that says what to do.
+//! Commands that change a node, and commands for features that Lustrine nodes do not have: these
+//! are in the table so that help lists them and scripts get an error that says what to do.
 
 use super::{NET, NID, VERBOSE, family, number, plain, value, word};
 use crate::table::{Arity, CommandSyntax, OptionSyntax, PositionalSyntax, ValueKind};
 
 const HEALTH: OptionSyntax = value("health", number("health", 1000), "its health value");
 
-const ALL: OptionSyntax = value("all", ValueKind::None, "all there are");
+const ALL: OptionSyntax = value("all", ValueKind::None, "all of them");
 
 const PRIMARY: OptionSyntax = value("prim_nid", ValueKind::Text("NID"), "its primary NID");
 
@@ -161,7 +161,7 @@ pub(super) const NOT_HERE: [(&str, &str); 12] = [
     ("response_tracking", "every PUT that wants an ACK and every GET is tracked, as with 3"),
 ];
 
-/// Keys that count when a node starts.
+/// Keys that take effect when a node starts.
 const AT_START: &str = "it takes effect when a node starts: set it in the configuration file, \
                         under lustrine: tunables:, or start the node with --set NAME=VALUE";
 
@@ -218,7 +218,7 @@ pub(in crate::lnetctl) const SET: &[CommandSyntax] = &[
         "set max_recovery_ping_interval VALUE",
         "Not supported in this release.",
     ),
-    // Not of LNet's own tool: what else a node can change while it runs.
+    // Not in LNet's own tool: other tunables that a running node can change.
     key(
         "lock_prim_nid",
         "set lock_prim_nid VALUE",
@@ -311,7 +311,7 @@ pub(in crate::lnetctl) const SET: &[CommandSyntax] = &[
         "Refuse a HELLO whose NID is not its address; breaks multi-homed peers and NAT. 0 \
          to 1, 0 by default",
     ),
-    // And what counts when a node starts.
+    // Tunables that take effect when a node starts.
     at_start("peers_max", "set peers_max VALUE"),
     at_start("credits", "set credits VALUE"),
     at_start("peer_credits", "set peer_credits VALUE"),

@@ -3,7 +3,7 @@ use crate::table::CommandSyntax;
 
 use super::*;
 
-/// Every command with what leads to it.
+/// Every command with its path.
 fn walk(
     under: &'static [CommandSyntax],
     path: &str,
@@ -17,7 +17,7 @@ fn walk(
 }
 
 #[test]
-fn a_usage_begins_with_the_command_and_options_have_names_of_their_own() {
+fn a_usage_begins_with_the_command_and_options_have_unique_names() {
     let mut seen = 0;
     walk(LNETCTL.commands, "", &mut |path, syntax| {
         seen += 1;
@@ -46,7 +46,7 @@ fn commands_are_listed_as_the_real_tool_does() {
     assert_eq!(help::list_commands(&LNETCTL), theirs);
 }
 
-/// The table of tunables is what nodes go by; its words stand here again, for help and pages.
+/// The table of tunables is authoritative; its texts are repeated here for help and pages.
 #[test]
 fn every_tunable_is_a_key_of_set() {
     use lustrine_lnet::tunables::{Change, TABLE};

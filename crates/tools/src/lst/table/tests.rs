@@ -5,7 +5,7 @@ use crate::help::{self, BUILTINS};
 use crate::parse::parse;
 
 #[test]
-fn names_and_letters_are_of_one_thing_each() {
+fn names_and_letters_are_unique() {
     let mut names: BTreeSet<&str> = BUILTINS.into_iter().collect();
     for syntax in LST.commands {
         assert!(names.insert(syntax.name), "{}", syntax.name);
@@ -20,7 +20,7 @@ fn names_and_letters_are_of_one_thing_each() {
 }
 
 #[test]
-fn defaults_are_values_that_are_taken() {
+fn defaults_are_valid_values() {
     for syntax in LST.commands {
         let needed = syntax.positionals.iter().filter(|word| word.arity.bounds().0 > 0);
         let needed: Vec<String> = needed.map(|_| "x".to_owned()).collect();
@@ -58,7 +58,7 @@ fn usage_is_one_line_and_help_names_every_option() {
 }
 
 #[test]
-fn the_usages_that_are_known_are_those_of_the_real_tool() {
+fn recorded_usages_are_those_of_the_real_tool() {
     let usage = |name: &str| {
         let syntax = LST.commands.iter().find(|syntax| syntax.name == name).unwrap();
         help::usage(&LST, syntax)

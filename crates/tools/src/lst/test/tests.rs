@@ -7,7 +7,7 @@ fn read(line: &str) -> Result<(Test, u32), String> {
 }
 
 #[test]
-fn words_describe_tests() {
+fn parameters_describe_tests() {
     use BrwCheck::{Discard, Full, None as Unchecked, Simple};
     let get = |len, check| (Test::Read { len, check }, 0);
     let put = |len, check| (Test::Write { len, check }, 0);
@@ -25,7 +25,7 @@ fn words_describe_tests() {
         ("brw check=discard", get(4096, Discard)),
         ("brw skip_rx_copy write", put(4096, Discard)),
         ("brw off=16", (Test::Read { len: 4096, check: Unchecked }, 16)),
-        // That it is no multiple of 8 is the console's to say.
+        // The console checks that it is a multiple of 8.
         ("brw size=13", get(13, Unchecked)),
         ("brw size=0", get(0, Unchecked)),
     ];
@@ -35,7 +35,7 @@ fn words_describe_tests() {
 }
 
 #[test]
-fn other_words_are_refused() {
+fn other_parameters_are_refused() {
     let cases = [
         ("ping 1", "Unknow parameter: 1"),
         ("brw bogus", "Unknow parameter: bogus"),

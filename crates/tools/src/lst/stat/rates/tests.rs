@@ -23,7 +23,7 @@ fn layout(options: &str) -> Layout {
     Layout::of(&parse(syntax, &words).unwrap())
 }
 
-/// Two nodes: 10 and 30 messages received a second, 100 and 200 sent.
+/// Two nodes: 10 and 30 messages received per second, 100 and 200 sent.
 fn two() -> Vec<Rates> {
     let start = counters(1000, [0, 0], [0, 0]);
     let one = counters(3000, [20, 200], [2 << 20, 4 << 20]);
@@ -32,9 +32,9 @@ fn two() -> Vec<Rates> {
 }
 
 #[test]
-fn rates_are_over_the_time_that_the_node_tells() {
+fn rates_use_the_time_that_the_node_reports() {
     let start = counters(u32::MAX - 499, [u32::MAX - 9, 5], [100, 0]);
-    // Both the time and the messages begin again from 0.
+    // Both the time and the messages wrap around.
     let now = counters(500, [10, 5], [300, 0]);
     let rates = Rates::between(&start, &now).unwrap();
     assert_eq!((rates.received.messages, rates.received.bytes), (20.0, 200.0));
@@ -42,7 +42,7 @@ fn rates_are_over_the_time_that_the_node_tells() {
 }
 
 #[test]
-fn a_node_that_began_anew_has_none() {
+fn a_node_that_restarted_has_no_rates() {
     let start = counters(5000, [0, 0], [100, 100]);
     assert_eq!(Rates::between(&start, &counters(200, [0, 0], [200, 200])), None);
     assert_eq!(Rates::between(&start, &counters(5000, [0, 0], [200, 200])), None);
@@ -50,7 +50,7 @@ fn a_node_that_began_anew_has_none() {
 }
 
 #[test]
-fn rows_are_those_of_lst() {
+fn rows_have_the_layout_of_lst() {
     let text = layout("").rows("io", &two());
     let wanted = "[LNet Rates of io]\n\
         [R] Avg: 20       RPC/s Min: 10       RPC/s Max: 30       RPC/s\n\
@@ -65,7 +65,7 @@ fn rows_are_those_of_lst() {
 fn options_choose_rows_and_columns() {
     let cases = [
         ("--rate --avg", "[LNet Rates of g]\n[R] Avg: 20       RPC/s \n[W] Avg: 150      RPC/s \n"),
-        // As in every release: the other row.
+        // As in every release, the other row is shown.
         ("--rate --avg --read", "[LNet Rates of g]\n[W] Avg: 150      RPC/s \n"),
         ("--rate --avg --write", "[LNet Rates of g]\n[R] Avg: 20       RPC/s \n"),
         ("--bw --max --write --mbs", "[LNet Bandwidth of g]\n[R] Max: 3.15     MB/s  \n"),

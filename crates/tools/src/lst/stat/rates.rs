@@ -1,4 +1,4 @@
-//! From counters to rows.
+//! Converts counters to rows of rates.
 //!
 //! "RPC/s" are messages of the node's whole LNet: R those received, W those sent [TOOL-8].
 
@@ -22,14 +22,14 @@ struct Rate {
 }
 
 impl Rates {
-    /// Between two states of counters; `None` if the node began anew meanwhile.
+    /// The rates between two states of the counters; `None` if the node restarted in between.
     pub(super) fn between(before: &Counters, now: &Counters) -> Option<Rates> {
         let millis = now.framework.running_ms.wrapping_sub(before.framework.running_ms) as i32;
         if millis <= 0 {
             return None;
         }
         let seconds = f64::from(millis) / 1000.0;
-        // Counts are of 32 bits and start again from 0.
+        // Counts have 32 bits and wrap around.
         let messages = |now: u32, before: u32| f64::from(now.wrapping_sub(before)) / seconds;
         let bytes = |now: u64, before: u64| Some(now.checked_sub(before)? as f64 / seconds);
         let (before, now) = (&before.lnet, &now.lnet);
@@ -67,7 +67,7 @@ enum Unit {
 }
 
 impl Layout {
-    /// What the options of `stat` ask for: of each kind all where none is named.
+    /// What the options of `stat` select; a kind without any option is shown completely.
     pub(super) fn of(parsed: &Parsed) -> Layout {
         let any = |names: &[&str]| names.iter().any(|name| parsed.has(name));
         let wants = |name: &str, kind: &[&str]| parsed.has(name) || !any(kind);
@@ -77,7 +77,7 @@ impl Layout {
             lnet: wants("lnet", &["lnet", "rpc"]),
             rates: wants("rate", &quantities),
             bandwidth: wants("bw", &quantities),
-            // Exchanged in every release: see the head of this tool.
+            // Exchanged in every release; see the comment of `lst.rs`.
             received: wants("write", &directions),
             sent: wants("read", &directions),
             average: wants("avg", &summaries),
@@ -92,7 +92,7 @@ impl Layout {
         self.lnet
     }
 
-    /// The rows of a group; nothing where no node has any.
+    /// The rows of a group; empty if no node has rates.
     pub(super) fn rows(&self, name: &str, nodes: &[Rates]) -> String {
         let mut text = String::new();
         if nodes.is_empty() || !self.lnet {
@@ -131,9 +131,9 @@ impl Layout {
         let _ = write!(text, "{label} ");
         let columns =
             [(self.average, "Avg", average), (self.least, "Min", least), (self.most, "Max", most)];
-        for ((wanted, name, figure), unit) in columns.into_iter().zip(units) {
+        for ((wanted, name, value), unit) in columns.into_iter().zip(units) {
             if wanted {
-                let _ = write!(text, "{name}: {figure:<8.decimals$} {unit}");
+                let _ = write!(text, "{name}: {value:<8.decimals$} {unit}");
             }
         }
         text.push('\n');
