@@ -1,4 +1,4 @@
-//! What several commands share: options that describe a node, and the way to a running node.
+//! Code that several commands share: options that describe a node, and access to a running node.
 
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
@@ -37,12 +37,12 @@ pub(crate) struct NodeOptions {
     #[arg(long, value_enum)]
     pub(crate) accept: Option<AcceptArg>,
 
-    /// What the selftest service does for consoles: serve answers tests but sends none to other
-    /// nodes, full sends them for any console, off answers nothing [default: serve]
+    /// Selftest for consoles: `serve` answers tests but sends none to other nodes, `full` sends
+    /// them for any console, `off` answers nothing [default: serve]
     #[arg(long, value_name = "off|serve|full")]
     pub(crate) selftest: Option<ServiceMode>,
 
-    /// Consoles that the selftest service obeys, and no others: NIDs and ranges such as
+    /// Consoles that the selftest service accepts, and no others: NIDs and ranges such as
     /// 10.0.0.[1-5]@tcp, separated by spaces
     #[arg(long, value_name = "NIDS")]
     pub(crate) selftest_consoles: Option<ConsoleList>,
@@ -135,12 +135,12 @@ impl NodeOptions {
         words
     }
 
-    /// Whether any option describes a node of this command's own.
+    /// Whether any option describes a temporary node for this command.
     pub(crate) fn describes_node(&self) -> bool {
         self.config.is_some() || self.adds_to_file()
     }
 
-    /// Whether any option beside the file describes such a node.
+    /// Whether any option except the file describes such a node.
     fn adds_to_file(&self) -> bool {
         !self.net.is_empty()
             || !self.set.is_empty()
@@ -213,8 +213,8 @@ impl NodeOptions {
         Ok(config)
     }
 
-    /// The configuration of a node that exists for one command towards `target`. Without `--net` it
-    /// takes the local address from which packets to the target leave.
+    /// The configuration of a temporary node towards `target`. Without `--net` it takes the local
+    /// address from which packets to the target leave.
     ///
     /// # Errors
     /// As [`NodeOptions::node_config`], and when no local address reaches the target.
@@ -248,9 +248,9 @@ impl NodeOptions {
     }
 }
 
-/// The address of this machine from which packets to `target` leave. Two nodes cannot share a
-/// NID, so for a target on this machine another address of the loopback is taken; the second value
-/// says so.
+/// The address of this machine from which packets to `target` leave. Two nodes cannot share a NID,
+/// so for a target on this machine another loopback address is taken; the second value is true
+/// then.
 fn local_address_towards(target: &Nid) -> Result<(IpAddr, bool), Failure> {
     let is_tcp = target.net().kind == NetKind::TCP;
     let ip = target.ip().filter(|_| is_tcp).ok_or_else(|| {
@@ -275,7 +275,7 @@ fn local_address_towards(target: &Nid) -> Result<(IpAddr, bool), Failure> {
     Ok((IpAddr::V4(if ip == others[0] { others[1] } else { others[0] }), true))
 }
 
-/// Starts a node that exists for one command.
+/// Starts a temporary node.
 ///
 /// # Errors
 /// When it cannot be started.
@@ -304,7 +304,7 @@ pub(crate) struct ControlOptions {
     pub(crate) control: Option<PathBuf>,
 }
 
-/// The path of a control socket, and why this one.
+/// The path of a control socket, and its origin.
 pub(crate) struct ControlPath {
     pub(crate) path: PathBuf,
     /// Which option or default named it, for messages.
@@ -314,7 +314,7 @@ pub(crate) struct ControlPath {
 }
 
 impl ControlOptions {
-    /// The path in force, if there is one.
+    /// The effective path, if there is one.
     pub(crate) fn resolve(&self, configured: Option<PathBuf>) -> Option<ControlPath> {
         let place = |path, reason, chosen| ControlPath { path, reason, chosen };
         if let Some(path) = &self.control {
@@ -376,7 +376,7 @@ pub(crate) fn ask(
     let own_node = options.describes_node() || port.is_some();
     if own_node && control.control.is_some() {
         let both = "--control names a running node; --net, --config, --identity, --accept, --set \
-                    and --port describe a node of this command's own: use one or the other";
+                    and --port describe a temporary node: use one or the other";
         return Err(Failure::Usage(both.to_owned()));
     }
     let place = match own_node {
@@ -384,7 +384,7 @@ pub(crate) fn ask(
         false => control.resolve(None),
     };
     if let Some(place) = &place {
-        // Without a running node, a node of this command's own serves as well.
+        // Without a running node, a temporary node serves as well.
         match control::ask(&place.path, request) {
             Ok(answer) => return no_error(answer),
             Err(ControlError::NotRunning { .. })
@@ -420,7 +420,7 @@ pub(crate) fn ask_running(control: &ControlOptions, request: &Request) -> Result
         .map_err(|error| not_asked(&place, &NodeOptions::default(), &error))
 }
 
-/// Why a running node could not be asked, with a hint at another node that may be meant.
+/// Why a running node could not be reached, with a hint at another node that may be meant.
 fn not_asked(place: &ControlPath, options: &NodeOptions, error: &ControlError) -> String {
     if let (ControlError::NotRunning { path, error }, Some(file)) = (error, &options.config) {
         let (path, file) = (path.display(), file.display());
@@ -431,7 +431,7 @@ fn not_asked(place: &ControlPath, options: &NodeOptions, error: &ControlError) -
     let others = matches!(error, ControlError::NotRunning { .. })
         && place.path != Path::new(ROOTS_CONTROL)
         && Path::new(ROOTS_CONTROL).exists();
-    let hint = if others { "; a node of root runs on this machine: ask it as root" } else { "" };
+    let hint = if others { "; a node of root runs on this machine: connect as root" } else { "" };
     format!("{error}{hint}")
 }
 

@@ -1,5 +1,6 @@
 //! The help texts of all commands, held by files in `tests/snapshots/help`, so that a change of
-//! words is seen in review. `UPDATE_SNAPSHOTS=1 cargo test -p lustrine-cli` writes the files anew.
+//! words is visible in review. `UPDATE_SNAPSHOTS=1 cargo test -p lustrine-cli` writes the files
+//! again.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +14,7 @@ fn directory() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots/help")
 }
 
-/// The help of a command and of those under it, by the name of its file.
+/// The help of a command and its subcommands, by the name of its file.
 fn add(command: &mut Command, name: &str, texts: &mut BTreeMap<String, String>) {
     texts.insert(format!("{name}.txt"), trimmed(&command.render_long_help().to_string()));
     for under in command.get_subcommands_mut().filter(|under| under.get_name() != "help") {
@@ -68,6 +69,9 @@ fn help_texts_are_as_recorded() {
     }
     for entry in fs::read_dir(&directory).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(texts.contains_key(&name), "{name} is of a command that does not exist: {hint}");
+        assert!(
+            texts.contains_key(&name),
+            "{name} belongs to a command that does not exist: {hint}"
+        );
     }
 }

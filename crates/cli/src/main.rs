@@ -79,7 +79,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// A tool that has no commands of its own.
+/// A tool without further subcommands of clap.
 const ROUTERSTAT: &str = "routerstat";
 
 /// The command line. When the program is called by the name of a tool, as through a symbolic link,

@@ -103,8 +103,8 @@ pub(crate) fn write_error(error: io::Error) -> Failure {
     }
 }
 
-/// Writes a message to standard error, behind the name of the program. An error is ignored: there
-/// is nowhere left to report it.
+/// Writes a message to standard error, after the name of the program. An error is ignored, because
+/// it cannot be reported.
 pub(crate) fn print_error(text: &str) {
     note(&format!("lustrine: {text}"));
 }

@@ -62,8 +62,8 @@ impl ReportFile {
     }
 }
 
-/// Refuses a set of files in which one would overwrite another or the input, whatever their names.
-/// Nothing has been written yet.
+/// Refuses a set of files in which one would overwrite another or the input, under any of its
+/// names. Nothing has been written yet.
 ///
 /// # Errors
 /// When two of them are the same file.
@@ -92,7 +92,7 @@ pub(crate) fn check_distinct(read: &Path, written: &[&Option<ReportFile>]) -> Re
     Ok(())
 }
 
-/// What identifies a file, whatever its name.
+/// What identifies a file independently of its name.
 fn identity(about: &fs::Metadata) -> (u64, u64) {
     (about.dev(), about.ino())
 }
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_that_fails_leaves_what_was_there() {
+    fn a_run_that_fails_keeps_an_existing_file() {
         let dir = TempDir::new().unwrap();
         let (new, old) = (dir.path().join("new"), dir.path().join("old"));
         fs::write(&old, "the results of yesterday, which are longer").unwrap();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn one_file_under_two_names_is_refused_and_left_alone() {
+    fn one_file_under_two_names_is_refused_and_unchanged() {
         let dir = TempDir::new().unwrap();
         let (input, other) = (dir.path().join("input"), dir.path().join("other"));
         fs::write(&input, "what was read").unwrap();

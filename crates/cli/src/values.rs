@@ -1,5 +1,5 @@
 //! Values on the command line that several commands take, and the errors about invalid ones. clap
-//! adds which argument is meant, and the exit status is 2.
+//! adds the name of the argument, and the exit status is 2.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_checked_before_anything_is_tried() {
+    fn settings_are_checked_before_they_are_used() {
         let good: Setting = "peer_credits = 32".parse().unwrap();
         assert_eq!(good.to_string(), "peer_credits=32");
         for (text, words) in [

@@ -1,11 +1,11 @@
 //! Tests that cannot run on this machine.
 //!
-//! `cargo test` knows tests that pass and tests that fail, and decides which are ignored when it
-//! compiles them. Whether a test has root, network namespaces or some program is known only when it
-//! runs. Such a test calls [`not_run`] and returns, and so passes; what it needed is written to a
-//! file that belongs to this run of `cargo test`. The last test program of the workspace
+//! `cargo test` has tests that pass and tests that fail, and decides at compile time which are
+//! ignored. Whether a test has root, network namespaces or some program is known only when it runs.
+//! Such a test calls [`not_run`] and returns, and so passes; what it needed is written to a file
+//! that belongs to this run of `cargo test`. The last test program of the workspace
 //! (`xtask/tests/not_run.rs`) reads the file with [`collect`] and prints what did not run and why,
-//! and `cargo xtask ci` fails on more of it than it expects.
+//! and `cargo xtask ci` fails if more did not run than it expects.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -34,7 +34,7 @@ pub enum Need {
     ZeroCopy,
     /// At least two CPUs.
     TwoCpus,
-    /// File descriptors or memory that this machine does not give.
+    /// File descriptors or memory that this machine does not provide.
     Resources,
     /// A program that is not installed.
     Program,
@@ -110,9 +110,9 @@ pub struct NotRun {
     pub need: Need,
     /// Its test program and its name there.
     pub test: String,
-    /// The place in the source that decided it.
+    /// The place in the source where this was decided.
     pub place: String,
-    /// What was found, in words.
+    /// What was found, as text.
     pub why: String,
 }
 
@@ -121,8 +121,8 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Records that the calling test, or a part of it, does not run on this machine. The test goes on
-/// or returns, as it sees fit.
+/// Records that the calling test, or a part of it, does not run on this machine. The test may
+/// continue or return.
 #[track_caller]
 pub fn not_run(need: Need, why: &str) {
     let program = std::env::current_exe().unwrap_or_default();
@@ -163,8 +163,8 @@ pub fn collect() -> io::Result<Vec<NotRun>> {
     Ok(entries)
 }
 
-/// The file of this run: it is named after the process that started this test program, with the
-/// time at which it began, since numbers of processes come again.
+/// The file of this run: it is named after the process that started this test program, with its
+/// start time, since process ids are reused.
 fn record() -> io::Result<PathBuf> {
     let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
     let stat = fs::read_to_string(format!("/proc/{parent}/stat"))?;
@@ -219,14 +219,14 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_has_a_name_of_its_own() {
+    fn every_kind_has_a_unique_name() {
         for need in Need::ALL {
             assert_eq!(Need::by_name(need.name()), Some(need));
         }
     }
 
     #[test]
-    fn the_start_of_a_process_is_found_behind_any_name() {
+    fn the_start_of_a_process_is_found_after_any_name() {
         let fields: Vec<String> = (3..30).map(|field| field.to_string()).collect();
         let stat = format!("77 (a) (b c) {}", fields.join(" "));
         assert_eq!(start_time(&stat), Some("22"));

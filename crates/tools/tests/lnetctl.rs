@@ -206,10 +206,10 @@ net:
 ";
     let (out, _, status) = type_in(&mut fake, Compat::V2_15, "net show --net tcp1");
     assert_eq!((out.as_str(), status), (net, 0));
-    let report = "    - primary nid: 10.77.0.3@tcp\n      Multi-Rail: True\n      peer ni:\n        \
+    let text = "    - primary nid: 10.77.0.3@tcp\n      Multi-Rail: True\n      peer ni:\n        \
                 - nid: 10.77.0.3@tcp\n        - nid: 10.77.1.3@tcp1\n";
     let (out, err, status) = type_in(&mut fake, Compat::V2_15, "ping vm3 10.77.0.9@tcp");
-    assert_eq!(out, format!("ping:\n{report}"));
+    assert_eq!(out, format!("ping:\n{text}"));
     let failed = "manage:\n    - ping:\n          errno: -110\n          descr: \"failed to ping \
                   10.77.0.9@tcp: Connection timed out\"\n";
     assert_eq!((err.as_str(), status), (failed, 255));

@@ -97,7 +97,7 @@ pub(crate) fn answer(args: &CompleteArgs) -> Result<(), Failure> {
 }
 
 /// The words of a tool after the options of the command of this name; `None` if the last word is
-/// one of the options, or a value of theirs.
+/// one of the options, or the value of one.
 fn after_options<'a>(program: &Command, name: &str, words: &'a [String]) -> Option<&'a [String]> {
     let command = program.find_subcommand(name)?;
     let mut rest = words;

@@ -20,7 +20,7 @@ pub(crate) struct DiscoverArgs {
     #[arg(long, default_value_t = 10.0, value_parser = seconds, allow_negative_numbers = true)]
     timeout: f64,
 
-    /// TCP port of the peer; implies a node of this command's own
+    /// TCP port of the peer; implies a temporary node for this command
     #[arg(long, value_parser = clap::value_parser!(u16).range(PORTS))]
     port: Option<u16>,
 

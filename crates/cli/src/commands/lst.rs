@@ -87,7 +87,7 @@ impl Env for Here {
         self.client.new_session(key, &command)
     }
 
-    /// A signal ends the program; what was printed until then is written already.
+    /// A signal ends the program; its output so far has been written.
     fn sleep(&mut self, time: Duration) -> WaitOutcome {
         if !self.terminal.is_read() {
             // The output has no reader any more.

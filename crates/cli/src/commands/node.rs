@@ -13,7 +13,7 @@ use lustrine_sys::Signals;
 use crate::common::{ControlOptions, NodeOptions};
 use crate::output::Failure;
 
-/// How often the node looks whether it shall stop.
+/// The interval at which the node checks whether it should stop.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Run a node in the foreground until SIGTERM or SIGINT.
@@ -51,7 +51,7 @@ enum LogForm {
 pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
     start_log(args.log);
     serve(args).map_err(|failure| match &failure {
-        // Whoever reads the log reads this as well.
+        // The log should show this error as well.
         Failure::Failed(error) | Failure::Usage(error) if args.log == LogForm::Json => {
             tracing::error!("{error}");
             Failure::Reported(failure.status())
@@ -63,7 +63,8 @@ pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
 fn start_log(form: LogForm) {
     use tracing_subscriber::EnvFilter;
     let filter = EnvFilter::try_from_env("LUSTRINE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    // A log that cannot be written, as on a full disk, must not end the node: by default it panics.
+    // A log that cannot be written, as on a full disk, must not end the node: by default `eprintln`
+    // panics.
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -85,7 +86,7 @@ fn serve(args: &NodeArgs) -> Result<(), Failure> {
     let signals = Signals::install().map_err(|error| format!("cannot catch signals: {error}"))?;
     let place = args.control.resolve(config.control.clone().map(PathBuf::from));
     args.take_places(&mut config);
-    // Before anything is opened for peers: a node that cannot be asked is of no use.
+    // The control socket comes first: a node that cannot be queried is of no use.
     let socket = match &place {
         Some(place) => Some(ControlSocket::bind(&place.path).map_err(|error| error.to_string())?),
         None => None,
@@ -120,7 +121,7 @@ fn serve(args: &NodeArgs) -> Result<(), Failure> {
     let eof = args.until_eof.then(watch_stdin);
     loop {
         if signals.take().terminate {
-            tracing::info!("stopping: told by a signal");
+            tracing::info!("stopping: received a signal");
             break;
         }
         if eof.as_ref().is_some_and(std::thread::JoinHandle::is_finished) {
@@ -132,20 +133,20 @@ fn serve(args: &NodeArgs) -> Result<(), Failure> {
         }
         std::thread::sleep(LOOK);
     }
-    // Nobody shall ask a node that is stopping; then its connections are closed in order.
+    // A node that is stopping takes no requests; then its connections are closed cleanly.
     drop((control, metrics));
     node.stop();
     Ok(())
 }
 
 impl NodeArgs {
-    /// Takes the places that the command line names into the configuration that the node tells
-    /// of, as a file would name them.
+    /// Adds the places that the command line names to the configuration that the node reports, as a
+    /// file would contain them.
     fn take_places(&self, config: &mut NodeConfig) {
         if let Some(path) = &self.control.control {
-            // Whoever starts a node with it may be in another directory.
+            // The configuration may be used from another directory.
             let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-            // A file is text: what cannot be written there is not told.
+            // A configuration file is text, so a path that is not text is left out.
             config.control = path.to_str().map(str::to_owned);
         }
         if let Some(address) = &self.metrics {
@@ -172,7 +173,7 @@ fn announce(node: &Node) {
 
 fn watch_stdin() -> std::thread::JoinHandle<()> {
     std::thread::spawn(|| {
-        // Bytes are of no interest, only the end.
+        // The bytes are ignored; only the end matters.
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
     })
 }

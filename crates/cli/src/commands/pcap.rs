@@ -1,4 +1,4 @@
-//! `lustrine pcap`: what Lustre nodes say to each other in a packet capture.
+//! `lustrine pcap`: prints the messages between Lustre nodes in a packet capture.
 
 mod describe;
 mod file;
@@ -19,9 +19,9 @@ use crate::output::{self, print_error};
 
 /// Read a packet capture (libpcap or pcapng) and print Lustre's network messages.
 ///
-/// Each line tells the seconds since the first frame, the number of the TCP connection, the
-/// direction (-> from the side that opened it), the kind of message, from whom to whom, and its
-/// fields. Connections that existed before the capture began are read too.
+/// Each line shows the seconds since the first frame, the number of the TCP connection, the
+/// direction (-> from the side that opened it), the kind of message, the sender and the receiver,
+/// and the fields. Connections that existed before the capture began are read too.
 #[derive(Args, Debug)]
 pub(crate) struct PcapArgs {
     /// The capture; "-" is standard input
@@ -46,7 +46,7 @@ impl PcapArgs {
         self.file.as_os_str() == "-"
     }
 
-    /// The capture, and how messages call it.
+    /// The capture, and its name in messages.
     fn name(&self) -> String {
         if self.is_stdin() {
             return "standard input".to_owned();
@@ -88,12 +88,12 @@ pub(crate) fn run(args: &PcapArgs) -> Result<(), output::Failure> {
     })
 }
 
-/// What can go wrong.
+/// Why the capture is not printed.
 #[derive(Debug)]
 enum Failure {
     Input(FileError),
     Output(io::Error),
-    /// The capture has only so many connections.
+    /// The capture has only this number of connections.
     Stream {
         wanted: u32,
         streams: u32,
@@ -148,9 +148,7 @@ fn print_file(args: &PcapArgs, out: impl Write) -> Result<(), Failure> {
     let printed = printer.finish()?;
     let foreign_links = outcome?;
     if foreign_links > 0 {
-        print_error(&format!(
-            "{foreign_links} frames of kinds of network that cannot be read were passed over"
-        ));
+        print_error(&format!("{foreign_links} frames of unsupported link types were skipped"));
     }
     if printed == 0 {
         let stats = dissector.stats();
@@ -159,10 +157,10 @@ fn print_file(args: &PcapArgs, out: impl Write) -> Result<(), Failure> {
                 return Err(Failure::Stream { wanted, streams: stats.streams });
             }
             Some(wanted) => {
-                print_error(&format!("TCP connection {wanted} is no LNet conversation"))
+                print_error(&format!("TCP connection {wanted} is not an LNet connection"))
             }
             None => print_error(&format!(
-                "no LNet conversation among {} frames ({} TCP connections); look for port 988 when \
+                "no LNet connection among {} frames ({} TCP connections); look for port 988 when \
                  capturing, with `tcpdump -w FILE tcp port 988`",
                 stats.frames, stats.streams
             )),

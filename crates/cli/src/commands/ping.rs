@@ -1,4 +1,4 @@
-//! `lustrine ping`: whether a node answers, and its NIDs.
+//! `lustrine ping`: checks whether a node answers, and prints its NIDs.
 
 use clap::Args;
 use lustrine_control::{Answer, PeerIdentity, Request};
@@ -8,7 +8,7 @@ use crate::common::{ControlOptions, NodeOptions, ask};
 use crate::output::{Failure, print, print_json};
 use crate::values::{self, PORTS, millis, seconds};
 
-/// Ping a NID through the running node, or with a node of this command's own.
+/// Ping a NID through the running node, or with a temporary node for this command.
 #[derive(Args, Debug)]
 pub(crate) struct PingArgs {
     /// NID of the peer, such as 10.0.0.1@tcp
@@ -24,7 +24,7 @@ pub(crate) struct PingArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     count: u32,
 
-    /// TCP port of the peer; implies a node of this command's own
+    /// TCP port of the peer; implies a temporary node for this command
     #[arg(long, value_parser = clap::value_parser!(u16).range(PORTS))]
     port: Option<u16>,
 

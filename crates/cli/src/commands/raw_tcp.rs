@@ -1,5 +1,5 @@
-//! Plain TCP between two processes, as a yardstick for bulk: with sockets that sleep until there is
-//! something to do, and with sockets that poll.
+//! Plain TCP between two processes, for comparison with bulk tests: with sockets that sleep until
+//! there is something to do, and with sockets that poll.
 //!
 //! `lustrine raw-tcp` (hidden) is the other end, started by `lustrine selftest`; it ends when its
 //! standard input is closed.
@@ -14,32 +14,32 @@ use clap::Args;
 
 use crate::output::{Failure, print};
 
-/// Bytes per call, iperf3's own choice for TCP.
+/// Bytes per call: iperf3's default for TCP.
 pub(crate) const BLOCK: usize = 128 << 10;
-/// Not measured: connecting and TCP's slow start.
+/// Time before the measurement, for connecting and TCP's slow start.
 const WARM_UP: Duration = Duration::from_millis(80);
-/// A peer that is stuck for this long is given up.
+/// A peer that makes no progress for this long is given up.
 const STUCK: Duration = Duration::from_secs(5);
-/// Most connections served at once.
+/// Largest number of connections at once.
 const CONNECTIONS_MAX: usize = 128;
-/// How long to wait when nothing can be accepted: descriptors come back when others leave.
+/// The pause when nothing can be accepted: other connections may free descriptors.
 const REST: Duration = Duration::from_millis(50);
 
-/// Which way the bytes go, seen from the measuring side.
+/// The direction of the data, as the measuring side sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
-    /// We receive.
+    /// The measuring side receives.
     Read,
-    /// We send.
+    /// The measuring side sends.
     Write,
 }
 
-/// How both ends wait for the other one.
+/// How both ends wait for each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiting {
     /// In the kernel, in a blocking call.
     Sleeping,
-    /// In a loop, with calls that do not block; other threads may have the CPU in between.
+    /// In a loop, with calls that do not block; other threads may use the CPU in between.
     Polling,
 }
 
@@ -63,14 +63,14 @@ pub(crate) fn run(args: &RawTcpArgs) -> Result<(), Failure> {
 }
 
 fn serve_all(listener: &TcpListener) {
-    // As many copies as connections are being served, and this one.
+    // One clone for each connection that is being served, and this one.
     let place = Arc::new(());
     for stream in listener.incoming() {
         match stream {
             Ok(_) if Arc::strong_count(&place) > CONNECTIONS_MAX => {}
             Ok(stream) => {
                 let place = Arc::clone(&place);
-                // A measuring side that leaves ends its own connection only.
+                // A measuring side that leaves ends only its own connection.
                 thread::spawn(move || {
                     let _place = place;
                     serve_one(stream)
@@ -100,7 +100,7 @@ fn serve_one(mut stream: TcpStream) -> io::Result<()> {
     }
 }
 
-/// What a measuring side asks for: one byte, sent before any data.
+/// The request of a measuring side: one byte, sent before any data.
 fn encode(direction: Direction, waiting: Waiting) -> u8 {
     match (direction, waiting) {
         (Direction::Read, Waiting::Sleeping) => b'r',
@@ -120,8 +120,8 @@ fn decode(request: u8) -> io::Result<(Direction, Waiting)> {
     }
 }
 
-/// Repeats a call until it would not block. A blocking socket returns at once when it times out,
-/// which looks the same: the deadline is for both.
+/// Repeats a call until it does not block. A blocking socket that times out returns the same error;
+/// the deadline applies to both.
 fn poll(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     let mut deadline = None;
     loop {
@@ -131,7 +131,7 @@ fn poll(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
                 if now >= *deadline.get_or_insert(now + STUCK) {
                     return Err(io::ErrorKind::TimedOut.into());
                 }
-                // On a machine with few CPUs the other end may wait for this one.
+                // On a machine with few CPUs the other end may need this one.
                 thread::yield_now();
             }
             done => return done,
@@ -139,11 +139,11 @@ fn poll(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     }
 }
 
-/// Moves bytes over `connections` streams for about `time`, after a short warm-up; the sum of their
-/// rates in MiB per second.
+/// Moves bytes over `connections` streams for about `time`, after a short warm-up. Returns the sum
+/// of their rates in MiB per second.
 ///
 /// # Errors
-/// When the other end cannot be reached or breaks off.
+/// When the other end cannot be reached or closes the connection.
 pub(crate) fn measure(
     server: SocketAddr,
     (direction, waiting): (Direction, Waiting),

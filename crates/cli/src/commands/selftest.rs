@@ -1,8 +1,8 @@
-//! `lustrine selftest`: how good is the network between two nodes?
+//! `lustrine selftest`: measures the network between two nodes.
 //!
-//! Without `--to` it starts a second node, a process of its own on this machine's loopback, and
-//! measures it: the demonstration, and a check of the machine. With `--to` it measures a node
-//! that is running anywhere, ours or a kernel's.
+//! Without `--to` it starts a second node, a separate process on this machine's loopback, and
+//! measures it: a demonstration, and a check of the machine. With `--to` it measures a running
+//! node, which may be a kernel node.
 
 use std::fmt;
 use std::io;
@@ -31,12 +31,12 @@ use cpu_split::CpuSplit;
 use report::{End, Report};
 use target::Target;
 
-/// Sizes of bulk tests unless told otherwise, in bytes.
+/// Default sizes of bulk tests, in bytes.
 const SIZES: [u32; 2] = [4 << 10, 1 << 20];
-/// Concurrencies unless told otherwise.
+/// Default concurrencies.
 const CONCURRENCIES: [u32; 3] = [1, 8, 64];
 
-/// Seconds for each row unless told otherwise.
+/// Default seconds per row.
 const ROW_TIME: f64 = 1.1;
 
 /// Measure the network between two nodes: rate, throughput, latency percentiles.
@@ -76,8 +76,8 @@ pub(crate) struct SelftestArgs {
     #[arg(long, requires = "to", value_parser = clap::value_parser!(u16).range(PORTS))]
     port: Option<u16>,
 
-    /// Take over an existing session of another console on the node. A node of Lustrine allows
-    /// that only to the consoles that it trusts (docs/lst.md)
+    /// Take over an existing session of another console on the node. A node of Lustrine permits
+    /// this only to the consoles that it trusts (docs/lst.md)
     #[arg(long)]
     force: bool,
 
@@ -97,9 +97,9 @@ pub(crate) struct SelftestArgs {
 enum TestWord {
     /// A small request and a small reply
     Ping,
-    /// Data from the node to us
+    /// Data from the node to this machine
     Read,
-    /// Data from us to the node
+    /// Data from this machine to the node
     Write,
 }
 
@@ -149,7 +149,7 @@ fn size(text: &str) -> Result<u32, String> {
     }
 }
 
-/// One row of the table to be.
+/// A row of the table to be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Row {
     test: TestWord,
@@ -164,7 +164,7 @@ impl SelftestArgs {
         self.time.unwrap_or(ROW_TIME)
     }
 
-    /// Every combination that was asked for, ping once per concurrency.
+    /// Every requested combination; ping once per concurrency.
     fn rows(&self) -> Vec<Row> {
         let tests = if self.test.is_empty() {
             vec![TestWord::Ping, TestWord::Read, TestWord::Write]
@@ -201,7 +201,7 @@ impl TestWord {
     }
 }
 
-/// A row in words.
+/// A row as text.
 fn describe(test: &str, size: u32, concurrency: u32) -> String {
     match size {
         0 => format!("{test}, concurrency {concurrency}"),
@@ -228,7 +228,7 @@ pub(crate) fn run(args: &SelftestArgs) -> Result<(), Failure> {
                      loopback; --set and --identity hold for both";
         return Err(Failure::Usage(words.to_owned()));
     }
-    // A place that cannot be written to is found before minutes are spent.
+    // A path that cannot be written is reported before the measurement.
     let file = args.json.as_deref().map(ReportFile::open).transpose()?;
     let report = measure(args)?;
     finish(file, &report)
@@ -243,16 +243,16 @@ fn measure(args: &SelftestArgs) -> Result<Report, Failure> {
     session::run(args, &target, &interrupt)
 }
 
-/// Starts the second node, with CPUs of its own where there are enough and nobody has said how the
-/// loops are to be placed.
+/// Starts the second node, with separate CPUs if there are enough and the user has not placed the
+/// loops.
 fn start_partner(options: &NodeOptions, interrupt: &Interrupt) -> Result<Target, Failure> {
     let start = || Target::start(options, interrupt);
     if options.set.iter().any(|setting| setting.name == "cpu_npartitions") {
         return start();
     }
-    let told = |error: io::Error| format!("cannot give each node CPUs of its own: {error}");
-    match CpuSplit::of_this_process().map_err(told)? {
-        Some(halves) => halves.apart(start).map_err(told)?,
+    let failed = |error: io::Error| format!("cannot give each node CPUs of its own: {error}");
+    match CpuSplit::of_this_process().map_err(failed)? {
+        Some(halves) => halves.apart(start).map_err(failed)?,
         None => start(),
     }
 }
@@ -276,7 +276,7 @@ fn finish(file: Option<ReportFile>, report: &Report) -> Result<(), Failure> {
     }
 }
 
-/// How long a row runs before its measured time begins, at least.
+/// The shortest time that a row runs before its measurement begins.
 fn warm_up(time: Duration) -> Duration {
     (time / 8).min(Duration::from_millis(500))
 }
@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_as_people_write_them() {
+    fn sizes_with_suffixes_are_read() {
         assert_eq!(size("4096"), Ok(4096));
         assert_eq!(size("4k"), Ok(4096));
         assert_eq!(size("1M"), Ok(1 << 20));

@@ -1,4 +1,4 @@
-//! `lustrine show net|peer|stats|latency`: what a node knows.
+//! `lustrine show net|peer|stats|latency`: shows the state of a node.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -30,7 +30,7 @@ pub(crate) struct ShowArgs {
     #[arg(long)]
     all: bool,
 
-    /// Latencies of this NID alone: a peer's, or one of the node's own
+    /// Latencies of this NID only, of a peer or of the node itself
     #[arg(long, value_parser = values::nid)]
     nid: Option<Nid>,
 
@@ -131,7 +131,7 @@ fn messages_text(messages: &Messages) -> String {
     format!("    messages: {sent} sent, {received} received, {dropped} dropped\n")
 }
 
-/// Counters by name; most are 0 at most times, and what is not is worth looking at.
+/// Counters by name; most are 0 most of the time, and the others deserve attention.
 fn counters(whose: &str, counters: &BTreeMap<String, u64>, all: bool) -> String {
     let mut text = format!("{whose}:\n");
     let shown = counters.iter().filter(|(_, value)| all || **value > 0);

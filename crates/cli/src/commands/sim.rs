@@ -1,4 +1,4 @@
-//! `lustrine sim`: simulates networks of nodes in virtual time, as a scenario file describes them.
+//! `lustrine sim`: simulates networks of nodes in virtual time, as scenario files describe them.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -19,7 +19,7 @@ mod swarm;
 mod sweep;
 mod table;
 
-/// Longest scenario file that is read, in bytes; the reader itself says what it takes.
+/// Longest scenario file that is read, in bytes; the parser has its own limit.
 const FILE_MAX: u64 = 16 << 20;
 
 /// Simulate networks of nodes to see what settings do on a network
@@ -66,7 +66,7 @@ struct ScenarioOptions {
     report: Option<PathBuf>,
 }
 
-/// A length of time, given as in scenario files.
+/// A duration, as in scenario files.
 #[derive(Clone, Copy, Debug)]
 struct Length(Nanos);
 
@@ -87,7 +87,7 @@ enum FidelityArg {
     Message,
 }
 
-/// A value beside the file.
+/// A change of the file.
 #[derive(Clone, Debug)]
 struct Setting(Override);
 
@@ -99,7 +99,7 @@ impl FromStr for Setting {
     }
 }
 
-/// A scenario file that was read, and where results go.
+/// A scenario file that was read, and the output files.
 struct Prepared {
     source_name: String,
     text: String,
@@ -120,8 +120,8 @@ pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
 }
 
 impl ScenarioOptions {
-    /// Reads the file and opens the places for results: what is wrong is told before minutes are
-    /// spent.
+    /// Reads the file and opens the output files, so that errors are reported before the
+    /// simulation.
     fn prepare(&self) -> Result<Prepared, Failure> {
         if self.report.as_deref() == Some(Path::new("-")) {
             let words = "--report writes a page for a browser to a file; --json can write to \
@@ -134,7 +134,7 @@ impl ScenarioOptions {
         Ok(Prepared { source_name, text, file, changes: self.changes(), json: None, report: None })
     }
 
-    /// Values given beside the file, as they would stand in it.
+    /// Values given in addition to the file, as they would be written in it.
     fn changes(&self) -> Vec<Override> {
         let change = |name: &str, value: String| Override {
             origin: format!("--{name} {value}"),
@@ -151,7 +151,7 @@ impl ScenarioOptions {
         changes
     }
 
-    /// Opens the places for results.
+    /// Opens the output files.
     fn open(&self, prepared: &mut Prepared) -> Result<(), Failure> {
         prepared.json = self.json.as_deref().map(ReportFile::open).transpose()?;
         prepared.report = self.report.as_deref().map(ReportFile::open).transpose()?;
@@ -177,18 +177,18 @@ fn bad(problems: &Problems) -> Failure {
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
-    let told = |error: &dyn std::fmt::Display| {
+    let failed = |error: &dyn std::fmt::Display| {
         Failure::Failed(format!("cannot read {}: {error}", path.display()))
     };
-    let about = std::fs::metadata(path).map_err(|error| told(&error))?;
+    let about = std::fs::metadata(path).map_err(|error| failed(&error))?;
     if about.len() > FILE_MAX {
-        return Err(told(&format!("{} bytes are too many for a scenario file", about.len())));
+        return Err(failed(&format!("{} bytes are too many for a scenario file", about.len())));
     }
-    let bytes = std::fs::read(path).map_err(|error| told(&error))?;
-    String::from_utf8(bytes).map_err(|_| told(&"the file is not UTF-8 text"))
+    let bytes = std::fs::read(path).map_err(|error| failed(&error))?;
+    String::from_utf8(bytes).map_err(|_| failed(&"the file is not UTF-8 text"))
 }
 
-/// The head of a trace.
+/// The header of a trace.
 fn head_of(scenario: String, changes: Vec<String>, seed: u64, fidelity: &str) -> TraceHeader {
     TraceHeader {
         lustrine_trace: VERSION,
@@ -202,7 +202,7 @@ fn head_of(scenario: String, changes: Vec<String>, seed: u64, fidelity: &str) ->
     }
 }
 
-/// How the command ends, once everything is written.
+/// The result of the command, after everything was written.
 fn verdict(outcomes: &[&Outcome], interrupt: &Interrupt) -> Result<(), Failure> {
     interrupt.check()?;
     let errors: u64 = outcomes.iter().map(|outcome| outcome.errors()).sum();

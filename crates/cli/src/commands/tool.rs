@@ -1,5 +1,5 @@
-//! What the tools have in common in this program: the release they follow, where their commands
-//! come from, and where their output goes.
+//! Common parts of the tools: the release that they follow, the source of their commands, and their
+//! output.
 
 pub(crate) mod running;
 

@@ -1,4 +1,5 @@
-//! Nodes that are changed while they run: what `lnetctl` asks takes effect, all of it or nothing.
+//! Nodes that are changed while they run: a request of `lnetctl` takes effect completely or not at
+//! all.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
@@ -23,7 +24,7 @@ fn lnetctl(node: &Node, words: &str) -> Finished {
     lnetctl_at(&node.control(), words)
 }
 
-/// The same, which must succeed and say nothing.
+/// The same, which must succeed and print nothing.
 #[track_caller]
 fn quietly(node: &Node, words: &str) {
     let done = lnetctl(node, words).ok();
@@ -46,7 +47,7 @@ fn import(node: &Node, words: &str, text: &str) -> Finished {
     lnetctl(node, &format!("import {words} {}", file.display()))
 }
 
-/// A node of two networks, and of two loops.
+/// A node with two networks and two event loops.
 fn two_loops() -> Node {
     let first = Node::open();
     let port = format!("accept_port={}", first.port());
@@ -57,7 +58,7 @@ fn two_loops() -> Node {
 }
 
 #[test]
-fn settings_take_effect_and_have_their_ranges() {
+fn settings_take_effect_and_their_ranges_are_checked() {
     let node = Node::open();
     let before = lnetctl(&node, "global show").ok().stdout;
     quietly(&node, "set transaction_timeout 60");
@@ -102,7 +103,7 @@ fn settings_take_effect_and_have_their_ranges() {
 }
 
 #[test]
-fn connections_follow_conns_per_peer() {
+fn the_number_of_connections_follows_conns_per_peer() {
     let node = Node::open();
     let other = node.beside(&["--accept", "all"]);
     lnetctl(&node, &format!("ping --timeout 60 {}", other.nid())).ok();
@@ -112,7 +113,7 @@ fn connections_follow_conns_per_peer() {
     assert!(shown.contains("conns_per_peer: 3\n"), "{shown}");
     if may_be_node() {
         eventually("three connections of each bulk type", || {
-            // Both sides open some, and a message moves the dialling on.
+            // Both sides open some, and a message makes the node dial the others.
             lnetctl(&node, &format!("ping --timeout 60 {}", other.nid())).ok();
             let row = peer(&node, &other.nid())?;
             let count = |kind: &str| row.connections.get(kind).copied().unwrap_or(0);
@@ -131,10 +132,10 @@ fn connections_follow_conns_per_peer() {
 }
 
 #[test]
-fn a_peer_by_hand_is_shown_and_one_that_goes_ends_what_waits_for_it() {
+fn a_configured_peer_is_shown_and_its_removal_ends_waiting_messages() {
     let node = two_loops();
     let silent = loopback();
-    // It takes connections, and says nothing.
+    // It accepts connections, and sends nothing.
     let listener =
         TcpListener::bind(SocketAddr::from((silent, node.port()))).expect("a free place");
     let primary = format!("{silent}@tcp");
@@ -173,7 +174,7 @@ fn a_peer_by_hand_is_shown_and_one_that_goes_ends_what_waits_for_it() {
 }
 
 #[test]
-fn a_reset_clears_what_is_shown() {
+fn a_reset_clears_the_shown_counters() {
     let node = Node::open();
     let other = node.beside(&["--accept", "all"]);
     lnetctl(&node, &format!("ping --timeout 60 {}", other.nid())).ok();
@@ -188,7 +189,7 @@ fn a_reset_clears_what_is_shown() {
 }
 
 #[test]
-fn interfaces_come_and_go_while_a_node_runs() {
+fn interfaces_are_added_and_removed_while_a_node_runs() {
     let node = two_loops();
     let second = loopback();
     let nid = format!("{second}@tcp1");
@@ -205,13 +206,13 @@ fn interfaces_come_and_go_while_a_node_runs() {
         ping.args(["ping", &nid, "--timeout", "60", "--net"]);
         finish(ping.arg(format!("tcp1={}:{}", loopback(), node.port())))
     };
-    // Whichever loop the asker's NID is at home on.
+    // Several pings, whose NIDs belong to different loops.
     for _ in 0..4 {
         let answered = ping().ok();
-        assert!(answered.stdout.contains(&node.nid()), "both NIDs are told: {answered:#?}");
+        assert!(answered.stdout.contains(&node.nid()), "both NIDs are announced: {answered:#?}");
     }
     quietly(&node, "net del --net tcp1");
-    assert_ne!(ping().code, Some(0), "nobody listens there any more");
+    assert_ne!(ping().code, Some(0), "the port is closed");
     lnetctl(&node, "net show --net tcp1").expect_code(234);
     lnetctl(&node, "net del --net tcp")
         .expect_code(234)
@@ -221,13 +222,13 @@ fn interfaces_come_and_go_while_a_node_runs() {
         .expect_stderr(&["no interface is called"]);
     quietly(&node, &format!("net add --nid {nid}"));
     ping().ok();
-    // What was the first is not needed.
+    // The node does not need its first interface.
     quietly(&node, &format!("net del --nid {}", node.nid()));
     assert!(ping().ok().stdout.contains(&nid));
 }
 
 #[test]
-fn an_export_makes_a_fresh_node_an_equal_one() {
+fn an_export_configures_a_new_node_in_the_same_way() {
     let node = two_loops();
     let nid = format!("{}@tcp2", loopback());
     for words in [
@@ -250,7 +251,7 @@ fn an_export_makes_a_fresh_node_an_equal_one() {
     let import = |words: &str| lnetctl(&node, &format!("import {words} {}", file.display()));
     assert_eq!(import("--dry-run --diff").ok().stdout, "nothing would change\n");
 
-    // Everything goes, by the same words; what is told beforehand is what happens.
+    // Everything is removed again with the same file; the dry run shows what happens.
     for words in [
         "set transaction_timeout 150",
         "set retry_count 2",
@@ -280,7 +281,7 @@ fn an_export_makes_a_fresh_node_an_equal_one() {
     assert_eq!((done.stdout.as_str(), done.stderr.as_str()), ("", ""));
     assert_eq!(lnetctl(&node, "export --backup").ok().stdout, saved);
 
-    // And a node that is started with it, at another place.
+    // And a node that is started with it, with another control socket.
     let (before, control) = (node.control(), scratch.file("again.sock"));
     let place = |path: &Path| format!("    control: \"{}\"\n", path.display());
     assert!(saved.contains(&place(&before)), "{saved}");
@@ -296,7 +297,7 @@ fn an_export_makes_a_fresh_node_an_equal_one() {
 }
 
 #[test]
-fn a_file_with_an_error_changes_nothing_and_has_its_place() {
+fn a_file_with_an_error_changes_nothing_and_the_error_has_a_position() {
     let node = Node::open();
     let before = lnetctl(&node, "export --backup").ok().stdout;
     let import = |words: &str, text: &str| {
@@ -338,7 +339,7 @@ fn a_file_with_an_error_changes_nothing_and_has_its_place() {
 }
 
 #[test]
-fn changes_of_many_tools_at_once_have_one_order() {
+fn concurrent_changes_are_applied_one_after_the_other() {
     let node = two_loops();
     let changers: Vec<Running> = (0..8)
         .map(|index| {
@@ -371,7 +372,7 @@ fn networks_share_an_address_and_a_listener() {
     for nid in [&node.nid(), &second] {
         lnetctl(&other, &format!("ping --timeout 60 {nid}")).ok();
     }
-    // One goes: the listener stays, until the last one goes with another to follow.
+    // One is removed: the listener stays, until the last one is removed as well.
     quietly(&node, "net del --net tcp");
     lnetctl(&other, &format!("ping --timeout 60 {second}")).ok();
     let first = node.nid();
@@ -381,9 +382,9 @@ fn networks_share_an_address_and_a_listener() {
     let elsewhere = loopback();
     quietly(&node, &format!("net add --nid {elsewhere}@tcp"));
     quietly(&node, "net del --net tcp7");
-    TcpListener::bind(place).expect("nobody listens any more");
+    TcpListener::bind(place).expect("the port is closed");
 
-    // A node that is started so is one too.
+    // A node can also be started like this.
     let both = node.beside(&["--accept", "all", "--net", &format!("tcp7={}", loopback())]);
     both.stop();
 }
@@ -401,7 +402,7 @@ fn an_interface_is_added_once() {
 }
 
 #[test]
-fn what_is_exported_is_imported_by_a_node_of_two_loops() {
+fn an_export_is_imported_by_a_node_with_two_loops() {
     let node = two_loops();
     let (peer, other) = (format!("{}@tcp", loopback()), format!("{}@tcp9", loopback()));
     let net = format!("net add --nid {other} --credits 100 --peer-credits 32");
@@ -421,7 +422,7 @@ fn what_is_exported_is_imported_by_a_node_of_two_loops() {
 }
 
 #[test]
-fn a_node_is_no_peer_of_its_own() {
+fn a_node_cannot_be_its_own_peer() {
     let node = Node::open();
     let (own, fresh) = (node.nid(), format!("{}@tcp8", loopback()));
     let refused =
@@ -444,9 +445,9 @@ fn a_node_is_no_peer_of_its_own() {
     finish(&mut command).expect_code(1).expect_stderr(&["is this node itself"]);
 }
 
-/// A change that does not fit ends nothing that was there before.
+/// A change that does not fit ends nothing that existed before.
 #[test]
-fn a_change_without_room_leaves_known_peers_alone() {
+fn a_change_without_room_leaves_existing_peers_unchanged() {
     let other = Node::open();
     let node = other.beside(&["--accept", "all", "--set", "peers_max=16"]);
     lnetctl(&node, &format!("ping --timeout 60 {}", other.nid())).ok();
@@ -464,7 +465,7 @@ fn a_change_without_room_leaves_known_peers_alone() {
 }
 
 #[test]
-fn import_takes_back_what_it_can_and_names_the_rest() {
+fn import_removes_what_it_can_and_names_the_rest() {
     let node = Node::open();
     quietly(&node, "peer add --prim_nid 10.99.0.1@tcp --lock_prim");
     quietly(&node, "peer add --prim_nid 10.99.0.2@tcp");
@@ -484,9 +485,9 @@ fn import_takes_back_what_it_can_and_names_the_rest() {
     assert!(peer(&node, "10.99.0.1@tcp").is_some() && peer(&node, "10.99.0.2@tcp").is_none());
 }
 
-/// Where a node is asked is its own matter.
+/// The path of the control socket is not changed by an import.
 #[test]
-fn a_file_of_another_node_leaves_the_control_socket_as_it_is() {
+fn a_file_of_another_node_does_not_change_the_control_socket() {
     let node = Node::open();
     let file = "lustrine: {control: /somewhere/else}\nretry_count: 1\n";
     for words in ["", "--exact --dry-run"] {

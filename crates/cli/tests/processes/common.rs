@@ -1,4 +1,4 @@
-//! What the tests share: processes, places to live, users, nodes.
+//! Test support: processes, addresses and directories, users, nodes.
 
 mod node;
 mod process;

@@ -1,5 +1,5 @@
-//! Scripts for shells and manual pages, read by those who read them: bash, man, groff; zsh and fish
-//! where there are any.
+//! Scripts for shells and manual pages, checked with their readers: bash, man, groff; zsh and fish
+//! if they are installed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use lustrine_testing::{Need, not_run};
 
 use crate::common::{Scratch, clean, finish, lustrine};
 
-/// A user of bash who has the script, the program and links for the tools.
+/// A user of bash with the script, the program and links for the tools.
 struct User {
     scratch: Scratch,
 }
@@ -30,7 +30,7 @@ impl User {
         User { scratch }
     }
 
-    /// What bash says to this, after it has read the script.
+    /// The output of bash for a script, after it has read the completion script.
     #[track_caller]
     fn bash(&self, text: &str) -> String {
         let mut command = Command::new("bash");
@@ -44,7 +44,7 @@ impl User {
         done.stdout
     }
 
-    /// What is offered in the place of the last of the words, as bash parts them.
+    /// The candidates for the last of the words, as bash splits them.
     #[track_caller]
     fn offered(&self, words: &[&str]) -> Vec<String> {
         let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
@@ -75,7 +75,7 @@ fn bash_completes_words_of_tools() {
         (&["lst", "list_"][..], &["list_group", "list_batch"][..]),
         (&["lst", "stop", "--f"], &["--force"]),
         (&["lst", "update_group", "g", "--clean", "d"], &["down"]),
-        // bash parts words at = and @.
+        // bash splits words at = and @.
         (&["lst", "update_group", "g", "--clean", "=", "d"], &["down"]),
         (
             &["lst", "update_group", "g", "--clean", "="],
@@ -86,7 +86,7 @@ fn bash_completes_words_of_tools() {
         (&["lst", "ping", "--nodes", "10.0.0.1", "@", "tcp", "--se"], &["--session", "--server"]),
         (&["lst", "add_group", "g", ""], &[]),
         (&["lst", "no_such_command", ""], &[]),
-        // Under the program, after options of its own too.
+        // As words of the program, also after its options.
         (&["lustrine", "lst", "list_"], &["list_group", "list_batch"]),
         (
             &["lustrine", "lst", "--net", "tcp", "=", "127.0.0.2", "stop", "--"],
@@ -106,7 +106,7 @@ fn bash_completes_words_of_tools() {
     assert_eq!(bound.matches("-F _lustrine_any").count(), 2, "{bound}");
 }
 
-/// As scripts of administrators have it: a list in columns, and a function of their own.
+/// As in scripts of administrators: a list in columns, and a function of their own.
 #[test]
 fn bash_completes_by_lists_of_commands() {
     let user = User::new();
@@ -137,7 +137,7 @@ fn every_command_of_every_tool_is_offered_and_on_its_page() {
     }
 }
 
-/// A command with the words that lead to it, or those under it.
+/// A command with its path, or its subcommands.
 fn leaves(syntax: &CommandSyntax) -> Vec<String> {
     if syntax.subcommands.is_empty() {
         return vec![syntax.name.to_owned()];
@@ -159,7 +159,7 @@ fn shells_can_read_their_scripts() {
 }
 
 #[test]
-fn the_program_s_answer_to_scripts() {
+fn the_program_answers_completion_scripts() {
     let answer = |words: &[&str]| finish(lustrine().arg("complete").args(words)).ok().stdout;
     assert_eq!(answer(&["lst", "--", "run", ""]), ":batch\n");
     let shown = "--force\taborts RPCs in flight\n";
@@ -194,7 +194,7 @@ fn pages_are_read_without_warnings() {
     reads(&paths, "mandoc", &["-Tlint", "-Werror"]);
 }
 
-/// Requires that a formatter reads the pages without a warning.
+/// Asserts that a formatter reads the pages without a warning.
 #[track_caller]
 fn reads(paths: &[impl AsRef<Path>], reader: &str, options: &[&str]) {
     if !is_installed(reader) {
@@ -211,9 +211,10 @@ fn reads(paths: &[impl AsRef<Path>], reader: &str, options: &[&str]) {
 
 #[test]
 fn usage_errors_are_explained() {
-    finish(lustrine().args(["man", "nobody"]))
-        .expect_code(2)
-        .expect_stderr(&["there is no page \"nobody\"", "lustrine, lst, lnetctl, lctl, lustrine-"]);
+    finish(lustrine().args(["man", "unknown"])).expect_code(2).expect_stderr(&[
+        "there is no page \"unknown\"",
+        "lustrine, lst, lnetctl, lctl, lustrine-",
+    ]);
     finish(lustrine().args(["man", "lst", "--all", "x"])).expect_code(2);
     finish(lustrine().args(["completion", "tcsh"]))
         .expect_code(2)
@@ -227,6 +228,6 @@ fn usage_errors_are_explained() {
 fn is_installed(program: &str) -> bool {
     let mut command = Command::new(program);
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // A program that does not know the option is there as well.
+    // A program without the option may be installed as well.
     command.status().is_ok()
 }

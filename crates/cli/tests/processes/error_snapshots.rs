@@ -1,5 +1,5 @@
-//! What users read when their input is wrong: a table of command lines, and all that each prints,
-//! held by `tests/snapshots/errors.txt`. `UPDATE_SNAPSHOTS=1` writes the file anew.
+//! What users read when their input is wrong: a table of command lines, and the complete output of
+//! each, held by `tests/snapshots/errors.txt`. `UPDATE_SNAPSHOTS=1` writes the file again.
 
 use std::fs;
 use std::net::TcpListener;
@@ -24,7 +24,7 @@ const CASES: [(&str, &[&str]); 9] = [
             "ping 10.0.0.1@tcp --count 0",
             "show weather",
             "completion tcsh",
-            "man nobody",
+            "man unknown",
         ],
     ),
     (
@@ -48,7 +48,7 @@ const CASES: [(&str, &[&str]); 9] = [
             "node --set peer_credits=many",
             "node --set peer_credits=0",
             "node --set peer_credit=8",
-            "node --identity nobody",
+            "node --identity nodes",
             "node --lenient",
         ],
     ),
@@ -125,7 +125,7 @@ const CASES: [(&str, &[&str]); 9] = [
     ),
 ];
 
-/// Files in `DIR`, each with a mistake.
+/// Files in `DIR`, each with an error.
 const FILES: [(&str, &str); 6] = [
     ("key.yaml", "net:\n- net type: tcp\n  local NI(s):\n  - interfacess:\n      0: eth0\n"),
     (
@@ -170,15 +170,14 @@ fn errors_are_as_recorded() {
     assert!(recorded == shown, "first difference: {differ:#?}; {hint}\n{shown}");
 }
 
-/// A command line and all that it prints, with the names of the table in place of what they stand
-/// for.
+/// A command line and its output, with the names of the table in place of their values.
 fn case(line: &str, names: &[(&str, String)], scratch: &Scratch) -> String {
     let mut command: Command = lustrine();
     for word in line.split_whitespace() {
         let fill = |word: String, (name, value): &(&str, String)| word.replace(name, value);
         command.arg(names.iter().fold(word.to_owned(), fill));
     }
-    // Neither a node nor a session of the user who runs the tests.
+    // Neither a node nor a session of the user who runs the tests is used.
     command.env("XDG_RUNTIME_DIR", scratch.path()).env("LUSTRINE_LST_DIR", scratch.path());
     command.env("LST_SESSION", "7").env("LUSTRINE_CONTROL", scratch.file("none.sock"));
     let done = finish(&mut command);

@@ -1,4 +1,4 @@
-//! Processes that are killed or stopped in the middle of their work.
+//! Processes that are killed or stopped while they are working.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -11,7 +11,7 @@ struct Traffic {
 }
 
 impl Traffic {
-    /// Starts it, and waits until it flows.
+    /// Starts it, and waits until data flows.
     fn start(node: &Node, test: &str, seconds: &str, more: &[&str]) -> Traffic {
         let mut command = node.client("selftest");
         command.args(["--test", test, "--size", "1M", "--concurrency", "8", "--check", "full"]);
@@ -21,7 +21,7 @@ impl Traffic {
         traffic
     }
 
-    /// Waits until more of it arrives.
+    /// Waits until more data arrives.
     fn flows(&self, node: &Node) {
         let moved = || {
             let stats = node.stats();
@@ -47,7 +47,7 @@ fn count(row: &Value, key: &str) -> u64 {
     row[key].as_u64().unwrap_or_else(|| panic!("{key} in {row:#}"))
 }
 
-/// Waits until a node has nothing to do with anybody.
+/// Waits until a node has no connections and no messages.
 fn idle(node: &Node) {
     eventually("no connections and no messages", || {
         let stats = node.stats();
@@ -56,23 +56,23 @@ fn idle(node: &Node) {
 }
 
 #[test]
-fn a_node_that_is_killed_and_comes_back_costs_errors_only() {
+fn a_node_that_is_killed_and_restarted_causes_errors_only() {
     for test in ["read", "write"] {
         let node = Node::open();
         let traffic = Traffic::start(&node, test, "4", &["--patience", "60"]);
         let node = node.kill_and_restart();
-        // It finds the new process by itself, and makes its session there again.
+        // The client finds the new process, and makes its session there again.
         traffic.flows(&node);
         let done = traffic.end().expect_error(&["operations failed; the table says which"]);
         let report = done.json();
         let row = only_row(&report);
-        // What was under way is lost, and nothing else: eight operations.
+        // The operations under way are lost, and nothing else: eight of them.
         let errors = count(row, "errors");
         assert!((1..=8).contains(&errors), "{row:#}");
         assert!(count(row, "ops") > 0, "{row:#}");
         let mut told = 0;
         for kind in row["error_kinds"].as_array().expect("a list of kinds") {
-            // Whichever part of an operation was on the connection when it went.
+            // Whichever part of an operation was on the connection when it broke.
             let name = kind[0].as_str().expect("a name");
             let parts = ["the peer was lost", "could not be sent", "bulk transfer failed"];
             assert!(parts.iter().any(|part| name.contains(part)), "{row:#}");
@@ -89,14 +89,14 @@ fn a_node_that_stays_away_ends_the_run() {
     let traffic = Traffic::start(&node, "read", "3600", &["--patience", "1"]);
     let home = node.kill();
     let done = traffic.end().expect_error(&["the node did not answer", "connection refused"]);
-    // What was measured before is kept, and marked.
+    // The results so far are kept, and marked.
     let report = done.json();
     assert_eq!(only_row(&report)["cut_short"], true, "{report:#}");
     drop(home);
 }
 
 #[test]
-fn rows_measured_before_a_node_died_are_told() {
+fn rows_measured_before_a_node_crashed_are_reported() {
     let node = Node::open();
     let mut command = node.client("selftest");
     command.args(["--test", "ping,write", "--size", "1M", "--concurrency", "8"]);
@@ -104,7 +104,7 @@ fn rows_measured_before_a_node_died_are_told() {
     let mut run = Running::start(&mut command);
     run.wait_for("[2/2] write");
     let home = node.kill();
-    // The row ends in time; if not even its beginning came about, the run ends with the reason.
+    // The row ends in time; if it did not even begin, the run ends with the reason.
     let done = run.end().expect_code(1);
     assert!(done.stdout.lines().any(|line| line.starts_with("ping ")), "{done:#?}");
     drop(home);
@@ -119,24 +119,25 @@ fn a_client_that_is_killed_leaves_nothing_at_the_node() {
         traffic.client.signal(Signal::KILL);
         assert_eq!(traffic.end().code, None);
         idle(&node);
-        // Memory stays for the next one, within what was configured and the base.
+        // Memory stays mapped for the next client, within the configured limit.
         let mapped = node.stats().memory_mapped;
         assert!(mapped <= (32 + 64) << 20, "{mapped} bytes are mapped");
 
-        // The dead client's session has some time left to run; whoever cannot wait ends it.
+        // The session of the killed client has some time left; a client that cannot wait takes it
+        // over.
         let mut polite = node.client("selftest");
         finish(&mut polite).expect_error(&["is in session lustrine-selftest of", "with --force"]);
         let mut next = node.client("selftest");
         next.args(["--force", "--time", "0.1", "--concurrency", "8"]);
         finish(&mut next).ok();
     }
-    // Once a session was ended in good order, nobody has to use force.
+    // After a session was ended properly, force is not necessary.
     finish(node.client("selftest").args(["--time", "0.1", "--test", "ping"])).ok();
     idle(&node);
 }
 
 #[test]
-fn a_node_that_is_stopped_for_a_while_costs_time_only() {
+fn a_node_that_is_stopped_for_a_while_causes_delay_only() {
     let mut node = Node::open();
     let traffic = Traffic::start(&node, "write", "4", &[]);
     let begin = std::time::Instant::now();
@@ -153,11 +154,11 @@ fn a_node_that_is_stopped_for_a_while_costs_time_only() {
 }
 
 #[test]
-fn a_client_that_is_stopped_harms_nobody_else() {
+fn a_client_that_is_stopped_disturbs_no_other_client() {
     let node = Node::start(&["--accept", "all", "--selftest", "full"]);
     let traffic = Traffic::start(&node, "read", "3600", &[]);
     traffic.client.signal(Signal::STOP);
-    // Its socket fills up and its share of credits is used up; others have theirs.
+    // Its socket buffer fills and its credits are used up; other clients have their own.
     let mut other = node.client("selftest");
     other.args(["--force", "--time", "0.2", "--concurrency", "8", "--check", "full"]);
     finish(&mut other).ok();

@@ -1,4 +1,4 @@
-//! Who may talk to whom, and what is said when it does not work.
+//! Which peers a node accepts, and the errors when it accepts none.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -14,7 +14,7 @@ use crate::common::{
     may_be_node, unprivileged,
 };
 
-/// What a client may want of a node. The long patience shows that nobody waits it out.
+/// The commands of a client. Their long time-outs show that none is waited for.
 fn client_commands(node: &Node, identity: &str) -> [Command; 3] {
     let mut commands = ["ping", "discover", "selftest"].map(|name| node.client(name));
     for command in &mut commands {
@@ -29,7 +29,7 @@ fn client_commands(node: &Node, identity: &str) -> [Command; 3] {
 }
 
 #[test]
-fn a_node_is_let_in_under_both_policies() {
+fn a_node_is_accepted_under_both_policies() {
     if !may_be_node() {
         return not_run(Need::PrivilegedPorts, "the user may not have node identity");
     }
@@ -43,7 +43,7 @@ fn a_node_is_let_in_under_both_policies() {
 }
 
 #[test]
-fn a_userland_client_is_let_in_where_all_are() {
+fn a_userland_client_is_accepted_with_accept_all() {
     // The default policy is LNet's: secure.
     for args in [&["--accept", "all"][..], &["--accept", "all", "--identity", "userland"]] {
         let node = Node::start(args);
@@ -54,7 +54,7 @@ fn a_userland_client_is_let_in_where_all_are() {
 }
 
 #[test]
-fn a_userland_client_discovers_who_the_node_is_and_is_shown_there_as_userland() {
+fn a_userland_client_discovers_the_node_and_is_shown_there_as_userland() {
     let node = Node::open();
     let nid = node.nid();
     let asks = |name: &str| {
@@ -81,7 +81,7 @@ fn a_userland_client_discovers_who_the_node_is_and_is_shown_there_as_userland() 
 }
 
 #[test]
-fn a_userland_client_is_told_why_it_is_not_let_in() {
+fn a_refused_userland_client_gets_the_reason() {
     for args in [&[][..], &["--accept", "secure"]] {
         let node = Node::start(args);
         let hint = format!(
@@ -127,7 +127,7 @@ fn a_port_without_privilege_is_refused_with_advice() {
     ]);
 }
 
-/// Every command of a client at an address where something is wrong.
+/// Every command of a client at an address where nothing usable listens.
 fn all_fail(nid: &str, port: u16, words: &[&str]) {
     for name in ["ping", "discover", "selftest"] {
         let mut command = lustrine();
@@ -139,7 +139,7 @@ fn all_fail(nid: &str, port: u16, words: &[&str]) {
 }
 
 #[test]
-fn nobody_listens() {
+fn a_closed_port_is_reported() {
     let nothing_there = |nid: &str, port| {
         let words = format!("connection refused; nothing listens on TCP port {port} there");
         all_fail(nid, port, &[&words, "is the port right?"]);
@@ -147,15 +147,15 @@ fn nobody_listens() {
     let ip = loopback();
     nothing_there(&format!("{ip}@tcp"), free_port(ip));
 
-    // A node that lets nobody in does not listen.
+    // A node that accepts no peers does not listen.
     let node = Node::start(&["--accept", "none"]);
     nothing_there(&node.nid(), node.port());
 }
 
 #[test]
-fn what_listens_is_silent() {
+fn a_silent_listener_is_reported() {
     let ip = loopback();
-    // Linux opens the connections, and nobody ever reads from them.
+    // Linux opens the connections, and nothing ever reads from them.
     let listener = TcpListener::bind((ip, 0)).expect("an address of the loopback can be bound");
     let port = listener.local_addr().expect("a listener has an address").port();
     for identity in [&[][..], &["--identity", "userland"]] {
@@ -174,7 +174,7 @@ fn what_listens_is_silent() {
 }
 
 #[test]
-fn a_node_does_not_ask_itself_from_its_own_address() {
+fn a_command_does_not_query_its_own_address() {
     let ip = std::net::Ipv4Addr::LOCALHOST;
     let port = free_port(ip).to_string();
     let mut command = lustrine();
@@ -187,7 +187,7 @@ fn a_node_does_not_ask_itself_from_its_own_address() {
 }
 
 #[test]
-fn the_node_has_another_nid() {
+fn a_node_with_another_nid_is_reported() {
     let node = Node::open();
     let words = ["the peer closed the connection before its HELLO"];
     all_fail(&format!("{}@tcp7", node.ip()), node.port(), &words);
@@ -195,7 +195,7 @@ fn the_node_has_another_nid() {
 }
 
 #[test]
-fn no_interface_on_that_net() {
+fn a_net_without_interface_is_reported() {
     let (ours, theirs) = (loopback(), loopback());
     for name in ["ping", "discover"] {
         let mut command = lustrine();
@@ -203,7 +203,7 @@ fn no_interface_on_that_net() {
         finish(&mut command)
             .expect_error(&["no route to the peer; no interface of this node is on that net"]);
     }
-    // The loopback's addresses lead nowhere else.
+    // The loopback's addresses have no route to others.
     finish(lustrine().args(["ping", "192.0.2.1@tcp", "--net", &format!("tcp={ours}:9")]))
         .expect_error(&["no route to the peer", "or the host has no route to it"]);
     finish(lustrine().args(["ping", "10.0.0.1@o2ib", "--port", "9"]))
@@ -211,13 +211,13 @@ fn no_interface_on_that_net() {
 }
 
 #[test]
-fn another_service_listens() {
+fn another_service_on_the_port_is_reported() {
     let ip = loopback();
     let listener = TcpListener::bind((ip, 0)).expect("an address of the loopback can be bound");
     let port = listener.local_addr().expect("a listener has an address").port();
     thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
-            // As a web server does: it hears us out, answers in its own words and closes.
+            // As a web server does: it reads the request, answers in its own protocol and closes.
             let _ = stream.read(&mut [0; 64]);
             let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
         }
@@ -229,9 +229,9 @@ fn another_service_listens() {
     );
 }
 
-/// Two processes with one NID look to a peer like one that restarts.
+/// Two processes with one NID look like one that restarts.
 #[test]
-fn a_command_beside_another_of_the_same_address_harms_nothing() {
+fn two_commands_with_the_same_address_do_not_disturb_the_node() {
     if !may_be_node() {
         return not_run(Need::PrivilegedPorts, "the user may not have node identity");
     }
@@ -243,7 +243,7 @@ fn a_command_beside_another_of_the_same_address_harms_nothing() {
     eventually("traffic", || (node.stats().lnet["send_length"] > 8 << 20).then_some(()));
     let ping = finish(&mut node.client_at("ping", ip)).ok();
     assert!(ping.stderr.contains("appears as userland"), "{ping:#?}");
-    // Who insists is told why it cannot be.
+    // A command that sets the address explicitly gets the reason of the failure.
     let mut insists = node.client_at("ping", ip);
     insists.args(["--identity", "node"]);
     finish(&mut insists).expect_error(&["cannot listen on", "listens there"]);
@@ -253,7 +253,7 @@ fn a_command_beside_another_of_the_same_address_harms_nothing() {
     assert_eq!(node.count("restarts_seen"), 0);
 }
 
-/// A peer that dials back reaches who it means.
+/// A peer that dials back reaches the right process.
 #[test]
 fn a_command_can_be_dialled_back() {
     if !may_be_node() {
@@ -264,7 +264,7 @@ fn a_command_can_be_dialled_back() {
     load.args(["--test", "read,write", "--size", "1M", "--concurrency", "8", "--time", "0.5"]);
     let report = finish(load.args(["--json", "-"])).ok().json();
     assert_eq!(report["identity"], "node");
-    // It has BULK_IN and BULK_OUT once already and takes no more: NONE is an answer too.
+    // It has BULK_IN and BULK_OUT once already and accepts no more: NONE is an answer too.
     let answered = node.count("opened_active") + node.count("none_received");
     assert!(answered > 0, "the node has not dialled, so nothing is shown");
     assert_eq!(node.count("dials_failed"), 0);

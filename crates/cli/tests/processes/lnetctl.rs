@@ -1,4 +1,4 @@
-//! `lnetctl`, `lctl` and `routerstat` with nodes that run.
+//! `lnetctl`, `lctl` and `routerstat` with running nodes.
 
 use std::io::Write;
 use std::os::unix::fs::symlink;
@@ -14,7 +14,7 @@ fn link(scratch: &Scratch, name: &str) -> PathBuf {
     link
 }
 
-/// A tool by its own name, beside a node.
+/// A tool under its own name, with a node.
 fn tool(scratch: &Scratch, node: &Node, name: &str, words: &str) -> Command {
     let path = scratch.file(name);
     let path = if path.exists() { path } else { link(scratch, name) };
@@ -25,7 +25,7 @@ fn tool(scratch: &Scratch, node: &Node, name: &str, words: &str) -> Command {
 }
 
 #[test]
-fn the_tools_tell_what_a_node_knows() {
+fn the_tools_show_the_state_of_a_node() {
     let node = Node::open();
     let other = node.beside(&["--accept", "all"]);
     let (nid, peer) = (node.nid(), other.nid());
@@ -37,7 +37,7 @@ fn the_tools_tell_what_a_node_knows() {
     assert_eq!(net, format!("net:\n-     net type: tcp\n      local NI(s):\n{ni}"));
     assert_eq!(run("lnetctl", "peer show").ok().stdout, "");
     let told = format!("- primary nid: {peer}\n  Multi-Rail: true\n  peer_ni:\n  - nid: {peer}\n");
-    // The first one connects; on a machine under load that takes its time.
+    // The first one connects, which takes time on a machine under load.
     let pinged = run("lnetctl", &format!("ping --timeo 60 {peer}")).ok().stdout;
     assert_eq!(pinged, format!("ping:\n{told}"));
     let found = run("lnetctl", &format!("discover {peer}")).ok().stdout;
@@ -67,14 +67,14 @@ fn the_tools_tell_what_a_node_knows() {
 }
 
 #[test]
-fn what_fails_has_the_old_forms_and_says_why() {
+fn failures_have_lustres_forms_and_the_reason() {
     let node = Node::open();
     let scratch = Scratch::new();
-    let nobody = "127.255.255.250@tcp";
-    let words = format!("ping --timeout 60 {nobody}");
+    let absent = "127.255.255.250@tcp";
+    let words = format!("ping --timeout 60 {absent}");
     let failed = finish(&mut tool(&scratch, &node, "lnetctl", &words)).expect_code(255);
     let start = format!(
-        "manage:\n- ping:\n  errno: -111\n  descr: ! 'failed to ping {nobody}: Connection refused ("
+        "manage:\n- ping:\n  errno: -111\n  descr: ! 'failed to ping {absent}: Connection refused ("
     );
     assert!(failed.stdout.starts_with(&start) && failed.stderr.is_empty(), "{failed:#?}");
     let refused = finish(&mut tool(&scratch, &node, "lnetctl", "set routing 1"));
@@ -118,7 +118,8 @@ fn a_backup_is_a_configuration() {
     };
     let before = (show(&node.control(), "export --backup"), show(&node.control(), "global show"));
     assert!(before.0.contains("peer_credits: 16\n") && before.1.contains("retry_count: 1\n"));
-    // Places too, wherever they were named; a node that is asked to be what it is does nothing.
+    // The export also has paths, wherever they were set; importing the present configuration does
+    // nothing.
     let place = |path: &Path| format!("    control: \"{}\"\n", path.display());
     assert!(before.0.contains(&place(&node.control())), "{}", before.0);
     assert!(before.0.contains(&format!("    metrics: \"{metrics}\"\n")), "{}", before.0);
@@ -143,7 +144,7 @@ fn a_backup_is_a_configuration() {
 }
 
 #[test]
-fn a_script_of_commands() {
+fn a_script_of_commands_runs() {
     let node = Node::open();
     let scratch = Scratch::new();
     let mut child = tool(&scratch, &node, "lctl", "")

@@ -1,4 +1,4 @@
-//! `lst` over real sockets: consoles in processes of their own, and in nodes.
+//! `lst` over real sockets: consoles in separate processes, and in nodes.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::{Node, Running, Scratch, eventually, finish, loopback, lustrine};
 
-/// A user of `lst`, with a session key and a directory for consoles of its own.
+/// A user of `lst`, with a session key and a directory for consoles.
 struct User {
     key: String,
     scratch: Scratch,
@@ -19,7 +19,7 @@ struct User {
 }
 
 impl User {
-    /// Whose consoles reach nodes at this node's port.
+    /// A user whose consoles reach nodes at this node's port.
     fn beside(node: &Node) -> User {
         static KEYS: AtomicU32 = AtomicU32::new(1);
         User {
@@ -29,7 +29,7 @@ impl User {
         }
     }
 
-    /// `lst` with a node of its own.
+    /// `lst` with a temporary node.
     fn lst(&self, words: &[&str]) -> Command {
         let mut command = lustrine();
         command.args(["lst", "--net", &self.net]).args(words);
@@ -37,13 +37,13 @@ impl User {
         command
     }
 
-    /// What `lst` prints when all is well.
+    /// The output of `lst`, which must succeed.
     #[track_caller]
     fn prints(&self, words: &[&str]) -> String {
         finish(&mut self.lst(words)).ok().stdout
     }
 
-    /// A session with groups `clients` and `servers`, where there are any.
+    /// A session with groups `clients` and `servers`, if they are not empty.
     #[track_caller]
     fn session(&self, clients: &[&Node], servers: &[&Node]) {
         let begun = self.prints(&["new_session", "--timeout", "120", "test"]);
@@ -63,7 +63,7 @@ impl User {
         self.scratch.file(&format!("lustrine-lst-{}.sock", self.key))
     }
 
-    /// Waits until the console's process has ended, and left nothing.
+    /// Waits until the console's process has ended, and left no files.
     #[track_caller]
     fn console_is_gone(&self) {
         eventually("the end of the console", || {
@@ -92,7 +92,7 @@ fn field(text: &str, begins: &str, number: usize) -> f64 {
 const DRIVEN: &[&str] = &["--accept", "all", "--selftest", "full"];
 
 #[test]
-fn a_node_sends_no_load_for_a_console_that_it_does_not_know() {
+fn a_node_sends_no_load_for_an_unknown_console() {
     let node = Node::open();
     let user = User::beside(&node);
     user.session(&[&node], &[]);
@@ -115,7 +115,7 @@ fn a_node_sends_no_load_for_a_console_that_it_does_not_know() {
 }
 
 #[test]
-fn a_session_with_a_console_of_its_own() {
+fn a_session_with_a_console_daemon_works() {
     let server = Node::open();
     let (one, two) = (server.beside(DRIVEN), server.beside(DRIVEN));
     let user = User::beside(&server);
@@ -135,7 +135,7 @@ fn a_session_with_a_console_of_its_own() {
     assert_eq!(user.prints(&["query", "bulk"]), "bulk [0] is running\n");
     let stat = user.prints(&["stat", "--count", "1", "--delay", "1", "--bw", "servers"]);
     assert!(field(&stat, "[W]", 3) > 0.1, "{stat}");
-    // It read 64 KiB for each request of 160 bytes, and pings: much less came in.
+    // It read 64 KiB for each request of 160 bytes, and pings; it received much less.
     assert!(field(&stat, "[W]", 3) > 10.0 * field(&stat, "[R]", 3), "{stat}");
     let errors = user.prints(&["show_error", "clients", "servers"]);
     let none = |group| format!("{group}:\nTotal 0 error nodes in {group}\n");
@@ -152,7 +152,7 @@ fn a_session_with_a_console_of_its_own() {
 }
 
 #[test]
-fn a_session_with_the_console_of_a_node() {
+fn a_session_with_the_console_of_a_node_works() {
     let node = Node::open();
     let other = node.beside(DRIVEN);
     let scratch = Scratch::new();
@@ -173,7 +173,7 @@ fn a_session_with_the_console_of_a_node() {
     eventually("the end of the batch", || {
         (prints(&["query"]) == "batch [0] is stopped\n").then_some(())
     });
-    // Another key is another user's.
+    // Another key belongs to another user.
     finish(&mut lst("8", &["list_group"]))
         .expect_code(255)
         .expect_stderr(&["Unmatched session key"]);
@@ -191,7 +191,7 @@ fn a_session_with_the_console_of_a_node() {
 }
 
 #[test]
-fn scripts_that_administrators_have() {
+fn scripts_of_administrators_work() {
     let node = Node::start(DRIVEN);
     let other = node.beside(DRIVEN);
     let scratch = Scratch::new();
@@ -207,7 +207,7 @@ fn scripts_that_administrators_have() {
         command.env("CLIENT", other.nid()).env("SERVER", node.nid());
         finish(&mut command).ok().stdout
     };
-    // The manual's own style: one call for each step, and figures picked with awk.
+    // The style of the manual: one call for each step, and values extracted with awk.
     let manual = r#"
         export LST_SESSION=$$
         lst new_session --timeo 100000 hh
@@ -249,7 +249,7 @@ END
         said.contains("\nbatch is running now\n") && said.contains("Batch is stopped\n"),
         "{said}"
     );
-    // A test suite's: it runs in the background, and is looked at while it does.
+    // The style of a test suite: it runs in the background, and is polled while it does.
     let suite = r#"
         export LST_SESSION=$$
         lst end_session || true
@@ -275,7 +275,7 @@ END
 }
 
 #[test]
-fn a_console_that_is_killed_and_one_that_nobody_uses() {
+fn a_killed_console_and_an_unused_console_leave_no_obstacle() {
     let node = Node::open();
     let user = User::beside(&node);
     user.session(&[], &[&node]);
@@ -284,7 +284,8 @@ fn a_console_that_is_killed_and_one_that_nobody_uses() {
     kill_process(Pid::from_raw(pids[0]).expect("a process"), Signal::KILL).expect("it is ours");
     eventually("its end", || pids_of(&user).is_empty().then_some(()));
     finish(&mut user.lst(&["list_group"])).expect_code(255).expect_stderr(&["No session exists"]);
-    // What it left is no hindrance; its node stays in its session until it is taken, or leaves.
+    // Its files are no obstacle; its node stays in the session until another takes it over, or a
+    // time-out.
     user.prints(&["new_session", "--timeout", "1", "next"]);
     let busy = finish(&mut user.lst(&["add_group", "servers", &node.nid()])).expect_code(253);
     busy.expect_stderr(&["create session failed on", "Device or resource busy (session test of"]);
@@ -293,7 +294,7 @@ fn a_console_that_is_killed_and_one_that_nobody_uses() {
     user.prints(&["add_group", "servers", &node.nid()]);
     user.console_is_gone();
     finish(&mut user.lst(&["list_group"])).expect_code(255).expect_stderr(&["No session exists"]);
-    // It has told the node that it went.
+    // It has told the node that it ended.
     user.prints(&["new_session", "--timeout", "60", "last"]);
     user.prints(&["add_group", "servers", &node.nid()]);
 }
@@ -311,15 +312,15 @@ fn pids_of(user: &User) -> Vec<i32> {
 }
 
 #[test]
-fn nodes_that_are_not_there() {
+fn missing_nodes_are_reported() {
     let node = Node::start(DRIVEN);
     let user = User::beside(&node);
     user.session(&[], &[&node]);
-    let nobody = format!("{}@tcp", loopback());
-    let failed = finish(&mut user.lst(&["add_group", "others", &nobody])).expect_code(254);
+    let absent = format!("{}@tcp", loopback());
+    let failed = finish(&mut user.lst(&["add_group", "others", &absent])).expect_code(254);
     let failed = failed.expect_stderr(&["create session RPC failed on", "Connection refused"]);
     assert!(failed.stdout.contains("Group is deleted"), "{failed:#?}");
-    // A node that goes is told where it is asked.
+    // A node that disappears is named by every command that queries it.
     let nid = node.nid();
     let home = node.kill();
     let failed = finish(&mut user.lst(&["stat", "--count", "1", "--delay", "1", "servers"]))
@@ -351,7 +352,7 @@ fn the_log_of_a_console_is_not_written_through_a_link() {
 }
 
 #[test]
-fn a_console_that_cannot_start_says_why() {
+fn a_console_that_cannot_start_reports_the_reason() {
     let node = Node::open();
     let user = User::beside(&node);
     let mut command = lustrine();
@@ -367,7 +368,7 @@ fn a_console_that_cannot_start_says_why() {
 }
 
 #[test]
-fn figures_that_nobody_reads_any_more_end() {
+fn stat_ends_when_its_reader_has_gone() {
     let node = Node::open();
     let user = User::beside(&node);
     user.session(&[], &[&node]);
@@ -381,7 +382,7 @@ fn figures_that_nobody_reads_any_more_end() {
 }
 
 #[test]
-fn a_console_can_be_asked_as_any_node() {
+fn a_console_answers_requests_like_any_node() {
     let node = Node::open();
     let user = User::beside(&node);
     user.session(&[], &[&node]);

@@ -1,8 +1,8 @@
 //! The program as its users run it: processes, real sockets, signals, files.
 //!
-//! Every test has loopback addresses and a directory of its own, or namespaces it made itself, so
-//! tests run beside each other and beside anything else on the machine. None asserts on speed;
-//! conditions are waited for, with generous limits. See docs/testing.md.
+//! Every test has its own loopback addresses and directory, or namespaces that it created, so tests
+//! run in parallel with each other and with other programs. None asserts on speed; tests wait for
+//! conditions, with generous limits. See docs/testing.md.
 
 mod common;
 

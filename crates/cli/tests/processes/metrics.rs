@@ -1,4 +1,5 @@
-//! `lustrine node --metrics`: the page, read by a strict parser, and its server among rude callers.
+//! `lustrine node --metrics`: the page, read by a strict parser, and its server under misbehaving
+//! clients.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
@@ -13,7 +14,7 @@ mod promtool;
 
 use parser::{Exposition, Family, Sample};
 
-/// A node that serves metrics, and where.
+/// A node that serves metrics, and its address.
 fn node(args: &[&str]) -> (Node, SocketAddr) {
     let ip = loopback();
     let at = SocketAddr::from((ip, free_port(ip)));
@@ -22,7 +23,7 @@ fn node(args: &[&str]) -> (Node, SocketAddr) {
     (node, at)
 }
 
-/// Sends a request and takes all that comes back.
+/// Sends a request and returns the whole answer.
 fn request(at: SocketAddr, text: &str) -> String {
     let mut stream = TcpStream::connect(at).expect("somebody listens");
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket of ours");
@@ -52,7 +53,7 @@ fn scrape(at: SocketAddr) -> Exposition {
     parser::parse(body).unwrap_or_else(|why| panic!("{why} in\n{body}"))
 }
 
-/// Some of each operation between a client of its own and the node.
+/// Some operations of each kind between a temporary client and the node.
 fn load(node: &Node, client: Ipv4Addr) {
     let mut command = node.client_at("selftest", client);
     command.args(["--test", "ping,read,write", "--size", "64k", "--time", "0.2"]);
@@ -75,7 +76,7 @@ fn scrape_after(at: SocketAddr, earlier: &Exposition) -> Exposition {
     })
 }
 
-/// Counters, and all that a histogram says, are there as before and only grow.
+/// All counters and histograms exist as before and only grow.
 #[track_caller]
 fn nothing_fell(earlier: &Exposition, later: &Exposition) {
     let mut grown = 0;
@@ -90,7 +91,7 @@ fn nothing_fell(earlier: &Exposition, later: &Exposition) {
 }
 
 #[test]
-fn a_reset_is_one_of_what_tools_show_only() {
+fn a_reset_affects_the_tools_and_not_the_metrics() {
     let (node, at) = node(&[]);
     let client = loopback();
     load(&node, client);
@@ -127,7 +128,7 @@ fn a_reset_is_one_of_what_tools_show_only() {
 }
 
 #[test]
-fn the_page_is_the_table_and_tells_what_happened() {
+fn the_page_has_all_metrics_of_the_table_and_their_values() {
     let (node, at) = node(&[]);
     let before = scrape(at);
     let client = loopback();
@@ -135,7 +136,7 @@ fn the_page_is_the_table_and_tells_what_happened() {
     let page = scrape(at);
     let after = scrape(at);
 
-    // All that is served is declared, and the other way round.
+    // All metrics on the page are in the table, and the other way round.
     for family in &page.families {
         let row = TABLE.iter().find(|row| row.name.trim_end_matches("_total") == family.name);
         let row = row.unwrap_or_else(|| panic!("{} is not in the table", family.name));
@@ -176,7 +177,7 @@ fn the_page_is_the_table_and_tells_what_happened() {
 }
 
 #[test]
-fn latencies_are_told_by_all_who_tell_them() {
+fn latencies_are_shown_by_all_commands_and_metrics() {
     let node = Node::open();
     let client = loopback();
     load(&node, client);
@@ -225,7 +226,7 @@ fn latencies_are_told_by_all_who_tell_them() {
 }
 
 #[test]
-fn a_node_that_takes_no_latencies_says_nothing_of_them() {
+fn a_node_without_latencies_has_no_latency_metrics() {
     let (node, at) = node(&["--set", "latency_peers=0"]);
     load(&node, loopback());
     let page = scrape(at);
@@ -237,7 +238,7 @@ fn a_node_that_takes_no_latencies_says_nothing_of_them() {
 }
 
 #[test]
-fn a_page_tells_of_so_many_interfaces() {
+fn a_page_has_a_limited_number_of_interfaces() {
     let nets: Vec<String> =
         (1..=NIS_MAX + 1).map(|net| format!("tcp{net}={}", loopback())).collect();
     let args: Vec<&str> = nets.iter().flat_map(|net| ["--net", net]).collect();
@@ -252,7 +253,7 @@ fn a_page_tells_of_so_many_interfaces() {
 }
 
 #[test]
-fn only_what_is_there_is_answered() {
+fn unknown_paths_and_methods_are_refused() {
     let (_node, at) = node(&[]);
     let (head, body) = get(at, "/");
     assert!(head.starts_with("HTTP/1.1 200 ") && body.contains("href=\"/metrics\""), "{body}");
@@ -274,26 +275,26 @@ fn only_what_is_there_is_answered() {
 }
 
 #[test]
-fn rude_callers_hold_neither_the_page_nor_the_node() {
+fn misbehaving_clients_block_neither_the_page_nor_the_node() {
     let (mut node, at) = node(&[]);
     let mut held = Vec::new();
     for turn in 0..120 {
         let mut stream = TcpStream::connect(at).expect("somebody listens");
-        // Silent ones, ones that stop in the middle, ones that do not read, ones that leave.
+        // Silent clients, clients that stop in the middle, that do not read, and that disconnect.
         let said: &[u8] = match turn % 4 {
             0 => b"",
             1 => b"GET /metrics HTTP/1.1\r\nX-Slow: ",
             2 => b"GET /metrics HTTP/1.1\r\n\r\n",
             _ => b"\xff",
         };
-        // It may have given way to a later one by now.
+        // It may have been evicted for a later one.
         let _ = stream.write_all(said);
         if turn % 4 == 3 {
             let _ = stream.shutdown(Shutdown::Both);
         }
         held.push(stream);
     }
-    // A page may be of a moment ago, when somebody else asked.
+    // A page may be a moment old, if another client requested it.
     eventually("callers that were dropped", || {
         let dropped = [("event", "dropped")];
         (value(&scrape(at), "lustrine_metrics_callers_total", &dropped) > 0.0).then_some(())
@@ -308,7 +309,7 @@ fn rude_callers_hold_neither_the_page_nor_the_node() {
 }
 
 #[test]
-fn a_file_says_where_and_a_place_that_is_taken_is_told() {
+fn a_file_sets_the_address_and_an_address_in_use_is_an_error() {
     let scratch = Scratch::new();
     let (ip, control) = (loopback(), scratch.file("node.sock"));
     let config = format!(
@@ -341,7 +342,7 @@ fn a_file_says_where_and_a_place_that_is_taken_is_told() {
     wrong.expect_code(2).expect_stderr(&["HOST:PORT", "127.0.0.1:9909"]);
 }
 
-/// What the parser takes for granted of a page is looked at here, not trusted.
+/// Checks the parser itself.
 #[test]
 fn the_parser_is_strict() {
     let good = "# HELP a Words.\n# TYPE a counter\na_total{x=\"1\"} 2\n# EOF\n";

@@ -1,4 +1,4 @@
-//! Nodes in network namespaces of their own: links that a machine's loopback does not have.
+//! Nodes in separate network namespaces: links that a machine's loopback does not have.
 
 mod addresses;
 mod links;

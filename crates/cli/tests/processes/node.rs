@@ -1,4 +1,4 @@
-//! `lustrine node`: what it tells, how it is asked, how it starts and ends.
+//! `lustrine node`: its log, its control socket, its start and its end.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -27,7 +27,7 @@ fn the_log_announces_addresses_and_identity() {
     let done = node.stop().ok();
     let identity = format!("identity=\"{}\" reason=\"this process may", own_identity());
     let done =
-        done.expect_stderr(&[&nid, &listening, &identity, &control, "stopping: told by a signal"]);
+        done.expect_stderr(&[&nid, &listening, &identity, &control, "stopping: received a signal"]);
     assert!(!done.stderr.contains('\u{1b}'), "colours in a file: {done:#?}");
     assert_eq!(done.stdout, "");
 }
@@ -47,7 +47,7 @@ fn the_log_can_be_json() {
     assert_eq!(about("identity")["reason"], "asked for");
     assert_eq!(log.last().expect("a log")["level"], "INFO");
 
-    // The last word of a node that cannot start is in the same form.
+    // The last message of a node that cannot start has the same form.
     let failed = finish(lustrine().args(["node", "--log", "json"])).expect_code(2);
     let log = json_lines(&failed);
     assert_eq!(log.last().expect("an error")["level"], "ERROR", "{failed:#?}");
@@ -89,7 +89,7 @@ fn the_control_socket_answers() {
     assert!(stats["stats"]["lnet"]["recv_count"].as_u64() > Some(0), "{stats:#}");
     assert!(stats["stats"]["socklnd"]["accepted"].as_u64() > Some(0), "{stats:#}");
 
-    // The same for people.
+    // The same as text.
     let lines: [(&str, &[&str]); 3] = [
         ("net", &[&nid, "identity: ", "listening: ", "credits: 256 of 256 free"]),
         ("peer", &[&client.to_string(), "credits: 8 of 8 free", "messages: "]),
@@ -99,7 +99,7 @@ fn the_control_socket_answers() {
         let done = finish(&mut node.controlled(&["show", what])).ok();
         words.iter().for_each(|word| assert!(done.stdout.contains(word), "{word:?}: {done:#?}"));
     }
-    // Counters that are 0 are for those who ask for them.
+    // Counters that are 0 are shown only on request.
     let zero = "    bad_frame: 0\n";
     let short = finish(&mut node.controlled(&["show", "stats"])).ok();
     assert!(!short.stdout.contains(zero) && short.stdout.contains("--all"), "{short:#?}");
@@ -108,7 +108,7 @@ fn the_control_socket_answers() {
 }
 
 #[test]
-fn output_that_cannot_be_written_is_an_error_and_a_reader_that_left_is_none() {
+fn output_that_cannot_be_written_is_an_error_and_a_closed_pipe_is_not() {
     let node = Node::open();
     let full = || fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
     for args in [&["show", "stats"][..], &["show", "net", "--json"], &["ping", &node.nid()]] {
@@ -117,7 +117,7 @@ fn output_that_cannot_be_written_is_an_error_and_a_reader_that_left_is_none() {
         assert_eq!(done.status.code(), Some(1), "{args:?}: {said}");
         let words = "lustrine: cannot write to standard output: No space left on device";
         assert!(said.starts_with(words), "{args:?}: {said}");
-        // With nobody to tell it to, it is an error all the same.
+        // Without standard error it is an error as well.
         let done = node.controlled(args).stdout(full()).stderr(full()).status().expect("it starts");
         assert_eq!(done.code(), Some(1), "{args:?}");
 
@@ -137,7 +137,7 @@ fn a_log_that_cannot_be_written_does_not_end_a_node() {
     let mut command = lustrine();
     command.args(["node", "--until-eof", "--net", &format!("tcp={ip}:{}", free_port(ip))]);
     command.arg("--control").arg(&control).stdin(Stdio::piped()).stderr(full);
-    // It ends when this test does, however that comes about.
+    // The node ends when this test does, in any case.
     let mut node = command.spawn().expect("it starts");
     eventually("an answer", || {
         assert_eq!(node.try_wait().expect("a child can be waited for"), None);
@@ -150,10 +150,10 @@ fn a_log_that_cannot_be_written_does_not_end_a_node() {
 }
 
 #[test]
-fn only_its_owner_may_ask() {
+fn only_the_owner_may_use_the_control_socket() {
     let scratch = Scratch::new();
     let Some(mut show) = unprivileged(&scratch) else { return };
-    // Without a place for a control socket there is none, and both sides say so.
+    // Without a path for a control socket there is none, and both sides report it.
     finish(show.args(["show", "net"])).expect_error(&[
         "the control socket of the node is unknown: XDG_RUNTIME_DIR is not set",
         "--control",
@@ -178,7 +178,7 @@ fn only_its_owner_may_ask() {
 }
 
 #[test]
-fn questions_to_peers_go_through_the_node() {
+fn pings_go_through_the_running_node() {
     let near = Node::open();
     let far = near.beside(&["--accept", "all"]);
     for count in ["1", "3"] {
@@ -194,7 +194,7 @@ fn questions_to_peers_go_through_the_node() {
     assert_eq!(found["peer"]["state"], "ready");
     assert_eq!(found["peer"]["primary_nid"], far.nid());
     assert_eq!(found["peer"]["version"], "V3");
-    // It was the node that asked, not one made for the question.
+    // The running node sent it, not a temporary one.
     let peers = finish(&mut far.controlled(&["show", "peer", "--json"])).ok().json();
     assert_eq!(peers["peers"].as_array().map(Vec::len), Some(1), "{peers:#}");
     assert_eq!(peers["peers"][0]["nid"], near.nid());
@@ -203,17 +203,17 @@ fn questions_to_peers_go_through_the_node() {
     finish(&mut near.controlled(&["ping", &format!("{ip}@tcp")])).expect_error(&[&format!(
         "ping {ip}@tcp: connection refused; nothing listens on TCP port"
     )]);
-    // A node can be asked about itself.
+    // A node can ping itself.
     finish(&mut near.controlled(&["ping", &near.nid()])).ok();
     finish(&mut near.controlled(&["discover", &near.nid()])).ok();
 }
 
 #[test]
-fn no_question_harms_the_control_socket() {
+fn no_request_harms_the_control_socket() {
     let node = Node::open();
     let ask = |lines: &[u8]| {
         let mut stream = UnixStream::connect(node.control()).expect("the node listens");
-        // It may hang up before all of it is written.
+        // The node may close the connection before all of it is written.
         let _ = stream.write_all(lines);
         let _ = stream.shutdown(std::net::Shutdown::Write);
         BufReader::new(stream).lines().map_while(Result::ok).last().unwrap_or_default()
@@ -232,15 +232,15 @@ fn no_question_harms_the_control_socket() {
     for line in nonsense {
         let answer = ask(&[&hello, line].concat());
         assert!(answer.contains("\"error\"") && answer.contains("invalid request"), "{answer:?}");
-        // Before the versions were exchanged nothing is carried out.
+        // Requests are refused before the versions were exchanged.
         let answer = ask(line);
         assert!(answer.contains("the node speaks control version"), "{answer:?}");
     }
     let answer = ask(&[&hello, &b"{\"cmd\":\"show_net\"}\n"[..]].concat());
     assert!(answer.contains("\"answer\":\"net\""), "{answer:?}");
-    // Not UTF-8: no answer is due.
+    // Not UTF-8: no answer is sent.
     ask(b"\xff\xfe\n");
-    // Callers that say nothing take up places, but only so many.
+    // Silent callers occupy a limited number of slots.
     let idlers: Vec<_> =
         (0..64).map(|_| UnixStream::connect(node.control()).expect("the node listens")).collect();
     finish(&mut node.controlled(&["show", "net"]))
@@ -252,7 +252,7 @@ fn no_question_harms_the_control_socket() {
 }
 
 #[test]
-fn a_node_that_is_stopped_is_not_waited_for_without_end() {
+fn the_wait_for_a_stopped_node_has_a_limit() {
     let mut node = Node::open();
     node.running().signal(Signal::STOP);
     finish(&mut node.controlled(&["show", "net"]))
@@ -262,10 +262,10 @@ fn a_node_that_is_stopped_is_not_waited_for_without_end() {
 }
 
 #[test]
-fn both_signals_end_it_in_good_order() {
+fn both_signals_end_it_cleanly() {
     for signal in [Signal::TERM, Signal::INT] {
         let mut node = Node::open();
-        // A client in the middle of its work is no reason to stay.
+        // A client that is working does not keep the node running.
         let mut command = node.client("selftest");
         command.args(["--test", "write", "--size", "1M", "--time", "60", "--patience", "1"]);
         let client = Running::start(&mut command);
@@ -288,11 +288,11 @@ fn the_end_of_standard_input_ends_it() {
 }
 
 #[test]
-fn places_that_are_taken_are_not_taken_over() {
+fn addresses_and_sockets_in_use_are_not_taken_over() {
     let first = Node::open();
     let control = first.control();
     let other = format!("tcp={}:{}", loopback(), first.port());
-    // The control socket is looked at first: nobody shall dial a node that then does not run.
+    // The control socket is checked first, so that a node that cannot run dials no peer.
     let mut same_control = lustrine();
     same_control.args(["node", "--net", &format!("tcp={}:{}", first.ip(), first.port())]);
     same_control.arg("--control").arg(&control);
@@ -317,13 +317,13 @@ fn places_that_are_taken_are_not_taken_over() {
     finish(on_a_file.arg(&file)).expect_error(&["exists and is not a socket"]);
     assert_eq!(fs::read_to_string(&file).expect("it is still there"), "data");
 
-    // The first one has noticed nothing.
+    // The first node is not affected.
     finish(&mut first.controlled(&["show", "net"])).ok();
     finish(&mut first.client("ping")).ok();
 }
 
 #[test]
-fn a_socket_nobody_serves_is_replaced() {
+fn a_stale_socket_is_replaced() {
     let home = Node::open().kill();
     assert!(home.control().exists(), "a killed process cannot tidy up");
     let node = home.start();
@@ -331,10 +331,10 @@ fn a_socket_nobody_serves_is_replaced() {
 }
 
 #[test]
-fn a_file_that_names_a_control_socket_names_the_node_to_ask() {
+fn a_file_with_a_control_socket_selects_the_running_node() {
     let node = Node::open();
     let scratch = Scratch::new();
-    // Its net is another, so that a node of the command's own would be another one too.
+    // Its net differs from the running node's, so that a temporary node would be another one.
     let (ours, control) = (loopback(), node.control());
     let yaml = |control: &Path| {
         let net = format!("net: [{{net type: tcp, local NI(s): [{{nid: {ours}@tcp}}]}}]");
@@ -352,12 +352,12 @@ fn a_file_that_names_a_control_socket_names_the_node_to_ask() {
     let peers = finish(&mut with_file(&["show", "peer", "--json"])).ok().json();
     assert_eq!(peers["peers"].as_array().map(Vec::len), Some(1), "{peers:#}");
     assert_eq!(peers["peers"][0]["nid"], node.nid(), "the node pinged itself");
-    // What is said beside the file describes another node, which this command makes.
+    // Options in addition to the file describe another node, which the command starts.
     let net = finish(&mut with_file(&["show", "net", "--json", "--set", "peer_credits=9"]));
     assert_eq!(net.ok().json()["nets"][0]["nid"], format!("{ours}@tcp"));
 
-    let nobody = scratch.file("nobody.sock");
-    let file = scratch.write("nobody.yaml", &yaml(&nobody));
+    let absent = scratch.file("absent.sock");
+    let file = scratch.write("absent.yaml", &yaml(&absent));
     let words = format!("start it with `lustrine node --config {}`", file.display());
     finish(lustrine().args(["show", "net", "--config"]).arg(&file))
         .expect_error(&["no node answers at", &words]);
@@ -372,15 +372,15 @@ fn a_file_that_names_a_control_socket_names_the_node_to_ask() {
 }
 
 #[test]
-fn no_node_is_running() {
+fn a_missing_node_is_reported() {
     let scratch = Scratch::new();
-    let path = scratch.file("nobody.sock");
+    let path = scratch.file("absent.sock");
     let words = format!("start one with `lustrine node --control {}`", path.display());
     for args in [&["show", "stats"][..], &["ping", "10.0.0.1@tcp"]] {
         finish(lustrine().args(args).arg("--control").arg(&path))
             .expect_error(&["no node answers at", &words]);
     }
-    // Who names a node that runs does not mean one of the command's own.
+    // A command that names a running node does not start a temporary one.
     let mut both = lustrine();
     both.args(["ping", "10.0.0.1@tcp", "--port", "9", "--control"]).arg(&path);
     finish(&mut both)

@@ -1,4 +1,4 @@
-//! `lustrine selftest --plan`: nodes that it starts itself, and nodes that run already.
+//! `lustrine selftest --plan`: nodes that it starts itself, and nodes that are already running.
 
 use std::fs;
 use std::process::Command;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::common::{Node, Running, Scratch, finish, loopback, lustrine};
 
-/// A short plan: two clients, two servers, everything at once.
+/// A short plan: two clients, two servers, all tests at once.
 const PLAN: &str = "\
 name: short
 groups: {clients: 2, servers: 2}
@@ -40,7 +40,7 @@ fn number(value: &Value, pointer: &str) -> f64 {
 }
 
 #[test]
-fn a_plan_with_nodes_of_its_own_in_all_forms() {
+fn a_plan_with_local_nodes_writes_all_forms_of_results() {
     let scratch = Scratch::new();
     let (json, csv, page) = (scratch.file("r.json"), scratch.file("r.csv"), scratch.file("r.html"));
     let mut command = selftest(&scratch, PLAN, &["--local", "--set", "cpu_npartitions=1"]);
@@ -83,7 +83,7 @@ fn a_plan_with_nodes_of_its_own_in_all_forms() {
 }
 
 #[test]
-fn a_dry_run_says_what_would_be_done_and_a_time_holds_for_all_points() {
+fn a_dry_run_shows_the_plan_and_a_time_applies_to_all_points() {
     let scratch = Scratch::new();
     let args = ["--dry-run", "--time", "3", "--group", "clients=10.0.0.[1-2]@tcp"];
     let said = finish(&mut selftest(&scratch, PLAN, &args)).ok().stdout;
@@ -104,9 +104,9 @@ fn a_dry_run_says_what_would_be_done_and_a_time_holds_for_all_points() {
     assert!(number(row, "/seconds") >= 1.1, "the file says 0.3: {row}");
 }
 
-/// A client whose servers are at home on different partitions of it shares its rate out among them.
+/// A client with two partitions, whose servers belong to both, divides its rate between them.
 #[test]
-fn a_rate_is_of_the_client_and_not_of_each_partition() {
+fn a_rate_limits_the_client_and_not_each_partition() {
     let scratch = Scratch::new();
     let plan = "name: slow\ngroups: {clients: 1, servers: 4}\nsteps:\n- time: 1 s\n  tests: [{do: \
                 ping, from: clients, to: servers, spread: all, concurrency: 4, rate: 200}]\n";
@@ -114,12 +114,12 @@ fn a_rate_is_of_the_client_and_not_of_each_partition() {
     let results = finish(&mut selftest(&scratch, plan, &args)).ok().json();
     let row = &results["points"][0]["rows"][0];
     let (ops, seconds) = (number(row, "/ops"), number(row, "/seconds"));
-    // What could not be taken is made up for, 10 ms of it on each partition.
+    // A delay is made up for, 10 ms of it on each partition.
     assert!(ops > 0.0 && ops <= 200.0 * (seconds + 0.1), "{row}");
 }
 
 #[test]
-fn a_plan_with_nodes_that_run_already() {
+fn a_plan_runs_on_nodes_that_are_already_running() {
     let one = Node::start(&["--accept", "all", "--selftest", "full"]);
     let two = one.beside(&["--accept", "all", "--selftest", "full"]);
     let scratch = Scratch::new();
@@ -136,7 +136,7 @@ fn a_plan_with_nodes_that_run_already() {
 }
 
 #[test]
-fn what_is_wrong_with_a_plan_is_told_before_anything_runs() {
+fn errors_in_a_plan_are_reported_before_anything_runs() {
     let scratch = Scratch::new();
     let cases: [(&str, &[&str], i32, &str); 7] = [
         ("name: x\n", &["--local"], 2, "plan.yaml:1:1: a plan needs \"groups\""),
@@ -165,7 +165,7 @@ fn a_signal_ends_the_session_and_the_nodes() {
     let plan = PLAN.replace("time: 300 ms", "time: 1 h");
     let args = ["--local", "--set", "cpu_npartitions=1", "--json", "-"];
     let mut running = Running::start(&mut selftest(&scratch, &plan, &args));
-    // What is seen of the tests says that they run.
+    // The live view shows that the tests are running.
     running.wait_for("  1 s  ping");
     running.signal(Signal::INT);
     let ended = running.end().expect_code(130).expect_stderr(&["interrupted"]);

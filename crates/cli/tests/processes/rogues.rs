@@ -1,5 +1,6 @@
-//! Rogue peers over real sockets: each raises its counter, hurts nobody else, and leaves nothing
-//! behind. The counters are those of docs/rogue-peers.md, where the simulator's rogues are.
+//! Rogue peers over real sockets: each raises its counter, disturbs no other peer, and leaves
+//! nothing behind. The counters are those of docs/rogue-peers.md, which describes the simulator's
+//! rogues.
 
 mod crowd;
 mod floods;
@@ -19,36 +20,36 @@ use crate::common::may_be_node;
 
 /// A rogue peer.
 struct Row {
-    /// What it is.
+    /// Its description.
     name: &'static str,
-    /// What the node counts it as, at least so often.
+    /// The counters that it raises, with the least increase.
     counts: &'static [(&'static str, u64)],
-    /// Whether the node must believe its name, as it does to a privileged port.
-    believed: bool,
-    /// What it does.
+    /// Whether the node must accept its NID, which it does for privileged ports.
+    privileged: bool,
+    /// Its behaviour.
     act: fn(&Scene, &mut Rogue),
 }
 
-const fn anybody(
-    name: &'static str,
-    counts: &'static [(&'static str, u64)],
-    act: fn(&Scene, &mut Rogue),
-) -> Row {
-    Row { name, counts, believed: false, act }
-}
-
-const fn believed(
+const fn any_port(
     name: &'static str,
     counts: &'static [(&'static str, u64)],
     act: fn(&Scene, &mut Rogue),
 ) -> Row {
-    Row { name, counts, believed: true, act }
+    Row { name, counts, privileged: false, act }
 }
 
-/// Sets rogues on one node, one after the other.
+const fn privileged(
+    name: &'static str,
+    counts: &'static [(&'static str, u64)],
+    act: fn(&Scene, &mut Rogue),
+) -> Row {
+    Row { name, counts, privileged: true, act }
+}
+
+/// Attacks one node with rogues, one after the other.
 fn face(scene: Scene, rows: &[Row]) {
     for row in rows {
-        if row.believed && !may_be_node() {
+        if row.privileged && !may_be_node() {
             not_run(Need::PrivilegedPorts, row.name);
             continue;
         }

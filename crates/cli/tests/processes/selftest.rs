@@ -12,7 +12,7 @@ use crate::common::{
     unprivileged,
 };
 
-/// The rows of a run without options, in their order: test, size, concurrency.
+/// The rows of a run without options, in order: test, size, concurrency.
 const USUAL_ROWS: [(&str, u64, u64); 15] = [
     ("ping", 0, 1),
     ("ping", 0, 8),
@@ -43,7 +43,7 @@ fn number(row: &Value, pointer: &str) -> f64 {
     row.pointer(pointer).and_then(Value::as_f64).unwrap_or_else(|| panic!("{pointer} in {row:#}"))
 }
 
-/// What must hold for every row of every run without trouble.
+/// Asserts what must hold for every row of every run without failures.
 #[track_caller]
 fn check_row(row: &Value, seconds: f64) {
     let ops = number(row, "/ops");
@@ -53,7 +53,7 @@ fn check_row(row: &Value, seconds: f64) {
     let measured = number(row, "/seconds");
     assert!(measured >= seconds, "measured for less than {seconds} s: {row:#}");
 
-    // A thousand operations and less have no 99.9th percentile.
+    // A thousand operations and fewer have no 99.9th percentile.
     assert_eq!(row["latency_us"]["p999"].is_null(), ops < 1000.0, "{row:#}");
     let names = ["p50", "p90", "p99", "p999", "max"].iter();
     let percentiles: Vec<f64> = names
@@ -85,7 +85,7 @@ fn rows(report: &Value) -> &[Value] {
 }
 
 #[test]
-fn all_rows_as_json() {
+fn all_rows_are_written_as_json() {
     let scratch = Scratch::new();
     let done = finish(&mut selftest(&scratch, &["--time", "0.2", "--json", "-"])).ok();
     let report = done.json();
@@ -93,7 +93,7 @@ fn all_rows_as_json() {
     assert_eq!(report["from"], "127.0.0.1@tcp");
     assert_eq!(report["to"], "127.0.0.2@tcp");
     assert_eq!(report["identity"], own_identity());
-    // What has to be known to compare it with another run.
+    // The settings that a comparison with another run needs.
     let date = report["date"].as_str().expect("a date");
     assert!(date.starts_with("20") && date.contains('T') && date.ends_with('Z'), "{date:?}");
     let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("Linux has it");
@@ -106,16 +106,16 @@ fn all_rows_as_json() {
         check_row(row, 0.2);
         assert!(number(row, "/cpu_s/server") >= 0.0, "{row:#}");
     }
-    // Progress for people, on the other channel.
+    // Progress for people, on standard error.
     assert!(done.stderr.contains("[15/15] write of 1048576 bytes, concurrency 64"), "{done:#?}");
     let left: Vec<_> = fs::read_dir(scratch.path()).expect("it is ours").collect();
     assert!(left.is_empty(), "left behind: {left:?}");
 }
 
-/// The report's rate against what neither it nor its process counts: the bytes that the other node
-/// has sent, and the time that the command took.
+/// Compares the report's rate with the bytes that the other node has sent, and the time that the
+/// command took.
 #[test]
-fn a_report_claims_no_more_than_the_other_node_has_sent() {
+fn a_report_shows_no_more_than_the_other_node_has_sent() {
     let node = Node::open();
     let sent = || node.stats().lnet["send_length"] as f64;
     let mut command = node.client("selftest");
@@ -147,7 +147,7 @@ fn options_choose_the_rows() {
     assert_eq!(found, [wanted("read"), wanted("write")].concat());
     rows(&report).iter().for_each(|row| check_row(row, 0.05));
 
-    // The table is there as well, one line for each row; it fits the narrowest terminal.
+    // The table is printed as well, one line for each row; it fits a narrow terminal.
     let widest = done.stdout.lines().map(str::len).max();
     assert!(widest <= Some(80), "{widest:?} columns:\n{}", done.stdout);
     let lines: Vec<Vec<&str>> =
@@ -161,7 +161,7 @@ fn options_choose_the_rows() {
 }
 
 #[test]
-fn every_word_checked() {
+fn every_word_can_be_checked() {
     let scratch = Scratch::new();
     for check in ["full", "simple"] {
         let mut command = selftest(&scratch, &["--test", "read,write", "--size", "1M"]);
@@ -202,7 +202,7 @@ fn bad_options_are_explained() {
 }
 
 #[test]
-fn a_report_that_cannot_be_written_costs_no_time() {
+fn a_report_that_cannot_be_written_is_refused_at_once() {
     let scratch = Scratch::new();
     let mut command = selftest(&scratch, &["--time", "60", "--json", "/nowhere/at/all.json"]);
     let done = finish(&mut command).expect_error(&["/nowhere/at/all.json", "No such file"]);
@@ -220,7 +220,7 @@ fn a_run_that_fails_leaves_no_report() {
 }
 
 #[test]
-fn an_interrupted_run_says_so() {
+fn an_interrupted_run_is_marked_as_such() {
     let scratch = Scratch::new();
     let mut run = Running::start(&mut selftest(&scratch, &["--test", "ping", "--time", "60"]));
     run.wait_for("[1/");
@@ -238,9 +238,9 @@ fn a_killed_run_leaves_nothing_behind() {
         fs::read_dir(scratch.path()).ok()?.next().map(|_| ())
     });
     run.signal(Signal::KILL);
-    // The other node and the raw-socket rung share its standard error: it ends when they have.
+    // The other node and the plain TCP process share its standard error: it ends when they have.
     assert_eq!(run.end().code, None);
-    // A killed process cannot remove its private directory; the other node took its socket away.
+    // A killed process cannot remove its private directory; the other node has removed its socket.
     for entry in fs::read_dir(scratch.path()).expect("it is ours").flatten() {
         let left: Vec<_> = fs::read_dir(entry.path()).expect("a directory").collect();
         assert!(left.is_empty(), "left behind: {left:?}");

@@ -69,7 +69,7 @@ lustrine:
     ];
     assert_eq!(found.collect::<Vec<_>>(), expected);
 
-    // Each net is served, and tells of both.
+    // Each net is served, and announces both NIDs.
     for (nid, port) in [(&expected[0].0, port), (&expected[1].0, other_port)] {
         let mut ping = lustrine();
         ping.args(["ping", nid, "--port", &port.to_string(), "--json"]);
@@ -79,7 +79,7 @@ lustrine:
         assert_eq!(ping["primary_nid"], expected[0].0);
         assert_eq!(ping["peer_ni"], serde_json::json!(nids));
     }
-    // Words on the command line have precedence.
+    // Options on the command line have precedence.
     let mut narrowed = configured(&file);
     let taken = format!("tcp={first}:{port}");
     narrowed.args(["--net", &taken, "--control"]).arg(scratch.file("other.sock"));
@@ -87,7 +87,7 @@ lustrine:
 }
 
 #[test]
-fn a_bad_file_is_refused_with_its_place() {
+fn a_bad_file_is_refused_with_the_position() {
     let scratch = Scratch::new();
     let cases = [
         (
@@ -139,7 +139,7 @@ fn a_bad_file_is_refused_with_its_place() {
 }
 
 #[test]
-fn partitions_on_the_command_line_are_told_to_have_no_effect() {
+fn partitions_on_the_command_line_have_no_effect_and_a_warning() {
     let scratch = Scratch::new();
     let mut command = lustrine();
     command.args(["node", "--net", "tcp1(nosuch0)[0,1]", "--control"]);
@@ -151,7 +151,7 @@ fn partitions_on_the_command_line_are_told_to_have_no_effect() {
 
 #[test]
 fn bad_settings_are_refused_with_advice() {
-    // What the words alone show.
+    // Errors that the text alone shows.
     let cases: [(&[&str], &[&str]); 7] = [
         (&[], &["no net is configured; give one, for example --net tcp=eth0"]),
         (&["--net", "tcp9x"], &["is not a network", "tcp1=eth0"]),
@@ -170,7 +170,7 @@ fn bad_settings_are_refused_with_advice() {
             .expect_stderr(words)
             .expect_stderr(&["--help"]);
     }
-    // What a look at this machine shows.
+    // Errors that depend on this machine.
     let cases: [(&[&str], &[&str]); 2] = [
         (&["--net", "tcp=192.0.2.77"], &["is not an address of this machine; it has"]),
         (&["--net", "tcp=nosuch0"], &["no interface is called \"nosuch0\"; this machine has"]),
@@ -183,7 +183,7 @@ fn bad_settings_are_refused_with_advice() {
     }
 }
 
-/// A client's measurement of everything, in short.
+/// A client's measurement with all tests, short.
 fn measured(node: &Node, ip: Ipv4Addr, settings: &[&str]) {
     let mut command = node.client_at("selftest", ip);
     command.args(["--size", "1M", "--concurrency", "8", "--time", "0.1", "--check", "full"]);
@@ -192,7 +192,7 @@ fn measured(node: &Node, ip: Ipv4Addr, settings: &[&str]) {
 }
 
 #[test]
-fn two_event_loops_share_the_peers() {
+fn two_event_loops_divide_the_peers() {
     if available_parallelism().map_or(1, usize::from) < 2 {
         return not_run(Need::TwoCpus, "two event loops need two CPUs");
     }
@@ -201,7 +201,7 @@ fn two_event_loops_share_the_peers() {
     let net = finish(&mut node.controlled(&["show", "net", "--json"])).ok().json();
     assert_eq!(net["cpts"].as_array().map(Vec::len), Some(2), "{net:#}");
 
-    // A peer's home follows from its NID; the first loop hands over those of the second.
+    // A peer's home follows from its NID; the first loop hands over the peers of the second.
     let (mut of_first, mut of_second) = (None, None);
     for _ in 0..64 {
         let (ip, before) = (loopback(), node.count("handed_off"));
@@ -212,16 +212,16 @@ fn two_event_loops_share_the_peers() {
             break;
         }
     }
-    let clients = [of_first, of_second].map(|ip| ip.expect("64 peers live on two loops"));
+    let clients = [of_first, of_second].map(|ip| ip.expect("64 peers belong to two loops"));
     for ip in clients {
         measured(&node, ip, &[]);
-        // The client's own loops: the node is at home on one of them.
+        // The client's own loops: the node belongs to one of them.
         measured(&node, ip, &two);
         finish(node.client_at("discover", ip).args(two)).ok();
     }
     assert_eq!(node.count("handed_off"), node.count("adopted"));
 
-    // Questions about peers of both loops, and about both loops together.
+    // Requests about peers of both loops, and about both loops together.
     let peers = finish(&mut node.controlled(&["show", "peer", "--json"])).ok().json();
     for ip in clients {
         let nid = format!("{ip}@tcp");
@@ -233,7 +233,7 @@ fn two_event_loops_share_the_peers() {
 }
 
 #[test]
-fn one_program_with_two_loops_on_both_sides() {
+fn two_loops_on_both_sides_work() {
     if available_parallelism().map_or(1, usize::from) < 2 {
         return not_run(Need::TwoCpus, "two event loops need two CPUs");
     }
@@ -246,7 +246,7 @@ fn one_program_with_two_loops_on_both_sides() {
 }
 
 #[test]
-fn every_wait_policy_serves() {
+fn every_wait_policy_works() {
     for spin_us in ["0", "-1", "50"] {
         let setting = format!("spin_us={spin_us}");
         let node = Node::start(&["--accept", "all", "--set", &setting]);

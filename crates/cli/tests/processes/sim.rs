@@ -18,7 +18,7 @@ fn sim(words: &[&str], file: &Path) -> Command {
     command
 }
 
-/// What a test runs in a moment.
+/// A simulation that a test runs in a moment.
 const SHORT: &str = "\
 groups: {clients: {jitter: 1 us}, servers: {}}
 fidelity: stream
@@ -40,7 +40,7 @@ fn a_run_prints_its_tables_and_writes_its_page() {
 }
 
 #[test]
-fn a_seed_is_a_run_and_values_beside_the_file_count() {
+fn a_seed_determines_a_run_and_overrides_apply() {
     let scratch = Scratch::new();
     let file = scratch.write("short.yaml", SHORT);
     let json = |more: &[&str]| finish(sim(&["run", "--json", "-"], &file).args(more)).ok().json();
@@ -58,7 +58,7 @@ fn a_seed_is_a_run_and_values_beside_the_file_count() {
 }
 
 #[test]
-fn a_bad_file_is_told_with_every_place_and_nothing_is_touched() {
+fn all_errors_of_a_bad_file_are_reported_and_no_file_is_changed() {
     let scratch = Scratch::new();
     let file =
         scratch.write("bad.yaml", &SHORT.replace("1 ms", "1").replace("concurrency: 2", "x: 1"));
@@ -81,7 +81,7 @@ fn a_bad_file_is_told_with_every_place_and_nothing_is_touched() {
     finish(&mut sim(&["sweep", "--vary", "concurrency=4..1"], &good))
         .expect_code(2)
         .expect_stderr(&["ends before it begins", "examples are"]);
-    // One of several is bad: none is run.
+    // One of several is invalid: none is run.
     finish(&mut sim(&["sweep", "--vary", "concurrency=1,2000"], &good))
         .expect_error(&["--vary concurrency=2000: concurrency cannot be \"2000\""]);
 }
@@ -118,7 +118,7 @@ fn a_sweep_is_the_same_with_any_number_of_threads() {
 }
 
 #[test]
-fn a_signal_ends_a_run_with_what_it_has() {
+fn a_signal_ends_a_run_with_the_results_so_far() {
     let scratch = Scratch::new();
     let long = SHORT.replace("20 ms", "24 h").replace("1 ms", "0 s");
     let file = scratch.write("long.yaml", &long);
@@ -194,7 +194,7 @@ fn a_trace_is_written_and_replayed() {
     assert_eq!(list["trace"]["lustrine_trace"], 1);
     let id = rpcs[0]["id"].to_string();
     let one = replay(&["--rpc", &id]).ok();
-    for words in ["request PUT to 10.0.0.2@tcp, portal 50", "complete: no errors", "in all"] {
+    for words in ["request PUT to 10.0.0.2@tcp, portal 50", "complete: no errors", "in total"] {
         assert!(one.stdout.contains(words), "{words:?} is not in {one:#?}");
     }
     let lines = done.stdout.lines().chain(one.stdout.lines());
@@ -242,7 +242,7 @@ fn a_trace_is_written_and_replayed() {
 }
 
 #[test]
-fn a_bad_trace_is_told_with_its_line() {
+fn an_error_in_a_trace_is_reported_with_its_line() {
     let scratch = Scratch::new();
     let file = scratch.write("short.yaml", SHORT);
     let trace = scratch.file("short.trace");

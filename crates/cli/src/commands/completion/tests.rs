@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn words_of_a_tool_begin_after_the_options_of_its_command() {
+fn the_words_of_a_tool_begin_after_the_options_of_its_command() {
     let program = crate::Cli::command();
     for (line, expected) in [
         ("", Some("")),
@@ -33,7 +33,7 @@ fn every_tool_is_a_command() {
 }
 
 #[test]
-fn scripts_of_our_own_commands_define_the_function_that_is_called() {
+fn the_generated_script_defines_the_function_that_is_called() {
     for script in [own_script(aot::Bash, FUNCTION), own_script(aot::Zsh, FUNCTION)] {
         let script = script.unwrap();
         assert!(script.lines().any(|line| line == "_lustrine_own() {"), "{script}");

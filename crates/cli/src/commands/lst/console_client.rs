@@ -1,4 +1,4 @@
-//! Finds the console of a session: that of the running node, or that of a daemon of its own.
+//! Finds the console of a session: that of the running node, or a console daemon.
 
 use std::env;
 use std::fs;
@@ -23,12 +23,12 @@ const SUFFIX: &str = ".sock";
 /// How long a console daemon may take until it answers.
 const START_MAX: Duration = Duration::from_secs(10);
 
-/// How often a new console daemon is asked whether it is ready.
+/// How often a new console daemon is queried whether it is ready.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Reaches the consoles of this machine.
 pub(super) struct ConsoleClient {
-    /// The node of a session with a daemon of its own.
+    /// The node of a session with a console daemon.
     pub(super) node: NodeOptions,
     /// The control socket of the running node.
     pub(super) control: ControlOptions,
@@ -90,7 +90,7 @@ impl ConsoleClient {
         let shown = log.display();
         let file = create_log(&log).map_err(|error| failed(format!("{shown}: {error}")))?;
         let program = env::current_exe()
-            .map_err(|error| failed(format!("cannot find this program's own file: {error}")))?;
+            .map_err(|error| failed(format!("cannot find the file of this program: {error}")))?;
         let mut process = Process::new(program);
         process.arg("lst-console").arg("--socket").arg(socket);
         process.args(["--key", &key.to_string()]).args(self.node.to_args());

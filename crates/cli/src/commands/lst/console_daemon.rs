@@ -42,7 +42,7 @@ pub(crate) struct LstConsoleArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &LstConsoleArgs) -> Result<(), Failure> {
-    // The session outlives the terminal from which it was begun.
+    // The session must survive the end of its terminal.
     lustrine_sys::process::detach_from_terminal();
     let signals = Signals::install().map_err(|error| format!("cannot catch signals: {error}"))?;
     let socket = ControlSocket::bind(&args.socket).map_err(|error| error.to_string())?;

@@ -16,7 +16,7 @@ pub(super) enum Value {
     Text(String),
     Number(u64),
     Signed(i64),
-    /// A number for comparing, not for counting.
+    /// A number that identifies something; it is printed in hexadecimal.
     Hex(u64),
     List(Vec<Value>),
 }
@@ -24,14 +24,14 @@ pub(super) enum Value {
 /// Fields by name.
 pub(super) type Fields = Vec<(&'static str, Value)>;
 
-/// What an event says.
+/// The description of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Description {
     pub(super) kind: &'static str,
-    /// From whom to whom.
+    /// The sender and the receiver.
     pub(super) parties: Option<(String, String)>,
     pub(super) fields: Fields,
-    /// What the payload says: a kind and fields of its own.
+    /// The payload: a kind with its fields.
     pub(super) content: Option<(&'static str, Fields)>,
 }
 
@@ -89,7 +89,7 @@ fn start_name(start: Start) -> &'static str {
     }
 }
 
-/// Little-endian goes without saying.
+/// Little-endian order is the default and not printed.
 fn push_order(fields: &mut Fields, order: ByteOrder) {
     if order == ByteOrder::Big {
         fields.push(("order", text("big")));
@@ -156,7 +156,7 @@ fn push_checksum(fields: &mut Fields, frame: &FrameHeader, checksum: Checksum) {
     fields.push(("csum_sent", hex(frame.csum)));
 }
 
-/// Version 3 in little-endian order, known from HELLO, goes without saying.
+/// Version 3 in little-endian order, known from HELLO, is the default and not printed.
 fn push_format(fields: &mut Fields, format: Format) {
     if format.version.number() != 3 {
         fields.push(("version", number(format.version.number())));

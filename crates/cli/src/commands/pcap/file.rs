@@ -1,4 +1,4 @@
-//! Reading capture files, frame by frame.
+//! Reads capture files, frame by frame.
 
 use std::io::{self, Read};
 
@@ -6,7 +6,7 @@ use lustrine_capture::LinkType;
 use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
 use pcap_parser::{Block, PcapBlockOwned, PcapError, PcapHeader, create_reader};
 
-/// Room for a frame to begin with, in bytes.
+/// Initial size of the buffer, in bytes.
 const BUFFER_START: usize = 1 << 18;
 /// The largest frame, in bytes; capture programs write at most 256 KiB.
 const BUFFER_MAX: usize = 1 << 24;
@@ -15,20 +15,20 @@ const INTERFACES_MAX: usize = 1 << 16;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// Why a capture file cannot be read, or not further.
+/// Why a capture file cannot be read completely.
 #[derive(Debug)]
 pub(super) enum FileError {
-    /// The file itself.
+    /// The file cannot be opened or read.
     Open(io::Error),
     /// A directory.
     Directory,
-    /// A person's keyboard.
+    /// A terminal.
     Terminal,
-    /// Neither of the known formats.
+    /// An unknown format.
     Format,
-    /// The only network in the file is of a kind that cannot be read.
+    /// The only link type in the file is not supported.
     Link(i32),
-    /// Malformed, or impossible to read further, at this byte.
+    /// Malformed, or unreadable from this byte.
     At(usize, &'static str),
 }
 
@@ -54,7 +54,7 @@ impl std::fmt::Display for FileError {
     }
 }
 
-/// How the frames of one interface are to be read.
+/// How the frames of one interface are read.
 #[derive(Debug, Clone, Copy)]
 struct Interface {
     link: Option<LinkType>,
@@ -72,18 +72,18 @@ pub(super) struct Found<'a> {
     pub(super) bytes: &'a [u8],
 }
 
-/// The frames of a capture file, in sequence.
+/// The frames of a capture file, in order.
 pub(super) struct Frames {
     reader: Box<dyn PcapReaderIterator + Send>,
     capacity: usize,
-    /// Of the current section; a libpcap file has one.
+    /// The interfaces of the current section; a libpcap file has one.
     interfaces: Vec<Interface>,
-    /// Bytes of the block that was given out last.
+    /// Bytes of the block that was returned last.
     pending: usize,
     foreign_links: u64,
 }
 
-/// Where a frame lies within the block at the front of the reader's buffer.
+/// The position of a frame in the block at the front of the reader's buffer.
 struct Located {
     time_ns: u64,
     link: LinkType,
@@ -106,7 +106,7 @@ impl Frames {
         })
     }
 
-    /// Frames passed over because their kind of network cannot be read.
+    /// Frames that were skipped because their link type is not supported.
     pub(super) fn foreign_links(&self) -> u64 {
         self.foreign_links
     }
@@ -122,8 +122,8 @@ impl Frames {
                 break located;
             }
         };
-        // The block is at hand, so that asking for it again costs little and cannot fail; it ties
-        // the bytes to the reader, which the loop must not.
+        // The block is buffered, so that reading it again costs little and cannot fail. It borrows
+        // from the reader, which the loop must not do.
         let bytes = match self.reader.next() {
             Ok((_, PcapBlockOwned::Legacy(block))) => block.data,
             Ok((_, PcapBlockOwned::NG(Block::EnhancedPacket(block)))) => enhanced_data(&block),
@@ -158,7 +158,8 @@ impl Frames {
         }
     }
 
-    /// Looks at the block in the buffer: where its frame is, if it has one that can be read.
+    /// Examines the block in the buffer: the position of its frame, if it has one that is
+    /// supported.
     fn look(&mut self) -> Result<Option<Located>, FileError> {
         let at = self.reader.consumed();
         let Ok((len, block)) = self.reader.next() else {
@@ -226,7 +227,7 @@ fn legacy_interface(header: &PcapHeader) -> Interface {
     Interface { link: LinkType::from_number(header.network.0), resolution, offset_s: 0 }
 }
 
-/// Units per second; a code that makes no sense counts as the usual microseconds.
+/// Units per second; an invalid code counts as the usual microseconds.
 fn resolution(code: u8) -> u64 {
     let exponent = u32::from(code & 0x7f);
     let base: u64 = if code & 0x80 == 0 { 10 } else { 2 };
@@ -238,7 +239,7 @@ fn enhanced_data<'a>(block: &pcap_parser::EnhancedPacketBlock<'a>) -> &'a [u8] {
     block.data.get(..block.caplen as usize).unwrap_or(block.data)
 }
 
-/// As [`enhanced_data`]; the block tells only the length of the whole frame.
+/// As [`enhanced_data`]; the block holds only the length of the whole frame.
 fn simple_data<'a>(block: &pcap_parser::SimplePacketBlock<'a>) -> &'a [u8] {
     debug_assert!(block.packet_data().len() <= block.data.len());
     block.data.get(..block.origlen as usize).unwrap_or(block.data)

@@ -1,4 +1,4 @@
-//! Lines for people, and JSON for programs.
+//! Prints events as lines for people, or as JSON for programs.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -33,7 +33,7 @@ impl<W: Write> Printer<W> {
         Printer { out, form, raw, start_ns: None, printed: 0 }
     }
 
-    /// Sets the time from which is counted, unless it is set.
+    /// Sets the start of the printed times, unless it is set.
     pub(super) fn start(&mut self, time_ns: u64) {
         self.start_ns.get_or_insert(time_ns);
     }
@@ -59,14 +59,14 @@ impl<W: Write> Printer<W> {
         Ok(())
     }
 
-    /// Writes out everything; tells how many events were printed.
+    /// Flushes the output, and returns the number of events.
     pub(super) fn finish(mut self) -> io::Result<u64> {
         self.out.flush()?;
         Ok(self.printed)
     }
 }
 
-/// Frames are not always in the sequence of their time stamps.
+/// Frames are not always in the order of their time stamps.
 fn since(time_ns: u64, start_ns: u64) -> String {
     let ns = time_ns.abs_diff(start_ns);
     let sign = if time_ns < start_ns { "-" } else { "" };
@@ -167,7 +167,7 @@ pub(super) fn hex_of(bytes: &[u8]) -> String {
     })
 }
 
-/// Offsets, bytes, and what is printable of them.
+/// Offsets, bytes, and their printable characters.
 pub(super) fn dump(bytes: &[u8]) -> String {
     let mut text = String::new();
     for (row, chunk) in bytes.chunks(DUMP_WIDTH).enumerate() {

@@ -42,7 +42,7 @@ impl Drop for Temporary {
 }
 
 #[test]
-fn a_ping_line_by_line() {
+fn a_ping_is_printed_line_by_line() {
     let lines = lines("lnet/f1_csum_ping.pcap");
     assert_eq!(
         lines[..5],
@@ -61,7 +61,7 @@ fn a_ping_line_by_line() {
 }
 
 #[test]
-fn payloads_are_read() {
+fn payloads_are_printed() {
     let lines = lines("lnet/c00_session_console_vm4_ping.pcap");
     let find = |what: &str| {
         let line = lines.iter().find(|line| line.contains(what)).unwrap();
@@ -96,7 +96,7 @@ fn payloads_are_read() {
 }
 
 #[test]
-fn json_lines() {
+fn events_are_printed_as_json_lines() {
     let mut args = args(capture("lnet/f21_proto_v2_csum.pcap"));
     args.json = true;
     args.raw = true;
@@ -123,7 +123,7 @@ fn json_lines() {
 }
 
 #[test]
-fn malformed_conversations_tell_what_is_wrong() {
+fn malformed_connections_are_reported_with_the_reason() {
     let undecoded =
         |name: &str| lines(name).into_iter().find(|line| line.contains("UNDECODED")).unwrap();
     assert_eq!(
@@ -133,7 +133,7 @@ fn malformed_conversations_tell_what_is_wrong() {
 }
 
 #[test]
-fn one_stream_only_and_dumped() {
+fn one_stream_is_selected_and_dumped() {
     let mut args = args(capture("lnet/f1_csum_ping.pcap"));
     args.stream = Some(2);
     args.raw = true;
@@ -150,7 +150,7 @@ fn one_stream_only_and_dumped() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_reader_that_closes_the_output_is_not_an_error() {
     struct Closed;
     impl Write for Closed {
         fn write(&mut self, _: &[u8]) -> io::Result<usize> {
@@ -177,7 +177,7 @@ fn a_file_that_ends_within_a_frame_keeps_what_was_read() {
 }
 
 #[test]
-fn files_that_are_no_captures() {
+fn files_that_are_not_captures_are_refused() {
     let error = |bytes: &[u8]| {
         let name = format!("none-{}.pcap", bytes.len());
         let file = Temporary::new(&name, bytes);
@@ -195,7 +195,7 @@ fn files_that_are_no_captures() {
 
 /// The same frames in the other format, with nanoseconds and two interfaces.
 #[test]
-fn pcapng() {
+fn a_pcapng_file_prints_the_same() {
     let classic = std::fs::read(capture("lnet/f1_csum_ping.pcap")).unwrap();
     let file = Temporary::new("ng.pcapng", &to_pcapng(&classic));
     let (found, result) = output(&args(file.0.clone()));
@@ -214,7 +214,7 @@ fn to_pcapng(classic: &[u8]) -> Vec<u8> {
         out.extend(len.to_le_bytes());
     };
     block(0x0a0d_0d0a, &[&[0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0][..], &[0xff; 8]].concat());
-    // Bluetooth, which cannot be read, and Ethernet with a resolution of nanoseconds.
+    // Bluetooth, which is not supported, and Ethernet with a resolution of nanoseconds.
     block(1, &[201, 0, 0, 0, 0, 0, 4, 0]);
     block(1, &[1, 0, 0, 0, 0, 0, 4, 0, 9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0]);
     let mut rest = &classic[24..];
@@ -237,7 +237,7 @@ fn to_pcapng(classic: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_connection_that_is_not_there_is_an_error() {
+fn an_unknown_connection_is_an_error() {
     let mut args = args(capture("lnet/a3_discover_cold.pcap"));
     args.stream = Some(99);
     let (lines, result) = output(&args);
@@ -248,7 +248,7 @@ fn a_connection_that_is_not_there_is_an_error() {
 }
 
 #[test]
-fn a_directory_is_no_capture() {
+fn a_directory_is_not_a_capture() {
     let (_, result) = output(&args(capture("lnet")));
     assert!(matches!(result, Err(Failure::Input(FileError::Directory))), "{result:?}");
 }

@@ -1,7 +1,8 @@
-//! Processes started for the occasion: nodes on this machine's loopback.
+//! Child processes: nodes on this machine's loopback for the time of a run.
 //!
-//! They end when their standard input closes, so they cannot outlive us, and they are in process
-//! groups of their own: a Ctrl-C on the terminal is for us, who end sessions before we end them.
+//! They end when their standard input closes, so they cannot outlive this process. They are in
+//! separate process groups: Ctrl-C on the terminal reaches only this process, which ends sessions
+//! before it ends the children.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
@@ -49,17 +50,17 @@ pub(super) fn node_command(
     command
 }
 
-/// Starts a process that is stopped unless it is kept.
+/// Starts a process that is stopped unless the guard is dismissed.
 pub(super) fn spawn(command: &mut Command) -> Result<Guard, Failure> {
     let child = command.spawn().map_err(|error| format!("cannot start a node: {error}"))?;
     Ok(Guard(Some(child)))
 }
 
-/// A child that is stopped unless it is kept.
+/// A child that is stopped unless the guard is dismissed.
 pub(super) struct Guard(pub(super) Option<Child>);
 
 impl Guard {
-    /// From now on it is its owner who stops it.
+    /// Hands the child over to its owner, who stops it.
     pub(super) fn keep(mut self) -> Child {
         self.0.take().expect("a guard holds its child until it is kept")
     }
@@ -73,7 +74,7 @@ impl Drop for Guard {
     }
 }
 
-/// Asks it to end by closing its input, and insists after a while.
+/// Asks the process to end by closing its input, and kills it after a while.
 pub(super) fn stop(child: &mut Child) {
     drop(child.stdin.take());
     let deadline = Instant::now() + Duration::from_secs(2);

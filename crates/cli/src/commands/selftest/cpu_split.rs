@@ -1,7 +1,7 @@
-//! Two nodes on one machine stand for two machines: each gets CPUs of its own.
+//! Two nodes on one machine stand for two machines: each gets separate CPUs.
 //!
-//! Left alone, a scheduler that packs processes together may run both on one CPU for as long as it
-//! likes, and what is measured is its mood: reads of 1 MiB at 2000 or at 3400 MiB/s.
+//! Otherwise a scheduler that packs processes together may run both nodes on one CPU for any length
+//! of time, and reads of 1 MiB vary between 2000 and 3400 MiB/s.
 
 use std::io;
 
@@ -18,7 +18,7 @@ impl CpuSplit {
     /// `None` when there is one CPU only.
     ///
     /// # Errors
-    /// When the system does not tell.
+    /// When the system does not provide the CPUs.
     pub(super) fn of_this_process() -> io::Result<Option<CpuSplit>> {
         Ok(CpuSplit::of(allowed_cpus()?))
     }
@@ -28,11 +28,11 @@ impl CpuSplit {
         (!theirs.is_empty()).then_some(CpuSplit { ours, theirs })
     }
 
-    /// Does something on their half, such as starting processes, which then stay there; afterwards
-    /// this thread, and those it starts, keep to our half.
+    /// Calls `f` on the other half, for example to start processes, which then stay there.
+    /// Afterwards this thread, and the threads that it starts, use this half.
     ///
     /// # Errors
-    /// When the system lets nobody choose CPUs. What was begun on their half is dropped then.
+    /// When the system does not permit to choose CPUs. The value of `f` is dropped then.
     pub(super) fn apart<T>(&self, theirs: impl FnOnce() -> T) -> io::Result<T> {
         pin(&self.theirs)?;
         let done = theirs();

@@ -1,4 +1,4 @@
-//! `lustrine selftest --plan`: many nodes, as a file describes it.
+//! `lustrine selftest --plan`: a test of many nodes, as a file describes it.
 
 mod live;
 mod local;
@@ -28,7 +28,7 @@ use live::View;
 use local::LocalNodes;
 use outside::{Console, Settings};
 
-/// How a plan is run.
+/// Options of a plan.
 #[derive(Args, Debug)]
 pub(super) struct PlanArgs {
     /// Run a plan for many nodes (docs/plans.md; plans/ has some)
@@ -41,11 +41,11 @@ pub(super) struct PlanArgs {
     #[arg(long = "group", value_name = "NAME=NIDS", requires = "plan")]
     groups: Vec<String>,
 
-    /// Start nodes on this machine's loopback for groups of which no NIDs are known
+    /// Start nodes on this machine's loopback for groups without NIDs
     #[arg(long, requires = "plan")]
     local: bool,
 
-    /// Say what the plan would do, and how long it takes; no node is asked
+    /// Show what the plan would do, and how long it takes; no node is contacted
     #[arg(long, requires = "plan", conflicts_with_all = ["json", "csv", "report"])]
     dry_run: bool,
 
@@ -59,7 +59,7 @@ pub(super) struct PlanArgs {
 }
 
 impl PlanArgs {
-    /// The plan's file, if one is to be run.
+    /// The plan's file, if there is one.
     pub(super) fn file(&self) -> Option<&PathBuf> {
         self.plan.as_ref()
     }
@@ -80,7 +80,7 @@ pub(super) fn run(args: &super::SelftestArgs, file: &PathBuf) -> Result<(), Fail
         missing(&plan, &given, args.plan.local)?;
         return print(&would_do(&plan, given)?);
     }
-    // Places that cannot be written to are found before minutes are spent.
+    // Paths that cannot be written are reported before the measurement.
     let open = |path: &Option<PathBuf>| path.as_deref().map(ReportFile::open).transpose();
     let (json_file, csv_file) = (open(&args.json)?, open(&args.plan.csv)?);
     let report = open(&args.plan.report)?;
@@ -95,7 +95,7 @@ pub(super) fn run(args: &super::SelftestArgs, file: &PathBuf) -> Result<(), Fail
         true => Ok(()),
         false => print(&text),
     };
-    // All are written before anybody hears of one that could not be.
+    // All files are written before a failure to write one is reported.
     let texts = [(csv_file, csv(&results)), (report, page(&results, &text))];
     let mut written: Vec<Result<(), Failure>> =
         texts.into_iter().filter_map(|(file, text)| Some(file?.write(&text))).collect();
@@ -122,7 +122,7 @@ pub(super) fn run(args: &super::SelftestArgs, file: &PathBuf) -> Result<(), Fail
     }
 }
 
-/// What a plan would do. Groups of which no NIDs are known have made-up ones.
+/// What a plan would do. Groups without NIDs get placeholders.
 fn would_do(plan: &Plan, given: Vec<Option<Vec<Nid>>>) -> Result<String, Failure> {
     let mut text = format!("plan {}", plan.name);
     if !plan.about.is_empty() {
@@ -146,7 +146,7 @@ fn would_do(plan: &Plan, given: Vec<Option<Vec<Nid>>>) -> Result<String, Failure
     Ok(text + &outline(plan, &points))
 }
 
-/// Groups of which no NIDs are known, with how many nodes they have.
+/// Groups without NIDs, with their number of nodes.
 fn missing(
     plan: &Plan,
     given: &[Option<Vec<Nid>>],
@@ -169,7 +169,7 @@ fn missing(
     Ok(missing)
 }
 
-/// The nodes of all groups; `fresh` ones where none are given.
+/// The nodes of all groups; new ones for groups without NIDs.
 fn nodes_of(
     plan: &Plan,
     given: Vec<Option<Vec<Nid>>>,
@@ -183,7 +183,7 @@ fn nodes_of(
     plan.groups.iter().zip(given).map(of).collect()
 }
 
-/// What may be the reason, where the network said no more than that nobody is there.
+/// A possible reason, if the network reported only that no node answers.
 fn with_advice(error: &str) -> String {
     match error.contains("refused") && !error.contains("--force") {
         true => format!(
@@ -249,7 +249,7 @@ fn measure(
     })
 }
 
-/// Our own node: the console, and nothing else.
+/// The local node: only the console.
 fn own_config(
     args: &super::SelftestArgs,
     local: Option<&LocalNodes>,
@@ -266,12 +266,12 @@ fn own_config(
         (_, Some(nid)) => args.node.short_lived(&nid, None)?,
         (_, None) => return Err("the plan measures nothing".to_owned().into()),
     };
-    // All that a console has to say fits into one loop.
+    // One loop is enough for the traffic of a console.
     config.tunables.cpu_npartitions = 1;
     Ok(config)
 }
 
-/// The NIDs of each group that are given beside the file or in it.
+/// The NIDs of each group that are given on the command line or in the file.
 fn given(plan: &Plan, args: &PlanArgs) -> Result<Vec<Option<Vec<Nid>>>, Failure> {
     let mut words: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for text in &args.groups {

@@ -1,4 +1,4 @@
-//! The results of a run, which are its JSON document too.
+//! The results of a run, and their JSON document.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,11 +13,10 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use super::target::Target;
 use super::{Row, SelftestArgs};
 
-/// Fewer operations have no 99.9th percentile worth the name: it would be the slowest one, or
-/// nearly.
+/// With fewer operations, the 99.9th percentile would be nearly the slowest operation.
 const OPS_FOR_P999: u64 = 1000;
 
-/// Everything a run found out.
+/// All results of a run.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) version: &'static str,
@@ -27,20 +26,20 @@ pub(super) struct Report {
     pub(super) host: String,
     pub(super) from: String,
     pub(super) to: String,
-    /// How our side appeared to the other: `node` or `userland`.
+    /// The identity of this side: `node` or `userland`.
     pub(super) identity: String,
     /// How data were checked: `none`, `simple` or `full`.
     pub(super) check: &'static str,
-    /// Our bulk connections per peer and direction.
+    /// Bulk connections of this side per peer and direction.
     pub(super) conns_per_peer: u16,
-    /// How our loops wait, and so which rate of plain TCP the table compares with: `polling` if
+    /// How the loops wait, and so which rate of plain TCP the table compares with: `polling` if
     /// `spin_us` is not 0, otherwise `sleeping`.
     pub(super) waiting: &'static str,
-    /// TCP connections that plain TCP was measured with.
+    /// Number of TCP connections of the measurement of plain TCP.
     pub(super) plain_tcp_connections: usize,
-    /// CPUs of each of our partitions.
+    /// CPUs of each partition of this side.
     pub(super) cpts: Vec<Vec<u32>>,
-    /// Every tunable of ours, by name; a node started for the run has the same from `--set`.
+    /// All tunables of this side, by name; a node started for the run has the same from `--set`.
     pub(super) tunables: BTreeMap<&'static str, i64>,
     pub(super) results: Vec<RowResult>,
     /// How the run ended.
@@ -48,11 +47,11 @@ pub(super) struct Report {
     pub(super) end: End,
 }
 
-/// How a run ended; the rows measured before are good in any case.
+/// How a run ended; the rows measured before are valid in any case.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum End {
-    /// With its last row.
+    /// Completely.
     Complete,
     /// With an error.
     Failed { error: String },
@@ -73,26 +72,26 @@ pub(super) struct RowResult {
     pub(super) ops_per_s: f64,
     pub(super) latency_us: Latency,
     pub(super) errors: u64,
-    /// What the errors were, with how often.
+    /// The errors, each with its number.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) error_kinds: Vec<(String, u64)>,
     pub(super) cpu_s: Cpu,
-    /// What plain TCP moved right before this row, with blocking sockets.
+    /// The rate of plain TCP right before this row, with blocking sockets.
     pub(super) raw_tcp_mib_per_s: Option<f64>,
-    /// The same with sockets that poll.
+    /// The same with polling sockets.
     pub(super) raw_tcp_polling_mib_per_s: Option<f64>,
-    /// Operations of the row that never ended: they were given up without an answer. They are
-    /// among the errors too.
+    /// Operations of the row that never ended: they were given up without an answer. They are also
+    /// counted as errors.
     pub(super) lost: u64,
-    /// How old the oldest of them was when it was given up.
+    /// The age of the oldest of them when it was given up.
     pub(super) lost_age_max_s: f64,
-    /// Part of `seconds` in which the node was not known to be there.
+    /// The part of `seconds` in which the node was not reachable.
     pub(super) unreachable_s: f64,
     /// Whether the run failed during this row.
     pub(super) cut_short: bool,
 }
 
-/// What plain TCP moved, in MiB per second; `None` where it was not measured.
+/// The rate of plain TCP, in MiB per second; `None` if it was not measured.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RawTcp {
     pub(super) sleeping: Option<f64>,
@@ -112,7 +111,7 @@ pub(super) struct Latency {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Cpu {
     pub(super) client: f64,
-    /// Absent when the other side does not tell.
+    /// Absent when the other side does not report it.
     pub(super) server: Option<f64>,
 }
 
@@ -142,7 +141,7 @@ impl Report {
         }
     }
 
-    /// A report that knows nothing.
+    /// An empty report.
     pub(super) fn empty() -> Report {
         Report {
             version: env!("CARGO_PKG_VERSION"),
@@ -168,21 +167,21 @@ impl Report {
     }
 }
 
-/// The present in RFC 3339, UTC, as the node's log writes it.
+/// The current time in RFC 3339, UTC, as the node's log writes it.
 pub(super) fn now() -> String {
     let mut text = String::new();
     SystemTime.format_time(&mut Writer::new(&mut text)).expect("a String takes all text");
     text
 }
 
-/// The name of this machine; empty if the system does not tell.
+/// The name of this machine; empty if the system has none.
 pub(super) fn host_name() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim_end().to_owned()
 }
 
 impl Report {
-    /// What plain TCP moved beside a row, waiting as our node does.
+    /// The rate of plain TCP for a row, with the way of waiting of the node.
     pub(super) fn plain_tcp(&self, row: &RowResult) -> Option<f64> {
         let rate = match self.waiting {
             "sleeping" => row.raw_tcp_mib_per_s,

@@ -22,13 +22,13 @@ use crate::interrupt::Interrupt;
 use crate::output::{Failure, note, print_error};
 use crate::values::millis;
 
-/// How often progress is looked at.
+/// The interval of progress updates.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long plain TCP is measured before each bulk row, in each way of waiting.
 const RAW_TIME: Duration = Duration::from_millis(250);
-/// How much longer than its parts add up to a row may take.
+/// How much longer than the sum of its parts a row may take.
 const ROW_SLACK: Duration = Duration::from_secs(30);
-/// How long the end of the session is waited for.
+/// The time-out for the end of the session.
 const FAREWELL: Duration = Duration::from_secs(3);
 
 /// Runs all rows, or those before an interruption.
@@ -57,15 +57,15 @@ pub(super) fn run(
     let mut run = Run { args, target, interrupt, load, progress, raw_failed: false };
     let outcome = run.rows(&node, &config.tunables);
     run.progress.clear();
-    // Good or bad, the node there shall not wait for its session to expire.
+    // In any case, the node should not have to wait until its session expires.
     run.say_farewell();
     drop(run);
     node.stop();
     outcome
 }
 
-/// Discovers the target, which the load would do anyway. But the load has patience with a node
-/// that cannot be reached, since it may come back; one that was never there is told at once.
+/// Discovers the target. The load would do this too, but it retries for a long time, because a node
+/// may come back; this call reports at once that a node was never there.
 fn reach(
     node: &Node,
     target: &Target,
@@ -76,18 +76,18 @@ fn reach(
     let handle = node.handle();
     let asking = thread::spawn(move || handle.call(&request));
     while !asking.is_finished() {
-        // If it breaks off here, the call fails as soon as the node stops.
+        // If the run is interrupted here, the call fails as soon as the node stops.
         interrupt.check()?;
         thread::sleep(LOOK / 10);
     }
     match asking.join() {
         Ok(Answer::Error { message, .. }) => Err(message.into()),
         Ok(_) => Ok(()),
-        Err(_) => Err("asking our own node failed".to_owned().into()),
+        Err(_) => Err("the local node did not answer".to_owned().into()),
     }
 }
 
-/// What was measured of a row that failed, and why it did.
+/// The results of a row that failed, and the reason.
 type BrokenRow = (Option<Box<RowResult>>, Failure);
 
 struct Run<'a> {
@@ -96,7 +96,7 @@ struct Run<'a> {
     interrupt: &'a Interrupt,
     load: Load,
     progress: Progress,
-    /// Whether plain TCP could not be measured, which is said once.
+    /// Whether plain TCP could not be measured, which is reported once.
     raw_failed: bool,
 }
 
@@ -105,7 +105,7 @@ impl Run<'_> {
         let rows = self.args.rows();
         let connections = match node.info().identity {
             Identity::Node => usize::from(node.info().conns_per_peer[0]),
-            // Everything goes over one connection.
+            // All data use one connection.
             Identity::Userland => 1,
         };
         let mut report = Report::new(self.args, tunables, &node.info(), self.target, connections);
@@ -119,7 +119,7 @@ impl Run<'_> {
             match self.row(row, raw) {
                 Ok(result) => report.results.push(result),
                 Err((None, broken)) if report.results.is_empty() => return Err(broken),
-                // What was measured before is worth having, also of the row that failed.
+                // The results so far are kept, including those of the row that failed.
                 Err((partial, broken)) => {
                     report.results.extend(partial.map(|partial| *partial));
                     report.end = match broken {
@@ -134,7 +134,7 @@ impl Run<'_> {
         Ok(report)
     }
 
-    /// Measures a row. The error has what was measured until then, if anything was.
+    /// Measures a row. An error holds the results so far, if there are any.
     fn row(&mut self, row: &Row, raw: RawTcp) -> Result<RowResult, BrokenRow> {
         let check = self.args.check.on_the_wire();
         let time = Duration::from_secs_f64(self.args.row_time());
@@ -150,7 +150,7 @@ impl Run<'_> {
         };
         let before = CpuMark::take(self.target);
         if let Err(error) = self.load.start_step(step) {
-            // A client that has given up takes no further step; its reason is the better answer.
+            // A client that has given up takes no further step; its reason is more useful.
             let gave_up = self.load.progress().ok().and_then(|report| report.error);
             let why = gave_up.map_or(error.to_string(), |error| self.explain(&error));
             return Err((None, why.into()));
@@ -170,8 +170,8 @@ impl Run<'_> {
         }
     }
 
-    /// Waits for the end of a row. The client itself gives up a node that is silent; `limit` is
-    /// for one that answers, but never ends the row.
+    /// Waits for the end of a row. The client itself gives up a silent node; `limit` is for a node
+    /// that answers but never ends the row.
     fn wait(&mut self, limit: Duration) -> Result<LoadReport, Failure> {
         let deadline = Instant::now() + limit;
         loop {
@@ -192,7 +192,7 @@ impl Run<'_> {
         }
     }
 
-    /// Why the client gave up, and what to do about it.
+    /// Why the client gave up, and advice.
     fn explain(&self, error: &ClientError) -> String {
         let hint = match error {
             ClientError::Busy { .. } if self.args.force => {
@@ -210,8 +210,8 @@ impl Run<'_> {
         format!("{}: {error}{hint}", self.target.nid)
     }
 
-    /// What the same number of connections move without Lustrine, where that can be had. It is
-    /// measured right before the row, so that both have the same neighbours.
+    /// The rate of the same number of connections without Lustrine, if it can be measured. It is
+    /// measured right before the row, so that other programs affect both in the same way.
     fn raw_tcp(&mut self, row: &Row, connections: usize) -> RawTcp {
         let direction = match row.test {
             TestWord::Ping => return RawTcp::default(),
@@ -242,7 +242,7 @@ impl Run<'_> {
         let deadline = Instant::now() + FAREWELL;
         while Instant::now() < deadline {
             match self.load.progress() {
-                // Nobody is there to hear it.
+                // The receiver is gone.
                 Ok(LoadReport { error: Some(ClientError::NoAnswer(_)), .. }) => return,
                 Ok(report) if !report.finished => thread::sleep(LOOK / 5),
                 _ => return,
@@ -251,7 +251,7 @@ impl Run<'_> {
     }
 }
 
-/// CPU seconds used so far: ours, and the target's if it tells.
+/// CPU seconds so far: of this process, and of the target if it reports them.
 struct CpuMark {
     client: f64,
     server: Option<f64>,
@@ -269,7 +269,7 @@ impl CpuMark {
     }
 }
 
-/// One line on a terminal, rewritten; a plain line per row elsewhere.
+/// One line on a terminal, rewritten; a plain line per row otherwise.
 struct Progress {
     bar: ProgressBar,
     title: String,
@@ -297,7 +297,7 @@ impl Progress {
         self.bar.tick();
     }
 
-    /// A line that stays.
+    /// Prints a line that stays.
     fn say(&self, what: &str) {
         self.bar.suspend(|| print_error(what));
     }

@@ -1,5 +1,5 @@
-//! The table for people: 80 columns on whatever it is printed, one line for each row, whose words
-//! are what `grep` and `awk` find.
+//! The table for people: 80 columns on any terminal, one line per row, whose words `grep` and `awk`
+//! can find.
 
 use lustrine_report::numbers::{self, count, latency, operations, rate};
 
@@ -36,7 +36,7 @@ pub(super) fn table(report: &Report) -> String {
     out
 }
 
-/// What a row's numbers do not say by themselves.
+/// Remarks about a row that its numbers do not show.
 fn notes(row: &RowResult) -> String {
     let what = describe(row.test, row.size, row.concurrency);
     let mut out = String::new();

@@ -1,4 +1,4 @@
-//! The other side of a selftest: a node elsewhere, or one started for the occasion.
+//! The other side of a selftest: a node elsewhere, or one started for the run.
 
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -17,7 +17,7 @@ use crate::common::NodeOptions;
 use crate::interrupt::Interrupt;
 use crate::output::Failure;
 
-/// Where the second node lives, and where we do. Two nodes cannot share an address.
+/// The addresses of the second node and of this one. Two nodes cannot share an address.
 const TARGET_IP: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const OWN_IP: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
@@ -27,16 +27,16 @@ pub(super) struct Target {
     started: Option<Started>,
 }
 
-/// Processes started for this run; they end when their standard input closes, so they cannot
-/// outlive us, and are stopped when this is dropped. They are in process groups of their own: a
-/// Ctrl-C on the terminal is for us, who end the session before we end them.
+/// Processes started for this run. They end when their standard input closes, so they cannot
+/// outlive this process, and are stopped when this is dropped. They are in separate process groups:
+/// Ctrl-C on the terminal reaches only this process, which ends the session before it ends them.
 struct Started {
     node: Child,
     raw: Child,
     raw_addr: SocketAddr,
     control: PathBuf,
     port: u16,
-    /// Ours alone (mode 0700), with the node's control socket in it.
+    /// A private directory (mode 0700) with the node's control socket.
     _dir: TempDir,
 }
 
@@ -46,10 +46,10 @@ impl Target {
         Target { nid, started: None }
     }
 
-    /// Starts a node in a process of its own, with the same tunables as ours.
+    /// Starts a node in a separate process, with the tunables of this one.
     pub(super) fn start(options: &NodeOptions, interrupt: &Interrupt) -> Result<Target, Failure> {
         let program = std::env::current_exe()
-            .map_err(|error| format!("cannot find this program's own file: {error}"))?;
+            .map_err(|error| format!("cannot find the file of this program: {error}"))?;
         let port = free_port(TARGET_IP).map_err(|error| format!("no free TCP port: {error}"))?;
         let dir = tempfile::Builder::new()
             .prefix("lustrine-selftest-")
@@ -57,7 +57,7 @@ impl Target {
             .map_err(|error| format!("cannot make a temporary directory: {error}"))?;
         let control = dir.path().join("control.sock");
         let mut command = node_command(&program, options, (TARGET_IP, port), &control);
-        // From here on every error must take the processes down again.
+        // From here on, every error must stop the processes.
         let mut node = spawn(&mut command)?;
         let mut raw = Command::new(&program)
             .args(["raw-tcp", "--listen", &TARGET_IP.to_string()])
@@ -79,7 +79,7 @@ impl Target {
         self.started.is_some()
     }
 
-    /// The net of our own node, when the target was started by us.
+    /// The network of the local node, if this command started the target.
     pub(super) fn own_net(&self) -> Option<NetConfig> {
         let started = self.started.as_ref()?;
         let mut net = NetConfig::new(Net::TCP, InterfaceChoice::Address(IpAddr::V4(OWN_IP)));
@@ -87,12 +87,12 @@ impl Target {
         Some(net)
     }
 
-    /// Where the plain TCP measurement listens.
+    /// The address of the plain TCP measurement.
     pub(super) fn raw_addr(&self) -> Option<SocketAddr> {
         self.started.as_ref().map(|started| started.raw_addr)
     }
 
-    /// CPU seconds its process has used, if it tells.
+    /// CPU seconds that its process has used, if they are known.
     pub(super) fn cpu_seconds(&self) -> Option<f64> {
         let started = self.started.as_ref()?;
         match control::ask(&started.control, &Request::ShowStats) {
@@ -118,7 +118,7 @@ fn read_address(raw: &mut Guard) -> Result<SocketAddr, Failure> {
         .and_then(|stdout| {
             BufReader::new(stdout)
                 .read_line(&mut line)
-                .map_err(|_| "the plain TCP measurement broke off")
+                .map_err(|_| "the plain TCP measurement ended early")
         })
         .map_err(str::to_owned)?;
     line.trim().parse().map_err(|_| "the plain TCP measurement did not start".to_owned().into())

@@ -14,7 +14,7 @@ put_ack: a PUT until its ACK; all from when the driver had it. Percentiles are a
 too long. What is sent by a copy is over in the turn it was begun in: 0, shown as 0.13
 ";
 
-/// The answer as text; nothing of another answer.
+/// The answer as text; empty for another kind of answer.
 pub(super) fn text(answer: &Answer) -> String {
     let Answer::Latency { nets, peers, peers_left_out, samples_left_out } = answer else {
         return String::new();
@@ -28,7 +28,7 @@ pub(super) fn text(answer: &Answer) -> String {
     }
     text += NOTES;
     if *peers_left_out > 0 {
-        writeln!(text, "{peers_left_out} peers with fewer messages are left out: ask with --nid")
+        writeln!(text, "{peers_left_out} peers with fewer messages are left out; use --nid")
             .expect(STRING);
     }
     if *samples_left_out > 0 {
@@ -55,7 +55,7 @@ fn rows_text(what: &str, row: &LatencyRow) -> String {
     text
 }
 
-/// Three digits that count.
+/// Three significant digits.
 fn micros(nsec: u64) -> String {
     let micros = nsec as f64 / 1e3;
     match nsec {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_per_peer_and_operation() {
+    fn there_is_a_line_per_peer_and_operation() {
         let answer = Answer::Latency {
             nets: vec![row("10.0.0.1@tcp")],
             peers: vec![row("10.0.0.2@tcp")],
@@ -104,12 +104,12 @@ mod tests {
         let line = "    get_rtt             12         0     10.00      81.9      1235      1235";
         assert_eq!(lines[5], line);
         assert_eq!(lines[1].len(), line.len());
-        assert!(text.ends_with("3 peers with fewer messages are left out: ask with --nid\n"));
+        assert!(text.ends_with("3 peers with fewer messages are left out; use --nid\n"));
         assert!(lines.iter().all(|line| line.len() <= 100), "{text}");
     }
 
     #[test]
-    fn nothing_is_said_to_be_nothing() {
+    fn the_absence_of_latencies_is_reported() {
         let (nets, peers) = (Vec::new(), Vec::new());
         let none = Answer::Latency { nets, peers, peers_left_out: 0, samples_left_out: 0 };
         assert_eq!(text(&none), "no latencies yet\n");

@@ -1,4 +1,4 @@
-//! A bar on a terminal while virtual time passes; elsewhere one line that says what is run.
+//! A progress bar on a terminal; otherwise one line that names the run.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use lustrine_scenario::{Progress, format_duration};
 
 use crate::output::note;
 
-/// How often the bar is drawn anew.
+/// The interval at which the bar is redrawn.
 const DRAW: Duration = Duration::from_millis(100);
 
 /// Steps of the bar of one run.
@@ -31,7 +31,7 @@ impl Bar {
         Bar { bar, drawn: None }
     }
 
-    /// Shows how far a run is.
+    /// Shows the progress of a run.
     pub(super) fn show(&mut self, progress: &Progress) {
         if self.drawn.is_some_and(|drawn| drawn.elapsed() < DRAW) {
             return;
@@ -43,7 +43,7 @@ impl Bar {
         self.bar.set_message(format!("{now} of {planned} virtual, {ops} operations"));
     }
 
-    /// Shows how many runs are done.
+    /// Shows the number of finished runs.
     pub(super) fn count(&mut self, done: usize, of: usize) {
         self.bar.set_position(done as u64);
         self.bar.set_message(format!("{done} of {of} runs"));

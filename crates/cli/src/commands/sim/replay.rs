@@ -1,4 +1,4 @@
-//! `lustrine sim replay`: what happened to one RPC of a simulation, message by message.
+//! `lustrine sim replay`: shows what happened to one RPC of a simulation, message by message.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read};
@@ -15,9 +15,9 @@ use serde::Serialize;
 use super::Length;
 use crate::output::{Failure, print, print_json};
 
-mod tell;
+mod text;
 
-/// RPCs that are listed without --slowest.
+/// RPCs that are listed by default.
 const LISTED: usize = 5;
 
 /// Show what happened to an RPC of a simulation, message by message
@@ -67,28 +67,28 @@ pub(crate) struct ReplayArgs {
     json: bool,
 }
 
-/// What is printed as JSON.
+/// The JSON document.
 #[derive(Serialize)]
 struct Listed<'a> {
     trace: &'a TraceHeader,
-    rpcs: Vec<Told<'a>>,
+    rpcs: Vec<ShownRpc<'a>>,
 }
 
 /// One RPC of it.
 #[derive(Serialize)]
-struct Told<'a> {
+struct ShownRpc<'a> {
     #[serde(flatten)]
     rpc: &'a Rpc,
     phases: Vec<Phase>,
     problems: Vec<String>,
-    /// Step by step, if it was asked for by its number.
+    /// Its steps, if it was selected by its number.
     #[serde(skip_serializing_if = "Option::is_none")]
     timeline: Option<Vec<TimelineEntry>>,
 }
 
-impl<'a> Told<'a> {
-    fn of(rpc: &'a Rpc, trace: &Trace) -> Told<'a> {
-        Told { rpc, phases: rpc.phases(trace), problems: rpc.problems(trace), timeline: None }
+impl<'a> ShownRpc<'a> {
+    fn of(rpc: &'a Rpc, trace: &Trace) -> ShownRpc<'a> {
+        ShownRpc { rpc, phases: rpc.phases(trace), problems: rpc.problems(trace), timeline: None }
     }
 }
 
@@ -107,19 +107,19 @@ pub(super) fn run(args: &ReplayArgs) -> Result<(), Failure> {
     if args.json {
         slowest.truncate(args.slowest.unwrap_or(usize::MAX));
         let rpcs = if args.slowest.is_some() { slowest } else { shown };
-        let rpcs = rpcs.into_iter().map(|rpc| Told::of(rpc, &trace)).collect();
+        let rpcs = rpcs.into_iter().map(|rpc| ShownRpc::of(rpc, &trace)).collect();
         return print_json(&Listed { trace: &trace.head, rpcs });
     }
     slowest.truncate(args.slowest.unwrap_or(LISTED));
     let bad: Vec<&Rpc> = shown.iter().copied().filter(|rpc| is_bad(rpc)).collect();
     let listed = if args.failed { bad.len() } else { LISTED };
-    let mut out = tell::about(&trace, &rpcs);
+    let mut out = text::about(&trace, &rpcs);
     if chosen.is_empty() {
-        out += &tell::nothing(&rpcs);
+        out += &text::nothing(&rpcs);
     } else if shown.is_empty() {
-        out += &tell::none_failed(&chosen);
+        out += &text::none_failed(&chosen);
     } else {
-        out += &tell::summary(&args.name(), &trace, &shown, &slowest, (&bad, listed));
+        out += &text::summary(&args.name(), &trace, &shown, &slowest, (&bad, listed));
     }
     print(&out)
 }
@@ -142,7 +142,7 @@ impl ReplayArgs {
         self.file.as_os_str() == "-"
     }
 
-    /// The file as one writes it on a command line.
+    /// The file as it is written on a command line.
     fn name(&self) -> String {
         printable(&self.file.display().to_string())
     }
@@ -154,9 +154,9 @@ fn is_called(rpc: &Rpc, what: &str) -> bool {
 }
 
 fn step_by_step(args: &ReplayArgs, trace: &Trace, rpcs: &[Rpc]) -> Result<(), Failure> {
-    let mut told: Vec<Told<'_>> = Vec::new();
+    let mut shown_rpcs: Vec<ShownRpc<'_>> = Vec::new();
     for id in &args.rpc {
-        if told.iter().any(|told| told.rpc.id == *id) {
+        if shown_rpcs.iter().any(|shown| shown.rpc.id == *id) {
             continue;
         }
         let rpc = id.checked_sub(1).and_then(|index| rpcs.get(index)).ok_or_else(|| {
@@ -166,23 +166,24 @@ fn step_by_step(args: &ReplayArgs, trace: &Trace, rpcs: &[Rpc]) -> Result<(), Fa
                  see lustrine sim replay {file}"
             )
         })?;
-        told.push(Told { timeline: Some(rpc.timeline(trace)), ..Told::of(rpc, trace) });
+        shown_rpcs
+            .push(ShownRpc { timeline: Some(rpc.timeline(trace)), ..ShownRpc::of(rpc, trace) });
     }
     if args.json {
-        return print_json(&Listed { trace: &trace.head, rpcs: told });
+        return print_json(&Listed { trace: &trace.head, rpcs: shown_rpcs });
     }
-    let text: Vec<String> = told.iter().map(tell::one).collect();
+    let text: Vec<String> = shown_rpcs.iter().map(text::one).collect();
     print(&text.join("\n"))
 }
 
-/// Reads a trace line by line; never more of a line than one may have.
+/// Reads a trace line by line, and never more of a line than the longest permitted one.
 fn read(args: &ReplayArgs) -> Result<Trace, Failure> {
     let shown = if args.is_stdin() { "standard input".to_owned() } else { args.name() };
-    let told = |error: &dyn std::fmt::Display| Failure::Failed(format!("{shown}: {error}"));
+    let failed = |error: &dyn std::fmt::Display| Failure::Failed(format!("{shown}: {error}"));
     let mut file: Box<dyn BufRead> = if args.is_stdin() {
         let stdin = io::stdin();
         if stdin.is_terminal() {
-            return Err(told(&"a terminal; pipe a trace into it"));
+            return Err(failed(&"a terminal; pipe a trace into it"));
         }
         Box::new(stdin.lock())
     } else {
@@ -202,7 +203,7 @@ fn read(args: &ReplayArgs) -> Result<Trace, Failure> {
         let text = std::str::from_utf8(text).map_err(|_| {
             format!("{shown}: line {number}: not UTF-8 text; a trace is lines of JSON")
         })?;
-        reader.line(text).map_err(|error| told(&error))?;
+        reader.line(text).map_err(|error| failed(&error))?;
     }
-    reader.finish().map_err(|error| told(&error))
+    reader.finish().map_err(|error| failed(&error))
 }

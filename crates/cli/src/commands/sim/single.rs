@@ -42,7 +42,7 @@ pub(crate) struct RunArgs {
 }
 
 impl RunArgs {
-    /// What the trace is to hold.
+    /// What the trace should hold.
     fn wanted(&self) -> RecordFilter {
         let mut wanted = RecordFilter::newest(self.trace_limit as usize);
         if let Some(Length(from)) = self.trace_since {
@@ -60,11 +60,11 @@ impl RunArgs {
 struct Document<'a> {
     version: &'static str,
     scenario: &'a str,
-    /// What was given beside the file.
+    /// Changes to the file.
     changes: Vec<String>,
-    /// Seconds of this machine.
+    /// Real seconds.
     real_s: f64,
-    /// Messages sent and received per second of this machine.
+    /// Messages sent and received per real second.
     messages_per_real_s: f64,
     #[serde(flatten)]
     outcome: &'a Outcome,
@@ -106,7 +106,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
         note_gaps(&recording);
         Trace::of(&recording, head).to_text()
     });
-    // A trace that cannot be written costs no results.
+    // A trace that cannot be written does not affect the results.
     finish(prepared, &outcome, started.elapsed().as_secs_f64())?;
     if let (Some(file), Some(trace)) = (trace_file, trace) {
         file.write(&trace)?;
@@ -114,7 +114,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     verdict(&[&outcome], &interrupt)
 }
 
-/// Says what a trace lacks, as nobody would look for it there.
+/// Reports what a trace lacks, because it is not visible in the file.
 fn note_gaps(recording: &Recording) {
     let Some((_, first)) = recording.entries.first() else {
         return note(&format!(
@@ -125,7 +125,7 @@ fn note_gaps(recording: &Recording) {
     };
     if recording.outside != 0 {
         note(&format!(
-            "note: {} steps outside of the time that was asked for are not in the trace",
+            "note: {} steps outside of the requested time are not in the trace",
             recording.outside
         ));
     }
@@ -139,7 +139,7 @@ fn note_gaps(recording: &Recording) {
     }
 }
 
-/// Writes everything there is to write.
+/// Writes all output.
 fn finish(prepared: Prepared, outcome: &Outcome, real_s: f64) -> Result<(), Failure> {
     let changes = prepared.change_words();
     let printed = match &prepared.json {

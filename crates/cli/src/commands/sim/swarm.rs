@@ -108,17 +108,17 @@ impl Tally {
 }
 
 thread_local! {
-    /// What the last panic of this thread said.
+    /// The message of the last panic of this thread.
     static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Runs a plan; an assertion that fails is an error like any other.
+/// Runs a plan; an assertion that fails is treated as any other failure.
 fn try_plan(plan: &Plan) -> Result<RunSummary, String> {
-    let told = |wrong: Wrong| format!("after {:.1} s: {}", wrong.at.as_secs_f64(), what(wrong));
-    run_plan(plan).map_err(told)
+    let message = |wrong: Wrong| format!("after {:.1} s: {}", wrong.at.as_secs_f64(), what(wrong));
+    run_plan(plan).map_err(message)
 }
 
-/// The error; of an assertion that failed also where it is in the source.
+/// The error; for an assertion that failed, with its place in the source.
 fn what(wrong: Wrong) -> String {
     let said = LAST_PANIC.take();
     if said.is_empty() { wrong.what } else { format!("an assertion failed: {said}") }

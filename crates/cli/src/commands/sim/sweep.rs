@@ -42,9 +42,9 @@ pub(crate) struct SweepArgs {
 struct Document<'a> {
     version: &'static str,
     scenario: &'a str,
-    /// What was given beside the file.
+    /// Changes to the file.
     changes: Vec<String>,
-    /// Seconds of this machine.
+    /// Real seconds.
     real_s: f64,
     /// The names that vary.
     names: Vec<&'a str>,
@@ -63,7 +63,7 @@ pub(super) fn run(args: &SweepArgs) -> Result<(), Failure> {
     let texts = args.vary.iter().map(String::as_str);
     let sweep = Sweep::parse(texts).map_err(|error| Failure::Usage(format!("--vary {error}")))?;
     let mut prepared = args.scenario.prepare()?;
-    // All are good, or none is run.
+    // All combinations are valid, or none is run.
     let scenarios: Vec<Scenario> = (0..sweep.len())
         .map(|index| prepared.scenario(&sweep.point(index)))
         .collect::<Result<_, _>>()?;
@@ -85,14 +85,14 @@ pub(super) fn run(args: &SweepArgs) -> Result<(), Failure> {
     if rows.len() == scenarios.len() {
         finish(prepared, &sweep, &rows, started.elapsed().as_secs_f64())?;
     } else {
-        // Part of a sweep could be taken for all of it, so nothing but the table is written.
+        // A part of a sweep could be mistaken for all of it, so only the table is written.
         print(&table::sweep(&prepared.source_name, &sweep, &rows))?;
     }
     let outcomes: Vec<&Outcome> = rows.iter().map(|row| &row.outcome).collect();
     verdict(&outcomes, &interrupt)
 }
 
-/// Runs everything; `None` is what an interruption left out.
+/// Runs all combinations; `None` for those that an interruption left out.
 fn run_all(
     scenarios: &[Scenario],
     threads: usize,

@@ -1,5 +1,5 @@
 //! Tables for people: 80 columns for loads as `lustrine selftest` prints them, then links, then
-//! where messages waited.
+//! what messages waited for.
 
 use lustrine_report::numbers::{count, latency, operations, percent, rate, size, three_digits};
 use lustrine_scenario::report::Row;
@@ -18,7 +18,7 @@ conc: RPCs under way per pair of a client and a server; MiB/s, ops/s: all pairs
 formula: RPCs x size / (2 x round trip), 1 x for ping, at most what links carry
 ";
 
-/// Everything about one run.
+/// The tables of one run.
 pub(super) fn single(source_name: &str, outcome: &Outcome, real_s: f64) -> String {
     let mut out = format!(
         "{source_name}: {} nodes, fidelity {}, seed {}",
@@ -29,7 +29,7 @@ pub(super) fn single(source_name: &str, outcome: &Outcome, real_s: f64) -> Strin
     out += HEAD;
     let mut before = ("", "");
     for load in &outcome.loads {
-        // Which groups a row is about need not be said where there is one pair of them.
+        // The groups of a row are left out if there is only one pair of them.
         let ends = (load.from.as_str(), load.to.as_str());
         if outcome.loads.len() > 1 && ends != before {
             out += &format!("{} -> {}\n", ends.0, ends.1);
@@ -121,7 +121,7 @@ fn waits(groups: &[GroupWaits]) -> String {
     out
 }
 
-/// Everything about a sweep: a line for each combination.
+/// The table of a sweep: a line for each combination.
 pub(super) fn sweep(source_name: &str, sweep: &Sweep, rows: &[Row]) -> String {
     let mut heads = sweep.names();
     heads.extend(["MiB/s", "ops/s", "p50", "p90", "p99", "max", "err", "formula", "busiest link"]);
@@ -151,11 +151,11 @@ pub(super) fn sweep(source_name: &str, sweep: &Sweep, rows: &[Row]) -> String {
     let mut out = format!("{source_name}: {} runs, {nodes} nodes in the first\n", rows.len());
     out += columns(&heads, &rows.iter().map(cells).collect::<Vec<_>>()).trim_start();
     out += "all loads together; latencies of the slowest load; formula: see sim run\n";
-    let mut told: Vec<&String> = Vec::new();
+    let mut shown: Vec<&String> = Vec::new();
     for row in rows {
         for hint in row.outcome.hints.iter().chain(&row.outcome.unquiet) {
-            if !told.contains(&hint) {
-                told.push(hint);
+            if !shown.contains(&hint) {
+                shown.push(hint);
                 out += &format!("note: {}: {hint}\n", row.values.join(" "));
             }
         }
@@ -163,7 +163,7 @@ pub(super) fn sweep(source_name: &str, sweep: &Sweep, rows: &[Row]) -> String {
     out
 }
 
-/// Columns as wide as they need; the first and the last one to the left.
+/// Columns as wide as necessary; the first and the last one are aligned to the left.
 pub(super) fn columns(heads: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());

@@ -21,7 +21,7 @@ use super::{CompatArg, StdTerminal, resolve};
 use crate::common::{ControlOptions, ask_running};
 use crate::output::Failure;
 
-/// Errnos of a node that does not run, and of one whose reply is not expected.
+/// Errnos for a node that is not running, and for an unexpected reply.
 const NETWORK_DOWN: i32 = -100;
 const PROTOCOL: i32 = -71;
 
@@ -155,9 +155,9 @@ impl Env for RunningNode {
         };
         read.map_err(|error| error.to_string())?;
         if bytes.len() > FILE_MAX {
-            return Err(format!("it has more than {FILE_MAX} bytes"));
+            return Err(format!("the file has more than {FILE_MAX} bytes"));
         }
-        String::from_utf8(bytes).map_err(|_| "it is no text in UTF-8".to_owned())
+        String::from_utf8(bytes).map_err(|_| "the file is not UTF-8 text".to_owned())
     }
 
     fn resolve(&mut self, host: &str) -> Result<Ipv4Addr, String> {
@@ -179,6 +179,7 @@ fn is_about_nid(request: &Request) -> bool {
 }
 
 fn unexpected() -> ToolError {
-    let text = "unexpected reply of the node; the versions of the node and of this tool may differ";
+    let text =
+        "unexpected reply from the node; the versions of the node and of this tool may differ";
     ToolError { errno: PROTOCOL, text: text.to_owned() }
 }

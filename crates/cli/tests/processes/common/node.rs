@@ -1,4 +1,4 @@
-//! A node in a process of its own.
+//! A node in a separate process.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -10,14 +10,14 @@ use rustix::process::Signal;
 
 use super::{Finished, Running, Scratch, Usage, free_port, loopback, lustrine};
 
-/// `lustrine node` at an address of its own, with a control socket of its own.
+/// `lustrine node` at its own address, with its own control socket.
 #[derive(Debug)]
 pub(crate) struct Node {
     running: Running,
     home: Home,
 }
 
-/// What stays of a node when its process ends.
+/// The parts of a node that remain when its process ends.
 #[derive(Debug)]
 pub(crate) struct Home {
     ip: Ipv4Addr,
@@ -41,17 +41,17 @@ impl Home {
         self.scratch.file("node.sock")
     }
 
-    /// Starts a node here, again.
+    /// Starts a node at the same place.
     pub(crate) fn start(self) -> Node {
         let mut running = Running::start(&mut self.command());
-        // The last thing it says before it serves.
+        // The last message before it serves.
         running.wait_for("control socket");
         Node { running, home: self }
     }
 }
 
 impl Node {
-    /// Starts one with more arguments; it answers when this returns.
+    /// Starts a node with more arguments; it answers when this returns.
     pub(crate) fn start(args: &[&str]) -> Node {
         let ip = loopback();
         Node::start_at(ip, free_port(ip), args)
@@ -62,12 +62,12 @@ impl Node {
         Home { ip, port, args, scratch: Scratch::new() }.start()
     }
 
-    /// Starts another one that this one can find: its port is the same.
+    /// Starts another node that can reach this one: its port is the same.
     pub(crate) fn beside(&self, args: &[&str]) -> Node {
         Node::start_at(loopback(), self.home.port, args)
     }
 
-    /// One that lets everybody in.
+    /// Starts a node that accepts all peers.
     pub(crate) fn open() -> Node {
         Node::start(&["--accept", "all"])
     }
@@ -88,7 +88,7 @@ impl Node {
         self.home.control()
     }
 
-    /// What its process takes of the machine.
+    /// The resources that its process uses.
     pub(crate) fn usage(&self) -> Usage {
         Usage::of(self.running.pid())
     }
@@ -97,8 +97,7 @@ impl Node {
         &mut self.running
     }
 
-    /// `ping`, `discover` or `selftest` towards it, from a node that lives for this command at an
-    /// address of its own.
+    /// `ping`, `discover` or `selftest` towards it, from a temporary node at its own address.
     pub(crate) fn client(&self, command: &str) -> Command {
         self.client_at(command, loopback())
     }
@@ -126,7 +125,7 @@ impl Node {
     pub(crate) fn stats(&self) -> StatsRow {
         match control::ask(&self.control(), &Request::ShowStats) {
             Ok(Answer::Stats { stats }) => *stats,
-            other => panic!("{} does not tell its counters: {other:?}", self.nid()),
+            other => panic!("{} does not return its counters: {other:?}", self.nid()),
         }
     }
 
@@ -136,27 +135,27 @@ impl Node {
         self.stats().socklnd[name]
     }
 
-    /// Ends it as an owner does.
+    /// Ends it with SIGTERM and checks that it succeeds.
     #[track_caller]
     pub(crate) fn stop(self) -> Finished {
         self.running.signal(Signal::TERM);
         self.end().0
     }
 
-    /// Waits for its end, whose reason is the test's.
+    /// Waits until it ends for a reason of the test.
     #[track_caller]
     pub(crate) fn end(self) -> (Finished, Home) {
         (self.running.end(), self.home)
     }
 
-    /// Ends it without a chance to tidy up.
+    /// Kills it with SIGKILL.
     #[track_caller]
     pub(crate) fn kill(self) -> Home {
         self.running.signal(Signal::KILL);
         self.end().1
     }
 
-    /// Kills it and starts it again at the same place.
+    /// Kills it and starts it again with the same address and socket.
     #[track_caller]
     pub(crate) fn kill_and_restart(self) -> Node {
         self.kill().start()

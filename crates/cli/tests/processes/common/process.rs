@@ -1,4 +1,4 @@
-//! Processes that a test starts: none outlives the test, none is waited for without limit.
+//! Processes that a test starts: none outlives the test, and every wait has a limit.
 
 use std::io::Read;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long anything may take that is expected to happen. It is for a machine under heavy load:
-/// no test waits for it to pass.
+/// The limit of any wait for an expected event. It is chosen for a machine under heavy load: no
+/// test waits for it to pass.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// How often a condition is looked at.
+/// The interval at which a condition is checked.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Waits until there is something.
+/// Waits until `condition` returns a value.
 pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let give_up = Instant::now() + LIMIT;
     loop {
@@ -28,14 +28,14 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
     }
 }
 
-/// The program, with none of the settings that the environment may have for it.
+/// The program, without settings from the environment.
 pub(crate) fn lustrine() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lustrine"));
     clean(&mut command);
     command
 }
 
-/// Removes the program's settings from a command's environment.
+/// Removes the program's settings from the environment of a command.
 pub(crate) fn clean(command: &mut Command) {
     let ours = ["LUSTRINE_CONTROL", "LUSTRINE_LOG", "LUSTRINE_LST_DIR", "LUSTRINE_COMPAT"];
     for name in ours.into_iter().chain(["XDG_RUNTIME_DIR", "LST_SESSION", "LST_FEATURES"]) {
@@ -43,7 +43,7 @@ pub(crate) fn clean(command: &mut Command) {
     }
 }
 
-/// Runs a command to its end.
+/// Runs a command until it ends.
 pub(crate) fn finish(command: &mut Command) -> Finished {
     Running::start(command).end()
 }
@@ -58,20 +58,20 @@ pub(crate) struct Finished {
 }
 
 impl Finished {
-    /// Requires that all went well.
+    /// Asserts that it succeeded.
     #[track_caller]
     pub(crate) fn ok(self) -> Finished {
         self.expect_code(0)
     }
 
-    /// Requires an exit status.
+    /// Asserts an exit status.
     #[track_caller]
     pub(crate) fn expect_code(self, code: i32) -> Finished {
         assert_eq!(self.code, Some(code), "exit status of {self:#?}");
         self
     }
 
-    /// Requires an exit status of 1 and an error for people that says all of this.
+    /// Asserts an exit status of 1 and an error message that contains all of these words.
     #[track_caller]
     pub(crate) fn expect_error(self, words: &[&str]) -> Finished {
         let failed = self.expect_code(1);
@@ -79,7 +79,7 @@ impl Finished {
         failed.expect_stderr(words)
     }
 
-    /// Requires words on standard error.
+    /// Asserts that standard error contains these words.
     #[track_caller]
     pub(crate) fn expect_stderr(self, words: &[&str]) -> Finished {
         for word in words {
@@ -95,7 +95,7 @@ impl Finished {
     }
 }
 
-/// A process that runs; dropping it kills it.
+/// A running process; dropping it kills it.
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
@@ -150,7 +150,7 @@ impl Running {
         kill_process(pid, signal).expect("a child that was not waited for takes signals");
     }
 
-    /// Waits until it, and whoever has inherited its output, has ended.
+    /// Waits until it, and all processes that have inherited its output, have ended.
     #[track_caller]
     pub(crate) fn end(mut self) -> Finished {
         let status = eventually(&format!("the end of process {}", self.pid()), || {
@@ -180,11 +180,12 @@ impl Drop for Running {
     }
 }
 
-/// A pipe that a thread empties.
+/// A pipe that a thread reads.
 #[derive(Debug)]
 struct Output {
     bytes: Arc<Mutex<Vec<u8>>>,
-    /// Disconnected at the end of the pipe. The lock is what lets threads share a process.
+    /// Disconnected at the end of the pipe. The lock makes it possible to share a process between
+    /// threads.
     ended: Mutex<mpsc::Receiver<()>>,
 }
 

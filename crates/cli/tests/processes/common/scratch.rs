@@ -1,4 +1,4 @@
-//! Where a test lives: addresses, ports and a directory nobody else uses.
+//! Addresses, ports and a directory that only one test uses.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Counts what this process has given out.
+/// Number of addresses that this process has used.
 fn next() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// An address of 127.0.0.0/8 that no other test uses: neither in this process nor in another one
-/// that runs at the same time, whose number is another.
+/// An address of 127.0.0.0/8 that no other test uses, neither in this process nor in another one
+/// that runs at the same time, because its process id differs.
 pub(crate) fn loopback() -> Ipv4Addr {
     const PER_PROCESS: u32 = 500;
     let index = (process::id() % 16_384) * PER_PROCESS + next() % PER_PROCESS;
@@ -29,8 +29,8 @@ pub(crate) fn free_port(ip: Ipv4Addr) -> u16 {
     listener.local_addr().expect("a listener has an address").port()
 }
 
-/// A directory of a test's own, in which any user may make files; it is removed with this value.
-/// Its path is short: names of Unix sockets are.
+/// A directory of one test, in which any user may create files; it is removed with this value. Its
+/// path is short, because the length of Unix socket paths is limited.
 #[derive(Debug)]
 pub(crate) struct Scratch(PathBuf);
 
@@ -62,7 +62,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed stays; the test has had its say.
+        // A directory that cannot be removed stays; this does not fail the test.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! What a process takes of the machine, as the kernel tells it.
+//! The resources that a process uses, from the kernel.
 
 use std::fs;
 
@@ -7,12 +7,12 @@ use std::fs;
 pub(crate) struct Usage {
     /// Resident memory, in bytes.
     pub(crate) resident: u64,
-    /// Descriptors open.
+    /// Number of open descriptors.
     pub(crate) descriptors: usize,
 }
 
 impl Usage {
-    /// Of a process that runs.
+    /// The usage of a running process.
     #[track_caller]
     pub(crate) fn of(pid: u32) -> Usage {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");

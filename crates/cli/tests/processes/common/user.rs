@@ -1,4 +1,4 @@
-//! What this test process may do, and the program run by a user who may less.
+//! The rights of this test process, and the program run by a user with fewer rights.
 
 use std::fs;
 use std::net::IpAddr;
@@ -10,19 +10,19 @@ use lustrine_testing::{Need, not_run};
 use super::process::{clean, finish, lustrine};
 use super::{Scratch, loopback};
 
-/// Whether processes started here get node identity.
+/// Whether processes started here have node identity.
 pub(crate) fn may_be_node() -> bool {
     lustrine_sys::privileged_ports_usable(Some(IpAddr::V4(loopback())))
         .expect("whether a port of the loopback can be bound is known")
 }
 
-/// The identity that is chosen without being asked for.
+/// The identity that is chosen by default.
 pub(crate) fn own_identity() -> &'static str {
     if may_be_node() { "node" } else { "userland" }
 }
 
-/// The program run by a user who may not bind ports below 1024; `None`, with the reason
-/// recorded, where there is no such user.
+/// The program run by a user who may not bind ports below 1024; `None`, with the reason recorded,
+/// if there is no such user.
 #[track_caller]
 pub(crate) fn unprivileged(scratch: &Scratch) -> Option<Command> {
     if !may_be_node() {
@@ -35,7 +35,7 @@ pub(crate) fn unprivileged(scratch: &Scratch) -> Option<Command> {
         );
         return None;
     }
-    // The build directory may be closed to others.
+    // Other users may not have access to the build directory.
     let program = scratch.file("lustrine");
     fs::copy(env!("CARGO_BIN_EXE_lustrine"), &program).expect("the program can be copied");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("the copy is ours");

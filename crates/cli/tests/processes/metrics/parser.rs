@@ -1,4 +1,4 @@
-//! A strict reader of the OpenMetrics text format, as far as a page of ours uses it; written from
+//! A strict parser of the OpenMetrics text format, as far as Lustrine's pages use it; written from
 //! the format's specification and without the library that writes the page.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ pub(crate) struct Exposition {
     pub(crate) families: Vec<Family>,
 }
 
-/// A metric with all that is told of it.
+/// A metric with its metadata and samples.
 #[derive(Debug)]
 pub(crate) struct Family {
     pub(crate) name: String,
@@ -57,7 +57,7 @@ pub(crate) fn parse(text: &str) -> Result<Exposition, String> {
         let (name, help) = meta(line, "HELP")?;
         let (of, kind) = meta(lines.next().ok_or("no TYPE")?, "TYPE")?;
         if of != name || families.iter().any(|family| family.name == name) {
-            return Err(format!("{name} is told of twice, or with {of} inside"));
+            return Err(format!("{name} is described twice, or with {of} inside"));
         }
         let (name, kind, help) = (name.to_owned(), kind.to_owned(), help.to_owned());
         let mut family = Family { name, kind, help, samples: Vec::new() };
@@ -136,7 +136,7 @@ fn check(family: &Family) -> Result<(), String> {
     if kind == "histogram" { check_histograms(name, samples) } else { Ok(()) }
 }
 
-/// Buckets rise to the count.
+/// Buckets ascend up to the count.
 fn check_histograms(name: &str, samples: &[Sample]) -> Result<(), String> {
     let mut all: BTreeMap<String, Vec<&Sample>> = BTreeMap::new();
     for sample in samples {

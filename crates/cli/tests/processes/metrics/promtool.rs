@@ -1,4 +1,4 @@
-//! What Prometheus' own check says of a page.
+//! The check of Prometheus itself on a page.
 
 use std::io::Write;
 use std::process::{Command, Stdio};

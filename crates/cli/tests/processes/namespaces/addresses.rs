@@ -1,4 +1,4 @@
-//! Which addresses a node takes, and for whom.
+//! Which addresses a node uses.
 
 use lustrine_control::{Answer, NetInfo, NetRow, Request};
 use lustrine_testing::{Need, not_run};
@@ -7,11 +7,11 @@ use super::netns::{NetNs, whole_selftest};
 use crate::common::{Scratch, finish, unprivileged};
 
 #[test]
-fn interfaces_by_name() {
+fn interfaces_are_found_by_name() {
     let Some([here, there]) = NetNs::several() else { return };
     here.connect(&there, "eth0", 1500, ["10.213.0.1/24", "10.213.0.2/24"]);
     here.connect(&there, "eth1", 1500, ["10.213.1.1/24", "10.213.1.2/24"]);
-    // An interface may have several addresses; the first one is LNet's.
+    // An interface may have several addresses; LNet uses the first one.
     there.run("ip address add 10.213.0.77/24 dev eth0");
     let node = there.node(&["--net", "tcp=eth0", "--net", "tcp1=eth1:7988"]);
     let Answer::Net(NetInfo { nets, .. }) = node.ask(&Request::ShowNet) else { panic!("no nets") };
@@ -26,14 +26,14 @@ fn interfaces_by_name() {
     ];
     assert_eq!(found, expected);
 
-    // Each net is served on its own interface, the client chooses its own by the net.
+    // Each net is served on its own interface; the net determines the client's interface.
     finish(&mut here.lustrine(&["ping", "10.213.0.2@tcp"])).ok();
     let on_second = ["--net", "tcp1=eth1:7988", "--net", "tcp=eth0"];
     let second = whole_selftest("10.213.1.2@tcp1");
     finish(&mut here.lustrine(&[&second, &on_second[..]].concat())).ok();
     let Answer::Net(NetInfo { nets, .. }) = node.ask(&Request::ShowNet) else { panic!("no nets") };
     assert!(nets[1].messages.received > nets[0].messages.received, "{nets:#?}");
-    // Without a word about where, it is the first interface that is up.
+    // Without an address, it is the first interface that is up.
     there.run("ip link set eth0 down");
     drop(node);
     let node = there.node(&["--net", "tcp"]);
@@ -42,7 +42,7 @@ fn interfaces_by_name() {
 }
 
 #[test]
-fn ipv6_only() {
+fn a_node_works_with_ipv6_only() {
     let Some([here, there]) = NetNs::several() else { return };
     if let Err(why) = there.attempt("ip -6 address add fd77::9/128 dev lo") {
         return not_run(Need::Ipv6, &why);
@@ -61,7 +61,7 @@ fn ipv6_only() {
 }
 
 #[test]
-fn a_user_without_privilege() {
+fn a_user_without_privilege_runs_a_userland_node() {
     let Some([here, there]) = NetNs::several() else { return };
     here.connect(&there, "eth0", 1500, ["10.213.0.1/24", "10.213.0.2/24"]);
     let scratch = Scratch::new();
@@ -70,7 +70,7 @@ fn a_user_without_privilege() {
     command.args(whole_selftest("10.213.0.2@tcp"));
     let report = finish(&mut here.inside(&command)).ok().json();
     assert_eq!(report["identity"], "userland", "{report:#}");
-    // A namespace may let everybody be a node.
+    // A namespace may permit all users to bind privileged ports.
     here.run("sysctl -qw net.ipv4.ip_unprivileged_port_start=0");
     let report = finish(&mut here.inside(&command)).ok().json();
     assert_eq!(report["identity"], "node", "{report:#}");

@@ -1,4 +1,4 @@
-//! Links that are narrow, slow, or gone for a while.
+//! Links that are narrow, slow, or down for a while.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ fn rows(done: &Finished) -> Vec<Value> {
 }
 
 #[test]
-fn over_a_cable() {
+fn all_tests_work_over_a_cable() {
     let Some((here, _there, node)) = pair(1500, &[]) else { return };
     let done = finish(&mut here.lustrine(&whole_selftest(NODE))).ok();
     let rows = rows(&done);
@@ -34,9 +34,9 @@ fn over_a_cable() {
     assert!(node.received() > 1 << 20);
 }
 
-/// The path is narrower in its middle than at its ends, which only the router knows.
+/// The path is narrower in its middle than at its ends, which only the router can detect.
 #[test]
-fn over_a_router_with_small_packets() {
+fn all_tests_work_over_a_router_with_a_small_mtu() {
     let Some([here, router, there]) = NetNs::several() else { return };
     here.connect(&router, "eth0", 1500, ["10.213.0.1/24", "10.213.0.254/24"]);
     there.connect(&router, "eth1", 1500, ["10.213.1.2/24", "10.213.1.254/24"]);
@@ -44,15 +44,15 @@ fn over_a_router_with_small_packets() {
     router.run("ip link set eth1 mtu 600");
     here.run("ip route add default via 10.213.0.254");
     there.run("ip route add default via 10.213.1.254");
-    // Towards the router as well: nothing larger would be taken there.
+    // Also towards the router, which would not accept larger packets there.
     there.run("ip link set eth1 mtu 600");
     let _node = there.node(&["--net", "tcp=eth1"]);
     let done = finish(&mut here.lustrine(&whole_selftest("10.213.1.2@tcp"))).ok();
     assert_eq!(rows(&done).len(), 5, "{done:#?}");
 }
 
-/// Traffic that is under way when the link goes down, until something has come of that: `until` is
-/// asked with the client's namespace, the node, and how long the link has been down.
+/// Traffic that is under way when the link goes down. `until` is called with the client's
+/// namespace, the node, and how long the link has been down.
 fn interrupted(
     settings: &[&str],
     until: fn(&NetNs, &NetNsNode, Duration) -> bool,
@@ -68,13 +68,13 @@ fn interrupted(
     eventually("an effect of the cut", || until(&here, &node, cut.elapsed()).then_some(()));
     there.run("ip link set eth0 up");
     let done = client.end();
-    // Whatever it cost, traffic flows again.
+    // In any case, traffic continues.
     finish(&mut here.lustrine(&whole_selftest(NODE))).ok();
     Some((here, done))
 }
 
 #[test]
-fn a_link_that_is_down_for_a_moment_costs_time_only() {
+fn a_link_that_is_down_for_a_moment_causes_delay_only() {
     let until = |_: &NetNs, _: &NetNsNode, down| down >= Duration::from_secs(2);
     let Some((_, done)) = interrupted(&[], until) else { return };
     let rows = rows(&done.ok());
@@ -83,9 +83,9 @@ fn a_link_that_is_down_for_a_moment_costs_time_only() {
     assert!(longest >= 200_000.0, "nothing waited for the link: {rows:#?}");
 }
 
-/// Longer than a connection may stand still: it is closed, and its operations fail.
+/// Longer than a connection may make no progress: it is closed, and its operations fail.
 #[test]
-fn a_link_that_is_down_for_longer_costs_errors() {
+fn a_link_that_is_down_for_longer_causes_errors() {
     let settings = ["--set", "sock_timeout=1"];
     let until = |_: &NetNs, node: &NetNsNode, down| {
         node.stats().socklnd["closed"] > 0 && down >= Duration::from_secs(4)
@@ -96,7 +96,7 @@ fn a_link_that_is_down_for_longer_costs_errors() {
 }
 
 #[test]
-fn a_long_way() {
+fn all_tests_work_over_a_long_link() {
     let Some((here, there, _node)) = pair(1500, &[]) else { return };
     if let Err(why) = there.attempt("tc qdisc add dev eth0 root netem delay 20ms") {
         return not_run(Need::Netem, &why);
@@ -108,7 +108,7 @@ fn a_long_way() {
 
 /// 64 KiB at 20 Mb/s, less what the link lets pass at once, take 22 ms.
 #[test]
-fn a_slow_link() {
+fn a_slow_link_limits_the_rate() {
     let Some((here, there, _node)) = pair(1500, &[]) else { return };
     let shape = "tc qdisc add dev eth0 root tbf rate 20mbit burst 8kb latency 400ms";
     if let Err(why) = there.attempt(shape) {

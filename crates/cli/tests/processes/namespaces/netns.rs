@@ -1,5 +1,5 @@
-//! Network namespaces without a name: each belongs to a process of ours and vanishes with it, even
-//! if the test is killed.
+//! Network namespaces without a name: each belongs to a process of the test and is removed with it,
+//! even if the test is killed.
 
 use std::process::Command;
 
@@ -9,18 +9,19 @@ use lustrine_testing::{Need, not_run};
 
 use crate::common::{Running, Scratch, finish, lustrine};
 
-/// What this machine must have, each with an argument that does no harm.
+/// Programs that the tests need, each with a harmless argument.
 const TOOLS: [[&str; 2]; 3] = [["ip", "-V"], ["unshare", "--version"], ["nsenter", "--version"]];
 
 /// A network namespace with a loopback that is up, and with its own view of /sys.
 #[derive(Debug)]
 pub(crate) struct NetNs {
-    /// Holds it, until the end of its standard input.
+    /// The process that holds the namespace until the end of its standard input.
     holder: Running,
 }
 
 impl NetNs {
-    /// As many as are asked for; `None`, with the reason printed, where none can be made.
+    /// Creates this number of namespaces; `None`, with the reason recorded, if that is not
+    /// possible.
     #[track_caller]
     pub(crate) fn several<const N: usize>() -> Option<[NetNs; N]> {
         if !lustrine_sys::process::is_root() {
@@ -67,13 +68,13 @@ impl NetNs {
         entered
     }
 
-    /// Runs a command line of words in this namespace; it must succeed.
+    /// Runs a command line in this namespace; it must succeed.
     #[track_caller]
     pub(crate) fn run(&self, line: &str) {
         self.attempt(line).unwrap_or_else(|error| panic!("{line}: {error}"));
     }
 
-    /// The same; tells why it fails.
+    /// The same; returns the reason of a failure.
     pub(crate) fn attempt(&self, line: &str) -> Result<(), String> {
         let mut words = line.split_whitespace();
         let mut command = Command::new(words.next().expect("a command"));
@@ -81,33 +82,33 @@ impl NetNs {
         if done.code == Some(0) { Ok(()) } else { Err(done.stderr.trim().to_owned()) }
     }
 
-    /// Lays a cable between two namespaces: an interface called `name` at both ends, with these
-    /// addresses and this MTU in bytes.
+    /// Connects two namespaces: an interface called `name` at both ends, with these addresses and
+    /// this MTU in bytes.
     #[track_caller]
     pub(crate) fn connect(&self, other: &NetNs, name: &str, mtu: u32, addresses: [&str; 2]) {
         let there = other.holder.pid();
         self.run(&format!("ip link add {name} type veth peer name {name} netns {there}"));
         for (space, address) in [self, other].into_iter().zip(addresses) {
-            // IPv6: an address that may be used at once, without asking who else has it.
+            // IPv6: an address that is usable at once, without duplicate address detection.
             let at_once = if address.contains(':') { "nodad" } else { "" };
             space.run(&format!("ip address add {address} dev {name} {at_once}"));
             space.run(&format!("ip link set {name} mtu {mtu} up"));
         }
     }
 
-    /// Starts a node here.
+    /// Starts a node in this namespace.
     pub(crate) fn node(&self, args: &[&str]) -> NetNsNode {
         let scratch = Scratch::new();
         let mut command = lustrine();
         command.args(["node", "--until-eof", "--accept", "all", "--control"]);
         command.arg(scratch.file("node.sock")).args(args);
         let mut running = Running::start(&mut self.inside(&command));
-        // The last thing it says before it serves.
+        // The last message before it serves.
         running.wait_for("control socket");
         NetNsNode { _running: running, scratch }
     }
 
-    /// The program with these arguments, here.
+    /// The program with these arguments, in this namespace.
     pub(crate) fn lustrine(&self, args: &[&str]) -> Command {
         self.inside(lustrine().args(args))
     }
@@ -121,7 +122,7 @@ pub(crate) struct NetNsNode {
 }
 
 impl NetNsNode {
-    /// An answer of its control socket, which is reached from any namespace.
+    /// An answer of its control socket, which can be reached from any namespace.
     #[track_caller]
     pub(crate) fn ask(&self, request: &Request) -> Answer {
         let answer = control::ask(&self.scratch.file("node.sock"), request);
@@ -133,7 +134,7 @@ impl NetNsNode {
     pub(crate) fn stats(&self) -> StatsRow {
         match self.ask(&Request::ShowStats) {
             Answer::Stats { stats } => *stats,
-            other => panic!("a node does not tell its counters: {other:?}"),
+            other => panic!("a node does not return its counters: {other:?}"),
         }
     }
 
@@ -144,7 +145,7 @@ impl NetNsNode {
     }
 }
 
-/// The arguments of a selftest of everything, every word checked.
+/// The arguments of a selftest with all tests, every word checked.
 pub(crate) fn whole_selftest(nid: &str) -> Vec<&str> {
     let mut args = vec!["selftest", "--to", nid, "--check", "full", "--json", "-"];
     args.extend(["--size", "4k,1M", "--concurrency", "8", "--time", "0.2"]);

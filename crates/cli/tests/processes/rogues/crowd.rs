@@ -11,26 +11,26 @@ use lustrine_testing::{Need, not_run};
 
 use crate::common::finish;
 
-/// Connections at once.
+/// Connections at the same time.
 const CROWD: usize = 10_000;
 
-/// How many come from one address.
+/// Connections per address.
 const PER_ROGUE: usize = 1000;
 
-/// Room for those who are not accepted yet. With LNet's 127 a crowd on a busy machine is dropped by
-/// the system, and tries again a second later: 128 connections a second were seen.
+/// The listen backlog. With LNet's 127, the system drops connections of a crowd on a busy machine,
+/// and they are tried again a second later: this gave 128 connections per second.
 const BACKLOG: &str = "accept_backlog=4096";
 
-/// Descriptors that the test needs besides.
+/// Descriptors that the test needs in addition.
 const SPARE: u64 = 500;
 
-/// Whether this run may take long, and this process open so many connections.
+/// Whether this run may take long, and this process may open this number of connections.
 fn may_gather() -> bool {
     if env::var_os("LUSTRINE_LONG").is_none_or(|value| value != "1") {
         not_run(Need::Long, "10,000 connections take a while");
         return false;
     }
-    let limit = lustrine_sys::limits::raise_descriptor_limit().expect("the kernel tells");
+    let limit = lustrine_sys::limits::raise_descriptor_limit().expect("the kernel returns it");
     let enough = limit >= CROWD as u64 + SPARE;
     if !enough {
         let why = format!("{limit} descriptors are not enough for {CROWD} connections");
@@ -55,24 +55,24 @@ fn gather(scene: &Scene, greet: bool) -> Vec<Line> {
     crowd
 }
 
-/// Says what the node takes for a crowd.
+/// Prints the resources that the node uses for a crowd.
 fn tell(scene: &Scene, what: &str) {
     let (stats, usage) = (scene.node.stats(), scene.node.usage());
     let (connections, mapped) = (stats.connections, stats.memory_mapped);
     eprintln!("{what}: {connections} connections, {usage:?}, {mapped} bytes mapped");
 }
 
-/// With the usual limits the newest of them push out the oldest, and newcomers from other addresses
-/// find a place; peers that are connected already notice nothing.
+/// With the default limits the newest connections evict the oldest ones, and newcomers from other
+/// addresses are accepted; connected peers are not affected.
 #[test]
-fn ten_thousand_that_say_nothing_leave_room_for_others() {
+fn ten_thousand_silent_connections_leave_room_for_others() {
     if !may_gather() {
         return;
     }
     let scene = Scene::with_friend_only(&[BACKLOG, "accept_timeout=60"]);
     tell(&scene, "before");
     let crowd = gather(&scene, false);
-    // 1024 at a time are let in to say HELLO.
+    // At most 1024 handshakes are open at a time.
     scene.wait_for("a silent crowd", "handshakes_evicted", 0, CROWD as u64 - 1024);
     tell(&scene, "silent, the usual limits");
     assert!(scene.node.stats().connections <= 1024 + 16);
@@ -83,9 +83,9 @@ fn ten_thousand_that_say_nothing_leave_room_for_others() {
     scene.end();
 }
 
-/// With room for all of them they are all held, and newcomers find a place beside them.
+/// With sufficient limits all of them are held, and newcomers are accepted as well.
 #[test]
-fn ten_thousand_at_once() {
+fn ten_thousand_connections_are_held_at_once() {
     if !may_gather() {
         return;
     }
@@ -99,7 +99,7 @@ fn ten_thousand_at_once() {
     drop(silent);
     scene.check("a silent crowd");
 
-    // The allocator keeps some of what the first crowd took; the second takes that.
+    // The allocator keeps some memory of the first crowd, which the second one uses.
     let first = greet_and_leave(&scene);
     let second = greet_and_leave(&scene);
     assert!(second <= first + (8 << 20), "{first} bytes resident, a crowd later {second}");
@@ -107,7 +107,8 @@ fn ten_thousand_at_once() {
     scene.end();
 }
 
-/// All say HELLO, ping, are answered, and go; returns what is resident then, in bytes.
+/// All send a HELLO and a ping, get an answer, and disconnect. Returns the resident memory
+/// afterwards, in bytes.
 fn greet_and_leave(scene: &Scene) -> u64 {
     let mut crowd = gather(scene, true);
     for line in &mut crowd {

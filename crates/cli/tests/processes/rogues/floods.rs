@@ -1,30 +1,30 @@
-//! Rogues that ask and ask, and read no answer.
+//! Rogues that send requests without end, and read no answers.
 
 use lustrine_wire::frame::{FIRST_ZC_COOKIE, FrameHeader};
 use lustrine_wire::hello::ConnType;
 
 use super::scene::{Rogue, Scene};
 use super::words::{framed, greeting, message};
-use super::{Row, anybody, face};
+use super::{Row, any_port, face};
 
-/// Room for what the rogue does not read, in bytes: little, so that the node's side fills up soon.
+/// Buffer for what the rogue does not read, in bytes: small, so that the node's side fills up soon.
 const WINDOW: usize = 4096;
 
 #[test]
-fn answers_that_are_not_read() {
+fn unread_answers_are_bounded() {
     let rows: &[Row] = &[
-        anybody(
+        any_port(
             "questions without end, the answers unread",
             &[("responses_refused", 1), ("timeouts_send", 1)],
             questions,
         ),
-        anybody("cookies to acknowledge, unread", &[("ack_backlog", 1)], cookies),
+        any_port("cookies to acknowledge, unread", &[("ack_backlog", 1)], cookies),
     ];
-    // Answers that could not be sent are given up with their transaction.
+    // Answers that cannot be sent are given up at the transaction time-out.
     face(Scene::new(&["sock_timeout=2", "transaction_timeout=5"]), rows);
 }
 
-/// The node's memory of what it owes this peer is bounded; when nothing is taken it leaves.
+/// The node's queue for this peer is bounded; when nothing is read, the node closes the connection.
 fn questions(_: &Scene, rogue: &mut Rogue) {
     let mut line = rogue.dial_reading(Some(WINDOW));
     line.say(&greeting(&rogue.words, &rogue.words.hello(ConnType::Control)));

@@ -1,4 +1,4 @@
-//! What goes wrong before the first message.
+//! Faults before the first message.
 
 use lustrine_wire::ByteOrder;
 use lustrine_wire::hello::{ConnType, Hello, Version};
@@ -6,35 +6,35 @@ use lustrine_wire::nid::{Nid, ProcessId};
 
 use super::scene::{Rogue, Scene};
 use super::words::greeting;
-use super::{Row, anybody, believed, face};
+use super::{Row, any_port, face, privileged};
 
 #[test]
-fn handshakes_that_are_none() {
+fn malformed_handshakes_are_counted() {
     let rows: &[Row] = &[
-        anybody("garbage from the first byte", &[("bad_request_magic", 20)], garbage),
-        anybody("a request of an unknown version", &[("bad_request_version", 1)], |_, rogue| {
+        any_port("garbage from the first byte", &[("bad_request_magic", 20)], garbage),
+        any_port("a request of an unknown version", &[("bad_request_version", 1)], |_, rogue| {
             refused(rogue, |bytes| bytes[4] = 77);
         }),
-        anybody("a request for another node", &[("wrong_target", 1)], |_, rogue| {
+        any_port("a request for another node", &[("wrong_target", 1)], |_, rogue| {
             refused(rogue, |bytes| bytes[8] ^= 0x55);
         }),
-        anybody("a HELLO that is none", &[("bad_hello_magic", 1)], |_, rogue| {
+        any_port("a HELLO that is none", &[("bad_hello_magic", 1)], |_, rogue| {
             refused(rogue, |bytes| bytes[16..].fill(0x42));
         }),
-        anybody("a HELLO of an unknown version", &[("bad_hello_version", 1)], hello_version),
-        anybody("a HELLO from everybody", &[("bad_hello_source", 1)], hello_source),
-        anybody("a request that ends too soon", &[("handshakes_broken", 1)], half_a_request),
-        anybody("good HELLOs, one after the other", &[("opened_passive", 300)], come_and_go),
-        believed("a HELLO under many names", &[("opened_passive", 300)], many_names),
-        believed("the same HELLO again and again", &[("duplicates_refused", 300)], again),
-        believed("another version in the middle", &[("renegotiated", 1)], other_version),
+        any_port("a HELLO of an unknown version", &[("bad_hello_version", 1)], hello_version),
+        any_port("a HELLO from everybody", &[("bad_hello_source", 1)], hello_source),
+        any_port("a request that ends too soon", &[("handshakes_broken", 1)], half_a_request),
+        any_port("good HELLOs, one after the other", &[("opened_passive", 300)], come_and_go),
+        privileged("a HELLO under many names", &[("opened_passive", 300)], many_names),
+        privileged("the same HELLO again and again", &[("duplicates_refused", 300)], again),
+        privileged("another version in the middle", &[("renegotiated", 1)], other_version),
     ];
-    // Names are forgotten when there are too many.
+    // NIDs are forgotten when there are too many.
     face(Scene::new(&["peers_max=64", "enable_csum=1"]), rows);
 }
 
 fn garbage(_: &Scene, rogue: &mut Rogue) {
-    // A linear congruential generator of 64 bits; what it says does not matter.
+    // A linear congruential generator of 64 bits; the quality of its values does not matter.
     let mut state = 3_u64;
     for _ in 0..20 {
         let mut line = rogue.dial();
@@ -49,7 +49,7 @@ fn garbage(_: &Scene, rogue: &mut Rogue) {
     }
 }
 
-/// A greeting with a fault in it ends the connection.
+/// A handshake with a fault ends the connection.
 fn refused(rogue: &mut Rogue, spoil: fn(&mut [u8])) {
     let mut bytes = greeting(&rogue.words, &rogue.words.hello(ConnType::Control));
     spoil(&mut bytes);
@@ -58,7 +58,7 @@ fn refused(rogue: &mut Rogue, spoil: fn(&mut [u8])) {
     line.wait_for_end();
 }
 
-/// The node says which version it has.
+/// The node answers with its own version.
 fn hello_version(_: &Scene, rogue: &mut Rogue) {
     let mut bytes = greeting(&rogue.words, &rogue.words.hello(ConnType::Control));
     bytes[16 + 4] = 99;
@@ -84,7 +84,7 @@ fn half_a_request(_: &Scene, rogue: &mut Rogue) {
     line.wait_for_end();
 }
 
-/// Everything right, and gone at once; in both byte orders.
+/// A correct handshake, then an immediate close; in both byte orders.
 fn come_and_go(_: &Scene, rogue: &mut Rogue) {
     for index in 0..300 {
         let order = if index % 2 == 0 { ByteOrder::Little } else { ByteOrder::Big };
@@ -96,13 +96,13 @@ fn come_and_go(_: &Scene, rogue: &mut Rogue) {
     }
 }
 
-/// Every name is believed: there must be an end to them.
+/// Every NID is accepted, so their number must be limited.
 fn many_names(scene: &Scene, rogue: &mut Rogue) {
     let mut kept = Vec::new();
     for index in 0..300 {
         rogue.words.from = Nid::new4(rogue.words.to.net(), 0x0b00_0000 + index);
         let line = rogue.befriend(ConnType::Control);
-        // A name in use is not forgotten; these leave room for others'.
+        // A NID in use is not forgotten; these are idle and can be evicted.
         if index % 10 == 0 {
             kept.push(line);
         }

@@ -14,7 +14,7 @@ use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use super::words::{framed, message};
 use crate::common::eventually;
 
-/// A connection that the rogue dialled, or took.
+/// A connection that the rogue dialled, or accepted.
 #[derive(Debug)]
 pub(crate) struct Line(TcpStream);
 
@@ -25,8 +25,8 @@ impl Line {
         Line(stream)
     }
 
-    /// Dials from this address and port; `None` if the port is taken there. With `window` the
-    /// system keeps no more than about so many bytes that were not read.
+    /// Dials from this address and port; `None` if the port is in use there. With `window`, the
+    /// system buffers at most about this number of unread bytes.
     pub(crate) fn dial(
         from: SocketAddrV4,
         to: SocketAddrV4,
@@ -47,7 +47,7 @@ impl Line {
         }
     }
 
-    /// Says all of it; `false` if the node has closed the connection before.
+    /// Sends all bytes; `false` if the node has closed the connection before.
     pub(crate) fn say(&mut self, mut bytes: &[u8]) -> bool {
         eventually("room for what a rogue says", || {
             loop {
@@ -61,8 +61,8 @@ impl Line {
         })
     }
 
-    /// Says something again and again, reads nothing, and goes on until the node has closed the
-    /// connection. Returns how often all of it was said.
+    /// Sends the same bytes repeatedly without reading, until the node has closed the connection.
+    /// Returns how often all of them were sent.
     pub(crate) fn say_until_closed(&mut self, bytes: &[u8]) -> usize {
         let (mut rounds, mut at) = (0, 0);
         eventually("an end of the node's patience", || {
@@ -80,7 +80,7 @@ impl Line {
         })
     }
 
-    /// Reads what there is, at most `room`; `None` at the end of the stream.
+    /// Reads the available bytes, at most `room`; `None` at the end of the stream.
     fn listen(&mut self, room: &mut [u8]) -> Option<usize> {
         match self.0.read(room) {
             Ok(0) => None,
@@ -90,7 +90,7 @@ impl Line {
         }
     }
 
-    /// Hears exactly so many bytes; `None` if the stream ends before.
+    /// Reads exactly this number of bytes; `None` if the stream ends before.
     pub(crate) fn hear(&mut self, len: usize) -> Option<Vec<u8>> {
         let (mut heard, mut at) = (vec![0; len], 0);
         eventually("words of the node", || {
@@ -101,7 +101,7 @@ impl Line {
         .then_some(heard)
     }
 
-    /// Hears a HELLO; `None` if the stream ends before.
+    /// Reads a HELLO; `None` if the stream ends before.
     pub(crate) fn hear_hello(&mut self) -> Option<Hello> {
         let mut heard = Vec::new();
         loop {
@@ -113,22 +113,23 @@ impl Line {
         }
     }
 
-    /// Hears the next message's header; its payload is the caller's to hear.
+    /// Reads the next message's header; the caller reads its payload.
     pub(crate) fn hear_header(&mut self) -> Option<Header> {
         loop {
             let frame = self.hear(FrameHeader::LEN)?;
             let raw = frame.first_chunk().expect("a frame header");
-            let frame = FrameHeader::parse(raw, ByteOrder::Little).expect("the node knows how");
+            let frame =
+                FrameHeader::parse(raw, ByteOrder::Little).expect("the node sends valid frames");
             if frame.kind == FrameKind::Noop {
                 continue;
             }
             let raw = self.hear(Header::SHORT_LEN)?;
             let raw = raw.first_chunk().expect("a header");
-            return Some(Header::parse_short(raw).expect("the node knows how"));
+            return Some(Header::parse_short(raw).expect("the node sends valid headers"));
         }
     }
 
-    /// Waits until the node has closed the connection; what it still says is thrown away.
+    /// Waits until the node has closed the connection; what it still sends is dropped.
     #[track_caller]
     pub(crate) fn wait_for_end(&mut self) {
         let mut scrap = [0; 4096];
@@ -142,8 +143,8 @@ impl Line {
         });
     }
 
-    /// Whether the node answers a question with a REPLY; then it has read all that was said before,
-    /// and has kept the connection.
+    /// Whether the node answers a ping with a REPLY; then it has read everything before it, and has
+    /// kept the connection.
     pub(crate) fn answers(&mut self, question: &Header) -> bool {
         self.say(&message(question));
         while let Some(header) = self.hear_header() {
@@ -157,13 +158,14 @@ impl Line {
         false
     }
 
-    /// Whether the node acknowledges a message with a cookie; then it has read all that was said
-    /// before, and has kept the connection.
+    /// Whether the node acknowledges a message with a cookie; then it has read everything before
+    /// it, and has kept the connection.
     pub(crate) fn acknowledges(&mut self, cookie: u64, header: &Header) -> bool {
         self.say(&framed(FrameHeader { zc_request: cookie, ..FrameHeader::LNET }, header));
         while let Some(frame) = self.hear(FrameHeader::LEN) {
             let raw = frame.first_chunk().expect("a frame header");
-            let frame = FrameHeader::parse(raw, ByteOrder::Little).expect("the node knows how");
+            let frame =
+                FrameHeader::parse(raw, ByteOrder::Little).expect("the node sends valid frames");
             assert_eq!(frame.kind, FrameKind::Noop, "nothing else travels on such a connection");
             if frame.zc_ack == cookie {
                 return true;
@@ -172,7 +174,7 @@ impl Line {
         false
     }
 
-    /// Says that nothing more will be said.
+    /// Closes the sending half.
     pub(crate) fn finish(&mut self) {
         self.0.shutdown(Shutdown::Write).expect("the stream is open");
     }

@@ -1,4 +1,4 @@
-//! Messages that are none, or that nobody asked for.
+//! Malformed messages, and messages that no descriptor awaits.
 
 use lustrine_control::{Answer, Request};
 use lustrine_node::control;
@@ -9,58 +9,58 @@ use lustrine_wire::nid::{Nid, ProcessId};
 
 use super::scene::{Rogue, Scene};
 use super::words::{framed, message, noop, with_payload};
-use super::{Row, anybody, believed, face};
+use super::{Row, any_port, face, privileged};
 
-/// Where an LNet header begins behind its frame header, and some of its fields in it.
+/// The offset of the LNet header after the frame header, and of some of its fields.
 const HEADER: usize = FrameHeader::LEN;
 const KIND: usize = HEADER + 24;
 const PAYLOAD_LEN: usize = HEADER + 28;
 
 #[test]
-fn messages_that_are_none() {
+fn malformed_messages_are_counted() {
     let rows: &[Row] = &[
-        anybody("a frame of an unknown type", &[("bad_frame", 1)], |_, rogue| {
+        any_port("a frame of an unknown type", &[("bad_frame", 1)], |_, rogue| {
             let mut bytes = noop(0, 0);
             bytes[0] = 0xc7;
             misbehave(rogue, &bytes);
         }),
-        anybody("a message of an unknown type", &[("bad_header", 1)], |_, rogue| {
+        any_port("a message of an unknown type", &[("bad_header", 1)], |_, rogue| {
             let mut bytes = message(&rogue.words.ping());
             bytes[KIND] = 9;
             misbehave(rogue, &bytes);
         }),
-        anybody("a HELLO among messages", &[("unexpected_hello", 1)], |_, rogue| {
+        any_port("a HELLO among messages", &[("unexpected_hello", 1)], |_, rogue| {
             let body = Body::Hello { incarnation: 1, kind: 1 };
             misbehave(rogue, &message(&rogue.words.header(body, 0)));
         }),
-        anybody("a question with a payload", &[("payload_on_ack_or_get", 1)], |_, rogue| {
+        any_port("a question with a payload", &[("payload_on_ack_or_get", 1)], |_, rogue| {
             let mut bytes = message(&rogue.words.ping());
             bytes[PAYLOAD_LEN] = 8;
             misbehave(rogue, &bytes);
         }),
-        anybody("a payload that is too long", &[("payload_too_long", 2)], |_, rogue| {
+        any_port("a payload that is too long", &[("payload_too_long", 2)], |_, rogue| {
             for length in [(1 << 20) + 1, u32::MAX] {
                 let mut bytes = with_payload(&rogue.words.put(0), 9000);
                 bytes[PAYLOAD_LEN..PAYLOAD_LEN + 4].copy_from_slice(&length.to_le_bytes());
                 misbehave(rogue, &bytes);
             }
         }),
-        anybody("a payload that ends too soon", &[("truncated", 1)], truncated),
-        anybody("a message for somebody else", &[("wrong_destination", 1)], |_, rogue| {
+        any_port("a payload that ends too soon", &[("truncated", 1)], truncated),
+        any_port("a message for somebody else", &[("wrong_destination", 1)], |_, rogue| {
             let dst = ProcessId::lustre("10.77.0.99@tcp".parse().expect("a NID"));
             let ping = Header { dst, ..rogue.words.ping() };
             misbehave(rogue, &message(&ping));
         }),
-        anybody("a message from everybody", &[("bad_source", 1)], |_, rogue| {
+        any_port("a message from everybody", &[("bad_source", 1)], |_, rogue| {
             let src = ProcessId::lustre(Nid::ANY);
             let ping = Header { src, ..rogue.words.ping() };
             misbehave(rogue, &message(&ping));
         }),
-        anybody("a wrong checksum", &[("bad_checksum", 1)], bad_checksum),
-        anybody("a keepalive that is none", &[("bad_keepalive", 1)], |_, rogue| {
+        any_port("a wrong checksum", &[("bad_checksum", 1)], bad_checksum),
+        any_port("a keepalive that is none", &[("bad_keepalive", 1)], |_, rogue| {
             misbehave(rogue, &noop(7, 1));
         }),
-        anybody("unknown cookies", &[("unknown_cookie", 3)], |_, rogue| {
+        any_port("unknown cookies", &[("unknown_cookie", 3)], |_, rogue| {
             for (from, to) in [(0, 77), (2, u64::MAX), (0, u64::MAX)] {
                 misbehave(rogue, &noop(from, to));
             }
@@ -70,18 +70,18 @@ fn messages_that_are_none() {
 }
 
 #[test]
-fn messages_that_nobody_waits_for() {
+fn messages_without_a_descriptor_are_counted() {
     let rows: &[Row] = &[
-        anybody("answers to forged handles", &[("dropped.reply", 2000)], forged_answers),
-        anybody("confirmations of forged handles", &[("dropped.ack", 2000)], forged_confirmations),
-        anybody("messages that nobody wants", &[("dropped.put", 41)], unwanted),
-        believed("an answer given twice", &[("dropped.reply", 1)], answered_twice),
-        believed("a restart in the middle of a message", &[("restarts_seen", 1)], restart_midway),
+        any_port("answers to forged handles", &[("dropped.reply", 2000)], forged_answers),
+        any_port("confirmations of forged handles", &[("dropped.ack", 2000)], forged_confirmations),
+        any_port("PUTs that match nothing", &[("dropped.put", 41)], unwanted),
+        privileged("an answer given twice", &[("dropped.reply", 1)], answered_twice),
+        privileged("a restart in the middle of a message", &[("restarts_seen", 1)], restart_midway),
     ];
     face(Scene::new(&[]), rows);
 }
 
-/// Befriends the node, says something, and is shown the door.
+/// Connects to the node, sends bytes, and must be disconnected.
 fn misbehave(rogue: &mut Rogue, bytes: &[u8]) {
     let mut line = rogue.befriend(ConnType::Control);
     line.say(bytes);
@@ -103,7 +103,7 @@ fn bad_checksum(_: &Scene, rogue: &mut Rogue) {
     line.wait_for_end();
 }
 
-/// Handles that look very much like the node's own.
+/// Handles that look very similar to the node's own.
 fn forged(incarnation: u64) -> impl Iterator<Item = MdHandle> {
     (0..2000).map(move |index| {
         let interface = if index % 2 == 0 { incarnation & !0xff } else { incarnation ^ index };
@@ -111,7 +111,7 @@ fn forged(incarnation: u64) -> impl Iterator<Item = MdHandle> {
     })
 }
 
-/// A stray answer is no crime: the connection stays.
+/// A stray answer is not a violation: the connection stays.
 fn forged_answers(_: &Scene, rogue: &mut Rogue) {
     let (mut line, node) = rogue.befriend_as(&rogue.words.hello(ConnType::Control));
     for md in forged(node.src_incarnation) {
@@ -130,7 +130,7 @@ fn forged_confirmations(_: &Scene, rogue: &mut Rogue) {
     assert!(line.answers(&rogue.words.ping()));
 }
 
-/// The node has to read what it throws away.
+/// The node has to read what it discards.
 fn unwanted(_: &Scene, rogue: &mut Rogue) {
     let mut line = rogue.befriend(ConnType::BulkOut);
     let bytes = with_payload(&rogue.words.put(1 << 20), 1 << 20);
@@ -152,13 +152,13 @@ fn answered_twice(scene: &Scene, rogue: &mut Rogue) {
     for _ in 0..2 {
         assert!(line.say(&with_payload(&answer, 48)));
     }
-    // It makes no sense, but it is an answer: nobody waits longer.
-    let told = asker.join().expect("the question was asked");
+    // It has the wrong contents, but it is an answer: the ping ends.
+    let told = asker.join().expect("the ping was sent");
     assert!(matches!(told, Ok(Answer::Error { .. })), "{told:?}");
     assert!(line.answers(&rogue.words.ping()));
 }
 
-/// Half a message, then the same peer in its next life.
+/// Half a message, then the same peer with its next incarnation.
 fn restart_midway(_: &Scene, rogue: &mut Rogue) {
     let mut line = rogue.befriend(ConnType::BulkOut);
     line.say(&with_payload(&rogue.words.put(100_000), 50_000));

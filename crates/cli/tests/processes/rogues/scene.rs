@@ -1,4 +1,4 @@
-//! A node, well-behaved peers that use it all the while, and a rogue.
+//! A node, well-behaved peers that use it at the same time, and a rogue.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
@@ -15,33 +15,33 @@ use super::line::Line;
 use super::words::{Words, greeting};
 use crate::common::{Node, Usage, eventually, finish, loopback, may_be_node};
 
-/// How often the friend pings.
+/// The interval at which the friend pings.
 const PING_EVERY: Duration = Duration::from_millis(20);
 
-/// How long one of its pings may take: for a machine under heavy load.
+/// The time-out of one of its pings, for a machine under heavy load.
 const PING_TIMEOUT_MS: u64 = 20_000;
 
-/// Connections that the clients may have besides those counted at the beginning.
+/// Connections that the clients may have in addition to those counted at the beginning.
 const CLIENTS: u64 = 16;
 
-/// What a node may take for messages and for everything, more than at the beginning, in bytes.
+/// The largest increase of a node's memory for messages and in total, in bytes.
 const MORE_MAPPED: u64 = 32 << 20;
 const MORE_RESIDENT: u64 = 64 << 20;
 
-/// What may stay of it when all is over.
+/// The part of the increase that may remain at the end.
 const LEFT_RESIDENT: u64 = 32 << 20;
 
-/// A node and its good peers: one that pings it on connections that stay, and clients that come,
-/// measure it with all data checked, and go.
+/// A node and its well-behaved peers: one that pings it over permanent connections, and clients
+/// that connect, measure it with all data checked, and disconnect.
 pub(crate) struct Scene {
     pub(crate) node: Arc<Node>,
     friend: Arc<Node>,
     before: Usage,
-    /// Memory mapped and connections when only the friend was there.
+    /// Mapped memory and connections when only the friend was connected.
     mapped: u64,
     connections: u64,
     neighbours: Vec<Neighbour>,
-    /// Memory that may stay resident, more than at the beginning.
+    /// The largest increase of resident memory that may remain.
     left: u64,
 }
 
@@ -54,13 +54,13 @@ impl Scene {
         scene
     }
 
-    /// The same without clients that come and go.
+    /// The same without short-lived clients.
     pub(crate) fn with_friend_only(settings: &[&str]) -> Scene {
         let settings = settings.iter().flat_map(|setting| ["--set", setting]);
         let args: Vec<&str> = ["--accept", "all"].into_iter().chain(settings).collect();
         let node = Arc::new(Node::start(&args));
         let friend = Arc::new(node.beside(&["--accept", "all"]));
-        // What is mapped once and stays is there from the beginning.
+        // Memory that is mapped once and stays is mapped from the beginning.
         measure(&node).expect("the first client");
         ping(&friend, &node.nid()).expect("the first ping");
         let friends = |node: &Node| node.stats().connections == friend.stats().connections;
@@ -83,37 +83,37 @@ impl Scene {
         scene
     }
 
-    /// Lets it keep more resident memory in the end than usual.
+    /// Permits a larger increase of resident memory at the end than usual.
     pub(crate) fn may_keep(&mut self, bytes: u64) {
         self.left = bytes;
     }
 
-    /// A rogue with an address of its own.
+    /// A rogue with its own address.
     pub(crate) fn rogue(&self) -> Rogue {
         Rogue::at(loopback(), &self.node)
     }
 
-    /// The NID of the peer that is connected all the while.
+    /// The NID of the peer that is always connected.
     pub(crate) fn friend_nid(&self) -> Nid {
         self.friend.nid().parse().expect("a NID")
     }
 
-    /// One counter of the node, of the driver or of the core.
+    /// A counter of the driver or of the core.
     pub(crate) fn count(&self, name: &str) -> u64 {
         let stats = self.node.stats();
         let counter = stats.socklnd.get(name).or_else(|| stats.lnet.get(name));
         *counter.unwrap_or_else(|| panic!("no counter {name}"))
     }
 
-    /// How many peers the node knows.
+    /// The number of peers that the node has.
     pub(crate) fn peers(&self) -> usize {
         match control::ask(&self.node.control(), &Request::ShowPeer) {
             Ok(Answer::Peer { peers }) => peers.len(),
-            other => panic!("the node does not tell its peers: {other:?}"),
+            other => panic!("the node does not return its peers: {other:?}"),
         }
     }
 
-    /// Waits until a counter has risen by so much, on behalf of `whom`.
+    /// Waits until a counter has risen by this amount; `whom` is for messages.
     #[track_caller]
     pub(crate) fn wait_for(&self, whom: &str, name: &str, from: u64, by: u64) {
         eventually(&format!("{whom}: {name} from {from} up by {by}"), || {
@@ -121,7 +121,8 @@ impl Scene {
         });
     }
 
-    /// Requires that the node has stayed within its bounds, and that its neighbours are content.
+    /// Asserts that the node has stayed within its limits, and that its neighbours were not
+    /// disturbed.
     pub(crate) fn check(&self, name: &str) {
         for neighbour in &self.neighbours {
             assert!(!neighbour.has_failed(), "{name}: a neighbour has complained");
@@ -130,7 +131,7 @@ impl Scene {
         assert!(mapped <= self.mapped + MORE_MAPPED, "{name}: {mapped} bytes are mapped");
         let resident = usage.resident;
         assert!(resident <= self.before.resident + MORE_RESIDENT, "{name}: {resident} resident");
-        // Nothing of the rogue is left.
+        // No connection of the rogue is left.
         eventually(&format!("few connections after: {name}"), || {
             let connections = self.node.stats().connections;
             let descriptors = self.node.usage().descriptors as u64;
@@ -140,15 +141,15 @@ impl Scene {
         });
     }
 
-    /// Ends the neighbours' work, none of which may have failed, and requires that everything is
-    /// as it was.
+    /// Ends the neighbours' work, none of which may have failed, and asserts that everything is as
+    /// in the beginning.
     pub(crate) fn end(mut self) {
         for neighbour in &mut self.neighbours {
             let rounds = neighbour.end();
             assert!(rounds > 0, "a neighbour has had no time to do anything");
         }
         let node = &self.node;
-        // On a busy machine the friend may have dialled some of its connections only later.
+        // On a busy machine the friend may have dialled some of its connections later.
         let friends = eventually("only the friend's connections", || {
             let connections = node.stats().connections;
             (connections == self.friend.stats().connections).then_some(connections)
@@ -156,7 +157,7 @@ impl Scene {
         let more = usize::try_from(friends.saturating_sub(self.connections)).expect("a few");
         eventually("no messages", || (node.stats().lnet["msgs_alloc"] == 0).then_some(()));
         eventually("descriptors as in the beginning", || {
-            // A caller's socket is put away when the next one calls.
+            // A caller's socket is closed when the next one calls.
             node.stats();
             (node.usage().descriptors <= self.before.descriptors + more).then_some(())
         });
@@ -179,7 +180,7 @@ pub(crate) fn ping(from: &Node, nid: &str) -> Result<(), String> {
     }
 }
 
-/// A client with an address of its own measures a node and checks every word.
+/// A client with its own address measures a node and checks every word.
 fn measure(node: &Node) -> Result<(), String> {
     let mut client = node.client("selftest");
     client.args(["--test", "ping,read,write", "--size", "64k", "--concurrency", "4"]);
@@ -188,7 +189,7 @@ fn measure(node: &Node) -> Result<(), String> {
     if done.code == Some(0) { Ok(()) } else { Err(format!("{done:#?}")) }
 }
 
-/// Somebody who does the same thing over and over, until it fails or is told to end.
+/// A thread that repeats an action until it fails or is told to end.
 struct Neighbour {
     over: Arc<AtomicBool>,
     work: Option<JoinHandle<u64>>,
@@ -213,7 +214,7 @@ impl Neighbour {
         self.work.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Tells it to end, and returns how often it has done its thing.
+    /// Ends the thread, and returns how often it has repeated its action.
     fn end(&mut self) -> u64 {
         self.over.store(true, Ordering::Relaxed);
         let work = self.work.take().expect("it ends once");
@@ -227,7 +228,7 @@ impl Drop for Neighbour {
     }
 }
 
-/// A peer that does not play by the rules; it has an address and a name of its own.
+/// A peer that breaks the protocol; it has its own address and NID.
 pub(crate) struct Rogue {
     ip: Ipv4Addr,
     node: SocketAddrV4,
@@ -250,13 +251,13 @@ impl Rogue {
         self.ip
     }
 
-    /// Dials as a kernel does where this process may: whoever comes from a privileged port is
-    /// taken at its word.
+    /// Dials as a kernel does if this process may: the NID of a peer with a privileged port is
+    /// accepted.
     pub(crate) fn dial(&mut self) -> Line {
         self.dial_reading(None)
     }
 
-    /// The same with room for about `window` bytes that it does not read.
+    /// The same with a buffer for about `window` unread bytes.
     pub(crate) fn dial_reading(&mut self, window: Option<usize>) -> Line {
         if !may_be_node() {
             let from = SocketAddrV4::new(self.ip, 0);
@@ -278,7 +279,7 @@ impl Rogue {
         Line::dial(from, self.node, None).expect("some port is free")
     }
 
-    /// Dials, introduces itself and hears the answer.
+    /// Dials, sends a HELLO and reads the answer.
     pub(crate) fn befriend(&mut self, kind: ConnType) -> Line {
         self.befriend_as(&self.words.hello(kind)).0
     }

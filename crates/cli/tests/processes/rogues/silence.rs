@@ -1,4 +1,4 @@
-//! Rogues that say too little, too slowly, or nothing.
+//! Rogues that send too little, too slowly, or nothing.
 
 use std::net::TcpListener;
 use std::thread;
@@ -11,29 +11,29 @@ use lustrine_wire::hello::ConnType;
 use super::line::Line;
 use super::scene::{Rogue, Scene};
 use super::words::{greeting, with_payload};
-use super::{Row, anybody, believed, face};
+use super::{Row, any_port, face, privileged};
 use crate::common::finish;
 
 #[test]
-fn peers_that_say_too_little() {
+fn slow_and_silent_peers_are_counted() {
     let rows: &[Row] = &[
-        anybody("200 connections that say nothing", &[("slow_handshake", 200)], crowd),
-        anybody("a HELLO one byte at a time", &[("slow_handshake", 1)], drip),
-        anybody("a payload that never ends", &[("timeouts_receive", 1)], unfinished),
-        believed("a peer that never answers", &[("response_timeout_count", 1)], never_answers),
-        anybody("a listener that never says HELLO", &[("timeouts_dial", 1)], mute_listener),
+        any_port("200 connections that say nothing", &[("slow_handshake", 200)], crowd),
+        any_port("a HELLO one byte at a time", &[("slow_handshake", 1)], drip),
+        any_port("a payload that never ends", &[("timeouts_receive", 1)], unfinished),
+        privileged("a peer that never answers", &[("response_timeout_count", 1)], never_answers),
+        any_port("a listener that never says HELLO", &[("timeouts_dial", 1)], mute_listener),
     ];
     face(Scene::new(&["accept_timeout=1", "sock_timeout=3"]), rows);
 }
 
-/// As long as they are there, others find a place.
+/// While they are connected, other peers are accepted.
 fn crowd(scene: &Scene, rogue: &mut Rogue) {
     let mut crowd: Vec<Line> = (0..200).map(|_| rogue.dial_unprivileged()).collect();
     finish(&mut scene.node.client("ping")).ok();
     crowd.iter_mut().for_each(Line::wait_for_end);
 }
 
-/// Each byte is progress, but there is a limit to the whole.
+/// Each byte is progress, but the total time has a limit.
 fn drip(_: &Scene, rogue: &mut Rogue) {
     let mut line = rogue.dial();
     for byte in greeting(&rogue.words, &rogue.words.hello(ConnType::Control)) {
@@ -51,7 +51,7 @@ fn unfinished(_: &Scene, rogue: &mut Rogue) {
     line.wait_for_end();
 }
 
-/// What the node says about a ping of the rogue.
+/// The node's answer to a ping of the rogue.
 fn pinged(scene: &Scene, rogue: &Rogue, timeout_ms: u64) -> String {
     let request = Request::Ping { nid: rogue.words.from, timeout_ms };
     match control::ask(&scene.node.control(), &request) {
@@ -60,16 +60,16 @@ fn pinged(scene: &Scene, rogue: &Rogue, timeout_ms: u64) -> String {
     }
 }
 
-/// It takes the question, and that is all.
+/// The rogue receives the request, and sends nothing.
 fn never_answers(scene: &Scene, rogue: &mut Rogue) {
     let _line = rogue.befriend(ConnType::Control);
     let told = pinged(scene, rogue, 500);
     assert!(told.contains("timed out"), "{told}");
 }
 
-/// It takes our connection, and that is all.
+/// The rogue accepts the connection, and sends nothing.
 fn mute_listener(scene: &Scene, rogue: &mut Rogue) {
-    let listener = TcpListener::bind((rogue.ip(), scene.node.port())).expect("nobody is there");
+    let listener = TcpListener::bind((rogue.ip(), scene.node.port())).expect("the port is free");
     let taken = thread::spawn(move || listener.accept().map(|(stream, _)| Line::of(stream)));
     let told = pinged(scene, rogue, 60_000);
     assert!(told.contains(&rogue.words.from.to_string()), "{told}");

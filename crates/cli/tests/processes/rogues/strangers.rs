@@ -1,4 +1,4 @@
-//! One address that takes every place, or uses another's name.
+//! One address that occupies every slot, or uses another peer's NID.
 
 use lustrine_wire::header::{Body, MdHandle};
 use lustrine_wire::hello::{ConnType, Hello};
@@ -7,21 +7,21 @@ use lustrine_wire::nid::ProcessId;
 use super::line::Line;
 use super::scene::{Rogue, Scene};
 use super::words::{greeting, with_payload};
-use super::{Row, anybody, believed, face};
+use super::{Row, any_port, face, privileged};
 use crate::common::finish;
 
 #[test]
-fn one_address_against_all_others() {
+fn one_address_cannot_lock_out_others() {
     let rows: &[Row] = &[
-        anybody("200 handshakes that never end", &[("handshakes_evicted", 136)], handshakes),
-        anybody("300 idle userland peers", &[("userland_evicted", 50)], idle_peers),
-        anybody("80 pushes that stop one byte too soon", &[("opened_passive", 80)], short_pushes),
-        believed("the NID of a peer that is connected", &[("claims_refused", 2)], stolen_name),
+        any_port("200 handshakes that never end", &[("handshakes_evicted", 136)], handshakes),
+        any_port("300 idle userland peers", &[("userland_evicted", 50)], idle_peers),
+        any_port("80 pushes that stop one byte too soon", &[("opened_passive", 80)], short_pushes),
+        privileged("the NID of a peer that is connected", &[("claims_refused", 2)], stolen_name),
     ];
     face(Scene::new(&["handshakes_max=64", "connections_max=256", "accept_timeout=60"]), rows);
 }
 
-/// A newcomer from another address gets in, at once and without being told to try again.
+/// A newcomer from another address is accepted at once, without a retry.
 fn require_room(scene: &Scene) {
     for _ in 0..3 {
         finish(&mut scene.node.client("ping")).ok();
@@ -33,7 +33,7 @@ fn handshakes(scene: &Scene, rogue: &mut Rogue) {
     let _held: Vec<Line> = (0..200).map(|_| rogue.dial_unprivileged()).collect();
     scene.wait_for("200 handshakes", "accepted", before, 200);
     require_room(scene);
-    assert_eq!(scene.count("refused_full"), 0, "nobody is refused");
+    assert_eq!(scene.count("refused_full"), 0, "no connection is refused");
 }
 
 fn idle_peers(scene: &Scene, rogue: &mut Rogue) {
@@ -51,8 +51,8 @@ fn idle_peers(scene: &Scene, rogue: &mut Rogue) {
     assert!(open < 256, "{open} connections of one address are left");
 }
 
-/// More than the node has buffers for pushes. A newcomer is
-/// discovered all the same, and the clients that come and go, which push first, are served.
+/// More than the node has buffers for pushes. A newcomer is discovered nevertheless, and the
+/// short-lived clients, which push first, are served.
 fn short_pushes(scene: &Scene, rogue: &mut Rogue) {
     let body = Body::Put {
         ack_md: MdHandle::NONE,
@@ -74,7 +74,7 @@ fn short_pushes(scene: &Scene, rogue: &mut Rogue) {
     finish(&mut scene.node.client("discover")).ok();
 }
 
-/// Its connections stay, as the scene requires of the friend in the end.
+/// Its connections stay, which the scene checks at the end.
 fn stolen_name(scene: &Scene, rogue: &mut Rogue) {
     let src = ProcessId::lustre(scene.friend_nid());
     for incarnation in [0x9000, 0x9001] {

@@ -1,4 +1,4 @@
-//! The bytes that a rogue says to a node.
+//! The bytes that a rogue sends to a node.
 
 use lustrine_wire::ByteOrder;
 use lustrine_wire::acceptor::Request;
@@ -7,10 +7,10 @@ use lustrine_wire::header::{Body, Header, MdHandle};
 use lustrine_wire::hello::{ConnType, Hello, Ips, Version};
 use lustrine_wire::nid::{Nid, ProcessId};
 
-/// What is said under one name to one node.
+/// The messages from one NID to one node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Words {
-    /// Who says it.
+    /// The sender.
     pub(crate) from: Nid,
     /// The node.
     pub(crate) to: Nid,
@@ -24,7 +24,7 @@ impl Words {
         bytes
     }
 
-    /// A good HELLO.
+    /// A valid HELLO.
     pub(crate) fn hello(&self, kind: ConnType) -> Hello {
         Hello {
             version: Version::V3,
@@ -44,7 +44,7 @@ impl Words {
         Header { dst, src, payload_len, body }
     }
 
-    /// A PUT that nobody waits for.
+    /// A PUT that matches nothing.
     pub(crate) fn put(&self, payload_len: u32) -> Header {
         let body = Body::Put {
             ack_md: MdHandle::NONE,
@@ -64,14 +64,14 @@ impl Words {
     }
 }
 
-/// A request and a HELLO, as a peer says them at once.
+/// A request and a HELLO, in the usual order of a peer.
 pub(crate) fn greeting(words: &Words, hello: &Hello) -> Vec<u8> {
     let mut bytes = words.request();
     hello.encode(&mut bytes).expect("short NIDs");
     bytes
 }
 
-/// A message with another frame header than the usual one.
+/// A message with an unusual frame header.
 pub(crate) fn framed(frame: FrameHeader, header: &Header) -> Vec<u8> {
     let mut bytes = frame.encode(ByteOrder::Little).to_vec();
     let mut raw = [0; 72];
@@ -85,7 +85,7 @@ pub(crate) fn message(header: &Header) -> Vec<u8> {
     framed(FrameHeader::LNET, header)
 }
 
-/// Frame, header and a payload of `said` bytes, which may be fewer than the header promises.
+/// Frame, header and a payload of `said` bytes, which may be fewer than the header announces.
 pub(crate) fn with_payload(header: &Header, said: usize) -> Vec<u8> {
     let mut bytes = message(header);
     bytes.resize(bytes.len() + said, 7);

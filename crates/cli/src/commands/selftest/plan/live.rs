@@ -1,5 +1,4 @@
-//! What can be seen while a plan runs: a table that is drawn anew on a terminal, plain lines
-//! elsewhere.
+//! The live view of a plan: a table that is redrawn on a terminal, plain lines otherwise.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lustrine_plan::{OpCounts, Progress};
@@ -7,13 +6,13 @@ use lustrine_report::numbers::{count, latency, operations, rate};
 
 use crate::output::{note, print_error};
 
-/// Clients that are shown by themselves: the slowest.
+/// Clients that are shown individually: the slowest.
 const CLIENTS_MAX: usize = 8;
 
 /// Tests that are shown.
 const TESTS_MAX: usize = 12;
 
-/// Somebody's view of a plan.
+/// The view of one user.
 pub(super) struct View {
     bar: ProgressBar,
     title: String,
@@ -49,7 +48,7 @@ impl View {
         self.draw(&format!("{}  {elapsed} of {of} s\n{}", self.title, table(live)));
     }
 
-    /// A line that stays.
+    /// Prints a line that stays.
     pub(super) fn say(&self, what: &str) {
         self.bar.suspend(|| print_error(what));
     }
@@ -110,8 +109,8 @@ fn in_words(counted: &OpCounts) -> String {
         words.push(format!("{} MiB/s", rate(counted.mib_per_s)));
     }
     words.push(format!("{} ops/s", operations(counted.ops_per_s)));
-    if let Some(told) = counted.latency_us {
-        words.push(format!("p50 {} p99 {}", latency(told.p50), latency(told.p99)));
+    if let Some(latencies) = counted.latency_us {
+        words.push(format!("p50 {} p99 {}", latency(latencies.p50), latency(latencies.p99)));
     }
     if counted.errors > 0 {
         words.push(format!("{} failed", count(counted.errors)));
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_fits_a_terminal_however_many_clients_there_are() {
+    fn the_table_fits_a_terminal_with_any_number_of_clients() {
         let nid = |last: u32| lustrine_wire::nid::Nid::new4(lustrine_wire::nid::Net::TCP, last);
         let live = Progress {
             elapsed: Nanos::from_secs(1),

@@ -1,4 +1,4 @@
-//! Nodes that a plan starts on this machine: processes, each with a loopback address of its own.
+//! Nodes that a plan starts on this machine: processes, each with its own loopback address.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Child;
@@ -12,25 +12,25 @@ use crate::common::NodeOptions;
 use crate::interrupt::Interrupt;
 use crate::output::Failure;
 
-/// Where the console is.
+/// The address of the console.
 const OWN_IP: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
-/// The first node's; 127.0.0.0/24 is for others.
+/// The first node's address; 127.0.0.0/24 is left to others.
 const FIRST_IP: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 1);
 
-/// Most nodes: more would only measure this machine's scheduler.
+/// Largest number of nodes: more would only measure this machine's scheduler.
 const NODES_MAX: u32 = 64;
 
 /// Nodes that end when this is dropped.
 pub(super) struct LocalNodes {
     children: Vec<Child>,
     port: u16,
-    /// Ours alone (mode 0700), with the nodes' control sockets in it.
+    /// A private directory (mode 0700) with the nodes' control sockets.
     dir: TempDir,
 }
 
 impl LocalNodes {
-    /// Starts so many nodes.
+    /// Starts this number of nodes.
     ///
     /// # Errors
     /// When one does not start.
@@ -40,7 +40,7 @@ impl LocalNodes {
         interrupt: &Interrupt,
     ) -> Result<LocalNodes, Failure> {
         let program = std::env::current_exe()
-            .map_err(|error| format!("cannot find this program's own file: {error}"))?;
+            .map_err(|error| format!("cannot find the file of this program: {error}"))?;
         let port = free_port(address(0)).map_err(|error| format!("no free TCP port: {error}"))?;
         let dir = tempfile::Builder::new()
             .prefix("lustrine-selftest-")
@@ -52,13 +52,13 @@ impl LocalNodes {
             let control = nodes.control(index);
             let place = (address(index), port);
             let mut command = node_command(&program, options, place, &control);
-            // Only this plan's console may have them send load.
+            // Only this plan's console may make them send load.
             match options.net.is_empty() && options.config.is_none() {
                 true => {
                     let console = Nid::from_ip(Net::TCP, OWN_IP.into());
                     command.arg("--selftest-consoles").arg(console.to_string())
                 }
-                // The console's address is the user's choice.
+                // The user may choose the console's address.
                 false => command.args(["--selftest", "full"]),
             };
             guards.push(spawn(&mut command)?);
@@ -75,7 +75,7 @@ impl LocalNodes {
         nids().take(self.children.len())
     }
 
-    /// The net of the console's node.
+    /// The network of the console's node.
     pub(super) fn own_net(&self) -> NetConfig {
         let mut net = NetConfig::new(Net::TCP, InterfaceChoice::Address(IpAddr::V4(OWN_IP)));
         net.port = Some(self.port);
@@ -89,13 +89,13 @@ impl LocalNodes {
 
 impl Drop for LocalNodes {
     fn drop(&mut self) {
-        // All at once first: each takes a moment.
+        // All are started first, because each takes some time.
         self.children.iter_mut().for_each(|child| drop(child.stdin.take()));
         self.children.iter_mut().for_each(stop);
     }
 }
 
-/// Whether so many nodes can be started.
+/// Whether this number of nodes can be started.
 pub(super) fn check(count: u32) -> Result<(), Failure> {
     match count <= NODES_MAX {
         true => Ok(()),

@@ -1,4 +1,4 @@
-//! The console of a plan: that of a node of our own, in this process.
+//! The console of a plan: that of a local node in this process.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,19 +13,19 @@ use super::live::View;
 use crate::interrupt::Interrupt;
 use crate::output::Failure;
 
-/// The key of the session; nobody else is asked for it.
+/// The key of the session, which is only used in this process.
 const KEY: u32 = 1;
 
-/// How often it is looked for a signal.
+/// The interval at which signals are checked.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// How the console is used.
 pub(super) struct Settings {
-    /// Whether sessions of others are ended.
+    /// Whether sessions of other consoles are ended.
     pub(super) take_over: bool,
 }
 
-/// A console, a clock, and somebody who looks on.
+/// A console, a clock, and the view.
 pub(super) struct Console<'a> {
     node: NodeHandle,
     interrupt: &'a Interrupt,
@@ -43,7 +43,7 @@ impl<'a> Console<'a> {
         Console { node, interrupt, settings, view }
     }
 
-    /// Takes the live view away.
+    /// Removes the live view.
     pub(super) fn clear(&self) {
         self.view.clear();
     }
@@ -51,7 +51,7 @@ impl<'a> Console<'a> {
 
 impl Env for Console<'_> {
     fn command(&mut self, command: Command) -> Result<Answer, RunError> {
-        // A signal does not break off what nodes are told; the next time that passes does.
+        // A signal does not interrupt requests to nodes; it takes effect when time passes next.
         match self.node.console(KEY, command) {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(refusal)) => Err(RunError::Failed(refusal.to_string())),

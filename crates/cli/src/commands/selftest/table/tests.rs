@@ -37,9 +37,9 @@ fn report(results: Vec<RowResult>) -> Report {
 }
 
 #[test]
-fn it_fits_eighty_columns() {
+fn the_table_fits_eighty_columns() {
     let mut rows = vec![row("ping", 0, 0.004)];
-    // Whatever the figures are, from one digit to rates that no network has.
+    // With any values, from one digit to rates that no network has.
     for figure in [0.0, 0.9999, 9.996, 99.96, 999.96, 5777.8, 88_888.8, 99_994.0] {
         rows.extend([row("read", 4096, figure), row("write", 1 << 20, figure)]);
     }
@@ -48,7 +48,7 @@ fn it_fits_eighty_columns() {
     for line in text.lines() {
         assert!(line.len() <= COLUMNS, "{} columns: {line}", line.len());
     }
-    // Every cell is a word of its own, as many in each row as there are heads.
+    // Every cell is one word, and each row has as many as there are headings.
     let words = |line: &str| line.split_whitespace().count();
     let rows = text.lines().filter(|line| line.contains("1024 ")).map(words);
     assert_eq!(rows.collect::<Vec<_>>(), [14; 18]);
@@ -56,7 +56,7 @@ fn it_fits_eighty_columns() {
 }
 
 #[test]
-fn figures_keep_three_digits_and_tell_their_unit() {
+fn numbers_have_three_digits_and_their_unit() {
     let cases = [
         (0.5, "0.50u"),
         (14.26, "14.3u"),
@@ -78,7 +78,7 @@ fn figures_keep_three_digits_and_tell_their_unit() {
 }
 
 #[test]
-fn what_was_not_measured_is_a_dash() {
+fn a_value_that_was_not_measured_is_a_dash() {
     let mut few = row("read", 4096, 10.0);
     few.latency_us.p999 = None;
     few.cpu_s.server = None;
@@ -93,7 +93,7 @@ fn what_was_not_measured_is_a_dash() {
 }
 
 #[test]
-fn plain_tcp_is_compared_with_a_node_that_waits_alike() {
+fn plain_tcp_is_compared_with_the_same_way_of_waiting() {
     let rows = vec![row("read", 4096, 285.0), row("write", 4096, 2850.0)];
     let polling = table(&report(rows));
     assert!(polling.contains("sockets that poll, as this node does"), "{polling}");
@@ -107,7 +107,7 @@ fn plain_tcp_is_compared_with_a_node_that_waits_alike() {
 }
 
 #[test]
-fn what_was_measured_before_a_failure_is_shown_as_such() {
+fn results_before_a_failure_are_marked() {
     let lost = RowResult { lost: 8, lost_age_max_s: 30.04, cut_short: true, ..row("ping", 0, 1.0) };
     let text = table(&report(vec![lost]));
     let what = "ping, concurrency 1024: ";

@@ -65,7 +65,7 @@ fn outcome(loads: Vec<LoadOutcome>) -> Outcome {
 }
 
 #[test]
-fn loads_fit_eighty_columns_and_line_up() {
+fn loads_fit_eighty_columns_and_are_aligned() {
     let figures = [0.9999, 9.996, 999.96, 88_888.8, 99_994.0];
     let mut loads: Vec<_> = figures.iter().map(|figure| load("read", 1 << 20, *figure)).collect();
     loads.push(load("ping", 0, 5.0));

@@ -1,4 +1,4 @@
-//! Replays for people, in at most 100 columns.
+//! The text output of `sim replay`, in at most 100 columns.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,18 +7,18 @@ use lustrine_trace::{Outcome, Phase, PhaseKind, Rpc, Trace, printable};
 use lustrine_wire::nid::Nid;
 
 use super::super::table::columns;
-use super::Told;
+use super::ShownRpc;
 
 /// Widest line.
 const COLUMNS: usize = 100;
 
-/// Kinds of RPCs in the table of phases: more do not fit.
+/// Kinds of RPCs in the table of phases; more do not fit.
 const KINDS_MAX: usize = 6;
 
-/// Most nodes that are named when nothing is of what was asked for.
+/// Largest number of nodes that are named when no RPC matches.
 const NODES_MAX: usize = 8;
 
-/// What a trace is of, and which time it covers.
+/// What was simulated, and the time that the trace covers.
 pub(super) fn about(trace: &Trace, rpcs: &[Rpc]) -> String {
     let head = &trace.head;
     let mut about = format!(
@@ -48,7 +48,7 @@ pub(super) fn about(trace: &Trace, rpcs: &[Rpc]) -> String {
     out
 }
 
-/// Nothing is of what was asked for: what could be.
+/// No RPC matches: lists the possible selections.
 pub(super) fn nothing(rpcs: &[Rpc]) -> String {
     if rpcs.is_empty() {
         return "there are no RPCs in it\n".to_owned();
@@ -68,17 +68,17 @@ pub(super) fn nothing(rpcs: &[Rpc]) -> String {
     out
 }
 
-/// None of these failed.
+/// No RPC failed.
 pub(super) fn none_failed(rpcs: &[&Rpc]) -> String {
     let incomplete = rpcs.iter().filter(|rpc| rpc.outcome == Outcome::Incomplete).count();
-    let well = rpcs.len() - incomplete;
+    let succeeded = rpcs.len() - incomplete;
     match incomplete {
-        0 => format!("none failed: {well} succeeded\n"),
-        _ => format!("none failed: {well} succeeded, {incomplete} are incomplete\n"),
+        0 => format!("none failed: {succeeded} succeeded\n"),
+        _ => format!("none failed: {succeeded} succeeded, {incomplete} are incomplete\n"),
     }
 }
 
-/// The RPCs that were asked for; `failed` with how many of them are listed.
+/// The selected RPCs; `failed` is how many failed ones are listed.
 pub(super) fn summary(
     file: &str,
     trace: &Trace,
@@ -108,7 +108,7 @@ pub(super) fn summary(
     out
 }
 
-/// By kind and size, most frequent first.
+/// By kind and size, the most frequent first.
 fn kinds<'a>(rpcs: &[&'a Rpc]) -> Vec<(String, Vec<&'a Rpc>)> {
     let mut kinds: BTreeMap<String, Vec<&Rpc>> = BTreeMap::new();
     for rpc in rpcs {
@@ -146,9 +146,9 @@ fn table_of_kinds(kinds: &[(String, Vec<&Rpc>)]) -> String {
         + "times of RPCs that succeeded; in u, m, s: micro-, milli-, whole seconds\n"
 }
 
-/// Where the time of each kind went, as parts of its sum.
+/// The time of each kind by phases, as parts of its sum.
 fn table_of_phases(trace: &Trace, kinds: &[(String, Vec<&Rpc>)]) -> String {
-    // Of those that are incomplete as a whole nothing is known.
+    // The phases of incomplete RPCs are unknown.
     let known = |rpcs: &[&Rpc]| rpcs.iter().any(|rpc| rpc.outcome != Outcome::Incomplete);
     let kinds: Vec<_> = kinds.iter().filter(|(_, rpcs)| known(rpcs)).take(KINDS_MAX).collect();
     if kinds.is_empty() {
@@ -208,11 +208,11 @@ fn list(trace: &Trace, rpcs: &[&Rpc]) -> String {
     columns(&heads, &rpcs.iter().map(row).collect::<Vec<_>>())
 }
 
-/// The time line of one RPC, and where its time went.
-pub(super) fn one(told: &Told<'_>) -> String {
-    let rpc = told.rpc;
+/// The time line of one RPC, and the breakdown of its time.
+pub(super) fn one(shown: &ShownRpc<'_>) -> String {
+    let rpc = shown.rpc;
     let ended = match &rpc.outcome {
-        Outcome::Ok => "well".to_owned(),
+        Outcome::Ok => "succeeded".to_owned(),
         Outcome::Failed(why) => format!("failed: {why}"),
         Outcome::Unfinished => "not over when the trace ends".to_owned(),
         Outcome::Incomplete => "incomplete: it began before the trace".to_owned(),
@@ -228,7 +228,7 @@ pub(super) fn one(told: &Told<'_>) -> String {
         seconds(rpc.began)
     );
     let mut out = wrapped("", &head);
-    let moments = told.timeline.as_deref().unwrap_or_default();
+    let moments = shown.timeline.as_deref().unwrap_or_default();
     let nodes = moments.iter().map(|moment| moment.node.to_string().len());
     let width = nodes.max().unwrap_or(0).max(4);
     out += &format!("\n{:>12}  {:<width$}  what\n", "us", "node");
@@ -240,17 +240,17 @@ pub(super) fn one(told: &Told<'_>) -> String {
         let front = format!("{:>12}  {:<width$}  ", micros(moment.at_ns), moment.node.to_string());
         out += &wrapped(&front, &what);
     }
-    if !told.phases.is_empty() {
-        out += &where_it_went(&told.phases);
+    if !shown.phases.is_empty() {
+        out += &where_it_went(&shown.phases);
     }
-    if !told.problems.is_empty() {
+    if !shown.problems.is_empty() {
         let heading = match &rpc.outcome {
             Outcome::Unfinished => "where it is when the trace ends",
-            Outcome::Failed(_) if !rpc.refused() => "where it died",
+            Outcome::Failed(_) if !rpc.refused() => "where it failed",
             _ => "what failed",
         };
         out += &format!("\n{heading}\n");
-        told.problems.iter().for_each(|line| out += &wrapped("  ", line));
+        shown.problems.iter().for_each(|line| out += &wrapped("  ", line));
     }
     out
 }
@@ -262,11 +262,11 @@ fn where_it_went(phases: &[Phase]) -> String {
         let part = percent(phase.ns as f64 / all.max(1) as f64);
         out += &wrapped(&format!("{:>12}  {part:>5}  ", micros(phase.ns)), &phase.what);
     }
-    out += &format!("{:>12}  {:>5}  in all\n", micros(all), "100%");
+    out += &format!("{:>12}  {:>5}  in total\n", micros(all), "100%");
     out
 }
 
-/// Words behind a front, on as many lines as it takes; they may be a stranger's.
+/// Words after a prefix, on as many lines as necessary; they may come from an untrusted file.
 fn wrapped(front: &str, text: &str) -> String {
     let (mut out, mut line) = (String::new(), front.to_owned());
     let indent = front.chars().count();
