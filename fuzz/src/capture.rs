@@ -1,12 +1,12 @@
-//! Arbitrary frames into the dissector: it never panics, no byte of a stream comes out twice or
-//! from nowhere, and what it holds stays within its limits.
+//! Arbitrary frames into the dissector: it never panics, no byte of a stream is reported twice or
+//! invented, and its memory stays within its limits.
 
 use arbitrary::Arbitrary;
 use lustrine_capture::{Dissector, Frame, Item, Limits, LinkType};
 
 use crate::speech::{Framing, Heard, Speech};
 
-/// Most frames of one capture.
+/// Largest number of frames of one capture.
 const FRAMES_MAX: usize = 128;
 /// Ports of a connection.
 const PORTS: [u16; 4] = [988, 1021, 1022, 40000];
@@ -14,28 +14,28 @@ const PORTS: [u16; 4] = [988, 1021, 1022, 40000];
 /// A frame of a capture.
 #[derive(Arbitrary, Clone, Debug)]
 pub enum Packet {
-    /// Anything.
+    /// Any bytes.
     Raw {
-        /// What the bytes start with.
+        /// The link type.
         link: u8,
         /// The bytes.
         bytes: Vec<u8>,
     },
     /// A segment of a connection.
     Segment {
-        /// Which of a few connections, and which way.
+        /// The connection, out of a few, and the direction.
         from: u8,
         /// See `from`.
         to: u8,
-        /// How far it is from where the stream stands.
+        /// The distance from the present position of the stream.
         skip: i16,
         /// The flags of TCP.
         flags: u8,
-        /// How far its acknowledgement is from where the other stream stands.
+        /// The distance of its acknowledgement from the position of the other stream.
         acked: i8,
-        /// What it carries.
+        /// The payload.
         speech: Speech,
-        /// Only so many bytes of it.
+        /// The number of bytes that were captured.
         cut: Option<u8>,
     },
 }
@@ -45,7 +45,7 @@ pub enum Packet {
 pub struct Capture {
     /// Small limits, so that they are reached.
     pub tight: bool,
-    /// The frames; only the first 128 count.
+    /// The frames; only the first 128 are used.
     pub packets: Vec<Packet>,
 }
 
@@ -108,7 +108,7 @@ fn link_of(number: u8) -> LinkType {
     LinkType::from_number(numbers[usize::from(number) % numbers.len()]).expect("a known one")
 }
 
-/// Takes all events; how many bytes of streams they stand for.
+/// Takes all events, and returns the number of stream bytes in them.
 fn drain(dissector: &mut Dissector) -> u64 {
     let mut bytes = 0;
     while let Some(event) = dissector.poll_event() {

@@ -1,5 +1,5 @@
-//! Arbitrary commands to a console, and arbitrary ends of its orders: replies that are right, wrong
-//! or lies, failures, answers that come twice, late or never.
+//! Arbitrary commands to a console, and arbitrary results of its RPCs: correct replies, wrong
+//! replies, forged replies, failures, and answers that come twice, late or never.
 
 mod orders;
 mod script;
@@ -13,35 +13,35 @@ use lustrine_wire::nid::{Net, Nid};
 use orders::Watch;
 pub use script::{Scenario, Step};
 
-/// Most steps of one run.
+/// Largest number of steps of one run.
 const STEPS_MAX: usize = 64;
 
-/// Most turns of the time in which all comes to its end.
+/// Largest number of turns in which everything must end.
 const TURNS_MAX: usize = 1000;
 
 /// The machine of the console.
 const HERE: Nid = Nid::new4(Net::TCP, 0x0a00_0001);
 
-/// A console, and all that is known of what it was told and gave out.
+/// A console, its commands, and its RPCs.
 struct Desk {
     console: Console,
     now: Time,
-    /// Commands that were given; tickets count from 1.
+    /// Number of commands that were given; tickets count from 1.
     tickets: u64,
-    /// Those that are not answered yet, with the NIDs they name.
+    /// The commands that are not answered yet, with the NIDs that they name.
     open: BTreeMap<u64, Vec<Nid>>,
-    /// Orders that are not over.
+    /// RPCs that have not ended.
     orders: Vec<ConsoleRpc>,
-    /// The last ones that are.
+    /// The last RPCs that have ended.
     over: Vec<ConsoleRpc>,
     watch: Watch,
 }
 
-/// Plays the scenario to its end.
+/// Runs the scenario to its end.
 ///
 /// # Panics
-/// When the console panics, leaves a command without an answer, answers one twice, or gives an
-/// order that it must not give.
+/// When the console panics, leaves a command without an answer, answers one twice, or sends an RPC
+/// that it must not send.
 pub fn check(scenario: &Scenario) {
     let mut desk = Desk {
         console: Console::new(&HERE, u64::from(scenario.wall_seconds)),
@@ -120,7 +120,7 @@ impl Desk {
         let answers = self.look();
         if let (true, [(ticket, Err(refusal))]) = (idle, &answers[..]) {
             assert_eq!(*ticket, self.tickets);
-            assert_eq!(self.orders.len(), before, "orders although {refusal}");
+            assert_eq!(self.orders.len(), before, "RPCs although {refusal}");
         }
     }
 
@@ -134,14 +134,14 @@ impl Desk {
         }
     }
 
-    /// An end that nobody waits for: nothing comes of it.
+    /// A result that is not awaited has no effect.
     fn stray(&mut self, outcome: &RpcOutcome) {
         self.console.completed(self.now, outcome);
         assert_eq!(self.console.next_rpc(), None);
         assert_eq!(self.console.next_answer(), None);
     }
 
-    /// Takes what the console gives out.
+    /// Takes the answers and RPCs of the console.
     fn look(&mut self) -> Vec<(u64, Result<Answer, Refusal>)> {
         let view = self.console.session();
         let mut fresh = Vec::new();
@@ -153,7 +153,10 @@ impl Desk {
         self.orders.append(&mut fresh);
         let mut answers = Vec::new();
         while let Some((ticket, answer)) = self.console.next_answer() {
-            assert!(self.open.remove(&ticket).is_some(), "an answer to {ticket}, which waits not");
+            assert!(
+                self.open.remove(&ticket).is_some(),
+                "an answer to {ticket}, which is not open"
+            );
             inspect(&answer);
             answers.push((ticket, answer));
         }
@@ -170,7 +173,7 @@ impl Desk {
         busy
     }
 
-    /// All orders end, and with them all commands.
+    /// All RPCs end, and with them all commands.
     fn settle(&mut self) {
         for _ in 0..TURNS_MAX {
             if self.orders.is_empty() {
@@ -180,11 +183,11 @@ impl Desk {
             }
             self.play(&Step::AnswerAll { end: script::End::SILENCE });
         }
-        panic!("orders without an end");
+        panic!("RPCs without an end");
     }
 }
 
-/// What holds of every answer.
+/// What must hold for every answer.
 fn inspect(answer: &Result<Answer, Refusal>) {
     match answer {
         Ok(Answer::Replies(said)) => {

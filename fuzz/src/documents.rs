@@ -1,22 +1,22 @@
-//! Plans and scenarios, which people write.
+//! Plans and scenarios.
 
 use lustrine_plan::{Members, Plan, Step, points};
 use lustrine_scenario::{Location, Problems, Scenario, ScenarioFile};
 use lustrine_wire::nid::{Net, Nid};
 
-/// What messages call the text.
+/// The name of the text in messages.
 const NAME: &str = "a.yaml";
 
-/// Most nodes of a group here.
+/// Largest number of nodes in a group here.
 const NODES_MAX: u32 = 4;
 
-/// Most points, as the plan's reference has it.
+/// Largest number of points, as in the plan's reference.
 const POINTS_MAX: usize = 10_000;
 
 /// Reads a text as both.
 ///
 /// # Panics
-/// When reading panics, or a problem has no place, or what was read is not within its limits.
+/// When reading panics, a problem has no position, or the result is not within its limits.
 pub fn check(text: &str) {
     match Plan::parse(text, NAME) {
         Ok(plan) => measure(&plan),
@@ -28,7 +28,7 @@ pub fn check(text: &str) {
     }
 }
 
-/// What is to be measured with a few nodes, some of which are in several groups.
+/// Expands the plan with a few nodes, some of which are in several groups.
 fn measure(plan: &Plan) {
     assert!(!plan.name.is_empty() && !plan.groups.is_empty() && !plan.steps.is_empty());
     let nodes = plan.groups.iter().enumerate().map(|(index, group)| {
@@ -70,7 +70,7 @@ fn sizes(scenario: &Scenario) {
     assert!(!format!("{scenario:?}").is_empty());
 }
 
-/// Whoever reads it knows where, and in what.
+/// Every problem has a position and a name.
 fn inspect(problems: &Problems, text: &str) {
     let shown = problems.to_string();
     assert!(problems.iter().next().is_some(), "wrong, and nothing is");

@@ -1,7 +1,7 @@
-//! Properties that hold whatever a peer, a file or a user sends. Each is a function from bytes, or
-//! from operations made of bytes, that panics when the property does not hold.
+//! Properties that hold for any input of a peer, a file or a user. Each is a function of bytes, or
+//! of operations made of bytes, that panics when the property does not hold.
 //!
-//! `targets/` hands them to libFuzzer; `cargo xtask fuzz` builds and runs those on the stable
+//! `targets/` passes them to libFuzzer; `cargo xtask fuzz` builds and runs those on the stable
 //! toolchain.
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! A peer that does what it likes to a whole node of ours, in virtual time.
+//! A peer that sends anything to a whole Lustrine node, in virtual time.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -16,30 +16,30 @@ use lustrine_wire::{ByteOrder, Progress};
 
 use crate::speech::{Framing, Heard, NODE, ROGUE, Speech, message};
 
-/// Most streams the rogue has at once.
+/// Largest number of streams of the rogue at once.
 const STREAMS_MAX: usize = 8;
-/// Most memory the node may ever use: what it says it needs for selftest, and a little.
+/// Largest memory that the node may ever use: what it reports for selftest, and a little more.
 const NODE_MEMORY: u64 = 8 << 20;
-/// What the node may keep for the next visit: pools of small buffers.
+/// Memory that the node may keep: pools of small buffers.
 const POOLS: u64 = 64 << 10;
 /// Longer than every time-out of a node.
 const LONG: Nanos = Nanos::from_secs(400);
 
-/// What the rogue makes of one stream.
+/// The rogue's view of one stream.
 #[derive(Debug)]
 struct Line {
     sock: SockId,
     framing: Framing,
-    /// Heard and not understood yet.
+    /// Received bytes that were not decoded yet.
     ear: Vec<u8>,
-    /// How the node frames; `None` before its HELLO.
+    /// The framing of the node; `None` before its HELLO.
     node_framing: Option<Version>,
 }
 
 /// A message of the node.
 #[derive(Clone, Debug)]
 pub struct Heading {
-    /// Which line it came by.
+    /// The stream on which it came.
     line: usize,
     /// Its header.
     pub header: Header,
@@ -52,26 +52,26 @@ pub struct Rogue {
     me: HostId,
     lines: Vec<Line>,
     heard: Heard,
-    /// Messages of the node that may want an answer.
+    /// Messages of the node that may expect an answer.
     pub asked: Vec<Heading>,
-    /// The node's memory before anybody came.
+    /// The node's memory before any connection.
     alone: Usage,
 }
 
-/// How the two are put together.
+/// The settings of the two.
 #[derive(arbitrary::Arbitrary, Clone, Copy, Debug)]
 pub struct Setup {
-    /// The node takes peers from any source port.
+    /// Whether the node accepts peers from any source port.
     pub accept_all: bool,
-    /// How streams are cut into pieces.
+    /// How streams are divided into pieces.
     pub chunks: Option<u8>,
-    /// The node dials with this HELLO version at most.
+    /// The highest HELLO version that the node dials with.
     pub protocol: u8,
-    /// The node sends checksums where it can.
+    /// Whether the node sends checksums.
     pub checksums: bool,
-    /// The node sends large payloads without copying.
+    /// Whether the node sends large payloads without copying.
     pub zero_copy: bool,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     pub seed: u8,
 }
 
@@ -113,7 +113,7 @@ impl Rogue {
         rogue
     }
 
-    /// Lets time pass, then listens.
+    /// Lets time pass, then reads.
     pub fn pass(&mut self, length: Nanos) {
         self.world.run_for(length);
         self.hear();
@@ -133,7 +133,7 @@ impl Rogue {
         self.lines.push(line);
     }
 
-    /// Opens a stream as a decent node would.
+    /// Opens a stream as a well-behaved node would.
     pub fn connect(&mut self, port: u16, kind: ConnType) {
         self.dial(port);
         self.pass(Nanos::from_millis(1));
@@ -159,7 +159,7 @@ impl Rogue {
         (!self.lines.is_empty()).then(|| usize::from(line) % self.lines.len())
     }
 
-    /// Says something on a stream, or only the start of it.
+    /// Sends bytes on a stream, or only the first of them.
     pub fn say(&mut self, line: u8, speech: &Speech, cut: Option<u8>) {
         let Some(line) = self.which(line) else { return };
         let mut bytes = speech.bytes(&mut self.lines[line].framing, &self.heard);
@@ -169,7 +169,7 @@ impl Rogue {
         self.write(line, &bytes);
     }
 
-    /// Sends a message as the stream's HELLO said.
+    /// Sends a message in the framing of the stream's HELLO.
     pub fn send(&mut self, line: usize, header: &Header, payload: &[u8]) {
         let Some(found) = self.lines.get(line) else { return };
         let bytes = message(found.framing, header, payload, 0, None);
@@ -183,7 +183,7 @@ impl Rogue {
         }
     }
 
-    /// Closes a stream, or breaks it.
+    /// Closes or resets a stream.
     pub fn hang_up(&mut self, line: u8, orderly: bool) {
         let Some(line) = self.which(line) else { return };
         let sock = self.lines.remove(line).sock;
@@ -195,7 +195,7 @@ impl Rogue {
         if orderly { io.close(sock) } else { io.reset(sock) }
     }
 
-    /// Closes only what is said, not what is heard.
+    /// Closes only the sending half.
     pub fn finish(&mut self, line: u8) {
         if let Some(line) = self.which(line) {
             let sock = self.lines[line].sock;
@@ -213,7 +213,7 @@ impl Rogue {
         self.world.discover(self.node, &ROGUE, Nanos::from_secs(5));
     }
 
-    /// Answers a PUT or GET of the node as it should be, with `len` bytes at most.
+    /// Answers a PUT or GET of the node correctly, with `len` bytes at most.
     pub fn answer(&mut self, which: u8, len: u32) {
         if self.asked.is_empty() {
             return;
@@ -233,7 +233,7 @@ impl Rogue {
         self.send(heading.line, &header, &vec![0x66; len as usize]);
     }
 
-    /// Takes new streams, and reads what the node says.
+    /// Accepts new streams, and reads what the node sends.
     fn hear(&mut self) {
         let mut io = self.world.script_io(self.me);
         while io.next_report().is_some() {}
@@ -271,7 +271,7 @@ impl Rogue {
         }
     }
 
-    /// The rogue goes away. After a while the node must be as it was before it came.
+    /// The rogue disconnects. After a while the node must be in the same state as before.
     pub fn leave(mut self) {
         while !self.lines.is_empty() {
             self.hang_up(0, true);
@@ -286,8 +286,8 @@ impl Rogue {
         check::assert_idle(&self.world);
         let node = self.world.node(self.node);
         let partition = node.partition();
-        // A rogue may speak in the node's own name and have it answer itself, which goes through
-        // the driver as any other way does [CORE-15]; such connections stay as others do.
+        // A rogue may send under the node's own NID and have it answer itself, which goes through
+        // the driver as any other message [CORE-15]; such connections stay as others do.
         let own = partition.shard().topology();
         let itself = |peer: &PeerConnections| own.ni_of(&peer.id.nid).is_some();
         let stay: usize = partition
@@ -303,7 +303,7 @@ impl Rogue {
 }
 
 impl Line {
-    /// Takes one thing off the ear; how many bytes it had.
+    /// Takes one item from the received bytes, and returns its length.
     fn understand(&mut self, index: usize, headings: &mut Vec<Heading>) -> Option<usize> {
         let Some(version) = self.node_framing else {
             if let Ok(Progress::Got(_, used)) = Request::parse(&self.ear) {

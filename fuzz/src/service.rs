@@ -1,5 +1,5 @@
-//! Arbitrary requests to the selftest service of a whole node, over good connections, with a
-//! client that answers transfers well, badly, late or not at all.
+//! Arbitrary requests to the selftest service of a whole node, over valid connections, with a
+//! client that answers transfers correctly, wrongly, late or not at all.
 
 use arbitrary::Arbitrary;
 use lustrine_lnet::time::Nanos;
@@ -11,35 +11,35 @@ use lustrine_wire::srpc::Service;
 use crate::rogue::{Rogue, Setup};
 use crate::speech::{NODE, ROGUE, Selftest};
 
-/// Most steps of one run.
+/// Largest number of steps of one run.
 const STEPS_MAX: usize = 64;
 
-/// Something the client does.
+/// A step of the client.
 #[derive(Arbitrary, Clone, Debug)]
 pub enum Step {
     /// A request to the service that its type belongs to.
     Request(Selftest),
-    /// A request with any 160 bytes, or fewer or more.
+    /// A request with any 160 bytes, or with another length.
     Bytes {
-        /// Which service.
+        /// The service.
         service: u8,
-        /// What it is sent.
+        /// The bytes.
         bytes: Vec<u8>,
     },
-    /// Answers a transfer, or confirms one.
+    /// Answers a transfer, or acknowledges one.
     Answer {
-        /// Which.
+        /// Its index.
         which: u8,
-        /// With at most so many bytes.
+        /// The limit of its bytes.
         len: u32,
     },
-    /// The connection for one purpose ends; the next one is made.
+    /// The connection of one type ends; the next one is opened.
     Reconnect {
-        /// Which ends.
+        /// Its index.
         line: u8,
-        /// Closed, not broken.
+        /// Whether it is closed, or reset.
         orderly: bool,
-        /// Type of the new one.
+        /// Type of the new connection.
         kind: u8,
     },
     /// 2^n microseconds pass.
@@ -49,19 +49,19 @@ pub enum Step {
     },
 }
 
-/// A client's visit.
+/// A run of the client.
 #[derive(Arbitrary, Debug)]
 pub struct Scenario {
-    /// The node, and the way to it.
+    /// The node, and the connection to it.
     pub setup: Setup,
-    /// What happens; only the first 64 steps count.
+    /// The steps; only the first 64 are used.
     pub steps: Vec<Step>,
 }
 
-/// Plays the visit to its end.
+/// Runs all steps.
 ///
 /// # Panics
-/// When the node panics, holds more memory than it may, or does not become what it was before.
+/// When the node panics, uses more memory than it may, or does not return to its former state.
 pub fn check(scenario: &Scenario) {
     let mut rogue = Rogue::new(&scenario.setup);
     for (port, kind) in [(1023, 1), (1022, 2), (1021, 3)] {

@@ -1,7 +1,7 @@
 //! Any sequence of operations on a small network of `lustrine-lnet` shards, with loss, late
 //! completions, broken links, restarts, forged and repeated headers, and jumps of time.
 //!
-//! In the end every operation must have ended in one final event and nothing may be held.
+//! At the end every operation must have ended in one final event, and nothing may be held.
 
 mod ledger;
 pub mod steps;
@@ -10,19 +10,19 @@ mod world;
 use steps::{Setup, Step};
 use world::World;
 
-/// Most steps of one run.
+/// Largest number of steps of one run.
 const STEPS_MAX: usize = 256;
 
-/// A network and what happens in it.
+/// A network and its steps.
 #[derive(arbitrary::Arbitrary, Debug)]
 pub struct Scenario {
     /// The network.
     pub setup: Setup,
-    /// What happens; only the first 256 steps count.
+    /// The steps; only the first 256 are used.
     pub steps: Vec<Step>,
 }
 
-/// Takes the steps, then lets everything come to rest.
+/// Runs the steps, then lets everything become quiet.
 ///
 /// # Panics
 /// When an operation does not end in one final event, or something is still held.

@@ -1,4 +1,4 @@
-//! What a peer may say: protocol text with arbitrary fields, and arbitrary bytes.
+//! Messages of a peer: protocol data with arbitrary fields, and arbitrary bytes.
 
 use arbitrary::Arbitrary;
 use lustrine_wire::acceptor::Request;
@@ -13,7 +13,7 @@ use lustrine_wire::{ByteOrder, PING_MATCH_BITS};
 
 /// The node under test.
 pub const NODE: Nid = Nid::new4(Net::TCP, 0x0a00_0001);
-/// The peer that speaks.
+/// The peer that sends.
 pub const ROGUE: Nid = Nid::new4(Net::TCP, 0x0a00_0009);
 
 /// Longest payload that is really sent, in bytes.
@@ -22,33 +22,33 @@ const SENT_MAX: usize = 4096;
 /// How a stream is framed.
 #[derive(Clone, Copy, Debug)]
 pub struct Framing {
-    /// Of the last HELLO.
+    /// The version of the last HELLO.
     pub version: Version,
-    /// Of frame headers.
+    /// The byte order of frame headers.
     pub order: ByteOrder,
 }
 
 impl Framing {
-    /// What nearly everybody speaks.
+    /// The usual framing.
     pub const USUAL: Framing = Framing { version: Version::V3, order: ByteOrder::Little };
 }
 
-/// A NID somebody may claim.
+/// A NID that the peer may claim.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub enum Whose {
-    /// The speaker's own.
+    /// The peer's own.
     Rogue,
     /// The node's.
     Node,
-    /// Somebody's on the same net.
+    /// Another one on the same net.
     Other(u8),
-    /// On another net.
+    /// One on another net.
     Elsewhere,
     /// The loopback.
     Loopback,
     /// The wildcard.
     Any,
-    /// An IPv6 one.
+    /// An IPv6 NID.
     Long,
 }
 
@@ -77,12 +77,12 @@ pub enum Kind {
     Hello,
 }
 
-/// Where a message goes.
+/// The destination of a message.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "the fields of LNet's headers")]
 pub enum Place {
     Ping,
-    /// Where a transfer that the node asked for is awaited, or answered.
+    /// The match bits at which a transfer that the node requested is awaited, or answered.
     Awaited(u8),
     Selftest {
         service: u8,
@@ -94,25 +94,25 @@ pub enum Place {
     },
 }
 
-/// What follows a header.
+/// The data after a header.
 #[derive(Arbitrary, Clone, Debug)]
 pub enum Payload {
     /// Nothing.
     None,
-    /// So many bytes.
+    /// This number of bytes.
     Plain(u16),
-    /// Less, or more, than announced.
+    /// Fewer or more bytes than announced.
     Lying {
-        /// What the header says.
+        /// The length in the header.
         announced: u32,
-        /// What is sent.
+        /// The length that is sent.
         sent: u16,
     },
     /// Ping information.
     Ping {
         /// Feature bits.
         features: u8,
-        /// How many interfaces.
+        /// Number of interfaces.
         interfaces: u8,
         /// Bytes missing at the end.
         cut: u8,
@@ -121,10 +121,10 @@ pub enum Payload {
     Selftest(Selftest),
 }
 
-/// A selftest message: the magic number, a type, and arbitrary bytes behind.
+/// A selftest message: the magic number, a type, and arbitrary bytes.
 #[derive(Arbitrary, Clone, Debug)]
 pub struct Selftest {
-    /// Its number, mostly one that exists.
+    /// Its type, usually a known one.
     pub kind: u8,
     /// In the other byte order.
     pub reversed: bool,
@@ -152,33 +152,33 @@ impl Selftest {
     }
 }
 
-/// Something to say.
+/// A message of any layer.
 #[derive(Arbitrary, Clone, Debug)]
 pub enum Speech {
-    /// Anything.
+    /// Any bytes.
     Raw(Vec<u8>),
     /// A connection request.
     Request {
-        /// Whom it asks for.
+        /// The target.
         target: Whose,
         /// In the other byte order.
         reversed: bool,
     },
-    /// An introduction; what follows on the stream is framed accordingly.
+    /// A HELLO; the data after it on the stream is framed accordingly.
     Hello {
         /// 1 to 4.
         version: u8,
         /// Connection type.
         kind: u8,
-        /// Who it says it is.
+        /// The source NID.
         src: Whose,
-        /// Whom it says it talks to.
+        /// The destination NID.
         dst: Whose,
-        /// Tells one life from others.
+        /// The incarnation.
         incarnation: u8,
         /// In the other byte order.
         reversed: bool,
-        /// How many IP addresses it lists.
+        /// The number of IP addresses.
         ips: u8,
     },
     /// A frame without message.
@@ -190,24 +190,24 @@ pub enum Speech {
     },
     /// A message.
     Message {
-        /// What it is.
+        /// The type.
         kind: Kind,
-        /// Where it says it comes from.
+        /// The source in the header.
         src: Whose,
-        /// Where it says it goes to.
+        /// The destination in the header.
         dst: Whose,
-        /// Which descriptor of the node it names: one that was seen, or none.
+        /// The descriptor of the node that it names: a known one, or none.
         handle: Option<u8>,
-        /// What follows.
+        /// The payload.
         payload: Payload,
         /// Cookie A, and a checksum that may be wrong.
         cookie: u8,
-        /// With a checksum; right if the number is even.
+        /// Whether there is a checksum; it is correct if the number is even.
         checksum: Option<u8>,
     },
 }
 
-/// What the speaker has heard from the node, to answer or to abuse.
+/// What the peer has received from the node, to answer or to misuse.
 #[derive(Clone, Debug, Default)]
 pub struct Heard {
     /// Descriptors of the node.
@@ -225,7 +225,7 @@ fn nth<T: Copy>(list: &[T], which: u8) -> Option<T> {
 }
 
 impl Speech {
-    /// The bytes; a HELLO changes how what follows is framed.
+    /// The bytes; a HELLO changes the framing of the data after it.
     pub fn bytes(&self, framing: &mut Framing, heard: &Heard) -> Vec<u8> {
         match self {
             Speech::Raw(bytes) => bytes.iter().copied().take(SENT_MAX).collect(),
@@ -246,7 +246,7 @@ impl Speech {
                 };
                 *framing = Framing { version, order };
                 let mut list = Ips::NONE;
-                // An address of zero, or the seventeenth, is not taken.
+                // An address of zero, or the seventeenth, is refused.
                 let taken = (0..*ips % 18).filter(|ip| list.push(u32::from(*ip)).is_ok()).count();
                 debug_assert_eq!(taken, list.as_slice().len());
                 let hello = Hello {
@@ -260,7 +260,7 @@ impl Speech {
                     ips: list,
                 };
                 let mut out = Vec::new();
-                // A long NID in a short HELLO cannot be said.
+                // A long NID cannot be encoded in a short HELLO.
                 let _ = hello.encode(&mut out);
                 out
             }
@@ -328,7 +328,7 @@ impl Place {
 }
 
 impl Payload {
-    /// What the header announces, and what is sent.
+    /// The announced length, and the bytes that are sent.
     fn bytes(&self) -> (u32, Vec<u8>) {
         let exact = |bytes: Vec<u8>| (bytes.len() as u32, bytes);
         match self {
@@ -354,7 +354,7 @@ impl Payload {
     }
 }
 
-/// A whole message as it goes over a stream.
+/// A whole message as it is sent over a stream.
 pub fn message(
     framing: Framing,
     header: &Header,

@@ -1,4 +1,4 @@
-//! A rogue peer's streams into a whole node: `lustrine-socklnd`, and what is above it.
+//! A rogue peer's streams into a whole node: `lustrine-socklnd`, and the layers above it.
 
 use arbitrary::Arbitrary;
 use lustrine_lnet::time::Nanos;
@@ -7,55 +7,55 @@ use lustrine_wire::hello::ConnType;
 use crate::rogue::{Rogue, Setup};
 use crate::speech::Speech;
 
-/// Most steps of one run.
+/// Largest number of steps of one run.
 const STEPS_MAX: usize = 64;
 
-/// Something the rogue, or the node's user, does.
+/// A step of the rogue, or of the node's user.
 #[derive(Arbitrary, Clone, Debug)]
 pub enum Step {
     /// Opens a stream from this source port.
     Dial {
-        /// Up to 1023: the node believes what is said.
+        /// Up to 1023: the node accepts the NID in the HELLO.
         port: u16,
     },
-    /// Opens a stream and introduces itself properly.
+    /// Opens a stream with a correct HELLO.
     Connect {
         /// Source port.
         port: u16,
         /// Connection type.
         kind: u8,
     },
-    /// Says something.
+    /// Sends a message.
     Say {
-        /// On which stream.
+        /// The stream.
         line: u8,
-        /// What.
+        /// The message.
         speech: Speech,
-        /// Only so many bytes of it.
+        /// The number of its bytes that are sent.
         cut: Option<u8>,
     },
-    /// Answers a message of the node as it should be answered.
+    /// Answers a message of the node correctly.
     Answer {
-        /// Which.
+        /// Its index.
         which: u8,
-        /// With at most so many bytes.
+        /// The limit of its bytes.
         len: u32,
     },
     /// Ends a stream.
     HangUp {
-        /// Which.
+        /// Its index.
         line: u8,
-        /// Closed, not broken.
+        /// Whether it is closed, or reset.
         orderly: bool,
     },
     /// Closes its half of a stream.
     Finish {
-        /// Which.
+        /// Its index.
         line: u8,
     },
-    /// The node's user wants to know who this is.
+    /// The node's user pings this NID.
     BePinged,
-    /// The node's user wants to know more.
+    /// The node's user discovers this NID.
     BeDiscovered,
     /// 2^n microseconds pass.
     Wait {
@@ -64,19 +64,19 @@ pub enum Step {
     },
 }
 
-/// A rogue's visit.
+/// A run of the rogue.
 #[derive(Arbitrary, Debug)]
 pub struct Scenario {
-    /// The node, and the way to it.
+    /// The node, and the connection to it.
     pub setup: Setup,
-    /// What happens; only the first 64 steps count.
+    /// The steps; only the first 64 are used.
     pub steps: Vec<Step>,
 }
 
-/// Plays the visit to its end.
+/// Runs all steps.
 ///
 /// # Panics
-/// When the node panics, holds more memory than it may, or does not become what it was before.
+/// When the node panics, uses more memory than it may, or does not return to its former state.
 pub fn check(scenario: &Scenario) {
     let mut rogue = Rogue::new(&scenario.setup);
     for step in scenario.steps.iter().take(STEPS_MAX) {

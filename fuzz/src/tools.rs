@@ -1,4 +1,4 @@
-//! Scripts for the tools that administrators know, and a world that answers them anyhow.
+//! Scripts for the administrators' tools, and an environment with arbitrary answers.
 
 mod words;
 mod world;
@@ -15,27 +15,27 @@ use lustrine_tools::table::Tool;
 
 use world::World;
 
-/// Most lines of a script.
+/// Largest number of lines of a script.
 const LINES_MAX: usize = 32;
 
-/// Most candidates for one word: more than any table has.
+/// Largest number of candidates for one word: more than any table has.
 const CANDIDATES_MAX: usize = 256;
 
-/// Who carries the script out, and how.
+/// How the script is run.
 struct Settings {
     compat: Compat,
     mode: Mode,
     /// Whether there is a key of a session.
     key: bool,
-    /// Whether lines are the arguments of a shell's command instead.
+    /// Whether lines are the arguments of a shell command instead.
     arguments: bool,
 }
 
-/// Plays a script. The first byte says which tool it is for; then comes the script, and behind a
-/// zero byte what the world answers.
+/// Runs a script. The first byte selects the tool; then comes the script, and after a zero byte the
+/// answers of the environment.
 ///
 /// # Panics
-/// When a tool panics, prints more than it may, or something that is no whole line.
+/// When a tool panics, prints more than it may, or prints an incomplete line.
 pub fn check(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let end = rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len());
@@ -106,7 +106,7 @@ fn play<'w, 'a, P: Program + 'w>(
 fn type_in(tool: &'static Tool, text: &str) {
     for line in text.split('\n').take(LINES_MAX) {
         let Ok(words) = split(line) else { continue };
-        // A shell asks for a place; those far behind are like those before.
+        // A shell requests a position; positions far beyond the end behave in the same way.
         for index in 0..=words.len().min(40) {
             let typed = words.get(index).map_or("", String::as_str);
             let found = complete(tool, &words, index);

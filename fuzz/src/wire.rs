@@ -1,12 +1,12 @@
-//! Every parser of `lustrine-wire` on arbitrary bytes: none panics, none asks for less than it has,
-//! none looks behind the end of its message, and what was parsed survives being written and parsed
-//! again.
+//! Every parser of `lustrine-wire` on arbitrary bytes: none panics, none requests fewer bytes than
+//! it has, none reads beyond the end of its message, and the result survives being encoded and
+//! parsed again.
 
 mod binary;
 mod text;
 
-/// Gives the same bytes to every parser. Almost all leave at the magic number, so this costs little
-/// and one corpus serves them all.
+/// Passes the same bytes to every parser. Almost all return at the magic number, so this costs
+/// little and one corpus is enough.
 pub fn check(data: &[u8]) {
     binary::acceptor(data);
     binary::hello(data);

@@ -1,4 +1,4 @@
-//! Commands to a console, and the ends of its orders.
+//! Commands to a console, and the results of its RPCs.
 #![no_main]
 
 use lustrine_fuzz::console::{Scenario, check};

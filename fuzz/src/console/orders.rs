@@ -1,4 +1,4 @@
-//! What a console may order.
+//! The RPCs that a console may send.
 
 use std::collections::BTreeSet;
 
@@ -9,25 +9,25 @@ use lustrine_wire::srpc::{
     Service, TestParams, TestRequest,
 };
 
-/// Bytes of a page of kernel nodes.
+/// Page size of kernel nodes, in bytes.
 const PAGE: u32 = 4096;
-/// Most destinations that fit one.
+/// Largest number of destinations that fit a page.
 const DESTINATIONS_MAX: u32 = 341;
 
-/// What is known of a console from outside.
+/// The state of a console, as an observer can derive it.
 #[derive(Default)]
 pub(super) struct Watch {
-    /// The stamp of its session.
+    /// The time stamp of its session.
     session: Option<i64>,
-    /// All nodes that were ever to join that session.
+    /// All nodes that commands have added to that session.
     known: BTreeSet<Nid>,
-    /// Of commands that were given since it had another session, those too.
+    /// The same for commands of earlier sessions.
     coming: BTreeSet<Nid>,
-    /// Whoever said last that it is one of ours.
+    /// Nodes whose last reply identified them as Lustrine nodes.
     ours: BTreeSet<Nid>,
     /// The same when the last test began.
     ours_of_test: BTreeSet<Nid>,
-    /// Orders up to this number are of an earlier session: what comes of them is forgotten.
+    /// RPCs up to this number belong to an earlier session: their results are ignored.
     forgotten: u64,
 }
 
@@ -63,7 +63,7 @@ impl Watch {
         }
     }
 
-    /// Fresh orders, and the NIDs that commands name which are not answered.
+    /// New RPCs, and the NIDs of unanswered commands.
     pub(super) fn given(
         &mut self,
         view: Option<&SessionView>,
@@ -81,7 +81,7 @@ impl Watch {
         for order in fresh {
             let asks = matches!(order.service, Service::Debug | Service::Stat);
             let may = self.known.contains(&order.peer) || asks && named.contains(&order.peer);
-            assert!(may, "nobody wants anything of {}: {order:?}", order.peer);
+            assert!(may, "no command concerns {}: {order:?}", order.peer);
             assert!(!order.peer.is_any() && order.peer.to_short().is_some(), "{order:?}");
             assert_eq!(order.body.message_type(), order.service.request());
             assert!(order.timeout.0 > 0, "{order:?}");
@@ -126,7 +126,7 @@ impl Watch {
         }
     }
 
-    /// One order of a command to each node, and one that only reminds it.
+    /// At most one RPC of a command to each node, and one keepalive.
     pub(super) fn bounded(&self, open: &[ConsoleRpc]) {
         let mut live: Vec<Nid> = Vec::new();
         live.extend(open.iter().filter(|order| order.id > self.forgotten).map(|order| order.peer));

@@ -1,4 +1,5 @@
-//! What a console is told, and how its orders end. Names and NIDs are few, so that they meet.
+//! Commands to a console, and results of its RPCs. There are few names and NIDs, so that they
+//! match.
 
 use arbitrary::Arbitrary;
 use lustrine_lnet::status::Status;
@@ -18,57 +19,57 @@ use lustrine_wire::srpc::{
 
 use crate::speech::Selftest;
 
-/// What happens at a console.
+/// A script for a console.
 #[derive(Arbitrary, Debug)]
 pub struct Scenario {
-    /// Whether there is no session at first; else there is one with two groups.
+    /// Whether there is no session at first; otherwise there is one with two groups.
     pub empty: bool,
-    /// Whether that one has a test.
+    /// Whether that session has a test.
     pub tested: bool,
     /// The nodes of the second group.
     pub second: Nids,
-    /// The wall clock when it begins.
+    /// The wall clock at the start.
     pub wall_seconds: u32,
-    /// What happens; only the first 64 steps count.
+    /// The steps; only the first 64 are used.
     pub steps: Vec<Step>,
 }
 
-/// Something that happens.
+/// A step.
 #[derive(Arbitrary, Clone, Debug)]
 pub enum Step {
     /// A command.
     Tell {
-        /// With this key: mostly the right one.
+        /// The key: usually the right one.
         key: u8,
         /// The command.
         ask: Ask,
     },
-    /// An order ends.
+    /// An RPC ends.
     Answer {
-        /// Which.
+        /// Its index.
         which: u8,
-        /// How.
+        /// Its result.
         end: End,
     },
-    /// All orders end alike.
+    /// All RPCs end in the same way.
     AnswerAll {
-        /// How.
+        /// Their result.
         end: End,
     },
-    /// All orders, and those that follow from them, end as they should.
+    /// All RPCs, and those that follow from them, succeed.
     AllIsWell,
-    /// An order ends that is over.
+    /// An RPC that has ended ends again.
     Again {
-        /// Which.
+        /// Its index.
         which: u8,
-        /// How.
+        /// Its result.
         end: End,
     },
-    /// An order ends that perhaps never was.
+    /// An RPC ends that may not exist.
     Unknown {
         /// Its number.
         order: u64,
-        /// How.
+        /// Its result.
         end: End,
     },
     /// 2^n nanoseconds pass.
@@ -100,7 +101,7 @@ pub enum Ask {
     AddBatch(Batch),
     ListBatches,
     ShowBatch(Batch),
-    /// One that the console takes if its groups are there.
+    /// A command that the console accepts if its groups exist.
     AddGoodTest {
         batch: Batch,
         from: Word,
@@ -143,24 +144,24 @@ pub enum Ask {
     },
 }
 
-/// The name of a group: mostly one of two.
+/// The name of a group: usually one of two.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub struct Word(u8);
 
-/// The name of a batch: mostly that of the one which every session has.
+/// The name of a batch: usually that of the batch which every session has.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub struct Batch(u8);
 
 /// Nodes.
 #[derive(Arbitrary, Clone, Debug)]
 pub enum Nids {
-    /// Some of few.
+    /// Some of a few.
     Few(Vec<u8>),
-    /// A few in a row, or now and then more than a test can have.
+    /// A few consecutive ones, or sometimes more than a test can have.
     Many(u16),
 }
 
-/// Who is asked.
+/// The nodes of a query.
 #[derive(Arbitrary, Clone, Debug)]
 pub enum Whom {
     Session,
@@ -185,24 +186,24 @@ pub struct AnyTest {
     rate: u32,
 }
 
-/// How an order ends.
+/// The result of an RPC.
 #[derive(Arbitrary, Clone, Debug)]
 pub enum End {
-    /// A reply of the type that is due.
+    /// A reply of the expected type.
     Reply {
-        /// Mostly it did what it should.
+        /// Usually it succeeds.
         status: u8,
-        /// The session it says it is in, mostly ours.
+        /// The session in the reply, usually the right one.
         session: u8,
-        /// When it says it leaves.
+        /// The session time-out in the reply.
         timeout: u8,
-        /// Whether it says that it is one of ours.
+        /// Whether it identifies the node as a Lustrine node.
         marked: bool,
         /// Its features.
         features: u8,
-        /// What it says that is active.
+        /// The number of active tests or units in it.
         active: u8,
-        /// What it put.
+        /// What the node put.
         put: Put,
     },
     /// Any message.
@@ -211,12 +212,12 @@ pub enum End {
     Failure(u8),
 }
 
-/// What a node put.
+/// Bulk data that a node puts.
 #[derive(Arbitrary, Clone, Debug)]
 pub enum Put {
     /// Nothing.
     None,
-    /// ClientStats, as they are written.
+    /// Client statistics, correctly encoded.
     ClientStats {
         /// Numbers in them.
         numbers: (u64, u32, u64, u64),
@@ -225,14 +226,14 @@ pub enum Put {
         /// Latencies.
         latencies: Vec<(u16, u64)>,
     },
-    /// Anything.
+    /// Any bytes.
     Bytes(Vec<u8>),
 }
 
-/// How many NIDs there are of those that are few.
+/// The number of different NIDs.
 const FEW: u8 = 7;
 
-/// The order that the end of an unknown one is an answer to.
+/// The RPC to which the result of an unknown one belongs.
 pub fn nobodys() -> ConsoleRpc {
     ConsoleRpc {
         id: 0,
@@ -376,7 +377,7 @@ impl Ask {
         }
     }
 
-    /// NIDs that it names, which are asked whether they are in the session or not.
+    /// NIDs that it names, which are queried whether they are in the session or not.
     pub fn named(&self) -> Vec<Nid> {
         match self {
             Ask::Ping { whom, .. } | Ask::Stat { whom, .. } => whom.named(),
@@ -389,7 +390,7 @@ impl AnyTest {
     fn new_test(&self, batch: Batch, [from, to]: [Word; 2]) -> NewTest {
         let check = BrwCheck::from_number(u32::from(self.check % 4) + 1);
         let check = check.unwrap_or(BrwCheck::None);
-        // Lengths that may be, and some that may not.
+        // Valid lengths, and some invalid ones.
         let len = self.len % ((1 << 20) + 64);
         NewTest {
             batch: batch.text(),
@@ -410,7 +411,7 @@ impl AnyTest {
     }
 }
 
-/// The session that a node says it is in.
+/// The session in a node's reply.
 fn sid(number: u8, session: Option<&SessionView>) -> Sid {
     match number {
         0..0xd0 => session.map_or(Sid::NONE, SessionView::sid),
@@ -420,7 +421,7 @@ fn sid(number: u8, session: Option<&SessionView>) -> Sid {
     }
 }
 
-/// Mostly those of all nodes of today.
+/// The features, usually those of all present nodes.
 fn features(number: u8) -> u32 {
     match number {
         0..0xd0 => 1,
@@ -452,7 +453,7 @@ impl Put {
 }
 
 impl Scenario {
-    /// What nearly all that may happen needs: a session with two groups of good nodes of ours.
+    /// The state that nearly all steps need: a session with two groups of Lustrine nodes.
     pub fn prologue(&self) -> Vec<Step> {
         let name = Word::A;
         let mut asks = vec![
@@ -471,7 +472,7 @@ impl Scenario {
         let both = |ask| [Step::Tell { key: 0, ask }, Step::AllIsWell];
         let mut steps: Vec<Step> = asks.into_iter().flat_map(both).collect();
         if self.tested {
-            // What the clients measured is asked for; what they say to that is the input's.
+            // The clients' statistics are requested; the input determines the replies.
             let ask = Ask::ClientStats { batch: Batch(0), test: 1, timeout: 0 };
             steps.push(Step::Tell { key: 0, ask });
         }
@@ -482,7 +483,7 @@ impl Scenario {
 impl End {
     /// No answer.
     pub const SILENCE: End = End::Failure(0);
-    /// What a node of ours says that does as it is told.
+    /// The reply of a Lustrine node that carries out the request.
     pub const GOOD: End = End::Reply {
         status: 0,
         session: 0,
@@ -493,7 +494,7 @@ impl End {
         put: Put::None,
     };
 
-    /// What the console is told of it.
+    /// What the console receives.
     pub fn outcome(&self, order: &ConsoleRpc, session: Option<SessionView>) -> RpcOutcome {
         let (reply, put) = match self {
             End::Reply { features, put, .. } => {
@@ -537,7 +538,7 @@ impl End {
                 let len = put.bytes().len() as u32;
                 Body::ClientStatsReply(ClientStatsReply { status, sid, len })
             }
-            // Counters of any value, as their bytes come.
+            // Counters with any values, as the bytes of the input.
             _ => {
                 let kind = order.service.request().number() as u8 + 1;
                 let words = (6..40u8).map(|at| (at, u32::from(*active) << (at % 25)));

@@ -1,5 +1,5 @@
-//! What a user of one shard is owed: per descriptor exactly one final event, and events only for
-//! what was asked.
+//! The events that a user of one shard must get: exactly one final event per descriptor, and no
+//! events that were not requested.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use lustrine_lnet::md::{MdKey, Owner};
 use lustrine_lnet::memory::VecMemory;
 use lustrine_lnet::memory::{Memory, Span};
 
-/// A descriptor the user handed over.
+/// A descriptor that the user passed to the core.
 #[derive(Debug)]
 struct Account {
     key: MdKey,
@@ -24,14 +24,14 @@ struct Account {
     ended: bool,
 }
 
-/// All descriptors of one node's user, by the mark they carry.
+/// All descriptors of one node's user, by the value of `user` that they carry.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     accounts: BTreeMap<u64, Account>,
 }
 
 impl Ledger {
-    /// The mark of the next descriptor.
+    /// The value of the next descriptor.
     pub(super) fn next_mark(&self) -> u64 {
         self.accounts.len() as u64
     }
@@ -53,7 +53,7 @@ impl Ledger {
         self.accounts.insert(mark, account);
     }
 
-    /// A descriptor handed over at any time, ended or not.
+    /// A descriptor passed at any time, ended or not.
     pub(super) fn key(&self, which: u8) -> Option<MdKey> {
         let count = self.accounts.len().max(1);
         self.accounts.get(&(u64::from(which) % count as u64)).map(|account| account.key)
@@ -61,7 +61,7 @@ impl Ledger {
 
     fn account(&mut self, key: MdKey) -> &mut Account {
         let found = self.accounts.values_mut().find(|account| account.key == key);
-        found.expect("the core took an operation on a descriptor of ours")
+        found.expect("the operation was on a known descriptor")
     }
 
     pub(super) fn put_started(&mut self, key: MdKey, ack: bool) {
@@ -74,10 +74,10 @@ impl Ledger {
         self.account(key).gets += 1;
     }
 
-    /// Books an event; frees the memory with the last one, so that a later use is found.
+    /// Records an event; the last one frees the memory, so that a later use is detected.
     pub(super) fn book(&mut self, event: &Event, memory: &mut VecMemory) {
         assert_eq!(event.owner, Owner(1), "{event:?}");
-        let account = self.accounts.get_mut(&event.user).expect("an event of a descriptor of ours");
+        let account = self.accounts.get_mut(&event.user).expect("an event of a known descriptor");
         assert_eq!(event.md, account.key);
         assert!(!account.ended, "an event after the last one: {event:?}");
         let length: u32 = account.spans.iter().map(|span| span.len).sum();
@@ -100,13 +100,13 @@ impl Ledger {
         }
     }
 
-    /// Descriptors that have not seen their last event.
+    /// Descriptors that have not had their last event.
     pub(super) fn open_keys(&self) -> Vec<MdKey> {
         let open = self.accounts.values().filter(|account| !account.ended);
         open.map(|account| account.key).collect()
     }
 
-    /// Everything asked for has ended.
+    /// Asserts that everything requested has ended.
     pub(super) fn assert_settled(&self) {
         for (mark, account) in &self.accounts {
             assert!(account.ended, "descriptor {mark} never ended: {account:?}");

@@ -1,5 +1,5 @@
-//! What can happen in the network, as values made of arbitrary bytes. Numbers are small on purpose:
-//! they choose among the few things there are, so that operations meet.
+//! Steps of the network, as values made of arbitrary bytes. Numbers are small on purpose: they
+//! select among few objects, so that operations match.
 
 use arbitrary::Arbitrary;
 
@@ -9,23 +9,23 @@ pub struct Setup {
     pub credits: u8,
     pub peer_credits: u8,
     pub discovery: bool,
-    /// The last node dials from any port and is renamed by the others.
+    /// Whether the last node dials from any port and is renamed by the others.
     pub userland: bool,
-    /// Each node has a second interface on another net.
+    /// Whether each node has a second interface on another net.
     pub multi_rail: bool,
     pub few_peers: bool,
 }
 
-/// A NID to talk to or to pretend to be.
+/// A NID to send to, or to claim.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub enum Who {
     Node {
         index: u8,
         second: bool,
     },
-    /// On the net, but nobody.
+    /// On the net, but without a node.
     Stranger(u8),
-    /// On a net that nobody has.
+    /// On a net without nodes.
     Elsewhere,
     Loopback,
     Any,
@@ -56,7 +56,7 @@ pub enum Body {
     Hello,
 }
 
-/// Which descriptor a forged header names.
+/// The descriptor that a forged header names.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub enum Handle {
     None,
@@ -71,7 +71,7 @@ pub enum Handle {
 pub enum Payload {
     Short(u8),
     Long(u16),
-    /// 1 MiB and what is added.
+    /// 1 MiB and this addition.
     Huge(u8),
     /// Ping information of the sender with this many interfaces, cut off by `cut` bytes.
     PingInfo {
@@ -85,11 +85,11 @@ pub enum Payload {
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub enum Fate {
     Arrives,
-    /// The sender believes that it left.
+    /// It is lost, and the sender sees success.
     Vanishes,
-    /// The sender learns of it.
+    /// It is lost, and the sender sees the failure.
     Fails,
-    /// It arrives, and the sender hears of it later.
+    /// It arrives, and the sender is notified later.
     ArrivesEarly,
 }
 
@@ -139,7 +139,7 @@ pub enum Step {
         node: u8,
         whom: Who,
     },
-    /// Something in flight meets its fate.
+    /// A message in flight ends.
     Deliver {
         which: u8,
         fate: Fate,
@@ -155,7 +155,7 @@ pub enum Step {
         node: u8,
         which: u8,
     },
-    /// A header nobody's core made.
+    /// A forged header.
     Forge {
         node: u8,
         hop: Who,
@@ -174,7 +174,7 @@ pub enum Step {
         node: u8,
         peer: Who,
     },
-    /// The connections to a peer break; what is under way on them fails.
+    /// The connections to a peer are reset; messages under way on them fail.
     LinkDown {
         node: u8,
         peer: Who,

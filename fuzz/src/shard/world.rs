@@ -1,4 +1,4 @@
-//! The network: shards, the messages between them, and drivers that finish things late.
+//! The network: shards, the messages between them, and drivers that complete operations late.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,12 +23,12 @@ use super::ledger::Ledger;
 use super::steps::{self, Fate, Handle, Payload, Setup, Step, Who};
 
 const NODES: usize = 3;
-/// Most turns until all cores have nothing left to do; more is a loop without end.
+/// Largest number of turns until all cores are idle; more means an infinite loop.
 const TURNS_MAX: usize = 100_000;
-/// Most bytes of a descriptor.
+/// Largest number of bytes of a descriptor.
 const MEMORY_MAX: u32 = 8192;
 
-/// A message that its core gave to the driver.
+/// A message that its core passed to the driver.
 #[derive(Debug)]
 struct Packet {
     from: usize,
@@ -39,12 +39,12 @@ struct Packet {
 #[derive(Debug)]
 struct Incoming {
     hop: ProcessId,
-    /// As the header says; a forged one has fewer `bytes`.
+    /// The length in the header; a forged message has fewer `bytes`.
     payload_len: u32,
     bytes: Vec<u8>,
 }
 
-/// A payload on its way into memory.
+/// A payload that is being stored.
 #[derive(Debug)]
 struct Storing {
     op: OpKey,
@@ -56,15 +56,15 @@ struct Storing {
 struct Node {
     shard: Shard,
     memory: VecMemory,
-    /// Spans that the core itself holds at rest.
+    /// Spans that the core itself holds when idle.
     memory_of_core: usize,
     ledger: Ledger,
     identity: Identity,
-    /// Arrived at its target, not yet reported to the sender.
+    /// Arrived at the target, not yet reported to the sender.
     arrived: Vec<SendAction>,
     storing: Vec<Storing>,
     parked: BTreeMap<u64, Incoming>,
-    /// Were parked when their connection ended. The core may have decided before it heard of it.
+    /// Messages that were parked when their connection ended. The core may have decided earlier.
     forgotten: BTreeSet<u64>,
     /// Peers with open connections, per interface.
     linked: BTreeSet<(NiIndex, ProcessId)>,
@@ -74,7 +74,7 @@ pub(super) struct World {
     now: Time,
     nodes: Vec<Node>,
     flying: Vec<Packet>,
-    /// Headers seen on the wire, with the node they went to, to be repeated and altered.
+    /// Headers seen on the wire, with their target, to be repeated and altered.
     seen: Vec<(usize, NiIndex, ProcessId, Header, Vec<u8>)>,
     next_rx: u64,
     multi_rail: bool,
@@ -339,7 +339,7 @@ impl World {
         }
     }
 
-    /// A target as a user of `node` would name it: a userland peer by the pid it was given.
+    /// A target as a user of `node` would name it: a userland peer by the pid that it was given.
     fn target(&self, node: usize, to: Who) -> ProcessId {
         let nid = self.nid(to);
         ProcessId { nid, pid: self.pid_seen_by(node, &nid) }
@@ -361,7 +361,7 @@ impl World {
         match payload {
             Payload::Short(len) => (u32::from(len), vec![0x77; usize::from(len)]),
             Payload::Long(len) => (u32::from(len), vec![0x77; usize::from(len)]),
-            // Only the length matters: nobody has room for it.
+            // Only the length matters: no descriptor has room for it.
             Payload::Huge(more) => (PAYLOAD_MAX - 8 + u32::from(more), Vec::new()),
             Payload::PingInfo { interfaces, features, cut } => {
                 let status = NiStatus::Up;
@@ -433,7 +433,7 @@ impl World {
         }
     }
 
-    /// Reads the payload once more, as a driver might up to this moment, then reports.
+    /// Reads the payload once more, as a driver may up to this moment, then reports completion.
     fn finish_send(&mut self, from: usize, send: &SendAction, status: Status) {
         let node = &mut self.nodes[from];
         let _ = gather(&node.memory, &send.payload);
@@ -528,7 +528,7 @@ impl World {
         }
     }
 
-    /// Lets every core work until none has anything to do.
+    /// Lets every core work until all are idle.
     fn settle(&mut self) {
         for _ in 0..TURNS_MAX {
             let mut busy = false;
@@ -547,7 +547,7 @@ impl World {
                 return;
             }
         }
-        panic!("the cores never come to rest");
+        panic!("the cores never become idle");
     }
 
     fn act(&mut self, node: usize, action: Action) {
@@ -592,10 +592,10 @@ impl World {
                 return;
             }
         }
-        panic!("the network never comes to rest");
+        panic!("the network never becomes idle");
     }
 
-    /// No more trouble: everything must end, and nothing may be held.
+    /// No more faults: everything must end, and nothing may be held.
     pub(super) fn come_to_rest(mut self) {
         self.run_dry();
         for node in &mut self.nodes {
@@ -604,7 +604,7 @@ impl World {
             }
         }
         self.run_dry();
-        // What was lost is given up on; discovery may then send more.
+        // Lost messages time out; discovery may then send more.
         for _ in 0..20 {
             self.now = self.now + Nanos::from_secs(200);
             self.run_dry();
@@ -656,7 +656,7 @@ fn index(node: u8) -> usize {
     usize::from(node) % NODES
 }
 
-/// Few portals, so that operations meet; one that does not exist.
+/// Few portals, so that operations match; one of them does not exist.
 fn portal(number: u8) -> u32 {
     [0, 30, 31, 50, 63, 64][usize::from(number) % 6]
 }
@@ -683,7 +683,7 @@ fn gather(memory: &VecMemory, spans: &[Span]) -> Vec<u8> {
     bytes
 }
 
-/// Stores what there is of a payload; a forged one may be shorter than it said.
+/// Stores the available payload; a forged one may be shorter than its header says.
 fn scatter(memory: &mut VecMemory, spans: &[Span], mut bytes: &[u8]) {
     for span in spans {
         let (now, later) = bytes.split_at((span.len as usize).min(bytes.len()));

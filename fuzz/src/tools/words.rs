@@ -2,7 +2,7 @@
 
 use lustrine_tools::table::{CommandSyntax, OptionSyntax, Tool, ValueKind};
 
-/// What stands in scripts beside the words of the tables.
+/// Words that scripts contain in addition to the words of the tables.
 const COMMON: [&str; 24] = [
     "\n",
     "a",
@@ -30,8 +30,8 @@ const COMMON: [&str; 24] = [
     "quit",
 ];
 
-/// A script as text: two bytes of which the first is above 127 are a word of the tool's table, or
-/// one that often stands beside these, and a blank; others are themselves.
+/// A script as text: two bytes, the first of which is above 127, are a word of the tool's table, or
+/// a word that is often used with these, and a blank; other bytes are themselves.
 pub(super) fn spelt(tool: &'static Tool, raw: &[u8]) -> String {
     let mut words: Vec<String> = COMMON.map(str::to_owned).to_vec();
     tool.commands.iter().for_each(|syntax| collect(syntax, &mut words));

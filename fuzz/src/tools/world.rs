@@ -1,4 +1,5 @@
-//! A world that answers as the rest of the input says; when that is used up, all is well.
+//! An environment whose answers the rest of the input determines; after its end, all answers
+//! succeed.
 
 use core::net::Ipv4Addr;
 use core::time::Duration;
@@ -23,17 +24,17 @@ use lustrine_wire::srpc::{self, BrwCheck, ClientStats, Message};
 
 use crate::speech::Selftest;
 
-/// How often the world is asked, or waited for, before the user has enough.
+/// The number of requests and waits after which the user interrupts the tool.
 const PATIENCE: u32 = 200;
 
-/// Most bytes on the screen: a line for each NID that a command can name, and long ones, and that
+/// Largest number of bytes of output: a line for each NID that a command can name, and long ones,
 /// for each line of a script.
 const SCREEN_MAX: usize = 32 * 16_384 * 512;
 
-/// Names as nodes and consoles may have them.
+/// Names that nodes and consoles may have.
 const NAMES: [&str; 8] = ["a", "b", "batch", "eth0", "", "- x: {", "\u{fc}\t", "a\nb"];
 
-/// The world.
+/// The environment.
 pub(super) struct World<'a> {
     answers: Unstructured<'a>,
     patience: u32,
@@ -45,7 +46,7 @@ impl<'a> World<'a> {
         World { answers: Unstructured::new(answers), patience: PATIENCE, shown: 0 }
     }
 
-    /// What `routerstat` says of two looks at the counters.
+    /// The output of `routerstat` for two states of the counters.
     pub(super) fn look_at_rates(&mut self) {
         let [before, now] = [(), ()].map(|()| Counters::from_map(&self.values()));
         let time = Duration::from_millis(self.number() % 100_000);
@@ -80,7 +81,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Three of something, or fewer.
+    /// Up to three items.
     fn some<T>(&mut self, one: impl Fn(&mut Self) -> T) -> Vec<T> {
         let count = 3 - self.byte() % 4;
         (0..count).map(|_| one(self)).collect()
@@ -201,7 +202,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// What a console answers to this.
+    /// The answer of a console to this command.
     fn due(&mut self, command: &Command) -> Answer {
         match command {
             Command::NewSession { .. } | Command::ShowSession => self.session(),
@@ -215,7 +216,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// What a console of another version may answer.
+    /// An answer that a console of another version may give.
     fn anything(&mut self) -> Answer {
         match self.byte() % 6 {
             0 => Answer::Done,
@@ -273,7 +274,7 @@ impl<'a> World<'a> {
         Messages { sent, received, dropped, latency }
     }
 
-    /// Something, if the node is there.
+    /// A value, if the node exists.
     fn there<T>(&mut self, what: impl FnOnce(&mut Self) -> T) -> Result<T, ToolError> {
         let tired = self.is_tired();
         match self.byte() {
@@ -283,9 +284,9 @@ impl<'a> World<'a> {
     }
 
     fn show(&mut self, text: &str) {
-        assert!(text.is_empty() || text.ends_with('\n'), "{text:?} is no whole line");
+        assert!(text.is_empty() || text.ends_with('\n'), "{text:?} is not a whole line");
         self.shown += text.len();
-        assert!(self.shown <= SCREEN_MAX, "too much on the screen, last {text:?}");
+        assert!(self.shown <= SCREEN_MAX, "too much output, last {text:?}");
     }
 }
 
@@ -380,7 +381,7 @@ impl node::Env for World<'_> {
     }
 
     fn change(&mut self, _wish: &ChangeRequest, _dry_run: bool) -> Result<ChangeReport, ToolError> {
-        // Settings are documents of whole lines, and what is said of them has none.
+        // Settings are documents of whole lines, and error messages have none.
         let lines = |world: &mut Self| {
             world.some(World::name).iter().map(|name| format!("{}\n", name.trim())).collect()
         };

@@ -102,7 +102,7 @@ fn acknowledgement(ack: ZcAck, frame: &FrameHeader) {
     }
 }
 
-/// Entries as values that can be sorted: long ones may be written as short ones, which go first.
+/// Entries as values that can be sorted: long ones may be encoded as short ones, which go first.
 fn sorted(entries: &[PingEntry]) -> Vec<([u8; 20], u32)> {
     let mut all: Vec<_> = entries.iter().map(|e| (e.nid.to_long(), e.status.word())).collect();
     all.sort_unstable();
@@ -118,15 +118,15 @@ pub(super) fn ping(data: &[u8]) {
     if let Some(primary) = info.primary() {
         assert!(entries.iter().any(|entry| entry.nid == primary));
     }
-    // What follows the end never matters.
+    // The data after the end never matters.
     let again = PingInfo::parse(&data[..info.total_len()]).expect("its own bytes are enough");
     assert!(again.entries().eq(entries.iter().copied()));
 
-    // Writers put the primary NID first; readers find long entries behind short ones.
+    // Encoders put the primary NID first; parsers find long entries after short ones.
     let order = info.order();
     let entries = primary_first(entries, info.primary());
     let written = build(&info, order, &entries);
-    let rebuilt = PingInfo::parse_limited(&written, u32::MAX).expect("what we write is good");
+    let rebuilt = PingInfo::parse_limited(&written, u32::MAX).expect("the encoding is valid");
     assert_eq!(rebuilt.total_len(), written.len());
     assert_eq!((rebuilt.pid(), rebuilt.sequence()), (info.pid(), info.sequence()));
     assert_eq!(rebuilt.primary(), entries.first().map(|entry| entry.nid));
@@ -161,7 +161,7 @@ pub(super) fn selftest(data: &[u8]) {
     let mut written = [0x5a; MESSAGE_LEN];
     message.encode(&mut written);
     assert_eq!(Message::parse(&written), Ok(message));
-    // Written over its own bytes it changes only what a parser reads as the same value.
+    // Encoded over its own bytes, it changes only what a parser reads as the same value.
     let mut over = *raw;
     message.encode_over(&mut over);
     assert_eq!(Message::parse(&over), Ok(message));
@@ -177,7 +177,7 @@ pub(super) fn figures(data: &[u8]) {
     assert!(figures.latencies.windows(2).all(|pair| pair[0].0 < pair[1].0), "{figures:?}");
     let written = figures.encode();
     assert!(written.len() <= CLIENT_STATS_LEN_MAX as usize, "{} bytes", written.len());
-    // A number has one shortest form, and that is what is written.
+    // A number has one shortest form, which is what is written.
     assert!(written.len() <= data.len(), "{data:?} became {written:?}");
     let early = ClientStats { details: None, ..figures.clone() }.encode().len();
     for end in 0..written.len() {

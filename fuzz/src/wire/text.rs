@@ -4,7 +4,7 @@ use lustrine_wire::nid_range::NidRanges;
 use lustrine_wire::text_range::TextRange;
 use lustrine_wire::{Net, Nid, ProcessId};
 
-/// Most names an expansion may give here.
+/// Largest number of names of an expansion here.
 const NAMES_MAX: u64 = 300;
 
 pub(super) fn nids(text: &str) {
