@@ -1,4 +1,5 @@
-//! `cargo xtask ci`: what a change must pass, step by step, with time and verdict for each.
+//! `cargo xtask ci`: the checks that a change must pass, step by step, with time and result of
+//! each.
 
 mod tally;
 
@@ -13,10 +14,10 @@ use crate::process;
 use crate::repository::cargo;
 use tally::Tally;
 
-/// No step may take longer than the whole.
+/// The time limit of a step, and of the whole.
 const STEP_MAX: Duration = Duration::from_secs(20 * 60);
 
-/// The ordinary tests have the seeds below.
+/// The ordinary tests run the seeds below this one.
 const SEEDS_BEGIN: u64 = 40;
 
 /// Everything a change must pass.
@@ -49,11 +50,11 @@ enum Step {
     Fuzz,
 }
 
-/// A step that was taken.
+/// A step that was run.
 struct Verdict {
     step: Step,
     time: Duration,
-    /// What there is to say about it, or why it failed.
+    /// A remark, or the reason of the failure.
     outcome: Result<String>,
 }
 
@@ -69,7 +70,7 @@ pub(crate) fn run(args: &CiArgs) -> Result<()> {
         verdicts.push(Verdict { step, time: begin.elapsed(), outcome });
         println!("{}\n", line(&verdicts[verdicts.len() - 1]));
     }
-    println!("ci: {:.0} s in all", begin.elapsed().as_secs_f64());
+    println!("ci: {:.0} s in total", begin.elapsed().as_secs_f64());
     verdicts.iter().for_each(|verdict| println!("{}", line(verdict)));
     let failed = verdicts.iter().filter(|verdict| verdict.outcome.is_err()).count();
     ensure!(failed == 0, "{failed} of {} steps failed", verdicts.len());
@@ -113,7 +114,7 @@ fn take(step: Step, args: &CiArgs) -> Result<String> {
         Step::Test => {
             let tally = Arc::new(Mutex::new(Tally::default()));
             let counting = Arc::clone(&tally);
-            // The README's own command, except that it goes on after a failure.
+            // The README's own command, except that it continues after a failure.
             let mut command = cargo();
             command.args(["test", "--workspace", "--locked", "--no-fail-fast"]);
             let status = process::shown(&mut command, STEP_MAX, move |line| {

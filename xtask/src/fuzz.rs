@@ -1,8 +1,8 @@
 //! `cargo xtask fuzz`: libFuzzer on the stable toolchain.
 //!
 //! The sanitizer coverage pass of LLVM is an ordinary pass that stable rustc can run, so neither
-//! cargo-fuzz nor a nightly is needed. That the result really is guided by coverage is checked on
-//! what libFuzzer itself reports.
+//! cargo-fuzz nor a nightly toolchain is needed. The reports of libFuzzer show whether a run is
+//! guided by coverage.
 
 mod log;
 
@@ -23,23 +23,23 @@ use log::Report;
 /// A fuzz target: a file of `fuzz/targets`.
 struct Target {
     name: String,
-    /// Longest input in bytes: somewhat more than the longest that still means something new.
+    /// Longest input in bytes: somewhat more than the longest one with additional meaning.
     len_max: u32,
     /// Inputs of a repeatable run: about 20 s on one core of a small machine.
     inputs: u64,
 }
 
-/// Fewer counters than this mean that our crates were not instrumented.
+/// Fewer counters than this mean that the crates were not instrumented.
 const COUNTERS_MIN: u64 = 1000;
 /// One input may take this long, in seconds.
 const INPUT_SECONDS_MAX: u64 = 10;
 /// A target may use this much memory, in MiB.
 const MEMORY_MAX: u64 = 2048;
-/// A build from nothing, with C++ in it, on a small machine.
+/// The time limit of a build from nothing, with C++ in it, on a small machine.
 const BUILD_MAX: Duration = Duration::from_secs(15 * 60);
-/// Beyond its time a target gets this long to finish its last input and its report.
+/// Additional time of a target for its last input and its report.
 const GRACE: Duration = Duration::from_secs(60);
-/// A repeatable run takes this long at most, however slow the machine.
+/// The time limit of a repeatable run on any machine.
 const REPEATABLE_MAX: Duration = Duration::from_secs(10 * 60);
 
 /// Coverage-guided fuzzing.
@@ -49,8 +49,8 @@ pub(crate) struct FuzzArgs {
     #[arg(long, default_value_t = 60)]
     seconds: u64,
 
-    /// Repeatable instead: a fixed number of inputs made from this seed and the committed ones,
-    /// so that a failure is due to a change and not to luck
+    /// Repeatable: a fixed number of inputs made from this seed and the committed ones, so that a
+    /// failure is caused by a change and not by chance
     #[arg(long, value_name = "N", conflicts_with = "seconds",
           value_parser = clap::value_parser!(u32).range(1..))]
     seed: Option<u32>,
@@ -137,7 +137,7 @@ fn choose(names: &[String]) -> Result<Vec<Target>> {
     Ok(known.into_iter().map(target).collect())
 }
 
-/// Builds all targets; the directory with the programs.
+/// Builds all targets. Returns the directory with the programs.
 fn build(locked: bool) -> Result<PathBuf> {
     let triple = host_triple()?;
     let out = target_dir().join("fuzz");
@@ -151,8 +151,8 @@ fn build(locked: bool) -> Result<PathBuf> {
         "fuzzing",
     ];
     let mut command = cargo();
-    // With a triple named, the flags do not reach build scripts and procedural macros, which
-    // would not link with coverage in them.
+    // If the target triple is named, the flags do not apply to build scripts and procedural macros,
+    // which would not link with coverage.
     command
         .args(["build", "--release", "--manifest-path", "fuzz/Cargo.toml", "--target", &triple])
         .args(locked.then_some("--locked"))
@@ -166,7 +166,7 @@ fn build(locked: bool) -> Result<PathBuf> {
 
 fn fuzz_one(programs: &Path, target: &Target, args: &FuzzArgs) -> Result<()> {
     let fuzz = root().join("fuzz");
-    // What an earlier run found would make a repeatable one another run.
+    // Inputs that an earlier run found would change a repeatable run.
     let empty = args.seed.map(|_| tempfile::tempdir()).transpose()?;
     let corpus = match &empty {
         Some(dir) => dir.path().to_owned(),
@@ -211,7 +211,7 @@ fn fuzz_one(programs: &Path, target: &Target, args: &FuzzArgs) -> Result<()> {
         let kept = Path::new(artifact);
         let shown = kept.strip_prefix(root()).unwrap_or(kept).display();
         println!("{}", report.story);
-        println!("fuzz: again with  cargo xtask fuzz --target {} --replay {shown}", target.name);
+        println!("fuzz: repeat with  cargo xtask fuzz --target {} --replay {shown}", target.name);
         bail!("crash kept in {shown}");
     }
     ensure!(finished.status.success(), "{}: {}", finished.status, report.story);

@@ -31,7 +31,7 @@ enum Command {
         #[command(subcommand)]
         which: bench::Bench,
     },
-    /// The study of SC11, computed anew: docs/sc11
+    /// The study of SC11: docs/sc11
     Study(study::StudyArgs),
 }
 

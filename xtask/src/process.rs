@@ -1,4 +1,4 @@
-//! Child processes that never outlive us and never run for ever.
+//! Child processes that never outlive this one and always have a time limit.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// How often a child is looked at.
+/// The interval at which a child is polled.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// A child that is killed when it is dropped.
 pub(crate) struct ChildGuard(Child);
 
 impl ChildGuard {
-    /// Starts a program whose output nobody reads.
+    /// Starts a program whose output is discarded.
     pub(crate) fn silent(command: &mut Command) -> Result<ChildGuard> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         start(command)
@@ -25,12 +25,12 @@ impl ChildGuard {
         start(command)
     }
 
-    /// Its number.
+    /// Its process id.
     pub(crate) fn id(&self) -> u32 {
         self.0.id()
     }
 
-    /// Its standard output, if that is a pipe and was not taken before.
+    /// Its standard output, if it is a pipe and was not taken before.
     pub(crate) fn stdout(&mut self) -> Option<ChildStdout> {
         self.0.stdout.take()
     }
@@ -52,7 +52,7 @@ impl ChildGuard {
 
 impl Drop for ChildGuard {
     fn drop(&mut self) {
-        // Both fail when it has ended already, which is as good.
+        // Both fail if it has ended already, which is the aim.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -63,7 +63,7 @@ fn start(command: &mut Command) -> Result<ChildGuard> {
     Ok(ChildGuard(command.spawn().with_context(|| format!("cannot run {name}"))?))
 }
 
-/// What a program that has ended printed.
+/// The output of a program that has ended.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) status: ExitStatus,
@@ -72,7 +72,7 @@ pub(crate) struct Finished {
 }
 
 impl Finished {
-    /// Its standard output, if it ended well.
+    /// Its standard output, if it succeeded.
     pub(crate) fn output(self, what: &str) -> Result<String> {
         if !self.status.success() {
             let lines: Vec<&str> = self.stdout.lines().chain(self.stderr.lines()).collect();
@@ -91,7 +91,7 @@ pub(crate) fn capture(command: &mut Command, limit: Duration) -> Result<Finished
     let stdout = drain(child.0.stdout.take());
     let stderr = drain(child.0.stderr.take());
     let status = child.wait(limit).with_context(|| format!("{command:?}"));
-    // Killed now if it is late: its ends of the pipes close, so that the readers end.
+    // A late program is killed: its ends of the pipes close, so that the readers end.
     drop(child);
     let (stdout, stderr) = (text_of(stdout), text_of(stderr));
     Ok(Finished { status: status?, stdout, stderr })
@@ -101,7 +101,7 @@ fn drain(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
-            // What came before an error is still worth having.
+            // The output before an error is kept.
             let _ = pipe.read_to_end(&mut bytes);
         }
         bytes
@@ -112,7 +112,7 @@ fn text_of(reader: JoinHandle<Vec<u8>>) -> String {
     String::from_utf8_lossy(&reader.join().unwrap_or_default()).into_owned()
 }
 
-/// Runs a program on our own terminal and shows each line of its standard output to `each`.
+/// Runs a program on this terminal and passes each line of its standard output to `each`.
 pub(crate) fn shown(
     command: &mut Command,
     limit: Duration,
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_too_long_is_killed() {
+    fn a_program_that_takes_too_long_is_killed() {
         let begin = Instant::now();
         let error = capture(&mut sh("exec sleep 60"), Duration::from_millis(100));
         assert!(error.is_err());

@@ -1,4 +1,4 @@
-//! Where things are.
+//! Paths and programs of the repository.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use anyhow::{Context, Result};
 /// The top directory of the repository this program was built from.
 pub(crate) fn root() -> PathBuf {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
-    xtask.parent().expect("xtask stands in the repository").to_path_buf()
+    xtask.parent().expect("xtask is in the repository").to_path_buf()
 }
 
-/// Where cargo puts what it builds.
+/// The directory of cargo's build results.
 pub(crate) fn target_dir() -> PathBuf {
     match env::var_os("CARGO_TARGET_DIR") {
         Some(dir) => root().join(dir),
@@ -20,7 +20,7 @@ pub(crate) fn target_dir() -> PathBuf {
     }
 }
 
-/// The cargo that runs us, in the top directory.
+/// The cargo that runs this program, in the top directory.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());

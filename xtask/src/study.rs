@@ -1,8 +1,8 @@
-//! `cargo xtask study`: the study of SC11 in `docs/sc11`, computed anew.
+//! `cargo xtask study`: computes the study of SC11 in `docs/sc11`.
 //!
 //! `scenarios/sc11/study.json` lists sweeps, tables and plots. Each sweep is one `lustrine sim
-//! sweep`; what matters of its result goes to `docs/sc11/results`, and from there, without
-//! another run, the tables of the page and the plots beside it are made.
+//! sweep`; the relevant part of its result is stored in `docs/sc11/results`, and the tables of the
+//! page and the plots are made from there without another run.
 
 mod drawing;
 mod list;
@@ -31,7 +31,7 @@ pub(crate) struct StudyArgs {
     #[arg(long, value_name = "SWEEP")]
     only: Vec<String>,
 
-    /// No runs: tables and plots of the results that are there
+    /// No runs: make tables and plots of the stored results
     #[arg(long, conflicts_with = "only")]
     draw: bool,
 
@@ -44,7 +44,7 @@ pub(crate) struct StudyArgs {
     lustrine: Option<PathBuf>,
 }
 
-/// Where everything is.
+/// The paths of the study.
 struct Places {
     scenarios: PathBuf,
     page: PathBuf,

@@ -1,15 +1,15 @@
-//! The last test program of the workspace: says which tests did not run on this machine, and why.
+//! The last test program of the workspace: prints which tests did not run on this machine, and why.
 //!
-//! It has no harness of its own: its output is for people who ran `cargo test --workspace`, and
-//! for `cargo xtask ci`, which reads the lines that begin with `not run:`. Cargo runs test programs
-//! in the order of their packages' names, and `xtask` is the last.
+//! It has no test harness: its output is for people who ran `cargo test --workspace`, and for
+//! `cargo xtask ci`, which reads the lines that begin with `not run:`. Cargo runs test programs in
+//! the order of their packages' names, and `xtask` is the last.
 
 use std::process::ExitCode;
 
 use lustrine_testing::{Need, NotRun, collect};
 
 fn main() -> ExitCode {
-    // Tools that list tests call every test program with this.
+    // Tools that list tests call every test program with this option.
     if std::env::args().any(|argument| argument == "--list") {
         println!("0 tests, 0 benchmarks");
         return ExitCode::SUCCESS;

@@ -1,4 +1,4 @@
-//! Two cores, and between them a driver that costs next to nothing.
+//! Two cores, connected by a driver that costs almost nothing.
 
 use std::hint::black_box;
 
@@ -19,13 +19,13 @@ pub(crate) const PORTAL: u32 = 30;
 pub(crate) const MATCH_BITS: u64 = 0x11;
 pub(crate) const BYTES: u32 = 160;
 
-/// A descriptor with so many operations.
+/// A descriptor with this number of operations.
 pub(crate) fn md(span: Span, threshold: Option<u32>, options: MdOptions) -> Md {
     let spans = Spans::from_slice(&[span]);
     Md { spans, threshold, max_size: None, options, owner: Owner(1), user: 7 }
 }
 
-/// An entry that takes everything with [`MATCH_BITS`].
+/// An entry that accepts everything with [`MATCH_BITS`].
 pub(crate) fn entry() -> MatchEntry {
     MatchEntry {
         from: MatchId { nid: Nid::ANY, pid: PID_ANY },
@@ -57,7 +57,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// Two nodes that know each other; the second takes everything.
+    /// Two nodes that have discovered each other; the second accepts everything.
     fn new(tunables: &Tunables) -> Pair {
         let mut net = Net::new(2, tunables);
         let mut span = |node: usize| net.nodes[node].memory.alloc(BYTES).expect("no limit");
@@ -99,7 +99,7 @@ impl Pair {
         shard.get(NOW, args).expect("room for one");
     }
 
-    /// Moves headers until both cores are silent. Payload is not moved: the cores never see it.
+    /// Moves headers until both cores are idle. Payload is not moved: the cores never see it.
     fn pump(&mut self) {
         loop {
             let mut moved = false;

@@ -18,7 +18,7 @@ use crate::pipe::{PipeIo, Pipes, nid};
 /// PUTs under way at once: LNet's credits towards one peer.
 const BATCH: u64 = 8;
 
-/// What a driver of `host` is told.
+/// The configuration of a driver of `host`.
 pub(crate) fn config(host: usize, tunables: &Tunables) -> Config {
     let ni = NiConfig {
         nid: nid(host),
@@ -58,7 +58,7 @@ impl Host {
         Host { shard, driver: Socklnd::new(config(host, tunables)), memory, buffer }
     }
 
-    /// One turn of its loop; whether there was anything to do.
+    /// One turn of its loop. Returns whether there was anything to do.
     fn turn(&mut self, host: usize, pipes: &mut Pipes) -> bool {
         let mut busy = false;
         while let Some(incoming) = pipes.incoming[host].pop_front() {
@@ -87,7 +87,7 @@ impl Host {
 pub(crate) fn put(tunables: &Tunables, count: u64) {
     let mut hosts = [Host::new(0, tunables), Host::new(1, tunables)];
     let mut pipes = Pipes::default();
-    // The first batch makes the connections.
+    // The first batch opens the connections.
     for _ in 0..=count.div_ceil(BATCH) {
         let Host { shard, buffer, .. } = &mut hosts[0];
         for _ in 0..BATCH {

@@ -1,8 +1,8 @@
 //! Workloads whose instructions `cargo xtask bench icount` counts: the logic alone, in memory, the
 //! same instructions in every run.
 //!
-//! `icount` lists them, one per line: name, what is counted. `icount NAME N` does it N times,
-//! `icount NAME N TUNABLE=VALUE...` with nodes that are tuned so.
+//! `icount` lists them, one per line: name, and what is counted. `icount NAME N` runs the workload
+//! N times, `icount NAME N TUNABLE=VALUE...` with these tunables.
 
 mod core;
 mod driver;
@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use lustrine_lnet::tunables::Tunables;
 
-/// Does a workload so many times, with nodes that are tuned so.
+/// Runs a workload this number of times, with nodes that have these tunables.
 type Run = fn(&Tunables, u64);
 
 /// A workload.
@@ -48,7 +48,7 @@ const WORKLOADS: [Workload; 14] = [
 ];
 
 fn main() -> ExitCode {
-    // Cargo adds `--bench` of its own when it runs benches.
+    // Cargo adds `--bench` when it runs benches.
     let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     let [name, count, settings @ ..] = &words[..] else {
         WORKLOADS.iter().for_each(|workload| println!("{}\t{}", workload.name, workload.unit));

@@ -17,10 +17,10 @@ use crate::core::NOW;
 use crate::driver::config;
 use crate::pipe::{PipeIo, Pipes, nid};
 
-/// Turns of both nodes after which something hangs, per RPC.
+/// Turns of both nodes per RPC after which the workload is considered stuck.
 const TURNS_MAX: u64 = 10_000;
 
-/// Of the only client.
+/// The slot of the only client.
 const SLOT: ClientSlot = ClientSlot(1);
 
 /// A node and its memory.

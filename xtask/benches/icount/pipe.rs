@@ -1,4 +1,4 @@
-//! Streams between two hosts that move bytes at once and do nothing else.
+//! Streams between two hosts that move bytes immediately and do nothing else.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -12,7 +12,7 @@ use lustrine_socklnd::io::{
 use lustrine_wire::crc;
 use lustrine_wire::nid::{Net, Nid};
 
-/// Bytes a stream holds before its writer has to wait.
+/// Bytes that a stream holds before its writer has to wait.
 const WINDOW: usize = 4 << 20;
 
 /// The NID of a host.
@@ -25,13 +25,13 @@ pub(crate) fn nid(host: usize) -> Nid {
 struct End {
     host: usize,
     inbox: VecDeque<u8>,
-    /// A report is under way, so that another one is not needed.
+    /// A report is pending, so that another one is not needed.
     reported: bool,
     /// The other end waits for room.
     starved: bool,
 }
 
-/// A stream that arrived.
+/// An incoming stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Incoming {
     pub(crate) sock: SockId,
@@ -61,7 +61,7 @@ impl Pipes {
     }
 }
 
-/// What a host's driver is given.
+/// The network as the driver of a host sees it.
 #[derive(Debug)]
 pub(crate) struct PipeIo<'a> {
     pub(crate) host: usize,

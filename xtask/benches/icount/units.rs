@@ -1,4 +1,4 @@
-//! Two whole nodes over pipes; one has the other load it, as consoles do.
+//! Two whole nodes over pipes; one makes the other load it, as consoles do.
 
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::tunables::Tunables;
@@ -16,15 +16,15 @@ use crate::pipe::{Pipes, nid};
 /// RPCs under way.
 const CONCURRENCY: u32 = 64;
 
-/// Turns of both nodes after which something hangs, per RPC.
+/// Turns of both nodes per RPC after which the workload is considered stuck.
 const TURNS_MAX: u64 = 10_000;
 
-/// Turns between two questions whether it is over.
+/// Turns between two checks whether the load is over.
 const LOOK: u64 = 512;
 
 const BATCH: u64 = 2;
 
-/// The console's node has the first one load it.
+/// The console's node makes the first one load it.
 struct Pair {
     nodes: [Node; 2],
     pipes: Pipes,
@@ -41,7 +41,7 @@ impl Pair {
         }
     }
 
-    /// Asks the first node, and waits for its answer.
+    /// Sends a request to the first node, and waits for its answer.
     fn ask(&mut self, service: Service, body: Body, list: Vec<Destination>) -> Body {
         self.orders += 1;
         let order = ConsoleRpc {

@@ -1,7 +1,7 @@
-//! `cargo xtask bench console`: what a session of many nodes costs its console.
+//! `cargo xtask bench console`: the CPU time that a session of many nodes costs its console.
 //!
-//! Nodes run as processes at loopback addresses and load each other; the console, a process of its
-//! own, is asked for their counters once a second, as a person's `lst stat` does.
+//! Nodes run as processes at loopback addresses and load each other. The console, a separate
+//! process, collects their counters once per second, as `lst stat` does.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -21,10 +21,10 @@ use super::statistics::Summary;
 use crate::process::{ChildGuard, capture};
 use crate::repository::{root, target_dir};
 
-/// Longest time one call of `lst` may take beside what it was told to.
+/// Longest time of one call of `lst` beyond its requested duration.
 const CALL_MAX: Duration = Duration::from_secs(120);
 
-/// Longest time a node may take to start beside all the others.
+/// Longest time that a node may take to start together with all the others.
 const START_MAX: Duration = Duration::from_secs(60);
 
 /// Clock ticks of a process per second, as Linux tells CPU time in /proc.
@@ -61,13 +61,13 @@ struct Console {
     nodes: u8,
     seconds: u32,
     goal: &'static str,
-    /// Percent of one core while counters are asked for every second.
+    /// Percent of one core while counters are collected every second.
     with_stat: Summary,
-    /// The same while nobody asks for anything.
+    /// The same without any commands.
     alone: Summary,
-    /// Seconds that taking all nodes into the session took.
+    /// Seconds for adding all nodes to the session.
     add_group_s: f64,
-    /// LNet messages each node received in a second, the average of the last poll.
+    /// LNet messages that each node received per second, the average of the last poll.
     messages_per_node: f64,
 }
 
@@ -188,7 +188,7 @@ impl Session {
         capture(&mut command, CALL_MAX)?.output(&what)
     }
 
-    /// Percent of one core that the console takes for the length of what is done.
+    /// Percent of one core that the console uses during an action.
     fn percent(&mut self, act: impl FnOnce(&Session) -> Result<()>) -> Result<f64> {
         let console = self.console()?;
         let (before, begin) = (ticks_of(console)?, Instant::now());
@@ -213,7 +213,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // No console outlives its nodes.
+        // No console may outlive its nodes.
         let _ = self.lst(&["end_session"]);
         let _ = fs::remove_dir_all(&self.directory);
     }
@@ -235,9 +235,9 @@ fn ticks_in(stat: &str) -> Option<f64> {
 
 /// The average of what nodes received in the last block of `lst stat`.
 fn rate_in(said: &str) -> Result<f64> {
-    let line = said.lines().rfind(|line| line.starts_with("[R]")).context("no figures")?;
+    let line = said.lines().rfind(|line| line.starts_with("[R]")).context("no values")?;
     let rate = line.split_whitespace().nth(2).context("no average")?;
-    let rate: f64 = rate.parse().context("the average is no number")?;
+    let rate: f64 = rate.parse().context("the average is not a number")?;
     ensure!(rate > 0.0, "the nodes do nothing");
     Ok(rate)
 }
@@ -253,7 +253,7 @@ fn render(console: &Console) -> String {
     }
     let _ = writeln!(out, "  {GOAL}\n");
     for (what, summary) in
-        [("lst stat every second", &console.with_stat), ("nobody asks", &console.alone)]
+        [("lst stat every second", &console.with_stat), ("no commands", &console.alone)]
     {
         let Summary { median, min, max, .. } = summary;
         let _ = writeln!(out, "{what:24} {median:.1} % of one core ({min:.1}..{max:.1})");
@@ -265,7 +265,7 @@ fn render(console: &Console) -> String {
 }
 
 #[test]
-fn figures_are_read() {
+fn counters_are_parsed() {
     let stat = "12 (a name) with) S 1 2 3 4 5 6 7 8 9 10 70 30 0 0 20 0 4 0 9";
     assert_eq!(ticks_in(stat), Some(100.0));
     let said = "[LNet Rates of all]\n[R] Avg: 12       RPC/s Min: 1\n[W] Avg: 3\n\

@@ -1,11 +1,11 @@
-//! `cargo xtask bench histograms`: what latency histograms, and whoever scrapes them, cost.
+//! `cargo xtask bench histograms`: the cost of latency histograms and of reading the metrics.
 //!
-//! A node and its client, each on a CPU of its own, in three ways: latencies not taken
-//! (`latency_peers=0`), taken, and taken while somebody reads the node's metrics every second. Each
-//! round measures all three, in turn; what counts is the ratio round by round. CPU time per
-//! operation is told beside the rate, as others at work on the machine disturb it less; for its
-//! sake nodes sleep when they have nothing to do (`spin_us=0`). Beside that the instructions of the
-//! logic alone, which are exact.
+//! A node and its client, each on a separate CPU, in three ways: without latencies
+//! (`latency_peers=0`), with latencies, and with latencies while the node's metrics are read every
+//! second. Each round measures all three in turn; the result is the ratio round by round. CPU time
+//! per operation is shown beside the rate, because other programs on the machine disturb it less;
+//! for this purpose the nodes sleep when they are idle (`spin_us=0`). The instructions of the logic
+//! alone, which are exact, are shown as well.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -29,26 +29,26 @@ use super::{icount, ports};
 use crate::process::{ChildGuard, capture, installed};
 use crate::repository::{root, target_dir};
 
-/// Where the node is, and its client.
+/// The addresses of the node and its client.
 const NODE: Ipv4Addr = Ipv4Addr::new(127, 65, 0, 1);
 const CLIENT: Ipv4Addr = Ipv4Addr::new(127, 65, 0, 2);
 
-/// How often the scraper scrapes.
+/// The interval of the scraper.
 const SCRAPE: Duration = Duration::from_secs(1);
 
-/// Beyond its time a measurement gets this long to start and end.
+/// Additional time of a measurement for start and end.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// A node that polls takes CPU time for nothing.
+/// A node that polls uses CPU time without work.
 const ALWAYS: &str = "spin_us=0";
 
-/// The setting under which no latencies are taken.
+/// The tunable that disables latencies.
 const OFF: &str = "latency_peers=0";
 
-/// The setting under which clients of tests keep no figures for their console.
+/// The tunable that makes clients of tests keep no statistics for their console.
 const BLIND: &str = "selftest_client_stats=0";
 
-/// Workloads whose instructions are counted, and how they are without any of it.
+/// Workloads whose instructions are counted, and the tunables without any histograms.
 const COUNTED: [(&str, &[&str]); 8] = [
     ("core_put", &[OFF]),
     ("core_put_ack", &[OFF]),
@@ -86,7 +86,7 @@ enum Way {
 
 const WAYS: [Way; 3] = [Way::Off, Way::On, Way::Scraped];
 
-/// What is measured: the words of `lustrine selftest`, and the field of its result.
+/// A load: the arguments of `lustrine selftest`, and the field of its result.
 struct Load {
     name: &'static str,
     unit: &'static str,
@@ -122,14 +122,14 @@ struct Row {
     scraped_by_off: Summary,
 }
 
-/// What one measurement brought.
+/// The result of one measurement.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
-    /// The load's figure.
-    figure: f64,
+    /// The load's value.
+    value: f64,
     /// CPU time of both ends per operation, in microseconds.
     cpu_us: f64,
-    /// Pages read meanwhile, and the length of the last one.
+    /// Pages read in the meantime, and the length of the last one.
     pages: (u64, usize),
 }
 
@@ -166,19 +166,20 @@ pub(crate) fn run(args: &HistogramsArgs) -> Result<()> {
     let (mut rows, mut pages) = (Vec::new(), (0, 0));
     for load in &LOADS {
         eprintln!("{}", load.name);
-        let mut figures: [Vec<f64>; 3] = Default::default();
+        let mut values: [Vec<f64>; 3] = Default::default();
         let mut cpu: [Vec<f64>; 3] = Default::default();
         for round in 0..args.rounds as usize {
-            // Another one begins each round: whoever comes after a pause has it better or worse.
+            // Each round begins with another way, because the first measurement after a pause
+            // differs.
             for turn in 0..WAYS.len() {
                 let which = (turn + round) % WAYS.len();
                 let one = bench.measure(load, WAYS[which])?;
-                figures[which].push(one.figure);
+                values[which].push(one.value);
                 cpu[which].push(one.cpu_us);
                 pages = (pages.0 + one.pages.0, pages.1.max(one.pages.1));
             }
         }
-        rows.push(row(load.name, load.unit, &figures)?);
+        rows.push(row(load.name, load.unit, &values)?);
         rows.push(row(load.name, "us CPU", &cpu)?);
     }
     let result = Histograms {
@@ -263,9 +264,9 @@ impl Bench {
         ensure!(way != Way::Scraped || pages.0 > 0, "no page was read");
         let of_node = (ticks_of(node.id())? - before) / TICKS;
         let report = report?;
-        let number = |field: &str| figure(&report, field);
+        let number = |field: &str| value(&report, field);
         let cpu_us = (number("/cpu_s/client")? + of_node) * 1e6 / number("/ops")?;
-        Ok(Measured { figure: number(load.field)?, cpu_us, pages })
+        Ok(Measured { value: number(load.field)?, cpu_us, pages })
     }
 
     /// The program on a CPU of its own.
@@ -276,7 +277,8 @@ impl Bench {
     }
 }
 
-/// Reads the page every second until told to stop: how often, and how long the last one was.
+/// Reads the page every second until told to stop. Returns the number of pages and the length of
+/// the last one.
 fn scrape(page: SocketAddr, done: &AtomicBool) -> Result<(u64, usize)> {
     let (mut pages, mut length) = (0, 0);
     while !done.load(Ordering::Relaxed) {
@@ -286,7 +288,7 @@ fn scrape(page: SocketAddr, done: &AtomicBool) -> Result<(u64, usize)> {
         stream.read_to_string(&mut text)?;
         ensure!(text.starts_with("HTTP/1.1 200 ") && text.ends_with("# EOF\n"), "no page: {text}");
         (pages, length) = (pages + 1, text.len());
-        // Nobody waits a whole second for a scraper that is not needed any more.
+        // A scraper that is not needed any more ends within a second.
         for _ in 0..20 {
             thread::sleep(SCRAPE / 20);
             if done.load(Ordering::Relaxed) {
@@ -297,13 +299,13 @@ fn scrape(page: SocketAddr, done: &AtomicBool) -> Result<(u64, usize)> {
     Ok((pages, length))
 }
 
-/// The figure of the one measurement in a report of `lustrine selftest`.
-fn figure(report: &str, field: &str) -> Result<f64> {
+/// The value of the one measurement in a report of `lustrine selftest`.
+fn value(report: &str, field: &str) -> Result<f64> {
     let report: serde_json::Value = serde_json::from_str(report).context("no result")?;
     let result = &report["results"][0];
     ensure!(result["errors"].as_u64() == Some(0), "operations failed: {result}");
-    let figure = result.pointer(field).and_then(serde_json::Value::as_f64);
-    figure.filter(|figure| *figure > 0.0).with_context(|| format!("no {field} in {result}"))
+    let value = result.pointer(field).and_then(serde_json::Value::as_f64);
+    value.filter(|value| *value > 0.0).with_context(|| format!("no {field} in {result}"))
 }
 
 /// Instructions with and without, if valgrind is there.
@@ -366,7 +368,7 @@ fn short(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// A ratio as what it adds.
+/// A ratio as a change in percent.
 fn change(ratio: &Summary) -> String {
     let Summary { median, min, max, .. } = ratio;
     format!("{} ({} to {})", percent(*median), percent(*min), percent(*max))
@@ -377,11 +379,11 @@ fn percent(ratio: f64) -> String {
 }
 
 #[test]
-fn figures_are_read() {
+fn reports_are_parsed() {
     let report = r#"{"results": [{"ops_per_s": 12.5, "errors": 0}]}"#;
-    assert_eq!(figure(report, "/ops_per_s").ok(), Some(12.5));
-    assert!(figure(report, "/mib_per_s").is_err());
-    assert!(figure(&report.replace(": 0", ": 1"), "/ops_per_s").is_err());
+    assert_eq!(value(report, "/ops_per_s").ok(), Some(12.5));
+    assert!(value(report, "/mib_per_s").is_err());
+    assert!(value(&report.replace(": 0", ": 1"), "/ops_per_s").is_err());
 }
 
 #[test]

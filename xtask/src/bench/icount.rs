@@ -1,9 +1,9 @@
 //! `cargo xtask bench icount`: instructions per message of the logic alone.
 //!
-//! Each workload runs N and 2 N times under callgrind; the difference by N is what one time costs,
-//! without start and set-up. Unlike time, that is the same on a busy machine, so a change of a few
-//! per cent means something. Instructions also depend on compiler and C library: compare results of
-//! one toolchain.
+//! Each workload runs N and 2 N times under callgrind; the difference divided by N is the cost of
+//! one iteration, without start and set-up. Unlike time, this is the same on a busy machine, so a
+//! change of a few per cent is significant. Instructions also depend on compiler and C library:
+//! compare results of one toolchain.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -79,14 +79,14 @@ pub(crate) fn run(args: &IcountArgs) -> Result<()> {
     fs::write(&file, text).with_context(|| file.display().to_string())
 }
 
-/// Instructions of one time of a workload, with nodes that are tuned so (`name=value`).
+/// Instructions of one iteration of a workload, with nodes that have these tunables (`name=value`).
 pub(crate) fn instructions(program: &Path, workload: &str, settings: &[&str]) -> Result<u64> {
     let once = collected(program, workload, ITERATIONS, settings)?;
     let twice = collected(program, workload, 2 * ITERATIONS, settings)?;
     per_iteration(once, twice)
 }
 
-/// Builds the workloads; the program, whose name cargo makes up.
+/// Builds the workloads. Returns the program, whose name cargo chooses.
 pub(crate) fn build() -> Result<PathBuf> {
     let mut command = cargo();
     command.args(["build", "--release", "--locked", "--package", "xtask", "--bench", "icount"]);
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_read() {
+    fn counts_are_parsed() {
         let log = "==7== Events    : Ir\n==7== Collected : 1234567\n==7==\n";
         assert_eq!(parse(log), Some(1_234_567));
         assert_eq!(parse("valgrind: no such file"), None);

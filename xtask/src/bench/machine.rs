@@ -1,4 +1,4 @@
-//! Where something was measured.
+//! The machine of a measurement.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,14 +11,15 @@ use serde::{Deserialize, Serialize};
 use crate::process;
 use crate::repository::root;
 
-/// What numbers depend on besides the program.
+/// The conditions that numbers depend on besides the program.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Machine {
     pub(crate) cpu: String,
     pub(crate) cores: usize,
     pub(crate) memory_mib: u64,
     pub(crate) kernel: String,
-    /// Load average of the last minute when the run began: above 0.5 or so, others were at work.
+    /// Load average of the last minute when the run began: above about 0.5, other programs were
+    /// running.
     pub(crate) load: f64,
 }
 
@@ -41,13 +42,13 @@ impl Machine {
         }
     }
 
-    /// A name for files.
+    /// A short name for files.
     pub(crate) fn short_name(&self) -> String {
         short_name(&self.cpu)
     }
 }
 
-/// The last word of a processor's name that has letters only, small: `AMD EPYC` is `epyc`.
+/// The last word of a processor's name that has letters only, in lower case: `AMD EPYC` is `epyc`.
 fn short_name(cpu: &str) -> String {
     let mut words = cpu.split_whitespace().filter(|word| word.chars().all(char::is_alphabetic));
     words.next_back().unwrap_or("machine").to_lowercase()
@@ -83,13 +84,13 @@ fn first_line(command: &mut Command) -> String {
 }
 
 #[test]
-fn this_machine_is_known() {
+fn this_machine_has_a_description() {
     let machine = Machine::here();
     assert!(machine.cores > 0 && machine.kernel.starts_with("Linux"), "{machine:?}");
     assert_eq!(today().len(), 10);
 }
 
-/// The CPUs we may use; empty where the system does not tell.
+/// The CPUs that this process may use; empty if the system does not list them.
 pub(crate) fn allowed_cpus() -> Vec<u32> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
@@ -106,7 +107,7 @@ fn cpu_list(list: &str) -> Vec<u32> {
 }
 
 #[test]
-fn lists_of_cpus() {
+fn lists_of_cpus_are_parsed() {
     assert_eq!(cpu_list("0-2,5"), [0, 1, 2, 5]);
     assert_eq!(cpu_list("7"), [7]);
     assert!(!allowed_cpus().is_empty());

@@ -1,6 +1,7 @@
-//! `cargo xtask bench message-sim`: how fast the simulator's message level is, by number of nodes.
+//! `cargo xtask bench message-sim`: the speed of the simulator's message fidelity by number of
+//! nodes.
 //!
-//! One program does it all, a process for each measurement, so that each begins without memory
+//! One program runs each measurement in a separate process, so that each begins without memory
 //! (`crates/sim/examples/message_sim`).
 
 use std::collections::BTreeMap;
@@ -22,13 +23,13 @@ use crate::repository::{cargo, root, target_dir};
 /// A release build from nothing, on a small machine.
 const BUILD_MAX: Duration = Duration::from_secs(20 * 60);
 
-/// No run takes longer.
+/// The limit of a run.
 const RUN_MAX: Duration = Duration::from_secs(600);
 
 /// Nodes: clients and servers.
 const SIZES: [(u32, u32); 5] = [(90, 10), (900, 100), (4900, 100), (9800, 200), (19_800, 200)];
 
-/// Of them those of a short run.
+/// The sizes of a short run.
 const QUICK_SIZES: [(u32, u32); 2] = [(90, 10), (9800, 200)];
 
 const TESTS: [&str; 2] = ["ping", "read"];
@@ -36,7 +37,7 @@ const TESTS: [&str; 2] = ["ping", "read"];
 /// RPCs that each client has under way.
 const CONCURRENCY: u32 = 8;
 
-/// What the message level is to do with ten thousand nodes (docs/simulator.md).
+/// The goal of the message fidelity for ten thousand nodes (docs/simulator.md).
 const GOAL: &str = "goal: 500,000 messages/s and at most 2 GB with 10,000 nodes";
 
 /// The simulator's message level by number of nodes.
@@ -59,12 +60,12 @@ pub(crate) struct MessageSimArgs {
     json: Option<PathBuf>,
 }
 
-/// What the program tells of one run.
+/// The result of one run.
 #[derive(Debug, Deserialize)]
 struct Run {
     messages: u64,
     took_ns: u64,
-    /// CPU time as a user.
+    /// CPU time in user mode.
     cpu_ns: u64,
     memory_bytes: u64,
     virtual_ns: u64,
@@ -79,7 +80,7 @@ struct Row {
     clients: u32,
     servers: u32,
     messages_per_second: Summary,
-    /// CPU time of a message: others on the machine disturb it less.
+    /// CPU time of a message, which other programs on the machine disturb less.
     cpu_ns_per_message: Summary,
     memory_mib: u64,
     virtual_ms: f64,
@@ -149,7 +150,7 @@ fn measure(program: &Path, test: &str, size: (u32, u32), messages: u64) -> Resul
     command.args(["--json", &clients.to_string(), &servers.to_string(), test]);
     command.args([CONCURRENCY.to_string(), messages.to_string()]);
     let text = process::capture(&mut command, RUN_MAX)?.output("the message simulation")?;
-    serde_json::from_str(&text).with_context(|| format!("not what a run tells: {text}"))
+    serde_json::from_str(&text).with_context(|| format!("not the result of a run: {text}"))
 }
 
 fn row(test: &'static str, (clients, servers): (u32, u32), runs: &[Run]) -> Result<Row> {
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_sums_rounds_up_and_refuses_those_that_differ() {
+    fn a_row_summarises_rounds_and_refuses_differing_ones() {
         let same = [run(4_000_000, "a"), run(1_000_000, "a"), run(2_000_000, "a")];
         let summed = row("ping", (90, 10), &same).expect("equal rounds");
         assert_eq!(summed.messages_per_second.median, 500_000.0);

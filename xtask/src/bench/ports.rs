@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-/// A port of the loopback that nobody uses at the moment.
+/// A port of the loopback that is free at this moment.
 pub(crate) fn free() -> Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
-/// Waits until somebody listens on a port. A connection attempt would do, but some servers serve
-/// one client and then end; the kernel's table tells without one.
+/// Waits until a program listens on a port. A connection attempt would do, but some servers serve
+/// one client and then end; the kernel's table shows it without one.
 pub(crate) fn wait_for_listener(port: u16) -> Result<()> {
     let deadline = Instant::now() + Duration::from_secs(10);
     while !is_listening(port) {
         if Instant::now() >= deadline {
-            bail!("nobody listens on port {port}");
+            bail!("no program listens on port {port}");
         }
         thread::sleep(Duration::from_millis(20));
     }

@@ -1,4 +1,4 @@
-//! What several rounds of one measurement amount to.
+//! Statistics of several rounds of one measurement.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +26,7 @@ impl Summary {
         Some(Summary { median, min, max, rounds: rounds.to_vec() })
     }
 
-    /// Round by round, ours by theirs: what disturbs the machine for a while disturbs both.
+    /// Round by round, Lustrine by its peer: a disturbance of the machine affects both.
     pub(crate) fn ratio(ours: &Summary, theirs: &Summary) -> Option<Summary> {
         let pairs = ours.rounds.iter().zip(&theirs.rounds);
         Summary::of(&pairs.map(|(our, their)| our / their).collect::<Vec<_>>())
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_middle_value_and_the_spread() {
+    fn the_median_and_the_spread_are_computed() {
         let three = Summary::of(&[3.0, 1.0, 2.0]).expect("values");
         assert_eq!((three.median, three.min, three.max), (2.0, 1.0, 3.0));
         assert_eq!(Summary::of(&[4.0, 1.0]).expect("values").median, 2.5);

@@ -1,12 +1,12 @@
 //! `cargo xtask bench wan`: how well the simulator's TCP matches Linux's.
 //!
 //! Real sockets over an emulated long link (two network namespaces, a TUN device in each, and a
-//! process between them), beside the same streams in the simulator. It needs root.
+//! process between them), compared with the same streams in the simulator. It needs root.
 
 mod ends;
-mod figures;
 mod lab;
 mod table;
+mod values;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -18,8 +18,8 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use self::ends::{Congestion, Programs};
-use self::figures::{Figure, Kind};
 use self::lab::{Carried, Lab};
+use self::values::{Kind, Measurement};
 use super::machine::{self, Machine};
 use super::statistics::Summary;
 use crate::repository::root;
@@ -87,7 +87,7 @@ impl LinkSpec {
     }
 }
 
-/// One figure of one link under one algorithm.
+/// One value of one link with one algorithm.
 #[derive(Debug, Serialize)]
 struct Row {
     link: LinkSpec,
@@ -98,7 +98,7 @@ struct Row {
     /// Absent when only the simulator ran.
     real: Option<Summary>,
     simulated: f64,
-    /// Of the simulated value against the median of the real ones.
+    /// The error of the simulated value against the median of the real ones.
     error_percent: Option<f64>,
 }
 
@@ -109,7 +109,7 @@ struct Wan {
     versions: BTreeMap<String, String>,
     rounds: u32,
     parallel: u32,
-    /// What the emulated links did, in the order in which they ended.
+    /// Statistics of the emulated links, in the order in which they ended.
     links: Vec<(LinkSpec, Carried)>,
     rows: Vec<Row>,
 }
@@ -117,7 +117,7 @@ struct Wan {
 /// The real half of earlier results.
 #[derive(Deserialize)]
 struct Earlier {
-    /// Where they were measured; of several, the first.
+    /// The machine of the measurement; of several files, the first one's.
     machine: Option<Machine>,
     links: Vec<(LinkSpec, Carried)>,
     rows: Vec<EarlierRow>,
@@ -132,7 +132,7 @@ struct EarlierRow {
 }
 
 impl Earlier {
-    /// All files as one.
+    /// All files merged.
     fn read(files: &[PathBuf]) -> Result<Earlier> {
         let mut all = Earlier { machine: None, links: Vec::new(), rows: Vec::new() };
         for file in files {
@@ -146,7 +146,7 @@ impl Earlier {
         Ok(all)
     }
 
-    /// Which links there are, each once.
+    /// The links, each once.
     fn specs(&self) -> Vec<LinkSpec> {
         let mut specs: Vec<LinkSpec> = Vec::new();
         for row in &self.rows {
@@ -158,8 +158,8 @@ impl Earlier {
     }
 }
 
-/// Figures of one link, by algorithm, over rounds.
-type Found = Vec<(LinkSpec, Congestion, Vec<Figure>)>;
+/// Values of one link, by algorithm, over rounds.
+type Found = Vec<(LinkSpec, Congestion, Vec<Measurement>)>;
 
 pub(crate) fn run(args: &WanArgs) -> Result<()> {
     let programs = Programs::build()?;
@@ -169,15 +169,15 @@ pub(crate) fn run(args: &WanArgs) -> Result<()> {
     let mut rows = Vec::new();
     for link in &links {
         for congestion in Congestion::ALL {
-            let simulated = figures::all(link, |run| programs.simulate(link, congestion, run))?;
-            rows.extend(simulated.into_iter().map(|figure| Row {
+            let simulated = values::all(link, |run| programs.simulate(link, congestion, run))?;
+            rows.extend(simulated.into_iter().map(|one| Row {
                 link: *link,
                 congestion,
-                kind: figure.kind,
-                what: figure.what,
-                unit: figure.unit,
+                kind: one.kind,
+                what: one.what,
+                unit: one.unit,
                 real: None,
-                simulated: figure.value,
+                simulated: one.value,
                 error_percent: None,
             }));
         }
@@ -253,7 +253,7 @@ fn measure(
             let mut found = Found::new();
             for congestion in Congestion::ALL {
                 let run = |run: &_| programs.measure(&lab, congestion, run);
-                found.push((link, congestion, figures::all(&link, run)?));
+                found.push((link, congestion, values::all(&link, run)?));
             }
             let carried = lab.end()?;
             eprintln!("{link:?}: {carried:?}");
@@ -271,13 +271,13 @@ fn measure(
 }
 
 impl Row {
-    /// What was measured, over rounds.
+    /// Collects the values over rounds.
     fn measured(&self, found: &Found) -> Option<Summary> {
         let same = found
             .iter()
             .filter(|(link, congestion, _)| *link == self.link && *congestion == self.congestion);
-        let values = same.flat_map(|(_, _, figures)| {
-            figures.iter().filter(|figure| figure.what == self.what).map(|figure| figure.value)
+        let values = same.flat_map(|(_, _, measurements)| {
+            measurements.iter().filter(|one| one.what == self.what).map(|one| one.value)
         });
         Summary::of(&values.collect::<Vec<_>>())
     }

@@ -1,11 +1,11 @@
-//! Adds up the closing lines of `cargo test`, and what did not run.
+//! Adds up the summary lines of `cargo test`, and the tests that did not run.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use lustrine_testing::Need;
 
-/// How many tests there were, over all test programs.
+/// Number of tests over all test programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) programs: u64,
@@ -18,9 +18,9 @@ pub(crate) struct Tally {
     not_run: BTreeMap<&'static str, u64>,
 }
 
-/// How many tests may not run, by what they need, when the user is root. A test that newly cannot
-/// run fails CI until it is counted here. A machine that lacks something lacks it for all tests of
-/// its kind, so each number is 0 or the number of all these tests.
+/// How many tests may not run, by what they need, when the user is root. If another test cannot
+/// run, CI fails until it is counted here. A machine that lacks something lacks it for all tests of
+/// that kind, so each number is 0 or the number of all these tests.
 const MAY_NOT_RUN: [(Need, u64); 11] = [
     (Need::Root, 0),
     (Need::PrivilegedPorts, 0),
@@ -36,7 +36,7 @@ const MAY_NOT_RUN: [(Need, u64); 11] = [
 ];
 
 impl Tally {
-    /// Reads a line; only `test result: ...` and `not run: ...` count.
+    /// Reads a line; only `test result: ...` and `not run: ...` are used.
     pub(crate) fn read(&mut self, line: &str) {
         let line = line.trim_start();
         if let Some(rest) = line.strip_prefix("test result: ") {
@@ -63,12 +63,12 @@ impl Tally {
         let Some((count, word)) = number_and_word(rest) else { return };
         match Need::ALL.into_iter().find(|need| need.name() == word) {
             Some(need) => *self.not_run.entry(need.name()).or_default() += count,
-            // The line above those of the kinds.
+            // The line before those of the kinds.
             None => self.summarised = true,
         }
     }
 
-    /// What is wrong with the tests that did not run; only root may be expected to run nearly all.
+    /// Unexpected tests that did not run; only root is expected to run nearly all.
     pub(crate) fn unexpected(&self, is_root: bool) -> Vec<String> {
         let mut wrong = Vec::new();
         if !self.summarised {
@@ -78,7 +78,7 @@ impl Tally {
             let count = self.not_run.get(need.name()).copied().unwrap_or(0);
             if is_root && count > allowed {
                 wrong.push(format!(
-                    "{count} tests did not run for want of {need}, {allowed} expected ({})",
+                    "{count} tests did not run because they need {need}, {allowed} expected ({})",
                     need.remedy()
                 ));
             }
@@ -101,7 +101,7 @@ impl fmt::Display for Tally {
         }
         let kinds: Vec<String> =
             not_run.iter().map(|(need, count)| format!("{count} {need}")).collect();
-        write!(f, "; did not run, for want of: {}", kinds.join(", "))
+        write!(f, "; did not run because they need: {}", kinds.join(", "))
     }
 }
 
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_lines_are_added_up() {
+    fn summary_lines_are_added_up() {
         let tally = tally(
             "test a ... ok\n\
              test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; \
@@ -138,11 +138,11 @@ mod tests {
                      \x20        processes node::control: another user is needed (node.rs:164)\n\
                      not run:    2 netem (load the kernel modules)\n";
         let some = tally(lines);
-        assert!(some.to_string().ends_with("for want of: 2 netem, 1 root"), "{some}");
+        assert!(some.to_string().ends_with("because they need: 2 netem, 1 root"), "{some}");
         assert_eq!(some.unexpected(false), [""; 0]);
         let wrong = some.unexpected(true);
         assert!(wrong.len() == 1 && wrong[0].starts_with("1 tests"), "{wrong:?}");
-        // A run that ended before its summary must not pass for a complete one.
+        // A run that ended before its summary must not pass as a complete one.
         assert_eq!(tally("test result: ok. 1 passed; 0 failed;").unexpected(false).len(), 1);
     }
 

@@ -1,9 +1,9 @@
-//! What libFuzzer says on its standard error.
+//! The output of libFuzzer on standard error.
 
-/// The facts in it.
+/// The values in it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Report {
-    /// Inline counters of the program: how many places can be told apart.
+    /// Inline counters of the program: the number of distinguishable places.
     pub(crate) counters: u64,
     /// Inputs that were run.
     pub(crate) execs: u64,
@@ -13,13 +13,13 @@ pub(crate) struct Report {
     pub(crate) corpus: u64,
     /// Most memory used, in MiB.
     pub(crate) memory_peak: u64,
-    /// Where the input is kept that crashed, hung or ate the memory.
+    /// The file with the input that crashed, hung or used too much memory.
     pub(crate) artifact: Option<String>,
-    /// The panic's message and libFuzzer's own words, without backtrace.
+    /// The panic's message and libFuzzer's own messages, without backtrace.
     pub(crate) story: String,
 }
 
-/// Most lines of a story.
+/// Largest number of lines of a message.
 const STORY_MAX: usize = 12;
 
 impl Report {
@@ -69,7 +69,7 @@ fn after(line: &str, key: &str) -> Option<u64> {
     rest[..end].parse().ok()
 }
 
-/// The number that stands between `open` and `close`.
+/// The number between `open` and `close`.
 fn between(line: &str, open: &str, close: &str) -> Option<u64> {
     let (before, _) = line.split_once(close)?;
     let (_, number) = before.rsplit_once(open)?;
@@ -103,7 +103,7 @@ stat::number_of_executed_units: 6059
 ";
 
     #[test]
-    fn a_quiet_run() {
+    fn a_run_without_crash_is_read() {
         let report = Report::read(QUIET);
         let expected = Report {
             counters: 3482,
@@ -118,7 +118,7 @@ stat::number_of_executed_units: 6059
     }
 
     #[test]
-    fn a_crash() {
+    fn a_crash_is_read() {
         let report = Report::read(CRASH);
         assert_eq!(report.artifact.as_deref(), Some("./crash-2bc3e7d3"));
         assert!(report.story.contains("gives [<?>]"), "{}", report.story);
@@ -127,7 +127,7 @@ stat::number_of_executed_units: 6059
     }
 
     #[test]
-    fn a_program_without_coverage() {
+    fn a_program_without_coverage_is_detected() {
         assert_eq!(Report::read("INFO: Seed: 1\n#2 INITED corp: 1/1b\n").counters, 0);
     }
 }

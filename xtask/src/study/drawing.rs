@@ -1,5 +1,5 @@
-//! A drawing of lines over values that double, as an SVG of its own: on paper of its own, so that
-//! it can be read on any page, and dark where people want that.
+//! A drawing of lines over values that double, as a separate SVG with a background of its own, so
+//! that it can be read on any page, in light and dark schemes.
 
 use std::fmt::Write as _;
 
@@ -38,7 +38,7 @@ pub(super) enum Look {
 
 #[derive(Clone, Debug)]
 pub(super) struct Curve {
-    /// Empty has no row in the legend.
+    /// Its name in the legend; empty for none.
     pub(super) name: String,
     /// From left to right.
     pub(super) points: Vec<(f64, f64)>,
@@ -46,7 +46,7 @@ pub(super) struct Curve {
     pub(super) colour: usize,
 }
 
-/// A single value, as a diamond.
+/// Single values, as diamonds.
 #[derive(Clone, Debug)]
 pub(super) struct Dot {
     pub(super) name: String,
@@ -61,11 +61,11 @@ pub(super) struct Drawing {
     pub(super) y: String,
     pub(super) curves: Vec<Curve>,
     pub(super) dots: Vec<Dot>,
-    /// Lines across, with their names.
+    /// Horizontal lines, with their names.
     pub(super) levels: Vec<(f64, String)>,
 }
 
-/// Places of values.
+/// Maps values to positions.
 struct Scale {
     x_low: f64,
     x_high: f64,
@@ -73,7 +73,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// Rightwards each doubling is as wide.
+    /// Each doubling has the same width.
     fn x(&self, value: f64) -> f64 {
         let along = (value / self.x_low).ln() / (self.x_high / self.x_low).ln();
         LEFT + along * (RIGHT - LEFT)
@@ -240,14 +240,14 @@ fn diamond(x: f64, y: f64, colour: usize, out: &mut String) {
     );
 }
 
-/// The smallest of 1, 2, 5 times a power of ten that is not below.
+/// The smallest of 1, 2, 5 times a power of ten that is not below `value`.
 fn step(least: f64) -> f64 {
     let power = 10f64.powf(least.log10().floor());
     let digit = [1.0, 2.0, 5.0].into_iter().find(|digit| digit * power >= least * 0.999);
     digit.unwrap_or(10.0) * power
 }
 
-/// A figure with its thousands apart.
+/// A number with separated thousands.
 fn grouped(value: f64) -> String {
     if value < 1000.0 {
         return format!("{value}");
@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_drawing_has_all_that_it_is_given() {
+    fn a_drawing_has_all_of_its_parts() {
         let drawing = Drawing {
             title: "a < b".to_owned(),
             x: "right".to_owned(),

@@ -1,4 +1,4 @@
-//! The list of sweeps, tables and plots, as it stands beside the scenarios.
+//! The list of sweeps, tables and plots, as it is stored with the scenarios.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub(super) struct List {
     pub(super) sweeps: Vec<Sweep>,
-    /// Beside the one of settings, which is computed.
+    /// The tables besides the one of settings, which is computed.
     pub(super) tables: Vec<Table>,
     pub(super) plots: Vec<Plot>,
 }
@@ -22,25 +22,25 @@ pub(super) struct List {
 #[serde(deny_unknown_fields)]
 pub(super) struct Sweep {
     pub(super) name: String,
-    /// The scenario, beside the list.
+    /// The scenario, in the directory of the list.
     pub(super) file: String,
     #[serde(default)]
     pub(super) set: Vec<String>,
     #[serde(default)]
     pub(super) vary: Vec<String>,
-    /// Varies what [`super::settings`] recommends for these instead.
+    /// Varies the recommended [`super::settings`] of this kind instead.
     #[serde(default)]
     pub(super) settings: Option<Traffic>,
 }
 
 impl Sweep {
-    /// What `--vary` is given.
+    /// The values of `--vary`.
     pub(super) fn varied(&self) -> Vec<String> {
         let computed = self.settings.map(super::settings::varied);
         self.vary.iter().cloned().chain(computed).collect()
     }
 
-    /// Its command line behind `lustrine`, from the top of the repository.
+    /// Its command line after `lustrine`, in the top directory of the repository.
     pub(super) fn command(&self) -> Vec<String> {
         let mut words: Vec<String> = ["sim", "sweep"].iter().map(ToString::to_string).collect();
         words.push(format!("scenarios/sc11/{}", self.file));
@@ -54,7 +54,7 @@ impl Sweep {
     }
 }
 
-/// What settings are recommended for.
+/// The kinds of loads for which settings are recommended.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Traffic {
@@ -75,33 +75,33 @@ pub(super) struct Table {
     pub(super) sweep: String,
     #[serde(default, rename = "where")]
     pub(super) only: Where,
-    /// Names of the sweep that tell rows apart, and what stands above them.
+    /// Names of the sweep that distinguish rows, and their headings.
     pub(super) rows: Vec<(String, String)>,
-    /// A name of the sweep whose values each have a column, and text for each, with `{}`.
+    /// A name of the sweep whose values have one column each, and the heading of each, with `{}`.
     #[serde(default)]
     pub(super) across: Option<(String, String)>,
-    /// What is shown: a figure and its heading.
-    pub(super) show: Vec<(Figure, String)>,
-    /// Words instead of values, by `name=value`.
+    /// The shown values with their headings.
+    pub(super) show: Vec<(Metric, String)>,
+    /// Text in place of values, by `name=value`.
     #[serde(default)]
     pub(super) words: BTreeMap<String, String>,
 }
 
-/// What can be shown of a run.
+/// The values of a run that can be shown.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Figure {
+pub(super) enum Metric {
     /// MB/s.
     Rate,
     /// MiB/s.
     RateMib,
-    /// MB/s that the formula allows.
+    /// The limit of the formula in MB/s.
     Formula,
     /// The same in MiB/s.
     FormulaMib,
-    /// Percent of it.
+    /// Percent of the formula's limit.
     OfFormula,
-    /// Percent of what the lines between sites carry.
+    /// Percent of the capacity of the links between sites.
     LinkUse,
     /// Milliseconds.
     P50,
@@ -121,13 +121,13 @@ pub(super) enum Figure {
 pub(super) struct Plot {
     pub(super) name: String,
     pub(super) title: String,
-    /// The name of the sweeps that goes to the right, and its text.
+    /// The name of the sweeps on the horizontal axis, and its label.
     pub(super) x: (String, String),
-    pub(super) y: (Figure, String),
+    pub(super) y: (Metric, String),
     pub(super) lines: Vec<Line>,
     #[serde(default)]
     pub(super) marks: Vec<Mark>,
-    /// Levels with a text: what carries no more.
+    /// Horizontal lines with a text: capacities.
     #[serde(default)]
     pub(super) levels: Vec<(f64, String)>,
 }
@@ -140,13 +140,13 @@ pub(super) struct Line {
     pub(super) sweep: String,
     #[serde(rename = "where")]
     pub(super) only: Where,
-    /// Another figure than the plot's; drawn dashed.
+    /// Another value than the plot's; it is drawn dashed.
     #[serde(default)]
-    pub(super) figure: Option<Figure>,
+    pub(super) metric: Option<Metric>,
     pub(super) colour: usize,
 }
 
-/// What somebody else measured.
+/// Measurements from another source.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Mark {

@@ -1,4 +1,4 @@
-//! The page: text by hand, with tables between marks that are made anew.
+//! The page: text written by hand, with generated tables between marks.
 //!
 //! ```text
 //! <!-- table NAME -->
@@ -12,7 +12,7 @@ const BEGIN: &str = "<!-- table ";
 const BEGIN_END: &str = " -->";
 const END: &str = "<!-- end -->";
 
-/// The page with every table as `table` makes it.
+/// The page with every table replaced by the result of `table`.
 pub(super) fn renewed(page: &str, mut table: impl FnMut(&str) -> Result<String>) -> Result<String> {
     let mut out = String::new();
     let mut lines = page.lines().enumerate();

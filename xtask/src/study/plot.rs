@@ -1,4 +1,4 @@
-//! Plots of the list, from results.
+//! Draws the plots of the list from results.
 
 use anyhow::{Context, Result, ensure};
 
@@ -31,9 +31,9 @@ fn curve(plot: &Plot, line: &Line, results: &Results) -> Result<Curve> {
     for run in sweep.select(&line.only)? {
         let x = sweep.value(run, &plot.x.0)?;
         let x: f64 = x.parse().with_context(|| format!("{}: {x:?}", plot.x.0))?;
-        points.push((x, run.figure(line.figure.unwrap_or(plot.y.0))));
+        points.push((x, run.metric(line.metric.unwrap_or(plot.y.0))));
     }
     ensure!(points.is_sorted_by(|a, b| a.0 < b.0), "{}: several runs at one place", line.name);
-    let look = if line.figure.is_some() { Look::Dashed } else { Look::Solid };
+    let look = if line.metric.is_some() { Look::Dashed } else { Look::Solid };
     Ok(Curve { name: line.name.clone(), points, look, colour: line.colour })
 }

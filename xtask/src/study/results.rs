@@ -1,4 +1,4 @@
-//! What is kept of a sweep: the figures that tables and plots need, one run per line.
+//! The stored results of a sweep: the values that tables and plots need, one run per line.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,25 +8,25 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::list::{Figure, List, Where};
+use super::list::{List, Metric, Where};
 
 /// Megabytes in a MiB.
 const MIB: f64 = 1.048_576;
 
-/// A sweep's runs, and what they were made from.
+/// A sweep's runs, and their origin.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Kept {
     pub(super) sweep: String,
-    /// Command line behind `lustrine`.
+    /// Command line after `lustrine`.
     pub(super) command: Vec<String>,
-    /// FNV-1a of the scenario, whose change makes the runs old.
+    /// FNV-1a of the scenario; after a change of the scenario the runs are out of date.
     pub(super) scenario: String,
     pub(super) version: String,
     pub(super) names: Vec<String>,
     pub(super) runs: Vec<Run>,
 }
 
-/// One run: all its loads together.
+/// One run, the sum of all its loads.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Run {
     pub(super) values: Vec<String>,
@@ -36,7 +36,7 @@ pub(super) struct Run {
     pub(super) p99_ms: f64,
     pub(super) max_ms: f64,
     pub(super) errors: u64,
-    /// Part of the time that the links between sites sent, in the direction where it is more.
+    /// Part of the time that the links between sites were sending, in the busier direction.
     pub(super) link_use: f64,
     /// MB lost to full queues in the measured time.
     pub(super) lost_mb: f64,
@@ -50,21 +50,21 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub(super) fn figure(&self, figure: Figure) -> f64 {
-        match figure {
-            Figure::Rate => self.mb_per_s,
-            Figure::RateMib => self.mb_per_s / MIB,
-            Figure::Formula => self.formula_mb_per_s,
-            Figure::FormulaMib => self.formula_mb_per_s / MIB,
-            Figure::OfFormula => self.mb_per_s / self.formula_mb_per_s * 100.0,
-            Figure::LinkUse => self.link_use * 100.0,
-            Figure::P50 => self.p50_ms,
-            Figure::P99 => self.p99_ms,
-            Figure::Max => self.max_ms,
-            Figure::Lost => self.lost_mb,
-            Figure::NeedCredit => self.need_credit,
-            Figure::HoldCredit => self.hold_credit,
-            Figure::Errors => self.errors as f64,
+    pub(super) fn metric(&self, metric: Metric) -> f64 {
+        match metric {
+            Metric::Rate => self.mb_per_s,
+            Metric::RateMib => self.mb_per_s / MIB,
+            Metric::Formula => self.formula_mb_per_s,
+            Metric::FormulaMib => self.formula_mb_per_s / MIB,
+            Metric::OfFormula => self.mb_per_s / self.formula_mb_per_s * 100.0,
+            Metric::LinkUse => self.link_use * 100.0,
+            Metric::P50 => self.p50_ms,
+            Metric::P99 => self.p99_ms,
+            Metric::Max => self.max_ms,
+            Metric::Lost => self.lost_mb,
+            Metric::NeedCredit => self.need_credit,
+            Metric::HoldCredit => self.hold_credit,
+            Metric::Errors => self.errors as f64,
         }
     }
 }
@@ -77,7 +77,7 @@ impl Kept {
         Ok(&run.values[index])
     }
 
-    /// The runs where names have given values; at least one.
+    /// The runs in which names have given values; at least one.
     pub(super) fn select(&self, only: &Where) -> Result<Vec<&Run>> {
         let mut found = Vec::new();
         for run in &self.runs {

@@ -1,4 +1,4 @@
-//! Running a sweep with the program of users.
+//! Runs a sweep with the `lustrine` program.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -54,7 +54,7 @@ impl Runner {
             .stderr(Stdio::inherit())
             .output()
             .with_context(|| format!("cannot run {}", self.lustrine.display()))?;
-        // Operations that fail under a load are a result too; without runs there is nothing.
+        // Failed operations under a load are a result too; a sweep without runs is an error.
         let told: Told = serde_json::from_slice(&output.stdout)
             .with_context(|| format!("{name}: {}: no results", output.status))?;
         eprintln!("{name}: {} runs in {:.0} s", told.runs.len(), told.real_s);
@@ -69,7 +69,7 @@ impl Runner {
     }
 }
 
-/// What the program tells, as far as it is of use.
+/// The relevant part of the program's output.
 #[derive(Deserialize)]
 struct Told {
     version: String,
@@ -143,13 +143,13 @@ impl ToldRun {
         }
     }
 
-    /// The study's scenarios have one group of clients, by that name.
+    /// The study's scenarios have one group of clients with this name.
     fn at_clients(&self, of: fn(&ToldWaits) -> f64) -> f64 {
         let clients = self.waits.iter().filter(|waits| waits.group == "clients");
         rounded(clients.map(of).sum())
     }
 
-    /// Of links between sites the name says both; parallel ones count together.
+    /// Only links between sites have both names; parallel ones are added up.
     fn link_use(&self) -> f64 {
         let mut ways: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
         for link in self.links.iter().filter(|link| link.name.contains(" -> ")) {
@@ -162,7 +162,7 @@ impl ToldRun {
     }
 }
 
-/// As many digits as anybody reads.
+/// Rounds to the digits that are significant.
 fn rounded(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }

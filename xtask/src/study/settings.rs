@@ -1,11 +1,11 @@
 //! Settings for any rate and distance, by formula, and the sweep that checks them.
 //!
-//! A write is two round trips long: request and GET are one, data and reply the other. So is a
-//! read with zero-copy, whose server answers when its data are acknowledged. So twice the
-//! bandwidth-delay product must be under way in RPCs. A peer credit is held while data go out and
-//! their acknowledgement comes back, one round trip, so that half as many will do. Without
-//! zero-copy a read is one round trip long, and a credit is free when the data are in the send
-//! buffer. To each comes what evens out bursts.
+//! A write takes two round trips: request and GET are one, data and reply the other. So does a read
+//! with zero-copy, whose server answers when its data are acknowledged. So twice the
+//! bandwidth-delay product must be under way in RPCs. A peer credit is held while data are sent and
+//! their acknowledgement comes back, one round trip, so that half as many suffice. Without
+//! zero-copy a read takes one round trip, and a credit is free when the data are in the send
+//! buffer. To each value a margin is added that evens out bursts.
 
 use std::fmt::Write as _;
 
@@ -20,12 +20,12 @@ const TRIPS_US: [u64; 6] = [100, 1_000, 10_000, 50_000, 100_000, 200_000];
 const RATES: [u64; 4] = [1, 10, 100, 400];
 
 const MIB: u64 = 1 << 20;
-/// Most RPCs that selftest keeps under way between two nodes.
+/// Largest number of RPCs that selftest keeps under way between two nodes.
 const CONCURRENCY_MAX: u64 = 1024;
-/// A credit more than these is of no use to one peer, and others need some: LNet's default.
+/// Credits beyond these are of no use to one peer, and other peers need some: LNet's default.
 const CREDITS_MIN: u64 = 256;
 const PEER_CREDITS_MIN: u64 = 8;
-/// From this rate on one stream is not enough for the model's TCP (nor for a CPU).
+/// From this rate, one stream is not enough for the model's TCP (nor for a CPU).
 const TWO_STREAMS_FROM: u64 = 400;
 
 /// One client, one server, one link.
@@ -46,8 +46,7 @@ impl Point {
         self.rate * 1000 / 8 * self.trip_us
     }
 
-    /// RPCs of 1 MiB under way: as many as the link and what waits for it hold, a twentieth and
-    /// four more.
+    /// RPCs of 1 MiB under way: as many as the link and its queue hold, plus a twentieth and four.
     fn rpcs(self, traffic: Traffic) -> u64 {
         let trips = match traffic {
             Traffic::Zerocopy => 2,
@@ -67,7 +66,7 @@ impl Point {
         self.peer_credits(traffic).max(CREDITS_MIN)
     }
 
-    /// Of one stream, in MiB: a quarter more than the product, and four messages.
+    /// Buffer of one stream, in MiB: a quarter more than the product, and four messages.
     fn buffer_mib(self) -> u64 {
         (self.product() * 5).div_ceil(MIB * 4) + 4
     }
@@ -80,7 +79,7 @@ impl Point {
         self.rpcs(traffic) <= CONCURRENCY_MAX
     }
 
-    /// What tells its run from others.
+    /// The values that identify its run.
     fn values(self, traffic: Traffic) -> Vec<String> {
         let rate = format!("{} Gb/s", self.rate);
         let buffer = format!("{} MiB", self.buffer_mib());
@@ -100,7 +99,7 @@ impl Point {
 const NAMES: &str = "bandwidth,clients.interface,servers.interface,delay,concurrency,\
                      peer_credits,credits,conns_per_peer,send_buffer,receive_buffer,warm_up,time";
 
-/// What `--vary` is given to check all points that one pair of nodes can.
+/// The value of `--vary` that checks all points which one pair of nodes can reach.
 pub(super) fn varied(traffic: Traffic) -> String {
     let checked = points().filter(|point| point.is_checked(traffic));
     let values: Vec<String> = checked.map(|point| point.values(traffic).join(":")).collect();
@@ -148,8 +147,8 @@ fn reached(point: Point, traffic: Traffic, results: &Results) -> Result<String> 
     Ok(format!("{:.1} %", run.mb_per_s / payload_mb_per_s(point.rate) * 100.0))
 }
 
-/// MB/s of payload that a link carries: packets of 9000 bytes are 9038 on an Ethernet and have 8948
-/// of data in them.
+/// MB/s of payload that a link carries: packets of 9000 bytes take 9038 on an Ethernet and carry
+/// 8948 bytes of data.
 fn payload_mb_per_s(rate: u64) -> f64 {
     rate as f64 * 125.0 * 8948.0 / 9038.0
 }

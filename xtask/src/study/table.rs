@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use anyhow::{Context, Result};
 
-use super::list::{Figure, List, Table};
+use super::list::{List, Metric, Table};
 use super::results::{Kept, Results, Run};
 use super::settings;
 
-/// The one table that is computed from settings, too.
+/// The table that is computed from settings.
 const SETTINGS: &str = "settings";
 
 /// A table by name.
@@ -43,8 +43,8 @@ impl Table {
             }
             for value in &columns {
                 let run = self.cell(sweep, &runs, &row, value.as_deref())?;
-                for (figure, _) in &self.show {
-                    let text = run.map_or("-".to_owned(), |run| text(run, *figure));
+                for (metric, _) in &self.show {
+                    let text = run.map_or("-".to_owned(), |run| text(run, *metric));
                     let _ = write!(out, " {text} |");
                 }
             }
@@ -53,7 +53,7 @@ impl Table {
         Ok(out)
     }
 
-    /// Values that have columns of their own; one of none when there are none.
+    /// Values that have separate columns; one empty value if there are none.
     fn columns(&self, sweep: &Kept, runs: &[&Run]) -> Result<Vec<Option<String>>> {
         let Some((name, _)) = &self.across else { return Ok(vec![None]) };
         let mut found = Vec::new();
@@ -66,15 +66,15 @@ impl Table {
         Ok(found)
     }
 
-    fn heading(&self, value: Option<&str>, figure: &str) -> String {
+    fn heading(&self, value: Option<&str>, metric: &str) -> String {
         let (Some(value), Some((name, pattern))) = (value, &self.across) else {
-            return figure.to_owned();
+            return metric.to_owned();
         };
         let value = pattern.replace("{}", self.word(name, value));
-        if self.show.len() > 1 { format!("{value}: {figure}") } else { value }
+        if self.show.len() > 1 { format!("{value}: {metric}") } else { value }
     }
 
-    /// What is written for a value of a name.
+    /// The text of a value of a name.
     fn word<'a>(&'a self, name: &str, value: &'a str) -> &'a str {
         self.words.get(&format!("{name}={value}")).map_or(value, String::as_str)
     }
@@ -114,21 +114,21 @@ impl Table {
     }
 }
 
-fn text(run: &Run, figure: Figure) -> String {
-    let value = run.figure(figure);
-    match figure {
-        Figure::Rate
-        | Figure::RateMib
-        | Figure::Formula
-        | Figure::FormulaMib
-        | Figure::P50
-        | Figure::P99
-        | Figure::Max => match value {
+fn text(run: &Run, metric: Metric) -> String {
+    let value = run.metric(metric);
+    match metric {
+        Metric::Rate
+        | Metric::RateMib
+        | Metric::Formula
+        | Metric::FormulaMib
+        | Metric::P50
+        | Metric::P99
+        | Metric::Max => match value {
             ..100.0 => format!("{value:.1}"),
             _ => format!("{value:.0}"),
         },
-        Figure::OfFormula | Figure::LinkUse => format!("{value:.0} %"),
-        Figure::Lost | Figure::NeedCredit | Figure::HoldCredit => format!("{value:.1}"),
-        Figure::Errors => format!("{value}"),
+        Metric::OfFormula | Metric::LinkUse => format!("{value:.0} %"),
+        Metric::Lost | Metric::NeedCredit | Metric::HoldCredit => format!("{value:.1}"),
+        Metric::Errors => format!("{value}"),
     }
 }

@@ -11,7 +11,7 @@ fn study() -> (Places, List, Results) {
 }
 
 #[test]
-fn results_are_of_the_list_and_of_the_scenarios_as_they_are() {
+fn results_belong_to_the_list_and_the_present_scenarios() {
     let (places, list, results) = study();
     for sweep in &list.sweeps {
         let name = &sweep.name;
@@ -26,7 +26,7 @@ fn results_are_of_the_list_and_of_the_scenarios_as_they_are() {
 }
 
 #[test]
-fn tables_of_the_page_and_plots_are_what_the_results_say() {
+fn tables_and_plots_match_the_results() {
     let (places, list, results) = study();
     let page = fs::read_to_string(&places.page).expect("the page");
     let renewed = page::renewed(&page, |name| table::of(&list, &results, name)).expect("the page");

@@ -1,5 +1,5 @@
-//! ARCHITECTURE.md against the repository: the drawing of the crates, their table, and the files
-//! that it names.
+//! Compares ARCHITECTURE.md with the repository: the drawing of the crates, their table, and the
+//! files that it names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +12,7 @@ const PAGE: &str = "ARCHITECTURE.md";
 const BEGIN: &str = "<!-- crates -->\n```\n";
 const END: &str = "```\n<!-- end of crates -->\n";
 
-/// What each crate uses, without the tests' dependencies.
+/// The dependencies of each crate, without those of tests.
 type Uses = BTreeMap<String, BTreeSet<String>>;
 
 fn uses() -> Uses {
@@ -38,13 +38,13 @@ fn reached(uses: &Uses, name: &str) -> BTreeSet<String> {
     all
 }
 
-/// The longest way down from a crate to one that uses none.
+/// The longest path down from a crate to one without dependencies.
 fn level(uses: &Uses, name: &str) -> usize {
     uses[name].iter().map(|used| 1 + level(uses, used)).max().unwrap_or(0)
 }
 
-/// A line for each crate, the lowest first: what it uses, less what it uses through another of
-/// these anyway.
+/// A line for each crate, the lowest first: its dependencies, except those that it reaches through
+/// another of them.
 fn drawing(uses: &Uses) -> String {
     let mut names: Vec<&String> = uses.keys().collect();
     names.sort_by_key(|name| (level(uses, name), *name));
@@ -76,7 +76,8 @@ fn quoted(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
 
-/// Whether a text in backticks is the path of a file or a folder. `<command>.rs` stands for many.
+/// Whether a text in backticks is the path of a file or a directory. `<command>.rs` stands for
+/// many.
 fn is_path(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
     text.chars().all(plain) && (text.contains('/') || text.ends_with(".rs"))
@@ -118,7 +119,7 @@ fn room(path: &str) -> Option<String> {
 }
 
 #[test]
-fn the_drawing_is_that_of_the_manifests() {
+fn the_drawing_matches_the_manifests() {
     let path = repository().join(PAGE);
     let (page, right) = (read(&path), drawing(&uses()));
     let (before, found, after) =
@@ -156,7 +157,7 @@ fn every_file_it_names_exists() {
 }
 
 #[test]
-fn the_drawing_leaves_out_what_follows() {
+fn the_drawing_leaves_out_indirect_dependencies() {
     let uses: Uses = [("a", &["b", "c"][..]), ("b", &["c"]), ("c", &[]), ("other", &[])]
         .map(|(name, used)| (name.to_owned(), used.iter().map(|used| (*used).to_owned()).collect()))
         .into();

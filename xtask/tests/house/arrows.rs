@@ -1,4 +1,4 @@
-//! Arrows between the rooms: which crate may use which (DESIGN, "The rooms").
+//! Dependencies between the crates: which crate may use which.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 use crate::finding::assert_none;
 use crate::roots::repository;
 
-/// What each crate may use, by directory name. A crate missing here may use nothing and is itself
-/// a finding: who adds a room says what it may touch.
+/// What each crate may use, by directory name. A crate that is missing here may use nothing, and is
+/// reported: its author must add what it may use.
 const ARROWS: &[(&str, &[&str])] = &[
     ("wire", &[]),
     ("lnet", &["wire"]),
@@ -73,7 +73,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("xtask", &["testing"]),
 ];
 
-/// What tests, examples and benches of a crate may use beyond that.
+/// What tests, examples and benches of a crate may use in addition.
 const DEV_ARROWS: &[(&str, &[&str])] = &[
     ("lnet", &["lnet-testing"]),
     ("selftest", &["lnet-testing"]),
@@ -88,7 +88,7 @@ const DEV_ARROWS: &[(&str, &[&str])] = &[
     ("xtask", &["wire", "lnet", "lnet-testing", "socklnd", "selftest", "partition", "sim"]),
 ];
 
-/// Packages from outside that pure crates may use: none of them does I/O, reads a clock, starts a
+/// External packages that pure crates may use: none of them does I/O, reads a clock, starts a
 /// thread or draws random numbers.
 const PURE_OUTSIDE: &[&str] = &[
     "bitflags",
@@ -126,7 +126,7 @@ fn allowed(table: &[(&str, &[&str])], from: &str) -> Option<Vec<String>> {
     Some(row.1.iter().map(|to| (*to).to_owned()).collect())
 }
 
-/// Arrows that the tables do not allow.
+/// Dependencies that the tables do not allow.
 fn wrong_arrows(arrows: &[Arrow]) -> Vec<String> {
     let mut wrong = Vec::new();
     for arrow in arrows {
@@ -144,7 +144,7 @@ fn wrong_arrows(arrows: &[Arrow]) -> Vec<String> {
     wrong
 }
 
-/// Packages from outside that a pure crate may not use.
+/// External packages that a pure crate may not use.
 fn wrong_outside(krate: &str, dependencies: &[String]) -> Vec<String> {
     let pure = crate::roots::PURE.contains(&krate);
     let unknown = dependencies.iter().filter(|name| !PURE_OUTSIDE.contains(&name.as_str()));
@@ -161,7 +161,7 @@ fn room(package: &str) -> String {
 
 pub(crate) struct Manifests {
     pub(crate) arrows: Vec<Arrow>,
-    /// Shipped dependencies from outside, by crate.
+    /// External dependencies of shipped code, by crate.
     pub(crate) outside: BTreeMap<String, Vec<String>>,
 }
 
@@ -212,7 +212,7 @@ fn pure_crates_use_only_pure_packages() {
 }
 
 #[test]
-fn a_wrong_arrow_is_found() {
+fn a_wrong_dependency_is_found() {
     let arrow = |from: &str, to: &str, purpose| Arrow { from: from.into(), to: to.into(), purpose };
     let wrong = wrong_arrows(&[
         arrow("lnet", "wire", For::Shipping),

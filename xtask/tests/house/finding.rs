@@ -1,4 +1,4 @@
-//! What a check has to say about a file.
+//! The result of a check about a file.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub(crate) struct Finding {
     /// Line in the file, from 1; 0 is the file as a whole.
     pub(crate) line: usize,
-    /// What is wrong, and what to do instead where that is not plain.
+    /// What is wrong, and what to do instead if that is not obvious.
     pub(crate) what: String,
 }
 
@@ -23,7 +23,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Fails the test with every finding of every file.
+/// Fails the test with all findings of all files.
 pub(crate) fn assert_none(rule: &str, findings: &[String]) {
     assert!(findings.is_empty(), "{rule}: {} findings\n{}", findings.len(), findings.join("\n"));
 }

@@ -25,7 +25,7 @@ pub(crate) fn seeded_at_random(path: &[String]) -> Option<String> {
     (constructs || alias).then(|| format!("{}: seeded at random", path.join("::")))
 }
 
-/// Whether a path gives a collection's types but not its hasher.
+/// Whether a path names a collection's types but not its hasher.
 pub(crate) fn has_default_hasher(path: &syn::Path) -> bool {
     path.segments.iter().any(|segment| {
         let Some((_, want)) = COLLECTIONS.iter().find(|(name, _)| segment.ident == name) else {
@@ -38,7 +38,7 @@ pub(crate) fn has_default_hasher(path: &syn::Path) -> bool {
     })
 }
 
-/// Lines where a macro's body does the same.
+/// Lines in which a macro's body does the same.
 pub(crate) fn short_argument_lists(tokens: &[Placed]) -> Vec<usize> {
     let mut lines = Vec::new();
     for (at, placed) in tokens.iter().enumerate() {
@@ -51,7 +51,7 @@ pub(crate) fn short_argument_lists(tokens: &[Placed]) -> Vec<usize> {
     lines
 }
 
-/// How many arguments the angle brackets at the start hold; `None` when there are none.
+/// Number of arguments in the angle brackets at the start; `None` when there are none.
 fn argument_count(tokens: &[Placed]) -> Option<usize> {
     let mut tokens = tokens.iter().map(|placed| &placed.token).peekable();
     tokens.next_if(|token| **token == Token::PathSep);

@@ -1,8 +1,9 @@
-//! The rules of the house, checked on the source itself: who may use whom, what a pure crate may
-//! not touch, where `unsafe` may stand, and how a file must look.
+//! Rules of the repository, checked on the source itself: which crate may use which, what a pure
+//! crate may not touch, where `unsafe` is permitted, and the format of files.
 //!
-//! Every check is a function from source text to findings. Beside the test that runs it over the
-//! repository stands one that feeds it a violation, so that no check can pass by seeing nothing.
+//! Every check is a function from source text to findings. Each test that runs a check over the
+//! repository has a companion that gives it a violation, so that no check passes by finding
+//! nothing.
 
 mod architecture;
 mod arrows;

@@ -1,10 +1,10 @@
 //! What a pure crate may not touch: clock, threads, sockets, files, process, environment, locks,
 //! `async`, output, and hash maps seeded at random.
 //!
-//! Why this is sound although nothing is resolved: `std` and `core` may not be renamed or globbed
-//! (that is itself a finding), so whoever wants `std::time` must spell it, in a `use`, in a path or
-//! in a macro's body, and all three are read here. Foreign packages that could hand such things on
-//! are kept out by the table of packages in `arrows`.
+//! The check needs no name resolution: `std` and `core` may not be renamed or glob-imported (that
+//! is itself a finding), so code that uses `std::time` must spell it in a `use`, in a path or in a
+//! macro's body, and all three are read here. The table of packages in `arrows` excludes external
+//! packages that could re-export such things.
 
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
@@ -35,7 +35,7 @@ const MODULES: [(&str, &str); 12] = [
 /// Exceptions to [`MODULES`].
 const FINE: [&str; 2] = ["std::sync::Arc", "alloc::sync::Arc"];
 
-/// Names that mean a clock or a random seed wherever they come from.
+/// Names that mean a clock or a random seed from any source.
 const NAMES: [&str; 4] = ["Instant", "SystemTime", "RandomState", "DefaultHasher"];
 
 /// Macros that print, or make global state.
@@ -59,7 +59,7 @@ impl Reader {
         self.findings.push(Finding::new(line, what));
     }
 
-    /// A path as it is spelt, from a `use`, an expression, a type or a macro.
+    /// A path as it is written in a `use`, an expression, a type or a macro.
     fn path(&mut self, path: &[String], line: usize) {
         let joined = path.join("::");
         let below = |module: &str| {
@@ -82,7 +82,8 @@ impl Reader {
         }
     }
 
-    /// Each leaf of a `use` tree as a path; whatever could hide a root's name is a finding.
+    /// Each leaf of a `use` tree as a path; anything that could hide the name of a root is a
+    /// finding.
     fn use_tree(&mut self, tree: &UseTree, before: &[String]) {
         let line = tree.span().start().line;
         let with = |ident: &syn::Ident| {
@@ -101,7 +102,7 @@ impl Reader {
             UseTree::Rename(rename) => {
                 let path = with(&rename.ident);
                 if path.last().is_some_and(|last| hashing::is_hash_collection(last)) {
-                    self.found(line, "hash maps keep their name: checks know them by it");
+                    self.found(line, "do not rename hash maps: the checks recognise them by name");
                 }
                 self.use_leaf(&path, line);
             }
@@ -306,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pure_is_let_be() {
+    fn pure_code_is_accepted() {
         for source in PURE {
             let ast = syn::parse_file(source).unwrap_or_else(|e| panic!("{source}: {e}"));
             assert_eq!(findings(&ast), [], "{source}");

@@ -1,4 +1,4 @@
-//! Where things are: the repository, its crates, its files.
+//! Paths: the repository, its crates, its files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub(crate) const PURE: &[&str] = &[
     "plan",
 ];
 
-/// Directories that hold no source of ours, by name wherever they stand.
+/// Directories without source of this repository, by name at any place.
 const SKIPPED: [&str; 5] = [".git", "target", "testdata", "corpus", "artifacts"];
 
 pub(crate) fn repository() -> PathBuf {
@@ -36,7 +36,7 @@ pub(crate) fn crate_dir(name: &str) -> PathBuf {
     repository().join("crates").join(name)
 }
 
-/// Every file below `dir` with one of these extensions, sorted.
+/// All files below `dir` with one of these extensions, sorted.
 pub(crate) fn files_below(dir: &Path, extensions: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![dir.to_path_buf()];

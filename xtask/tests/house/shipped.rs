@@ -1,4 +1,5 @@
-//! The source of a crate that is shipped: what its root reaches through `mod`, without tests.
+//! The source of a crate that is shipped: everything that its root reaches through `mod`, without
+//! tests.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,7 @@ pub(crate) struct Source {
 }
 
 /// Whether an item with these attributes exists only in tests: `#[cfg(test)]`, `#[test]`, or
-/// `#[cfg(all(test, ..))]`. Whatever else a `cfg` says, the item counts as shipped.
+/// `#[cfg(all(test, ..))]`. With any other `cfg` the item counts as shipped.
 pub(crate) fn only_in_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         Meta::Path(path) => path.is_ident("test"),
@@ -28,8 +29,8 @@ pub(crate) fn only_in_tests(attributes: &[Attribute]) -> bool {
 /// Every shipped file of a crate, from `src/lib.rs` on.
 ///
 /// # Panics
-/// When a file does not parse, a module has no file, or a module names its file by `#[path]`:
-/// then this walk would not see what the compiler sees.
+/// When a file does not parse, a module has no file, or a module names its file by `#[path]`: then
+/// this function would not see what the compiler sees.
 pub(crate) fn shipped(krate: &str) -> Vec<Source> {
     let src = crate_dir(krate).join("src");
     let mut walk = Walk { shipped: Vec::new(), tests: Vec::new() };
@@ -44,7 +45,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// Reads a module's file; its own modules stand in `dir`.
+    /// Reads a module's file; its submodules are in `dir`.
     fn file(&mut self, path: &Path, dir: &Path) {
         let ast = syn::parse_file(&read(path)).unwrap_or_else(|e| panic!("{}: {e}", shown(path)));
         self.modules(&ast.items, dir);
@@ -76,12 +77,12 @@ impl Walk {
     }
 }
 
-/// Files under `src` that no `mod` reaches: forgotten, never compiled.
+/// Files under `src` that no `mod` reaches, and that are never compiled.
 fn dead_files(krate: &str) -> Vec<PathBuf> {
     let src = crate_dir(krate).join("src");
     let mut walk = Walk { shipped: Vec::new(), tests: Vec::new() };
     walk.file(&src.join("lib.rs"), &src);
-    // A test module may have modules of its own, in the directory of its name.
+    // A test module may have submodules, in the directory of its name.
     let mut roots = std::mem::take(&mut walk.tests);
     while let Some(root) = roots.pop() {
         walk.file(&root, &root.with_extension(""));
@@ -109,7 +110,7 @@ fn tests_are_not_shipped() {
 }
 
 #[test]
-fn attributes_that_mean_tests() {
+fn attributes_of_tests_are_recognised() {
     let means_tests = |source: &str| {
         let item: syn::ItemFn = syn::parse_str(source).expect("a function");
         only_in_tests(&item.attrs)

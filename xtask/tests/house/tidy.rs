@@ -1,4 +1,5 @@
-//! How a file must look: ASCII, 100 columns, not too long, nothing unfinished, no machine's paths.
+//! The format of files: ASCII, 100 columns, limited length, nothing unfinished, no paths of one
+//! machine.
 
 use std::path::Path;
 
@@ -12,7 +13,7 @@ const LINES_MAX: usize = 700;
 /// Macros that mark something unfinished or forgotten.
 const UNFINISHED: [&str; 3] = ["todo", "unimplemented", "dbg"];
 
-/// Starts of paths that exist on one machine only; put together here, so that this file is clean.
+/// Beginnings of paths that exist on one machine only; assembled here, so that this file is clean.
 const MACHINES: [&str; 3] = [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
 
 /// Checks of Rust source.
@@ -82,7 +83,7 @@ fn texts_name_no_machine() {
     let files = files_below(&repository(), &["toml", "md", "sh", "json", "yaml", "yml", "txt"]);
     let mut all = Vec::new();
     files.iter().for_each(|path| check(path, text_findings, &mut all));
-    // A markdown line may end in two blanks: that is its line break.
+    // A Markdown line may end in two blanks, which are a line break.
     all.retain(|finding| !(finding.contains(".md:") && finding.contains("blanks")));
     assert_none("texts", &all);
 }

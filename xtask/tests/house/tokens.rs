@@ -1,4 +1,4 @@
-//! Source as a flat run of tokens: what a macro's body is before it is expanded.
+//! Source as a flat list of tokens: the body of a macro before expansion.
 
 use proc_macro2::{Spacing, TokenStream, TokenTree};
 
@@ -26,7 +26,7 @@ impl Placed {
     }
 }
 
-/// All tokens, groups opened up.
+/// All tokens, with groups flattened.
 pub(crate) fn flat(stream: TokenStream) -> Vec<Placed> {
     let mut out = Vec::new();
     push_all(stream, &mut out);
@@ -36,7 +36,7 @@ pub(crate) fn flat(stream: TokenStream) -> Vec<Placed> {
 /// The tokens of a file.
 ///
 /// # Panics
-/// When the text is no Rust.
+/// When the text is not Rust.
 pub(crate) fn of_file(text: &str) -> Vec<Placed> {
     // A byte order mark or a `#!` line does not occur in this repository.
     flat(text.parse().expect("the file is Rust"))

@@ -1,11 +1,11 @@
-//! `unsafe` stands in `mem` and `sys` and nowhere else, tests included.
+//! `unsafe` occurs in `mem` and `sys` only, tests included.
 
 use crate::finding::{Finding, assert_none};
 use crate::roots::{PURE, files_below, read, repository, shown};
 use crate::shipped::shipped;
 use crate::tokens;
 
-/// Crates that may say `unsafe`.
+/// Crates that may use `unsafe`.
 const UNSAFE: [&str; 2] = ["mem", "sys"];
 
 fn unsafe_words(text: &str) -> Vec<Finding> {
@@ -14,7 +14,7 @@ fn unsafe_words(text: &str) -> Vec<Finding> {
     words.map(|placed| Finding::new(placed.line, "unsafe outside mem and sys")).collect()
 }
 
-/// Whether a crate's root says `#![forbid(unsafe_code)]`.
+/// Whether a crate's root has `#![forbid(unsafe_code)]`.
 fn forbids_unsafe(root: &syn::File) -> bool {
     root.attrs.iter().any(|attribute| {
         let syn::Meta::List(list) = &attribute.meta else { return false };
@@ -23,7 +23,7 @@ fn forbids_unsafe(root: &syn::File) -> bool {
 }
 
 #[test]
-fn unsafe_stands_only_in_its_rooms() {
+fn unsafe_occurs_only_in_its_crates() {
     let mut findings = Vec::new();
     let mut unsafe_seen = false;
     for path in files_below(&repository(), &["rs"]) {

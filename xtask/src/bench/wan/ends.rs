@@ -1,5 +1,5 @@
 //! Streams over real sockets (`crates/sys/examples/long_streams`) and in the simulator
-//! (`crates/sim/examples/streams`): what is asked of them and what they tell are alike.
+//! (`crates/sim/examples/streams`), with the same arguments and the same output.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::repository::{cargo, target_dir};
 /// A release build from nothing, on a small machine.
 const BUILD_MAX: Duration = Duration::from_secs(20 * 60);
 
-/// No run takes longer.
+/// The limit of a run.
 const RUN_MAX: Duration = Duration::from_secs(120);
 
 const PORT: u16 = 5000;
@@ -40,16 +40,16 @@ impl Congestion {
     }
 }
 
-/// Streams that begin at one time.
+/// Streams that begin at the same time.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     pub(super) streams: u32,
-    /// On each, or until so long after its first write.
+    /// The bytes on each stream, or the time after its first write.
     pub(super) bytes: u64,
     pub(super) until_ns: u64,
     /// The socket's limit, in the kernel's count; `None` leaves it to the kernel.
     pub(super) send_buffer: Option<u64>,
-    /// When to look how much has arrived, since the first write.
+    /// The times after the first write at which the received bytes are counted.
     pub(super) marks_ns: Vec<u64>,
 }
 
@@ -60,7 +60,7 @@ impl Run {
     }
 }
 
-/// What became of them.
+/// The results of the streams.
 #[derive(Debug, Deserialize)]
 pub(super) struct Outcome {
     pub(super) streams: Vec<Stream>,
@@ -68,14 +68,14 @@ pub(super) struct Outcome {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Stream {
-    /// Bytes that had arrived at each mark, and in all.
+    /// Bytes that had arrived at each mark, and in total.
     pub(super) at: Vec<u64>,
     pub(super) total: u64,
     /// When the last byte came.
     pub(super) last_ns: u64,
 }
 
-/// What is run.
+/// The two programs.
 pub(super) struct Programs {
     pub(super) link: PathBuf,
     real: PathBuf,
@@ -113,7 +113,7 @@ impl Programs {
         let mut sender = lab.sender(&self.real);
         sender.args(["send", &door, &streams, by.name()]);
         sender.args([run.bytes, run.until_ns].map(|number| number.to_string()));
-        // The kernel keeps twice what it is asked for, to have room for its own.
+        // The kernel reserves twice the requested size, for its own use.
         sender.arg((run.send_buffer.unwrap_or(0) / 2).to_string());
         process::capture(&mut sender, RUN_MAX)?.output("the sender")?;
         let status = receiver.wait(RUN_MAX)?;
@@ -142,6 +142,9 @@ fn understand(text: &str, run: &Run) -> Result<Outcome> {
     let outcome: Outcome =
         serde_json::from_str(text).with_context(|| format!("it printed {text:?}"))?;
     let marks = outcome.streams.iter().all(|stream| stream.at.len() == run.marks_ns.len());
-    ensure!(outcome.streams.len() == run.streams as usize && marks, "not what was asked: {text}");
+    ensure!(
+        outcome.streams.len() == run.streams as usize && marks,
+        "unexpected number of streams or marks: {text}"
+    );
     Ok(outcome)
 }

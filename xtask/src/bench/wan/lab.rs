@@ -1,4 +1,4 @@
-//! Two namespaces and the long link between them, from their making to their end.
+//! Two namespaces and the long link between them, from creation to removal.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -12,14 +12,14 @@ use serde::{Deserialize, Serialize};
 use super::LinkSpec;
 use crate::process;
 
-/// No command of `ip` or `sysctl` takes longer.
+/// The time-out of commands of `ip` and `sysctl`.
 const COMMAND_MAX: Duration = Duration::from_secs(10);
 
-/// A link that nobody ends does so itself after this many seconds.
+/// A link that is not ended by its owner ends after this many seconds.
 const LINK_MAX: u64 = 600;
 
-/// What both ends of a measurement have, beside Linux's defaults: enough buffer for every link, and
-/// no memory of earlier connections.
+/// Settings of both ends besides Linux's defaults: sufficient buffers for every link, and no
+/// metrics of earlier connections.
 const SETTINGS: [(&str, &str); 4] = [
     ("ipv4/tcp_no_metrics_save", "1"),
     ("ipv4/tcp_wmem", "4096 16384 16777216"),
@@ -31,24 +31,24 @@ const SETTINGS: [(&str, &str); 4] = [
 pub(super) const SEND_BUFFER: u64 = 16 << 20;
 pub(super) const RECEIVE_BUFFER: u64 = 32 << 20;
 
-/// What a link says of itself.
+/// The statistics of a link.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Carried {
-    /// Packets in both directions: handed over, dropped at a full queue, refused by the kernel.
+    /// Packets in both directions: delivered, dropped at a full queue, refused by the kernel.
     pub(super) carried: u64,
     pub(super) dropped: u64,
     pub(super) refused: u64,
-    /// How late packets were handed over; parts are rounded up to powers of two.
+    /// How late packets were delivered; times are rounded up to powers of two.
     pub(super) late_us_p50: u64,
     pub(super) late_us_p99: u64,
     pub(super) late_us_p999: u64,
     pub(super) late_us_max: u64,
 }
 
-/// A long link whose ends are the namespaces [`Lab::sender`] and [`Lab::receiver`]. All of it goes
-/// when this is dropped.
+/// A long link whose ends are the namespaces [`Lab::sender`] and [`Lab::receiver`]. Everything is
+/// removed when this is dropped.
 pub(super) struct Lab {
-    /// Of the link itself, the sender and the receiver.
+    /// Namespaces of the link itself, the sender and the receiver.
     spaces: [String; 3],
     link: Option<(Child, BufReader<ChildStdout>)>,
 }
@@ -57,11 +57,11 @@ impl Lab {
     /// Address of the receiver.
     pub(super) const RECEIVER: &str = "10.9.0.2";
 
-    /// `number` tells labs of one time apart.
+    /// `number` distinguishes labs that exist at the same time.
     pub(super) fn new(number: u32, spec: &LinkSpec, program: &Path) -> Result<Lab> {
         let space = |role: &str| format!("lustrine-wan-{role}-{number}");
         let mut lab = Lab { spaces: ["link", "from", "to"].map(space), link: None };
-        // Left by a run that was killed.
+        // Remains of a run that was killed.
         lab.remove_spaces();
         for space in &lab.spaces {
             ip(&["netns", "add", space]).context("namespaces need root")?;
@@ -90,7 +90,7 @@ impl Lab {
         command.arg(program).args(["wan0", "wan1"]).args(
             [spec.bits(), spec.round_trip_ns() / 2, spec.queue(), LINK_MAX].map(|n| n.to_string()),
         );
-        // It ends with its standard input, and so with us, however we end.
+        // The process ends with its standard input, and so with this process in any case.
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().context("cannot run ip")?;
         let mut lines = BufReader::new(child.stdout.take().expect("it is piped"));
@@ -112,14 +112,14 @@ impl Lab {
         at(&self.spaces[2], program)
     }
 
-    /// What the link did; it has ended then.
+    /// The statistics of the link, which has ended then.
     pub(super) fn end(&mut self) -> Result<Carried> {
         let (mut child, mut lines) = self.link.take().context("the link has ended before")?;
         drop(child.stdin.take());
         let deadline = Instant::now() + COMMAND_MAX;
         while child.try_wait()?.is_none() {
             if Instant::now() > deadline {
-                // Both fail when it has just ended, which is as good.
+                // Both fail if the process has just ended, which is the aim.
                 let _ = child.kill();
                 let _ = child.wait();
                 bail!("the emulated link does not end");
@@ -149,7 +149,7 @@ impl Drop for Lab {
     }
 }
 
-/// Something to be run in a namespace, before others: what is late is measured wrongly.
+/// A command to be run in a namespace with priority: delays would distort the measurement.
 fn inside(space: &str) -> Command {
     let mut command = Command::new("nice");
     command.args(["-n", "-5", "ip", "netns", "exec", space]);

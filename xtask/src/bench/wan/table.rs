@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::ends::Congestion;
-use super::figures::Kind;
 use super::lab::Carried;
+use super::values::Kind;
 use super::{LinkSpec, Row, Wan};
 
 pub(super) fn render(wan: &Wan) -> String {
@@ -53,7 +53,7 @@ pub(super) fn render(wan: &Wan) -> String {
     out
 }
 
-/// How late the emulated links were themselves: the worst of all rounds.
+/// How late the emulated links were themselves: the worst values of all rounds.
 fn lateness(out: &mut String, wan: &Wan) {
     let mut specs: Vec<LinkSpec> = Vec::new();
     for (spec, _) in &wan.links {
@@ -80,7 +80,7 @@ fn lateness(out: &mut String, wan: &Wan) {
     }
 }
 
-/// Digits as far as they mean something.
+/// As many digits as are significant.
 fn number(value: f64) -> String {
     let digits = match value {
         1000.0.. => 0,
@@ -90,12 +90,12 @@ fn number(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// By kind and algorithm: how wrong the simulator is.
+/// By kind and algorithm: the errors of the simulator.
 fn errors(out: &mut String, rows: &[Row]) {
     let _ = writeln!(
         out,
         "\n{:12} {:6} {:>7} {:>14} {:>8}  worst at",
-        "figures of", "", "figures", "median |error|", "worst"
+        "values of", "", "values", "median |error|", "worst"
     );
     for kind in Kind::ALL {
         for congestion in Congestion::ALL {

@@ -1,4 +1,4 @@
-//! What is compared, and how it is found.
+//! The compared values, and how they are computed.
 
 use anyhow::{Result, ensure};
 use serde::Serialize;
@@ -8,18 +8,18 @@ use super::ends::{Outcome, Run, Stream};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A bulk stream's goodput is of the time between these, in seconds.
+/// The goodput of a bulk stream is that of the time between these, in seconds.
 const BULK: (u64, u64) = (3, 10);
 
-/// Of a stream that its send buffer limits.
+/// The same for a stream that its send buffer limits.
 const LIMITED: (u64, u64) = (1, 4);
 
-/// Round trips after which it is looked how much has arrived.
+/// Round trips after which the received bytes are counted.
 const RAMP: [u64; 6] = [1, 2, 4, 8, 16, 32];
 
 const TRANSFERS: [u64; 2] = [1 << 20, 16 << 20];
 
-/// Figures of one kind are wrong for the same reasons.
+/// Values of one kind have the same sources of error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Kind {
@@ -47,23 +47,23 @@ impl Kind {
     }
 }
 
-/// One number.
+/// One value.
 #[derive(Clone, Debug)]
-pub(super) struct Figure {
+pub(super) struct Measurement {
     pub(super) kind: Kind,
     pub(super) what: String,
     pub(super) unit: &'static str,
     pub(super) value: f64,
 }
 
-/// Everything about one link under one algorithm.
+/// All values of one link with one algorithm.
 pub(super) fn all(
     link: &LinkSpec,
     mut perform: impl FnMut(&Run) -> Result<Outcome>,
-) -> Result<Vec<Figure>> {
-    let mut figures = Vec::new();
+) -> Result<Vec<Measurement>> {
+    let mut measurements = Vec::new();
     let mut add = |kind, what: String, unit, value| {
-        figures.push(Figure { kind, what, unit, value });
+        measurements.push(Measurement { kind, what, unit, value });
     };
     let unlimited = Run {
         streams: 1,
@@ -108,10 +108,10 @@ pub(super) fn all(
     };
     let goodput = goodput(&perform(&limited)?.streams[0], LIMITED);
     add(Kind::Limited, "send buffer of half a product".to_owned(), "Mb/s", goodput);
-    Ok(figures)
+    Ok(measurements)
 }
 
-/// 1 when all have the same, 1/n when one has everything.
+/// 1 when all have the same share, 1/n when one has everything.
 fn jain(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();
@@ -126,9 +126,9 @@ fn jain_is_one_for_equal_shares_and_less_for_others() {
 }
 
 #[test]
-fn every_figure_comes_from_what_arrived() {
+fn every_value_is_computed_from_the_received_bytes() {
     let link = LinkSpec { megabits: 100, round_trip_ms: 10, queue_products: 1.0 };
-    // 10 MB each second on each stream, from the first write on.
+    // 10 MB per second on each stream, from the first write.
     let steady = |run: &Run| {
         let sent = |ns: u64| (ns / 100).min(run.bytes);
         let streams = (0..run.streams).map(|_| Stream {
@@ -138,9 +138,9 @@ fn every_figure_comes_from_what_arrived() {
         });
         Ok(Outcome { streams: streams.collect() })
     };
-    let figures = all(&link, steady).expect("all arrives");
+    let measurements = all(&link, steady).expect("all arrives");
     let value = |what: &str| {
-        let found = figures.iter().find(|figure| figure.what == what);
+        let found = measurements.iter().find(|one| one.what == what);
         found.unwrap_or_else(|| panic!("no {what}")).value
     };
     assert_eq!(value("goodput of one stream"), 80.0);
@@ -148,5 +148,5 @@ fn every_figure_comes_from_what_arrived() {
     assert_eq!(value("Jain's index of 4 streams"), 1.0);
     assert_eq!(value("arrived after 4 round trips"), 400_000.0 / 1024.0);
     assert_eq!(value("transfer of 1 MiB"), 104.8576);
-    assert!(Kind::ALL.iter().all(|kind| figures.iter().any(|figure| figure.kind == *kind)));
+    assert!(Kind::ALL.iter().all(|kind| measurements.iter().any(|one| one.kind == *kind)));
 }
