@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lustrine_lnet::tunables::{TABLE, Tunable};
+use lustrine_lnet::tunables::Tunable;
+use lustrine_partition::tunables::TABLE;
 use lustrine_wire::nid::{Net, NetKind, Nid};
 
 use super::peers::is_a_peers;
@@ -220,7 +221,7 @@ pub(super) fn row(name: &str) -> &'static Tunable {
 pub(super) fn node(config: &NodeConfig) -> Result<(), Inconsistency> {
     tunables(config)?;
     // `lo` takes a place in the list that peers are told, too.
-    let max = usize::try_from(config.tunables.max_interfaces - 1).unwrap_or(0);
+    let max = usize::try_from(config.tunables.lnet.max_interfaces - 1).unwrap_or(0);
     if config.nets.len() > max {
         return Err(Inconsistency::TooManyNets { nets: config.nets.len(), max });
     }
@@ -240,21 +241,21 @@ fn tunables(config: &NodeConfig) -> Result<(), Inconsistency> {
         let value = values.value(row.name).unwrap_or(row.default);
         in_range(None, row, value)?;
     }
-    if values.peer_credits > values.credits {
+    if values.lnet.peer_credits > values.lnet.credits {
         return Err(Inconsistency::PeerCreditsAboveCredits {
             net: None,
-            peer_credits: values.peer_credits,
-            credits: values.credits,
+            peer_credits: values.lnet.peer_credits,
+            credits: values.lnet.credits,
         });
     }
-    if values.retry_count >= values.transaction_timeout {
+    if values.lnet.retry_count >= values.lnet.transaction_timeout {
         return Err(Inconsistency::RetriesExceedTimeout {
-            retry_count: values.retry_count,
-            transaction_timeout: values.transaction_timeout,
+            retry_count: values.lnet.retry_count,
+            transaction_timeout: values.lnet.transaction_timeout,
         });
     }
-    if values.min_reconnectms > values.max_reconnectms {
-        let (min, max) = (values.min_reconnectms, values.max_reconnectms);
+    if values.socklnd.min_reconnectms > values.socklnd.max_reconnectms {
+        let (min, max) = (values.socklnd.min_reconnectms, values.socklnd.max_reconnectms);
         return Err(Inconsistency::ReconnectOrder { min, max });
     }
     Ok(())
@@ -344,8 +345,8 @@ fn own_values(config: &NodeConfig, index: usize) -> Result<(), Inconsistency> {
             in_range(Some(index), row(name), value)?;
         }
     }
-    let peer_credits = own.peer_credits.map_or(config.tunables.peer_credits, i64::from);
-    let credits = own.credits.map_or(config.tunables.credits, i64::from);
+    let peer_credits = own.peer_credits.map_or(config.tunables.lnet.peer_credits, i64::from);
+    let credits = own.credits.map_or(config.tunables.lnet.credits, i64::from);
     if peer_credits > credits {
         let net = Some(index);
         return Err(Inconsistency::PeerCreditsAboveCredits { net, peer_credits, credits });

@@ -9,7 +9,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lustrine_control::ImportMode;
-use lustrine_lnet::tunables::{Change, TABLE, Tunables};
+use lustrine_lnet::tunables::Change;
+use lustrine_partition::tunables::{TABLE, Tunables};
 use lustrine_wire::nid::Nid;
 
 use super::lnetctl::{self, Draft};
@@ -357,8 +358,8 @@ pub fn nids_to_remove(
 fn changed_values(file: &NetConfig, base: &NodeConfig, all_cpts: &str) -> NetConfig {
     let tunables = &base.tunables;
     NetConfig {
-        timeout: file.timeout.filter(|own| i64::from(*own) != tunables.sock_timeout),
-        tos: file.tos.filter(|own| i64::from(*own) != tunables.tos),
+        timeout: file.timeout.filter(|own| i64::from(*own) != tunables.socklnd.sock_timeout),
+        tos: file.tos.filter(|own| i64::from(*own) != tunables.socklnd.tos),
         peer_timeout: file.peer_timeout.filter(|own| i64::from(*own) != PEER_TIMEOUT.default),
         peer_buffer_credits: file
             .peer_buffer_credits

@@ -26,7 +26,7 @@ mod write;
 
 use core::net::IpAddr;
 
-use lustrine_lnet::tunables::Tunables;
+use lustrine_partition::tunables::Tunables;
 use lustrine_selftest::ServicePolicy;
 use lustrine_wire::nid::{Net, Nid};
 

@@ -1,6 +1,7 @@
 //! Our own part of a file, `lustrine:`.
 
-use lustrine_lnet::tunables::{TABLE, Tunable};
+use lustrine_lnet::tunables::Tunable;
+use lustrine_partition::tunables::TABLE;
 use lustrine_selftest::ConsoleList;
 use lustrine_yaml::{Content, Node, Shape, clipped};
 

@@ -267,7 +267,7 @@ fn cpts(node: &Node) -> Result<String, Failure> {
 /// Values of an interface that are kept and change nothing, unless they ask for what is the case
 /// anyway, as most of those in an export do.
 pub(super) fn warn_of_the_ineffective(reading: &mut Reading<'_>, draft: &Draft) {
-    let common = &draft.config.tunables;
+    let common = &draft.config.tunables.socklnd;
     for (ni, at) in draft.config.nets.iter().zip(&draft.nets_at) {
         let differs = |own: Option<i64>, in_force: i64| own.is_some_and(|own| own != in_force);
         let peer_timeout = ni.peer_timeout.map(i64::from);

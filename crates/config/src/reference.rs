@@ -2,12 +2,14 @@
 
 use std::fmt::Write as _;
 
-use lustrine_lnet::tunables::{Change, TABLE, Tunable};
+use lustrine_lnet::tunables::{Change, Tunable};
+use lustrine_partition::tunables::TABLE;
 
 const HEAD: &str = "\
 # Tunables
 
-<!-- Made from the table in crates/lnet/src/tunables.rs: change it there, then run
+<!-- Made from the tables in tunables.rs of lnet, socklnd, selftest and partition: change them
+     there, then run
      UPDATE_DOCS=1 cargo test -p lustrine-config reference -->
 
 Every value this node can be tuned by, under the name LNet gave it where LNet has it. Set them in a

@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use lustrine_lnet::tunables::Tunables;
+use lustrine_partition::tunables::Tunables;
 use lustrine_wire::nid::Nid;
 
 use crate::{InterfaceChoice, NetConfig};
@@ -46,7 +46,7 @@ impl ResolvedNi {
         };
         NetConfig {
             place,
-            port: (i64::from(self.port) != tunables.accept_port).then_some(self.port),
+            port: (i64::from(self.port) != tunables.socklnd.accept_port).then_some(self.port),
             credits: Some(self.credits),
             peer_credits: Some(self.peer_credits),
             conns_per_peer: Some(self.conns_per_peer),

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lustrine_lnet::tunables::{Change, TABLE};
+use lustrine_lnet::tunables::Change;
+use lustrine_partition::tunables::TABLE;
 use lustrine_wire::nid::Nid;
 
 use super::{NetConfig, NodeConfig, PeerConfig};

@@ -1,7 +1,7 @@
 //! Writing lnetctl's YAML as `lnetctl export` does since 2.16: dialect B for nets, A for the rest
 //! [CFG-6], [CFG-11].
 
-use lustrine_lnet::tunables::{TABLE, Tunables};
+use lustrine_partition::tunables::{TABLE, Tunables};
 use lustrine_selftest::ServiceMode;
 use lustrine_wire::nid::Nid;
 

@@ -6,7 +6,7 @@ use lustrine_lnet::lnd::NiIndex;
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
-use lustrine_lnet::tunables::Tunables;
+use lustrine_partition::tunables::Tunables;
 use lustrine_partition::{Driver, DriverOn, ROUNDS_MAX};
 use lustrine_wire::nid::{Net, Nid};
 

@@ -1,12 +1,14 @@
-//! Every tunable, declared once: name, LNet's name, unit, default, range, one sentence.
+//! Tunables: each crate declares its own once, with name, LNet's name, unit, default, range, and
+//! one sentence. This module has the means, [`declare_tunables!`](crate::declare_tunables), and the
+//! tunables of the core.
 //!
-//! The parser and the reference page read [`TABLE`]; the code reads the fields of [`Tunables`].
-//! Defaults are those of Lustre 2.17 unless the sentence says otherwise.
+//! Parsers and the reference page read tables of [`Tunable`]; the code reads the fields of the
+//! `Tunables` of its crate. Defaults are those of Lustre 2.17 unless the sentence says otherwise.
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Tunable {
-    /// Our name; the field of [`Tunables`].
+    /// Our name; the field of the `Tunables` of its crate.
     pub name: &'static str,
     /// LNet's name: a module parameter or a key of lnetctl; empty when LNet has none.
     pub lnet_name: &'static str,
@@ -22,6 +24,25 @@ pub struct Tunable {
     pub change: Change,
     /// What it does.
     pub help: &'static str,
+}
+
+impl Tunable {
+    /// Whether this is our name or LNet's name of the tunable.
+    pub fn has_name(&self, name: &str) -> bool {
+        name == self.name || (!self.lnet_name.is_empty() && name == self.lnet_name)
+    }
+
+    /// Checks a value against the range.
+    ///
+    /// # Errors
+    /// [`TunableError::OutOfRange`].
+    pub fn check(&self, value: i64) -> Result<(), TunableError> {
+        let Tunable { name, min, max, unit, .. } = *self;
+        if (min..=max).contains(&value) {
+            return Ok(());
+        }
+        Err(TunableError::OutOfRange { name, value, min, max, unit })
+    }
 }
 
 /// When a new value of a tunable takes effect.
@@ -60,20 +81,32 @@ fn range(min: i64, max: i64, unit: &str) -> String {
     format!("allowed: {min} to {max} {unit}").trim_end().to_owned()
 }
 
-macro_rules! tunables {
+/// Declares the tunables of a crate: the struct `Tunables` with their values, `TABLE` with a row
+/// for each, and access by name. A row is
+///
+/// ```text
+/// name "LNet's name" "unit" default least..=most Live-or-Start
+///     "One sentence."
+/// ```
+///
+/// LNet's name and the unit may be empty. The crate that knows all drivers and services merges the
+/// tables into one, so that names must be unique in all crates; a test there checks it.
+#[macro_export]
+macro_rules! declare_tunables {
     ($(
         $name:ident $lnet:literal $unit:literal $default:literal $min:literal ..= $max:literal
         $change:ident $help:literal
     )*) => {
-        /// Values of all tunables. Field names, units, defaults and ranges are those of [`TABLE`].
+        /// Values of the tunables of this crate. Field names, units, defaults and ranges are those
+        /// of [`TABLE`].
         #[derive(Clone, Debug, PartialEq, Eq)]
         #[expect(missing_docs, reason = "each field is documented by its row in TABLE")]
         pub struct Tunables { $(pub $name: i64,)* }
 
-        /// All tunables, in the order of the reference page.
-        pub const TABLE: &[Tunable] = &[$(Tunable {
-            name: stringify!($name), lnet_name: $lnet, unit: $unit,
-            default: $default, min: $min, max: $max, change: Change::$change, help: $help,
+        /// The tunables of this crate.
+        pub const TABLE: &[$crate::tunables::Tunable] = &[$($crate::tunables::Tunable {
+            name: stringify!($name), lnet_name: $lnet, unit: $unit, default: $default,
+            min: $min, max: $max, change: $crate::tunables::Change::$change, help: $help,
         },)*];
 
         impl Default for Tunables {
@@ -84,32 +117,33 @@ macro_rules! tunables {
             /// Sets one value by our name or LNet's.
             ///
             /// # Errors
-            /// When there is no such tunable or the value is outside its range; nothing changes.
-            pub fn set(&mut self, name: &str, value: i64) -> Result<(), TunableError> {
-                $(if name == stringify!($name) || (!$lnet.is_empty() && name == $lnet) {
-                    if !($min..=$max).contains(&value) {
-                        return Err(TunableError::OutOfRange {
-                            name: stringify!($name), value, min: $min, max: $max, unit: $unit,
-                        });
-                    }
-                    self.$name = value;
-                    return Ok(());
-                })*
-                Err(TunableError::Unknown(name.to_owned()))
+            /// When this crate has no such tunable or the value is outside its range; nothing
+            /// changes.
+            pub fn set(
+                &mut self,
+                name: &str,
+                value: i64,
+            ) -> Result<(), $crate::tunables::TunableError> {
+                let row = TABLE.iter().find(|row| row.has_name(name));
+                match row.map(|row| row.check(value).map(|()| row.name)).transpose()? {
+                    $(Some(stringify!($name)) => self.$name = value,)*
+                    _ => return Err($crate::tunables::TunableError::Unknown(name.to_owned())),
+                }
+                Ok(())
             }
 
             /// Reads one value by our name or LNet's.
             pub fn value(&self, name: &str) -> Option<i64> {
-                $(if name == stringify!($name) || (!$lnet.is_empty() && name == $lnet) {
-                    return Some(self.$name);
-                })*
-                None
+                match TABLE.iter().find(|row| row.has_name(name))?.name {
+                    $(stringify!($name) => Some(self.$name),)*
+                    _ => None,
+                }
             }
         }
     };
 }
 
-tunables! {
+declare_tunables! {
     transaction_timeout "lnet_transaction_timeout" "s" 150 1..=100_000 Live
         "How long a GET, or a PUT that wants an ACK, waits for its answer."
     retry_count "lnet_retry_count" "" 2 0..=255 Live
@@ -126,66 +160,8 @@ tunables! {
         "Messages under way at once per interface, all peers together."
     peer_credits "peer_credits" "messages" 8 1..=65_535 Start
         "Messages under way at once to one peer."
-    sock_timeout "sock_timeout" "s" 50 1..=100_000 Live
-        "No progress on a connection for this long closes it."
-    accept_timeout "accept_timeout" "s" 5 1..=3600 Live
-        "How long a new connection may take for its request and HELLO."
-    accept_backlog "accept_backlog" "" 127 1..=65_535 Start
-        "Backlog of the listening socket."
-    accept_port "accept_port" "" 988 1..=65_535 Start
-        "TCP port to listen on and to dial for CONTROL connections."
-    accept_port_bulk "accept_port_bulk" "" 0 0..=65_535 Start
-        "TCP port to dial for the other connection types; 0 is the same as accept_port."
-    conns_per_peer "conns_per_peer" "" 0 0..=127 Start
-        "BULK_IN and BULK_OUT connections per peer, each; 0 follows the link's speed."
-    min_bulk "min_bulk" "bytes" 1024 0..=1_048_576 Live
-        "From this message size on BULK connections are preferred."
-    min_reconnectms "min_reconnectms" "ms" 1000 1..=3_600_000 Live
-        "Shortest wait before a peer is dialled again."
-    max_reconnectms "max_reconnectms" "ms" 60_000 1..=3_600_000 Live
-        "Longest wait before a peer is dialled again."
-    keepalive "keepalive" "s" 30 0..=100_000 Live
-        "Silence after which a keepalive is sent to a connected peer; 0 never."
-    keepalive_idle "keepalive_idle" "s" 30 0..=100_000 Live
-        "TCP keepalive: idle time; 0 leaves TCP's off."
-    keepalive_intvl "keepalive_intvl" "s" 5 1..=100_000 Live
-        "TCP keepalive: interval."
-    keepalive_count "keepalive_count" "" 5 1..=100 Live
-        "TCP keepalive: probes; with TCP_USER_TIMEOUT, Linux goes by sock_timeout instead."
-    enable_csum "enable_csum" "0/1" 0 0..=1 Start
-        "Checksums on protocol V2 connections; V3 and V4 have none."
-    protocol "protocol" "version" 0 0..=4 Start
-        "Highest HELLO version this node dials with; 0 is the best for the address family."
-    zc_min_payload "zc_min_payload" "bytes" 16_384 2048..=1_048_576 Live
-        "Payload from which MSG_ZEROCOPY is used, where zero_copy is on."
-    zero_copy "" "0/1" 0 0..=1 Live
-        "Send large payloads with MSG_ZEROCOPY and ask for zero-copy acknowledgements."
-    tx_buffer_size "tx_buffer_size" "bytes" 0 0..=1_073_741_824 Start
-        "TCP send buffer; 0 leaves it to the system."
-    rx_buffer_size "rx_buffer_size" "bytes" 0 0..=1_073_741_824 Start
-        "TCP receive buffer; 0 leaves it to the system."
-    tos "tos" "" -1 -1..=255 Start
-        "IP type of service of LNet's connections; -1 leaves it alone."
-    connections_max "" "" 16_384 16..=1_048_576 Live
-        "Most TCP connections of a node; an eighth, or handshakes_max if less, is for handshakes."
-    handshakes_max "" "" 1024 1..=1_048_576 Live
-        "Most incoming connections that have not finished their HELLO."
-    strict_source "" "0/1" 0 0..=1 Live
-        "Refuse a HELLO whose NID is not its address; breaks multi-homed peers and NAT."
-    rpc_timeout "rpc_timeout" "s" 64 1..=100_000 Start
-        "Selftest: how long one RPC may take, and may wait for memory at a server."
-    session_timeout "session_timeout" "s" 100 0..=100_000 Start
-        "Selftest: silence of the console after which a node drops its session; 0 never."
-    selftest_memory "" "MiB" 256 2..=65_536 Start
-        "Selftest: most memory for bulk buffers; further requests wait."
-    selftest_client_stats "" "0/1" 1 0..=1 Start
-        "Selftest: clients keep latencies of their tests and report them to Lustrine consoles."
-    cpu_npartitions "cpu_npartitions" "" 0 0..=256 Start
-        "CPU partitions, one event loop each; 0 follows cpu_pattern or the machine."
     latency_peers "" "" 16_384 0..=16_777_216 Start
         "Peer NIDs that have latency histograms, per CPU partition; 0: no latencies are taken."
-    spin_us "" "us" 200 -1..=1_000_000 Live
-        "How long a loop polls before it sleeps; 0 sleeps at once, -1 never sleeps."
 }
 
 impl Tunables {
@@ -203,18 +179,6 @@ impl Tunables {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_unique_and_defaults_legal() {
-        for (index, row) in TABLE.iter().enumerate() {
-            assert!((row.min..=row.max).contains(&row.default), "{}", row.name);
-            assert!(row.help.ends_with('.'), "{}", row.name);
-            for other in &TABLE[index + 1..] {
-                assert_ne!(row.name, other.name);
-                assert!(row.lnet_name.is_empty() || row.lnet_name != other.lnet_name);
-            }
-        }
-    }
 
     #[test]
     fn set_by_either_name_within_range() {

@@ -13,8 +13,8 @@ use lustrine_lnet::shard::PeerState;
 use lustrine_lnet::stats::Stats;
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::topology::Identity;
-use lustrine_lnet::tunables::TABLE;
 use lustrine_partition::ProbeResult;
+use lustrine_partition::tunables::TABLE;
 use lustrine_selftest::console::Command;
 use lustrine_sys::Clock;
 use lustrine_wire::nid::Nid;
@@ -242,7 +242,7 @@ impl NodeHandle {
         let values = TABLE.iter().filter_map(|row| Some((row.name, tunables.value(row.name)?)));
         Answer::Tunables {
             values: values.map(|(name, value)| (name.to_owned(), value)).collect(),
-            lnd_timeout: tunables.lnd_timeout(),
+            lnd_timeout: tunables.lnet.lnd_timeout(),
         }
     }
 }

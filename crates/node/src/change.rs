@@ -236,7 +236,8 @@ impl NodeHandle {
             return Ok(());
         }
         let order = |listeners, reply| {
-            let options = tunes.then(|| (socket_options(&next.tunables), next.tunables.spin_us));
+            let options =
+                tunes.then(|| (socket_options(&next.tunables), next.tunables.loops.spin_us));
             ChangeOrder { changes: Arc::clone(&changes), listeners, options, reply }
         };
         let mut left = LOOPS_MAX;
@@ -309,7 +310,7 @@ fn open_listeners(
     ni: &ResolvedNi,
     listeners: &mut Vec<BoundListener>,
 ) -> Result<(), ChangeError> {
-    let bulk = u16::try_from(config.tunables.accept_port_bulk).unwrap_or(0);
+    let bulk = u16::try_from(config.tunables.socklnd.accept_port_bulk).unwrap_or(0);
     let is_open = |addr: &SocketAddr| {
         info.listening.iter().flatten().any(|open| {
             open.ip() == addr.ip() && (open.port() == addr.port() || bulk == addr.port())

@@ -13,7 +13,7 @@ use std::time::Duration;
 use lustrine_config::{AcceptPolicy, IdentityChoice, NodeConfig, ResolvedNi, own_peer};
 use lustrine_lnet::time::Time;
 use lustrine_lnet::topology::{Identity, Ni, Topology, credits_per_cpt};
-use lustrine_lnet::tunables::Tunables;
+use lustrine_partition::tunables::Tunables;
 use lustrine_partition::{NodePartition, PartitionConfig};
 use lustrine_socklnd::{Accept, Config as DriverConfig, NiConfig};
 use lustrine_sys::{
@@ -285,7 +285,7 @@ impl Drop for Node {
 
 fn partitions(config: &NodeConfig) -> Result<Vec<CpuSet>, StartError> {
     let machine = Machine::detect();
-    let count = config.tunables.cpu_npartitions as u32;
+    let count = config.tunables.loops.cpu_npartitions as u32;
     Ok(lustrine_sys::cpt::partitions(count, &config.cpu_pattern, &machine)?)
 }
 
@@ -314,7 +314,7 @@ pub(crate) fn open_listener(
     config: &NodeConfig,
     addr: SocketAddr,
 ) -> Result<BoundListener, StartError> {
-    let backlog = config.tunables.accept_backlog as u16;
+    let backlog = config.tunables.socklnd.accept_backlog as u16;
     let socket = Listener::bind(addr, backlog, socket_options(&config.tunables));
     Ok(BoundListener { socket: socket.map_err(|error| listen_error(addr, error))?, local: addr })
 }
@@ -335,20 +335,20 @@ fn listen_error(addr: SocketAddr, error: io::Error) -> StartError {
 
 pub(crate) fn socket_options(tunables: &Tunables) -> SocketOptions {
     let buffer = |bytes: i64| (bytes > 0).then_some(bytes as u32);
-    let keepalive = (tunables.keepalive_idle > 0).then(|| Keepalive {
-        idle: Duration::from_secs(tunables.keepalive_idle as u64),
-        interval: Duration::from_secs(tunables.keepalive_intvl as u64),
-        count: std::num::NonZeroU32::new(tunables.keepalive_count as u32)
+    let keepalive = (tunables.socklnd.keepalive_idle > 0).then(|| Keepalive {
+        idle: Duration::from_secs(tunables.socklnd.keepalive_idle as u64),
+        interval: Duration::from_secs(tunables.socklnd.keepalive_intvl as u64),
+        count: std::num::NonZeroU32::new(tunables.socklnd.keepalive_count as u32)
             .unwrap_or(std::num::NonZeroU32::MIN),
     });
     SocketOptions {
         nodelay: true,
-        send_buffer: buffer(tunables.tx_buffer_size),
-        recv_buffer: buffer(tunables.rx_buffer_size),
-        tos: u8::try_from(tunables.tos).ok(),
+        send_buffer: buffer(tunables.socklnd.tx_buffer_size),
+        recv_buffer: buffer(tunables.socklnd.rx_buffer_size),
+        tos: u8::try_from(tunables.socklnd.tos).ok(),
         keepalive,
         // What the driver has written is out of its sight, and has the same limit [SOCK-11].
-        unacknowledged_max: Some(Duration::from_secs(tunables.sock_timeout as u64)),
+        unacknowledged_max: Some(Duration::from_secs(tunables.socklnd.sock_timeout as u64)),
     }
 }
 
@@ -410,7 +410,7 @@ impl Builder<'_> {
         others: &[Sender<LoopMessage>],
     ) -> Result<EventLoop, StartError> {
         let tunables = self.life.limited(&self.config.tunables);
-        let selftest_memory = (tunables.selftest_memory as u64) << 20;
+        let selftest_memory = (tunables.selftest.selftest_memory as u64) << 20;
         let mut io = LoopIo::new(
             Poller::new(256)?,
             BASE_MEMORY + selftest_memory,
@@ -423,7 +423,7 @@ impl Builder<'_> {
             hash_seed: drawn(),
             cpt,
             cpts: self.life.cpts,
-            tunables: tunables.clone(),
+            tunables: tunables.lnet.clone(),
         };
         let driver = DriverConfig {
             nis: self.nis.iter().map(|ni| self.life.driver_ni(ni)).collect(),
@@ -432,7 +432,8 @@ impl Builder<'_> {
                 AcceptPolicy::All => Accept::All,
                 AcceptPolicy::Secure | AcceptPolicy::None => Accept::Secure,
             },
-            tunables: tunables.clone(),
+            tunables: tunables.socklnd.clone(),
+            lnet_tunables: tunables.lnet.clone(),
             cpt,
             cpts: self.life.cpts,
             seed: drawn(),
@@ -441,6 +442,7 @@ impl Builder<'_> {
         let config = PartitionConfig {
             topology,
             driver,
+            selftest_tunables: tunables.selftest.clone(),
             selftest: self.config.selftest.clone(),
             wall_seconds,
         };
@@ -453,7 +455,7 @@ impl Builder<'_> {
             mailbox,
             outbox: Outbox::new(others.to_vec()),
             sleeper,
-            waiting: IdlePolicy::new(tunables.spin_us),
+            waiting: IdlePolicy::new(tunables.loops.spin_us),
             rest_until: Time::ZERO,
             stopping: false,
             askers: HashMap::new(),
@@ -483,8 +485,10 @@ fn settings(config: &NodeConfig, nis: &[ResolvedNi]) -> NodeConfig {
 impl Life {
     /// The values that a loop goes by.
     pub(crate) fn limited(&self, tunables: &Tunables) -> Tunables {
-        let connections_max = tunables.connections_max.min(self.connections_max);
-        Tunables { connections_max, ..tunables.clone() }
+        let mut limited = tunables.clone();
+        let most = &mut limited.socklnd.connections_max;
+        *most = (*most).min(self.connections_max);
+        limited
     }
 
     pub(crate) fn core_ni(&self, ni: &ResolvedNi) -> Ni {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use lustrine_config::{IdentityChoice, InterfaceChoice, NetConfig, NodeConfig, ResolvedNi};
 use lustrine_lnet::topology::Identity;
-use lustrine_lnet::tunables::Tunables;
+use lustrine_partition::tunables::Tunables;
 use lustrine_sys::{Interface, interfaces, privileged_ports_usable};
 use lustrine_wire::nid::{NetKind, Nid};
 
@@ -116,15 +116,15 @@ fn resolve_ni(
         return Err(ResolveError::NoDriver(net));
     }
     let (ip, interface) = find_address(config, machine)?;
-    let port = config.port.unwrap_or(tunables.accept_port as u16);
-    let port_bulk = match tunables.accept_port_bulk {
+    let port = config.port.unwrap_or(tunables.socklnd.accept_port as u16);
+    let port_bulk = match tunables.socklnd.accept_port_bulk {
         0 => port,
         bulk => bulk as u16,
     };
     let speed = interface.and_then(|interface| interface.speed_mbps);
-    let conns = config.conns_per_peer.unwrap_or(tunables.conns_per_peer as u16);
-    let credits = config.credits.unwrap_or(tunables.credits as u32);
-    let peer_credits = config.peer_credits.unwrap_or(tunables.peer_credits as u32);
+    let conns = config.conns_per_peer.unwrap_or(tunables.socklnd.conns_per_peer as u16);
+    let credits = config.credits.unwrap_or(tunables.lnet.credits as u32);
+    let peer_credits = config.peer_credits.unwrap_or(tunables.lnet.peer_credits as u32);
     if port == 0 {
         let what = "port 0 is no port to be found at".to_owned();
         return Err(ResolveError::BadValue { net, what });

@@ -143,6 +143,6 @@ impl NodeHandle {
 
     /// Whether latencies are taken at all.
     pub(crate) fn takes_latencies(&self) -> bool {
-        self.info().tunables.latency_peers > 0
+        self.info().tunables.lnet.latency_peers > 0
     }
 }

@@ -4,8 +4,9 @@ use lustrine_lnet::lnd::{Action, Core, NiIndex};
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
-use lustrine_lnet::tunables::Tunables;
 use lustrine_wire::nid::Nid;
+
+use crate::tunables::Tunables;
 
 /// A driver (LNet's LND): what it is and what can be asked of it without the network at hand.
 ///

@@ -14,6 +14,7 @@ mod partition;
 mod probes;
 mod services;
 mod socklnd;
+pub mod tunables;
 
 pub use driver::{Driver, DriverOn};
 pub use node::{ClientBusy, NodePartition, PartitionConfig};

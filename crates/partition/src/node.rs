@@ -9,6 +9,7 @@ use lustrine_lnet::topology::Topology;
 use lustrine_selftest::console::{ConsoleRpc, RpcOutcome};
 use lustrine_selftest::{
     Client, ClientArgs, ClientSlot, ConsoleRpcs, CptMessage, RpcTotals, Service, ServicePolicy,
+    Tunables as SelftestTunables,
 };
 use lustrine_socklnd::{Config as DriverConfig, Socklnd};
 use lustrine_wire::nid::Nid;
@@ -25,6 +26,8 @@ pub struct PartitionConfig {
     pub topology: Topology,
     /// For the driver.
     pub driver: DriverConfig,
+    /// For its selftest service and clients.
+    pub selftest_tunables: SelftestTunables,
     /// Which consoles its selftest service obeys.
     pub selftest: ServicePolicy,
     /// Wall-clock seconds at the start, the seed of selftest's match bits, so that they differ
@@ -47,6 +50,7 @@ pub struct NodePartition<D = Socklnd> {
     clients: Vec<(ClientSlot, ServiceHandle<Client>)>,
     /// The RPCs of a console, once it has made one.
     console_rpcs: Option<ServiceHandle<ConsoleRpcs>>,
+    selftest_tunables: SelftestTunables,
     wall_seconds: u64,
 }
 
@@ -56,26 +60,29 @@ impl NodePartition {
     /// A partition without peers or connections.
     pub fn new(config: PartitionConfig, memory: &mut impl Memory) -> NodePartition {
         let driver = Socklnd::new(config.driver);
-        let (topology, wall_seconds) = (config.topology, config.wall_seconds);
-        let mut partition = NodePartition::with_driver(topology, driver, wall_seconds, memory);
+        let (topology, tunables) = (config.topology, config.selftest_tunables);
+        let wall_seconds = config.wall_seconds;
+        let mut partition =
+            NodePartition::with_driver(topology, driver, tunables, wall_seconds, memory);
         partition.set_selftest_policy(Time::ZERO, memory, &config.selftest);
         partition
     }
 }
 
 impl<D: Driver> NodePartition<D> {
-    /// A partition without peers. `wall_seconds` is as in [`PartitionConfig`].
+    /// A partition without peers. `selftest_tunables` and `wall_seconds` are as in
+    /// [`PartitionConfig`].
     pub fn with_driver(
         topology: Topology,
         driver: D,
+        selftest_tunables: SelftestTunables,
         wall_seconds: u64,
         memory: &mut impl Memory,
     ) -> NodePartition<D> {
         let (cpt, cpts) = (topology.cpt, topology.cpts);
-        let tunables = topology.tunables.clone();
         let mut partition = Partition::new(topology, driver, memory);
-        let selftest =
-            partition.register(|owner| Service::new(owner, cpt, cpts, &tunables, wall_seconds));
+        let selftest = partition
+            .register(|owner| Service::new(owner, cpt, cpts, &selftest_tunables, wall_seconds));
         let probes = partition.register(Probes::new);
         NodePartition {
             partition,
@@ -83,6 +90,7 @@ impl<D: Driver> NodePartition<D> {
             probes,
             clients: Vec::new(),
             console_rpcs: None,
+            selftest_tunables,
             wall_seconds,
         }
     }
@@ -108,8 +116,8 @@ impl<D: Driver> NodePartition<D> {
             self.partition.unregister(handle);
             self.clients.remove(at);
         }
-        let tunables = self.partition.shard().topology().tunables.clone();
-        let handle = self.partition.register(|owner| Client::new(owner, now, args, &tunables));
+        let tunables = &self.selftest_tunables;
+        let handle = self.partition.register(|owner| Client::new(owner, now, args, tunables));
         self.clients.insert(at, (args.slot, handle));
         Ok(())
     }

@@ -4,10 +4,10 @@ use lustrine_lnet::lnd::{Action, Core, NiIndex};
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
-use lustrine_lnet::tunables::Tunables;
 use lustrine_wire::nid::Nid;
 
 use crate::driver::{Driver, DriverOn};
+use crate::tunables::Tunables;
 
 /// Of the first driver of a [`DriverPair`], or of the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

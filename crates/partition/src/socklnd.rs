@@ -5,12 +5,12 @@ use core::net::SocketAddr;
 use lustrine_lnet::lnd::{Action, Core, NiIndex};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
-use lustrine_lnet::tunables::Tunables;
 use lustrine_socklnd::io::{Io, Readiness, SockId};
 use lustrine_socklnd::{Handoff, NiConfig, Socklnd};
 use lustrine_wire::nid::Nid;
 
 use crate::driver::{Driver, DriverOn};
+use crate::tunables::Tunables;
 
 /// What a loop reports of a stream.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,8 @@ impl Driver for Socklnd {
     }
 
     fn set_tunables(&mut self, now: Time, tunables: &Tunables) {
-        Socklnd::set_tunables(self, now, tunables.clone());
+        let Tunables { lnet, socklnd, .. } = tunables.clone();
+        Socklnd::set_tunables(self, now, socklnd, lnet);
     }
 
     fn add_ni(&mut self, index: NiIndex, config: NiConfig) {

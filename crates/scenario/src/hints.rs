@@ -32,7 +32,7 @@ pub(crate) fn of_loads(scenario: &Scenario, loads: &[LoadOutcome], hints: &mut V
             ));
         }
         let memory = |group: usize| {
-            let mib = scenario.groups[group].tunables.selftest_memory;
+            let mib = scenario.groups[group].tunables.selftest.selftest_memory;
             u64::try_from(mib).unwrap_or(0) << 20
         };
         let (wanted, servers) = (bulk(load.test) * u64::from(load.concurrency), memory(load.to));

@@ -1,7 +1,7 @@
 //! A scenario after reading: defaults are filled in, and every value is within its range.
 
 use lustrine_lnet::time::Nanos;
-use lustrine_lnet::tunables::Tunables;
+use lustrine_partition::tunables::Tunables;
 use lustrine_selftest::Test;
 use lustrine_sim::fabric::{Hashing, LinkSpec, Rate};
 use lustrine_sim::tcp::TcpSpec;

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use lustrine_lnet::tunables::TABLE;
+use lustrine_partition::tunables::TABLE;
 use lustrine_yaml::clipped;
 
 use lustrine_document::nearest;

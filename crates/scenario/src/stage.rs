@@ -253,7 +253,7 @@ fn nid(group: &Group, number: u32) -> Nid {
 
 fn spec(group: &Group, nid: Nid, number: u32, seed: u64) -> NodeSpec {
     let usual = NodeSpec::new(nid);
-    let bulk = u64::try_from(group.tunables.selftest_memory).expect("in its range") << 20;
+    let bulk = u64::try_from(group.tunables.selftest.selftest_memory).expect("in its range") << 20;
     NodeSpec {
         tunables: group.tunables.clone(),
         incarnation: usual.incarnation + u64::from(number) * NODE,

@@ -10,13 +10,13 @@ mod liveness;
 mod run;
 mod units;
 
+use crate::tunables::Tunables;
 use lustrine_lnet::event::Event;
 use lustrine_lnet::md::Owner;
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::shard::Shard;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_lnet::tunables::Tunables;
 use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::{CONCURRENCY_MAX, Counters, FEATURES_KNOWN, Name, Sid};
 

@@ -9,9 +9,9 @@ mod session;
 
 use std::collections::VecDeque;
 
+use crate::tunables::Tunables;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::home_of;
-use lustrine_lnet::tunables::Tunables;
 use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::{

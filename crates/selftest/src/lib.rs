@@ -11,15 +11,14 @@
 //! ```
 //! use lustrine_lnet::md::Owner;
 //! use lustrine_lnet::time::{Nanos, Time};
-//! use lustrine_lnet::tunables::Tunables;
 //! use lustrine_lnet_testing::{Delivery, Net, test_nid};
 //! use lustrine_selftest::{
-//!     Client, ClientArgs, ClientSlot, LoadStep, Service, SessionMode, StepLimit, Test,
+//!     Client, ClientArgs, ClientSlot, LoadStep, Service, SessionMode, StepLimit, Test, Tunables,
 //! };
 //! use lustrine_wire::{ProcessId, srpc::Name};
 //!
 //! let tunables = Tunables::default();
-//! let mut net = Net::new(2, &tunables);
+//! let mut net = Net::new(2, &Default::default());
 //! let mut service = Service::new(Owner(1), 0, 1, &tunables, 1_700_000_000);
 //! let mut now = Time(1);
 //! let args = ClientArgs {
@@ -84,6 +83,7 @@ mod registered;
 mod rpc;
 mod service;
 mod slab;
+mod tunables;
 mod turn;
 mod worker;
 
@@ -100,3 +100,4 @@ pub use mark::ClientSlot;
 pub use policy::{ConsoleList, ServiceMode, ServicePolicy, UnknownMode};
 pub use rpc::{LnetErrorKind, RpcError};
 pub use service::Service;
+pub use tunables::{TABLE as TUNABLES, Tunables};

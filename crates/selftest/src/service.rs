@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
+use crate::tunables::Tunables;
 use lustrine_lnet::event::Event;
 use lustrine_lnet::md::Owner;
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::shard::Shard;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
-use lustrine_lnet::tunables::Tunables;
 use lustrine_wire::nid::ProcessId;
 
 use crate::counters::RpcTotals;

@@ -7,12 +7,12 @@ mod waiting;
 
 use std::collections::VecDeque;
 
+use crate::tunables::Tunables;
 use lustrine_lnet::event::Event;
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::portal::Laziness;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_lnet::tunables::Tunables;
 use lustrine_wire::nid::ProcessId;
 use lustrine_wire::srpc::{FRAMEWORK_PORTAL, TEST_PORTAL};
 

@@ -5,8 +5,8 @@ mod common;
 
 use common::{World, message};
 use lustrine_lnet::time::Nanos;
-use lustrine_lnet::tunables::Tunables;
 use lustrine_lnet_testing::test_nid;
+use lustrine_selftest::Tunables;
 use lustrine_selftest::console::{
     Answer, Command, Distribution, NewTest, NodeReply, NodeState, Reply,
 };

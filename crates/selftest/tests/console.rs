@@ -5,7 +5,7 @@ mod common;
 
 use common::{World, message, short};
 use lustrine_lnet::time::Nanos;
-use lustrine_lnet::tunables::Tunables;
+use lustrine_selftest::Tunables;
 use lustrine_selftest::errno;
 use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::srpc::{

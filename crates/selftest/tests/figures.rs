@@ -7,16 +7,16 @@ use std::ops::Range;
 
 use common::World;
 use lustrine_lnet::time::Nanos;
-use lustrine_lnet::tunables::Tunables;
 use lustrine_lnet_testing::test_nid;
+use lustrine_selftest::Tunables;
 use lustrine_selftest::console::{
     Answer, Command, Detail, Distribution, NewTest, NodeReply, NodeView, Refusal, Reply, Target,
 };
 use lustrine_selftest::{Latencies, Test, errno};
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{
-    Body, BrwCheck, CLIENT_STATS_LEN_MAX, ClientStats, ClientStatsRequest, EXTENSIONS_MAGIC,
-    Service, Sid,
+    Body, BrwCheck, CLIENT_STATS_LEN_MAX, ClientStats, ClientStatsDetails, ClientStatsRequest,
+    EXTENSIONS_MAGIC, Service, Sid,
 };
 
 const STEP: Nanos = Nanos::from_millis(1);
@@ -92,7 +92,9 @@ fn clients_tell_what_they_measured() {
     let read = Test::Read { len: 8192, check: BrwCheck::Simple };
     add(&mut world, Test::Ping, 7, 0).expect("a test");
     add(&mut world, read, 5, 0).expect("a test");
-    assert_eq!(figures(&mut world, 1)[0].1, ClientStats::default(), "before it ran");
+    let nothing =
+        ClientStats { details: Some(ClientStatsDetails::default()), ..ClientStats::default() };
+    assert_eq!(figures(&mut world, 1)[0].1, nothing, "before it ran");
     run(&mut world);
     world.turns(STEP, 100);
     for (test, loops, len) in [(1, 7, 0), (2, 5, 8192)] {

@@ -5,7 +5,7 @@ mod common;
 
 use common::World;
 use lustrine_lnet::time::Nanos;
-use lustrine_lnet::tunables::Tunables;
+use lustrine_selftest::Tunables;
 use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{

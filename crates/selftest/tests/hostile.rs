@@ -8,7 +8,7 @@ use lustrine_lnet::lnd::{Arrival, Core, NiIndex, RxId, Verdict};
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
-use lustrine_lnet::tunables::Tunables;
+use lustrine_selftest::Tunables;
 use lustrine_selftest::{LoadStep, StepLimit, Test};
 use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::header::{Body::Put, Header, MdHandle};

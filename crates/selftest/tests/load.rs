@@ -4,7 +4,7 @@ mod common;
 
 use common::World;
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_lnet::tunables::Tunables;
+use lustrine_selftest::Tunables;
 use lustrine_selftest::{
     ClientError, HarmfulTest, LoadStep, LoadStepError, SessionMode, StepLimit, Test,
 };

@@ -147,7 +147,7 @@ fn a_server_that_stays_away_ends_the_rung_and_frees_all_memory() {
 #[test]
 fn losses_on_the_way_are_counted_and_the_load_goes_on() {
     for (seed, vanish, fail) in [(1, 20, 0), (2, 0, 20), (3, 10, 10), (4, 60, 60)] {
-        let mut tunables = lustrine_lnet::tunables::Tunables::default();
+        let mut tunables = lustrine_selftest::Tunables::default();
         tunables.set("rpc_timeout", 2).unwrap();
         let mut world = World::pair_with(tunables);
         world.seed(seed);
@@ -319,7 +319,7 @@ fn a_client_told_of_the_loss_does_not_wait_for_silence() {
 
 /// Loads a node that answers its session's requests, but has no memory to answer a read with.
 fn load_a_node_without_memory(rpc_timeout: i64) -> World {
-    let mut tunables = lustrine_lnet::tunables::Tunables::default();
+    let mut tunables = lustrine_selftest::Tunables::default();
     tunables.set("rpc_timeout", rpc_timeout).unwrap();
     let mut world = World::pair_with(tunables);
     world.until(STEP, 100, |world| world.client().is_connected());

@@ -4,9 +4,9 @@ mod common;
 
 use common::World;
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_lnet::tunables::Tunables;
 use lustrine_lnet_testing::test_nid;
 use lustrine_selftest::Test;
+use lustrine_selftest::Tunables;
 use lustrine_selftest::console::{
     Answer, BatchSide, Command, Detail, Distribution, NewTest, NodeReply, NodeState, Refusal,
     Reply, SessionHolder, Target,

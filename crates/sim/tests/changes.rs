@@ -3,7 +3,7 @@
 use lustrine_lnet::ConfiguredPeer;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_lnet::tunables::Tunables;
+use lustrine_partition::tunables::Tunables;
 use lustrine_partition::{Change, ProbeResult};
 use lustrine_selftest::{ClientArgs, ClientSlot, LoadStep, SessionMode, StepLimit, Test};
 use lustrine_sim::{HostId, NodeSpec, Simulation, StopKind, StreamSim, check};
@@ -60,7 +60,8 @@ fn patience(change: &Change) -> Nanos {
 
 #[test]
 fn a_new_transaction_timeout_changes_how_long_a_failure_takes() {
-    let shorter = Tunables { transaction_timeout: 10, retry_count: 0, ..Tunables::default() };
+    let mut shorter = Tunables::default();
+    (shorter.lnet.transaction_timeout, shorter.lnet.retry_count) = (10, 0);
     // The driver's share: (150 - 1) / 3 and (10 - 1) / 1 seconds, and the interval of its checks.
     for (change, seconds) in [(Change::ResetStats, 49), (tuned(&shorter), 9)] {
         let (least, most) = (Nanos::from_secs(seconds), Nanos::from_secs(seconds + 1));
@@ -134,16 +135,13 @@ fn harmless() -> impl Strategy<Value = Change> {
     let tunables = (5i64..200, 0i64..3, 0i64..2, 1i64..4000, 0i64..2);
     prop_oneof![
         tunables.prop_map(|(transaction_timeout, retry_count, discovery, min_bulk, zero_copy)| {
-            let keepalive = min_bulk % 20;
-            tuned(&Tunables {
-                transaction_timeout,
-                retry_count,
-                discovery,
-                min_bulk,
-                zero_copy,
-                keepalive,
-                ..Tunables::default()
-            })
+            let mut tunables = Tunables::default();
+            let (lnet, socklnd) = (&mut tunables.lnet, &mut tunables.socklnd);
+            (lnet.transaction_timeout, lnet.retry_count) = (transaction_timeout, retry_count);
+            lnet.discovery = discovery;
+            (socklnd.min_bulk, socklnd.zero_copy) = (min_bulk, zero_copy);
+            socklnd.keepalive = min_bulk % 20;
+            tuned(&tunables)
         }),
         (1u16..6).prop_map(|conns_per_peer| Change::ConnsPerPeer { nid: nid(0), conns_per_peer }),
         (1u64..5).prop_map(configured),

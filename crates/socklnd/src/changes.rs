@@ -2,10 +2,10 @@
 
 use core::net::SocketAddr;
 
+use crate::tunables::Tunables;
 use lustrine_lnet::lnd::{Core, NiIndex};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
-use lustrine_lnet::tunables::Tunables;
 use lustrine_wire::nid::Nid;
 
 use crate::config::{NiConfig, Timing};
@@ -16,9 +16,14 @@ use crate::peer::PeerKey;
 
 impl Socklnd {
     /// Puts other values in force; handshakes and dials under way keep their deadlines.
-    pub fn set_tunables(&mut self, now: Time, tunables: Tunables) {
-        self.timing = Timing::new(&tunables);
-        self.config.tunables = tunables;
+    pub fn set_tunables(
+        &mut self,
+        now: Time,
+        tunables: Tunables,
+        lnet_tunables: lustrine_lnet::tunables::Tunables,
+    ) {
+        self.timing = Timing::new(&tunables, &lnet_tunables);
+        (self.config.tunables, self.config.lnet_tunables) = (tunables, lnet_tunables);
         if self.scan_at != Time::NEVER {
             self.scan_at = self.scan_at.min(now + self.timing.scan);
         }

@@ -2,9 +2,9 @@
 
 use core::net::IpAddr;
 
+use crate::tunables::Tunables;
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::topology::Identity;
-use lustrine_lnet::tunables::Tunables;
 use lustrine_wire::nid::Nid;
 
 /// Which incoming connections are accepted [ACC-14]. A node that accepts none has no listener.
@@ -44,8 +44,10 @@ pub struct Config {
     pub identity: Identity,
     /// Which incoming connections it accepts.
     pub accept: Accept,
-    /// Values in force.
+    /// The driver's own tunables.
     pub tunables: Tunables,
+    /// The core's.
+    pub lnet_tunables: lustrine_lnet::tunables::Tunables,
     /// The CPU partition this driver runs on, below `cpts`.
     pub cpt: u16,
     /// Number of CPU partitions, at least 1.
@@ -81,14 +83,17 @@ fn millis(value: i64) -> Nanos {
 }
 
 impl Timing {
-    pub(crate) fn new(tunables: &Tunables) -> Timing {
+    pub(crate) fn new(
+        tunables: &Tunables,
+        lnet_tunables: &lustrine_lnet::tunables::Tunables,
+    ) -> Timing {
         let sock_timeout = secs(tunables.sock_timeout);
         let keepalive = (tunables.keepalive > 0).then(|| secs(tunables.keepalive));
         let shortest = keepalive.map_or(sock_timeout, |keepalive| keepalive.min(sock_timeout));
         let reconnect_min = millis(tunables.min_reconnectms);
         Timing {
             sock_timeout,
-            transaction_timeout: secs(tunables.transaction_timeout),
+            transaction_timeout: secs(lnet_tunables.transaction_timeout),
             accept_timeout: secs(tunables.accept_timeout),
             keepalive,
             reconnect_min,
@@ -124,10 +129,10 @@ mod tests {
     #[test]
     fn every_timeout_is_looked_at_four_times() {
         let mut tunables = Tunables::default();
-        let timing = Timing::new(&tunables);
+        let timing = Timing::new(&tunables, &Default::default());
         assert_eq!(timing.scan, Nanos::from_millis(7500));
         tunables.keepalive = 0;
-        let timing = Timing::new(&tunables);
+        let timing = Timing::new(&tunables, &Default::default());
         assert_eq!((timing.keepalive, timing.scan), (None, Nanos::from_millis(12_500)));
     }
 

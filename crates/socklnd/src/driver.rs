@@ -148,9 +148,9 @@ impl Socklnd {
     pub fn new(config: Config) -> Socklnd {
         assert!(config.cpt < config.cpts, "CPT {} of {}", config.cpt, config.cpts);
         assert!(config.nis.iter().all(|ni| ni.conns_per_peer >= 1), "conns_per_peer is 0");
-        let absent_max = usize::try_from(config.tunables.peers_max).unwrap_or(0);
+        let absent_max = usize::try_from(config.lnet_tunables.peers_max).unwrap_or(0);
         Socklnd {
-            timing: Timing::new(&config.tunables),
+            timing: Timing::new(&config.tunables, &config.lnet_tunables),
             conns: Conns::with_key(),
             socks: HashMap::default(),
             peers: Peers::new(absent_max, config.seed),

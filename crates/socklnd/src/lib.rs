@@ -46,9 +46,11 @@ mod zc;
 
 #[cfg(test)]
 mod testing;
+mod tunables;
 
 pub use close_reason::ProtocolViolation;
 pub use config::{Accept, Config, NiConfig};
 pub use counters::Counters;
 pub use driver::{DialPhase, Handoff, PeerConnections, Socklnd};
 pub use notices::{Incident, Notice};
+pub use tunables::{TABLE as TUNABLES, Tunables};

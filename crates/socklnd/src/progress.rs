@@ -66,7 +66,7 @@ impl Timing {
 
 #[cfg(test)]
 mod tests {
-    use lustrine_lnet::tunables::Tunables;
+    use crate::tunables::Tunables;
 
     use super::*;
 
@@ -74,7 +74,7 @@ mod tests {
 
     /// How many seconds a message lives whose bytes move at this rate, at a look per second.
     fn seconds_alive(len: u64, bytes_per_second: u64) -> Option<u64> {
-        let timing = Timing::new(&Tunables::default());
+        let timing = Timing::new(&Tunables::default(), &Default::default());
         let (mut progress, mut now) = (Progress::NONE, Time::ZERO + SECOND);
         for second in 0.. {
             let moved = (second * bytes_per_second).min(len);
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_pause_with_nothing_under_way_counts_for_nothing() {
-        let timing = Timing::new(&Tunables::default());
+        let timing = Timing::new(&Tunables::default(), &Default::default());
         let mut progress = Progress::NONE;
         progress.look(Time::ZERO, 0, 100, &timing);
         progress.look(Time::ZERO + SECOND, 100, 0, &timing);

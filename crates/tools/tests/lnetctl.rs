@@ -7,7 +7,8 @@ mod fake_env;
 
 use fake_env::{Fake, nid, recorded};
 use lustrine_control::{ChangeReport, ChangeRequest, ImportMode, NewNet, NiSelector};
-use lustrine_lnet::tunables::{Change, TABLE};
+use lustrine_lnet::tunables::Change;
+use lustrine_partition::tunables::TABLE;
 use lustrine_tools::lnetctl::{LNETCTL, Lnetctl, Settings};
 use lustrine_tools::node::ToolError;
 use lustrine_tools::shell::{self, Compat, NameMatching};

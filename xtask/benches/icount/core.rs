@@ -10,8 +10,8 @@ use lustrine_lnet::portal::MatchEntry;
 use lustrine_lnet::shard::{AckWanted, GetArgs, PutArgs};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
-use lustrine_lnet::tunables::Tunables;
 use lustrine_lnet_testing::{Net, test_nid};
+use lustrine_partition::tunables::Tunables;
 use lustrine_wire::nid::{Nid, PID_ANY, ProcessId};
 
 pub(crate) const NOW: Time = Time(1_000_000_000);
@@ -59,7 +59,7 @@ struct Pair {
 impl Pair {
     /// Two nodes that have discovered each other; the second accepts everything.
     fn new(tunables: &Tunables) -> Pair {
-        let mut net = Net::new(2, tunables);
+        let mut net = Net::new(2, &tunables.lnet);
         let mut span = |node: usize| net.nodes[node].memory.alloc(BYTES).expect("no limit");
         let (source, sink) = (span(0), span(1));
         let options = MdOptions::OP_PUT | MdOptions::OP_GET | MdOptions::MANAGE_REMOTE;

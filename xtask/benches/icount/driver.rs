@@ -7,8 +7,8 @@ use lustrine_lnet::memory::VecMemory;
 use lustrine_lnet::memory::{Memory, Span};
 use lustrine_lnet::shard::{AckWanted, Shard};
 use lustrine_lnet::topology::Identity;
-use lustrine_lnet::tunables::Tunables;
 use lustrine_lnet_testing::test_topology;
+use lustrine_partition::tunables::Tunables;
 use lustrine_socklnd::{Accept, Config, NiConfig, Socklnd};
 use lustrine_wire::nid::ProcessId;
 
@@ -32,7 +32,8 @@ pub(crate) fn config(host: usize, tunables: &Tunables) -> Config {
         nis: vec![ni],
         identity: Identity::Node,
         accept: Accept::Secure,
-        tunables: tunables.clone(),
+        tunables: tunables.socklnd.clone(),
+        lnet_tunables: tunables.lnet.clone(),
         cpt: 0,
         cpts: 1,
         seed: host as u64,
@@ -49,7 +50,7 @@ struct Host {
 impl Host {
     fn new(host: usize, tunables: &Tunables) -> Host {
         let mut memory = VecMemory::default();
-        let topology = test_topology(nid(host), Identity::Node, tunables.clone());
+        let topology = test_topology(nid(host), Identity::Node, tunables.lnet.clone());
         let mut shard = Shard::new(topology, &mut memory);
         let buffer = memory.alloc(BYTES).expect("no limit");
         let options = MdOptions::OP_PUT | MdOptions::MANAGE_REMOTE;

@@ -13,7 +13,7 @@ mod wire;
 
 use std::process::ExitCode;
 
-use lustrine_lnet::tunables::Tunables;
+use lustrine_partition::tunables::Tunables;
 
 /// Runs a workload this number of times, with nodes that have these tunables.
 type Run = fn(&Tunables, u64);

@@ -4,8 +4,8 @@ use lustrine_lnet::lnd::NiIndex;
 use lustrine_lnet::memory::VecMemory;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Identity;
-use lustrine_lnet::tunables::Tunables;
 use lustrine_lnet_testing::test_topology;
+use lustrine_partition::tunables::Tunables;
 use lustrine_partition::{NodePartition, PartitionConfig, StreamReport};
 use lustrine_selftest::{
     ClientArgs, ClientSlot, LoadStep, ServicePolicy, SessionMode, StepLimit, Test,
@@ -33,8 +33,9 @@ impl Node {
     pub(crate) fn new(host: usize, tunables: &Tunables, pipes: &mut Pipes) -> Node {
         let mut memory = VecMemory::default();
         let config = PartitionConfig {
-            topology: test_topology(nid(host), Identity::Node, tunables.clone()),
+            topology: test_topology(nid(host), Identity::Node, tunables.lnet.clone()),
             driver: config(host, tunables),
+            selftest_tunables: tunables.selftest.clone(),
             selftest: ServicePolicy::full(),
             wall_seconds: 0x6000_0000,
         };

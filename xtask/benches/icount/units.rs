@@ -1,7 +1,7 @@
 //! Two whole nodes over pipes; one makes the other load it, as consoles do.
 
 use lustrine_lnet::time::Nanos;
-use lustrine_lnet::tunables::Tunables;
+use lustrine_partition::tunables::Tunables;
 use lustrine_selftest::console::{ConsoleRpc, RpcOutcome};
 use lustrine_wire::nid::PID_LUSTRE;
 use lustrine_wire::srpc::{

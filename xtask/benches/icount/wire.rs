@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use lustrine_lnet::tunables::Tunables;
+use lustrine_partition::tunables::Tunables;
 use lustrine_wire::frame::FrameHeader;
 use lustrine_wire::header::{Body, Header, MdHandle};
 use lustrine_wire::srpc::{self, Message};

@@ -1,4 +1,4 @@
-use lustrine_lnet::tunables::Tunables;
+use lustrine_partition::tunables::Tunables;
 
 use super::*;
 
@@ -45,9 +45,9 @@ fn nets_must_be_possible() {
 #[test]
 fn more_nets_than_a_peer_can_be_told() {
     let mut config = with((0..20).map(|number| tcp(number, eth(0))).collect());
-    config.tunables.max_interfaces = 20;
+    config.tunables.lnet.max_interfaces = 20;
     assert_eq!(config.check(), Err(Inconsistency::TooManyNets { nets: 20, max: 19 }));
-    config.tunables.max_interfaces = 21;
+    config.tunables.lnet.max_interfaces = 21;
     assert_eq!(config.check(), Ok(()));
 }
 
@@ -80,19 +80,19 @@ fn tunables_obey_their_ranges_and_each_other() {
         config.check().unwrap_err()
     };
     assert!(matches!(
-        check(|t| t.min_bulk = -1),
+        check(|t| t.socklnd.min_bulk = -1),
         Inconsistency::OutOfRange { net: None, name: "min_bulk", value: -1, .. }
     ));
     assert!(matches!(
-        check(|t| t.credits = 7),
+        check(|t| t.lnet.credits = 7),
         Inconsistency::PeerCreditsAboveCredits { net: None, peer_credits: 8, credits: 7 }
     ));
     assert!(matches!(
-        check(|t| t.transaction_timeout = 2),
+        check(|t| t.lnet.transaction_timeout = 2),
         Inconsistency::RetriesExceedTimeout { .. }
     ));
     assert!(matches!(
-        check(|t| t.max_reconnectms = 999),
+        check(|t| t.socklnd.max_reconnectms = 999),
         Inconsistency::ReconnectOrder { min: 1000, max: 999 }
     ));
 }

@@ -1,6 +1,6 @@
 use std::net::IpAddr;
 
-use lustrine_lnet::tunables::Tunables;
+use lustrine_partition::tunables::Tunables;
 use lustrine_wire::nid::{Net, NetKind};
 use proptest::option;
 use proptest::prelude::*;
@@ -31,11 +31,11 @@ fn place(net: &NetConfig, tunables: &Tunables) -> Result<PlacedNi, String> {
         nid: Nid::from_ip(net.net, ip),
         ip,
         interface,
-        port: net.port.unwrap_or(tunables.accept_port as u16),
-        port_bulk: tunables.accept_port_bulk as u16,
+        port: net.port.unwrap_or(tunables.socklnd.accept_port as u16),
+        port_bulk: tunables.socklnd.accept_port_bulk as u16,
         conns_per_peer: net.conns_per_peer.filter(|count| *count > 0).unwrap_or(1),
-        credits: net.credits.unwrap_or(tunables.credits as u32),
-        peer_credits: net.peer_credits.unwrap_or(tunables.peer_credits as u32),
+        credits: net.credits.unwrap_or(tunables.lnet.credits as u32),
+        peer_credits: net.peer_credits.unwrap_or(tunables.lnet.peer_credits as u32),
     };
     Ok(PlacedNi { nid: ni.nid, explicit: ni.explicit(net, tunables) })
 }

@@ -186,12 +186,12 @@ fn global_of_a_kernel_node() {
 
 #[test]
 fn global_keys_set_tunables_inside_and_outside() {
-    let want = |tunables: lustrine_lnet::tunables::Tunables| {
+    let want = |tunables: lustrine_partition::tunables::Tunables| {
         (
-            tunables.discovery,
-            tunables.retry_count,
-            tunables.transaction_timeout,
-            tunables.max_interfaces,
+            tunables.lnet.discovery,
+            tunables.lnet.retry_count,
+            tunables.lnet.transaction_timeout,
+            tunables.lnet.max_interfaces,
         )
     };
     for text in [
@@ -215,8 +215,11 @@ fn our_own_part() {
     assert_eq!(config.accept, AcceptPolicy::All);
     assert_eq!(config.control, Some("/run/l.sock".into()));
     assert_eq!(config.cpu_pattern, "");
-    let tunables =
-        (config.tunables.retry_count, config.tunables.peers_max, config.tunables.zero_copy);
+    let tunables = (
+        config.tunables.lnet.retry_count,
+        config.tunables.lnet.peers_max,
+        config.tunables.socklnd.zero_copy,
+    );
     assert_eq!(tunables, (1, 64, 1));
 }
 

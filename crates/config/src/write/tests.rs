@@ -33,8 +33,8 @@ fn the_text_is_laid_out_as_an_export() {
         metrics: Some("[::1]:9909".parse().unwrap()),
         ..NodeConfig::default()
     };
-    config.tunables.transaction_timeout = 60;
-    config.tunables.spin_us = -1;
+    config.tunables.lnet.transaction_timeout = 60;
+    config.tunables.loops.spin_us = -1;
     let want = "\
 net:
 -     net type: tcp

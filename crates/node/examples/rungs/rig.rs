@@ -7,9 +7,9 @@ use std::time::Duration;
 use lustrine_lnet::lnd::NiIndex;
 use lustrine_lnet::time::Time;
 use lustrine_lnet::topology::Identity;
-use lustrine_lnet::tunables::Tunables;
 use lustrine_node::idle::IdlePolicy;
 use lustrine_node::loop_io::{LoopIo, OTHER_TOKEN};
+use lustrine_partition::tunables::Tunables;
 use lustrine_socklnd::{Accept, Config, NiConfig, Socklnd};
 use lustrine_sys::socket::privileged_ports_usable;
 use lustrine_sys::{Clock, Interest, Listener, Poller, Ready, SocketOptions};
@@ -60,7 +60,7 @@ impl<L: Layer> Rig<L> {
         let listener = Listener::bind(local, 64, options)?;
         io.poller.add(&listener, OTHER_TOKEN, Interest::Readable)?;
         let tunables = Tunables::default();
-        let waiting = IdlePolicy::new(tunables.spin_us);
+        let waiting = IdlePolicy::new(tunables.loops.spin_us);
         let privileged = privileged_ports_usable(Some(ip.into()))?;
         let identity = if privileged { Identity::Node } else { Identity::Userland };
         let driver = Socklnd::new(Config {
@@ -74,7 +74,8 @@ impl<L: Layer> Rig<L> {
             }],
             identity,
             accept: Accept::All,
-            tunables,
+            tunables: tunables.socklnd,
+            lnet_tunables: tunables.lnet,
             cpt: 0,
             cpts: 1,
             seed: 1,

@@ -7,7 +7,7 @@ use lustrine_config::{
     RemoveError, Step, add_peers, nids_to_remove, own_peer, plan_import,
 };
 use lustrine_control::{ChangeRequest, ImportMode, NewNet, NiSelector};
-use lustrine_lnet::tunables::TABLE;
+use lustrine_partition::tunables::TABLE;
 use lustrine_wire::nid::Nid;
 
 use super::{ChangeError, EBUSY, EINVAL, Plan, steps, strictness};
@@ -276,7 +276,7 @@ fn add_net(info: &NodeInfo, after: &mut NodeConfig, new: &NewNet) -> Result<(), 
     let Some(on) = on else {
         return Err(not(EINVAL, "give the network with --net, or the NID with --nid"));
     };
-    if new.tos.is_some_and(|tos| i64::from(tos) != after.tunables.tos) {
+    if new.tos.is_some_and(|tos| i64::from(tos) != after.tunables.socklnd.tos) {
         let text = "all interfaces of a node follow the tunable tos: start it with `--set tos=N`";
         return Err(not(EOPNOTSUPP, text));
     }

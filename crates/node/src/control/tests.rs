@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lustrine_config::NodeConfig;
 use lustrine_lnet::topology::Identity;
-use lustrine_lnet::tunables::Tunables;
+use lustrine_partition::tunables::Tunables;
 use tempfile::TempDir;
 
 use super::*;

@@ -6,13 +6,13 @@ use lustrine_lnet::shard::PeerTableFull;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_lnet::topology::Ni;
-use lustrine_lnet::tunables::Tunables;
 use lustrine_selftest::ServicePolicy;
 use lustrine_socklnd::NiConfig;
 use lustrine_wire::nid::Nid;
 
 use super::Partition;
 use crate::driver::{Driver, DriverOn};
+use crate::tunables::Tunables;
 
 /// What all partitions of a node are to change, in the same order.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ impl<D: Driver> Partition<D> {
         match change {
             Change::Tunables(tunables) => {
                 self.driver.set_tunables(now, tunables);
-                self.shard.set_tunables(now, io, Tunables::clone(tunables));
+                self.shard.set_tunables(now, io, tunables.lnet.clone());
             }
             Change::ConnsPerPeer { nid, conns_per_peer } => {
                 if let Some(ni) = self.shard.topology().ni_of(nid) {

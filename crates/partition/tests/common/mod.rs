@@ -5,7 +5,7 @@ use lustrine_lnet::lnd::{Action, Arrival, Core, NiIndex, RxId, Verdict};
 use lustrine_lnet::memory::VecMemory;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
-use lustrine_lnet::tunables::Tunables;
+use lustrine_partition::tunables::Tunables;
 use lustrine_partition::{Driver, DriverOn};
 use lustrine_wire::header::Header;
 use lustrine_wire::nid::{Nid, ProcessId};

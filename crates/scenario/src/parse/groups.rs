@@ -1,7 +1,8 @@
 //! Groups of nodes, and what a file sets for all of them.
 
 use lustrine_lnet::time::Nanos;
-use lustrine_lnet::tunables::{TABLE, Tunable, Tunables};
+use lustrine_lnet::tunables::Tunable;
+use lustrine_partition::tunables::{TABLE, Tunables};
 use lustrine_sim::CpuCost;
 use lustrine_sim::fabric::Rate;
 use lustrine_sim::tcp::{Algorithm, IdleRestart, TcpSpec};

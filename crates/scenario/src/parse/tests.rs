@@ -79,8 +79,8 @@ fn every_key_means_what_it_says() {
     assert_eq!((trunk.link.queue, trunk.link.loss), (64 << 20, 1_000_000));
     let [clients, servers] = &scenario.groups[..] else { panic!("{:?}", scenario.groups) };
     assert_eq!((clients.name.as_str(), clients.count, clients.site), ("clients", 30, 0));
-    assert_eq!((clients.tunables.peer_credits, clients.tunables.credits), (8, 64));
-    assert_eq!((servers.tunables.peer_credits, servers.tunables.credits), (32, 256));
+    assert_eq!((clients.tunables.lnet.peer_credits, clients.tunables.lnet.credits), (8, 64));
+    assert_eq!((servers.tunables.lnet.peer_credits, servers.tunables.lnet.credits), (32, 256));
     let cost = CpuCost { per_message: Nanos(2000), per_mib: Nanos(80_000) };
     assert_eq!((clients.cost, servers.cost), (cost, CpuCost::default()));
     assert_eq!((clients.tcp.algorithm, clients.tcp.segment), (Algorithm::Bbr, 1448));
@@ -298,9 +298,12 @@ fn an_override_applies_everywhere_in_the_file() {
     let file = ScenarioFile::parse(WHOLE, "x.yaml").unwrap();
     let with = |text: &str| file.scenario(&[Override::parse("--set", text).unwrap()]);
     let both = with("peer_credits=16").unwrap();
-    assert!(both.groups.iter().all(|group| group.tunables.peer_credits == 16));
+    assert!(both.groups.iter().all(|group| group.tunables.lnet.peer_credits == 16));
     let one = with("servers.peer_credits=16").unwrap();
-    assert_eq!((one.groups[0].tunables.peer_credits, one.groups[1].tunables.peer_credits), (8, 16));
+    assert_eq!(
+        (one.groups[0].tunables.lnet.peer_credits, one.groups[1].tunables.lnet.peer_credits),
+        (8, 16)
+    );
     let all = with("congestion=cubic").unwrap();
     assert!(all.groups.iter().all(|group| group.tcp.algorithm == Algorithm::Cubic));
     assert_eq!(with("clients.count=4").unwrap().groups[0].count, 4);

@@ -9,8 +9,8 @@ use lustrine_lnet::shard::Shard;
 use lustrine_lnet::shard::{AckWanted, PutArgs};
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Identity;
-use lustrine_lnet::tunables::Tunables;
 use lustrine_lnet_testing::{Delivery, Net, test_nid, test_topology};
+use lustrine_selftest::Tunables;
 use lustrine_selftest::console::{Answer, Command, Console, Refusal};
 use lustrine_selftest::{
     Client, ClientArgs, ClientSlot, ConsoleRpcs, Service, ServicePolicy, SessionMode,
@@ -71,7 +71,7 @@ pub struct World {
 impl World {
     /// `count` nodes with nothing on them.
     pub fn new(count: usize, tunables: Tunables) -> World {
-        let net = Net::new(count, &tunables);
+        let net = Net::new(count, &Default::default());
         let nodes = (0..count).map(|_| Node::default()).collect();
         World {
             net,
@@ -91,7 +91,7 @@ impl World {
     pub fn with_nids(nids: &[Nid], tunables: Tunables) -> World {
         let mut world = World::new(0, tunables);
         for nid in nids {
-            let topology = test_topology(*nid, Identity::Node, world.tunables.clone());
+            let topology = test_topology(*nid, Identity::Node, Default::default());
             world.net.add(topology);
             world.nodes.push(Node::default());
         }
@@ -293,7 +293,7 @@ impl World {
 
     /// Replaces a node by a fresh one: another incarnation, no memory of anything.
     pub fn restart(&mut self, node: usize) {
-        let mut topology = test_topology(test_nid(node), Identity::Node, self.tunables.clone());
+        let mut topology = test_topology(test_nid(node), Identity::Node, Default::default());
         topology.incarnation ^= self.now.0;
         let mut fresh = Net::default();
         fresh.add(topology);

@@ -15,7 +15,7 @@ use lustrine_lnet::lnd::{Action, Core, LinkEvent, NiIndex, SendAction};
 use lustrine_lnet::memory::HasMemory;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_lnet::tunables::Tunables;
+use lustrine_partition::tunables::Tunables;
 use lustrine_partition::{Driver, DriverOn};
 use lustrine_wire::nid::Nid;
 
@@ -89,18 +89,19 @@ struct Settings {
 
 impl Settings {
     fn new(terms: &Terms, tunables: &Tunables) -> Settings {
-        let streams = tunables.conns_per_peer.max(1) as u64;
-        let buffer = match tunables.tx_buffer_size {
+        let streams = tunables.socklnd.conns_per_peer.max(1) as u64;
+        let buffer = match tunables.socklnd.tx_buffer_size {
             0 => terms.tcp.send_buffer,
             size => size as u64,
         };
-        let min = Nanos::from_millis(tunables.min_reconnectms as u64);
-        let max = Nanos::from_millis(tunables.max_reconnectms as u64).max(min);
+        let min = Nanos::from_millis(tunables.socklnd.min_reconnectms as u64);
+        let max = Nanos::from_millis(tunables.socklnd.max_reconnectms as u64).max(min);
         Settings {
             reconnect: (min, max),
             buffer: buffer * streams,
             streams,
-            zero_copy: (tunables.zero_copy != 0).then_some(tunables.zc_min_payload as u32),
+            zero_copy: (tunables.socklnd.zero_copy != 0)
+                .then_some(tunables.socklnd.zc_min_payload as u32),
         }
     }
 }

@@ -284,8 +284,13 @@ impl Node {
         };
         let driver = MessageDriver::new(terms, &spec.tunables);
         let mut memory = RopeMemory::new(spec.memory);
-        let partition =
-            NodePartition::with_driver(config.topology, driver, config.wall_seconds, &mut memory);
+        let partition = NodePartition::with_driver(
+            config.topology,
+            driver,
+            config.selftest_tunables,
+            config.wall_seconds,
+            &mut memory,
+        );
         let baseline = memory.usage();
         Node {
             spec,

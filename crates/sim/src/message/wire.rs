@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use foldhash::fast::FixedState;
 use lustrine_lnet::lnd::OpKey;
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_lnet::tunables::Tunables;
+use lustrine_partition::tunables::Tunables;
 use lustrine_wire::nid::Nid;
 
 use super::calendar::{Calendar, Event, Place};
@@ -111,7 +111,7 @@ impl Wire {
     pub(super) fn add_host(&mut self, nids: &[Nid], tunables: &Tunables) {
         let host = HostId(self.stands.len() as u32);
         let (up, _) = self.fabric.interface(host).expect("it was placed");
-        let patience = Nanos::from_secs(tunables.sock_timeout as u64);
+        let patience = Nanos::from_secs(tunables.socklnd.sock_timeout as u64);
         self.stands.push(Stand { up, patience, packets: 0, silent: false });
         for nid in nids {
             let before = self.homes.insert(*nid, host);

@@ -4,8 +4,8 @@ use core::net::{IpAddr, SocketAddr};
 
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::topology::{Identity, Ni, Topology, credits_per_cpt};
-use lustrine_lnet::tunables::Tunables;
 use lustrine_partition::PartitionConfig;
+use lustrine_partition::tunables::Tunables;
 use lustrine_selftest::ServicePolicy;
 use lustrine_socklnd::{Accept, Config, NiConfig};
 use lustrine_wire::nid::Nid;
@@ -77,8 +77,8 @@ impl NodeSpec {
     }
 
     fn ports(&self) -> (u16, u16) {
-        let port = self.tunables.accept_port as u16;
-        match self.tunables.accept_port_bulk {
+        let port = self.tunables.socklnd.accept_port as u16;
+        match self.tunables.socklnd.accept_port_bulk {
             0 => (port, port),
             bulk => (port, bulk as u16),
         }
@@ -100,15 +100,19 @@ impl NodeSpec {
         let (port, port_bulk) = self.ports();
         let ni = |nid: &Nid| Ni {
             nid: *nid,
-            credits: credits_per_cpt(tunables.credits as u32, tunables.peer_credits as u32, cpts),
-            peer_credits: tunables.peer_credits as u32,
+            credits: credits_per_cpt(
+                tunables.lnet.credits as u32,
+                tunables.lnet.peer_credits as u32,
+                cpts,
+            ),
+            peer_credits: tunables.lnet.peer_credits as u32,
         };
         let driver_ni = |nid: &Nid| NiConfig {
             nid: *nid,
             local_ip: nid.ip(),
             port,
             port_bulk,
-            conns_per_peer: tunables.conns_per_peer.max(1) as u16,
+            conns_per_peer: tunables.socklnd.conns_per_peer.max(1) as u16,
             incarnation: self.incarnation,
         };
         PartitionConfig {
@@ -119,17 +123,19 @@ impl NodeSpec {
                 hash_seed: self.seed ^ u64::from(cpt),
                 cpt,
                 cpts,
-                tunables: tunables.clone(),
+                tunables: tunables.lnet.clone(),
             },
             driver: Config {
                 nis: self.nids.iter().map(driver_ni).collect(),
                 identity: self.identity,
                 accept: self.accept.unwrap_or(Accept::Secure),
-                tunables: tunables.clone(),
+                tunables: tunables.socklnd.clone(),
+                lnet_tunables: tunables.lnet.clone(),
                 cpt,
                 cpts,
                 seed: self.seed ^ u64::from(cpt),
             },
+            selftest_tunables: tunables.selftest.clone(),
             // The only untrusted peers in a simulation are those that a test creates.
             selftest: ServicePolicy::full(),
             wall_seconds: self.wall_seconds,

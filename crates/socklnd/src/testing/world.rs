@@ -2,11 +2,11 @@
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use crate::tunables::Tunables;
 use lustrine_lnet::lnd::{Action, LinkEvent, NiIndex, OpKey, SendAction};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Identity;
-use lustrine_lnet::tunables::Tunables;
 use lustrine_wire::header::{Body, Header, MdHandle};
 use lustrine_wire::nid::{Net as WireNet, Nid, ProcessId};
 
@@ -42,6 +42,7 @@ pub(crate) fn config(last: u8) -> Config {
         identity: Identity::Node,
         accept: Accept::All,
         tunables: Tunables::default(),
+        lnet_tunables: Default::default(),
         cpt: 0,
         cpts: 1,
         seed: u64::from(last),

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &LstConsoleArgs) -> Result<(), Failure> {
         config.nets.push(NetConfig::new(Net::TCP, InterfaceChoice::Default));
     }
     // A console sends little; one CPT is enough.
-    config.tunables.cpu_npartitions = 1;
+    config.tunables.loops.cpu_npartitions = 1;
     let node = start_for_command(&config)?;
     let control = socket.serve(node.handle()).map_err(|error| error.to_string())?;
     stay(&node, &signals, args.key);

@@ -267,7 +267,7 @@ fn own_config(
         (_, None) => return Err("the plan measures nothing".to_owned().into()),
     };
     // One loop is enough for the traffic of a console.
-    config.tunables.cpu_npartitions = 1;
+    config.tunables.loops.cpu_npartitions = 1;
     Ok(config)
 }
 

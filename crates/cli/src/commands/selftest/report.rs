@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use lustrine_lnet::tunables::{TABLE, Tunables};
 use lustrine_node::NodeInfo;
+use lustrine_partition::tunables::{TABLE, Tunables};
 use lustrine_selftest::LoadProgress;
 use serde::Serialize;
 use tracing_subscriber::fmt::format::Writer;
@@ -133,7 +133,7 @@ impl Report {
             identity: format!("{:?}", info.identity).to_lowercase(),
             check: args.check.name(),
             conns_per_peer: info.conns_per_peer[0],
-            waiting: if tunables.spin_us == 0 { "sleeping" } else { "polling" },
+            waiting: if tunables.loops.spin_us == 0 { "sleeping" } else { "polling" },
             plain_tcp_connections,
             cpts: info.partitions.clone(),
             tunables: values.collect(),

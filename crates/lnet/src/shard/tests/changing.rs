@@ -88,7 +88,7 @@ fn discovery_off_and_on_is_told_to_those_who_know_us() {
     assert_eq!(net.nodes[1].shard.peer(&test_nid(0)).unwrap().features, Some(0x1e));
     // Changes that do not concern it are not pushed.
     let node = &mut net.nodes[0];
-    let tunables = Tunables { min_bulk: 7, ..Tunables::default() };
+    let tunables = Tunables { lock_prim_nid: 0, ..Tunables::default() };
     node.shard.set_tunables(NOW, &mut node.memory, tunables);
     assert_eq!(said(&mut net, 1, 0).0, 3);
     net.assert_quiet();

@@ -2,7 +2,6 @@
 
 use lustrine_lnet::md::Owner;
 use lustrine_lnet::status::Status;
-use lustrine_lnet::tunables::Tunables;
 use lustrine_lnet_testing::{Net, test_nid};
 use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::srpc::{DebugReply, MakeSessionReply, RemoveSessionReply, TestReply, VERSION};
@@ -34,7 +33,7 @@ impl World {
             rpc_timeout: Nanos::from_secs(64),
         };
         World {
-            net: Net::new(2, &Tunables::default()),
+            net: Net::new(2, &Default::default()),
             caller: RpcClient::new(ClientSlot(1), 1, 64),
             link: Link::new(terms),
             now: Time(1),

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
+use crate::tunables::Tunables;
 use foldhash::fast::FixedState;
 use lustrine_lnet::md::Owner;
 use lustrine_lnet::memory::VecMemory;
-use lustrine_lnet::tunables::Tunables;
 use lustrine_lnet_testing::{Delivery, Net, test_nid};
 use lustrine_wire::srpc::{
     BrwOp, BrwReply, BrwRequest, DebugRequest, FEATURES_KNOWN, PING_MAGIC, PingReply, PingRequest,
@@ -35,7 +35,7 @@ impl World {
     fn new() -> World {
         let tunables = Tunables::default();
         World {
-            net: Net::new(2, &tunables),
+            net: Net::new(2, &Default::default()),
             service: SelftestService::new(Owner(1), 0, 1, &tunables, 7),
             caller: RpcClient::new(ClientSlot(1), 7, 64),
             now: Time(1),

@@ -4,7 +4,6 @@ use lustrine_lnet::status::Status;
 use lustrine_wire::srpc::{BrwRequest, MESSAGE_LEN, Message, REPLY_PORTAL, VERSION};
 
 use lustrine_lnet::time::Time;
-use lustrine_lnet::tunables::Tunables;
 use lustrine_lnet_testing::{Net as Wires, test_nid};
 
 use super::*;
@@ -21,7 +20,7 @@ fn write(len: u32, since: Time) -> Request {
 
 #[test]
 fn who_waited_for_as_long_as_an_rpc_may_take_is_not_served_any_more() {
-    let mut net = Wires::new(1, &Tunables::default());
+    let mut net = Wires::new(1, &Default::default());
     let node = &mut net.nodes[0];
     let begin = Time(1);
     let timeout = Nanos::from_secs(64);
@@ -46,7 +45,7 @@ fn who_waited_for_as_long_as_an_rpc_may_take_is_not_served_any_more() {
 #[test]
 fn a_transfer_that_brought_too_little_is_bad_data() {
     for (moved, status) in [(4096, 0), (4088, errno::EBADMSG), (0, errno::EBADMSG)] {
-        let mut net = Wires::new(1, &Tunables::default());
+        let mut net = Wires::new(1, &Default::default());
         let node = &mut net.nodes[0];
         let turn = &mut Turn {
             now: Time(1),

@@ -6,7 +6,7 @@ use lustrine_lnet::lnd::{Action, Core, NiIndex};
 use lustrine_lnet::memory::{HasMemory, Span};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_lnet::tunables::Tunables;
+use lustrine_partition::tunables::Tunables;
 use lustrine_partition::{Driver, DriverOn, DriverPair, Either, StreamReport};
 use lustrine_socklnd::io::{Io, IoError, IoOutcome, Piece, SockId, SourcePort, WriteMode};
 use lustrine_socklnd::{Config, Handoff, NiConfig, Socklnd};

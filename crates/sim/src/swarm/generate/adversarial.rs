@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use lustrine_lnet::tunables::{TABLE, Tunable};
+use lustrine_lnet::tunables::Tunable;
+use lustrine_partition::tunables::TABLE;
 
 use super::{fault, load, wire};
 use crate::rng::Rng;
@@ -181,7 +182,7 @@ mod tests {
     fn every_drawn_value_can_be_set() {
         let rng = &mut Rng::new(2);
         for _ in 0..100 {
-            let mut set = lustrine_lnet::tunables::Tunables::default();
+            let mut set = lustrine_partition::tunables::Tunables::default();
             for (name, value) in tunables(rng, 8) {
                 set.set(&name, value).unwrap();
             }

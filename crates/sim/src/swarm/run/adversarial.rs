@@ -1,7 +1,7 @@
 //! The end of an adversarial run: only what must hold with any values is required.
 
 use lustrine_lnet::time::Nanos;
-use lustrine_lnet::tunables::Tunables;
+use lustrine_partition::tunables::Tunables;
 
 use super::{LOADS_MAX, SECOND, Swarm, count, nothing_corrupt, summary};
 use crate::check;
@@ -55,14 +55,14 @@ impl Swarm {
     /// because data under way arrives as long as some of it does.
     fn patience(&self, plan: &Plan) -> Nanos {
         let length = |tunables: &Tunables| {
-            let seconds = tunables.rpc_timeout
-                + tunables.session_timeout
-                + tunables.transaction_timeout
-                + tunables.message_timeout()
-                + 2 * tunables.sock_timeout
-                + tunables.accept_timeout
-                + tunables.max_reconnectms / 1000
-                + tunables.min_reconnectms / 1000;
+            let seconds = tunables.selftest.rpc_timeout
+                + tunables.selftest.session_timeout
+                + tunables.lnet.transaction_timeout
+                + tunables.lnet.message_timeout()
+                + 2 * tunables.socklnd.sock_timeout
+                + tunables.socklnd.accept_timeout
+                + tunables.socklnd.max_reconnectms / 1000
+                + tunables.socklnd.min_reconnectms / 1000;
             Nanos::from_secs(60 + seconds as u64)
         };
         let longest = self.world.nodes().map(|(_, node)| length(&node.spec().tunables)).max();

@@ -2,10 +2,10 @@
 
 use core::net::SocketAddr;
 
+use crate::tunables::Tunables;
 use lustrine_lnet::lnd::{HeaderViolation, LinkEvent, NiIndex};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
-use lustrine_lnet::tunables::Tunables;
 use lustrine_wire::ByteOrder;
 use lustrine_wire::acceptor::Request;
 use lustrine_wire::frame::FrameHeader;
@@ -227,7 +227,7 @@ fn a_new_accept_timeout_holds_for_who_comes_then() {
     world.run();
     let now = world.now;
     let tunables = Tunables { accept_timeout: 2, ..Tunables::default() };
-    world.nodes[0].driver.set_tunables(now, tunables);
+    world.nodes[0].driver.set_tunables(now, tunables, Default::default());
     let mut after = Rogue::dial(&mut world, 1, 998);
     world.pass(Nanos::from_millis(2100));
     assert!(after.closed_silently(&mut world) && !before.closed(&mut world));

@@ -49,7 +49,8 @@ fn commands_are_listed_as_the_real_tool_does() {
 /// The table of tunables is authoritative; its texts are repeated here for help and pages.
 #[test]
 fn every_tunable_is_a_key_of_set() {
-    use lustrine_lnet::tunables::{Change, TABLE};
+    use lustrine_lnet::tunables::Change;
+    use lustrine_partition::tunables::TABLE;
     for row in TABLE {
         let key = SET.iter().find(|syntax| syntax.name == row.name);
         let key = key.unwrap_or_else(|| panic!("{} is no key of set", row.name));
