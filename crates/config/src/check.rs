@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lustrine_lnet::tunables::Tunable;
 use lustrine_partition::tunables::TABLE;
-use lustrine_wire::nid::{Net, NetKind, Nid};
+use lustrine_wire::nid::{Net, Nid};
 
+use super::driver::NetDriver;
 use super::peers::is_a_peers;
 use super::{InterfaceChoice, NetConfig, NodeConfig, PEER_NIDS_MAX, interface};
 
@@ -263,7 +264,7 @@ fn tunables(config: &NodeConfig) -> Result<(), Inconsistency> {
 
 fn net(config: &NodeConfig, index: usize) -> Result<(), Inconsistency> {
     let NetConfig { net, place, cpts, .. } = &config.nets[index];
-    if net.kind != NetKind::TCP {
+    if NetDriver::of(net.kind).is_none() {
         return Err(Inconsistency::NoDriver { index, net: *net });
     }
     let good_place = match place {

@@ -10,6 +10,7 @@
 mod address;
 mod check;
 mod choices;
+mod driver;
 mod import;
 mod interface;
 mod lnetctl;
@@ -33,6 +34,7 @@ use lustrine_wire::nid::{Net, Nid};
 pub use address::{Address, InvalidAddress};
 pub use check::{Inconsistency, own_peer};
 pub use choices::UnknownValue;
+pub use driver::NetDriver;
 pub use import::{
     Force, ImportContext, ImportPlan, PlacedNi, RemoveError, add_peers, nids_to_remove, plan_import,
 };

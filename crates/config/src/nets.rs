@@ -7,6 +7,7 @@ use lustrine_wire::nid::{Net, NetKind, Nid};
 use lustrine_yaml::{Content, Node, Position, Shape, clipped};
 
 use super::check::{Inconsistency, row};
+use super::driver::NetDriver;
 use super::lnetctl::Draft;
 use super::problem::{Failure, Problem};
 use super::reading::{Key, Reading, Section, items, nearest, number, word, wrong_shape};
@@ -108,11 +109,12 @@ fn net(reading: &mut Reading<'_>, draft: &mut Draft, node: &Node) -> Result<(), 
         let (key, within) = ("net type", "an entry of net");
         return Err((node.at, Problem::Missing { key, within, example: NET_EXAMPLE }));
     };
-    match net.kind {
-        NetKind::TCP => {}
+    if net.kind == NetKind::LO {
         // Every node has it, so it is in every export and in no configuration.
-        NetKind::LO => return Ok(()),
-        _ => return reading.not_yet(net_at, &net.to_string(), "it needs another driver", &NET),
+        return Ok(());
+    }
+    if NetDriver::of(net.kind).is_none() {
+        return reading.not_yet(net_at, &net.to_string(), "it needs another driver", &NET);
     }
     if nis.is_empty() {
         add(draft, NetConfig::new(net, InterfaceChoice::Default), node.at)?;

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use lustrine_wire::nid::{Net, NetKind};
 use lustrine_yaml::clipped;
 
+use super::driver::NetDriver;
 use super::{InterfaceChoice, NetConfig, interface};
 
 /// Why a word describes no net.
@@ -93,9 +94,9 @@ fn parse(text: &str) -> Result<NetConfig, ParseNetReason> {
 fn net(name: &str) -> Result<Net, ParseNetReason> {
     let net: Net = name.parse().map_err(|_| ParseNetReason::UnknownNet(clipped(name)))?;
     match net.kind {
-        NetKind::TCP => Ok(net),
         NetKind::LO => Err(ParseNetReason::Loopback),
-        _ => Err(ParseNetReason::NoDriver(net)),
+        kind if NetDriver::of(kind).is_none() => Err(ParseNetReason::NoDriver(net)),
+        _ => Ok(net),
     }
 }
 

@@ -3,11 +3,13 @@
 use std::io;
 use std::net::IpAddr;
 
-use lustrine_config::{IdentityChoice, InterfaceChoice, NetConfig, NodeConfig, ResolvedNi};
+use lustrine_config::{
+    IdentityChoice, InterfaceChoice, NetConfig, NetDriver, NodeConfig, ResolvedNi,
+};
 use lustrine_lnet::topology::Identity;
 use lustrine_partition::tunables::Tunables;
 use lustrine_sys::{Interface, interfaces, privileged_ports_usable};
-use lustrine_wire::nid::{NetKind, Nid};
+use lustrine_wire::nid::Nid;
 
 /// Why a configuration does not fit this machine.
 #[derive(Debug, thiserror::Error)]
@@ -15,7 +17,7 @@ pub enum ResolveError {
     /// No net at all.
     #[error("no net is configured; give one, for example --net tcp=eth0 or --net tcp=127.0.0.1")]
     NoNet,
-    /// Only TCP has a driver.
+    /// This kind of network has no driver, see [`NetDriver`].
     #[error("net {0}: only tcp nets have a driver in this release")]
     NoDriver(lustrine_wire::nid::Net),
     /// There is no such interface.
@@ -112,9 +114,19 @@ fn resolve_ni(
     machine: &[Interface],
 ) -> Result<ResolvedNi, ResolveError> {
     let net = config.net;
-    if net.kind != NetKind::TCP {
-        return Err(ResolveError::NoDriver(net));
+    match NetDriver::of(net.kind) {
+        None => Err(ResolveError::NoDriver(net)),
+        Some(NetDriver::Socklnd) => resolve_socklnd(config, tunables, machine),
     }
+}
+
+/// An interface of the TCP driver: it needs an address.
+fn resolve_socklnd(
+    config: &NetConfig,
+    tunables: &Tunables,
+    machine: &[Interface],
+) -> Result<ResolvedNi, ResolveError> {
+    let net = config.net;
     let (ip, interface) = find_address(config, machine)?;
     let port = config.port.unwrap_or(tunables.socklnd.accept_port as u16);
     let port_bulk = match tunables.socklnd.accept_port_bulk {

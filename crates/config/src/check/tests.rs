@@ -1,4 +1,5 @@
 use lustrine_partition::tunables::Tunables;
+use lustrine_wire::nid::NetKind;
 
 use super::*;
 
