@@ -299,8 +299,9 @@ impl PeerRow {
 pub struct StatsRow {
     /// LNet's counters, by the names that lnetctl prints.
     pub lnet: BTreeMap<String, u64>,
-    /// The TCP driver's counters.
-    pub socklnd: BTreeMap<String, u64>,
+    /// The counters of each driver, by its name: `socklnd` is the TCP driver.
+    #[serde(flatten)]
+    pub drivers: BTreeMap<String, BTreeMap<String, u64>>,
     /// Open TCP connections.
     pub connections: u64,
     /// Memory mapped for messages, in bytes.

@@ -24,7 +24,7 @@ mod testbed;
 mod world;
 
 pub use model::{Ended, LinkReport, ModelCore, Plan, Received, key_of};
-pub use testbed::{Command, Input, NETS, Setup, StopKind, Testbed, nid_of, turn};
+pub use testbed::{Command, DriverView, Input, NETS, Setup, StopKind, Testbed, nid_of, turn};
 
 /// Makes a test of each case that every driver has to pass, for a testbed.
 #[macro_export]
@@ -68,6 +68,7 @@ macro_rules! conformance {
                 a_peer_that_has_restarted_is_reported,
                 a_peer_that_has_restarted_is_reported_by_the_node_that_connects,
                 a_peer_that_the_core_closes_fails_what_waits,
+                a_driver_reports_its_peers_and_its_counters,
             ]
         );
         $crate::run_cases!(

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use lustrine_lnet::driver_report::{DriverCounter, DriverPeer};
 use lustrine_lnet::lnd::NiIndex;
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::status::Status;
@@ -75,6 +76,34 @@ pub enum Command {
     CloseAll(Status),
 }
 
+/// What a driver says about itself.
+#[derive(Clone, Debug)]
+pub struct DriverView {
+    /// Whether it has work to do without a report.
+    pub has_work: bool,
+    /// When it wants to be called next.
+    pub next_deadline: Time,
+    /// The types of its connections.
+    pub connection_types: Vec<&'static str>,
+    /// Its counters.
+    pub counters: Vec<DriverCounter>,
+    /// Its peers.
+    pub peers: Vec<DriverPeer>,
+}
+
+impl DriverView {
+    /// What this driver says.
+    pub fn of<D: Driver>(driver: &D) -> DriverView {
+        DriverView {
+            has_work: driver.has_work(),
+            next_deadline: driver.next_deadline(),
+            connection_types: driver.connection_types(),
+            counters: driver.counter_rows(),
+            peers: driver.peer_rows().collect(),
+        }
+    }
+}
+
 /// How a node ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopKind {
@@ -108,8 +137,8 @@ pub trait Testbed: Sized {
     /// Has the driver of each partition of a node carry out a command in its next turn.
     fn command(&mut self, node: usize, command: Command);
 
-    /// Whether a driver has work to do without a report, and when it wants to be called next.
-    fn pending(&self, node: usize, cpt: u16) -> (bool, Time);
+    /// What the driver of a partition says about itself: [`DriverView::of`] it.
+    fn view(&self, node: usize, cpt: u16) -> DriverView;
 
     /// Ends a node. Its driver, its core and its memory are gone.
     fn stop(&mut self, node: usize, kind: StopKind);

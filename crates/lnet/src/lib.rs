@@ -142,6 +142,7 @@
 #![forbid(unsafe_code)]
 
 mod credits;
+pub mod driver_report;
 pub mod error;
 pub mod event;
 pub mod journal;

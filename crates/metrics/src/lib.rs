@@ -1,7 +1,7 @@
 //! A node's metrics for Prometheus.
 //!
-//! [`TABLE`] lists the metrics, and `docs/metrics.md` is written from it. A [`Page`] takes their
-//! values and becomes text. [`http`] reads a request and writes the answer. This crate does no I/O:
+//! [`TABLE`] lists the metrics, drivers declare theirs, and `docs/metrics.md` is written from both.
+//! A [`Page`] takes their values and becomes text. [`http`] reads a request and writes the answer. This crate does no I/O:
 //! the values come from the node's event loops, and the sockets are the node's.
 //!
 //! A page is bounded however many peers there are: [`PEERS_MAX`] of them and [`NIS_MAX`] interfaces
@@ -18,12 +18,10 @@
 
 pub mod http;
 mod page;
-mod socklnd;
 mod table;
 
 pub use page::Page;
-pub use socklnd::counter_metric;
-pub use table::{Kind, Metric, Row, TABLE, metrics_page};
+pub use table::{Kind, Metric, Row, TABLE, metrics_page, rows};
 
 /// Most interfaces with series on a page: those that were added first.
 pub const NIS_MAX: usize = 32;

@@ -3,6 +3,7 @@
 use core::fmt;
 use std::collections::BTreeMap;
 
+use lustrine_lnet::driver_report::DriverMetric;
 use lustrine_lnet::latency::Histogram;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
@@ -10,7 +11,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::Registry;
 
-use crate::table::{Kind, Metric};
+use crate::table::{Kind, Metric, Row};
 
 /// The bounds of a histogram's buckets on a page: 1.024 us to 137 s.
 const BOUNDS: usize = 28;
@@ -21,7 +22,10 @@ pub(super) const HISTOGRAM_LINES: usize = BOUNDS + 3;
 
 /// Values by metric.
 #[derive(Debug, Default)]
-pub struct Page(BTreeMap<Metric, Vec<Series>>);
+pub struct Page {
+    table: BTreeMap<Metric, Vec<Series>>,
+    drivers: BTreeMap<&'static DriverMetric, Vec<Series>>,
+}
 
 #[derive(Debug)]
 struct Series {
@@ -64,6 +68,22 @@ impl Page {
         self.add(metric, Kind::Counter, labels, Value::Counter(value));
     }
 
+    /// Sets a counter of a driver.
+    ///
+    /// # Panics
+    /// When it has no label and its metric does, or the other way around.
+    pub fn driver_count(
+        &mut self,
+        metric: &'static DriverMetric,
+        label: Option<&'static str>,
+        value: u64,
+    ) {
+        assert_eq!(metric.label.is_some(), label.is_some(), "labels of {}", metric.name);
+        let labels = label.into_iter().map(str::to_owned).collect();
+        let series = Series { labels, value: Value::Counter(value) };
+        self.drivers.entry(metric).or_default().push(series);
+    }
+
     /// Sets a counter of seconds.
     pub fn seconds(&mut self, metric: Metric, value: f64) {
         self.add(metric, Kind::Counter, &[], Value::Seconds(value));
@@ -93,7 +113,7 @@ impl Page {
             row.name
         );
         let labels = labels.iter().map(|label| (*label).to_owned()).collect();
-        self.0.entry(metric).or_default().push(Series { labels, value });
+        self.table.entry(metric).or_default().push(Series { labels, value });
     }
 
     /// The page in the OpenMetrics text format.
@@ -108,29 +128,34 @@ impl Page {
 
 impl Collector for Page {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        for (metric, series) in &self.0 {
-            let row = metric.row();
-            let (name, kind) = match row.kind {
-                // The format adds what the name of every counter ends in.
-                Kind::Counter => {
-                    (row.name.strip_suffix("_total").unwrap_or(row.name), MetricType::Counter)
-                }
-                Kind::Gauge => (row.name, MetricType::Gauge),
-                Kind::Histogram => (row.name, MetricType::Histogram),
-            };
-            let mut family = encoder.encode_descriptor(name, row.help, None, kind)?;
-            for Series { labels, value } in series {
-                if labels.is_empty() {
-                    encode(value, &mut family)?;
-                    continue;
-                }
-                let values = labels.iter().map(String::as_str);
-                let labels: Vec<(&str, &str)> = row.labels.iter().copied().zip(values).collect();
-                encode(value, &mut family.encode_family(&labels)?)?;
-            }
+        for (metric, series) in &self.table {
+            encode_family(&mut encoder, metric.row(), series)?;
+        }
+        for (metric, series) in &self.drivers {
+            encode_family(&mut encoder, &Row::from(*metric), series)?;
         }
         Ok(())
     }
+}
+
+fn encode_family(encoder: &mut DescriptorEncoder<'_>, row: &Row, series: &[Series]) -> fmt::Result {
+    let (name, kind) = match row.kind {
+        // The format adds what the name of every counter ends in.
+        Kind::Counter => (row.name.strip_suffix("_total").unwrap_or(row.name), MetricType::Counter),
+        Kind::Gauge => (row.name, MetricType::Gauge),
+        Kind::Histogram => (row.name, MetricType::Histogram),
+    };
+    let mut family = encoder.encode_descriptor(name, row.help, None, kind)?;
+    for Series { labels, value } in series {
+        if labels.is_empty() {
+            encode(value, &mut family)?;
+            continue;
+        }
+        let values = labels.iter().map(String::as_str);
+        let labels: Vec<(&str, &str)> = row.labels.iter().copied().zip(values).collect();
+        encode(value, &mut family.encode_family(&labels)?)?;
+    }
+    Ok(())
 }
 
 fn encode(value: &Value, encoder: &mut MetricEncoder<'_>) -> fmt::Result {

@@ -1,9 +1,11 @@
 //! The table of metrics: name, kind, labels and one sentence for each.
 //!
 //! The name of a metric never changes, since dashboards and alerts use it; a new metric gets a new
-//! name.
+//! name. Drivers declare metrics of their own beside these.
 
 use core::fmt::Write;
+
+use lustrine_lnet::driver_report::DriverMetric;
 
 /// What a value means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,30 +110,6 @@ metrics! {
         "Open connections of peers; type is control, bulk_in, bulk_out or any."
     Streams Gauge "lustrine_tcp_connections" []
         "TCP connections of the node, including those in their HELLO."
-    SocklndMessages Counter "lustrine_socklnd_messages_total" ["event"]
-        "Messages of the TCP driver; event is sent or received."
-    SocklndZeroCopy Counter "lustrine_socklnd_zero_copy_messages_total" []
-        "Sent messages whose payload was not copied."
-    SocklndPayload Counter "lustrine_socklnd_payload_bytes_total" ["event"]
-        "Payload of the TCP driver's messages; event is sent, received and stored, or discarded."
-    SocklndBytes Counter "lustrine_socklnd_tcp_bytes_total" ["event"]
-        "Bytes of TCP connections; event is written or read."
-    SocklndCalls Counter "lustrine_socklnd_calls_total" ["call"]
-        "System calls on TCP connections; call is write or read."
-    SocklndZeroCopyAcks Counter "lustrine_socklnd_zero_copy_acks_total" ["event"]
-        "Acknowledgements of zero-copy messages; event is sent, carried by a message, or received."
-    SocklndKeepalives Counter "lustrine_socklnd_keepalives_total" ["event"]
-        "Keepalives of LNet; event is sent or received."
-    SocklndConnections Counter "lustrine_socklnd_connections_total" ["event"]
-        "Events of TCP connections; event is accepted (before any check), refused_full, \
-         opened_passive or opened_active (after the HELLO), closed, handed_off to another CPU \
-         partition, or adopted there."
-    SocklndDials Counter "lustrine_socklnd_dials_total" ["event"]
-        "Dials; event is begun or failed, or for dials that were not made forbidden_ipv6 or \
-         without_privilege."
-    SocklndEvents Counter "lustrine_socklnd_events_total" ["event"]
-        "Other events of the TCP driver: answers to a HELLO, lost connections, time-outs, protocol \
-         violations; event is the name in `lustrine show stats --all`."
     SelftestRpcs Counter "lustrine_selftest_rpcs_total" ["event"]
         "RPCs of the selftest service; event is sent, received, dropped, expired or error."
     SelftestBytes Counter "lustrine_selftest_bulk_bytes_total" ["direction"]
@@ -172,10 +150,22 @@ impl Metric {
     }
 }
 
-/// The text of `docs/metrics.md`.
-pub fn metrics_page() -> String {
+impl From<&'static DriverMetric> for Row {
+    fn from(metric: &'static DriverMetric) -> Row {
+        let DriverMetric { name, label, help } = metric;
+        Row { name, kind: Kind::Counter, labels: label.as_slice(), help }
+    }
+}
+
+/// The rows of [`TABLE`], and behind them the metrics that drivers declare.
+pub fn rows(drivers: &[&'static DriverMetric]) -> Vec<Row> {
+    TABLE.iter().copied().chain(drivers.iter().map(|metric| Row::from(*metric))).collect()
+}
+
+/// The text of `docs/metrics.md`, with the metrics that drivers declare.
+pub fn metrics_page(drivers: &[&'static DriverMetric]) -> String {
     let mut page = String::from(HEAD);
-    for Row { name, kind, labels, help } in TABLE {
+    for Row { name, kind, labels, help } in rows(drivers) {
         let labels: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
         let labels = if labels.is_empty() { "-".to_owned() } else { labels.join(", ") };
         let kind = kind.name();

@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use lustrine_metrics::{Kind, Row, TABLE};
-use lustrine_socklnd::Counters;
+use lustrine_metrics::{Kind, Row, rows};
+use lustrine_socklnd::{Counters, METRICS};
 use serde_json::Value;
 
 /// Labels that Prometheus adds, and that a histogram's buckets have.
@@ -52,9 +52,9 @@ fn words(query: &str) -> Vec<(&str, &str)> {
 }
 
 /// The row of a series' name.
-fn row_of(series: &str) -> Option<&'static Row> {
+fn row_of(series: &str) -> Option<Row> {
     let parts = ["_bucket", "_sum", "_count"];
-    TABLE.iter().find(|row| match row.kind {
+    rows(METRICS).into_iter().find(|row| match row.kind {
         Kind::Histogram => parts.iter().any(|part| series.strip_suffix(part) == Some(row.name)),
         Kind::Counter | Kind::Gauge => row.name == series,
     })
@@ -82,7 +82,7 @@ fn mistakes(query: &str) -> Vec<String> {
         }
     }
     // `by (..)` names labels of the series that it sums up.
-    let rows: Vec<&Row> = words(query).iter().filter_map(|(word, _)| row_of(word)).collect();
+    let rows: Vec<Row> = words(query).iter().filter_map(|(word, _)| row_of(word)).collect();
     let has =
         |label: &str| ADDED.contains(&label) || rows.iter().any(|row| row.labels.contains(&label));
     let groups = query.split("by (").skip(1).filter_map(|rest| rest.split_once(')'));

@@ -8,6 +8,7 @@ use lustrine_control::{
     Answer, CpuSeconds, Messages, NetInfo, NetRow, PeerIdentity, PeerNiRow, PeerRow, Request,
     StatsRow,
 };
+use lustrine_lnet::driver_report::DriverPeer;
 use lustrine_lnet::latency::Summaries;
 use lustrine_lnet::shard::PeerState;
 use lustrine_lnet::stats::Stats;
@@ -228,8 +229,9 @@ impl NodeHandle {
             stats.add(&report.stats);
             row.connections += report.connections as u64;
             row.memory_mapped += report.memory_mapped;
-            for (name, value) in report.driver.iter() {
-                *row.socklnd.entry(name.to_owned()).or_default() += value;
+            for counter in &report.driver {
+                let counters = row.drivers.entry(counter.driver.to_owned()).or_default();
+                *counters.entry(counter.name.to_owned()).or_default() += counter.value;
             }
         }
         row.lnet = lnet_counters(&stats);
@@ -274,7 +276,7 @@ fn peer_ni_rows(nids: &[(Nid, bool)]) -> Vec<PeerNiRow> {
 }
 
 fn peer_rows(report: &LoopReport) -> Vec<PeerRow> {
-    let mut links: HashMap<Nid, Vec<&lustrine_socklnd::PeerConnections>> = HashMap::new();
+    let mut links: HashMap<Nid, Vec<&DriverPeer>> = HashMap::new();
     for link in &report.links {
         links.entry(link.id.nid).or_default().push(link);
     }
@@ -286,18 +288,11 @@ fn peer_rows(report: &LoopReport) -> Vec<PeerRow> {
             let mut version = None;
             let mut userland = 0;
             for link in links.get(&peer.nid).into_iter().flatten() {
-                let by_type = [
-                    ("CONTROL", link.control),
-                    ("BULK_IN", link.bulk_in),
-                    ("BULK_OUT", link.bulk_out),
-                    ("ANY", link.any),
-                ];
-                for (name, count) in by_type.into_iter().filter(|(_, count)| *count > 0) {
-                    *connections.entry(name.to_owned()).or_default() += count as u32;
+                for (name, count) in link.connections.iter().filter(|(_, count)| *count > 0) {
+                    *connections.entry((*name).to_owned()).or_default() += count;
                 }
-                let open = link.control + link.bulk_in + link.bulk_out + link.any > 0;
-                userland += u32::from(open && link.id.is_userland());
-                version = link.version.map(|version| format!("{version:?}")).or(version);
+                userland += u32::from(link.open() > 0 && link.id.is_userland());
+                version = link.version.map(str::to_owned).or(version);
             }
             let says_multi_rail = peer.features.is_some_and(is_multi_rail);
             PeerRow {

@@ -10,13 +10,14 @@ use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use lustrine_lnet::driver_report::DriverPeer;
 use lustrine_lnet::lnd::NiIndex;
 use lustrine_lnet::shard::PeerInfo;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::home_of;
 use lustrine_partition::{
-    ClientBusy, NodePartition, ProbeId, ProbeResult, ROUNDS_MAX, StreamReport,
+    ClientBusy, Driver, NodePartition, ProbeId, ProbeResult, ROUNDS_MAX, StreamReport,
 };
 use lustrine_socklnd::Handoff;
 use lustrine_sys::{Clock, Interest, Listener, Mailbox, Ready, Sleeper};
@@ -106,7 +107,7 @@ impl EventLoop {
             }
             self.turn(now, &ready);
         }
-        self.watch.tell(self.cpt, self.partition.driver().counters());
+        self.watch.tell(self.cpt, &self.partition.driver().counter_rows());
         Watch::report_strangers(self.cpt, &self.partition.take_notices());
         let now = Time(Clock::Monotonic.now());
         self.partition.close(now, &mut self.io, Status::Shutdown);
@@ -160,7 +161,7 @@ impl EventLoop {
             }
         }
         if self.watch.is_due(now) {
-            self.watch.tell(self.cpt, self.partition.driver().counters());
+            self.watch.tell(self.cpt, &self.partition.driver().counter_rows());
             Watch::report_strangers(self.cpt, &self.partition.take_notices());
         }
     }
@@ -322,14 +323,14 @@ impl EventLoop {
     fn report(&self) -> LoopReport {
         let (shard, driver) = (self.partition.shard(), self.partition.driver());
         let nis: Vec<NiIndex> = shard.topology().nis.iter().map(|(index, _)| index).collect();
-        self.report_with(&nis, shard.peers().collect(), driver.peers().collect())
+        self.report_with(&nis, shard.peers().collect(), driver.peer_rows().collect())
     }
 
     pub(crate) fn report_with(
         &self,
         nis: &[NiIndex],
         peers: Vec<PeerInfo>,
-        links: Vec<lustrine_socklnd::PeerConnections>,
+        links: Vec<DriverPeer>,
     ) -> LoopReport {
         let (shard, driver) = (self.partition.shard(), self.partition.driver());
         LoopReport {
@@ -338,7 +339,7 @@ impl EventLoop {
             peers,
             links,
             stats: shard.stats_since_reset(),
-            driver: *driver.counters(),
+            driver: driver.counter_rows(),
             connections: self.io.open,
             memory_mapped: self.io.memory_mapped(),
         }

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, mpsc};
 
+use lustrine_lnet::driver_report::{DriverCounter, DriverPeer};
 use lustrine_lnet::shard::{NiInfo, PeerInfo, PeerTableFull};
 use lustrine_lnet::stats::Stats;
 use lustrine_lnet::time::Nanos;
@@ -117,11 +118,11 @@ pub(crate) struct LoopReport {
     /// Peers that live here, as the core knows them.
     pub peers: Vec<PeerInfo>,
     /// The same, as the driver knows them.
-    pub links: Vec<lustrine_socklnd::PeerConnections>,
+    pub links: Vec<DriverPeer>,
     /// The core's counters.
     pub stats: Stats,
     /// The driver's counters.
-    pub driver: lustrine_socklnd::Counters,
+    pub driver: Vec<DriverCounter>,
     /// TCP connections open.
     pub connections: usize,
     /// Memory mapped for messages, in bytes.

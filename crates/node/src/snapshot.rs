@@ -11,6 +11,7 @@ use lustrine_lnet::latency::Latencies;
 use lustrine_lnet::lnd::NiIndex;
 use lustrine_lnet::shard::{PeerInfo, Waiting};
 use lustrine_lnet::stats::Stats;
+use lustrine_partition::Driver;
 use lustrine_selftest::RpcTotals;
 use lustrine_wire::nid::Nid;
 
@@ -63,8 +64,8 @@ pub(crate) struct LoopSnapshot {
     pub(crate) peers_known: usize,
     /// Messages that wait for credits.
     pub(crate) waiting: Waiting,
-    /// Connections of all peers: CONTROL, BULK_IN, BULK_OUT, ANY.
-    pub(crate) connections: [usize; 4],
+    /// Connections of all peers, by type: all types of the driver.
+    pub(crate) connections: Vec<(&'static str, u32)>,
     /// The selftest service's.
     pub(crate) selftest: RpcTotals,
 }
@@ -80,10 +81,14 @@ impl EventLoop {
             SnapshotPeers::Only(nid) => shard.peer(&nid).into_iter().collect(),
         };
         let told: HashSet<Nid> = peers.iter().map(|peer| peer.nid).collect();
-        let (mut links, mut connections) = (Vec::new(), [0; 4]);
-        for link in driver.peers() {
-            let of_peer = [link.control, link.bulk_in, link.bulk_out, link.any];
-            connections.iter_mut().zip(of_peer).for_each(|(all, one)| *all += one);
+        let mut links = Vec::new();
+        let mut connections: Vec<_> =
+            driver.connection_types().into_iter().map(|name| (name, 0)).collect();
+        for link in driver.peer_rows() {
+            for (name, count) in &link.connections {
+                let of_type = connections.iter_mut().find(|(other, _)| other == name);
+                of_type.expect("the driver has named its types").1 += count;
+            }
             if told.contains(&link.id.nid) {
                 links.push(link);
             }

@@ -6,88 +6,16 @@
 
 use std::fmt::Write;
 
+use lustrine_lnet::driver_report::{DriverCounter, DriverNotice};
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_socklnd::{Counters, Notice};
 
 /// How often counters are compared.
 const PERIOD: Nanos = Nanos::from_secs(1);
 
-/// A kind of news, and the counters of the driver that tell it.
-struct Kind {
-    what: &'static str,
-    counters: &'static [&'static str],
-}
-
-const KINDS: [Kind; 4] = [
-    Kind {
-        what: "connections refused",
-        counters: &[
-            "refused_full",
-            "handshakes_evicted",
-            "claims_refused",
-            "foreign_address",
-            "bad_source_port",
-            "bad_request_magic",
-            "bad_request_version",
-            "bad_request_target",
-            "wrong_target",
-            "slow_handshake",
-            "bad_hello_magic",
-            "bad_hello_version",
-            "bad_hello_kind",
-            "bad_hello_source",
-            "bad_hello",
-        ],
-    },
-    Kind {
-        what: "connections not made",
-        counters: &[
-            "handshakes_broken",
-            "dials_failed",
-            "dials_forbidden_ipv6",
-            "dials_without_privilege",
-            "rejected",
-            "busy",
-            "timeouts_dial",
-            "bad_answer_identity",
-            "bad_answer_kind",
-        ],
-    },
-    Kind {
-        what: "peers lost",
-        counters: &[
-            "broken",
-            "closed_by_peer",
-            "restarts_seen",
-            "userland_evicted",
-            "timeouts_receive",
-            "timeouts_send",
-            "timeouts_zero_copy",
-        ],
-    },
-    Kind {
-        what: "protocol violations",
-        counters: &[
-            "bad_frame",
-            "bad_header",
-            "bad_keepalive",
-            "unknown_cookie",
-            "ack_backlog",
-            "bad_checksum",
-            "truncated",
-            "wrong_destination",
-            "payload_on_ack_or_get",
-            "payload_too_long",
-            "unexpected_hello",
-            "bad_source",
-        ],
-    },
-];
-
 /// What was told already, and when to look again.
 #[derive(Default)]
 pub(crate) struct Watch {
-    told: Counters,
+    told: Vec<DriverCounter>,
     next: Time,
     /// The loop has turned since the last look.
     stirred: bool,
@@ -109,57 +37,59 @@ impl Watch {
     }
 
     /// Logs what has been counted since the last time.
-    pub(crate) fn tell(&mut self, cpt: u16, counters: &Counters) {
+    pub(crate) fn tell(&mut self, cpt: u16, counters: &[DriverCounter]) {
         for (what, counted) in self.news(counters) {
             tracing::info!(cpt, counted, "{what}");
         }
     }
 
     /// Logs who was refused or evicted: a line for each reason and address, at most a few.
-    pub(crate) fn report_strangers(cpt: u16, notices: &[Notice]) {
-        for Notice { incident, address, count } in notices {
+    pub(crate) fn report_strangers(cpt: u16, notices: &[DriverNotice]) {
+        for DriverNotice { what, address, count } in notices {
             match address {
-                Some(address) => tracing::warn!(cpt, %address, count, "{incident}"),
-                None => tracing::warn!(cpt, address = "others", count, "{incident}"),
+                Some(address) => tracing::warn!(cpt, %address, count, "{what}"),
+                None => tracing::warn!(cpt, address = "others", count, "{what}"),
             }
         }
     }
 
     /// The kinds with news, and by how much which of their counters grew.
-    fn news(&mut self, counters: &Counters) -> Vec<(&'static str, String)> {
+    fn news(&mut self, counters: &[DriverCounter]) -> Vec<(&'static str, String)> {
         if *counters == self.told {
             return Vec::new();
         }
-        let mut news = Vec::new();
-        for Kind { what, counters: names } in KINDS {
-            let mut counted = String::new();
-            for ((name, now), (_, before)) in counters.iter().zip(self.told.iter()) {
-                if now > before && names.contains(&name) {
-                    let gap = if counted.is_empty() { "" } else { " " };
-                    write!(counted, "{gap}{name}={}", now - before).expect("a String takes all");
-                }
-            }
-            if !counted.is_empty() {
-                news.push((what, counted));
+        let mut news: Vec<(&'static str, String)> = Vec::new();
+        for counter in counters {
+            let Some(what) = counter.log else { continue };
+            let same = |other: &&DriverCounter| {
+                (other.driver, other.name) == (counter.driver, counter.name)
+            };
+            let before = self.told.iter().find(same).map_or(0, |other| other.value);
+            let at = news.iter().position(|(other, _)| *other == what).unwrap_or_else(|| {
+                news.push((what, String::new()));
+                news.len() - 1
+            });
+            let counted = &mut news[at].1;
+            if counter.value > before {
+                let gap = if counted.is_empty() { "" } else { " " };
+                write!(counted, "{gap}{}={}", counter.name, counter.value - before)
+                    .expect("a String takes all");
             }
         }
-        self.told = *counters;
+        news.retain(|(_, counted)| !counted.is_empty());
+        self.told = counters.to_vec();
         news
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use lustrine_socklnd::Counters;
+
     use super::*;
 
-    #[test]
-    fn every_name_is_a_counter_of_one_kind() {
-        let all: Vec<_> = Counters::default().iter().map(|(name, _)| name).collect();
-        let named: Vec<_> = KINDS.iter().flat_map(|kind| kind.counters).collect();
-        for name in &named {
-            assert!(all.contains(name), "{name} is no counter");
-            assert_eq!(named.iter().filter(|other| *other == name).count(), 1, "{name}");
-        }
+    fn rows(counters: &Counters) -> Vec<DriverCounter> {
+        counters.rows().collect()
     }
 
     #[test]
@@ -168,10 +98,10 @@ mod tests {
         let mut counters = Counters { refused_full: 3, bad_source_port: 1, ..Counters::default() };
         counters.messages_sent = 9;
         let refused = ("connections refused", "refused_full=3 bad_source_port=1".to_owned());
-        assert_eq!(watch.news(&counters), [refused]);
-        assert_eq!(watch.news(&counters), []);
+        assert_eq!(watch.news(&rows(&counters)), [refused]);
+        assert_eq!(watch.news(&rows(&counters)), []);
         counters.messages_sent = 10;
-        assert_eq!(watch.news(&counters), []);
+        assert_eq!(watch.news(&rows(&counters)), []);
         (counters.refused_full, counters.closed_by_peer, counters.bad_frame) = (5, 1, 1);
         let expected = [
             ("connections refused", "refused_full=2"),
@@ -179,7 +109,7 @@ mod tests {
             ("protocol violations", "bad_frame=1"),
         ];
         let expected = expected.map(|(what, counted)| (what, counted.to_owned()));
-        assert_eq!(watch.news(&counters), expected);
+        assert_eq!(watch.news(&rows(&counters)), expected);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What a partition asks of its driver.
 
+use lustrine_lnet::driver_report::{DriverCounter, DriverNotice, DriverPeer};
 use lustrine_lnet::lnd::{Action, Core, NiIndex};
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::status::Status;
@@ -39,6 +40,18 @@ pub trait Driver {
 
     /// The next value for the driver of another partition, and which partition.
     fn next_handoff(&mut self) -> Option<(u16, Self::Handoff)>;
+
+    /// The types of connections that its peers have, in the order of [`DriverPeer::connections`].
+    fn connection_types(&self) -> Vec<&'static str>;
+
+    /// All counters.
+    fn counter_rows(&self) -> Vec<DriverCounter>;
+
+    /// All peers with connections or messages, in no particular order.
+    fn peer_rows(&self) -> impl Iterator<Item = DriverPeer> + '_;
+
+    /// What the log is to say of addresses since the last call.
+    fn take_notices(&mut self) -> Vec<DriverNotice>;
 }
 
 /// A driver at work on `O`: what surrounds core and driver, which is the memory of the partition

@@ -1,5 +1,6 @@
 //! Two drivers in one partition, each with interfaces of its own.
 
+use lustrine_lnet::driver_report::{DriverCounter, DriverNotice, DriverPeer};
 use lustrine_lnet::lnd::{Action, Core, NiIndex};
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::status::Status;
@@ -98,6 +99,32 @@ impl<A: Driver, B: Driver> Driver for DriverPair<A, B> {
         }
         let (home, handoff) = self.second.next_handoff()?;
         Some((home, Either::Second(handoff)))
+    }
+
+    fn connection_types(&self) -> Vec<&'static str> {
+        let mut types = self.first.connection_types();
+        for name in self.second.connection_types() {
+            if !types.contains(&name) {
+                types.push(name);
+            }
+        }
+        types
+    }
+
+    fn counter_rows(&self) -> Vec<DriverCounter> {
+        let mut rows = self.first.counter_rows();
+        rows.extend(self.second.counter_rows());
+        rows
+    }
+
+    fn peer_rows(&self) -> impl Iterator<Item = DriverPeer> + '_ {
+        self.first.peer_rows().chain(self.second.peer_rows())
+    }
+
+    fn take_notices(&mut self) -> Vec<DriverNotice> {
+        let mut notices = self.first.take_notices();
+        notices.extend(self.second.take_notices());
+        notices
     }
 }
 

@@ -1,5 +1,6 @@
 //! How core, driver and services work together in one round of a loop.
 
+use lustrine_lnet::driver_report::DriverNotice;
 use lustrine_lnet::journal::Entry;
 use lustrine_lnet::md::Owner;
 use lustrine_lnet::memory::Memory;
@@ -8,7 +9,6 @@ use lustrine_lnet::shard::{Queues, Shard};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_lnet::topology::Topology;
-use lustrine_socklnd::{Notice, Socklnd};
 
 use crate::driver::{Driver, DriverOn};
 use crate::services::{ServiceHandle, Services};
@@ -21,7 +21,7 @@ pub use changes::Change;
 pub const ROUNDS_MAX: usize = 32;
 
 /// One CPU partition: core, driver and registered services. Production's driver is
-/// [`Socklnd`]; a simulator may bring another one.
+/// [`Socklnd`](lustrine_socklnd::Socklnd); a simulator may bring another one.
 pub struct Partition<D> {
     shard: Shard,
     driver: D,
@@ -106,6 +106,11 @@ impl<D: Driver> Partition<D> {
     /// Events so far whose service was no longer registered.
     pub fn undelivered(&self) -> u64 {
         self.services.undelivered()
+    }
+
+    /// What the log is to say of addresses since the last call.
+    pub fn take_notices(&mut self) -> Vec<DriverNotice> {
+        self.driver.take_notices()
     }
 
     /// Hands a report of the loop to the driver.
@@ -229,12 +234,5 @@ impl<D: Driver> Partition<D> {
         D: DriverOn<O>,
     {
         self.driver.close_all(now, &mut self.shard, outside, status);
-    }
-}
-
-impl Partition<Socklnd> {
-    /// The refusals and evictions since the last call, and how often each happened.
-    pub fn take_notices(&mut self) -> Vec<Notice> {
-        self.driver.take_notices()
     }
 }

@@ -2,11 +2,13 @@
 
 use core::net::SocketAddr;
 
+use lustrine_lnet::driver_report::{self, DriverCounter, DriverNotice, DriverPeer};
 use lustrine_lnet::lnd::{Action, Core, NiIndex};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_socklnd::io::{Io, Readiness, SockId};
-use lustrine_socklnd::{Handoff, NiConfig, Socklnd};
+use lustrine_socklnd::{DialPhase, Handoff, NiConfig, PeerConnections, Socklnd};
+use lustrine_wire::hello::Version;
 use lustrine_wire::nid::Nid;
 
 use crate::driver::{Driver, DriverOn};
@@ -65,6 +67,56 @@ impl Driver for Socklnd {
 
     fn next_handoff(&mut self) -> Option<(u16, Handoff)> {
         Socklnd::next_handoff(self).map(|handoff| (handoff.home, handoff))
+    }
+
+    fn connection_types(&self) -> Vec<&'static str> {
+        TYPES.to_vec()
+    }
+
+    fn counter_rows(&self) -> Vec<DriverCounter> {
+        self.counters().rows().collect()
+    }
+
+    fn peer_rows(&self) -> impl Iterator<Item = DriverPeer> + '_ {
+        self.peers().map(|peer| peer_row(&peer))
+    }
+
+    fn take_notices(&mut self) -> Vec<DriverNotice> {
+        let notices = Socklnd::take_notices(self).into_iter();
+        let row = |notice: lustrine_socklnd::Notice| DriverNotice {
+            what: notice.incident.text(),
+            address: notice.address,
+            count: notice.count,
+        };
+        notices.map(row).collect()
+    }
+}
+
+/// Types of connections, by the names that kernels have for them.
+const TYPES: [&str; 4] = ["CONTROL", "BULK_IN", "BULK_OUT", "ANY"];
+
+fn peer_row(peer: &PeerConnections) -> DriverPeer {
+    let open = [peer.control, peer.bulk_in, peer.bulk_out, peer.any];
+    DriverPeer {
+        id: peer.id,
+        ni: peer.ni,
+        version: peer.version.map(version_name),
+        connections: TYPES.into_iter().zip(open.map(|count| count as u32)).collect(),
+        queued_bytes: peer.tx_queued,
+        queued_messages: (peer.tx_messages + peer.waiting) as u64,
+        dialling: peer.dialling.map(|phase| match phase {
+            DialPhase::Connecting => driver_report::DialPhase::Connecting,
+            DialPhase::AwaitingHello => driver_report::DialPhase::AwaitingPeer,
+        }),
+    }
+}
+
+fn version_name(version: Version) -> &'static str {
+    match version {
+        Version::V1 => "V1",
+        Version::V2 => "V2",
+        Version::V3 => "V3",
+        Version::V4 => "V4",
     }
 }
 

@@ -15,6 +15,7 @@
 //! | `changes` | other values, interfaces that come and go |
 //! | `conn`, `peer`, `format` | what is known of connections and peers |
 //! | [`close_reason`], [`counters`] | why connections end, and how often what happened |
+//! | `metrics`, `notices` | as what counters are published, and what the log says of addresses |
 #![forbid(unsafe_code)]
 
 mod admission;
@@ -30,6 +31,7 @@ mod driver;
 mod format;
 pub mod io;
 mod listen;
+mod metrics;
 mod notices;
 mod overdue;
 mod peer;
@@ -52,5 +54,6 @@ pub use close_reason::ProtocolViolation;
 pub use config::{Accept, Config, NiConfig};
 pub use counters::Counters;
 pub use driver::{DialPhase, Handoff, PeerConnections, Socklnd};
+pub use metrics::METRICS;
 pub use notices::{Incident, Notice};
 pub use tunables::{TABLE as TUNABLES, Tunables};

@@ -1,6 +1,5 @@
 //! What is reported to the administrator: which addresses were refused or evicted, and how often.
 
-use core::fmt;
 use core::net::IpAddr;
 
 /// The number of addresses remembered between two calls of
@@ -22,9 +21,10 @@ pub enum Incident {
     ForeignAddress,
 }
 
-impl fmt::Display for Incident {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Incident {
+    /// What the log says of it.
+    pub fn text(self) -> &'static str {
+        match self {
             Incident::HandshakeEvicted => {
                 "handshakes dropped: handshakes_max is reached, and this address holds most"
             }
@@ -41,7 +41,7 @@ impl fmt::Display for Incident {
                 "HELLOs refused: their NID is not the address they come from, and strict_source \
                  is on"
             }
-        })
+        }
     }
 }
 

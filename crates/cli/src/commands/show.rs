@@ -102,7 +102,9 @@ fn text(answer: &Answer, all: bool) -> String {
             writeln!(text, "connections: {}", stats.connections).expect(STRING);
             writeln!(text, "memory mapped: {} MiB", stats.memory_mapped >> 20).expect(STRING);
             text += &counters("lnet", &stats.lnet, all);
-            text += &counters("socklnd", &stats.socklnd, all);
+            for (driver, of_driver) in &stats.drivers {
+                text += &counters(driver, of_driver, all);
+            }
         }
         answer => text += &latency::text(answer),
     }

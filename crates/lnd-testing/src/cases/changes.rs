@@ -152,7 +152,8 @@ pub fn a_driver_that_is_closed_does_no_more_work<T: Testbed>() {
     world.run(Nanos::from_secs(110));
     assert_eq!(world.status(0, late), Some(Status::Shutdown));
     assert!(world.status(1, refused).is_some_and(|status| !status.is_ok()));
-    let (work, deadline) = world.bed.pending(0, 0);
-    assert!(!work && deadline > world.bed.now(), "work after the end: {work}, {deadline:?}");
+    let view = world.bed.view(0, 0);
+    assert!(!view.has_work && view.next_deadline > world.bed.now(), "work after the end");
+    assert_eq!(view.peers, [], "peers after the end");
     world.finish();
 }

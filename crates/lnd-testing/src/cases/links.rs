@@ -74,7 +74,11 @@ pub fn messages_to_a_silent_peer_end<T: Testbed>() {
             let status = world.status(0, **op);
             !status.expect("it has ended").is_ok()
         });
-        assert!(failed.count() != 0, "there is no room for all of them in any buffer");
+        let failed = failed.count();
+        assert_ne!(failed, 0, "there is no room for all of them in any buffer");
+        if zero_copy == 1 {
+            assert_eq!(failed, ops.len(), "the peer has confirmed none of them");
+        }
         let events = world.events(0, process(1, 0));
         assert!(matches!(events[..], [LinkEvent::Up, LinkEvent::Down { .. }]), "{events:?}");
         world.finish();
@@ -172,5 +176,47 @@ pub fn a_peer_that_the_core_closes_fails_what_waits<T: Testbed>() {
     for op in ops {
         assert_eq!(world.status(0, op), Some(Status::Canceled));
     }
+    world.finish();
+}
+
+/// A driver names its connections by types that it has declared, reports peers while they have
+/// connections or messages, and has counters with names of their own that only grow.
+pub fn a_driver_reports_its_peers_and_its_counters<T: Testbed>() {
+    let mut world = World::<T>::new(&Setup { nodes: 3, ..Setup::default() });
+    let before = world.bed.view(0, 0);
+    assert_eq!(before.peers, []);
+    world.assert_passes(Message::put(0, 1, 1, 1 << 20), 1);
+    world.sever(2);
+    world.send(Message::put(0, 2, 2, 64));
+    world.settle();
+    let view = world.bed.view(0, 0);
+    let peer = |node: usize| {
+        let found = view.peers.iter().find(|peer| peer.id == process(node, 0));
+        found.unwrap_or_else(|| panic!("node {node} is missing in {:?}", view.peers))
+    };
+    assert_eq!((peer(1).ni, peer(1).queued_messages), (NiIndex(0), 0));
+    assert!(peer(1).open() >= 1 && peer(1).dialling.is_none());
+    assert_eq!((peer(2).open(), peer(2).queued_messages), (0, 1));
+    assert!(peer(2).dialling.is_some());
+    for (name, _) in view.peers.iter().flat_map(|peer| &peer.connections) {
+        assert!(view.connection_types.contains(name), "{name} is not declared");
+    }
+    assert_eq!(before.counters.len(), view.counters.len());
+    let mut grown = 0;
+    for (index, (old, new)) in before.counters.iter().zip(&view.counters).enumerate() {
+        let name = (new.driver, new.name);
+        assert_eq!((old.driver, old.name), name);
+        assert_eq!(new.metric.label.is_some(), new.label.is_some(), "{name:?}");
+        assert!(new.metric.name.ends_with("_total"), "{name:?}");
+        assert!(old.value == 0 && new.value >= old.value, "{name:?}");
+        grown += usize::from(new.value > old.value);
+        for other in &view.counters[index + 1..] {
+            assert_ne!((other.driver, other.name), name);
+            assert_ne!((other.metric, other.label), (new.metric, new.label));
+        }
+    }
+    assert_ne!(grown, 0, "nothing was counted");
+    world.heal(2);
+    world.run(Nanos::from_secs(20));
     world.finish();
 }

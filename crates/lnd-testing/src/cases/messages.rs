@@ -112,25 +112,27 @@ pub fn payloads_are_truncated_to_their_spans<T: Testbed>() {
 
 /// A payload that nobody wants is discarded, and the next message is found behind it.
 pub fn unwanted_payloads_are_discarded<T: Testbed>() {
-    let mut world = World::<T>::new(&Setup::default());
-    let mut ops = Vec::new();
-    for (key, len) in (1..).zip(LENS) {
-        for (base, plan) in [(0, Plan::Done), (100, Plan::Drop)] {
-            world.plan(1, base + key, plan);
-            ops.push(world.send(Message::put(0, 1, base + key, len)));
+    for zero_copy in [0, 1] {
+        let mut world = World::<T>::new(&Setup::default().with("zero_copy", zero_copy));
+        let mut ops = Vec::new();
+        for (key, len) in (1..).zip(LENS) {
+            for (base, plan) in [(0, Plan::Done), (100, Plan::Drop)] {
+                world.plan(1, base + key, plan);
+                ops.push(world.send(Message::put(0, 1, base + key, len)));
+            }
+            ops.push(world.send_expected(Message::put(0, 1, 200 + key, len), 1));
         }
-        ops.push(world.send_expected(Message::put(0, 1, 200 + key, len), 1));
+        world.run(Nanos::from_secs(5));
+        for (key, len) in (1..).zip(LENS) {
+            world.assert_stored(1, 200 + key, len, len);
+            assert_eq!(world.received(1, key).bytes, None);
+            assert_eq!(world.received(1, 100 + key).bytes, None);
+        }
+        for op in ops {
+            assert_eq!(world.status(0, op), Some(Status::Ok), "the sender learns nothing of it");
+        }
+        world.finish();
     }
-    world.run(Nanos::from_secs(5));
-    for (key, len) in (1..).zip(LENS) {
-        world.assert_stored(1, 200 + key, len, len);
-        assert_eq!(world.received(1, key).bytes, None);
-        assert_eq!(world.received(1, 100 + key).bytes, None);
-    }
-    for op in ops {
-        assert_eq!(world.status(0, op), Some(Status::Ok), "the sender learns nothing of it");
-    }
-    world.finish();
 }
 
 /// More messages than any buffer holds, in both directions at once: each one ends once and arrives
@@ -185,13 +187,13 @@ pub fn memory_is_free_when_a_message_has_ended<T: Testbed>() {
 pub fn a_driver_at_rest_has_no_work<T: Testbed>() {
     let mut world = World::<T>::new(&Setup::default());
     for node in 0..2 {
-        assert!(!world.bed.pending(node, 0).0, "a new driver has work");
+        assert!(!world.bed.view(node, 0).has_work, "a new driver has work");
     }
     world.assert_passes(Message::put(0, 1, 1, 1 << 20), 1);
     for node in 0..2 {
-        let (work, deadline) = world.bed.pending(node, 0);
-        assert!(!work, "node {node} has work with nothing to do");
-        assert!(deadline > world.bed.now(), "node {node} has missed its deadline");
+        let view = world.bed.view(node, 0);
+        assert!(!view.has_work, "node {node} has work with nothing to do");
+        assert!(view.next_deadline > world.bed.now(), "node {node} has missed its deadline");
     }
     world.finish();
 }

@@ -1,8 +1,8 @@
 //! Why a request failed: what happened, where, and what to do next.
 
+use lustrine_lnet::driver_report::DialPhase;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::topology::Identity;
-use lustrine_socklnd::DialPhase;
 use lustrine_wire::nid::Nid;
 
 use crate::node::NodeHandle;
@@ -87,10 +87,9 @@ impl NodeHandle {
         let reports = self.reports().unwrap_or_default();
         let links = reports.iter().flat_map(|report| &report.links);
         links.filter(|link| link.id.nid == nid).fold(Reached::Unknown, |reached, link| {
-            let open = link.control + link.bulk_in + link.bulk_out + link.any;
             match link.dialling {
-                _ if open > 0 || reached == Reached::Node => Reached::Node,
-                Some(DialPhase::AwaitingHello) => Reached::Tcp,
+                _ if link.open() > 0 || reached == Reached::Node => Reached::Node,
+                Some(DialPhase::AwaitingPeer) => Reached::Tcp,
                 Some(DialPhase::Connecting) => Reached::Nothing,
                 None => reached,
             }

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use lustrine_lnet::driver_report::DriverMetric;
 use lustrine_lnet::latency::{Latencies, Operation};
 use lustrine_lnet::shard::{PeerInfo, PeerState};
 use lustrine_lnet::stats::{ByType, Stats};
-use lustrine_metrics::{Metric, NIS_MAX, PEERS_MAX, Page, counter_metric};
+use lustrine_metrics::{Metric, NIS_MAX, PEERS_MAX, Page};
 use lustrine_selftest::RpcTotals;
 use lustrine_sys::Clock;
 use lustrine_wire::nid::Nid;
@@ -13,9 +14,6 @@ use lustrine_wire::nid::Nid;
 use crate::call::{CallError, identity_name};
 use crate::node::NodeHandle;
 use crate::snapshot::{LoopSnapshot, Since, SnapshotPeers, SnapshotQuery};
-
-/// Connections by type, as [`LoopSnapshot::connections`] orders them.
-const TYPES: [&str; 4] = ["control", "bulk_in", "bulk_out", "any"];
 
 /// What the server knows of itself.
 #[derive(Clone, Copy, Debug, Default)]
@@ -128,20 +126,31 @@ fn of_messages(page: &mut Page, snapshots: &[LoopSnapshot]) {
 }
 
 fn of_driver(page: &mut Page, snapshots: &[LoopSnapshot]) {
-    for (index, name) in TYPES.into_iter().enumerate() {
-        let open: usize = snapshots.iter().map(|snapshot| snapshot.connections[index]).sum();
-        page.gauge(Metric::Connections, &[name], open as i64);
+    for (name, open) in connections_of_all(snapshots) {
+        page.gauge(Metric::Connections, &[&name.to_ascii_lowercase()], i64::from(open));
     }
     let streams: usize = snapshots.iter().map(|snapshot| snapshot.report.connections).sum();
     page.gauge(Metric::Streams, &[], streams as i64);
-    let mut counters: BTreeMap<&'static str, u64> = BTreeMap::new();
-    for (name, value) in snapshots.iter().flat_map(|snapshot| snapshot.report.driver.iter()) {
-        *counters.entry(name).or_default() += value;
+    let mut counters: BTreeMap<(&'static DriverMetric, Option<&'static str>), u64> =
+        BTreeMap::new();
+    for counter in snapshots.iter().flat_map(|snapshot| &snapshot.report.driver) {
+        *counters.entry((counter.metric, counter.label)).or_default() += counter.value;
     }
-    for (name, value) in counters {
-        let (metric, label) = counter_metric(name);
-        page.count(metric, label.as_slice(), value);
+    for ((metric, label), value) in counters {
+        page.driver_count(metric, label, value);
     }
+}
+
+/// Open connections by type, all partitions together.
+fn connections_of_all(snapshots: &[LoopSnapshot]) -> Vec<(&'static str, u32)> {
+    let mut all: Vec<(&'static str, u32)> = Vec::new();
+    for (name, open) in snapshots.iter().flat_map(|snapshot| &snapshot.connections) {
+        match all.iter_mut().find(|(other, _)| other == name) {
+            Some((_, sum)) => *sum += open,
+            None => all.push((name, *open)),
+        }
+    }
+    all
 }
 
 fn of_selftest(page: &mut Page, snapshots: &[LoopSnapshot]) {
@@ -162,11 +171,11 @@ fn of_selftest(page: &mut Page, snapshots: &[LoopSnapshot]) {
 }
 
 /// What the driver knows of a peer NID, all its processes together.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Links {
-    open: [usize; 4],
+    open: Vec<(&'static str, u32)>,
     queued_bytes: u64,
-    queued_messages: usize,
+    queued_messages: u64,
 }
 
 /// The peers with most messages of all partitions: each has told of as many as fit altogether.
@@ -180,15 +189,19 @@ fn of_peers(page: &mut Page, snapshots: &[LoopSnapshot]) {
     page.gauge(Metric::Peers, &[], known as i64);
     page.gauge(Metric::PeersLeftOut, &[], (known - peers.len()) as i64);
     peers.sort_by_key(|(_, peer)| peer.nid);
+    let closed: Vec<_> =
+        connections_of_all(snapshots).into_iter().map(|(name, _)| (name, 0)).collect();
+    let none = Links { open: closed, ..Links::default() };
     let mut links: HashMap<Nid, Links> = HashMap::new();
     for link in snapshots.iter().flat_map(|snapshot| &snapshot.report.links) {
-        let all = links.entry(link.id.nid).or_default();
-        let open = [link.control, link.bulk_in, link.bulk_out, link.any];
-        all.open.iter_mut().zip(open).for_each(|(all, one)| *all += one);
-        all.queued_bytes += link.tx_queued;
-        all.queued_messages += link.tx_messages + link.waiting;
+        let all = links.entry(link.id.nid).or_insert_with(|| none.clone());
+        for (name, count) in &link.connections {
+            let of_type = all.open.iter_mut().find(|(other, _)| other == name);
+            of_type.expect("the driver has named its types").1 += count;
+        }
+        all.queued_bytes += link.queued_bytes;
+        all.queued_messages += link.queued_messages;
     }
-    let none = Links::default();
     for (snapshot, peer) in peers {
         of_peer(page, peer, links.get(&peer.nid).unwrap_or(&none));
         let mut of_this = snapshot.peer_latencies.iter().filter(|(nid, _)| *nid == peer.nid);
@@ -208,11 +221,11 @@ fn of_peer(page: &mut Page, peer: &PeerInfo, links: &Links) {
     page.count(Metric::PeerMessages, &[nid, "sent"], peer.total.sent);
     page.count(Metric::PeerMessages, &[nid, "received"], peer.total.received);
     page.count(Metric::PeerMessages, &[nid, "dropped"], peer.total.dropped);
-    for (name, open) in TYPES.into_iter().zip(links.open) {
-        page.gauge(Metric::PeerConnections, &[nid, name], open as i64);
+    for (name, open) in &links.open {
+        page.gauge(Metric::PeerConnections, &[nid, &name.to_ascii_lowercase()], i64::from(*open));
     }
     page.gauge(Metric::PeerQueuedBytes, &[nid], signed(links.queued_bytes));
-    page.gauge(Metric::PeerQueuedMessages, &[nid], links.queued_messages as i64);
+    page.gauge(Metric::PeerQueuedMessages, &[nid], signed(links.queued_messages));
 }
 
 fn signed(value: u64) -> i64 {

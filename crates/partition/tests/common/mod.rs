@@ -1,6 +1,7 @@
 //! A driver that keeps what it is given.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
+use lustrine_lnet::driver_report::{DriverCounter, DriverNotice, DriverPeer};
 use lustrine_lnet::lnd::{Action, Arrival, Core, NiIndex, RxId, Verdict};
 use lustrine_lnet::memory::VecMemory;
 use lustrine_lnet::status::Status;
@@ -44,6 +45,22 @@ impl Driver for TestDriver {
 
     fn next_handoff(&mut self) -> Option<(u16, u32)> {
         None
+    }
+
+    fn connection_types(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    fn counter_rows(&self) -> Vec<DriverCounter> {
+        Vec::new()
+    }
+
+    fn peer_rows(&self) -> impl Iterator<Item = DriverPeer> + '_ {
+        core::iter::empty()
+    }
+
+    fn take_notices(&mut self) -> Vec<DriverNotice> {
+        Vec::new()
     }
 }
 

@@ -11,6 +11,7 @@ use core::convert::Infallible;
 use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
+use lustrine_lnet::driver_report::{DriverCounter, DriverMetric, DriverNotice, DriverPeer};
 use lustrine_lnet::lnd::{Action, Core, LinkEvent, NiIndex, SendAction};
 use lustrine_lnet::memory::HasMemory;
 use lustrine_lnet::status::Status;
@@ -32,6 +33,15 @@ const HEAD: u64 = 24 + 72;
 
 /// Bytes of a HELLO, and of the word that closes a connection.
 const HELLO: u64 = 80;
+
+/// The one type of its connections.
+const CONNECTION_TYPE: &str = "MESSAGE";
+
+static CONNECTIONS: DriverMetric = DriverMetric {
+    name: "lustrine_message_driver_connections_total",
+    label: Some("event"),
+    help: "Connections of the message driver; event is opened or closed.",
+};
 
 /// What a driver needs to know of its node.
 #[derive(Debug)]
@@ -75,6 +85,9 @@ pub(super) struct MessageDriver {
     /// Time that messages waited for their turn on the way out, in nanoseconds.
     pub(super) on_the_way_out: u64,
     shut: Option<Status>,
+    /// Connections so far.
+    opened: u64,
+    closed: u64,
     /// What went wrong that never may.
     pub(super) complaints: Vec<String>,
 }
@@ -123,6 +136,8 @@ impl MessageDriver {
             lent: 0,
             on_the_way_out: 0,
             shut: None,
+            opened: 0,
+            closed: 0,
             complaints: Vec::new(),
         }
     }
@@ -326,6 +341,7 @@ impl MessageDriver {
         status: Status,
     ) {
         let peer = &mut self.peers[slot];
+        self.closed += peer.links.len() as u64;
         peer.links.clear();
         peer.in_stream = 0;
         for lent in core::mem::take(&mut peer.lent) {
@@ -401,6 +417,30 @@ impl Driver for MessageDriver {
 
     fn next_handoff(&mut self) -> Option<(u16, Infallible)> {
         None
+    }
+
+    fn connection_types(&self) -> Vec<&'static str> {
+        vec![CONNECTION_TYPE]
+    }
+
+    fn counter_rows(&self) -> Vec<DriverCounter> {
+        let row = |name, value| DriverCounter {
+            driver: "message",
+            name,
+            value,
+            metric: &CONNECTIONS,
+            label: Some(name),
+            log: None,
+        };
+        vec![row("opened", self.opened), row("closed", self.closed)]
+    }
+
+    fn peer_rows(&self) -> impl Iterator<Item = DriverPeer> + '_ {
+        self.peers.iter().filter(|peer| !peer.links.is_empty() || peer.is_busy()).map(Peer::row)
+    }
+
+    fn take_notices(&mut self) -> Vec<DriverNotice> {
+        Vec::new()
     }
 }
 

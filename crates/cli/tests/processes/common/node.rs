@@ -132,7 +132,7 @@ impl Node {
     /// One counter of its driver.
     #[track_caller]
     pub(crate) fn count(&self, name: &str) -> u64 {
-        self.stats().socklnd[name]
+        self.stats().drivers["socklnd"][name]
     }
 
     /// Ends it with SIGTERM and checks that it succeeds.

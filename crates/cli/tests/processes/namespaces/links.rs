@@ -88,7 +88,7 @@ fn a_link_that_is_down_for_a_moment_causes_delay_only() {
 fn a_link_that_is_down_for_longer_causes_errors() {
     let settings = ["--set", "sock_timeout=1"];
     let until = |_: &NetNs, node: &NetNsNode, down| {
-        node.stats().socklnd["closed"] > 0 && down >= Duration::from_secs(4)
+        node.stats().drivers["socklnd"]["closed"] > 0 && down >= Duration::from_secs(4)
     };
     let Some((_, done)) = interrupted(&settings, until) else { return };
     let rows = rows(&done.expect_code(1));

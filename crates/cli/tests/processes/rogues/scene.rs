@@ -101,7 +101,7 @@ impl Scene {
     /// A counter of the driver or of the core.
     pub(crate) fn count(&self, name: &str) -> u64 {
         let stats = self.node.stats();
-        let counter = stats.socklnd.get(name).or_else(|| stats.lnet.get(name));
+        let counter = stats.drivers["socklnd"].get(name).or_else(|| stats.lnet.get(name));
         *counter.unwrap_or_else(|| panic!("no counter {name}"))
     }
 
@@ -162,7 +162,11 @@ impl Scene {
             (node.usage().descriptors <= self.before.descriptors + more).then_some(())
         });
         let stats = self.friend.stats();
-        assert_eq!((stats.socklnd["closed"], stats.lnet["errors"]), (0, 0), "{stats:#?}");
+        assert_eq!(
+            (stats.drivers["socklnd"]["closed"], stats.lnet["errors"]),
+            (0, 0),
+            "{stats:#?}"
+        );
         let resident = node.usage().resident;
         assert!(resident <= self.before.resident + self.left, "{resident} bytes stay resident");
         ping(&self.friend, &node.nid()).expect("the node answers still");

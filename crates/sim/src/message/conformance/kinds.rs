@@ -2,6 +2,7 @@
 
 use core::net::{IpAddr, SocketAddr};
 
+use lustrine_lnet::driver_report::{DriverCounter, DriverNotice, DriverPeer};
 use lustrine_lnet::lnd::{Action, Core, NiIndex};
 use lustrine_lnet::memory::{HasMemory, Span};
 use lustrine_lnet::status::Status;
@@ -288,6 +289,22 @@ impl Driver for OnBoth {
 
     fn next_handoff(&mut self) -> Option<(u16, core::convert::Infallible)> {
         self.0.next_handoff()
+    }
+
+    fn connection_types(&self) -> Vec<&'static str> {
+        self.0.connection_types()
+    }
+
+    fn counter_rows(&self) -> Vec<DriverCounter> {
+        self.0.counter_rows()
+    }
+
+    fn peer_rows(&self) -> impl Iterator<Item = DriverPeer> + '_ {
+        self.0.peer_rows()
+    }
+
+    fn take_notices(&mut self) -> Vec<DriverNotice> {
+        self.0.take_notices()
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use core::net::SocketAddr;
 
 use lustrine_lnd_testing::{
-    Command, Input, ModelCore, NETS, Setup, StopKind, Testbed, nid_of, turn,
+    Command, DriverView, Input, ModelCore, NETS, Setup, StopKind, Testbed, nid_of, turn,
 };
 use lustrine_lnet::lnd::NiIndex;
 use lustrine_lnet::memory::Memory;
@@ -314,9 +314,8 @@ impl<K: Kind> Testbed for Bed<K> {
         }
     }
 
-    fn pending(&self, node: usize, cpt: u16) -> (bool, Time) {
-        let driver = &self.nodes[node].cpts[usize::from(cpt)].driver;
-        (driver.has_work(), driver.next_deadline())
+    fn view(&self, node: usize, cpt: u16) -> DriverView {
+        DriverView::of(&self.nodes[node].cpts[usize::from(cpt)].driver)
     }
 
     fn stop(&mut self, node: usize, kind: StopKind) {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use lustrine_lnet::driver_report::{DialPhase, DriverPeer};
 use lustrine_lnet::lnd::{NiIndex, OpKey, RxId, SendAction};
 use lustrine_lnet::memory::Spans;
 use lustrine_lnet::time::{Nanos, Time};
@@ -10,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::super::packet::{Cargo, LinkId, Packet, is_small};
 use super::super::wire::Wire;
-use super::Terms;
+use super::{CONNECTION_TYPE, Terms};
 use crate::fabric::Hops;
 use crate::network::HostId;
 
@@ -91,6 +92,22 @@ impl Peer {
         !self.queue.is_empty()
             || !self.lent.is_empty()
             || self.parked.iter().any(|parked| !parked.is_empty())
+    }
+
+    /// What the driver reports of it.
+    pub(super) fn row(&self) -> DriverPeer {
+        DriverPeer {
+            id: self.id(),
+            ni: self.ni,
+            version: None,
+            connections: [(CONNECTION_TYPE, self.links.len() as u32)].into_iter().collect(),
+            queued_bytes: self.in_stream,
+            queued_messages: self.queue.len() as u64,
+            dialling: match self.dial {
+                Dial::Active(_) => Some(DialPhase::Connecting),
+                Dial::Idle | Dial::Waiting(_) => None,
+            },
+        }
     }
 
     /// Whether a message can be handed over now.

@@ -62,7 +62,8 @@ impl MessageDriver {
             Cargo::Closed if known => {
                 let links = &mut self.peers[slot].links;
                 links.retain(|other| *other != link);
-                if links.is_empty() {
+                self.closed += 1;
+                if self.peers[slot].links.is_empty() {
                     self.down(now, core, out, slot, Status::ConnectionLost);
                 }
             }
@@ -132,6 +133,7 @@ impl MessageDriver {
             return false;
         }
         peer.links.push(link);
+        self.opened += 1;
         if peer.links.len() == 1 {
             core.link(now, peer.ni, peer.id(), LinkEvent::Up);
         }

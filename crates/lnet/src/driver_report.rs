@@ -1,0 +1,84 @@
+//! What a driver reports about itself, for logs, tools and metrics: plain data, the same for every
+//! driver.
+
+use core::net::IpAddr;
+
+use lustrine_wire::nid::ProcessId;
+use smallvec::SmallVec;
+
+use crate::lnd::NiIndex;
+
+/// A metric that a driver declares: counters of one unit, told apart by a label if there are
+/// several.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DriverMetric {
+    /// Its name in Prometheus; it ends in `_total`.
+    pub name: &'static str,
+    /// The name of its label, if it has one.
+    pub label: Option<&'static str>,
+    /// What it counts, in one sentence.
+    pub help: &'static str,
+}
+
+/// A counter of a driver, since the driver was made. Counters only grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DriverCounter {
+    /// The driver, as it is named in `lustrine show stats`.
+    pub driver: &'static str,
+    /// Its name, which is unique among the counters of its driver.
+    pub name: &'static str,
+    /// The value.
+    pub value: u64,
+    /// The metric that it is part of.
+    pub metric: &'static DriverMetric,
+    /// The value of the metric's label.
+    pub label: Option<&'static str>,
+    /// What the log says when it grows; `None` is nothing.
+    pub log: Option<&'static str>,
+}
+
+/// How far a driver has come with connecting to a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DialPhase {
+    /// The peer's host has not answered.
+    Connecting,
+    /// The peer's host has answered; the peer has not.
+    AwaitingPeer,
+}
+
+/// A peer as its driver knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriverPeer {
+    /// Its NID and pid; a userland peer has its new identity ([USR-2]).
+    pub id: ProcessId,
+    /// The interface.
+    pub ni: NiIndex,
+    /// The version of the driver's protocol, once it is known.
+    pub version: Option<&'static str>,
+    /// Open connections by type: all types of the driver, in its order.
+    pub connections: SmallVec<[(&'static str, u32); 4]>,
+    /// Bytes that wait to be sent on its connections.
+    pub queued_bytes: u64,
+    /// Messages that wait for a connection, or to be sent on one.
+    pub queued_messages: u64,
+    /// How far a connection to it is that is being made.
+    pub dialling: Option<DialPhase>,
+}
+
+impl DriverPeer {
+    /// The number of open connections of all types.
+    pub fn open(&self) -> u32 {
+        self.connections.iter().map(|(_, count)| count).sum()
+    }
+}
+
+/// What happened to connections of one address, for the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DriverNotice {
+    /// What happened, and why.
+    pub what: &'static str,
+    /// The address at the other end; `None` sums up the addresses that were too many to remember.
+    pub address: Option<IpAddr>,
+    /// How often since the last report.
+    pub count: u64,
+}
