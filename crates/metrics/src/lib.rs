@@ -1,8 +1,9 @@
 //! A node's metrics for Prometheus.
 //!
 //! [`TABLE`] lists the metrics, drivers declare theirs, and `docs/metrics.md` is written from both.
-//! A [`Page`] takes their values and becomes text. [`http`] reads a request and writes the answer. This crate does no I/O:
-//! the values come from the node's event loops, and the sockets are the node's.
+//! A [`Page`] takes their values and becomes text. [`http`] reads a request and writes the answer.
+//! This crate does no I/O: the values come from the node's event loops, and the sockets are the
+//! node's.
 //!
 //! A page is bounded however many peers there are: [`PEERS_MAX`] of them and [`NIS_MAX`] interfaces
 //! have series.
