@@ -81,15 +81,15 @@ pub fn part_of(spans: &[Span], from: u32, len: u32) -> Spans {
     out
 }
 
-/// Which 8-byte words of a buffer are filled or checked.
+/// Some 8-byte words of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Words {
     /// Every word.
     All,
-    /// The first and the last word of each page; the last page may be shorter.
-    PageEnds {
-        /// Page size in bytes, a power of two.
-        page: u32,
+    /// The first and the last word of each block; the last block may be shorter.
+    BlockEnds {
+        /// Length of a block in bytes, a power of two.
+        block: u32,
     },
 }
 
@@ -110,13 +110,14 @@ pub trait Memory {
     fn read(&self, span: Span, out: &mut [u8]);
     /// Copies `from` to `to`, which have the same length and do not overlap.
     fn copy(&mut self, from: Span, to: Span);
-    /// Writes `word` to the chosen words of `span`, whose length must be a multiple of 8.
-    fn fill(&mut self, span: Span, word: [u8; 8], which: Words);
+    /// Writes `word` to the chosen words of `span`, whose length must be a multiple of 8. A model
+    /// of memory can keep such a span without its bytes.
+    fn fill_words(&mut self, span: Span, word: [u8; 8], which: Words);
     /// Whether the chosen words of `span` all equal `word`.
     ///
     /// # Errors
     /// The offset of the first word that differs.
-    fn check(&self, span: Span, word: [u8; 8], which: Words) -> Result<(), u32>;
+    fn compare_words(&self, span: Span, word: [u8; 8], which: Words) -> Result<(), u32>;
 }
 
 /// A value that contains a memory and can be used as one: drivers get streams and memory in one
@@ -157,13 +158,13 @@ impl<L: HasMemory> Memory for L {
     }
 
     #[inline]
-    fn fill(&mut self, span: Span, word: [u8; 8], which: Words) {
-        self.memory_mut().fill(span, word, which);
+    fn fill_words(&mut self, span: Span, word: [u8; 8], which: Words) {
+        self.memory_mut().fill_words(span, word, which);
     }
 
     #[inline]
-    fn check(&self, span: Span, word: [u8; 8], which: Words) -> Result<(), u32> {
-        self.memory().check(span, word, which)
+    fn compare_words(&self, span: Span, word: [u8; 8], which: Words) -> Result<(), u32> {
+        self.memory().compare_words(span, word, which)
     }
 }
 

@@ -238,31 +238,31 @@ impl Memory for LoopIo {
         self.arena.copy(block(from), block(to));
     }
 
-    fn fill(&mut self, span: Span, word: [u8; 8], which: Words) {
+    fn fill_words(&mut self, span: Span, word: [u8; 8], which: Words) {
         match which {
             Words::All => self.arena.fill_words(block(span), word),
-            Words::PageEnds { page } => {
-                for at in page_ends(span.len, page) {
+            Words::BlockEnds { block: len } => {
+                for at in block_ends(span.len, len) {
                     self.arena.fill_word_at(block(span), at, word);
                 }
             }
         }
     }
 
-    fn check(&self, span: Span, word: [u8; 8], which: Words) -> Result<(), u32> {
+    fn compare_words(&self, span: Span, word: [u8; 8], which: Words) -> Result<(), u32> {
         match which {
             Words::All => self.arena.check_words(block(span), word).map_err(|at| at & !7),
-            Words::PageEnds { page } => page_ends(span.len, page)
+            Words::BlockEnds { block: len } => block_ends(span.len, len)
                 .find(|at| self.arena.word_at(block(span), *at) != word)
                 .map_or(Ok(()), Err),
         }
     }
 }
 
-/// Offsets of the first and last word of each page-sized fragment.
-fn page_ends(len: u32, page: u32) -> impl Iterator<Item = u32> {
-    let ends = move |start: u32| [start, (start + page).min(len).saturating_sub(8).max(start)];
-    (0..len).step_by(page as usize).flat_map(ends).filter(move |at| at + 8 <= len)
+/// Offsets of the first and last word of each block.
+fn block_ends(len: u32, block: u32) -> impl Iterator<Item = u32> {
+    let ends = move |start: u32| [start, (start + block).min(len).saturating_sub(8).max(start)];
+    (0..len).step_by(block as usize).flat_map(ends).filter(move |at| at + 8 <= len)
 }
 
 impl Io for LoopIo {
@@ -394,10 +394,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn page_ends_are_first_and_last_words_of_each_fragment() {
-        assert_eq!(page_ends(8, 4096).collect::<Vec<_>>(), [0, 0]);
-        assert_eq!(page_ends(4096, 4096).collect::<Vec<_>>(), [0, 4088]);
-        assert_eq!(page_ends(5000, 4096).collect::<Vec<_>>(), [0, 4088, 4096, 4992]);
-        assert_eq!(page_ends(0, 4096).count(), 0);
+    fn block_ends_are_the_first_and_last_words_of_each_block() {
+        assert_eq!(block_ends(8, 4096).collect::<Vec<_>>(), [0, 0]);
+        assert_eq!(block_ends(4096, 4096).collect::<Vec<_>>(), [0, 4088]);
+        assert_eq!(block_ends(5000, 4096).collect::<Vec<_>>(), [0, 4088, 4096, 4992]);
+        assert_eq!(block_ends(0, 4096).count(), 0);
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn word(writer: ByteOrder) -> [u8; 8] {
 fn words(check: BrwCheck) -> Option<Words> {
     match check {
         BrwCheck::None | BrwCheck::Discard => None,
-        BrwCheck::Simple => Some(Words::PageEnds { page: PAGE_MAX }),
+        BrwCheck::Simple => Some(Words::BlockEnds { block: PAGE_MAX }),
         BrwCheck::Full => Some(Words::All),
     }
 }
@@ -30,13 +30,13 @@ fn words(check: BrwCheck) -> Option<Words> {
 /// Fills a source with the pattern, every word of it: data that satisfy every check of every
 /// reader, so that one buffer serves all.
 pub(crate) fn fill(memory: &mut impl Memory, span: Span) {
-    memory.fill(span, word(OUR_ORDER), Words::All);
+    memory.fill_words(span, word(OUR_ORDER), Words::All);
 }
 
 /// Poisons the places that [`verify`] will look at.
 pub(crate) fn poison(memory: &mut impl Memory, span: Span, check: BrwCheck) {
     if let Some(words) = words(check) {
-        memory.fill(span, OUR_ORDER.u64_bytes(DATA_POISON), words);
+        memory.fill_words(span, OUR_ORDER.u64_bytes(DATA_POISON), words);
     }
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn verify(
     writer: ByteOrder,
 ) -> Result<(), u32> {
     match words(check) {
-        Some(words) => memory.check(span, word(writer), words),
+        Some(words) => memory.compare_words(span, word(writer), words),
         None => Ok(()),
     }
 }

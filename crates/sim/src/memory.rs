@@ -144,21 +144,21 @@ impl Memory for RopeMemory {
         self.put(to, &rope);
     }
 
-    fn fill(&mut self, span: Span, word: [u8; 8], which: Words) {
+    fn fill_words(&mut self, span: Span, word: [u8; 8], which: Words) {
         assert_eq!(span.len % 8, 0, "{span:?} is not made of words");
         let region = self.region_mut(span);
         match which {
             Words::All => region.fill(span.offset, span.len, word),
-            Words::PageEnds { page } => region.fill_ends(span.offset, span.len, word, page),
+            Words::BlockEnds { block } => region.fill_ends(span.offset, span.len, word, block),
         }
     }
 
-    fn check(&self, span: Span, word: [u8; 8], which: Words) -> Result<(), u32> {
+    fn compare_words(&self, span: Span, word: [u8; 8], which: Words) -> Result<(), u32> {
         assert_eq!(span.len % 8, 0, "{span:?} is not made of words");
         let region = self.region(span);
         let wrong = match which {
             Words::All => region.differs(span.offset, span.len, word),
-            Words::PageEnds { page } => region.ends_differ(span.offset, span.len, word, page),
+            Words::BlockEnds { block } => region.ends_differ(span.offset, span.len, word, block),
         };
         wrong.map_or(Ok(()), Err)
     }

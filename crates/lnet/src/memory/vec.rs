@@ -25,14 +25,14 @@ impl VecMemory {
     }
 }
 
-/// Offsets of the words a check touches.
+/// Offsets of the chosen words.
 fn word_offsets(len: u32, which: Words) -> Vec<u32> {
     match which {
         Words::All => (0..len).step_by(8).collect(),
-        Words::PageEnds { page } => {
-            let starts = (0..len).step_by(page as usize);
+        Words::BlockEnds { block } => {
+            let starts = (0..len).step_by(block as usize);
             let mut all: Vec<u32> =
-                starts.flat_map(|start| [start, (start + page).min(len) - 8]).collect();
+                starts.flat_map(|start| [start, (start + block).min(len) - 8]).collect();
             all.dedup();
             all
         }
@@ -72,13 +72,13 @@ impl Memory for VecMemory {
         self.block_mut(to).copy_from_slice(&bytes);
     }
 
-    fn fill(&mut self, span: Span, word: [u8; 8], which: Words) {
+    fn fill_words(&mut self, span: Span, word: [u8; 8], which: Words) {
         for at in word_offsets(span.len, which) {
             self.block_mut(span.part(at, 8)).copy_from_slice(&word);
         }
     }
 
-    fn check(&self, span: Span, word: [u8; 8], which: Words) -> Result<(), u32> {
+    fn compare_words(&self, span: Span, word: [u8; 8], which: Words) -> Result<(), u32> {
         let wrong = |at: &u32| self.block(span.part(*at, 8)) != word;
         word_offsets(span.len, which).into_iter().find(wrong).map_or(Ok(()), Err)
     }

@@ -116,15 +116,15 @@ impl Region {
         self.set(at, len, Pattern::word(word));
     }
 
-    /// Stores a word at both ends of every page; the last page may be shorter.
-    pub(super) fn fill_ends(&mut self, at: u32, len: u32, word: [u8; 8], page: u32) {
-        let whole = len - len % page;
-        for (at, len, page) in [(at, whole, page), (at + whole, len - whole, len - whole)] {
-            let Some(size) = NonZeroU32::new(page).filter(|_| len != 0) else { continue };
+    /// Stores a word at both ends of every block; the last block may be shorter.
+    pub(super) fn fill_ends(&mut self, at: u32, len: u32, word: [u8; 8], block: u32) {
+        let whole = len - len % block;
+        for (at, len, block) in [(at, whole, block), (at + whole, len - whole, len - whole)] {
+            let Some(size) = NonZeroU32::new(block).filter(|_| len != 0) else { continue };
             match self.pattern_of(at, len).and_then(|pattern| pattern.marked(word, size)) {
                 Some(pattern) => self.set(at, len, pattern),
                 None => {
-                    for end in page_ends(len, page) {
+                    for end in block_ends(len, block) {
                         self.set(at + end, 8, Pattern::word(word));
                     }
                 }
@@ -148,16 +148,16 @@ impl Region {
         None
     }
 
-    /// The offset of the first end of a page that is not this word.
-    pub(super) fn ends_differ(&self, at: u32, len: u32, word: [u8; 8], page: u32) -> Option<u32> {
-        let whole = len - len % page;
-        for (from, len, page) in [(0, whole, page), (whole, len - whole, len - whole)] {
-            let Some(size) = NonZeroU32::new(page).filter(|_| len != 0) else { continue };
+    /// The offset of the first end of a block that is not this word.
+    pub(super) fn ends_differ(&self, at: u32, len: u32, word: [u8; 8], block: u32) -> Option<u32> {
+        let whole = len - len % block;
+        for (from, len, block) in [(0, whole, block), (whole, len - whole, len - whole)] {
+            let Some(size) = NonZeroU32::new(block).filter(|_| len != 0) else { continue };
             if self.pattern_of(at + from, len).and_then(|pattern| pattern.mark(size)) == Some(word)
             {
                 continue;
             }
-            let mut ends = page_ends(len, page).map(|end| from + end);
+            let mut ends = block_ends(len, block).map(|end| from + end);
             if let Some(wrong) = ends.find(|end| self.word_at(at + end) != word) {
                 return Some(wrong);
             }
@@ -321,8 +321,8 @@ impl View<'_> {
     }
 }
 
-/// Offsets of the first and last word of each page-sized fragment.
-pub(super) fn page_ends(len: u32, page: u32) -> impl Iterator<Item = u32> {
-    let ends = move |start: u32| [start, (start + page).min(len) - 8];
-    (0..len).step_by(page as usize).flat_map(ends)
+/// Offsets of the first and last word of each block.
+pub(super) fn block_ends(len: u32, block: u32) -> impl Iterator<Item = u32> {
+    let ends = move |start: u32| [start, (start + block).min(len) - 8];
+    (0..len).step_by(block as usize).flat_map(ends)
 }

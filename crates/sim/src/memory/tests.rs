@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::region::page_ends;
+use super::region::block_ends;
 use super::*;
 
 /// One vector per span.
@@ -23,8 +23,8 @@ impl Model {
     fn ends(place: Place, which: Words) -> Vec<usize> {
         match which {
             Words::All => (0..place.len).step_by(8).collect(),
-            Words::PageEnds { page } => {
-                page_ends(place.len as u32, page).map(|at| at as usize).collect()
+            Words::BlockEnds { block } => {
+                block_ends(place.len as u32, block).map(|at| at as usize).collect()
             }
         }
     }
@@ -67,8 +67,8 @@ enum Op {
 fn words() -> impl Strategy<Value = Words> {
     prop_oneof![
         2 => Just(Words::All),
-        1 => Just(Words::PageEnds { page: 64 }),
-        2 => Just(Words::PageEnds { page: 256 }),
+        1 => Just(Words::BlockEnds { block: 64 }),
+        2 => Just(Words::BlockEnds { block: 256 }),
     ]
 }
 
@@ -157,12 +157,12 @@ impl Both {
             }
             Op::Fill(at, one, which) => {
                 let place = self.whole_words(*at)?;
-                self.memory.fill(self.span(place), word(one), *which);
+                self.memory.fill_words(self.span(place), word(one), *which);
                 self.model.fill(place, word(one), *which);
             }
             Op::Check(at, one, which) => {
                 let place = self.whole_words(*at)?;
-                let found = self.memory.check(self.span(place), word(one), *which);
+                let found = self.memory.compare_words(self.span(place), word(one), *which);
                 assert_eq!(found, self.model.check(place, word(one), *which));
             }
             Op::Read(at) => {
@@ -235,19 +235,19 @@ proptest! {
 
 const PATTERN: [u8; 8] = *b"LUSTRINE";
 const POISON: [u8; 8] = *b"poisoned";
-const SIMPLE: Words = Words::PageEnds { page: 64 << 10 };
+const SIMPLE: Words = Words::BlockEnds { block: 64 << 10 };
 
 #[test]
 fn a_read_of_a_mebibyte_is_always_one_part() {
     let mut memory = RopeMemory::new(1 << 30);
     let (source, sink) = (memory.alloc((1 << 20) + 4096).unwrap(), memory.alloc(1 << 20).unwrap());
-    memory.fill(source, PATTERN, Words::All);
+    memory.fill_words(source, PATTERN, Words::All);
     for _ in 0..3 {
-        memory.fill(sink, POISON, SIMPLE);
-        assert_eq!(memory.check(sink, PATTERN, SIMPLE), Err(0));
+        memory.fill_words(sink, POISON, SIMPLE);
+        assert_eq!(memory.compare_words(sink, PATTERN, SIMPLE), Err(0));
         memory.copy(source.part(24, 1 << 20), sink);
-        assert_eq!(memory.check(sink, PATTERN, SIMPLE), Ok(()));
-        assert_eq!(memory.check(sink, PATTERN, Words::All), Ok(()));
+        assert_eq!(memory.compare_words(sink, PATTERN, SIMPLE), Ok(()));
+        assert_eq!(memory.compare_words(sink, PATTERN, Words::All), Ok(()));
         assert_eq!(memory.region(sink).parts(), 1);
     }
 }
@@ -256,8 +256,8 @@ fn a_read_of_a_mebibyte_is_always_one_part() {
 fn data_that_arrives_in_pieces_becomes_one_part() {
     let mut memory = RopeMemory::new(1 << 30);
     let (source, sink) = (memory.alloc(1 << 20).unwrap(), memory.alloc(1 << 20).unwrap());
-    memory.fill(source, PATTERN, Words::All);
-    memory.fill(sink, POISON, SIMPLE);
+    memory.fill_words(source, PATTERN, Words::All);
+    memory.fill_words(sink, POISON, SIMPLE);
     let mut stream = memory.take(source);
     let mut at = 0;
     while !stream.is_empty() {
@@ -266,7 +266,7 @@ fn data_that_arrives_in_pieces_becomes_one_part() {
         memory.put(sink.part(at, len), &piece);
         at += len;
     }
-    assert_eq!(memory.check(sink, PATTERN, Words::All), Ok(()));
+    assert_eq!(memory.compare_words(sink, PATTERN, Words::All), Ok(()));
     assert_eq!(memory.region(sink).parts(), 1);
 }
 
@@ -337,12 +337,12 @@ fn nothing_is_written_beyond_the_end() {
 fn words_are_checked_where_they_were_filled() {
     let mut memory = RopeMemory::new(1 << 20);
     let span = memory.alloc(5000).unwrap();
-    let ends = Words::PageEnds { page: 4096 };
-    memory.fill(span, PATTERN, ends);
-    assert_eq!(memory.check(span, PATTERN, ends), Ok(()));
-    assert_eq!(memory.check(span, PATTERN, Words::All), Err(8));
+    let ends = Words::BlockEnds { block: 4096 };
+    memory.fill_words(span, PATTERN, ends);
+    assert_eq!(memory.compare_words(span, PATTERN, ends), Ok(()));
+    assert_eq!(memory.compare_words(span, PATTERN, Words::All), Err(8));
     memory.write(span.part(4088, 8), b"differs!");
-    assert_eq!(memory.check(span, PATTERN, ends), Err(4088));
-    memory.fill(span, PATTERN, Words::All);
-    assert_eq!(memory.check(span, PATTERN, Words::All), Ok(()));
+    assert_eq!(memory.compare_words(span, PATTERN, ends), Err(4088));
+    memory.fill_words(span, PATTERN, Words::All);
+    assert_eq!(memory.compare_words(span, PATTERN, Words::All), Ok(()));
 }

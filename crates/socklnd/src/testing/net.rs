@@ -350,13 +350,13 @@ impl memory::Memory for TestIo {
         self.memory.borrow_mut().bytes_mut(to).copy_from_slice(&bytes);
     }
 
-    fn fill(&mut self, span: Span, word: [u8; 8], _which: Words) {
+    fn fill_words(&mut self, span: Span, word: [u8; 8], _which: Words) {
         for chunk in self.memory.borrow_mut().bytes_mut(span).chunks_exact_mut(8) {
             chunk.copy_from_slice(&word);
         }
     }
 
-    fn check(&self, span: Span, word: [u8; 8], _which: Words) -> Result<(), u32> {
+    fn compare_words(&self, span: Span, word: [u8; 8], _which: Words) -> Result<(), u32> {
         let memory = self.memory.borrow();
         let wrong = memory.bytes(span).chunks_exact(8).position(|chunk| chunk != word);
         wrong.map_or(Ok(()), |index| Err(8 * index as u32))
