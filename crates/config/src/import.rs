@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lustrine_control::ImportMode;
+use lustrine_document::Location;
 use lustrine_lnet::tunables::Change;
 use lustrine_partition::tunables::{TABLE, Tunables};
 use lustrine_wire::nid::Nid;
@@ -16,7 +17,7 @@ use lustrine_wire::nid::Nid;
 use super::lnetctl::{self, Draft};
 use super::nets::{PEER_BUFFER_CREDITS, PEER_TIMEOUT};
 use super::steps::{About, Refused, same};
-use super::{ConfigError, NetConfig, NodeConfig, PeerConfig, Position, Problem, Strictness};
+use super::{NetConfig, NodeConfig, PeerConfig, Strictness};
 
 /// An interface of a file on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,10 +50,10 @@ impl ImportPlan {
             About::Lustrine(key) => self.draft.own_at(key),
             About::Net(index) => {
                 let from = self.from.get(index).copied().flatten();
-                from.and_then(|from| self.draft.nets_at.get(from).copied())
+                from.and_then(|from| self.draft.nets_at.get(from))
             }
         };
-        let at = at.unwrap_or(Position::START);
+        let at = at.unwrap_or(&Location::START);
         format!("{}:{at}: {}", self.source_name, refused.text)
     }
 
@@ -126,16 +127,8 @@ pub fn plan_import(
             &defaults
         }
     };
-    let read = lnetctl::read_over(over, text, source_name, strictness);
-    let (draft, mut warnings) = read.map_err(|error: ConfigError| error.to_string())?;
-    let all_cpts = context.all_cpts();
-    let all = draft.config.nets.iter().zip(&draft.nets_at);
-    let all: BTreeSet<Position> =
-        all.filter(|(net, _)| net.cpts.as_ref() == Some(&all_cpts)).map(|(_, at)| *at).collect();
-    warnings.retain(|warning| {
-        let of_cpts = matches!(warning.problem, Problem::NoEffect { what: "CPT", .. });
-        !(of_cpts && all.contains(&warning.at))
-    });
+    let read = lnetctl::read_over(over, (text, source_name), strictness, &context.all_cpts());
+    let (draft, warnings) = read.map_err(|problems| problems.to_string())?;
     let config = match mode {
         ImportMode::Add => NodeConfig {
             nets: base.nets.clone(),
@@ -176,8 +169,8 @@ pub fn plan_import(
     }
     if let Err(what) = plan.config.check() {
         let draft = &plan.draft;
-        let at = draft.peers_at.first().or(draft.nets_at.first()).copied();
-        return Err(format!("{source_name}:{}: {what}", at.unwrap_or(Position::START)));
+        let at = draft.peers_at.first().or(draft.nets_at.first());
+        return Err(format!("{source_name}:{}: {what}", at.unwrap_or(&Location::START)));
     }
     Ok(plan)
 }
@@ -219,7 +212,7 @@ impl ImportPlan {
                     fresh.push((placed.explicit, index));
                 }
                 _ => {
-                    let at = self.draft.nets_at[index];
+                    let at = self.draft.nets_at[index].clone();
                     let nid = placed.nid;
                     return Err(format!("{}:{at}: {nid} is given twice", self.source_name));
                 }
@@ -246,7 +239,7 @@ impl ImportPlan {
             }
             (None, Ok(placed)) => Ok(placed),
             (None, Err(why)) => {
-                let at = self.draft.nets_at[index];
+                let at = self.draft.nets_at[index].clone();
                 Err(format!("{}:{at}: {why}", self.source_name))
             }
         }
@@ -266,7 +259,7 @@ impl ImportPlan {
                     Ok(placed) => format!("this node has no {}", placed.nid),
                     Err(why) => why,
                 };
-                let at = self.draft.nets_at[index];
+                let at = self.draft.nets_at[index].clone();
                 left_out.push(format!("{}:{at}: {why}", self.source_name));
                 continue;
             };
@@ -291,7 +284,7 @@ impl ImportPlan {
                     self.forget.extend(nids);
                 }
                 Err(why) => {
-                    let at = self.draft.peers_at[index];
+                    let at = self.draft.peers_at[index].clone();
                     left_out.push(format!("{}:{at}: {why}", self.source_name));
                 }
             }

@@ -38,9 +38,9 @@ pub use driver::NetDriver;
 pub use import::{
     Force, ImportContext, ImportPlan, PlacedNi, RemoveError, add_peers, nids_to_remove, plan_import,
 };
-pub use lustrine_yaml::{Position, Shape};
+pub use lustrine_document::{Problem, Problems, Strictness};
 pub use parse_net::{ParseNetError, ParseNetReason};
-pub use problem::{ConfigError, FILE_MAX, Problem, Warning};
+pub use problem::{FILE_MAX, Warning};
 pub use reference::tunables_page;
 pub use resolved::ResolvedNi;
 pub use steps::{About, Refused, Step, steps};
@@ -146,16 +146,6 @@ pub enum AcceptPolicy {
     None,
 }
 
-/// What to do with configuration that nobody knows, or that LNet knows and this release does not
-/// implement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strictness {
-    /// It is an error: the file asks for something it would not get.
-    Strict,
-    /// It is left out with a warning, so that a file made for a kernel node can be used.
-    Lenient,
-}
-
 impl NodeConfig {
     /// Reads lnetctl's YAML in any of its layouts [CFG-6], with the additional section `lustrine:`;
     /// `docs/configuration.md` is the reference. `source_name` is the text's name in messages,
@@ -165,12 +155,12 @@ impl NodeConfig {
     /// with every alias expanded.
     ///
     /// # Errors
-    /// The first error, with its place; nothing of the text is used then.
+    /// All errors, each with its place; nothing of the text is used then.
     pub fn from_yaml(
         text: &str,
         source_name: &str,
         strictness: Strictness,
-    ) -> Result<(NodeConfig, Vec<Warning>), ConfigError> {
+    ) -> Result<(NodeConfig, Vec<Warning>), Problems> {
         lnetctl::read(text, source_name, strictness)
     }
 

@@ -1,20 +1,24 @@
 //! The file as a whole [CFG-7], and lnetctl's `global` section [CFG-10].
 
-use std::rc::Rc;
-
+use lustrine_document::{
+    Entry, Key, Location, Node, Problem, Problems, Reader, Section, Strictness, load,
+};
 use lustrine_lnet::tunables::Tunable;
-use lustrine_yaml::{Node, Position};
 
 use super::check::{self, Inconsistency, Subject};
-use super::problem::{Failure, LIMITS, Problem, Warning};
-use super::reading::{Entry, Key, Reading, Section, number};
-use super::{ConfigError, NodeConfig, Strictness, lustrine_section, nets, peers};
+use super::problem::{FORMAT, Warning, warnings};
+use super::reading::number;
+use super::{NodeConfig, lustrine_section, nets, peers};
 
 /// What the examples of whole files show.
 const EXAMPLE: &str = "\"net: [{net type: tcp}]\"";
 
-pub(super) const TOP: Section =
-    Section { name: "a configuration file", keys: &[TOP_KEYS, GLOBAL_KEYS], example: EXAMPLE };
+pub(super) const TOP: Section = Section {
+    name: "a configuration file",
+    keys: TOP_KEYS,
+    unlisted: GLOBAL_KEYS,
+    example: EXAMPLE,
+};
 
 const TOP_KEYS: &[Key] = &[
     Key::read("net"),
@@ -22,18 +26,17 @@ const TOP_KEYS: &[Key] = &[
     Key::read("global"),
     Key::read("lustrine"),
     Key::shown("statistics"),
-    Key::not_yet("route", "this release does not route"),
-    Key::not_yet("routing", "this release does not route"),
-    Key::not_yet("buffers", "this release does not route and has no router buffers"),
-    Key::not_yet("numa", "paths are chosen without regard to NUMA distance"),
-    Key::not_yet("udsp", "there are no selection policies"),
-    Key::not_yet("ip2nets", "nets are not chosen by address patterns; list them under net"),
+    Key::not_implemented("route", "this release does not route"),
+    Key::not_implemented("routing", "this release does not route"),
+    Key::not_implemented("buffers", "this release does not route and has no router buffers"),
+    Key::not_implemented("numa", "paths are chosen without regard to NUMA distance"),
+    Key::not_implemented("udsp", "there are no selection policies"),
+    Key::not_implemented("ip2nets", "nets are not chosen by address patterns; list them under net"),
     Key::command("ping", "lnetctl ping 10.0.0.1@tcp"),
     Key::command("discover", "lnetctl discover 10.0.0.1@tcp"),
 ];
 
-pub(super) const GLOBAL: Section =
-    Section { name: "global", keys: &[GLOBAL_KEYS], example: "\"discovery: 1\"" };
+pub(super) const GLOBAL: Section = Section::new("global", GLOBAL_KEYS, "\"discovery: 1\"");
 
 const NO_HEALTH: &str =
     "interfaces have no health values, as with health_sensitivity 0 on a kernel";
@@ -47,27 +50,30 @@ const GLOBAL_KEYS: &[Key] = &[
     Key::read("max_interfaces"),
     // It follows from transaction_timeout and retry_count [CFG-10].
     Key::shown("lnd_timeout"),
-    Key::not_yet("numa_range", "paths are chosen without regard to NUMA distance"),
-    Key::not_yet("drop_asym_route", "this release does not route"),
-    Key::not_yet("health_sensitivity", NO_HEALTH),
-    Key::not_yet("recovery_interval", NO_HEALTH),
-    Key::not_yet("recovery_limit", NO_HEALTH),
-    Key::not_yet("max_recovery_ping_interval", NO_HEALTH),
-    Key::not_yet("router_sensitivity", "this release does not route"),
-    Key::not_yet("response_tracking", "every PUT that wants an ACK and every GET is tracked"),
+    Key::not_implemented("numa_range", "paths are chosen without regard to NUMA distance"),
+    Key::not_implemented("drop_asym_route", "this release does not route"),
+    Key::not_implemented("health_sensitivity", NO_HEALTH),
+    Key::not_implemented("recovery_interval", NO_HEALTH),
+    Key::not_implemented("recovery_limit", NO_HEALTH),
+    Key::not_implemented("max_recovery_ping_interval", NO_HEALTH),
+    Key::not_implemented("router_sensitivity", "this release does not route"),
+    Key::not_implemented(
+        "response_tracking",
+        "every PUT that wants an ACK and every GET is tracked",
+    ),
 ];
 
 /// A configuration in the making, and where its parts come from.
 pub(super) struct Draft {
     pub(super) config: NodeConfig,
     /// Where each of the nets is described.
-    pub(super) nets_at: Vec<Position>,
+    pub(super) nets_at: Vec<Location>,
     /// Where each of the peers is described.
-    pub(super) peers_at: Vec<Position>,
+    pub(super) peers_at: Vec<Location>,
     /// Where tunables were set.
-    tunables_at: Vec<(&'static str, Position)>,
+    tunables_at: Vec<(&'static str, Location)>,
     /// Where keys of our own section were set.
-    pub(super) own_at: Vec<(&'static str, Position)>,
+    pub(super) own_at: Vec<(&'static str, Location)>,
 }
 
 impl Draft {
@@ -76,36 +82,36 @@ impl Draft {
         &mut self,
         row: &'static Tunable,
         key: &str,
-        at: Position,
+        at: &Location,
         value: &Node,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Problem> {
         if let Some(first) = self.tunable_at(row.name) {
-            return Err((at, Problem::DuplicateKey { key: key.to_owned(), first }));
+            return Err(Problem::given_twice(at, key, first));
         }
         let number = number(value, key, row)?;
-        self.tunables_at.push((row.name, at));
+        self.tunables_at.push((row.name, at.clone()));
         let set = self.config.tunables.set(row.name, number);
         assert!(set.is_ok(), "{} is a tunable and {number} in its range", row.name);
         Ok(())
     }
 
-    pub(super) fn tunable_at(&self, name: &str) -> Option<Position> {
-        self.tunables_at.iter().find(|(set, _)| *set == name).map(|(_, at)| *at)
+    pub(super) fn tunable_at(&self, name: &str) -> Option<&Location> {
+        self.tunables_at.iter().find(|(set, _)| *set == name).map(|(_, at)| at)
     }
 
-    pub(super) fn own_at(&self, key: &str) -> Option<Position> {
-        self.own_at.iter().find(|(set, _)| *set == key).map(|(_, at)| *at)
+    pub(super) fn own_at(&self, key: &str) -> Option<&Location> {
+        self.own_at.iter().find(|(set, _)| *set == key).map(|(_, at)| at)
     }
 
     /// Where the file says what does not go together.
-    fn place_of(&self, what: &Inconsistency) -> Position {
+    fn place_of(&self, what: &Inconsistency) -> Location {
         let at = match what.subject() {
-            Subject::Net(index) => self.nets_at.get(index).copied(),
-            Subject::Peer(index) => self.peers_at.get(index).or(self.peers_at.last()).copied(),
+            Subject::Net(index) => self.nets_at.get(index),
+            Subject::Peer(index) => self.peers_at.get(index).or(self.peers_at.last()),
             Subject::Tunables(names) => names.iter().filter_map(|name| self.tunable_at(name)).max(),
             Subject::Control => self.own_at("control"),
         };
-        at.unwrap_or(Position::START)
+        at.cloned().unwrap_or(Location::START)
     }
 }
 
@@ -113,32 +119,39 @@ pub(super) fn read(
     text: &str,
     source_name: &str,
     strictness: Strictness,
-) -> Result<(NodeConfig, Vec<Warning>), ConfigError> {
-    let mut reading = Reading::new(source_name, strictness);
-    let root = lustrine_yaml::load(text, &LIMITS)
-        .map_err(|(at, fault)| reading.error((at, fault.into())))?;
-    let base = NodeConfig::default();
-    let draft = draft(&mut reading, &root, base).map_err(|failure| reading.error(failure))?;
-    Ok((draft.config, reading.into_warnings()))
+) -> Result<(NodeConfig, Vec<Warning>), Problems> {
+    let (draft, warnings) =
+        read_into(NodeConfig::default(), (text, source_name), strictness, None)?;
+    Ok((draft.config, warnings))
 }
 
 /// The same over a configuration that is there: what the text does not say stays. Interfaces and
-/// peers are those of the text alone.
+/// peers are those of the text alone. `all_cpts` is how an interface says that all CPU partitions
+/// serve it.
 pub(super) fn read_over(
     base: &NodeConfig,
-    text: &str,
-    source_name: &str,
+    file: (&str, &str),
     strictness: Strictness,
-) -> Result<(Draft, Vec<Warning>), ConfigError> {
-    let mut reading = Reading::new(source_name, strictness);
-    let root = lustrine_yaml::load(text, &LIMITS)
-        .map_err(|(at, fault)| reading.error((at, fault.into())))?;
+    all_cpts: &str,
+) -> Result<(Draft, Vec<Warning>), Problems> {
     let base = NodeConfig { nets: Vec::new(), peers: Vec::new(), ..base.clone() };
-    let draft = draft(&mut reading, &root, base).map_err(|failure| reading.error(failure))?;
-    Ok((draft, reading.into_warnings()))
+    read_into(base, file, strictness, Some(all_cpts))
 }
 
-fn draft(reading: &mut Reading<'_>, root: &Rc<Node>, base: NodeConfig) -> Result<Draft, Failure> {
+fn read_into(
+    base: NodeConfig,
+    (text, source_name): (&str, &str),
+    strictness: Strictness,
+    all_cpts: Option<&str>,
+) -> Result<(Draft, Vec<Warning>), Problems> {
+    let root = load(text, &FORMAT).map_err(|problem| Problems::new(source_name, vec![problem]))?;
+    let mut reader = Reader::new(strictness);
+    let draft = draft(&mut reader, &root, base, all_cpts);
+    let (problems, more) = reader.finish(source_name)?;
+    Ok((draft, warnings(source_name, problems, more)))
+}
+
+fn draft(reader: &mut Reader, root: &Node, base: NodeConfig, all_cpts: Option<&str>) -> Draft {
     let mut draft = Draft {
         config: base,
         nets_at: Vec::new(),
@@ -146,28 +159,31 @@ fn draft(reading: &mut Reading<'_>, root: &Rc<Node>, base: NodeConfig) -> Result
         tunables_at: Vec::new(),
         own_at: Vec::new(),
     };
-    for entry in reading.entries(root, &TOP)? {
+    for entry in reader.entries(root, &TOP) {
         match entry.key {
-            "net" => nets::read(reading, &mut draft, entry.value)?,
-            "peer" => peers::read(reading, &mut draft, entry.value)?,
-            "lustrine" => lustrine_section::read(reading, &mut draft, entry.value)?,
+            "net" => nets::read(reader, &mut draft, entry.value),
+            "peer" => peers::read(reader, &mut draft, entry.value),
+            "lustrine" => lustrine_section::read(reader, &mut draft, entry.value),
             "global" => {
-                for inner in reading.entries(entry.value, &GLOBAL)? {
-                    global(&mut draft, &inner)?;
+                for inner in reader.entries(entry.value, &GLOBAL) {
+                    global(reader, &mut draft, &inner);
                 }
             }
-            _ => global(&mut draft, &entry)?,
+            _ => global(reader, &mut draft, &entry),
         }
     }
-    if let Err(what) = draft.config.check() {
-        return Err((draft.place_of(&what), what.into()));
+    // What does not agree may follow from what is missing.
+    if reader.is_good()
+        && let Err(what) = draft.config.check()
+    {
+        reader.report(Problem::new(&draft.place_of(&what), what.to_string()));
     }
-    nets::warn_of_the_ineffective(reading, &draft);
-    Ok(draft)
+    nets::warn_of_the_ineffective(reader, &draft, all_cpts);
+    draft
 }
 
-fn global(draft: &mut Draft, entry: &Entry<'_>) -> Result<(), Failure> {
-    draft.set(check::row(entry.key), entry.key, entry.at, entry.value)
+fn global(reader: &mut Reader, draft: &mut Draft, entry: &Entry<'_>) {
+    reader.accept(draft.set(check::row(entry.key), entry.key, &entry.at, entry.value));
 }
 
 #[cfg(test)]

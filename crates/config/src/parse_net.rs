@@ -3,8 +3,8 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use lustrine_document::clipped;
 use lustrine_wire::nid::{Net, NetKind};
-use lustrine_yaml::clipped;
 
 use super::driver::NetDriver;
 use super::{InterfaceChoice, NetConfig, interface};

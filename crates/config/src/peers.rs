@@ -1,33 +1,32 @@
 //! The `peer` section of a file: peers that an administrator configures [CFG-9].
 
+use lustrine_document::{Entry, Key, Node, Problem, Reader, Section, word};
 use lustrine_lnet::tunables::{Change, Tunable};
 use lustrine_wire::nid::Nid;
-use lustrine_yaml::{Node, Position, clipped};
 
 use super::check::Inconsistency;
 use super::lnetctl::Draft;
-use super::problem::{Failure, Problem};
-use super::reading::{Key, Reading, Section, items, number, word};
+use super::reading::{entries_with, number};
 use super::{PEER_NIDS_MAX, PeerConfig};
 
 const PEER_EXAMPLE: &str = "\"peer: [{primary nid: 10.0.0.2@tcp}]\"";
 const NID_EXAMPLE: &str = "\"nid: 10.0.0.2@tcp\"";
 
-pub(super) const PEER: Section = Section {
-    name: "an entry of peer",
-    keys: &[&[
+pub(super) const PEER: Section = Section::new(
+    "an entry of peer",
+    &[
         Key::read("primary nid"),
         Key::read("Multi-Rail"),
-        Key { also: Some("peer_ni"), ..Key::read("peer ni") },
+        Key::read("peer ni").or("peer_ni"),
         Key::read("lock_prim"),
         Key::shown("peer state"),
-    ]],
-    example: PEER_EXAMPLE,
-};
+    ],
+    PEER_EXAMPLE,
+);
 
-pub(super) const PEER_NI: Section = Section {
-    name: "a peer ni",
-    keys: &[&[
+pub(super) const PEER_NI: Section = Section::new(
+    "a peer ni",
+    &[
         Key::read("nid"),
         Key::shown("state"),
         Key::shown("udsp info"),
@@ -43,9 +42,9 @@ pub(super) const PEER_NI: Section = Section {
         Key::shown("received_stats"),
         Key::shown("dropped_stats"),
         Key::shown("health stats"),
-    ]],
-    example: NID_EXAMPLE,
-};
+    ],
+    NID_EXAMPLE,
+);
 
 /// Yes or no.
 const TRUTH: Tunable = Tunable {
@@ -59,70 +58,56 @@ const TRUTH: Tunable = Tunable {
     help: "Whether a peer's NIDs belong to one node.",
 };
 
-pub(super) fn read(
-    reading: &mut Reading<'_>,
-    draft: &mut Draft,
-    node: &Node,
-) -> Result<(), Failure> {
-    for item in items(node, "peer", PEER_EXAMPLE)? {
-        let (peer, at) = peer(reading, item)?;
+pub(super) fn read(reader: &mut Reader, draft: &mut Draft, node: &Node) {
+    let mut all = 0;
+    for item in reader.items(Some(node), "peer", PEER_EXAMPLE) {
+        let Some(peer) = peer(reader, item) else { continue };
+        all += peer.nids.len();
         draft.config.peers.push(peer);
-        draft.peers_at.push(at);
-        let all: usize = draft.config.peers.iter().map(|peer| peer.nids.len()).sum();
+        draft.peers_at.push(item.at.clone());
+        // Aliases can make many NIDs out of a small file.
         if all > PEER_NIDS_MAX {
-            let problem = Inconsistency::TooManyPeerNids { max: PEER_NIDS_MAX };
-            return Err((item.at, problem.into()));
+            let what = Inconsistency::TooManyPeerNids { max: PEER_NIDS_MAX }.to_string();
+            return reader.report(Problem::new(&item.at, what));
         }
     }
-    Ok(())
 }
 
-fn peer(reading: &mut Reading<'_>, node: &Node) -> Result<(PeerConfig, Position), Failure> {
+fn peer(reader: &mut Reader, node: &Node) -> Option<PeerConfig> {
     let (mut primary, mut multi_rail, mut locked) = (None, true, false);
     let mut others: Vec<Nid> = Vec::new();
-    for entry in reading.entries(node, &PEER)? {
+    for entry in entries_with(reader, node, &PEER, "primary nid") {
         match entry.key {
-            "primary nid" => primary = Some(nid(entry.value, entry.key)?),
-            "Multi-Rail" => multi_rail = number(entry.value, entry.key, &TRUTH)? != 0,
-            "lock_prim" => locked = number(entry.value, entry.key, &TRUTH)? != 0,
+            "primary nid" => primary = reader.accept(nid(entry.value, entry.key)),
+            "Multi-Rail" => multi_rail = truth(reader, &entry).unwrap_or(multi_rail),
+            "lock_prim" => locked = truth(reader, &entry).unwrap_or(locked),
             _ => {
-                for item in items(entry.value, "peer ni", PEER_EXAMPLE)? {
-                    others.extend(peer_ni(reading, item)?);
+                for item in reader.items(Some(entry.value), "peer ni", PEER_EXAMPLE) {
+                    others.extend(peer_ni(reader, item));
                 }
             }
         }
     }
-    let Some(primary) = primary else {
-        let (key, within) = ("primary nid", "an entry of peer");
-        return Err((node.at, Problem::Missing { key, within, example: PEER_EXAMPLE }));
-    };
-    let mut nids = vec![primary];
-    nids.extend(others.into_iter().filter(|nid| *nid != primary));
-    Ok((PeerConfig { nids, multi_rail, locked }, node.at))
+    let mut nids = vec![primary?];
+    nids.extend(others.into_iter().filter(|nid| Some(*nid) != primary));
+    Some(PeerConfig { nids, multi_rail, locked })
 }
 
-fn peer_ni(reading: &mut Reading<'_>, node: &Node) -> Result<Option<Nid>, Failure> {
-    let mut found = None;
-    for entry in reading.entries(node, &PEER_NI)? {
-        found = Some(nid(entry.value, "nid")?);
-    }
-    match found {
-        Some(nid) => Ok(Some(nid)),
-        None => {
-            let (key, within) = ("nid", "a peer ni");
-            Err((node.at, Problem::Missing { key, within, example: NID_EXAMPLE }))
-        }
-    }
+fn truth(reader: &mut Reader, entry: &Entry<'_>) -> Option<bool> {
+    reader.accept(number(entry.value, entry.key, &TRUTH)).map(|value| value != 0)
 }
 
-fn nid(node: &Node, key: &str) -> Result<Nid, Failure> {
+fn peer_ni(reader: &mut Reader, node: &Node) -> Option<Nid> {
+    let entries = entries_with(reader, node, &PEER_NI, "nid");
+    reader.accept(nid(entries.first()?.value, "nid"))
+}
+
+fn nid(node: &Node, key: &str) -> Result<Nid, Problem> {
     let text = word(node, key, NID_EXAMPLE)?;
-    text.parse::<Nid>().ok().filter(is_a_peers).ok_or_else(|| {
-        let (what, found) = (key.to_owned(), clipped(text));
-        let allowed = "a NID of another node".to_owned();
-        let example = NID_EXAMPLE.to_owned();
-        (node.at, Problem::BadValue { what, found, allowed, example })
-    })
+    text.parse::<Nid>()
+        .ok()
+        .filter(is_a_peers)
+        .ok_or_else(|| Problem::value(&node.at, key, text, "a NID of another node", NID_EXAMPLE))
 }
 
 /// Whether a NID can be that of another node.

@@ -5,22 +5,39 @@
 mod problem;
 mod quantity;
 mod reader;
+mod section;
 
-use lustrine_yaml::{Limits, Position, YamlError};
+use lustrine_yaml::YamlError;
+
+pub use lustrine_yaml::{Limits, Position, Shape, clipped};
 
 pub use problem::{Location, Problem, Problems};
 pub use quantity::{
     BANDWIDTH, BYTES, DURATION, Decimal, FRACTION, Quantity, QuantityError, format_bytes,
     format_duration, parse_duration, range,
 };
-pub use reader::{Fields, Reader, Section, decimal, nearest};
+pub use reader::{Entry, Fields, Reader, Strictness, decimal, items, nearest, word};
+pub use section::{Key, Role, Section, read_keys, unknown_key};
 
 /// A value of a document, and where it stands.
 pub type Node = lustrine_yaml::Node<Location>;
+/// A key and its value.
+pub type Pair = lustrine_yaml::Pair<Location>;
 /// What a value is.
 pub type Content = lustrine_yaml::Content<Location>;
 
-const LIMITS: Limits = Limits { bytes: 1 << 20, depth: 16, values: 1 << 16 };
+/// What is to be said of a kind of document, and how large one may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Format {
+    /// What a document may have at most.
+    pub limits: Limits,
+    /// A line as such documents have it; it has 3 levels.
+    pub example: &'static str,
+    /// A key as such documents have it, with its colon.
+    pub key: &'static str,
+    /// How a document becomes smaller.
+    pub smaller: &'static str,
+}
 
 impl From<Position> for Location {
     fn from(at: Position) -> Location {
@@ -28,47 +45,44 @@ impl From<Position> for Location {
     }
 }
 
-/// Reads one document of at most 1 MiB, 16 levels and 65,536 values with every alias written out.
-/// `example` is a line as such documents have it, for messages; it has 3 levels.
+/// Reads one document.
 ///
 /// # Errors
-/// When it is not YAML, or larger.
-pub fn load(text: &str, example: &str) -> Result<Node, Problem> {
-    match lustrine_yaml::load::<Location>(text, &LIMITS) {
+/// When it is not YAML, or larger than its format allows.
+pub fn load(text: &str, format: &Format) -> Result<Node, Problem> {
+    match lustrine_yaml::load::<Location>(text, &format.limits) {
         Ok(root) => Ok((*root).clone()),
-        Err((at, fault)) => Err(Problem::new(&at.into(), said(&fault, example))),
+        Err((at, fault)) => Err(problem(&at.into(), &fault, format)),
     }
 }
 
-fn said(fault: &YamlError, example: &str) -> String {
-    let Limits { bytes: bytes_max, depth, values } = LIMITS;
-    match fault {
+fn problem(at: &Location, fault: &YamlError, format: &Format) -> Problem {
+    let Format { limits: Limits { bytes: bytes_max, depth, values }, example, key, smaller } =
+        format;
+    let what = match fault {
         YamlError::TooLarge { bytes } => format!(
-            "{bytes} bytes are too many; allowed: at most {bytes_max}; for example groups of many \
-             nodes instead of one group per node"
+            "{bytes} bytes are too many; allowed: at most {bytes_max}; for example {smaller}"
         ),
         YamlError::NotYaml { why } => format!(
             "not YAML: {why}; allowed: blanks for indentation, one \"key: value\" or \"- item\" \
              per line; for example \"{example}\""
         ),
-        YamlError::TooDeep => format!(
-            "nested too deeply; allowed: {depth} levels; for example \
-             \"{example}\" has 3"
-        ),
+        YamlError::TooDeep => {
+            format!("nested too deeply; allowed: {depth} levels; for example \"{example}\" has 3")
+        }
         YamlError::TooManyValues => format!(
-            "too many values; allowed: {values}, aliases (*name) expanded; for example groups \
-             of many nodes instead of one group per node"
+            "too many values; allowed: {values}, aliases (*name) expanded; for example {smaller}"
         ),
         YamlError::SecondDocument => "a second YAML document begins; allowed: one in a file; for \
-                                  example remove this \"---\""
+                                      example remove this \"---\""
             .to_owned(),
-        YamlError::NonScalarKey => {
-            "a key that is a list, a mapping or an alias; allowed: words with or without \
-             quotes; for example \"groups:\""
-                .to_owned()
-        }
+        YamlError::NonScalarKey => format!(
+            "a key that is a list, a mapping or an alias; allowed: words with or without quotes; \
+             for example \"{key}\""
+        ),
         YamlError::DuplicateKey { key, first } => {
-            format!("{key:?} is given twice; the first one is at {first}; remove one of them")
+            return Problem::given_twice(at, key, &Location::File(*first));
         }
-    }
+    };
+    Problem::new(at, what)
 }

@@ -7,6 +7,8 @@ use std::rc::Rc;
 
 use lustrine_yaml::{Position, clipped};
 
+use crate::Node;
+
 /// Most problems of one reading that are listed.
 const LISTED_MAX: usize = 20;
 
@@ -17,6 +19,15 @@ pub enum Location {
     File(Position),
     /// Not in the file, but in these words that change it, such as `--set delay=1`.
     Words(Rc<str>),
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Location::File(at) => at.fmt(f),
+            Location::Words(words) => f.write_str(words),
+        }
+    }
 }
 
 impl Location {
@@ -39,6 +50,29 @@ impl Problem {
         Problem { at: at.clone(), what: what.into() }
     }
 
+    /// A list where a mapping belongs, and the like.
+    pub fn wrong_shape(node: &Node, what: &str, want: impl fmt::Display, example: &str) -> Problem {
+        let found = node.shape();
+        let what = format!("{what} is {found}; allowed: {want}; for example {example}");
+        Problem::new(&node.at, what)
+    }
+
+    /// A key that must be there is not.
+    pub fn missing(at: &Location, within: &str, key: &str, example: &str) -> Problem {
+        Problem::new(
+            at,
+            format!("{within} needs {key:?}; allowed: only with this key; for example {example}"),
+        )
+    }
+
+    /// The same key twice in one mapping, two spellings of it, or two settings of one value.
+    pub fn given_twice(at: &Location, key: &str, first: &Location) -> Problem {
+        let key = clipped(key);
+        let what =
+            format!("{key:?} is given twice; the first one is at {first}; remove one of them");
+        Problem::new(at, what)
+    }
+
     /// A value that a key cannot have.
     pub fn value(at: &Location, key: &str, found: &str, allowed: &str, example: &str) -> Problem {
         let found = clipped(found);
@@ -53,14 +87,25 @@ impl Problem {
 pub struct Problems {
     source_name: String,
     problems: Vec<Problem>,
+    /// How many more there are.
+    more: usize,
 }
 
 impl Problems {
     /// Names the file, and puts the problems in order.
-    pub fn new(source_name: &str, mut problems: Vec<Problem>) -> Problems {
+    pub fn new(source_name: &str, problems: Vec<Problem>) -> Problems {
+        Problems::with_more(source_name, problems, 0)
+    }
+
+    /// The same of a file with so many more.
+    pub(crate) fn with_more(
+        source_name: &str,
+        mut problems: Vec<Problem>,
+        more: usize,
+    ) -> Problems {
         problems.sort_by(|one, two| one.at.cmp(&two.at));
         problems.dedup();
-        Problems { source_name: source_name.to_owned(), problems }
+        Problems { source_name: source_name.to_owned(), problems, more }
     }
 
     /// Each of them.
@@ -78,7 +123,7 @@ impl fmt::Display for Problems {
                 Location::Words(words) => write!(f, "{end}{words}: {what}")?,
             }
         }
-        match self.problems.len().saturating_sub(LISTED_MAX) {
+        match self.problems.len().saturating_sub(LISTED_MAX) + self.more {
             0 => Ok(()),
             more => write!(f, "\nand {more} more errors"),
         }

@@ -1,25 +1,16 @@
-//! Reading a tree by tables of known keys, and going on after a problem: whoever mends a file wants
-//! to know all that is wrong with it.
+//! Reading a tree by tables of known keys. Reading goes on after a problem, so that the author of a
+//! file sees all problems at once.
 
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
-use lustrine_yaml::clipped;
+use lustrine_yaml::{Shape, clipped};
 
-use crate::problem::{Location, Problem};
+use crate::problem::{Location, Problem, Problems};
 use crate::quantity::Quantity;
-use crate::{Content, Node};
-
-/// One kind of mapping in a file.
-#[derive(Clone, Copy, Debug)]
-pub struct Section {
-    /// What messages call it.
-    pub name: &'static str,
-    /// Its keys.
-    pub keys: &'static [&'static str],
-    /// How it may look.
-    pub example: &'static str,
-}
+use crate::section::{Role, Section};
+use crate::{Content, Node, Pair};
 
 /// The known keys of one mapping, with their values.
 #[derive(Debug)]
@@ -34,7 +25,7 @@ pub struct Fields<'n> {
 impl<'n> Fields<'n> {
     /// The value of a key; nothing counts as no value.
     pub fn value(&self, key: &str) -> Option<&'n Node> {
-        debug_assert!(self.section.keys.contains(&key), "{key} is in no table");
+        debug_assert!(self.section.find(key).is_some(), "{key} is in no table");
         let found = self.found.iter().find(|(name, _)| *name == key).map(|(_, node)| &***node);
         found.filter(|node| !matches!(node.content, Content::Null))
     }
@@ -50,61 +41,174 @@ impl<'n> Fields<'n> {
     }
 }
 
+/// How a reader treats unknown keys, and keys that this release does not implement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strictness {
+    /// As problems: the file asks for something it would not get.
+    #[default]
+    Strict,
+    /// As warnings: they are left out, so that a file made for another program can be used.
+    Lenient,
+}
+
+/// Most problems and most warnings of one reading that are kept; more of them are only counted.
+const KEPT_MAX: usize = 1000;
+
 /// One reading of one file.
 #[derive(Debug, Default)]
 pub struct Reader {
-    /// What was found wrong so far.
-    pub problems: Vec<Problem>,
+    strictness: Strictness,
+    problems: Notes,
+    warnings: Notes,
+}
+
+/// Problems, as many as are worth keeping.
+#[derive(Debug, Default)]
+struct Notes {
+    kept: Vec<Problem>,
+    more: usize,
+}
+
+impl Notes {
+    fn add(&mut self, problem: Problem) {
+        match self.kept.len() {
+            KEPT_MAX => self.more += 1,
+            _ => self.kept.push(problem),
+        }
+    }
+}
+
+/// A key that is to be read, with its value.
+#[derive(Clone, Debug)]
+pub struct Entry<'n> {
+    /// The key in its first spelling.
+    pub key: &'static str,
+    /// Where the key stands.
+    pub at: Location,
+    /// Its value.
+    pub value: &'n Rc<Node>,
 }
 
 impl Reader {
+    /// A reader without problems yet.
+    pub fn new(strictness: Strictness) -> Reader {
+        Reader { strictness, ..Reader::default() }
+    }
+
     /// Notes a problem; reading goes on.
     pub fn report(&mut self, problem: Problem) {
-        self.problems.push(problem);
+        self.problems.add(problem);
     }
 
-    /// The entries of a mapping; nothing in its place is a mapping without keys.
-    pub fn fields<'n>(&mut self, node: &'n Node, section: Section) -> Fields<'n> {
-        let mut fields = Fields { at: node.at.clone(), section, found: Vec::new() };
+    /// The value, or `None` and a note of the problem.
+    pub fn accept<T>(&mut self, result: Result<T, Problem>) -> Option<T> {
+        result.map_err(|problem| self.report(problem)).ok()
+    }
+
+    /// Notes something that is read and has no effect, or is left out.
+    pub fn warn(&mut self, warning: Problem) {
+        self.warnings.add(warning);
+    }
+
+    /// Whether nothing is wrong so far.
+    pub fn is_good(&self) -> bool {
+        self.problems.kept.is_empty()
+    }
+
+    /// How many problems there are so far.
+    pub fn problem_count(&self) -> usize {
+        self.problems.kept.len() + self.problems.more
+    }
+
+    /// What the reading found.
+    ///
+    /// # Errors
+    /// All problems, if there are any. Otherwise the warnings, and how many more there are.
+    pub fn finish(self, source_name: &str) -> Result<(Vec<Problem>, usize), Problems> {
+        let Notes { kept, more } = self.problems;
+        match kept.is_empty() {
+            true => Ok((self.warnings.kept, self.warnings.more)),
+            false => Err(Problems::with_more(source_name, kept, more)),
+        }
+    }
+
+    /// Notes that something is not implemented: as a problem, or as a warning if the reading is
+    /// lenient.
+    pub fn not_implemented(&mut self, at: &Location, what: &str, reason: &str, section: &Section) {
+        let (what, known, example) = (clipped(what), section.known(), section.example);
+        self.unless_lenient(Problem::new(
+            at,
+            format!(
+                "{what:?} is not implemented yet: {reason}; allowed here: {known}; for example \
+                 {example}"
+            ),
+        ));
+    }
+
+    fn unless_lenient(&mut self, problem: Problem) {
+        match self.strictness {
+            Strictness::Strict => self.report(problem),
+            Strictness::Lenient => self.warn(problem),
+        }
+    }
+
+    /// The entries of a mapping that are to be read, in the order of the file; all others have been
+    /// dealt with. Nothing in place of a mapping is a mapping without keys.
+    pub fn entries<'n>(&mut self, node: &'n Node, section: &Section) -> Vec<Entry<'n>> {
+        let mut entries = Vec::new();
         let pairs = match &node.content {
-            Content::Null => return fields,
+            Content::Null => return entries,
             Content::Mapping(pairs) => pairs,
             _ => {
-                self.wrong_shape(node, section.name, "keys with values", section.example);
-                return fields;
+                self.wrong_shape(node, section.name, Shape::Mapping, section.example);
+                return entries;
             }
         };
-        for pair in pairs {
-            match section.keys.iter().find(|known| **known == pair.key) {
-                Some(known) => fields.found.push((known, &pair.value)),
-                None => self.unknown_key(&pair.at, &pair.key, &section),
+        let mut seen: Vec<(&str, &Location)> = Vec::new();
+        for Pair { key, at, value } in pairs {
+            let Some(known) = section.find(key) else {
+                self.unless_lenient(section.unknown_key(at, key));
+                continue;
+            };
+            if let Some((_, first)) = seen.iter().find(|(name, _)| *name == known.name) {
+                self.report(Problem::given_twice(at, key, first));
+                continue;
+            }
+            seen.push((known.name, at));
+            match known.role {
+                Role::Read => entries.push(Entry { key: known.name, at: at.clone(), value }),
+                Role::Shown => {}
+                Role::NotImplemented(reason) => self.not_implemented(at, key, reason, section),
+                Role::Command(command) => {
+                    let (key, known) = (known.name, section.known());
+                    self.report(Problem::new(
+                        at,
+                        format!(
+                            "{key:?} is a command and not configuration; allowed here: {known}; \
+                             for example run \"{command}\""
+                        ),
+                    ));
+                }
             }
         }
-        fields
+        entries
     }
 
-    fn unknown_key(&mut self, at: &Location, key: &str, section: &Section) {
-        let Section { name, keys, example } = section;
-        let hint = match nearest(key, keys.iter().copied()) {
-            Some(nearest) => format!("did you mean {nearest:?}?"),
-            None => format!("for example {example}"),
-        };
-        let (key, known) = (clipped(key), keys.join(", "));
-        let what = format!("{key:?} is not known in {name}; allowed: {known}; {hint}");
-        self.report(Problem::new(at, what));
+    /// The entries of a mapping, to be looked up by their keys.
+    pub fn fields<'n>(&mut self, node: &'n Node, section: Section) -> Fields<'n> {
+        let entries = self.entries(node, &section);
+        let found = entries.into_iter().map(|entry| (entry.key, entry.value)).collect();
+        Fields { at: node.at.clone(), section, found }
     }
 
     /// Notes that a value is a list where a word is wanted, or the like.
-    pub fn wrong_shape(&mut self, node: &Node, what: &str, want: &str, example: &str) {
-        let found = node.shape();
-        let what = format!("{what} is {found}; allowed: {want}; for example {example}");
-        self.report(Problem::new(&node.at, what));
+    pub fn wrong_shape(&mut self, node: &Node, what: &str, want: impl fmt::Display, example: &str) {
+        self.report(Problem::wrong_shape(node, what, want, example));
     }
 
     /// A key that must be there is not.
     pub fn missing(&mut self, fields: &Fields<'_>, key: &str, example: &str) {
-        let what = format!("{} needs {key:?}; for example {example}", fields.section.name);
-        self.report(Problem::new(&fields.at, what));
+        self.report(Problem::missing(&fields.at, fields.section.name, key, example));
     }
 
     /// The items of a list; nothing in place of a list is a list without items.
@@ -114,25 +218,13 @@ impl Reader {
         what: &str,
         example: &str,
     ) -> &'n [Rc<Node>] {
-        match node.map(|node| (&node.content, node)) {
-            None | Some((Content::Null, _)) => &[],
-            Some((Content::List(items), _)) => items,
-            Some((_, node)) => {
-                self.wrong_shape(node, what, "a list, each item behind a dash", example);
-                &[]
-            }
-        }
+        let items = node.map_or(Ok(&[][..]), |node| items(node, what, example));
+        self.accept(items).unwrap_or_default()
     }
 
     /// A word or number, quoted or not.
     pub fn word<'n>(&mut self, node: &'n Node, key: &str, example: &str) -> Option<&'n str> {
-        match &node.content {
-            Content::Scalar(text) => Some(text),
-            _ => {
-                self.wrong_shape(node, key, "a word or number", example);
-                None
-            }
-        }
+        self.accept(word(node, key, example))
     }
 
     /// A figure with a unit, in its smallest unit; `None` if it is not given or not good.
@@ -215,6 +307,29 @@ impl Reader {
             self.report(Problem::value(&node.at, key, text, &allowed, &example));
         }
         found.map(|(_, value)| *value)
+    }
+}
+
+/// The items of a list; nothing in place of a list is a list without items.
+///
+/// # Errors
+/// When something else stands there.
+pub fn items<'n>(node: &'n Node, what: &str, example: &str) -> Result<&'n [Rc<Node>], Problem> {
+    match &node.content {
+        Content::Null => Ok(&[]),
+        Content::List(items) => Ok(items),
+        _ => Err(Problem::wrong_shape(node, what, Shape::List, example)),
+    }
+}
+
+/// A word or number, quoted or not.
+///
+/// # Errors
+/// When something else stands there.
+pub fn word<'n>(node: &'n Node, what: &str, example: &str) -> Result<&'n str, Problem> {
+    match &node.content {
+        Content::Scalar(text) => Ok(text),
+        _ => Err(Problem::wrong_shape(node, what, Shape::Scalar, example)),
     }
 }
 

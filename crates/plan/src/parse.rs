@@ -4,7 +4,9 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-use lustrine_document::{Fields, Problem, Problems, Reader, Section, decimal, load, nearest};
+use lustrine_document::{
+    Fields, Format, Limits, Problem, Problems, Reader, Section, decimal, load, nearest, read_keys,
+};
 use lustrine_yaml::{Content, clipped};
 
 use crate::model::{Group, Members, Plan};
@@ -21,14 +23,15 @@ const LOCAL_MAX: i64 = 64;
 /// Names that mean something else where things vary.
 const TAKEN: [&str; 3] = ["concurrency", "size", "rate"];
 
-/// A line of a plan, for messages.
-const EXAMPLE: &str = "groups: {clients: [10.0.0.1@tcp]}";
-
-const FILE: Section = Section {
-    name: "a plan",
-    keys: &["name", "about", "groups", "steps"],
-    example: "\"name: smoke\"",
+const FORMAT: Format = Format {
+    limits: Limits { bytes: 1 << 20, depth: 16, values: 1 << 16 },
+    example: "groups: {clients: [10.0.0.1@tcp]}",
+    key: "groups:",
+    smaller: "groups of many nodes instead of one group per node",
 };
+
+const FILE: Section =
+    Section::new("a plan", &read_keys(["name", "about", "groups", "steps"]), "\"name: smoke\"");
 
 const GROUPS: &str = "\"groups: {clients: 10.0.0.[1-4]@tcp, servers: 1}\"";
 
@@ -41,8 +44,8 @@ impl Plan {
     /// # Errors
     /// All that is wrong with it, each with its place.
     pub fn parse(text: &str, source_name: &str) -> Result<Plan, Problems> {
-        let wrong = |problems| Problems::new(source_name, problems);
-        let root = load(text, EXAMPLE).map_err(|problem| wrong(vec![problem]))?;
+        let root =
+            load(text, &FORMAT).map_err(|problem| Problems::new(source_name, vec![problem]))?;
         let mut reader = Reader::default();
         let file = reader.fields(&root, FILE);
         let name = text_of(&mut reader, &file, "name").unwrap_or_default();
@@ -60,10 +63,7 @@ impl Plan {
         let about = text_of(&mut reader, &file, "about").unwrap_or_default();
         let groups = groups(&mut reader, &file);
         let steps = steps::read(&mut reader, &file, &groups);
-        match reader.problems.is_empty() {
-            true => Ok(Plan { name, about, groups, steps }),
-            false => Err(wrong(reader.problems)),
-        }
+        reader.finish(source_name).map(|_| Plan { name, about, groups, steps })
     }
 }
 
@@ -138,7 +138,7 @@ fn group(reader: &mut Reader, fields: &Fields<'_>, key: &str, groups: &[Group]) 
     let word = reader.word(node, key, &example)?;
     let found = groups.iter().position(|group| group.name == word);
     // Where groups are wrong it cannot be told which there are.
-    if found.is_none() && !groups.is_empty() && reader.problems.is_empty() {
+    if found.is_none() && !groups.is_empty() && reader.is_good() {
         let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
         let hint = match nearest(word, names.iter().copied()) {
             Some(near) => format!("did you mean {near:?}?"),

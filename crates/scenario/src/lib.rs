@@ -28,6 +28,7 @@ mod stage;
 mod sweep;
 mod words;
 
+use lustrine_document::{Format, Limits};
 pub use lustrine_document::{Location, Problem, Problems, format_bytes};
 pub use model::{
     Action, Event, Fidelity, Group, LinkChange, Load, NODES_MAX, NodeRange, Scenario, Spread,
@@ -42,8 +43,13 @@ pub use stage::simulation;
 pub use sweep::{Dimension, POINTS_MAX, Sweep, SweepError};
 pub use words::{format_duration, parse_duration, rate_text};
 
-/// A line of a scenario file, for messages.
-const EXAMPLE: &str = "groups: {clients: {count: 2}}";
+/// Scenario files as documents.
+const FORMAT: Format = Format {
+    limits: Limits { bytes: 1 << 20, depth: 16, values: 1 << 16 },
+    example: "groups: {clients: {count: 2}}",
+    key: "groups:",
+    smaller: "groups of many nodes instead of one group per node",
+};
 
 /// A scenario file that is valid YAML. Its content has not been checked yet.
 #[derive(Debug)]
@@ -61,7 +67,7 @@ impl ScenarioFile {
     /// # Errors
     /// When the text is not YAML.
     pub fn parse(text: &str, source_name: &str) -> Result<ScenarioFile, Problems> {
-        let root = lustrine_document::load(text, EXAMPLE)
+        let root = lustrine_document::load(text, &FORMAT)
             .map_err(|problem| Problems::new(source_name, vec![problem]))?;
         Ok(ScenarioFile { source_name: source_name.to_owned(), root })
     }
@@ -79,9 +85,6 @@ impl ScenarioFile {
             }
         }
         let scenario = parse::scenario(&mut reader, &root);
-        match reader.problems.is_empty() {
-            true => Ok(scenario),
-            false => Err(Problems::new(&self.source_name, reader.problems)),
-        }
+        reader.finish(&self.source_name).map(|_| scenario)
     }
 }

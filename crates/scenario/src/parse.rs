@@ -12,7 +12,7 @@ use lustrine_yaml::clipped;
 use crate::model::{Fidelity, Group, Scenario};
 use lustrine_document::{Content, Node};
 use lustrine_document::{Location, Problem};
-use lustrine_document::{Reader, Section, nearest};
+use lustrine_document::{Reader, Section, nearest, read_keys};
 
 /// Seeds are 0 to this one.
 const SEED_MAX: u64 = i64::MAX as u64;
@@ -26,11 +26,13 @@ const NAME_MAX: usize = 32;
 /// The site of a file that lists no sites.
 const ONLY_SITE: &str = "here";
 
-const FILE: Section = Section {
-    name: "a scenario",
-    keys: &["sites", "links", "groups", "tcp", "tunables", "fidelity", "loads", "events", "seed"],
-    example: "\"seed: 1\"",
-};
+const FILE: Section = Section::new(
+    "a scenario",
+    &read_keys([
+        "sites", "links", "groups", "tcp", "tunables", "fidelity", "loads", "events", "seed",
+    ]),
+    "\"seed: 1\"",
+);
 
 /// Names, each with an index.
 pub(crate) type Names = BTreeMap<String, usize>;
@@ -42,11 +44,11 @@ pub(crate) fn scenario(reader: &mut Reader, root: &Node) -> Scenario {
     let fidelities = [("stream", Fidelity::Stream), ("message", Fidelity::Message)];
     let fidelity = reader.choice(&file, "fidelity", &fidelities).unwrap_or(Fidelity::Stream);
     let sites = sites(reader, file.value("sites"));
-    let before = reader.problems.len();
+    let before = reader.problem_count();
     let mut trunks = links::read(reader, file.value("links"), &sites);
     // Whether links are valid is unknown after a problem in them, so reachability is not checked
     // then.
-    let reach = (before == reader.problems.len()).then(|| links::Reach::new(&sites, &trunks));
+    let reach = (before == reader.problem_count()).then(|| links::Reach::new(&sites, &trunks));
     let defaults = groups::Defaults::read(reader, &file);
     let groups = groups::read(reader, &file, &sites, &defaults);
     // Losses are counted per packet; between sites these are the largest packets that a group

@@ -30,7 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("document", &["yaml"]),
     ("report", &[]),
     ("trace", &["wire", "lnet", "selftest", "sim", "document", "report"]),
-    ("config", &["wire", "lnet", "selftest", "partition", "yaml", "control"]),
+    ("config", &["wire", "lnet", "selftest", "partition", "document", "control"]),
     ("scenario", &["wire", "lnet", "selftest", "partition", "sim", "yaml", "document", "report"]),
     ("plan", &["wire", "lnet", "selftest", "yaml", "document", "report"]),
     (

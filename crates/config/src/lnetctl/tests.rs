@@ -451,3 +451,40 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn all_errors_of_a_file_are_listed_with_their_places() {
+    let text = "net:\n- net type: tpc\n- {}\nglobl: 1\nglobal: {retry_count: many}\n\
+                lustrine: {acept: all, tunables: {peer_credits: 0}}\n\
+                peer: [{primary nid: here}]\n";
+    let expected = [
+        "f:2:13: net type cannot be \"tpc\"; ",
+        "f:3:3: an entry of net needs \"net type\"; ",
+        "f:4:1: \"globl\" is not known in a configuration file; ",
+        "f:5:23: retry_count cannot be \"many\"; ",
+        "f:6:12: \"acept\" is not known in lustrine; ",
+        "f:6:49: peer_credits cannot be \"0\"; ",
+        "f:7:22: primary nid cannot be \"here\"; ",
+    ];
+    let said = refusal(text);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), expected.len(), "{said}");
+    for (line, expected) in lines.iter().zip(expected) {
+        assert!(line.starts_with(expected) && line.contains("; allowed"), "{line}");
+    }
+    // What the values do not agree on is checked once each of them is good.
+    let said = refusal("global: {retry_count: 5, transaction_timeout: 4}\nglobl: 1\n");
+    assert!(!said.contains("transaction_timeout"), "{said}");
+}
+
+#[test]
+fn a_file_full_of_errors_makes_a_short_message() {
+    let text = "net:\n".to_owned() + &"- net type: x\n".repeat(5000);
+    let said = refusal(&text);
+    assert_eq!(said.lines().count(), 21, "{said}");
+    assert!(said.ends_with("and 4980 more errors"), "{said}");
+    let text: String = (0..3000).map(|index| format!("unknown{index}: 1\n")).collect();
+    let (_, warnings) = lenient(&text);
+    assert_eq!(warnings.len(), 1001);
+    assert_eq!(warnings[1000], "f:1000:1: ignored: 2000 more warnings are not listed");
+}

@@ -1,8 +1,8 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::reading::{Role, Section};
 use crate::{NodeConfig, Strictness, lnetctl, lustrine_section, nets};
+use lustrine_document::{Role, Section};
 
 fn page(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name)
@@ -109,7 +109,7 @@ fn every_known_key_is_in_the_reference() {
         nets::LND_TUNABLES,
         lustrine_section::LUSTRINE,
     ];
-    for key in sections.iter().flat_map(|section| section.keys.iter().copied().flatten()) {
+    for key in sections.iter().flat_map(|section| section.all()) {
         assert!(page.contains(&format!("`{}`", key.name)), "{} is not explained", key.name);
         if matches!(key.role, Role::NotImplemented(_)) {
             let (_, not_yet) = page.split_once("## Not implemented yet").expect("that chapter");

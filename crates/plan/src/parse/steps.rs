@@ -1,7 +1,7 @@
 //! Steps, their tests, and what varies.
 
 use lustrine_document::{
-    BYTES, DURATION, Fields, Node, Problem, Quantity, Reader, Section, decimal, range,
+    BYTES, DURATION, Fields, Node, Problem, Quantity, Reader, Section, decimal, range, read_keys,
 };
 use lustrine_lnet::time::Nanos;
 use lustrine_wire::srpc::{BULK_MAX, BrwCheck, CONCURRENCY_MAX};
@@ -28,17 +28,28 @@ const TIME_MAX: u64 = 86_400_000_000_000;
 /// Most RPCs per second that can be asked for.
 const RATE_MAX: u64 = 10_000_000;
 
-const STEP: Section = Section {
-    name: "a step",
-    keys: &["name", "time", "warm_up", "repeat", "tests", "sweep"],
-    example: "\"{name: read, time: 5 s, tests: [{do: read, from: clients, to: servers}]}\"",
-};
+const STEP: Section = Section::new(
+    "a step",
+    &read_keys(["name", "time", "warm_up", "repeat", "tests", "sweep"]),
+    "\"{name: read, time: 5 s, tests: [{do: read, from: clients, to: servers}]}\"",
+);
 
-const TEST: Section = Section {
-    name: "a test",
-    keys: &["do", "from", "to", "spread", "size", "mix", "concurrency", "check", "rate", "offset"],
-    example: "\"{do: read, from: clients, to: servers, size: 1 MiB, concurrency: 8}\"",
-};
+const TEST: Section = Section::new(
+    "a test",
+    &read_keys([
+        "do",
+        "from",
+        "to",
+        "spread",
+        "size",
+        "mix",
+        "concurrency",
+        "check",
+        "rate",
+        "offset",
+    ]),
+    "\"{do: read, from: clients, to: servers, size: 1 MiB, concurrency: 8}\"",
+);
 
 const SWEEP: &str = "\"sweep: {concurrency: 1..64*2, size: [4 KiB, 1 MiB], clients: 1..4}\"";
 

@@ -9,14 +9,14 @@ use crate::model::{Action, Event, Group, LinkChange, NodeRange, Target, Trunk};
 use lustrine_document::DURATION;
 use lustrine_document::Problem;
 use lustrine_document::{Content, Node};
-use lustrine_document::{Fields, Reader, Section};
+use lustrine_document::{Fields, Reader, Section, read_keys};
 
 /// Largest number of events.
 const EVENTS_MAX: usize = 10_000;
 
-pub(super) const EVENT: Section = Section {
-    name: "an event",
-    keys: &[
+pub(super) const EVENT: Section = Section::new(
+    "an event",
+    &read_keys([
         "at",
         "cut",
         "restore",
@@ -31,9 +31,9 @@ pub(super) const EVENT: Section = Section {
         "queue",
         "loss",
         "jitter",
-    ],
-    example: "\"{at: 5 s, cut: [east, west]}\"",
-};
+    ]),
+    "\"{at: 5 s, cut: [east, west]}\"",
+);
 
 /// What an event does; an event has exactly one of them.
 const VERBS: [&str; 7] = ["cut", "restore", "degrade", "crash", "silence", "stop", "restart"];

@@ -14,7 +14,7 @@ use super::{Names, name_is_good, named, named_items};
 use crate::model::{Group, NODES_MAX};
 use lustrine_document::Node;
 use lustrine_document::{BYTES, DURATION};
-use lustrine_document::{Fields, Reader, Section, decimal, nearest};
+use lustrine_document::{Fields, Reader, Section, decimal, nearest, read_keys};
 use lustrine_document::{Location, Problem};
 
 /// Largest number of groups.
@@ -27,9 +27,9 @@ const INTERFACE_DELAY: Nanos = Nanos(5_000);
 /// Tunables of the machine, which have no meaning in virtual time.
 const OF_MACHINES: [&str; 2] = ["cpu_npartitions", "spin_us"];
 
-pub(super) const GROUP: Section = Section {
-    name: "a group",
-    keys: &[
+pub(super) const GROUP: Section = Section::new(
+    "a group",
+    &read_keys([
         "count",
         "site",
         "interface",
@@ -41,19 +41,16 @@ pub(super) const GROUP: Section = Section {
         "tunables",
         "cost",
         "tcp",
-    ],
-    example: "\"clients: {count: 30, interface: 10 Gb/s}\"",
-};
+    ]),
+    "\"clients: {count: 30, interface: 10 Gb/s}\"",
+);
 
-pub(super) const COST: Section = Section {
-    name: "cost",
-    keys: &["message", "MiB"],
-    example: "\"cost: {message: 2 us, MiB: 80 us}\"",
-};
+pub(super) const COST: Section =
+    Section::new("cost", &read_keys(["message", "MiB"]), "\"cost: {message: 2 us, MiB: 80 us}\"");
 
-pub(super) const TCP: Section = Section {
-    name: "tcp",
-    keys: &[
+pub(super) const TCP: Section = Section::new(
+    "tcp",
+    &read_keys([
         "congestion",
         "send_buffer",
         "receive_buffer",
@@ -62,9 +59,9 @@ pub(super) const TCP: Section = Section {
         "hystart",
         "txqueuelen",
         "idle_restart",
-    ],
-    example: "\"tcp: {congestion: cubic, send_buffer: 64 MiB}\"",
-};
+    ]),
+    "\"tcp: {congestion: cubic, send_buffer: 64 MiB}\"",
+);
 
 /// The words for congestion control.
 const CONGESTIONS: [(&str, Algorithm); 5] = [

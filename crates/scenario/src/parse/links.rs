@@ -8,7 +8,7 @@ use crate::model::Trunk;
 use lustrine_document::Problem;
 use lustrine_document::{BANDWIDTH, BYTES, DURATION, FRACTION};
 use lustrine_document::{Content, Node};
-use lustrine_document::{Fields, Reader, Section};
+use lustrine_document::{Fields, Reader, Section, read_keys};
 
 /// Largest number of entries under `links`.
 const WAYS_MAX: usize = 10_000;
@@ -19,11 +19,11 @@ const PARALLEL_MAX: u64 = 64;
 /// The queue of a link that does not set one, in bytes.
 const QUEUE: u64 = 16 << 20;
 
-pub(super) const LINK: Section = Section {
-    name: "a link",
-    keys: &["between", "bandwidth", "delay", "queue", "loss", "jitter", "parallel", "hashing"],
-    example: "\"{between: [east, west], bandwidth: 50 Gb/s, delay: 25.25 ms}\"",
-};
+pub(super) const LINK: Section = Section::new(
+    "a link",
+    &read_keys(["between", "bandwidth", "delay", "queue", "loss", "jitter", "parallel", "hashing"]),
+    "\"{between: [east, west], bandwidth: 50 Gb/s, delay: 25.25 ms}\"",
+);
 
 /// The words for what chooses among parallel links.
 const HASHINGS: [(&str, Hashing); 2] = [("hosts", Hashing::Hosts), ("streams", Hashing::Streams)];

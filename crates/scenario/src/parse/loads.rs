@@ -9,7 +9,7 @@ use super::{group_names, named};
 use crate::model::{Group, Load, Spread};
 use lustrine_document::Problem;
 use lustrine_document::{BYTES, DURATION};
-use lustrine_document::{Fields, Reader, Section};
+use lustrine_document::{Fields, Reader, Section, read_keys};
 
 /// Largest number of loads.
 const LOADS_MAX: usize = 64;
@@ -26,9 +26,9 @@ const RPCS_MAX: u64 = 10_000_000;
 /// A day.
 const TIME_MAX: u64 = 86_400_000_000_000;
 
-pub(super) const LOAD: Section = Section {
-    name: "a load",
-    keys: &[
+pub(super) const LOAD: Section = Section::new(
+    "a load",
+    &read_keys([
         "from",
         "to",
         "spread",
@@ -40,10 +40,10 @@ pub(super) const LOAD: Section = Section {
         "warm_up",
         "time",
         "patience",
-    ],
-    example: "\"{from: clients, to: servers, test: read, size: 1 MiB, concurrency: 8, \
+    ]),
+    "\"{from: clients, to: servers, test: read, size: 1 MiB, concurrency: 8, \
               time: 10 s}\"",
-};
+);
 
 #[derive(Clone, Copy)]
 enum Word {

@@ -1,0 +1,126 @@
+//! Tables of the keys that a mapping may have.
+
+use lustrine_yaml::clipped;
+
+use crate::problem::{Location, Problem};
+use crate::reader::nearest;
+
+/// One kind of mapping in a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Section {
+    /// What messages call it.
+    pub name: &'static str,
+    /// Its keys. Messages list those that are read.
+    pub keys: &'static [Key],
+    /// Further keys, which messages do not list.
+    pub unlisted: &'static [Key],
+    /// How it may look.
+    pub example: &'static str,
+}
+
+/// A key that has a meaning in a section.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// The key.
+    pub name: &'static str,
+    /// A second spelling, of another release.
+    pub also: Option<&'static str>,
+    /// What is done with it.
+    pub role: Role,
+}
+
+/// What is done with a key.
+#[derive(Clone, Copy, Debug)]
+pub enum Role {
+    /// It is read.
+    Read,
+    /// Programs that write such files show it, and readers ignore it.
+    Shown,
+    /// It has a meaning that this release does not implement, for this reason.
+    NotImplemented(&'static str),
+    /// It is a command; this is what to type instead.
+    Command(&'static str),
+}
+
+impl Key {
+    /// A key that is read.
+    pub const fn read(name: &'static str) -> Key {
+        Key { name, also: None, role: Role::Read }
+    }
+
+    /// A key that is ignored.
+    pub const fn shown(name: &'static str) -> Key {
+        Key { name, also: None, role: Role::Shown }
+    }
+
+    /// A key that is not implemented, and why.
+    pub const fn not_implemented(name: &'static str, reason: &'static str) -> Key {
+        Key { name, also: None, role: Role::NotImplemented(reason) }
+    }
+
+    /// A command, and what to type instead.
+    pub const fn command(name: &'static str, instead: &'static str) -> Key {
+        Key { name, also: None, role: Role::Command(instead) }
+    }
+
+    /// The same with a second spelling.
+    #[must_use]
+    pub const fn or(self, also: &'static str) -> Key {
+        Key { also: Some(also), ..self }
+    }
+}
+
+/// Keys that are read.
+pub const fn read_keys<const N: usize>(names: [&'static str; N]) -> [Key; N] {
+    let mut keys = [Key::read(""); N];
+    let mut at = 0;
+    while at < N {
+        keys[at] = Key::read(names[at]);
+        at += 1;
+    }
+    keys
+}
+
+impl Section {
+    /// A section all of whose keys may be listed.
+    pub const fn new(name: &'static str, keys: &'static [Key], example: &'static str) -> Section {
+        Section { name, keys, unlisted: &[], example }
+    }
+
+    /// All its keys.
+    pub fn all(&self) -> impl Iterator<Item = &'static Key> + use<> {
+        self.keys.iter().chain(self.unlisted)
+    }
+
+    pub(crate) fn find(&self, key: &str) -> Option<&'static Key> {
+        self.all().find(|known| known.name == key || known.also == Some(key))
+    }
+
+    /// The keys that messages list.
+    pub fn known(&self) -> String {
+        let read = self.keys.iter().filter(|key| matches!(key.role, Role::Read));
+        read.map(|key| key.name).collect::<Vec<_>>().join(", ")
+    }
+
+    pub(crate) fn unknown_key(&self, at: &Location, key: &str) -> Problem {
+        let names = self.all().flat_map(|known| [Some(known.name), known.also]).flatten();
+        unknown_key(at, key, (self.name, &self.known()), names, self.example)
+    }
+}
+
+/// A key that is not known in a part of a document, where messages list the known ones like this.
+/// The hint is the most similar of `names`, or the example.
+pub fn unknown_key<'w>(
+    at: &Location,
+    key: &str,
+    (within, known): (&str, &str),
+    names: impl IntoIterator<Item = &'w str>,
+    example: &str,
+) -> Problem {
+    let hint = match nearest(key, names) {
+        Some(nearest) => format!("did you mean {nearest:?}?"),
+        None => format!("for example {example}"),
+    };
+    let key = clipped(key);
+    Problem::new(at, format!("{key:?} is not known in {within}; allowed: {known}; {hint}"))
+}
