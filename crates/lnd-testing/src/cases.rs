@@ -5,4 +5,5 @@ pub mod handoff;
 pub mod links;
 pub mod messages;
 pub mod parking;
+pub mod replies;
 pub mod userland;

@@ -109,6 +109,18 @@ macro_rules! conformance_with_handoffs {
     };
 }
 
+/// Makes a test of each case for drivers that answer GETs in place.
+#[macro_export]
+macro_rules! conformance_with_replies_in_place {
+    ($bed:ty) => {
+        $crate::run_cases!(
+            $bed,
+            replies,
+            [a_get_is_answered_in_place, a_reply_in_place_to_a_node_that_dies_ends,]
+        );
+    };
+}
+
 /// Makes tests of cases in a module of that name.
 #[doc(hidden)]
 #[macro_export]

@@ -4,14 +4,18 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use lustrine_lnet::lnd::{
-    Action, Arrival, Core, HeaderViolation, LinkEvent, NiIndex, OpKey, RxId, SendAction, Verdict,
+    Action, Arrival, Core, GetVerdict, HeaderViolation, LinkEvent, NiIndex, OpKey, RxId,
+    SendAction, Verdict,
 };
 use lustrine_lnet::memory::{Memory, Spans, total_len};
 use lustrine_lnet::status::Status;
-use lustrine_lnet::time::Time;
+use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::header::{Body, Header};
 use lustrine_wire::nid::ProcessId;
 use slotmap::SlotMap;
+
+/// How long the driver may take for a REPLY in place.
+const REPLY_PATIENCE: Nanos = Nanos::from_secs(50);
 
 /// What to do with a message that arrives.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +30,8 @@ pub enum Plan {
     Park,
     /// The peer's connections are closed.
     Refuse(HeaderViolation),
+    /// A GET is answered in place with these bytes.
+    Reply(Spans),
 }
 
 /// A message that has arrived.
@@ -219,6 +225,7 @@ impl ModelCore {
             Plan::Drop => return Verdict::Drop,
             Plan::Park => return Verdict::Park,
             Plan::Refuse(violation) => return Verdict::Refuse(violation),
+            Plan::Reply(_) => panic!("only a GET can be answered in place"),
         };
         assert!(total_len(&spans) <= header.payload_len, "the test is wrong");
         let index = self.received.len();
@@ -248,6 +255,32 @@ impl Core for ModelCore {
             }
         }
         verdict
+    }
+
+    fn recv_get(&mut self, now: Time, arrival: Arrival, header: &Header) -> GetVerdict {
+        let Body::Get { return_md, .. } = header.body else {
+            panic!("only GETs are answered in place: {header:?}");
+        };
+        let key = key_of(header);
+        let plans = self.plans.get_mut(&key);
+        let next = plans.and_then(|plans| {
+            let reply = matches!(plans.front(), Some(Plan::Reply(_)));
+            reply.then(|| plans.pop_front()).flatten()
+        });
+        let Some(Plan::Reply(payload)) = next else {
+            return GetVerdict::Other(self.recv_header(now, arrival, header));
+        };
+        assert!(!self.closed, "a message arrived after everything was closed");
+        let Arrival { ni, from, .. } = arrival;
+        assert!(self.is_up(ni, from), "a message of {from:?} arrived before its link was up");
+        let (bytes, status) = (None, None);
+        self.received.push(Received { key, header: *header, from, ni, bytes, status });
+        let body = Body::Reply { md: return_md };
+        let payload_len = total_len(&payload);
+        let header = Header { dst: header.src, src: header.dst, payload_len, body };
+        let op = self.ops.insert(Op::Sending(payload.clone()));
+        let deadline = now + REPLY_PATIENCE;
+        GetVerdict::Reply(SendAction { op, ni, to: from, header, payload, deadline })
     }
 
     fn done(&mut self, now: Time, op: OpKey, status: Status) {

@@ -77,6 +77,16 @@ fn spans(memory: &mut dyn Memory, len: u32, piece: u32) -> Spans {
     spans
 }
 
+fn filled(memory: &mut dyn Memory, key: u64, len: u32, piece: u32) -> Spans {
+    let (spans, bytes) = (spans(memory, len, piece), payload(key, len));
+    let mut at = 0;
+    for span in &spans {
+        memory.write(*span, &bytes[at..at + span.len as usize]);
+        at += span.len as usize;
+    }
+    spans
+}
+
 /// A testbed, and the nodes of it that run.
 pub(crate) struct World<T> {
     pub(crate) bed: T,
@@ -111,6 +121,11 @@ impl<T: Testbed> World<T> {
         Plan::Into(self.bed.with(node, 0, |_, memory| spans(memory, len, piece)))
     }
 
+    /// Memory of a node with the payload of a message, in pieces of at most so many bytes.
+    pub(crate) fn source(&mut self, node: usize, key: u64, len: u32, piece: u32) -> Spans {
+        self.bed.with(node, 0, |_, memory| filled(memory, key, len, piece))
+    }
+
     /// Has a node store the first bytes of the next message of a key.
     pub(crate) fn expect(&mut self, node: usize, key: u64, len: u32) {
         let plan = self.sink(node, len, u32::MAX);
@@ -126,12 +141,7 @@ impl<T: Testbed> World<T> {
         let Message { kind, ni, from, to, key, len, piece, patience } = message;
         let deadline = self.bed.now() + patience;
         self.bed.with(from, 0, |core, memory| {
-            let (spans, bytes) = (spans(memory, len, piece), payload(key, len));
-            let mut at = 0;
-            for span in &spans {
-                memory.write(*span, &bytes[at..at + span.len as usize]);
-                at += span.len as usize;
-            }
+            let spans = filled(memory, key, len, piece);
             let header = header(kind, process(from, ni), to, key, len);
             let ni = NiIndex(ni as u16);
             core.start(|op| SendAction { op, ni, to, header, payload: spans, deadline })

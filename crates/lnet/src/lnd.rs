@@ -59,6 +59,17 @@ pub enum Verdict {
     Refuse(HeaderViolation),
 }
 
+/// The core's answer to a GET that the driver can answer in place.
+#[derive(Clone, Debug)]
+pub enum GetVerdict {
+    /// Move `payload` to the sender of the GET and have the REPLY `header` arrive with it, then
+    /// call [`Core::done`]: as for [`Action::Send`], but the message holds no credits.
+    Reply(SendAction),
+    /// As [`Core::recv_header`] would have answered; the REPLY, if there is one, comes as
+    /// [`Action::Send`].
+    Other(Verdict),
+}
+
 /// Violations in a header that cost a peer its connections ([HDR-12]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HeaderViolation {
@@ -138,8 +149,14 @@ pub enum LinkEvent {
 pub trait Core {
     /// A header has arrived.
     fn recv_header(&mut self, now: Time, arrival: Arrival, header: &Header) -> Verdict;
-    /// A message given by [`Action::Send`] or [`Verdict::Into`] is finished: the driver no longer
-    /// uses its memory. Exactly once per [`OpKey`].
+    /// As [`Core::recv_header`], for a GET that the driver can answer in place: it can move the
+    /// bytes to where the sender wants them without a message of the core's, as RDMA networks do.
+    /// A driver that cannot calls `recv_header` for all headers.
+    fn recv_get(&mut self, now: Time, arrival: Arrival, header: &Header) -> GetVerdict {
+        GetVerdict::Other(self.recv_header(now, arrival, header))
+    }
+    /// A message given by [`Action::Send`], [`Verdict::Into`] or [`GetVerdict::Reply`] is
+    /// finished: the driver no longer uses its memory. Exactly once per [`OpKey`].
     ///
     /// # Panics
     /// When the driver has no such message.

@@ -220,7 +220,7 @@ impl Shard {
                     self.msgs.queues.remove(&mut self.peers.nis[peer_ni].parked, op);
                 }
             }
-            Stage::Receiving | Stage::Loopback | Stage::Refused => {}
+            Stage::Receiving | Stage::ReplyInPlace | Stage::Loopback | Stage::Refused => {}
         }
         if self.msgs.begin_continuing() {
             self.continue_granted(now);

@@ -44,6 +44,8 @@ pub struct MessageSim {
     desk: Desk,
     /// When the next check for overdue messages is due.
     next_review: Time,
+    /// Whether drivers answer GETs in place.
+    answers_gets: bool,
 }
 
 impl MessageSim {
@@ -58,7 +60,14 @@ impl MessageSim {
             window: Vec::new(),
             desk: Desk::default(),
             next_review: BEGIN,
+            answers_gets: false,
         }
+    }
+
+    /// Has the drivers of nodes that are added from now on answer GETs in place, as drivers for
+    /// RDMA networks do: a REPLY then takes no credits. Off by default.
+    pub fn answer_gets_in_place(&mut self) {
+        self.answers_gets = true;
     }
 
     /// LNet messages that have arrived somewhere.
@@ -118,7 +127,7 @@ impl Simulation for MessageSim {
         let host = HostId(self.hosts.len() as u32);
         self.wire.fabric.place(host, place.site, place.interface);
         self.wire.add_host(&spec.nids, &spec.tunables);
-        self.hosts.push(Host::new(host, place.cost, place.tcp));
+        self.hosts.push(Host::new(host, place.cost, place.tcp, self.answers_gets));
         self.start(host, spec);
         host
     }

@@ -118,10 +118,22 @@ impl Shard {
         header: &Header,
     ) -> Verdict {
         let verdict = self.on_header(now, arrival, header);
-        if verdict != Verdict::Done {
-            self.came(now, arrival, header, &verdict);
-        }
+        self.note_verdict(now, arrival, header, &verdict);
         verdict
+    }
+
+    /// Adds a header with its verdict. One that is handled completely has its entry already, in
+    /// front of those that it caused.
+    pub(super) fn note_verdict(
+        &mut self,
+        now: Time,
+        arrival: &Arrival,
+        header: &Header,
+        verdict: &Verdict,
+    ) {
+        if *verdict != Verdict::Done && self.telemetry.journal.is_some() {
+            self.came(now, arrival, header, verdict);
+        }
     }
 
     /// Adds a header that is handled completely.

@@ -43,6 +43,8 @@ pub(super) enum Stage {
     Sending,
     /// The driver, to store its payload; it holds no credit.
     Receiving,
+    /// The driver, which answers a GET in place; it holds no credit.
+    ReplyInPlace,
     /// The next `drive`: source and target are this node.
     Loopback,
     /// Nothing: there is no path, and it ends at once.

@@ -10,6 +10,11 @@ impl Stage {
     pub(super) fn waits(self) -> bool {
         matches!(self, Stage::Discovery | Stage::PeerCredit | Stage::NiCredit)
     }
+
+    /// Whether the driver has it.
+    pub(super) fn is_in_driver(self) -> bool {
+        matches!(self, Stage::Sending | Stage::Receiving | Stage::ReplyInPlace)
+    }
 }
 
 impl Shard {
@@ -46,7 +51,7 @@ impl Shard {
 
     /// Number of messages in the driver: those that it sends, and those whose payload it stores.
     pub fn in_driver(&self) -> usize {
-        let with_driver = |msg: &&Msg| matches!(msg.stage, Stage::Sending | Stage::Receiving);
+        let with_driver = |msg: &&Msg| msg.stage.is_in_driver();
         let on_the_way = |action: &&Action| match action {
             Action::Send(_) => true,
             Action::Resume { verdict, .. } => matches!(verdict, Verdict::Into { .. }),

@@ -8,7 +8,9 @@ use super::send::ReplyPlan;
 use super::{Msg, PAYLOAD_MAX, PING_PORTAL, Purpose, Shard, Stage};
 use crate::journal::DropReason;
 use crate::latency::Operation;
-use crate::lnd::{Arrival, Core, HeaderViolation, LinkEvent, NiIndex, OpKey, RxId, Verdict};
+use crate::lnd::{
+    Arrival, Core, GetVerdict, HeaderViolation, LinkEvent, NiIndex, OpKey, RxId, Verdict,
+};
 use crate::memory::part_of;
 use crate::peer::PeerNiKey;
 use crate::portal::{Origin, Waiter, is_of};
@@ -21,6 +23,14 @@ impl Core for Shard {
             true => self.on_header_journaled(now, &arrival, header),
             false => self.on_header(now, &arrival, header),
         }
+    }
+
+    fn recv_get(&mut self, now: Time, arrival: Arrival, header: &Header) -> GetVerdict {
+        let verdict = self.on_get(now, &arrival, header);
+        if let GetVerdict::Other(verdict) = &verdict {
+            self.note_verdict(now, &arrival, header, verdict);
+        }
+        verdict
     }
 
     fn done(&mut self, now: Time, op: OpKey, status: Status) {
@@ -68,25 +78,10 @@ impl Shard {
     /// Decides about a header.
     #[inline]
     pub(super) fn on_header(&mut self, now: Time, arrival: &Arrival, header: &Header) -> Verdict {
-        if let Err(wrong) = self.check_header(arrival, header) {
-            self.telemetry.stats.misbehaved += 1;
-            return Verdict::Refuse(wrong);
-        }
-        if !self.is_local(&header.dst.nid) {
-            // For another node, and this one does not route ([HDR-13]).
-            self.drop_counted(arrival, header);
-            self.note_drop(DropReason::NotForUs);
-            return Verdict::Drop;
-        }
-        let max = || self.topology.peer_credits_of(arrival.ni);
-        let Some(peer_ni) = self.peers.obtain(now, &arrival.from.nid, max) else {
-            self.drop_counted(arrival, header);
-            self.note_drop(DropReason::TooManyPeers);
-            return Verdict::Drop;
+        let peer_ni = match self.admit(now, arrival, header) {
+            Ok(peer_ni) => peer_ni,
+            Err(verdict) => return verdict,
         };
-        self.telemetry.stats.received.count(&header.body);
-        self.nis[usize::from(arrival.ni.0)].counters.received += 1;
-        self.peers.nis[peer_ni].counters.received += 1;
         let verdict = match header.body {
             Body::Put { .. } => self.recv_put(arrival, header),
             Body::Get { .. } => self.recv_get(now, arrival, header, peer_ni),
@@ -98,6 +93,58 @@ impl Shard {
             self.drop_counted(arrival, header);
         }
         verdict
+    }
+
+    /// Decides about a GET that its driver can answer in place.
+    fn on_get(&mut self, now: Time, arrival: &Arrival, header: &Header) -> GetVerdict {
+        assert!(matches!(header.body, Body::Get { .. }), "only GETs are answered in place");
+        let peer_ni = match self.admit(now, arrival, header) {
+            Ok(peer_ni) => peer_ni,
+            Err(verdict) => return GetVerdict::Other(verdict),
+        };
+        match self.match_get(now, arrival, header, peer_ni) {
+            Some(plan) if self.admits_reply_in_place(peer_ni) => {
+                GetVerdict::Reply(self.reply_in_place(now, header, plan))
+            }
+            Some(plan) => {
+                self.send_reply(now, header, plan);
+                GetVerdict::Other(Verdict::Done)
+            }
+            None => {
+                self.drop_counted(arrival, header);
+                GetVerdict::Other(Verdict::Drop)
+            }
+        }
+    }
+
+    /// What every header must pass before its type counts; the verdict if it does not.
+    #[inline(always)]
+    fn admit(
+        &mut self,
+        now: Time,
+        arrival: &Arrival,
+        header: &Header,
+    ) -> Result<PeerNiKey, Verdict> {
+        if let Err(wrong) = self.check_header(arrival, header) {
+            self.telemetry.stats.misbehaved += 1;
+            return Err(Verdict::Refuse(wrong));
+        }
+        if !self.is_local(&header.dst.nid) {
+            // For another node, and this one does not route ([HDR-13]).
+            self.drop_counted(arrival, header);
+            self.note_drop(DropReason::NotForUs);
+            return Err(Verdict::Drop);
+        }
+        let max = || self.topology.peer_credits_of(arrival.ni);
+        let Some(peer_ni) = self.peers.obtain(now, &arrival.from.nid, max) else {
+            self.drop_counted(arrival, header);
+            self.note_drop(DropReason::TooManyPeers);
+            return Err(Verdict::Drop);
+        };
+        self.telemetry.stats.received.count(&header.body);
+        self.nis[usize::from(arrival.ni.0)].counters.received += 1;
+        self.peers.nis[peer_ni].counters.received += 1;
+        Ok(peer_ni)
     }
 
     /// The rules whose violation closes the peer's connections ([HDR-12]).
@@ -157,21 +204,39 @@ impl Shard {
         header: &Header,
         peer_ni: PeerNiKey,
     ) -> Verdict {
+        match self.match_get(now, arrival, header, peer_ni) {
+            Some(plan) => {
+                self.send_reply(now, header, plan);
+                Verdict::Done
+            }
+            None => Verdict::Drop,
+        }
+    }
+
+    /// The REPLY to a GET; `None` drops the GET.
+    #[inline(always)]
+    fn match_get(
+        &mut self,
+        now: Time,
+        arrival: &Arrival,
+        header: &Header,
+        peer_ni: PeerNiKey,
+    ) -> Option<ReplyPlan> {
         if !self.admits_response(peer_ni) {
             self.note_drop(DropReason::TooManyResponses);
-            return Verdict::Drop;
+            return None;
         }
         let wanted = get_wanted(header, arrival.from).expect("the caller looked");
         let found = self.find_match(&wanted);
         let Found::Match { md, offset, length } = found else {
             self.note_unmatched(found);
-            return Verdict::Drop;
+            return None;
         };
         let Body::Get { return_md, match_bits, portal, sink_len, .. } = header.body else {
             unreachable!("the caller looked");
         };
         self.note_done(now, arrival, header);
-        let plan = ReplyPlan {
+        Some(ReplyPlan {
             md,
             return_md,
             offset,
@@ -182,9 +247,7 @@ impl Shard {
             portal,
             match_bits,
             requested: sink_len,
-        };
-        self.send_reply(now, header, plan);
-        Verdict::Done
+        })
     }
 
     /// A REPLY names its descriptor by a handle. Besides, it must come from the peer that was

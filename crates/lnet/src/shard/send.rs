@@ -3,6 +3,7 @@
 use lustrine_wire::header::{Body, Header, MdHandle};
 use lustrine_wire::nid::{Nid, PID_LUSTRE, PID_USERLAND, ProcessId};
 
+use super::messages::RESPONSES_WAITING_MAX;
 use super::{Msg, Purpose, Shard, Stage};
 use crate::credits::Acquire;
 use crate::error::LnetError;
@@ -342,9 +343,43 @@ impl Shard {
         fits
     }
 
+    /// Whether a REPLY to this peer may go without credits: a peer that sends GETs and takes no
+    /// REPLYs must not use memory without limit.
+    pub(super) fn admits_reply_in_place(&self, peer_ni: PeerNiKey) -> bool {
+        (self.peers.nis[peer_ni].messages as usize) < RESPONSES_WAITING_MAX
+    }
+
     /// Sends the REPLY to a GET that matched, from the descriptor's memory, back the way that the
     /// GET came ([CORE-16]).
     pub(super) fn send_reply(&mut self, now: Time, request: &Header, reply: ReplyPlan) {
+        let op = self.insert_reply(now, request, reply, Stage::PeerCredit);
+        self.take_credits(now, op);
+    }
+
+    /// The same for a driver that moves the bytes itself, without credits.
+    pub(super) fn reply_in_place(
+        &mut self,
+        now: Time,
+        request: &Header,
+        reply: ReplyPlan,
+    ) -> SendAction {
+        let op = self.insert_reply(now, request, reply, Stage::ReplyInPlace);
+        let msg = &mut self.msgs[op];
+        let deadline = core::mem::replace(&mut msg.time, Time::NEVER);
+        let (ni, to, header) = (msg.ni, msg.hop, msg.header);
+        let payload = copy_of(&msg.payload);
+        self.note_handed(now, op);
+        SendAction { op, ni, to, header, payload, deadline }
+    }
+
+    #[inline(always)]
+    fn insert_reply(
+        &mut self,
+        now: Time,
+        request: &Header,
+        reply: ReplyPlan,
+        stage: Stage,
+    ) -> OpKey {
         let draft = OutgoingMsg {
             purpose: Purpose::Reply,
             md: Some(reply.md),
@@ -358,17 +393,10 @@ impl Shard {
             requested: reply.requested,
         };
         let src = ProcessId { nid: request.dst.nid, pid: PID_LUSTRE };
-        let op = self.insert_outgoing(
-            now,
-            draft,
-            reply.ni,
-            src,
-            reply.hop,
-            Some(reply.peer_ni),
-            Stage::PeerCredit,
-        );
+        let (hop, peer_ni) = (reply.hop, Some(reply.peer_ni));
+        let op = self.insert_outgoing(now, draft, reply.ni, src, hop, peer_ni, stage);
         self.msgs[op].offset = reply.offset;
-        self.take_credits(now, op);
+        op
     }
 
     pub(super) fn wants_ack(&self, msg: &Msg) -> bool {
@@ -412,9 +440,7 @@ impl Shard {
 
     /// Fails the descriptor's messages that are not in a driver.
     pub(super) fn cancel_waiting(&mut self, now: Time, md: MdKey, reason: Status) {
-        let waits = |msg: &Msg| {
-            msg.md == Some(md) && !matches!(msg.stage, Stage::Sending | Stage::Receiving)
-        };
+        let waits = |msg: &Msg| msg.md == Some(md) && !msg.stage.is_in_driver();
         // A descriptor of one request knows its message; one on a portal may have served many GETs.
         let waiting: Vec<OpKey> = match self.mds[md].request {
             Some(op) => {

@@ -26,6 +26,7 @@ mod matching;
 mod merging;
 mod operations;
 mod overdue;
+mod replies;
 mod strangers;
 mod trouble;
 

@@ -4,7 +4,7 @@
 mod kinds;
 mod testbed;
 
-use kinds::{MessagesThenStreams, OnMessages, OnStreams, StreamsThenMessages};
+use kinds::{MessagesThenStreams, OnMessages, OnMessagesInPlace, OnStreams, StreamsThenMessages};
 use testbed::Bed;
 
 mod streams {
@@ -19,6 +19,13 @@ mod whole_messages {
     use super::*;
 
     lustrine_lnd_testing::conformance!(Bed<OnMessages>);
+}
+
+mod whole_messages_in_place {
+    use super::*;
+
+    lustrine_lnd_testing::conformance!(Bed<OnMessagesInPlace>);
+    lustrine_lnd_testing::conformance_with_replies_in_place!(Bed<OnMessagesInPlace>);
 }
 
 /// The first interface of each node belongs to socklnd, the others to the message driver.

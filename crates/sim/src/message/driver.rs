@@ -54,6 +54,8 @@ pub(super) struct Terms {
     pub(super) incarnation: u64,
     /// Whether it lets others in.
     pub(super) listens: bool,
+    /// Whether it answers GETs in place, as drivers for RDMA networks do.
+    pub(super) answers_gets: bool,
 }
 
 /// What lies outside of the driver for the length of one turn.

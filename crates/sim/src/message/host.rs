@@ -45,6 +45,8 @@ pub(super) struct Host {
     alarms: Alarms,
     cost: CpuCost,
     tcp: TcpSpec,
+    /// Whether its driver answers GETs in place.
+    answers_gets: bool,
 }
 
 /// When a host will be processed: the next times, then one that is far away. The far one is before
@@ -77,7 +79,7 @@ pub(super) struct Node {
 }
 
 impl Host {
-    pub(super) fn new(id: HostId, cost: CpuCost, tcp: TcpSpec) -> Host {
+    pub(super) fn new(id: HostId, cost: CpuCost, tcp: TcpSpec, answers_gets: bool) -> Host {
         Host {
             id,
             node: None,
@@ -89,13 +91,14 @@ impl Host {
             alarms: Alarms([Time::NEVER; 4]),
             cost,
             tcp,
+            answers_gets,
         }
     }
 
     /// Starts a node.
     pub(super) fn start(&mut self, now: Time, spec: NodeSpec, recorder: Option<&mut Recorder>) {
         assert!(self.node.is_none(), "{:?} is in use", self.id);
-        let mut node = Box::new(Node::new(now, self.id, spec, self.tcp));
+        let mut node = Box::new(Node::new(now, self.id, spec, self.tcp, self.answers_gets));
         let nid = node.spec.nids[0];
         node.source = recorder.map(|recorder| recorder.join(nid, 0, &mut node.partition));
         self.node = Some(node);
@@ -270,7 +273,7 @@ impl Alarms {
 }
 
 impl Node {
-    fn new(now: Time, host: HostId, spec: NodeSpec, tcp: TcpSpec) -> Node {
+    fn new(now: Time, host: HostId, spec: NodeSpec, tcp: TcpSpec, answers_gets: bool) -> Node {
         let mut config = NodeSpec { cpts: 1, ..spec.clone() }.config(0);
         // They are not read there, and with thousands of nodes each one would be another cache
         // miss.
@@ -281,6 +284,7 @@ impl Node {
             nids: spec.nids.clone(),
             incarnation: spec.incarnation,
             listens: spec.accept.is_some(),
+            answers_gets,
         };
         let driver = MessageDriver::new(terms, &spec.tunables);
         let mut memory = RopeMemory::new(spec.memory);

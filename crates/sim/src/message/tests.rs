@@ -280,3 +280,41 @@ fn a_node_that_misses_its_timers_is_detected() {
     lan.crowd.hosts[0].forget_timers();
     lan.run(Nanos::from_secs(1000));
 }
+
+/// What a load of writes comes to: at the client, the messages that client and server count, and
+/// how long messages of the client have waited for credits.
+fn write_load(answers_gets: bool, credits: i64) -> (LoadProgress, [(u64, u64, u64); 2], u64) {
+    let mut lan = Lan::new(7, Nanos::from_micros(20));
+    if answers_gets {
+        lan.crowd.answer_gets_in_place();
+    }
+    lan.edit = match credits {
+        // Without copies a REPLY holds its credit until the peer has it.
+        1 => |spec| spec.with("peer_credits", 1).with("zero_copy", 1),
+        _ => |spec| spec,
+    };
+    let hosts = lan.add(2);
+    lan.load(hosts[0], hosts[1], WRITE, 4, StepLimit::Count(200));
+    lan.run(SECOND);
+    let progress = lan.progress(hosts[0]);
+    lan.calm(&hosts[..1]);
+    let messages = [0, 1].map(|host: usize| {
+        let node = lan.crowd.hosts[host].node.as_ref().expect("it runs");
+        let stats = node.partition.shard().stats();
+        (stats.sent.reply, stats.received.reply, stats.sent.put)
+    });
+    (progress, messages, lan.crowd.waits(hosts[0]).expect("it runs").peer_credits)
+}
+
+#[test]
+fn replies_in_place_are_as_many_and_take_no_credits() {
+    let (credited, messages, _) = write_load(false, 8);
+    let (in_place, messages_in_place, _) = write_load(true, 8);
+    assert!(credited.errors.is_empty() && in_place.errors.is_empty());
+    assert_eq!((credited.ops, credited.bytes), (in_place.ops, in_place.bytes));
+    assert_eq!(messages, messages_in_place, "the same messages are counted");
+    assert!(messages[0].0 >= 200, "the server gets what is written: {messages:?}");
+    // With one credit the REPLYs of the client wait behind each other and behind its requests.
+    let ((_, _, credited), (_, _, in_place)) = (write_load(false, 1), write_load(true, 1));
+    assert!(in_place < credited / 2, "{in_place} instead of {credited}");
+}

@@ -93,13 +93,14 @@ impl Make<'_> {
         Socklnd::new(self.config())
     }
 
-    fn messages(&self) -> OnBoth {
+    fn messages(&self, answers_gets: bool) -> OnBoth {
         let terms = Terms {
             tcp: TcpSpec::default(),
             host: self.host,
             nids: Vec::new(),
             incarnation: self.spec.incarnation,
             listens: self.spec.accept.is_some(),
+            answers_gets,
         };
         OnBoth(MessageDriver::new(terms, &self.spec.tunables))
     }
@@ -169,7 +170,7 @@ impl Kind for OnMessages {
     type Driver = OnBoth;
 
     fn driver(make: &Make<'_>) -> OnBoth {
-        make.messages()
+        make.messages(false)
     }
 
     fn ni_config(_: &NodeSpec, _: NiIndex, nid: Nid) -> Nid {
@@ -193,6 +194,37 @@ impl Kind for OnMessages {
     }
 }
 
+/// The message driver alone, which answers GETs in place.
+pub(super) struct OnMessagesInPlace;
+
+impl Kind for OnMessagesInPlace {
+    type Driver = OnBoth;
+
+    fn driver(make: &Make<'_>) -> OnBoth {
+        make.messages(true)
+    }
+
+    fn ni_config(spec: &NodeSpec, ni: NiIndex, nid: Nid) -> Nid {
+        OnMessages::ni_config(spec, ni, nid)
+    }
+
+    fn stream(report: StreamReport) -> Box<Packet> {
+        OnMessages::stream(report)
+    }
+
+    fn packet(packet: Box<Packet>) -> Box<Packet> {
+        packet
+    }
+
+    fn handed_over(handoff: &core::convert::Infallible) -> SockId {
+        match *handoff {}
+    }
+
+    fn farewells(driver: &OnBoth) -> Vec<Packet> {
+        OnMessages::farewells(driver)
+    }
+}
+
 /// Both, the first interface socklnd's.
 pub(super) struct StreamsThenMessages;
 
@@ -200,7 +232,7 @@ impl Kind for StreamsThenMessages {
     type Driver = DriverPair<Socklnd, OnBoth>;
 
     fn driver(make: &Make<'_>) -> Self::Driver {
-        DriverPair::new(make.streams(), make.messages())
+        DriverPair::new(make.streams(), make.messages(false))
     }
 
     fn ni_config(spec: &NodeSpec, ni: NiIndex, nid: Nid) -> Either<NiConfig, Nid> {

@@ -1,8 +1,10 @@
 //! What arrives.
 
-use lustrine_lnet::lnd::{Arrival, Core, LinkEvent, NiIndex, RxId, Verdict};
+use lustrine_lnet::lnd::{Arrival, Core, GetVerdict, LinkEvent, NiIndex, RxId, Verdict};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
+
+use lustrine_wire::header::Body;
 
 use super::super::packet::{Cargo, LinkId, Packet};
 use super::peer::{Dial, unmark};
@@ -157,7 +159,19 @@ impl MessageDriver {
         let Cargo::Message { header, .. } = &packet.cargo else { return };
         let peer = &self.peers[slot];
         let arrival = Arrival { ni: peer.ni, from: peer.id(), rx: peer.mark(slot, kind) };
-        match core.recv_header(now, arrival, header) {
+        let verdict = match header.body {
+            Body::Get { .. } if self.terms.answers_gets => {
+                match core.recv_get(now, arrival, header) {
+                    GetVerdict::Reply(reply) => {
+                        self.route(now, core, out, &reply);
+                        Verdict::Done
+                    }
+                    GetVerdict::Other(verdict) => verdict,
+                }
+            }
+            _ => core.recv_header(now, arrival, header),
+        };
+        match verdict {
             Verdict::Park => self.peers[slot].parked(kind).push_front(packet),
             verdict => self.obey(now, core, out, slot, packet, &verdict),
         }
