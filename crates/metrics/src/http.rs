@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_read_once_its_head_is_complete() {
+    fn a_request_is_read_when_its_head_is_complete() {
         let get = b"GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\n\r\n";
         for end in 0..get.len() {
             assert_eq!(read(&get[..end]), None, "{end}");
@@ -193,8 +193,8 @@ mod tests {
             ("*", Request::NotFound(Body::Full)),
             ("?x", Request::NotFound(Body::Full)),
         ] {
-            let asked = format!("GET {target} HTTP/1.1\r\n\r\n");
-            assert_eq!(read(asked.as_bytes()), Some(wanted), "{target}");
+            let request = format!("GET {target} HTTP/1.1\r\n\r\n");
+            assert_eq!(read(request.as_bytes()), Some(wanted), "{target}");
         }
         for (accept, format) in [
             (
@@ -205,8 +205,8 @@ mod tests {
             ("text/plain;version=0.0.4", Format::Prometheus),
             ("*/*", Format::Prometheus),
         ] {
-            let asked = format!("GET /metrics HTTP/1.1\r\naccept: {accept}\r\n\r\n");
-            assert_eq!(read(asked.as_bytes()), Some(Request::Metrics(Body::Full, format)));
+            let request = format!("GET /metrics HTTP/1.1\r\naccept: {accept}\r\n\r\n");
+            assert_eq!(read(request.as_bytes()), Some(Request::Metrics(Body::Full, format)));
         }
         assert_eq!(read(b"GET /etc HTTP/1.1\r\n\r\n"), Some(Request::NotFound(Body::Full)));
         assert_eq!(read(b"POST /metrics HTTP/1.1\r\n\r\n"), Some(Request::MethodNotAllowed));

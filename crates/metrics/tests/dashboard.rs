@@ -1,7 +1,7 @@
-//! `docs/grafana/lustrine.json`: it is a dashboard, and asks for metrics that there are.
+//! `docs/grafana/lustrine.json` is a dashboard, and its queries use existing metrics.
 //!
-//! The schema is our own, written after Grafana's documentation of the classic model; it knows no
-//! more than what our dashboard uses, and refuses the rest.
+//! The schema was written after Grafana's documentation of the classic model; it covers only what
+//! this dashboard uses, and refuses everything else.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ fn queries(dashboard: &Value) -> Vec<String> {
     asked.chain(variables).filter_map(|query| query.as_str().map(str::to_owned)).collect()
 }
 
-/// The words of a query, each with what stands behind it.
+/// The words of a query, each with the text after it.
 fn words(query: &str) -> Vec<(&str, &str)> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let mut words = Vec::new();
@@ -60,7 +60,7 @@ fn row_of(series: &str) -> Option<Row> {
     })
 }
 
-/// What a query gets wrong about our metrics.
+/// The errors of a query with respect to the metrics.
 fn mistakes(query: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let ours = words(query).into_iter().filter(|(word, _)| word.starts_with("lustrine_"));
@@ -81,7 +81,7 @@ fn mistakes(query: &str) -> Vec<String> {
             }
         }
     }
-    // `by (..)` names labels of the series that it sums up.
+    // `by (..)` names labels of the series that it adds up.
     let rows: Vec<Row> = words(query).iter().filter_map(|(word, _)| row_of(word)).collect();
     let has =
         |label: &str| ADDED.contains(&label) || rows.iter().any(|row| row.labels.contains(&label));
@@ -91,7 +91,7 @@ fn mistakes(query: &str) -> Vec<String> {
         for label in labels.iter().filter(|label| !has(label)) {
             wrong.push(format!("nothing has a label {label}"));
         }
-        // All nodes together is something to look at; their peers, types and so on mixed are not.
+        // A sum over all nodes is useful; a mixture of their peers, types and so on is not.
         if labels != ["le"] && !labels.contains(&"instance") {
             wrong.push(format!("{} of different nodes are mixed", labels.join(", ")));
         }
@@ -100,7 +100,7 @@ fn mistakes(query: &str) -> Vec<String> {
 }
 
 #[test]
-fn it_is_a_dashboard() {
+fn the_file_is_a_dashboard() {
     let schema = jsonschema::validator_for(&json("testdata/grafana/dashboard.schema.json"));
     let schema = schema.expect("a good schema");
     let mut dashboard = dashboard();
@@ -114,7 +114,7 @@ fn it_is_a_dashboard() {
 }
 
 #[test]
-fn panels_have_numbers_and_places_of_their_own() {
+fn panels_have_unique_numbers_and_positions() {
     let dashboard = dashboard();
     let panels = dashboard["panels"].as_array().expect("a list");
     let (mut ids, mut cells) = (BTreeSet::new(), BTreeSet::new());
@@ -131,7 +131,7 @@ fn panels_have_numbers_and_places_of_their_own() {
 }
 
 #[test]
-fn every_query_asks_for_what_there_is() {
+fn every_query_uses_existing_metrics() {
     let queries = queries(&dashboard());
     assert!(queries.len() > 30, "{}", queries.len());
     for query in queries.iter().filter(|query| *query != CHOOSER) {
@@ -151,7 +151,7 @@ fn every_query_asks_for_what_there_is() {
 }
 
 #[test]
-fn a_wrong_query_is_found() {
+fn a_wrong_query_is_detected() {
     for query in [
         "rate(lustrine_message_total{instance=\"a\"}[1m])",
         "lustrine_peers",

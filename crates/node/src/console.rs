@@ -1,7 +1,7 @@
 //! The selftest console of a node: a thread that begins with the first command.
 //!
 //! The console itself is [`lustrine_selftest::console`]; here it gets a clock, and event loops that
-//! carry its orders out.
+//! send its RPCs.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -16,13 +16,13 @@ use crate::event_loop::home_loop;
 use crate::mailbox::{ConsoleMessage, LoopMessage};
 use crate::node::{NodeHandle, NodeInfo};
 
-/// Longest time that a thread with nothing to do waits in one go.
+/// Longest time that an idle thread waits at once.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
 
-/// How long commands of others may keep one waiting beyond its own time.
+/// How long commands of other callers may delay a command beyond its own time.
 pub(crate) const QUEUE_MAX: Duration = Duration::from_secs(120);
 
-/// Where a node's console is, once there is one.
+/// A node's console, if it has been started.
 #[derive(Default)]
 pub(crate) struct ConsoleSlot(Mutex<SlotState>);
 
@@ -36,10 +36,10 @@ enum SlotState {
 
 impl NodeHandle {
     /// Gives the node's console a command of the session with this key, and waits for the answer:
-    /// up to a minute, and for the commands of others that came before.
+    /// up to a minute, plus the time of the commands before it.
     ///
     /// # Errors
-    /// When the node has stopped, or the system gives no thread.
+    /// When the node has stopped, or the system cannot start a thread.
     pub fn console(
         &self,
         key: u32,
@@ -54,8 +54,8 @@ impl NodeHandle {
 }
 
 impl NodeHandle {
-    /// Whether its console has a session, or commands to see to. Asking is no command: it does not
-    /// keep a session alive.
+    /// Whether its console has a session, or commands to process. This query is not a command: it
+    /// does not keep a session alive.
     pub fn console_in_use(&self) -> bool {
         let (reply, answer) = mpsc::channel();
         let asked = self.console.ask(ConsoleMessage::InUse(reply));
@@ -63,14 +63,14 @@ impl NodeHandle {
     }
 }
 
-/// How long a console may work on a command, once it has begun.
+/// How long a console may process a command.
 pub(crate) fn duration_max(command: &Command) -> Duration {
     let seconds = match command {
         Command::AddTest(_) => 60,
         Command::Query { timeout, .. } => (*timeout).clamp(3, 3600),
         _ => 30,
     };
-    // The core looks at its deadlines now and then only.
+    // The core checks its deadlines only at intervals.
     Duration::from_secs(u64::from(seconds) + 2)
 }
 
@@ -86,7 +86,7 @@ impl ConsoleSlot {
         }
     }
 
-    /// Asks the console something, if there is one.
+    /// Queries the console, if there is one.
     fn ask(&self, mail: ConsoleMessage) -> bool {
         let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*slot {
@@ -95,7 +95,7 @@ impl ConsoleSlot {
         }
     }
 
-    /// Ends the console, and lets no other begin.
+    /// Ends the console, and prevents another one from starting.
     pub(crate) fn close(&self) {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let SlotState::Taken(console) = std::mem::replace(&mut *slot, SlotState::Closed) {
@@ -123,7 +123,7 @@ fn start(node: &NodeHandle) -> Result<mpsc::Sender<ConsoleMessage>, CallError> {
     Ok(sender)
 }
 
-/// The NID that names sessions: the first that fits there.
+/// The NID that names sessions: the first one that fits their ids.
 fn console_nid(info: &NodeInfo) -> &lustrine_wire::nid::Nid {
     let short = info.nids.iter().find(|nid| nid.to_short().is_some());
     short.unwrap_or(&info.nids[0])
@@ -133,7 +133,7 @@ struct ConsoleThread {
     console: Console,
     loops: Arc<[Sender<LoopMessage>]>,
     mailbox: mpsc::Receiver<ConsoleMessage>,
-    /// For the outcomes of orders.
+    /// The sender for the results of RPCs.
     sender: mpsc::Sender<ConsoleMessage>,
     askers: HashMap<u64, mpsc::Sender<Result<Answer, Refusal>>>,
     tickets: u64,
@@ -160,7 +160,7 @@ impl ConsoleThread {
         }
     }
 
-    /// `false` when it is the last.
+    /// `false` when it is the last one.
     fn read(&mut self, mail: ConsoleMessage) -> bool {
         match mail {
             ConsoleMessage::Command { key, command, reply } => {
@@ -186,7 +186,7 @@ impl ConsoleThread {
         }
         while let Some((ticket, answer)) = self.console.next_answer() {
             if let Some(reply) = self.askers.remove(&ticket) {
-                // The asker may have given up.
+                // The caller may have given up.
                 let _ = reply.send(answer);
             }
         }

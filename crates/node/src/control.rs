@@ -25,9 +25,9 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use crate::call;
 use crate::node::NodeHandle;
 
-/// The most connections that wait to be accepted.
+/// Largest number of connections that wait to be accepted.
 const BACKLOG: i32 = 64;
-/// The most callers served at once.
+/// Largest number of callers served at once.
 const CALLERS_MAX: usize = 32;
 /// A caller that is silent for this long is disconnected.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
@@ -119,8 +119,8 @@ pub struct ControlServer {
 }
 
 impl ControlSocket {
-    /// Takes `path` before the node starts, since a node that cannot be controlled must not start.
-    /// A socket that is no longer served is replaced.
+    /// Creates the socket at `path` before the node starts, since a node that cannot be controlled
+    /// must not start. A socket that is no longer served is replaced.
     ///
     /// # Errors
     /// When another node serves it, or the path cannot be used.
@@ -164,7 +164,7 @@ impl ControlSocket {
 
 impl Drop for ControlServer {
     fn drop(&mut self) {
-        // While we listen, nobody else can have the inode.
+        // While this process listens, no other file can have the inode.
         drop(self.file.take());
         drop(self.shutdown.take());
         if let Some(thread) = self.thread.take() {
@@ -173,8 +173,8 @@ impl Drop for ControlServer {
     }
 }
 
-/// The file of a listening socket, removed when this is dropped, unless another one has taken its
-/// name meanwhile.
+/// The file of a listening socket, which is removed when this is dropped, unless another one has
+/// taken its name in the meantime.
 struct SocketFile {
     path: PathBuf,
     device: u64,
@@ -219,16 +219,17 @@ fn listen(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     Ok((socket.into(), file))
 }
 
-/// A caller being served by a thread of its own.
+/// A caller being served by a separate thread.
 struct Caller {
     thread: JoinHandle<()>,
-    /// To hang up.
+    /// For disconnecting the caller.
     stream: Arc<UnixStream>,
 }
 
 impl Drop for Caller {
     fn drop(&mut self) {
-        // The thread is not waited for: a long ping may be under way. It keeps nothing alive.
+        // The thread is not waited for: a long ping may be under way. It does not keep the node
+        // running.
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }
 }
@@ -253,7 +254,7 @@ fn serve(listener: &UnixListener, closed: &UnixStream, node: &NodeHandle) {
             Ok(_) if callers.len() >= CALLERS_MAX => {}
             Ok((stream, _)) => callers.extend(start_caller(stream, node)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            // Out of descriptors: they come back when callers leave.
+            // Out of descriptors: they become free when callers leave.
             Err(_) => std::thread::sleep(Duration::from_millis(50)),
         }
     }
@@ -267,7 +268,7 @@ fn start_caller(stream: UnixStream, node: &NodeHandle) -> Option<Caller> {
         move || {
             // A caller that disconnects is not an error.
             let _ = serve_caller(&stream, &node);
-            // The caller sees the end at once, not when the server next looks at its callers.
+            // The caller sees the end at once, not only when the server checks its callers.
             let _ = stream.shutdown(std::net::Shutdown::Both);
         }
     });
@@ -294,7 +295,7 @@ fn serve_caller(stream: &UnixStream, node: &NodeHandle) -> io::Result<()> {
             Turn::Close(text) => (text, false),
         };
         (&mut &*stream).write_all(text.as_bytes())?;
-        // A line that is not whole is the last one, or a part of one that is too long.
+        // An incomplete line is the last one, or a part of one that is too long.
         if !open || !line.ends_with('\n') {
             return Ok(());
         }
@@ -345,8 +346,8 @@ fn ask_within(path: &Path, request: &Request, patience: Duration) -> Result<Answ
         .map_err(|error| ControlError::BadAnswer { path: path.to_owned(), error })
 }
 
-/// Connects within `patience`: Linux waits for room in a listener's backlog as long as the
-/// socket's time-out for sending says, which without one is for ever.
+/// Connects within `patience`. Linux waits for room in a listener's backlog for the socket's send
+/// time-out, which is unlimited by default.
 fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(path)?;
     let kind = (AddressFamily::UNIX, SocketType::STREAM);

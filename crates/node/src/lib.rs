@@ -1,8 +1,8 @@
 //! Where logic meets I/O: one event loop per CPU partition, configuration, the control socket.
 //!
 //! [`Node::start`] turns a [`NodeConfig`](lustrine_config::NodeConfig) into running event loops; a
-//! [`Node`] owns them. Everything a person may ask of a node goes through [`NodeHandle::call`],
-//! from inside the process or through the control socket.
+//! [`Node`] owns them. Every request to a node goes through [`NodeHandle::call`], from inside the
+//! process or through the control socket.
 #![forbid(unsafe_code)]
 
 mod call;

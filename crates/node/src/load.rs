@@ -16,17 +16,17 @@ use crate::node::NodeHandle;
 /// The slot of the one load that an event loop has at once.
 pub(crate) const LOAD_SLOT: ClientSlot = ClientSlot(1);
 
-/// How long an event loop may take to answer; it is busy, not slow.
+/// How long an event loop may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A load: a session with one node, and rungs of load one after the other.
+/// A load: a session with one node, and steps of load one after the other.
 pub struct Load {
     home: Sender<LoopMessage>,
 }
 
 impl NodeHandle {
-    /// Makes a session with `target`, from the event loop that owns it. [`Load::progress`] tells
-    /// when it stands.
+    /// Makes a session with `target`, from the event loop that owns it. [`Load::progress`] shows
+    /// when it is established.
     ///
     /// # Errors
     /// When another load is running there.
@@ -54,15 +54,15 @@ impl NodeHandle {
 }
 
 impl Load {
-    /// Starts a rung; it waits for the session if need be.
+    /// Starts a step, which waits for the session if necessary.
     ///
     /// # Errors
-    /// When it would harm a kernel node, or another rung is running.
+    /// When it would harm a kernel node, or another step is running.
     pub fn start_step(&self, rung: LoadStep) -> Result<(), LoadError> {
         self.ask(|reply| LoadRequest::LoadStep(rung, reply))?
     }
 
-    /// How far it is.
+    /// The progress of the load.
     ///
     /// # Errors
     /// When the event loop does not answer.
@@ -70,7 +70,7 @@ impl Load {
         self.ask(LoadRequest::Progress)
     }
 
-    /// Ends the rung and the session; [`Load::progress`] tells when it is done.
+    /// Ends the step and the session; [`Load::progress`] shows when that is done.
     ///
     /// # Errors
     /// When the event loop does not answer.

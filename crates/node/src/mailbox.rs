@@ -18,74 +18,74 @@ use lustrine_wire::nid::Nid;
 use crate::event_loop::BoundListener;
 use crate::snapshot::{LoopSnapshot, SnapshotQuery};
 
-/// What a loop may find in its mailbox.
+/// The messages to an event loop.
 pub(crate) enum LoopMessage {
     /// Close everything and end.
     Stop,
-    /// Between selftest services.
+    /// A message between selftest services.
     CptMessage(Box<CptMessage>),
-    /// A connection whose peer lives here.
+    /// A connection whose peer belongs to this loop.
     Handoff(Box<(Socket, Handoff)>),
-    /// Ping a peer that lives here.
+    /// Ping a peer of this loop.
     Ping { nid: Nid, timeout: Nanos, reply: mpsc::Sender<ProbeResult> },
-    /// Discover a peer that lives here.
+    /// Discover a peer of this loop.
     Discover { nid: Nid, timeout: Nanos, reply: mpsc::Sender<ProbeResult> },
-    /// Tell about yourself.
+    /// Report the state of the loop.
     Report(mpsc::Sender<LoopReport>),
-    /// Tell of latencies, and of some peers all that there is.
+    /// Report latencies, and everything about some peers.
     Snapshot(SnapshotQuery, mpsc::Sender<LoopSnapshot>),
-    /// Change something.
+    /// Apply a change.
     Change(Box<ChangeOrder>),
-    /// About a selftest load.
+    /// A command for a selftest load.
     Load(LoadRequest),
-    /// A console's order for a node that lives here, and where its outcome goes.
+    /// A console's RPC to a node of this loop, and the receiver of its result.
     ConsoleRpc(Box<ConsoleRpc>, mpsc::Sender<ConsoleMessage>),
 }
 
-/// What a loop is to change, all in one turn.
+/// Changes to a loop, which it applies in one turn.
 pub(crate) struct ChangeOrder {
     pub(crate) changes: Arc<[Change]>,
-    /// Listeners of interfaces that are added; for the loop that has the listeners.
+    /// Listeners of interfaces that are added, for the loop that has the listeners.
     pub(crate) listeners: Vec<BoundListener>,
-    /// How streams are set up from now on, and how the loop waits.
+    /// The options of streams from now on, and how the loop waits.
     pub(crate) options: Option<(SocketOptions, i64)>,
     pub(crate) reply: mpsc::Sender<Result<(), PeerTableFull>>,
 }
 
-/// What a console's thread may find in its mailbox.
+/// The messages to a console's thread.
 pub(crate) enum ConsoleMessage {
-    /// Somebody gives a command.
+    /// A command of a caller.
     Command { key: u32, command: Command, reply: mpsc::Sender<Result<Answer, Refusal>> },
-    /// Somebody wants to know whether there is a session.
+    /// A query whether there is a session.
     InUse(mpsc::Sender<bool>),
-    /// An order is over.
+    /// An RPC has ended.
     RpcOutcome(RpcOutcome),
-    /// End.
+    /// Stop.
     Stop,
 }
 
-/// What a selftest client is told.
+/// Commands to a selftest client.
 pub(crate) enum LoadRequest {
     /// Make a session with a node.
     Start(Box<ClientArgs>, mpsc::Sender<Result<(), LoadError>>),
-    /// Run a rung.
+    /// Run a step.
     LoadStep(LoadStep, mpsc::Sender<Result<(), LoadError>>),
-    /// Tell how far you are.
+    /// Report the progress.
     Progress(mpsc::Sender<LoadReport>),
-    /// End the rung and the session.
+    /// End the step and the session.
     Finish,
 }
 
-/// Why a load order was not carried out.
+/// Why a load command was not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
-    /// There is a load already.
+    /// Another load is running.
     #[error("another selftest load is running on this node")]
     Busy,
     /// There is no load.
     #[error("no selftest load was started")]
     None,
-    /// The rung was not taken.
+    /// The step was refused.
     #[error(transparent)]
     LoadStep(#[from] LoadStepError),
     /// The event loop does not answer.
@@ -93,37 +93,37 @@ pub enum LoadError {
     Gone,
 }
 
-/// How far a selftest load is.
+/// The progress of a selftest load.
 #[derive(Clone, Debug)]
 pub struct LoadReport {
-    /// The session with the node stands.
+    /// Whether the session with the node is established.
     pub connected: bool,
-    /// No rung runs.
+    /// Whether no step is running.
     pub step_finished: bool,
     /// The session is removed, or the client gave up.
     pub finished: bool,
-    /// Why it gave up.
+    /// The reason if it gave up.
     pub error: Option<ClientError>,
-    /// Figures of the rung that runs, or of the last one.
+    /// Results of the running step, or of the last one.
     pub snapshot: LoadProgress,
 }
 
-/// What one event loop tells about itself.
+/// The report of one event loop.
 #[derive(Clone, Debug)]
 pub(crate) struct LoopReport {
     /// The CPU partition.
     pub cpt: u16,
     /// Interfaces, with this partition's share of credits.
     pub nis: Vec<NiInfo>,
-    /// Peers that live here, as the core knows them.
+    /// Peers of this loop, as the core sees them.
     pub peers: Vec<PeerInfo>,
-    /// The same, as the driver knows them.
+    /// The same, as the driver sees them.
     pub links: Vec<DriverPeer>,
     /// The core's counters.
     pub stats: Stats,
     /// The driver's counters.
     pub driver: Vec<DriverCounter>,
-    /// TCP connections open.
+    /// Number of open TCP connections.
     pub connections: usize,
     /// Memory mapped for messages, in bytes.
     pub memory_mapped: u64,

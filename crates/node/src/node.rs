@@ -35,10 +35,11 @@ use crate::watch::Watch;
 /// [`NodeInfo::identity_reason`] of a command that could be a node and is not.
 pub const NID_IN_USE: &str = "another LNet node of this machine listens at our address";
 
-/// Messages a loop's mailbox holds.
+/// Capacity of a loop's mailbox.
 const MAILBOX_LEN: usize = 4096;
 
-/// Memory beyond the selftest's buffers: ping information, request buffers, sinks. Per loop.
+/// Memory in addition to the selftest's buffers, per loop: ping information, request buffers,
+/// sinks.
 const BASE_MEMORY: u64 = 256 << 20;
 
 /// Why a node could not start.
@@ -47,7 +48,7 @@ pub enum StartError {
     /// The configuration does not fit this machine.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
-    /// The CPU partitions cannot be made.
+    /// The CPU partitions cannot be created.
     #[error(transparent)]
     Partitions(#[from] CptError),
     /// A listening socket cannot be opened.
@@ -55,47 +56,48 @@ pub enum StartError {
     Listen {
         /// The address and port.
         addr: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
-        /// What to do about it.
+        /// Advice.
         hint: &'static str,
     },
     /// A peer of the configuration is the node itself.
     #[error("{0}; for example leave it out")]
     OwnPeer(String),
-    /// The table of peers has no room for those that are described.
+    /// The table of peers has no room for the configured ones.
     #[error(
         "the peers of the configuration do not fit into the table of peers; allowed: peers_max of \
          them; for example leave out those that discovery finds, or set peers_max"
     )]
     Peers,
-    /// Anything else of the system's.
+    /// Another error of the system.
     #[error("cannot start an event loop: {0}")]
     System(#[from] io::Error),
 }
 
-/// What a node is: some of it for its life, the rest until it is changed.
+/// The properties of a node, some of which can change.
 #[derive(Clone, Debug)]
 pub struct NodeInfo {
     /// Its NIDs; the first one is primary.
     pub nids: Vec<Nid>,
-    /// The interface each NID is on, if it has a name.
+    /// The name of each NID's interface, if it has one.
     pub interfaces: Vec<Option<String>>,
-    /// Where each NID listens; `None` when nobody is let in.
+    /// The address at which each NID listens; `None` if the node accepts no connections.
     pub listening: Vec<Option<SocketAddr>>,
-    /// TCP port at which peers of each NID's net are dialled.
+    /// The TCP port at which peers of each NID's net are dialled.
     pub ports: Vec<u16>,
     /// Bulk connections per peer and direction, per NID.
     pub conns_per_peer: Vec<u16>,
-    /// Messages under way at once to one peer, per NID.
+    /// Messages to one peer that may be under way at once, per NID.
     pub peer_credits: Vec<u32>,
-    /// Values in force for all of it.
+    /// The tunables of the node.
     pub tunables: Tunables,
-    /// All it is set to, with every interface's own values; its nets are in the order of the NIDs.
+    /// The whole configuration, with every interface's own values; its nets are in the order of the
+    /// NIDs.
     pub config: NodeConfig,
-    /// How it appears to peers.
+    /// Its identity.
     pub identity: Identity,
-    /// Why, for people.
+    /// The reason for it, as text.
     pub identity_reason: &'static str,
     /// The CPUs of each partition.
     pub partitions: Vec<Vec<u32>>,
@@ -107,8 +109,7 @@ pub struct Node {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What others need to talk to a node. It does not keep the node running: calls to one that has
-/// stopped fail.
+/// A handle to a node. It does not keep the node running: calls to one that has stopped fail.
 #[derive(Clone)]
 pub struct NodeHandle {
     pub(crate) current: Arc<Current>,
@@ -116,25 +117,26 @@ pub struct NodeHandle {
     pub(crate) console: Arc<ConsoleSlot>,
 }
 
-/// What a node is now.
+/// The present configuration of a node.
 pub(crate) struct Current {
     pub(crate) info: RwLock<Arc<NodeInfo>>,
-    /// Held by whoever changes it, from looking to the last loop's answer: changes have an order.
+    /// Held during a change, from reading the configuration to the last loop's answer, so that
+    /// changes have an order.
     pub(crate) changing: Mutex<Changing>,
     pub(crate) life: Life,
 }
 
-/// What does not change while a node lives, and what is made later needs.
+/// What does not change while a node runs, and what later parts need.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Life {
     pub(crate) cpts: u16,
     pub(crate) incarnation: u64,
-    /// Most connections for each loop: there are no more descriptors.
+    /// Largest number of connections for each loop, limited by the descriptors.
     connections_max: i64,
 }
 
 impl Current {
-    /// For a node whose loops answer nothing.
+    /// A handle to a node whose loops answer nothing.
     #[cfg(test)]
     pub(crate) fn of(info: NodeInfo) -> Current {
         let life = Life { cpts: 1, incarnation: 1, connections_max: 16 };
@@ -143,13 +145,13 @@ impl Current {
 }
 
 impl NodeHandle {
-    /// What the node is now.
+    /// The present properties of the node.
     pub fn info(&self) -> Arc<NodeInfo> {
         Arc::clone(&self.current.info.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// A node can be asked whatever its handle can.
+/// A node has all methods of its handle.
 impl Deref for Node {
     type Target = NodeHandle;
 
@@ -159,7 +161,8 @@ impl Deref for Node {
 }
 
 impl Node {
-    /// Looks at the machine, opens the listeners, starts one event loop per CPU partition.
+    /// Reads the machine's configuration, opens the listeners, starts one event loop per CPU
+    /// partition.
     ///
     /// # Errors
     /// When the configuration does not fit the machine, or the system refuses; nothing is left
@@ -171,12 +174,12 @@ impl Node {
         Node::start_with(config, nis, identity, listeners)
     }
 
-    /// Starts a node that lives for one command.
+    /// Starts a temporary node for one command.
     ///
-    /// Where it appears as a node it listens for as long, as every node does: peers may dial it
-    /// back, and no second process of this machine can take the same NID meanwhile. Peers would
-    /// take two of them for one that restarts, and end what is under way. So where the place is
-    /// taken, by a node or another command or a kernel, it appears as userland.
+    /// If it has the node identity, it listens as every node does: peers may dial it back, and no
+    /// second process of this machine can use the same NID at the same time. Peers would mistake
+    /// two of them for one that restarts, and end what is under way. So if the address is in use,
+    /// by a node, another command or a kernel, it is userland.
     ///
     /// # Errors
     /// As [`Node::start`].
@@ -244,7 +247,7 @@ impl Node {
         Ok(node)
     }
 
-    /// For others who talk to it.
+    /// A handle for others.
     pub fn handle(&self) -> NodeHandle {
         self.handle.clone()
     }
@@ -269,7 +272,7 @@ impl Node {
         }
     }
 
-    /// Whether all event loops are alive. One that panicked takes the node down with it.
+    /// Whether all event loops are running. One that panicked ends the node.
     pub fn is_sound(&self) -> bool {
         self.threads.iter().all(|thread| !thread.is_finished())
     }
@@ -347,12 +350,13 @@ pub(crate) fn socket_options(tunables: &Tunables) -> SocketOptions {
         recv_buffer: buffer(tunables.socklnd.rx_buffer_size),
         tos: u8::try_from(tunables.socklnd.tos).ok(),
         keepalive,
-        // What the driver has written is out of its sight, and has the same limit [SOCK-11].
+        // Data that the driver has written is no longer in its queues, and has the same time limit
+        // [SOCK-11].
         unacknowledged_max: Some(Duration::from_secs(tunables.socklnd.sock_timeout as u64)),
     }
 }
 
-/// What all loops of one node share while they are being made.
+/// What all loops of one node share while they are created.
 struct Builder<'a> {
     config: &'a NodeConfig,
     nis: &'a [ResolvedNi],
@@ -375,7 +379,7 @@ impl Builder<'_> {
             senders.push(sender);
             posts.push((sleeper, messages));
         }
-        // A node that fails half-way stops the loops it has: see `Drop`.
+        // A node that fails while starting stops the loops that it has: see `Drop`.
         let (loops, console) = (senders.as_slice().into(), Arc::new(ConsoleSlot::default()));
         let current =
             Current { info: RwLock::new(info), changing: Mutex::default(), life: self.life };
@@ -383,7 +387,7 @@ impl Builder<'_> {
         let mut node = Node { handle, threads: Vec::new() };
         let mut listeners = Some(listeners);
         for (index, (partition, post)) in partitions.iter().zip(posts).enumerate() {
-            // All listeners are the first loop's; it hands connections to the peer's home.
+            // The first loop has all listeners; it hands connections to the peer's home.
             let listeners = listeners.take().unwrap_or_default();
             let event_loop = self.event_loop(index as u16, listeners, post, &senders)?;
             let cpus = (partitions.len() > 1).then(|| partition.cpus.clone());
@@ -468,14 +472,14 @@ impl Builder<'_> {
     }
 }
 
-/// No more connections than descriptors: some are kept for files, pollers and pipes.
+/// No more connections than descriptors: some are reserved for files, pollers and pipes.
 fn connections_max(descriptors: u64, cpts: u16) -> i64 {
     let descriptors = i64::try_from(descriptors).unwrap_or(i64::MAX);
     let spare = 64;
     ((descriptors - spare).max(16) / i64::from(cpts.max(1))).max(16)
 }
 
-/// A configuration with all that this machine made of it.
+/// A configuration with the values that this machine determines.
 fn settings(config: &NodeConfig, nis: &[ResolvedNi]) -> NodeConfig {
     let nets = config.nets.iter().zip(nis);
     let nets = nets.map(|(net, ni)| ni.explicit(net, &config.tunables)).collect();
@@ -483,7 +487,7 @@ fn settings(config: &NodeConfig, nis: &[ResolvedNi]) -> NodeConfig {
 }
 
 impl Life {
-    /// The values that a loop goes by.
+    /// The tunables of a loop.
     pub(crate) fn limited(&self, tunables: &Tunables) -> Tunables {
         let mut limited = tunables.clone();
         let most = &mut limited.socklnd.connections_max;
@@ -510,8 +514,8 @@ impl Life {
         }
     }
 }
-/// A number that nobody outside can know, from the system.
+/// A random number from the system that is not predictable from outside.
 fn drawn() -> u64 {
-    // The standard library seeds the hashers of its maps so, and says nothing else of them.
+    // The standard library seeds the hashers of its maps with it, and offers no other access.
     RandomState::new().hash_one(())
 }

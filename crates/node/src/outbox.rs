@@ -4,15 +4,15 @@ use std::collections::VecDeque;
 
 use lustrine_sys::{PushError, Sender};
 
-/// Most values that wait for one mailbox. A loop that is this far behind is stuck; what comes
-/// after is dropped, so that it does not take the memory of the whole process with it.
+/// Largest number of values that wait for one mailbox. A loop that is this far behind is stuck;
+/// later values are dropped, so that they do not use up the memory of the process.
 const WAITING_MAX: usize = 65_536;
 
-/// The way to the other event loops: keeps what a full mailbox does not take, in order.
+/// Sends to the other event loops: keeps what a full mailbox does not accept, in order.
 pub(crate) struct Outbox<T> {
     others: Vec<Sender<T>>,
     waiting: Vec<VecDeque<T>>,
-    /// Values dropped because too many waited already.
+    /// Values dropped because too many were waiting.
     overflowed: u64,
 }
 
@@ -33,7 +33,7 @@ impl<T> Outbox<T> {
         self.deliver_to(to);
     }
 
-    /// Tries again what had to wait.
+    /// Tries again to send the waiting values.
     pub(crate) fn deliver(&mut self) {
         for to in 0..self.others.len() {
             self.deliver_to(to);
@@ -54,13 +54,13 @@ impl<T> Outbox<T> {
                     waiting.push_front(value);
                     return;
                 }
-                // The node is stopping, or that loop has failed, which it has told itself.
+                // The node is stopping, or that loop has failed and has logged it.
                 Err(PushError::Closed(_)) => waiting.clear(),
             }
         }
     }
 
-    /// Tells the first time, and then every so often.
+    /// Logs the first drop, and then at intervals.
     fn count_overflow(&mut self, to: usize) {
         if self.overflowed.is_multiple_of(WAITING_MAX as u64) {
             let dropped = self.overflowed + 1;

@@ -1,4 +1,4 @@
-//! From configuration to this machine: which addresses, which identity, how many connections.
+//! Applies a configuration to this machine: its addresses, identity, numbers of connections.
 
 use std::io;
 use std::net::IpAddr;
@@ -27,7 +27,7 @@ pub enum ResolveError {
         net: lustrine_wire::nid::Net,
         /// The name given.
         name: String,
-        /// What there is.
+        /// The interfaces of this machine.
         known: String,
     },
     /// The interface has no address.
@@ -51,20 +51,20 @@ pub enum ResolveError {
         net: lustrine_wire::nid::Net,
         /// The address given.
         ip: IpAddr,
-        /// What there is.
+        /// The addresses of this machine.
         known: String,
     },
     /// The same NID twice.
     #[error("{0} is configured twice")]
     Twice(Nid),
-    /// Node identity was demanded and cannot be had.
+    /// The node identity was requested and is not possible.
     #[error(
         "node identity needs source ports below 1024, which this process may not bind: run as \
          root, grant CAP_NET_BIND_SERVICE, set net.ipv4.ip_unprivileged_port_start=0 in its \
          container, or use --identity userland"
     )]
     NoPrivilege,
-    /// A net whose port, credits or connections cannot be.
+    /// A net whose port, credits or connections are invalid.
     #[error("net {net}: {what}")]
     BadValue {
         /// The net.
@@ -72,19 +72,19 @@ pub enum ResolveError {
         /// What is wrong.
         what: String,
     },
-    /// The system would not say.
-    #[error("cannot look at this machine's interfaces: {0}")]
+    /// The interfaces cannot be listed.
+    #[error("cannot list this machine's interfaces: {0}")]
     System(#[from] io::Error),
 }
 
-/// The identity in force and the reason, for people.
+/// The effective identity and the reason for it, as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResolvedIdentity {
     pub(crate) identity: Identity,
     pub(crate) reason: &'static str,
 }
 
-/// What this machine makes of one more interface.
+/// The properties of one more interface on this machine.
 pub(crate) fn resolve_one(
     net: &NetConfig,
     tunables: &Tunables,
@@ -138,7 +138,7 @@ fn resolve_socklnd(
     let credits = config.credits.unwrap_or(tunables.lnet.credits as u32);
     let peer_credits = config.peer_credits.unwrap_or(tunables.lnet.peer_credits as u32);
     if port == 0 {
-        let what = "port 0 is no port to be found at".to_owned();
+        let what = "peers cannot connect to port 0".to_owned();
         return Err(ResolveError::BadValue { net, what });
     }
     if peer_credits > credits {
@@ -166,7 +166,7 @@ fn find_address<'a>(
         InterfaceChoice::Address(ip) => {
             let owner =
                 machine.iter().find(|interface| interface.addrs.iter().any(|addr| addr.ip == *ip));
-            // All of 127.0.0.0/8 is this machine, though no interface lists it.
+            // All of 127.0.0.0/8 belongs to this machine, though no interface lists it.
             let loopback = matches!(ip, IpAddr::V4(ip) if ip.is_loopback());
             if owner.is_none() && !loopback {
                 return Err(ResolveError::NotOurs { net, ip: *ip, known: addresses(machine) });
@@ -191,7 +191,7 @@ fn find_address<'a>(
     }
 }
 
-/// IPv4 first: an IPv6 NID is the exception in this field.
+/// IPv4 first: IPv6 NIDs are rare in this field.
 fn first_address(interface: &Interface) -> Option<IpAddr> {
     let usable = |ip: &IpAddr| match ip {
         IpAddr::V4(_) => true,

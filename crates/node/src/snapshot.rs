@@ -1,7 +1,8 @@
-//! What the loops tell of their inside beyond reports: histograms, and all about some peers.
+//! What the loops report in addition to their counters: histograms, and everything about some
+//! peers.
 //!
-//! A node may have many thousands of peers; what is copied for one question is bounded, so that
-//! whoever asks often does not stop the loops.
+//! A node may have many thousands of peers; the amount of data copied for one query is bounded, so
+//! that frequent queries do not stop the loops.
 
 use std::collections::HashSet;
 use std::sync::mpsc;
@@ -20,53 +21,53 @@ use crate::event_loop::EventLoop;
 use crate::mailbox::{LoopMessage, LoopReport};
 use crate::node::NodeHandle;
 
-/// What is told.
+/// What a query requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SnapshotQuery {
-    /// Of most so many interfaces, in their order.
+    /// Largest number of interfaces, in their order.
     pub(crate) nis_max: usize,
-    /// Of which peers.
+    /// The peers.
     pub(crate) peers: SnapshotPeers,
-    /// Latencies since when.
+    /// The beginning of the latencies.
     pub(crate) since: Since,
 }
 
-/// Of which peers all is told.
+/// The peers of a query.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum SnapshotPeers {
-    /// Of the so many with most messages.
+    /// Those with most messages, up to this number.
     Busiest(usize),
-    /// Of this one.
+    /// This one.
     Only(Nid),
 }
 
-/// From when on latencies are told.
+/// The beginning of the reported latencies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Since {
-    /// All of them.
+    /// The start of the node.
     Start,
-    /// Since the counters were last reset, as tools show them.
+    /// The last reset of the counters, as tools show them.
     Reset,
 }
 
-/// What one event loop tells.
+/// The snapshot of one event loop.
 #[derive(Debug)]
 pub(crate) struct LoopSnapshot {
-    /// As ever, but with the interfaces and peers of the query only.
+    /// The usual report, but with the interfaces and peers of the query only.
     pub(crate) report: LoopReport,
-    /// The core's counters, which nobody resets.
+    /// The core's counters, which are never reset.
     pub(crate) totals: Stats,
-    /// Of each interface in the report.
+    /// The histograms of each interface in the report.
     pub(crate) ni_latencies: Vec<Latencies>,
-    /// Of the peers in the report that have any, by NID.
+    /// The histograms of the peers in the report that have any, by NID.
     pub(crate) peer_latencies: Vec<(Nid, Latencies)>,
-    /// Peers that are known.
+    /// Number of peers.
     pub(crate) peers_known: usize,
-    /// Messages that wait for credits.
+    /// Number of messages that wait for credits.
     pub(crate) waiting: Waiting,
     /// Connections of all peers, by type: all types of the driver.
     pub(crate) connections: Vec<(&'static str, u32)>,
-    /// The selftest service's.
+    /// The counters of the selftest service.
     pub(crate) selftest: RpcTotals,
 }
 
@@ -80,7 +81,7 @@ impl EventLoop {
             },
             SnapshotPeers::Only(nid) => shard.peer(&nid).into_iter().collect(),
         };
-        let told: HashSet<Nid> = peers.iter().map(|peer| peer.nid).collect();
+        let listed: HashSet<Nid> = peers.iter().map(|peer| peer.nid).collect();
         let mut links = Vec::new();
         let mut connections: Vec<_> =
             driver.connection_types().into_iter().map(|name| (name, 0)).collect();
@@ -89,7 +90,7 @@ impl EventLoop {
                 let of_type = connections.iter_mut().find(|(other, _)| other == name);
                 of_type.expect("the driver has named its types").1 += count;
             }
-            if told.contains(&link.id.nid) {
+            if listed.contains(&link.id.nid) {
                 links.push(link);
             }
         }
@@ -120,7 +121,8 @@ impl EventLoop {
 }
 
 impl LoopSnapshot {
-    /// Of an interface, by its NID: another one may have come or gone meanwhile.
+    /// The values of an interface, by its NID: interfaces may have been added or removed in the
+    /// meantime.
     pub(crate) fn latencies_of(&self, nid: &Nid) -> Option<&Latencies> {
         let place = self.report.nis.iter().position(|ni| ni.nid == *nid)?;
         self.ni_latencies.get(place)
@@ -128,7 +130,7 @@ impl LoopSnapshot {
 }
 
 impl NodeHandle {
-    /// Asks all loops.
+    /// Queries all loops.
     pub(crate) fn snapshots(&self, query: SnapshotQuery) -> Result<Vec<LoopSnapshot>, CallError> {
         let (reply, answers) = mpsc::channel();
         for sender in self.loops.iter() {
@@ -146,7 +148,7 @@ impl NodeHandle {
         Ok(snapshots)
     }
 
-    /// Whether latencies are taken at all.
+    /// Whether latencies are measured at all.
     pub(crate) fn takes_latencies(&self) -> bool {
         self.info().tunables.lnet.latency_peers > 0
     }

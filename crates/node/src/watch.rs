@@ -1,23 +1,23 @@
-//! What the log says about the network: refusals, losses and protocol violations, by comparing
+//! The log of network events: refusals, losses and protocol violations, found by comparing
 //! counters.
 //!
-//! Whatever peers do, it is at most one line per kind and second of each event loop, and a loop
-//! with nothing to do is woken for it once at most.
+//! There is at most one line per kind and second of each event loop, whatever peers do, and an idle
+//! loop is woken for it at most once.
 
 use std::fmt::Write;
 
 use lustrine_lnet::driver_report::{DriverCounter, DriverNotice};
 use lustrine_lnet::time::{Nanos, Time};
 
-/// How often counters are compared.
+/// The interval at which counters are compared.
 const PERIOD: Nanos = Nanos::from_secs(1);
 
-/// What was told already, and when to look again.
+/// What was logged already, and when to check again.
 #[derive(Default)]
 pub(crate) struct Watch {
-    told: Vec<DriverCounter>,
+    logged: Vec<DriverCounter>,
     next: Time,
-    /// The loop has turned since the last look.
+    /// Whether the loop has turned since the last check.
     stirred: bool,
 }
 
@@ -31,7 +31,7 @@ impl Watch {
         !self.stirred
     }
 
-    /// When the loop must turn so that nothing stays untold.
+    /// When the loop must turn so that everything is logged.
     pub(crate) fn deadline(&self) -> Time {
         if self.stirred { self.next } else { Time::NEVER }
     }
@@ -43,7 +43,8 @@ impl Watch {
         }
     }
 
-    /// Logs who was refused or evicted: a line for each reason and address, at most a few.
+    /// Logs which addresses were refused or evicted: a line for each reason and address, at most a
+    /// few.
     pub(crate) fn report_strangers(cpt: u16, notices: &[DriverNotice]) {
         for DriverNotice { what, address, count } in notices {
             match address {
@@ -53,9 +54,9 @@ impl Watch {
         }
     }
 
-    /// The kinds with news, and by how much which of their counters grew.
+    /// The kinds with new events, and the growth of their counters.
     fn news(&mut self, counters: &[DriverCounter]) -> Vec<(&'static str, String)> {
-        if *counters == self.told {
+        if *counters == self.logged {
             return Vec::new();
         }
         let mut news: Vec<(&'static str, String)> = Vec::new();
@@ -64,7 +65,7 @@ impl Watch {
             let same = |other: &&DriverCounter| {
                 (other.driver, other.name) == (counter.driver, counter.name)
             };
-            let before = self.told.iter().find(same).map_or(0, |other| other.value);
+            let before = self.logged.iter().find(same).map_or(0, |other| other.value);
             let at = news.iter().position(|(other, _)| *other == what).unwrap_or_else(|| {
                 news.push((what, String::new()));
                 news.len() - 1
@@ -77,7 +78,7 @@ impl Watch {
             }
         }
         news.retain(|(_, counted)| !counted.is_empty());
-        self.told = counters.to_vec();
+        self.logged = counters.to_vec();
         news
     }
 }
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_counted_is_told_once() {
+    fn counted_events_are_logged_once() {
         let mut watch = Watch::default();
         let mut counters = Counters { refused_full: 3, bad_source_port: 1, ..Counters::default() };
         counters.messages_sent = 9;
@@ -113,9 +114,9 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_at_rest_is_woken_once_and_the_first_news_do_not_wait() {
+    fn an_idle_loop_is_woken_once_and_the_first_event_is_logged_at_once() {
         let (mut watch, start) = (Watch::default(), Time::ZERO + PERIOD);
-        assert!(watch.is_due(start), "nothing was told for a second");
+        assert!(watch.is_due(start), "nothing was logged for a second");
         assert_eq!(watch.deadline(), Time::NEVER);
         assert!(!watch.is_due(start + Nanos(1)));
         assert_eq!(watch.deadline(), start + PERIOD);

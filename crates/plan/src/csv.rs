@@ -7,9 +7,8 @@ const HEAD: &str = "step,varies,repeat,test,from,to,clients,servers,size,concurr
                     p999_us,max_us,errors,silent,lost,sent_mean_us,sent_p50_us,sent_p90_us,\
                     sent_p99_us,sent_p999_us,sent_max_us,lost_ops,lost_age_max_s\n";
 
-/// The document (RFC 4180, but for lines that end as Unix has it). `client` is `all`, or a NID;
-/// `server` that of a client with one server alone.
-/// What is not known is empty.
+/// The document (RFC 4180, but with Unix line ends). `client` is `all`, or a NID; `server` is that
+/// of a client with only one server. Unknown values are empty.
 pub fn csv(results: &Results) -> String {
     let mut out = HEAD.to_owned();
     for point in &results.points {
@@ -35,7 +34,7 @@ fn line(
         point.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let (latency, sent) = (counted.latency_us, counted.latency_sent_us);
     let figure = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.3}"));
-    // Where no client told anything nothing is known of all of them.
+    // If no client reported anything, the sum is unknown.
     let known = !row.by_client.is_empty();
     let cells = [
         quoted(&point.name),

@@ -1,17 +1,17 @@
-//! Test plans for many nodes, as text; the commands for a selftest console that they take; and what
-//! came out, as values, tables, CSV and pages with plots. `docs/plans.md` is the reference.
+//! Test plans for many nodes, as text; the commands for a selftest console that they need; and the
+//! results, as values, tables, CSV and pages with plots. `docs/plans.md` is the reference.
 //!
-//! Text in, values out: nothing here reads a file, a clock or talks to a node. Whoever runs a plan
-//! does so through [`Env`].
+//! Text in, values out: nothing here reads a file, reads a clock or sends anything to a node. The
+//! caller provides that through [`Env`].
 //!
-//! | module | what is in it |
+//! | module | content |
 //! |---|---|
 //! | `model`, `parse` | a [`Plan`], and how it is read |
-//! | `points` | what is to be measured one after the other: each combination, with its NIDs |
-//! | `outline` | the same in words, before it is done |
-//! | `course` | the commands of each point, and when figures are taken |
-//! | `measure` | from figures to [`PointResult`]s |
-//! | `results` | what came out |
+//! | `points` | the combinations to be measured one after the other, with their NIDs |
+//! | `outline` | the same as text, before the plan runs |
+//! | `run` | the commands of each point, and when statistics are collected |
+//! | `measure` | from statistics to [`PointResult`]s |
+//! | `results` | the results |
 //! | `table`, `csv`, `page` | for people, for programs, for slides |
 #![forbid(unsafe_code)]
 

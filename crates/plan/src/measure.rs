@@ -1,4 +1,4 @@
-//! From two looks at all nodes to what happened between them.
+//! Computes results from the statistics of all nodes at two moments.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::points::{Line, Point};
 use crate::results::{ClientResult, Kind, Latency, NodeCounters, OpCounts, PointResult, Row};
 use crate::run::Progress;
 
-/// What all nodes said at one time.
+/// The statistics of all nodes at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mark {
-    /// Of each flow's clients.
+    /// The statistics of each flow's clients.
     pub(crate) figures: BTreeMap<(usize, Nid), ClientStats>,
     pub(crate) counters: BTreeMap<Nid, Counters>,
 }
@@ -32,7 +32,7 @@ impl Mark {
     }
 }
 
-/// Nodes that tell no figures, each with the number of tests in which it is a client.
+/// Nodes that report no client statistics, each with the number of tests in which it is a client.
 #[derive(Debug, Default)]
 pub(crate) struct Silent(BTreeMap<Nid, usize>);
 
@@ -53,7 +53,7 @@ impl Silent {
     }
 }
 
-/// What one client did, or several.
+/// The results of one client, or of several.
 #[derive(Clone, Debug, Default)]
 struct Sum {
     seconds: f64,
@@ -88,7 +88,7 @@ impl Sum {
         }
     }
 
-    /// Nothing yet, of clients that all report everything.
+    /// The empty result of clients that all report everything.
     fn nothing() -> Sum {
         Sum { due: Some(Latencies::default()), ..Sum::default() }
     }
@@ -139,7 +139,7 @@ impl Sum {
     }
 }
 
-/// What happened between two looks.
+/// The results between two moments.
 pub(crate) fn result(point: &Point, silent: &Silent, before: &Mark, after: &Mark) -> PointResult {
     let rows = sums(point, silent, before, after);
     let rows = point.lines.iter().zip(rows).enumerate().map(|(index, (line, clients))| {
@@ -189,7 +189,7 @@ pub(crate) fn result(point: &Point, silent: &Silent, before: &Mark, after: &Mark
     }
 }
 
-/// What can be seen of a moment of a point that has been measured for so long.
+/// The live view of a point that has been measured for this time.
 pub(crate) fn live(
     point: &Point,
     silent: &Silent,
@@ -210,7 +210,7 @@ pub(crate) fn live(
     Progress { elapsed, of: point.time, rows, clients }
 }
 
-/// Of each line, what each client did; `None` where it cannot be known.
+/// The results of each client of each line; `None` where they cannot be known.
 fn sums(
     point: &Point,
     silent: &Silent,
@@ -236,7 +236,7 @@ fn sums(
     lines
 }
 
-/// From a client's own figures.
+/// The results from a client's own statistics.
 fn told(line: &Line, before: &ClientStats, after: &ClientStats) -> Sum {
     let seconds = after.age.saturating_sub(before.age) as f64 / 1e9;
     let ops = after.ops.saturating_sub(before.ops);
@@ -258,7 +258,7 @@ fn told(line: &Line, before: &ClientStats, after: &ClientStats) -> Sum {
     sum
 }
 
-/// What was counted between two looks.
+/// The difference of the counters between two moments.
 fn since(before: &[(u32, u64)], after: &[(u32, u64)]) -> Latencies {
     let before: BTreeMap<u32, u64> = before.iter().copied().collect();
     let earlier = |bucket: &u32| before.get(bucket).copied().unwrap_or(0);
@@ -267,8 +267,8 @@ fn since(before: &[(u32, u64)], after: &[(u32, u64)]) -> Latencies {
     latencies
 }
 
-/// From what a kernel node counts: requests sent, all its tests together. So it is known only of
-/// a client of one test.
+/// The result from the counters of a kernel node: the requests sent by all its tests together. So
+/// it is known only for a client of one test.
 fn counted(line: &Line, silent: &Silent, nid: &Nid, before: &Mark, after: &Mark) -> Option<Sum> {
     if silent.0.get(nid) != Some(&1) {
         return None;
@@ -307,13 +307,13 @@ fn difference(before: &LnetCounters, after: &LnetCounters) -> LnetCounters {
     }
 }
 
-/// What an error means; its number where this is not one of those that selftest has.
+/// The meaning of an error, or its number if it is not one of selftest's.
 fn meaning(errno: i32) -> String {
     match errno {
-        0 => "failed; the node does not tell why".to_owned(),
+        0 => "failed; the node does not report the reason".to_owned(),
         -74 => "wrong data, or another ping's answer".to_owned(),
         74 => "the server found wrong data".to_owned(),
-        -5 => "fewer bytes than asked for".to_owned(),
+        -5 => "fewer bytes than requested".to_owned(),
         -71 => "no reply to this request".to_owned(),
         -110 => "no reply in time".to_owned(),
         -12 => "the client had no room".to_owned(),
@@ -326,7 +326,7 @@ fn meaning(errno: i32) -> String {
 }
 
 impl Line {
-    /// Its test, with its size where it has one.
+    /// The name of a test, with its size if it has one.
     pub fn title(&self) -> String {
         match self.size {
             0 => format!("{} {} -> {}", self.what.name(), self.from, self.to),

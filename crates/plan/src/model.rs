@@ -1,4 +1,4 @@
-//! A plan: who, what, how long.
+//! A plan: the nodes, the tests, and their times.
 
 use lustrine_lnet::time::Nanos;
 use lustrine_wire::srpc::BrwCheck;
@@ -10,9 +10,9 @@ pub struct Plan {
     pub name: String,
     /// What it shows, for people; may be empty.
     pub about: String,
-    /// Who takes part, each name once.
+    /// The groups of nodes; each name occurs once.
     pub groups: Vec<Group>,
-    /// What is done, one after the other.
+    /// The steps, one after the other.
     pub steps: Vec<Step>,
 }
 
@@ -25,12 +25,12 @@ pub struct Group {
     pub members: Members,
 }
 
-/// Which nodes a group has, unless others are given beside the file.
+/// The nodes of a group, unless others are given on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Members {
     /// These: expressions for NIDs, such as `10.0.0.[1-16]@tcp`.
     Nids(Vec<String>),
-    /// So many, 1 to 64, which are started on this machine if that is asked for.
+    /// This number of nodes, 1 to 64, which are started on this machine on request.
     Count(u32),
 }
 
@@ -39,7 +39,7 @@ pub enum Members {
 pub struct Step {
     /// Its name.
     pub name: String,
-    /// How long figures are taken.
+    /// How long the tests are measured.
     pub time: Nanos,
     /// How long the tests run before that.
     pub warm_up: Nanos,
@@ -60,7 +60,7 @@ pub struct Test {
     pub from: usize,
     /// Index of the group of servers.
     pub to: usize,
-    /// Who has whom.
+    /// Which clients have which servers.
     pub spread: Spread,
     /// Bytes per RPC, with weights; empty for ping.
     pub sizes: Vec<Size>,
@@ -68,9 +68,9 @@ pub struct Test {
     pub concurrency: u32,
     /// How data are checked.
     pub check: BrwCheck,
-    /// Most RPCs per second of each client; 0 for as many as there can be.
+    /// Largest number of RPCs per second of each client; 0 for no limit.
     pub rate: u32,
-    /// Where in a page the clients' data begin, in bytes.
+    /// The offset in a page at which the clients' data begin, in bytes.
     pub offset: u32,
 }
 
@@ -81,7 +81,7 @@ pub enum TestKind {
     Ping,
     /// The server puts data to the client.
     Read,
-    /// The server gets data of the client.
+    /// The server gets data from the client.
     Write,
 }
 
@@ -96,19 +96,20 @@ impl TestKind {
     }
 }
 
-/// A size and its part of the RPCs under way.
+/// A size and its share of the RPCs under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// Bytes, a multiple of 8 up to 1 MiB.
     pub bytes: u32,
-    /// Its weight beside the others', at least 1.
+    /// Its weight relative to the others', at least 1.
     pub weight: u32,
 }
 
 /// Which clients have which servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
-    /// So many clients in a row share so many servers in a row (`lst add_test --distribute`).
+    /// Consecutive clients share consecutive servers, in these numbers (`lst add_test
+    /// --distribute`).
     Rows {
         /// Clients.
         clients: u32,
@@ -119,20 +120,21 @@ pub enum Spread {
     All,
     /// Each client has all servers but itself.
     Others,
-    /// One client and one server at a time: every pair of two nodes is measured by itself.
+    /// One client and one server at a time: every pair of two nodes is measured separately.
     Pairs,
-    /// As many pairs at once as can be, with no node in two of one kind, until all had their turn.
+    /// As many pairs at once as possible, with no node in two of the same role, until every pair
+    /// has run.
     Rounds,
 }
 
 impl Spread {
-    /// Whether each point has pairs of its own.
+    /// Whether each point has its own pairs.
     pub(crate) fn is_in_turns(self) -> bool {
         matches!(self, Spread::Pairs | Spread::Rounds)
     }
 }
 
-/// What varies, with its values.
+/// A varied value, and its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dimension {
     /// Concurrency of all tests of the step.
@@ -141,12 +143,12 @@ pub enum Dimension {
     Size(Vec<u32>),
     /// Rate of all its tests, per client.
     Rate(Vec<u32>),
-    /// How many nodes of this group take part, its first ones.
+    /// Number of nodes of this group that take part, the first ones.
     Nodes(usize, Vec<u32>),
 }
 
 impl Dimension {
-    /// How many values it has.
+    /// The number of its values.
     pub(crate) fn len(&self) -> usize {
         match self {
             Dimension::Concurrency(values) | Dimension::Size(values) | Dimension::Rate(values) => {

@@ -1,27 +1,27 @@
-//! What a plan would do, before anybody does it.
+//! Describes what a plan would do.
 
 use lustrine_report::numbers::size;
 
 use crate::model::Plan;
 use crate::points::{Line, Point};
 
-/// Most points that are listed one by one; further ones are counted.
+/// Largest number of points that are listed individually; further ones are counted.
 const LISTED_MAX: usize = 200;
 
-/// How many points there are, in words.
+/// The number of points, as text.
 pub fn count(points: &[Point]) -> String {
     format!("{} {}", points.len(), if points.len() == 1 { "point" } else { "points" })
 }
 
-/// How long points take, warm-ups with them, in words. Sessions, and clients that do not answer,
-/// come on top.
+/// The duration of all points with their warm-ups, as text. Sessions, and clients that do not
+/// answer, take additional time.
 pub fn duration(points: &[Point]) -> String {
     let times = points.iter().map(|point| point.time.0.saturating_add(point.warm_up.0));
     let seconds = times.fold(0, u64::saturating_add).div_ceil(1_000_000_000);
     format!("{} min {} s and more", seconds / 60, seconds % 60)
 }
 
-/// What is measured, point by point, for people.
+/// The measurements, point by point, as text.
 pub fn outline(plan: &Plan, points: &[Point]) -> String {
     let mut text = String::new();
     let mut last = None;
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn every_point_has_its_tests_and_the_whole_its_length() {
+    fn every_point_has_its_tests_and_the_plan_its_duration() {
         let text = outline_of(
             "name: x\ngroups: {clients: 2, servers: 1}\nsteps:\n- name: both\n  time: 2 s\n  \
              repeat: 2\n  sweep: {clients: [1, 2]}\n  tests:\n  - {do: ping, from: clients, to: \
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_is_counted() {
+    fn points_beyond_the_limit_are_counted() {
         let text = outline_of(
             "name: x\ngroups: {clients: 2, servers: 1}\nsteps:\n- repeat: 100\n  sweep: \
              {concurrency: 1..3}\n  tests: [{do: ping, from: clients, to: servers}]\n",

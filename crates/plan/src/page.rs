@@ -1,4 +1,4 @@
-//! Results as a page: plots of what varies, of latencies, and of pairs.
+//! Results as a page: plots of the varied values, of latencies, and of pairs.
 
 mod matrix;
 
@@ -8,13 +8,13 @@ use lustrine_report::{Axis, Line, LineStyle, Page, Plot, Scale};
 use crate::results::{End, Latency, Results, Row};
 use crate::table::{Cell, Combination, combinations, named};
 
-/// Most lines of one plot.
+/// Largest number of lines in one plot.
 const LINES_MAX: usize = 16;
 
-/// Nodes that a table of them has.
+/// Largest number of nodes in a table.
 const NODES_MAX: usize = 64;
 
-/// A page about a plan: one file of HTML with everything in it.
+/// A page about a plan: one HTML file with everything in it.
 pub fn page(results: &Results, table: &str) -> String {
     let nodes: usize = results.groups.values().map(Vec::len).sum();
     let groups: Vec<String> =
@@ -42,7 +42,7 @@ pub fn page(results: &Results, table: &str) -> String {
 }
 
 fn tiles(page: &mut Page, results: &Results, nodes: usize) {
-    // As the tables have it: of several repetitions the middle one.
+    // As in the tables: of several repetitions, the median one.
     let steps = combinations(results);
     let cells = steps.iter().flat_map(|(.., combinations)| combinations);
     let cells: Vec<Cell<'_>> = cells.flat_map(Combination::cells).collect();
@@ -149,7 +149,7 @@ fn row(combination: &Combination<'_>, cell: &Cell<'_>) -> Vec<String> {
     ]
 }
 
-/// Throughput and latency over the axis with most values.
+/// Throughput and latency over the dimension with most values.
 fn over_axis(page: &mut Page, combinations: &[Combination<'_>]) {
     let Some(axis) = longest_axis(combinations) else { return };
     let value = |combination: &Combination<'_>| {
@@ -182,7 +182,7 @@ fn over_axis(page: &mut Page, combinations: &[Combination<'_>]) {
         true => ("Throughput of all clients", "MiB/s"),
         false => ("Operations of all clients", "operations/s"),
     };
-    // On a linear axis small sizes would lie on the floor beside large ones.
+    // On a linear axis small sizes would be invisible next to large ones.
     let all = || rates.iter().flat_map(|line| &line.points).map(|point| point.1);
     let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
     let scale = if low > 0.0 && high / low > 20.0 { Scale::Log } else { Scale::Linear };
@@ -203,7 +203,7 @@ fn over_axis(page: &mut Page, combinations: &[Combination<'_>]) {
     }
 }
 
-/// Adds a point to the line of this name; names in pairs share a colour.
+/// Adds a point to the line of this name; pairs of names share a colour.
 fn push(lines: &mut Vec<Line>, name: &str, stroke: LineStyle, point: (f64, f64)) {
     if let Some(line) = lines.iter_mut().find(|line| line.name == name) {
         line.points.push(point);
@@ -214,7 +214,7 @@ fn push(lines: &mut Vec<Line>, name: &str, stroke: LineStyle, point: (f64, f64))
     lines.push(Line::new(name.to_owned(), vec![point], stroke, colour));
 }
 
-/// Adds a bar over all repetitions to the line of this name, if there are several.
+/// Adds an error bar of all repetitions to the line of this name, if there are several.
 fn bar(lines: &mut [Line], name: &str, x: f64, values: impl Iterator<Item = f64> + Clone) {
     let Some(line) = lines.iter_mut().find(|line| line.name == name) else { return };
     let low = values.clone().fold(f64::INFINITY, f64::min);
@@ -224,7 +224,7 @@ fn bar(lines: &mut [Line], name: &str, x: f64, values: impl Iterator<Item = f64>
     }
 }
 
-/// How many of the operations took how long: the tests of up to so many combinations.
+/// The distribution of latencies: the tests of up to this number of combinations.
 fn distribution(page: &mut Page, cells: &[(&Combination<'_>, Cell<'_>)]) {
     let mut lines = Vec::new();
     let step = cells.len().div_ceil(LINES_MAX / 2).max(1);
@@ -255,7 +255,7 @@ fn distribution(page: &mut Page, cells: &[(&Combination<'_>, Cell<'_>)]) {
     page.figure(&plot.svg());
 }
 
-/// The clients beside each other, where there are several.
+/// A comparison of the clients, if there are several.
 fn clients(page: &mut Page, cells: &[(&Combination<'_>, Cell<'_>)]) {
     let mut rows = Vec::new();
     for (combination, cell) in cells {
@@ -283,7 +283,7 @@ fn clients(page: &mut Page, cells: &[(&Combination<'_>, Cell<'_>)]) {
         ]);
     }
     if !rows.is_empty() {
-        page.paragraph("Clients beside each other:");
+        page.paragraph("Comparison of the clients:");
         page.table(
             &["<test", "clients", "slowest", "<which", "middle", "fastest", "<which"],
             &rows,
@@ -291,7 +291,7 @@ fn clients(page: &mut Page, cells: &[(&Combination<'_>, Cell<'_>)]) {
     }
 }
 
-/// What LNet of each node counted in the last point.
+/// The LNet counters of each node in the last point.
 fn counters(page: &mut Page, results: &Results) {
     let Some(point) = results.points.last().filter(|point| !point.nodes.is_empty()) else {
         return;
@@ -319,7 +319,7 @@ fn counters(page: &mut Page, results: &Results) {
     page.table(&heads, &rows);
 }
 
-/// The label with the most different values that are figures.
+/// The label with the most different values that are numbers.
 fn longest_axis(combinations: &[Combination<'_>]) -> Option<String> {
     let mut best: Option<(usize, &str)> = None;
     let labels = &combinations.first()?.labels;
@@ -339,8 +339,8 @@ fn longest_axis(combinations: &[Combination<'_>]) -> Option<String> {
     best.map(|(_, name)| name.to_owned())
 }
 
-/// What a line is called: its test, and what varies but for the axis. Where the tests of a point
-/// look alike, their groups tell them apart.
+/// The name of a line: its test, and the varied values except that of the axis. If tests of a point
+/// have the same name, their groups are added.
 fn name_of(combination: &Combination<'_>, row: &Row, axis: &str) -> String {
     let rows = combination.points.first().map_or(&[][..], |point| &point.rows);
     let alike = rows.iter().filter(|other| (other.test, other.size) == (row.test, row.size));
@@ -360,7 +360,7 @@ fn name_of(combination: &Combination<'_>, row: &Row, axis: &str) -> String {
     words.join(" ")
 }
 
-/// A size as labels have it, in bytes.
+/// A size as labels show it, in bytes.
 fn bytes_of(text: &str) -> Option<f64> {
     let (digits, unit) = match text.strip_suffix('k') {
         Some(digits) => (digits, 1024.0),

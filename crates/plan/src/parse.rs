@@ -1,4 +1,4 @@
-//! From a text to a [`Plan`].
+//! Reads a text as a [`Plan`].
 
 mod steps;
 #[cfg(test)]
@@ -11,16 +11,16 @@ use lustrine_yaml::{Content, clipped};
 
 use crate::model::{Group, Members, Plan};
 
-/// Most groups.
+/// Largest number of groups.
 const GROUPS_MAX: usize = 32;
 
-/// Longest name: names travel in the selftest's messages.
+/// Longest name; names are sent in selftest's messages.
 const NAME_MAX: usize = 31;
 
-/// Most nodes of a group that are started here.
+/// Largest number of nodes of a group that are started on this machine.
 const LOCAL_MAX: i64 = 64;
 
-/// Names that mean something else where things vary.
+/// Names with another meaning in a sweep.
 const TAKEN: [&str; 3] = ["concurrency", "size", "rate"];
 
 const FORMAT: Format = Format {
@@ -36,13 +36,13 @@ const FILE: Section =
 const GROUPS: &str = "\"groups: {clients: 10.0.0.[1-4]@tcp, servers: 1}\"";
 
 impl Plan {
-    /// Reads a plan. `source_name` is how messages call the text, usually its path.
+    /// Reads a plan. `source_name` is what messages call the text, usually its path.
     ///
-    /// Bounded whatever the text holds: at most 1 MiB, 16 levels, 65,536 values with every alias
-    /// written out.
+    /// The work is bounded for any text: at most 1 MiB, 16 levels, and 65,536 values after aliases
+    /// are expanded.
     ///
     /// # Errors
-    /// All that is wrong with it, each with its place.
+    /// All that is wrong with it, each with its position.
     pub fn parse(text: &str, source_name: &str) -> Result<Plan, Problems> {
         let root =
             load(text, &FORMAT).map_err(|problem| Problems::new(source_name, vec![problem]))?;
@@ -137,7 +137,7 @@ fn group(reader: &mut Reader, fields: &Fields<'_>, key: &str, groups: &[Group]) 
     };
     let word = reader.word(node, key, &example)?;
     let found = groups.iter().position(|group| group.name == word);
-    // Where groups are wrong it cannot be told which there are.
+    // If groups are invalid, it is unknown which groups there are.
     if found.is_none() && !groups.is_empty() && reader.is_good() {
         let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
         let hint = match nearest(word, names.iter().copied()) {
@@ -145,13 +145,13 @@ fn group(reader: &mut Reader, fields: &Fields<'_>, key: &str, groups: &[Group]) 
             None => format!("for example {example}"),
         };
         let (word, names) = (clipped(word), names.join(", "));
-        let what = format!("{key}: {word:?} is no group of this plan; allowed: {names}; {hint}");
+        let what = format!("{key}: {word:?} is not a group of this plan; allowed: {names}; {hint}");
         reader.report(Problem::new(&node.at, what));
     }
     found
 }
 
-/// Names go into sessions, tables, plots and words of the command line.
+/// Names are used in sessions, tables, plots and on the command line.
 fn is_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     name.starts_with(|c: char| c.is_ascii_alphanumeric())

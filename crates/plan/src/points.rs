@@ -1,4 +1,4 @@
-//! What is measured one after the other.
+//! The points of a plan, which are measured one after the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,40 +14,40 @@ use crate::run::new_test;
 /// The nodes of each group, in the plan's order.
 pub type Nodes = Vec<Vec<Nid>>;
 
-/// Most points of a plan.
+/// Largest number of points in a plan.
 const POINTS_MAX: usize = 10_000;
 
-/// Most NIDs that all points hold together: 20 bytes each.
+/// Largest number of NIDs that all points hold together: 20 bytes each.
 const PLACES_MAX: usize = 4_000_000;
 
-/// Most tests of a batch, as consoles and nodes have it.
+/// Largest number of tests in a batch of consoles and nodes.
 const FLOWS_MAX: usize = 256;
 
-/// Most servers of one client: kernel nodes misread longer lists [LST-26].
+/// Largest number of servers of one client: kernel nodes misread longer lists [LST-26].
 const SERVERS_MAX: usize = 341;
 
-/// Tests that run together once.
+/// Tests that run together, once.
 #[derive(Clone, Debug)]
 pub struct Point {
     /// The step's index.
     pub step: usize,
     /// Its name.
     pub name: String,
-    /// What varies, with its value here.
+    /// The varied names, with their values in this point.
     pub labels: Vec<(String, String)>,
-    /// Which repetition it is, from 0.
+    /// The number of the repetition, from 0.
     pub repeat: u32,
-    /// How long figures are taken.
+    /// How long the tests are measured.
     pub time: Nanos,
     /// How long the tests run before that.
     pub warm_up: Nanos,
-    /// The lines of a table it will have.
+    /// The lines of its table.
     pub lines: Vec<Line>,
-    /// What nodes are told.
+    /// The tests of the console's batch.
     pub flows: Vec<Flow>,
 }
 
-/// What one line of a table is about.
+/// The subject of one line of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     /// What each RPC does.
@@ -56,22 +56,22 @@ pub struct Line {
     pub from: String,
     /// The group of the servers.
     pub to: String,
-    /// How many clients there are.
+    /// Number of clients.
     pub clients: u32,
-    /// How many servers there are.
+    /// Number of servers.
     pub servers: u32,
     /// Bytes per RPC; 0 for ping.
     pub size: u32,
     /// RPCs under way of each client to each of its servers.
     pub concurrency: u32,
-    /// Most RPCs per second of each client; 0 for as many as there can be.
+    /// Largest number of RPCs per second of each client; 0 for no limit.
     pub rate: u32,
 }
 
 /// One test of the console's batch.
 #[derive(Clone, Debug)]
 pub struct Flow {
-    /// The line that it counts for.
+    /// The line to which its results belong.
     pub line: usize,
     /// What each RPC does.
     pub test: RpcTest,
@@ -79,17 +79,17 @@ pub struct Flow {
     pub clients: Vec<Nid>,
     /// The servers, each once.
     pub servers: Vec<Nid>,
-    /// Who has whom.
+    /// Which clients have which servers.
     pub spread: Rows,
     /// RPCs under way of each client to each of its servers.
     pub concurrency: u32,
-    /// Most RPCs per second of each client; 0 for as many as there can be.
+    /// Largest number of RPCs per second of each client; 0 for no limit.
     pub rate: u32,
-    /// Where in a page the clients' data begin, in bytes.
+    /// The offset in a page at which the clients' data begin, in bytes.
     pub offset: u32,
 }
 
-/// A plan that these nodes cannot carry out; for people.
+/// Why these nodes cannot carry out a plan; a message for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("step {step}: {why}")]
 pub struct TooManyPoints {
@@ -97,8 +97,8 @@ pub struct TooManyPoints {
     why: String,
 }
 
-/// Everything that is to be measured, in order: repetitions follow each other, so that what
-/// changes slowly meets all combinations alike.
+/// All points in order. The whole sweep is repeated, so that slow changes affect all combinations
+/// in the same way.
 ///
 /// # Errors
 /// When a step needs more nodes than there are, or more than a session can hold.
@@ -149,7 +149,7 @@ impl Point {
         all.copied().collect::<BTreeSet<Nid>>().into_iter().collect()
     }
 
-    /// The server of a client in the tests of a line, if it has one alone.
+    /// The server of a client in the tests of a line, if it has only one.
     pub(crate) fn only_server(&self, line: usize, client: &Nid) -> Option<Nid> {
         let mut servers = BTreeSet::new();
         for flow in self.flows.iter().filter(|flow| flow.line == line) {
@@ -163,7 +163,7 @@ impl Point {
         servers.pop_first().filter(|_| servers.is_empty())
     }
 
-    /// Its step, what varies, and which repetition it is.
+    /// The step, the varied values, and the repetition.
     pub fn title(&self, repeats: u32) -> String {
         let mut title = self.name.clone();
         for (name, value) in &self.labels {
@@ -185,26 +185,27 @@ fn too_many_points() -> String {
 }
 
 impl Flow {
-    /// NIDs that it holds.
+    /// The number of NIDs that it holds.
     fn places(&self) -> usize {
         self.clients.len() + self.servers.len()
     }
 }
 
-/// One combination of what varies.
+/// One combination of the varied values.
 struct Chosen {
     labels: Vec<(String, String)>,
     nodes: Nodes,
     concurrency: Option<u32>,
     size: Option<u32>,
     rate: Option<u32>,
-    /// Pairs of clients and servers, by turns; empty if there are none.
+    /// Pairs of clients and servers that run one after the other; empty without `pairs` or
+    /// `rounds`.
     rounds: Vec<Vec<(Nid, Nid)>>,
-    /// Whether each is one pair by itself.
+    /// Whether each of them is a single pair.
     by_pairs: bool,
 }
 
-/// One of the turns of a combination.
+/// One of the pairs or rounds of a combination.
 enum Turn {
     /// There are none.
     Only,
@@ -262,7 +263,7 @@ impl Chosen {
                     let there = chosen.nodes[*group].len();
                     if wanted > there {
                         return Err(format!(
-                            "{wanted} nodes of group {name} are wanted, and it has {there}"
+                            "{wanted} nodes of group {name} are required, and it has {there}"
                         ));
                     }
                     chosen.nodes[*group].truncate(wanted);
@@ -340,7 +341,7 @@ impl Chosen {
             }
         }
         for (index, flow) in flows.iter().enumerate() {
-            // What the console would say when the point's turn has come is said now.
+            // Errors that the console would report later are reported now.
             let test = new_test(index, flow);
             test.examine(FEATURES_KNOWN).map_err(|refusal| refusal.to_string())?;
         }
@@ -358,7 +359,7 @@ impl Chosen {
         }
     }
 
-    /// Who has whom.
+    /// Which clients have which servers.
     fn ends(&self, test: &Test, turn: &Turn) -> Result<Vec<Ends>, String> {
         let (clients, servers) = (&self.nodes[test.from], &self.nodes[test.to]);
         if clients.is_empty() || servers.is_empty() {
@@ -371,7 +372,7 @@ impl Chosen {
         };
         let ends = match (turn, test.spread) {
             (Turn::Pair(from, to), _) => vec![of_pair(&(*from, *to))],
-            // In a round the i-th client has the i-th server: one test does.
+            // In a round the i-th client has the i-th server: one test is enough.
             (Turn::Round(_, pairs), _) => vec![Ends {
                 clients: pairs.iter().map(|pair| pair.0).collect(),
                 servers: pairs.iter().map(|pair| pair.1).collect(),
@@ -403,7 +404,9 @@ impl Chosen {
         for Ends { servers, spread, .. } in &ends {
             let (wanted, there) = (spread.servers as usize, servers.len());
             if wanted > there {
-                return Err(format!("{wanted} servers for a client are wanted; there are {there}"));
+                return Err(format!(
+                    "{wanted} servers for a client are required; there are {there}"
+                ));
             }
             if wanted > SERVERS_MAX {
                 return Err(format!(
@@ -423,14 +426,14 @@ struct Ends {
     spread: Rows,
 }
 
-/// BatchSide of a test that has one size.
+/// The parameters of a test with one size.
 struct Share {
     bytes: u32,
     concurrency: u32,
     rate: u32,
 }
 
-/// What each size of a test has of its concurrency and rate: by weight, and none has nothing.
+/// The concurrency and rate of each size of a test, divided by weight; no share is empty.
 fn shares(
     test: &Test,
     concurrency: u32,
@@ -469,8 +472,8 @@ fn shares(
     Ok(parts.map(share).collect())
 }
 
-/// A number parted by weight, without a rest: each has one, and what is left goes to those that
-/// have least of what they should, one by one.
+/// A number divided by weight without remainder: each part is at least one, and the rest goes one
+/// by one to the parts that are farthest below their share.
 fn parted(whole: u32, sizes: &[Size]) -> Vec<u32> {
     let weights: Vec<u64> = sizes.iter().map(|size| u64::from(size.weight)).collect();
     let all: u64 = weights.iter().sum::<u64>().max(1);
@@ -478,7 +481,7 @@ fn parted(whole: u32, sizes: &[Size]) -> Vec<u32> {
     let mut parts: Vec<u64> = weights.iter().map(|weight| fair(weight).max(1)).collect();
     let mut sum: u64 = parts.iter().sum();
     while sum != u64::from(whole) {
-        // How much a part is above its fair share, in units of 1 / all.
+        // How far a part is above its fair share, in units of 1 / all.
         let above = |(place, part): (usize, &u64)| {
             (*part * all) as i128 - i128::from(u64::from(whole) * weights[place])
         };

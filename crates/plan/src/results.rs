@@ -1,4 +1,4 @@
-//! What came out of a plan.
+//! The results of a plan.
 
 use std::collections::BTreeMap;
 
@@ -7,42 +7,42 @@ use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::LnetCounters;
 use serde::Serialize;
 
-/// Fewer operations have no 99.9th percentile worth the name.
+/// With fewer operations, a 99.9th percentile means nothing.
 const OPS_FOR_P999: u64 = 1000;
 
-/// Everything that a plan found out.
+/// All results of a plan.
 #[derive(Clone, Debug, Serialize)]
 pub struct Results {
     /// The release that measured.
     pub version: String,
     /// When it began, RFC 3339, UTC.
     pub date: String,
-    /// The name of the machine that the console was on.
+    /// The name of the console's machine.
     pub host: String,
     /// The plan's name.
     pub plan: String,
-    /// What it shows.
+    /// Its description.
     pub about: String,
     /// Its text.
     pub source: String,
     /// The nodes of each group.
     pub groups: BTreeMap<String, Vec<Nid>>,
-    /// What was measured, in order.
+    /// The points, in order.
     pub points: Vec<PointResult>,
     /// How it ended.
     #[serde(flatten)]
     pub end: End,
 }
 
-/// How a run ended; what was measured before is good in any case.
+/// How a run ended; the points measured before are valid in any case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum End {
-    /// With its last point.
+    /// Completely.
     Complete,
     /// With an error.
     Failed {
-        /// What went wrong, and what to do next.
+        /// The error, and what to do next.
         error: String,
     },
     /// With a signal.
@@ -52,20 +52,20 @@ pub enum End {
     },
 }
 
-/// Tests that ran together once.
+/// Tests that ran together, once.
 #[derive(Clone, Debug, Serialize)]
 pub struct PointResult {
     /// The step's index.
     pub step: usize,
     /// Its name.
     pub name: String,
-    /// What varies, with its value here.
+    /// The varied names, with their values in this point.
     pub labels: Vec<(String, String)>,
-    /// Which repetition it is, from 0.
+    /// The number of the repetition.
     pub repeat: u32,
     /// The tests, with their own operations.
     pub rows: Vec<Row>,
-    /// What LNet of each node counted meanwhile, whoever caused it.
+    /// The LNet counters of each node in the point, for traffic from any source.
     pub nodes: Vec<NodeCounters>,
 }
 
@@ -78,15 +78,15 @@ pub struct Row {
     pub from: String,
     /// The group of the servers.
     pub to: String,
-    /// How many clients there are.
+    /// Number of clients.
     pub clients: u32,
-    /// How many servers there are.
+    /// Number of servers.
     pub servers: u32,
     /// Bytes per operation; 0 for ping.
     pub size: u32,
     /// Operations under way of each client to each of its servers.
     pub concurrency: u32,
-    /// Most operations per second of each client; 0 for as many as there can be.
+    /// Largest number of operations per second of each client; 0 for no limit.
     pub rate_limit: u32,
     /// All clients together.
     #[serde(flatten)]
@@ -94,14 +94,14 @@ pub struct Row {
     /// Failed operations by kind.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub error_kinds: Vec<Kind>,
-    /// Clients whose figures are not in it, for they tell none: kernel nodes with several tests.
+    /// Clients that are missing because they report no statistics: kernel nodes with several tests.
     pub silent: u32,
-    /// Clients whose figures are not in it, for they did not answer.
+    /// Clients that are missing because they did not answer.
     pub lost: Vec<Nid>,
     /// Operations by `latency_us`: the bucket's upper end in microseconds, and how many; empty if
     /// a client does not report latencies.
     pub histogram: Vec<(f64, u64)>,
-    /// Each client by itself.
+    /// Each client separately.
     pub by_client: Vec<ClientResult>,
 }
 
@@ -110,9 +110,9 @@ pub struct Row {
 pub struct ClientResult {
     /// Its NID.
     pub nid: Nid,
-    /// Its server, if it has one alone.
+    /// Its server, if it has only one.
     pub server: Option<Nid>,
-    /// What it measured.
+    /// Its results.
     #[serde(flatten)]
     pub counted: OpCounts,
 }
@@ -122,9 +122,9 @@ pub struct ClientResult {
 pub struct OpCounts {
     /// Seconds in which they were counted; of several clients, the longest.
     pub seconds: f64,
-    /// Operations that went well.
+    /// Operations that succeeded.
     pub ops: u64,
-    /// Of these, per second.
+    /// The same per second.
     pub ops_per_s: f64,
     /// Their payload per second; 0 for ping.
     pub mib_per_s: f64,
@@ -162,7 +162,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Of these; `None` if there are none.
+    /// The percentiles of a histogram; `None` if it is empty.
     pub fn of(latencies: &Latencies) -> Option<Latency> {
         let us = |nanos: lustrine_lnet::time::Nanos| nanos.0 as f64 / 1e3;
         let part = |part| us(latencies.quantile(part));
@@ -182,14 +182,14 @@ impl Latency {
 pub struct Kind {
     /// A positive errno is the server's, a negative one the client's.
     pub errno: i32,
-    /// The same for people.
+    /// Its meaning for people.
     pub what: String,
-    /// How often.
+    /// Its number.
     pub count: u64,
 }
 
-/// What LNet of a node counted while a point was measured: all of its traffic, that of others
-/// too.
+/// The LNet counters of a node while a point was measured: all of its traffic, also that of other
+/// programs.
 #[derive(Clone, Debug, Serialize)]
 pub struct NodeCounters {
     /// The node.

@@ -1,4 +1,4 @@
-//! The course of a plan: a session for each point, its tests, and figures before and after.
+//! Runs a plan: a session for each point, its tests, and statistics before and after.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,78 +15,78 @@ use crate::points::{Flow, Point};
 use crate::results::{End, PointResult};
 use crate::table::named;
 
-/// The session does not end for want of commands: warm-ups are as long as anybody likes. Should
-/// this process be killed, nodes go by their own `session_timeout`.
+/// The session does not end for lack of commands, because warm-ups may be of any length. If this
+/// process is killed, nodes use their own `session_timeout`.
 const SESSION_TIMEOUT: u32 = 0;
 
-/// How often figures are shown while a point is measured.
+/// The interval at which results are shown while a point is measured.
 const LOOK: Nanos = Nanos::from_secs(1);
 
 /// Seconds that an answer is waited for.
 ///
-/// Who is silent for so long is down, and not asked again while a point is measured.
+/// A node that is silent for this long is down, and is not queried again while a point is measured.
 const ANSWER: u32 = 6;
 
-/// How often it is asked whether all units have ended. One that is in an RPC which is never
-/// answered ends with the RPC's time-out, 64 s on most nodes.
+/// The interval of queries whether all units have ended. A unit in an RPC that is never answered
+/// ends with the RPC's time-out, 64 s on most nodes.
 const IDLE_LOOKS: u32 = 400;
 
-/// After so many it is said again that they are to stop.
+/// After this number of queries the stop is sent again.
 const IDLE_LOOKS_AGAIN: u32 = 25;
 
-/// How long between two such questions.
+/// The time between two such queries.
 const IDLE_PAUSE: Nanos = Nanos::from_millis(200);
 
-/// Nodes named in an error.
+/// Largest number of nodes named in an error.
 const NAMED_MAX: usize = 3;
 
 const GROUP: &str = "all";
 const BATCH: &str = "plan";
 
-/// What running a plan needs of the world.
+/// The environment in which a plan runs.
 pub trait Env {
-    /// Gives the console a command, and waits for the answer.
+    /// Passes a command to the console, and waits for the answer.
     ///
     /// # Errors
-    /// When the console refuses, or is gone.
+    /// When the console refuses, or has ended.
     fn command(&mut self, command: Command) -> Result<Answer, RunError>;
 
-    /// The time, from any beginning.
+    /// The time, from an arbitrary start.
     fn now(&mut self) -> Time;
 
     /// Lets time pass.
     ///
     /// # Errors
-    /// [`RunError::Interrupted`] when somebody wants an end.
+    /// [`RunError::Interrupted`] when the user interrupts the run.
     fn sleep(&mut self, time: Nanos) -> Result<(), RunError>;
 
-    /// Whether sessions of others are ended where nodes are in one.
+    /// Whether existing sessions of other consoles are ended.
     fn take_over(&self) -> bool;
 
     /// A point begins.
     fn on_point(&mut self, number: usize, of: usize, title: &str);
 
-    /// What can be seen now.
+    /// The live view of the present moment.
     fn on_progress(&mut self, live: &Progress);
 
-    /// Something worth knowing that is no error.
+    /// A warning.
     fn warn(&mut self, text: &str);
 }
 
-/// Why a plan does not go on.
+/// Why a plan does not continue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
-    /// Somebody wanted it.
+    /// The user interrupted it.
     #[error("interrupted")]
     Interrupted,
-    /// Something went wrong; for people.
+    /// An error; a message for people.
     #[error("{0}")]
     Failed(String),
 }
 
-/// What has not been expected of a console.
+/// An unexpected answer of a console.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the console answered another question")]
+#[error("the console answered another command")]
 pub struct UnexpectedAnswer;
 
 impl From<UnexpectedAnswer> for RunError {
@@ -95,12 +95,12 @@ impl From<UnexpectedAnswer> for RunError {
     }
 }
 
-/// A point while it is measured: figures of the last moment.
+/// A point while it is measured: the latest statistics.
 #[derive(Clone, Debug)]
 pub struct Progress {
     /// How long it has been measured.
     pub elapsed: Nanos,
-    /// How long it will be.
+    /// The planned time.
     pub of: Nanos,
     /// Each test: its name, and what all its clients do.
     pub rows: Vec<(String, crate::results::OpCounts)>,
@@ -115,7 +115,7 @@ pub fn run(plan: &Plan, points: &[Point], env: &mut impl Env) -> (Vec<PointResul
         let repeats = plan.steps.get(point.step).map_or(1, |step| step.repeat);
         env.on_point(index + 1, points.len(), &point.title(repeats));
         let measured = measure(plan, point, env);
-        // Good or bad, nodes shall not wait for their session to expire.
+        // In any case, the nodes should not have to wait until their session expires.
         end(env);
         match measured {
             Ok((result, interrupted)) => {
@@ -151,14 +151,15 @@ fn measure(
         after.add_late(last);
     }
     match stopped {
-        // What was measured is good all the same; the next point will say what is wrong.
+        // The results are valid all the same; the next point will report the error.
         Err(RunError::Failed(why)) => env.warn(&why),
         Err(RunError::Interrupted) | Ok(()) => {}
     }
     Ok((result(point, &silent, &before, &after), interrupted))
 }
 
-/// Makes the session, with all nodes and groups; the answer is which nodes tell no figures.
+/// Makes the session, with all nodes and groups; returns the nodes that report no client
+/// statistics.
 fn gather(plan: &Plan, point: &Point, env: &mut impl Env) -> Result<Silent, RunError> {
     let (name, force) = (plan.name.clone(), env.take_over());
     let (timeout, features) = (SESSION_TIMEOUT, FEATURES_KNOWN);
@@ -180,7 +181,7 @@ fn gather(plan: &Plan, point: &Point, env: &mut impl Env) -> Result<Silent, RunE
     Ok(silent.map(|view| (view.nid, clients(&view.nid))).collect())
 }
 
-/// Gives the console a command, unless somebody wants an end.
+/// Passes a command to the console, unless the user has interrupted the run.
 fn ask(env: &mut impl Env, command: Command) -> Result<Answer, RunError> {
     env.sleep(Nanos::ZERO)?;
     env.command(command)
@@ -198,15 +199,15 @@ fn group(name: &str, nids: &[Nid], env: &mut impl Env) -> Result<(), RunError> {
     let group = name.to_owned();
     ask(env, Command::AddGroup { group: group.clone() })?;
     let answer = ask(env, Command::AddNodes { group, nids: nids.to_vec() })?;
-    all_good(answer, "taken into the session")
+    all_good(answer, "added to the session")
 }
 
 fn add(index: usize, flow: &Flow, env: &mut impl Env) -> Result<(), RunError> {
     let test = new_test(index, flow);
-    all_good(ask(env, Command::AddTest(test))?, "given the test")
+    all_good(ask(env, Command::AddTest(test))?, "set up for the test")
 }
 
-/// What the console is told of a flow.
+/// The commands for a flow.
 pub(crate) fn new_test(index: usize, flow: &Flow) -> NewTest {
     NewTest {
         batch: BATCH.to_owned(),
@@ -222,15 +223,15 @@ pub(crate) fn new_test(index: usize, flow: &Flow) -> NewTest {
     }
 }
 
-/// Warms up, then takes figures, looks on, and takes figures again; and whether that was before its
-/// time was over, for somebody wants an end.
+/// Warms up, then collects statistics, shows progress, and collects statistics again. Returns them,
+/// and whether the run was interrupted before the end of the time.
 fn watch(
     point: &Point,
     silent: &Silent,
     env: &mut impl Env,
 ) -> Result<(Mark, Mark, bool), RunError> {
     env.sleep(point.warm_up)?;
-    // A node may have been replaced by a kernel meanwhile; ours say again that they are.
+    // A kernel may have replaced a node in the meantime; Lustrine nodes identify themselves again.
     let target = Target::Session;
     said(ask(env, Command::Ping { target, timeout: ANSWER })?)?;
     let before = mark(point, env, Depth::All)?;
@@ -238,7 +239,7 @@ fn watch(
     let mut pause = LOOK;
     let interrupted = loop {
         let left = point.time.0.saturating_sub(env.now().since(begin).0);
-        // What was measured until somebody wants an end is worth having.
+        // The results until an interruption are kept.
         let interrupted = env.sleep(pause.min(Nanos(left))).is_err();
         if interrupted || left <= pause.0 {
             break interrupted;
@@ -253,7 +254,7 @@ fn watch(
             env.warn(&format!("{} does not answer any more", named(&gone)));
         }
         last = now;
-        // Looking on is not what nodes are to be busy with; and some may answer late, or never.
+        // Progress queries must not keep the nodes busy, and some nodes may answer late, or never.
         pause = LOOK.max(Nanos(4 * env.now().since(asked).0));
     };
     let mut after = mark(point, env, Depth::ClientStats)?;
@@ -266,14 +267,14 @@ fn watch(
     Ok((before, after, interrupted))
 }
 
-/// What is asked of nodes.
+/// The queries to nodes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Depth {
     ClientStats,
     All,
 }
 
-/// Asks all nodes.
+/// Queries all nodes.
 fn mark(point: &Point, env: &mut impl Env, depth: Depth) -> Result<Mark, RunError> {
     let mut mark = Mark::default();
     for flow in 0..point.flows.len() {
@@ -290,7 +291,7 @@ fn mark(point: &Point, env: &mut impl Env, depth: Depth) -> Result<Mark, RunErro
     Ok(mark)
 }
 
-/// What all nodes have counted.
+/// The counters of all nodes.
 fn counters(env: &mut impl Env) -> Result<BTreeMap<Nid, Counters>, RunError> {
     let mut all = BTreeMap::new();
     let target = Target::Session;
@@ -302,7 +303,7 @@ fn counters(env: &mut impl Env) -> Result<BTreeMap<Nid, Counters>, RunError> {
     Ok(all)
 }
 
-/// Orders the tests to stop; `force` gives up RPCs under way.
+/// Sends the stop of all tests; `force` gives up RPCs under way.
 fn request_stop(env: &mut impl Env, force: bool) -> Result<(), RunError> {
     let stop = Command::Stop { batch: BATCH.to_owned(), force };
     said(env.command(stop)?).map(|_| ())
@@ -311,11 +312,11 @@ fn request_stop(env: &mut impl Env, force: bool) -> Result<(), RunError> {
 /// Stops the tests, and waits until all units have ended.
 fn stop(env: &mut impl Env) -> Result<(), RunError> {
     for look in 0..IDLE_LOOKS {
-        // NodeReply again where it was not heard, and in the end without regard to RPCs under way.
+        // The stop is repeated if it was lost, and finally sent with `force`.
         let force = look >= IDLE_LOOKS / 2;
         if look % IDLE_LOOKS_AGAIN == 0 {
             if force {
-                env.warn("some RPCs do not end by themselves; they are given up");
+                env.warn("some RPCs do not end; they are given up");
             }
             request_stop(env, force)?;
         }
@@ -326,11 +327,11 @@ fn stop(env: &mut impl Env) -> Result<(), RunError> {
         }
         env.sleep(IDLE_PAUSE)?;
     }
-    Err(RunError::Failed("tests do not end; `lst end_session` and a look at the nodes".to_owned()))
+    Err(RunError::Failed("tests do not end; try `lst end_session` and check the nodes".to_owned()))
 }
 
-/// Ends the session. That there is none any more, or that nodes do not answer, is no error of what
-/// was measured; they leave it by their own time-out.
+/// Ends the session. A missing session, or nodes that do not answer, are no error of the results;
+/// the nodes leave the session at their own time-out.
 fn end(env: &mut impl Env) {
     let Ok(Answer::Replies(said)) = env.command(Command::EndSession) else { return };
     let bad: Vec<&NodeReply> = said.iter().filter(|said| !said.is_good()).collect();
@@ -348,7 +349,7 @@ fn said(answer: Answer) -> Result<Vec<NodeReply>, RunError> {
     }
 }
 
-/// Refuses unless all nodes did what they were asked for, and are in the session.
+/// Refuses unless all nodes carried out the request, and are in the session.
 fn all_good(answer: Answer, what: &str) -> Result<(), RunError> {
     let said = said(answer)?;
     let bad: Vec<&NodeReply> =

@@ -1,4 +1,4 @@
-//! Results for people: 80 columns, one line for each test of each combination.
+//! Results as text: 80 columns, one line for each test of each combination.
 
 use std::collections::BTreeMap;
 
@@ -28,24 +28,24 @@ const IN_TURNS: &str = "\
 a pair's figure is what its client measured; of several repetitions the mean
 ";
 
-/// Slowest pairs that are named.
+/// Number of slowest pairs that are named.
 const SLOWEST: usize = 3;
 
-/// One combination of a step: what all its repetitions, or turns, found for one line.
+/// One combination of a step: the results of all its repetitions, or pairs, for one line.
 #[derive(Debug)]
 pub(crate) struct Cell<'r> {
     pub(crate) row: &'r Row,
     pub(crate) rows: Vec<&'r Row>,
 }
 
-/// The points of a step that have the same labels but for pairs and rounds.
+/// The points of a step that have the same labels except for pairs and rounds.
 pub(crate) struct Combination<'r> {
     pub(crate) labels: Vec<(String, String)>,
     pub(crate) points: Vec<&'r PointResult>,
 }
 
 impl Combination<'_> {
-    /// Whether its points are turns of pairs.
+    /// Whether its points are single pairs.
     pub(crate) fn is_in_turns(&self) -> bool {
         self.points.iter().any(|point| point.turn().is_some())
     }
@@ -64,7 +64,7 @@ impl Combination<'_> {
         cells
     }
 
-    /// What varies, in words; empty for nothing.
+    /// The varied values, as text; empty without any.
     pub(crate) fn title(&self) -> String {
         let words = self.labels.iter().map(|(name, value)| format!("{name} {value}"));
         words.collect::<Vec<_>>().join(", ")
@@ -72,14 +72,14 @@ impl Combination<'_> {
 }
 
 impl Cell<'_> {
-    /// The repetition in the middle, by operations per second; of an even number the lower one.
+    /// The median repetition by operations per second; of an even number, the lower one.
     pub(crate) fn middle(&self) -> &Row {
         let mut rows = self.rows.clone();
         rows.sort_by(|one, two| one.all.ops_per_s.total_cmp(&two.all.ops_per_s));
         rows.get((rows.len() - 1) / 2).copied().unwrap_or(self.row)
     }
 
-    /// Half of the distance between the best and the worst repetition, as part of the middle.
+    /// Half of the difference between the best and the worst repetition, relative to the median.
     pub(crate) fn spread(&self) -> f64 {
         let rates = self.rows.iter().map(|row| row.all.ops_per_s);
         let (low, high) = rates
@@ -197,8 +197,10 @@ fn line(cell: &Cell<'_>) -> String {
         line += &format!("\n      {lost} never ended; the oldest was given up after {age:.1} s");
     }
     if row.silent > 0 {
-        line +=
-            &format!("\n      without {} of {}, which tell no figures", row.silent, row.clients);
+        line += &format!(
+            "\n      without {} of {}, which report no statistics",
+            row.silent, row.clients
+        );
     }
     if !row.lost.is_empty() {
         line += &format!("\n      without {}: no answer", named(&row.lost));
@@ -206,7 +208,7 @@ fn line(cell: &Cell<'_>) -> String {
     line + "\n"
 }
 
-/// The first of some nodes, and how many more there are.
+/// The first of some nodes, and the number of the others.
 pub(crate) fn named(nids: &[Nid]) -> String {
     let mut words: Vec<String> = nids.iter().take(SLOWEST).map(Nid::to_string).collect();
     if nids.len() > SLOWEST {
@@ -215,7 +217,7 @@ pub(crate) fn named(nids: &[Nid]) -> String {
     words.join(", ")
 }
 
-/// Pairs that had their turns: the middle one, and the slowest.
+/// Single pairs: the median one, and the slowest.
 fn turns(combination: &Combination<'_>) -> String {
     let mut pairs: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     let mut bulk = false;
@@ -243,7 +245,7 @@ fn turns(combination: &Combination<'_>) -> String {
         out += &format!(" {}\n", combination.title());
     }
     out += &format!(
-        " {} pairs (client -> server): slowest {}, middle {}, fastest {} {unit}\n",
+        " {} pairs (client -> server): slowest {}, median {}, fastest {} {unit}\n",
         all.len(),
         rate(all[0].0),
         rate(all[(all.len() - 1) / 2].0),
@@ -270,7 +272,7 @@ fn errors(results: &Results) -> String {
 }
 
 impl PointResult {
-    /// What varies, but for pairs and rounds.
+    /// The varied values, except pairs and rounds.
     pub(crate) fn fixed_labels(&self) -> Vec<(String, String)> {
         let turn = |name: &str| name == "pair" || name == "round";
         self.labels.iter().filter(|(name, _)| !turn(name)).cloned().collect()

@@ -1,5 +1,5 @@
-//! Plans in virtual time: what comes out is what the links allow, and whatever goes wrong nodes
-//! are left without a session.
+//! Plans in virtual time: results are what the links permit, and nodes are left without a session
+//! after any failure.
 
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_plan::{
@@ -15,7 +15,7 @@ use lustrine_wire::nid::{Net, Nid};
 
 const KEY: u32 = 5;
 
-/// How often a console looks around.
+/// The interval at which a console is driven.
 const LOOK: Nanos = Nanos::from_millis(1);
 
 /// 1 Gb/s, in MiB/s.
@@ -34,7 +34,7 @@ struct Site {
     take_over: bool,
     /// When the links of a node are cut (true) or work again.
     cuts: Vec<(Time, usize, bool)>,
-    /// When somebody wants an end, and when a node dies.
+    /// When the user interrupts the run, and when a node crashes.
     interrupt_at: Time,
     dies_at: Option<(Time, usize, StopKind)>,
     seen: Vec<Progress>,
@@ -95,7 +95,7 @@ impl Site {
         }
     }
 
-    /// How many of these nodes are in a session, as they say themselves.
+    /// How many of these nodes report that they are in a session.
     fn in_session(&mut self, nodes: &[usize]) -> usize {
         let (name, timeout) = ("look".to_owned(), 60);
         self.command(Command::NewSession { name, timeout, force: false, features: 1 })
@@ -193,7 +193,7 @@ fn same_sum(all: &OpCounts, of: impl Iterator<Item = OpCounts>) {
 }
 
 #[test]
-fn figures_are_what_the_links_allow() {
+fn results_are_what_the_links_permit() {
     let mut site = Site::new(5, |_, spec| spec);
     let (results, end) = all_run(
         &mut site,
@@ -202,7 +202,7 @@ fn figures_are_what_the_links_allow() {
     );
     assert_eq!(end, End::Complete);
     assert_eq!(site.titles, ["1/2 bulk, c 1", "2/2 bulk, c 2"]);
-    // 1:1, so each client has a link of its own, in both directions.
+    // 1:1, so each client has a separate link, in both directions.
     for (point, clients) in results.iter().zip([1.0, 2.0]) {
         assert_eq!(point.rows.len(), 2);
         for row in &point.rows {
@@ -210,7 +210,7 @@ fn figures_are_what_the_links_allow() {
             near(row.all.seconds, 3.0, 0.01);
             assert_eq!((row.all.errors, row.silent), (0, 0));
             let latency = row.all.latency_us.expect("clients tell");
-            // Little's law: what is under way is rate times time.
+            // Little's law: the number under way is rate times time.
             near(latency.mean / 1e6 * row.all.ops_per_s, 8.0 * clients, 0.08);
             assert!(latency.p50 <= latency.p90 && latency.p90 <= latency.p99);
             let counted: u64 = row.histogram.iter().map(|(_, count)| count).sum();
@@ -221,23 +221,25 @@ fn figures_are_what_the_links_allow() {
             same_sum(&row.all, row.by_client.iter().map(|client| client.counted.clone()));
             assert!(row.by_client.iter().all(|client| client.server.is_some()));
         }
-        // Of each client's LNet both tests are seen: requests, replies, data both ways.
-        let client = point.nodes.iter().find(|node| node.nid == nid(1)).expect("it is told");
+        // The LNet counters of each client include both tests: requests, replies, data in both
+        // directions.
+        let client =
+            point.nodes.iter().find(|node| node.nid == nid(1)).expect("it is in the results");
         let bytes = client.lnet.recv_length as f64 / f64::from(1 << 20);
         near(bytes, point.rows[0].by_client[0].counted.mib_per_s * 3.0, 0.1);
     }
-    // It is looked on after one second and after two, at two points.
+    // Progress is shown after one second and after two, at two points.
     assert_eq!(site.seen.len(), 4);
     for live in &site.seen {
         assert_eq!(live.rows.len(), 2);
         near(live.rows[0].1.mib_per_s, LINK * live.clients.len() as f64, 0.2);
     }
-    assert_eq!(site.in_session(&[1, 2, 3, 4]), 0, "nobody is left in a session");
+    assert_eq!(site.in_session(&[1, 2, 3, 4]), 0, "no node is left in a session");
 }
 
 #[test]
 fn kernel_clients_are_counted_by_what_they_send() {
-    // Client 2 says no more than a kernel node does.
+    // Client 2 reports as little as a kernel node does.
     let mut site = Site::new(5, |index, spec| match index {
         2 => spec.with("selftest_client_stats", 0),
         _ => spec,
@@ -250,11 +252,11 @@ fn kernel_clients_are_counted_by_what_they_send() {
     let row = &results[0].rows[0];
     assert_eq!(row.silent, 0);
     near(row.all.mib_per_s, 2.0 * LINK, 0.08);
-    assert_eq!(row.all.latency_us, None, "not all that are in it tell");
+    assert_eq!(row.all.latency_us, None, "not all clients report them");
     let told = |client: usize| row.by_client[client].counted.latency_us.is_some();
     assert_eq!((told(0), told(1)), (true, false));
     near(row.by_client[1].counted.mib_per_s, LINK, 0.08);
-    // Of two tests at once its share of each cannot be known; and it keeps to no rate.
+    // The shares of two tests at once are unknown, and a kernel client has no rate limit.
     let two = "{time: 1 s, tests: [{do: ping, from: c, to: s}, {do: read, from: c, to: s}]}";
     let (results, end) = all_run(&mut site, two);
     assert_eq!((end, results[0].rows[0].silent), (End::Complete, 1));
@@ -266,7 +268,7 @@ fn kernel_clients_are_counted_by_what_they_send() {
 }
 
 #[test]
-fn rates_are_kept() {
+fn rate_limits_are_kept() {
     let mut site = Site::new(5, |_, spec| spec);
     let (results, end) = all_run(
         &mut site,
@@ -278,7 +280,7 @@ fn rates_are_kept() {
 
 #[test]
 fn operations_of_a_test_with_a_rate_count_from_when_they_were_due() {
-    // The server cannot be reached for half a second, and TCP needs some time to go on.
+    // The server cannot be reached for half a second, and TCP needs some time to continue.
     let mut site = Site::new(5, |_, spec| spec);
     site.cuts = vec![(Time(3_000_000_000), 3, true), (Time(3_500_000_000), 3, false)];
     let (results, end) = all_run(
@@ -312,7 +314,7 @@ fn operations_of_a_test_with_a_rate_count_from_when_they_were_due() {
 
 #[test]
 fn an_operation_that_stalls_at_the_end_counts_with_its_latency() {
-    // The server falls silent 0.5 s before the end of the row and comes back 2 s after it; the
+    // The server becomes silent 0.5 s before the end of the row and comes back 2 s after it; the
     // second time it never comes back.
     for (back, lost) in [(5_500_000_000, 0), (u64::MAX, 4)] {
         let mut site = Site::new(5, |_, spec| spec.with("rpc_timeout", 8));
@@ -336,7 +338,7 @@ fn an_operation_that_stalls_at_the_end_counts_with_its_latency() {
 }
 
 #[test]
-fn a_node_that_dies_is_told_and_the_others_are_let_go() {
+fn a_node_that_crashes_is_reported_and_the_others_leave_the_session() {
     for (death, victim) in [(StopKind::Crash, 3), (StopKind::Silence, 3), (StopKind::Crash, 1)] {
         let mut site = Site::new(5, |_, spec| spec.with("rpc_timeout", 5));
         site.dies_at = Some((Time(2_000_000_000), victim, death));
@@ -384,7 +386,7 @@ fn an_interruption_leaves_nothing_running() {
 }
 
 #[test]
-fn a_session_of_somebody_else_is_named_or_taken_over() {
+fn a_session_of_another_console_is_named_or_taken_over() {
     let mut site = Site::new(5, |_, spec| spec);
     let (name, timeout) = ("theirs".to_owned(), 600);
     let theirs = Command::NewSession { name, timeout, force: false, features: 1 };
@@ -405,7 +407,7 @@ fn a_session_of_somebody_else_is_named_or_taken_over() {
 }
 
 #[test]
-fn whatever_came_out_can_be_written_down() {
+fn all_results_can_be_written() {
     let mut site = Site::new(5, |_, spec| spec);
     let (mut points, end) = all_run(
         &mut site,

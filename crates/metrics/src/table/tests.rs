@@ -8,7 +8,7 @@ use crate::page::HISTOGRAM_LINES;
 use crate::{NIS_MAX, PEERS_MAX};
 
 #[test]
-fn the_page_of_metrics_is_the_table() {
+fn the_reference_page_matches_the_table() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
     if std::env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1") {
         std::fs::write(&path, metrics_page(METRICS)).unwrap();
@@ -21,7 +21,7 @@ fn the_page_of_metrics_is_the_table() {
 }
 
 #[test]
-fn names_are_unique_and_say_what_they_are() {
+fn names_are_unique_and_follow_the_conventions() {
     for (index, row) in TABLE.iter().enumerate() {
         let rest = row.name.strip_prefix("lustrine_").expect("all are ours");
         assert!(rest.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{}", row.name);
@@ -43,7 +43,7 @@ fn names_are_unique_and_say_what_they_are() {
 }
 
 #[test]
-fn a_page_has_as_many_lines_as_it_says() {
+fn a_page_has_at_most_the_documented_number_of_lines() {
     let values = |label: &str| match label {
         "nid" => NIS_MAX,
         "peer" => PEERS_MAX,
@@ -66,7 +66,7 @@ fn a_page_has_as_many_lines_as_it_says() {
 }
 
 #[test]
-fn lines_of_the_page_are_of_readable_length() {
+fn lines_of_the_page_have_a_readable_length() {
     for line in metrics_page(METRICS).lines().filter(|line| !line.starts_with('|')) {
         assert!(line.len() <= 120, "{line}");
     }

@@ -1,4 +1,4 @@
-//! The rung "socklnd": on the driver there is next to nothing.
+//! The layer "socklnd": almost nothing on the driver.
 
 use std::collections::VecDeque;
 
@@ -16,14 +16,14 @@ use slotmap::SlotMap;
 
 use crate::layer::{Arrived, Buffers, Layer, PORTAL};
 
-/// As long as LNet gives a message.
+/// The deadline of a message in LNet.
 const DEADLINE: Nanos = Nanos::from_secs(50);
 
-/// Takes every PUT into the buffer of its slot.
+/// Receives every PUT into the buffer of its slot.
 pub(crate) struct Bounce {
     own: ProcessId,
     buffers: Buffers,
-    /// What each operation receives; `None` for those that send.
+    /// The slot that each operation receives; `None` for operations that send.
     ops: SlotMap<OpKey, Option<Arrived>>,
     actions: VecDeque<Action>,
     arrived: VecDeque<Arrived>,
@@ -44,7 +44,7 @@ impl Core for Bounce {
     }
 
     fn done(&mut self, _now: Time, op: OpKey, status: Status) {
-        let received = self.ops.remove(op).expect("an operation of ours, once");
+        let received = self.ops.remove(op).expect("a known operation");
         if status.is_ok() {
             self.arrived.extend(received);
         } else {

@@ -1,4 +1,4 @@
-//! What a rung puts on the driver.
+//! The layer on the driver.
 
 use lustrine_lnet::lnd::{Action, Core};
 use lustrine_lnet::memory::{Memory, Span};
@@ -7,7 +7,7 @@ use lustrine_lnet::topology::Identity;
 use lustrine_node::loop_io::LoopIo;
 use lustrine_wire::nid::{Nid, ProcessId};
 
-/// Where all messages go.
+/// The destination of all messages.
 pub(crate) const PORTAL: u32 = 30;
 
 /// Memory for the messages that may be under way at once.
@@ -17,7 +17,7 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    /// `slots` of `recv` bytes each to receive in, and as many of `send` bytes to send from.
+    /// `slots` of `recv` bytes each to receive into, and as many of `send` bytes to send from.
     pub(crate) fn new(io: &mut LoopIo, slots: u32, send: u32, recv: u32) -> Buffers {
         let mut spans = |len| {
             let one = |_| io.alloc(len).expect("enough memory");
@@ -31,7 +31,7 @@ impl Buffers {
         self.incoming.get(usize::try_from(slot).ok()?).copied()
     }
 
-    /// What the message of a slot is sent from.
+    /// The source of the message of a slot.
     pub(crate) fn outgoing(&self, slot: u64) -> Span {
         self.outgoing[slot as usize]
     }
@@ -42,16 +42,16 @@ impl Buffers {
     }
 }
 
-/// A message that has arrived whole.
+/// A message that has arrived completely.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrived {
     pub(crate) from: ProcessId,
     pub(crate) slot: u64,
 }
 
-/// Sends messages that are about a slot, and tells of those that arrive. Match bits carry the slot.
+/// Sends messages of slots, and reports those that arrive. Match bits carry the slot.
 pub(crate) trait Layer {
-    /// What the driver works for.
+    /// The core as the driver sees it.
     type Core: Core;
 
     fn new(own: Nid, identity: Identity, buffers: Buffers, io: &mut LoopIo) -> Self;
@@ -61,14 +61,14 @@ pub(crate) trait Layer {
     /// Sends the outgoing buffer of a slot.
     fn send(&mut self, now: Time, to: ProcessId, slot: u64);
 
-    /// Works on what the driver brought.
+    /// Processes what the driver delivered.
     fn drive(&mut self, now: Time, io: &mut LoopIo);
 
     fn next_action(&mut self) -> Option<Action>;
 
     fn next_arrived(&mut self) -> Option<Arrived>;
 
-    /// Messages that failed.
+    /// Number of messages that failed.
     fn errors(&self) -> u64;
 
     fn next_deadline(&self) -> Time;

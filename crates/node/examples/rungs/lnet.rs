@@ -1,4 +1,4 @@
-//! The rung "lnet": the whole core on the driver, with PUTs to match entries.
+//! The layer "lnet": the whole core on the driver, with PUTs to match entries.
 
 use lustrine_lnet::event::EventKind;
 use lustrine_lnet::lnd::Action;
@@ -15,7 +15,7 @@ use lustrine_wire::nid::{Nid, PID_ANY, ProcessId};
 
 use crate::layer::{Arrived, Buffers, Layer, PORTAL};
 
-/// A core and the little that uses it.
+/// A core and its small user.
 pub(crate) struct Lnet {
     shard: Shard,
     buffers: Buffers,
@@ -36,7 +36,7 @@ impl Layer for Lnet {
             nis: [Ni {
                 nid: own,
                 credits: tunables.credits as u32,
-                // As many as messages under way: the rung is about cost, not about credits.
+                // One for each message under way: the measurement is about cost, not about credits.
                 peer_credits: (tunables.peer_credits as u32).max(64),
             }]
             .into_iter()

@@ -1,5 +1,5 @@
-//! The lower rungs of the speed ladder (`cargo xtask bench ladder`): what the driver alone, and
-//! the core on it, make of real sockets between two processes on the loopback.
+//! The lower rows of the speed ladder (`cargo xtask bench ladder`): the performance of the driver
+//! alone, and of the core on it, with real sockets between two processes on the loopback.
 //!
 //! ```text
 //! rungs socklnd|lnet --send BYTES --recv BYTES --slots N --seconds S
@@ -32,20 +32,20 @@ use rig::{Rig, Shape, nid, now};
 const CLIENT: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-/// Not measured.
+/// Seconds before the measurement.
 const WARM_UP: Nanos = Nanos::from_millis(300);
-/// Longest latency told apart, in nanoseconds, and its significant decimal digits.
+/// Longest latency that is distinguished, in nanoseconds, and its significant decimal digits.
 const LATENCY_MAX: u64 = 60_000_000_000;
 const DIGITS: u8 = 3;
-/// Without any answer for so long something is wrong.
+/// The time without any answer after which the run fails.
 const STUCK: Nanos = Nanos::from_secs(10);
 
-/// The words of the command line.
+/// The arguments of the command line.
 struct RungArgs {
     layer: String,
     shape: Shape,
     seconds: u64,
-    /// Of the serving side, which is told them.
+    /// Arguments of the serving side, from the measuring one.
     port: Option<u16>,
     cpu: Option<u32>,
 }
@@ -123,7 +123,7 @@ impl Server {
         let Shape { slots, send, recv } = args.shape;
         let mut child = Command::new(std::env::current_exe()?)
             .arg(&args.layer)
-            // What we send is what it receives.
+            // The bytes sent here are received there.
             .args(["--send", &recv.to_string(), "--recv", &send.to_string()])
             .args(["--slots", &slots.to_string(), "--port", &port.to_string()])
             .args(cpu.iter().flat_map(|cpu| ["--cpu".to_owned(), cpu.to_string()]))
@@ -145,7 +145,7 @@ impl Drop for Server {
     }
 }
 
-/// CPU seconds of a process's first thread, the only one that works.
+/// CPU seconds of a process's first thread, which does all the work.
 fn cpu_seconds(process: &str) -> io::Result<f64> {
     let text = std::fs::read_to_string(format!("/proc/{process}/schedstat"))?;
     let nanos = text.split(' ').next().and_then(|word| word.parse::<u64>().ok());
@@ -154,7 +154,7 @@ fn cpu_seconds(process: &str) -> io::Result<f64> {
 
 fn measure<L: Layer>(args: &RungArgs) -> io::Result<()> {
     let port = TcpListener::bind((SERVER, 0))?.local_addr()?.port();
-    // As `lustrine selftest` does: two nodes stand for two machines. On one CPU they share it.
+    // As in `lustrine selftest`: two nodes stand for two machines. On one CPU they share it.
     let cpus = allowed_cpus()?;
     let theirs = cpus.get(1).copied();
     if theirs.is_some() {
@@ -191,7 +191,7 @@ fn run<L: Layer>(rig: &mut Rig<L>, args: &RungArgs, server: &str) -> io::Result<
             return Err(io::Error::other("messages failed"));
         }
         if at.since(heard) > STUCK {
-            return Err(io::Error::other("no answer comes any more"));
+            return Err(io::Error::other("no more answers"));
         }
         match begin {
             None if at >= warm => {

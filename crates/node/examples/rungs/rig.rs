@@ -1,4 +1,4 @@
-//! One side of a rung: a driver on real sockets, and a layer on it.
+//! One side of a measurement: a driver on real sockets, and a layer on it.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -17,16 +17,16 @@ use lustrine_wire::nid::{Net, Nid};
 
 use crate::layer::{Buffers, Layer};
 
-/// More than the buffers of any rung.
+/// More memory than the buffers of any layer.
 const MEMORY: u64 = 512 << 20;
 
-/// Longest wait: the other side may have gone without a report.
+/// Longest wait: the other side may have ended without a report.
 const POLL_MAX: Duration = Duration::from_millis(100);
 
-/// What the messages of a rung look like.
+/// The messages of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    /// Most messages under way.
+    /// Largest number of messages under way.
     pub(crate) slots: u32,
     /// Bytes of each message sent, and of each received.
     pub(crate) send: u32,
@@ -86,7 +86,7 @@ impl<L: Layer> Rig<L> {
         Ok(Rig { io, driver, layer, listener, local, waiting, ready })
     }
 
-    /// Waits for reports, as an event loop does with its wait policy, and works on them.
+    /// Waits for reports with the wait policy of an event loop, and processes them.
     pub(crate) fn turn(&mut self) -> io::Result<()> {
         let timeout = self.timeout();
         self.ready.clear();
@@ -122,7 +122,7 @@ impl<L: Layer> Rig<L> {
         self.layer.drive(now, &mut self.io);
     }
 
-    /// Hands over what the layer wants sent, and writes it.
+    /// Submits what the layer wants to send, and writes it.
     pub(crate) fn push_out(&mut self, now: Time) {
         let mut staged = false;
         while let Some(action) = self.layer.next_action() {

@@ -1,4 +1,4 @@
-//! How long operations take, for the control API.
+//! Latencies of operations, for the control API.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::CallError;
 use crate::node::NodeHandle;
 use crate::snapshot::{LoopSnapshot, Since, SnapshotPeers, SnapshotQuery};
 
-/// Most peers whose histograms are told at once.
+/// Largest number of peers whose histograms are in one answer.
 const PEERS_MAX: usize = 1024;
 
 fn summary_row(summary: &Summary) -> SummaryRow {
@@ -38,13 +38,13 @@ impl NodeHandle {
             row(nid, &all)
         });
         let known: usize = snapshots.iter().map(|snapshot| snapshot.peers_known).sum();
-        let told: usize = snapshots.iter().map(|snapshot| snapshot.report.peers.len()).sum();
+        let listed: usize = snapshots.iter().map(|snapshot| snapshot.report.peers.len()).sum();
         let samples_left_out = snapshots.iter().map(|i| i.report.stats.latencies_left_out).sum();
         let nets: Vec<LatencyRow> = nets.collect();
         Ok(Answer::Latency {
             nets,
             peers: self::peers(snapshots),
-            peers_left_out: if only.is_some() { 0 } else { (known - told) as u64 },
+            peers_left_out: if only.is_some() { 0 } else { (known - listed) as u64 },
             samples_left_out,
         })
     }
@@ -57,7 +57,7 @@ fn peers(snapshots: Vec<LoopSnapshot>) -> Vec<LatencyRow> {
     peers.iter().map(|(nid, latencies)| row(nid, latencies)).collect()
 }
 
-/// Of each operation, by name.
+/// The histograms of each operation, by name.
 pub(super) fn summary_rows(summaries: &Summaries) -> BTreeMap<String, SummaryRow> {
     let row =
         |operation: Operation| (operation.name().to_owned(), summary_row(summaries.of(operation)));
@@ -65,10 +65,10 @@ pub(super) fn summary_rows(summaries: &Summaries) -> BTreeMap<String, SummaryRow
 }
 
 fn row(nid: &Nid, latencies: &Latencies) -> LatencyRow {
-    let told = |operation: Operation| {
+    let row = |operation: Operation| {
         Some((operation.name().to_owned(), latency(latencies.of(operation)?)))
     };
-    let operations = Operation::ALL.into_iter().filter_map(told).collect();
+    let operations = Operation::ALL.into_iter().filter_map(row).collect();
     LatencyRow { nid: *nid, operations }
 }
 

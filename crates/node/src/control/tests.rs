@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::node::{Current, NodeInfo};
 
-/// A node of which nothing runs; it can tell about itself.
+/// A node without event loops, which can only describe itself.
 fn handle() -> NodeHandle {
     let info = NodeInfo {
         nids: Vec::new(),
@@ -41,7 +41,7 @@ fn start(path: &Path) -> Result<ControlServer, ControlError> {
 }
 
 #[test]
-fn the_socket_answers_its_owner_and_goes_with_the_server() {
+fn the_socket_answers_its_owner_and_is_removed_with_the_server() {
     let (_dir, path) = place();
     let server = start(&path).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -54,7 +54,7 @@ fn the_socket_answers_its_owner_and_goes_with_the_server() {
 }
 
 #[test]
-fn a_server_ends_without_its_file_and_leaves_that_of_another_alone() {
+fn a_server_without_its_file_does_not_remove_that_of_another() {
     let (_dir, path) = place();
     let server = start(&path).unwrap();
     fs::remove_file(&path).unwrap();
@@ -66,7 +66,7 @@ fn a_server_ends_without_its_file_and_leaves_that_of_another_alone() {
 }
 
 #[test]
-fn callers_are_hung_up_on_when_the_server_ends() {
+fn callers_are_disconnected_when_the_server_ends() {
     let (_dir, path) = place();
     let server = start(&path).unwrap();
     let mut caller = UnixStream::connect(&path).unwrap();
@@ -78,11 +78,11 @@ fn callers_are_hung_up_on_when_the_server_ends() {
 }
 
 #[test]
-fn callers_that_left_make_room_for_others() {
+fn disconnected_callers_make_room_for_others() {
     let (_dir, path) = place();
     let _server = start(&path).unwrap();
     let mut served = 0;
-    // Some are turned away when those before them take their time to leave.
+    // Some are refused if earlier ones need time to leave.
     for _ in 0..CALLERS_MAX * 100 {
         match ask(&path, &Request::ShowNet) {
             Ok(_) => served += 1,
@@ -96,7 +96,7 @@ fn callers_that_left_make_room_for_others() {
 }
 
 #[test]
-fn only_a_socket_that_nobody_serves_is_replaced() {
+fn only_a_stale_socket_is_replaced() {
     let (_dir, path) = place();
     fs::write(&path, "precious").unwrap();
     let refused = start(&path);
@@ -124,19 +124,19 @@ fn callers_wait_for_a_node_that_is_starting() {
     let server = socket.serve(handle()).unwrap();
     asking.join().unwrap().unwrap();
     drop(server);
-    // One that never came to serve takes its socket away as well.
+    // One that was never served removes its socket as well.
     drop(ControlSocket::bind(&path).unwrap());
     assert!(!path.exists());
 }
 
 #[test]
-fn a_node_that_lets_its_callers_queue_is_not_waited_for_without_end() {
+fn the_wait_for_a_stopped_node_has_a_limit() {
     let (_dir, path) = place();
-    // It listens and accepts nobody, like a process that is stopped.
+    // It listens and accepts no connections, like a stopped process.
     let _socket = ControlSocket::bind(&path).unwrap();
     let patience = Duration::from_millis(20);
     let mut waiting = Vec::new();
-    // Linux takes one more than the backlog says.
+    // Linux accepts one more than the backlog.
     for _ in 0..=BACKLOG {
         waiting.push(connect(&path, patience).unwrap());
     }

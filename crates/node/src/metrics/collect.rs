@@ -1,4 +1,4 @@
-//! What is on a page.
+//! Collects the values of a page.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,18 +15,18 @@ use crate::call::{CallError, identity_name};
 use crate::node::NodeHandle;
 use crate::snapshot::{LoopSnapshot, Since, SnapshotPeers, SnapshotQuery};
 
-/// What the server knows of itself.
+/// The server's own values.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ServerStats {
     /// When it began, as Unix time in seconds.
     pub(super) started: f64,
-    /// Callers that were answered.
+    /// Number of callers that were answered.
     pub(super) answered: u64,
-    /// Callers that were not.
+    /// Number of callers that were not.
     pub(super) dropped: u64,
 }
 
-/// Asks the node for everything.
+/// Collects all values from the node.
 ///
 /// # Errors
 /// When an event loop does not answer.
@@ -170,7 +170,7 @@ fn of_selftest(page: &mut Page, snapshots: &[LoopSnapshot]) {
     page.count(Metric::SelftestBytes, &["put"], bulk_put);
 }
 
-/// What the driver knows of a peer NID, all its processes together.
+/// The driver's values of a peer NID, all its processes together.
 #[derive(Clone, Default)]
 struct Links {
     open: Vec<(&'static str, u32)>,
@@ -178,7 +178,8 @@ struct Links {
     queued_messages: u64,
 }
 
-/// The peers with most messages of all partitions: each has told of as many as fit altogether.
+/// The peers with most messages of all partitions: each partition has reported as many as fit
+/// altogether.
 fn of_peers(page: &mut Page, snapshots: &[LoopSnapshot]) {
     let known: usize = snapshots.iter().map(|snapshot| snapshot.peers_known).sum();
     let traffic = |peer: &PeerInfo| peer.total.sent + peer.total.received;

@@ -1,4 +1,4 @@
-//! The server of the metrics page: threads of its own, and limits for everything.
+//! The server of the metrics page, with separate threads and limits for everything.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -19,17 +19,17 @@ use crate::node::NodeHandle;
 
 mod pool;
 
-/// Callers served at once; the oldest one gives way to the next.
+/// Callers served at once; a new one evicts the oldest one.
 const CALLERS_MAX: usize = 16;
-/// How long a request may take to come.
+/// The time limit for receiving a request.
 const REQUEST_TIME: Duration = Duration::from_secs(5);
-/// How long an answer may take to be read.
+/// The time limit for sending an answer.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
-/// How long, and how much, a caller is listened to that goes on talking after its request: its
-/// system would throw the answer away if we hung up first.
+/// How long, and how much, data of a caller is read after its request: its system would discard the
+/// answer if the connection were closed first.
 const LINGER_TIME: Duration = Duration::from_secs(1);
 const LINGER_BYTES: usize = 64 * 1024;
-/// What the thread of a caller is called; the system keeps no more of a name.
+/// The name of callers' threads; the system keeps no longer names.
 const CALLER_THREAD: &str = "lustrine-scrape";
 
 /// Why metrics cannot be served.
@@ -38,17 +38,17 @@ pub enum MetricsError {
     /// The host has no address.
     #[error("metrics at {address}: the host is not known: {error}")]
     Host {
-        /// Where they were to be.
+        /// The requested address.
         address: Address,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// The place cannot be had.
-    #[error("cannot serve metrics at {address}: {error}; choose another place with --metrics")]
+    /// The address cannot be used.
+    #[error("cannot serve metrics at {address}: {error}; choose another address with --metrics")]
     Listen {
-        /// Where they were to be.
+        /// The requested address.
         address: Address,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// Anything else.
@@ -56,13 +56,13 @@ pub enum MetricsError {
     System(#[from] io::Error),
 }
 
-/// A place where metrics will be served: callers wait.
+/// An address at which metrics will be served: callers wait.
 pub struct MetricsSocket {
     listener: TcpListener,
     local: SocketAddr,
 }
 
-/// A server of metrics. Dropping it hangs up on the callers.
+/// A server of metrics. Dropping it disconnects the callers.
 pub struct MetricsServer {
     local: SocketAddr,
     /// The server ends when this end closes.
@@ -71,10 +71,10 @@ pub struct MetricsServer {
 }
 
 impl MetricsSocket {
-    /// Takes the place, before there is a node.
+    /// Binds the address before the node starts.
     ///
     /// # Errors
-    /// When the host has no address, or the place is another's.
+    /// When the host has no address, or the address is in use.
     pub fn bind(address: &Address) -> Result<MetricsSocket, MetricsError> {
         let addresses: Vec<SocketAddr> = address
             .host_and_port()
@@ -88,10 +88,10 @@ impl MetricsSocket {
         Ok(MetricsSocket { listener, local })
     }
 
-    /// Serves `node` to those who wait and those who come.
+    /// Serves `node` to the callers that wait and to later ones.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// When the system cannot start a thread.
     pub fn serve(self, node: NodeHandle) -> Result<MetricsServer, MetricsError> {
         self.serve_pages(Box::new(move |own| match collect(&node, own) {
             Ok(page) => Ok(page.text()),
@@ -122,7 +122,7 @@ impl MetricsSocket {
 }
 
 impl MetricsServer {
-    /// Where it is.
+    /// Its address.
     pub fn local(&self) -> SocketAddr {
         self.local
     }
@@ -137,10 +137,10 @@ impl Drop for MetricsServer {
     }
 }
 
-/// A caller being served by a thread of its own.
+/// A caller being served by a separate thread.
 struct Caller {
     thread: Option<JoinHandle<()>>,
-    /// To hang up.
+    /// For disconnecting the caller.
     stream: Arc<TcpStream>,
     client: Arc<Client>,
     pool: Arc<ConnectionPool>,
@@ -150,7 +150,7 @@ impl Drop for Caller {
     fn drop(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Both);
         self.pool.show_out(&self.client);
-        // Nothing is left that it could wait for: there are never more threads than callers.
+        // It has nothing to wait for: there are never more threads than callers.
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -175,19 +175,19 @@ fn serve(listener: &TcpListener, bell: &UnixStream, pool: &Arc<ConnectionPool>) 
         match listener.accept() {
             Ok((stream, _)) => {
                 if callers.len() >= CALLERS_MAX {
-                    // Whoever scrapes is long gone when it is the oldest of so many.
+                    // The oldest of this many callers has probably been abandoned.
                     callers.remove(0);
                 }
                 callers.extend(start_caller(stream, pool));
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            // Out of descriptors: they come back when callers leave.
+            // Out of descriptors: they become free when callers leave.
             Err(_) => std::thread::sleep(Duration::from_millis(50)),
         }
     }
 }
 
-/// Starts to serve a caller; one that cannot be served is hung up on.
+/// Starts to serve a caller; one that cannot be served is disconnected.
 fn start_caller(stream: TcpStream, pool: &Arc<ConnectionPool>) -> Option<Caller> {
     let (stream, client, pool) = (Arc::new(stream), Arc::new(Client::default()), Arc::clone(pool));
     let thread = std::thread::Builder::new().name(CALLER_THREAD.to_owned()).spawn({
@@ -211,7 +211,7 @@ fn serve_caller(stream: &TcpStream, pool: &ConnectionPool, client: &Client) -> i
     stream.set_nonblocking(false)?;
     let wanted = hear(stream)?;
     let answer = http::answer(wanted, || pool.page(client));
-    tell(stream, &answer)?;
+    send(stream, &answer)?;
     stream.shutdown(Shutdown::Write)?;
     linger(stream);
     Ok(())
@@ -235,7 +235,7 @@ fn hear(mut stream: &TcpStream) -> io::Result<http::Request> {
 }
 
 /// Writes an answer.
-fn tell(mut stream: &TcpStream, mut answer: &[u8]) -> io::Result<()> {
+fn send(mut stream: &TcpStream, mut answer: &[u8]) -> io::Result<()> {
     let deadline = Instant::now() + ANSWER_TIME;
     while !answer.is_empty() {
         stream.set_write_timeout(Some(left(deadline)?))?;
@@ -247,7 +247,7 @@ fn tell(mut stream: &TcpStream, mut answer: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until the caller has hung up, not for long.
+/// Waits a short time until the caller has closed the connection.
 fn linger(mut stream: &TcpStream) {
     let deadline = Instant::now() + LINGER_TIME;
     let (mut bytes, mut heard) = ([0; 4096], 0);
@@ -263,7 +263,7 @@ fn linger(mut stream: &TcpStream) {
 
 fn left(deadline: Instant) -> io::Result<Duration> {
     let left = deadline.saturating_duration_since(Instant::now());
-    // A time-out of 0 would be none at all.
+    // A time-out of 0 would mean none.
     if left < Duration::from_millis(1) { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 

@@ -14,7 +14,7 @@ fn drain(mailbox: &Mailbox<usize>) -> Vec<usize> {
 }
 
 #[test]
-fn what_a_full_mailbox_refuses_arrives_later_and_in_order() {
+fn values_for_a_full_mailbox_arrive_later_and_in_order() {
     let (mut outbox, mailbox) = outbox(2);
     (0..5).for_each(|value| outbox.send(0, value));
     assert_eq!(drain(&mailbox), [0, 1]);
@@ -36,7 +36,7 @@ fn a_loop_that_never_reads_costs_bounded_memory() {
 }
 
 #[test]
-fn nothing_waits_for_a_loop_that_is_gone() {
+fn nothing_waits_for_a_loop_that_has_ended() {
     let (mut outbox, mailbox) = outbox(1);
     (0..3).for_each(|value| outbox.send(0, value));
     drop(mailbox);

@@ -1,4 +1,4 @@
-//! Pairs of nodes that had their turns, as a picture: clients down, servers across.
+//! Pairs of nodes as a picture: clients down, servers across.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -9,19 +9,19 @@ use lustrine_wire::nid::Nid;
 
 use crate::table::Combination;
 
-/// Most nodes of one side.
+/// Largest number of nodes on one side.
 const SIDE_MAX: usize = 64;
 
-/// Sizes in the picture's units.
+/// Sizes in units of the picture.
 const CELL: f64 = 22.0;
 const LEFT: f64 = 220.0;
 const TOP: f64 = 52.0;
 
-/// Cells of so many servers have room for their figures.
+/// With up to this number of servers, cells have room for their values.
 const FIGURES_MAX: usize = 12;
 const WIDE: f64 = 56.0;
 
-/// Slowest pairs in the table under it.
+/// Slowest pairs in the table below it.
 const SLOWEST: usize = 10;
 
 /// Shows the pairs of a combination, and the slowest of them.
@@ -51,7 +51,7 @@ pub(super) fn show(page: &mut Page, combination: &Combination<'_>) {
     page.paragraph(&format!("Servers by number: {}.", names.join(", ")));
 }
 
-/// What each pair did; of several repetitions the mean.
+/// The result of each pair; of several repetitions, the mean.
 fn pairs(combination: &Combination<'_>) -> BTreeMap<(Nid, Nid), f64> {
     let mut sums: BTreeMap<(Nid, Nid), (f64, u32)> = BTreeMap::new();
     for point in &combination.points {
@@ -87,7 +87,7 @@ fn picture(pairs: &BTreeMap<(Nid, Nid), f64>, title: &str) -> String {
          <text class=\"title\" x=\"0\" y=\"18\">{title}</text>\n",
         width.max(940.0)
     );
-    // Servers have numbers above; the same node as a client has the number beside it.
+    // Servers have numbers at the top; the same node as a client has the number beside it.
     for x in 0..across.len() {
         let _ = writeln!(
             out,

@@ -10,22 +10,22 @@ use lustrine_yaml::Content;
 use super::{group, is_name, name_rule};
 use crate::model::{Dimension, Group, Size, Spread, Step, Test, TestKind};
 
-/// Most steps.
+/// Largest number of steps.
 const STEPS_MAX: usize = 256;
 
-/// Most tests of a step.
+/// Largest number of tests in a step.
 const TESTS_MAX: usize = 64;
 
-/// Most sizes in a mix.
+/// Largest number of sizes in a mix.
 const SIZES_MAX: usize = 16;
 
-/// Most values of what varies.
+/// Largest number of values in one dimension of a sweep.
 const VALUES_MAX: usize = 256;
 
 /// A day.
 const TIME_MAX: u64 = 86_400_000_000_000;
 
-/// Most RPCs per second that can be asked for.
+/// Largest rate in RPCs per second.
 const RATE_MAX: u64 = 10_000_000;
 
 const STEP: Section = Section::new(
@@ -206,7 +206,7 @@ fn sizes(
         let bytes = figure(reader, &pair.at, "a size", &pair.key, &BYTES, u64::from(BULK_MAX));
         let weight = reader.word(&pair.value, "a weight", EXAMPLE).and_then(decimal);
         let Some(weight) = weight.filter(|weight| (1..=1000).contains(weight)) else {
-            let what = format!("a weight that is none; allowed: 1 to 1000; for example {EXAMPLE}");
+            let what = format!("an invalid weight; allowed: 1 to 1000; for example {EXAMPLE}");
             reader.report(Problem::new(&pair.value.at, what));
             continue;
         };
@@ -226,7 +226,7 @@ fn sizes(
     Some(sizes)
 }
 
-/// A figure that stands where no key leads to it.
+/// A quantity that is not the value of a key.
 fn figure(
     reader: &mut Reader,
     at: &lustrine_document::Location,
@@ -347,7 +347,7 @@ fn sweep(
     axes
 }
 
-/// Texts of a list, a range, or one value.
+/// The values of a list, a range, or one value, as text.
 fn values(reader: &mut Reader, key: &str, node: &Node) -> Vec<String> {
     let mut texts = Vec::new();
     let mut take = |reader: &mut Reader, node: &Node| {

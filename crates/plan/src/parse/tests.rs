@@ -18,7 +18,7 @@ fn with_test(test: &str) -> String {
 }
 
 #[test]
-fn everything_that_can_be_said() {
+fn every_key_is_read() {
     let plan = plan(
         "name: all\nabout: of it\n\
          groups: {a: 4, b: [10.0.0.1@tcp, 'oss[1-2]@tcp1']}\n\
@@ -52,7 +52,7 @@ fn everything_that_can_be_said() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place_and_an_example() {
+fn errors_have_a_position_and_an_example() {
     let cases = [
         ("", "a plan needs \"name\""),
         ("name: p\n", "a plan needs \"groups\""),
@@ -64,12 +64,12 @@ fn what_is_wrong_is_said_with_its_place_and_an_example() {
         ("name: p\ngroups: {a: []}\n", "a group without nodes"),
         (&with_test("{from: a, to: b}"), "a test needs \"do\""),
         (&with_test("{do: reed, from: a, to: b}"), "\"do: read\""),
-        (&with_test("{do: read, from: x, to: b}"), "no group of this plan; allowed: a, b"),
+        (&with_test("{do: read, from: x, to: b}"), "not a group of this plan; allowed: a, b"),
         (&with_test("{do: read, from: a, to: b, size: 12 B}"), "a multiple of 8 bytes"),
         (&with_test("{do: read, from: a, to: b, size: 2 MiB}"), "from 8 B to 1 MiB"),
         (&with_test("{do: read, from: a, to: b, size: 4096}"), "the unit is missing"),
         (&with_test("{do: ping, from: a, to: b, size: 4 KiB}"), "a ping with \"size\""),
-        (&with_test("{do: read, from: a, to: b, mix: {4 KiB: 0}}"), "a weight that is none"),
+        (&with_test("{do: read, from: a, to: b, mix: {4 KiB: 0}}"), "an invalid weight"),
         (
             &with_test("{do: read, from: a, to: b, mix: {4 KiB: 1, 8 KiB: 1}}"),
             "a mix of 2 sizes at concurrency 1",
@@ -104,7 +104,7 @@ fn what_is_wrong_is_said_with_its_place_and_an_example() {
 const PINGS: &str = "name: p\ngroups: {a: 2}\nsteps:\n- tests: [{do: ping, from: a, to: a}]\n";
 
 #[test]
-fn the_plans_that_come_along_are_good() {
+fn the_plans_of_the_repository_are_valid() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plans");
     let mut names = Vec::new();
     for entry in std::fs::read_dir(directory).expect("plans are there") {

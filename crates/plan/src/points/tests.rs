@@ -18,7 +18,7 @@ fn step(test: &str, rest: &str) -> String {
     format!("name: p\ngroups: {{a: 1, b: 1}}\nsteps:\n- tests: [{test}]\n{rest}")
 }
 
-/// Who sends to whom, as nodes will see it.
+/// Which client sends to which server, as nodes will see it.
 fn pairs(point: &Point) -> Vec<(Nid, Nid)> {
     let mut pairs = Vec::new();
     for flow in &point.flows {
@@ -33,7 +33,7 @@ fn pairs(point: &Point) -> Vec<(Nid, Nid)> {
 }
 
 #[test]
-fn everything_that_varies_is_combined_and_repetitions_follow_each_other() {
+fn all_values_are_combined_and_the_sweep_is_repeated() {
     let text = step(
         "{do: read, from: a, to: b}",
         "  repeat: 2\n  sweep: {size: [4 KiB, 1 MiB], concurrency: [1, 8], a: 1..2}\n",
@@ -58,7 +58,7 @@ fn a_mix_shares_concurrency_and_rate_by_weight() {
     let lines = &points[0].lines;
     assert_eq!(lines.iter().map(|line| line.concurrency).collect::<Vec<_>>(), [7, 2, 1]);
     assert_eq!(lines.iter().map(|line| line.rate).collect::<Vec<_>>(), [700, 200, 100]);
-    // However uneven the weights are, nothing is added.
+    // The total does not grow, however uneven the weights are.
     let odd = "{do: read, from: a, to: b, concurrency: 16, rate: 100, mix: {8 B: 1000, 16 B: 1000, \
                24 B: 1, 32 B: 1, 40 B: 1, 48 B: 1, 56 B: 1, 64 B: 1}}";
     let points = made(&step(odd, ""), &vec![nids(1..2), nids(9..10)]).unwrap();
@@ -71,20 +71,20 @@ fn a_mix_shares_concurrency_and_rate_by_weight() {
 }
 
 #[test]
-fn others_are_all_but_oneself() {
+fn others_are_all_nodes_except_the_client() {
     let text = step("{do: ping, from: a, to: a, spread: others}", "");
     let points = made(&text, &vec![nids(1..5), nids(9..10)]).unwrap();
     let all: BTreeSet<(Nid, Nid)> = pairs(&points[0]).into_iter().collect();
     assert_eq!((points[0].flows.len(), all.len()), (4, 12));
     assert!(all.iter().all(|(from, to)| from != to));
-    // Where nobody is both, one test does.
+    // If no node has both roles, one test is enough.
     let text = step("{do: ping, from: a, to: b, spread: others}", "");
     let points = made(&text, &vec![nids(1..5), nids(9..12)]).unwrap();
     assert_eq!((points[0].flows.len(), pairs(&points[0]).len()), (1, 12));
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_plans_are_refused() {
     let one = || vec![nids(1..2), nids(9..10)];
     let cases = [
         (step("{do: ping, from: a, to: b, spread: 1:2}", ""), one(), "there are 1"),
@@ -135,7 +135,7 @@ proptest! {
     /// Rounds and pairs hold every ordered pair of two nodes once, and no node has two clients or
     /// two servers at once.
     #[test]
-    fn every_pair_has_its_turn(clients in 1..9u32, servers in 1..9u32, shared in 0..9u32) {
+    fn every_pair_runs_once(clients in 1..9u32, servers in 1..9u32, shared in 0..9u32) {
         let from = nids(1..1 + clients);
         let to = nids(1 + clients - shared.min(clients)..1 + clients + servers);
         let mut wanted = BTreeMap::new();

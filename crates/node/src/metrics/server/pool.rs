@@ -8,39 +8,39 @@ use lustrine_sys::Clock;
 
 use super::super::collect::ServerStats;
 
-/// A page is good for so long: the event loops are not asked more often.
+/// How long a page is valid: the event loops are not queried more often.
 const FRESH: Duration = Duration::from_millis(250);
 /// How long a caller waits for a page.
 const PAGE_TIME: Duration = Duration::from_secs(10);
 
-/// Asks the node for everything; or why that failed.
+/// Collects a page from the node, or returns why that failed.
 pub(super) type Collect = dyn Fn(ServerStats) -> Result<String, String> + Send + Sync;
 
-/// Where callers wait for the page. Only one thread collects it, however many do.
+/// Callers wait here for the page. Only one thread collects it for all of them.
 pub(super) struct ConnectionPool {
     collect: Box<Collect>,
     started: f64,
     pub(super) answered: AtomicU64,
     pub(super) dropped: AtomicU64,
     state: Mutex<State>,
-    /// A page is wanted, or none ever will be.
+    /// A page is requested, or no more will be.
     waiting: Condvar,
-    /// There is another page, or somebody is to go.
+    /// There is a new page, or a caller must leave.
     news: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    /// The last page, or why there was none, and when that was.
+    /// The last page, or why there was none, and its time.
     latest: Option<(Instant, Result<Arc<str>, String>)>,
-    /// Pages so far.
+    /// Number of pages so far.
     number: u64,
-    /// Somebody waits for the next one; it may be being collected.
+    /// Callers wait for the next one, which may be in progress.
     wanted: bool,
     closed: bool,
 }
 
-/// Somebody who is served.
+/// A caller that is being served.
 #[derive(Default)]
 pub(super) struct Client {
     gave_way: AtomicBool,
@@ -59,7 +59,7 @@ impl ConnectionPool {
         }
     }
 
-    /// A page that is not old; whoever comes while one is collected gets that one.
+    /// A recent page; a caller that arrives during a collection gets its result.
     ///
     /// # Errors
     /// Why there is none.
@@ -69,7 +69,7 @@ impl ConnectionPool {
         let before = state.number;
         loop {
             if client.gave_way.load(Ordering::Relaxed) {
-                return Err("gave way to another caller".to_owned());
+                return Err("evicted for another caller".to_owned());
             }
             if let Some((collected, page)) = &state.latest
                 && (state.number != before || collected.elapsed() < FRESH)
@@ -87,7 +87,7 @@ impl ConnectionPool {
         }
     }
 
-    /// Collects pages while they are wanted, until the pool is closed.
+    /// Collects pages on request, until the pool is closed.
     pub(super) fn collect_pages(&self) {
         let mut state = self.state();
         loop {
@@ -112,15 +112,15 @@ impl ConnectionPool {
         }
     }
 
-    /// A client does not wait any longer.
+    /// A caller does not wait any longer.
     pub(super) fn show_out(&self, client: &Client) {
-        // Under the lock: it sees this before it waits, or is waiting.
+        // Under the lock: the caller sees this before it waits, or is waiting.
         let _state = self.state();
         client.gave_way.store(true, Ordering::Relaxed);
         self.news.notify_all();
     }
 
-    /// No more pages.
+    /// No more pages will be collected.
     pub(super) fn close(&self) {
         self.state().closed = true;
         self.waiting.notify_all();

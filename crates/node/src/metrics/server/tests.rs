@@ -9,21 +9,21 @@ fn socket() -> MetricsSocket {
 fn ask(at: SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(at).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    // It may have given way before it could speak.
+    // It may have been evicted before it sent anything.
     let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n");
     stream
 }
 
-/// Threads that serve callers, in this process.
+/// Number of threads that serve callers in this process.
 fn caller_threads() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    // One that ends meanwhile has no name any more.
+    // A thread that ends in the meantime has no name any more.
     let names =
         tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
     names.filter(|name| name.trim_end() == CALLER_THREAD).count()
 }
 
-/// The only test that looks at the threads of this process.
+/// The only test that counts the threads of this process.
 #[test]
 fn callers_that_wait_for_a_page_are_bounded() {
     let (release, held) = mpsc::channel::<()>();
@@ -37,17 +37,17 @@ fn callers_that_wait_for_a_page_are_bounded() {
     let last = streams.split_off(100 - CALLERS_MAX);
     for mut stream in streams {
         let mut answer = Vec::new();
-        // The end, or a reset when its request was not read.
+        // The end, or a reset if its request was not read.
         let _ = stream.read_to_end(&mut answer);
         assert!(!answer.starts_with(b"HTTP/1.1 200"), "it gave way");
     }
-    // A thread leaves the list a moment after it was waited for; one that hangs never does.
+    // A thread leaves the list a moment after it was joined; one that hangs never does.
     let deadline = Instant::now() + Duration::from_secs(60);
     while caller_threads() > CALLERS_MAX {
         assert!(Instant::now() < deadline, "{} threads", caller_threads());
         std::thread::yield_now();
     }
-    // As many pages as there may be asked for.
+    // As many pages as may be requested.
     (0..100).for_each(|_| release.send(()).unwrap());
     for mut stream in last {
         let mut answer = String::new();
