@@ -10,7 +10,7 @@ use crate::wait_queue::{WaitQueue, WaitQueues};
 pub(crate) struct Credits {
     max: u32,
     free: u32,
-    /// The next `max`, in force as soon as no message holds a credit.
+    /// The next `max`, which applies as soon as no message holds a credit.
     wanted: u32,
     /// Lowest value of `free - waiting` so far; LNet's "min" watermark.
     low: i64,

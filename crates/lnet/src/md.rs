@@ -52,9 +52,9 @@ pub enum OnLinkLoss {
     Fail,
     /// They are awaited until their deadlines: the answer may come over a new connection. The owner
     /// learns of the loss from [`Shard::next_lost_peer`](crate::shard::Shard::next_lost_peer) and
-    /// can withdraw its descriptors itself. A request that the driver still holds fails all the
-    /// same, and so does everything when the peer restarts: a peer in its next life answers none of
-    /// the requests of the last one.
+    /// can withdraw its descriptors itself. A request that the driver still holds fails nevertheless,
+    /// and so do all requests when the peer restarts: after a restart a peer answers none of the
+    /// earlier requests.
     KeepUntilDeadline,
 }
 
@@ -89,7 +89,7 @@ pub struct MatchId {
     pub pid: u32,
 }
 
-/// Whether an exhausted descriptor goes by itself.
+/// Whether an exhausted descriptor is unlinked automatically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unlink {
     /// Entry and descriptor go when the descriptor is exhausted.

@@ -116,7 +116,7 @@ impl Shard {
         shard
     }
 
-    /// The configuration in force.
+    /// The current configuration.
     pub fn topology(&self) -> &Topology {
         &self.topology
     }

@@ -1,4 +1,4 @@
-//! A tiny network of shards, for tests.
+//! A small network of shards, for tests.
 //!
 //! [`Net`] moves messages between shards as a perfect driver would, one at a time, in the
 //! order or disorder the caller chooses, and can lose them. It has no connections and no clock.

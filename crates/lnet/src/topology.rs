@@ -106,7 +106,7 @@ pub struct Topology {
     pub cpt: u16,
     /// Number of CPU partitions, at least 1.
     pub cpts: u16,
-    /// Tunables in force.
+    /// The current tunables.
     pub tunables: Tunables,
 }
 

@@ -1,4 +1,4 @@
-//! Who gets a place when places are short: for a handshake, and for an open connection.
+//! //! Admission when places are scarce: for a handshake, and for an open connection.
 //!
 //! A handshake is not refused while another one can make room: the source that holds most
 //! handshakes loses its oldest. An honest handshake takes a few round trips, so it is over
@@ -14,11 +14,12 @@ use crate::io::Io;
 use crate::notices::Incident;
 use crate::shares::Source;
 
-/// The part of all connections that only handshakes may use: 1/8, or `handshakes_max` if that is
-/// less. Without it a node full of open connections could not even say that it is full.
+/// /// The part of all connections that only handshakes may use: 1/8, or `handshakes_max` if that
+/// is less. Without it a node full of open connections could not even answer that it is full.
 const HANDSHAKE_PART: usize = 8;
 
-/// How many userland connections are looked at for an idle one before a busy one has to go.
+/// /// The number of userland connections that are checked for an idle one before a busy one is
+/// closed.
 const LOOKS: usize = 16;
 
 impl Socklnd {
@@ -38,7 +39,7 @@ impl Socklnd {
         all.saturating_sub(self.handshakes_max().min(all / HANDSHAKE_PART).max(1))
     }
 
-    /// Makes room for one more incoming handshake; `false` if there is none to be had.
+    /// /// Makes room for one more incoming handshake; `false` if there is no room.
     pub(crate) fn admit_handshake<I: Io>(&mut self, io: &mut I, newcomer: Source) -> bool {
         if self.shut.is_some() {
             return false;
@@ -58,8 +59,8 @@ impl Socklnd {
         true
     }
 
-    /// Makes room for one more connection that is open or being dialled; `false` if there is none
-    /// to be had. `newcomer` is where it comes from, `None` if this node dials.
+    /// /// Makes room for one more connection that is open or being dialled; `false` if there is no
+    /// room. `newcomer` is its source, `None` if this node dials.
     pub(crate) fn admit_established<I: Io, C: Core>(
         &mut self,
         env: &mut Env<'_, I, C>,
@@ -87,7 +88,8 @@ impl Socklnd {
         }
     }
 
-    /// Whether nothing is under way on a userland connection, and nothing came since the last look.
+    /// /// Whether a userland connection has nothing in transit, and nothing arrived since the last
+    /// check.
     fn is_idle(&self, key: ConnKey) -> bool {
         let conn = &self.conns[key];
         let Some(open) = conn.open() else { return false };
@@ -100,7 +102,7 @@ impl Socklnd {
             && peer.zero_copy.len() == 0
     }
 
-    /// A connection that was used since the last look goes to the end of its source's list.
+    /// /// A connection that was used since the last check goes to the end of its source's list.
     fn defer_eviction<I, C>(&mut self, env: &Env<'_, I, C>, key: ConnKey, source: Source) {
         let conn = &mut self.conns[key];
         if let Some(open) = conn.phase.open_mut() {

@@ -1,4 +1,4 @@
-//! Why a connection ends: what a peer did wrong, or what happened to it.
+//! //! Why a connection ends: a violation by the peer, or an event.
 
 use lustrine_lnet::lnd::HeaderViolation;
 use lustrine_lnet::status::Status;
@@ -7,8 +7,8 @@ use lustrine_wire::hello::HelloError;
 
 use crate::io::IoError;
 
-/// A way in which a peer can break the protocol: one variant per rule, each with a counter of its
-/// own in [`Counters`](crate::counters::Counters). Every one costs the connection; on an open
+/// /// A way in which a peer can break the protocol: one variant per rule, each with its own
+/// counter in [`Counters`](crate::counters::Counters). Each closes the connection; on an open
 /// connection also its siblings [SOCK-9].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProtocolViolation {
@@ -28,7 +28,7 @@ pub enum ProtocolViolation {
     HelloMagic,
     /// A HELLO of an unknown version [HEL-6].
     HelloVersion,
-    /// An unknown connection type, or NONE where a connection is asked for [HEL-7].
+    /// /// An unknown connection type, or NONE in a request for a connection [HEL-7].
     HelloKind,
     /// The HELLO's source is a wildcard or the loopback [HEL-7].
     HelloSource,
@@ -54,7 +54,7 @@ pub enum ProtocolViolation {
     Checksum,
     /// The stream ended inside a message [SOCK-10].
     Truncated,
-    /// The core refused the header.
+    /// /// The core rejected the header.
     Refused(HeaderViolation),
 }
 
@@ -84,12 +84,12 @@ impl From<HelloError> for ProtocolViolation {
     }
 }
 
-/// Which time-out struck [SOCK-11].
+/// /// The time-out that expired [SOCK-11].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timeout {
     /// A message stopped arriving in its middle.
     Receive,
-    /// Bytes were queued and none left.
+    /// /// Bytes were queued and none was sent.
     Send,
     /// A zero-copy request was not acknowledged.
     ZeroCopy,
@@ -104,26 +104,26 @@ pub(crate) enum CloseReason {
     Violation(ProtocolViolation),
     /// The stream broke.
     Io(IoError),
-    /// The peer closed it between two messages.
+    /// /// The peer closed the stream between two messages.
     Eof,
-    /// The peer we dialled closed before its HELLO.
+    /// /// The dialled peer closed the stream before its HELLO.
     Rejected,
     /// No progress.
     Timeout(Timeout),
     /// The peer has a new incarnation.
     Restarted,
-    /// The peer speaks another version than on its other connections.
+    /// /// The peer uses another version than on its other connections.
     Renegotiated,
-    /// It made room for a connection from an address that holds fewer.
+    /// /// It was closed to make room for a connection from an address that holds fewer.
     Evicted,
-    /// The peer we dialled answered "not now" once too often.
+    /// /// The dialled peer answered "not now" too often.
     Busy,
-    /// The core or the owner of the driver asked for it.
+    /// /// The core or the owner of the driver closed it.
     Asked(Status),
 }
 
 impl CloseReason {
-    /// What operations that die with the connection report.
+    /// /// The status of operations that end with the connection.
     pub(crate) fn status(self) -> Status {
         match self {
             CloseReason::Violation(ProtocolViolation::Checksum) => Status::Corrupt,

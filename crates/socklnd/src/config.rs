@@ -112,7 +112,7 @@ impl Jitter {
         Jitter(seed)
     }
 
-    /// A length of time between 0 and `most`.
+    /// /// A duration between 0 and `most`.
     pub(crate) fn up_to(&mut self, most: Nanos) -> Nanos {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_timeout_is_looked_at_four_times() {
+    fn every_timeout_is_checked_four_times() {
         let mut tunables = Tunables::default();
         let timing = Timing::new(&tunables, &Default::default());
         assert_eq!(timing.scan, Nanos::from_millis(7500));

@@ -1,14 +1,14 @@
-//! What should have ended and has not, for tests and the simulator's checks.
+//! //! Overdue operations and connections, for tests and the simulator's checks.
 
 use lustrine_lnet::time::Time;
 
 use crate::driver::Socklnd;
 
 impl Socklnd {
-    /// What should have ended by now and has not, in words: messages that wait for a connection
-    /// past their deadline; handshakes past theirs; connections that have stood still, and
-    /// zero-copy payloads unacknowledged, for longer than `sock_timeout` and the time from one look
-    /// to the next. A message on a connection that moves may take as long as it takes.
+    /// /// A description of each overdue item: messages that wait for a connection past their
+    /// deadline; handshakes past theirs; connections without progress, and zero-copy payloads
+    /// unacknowledged, for longer than `sock_timeout` and the time from one check to the next. A
+    /// message on a connection with progress has no limit here.
     ///
     /// Empty in a driver whose `tick` was called at every deadline that it gave.
     pub fn overdue(&self, now: Time) -> Vec<String> {
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_whose_deadline_nobody_looks_at() {
+    fn a_message_whose_deadline_is_not_checked() {
         let mut world = pair();
         let deadline = world.now + Nanos::from_secs(7);
         world.put_until(0, process(2), 1, b"late", deadline);
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_stands_still_and_is_not_closed() {
+    fn a_connection_without_progress_that_is_not_closed() {
         let mut world = pair();
         world.put(0, process(2), 1, b"hello");
         world.run();

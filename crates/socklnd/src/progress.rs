@@ -1,4 +1,4 @@
-//! Whether what is under way on a connection moves fast enough.
+//! //! Whether the messages in transit on a connection move fast enough.
 //!
 //! A peer that takes or sends a byte now and then never looks idle, yet holds what its message
 //! needs: memory, credits, the place of an answer. So each portion of a message has a time of its
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trickle_ends_after_the_time_out() {
+    fn a_slow_stream_ends_after_the_time_out() {
         assert_eq!(seconds_alive(1 << 20, 1), Some(51));
         assert_eq!(seconds_alive(100, 1), Some(51));
         assert_eq!(seconds_alive(1 << 20, 80), Some(51));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_with_nothing_under_way_counts_for_nothing() {
+    fn a_pause_with_nothing_in_transit_does_not_count() {
         let timing = Timing::new(&Tunables::default(), &Default::default());
         let mut progress = Progress::NONE;
         progress.look(Time::ZERO, 0, 100, &timing);

@@ -1,4 +1,4 @@
-//! How many places each address holds, and which of them is given up when all are taken.
+//! //! The number of places that each address holds, and which of them is freed when all are taken.
 //!
 //! The numbers of incoming handshakes and of connections are limited. A single address must not
 //! lock out all others by holding all of them, so the address that holds most gives one up.
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_greediest_gives_up_its_oldest_place() {
+    fn the_source_with_most_loses_its_oldest_place() {
         let mut shares = Shares::new(1);
         let keys = keys(4);
         let (few, many, new) = (at("10.0.0.1:2000"), at("10.0.0.2:2000"), at("10.0.0.3:2000"));
@@ -176,9 +176,9 @@ mod tests {
         assert_eq!(shares.oldest(new), None);
     }
 
-    /// Otherwise those whose addresses sort last would always be the ones to go.
+    /// /// Otherwise the sources whose addresses sort last would always be chosen.
     #[test]
-    fn among_equals_the_unprivileged_goes_first_and_then_the_oldest() {
+    fn among_equals_the_unprivileged_is_chosen_first_and_then_the_oldest() {
         let mut shares = Shares::new(1);
         let keys = keys(4);
         let node = at("10.0.0.9:1000");
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_stays_of_those_who_left() {
+    fn sources_without_places_leave_no_state() {
         let mut shares = Shares::new(1);
         let key = keys(1)[0];
         for number in 0..1000_u16 {

@@ -1,5 +1,5 @@
-//! Doubles for tests: streams in memory that cut bytes anywhere, a model of the core, and a small
-//! world in which drivers and hand-made peers meet.
+//! //! Test doubles: streams in memory that cut bytes anywhere, a model of the core, and a small
+//! network of drivers and scripted peers.
 
 mod core;
 mod net;

@@ -56,7 +56,7 @@ pub struct GetArgs {
     pub md: MdKey,
     /// The local NID to send from; `None` leaves the choice to the core.
     pub local: Option<Nid>,
-    /// The process that is asked.
+    /// The target process.
     pub target: ProcessId,
     /// Portal at the target.
     pub portal: u32,

@@ -174,7 +174,7 @@ impl Shard {
     }
 
     /// Number of messages received from a NID: shows a user that awaits something whether the peer
-    /// is alive. 0 when it is not in the table, and counted anew after it was evicted.
+    /// is alive. 0 when it is not in the table, and counted from 0 after it was evicted.
     pub fn received_from(&self, nid: &Nid) -> u64 {
         self.peers.peek(nid).map_or(0, |ni| ni.before.counters(&ni.counters).received)
     }

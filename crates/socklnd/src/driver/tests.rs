@@ -1,5 +1,5 @@
-//! Whole drivers: two of them with each other, and one against hand-made peers. The names `r_*`,
-//! `a*`, `b*` and `f*` are those of the captures of real nodes whose behaviour is repeated.
+//! //! Whole drivers: two of them connected, and one against scripted peers. The names `r_*`, `a*`,
+//! `b*` and `f*` are those of the captures of real nodes whose behaviour is repeated.
 
 mod chaos;
 mod dialling;

@@ -92,7 +92,7 @@ impl Shard {
         let Some(learned) = self.learn(now, memory, contact, info) else { return };
         let peer = &mut self.peers.peers[learned.peer];
         if withdrawn && matches!(peer.phase, Phase::Unknown | Phase::Ready) {
-            // The peer is made anew ([PING-22]).
+            // The peer is created again (.
             peer.contact = contact;
             peer.features = None;
             peer.confirmed = None;

@@ -1,4 +1,4 @@
-//! Changes to a node that runs, between operations.
+//! //! Changes of the configuration of a running node, between operations.
 
 use lustrine_wire::ping::{Features, PingInfo};
 
@@ -24,7 +24,7 @@ fn configured(indexes: &[usize]) -> ConfiguredPeer {
     ConfiguredPeer { primary: nids[0], nids, multi_rail: true, locked: false }
 }
 
-/// What a node says of itself when it is asked.
+/// /// The ping information that a node reports about itself.
 fn said(net: &mut Net, asker: usize, of: usize) -> (u32, Features, Vec<Nid>) {
     let sink = net.span(asker, 512, 0);
     let into = net.bind(asker, sink, 2, 0);
@@ -36,7 +36,7 @@ fn said(net: &mut Net, asker: usize, of: usize) -> (u32, Features, Vec<Nid>) {
     (info.sequence(), info.features(), info.entries().map(|entry| entry.nid).collect())
 }
 
-/// Has a node know another one, by a PUT.
+/// /// Makes a node known to another one, by a PUT.
 fn acquaint(net: &mut Net, from: usize, to: usize) {
     let source = net.span(from, 8, 1);
     let md = net.bind(from, source, 1, 0);
@@ -46,7 +46,7 @@ fn acquaint(net: &mut Net, from: usize, to: usize) {
 }
 
 #[test]
-fn a_new_transaction_timeout_holds_for_what_begins_then() {
+fn a_new_transaction_timeout_applies_to_later_operations() {
     let mut net = Net::new(2, &Tunables::default());
     acquaint(&mut net, 0, 1);
     let ask = |net: &mut Net, user| {
@@ -70,7 +70,7 @@ fn a_new_transaction_timeout_holds_for_what_begins_then() {
 }
 
 #[test]
-fn discovery_off_and_on_is_told_to_those_who_know_us() {
+fn discovery_off_and_on_is_pushed_to_known_peers() {
     let mut net = Net::new(2, &Tunables::default());
     acquaint(&mut net, 0, 1);
     assert_eq!(net.nodes[1].shard.peer(&test_nid(0)).unwrap().features, Some(0x1e));
@@ -84,7 +84,7 @@ fn discovery_off_and_on_is_told_to_those_who_know_us() {
         assert_eq!((told, bits.bits()), (sequence, features));
         assert_eq!(net.nodes[0].memory.live, spans, "the old information is freed");
     }
-    // A node that withdraws from discovery is forgotten, as kernels do, and asked again.
+    // // A node that withdraws from discovery is forgotten, as kernels do, and pinged again.
     assert_eq!(net.nodes[1].shard.peer(&test_nid(0)).unwrap().features, Some(0x1e));
     // Changes that do not concern it are not pushed.
     let node = &mut net.nodes[0];
@@ -95,7 +95,7 @@ fn discovery_off_and_on_is_told_to_those_who_know_us() {
 }
 
 #[test]
-fn interfaces_come_and_go_and_peers_are_told() {
+fn peers_receive_pushes_when_interfaces_come_and_go() {
     let mut net = Net::new(2, &Tunables::default());
     acquaint(&mut net, 0, 1);
     let node = &mut net.nodes[0];
@@ -105,18 +105,18 @@ fn interfaces_come_and_go_and_peers_are_told() {
     let known = net.nodes[1].shard.peer(&test_nid(0)).unwrap();
     assert_eq!(known.nids, [(test_nid(0), true), (other_net(0), true)]);
     assert_eq!(said(&mut net, 1, 0).2, [test_nid(0), other_net(0)]);
-    // The first one goes: the second is the primary one, and its index stays.
+    // // The first one is removed: the second becomes the primary one and keeps its index.
     net.remove_ni(NOW, 0, NiIndex(0));
     let shard = &net.nodes[0].shard;
     assert_eq!(shard.topology().ni_of(&other_net(0)), Some(NiIndex(1)));
     assert_eq!(shard.topology().ni_of(&Nid::ANY), None);
-    // Nothing reaches a network that no interface is on any more.
+    // // No message reaches a network on which no interface is left.
     let source = net.span(0, 8, 1);
     let md = net.bind(0, source, 1, 5);
     net.put(0, put_args(md, process(1), 30, 1));
     let event = net.events(0)[0];
     assert_eq!((event.user, event.status, event.unlinked), (5, Status::Unreachable, true));
-    // Its index is free again, but the next interface is the last one in order.
+    // // Its index is free again, but the next interface is the last one in order.
     let node = &mut net.nodes[0];
     assert_eq!(node.shard.add_ni(NOW, &mut node.memory, ni(test_nid(0))), NiIndex(0));
     assert_eq!(node.shard.add_ni(NOW, &mut node.memory, ni(test_nid(7))), NiIndex(2));
@@ -126,7 +126,7 @@ fn interfaces_come_and_go_and_peers_are_told() {
 }
 
 #[test]
-fn an_interface_that_comes_again_brings_its_own_peer_credits() {
+fn an_interface_that_is_added_again_has_its_own_peer_credits() {
     let mut net = Net::new(2, &Tunables { peer_credits: 3, ..Tunables::default() });
     acquaint(&mut net, 0, 1);
     let credits = |net: &Net| net.nodes[0].shard.peer(&test_nid(1)).unwrap().credits;
@@ -135,12 +135,12 @@ fn an_interface_that_comes_again_brings_its_own_peer_credits() {
     let node = &mut net.nodes[0];
     node.shard.add_ni(NOW, &mut node.memory, ni(test_nid(0)));
     assert_eq!(credits(&net), 2);
-    // A second one changes nothing, as long as the first one is there.
+    // // A second one changes nothing as long as the first one exists.
     let more = Ni { peer_credits: 9, ..ni(test_nid(7)) };
     let node = &mut net.nodes[0];
     node.shard.add_ni(NOW, &mut node.memory, more);
     assert_eq!(credits(&net), 2);
-    // The first one goes while messages are under way by the second.
+    // // The first one is removed while messages are in transit through the second.
     let (source, from) = (net.span(0, 8, 1), Some(test_nid(7)));
     let md = net.bind(0, source, 1, 5);
     net.put(0, PutArgs { local: from, ..put_args(md, process(1), 30, 1) });
@@ -153,7 +153,7 @@ fn an_interface_that_comes_again_brings_its_own_peer_credits() {
 }
 
 #[test]
-fn a_description_that_is_taken_back_leaves_what_was_learned() {
+fn a_description_that_is_removed_leaves_discovered_nids() {
     let mut net = Net::new(2, &Tunables::default());
     acquaint(&mut net, 0, 1);
     let source = net.span(0, 8, 1);
@@ -168,14 +168,14 @@ fn a_description_that_is_taken_back_leaves_what_was_learned() {
     shard.peers.assert_whole();
     net.run(NOW);
     assert!(net.events(0).iter().all(|event| event.status.is_ok()), "nothing of it was ended");
-    // It is as free to say what it has as any other.
+    // // The peer may now report any NIDs, as any other peer.
     net.nodes[0].shard.configure_peer(NOW, &configured(&[5])).unwrap();
     net.nodes[0].shard.peers.assert_whole();
     net.assert_quiet();
 }
 
 #[test]
-fn what_was_asked_by_an_interface_ends_with_it() {
+fn operations_of_an_interface_end_with_it() {
     let mut net = Net::new(2, &Tunables::default());
     acquaint(&mut net, 0, 1);
     let sinks: Vec<Span> = (0..12).map(|_| net.span(0, 8, 0)).collect();
@@ -184,7 +184,7 @@ fn what_was_asked_by_an_interface_ends_with_it() {
         net.get(0, get_args(md, process(1), 40, 1));
     }
     net.settle(NOW);
-    // Some are on their way, some wait for credits; one answer will never come.
+    // // Some are in transit, some wait for credits; one answer never arrives.
     net.deliver(NOW, 0, Delivery::Lose);
     net.remove_ni(NOW, 0, NiIndex(0));
     let ended: Vec<_> = net.events(0).into_iter().filter(|event| event.unlinked).collect();
@@ -194,9 +194,9 @@ fn what_was_asked_by_an_interface_ends_with_it() {
 }
 
 #[test]
-fn a_peer_by_hand_is_there_at_once_and_keeps_its_name() {
+fn a_configured_peer_exists_at_once_and_keeps_its_primary_nid() {
     let mut net = Net::new(2, &Tunables::default());
-    // Node 1 has another NID first in this description.
+    // // Node 1 has another NID first in this description.
     net.nodes[0].shard.configure_peer(NOW, &configured(&[5, 1])).unwrap();
     let shown = net.nodes[0].shard.peer(&test_nid(1)).unwrap();
     assert_eq!((shown.primary, shown.configured), (test_nid(5), Some(true)));
@@ -204,7 +204,7 @@ fn a_peer_by_hand_is_there_at_once_and_keeps_its_name() {
     acquaint(&mut net, 0, 1);
     let shown = net.nodes[0].shard.peer(&test_nid(1)).unwrap();
     assert_eq!((shown.state, shown.primary), (PeerState::Ready, test_nid(5)));
-    // It does not say that it has the other one; the name stays all the same.
+    // // It does not report the other one; the primary NID stays nevertheless.
     assert_eq!(shown.nids, [(test_nid(1), true)]);
     net.nodes[0].shard.peers.assert_whole();
     net.remove_nids(NOW, 0, &[test_nid(5), test_nid(1)]);
@@ -223,7 +223,7 @@ fn without_discovery_the_description_stays() {
 }
 
 #[test]
-fn nobody_else_claims_a_peer_by_hand() {
+fn no_other_peer_can_claim_a_configured_peer() {
     let mut net = Net::new(3, &Tunables::default());
     net.nodes[0].shard.configure_peer(NOW, &configured(&[1, 5])).unwrap();
     acquaint(&mut net, 0, 2);
@@ -249,7 +249,7 @@ fn a_full_table_takes_no_description() {
 }
 
 #[test]
-fn a_reset_shows_nothing_and_forgets_nothing() {
+fn a_reset_zeroes_reports_and_keeps_totals() {
     let mut net = Net::new(2, &Tunables::default());
     acquaint(&mut net, 0, 1);
     let shard = &mut net.nodes[0].shard;
@@ -286,7 +286,7 @@ fn a_reset_shows_nothing_and_forgets_nothing() {
     assert_eq!(shard.peer(&test_nid(1)).unwrap().total.sent, peer_before.total.sent + 1);
 }
 
-/// What may happen to three nodes.
+/// /// The events of three nodes.
 #[derive(Clone, Debug)]
 enum Step {
     Put { from: usize, to: usize, second: bool, ack: AckWanted },
@@ -329,7 +329,7 @@ fn step() -> impl Strategy<Value = Step> {
 struct Story {
     net: Net,
     now: Time,
-    /// Operations begun at each node, and those that ended.
+    /// /// Operations begun at each node, and those that ended.
     begun: Vec<u64>,
     ended: Vec<Vec<u64>>,
 }
@@ -354,7 +354,7 @@ impl Story {
         ProcessId { nid: if second { other_net(to) } else { test_nid(to) }, pid: PID_LUSTRE }
     }
 
-    /// A NID, of a node or of none.
+    /// /// A NID of a node, or of none.
     fn somebody(index: usize) -> Nid {
         if index < 3 { test_nid(index) } else { other_net(index - 3) }
     }
@@ -423,7 +423,8 @@ impl Story {
                 let configured =
                     ConfiguredPeer { primary: nids[0], nids, multi_rail: true, locked: false };
                 let shard = &mut self.net.nodes[*node].shard;
-                // The administrator describes each NID once: what had it before goes first.
+                // // The administrator describes each NID once: the earlier description is removed
+                // first.
                 let _ = shard.configure_peer(now, &configured);
             }
             Step::Remove { node, peers } => {
@@ -447,8 +448,8 @@ impl Story {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// Whatever changes between operations: each has exactly one final event, and every credit
-    /// comes back.
+    /// /// For all changes between operations: each operation has exactly one final event, and
+    /// every credit is returned.
     #[test]
     fn changes_between_operations_lose_nothing(steps in prop::collection::vec(step(), 1..80)) {
         let mut story = Story::new();

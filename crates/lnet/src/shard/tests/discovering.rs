@@ -49,7 +49,7 @@ fn without_discovery_a_ping_but_no_push() {
 }
 
 #[test]
-fn a_userland_node_pushes_twice_and_is_never_asked() {
+fn a_userland_node_pushes_twice_and_is_never_pinged() {
     let mut net = Net::new(1, &Tunables::default());
     let user = net.add(test_topology(test_nid(1), Identity::Userland, Tunables::default()));
     let (source, sink) = (net.span(user, 8, 1), net.span(0, 8, 0));
@@ -66,7 +66,7 @@ fn a_userland_node_pushes_twice_and_is_never_asked() {
     assert_eq!(seen, [("PUT", 0), ("ACK", 0), ("PUT", 0), ("ACK", 0), ("PUT", 51)]);
     let known = net.nodes[0].shard.peer(&test_nid(1)).unwrap();
     assert_eq!((known.state, known.features), (PeerState::Ready, Some(0x0e)));
-    // The answer needs no discovery: it goes out at once.
+    // // The answer needs no discovery: it is sent at once.
     let back = net.span(0, 8, 1);
     let from = net.bind(0, back, 1, 0);
     net.put(0, put_args(from, process(user), 52, 1));
@@ -105,7 +105,7 @@ fn a_peer_that_never_answers_fails_the_held_messages() {
 }
 
 #[test]
-fn answers_every_ping_with_rules_of_wire_6() {
+fn answers_every_ping_by_the_rules_of_wire_6() {
     let mut net = Net::new(2, &Tunables::default());
     let sink = net.span(0, 272, 0);
     let into = net.bind(0, sink, 2, 0);
@@ -119,7 +119,7 @@ fn answers_every_ping_with_rules_of_wire_6() {
     assert!(info.features().contains(Features::DISCOVERY));
     assert_eq!((info.sequence(), info.primary()), (1, Some(test_nid(1))));
 
-    // Cut to the sink, as a kernel does (capture r_getsmallsink).
+    // // Truncated to the sink, as by a kernel (capture r_getsmallsink).
     let small = net.span(0, 20, 0);
     let into = net.bind(0, small, 2, 0);
     net.get(0, get_args(into, process(1), PING_PORTAL, PING_BITS));
@@ -128,7 +128,7 @@ fn answers_every_ping_with_rules_of_wire_6() {
 }
 
 #[test]
-fn a_long_list_is_asked_for_again_with_more_room() {
+fn a_long_list_is_requested_again_with_a_larger_sink() {
     let mut net = Net::new(1, &Tunables::default());
     let mut topology = test_topology(test_nid(1), Identity::Node, Tunables::default());
     let ni = topology.nis[NiIndex(0)].clone();
@@ -140,14 +140,14 @@ fn a_long_list_is_asked_for_again_with_more_room() {
     net.nodes[0].shard.discover(NOW, &test_nid(1)).unwrap();
     net.run(NOW);
     let peer = net.nodes[0].shard.peer(&test_nid(1)).unwrap();
-    // Its push back does not fit the usual 272 bytes either, which forces a ping ([PING-13]), but
-    // no round that messages would have to wait for.
+    // // Its push in return does not fit the usual 272 bytes either, which forces a ping
+    // ([PING-13]), but no round for which messages would have to wait.
     assert_eq!((peer.state, peer.nids.len(), peer.rounds), (PeerState::Ready, 30, 1));
     net.assert_quiet();
 }
 
 #[test]
-fn garbage_pushes_force_a_ping_and_keep_the_node_whole() {
+fn garbage_pushes_force_a_ping_and_do_no_damage() {
     let mut net = Net::new(2, &Tunables::default());
     let source = net.span(0, 64, 0xff);
     let from = net.bind(0, source, 1, 0);

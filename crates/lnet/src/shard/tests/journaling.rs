@@ -1,10 +1,10 @@
-//! What the journal says of messages.
+//! //! The journal's records of messages.
 
 use super::*;
 use crate::journal::{DropReason, ENTRIES_MAX, Fate as Became, Step, Wait};
 use crate::time::Nanos;
 
-/// Nodes that know each other, and begin their journals now.
+/// /// Nodes that know each other and start their journals now.
 fn acquainted(count: usize, tunables: &Tunables) -> Net {
     let mut net = Net::new(count, tunables);
     for (from, to) in (0..count).flat_map(|from| (0..count).map(move |to| (from, to))) {
@@ -61,7 +61,7 @@ fn steps(net: &mut Net, node: usize) -> Vec<String> {
 }
 
 #[test]
-fn waits_and_ends_are_told_in_their_order() {
+fn waits_and_ends_are_recorded_in_order() {
     let mut net = acquainted(2, &Tunables { peer_credits: 1, ..Tunables::default() });
     let sink = net.span(1, 64, 0);
     net.attach(1, 30, anybody(7, 0), md(sink, None, MdOptions::OP_PUT, 1));
@@ -79,7 +79,7 @@ fn waits_and_ends_are_told_in_their_order() {
 }
 
 #[test]
-fn the_interface_and_discovery_are_waited_for_too() {
+fn waits_for_the_interface_and_for_discovery_are_recorded() {
     let tight = Tunables { credits: 1, peer_credits: 1, ..Tunables::default() };
     let mut net = acquainted(3, &tight);
     for target in [1, 2] {
@@ -101,7 +101,7 @@ fn the_interface_and_discovery_are_waited_for_too() {
 }
 
 #[test]
-fn parked_dropped_and_unanswered_messages_are_told() {
+fn parked_dropped_and_unanswered_messages_are_recorded() {
     let mut net = acquainted(2, &Tunables::default());
     net.nodes[1].shard.set_lazy(50, Laziness::Lazy).unwrap();
     for (portal, bits) in [(50, 1), (50, 2), (30, 1)] {
@@ -136,7 +136,7 @@ fn parked_dropped_and_unanswered_messages_are_told() {
 }
 
 #[test]
-fn a_reply_nobody_awaits_has_its_reason() {
+fn an_unexpected_reply_is_recorded_with_its_reason() {
     let mut net = acquainted(2, &Tunables::default());
     let source = net.span(1, 8, 0);
     net.attach(1, 30, anybody(7, 0), md(source, None, MdOptions::OP_GET, 1));

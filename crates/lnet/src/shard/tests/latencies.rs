@@ -1,5 +1,5 @@
-//! Each operation is counted once, at its peer and interface, with the time it took; failures are
-//! not.
+//! //! Each operation is counted once, at its peer and interface, with its duration; failed
+//! operations are not counted.
 
 use super::*;
 use crate::latency::{Operation, Summaries, Summary};
@@ -54,7 +54,7 @@ fn one(micros: u64) -> Summary {
 }
 
 #[test]
-fn each_operation_counts_once_at_the_peer_it_was_with() {
+fn each_operation_counts_once_at_its_peer() {
     let mut net = net(3, &Tunables::default());
     let begun = of_peer(&net, 1);
     assert_eq!(samples(&begun), [0, 1, 0], "the ping of the discovery");
@@ -78,20 +78,20 @@ fn each_operation_counts_once_at_the_peer_it_was_with() {
     let mut both = first;
     both.add(&second);
     assert_eq!(of_ni(&net), both);
-    // Who answers has nothing to wait for: its own ping of discovery at most.
+    // // The responder waits for nothing, except at most its own discovery ping.
     let theirs = net.nodes[1].shard.ni_info(NiIndex(0)).latency;
     assert_eq!(samples(&theirs), [0, 0, 0]);
     net.assert_quiet();
 }
 
 #[test]
-fn what_an_operation_waits_for_before_it_is_handed_over_does_not_count() {
+fn waits_before_the_driver_has_the_message_do_not_count() {
     let mut net = net(2, &Tunables { peer_credits: 1, ..Tunables::default() });
     start(&mut net, 1, Operation::PutEgress);
     start(&mut net, 1, Operation::PutAck);
     net.settle(NOW);
     assert_eq!(net.packets.len(), 1, "one credit");
-    // The first takes long, and then the second goes.
+    // // The first takes long, and then the second is sent.
     net.deliver(after(5000), 0, Delivery::Deliver);
     net.settle(after(5000));
     net.deliver(after(5003), 0, Delivery::Deliver);
@@ -104,7 +104,7 @@ fn what_an_operation_waits_for_before_it_is_handed_over_does_not_count() {
 }
 
 #[test]
-fn what_fails_or_is_not_answered_does_not_count() {
+fn failed_and_unanswered_operations_do_not_count() {
     let mut net = net(2, &Tunables::default());
     let begun = of_ni(&net);
     for operation in Operation::ALL {
@@ -120,13 +120,13 @@ fn what_fails_or_is_not_answered_does_not_count() {
         net.deliver(after(2), 0, Delivery::Lose);
     }
     net.run(NOW + Nanos::from_secs(1000));
-    // The PUT did leave.
+    // // The PUT was sent.
     assert_eq!(samples(&of_ni(&net)), [1, 1, 0]);
     net.assert_quiet();
 }
 
 #[test]
-fn an_answer_that_comes_before_the_question_left_does_not_count() {
+fn an_answer_that_arrives_before_its_request_was_sent_does_not_count() {
     let mut net = net(2, &Tunables { peer_credits: 1, ..Tunables::default() });
     let begun = of_ni(&net);
     start(&mut net, 1, Operation::PutEgress);
@@ -142,7 +142,7 @@ fn an_answer_that_comes_before_the_question_left_does_not_count() {
 }
 
 #[test]
-fn to_this_node_itself_nothing_is_timed() {
+fn operations_to_this_node_itself_are_not_timed() {
     let mut net = net(1, &Tunables::default());
     let sink = net.span(0, 16, 0);
     net.attach(0, 30, anybody(0, u64::MAX), md(sink, None, MdOptions::OP_PUT, 0));
@@ -181,7 +181,7 @@ fn peers_beyond_the_limit_are_timed_for_the_interface_only() {
     assert_eq!(timed, [true, true, false]);
     assert_eq!(samples(&of_ni(&net)), [3, 3, 0]);
     assert_eq!(shard.stats().latencies_left_out, 2, "a ping and a PUT");
-    // Who is forgotten leaves room for another: strangers make the table forget all three.
+    // // A forgotten peer leaves room for another: new NIDs make the table forget all three.
     for stranger in 100..140 {
         let body = Body::Ack { md: MdHandle::NONE, match_bits: 0, mlength: 0 };
         let from = process(stranger);

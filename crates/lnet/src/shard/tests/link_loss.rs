@@ -1,11 +1,11 @@
-//! What becomes of awaited answers when the connections to a peer are lost.
+//! //! Awaited answers after the connections to a peer are lost.
 
 use super::*;
 use crate::md::OnLinkLoss;
 
 const LOST: LinkEvent = LinkEvent::Down { status: Status::ConnectionLost };
 
-/// Node 0 has sent a GET to node 1, and the GET is on its way.
+/// /// Node 0 has sent a GET to node 1, and the GET is in transit.
 fn asked(policy: OnLinkLoss) -> Net {
     let mut net = Net::new(2, &Tunables::default());
     net.nodes[0].shard.set_on_link_loss(Owner(1), policy);
@@ -35,7 +35,7 @@ fn answers_fail_with_the_last_connection() {
 }
 
 #[test]
-fn an_owner_can_keep_them_and_the_answer_still_counts() {
+fn an_owner_can_keep_operations_and_the_answer_still_arrives() {
     let mut net = asked(OnLinkLoss::KeepUntilDeadline);
     let Body::Get { return_md, .. } = net.packets[0].header.body else { panic!("a GET") };
     net.deliver(NOW, 0, Delivery::Lose);
@@ -56,7 +56,7 @@ fn an_owner_can_keep_them_and_the_answer_still_counts() {
 }
 
 #[test]
-fn what_is_kept_ends_at_its_deadline() {
+fn kept_operations_end_at_their_deadline() {
     let mut net = asked(OnLinkLoss::KeepUntilDeadline);
     net.deliver(NOW, 0, Delivery::Lose);
     net.nodes[0].shard.link(NOW, NiIndex(0), process(1), LOST);
@@ -68,7 +68,7 @@ fn what_is_kept_ends_at_its_deadline() {
 }
 
 #[test]
-fn a_restart_ends_what_is_kept() {
+fn a_restart_ends_kept_operations() {
     let mut net = asked(OnLinkLoss::KeepUntilDeadline);
     net.deliver(NOW, 0, Delivery::Lose);
     net.nodes[0].shard.link(NOW, NiIndex(0), process(1), LinkEvent::Restarted);
@@ -77,7 +77,7 @@ fn a_restart_ends_what_is_kept() {
 }
 
 #[test]
-fn the_policy_is_that_of_one_owner() {
+fn the_policy_applies_to_one_owner() {
     let mut net = asked(OnLinkLoss::KeepUntilDeadline);
     let sink = net.span(0, 64, 0);
     let other = Md { owner: Owner(2), ..md(sink, Some(2), MdOptions::empty(), 6) };

@@ -1,4 +1,4 @@
-//! Which NIDs belong together ("Merging" in docs/protocol/ping-discovery.md).
+//! //! Which NIDs belong to one peer ("Merging" in docs/protocol/ping-discovery.md).
 
 use lustrine_wire::ping::{Features, NiStatus, PingEntry, PingInfo};
 
@@ -8,14 +8,14 @@ use crate::lnd::SendAction;
 mod claims;
 mod hostile;
 
-/// NIDs that peers have or claim.
+/// /// NIDs that peers have or claim.
 const NIDS: usize = 7;
 
 fn arrival(from: usize) -> Arrival {
     Arrival { ni: NiIndex(0), from: process(from), rx: RxId(from as u64) }
 }
 
-/// The node under test, number 0, and what it has sent; the others are made up.
+/// /// The node under test, number 0, and the messages it has sent; the other nodes are simulated.
 struct Alone {
     net: Net,
     sent: Vec<SendAction>,
@@ -56,7 +56,7 @@ impl Alone {
         bytes
     }
 
-    /// Hands in a header with its payload.
+    /// /// Delivers a header with its payload.
     fn arrives(&mut self, from: usize, body: Body, bytes: &[u8]) {
         let header =
             Header { dst: process(0), src: process(from), payload_len: bytes.len() as u32, body };
@@ -77,7 +77,8 @@ impl Alone {
         self.arrives(from, a_push(), &bytes);
     }
 
-    /// Finishes the `at`-th message that is out: `answer` is what its target says of itself.
+    /// /// Completes the `at`-th message in transit: `answer` is the ping information of its
+    /// target.
     fn finish(&mut self, at: usize, status: Status, answer: Option<&[usize]>) {
         let send = self.sent.remove(at);
         let now = self.now;
@@ -97,7 +98,7 @@ impl Alone {
         }
     }
 
-    /// Answers everything that is out, as `who` says of themselves.
+    /// /// Answers all messages in transit, with the ping information in `who`.
     fn answer_all(&mut self, who: &[&[usize]]) {
         self.drive();
         while let Some(send) = self.sent.first() {
@@ -129,7 +130,7 @@ impl Alone {
         md
     }
 
-    /// What is out: pushes, pings and messages, and for which NID.
+    /// /// The messages in transit: pushes, pings and others, each with its target NID.
     fn outgoing(&self) -> Vec<(&'static str, usize)> {
         let what = |send: &SendAction| match send.header.body {
             Body::Get { .. } => "GET",
@@ -172,12 +173,12 @@ fn usual() -> Features {
 }
 
 #[test]
-fn what_a_peer_lists_belongs_to_it_before_it_is_used() {
+fn a_listed_nid_belongs_to_the_peer_before_it_is_used() {
     let mut alone = Alone::new(Tunables::default());
     alone.link(1, LinkEvent::Up);
     alone.discover(1, &[&[1, 2]]);
     assert!(alone.together(1, 2));
-    // The other NID is asked before its first message, and agrees. There is no further push.
+    // // The other NID is pinged before its first message, and agrees. There is no further push.
     alone.put(2, 7);
     assert_eq!(alone.outgoing(), [("GET", 2)]);
     alone.finish(0, Status::Ok, Some(&[1, 2]));
@@ -193,7 +194,7 @@ fn what_a_peer_lists_belongs_to_it_before_it_is_used() {
 }
 
 #[test]
-fn two_nids_asked_at_once_are_one_peer_under_the_nodes_primary_nid() {
+fn two_nids_pinged_at_once_are_one_peer_under_the_nodes_primary_nid() {
     let mut alone = Alone::new(Tunables::default());
     alone.link(1, LinkEvent::Up);
     alone.link(2, LinkEvent::Up);
@@ -211,7 +212,7 @@ fn two_nids_asked_at_once_are_one_peer_under_the_nodes_primary_nid() {
     alone.net.assert_quiet();
 }
 
-/// A node is known by one NID; then it gets a second one, and a new first one.
+/// /// A node is known by one NID; then it gets a second one, and a new first one.
 #[test]
 fn a_new_primary_is_taken_unless_the_old_one_is_locked() {
     for (lock_prim_nid, primary) in [(1, 1), (0, 3)] {
@@ -222,7 +223,8 @@ fn a_new_primary_is_taken_unless_the_old_one_is_locked() {
         alone.pushed(1, &[3, 1], usual());
         assert_eq!(alone.primary(1), Some(test_nid(primary)));
         assert!(alone.together(1, 3));
-        // The peer that owns the new primary goes into one that is locked, under its name.
+        // // The peer that owns the new primary NID is merged into a locked one, under the locked
+        // one's primary NID.
         alone.discover(4, &[&[4, 1], &[3, 1]]);
         alone.pushed(4, &[4, 1, 3], usual());
         alone.pushed(1, &[4, 1, 3], usual());
@@ -235,7 +237,7 @@ fn a_new_primary_is_taken_unless_the_old_one_is_locked() {
 
 /// The smallest table, and far more NIDs than it has room for.
 #[test]
-fn a_peer_whose_name_is_in_use_is_not_evicted() {
+fn a_peer_whose_primary_nid_is_in_use_is_not_evicted() {
     for (lock_prim_nid, state) in [(1, Some(PeerState::Ready)), (0, None)] {
         let tunables = Tunables { lock_prim_nid, peers_max: 4, ..Tunables::default() };
         let mut alone = Alone::new(tunables);
@@ -255,7 +257,7 @@ fn without_discovery_a_peer_is_a_single_nid() {
     let mut alone = Alone::new(Tunables::default());
     alone.discover(1, &[&[1, 2]]);
     assert!(alone.together(1, 2));
-    // The first push makes it anew, the second is taken ([PING-13], [PING-15]).
+    // // The first push creates it again, the second is accepted ([PING-13], [PING-15]).
     let without = usual() - Features::DISCOVERY;
     alone.pushed(1, &[1, 2], without);
     assert!(!alone.together(1, 2));
@@ -265,7 +267,7 @@ fn without_discovery_a_peer_is_a_single_nid() {
     assert!(!alone.together(1, 2) && alone.sent.is_empty());
 }
 
-/// The same claim, and it is true: the one that is there is asked, and agrees.
+/// /// The same claim, and it is true: the existing node is pinged, and agrees.
 #[test]
 fn a_claim_that_is_confirmed_merges() {
     let mut alone = Alone::new(Tunables::default());
@@ -299,7 +301,7 @@ fn a_new_interface_joins_when_its_node_agrees() {
     assert_eq!(alone.outgoing(), [("PUT", 2)]);
 }
 
-/// A NID whose node is gone may move, as with a kernel.
+/// /// A NID of a node that is gone may move to another peer, as with a kernel.
 #[test]
 fn a_nid_of_a_peer_that_is_gone_moves() {
     let mut alone = Alone::new(Tunables::default());
@@ -308,7 +310,7 @@ fn a_nid_of_a_peer_that_is_gone_moves() {
     alone.link(1, LinkEvent::Down { status: Status::ConnectionLost });
     alone.discover(4, &[&[4, 2]]);
     assert!(alone.together(2, 4) && !alone.together(1, 2));
-    // What a NID says itself goes before what others said of it.
+    // // What a NID reports about itself has precedence over what other peers reported about it.
     alone.pushed(2, &[2], usual());
     alone.answer_all(&[&[2], &[4]]);
     assert!(!alone.together(2, 4));

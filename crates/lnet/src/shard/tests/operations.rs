@@ -49,7 +49,7 @@ fn get_fetches_the_bytes_at_the_offset() {
 }
 
 #[test]
-fn to_the_loopback_without_a_wire() {
+fn loopback_operations_use_no_driver() {
     let mut net = Net::new(1, &Tunables::default());
     let lo = ProcessId { nid: Nid::LO, pid: PID_LUSTRE };
     let (source, sink) = (net.span(0, 32, 3), net.span(0, 32, 0));
@@ -73,7 +73,7 @@ fn to_the_loopback_without_a_wire() {
     net.nodes[0].shard.unlink(NOW, MdKey::null());
     net.get(0, get_args(into, lo, 30, 8));
     net.run(NOW);
-    // The running offset stands at the end after the PUT: nothing is left to read, and without
+    // // The running offset is at the end after the PUT: no bytes remain to be read, and without
     // TRUNCATE the GET is dropped; its answer times out.
     let later = NOW + Nanos::from_secs(200);
     net.run(later);
@@ -83,7 +83,7 @@ fn to_the_loopback_without_a_wire() {
 }
 
 #[test]
-fn nothing_of_ours_on_that_net() {
+fn a_net_without_a_local_interface() {
     let mut net = Net::new(1, &Tunables::default());
     let span = net.span(0, 8, 1);
     let from = net.bind(0, span, 1, 1);
@@ -96,7 +96,7 @@ fn nothing_of_ours_on_that_net() {
 }
 
 #[test]
-fn credits_bound_what_is_under_way_and_keep_the_order() {
+fn credits_bound_messages_in_transit_and_keep_the_order() {
     let tunables = Tunables { peer_credits: 2, credits: 3, ..Tunables::default() };
     let mut net = Net::new(3, &tunables);
     let sink = net.span(1, 4096, 0);

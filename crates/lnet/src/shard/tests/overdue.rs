@@ -1,4 +1,4 @@
-//! Nothing that waits in the core outlives its deadline.
+//! //! No operation that waits in the core exceeds its deadline.
 
 use super::*;
 
@@ -8,8 +8,8 @@ fn ended(net: &mut Net) -> Vec<(u64, Status)> {
 }
 
 #[test]
-fn who_waits_for_a_credit_that_is_held_for_ever_waits_until_its_deadline() {
-    // First the peer's credits are short, then the interface's.
+fn a_wait_for_a_credit_ends_at_the_deadline() {
+    // // First the peer's credits are exhausted, then the interface's.
     for (credits, peer_credits) in [(256, 1), (1, 8)] {
         let tunables = Tunables { credits, peer_credits, discovery: 0, ..Tunables::default() };
         let timeout = Nanos::from_secs(tunables.message_timeout() as u64);
@@ -29,7 +29,7 @@ fn who_waits_for_a_credit_that_is_held_for_ever_waits_until_its_deadline() {
         assert_eq!(ended(&mut net), []);
         net.settle(end);
         assert_eq!(ended(&mut net), [(1, Status::TimedOut), (2, Status::TimedOut)]);
-        // What the driver has is the driver's to end.
+        // // Messages that the driver has are ended by the driver.
         net.run(end);
         assert_eq!(ended(&mut net), [(0, Status::Ok)]);
         net.assert_quiet();
@@ -37,8 +37,8 @@ fn who_waits_for_a_credit_that_is_held_for_ever_waits_until_its_deadline() {
 }
 
 #[test]
-fn who_waits_for_a_discovery_in_rounds_waits_until_its_deadline() {
-    // Ping and push may each take the driver's whole share.
+fn a_wait_for_repeated_discovery_ends_at_the_deadline() {
+    // // Ping and push may each take the driver's whole share of the time.
     let tunables = Tunables { retry_count: 0, transaction_timeout: 100, ..Tunables::default() };
     let mut net = Net::new(2, &tunables);
     let span = net.span(0, 8, 0);
@@ -59,7 +59,7 @@ fn who_waits_for_a_discovery_in_rounds_waits_until_its_deadline() {
 }
 
 #[test]
-fn what_is_not_driven_is_overdue() {
+fn a_core_that_is_not_polled_has_overdue_operations() {
     let mut net = Net::new(2, &Tunables::default());
     let span = net.span(0, 8, 0);
     let md = net.bind(0, span, 1, 7);

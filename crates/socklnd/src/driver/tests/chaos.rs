@@ -1,5 +1,5 @@
-//! Two drivers under random cuts, verdicts, breaks and options: every byte once, one end per
-//! operation, nothing left behind.
+//! //! Two drivers under random cuts, verdicts, breaks and options: each byte arrives once, each
+//! operation has one end, and no resource remains.
 
 use lustrine_lnet::lnd::{Action, NiIndex};
 use lustrine_lnet::status::Status;
@@ -98,7 +98,7 @@ fn world(options: &Options) -> World {
     world
 }
 
-/// Every payload tells which message of which node it is.
+/// /// Each payload identifies its message and node.
 fn payload(node: usize, number: u64, len: usize) -> Vec<u8> {
     (0..len).map(|at| (at as u64 * 13 + number * 31 + node as u64 * 101) as u8).collect()
 }
@@ -143,7 +143,7 @@ impl Run {
         }
     }
 
-    /// Lets everything end: all that is parked is wanted, and time passes.
+    /// /// Lets all operations end: all parked messages are accepted, and time passes.
     fn settle(&mut self) {
         for _ in 0..1000 {
             self.world.run();
@@ -162,7 +162,8 @@ impl Run {
         self.world.pass(Nanos::from_secs(120));
     }
 
-    /// Each message arrived at most once, and what arrived well is what was sent.
+    /// /// Each message arrived at most once, and those that arrived without an error equal those
+    /// sent.
     fn check_arrivals(&mut self) -> [usize; 2] {
         [0, 1].map(|node| {
             let core = self.world.core(node);
@@ -201,7 +202,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     #[test]
-    fn without_faults_every_message_ends_well(
+    fn without_faults_every_message_arrives(
         options in options(),
         steps in prop::collection::vec(a_step(false), 1..60),
     ) {
@@ -237,16 +238,16 @@ proptest! {
             prop_assert_eq!(run.world.core(node).sent.len() as u64, run.sent[node]);
             prop_assert!(arrived[1 - node] as u64 <= run.sent[node]);
         }
-        // And it still works.
+        // // And it still works.
         let before = run.world.core(1).arrived.len();
         run.world.put(0, process(2), 1_000_000, b"still there");
         run.world.pass(Nanos::from_secs(70));
         prop_assert_eq!(run.world.core(1).arrived.len(), before + 1);
     }
 
-    /// A good conversation with some bytes changed, cut off anywhere, in chunks of any size.
+    /// /// A valid exchange with some bytes changed, cut off anywhere, in chunks of any size.
     #[test]
-    fn no_bytes_of_a_peer_do_harm(
+    fn arbitrary_bytes_of_a_peer_do_no_damage(
         version in prop_oneof![
             Just(Version::V1), Just(Version::V2), Just(Version::V3), Just(Version::V4)
         ],

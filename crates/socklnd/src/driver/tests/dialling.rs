@@ -1,4 +1,4 @@
-//! The dialling side against hand-made peers and refusing hosts.
+//! //! The dialling side against scripted peers and refusing hosts.
 
 use core::net::SocketAddr;
 
@@ -21,7 +21,7 @@ fn world(last: u8) -> World {
     world
 }
 
-/// Takes the node's call and hears its HELLO.
+/// /// Accepts the node's connection and reads its HELLO.
 fn called(world: &mut World) -> (Rogue, Hello) {
     let mut rogue = Rogue::accept(world).expect("the node calls");
     rogue.request(world);
@@ -35,7 +35,7 @@ fn answer(world: &mut World, rogue: &Rogue, last: u8, version: Version, kind: Co
     rogue.say(world, &hello_bytes(&hello(last, version, kind)));
 }
 
-/// Takes a call and accepts it.
+/// /// Accepts a connection and answers it.
 fn accept(world: &mut World, last: u8, kind: ConnType) -> Rogue {
     let (rogue, hello) = called(world);
     assert_eq!(hello.kind, kind);
@@ -70,7 +70,7 @@ fn a1_control_bulk_in_bulk_out_and_data_before_the_set_is_complete() {
 }
 
 #[test]
-fn a_peer_that_is_connected_and_silent_can_be_told_from_one_that_is_not_there() {
+fn a_silent_connected_peer_differs_from_an_absent_one() {
     let mut world = world(3);
     let dialling = |world: &World| world.driver(0).peers().next().map(|peer| peer.dialling);
     world.put(0, process(3), 1, b"");
@@ -102,7 +102,7 @@ fn f11_conns_per_peer_multiplies_the_bulk_types() {
 
 /// [SOCK-6], [SOCK-2]
 #[test]
-fn f12_after_three_refusals_the_set_is_taken_as_it_is() {
+fn f12_after_three_refusals_the_set_is_complete() {
     let mut world = World::new(1, Chaos::None);
     let mut four = config(NODE);
     four.nis[0].conns_per_peer = 4;
@@ -137,8 +137,8 @@ fn f14_other_types_go_to_the_bulk_port() {
     world.put(0, process(3), 1, b"");
     accept(&mut world, 3, ConnType::Control);
     assert!(Rogue::accept(&mut world).is_none());
-    assert_eq!(world.driver(0).counters().dials_failed, 1, "nobody listens on 989");
-    // What there is goes on working.
+    assert_eq!(world.driver(0).counters().dials_failed, 1, "port 989 has no listener");
+    // // The existing connections are still used.
     let op = world.put(0, process(3), 1, &[1; 9000]);
     world.run();
     assert_eq!(world.status(0, op), Some(Status::Ok));
@@ -146,7 +146,7 @@ fn f14_other_types_go_to_the_bulk_port() {
 
 /// [SOCK-8]
 #[test]
-fn b6_a_refusing_host_fails_messages_at_once_and_is_tried_again_later_and_later() {
+fn b6_a_refusing_host_fails_messages_at_once_and_is_dialled_with_back_off() {
     let mut world = world(3);
     let mut waits = Vec::new();
     for _ in 0..8 {
@@ -172,7 +172,7 @@ fn b6_a_refusing_host_fails_messages_at_once_and_is_tried_again_later_and_later(
 }
 
 #[test]
-fn a_peer_that_closes_before_we_know_that_it_is_there_has_rejected_us() {
+fn a_close_before_the_stream_is_reported_open_is_a_rejection() {
     let mut world = world(3);
     let op = world.put(0, process(3), 1, b"");
     let incoming = loop {
@@ -187,7 +187,7 @@ fn a_peer_that_closes_before_we_know_that_it_is_there_has_rejected_us() {
 }
 
 #[test]
-fn b5_a_peer_that_closes_without_a_word_has_rejected_us() {
+fn b5_a_close_before_the_hello_is_a_rejection() {
     let mut world = world(3);
     let op = world.put(0, process(3), 1, b"");
     let (rogue, _) = called(&mut world);
@@ -199,7 +199,7 @@ fn b5_a_peer_that_closes_without_a_word_has_rejected_us() {
 }
 
 #[test]
-fn no_privilege_has_a_name() {
+fn missing_privilege_has_its_own_counter() {
     let mut world = world(3);
     world.nodes[0].io.privileged = false;
     let op = world.put(0, process(3), 1, b"");
@@ -251,7 +251,7 @@ fn a_peer_of_another_version_is_dialled_again_with_it() {
 }
 
 #[test]
-fn a_peer_that_cannot_settle_on_a_version_is_given_up() {
+fn a_peer_that_keeps_changing_its_version_fails() {
     let mut world = world(3);
     let op = world.put(0, process(3), 1, b"hello");
     for round in 0..4 {
@@ -266,7 +266,7 @@ fn a_peer_that_cannot_settle_on_a_version_is_given_up() {
 /// [SOCK-3]
 #[test]
 fn r_race_the_higher_nids_connection_survives() {
-    // We are 10.0.0.2. A lower peer calls while we call it: it is turned away.
+    // // This node is 10.0.0.2. A lower peer dials while this node dials it: it is refused.
     let mut world = world(1);
     world.put(0, process(1), 1, b"hello");
     let (ours, _) = called(&mut world);
@@ -280,8 +280,8 @@ fn r_race_the_higher_nids_connection_survives() {
     assert_eq!(world.events(0), [LinkEvent::Up]);
     drop(ours);
 
-    // A higher peer calls while we call it: its connection is taken, ours is turned away, and
-    // the message leaves on theirs at once.
+    // // A higher peer dials while this node dials it: its connection is accepted, this node's is
+    // refused, and the message is sent on the peer's at once.
     let mut world = self::world(3);
     let op = world.put(0, process(3), 1, b"hello");
     let (ours, _) = called(&mut world);
@@ -321,7 +321,7 @@ fn three_refusals_without_a_connection_fail_the_round() {
 
 /// [SOCK-7]
 #[test]
-fn a_peer_that_just_called_is_not_called_back_at_once() {
+fn a_peer_that_just_dialled_is_not_dialled_at_once() {
     let mut world = world(3);
     let mut control = Rogue::open(&mut world, 3, Version::V3, ConnType::Control);
     world.put(0, process(3), 1, b"hello");
@@ -334,7 +334,7 @@ fn a_peer_that_just_called_is_not_called_back_at_once() {
 }
 
 #[test]
-fn b1_a_restarted_peer_is_reached_again_and_announced() {
+fn b1_a_restarted_peer_is_reached_again_and_reported() {
     let mut world = world(3);
     world.put(0, process(3), 1, b"");
     let control = accept(&mut world, 3, ConnType::Control);
@@ -368,7 +368,7 @@ fn b2_a_stale_connection_that_is_reset_goes_down_at_once() {
     world.run();
     assert_eq!(world.events(0)[1..], [LinkEvent::Down { status: Status::ConnectionLost }]);
     assert!(world.net.ended(bulk.sock));
-    // The next message finds a new connection, without any wait.
+    // // The next message is sent on a new connection, without any wait.
     world.put(0, process(3), 3, b"");
     let (_, said) = called(&mut world);
     assert_eq!(said.kind, ConnType::Control);
@@ -388,11 +388,11 @@ fn a_new_incarnation_in_an_answer_closes_the_others() {
 }
 
 #[test]
-fn messages_outlive_the_connections_they_wait_behind() {
+fn messages_outlive_the_connections_they_wait_for() {
     let mut world = world(3);
     world.put(0, process(3), 1, b"");
     let (rogue, _) = called(&mut world);
-    // While the first dial is answered with NONE the message waits, and goes with the second.
+    // // While the first dial is answered with NONE the message waits, and is sent on the second.
     answer(&mut world, &rogue, 3, Version::V3, ConnType::None);
     let second = world.put(0, process(3), 2, b"second");
     world.pass(SECOND);

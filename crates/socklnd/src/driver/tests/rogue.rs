@@ -1,4 +1,4 @@
-//! The accepting side against hand-made peers.
+//! //! The accepting side against scripted peers.
 
 use core::net::SocketAddr;
 
@@ -29,7 +29,7 @@ fn counters(world: &World) -> crate::counters::Counters {
     *world.driver(0).counters()
 }
 
-/// Says `bytes` instead of a request; returns what is answered before the node closes.
+/// /// Sends `bytes` instead of a request; returns the answer before the node closes.
 fn instead_of_request(world: &mut World, bytes: &[u8]) -> Vec<u8> {
     let mut rogue = Rogue::dial(world, 1, 999);
     rogue.say(world, bytes);
@@ -38,7 +38,7 @@ fn instead_of_request(world: &mut World, bytes: &[u8]) -> Vec<u8> {
     rogue.heard
 }
 
-/// Says `bytes` instead of a HELLO.
+/// /// Sends `bytes` instead of a HELLO.
 fn instead_of_hello(world: &mut World, bytes: &[u8]) -> Rogue {
     let mut rogue = Rogue::dial(world, 1, 999);
     rogue.say(world, &[request_bytes(NODE), bytes.to_vec()].concat());
@@ -92,7 +92,7 @@ fn r_hv1_r_hv2_r_hv4_and_r_connreqv2() {
 
 /// [FRM-16], [FRM-17]
 #[test]
-fn r_okbulk_answers_on_control_whatever_the_request_came_on() {
+fn r_okbulk_answers_on_control_for_requests_on_any_type() {
     let mut world = world();
     let mut control = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
     let mut bulk_in = Rogue::open(&mut world, 1, Version::V3, ConnType::BulkIn);
@@ -146,7 +146,7 @@ fn r_badmagic_and_a_malformed_target_are_closed_silently() {
 
 /// [ACC-5], [ACC-6]
 #[test]
-fn r_badver_and_r_protomagic_are_told_the_acceptors_version() {
+fn r_badver_and_r_protomagic_are_answered_with_the_acceptors_version() {
     let answer = [0x00, 0x71, 0xce, 0xac, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let mut world = world();
     let version_9 = [&0xacce_7100_u32.to_le_bytes()[..], &[9, 0, 0, 0], &[0; 8]].concat();
@@ -192,7 +192,7 @@ fn a_peer_from_a_high_port_is_renamed() {
     let mut world = world();
     let mut rogue = Rogue::dial(&mut world, 1, 36_570);
     rogue.say(&mut world, &request_bytes(NODE));
-    // It calls itself 10.0.0.200.
+    // // Its HELLO names 10.0.0.200.
     rogue.say(&mut world, &hello_bytes(&hello(200, Version::V3, ConnType::Control)));
     assert_eq!(rogue.hello(&mut world).dst.nid, nid(200));
     let id = ProcessId { nid: nid(1), pid: 0x8000_0000 | 36_570 };
@@ -221,7 +221,7 @@ fn r_slow_and_r_slowhello_have_five_seconds_each() {
 }
 
 #[test]
-fn a_new_accept_timeout_holds_for_who_comes_then() {
+fn a_new_accept_timeout_applies_to_later_connections() {
     let mut world = world();
     let mut before = Rogue::dial(&mut world, 1, 999);
     world.run();
@@ -236,7 +236,7 @@ fn a_new_accept_timeout_holds_for_who_comes_then() {
 }
 
 #[test]
-fn nothing_stays_of_an_interface_that_is_removed() {
+fn no_state_remains_of_a_removed_interface() {
     let mut world = world();
     let mut silent = Rogue::dial(&mut world, 1, 999);
     let mut known = Rogue::dial(&mut world, 2, 998);
@@ -272,7 +272,7 @@ fn r_hbadmagic_and_r_hbadtype_are_closed_silently() {
 
 /// [HEL-7]
 #[test]
-fn a_hello_from_nobody_is_closed_silently() {
+fn a_hello_without_a_source_is_closed_silently() {
     let mut world = world();
     for src in [
         ProcessId::lustre(Nid::ANY),
@@ -291,7 +291,7 @@ fn a_hello_from_nobody_is_closed_silently() {
 
 /// [HEL-6]
 #[test]
-fn r_hver99_is_told_our_version() {
+fn r_hver99_is_answered_with_our_version() {
     let mut world = world();
     let mut bytes = hello_bytes(&hello(1, Version::V3, ConnType::Control));
     bytes[4] = 99;
@@ -318,7 +318,7 @@ fn r_hsrcother_and_r_hwrongdst_are_accepted() {
 
 /// [HEL-4], [FRM-4]
 #[test]
-fn r_be_is_spoken_to_in_its_own_order() {
+fn r_be_is_answered_in_its_own_byte_order() {
     let mut world = world();
     let mut rogue = Rogue::dial(&mut world, 1, 999);
     rogue.order = ByteOrder::Big;
@@ -342,7 +342,7 @@ fn r_be_is_spoken_to_in_its_own_order() {
 
 /// [ACC-3]
 #[test]
-fn r_be_connreq_only_is_nothing_special() {
+fn r_be_connreq_only_is_accepted() {
     let mut world = world();
     let mut rogue = Rogue::dial(&mut world, 1, 999);
     let request = Request { order: ByteOrder::Big, ..Request::new(nid(NODE)) };
@@ -355,7 +355,7 @@ fn r_be_connreq_only_is_nothing_special() {
 
 /// [SOCK-3], [SOCK-4]
 #[test]
-fn r_dup_and_r_dup3_are_turned_away() {
+fn r_dup_and_r_dup3_are_refused() {
     let mut world = world();
     let mut first = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
     for _ in 0..4 {
@@ -389,7 +389,7 @@ fn several_connections_of_a_type_up_to_the_limit() {
 
 /// [SOCK-3], [HEL-9]
 #[test]
-fn r_newinc_closes_what_was_and_is_taken_at_the_next_try() {
+fn r_newinc_closes_the_old_connections_and_is_accepted_at_the_next_dial() {
     let mut world = world();
     let mut old = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
     let again = lustrine_wire::hello::Hello {
@@ -412,7 +412,7 @@ fn r_newinc_closes_what_was_and_is_taken_at_the_next_try() {
 
 /// [SOCK-3]
 #[test]
-fn another_version_closes_what_was() {
+fn another_version_closes_the_old_connections() {
     let mut world = world();
     let mut old = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
     let mut second = Rogue::dial(&mut world, 1, 998);
@@ -426,7 +426,7 @@ fn another_version_closes_what_was() {
 }
 
 #[test]
-fn a_peer_that_restarted_while_away_is_announced() {
+fn a_peer_that_restarted_while_away_is_reported() {
     let mut world = world();
     let rogue = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
     world.net.hang_up(rogue.sock);
@@ -468,7 +468,7 @@ fn r_badksm_r_badtype_and_r_put1m1_close() {
 
 /// [SOCK-9]
 #[test]
-fn r_getwrongnid_is_the_cores_verdict_and_closes() {
+fn r_getwrongnid_is_rejected_by_the_core_and_closes() {
     let mut world = world();
     let mut control = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
     world.core(0).plan = Plan::Refuse(HeaderViolation::WrongDestination);
@@ -478,7 +478,7 @@ fn r_getwrongnid_is_the_cores_verdict_and_closes() {
 }
 
 #[test]
-fn r_putnomatch_drains_and_goes_on() {
+fn r_putnomatch_drains_and_continues() {
     let mut world = world();
     let control = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
     world.core(0).plans = [Plan::Drop].into();
@@ -489,7 +489,7 @@ fn r_putnomatch_drains_and_goes_on() {
 
 /// [FRM-17], [USR-5]
 #[test]
-fn r_htypeany_is_accepted_and_never_sent_on() {
+fn r_htypeany_is_accepted_and_never_used_to_send() {
     let mut world = world();
     let mut any = Rogue::open(&mut world, 1, Version::V3, ConnType::Any);
     any.message(&mut world, FrameHeader::LNET, &put(0), b"");
@@ -535,7 +535,7 @@ fn the_end_of_the_stream_inside_a_message_is_a_violation() {
 }
 
 #[test]
-fn a_peer_that_leaves_behind_a_parked_message_is_forgotten_with_it() {
+fn a_peer_that_leaves_a_parked_message_is_removed_with_it() {
     let mut world = world();
     let control = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
     world.core(0).plan = Plan::Park;
@@ -560,14 +560,14 @@ fn connections_and_handshakes_are_limited() {
     let fourth = Rogue::dial(&mut world, 1, 999);
     assert!(silent.remove(0).closed_silently(&mut world), "the oldest made room");
     silent.push(fourth);
-    // Two of the sixteen are for handshakes only.
+    // // Two of the sixteen are for handshakes only.
     let open: Vec<Rogue> = (10..24)
         .map(|last| Rogue::open(&mut world, last, Version::V3, ConnType::Control))
         .collect();
     assert_eq!((open.len(), world.driver(0).incoming.len()), (14, 2));
     assert_eq!(world.driver(0).connections(), 16);
     assert_eq!(counters(&world).refused_full, 0);
-    // Nodes are not evicted: one more is told that there is no room.
+    // // Nodes are not evicted: one more is answered that there is no room.
     let mut late = Rogue::dial(&mut world, 30, 1000);
     late.say(&mut world, &request_bytes(NODE));
     late.say(&mut world, &hello_bytes(&hello(30, Version::V3, ConnType::Control)));
@@ -580,7 +580,7 @@ fn connections_and_handshakes_are_limited() {
 }
 
 #[test]
-fn short_lived_handshakes_leave_nothing_behind() {
+fn short_handshakes_leave_no_state() {
     let mut world = world();
     for _ in 0..500 {
         let rogue = Rogue::dial(&mut world, 1, 999);

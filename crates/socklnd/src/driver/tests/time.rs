@@ -1,4 +1,4 @@
-//! What time does to connections and messages.
+//! //! Time-outs of connections and messages.
 
 use core::net::SocketAddr;
 
@@ -20,7 +20,7 @@ const DOWN: LinkEvent = LinkEvent::Down { status: Status::TimedOut };
 
 /// [SOCK-11]
 #[test]
-fn an_idle_connection_stays_for_ever() {
+fn an_idle_connection_stays_open() {
     let mut world = World::new(1, Chaos::None);
     let mut quiet = config(NODE);
     quiet.tunables.keepalive = 0;
@@ -35,7 +35,7 @@ fn an_idle_connection_stays_for_ever() {
 
 /// [SOCK-11]
 #[test]
-fn a_message_that_stops_arriving_costs_the_connection() {
+fn a_message_that_stops_arriving_closes_the_connection() {
     for bytes in [&[0xc1u8, 0, 0, 0, 0][..], &[0xc1; 0]] {
         let mut world = world();
         let mut rogue = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
@@ -56,11 +56,11 @@ fn a_message_that_stops_arriving_costs_the_connection() {
     }
 }
 
-/// A kernel takes any byte for progress. A peer that sends one each 49 seconds would hold a buffer
-/// that others wait for, so here a message has to arrive within a time that depends on its length.
-/// [SOCK-16]
+/// /// For a kernel any byte is progress. A peer that sends one every 49 seconds would hold a
+/// buffer that others wait for, so here a message has to arrive within a time that depends on its
+/// length. [SOCK-16]
 #[test]
-fn a_message_that_arrives_too_slowly_costs_the_connection() {
+fn a_message_that_arrives_too_slowly_closes_the_connection() {
     for (step, lives) in [(104_857, true), (1, false), (5000, false)] {
         let mut world = world();
         let mut rogue = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
@@ -100,7 +100,7 @@ fn a_parked_message_may_wait() {
 
 /// [SOCK-11]
 #[test]
-fn bytes_that_do_not_leave_cost_the_connection() {
+fn bytes_that_are_not_sent_close_the_connection() {
     let mut world = world();
     let mut rogue = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
     world.pass(Nanos::from_secs(200));
@@ -128,7 +128,7 @@ fn f10_keepalives_after_silence_and_no_more_than_one_in_ten_seconds() {
     assert!((4..=7).contains(&heard.len()), "{}", heard.len());
     assert!(heard.iter().all(|message| message.frame == FrameHeader::KEEPALIVE));
     assert_eq!(control.messages(&mut world), []);
-    // Any sign of life silences it.
+    // // Any byte that arrives suppresses it.
     control.noop(&mut world, 0, 1);
     let sent = world.driver(0).counters().keepalives_sent;
     for _ in 0..10 {
@@ -149,7 +149,7 @@ fn f10_keepalives_after_silence_and_no_more_than_one_in_ten_seconds() {
 #[test]
 fn a_message_waits_for_its_connection_until_its_deadline() {
     let mut world = world();
-    // A host that takes connections and says nothing.
+    // // A host that accepts connections and sends nothing.
     world.net.listen(SocketAddr::new(ip4(3), 988), None);
     let early = world.put_until(0, process(3), 1, b"", world.now + Nanos::from_secs(20));
     let late = world.put_until(0, process(3), 1, b"", world.now + Nanos::from_secs(90));
@@ -158,7 +158,7 @@ fn a_message_waits_for_its_connection_until_its_deadline() {
     world.pass(Nanos::from_millis(200));
     assert_eq!(world.status(0, early), Some(Status::TimedOut));
     assert_eq!(world.driver(0).counters().expired_waiting, 1);
-    // After sock_timeout the dial is given up, and what waits fails with it.
+    // // After sock_timeout the dial fails, and the waiting messages fail with it.
     world.pass(Nanos::from_millis(29_800));
     assert_eq!(world.status(0, late), None);
     world.pass(Nanos::from_millis(200));
@@ -184,7 +184,7 @@ fn during_back_off_messages_wait_and_expire() {
 }
 
 #[test]
-fn one_busy_connection_does_not_keep_the_others_waiting() {
+fn one_busy_connection_does_not_delay_the_others() {
     let mut world = world();
     let flood = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
     let quiet = Rogue::open(&mut world, 3, Version::V3, ConnType::Control);

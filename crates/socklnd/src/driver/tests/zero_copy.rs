@@ -1,4 +1,4 @@
-//! Cookies on live connections [FRM-6].
+//! //! Cookies on open connections [FRM-6].
 
 use lustrine_lnet::lnd::LinkEvent;
 use lustrine_lnet::status::Status;
@@ -63,7 +63,8 @@ fn put(cookie: u64, len: u32) -> (FrameHeader, lustrine_wire::Header) {
 /// [FRM-14]
 #[test]
 fn r_zcreq_is_answered_even_without_a_bulk_connection() {
-    // The kernel closed the connection here: its NOOP may only use BULK_IN. Ours takes CONTROL.
+    // // The kernel closed the connection here: its NOOP may only use BULK_IN. This driver uses
+    // CONTROL.
     let mut world = node_with(1);
     let mut control = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
     let (frame, header) = put(77, 0);
@@ -82,7 +83,7 @@ fn r_zcreq3_is_answered_on_bulk_in() {
     let mut bulk_out = Rogue::open(&mut world, 1, Version::V3, ConnType::BulkOut);
     let (frame, header) = put(77, 0);
     control.message(&mut world, frame, &header, b"");
-    // What the peer dialled as BULK_OUT is BULK_IN here.
+    // // The peer's BULK_OUT is BULK_IN here.
     assert_eq!(bulk_out.messages(&mut world)[0].frame, FrameHeader::noop(77));
     assert_eq!(bulk_in.messages(&mut world), []);
     assert_eq!(control.messages(&mut world), []);
@@ -90,7 +91,7 @@ fn r_zcreq3_is_answered_on_bulk_in() {
 
 /// [FRM-7]
 #[test]
-fn a_dropped_message_is_acknowledged_before_its_rest_is_there() {
+fn a_dropped_message_is_acknowledged_before_its_rest_arrives() {
     let mut world = node_with(1);
     let mut control = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
     world.core(0).plan = Plan::Drop;
@@ -125,7 +126,7 @@ fn acknowledgements_are_paired_on_v3_and_single_on_v2() {
 
 /// [FRM-11]
 #[test]
-fn an_acknowledgement_rides_on_a_message() {
+fn an_acknowledgement_is_sent_in_a_message() {
     let mut world = node_with(1);
     let mut control = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
     let (frame, header) = put(9, 0);
@@ -148,7 +149,7 @@ fn a_message_with_a_cookie_ends_when_it_is_acknowledged() {
     config.tunables.zero_copy = 1;
     world.add(config);
     let mut control = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
-    // A kernel that had only this connection would close it (r_zcreq), so nothing is asked.
+    // // A kernel that had only this connection would close it (r_zcreq), so no cookie is sent.
     let op = world.put(0, process(1), 1, &[7; 20_000]);
     assert_eq!(control.messages(&mut world)[0].frame.zc_request, 0);
     assert_eq!(world.status(0, op), Some(Status::Ok));
@@ -159,7 +160,7 @@ fn a_message_with_a_cookie_ends_when_it_is_acknowledged() {
     assert_eq!(world.status(0, op), None);
     bulk.noop(&mut world, 0, 2);
     assert_eq!(world.status(0, op), Some(Status::Ok));
-    // On V1 there are no cookies to ask with.
+    // // V1 has no cookies.
     let mut control = Rogue::open(&mut world, 3, Version::V1, ConnType::Control);
     let op = world.put(0, process(3), 1, &[7; 20_000]);
     assert_eq!(control.messages(&mut world).len(), 1);
@@ -167,11 +168,11 @@ fn a_message_with_a_cookie_ends_when_it_is_acknowledged() {
 }
 
 #[test]
-fn acknowledgements_that_found_no_room_follow_when_there_is_some() {
+fn acknowledgements_without_room_are_sent_later() {
     let mut world = node_with(1);
     let mut control = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
     world.net.set_window(0);
-    // So much waits for the peer to read that nothing more may be queued.
+    // // So much waits for the peer to read that no more may be queued.
     for _ in 0..80 {
         world.put(0, process(1), 1, &[7; 4096]);
     }
@@ -190,7 +191,7 @@ fn acknowledgements_that_found_no_room_follow_when_there_is_some() {
 
 /// [FRM-7], [SOCK-11]
 #[test]
-fn an_unacknowledged_message_costs_all_connections() {
+fn an_unacknowledged_message_closes_all_connections() {
     let mut world = World::new(1, Chaos::None);
     let mut config = config(2);
     config.tunables.zero_copy = 1;
@@ -209,7 +210,7 @@ fn an_unacknowledged_message_costs_all_connections() {
 
 /// [FRM-12]
 #[test]
-fn r_noop_with_an_unknown_cookie_costs_all_connections() {
+fn r_noop_with_an_unknown_cookie_closes_all_connections() {
     let mut world = node_with(1);
     let mut control = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
     let mut bulk = Rogue::open(&mut world, 1, Version::V3, ConnType::BulkOut);

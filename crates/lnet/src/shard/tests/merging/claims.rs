@@ -1,4 +1,4 @@
-//! Any claims at all, in any order.
+//! //! Arbitrary claims in arbitrary order.
 
 use super::*;
 
@@ -35,11 +35,11 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever peers say of each other and of us, in whatever order: each NID belongs to one
-    /// peer, each primary NID to its own, the table stays bounded (`assert_whole`, after every
-    /// step), and no message is lost.
+    /// /// For all reports of peers about each other and about this node, in any order: each NID
+    /// belongs to one peer, each primary NID to its own peer, the table stays bounded
+    /// (`assert_whole`, after every step), and no message is lost.
     #[test]
-    fn whatever_peers_claim(
+    fn arbitrary_claims(
         steps in proptest::collection::vec(step(), 1..120),
         small in any::<bool>(),
         discovery in prop_oneof![4 => Just(1), 1 => Just(0)],
@@ -55,7 +55,7 @@ proptest! {
                     let mut features = usual();
                     features.set(Features::DISCOVERY, bits % 8 != 1);
                     features.set(Features::MULTI_RAIL, bits % 8 != 2);
-                    // Mostly they name themselves.
+                    // // In most cases they report themselves.
                     let mut nids = nids;
                     if bits % 16 > 3 {
                         nids.insert(usize::from(bits) % (nids.len() + 1), from);

@@ -1,9 +1,10 @@
-//! What one hostile node can do to others: number 5 lies, and keeps silent when it is asked.
+//! //! What one hostile node can do to others: number 5 reports false NIDs and does not answer
+//! pings.
 
 use super::*;
 
 impl Alone {
-    /// What is out goes to nodes that say nothing.
+    /// /// The messages in transit go to nodes that do not answer.
     fn swallow(&mut self) {
         while !self.sent.is_empty() {
             self.finish(0, Status::Ok, None);
@@ -16,18 +17,18 @@ impl Alone {
 }
 
 #[test]
-fn nobody_takes_the_nids_of_a_peer_that_is_there() {
+fn no_peer_takes_the_nids_of_a_reachable_peer() {
     let mut alone = Alone::new(Tunables::default());
     alone.link(1, LinkEvent::Up);
     alone.discover(1, &[&[1, 2]]);
-    // Number 5 is hostile: it claims their NIDs, then to be them.
+    // // Number 5 is hostile: it claims their NIDs, then claims to be them.
     for list in [&[5, 1][..], &[5, 2], &[1, 5], &[2, 1, 5], &[1, 2], &[1, 2, 5]] {
         alone.pushed(5, list, usual());
         alone.answer_all(&[&[1, 2], &[5]]);
         assert!(alone.together(1, 2) && !alone.together(1, 5), "{list:?}");
         assert_eq!(alone.primary(1), Some(test_nid(1)));
     }
-    // A push in another's name is not even received.
+    // // A push in another node's name is not even received.
     let bytes = alone.info(&[1, 5], usual());
     let header = Header {
         dst: process(0),
@@ -37,14 +38,14 @@ fn nobody_takes_the_nids_of_a_peer_that_is_there() {
     };
     let now = alone.now;
     assert_eq!(alone.shard().recv_header(now, arrival(5), &header), Verdict::Drop);
-    // Messages to them flow all the while.
+    // // Messages to them are sent all the time.
     alone.put(1, 1);
     assert_eq!(alone.sent.len(), 1);
 }
 
-/// To look like a new interface first, and then to speak for the whole node.
+/// /// First to claim to be a new interface, and then to report for the whole node.
 #[test]
-fn whoever_poses_as_an_interface_takes_no_names() {
+fn a_false_interface_takes_no_primary_nids() {
     let mut alone = Alone::new(Tunables::default());
     alone.link(1, LinkEvent::Up);
     alone.discover(1, &[&[1, 2]]);
@@ -58,7 +59,7 @@ fn whoever_poses_as_an_interface_takes_no_names() {
 }
 
 #[test]
-fn garbage_does_not_stop_anybodys_messages() {
+fn garbage_does_not_stop_messages_to_any_peer() {
     let mut alone = Alone::new(Tunables::default());
     alone.link(1, LinkEvent::Up);
     alone.discover(1, &[&[1, 2]]);
@@ -68,7 +69,8 @@ fn garbage_does_not_stop_anybodys_messages() {
     alone.swallow();
     alone.put(1, 1);
     assert_eq!(alone.outgoing(), [("PUT", 1)]);
-    // Nor does a peer's own, once it can be talked to: it is asked meanwhile, one ping at a time.
+    // // Nor does a peer's own garbage, once messages to it can be sent: it is pinged meanwhile,
+    // one ping at a time.
     alone.swallow();
     alone.now = alone.now + Nanos::from_secs(200);
     let (now, node) = (alone.now, &mut alone.net.nodes[0]);
@@ -84,10 +86,10 @@ fn garbage_does_not_stop_anybodys_messages() {
 
 /// A peer that has forgotten our information gets another push, while messages are sent.
 #[test]
-fn a_push_to_a_peer_that_is_ready_holds_up_nothing() {
+fn a_push_to_a_ready_peer_delays_no_messages() {
     let mut alone = Alone::new(Tunables::default());
     alone.link(1, LinkEvent::Up);
-    // Before the peer wanted discovery nothing was pushed to it.
+    // // Before the peer supported discovery nothing was pushed to it.
     alone.pushed(1, &[1], usual() - Features::DISCOVERY);
     assert_eq!(alone.state(1), PeerState::Ready);
     for _ in 0..3 {
@@ -102,7 +104,7 @@ fn a_push_to_a_peer_that_is_ready_holds_up_nothing() {
 
 /// Unknown NIDs, claimed by a peer that never confirms our push, are pinged themselves.
 #[test]
-fn hearsay_holds_up_nobody() {
+fn unconfirmed_claims_delay_no_messages() {
     let mut alone = Alone::new(Tunables::default());
     alone.link(5, LinkEvent::Up);
     alone.pushed(5, &[5, 1, 2, 3], usual());
@@ -120,13 +122,13 @@ fn hearsay_holds_up_nobody() {
     assert!(alone.together(1, 2) && !alone.together(1, 5) && !alone.together(1, 3));
 }
 
-/// The same with NIDs of a node that is not there just now.
+/// /// The same with NIDs of a node that is temporarily unreachable.
 #[test]
-fn a_node_that_comes_back_speaks_for_itself() {
+fn the_own_report_of_a_returning_node_applies() {
     let mut alone = Alone::new(Tunables::default());
     alone.discover(1, &[&[1, 2]]);
     alone.link(5, LinkEvent::Up);
-    // It joins them under their name, as with a kernel.
+    // // It joins them under their primary NID, as with a kernel.
     alone.pushed(5, &[1, 2, 5], usual());
     assert!(alone.together(1, 5));
     alone.swallow();
@@ -158,9 +160,9 @@ fn a_claim_does_not_replace_the_push() {
     assert_eq!(alone.state(1), PeerState::Ready);
 }
 
-/// Peers that list many NIDs and go away leave the room for lists to those who are there.
+/// /// The lists of peers that are gone are removed to make room for the lists of reachable peers.
 #[test]
-fn lists_of_peers_that_are_gone_give_way() {
+fn lists_of_lost_peers_are_removed_first() {
     let mut alone = Alone::new(Tunables { peers_max: 64, ..Tunables::default() });
     for liar in 0..6 {
         let from = 100 * (1 + liar);
@@ -173,7 +175,7 @@ fn lists_of_peers_that_are_gone_give_way() {
     alone.now = alone.now + Nanos::from_secs(3600);
     alone.discover(1, &[&[1, 2]]);
     assert!(alone.together(1, 2));
-    // The lists of those who are there stay: what is beyond the room is left out.
+    // // The lists of reachable peers stay: entries beyond the limit are left out.
     alone.link(1, LinkEvent::Up);
     for liar in 0..6 {
         let from = 100 * (1 + liar);
@@ -188,10 +190,10 @@ fn lists_of_peers_that_are_gone_give_way() {
 }
 
 proptest! {
-    /// Whatever others say, and however silent they are: a node that is there and has not claimed
-    /// them keeps its NIDs and its name, and messages to it go out at once.
+    /// /// For all reports of other peers, answered or not: a reachable node that has not claimed
+    /// their NIDs keeps its own NIDs and its primary NID, and messages to it are sent at once.
     #[test]
-    fn nobody_stops_messages_to_a_node_that_is_there(
+    fn no_peer_stops_messages_to_a_reachable_node(
         steps in proptest::collection::vec(
             (3..=NIDS, 0u8..12, proptest::collection::vec(0..=NIDS, 0..6)), 1..60),
     ) {
@@ -234,7 +236,7 @@ proptest! {
 
 /// A peer that claims the NID of an absent node does not get the messages for that node.
 #[test]
-fn entries_for_one_node_take_nothing_of_another_that_claims_to_be_it() {
+fn entries_for_one_node_do_not_match_another_that_claims_to_be_it() {
     let a_put =
         Body::Put { ack_md: MdHandle::NONE, match_bits: 9, hdr_data: 0, portal: 30, offset: 0 };
     let takes = |alone: &mut Alone, from: usize| {
@@ -250,7 +252,7 @@ fn entries_for_one_node_take_nothing_of_another_that_claims_to_be_it() {
             alone.link(5, LinkEvent::Up);
             alone.pushed(5, &[5, 1], usual());
             alone.swallow();
-            assert!(alone.together(1, 5), "nobody is there to contradict");
+            assert!(alone.together(1, 5), "no reachable node contradicts");
         }
         alone.net.events(0);
         let entry =
@@ -261,9 +263,9 @@ fn entries_for_one_node_take_nothing_of_another_that_claims_to_be_it() {
     }
 }
 
-/// A source NID that is not that of the connection is not believed.
+/// /// A source NID that differs from that of the connection is not trusted.
 #[test]
-fn entries_for_one_node_take_nothing_that_another_sends_in_its_name() {
+fn entries_for_one_node_do_not_match_messages_sent_in_its_name() {
     let entry = MatchEntry { from: MatchId { nid: test_nid(1), pid: PID_LUSTRE }, ..anybody(9, 0) };
     let a_put =
         Body::Put { ack_md: MdHandle::NONE, match_bits: 9, hdr_data: 0, portal: 30, offset: 0 };
@@ -309,7 +311,7 @@ fn entries_for_one_node_take_nothing_that_another_sends_in_its_name() {
             for hop in [process(5), user] {
                 assert_eq!(verdict(&mut alone, hop), refusal, "{hop}, lazy: {lazy}");
             }
-            // Those that wait do not take what comes for it later, either.
+            // // Waiting messages do not match its entries later, either.
             attach(&mut alone);
             let resumed = core::iter::from_fn(|| alone.shard().next_action())
                 .any(|action| matches!(action, Action::Resume { .. }));
