@@ -187,6 +187,7 @@ pub fn turn<D: DriverOn<O>, O: Memory>(
     input: Input<D>,
     configure: impl Fn(NiIndex, Nid) -> D::NiConfig,
 ) {
+    driver.register_memory(outside);
     for report in input.reports {
         driver.report(now, core, outside, report);
         core.settle(outside);

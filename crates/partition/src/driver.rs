@@ -58,6 +58,11 @@ pub trait Driver {
 /// and the way to the network. The core is [`Shard`](lustrine_lnet::shard::Shard) in every node,
 /// and a model of it in tests of a driver.
 pub trait DriverOn<O: Memory>: Driver {
+    /// Registers regions of memory that are new, and forgets those that are gone. Called before the
+    /// driver may be given spans in them, and before others get their numbers. A driver that needs
+    /// no registered memory, as TCP, has nothing to do.
+    fn register_memory(&mut self, _outside: &mut O) {}
+
     /// Takes in a report of the loop.
     fn report<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O, report: Self::Report);
 

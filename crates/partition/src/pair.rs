@@ -129,6 +129,11 @@ impl<A: Driver, B: Driver> Driver for DriverPair<A, B> {
 }
 
 impl<O: Memory, A: DriverOn<O>, B: DriverOn<O>> DriverOn<O> for DriverPair<A, B> {
+    fn register_memory(&mut self, outside: &mut O) {
+        self.first.register_memory(outside);
+        self.second.register_memory(outside);
+    }
+
     fn report<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O, report: Self::Report) {
         match report {
             Either::First(report) => self.first.report(now, core, outside, report),

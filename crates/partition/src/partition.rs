@@ -119,6 +119,7 @@ impl<D: Driver> Partition<D> {
     where
         D: DriverOn<O>,
     {
+        self.driver.register_memory(outside);
         self.driver.report(now, &mut self.shard, outside, report);
     }
 
@@ -159,6 +160,7 @@ impl<D: Driver> Partition<D> {
     where
         D: DriverOn<O>,
     {
+        self.driver.register_memory(outside);
         if now >= self.driver.next_deadline() {
             self.driver.tick(now, &mut self.shard, outside);
         }
@@ -191,6 +193,7 @@ impl<D: Driver> Partition<D> {
     where
         D: DriverOn<O>,
     {
+        self.driver.register_memory(outside);
         let mut staged = false;
         while let Some(action) = self.shard.next_action() {
             self.driver.submit(now, &mut self.shard, outside, &action);

@@ -28,6 +28,24 @@ pub struct Usage {
     pub bytes_max: u64,
 }
 
+/// A region of memory that has come or gone. A driver that needs registered memory registers it,
+/// or forgets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RegionChange {
+    /// There is a new region.
+    Added {
+        /// Its number.
+        region: u32,
+        /// Its length in bytes.
+        len: u32,
+    },
+    /// A region is gone; another one may get its number.
+    Removed {
+        /// Its number.
+        region: u32,
+    },
+}
+
 /// Memory that records its contents in compact form: the data of a selftest takes no room, whatever
 /// its length. It has a limit, and is exact to the byte.
 #[derive(Debug)]
@@ -36,12 +54,31 @@ pub struct RopeMemory {
     freed: VecDeque<u32>,
     usage: Usage,
     limit: u64,
+    /// What was not taken yet, for a driver that registers memory.
+    changes: Option<VecDeque<RegionChange>>,
 }
 
 impl RopeMemory {
     /// Memory of `limit` bytes.
     pub fn new(limit: u64) -> RopeMemory {
-        RopeMemory { regions: Vec::new(), freed: VecDeque::new(), usage: Usage::default(), limit }
+        RopeMemory {
+            regions: Vec::new(),
+            freed: VecDeque::new(),
+            usage: Usage::default(),
+            limit,
+            changes: None,
+        }
+    }
+
+    /// Has the memory report its regions from now on. Before the first one is allocated.
+    pub(crate) fn track_regions(&mut self) {
+        assert!(self.regions.is_empty(), "there are regions that were not reported");
+        self.changes = Some(VecDeque::new());
+    }
+
+    /// The next region that has come or gone.
+    pub(crate) fn next_region_change(&mut self) -> Option<RegionChange> {
+        self.changes.as_mut()?.pop_front()
     }
 
     /// The memory in use.
@@ -113,6 +150,9 @@ impl Memory for RopeMemory {
             }
         };
         self.regions[region as usize] = Some(Region::new(len));
+        if let Some(changes) = &mut self.changes {
+            changes.push_back(RegionChange::Added { region, len });
+        }
         self.usage.spans += 1;
         self.usage.bytes += u64::from(len);
         self.usage.bytes_max = self.usage.bytes_max.max(self.usage.bytes);
@@ -125,6 +165,9 @@ impl Memory for RopeMemory {
         assert_eq!((span.offset, span.len), (0, region.len()), "only whole spans are freed");
         self.usage.spans -= 1;
         self.usage.bytes -= u64::from(span.len);
+        if let Some(changes) = &mut self.changes {
+            changes.push_back(RegionChange::Removed { region: span.region });
+        }
         self.freed.push_back(span.region);
     }
 

@@ -6,6 +6,7 @@
 
 mod peer;
 mod receive;
+mod regions;
 
 use core::convert::Infallible;
 use std::collections::HashMap;
@@ -27,6 +28,7 @@ use crate::memory::{Rope, RopeMemory};
 use crate::network::HostId;
 use crate::tcp::TcpSpec;
 use peer::{Dial, Lent, Peer};
+use regions::Regions;
 
 /// Bytes of the headers of a message on the wire: socklnd's and LNet's.
 const HEAD: u64 = 24 + 72;
@@ -75,6 +77,7 @@ pub(super) struct MessageDriver {
     buffer: u64,
     streams: u64,
     zero_copy: Option<u32>,
+    regions: Regions,
     peers: Vec<Peer>,
     index: HashMap<(NiIndex, Nid), u32, FixedState>,
     /// The peer that was looked for last: mostly the next one too.
@@ -130,6 +133,7 @@ impl MessageDriver {
             buffer,
             streams,
             zero_copy,
+            regions: Regions::default(),
             peers: Vec::new(),
             index: HashMap::default(),
             recent: 0,
@@ -209,6 +213,7 @@ impl MessageDriver {
         out: &mut Outside<'_>,
         send: &SendAction,
     ) {
+        self.regions.check(&send.payload);
         if let Some(status) = self.shut {
             return core.done(now, send.op, status);
         }
@@ -447,6 +452,12 @@ impl Driver for MessageDriver {
 }
 
 impl DriverOn<Outside<'_>> for MessageDriver {
+    fn register_memory(&mut self, outside: &mut Outside<'_>) {
+        while let Some(change) = outside.memory.next_region_change() {
+            self.regions.change(change);
+        }
+    }
+
     fn report<C: Core>(
         &mut self,
         now: Time,

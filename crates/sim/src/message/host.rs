@@ -288,6 +288,7 @@ impl Node {
         };
         let driver = MessageDriver::new(terms, &spec.tunables);
         let mut memory = RopeMemory::new(spec.memory);
+        memory.track_regions();
         let partition = NodePartition::with_driver(
             config.topology,
             driver,

@@ -115,6 +115,9 @@ fn stream_ni(spec: &NodeSpec, nid: Nid) -> NiConfig {
 pub(super) trait Kind: Sized + 'static {
     type Driver: for<'a> DriverOn<BothIo<'a>>;
 
+    /// Whether it needs registered memory.
+    const REGISTERS: bool = true;
+
     /// A driver without interfaces.
     fn driver(make: &Make<'_>) -> Self::Driver;
     /// What describes an interface.
@@ -137,6 +140,8 @@ pub(super) struct OnStreams;
 
 impl Kind for OnStreams {
     type Driver = Socklnd;
+
+    const REGISTERS: bool = false;
 
     fn driver(make: &Make<'_>) -> Socklnd {
         make.streams()
@@ -351,6 +356,10 @@ macro_rules! with_outside {
 }
 
 impl DriverOn<BothIo<'_>> for OnBoth {
+    fn register_memory(&mut self, io: &mut BothIo<'_>) {
+        with_outside!(io, outside, self.0.register_memory(outside));
+    }
+
     fn report<C: Core>(
         &mut self,
         now: Time,

@@ -111,10 +111,14 @@ impl<K: Kind> Bed<K> {
                     let ni = NiIndex(index as u16);
                     driver.add_ni(ni, K::ni_config(spec, ni, *nid));
                 }
+                let mut memory = RopeMemory::new(1 << 30);
+                if K::REGISTERS {
+                    memory.track_regions();
+                }
                 Cpt {
                     driver,
                     core: ModelCore::default(),
-                    memory: RopeMemory::new(1 << 30),
+                    memory,
                     input: Input::default(),
                     touched: true,
                 }

@@ -190,6 +190,7 @@ impl MessageDriver {
         let Cargo::Message { payload, lent, .. } = &mut packet.cargo else { return };
         match verdict {
             Verdict::Into { op, spans } => {
+                self.regions.check(spans);
                 let mut rest = core::mem::take(payload);
                 let mut right = true;
                 for span in spans {
