@@ -137,6 +137,16 @@ pub struct ChangeReport {
     pub after: String,
 }
 
+/// Why nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct ChangeError {
+    /// LNet's number: a negative errno.
+    pub errno: i32,
+    /// What happened, why, and what to do instead.
+    pub text: String,
+}
+
 /// A network as its name.
 mod net_text {
     use lustrine_wire::nid::Net;

@@ -48,7 +48,7 @@ pub use answer::{
     Answer, CpuSeconds, Messages, NetInfo, NetRow, PeerIdentity, PeerNiRow, PeerRow, PeerState,
     StatsRow,
 };
-pub use change::{ChangeReport, ChangeRequest, ImportMode, NewNet, NiSelector};
+pub use change::{ChangeError, ChangeReport, ChangeRequest, ImportMode, NewNet, NiSelector};
 pub use codec::{ANSWER_LEN_MAX, Greeting, RELEASE, REQUEST_LEN_MAX, Session, Turn, VERSION};
 pub use codec::{AnswerError, VersionError};
 pub use latency::{BucketRow, LatencyRow, OperationLatency, SummaryRow};

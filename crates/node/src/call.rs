@@ -22,17 +22,13 @@ use lustrine_wire::nid::Nid;
 
 use crate::change::{self, Mode};
 use crate::console;
-use crate::event_loop::home_loop;
-use crate::mailbox::{LoopMessage, LoopReport};
-use crate::node::NodeHandle;
+use crate::error::CallError;
+use crate::handle::{NodeHandle, REPORT_TIMEOUT};
+use crate::mailbox::{LoopMessage, home_loop};
+use crate::snapshot::LoopReport;
 
 mod error;
 mod latency;
-
-pub use error::CallError;
-
-/// How long the loops may take to report.
-pub(crate) const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Longest time-out of a request, in milliseconds: one day.
 const TIMEOUT_MS_MAX: u64 = 86_400_000;
@@ -146,24 +142,6 @@ impl NodeHandle {
         // The core ends it in time; the extra is for the loop's own scan.
         let patience = Duration::from_nanos(timeout.0) + REPORT_TIMEOUT;
         answer.recv_timeout(patience).map_err(|_| CallError::NotResponding)
-    }
-
-    pub(crate) fn reports(&self) -> Result<Vec<LoopReport>, CallError> {
-        let (reply, answers) = mpsc::channel();
-        for sender in self.loops.iter() {
-            sender
-                .push(LoopMessage::Report(reply.clone()))
-                .map_err(|_| CallError::NotResponding)?;
-        }
-        drop(reply);
-        let deadline = Instant::now() + REPORT_TIMEOUT;
-        let mut reports = Vec::new();
-        while reports.len() < self.loops.len() {
-            let left = deadline.saturating_duration_since(Instant::now());
-            reports.push(answers.recv_timeout(left).map_err(|_| CallError::NotResponding)?);
-        }
-        reports.sort_by_key(|report| report.cpt);
-        Ok(reports)
     }
 
     fn show_net(&self) -> Result<Answer, CallError> {

@@ -12,16 +12,17 @@ use std::thread;
 use std::time::Duration;
 
 use lustrine_config::{AcceptPolicy, NodeConfig, PeerConfig, ResolvedNi, Step, Strictness, steps};
-use lustrine_control::{ChangeReport, ChangeRequest};
+use lustrine_control::{ChangeError, ChangeReport, ChangeRequest};
 use lustrine_lnet::ConfiguredPeer;
 use lustrine_lnet::shard::PeerTableFull;
 use lustrine_partition::Change;
 use lustrine_sys::PushError;
 use lustrine_wire::nid::Nid;
 
-use crate::event_loop::BoundListener;
+use crate::error::StartError;
+use crate::handle::{Changing, NodeHandle, NodeInfo};
+use crate::listener::{BoundListener, open_listener, socket_options};
 use crate::mailbox::{ChangeOrder, LoopMessage};
-use crate::node::{NodeHandle, NodeInfo, StartError, open_listener, socket_options};
 use crate::resolve::resolve_one;
 
 mod plan;
@@ -41,16 +42,6 @@ pub(crate) const DURATION_MAX: Duration = Duration::from_secs(40);
 
 /// The most steps of one change in its log line.
 const LOGGED_MAX: usize = 8;
-
-/// Why nothing was changed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text}")]
-pub struct ChangeError {
-    /// LNet's number: a negative errno.
-    pub errno: i32,
-    /// What happened, why, and what to do instead.
-    pub text: String,
-}
 
 /// Whether to make a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -333,13 +324,6 @@ fn log(steps: &[String]) {
     if !shown.is_empty() {
         tracing::info!(steps = shown.join("; "), more, "changed");
     }
-}
-
-/// The state of changes.
-#[derive(Debug, Default)]
-pub(crate) struct Changing {
-    /// Some event loops may have made a change and others not.
-    unfinished: bool,
 }
 
 fn gone() -> ChangeError {

@@ -10,11 +10,10 @@ use std::time::Duration;
 use lustrine_lnet::time::Time;
 use lustrine_selftest::console::{Answer, Command, Console, Refusal};
 use lustrine_sys::{Clock, Sender};
+use lustrine_wire::nid::Nid;
 
-use crate::call::CallError;
-use crate::event_loop::home_loop;
-use crate::mailbox::{ConsoleMessage, LoopMessage};
-use crate::node::{NodeHandle, NodeInfo};
+use crate::error::CallError;
+use crate::mailbox::{ConsoleMessage, LoopMessage, home_loop};
 
 /// Longest time that an idle thread waits at once.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
@@ -34,35 +33,6 @@ enum SlotState {
     Closed,
 }
 
-impl NodeHandle {
-    /// Gives the node's console a command of the session with this key, and waits for the answer:
-    /// up to a minute, plus the time of the commands before it.
-    ///
-    /// # Errors
-    /// When the node has stopped, or the system cannot start a thread.
-    pub fn console(
-        &self,
-        key: u32,
-        command: Command,
-    ) -> Result<Result<Answer, Refusal>, CallError> {
-        let patience = duration_max(&command) + QUEUE_MAX;
-        let (reply, answer) = mpsc::channel();
-        let mail = ConsoleMessage::Command { key, command, reply };
-        self.console.post(self, mail)?;
-        answer.recv_timeout(patience).map_err(|_| CallError::NotResponding)
-    }
-}
-
-impl NodeHandle {
-    /// Whether its console has a session, or commands to process. This query is not a command: it
-    /// does not keep a session alive.
-    pub fn console_in_use(&self) -> bool {
-        let (reply, answer) = mpsc::channel();
-        let asked = self.console.ask(ConsoleMessage::InUse(reply));
-        asked && answer.recv_timeout(QUEUE_MAX).unwrap_or(false)
-    }
-}
-
 /// How long a console may process a command.
 pub(crate) fn duration_max(command: &Command) -> Duration {
     let seconds = match command {
@@ -75,10 +45,17 @@ pub(crate) fn duration_max(command: &Command) -> Duration {
 }
 
 impl ConsoleSlot {
-    fn post(&self, node: &NodeHandle, mail: ConsoleMessage) -> Result<(), CallError> {
+    /// Sends a message to the console of a node with these loops and NIDs; the first message starts
+    /// it.
+    pub(crate) fn post(
+        &self,
+        mail: ConsoleMessage,
+        loops: &Arc<[Sender<LoopMessage>]>,
+        nids: &[Nid],
+    ) -> Result<(), CallError> {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*slot, SlotState::Empty) {
-            *slot = SlotState::Taken(start(node)?);
+            *slot = SlotState::Taken(start(loops, nids)?);
         }
         match &*slot {
             SlotState::Taken(console) => console.send(mail).map_err(|_| CallError::NotResponding),
@@ -87,7 +64,7 @@ impl ConsoleSlot {
     }
 
     /// Queries the console, if there is one.
-    fn ask(&self, mail: ConsoleMessage) -> bool {
+    pub(crate) fn ask(&self, mail: ConsoleMessage) -> bool {
         let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*slot {
             SlotState::Taken(console) => console.send(mail).is_ok(),
@@ -104,13 +81,16 @@ impl ConsoleSlot {
     }
 }
 
-fn start(node: &NodeHandle) -> Result<mpsc::Sender<ConsoleMessage>, CallError> {
+fn start(
+    loops: &Arc<[Sender<LoopMessage>]>,
+    nids: &[Nid],
+) -> Result<mpsc::Sender<ConsoleMessage>, CallError> {
     let (sender, mailbox) = mpsc::channel();
     let now = Clock::Monotonic.now();
     let wall_seconds = Clock::Wall.now().saturating_sub(now) / 1_000_000_000;
     let console = ConsoleThread {
-        console: Console::new(console_nid(&node.info()), wall_seconds),
-        loops: Arc::clone(&node.loops),
+        console: Console::new(console_nid(nids), wall_seconds),
+        loops: Arc::clone(loops),
         mailbox,
         sender: sender.clone(),
         askers: HashMap::new(),
@@ -124,9 +104,9 @@ fn start(node: &NodeHandle) -> Result<mpsc::Sender<ConsoleMessage>, CallError> {
 }
 
 /// The NID that names sessions: the first one that fits their ids.
-fn console_nid(info: &NodeInfo) -> &lustrine_wire::nid::Nid {
-    let short = info.nids.iter().find(|nid| nid.to_short().is_some());
-    short.unwrap_or(&info.nids[0])
+fn console_nid(nids: &[Nid]) -> &Nid {
+    let short = nids.iter().find(|nid| nid.to_short().is_some());
+    short.unwrap_or(&nids[0])
 }
 
 struct ConsoleThread {

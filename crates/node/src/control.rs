@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::call;
-use crate::node::NodeHandle;
+use crate::handle::NodeHandle;
 
 /// Largest number of connections that wait to be accepted.
 const BACKLOG: i32 = 64;

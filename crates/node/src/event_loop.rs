@@ -6,31 +6,26 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use lustrine_lnet::driver_report::DriverPeer;
-use lustrine_lnet::lnd::NiIndex;
-use lustrine_lnet::shard::PeerInfo;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_lnet::topology::home_of;
 use lustrine_partition::{
     ClientBusy, Driver, NodePartition, ProbeId, ProbeResult, ROUNDS_MAX, StreamReport,
 };
 use lustrine_socklnd::Handoff;
-use lustrine_sys::{Clock, Interest, Listener, Mailbox, Ready, Sleeper};
-use lustrine_wire::nid::Nid;
+use lustrine_sys::{Clock, Interest, Mailbox, Ready, Sleeper};
 
 use crate::idle::IdlePolicy;
-use crate::load::LOAD_SLOT;
+use crate::listener::BoundListener;
 use crate::loop_io::{LoopIo, OTHER_TOKEN};
-use crate::mailbox::{ConsoleMessage, LoadError, LoadReport, LoadRequest, LoopMessage, LoopReport};
+use crate::mailbox::{ConsoleMessage, LOAD_SLOT, LoadError, LoadReport, LoadRequest, LoopMessage};
 use crate::outbox::Outbox;
 use crate::watch::Watch;
 
 mod changes;
+mod report;
 
 /// Most connections accepted per listener and turn.
 const ACCEPTS_MAX: usize = 64;
@@ -39,12 +34,6 @@ const ACCEPTS_MAX: usize = 64;
 const ACCEPT_REST: Nanos = Nanos::from_millis(100);
 
 const WAKE_TOKEN: u64 = u64::MAX;
-
-/// A listening socket, for all interfaces at its address.
-pub(crate) struct BoundListener {
-    pub(crate) socket: Listener,
-    pub(crate) local: SocketAddr,
-}
 
 /// Everything one event loop owns.
 pub(crate) struct EventLoop {
@@ -319,34 +308,4 @@ impl EventLoop {
             Err(error) => tracing::warn!(%error, "cannot watch a connection handed over; closed"),
         }
     }
-
-    fn report(&self) -> LoopReport {
-        let (shard, driver) = (self.partition.shard(), self.partition.driver());
-        let nis: Vec<NiIndex> = shard.topology().nis.iter().map(|(index, _)| index).collect();
-        self.report_with(&nis, shard.peers().collect(), driver.peer_rows().collect())
-    }
-
-    pub(crate) fn report_with(
-        &self,
-        nis: &[NiIndex],
-        peers: Vec<PeerInfo>,
-        links: Vec<DriverPeer>,
-    ) -> LoopReport {
-        let (shard, driver) = (self.partition.shard(), self.partition.driver());
-        LoopReport {
-            cpt: self.cpt,
-            nis: nis.iter().map(|ni| shard.ni_info(*ni)).collect(),
-            peers,
-            links,
-            stats: shard.stats_since_reset(),
-            driver: driver.counter_rows(),
-            connections: self.io.open,
-            memory_mapped: self.io.memory_mapped(),
-        }
-    }
-}
-
-/// The loop that owns a peer.
-pub(crate) fn home_loop(nid: &Nid, loops: usize) -> usize {
-    usize::from(home_of(nid, loops as u16))
 }

@@ -4,17 +4,13 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use lustrine_lnet::time::Nanos;
-use lustrine_selftest::{ClientArgs, ClientSlot, LoadStep, SessionMode};
+use lustrine_selftest::{ClientArgs, LoadStep, SessionMode};
 use lustrine_sys::{Clock, Sender};
 use lustrine_wire::nid::{Nid, PID_LUSTRE, ProcessId};
 use lustrine_wire::srpc::Name;
 
-use crate::event_loop::home_loop;
-use crate::mailbox::{LoadError, LoadReport, LoadRequest, LoopMessage};
-use crate::node::NodeHandle;
-
-/// The slot of the one load that an event loop has at once.
-pub(crate) const LOAD_SLOT: ClientSlot = ClientSlot(1);
+use crate::handle::NodeHandle;
+use crate::mailbox::{LOAD_SLOT, LoadError, LoadReport, LoadRequest, LoopMessage, home_loop};
 
 /// How long an event loop may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);

@@ -2,21 +2,23 @@
 
 use std::sync::{Arc, mpsc};
 
-use lustrine_lnet::driver_report::{DriverCounter, DriverPeer};
-use lustrine_lnet::shard::{NiInfo, PeerInfo, PeerTableFull};
-use lustrine_lnet::stats::Stats;
+use lustrine_lnet::shard::PeerTableFull;
 use lustrine_lnet::time::Nanos;
+use lustrine_lnet::topology::home_of;
 use lustrine_partition::{Change, ProbeResult};
 use lustrine_selftest::console::{Answer, Command, ConsoleRpc, Refusal, RpcOutcome};
 use lustrine_selftest::{
-    ClientArgs, ClientError, CptMessage, LoadProgress, LoadStep, LoadStepError,
+    ClientArgs, ClientError, ClientSlot, CptMessage, LoadProgress, LoadStep, LoadStepError,
 };
 use lustrine_socklnd::Handoff;
 use lustrine_sys::{Socket, SocketOptions};
 use lustrine_wire::nid::Nid;
 
-use crate::event_loop::BoundListener;
-use crate::snapshot::{LoopSnapshot, SnapshotQuery};
+use crate::listener::BoundListener;
+use crate::snapshot::{LoopReport, LoopSnapshot, SnapshotQuery};
+
+/// The slot of the one load that an event loop has at once.
+pub(crate) const LOAD_SLOT: ClientSlot = ClientSlot(1);
 
 /// The messages to an event loop.
 pub(crate) enum LoopMessage {
@@ -108,23 +110,7 @@ pub struct LoadReport {
     pub snapshot: LoadProgress,
 }
 
-/// The report of one event loop.
-#[derive(Clone, Debug)]
-pub(crate) struct LoopReport {
-    /// The CPU partition.
-    pub cpt: u16,
-    /// Interfaces, with this partition's share of credits.
-    pub nis: Vec<NiInfo>,
-    /// Peers of this loop, as the core sees them.
-    pub peers: Vec<PeerInfo>,
-    /// The same, as the driver sees them.
-    pub links: Vec<DriverPeer>,
-    /// The core's counters.
-    pub stats: Stats,
-    /// The driver's counters.
-    pub driver: Vec<DriverCounter>,
-    /// Number of open TCP connections.
-    pub connections: usize,
-    /// Memory mapped for messages, in bytes.
-    pub memory_mapped: u64,
+/// The loop that owns a peer.
+pub(crate) fn home_loop(nid: &Nid, loops: usize) -> usize {
+    usize::from(home_of(nid, loops as u16))
 }

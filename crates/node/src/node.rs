@@ -4,32 +4,30 @@ use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::io;
-use std::net::SocketAddr;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use lustrine_config::{AcceptPolicy, IdentityChoice, NodeConfig, ResolvedNi, own_peer};
 use lustrine_lnet::time::Time;
-use lustrine_lnet::topology::{Identity, Ni, Topology, credits_per_cpt};
-use lustrine_partition::tunables::Tunables;
+use lustrine_lnet::topology::{Identity, Topology};
 use lustrine_partition::{NodePartition, PartitionConfig};
-use lustrine_socklnd::{Accept, Config as DriverConfig, NiConfig};
+use lustrine_socklnd::{Accept, Config as DriverConfig};
 use lustrine_sys::{
-    Clock, CptError, CpuSet, Keepalive, Listener, Machine, Mailbox, Poller, PushError, Sender,
-    Sleeper, SocketOptions, mailbox, thread as sys_thread,
+    Clock, CpuSet, Machine, Mailbox, Poller, PushError, Sender, Sleeper, mailbox,
+    thread as sys_thread,
 };
-use lustrine_wire::nid::Nid;
 
-use crate::change::Changing;
 use crate::console::ConsoleSlot;
-use crate::event_loop::{BoundListener, EventLoop};
+use crate::error::StartError;
+use crate::event_loop::EventLoop;
+use crate::handle::{Current, Life, NodeHandle, NodeInfo};
 use crate::idle::IdlePolicy;
+use crate::listener::{BoundListener, leads_to, open_listeners, socket_options};
 use crate::loop_io::LoopIo;
 use crate::mailbox::LoopMessage;
 use crate::outbox::Outbox;
-use crate::resolve::{ResolveError, ResolvedIdentity, resolve_identity, resolve_nis};
+use crate::resolve::{ResolvedIdentity, resolve_identity, resolve_nis};
 use crate::watch::Watch;
 
 /// [`NodeInfo::identity_reason`] of a command that could be a node and is not.
@@ -42,113 +40,10 @@ const MAILBOX_LEN: usize = 4096;
 /// sinks.
 const BASE_MEMORY: u64 = 256 << 20;
 
-/// Why a node could not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The configuration does not fit this machine.
-    #[error(transparent)]
-    Resolve(#[from] ResolveError),
-    /// The CPU partitions cannot be created.
-    #[error(transparent)]
-    Partitions(#[from] CptError),
-    /// A listening socket cannot be opened.
-    #[error("cannot listen on {addr}: {error}{hint}")]
-    Listen {
-        /// The address and port.
-        addr: SocketAddr,
-        /// The system's error.
-        error: io::Error,
-        /// Advice.
-        hint: &'static str,
-    },
-    /// A peer of the configuration is the node itself.
-    #[error("{0}; for example leave it out")]
-    OwnPeer(String),
-    /// The table of peers has no room for the configured ones.
-    #[error(
-        "the peers of the configuration do not fit into the table of peers; allowed: peers_max of \
-         them; for example leave out those that discovery finds, or set peers_max"
-    )]
-    Peers,
-    /// Another error of the system.
-    #[error("cannot start an event loop: {0}")]
-    System(#[from] io::Error),
-}
-
-/// The properties of a node, some of which can change.
-#[derive(Clone, Debug)]
-pub struct NodeInfo {
-    /// Its NIDs; the first one is primary.
-    pub nids: Vec<Nid>,
-    /// The name of each NID's interface, if it has one.
-    pub interfaces: Vec<Option<String>>,
-    /// The address at which each NID listens; `None` if the node accepts no connections.
-    pub listening: Vec<Option<SocketAddr>>,
-    /// The TCP port at which peers of each NID's net are dialled.
-    pub ports: Vec<u16>,
-    /// Bulk connections per peer and direction, per NID.
-    pub conns_per_peer: Vec<u16>,
-    /// Messages to one peer that may be under way at once, per NID.
-    pub peer_credits: Vec<u32>,
-    /// The tunables of the node.
-    pub tunables: Tunables,
-    /// The whole configuration, with every interface's own values; its nets are in the order of the
-    /// NIDs.
-    pub config: NodeConfig,
-    /// Its identity.
-    pub identity: Identity,
-    /// The reason for it, as text.
-    pub identity_reason: &'static str,
-    /// The CPUs of each partition.
-    pub partitions: Vec<Vec<u32>>,
-}
-
 /// A running node. Dropping it stops it.
 pub struct Node {
     handle: NodeHandle,
     threads: Vec<JoinHandle<()>>,
-}
-
-/// A handle to a node. It does not keep the node running: calls to one that has stopped fail.
-#[derive(Clone)]
-pub struct NodeHandle {
-    pub(crate) current: Arc<Current>,
-    pub(crate) loops: Arc<[Sender<LoopMessage>]>,
-    pub(crate) console: Arc<ConsoleSlot>,
-}
-
-/// The present configuration of a node.
-pub(crate) struct Current {
-    pub(crate) info: RwLock<Arc<NodeInfo>>,
-    /// Held during a change, from reading the configuration to the last loop's answer, so that
-    /// changes have an order.
-    pub(crate) changing: Mutex<Changing>,
-    pub(crate) life: Life,
-}
-
-/// What does not change while a node runs, and what later parts need.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Life {
-    pub(crate) cpts: u16,
-    pub(crate) incarnation: u64,
-    /// Largest number of connections for each loop, limited by the descriptors.
-    connections_max: i64,
-}
-
-impl Current {
-    /// A handle to a node whose loops answer nothing.
-    #[cfg(test)]
-    pub(crate) fn of(info: NodeInfo) -> Current {
-        let life = Life { cpts: 1, incarnation: 1, connections_max: 16 };
-        Current { info: RwLock::new(Arc::new(info)), changing: Mutex::default(), life }
-    }
-}
-
-impl NodeHandle {
-    /// The present properties of the node.
-    pub fn info(&self) -> Arc<NodeInfo> {
-        Arc::clone(&self.current.info.read().unwrap_or_else(PoisonError::into_inner))
-    }
 }
 
 /// A node has all methods of its handle.
@@ -292,70 +187,6 @@ fn partitions(config: &NodeConfig) -> Result<Vec<CpuSet>, StartError> {
     Ok(lustrine_sys::cpt::partitions(count, &config.cpu_pattern, &machine)?)
 }
 
-fn open_listeners(
-    config: &NodeConfig,
-    nis: &[ResolvedNi],
-) -> Result<Vec<BoundListener>, StartError> {
-    let mut listeners = Vec::new();
-    if config.accept == AcceptPolicy::None {
-        return Ok(listeners);
-    }
-    for addr in nis.iter().flat_map(ResolvedNi::addrs) {
-        if !leads_to(&listeners, &addr) {
-            listeners.push(open_listener(config, addr)?);
-        }
-    }
-    Ok(listeners)
-}
-
-fn leads_to(listeners: &[BoundListener], addr: &SocketAddr) -> bool {
-    listeners.iter().any(|listener| listener.local == *addr)
-}
-
-/// A listener for all interfaces at an address.
-pub(crate) fn open_listener(
-    config: &NodeConfig,
-    addr: SocketAddr,
-) -> Result<BoundListener, StartError> {
-    let backlog = config.tunables.socklnd.accept_backlog as u16;
-    let socket = Listener::bind(addr, backlog, socket_options(&config.tunables));
-    Ok(BoundListener { socket: socket.map_err(|error| listen_error(addr, error))?, local: addr })
-}
-
-fn listen_error(addr: SocketAddr, error: io::Error) -> StartError {
-    let hint = match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            "; ports below 1024 need root or CAP_NET_BIND_SERVICE: run with them, choose another \
-             port (--net tcp=ADDR:PORT), or do not listen (--accept none)"
-        }
-        io::ErrorKind::AddrInUse => {
-            "; another node, or a kernel's LNet, listens there: choose another address or port"
-        }
-        _ => "",
-    };
-    StartError::Listen { addr, error, hint }
-}
-
-pub(crate) fn socket_options(tunables: &Tunables) -> SocketOptions {
-    let buffer = |bytes: i64| (bytes > 0).then_some(bytes as u32);
-    let keepalive = (tunables.socklnd.keepalive_idle > 0).then(|| Keepalive {
-        idle: Duration::from_secs(tunables.socklnd.keepalive_idle as u64),
-        interval: Duration::from_secs(tunables.socklnd.keepalive_intvl as u64),
-        count: std::num::NonZeroU32::new(tunables.socklnd.keepalive_count as u32)
-            .unwrap_or(std::num::NonZeroU32::MIN),
-    });
-    SocketOptions {
-        nodelay: true,
-        send_buffer: buffer(tunables.socklnd.tx_buffer_size),
-        recv_buffer: buffer(tunables.socklnd.rx_buffer_size),
-        tos: u8::try_from(tunables.socklnd.tos).ok(),
-        keepalive,
-        // Data that the driver has written is no longer in its queues, and has the same time limit
-        // [SOCK-11].
-        unacknowledged_max: Some(Duration::from_secs(tunables.socklnd.sock_timeout as u64)),
-    }
-}
-
 /// What all loops of one node share while they are created.
 struct Builder<'a> {
     config: &'a NodeConfig,
@@ -486,34 +317,6 @@ fn settings(config: &NodeConfig, nis: &[ResolvedNi]) -> NodeConfig {
     NodeConfig { nets, ..config.clone() }
 }
 
-impl Life {
-    /// The tunables of a loop.
-    pub(crate) fn limited(&self, tunables: &Tunables) -> Tunables {
-        let mut limited = tunables.clone();
-        let most = &mut limited.socklnd.connections_max;
-        *most = (*most).min(self.connections_max);
-        limited
-    }
-
-    pub(crate) fn core_ni(&self, ni: &ResolvedNi) -> Ni {
-        Ni {
-            nid: ni.nid,
-            credits: credits_per_cpt(ni.credits, ni.peer_credits, self.cpts),
-            peer_credits: ni.peer_credits,
-        }
-    }
-
-    pub(crate) fn driver_ni(&self, ni: &ResolvedNi) -> NiConfig {
-        NiConfig {
-            nid: ni.nid,
-            local_ip: Some(ni.ip),
-            port: ni.port,
-            port_bulk: ni.port_bulk,
-            conns_per_peer: ni.conns_per_peer,
-            incarnation: self.incarnation,
-        }
-    }
-}
 /// A random number from the system that is not predictable from outside.
 fn drawn() -> u64 {
     // The standard library seeds the hashers of its maps with it, and offers no other access.

@@ -5,53 +5,8 @@ use lustrine_lnet::status::Status;
 use lustrine_lnet::topology::Identity;
 use lustrine_wire::nid::Nid;
 
-use crate::node::NodeHandle;
-
-/// Why a request failed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CallError {
-    /// The NID is not that of one node.
-    #[error("{0} is not the NID of a node; an example is 10.0.0.1@tcp")]
-    InvalidNid(Nid),
-    /// The operation failed.
-    #[error("{what} {nid}: {status}{hint}")]
-    Failed {
-        /// The operation.
-        what: &'static str,
-        /// The peer.
-        nid: Nid,
-        /// How it ended.
-        status: Status,
-        /// Where it failed, and what to do next.
-        hint: String,
-    },
-    /// An event loop does not answer.
-    #[error("the node does not answer; it is stopping, or one of its event loops has failed")]
-    NotResponding,
-    /// The system cannot start a thread for the console.
-    #[error("cannot start a console: {0}")]
-    ThreadFailed(String),
-}
-
-impl CallError {
-    /// What to do next; empty if nothing is known beyond the error's name.
-    pub fn hint(&self) -> &str {
-        match self {
-            CallError::Failed { hint, .. } => hint.strip_prefix("; ").unwrap_or(hint),
-            CallError::InvalidNid(_) | CallError::NotResponding | CallError::ThreadFailed(_) => "",
-        }
-    }
-
-    /// LNet's number for it.
-    pub fn errno(&self) -> i32 {
-        match self {
-            CallError::InvalidNid(_) => -22,
-            CallError::Failed { status, .. } => status.errno(),
-            CallError::NotResponding => Status::Shutdown.errno(),
-            CallError::ThreadFailed(_) => Status::NoMemory.errno(),
-        }
-    }
-}
+use crate::error::CallError;
+use crate::handle::NodeHandle;
 
 /// How far a connection to a peer got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

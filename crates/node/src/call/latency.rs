@@ -6,8 +6,8 @@ use lustrine_control::{Answer, BucketRow, LatencyRow, OperationLatency, SummaryR
 use lustrine_lnet::latency::{Histogram, Latencies, Operation, Summaries, Summary};
 use lustrine_wire::nid::Nid;
 
-use super::CallError;
-use crate::node::NodeHandle;
+use crate::error::CallError;
+use crate::handle::NodeHandle;
 use crate::snapshot::{LoopSnapshot, Since, SnapshotPeers, SnapshotQuery};
 
 /// Largest number of peers whose histograms are in one answer.

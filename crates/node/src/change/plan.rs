@@ -11,8 +11,8 @@ use lustrine_partition::tunables::TABLE;
 use lustrine_wire::nid::Nid;
 
 use super::{ChangeError, EBUSY, EINVAL, Plan, steps, strictness};
-use crate::call::CallError;
-use crate::node::{NodeHandle, NodeInfo};
+use crate::error::CallError;
+use crate::handle::{NodeHandle, NodeInfo};
 use crate::resolve::{ResolveError, resolve_one};
 
 const ENOENT: i32 = -2;

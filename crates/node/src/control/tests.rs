@@ -10,7 +10,7 @@ use lustrine_partition::tunables::Tunables;
 use tempfile::TempDir;
 
 use super::*;
-use crate::node::{Current, NodeInfo};
+use crate::handle::{Current, NodeInfo};
 
 /// A node without event loops, which can only describe itself.
 fn handle() -> NodeHandle {

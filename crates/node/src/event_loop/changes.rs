@@ -4,8 +4,9 @@ use lustrine_lnet::shard::PeerTableFull;
 use lustrine_lnet::time::Time;
 use lustrine_sys::Interest;
 
-use super::{BoundListener, EventLoop};
+use super::EventLoop;
 use crate::idle::IdlePolicy;
+use crate::listener::BoundListener;
 use crate::loop_io::OTHER_TOKEN;
 use crate::mailbox::ChangeOrder;
 

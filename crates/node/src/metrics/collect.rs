@@ -11,8 +11,9 @@ use lustrine_selftest::RpcTotals;
 use lustrine_sys::Clock;
 use lustrine_wire::nid::Nid;
 
-use crate::call::{CallError, identity_name};
-use crate::node::NodeHandle;
+use crate::call::identity_name;
+use crate::error::CallError;
+use crate::handle::NodeHandle;
 use crate::snapshot::{LoopSnapshot, Since, SnapshotPeers, SnapshotQuery};
 
 /// The server's own values.

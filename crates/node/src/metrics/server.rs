@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use self::pool::{Client, Collect, ConnectionPool};
 use super::collect::collect;
-use crate::node::NodeHandle;
+use crate::handle::NodeHandle;
 
 mod pool;
 
