@@ -7,7 +7,6 @@ use lustrine_partition::tunables::TABLE;
 use lustrine_wire::nid::{Net, Nid};
 
 use super::driver::NetDriver;
-use super::peers::is_a_peers;
 use super::{InterfaceChoice, NetConfig, NodeConfig, PEER_NIDS_MAX, interface};
 
 /// Values that LNet does not allow, or not together.
@@ -373,6 +372,11 @@ fn describe(place: &InterfaceChoice) -> String {
 
 fn other_net(net: Net) -> Net {
     Net::new(net.kind, net.number.wrapping_add(1))
+}
+
+/// Whether a NID can be that of another node.
+pub(super) fn is_a_peers(nid: &Nid) -> bool {
+    !nid.is_any() && !nid.is_lo()
 }
 
 #[cfg(test)]

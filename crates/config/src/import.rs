@@ -14,7 +14,8 @@ use lustrine_lnet::tunables::Change;
 use lustrine_partition::tunables::{TABLE, Tunables};
 use lustrine_wire::nid::Nid;
 
-use super::lnetctl::{self, Draft};
+use super::draft::Draft;
+use super::lnetctl;
 use super::nets::{PEER_BUFFER_CREDITS, PEER_TIMEOUT};
 use super::steps::{About, Refused, same};
 use super::{NetConfig, NodeConfig, PeerConfig, Strictness};

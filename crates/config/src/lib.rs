@@ -10,6 +10,7 @@
 mod address;
 mod check;
 mod choices;
+mod draft;
 mod driver;
 mod import;
 mod interface;

@@ -1,13 +1,10 @@
 //! The file as a whole [CFG-7], and lnetctl's `global` section [CFG-10].
 
-use lustrine_document::{
-    Entry, Key, Location, Node, Problem, Problems, Reader, Section, Strictness, load,
-};
-use lustrine_lnet::tunables::Tunable;
+use lustrine_document::{Entry, Key, Node, Problem, Problems, Reader, Section, Strictness, load};
 
-use super::check::{self, Inconsistency, Subject};
+use super::check;
+use super::draft::Draft;
 use super::problem::{FORMAT, Warning, warnings};
-use super::reading::number;
 use super::{NodeConfig, lustrine_section, nets, peers};
 
 /// What the examples of whole files show.
@@ -63,58 +60,6 @@ const GLOBAL_KEYS: &[Key] = &[
     ),
 ];
 
-/// A configuration in the making, and where its parts come from.
-pub(super) struct Draft {
-    pub(super) config: NodeConfig,
-    /// Where each of the nets is described.
-    pub(super) nets_at: Vec<Location>,
-    /// Where each of the peers is described.
-    pub(super) peers_at: Vec<Location>,
-    /// Where tunables were set.
-    tunables_at: Vec<(&'static str, Location)>,
-    /// Where keys of our own section were set.
-    pub(super) own_at: Vec<(&'static str, Location)>,
-}
-
-impl Draft {
-    /// Takes the value of a tunable, once.
-    pub(super) fn set(
-        &mut self,
-        row: &'static Tunable,
-        key: &str,
-        at: &Location,
-        value: &Node,
-    ) -> Result<(), Problem> {
-        if let Some(first) = self.tunable_at(row.name) {
-            return Err(Problem::given_twice(at, key, first));
-        }
-        let number = number(value, key, row)?;
-        self.tunables_at.push((row.name, at.clone()));
-        let set = self.config.tunables.set(row.name, number);
-        assert!(set.is_ok(), "{} is a tunable and {number} in its range", row.name);
-        Ok(())
-    }
-
-    pub(super) fn tunable_at(&self, name: &str) -> Option<&Location> {
-        self.tunables_at.iter().find(|(set, _)| *set == name).map(|(_, at)| at)
-    }
-
-    pub(super) fn own_at(&self, key: &str) -> Option<&Location> {
-        self.own_at.iter().find(|(set, _)| *set == key).map(|(_, at)| at)
-    }
-
-    /// Where the file says what does not go together.
-    fn place_of(&self, what: &Inconsistency) -> Location {
-        let at = match what.subject() {
-            Subject::Net(index) => self.nets_at.get(index),
-            Subject::Peer(index) => self.peers_at.get(index).or(self.peers_at.last()),
-            Subject::Tunables(names) => names.iter().filter_map(|name| self.tunable_at(name)).max(),
-            Subject::Control => self.own_at("control"),
-        };
-        at.cloned().unwrap_or(Location::START)
-    }
-}
-
 pub(super) fn read(
     text: &str,
     source_name: &str,
@@ -152,13 +97,7 @@ fn read_into(
 }
 
 fn draft(reader: &mut Reader, root: &Node, base: NodeConfig, all_cpts: Option<&str>) -> Draft {
-    let mut draft = Draft {
-        config: base,
-        nets_at: Vec::new(),
-        peers_at: Vec::new(),
-        tunables_at: Vec::new(),
-        own_at: Vec::new(),
-    };
+    let mut draft = Draft::new(base);
     for entry in reader.entries(root, &TOP) {
         match entry.key {
             "net" => nets::read(reader, &mut draft, entry.value),

@@ -8,7 +8,7 @@ use lustrine_partition::tunables::TABLE;
 use lustrine_selftest::ConsoleList;
 
 use super::choices::UnknownValue;
-use super::lnetctl::Draft;
+use super::draft::Draft;
 use crate::Address;
 
 pub(super) const LUSTRINE: Section = Section::new(

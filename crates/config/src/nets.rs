@@ -9,8 +9,8 @@ use lustrine_lnet::tunables::{Change, Tunable};
 use lustrine_wire::nid::{Net, NetKind, Nid};
 
 use super::check::{Inconsistency, row};
+use super::draft::Draft;
 use super::driver::NetDriver;
-use super::lnetctl::Draft;
 use super::reading::{entries_with, number};
 use super::{InterfaceChoice, NetConfig, interface};
 

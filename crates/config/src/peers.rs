@@ -4,8 +4,8 @@ use lustrine_document::{Entry, Key, Node, Problem, Reader, Section, word};
 use lustrine_lnet::tunables::{Change, Tunable};
 use lustrine_wire::nid::Nid;
 
-use super::check::Inconsistency;
-use super::lnetctl::Draft;
+use super::check::{Inconsistency, is_a_peers};
+use super::draft::Draft;
 use super::reading::{entries_with, number};
 use super::{PEER_NIDS_MAX, PeerConfig};
 
@@ -108,11 +108,6 @@ fn nid(node: &Node, key: &str) -> Result<Nid, Problem> {
         .ok()
         .filter(is_a_peers)
         .ok_or_else(|| Problem::value(&node.at, key, text, "a NID of another node", NID_EXAMPLE))
-}
-
-/// Whether a NID can be that of another node.
-pub(super) fn is_a_peers(nid: &Nid) -> bool {
-    !nid.is_any() && !nid.is_lo()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! have units; and everything that is wrong with one, said at once.
 #![forbid(unsafe_code)]
 
+mod hint;
 mod problem;
 mod quantity;
 mod reader;
@@ -11,13 +12,14 @@ use lustrine_yaml::YamlError;
 
 pub use lustrine_yaml::{Limits, Position, Shape, clipped};
 
+pub use hint::{nearest, unknown_key};
 pub use problem::{Location, Problem, Problems};
 pub use quantity::{
     BANDWIDTH, BYTES, DURATION, Decimal, FRACTION, Quantity, QuantityError, format_bytes,
     format_duration, parse_duration, range,
 };
-pub use reader::{Entry, Fields, Reader, Strictness, decimal, items, nearest, word};
-pub use section::{Key, Role, Section, read_keys, unknown_key};
+pub use reader::{Entry, Fields, Reader, Strictness, decimal, items, word};
+pub use section::{Key, Role, Section, read_keys};
 
 /// A value of a document, and where it stands.
 pub type Node = lustrine_yaml::Node<Location>;

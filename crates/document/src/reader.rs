@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use lustrine_yaml::{Shape, clipped};
 
+use crate::hint::nearest;
 use crate::problem::{Location, Problem, Problems};
 use crate::quantity::Quantity;
 use crate::section::{Role, Section};
@@ -331,17 +332,6 @@ pub fn word<'n>(node: &'n Node, what: &str, example: &str) -> Result<&'n str, Pr
         Content::Scalar(text) => Ok(text),
         _ => Err(Problem::wrong_shape(node, what, Shape::Scalar, example)),
     }
-}
-
-/// The word most like `word`: up to a third of its letters may differ; case, `_` and `-` do not
-/// count.
-pub fn nearest<'w>(word: &str, known: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
-    let plain = |word: &str| clipped(word).to_lowercase().replace(['_', '-'], " ");
-    let wanted = plain(word);
-    let tolerance = (wanted.chars().count() / 3).max(1);
-    let scored =
-        known.into_iter().map(|known| (strsim::damerau_levenshtein(&wanted, &plain(known)), known));
-    scored.min_by_key(|(distance, _)| *distance).filter(|(d, _)| *d <= tolerance).map(|(_, k)| k)
 }
 
 /// Digits, perhaps behind a minus; nothing else that a YAML dialect may take for a number.

@@ -1,9 +1,7 @@
 //! Tables of the keys that a mapping may have.
 
-use lustrine_yaml::clipped;
-
+use crate::hint::unknown_key;
 use crate::problem::{Location, Problem};
-use crate::reader::nearest;
 
 /// One kind of mapping in a file.
 #[derive(Clone, Copy, Debug)]
@@ -106,21 +104,4 @@ impl Section {
         let names = self.all().flat_map(|known| [Some(known.name), known.also]).flatten();
         unknown_key(at, key, (self.name, &self.known()), names, self.example)
     }
-}
-
-/// A key that is not known in a part of a document, where messages list the known ones like this.
-/// The hint is the most similar of `names`, or the example.
-pub fn unknown_key<'w>(
-    at: &Location,
-    key: &str,
-    (within, known): (&str, &str),
-    names: impl IntoIterator<Item = &'w str>,
-    example: &str,
-) -> Problem {
-    let hint = match nearest(key, names) {
-        Some(nearest) => format!("did you mean {nearest:?}?"),
-        None => format!("for example {example}"),
-    };
-    let key = clipped(key);
-    Problem::new(at, format!("{key:?} is not known in {within}; allowed: {known}; {hint}"))
 }

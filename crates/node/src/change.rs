@@ -16,6 +16,7 @@ use lustrine_control::{ChangeError, ChangeReport, ChangeRequest};
 use lustrine_lnet::ConfiguredPeer;
 use lustrine_lnet::shard::PeerTableFull;
 use lustrine_partition::Change;
+use lustrine_selftest::ServicePolicy;
 use lustrine_sys::PushError;
 use lustrine_wire::nid::Nid;
 
@@ -65,6 +66,22 @@ struct Plan {
     /// Besides the configuration: NIDs to be removed, and whether to reset the counters.
     forget: Vec<Nid>,
     reset: bool,
+}
+
+/// What the loops of a node are to change.
+#[derive(Default)]
+struct LoopWork {
+    changes: Vec<Change>,
+    /// Listeners of interfaces that are added.
+    listeners: Vec<BoundListener>,
+    /// Which consoles the selftest service obeys.
+    selftest: Option<Arc<ServicePolicy>>,
+}
+
+impl LoopWork {
+    fn of(changes: Vec<Change>) -> LoopWork {
+        LoopWork { changes, ..LoopWork::default() }
+    }
 }
 
 impl NodeHandle {
@@ -130,8 +147,7 @@ impl NodeHandle {
 
     fn make(&self, info: &NodeInfo, plan: Plan) -> Result<(), ChangeError> {
         let mut described = Vec::new();
-        let mut changes = Vec::new();
-        let mut listeners = Vec::new();
+        let mut work = LoopWork::default();
         let mut next = info.clone();
         next.config = plan.after;
         next.tunables = next.config.tunables.clone();
@@ -143,15 +159,14 @@ impl NodeHandle {
                 Step::RemoveNids(nids) => forget.extend(nids),
                 Step::Tunables(_) => {
                     let tunables = self.current.life.limited(&next.tunables);
-                    changes.push(Change::Tunables(Box::new(tunables)));
+                    work.changes.push(Change::Tunables(Box::new(tunables)));
                 }
                 Step::SelftestPolicy => {
-                    let policy = Box::new(next.config.selftest.clone());
-                    changes.push(Change::SelftestPolicy(policy));
+                    work.selftest = Some(Arc::new(next.config.selftest.clone()));
                 }
                 Step::RemoveNet(index) => {
                     let nid = info.nids[index];
-                    changes.push(Change::RemoveNi { nid });
+                    work.changes.push(Change::RemoveNi { nid });
                     let at = next.nids.iter().position(|other| *other == nid);
                     next.finish_ni_removal(at.expect("an interface of the node"));
                 }
@@ -160,10 +175,10 @@ impl NodeHandle {
                     let ni = ni.map_err(plan::unresolved)?;
                     let lets_in = next.config.accept != AcceptPolicy::None;
                     if lets_in {
-                        open_listeners(info, &next.config, &ni, &mut listeners)?;
+                        open_listeners(info, &next.config, &ni, &mut work.listeners)?;
                     }
                     next.add_ni(&ni, lets_in.then(|| ni.addrs()[0]));
-                    changes.push(Change::AddNi {
+                    work.changes.push(Change::AddNi {
                         core: self.current.life.core_ni(&ni),
                         driver: self.current.life.driver_ni(&ni),
                     });
@@ -172,20 +187,20 @@ impl NodeHandle {
                     // Interfaces that are there stand before those that are added, in order.
                     let nid = next.nids[index];
                     next.conns_per_peer[index] = conns_per_peer;
-                    changes.push(Change::ConnsPerPeer { nid, conns_per_peer });
+                    work.changes.push(Change::ConnsPerPeer { nid, conns_per_peer });
                 }
             }
         }
         if !forget.is_empty() {
-            changes.push(Change::RemoveNids(forget));
+            work.changes.push(Change::RemoveNids(forget));
         }
         if plan.reset {
-            changes.push(Change::ResetStats);
+            work.changes.push(Change::ResetStats);
         }
         self.describe(&info.config.peers, &described)?;
-        let told = self.apply_on_loops(changes, listeners, &next);
+        let applied = self.apply_on_loops(work, &next);
         // Once peers were configured, "nothing was changed" would be wrong.
-        told.map_err(|why| if described.is_empty() { why } else { gone() })?;
+        applied.map_err(|why| if described.is_empty() { why } else { gone() })?;
         let mut current = self.current.info.write().unwrap_or_else(PoisonError::into_inner);
         *current = Arc::new(next);
         Ok(())
@@ -198,13 +213,13 @@ impl NodeHandle {
         }
         let info = self.info();
         let change = |peer: &PeerConfig| Change::ConfigurePeer(configured(peer));
-        let made = self.apply_on_loops(peers.iter().map(change).collect(), Vec::new(), &info);
+        let made = self.apply_on_loops(LoopWork::of(peers.iter().map(change).collect()), &info);
         let Err(error) = made else { return Ok(()) };
         // What was discovered of them before stays, and so do their connections.
         let tried: HashSet<Nid> = peers.iter().map(|peer| peer.nids[0]).collect();
         let mut undo = vec![Change::UnconfigurePeers(tried.iter().copied().collect())];
         undo.extend(before.iter().filter(|old| tried.contains(&old.nids[0])).map(change));
-        let _ = self.apply_on_loops(undo, Vec::new(), &info);
+        let _ = self.apply_on_loops(LoopWork::of(undo), &info);
         Err(error)
     }
 
@@ -215,21 +230,18 @@ impl NodeHandle {
 
     /// Has all loops make changes. The first loop is the last one: it accepts connections on a new
     /// interface when all others know it.
-    fn apply_on_loops(
-        &self,
-        changes: Vec<Change>,
-        listeners: Vec<BoundListener>,
-        next: &NodeInfo,
-    ) -> Result<(), ChangeError> {
+    fn apply_on_loops(&self, work: LoopWork, next: &NodeInfo) -> Result<(), ChangeError> {
+        let LoopWork { changes, listeners, selftest } = work;
         let tunes = changes.iter().any(|change| matches!(change, Change::Tunables(_)));
         let changes: Arc<[Change]> = changes.into();
-        if changes.is_empty() {
+        if changes.is_empty() && selftest.is_none() {
             return Ok(());
         }
         let order = |listeners, reply| {
             let options =
                 tunes.then(|| (socket_options(&next.tunables), next.tunables.loops.spin_us));
-            ChangeOrder { changes: Arc::clone(&changes), listeners, options, reply }
+            let (changes, selftest) = (Arc::clone(&changes), selftest.clone());
+            ChangeOrder { changes, selftest, listeners, options, reply }
         };
         let mut left = LOOPS_MAX;
         let (reply, answers) = mpsc::channel();

@@ -9,6 +9,7 @@ use lustrine_partition::{Change, ProbeResult};
 use lustrine_selftest::console::{Answer, Command, ConsoleRpc, Refusal, RpcOutcome};
 use lustrine_selftest::{
     ClientArgs, ClientError, ClientSlot, CptMessage, LoadProgress, LoadStep, LoadStepError,
+    ServicePolicy,
 };
 use lustrine_socklnd::Handoff;
 use lustrine_sys::{Socket, SocketOptions};
@@ -47,7 +48,9 @@ pub(crate) enum LoopMessage {
 /// Changes to a loop, which it applies in one turn.
 pub(crate) struct ChangeOrder {
     pub(crate) changes: Arc<[Change]>,
-    /// Listeners of interfaces that are added, for the loop that has the listeners.
+    /// Which consoles the selftest service obeys from now on.
+    pub(crate) selftest: Option<Arc<ServicePolicy>>,
+    /// Listeners of interfaces that are added; for the loop that has the listeners.
     pub(crate) listeners: Vec<BoundListener>,
     /// The options of streams from now on, and how the loop waits.
     pub(crate) options: Option<(SocketOptions, i64)>,

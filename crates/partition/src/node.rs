@@ -3,7 +3,6 @@
 use core::ops::{Deref, DerefMut};
 
 use lustrine_lnet::memory::Memory;
-use lustrine_lnet::shard::PeerTableFull;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Topology;
 use lustrine_selftest::console::{ConsoleRpc, RpcOutcome};
@@ -14,8 +13,8 @@ use lustrine_selftest::{
 use lustrine_socklnd::{Config as DriverConfig, Socklnd};
 use lustrine_wire::nid::Nid;
 
-use crate::driver::{Driver, DriverOn};
-use crate::partition::{Change, Partition};
+use crate::driver::Driver;
+use crate::partition::Partition;
 use crate::probes::{ProbeId, ProbeResult, Probes};
 use crate::services::ServiceHandle;
 
@@ -196,29 +195,6 @@ impl<D: Driver> NodePartition<D> {
     /// The next RPC of a console that has ended: its number, and the reply or why there is none.
     pub fn next_rpc_outcome(&mut self) -> Option<RpcOutcome> {
         self.partition.service_mut(self.console_rpcs?)?.next_rpc_outcome()
-    }
-}
-
-impl<D: Driver> NodePartition<D> {
-    /// Makes a change. The loop has a turn afterwards.
-    ///
-    /// # Errors
-    /// When the table of peers has no room for a description: nothing was changed then.
-    pub fn change<O: Memory>(
-        &mut self,
-        now: Time,
-        outside: &mut O,
-        change: &Change<D::NiConfig>,
-    ) -> Result<(), PeerTableFull>
-    where
-        D: DriverOn<O>,
-        D::NiConfig: Clone,
-    {
-        match change {
-            Change::SelftestPolicy(policy) => self.set_selftest_policy(now, outside, policy),
-            change => self.partition.change(now, outside, change)?,
-        }
-        Ok(())
     }
 }
 

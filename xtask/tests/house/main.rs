@@ -7,6 +7,7 @@
 
 mod architecture;
 mod arrows;
+mod cycles;
 mod finding;
 mod hashing;
 mod purity;

@@ -24,6 +24,9 @@ impl EventLoop {
         for change in order.changes.iter() {
             changed = changed.and(self.partition.change(now, &mut self.io, change));
         }
+        if let Some(policy) = order.selftest {
+            self.partition.set_selftest_policy(now, &mut self.io, &policy);
+        }
         order.listeners.into_iter().for_each(|listener| self.add_listener(listener));
         self.close_unused_listeners();
         // The asker may have given up.

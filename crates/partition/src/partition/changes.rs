@@ -6,7 +6,6 @@ use lustrine_lnet::shard::PeerTableFull;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_lnet::topology::Ni;
-use lustrine_selftest::ServicePolicy;
 use lustrine_socklnd::NiConfig;
 use lustrine_wire::nid::Nid;
 
@@ -44,8 +43,6 @@ pub enum Change<N = NiConfig> {
     UnconfigurePeers(Vec<Nid>),
     /// These NIDs of others are forgotten. What is under way there ends with an error.
     RemoveNids(Vec<Nid>),
-    /// Other consoles are obeyed by the selftest service.
-    SelftestPolicy(Box<ServicePolicy>),
     /// Counters that are shown begin anew.
     ResetStats,
 }
@@ -55,7 +52,7 @@ impl<D: Driver> Partition<D> {
     ///
     /// # Errors
     /// When the table of peers has no room for a description: nothing was changed then.
-    pub(crate) fn change<O: Memory>(
+    pub fn change<O: Memory>(
         &mut self,
         now: Time,
         io: &mut O,
@@ -90,8 +87,6 @@ impl<D: Driver> Partition<D> {
                 self.driver.close_nids(now, &mut self.shard, io, nids, status);
                 self.shard.finish_nid_removal(nids);
             }
-            // The services' own.
-            Change::SelftestPolicy(_) => {}
             Change::ResetStats => self.shard.reset_stats(),
         }
         Ok(())

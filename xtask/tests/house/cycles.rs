@@ -1,0 +1,136 @@
+//! No circles among the top-level modules of a crate: a module can be read with what it uses, and
+//! moved to a crate of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use crate::finding::assert_none;
+use crate::roots::{crate_dir, files_below, read, repository, shown};
+
+/// Circles of today, by crate. A new one is a finding, and so is one of these that is gone.
+const KNOWN: &[(&str, &[&str])] = &[
+    (
+        "lnet",
+        &[
+            "credits", "event", "journal", "lnd", "md", "path", "peer", "portal", "shard",
+            "topology",
+        ],
+    ),
+    ("plan", &["measure", "points", "run"]),
+    ("selftest", &["body", "mark", "rpc"]),
+    ("sim", &["check", "stream"]),
+    ("sim", &["event_log", "fabric", "network", "script", "tcp"]),
+    ("sim", &["node", "simulation"]),
+    ("socklnd", &["claims", "conn", "driver", "peer", "shares"]),
+    ("socklnd", &["close_reason", "counters"]),
+];
+
+/// What each top-level module of a crate names with `crate::`, or with `super::` from the top.
+type Graph = BTreeMap<String, BTreeSet<String>>;
+
+fn graph(src: &Path) -> Graph {
+    let files = files_below(src, &["rs"]);
+    let module = |path: &Path| {
+        let inside = path.strip_prefix(src).expect("a file of the crate");
+        let first = inside.iter().next().expect("a name").to_string_lossy().into_owned();
+        (first.trim_end_matches(".rs").to_owned(), inside.iter().count())
+    };
+    let tops: BTreeSet<String> = files.iter().map(|path| module(path).0).collect();
+    let mut graph = Graph::new();
+    for path in &files {
+        let (own, depth) = module(path);
+        let tests = path.iter().any(|part| part == "tests" || part == "tests.rs");
+        if tests || own == "lib" || own == "main" {
+            continue;
+        }
+        let text = read(path);
+        let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+        let named = graph.entry(own.clone()).or_default();
+        named.extend(names(code, "crate::"));
+        if depth == 1 {
+            named.extend(names(code, "super::"));
+        }
+        named.retain(|name| *name != own && tops.contains(name));
+    }
+    graph
+}
+
+/// The names behind a prefix, also those in braces.
+fn names(code: &str, prefix: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    for (at, _) in code.match_indices(prefix) {
+        if code[..at].chars().next_back().is_some_and(|c| is_word(c) || c == ':') {
+            continue;
+        }
+        let rest = &code[at + prefix.len()..];
+        let list = match rest.strip_prefix('{') {
+            Some(inside) => inside.split('}').next().unwrap_or_default(),
+            None => rest.split(|c| !is_word(c)).next().unwrap_or_default(),
+        };
+        for name in list.split(',') {
+            found.push(name.trim().split("::").next().unwrap_or_default().to_owned());
+        }
+    }
+    found
+}
+
+/// The modules that can be reached from each other.
+fn circles(graph: &Graph) -> Vec<BTreeSet<String>> {
+    let reached = |from: &String| {
+        let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
+        while let Some(module) = open.pop() {
+            for next in graph.get(module).into_iter().flatten() {
+                if seen.insert(next.clone()) {
+                    open.push(next);
+                }
+            }
+        }
+        seen
+    };
+    let reach: BTreeMap<&String, BTreeSet<String>> =
+        graph.keys().map(|module| (module, reached(module))).collect();
+    let mut found: Vec<BTreeSet<String>> = Vec::new();
+    for (module, there) in &reach {
+        if there.contains(*module) && !found.iter().any(|circle| circle.contains(*module)) {
+            let back = |other: &&String| reach.get(other).is_some_and(|o| o.contains(*module));
+            found.push(there.iter().filter(back).cloned().collect());
+        }
+    }
+    found
+}
+
+#[test]
+fn modules_of_a_crate_form_no_circles() {
+    let mut findings = Vec::new();
+    let mut known: BTreeSet<(String, String)> =
+        KNOWN.iter().map(|(name, circle)| ((*name).to_owned(), circle.join(" "))).collect();
+    let crates = std::fs::read_dir(repository().join("crates")).expect("the crates");
+    for entry in crates {
+        let name = entry.expect("a directory entry").file_name().to_string_lossy().into_owned();
+        let src = crate_dir(&name).join("src");
+        for circle in circles(&graph(&src)) {
+            let circle = circle.into_iter().collect::<Vec<_>>().join(" ");
+            if !known.remove(&(name.clone(), circle.clone())) {
+                findings.push(format!("{}: {circle} name each other", shown(&src)));
+            }
+        }
+    }
+    for (name, circle) in known {
+        findings.push(format!("{name}: {circle} form no circle any more; take them off the list"));
+    }
+    assert_none("circles of modules", &findings);
+}
+
+#[test]
+fn a_circle_is_found() {
+    let uses = |pairs: &[(&str, &[&str])]| -> Graph {
+        let names = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect();
+        pairs.iter().map(|(module, list)| ((*module).to_owned(), names(list))).collect()
+    };
+    assert_eq!(circles(&uses(&[("a", &["b", "c"]), ("b", &["c"]), ("c", &[])])), []);
+    let found = circles(&uses(&[("a", &["b"]), ("b", &["c"]), ("c", &["b"]), ("d", &["a"])]));
+    assert_eq!(found, [["b", "c"].map(str::to_owned).into()]);
+    let code = "use crate::one::X;\nuse crate::{two::Y, three};\nfn f() { other_crate::four() }";
+    assert_eq!(names(code, "crate::"), ["one", "two", "three"]);
+}
