@@ -17,7 +17,7 @@ use lustrine_partition::{
 use lustrine_socklnd::Handoff;
 use lustrine_sys::{Clock, Interest, Mailbox, Ready, Sleeper};
 
-use crate::idle::IdlePolicy;
+use crate::idle::{IdlePolicy, Wait};
 use crate::listener::BoundListener;
 use crate::loop_io::{LoopIo, OTHER_TOKEN};
 use crate::mailbox::{ConsoleMessage, LOAD_SLOT, LoadError, LoadReport, LoadRequest, LoopMessage};
@@ -33,6 +33,10 @@ const ACCEPTS_MAX: usize = 64;
 /// How long a listener rests when descriptors or memory are used up.
 const ACCEPT_REST: Nanos = Nanos::from_millis(100);
 
+/// A polling loop asks the poller again after this time, and the driver in between: a stream that
+/// the driver does not poll is read at most so much later than it could be.
+const LOOK_INTERVAL: Nanos = Nanos::from_micros(10);
+
 const WAKE_TOKEN: u64 = u64::MAX;
 
 /// Everything one event loop owns.
@@ -47,6 +51,8 @@ pub(crate) struct EventLoop {
     pub(crate) outbox: Outbox<LoopMessage>,
     pub(crate) sleeper: Sleeper,
     pub(crate) waiting: IdlePolicy,
+    /// When the poller was asked last.
+    pub(crate) looked_at: Time,
     /// Listeners stay closed until then.
     pub(crate) rest_until: Time,
     pub(crate) stopping: bool,
@@ -77,23 +83,8 @@ impl EventLoop {
         }
         let mut ready = Vec::with_capacity(256);
         while !self.stopping {
-            let timeout = self.timeout();
             ready.clear();
-            self.sleeper.arm();
-            let timeout = if self.mailbox.is_empty() { timeout } else { Some(Duration::ZERO) };
-            let waited = self.io.wait(timeout, &mut ready);
-            self.sleeper.disarm();
-            if let Err(error) = waited {
-                // Only our own mistakes end a poller: the node cannot go on without it.
-                panic!("the poller of CPT {} failed: {error}", self.cpt);
-            }
-            let mut now = Time(Clock::Monotonic.now());
-            let found = !ready.is_empty() || !self.mailbox.is_empty();
-            if self.waiting.woke(now, found) {
-                std::thread::yield_now();
-                let start = std::mem::replace(&mut now, Time(Clock::Monotonic.now()));
-                self.waiting.yielded(start, now);
-            }
+            let now = self.wait(&mut ready);
             self.turn(now, &ready);
         }
         self.watch.tell(self.cpt, &self.partition.driver().counter_rows());
@@ -102,13 +93,67 @@ impl EventLoop {
         self.partition.close(now, &mut self.io, Status::Shutdown);
     }
 
-    /// How long to wait for reports; `None` is until there is one.
-    fn timeout(&mut self) -> Option<Duration> {
+    /// Waits until there is something to do, and collects the poller's reports. Returns the time.
+    fn wait(&mut self, ready: &mut Vec<Ready>) -> Time {
+        let deadline = self.next_deadline();
+        let mut now = Time(Clock::Monotonic.now());
         let busy = self.partition.has_work() || !self.outbox.is_empty();
-        self.waiting.timeout(Time(Clock::Monotonic.now()), busy, || {
-            let rest = if self.rest_until == Time::ZERO { Time::NEVER } else { self.rest_until };
-            self.partition.next_deadline().min(rest).min(self.watch.deadline())
-        })
+        if busy || now >= deadline || !self.mailbox.is_empty() {
+            self.waiting.found();
+            return self.look(Some(Duration::ZERO), ready);
+        }
+        while now < deadline && self.mailbox.is_empty() {
+            match self.waiting.next(now) {
+                Wait::Look => {}
+                Wait::Yield => {
+                    std::thread::yield_now();
+                    let start = std::mem::replace(&mut now, Time(Clock::Monotonic.now()));
+                    self.waiting.yielded(start, now);
+                }
+                Wait::Sleep => {
+                    let limit = (deadline != Time::NEVER)
+                        .then(|| Duration::from_nanos(deadline.since(now).0));
+                    now = self.sleep(limit, ready);
+                    break;
+                }
+            }
+            if now.since(self.looked_at) >= LOOK_INTERVAL {
+                now = self.look(Some(Duration::ZERO), ready);
+                if !ready.is_empty() {
+                    break;
+                }
+            } else if self.partition.poll(now, &mut self.io) {
+                break;
+            } else {
+                now = Time(Clock::Monotonic.now());
+            }
+        }
+        self.waiting.found();
+        now
+    }
+
+    /// Sleeps until there is a report or a message of another thread.
+    fn sleep(&mut self, limit: Option<Duration>, ready: &mut Vec<Ready>) -> Time {
+        self.sleeper.arm();
+        let limit = if self.mailbox.is_empty() { limit } else { Some(Duration::ZERO) };
+        let now = self.look(limit, ready);
+        self.sleeper.disarm();
+        now
+    }
+
+    fn look(&mut self, limit: Option<Duration>, ready: &mut Vec<Ready>) -> Time {
+        if let Err(error) = self.io.wait(limit, ready) {
+            // Only our own mistakes end a poller: the node cannot go on without it.
+            panic!("the poller of CPT {} failed: {error}", self.cpt);
+        }
+        self.looked_at = Time(Clock::Monotonic.now());
+        self.looked_at
+    }
+
+    /// When there is something to do although nothing is reported.
+    fn next_deadline(&self) -> Time {
+        let rest = if self.rest_until == Time::ZERO { Time::NEVER } else { self.rest_until };
+        self.partition.next_deadline().min(rest).min(self.watch.deadline())
     }
 
     fn turn(&mut self, now: Time, ready: &[Ready]) {
@@ -125,10 +170,12 @@ impl EventLoop {
         }
         self.read_mailbox(now);
         self.end_rest(now);
+        let mut round_at = now;
         for _ in 0..ROUNDS_MAX {
-            if !self.partition.round(Time(Clock::Monotonic.now()), &mut self.io) {
+            if !self.partition.round(round_at, &mut self.io) {
                 break;
             }
+            round_at = Time(Clock::Monotonic.now());
         }
         while let Some((sock, readiness)) = self.io.next_copied() {
             self.partition.report(now, &mut self.io, StreamReport::Ready { sock, readiness });

@@ -1,23 +1,29 @@
 //! How a loop waits when there is nothing to do: whether it looks again or sleeps, and whether it
 //! lets others run meanwhile.
 //!
-//! Looking again at once keeps the CPU from whoever is to send us something, if it shares this one
-//! with us; so a polling loop gives way. Another polling loop gives way in turn after microseconds.
-//! A program that just computes keeps the CPU for its whole time slice, of milliseconds, and takes
-//! one for each time we give way to it. A loop that sleeps is put before such a program when it has
-//! something to do, so beside one it sleeps instead. Only the time that giving way took tells who
-//! the neighbour is.
-
-use std::time::Duration;
+//! A loop that looks again at once keeps the CPU from the program that is to send it something, if
+//! both share the CPU; so a polling loop yields now and then. How long a yield takes says who else
+//! wants the CPU. If nobody does, it returns at once: the loop yields rarely. Another polling loop
+//! yields in turn after microseconds: the loop yields at each look, so that both get ahead. A
+//! program that computes keeps the CPU for its whole time slice, of milliseconds, and takes one
+//! for each yield. A loop that sleeps is put before such a program when it has something to do, so
+//! beside one the loop sleeps instead of polling.
 
 use lustrine_lnet::time::{Nanos, Time};
 
-/// Giving way that takes longer met a program that uses its slice up: slices are of 0.7 ms and
+/// A yield that takes longer has let another thread run.
+const SHARED: Nanos = Nanos::from_micros(2);
+
+/// Longest time between two yields of a loop that has its CPU to itself.
+const YIELD_INTERVAL_MAX: Nanos = Nanos::from_micros(20);
+
+/// A yield that takes longer has met a program that uses up its slice: slices are of 0.7 ms and
 /// more, turns of a loop like this one far shorter.
 const DEAR: Nanos = Nanos::from_micros(700);
 
-/// How long a loop does not give way after the first time that it was dear; each further time in a
-/// row doubles it, up to [`RESERVE_MAX`].
+/// How long a loop does not poll after two yields in a row were dear: a single one may be due to an
+/// interrupt or to the host of a virtual machine. Each further one in a row doubles it, up to
+/// [`RESERVE_MAX`].
 const RESERVE: Nanos = Nanos::from_millis(50);
 const RESERVE_MAX: Nanos = Nanos::from_millis(3_200);
 
@@ -32,17 +38,33 @@ enum Policy {
     SpinThenBlock(Nanos),
 }
 
-/// Decides how a loop waits. Its user calls [`timeout`](IdlePolicy::timeout), waits for so long,
-/// says with [`woke`](IdlePolicy::woke) what came of it, and gives way if told to.
+/// What a loop that has nothing to do does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Look whether something came.
+    Look,
+    /// Let other threads run, say with [`IdlePolicy::yielded`] how long that took, then look.
+    Yield,
+    /// Sleep until a report or a deadline.
+    Sleep,
+}
+
+/// Decides how a loop waits.
 #[derive(Debug)]
 pub struct IdlePolicy {
     policy: Policy,
     /// Since when the loop has been looking for something to do, if it polls.
     idle_since: Option<Time>,
-    /// Nobody is given way before.
+    /// When it yields next, while it polls.
+    yield_at: Time,
+    /// Time between two yields.
+    yield_interval: Nanos,
+    /// It does not poll before, or if it never sleeps, does not yield.
     reserved_until: Time,
     /// How long that was from its beginning.
     reserve: Nanos,
+    /// Whether the last yield was dear.
+    dear: bool,
 }
 
 impl IdlePolicy {
@@ -53,60 +75,66 @@ impl IdlePolicy {
             micros if micros < 0 => Policy::Spin,
             micros => Policy::SpinThenBlock(Nanos(micros as u64 * 1000)),
         };
-        IdlePolicy { policy, idle_since: None, reserved_until: Time::ZERO, reserve: Nanos::ZERO }
+        IdlePolicy {
+            policy,
+            idle_since: None,
+            yield_at: Time::ZERO,
+            yield_interval: YIELD_INTERVAL_MAX,
+            reserved_until: Time::ZERO,
+            reserve: Nanos::ZERO,
+            dear: false,
+        }
     }
 
-    /// How long to wait for reports; `None` is until there is one. `busy`: there is work that no
-    /// report will announce. `deadline`: when there will be, [`Time::NEVER`] for never.
-    pub fn timeout(
-        &mut self,
-        now: Time,
-        busy: bool,
-        deadline: impl FnOnce() -> Time,
-    ) -> Option<Duration> {
-        if busy {
-            self.idle_since = None;
-            return Some(Duration::ZERO);
-        }
+    /// What to do next, with nothing to do.
+    #[must_use]
+    pub fn next(&mut self, now: Time) -> Wait {
         let spin = match self.policy {
             Policy::Spin => Nanos(u64::MAX),
             Policy::SpinThenBlock(length) if now >= self.reserved_until => length,
             Policy::SpinThenBlock(_) | Policy::Block => Nanos::ZERO,
         };
-        if now.since(*self.idle_since.get_or_insert(now)) < spin {
-            return Some(Duration::ZERO);
+        if spin == Nanos::ZERO {
+            return Wait::Sleep;
         }
-        self.idle_since = None;
-        let deadline = deadline();
-        (deadline != Time::NEVER).then(|| Duration::from_nanos(deadline.since(now).0))
+        let Some(since) = self.idle_since else {
+            self.idle_since = Some(now);
+            self.yield_at = now + self.yield_interval;
+            return Wait::Look;
+        };
+        if now.since(since) >= spin {
+            return Wait::Sleep;
+        }
+        if now >= self.yield_at && now >= self.reserved_until { Wait::Yield } else { Wait::Look }
     }
 
-    /// The wait is over; `found` if it brought something. Whether to give way now: if so,
-    /// [`yielded`](IdlePolicy::yielded) wants to know how long it took.
-    #[must_use]
-    pub fn woke(&mut self, now: Time, found: bool) -> bool {
-        if found {
-            self.idle_since = None;
-        }
-        self.idle_since.is_some() && now >= self.reserved_until
+    /// There is something to do, or the loop has slept.
+    pub fn found(&mut self) {
+        self.idle_since = None;
     }
 
     /// Others could run from `start` until `now`.
     pub fn yielded(&mut self, start: Time, now: Time) {
-        if now.since(start) < DEAR {
+        let took = now.since(start);
+        self.yield_interval = if took >= SHARED {
+            Nanos::ZERO
+        } else {
+            Nanos((self.yield_interval.0 * 2).clamp(1_000, YIELD_INTERVAL_MAX.0))
+        };
+        self.yield_at = now + self.yield_interval;
+        let dear_before = std::mem::replace(&mut self.dear, took >= DEAR);
+        if !self.dear {
             self.reserve = Nanos::ZERO;
-            return;
+        } else if dear_before {
+            self.reserve = Nanos((self.reserve.0 * 2).clamp(RESERVE.0, RESERVE_MAX.0));
+            self.reserved_until = now + self.reserve;
         }
-        self.reserve = Nanos((self.reserve.0 * 2).clamp(RESERVE.0, RESERVE_MAX.0));
-        self.reserved_until = now + self.reserve;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const NEVER: fn() -> Time = || Time::NEVER;
 
     fn at(micros: u64) -> Time {
         Time(1_000_000_000 + micros * 1000)
@@ -115,7 +143,7 @@ mod tests {
     /// A loop that has looked once and found nothing.
     fn idle(spin_us: i64) -> IdlePolicy {
         let mut waiting = IdlePolicy::new(spin_us);
-        waiting.timeout(at(0), false, NEVER);
+        let _ = waiting.next(at(0));
         waiting
     }
 
@@ -125,70 +153,94 @@ mod tests {
             [(0, false, false), (200, true, false), (-1, true, true)]
         {
             let mut waiting = idle(spin_us);
-            let polls = Some(Duration::ZERO);
-            assert_eq!(waiting.timeout(at(100), false, NEVER) == polls, polls_at_100);
-            assert_eq!(waiting.timeout(at(300), false, NEVER) == polls, polls_at_300);
+            assert_eq!(waiting.next(at(100)) != Wait::Sleep, polls_at_100, "{spin_us}");
+            assert_eq!(waiting.next(at(300)) != Wait::Sleep, polls_at_300, "{spin_us}");
         }
     }
 
     #[test]
-    fn a_sleep_ends_with_the_deadline() {
-        let mut waiting = IdlePolicy::new(0);
-        let sleep = waiting.timeout(at(0), false, || at(70));
-        assert_eq!(sleep, Some(Duration::from_micros(70)));
-        assert_eq!(waiting.timeout(at(0), false, NEVER), None);
-        let passed = waiting.timeout(at(80), false, || at(70));
-        assert_eq!(passed, Some(Duration::ZERO), "a deadline that has passed is due");
-    }
-
-    #[test]
-    fn work_and_finds_begin_the_polling_anew() {
+    fn what_is_found_begins_the_polling_anew() {
         let mut waiting = idle(200);
-        assert_eq!(waiting.timeout(at(150), true, NEVER), Some(Duration::ZERO));
-        assert_eq!(waiting.timeout(at(160), false, NEVER), Some(Duration::ZERO));
-        assert!(!waiting.woke(at(340), true));
-        assert_eq!(waiting.timeout(at(341), false, NEVER), Some(Duration::ZERO));
-        assert_eq!(waiting.timeout(at(540), false, NEVER), Some(Duration::ZERO));
-        assert_eq!(waiting.timeout(at(541), false, NEVER), None);
+        assert_ne!(waiting.next(at(150)), Wait::Sleep);
+        waiting.found();
+        assert_eq!(waiting.next(at(341)), Wait::Look);
+        assert_ne!(waiting.next(at(540)), Wait::Sleep);
+        assert_eq!(waiting.next(at(541)), Wait::Sleep);
     }
 
     #[test]
-    fn only_a_loop_that_polls_and_finds_nothing_gives_way() {
-        assert!(!idle(0).woke(at(1), false), "it sleeps: others run");
-        assert!(!idle(200).woke(at(1), true));
-        assert!(idle(200).woke(at(1), false));
-        assert!(idle(-1).woke(at(1), false));
+    fn a_loop_with_a_cpu_to_itself_yields_every_20_microseconds() {
+        let mut waiting = idle(-1);
+        let mut yields = 0;
+        for micros in 1..=1000 {
+            if waiting.next(at(micros)) == Wait::Yield {
+                yields += 1;
+                waiting.yielded(at(micros), at(micros));
+            }
+        }
+        assert_eq!(yields, 50);
+    }
+
+    #[test]
+    fn a_loop_that_shares_its_cpu_yields_at_each_look_until_it_is_alone() {
+        let mut waiting = idle(-1);
+        assert_eq!(waiting.next(at(20)), Wait::Yield);
+        waiting.yielded(at(20), at(25));
+        assert_eq!(waiting.next(at(25)), Wait::Yield);
+        waiting.yielded(at(25), at(30));
+        waiting.found();
+        assert_eq!(waiting.next(at(31)), Wait::Look, "the first look comes before a yield");
+        let mut at_yields = Vec::new();
+        for micros in 32..=64 {
+            if waiting.next(at(micros)) == Wait::Yield {
+                at_yields.push(micros);
+                waiting.yielded(at(micros), at(micros));
+            }
+        }
+        assert_eq!(at_yields, [32, 33, 35, 39, 47, 63]);
     }
 
     #[test]
     fn beside_a_program_that_computes_it_sleeps_and_tries_again_ever_more_rarely() {
         let mut waiting = idle(200);
-        let mut now = 0;
+        let mut now = 20;
+        let dear_yield = |waiting: &mut IdlePolicy, now: &mut u64| {
+            assert_eq!(waiting.next(at(*now)), Wait::Yield);
+            waiting.yielded(at(*now), at(*now + 4000));
+            *now += 4000;
+            waiting.found();
+            let _ = waiting.next(at(*now));
+        };
+        dear_yield(&mut waiting, &mut now);
+        assert_eq!(waiting.next(at(now)), Wait::Yield, "one dear yield may be an accident");
         for millis in [50, 100, 200, 400, 800, 1600, 3200, 3200] {
-            assert!(waiting.woke(at(now), false));
-            waiting.yielded(at(now), at(now + 4000));
-            now += 4000;
+            dear_yield(&mut waiting, &mut now);
             for within in [0, millis * 1000 - 1] {
-                assert_eq!(waiting.timeout(at(now + within), false, NEVER), None);
-                assert!(!waiting.woke(at(now + within), false));
+                assert_eq!(waiting.next(at(now + within)), Wait::Sleep);
             }
             now += millis * 1000;
-            assert_eq!(waiting.timeout(at(now), false, NEVER), Some(Duration::ZERO));
+            assert_eq!(waiting.next(at(now)), Wait::Look);
         }
-        assert!(waiting.woke(at(now), false));
-        waiting.yielded(at(now), at(now + 10));
-        assert!(waiting.woke(at(now + 10), false), "the program has gone");
-        waiting.yielded(at(now + 10), at(now + 4010));
-        assert_eq!(waiting.timeout(at(now + 53_000), false, NEVER), None);
-        assert_eq!(waiting.timeout(at(now + 54_010), false, NEVER), Some(Duration::ZERO));
+        assert_eq!(waiting.next(at(now)), Wait::Yield);
+        waiting.yielded(at(now), at(now));
+        now += 1;
+        dear_yield(&mut waiting, &mut now);
+        assert_ne!(waiting.next(at(now)), Wait::Sleep, "the program had gone");
+        dear_yield(&mut waiting, &mut now);
+        assert_eq!(waiting.next(at(now + 49_999)), Wait::Sleep);
+        assert_eq!(waiting.next(at(now + 50_000)), Wait::Look);
     }
 
     #[test]
     fn a_loop_that_never_sleeps_keeps_its_cpu_from_a_program_that_computes() {
         let mut waiting = idle(-1);
-        assert!(waiting.woke(at(0), false));
-        waiting.yielded(at(0), at(4000));
-        assert_eq!(waiting.timeout(at(4001), false, NEVER), Some(Duration::ZERO));
-        assert!(!waiting.woke(at(4002), false));
+        for start in [20, 4020] {
+            assert_eq!(waiting.next(at(start)), Wait::Yield);
+            waiting.yielded(at(start), at(start + 4000));
+        }
+        for within in [0, 49_999] {
+            assert_eq!(waiting.next(at(8020 + within)), Wait::Look);
+        }
+        assert_eq!(waiting.next(at(58_020)), Wait::Yield);
     }
 }

@@ -291,6 +291,7 @@ impl Builder<'_> {
             outbox: Outbox::new(others.to_vec()),
             sleeper,
             waiting: IdlePolicy::new(tunables.loops.spin_us),
+            looked_at: Time::ZERO,
             rest_until: Time::ZERO,
             stopping: false,
             askers: HashMap::new(),

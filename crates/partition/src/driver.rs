@@ -78,6 +78,12 @@ pub trait DriverOn<O: Memory>: Driver {
     /// Does all I/O that can be done now, as far as is fair.
     fn flush<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O);
 
+    /// Looks for messages without a report of the loop, where it is likely that some came and the
+    /// look costs less than the loop's own. Returns whether there is something to do now.
+    fn poll<C: Core>(&mut self, _now: Time, _core: &mut C, _outside: &mut O) -> bool {
+        false
+    }
+
     /// Closes all connections with peers of these NIDs; operations end with `status`.
     fn close_nids<C: Core>(
         &mut self,

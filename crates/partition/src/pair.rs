@@ -176,6 +176,11 @@ impl<O: Memory, A: DriverOn<O>, B: DriverOn<O>> DriverOn<O> for DriverPair<A, B>
         self.second.flush(now, core, outside);
     }
 
+    fn poll<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O) -> bool {
+        let first = self.first.poll(now, core, outside);
+        self.second.poll(now, core, outside) || first
+    }
+
     fn close_nids<C: Core>(
         &mut self,
         now: Time,

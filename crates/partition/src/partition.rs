@@ -136,6 +136,15 @@ impl<D: Driver> Partition<D> {
         self.driver.adopt(now, &mut self.shard, outside, handoff);
     }
 
+    /// Has the driver look for messages without a report, see [`DriverOn::poll`].
+    #[inline]
+    pub fn poll<O: Memory>(&mut self, now: Time, outside: &mut O) -> bool
+    where
+        D: DriverOn<O>,
+    {
+        self.driver.poll(now, &mut self.shard, outside)
+    }
+
     /// Works at one moment until nothing is left to do without a new report, or for as long as is
     /// fair. For loops whose time stands still while they work; others call
     /// [`round`](Partition::round) with a new time until nothing is left.

@@ -149,6 +149,11 @@ impl<I: Io> DriverOn<I> for Socklnd {
         Socklnd::flush(self, now, core, io);
     }
 
+    #[inline]
+    fn poll<C: Core>(&mut self, now: Time, core: &mut C, io: &mut I) -> bool {
+        Socklnd::poll(self, now, core, io)
+    }
+
     fn close_nids<C: Core>(
         &mut self,
         now: Time,

@@ -18,6 +18,7 @@ use crate::counters::Counters;
 use crate::io::{Io, Readiness, SockId};
 use crate::notices::{Notice, Notices};
 use crate::peer::{Dial, Peer, PeerKey, Peers};
+use crate::recent::Recent;
 use crate::shares::Shares;
 use crate::timer_queue::TimerQueue;
 use crate::tx::{Finished, Tx, WriteEnd, WriteTotals};
@@ -115,6 +116,8 @@ pub struct Socklnd {
     pub(crate) shared_buffer: Box<[u8]>,
     /// Connections with something to do.
     pub(crate) run: VecDeque<ConnKey>,
+    /// Connections that brought something last.
+    pub(crate) recent: Recent,
     /// Peers to dial, and peers that are owed acknowledgements.
     pub(crate) dialling: Vec<PeerKey>,
     pub(crate) acking: Vec<PeerKey>,
@@ -156,6 +159,7 @@ impl Socklnd {
             peers: Peers::new(absent_max, config.seed),
             shared_buffer: vec![0; SHARED_BUFFER_LEN].into_boxed_slice(),
             run: VecDeque::new(),
+            recent: Recent::default(),
             dialling: Vec::new(),
             acking: Vec::new(),
             handshakes: TimerQueue::new(),

@@ -10,7 +10,7 @@
 //! | `listen`, `dial` | the two sides of a handshake |
 //! | `admission`, `shares`, `claims` | who gets a place, who makes room, who is believed |
 //! | `route`, `tx`, `staging`, `zc` | sending: choice of connection, batches, cookies |
-//! | `receive`, `rx` | receiving: where bytes are read to, and the frame reader |
+//! | `receive`, `recent`, `rx` | receiving: where bytes are read to, reads without a report, and the frame reader |
 //! | `closing`, `timeouts`, `timer_queue` | ends and deadlines |
 //! | `changes` | other values, interfaces that come and go |
 //! | `conn`, `peer`, `format` | what is known of connections and peers |
@@ -37,6 +37,7 @@ mod overdue;
 mod peer;
 mod progress;
 mod receive;
+mod recent;
 mod route;
 mod rx;
 mod shares;

@@ -143,6 +143,7 @@ impl Socklnd {
         }
         conn.drained(len, span_len + tail_len);
         let small = matches!(target, Target::Shared) && span_len == 0;
+        self.note_recent(key);
         Ok(Some(ReadResult { bytes: len, small }))
     }
 

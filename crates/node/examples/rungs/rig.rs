@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use lustrine_lnet::lnd::NiIndex;
-use lustrine_lnet::time::Time;
+use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Identity;
-use lustrine_node::idle::IdlePolicy;
+use lustrine_node::idle::{IdlePolicy, Wait};
 use lustrine_node::loop_io::{LoopIo, OTHER_TOKEN};
 use lustrine_partition::tunables::Tunables;
 use lustrine_socklnd::{Accept, Config, NiConfig, Socklnd};
@@ -19,6 +19,9 @@ use crate::layer::{Buffers, Layer};
 
 /// More memory than the buffers of any layer.
 const MEMORY: u64 = 512 << 20;
+
+/// As in the loop of a node.
+const LOOK_INTERVAL: Nanos = Nanos::from_micros(10);
 
 /// Longest wait: the other side may have ended without a report.
 const POLL_MAX: Duration = Duration::from_millis(100);
@@ -41,6 +44,7 @@ pub(crate) struct Rig<L> {
     listener: Listener,
     local: SocketAddr,
     waiting: IdlePolicy,
+    looked_at: Time,
     ready: Vec<Ready>,
 }
 
@@ -83,20 +87,13 @@ impl<L: Layer> Rig<L> {
         let buffers = Buffers::new(&mut io, shape.slots, shape.send, shape.recv);
         let layer = L::new(nid(ip), identity, buffers, &mut io);
         let ready = Vec::with_capacity(64);
-        Ok(Rig { io, driver, layer, listener, local, waiting, ready })
+        Ok(Rig { io, driver, layer, listener, local, waiting, looked_at: Time::ZERO, ready })
     }
 
     /// Waits for reports with the wait policy of an event loop, and processes them.
     pub(crate) fn turn(&mut self) -> io::Result<()> {
-        let timeout = self.timeout();
         self.ready.clear();
-        self.io.wait(Some(timeout), &mut self.ready)?;
-        let waited = now();
-        if self.waiting.woke(waited, !self.ready.is_empty()) {
-            std::thread::yield_now();
-            self.waiting.yielded(waited, now());
-        }
-        let now = now();
+        let now = self.wait()?;
         let ready = std::mem::take(&mut self.ready);
         for report in &ready {
             if report.token == OTHER_TOKEN {
@@ -135,10 +132,47 @@ impl<L: Layer> Rig<L> {
         }
     }
 
-    fn timeout(&mut self) -> Duration {
+    /// Waits as the loop of a node does.
+    fn wait(&mut self) -> io::Result<Time> {
+        if self.driver.has_work() {
+            self.waiting.found();
+            return self.look(Duration::ZERO);
+        }
         let deadline = self.driver.next_deadline().min(self.layer.next_deadline());
-        let timeout = self.waiting.timeout(now(), self.driver.has_work(), || deadline);
-        timeout.map_or(POLL_MAX, |timeout| timeout.min(POLL_MAX))
+        let mut now = now();
+        while now < deadline {
+            match self.waiting.next(now) {
+                Wait::Look => {}
+                Wait::Yield => {
+                    std::thread::yield_now();
+                    let start = std::mem::replace(&mut now, self::now());
+                    self.waiting.yielded(start, now);
+                }
+                Wait::Sleep => {
+                    let limit = Duration::from_nanos(deadline.since(now).0).min(POLL_MAX);
+                    now = self.look(limit)?;
+                    break;
+                }
+            }
+            if now.since(self.looked_at) >= LOOK_INTERVAL {
+                now = self.look(Duration::ZERO)?;
+                if !self.ready.is_empty() {
+                    break;
+                }
+            } else if self.driver.poll(now, self.layer.core(), &mut self.io) {
+                break;
+            } else {
+                now = self::now();
+            }
+        }
+        self.waiting.found();
+        Ok(now)
+    }
+
+    fn look(&mut self, limit: Duration) -> io::Result<Time> {
+        self.io.wait(Some(limit), &mut self.ready)?;
+        self.looked_at = now();
+        Ok(self.looked_at)
     }
 
     fn accept(&mut self, now: Time) -> io::Result<()> {

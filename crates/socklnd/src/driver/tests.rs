@@ -5,6 +5,7 @@ mod chaos;
 mod dialling;
 mod exchange;
 mod golden;
+mod poll;
 mod rogue;
 mod strangers;
 mod time;

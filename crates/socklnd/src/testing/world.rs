@@ -166,6 +166,12 @@ impl World {
         busy
     }
 
+    /// Has a node's driver read without a report.
+    pub(crate) fn poll(&mut self, index: usize) -> bool {
+        let Node { driver, io, core } = &mut self.nodes[index];
+        driver.poll(self.now, core, io)
+    }
+
     /// Lets so much time pass, with everything that is due in it.
     pub(crate) fn pass(&mut self, length: Nanos) {
         let end = self.now + length;

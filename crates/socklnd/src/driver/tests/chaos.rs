@@ -21,6 +21,7 @@ enum Step {
     Plan { node: usize, plan: Plan },
     Run,
     Turn(usize),
+    Poll(usize),
     Resume(usize),
     Pass(u64),
     Break(usize),
@@ -47,6 +48,7 @@ fn a_step(faults: bool) -> BoxedStrategy<Step> {
         3 => (0..2usize, a_plan()).prop_map(|(node, plan)| Step::Plan { node, plan }),
         2 => Just(Step::Run),
         5 => (0..2usize).prop_map(Step::Turn),
+        3 => (0..2usize).prop_map(Step::Poll),
         2 => (0..2usize).prop_map(Step::Resume),
         1 => (1..3000u64).prop_map(Step::Pass),
     ];
@@ -121,6 +123,9 @@ impl Run {
             Step::Run => world.run(),
             Step::Turn(node) => {
                 world.turn(node);
+            }
+            Step::Poll(node) => {
+                world.poll(node);
             }
             Step::Resume(node) => {
                 if !world.core(node).parked.is_empty() {
