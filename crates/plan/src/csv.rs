@@ -69,7 +69,7 @@ fn line(
         figure(sent.map(|l| l.p99)),
         figure(sent.and_then(|l| l.p999)),
         figure(sent.map(|l| l.max)),
-        counted.lost.to_string(),
+        counted.lost_ops.to_string(),
         figure(Some(counted.lost_age_max_s)),
     ];
     cells.join(",") + "\n"

@@ -133,7 +133,7 @@ impl Sum {
             latency_us: self.seen().and_then(Latency::of),
             latency_sent_us: sent.and_then(Latency::of),
             errors: self.failed.values().fold(0, |sum, count| u64::saturating_add(sum, *count)),
-            lost: self.lost,
+            lost_ops: self.lost,
             lost_age_max_s: self.lost_age_max.as_secs_f64(),
         }
     }

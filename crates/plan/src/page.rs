@@ -117,7 +117,7 @@ fn notes(page: &mut Page, combination: &Combination<'_>, cell: &Cell<'_>) {
         }
         page.paragraph(&text);
     }
-    let lost: u64 = cell.rows.iter().map(|row| row.all.lost).sum();
+    let lost: u64 = cell.rows.iter().map(|row| row.all.lost_ops).sum();
     if lost > 0 {
         let age = cell.rows.iter().map(|row| row.all.lost_age_max_s).fold(0.0, f64::max);
         page.paragraph(&format!(

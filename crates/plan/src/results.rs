@@ -139,7 +139,7 @@ pub struct OpCounts {
     pub errors: u64,
     /// Operations that were given up without an answer. They are among the errors too; 0 where the
     /// client does not report it.
-    pub lost: u64,
+    pub lost_ops: u64,
     /// Seconds that the oldest of them was old when it was given up, of the whole test.
     pub lost_age_max_s: f64,
 }

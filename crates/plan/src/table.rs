@@ -192,8 +192,8 @@ fn line(cell: &Cell<'_>) -> String {
             );
         }
     }
-    if all.lost > 0 {
-        let (lost, age) = (all.lost, all.lost_age_max_s);
+    if all.lost_ops > 0 {
+        let (lost, age) = (all.lost_ops, all.lost_age_max_s);
         line += &format!("\n      {lost} never ended; the oldest was given up after {age:.1} s");
     }
     if row.silent > 0 {

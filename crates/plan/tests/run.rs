@@ -297,7 +297,7 @@ fn operations_of_a_test_with_a_rate_count_from_when_they_were_due() {
     assert!(sent.p99 < 10_000.0 && sent.max >= 500_000.0, "{sent:?}");
     assert!(due.p50 < 10_000.0 && due.p99 > 400_000.0, "{due:?}");
     near(due.max, sent.max, 0.1);
-    assert_eq!((all.errors, all.lost), (0, 0));
+    assert_eq!((all.errors, all.lost_ops), (0, 0));
     let results = results_of(results);
     let text = table(&results);
     assert!(text.contains("100 per second and client, from when each was due"), "{text}");
@@ -328,7 +328,7 @@ fn an_operation_that_stalls_at_the_end_counts_with_its_latency() {
         assert!((2.9..3.2).contains(&row.all.seconds), "{}", row.all.seconds);
         let longest = row.all.latency_us.expect("there are some").max;
         assert_eq!(longest > 2_000_000.0, lost == 0, "{longest} us");
-        assert_eq!((row.all.lost, row.all.errors), (lost, lost));
+        assert_eq!((row.all.lost_ops, row.all.errors), (lost, lost));
         assert_eq!(row.all.lost_age_max_s >= 2.0, lost > 0, "{}", row.all.lost_age_max_s);
         let counted: u64 = row.histogram.iter().map(|(_, count)| count).sum();
         assert_eq!(counted, row.all.ops + 4 - lost, "operations that began in the row");
