@@ -80,7 +80,7 @@ pub enum Inconsistency {
         /// The address or name.
         place: String,
     },
-    /// More interfaces than a peer is told about.
+    /// More interfaces than ping information can hold.
     #[error(
         "{nets} interfaces are too many; allowed: {max}, so that they fit, with lo, into \
          max_interfaces; for example a larger max_interfaces"
@@ -220,7 +220,7 @@ pub(super) fn row(name: &str) -> &'static Tunable {
 
 pub(super) fn node(config: &NodeConfig) -> Result<(), Inconsistency> {
     tunables(config)?;
-    // `lo` takes a place in the list that peers are told, too.
+    // `lo` takes a place in the ping information, too.
     let max = usize::try_from(config.tunables.lnet.max_interfaces - 1).unwrap_or(0);
     if config.nets.len() > max {
         return Err(Inconsistency::TooManyNets { nets: config.nets.len(), max });

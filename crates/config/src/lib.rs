@@ -143,7 +143,7 @@ pub enum AcceptPolicy {
     Secure,
     /// From any port.
     All,
-    /// Nobody: no listener.
+    /// No connections: there is no listener.
     None,
 }
 

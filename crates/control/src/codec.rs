@@ -174,7 +174,7 @@ fn line<T: Serialize>(value: &T) -> String {
     text
 }
 
-/// A release as another program tells it, safe to print.
+/// A release as another program reports it, safe to print.
 fn printable(release: &str) -> String {
     release.chars().filter(char::is_ascii_graphic).take(32).collect()
 }

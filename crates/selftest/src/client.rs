@@ -2,12 +2,12 @@
 //!
 //! A rung keeps a number of RPCs of one test outstanding for a time or a count. Connections,
 //! discovery and the first RPC of every unit are over before its clock starts. A node that dies
-//! and returns costs errors and time, both of which are told; the load goes on by itself.
+//! and returns costs errors and time, both of which are reported; the load continues by itself.
 
-mod figures;
 mod link;
 mod liveness;
 mod run;
+mod step_stats;
 mod units;
 
 use crate::tunables::Tunables;
@@ -26,10 +26,10 @@ use crate::load::{HarmfulTest, Plan, Test, TestError, WallClock};
 use crate::mark::{ClientSlot, Mark, Role, console_number};
 use crate::rpc::{RpcClient, RpcError};
 use crate::turn::Turn;
-use figures::Figures;
 use link::{CONTROL, Link, LinkConfig};
 use liveness::Liveness;
 use run::WARM_UP_EXTRA;
+use step_stats::StepStats;
 use units::Units;
 
 /// What to do about another's session on the node.
@@ -53,9 +53,9 @@ pub struct ClientArgs {
     /// The NID of ours to send from; `None` leaves the choice to LNet.
     pub local: Option<Nid>,
     /// This node's NID, which names the session. One with a 16-byte address does not fit there;
-    /// a substitute made from it does, as nobody looks behind the name.
+    /// a substitute made from it does; the name is never used as an address.
     pub console: Nid,
-    /// Tells the clients of one process apart; not [`ClientSlot::SERVICE`].
+    /// Distinguishes the clients of one process; not [`ClientSlot::SERVICE`].
     pub slot: ClientSlot,
     /// The session's name, seen by others who want the node.
     pub name: Name,
@@ -77,8 +77,8 @@ pub struct LoadStep {
     pub concurrency: u32,
     /// How long.
     pub limit: StepLimit,
-    /// Least time before the figures begin. They wait for every unit's first RPC to be over, well
-    /// or not, but at most 10 s longer.
+    /// Least time before the measurement begins. It waits until every unit's first RPC has ended,
+    /// successfully or not, but at most 10 s longer.
     pub warm_up: Nanos,
 }
 
@@ -171,18 +171,18 @@ enum Drain {
     Events,
 }
 
-/// What a client can tell at any time.
+/// The progress of a client, available at any time.
 #[derive(Clone, Debug)]
 pub struct LoadProgress {
     /// Measured time so far: rates are `ops` and `bytes` over it.
     pub elapsed: Nanos,
-    /// RPCs that went well and ended in the measured time.
+    /// Successful RPCs that ended in the measured time.
     pub ops: u64,
     /// Payload bytes they moved.
     pub bytes: u64,
     /// Failed RPCs by kind, those of the warm-up and those still out at the end included.
     pub errors: Vec<(TestError, u64)>,
-    /// Latencies of the RPCs that went well and were under way at some time of the measured time,
+    /// Latencies of the successful RPCs that were under way at some time of the measured time,
     /// from the start of each to its last event. It includes RPCs that end after the measured
     /// time, so it may hold up to `concurrency` more than [`ops`](LoadProgress::ops).
     pub latencies: Latencies,
@@ -213,14 +213,14 @@ pub struct Client {
     rung: Option<(LoadStep, Plan)>,
     phase: Phase,
     units: Units,
-    figures: Figures,
+    stats: StepStats,
     error: Option<ClientError>,
     /// When units were first started.
     started: Time,
     /// Whether the least time of the warm-up is over.
     warmed_up: bool,
     seq: u32,
-    /// Whether a test RPC has gone well yet.
+    /// Whether a test RPC has succeeded yet.
     progressed: bool,
     /// What arrives of the node.
     signs: Liveness,
@@ -268,7 +268,7 @@ impl Client {
             rung: None,
             phase: Phase::Idle,
             units: Units::default(),
-            figures: Figures::new(),
+            stats: StepStats::new(),
             error: None,
             started: now,
             warmed_up: false,
@@ -286,7 +286,7 @@ impl Client {
         }
     }
 
-    /// Tells it from the other clients of the node.
+    /// Distinguishes it from the other clients of the node.
     pub fn slot(&self) -> ClientSlot {
         self.args.slot
     }
@@ -303,7 +303,7 @@ impl Client {
         if self.phase != Phase::Idle || self.link.is_closed() {
             return Err(LoadStepError::NotReady);
         }
-        self.figures.clear();
+        self.stats.clear();
         self.progressed = false;
         self.suspect_since = None;
         self.answer_took = Nanos(0);
@@ -330,7 +330,7 @@ impl Client {
         self.link.close(now);
     }
 
-    /// Whether the last rung is over; its figures stay until the next one starts.
+    /// Whether the last rung is over; its statistics stay until the next one starts.
     pub fn step_finished(&self) -> bool {
         self.phase == Phase::Idle
     }
@@ -360,35 +360,35 @@ impl Client {
         self.error.or(self.link.error())
     }
 
-    /// The figures of the rung that runs, or of the last one.
+    /// The statistics of the step that runs, or of the last one.
     pub fn progress(&self, now: Time) -> LoadProgress {
-        let figures = &self.figures;
+        let stats = &self.stats;
         let down_now = match self.down_since {
-            Some(since) if figures.is_measuring() => now.since(since),
+            Some(since) if stats.is_measuring() => now.since(since),
             _ => Nanos(0),
         };
         LoadProgress {
-            elapsed: figures.elapsed(now),
-            ops: figures.ops,
-            bytes: figures.bytes,
-            errors: figures.errors.clone(),
-            latencies: figures.latencies.clone(),
-            lost: figures.lost,
-            lost_age_max: figures.lost_age_max,
+            elapsed: stats.elapsed(now),
+            ops: stats.ops,
+            bytes: stats.bytes,
+            errors: stats.errors.clone(),
+            latencies: stats.latencies.clone(),
+            lost: stats.lost,
+            lost_age_max: stats.lost_age_max,
             outstanding: self.units.calling(),
-            down: Nanos(figures.down.0 + down_now.0),
-            server: figures.before.zip(figures.after),
+            down: Nanos(stats.down.0 + down_now.0),
+            server: stats.before.zip(stats.after),
         }
     }
 
     /// Successful RPCs and payload bytes so far; cheap, for a live view.
     pub fn counts(&self) -> (u64, u64) {
-        (self.figures.ops, self.figures.bytes)
+        (self.stats.ops, self.stats.bytes)
     }
 
     /// Measured time so far; cheap, for a live view.
     pub fn elapsed(&self, now: Time) -> Nanos {
-        self.figures.elapsed(now)
+        self.stats.elapsed(now)
     }
 
     /// Takes in an event; those of others are left alone.
@@ -459,7 +459,7 @@ impl Client {
         }
         let load = match (self.phase, self.rung) {
             (Phase::Running, Some((rung, _))) => {
-                let end = match (rung.limit, self.figures.measured_from) {
+                let end = match (rung.limit, self.stats.measured_from) {
                     (StepLimit::Time(length), Some(from)) => from + length,
                     // Once it is over, what is left are events, or the end of the extra time.
                     (_, None) if self.warmed_up => self.started + rung.warm_up + WARM_UP_EXTRA,

@@ -2,9 +2,9 @@
 //!
 //! Commands come in one by one, each with the caller's ticket; what they need of nodes goes out as
 //! [`ConsoleRpc`]s, all those of one command at once; what becomes of these comes back. A command
-//! is answered when all its orders are over. Whoever runs a console carries the orders out, with
+//! is answered when all its orders are over. The owner of a console carries the orders out, with
 //! [`ConsoleRpcs`](crate::ConsoleRpcs), and calls [`Console::tick`] in time: it keeps nodes from
-//! leaving a session in which nothing happens, and ends a session that nobody uses.
+//! leaving a session in which nothing happens, and ends a session that is not used.
 //!
 //! ```
 //! use lustrine_lnet::time::Time;
@@ -60,7 +60,7 @@ pub use refusal::Refusal;
 /// How often it is looked at who has to be kept from leaving [LST-25].
 const ROUND: Nanos = Nanos::from_secs(8);
 
-/// How long nodes have to do what they are told, and to say that they are still there.
+/// How long nodes have to carry out a request, and to answer that they are still there.
 const ACTION: Nanos = Nanos::from_secs(30);
 
 /// Shortest time that is waited for an answer to a question, and the longest to most of them.
@@ -105,7 +105,7 @@ pub struct RpcOutcome {
     pub put: Vec<u8>,
 }
 
-/// A console. Times are those of whoever runs it, and never go back.
+/// A console. Times are those of its owner, and never go back.
 #[derive(Debug)]
 pub struct Console {
     /// Its short NID, which names its sessions.
@@ -290,8 +290,8 @@ impl Console {
     /// All nodes that were asked have answered.
     fn finish(&mut self, now: Time) {
         let Some(mut work) = self.work.take() else { return };
-        match core::mem::replace(&mut work.goal, Goal::Tell) {
-            Goal::Tell => {}
+        match core::mem::replace(&mut work.goal, Goal::Report) {
+            Goal::Report => {}
             Goal::SeenIdle { batch } => {
                 let batch =
                     self.session.as_mut().and_then(|session| session.batch_mut(&batch).ok());

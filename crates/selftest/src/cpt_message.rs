@@ -1,4 +1,4 @@
-//! What the front and the engines tell each other: plain values, so that they can travel between
+//! Messages between the framework and the workers: plain values, so that they can travel between
 //! CPU partitions.
 
 use lustrine_lnet::stats::Stats;
@@ -43,8 +43,8 @@ pub(crate) enum ToFramework {
     Ended { instance: InstanceId, units: u32 },
     /// An engine's share of a STAT reply.
     Counted { gather: u32, share: Share },
-    /// An engine's share of a client's figures.
-    Told { gather: u32, share: Box<Measured> },
+    /// A worker's share of a client's statistics.
+    Measured { gather: u32, share: Box<Measured> },
 }
 
 /// Why there is no list of destinations.
@@ -86,10 +86,10 @@ pub(crate) enum ToWorker {
     NewSession,
     /// Send your counters.
     Count { gather: u32 },
-    /// Say what the units of an instance measured.
-    Tell { gather: u32, instance: InstanceId },
-    /// Put figures to the asker, then reply that they are there.
-    Put { ticket: Ticket, features: u32, bulk_bits: u64, sid: Sid, figures: Vec<u8> },
+    /// Report what the units of an instance measured.
+    Measure { gather: u32, instance: InstanceId },
+    /// Put statistics to the console, then reply that they are there.
+    Put { ticket: Ticket, features: u32, bulk_bits: u64, sid: Sid, stats: Vec<u8> },
 }
 
 /// How units are stopped [LST-27].

@@ -15,7 +15,7 @@ pub const EBUSY: u32 = 16;
 pub const EINVAL: u32 = 22;
 /// Figures that do not fit the asker's room.
 pub const EMSGSIZE: u32 = 90;
-/// This node keeps no figures (tunable `selftest_client_stats`).
+/// This node keeps no client statistics (tunable `selftest_client_stats`).
 pub const EOPNOTSUPP: u32 = 95;
 /// Versions or features do not agree.
 pub const EPROTO: u32 = 71;

@@ -3,7 +3,7 @@
 
 mod access;
 mod batch;
-mod figures;
+mod client_stats;
 mod reply;
 mod session;
 
@@ -27,13 +27,13 @@ use crate::cpt_message::{
 };
 use crate::errno;
 use crate::limits::{
-    CLIENT_TESTS_MAX, DESTINATIONS_MAX, FRAMEWORK_MAX, PAGE, TELLINGS_MAX, UNITS_MAX,
+    CLIENT_TESTS_MAX, DESTINATIONS_MAX, FRAMEWORK_MAX, PAGE, STATS_GATHERS_MAX, UNITS_MAX,
 };
 use crate::load::{Plan, Test};
 use crate::policy::ServicePolicy;
 use crate::slab::Slab;
 use batch::{Batch, Client};
-use figures::Telling;
+use client_stats::StatsGather;
 use session::{EndedSessions, Session};
 
 /// The framework of one node.
@@ -52,10 +52,10 @@ pub(crate) struct Framework {
     fetches: Vec<Fetch>,
     /// STAT requests whose counters are being collected.
     gathers: Slab<Gather>,
-    /// FIGURES requests whose shares are being collected.
-    tellings: Slab<Telling>,
-    /// Whether clients' figures are kept, and told.
-    tells_figures: bool,
+    /// Requests for client statistics whose shares are being collected.
+    stats_gathers: Slab<StatsGather>,
+    /// Whether statistics of clients are kept and reported.
+    reports_stats: bool,
     orders: VecDeque<(u16, ToWorker)>,
 }
 
@@ -112,8 +112,8 @@ impl Framework {
             zombies: EndedSessions::new(),
             fetches: Vec::new(),
             gathers: Slab::new(FRAMEWORK_MAX.saturating_mul(u32::from(cpts.max(1)))),
-            tellings: Slab::new(TELLINGS_MAX),
-            tells_figures: tunables.selftest_client_stats != 0,
+            stats_gathers: Slab::new(STATS_GATHERS_MAX),
+            reports_stats: tunables.selftest_client_stats != 0,
             orders: VecDeque::new(),
         }
     }
@@ -143,11 +143,11 @@ impl Framework {
                 }
             }
             ToFramework::Counted { gather, share } => self.counted(now, gather, &share),
-            ToFramework::Told { gather, share } => self.told(gather, &share),
+            ToFramework::Measured { gather, share } => self.measured(gather, &share),
         }
     }
 
-    /// Once per loop turn: drops a session nobody asked for in time. Nobody is told
+    /// Once per loop turn: drops a session that got no request in time. No node is informed
     /// [LST-12].
     pub(crate) fn drive(&mut self, now: Time) {
         if self.expires <= now {
@@ -196,7 +196,7 @@ impl Framework {
             Body::TestRequest(wanted) => self.test(ticket, message.features, message.order, wanted),
             Body::BatchRequest(wanted) => self.batch(wanted),
             Body::StatRequest(wanted) => self.stat(ticket, wanted),
-            Body::ClientStatsRequest(wanted) => self.figures(ticket, wanted),
+            Body::ClientStatsRequest(wanted) => self.client_stats(ticket, wanted),
             // This node is no console.
             Body::JoinRequest(_) => Outcome::Reply(Body::JoinReply(JoinReply {
                 status: errno::ESRCH,

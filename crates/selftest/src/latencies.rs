@@ -3,7 +3,7 @@
 use lustrine_lnet::time::Nanos;
 use lustrine_wire::srpc::LATENCY_BUCKETS;
 
-/// Longest latency told apart, in nanoseconds; longer ones count as this.
+/// Longest latency that is distinguished, in nanoseconds; longer ones count as this.
 pub(crate) const LATENCY_MAX: u64 = 60_000_000_000;
 
 /// Buckets of one width; of those with the smallest width there are twice as many.
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_those_of_a_sorted_list() {
+    fn quantiles_are_those_of_a_sorted_list() {
         let mut latencies = Latencies::default();
         assert_eq!(
             (latencies.count(), latencies.quantile(0.5), latencies.max()),

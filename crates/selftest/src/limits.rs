@@ -44,7 +44,7 @@ pub(crate) const WAITING_CROWDED: u32 = WAITING_MAX - 2 * INBOXES * INBOX_REQUES
 pub(crate) const FRAMEWORK_MAX: u32 = 256 * 7;
 
 /// Most FIGURES requests whose answers are collected at once; a console of ours has one under way.
-pub(crate) const TELLINGS_MAX: u32 = 64;
+pub(crate) const STATS_GATHERS_MAX: u32 = 64;
 
 /// Most batches of a session: `lst` users have a handful.
 pub(crate) const BATCHES_MAX: usize = 256;

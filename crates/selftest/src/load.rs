@@ -235,7 +235,7 @@ pub(crate) fn send_test<M: Memory>(
     })
 }
 
-/// Says whether an RPC did what it should.
+/// Whether an RPC did what it should.
 ///
 /// # Errors
 /// What was wrong.
@@ -272,7 +272,7 @@ fn data_part(plan: &Plan, sink: Option<Span>, len: u32) -> Span {
     sink.expect("a read has memory of its own").part(plan.offset, len)
 }
 
-/// The wall clock, for the time stamps in pings that nobody evaluates [LST-18].
+/// The wall clock, for the time stamps in pings, which no node evaluates [LST-18].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WallClock {
     /// Seconds at [`Time::ZERO`], give or take the time until the service was made.

@@ -17,7 +17,7 @@ pub(crate) enum Role {
     RpcClient(ClientSlot),
 }
 
-/// Tells the callers of one node apart: 0 is the service, 255 a console, clients are between.
+/// Distinguishes the callers of one node: 0 is the service, 255 a console, clients are between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClientSlot(pub u8);
 

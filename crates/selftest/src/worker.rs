@@ -100,8 +100,8 @@ impl Worker {
         self.answers.count_received();
         let (from, hop, local) = (event.peer, event.hop.nid, event.local.nid);
         if from.nid != hop {
-            // The answer goes to whom the request names: nobody has us dial strangers. (What comes
-            // through a gateway will have to be told from this.)
+            // The answer goes to the node that the request names, so a request cannot make this node
+            // dial a stranger. (Requests through a gateway will have to be distinguished.)
             return self.answers.count_dropped();
         }
         let request = Request { message, from, hop, local, since: turn.now };
@@ -143,13 +143,13 @@ impl Worker {
                 self.with_units(|units, tools| units.remove(turn, tools, instance));
             }
             ToWorker::NewSession => self.units.new_session(),
-            ToWorker::Tell { gather, instance } => {
+            ToWorker::Measure { gather, instance } => {
                 let share = Box::new(self.units.measured(turn.now, instance));
-                self.news.push_back(ToFramework::Told { gather, share });
+                self.news.push_back(ToFramework::Measured { gather, share });
             }
-            ToWorker::Put { ticket, features, bulk_bits, sid, figures } => {
+            ToWorker::Put { ticket, features, bulk_bits, sid, stats } => {
                 let terms = Terms { bulk_bits, features, sid };
-                self.answers.put_figures(turn, &mut self.budget, ticket.slot, terms, &figures);
+                self.answers.put_client_stats(turn, &mut self.budget, ticket.slot, terms, &stats);
             }
             ToWorker::Count { gather } => {
                 let share = Share {

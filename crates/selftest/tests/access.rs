@@ -31,7 +31,7 @@ fn world(mode: ServiceMode, consoles: &str) -> World {
 }
 
 fn replies(world: &mut World, console: usize, command: Command) -> Vec<NodeReply> {
-    match world.tell(console, command) {
+    match world.command(console, command) {
         Ok(Answer::Replies(replies)) => replies,
         other => panic!("{other:?}"),
     }
@@ -41,10 +41,10 @@ fn replies(world: &mut World, console: usize, command: Command) -> Vec<NodeReply
 fn session(world: &mut World, console: usize, force: bool) -> Vec<Reply> {
     let name = format!("of {console}");
     let new = Command::NewSession { name, timeout: 300, force, features: 1 };
-    world.tell(console, new).expect("a session");
+    world.command(console, new).expect("a session");
     let add = |world: &mut World, node: usize| {
         let group = node.to_string();
-        world.tell(console, Command::AddGroup { group: group.clone() }).expect("a group");
+        world.command(console, Command::AddGroup { group: group.clone() }).expect("a group");
         let nids = vec![test_nid(node)];
         replies(world, console, Command::AddNodes { group, nids })
     };
@@ -66,7 +66,7 @@ fn drive(world: &mut World, console: usize) -> Reply {
         rate: 0,
     };
     let said = replies(world, console, Command::AddTest(test));
-    let _ = world.tell(console, Command::Run { batch: "batch".to_owned(), timeout: 0 });
+    let _ = world.command(console, Command::Run { batch: "batch".to_owned(), timeout: 0 });
     world.turns(STEP, 50);
     said.into_iter().find(|reply| reply.nid == test_nid(1)).expect("it was asked").reply
 }
@@ -106,7 +106,7 @@ fn with_a_list_others_get_no_session() {
         for force in [false, true] {
             let said = session(&mut world, 0, force);
             assert_eq!(said[0], Reply::Refused(errno::EPERM));
-            assert!(world.tell(0, Command::EndSession).is_ok());
+            assert!(world.command(0, Command::EndSession).is_ok());
         }
         assert_eq!(world.service(1).session(), None);
     }
@@ -199,7 +199,7 @@ fn only_an_allowed_console_takes_a_node_from_another() {
     let said = session(&mut world, 0, true);
     assert_eq!(said[0], Reply::Refused(errno::EBUSY), "the holder is named as without force");
     world.set_policy(1, &ServicePolicy::full());
-    world.tell(0, Command::EndSession).expect("it had one");
+    world.command(0, Command::EndSession).expect("it had one");
     assert!(matches!(session(&mut world, 0, true)[0], Reply::Good(_)));
 }
 
@@ -252,7 +252,7 @@ fn a_console_inside_the_node_needs_no_setting() {
     assert!(said.iter().all(|reply| matches!(reply, Reply::Good(_))), "{said:?}");
     assert!(matches!(drive(&mut world, 1), Reply::Good(_)));
     assert!(third_party_heard(&mut world) > 10);
-    let states = match world.tell(1, Command::ShowGroup { group: "1".to_owned() }) {
+    let states = match world.command(1, Command::ShowGroup { group: "1".to_owned() }) {
         Ok(Answer::Nodes(nodes)) => nodes.into_iter().map(|node| node.state).collect::<Vec<_>>(),
         other => panic!("{other:?}"),
     };

@@ -109,7 +109,7 @@ fn command() -> impl Strategy<Value = Command> {
 /// What may happen between two commands.
 #[derive(Clone, Debug)]
 enum Step {
-    Tell(Command),
+    Command(Command),
     /// Give it, and do not wait.
     Give(Command),
     Wait(u32),
@@ -118,7 +118,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        12 => command().prop_map(Step::Tell),
+        12 => command().prop_map(Step::Command),
         3 => command().prop_map(Step::Give),
         2 => (1..400u32).prop_map(Step::Wait),
         1 => (1..=NODES).prop_map(Step::Restart),
@@ -140,12 +140,12 @@ fn world(seed: u64) -> World {
 fn prepare(world: &mut World) {
     let name = "first".to_owned();
     let begin = Command::NewSession { name, timeout: 300, force: false, features: 1 };
-    assert!(world.tell(0, begin).is_ok());
+    assert!(world.command(0, begin).is_ok());
     for (group, nodes) in [("a", [1, 2]), ("b", [3, 4])] {
         let group = group.to_owned();
-        assert!(world.tell(0, Command::AddGroup { group: group.clone() }).is_ok());
+        assert!(world.command(0, Command::AddGroup { group: group.clone() }).is_ok());
         let nids = nodes.into_iter().map(test_nid).collect();
-        assert!(world.tell(0, Command::AddNodes { group, nids }).is_ok());
+        assert!(world.command(0, Command::AddNodes { group, nids }).is_ok());
     }
 }
 
@@ -173,7 +173,7 @@ proptest! {
         let mut given = Vec::new();
         for step in steps {
             match step {
-                Step::Tell(command) => check(&world.tell(0, command)),
+                Step::Command(command) => check(&world.command(0, command)),
                 Step::Give(command) => given.push(world.give(0, command)),
                 Step::Wait(turns) => world.turns(Nanos::from_millis(50), turns),
                 Step::Restart(node) => {
@@ -193,10 +193,10 @@ proptest! {
         }
         answered.sort_unstable();
         prop_assert_eq!(answered, given);
-        let _ = world.tell(0, Command::EndSession);
+        let _ = world.command(0, Command::EndSession);
         prop_assert_eq!(world.desk(0).console.session(), None);
         prop_assert_eq!(world.desk(0).console.next_rpc(), None);
-        // Nodes that were not told leave by themselves.
+        // Nodes that got no request leave by themselves.
         world.turns(Nanos::from_millis(500), 500);
         for node in 1..=NODES {
             prop_assert_eq!(world.service(node).session(), None, "node {}", node);

@@ -1,5 +1,5 @@
-//! Consoles of ours ask clients of ours what they measured (docs/protocol/client-stats.md). Node 0
-//! is the console.
+//! Lustrine consoles ask Lustrine clients for their statistics (docs/protocol/client-stats.md).
+//! Node 0 is the console.
 
 mod common;
 
@@ -33,18 +33,18 @@ fn world(clients: usize, tunables: Tunables) -> World {
 fn begin(world: &mut World, clients: Range<usize>, servers: Range<usize>) {
     let name = "demo".to_owned();
     let session = Command::NewSession { name, timeout: 300, force: false, features: 1 };
-    world.tell(0, session).expect("a session");
+    world.command(0, session).expect("a session");
     for (group, nodes) in [("clients", clients), ("servers", servers)] {
         let group = group.to_owned();
-        world.tell(0, Command::AddGroup { group: group.clone() }).expect("a group");
+        world.command(0, Command::AddGroup { group: group.clone() }).expect("a group");
         let nids: Vec<Nid> = nodes.map(test_nid).collect();
-        world.tell(0, Command::AddNodes { group, nids }).expect("nodes");
+        world.command(0, Command::AddNodes { group, nids }).expect("nodes");
     }
-    world.tell(0, Command::Ping { target: Target::Session, timeout: 5 }).expect("answers");
+    world.command(0, Command::Ping { target: Target::Session, timeout: 5 }).expect("answers");
 }
 
 fn add(world: &mut World, test: Test, loops: i32, rate: u32) -> Result<Answer, Refusal> {
-    world.tell(0, Command::AddTest(new_test(test, loops, rate)))
+    world.command(0, Command::AddTest(new_test(test, loops, rate)))
 }
 
 fn new_test(test: Test, loops: i32, rate: u32) -> NewTest {
@@ -63,17 +63,17 @@ fn new_test(test: Test, loops: i32, rate: u32) -> NewTest {
 }
 
 fn run(world: &mut World) {
-    world.tell(0, Command::Run { batch: "batch".to_owned(), timeout: 0 }).expect("it runs");
+    world.command(0, Command::Run { batch: "batch".to_owned(), timeout: 0 }).expect("it runs");
 }
 
 fn stop(world: &mut World) {
-    world.tell(0, Command::Stop { batch: "batch".to_owned(), force: false }).expect("it stops");
+    world.command(0, Command::Stop { batch: "batch".to_owned(), force: false }).expect("it stops");
     world.turns(STEP, 2000);
 }
 
-fn figures(world: &mut World, test: u32) -> Vec<(Nid, ClientStats)> {
+fn stats_of(world: &mut World, test: u32) -> Vec<(Nid, ClientStats)> {
     let batch = "batch".to_owned();
-    match world.tell(0, Command::ClientStats { batch, test, timeout: 5 }) {
+    match world.command(0, Command::ClientStats { batch, test, timeout: 5 }) {
         Ok(Answer::Replies(said)) => said.into_iter().map(one).collect(),
         other => panic!("{other:?}"),
     }
@@ -81,36 +81,40 @@ fn figures(world: &mut World, test: u32) -> Vec<(Nid, ClientStats)> {
 
 fn one(said: NodeReply) -> (Nid, ClientStats) {
     match said.reply {
-        Reply::Good(Detail::ClientStats(figures)) => (said.nid, *figures),
+        Reply::Good(Detail::ClientStats(stats)) => (said.nid, *stats),
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn clients_tell_what_they_measured() {
+fn clients_report_what_they_measured() {
     let mut world = world(3, Tunables::default());
     let read = Test::Read { len: 8192, check: BrwCheck::Simple };
     add(&mut world, Test::Ping, 7, 0).expect("a test");
     add(&mut world, read, 5, 0).expect("a test");
     let nothing =
         ClientStats { details: Some(ClientStatsDetails::default()), ..ClientStats::default() };
-    assert_eq!(figures(&mut world, 1)[0].1, nothing, "before it ran");
+    assert_eq!(stats_of(&mut world, 1)[0].1, nothing, "before it ran");
     run(&mut world);
     world.turns(STEP, 100);
     for (test, loops, len) in [(1, 7, 0), (2, 5, 8192)] {
-        let told = figures(&mut world, test);
-        assert_eq!(told.iter().map(|(nid, _)| *nid).collect::<Vec<_>>(), [1, 2, 3].map(test_nid));
-        for (nid, figures) in told {
-            assert_eq!((figures.ops, figures.bytes), (4 * loops, 4 * loops * len), "{nid}");
-            assert_eq!((figures.active, &figures.failed), (0, &Vec::new()), "{nid}");
+        let reported = stats_of(&mut world, test);
+        assert_eq!(
+            reported.iter().map(|(nid, _)| *nid).collect::<Vec<_>>(),
+            [1, 2, 3].map(test_nid)
+        );
+        for (nid, stats) in reported {
+            assert_eq!((stats.ops, stats.bytes), (4 * loops, 4 * loops * len), "{nid}");
+            assert_eq!((stats.active, &stats.failed), (0, &Vec::new()), "{nid}");
             let mut latencies = Latencies::default();
-            latencies.add_coarse(figures.latencies);
+            latencies.add_coarse(stats.latencies);
             assert_eq!(latencies.count(), 4 * loops);
-            assert!(latencies.max() <= Nanos(figures.age), "{nid}");
+            assert!(latencies.max() <= Nanos(stats.age), "{nid}");
         }
     }
     let batch = "batch".to_owned();
-    let refused = world.tell(0, Command::ClientStats { batch: batch.clone(), test: 3, timeout: 5 });
+    let refused =
+        world.command(0, Command::ClientStats { batch: batch.clone(), test: 3, timeout: 5 });
     assert_eq!(refused, Err(Refusal::NoTest { batch, test: 3, tests: 2 }));
 }
 
@@ -127,19 +131,19 @@ fn all_partitions_of_a_client_are_counted() {
     begin(&mut world, 1..2, 3..5);
     let spread = Distribution { clients: 1, servers: 2 };
     let test = NewTest { spread, ..new_test(Test::Ping, 6, 0) };
-    world.tell(0, Command::AddTest(test)).expect("a test");
+    world.command(0, Command::AddTest(test)).expect("a test");
     run(&mut world);
     world.turns(STEP, 200);
-    let told = figures(&mut world, 1).remove(0).1;
-    assert_eq!((told.ops, told.active), (2 * 4 * 6, 0));
-    assert_eq!(told.latencies.iter().map(|(_, count)| count).sum::<u64>(), told.ops);
+    let reported = stats_of(&mut world, 1).remove(0).1;
+    assert_eq!((reported.ops, reported.active), (2 * 4 * 6, 0));
+    assert_eq!(reported.latencies.iter().map(|(_, count)| count).sum::<u64>(), reported.ops);
     for partition in [1, 2] {
         assert_eq!(world.service(partition).totals().sent, 4 * 6);
     }
 }
 
 #[test]
-fn errors_are_told_by_kind() {
+fn errors_are_reported_by_kind() {
     let mut world = world(1, Tunables::default());
     add(&mut world, Test::Ping, -1, 50).expect("a test");
     run(&mut world);
@@ -147,10 +151,10 @@ fn errors_are_told_by_kind() {
     world.nodes[2].dead = true;
     // Longer than the RPC time-out.
     world.turns(STEP, 70_000);
-    let told = figures(&mut world, 1).remove(0).1;
-    let failed: u64 = told.failed.iter().map(|(_, count)| count).sum();
-    assert!(told.ops >= 5 && failed >= 4, "{told:?}");
-    assert!(told.failed.iter().all(|(kind, _)| *kind < 0), "{told:?}");
+    let reported = stats_of(&mut world, 1).remove(0).1;
+    let failed: u64 = reported.failed.iter().map(|(_, count)| count).sum();
+    assert!(reported.ops >= 5 && failed >= 4, "{reported:?}");
+    assert!(reported.failed.iter().all(|(kind, _)| *kind < 0), "{reported:?}");
 }
 
 #[test]
@@ -159,30 +163,32 @@ fn clients_keep_to_a_rate() {
     add(&mut world, Test::Ping, -1, 200).expect("a test");
     run(&mut world);
     world.turns(STEP, 1000);
-    let first = figures(&mut world, 1);
+    let first = stats_of(&mut world, 1);
     world.turns(STEP, 5000);
-    let second = figures(&mut world, 1);
+    let second = stats_of(&mut world, 1);
     for ((_, first), (nid, second)) in first.into_iter().zip(second) {
         let (ops, time) = (second.ops - first.ops, second.age - first.age);
         let rate = ops as f64 / (time as f64 / 1e9);
         assert!((198.0..=202.0).contains(&rate), "{nid}: {rate} per second");
     }
     stop(&mut world);
-    let told = figures(&mut world, 1);
-    assert!(told.iter().all(|(_, figures)| figures.active == 0), "{told:?}");
+    let reported = stats_of(&mut world, 1);
+    assert!(reported.iter().all(|(_, stats)| stats.active == 0), "{reported:?}");
 }
 
 #[test]
-fn a_run_knows_nothing_of_turns_that_one_before_it_had_left() {
+fn a_run_does_not_take_over_due_times_of_the_run_before_it() {
     let mut world = world(1, Tunables::default());
     // Turns of 50 s: those of the first run's units lie far ahead when it is stopped.
     add(&mut world, Test::Ping, -1, 20).expect("a test");
-    let ops = |world: &mut World| figures(world, 1).remove(0).1.ops;
+    let ops = |world: &mut World| stats_of(world, 1).remove(0).1.ops;
     let mut before = 0;
     for run_number in 0..20 {
         run(&mut world);
         world.turns(STEP, 500);
-        world.tell(0, Command::Stop { batch: "batch".to_owned(), force: false }).expect("a stop");
+        world
+            .command(0, Command::Stop { batch: "batch".to_owned(), force: false })
+            .expect("a stop");
         world.turns(STEP, 100);
         let now = ops(&mut world);
         // Half a second and what the console's own RPCs take, at 20 a second.
@@ -198,11 +204,11 @@ fn units_that_wait_for_their_turn_leave_memory_to_others() {
     let mut world = world(1, tunables);
     let read = Test::Read { len: 1 << 20, check: BrwCheck::None };
     let slow = NewTest { concurrency: 64, ..new_test(read, -1, 10) };
-    world.tell(0, Command::AddTest(slow)).expect("a test");
+    world.command(0, Command::AddTest(slow)).expect("a test");
     add(&mut world, read, -1, 0).expect("a test");
     run(&mut world);
     world.turns(STEP, 3000);
-    let ops = [1, 2].map(|test| figures(&mut world, test).remove(0).1.ops);
+    let ops = [1, 2].map(|test| stats_of(&mut world, test).remove(0).1.ops);
     assert!(ops[0] >= 25 && ops[1] >= 1000, "{ops:?}");
 }
 
@@ -210,22 +216,22 @@ fn units_that_wait_for_their_turn_leave_memory_to_others() {
 fn a_node_that_was_away_has_to_say_again_what_it_is() {
     let mut world = world(1, Tunables::default());
     add(&mut world, Test::Ping, 3, 0).expect("a test");
-    assert_eq!(figures(&mut world, 1).len(), 1);
+    assert_eq!(stats_of(&mut world, 1).len(), 1);
     // A kernel comes up with its NID; it is asked nothing that it does not know.
     world.nodes[1].dead = true;
     let target = Target::Session;
-    world.tell(0, Command::Ping { target: target.clone(), timeout: 10 }).expect("an answer");
-    assert_eq!(figures(&mut world, 1), []);
+    world.command(0, Command::Ping { target: target.clone(), timeout: 10 }).expect("an answer");
+    assert_eq!(stats_of(&mut world, 1), []);
     world.nodes[1].dead = false;
-    world.tell(0, Command::Stat { target: target.clone(), timeout: 10 }).expect("an answer");
-    assert_eq!(figures(&mut world, 1), [], "it answers, and has not said that it is one of ours");
-    world.tell(0, Command::Ping { target, timeout: 10 }).expect("an answer");
-    assert_eq!(figures(&mut world, 1).len(), 1);
+    world.command(0, Command::Stat { target: target.clone(), timeout: 10 }).expect("an answer");
+    assert_eq!(stats_of(&mut world, 1), [], "it answers, and has not said that it is one of ours");
+    world.command(0, Command::Ping { target, timeout: 10 }).expect("an answer");
+    assert_eq!(stats_of(&mut world, 1).len(), 1);
 }
 
 #[test]
-fn nodes_that_do_not_tell_are_left_alone() {
-    // As kernel nodes do, they do not put the mark into their DEBUG reply.
+fn nodes_that_report_no_statistics_are_not_asked() {
+    // Like kernel nodes, they do not put the mark into their DEBUG reply.
     let tunables = Tunables { selftest_client_stats: 0, ..Tunables::default() };
     let mut world = world(2, tunables);
     let refused = add(&mut world, Test::Ping, 1, 100);
@@ -233,15 +239,15 @@ fn nodes_that_do_not_tell_are_left_alone() {
     add(&mut world, Test::Ping, 3, 0).expect("a test");
     run(&mut world);
     world.turns(STEP, 100);
-    assert_eq!(figures(&mut world, 1), [], "nobody is asked");
-    match world.tell(0, Command::ShowGroup { group: "clients".to_owned() }) {
+    assert_eq!(stats_of(&mut world, 1), [], "no node is asked");
+    match world.command(0, Command::ShowGroup { group: "clients".to_owned() }) {
         Ok(Answer::Nodes(nodes)) => assert!(nodes.iter().all(|node: &NodeView| !node.ours)),
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn whoever_asks_wrongly_is_refused() {
+fn wrong_requests_are_refused() {
     let mut world = world(1, Tunables::default());
     add(&mut world, Test::Ping, 3, 0).expect("a test");
     let Some(session) = world.desk(0).console.session() else { panic!("no session") };

@@ -237,7 +237,7 @@ fn a_failing_rpc_ends_its_unit_only() {
 #[test]
 fn without_stop_on_error_a_unit_goes_on() {
     let mut world = world(2);
-    // Nobody is there: every RPC fails at once.
+    // There is no peer: every RPC fails at once.
     let to = [0x0002_0005_0a00_0009];
     let edit = |test: &mut TestRequest| {
         (test.loops, test.stop_on_error, test.concurrency) = (20, 0, 1);

@@ -252,7 +252,7 @@ fn sixty_four_greedy_peers_do_not_starve_an_honest_one() {
     honest_writes_go_on(&mut world);
 }
 
-/// One connection asks in the names of 600. Answers would go to whoever is named: nobody has us
+/// One connection asks in the names of 600. Answers would go to the named nodes: a stranger cannot make us
 /// dial strangers.
 #[test]
 fn six_hundred_names_on_one_connection_are_not_answered() {

@@ -211,5 +211,5 @@ fn clients_without_sessions_share_a_node_that_is_in_somebody_elses() {
         // At once, as another client may take its place.
         assert_eq!(world.net.nodes[node].memory.live, before);
     }
-    assert_eq!(world.service(1).session(), Some(held), "nobody disturbed it");
+    assert_eq!(world.service(1).session(), Some(held), "it was not disturbed");
 }

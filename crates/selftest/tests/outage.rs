@@ -119,7 +119,7 @@ fn a_server_that_returns_after_the_end_of_a_rung_loses_only_what_was_under_way()
     assert_eq!(world.client().error(), None);
     let figures = world.client().progress(now);
     assert_eq!(figures.errors.iter().map(|(_, count)| count).sum::<u64>(), 8, "{figures:?}");
-    assert!(figures.server.is_some(), "its counters are asked for as ever");
+    assert!(figures.server.is_some(), "its counters are requested as in other steps");
     world.client().finish(now);
     world.until(STEP, 8000, |world| world.client().finished());
     assert!(world.net.nodes[0].memory.live <= before);

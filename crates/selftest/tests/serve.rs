@@ -21,7 +21,7 @@ use lustrine_wire::srpc::{
 const BRW: u64 = 11;
 const PING: u64 = 12;
 
-/// Node 0 is whoever the test wants, node 1 serves.
+/// Node 0 is the test's, node 1 serves.
 fn world() -> World {
     let mut world = World::new(2, Tunables::default());
     world.add_service(1);

@@ -34,7 +34,7 @@ fn nids(nodes: impl IntoIterator<Item = usize>) -> Vec<Nid> {
 
 fn begin(world: &mut World, force: bool) -> Result<Answer, Refusal> {
     let name = "demo".to_owned();
-    world.tell(0, Command::NewSession { name, timeout: 300, force, features: 1 })
+    world.command(0, Command::NewSession { name, timeout: 300, force, features: 1 })
 }
 
 fn add_group(
@@ -43,8 +43,8 @@ fn add_group(
     nodes: impl IntoIterator<Item = usize>,
 ) -> Vec<NodeReply> {
     let group = group.to_owned();
-    assert_eq!(world.tell(0, Command::AddGroup { group: group.clone() }), Ok(Answer::Done));
-    said(world.tell(0, Command::AddNodes { group, nids: nids(nodes) }))
+    assert_eq!(world.command(0, Command::AddGroup { group: group.clone() }), Ok(Answer::Done));
+    said(world.command(0, Command::AddNodes { group, nids: nids(nodes) }))
 }
 
 fn said(answer: Result<Answer, Refusal>) -> Vec<NodeReply> {
@@ -77,7 +77,7 @@ fn new_test(test: Test, loops: i32) -> NewTest {
 
 fn query(world: &mut World, test: u32) -> Vec<u32> {
     let batch = "batch".to_owned();
-    let said = said(world.tell(0, Command::Query { batch, test, timeout: 5 }));
+    let said = said(world.command(0, Command::Query { batch, test, timeout: 5 }));
     said.into_iter()
         .map(|said| match said.reply {
             Reply::Good(Detail::Active(active)) => active,
@@ -88,7 +88,7 @@ fn query(world: &mut World, test: u32) -> Vec<u32> {
 
 fn counters(world: &mut World, group: &str) -> Vec<Counters> {
     let target = Target::Group(group.to_owned());
-    let said = said(world.tell(0, Command::Stat { target, timeout: 5 }));
+    let said = said(world.command(0, Command::Stat { target, timeout: 5 }));
     said.into_iter()
         .map(|said| match said.reply {
             Reply::Good(Detail::Counters(counters)) => *counters,
@@ -98,7 +98,7 @@ fn counters(world: &mut World, group: &str) -> Vec<Counters> {
 }
 
 fn states(world: &mut World, group: &str) -> Vec<NodeState> {
-    match world.tell(0, Command::ShowGroup { group: group.to_owned() }) {
+    match world.command(0, Command::ShowGroup { group: group.to_owned() }) {
         Ok(Answer::Nodes(nodes)) => nodes.into_iter().map(|node| node.state).collect(),
         other => panic!("{other:?}"),
     }
@@ -123,17 +123,19 @@ fn a_session_from_its_beginning_to_its_end() {
     let read = Test::Read { len: 4096, check: BrwCheck::Full };
     let write = Test::Write { len: 8192, check: BrwCheck::Simple };
     for test in [read, write, Test::Ping] {
-        assert_eq!(all_good(world.tell(0, Command::AddTest(new_test(test, 5)))), 4);
+        assert_eq!(all_good(world.command(0, Command::AddTest(new_test(test, 5)))), 4);
     }
-    let Ok(Answer::Batch(batch)) = world.tell(0, Command::ShowBatch { batch: "batch".to_owned() })
+    let Ok(Answer::Batch(batch)) =
+        world.command(0, Command::ShowBatch { batch: "batch".to_owned() })
     else {
         panic!("no batch")
     };
     assert_eq!((batch.clients.len(), batch.servers.len(), batch.running), (2, 2, false));
     assert_eq!(batch.tests.len(), 3);
-    assert_eq!(all_good(world.tell(0, run())), 2);
+    assert_eq!(all_good(world.command(0, run())), 2);
     world.until(STEP, 1000, |world| query(world, 0) == [0, 0]);
-    let Ok(Answer::Batch(batch)) = world.tell(0, Command::ShowBatch { batch: "batch".to_owned() })
+    let Ok(Answer::Batch(batch)) =
+        world.command(0, Command::ShowBatch { batch: "batch".to_owned() })
     else {
         panic!("no batch")
     };
@@ -147,29 +149,29 @@ fn a_session_from_its_beginning_to_its_end() {
         assert_eq!((counters.framework.brw_errors, counters.framework.ping_errors), (0, 0));
     }
     let stop = Command::Stop { batch: "batch".to_owned(), force: false };
-    assert_eq!(all_good(world.tell(0, stop)), 2);
-    assert_eq!(all_good(world.tell(0, Command::EndSession)), 4);
+    assert_eq!(all_good(world.command(0, stop)), 2);
+    assert_eq!(all_good(world.command(0, Command::EndSession)), 4);
     for node in 1..5 {
         assert_eq!(world.service(node).session(), None);
     }
-    assert_eq!(world.tell(0, Command::ShowSession), Err(Refusal::NoSession));
+    assert_eq!(world.command(0, Command::ShowSession), Err(Refusal::NoSession));
 }
 
 #[test]
 fn an_endless_test_runs_until_it_is_stopped() {
     for force in [false, true] {
         let mut world = two_by_two();
-        world.tell(0, Command::AddTest(new_test(Test::Ping, -1))).expect("added");
-        all_good(world.tell(0, run()));
+        world.command(0, Command::AddTest(new_test(Test::Ping, -1))).expect("added");
+        all_good(world.command(0, run()));
         world.turns(STEP, 50);
         assert_eq!(query(&mut world, 0), [1, 1]);
         assert_eq!(query(&mut world, 1), [2, 2], "units");
         assert_eq!(
-            world.tell(0, Command::AddTest(new_test(Test::Ping, 1))),
+            world.command(0, Command::AddTest(new_test(Test::Ping, 1))),
             Err(Refusal::BatchRuns("batch".to_owned()))
         );
         let batch = "batch".to_owned();
-        all_good(world.tell(0, Command::Stop { batch, force }));
+        all_good(world.command(0, Command::Stop { batch, force }));
         world.until(STEP, 1000, |world| query(world, 0) == [0, 0]);
         let rpcs = world.service(3).totals().received;
         assert!(rpcs > 50, "{rpcs}");
@@ -186,14 +188,14 @@ fn a_node_in_both_groups_is_asked_for_its_client_part() {
     add_group(&mut world, SERVERS, [2, 1]);
     for _ in 0..2 {
         let test = NewTest { concurrency: 3, ..new_test(Test::Ping, -1) };
-        assert_eq!(all_good(world.tell(0, Command::AddTest(test))), 4);
+        assert_eq!(all_good(world.command(0, Command::AddTest(test))), 4);
     }
-    all_good(world.tell(0, run()));
+    all_good(world.command(0, run()));
     assert_eq!(query(&mut world, 1), [3, 3]);
     assert_eq!(query(&mut world, 2), [3, 3]);
     let batch = || "batch".to_owned();
     assert_eq!(
-        world.tell(0, Command::Query { batch: batch(), test: 3, timeout: 5 }),
+        world.command(0, Command::Query { batch: batch(), test: 3, timeout: 5 }),
         Err(Refusal::NoTest { batch: batch(), test: 3, tests: 2 })
     );
 }
@@ -207,8 +209,8 @@ fn clients_and_servers_come_together_as_the_spread_says() {
     // Clients 1 and 2 have servers 5 and 6, clients 3 and 4 have 7 and 5.
     let spread = Distribution { clients: 2, servers: 2 };
     let test = NewTest { spread, ..new_test(Test::Ping, 10) };
-    assert_eq!(all_good(world.tell(0, Command::AddTest(test))), 7);
-    all_good(world.tell(0, run()));
+    assert_eq!(all_good(world.command(0, Command::AddTest(test))), 7);
+    all_good(world.command(0, run()));
     world.until(STEP, 1000, |world| query(world, 0) == [0; 4]);
     // By each of its clients 2 units of 10 RPCs; the rest are the framework's.
     let before = [4, 2, 2].map(|clients| clients * 20);
@@ -226,28 +228,28 @@ fn nodes_of_another_session_are_busy_until_they_are_taken() {
     add_group(&mut world, SERVERS, [1]);
     let other =
         |force| Command::NewSession { name: "other".to_owned(), timeout: 300, force, features: 1 };
-    world.tell(3, other(false)).expect("another session");
+    world.command(3, other(false)).expect("another session");
     let group = || "g".to_owned();
-    world.tell(3, Command::AddGroup { group: group() }).expect("a group");
+    world.command(3, Command::AddGroup { group: group() }).expect("a group");
     let add = || Command::AddNodes { group: group(), nids: nids([1, 2]) };
-    let answers = said(world.tell(3, add()));
+    let answers = said(world.command(3, add()));
     assert_eq!(answers[0].reply, Reply::Refused(16));
     let holder =
         |name: &str, node| SessionHolder { name: name.to_owned(), console: test_nid(node) };
     assert_eq!(answers[0].holder, Some(holder("demo", 0)));
     assert_eq!(answers[0].state, NodeState::Busy);
     assert!(answers[1].is_good());
-    world.tell(3, other(true)).expect("the next session");
+    world.command(3, other(true)).expect("the next session");
     assert_eq!(world.service(2).session(), None, "the old one has ended there");
-    world.tell(3, Command::AddGroup { group: group() }).expect("a group");
-    assert_eq!(all_good(world.tell(3, add())), 2);
+    world.command(3, Command::AddGroup { group: group() }).expect("a group");
+    assert_eq!(all_good(world.command(3, add())), 2);
     // The first console learns of it when it asks, and does not end what is not its own.
     let target = Target::Session;
-    let answers = said(world.tell(0, Command::Ping { target, timeout: 5 }));
+    let answers = said(world.command(0, Command::Ping { target, timeout: 5 }));
     let detail = Detail::Session(holder("other", 3));
     assert_eq!(answers[0].reply, Reply::Good(detail));
     assert_eq!(states(&mut world, SERVERS), [NodeState::Busy]);
-    assert_eq!(all_good(world.tell(0, Command::EndSession)), 0);
+    assert_eq!(all_good(world.command(0, Command::EndSession)), 0);
     assert!(world.service(1).session().is_some());
 }
 
@@ -255,14 +257,14 @@ fn nodes_of_another_session_are_busy_until_they_are_taken() {
 fn what_is_not_possible_is_refused_before_anything_is_sent() {
     let mut world = world(2);
     let name = || "g".to_owned();
-    assert_eq!(world.tell(0, Command::ListGroups), Err(Refusal::NoSession));
+    assert_eq!(world.command(0, Command::ListGroups), Err(Refusal::NoSession));
     begin(&mut world, false).expect("a session");
     let exists = Err(Refusal::SessionExists("demo".to_owned()));
     assert_eq!(begin(&mut world, false), exists);
     add_group(&mut world, CLIENTS, [1]);
     add_group(&mut world, SERVERS, [2]);
     let sent = world.service(1).totals().received;
-    let nobody = || Err(Refusal::NoGroup(name()));
+    let no_group = || Err(Refusal::NoGroup(name()));
     for command in [
         Command::ShowGroup { group: name() },
         Command::AddNodes { group: name(), nids: nids([1]) },
@@ -270,26 +272,26 @@ fn what_is_not_possible_is_refused_before_anything_is_sent() {
         Command::Stat { target: Target::Group(name()), timeout: 5 },
         Command::AddTest(NewTest { from: name(), ..new_test(Test::Ping, 1) }),
     ] {
-        assert_eq!(world.tell(0, command.clone()), nobody(), "{command:?}");
+        assert_eq!(world.command(0, command.clone()), no_group(), "{command:?}");
     }
     let batch = "nothing".to_owned();
     assert_eq!(
-        world.tell(0, Command::Stop { batch: batch.clone(), force: false }),
+        world.command(0, Command::Stop { batch: batch.clone(), force: false }),
         Err(Refusal::NoBatch(batch))
     );
-    assert_eq!(world.tell(0, run()), Err(Refusal::EmptyBatch("batch".to_owned())));
+    assert_eq!(world.command(0, run()), Err(Refusal::EmptyBatch("batch".to_owned())));
     let group = CLIENTS.to_owned();
     let taken = Err(Refusal::GroupExists(group.clone()));
-    assert_eq!(world.tell(0, Command::AddGroup { group }), taken);
+    assert_eq!(world.command(0, Command::AddGroup { group }), taken);
     let long = "n".repeat(32);
     for name in [String::new(), long, "a\0b".to_owned()] {
-        let refused = world.tell(0, Command::AddBatch { batch: name.clone() });
+        let refused = world.command(0, Command::AddBatch { batch: name.clone() });
         assert_eq!(refused, Err(Refusal::BadName(name)));
     }
     let large: Nid = "fd00::1@tcp".parse().expect("a NID");
     let group = CLIENTS.to_owned();
     assert_eq!(
-        world.tell(0, Command::AddNodes { group, nids: vec![large] }),
+        world.command(0, Command::AddNodes { group, nids: vec![large] }),
         Err(Refusal::LargeNid(large))
     );
     let brw = |len, check| Test::Read { len, check };
@@ -309,13 +311,13 @@ fn what_is_not_possible_is_refused_before_anything_is_sent() {
         NewTest { spread: Distribution { clients: 1, servers: 342 }, ..new_test(Test::Ping, 1) },
     ];
     for test in dangers {
-        let refused = world.tell(0, Command::AddTest(test.clone()));
+        let refused = world.command(0, Command::AddTest(test.clone()));
         assert_eq!(refused.map_err(|refusal| refusal.errno()), Err(22), "{test:?}");
     }
     // An offset that leaves the data on one page is as good as none.
     let inside = NewTest { offset: 8, ..new_test(brw(4088, BrwCheck::Full), 1) };
     assert_eq!(world.service(1).totals().received, sent);
-    assert_eq!(all_good(world.tell(0, Command::AddTest(inside))), 2);
+    assert_eq!(all_good(world.command(0, Command::AddTest(inside))), 2);
     // A group that a test has stays as it is.
     for command in [
         Command::DeleteGroup { group: CLIENTS.to_owned() },
@@ -323,7 +325,7 @@ fn what_is_not_possible_is_refused_before_anything_is_sent() {
         Command::CleanGroup { group: SERVERS.to_owned(), states: vec![NodeState::Busy] },
         Command::RemoveNodes { group: SERVERS.to_owned(), nids: nids([2]) },
     ] {
-        let refused = world.tell(0, command.clone());
+        let refused = world.command(0, command.clone());
         assert_eq!(refused.map_err(|refusal| refusal.errno()), Err(16), "{command:?}");
     }
     let key = common::KEY + 1;
@@ -344,22 +346,25 @@ fn groups_change_and_their_nodes_come_and_go() {
     add_group(&mut world, "one", [1, 2]);
     add_group(&mut world, "two", [2, 3]);
     // Node 2 was active when it came into the second group: it was not asked again, or it would
-    // have to be told twice to leave.
+    // have to be asked twice to leave.
     assert_eq!(
         all_good(
-            world.tell(0, Command::RemoveNodes { group: "one".to_owned(), nids: nids([1, 2, 3]) })
+            world.command(
+                0,
+                Command::RemoveNodes { group: "one".to_owned(), nids: nids([1, 2, 3]) }
+            )
         ),
         1
     );
     assert_eq!(world.service(1).session(), None);
     assert!(world.service(2).session().is_some(), "it is in the second group");
-    assert_eq!(all_good(world.tell(0, Command::DeleteGroup { group: "two".to_owned() })), 2);
+    assert_eq!(all_good(world.command(0, Command::DeleteGroup { group: "two".to_owned() })), 2);
     assert_eq!(world.service(2).session(), None);
-    let Ok(Answer::Session(session)) = world.tell(0, Command::ShowSession) else {
+    let Ok(Answer::Session(session)) = world.command(0, Command::ShowSession) else {
         panic!("no session")
     };
     assert_eq!(session.nodes, 0);
-    assert_eq!(world.tell(0, Command::ListGroups), Ok(Answer::Names(vec!["one".to_owned()])));
+    assert_eq!(world.command(0, Command::ListGroups), Ok(Answer::Names(vec!["one".to_owned()])));
 }
 
 #[test]
@@ -374,25 +379,25 @@ fn a_node_that_does_not_answer_is_down_until_it_does() {
     assert!(why.contains("no reply"), "{why}");
     // A test is refused, and says which node it is.
     let group = CLIENTS.to_owned();
-    world.tell(0, Command::AddGroup { group: group.clone() }).expect("a group");
-    world.tell(0, Command::AddNodes { group, nids: nids([1]) }).expect("added");
+    world.command(0, Command::AddGroup { group: group.clone() }).expect("a group");
+    world.command(0, Command::AddNodes { group, nids: nids([1]) }).expect("added");
     let test =
         NewTest { spread: Distribution { clients: 1, servers: 2 }, ..new_test(Test::Ping, 1) };
-    let refused = world.tell(0, Command::AddTest(test.clone()));
+    let refused = world.command(0, Command::AddTest(test.clone()));
     assert_eq!(refused, Err(Refusal::NotActive(vec![(test_nid(2), NodeState::Down)])));
     // It comes back: no session stands there, and a refresh makes it.
     world.restart(2);
     world.add_service(2);
     world.turns(STEP, 4000);
     assert_eq!(states(&mut world, SERVERS), [NodeState::Active, NodeState::Unknown]);
-    assert_eq!(all_good(world.tell(0, Command::RefreshGroup { group: SERVERS.to_owned() })), 1);
-    assert_eq!(all_good(world.tell(0, Command::AddTest(test))), 3);
+    assert_eq!(all_good(world.command(0, Command::RefreshGroup { group: SERVERS.to_owned() })), 1);
+    assert_eq!(all_good(world.command(0, Command::AddTest(test))), 3);
     // Forgotten without a word: it stays in the session until it expires there.
     let group = "other".to_owned();
-    world.tell(0, Command::AddGroup { group: group.clone() }).expect("a group");
-    world.tell(0, Command::AddNodes { group: group.clone(), nids: nids([2]) }).expect("added");
+    world.command(0, Command::AddGroup { group: group.clone() }).expect("a group");
+    world.command(0, Command::AddNodes { group: group.clone(), nids: nids([2]) }).expect("added");
     let states = vec![NodeState::Active];
-    assert_eq!(world.tell(0, Command::CleanGroup { group, states }), Ok(Answer::Done));
+    assert_eq!(world.command(0, Command::CleanGroup { group, states }), Ok(Answer::Done));
 }
 
 #[test]
@@ -402,8 +407,8 @@ fn a_question_that_is_answered_too_late_says_little_of_the_node() {
     add_group(&mut world, SERVERS, [1]);
     world.nodes[1].dead = true;
     let target = Target::Nodes(nids([1]));
-    let answers = said(world.tell(0, Command::Stat { target, timeout: 1 }));
-    assert_eq!(answers[0].state, NodeState::Active, "less than 6 s are not enough to tell");
+    let answers = said(world.command(0, Command::Stat { target, timeout: 1 }));
+    assert_eq!(answers[0].state, NodeState::Active, "less than 6 s are not enough to decide");
     assert!(matches!(answers[0].reply, Reply::None { errno: -4, .. }), "{answers:?}");
 }
 
@@ -418,7 +423,7 @@ fn a_console_keeps_its_nodes_and_lets_go_of_them_in_time() {
     assert_eq!(states(&mut world, SERVERS), [NodeState::Active]);
     world.turns(Nanos::from_millis(100), 3100);
     assert_eq!(world.service(1).session(), None, "let go");
-    assert_eq!(world.tell(0, Command::ListGroups), Err(Refusal::NoSession));
+    assert_eq!(world.command(0, Command::ListGroups), Err(Refusal::NoSession));
 }
 
 /// A loop whose deadline lies in the past would spin.
@@ -457,7 +462,7 @@ fn commands_wait_for_each_other_and_are_bounded() {
     let mut world = world(1);
     begin(&mut world, false).expect("a session");
     let group = SERVERS.to_owned();
-    world.tell(0, Command::AddGroup { group: group.clone() }).expect("a group");
+    world.command(0, Command::AddGroup { group: group.clone() }).expect("a group");
     let add = world.give(0, Command::AddNodes { group: group.clone(), nids: nids([1]) });
     let later: Vec<u64> =
         (0..100).map(|_| world.give(0, Command::ShowGroup { group: group.clone() })).collect();
@@ -482,14 +487,14 @@ fn a_session_without_features() {
     let mut world = world(2);
     let name = "old".to_owned();
     let begin = Command::NewSession { name, timeout: 300, force: false, features: 0 };
-    world.tell(0, begin).expect("a session");
+    world.command(0, begin).expect("a session");
     add_group(&mut world, CLIENTS, [1]);
     add_group(&mut world, SERVERS, [2]);
     let read = |len| Test::Read { len, check: BrwCheck::Full };
-    let refused = world.tell(0, Command::AddTest(new_test(read(4088), 5)));
+    let refused = world.command(0, Command::AddTest(new_test(read(4088), 5)));
     assert_eq!(refused.map_err(|refusal| refusal.errno()), Err(22), "no whole page");
-    assert_eq!(all_good(world.tell(0, Command::AddTest(new_test(read(8192), 5)))), 2);
-    all_good(world.tell(0, run()));
+    assert_eq!(all_good(world.command(0, Command::AddTest(new_test(read(8192), 5)))), 2);
+    all_good(world.command(0, run()));
     world.until(STEP, 1000, |world| query(world, 0) == [0]);
     assert_eq!(counters(&mut world, SERVERS)[0].rpc.bulk_put, 10 * 8192);
 }
@@ -497,10 +502,10 @@ fn a_session_without_features() {
 #[test]
 fn a_batch_names_the_nodes_of_its_parts() {
     let mut world = two_by_two();
-    world.tell(0, Command::AddTest(new_test(Test::Ping, 1))).expect("added");
+    world.command(0, Command::AddTest(new_test(Test::Ping, 1))).expect("added");
     for (part, nodes) in [(BatchSide::Clients, [1, 2]), (BatchSide::Servers, [3, 4])] {
         let target = Target::Batch("batch".to_owned(), part);
-        let answers = said(world.tell(0, Command::Ping { target, timeout: 5 }));
+        let answers = said(world.command(0, Command::Ping { target, timeout: 5 }));
         let asked: Vec<Nid> = answers.iter().map(|said| said.nid).collect();
         assert_eq!(asked, nids(nodes));
     }

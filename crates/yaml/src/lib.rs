@@ -1,7 +1,7 @@
 //! YAML as a tree with places, of bounded size.
 //!
-//! [`load`] reads one document; whoever asked for it walks the tree, knows of every value where it
-//! stands, and says in its own words what is wrong. A tree can be changed before it is read, by
+//! [`load`] reads one document; its caller walks the tree, in which every value has its place, and
+//! words its own errors. A tree can be changed before it is read, by
 //! values that stand elsewhere: its type of place is its owner's.
 //!
 //! The parser is `granit-parser`: it reports events with places, holds limits of its own on

@@ -36,7 +36,7 @@ fn address(text: &str) -> InterfaceChoice {
     InterfaceChoice::Address(text.parse::<IpAddr>().unwrap())
 }
 
-/// The values that a kernel node of 2.17 shows for an interface nobody tuned.
+/// The values that a kernel node of 2.17 shows for an interface without own values.
 fn as_shown(mut ni: NetConfig, timeout: Option<u32>) -> NetConfig {
     ni.credits = Some(256);
     ni.peer_credits = Some(8);

@@ -115,7 +115,7 @@ pub(super) struct Link {
     heard_at: Time,
     /// What the load will need: a service and a concurrency.
     wanted: Option<(Service, u32)>,
-    /// The concurrency the node has been told of, by service: BRW, PING.
+    /// The concurrency announced to the node, by service: BRW, PING.
     prepared: [u32; 2],
     counters_wanted: bool,
     removals: u32,

@@ -4,8 +4,8 @@
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::time::{Nanos, Time};
 
-use super::figures::is_outage;
 use super::link::LinkEvent;
+use super::step_stats::is_outage;
 use super::{Client, ClientError, Drain, LoadStep, Phase, StepLimit};
 use crate::bulk::charge;
 use crate::load::{self, TestError, TestRpc};
@@ -43,7 +43,7 @@ impl Client {
         match load::judge(turn.memory, &plan, sink, unit.seq, completion) {
             Ok(()) => {
                 self.units.succeeded(index);
-                self.figures.success(turn.now, completion.took, plan.test().len());
+                self.stats.success(turn.now, completion.took, plan.test().len());
                 self.progressed = true;
                 if self.phase == Phase::Running {
                     self.send_next(turn, index);
@@ -52,9 +52,9 @@ impl Client {
             Err(error) => {
                 self.units.failed(turn.now, index);
                 if !(self.interrupted && error == TestError::Rpc(RpcError::Aborted)) {
-                    self.figures.failure(error);
+                    self.stats.failure(error);
                     if error.is_lost() {
-                        self.figures.never_ended(turn.now, completion.took);
+                        self.stats.never_ended(turn.now, completion.took);
                     }
                 }
                 if is_outage(error) {
@@ -85,13 +85,13 @@ impl Client {
         match fired {
             Ok(rpc) => self.units.called(turn.now, index, rpc),
             Err(failure) => {
-                self.figures.failure(TestError::Rpc(failure));
+                self.stats.failure(TestError::Rpc(failure));
                 self.units.pause(turn.now, index);
             }
         }
     }
 
-    /// What the session has to tell.
+    /// The news of the session.
     pub(super) fn hear<M: Memory>(&mut self, turn: &mut Turn<'_, M>, news: LinkEvent) {
         match news {
             LinkEvent::Nothing => {}
@@ -105,11 +105,11 @@ impl Client {
             }
             LinkEvent::Counters(counters) => match self.phase {
                 Phase::Before => {
-                    self.figures.before = counters;
+                    self.stats.before = counters;
                     self.start_units(turn);
                 }
                 Phase::After => {
-                    self.figures.after = counters;
+                    self.stats.after = counters;
                     self.phase = Phase::Idle;
                 }
                 Phase::Idle | Phase::Running | Phase::Draining(_) => {}
@@ -171,14 +171,14 @@ impl Client {
         let warm_at = self.started + rung.warm_up;
         self.warmed_up = turn.now >= warm_at;
         let warm = self.units.are_warm() || turn.now >= warm_at + WARM_UP_EXTRA;
-        if self.figures.measured_from.is_none() && self.warmed_up && warm {
-            self.figures.measured_from = Some(turn.now);
+        if self.stats.measured_from.is_none() && self.warmed_up && warm {
+            self.stats.measured_from = Some(turn.now);
         }
         let over = match rung.limit {
-            StepLimit::Time(length) => self.figures.elapsed(turn.now) >= length,
-            StepLimit::Count(count) => self.figures.ended() >= count,
+            StepLimit::Time(length) => self.stats.elapsed(turn.now) >= length,
+            StepLimit::Count(count) => self.stats.ended() >= count,
         };
-        if self.figures.is_measuring() && over {
+        if self.stats.is_measuring() && over {
             self.end_measurement(turn.now);
         }
     }
@@ -189,8 +189,8 @@ impl Client {
         match (usable, self.down_since) {
             (false, None) => self.down_since = Some(now),
             (true, Some(since)) => {
-                if let Some(from) = self.figures.measured_from {
-                    self.figures.down.0 += now.since(since.max(from)).0;
+                if let Some(from) = self.stats.measured_from {
+                    self.stats.down.0 += now.since(since.max(from)).0;
                 }
                 self.down_since = None;
                 self.up_since = now;
@@ -212,7 +212,7 @@ impl Client {
         }
     }
 
-    /// When silence becomes suspicious. Only after a first success: nobody knows before how long
+    /// When silence becomes suspicious. Only after a first success: before, it is unknown how long
     /// an RPC takes here. Whatever arrives is a sign of life: the answer to a control RPC may
     /// stand behind megabytes of the load's own data.
     pub(super) fn stall_deadline(&self) -> Time {
@@ -229,7 +229,7 @@ impl Client {
 
     /// How long nothing of the load may arrive, given how slow the way has been.
     fn usual_silence(&self) -> Nanos {
-        let slowest = self.figures.longest.max(self.answer_took);
+        let slowest = self.stats.longest.max(self.answer_took);
         Nanos(slowest.0.saturating_mul(STALL_FACTOR)).max(STALL_MIN)
     }
 
@@ -241,10 +241,10 @@ impl Client {
     }
 
     pub(super) fn end_measurement(&mut self, now: Time) {
-        if let (Some(since), Some(from)) = (self.down_since.take(), self.figures.measured_from) {
-            self.figures.down.0 += now.since(since.max(from)).0;
+        if let (Some(since), Some(from)) = (self.down_since.take(), self.stats.measured_from) {
+            self.stats.down.0 += now.since(since.max(from)).0;
         }
-        self.figures.measured_to.get_or_insert(now);
+        self.stats.measured_to.get_or_insert(now);
         self.phase = Phase::Draining(Drain::Rpcs(now));
     }
 
@@ -256,8 +256,8 @@ impl Client {
         }
         self.units.clear(turn.memory, &mut self.budget);
         let timed = matches!(self.rung, Some((LoadStep { limit: StepLimit::Time(_), .. }, _)));
-        if timed && !self.interrupted && self.figures.ops == 0 && self.figures.errors.is_empty() {
-            self.figures.failure(TestError::NoneEnded);
+        if timed && !self.interrupted && self.stats.ops == 0 && self.stats.errors.is_empty() {
+            self.stats.failure(TestError::NoneEnded);
         }
         if self.link.is_present() && self.link.has_session() {
             self.link.want_counters();

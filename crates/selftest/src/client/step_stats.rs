@@ -1,4 +1,4 @@
-//! What a rung measured.
+//! What a step measured.
 
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::srpc::Counters;
@@ -10,9 +10,9 @@ use crate::rpc::RpcError;
 /// Kinds of errors kept apart; further kinds are counted together with the last one.
 const ERROR_KINDS_MAX: usize = 32;
 
-/// A rung's figures while it runs and after.
+/// The statistics of a step while it runs and afterwards.
 #[derive(Clone, Debug)]
-pub(super) struct Figures {
+pub(super) struct StepStats {
     pub(super) measured_from: Option<Time>,
     pub(super) measured_to: Option<Time>,
     pub(super) ops: u64,
@@ -21,7 +21,7 @@ pub(super) struct Figures {
     pub(super) errors: Vec<(TestError, u64)>,
     /// RPCs that failed in the measured time.
     pub(super) failed: u64,
-    /// Of every RPC that was under way at some time of the measured time and went well.
+    /// Of every successful RPC that was under way at some time of the measured time.
     pub(super) latencies: Latencies,
     /// RPCs of the measured time that never ended, and how old the oldest was when it was given up.
     pub(super) lost: u64,
@@ -32,9 +32,9 @@ pub(super) struct Figures {
     pub(super) down: Nanos,
 }
 
-impl Figures {
-    pub(super) fn new() -> Figures {
-        Figures {
+impl StepStats {
+    pub(super) fn new() -> StepStats {
+        StepStats {
             measured_from: None,
             measured_to: None,
             ops: 0,
@@ -52,14 +52,14 @@ impl Figures {
     }
 
     pub(super) fn clear(&mut self) {
-        *self = Figures::new();
+        *self = StepStats::new();
     }
 
     pub(super) fn is_measuring(&self) -> bool {
         self.measured_from.is_some() && self.measured_to.is_none()
     }
 
-    /// An RPC went well. What it moved counts if it ends in the measured time. How long it took
+    /// An RPC succeeded. What it moved counts if it ends in the measured time. How long it took
     /// counts also if it ends later: one that stalls at the end of a step would be left out of
     /// the latencies otherwise, and those are the ones that matter.
     pub(super) fn success(&mut self, now: Time, took: Nanos, bytes: u32) {

@@ -26,7 +26,7 @@ pub enum Command {
         /// The features to have; nodes may have less.
         features: u32,
     },
-    /// Tells about the session, whatever key the caller has; it does not keep the session alive.
+    /// Shows the session, whatever key the caller has; it does not keep the session alive.
     ShowSession,
     /// Ends the session, on all nodes.
     EndSession,
@@ -68,7 +68,7 @@ pub enum Command {
     },
     /// Names the groups.
     ListGroups,
-    /// Tells the nodes of a group.
+    /// Shows the nodes of a group.
     ShowGroup {
         /// The group.
         group: String,
@@ -80,7 +80,7 @@ pub enum Command {
     },
     /// Names the batches.
     ListBatches,
-    /// Tells the tests of a batch.
+    /// Shows the tests of a batch.
     ShowBatch {
         /// The batch.
         batch: String,
@@ -95,7 +95,7 @@ pub enum Command {
         /// kernel nodes pass it over.
         timeout: u32,
     },
-    /// Stops the tests of a batch; [`Command::Query`] tells when they have stopped.
+    /// Stops the tests of a batch; [`Command::Query`] shows when they have stopped.
     Stop {
         /// The batch.
         batch: String,
@@ -279,7 +279,7 @@ pub struct NodeView {
     pub nid: Nid,
     /// What is known.
     pub state: NodeState,
-    /// Whether it was seen to be one of ours, which tells figures and keeps to rates: its answer
+    /// Whether it was seen to be a Lustrine node, which reports statistics and keeps to rates: its answer
     /// to [`Command::Ping`] says so.
     #[serde(default)]
     pub ours: bool,

@@ -36,7 +36,7 @@ impl Console {
         }
         let session = self.session.as_mut().ok_or(Refusal::NoSession)?;
         if command == Command::ShowSession {
-            // It tells the key, and is no use of the session.
+            // It shows the key, and does not count as use of the session.
             return Ok(Some(Answer::Session(session.view())));
         }
         if session.key != key {
@@ -107,13 +107,13 @@ impl Console {
                 clients.retain(|nid| session.is_active(nid));
                 let id = found.id;
                 let stop = |_: &Nid| (BatchOp::Stop, 0, u32::from(force));
-                return Ok(self.batch_work(ticket, id, Goal::Tell, clients, ACTION, stop));
+                return Ok(self.batch_work(ticket, id, Goal::Report, clients, ACTION, stop));
             }
             Command::Query { batch, test, timeout } => {
                 return self.query(ticket, batch, test, timeout);
             }
             Command::ClientStats { batch, test, timeout } => {
-                return self.figures(ticket, &batch, test, timeout);
+                return self.client_stats(ticket, &batch, test, timeout);
             }
             Command::Ping { target, timeout } => {
                 let (nids, sid) = (session.target(target)?, session.sid);
@@ -138,7 +138,7 @@ impl Console {
             force: u32::from(session.force),
             name: session.name,
         });
-        let mut work = Work::new(Some(ticket), Goal::Tell, ACTION);
+        let mut work = Work::new(Some(ticket), Goal::Report, ACTION);
         self.give_all(&mut work, Service::MakeSession, nids, |_, _| (body, Vec::new()));
         Ok(self.put_to_work(work))
     }
@@ -150,11 +150,11 @@ impl Console {
             leaving = session.only_in(group, gone);
             leaving.retain(|nid| session.is_active(nid));
         }
-        let work = self.leave(Work::new(Some(ticket), Goal::Tell, ACTION), leaving);
+        let work = self.leave(Work::new(Some(ticket), Goal::Report, ACTION), leaving);
         self.put_to_work(work)
     }
 
-    /// Lets all nodes leave the session, which is over then. `ticket` is of whoever waits for it.
+    /// Lets all nodes leave the session, which is over then. `ticket` names the caller that waits for it.
     pub(super) fn leave_all(&mut self, now: Time, ticket: Option<u64>, goal: Goal) {
         let active = self.session.as_ref().map(Session::active).unwrap_or_default();
         let work = self.leave(Work::new(ticket, goal, ACTION), active);
@@ -213,7 +213,7 @@ impl Console {
         let servers = session.members(&test.to).to_vec();
         let clients = session.members(&test.from).to_vec();
         let body = Body::TestRequest(load::to_client(test, terms));
-        work.goal = Goal::Tell;
+        work.goal = Goal::Report;
         self.give_all(&mut work, Service::Test, clients, |index, _| {
             (body, load::destinations(test, index, &servers))
         });
@@ -241,7 +241,7 @@ impl Console {
         found.running = true;
         let id = found.id;
         let run = |_: &Nid| (BatchOp::Run, 0, timeout);
-        Ok(self.batch_work(ticket, id, Goal::Tell, clients, ACTION, run))
+        Ok(self.batch_work(ticket, id, Goal::Report, clients, ACTION, run))
     }
 
     fn query(
@@ -263,13 +263,13 @@ impl Console {
             clients.retain(|nid| places.contains_key(nid));
         }
         let id = found.id;
-        let goal = if test == 0 { Goal::SeenIdle { batch } } else { Goal::Tell };
+        let goal = if test == 0 { Goal::SeenIdle { batch } } else { Goal::Report };
         let wait = Nanos::from_secs(u64::from(timeout)).clamp(QUESTION_MIN, QUERY_MAX);
         let ask = |nid: &Nid| (BatchOp::Query, places.get(nid).copied().unwrap_or(0), 0);
         Ok(self.batch_work(ticket, id, goal, clients, wait, ask))
     }
 
-    fn figures(
+    fn client_stats(
         &mut self,
         ticket: u64,
         batch: &str,
@@ -290,7 +290,7 @@ impl Console {
             .filter(|nid| session.is_active(nid) && session.is_ours(nid))
             .collect();
         let wait = Nanos::from_secs(u64::from(timeout)).clamp(QUESTION_MIN, QUESTION_MAX);
-        let mut work = Work::new(Some(ticket), Goal::Tell, wait);
+        let mut work = Work::new(Some(ticket), Goal::Report, wait);
         self.give_all(&mut work, Service::ClientStats, clients, |_, nid| {
             let test = places.get(nid).copied().unwrap_or(0);
             let (reply_bits, bulk_bits, room) = (0, 0, CLIENT_STATS_LEN_MAX);
@@ -329,7 +329,7 @@ impl Console {
         timeout: u32,
     ) -> Option<Answer> {
         let wait = Nanos::from_secs(u64::from(timeout)).clamp(QUESTION_MIN, QUESTION_MAX);
-        let mut work = Work::new(Some(ticket), Goal::Tell, wait);
+        let mut work = Work::new(Some(ticket), Goal::Report, wait);
         self.give_all(&mut work, service, nids, |_, _| (body, Vec::new()));
         self.put_to_work(work)
     }

@@ -44,7 +44,7 @@ pub enum Refusal {
     /// Tests have it.
     #[error("group {0} is in use by a test")]
     GroupInUse(String),
-    /// There is nobody in it.
+    /// It is empty.
     #[error("group {0} has no nodes")]
     EmptyGroup(String),
     /// The batch has no tests.

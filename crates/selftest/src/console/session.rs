@@ -69,7 +69,7 @@ pub(super) struct Batch {
 }
 
 impl Session {
-    /// A session of nobody yet, with its first batch.
+    /// A session without nodes, with its first batch.
     pub(super) fn new(sid: Sid, name: Name, key: u32, batch: u64) -> Session {
         Session {
             sid,

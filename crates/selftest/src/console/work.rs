@@ -1,4 +1,4 @@
-//! One command's RPCs, and what nodes' answers tell of them.
+//! One command's RPCs, and what the answers of nodes mean for them.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +19,11 @@ const DOWN_AFTER: Nanos = Nanos::from_secs(6);
 /// What is done when all nodes have answered.
 #[derive(Debug)]
 pub(super) enum Goal {
-    /// What they said is told.
-    Tell,
+    /// The answers are reported.
+    Report,
     /// The batch has stopped if nothing of it runs any more.
     SeenIdle { batch: String },
-    /// The clients of a test are told about it, if all servers are ready.
+    /// The clients of a test receive it, if all servers are ready.
     Servers { test: Box<super::NewTest> },
     /// The next session begins.
     NewSession(Box<Session>),
@@ -191,7 +191,7 @@ fn reply(message: &Message, put: &[u8], disagrees: bool, ours: Option<Sid>) -> R
             Reply::Refused(errno::ESRCH)
         }
         (Some(0), Body::ClientStatsReply(_)) => match ClientStats::parse(put) {
-            Ok(figures) => Reply::Good(Detail::ClientStats(Box::new(figures))),
+            Ok(stats) => Reply::Good(Detail::ClientStats(Box::new(stats))),
             Err(error) => {
                 let errno = -(errno::EBADMSG as i32);
                 Reply::None { errno, why: error.to_string() }

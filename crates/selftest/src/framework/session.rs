@@ -25,7 +25,7 @@ pub(super) struct Session {
     pub(super) console: Nid,
     /// Whether only consoles that may have this node send load may change it.
     pub(super) controlled: bool,
-    /// Tells it from sessions before and after it, whatever their ids.
+    /// Distinguishes it from sessions before and after it, whatever their ids.
     pub(super) epoch: u64,
     batches: Vec<Batch>,
 }

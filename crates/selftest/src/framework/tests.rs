@@ -60,10 +60,10 @@ impl Node {
 
     fn ask_with(&mut self, features: u32, body: Body) -> Option<Answer> {
         let message = Message { order: ByteOrder::Little, version: VERSION, features, body };
-        self.tell(ToFramework::Request { ticket: TICKET, from: test_nid(1), message })
+        self.accept(ToFramework::Request { ticket: TICKET, from: test_nid(1), message })
     }
 
-    fn tell(&mut self, news: ToFramework) -> Option<Answer> {
+    fn accept(&mut self, news: ToFramework) -> Option<Answer> {
         self.front.accept(self.now, news);
         let mut answer = None;
         while let Some((cpt, order)) = self.front.take_order() {
@@ -88,7 +88,7 @@ impl Node {
     fn deliver(&mut self, destinations: u32) -> Option<Answer> {
         let net = lustrine_wire::nid::Net::TCP;
         let list = (0..destinations).map(|n| ProcessId::lustre(Nid::new4(net, 0x0a00_0100 + n)));
-        self.tell(ToFramework::Fetched { ticket: TICKET, list: Ok(list.collect()) })
+        self.accept(ToFramework::Fetched { ticket: TICKET, list: Ok(list.collect()) })
     }
 
     fn silenced(&mut self) -> bool {
@@ -106,7 +106,7 @@ impl Node {
         }
     }
 
-    /// The instance the engine was last told to run.
+    /// The instance that the worker was last ordered to run.
     fn running(&self) -> InstanceId {
         let run = self.orders.iter().rev().find_map(|(_, order)| match order {
             ToWorker::Run { instance } => Some(*instance),
@@ -284,7 +284,7 @@ fn features_and_versions_that_disagree_get_eproto() {
     let body = debug(MINE);
     let message = Message { order: ByteOrder::Little, version: 2, features: 1, body };
     let answer =
-        node.tell(ToFramework::Request { ticket: TICKET, from: test_nid(1), message }).unwrap();
+        node.accept(ToFramework::Request { ticket: TICKET, from: test_nid(1), message }).unwrap();
     assert_eq!(answer.status, EPROTO);
 }
 
@@ -412,7 +412,7 @@ fn a_list_that_does_not_come_gets_no_reply_and_a_bad_one_does() {
     for (error, status) in rows {
         let mut node = Node::joined();
         assert!(node.ask(test(MINE, |_| {})).is_none());
-        let answer = node.tell(ToFramework::Fetched { ticket: TICKET, list: Err(error) });
+        let answer = node.accept(ToFramework::Fetched { ticket: TICKET, list: Err(error) });
         assert_eq!(answer.map(|answer| answer.status), status, "{error:?}");
         assert_eq!(node.silenced(), status.is_none(), "{error:?}");
         assert!(node.front.session.as_ref().unwrap().batch(BATCH).is_none());
@@ -452,7 +452,7 @@ fn batches_run_stop_and_are_queried() {
     assert_eq!(node.ask(server(MINE)).unwrap().status, EBUSY);
     assert_eq!(node.ask(test(MINE, |_| {})).unwrap().status, EBUSY);
 
-    node.tell(ToFramework::Ended { instance, units: 2 });
+    node.accept(ToFramework::Ended { instance, units: 2 });
     assert_eq!((node.active(0), node.active(2)), (1, 1));
     assert_eq!(node.batch(BatchOp::Stop, 0, 1).unwrap().status, 0);
     let stopped = node
@@ -460,7 +460,7 @@ fn batches_run_stop_and_are_queried() {
         .iter()
         .any(|(_, order)| matches!(order, ToWorker::Stop { how: Stop::AtOnce, .. }));
     assert!(stopped);
-    node.tell(ToFramework::Ended { instance, units: 1 });
+    node.accept(ToFramework::Ended { instance, units: 1 });
     assert_eq!((node.active(0), node.active(2)), (0, 0));
     assert_eq!(node.batch(BatchOp::Stop, 0, 0).unwrap().status, 0, "it is idle already");
 
@@ -516,7 +516,7 @@ fn an_ended_session_lingers_until_its_units_have_finished() {
     );
     assert!(removed);
     assert_eq!((node.front.zombies.sessions(), node.front.zombies.units()), (1, 3));
-    node.tell(ToFramework::Ended { instance, units: 3 });
+    node.accept(ToFramework::Ended { instance, units: 3 });
     assert_eq!((node.front.zombies.sessions(), node.front.zombies.units()), (0, 0));
 }
 
@@ -537,8 +537,8 @@ fn counters_of_all_partitions_are_summed() {
     let mut share = Share::default();
     (share.rpc.received, share.rpc.bulk_put, share.errors.brw) = (5, 1 << 33, 1);
     share.lnet.sent.put = 9;
-    assert!(node.tell(ToFramework::Counted { gather, share }).is_none());
-    match node.tell(ToFramework::Counted { gather, share }).unwrap().body {
+    assert!(node.accept(ToFramework::Counted { gather, share }).is_none());
+    match node.accept(ToFramework::Counted { gather, share }).unwrap().body {
         Body::StatReply(reply) => {
             let Counters { framework, rpc, lnet } = reply.counters;
             assert_eq!((reply.sid, framework.running_ms), (MINE, 3829));
@@ -547,5 +547,5 @@ fn counters_of_all_partitions_are_summed() {
         }
         other => panic!("{other:?}"),
     }
-    assert!(node.tell(ToFramework::Counted { gather, share }).is_none(), "nobody asked");
+    assert!(node.accept(ToFramework::Counted { gather, share }).is_none(), "there was no request");
 }

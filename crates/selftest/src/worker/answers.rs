@@ -19,11 +19,11 @@ use crate::message_pool::MessagePool;
 use crate::slab::Slab;
 use crate::turn::Turn;
 
-pub(super) use figures::Terms;
+pub(super) use client_stats::Terms;
 pub(super) use requests::Request;
 use requests::{Asker, Kind, agreement, examine};
 
-mod figures;
+mod client_stats;
 mod requests;
 mod steps;
 
@@ -37,7 +37,7 @@ enum Stage {
     /// Data are on their way to the client.
     Pushing { len: u32 },
     /// ClientStats are on their way to the asker.
-    Telling { grant: Grant, sid: Sid },
+    StatsGather { grant: Grant, sid: Sid },
     /// Data are on their way to us.
     Pulling { sink: Grant, check: BrwCheck },
     /// The reply is on its way.
@@ -165,7 +165,7 @@ impl Answers {
         source: &mut Source,
         budget: &mut Budget,
     ) {
-        // Called in every turn, and most of the time nobody waits.
+        // Called in every turn, and most of the time no request waits.
         if self.pings.len() != 0 {
             let mut pings = core::mem::take(&mut self.pings);
             pings.serve(|request| self.serve_in_time(turn, source, budget, request));

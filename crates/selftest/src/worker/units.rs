@@ -24,7 +24,7 @@ use crate::turn::Turn;
 const PAUSE: Nanos = Nanos::from_millis(10);
 
 /// For how long an RPC of an instance with a rate may wait until it can be sent. Those of a longer
-/// outage are not sent; they count with this latency, which is the longest that is told apart.
+/// outage are not sent; they count with this latency, which is the longest that is distinguished.
 const LATE_MAX: Nanos = Nanos(LATENCY_MAX);
 
 /// What a unit is at.
@@ -36,7 +36,7 @@ enum State {
     Hungry,
     /// On the list of those that pause.
     Paused,
-    /// Waits for its turn at this time, so that the instance keeps to its rate.
+    /// Waits until its RPC is due at this time, so that the instance keeps to its rate.
     Paced(Time),
     /// In the RPC of this slot.
     Calling(u32),
@@ -63,9 +63,9 @@ struct Group {
     units: Vec<u32>,
     active: u32,
     mode: Mode,
-    /// Units that ended since the front was last told.
+    /// Units that ended since the last report to the framework.
     ended: u32,
-    /// Whether it is on the list of groups the front has to be told of.
+    /// Whether it is on the list of groups to be reported to the framework.
     reported: bool,
     /// When the next RPC is due; of groups with a rate alone.
     next_due: Time,
@@ -126,9 +126,9 @@ pub(super) struct Units {
     hungry: VecDeque<u32>,
     /// All pauses are equally long, so the first one ends first.
     paused: VecDeque<(Time, u32)>,
-    /// Those that wait for their turn.
+    /// Those that wait until an RPC is due.
     paced: BinaryHeap<Reverse<(Time, u32)>>,
-    /// Whether figures are kept.
+    /// Whether statistics are kept.
     measures: bool,
     changed: Vec<u32>,
     errors: SessionErrors,
@@ -137,7 +137,7 @@ pub(super) struct Units {
 }
 
 impl Units {
-    /// `measures` says whether figures are kept.
+    /// `measures` says whether statistics are kept.
     pub(super) fn new(measures: bool) -> Units {
         Units {
             units: Slab::new(UNITS_MAX),
@@ -242,7 +242,7 @@ impl Units {
         group.stop_clock(turn.now);
         let members = group.units.clone();
         if group.work.pace != Nanos::ZERO {
-            // Turns can be hours away; nobody is to take one of an earlier run, or another test.
+            // Times can be hours away; an entry of this run must not start an RPC of a later one.
             let units = &self.units;
             let other = |index: u32| units.get(index).is_some_and(|unit| unit.group != of);
             self.paced.retain(|Reverse((_, index))| other(*index));

@@ -37,7 +37,7 @@ pub(super) struct Waiting {
     len: u32,
     /// The lengths of all queues; of equal ones the last in turn comes last.
     lengths: BTreeSet<(usize, u64)>,
-    /// Nothing was left for the first one: nobody may overtake it.
+    /// Nothing was left for the first one: no other may overtake it.
     starved: bool,
 }
 

@@ -169,7 +169,7 @@ impl World {
     }
 
     /// Gives a console a command and waits for its answer, in steps of 10 ms.
-    pub fn tell(&mut self, node: usize, command: Command) -> Result<Answer, Refusal> {
+    pub fn command(&mut self, node: usize, command: Command) -> Result<Answer, Refusal> {
         let ticket = self.give(node, command);
         for _ in 0..40_000 {
             let answers = &mut self.desk(node).answers;

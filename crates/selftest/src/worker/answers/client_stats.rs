@@ -1,4 +1,4 @@
-//! A client's figures on their way to whoever asked (docs/protocol/client-stats.md).
+//! A client's statistics on their way to the console (docs/protocol/client-stats.md).
 
 use lustrine_lnet::memory::Memory;
 use lustrine_wire::srpc::{Body, ClientStatsReply, Sid};
@@ -8,7 +8,7 @@ use crate::bulk::{Budget, Term, charge};
 use crate::errno;
 use crate::turn::Turn;
 
-/// Where figures go, and what their reply says.
+/// Where statistics go, and what their reply says.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::worker) struct Terms {
     pub(in crate::worker) bulk_bits: u64,
@@ -17,18 +17,18 @@ pub(in crate::worker) struct Terms {
 }
 
 impl Answers {
-    /// Puts figures to the asker; the reply follows when they are sent.
-    pub(in crate::worker) fn put_figures<M: Memory>(
+    /// Puts statistics to the console; the reply follows when they are sent.
+    pub(in crate::worker) fn put_client_stats<M: Memory>(
         &mut self,
         turn: &mut Turn<'_, M>,
         budget: &mut Budget,
         slot: u32,
         terms: Terms,
-        figures: &[u8],
+        stats: &[u8],
     ) {
         let Terms { bulk_bits, features, sid } = terms;
         let Some(answer) = self.answers.get(slot) else { return };
-        let (peer, len) = (answer.asker.hop, figures.len() as u32);
+        let (peer, len) = (answer.asker.hop, stats.len() as u32);
         let grant = match self.shares.may_hold(&peer, charge(len), budget) {
             true => budget.take(turn.memory, len, Term::Rpc),
             false => None,
@@ -38,8 +38,8 @@ impl Answers {
             return self.reply(turn, slot, features, Body::ClientStatsReply(refused));
         };
         self.shares.hold(&peer, charge(len));
-        turn.memory.write(grant.span, figures);
-        self.set_stage(slot, Stage::Telling { grant, sid });
+        turn.memory.write(grant.span, stats);
+        self.set_stage(slot, Stage::StatsGather { grant, sid });
         self.push(turn, slot, grant.span, bulk_bits);
     }
 }

@@ -145,7 +145,7 @@ impl Answers {
                 let body = Body::BrwReply(BrwReply { status: 0 });
                 self.reply(turn, slot, asker.features, body);
             }
-            Stage::Telling { grant, sid } if good => {
+            Stage::StatsGather { grant, sid } if good => {
                 let len = grant.span.len;
                 self.give_back(turn, budget, &asker.hop, grant);
                 let body = Body::ClientStatsReply(ClientStatsReply { status: 0, sid, len });
@@ -181,7 +181,7 @@ impl Answers {
     fn end<M: Memory>(&mut self, turn: &mut Turn<'_, M>, budget: &mut Budget, slot: u32) {
         self.totals.dropped += 1;
         if let Some(&Answer { stage, asker, .. }) = self.answers.get(slot)
-            && let Stage::Pulling { sink: grant, .. } | Stage::Telling { grant, .. } = stage
+            && let Stage::Pulling { sink: grant, .. } | Stage::StatsGather { grant, .. } = stage
         {
             self.give_back(turn, budget, &asker.hop, grant);
         }

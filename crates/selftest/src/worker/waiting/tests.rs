@@ -136,6 +136,6 @@ fn what_is_withdrawn_leaves_everything_else_as_it_was() {
     assert_eq!(serve(&mut waiting, 9, |_| true), [(test_nid(0), 2)]);
     waiting.push(request(0, 4), Served::AllWait);
     assert_eq!(waiting.withdraw(&test_nid(0), |_| true), 1);
-    assert!(!waiting.must_queue(&test_nid(0)), "nobody is there to be overtaken");
+    assert!(!waiting.must_queue(&test_nid(0)), "there is none to be overtaken");
     assert_eq!((waiting.len(), waiting.longest()), (0, 0));
 }
