@@ -100,8 +100,8 @@ impl Worker {
         self.answers.count_received();
         let (from, hop, local) = (event.peer, event.hop.nid, event.local.nid);
         if from.nid != hop {
-            // The answer goes to the node that the request names, so a request cannot make this node
-            // dial a stranger. (Requests through a gateway will have to be distinguished.)
+            // The answer goes to the node that the request names, so a request cannot make this
+            // node dial a stranger. (Requests through a gateway will have to be distinguished.)
             return self.answers.count_dropped();
         }
         let request = Request { message, from, hop, local, since: turn.now };

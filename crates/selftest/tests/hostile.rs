@@ -252,8 +252,8 @@ fn sixty_four_greedy_peers_do_not_starve_an_honest_one() {
     honest_writes_go_on(&mut world);
 }
 
-/// One connection asks in the names of 600. Answers would go to the named nodes: a stranger cannot make us
-/// dial strangers.
+/// One connection sends requests in the names of 600 nodes. Answers would go to these nodes, and a
+/// stranger must not be able to make us dial them.
 #[test]
 fn six_hundred_names_on_one_connection_are_not_answered() {
     let mut world = World::new(3, Tunables::default());

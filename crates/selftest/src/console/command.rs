@@ -279,8 +279,8 @@ pub struct NodeView {
     pub nid: Nid,
     /// What is known.
     pub state: NodeState,
-    /// Whether it was seen to be a Lustrine node, which reports statistics and keeps to rates: its answer
-    /// to [`Command::Ping`] says so.
+    /// Whether it was seen to be a Lustrine node, which reports statistics and keeps to rates: its
+    /// answer to [`Command::Ping`] says so.
     #[serde(default)]
     pub ours: bool,
 }

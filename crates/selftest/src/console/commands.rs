@@ -154,7 +154,8 @@ impl Console {
         self.put_to_work(work)
     }
 
-    /// Lets all nodes leave the session, which is over then. `ticket` names the caller that waits for it.
+    /// Lets all nodes leave the session, which is over then. `ticket` names the caller that waits
+    /// for it.
     pub(super) fn leave_all(&mut self, now: Time, ticket: Option<u64>, goal: Goal) {
         let active = self.session.as_ref().map(Session::active).unwrap_or_default();
         let work = self.leave(Work::new(ticket, goal, ACTION), active);
