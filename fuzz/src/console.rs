@@ -64,7 +64,7 @@ pub fn check(scenario: &Scenario) {
 impl Desk {
     fn play(&mut self, step: &Step) {
         match step {
-            Step::Tell { key, ask } => self.tell(u32::from(key.saturating_sub(0xe0)), ask),
+            Step::Tell { key, ask } => self.execute(u32::from(key.saturating_sub(0xe0)), ask),
             Step::Answer { which, end } => {
                 if !self.orders.is_empty() {
                     let index = usize::from(*which) % self.orders.len();
@@ -109,7 +109,7 @@ impl Desk {
         }
     }
 
-    fn tell(&mut self, key: u32, ask: &script::Ask) {
+    fn execute(&mut self, key: u32, ask: &script::Ask) {
         let command = ask.command();
         self.tickets += 1;
         self.open.insert(self.tickets, ask.named());

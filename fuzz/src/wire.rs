@@ -14,7 +14,7 @@ pub fn check(data: &[u8]) {
     binary::frame(data);
     binary::ping(data);
     binary::selftest(data);
-    binary::figures(data);
+    binary::client_stats(data);
     if let Ok(text) = core::str::from_utf8(data) {
         text::nids(text);
         text::nid_ranges(text);

@@ -76,8 +76,8 @@ impl Finished {
     pub(crate) fn output(self, what: &str) -> Result<String> {
         if !self.status.success() {
             let lines: Vec<&str> = self.stdout.lines().chain(self.stderr.lines()).collect();
-            let told = |line: &&&str| line.contains("rror");
-            let first = lines.iter().find(told).or(lines.last()).copied().unwrap_or_default();
+            let is_error = |line: &&&str| line.contains("rror");
+            let first = lines.iter().find(is_error).or(lines.last()).copied().unwrap_or_default();
             bail!("{what}: {}: {first}", self.status);
         }
         Ok(self.stdout)

@@ -197,7 +197,7 @@ impl<T: Testbed> World<T> {
         self.assert_stored(to, message.key, message.len, message.len);
     }
 
-    /// What a node was told about its connections with a peer.
+    /// The link events of a node about its connections with a peer.
     pub(crate) fn events(&mut self, node: usize, peer: ProcessId) -> Vec<LinkEvent> {
         self.core(node, |core| {
             let links = core.links.iter().filter(|link| link.peer == peer);

@@ -52,9 +52,9 @@ pub enum OnLinkLoss {
     Fail,
     /// They are awaited until their deadlines: the answer may come over a new connection. The owner
     /// learns of the loss from [`Shard::next_lost_peer`](crate::shard::Shard::next_lost_peer) and
-    /// can withdraw its descriptors itself. A request that the driver still holds fails nevertheless,
-    /// and so do all requests when the peer restarts: after a restart a peer answers none of the
-    /// earlier requests.
+    /// can withdraw its descriptors itself. A request that the driver still holds fails
+    /// nevertheless, and so do all requests when the peer restarts: after a restart a peer answers
+    /// none of the earlier requests.
     KeepUntilDeadline,
 }
 

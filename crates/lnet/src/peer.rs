@@ -291,7 +291,7 @@ impl PeerTable {
         self.recent = None;
         // Its peer stays, without an entry for this NID.
         let peer = &self.peers[ni.peer];
-        let mine = peer.nids.iter().any(|told| told.mine && told.nid == ni.nid);
+        let mine = peer.nids.iter().any(|advertised| advertised.mine && advertised.nid == ni.nid);
         if mine && peer.members.len() > 1 {
             self.listed.insert(ni.nid, ni.peer);
         }

@@ -102,16 +102,16 @@ impl NodeHandle {
         };
         let goes_anyway: HashSet<Nid> = plan.steps.iter().flat_map(Step::removed).collect();
         plan.forget.retain(|nid| !stays.contains(nid) && !goes_anyway.contains(nid));
-        let mut told: Vec<String> =
-            plan.steps.iter().flat_map(|step| plan::tell(step, &info, &plan.after)).collect();
+        let mut lines: Vec<String> =
+            plan.steps.iter().flat_map(|step| plan::describe(step, &info, &plan.after)).collect();
         if !plan.forget.is_empty() {
-            told.push(format!("remove {}", plan::list(&plan.forget)));
+            lines.push(format!("remove {}", plan::list(&plan.forget)));
         }
         if plan.reset {
-            told.push("reset the counters".to_owned());
+            lines.push("reset the counters".to_owned());
         }
         let changed = ChangeReport {
-            steps: told,
+            steps: lines,
             warnings: plan.warnings.clone(),
             before: info.config.to_backup(),
             after: plan.after.to_backup(),
@@ -306,7 +306,7 @@ fn full() -> ChangeError {
     ChangeError { errno: EBUSY, text: text.to_owned() }
 }
 
-/// Opens the listeners of an interface that are not open yet, whoever they are for.
+/// Opens the listeners of an interface that are not open yet, for all its users.
 fn open_listeners(
     info: &NodeInfo,
     config: &NodeConfig,

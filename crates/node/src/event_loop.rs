@@ -56,12 +56,12 @@ pub(crate) struct EventLoop {
     /// Listeners stay closed until then.
     pub(crate) rest_until: Time,
     pub(crate) stopping: bool,
-    /// Who wants to know of which ping or discovery.
+    /// The callers that wait for pings and discoveries.
     pub(crate) askers: HashMap<u64, mpsc::Sender<ProbeResult>>,
     pub(crate) tickets: u64,
     /// Where outcomes of a console's orders go, once it has given one.
     pub(crate) console: Option<mpsc::Sender<ConsoleMessage>>,
-    /// What the log tells of the network.
+    /// Logs events of the network.
     pub(crate) watch: Watch,
 }
 
@@ -76,7 +76,7 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Runs until told to stop.
+    /// Runs until it is stopped.
     pub(crate) fn run(mut self) {
         if let Err(error) = lustrine_sys::thread::minimize_timer_slack() {
             tracing::debug!(%error, "timers stay coarse");
@@ -87,7 +87,7 @@ impl EventLoop {
             let now = self.wait(&mut ready);
             self.turn(now, &ready);
         }
-        self.watch.tell(self.cpt, &self.partition.driver().counter_rows());
+        self.watch.log_changes(self.cpt, &self.partition.driver().counter_rows());
         Watch::report_strangers(self.cpt, &self.partition.take_notices());
         let now = Time(Clock::Monotonic.now());
         self.partition.close(now, &mut self.io, Status::Shutdown);
@@ -186,7 +186,7 @@ impl EventLoop {
         }
         while let Some((ticket, result)) = self.partition.next_result() {
             if let Some(reply) = self.askers.remove(&ticket.0) {
-                // The asker may have given up.
+                // The caller may have given up.
                 let _ = reply.send(result);
             }
         }
@@ -197,7 +197,7 @@ impl EventLoop {
             }
         }
         if self.watch.is_due(now) {
-            self.watch.tell(self.cpt, &self.partition.driver().counter_rows());
+            self.watch.log_changes(self.cpt, &self.partition.driver().counter_rows());
             Watch::report_strangers(self.cpt, &self.partition.take_notices());
         }
     }
@@ -289,7 +289,7 @@ impl EventLoop {
                 self.partition.discover(now, &mut self.io, ticket, &nid, timeout);
             }
             LoopMessage::Report(reply) => {
-                // The asker may have given up.
+                // The caller may have given up.
                 let _ = reply.send(self.report());
             }
             LoopMessage::Change(order) => {
@@ -307,7 +307,7 @@ impl EventLoop {
         }
     }
 
-    /// Orders about a selftest load; an asker that has given up is no trouble.
+    /// Orders about a selftest load; the caller may have given up.
     fn obey(&mut self, now: Time, order: LoadRequest) {
         match order {
             LoadRequest::Start(args, reply) => {

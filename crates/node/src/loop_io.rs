@@ -109,7 +109,7 @@ impl LoopIo {
         let slot = self.slot(sock)?;
         let socket = slot.socket.take()?;
         if slot.pinned.iter().any(|write| write.id.is_some()) {
-            // Whoever lent the memory may use it again from now on: nothing may leave any more.
+            // The owner of the memory may use it again from now on: no byte may be sent any more.
             let _ = socket.abort_on_close();
         }
         slot.pinned.clear();

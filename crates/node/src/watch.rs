@@ -22,7 +22,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// After a turn of the loop: whether it is time to [`tell`](Watch::tell).
+    /// After a turn of the loop: whether it is time to [`log_changes`](Watch::log_changes).
     pub(crate) fn is_due(&mut self, now: Time) -> bool {
         self.stirred = now < self.next;
         if !self.stirred {
@@ -37,7 +37,7 @@ impl Watch {
     }
 
     /// Logs what has been counted since the last time.
-    pub(crate) fn tell(&mut self, cpt: u16, counters: &[DriverCounter]) {
+    pub(crate) fn log_changes(&mut self, cpt: u16, counters: &[DriverCounter]) {
         for (what, counted) in self.news(counters) {
             tracing::info!(cpt, counted, "{what}");
         }

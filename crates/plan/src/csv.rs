@@ -33,7 +33,7 @@ fn line(
     let varies: Vec<String> =
         point.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let (latency, sent) = (counted.latency_us, counted.latency_sent_us);
-    let figure = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.3}"));
+    let number = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.3}"));
     // If no client reported anything, the sum is unknown.
     let known = !row.by_client.is_empty();
     let cells = [
@@ -50,27 +50,27 @@ fn line(
         row.rate_limit.to_string(),
         client.to_owned(),
         server.to_owned(),
-        figure(known.then_some(counted.seconds)),
+        number(known.then_some(counted.seconds)),
         if known { counted.ops.to_string() } else { String::new() },
-        figure(known.then_some(counted.ops_per_s)),
-        figure(known.then_some(counted.mib_per_s)),
-        figure(latency.map(|l| l.mean)),
-        figure(latency.map(|l| l.p50)),
-        figure(latency.map(|l| l.p90)),
-        figure(latency.map(|l| l.p99)),
-        figure(latency.and_then(|l| l.p999)),
-        figure(latency.map(|l| l.max)),
+        number(known.then_some(counted.ops_per_s)),
+        number(known.then_some(counted.mib_per_s)),
+        number(latency.map(|l| l.mean)),
+        number(latency.map(|l| l.p50)),
+        number(latency.map(|l| l.p90)),
+        number(latency.map(|l| l.p99)),
+        number(latency.and_then(|l| l.p999)),
+        number(latency.map(|l| l.max)),
         counted.errors.to_string(),
         row.silent.to_string(),
         row.lost.len().to_string(),
-        figure(sent.map(|l| l.mean)),
-        figure(sent.map(|l| l.p50)),
-        figure(sent.map(|l| l.p90)),
-        figure(sent.map(|l| l.p99)),
-        figure(sent.and_then(|l| l.p999)),
-        figure(sent.map(|l| l.max)),
+        number(sent.map(|l| l.mean)),
+        number(sent.map(|l| l.p50)),
+        number(sent.map(|l| l.p90)),
+        number(sent.map(|l| l.p99)),
+        number(sent.and_then(|l| l.p999)),
+        number(sent.map(|l| l.max)),
         counted.lost_ops.to_string(),
-        figure(Some(counted.lost_age_max_s)),
+        number(Some(counted.lost_age_max_s)),
     ];
     cells.join(",") + "\n"
 }

@@ -15,7 +15,7 @@ use crate::run::Progress;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mark {
     /// The statistics of each flow's clients.
-    pub(crate) figures: BTreeMap<(usize, Nid), ClientStats>,
+    pub(crate) stats: BTreeMap<(usize, Nid), ClientStats>,
     pub(crate) counters: BTreeMap<Nid, Counters>,
 }
 
@@ -24,9 +24,9 @@ impl Mark {
     /// measured time they counted until their test was stopped, except for nodes of an early
     /// release, whose clock would have gone on.
     pub(crate) fn add_late(&mut self, last: Mark) {
-        for (client, stats) in last.figures {
-            if stats.details.is_some() && self.figures.contains_key(&client) {
-                self.figures.insert(client, stats);
+        for (client, stats) in last.stats {
+            if stats.details.is_some() && self.stats.contains_key(&client) {
+                self.stats.insert(client, stats);
             }
         }
     }
@@ -222,8 +222,8 @@ fn sums(
         let line = &point.lines[flow.line];
         for nid in &flow.clients {
             let key = (index, *nid);
-            let sum = match (before.figures.get(&key), after.figures.get(&key)) {
-                (Some(before), Some(after)) => Some(told(line, before, after)),
+            let sum = match (before.stats.get(&key), after.stats.get(&key)) {
+                (Some(before), Some(after)) => Some(reported(line, before, after)),
                 _ => counted(line, silent, nid, before, after),
             };
             let place = lines[flow.line].entry(*nid).or_insert_with(|| Some(Sum::nothing()));
@@ -237,7 +237,7 @@ fn sums(
 }
 
 /// The results from a client's own statistics.
-fn told(line: &Line, before: &ClientStats, after: &ClientStats) -> Sum {
+fn reported(line: &Line, before: &ClientStats, after: &ClientStats) -> Sum {
     let seconds = after.age.saturating_sub(before.age) as f64 / 1e9;
     let ops = after.ops.saturating_sub(before.ops);
     let mut sum = Sum::of(line, seconds, ops, after.bytes.saturating_sub(before.bytes));

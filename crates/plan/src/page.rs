@@ -128,22 +128,22 @@ fn notes(page: &mut Page, combination: &Combination<'_>, cell: &Cell<'_>) {
 
 fn row(combination: &Combination<'_>, cell: &Cell<'_>) -> Vec<String> {
     let row = cell.middle();
-    let (told, told_any) = (row.all.latency_us, !row.by_client.is_empty());
+    let (latency, any_client) = (row.all.latency_us, !row.by_client.is_empty());
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-    let part = |of: fn(&Latency) -> f64| or_dash(told.map(|l| latency_text(of(&l))));
+    let part = |of: fn(&Latency) -> f64| or_dash(latency.map(|l| latency_text(of(&l))));
     vec![
         combination.title(),
         row.test.to_owned(),
         format!("{}:{}", row.clients, row.servers),
         size(row.size),
         row.concurrency.to_string(),
-        or_dash((row.size > 0 && told_any).then(|| rate(row.all.mib_per_s))),
-        or_dash(told_any.then(|| operations(row.all.ops_per_s))),
+        or_dash((row.size > 0 && any_client).then(|| rate(row.all.mib_per_s))),
+        or_dash(any_client.then(|| operations(row.all.ops_per_s))),
         or_dash((cell.rows.len() > 1).then(|| percent(cell.spread()))),
         part(|l| l.p50),
         part(|l| l.p90),
         part(|l| l.p99),
-        or_dash(told.and_then(|l| l.p999).map(latency_text)),
+        or_dash(latency.and_then(|l| l.p999).map(latency_text)),
         part(|l| l.max),
         cell.errors().to_string(),
     ]
@@ -265,7 +265,7 @@ fn clients(page: &mut Page, cells: &[(&Combination<'_>, Cell<'_>)]) {
         }
         let mut clients: Vec<_> = row.by_client.iter().collect();
         clients.sort_by(|one, two| one.counted.ops_per_s.total_cmp(&two.counted.ops_per_s));
-        let figure = |at: usize| {
+        let value = |at: usize| {
             let counted = &clients[at].counted;
             match row.size {
                 0 => format!("{}/s", operations(counted.ops_per_s)),
@@ -275,10 +275,10 @@ fn clients(page: &mut Page, cells: &[(&Combination<'_>, Cell<'_>)]) {
         rows.push(vec![
             name_of(combination, row, ""),
             clients.len().to_string(),
-            figure(0),
+            value(0),
             clients[0].nid.to_string(),
-            figure((clients.len() - 1) / 2),
-            figure(clients.len() - 1),
+            value((clients.len() - 1) / 2),
+            value(clients.len() - 1),
             clients[clients.len() - 1].nid.to_string(),
         ]);
     }

@@ -248,7 +248,7 @@ fn watch(
         let now = mark(point, env, Depth::ClientStats)?;
         env.on_progress(&live(point, silent, (&last, &now), asked.since(begin)));
         let gone: BTreeSet<Nid> =
-            last.figures.keys().filter(|key| !now.figures.contains_key(key)).map(|k| k.1).collect();
+            last.stats.keys().filter(|key| !now.stats.contains_key(key)).map(|k| k.1).collect();
         if !gone.is_empty() {
             let gone: Vec<Nid> = gone.into_iter().collect();
             env.warn(&format!("{} does not answer any more", named(&gone)));
@@ -280,8 +280,8 @@ fn mark(point: &Point, env: &mut impl Env, depth: Depth) -> Result<Mark, RunErro
     for flow in 0..point.flows.len() {
         let (batch, test) = (BATCH.to_owned(), flow as u32 + 1);
         for said in said(env.command(Command::ClientStats { batch, test, timeout: ANSWER })?)? {
-            if let Reply::Good(Detail::ClientStats(told)) = said.reply {
-                mark.figures.insert((flow, said.nid), *told);
+            if let Reply::Good(Detail::ClientStats(stats)) = said.reply {
+                mark.stats.insert((flow, said.nid), *stats);
             }
         }
     }

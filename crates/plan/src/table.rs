@@ -25,7 +25,7 @@ of an even number the lower of the two
 ";
 
 const IN_TURNS: &str = "\
-a pair's figure is what its client measured; of several repetitions the mean
+a pair's result is what its client measured; of several repetitions the mean
 ";
 
 /// Number of slowest pairs that are named.
@@ -156,22 +156,22 @@ fn line(cell: &Cell<'_>) -> String {
     let row = cell.middle();
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let all = &row.all;
-    let told_any = !row.by_client.is_empty();
-    let mib = or_dash((row.size > 0 && told_any).then(|| rate(all.mib_per_s)));
+    let any_client = !row.by_client.is_empty();
+    let mib = or_dash((row.size > 0 && any_client).then(|| rate(all.mib_per_s)));
     let part = |value: Option<f64>| or_dash(value.map(latency));
-    let told = all.latency_us;
+    let latencies = all.latency_us;
     let mut line = format!(
         "{:<5} {:>4} {:>4} {:>8} {mib:>7} {:>7} {:>5} {:>5} {:>5} {:>5} {:>5} {:>3}",
         row.test,
         size(row.size),
         row.concurrency,
         format!("{}:{}", row.clients, row.servers),
-        or_dash(told_any.then(|| operations(all.ops_per_s))),
-        part(told.map(|l| l.p50)),
-        part(told.map(|l| l.p90)),
-        part(told.map(|l| l.p99)),
-        part(told.and_then(|l| l.p999)),
-        part(told.map(|l| l.max)),
+        or_dash(any_client.then(|| operations(all.ops_per_s))),
+        part(latencies.map(|l| l.p50)),
+        part(latencies.map(|l| l.p90)),
+        part(latencies.map(|l| l.p99)),
+        part(latencies.and_then(|l| l.p999)),
+        part(latencies.map(|l| l.max)),
         count(cell.errors()),
     );
     if cell.rows.len() > 1 {

@@ -209,7 +209,7 @@ fn results_are_what_the_links_permit() {
             near(row.all.mib_per_s, clients * LINK, 0.08);
             near(row.all.seconds, 3.0, 0.01);
             assert_eq!((row.all.errors, row.silent), (0, 0));
-            let latency = row.all.latency_us.expect("clients tell");
+            let latency = row.all.latency_us.expect("clients report");
             // Little's law: the number under way is rate times time.
             near(latency.mean / 1e6 * row.all.ops_per_s, 8.0 * clients, 0.08);
             assert!(latency.p50 <= latency.p90 && latency.p90 <= latency.p99);
@@ -253,8 +253,8 @@ fn kernel_clients_are_counted_by_what_they_send() {
     assert_eq!(row.silent, 0);
     near(row.all.mib_per_s, 2.0 * LINK, 0.08);
     assert_eq!(row.all.latency_us, None, "not all clients report them");
-    let told = |client: usize| row.by_client[client].counted.latency_us.is_some();
-    assert_eq!((told(0), told(1)), (true, false));
+    let has_latency = |client: usize| row.by_client[client].counted.latency_us.is_some();
+    assert_eq!((has_latency(0), has_latency(1)), (true, false));
     near(row.by_client[1].counted.mib_per_s, LINK, 0.08);
     // The shares of two tests at once are unknown, and a kernel client has no rate limit.
     let two = "{time: 1 s, tests: [{do: ping, from: c, to: s}, {do: read, from: c, to: s}]}";

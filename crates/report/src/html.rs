@@ -97,10 +97,10 @@ impl Page {
     /// The most important numbers, each with its meaning.
     pub fn tiles(&mut self, tiles: &[(String, String)]) {
         self.out.push_str("<div class=\"tiles\">\n");
-        for (figure, what) in tiles {
-            let (figure, what) = (escaped(figure), escaped(what));
+        for (number, what) in tiles {
+            let (number, what) = (escaped(number), escaped(what));
             let _ =
-                writeln!(self.out, "<div class=\"tile\"><b>{figure}</b><span>{what}</span></div>");
+                writeln!(self.out, "<div class=\"tile\"><b>{number}</b><span>{what}</span></div>");
         }
         self.out.push_str("</div>\n");
     }

@@ -146,7 +146,7 @@ impl Play {
         Play { console, own, rpcs, now: Time(0), compared: 0 }
     }
 
-    fn tell(&mut self, command: Command) -> Result<Answer, u32> {
+    fn execute(&mut self, command: Command) -> Result<Answer, u32> {
         let context = format!("{command:?}");
         self.console.command(self.now, 1, KEY, command);
         while let Some(order) = self.console.next_rpc() {
@@ -243,9 +243,9 @@ fn all_good(answer: Result<Answer, u32>) {
 
 fn add_group(play: &mut Play, group: &str, nids: &[&str]) -> Vec<NodeReply> {
     let group = group.to_owned();
-    assert_eq!(play.tell(Command::AddGroup { group: group.clone() }), Ok(Answer::Done));
+    assert_eq!(play.execute(Command::AddGroup { group: group.clone() }), Ok(Answer::Done));
     let nids = nids.iter().map(|text| nid(text)).collect();
-    said(play.tell(Command::AddNodes { group, nids }))
+    said(play.execute(Command::AddNodes { group, nids }))
 }
 
 fn test(test: Test, loops: i32, concurrency: u32, clients: u32) -> Command {
@@ -292,26 +292,26 @@ fn usual(
     polls: usize,
 ) -> usize {
     let mut play = Play::new(name, own);
-    play.tell(new_session(session, false)).expect("a session");
+    play.execute(new_session(session, false)).expect("a session");
     assert!(add_group(&mut play, "cli", clients).iter().all(NodeReply::is_good));
     assert!(add_group(&mut play, "srv", &["10.77.0.3@tcp"]).iter().all(NodeReply::is_good));
-    assert_eq!(play.tell(Command::AddBatch { batch: batch() }), Ok(Answer::Done));
+    assert_eq!(play.execute(Command::AddBatch { batch: batch() }), Ok(Answer::Done));
     for test in tests {
-        all_good(play.tell(test));
+        all_good(play.execute(test));
     }
-    all_good(play.tell(Command::Run { batch: batch(), timeout: 0 }));
-    all_good(play.tell(query()));
+    all_good(play.execute(Command::Run { batch: batch(), timeout: 0 }));
+    all_good(play.execute(query()));
     for _ in 0..polls {
         for group in ["cli", "srv"] {
-            all_good(play.tell(stat(group)));
+            all_good(play.execute(stat(group)));
         }
     }
-    all_good(play.tell(Command::Stop { batch: batch(), force: false }));
+    all_good(play.execute(Command::Stop { batch: batch(), force: false }));
     // `lst stop` queries whether the batch has stopped, and then `lst query` does.
     for _ in 0..2 {
-        all_good(play.tell(query()));
+        all_good(play.execute(query()));
     }
-    all_good(play.tell(Command::EndSession));
+    all_good(play.execute(Command::EndSession));
     play.finish(name)
 }
 
@@ -331,23 +331,23 @@ fn a_ping_session_matches_c00() {
 fn a_mixed_batch_matches_c01() {
     let name = "c01_session_console_vm4_brw_mix";
     let mut play = Play::new(name, VM4);
-    play.tell(new_session("mix", false)).expect("a session");
+    play.execute(new_session("mix", false)).expect("a session");
     add_group(&mut play, "cli", &[VM2]);
     add_group(&mut play, "srv", &[VM3]);
-    play.tell(Command::AddBatch { batch: batch() }).expect("a batch");
+    play.execute(Command::AddBatch { batch: batch() }).expect("a batch");
     for what in [
         Test::Write { len: 4096, check: BrwCheck::Full },
         Test::Read { len: 4096, check: BrwCheck::Simple },
         Test::Ping,
     ] {
-        all_good(play.tell(test(what, 2, 1, 1)));
+        all_good(play.execute(test(what, 2, 1, 1)));
     }
-    all_good(play.tell(Command::Run { batch: batch(), timeout: 0 }));
-    all_good(play.tell(query()));
-    all_good(play.tell(Command::Stop { batch: batch(), force: false }));
-    all_good(play.tell(query()));
-    assert_eq!(play.tell(Command::DeleteGroup { group: "cli".to_owned() }), Err(16));
-    all_good(play.tell(Command::EndSession));
+    all_good(play.execute(Command::Run { batch: batch(), timeout: 0 }));
+    all_good(play.execute(query()));
+    all_good(play.execute(Command::Stop { batch: batch(), force: false }));
+    all_good(play.execute(query()));
+    assert_eq!(play.execute(Command::DeleteGroup { group: "cli".to_owned() }), Err(16));
+    all_good(play.execute(Command::EndSession));
     assert_eq!(play.finish(name), 14);
 }
 
@@ -355,13 +355,13 @@ fn a_mixed_batch_matches_c01() {
 fn a_node_without_selftest_and_competing_consoles_match_c02() {
     let name = "c02_session_errors";
     let mut one = Play::new(name, VM2);
-    one.tell(new_session("one", false)).expect("a session");
+    one.execute(new_session("one", false)).expect("a session");
     assert!(add_group(&mut one, "g1", &[VM4])[0].is_good());
     let answers = add_group(&mut one, "g2", &[VM3]);
     assert_eq!(answers[0].state, NodeState::Down);
     assert!(matches!(answers[0].reply, Reply::None { errno: -110, .. }), "{answers:?}");
-    assert_eq!(said(one.tell(Command::DeleteGroup { group: "g2".to_owned() })).len(), 0);
-    one.tell(Command::EndSession).expect("the end");
+    assert_eq!(said(one.execute(Command::DeleteGroup { group: "g2".to_owned() })).len(), 0);
+    one.execute(Command::EndSession).expect("the end");
     one.finish(name);
 }
 
@@ -369,35 +369,35 @@ fn a_node_without_selftest_and_competing_consoles_match_c02() {
 fn two_consoles_with_one_node_match_c03() {
     let name = "c03_session_conflict";
     let mut two = Play::new(name, VM4);
-    two.tell(new_session("two", false)).expect("a session");
+    two.execute(new_session("two", false)).expect("a session");
     let answers = add_group(&mut two, "g2", &[VM3]);
     assert_eq!(answers[0].reply, Reply::Refused(errno::EBUSY));
     assert_eq!(answers[0].state, NodeState::Busy);
     let holder = SessionHolder { name: "one".to_owned(), console: nid(VM2) };
     assert_eq!(answers[0].holder, Some(holder));
-    assert_eq!(said(two.tell(Command::DeleteGroup { group: "g2".to_owned() })).len(), 0);
-    two.tell(Command::EndSession).expect("the end");
-    two.tell(new_session("two", true)).expect("a session");
+    assert_eq!(said(two.execute(Command::DeleteGroup { group: "g2".to_owned() })).len(), 0);
+    two.execute(Command::EndSession).expect("the end");
+    two.execute(new_session("two", true)).expect("a session");
     assert!(add_group(&mut two, "g2", &[VM3])[0].is_good());
-    all_good(two.tell(Command::EndSession));
+    all_good(two.execute(Command::EndSession));
     two.finish(name);
 
     let mut one = Play::new(name, VM2);
-    one.tell(new_session("one", false)).expect("a session");
+    one.execute(new_session("one", false)).expect("a session");
     assert!(add_group(&mut one, "g1", &[VM3])[0].is_good());
     let target = Target::Group("g1".to_owned());
-    let answers = said(one.tell(Command::Ping { target, timeout: 5 }));
+    let answers = said(one.execute(Command::Ping { target, timeout: 5 }));
     let detail = Detail::Session(SessionHolder { name: "two".to_owned(), console: nid(VM4) });
     assert_eq!(answers[0].reply, Reply::Good(detail));
     assert_eq!(answers[0].state, NodeState::Busy);
     for _ in 0..3 {
-        let answers = said(one.tell(stat("g1")));
+        let answers = said(one.execute(stat("g1")));
         assert_eq!(answers[0].reply, Reply::Refused(errno::ESRCH));
     }
-    let answers = said(one.tell(Command::RefreshGroup { group: "g1".to_owned() }));
+    let answers = said(one.execute(Command::RefreshGroup { group: "g1".to_owned() }));
     assert_eq!(answers[0].reply, Reply::Refused(errno::EBUSY));
     // Its node belongs to the other console and gets no request.
-    assert_eq!(said(one.tell(Command::EndSession)).len(), 0);
+    assert_eq!(said(one.execute(Command::EndSession)).len(), 0);
     one.finish(name);
 }
 

@@ -79,7 +79,7 @@ impl Site {
         }
     }
 
-    fn tell(&mut self, node: usize, command: Command) -> Result<Answer, Refusal> {
+    fn execute(&mut self, node: usize, command: Command) -> Result<Answer, Refusal> {
         self.tickets += 1;
         let (ticket, now) = (self.tickets, self.now());
         let console = self.consoles.get_mut(&node).expect("a console");
@@ -98,7 +98,7 @@ impl Site {
     fn begin(&mut self, node: usize) {
         let name = "sim".to_owned();
         let begin = Command::NewSession { name, timeout: 600, force: false, features: 1 };
-        self.tell(node, begin).expect("a session");
+        self.execute(node, begin).expect("a session");
     }
 
     fn add_group(
@@ -108,14 +108,14 @@ impl Site {
         nodes: std::ops::Range<usize>,
     ) -> Vec<NodeReply> {
         let group = group.to_owned();
-        self.tell(node, Command::AddGroup { group: group.clone() }).expect("a group");
-        said(self.tell(node, Command::AddNodes { group, nids: nodes.map(nid).collect() }))
+        self.execute(node, Command::AddGroup { group: group.clone() }).expect("a group");
+        said(self.execute(node, Command::AddNodes { group, nids: nodes.map(nid).collect() }))
     }
 
     /// Active tests of the batch as the clients report them; `None` for those that do not answer.
     fn query(&mut self, node: usize) -> Vec<Option<u32>> {
         let batch = "batch".to_owned();
-        let said = said(self.tell(node, Command::Query { batch, test: 0, timeout: 3 }));
+        let said = said(self.execute(node, Command::Query { batch, test: 0, timeout: 3 }));
         let active = said.into_iter().map(|said| match said.reply {
             Reply::Good(Detail::Active(active)) => Some(active),
             _ => None,
@@ -159,7 +159,7 @@ fn run() -> Command {
 
 fn errors(site: &mut Site, group: &str) -> u32 {
     let target = Target::Group(group.to_owned());
-    let said = said(site.tell(0, Command::Stat { target, timeout: 10 }));
+    let said = said(site.execute(0, Command::Stat { target, timeout: 10 }));
     said.into_iter()
         .map(|said| match said.reply {
             Reply::Good(Detail::Counters(counters)) => {
@@ -190,16 +190,16 @@ fn a_session_works_over_links_that_lose_one_packet_in_fifty() {
         Test::Read { len: 65_536, check: BrwCheck::Full },
         Test::Write { len: 65_536, check: BrwCheck::Full },
     ] {
-        assert_eq!(all_good(site.tell(0, test(what, 20))), 4);
+        assert_eq!(all_good(site.execute(0, test(what, 20))), 4);
     }
-    assert_eq!(all_good(site.tell(0, run())), 2);
+    assert_eq!(all_good(site.execute(0, run())), 2);
     let end = site.now() + Nanos::from_secs(60);
     while site.query(0) != [Some(0), Some(0)] {
         assert!(site.now() < end, "the batch does not end");
         site.pass_for(Nanos::from_millis(100));
     }
     assert_eq!(errors(&mut site, "clients"), 0);
-    assert_eq!(all_good(site.tell(0, Command::EndSession)), 4);
+    assert_eq!(all_good(site.execute(0, Command::EndSession)), 4);
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn nodes_of_a_console_that_crashed_are_free_for_the_next() {
         assert_eq!(answers[0].state, NodeState::Busy, "{stop_kind:?}");
         site.pass_for(Nanos::from_secs(101));
         let group = "servers".to_owned();
-        assert_eq!(all_good(site.tell(1, Command::RefreshGroup { group })), 1, "{stop_kind:?}");
+        assert_eq!(all_good(site.execute(1, Command::RefreshGroup { group })), 1, "{stop_kind:?}");
     }
 }
 
@@ -230,8 +230,8 @@ fn a_node_that_disappears_in_the_middle_of_a_batch_is_noticed() {
         site.add_group(0, "clients", 1..3);
         site.add_group(0, "servers", 3..5);
         let read = Test::Read { len: 4096, check: BrwCheck::Simple };
-        assert_eq!(all_good(site.tell(0, test(read, -1))), 4);
-        assert_eq!(all_good(site.tell(0, run())), 2);
+        assert_eq!(all_good(site.execute(0, test(read, -1))), 4);
+        assert_eq!(all_good(site.execute(0, run())), 2);
         site.pass_for(Nanos::from_secs(1));
         assert_eq!(site.query(0), [Some(1), Some(1)]);
         let mut spec = site.world.stop(site.hosts[2], stop_kind);
@@ -240,7 +240,7 @@ fn a_node_that_disappears_in_the_middle_of_a_batch_is_noticed() {
         assert_eq!(running[1], None, "{stop_kind:?}: this one is silent");
         // The batch can be stopped where it is running.
         let stop = || Command::Stop { batch: "batch".to_owned(), force: false };
-        said(site.tell(0, stop()));
+        said(site.execute(0, stop()));
         site.pass_for(Nanos::from_secs(1));
         assert_eq!(site.query(0)[0], Some(0), "{stop_kind:?}");
         // It comes back without a session, and the console notices that.
@@ -248,15 +248,15 @@ fn a_node_that_disappears_in_the_middle_of_a_batch_is_noticed() {
         site.world.start(site.hosts[2], spec);
         site.pass_for(Nanos::from_secs(120));
         let Ok(Answer::Nodes(nodes)) =
-            site.tell(0, Command::ShowGroup { group: "clients".to_owned() })
+            site.execute(0, Command::ShowGroup { group: "clients".to_owned() })
         else {
             panic!("no group")
         };
         let states: Vec<NodeState> = nodes.iter().map(|node| node.state).collect();
         assert_eq!(states, [NodeState::Active, NodeState::Unknown], "{stop_kind:?}");
-        let refused = site.tell(0, run()).map_err(|refusal| refusal.errno());
+        let refused = site.execute(0, run()).map_err(|refusal| refusal.errno());
         assert_eq!(refused, Err(100), "{stop_kind:?}");
-        assert_eq!(said(site.tell(0, Command::EndSession)).len(), 3, "{stop_kind:?}");
+        assert_eq!(said(site.execute(0, Command::EndSession)).len(), 3, "{stop_kind:?}");
     }
 }
 
@@ -272,15 +272,15 @@ fn a_thousand_nodes_work_in_one_session() {
             500
         );
     }
-    assert_eq!(all_good(site.tell(0, test(Test::Ping, 10))), 1000);
-    assert_eq!(all_good(site.tell(0, run())), 500);
+    assert_eq!(all_good(site.execute(0, test(Test::Ping, 10))), 1000);
+    assert_eq!(all_good(site.execute(0, run())), 500);
     let mut polls = 0;
     while site.query(0) != [Some(0); 500] {
         polls += 1;
         assert!(polls < 1000, "the batch does not end");
     }
     assert_eq!(errors(&mut site, "clients"), 0);
-    assert_eq!(all_good(site.tell(0, Command::EndSession)), 1000);
+    assert_eq!(all_good(site.execute(0, Command::EndSession)), 1000);
     let took = site.now().since(begun);
     assert!(took < Nanos::from_secs(5), "{took:?} of virtual time");
     site.pass_for(Nanos::from_secs(31));

@@ -33,6 +33,6 @@ pub fn resident_memory() -> Option<u64> {
 mod tests {
     #[test]
     fn some_memory_is_in_ram() {
-        assert!(super::resident_memory().expect("Linux tells") > 4096);
+        assert!(super::resident_memory().expect("Linux reports it") > 4096);
     }
 }

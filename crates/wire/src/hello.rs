@@ -16,7 +16,7 @@
 //! };
 //! let mut bytes = Vec::new();
 //! hello.encode(&mut bytes).unwrap();
-//! // An incomplete HELLO tells how many bytes are needed next.
+//! // The error of an incomplete HELLO contains the number of bytes needed next.
 //! assert_eq!(Hello::parse(&bytes[..4]), Ok(Progress::Need(8)));
 //! assert_eq!(Hello::parse(&bytes), Ok(Progress::Got(hello, bytes.len())));
 //! ```

@@ -115,8 +115,8 @@ impl<'a> World<'a> {
         }
     }
 
-    fn figures(&mut self) -> Detail {
-        let figures = ClientStats {
+    fn client_stats(&mut self) -> Detail {
+        let stats = ClientStats {
             age: self.number(),
             active: self.byte().into(),
             ops: self.number(),
@@ -125,14 +125,14 @@ impl<'a> World<'a> {
             latencies: vec![(u32::from(self.byte()), self.number())],
             details: None,
         };
-        Detail::ClientStats(Box::new(figures))
+        Detail::ClientStats(Box::new(stats))
     }
 
     fn detail(&mut self, command: Option<&Command>) -> Detail {
         match command {
             Some(Command::Query { .. }) => Detail::Active(self.byte().into()),
             Some(Command::Stat { .. }) => self.counters(),
-            Some(Command::ClientStats { .. }) => self.figures(),
+            Some(Command::ClientStats { .. }) => self.client_stats(),
             Some(Command::Ping { .. }) => Detail::Session(self.holder()),
             Some(_) => Detail::None,
             None => match self.byte() % 5 {
@@ -140,7 +140,7 @@ impl<'a> World<'a> {
                 1 => Detail::Session(self.holder()),
                 2 => Detail::Active(self.byte().into()),
                 3 => self.counters(),
-                _ => self.figures(),
+                _ => self.client_stats(),
             },
         }
     }
@@ -249,7 +249,7 @@ impl<'a> World<'a> {
         names.into_iter().map(|name| (name.to_owned(), self.number())).collect()
     }
 
-    fn told(&mut self) -> PeerIdentity {
+    fn identity(&mut self) -> PeerIdentity {
         PeerIdentity {
             primary_nid: self.nid(),
             multi_rail: self.byte() & 1 != 0,
@@ -355,7 +355,7 @@ impl node::Env for World<'_> {
             credits_min: world.number() as i64,
             messages: world.messages(),
             connections: connections(world),
-            ..PeerRow::new(world.nid(), world.told())
+            ..PeerRow::new(world.nid(), world.identity())
         };
         self.there(|world| world.some(peer))
     }
@@ -373,11 +373,11 @@ impl node::Env for World<'_> {
 
     fn ping(&mut self, _nid: Nid, seconds: u32) -> Result<PeerIdentity, ToolError> {
         assert!((1..=3600).contains(&seconds), "{seconds} s");
-        self.there(World::told)
+        self.there(World::identity)
     }
 
     fn discover(&mut self, _nid: Nid) -> Result<PeerIdentity, ToolError> {
-        self.there(World::told)
+        self.there(World::identity)
     }
 
     fn change(&mut self, _wish: &ChangeRequest, _dry_run: bool) -> Result<ChangeReport, ToolError> {

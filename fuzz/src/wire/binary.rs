@@ -170,16 +170,16 @@ pub(super) fn selftest(data: &[u8]) {
     assert_eq!(twice, over);
 }
 
-pub(super) fn figures(data: &[u8]) {
-    let Ok(figures) = ClientStats::parse(data) else { return };
-    assert!(figures.failed.len() <= ERROR_KINDS_MAX, "{figures:?}");
-    assert!(figures.latencies.iter().all(|(bucket, _)| *bucket < LATENCY_BUCKETS), "{figures:?}");
-    assert!(figures.latencies.windows(2).all(|pair| pair[0].0 < pair[1].0), "{figures:?}");
-    let written = figures.encode();
+pub(super) fn client_stats(data: &[u8]) {
+    let Ok(stats) = ClientStats::parse(data) else { return };
+    assert!(stats.failed.len() <= ERROR_KINDS_MAX, "{stats:?}");
+    assert!(stats.latencies.iter().all(|(bucket, _)| *bucket < LATENCY_BUCKETS), "{stats:?}");
+    assert!(stats.latencies.windows(2).all(|pair| pair[0].0 < pair[1].0), "{stats:?}");
+    let written = stats.encode();
     assert!(written.len() <= CLIENT_STATS_LEN_MAX as usize, "{} bytes", written.len());
     // A number has one shortest form, which is what is written.
     assert!(written.len() <= data.len(), "{data:?} became {written:?}");
-    let early = ClientStats { details: None, ..figures.clone() }.encode().len();
+    let early = ClientStats { details: None, ..stats.clone() }.encode().len();
     for end in 0..written.len() {
         assert_eq!(
             ClientStats::parse(&written[..end]).is_ok(),
@@ -187,5 +187,5 @@ pub(super) fn figures(data: &[u8]) {
             "{end} bytes of {written:?}"
         );
     }
-    assert_eq!(ClientStats::parse(&written), Ok(figures));
+    assert_eq!(ClientStats::parse(&written), Ok(stats));
 }

@@ -27,7 +27,7 @@ const CALL_MAX: Duration = Duration::from_secs(120);
 /// Longest time that a node may take to start together with all the others.
 const START_MAX: Duration = Duration::from_secs(60);
 
-/// Clock ticks of a process per second, as Linux tells CPU time in /proc.
+/// Clock ticks of a process per second, the unit of CPU time in /proc.
 pub(super) const TICKS: f64 = 100.0;
 
 /// The session's key, which names the console's socket.

@@ -277,7 +277,7 @@ impl Bench {
     }
 }
 
-/// Reads the page every second until told to stop. Returns the number of pages and the length of
+/// Reads the page every second until it is stopped. Returns the number of pages and the length of
 /// the last one.
 fn scrape(page: SocketAddr, done: &AtomicBool) -> Result<(u64, usize)> {
     let (mut pages, mut length) = (0, 0);

@@ -213,7 +213,7 @@ pub(crate) fn run(args: &LadderArgs) -> Result<()> {
     write(&file.with_extension("txt"), &table)
 }
 
-/// ucx_perftest does not tell its version; the library's own program does, if there is one.
+/// ucx_perftest does not print its version; the library's own program does, if there is one.
 fn ucx_version() -> Option<String> {
     machine::versions(&[("ucx_info", "-v")]).remove("ucx_info")
 }

@@ -39,7 +39,7 @@ pub(crate) enum Direction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Placement {
     /// Wherever the system puts them, which may be one and the same CPU: a message then costs a
-    /// change of process and nobody has to be woken on another CPU.
+    /// change of process and no thread has to be woken on another CPU.
     Free,
     /// One on each of the first two CPUs that we may use.
     Apart,

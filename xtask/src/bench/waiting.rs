@@ -81,7 +81,8 @@ pub(crate) fn run(args: &WaitingArgs) -> Result<()> {
         eprintln!("{name}");
         let mut measured: Vec<Vec<Measured>> = args.spin_us.iter().map(|_| Vec::new()).collect();
         for round in 0..args.rounds as usize {
-            // Another one begins each round: whoever comes after a pause has it better or worse.
+            // Another one begins each round, because the first one after a pause has an advantage
+            // or a disadvantage.
             for turn in 0..args.spin_us.len() {
                 let which = (turn + round) % args.spin_us.len();
                 let setting = format!("spin_us={}", args.spin_us[which]);

@@ -247,7 +247,7 @@ fn measure(
     let done = Mutex::new((Found::new(), Vec::new()));
     let work = |number: u32| -> Result<()> {
         loop {
-            let next = waiting.lock().expect("nobody panics").pop_front();
+            let next = waiting.lock().expect("no thread panics").pop_front();
             let Some(link) = next else { return Ok(()) };
             let mut lab = Lab::new(number, &link, &programs.link)?;
             let mut found = Found::new();
@@ -257,7 +257,7 @@ fn measure(
             }
             let carried = lab.end()?;
             eprintln!("{link:?}: {carried:?}");
-            let mut done = done.lock().expect("nobody panics");
+            let mut done = done.lock().expect("no thread panics");
             done.0.extend(found);
             done.1.push((link, carried));
         }
@@ -265,9 +265,9 @@ fn measure(
     thread::scope(|scope| {
         let workers: Vec<_> =
             (0..args.parallel).map(|number| scope.spawn(move || work(number))).collect();
-        workers.into_iter().try_for_each(|worker| worker.join().expect("nobody panics"))
+        workers.into_iter().try_for_each(|worker| worker.join().expect("no thread panics"))
     })?;
-    Ok(done.into_inner().expect("nobody panics"))
+    Ok(done.into_inner().expect("no thread panics"))
 }
 
 impl Row {

@@ -50,8 +50,8 @@ impl Report {
             if line.starts_with("stack backtrace") || line.starts_with("note:") {
                 panic_lines = 0;
             }
-            let told = panic_lines > 0 || line.contains("ERROR: ") || line.contains("error: ");
-            if told && story.len() < STORY_MAX {
+            let relevant = panic_lines > 0 || line.contains("ERROR: ") || line.contains("error: ");
+            if relevant && story.len() < STORY_MAX {
                 story.push(line);
             }
             panic_lines = usize::saturating_sub(panic_lines, 1);

@@ -55,31 +55,31 @@ impl Runner {
             .output()
             .with_context(|| format!("cannot run {}", self.lustrine.display()))?;
         // Failed operations under a load are a result too; a sweep without runs is an error.
-        let told: Told = serde_json::from_slice(&output.stdout)
+        let printed: Printed = serde_json::from_slice(&output.stdout)
             .with_context(|| format!("{name}: {}: no results", output.status))?;
-        eprintln!("{name}: {} runs in {:.0} s", told.runs.len(), told.real_s);
+        eprintln!("{name}: {} runs in {:.0} s", printed.runs.len(), printed.real_s);
         Ok(Kept {
             sweep: name.clone(),
             command: sweep.command(),
             scenario: digest(&scenario),
-            version: told.version,
-            names: told.names,
-            runs: told.runs.iter().map(ToldRun::kept).collect(),
+            version: printed.version,
+            names: printed.names,
+            runs: printed.runs.iter().map(PrintedRun::kept).collect(),
         })
     }
 }
 
 /// The relevant part of the program's output.
 #[derive(Deserialize)]
-struct Told {
+struct Printed {
     version: String,
     real_s: f64,
     names: Vec<String>,
-    runs: Vec<ToldRun>,
+    runs: Vec<PrintedRun>,
 }
 
 #[derive(Deserialize)]
-struct ToldRun {
+struct PrintedRun {
     values: Vec<String>,
     trace_hash: String,
     loads: Vec<ToldLoad>,
@@ -118,7 +118,7 @@ struct ToldLink {
     lost: f64,
 }
 
-impl ToldRun {
+impl PrintedRun {
     fn kept(&self) -> Run {
         let rate = |of: fn(&ToldLoad) -> f64| {
             rounded(self.loads.iter().map(|load| of(load) * load.size / 1e6).sum())

@@ -264,14 +264,14 @@ fn an_export_configures_a_new_node_in_the_same_way() {
     ] {
         quietly(&node, words);
     }
-    let told = import("--dry-run").ok().stdout;
+    let printed = import("--dry-run").ok().stdout;
     for line in [
         "would set transaction_timeout to 77 s (was 150)\n",
         "would set spin_us to 0 us (was 200)\n",
         "would configure peer 10.99.0.7@tcp with 10.99.1.7@tcp1\n",
         "would add an interface to tcp2: ",
     ] {
-        assert!(told.contains(line), "{line} is not in {told}");
+        assert!(printed.contains(line), "{line} is not in {printed}");
     }
     let diff = import("--diff").ok().stdout;
     assert!(diff.contains("\n+    transaction_timeout: 77\n"), "{diff}");

@@ -70,15 +70,15 @@ fn a_node_that_is_killed_and_restarted_causes_errors_only() {
         let errors = count(row, "errors");
         assert!((1..=8).contains(&errors), "{row:#}");
         assert!(count(row, "ops") > 0, "{row:#}");
-        let mut told = 0;
+        let mut counted = 0;
         for kind in row["error_kinds"].as_array().expect("a list of kinds") {
             // Whichever part of an operation was on the connection when it broke.
             let name = kind[0].as_str().expect("a name");
             let parts = ["the peer was lost", "could not be sent", "bulk transfer failed"];
             assert!(parts.iter().any(|part| name.contains(part)), "{row:#}");
-            told += kind[1].as_u64().expect("a count");
+            counted += kind[1].as_u64().expect("a count");
         }
-        assert_eq!(told, errors, "{row:#}");
+        assert_eq!(counted, errors, "{row:#}");
         idle(&node);
     }
 }

@@ -36,12 +36,13 @@ fn the_tools_show_the_state_of_a_node() {
     let ni = format!("      -     nid: {nid}\n            status: up\n");
     assert_eq!(net, format!("net:\n-     net type: tcp\n      local NI(s):\n{ni}"));
     assert_eq!(run("lnetctl", "peer show").ok().stdout, "");
-    let told = format!("- primary nid: {peer}\n  Multi-Rail: true\n  peer_ni:\n  - nid: {peer}\n");
+    let peer_rows =
+        format!("- primary nid: {peer}\n  Multi-Rail: true\n  peer_ni:\n  - nid: {peer}\n");
     // The first one connects, which takes time on a machine under load.
     let pinged = run("lnetctl", &format!("ping --timeo 60 {peer}")).ok().stdout;
-    assert_eq!(pinged, format!("ping:\n{told}"));
+    assert_eq!(pinged, format!("ping:\n{peer_rows}"));
     let found = run("lnetctl", &format!("discover {peer}")).ok().stdout;
-    assert_eq!(found, format!("discover:\n{told}"));
+    assert_eq!(found, format!("discover:\n{peer_rows}"));
     assert_eq!(run("lnetctl", "peer list").ok().stdout, format!("peer list:\n-     nid: {peer}\n"));
     let shown = run("lnetctl", "peer show -v").ok().stdout;
     assert!(shown.contains("            state: up\n            max_ni_tx_credits: 8\n"), "{shown}");

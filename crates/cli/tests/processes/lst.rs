@@ -269,7 +269,7 @@ END
     "#;
     let script = format!("cd {}\n{suite}", scratch.path().display());
     let said = run(&script);
-    let stat = fs::read_to_string(scratch.file("stat.log")).expect("the figures");
+    let stat = fs::read_to_string(scratch.file("stat.log")).expect("the statistics");
     assert!(stat.starts_with("[LNet Rates of all]\n[R] Avg: "), "{stat}");
     assert!(said.contains(&format!("\t12345-{}: Active\n", other.nid())), "{said}");
 }
@@ -294,7 +294,7 @@ fn a_killed_console_and_an_unused_console_leave_no_obstacle() {
     user.prints(&["add_group", "servers", &node.nid()]);
     user.console_is_gone();
     finish(&mut user.lst(&["list_group"])).expect_code(255).expect_stderr(&["No session exists"]);
-    // It has told the node that it ended.
+    // It has reported its end to the node.
     user.prints(&["new_session", "--timeout", "60", "last"]);
     user.prints(&["add_group", "servers", &node.nid()]);
 }

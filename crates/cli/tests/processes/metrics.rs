@@ -122,9 +122,9 @@ fn a_reset_affects_the_tools_and_not_the_metrics() {
     let shown = finish(&mut node.controlled(&["show", "latency", "--json"])).ok().json();
     let shown = &shown["peers"][0]["operations"]["get_rtt"]["samples"];
     let labels = [("peer", peer.as_str()), ("operation", "get_rtt")];
-    let told = |page| value(page, "lustrine_peer_latency_seconds_count", &labels);
-    assert_eq!(shown.as_f64(), Some(told(&after) - told(&reset)));
-    assert!(told(&after) > told(&reset) && told(&reset) > 0.0);
+    let count = |page| value(page, "lustrine_peer_latency_seconds_count", &labels);
+    assert_eq!(shown.as_f64(), Some(count(&after) - count(&reset)));
+    assert!(count(&after) > count(&reset) && count(&reset) > 0.0);
     node.stop();
 }
 

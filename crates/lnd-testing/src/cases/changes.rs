@@ -42,7 +42,7 @@ pub fn an_interface_that_is_removed_takes_its_messages_with_it<T: Testbed>() {
     let down = LinkEvent::Down { status: Status::Unreachable };
     assert_eq!(world.events(0, process(1, 1)), [LinkEvent::Up, down]);
     assert_eq!(world.events(0, process(1, 0)), [LinkEvent::Up]);
-    // Nobody reaches it there any more.
+    // No node reaches it there any more.
     let refused = world.send(Message::put(1, 0, 5, 64).by(1, 0));
     world.run(Nanos::from_secs(110));
     assert!(world.status(1, refused).is_some_and(|status| !status.is_ok()));
@@ -102,10 +102,10 @@ pub fn tunables_count_from_when_they_are_set<T: Testbed>() {
         }
         let first = world.send(Message::put(0, 1, 1, 64));
         world.run(Nanos::from_millis(500));
-        let failed = world.ended_at(0, first).expect("nobody listens there");
+        let failed = world.ended_at(0, first).expect("no node listens there");
         let second = world.send(Message::put(0, 1, 2, 64));
         world.run(Nanos::from_secs(20));
-        let waited = world.ended_at(0, second).expect("nobody listens there").since(failed);
+        let waited = world.ended_at(0, second).expect("no node listens there").since(failed);
         // A driver may add an eighth at random.
         let (least, most) = (Nanos::from_secs(seconds), Nanos::from_millis(seconds * 1250));
         assert!((least..=most).contains(&waited), "{waited:?} instead of {seconds} s");

@@ -12,7 +12,7 @@ use crate::world::{Message, World, process};
 pub fn a_link_is_up_before_the_first_message<T: Testbed>() {
     let mut world = World::<T>::new(&Setup::default());
     world.settle();
-    assert_eq!(world.events(0, process(1, 0)), [], "nobody connects without a reason");
+    assert_eq!(world.events(0, process(1, 0)), [], "no node connects without a reason");
     world.assert_passes(Message::put(0, 1, 1, 1 << 20), 1);
     world.assert_passes(Message::put(1, 0, 2, 1 << 20), 0);
     assert_eq!(world.events(0, process(1, 0)), [LinkEvent::Up]);

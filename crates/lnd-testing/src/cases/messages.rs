@@ -110,7 +110,7 @@ pub fn payloads_are_truncated_to_their_spans<T: Testbed>() {
     world.finish();
 }
 
-/// A payload that nobody wants is discarded, and the next message is found behind it.
+/// A payload that is not wanted is discarded, and the next message is found after it.
 pub fn unwanted_payloads_are_discarded<T: Testbed>() {
     for zero_copy in [0, 1] {
         let mut world = World::<T>::new(&Setup::default().with("zero_copy", zero_copy));

@@ -37,12 +37,12 @@ proptest! {
         sorted.sort_unstable();
         let rank = (sorted.len() as u64 * thousandths).div_ceil(1000).max(1);
         let exact = sorted[rank as usize - 1];
-        let told = histogram.percentile(thousandths).expect("there are samples").0;
-        prop_assert!(told >= exact, "{told} < {exact}");
+        let found = histogram.percentile(thousandths).expect("there are samples").0;
+        prop_assert!(found >= exact, "{found} < {exact}");
         if exact < 1 << (UNIT + FINE + DOUBLINGS as u32 - 1) {
-            prop_assert!(told - exact <= allowance(exact), "{told} for {exact}");
+            prop_assert!(found - exact <= allowance(exact), "{found} for {exact}");
         }
-        prop_assert!((sorted[0]..=sorted[sorted.len() - 1]).contains(&told));
+        prop_assert!((sorted[0]..=sorted[sorted.len() - 1]).contains(&found));
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl PeerTable {
             return Err(TableFull);
         }
         let before = core::mem::take(&mut self.peers[peer].nids);
-        let mut told: SmallVec<[AdvertisedNid; 1]> = SmallVec::new();
+        let mut advertised: SmallVec<[AdvertisedNid; 1]> = SmallVec::new();
         for nid in &configured.nids {
             match self.owner(nid) {
                 None => {
@@ -79,14 +79,14 @@ impl PeerTable {
                 }
             }
             let up = before.iter().find(|old| old.nid == *nid).is_none_or(|old| old.up);
-            told.push(AdvertisedNid { nid: *nid, up, mine: true });
+            advertised.push(AdvertisedNid { nid: *nid, up, mine: true });
         }
         self.peers[peer].nids = before;
         let entry = &mut self.peers[peer];
         entry.primary = configured.primary;
         entry.configured = Some(configured.multi_rail);
         entry.locked |= configured.locked;
-        let stranded = self.replace_list(peer, told, contact);
+        let stranded = self.replace_list(peer, advertised, contact);
         for key in self.peers[peer].members.clone() {
             self.nis[key].unverified = false;
         }
@@ -110,8 +110,10 @@ impl PeerTable {
     pub(crate) fn remove_nid(&mut self, nid: &Nid) {
         let Some(key) = self.find(nid) else {
             let Some(peer) = self.listed.remove(nid) else { return };
-            if let Some(told) = self.peers[peer].nids.iter_mut().find(|told| told.nid == *nid) {
-                told.mine = false;
+            if let Some(advertised) =
+                self.peers[peer].nids.iter_mut().find(|advertised| advertised.nid == *nid)
+            {
+                advertised.mine = false;
             }
             if self.peers[peer].primary == *nid {
                 self.peers[peer].configured = None;

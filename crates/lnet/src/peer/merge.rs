@@ -85,8 +85,8 @@ impl PeerTable {
                 conflicting = Some(other);
             }
         }
-        let (told, refused) = self.claim(peer, &word);
-        let stranded = self.replace_list(peer, told, &contact);
+        let (advertised, refused) = self.claim(peer, &word);
+        let stranded = self.replace_list(peer, advertised, &contact);
         let named = self.peers[peer].named();
         if !named && self.owner(&word.primary) == Some(peer) {
             self.peers[peer].primary = word.primary;
@@ -109,7 +109,7 @@ impl PeerTable {
 
     /// Whether the peer's own last ping information names this NID.
     fn confirms(&self, owner: PeerKey, contact: &Nid) -> bool {
-        self.peers[owner].nids.iter().any(|told| told.nid == *contact)
+        self.peers[owner].nids.iter().any(|advertised| advertised.nid == *contact)
     }
 
     /// Gives the peer all NIDs of a claim that it may have; also returns the first peer that does
@@ -119,7 +119,7 @@ impl PeerTable {
         peer: PeerKey,
         word: &PeerClaim<'_>,
     ) -> (SmallVec<[AdvertisedNid; 1]>, Option<PeerKey>) {
-        let mut told: SmallVec<[AdvertisedNid; 1]> = SmallVec::new();
+        let mut advertised: SmallVec<[AdvertisedNid; 1]> = SmallVec::new();
         let mut seen: HashSet<Nid, FixedState> = HashSet::with_hasher(self.by_nid.hasher().clone());
         let mut refused: HashSet<PeerKey, FixedState> =
             HashSet::with_hasher(self.by_nid.hasher().clone());
@@ -163,9 +163,9 @@ impl PeerTable {
                     false
                 }
             };
-            told.push(AdvertisedNid { nid: *nid, up: *up, mine });
+            advertised.push(AdvertisedNid { nid: *nid, up: *up, mine });
         }
-        (told, first)
+        (advertised, first)
     }
 
     /// Removes lists of peers that are not live until `wanted` NIDs fit.
@@ -191,23 +191,25 @@ impl PeerTable {
     pub(super) fn replace_list(
         &mut self,
         peer: PeerKey,
-        mut told: SmallVec<[AdvertisedNid; 1]>,
+        mut advertised: SmallVec<[AdvertisedNid; 1]>,
         contact: &Nid,
     ) -> SmallVec<[PeerNiKey; 2]> {
         let primary = self.peers[peer].primary;
         if self.peers[peer].configured.is_some()
             && self.listed.get(&primary) == Some(&peer)
-            && !told.iter().any(|told| told.nid == primary)
+            && !advertised.iter().any(|advertised| advertised.nid == primary)
         {
             // A configured primary NID without an entry must stay on the list.
-            told.push(AdvertisedNid { nid: primary, up: false, mine: true });
+            advertised.push(AdvertisedNid { nid: primary, up: false, mine: true });
         }
         let mut keep: HashSet<Nid, FixedState> = HashSet::with_hasher(self.by_nid.hasher().clone());
-        keep.extend(told.iter().filter(|told| told.mine).map(|told| told.nid));
+        keep.extend(
+            advertised.iter().filter(|advertised| advertised.mine).map(|advertised| advertised.nid),
+        );
         keep.insert(*contact);
         let entry = &mut self.peers[peer];
-        self.extra += told.len().saturating_sub(1);
-        let before = core::mem::replace(&mut entry.nids, told);
+        self.extra += advertised.len().saturating_sub(1);
+        let before = core::mem::replace(&mut entry.nids, advertised);
         self.extra -= before.len().saturating_sub(1);
         match self.peers[peer].nids.len() {
             0 | 1 => self.listers.remove(&peer),
@@ -256,8 +258,10 @@ impl PeerTable {
 
     /// Moves a NID of a peer that is not live to another peer.
     pub(super) fn move_nid(&mut self, nid: &Nid, from: PeerKey, into: PeerKey, unverified: bool) {
-        if let Some(told) = self.peers[from].nids.iter_mut().find(|told| told.nid == *nid) {
-            told.mine = false;
+        if let Some(advertised) =
+            self.peers[from].nids.iter_mut().find(|advertised| advertised.nid == *nid)
+        {
+            advertised.mine = false;
         }
         let Some(key) = self.by_nid.get(nid).copied() else {
             self.listed.insert(*nid, into);
@@ -288,8 +292,8 @@ impl PeerTable {
         ni.unverified = false;
         let (nid, from, linked) = (ni.nid, ni.peer, u32::from(ni.linked()));
         let old = &mut self.peers[from];
-        if let Some(told) = old.nids.iter_mut().find(|told| told.nid == nid) {
-            told.mine = false;
+        if let Some(advertised) = old.nids.iter_mut().find(|advertised| advertised.nid == nid) {
+            advertised.mine = false;
         }
         old.linked -= linked;
         // A name in use goes with its NID.
@@ -329,9 +333,9 @@ impl PeerTable {
     fn unlist(&mut self, key: PeerKey, nids: &[AdvertisedNid]) {
         self.extra -= nids.len().saturating_sub(1);
         self.listers.remove(&key);
-        for told in nids {
-            if self.listed.get(&told.nid) == Some(&key) {
-                self.listed.remove(&told.nid);
+        for advertised in nids {
+            if self.listed.get(&advertised.nid) == Some(&key) {
+                self.listed.remove(&advertised.nid);
             }
         }
     }
@@ -348,8 +352,13 @@ impl PeerTable {
                 assert_eq!(self.nis[*member].peer, key);
                 assert!(!self.listed.contains_key(&self.nis[*member].nid));
             }
-            for told in &peer.nids {
-                assert_eq!(told.mine, self.owner(&told.nid) == Some(key), "{}", told.nid);
+            for advertised in &peer.nids {
+                assert_eq!(
+                    advertised.mine,
+                    self.owner(&advertised.nid) == Some(key),
+                    "{}",
+                    advertised.nid
+                );
             }
             let linked = peer.members.iter().filter(|member| self.nis[**member].linked()).count();
             assert_eq!(peer.linked as usize, linked);
@@ -361,7 +370,12 @@ impl PeerTable {
         assert_eq!((entries, extra), (self.nis.len(), self.extra));
         assert!(self.nis.len() <= self.max && self.extra <= self.max);
         for (nid, key) in &self.listed {
-            assert!(self.peers[*key].nids.iter().any(|told| told.nid == *nid && told.mine));
+            assert!(
+                self.peers[*key]
+                    .nids
+                    .iter()
+                    .any(|advertised| advertised.nid == *nid && advertised.mine)
+            );
         }
         assert!(self.nis.values().all(|ni| self.by_nid.contains_key(&ni.nid)));
         assert_eq!(self.by_nid.len(), self.nis.len());

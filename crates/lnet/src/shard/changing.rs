@@ -32,7 +32,7 @@ impl Shard {
         let seconds = self.topology.tunables.message_timeout() as u64;
         self.msgs.set_timeout(Nanos::from_secs(seconds));
         if self.wants_discovery() != wanted {
-            self.publish_anew(now, memory);
+            self.publish_again(now, memory);
         }
     }
 
@@ -125,7 +125,7 @@ impl Shard {
             None => self.nis.push(state),
         }
         self.grant_anew(net);
-        self.publish_anew(now, memory);
+        self.publish_again(now, memory);
         index
     }
 
@@ -157,7 +157,7 @@ impl Shard {
     pub fn finish_ni_removal(&mut self, now: Time, memory: &mut impl Memory, index: NiIndex) {
         let state = &self.nis[usize::from(index.0)];
         assert!(state.credits.idle(), "credits of a removed interface are out");
-        self.publish_anew(now, memory);
+        self.publish_again(now, memory);
     }
 
     /// Gives the peers on a network the credits of the first interface there, once none of their
@@ -180,14 +180,14 @@ impl Shard {
 
     /// Publishes changed ping information, and pushes it to all peers that have an older copy
     /// ([PING-16]).
-    fn publish_anew(&mut self, now: Time, memory: &mut impl Memory) {
+    fn publish_again(&mut self, now: Time, memory: &mut impl Memory) {
         self.republish(now, memory);
-        let told = |key: &PeerKey| {
+        let informed = |key: &PeerKey| {
             let peer = &self.peers.peers[*key];
             peer.phase == Phase::Ready && peer.confirmed.is_some()
         };
-        let told: Vec<PeerKey> = self.peers.peers.keys().filter(told).collect();
-        for key in told {
+        let informed: Vec<PeerKey> = self.peers.peers.keys().filter(informed).collect();
+        for key in informed {
             let contact = self.peers.contact_nid(key);
             self.push_update(now, memory, key, contact);
         }

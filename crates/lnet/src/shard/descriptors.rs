@@ -150,7 +150,7 @@ impl Shard {
         self.remove_from_portal(md);
         let state = &self.mds[md];
         if state.pending == 0 {
-            let nobody = ProcessId { nid: Nid::ANY, pid: 0 };
+            let no_process = ProcessId { nid: Nid::ANY, pid: 0 };
             let event = Event {
                 kind: EventKind::Unlink,
                 status: if reason == Status::Canceled { Status::Ok } else { reason },
@@ -158,9 +158,9 @@ impl Shard {
                 user: state.md.user,
                 md,
                 unlinked: true,
-                peer: nobody,
-                hop: nobody,
-                local: nobody,
+                peer: no_process,
+                hop: no_process,
+                local: no_process,
                 portal: 0,
                 match_bits: 0,
                 hdr_data: 0,

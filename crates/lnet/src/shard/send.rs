@@ -227,9 +227,10 @@ impl Shard {
 
     /// Fails a request that has no path; its SEND event has the status.
     fn refuse_request(&mut self, now: Time, draft: OutgoingMsg, status: Status) {
-        let nobody = ProcessId { nid: Nid::ANY, pid: PID_LUSTRE };
+        let no_process = ProcessId { nid: Nid::ANY, pid: PID_LUSTRE };
         let hop = draft.target;
-        let op = self.insert_outgoing(now, draft, NiIndex(0), nobody, hop, None, Stage::Refused);
+        let op =
+            self.insert_outgoing(now, draft, NiIndex(0), no_process, hop, None, Stage::Refused);
         self.retire(now, op, status);
     }
 

@@ -164,8 +164,8 @@ impl Shard {
             ranked.truncate(most);
         }
         let known = |key| &self.peers.nis[key];
-        let told = |ni: &PeerNi| info(ni, &self.peers.peers[ni.peer]);
-        ranked.into_iter().map(|(_, _, key)| told(known(key))).collect()
+        let row = |ni: &PeerNi| info(ni, &self.peers.peers[ni.peer]);
+        ranked.into_iter().map(|(_, _, key)| row(known(key))).collect()
     }
 
     /// One peer NID, if it is in the table.
@@ -189,7 +189,12 @@ fn info(ni: &PeerNi, peer: &Peer) -> PeerInfo {
     PeerInfo {
         nid: ni.nid,
         primary: peer.primary,
-        nids: peer.nids.iter().filter(|told| told.mine).map(|told| (told.nid, told.up)).collect(),
+        nids: peer
+            .nids
+            .iter()
+            .filter(|entry| entry.mine)
+            .map(|entry| (entry.nid, entry.up))
+            .collect(),
         features: peer.features,
         state: match peer.phase {
             Phase::Unknown => PeerState::Unknown,

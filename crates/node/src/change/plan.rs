@@ -352,7 +352,7 @@ pub(super) fn unresolved(error: ResolveError) -> ChangeError {
 }
 
 /// A step in words, one phrase for each value.
-pub(super) fn tell(step: &Step, info: &NodeInfo, after: &NodeConfig) -> Vec<String> {
+pub(super) fn describe(step: &Step, info: &NodeInfo, after: &NodeConfig) -> Vec<String> {
     let place = |net: &NetConfig| match &net.place {
         InterfaceChoice::Default => "the first interface".to_owned(),
         InterfaceChoice::Address(ip) => ip.to_string(),

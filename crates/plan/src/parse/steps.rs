@@ -203,7 +203,7 @@ fn sizes(
     };
     let mut sizes = Vec::new();
     for pair in pairs {
-        let bytes = figure(reader, &pair.at, "a size", &pair.key, &BYTES, u64::from(BULK_MAX));
+        let bytes = quantity(reader, &pair.at, "a size", &pair.key, &BYTES, u64::from(BULK_MAX));
         let weight = reader.word(&pair.value, "a weight", EXAMPLE).and_then(decimal);
         let Some(weight) = weight.filter(|weight| (1..=1000).contains(weight)) else {
             let what = format!("an invalid weight; allowed: 1 to 1000; for example {EXAMPLE}");
@@ -227,7 +227,7 @@ fn sizes(
 }
 
 /// A quantity that is not the value of a key.
-fn figure(
+fn quantity(
     reader: &mut Reader,
     at: &lustrine_document::Location,
     what: &str,

@@ -92,13 +92,13 @@ fn tiles(sweep: &Sweep, rows: &[Row]) -> Vec<(String, String)> {
     });
     let Some(best) = best else { return Vec::new() };
     let what = format!("most: {}", setting(sweep, best));
-    let figure = match moved(rows) {
+    let number = match moved(rows) {
         true => format!("{} MiB/s", rate(best.outcome.mib_per_s())),
         false => format!("{} ops/s", operations(best.outcome.ops_per_s())),
     };
     let errors: u64 = rows.iter().map(|row| row.outcome.errors()).sum();
     vec![
-        (figure, what),
+        (number, what),
         (latency_text(worst_p99(&best.outcome)), "p99 latency there".to_owned()),
         (errors.to_string(), "errors in all runs".to_owned()),
     ]

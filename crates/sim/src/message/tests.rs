@@ -107,12 +107,12 @@ fn a_ping_takes_the_time_of_its_path() {
     let [one, two] = lan.add(2)[..] else { panic!("two") };
     lan.load(one, two, Test::Ping, 1, seconds(1));
     lan.run(Nanos::from_secs(2));
-    let figures = lan.progress(one);
-    assert_eq!(figures.errors, []);
+    let progress = lan.progress(one);
+    assert_eq!(progress.errors, []);
     // Four links of 50 us; 256 bytes at 10 Gb/s are 0.2 us.
-    let median = figures.latencies.quantile(0.5);
+    let median = progress.latencies.quantile(0.5);
     assert!((200_000..203_000).contains(&median.0), "{median:?}");
-    assert!((4900..5001).contains(&figures.ops), "{}", figures.ops);
+    assert!((4900..5001).contains(&progress.ops), "{}", progress.ops);
     lan.calm(&[one]);
 }
 
@@ -123,9 +123,9 @@ fn reads_and_writes_fill_a_link_and_are_intact() {
         let [one, two] = lan.add(2)[..] else { panic!("two") };
         lan.load(one, two, test, 8, seconds(1));
         lan.run(Nanos::from_secs(3));
-        let figures = lan.progress(one);
-        assert_eq!(figures.errors, []);
-        let bytes = figures.bytes;
+        let progress = lan.progress(one);
+        assert_eq!(progress.errors, []);
+        let bytes = progress.bytes;
         assert!((1_200_000_000..1_250_000_000).contains(&bytes), "{test:?}: {bytes}");
         lan.calm(&[one]);
     }
@@ -156,11 +156,11 @@ fn zero_copy_holds_credits_for_one_more_transfer() {
         let [one, two] = lan.add(2)[..] else { panic!("two") };
         lan.load(one, two, READ, 64, seconds(10));
         lan.run(Nanos::from_secs(15));
-        let figures = lan.progress(one);
-        assert_eq!(figures.errors, []);
+        let progress = lan.progress(one);
+        assert_eq!(progress.errors, []);
         let waits = lan.crowd.waits(two).expect("it runs");
         lan.calm(&[one]);
-        (figures.bytes / 10, waits)
+        (progress.bytes / 10, waits)
     };
     let (copied, _) = rate(false);
     let (lent, waits) = rate(true);
@@ -232,10 +232,10 @@ fn eventful(seed: u64, steps: u64) -> (u64, u64, u64) {
     lan.run(Nanos::from_secs(100));
     let mut ops = 0;
     for client in &clients {
-        let figures = lan.progress(*client);
-        assert!(figures.ops > 100, "{client:?}: {} {:?}", figures.ops, figures.errors);
+        let progress = lan.progress(*client);
+        assert!(progress.ops > 100, "{client:?}: {} {:?}", progress.ops, progress.errors);
         assert!(lan.crowd.client(*client, SLOT).expect("a client").step_finished());
-        ops += figures.ops;
+        ops += progress.ops;
     }
     let result = (lan.crowd.event_log().hash(), lan.crowd.messages(), ops);
     lan.calm(&clients);
@@ -261,8 +261,8 @@ fn a_host_without_node_refuses_and_a_silent_one_times_out() {
         assert!(!lan.crowd.client(one, SLOT).expect("a client").step_finished());
         lan.crowd.start(two, spec);
         lan.run(Nanos::from_secs(300));
-        let figures = lan.progress(one);
-        assert!(figures.ops + figures.errors.len() as u64 >= 10, "{:?}", figures.errors);
+        let progress = lan.progress(one);
+        assert!(progress.ops + progress.errors.len() as u64 >= 10, "{:?}", progress.errors);
         lan.calm(&[one]);
     }
 }

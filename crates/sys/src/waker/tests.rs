@@ -74,7 +74,7 @@ fn no_wake_up_is_lost() {
     while seen < 2 * VALUES {
         sleeper.arm();
         if counter.load(Ordering::Relaxed) == seen {
-            wait_for(&mut poller, 0, |_| true); // panics if nobody rings
+            wait_for(&mut poller, 0, |_| true); // panics if it is not woken
         }
         sleeper.disarm();
         seen = counter.load(Ordering::Relaxed);

@@ -109,7 +109,7 @@ impl ClientStats {
         if form != FORM {
             return Err(ClientStatsError::Form(form));
         }
-        let mut figures = ClientStats {
+        let mut stats = ClientStats {
             age: next(from)?,
             active: number(next(from)?)?,
             ops: next(from)?,
@@ -121,17 +121,17 @@ impl ClientStats {
             return Err(ClientStatsError::Nonsense);
         }
         for _ in 0..kinds {
-            figures.failed.push((number(next(from)?)? as i32, next(from)?));
+            stats.failed.push((number(next(from)?)? as i32, next(from)?));
         }
-        figures.latencies = next_buckets(from)?;
+        stats.latencies = next_buckets(from)?;
         if !from.is_empty() {
-            figures.details = Some(ClientStatsDetails {
+            stats.details = Some(ClientStatsDetails {
                 lost: next(from)?,
                 lost_age_max: next(from)?,
                 due_latencies: next_buckets(from)?,
             });
         }
-        Ok(figures)
+        Ok(stats)
     }
 }
 
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn the_largest_statistics_fit() {
-        let figures = ClientStats {
+        let stats = ClientStats {
             age: u64::MAX,
             active: u32::MAX,
             ops: u64::MAX,
@@ -240,9 +240,9 @@ mod tests {
                 due_latencies: (0..LATENCY_BUCKETS).map(|bucket| (bucket, u64::MAX)).collect(),
             }),
         };
-        let bytes = figures.encode();
+        let bytes = stats.encode();
         assert!(bytes.len() <= CLIENT_STATS_LEN_MAX as usize, "{}", bytes.len());
-        assert_eq!(ClientStats::parse(&bytes), Ok(figures));
+        assert_eq!(ClientStats::parse(&bytes), Ok(stats));
     }
 
     proptest! {
@@ -260,9 +260,9 @@ mod tests {
                 ClientStats { age, active, ops, bytes, failed, latencies, details: None };
             let due_latencies = due.into_iter().collect();
             let details = Some(ClientStatsDetails { lost, lost_age_max, due_latencies });
-            let figures = ClientStats { details, ..early.clone() };
-            let (bytes, without) = (figures.encode(), early.encode());
-            prop_assert_eq!(ClientStats::parse(&bytes), Ok(figures));
+            let stats = ClientStats { details, ..early.clone() };
+            let (bytes, without) = (stats.encode(), early.encode());
+            prop_assert_eq!(ClientStats::parse(&bytes), Ok(stats));
             prop_assert!(bytes.starts_with(&without));
             prop_assert_eq!(ClientStats::parse(&without), Ok(early));
             let cut = cut.index(bytes.len());

@@ -10,7 +10,7 @@ use crate::process::ChildGuard;
 
 const PROGRAM: &str = "ucx_perftest";
 
-/// Messages of the first, short run, which tells how many fit the time.
+/// Messages of the first, short run, which shows how many fit the time.
 const TRIAL: u64 = 50_000;
 
 pub(super) fn message_rate(bytes: u32, seconds: u32) -> Result<f64> {

@@ -56,7 +56,7 @@ fn gather(scene: &Scene, greet: bool) -> Vec<Line> {
 }
 
 /// Prints the resources that the node uses for a crowd.
-fn tell(scene: &Scene, what: &str) {
+fn print_state(scene: &Scene, what: &str) {
     let (stats, usage) = (scene.node.stats(), scene.node.usage());
     let (connections, mapped) = (stats.connections, stats.memory_mapped);
     eprintln!("{what}: {connections} connections, {usage:?}, {mapped} bytes mapped");
@@ -70,11 +70,11 @@ fn ten_thousand_silent_connections_leave_room_for_others() {
         return;
     }
     let scene = Scene::with_friend_only(&[BACKLOG, "accept_timeout=60"]);
-    tell(&scene, "before");
+    print_state(&scene, "before");
     let crowd = gather(&scene, false);
     // At most 1024 handshakes are open at a time.
     scene.wait_for("a silent crowd", "handshakes_evicted", 0, CROWD as u64 - 1024);
-    tell(&scene, "silent, the usual limits");
+    print_state(&scene, "silent, the usual limits");
     assert!(scene.node.stats().connections <= 1024 + 16);
     finish(&mut scene.node.client("ping")).ok();
     drop(crowd);
@@ -91,10 +91,10 @@ fn ten_thousand_connections_are_held_at_once() {
     }
     let room = ["handshakes_max=16384", "connections_max=16384", "accept_timeout=60"];
     let mut scene = Scene::new(&[&room, &[BACKLOG][..]].concat());
-    tell(&scene, "before");
+    print_state(&scene, "before");
     let silent = gather(&scene, false);
     scene.wait_for("a silent crowd", "accepted", 0, CROWD as u64);
-    tell(&scene, "silent, room for all");
+    print_state(&scene, "silent, room for all");
     finish(&mut scene.node.client("ping")).ok();
     drop(silent);
     scene.check("a silent crowd");
@@ -114,7 +114,7 @@ fn greet_and_leave(scene: &Scene) -> u64 {
     for line in &mut crowd {
         line.hear_hello().expect("there is room for everybody");
     }
-    tell(scene, "all said HELLO");
+    print_state(scene, "all said HELLO");
     let question = message(&scene.rogue().words.ping());
     for line in &mut crowd {
         line.say(&question);
@@ -122,10 +122,10 @@ fn greet_and_leave(scene: &Scene) -> u64 {
     for line in &mut crowd {
         line.hear_header().expect("everybody is answered");
     }
-    tell(scene, "all were answered");
+    print_state(scene, "all were answered");
     finish(&mut scene.node.client("ping")).ok();
     drop(crowd);
     scene.check("a crowd of peers");
-    tell(scene, "they left");
+    print_state(scene, "they left");
     scene.node.usage().resident
 }

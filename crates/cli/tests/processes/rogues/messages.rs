@@ -153,8 +153,8 @@ fn answered_twice(scene: &Scene, rogue: &mut Rogue) {
         assert!(line.say(&with_payload(&answer, 48)));
     }
     // It has the wrong contents, but it is an answer: the ping ends.
-    let told = asker.join().expect("the ping was sent");
-    assert!(matches!(told, Ok(Answer::Error { .. })), "{told:?}");
+    let answer = asker.join().expect("the ping was sent");
+    assert!(matches!(answer, Ok(Answer::Error { .. })), "{answer:?}");
     assert!(line.answers(&rogue.words.ping()));
 }
 

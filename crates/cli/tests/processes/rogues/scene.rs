@@ -193,7 +193,7 @@ fn measure(node: &Node) -> Result<(), String> {
     if done.code == Some(0) { Ok(()) } else { Err(format!("{done:#?}")) }
 }
 
-/// A thread that repeats an action until it fails or is told to end.
+/// A thread that repeats an action until it fails or is stopped.
 struct Neighbour {
     over: Arc<AtomicBool>,
     work: Option<JoinHandle<u64>>,
@@ -202,10 +202,10 @@ struct Neighbour {
 impl Neighbour {
     fn start(mut once: impl FnMut() -> Result<(), String> + Send + 'static) -> Neighbour {
         let over = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&over);
+        let stopped = Arc::clone(&over);
         let work = thread::spawn(move || {
             let mut rounds = 0;
-            while !told.load(Ordering::Relaxed) {
+            while !stopped.load(Ordering::Relaxed) {
                 once().unwrap_or_else(|error| panic!("a neighbour, round {rounds}: {error}"));
                 rounds += 1;
             }

@@ -63,16 +63,16 @@ fn pinged(scene: &Scene, rogue: &Rogue, timeout_ms: u64) -> String {
 /// The rogue receives the request, and sends nothing.
 fn never_answers(scene: &Scene, rogue: &mut Rogue) {
     let _line = rogue.befriend(ConnType::Control);
-    let told = pinged(scene, rogue, 500);
-    assert!(told.contains("timed out"), "{told}");
+    let printed = pinged(scene, rogue, 500);
+    assert!(printed.contains("timed out"), "{printed}");
 }
 
 /// The rogue accepts the connection, and sends nothing.
 fn mute_listener(scene: &Scene, rogue: &mut Rogue) {
     let listener = TcpListener::bind((rogue.ip(), scene.node.port())).expect("the port is free");
     let taken = thread::spawn(move || listener.accept().map(|(stream, _)| Line::of(stream)));
-    let told = pinged(scene, rogue, 60_000);
-    assert!(told.contains(&rogue.words.from.to_string()), "{told}");
+    let printed = pinged(scene, rogue, 60_000);
+    assert!(printed.contains(&rogue.words.from.to_string()), "{printed}");
     let mut line = taken.join().expect("it has listened").expect("the node has dialled");
     line.wait_for_end();
 }

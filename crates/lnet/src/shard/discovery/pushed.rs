@@ -86,13 +86,13 @@ impl Shard {
             peer.features.get_or_insert(info.features().bits());
             return;
         }
-        let told = Features::from_bits_retain(peer.features.unwrap_or(0));
-        let withdrawn =
-            told.contains(Features::DISCOVERY) && !info.features().contains(Features::DISCOVERY);
+        let reported = Features::from_bits_retain(peer.features.unwrap_or(0));
+        let withdrawn = reported.contains(Features::DISCOVERY)
+            && !info.features().contains(Features::DISCOVERY);
         let Some(learned) = self.learn(now, memory, contact, info) else { return };
         let peer = &mut self.peers.peers[learned.peer];
         if withdrawn && matches!(peer.phase, Phase::Unknown | Phase::Ready) {
-            // The peer is created again (.
+            // The peer is created again ([PING-22]).
             peer.contact = contact;
             peer.features = None;
             peer.confirmed = None;

@@ -315,8 +315,8 @@ impl Shard {
             return;
         }
         let sequence = self.discovery.ping.sequence;
-        let told = self.send_push(now, memory, key, contact, TaskKind::Update { sequence });
-        self.peers.peers[key].update_under_way = told.is_ok();
+        let pushed = self.send_push(now, memory, key, contact, TaskKind::Update { sequence });
+        self.peers.peers[key].update_under_way = pushed.is_ok();
     }
 
     fn push_confirmed(&mut self, now: Time, memory: &mut impl Memory, key: PeerKey, sequence: u32) {

@@ -80,8 +80,8 @@ fn discovery_off_and_on_is_pushed_to_known_peers() {
         let tunables = Tunables { discovery, ..Tunables::default() };
         node.shard.set_tunables(NOW, &mut node.memory, tunables);
         net.run(NOW);
-        let (told, bits, _) = said(&mut net, 1, 0);
-        assert_eq!((told, bits.bits()), (sequence, features));
+        let (reported, bits, _) = said(&mut net, 1, 0);
+        assert_eq!((reported, bits.bits()), (sequence, features));
         assert_eq!(net.nodes[0].memory.live, spans, "the old information is freed");
     }
     // // A node that withdraws from discovery is forgotten, as kernels do, and pinged again.

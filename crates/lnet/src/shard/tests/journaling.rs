@@ -21,7 +21,7 @@ fn acquainted(count: usize, tunables: &Tunables) -> Net {
 
 /// The steps of a node.
 fn steps(net: &mut Net, node: usize) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut recorded = Vec::new();
     let mut known = Vec::new();
     while let Some(entry) = net.nodes[node].shard.next_journal_entry() {
         let word = match entry.step {
@@ -55,9 +55,9 @@ fn steps(net: &mut Net, node: usize) -> Vec<String> {
             Step::Withdrawn { status, .. } => format!("withdrawn {status}"),
             _ => continue,
         };
-        told.push(word);
+        recorded.push(word);
     }
-    told
+    recorded
 }
 
 #[test]
@@ -87,17 +87,17 @@ fn waits_for_the_interface_and_for_discovery_are_recorded() {
         let md = net.bind(0, span, 1, 0);
         net.put(0, put_args(md, process(target), 30, 7));
     }
-    let told = steps(&mut net, 0);
-    assert_eq!(told, ["made PUT", "handed", "made PUT", "waits NiCredit"]);
+    let recorded = steps(&mut net, 0);
+    assert_eq!(recorded, ["made PUT", "handed", "made PUT", "waits NiCredit"]);
     let mut net = Net::new(2, &Tunables::default());
     net.nodes[0].shard.enable_journal();
     let span = net.span(0, 8, 1);
     let md = net.bind(0, span, 1, 0);
     net.put(0, put_args(md, process(1), 30, 7));
     net.run(NOW);
-    let mut told = steps(&mut net, 0);
-    told.retain(|word| word != "made GET" && word != "ended ok");
-    assert_eq!(told[..3], ["made PUT", "waits Discovery", "handed"], "{told:?}");
+    let mut recorded = steps(&mut net, 0);
+    recorded.retain(|word| word != "made GET" && word != "ended ok");
+    assert_eq!(recorded[..3], ["made PUT", "waits Discovery", "handed"], "{recorded:?}");
 }
 
 #[test]

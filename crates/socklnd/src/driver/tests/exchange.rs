@@ -372,8 +372,8 @@ fn networks_share_an_address() {
         (local, Some(NiIndex(1)))
     );
     // // A NID that belongs to neither of them is refused, as with one network.
-    let nobody = Nid::from_ip(Net { number: 2, ..Net::TCP }, ip4(1));
-    let lost = world.put(1, ProcessId::lustre(nobody), 2, b"");
+    let absent = Nid::from_ip(Net { number: 2, ..Net::TCP }, ip4(1));
+    let lost = world.put(1, ProcessId::lustre(absent), 2, b"");
     world.pass(Nanos::from_secs(70));
     assert_ne!(world.status(1, lost), Some(Status::Ok));
     at_rest(&mut world);

@@ -194,8 +194,8 @@ fn dial_like_the_kernel(text: &str) {
     let expected: Vec<u8> =
         all.iter().flat_map(|message| bytes_of(hello.version, message)).collect();
     // // No connection exists for them yet: they make the node dial.
-    let nobody = SockId(u64::MAX);
-    assert_eq!(say_all(&mut world, nobody, &all, &answer), []);
+    let no_stream = SockId(u64::MAX);
+    assert_eq!(say_all(&mut world, no_stream, &all, &answer), []);
     for (index, recorded) in connections.iter().enumerate() {
         world.run();
         let sock = world.net.take_incoming(None).expect("the node dials").sock;

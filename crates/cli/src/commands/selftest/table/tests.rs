@@ -3,16 +3,16 @@ use super::*;
 
 const COLUMNS: usize = 80;
 
-fn row(test: &'static str, size: u32, figure: f64) -> RowResult {
-    let at = |part: f64| figure * part;
+fn row(test: &'static str, size: u32, value: f64) -> RowResult {
+    let at = |part: f64| value * part;
     RowResult {
         test,
         size,
         concurrency: 1024,
         seconds: 1.4,
         ops: 5000,
-        mib_per_s: if size > 0 { figure } else { 0.0 },
-        ops_per_s: figure * 10.0,
+        mib_per_s: if size > 0 { value } else { 0.0 },
+        ops_per_s: value * 10.0,
         latency_us: Latency {
             p50: at(1.0),
             p90: at(1.1),
@@ -23,8 +23,8 @@ fn row(test: &'static str, size: u32, figure: f64) -> RowResult {
         errors: 0,
         error_kinds: Vec::new(),
         cpu_s: Cpu { client: 59.96, server: Some(1.0) },
-        raw_tcp_mib_per_s: (size > 0).then_some(figure / 1.5),
-        raw_tcp_polling_mib_per_s: (size > 0).then_some(figure / 2.85),
+        raw_tcp_mib_per_s: (size > 0).then_some(value / 1.5),
+        raw_tcp_polling_mib_per_s: (size > 0).then_some(value / 2.85),
         lost: 0,
         lost_age_max_s: 0.0,
         unreachable_s: 0.0,
@@ -40,8 +40,8 @@ fn report(results: Vec<RowResult>) -> Report {
 fn the_table_fits_eighty_columns() {
     let mut rows = vec![row("ping", 0, 0.004)];
     // With any values, from one digit to rates that no network has.
-    for figure in [0.0, 0.9999, 9.996, 99.96, 999.96, 5777.8, 88_888.8, 99_994.0] {
-        rows.extend([row("read", 4096, figure), row("write", 1 << 20, figure)]);
+    for value in [0.0, 0.9999, 9.996, 99.96, 999.96, 5777.8, 88_888.8, 99_994.0] {
+        rows.extend([row("read", 4096, value), row("write", 1 << 20, value)]);
     }
     rows.push(RowResult { errors: 12_345, ..row("write", 1023 << 10, 1.0) });
     let text = table(&report(rows));

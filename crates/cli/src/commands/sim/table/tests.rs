@@ -2,7 +2,7 @@ use lustrine_scenario::{Fidelity, Samples};
 
 use super::*;
 
-fn load(test: &'static str, size: u32, figure: f64) -> LoadOutcome {
+fn load(test: &'static str, size: u32, value: f64) -> LoadOutcome {
     LoadOutcome {
         from: "clients".to_owned(),
         to: "servers".to_owned(),
@@ -12,18 +12,18 @@ fn load(test: &'static str, size: u32, figure: f64) -> LoadOutcome {
         pairs: 100_000,
         seconds: 1.4,
         ops: 5000,
-        mib_per_s: figure,
-        ops_per_s: figure * 10.0,
+        mib_per_s: value,
+        ops_per_s: value * 10.0,
         latency_us: Latency {
-            p50: figure,
-            p90: figure * 1.1,
-            p99: figure * 10.0,
-            p999: Some(figure * 100.0),
-            max: figure * 1e4,
+            p50: value,
+            p90: value * 1.1,
+            p99: value * 10.0,
+            p999: Some(value * 100.0),
+            max: value * 1e4,
         },
         errors: 12_345,
         error_kinds: vec![("no answer".to_owned(), 12_345)],
-        formula_ops_per_s: Some(figure * 10.5),
+        formula_ops_per_s: Some(value * 10.5),
         formula_limit: Some("delay".to_owned()),
     }
 }
@@ -66,8 +66,8 @@ fn outcome(loads: Vec<LoadOutcome>) -> Outcome {
 
 #[test]
 fn loads_fit_eighty_columns_and_are_aligned() {
-    let figures = [0.9999, 9.996, 999.96, 88_888.8, 99_994.0];
-    let mut loads: Vec<_> = figures.iter().map(|figure| load("read", 1 << 20, *figure)).collect();
+    let values = [0.9999, 9.996, 999.96, 88_888.8, 99_994.0];
+    let mut loads: Vec<_> = values.iter().map(|value| load("read", 1 << 20, *value)).collect();
     loads.push(load("ping", 0, 5.0));
     let text = single("x.yaml", &outcome(loads), 2.0);
     let rows: Vec<&str> = text.lines().filter(|line| line.contains("1024 ")).collect();
