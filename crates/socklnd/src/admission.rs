@@ -1,4 +1,4 @@
-//! //! Admission when places are scarce: for a handshake, and for an open connection.
+//! Admission when places are scarce: for a handshake, and for an open connection.
 //!
 //! A handshake is not refused while another one can make room: the source that holds most
 //! handshakes loses its oldest. An honest handshake takes a few round trips, so it is over
@@ -14,12 +14,11 @@ use crate::io::Io;
 use crate::notices::Incident;
 use crate::shares::Source;
 
-/// /// The part of all connections that only handshakes may use: 1/8, or `handshakes_max` if that
-/// is less. Without it a node full of open connections could not even answer that it is full.
+/// The part of all connections that only handshakes may use: 1/8, or `handshakes_max` if that is
+/// less. Without it a node full of open connections could not even answer that it is full.
 const HANDSHAKE_PART: usize = 8;
 
-/// /// The number of userland connections that are checked for an idle one before a busy one is
-/// closed.
+/// The number of userland connections that are checked for an idle one before a busy one is closed.
 const LOOKS: usize = 16;
 
 impl Socklnd {
@@ -39,7 +38,7 @@ impl Socklnd {
         all.saturating_sub(self.handshakes_max().min(all / HANDSHAKE_PART).max(1))
     }
 
-    /// /// Makes room for one more incoming handshake; `false` if there is no room.
+    /// Makes room for one more incoming handshake; `false` if there is no room.
     pub(crate) fn admit_handshake<I: Io>(&mut self, io: &mut I, newcomer: Source) -> bool {
         if self.shut.is_some() {
             return false;
@@ -59,7 +58,7 @@ impl Socklnd {
         true
     }
 
-    /// /// Makes room for one more connection that is open or being dialled; `false` if there is no
+    /// Makes room for one more connection that is open or being dialled; `false` if there is no
     /// room. `newcomer` is its source, `None` if this node dials.
     pub(crate) fn admit_established<I: Io, C: Core>(
         &mut self,
@@ -88,7 +87,7 @@ impl Socklnd {
         }
     }
 
-    /// /// Whether a userland connection has nothing in transit, and nothing arrived since the last
+    /// Whether a userland connection has nothing in transit, and nothing arrived since the last
     /// check.
     fn is_idle(&self, key: ConnKey) -> bool {
         let conn = &self.conns[key];
@@ -102,7 +101,7 @@ impl Socklnd {
             && peer.zero_copy.len() == 0
     }
 
-    /// /// A connection that was used since the last check goes to the end of its source's list.
+    /// A connection that was used since the last check goes to the end of its source's list.
     fn defer_eviction<I, C>(&mut self, env: &Env<'_, I, C>, key: ConnKey, source: Source) {
         let conn = &mut self.conns[key];
         if let Some(open) = conn.phase.open_mut() {

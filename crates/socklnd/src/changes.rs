@@ -1,4 +1,4 @@
-//! //! Changes of a running driver: tunables, interfaces, peers to remove.
+//! Changes of a running driver: tunables, interfaces, peers to remove.
 
 use core::net::SocketAddr;
 
@@ -38,7 +38,7 @@ impl Socklnd {
         assert!(conns_per_peer >= 1, "conns_per_peer is 0");
         self.config.nis[usize::from(ni.0)].conns_per_peer = conns_per_peer;
         for key in self.of_ni(ni) {
-            // // The peer may accept more than it did.
+            // The peer may accept more than it did.
             self.peers[key].at_limit = false;
             self.recount(key);
             let peer = &self.peers[key];
@@ -48,7 +48,7 @@ impl Socklnd {
         }
     }
 
-    /// /// Ends all operations and connections with these NIDs, of nodes and of userland processes
+    /// Ends all operations and connections with these NIDs, of nodes and of userland processes
     /// there, and removes what is kept of a peer without connections.
     pub fn close_nids<I: Io, C: Core>(
         &mut self,
@@ -67,7 +67,7 @@ impl Socklnd {
         self.peers.forget_absent(|_, id| nids.contains(&id.nid));
     }
 
-    /// /// Adds an interface at the index that the core has for it. Indices of other drivers'
+    /// Adds an interface at the index that the core has for it. Indices of other drivers'
     /// interfaces are left out.
     ///
     /// # Panics
@@ -82,7 +82,7 @@ impl Socklnd {
         nis[place] = ni;
     }
 
-    /// /// Ends all operations and connections of an interface that was removed. Its listeners are
+    /// Ends all operations and connections of an interface that was removed. Its listeners are
     /// closed already.
     pub fn remove_ni<I: Io, C: Core>(
         &mut self,
@@ -111,12 +111,12 @@ impl Socklnd {
         self.config.nis[usize::from(ni.0)].nid = Nid::ANY;
     }
 
-    /// /// Whether an interface still has this NID.
+    /// Whether an interface still has this NID.
     pub(crate) fn is_there(&self, ni: NiIndex, nid: &Nid) -> bool {
         self.config.nis.get(usize::from(ni.0)).is_some_and(|found| found.nid == *nid)
     }
 
-    /// /// The first interface with this address.
+    /// The first interface with this address.
     pub fn ni_at(&self, addr: SocketAddr) -> Option<NiIndex> {
         self.nis_at(addr).next()
     }

@@ -1,10 +1,10 @@
-//! //! HELLOs which claim that a peer with open connections has restarted, or uses another version.
+//! HELLOs which claim that a peer with open connections has restarted, or uses another version.
 //!
-//! //! A kernel accepts such a claim and closes the peer's connections [SOCK-3]. So does this
-//! driver when the HELLO comes from the peer's own address, or from one that the peer is connected
-//! from. From any other address, every process with a privileged port could cut off a peer that
-//! way: then the peer's connections are tested first, and the HELLO is refused if the other side is
-//! alive [SOCK-15].
+//! A kernel accepts such a claim and closes the peer's connections [SOCK-3]. So does this driver
+//! when the HELLO comes from the peer's own address, or from one that the peer is connected from.
+//! From any other address, every process with a privileged port could cut off a peer that way: then
+//! the peer's connections are tested first, and the HELLO is refused if the other side is alive
+//! [SOCK-15].
 
 use core::net::IpAddr;
 
@@ -21,10 +21,10 @@ use crate::io::Io;
 use crate::notices::Incident;
 use crate::peer::PeerKey;
 
-/// /// The time in which the connections of the peer have to show that it is alive.
+/// The time in which the connections of the peer have to show that it is alive.
 const PROBE_TIMEOUT: Nanos = Nanos::from_secs(1);
 
-/// /// A HELLO that waits while the connections of the claimed peer are tested.
+/// A HELLO that waits while the connections of the claimed peer are tested.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
     pub(crate) id: ProcessId,
@@ -33,16 +33,16 @@ pub(crate) struct Claim {
 }
 
 impl Socklnd {
-    /// /// Whether a claim from `remote` needs no test: that is the peer's own address, or one of
-    /// those that its connections lead to.
+    /// Whether a claim from `remote` needs no test: that is the peer's own address, or one of those
+    /// that its connections lead to.
     pub(crate) fn is_own_address(&self, key: PeerKey, remote: IpAddr) -> bool {
         let peer = &self.peers[key];
         let mut conns = peer.members.iter().filter_map(|member| self.conns.get(member.conn));
         peer.id.nid.ip() == Some(remote) || conns.any(|conn| conn.remote_ip() == remote)
     }
 
-    /// /// Keeps a claim waiting while the peer's connections are tested. There is one claim at a
-    /// time: further ones are refused.
+    /// Keeps a claim waiting while the peer's connections are tested. There is one claim at a time:
+    /// further ones are refused.
     pub(crate) fn try_claim<I: Io, C: Core>(
         &mut self,
         env: &mut Env<'_, I, C>,
@@ -74,8 +74,7 @@ impl Socklnd {
         Ok(())
     }
 
-    /// /// The test of a claim is over: the claim is refused if the peer has shown that it is
-    /// alive.
+    /// The test of a claim is over: the claim is refused if the peer has shown that it is alive.
     pub(crate) fn end_claim<I: Io, C: Core>(
         &mut self,
         env: &mut Env<'_, I, C>,
@@ -104,7 +103,7 @@ impl Socklnd {
         self.close_claimed(env, key, peer_key, &claim.hello)
     }
 
-    /// /// The peer has restarted, or uses another version: its connections are closed, and it is
+    /// The peer has restarted, or uses another version: its connections are closed, and it is
     /// requested to dial again.
     pub(crate) fn close_claimed<I: Io, C: Core>(
         &mut self,

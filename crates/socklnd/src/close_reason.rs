@@ -1,4 +1,4 @@
-//! //! Why a connection ends: a violation by the peer, or an event.
+//! Why a connection ends: a violation by the peer, or an event.
 
 use lustrine_lnet::lnd::HeaderViolation;
 use lustrine_lnet::status::Status;
@@ -7,9 +7,9 @@ use lustrine_wire::hello::HelloError;
 
 use crate::io::IoError;
 
-/// /// A way in which a peer can break the protocol: one variant per rule, each with its own
-/// counter in [`Counters`](crate::counters::Counters). Each closes the connection; on an open
-/// connection also its siblings [SOCK-9].
+/// A way in which a peer can break the protocol: one variant per rule, each with its own counter in
+/// [`Counters`](crate::counters::Counters). Each closes the connection; on an open connection also
+/// its siblings [SOCK-9].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProtocolViolation {
     /// Dialled from a source port above 1023 though only lower ones are accepted [ACC-14].
@@ -28,7 +28,7 @@ pub enum ProtocolViolation {
     HelloMagic,
     /// A HELLO of an unknown version [HEL-6].
     HelloVersion,
-    /// /// An unknown connection type, or NONE in a request for a connection [HEL-7].
+    /// An unknown connection type, or NONE in a request for a connection [HEL-7].
     HelloKind,
     /// The HELLO's source is a wildcard or the loopback [HEL-7].
     HelloSource,
@@ -54,7 +54,7 @@ pub enum ProtocolViolation {
     Checksum,
     /// The stream ended inside a message [SOCK-10].
     Truncated,
-    /// /// The core rejected the header.
+    /// The core rejected the header.
     Refused(HeaderViolation),
 }
 
@@ -84,12 +84,12 @@ impl From<HelloError> for ProtocolViolation {
     }
 }
 
-/// /// The time-out that expired [SOCK-11].
+/// The time-out that expired [SOCK-11].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timeout {
     /// A message stopped arriving in its middle.
     Receive,
-    /// /// Bytes were queued and none was sent.
+    /// Bytes were queued and none was sent.
     Send,
     /// A zero-copy request was not acknowledged.
     ZeroCopy,
@@ -104,26 +104,26 @@ pub(crate) enum CloseReason {
     Violation(ProtocolViolation),
     /// The stream broke.
     Io(IoError),
-    /// /// The peer closed the stream between two messages.
+    /// The peer closed the stream between two messages.
     Eof,
-    /// /// The dialled peer closed the stream before its HELLO.
+    /// The dialled peer closed the stream before its HELLO.
     Rejected,
     /// No progress.
     Timeout(Timeout),
     /// The peer has a new incarnation.
     Restarted,
-    /// /// The peer uses another version than on its other connections.
+    /// The peer uses another version than on its other connections.
     Renegotiated,
-    /// /// It was closed to make room for a connection from an address that holds fewer.
+    /// It was closed to make room for a connection from an address that holds fewer.
     Evicted,
-    /// /// The dialled peer answered "not now" too often.
+    /// The dialled peer answered "not now" too often.
     Busy,
-    /// /// The core or the owner of the driver closed it.
+    /// The core or the owner of the driver closed it.
     Asked(Status),
 }
 
 impl CloseReason {
-    /// /// The status of operations that end with the connection.
+    /// The status of operations that end with the connection.
     pub(crate) fn status(self) -> Status {
         match self {
             CloseReason::Violation(ProtocolViolation::Checksum) => Status::Corrupt,

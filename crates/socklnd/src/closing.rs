@@ -13,7 +13,7 @@ use crate::peer::PeerKey;
 use crate::shares::Source;
 
 impl Socklnd {
-    /// /// An event ended a connection.
+    /// An event ended a connection.
     pub(crate) fn fail<I: Io, C: Core>(
         &mut self,
         env: &mut Env<'_, I, C>,
@@ -27,7 +27,7 @@ impl Socklnd {
                 self.close_peer(env, peer, reason);
             }
             Phase::Connecting(dialled) | Phase::Answer(dialled) => {
-                // // A peer that accepts the connection and closes it without a HELLO rejects the
+                // A peer that accepts the connection and closes it without a HELLO rejects the
                 // source port or the NID in the request (captures r_badport, b5), or has no room.
                 // It may have done so before the connection was reported to this node.
                 let silent = reason == CloseReason::Io(IoError::Reset);
@@ -37,7 +37,7 @@ impl Socklnd {
             }
             Phase::Request(_) | Phase::Hello | Phase::Claim(_) | Phase::Closing => {
                 match reason {
-                    // // It was not a peer yet, so no peer is lost.
+                    // It was not a peer yet, so no peer is lost.
                     CloseReason::Io(_) => self.counters.handshakes_broken += 1,
                     _ => self.counters.count_reason(reason),
                 }
@@ -53,7 +53,7 @@ impl Socklnd {
         }
     }
 
-    /// /// Removes a connection from all tables except its peer's.
+    /// Removes a connection from all tables except its peer's.
     pub(crate) fn remove(&mut self, key: ConnKey) -> Option<Conn> {
         let conn = self.conns.remove(key)?;
         self.socks.remove(&conn.sock);
@@ -94,7 +94,7 @@ impl Socklnd {
             .iter()
             .filter_map(|member| Some((member.conn, self.remove(member.conn)?)))
             .collect();
-        // // First all streams are closed, so that no stream refers to the memory that is returned.
+        // First all streams are closed, so that no stream refers to the memory that is returned.
         for (_, conn) in &conns {
             env.io.close(conn.sock);
         }
@@ -129,7 +129,7 @@ impl Socklnd {
         self.forget_if_idle(key);
     }
 
-    /// /// The core closes a peer, with its connections and waiting messages.
+    /// The core closes a peer, with its connections and waiting messages.
     pub(crate) fn close<I: Io, C: Core>(
         &mut self,
         env: &mut Env<'_, I, C>,
@@ -142,7 +142,7 @@ impl Socklnd {
         }
     }
 
-    /// /// Closes a peer with its queue and the dial in progress.
+    /// Closes a peer with its queue and the dial in progress.
     pub(crate) fn close_everything<I: Io, C: Core>(
         &mut self,
         env: &mut Env<'_, I, C>,
@@ -155,7 +155,7 @@ impl Socklnd {
         self.forget_if_idle(key);
     }
 
-    /// /// Removes a peer that has no state left.
+    /// Removes a peer that has no state left.
     pub(crate) fn forget_if_idle(&mut self, key: PeerKey) {
         if self.peers.get(key).is_some_and(|peer| peer.idle()) {
             self.peers.forget(key);

@@ -112,7 +112,7 @@ impl Jitter {
         Jitter(seed)
     }
 
-    /// /// A duration between 0 and `most`.
+    /// A duration between 0 and `most`.
     pub(crate) fn up_to(&mut self, most: Nanos) -> Nanos {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

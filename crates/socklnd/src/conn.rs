@@ -48,20 +48,20 @@ const _: () = assert!(size_of::<Conn>() <= 768);
 /// From this payload on a message counts as large.
 pub(crate) const LARGE: u32 = 16 * 1024;
 
-/// /// The state of a connection.
+/// The state of a connection.
 #[derive(Debug)]
 pub(crate) enum Phase {
     /// Accepted at this port; the connection request is awaited.
     Request(u16),
     /// Accepted; the HELLO is awaited.
     Hello,
-    /// /// Accepted; the HELLO waits until the connections of the claimed peer are tested.
+    /// Accepted; the HELLO waits until the connections of the claimed peer are tested.
     Claim(Claim),
     /// Dialled; the stream is not open yet.
     Connecting(DialTarget),
     /// Dialled; request and HELLO are sent, the answer is awaited.
     Answer(DialTarget),
-    /// /// Messages are exchanged.
+    /// Messages are exchanged.
     Open(Open),
     /// A last answer is written, then it is closed.
     Closing,
@@ -76,7 +76,7 @@ impl Phase {
     }
 }
 
-/// /// The purpose of a dialled connection.
+/// The purpose of a dialled connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DialTarget {
     pub(crate) peer: PeerKey,
@@ -104,7 +104,7 @@ pub(crate) struct Open {
     pub(crate) tx_progress: Progress,
     /// When bytes last left while others waited, or began to wait.
     pub(crate) last_sent: Time,
-    /// /// When it was last checked for eviction.
+    /// When it was last checked for eviction.
     pub(crate) looked_at: Time,
     /// When it was last chosen to send on, by a clock that counts choices.
     pub(crate) chosen: u64,
@@ -133,8 +133,8 @@ impl Open {
         }
     }
 
-    /// /// Whether the stream is read message by message, heads exactly and payload in place,
-    /// instead of in large reads of many small messages.
+    /// Whether the stream is read message by message, heads exactly and payload in place, instead
+    /// of in large reads of many small messages.
     pub(crate) fn exact(&self) -> bool {
         self.small_run < SMALL_RUN
     }
@@ -192,7 +192,7 @@ impl InputBuffer {
     }
 }
 
-/// /// Connections that arrived and have not finished their HELLO are limited; this mark makes each
+/// Connections that arrived and have not finished their HELLO are limited; this mark makes each
 /// leave the count exactly once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
@@ -217,7 +217,7 @@ pub(crate) struct Conn {
     pub(crate) need: usize,
     pub(crate) input: InputBuffer,
     pub(crate) tx: Tx,
-    /// /// Reported and not yet used: see [`Readiness`](crate::io::Readiness).
+    /// Reported and not yet used: see [`Readiness`](crate::io::Readiness).
     pub(crate) readable: bool,
     pub(crate) writable: bool,
     pub(crate) hangup: bool,
@@ -254,7 +254,7 @@ impl Conn {
         }
     }
 
-    /// /// Checks the progress of an open connection; called regularly.
+    /// Checks the progress of an open connection; called regularly.
     pub(crate) fn look(&mut self, now: Time, timing: &Timing) {
         let held = self.input.len();
         let (written, waiting) = (self.tx.written(), self.tx.waiting());
@@ -264,8 +264,8 @@ impl Conn {
         open.tx_progress.look(now, written, waiting, timing);
     }
 
-    /// /// Why an open connection is to be closed: a message is in transit, and `now` is later than
-    /// the time by which it should have moved.
+    /// Why an open connection is to be closed: a message is in transit, and `now` is later than the
+    /// time by which it should have moved.
     pub(crate) fn stall(&self, now: Time, timing: &Timing) -> Option<Timeout> {
         let open = self.open()?;
         let limit = now - timing.sock_timeout;
@@ -279,7 +279,7 @@ impl Conn {
         (self.tx.waiting() != 0 && slow).then_some(Timeout::Send)
     }
 
-    /// /// The other side's address; an IPv4-mapped IPv6 address counts as IPv4.
+    /// The other side's address; an IPv4-mapped IPv6 address counts as IPv4.
     pub(crate) fn remote_ip(&self) -> IpAddr {
         self.remote.ip().to_canonical()
     }

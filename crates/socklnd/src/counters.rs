@@ -42,7 +42,7 @@ counters! {
     zero_copy_sent,
     /// Zero-copy acknowledgements sent as NOOP.
     zero_copy_acks_sent,
-    /// /// Zero-copy acknowledgements that were sent in a message.
+    /// Zero-copy acknowledgements that were sent in a message.
     zero_copy_acks_carried,
     /// Zero-copy acknowledgements received.
     zero_copy_acks_received,
@@ -100,7 +100,7 @@ counters! {
     /// HELLOs that claimed, from another address, to be a connected peer that restarted or changed
     /// its version, so that its connections were tried.
     claims_probed,
-    /// /// Such HELLOs refused, because the peer was alive or another claim was being tested.
+    /// Such HELLOs refused, because the peer was alive or another claim was being tested.
     claims_refused,
     /// Peers that came back with another version.
     renegotiated,
@@ -118,8 +118,8 @@ counters! {
     timeouts_zero_copy,
     /// Dials that failed because no answer came in time.
     timeouts_dial,
-    /// /// Connections that broke, or ended, before both HELLOs were exchanged; dials are counted
-    /// in [`Counters::dials_failed`] instead.
+    /// Connections that broke, or ended, before both HELLOs were exchanged; dials are counted in
+    /// [`Counters::dials_failed`] instead.
     handshakes_broken,
     /// Peers whose connections broke or were reset.
     broken,

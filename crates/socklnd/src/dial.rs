@@ -1,4 +1,4 @@
-//! //! The dialling side: which connections are missing, how they are opened, and what follows a
+//! The dialling side: which connections are missing, how they are opened, and what follows a
 //! failure [HEL-13], [SOCK-1], [SOCK-6].
 
 use core::net::SocketAddr;
@@ -20,7 +20,7 @@ use crate::peer::{Dial, Peer, PeerKey};
 
 /// The number of NONE answers in a row that ends a round [SOCK-6].
 const NONE_ANSWERS_MAX: u8 = 3;
-/// /// The number of changes of version that are attempted in one round.
+/// The number of changes of version that are attempted in one round.
 const VERSION_CHANGES_MAX: u8 = 3;
 
 /// The version to dial `nid` with: 3, or 4 where a NID needs it, or what was configured.
@@ -35,7 +35,7 @@ pub(crate) fn version_for(nid: Nid, configured: i64) -> Version {
 }
 
 impl Socklnd {
-    /// /// The type of the next connection to dial, if one is missing: CONTROL, then BULK_IN and
+    /// The type of the next connection to dial, if one is missing: CONTROL, then BULK_IN and
     /// BULK_OUT in turn, BULK_IN first [SOCK-1]. From an unprivileged port every connection would
     /// be a separate peer, so there is one for all messages.
     fn missing(&self, peer: &Peer) -> Option<ConnType> {
@@ -61,13 +61,13 @@ impl Socklnd {
         }
     }
 
-    /// /// A connection was opened or closed.
+    /// A connection was opened or closed.
     pub(crate) fn recount(&mut self, key: PeerKey) {
         let complete = self.missing(&self.peers[key]).is_none();
         self.peers[key].complete = complete;
     }
 
-    /// /// Has the peer dialled in this or the next flush.
+    /// Has the peer dialled in this or the next flush.
     pub(crate) fn request_dial(&mut self, key: PeerKey) {
         let peer = &mut self.peers[key];
         if peer.dial == Dial::Idle && !peer.dial_requested {
@@ -149,8 +149,7 @@ impl Socklnd {
         self.await_until(key, due);
     }
 
-    /// /// A dialled stream is reported; if it is open, request and HELLO are sent one after the
-    /// other.
+    /// A dialled stream is reported; if it is open, request and HELLO are sent one after the other.
     pub(crate) fn connected<I: Io, C: Core>(
         &mut self,
         env: &mut Env<'_, I, C>,
@@ -177,7 +176,7 @@ impl Socklnd {
             ips: Ips::NONE,
         };
         if hello.encode(&mut bytes).is_err() {
-            // // The peer answered with a version that has no room for its own NID, or this node's.
+            // The peer answered with a version that has no room for its own NID, or this node's.
             return Err(ProtocolViolation::HelloVersion.into());
         }
         let conn = &mut self.conns[key];
@@ -210,7 +209,7 @@ impl Socklnd {
         let (ni, id) = (peer.ni, peer.id);
         peer.dial = Dial::Idle;
         if !peer.members.is_empty() && (restarted || peer.history.version != Some(hello.version)) {
-            // // The other connections belong to an earlier incarnation. They are closed, and so is
+            // The other connections belong to an earlier incarnation. They are closed, and so is
             // this one, as on the accepting side; the next dial starts a new set.
             let reason = if restarted { CloseReason::Restarted } else { CloseReason::Renegotiated };
             self.drop_conn(env, key);
@@ -289,7 +288,7 @@ impl Socklnd {
         self.counters.dials_failed += 1;
         match reason {
             CloseReason::Io(IoError::NoPrivilege) => self.counters.dials_without_privilege += 1,
-            // // The host or the network is the cause, not the peer.
+            // The host or the network is the cause, not the peer.
             CloseReason::Io(_) => {}
             _ => self.counters.count_reason(reason),
         }
@@ -298,21 +297,21 @@ impl Socklnd {
         peer.dial = Dial::Idle;
         peer.end_round();
         if peer.members.is_empty() {
-            // // The next round begins with the highest version again: the peer may be a new one.
+            // The next round begins with the highest version again: the peer may be a new one.
             peer.history.version = None;
         }
         let doubled = Nanos(peer.history.interval.0.saturating_mul(2));
         let interval = doubled.clamp(timing.reconnect_min, timing.reconnect_max);
         peer.history.interval = interval;
         peer.history.not_before = env.now + interval + self.jitter.up_to(Nanos(interval.0 / 8));
-        // // Messages that wait for room on an existing connection are not lost.
+        // Messages that wait for room on an existing connection are not lost.
         if !self.carriable(&self.peers[key]) {
             self.fail_queue(env, key, reason.status());
         }
         self.forget_if_idle(key);
     }
 
-    /// /// Ends a dial in progress, without a failure.
+    /// Ends a dial in progress, without a failure.
     pub(crate) fn abandon_dial<I: Io, C: Core>(&mut self, env: &mut Env<'_, I, C>, key: PeerKey) {
         let Some(peer) = self.peers.get_mut(key) else { return };
         let dial = core::mem::replace(&mut peer.dial, Dial::Idle);

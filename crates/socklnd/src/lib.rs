@@ -10,7 +10,7 @@
 //! | `listen`, `dial` | the two sides of a handshake |
 //! | `admission`, `shares`, `claims` | who gets a place, who makes room, who is believed |
 //! | `route`, `tx`, `staging`, `zc` | sending: choice of connection, batches, cookies |
-//! | `receive`, `recent`, `rx` | receiving: where bytes are read to, reads without a report, and the frame reader |
+//! | `receive`, `recent`, `rx` | receiving: buffers, reads without a report, the frame reader |
 //! | `closing`, `timeouts`, `timer_queue` | ends and deadlines |
 //! | `changes` | other values, interfaces that come and go |
 //! | `conn`, `peer`, `format` | what is known of connections and peers |

@@ -23,8 +23,8 @@ use crate::peer::{Dial, PeerConn, PeerKey};
 use crate::shares::{PRIVILEGED_PORT_MAX, Source};
 
 impl Socklnd {
-    /// /// A listener of interface `ni` has a new stream. Above the limits, or from a port that is
-    /// not permitted, it is closed without a byte.
+    /// A listener of interface `ni` has a new stream. Above the limits, or from a port that is not
+    /// permitted, it is closed without a byte.
     pub fn accepted<I: Io>(
         &mut self,
         now: Time,
@@ -90,7 +90,7 @@ impl Socklnd {
         key
     }
 
-    /// /// Reads exactly what the handshake needs, so that no byte after it is consumed.
+    /// Reads exactly what the handshake needs, so that no byte after it is consumed.
     pub(crate) fn shake_hands<I: Io, C: Core>(
         &mut self,
         env: &mut Env<'_, I, C>,
@@ -127,7 +127,7 @@ impl Socklnd {
         }
     }
 
-    /// /// Enough of the connection request has arrived to check it [ACC-8]; it came to this port.
+    /// Enough of the connection request has arrived to check it [ACC-8]; it came to this port.
     fn on_request<I: Io, C: Core>(
         &mut self,
         env: &mut Env<'_, I, C>,
@@ -163,7 +163,7 @@ impl Socklnd {
         Ok(())
     }
 
-    /// /// Enough of a HELLO, or of the answer to this node's, has arrived to check it.
+    /// Enough of a HELLO, or of the answer to this node's, has arrived to check it.
     fn on_hello_bytes<I: Io, C: Core>(
         &mut self,
         env: &mut Env<'_, I, C>,
@@ -192,7 +192,7 @@ impl Socklnd {
         }
     }
 
-    /// /// The answer to an unknown version: type NONE, this node's version, and its own NID as
+    /// The answer to an unknown version: type NONE, this node's version, and its own NID as
     /// destination (wire 4.5, capture r_hver99).
     fn offer_own_version<I: Io, C: Core>(
         &mut self,
@@ -218,7 +218,7 @@ impl Socklnd {
         self.close_with(env, key, &bytes)
     }
 
-    /// /// A valid HELLO arrived: determines its peer, and the CPU partition of that peer.
+    /// A valid HELLO arrived: determines its peer, and the CPU partition of that peer.
     fn on_hello<I: Io, C: Core>(
         &mut self,
         env: &mut Env<'_, I, C>,
@@ -235,7 +235,7 @@ impl Socklnd {
             return Err(ProtocolViolation::HelloSource.into());
         }
         if nid.to_short().is_none() && hello.version < Version::V4 {
-            // // This node's NID does not fit the answer.
+            // This node's NID does not fit the answer.
             self.counters.count_reason(ProtocolViolation::HelloVersion.into());
             return self.offer_own_version(env, key, hello.order);
         }
@@ -263,7 +263,7 @@ impl Socklnd {
         self.admit(env, key, id, renamed, hello)
     }
 
-    /// /// Decides about a valid HELLO, in the order of [SOCK-3].
+    /// Decides about a valid HELLO, in the order of [SOCK-3].
     pub(crate) fn admit<I: Io, C: Core>(
         &mut self,
         env: &mut Env<'_, I, C>,
@@ -348,7 +348,7 @@ impl Socklnd {
         self.close_with(env, key, &answer)
     }
 
-    /// /// This node's HELLO in answer to `hello`, in its version and byte order.
+    /// This node's HELLO in answer to `hello`, in its version and byte order.
     fn answer_to(&self, ni: NiIndex, hello: &Hello, kind: ConnType) -> Vec<u8> {
         let ni = self.ni(ni);
         let answer = Hello {
@@ -370,7 +370,7 @@ impl Socklnd {
         version == Version::V2 && self.config.tunables.enable_csum != 0
     }
 
-    /// /// The handshake is over: messages may be exchanged.
+    /// The handshake is over: messages may be exchanged.
     pub(crate) fn open<I: Io, C: Core>(
         &mut self,
         env: &mut Env<'_, I, C>,
@@ -404,7 +404,7 @@ impl Socklnd {
         self.enqueue(key);
     }
 
-    /// /// Sends a last answer and closes the connection once it is written.
+    /// Sends a last answer and closes the connection once it is written.
     fn close_with<I: Io, C: Core>(
         &mut self,
         env: &mut Env<'_, I, C>,
@@ -417,8 +417,8 @@ impl Socklnd {
         self.finish_closing(env, key)
     }
 
-    /// /// Continues with a last answer. What the peer still sends is read once, so that closing
-    /// does not reset the stream before the answer was read.
+    /// Continues with a last answer. What the peer still sends is read once, so that closing does
+    /// not reset the stream before the answer was read.
     pub(crate) fn finish_closing<I: Io, C: Core>(
         &mut self,
         env: &mut Env<'_, I, C>,

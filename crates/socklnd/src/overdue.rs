@@ -1,14 +1,14 @@
-//! //! Overdue operations and connections, for tests and the simulator's checks.
+//! Overdue operations and connections, for tests and the simulator's checks.
 
 use lustrine_lnet::time::Time;
 
 use crate::driver::Socklnd;
 
 impl Socklnd {
-    /// /// A description of each overdue item: messages that wait for a connection past their
-    /// deadline; handshakes past theirs; connections without progress, and zero-copy payloads
-    /// unacknowledged, for longer than `sock_timeout` and the time from one check to the next. A
-    /// message on a connection with progress has no limit here.
+    /// A description of each overdue item: messages that wait for a connection past their deadline;
+    /// handshakes past theirs; connections without progress, and zero-copy payloads unacknowledged,
+    /// for longer than `sock_timeout` and the time from one check to the next. A message on a
+    /// connection with progress has no limit here.
     ///
     /// Empty in a driver whose `tick` was called at every deadline that it gave.
     pub fn overdue(&self, now: Time) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! //! The state of one peer on one interface, and of peers without connections.
+//! The state of one peer on one interface, and of peers without connections.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -19,7 +19,7 @@ new_key_type! {
     pub(crate) struct PeerKey;
 }
 
-/// /// Largest number of zero-copy acknowledgements owed to one peer at once: far more than any
+/// Largest number of zero-copy acknowledgements owed to one peer at once: far more than any
 /// sender's credits.
 const ACKS_MAX: usize = 1024;
 
@@ -32,21 +32,21 @@ pub(crate) struct PeerConn {
     pub(crate) kind: ConnType,
 }
 
-/// /// The state of the dialler for a peer [SOCK-1], [SOCK-8].
+/// The state of the dialler for a peer [SOCK-1], [SOCK-8].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dial {
-    /// /// Idle.
+    /// Idle.
     Idle,
     /// The next dial is due then.
     Waiting(Time),
-    /// /// This connection is being opened.
+    /// This connection is being opened.
     Active(ConnKey),
 }
 
-/// /// The state that is kept of a peer without connections.
+/// The state that is kept of a peer without connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PeerHistory {
-    /// /// The version it used, or requested.
+    /// The version it used, or requested.
     pub(crate) version: Option<Version>,
     /// Its last known incarnation.
     pub(crate) incarnation: Option<u64>,
@@ -80,9 +80,9 @@ pub(crate) struct Peer {
     pub(crate) dial: Dial,
     /// When the present round of dials began.
     pub(crate) round: Option<Time>,
-    /// /// NONE answers in a row, with this node's version.
+    /// NONE answers in a row, with this node's version.
     pub(crate) none_answers: u8,
-    /// /// Answers in this round that named another version.
+    /// Answers in this round that named another version.
     pub(crate) version_changes: u8,
     /// The peer accepts no more connections than there are (capture f12).
     pub(crate) at_limit: bool,
@@ -91,9 +91,9 @@ pub(crate) struct Peer {
     /// Whether it is on the list of peers to dial, or of those owed acknowledgements.
     pub(crate) dial_requested: bool,
     pub(crate) acks_requested: bool,
-    /// /// When it is checked next; [`Time::NEVER`] if it is not in the timer queue.
+    /// When it is checked next; [`Time::NEVER`] if it is not in the timer queue.
     pub(crate) due: Time,
-    /// /// A HELLO that claims to be this peer and waits until its connections are tested.
+    /// A HELLO that claims to be this peer and waits until its connections are tested.
     pub(crate) claim: Option<ConnKey>,
     /// Until then the peer may still be opening connections to us.
     pub(crate) dialling_until: Time,
@@ -128,12 +128,12 @@ impl Peer {
         }
     }
 
-    /// /// The number of open connections of a type.
+    /// The number of open connections of a type.
     pub(crate) fn count(&self, kind: ConnType) -> usize {
         self.members.iter().filter(|member| member.kind == kind).count()
     }
 
-    /// /// A round of dials is over, successful or not.
+    /// A round of dials is over, successful or not.
     pub(crate) fn end_round(&mut self) {
         self.round = None;
         self.none_answers = 0;
@@ -149,7 +149,7 @@ impl Peer {
         Ok(())
     }
 
-    /// /// Whether no state would be lost by removing it.
+    /// Whether no state would be lost by removing it.
     pub(crate) fn idle(&self) -> bool {
         self.members.is_empty()
             && self.queue.is_empty()
@@ -158,7 +158,7 @@ impl Peer {
     }
 }
 
-/// /// All peers, and a bounded memory of those without connections.
+/// All peers, and a bounded memory of those without connections.
 #[derive(Debug)]
 pub(crate) struct Peers {
     present: SlotMap<PeerKey, Peer>,
@@ -191,7 +191,7 @@ impl Peers {
         })
     }
 
-    /// /// Removes the state of peers without connections.
+    /// Removes the state of peers without connections.
     pub(crate) fn forget_absent(&mut self, lost: impl Fn(NiIndex, &ProcessId) -> bool) {
         self.absent.retain(|(ni, id), _| !lost(*ni, id));
         self.absent_order.retain(|(ni, id)| !lost(*ni, id));
@@ -217,7 +217,7 @@ impl Peers {
         self.present.len()
     }
 
-    /// /// Removes an idle peer except for the state that is kept. A renamed peer never returns.
+    /// Removes an idle peer except for the state that is kept. A renamed peer never returns.
     pub(crate) fn forget(&mut self, key: PeerKey) {
         let Some(peer) = self.present.remove(key) else { return };
         let name = (peer.ni, peer.id);
@@ -258,7 +258,7 @@ mod tests {
         ProcessId::lustre(Nid::new4(Net::TCP, number))
     }
 
-    /// /// As the core's table, with the process id after the NID.
+    /// As the core's table, with the process id after the NID.
     #[test]
     fn peers_that_meet_a_constant_of_the_hasher_hash_apart() {
         use core::hash::BuildHasher;

@@ -1,4 +1,4 @@
-//! //! Whether the messages in transit on a connection move fast enough.
+//! Whether the messages in transit on a connection move fast enough.
 //!
 //! A peer that takes or sends a byte now and then never looks idle, yet holds what its message
 //! needs: memory, credits, the place of an answer. So each portion of a message has a time of its

@@ -1,4 +1,4 @@
-//! //! The number of places that each address holds, and which of them is freed when all are taken.
+//! The number of places that each address holds, and which of them is freed when all are taken.
 //!
 //! The numbers of incoming handshakes and of connections are limited. A single address must not
 //! lock out all others by holding all of them, so the address that holds most gives one up.
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(shares.oldest(new), None);
     }
 
-    /// /// Otherwise the sources whose addresses sort last would always be chosen.
+    /// Otherwise the sources whose addresses sort last would always be chosen.
     #[test]
     fn among_equals_the_unprivileged_is_chosen_first_and_then_the_oldest() {
         let mut shares = Shares::new(1);

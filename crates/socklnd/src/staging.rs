@@ -1,4 +1,4 @@
-//! //! Bytes to be sent, contiguous, so that one write carries many messages.
+//! Bytes to be sent, contiguous, so that one write carries many messages.
 
 /// A byte queue in one piece. Its memory is initialised once and reused; it only grows when the
 /// bytes waiting do not fit, and is given back by [`Staging::release`].
@@ -23,7 +23,7 @@ impl Staging {
         &self.buffer[self.head..self.tail]
     }
 
-    /// /// The same, mutable.
+    /// The same, mutable.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.buffer[self.head..self.tail]
     }

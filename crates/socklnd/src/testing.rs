@@ -1,4 +1,4 @@
-//! //! Test doubles: streams in memory that cut bytes anywhere, a model of the core, and a small
+//! Test doubles: streams in memory that cut bytes anywhere, a model of the core, and a small
 //! network of drivers and scripted peers.
 
 mod core;

@@ -1,4 +1,4 @@
-//! //! Whole drivers: two of them connected, and one against scripted peers. The names `r_*`, `a*`,
+//! Whole drivers: two of them connected, and one against scripted peers. The names `r_*`, `a*`,
 //! `b*` and `f*` are those of the captures of real nodes whose behaviour is repeated.
 
 mod chaos;

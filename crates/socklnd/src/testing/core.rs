@@ -1,4 +1,4 @@
-//! //! A model of the core: handles headers as the test planned, and records the results.
+//! A model of the core: handles headers as the test planned, and records the results.
 
 use std::collections::VecDeque;
 
@@ -23,7 +23,7 @@ pub(crate) enum Plan {
     },
     /// Store so many bytes of it.
     Truncate(u32),
-    /// /// No byte of it is wanted.
+    /// No byte of it is wanted.
     Done,
     Drop,
     /// Wait; the test resumes.
@@ -31,7 +31,7 @@ pub(crate) enum Plan {
     Refuse(HeaderViolation),
 }
 
-/// /// A message that arrived, and its result.
+/// A message that arrived, and its result.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrived {
     pub(crate) from: ProcessId,
@@ -51,11 +51,11 @@ enum Op {
 #[derive(Debug)]
 pub(crate) struct TestCore {
     pub(crate) memory: Memory,
-    /// /// Plans for the next headers, and the default after them.
+    /// Plans for the next headers, and the default after them.
     pub(crate) plans: VecDeque<Plan>,
     pub(crate) plan: Plan,
     pub(crate) arrived: Vec<Arrived>,
-    /// /// The results of messages sent, in the order of their ends.
+    /// The results of messages sent, in the order of their ends.
     pub(crate) sent: Vec<(OpKey, Status)>,
     pub(crate) links: Vec<(NiIndex, ProcessId, LinkEvent)>,
     pub(crate) parked: VecDeque<(RxId, Header, ProcessId)>,

@@ -48,7 +48,7 @@ impl TestMemory {
 
 pub(crate) type Memory = Rc<RefCell<TestMemory>>;
 
-/// /// The faults of streams.
+/// The faults of streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chaos {
     /// Whatever fits is moved at once.
@@ -65,15 +65,15 @@ struct End {
     /// The other side closed its half; what is in the inbox can still be read.
     fin: bool,
     reset: bool,
-    /// /// Its host acknowledges no bytes any more.
+    /// Its host acknowledges no bytes any more.
     mute: bool,
     connect: Option<Result<(), IoError>>,
-    /// /// Zero-copy writes whose memory the system still refers to: spans, and their contents.
+    /// Zero-copy writes whose memory the system still refers to: spans, and their contents.
     lent: VecDeque<Vec<(Span, Vec<u8>)>>,
     wants_room: bool,
 }
 
-/// /// A stream's end that was not yet taken from the listener.
+/// A stream's end that was not yet taken from the listener.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Incoming {
     pub(crate) sock: SockId,
@@ -84,7 +84,7 @@ pub(crate) struct Incoming {
 #[derive(Debug)]
 struct Inner {
     ends: BTreeMap<SockId, End>,
-    /// /// The owner of a listener: a node, or the test itself.
+    /// The owner of a listener: a node, or the test itself.
     listeners: BTreeMap<SocketAddr, Option<usize>>,
     reports: BTreeMap<usize, VecDeque<(SockId, Readiness)>>,
     incoming: BTreeMap<Option<usize>, VecDeque<Incoming>>,
@@ -196,7 +196,7 @@ impl Net {
         }
     }
 
-    /// /// The host of the test's end stops: its system acknowledges no bytes any more.
+    /// The host of the test's end stops: its system acknowledges no bytes any more.
     pub(crate) fn mute(&self, sock: SockId) {
         let mut inner = self.0.borrow_mut();
         let other = inner.ends.get(&sock).and_then(|end| end.other);
@@ -287,7 +287,7 @@ impl Inner {
         let empty = self.ends[&sock].inbox.is_empty();
         let writer = self.ends.get_mut(&other).expect("both ends live");
         let wants_room = core::mem::take(&mut writer.wants_room);
-        // // What was written without copying is released once the other side has all of it.
+        // What was written without copying is released once the other side has all of it.
         let done = if empty { writer.lent.len() as u32 } else { 0 };
         if wants_room || done != 0 {
             let readiness =
@@ -297,7 +297,7 @@ impl Inner {
     }
 }
 
-/// /// The system of a driver under test.
+/// The system of a driver under test.
 #[derive(Debug)]
 pub(crate) struct TestIo {
     pub(crate) net: Net,
@@ -314,7 +314,7 @@ impl TestIo {
         TestIo { net: net.clone(), node, memory, ip, privileged: true }
     }
 
-    /// /// The system releases so many zero-copy writes; their memory must still be unchanged.
+    /// The system releases so many zero-copy writes; their memory must still be unchanged.
     pub(crate) fn check_released(&mut self, sock: SockId, count: u32) {
         let mut inner = self.net.0.borrow_mut();
         let Some(end) = inner.ends.get_mut(&sock) else { return };
@@ -488,7 +488,7 @@ impl Io for TestIo {
 }
 
 impl TestIo {
-    /// /// The address of a node for its driver and its peers.
+    /// The address of a node for its driver and its peers.
     pub(crate) fn any_ip() -> IpAddr {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED)
     }

@@ -1,4 +1,4 @@
-//! //! Changes of the configuration of a running node, between operations.
+//! Changes of the configuration of a running node, between operations.
 
 use lustrine_wire::ping::{Features, PingInfo};
 
@@ -24,7 +24,7 @@ fn configured(indexes: &[usize]) -> ConfiguredPeer {
     ConfiguredPeer { primary: nids[0], nids, multi_rail: true, locked: false }
 }
 
-/// /// The ping information that a node reports about itself.
+/// The ping information that a node reports about itself.
 fn said(net: &mut Net, asker: usize, of: usize) -> (u32, Features, Vec<Nid>) {
     let sink = net.span(asker, 512, 0);
     let into = net.bind(asker, sink, 2, 0);
@@ -36,7 +36,7 @@ fn said(net: &mut Net, asker: usize, of: usize) -> (u32, Features, Vec<Nid>) {
     (info.sequence(), info.features(), info.entries().map(|entry| entry.nid).collect())
 }
 
-/// /// Makes a node known to another one, by a PUT.
+/// Makes a node known to another one, by a PUT.
 fn acquaint(net: &mut Net, from: usize, to: usize) {
     let source = net.span(from, 8, 1);
     let md = net.bind(from, source, 1, 0);
@@ -84,7 +84,7 @@ fn discovery_off_and_on_is_pushed_to_known_peers() {
         assert_eq!((reported, bits.bits()), (sequence, features));
         assert_eq!(net.nodes[0].memory.live, spans, "the old information is freed");
     }
-    // // A node that withdraws from discovery is forgotten, as kernels do, and pinged again.
+    // A node that withdraws from discovery is forgotten, as kernels do, and pinged again.
     assert_eq!(net.nodes[1].shard.peer(&test_nid(0)).unwrap().features, Some(0x1e));
     // Changes that do not concern it are not pushed.
     let node = &mut net.nodes[0];
@@ -105,18 +105,18 @@ fn peers_receive_pushes_when_interfaces_come_and_go() {
     let known = net.nodes[1].shard.peer(&test_nid(0)).unwrap();
     assert_eq!(known.nids, [(test_nid(0), true), (other_net(0), true)]);
     assert_eq!(said(&mut net, 1, 0).2, [test_nid(0), other_net(0)]);
-    // // The first one is removed: the second becomes the primary one and keeps its index.
+    // The first one is removed: the second becomes the primary one and keeps its index.
     net.remove_ni(NOW, 0, NiIndex(0));
     let shard = &net.nodes[0].shard;
     assert_eq!(shard.topology().ni_of(&other_net(0)), Some(NiIndex(1)));
     assert_eq!(shard.topology().ni_of(&Nid::ANY), None);
-    // // No message reaches a network on which no interface is left.
+    // No message reaches a network on which no interface is left.
     let source = net.span(0, 8, 1);
     let md = net.bind(0, source, 1, 5);
     net.put(0, put_args(md, process(1), 30, 1));
     let event = net.events(0)[0];
     assert_eq!((event.user, event.status, event.unlinked), (5, Status::Unreachable, true));
-    // // Its index is free again, but the next interface is the last one in order.
+    // Its index is free again, but the next interface is the last one in order.
     let node = &mut net.nodes[0];
     assert_eq!(node.shard.add_ni(NOW, &mut node.memory, ni(test_nid(0))), NiIndex(0));
     assert_eq!(node.shard.add_ni(NOW, &mut node.memory, ni(test_nid(7))), NiIndex(2));
@@ -135,12 +135,12 @@ fn an_interface_that_is_added_again_has_its_own_peer_credits() {
     let node = &mut net.nodes[0];
     node.shard.add_ni(NOW, &mut node.memory, ni(test_nid(0)));
     assert_eq!(credits(&net), 2);
-    // // A second one changes nothing as long as the first one exists.
+    // A second one changes nothing as long as the first one exists.
     let more = Ni { peer_credits: 9, ..ni(test_nid(7)) };
     let node = &mut net.nodes[0];
     node.shard.add_ni(NOW, &mut node.memory, more);
     assert_eq!(credits(&net), 2);
-    // // The first one is removed while messages are in transit through the second.
+    // The first one is removed while messages are in transit through the second.
     let (source, from) = (net.span(0, 8, 1), Some(test_nid(7)));
     let md = net.bind(0, source, 1, 5);
     net.put(0, PutArgs { local: from, ..put_args(md, process(1), 30, 1) });
@@ -168,7 +168,7 @@ fn a_description_that_is_removed_leaves_discovered_nids() {
     shard.peers.assert_whole();
     net.run(NOW);
     assert!(net.events(0).iter().all(|event| event.status.is_ok()), "nothing of it was ended");
-    // // The peer may now report any NIDs, as any other peer.
+    // The peer may now report any NIDs, as any other peer.
     net.nodes[0].shard.configure_peer(NOW, &configured(&[5])).unwrap();
     net.nodes[0].shard.peers.assert_whole();
     net.assert_quiet();
@@ -184,7 +184,7 @@ fn operations_of_an_interface_end_with_it() {
         net.get(0, get_args(md, process(1), 40, 1));
     }
     net.settle(NOW);
-    // // Some are in transit, some wait for credits; one answer never arrives.
+    // Some are in transit, some wait for credits; one answer never arrives.
     net.deliver(NOW, 0, Delivery::Lose);
     net.remove_ni(NOW, 0, NiIndex(0));
     let ended: Vec<_> = net.events(0).into_iter().filter(|event| event.unlinked).collect();
@@ -196,7 +196,7 @@ fn operations_of_an_interface_end_with_it() {
 #[test]
 fn a_configured_peer_exists_at_once_and_keeps_its_primary_nid() {
     let mut net = Net::new(2, &Tunables::default());
-    // // Node 1 has another NID first in this description.
+    // Node 1 has another NID first in this description.
     net.nodes[0].shard.configure_peer(NOW, &configured(&[5, 1])).unwrap();
     let shown = net.nodes[0].shard.peer(&test_nid(1)).unwrap();
     assert_eq!((shown.primary, shown.configured), (test_nid(5), Some(true)));
@@ -204,7 +204,7 @@ fn a_configured_peer_exists_at_once_and_keeps_its_primary_nid() {
     acquaint(&mut net, 0, 1);
     let shown = net.nodes[0].shard.peer(&test_nid(1)).unwrap();
     assert_eq!((shown.state, shown.primary), (PeerState::Ready, test_nid(5)));
-    // // It does not report the other one; the primary NID stays nevertheless.
+    // It does not report the other one; the primary NID stays nevertheless.
     assert_eq!(shown.nids, [(test_nid(1), true)]);
     net.nodes[0].shard.peers.assert_whole();
     net.remove_nids(NOW, 0, &[test_nid(5), test_nid(1)]);
@@ -286,7 +286,7 @@ fn a_reset_zeroes_reports_and_keeps_totals() {
     assert_eq!(shard.peer(&test_nid(1)).unwrap().total.sent, peer_before.total.sent + 1);
 }
 
-/// /// The events of three nodes.
+/// The events of three nodes.
 #[derive(Clone, Debug)]
 enum Step {
     Put { from: usize, to: usize, second: bool, ack: AckWanted },
@@ -329,7 +329,7 @@ fn step() -> impl Strategy<Value = Step> {
 struct Story {
     net: Net,
     now: Time,
-    /// /// Operations begun at each node, and those that ended.
+    /// Operations begun at each node, and those that ended.
     begun: Vec<u64>,
     ended: Vec<Vec<u64>>,
 }
@@ -354,7 +354,7 @@ impl Story {
         ProcessId { nid: if second { other_net(to) } else { test_nid(to) }, pid: PID_LUSTRE }
     }
 
-    /// /// A NID of a node, or of none.
+    /// A NID of a node, or of none.
     fn somebody(index: usize) -> Nid {
         if index < 3 { test_nid(index) } else { other_net(index - 3) }
     }
@@ -423,7 +423,7 @@ impl Story {
                 let configured =
                     ConfiguredPeer { primary: nids[0], nids, multi_rail: true, locked: false };
                 let shard = &mut self.net.nodes[*node].shard;
-                // // The administrator describes each NID once: the earlier description is removed
+                // The administrator describes each NID once: the earlier description is removed
                 // first.
                 let _ = shard.configure_peer(now, &configured);
             }
@@ -448,8 +448,8 @@ impl Story {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// /// For all changes between operations: each operation has exactly one final event, and
-    /// every credit is returned.
+    /// For all changes between operations: each operation has exactly one final event, and every
+    /// credit is returned.
     #[test]
     fn changes_between_operations_lose_nothing(steps in prop::collection::vec(step(), 1..80)) {
         let mut story = Story::new();

@@ -66,7 +66,7 @@ fn a_userland_node_pushes_twice_and_is_never_pinged() {
     assert_eq!(seen, [("PUT", 0), ("ACK", 0), ("PUT", 0), ("ACK", 0), ("PUT", 51)]);
     let known = net.nodes[0].shard.peer(&test_nid(1)).unwrap();
     assert_eq!((known.state, known.features), (PeerState::Ready, Some(0x0e)));
-    // // The answer needs no discovery: it is sent at once.
+    // The answer needs no discovery: it is sent at once.
     let back = net.span(0, 8, 1);
     let from = net.bind(0, back, 1, 0);
     net.put(0, put_args(from, process(user), 52, 1));
@@ -119,7 +119,7 @@ fn answers_every_ping_by_the_rules_of_wire_6() {
     assert!(info.features().contains(Features::DISCOVERY));
     assert_eq!((info.sequence(), info.primary()), (1, Some(test_nid(1))));
 
-    // // Truncated to the sink, as by a kernel (capture r_getsmallsink).
+    // Truncated to the sink, as by a kernel (capture r_getsmallsink).
     let small = net.span(0, 20, 0);
     let into = net.bind(0, small, 2, 0);
     net.get(0, get_args(into, process(1), PING_PORTAL, PING_BITS));
@@ -140,8 +140,8 @@ fn a_long_list_is_requested_again_with_a_larger_sink() {
     net.nodes[0].shard.discover(NOW, &test_nid(1)).unwrap();
     net.run(NOW);
     let peer = net.nodes[0].shard.peer(&test_nid(1)).unwrap();
-    // // Its push in return does not fit the usual 272 bytes either, which forces a ping
-    // ([PING-13]), but no round for which messages would have to wait.
+    // Its push in return does not fit the usual 272 bytes either, which forces a ping ([PING-13]),
+    // but no round for which messages would have to wait.
     assert_eq!((peer.state, peer.nids.len(), peer.rounds), (PeerState::Ready, 30, 1));
     net.assert_quiet();
 }

@@ -1,11 +1,10 @@
-//! //! The cost of many operations that are withdrawn: steps are counted, not time.
+//! The cost of many operations that are withdrawn: steps are counted, not time.
 
 use super::*;
 
 const CROWD: u64 = 10_000;
 
-/// /// Largest number of links of waiting queues that one message may touch when it enters and
-/// leaves.
+/// Largest number of links of waiting queues that one message may touch when it enters and leaves.
 const TOUCHED_MAX: u64 = 10;
 
 fn crowd(net: &mut Net, target: ProcessId) -> Vec<MdKey> {
@@ -19,7 +18,7 @@ fn crowd(net: &mut Net, target: ProcessId) -> Vec<MdKey> {
         .collect()
 }
 
-/// /// Unlinks all, the last one first: the order in which a search from the front takes longest.
+/// Unlinks all, the last one first: the order in which a search from the front takes longest.
 fn withdraw(net: &mut Net, mds: &[MdKey]) -> u64 {
     let shard = &mut net.nodes[0].shard;
     let before = shard.msgs.queues.touched.get();
@@ -42,7 +41,7 @@ fn withdrawing_all_that_wait_for_discovery_is_linear() {
 
 #[test]
 fn withdrawing_all_that_wait_for_a_credit_is_linear() {
-    // // First the peer's credits are exhausted, then the interface's.
+    // First the peer's credits are exhausted, then the interface's.
     for (credits, peer_credits) in [(256, 8), (2, 65_535)] {
         let mut net = Net::new(2, &Tunables { credits, peer_credits, ..Tunables::default() });
         net.nodes[0].shard.discover(NOW, &test_nid(1)).unwrap();
@@ -74,14 +73,13 @@ fn forgetting_all_that_are_parked_is_linear() {
     }
     let touched = shard.portals.parked.queues.touched.get() - before;
     assert!(touched > 0 && touched <= CROWD * TOUCHED_MAX, "{touched}");
-    // // None of them returns.
+    // None of them returns.
     let sink = net.span(1, 8, 0);
     net.attach(1, 30, anybody(1, 0), md(sink, Some(1), MdOptions::OP_PUT, 0));
     assert!(net.nodes[1].shard.next_action().is_none());
 }
 
-/// /// Many GETs served from one portal, each from its own descriptor: each descriptor knows its
-/// REPLY.
+/// Many GETs served from one portal, each from its own descriptor: each descriptor knows its REPLY.
 #[test]
 fn withdrawing_descriptors_with_replies_in_transit_searches_nothing() {
     let mut net = Net::new(2, &Tunables { peer_credits: 1, ..Tunables::default() });
@@ -103,11 +101,11 @@ fn withdrawing_descriptors_with_replies_in_transit_searches_nothing() {
         assert!(shard.mds[*md].request.is_some(), "{bits}");
         shard.unlink(NOW, *md);
     }
-    // // The driver already had one; the others have left the queue.
+    // The driver already had one; the others have left the queue.
     assert_eq!(shard.msgs.len(), 1);
 }
 
-/// /// Many PUTs that wait for other match bits add no cost to an attach.
+/// Many PUTs that wait for other match bits add no cost to an attach.
 #[test]
 fn an_attach_looks_only_at_parked_puts_that_can_match() {
     let mut net = Net::new(2, &Tunables::default());
@@ -141,8 +139,8 @@ fn an_attach_looks_only_at_parked_puts_that_can_match() {
     assert_eq!(resumed, (CROWD / 2..CROWD / 2 + 200).collect::<Vec<u64>>());
 }
 
-/// /// Many peers that are lost one after the other, each while an answer from it is awaited: each
-/// loss costs the operations of that peer, not those of all peers.
+/// Many peers that are lost one after the other, each while an answer from it is awaited: each loss
+/// costs the operations of that peer, not those of all peers.
 #[test]
 fn losing_peers_one_by_one_is_linear() {
     let mut net = Net::new(1, &Tunables { credits: 65_535, ..Tunables::default() });
@@ -175,7 +173,7 @@ fn crowd_member(index: u64) -> ProcessId {
     ProcessId { nid: Nid::new4(NetId::TCP, 0x0c00_0000 + index as u32), pid: PID_LUSTRE }
 }
 
-/// /// Removing many NIDs leaves at most as many free places as there are entries.
+/// Removing many NIDs leaves at most as many free places as there are entries.
 #[test]
 fn removed_nids_leave_bounded_free_places() {
     let mut net = Net::new(1, &Tunables::default());

@@ -1,10 +1,10 @@
-//! //! The journal's records of messages.
+//! The journal's records of messages.
 
 use super::*;
 use crate::journal::{DropReason, ENTRIES_MAX, Fate as Became, Step, Wait};
 use crate::time::Nanos;
 
-/// /// Nodes that know each other and start their journals now.
+/// Nodes that know each other and start their journals now.
 fn acquainted(count: usize, tunables: &Tunables) -> Net {
     let mut net = Net::new(count, tunables);
     for (from, to) in (0..count).flat_map(|from| (0..count).map(move |to| (from, to))) {

@@ -1,5 +1,5 @@
-//! //! Each operation is counted once, at its peer and interface, with its duration; failed
-//! operations are not counted.
+//! Each operation is counted once, at its peer and interface, with its duration; failed operations
+//! are not counted.
 
 use super::*;
 use crate::latency::{Operation, Summaries, Summary};
@@ -78,7 +78,7 @@ fn each_operation_counts_once_at_its_peer() {
     let mut both = first;
     both.add(&second);
     assert_eq!(of_ni(&net), both);
-    // // The responder waits for nothing, except at most its own discovery ping.
+    // The responder waits for nothing, except at most its own discovery ping.
     let theirs = net.nodes[1].shard.ni_info(NiIndex(0)).latency;
     assert_eq!(samples(&theirs), [0, 0, 0]);
     net.assert_quiet();
@@ -91,7 +91,7 @@ fn waits_before_the_driver_has_the_message_do_not_count() {
     start(&mut net, 1, Operation::PutAck);
     net.settle(NOW);
     assert_eq!(net.packets.len(), 1, "one credit");
-    // // The first takes long, and then the second is sent.
+    // The first takes long, and then the second is sent.
     net.deliver(after(5000), 0, Delivery::Deliver);
     net.settle(after(5000));
     net.deliver(after(5003), 0, Delivery::Deliver);
@@ -120,7 +120,7 @@ fn failed_and_unanswered_operations_do_not_count() {
         net.deliver(after(2), 0, Delivery::Lose);
     }
     net.run(NOW + Nanos::from_secs(1000));
-    // // The PUT was sent.
+    // The PUT was sent.
     assert_eq!(samples(&of_ni(&net)), [1, 1, 0]);
     net.assert_quiet();
 }
@@ -181,7 +181,7 @@ fn peers_beyond_the_limit_are_timed_for_the_interface_only() {
     assert_eq!(timed, [true, true, false]);
     assert_eq!(samples(&of_ni(&net)), [3, 3, 0]);
     assert_eq!(shard.stats().latencies_left_out, 2, "a ping and a PUT");
-    // // A forgotten peer leaves room for another: new NIDs make the table forget all three.
+    // A forgotten peer leaves room for another: new NIDs make the table forget all three.
     for stranger in 100..140 {
         let body = Body::Ack { md: MdHandle::NONE, match_bits: 0, mlength: 0 };
         let from = process(stranger);

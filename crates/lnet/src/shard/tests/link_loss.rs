@@ -1,11 +1,11 @@
-//! //! Awaited answers after the connections to a peer are lost.
+//! Awaited answers after the connections to a peer are lost.
 
 use super::*;
 use crate::md::OnLinkLoss;
 
 const LOST: LinkEvent = LinkEvent::Down { status: Status::ConnectionLost };
 
-/// /// Node 0 has sent a GET to node 1, and the GET is in transit.
+/// Node 0 has sent a GET to node 1, and the GET is in transit.
 fn asked(policy: OnLinkLoss) -> Net {
     let mut net = Net::new(2, &Tunables::default());
     net.nodes[0].shard.set_on_link_loss(Owner(1), policy);

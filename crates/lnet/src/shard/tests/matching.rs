@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// /// One attached entry, and its state in the model.
+/// One attached entry, and its state in the model.
 #[derive(Clone, Copy, Debug)]
 struct Listed {
     bits: u64,

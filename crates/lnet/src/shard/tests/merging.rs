@@ -1,4 +1,4 @@
-//! //! Which NIDs belong to one peer ("Merging" in docs/protocol/ping-discovery.md).
+//! Which NIDs belong to one peer ("Merging" in docs/protocol/ping-discovery.md).
 
 use lustrine_wire::ping::{Features, NiStatus, PingEntry, PingInfo};
 
@@ -8,14 +8,14 @@ use crate::lnd::SendAction;
 mod claims;
 mod hostile;
 
-/// /// NIDs that peers have or claim.
+/// NIDs that peers have or claim.
 const NIDS: usize = 7;
 
 fn arrival(from: usize) -> Arrival {
     Arrival { ni: NiIndex(0), from: process(from), rx: RxId(from as u64) }
 }
 
-/// /// The node under test, number 0, and the messages it has sent; the other nodes are simulated.
+/// The node under test, number 0, and the messages it has sent; the other nodes are simulated.
 struct Alone {
     net: Net,
     sent: Vec<SendAction>,
@@ -56,7 +56,7 @@ impl Alone {
         bytes
     }
 
-    /// /// Delivers a header with its payload.
+    /// Delivers a header with its payload.
     fn arrives(&mut self, from: usize, body: Body, bytes: &[u8]) {
         let header =
             Header { dst: process(0), src: process(from), payload_len: bytes.len() as u32, body };
@@ -77,8 +77,7 @@ impl Alone {
         self.arrives(from, a_push(), &bytes);
     }
 
-    /// /// Completes the `at`-th message in transit: `answer` is the ping information of its
-    /// target.
+    /// Completes the `at`-th message in transit: `answer` is the ping information of its target.
     fn finish(&mut self, at: usize, status: Status, answer: Option<&[usize]>) {
         let send = self.sent.remove(at);
         let now = self.now;
@@ -98,7 +97,7 @@ impl Alone {
         }
     }
 
-    /// /// Answers all messages in transit, with the ping information in `who`.
+    /// Answers all messages in transit, with the ping information in `who`.
     fn answer_all(&mut self, who: &[&[usize]]) {
         self.drive();
         while let Some(send) = self.sent.first() {
@@ -130,7 +129,7 @@ impl Alone {
         md
     }
 
-    /// /// The messages in transit: pushes, pings and others, each with its target NID.
+    /// The messages in transit: pushes, pings and others, each with its target NID.
     fn outgoing(&self) -> Vec<(&'static str, usize)> {
         let what = |send: &SendAction| match send.header.body {
             Body::Get { .. } => "GET",
@@ -178,7 +177,7 @@ fn a_listed_nid_belongs_to_the_peer_before_it_is_used() {
     alone.link(1, LinkEvent::Up);
     alone.discover(1, &[&[1, 2]]);
     assert!(alone.together(1, 2));
-    // // The other NID is pinged before its first message, and agrees. There is no further push.
+    // The other NID is pinged before its first message, and agrees. There is no further push.
     alone.put(2, 7);
     assert_eq!(alone.outgoing(), [("GET", 2)]);
     alone.finish(0, Status::Ok, Some(&[1, 2]));
@@ -212,7 +211,7 @@ fn two_nids_pinged_at_once_are_one_peer_under_the_nodes_primary_nid() {
     alone.net.assert_quiet();
 }
 
-/// /// A node is known by one NID; then it gets a second one, and a new first one.
+/// A node is known by one NID; then it gets a second one, and a new first one.
 #[test]
 fn a_new_primary_is_taken_unless_the_old_one_is_locked() {
     for (lock_prim_nid, primary) in [(1, 1), (0, 3)] {
@@ -223,7 +222,7 @@ fn a_new_primary_is_taken_unless_the_old_one_is_locked() {
         alone.pushed(1, &[3, 1], usual());
         assert_eq!(alone.primary(1), Some(test_nid(primary)));
         assert!(alone.together(1, 3));
-        // // The peer that owns the new primary NID is merged into a locked one, under the locked
+        // The peer that owns the new primary NID is merged into a locked one, under the locked
         // one's primary NID.
         alone.discover(4, &[&[4, 1], &[3, 1]]);
         alone.pushed(4, &[4, 1, 3], usual());
@@ -257,7 +256,7 @@ fn without_discovery_a_peer_is_a_single_nid() {
     let mut alone = Alone::new(Tunables::default());
     alone.discover(1, &[&[1, 2]]);
     assert!(alone.together(1, 2));
-    // // The first push creates it again, the second is accepted ([PING-13], [PING-15]).
+    // The first push creates it again, the second is accepted ([PING-13], [PING-15]).
     let without = usual() - Features::DISCOVERY;
     alone.pushed(1, &[1, 2], without);
     assert!(!alone.together(1, 2));
@@ -267,7 +266,7 @@ fn without_discovery_a_peer_is_a_single_nid() {
     assert!(!alone.together(1, 2) && alone.sent.is_empty());
 }
 
-/// /// The same claim, and it is true: the existing node is pinged, and agrees.
+/// The same claim, and it is true: the existing node is pinged, and agrees.
 #[test]
 fn a_claim_that_is_confirmed_merges() {
     let mut alone = Alone::new(Tunables::default());
@@ -301,7 +300,7 @@ fn a_new_interface_joins_when_its_node_agrees() {
     assert_eq!(alone.outgoing(), [("PUT", 2)]);
 }
 
-/// /// A NID of a node that is gone may move to another peer, as with a kernel.
+/// A NID of a node that is gone may move to another peer, as with a kernel.
 #[test]
 fn a_nid_of_a_peer_that_is_gone_moves() {
     let mut alone = Alone::new(Tunables::default());
@@ -310,7 +309,7 @@ fn a_nid_of_a_peer_that_is_gone_moves() {
     alone.link(1, LinkEvent::Down { status: Status::ConnectionLost });
     alone.discover(4, &[&[4, 2]]);
     assert!(alone.together(2, 4) && !alone.together(1, 2));
-    // // What a NID reports about itself has precedence over what other peers reported about it.
+    // What a NID reports about itself has precedence over what other peers reported about it.
     alone.pushed(2, &[2], usual());
     alone.answer_all(&[&[2], &[4]]);
     assert!(!alone.together(2, 4));

@@ -73,7 +73,7 @@ fn loopback_operations_use_no_driver() {
     net.nodes[0].shard.unlink(NOW, MdKey::null());
     net.get(0, get_args(into, lo, 30, 8));
     net.run(NOW);
-    // // The running offset is at the end after the PUT: no bytes remain to be read, and without
+    // The running offset is at the end after the PUT: no bytes remain to be read, and without
     // TRUNCATE the GET is dropped; its answer times out.
     let later = NOW + Nanos::from_secs(200);
     net.run(later);

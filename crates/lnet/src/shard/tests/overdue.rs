@@ -1,4 +1,4 @@
-//! //! No operation that waits in the core exceeds its deadline.
+//! No operation that waits in the core exceeds its deadline.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn ended(net: &mut Net) -> Vec<(u64, Status)> {
 
 #[test]
 fn a_wait_for_a_credit_ends_at_the_deadline() {
-    // // First the peer's credits are exhausted, then the interface's.
+    // First the peer's credits are exhausted, then the interface's.
     for (credits, peer_credits) in [(256, 1), (1, 8)] {
         let tunables = Tunables { credits, peer_credits, discovery: 0, ..Tunables::default() };
         let timeout = Nanos::from_secs(tunables.message_timeout() as u64);
@@ -29,7 +29,7 @@ fn a_wait_for_a_credit_ends_at_the_deadline() {
         assert_eq!(ended(&mut net), []);
         net.settle(end);
         assert_eq!(ended(&mut net), [(1, Status::TimedOut), (2, Status::TimedOut)]);
-        // // Messages that the driver has are ended by the driver.
+        // Messages that the driver has are ended by the driver.
         net.run(end);
         assert_eq!(ended(&mut net), [(0, Status::Ok)]);
         net.assert_quiet();
@@ -38,7 +38,7 @@ fn a_wait_for_a_credit_ends_at_the_deadline() {
 
 #[test]
 fn a_wait_for_repeated_discovery_ends_at_the_deadline() {
-    // // Ping and push may each take the driver's whole share of the time.
+    // Ping and push may each take the driver's whole share of the time.
     let tunables = Tunables { retry_count: 0, transaction_timeout: 100, ..Tunables::default() };
     let mut net = Net::new(2, &tunables);
     let span = net.span(0, 8, 0);

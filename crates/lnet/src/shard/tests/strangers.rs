@@ -1,9 +1,9 @@
-//! //! What an unknown node can do to portal 0, and to operations that wait.
+//! What an unknown node can do to portal 0, and to operations that wait.
 
 use super::*;
 use crate::shard::discovery::PUSH_BUFFERS;
 
-/// /// The NID of unknown node `index`: 11.0.0.0 + index.
+/// The NID of unknown node `index`: 11.0.0.0 + index.
 fn stranger(index: u64) -> ProcessId {
     ProcessId { nid: Nid::new4(NetId::TCP, 0x0b00_0000 + index as u32), pid: PID_LUSTRE }
 }
@@ -21,9 +21,8 @@ fn put_to_portal_0(shard: &mut Shard, from: ProcessId, rx: u64, match_bits: u64)
     shard.recv_header(NOW, Arrival { ni: NiIndex(0), from, rx: RxId(rx) }, &header)
 }
 
-/// /// Unknown nodes that stop in the middle of a push hold buffers, however many there are; the
-/// pushes of other nodes are received nevertheless, and the buffers are freed with their
-/// connections.
+/// Unknown nodes that stop in the middle of a push hold buffers, however many there are; the pushes
+/// of other nodes are received nevertheless, and the buffers are freed with their connections.
 #[test]
 fn stalled_pushes_leave_buffers_for_others() {
     const STRANGERS: u64 = 10 * PUSH_BUFFERS as u64;
@@ -63,7 +62,7 @@ fn stalled_pushes_leave_buffers_for_others() {
     net.assert_quiet();
 }
 
-/// /// Portal 0 accepts only LNet's own match bits. Other PUTs would wait there without end.
+/// Portal 0 accepts only LNet's own match bits. Other PUTs would wait there without end.
 #[test]
 fn puts_to_portal_0_with_other_match_bits_are_dropped() {
     let mut net = Net::new(1, &Tunables::default());

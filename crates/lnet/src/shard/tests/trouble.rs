@@ -3,8 +3,8 @@
 use super::*;
 
 proptest! {
-    /// /// For each message that is lost, late or repeated: every operation ends in exactly one
-    /// final event, and no resource is held afterwards.
+    /// For each message that is lost, late or repeated: every operation ends in exactly one final
+    /// event, and no resource is held afterwards.
     #[test]
     fn one_final_event_per_operation(
         operations in proptest::collection::vec((0usize..3, 0usize..3, 0u8..3), 1..40),
@@ -59,7 +59,7 @@ proptest! {
             now = now + Nanos(1000);
             net.settle(now);
         }
-        // // Operations whose messages were lost are abandoned; discovery may then send more.
+        // Operations whose messages were lost are abandoned; discovery may then send more.
         for _ in 0..20 {
             now = now + Nanos::from_secs(100);
             net.run(now);
@@ -151,9 +151,9 @@ fn a_handle_matches_one_answer_of_its_target_only() {
     assert_eq!(shard.recv_header(NOW, from(2), &forged(2, return_md)), Verdict::Drop);
     let stale = MdHandle { object: return_md.object + (1 << 32), ..return_md };
     assert_eq!(shard.recv_header(NOW, from(1), &forged(1, stale)), Verdict::Drop);
-    // // The source in the header is the sender's own claim; the connection is verified.
+    // The source in the header is the sender's own claim; the connection is verified.
     assert_eq!(shard.recv_header(NOW, from(2), &forged(1, return_md)), Verdict::Drop);
-    // // Nor is any process at a node's address that node.
+    // Nor is any process at a node's address that node.
     let user = ProcessId { pid: PID_USERLAND | 40_000, ..process(1) };
     let by_user = Arrival { from: user, ..arrival() };
     let header = Header { src: user, ..forged(1, return_md) };
@@ -173,8 +173,7 @@ fn a_handle_matches_one_answer_of_its_target_only() {
     net.assert_quiet();
 }
 
-/// /// The threshold would allow a third operation; the GET that was sent does not (found by
-/// fuzzing).
+/// The threshold would allow a third operation; the GET that was sent does not (found by fuzzing).
 #[test]
 fn a_reply_repeated_while_the_first_is_arriving_is_dropped() {
     let mut net = Net::new(2, &Tunables::default());
@@ -241,7 +240,7 @@ fn unlink_while_waiting_cancels_and_ends_once() {
     net.assert_quiet();
 }
 
-/// /// A peer that sends GETs and never reads: the queue of responses to it is bounded.
+/// A peer that sends GETs and never reads: the queue of responses to it is bounded.
 #[test]
 fn responses_to_one_peer_are_bounded() {
     let mut net = Net::new(2, &Tunables::default());
@@ -260,7 +259,7 @@ fn responses_to_one_peer_are_bounded() {
     let admitted = RESPONSES_WAITING_MAX + shard.topology().tunables.peer_credits as usize;
     assert_eq!(shard.msgs.len(), admitted);
     assert_eq!(shard.stats().responses_refused, (RESPONSES_WAITING_MAX * 2 - admitted) as u64);
-    // // All of them fail at once, without deep recursion.
+    // All of them fail at once, without deep recursion.
     let late = NOW + Nanos::from_secs(1000);
     while let Some(action) = shard.next_action() {
         let Action::Send(send) = action else { continue };
@@ -269,7 +268,7 @@ fn responses_to_one_peer_are_bounded() {
     net.assert_quiet();
 }
 
-/// /// 64 NIDs send as many requests as they can and read nothing: another one is answered, and
+/// 64 NIDs send as many requests as they can and read nothing: another one is answered, and
 /// requests of this node are accepted. Interface credits are plentiful here; they are LNet's own
 /// limit, with a time-out.
 #[test]
@@ -308,7 +307,7 @@ fn sixty_four_nids_that_never_read_leave_responses_for_another() {
     net.put(1, put_args(md, process(0), 30, 1));
 }
 
-/// /// Any NID in a header becomes a peer; the table is bounded and forgets idle ones.
+/// Any NID in a header becomes a peer; the table is bounded and forgets idle ones.
 #[test]
 fn the_table_of_peers_is_bounded() {
     let mut net = Net::new(1, &Tunables { peers_max: 16, ..Tunables::default() });
@@ -346,7 +345,7 @@ fn a_stalled_push_does_not_block_the_others() {
     let Verdict::Into { op: stalled, .. } = shard.recv_header(NOW, from(0), &push(0, 48)) else {
         panic!("a push is received");
     };
-    // // The same peer again, and one with an excessive length: dropped. Another peer: received.
+    // The same peer again, and one with an excessive length: dropped. Another peer: received.
     assert_eq!(shard.recv_header(NOW, from(0), &push(0, 48)), Verdict::Drop);
     assert_eq!(shard.recv_header(NOW, from(2), &push(2, PAYLOAD_MAX)), Verdict::Drop);
     let Verdict::Into { op, .. } = shard.recv_header(NOW, from(2), &push(2, 48)) else {
@@ -357,8 +356,7 @@ fn a_stalled_push_does_not_block_the_others() {
     assert!(matches!(shard.recv_header(NOW, from(0), &push(0, 48)), Verdict::Into { .. }));
 }
 
-/// /// Userland processes at a node's address are other peers: their end is not the end of the
-/// node.
+/// Userland processes at a node's address are other peers: their end is not the end of the node.
 #[test]
 fn the_end_of_a_userland_process_does_not_affect_the_node_at_its_address() {
     let mut net = Net::new(2, &Tunables::default());
@@ -379,7 +377,7 @@ fn the_end_of_a_userland_process_does_not_affect_the_node_at_its_address() {
     assert_eq!(net.events(0).last().unwrap().kind, EventKind::Reply);
 }
 
-/// /// Two interfaces on one net with one credit each: withdrawing one overdue request passes its
+/// Two interfaces on one net with one credit each: withdrawing one overdue request passes its
 /// credit to the next, which is overdue too and ends at once.
 #[test]
 fn overdue_requests_that_end_each_other() {
@@ -420,7 +418,7 @@ fn one_answer_at_a_time_and_none_above_the_threshold() {
     let again = net.nodes[0].shard.put(NOW, args);
     assert_eq!(again, Err(crate::error::LnetError::AnswerAwaited));
     net.run(NOW);
-    // // Threshold 1 permits no ACK: it is not counted, and no counter underflows.
+    // Threshold 1 permits no ACK: it is not counted, and no counter underflows.
     let other = net.span(0, 8, 0);
     let once = net.bind(0, other, 1, 2);
     net.put(0, PutArgs { ack: AckWanted::Yes, ..put_args(once, lo, 30, 1) });

@@ -1,4 +1,4 @@
-//! //! Two drivers under random cuts, verdicts, breaks and options: each byte arrives once, each
+//! Two drivers under random cuts, verdicts, breaks and options: each byte arrives once, each
 //! operation has one end, and no resource remains.
 
 use lustrine_lnet::lnd::{Action, NiIndex};
@@ -100,7 +100,7 @@ fn world(options: &Options) -> World {
     world
 }
 
-/// /// Each payload identifies its message and node.
+/// Each payload identifies its message and node.
 fn payload(node: usize, number: u64, len: usize) -> Vec<u8> {
     (0..len).map(|at| (at as u64 * 13 + number * 31 + node as u64 * 101) as u8).collect()
 }
@@ -148,7 +148,7 @@ impl Run {
         }
     }
 
-    /// /// Lets all operations end: all parked messages are accepted, and time passes.
+    /// Lets all operations end: all parked messages are accepted, and time passes.
     fn settle(&mut self) {
         for _ in 0..1000 {
             self.world.run();
@@ -167,8 +167,7 @@ impl Run {
         self.world.pass(Nanos::from_secs(120));
     }
 
-    /// /// Each message arrived at most once, and those that arrived without an error equal those
-    /// sent.
+    /// Each message arrived at most once, and those that arrived without an error equal those sent.
     fn check_arrivals(&mut self) -> [usize; 2] {
         [0, 1].map(|node| {
             let core = self.world.core(node);
@@ -243,14 +242,14 @@ proptest! {
             prop_assert_eq!(run.world.core(node).sent.len() as u64, run.sent[node]);
             prop_assert!(arrived[1 - node] as u64 <= run.sent[node]);
         }
-        // // And it still works.
+        // And it still works.
         let before = run.world.core(1).arrived.len();
         run.world.put(0, process(2), 1_000_000, b"still there");
         run.world.pass(Nanos::from_secs(70));
         prop_assert_eq!(run.world.core(1).arrived.len(), before + 1);
     }
 
-    /// /// A valid exchange with some bytes changed, cut off anywhere, in chunks of any size.
+    /// A valid exchange with some bytes changed, cut off anywhere, in chunks of any size.
     #[test]
     fn arbitrary_bytes_of_a_peer_do_no_damage(
         version in prop_oneof![

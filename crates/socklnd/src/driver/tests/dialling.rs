@@ -1,4 +1,4 @@
-//! //! The dialling side against scripted peers and refusing hosts.
+//! The dialling side against scripted peers and refusing hosts.
 
 use core::net::SocketAddr;
 
@@ -21,7 +21,7 @@ fn world(last: u8) -> World {
     world
 }
 
-/// /// Accepts the node's connection and reads its HELLO.
+/// Accepts the node's connection and reads its HELLO.
 fn called(world: &mut World) -> (Rogue, Hello) {
     let mut rogue = Rogue::accept(world).expect("the node calls");
     rogue.request(world);
@@ -35,7 +35,7 @@ fn answer(world: &mut World, rogue: &Rogue, last: u8, version: Version, kind: Co
     rogue.say(world, &hello_bytes(&hello(last, version, kind)));
 }
 
-/// /// Accepts a connection and answers it.
+/// Accepts a connection and answers it.
 fn accept(world: &mut World, last: u8, kind: ConnType) -> Rogue {
     let (rogue, hello) = called(world);
     assert_eq!(hello.kind, kind);
@@ -138,7 +138,7 @@ fn f14_other_types_go_to_the_bulk_port() {
     accept(&mut world, 3, ConnType::Control);
     assert!(Rogue::accept(&mut world).is_none());
     assert_eq!(world.driver(0).counters().dials_failed, 1, "port 989 has no listener");
-    // // The existing connections are still used.
+    // The existing connections are still used.
     let op = world.put(0, process(3), 1, &[1; 9000]);
     world.run();
     assert_eq!(world.status(0, op), Some(Status::Ok));
@@ -266,7 +266,7 @@ fn a_peer_that_keeps_changing_its_version_fails() {
 /// [SOCK-3]
 #[test]
 fn r_race_the_higher_nids_connection_survives() {
-    // // This node is 10.0.0.2. A lower peer dials while this node dials it: it is refused.
+    // This node is 10.0.0.2. A lower peer dials while this node dials it: it is refused.
     let mut world = world(1);
     world.put(0, process(1), 1, b"hello");
     let (ours, _) = called(&mut world);
@@ -280,7 +280,7 @@ fn r_race_the_higher_nids_connection_survives() {
     assert_eq!(world.events(0), [LinkEvent::Up]);
     drop(ours);
 
-    // // A higher peer dials while this node dials it: its connection is accepted, this node's is
+    // A higher peer dials while this node dials it: its connection is accepted, this node's is
     // refused, and the message is sent on the peer's at once.
     let mut world = self::world(3);
     let op = world.put(0, process(3), 1, b"hello");
@@ -368,7 +368,7 @@ fn b2_a_stale_connection_that_is_reset_goes_down_at_once() {
     world.run();
     assert_eq!(world.events(0)[1..], [LinkEvent::Down { status: Status::ConnectionLost }]);
     assert!(world.net.ended(bulk.sock));
-    // // The next message is sent on a new connection, without any wait.
+    // The next message is sent on a new connection, without any wait.
     world.put(0, process(3), 3, b"");
     let (_, said) = called(&mut world);
     assert_eq!(said.kind, ConnType::Control);
@@ -392,7 +392,7 @@ fn messages_outlive_the_connections_they_wait_for() {
     let mut world = world(3);
     world.put(0, process(3), 1, b"");
     let (rogue, _) = called(&mut world);
-    // // While the first dial is answered with NONE the message waits, and is sent on the second.
+    // While the first dial is answered with NONE the message waits, and is sent on the second.
     answer(&mut world, &rogue, 3, Version::V3, ConnType::None);
     let second = world.put(0, process(3), 2, b"second");
     world.pass(SECOND);

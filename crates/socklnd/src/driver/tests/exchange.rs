@@ -1,4 +1,4 @@
-//! //! Two drivers exchange messages.
+//! Two drivers exchange messages.
 
 use lustrine_lnet::lnd::{Action, HeaderViolation, LinkEvent, NiIndex, Verdict};
 use lustrine_lnet::status::Status;
@@ -67,7 +67,7 @@ fn sixty_four_small_messages_cost_one_write_and_two_reads() {
     }
     world.run();
     let after = world.net.calls();
-    // // In reads of 32 messages, so that answers are sent meanwhile.
+    // In reads of 32 messages, so that answers are sent meanwhile.
     assert_eq!((after.0 - before.0, after.1 - before.1), (1, 2));
     assert_eq!(world.core(1).arrived.len(), 65);
     at_rest(&mut world);
@@ -127,7 +127,7 @@ fn small_messages_go_on_control_and_large_ones_on_bulk() {
         .collect();
     assert_eq!(waiting, [(1, 996), (3, 1096)]);
     assert_eq!(only_peer(&world, 0).tx_queued, 996 + 1096);
-    // // Both were copied, and are complete for their sender; a long one is not.
+    // Both were copied, and are complete for their sender; a long one is not.
     assert_eq!(only_peer(&world, 0).tx_messages, 0);
     world.put(0, process(2), 3, &[0; 1 << 20]);
     world.run();
@@ -177,7 +177,7 @@ fn a_parked_connection_stops_and_continues() {
         let bits: Vec<u8> = (0..4).map(|index| world.core(1).payload(index)[0]).collect();
         assert_eq!(bits, [0, 2, 3, 4]);
         assert_eq!(world.driver(1).counters().parked, 2);
-        // // No memory remains.
+        // No memory remains.
         assert!(
             world
                 .driver(1)
@@ -201,7 +201,7 @@ fn a_parked_message_ends_with_its_connection() {
     world.run();
     assert_eq!(world.core(1).forgotten, [rx]);
     assert_eq!(world.events(1)[1], LinkEvent::Down { status: Status::ConnectionLost });
-    // // A decision that comes too late has no effect; its operation ends nevertheless.
+    // A decision that comes too late has no effect; its operation ends nevertheless.
     let op = world.core(1).sending();
     let verdict = Verdict::Into { op, spans: Default::default() };
     world.core(1).outbox.push_back(Action::Resume { ni: NiIndex(0), rx, verdict });
@@ -279,7 +279,7 @@ fn shutdown_ends_everything_once() {
     let sent = world.put(0, process(2), 2, &[3; 200_000]);
     let queued = world.put(0, process(3), 3, b"no listener there");
     world.turn(0);
-    // // Copied to its connection: like bytes in TCP's own buffer, and lost like them.
+    // Copied to its connection: like bytes in TCP's own buffer, and lost like them.
     let staged = world.put(0, process(2), 4, b"never written");
     assert_eq!(world.status(0, staged), Some(Status::Ok));
     let Node { driver, io, core } = &mut world.nodes[0];
@@ -339,7 +339,7 @@ fn a_userland_node_uses_one_connection_and_is_renamed() {
     assert_eq!(world.status(1, back), Some(Status::Ok));
     assert_eq!(world.core(0).payload(0), [2; 50_000]);
     assert_eq!(world.driver(1).counters().dialled, 0);
-    // // Once it is gone no message can reach it.
+    // Once it is gone no message can reach it.
     let sock = first_stream(&world);
     world.net.break_stream(sock);
     world.run();
@@ -350,7 +350,7 @@ fn a_userland_node_uses_one_connection_and_is_renamed() {
     at_rest(&mut world);
 }
 
-/// /// Two networks at one address: the connection request names the NID that is meant.
+/// Two networks at one address: the connection request names the NID that is meant.
 #[test]
 fn networks_share_an_address() {
     let mut world = World::new(1, Chaos::None);
@@ -371,7 +371,7 @@ fn networks_share_an_address() {
         (peer.id.nid, world.driver(0).peers().next().map(|p| p.ni)),
         (local, Some(NiIndex(1)))
     );
-    // // A NID that belongs to neither of them is refused, as with one network.
+    // A NID that belongs to neither of them is refused, as with one network.
     let absent = Nid::from_ip(Net { number: 2, ..Net::TCP }, ip4(1));
     let lost = world.put(1, ProcessId::lustre(absent), 2, b"");
     world.pass(Nanos::from_secs(70));
@@ -419,7 +419,7 @@ fn versions_1_2_and_4_between_ipv4_nodes() {
             second.tunables = first.tunables.clone();
             world.add(first);
             world.add(second);
-            // // The last one is longer than one portion of the checksum.
+            // The last one is longer than one portion of the checksum.
             for len in [0, 100, 5000, 70_000, 300_000] {
                 world.put(0, process(2), 1, &vec![1; len]);
                 world.put(1, process(1), 1, &vec![2; len]);
@@ -436,8 +436,7 @@ fn versions_1_2_and_4_between_ipv4_nodes() {
 
 #[test]
 fn a_connection_moves_to_the_home_of_its_peer() {
-    // // Nodes 0 and 1 of this network are the two CPU partitions of 10.0.0.2; its listener is on
-    // 0.
+    // Nodes 0 and 1 of this network are the two CPU partitions of 10.0.0.2; its listener is on 0.
     let mut world = World::new(1, Chaos::Chunks);
     for cpt in 0..2 {
         let mut config = config(2);

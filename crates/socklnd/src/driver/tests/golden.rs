@@ -1,4 +1,4 @@
-//! //! Streams of kernel nodes, replayed: in the place of either kernel the driver sends, byte for
+//! Streams of kernel nodes, replayed: in the place of either kernel the driver sends, byte for
 //! byte, what the kernel sent. `testdata/` holds the streams and describes their origin.
 
 use core::net::SocketAddr;
@@ -62,7 +62,7 @@ fn handshake(stream: &[u8]) -> (Request, Hello, usize) {
     (request, hello, first + second)
 }
 
-/// /// The LNet messages of a stream, without the NOOPs.
+/// The LNet messages of a stream, without the NOOPs.
 fn messages(version: Version, mut stream: &[u8]) -> Vec<Message> {
     let mut messages = Vec::new();
     while !stream.is_empty() {
@@ -86,7 +86,7 @@ fn messages(version: Version, mut stream: &[u8]) -> Vec<Message> {
     messages
 }
 
-/// /// The messages that the driver is to send. Acknowledgements inside recorded messages answer
+/// The messages that the driver is to send. Acknowledgements inside recorded messages answer
 /// cookies of streams that are not replayed: those messages are left out.
 fn sendable(messages: Vec<Message>) -> Vec<Message> {
     let rides = |message: &Message| message.frame.is_some_and(|frame| frame.zc_ack != 0);
@@ -103,7 +103,7 @@ fn bytes_of(version: Version, message: &Message) -> Vec<u8> {
     bytes
 }
 
-/// /// A node in the place of the sender of `hello`.
+/// A node in the place of the sender of `hello`.
 fn place_of(world: &mut World, hello: &Hello, text: &str) {
     let mut config = config(0);
     config.nis[0].nid = hello.src.nid;
@@ -114,7 +114,7 @@ fn place_of(world: &mut World, hello: &Hello, text: &str) {
     world.add(config);
 }
 
-/// /// Sends messages from the node; returns what arrives at the test's end.
+/// Sends messages from the node; returns what arrives at the test's end.
 fn say_all(world: &mut World, sock: SockId, messages: &[Message], hello: &Hello) -> Vec<u8> {
     for message in messages {
         let node = &mut world.nodes[0];
@@ -144,7 +144,7 @@ fn check_arrivals(world: &mut World, expected: &[Message]) {
     }
 }
 
-/// /// Takes the place of the kernel that was dialled.
+/// Takes the place of the kernel that was dialled.
 fn accept_like_the_kernel(text: &str) {
     let connections = recorded(text);
     let mut world = World::new(1, Chaos::None);
@@ -169,7 +169,7 @@ fn accept_like_the_kernel(text: &str) {
     for message in &said {
         world.net.say(sock, &bytes_of(answer.version, message));
     }
-    // // The node has no peer for acknowledgements of what was sent in other streams.
+    // The node has no peer for acknowledgements of what was sent in other streams.
     world.run();
     check_arrivals(&mut world, &said);
     let answers = sendable(messages(answer.version, &connections[0].acceptor[answer_len..]));
@@ -193,7 +193,7 @@ fn dial_like_the_kernel(text: &str) {
     let all = said(&connections[0]);
     let expected: Vec<u8> =
         all.iter().flat_map(|message| bytes_of(hello.version, message)).collect();
-    // // No connection exists for them yet: they make the node dial.
+    // No connection exists for them yet: they make the node dial.
     let no_stream = SockId(u64::MAX);
     assert_eq!(say_all(&mut world, no_stream, &all, &answer), []);
     for (index, recorded) in connections.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! //! The accepting side against scripted peers.
+//! The accepting side against scripted peers.
 
 use core::net::SocketAddr;
 
@@ -29,7 +29,7 @@ fn counters(world: &World) -> crate::counters::Counters {
     *world.driver(0).counters()
 }
 
-/// /// Sends `bytes` instead of a request; returns the answer before the node closes.
+/// Sends `bytes` instead of a request; returns the answer before the node closes.
 fn instead_of_request(world: &mut World, bytes: &[u8]) -> Vec<u8> {
     let mut rogue = Rogue::dial(world, 1, 999);
     rogue.say(world, bytes);
@@ -38,7 +38,7 @@ fn instead_of_request(world: &mut World, bytes: &[u8]) -> Vec<u8> {
     rogue.heard
 }
 
-/// /// Sends `bytes` instead of a HELLO.
+/// Sends `bytes` instead of a HELLO.
 fn instead_of_hello(world: &mut World, bytes: &[u8]) -> Rogue {
     let mut rogue = Rogue::dial(world, 1, 999);
     rogue.say(world, &[request_bytes(NODE), bytes.to_vec()].concat());
@@ -192,7 +192,7 @@ fn a_peer_from_a_high_port_is_renamed() {
     let mut world = world();
     let mut rogue = Rogue::dial(&mut world, 1, 36_570);
     rogue.say(&mut world, &request_bytes(NODE));
-    // // Its HELLO names 10.0.0.200.
+    // Its HELLO names 10.0.0.200.
     rogue.say(&mut world, &hello_bytes(&hello(200, Version::V3, ConnType::Control)));
     assert_eq!(rogue.hello(&mut world).dst.nid, nid(200));
     let id = ProcessId { nid: nid(1), pid: 0x8000_0000 | 36_570 };
@@ -560,14 +560,14 @@ fn connections_and_handshakes_are_limited() {
     let fourth = Rogue::dial(&mut world, 1, 999);
     assert!(silent.remove(0).closed_silently(&mut world), "the oldest made room");
     silent.push(fourth);
-    // // Two of the sixteen are for handshakes only.
+    // Two of the sixteen are for handshakes only.
     let open: Vec<Rogue> = (10..24)
         .map(|last| Rogue::open(&mut world, last, Version::V3, ConnType::Control))
         .collect();
     assert_eq!((open.len(), world.driver(0).incoming.len()), (14, 2));
     assert_eq!(world.driver(0).connections(), 16);
     assert_eq!(counters(&world).refused_full, 0);
-    // // Nodes are not evicted: one more is answered that there is no room.
+    // Nodes are not evicted: one more is answered that there is no room.
     let mut late = Rogue::dial(&mut world, 30, 1000);
     late.say(&mut world, &request_bytes(NODE));
     late.say(&mut world, &hello_bytes(&hello(30, Version::V3, ConnType::Control)));

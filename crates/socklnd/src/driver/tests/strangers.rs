@@ -1,4 +1,4 @@
-//! //! Shares of places, and HELLOs that use the NID of another node.
+//! Shares of places, and HELLOs that use the NID of another node.
 
 use lustrine_lnet::lnd::LinkEvent;
 use lustrine_lnet::status::Status;
@@ -59,7 +59,7 @@ fn handshakes_of_the_address_with_most_make_room() {
     let open: Vec<bool> = crowd.iter_mut().map(|rogue| !rogue.closed(&mut world)).collect();
     assert_eq!(open, [false, false, false, false, false, false, false, true, true, true]);
     assert!(!other.closed(&mut world), "it holds one place only");
-    // // The node of the same host has its own allowance.
+    // The node of the same host has its own allowance.
     Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
     assert_eq!((counters(&world).handshakes_evicted, counters(&world).refused_full), (8, 0));
     assert_eq!(notices(&mut world), [(Incident::HandshakeEvicted, 8)]);
@@ -78,13 +78,13 @@ fn idle_userland_peers_of_the_address_with_most_make_room() {
         (0..13).map(|index| userland(&mut world, 1, 2000 + index)).collect();
     assert_eq!(counters(&world).userland_evicted, 0);
     world.pass(SECOND);
-    // // The oldest is in use, so the next one is closed.
+    // The oldest is in use, so the next one is closed.
     crowd[0].noop(&mut world, 0, 1);
     let mut newcomer = userland(&mut world, 4, 2000);
     assert_eq!(counters(&world).userland_evicted, 1);
     assert!(crowd[1].closed(&mut world));
     assert!(!crowd[0].closed(&mut world));
-    // // This node's own dials are admitted, too.
+    // This node's own dials are admitted, too.
     let op = world.put(0, process(3), 1, b"hello");
     world.run();
     assert_eq!(counters(&world).userland_evicted, 2);
@@ -93,7 +93,7 @@ fn idle_userland_peers_of_the_address_with_most_make_room() {
     assert_eq!(notices(&mut world), [(Incident::UserlandEvicted, 2)]);
 }
 
-/// /// [SOCK-17]: busy ones stay as long as there is an idle one, and no longer.
+/// [SOCK-17]: busy ones stay as long as there is an idle one, and no longer.
 #[test]
 fn busy_userland_peers_of_the_address_with_most_are_closed_last() {
     let mut world = world(|node| node.tunables.connections_max = 16);
@@ -119,7 +119,7 @@ fn a_claim_from_another_address_is_refused_while_the_peer_is_alive() {
         for (incarnation, version) in [(78, version), (77, other)] {
             let mut stranger = claim(&mut world, 9, incarnation, version);
             assert!(!stranger.closed(&mut world), "the friend is tried first");
-            // // A second claim does not wait.
+            // A second claim does not wait.
             let mut second = claim(&mut world, 8, 79, version);
             assert_eq!(second.hello(&mut world).kind, ConnType::None);
             world.pass(SECOND);
@@ -136,7 +136,7 @@ fn a_claim_from_another_address_is_refused_while_the_peer_is_alive() {
     }
 }
 
-/// /// [SOCK-15]: a host that was switched off and returned under another of its addresses.
+/// [SOCK-15]: a host that was switched off and returned under another of its addresses.
 #[test]
 fn a_claim_from_another_address_is_accepted_when_the_peer_is_silent() {
     let mut world = world(|_| ());
@@ -150,7 +150,7 @@ fn a_claim_from_another_address_is_accepted_when_the_peer_is_silent() {
     assert_eq!(again.hello(&mut world).kind, ConnType::Control);
 }
 
-/// /// [SOCK-15]: the bytes that test the connection are answered with a reset.
+/// [SOCK-15]: the bytes that test the connection are answered with a reset.
 #[test]
 fn a_claim_is_accepted_when_the_connections_break_meanwhile() {
     let mut world = world(|_| ());
@@ -162,7 +162,7 @@ fn a_claim_is_accepted_when_the_connections_break_meanwhile() {
     assert_eq!(counters(&world).claims_refused, 0);
 }
 
-/// /// [SOCK-15]: as by a kernel; its own address needs no test.
+/// [SOCK-15]: as by a kernel; its own address needs no test.
 #[test]
 fn a_claim_from_the_peers_own_address_is_accepted_at_once() {
     let mut world = world(|_| ());
@@ -180,7 +180,7 @@ fn strict_source_refuses_a_nid_that_is_not_the_address() {
     assert!(claim(&mut world, 9, 77, Version::V3).closed_silently(&mut world));
     assert_eq!(counters(&world).foreign_address, 1);
     assert_eq!(notices(&mut world), [(Incident::ForeignAddress, 1)]);
-    // // An unprivileged peer is renamed, so its HELLO may name any NID.
+    // An unprivileged peer is renamed, so its HELLO may name any NID.
     let mut renamed = Rogue::dial(&mut world, 9, 2000);
     renamed.say(&mut world, &request_bytes(NODE));
     renamed.say(&mut world, &hello_bytes(&hello(1, Version::V3, ConnType::Control)));

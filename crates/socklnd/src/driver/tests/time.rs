@@ -1,4 +1,4 @@
-//! //! Time-outs of connections and messages.
+//! Time-outs of connections and messages.
 
 use core::net::SocketAddr;
 
@@ -56,9 +56,9 @@ fn a_message_that_stops_arriving_closes_the_connection() {
     }
 }
 
-/// /// For a kernel any byte is progress. A peer that sends one every 49 seconds would hold a
-/// buffer that others wait for, so here a message has to arrive within a time that depends on its
-/// length. [SOCK-16]
+/// For a kernel any byte is progress. A peer that sends one every 49 seconds would hold a buffer
+/// that others wait for, so here a message has to arrive within a time that depends on its length.
+/// [SOCK-16]
 #[test]
 fn a_message_that_arrives_too_slowly_closes_the_connection() {
     for (step, lives) in [(104_857, true), (1, false), (5000, false)] {
@@ -128,7 +128,7 @@ fn f10_keepalives_after_silence_and_no_more_than_one_in_ten_seconds() {
     assert!((4..=7).contains(&heard.len()), "{}", heard.len());
     assert!(heard.iter().all(|message| message.frame == FrameHeader::KEEPALIVE));
     assert_eq!(control.messages(&mut world), []);
-    // // Any byte that arrives suppresses it.
+    // Any byte that arrives suppresses it.
     control.noop(&mut world, 0, 1);
     let sent = world.driver(0).counters().keepalives_sent;
     for _ in 0..10 {
@@ -149,7 +149,7 @@ fn f10_keepalives_after_silence_and_no_more_than_one_in_ten_seconds() {
 #[test]
 fn a_message_waits_for_its_connection_until_its_deadline() {
     let mut world = world();
-    // // A host that accepts connections and sends nothing.
+    // A host that accepts connections and sends nothing.
     world.net.listen(SocketAddr::new(ip4(3), 988), None);
     let early = world.put_until(0, process(3), 1, b"", world.now + Nanos::from_secs(20));
     let late = world.put_until(0, process(3), 1, b"", world.now + Nanos::from_secs(90));
@@ -158,7 +158,7 @@ fn a_message_waits_for_its_connection_until_its_deadline() {
     world.pass(Nanos::from_millis(200));
     assert_eq!(world.status(0, early), Some(Status::TimedOut));
     assert_eq!(world.driver(0).counters().expired_waiting, 1);
-    // // After sock_timeout the dial fails, and the waiting messages fail with it.
+    // After sock_timeout the dial fails, and the waiting messages fail with it.
     world.pass(Nanos::from_millis(29_800));
     assert_eq!(world.status(0, late), None);
     world.pass(Nanos::from_millis(200));

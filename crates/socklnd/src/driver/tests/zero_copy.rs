@@ -1,4 +1,4 @@
-//! //! Cookies on open connections [FRM-6].
+//! Cookies on open connections [FRM-6].
 
 use lustrine_lnet::lnd::LinkEvent;
 use lustrine_lnet::status::Status;
@@ -63,7 +63,7 @@ fn put(cookie: u64, len: u32) -> (FrameHeader, lustrine_wire::Header) {
 /// [FRM-14]
 #[test]
 fn r_zcreq_is_answered_even_without_a_bulk_connection() {
-    // // The kernel closed the connection here: its NOOP may only use BULK_IN. This driver uses
+    // The kernel closed the connection here: its NOOP may only use BULK_IN. This driver uses
     // CONTROL.
     let mut world = node_with(1);
     let mut control = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
@@ -83,7 +83,7 @@ fn r_zcreq3_is_answered_on_bulk_in() {
     let mut bulk_out = Rogue::open(&mut world, 1, Version::V3, ConnType::BulkOut);
     let (frame, header) = put(77, 0);
     control.message(&mut world, frame, &header, b"");
-    // // The peer's BULK_OUT is BULK_IN here.
+    // The peer's BULK_OUT is BULK_IN here.
     assert_eq!(bulk_out.messages(&mut world)[0].frame, FrameHeader::noop(77));
     assert_eq!(bulk_in.messages(&mut world), []);
     assert_eq!(control.messages(&mut world), []);
@@ -149,7 +149,7 @@ fn a_message_with_a_cookie_ends_when_it_is_acknowledged() {
     config.tunables.zero_copy = 1;
     world.add(config);
     let mut control = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
-    // // A kernel that had only this connection would close it (r_zcreq), so no cookie is sent.
+    // A kernel that had only this connection would close it (r_zcreq), so no cookie is sent.
     let op = world.put(0, process(1), 1, &[7; 20_000]);
     assert_eq!(control.messages(&mut world)[0].frame.zc_request, 0);
     assert_eq!(world.status(0, op), Some(Status::Ok));
@@ -160,7 +160,7 @@ fn a_message_with_a_cookie_ends_when_it_is_acknowledged() {
     assert_eq!(world.status(0, op), None);
     bulk.noop(&mut world, 0, 2);
     assert_eq!(world.status(0, op), Some(Status::Ok));
-    // // V1 has no cookies.
+    // V1 has no cookies.
     let mut control = Rogue::open(&mut world, 3, Version::V1, ConnType::Control);
     let op = world.put(0, process(3), 1, &[7; 20_000]);
     assert_eq!(control.messages(&mut world).len(), 1);
@@ -172,7 +172,7 @@ fn acknowledgements_without_room_are_sent_later() {
     let mut world = node_with(1);
     let mut control = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
     world.net.set_window(0);
-    // // So much waits for the peer to read that no more may be queued.
+    // So much waits for the peer to read that no more may be queued.
     for _ in 0..80 {
         world.put(0, process(1), 1, &[7; 4096]);
     }

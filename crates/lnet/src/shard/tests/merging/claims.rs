@@ -1,4 +1,4 @@
-//! //! Arbitrary claims in arbitrary order.
+//! Arbitrary claims in arbitrary order.
 
 use super::*;
 
@@ -35,7 +35,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// /// For all reports of peers about each other and about this node, in any order: each NID
+    /// For all reports of peers about each other and about this node, in any order: each NID
     /// belongs to one peer, each primary NID to its own peer, the table stays bounded
     /// (`assert_whole`, after every step), and no message is lost.
     #[test]
@@ -55,7 +55,7 @@ proptest! {
                     let mut features = usual();
                     features.set(Features::DISCOVERY, bits % 8 != 1);
                     features.set(Features::MULTI_RAIL, bits % 8 != 2);
-                    // // In most cases they report themselves.
+                    // In most cases they report themselves.
                     let mut nids = nids;
                     if bits % 16 > 3 {
                         nids.insert(usize::from(bits) % (nids.len() + 1), from);

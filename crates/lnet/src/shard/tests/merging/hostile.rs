@@ -1,10 +1,9 @@
-//! //! What one hostile node can do to others: number 5 reports false NIDs and does not answer
-//! pings.
+//! What one hostile node can do to others: number 5 reports false NIDs and does not answer pings.
 
 use super::*;
 
 impl Alone {
-    /// /// The messages in transit go to nodes that do not answer.
+    /// The messages in transit go to nodes that do not answer.
     fn swallow(&mut self) {
         while !self.sent.is_empty() {
             self.finish(0, Status::Ok, None);
@@ -21,14 +20,14 @@ fn no_peer_takes_the_nids_of_a_reachable_peer() {
     let mut alone = Alone::new(Tunables::default());
     alone.link(1, LinkEvent::Up);
     alone.discover(1, &[&[1, 2]]);
-    // // Number 5 is hostile: it claims their NIDs, then claims to be them.
+    // Number 5 is hostile: it claims their NIDs, then claims to be them.
     for list in [&[5, 1][..], &[5, 2], &[1, 5], &[2, 1, 5], &[1, 2], &[1, 2, 5]] {
         alone.pushed(5, list, usual());
         alone.answer_all(&[&[1, 2], &[5]]);
         assert!(alone.together(1, 2) && !alone.together(1, 5), "{list:?}");
         assert_eq!(alone.primary(1), Some(test_nid(1)));
     }
-    // // A push in another node's name is not even received.
+    // A push in another node's name is not even received.
     let bytes = alone.info(&[1, 5], usual());
     let header = Header {
         dst: process(0),
@@ -38,12 +37,12 @@ fn no_peer_takes_the_nids_of_a_reachable_peer() {
     };
     let now = alone.now;
     assert_eq!(alone.shard().recv_header(now, arrival(5), &header), Verdict::Drop);
-    // // Messages to them are sent all the time.
+    // Messages to them are sent all the time.
     alone.put(1, 1);
     assert_eq!(alone.sent.len(), 1);
 }
 
-/// /// First to claim to be a new interface, and then to report for the whole node.
+/// First to claim to be a new interface, and then to report for the whole node.
 #[test]
 fn a_false_interface_takes_no_primary_nids() {
     let mut alone = Alone::new(Tunables::default());
@@ -69,8 +68,8 @@ fn garbage_does_not_stop_messages_to_any_peer() {
     alone.swallow();
     alone.put(1, 1);
     assert_eq!(alone.outgoing(), [("PUT", 1)]);
-    // // Nor does a peer's own garbage, once messages to it can be sent: it is pinged meanwhile,
-    // one ping at a time.
+    // Nor does a peer's own garbage, once messages to it can be sent: it is pinged meanwhile, one
+    // ping at a time.
     alone.swallow();
     alone.now = alone.now + Nanos::from_secs(200);
     let (now, node) = (alone.now, &mut alone.net.nodes[0]);
@@ -89,7 +88,7 @@ fn garbage_does_not_stop_messages_to_any_peer() {
 fn a_push_to_a_ready_peer_delays_no_messages() {
     let mut alone = Alone::new(Tunables::default());
     alone.link(1, LinkEvent::Up);
-    // // Before the peer supported discovery nothing was pushed to it.
+    // Before the peer supported discovery nothing was pushed to it.
     alone.pushed(1, &[1], usual() - Features::DISCOVERY);
     assert_eq!(alone.state(1), PeerState::Ready);
     for _ in 0..3 {
@@ -122,13 +121,13 @@ fn unconfirmed_claims_delay_no_messages() {
     assert!(alone.together(1, 2) && !alone.together(1, 5) && !alone.together(1, 3));
 }
 
-/// /// The same with NIDs of a node that is temporarily unreachable.
+/// The same with NIDs of a node that is temporarily unreachable.
 #[test]
 fn the_own_report_of_a_returning_node_applies() {
     let mut alone = Alone::new(Tunables::default());
     alone.discover(1, &[&[1, 2]]);
     alone.link(5, LinkEvent::Up);
-    // // It joins them under their primary NID, as with a kernel.
+    // It joins them under their primary NID, as with a kernel.
     alone.pushed(5, &[1, 2, 5], usual());
     assert!(alone.together(1, 5));
     alone.swallow();
@@ -160,7 +159,7 @@ fn a_claim_does_not_replace_the_push() {
     assert_eq!(alone.state(1), PeerState::Ready);
 }
 
-/// /// The lists of peers that are gone are removed to make room for the lists of reachable peers.
+/// The lists of peers that are gone are removed to make room for the lists of reachable peers.
 #[test]
 fn lists_of_lost_peers_are_removed_first() {
     let mut alone = Alone::new(Tunables { peers_max: 64, ..Tunables::default() });
@@ -175,7 +174,7 @@ fn lists_of_lost_peers_are_removed_first() {
     alone.now = alone.now + Nanos::from_secs(3600);
     alone.discover(1, &[&[1, 2]]);
     assert!(alone.together(1, 2));
-    // // The lists of reachable peers stay: entries beyond the limit are left out.
+    // The lists of reachable peers stay: entries beyond the limit are left out.
     alone.link(1, LinkEvent::Up);
     for liar in 0..6 {
         let from = 100 * (1 + liar);
@@ -190,8 +189,8 @@ fn lists_of_lost_peers_are_removed_first() {
 }
 
 proptest! {
-    /// /// For all reports of other peers, answered or not: a reachable node that has not claimed
-    /// their NIDs keeps its own NIDs and its primary NID, and messages to it are sent at once.
+    /// For all reports of other peers, answered or not: a reachable node that has not claimed their
+    /// NIDs keeps its own NIDs and its primary NID, and messages to it are sent at once.
     #[test]
     fn no_peer_stops_messages_to_a_reachable_node(
         steps in proptest::collection::vec(
@@ -263,7 +262,7 @@ fn entries_for_one_node_do_not_match_another_that_claims_to_be_it() {
     }
 }
 
-/// /// A source NID that differs from that of the connection is not trusted.
+/// A source NID that differs from that of the connection is not trusted.
 #[test]
 fn entries_for_one_node_do_not_match_messages_sent_in_its_name() {
     let entry = MatchEntry { from: MatchId { nid: test_nid(1), pid: PID_LUSTRE }, ..anybody(9, 0) };
@@ -311,7 +310,7 @@ fn entries_for_one_node_do_not_match_messages_sent_in_its_name() {
             for hop in [process(5), user] {
                 assert_eq!(verdict(&mut alone, hop), refusal, "{hop}, lazy: {lazy}");
             }
-            // // Waiting messages do not match its entries later, either.
+            // Waiting messages do not match its entries later, either.
             attach(&mut alone);
             let resumed = core::iter::from_fn(|| alone.shard().next_action())
                 .any(|action| matches!(action, Action::Resume { .. }));
