@@ -8,6 +8,7 @@
 
 pub mod clock;
 pub mod cpt;
+pub mod cpu_times;
 pub mod files;
 pub mod interfaces;
 pub mod limits;
@@ -28,6 +29,7 @@ mod testing;
 
 pub use clock::Clock;
 pub use cpt::{CptError, CpuSet};
+pub use cpu_times::CpuTimes;
 pub use interfaces::{Interface, InterfaceAddr};
 pub use listener::{AcceptError, Accepted, Listener};
 pub use machine::{Machine, NumaNode};

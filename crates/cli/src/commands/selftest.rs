@@ -15,19 +15,19 @@ use lustrine_wire::srpc::BrwCheck;
 
 use crate::common::NodeOptions;
 use crate::interrupt::Interrupt;
-use crate::output::{Failure, json, print};
+use crate::output::{Failure, json, note, print};
 use crate::report_file::ReportFile;
 use crate::values::{self, PORTS, seconds};
 
 mod children;
-mod cpu_split;
+mod placement;
 mod plan;
 mod report;
 mod session;
 mod table;
 mod target;
 
-use cpu_split::CpuSplit;
+use placement::{Placement, PlacementWord};
 use report::{End, Report};
 use target::Target;
 
@@ -84,6 +84,10 @@ pub(crate) struct SelftestArgs {
     /// Seconds without any answer after which the run ends
     #[arg(long, default_value_t = 30.0, value_parser = seconds, allow_negative_numbers = true)]
     patience: f64,
+
+    /// CPUs of the two nodes when both are on this machine
+    #[arg(long, value_enum, default_value_t = PlacementWord::Auto, conflicts_with = "to")]
+    placement: PlacementWord,
 
     #[command(flatten)]
     plan: plan::PlanArgs,
@@ -236,22 +240,40 @@ pub(crate) fn run(args: &SelftestArgs) -> Result<(), Failure> {
 
 fn measure(args: &SelftestArgs) -> Result<Report, Failure> {
     let interrupt = Interrupt::catch()?;
-    let target = match &args.to {
-        Some(nid) => Target::elsewhere(*nid),
-        None => start_partner(&args.node, &interrupt)?,
+    let (target, placement) = match &args.to {
+        Some(nid) => (Target::elsewhere(*nid), None),
+        None => {
+            let placement = placement(args)?;
+            if let Some(remark) = placement.remark() {
+                note(&remark);
+            }
+            (start_partner(&args.node, &placement, &interrupt)?, Some(placement))
+        }
     };
-    session::run(args, &target, &interrupt)
+    let mut report = session::run(args, &target, &interrupt)?;
+    report.placement = placement.as_ref().map(Placement::name);
+    report.busy_cpus_before = placement.and_then(|placement| placement.busy_cpus);
+    Ok(report)
 }
 
-/// Starts the second node, with separate CPUs if there are enough and the user has not placed the
-/// loops.
-fn start_partner(options: &NodeOptions, interrupt: &Interrupt) -> Result<Target, Failure> {
-    let start = || Target::start(options, interrupt);
-    if options.set.iter().any(|setting| setting.name == "cpu_npartitions") {
-        return start();
+/// Where the two nodes run; a user who places the loops has decided.
+fn placement(args: &SelftestArgs) -> Result<Placement, Failure> {
+    if args.node.set.iter().any(|setting| setting.name == "cpu_npartitions") {
+        return Ok(Placement::SHARED);
     }
-    let failed = |error: io::Error| format!("cannot give each node CPUs of its own: {error}");
-    match CpuSplit::of_this_process().map_err(failed)? {
+    let failed = |error| format!("cannot find out which CPUs are free: {error}");
+    Ok(Placement::choose(args.placement).map_err(failed)?)
+}
+
+/// Starts the second node, on its CPUs.
+fn start_partner(
+    options: &NodeOptions,
+    placement: &Placement,
+    interrupt: &Interrupt,
+) -> Result<Target, Failure> {
+    let start = || Target::start(options, interrupt);
+    let failed = |error: io::Error| format!("cannot give each node separate CPUs: {error}");
+    match &placement.split {
         Some(halves) => halves.apart(start).map_err(failed)?,
         None => start(),
     }

@@ -87,8 +87,11 @@ fn rows(report: &Value) -> &[Value] {
 #[test]
 fn all_rows_are_written_as_json() {
     let scratch = Scratch::new();
-    let done = finish(&mut selftest(&scratch, &["--time", "0.2", "--json", "-"])).ok();
+    let done =
+        finish(&mut selftest(&scratch, &["--time", "0.2", "--json", "-", "--placement", "shared"]))
+            .ok();
     let report = done.json();
+    assert_eq!(report["placement"], "shared");
     assert_eq!(report["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(report["from"], "127.0.0.1@tcp");
     assert_eq!(report["to"], "127.0.0.2@tcp");

@@ -32,7 +32,7 @@ use outside::{Console, Settings};
 #[derive(Args, Debug)]
 pub(super) struct PlanArgs {
     /// Run a plan for many nodes (docs/plans.md; plans/ has some)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["to", "test", "size", "concurrency",
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["to", "placement", "test", "size", "concurrency",
         "check", "port", "patience"])]
     plan: Option<PathBuf>,
 

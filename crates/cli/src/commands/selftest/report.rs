@@ -39,6 +39,12 @@ pub(super) struct Report {
     pub(super) plain_tcp_connections: usize,
     /// CPUs of each partition of this side.
     pub(super) cpts: Vec<Vec<u32>>,
+    /// Where two nodes on this machine ran: `apart`, each on one half of the CPUs, or `shared`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) placement: Option<&'static str>,
+    /// How many CPUs were busy before the run, if that was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) busy_cpus_before: Option<f64>,
     /// All tunables of this side, by name; a node started for the run has the same from `--set`.
     pub(super) tunables: BTreeMap<&'static str, i64>,
     pub(super) results: Vec<RowResult>,
@@ -155,6 +161,8 @@ impl Report {
             waiting: "polling",
             plain_tcp_connections: 0,
             cpts: Vec::new(),
+            placement: None,
+            busy_cpus_before: None,
             tunables: BTreeMap::new(),
             results: Vec::new(),
             end: End::Complete,
