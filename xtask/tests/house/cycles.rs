@@ -21,7 +21,7 @@ const KNOWN: &[(&str, &[&str])] = &[
     ("sim", &["check", "stream"]),
     ("sim", &["event_log", "fabric", "network", "script", "tcp"]),
     ("sim", &["node", "simulation"]),
-    ("socklnd", &["claims", "conn", "driver", "peer", "shares"]),
+    ("socklnd", &["claims", "conn", "driver", "peer", "recent", "shares"]),
     ("socklnd", &["close_reason", "counters"]),
 ];
 
