@@ -32,8 +32,8 @@ use outside::{Console, Settings};
 #[derive(Args, Debug)]
 pub(super) struct PlanArgs {
     /// Run a plan for many nodes (docs/plans.md; plans/ has some)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["to", "placement", "test", "size", "concurrency",
-        "check", "port", "patience"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["to", "placement", "test", "size",
+        "concurrency", "check", "port", "patience"])]
     plan: Option<PathBuf>,
 
     /// The nodes of a group of the plan, such as clients=10.0.0.[1-4]@tcp; may be given several
