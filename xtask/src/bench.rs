@@ -9,6 +9,7 @@ mod icount;
 mod ladder;
 mod machine;
 mod message_sim;
+mod neighbours;
 mod ours;
 mod peers;
 mod ports;
@@ -25,6 +26,8 @@ pub(crate) enum Bench {
     Ladder(ladder::LadderArgs),
     /// What each way to wait (tunable spin_us) costs and brings
     Waiting(waiting::WaitingArgs),
+    /// The same programs beside others that keep CPUs busy
+    Neighbours(neighbours::NeighboursArgs),
     /// The simulator's TCP against Linux's over an emulated long link (needs root)
     Wan(wan::WanArgs),
     /// The simulator's message level by number of nodes
@@ -41,6 +44,7 @@ pub(crate) fn run(which: &Bench) -> Result<()> {
     match which {
         Bench::Ladder(args) => ladder::run(args),
         Bench::Waiting(args) => waiting::run(args),
+        Bench::Neighbours(args) => neighbours::run(args),
         Bench::Wan(args) => wan::run(args),
         Bench::MessageSim(args) => message_sim::run(args),
         Bench::Console(args) => console::run(args),

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::machine::{self, Machine};
 use super::ours::{self, Checks, Layer, Load, Measured, Programs, Waiting};
-use super::peers::{Direction, Peer, Placement};
+use super::peers::{Direction, Peer, Percentile, Placement};
 use super::statistics::Summary;
 use crate::repository::root;
 
@@ -47,7 +47,7 @@ enum Against {
 /// Which ratio, ours by theirs, is good enough.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Goal {
+pub(super) enum Goal {
     AtLeast(f64),
     AtMost(f64),
     /// Reported, with nothing promised.
@@ -114,8 +114,20 @@ const RPC_BYTES: u32 = 24 + 72 + 160;
 /// The rungs, with the goals of DESIGN's table of speed.
 fn rungs() -> Vec<Rung> {
     use Direction::{Read, Write};
-    let ucx = Peer::UcxTagBw { bytes: 64 };
-    let sockperf = |placement, waiting| Peer::Sockperf { bytes: RPC_BYTES, placement, waiting };
+    let ucx = Peer::UcxTagBw { bytes: 64, placement: Placement::Apart };
+    let sockperf = |placement, waiting| Peer::Sockperf {
+        bytes: RPC_BYTES,
+        placement,
+        waiting,
+        percentile: Percentile::Median,
+    };
+    let tail = |waiting| Peer::Sockperf {
+        bytes: RPC_BYTES,
+        placement: Placement::Apart,
+        waiting,
+        percentile: Percentile::P99,
+    };
+    let iperf3 = |direction| Peer::Iperf3 { direction, placement: Placement::Apart };
     // Two nodes are two machines: each end has a CPU of its own.
     let apart = |waiting| sockperf(Placement::Apart, waiting);
     let (off, words, sums) = (Checks::Off, Checks::Words, Checks::Checksums);
@@ -126,6 +138,14 @@ fn rungs() -> Vec<Rung> {
         rung("ping rate, 64 under way", "RPC/s", rate, peer(ucx), Goal::AtLeast(3.0)),
         rung("ping latency", "us", latency, peer(apart(Waiting::Polling)), close),
         sleeping(rung("ping latency", "us", latency, peer(apart(Waiting::Sleeping)), close)),
+        rung("ping p99", "us", Load::PingTail, peer(tail(Waiting::Polling)), Goal::AtMost(2.0)),
+        sleeping(rung(
+            "ping p99",
+            "us",
+            Load::PingTail,
+            peer(tail(Waiting::Sleeping)),
+            Goal::AtMost(2.0),
+        )),
         sleeping(rung(
             "ping latency, free",
             "us",
@@ -133,10 +153,10 @@ fn rungs() -> Vec<Rung> {
             peer(sockperf(Placement::Free, Waiting::Sleeping)),
             close,
         )),
-        rung("read 1 MiB", "MiB/s", bulk(Read, off), peer(Peer::Iperf3(Read)), most),
-        rung("write 1 MiB", "MiB/s", bulk(Write, off), peer(Peer::Iperf3(Write)), most),
-        sleeping(rung("read 1 MiB", "MiB/s", bulk(Read, off), peer(Peer::Iperf3(Read)), free)),
-        sleeping(rung("write 1 MiB", "MiB/s", bulk(Write, off), peer(Peer::Iperf3(Write)), free)),
+        rung("read 1 MiB", "MiB/s", bulk(Read, off), peer(iperf3(Read)), most),
+        rung("write 1 MiB", "MiB/s", bulk(Write, off), peer(iperf3(Write)), most),
+        sleeping(rung("read 1 MiB", "MiB/s", bulk(Read, off), peer(iperf3(Read)), free)),
+        sleeping(rung("write 1 MiB", "MiB/s", bulk(Write, off), peer(iperf3(Write)), free)),
         rung("read 1 MiB, raw", "MiB/s", bulk(Read, off), Against::RawTcp, free),
         rung("write 1 MiB, raw", "MiB/s", bulk(Write, off), Against::RawTcp, free),
         sleeping(rung("read 1 MiB, raw", "MiB/s", bulk(Read, off), Against::RawTcp, free)),
@@ -151,9 +171,9 @@ fn rungs() -> Vec<Rung> {
     let names = ["latency: socklnd", "latency: lnet", "latency: selftest"];
     rungs.extend(layers(names, "us", latency, apart(Waiting::Polling)));
     let names = ["read: socklnd", "read: lnet", "read: selftest"];
-    rungs.extend(layers(names, "MiB/s", bulk(Read, off), Peer::Iperf3(Read)));
+    rungs.extend(layers(names, "MiB/s", bulk(Read, off), iperf3(Read)));
     let names = ["write: socklnd", "write: lnet", "write: selftest"];
-    rungs.extend(layers(names, "MiB/s", bulk(Write, off), Peer::Iperf3(Write)));
+    rungs.extend(layers(names, "MiB/s", bulk(Write, off), iperf3(Write)));
     rungs
 }
 
@@ -302,7 +322,7 @@ fn one_round(programs: &Programs, rung: &Rung, seconds: u32) -> Result<Round> {
     Ok(Round { theirs, ours })
 }
 
-fn reached(goal: Goal, ratio: f64) -> Option<bool> {
+pub(super) fn reached(goal: Goal, ratio: f64) -> Option<bool> {
     match goal {
         Goal::AtLeast(least) => Some(ratio >= least),
         Goal::AtMost(most) => Some(ratio <= most),

@@ -25,6 +25,8 @@ pub(crate) enum Load {
     PingRate,
     /// The median of one small RPC at a time, in microseconds.
     PingLatency,
+    /// The 99th percentile of the same.
+    PingTail,
     /// MiB per second in RPCs of 1 MiB, 8 under way.
     Bulk { direction: Direction, checks: Checks },
 }
@@ -126,6 +128,8 @@ pub(crate) struct Measured {
 #[derive(Debug, Deserialize)]
 struct Latency {
     p50: f64,
+    #[serde(default)]
+    p99: f64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -140,6 +144,7 @@ impl Measured {
         match load {
             Load::PingRate => self.ops_per_s,
             Load::PingLatency => self.latency_us.p50,
+            Load::PingTail => self.latency_us.p99,
             Load::Bulk { .. } => self.mib_per_s,
         }
     }
@@ -172,22 +177,25 @@ pub(crate) fn measure(
             Waiting::Polling => &[],
             Waiting::Sleeping => &["spin_us=0"],
         };
-        return measure_with(programs, load, seconds, settings);
+        return measure_with(programs, load, seconds, settings, "apart");
     }
     let mut command = Command::new(&programs.rungs);
     command.args([layer.name(), "--seconds", &seconds.to_string()]).args(shape(load)?);
     result(command, layer.name(), seconds)
 }
 
-/// One measurement of all there is, both nodes with these tunables (`name=value`).
+/// One measurement of all there is, both nodes with these tunables (`name=value`) and on the CPUs
+/// that `--placement` says.
 pub(crate) fn measure_with(
     programs: &Programs,
     load: Load,
     seconds: u32,
     settings: &[&str],
+    placement: &str,
 ) -> Result<Measured> {
     let mut command = Command::new(&programs.lustrine);
     command.args(["selftest", "--json", "-", "--time", &seconds.to_string()]);
+    command.args(["--placement", placement]);
     command.args(arguments(load));
     settings.iter().for_each(|setting| {
         command.args(["--set", setting]);
@@ -205,6 +213,7 @@ fn shape(load: Load) -> Result<Vec<&'static str>> {
     let (slots, bulk) = match load {
         Load::PingRate => ("64", None),
         Load::PingLatency => ("1", None),
+        Load::PingTail => bail!("the lower layers report medians"),
         Load::Bulk { direction, checks: Checks::Off } => ("8", Some(direction)),
         Load::Bulk { .. } => bail!("the lower layers know no checks"),
     };
@@ -219,7 +228,7 @@ fn shape(load: Load) -> Result<Vec<&'static str>> {
 fn arguments(load: Load) -> Vec<&'static str> {
     match load {
         Load::PingRate => vec!["--test", "ping", "--concurrency", "64"],
-        Load::PingLatency => vec!["--test", "ping", "--concurrency", "1"],
+        Load::PingLatency | Load::PingTail => vec!["--test", "ping", "--concurrency", "1"],
         Load::Bulk { direction, checks } => {
             let test = match direction {
                 Direction::Read => "read",

@@ -21,11 +21,18 @@ const GRACE: Duration = Duration::from_secs(30);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
     /// Messages per second of UCX over TCP, tag matching, many in flight.
-    UcxTagBw { bytes: u32 },
-    /// Round-trip time of a TCP ping-pong whose ends wait so: the median, in microseconds.
-    Sockperf { bytes: u32, placement: Placement, waiting: Waiting },
+    UcxTagBw { bytes: u32, placement: Placement },
+    /// Round-trip time of a TCP ping-pong whose ends wait so, in microseconds.
+    Sockperf { bytes: u32, placement: Placement, waiting: Waiting, percentile: Percentile },
     /// MiB per second over one TCP connection.
-    Iperf3(Direction),
+    Iperf3 { direction: Direction, placement: Placement },
+}
+
+/// Which of the latencies of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Percentile {
+    Median,
+    P99,
 }
 
 /// Which way the bytes go, seen from the side that measures.
@@ -43,6 +50,15 @@ pub(crate) enum Placement {
     Free,
     /// One on each of the first two CPUs that we may use.
     Apart,
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Placement::Free => write!(f, ", free"),
+            Placement::Apart => Ok(()),
+        }
+    }
 }
 
 impl Placement {
@@ -74,7 +90,7 @@ impl Peer {
         match self {
             Peer::UcxTagBw { .. } => "ucx_perftest",
             Peer::Sockperf { .. } => "sockperf",
-            Peer::Iperf3(_) => "iperf3",
+            Peer::Iperf3 { .. } => "iperf3",
         }
     }
 
@@ -83,7 +99,7 @@ impl Peer {
         match self {
             Peer::UcxTagBw { .. } => "ucx-utils",
             Peer::Sockperf { .. } => "sockperf",
-            Peer::Iperf3(_) => "iperf3",
+            Peer::Iperf3 { .. } => "iperf3",
         }
     }
 
@@ -94,11 +110,13 @@ impl Peer {
     /// One measurement of about `seconds`, in the peer's unit.
     pub(crate) fn measure(self, seconds: u32) -> Result<f64> {
         match self {
-            Peer::UcxTagBw { bytes } => ucx::message_rate(bytes, seconds),
-            Peer::Sockperf { bytes, placement, waiting } => {
-                sockperf::round_trip_us(bytes, placement, waiting, seconds)
+            Peer::UcxTagBw { bytes, placement } => ucx::message_rate(bytes, placement, seconds),
+            Peer::Sockperf { bytes, placement, waiting, percentile } => {
+                sockperf::round_trip_us(bytes, placement, waiting, percentile, seconds)
             }
-            Peer::Iperf3(direction) => iperf3::mib_per_s(direction, seconds),
+            Peer::Iperf3 { direction, placement } => {
+                iperf3::mib_per_s(direction, placement, seconds)
+            }
         }
     }
 }
@@ -106,13 +124,16 @@ impl Peer {
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Peer::UcxTagBw { bytes } => write!(f, "ucx_perftest tag_bw {bytes} B"),
-            Peer::Sockperf { bytes, placement, waiting } => {
-                let place = if *placement == Placement::Free { ", free" } else { "" };
-                write!(f, "sockperf {bytes} B, {waiting}{place}")
+            Peer::UcxTagBw { bytes, placement } => {
+                write!(f, "ucx_perftest tag_bw {bytes} B{placement}")
             }
-            Peer::Iperf3(Direction::Read) => write!(f, "iperf3 -R -P 1, sleeping"),
-            Peer::Iperf3(Direction::Write) => write!(f, "iperf3 -P 1, sleeping"),
+            Peer::Sockperf { bytes, placement, waiting, .. } => {
+                write!(f, "sockperf {bytes} B, {waiting}{placement}")
+            }
+            Peer::Iperf3 { direction, placement } => {
+                let reverse = if *direction == Direction::Read { "-R " } else { "" };
+                write!(f, "iperf3 {reverse}-P 1, sleeping{placement}")
+            }
         }
     }
 }

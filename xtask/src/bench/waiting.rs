@@ -86,7 +86,7 @@ pub(crate) fn run(args: &WaitingArgs) -> Result<()> {
             for turn in 0..args.spin_us.len() {
                 let which = (turn + round) % args.spin_us.len();
                 let setting = format!("spin_us={}", args.spin_us[which]);
-                let found = ours::measure_with(&programs, load, args.seconds, &[&setting]);
+                let found = ours::measure_with(&programs, load, args.seconds, &[&setting], "apart");
                 measured[which].push(found.with_context(|| setting.clone())?);
             }
         }

@@ -7,12 +7,12 @@ use super::{Direction, Placement, client};
 use crate::bench::ports;
 use crate::process::ChildGuard;
 
-pub(super) fn mib_per_s(direction: Direction, seconds: u32) -> Result<f64> {
+pub(super) fn mib_per_s(direction: Direction, placement: Placement, seconds: u32) -> Result<f64> {
     let port = ports::free()?.to_string();
     let server = ["-s", "-1", "-B", "127.0.0.1", "-p", &port];
-    let _server = ChildGuard::silent(Placement::Apart.server("iperf3").args(server))?;
+    let _server = ChildGuard::silent(placement.server("iperf3").args(server))?;
     ports::wait_for_listener(port.parse()?)?;
-    let mut command = Placement::Apart.client("iperf3");
+    let mut command = placement.client("iperf3");
     command.args(["-c", "127.0.0.1", "-p", &port, "-P", "1", "-J", "-t", &seconds.to_string()]);
     if direction == Direction::Read {
         command.arg("-R");

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-use super::{Placement, client};
+use super::{Percentile, Placement, client};
 use crate::bench::ours::Waiting;
 use crate::bench::ports;
 use crate::process::ChildGuard;
@@ -12,6 +12,7 @@ pub(super) fn round_trip_us(
     bytes: u32,
     placement: Placement,
     waiting: Waiting,
+    percentile: Percentile,
     seconds: u32,
 ) -> Result<f64> {
     let how: &[&str] = match waiting {
@@ -31,21 +32,26 @@ pub(super) fn round_trip_us(
         &seconds.to_string(),
     ]);
     command.args(how);
-    parse(&client(&mut command, seconds, "sockperf")?)
+    parse(&client(&mut command, seconds, "sockperf")?, percentile)
 }
 
-/// The median; there may be colours in the lines.
-fn parse(text: &str) -> Result<f64> {
-    let line = text.lines().find(|line| line.contains("percentile 50.000"));
+/// There may be colours in the lines.
+fn parse(text: &str, percentile: Percentile) -> Result<f64> {
+    let name = match percentile {
+        Percentile::Median => "percentile 50.000",
+        Percentile::P99 => "percentile 99.000",
+    };
+    let line = text.lines().find(|line| line.contains(name));
     let value = line.and_then(|line| line.rsplit('=').next());
     let value = value.map(|value| value.trim().trim_end_matches("\u{1b}[0m"));
-    value.and_then(|value| value.parse().ok()).context("sockperf printed no median")
+    value.and_then(|value| value.parse().ok()).context("sockperf printed no latency")
 }
 
 #[test]
-fn the_median_is_read() {
-    let text = "sockperf: ---> percentile 90.000 =    8.382\n\
+fn the_percentiles_are_read() {
+    let text = "sockperf: ---> percentile 99.000 =    8.382\n\
         sockperf: ---> percentile 50.000 =    6.850\n";
-    assert_eq!(parse(text).expect("a result"), 6.85);
-    assert!(parse("sockperf: ERROR: no server").is_err());
+    assert_eq!(parse(text, Percentile::Median).expect("a result"), 6.85);
+    assert_eq!(parse(text, Percentile::P99).expect("a result"), 8.382);
+    assert!(parse("sockperf: ERROR: no server", Percentile::P99).is_err());
 }

@@ -13,19 +13,18 @@ const PROGRAM: &str = "ucx_perftest";
 /// Messages of the first, short run, which shows how many fit the time.
 const TRIAL: u64 = 50_000;
 
-pub(super) fn message_rate(bytes: u32, seconds: u32) -> Result<f64> {
+pub(super) fn message_rate(bytes: u32, placement: Placement, seconds: u32) -> Result<f64> {
     // It is given a number of messages, not a time.
-    let rate = run(bytes, TRIAL, seconds)?;
+    let rate = run(bytes, TRIAL, placement, seconds)?;
     let messages = (rate * f64::from(seconds)) as u64;
-    run(bytes, messages.max(TRIAL), seconds)
+    run(bytes, messages.max(TRIAL), placement, seconds)
 }
 
-fn run(bytes: u32, messages: u64, seconds: u32) -> Result<f64> {
+fn run(bytes: u32, messages: u64, placement: Placement, seconds: u32) -> Result<f64> {
     let port = ports::free()?.to_string();
-    let _server =
-        ChildGuard::silent(over_tcp(Placement::Apart.server(PROGRAM)).args(["-p", &port]))?;
+    let _server = ChildGuard::silent(over_tcp(placement.server(PROGRAM)).args(["-p", &port]))?;
     ports::wait_for_listener(port.parse()?)?;
-    let mut command = over_tcp(Placement::Apart.client(PROGRAM));
+    let mut command = over_tcp(placement.client(PROGRAM));
     command.args(["127.0.0.1", "-p", &port, "-t", "tag_bw", "-f"]).args([
         "-s",
         &bytes.to_string(),

@@ -1,0 +1,209 @@
+//! `cargo xtask bench neighbours`: what is left beside programs that keep CPUs busy.
+//!
+//! Compute nodes are busy. Lustrine, which polls for a while before it sleeps, and the programs it
+//! is measured against run wherever the system puts them, with so many others that compute without
+//! end. At zero neighbours `lustrine selftest` separates its nodes by itself.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde::Serialize;
+
+use super::ladder::{Goal, reached};
+use super::machine::{self, Machine};
+use super::ours::{self, Checks, Load, Programs, Waiting};
+use super::peers::{Direction, Peer, Percentile, Placement};
+use super::statistics::Summary;
+use crate::process::ChildGuard;
+use crate::repository::root;
+
+/// Busy neighbours.
+#[derive(Args)]
+pub(crate) struct NeighboursArgs {
+    /// Rounds of each measurement
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = 2)]
+    seconds: u32,
+
+    /// Numbers of busy programs
+    #[arg(long, value_delimiter = ',', default_values_t = [0, 1, 2])]
+    busy: Vec<u32>,
+
+    /// Write the results here [default: bench/results/neighbours-DATE.json]
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// One load beside a number of busy programs.
+#[derive(Debug, Serialize)]
+struct Row {
+    busy: u32,
+    load: &'static str,
+    unit: &'static str,
+    ours: Summary,
+    against: String,
+    theirs: Option<Summary>,
+    /// Ours by theirs, round by round.
+    ratio: Option<Summary>,
+    goal: Goal,
+    /// Whether the median ratio reaches the goal; `None` without the other program.
+    reached: Option<bool>,
+}
+
+#[derive(Debug, Serialize)]
+struct Neighbours {
+    date: String,
+    machine: Machine,
+    versions: std::collections::BTreeMap<String, String>,
+    rounds: u32,
+    seconds: u32,
+    rows: Vec<Row>,
+}
+
+fn loads() -> [(&'static str, &'static str, Load, Peer, Goal); 4] {
+    use Direction::{Read, Write};
+    let bulk = |direction| Load::Bulk { direction, checks: Checks::Off };
+    let placement = Placement::Free;
+    let iperf3 = |direction| Peer::Iperf3 { direction, placement };
+    let tail = Peer::Sockperf {
+        bytes: 256,
+        placement,
+        waiting: Waiting::Sleeping,
+        percentile: Percentile::P99,
+    };
+    [
+        ("read 1 MiB, 8 under way", "MiB/s", bulk(Read), iperf3(Read), Goal::AtLeast(1.0)),
+        ("write 1 MiB, 8 under way", "MiB/s", bulk(Write), iperf3(Write), Goal::AtLeast(1.0)),
+        (
+            "ping rate, 64 under way",
+            "RPC/s",
+            Load::PingRate,
+            Peer::UcxTagBw { bytes: 64, placement },
+            Goal::AtLeast(1.0),
+        ),
+        ("ping p99, 1 under way", "us", Load::PingTail, tail, Goal::AtMost(2.0)),
+    ]
+}
+
+pub(crate) fn run(args: &NeighboursArgs) -> Result<()> {
+    let programs = Programs::build()?;
+    let machine = Machine::here();
+    let mut rows = Vec::new();
+    for busy in args.busy.iter().copied() {
+        let _neighbours = (0..busy).map(|_| neighbour()).collect::<Result<Vec<ChildGuard>>>()?;
+        for (load, unit, what, peer, goal) in loads() {
+            eprintln!("{busy} busy: {load}");
+            let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+            for _ in 0..args.rounds {
+                if peer.is_installed() {
+                    theirs.push(peer.measure(args.seconds)?);
+                }
+                let found = ours::measure_with(&programs, what, args.seconds, &[], "auto")?;
+                ours.push(found.value(what));
+            }
+            let (ours, theirs) = (Summary::of(&ours).context("no rounds")?, Summary::of(&theirs));
+            let ratio = theirs.as_ref().and_then(|theirs| Summary::ratio(&ours, theirs));
+            let reached = ratio.as_ref().and_then(|ratio| reached(goal, ratio.median));
+            let against = peer.to_string();
+            rows.push(Row { busy, load, unit, ours, against, theirs, ratio, goal, reached });
+        }
+    }
+    let versions = machine::versions(&[("iperf3", "--version"), ("sockperf", "--version")]);
+    let (rounds, seconds) = (args.rounds, args.seconds);
+    let found = Neighbours { date: machine::today(), machine, versions, rounds, seconds, rows };
+    let table = render(&found);
+    print!("{table}");
+    let named = root().join("bench/results").join(format!("neighbours-{}.json", found.date));
+    let file = args.json.clone().unwrap_or(named);
+    for (file, text) in
+        [(file.with_extension("txt"), table), (file, serde_json::to_string_pretty(&found)? + "\n")]
+    {
+        fs::write(&file, text).with_context(|| file.display().to_string())?;
+    }
+    Ok(())
+}
+
+/// A program that computes until it is killed.
+fn neighbour() -> Result<ChildGuard> {
+    ChildGuard::silent(Command::new("sh").args(["-c", "while :; do :; done"]))
+}
+
+fn render(found: &Neighbours) -> String {
+    let Machine { cpu, cores, kernel, load, .. } = &found.machine;
+    let mut out = format!(
+        "{}: {cpu}, {cores} cores, {kernel}; {} rounds of {} s, load before {load}\n",
+        found.date, found.rounds, found.seconds
+    );
+    for (program, version) in &found.versions {
+        let _ = writeln!(out, "  {program}: {version}");
+    }
+    let _ = writeln!(
+        out,
+        "\n{:>4} {:24} {:>6} {:>30}  {:34} {:>30} {:>18} {:>6}",
+        "busy", "load", "unit", "ours (min..max)", "against", "theirs", "ratio", "goal"
+    );
+    let spread = |summary: &Summary, digits: usize| {
+        let Summary { median, min, max, .. } = summary;
+        format!("{median:.digits$} ({min:.digits$}..{max:.digits$})")
+    };
+    for row in &found.rows {
+        let Row { busy, load, unit, ours, against, .. } = row;
+        let digits = usize::from(ours.median < 1000.0);
+        let or_dash = |summary: &Option<Summary>, digits| {
+            summary.as_ref().map_or("-".to_owned(), |summary| spread(summary, digits))
+        };
+        let (ours, theirs) = (spread(ours, digits), or_dash(&row.theirs, digits));
+        let ratio = or_dash(&row.ratio, 2);
+        let goal = match row.goal {
+            Goal::AtLeast(least) => format!(">= {least}"),
+            Goal::AtMost(most) => format!("<= {most}"),
+            Goal::None => "-".to_owned(),
+        };
+        let verdict = match row.reached {
+            Some(true) => "reached",
+            Some(false) => "MISSED",
+            None => "not installed",
+        };
+        let _ = writeln!(
+            out,
+            "{busy:>4} {load:24} {unit:>6} {ours:>30}  {against:34} {theirs:>30} {ratio:>18} \
+             {goal:>6} {verdict}"
+        );
+    }
+    out
+}
+
+#[test]
+fn the_table_has_a_row_for_each() {
+    let one = |value: f64| Summary::of(&[value]).expect("a value");
+    let row = |theirs: Option<Summary>| Row {
+        busy: 1,
+        load: "ping p99, 1 under way",
+        unit: "us",
+        ours: one(30.0),
+        against: "sockperf".to_owned(),
+        ratio: theirs.as_ref().and_then(|theirs| Summary::ratio(&one(30.0), theirs)),
+        reached: theirs.as_ref().map(|_| false),
+        theirs,
+        goal: Goal::AtMost(2.0),
+    };
+    let found = Neighbours {
+        date: "2026-01-01".to_owned(),
+        machine: Machine::here(),
+        versions: Default::default(),
+        rounds: 1,
+        seconds: 1,
+        rows: vec![row(Some(one(10.0))), row(None)],
+    };
+    let table = render(&found);
+    assert_eq!(table.lines().count(), 5, "{table}");
+    assert!(table.contains("3.00 (3.00..3.00)") && table.contains("MISSED"), "{table}");
+    assert!(table.contains("not installed"), "{table}");
+}
