@@ -152,6 +152,7 @@ pub(crate) struct MdState {
 }
 
 impl MdState {
+    #[inline]
     pub(crate) fn new(md: Md, unlink: Unlink) -> MdState {
         MdState {
             length: total_len(&md.spans),

@@ -184,11 +184,18 @@ impl Peers {
         self.index.get(&(ni, id)).copied()
     }
 
+    #[inline]
     pub(crate) fn find_or_add(&mut self, ni: NiIndex, id: ProcessId) -> PeerKey {
-        *self.index.entry((ni, id)).or_insert_with(|| {
-            let history = self.absent.remove(&(ni, id)).unwrap_or(PeerHistory::NOTHING);
-            self.present.insert(Peer::new(ni, id, history))
-        })
+        // Each message asks for a peer that is there, which is cheaper to find than an entry.
+        self.find(ni, id).unwrap_or_else(|| self.add(ni, id))
+    }
+
+    #[cold]
+    fn add(&mut self, ni: NiIndex, id: ProcessId) -> PeerKey {
+        let history = self.absent.remove(&(ni, id)).unwrap_or(PeerHistory::NOTHING);
+        let key = self.present.insert(Peer::new(ni, id, history));
+        self.index.insert((ni, id), key);
+        key
     }
 
     /// Removes the state of peers without connections.

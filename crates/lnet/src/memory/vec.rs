@@ -59,10 +59,12 @@ impl Memory for VecMemory {
         self.free.push(span.region);
     }
 
+    #[inline]
     fn write(&mut self, span: Span, bytes: &[u8]) {
         self.block_mut(span)[..bytes.len()].copy_from_slice(bytes);
     }
 
+    #[inline]
     fn read(&self, span: Span, out: &mut [u8]) {
         out.copy_from_slice(&self.block(span)[..out.len()]);
     }

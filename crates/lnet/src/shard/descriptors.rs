@@ -103,6 +103,7 @@ impl Shard {
     ///
     /// # Errors
     /// When it has more than 256 fragments or is longer than 1 MiB.
+    #[inline]
     pub fn bind(&mut self, md: Md) -> Result<MdKey, LnetError> {
         if md.spans.len() > FRAGMENTS_MAX || total_len(&md.spans) > PAYLOAD_MAX {
             return Err(LnetError::MdTooLarge);
