@@ -338,6 +338,24 @@ fn an_operation_that_stalls_at_the_end_counts_with_its_latency() {
 }
 
 #[test]
+fn what_was_due_in_a_stall_at_the_end_of_a_row_counts() {
+    // The server is silent in the last second of the row: 100 RPCs are due in it, 4 are sent.
+    let mut site = Site::new(5, |_, spec| spec.with("rpc_timeout", 8));
+    site.cuts = vec![(Time(3_500_000_000), 3, true), (Time(9_000_000_000), 3, false)];
+    let (results, end) = all_run(
+        &mut site,
+        "{time: 4 s, tests: [{do: ping, from: c, to: s, concurrency: 4, rate: 100}], \
+         sweep: {c: [1]}}",
+    );
+    assert_eq!(end, End::Complete);
+    let row = &results[0].rows[0];
+    let due = row.all.latency_us.expect("there are some");
+    let sent = row.all.latency_sent_us.expect("there is a rate");
+    assert!(sent.p90 < 10_000.0, "four of those sent stalled: {sent:?}");
+    assert!(due.p90 > 100_000.0, "one in five of those due waited: {due:?}");
+}
+
+#[test]
 fn a_node_that_crashes_is_reported_and_the_others_leave_the_session() {
     for (death, victim) in [(StopKind::Crash, 3), (StopKind::Silence, 3), (StopKind::Crash, 1)] {
         let mut site = Site::new(5, |_, spec| spec.with("rpc_timeout", 5));

@@ -8,6 +8,9 @@ use crate::latencies::{LATENCY_MAX, Latencies};
 use crate::load::TestError;
 use crate::rpc::{LnetErrorKind, RpcError};
 
+/// RPCs that are not sent are counted in so many parts: there can be millions.
+const UNSENT_PARTS: u64 = 1000;
+
 /// Counts that only grow.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Measured {
@@ -49,6 +52,17 @@ impl Measured {
     /// So many RPCs were due and were not sent, because they could not be for too long.
     pub(crate) fn never_sent(&mut self, count: u64) {
         self.due_latencies.record_many(Nanos(LATENCY_MAX), count);
+    }
+
+    /// So many RPCs are due since `age` and less, at even distances, and will not be sent.
+    pub(crate) fn unsent(&mut self, count: u64, age: Nanos) {
+        let parts = count.min(UNSENT_PARTS);
+        let until =
+            |part: u64, of: u64| (u128::from(of) * u128::from(part) / u128::from(parts)) as u64;
+        for part in 0..parts {
+            let share = until(part + 1, count) - until(part, count);
+            self.due_latencies.record_many(Nanos(age.0 - until(part, age.0)), share);
+        }
     }
 
     /// An RPC of this age failed.

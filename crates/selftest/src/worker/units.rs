@@ -77,6 +77,14 @@ struct Group {
 impl Group {
     /// When an RPC is due that a unit can send now.
     fn take_due(&mut self, now: Time) -> Time {
+        self.skip_overdue(now);
+        let due = self.next_due;
+        self.next_due = due + self.work.pace;
+        due
+    }
+
+    /// Counts the RPCs that are due for too long to be sent.
+    fn skip_overdue(&mut self, now: Time) {
         let pace = self.work.pace.0.max(1);
         let late = now.since(self.next_due).0.saturating_sub(LATE_MAX.0);
         let never_sent = late.div_ceil(pace);
@@ -84,9 +92,16 @@ impl Group {
             self.measured.never_sent(never_sent);
             self.next_due = self.next_due + Nanos(never_sent * pace);
         }
-        let due = self.next_due;
-        self.next_due = due + self.work.pace;
-        due
+    }
+
+    /// Counts the RPCs that are due and will not be sent, as the run is over.
+    fn count_unsent(&mut self, now: Time) {
+        self.skip_overdue(now);
+        if self.next_due <= now {
+            let age = now.since(self.next_due);
+            self.measured.unsent(age.0 / self.work.pace.0.max(1) + 1, age);
+        }
+        self.next_due = Time::NEVER;
     }
 
     /// The units are to run no more; their time is over.
@@ -102,7 +117,7 @@ impl Group {
 enum Mode {
     /// The next one.
     Run,
-    /// End; errors no longer count.
+    /// End; the node's error counters no longer count.
     Stop,
     /// End, and the group with its last unit.
     Remove,
@@ -238,6 +253,18 @@ impl Units {
         let Some(group) = self.groups.get_mut(of) else { return };
         if group.mode == Mode::Run {
             group.mode = Mode::Stop;
+        }
+        let running = group.started.is_some();
+        let paced = group.work.pace != Nanos::ZERO;
+        if paced && running && self.measures {
+            for index in &group.units {
+                let Some(unit) = self.units.get_mut(*index) else { continue };
+                let waits = matches!(unit.state, State::Hungry | State::Paused);
+                if waits && let Some(due) = unit.due.take_if(|due| *due <= turn.now) {
+                    group.measured.unsent(1, turn.now.since(due));
+                }
+            }
+            group.count_unsent(turn.now);
         }
         group.stop_clock(turn.now);
         let members = group.units.clone();
