@@ -17,8 +17,8 @@ use lustrine_sys::thread::{allowed_cpus, pin};
 /// How long the machine is watched before the nodes start.
 const WATCHED: Duration = Duration::from_millis(100);
 
-/// Other programs that use more than this, in CPUs, are neighbours.
-const NEIGHBOUR: f64 = 0.5;
+/// A machine is busy if other programs use more than this share of its CPUs: half a CPU of two.
+const BUSY_SHARE: f64 = 0.25;
 
 /// What the user asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -47,20 +47,19 @@ impl Placement {
     /// The placement that the user asks for, on the CPUs that this process may use. With
     /// [`PlacementWord::Auto`] this takes a tenth of a second.
     ///
+    /// A machine that does not say how busy it is (some containers hide `/proc/stat`) counts as
+    /// idle.
+    ///
     /// # Errors
-    /// When the system does not say which CPUs these are, or how busy.
+    /// When the system does not say which CPUs these are.
     pub(super) fn choose(word: PlacementWord) -> io::Result<Placement> {
         let cpus = allowed_cpus()?;
         let busy_cpus = match word {
-            PlacementWord::Auto if cpus.len() > 1 => {
-                let before = CpuTimes::now()?;
-                sleep(WATCHED);
-                Some(CpuTimes::now()?.busy_since(&before, &cpus))
-            }
+            PlacementWord::Auto if cpus.len() > 1 => watch(&cpus).ok(),
             _ => None,
         };
         let apart = match word {
-            PlacementWord::Auto => busy_cpus.is_some_and(|busy| busy <= NEIGHBOUR),
+            PlacementWord::Auto => !busy_cpus.is_some_and(|busy| is_busy(busy, cpus.len())),
             PlacementWord::Apart => true,
             PlacementWord::Shared => false,
         };
@@ -109,9 +108,26 @@ impl CpuSplit {
     }
 }
 
+/// How many of these CPUs are busy.
+fn watch(cpus: &[u32]) -> io::Result<f64> {
+    let before = CpuTimes::now()?;
+    sleep(WATCHED);
+    Ok(CpuTimes::now()?.busy_since(&before, cpus))
+}
+
+fn is_busy(busy_cpus: f64, cpus: usize) -> bool {
+    busy_cpus > BUSY_SHARE * cpus as f64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_quarter_of_the_cpus_makes_a_machine_busy() {
+        assert!(is_busy(0.51, 2) && !is_busy(0.5, 2));
+        assert!(is_busy(33.0, 128) && !is_busy(1.0, 128));
+    }
 
     #[test]
     fn every_cpu_is_in_one_half() {
