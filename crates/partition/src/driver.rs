@@ -60,7 +60,8 @@ pub trait Driver {
 pub trait DriverOn<O: Memory>: Driver {
     /// Registers regions of memory that are new, and forgets those that are gone. Called before the
     /// driver may be given spans in them, and before others get their numbers. A driver that needs
-    /// no registered memory, as TCP, has nothing to do.
+    /// no registered memory, as TCP, has nothing to do. The changes are a queue of `O`, which the
+    /// first driver that registers takes: of the drivers of a pair, one may register memory.
     fn register_memory(&mut self, _outside: &mut O) {}
 
     /// Takes in a report of the loop.

@@ -133,6 +133,7 @@ impl<D: Driver> Partition<D> {
     where
         D: DriverOn<O>,
     {
+        self.driver.register_memory(outside);
         self.driver.adopt(now, &mut self.shard, outside, handoff);
     }
 
@@ -142,6 +143,7 @@ impl<D: Driver> Partition<D> {
     where
         D: DriverOn<O>,
     {
+        self.driver.register_memory(outside);
         self.driver.poll(now, &mut self.shard, outside)
     }
 

@@ -3,7 +3,6 @@
 use lustrine_wire::header::{Body, Header, MdHandle};
 use lustrine_wire::nid::{Nid, PID_LUSTRE, PID_USERLAND, ProcessId};
 
-use super::messages::RESPONSES_WAITING_MAX;
 use super::{Msg, Purpose, Shard, Stage};
 use crate::credits::Acquire;
 use crate::error::LnetError;
@@ -347,7 +346,7 @@ impl Shard {
     /// Whether a REPLY to this peer may go without credits: a peer that sends GETs and takes no
     /// REPLYs must not use memory without limit.
     pub(super) fn admits_reply_in_place(&self, peer_ni: PeerNiKey) -> bool {
-        (self.peers.nis[peer_ni].messages as usize) < RESPONSES_WAITING_MAX
+        self.msgs.admits_response(self.peers.nis[peer_ni].messages as usize)
     }
 
     /// Sends the REPLY to a GET that matched, from the descriptor's memory, back the way that the
