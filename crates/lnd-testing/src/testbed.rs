@@ -188,6 +188,9 @@ pub fn turn<D: DriverOn<O>, O: Memory>(
     configure: impl Fn(NiIndex, Nid) -> D::NiConfig,
 ) {
     driver.register_memory(outside);
+    // A loop that polls looks before it has reports. What is found is worked on below.
+    driver.poll(now, core, outside);
+    core.settle(outside);
     for report in input.reports {
         driver.report(now, core, outside, report);
         core.settle(outside);

@@ -1,5 +1,5 @@
 //! The conformance suite with the drivers of this repository: socklnd over byte streams, the
-//! message driver, and both in one partition, in either order.
+//! message driver, and both in one partition, with their interfaces in either order.
 
 mod kinds;
 mod testbed;

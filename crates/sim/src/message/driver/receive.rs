@@ -234,7 +234,7 @@ impl MessageDriver {
         self.obey(now, core, out, slot, packet, verdict);
         while let Some(packet) = waiting.pop_front() {
             if !self.peers[slot].links.contains(&packet.link) {
-                return;
+                continue;
             }
             self.receive(now, core, out, slot, packet);
             let parked = self.peers[slot].parked(kind);
