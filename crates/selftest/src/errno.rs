@@ -13,7 +13,7 @@ pub const ENOMEM: u32 = 12;
 pub const EBUSY: u32 = 16;
 /// A value out of its range.
 pub const EINVAL: u32 = 22;
-/// Figures that do not fit the asker's room.
+/// Statistics that do not fit the buffer of the requester.
 pub const EMSGSIZE: u32 = 90;
 /// This node keeps no client statistics (tunable `selftest_client_stats`).
 pub const EOPNOTSUPP: u32 = 95;

@@ -27,7 +27,7 @@ impl Socklnd {
         let reads = self.counters.reads;
         let mut ended = false;
         for key in self.recent {
-            let Some(conn) = self.conns.get_mut(key) else { break };
+            let Some(conn) = self.conns.get_mut(key) else { continue };
             let fresh = |conn: &Conn| {
                 let open = conn.open();
                 open.is_some_and(|open| open.last_received + RECENT_FOR >= now)

@@ -234,7 +234,7 @@ pub(crate) fn run(args: &LadderArgs) -> Result<()> {
 }
 
 /// ucx_perftest does not print its version; the library's own program does, if there is one.
-fn ucx_version() -> Option<String> {
+pub(super) fn ucx_version() -> Option<String> {
     machine::versions(&[("ucx_info", "-v")]).remove("ucx_info")
 }
 

@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 
-use super::ladder::{Goal, reached};
+use super::ladder::{Goal, reached, ucx_version};
 use super::machine::{self, Machine};
 use super::ours::{self, Checks, Load, Programs, Waiting};
 use super::peers::{Direction, Peer, Percentile, Placement};
@@ -115,16 +115,18 @@ pub(crate) fn run(args: &NeighboursArgs) -> Result<()> {
             rows.push(Row { busy, load, unit, ours, against, theirs, ratio, goal, reached });
         }
     }
-    let versions = machine::versions(&[("iperf3", "--version"), ("sockperf", "--version")]);
+    let mut versions = machine::versions(&[("iperf3", "--version"), ("sockperf", "--version")]);
+    versions.extend(ucx_version().map(|version| ("ucx_perftest".to_owned(), version)));
     let (rounds, seconds) = (args.rounds, args.seconds);
     let found = Neighbours { date: machine::today(), machine, versions, rounds, seconds, rows };
     let table = render(&found);
     print!("{table}");
     let named = root().join("bench/results").join(format!("neighbours-{}.json", found.date));
     let file = args.json.clone().unwrap_or(named);
-    for (file, text) in
-        [(file.with_extension("txt"), table), (file, serde_json::to_string_pretty(&found)? + "\n")]
-    {
+    for (file, text) in [
+        (file.with_extension("txt"), table),
+        (file.with_extension("json"), serde_json::to_string_pretty(&found)? + "\n"),
+    ] {
         fs::write(&file, text).with_context(|| file.display().to_string())?;
     }
     Ok(())
