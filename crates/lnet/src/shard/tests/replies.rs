@@ -89,3 +89,23 @@ fn a_peer_with_too_many_replies_under_way_waits_for_credits() {
     assert!(matches!(shard.next_action(), Some(Action::Send(_))), "with credits");
     assert_eq!(in_place, RESPONSES_WAITING_MAX);
 }
+
+#[test]
+fn peers_that_take_no_replies_in_place_leave_room_for_others() {
+    let (mut net, header, arrival) = asked();
+    let shard = &mut net.nodes[1].shard;
+    let mut in_place = |peer: usize| {
+        let header = Header { src: process(peer), ..header };
+        let arrival = Arrival { from: process(peer), ..arrival };
+        (0..RESPONSES_WAITING_MAX)
+            .take_while(|_| matches!(shard.recv_get(NOW, arrival, &header), GetVerdict::Reply(_)))
+            .count()
+    };
+    let greedy = RESPONSES_MAX / 2 / RESPONSES_WAITING_MAX;
+    for peer in 2..2 + greedy {
+        assert_eq!(in_place(peer), RESPONSES_WAITING_MAX);
+    }
+    // Half of all is used: from now on a peer gets a few.
+    assert_eq!(in_place(2 + greedy), RESPONSES_KEPT);
+    assert_eq!(in_place(3 + greedy), RESPONSES_KEPT);
+}
