@@ -192,7 +192,7 @@ pub(in crate::lnetctl) const SET: &[CommandSyntax] = &[
     key(
         "discovery",
         "set discovery VALUE",
-        "Whether peers are discovered and may discover this node; nobody discovers a \
+        "Whether peers are discovered and may discover this node; other nodes do not discover a \
          userland node. 0 to 1, 1 by default",
     ),
     key("drop_asym_route", "set drop_asym_route VALUE", "Not supported in this release."),
