@@ -84,7 +84,7 @@ pub enum VersionError {
     },
     /// The node is older than the exchange of versions.
     #[error(
-        "the node does not tell its control version, so it is older than this tool, which speaks \
+        "the node does not state its control version, so it is older than this tool, which speaks \
          version {VERSION}: use the `lustrine` that the node was started with, or restart the node"
     )]
     NodeHasNone,
@@ -134,7 +134,7 @@ impl Session {
             Err(_) => Turn::Close(refusal(
                 EPROTO,
                 format!(
-                    "the node speaks control version {VERSION}, and this tool does not tell its \
+                    "the node speaks control version {VERSION}, and this tool does not state its \
                      version: use the `lustrine` that the node was started with (release {RELEASE})"
                 ),
             )),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A kind of figure.
+/// A kind of quantity.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
     /// How messages call what is allowed.
@@ -63,7 +63,7 @@ pub const FRACTION: Quantity = Quantity {
     units: &[("%", 10_000_000)],
 };
 
-/// Why a text is no figure of a kind.
+/// Why a text is not a quantity of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuantityError {
     /// A number alone.
@@ -92,7 +92,7 @@ impl QuantityError {
 }
 
 impl Quantity {
-    /// Reads a figure in its smallest unit.
+    /// Reads a quantity in its smallest unit.
     pub fn read(&self, text: &str) -> Result<u64, QuantityError> {
         let text = text.trim();
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -107,7 +107,7 @@ impl Quantity {
         decimal.times(*scale)
     }
 
-    /// Writes a figure with the largest unit that keeps it whole.
+    /// Writes a quantity with the largest unit that keeps it whole.
     pub fn write(&self, value: u64) -> String {
         let whole = |(_, scale): &&(&str, u64)| value != 0 && value.is_multiple_of(*scale);
         let best = self.units.iter().filter(whole).max_by_key(|(_, scale)| *scale);
@@ -133,7 +133,7 @@ const RANGE_MAX: usize = 1_000;
 
 const BILLION: u128 = 1_000_000_000;
 
-/// More than any figure here needs, little enough to multiply without care.
+/// More digits than any quantity here needs; products of such numbers fit `u128`.
 const DIGITS_MAX: usize = 18;
 
 impl Decimal {

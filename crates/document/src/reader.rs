@@ -228,7 +228,7 @@ impl Reader {
         self.accept(word(node, key, example))
     }
 
-    /// A figure with a unit, in its smallest unit; `None` if it is not given or not good.
+    /// A quantity with a unit, in its smallest unit; `None` if it is not given or not valid.
     pub fn quantity(
         &mut self,
         fields: &Fields<'_>,

@@ -1,4 +1,4 @@
-//! Client against service over a perfect network: every test, figures, session.
+//! Client against service over a perfect network: every test, progress, session.
 
 mod common;
 
@@ -31,13 +31,13 @@ fn every_test_with_every_check_runs_clean() {
         world.client().start_step(rung).unwrap();
         world.until(STEP, 5000, |world| world.client().step_finished());
         let now = world.now;
-        let figures = world.client().progress(now);
-        assert_eq!(figures.errors, [], "{test:?}");
-        assert!(figures.ops >= limit, "{test:?}: {}", figures.ops);
-        assert_eq!(figures.bytes, figures.ops * u64::from(test.len()));
-        let late = figures.latencies.count() - figures.ops;
+        let progress = world.client().progress(now);
+        assert_eq!(progress.errors, [], "{test:?}");
+        assert!(progress.ops >= limit, "{test:?}: {}", progress.ops);
+        assert_eq!(progress.bytes, progress.ops * u64::from(test.len()));
+        let late = progress.latencies.count() - progress.ops;
         assert!(late < 4, "only those that were under way at the end: {late}");
-        assert!(figures.server.is_some());
+        assert!(progress.server.is_some());
     }
     let now = world.now;
     world.client().finish(now);
@@ -61,13 +61,13 @@ fn a_stall_at_the_end_of_a_step_shows_in_its_latencies() {
     world.turns(STEP, 2500);
     world.nodes[1].stalled = false;
     world.until(STEP, 5000, |world| world.client().step_finished());
-    let figures = measured(&mut world);
-    assert_eq!((figures.errors.len(), figures.lost), (0, 0));
+    let progress = measured(&mut world);
+    assert_eq!((progress.errors.len(), progress.lost), (0, 0));
     let stall = Nanos::from_millis(2490);
-    assert!(figures.latencies.max() >= stall, "{:?}", figures.latencies.max());
-    let p999 = figures.latencies.quantile(0.999);
-    assert!(p999 >= stall, "{p999:?} of {}", figures.latencies.count());
-    assert!(figures.elapsed < Nanos::from_millis(3010), "the time of the step is what it was");
+    assert!(progress.latencies.max() >= stall, "{:?}", progress.latencies.max());
+    let p999 = progress.latencies.quantile(0.999);
+    assert!(p999 >= stall, "{p999:?} of {}", progress.latencies.count());
+    assert!(progress.elapsed < Nanos::from_millis(3010), "the time of the step is what it was");
 }
 
 #[test]
@@ -79,10 +79,10 @@ fn what_never_ends_is_counted_with_its_age() {
     world.nodes[1].dead = true;
     world.until(Nanos::from_millis(10), 20_000, |world| world.client().step_finished());
     let now = world.now;
-    let figures = world.client().progress(now);
-    assert_eq!(figures.lost, 8);
-    assert!(figures.lost_age_max > Nanos::from_millis(500), "{:?}", figures.lost_age_max);
-    assert!(figures.ops > 100, "what was measured before stays");
+    let progress = world.client().progress(now);
+    assert_eq!(progress.lost, 8);
+    assert!(progress.lost_age_max > Nanos::from_millis(500), "{:?}", progress.lost_age_max);
+    assert!(progress.ops > 100, "what was measured before stays");
 }
 
 #[test]
@@ -129,12 +129,12 @@ fn the_clock_starts_when_every_unit_is_warm() {
     });
     assert!(first_count.unwrap().since(begin) >= warm_up);
     let now = world.now;
-    let figures = world.client().progress(now);
-    let millis = figures.elapsed.0 / 1_000_000;
+    let progress = world.client().progress(now);
+    let millis = progress.elapsed.0 / 1_000_000;
     assert!((1000..=1002).contains(&millis), "{millis}");
     // Four turns of a millisecond per round trip.
-    assert!(figures.latencies.max() <= Nanos::from_millis(5));
-    assert_eq!(figures.outstanding, 0);
+    assert!(progress.latencies.max() <= Nanos::from_millis(5));
+    assert_eq!(progress.outstanding, 0);
 }
 
 #[test]
@@ -201,9 +201,9 @@ fn clients_without_sessions_share_a_node_that_is_in_somebody_elses() {
     let now = world.now;
     for (node, before) in [2, 3].into_iter().zip(before) {
         let client = world.nodes[node].client.as_mut().unwrap();
-        let figures = client.progress(now);
-        assert_eq!((figures.errors.len(), figures.server), (0, None));
-        assert!(figures.ops >= 200);
+        let progress = client.progress(now);
+        assert_eq!((progress.errors.len(), progress.server), (0, None));
+        assert!(progress.ops >= 200);
         client.finish(now);
         assert_eq!(client.next_deadline(), Time::ZERO, "it wants a turn for its memory's sake");
         world.until(STEP, 2, |world| world.nodes[node].client.as_ref().unwrap().finished());

@@ -40,11 +40,11 @@ fn a_restarted_server_is_loaded_again() {
 
     world.until(STEP, 20_000, |world| world.client().step_finished());
     let now = world.now;
-    let figures = world.client().progress(now);
+    let progress = world.client().progress(now);
     assert_eq!(world.client().error(), None);
-    assert!(!figures.errors.is_empty(), "what was under way is counted as failed");
-    assert!(figures.down > Nanos(0) && figures.down < seconds(15), "{:?}", figures.down);
-    assert!(figures.elapsed >= seconds(30) && figures.elapsed < seconds(31));
+    assert!(!progress.errors.is_empty(), "what was under way is counted as failed");
+    assert!(progress.down > Nanos(0) && progress.down < seconds(15), "{:?}", progress.down);
+    assert!(progress.elapsed >= seconds(30) && progress.elapsed < seconds(31));
 }
 
 #[test]
@@ -117,9 +117,9 @@ fn a_server_that_returns_after_the_end_of_a_rung_loses_only_what_was_under_way()
     world.until(STEP, 8000, |world| world.client().step_finished());
     let now = world.now;
     assert_eq!(world.client().error(), None);
-    let figures = world.client().progress(now);
-    assert_eq!(figures.errors.iter().map(|(_, count)| count).sum::<u64>(), 8, "{figures:?}");
-    assert!(figures.server.is_some(), "its counters are requested as in other steps");
+    let progress = world.client().progress(now);
+    assert_eq!(progress.errors.iter().map(|(_, count)| count).sum::<u64>(), 8, "{progress:?}");
+    assert!(progress.server.is_some(), "its counters are requested as in other steps");
     world.client().finish(now);
     world.until(STEP, 8000, |world| world.client().finished());
     assert!(world.net.nodes[0].memory.live <= before);
@@ -161,11 +161,11 @@ fn losses_on_the_way_are_counted_and_the_load_goes_on() {
         world.until(STEP, 40_000, |world| world.client().step_finished());
         (world.vanish, world.fail) = (0, 0);
         let now = world.now;
-        let figures = world.client().progress(now);
-        assert!(figures.ops > 100, "seed {seed}: {} ops", figures.ops);
-        assert!(!figures.errors.is_empty(), "seed {seed}");
-        let corrupt = figures.errors.iter().any(|(error, _)| *error == TestError::Corrupt);
-        assert!(!corrupt, "seed {seed}: {:?}", figures.errors);
+        let progress = world.client().progress(now);
+        assert!(progress.ops > 100, "seed {seed}: {} ops", progress.ops);
+        assert!(!progress.errors.is_empty(), "seed {seed}");
+        let corrupt = progress.errors.iter().any(|(error, _)| *error == TestError::Corrupt);
+        assert!(!corrupt, "seed {seed}: {:?}", progress.errors);
         world.client().finish(now);
         world.until(STEP, 10_000, |world| world.client().finished());
         assert_eq!(world.net.nodes[0].memory.live, before, "seed {seed}");
@@ -219,10 +219,10 @@ fn a_session_that_was_removed_behind_the_clients_back_is_made_again() {
     assert!(world.service(1).session().is_none());
     world.until(STEP, 40_000, |world| world.client().step_finished());
     let now = world.now;
-    let figures = world.client().progress(now);
-    assert!(figures.ops > 1000);
-    let lost: u64 = figures.errors.iter().map(|(_, count)| count).sum();
-    assert!(lost <= 8, "at most one RPC per unit: {:?}", figures.errors);
+    let progress = world.client().progress(now);
+    assert!(progress.ops > 1000);
+    let lost: u64 = progress.errors.iter().map(|(_, count)| count).sum();
+    assert!(lost <= 8, "at most one RPC per unit: {:?}", progress.errors);
     assert!(world.service(1).session().is_some());
 }
 
@@ -257,9 +257,9 @@ fn a_slow_way_that_is_full_of_our_own_data_is_no_dead_node() {
         // The rung ends on the slow way; nothing that is still out is given up.
         world.until(seconds(1), 200, |world| world.client().step_finished());
         let now = world.now;
-        let figures = world.client().progress(now);
-        assert_eq!(figures.errors, [], "{test:?}");
-        assert!(figures.ops > 20, "{test:?}: {}", figures.ops);
+        let progress = world.client().progress(now);
+        assert_eq!(progress.errors, [], "{test:?}");
+        assert!(progress.ops > 20, "{test:?}: {}", progress.ops);
     }
 }
 
@@ -277,8 +277,8 @@ fn a_node_in_trouble_is_not_bombarded() {
     world.fail = 0;
     world.turns(STEP, 1200);
     let now = world.now;
-    let figures = world.client().progress(now);
-    assert!(figures.down > seconds(39) && figures.down < seconds(43), "{:?}", figures.down);
+    let progress = world.client().progress(now);
+    assert!(progress.down > seconds(39) && progress.down < seconds(43), "{:?}", progress.down);
 }
 
 #[test]
@@ -336,9 +336,9 @@ fn a_rung_whose_rpcs_all_fail_ends_by_itself_and_says_so() {
         world.client().start_step(LoadStep { limit, ..timed(READ, 0) }).unwrap();
         world.until(STEP, 10_000, |world| world.client().step_finished());
         let now = world.now;
-        let figures = world.client().progress(now);
-        let failed: u64 = figures.errors.iter().map(|(_, count)| count).sum();
-        assert!(figures.ops == 0 && failed > 8, "{limit:?}: {:?}", figures.errors);
+        let progress = world.client().progress(now);
+        let failed: u64 = progress.errors.iter().map(|(_, count)| count).sum();
+        assert!(progress.ops == 0 && failed > 8, "{limit:?}: {:?}", progress.errors);
         assert_eq!(world.client().error(), None);
     }
 }
@@ -350,9 +350,9 @@ fn what_never_ends_is_an_error_of_its_rung() {
     // 10 s of warm-up at most, 3 s measured, 5 s for those still out.
     world.until(STEP, 3700, |world| world.client().step_finished());
     let now = world.now;
-    let figures = world.client().progress(now);
-    assert_eq!(figures.errors, [(TestError::Rpc(RpcError::Aborted), 8)]);
-    assert!(figures.elapsed >= seconds(3) && figures.elapsed < seconds(4));
+    let progress = world.client().progress(now);
+    assert_eq!(progress.errors, [(TestError::Rpc(RpcError::Aborted), 8)]);
+    assert!(progress.elapsed >= seconds(3) && progress.elapsed < seconds(4));
 }
 
 #[test]
@@ -364,8 +364,8 @@ fn a_rung_in_which_nothing_ends_is_not_a_clean_one() {
     world.net.nodes[1].memory.limit = 0;
     world.until(STEP, 200, |world| world.client().step_finished());
     let now = world.now;
-    let figures = world.client().progress(now);
-    assert_eq!((figures.ops, figures.errors), (0, vec![(TestError::NoneEnded, 1)]));
+    let progress = world.client().progress(now);
+    assert_eq!((progress.ops, progress.errors), (0, vec![(TestError::NoneEnded, 1)]));
 }
 
 #[test]

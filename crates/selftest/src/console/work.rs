@@ -119,8 +119,8 @@ pub(super) fn observe(
     };
     if let Some(node) = session.and_then(|session| session.nodes.get_mut(nid)) {
         node.state = state;
-        // Only its own word makes it one of ours; whoever has its NID after it was away, or after
-        // it was taken into a session anew, has to say so again.
+        // A node is one of ours only if its reply says so. After it was away, or was taken into a
+        // session again, another node may have its NID, so its next reply decides.
         match &outcome.reply {
             Ok(Message { body: Body::DebugReply(reply), .. }) => {
                 node.ours = reply.batches == EXTENSIONS_MAGIC;

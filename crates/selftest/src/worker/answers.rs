@@ -178,9 +178,9 @@ impl Answers {
         }
     }
 
-    /// Serves a request that waited, unless it did so for longer than an RPC may take here: whoever
-    /// sent it has given it up if its time-out is not longer, and its data would be waited for in
-    /// vain, for a time-out each.
+    /// Serves a request that waited, unless it waited for longer than an RPC may take here: its
+    /// sender has given it up if its time-out is not longer, and waiting for its data would take
+    /// one time-out for each request.
     fn serve_in_time<M: Memory>(
         &mut self,
         turn: &mut Turn<'_, M>,

@@ -192,7 +192,7 @@ impl Wire {
     }
 
     /// A notification that reaches a host directly at a time, or soon after.
-    pub(super) fn tell(&mut self, at: Time, mut packet: Box<Packet>) {
+    pub(super) fn notify(&mut self, at: Time, mut packet: Box<Packet>) {
         packet.at = packet.hops.len() as u8;
         packet.tail = at.max(self.earliest);
         // In addition to the packet that it concerns.
@@ -269,7 +269,7 @@ impl Wire {
         core::mem::swap(&mut packet.from, &mut packet.to);
         core::mem::swap(&mut packet.local, &mut packet.remote);
         packet.cargo = cargo;
-        self.tell(now + self.fabric.delay(&packet.hops), packet);
+        self.notify(now + self.fabric.delay(&packet.hops), packet);
     }
 
     /// Notifies the sender of a large message that this number of its bytes has arrived.
@@ -289,7 +289,7 @@ impl Wire {
             ..*packet
         };
         let word = self.packets.pack(word);
-        self.tell(at + self.fabric.delay(&word.hops), word);
+        self.notify(at + self.fabric.delay(&word.hops), word);
     }
 
     /// Notifies the sender of a large message that it is no longer needed.
@@ -329,7 +329,7 @@ impl Wire {
         core::mem::swap(&mut packet.from, &mut packet.to);
         core::mem::swap(&mut packet.local, &mut packet.remote);
         packet.cargo = Cargo::Broken;
-        self.tell(until.max(now), packet);
+        self.notify(until.max(now), packet);
     }
 
     fn pass(
