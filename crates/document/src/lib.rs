@@ -1,5 +1,5 @@
-//! Documents that people write: YAML with places, read by tables of known keys, with quantities that
-//! have units; and everything that is wrong with one, said at once.
+//! Documents that people write: YAML with places, read by tables of known keys, with quantities
+//! that have units; and everything that is wrong with one, said at once.
 #![forbid(unsafe_code)]
 
 mod hint;

@@ -149,7 +149,7 @@ declare_tunables! {
     retry_count "lnet_retry_count" "" 2 0..=255 Live
         "Divides transaction_timeout into shares for the driver; messages are not resent yet."
     discovery "discovery" "0/1" 1 0..=1 Live
-        "Whether peers are discovered and may discover this node; other nodes do not discover a userland node."
+        "Whether this node and its peers discover each other; a userland node is never discovered."
     lock_prim_nid "lock_prim_nid" "0/1" 1 0..=1 Live
         "No effect yet: would keep the primary NID that a file system asked for."
     max_interfaces "lnet_interfaces_max" "" 200 16..=4096 Live

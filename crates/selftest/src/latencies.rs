@@ -61,7 +61,8 @@ impl Latencies {
         self.count = self.count.saturating_add(count);
     }
 
-    /// In buckets sixteen times as wide, as [`ClientStats`](lustrine_wire::srpc::ClientStats) has them.
+    /// In buckets sixteen times as wide, as
+    /// [`ClientStats`](lustrine_wire::srpc::ClientStats) has them.
     pub(crate) fn coarse(&self) -> Vec<(u32, u64)> {
         let mut coarse: Vec<(u32, u64)> = Vec::new();
         for (bucket, count) in self.filled() {
@@ -74,8 +75,8 @@ impl Latencies {
         coarse
     }
 
-    /// Adds latencies in the buckets of [`ClientStats`](lustrine_wire::srpc::ClientStats), each as if it
-    /// were in the middle of its bucket: at most 0.8 % or 8 ns beside what it was.
+    /// Adds latencies in the buckets of [`ClientStats`](lustrine_wire::srpc::ClientStats), each as
+    /// if it were in the middle of its bucket: at most 0.8 % or 8 ns beside what it was.
     pub fn add_coarse(&mut self, buckets: impl IntoIterator<Item = (u32, u64)>) {
         for (bucket, count) in buckets {
             if count == 0 {

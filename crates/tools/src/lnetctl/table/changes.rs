@@ -192,8 +192,8 @@ pub(in crate::lnetctl) const SET: &[CommandSyntax] = &[
     key(
         "discovery",
         "set discovery VALUE",
-        "Whether peers are discovered and may discover this node; other nodes do not discover a \
-         userland node. 0 to 1, 1 by default",
+        "Whether this node and its peers discover each other; a userland node is never \
+         discovered. 0 to 1, 1 by default",
     ),
     key("drop_asym_route", "set drop_asym_route VALUE", "Not supported in this release."),
     key(
