@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use crate::lnd::NiIndex;
 
-/// A metric that a driver declares: counters of one unit, told apart by a label if there are
+/// A metric that a driver declares: counters of one unit, distinguished by a label if there are
 /// several.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DriverMetric {

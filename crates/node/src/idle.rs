@@ -2,11 +2,11 @@
 //! lets others run meanwhile.
 //!
 //! A loop that looks again at once keeps the CPU from the program that is to send it something, if
-//! both share the CPU; so a polling loop yields now and then. How long a yield takes says who else
-//! wants the CPU. If nobody does, it returns at once: the loop yields rarely. Another polling loop
-//! yields in turn after microseconds: the loop yields at each look, so that both get ahead. A
-//! program that computes keeps the CPU for its whole time slice, of milliseconds, and takes one
-//! for each yield. A loop that sleeps is put before such a program when it has something to do, so
+//! both share the CPU; so a polling loop yields regularly. The duration of a yield shows what else
+//! wants the CPU. If nothing does, the yield returns at once, and the loop yields rarely. Another
+//! polling loop yields in turn after microseconds: the loop then yields at each look, so that both
+//! make progress. A program that computes keeps the CPU for its whole time slice, of milliseconds,
+//! for each yield. When a sleeping loop wakes up, the scheduler prefers it to such a program, so
 //! beside one the loop sleeps instead of polling.
 
 use lustrine_lnet::time::{Nanos, Time};

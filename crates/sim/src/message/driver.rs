@@ -364,7 +364,7 @@ impl MessageDriver {
         }
     }
 
-    /// Closes all connections with a peer, and tells it.
+    /// Closes all connections with a peer, and notifies the peer.
     fn close<C: Core>(
         &mut self,
         now: Time,

@@ -122,7 +122,7 @@ mod tests {
         let arrived = &mut Vec::new();
         let mut outside = Outside { memory: &mut memory, wire: &mut wire, arrived };
         turn(BEGIN, &mut driver, &mut core, &mut outside, Input::default(), |_, nid| nid);
-        assert_eq!(core.ended.len(), 1, "nobody has that NID");
+        assert_eq!(core.ended.len(), 1, "no node has that NID");
     }
 
     #[test]
