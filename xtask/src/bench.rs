@@ -13,6 +13,7 @@ mod neighbours;
 mod ours;
 mod peers;
 mod ports;
+mod results;
 mod statistics;
 mod waiting;
 mod wan;

@@ -17,9 +17,10 @@ use serde::Serialize;
 use super::machine::{self, Machine};
 use super::ours::Programs;
 use super::ports;
+use super::results;
 use super::statistics::Summary;
 use crate::process::{ChildGuard, capture};
-use crate::repository::{root, target_dir};
+use crate::repository::target_dir;
 
 /// Longest time of one call of `lst` beyond its requested duration.
 const CALL_MAX: Duration = Duration::from_secs(120);
@@ -108,16 +109,9 @@ pub(crate) fn run(args: &ConsoleArgs) -> Result<()> {
     session.lst(&["stop"])?;
     session.lst(&["end_session"])?;
     let table = render(&console);
-    print!("{table}");
     let name = format!("console-{}-{}.json", console.date, console.machine.short_name());
-    let file = args.json.clone().unwrap_or_else(|| root().join("bench/results").join(name));
-    for (file, text) in [
-        (file.with_extension("txt"), table),
-        (file, serde_json::to_string_pretty(&console)? + "\n"),
-    ] {
-        fs::write(&file, text).with_context(|| file.display().to_string())?;
-    }
-    Ok(())
+    let file = args.json.clone().unwrap_or_else(|| results::kept(&name));
+    results::write(Some(&file), &table, &console)
 }
 
 /// A session in which all nodes read from each other.
@@ -243,14 +237,8 @@ fn rate_in(said: &str) -> Result<f64> {
 }
 
 fn render(console: &Console) -> String {
-    let Machine { cpu, cores, kernel, load, .. } = &console.machine;
-    let mut out = format!(
-        "{}: {cpu}, {cores} cores, {kernel}, load before {load}; {} nodes, {} s a measurement\n",
-        console.date, console.nodes, console.seconds
-    );
-    for (program, version) in &console.versions {
-        let _ = writeln!(out, "  {program}: {version}");
-    }
+    let run = format!("{} nodes, {} s a measurement", console.nodes, console.seconds);
+    let mut out = console.machine.heading(&console.date, &run, &console.versions);
     let _ = writeln!(out, "  {GOAL}\n");
     for (what, summary) in
         [("lst stat every second", &console.with_stat), ("no commands", &console.alone)]

@@ -24,10 +24,11 @@ use serde::Serialize;
 use super::console::{TICKS, ticks_of};
 use super::machine::{self, Machine};
 use super::ours::Programs;
+use super::results;
 use super::statistics::Summary;
 use super::{icount, ports};
 use crate::process::{ChildGuard, capture, installed};
-use crate::repository::{root, target_dir};
+use crate::repository::target_dir;
 
 /// The addresses of the node and its client.
 const NODE: Ipv4Addr = Ipv4Addr::new(127, 65, 0, 1);
@@ -194,15 +195,9 @@ pub(crate) fn run(args: &HistogramsArgs) -> Result<()> {
         instructions: counted()?,
     };
     let table = render(&result);
-    print!("{table}");
     let name = format!("histograms-{}-{}.json", result.date, result.machine.short_name());
-    let file = args.json.clone().unwrap_or_else(|| root().join("bench/results").join(name));
-    for (file, text) in
-        [(file.with_extension("txt"), table), (file, serde_json::to_string_pretty(&result)? + "\n")]
-    {
-        fs::write(&file, text).with_context(|| file.display().to_string())?;
-    }
-    Ok(())
+    let file = args.json.clone().unwrap_or_else(|| results::kept(&name));
+    results::write(Some(&file), &table, &result)
 }
 
 fn row(load: &'static str, unit: &'static str, values: &[Vec<f64>; 3]) -> Result<Row> {
@@ -325,14 +320,8 @@ fn counted() -> Result<Vec<Counted>> {
 }
 
 fn render(result: &Histograms) -> String {
-    let Machine { cpu, cores, kernel, load, .. } = &result.machine;
-    let mut out = format!(
-        "{}: {cpu}, {cores} cores, {kernel}; {} rounds of {} s, load before {load}\n",
-        result.date, result.rounds, result.seconds
-    );
-    for (program, version) in &result.versions {
-        let _ = writeln!(out, "  {program}: {version}");
-    }
+    let run = format!("{} rounds of {} s", result.rounds, result.seconds);
+    let mut out = result.machine.heading(&result.date, &run, &result.versions);
     let _ = writeln!(out, "  {GOAL}; in brackets least and greatest of the rounds\n");
     let (head, plain) = (["load", "unit", "off", "on", "scraped"], result.rows.iter());
     let _ = writeln!(

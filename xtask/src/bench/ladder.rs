@@ -2,18 +2,17 @@
 
 mod table;
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
 use super::machine::{self, Machine};
 use super::ours::{self, Checks, Layer, Load, Measured, Programs, Waiting};
 use super::peers::{Direction, Peer, Percentile, Placement};
+use super::results;
 use super::statistics::Summary;
-use crate::repository::root;
 
 /// The speed ladder.
 #[derive(Args)]
@@ -225,23 +224,14 @@ pub(crate) fn run(args: &LadderArgs) -> Result<()> {
     let mut ladder = Ladder { date: machine::today(), machine, versions, rounds, seconds, rows };
     ladder.versions.extend(ucx_version().map(|version| ("ucx_perftest".to_owned(), version)));
     let table = table::render(&ladder);
-    print!("{table}");
-    let results = root().join("bench/results");
-    let named = results.join(format!("ladder-{}.json", ladder.date));
+    let named = results::kept(&format!("ladder-{}.json", ladder.date));
     let file = args.json.clone().unwrap_or(named);
-    write(&file, &(serde_json::to_string_pretty(&ladder)? + "\n"))?;
-    write(&file.with_extension("txt"), &table)
+    results::write(Some(&file), &table, &ladder)
 }
 
 /// ucx_perftest does not print its version; the library's own program does, if there is one.
 pub(super) fn ucx_version() -> Option<String> {
     machine::versions(&[("ucx_info", "-v")]).remove("ucx_info")
-}
-
-fn write(file: &Path, text: &str) -> Result<()> {
-    fs::write(file, text).with_context(|| file.display().to_string())?;
-    eprintln!("written: {}", file.display());
-    Ok(())
 }
 
 fn against(rung: &Rung) -> String {

@@ -1,6 +1,7 @@
 //! The machine of a measurement.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::fs;
 use std::process::Command;
 use std::thread;
@@ -40,6 +41,23 @@ impl Machine {
             kernel: first_line(Command::new("uname").arg("-sr")),
             load: load.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0.0),
         }
+    }
+
+    /// The first lines of a table of results: the day, this machine, what a run is, and the
+    /// versions of the programs.
+    pub(crate) fn heading(
+        &self,
+        date: &str,
+        run: &str,
+        versions: &BTreeMap<String, String>,
+    ) -> String {
+        let Machine { cpu, cores, kernel, load, .. } = self;
+        let mut heading =
+            format!("{date}: {cpu}, {cores} cores, {kernel}; {run}, load before {load}\n");
+        for (program, version) in versions {
+            let _ = writeln!(heading, "  {program}: {version}");
+        }
+        heading
     }
 
     /// A short name for files.

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -16,9 +15,10 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use super::machine::{self, Machine};
+use super::results;
 use super::statistics::Summary;
 use crate::process;
-use crate::repository::{cargo, root, target_dir};
+use crate::repository::{cargo, target_dir};
 
 /// A release build from nothing, on a small machine.
 const BUILD_MAX: Duration = Duration::from_secs(20 * 60);
@@ -123,16 +123,10 @@ pub(crate) fn run(args: &MessageSimArgs) -> Result<()> {
         rows: rows.collect::<Result<_>>()?,
     };
     let table = render(&crowd);
-    print!("{table}");
     let name = format!("message-sim-{}-{}.json", crowd.date, crowd.machine.short_name());
-    let named = (!args.quick).then(|| root().join("bench/results").join(name));
-    let Some(file) = args.json.clone().or(named) else { return Ok(()) };
-    for (file, text) in
-        [(file.with_extension("txt"), table), (file, serde_json::to_string_pretty(&crowd)? + "\n")]
-    {
-        fs::write(&file, text).with_context(|| file.display().to_string())?;
-    }
-    Ok(())
+    let named = (!args.quick).then(|| results::kept(&name));
+    let file = args.json.clone().or(named);
+    results::write(file.as_deref(), &table, &crowd)
 }
 
 fn build() -> Result<PathBuf> {
@@ -175,15 +169,11 @@ fn row(test: &'static str, (clients, servers): (u32, u32), runs: &[Run]) -> Resu
 }
 
 fn render(crowd: &MessageSim) -> String {
-    let Machine { cpu, cores, kernel, load, .. } = &crowd.machine;
-    let mut out = format!(
-        "{}: {cpu}, {cores} cores, {kernel}; {} rounds of {} messages, {} RPCs under way per \
-         client, load before {load}\n",
-        crowd.date, crowd.rounds, crowd.messages, crowd.concurrency
+    let run = format!(
+        "{} rounds of {} messages, {} RPCs under way per client",
+        crowd.rounds, crowd.messages, crowd.concurrency
     );
-    for (program, version) in &crowd.versions {
-        let _ = writeln!(out, "  {program}: {version}");
-    }
+    let mut out = crowd.machine.heading(&crowd.date, &run, &crowd.versions);
     let _ = writeln!(out, "  {GOAL}");
     let _ = writeln!(
         out,

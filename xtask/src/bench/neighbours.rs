@@ -5,7 +5,6 @@
 //! end. At zero neighbours `lustrine selftest` separates its nodes by itself.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -17,9 +16,9 @@ use super::ladder::{Goal, reached, ucx_version};
 use super::machine::{self, Machine};
 use super::ours::{self, Checks, Load, Programs, Waiting};
 use super::peers::{Direction, Peer, Percentile, Placement};
+use super::results;
 use super::statistics::Summary;
 use crate::process::ChildGuard;
-use crate::repository::root;
 
 /// Busy neighbours.
 #[derive(Args)]
@@ -120,16 +119,9 @@ pub(crate) fn run(args: &NeighboursArgs) -> Result<()> {
     let (rounds, seconds) = (args.rounds, args.seconds);
     let found = Neighbours { date: machine::today(), machine, versions, rounds, seconds, rows };
     let table = render(&found);
-    print!("{table}");
-    let named = root().join("bench/results").join(format!("neighbours-{}.json", found.date));
+    let named = results::kept(&format!("neighbours-{}.json", found.date));
     let file = args.json.clone().unwrap_or(named);
-    for (file, text) in [
-        (file.with_extension("txt"), table),
-        (file.with_extension("json"), serde_json::to_string_pretty(&found)? + "\n"),
-    ] {
-        fs::write(&file, text).with_context(|| file.display().to_string())?;
-    }
-    Ok(())
+    results::write(Some(&file), &table, &found)
 }
 
 /// A program that computes until it is killed.
@@ -138,14 +130,8 @@ fn neighbour() -> Result<ChildGuard> {
 }
 
 fn render(found: &Neighbours) -> String {
-    let Machine { cpu, cores, kernel, load, .. } = &found.machine;
-    let mut out = format!(
-        "{}: {cpu}, {cores} cores, {kernel}; {} rounds of {} s, load before {load}\n",
-        found.date, found.rounds, found.seconds
-    );
-    for (program, version) in &found.versions {
-        let _ = writeln!(out, "  {program}: {version}");
-    }
+    let run = format!("{} rounds of {} s", found.rounds, found.seconds);
+    let mut out = found.machine.heading(&found.date, &run, &found.versions);
     let _ = writeln!(
         out,
         "\n{:>4} {:24} {:>6} {:>30}  {:34} {:>30} {:>18} {:>6}",

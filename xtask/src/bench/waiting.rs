@@ -3,7 +3,6 @@
 //! Tunable `spin_us` says how long a loop polls before it sleeps: 0 sleeps at once, -1 never.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -13,8 +12,8 @@ use serde::Serialize;
 use super::machine::{self, Machine};
 use super::ours::{self, Checks, Load, Measured, Programs};
 use super::peers::Direction;
+use super::results;
 use super::statistics::Summary;
-use crate::repository::root;
 
 /// The ways to wait, compared.
 #[derive(Args)]
@@ -108,27 +107,14 @@ pub(crate) fn run(args: &WaitingArgs) -> Result<()> {
     let (rounds, seconds) = (args.rounds, args.seconds);
     let waiting = Waiting { date: machine::today(), machine, versions, rounds, seconds, rows };
     let table = render(&waiting);
-    print!("{table}");
-    let named = root().join("bench/results").join(format!("waiting-{}.json", waiting.date));
+    let named = results::kept(&format!("waiting-{}.json", waiting.date));
     let file = args.json.clone().unwrap_or(named);
-    for (file, text) in [
-        (file.with_extension("txt"), table),
-        (file, serde_json::to_string_pretty(&waiting)? + "\n"),
-    ] {
-        fs::write(&file, text).with_context(|| file.display().to_string())?;
-    }
-    Ok(())
+    results::write(Some(&file), &table, &waiting)
 }
 
 fn render(waiting: &Waiting) -> String {
-    let Machine { cpu, cores, kernel, load, .. } = &waiting.machine;
-    let mut out = format!(
-        "{}: {cpu}, {cores} cores, {kernel}; {} rounds of {} s, load before {load}\n",
-        waiting.date, waiting.rounds, waiting.seconds
-    );
-    for (program, version) in &waiting.versions {
-        let _ = writeln!(out, "  {program}: {version}");
-    }
+    let run = format!("{} rounds of {} s", waiting.rounds, waiting.seconds);
+    let mut out = waiting.machine.heading(&waiting.date, &run, &waiting.versions);
     let _ = writeln!(
         out,
         "\n{:24} {:>7} {:>6} {:>28} {:>26}",

@@ -21,8 +21,8 @@ use self::ends::{Congestion, Programs};
 use self::lab::{Carried, Lab};
 use self::values::{Kind, Measurement};
 use super::machine::{self, Machine};
+use super::results;
 use super::statistics::Summary;
-use crate::repository::root;
 
 /// The simulator's TCP against Linux's.
 #[derive(Args)]
@@ -203,19 +203,13 @@ pub(crate) fn run(args: &WanArgs) -> Result<()> {
         rows,
     };
     let table = table::render(&wan);
-    print!("{table}");
-    let named = root().join("bench/results").join(format!("wan-{}.json", wan.date));
+    let named = results::kept(&format!("wan-{}.json", wan.date));
     let file = match (&args.json, args.simulated_only) {
-        (Some(file), _) => file.clone(),
-        (None, true) => return Ok(()),
-        (None, false) => named,
+        (Some(file), _) => Some(file.clone()),
+        (None, true) => None,
+        (None, false) => Some(named),
     };
-    for (file, text) in
-        [(file.with_extension("txt"), table), (file, serde_json::to_string_pretty(&wan)? + "\n")]
-    {
-        fs::write(&file, text).with_context(|| file.display().to_string())?;
-    }
-    Ok(())
+    results::write(file.as_deref(), &table, &wan)
 }
 
 fn links(args: &WanArgs) -> Result<Vec<LinkSpec>> {

@@ -6,22 +6,8 @@ use super::{Goal, Ladder, Row};
 use crate::bench::statistics::Summary;
 
 pub(super) fn render(ladder: &Ladder) -> String {
-    let mut out = String::new();
-    let machine = &ladder.machine;
-    let _ = writeln!(
-        out,
-        "{}: {}, {} cores, {}; {} rounds of {} s, load before {}",
-        ladder.date,
-        machine.cpu,
-        machine.cores,
-        machine.kernel,
-        ladder.rounds,
-        ladder.seconds,
-        machine.load,
-    );
-    for (program, version) in &ladder.versions {
-        let _ = writeln!(out, "  {program}: {version}");
-    }
+    let run = format!("{} rounds of {} s", ladder.rounds, ladder.seconds);
+    let mut out = ladder.machine.heading(&ladder.date, &run, &ladder.versions);
     let _ = writeln!(
         out,
         "\n{:24} {:8} {:6} {:>24}  {:28} {:>24}  {:>17}  {:>8}  {:>7}",

@@ -8,20 +8,8 @@ use super::values::Kind;
 use super::{LinkSpec, Row, Wan};
 
 pub(super) fn render(wan: &Wan) -> String {
-    let machine = &wan.machine;
-    let mut out = format!(
-        "{}: {}, {} cores, {}; {} rounds, {} links at a time, load before {}\n",
-        wan.date,
-        machine.cpu,
-        machine.cores,
-        machine.kernel,
-        wan.rounds,
-        wan.parallel,
-        machine.load
-    );
-    for (program, version) in &wan.versions {
-        let _ = writeln!(out, "  {program}: {version}");
-    }
+    let run = format!("{} rounds, {} links at a time", wan.rounds, wan.parallel);
+    let mut out = wan.machine.heading(&wan.date, &run, &wan.versions);
     lateness(&mut out, wan);
     errors(&mut out, &wan.rows);
     let mut before = None;
