@@ -129,6 +129,31 @@ pub struct SendAction {
     pub deadline: Time,
 }
 
+/// What a driver found when it looked for messages without a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PollOutcome {
+    /// Something came: there is work to do now.
+    Found,
+    /// Nothing came by the connections that the driver polls.
+    Nothing,
+    /// The driver polls no connection now: only a report can say that something came.
+    NotPolled,
+}
+
+impl PollOutcome {
+    /// The outcome for two drivers that were both asked. A driver that was not polled has its
+    /// messages reported, and these reports must not wait: it outweighs a driver that found
+    /// nothing.
+    #[must_use]
+    pub fn and(self, other: PollOutcome) -> PollOutcome {
+        match (self, other) {
+            (PollOutcome::Found, _) | (_, PollOutcome::Found) => PollOutcome::Found,
+            (PollOutcome::NotPolled, _) | (_, PollOutcome::NotPolled) => PollOutcome::NotPolled,
+            (PollOutcome::Nothing, PollOutcome::Nothing) => PollOutcome::Nothing,
+        }
+    }
+}
+
 /// A change of a peer's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkEvent {
@@ -174,4 +199,21 @@ pub trait Core {
     /// from now on. A [`Action::Resume`] that it has queued before still comes: the driver then
     /// calls [`Core::done`] for its operation, if there is one, with an error.
     fn forget(&mut self, ni: NiIndex, rx: RxId);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PollOutcome;
+
+    #[test]
+    fn two_drivers_wait_for_reports_unless_both_were_polled() {
+        use PollOutcome::{Found, NotPolled, Nothing};
+        for other in [Found, Nothing, NotPolled] {
+            assert_eq!(Found.and(other), Found);
+            assert_eq!(other.and(Found), Found);
+        }
+        assert_eq!(Nothing.and(Nothing), Nothing);
+        assert_eq!(Nothing.and(NotPolled), NotPolled);
+        assert_eq!(NotPolled.and(Nothing), NotPolled);
+    }
 }

@@ -9,6 +9,7 @@ use std::io;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use lustrine_lnet::lnd::PollOutcome;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_partition::{
@@ -17,7 +18,7 @@ use lustrine_partition::{
 use lustrine_socklnd::Handoff;
 use lustrine_sys::{Clock, Interest, Mailbox, Ready, Sleeper};
 
-use crate::idle::{IdlePolicy, Wait};
+use crate::idle::{IdlePolicy, LOOK_INTERVAL, Wait};
 use crate::listener::BoundListener;
 use crate::loop_io::{LoopIo, OTHER_TOKEN};
 use crate::mailbox::{ConsoleMessage, LOAD_SLOT, LoadError, LoadReport, LoadRequest, LoopMessage};
@@ -32,10 +33,6 @@ const ACCEPTS_MAX: usize = 64;
 
 /// How long a listener rests when descriptors or memory are used up.
 const ACCEPT_REST: Nanos = Nanos::from_millis(100);
-
-/// A polling loop asks the poller again after this time, and the driver in between: a stream that
-/// the driver does not poll is read at most so much later than it could be.
-const LOOK_INTERVAL: Nanos = Nanos::from_micros(10);
 
 const WAKE_TOKEN: u64 = u64::MAX;
 
@@ -117,15 +114,18 @@ impl EventLoop {
                     break;
                 }
             }
-            if now.since(self.looked_at) >= LOOK_INTERVAL {
-                now = self.look(Some(Duration::ZERO), ready);
-                if !ready.is_empty() {
-                    break;
-                }
-            } else if self.partition.poll(now, &mut self.io) {
-                break;
+            let polled = if now.since(self.looked_at) < LOOK_INTERVAL {
+                self.partition.poll(now, &mut self.io)
             } else {
-                now = Time(Clock::Monotonic.now());
+                PollOutcome::NotPolled
+            };
+            now = match polled {
+                PollOutcome::Found => break,
+                PollOutcome::Nothing => Time(Clock::Monotonic.now()),
+                PollOutcome::NotPolled => self.look(Some(Duration::ZERO), ready),
+            };
+            if !ready.is_empty() {
+                break;
             }
         }
         self.waiting.found();

@@ -11,6 +11,10 @@
 
 use lustrine_lnet::time::{Nanos, Time};
 
+/// A polling loop asks the system for reports after this time, and the driver in between: a stream
+/// that the driver does not poll is read at most this much later than it could be.
+pub const LOOK_INTERVAL: Nanos = Nanos::from_micros(10);
+
 /// A yield that takes longer has let another thread run.
 const SHARED: Nanos = Nanos::from_micros(2);
 

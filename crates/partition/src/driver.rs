@@ -1,7 +1,7 @@
 //! What a partition asks of its driver.
 
 use lustrine_lnet::driver_report::{DriverCounter, DriverNotice, DriverPeer};
-use lustrine_lnet::lnd::{Action, Core, NiIndex};
+use lustrine_lnet::lnd::{Action, Core, NiIndex, PollOutcome};
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
@@ -80,9 +80,9 @@ pub trait DriverOn<O: Memory>: Driver {
     fn flush<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O);
 
     /// Looks for messages without a report of the loop, where it is likely that some came and the
-    /// look costs less than the loop's own. Returns whether there is something to do now.
-    fn poll<C: Core>(&mut self, _now: Time, _core: &mut C, _outside: &mut O) -> bool {
-        false
+    /// look costs less than the loop's own.
+    fn poll<C: Core>(&mut self, _now: Time, _core: &mut C, _outside: &mut O) -> PollOutcome {
+        PollOutcome::NotPolled
     }
 
     /// Closes all connections with peers of these NIDs; operations end with `status`.

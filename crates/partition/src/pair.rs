@@ -1,7 +1,7 @@
 //! Two drivers in one partition, each with interfaces of its own.
 
 use lustrine_lnet::driver_report::{DriverCounter, DriverNotice, DriverPeer};
-use lustrine_lnet::lnd::{Action, Core, NiIndex};
+use lustrine_lnet::lnd::{Action, Core, NiIndex, PollOutcome};
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
@@ -176,9 +176,9 @@ impl<O: Memory, A: DriverOn<O>, B: DriverOn<O>> DriverOn<O> for DriverPair<A, B>
         self.second.flush(now, core, outside);
     }
 
-    fn poll<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O) -> bool {
+    fn poll<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O) -> PollOutcome {
         let first = self.first.poll(now, core, outside);
-        self.second.poll(now, core, outside) || first
+        first.and(self.second.poll(now, core, outside))
     }
 
     fn close_nids<C: Core>(

@@ -2,6 +2,7 @@
 
 use lustrine_lnet::driver_report::DriverNotice;
 use lustrine_lnet::journal::Entry;
+use lustrine_lnet::lnd::PollOutcome;
 use lustrine_lnet::md::Owner;
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::service::{AnyMemory, Service, Turn};
@@ -139,7 +140,7 @@ impl<D: Driver> Partition<D> {
 
     /// Has the driver look for messages without a report, see [`DriverOn::poll`].
     #[inline]
-    pub fn poll<O: Memory>(&mut self, now: Time, outside: &mut O) -> bool
+    pub fn poll<O: Memory>(&mut self, now: Time, outside: &mut O) -> PollOutcome
     where
         D: DriverOn<O>,
     {

@@ -3,7 +3,7 @@
 use core::net::SocketAddr;
 
 use lustrine_lnet::driver_report::{self, DriverCounter, DriverNotice, DriverPeer};
-use lustrine_lnet::lnd::{Action, Core, NiIndex};
+use lustrine_lnet::lnd::{Action, Core, NiIndex, PollOutcome};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_socklnd::io::{Io, Readiness, SockId};
@@ -150,7 +150,7 @@ impl<I: Io> DriverOn<I> for Socklnd {
     }
 
     #[inline]
-    fn poll<C: Core>(&mut self, now: Time, core: &mut C, io: &mut I) -> bool {
+    fn poll<C: Core>(&mut self, now: Time, core: &mut C, io: &mut I) -> PollOutcome {
         Socklnd::poll(self, now, core, io)
     }
 

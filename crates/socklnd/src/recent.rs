@@ -1,7 +1,7 @@
 //! The connections that brought something last: a loop that polls reads them without asking the
 //! system first which streams are readable, which would cost a call of its own before each read.
 
-use lustrine_lnet::lnd::Core;
+use lustrine_lnet::lnd::{Core, PollOutcome};
 use lustrine_lnet::time::{Nanos, Time};
 
 use crate::conn::{Conn, ConnKey};
@@ -20,12 +20,12 @@ pub(crate) type Recent = [ConnKey; RECENT_MAX];
 
 impl Socklnd {
     /// Reads the connections that brought something in the last millisecond, as far as it is at
-    /// most three, although nothing was reported of them. Returns whether something came, or one
-    /// of them has ended; [`flush`](Socklnd::flush) has to be called then.
-    pub fn poll<I: Io, C: Core>(&mut self, now: Time, core: &mut C, io: &mut I) -> bool {
+    /// most three, although nothing was reported of them. If something came, or one of them has
+    /// ended, [`flush`](Socklnd::flush) has to be called.
+    pub fn poll<I: Io, C: Core>(&mut self, now: Time, core: &mut C, io: &mut I) -> PollOutcome {
         let mut env = Env { now, core, io };
         let reads = self.counters.reads;
-        let mut ended = false;
+        let mut outcome = PollOutcome::NotPolled;
         for key in self.recent {
             let Some(conn) = self.conns.get_mut(key) else { continue };
             let fresh = |conn: &Conn| {
@@ -36,12 +36,15 @@ impl Socklnd {
                 break;
             }
             conn.readable = true;
+            if outcome == PollOutcome::NotPolled {
+                outcome = PollOutcome::Nothing;
+            }
             if let Err(reason) = self.receive(&mut env, key) {
                 self.fail(&mut env, key, reason);
-                ended = true;
+                outcome = PollOutcome::Found;
             }
         }
-        ended || self.counters.reads != reads
+        if self.counters.reads == reads { outcome } else { PollOutcome::Found }
     }
 
     /// Remembers that a connection has brought something.

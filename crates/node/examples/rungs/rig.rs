@@ -4,10 +4,10 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use lustrine_lnet::lnd::NiIndex;
-use lustrine_lnet::time::{Nanos, Time};
+use lustrine_lnet::lnd::{NiIndex, PollOutcome};
+use lustrine_lnet::time::Time;
 use lustrine_lnet::topology::Identity;
-use lustrine_node::idle::{IdlePolicy, Wait};
+use lustrine_node::idle::{IdlePolicy, LOOK_INTERVAL, Wait};
 use lustrine_node::loop_io::{LoopIo, OTHER_TOKEN};
 use lustrine_partition::tunables::Tunables;
 use lustrine_socklnd::{Accept, Config, NiConfig, Socklnd};
@@ -19,9 +19,6 @@ use crate::layer::{Buffers, Layer};
 
 /// More memory than the buffers of any layer.
 const MEMORY: u64 = 512 << 20;
-
-/// As in the loop of a node.
-const LOOK_INTERVAL: Nanos = Nanos::from_micros(10);
 
 /// Longest wait: the other side may have ended without a report.
 const POLL_MAX: Duration = Duration::from_millis(100);
@@ -154,15 +151,18 @@ impl<L: Layer> Rig<L> {
                     break;
                 }
             }
-            if now.since(self.looked_at) >= LOOK_INTERVAL {
-                now = self.look(Duration::ZERO)?;
-                if !self.ready.is_empty() {
-                    break;
-                }
-            } else if self.driver.poll(now, self.layer.core(), &mut self.io) {
-                break;
+            let polled = if now.since(self.looked_at) < LOOK_INTERVAL {
+                self.driver.poll(now, self.layer.core(), &mut self.io)
             } else {
-                now = self::now();
+                PollOutcome::NotPolled
+            };
+            now = match polled {
+                PollOutcome::Found => break,
+                PollOutcome::Nothing => self::now(),
+                PollOutcome::NotPolled => self.look(Duration::ZERO)?,
+            };
+            if !self.ready.is_empty() {
+                break;
             }
         }
         self.waiting.found();

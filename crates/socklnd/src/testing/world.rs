@@ -3,7 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::tunables::Tunables;
-use lustrine_lnet::lnd::{Action, LinkEvent, NiIndex, OpKey, SendAction};
+use lustrine_lnet::lnd::{Action, LinkEvent, NiIndex, OpKey, PollOutcome, SendAction};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Identity;
@@ -167,7 +167,7 @@ impl World {
     }
 
     /// Has a node's driver read without a report.
-    pub(crate) fn poll(&mut self, index: usize) -> bool {
+    pub(crate) fn poll(&mut self, index: usize) -> PollOutcome {
         let Node { driver, io, core } = &mut self.nodes[index];
         driver.poll(self.now, core, io)
     }

@@ -1,5 +1,6 @@
 //! Reading without a report.
 
+use lustrine_lnet::lnd::PollOutcome;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
 use lustrine_wire::nid::ProcessId;
@@ -34,9 +35,9 @@ fn heard_again(world: &mut World) -> Vec<ProcessId> {
 #[test]
 fn a_message_is_read_before_it_is_reported() {
     let mut world = heard_of_all(1);
-    assert!(!world.poll(0), "nothing is there");
+    assert_eq!(world.poll(0), PollOutcome::Nothing);
     send(&mut world, 1);
-    assert!(world.poll(0));
+    assert_eq!(world.poll(0), PollOutcome::Found);
     assert_eq!(heard_again(&mut world), [process(2)]);
     assert_eq!(world.core(0).arrived[1].status, Some(Status::Ok));
     world.run();
@@ -48,10 +49,10 @@ fn a_connection_that_was_silent_for_a_millisecond_waits_for_its_report() {
     let mut world = heard_of_all(1);
     world.now = world.now + Nanos::from_millis(1);
     send(&mut world, 1);
-    assert!(world.poll(0));
+    assert_eq!(world.poll(0), PollOutcome::Found);
     world.now = world.now + Nanos::from_millis(1) + Nanos(1);
     send(&mut world, 1);
-    assert!(!world.poll(0));
+    assert_eq!(world.poll(0), PollOutcome::NotPolled);
     world.run();
     assert_eq!(heard_again(&mut world).len(), 2);
 }
@@ -62,7 +63,7 @@ fn the_three_connections_that_brought_something_last_are_polled() {
     for other in 1..=4 {
         send(&mut world, other);
     }
-    assert!(world.poll(0));
+    assert_eq!(world.poll(0), PollOutcome::Found);
     assert_eq!(heard_again(&mut world), [process(5), process(4), process(3)]);
     world.run();
     assert_eq!(heard_again(&mut world).len(), 4);
@@ -73,10 +74,10 @@ fn a_connection_with_a_parked_message_is_not_read() {
     let mut world = heard_of_all(1);
     world.core(0).plans.push_back(Plan::Park);
     send(&mut world, 1);
-    assert!(world.poll(0));
+    assert_eq!(world.poll(0), PollOutcome::Found);
     send(&mut world, 1);
     let reads = world.driver(0).counters().reads;
-    assert!(!world.poll(0));
+    assert_eq!(world.poll(0), PollOutcome::Nothing);
     assert_eq!(world.driver(0).counters().reads, reads);
     world.core(0).resume(Plan::Store { piece: u32::MAX });
     world.run();
@@ -93,7 +94,7 @@ fn the_end_of_a_connection_is_found() {
     driver.close_nids(world.now, core, io, &[peer.nid], Status::Canceled);
     world.turn(1);
     assert_eq!(link(&world), before);
-    assert!(world.poll(0));
+    assert_eq!(world.poll(0), PollOutcome::Found);
     assert_eq!(link(&world), 0, "the peer has gone, and its other connections with it");
-    assert!(!world.poll(0));
+    assert_eq!(world.poll(0), PollOutcome::NotPolled);
 }
