@@ -1,4 +1,4 @@
-//! Code that several commands share: options that describe a node, and access to a running node.
+//! Code that several commands share: options that describe a node, and where a control socket is.
 
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
@@ -8,9 +8,7 @@ use clap::{Args, ValueEnum};
 use lustrine_config::{
     AcceptPolicy, IdentityChoice, InterfaceChoice, NetConfig, NodeConfig, Strictness,
 };
-use lustrine_control::{Answer, Request};
-use lustrine_node::control::ControlError;
-use lustrine_node::{NID_IN_USE, Node, control};
+use lustrine_node::{NID_IN_USE, Node};
 use lustrine_selftest::{ConsoleList, ServiceMode};
 use lustrine_wire::nid::{NetKind, Nid};
 
@@ -141,7 +139,7 @@ impl NodeOptions {
     }
 
     /// Whether any option except the file describes such a node.
-    fn adds_to_file(&self) -> bool {
+    pub(crate) fn adds_to_file(&self) -> bool {
         !self.net.is_empty()
             || !self.set.is_empty()
             || self.identity.is_some()
@@ -293,7 +291,7 @@ pub(crate) fn start_for_command(config: &NodeConfig) -> Result<Node, Failure> {
 }
 
 /// Control socket of a node that root runs.
-const ROOTS_CONTROL: &str = "/run/lustrine.sock";
+pub(crate) const ROOTS_CONTROL: &str = "/run/lustrine.sock";
 
 /// Where the control socket of a node is.
 #[derive(Args, Clone, Debug, Default)]
@@ -310,7 +308,7 @@ pub(crate) struct ControlPath {
     /// Which option or default named it, for messages.
     pub(crate) reason: &'static str,
     /// Whether the user named it; otherwise it is a default.
-    chosen: bool,
+    pub(crate) chosen: bool,
 }
 
 impl ControlOptions {
@@ -345,101 +343,6 @@ pub(crate) fn runtime_directory() -> Option<PathBuf> {
 /// A path from the environment; an empty one counts as unset.
 fn environment(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from)
-}
-
-/// The control socket of the node that a configuration file describes, if the file names one and
-/// no other option describes a node. It is where `lustrine node` with that file creates it.
-fn described_place(
-    options: &NodeOptions,
-    control: &ControlOptions,
-    port: Option<u16>,
-) -> Result<Option<ControlPath>, Failure> {
-    if options.config.is_none() || options.adds_to_file() || port.is_some() {
-        return Ok(None);
-    }
-    // A running node has logged these warnings already, and a node started here prints them itself.
-    let configured = options.node_config(|_| {})?.control;
-    Ok(configured.and_then(|path| control.resolve(Some(path.into()))))
-}
-
-/// Sends a request to the running node, or to a node that is started for this request.
-///
-/// # Errors
-/// When there is neither; an [`Answer::Error`] is an error here too.
-pub(crate) fn ask(
-    options: &NodeOptions,
-    control: &ControlOptions,
-    target: Option<&Nid>,
-    port: Option<u16>,
-    request: &Request,
-) -> Result<Answer, Failure> {
-    let own_node = options.describes_node() || port.is_some();
-    if own_node && control.control.is_some() {
-        let both = "--control names a running node; --net, --config, --identity, --accept, --set \
-                    and --port describe a temporary node: use one or the other";
-        return Err(Failure::Usage(both.to_owned()));
-    }
-    let place = match own_node {
-        true => described_place(options, control, port)?,
-        false => control.resolve(None),
-    };
-    if let Some(place) = &place {
-        // Without a running node, a temporary node serves as well.
-        match control::ask(&place.path, request) {
-            Ok(answer) => return no_error(answer),
-            Err(ControlError::NotRunning { .. })
-                if target.is_some() && (own_node || !place.chosen) => {}
-            Err(error) => return Err(not_asked(place, options, &error).into()),
-        }
-    }
-    let config = match target {
-        Some(target) => options.short_lived(target, port)?,
-        None if own_node => options.node_config(print_error)?,
-        None => {
-            return Err(NOWHERE.to_owned().into());
-        }
-    };
-    let node = start_for_command(&config)?;
-    let answer = node.call(request);
-    node.stop();
-    no_error(answer)
-}
-
-/// The error when it is unknown where a running node would listen.
-const NOWHERE: &str = "the control socket of the node is unknown: XDG_RUNTIME_DIR is not set, as \
-                       after su or sudo -u. Name the socket with --control; the log of the node \
-                       shows its path";
-
-/// Sends a request to the running node.
-///
-/// # Errors
-/// A message for people when there is no running node. An [`Answer::Error`] is an answer.
-pub(crate) fn ask_running(control: &ControlOptions, request: &Request) -> Result<Answer, String> {
-    let place = control.resolve(None).ok_or_else(|| NOWHERE.to_owned())?;
-    control::ask(&place.path, request)
-        .map_err(|error| not_asked(&place, &NodeOptions::default(), &error))
-}
-
-/// Why a running node could not be reached, with a hint at another node that may be meant.
-fn not_asked(place: &ControlPath, options: &NodeOptions, error: &ControlError) -> String {
-    if let (ControlError::NotRunning { path, error }, Some(file)) = (error, &options.config) {
-        let (path, file) = (path.display(), file.display());
-        return format!(
-            "no node answers at {path} ({error}); start it with `lustrine node --config {file}`"
-        );
-    }
-    let others = matches!(error, ControlError::NotRunning { .. })
-        && place.path != Path::new(ROOTS_CONTROL)
-        && Path::new(ROOTS_CONTROL).exists();
-    let hint = if others { "; a node of root runs on this machine: connect as root" } else { "" };
-    format!("{error}{hint}")
-}
-
-fn no_error(answer: Answer) -> Result<Answer, Failure> {
-    match answer {
-        Answer::Error { message, .. } => Err(message.into()),
-        answer => Ok(answer),
-    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod access;
 mod commands;
 mod common;
 #[cfg(test)]
@@ -37,7 +38,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    Selftest(commands::selftest::SelftestArgs),
+    Selftest(Box<commands::selftest::SelftestArgs>),
     Node(commands::node::NodeArgs),
     Ping(commands::ping::PingArgs),
     Discover(commands::discover::DiscoverArgs),

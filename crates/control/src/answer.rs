@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::change::ChangeReport;
 use crate::latency::{LatencyRow, SummaryRow};
+use crate::load::LoadRow;
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -75,6 +76,11 @@ pub enum Answer {
     Console {
         /// The console's answer, or why it did not carry out the command.
         outcome: Result<lustrine_selftest::console::Answer, Refusal>,
+    },
+    /// To [`Request::Load`](crate::Request::Load).
+    Load {
+        /// Its progress.
+        load: LoadRow,
     },
     /// The request failed.
     Error {

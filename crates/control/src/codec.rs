@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::about::NodeAbout;
 use crate::answer::Answer;
 use crate::request::Request;
 
@@ -33,6 +34,9 @@ struct Version {
     control: u32,
     #[serde(default)]
     release: String,
+    /// What a node says of itself; a tool and an older node say nothing.
+    #[serde(default, skip_serializing_if = "NodeAbout::is_empty")]
+    node: NodeAbout,
 }
 
 /// The tool's side of the exchange of versions.
@@ -40,20 +44,24 @@ struct Version {
 pub struct Greeting;
 
 impl Greeting {
-    /// The first line of a connection, with its line feed. Both sides send it.
+    /// The first line that a tool sends, with its line feed.
     pub fn line() -> String {
-        let hello = Version { control: VERSION, release: RELEASE.to_owned() };
-        line(&Hello { hello })
+        Greeting::line_of(NodeAbout::default())
     }
 
-    /// Checks the node's first line.
+    /// The first line that this node sends, with its line feed.
+    pub(crate) fn line_of(node: NodeAbout) -> String {
+        line(&Hello { hello: Version { control: VERSION, release: RELEASE.to_owned(), node } })
+    }
+
+    /// Checks the node's first line, and returns what the node says of itself in it.
     ///
     /// # Errors
     /// When the node speaks another version; the connection is of no use then.
-    pub fn check(reply: &str) -> Result<(), VersionError> {
+    pub fn check(reply: &str) -> Result<NodeAbout, VersionError> {
         if let Ok(Hello { hello }) = serde_json::from_str(reply) {
             return match hello.control == VERSION {
-                true => Ok(()),
+                true => Ok(hello.node),
                 false => Err(VersionError::Differs {
                     node: hello.control,
                     release: printable(&hello.release),
@@ -99,9 +107,10 @@ pub enum VersionError {
 pub struct AnswerError(String);
 
 /// The node's side of one connection.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Session {
     greeted: bool,
+    about: NodeAbout,
 }
 
 /// What a node does with a line.
@@ -116,6 +125,11 @@ pub enum Turn {
 }
 
 impl Session {
+    /// The side of a node that says this of itself.
+    pub fn of(about: NodeAbout) -> Session {
+        Session { greeted: false, about }
+    }
+
     /// Takes a line that the tool sent.
     pub fn on_line(&mut self, text: &str) -> Turn {
         if self.greeted {
@@ -127,10 +141,10 @@ impl Session {
         match serde_json::from_str(text) {
             Ok(Hello { hello }) if hello.control == VERSION => {
                 self.greeted = true;
-                Turn::Reply(Greeting::line())
+                Turn::Reply(Greeting::line_of(self.about.clone()))
             }
             // The tool finds out from our version that they differ, and says so.
-            Ok(Hello { .. }) => Turn::Close(Greeting::line()),
+            Ok(Hello { .. }) => Turn::Close(Greeting::line_of(self.about.clone())),
             Err(_) => Turn::Close(refusal(
                 EPROTO,
                 format!(

@@ -11,10 +11,15 @@
 //!
 //! ```text
 //! tool: {"hello":{"control":2,"release":"0.1.0"}}
-//! node: {"hello":{"control":2,"release":"0.1.0"}}
+//! node: {"hello":{"control":2,"release":"0.1.0","node":{"nid":"10.0.0.1@tcp",...}}}
 //! tool: {"cmd":"ping","nid":"10.0.0.2@tcp","timeout_ms":1000}
 //! node: {"answer":"ping","primary_nid":"10.0.0.2@tcp",...}
 //! ```
+//!
+//! The node's first line says which node it is, and in which network namespace ([`NodeAbout`]).
+//!
+//! A selftest load ([`LoadOrder`]), and a session of the console that is `held`, belong to their
+//! connection: the node ends them when the connection closes.
 //!
 //! # Compatibility
 //!
@@ -38,12 +43,15 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod about;
 mod answer;
 mod change;
 mod codec;
 mod latency;
+mod load;
 mod request;
 
+pub use about::{NetNamespace, NodeAbout};
 pub use answer::{
     Answer, CpuSeconds, Messages, NetInfo, NetRow, PeerIdentity, PeerNiRow, PeerRow, PeerState,
     StatsRow,
@@ -52,4 +60,5 @@ pub use change::{ChangeError, ChangeReport, ChangeRequest, ImportMode, NewNet, N
 pub use codec::{ANSWER_LEN_MAX, Greeting, RELEASE, REQUEST_LEN_MAX, Session, Turn, VERSION};
 pub use codec::{AnswerError, VersionError};
 pub use latency::{BucketRow, LatencyRow, OperationLatency, SummaryRow};
+pub use load::{LoadFailure, LoadFailureKind, LoadLatency, LoadOrder, LoadRow};
 pub use request::Request;

@@ -5,6 +5,7 @@ use lustrine_wire::nid::Nid;
 use serde::{Deserialize, Serialize};
 
 use crate::change::ChangeRequest;
+use crate::load::LoadOrder;
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,5 +54,17 @@ pub enum Request {
         key: u32,
         /// The command.
         command: Box<Command>,
+        /// Whether the session of this key ends when the connection closes.
+        #[serde(default, skip_serializing_if = "is_false")]
+        held: bool,
     },
+    /// Send a selftest load to another node.
+    Load {
+        /// The order.
+        order: LoadOrder,
+    },
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }

@@ -5,8 +5,8 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use lustrine_control::{
-    Answer, CpuSeconds, Messages, NetInfo, NetRow, PeerIdentity, PeerNiRow, PeerRow, Request,
-    StatsRow,
+    Answer, CpuSeconds, Messages, NetInfo, NetRow, NodeAbout, PeerIdentity, PeerNiRow, PeerRow,
+    Request, StatsRow,
 };
 use lustrine_lnet::driver_report::DriverPeer;
 use lustrine_lnet::latency::Summaries;
@@ -22,8 +22,9 @@ use lustrine_wire::nid::Nid;
 
 use crate::change::{self, Mode};
 use crate::console;
-use crate::error::CallError;
-use crate::handle::{NodeHandle, REPORT_TIMEOUT};
+use crate::error::{CallError, LoadError};
+use crate::handle::{NodeHandle, REPORT_TIMEOUT, own_netns};
+use crate::load;
 use crate::mailbox::{LoopMessage, home_loop};
 use crate::snapshot::LoopReport;
 
@@ -46,6 +47,7 @@ pub(crate) fn duration_max(request: &Request) -> Duration {
         | Request::ShowTunables
         | Request::ShowConfig => Duration::ZERO,
         Request::Change { .. } => change::DURATION_MAX,
+        Request::Load { .. } => load::DURATION_MAX,
         Request::Console { command, .. } => console::duration_max(command) + console::QUEUE_MAX,
     }
 }
@@ -72,16 +74,24 @@ impl NodeHandle {
                     }
                 }
             }
-            Request::Console { key, command } => {
+            Request::Console { key, command, held: _ } => {
                 let answer = self.console(*key, Command::clone(command));
                 answer.map(|outcome| Answer::Console { outcome })
             }
+            // A load belongs to a caller, which this function does not know.
+            Request::Load { .. } => Err(LoadError::None.into()),
         };
-        answer.unwrap_or_else(|error| Answer::Error {
-            errno: error.errno(),
-            message: error.to_string(),
-            hint: error.hint().to_owned(),
-        })
+        answer.unwrap_or_else(|error| error_answer(&error))
+    }
+
+    /// What it says of itself to a caller: its primary NID, identity and network namespace.
+    pub fn about(&self) -> NodeAbout {
+        let info = self.info();
+        NodeAbout {
+            nid: info.nids.first().copied(),
+            identity: identity_name(info.identity).to_owned(),
+            netns: own_netns(),
+        }
     }
 
     fn ping(&self, nid: Nid, timeout_ms: u64) -> Result<Answer, CallError> {
@@ -224,6 +234,15 @@ impl NodeHandle {
             values: values.map(|(name, value)| (name.to_owned(), value)).collect(),
             lnd_timeout: tunables.lnet.lnd_timeout(),
         }
+    }
+}
+
+/// An error as an answer.
+pub(crate) fn error_answer(error: &CallError) -> Answer {
+    Answer::Error {
+        errno: error.errno(),
+        message: error.to_string(),
+        hint: error.hint().to_owned(),
     }
 }
 

@@ -14,8 +14,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use lustrine_control::{
-    ANSWER_LEN_MAX, Answer, AnswerError, Greeting, REQUEST_LEN_MAX, Request, Session, Turn,
-    VersionError,
+    ANSWER_LEN_MAX, Answer, AnswerError, Greeting, NodeAbout, REQUEST_LEN_MAX, Request, Session,
+    Turn, VersionError,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, fchmod};
@@ -23,6 +23,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::call;
+use crate::caller::Caller;
 use crate::handle::NodeHandle;
 
 /// Largest number of connections that wait to be accepted.
@@ -162,6 +163,13 @@ impl ControlSocket {
     }
 }
 
+impl ControlServer {
+    /// Removes the socket, so that no new caller finds it. Present callers are still answered.
+    pub fn remove_socket(&mut self) {
+        drop(self.file.take());
+    }
+}
+
 impl Drop for ControlServer {
     fn drop(&mut self) {
         // While this process listens, no other file can have the inode.
@@ -220,13 +228,13 @@ fn listen(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
 }
 
 /// A caller being served by a separate thread.
-struct Caller {
+struct CallerThread {
     thread: JoinHandle<()>,
     /// For disconnecting the caller.
     stream: Arc<UnixStream>,
 }
 
-impl Drop for Caller {
+impl Drop for CallerThread {
     fn drop(&mut self) {
         // The thread is not waited for: a long ping may be under way. It does not keep the node
         // running.
@@ -236,7 +244,7 @@ impl Drop for Caller {
 
 /// Serves callers until the other end of `closed` closes.
 fn serve(listener: &UnixListener, closed: &UnixStream, node: &NodeHandle) {
-    let mut callers: Vec<Caller> = Vec::new();
+    let mut callers: Vec<CallerThread> = Vec::new();
     loop {
         let mut polled = [PollFd::new(closed, PollFlags::IN), PollFd::new(listener, PollFlags::IN)];
         match poll(&mut polled, None) {
@@ -261,7 +269,7 @@ fn serve(listener: &UnixListener, closed: &UnixStream, node: &NodeHandle) {
 }
 
 /// Starts to serve a caller; disconnects it if that fails.
-fn start_caller(stream: UnixStream, node: &NodeHandle) -> Option<Caller> {
+fn start_caller(stream: UnixStream, node: &NodeHandle) -> Option<CallerThread> {
     let (node, stream) = (node.clone(), Arc::new(stream));
     let thread = std::thread::Builder::new().name("lustrine-caller".to_owned()).spawn({
         let stream = Arc::clone(&stream);
@@ -272,7 +280,7 @@ fn start_caller(stream: UnixStream, node: &NodeHandle) -> Option<Caller> {
             let _ = stream.shutdown(std::net::Shutdown::Both);
         }
     });
-    Some(Caller { thread: thread.ok()?, stream })
+    Some(CallerThread { thread: thread.ok()?, stream })
 }
 
 fn serve_caller(stream: &UnixStream, node: &NodeHandle) -> io::Result<()> {
@@ -281,7 +289,8 @@ fn serve_caller(stream: &UnixStream, node: &NodeHandle) -> io::Result<()> {
     stream.set_read_timeout(Some(SILENCE_MAX))?;
     stream.set_write_timeout(Some(SILENCE_MAX))?;
     let mut reader = BufReader::new(stream);
-    let mut session = Session::default();
+    let mut session = Session::of(node.about());
+    let mut caller = Caller::of(node.clone());
     let mut line = String::new();
     loop {
         line.clear();
@@ -290,11 +299,13 @@ fn serve_caller(stream: &UnixStream, node: &NodeHandle) -> io::Result<()> {
             return Ok(());
         }
         let (text, open) = match session.on_line(&line) {
-            Turn::Call(request) => (node.call(&request).to_line(), true),
+            Turn::Call(request) => (caller.call(&request).to_line(), true),
             Turn::Reply(text) => (text, true),
             Turn::Close(text) => (text, false),
         };
         (&mut &*stream).write_all(text.as_bytes())?;
+        // A caller for which the node works, as in a long warm-up of a test, may be silent.
+        stream.set_read_timeout((!caller.holds_something()).then_some(SILENCE_MAX))?;
         // An incomplete line is the last one, or a part of one that is too long.
         if !open || !line.ends_with('\n') {
             return Ok(());
@@ -313,37 +324,93 @@ pub fn ask(path: &Path, request: &Request) -> Result<Answer, ControlError> {
 
 /// As [`ask`]; connecting and each line may take `patience`.
 fn ask_within(path: &Path, request: &Request, patience: Duration) -> Result<Answer, ControlError> {
-    let system = |error: io::Error| match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            ControlError::TimedOut(path.to_owned())
-        }
-        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
-            ControlError::Closed(path.to_owned())
-        }
-        io::ErrorKind::PermissionDenied => ControlError::PermissionDenied(path.to_owned()),
-        _ => ControlError::System { path: path.to_owned(), error },
-    };
-    let stream = connect(path, patience).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            ControlError::NotRunning { path: path.to_owned(), error }
-        }
-        _ => system(error),
-    })?;
-    stream.set_read_timeout(Some(patience)).map_err(system)?;
-    let mut reader = BufReader::new(&stream);
-    let mut exchange = |text: String| {
-        (&mut &stream).write_all(text.as_bytes()).map_err(system)?;
+    Connection::open_within(path, patience)?.exchange(request, patience)
+}
+
+/// A connection to a running node, for several requests.
+#[derive(Debug)]
+pub struct Connection {
+    path: PathBuf,
+    reader: BufReader<UnixStream>,
+    about: NodeAbout,
+}
+
+impl Connection {
+    /// Connects to the node at `path`.
+    ///
+    /// # Errors
+    /// When no node answers there in time, or it speaks another version.
+    pub fn open(path: &Path) -> Result<Connection, ControlError> {
+        Connection::open_within(path, ANSWER_SLACK)
+    }
+
+    fn open_within(path: &Path, patience: Duration) -> Result<Connection, ControlError> {
+        let stream = connect(path, patience).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                ControlError::NotRunning { path: path.to_owned(), error }
+            }
+            _ => system_error(path, error),
+        })?;
+        let (path, about) = (path.to_owned(), NodeAbout::default());
+        let mut connection = Connection { path, reader: BufReader::new(stream), about };
+        let reply = connection.line(&Greeting::line(), patience)?;
+        connection.about = Greeting::check(&reply).map_err(|error| {
+            let path = connection.path.clone();
+            ControlError::Version { path, error }
+        })?;
+        Ok(connection)
+    }
+
+    /// What the node said of itself.
+    pub fn about(&self) -> &NodeAbout {
+        &self.about
+    }
+
+    /// Sends a request, and waits for the answer.
+    ///
+    /// # Errors
+    /// When the node does not answer in time, or its answer cannot be read.
+    pub fn ask(&mut self, request: &Request) -> Result<Answer, ControlError> {
+        self.exchange(request, call::duration_max(request) + ANSWER_SLACK)
+    }
+
+    /// Waits until the node closes the connection, for at most `patience`; whether it did.
+    pub fn wait_for_end(mut self, patience: Duration) -> bool {
+        let limited = self.reader.get_ref().set_read_timeout(Some(patience));
+        limited.is_ok() && matches!(self.reader.read(&mut [0]), Ok(0))
+    }
+
+    fn exchange(&mut self, request: &Request, patience: Duration) -> Result<Answer, ControlError> {
+        let reply = self.line(&request.to_line(), patience)?;
+        Answer::from_line(&reply)
+            .map_err(|error| ControlError::BadAnswer { path: self.path.clone(), error })
+    }
+
+    /// Sends a line, and waits for one.
+    fn line(&mut self, text: &str, patience: Duration) -> Result<String, ControlError> {
         let mut line = String::new();
-        reader.by_ref().take(ANSWER_LEN_MAX as u64).read_line(&mut line).map_err(system)?;
-        match line.is_empty() {
-            true => Err(ControlError::Closed(path.to_owned())),
-            false => Ok(line),
+        let mut exchange = || {
+            let mut stream = self.reader.get_ref();
+            stream.set_read_timeout(Some(patience))?;
+            stream.write_all(text.as_bytes())?;
+            self.reader.by_ref().take(ANSWER_LEN_MAX as u64).read_line(&mut line)
+        };
+        match exchange() {
+            Ok(0) => Err(ControlError::Closed(self.path.clone())),
+            Ok(_) => Ok(line),
+            Err(error) => Err(system_error(&self.path, error)),
         }
-    };
-    Greeting::check(&exchange(Greeting::line())?)
-        .map_err(|error| ControlError::Version { path: path.to_owned(), error })?;
-    Answer::from_line(&exchange(request.to_line())?)
-        .map_err(|error| ControlError::BadAnswer { path: path.to_owned(), error })
+    }
+}
+
+fn system_error(path: &Path, error: io::Error) -> ControlError {
+    let path = path.to_owned();
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => ControlError::TimedOut(path),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => ControlError::Closed(path),
+        io::ErrorKind::PermissionDenied => ControlError::PermissionDenied(path),
+        _ => ControlError::System { path, error },
+    }
 }
 
 /// Connects within `patience`. Linux waits for room in a listener's backlog for the socket's send

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use lustrine_lnet::status::Status;
+use lustrine_selftest::LoadStepError;
 use lustrine_sys::CptError;
 use lustrine_wire::nid::Nid;
 
@@ -66,6 +67,29 @@ pub enum CallError {
     /// The system cannot start a thread for the console.
     #[error("cannot start a console: {0}")]
     ThreadFailed(String),
+    /// An order about a selftest load was not carried out.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+}
+
+/// Why a load command was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// Another load is running.
+    #[error("another selftest load is running on this node")]
+    Busy,
+    /// There is no load, or another one has taken its place.
+    #[error("the selftest load was not started, or has ended")]
+    None,
+    /// The name of its session is invalid.
+    #[error("the name of the session: {0}")]
+    Name(String),
+    /// The step was refused.
+    #[error(transparent)]
+    LoadStep(#[from] LoadStepError),
+    /// The event loop does not answer.
+    #[error("the node does not answer; one of its event loops has failed")]
+    Gone,
 }
 
 impl CallError {
@@ -73,7 +97,10 @@ impl CallError {
     pub fn hint(&self) -> &str {
         match self {
             CallError::Failed { hint, .. } => hint.strip_prefix("; ").unwrap_or(hint),
-            CallError::InvalidNid(_) | CallError::NotResponding | CallError::ThreadFailed(_) => "",
+            CallError::InvalidNid(_)
+            | CallError::NotResponding
+            | CallError::ThreadFailed(_)
+            | CallError::Load(_) => "",
         }
     }
 
@@ -81,6 +108,9 @@ impl CallError {
     pub fn errno(&self) -> i32 {
         match self {
             CallError::InvalidNid(_) => -22,
+            CallError::Load(LoadError::Busy) => -16,
+            CallError::Load(LoadError::Gone) => Status::Shutdown.errno(),
+            CallError::Load(_) => -22,
             CallError::Failed { status, .. } => status.errno(),
             CallError::NotResponding => Status::Shutdown.errno(),
             CallError::ThreadFailed(_) => Status::NoMemory.errno(),

@@ -18,10 +18,11 @@ use lustrine_partition::{
 use lustrine_socklnd::Handoff;
 use lustrine_sys::{Clock, Interest, Mailbox, Ready, Sleeper};
 
+use crate::error::LoadError;
 use crate::idle::{IdlePolicy, LOOK_INTERVAL, Wait};
 use crate::listener::BoundListener;
 use crate::loop_io::{LoopIo, OTHER_TOKEN};
-use crate::mailbox::{ConsoleMessage, LOAD_SLOT, LoadError, LoadReport, LoadRequest, LoopMessage};
+use crate::mailbox::{ConsoleMessage, LOAD_SLOT, LoadReport, LoadRequest, LoopMessage};
 use crate::outbox::Outbox;
 use crate::watch::Watch;
 

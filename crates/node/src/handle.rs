@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
 use std::time::{Duration, Instant};
 
 use lustrine_config::{NodeConfig, ResolvedNi};
+use lustrine_control::NetNamespace;
 use lustrine_lnet::topology::{Identity, Ni, credits_per_cpt};
 use lustrine_partition::tunables::Tunables;
 use lustrine_selftest::console::{Answer, Command, Refusal};
@@ -14,8 +15,15 @@ use lustrine_wire::nid::Nid;
 
 use crate::console::{ConsoleSlot, QUEUE_MAX, duration_max};
 use crate::error::CallError;
+use crate::load_owners::LoadOwners;
 use crate::mailbox::{ConsoleMessage, LoopMessage};
 use crate::snapshot::{LoopReport, LoopSnapshot, SnapshotQuery};
+
+/// The network namespace of this process, if the system shows it.
+pub fn own_netns() -> Option<NetNamespace> {
+    let (device, inode) = lustrine_sys::process::network_namespace()?;
+    Some(NetNamespace { device, inode })
+}
 
 /// How long the loops may take to report.
 pub(crate) const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -54,6 +62,7 @@ pub struct NodeHandle {
     pub(crate) current: Arc<Current>,
     pub(crate) loops: Arc<[Sender<LoopMessage>]>,
     pub(crate) console: Arc<ConsoleSlot>,
+    pub(crate) loads: Arc<LoadOwners>,
 }
 
 /// The present configuration of a node.

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod call;
+mod caller;
 mod change;
 mod console;
 pub mod control;
@@ -15,6 +16,7 @@ mod handle;
 pub mod idle;
 mod listener;
 mod load;
+mod load_owners;
 pub mod loop_io;
 mod mailbox;
 pub mod metrics;
@@ -24,11 +26,10 @@ mod resolve;
 mod snapshot;
 mod watch;
 
+pub use caller::Caller;
 pub use change::Mode;
-pub use error::{CallError, StartError};
-pub use handle::{NodeHandle, NodeInfo};
-pub use load::Load;
+pub use error::{CallError, LoadError, StartError};
+pub use handle::{NodeHandle, NodeInfo, own_netns};
 pub use lustrine_control::ChangeError;
-pub use mailbox::{LoadError, LoadReport};
 pub use node::{NID_IN_USE, Node};
 pub use resolve::ResolveError;

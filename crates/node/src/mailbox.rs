@@ -8,13 +8,13 @@ use lustrine_lnet::topology::home_of;
 use lustrine_partition::{Change, ProbeResult};
 use lustrine_selftest::console::{Answer, Command, ConsoleRpc, Refusal, RpcOutcome};
 use lustrine_selftest::{
-    ClientArgs, ClientError, ClientSlot, CptMessage, LoadProgress, LoadStep, LoadStepError,
-    ServicePolicy,
+    ClientArgs, ClientError, ClientSlot, CptMessage, LoadProgress, LoadStep, ServicePolicy,
 };
 use lustrine_socklnd::Handoff;
 use lustrine_sys::{Socket, SocketOptions};
 use lustrine_wire::nid::Nid;
 
+use crate::error::LoadError;
 use crate::listener::BoundListener;
 use crate::snapshot::{LoopReport, LoopSnapshot, SnapshotQuery};
 
@@ -81,36 +81,19 @@ pub(crate) enum LoadRequest {
     Finish,
 }
 
-/// Why a load command was not carried out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LoadError {
-    /// Another load is running.
-    #[error("another selftest load is running on this node")]
-    Busy,
-    /// There is no load.
-    #[error("no selftest load was started")]
-    None,
-    /// The step was refused.
-    #[error(transparent)]
-    LoadStep(#[from] LoadStepError),
-    /// The event loop does not answer.
-    #[error("the node does not answer; one of its event loops has failed")]
-    Gone,
-}
-
 /// The progress of a selftest load.
 #[derive(Clone, Debug)]
-pub struct LoadReport {
+pub(crate) struct LoadReport {
     /// Whether the session with the node is established.
-    pub connected: bool,
+    pub(crate) connected: bool,
     /// Whether no step is running.
-    pub step_finished: bool,
+    pub(crate) step_finished: bool,
     /// The session is removed, or the client gave up.
-    pub finished: bool,
+    pub(crate) finished: bool,
     /// The reason if it gave up.
-    pub error: Option<ClientError>,
+    pub(crate) error: Option<ClientError>,
     /// Results of the running step, or of the last one.
-    pub snapshot: LoadProgress,
+    pub(crate) snapshot: LoadProgress,
 }
 
 /// The loop that owns a peer.

@@ -214,7 +214,8 @@ impl Builder<'_> {
         let (loops, console) = (senders.as_slice().into(), Arc::new(ConsoleSlot::default()));
         let current =
             Current { info: RwLock::new(info), changing: Mutex::default(), life: self.life };
-        let handle = NodeHandle { current: Arc::new(current), loops, console };
+        let loads = Arc::default();
+        let handle = NodeHandle { current: Arc::new(current), loops, console, loads };
         let mut node = Node { handle, threads: Vec::new() };
         let mut listeners = Some(listeners);
         for (index, (partition, post)) in partitions.iter().zip(posts).enumerate() {

@@ -1,5 +1,7 @@
 //! Information about this process.
 
+use std::os::unix::fs::MetadataExt;
+
 /// Whether this process runs as root.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -15,6 +17,13 @@ pub fn detach_from_terminal() {
 /// The number of the effective user of this process.
 pub fn user_id() -> u32 {
     rustix::process::geteuid().as_raw()
+}
+
+/// The network namespace of this process: device and inode of `/proc/self/ns/net`. `None` where the
+/// system does not show it.
+pub fn network_namespace() -> Option<(u64, u64)> {
+    let about = std::fs::metadata("/proc/self/ns/net").ok()?;
+    Some((about.dev(), about.ino()))
 }
 
 /// The host name of this machine.

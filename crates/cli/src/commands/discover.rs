@@ -5,7 +5,8 @@ use lustrine_control::{Answer, Request};
 use lustrine_wire::nid::Nid;
 
 use super::show::peer_text;
-use crate::common::{ControlOptions, NodeOptions, ask};
+use crate::access::{Link, NodeChoice, WithNode};
+use crate::common::NodeOptions;
 use crate::output::{Failure, print, print_json};
 use crate::values::{self, PORTS, millis, seconds};
 
@@ -32,14 +33,17 @@ pub(crate) struct DiscoverArgs {
     node: NodeOptions,
 
     #[command(flatten)]
-    control: ControlOptions,
+    choice: NodeChoice,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &DiscoverArgs) -> Result<(), Failure> {
     let request = Request::Discover { nid: args.nid, timeout_ms: millis(args.timeout) };
-    match ask(&args.node, &args.control, Some(&args.nid), args.port, &request)? {
-        answer if args.json => print_json(&answer),
+    let mut link = Link::open(&args.node, &args.choice, &args.nid, args.port)?;
+    let (answer, used) = (link.ask(&request), link.used().clone());
+    link.stop();
+    match answer? {
+        answer if args.json => print_json(&WithNode { result: &answer, node: &used }),
         Answer::Discover { peer } => {
             let mut text = peer_text(&peer);
             if peer.features.is_none() {

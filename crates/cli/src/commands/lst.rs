@@ -14,7 +14,8 @@ use lustrine_tools::lst::{ConsoleError, Env, Lst, Settings, WaitOutcome};
 use lustrine_tools::shell::Terminal;
 
 use super::tool::{self, CompatArg, StdTerminal};
-use crate::common::{ControlOptions, NodeOptions};
+use crate::access::NodeChoice;
+use crate::common::NodeOptions;
 use crate::output::Failure;
 use console_client::ConsoleClient;
 
@@ -33,7 +34,7 @@ pub(crate) struct LstArgs {
     node: NodeOptions,
 
     #[command(flatten)]
-    control: ControlOptions,
+    choice: NodeChoice,
 
     /// A command of lst with its arguments; without one, commands are read from standard input
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
@@ -49,7 +50,7 @@ pub(crate) fn run(args: &LstArgs) -> Result<(), Failure> {
         whoami: whoami(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    let client = ConsoleClient { node: args.node.clone(), control: args.control.clone() };
+    let client = ConsoleClient { node: args.node.clone(), choice: args.choice.clone() };
     let mut here = Here { client, terminal: StdTerminal::default() };
     let exit = tool::run(&mut Lst::new(&mut here, &settings), &args.words)?;
     here.terminal.end(exit)

@@ -171,7 +171,8 @@ fn announce(node: &Node) {
     tracing::info!(cpts = ?info.partitions, "event loops");
 }
 
-fn watch_stdin() -> std::thread::JoinHandle<()> {
+/// A thread that ends when standard input is closed.
+pub(crate) fn watch_stdin() -> std::thread::JoinHandle<()> {
     std::thread::spawn(|| {
         // The bytes are ignored; only the end matters.
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());

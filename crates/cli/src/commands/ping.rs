@@ -4,7 +4,8 @@ use clap::Args;
 use lustrine_control::{Answer, PeerIdentity, Request};
 use lustrine_wire::nid::Nid;
 
-use crate::common::{ControlOptions, NodeOptions, ask};
+use crate::access::{Link, NodeChoice, WithNode};
+use crate::common::NodeOptions;
 use crate::output::{Failure, print, print_json};
 use crate::values::{self, PORTS, millis, seconds};
 
@@ -36,16 +37,25 @@ pub(crate) struct PingArgs {
     node: NodeOptions,
 
     #[command(flatten)]
-    control: ControlOptions,
+    choice: NodeChoice,
 }
 
 /// Runs the command. The remaining pings are tried after one fails.
 pub(crate) fn run(args: &PingArgs) -> Result<(), Failure> {
     let request = Request::Ping { nid: args.nid, timeout_ms: millis(args.timeout) };
+    let mut link = Link::open(&args.node, &args.choice, &args.nid, args.port)?;
+    let outcome = pings(args, &request, &mut link);
+    link.stop();
+    outcome
+}
+
+fn pings(args: &PingArgs, request: &Request, link: &mut Link) -> Result<(), Failure> {
     let mut outcome = Ok(());
     for _ in 0..args.count {
-        match ask(&args.node, &args.control, Some(&args.nid), args.port, &request) {
-            Ok(answer) if args.json => print_json(&answer)?,
+        match link.ask(request) {
+            Ok(answer) if args.json => {
+                print_json(&WithNode { result: &answer, node: link.used() })?;
+            }
             Ok(answer) => print(&text(&answer))?,
             Err(failure @ Failure::Failed(_)) => {
                 failure.report();

@@ -13,6 +13,7 @@ use clap::{Args, ValueEnum};
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::BrwCheck;
 
+use crate::access::NodeChoice;
 use crate::common::NodeOptions;
 use crate::interrupt::Interrupt;
 use crate::output::{Failure, json, note, print};
@@ -94,6 +95,9 @@ pub(crate) struct SelftestArgs {
 
     #[command(flatten)]
     node: NodeOptions,
+
+    #[command(flatten)]
+    choice: NodeChoice,
 }
 
 /// The tests by name.
@@ -225,6 +229,11 @@ pub(crate) fn run(args: &SelftestArgs) -> Result<(), Failure> {
         return plan::run(args, file);
     }
     let node = &args.node;
+    if args.to.is_none() && args.choice.control.control.is_some() {
+        let words = "--control names the running node that measures another: name that one with \
+                     --to NID";
+        return Err(Failure::Usage(words.to_owned()));
+    }
     if args.to.is_none() && (node.config.is_some() || !node.net.is_empty() || node.accept.is_some())
     {
         let words = "--net, --accept and --config describe our node when it measures another: \

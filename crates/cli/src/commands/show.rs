@@ -7,7 +7,8 @@ use clap::{Args, ValueEnum};
 use lustrine_control::{Answer, Messages, NetInfo, NetRow, PeerRow, Request};
 use lustrine_wire::nid::Nid;
 
-use crate::common::{ControlOptions, NodeOptions, ask};
+use crate::access;
+use crate::common::{ControlOptions, NodeOptions};
 use crate::output::{Failure, print, print_json};
 use crate::values;
 
@@ -64,7 +65,7 @@ pub(crate) fn run(args: &ShowArgs) -> Result<(), Failure> {
         What::Stats => Request::ShowStats,
         What::Latency => Request::ShowLatency { nid: args.nid },
     };
-    match ask(&args.node, &args.control, None, None, &request)? {
+    match access::show(&args.node, &args.control, &request)? {
         answer if args.json => print_json(&answer),
         answer => print(&text(&answer, args.all)),
     }

@@ -66,7 +66,7 @@ const CASES: [(&str, &[&str]); 9] = [
         "addresses",
         &[
             "node --net tcp=BUSY --accept all --control DIR/node.sock",
-            "ping IP@tcp --port 1 --net tcp=IP2",
+            "ping IP@tcp --port 1 --net tcp=IP2 --identity userland",
         ],
     ),
     (

@@ -352,6 +352,58 @@ fn the_log_of_a_console_is_not_written_through_a_link() {
 }
 
 #[test]
+fn sessions_with_other_keys_follow_each_other_at_once() {
+    let node = Node::open();
+    let mut user = User::beside(&node);
+    for round in 0..4 {
+        user.key = (1000 + round).to_string();
+        user.session(&[], &[&node]);
+        user.prints(&["end_session"]);
+        assert!(pids_of(&user).len() <= 1, "an ending process at most");
+        assert!(!user.socket().exists(), "its console is still there");
+    }
+    // A session that its console refuses leaves no process that holds the address.
+    for round in 4..6 {
+        user.key = (1000 + round).to_string();
+        let long = "n".repeat(40);
+        finish(&mut user.lst(&["new_session", &long])).expect_code(255);
+    }
+    user.session(&[], &[&node]);
+    // Two at once need two addresses, and the message says who has the first.
+    let first = std::mem::replace(&mut user.key, "1010".to_owned());
+    finish(&mut user.lst(&["new_session", "second"])).expect_code(255).expect_stderr(&[
+        "Address already in use",
+        &format!("Consoles of other sessions run on this machine, with LST_SESSION {first}"),
+    ]);
+    user.key = first;
+    user.prints(&["end_session"]);
+    user.console_is_gone();
+}
+
+#[test]
+fn a_new_session_says_where_its_console_is() {
+    let node = Node::open();
+    let user = User::beside(&node);
+    let own = finish(&mut user.lst(&["new_session", "own"])).ok();
+    own.expect_stderr(&["lst: through a console of this session's own: 127.", "identity"]);
+    user.prints(&["end_session"]);
+    let lst = |args: &[&str], words: &[&str]| {
+        let mut command = lustrine();
+        command.arg("lst").args(args).args(words).env("LUSTRINE_CONTROL", node.control());
+        command.env("LST_SESSION", "5").env("LUSTRINE_LST_DIR", user.scratch.path());
+        finish(&mut command)
+    };
+    let through = format!("lst: through the running node {} (", node.nid());
+    lst(&[], &["new_session", "through"]).ok().expect_stderr(&[&through]);
+    lst(&[], &["end_session"]).ok();
+    // A node that the user names and that does not run is not replaced by another.
+    lst(&["--control", "/nonexistent/node.sock"], &["new_session", "x"])
+        .expect_code(255)
+        .expect_stderr(&["no node answers at /nonexistent/node.sock"]);
+    lst(&["--no-node", "--control", "/nonexistent/node.sock"], &["show_session"]).expect_code(2);
+}
+
+#[test]
 fn a_console_that_cannot_start_reports_the_reason() {
     let node = Node::open();
     let user = User::beside(&node);

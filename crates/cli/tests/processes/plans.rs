@@ -6,7 +6,7 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::common::{Node, Running, Scratch, finish, loopback, lustrine};
+use crate::common::{Node, Running, Scratch, eventually, finish, loopback, lustrine};
 
 /// A short plan: two clients, two servers, all tests at once.
 const PLAN: &str = "\
@@ -137,6 +137,36 @@ fn a_plan_runs_on_nodes_that_are_already_running() {
     let results = done.json();
     assert_eq!(results["groups"]["clients"][0], one.nid().as_str());
     assert_eq!(results["points"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn a_plan_runs_through_the_running_node() {
+    let near = Node::open();
+    let other = near.beside(&["--accept", "all", "--selftest", "full"]);
+    let scratch = Scratch::new();
+    let groups = [("clients", near.nid()), ("clients", other.nid()), ("servers", other.nid())];
+    let groups = groups.map(|(group, nid)| format!("{group}={nid}"));
+    let mut args = vec!["--json", "-"];
+    groups.iter().for_each(|group| args.extend(["--group", group]));
+    args.push("--control");
+    let start = |time: &str| {
+        let mut command = selftest(&scratch, PLAN, &args);
+        command.arg(near.control()).args(["--time", time]);
+        Running::start(&mut command)
+    };
+    let done = start("0.2").end().ok();
+    assert_eq!(done.json()["node"]["nid"], near.nid());
+    assert_eq!(done.json()["points"].as_array().map(Vec::len), Some(2), "{}", done.stdout);
+    // The session of a process that is killed ends, and with it the load.
+    let run = start("600");
+    let lst = |words: &[&str]| finish(&mut near.controlled_tool("lst", words));
+    eventually("the session", || (lst(&["show_session"]).code == Some(0)).then_some(()));
+    let refused = start("0.2").end().expect_code(1);
+    refused.expect_stderr(&["session short exists", "lst end_session, or use --no-node"]);
+    run.signal(Signal::KILL);
+    run.end();
+    eventually("its end", || (lst(&["show_session"]).code == Some(255)).then_some(()));
+    start("0.2").end().ok();
 }
 
 #[test]

@@ -251,6 +251,61 @@ fn a_killed_run_leaves_nothing_behind() {
 }
 
 #[test]
+fn the_running_node_measures_with_its_own_nid() {
+    let server = Node::open();
+    let near = server.beside(&["--accept", "all"]);
+    let short = ["--test", "ping,read", "--size", "4k", "--concurrency", "2", "--time", "0.2"];
+    let measure = |control: &[&str]| {
+        let mut command = lustrine();
+        command.args(["selftest", "--to", &server.nid(), "--json", "-"]).args(short).args(control);
+        command.env("LUSTRINE_CONTROL", near.control());
+        finish(&mut command)
+    };
+    // One load after the other, on the same event loop.
+    for _ in 0..2 {
+        let done = measure(&[]).ok();
+        let report = done.json();
+        assert!(rows(&report).iter().all(|row| number(row, "/ops") > 0.0), "{report:#}");
+        assert_eq!(report["results"].as_array().map(Vec::len), Some(2));
+        assert_eq!(done.json()["from"], near.nid());
+        assert_eq!(done.json()["node"]["kind"], "running", "{}", done.stdout);
+        assert_eq!(done.json()["node"]["nid"], near.nid());
+        done.expect_stderr(&[&format!("through the running node {}", near.nid())]);
+    }
+    assert!(near.stats().lnet["recv_length"] > 0);
+    let net = format!("tcp={}:{}", loopback(), server.port());
+    let done = measure(&["--net", &net]).ok();
+    assert_eq!(done.json()["node"]["kind"], "temporary", "{}", done.stdout);
+    assert_ne!(done.json()["from"], near.nid());
+    // Without options that describe a node.
+    let mut command = lustrine();
+    command.args(["selftest", "--to", &server.nid(), "--no-node", "--patience", "1"]);
+    command.env("LUSTRINE_CONTROL", near.control());
+    finish(&mut command)
+        .expect_code(1)
+        .expect_stderr(&["through a temporary node 127.", "nothing listens on TCP port 988"]);
+}
+
+#[test]
+fn a_killed_run_leaves_nothing_at_the_running_node() {
+    let server = Node::open();
+    let near = server.beside(&["--accept", "all"]);
+    let mut command = near.controlled(&["selftest", "--to", &server.nid(), "--time", "600"]);
+    let run = Running::start(command.args(["--test", "read", "--size", "1M"]));
+    eventually("load", || (near.stats().lnet["recv_length"] > 1 << 20).then_some(()));
+    run.signal(Signal::KILL);
+    run.end();
+    // The session at the server ends too, so that others can have it without --force.
+    eventually("the end of the session", || {
+        let mut other = server.client("selftest");
+        let done = finish(other.args(["--test", "ping", "--concurrency", "1", "--time", "0.1"]));
+        (done.code == Some(0)).then_some(())
+    });
+    let mut again = near.controlled(&["selftest", "--to", &server.nid(), "--time", "0.1"]);
+    finish(again.args(["--test", "ping", "--concurrency", "1"])).ok();
+}
+
+#[test]
 fn no_privilege_is_needed() {
     let scratch = Scratch::new();
     let Some(mut command) = unprivileged(&scratch) else { return };

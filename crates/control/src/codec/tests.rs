@@ -1,7 +1,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{ChangeRequest, ImportMode, NetInfo, NewNet, NiSelector, PeerRow, PeerState};
+use crate::{
+    ChangeRequest, ImportMode, NetInfo, NetNamespace, NewNet, NiSelector, PeerRow, PeerState,
+};
 
 fn greeted() -> Session {
     let mut session = Session::default();
@@ -104,7 +106,7 @@ fn a_request_with_an_unknown_field_or_a_bad_nid_is_refused_as_a_whole() {
 
 #[test]
 fn a_newer_node_and_an_older_one_are_told_apart() {
-    assert_eq!(Greeting::check(&Greeting::line()), Ok(()));
+    assert_eq!(Greeting::check(&Greeting::line()), Ok(NodeAbout::default()));
     let newer = Greeting::check(&hello(VERSION + 1)).unwrap_err();
     assert_eq!(
         newer.to_string(),
@@ -118,6 +120,28 @@ fn a_newer_node_and_an_older_one_are_told_apart() {
     for other in ["", "220 smtp ready", "{}", "[1]", "{\"hello\":3}"] {
         assert_eq!(Greeting::check(other), Err(VersionError::NotANode), "{other}");
     }
+}
+
+#[test]
+fn a_node_says_which_one_it_is() {
+    let about = NodeAbout {
+        nid: Some("10.0.0.2@tcp".parse().unwrap()),
+        identity: "node".to_owned(),
+        netns: Some(NetNamespace { device: 4, inode: 4_026_531_840 }),
+    };
+    let mut node = Session::of(about.clone());
+    let Turn::Reply(reply) = node.on_line(&Greeting::line()) else { panic!("versions differ") };
+    let line = concat!(
+        r#"{"hello":{"control":2,"release":"RELEASE","node":{"nid":"10.0.0.2@tcp","#,
+        r#""identity":"node","netns":{"device":4,"inode":4026531840}}}}"#,
+    );
+    assert_eq!(reply.trim_end(), line.replace("RELEASE", RELEASE));
+    assert_eq!(Greeting::check(&reply), Ok(about.clone()));
+    // It is in another namespace only if both are known and differ.
+    let other = Some(NetNamespace { device: 4, inode: 1 });
+    assert!(about.is_elsewhere(other));
+    assert!(!about.is_elsewhere(about.netns) && !about.is_elsewhere(None));
+    assert!(!NodeAbout::default().is_elsewhere(other));
 }
 
 #[test]

@@ -27,7 +27,12 @@ fn handle() -> NodeHandle {
         identity_reason: "a test",
         partitions: Vec::new(),
     };
-    NodeHandle { current: Arc::new(Current::of(info)), loops: [].into(), console: Arc::default() }
+    NodeHandle {
+        current: Arc::new(Current::of(info)),
+        loops: [].into(),
+        console: Arc::default(),
+        loads: Arc::default(),
+    }
 }
 
 fn place() -> (TempDir, PathBuf) {

@@ -8,13 +8,15 @@ use std::process::{Child, Command as Process, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lustrine_control::{Answer, Request};
-use lustrine_node::control::{self, ControlError};
+use lustrine_control::{Answer, NetInfo, Request};
+use lustrine_node::control::{self, Connection, ControlError};
 use lustrine_selftest::console::{self, Command, Refusal};
 use lustrine_sys::files::create_log;
 use lustrine_tools::lst::ConsoleError;
 
-use crate::common::{ControlOptions, NodeOptions, runtime_directory};
+use crate::access::{self, NodeChoice, RunningNode};
+use crate::common::{NodeOptions, runtime_directory};
+use crate::output::{Failure, note};
 
 /// Names of the sockets of console daemons: the key of the session is between the two.
 const PREFIX: &str = "lustrine-lst-";
@@ -23,6 +25,9 @@ const SUFFIX: &str = ".sock";
 /// How long a console daemon may take until it answers.
 const START_MAX: Duration = Duration::from_secs(10);
 
+/// How long a console daemon may take to end after its session.
+const END_MAX: Duration = Duration::from_secs(10);
+
 /// How often a new console daemon is queried whether it is ready.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -30,15 +35,20 @@ const LOOK: Duration = Duration::from_millis(10);
 pub(super) struct ConsoleClient {
     /// The node of a session with a console daemon.
     pub(super) node: NodeOptions,
-    /// The control socket of the running node.
-    pub(super) control: ControlOptions,
+    /// Whether the console of the running node is used, and which node that is.
+    pub(super) choice: NodeChoice,
 }
 
 impl ConsoleClient {
     /// Sends a command to the console of the session with this key.
     pub(super) fn ask(&self, key: u32, command: &Command) -> Result<console::Answer, ConsoleError> {
-        let mut places = vec![socket_of(key)?];
-        places.extend(self.running_node()?);
+        let own = socket_of(key)?;
+        match ask_daemon(&own, key, command) {
+            Err(ConsoleError::NoConsole | ConsoleError::Refused(Refusal::NoSession)) => {}
+            answer => return answer,
+        }
+        let node = self.running_node()?;
+        let mut places: Vec<PathBuf> = node.iter().map(|node| node.place().to_owned()).collect();
         if *command == Command::ShowSession {
             // `show_session` works without the key.
             places.extend(sockets()?);
@@ -60,31 +70,34 @@ impl ConsoleClient {
         command: &Command,
     ) -> Result<console::Answer, ConsoleError> {
         let own = socket_of(key)?;
-        for place in [Some(own.clone()), self.running_node()?].into_iter().flatten() {
-            match ask_at(&place, key, command) {
-                Err(ConsoleError::NoConsole) => {}
-                answer => return answer,
-            }
+        match ask_at(&own, key, command) {
+            Err(ConsoleError::NoConsole) => {}
+            answer => return answer,
         }
-        self.start(key, &own)?;
+        if let Some(node) = self.running_node()? {
+            let answer = ask_at(node.place(), key, command);
+            if answer.is_ok() {
+                note(&format!("lst: through {}", node.used));
+            }
+            return answer;
+        }
+        // The daemon stays when its standard input is closed only if it has a session then.
+        let _daemon = self.start(key, &own)?;
         ask_at(&own, key, command)
     }
 
-    /// The control socket of the running node; `None` when options describe a node instead.
-    fn running_node(&self) -> Result<Option<PathBuf>, ConsoleError> {
-        if self.node.describes_node() {
-            if self.control.control.is_some() {
-                let both = "--control names a running node; --net, --config and similar options \
-                            describe a node of the session's own: use one or the other";
-                return Err(ConsoleError::Failed(both.to_owned()));
-            }
-            return Ok(None);
-        }
-        Ok(self.control.resolve(None).map(|place| place.path))
+    /// The running node; `None` if the session is to have a console of its own.
+    fn running_node(&self) -> Result<Option<RunningNode>, ConsoleError> {
+        access::running_node(&self.node, &self.choice, None).map_err(|failure| {
+            ConsoleError::Failed(match failure {
+                Failure::Failed(text) | Failure::Usage(text) => text,
+                other => format!("{other:?}"),
+            })
+        })
     }
 
     /// Starts a console daemon and waits until it answers.
-    fn start(&self, key: u32, socket: &Path) -> Result<(), ConsoleError> {
+    fn start(&self, key: u32, socket: &Path) -> Result<Child, ConsoleError> {
         let failed = |what: String| ConsoleError::Failed(what);
         let log = socket.with_extension("log");
         let shown = log.display();
@@ -94,26 +107,64 @@ impl ConsoleClient {
         let mut process = Process::new(program);
         process.arg("lst-console").arg("--socket").arg(socket);
         process.args(["--key", &key.to_string()]).args(self.node.to_args());
-        process.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
+        process.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(file);
         let child = process.spawn();
         let mut child =
             child.map_err(|error| failed(format!("cannot start the console daemon: {error}")))?;
-        let outcome = wait_for(socket, &mut child);
-        outcome.map_err(|why| {
-            let said = fs::read_to_string(&log).unwrap_or_default();
-            let _ = fs::remove_file(&log);
-            let said = said.trim().trim_start_matches("lustrine: ");
-            failed(format!(
-                "the console daemon did not start: {}",
-                if said.is_empty() { &why } else { said }
-            ))
-        })
+        match wait_for(socket, &mut child) {
+            Ok(net) => {
+                note(&format!("lst: {}", self.described(&net)));
+                Ok(child)
+            }
+            Err(why) => {
+                let said = fs::read_to_string(&log).unwrap_or_default();
+                let _ = fs::remove_file(&log);
+                let said = said.trim().trim_start_matches("lustrine: ");
+                let said = if said.is_empty() { &why } else { said };
+                let others = other_consoles(socket);
+                Err(failed(format!("the console daemon did not start: {said}{others}")))
+            }
+        }
+    }
+
+    /// The console daemon in words, with how its address was chosen.
+    fn described(&self, info: &NetInfo) -> String {
+        let nids: Vec<String> = info.nets.iter().map(|net| net.nid.to_string()).collect();
+        let interface = info.nets.first().and_then(|net| net.interface.as_deref());
+        let chosen = match (self.node.describes_node(), interface) {
+            (false, Some(name)) => format!(" on {name}, the first interface (--net chooses)"),
+            _ => String::new(),
+        };
+        let (nids, identity) = (nids.join(" "), &info.identity);
+        format!("through a console of this session's own: {nids}{chosen}, {identity} identity")
     }
 }
 
+/// Asks a console daemon. When it has ended its session, this waits until its process has released
+/// its address, so that the next session can have it.
+fn ask_daemon(path: &Path, key: u32, command: &Command) -> Result<console::Answer, ConsoleError> {
+    let request = request(key, command);
+    let mut connection = match Connection::open(path) {
+        Ok(connection) => connection,
+        Err(error) => return console_answer(Err(error)),
+    };
+    let answer = console_answer(connection.ask(&request));
+    if answer.is_ok() && *command == Command::EndSession {
+        connection.wait_for_end(END_MAX);
+    }
+    answer
+}
+
 fn ask_at(path: &Path, key: u32, command: &Command) -> Result<console::Answer, ConsoleError> {
-    let request = Request::Console { key, command: Box::new(command.clone()) };
-    match control::ask(path, &request) {
+    console_answer(control::ask(path, &request(key, command)))
+}
+
+fn request(key: u32, command: &Command) -> Request {
+    Request::Console { key, command: Box::new(command.clone()), held: false }
+}
+
+fn console_answer(answer: Result<Answer, ControlError>) -> Result<console::Answer, ConsoleError> {
+    match answer {
         Ok(Answer::Console { outcome }) => outcome.map_err(ConsoleError::Refused),
         Ok(Answer::Error { message, .. }) => Err(ConsoleError::Failed(message)),
         Ok(other) => Err(ConsoleError::Failed(format!(
@@ -124,8 +175,26 @@ fn ask_at(path: &Path, key: u32, command: &Command) -> Result<console::Answer, C
     }
 }
 
+/// The consoles of other sessions of this user, as the end of a message.
+fn other_consoles(socket: &Path) -> String {
+    let keys = sockets().unwrap_or_default().into_iter().filter_map(|other| {
+        let name = other.file_name()?.to_str()?.to_owned();
+        let runs = other != socket && Connection::open(&other).is_ok();
+        runs.then(|| name.trim_start_matches(PREFIX).trim_end_matches(SUFFIX).to_owned())
+    });
+    let keys: Vec<String> = keys.collect();
+    match keys.is_empty() {
+        true => String::new(),
+        false => format!(
+            ". Consoles of other sessions run on this machine, with LST_SESSION {}: each needs an \
+             address of its own (--net)",
+            keys.join(", ")
+        ),
+    }
+}
+
 /// Waits until the daemon answers at its socket, or has ended.
-fn wait_for(socket: &Path, child: &mut Child) -> Result<(), String> {
+fn wait_for(socket: &Path, child: &mut Child) -> Result<NetInfo, String> {
     let deadline = Instant::now() + START_MAX;
     while Instant::now() < deadline {
         match child.try_wait() {
@@ -133,8 +202,8 @@ fn wait_for(socket: &Path, child: &mut Child) -> Result<(), String> {
             Ok(None) => {}
             Err(error) => return Err(error.to_string()),
         }
-        if control::ask(socket, &Request::ShowNet).is_ok() {
-            return Ok(());
+        if let Ok(Answer::Net(info)) = control::ask(socket, &Request::ShowNet) {
+            return Ok(info);
         }
         thread::sleep(LOOK);
     }

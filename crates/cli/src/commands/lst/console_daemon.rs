@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 use lustrine_config::{InterfaceChoice, NetConfig};
@@ -13,17 +13,12 @@ use lustrine_sys::Signals;
 use lustrine_wire::nid::Net;
 
 use super::console_client;
+use crate::commands::node::watch_stdin;
 use crate::common::{NodeOptions, start_for_command};
 use crate::output::{Failure, print_error};
 
 /// How often the daemon checks whether its session exists.
-const LOOK: Duration = Duration::from_millis(100);
-
-/// How long the daemon waits for its session at the beginning.
-const BEGIN_MAX: Duration = Duration::from_secs(15);
-
-/// How long it stays without a session later, as between `end_session` and `new_session`.
-const PAUSE_MAX: Duration = Duration::from_millis(500);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Hold the console of one session of lst until it ends; started by `lst new_session`
 #[derive(Args, Debug)]
@@ -53,27 +48,30 @@ pub(crate) fn run(args: &LstConsoleArgs) -> Result<(), Failure> {
     // A console sends little; one CPT is enough.
     config.tunables.loops.cpu_npartitions = 1;
     let node = start_for_command(&config)?;
-    let control = socket.serve(node.handle()).map_err(|error| error.to_string())?;
+    let mut control = socket.serve(node.handle()).map_err(|error| error.to_string())?;
     stay(&node, &signals, args.key);
-    drop(control);
+    // `lst end_session` waits for the end of its connection: the address is free then.
+    control.remove_socket();
     node.stop();
     // The log is useful only after a failure.
     let _ = console_client::remove_log(&args.socket);
+    drop(control);
     Ok(())
 }
 
-/// Returns when the session has ended.
+/// Returns when there is no session, and none is to be expected: the process that started this one
+/// closes our standard input once it has made the session, or has failed to.
 fn stay(node: &NodeHandle, signals: &Signals, key: u32) {
-    let mut patience = BEGIN_MAX;
-    let mut without = Instant::now();
-    while without.elapsed() < patience {
+    let starter = watch_stdin();
+    loop {
         if signals.take().terminate {
             // The nodes of the session then need not wait for their time-out.
             let _ = node.console(key, Command::EndSession);
             return;
         }
-        if node.console_in_use() {
-            (without, patience) = (Instant::now(), PAUSE_MAX);
+        // In this order: the session is made before the input is closed.
+        if starter.is_finished() && !node.console_in_use() {
+            return;
         }
         thread::sleep(LOOK);
     }

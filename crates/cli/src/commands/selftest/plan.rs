@@ -19,8 +19,8 @@ use lustrine_tools::nids;
 use lustrine_wire::nid::Nid;
 
 use super::report::{host_name, now};
+use crate::access::{Link, UsedNode, WithNode, running_node};
 use crate::commands::tool::resolve;
-use crate::common::start_for_command;
 use crate::interrupt::Interrupt;
 use crate::output::{Failure, json, note, print, print_error};
 use crate::report_file::{ReportFile, check_distinct};
@@ -89,7 +89,8 @@ pub(super) fn run(args: &super::SelftestArgs, file: &PathBuf) -> Result<(), Fail
         let words = "only one of --json, --csv and --report can be standard output";
         return Err(Failure::Usage(words.to_owned()));
     }
-    let results = Results { source: text, ..measure(args, &plan, given)? };
+    let (results, node) = measure(args, &plan, given)?;
+    let results = Results { source: text, ..results };
     let text = table(&results);
     let printed = match [&json_file, &csv_file, &report].into_iter().flatten().any(is_stdout) {
         true => Ok(()),
@@ -100,7 +101,7 @@ pub(super) fn run(args: &super::SelftestArgs, file: &PathBuf) -> Result<(), Fail
     let mut written: Vec<Result<(), Failure>> =
         texts.into_iter().filter_map(|(file, text)| Some(file?.write(&text))).collect();
     if let Some(file) = json_file {
-        written.push(file.write(&json(&results)?));
+        written.push(file.write(&json(&WithNode { result: &results, node: &node })?));
     }
     written.into_iter().collect::<Result<(), Failure>>()?;
     match &results.end {
@@ -202,7 +203,7 @@ fn measure(
     args: &super::SelftestArgs,
     plan: &Plan,
     given: Vec<Option<Vec<Nid>>>,
-) -> Result<Results, Failure> {
+) -> Result<(Results, UsedNode), Failure> {
     let interrupt = Interrupt::catch()?;
     let missing = missing(plan, &given, args.plan.local)?;
     let local = match missing.first() {
@@ -221,22 +222,33 @@ fn measure(
     let nodes = nodes_of(plan, given, &mut local.iter().flat_map(LocalNodes::nids));
     let points = points(plan, &nodes).map_err(|why| Failure::Usage(why.to_string()))?;
     note(&format!("{}, {}", count(&points), duration(&points)));
-    let config = own_config(args, local.as_ref(), &points)?;
-    let node = start_for_command(&config)?;
+    // The nodes that are started here reach a console on the loopback only.
+    let running = match &local {
+        None => running_node(&args.node, &args.choice, None)?,
+        Some(_) => None,
+    };
+    let mut link = match running {
+        Some(node) => Link::to(node),
+        None => Link::own(&own_config(args, local.as_ref(), &points)?)?,
+    };
+    if local.is_none() {
+        link.announce();
+    }
     let settings = Settings { take_over: args.force };
-    let mut console = Console::new(node.handle(), &interrupt, settings, View::new());
+    let mut console = Console::new(&mut link, &interrupt, settings, View::new());
     let named = plan.groups.iter().zip(nodes);
     let groups: BTreeMap<String, Vec<Nid>> =
         named.map(|(group, nids)| (group.name.clone(), nids)).collect();
     let date = now();
     let (points, end) = lustrine_plan::run(plan, &points, &mut console);
     console.clear();
-    node.stop();
+    let used = link.used().clone();
+    link.stop();
     let nothing = points.is_empty();
     if let (End::Failed { error }, true) = (&end, nothing) {
         return Err(with_advice(error).into());
     }
-    Ok(Results {
+    let results = Results {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         date,
         host: host_name(),
@@ -246,7 +258,8 @@ fn measure(
         groups,
         points,
         end,
-    })
+    };
+    Ok((results, used))
 }
 
 /// The local node: only the console.

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use lustrine_node::NodeInfo;
-use lustrine_partition::tunables::{TABLE, Tunables};
-use lustrine_selftest::LoadProgress;
+use lustrine_control::{LoadRow, NetInfo, NetRow};
+use lustrine_wire::nid::Nid;
 use serde::Serialize;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 use super::target::Target;
 use super::{Row, SelftestArgs};
+use crate::access::UsedNode;
 
 /// With fewer operations, the 99.9th percentile would be nearly the slowest operation.
 const OPS_FOR_P999: u64 = 1000;
@@ -24,6 +24,9 @@ pub(super) struct Report {
     pub(super) date: String,
     /// The name of this machine.
     pub(super) host: String,
+    /// The node of this side.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) node: Option<UsedNode>,
     pub(super) from: String,
     pub(super) to: String,
     /// The identity of this side: `node` or `userland`.
@@ -46,7 +49,7 @@ pub(super) struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) busy_cpus_before: Option<f64>,
     /// All tunables of this side, by name; a node started for the run has the same from `--set`.
-    pub(super) tunables: BTreeMap<&'static str, i64>,
+    pub(super) tunables: BTreeMap<String, i64>,
     pub(super) results: Vec<RowResult>,
     /// How the run ended.
     #[serde(flatten)]
@@ -121,28 +124,44 @@ pub(super) struct Cpu {
     pub(super) server: Option<f64>,
 }
 
+/// The side that sends the load.
+pub(super) struct Side {
+    pub(super) node: UsedNode,
+    pub(super) info: NetInfo,
+    pub(super) tunables: BTreeMap<String, i64>,
+}
+
+impl Side {
+    /// Its interface on the net of a peer, or else its first one.
+    pub(super) fn net(&self, peer: &Nid) -> Option<&NetRow> {
+        self.info.on(peer.net()).next().or(self.info.nets.first())
+    }
+}
+
 impl Report {
     /// A report without rows, dated now.
     pub(super) fn new(
         args: &SelftestArgs,
-        tunables: &Tunables,
-        info: &NodeInfo,
+        side: Side,
         target: &Target,
         plain_tcp_connections: usize,
     ) -> Report {
-        let values = TABLE.iter().filter_map(|row| Some((row.name, tunables.value(row.name)?)));
+        let Side { node, info, tunables } = &side;
+        let net = side.net(&target.nid);
+        let spins = tunables.get("spin_us").is_some_and(|spin| *spin != 0);
         Report {
             date: now(),
             host: host_name(),
-            from: info.nids[0].to_string(),
+            node: Some(node.clone()),
+            from: net.map_or_else(String::new, |net| net.nid.to_string()),
             to: target.nid.to_string(),
-            identity: format!("{:?}", info.identity).to_lowercase(),
+            identity: info.identity.clone(),
             check: args.check.name(),
-            conns_per_peer: info.conns_per_peer[0],
-            waiting: if tunables.loops.spin_us == 0 { "sleeping" } else { "polling" },
+            conns_per_peer: net.map_or(0, |net| net.conns_per_peer),
+            waiting: if spins { "polling" } else { "sleeping" },
             plain_tcp_connections,
-            cpts: info.partitions.clone(),
-            tunables: values.collect(),
+            cpts: info.cpts.clone(),
+            tunables: tunables.clone(),
             ..Report::empty()
         }
     }
@@ -153,6 +172,7 @@ impl Report {
             version: env!("CARGO_PKG_VERSION"),
             date: String::new(),
             host: String::new(),
+            node: None,
             from: String::new(),
             to: String::new(),
             identity: String::new(),
@@ -202,42 +222,39 @@ impl Report {
 impl RowResult {
     pub(super) fn new(
         row: &Row,
-        snapshot: &LoadProgress,
+        load: &LoadRow,
         (client, server): (f64, Option<f64>),
         raw: RawTcp,
         cut_short: bool,
     ) -> RowResult {
-        let seconds = snapshot.elapsed.as_secs_f64();
+        let seconds = load.elapsed_ns as f64 / 1e9;
         let per_second = |count: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
-        let micros = |part: f64| snapshot.latencies.quantile(part).0 as f64 / 1e3;
-        let enough = snapshot.ops >= OPS_FOR_P999;
+        let micros = |nanos: u64| nanos as f64 / 1e3;
+        let latency = &load.latency;
+        let enough = load.ops >= OPS_FOR_P999;
         RowResult {
             test: row.test.name(),
             size: row.size,
             concurrency: row.concurrency,
             seconds,
-            ops: snapshot.ops,
-            mib_per_s: per_second(snapshot.bytes as f64) / f64::from(1 << 20),
-            ops_per_s: per_second(snapshot.ops as f64),
+            ops: load.ops,
+            mib_per_s: per_second(load.bytes as f64) / f64::from(1 << 20),
+            ops_per_s: per_second(load.ops as f64),
             latency_us: Latency {
-                p50: micros(0.5),
-                p90: micros(0.9),
-                p99: micros(0.99),
-                p999: enough.then(|| micros(0.999)),
-                max: snapshot.latencies.max().0 as f64 / 1e3,
+                p50: micros(latency.p50_ns),
+                p90: micros(latency.p90_ns),
+                p99: micros(latency.p99_ns),
+                p999: enough.then(|| micros(latency.p999_ns)),
+                max: micros(latency.max_ns),
             },
-            errors: snapshot.errors.iter().map(|(_, count)| count).sum(),
-            error_kinds: snapshot
-                .errors
-                .iter()
-                .map(|(kind, count)| (kind.to_string(), *count))
-                .collect(),
+            errors: load.errors.iter().map(|(_, count)| count).sum(),
+            error_kinds: load.errors.clone(),
             cpu_s: Cpu { client, server },
             raw_tcp_mib_per_s: raw.sleeping,
             raw_tcp_polling_mib_per_s: raw.polling,
-            lost: snapshot.lost,
-            lost_age_max_s: snapshot.lost_age_max.as_secs_f64(),
-            unreachable_s: snapshot.down.as_secs_f64(),
+            lost: load.lost,
+            lost_age_max_s: load.lost_age_max_ns as f64 / 1e9,
+            unreachable_s: load.down_ns as f64 / 1e9,
             cut_short,
         }
     }

@@ -4,20 +4,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lustrine_control::{Answer, Request};
-use lustrine_lnet::time::Nanos;
-use lustrine_lnet::topology::Identity;
-use lustrine_node::{Load, LoadReport, Node};
-use lustrine_partition::tunables::Tunables;
-use lustrine_selftest::{ClientError, LoadStep, SessionMode, StepLimit, Test};
+use lustrine_control::{Answer, LoadFailure, LoadFailureKind, LoadOrder, LoadRow, Request};
+use lustrine_selftest::Test;
 use lustrine_sys::Clock;
-use lustrine_wire::srpc::Name;
 
-use super::report::{End, RawTcp, Report, RowResult};
+use super::report::{End, RawTcp, Report, RowResult, Side};
 use super::target::Target;
 use super::{Row, SelftestArgs, TestWord, warm_up};
+use crate::access::Link;
 use crate::commands::raw_tcp::{self, Direction, Waiting};
-use crate::common::start_for_command;
 use crate::interrupt::Interrupt;
 use crate::output::{Failure, note, print_error};
 use crate::values::millis;
@@ -37,52 +32,44 @@ pub(super) fn run(
     target: &Target,
     interrupt: &Interrupt,
 ) -> Result<Report, Failure> {
-    let config = match target.own_net() {
+    let link = match target.own_net() {
         Some(net) => {
             let mut config = args.node.node_config(print_error)?;
             config.nets = vec![net];
             config.accept = lustrine_config::AcceptPolicy::None;
-            config
+            Link::own(&config)?
         }
-        None => args.node.short_lived(&target.nid, args.port)?,
+        None => Link::open(&args.node, &args.choice, &target.nid, args.port)?,
     };
-    let node = start_for_command(&config)?;
-    reach(&node, target, args.patience, interrupt)?;
-    let session = if args.force { SessionMode::Force } else { SessionMode::IfFree };
-    let patience = Nanos((args.patience * 1e9) as u64);
-    let name = Name::new("lustrine-selftest").map_err(|error| error.to_string())?;
-    let load =
-        node.start_load(&target.nid, name, session, patience).map_err(|error| error.to_string())?;
+    reach(&link, target, args.patience, interrupt)?;
     let progress = Progress::new();
-    let mut run = Run { args, target, interrupt, load, progress, raw_failed: false };
-    let outcome = run.rows(&node, &config.tunables);
+    let mut run = Run { args, target, interrupt, link, progress, raw_failed: false };
+    let outcome = run.start().and_then(|side| run.rows(side));
     run.progress.clear();
     // In any case, the node should not have to wait until its session expires.
     run.say_farewell();
-    drop(run);
-    node.stop();
+    run.link.stop();
     outcome
 }
 
 /// Discovers the target. The load would do this too, but it retries for a long time, because a node
 /// may come back; this call reports at once that a node was never there.
 fn reach(
-    node: &Node,
+    link: &Link,
     target: &Target,
     patience: f64,
     interrupt: &Interrupt,
 ) -> Result<(), Failure> {
     let request = Request::Discover { nid: target.nid, timeout_ms: millis(patience) };
-    let handle = node.handle();
-    let asking = thread::spawn(move || handle.call(&request));
+    let asker = link.asker();
+    let asking = thread::spawn(move || asker.ask(&request));
     while !asking.is_finished() {
-        // If the run is interrupted here, the call fails as soon as the node stops.
+        // If the run is interrupted here, the thread ends with this process.
         interrupt.check()?;
         thread::sleep(LOOK / 10);
     }
     match asking.join() {
-        Ok(Answer::Error { message, .. }) => Err(message.into()),
-        Ok(_) => Ok(()),
+        Ok(answer) => answer.map(|_| ()),
         Err(_) => Err("the local node did not answer".to_owned().into()),
     }
 }
@@ -94,21 +81,45 @@ struct Run<'a> {
     args: &'a SelftestArgs,
     target: &'a Target,
     interrupt: &'a Interrupt,
-    load: Load,
+    link: Link,
     progress: Progress,
     /// Whether plain TCP could not be measured, which is reported once.
     raw_failed: bool,
 }
 
 impl Run<'_> {
-    fn rows(&mut self, node: &Node, tunables: &Tunables) -> Result<Report, Failure> {
-        let rows = self.args.rows();
-        let connections = match node.info().identity {
-            Identity::Node => usize::from(node.info().conns_per_peer[0]),
-            // All data use one connection.
-            Identity::Userland => 1,
+    /// Begins the load, and finds out which node sends it.
+    fn start(&mut self) -> Result<Side, Failure> {
+        let Answer::Net(info) = self.link.ask(&Request::ShowNet)? else { return Err(unexpected()) };
+        let Answer::Tunables { values, .. } = self.link.ask(&Request::ShowTunables)? else {
+            return Err(unexpected());
         };
-        let mut report = Report::new(self.args, tunables, &node.info(), self.target, connections);
+        self.order(LoadOrder::Start {
+            target: self.target.nid,
+            name: "lustrine-selftest".to_owned(),
+            force: self.args.force,
+            patience_ms: millis(self.args.patience),
+        })?;
+        let node = self.link.used().clone();
+        Ok(Side { node, info, tunables: values })
+    }
+
+    /// Gives an order about the load.
+    fn order(&mut self, order: LoadOrder) -> Result<LoadRow, Failure> {
+        match self.link.ask(&Request::Load { order })? {
+            Answer::Load { load } => Ok(load),
+            _ => Err(unexpected()),
+        }
+    }
+
+    fn rows(&mut self, side: Side) -> Result<Report, Failure> {
+        let rows = self.args.rows();
+        let connections = match side.info.identity.as_str() {
+            // All data use one connection.
+            "userland" => 1,
+            _ => side.net(&self.target.nid).map_or(1, |net| usize::from(net.conns_per_peer)),
+        };
+        let mut report = Report::new(self.args, side, self.target, connections);
         if self.target.raw_addr().is_none() && rows.iter().any(|row| row.test != TestWord::Ping) {
             self.progress
                 .say("no plain TCP beside it: only a node started for the run offers that");
@@ -138,33 +149,31 @@ impl Run<'_> {
     fn row(&mut self, row: &Row, raw: RawTcp) -> Result<RowResult, BrokenRow> {
         let check = self.args.check.on_the_wire();
         let time = Duration::from_secs_f64(self.args.row_time());
-        let step = LoadStep {
+        let step = LoadOrder::Step {
             test: match row.test {
                 TestWord::Ping => Test::Ping,
                 TestWord::Read => Test::Read { len: row.size, check },
                 TestWord::Write => Test::Write { len: row.size, check },
             },
             concurrency: row.concurrency,
-            limit: StepLimit::Time(Nanos(time.as_nanos() as u64)),
-            warm_up: Nanos(warm_up(time).as_nanos() as u64),
+            time_ns: time.as_nanos() as u64,
+            warm_up_ns: warm_up(time).as_nanos() as u64,
         };
-        let before = CpuMark::take(self.target);
-        if let Err(error) = self.load.start_step(step) {
+        let before = self.cpu_mark();
+        if let Err(error) = self.order(step) {
             // A client that has given up takes no further step; its reason is more useful.
-            let gave_up = self.load.progress().ok().and_then(|report| report.error);
-            let why = gave_up.map_or(error.to_string(), |error| self.explain(&error));
-            return Err((None, why.into()));
+            let gave_up = self.order(LoadOrder::Progress).ok().and_then(|load| load.failure);
+            return Err((None, gave_up.map_or(error, |why| self.explain(&why).into())));
         }
         let patience = Duration::from_secs_f64(self.args.patience);
         let waited = self.wait(time + warm_up(time) + patience + ROW_SLACK);
-        let cpu = before.until(&CpuMark::take(self.target));
+        let cpu = before.until(&self.cpu_mark());
         match waited {
-            Ok(report) => Ok(RowResult::new(row, &report.snapshot, cpu, raw, false)),
+            Ok(load) => Ok(RowResult::new(row, &load, cpu, raw, false)),
             Err(broken) => {
-                let report = self.load.progress().ok();
-                let measured = report.filter(|report| report.snapshot.elapsed > Nanos::ZERO);
-                let partial =
-                    measured.map(|report| RowResult::new(row, &report.snapshot, cpu, raw, true));
+                let load = self.order(LoadOrder::Progress).ok();
+                let measured = load.filter(|load| load.elapsed_ns > 0);
+                let partial = measured.map(|load| RowResult::new(row, &load, cpu, raw, true));
                 Err((partial.map(Box::new), broken))
             }
         }
@@ -172,42 +181,50 @@ impl Run<'_> {
 
     /// Waits for the end of a row. The client itself gives up a silent node; `limit` is for a node
     /// that answers but never ends the row.
-    fn wait(&mut self, limit: Duration) -> Result<LoadReport, Failure> {
+    fn wait(&mut self, limit: Duration) -> Result<LoadRow, Failure> {
         let deadline = Instant::now() + limit;
         loop {
             thread::sleep(LOOK);
-            let report = self.load.progress().map_err(|error| error.to_string())?;
-            if let Some(error) = report.error {
-                return Err(self.explain(&error).into());
+            let load = self.order(LoadOrder::Progress)?;
+            if let Some(failure) = &load.failure {
+                return Err(self.explain(failure).into());
             }
-            if report.step_finished {
-                return Ok(report);
+            if load.step_finished {
+                return Ok(load);
             }
             self.interrupt.check()?;
             if Instant::now() >= deadline {
                 let nid = self.target.nid;
                 return Err(format!("{nid}: the row did not end within {limit:.0?}").into());
             }
-            self.progress.show(&report);
+            self.progress.show(&load);
         }
     }
 
     /// Why the client gave up, and advice.
-    fn explain(&self, error: &ClientError) -> String {
-        let hint = match error {
-            ClientError::Busy { .. } if self.args.force => {
+    fn explain(&self, failure: &LoadFailure) -> String {
+        let hint = match failure.kind {
+            LoadFailureKind::Busy if self.args.force => {
                 ", or wait until it expires. --force was refused: the node ends the session of \
                  another console only for consoles that its settings `selftest: full` or \
                  `selftest_consoles` allow"
             }
-            ClientError::Busy { .. } => ", or end it from here with --force",
-            ClientError::NoAnswer(_) if !self.target.is_ours() => {
+            LoadFailureKind::Busy => ", or end it from here with --force",
+            LoadFailureKind::NoAnswer if !self.target.is_ours() => {
                 "; `lustrine ping` shows whether it can still be reached. If it can: a kernel node \
                  needs the module lnet_selftest"
             }
             _ => "",
         };
-        format!("{}: {error}{hint}", self.target.nid)
+        format!("{}: {}{hint}", self.target.nid, failure.message)
+    }
+
+    fn cpu_mark(&mut self) -> CpuMark {
+        let client = match self.link.ask(&Request::ShowStats) {
+            Ok(Answer::Stats { stats }) => stats.cpu_s.0,
+            _ => Clock::ProcessCpu.now() as f64 / 1e9,
+        };
+        CpuMark { client, server: self.target.cpu_seconds() }
     }
 
     /// The rate of the same number of connections without Lustrine, if it can be measured. It is
@@ -235,34 +252,33 @@ impl Run<'_> {
         RawTcp { sleeping, polling: rate(Waiting::Polling) }
     }
 
-    fn say_farewell(&self) {
-        if self.load.finish().is_err() {
+    fn say_farewell(&mut self) {
+        if self.order(LoadOrder::Finish).is_err() {
             return;
         }
         let deadline = Instant::now() + FAREWELL;
         while Instant::now() < deadline {
-            match self.load.progress() {
-                // The receiver is gone.
-                Ok(LoadReport { error: Some(ClientError::NoAnswer(_)), .. }) => return,
-                Ok(report) if !report.finished => thread::sleep(LOOK / 5),
-                _ => return,
+            let Ok(load) = self.order(LoadOrder::Progress) else { return };
+            let is_gone = load.failure.is_some_and(|why| why.kind == LoadFailureKind::NoAnswer);
+            if is_gone || load.finished {
+                return;
             }
+            thread::sleep(LOOK / 5);
         }
     }
 }
 
-/// CPU seconds so far: of this process, and of the target if it reports them.
+fn unexpected() -> Failure {
+    "unexpected reply from the node; the versions may differ".to_owned().into()
+}
+
+/// CPU seconds so far: of the process of this side's node, and of the target if it reports them.
 struct CpuMark {
     client: f64,
     server: Option<f64>,
 }
 
 impl CpuMark {
-    fn take(target: &Target) -> CpuMark {
-        let client = Clock::ProcessCpu.now() as f64 / 1e9;
-        CpuMark { client, server: target.cpu_seconds() }
-    }
-
     fn until(&self, later: &CpuMark) -> (f64, Option<f64>) {
         let server = self.server.zip(later.server).map(|(before, after)| after - before);
         (later.client - self.client, server)
@@ -302,18 +318,17 @@ impl Progress {
         self.bar.suspend(|| print_error(what));
     }
 
-    fn show(&self, report: &LoadReport) {
-        let snapshot = &report.snapshot;
-        let seconds = snapshot.elapsed.as_secs_f64();
-        if !report.connected {
+    fn show(&self, load: &LoadRow) {
+        let seconds = load.elapsed_ns as f64 / 1e9;
+        if !load.connected {
             self.note("waiting for the node");
         } else if seconds > 0.0 {
-            let rate = snapshot.ops as f64 / seconds;
-            let mib = snapshot.bytes as f64 / seconds / f64::from(1 << 20);
-            let p99 = snapshot.latencies.quantile(0.99).0 as f64 / 1e3;
-            let failed: u64 = snapshot.errors.iter().map(|(_, count)| count).sum();
+            let rate = load.ops as f64 / seconds;
+            let mib = load.bytes as f64 / seconds / f64::from(1 << 20);
+            let p99 = load.latency.p99_ns as f64 / 1e3;
+            let failed: u64 = load.errors.iter().map(|(_, count)| count).sum();
             let mut text = format!("{rate:.0} ops/s  p99 {p99:.1} us");
-            if snapshot.bytes > 0 {
+            if load.bytes > 0 {
                 text = format!("{mib:.1} MiB/s  {text}");
             }
             if failed > 0 {

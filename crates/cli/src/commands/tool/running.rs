@@ -18,7 +18,8 @@ use lustrine_tools::shell::Terminal;
 use lustrine_wire::nid::Nid;
 
 use super::{CompatArg, StdTerminal, resolve};
-use crate::common::{ControlOptions, ask_running};
+use crate::access::ask_running;
+use crate::common::ControlOptions;
 use crate::output::Failure;
 
 /// Errnos for a node that is not running, and for an unexpected reply.

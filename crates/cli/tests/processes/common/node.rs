@@ -120,6 +120,14 @@ impl Node {
         command
     }
 
+    /// A tool's command for its control socket.
+    pub(crate) fn controlled_tool(&self, tool: &str, words: &[&str]) -> Command {
+        let mut command = lustrine();
+        command.arg(tool).arg("--control").arg(self.control()).args(words);
+        command.env("LUSTRINE_LST_DIR", self.home.scratch.path());
+        command
+    }
+
     /// Its counters.
     #[track_caller]
     pub(crate) fn stats(&self) -> StatsRow {

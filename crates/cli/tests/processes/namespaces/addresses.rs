@@ -4,7 +4,7 @@ use lustrine_control::{Answer, NetInfo, NetRow, Request};
 use lustrine_testing::{Need, not_run};
 
 use super::netns::{NetNs, whole_selftest};
-use crate::common::{Scratch, finish, unprivileged};
+use crate::common::{Running, Scratch, finish, unprivileged};
 
 #[test]
 fn interfaces_are_found_by_name() {
@@ -39,6 +39,51 @@ fn interfaces_are_found_by_name() {
     let node = there.node(&["--net", "tcp"]);
     let Answer::Net(NetInfo { nets, .. }) = node.ask(&Request::ShowNet) else { panic!("no nets") };
     assert_eq!(nets[0].nid.to_string(), "10.213.1.2@tcp");
+}
+
+#[test]
+fn a_node_in_another_namespace_is_not_the_running_node() {
+    let Some([here, there]) = NetNs::several() else { return };
+    here.connect(&there, "eth0", 1500, ["10.213.0.1/24", "10.213.0.2/24"]);
+    // Both namespaces have the same directory for control sockets, as those of one machine do.
+    let scratch = Scratch::new();
+    for space in [&here, &there] {
+        space.run(&format!("mount --bind {} /run", scratch.path().display()));
+    }
+    let mut node = there.lustrine(&["node", "--until-eof", "--accept", "all", "--net", "tcp=eth0"]);
+    let mut node = Running::start(&mut node);
+    node.wait_for("control socket");
+    let nid = "10.213.0.2@tcp";
+    // In its own namespace it is the running node, and pings itself.
+    let done = finish(&mut there.lustrine(&["ping", nid, "--json"])).ok();
+    assert_eq!(done.json()["node"]["kind"], "running", "{}", done.stdout);
+    done.expect_stderr(&["through the running node 10.213.0.2@tcp (node identity, /run/lustrine"]);
+    // In the other one, a command has a node of its own, at the other address.
+    let done = finish(&mut here.lustrine(&["ping", nid, "--json"])).ok();
+    assert_eq!(done.json()["node"]["nid"], "10.213.0.1@tcp", "{}", done.stdout);
+    assert_eq!(done.json()["node"]["kind"], "temporary");
+    let elsewhere = "the node at /run/lustrine.sock is in another network namespace";
+    done.expect_stderr(&[elsewhere, "this command uses a node of its own"]);
+    for words in [&["show", "net"][..], &["lnetctl", "net", "show"], &["routerstat"]] {
+        let refused = finish(&mut here.lustrine(words));
+        assert_ne!(refused.code, Some(0), "{words:?}");
+        refused.expect_stderr(&[elsewhere]);
+    }
+    // Named, it is asked.
+    let control = ["--control", "/run/lustrine.sock"];
+    finish(&mut here.lustrine(&[&["ping", nid], &control[..]].concat())).ok().expect_stderr(&[
+        "through the running node 10.213.0.2@tcp",
+        "in another network namespace",
+    ]);
+    finish(&mut here.lustrine(&[&["show", "net"], &control[..]].concat())).ok();
+    // `lst` makes a console in its own namespace, and says at which interface.
+    let lst = |words: &[&str]| {
+        let mut command = here.lustrine(&[&["lst"], words].concat());
+        finish(command.env("LST_SESSION", "3"))
+    };
+    let made = lst(&["new_session", "here"]).ok();
+    made.expect_stderr(&[elsewhere, "10.213.0.1@tcp on eth0, the first interface (--net chooses)"]);
+    lst(&["end_session"]).ok();
 }
 
 #[test]

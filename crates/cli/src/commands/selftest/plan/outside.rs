@@ -1,20 +1,18 @@
-//! The console of a plan: that of a local node in this process.
+//! The console of a plan: that of the running node, or of a node in this process.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lustrine_control::{Answer as NodeAnswer, Request};
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_node::NodeHandle;
 use lustrine_plan::{Env, Progress, RunError};
-use lustrine_selftest::console::{Answer, Command};
+use lustrine_selftest::console::{Answer, Command, Refusal};
 use lustrine_sys::Clock;
 
 use super::live::View;
+use crate::access::{Link, UsedKind};
 use crate::interrupt::Interrupt;
 use crate::output::Failure;
-
-/// The key of the session, which is only used in this process.
-const KEY: u32 = 1;
 
 /// The interval at which signals are checked.
 const LOOK: Duration = Duration::from_millis(20);
@@ -27,7 +25,7 @@ pub(super) struct Settings {
 
 /// A console, a clock, and the view.
 pub(super) struct Console<'a> {
-    node: NodeHandle,
+    link: &'a mut Link,
     interrupt: &'a Interrupt,
     settings: Settings,
     view: View,
@@ -35,12 +33,24 @@ pub(super) struct Console<'a> {
 
 impl<'a> Console<'a> {
     pub(super) fn new(
-        node: NodeHandle,
+        link: &'a mut Link,
         interrupt: &'a Interrupt,
         settings: Settings,
         view: View,
     ) -> Console<'a> {
-        Console { node, interrupt, settings, view }
+        Console { link, interrupt, settings, view }
+    }
+
+    /// The console of a running node has one session at a time, which may be that of `lst`.
+    fn refused(&self, refusal: &Refusal) -> RunError {
+        RunError::Failed(match (refusal, self.link.used().kind) {
+            (Refusal::SessionExists(_), UsedKind::Running) => format!(
+                "{refusal}: the console of {} has a session; end it with lst end_session, or use \
+                 --no-node",
+                self.link.used()
+            ),
+            _ => refusal.to_string(),
+        })
     }
 
     /// Removes the live view.
@@ -52,10 +62,14 @@ impl<'a> Console<'a> {
 impl Env for Console<'_> {
     fn command(&mut self, command: Command) -> Result<Answer, RunError> {
         // A signal does not interrupt requests to nodes; it takes effect when time passes next.
-        match self.node.console(KEY, command) {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(refusal)) => Err(RunError::Failed(refusal.to_string())),
-            Err(error) => Err(RunError::Failed(error.to_string())),
+        // The session ends with this process, also if it is killed.
+        let (key, command) = (std::process::id(), Box::new(command));
+        match self.link.ask(&Request::Console { key, command, held: true }) {
+            Ok(NodeAnswer::Console { outcome: Ok(answer) }) => Ok(answer),
+            Ok(NodeAnswer::Console { outcome: Err(refusal) }) => Err(self.refused(&refusal)),
+            Ok(_) => Err(RunError::Failed("unexpected reply from the node".to_owned())),
+            Err(Failure::Failed(error)) => Err(RunError::Failed(error)),
+            Err(_) => Err(RunError::Interrupted),
         }
     }
 
