@@ -15,7 +15,7 @@ test  size conc MiB/s  ops/s   p50   p90   p99 p99.9   max err  here there  TCP
 const LEGEND: &str = "\
 latency in u, m, s: micro-, milli-, whole seconds, of all operations under way
 in the row, also of those that ended after it; p99.9 from 1000 operations on
-CPU seconds of this process (here) and of the other node's (there)
+CPU seconds of this side's process (here), of the other node's (there)
 ";
 
 /// The whole table, with a line under it for each kind of error.
