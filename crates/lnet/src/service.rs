@@ -60,12 +60,8 @@ pub trait Service: Any + Send {
     /// Does what is due. Called once per round of the partition, after the events of the round.
     fn drive(&mut self, turn: &mut Turn<'_>);
 
-    /// When [`Service::drive`] has something to do next although no event comes;
-    /// [`Time::NEVER`] if it never has.
+    /// When [`Service::drive`] has something to do next although no event comes: a time that is
+    /// over, such as [`Time::ZERO`], if there is something to do at once, [`Time::NEVER`] if there
+    /// will be nothing.
     fn next_deadline(&self) -> Time;
-
-    /// Whether [`Service::drive`] has something to do at once.
-    fn has_work(&self) -> bool {
-        false
-    }
 }

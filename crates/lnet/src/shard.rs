@@ -161,6 +161,7 @@ impl Shard {
         answers.min(self.msgs.next_expiry()).min(self.discovery.next_deadline())
     }
 
+    #[inline]
     fn new_msg(&mut self, msg: Msg) -> OpKey {
         if let Some(peer_ni) = msg.peer_ni {
             self.peers.nis[peer_ni].messages += 1;

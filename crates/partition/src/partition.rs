@@ -232,7 +232,7 @@ impl<D: Driver> Partition<D> {
 
     /// Whether [`Partition::round`] has something to do at once.
     pub fn has_work(&self) -> bool {
-        self.driver.has_work() || self.shard.has_work() || self.services.has_work()
+        self.driver.has_work() || self.shard.has_work()
     }
 
     /// When [`Partition::round`] must be called again at the latest, if nothing else happens.

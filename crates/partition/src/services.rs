@@ -123,11 +123,6 @@ impl Services {
     }
 
     #[inline]
-    pub(crate) fn has_work(&self) -> bool {
-        self.all().any(Service::has_work)
-    }
-
-    #[inline]
     pub(crate) fn next_deadline(&self) -> Time {
         self.all().map(Service::next_deadline).min().unwrap_or(Time::NEVER)
     }

@@ -109,7 +109,7 @@ impl Worker {
             turn.shard.note(turn.now, request.taken(event));
         }
         if service.portal() == TEST_PORTAL {
-            self.answers.serve(turn, &mut self.source, &mut self.budget, request);
+            self.answers.serve(turn, &mut self.source, &mut self.budget, &request);
         } else if let Some(slot) = self.answers.admit_framework(request) {
             let ticket = Ticket { cpt: self.cpt, slot };
             self.news.push_back(ToFramework::Request { ticket, from: from.nid, message });

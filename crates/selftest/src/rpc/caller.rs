@@ -425,22 +425,22 @@ impl RpcClient {
         }
     }
 
+    #[inline]
     fn finish<M: Memory>(&mut self, turn: &mut Turn<'_, M>, slot: u32) -> Option<Completion> {
         let rpc = self.rpcs.get(slot)?;
         if !rpc.is_over() {
             return None;
         }
-        let outcome = match (rpc.failure, &rpc.reply) {
-            (None, Some(reply)) => Ok(*reply),
-            (Some(failure), _) => Err(failure),
-            // All descriptors went without a reply and without a reason: LNet shut down.
-            (None, None) => Err(RpcError::Aborted),
-        };
         let completion = Completion {
             user: rpc.user,
             took: turn.now.since(rpc.started),
             bulk_moved: rpc.bulk_moved,
-            outcome,
+            outcome: match (rpc.failure, &rpc.reply) {
+                (None, Some(reply)) => Ok(*reply),
+                (Some(failure), _) => Err(failure),
+                // All descriptors went without a reply and without a reason: LNet shut down.
+                (None, None) => Err(RpcError::Aborted),
+            },
         };
         if turn.shard.journal_enabled() {
             turn.shard.note(turn.now, journal::over(rpc.reply_bits, &completion));

@@ -136,12 +136,12 @@ impl Answers {
         turn: &mut Turn<'_, M>,
         source: &mut Source,
         budget: &mut Budget,
-        request: Request,
+        request: &Request,
     ) {
         let peer = request.hop;
-        let outcome = match self.queue(&request).must_queue(&peer) {
+        let outcome = match self.queue(request).must_queue(&peer) {
             true => Served::PeerWaits,
-            false => self.try_serve(turn, source, budget, &request),
+            false => self.try_serve(turn, source, budget, request),
         };
         if outcome == Served::Done {
             return;
@@ -149,7 +149,7 @@ impl Answers {
         if turn.shard.journal_enabled() {
             turn.shard.note(turn.now, request.held(outcome));
         }
-        self.queue(&request).push(request, outcome);
+        self.queue(request).push(*request, outcome);
         if self.waiting() > WAITING_CROWDED {
             let pings_give_way = self.pings.longest() > self.brws.longest();
             let queue = if pings_give_way { &mut self.pings } else { &mut self.brws };
