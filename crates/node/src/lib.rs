@@ -13,6 +13,7 @@ pub mod control;
 mod error;
 mod event_loop;
 mod handle;
+mod hot_stream;
 pub mod idle;
 mod listener;
 mod load;

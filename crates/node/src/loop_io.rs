@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::time::Duration;
 
 use lustrine_lnet::memory::{Memory, Span, Words};
@@ -16,6 +16,8 @@ use lustrine_socklnd::io::{
 };
 use lustrine_sys::{Interest, Poller, Ready, Socket, SocketOptions, ZeroCopyOutcome};
 use smallvec::SmallVec;
+
+use crate::hot_stream::HotStream;
 
 /// Set in the poller's tokens of everything that is not a stream.
 pub const OTHER_TOKEN: u64 = 1 << 63;
@@ -36,6 +38,7 @@ pub struct LoopIo {
     /// Streams with zero-copy writes that were copied after all: no report of the kernel's will
     /// say that their memory is free.
     copied: Vec<SockId>,
+    hot: HotStream,
 }
 
 /// A slot for one stream after another; the generation makes each number unique.
@@ -65,6 +68,7 @@ impl LoopIo {
             options,
             open: 0,
             copied: Vec::new(),
+            hot: HotStream::default(),
         }
     }
 
@@ -115,14 +119,21 @@ impl LoopIo {
         slot.pinned.clear();
         self.free.push(sock.0 as u32);
         self.open -= 1;
-        // Fails only if it was not in the set.
-        let _ = self.poller.remove(&socket);
+        if self.hot.is_unwatched(sock) {
+            self.hot.take();
+        } else {
+            // Fails only if it was not in the set.
+            let _ = self.poller.remove(&socket);
+        }
         Some(socket)
     }
 
     /// Translates a report of the poller; `None` when it is about a stream that is gone.
     pub fn readiness(&mut self, ready: &Ready) -> Option<(SockId, Readiness)> {
         let sock = SockId(ready.token);
+        if ready.readable {
+            self.hot.on_report(sock);
+        }
         let slot = self.slot(sock)?;
         let mut zero_copy_done = 0;
         if ready.error && !slot.pinned.is_empty() {
@@ -142,7 +153,39 @@ impl LoopIo {
     /// # Errors
     /// When the poller is broken.
     pub fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()> {
-        self.poller.wait(timeout, ready)
+        let sleeps = timeout != Some(Duration::ZERO);
+        let unwatchable = self.hot.on_look(sleeps).filter(|sock| !self.watch_again(*sock));
+        let Some(sock) = unwatchable else { return self.poller.wait(timeout, ready) };
+        self.poller.wait(Some(Duration::ZERO), ready)?;
+        ready.push(Ready {
+            token: sock.0,
+            readable: true,
+            writable: true,
+            hangup: true,
+            error: true,
+        });
+        Ok(())
+    }
+
+    /// Has the poller watch a stream again; it reports what came meanwhile. If the system cannot
+    /// watch one more, the stream is shut down, and the answer is no.
+    fn watch_again(&self, sock: SockId) -> bool {
+        let Some(socket) = self.socket(sock) else { return true };
+        let Err(error) = self.poller.add(socket, sock.0, Interest::Stream) else { return true };
+        tracing::warn!(%error, "cannot watch a connection again; closed");
+        // Fails only if the connection is gone already.
+        let _ = socket.shutdown(Shutdown::Both);
+        false
+    }
+
+    /// Takes a stream that is read often enough without them out of the poller's reports.
+    #[cold]
+    fn stop_watching(&mut self, sock: SockId) {
+        let Some(slot) = slot_of(&mut self.slots, sock) else { return };
+        let Some(socket) = &slot.socket else { return };
+        if slot.pinned.is_empty() && self.poller.remove(socket).is_ok() {
+            self.hot.unwatched();
+        }
     }
 
     /// The next stream with zero-copy writes whose memory is free without a report.
@@ -297,7 +340,12 @@ impl Io for LoopIo {
             return not_open(sock);
         };
         let blocks: Blocks = spans.iter().map(|span| block(*span)).collect();
-        outcome(arena.with_io_slices_mut(&blocks, tail, |slices| socket.readv(slices)))
+        let outcome =
+            outcome(arena.with_io_slices_mut(&blocks, tail, |slices| socket.readv(slices)));
+        if self.hot.on_read(sock, matches!(outcome, IoOutcome::Bytes(_))) {
+            self.stop_watching(sock);
+        }
+        outcome
     }
 
     fn write(&mut self, sock: SockId, pieces: &[Piece<'_>], mode: WriteMode) -> IoOutcome {
@@ -312,8 +360,16 @@ impl Io for LoopIo {
             })
             .collect();
         if mode == WriteMode::Copy {
-            return outcome(socket.writev(&slices));
+            let outcome = outcome(socket.writev(&slices));
+            if self.hot.is_unwatched(sock) {
+                let len: usize = slices.iter().map(|slice| slice.len()).sum();
+                if !matches!(outcome, IoOutcome::Bytes(written) if written == len) {
+                    self.hot.needs_reports(sock);
+                }
+            }
+            return outcome;
         }
+        self.hot.needs_reports(sock);
         match socket.writev_zerocopy(&slices) {
             ZeroCopyOutcome::Pinned { bytes, id } => {
                 slot.pinned.push_back(Pinned { id: Some(id) });
@@ -390,14 +446,4 @@ fn io_error(error: &io::Error) -> IoError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn block_ends_are_the_first_and_last_words_of_each_block() {
-        assert_eq!(block_ends(8, 4096).collect::<Vec<_>>(), [0, 0]);
-        assert_eq!(block_ends(4096, 4096).collect::<Vec<_>>(), [0, 4088]);
-        assert_eq!(block_ends(5000, 4096).collect::<Vec<_>>(), [0, 4088, 4096, 4992]);
-        assert_eq!(block_ends(0, 4096).count(), 0);
-    }
-}
+mod tests;

@@ -29,7 +29,7 @@ fn who_waited_for_as_long_as_an_rpc_may_take_is_not_served_any_more() {
     let mut answers = Answers::new(timeout);
     let (mut source, mut budget) = (Source::default(), Budget::new(2, 1));
     for _ in 0..5 {
-        answers.serve(turn, &mut source, &mut budget, write(1 << 20, begin));
+        answers.serve(turn, &mut source, &mut budget, &write(1 << 20, begin));
     }
     let served = answers.answers.len();
     assert!(served + answers.waiting() == 5 && answers.waiting() > 0, "{served}");
@@ -56,7 +56,7 @@ fn a_transfer_that_brought_too_little_is_bad_data() {
         let mut answers = Answers::new(Nanos::from_secs(64));
         let (mut source, mut budget) = (Source::default(), Budget::new(16, 1));
         let request = write(4096, Time(1));
-        answers.serve(turn, &mut source, &mut budget, request);
+        answers.serve(turn, &mut source, &mut budget, &request);
         let (slot, answer) = answers.answers.iter().next().expect("it is being served");
         let event = Event {
             kind: EventKind::Reply,
