@@ -16,7 +16,7 @@ use lustrine_selftest::{Latencies, Test, errno};
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{
     Body, BrwCheck, CLIENT_STATS_LEN_MAX, ClientStats, ClientStatsDetails, ClientStatsRequest,
-    EXTENSIONS_MAGIC, Service, Sid,
+    EXTENSIONS_MAGIC, Service, Sid, bucket_start,
 };
 
 const STEP: Nanos = Nanos::from_millis(1);
@@ -174,6 +174,40 @@ fn clients_keep_to_a_rate() {
     stop(&mut world);
     let reported = stats_of(&mut world, 1);
     assert!(reported.iter().all(|(_, stats)| stats.active == 0), "{reported:?}");
+}
+
+/// While the server is silent for 80 s, 800 RPCs are due and 4 are under way. Those that are due for
+/// more than 60 s are never sent and count with 60 s; the others are sent late [STAT-7].
+#[test]
+fn an_rpc_that_is_due_for_more_than_60_s_is_never_sent() {
+    const RATE: u64 = 10;
+    const LATE: u64 = 60_000_000_000;
+    let mut tunables = Tunables::default();
+    tunables.set("rpc_timeout", 200).expect("in its range");
+    let mut world = world(1, tunables);
+    add(&mut world, Test::Ping, -1, RATE as u32).expect("a test");
+    run(&mut world);
+    world.turns(STEP, 1000);
+    world.nodes[2].stalled = true;
+    world.turns(Nanos(10 * STEP.0), 8000);
+    world.nodes[2].stalled = false;
+    world.turns(STEP, 5000);
+    let sent_until_now = stats_of(&mut world, 1).remove(0).1.ops;
+    stop(&mut world);
+    let stats = stats_of(&mut world, 1).remove(0).1;
+    assert_eq!((stats.active, &stats.failed), (0, &Vec::new()));
+    let details = stats.details.expect("a client of this release");
+    // The bucket of 60 s is 0.5 s wide: a few that were sent are in it too.
+    let due = |least: u64| {
+        let counted = details.due_latencies.iter();
+        counted.filter(|(bucket, _)| bucket_start(*bucket) >= least).map(|(_, count)| count).sum()
+    };
+    let never_sent: u64 = due(LATE / 100 * 99);
+    assert!((190..=215).contains(&never_sent), "of 20 s: {never_sent}");
+    let all: u64 = due(0);
+    assert!((all - never_sent).abs_diff(sent_until_now) <= 10, "{all}, {sent_until_now} sent");
+    let expected = stats.age / 1_000_000_000 * RATE;
+    assert!(all.abs_diff(expected) <= RATE + 4, "{all} due, {expected} expected");
 }
 
 #[test]
