@@ -122,6 +122,76 @@ fn timed_out(port: &str, userland: bool, reached: Reached) -> String {
 mod tests {
     use super::*;
 
+    /// What `lustrine ping` prints when a handshake fails, and its row in the documentation.
+    #[test]
+    fn hints_of_failed_handshakes() {
+        let nid: Nid = "10.0.0.1@tcp".parse().unwrap();
+        let shown = |status, identity| {
+            let hint = hint(nid, Some(9988), status, identity, Reached::Unknown);
+            CallError::Failed { what: "ping", nid, status, hint }.to_string()
+        };
+        assert_eq!(
+            shown(Status::Rejected, Identity::Node),
+            "ping 10.0.0.1@tcp: the peer closed the connection before its HELLO; the node at TCP \
+             port 9988 does not have this NID, is not configured for that net, or dropped the \
+             connection because too many others are opening one: its log says which"
+        );
+        assert_eq!(
+            shown(Status::Rejected, Identity::Userland),
+            "ping 10.0.0.1@tcp: the peer closed the connection before its HELLO; the node at TCP \
+             port 9988 accepts only source ports below 1024: run as root, or set accept=all \
+             there. If it does, too many others are opening connections: see its log"
+        );
+        for identity in [Identity::Node, Identity::Userland] {
+            assert_eq!(
+                shown(Status::Busy, identity),
+                "ping 10.0.0.1@tcp: the peer accepts no connection at present; the program at TCP \
+                 port 9988 is an LNet node that has as many connections as it may have \
+                 (connections_max), or one with the userland identity that has connected to this \
+                 node itself: such a node is reached only by answers"
+            );
+        }
+    }
+
+    /// The first words of every message of docs/troubleshooting.md about reaching a peer.
+    #[test]
+    fn the_documented_messages_are_those_that_are_printed() {
+        let page = include_str!("../../../../docs/troubleshooting.md");
+        let (_, section) = page.split_once("## Reaching a peer").expect("the section");
+        let (section, _) = section.split_once("\n## ").expect("another section follows");
+        let nid: Nid = "10.0.0.1@tcp".parse().unwrap();
+        let v6: Nid = "2001:db8::1@tcp".parse().unwrap();
+        let statuses = [
+            Status::Refused,
+            Status::Unreachable,
+            Status::Rejected,
+            Status::Busy,
+            Status::TimedOut,
+            Status::Protocol,
+            Status::ConnectionLost,
+            Status::PeerRestarted,
+        ];
+        let mut printed = Vec::new();
+        for (nid, status) in [nid, v6].into_iter().flat_map(|nid| statuses.map(|one| (nid, one))) {
+            for identity in [Identity::Node, Identity::Userland] {
+                for reached in [Reached::Unknown, Reached::Nothing, Reached::Tcp, Reached::Node] {
+                    let hint = hint(nid, Some(9988), status, identity, reached);
+                    printed.push(format!("{status}{hint}").replace("9988", "PORT"));
+                }
+            }
+        }
+        let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+        let rows: Vec<&str> = rows.map(|(message, _)| message).collect();
+        for row in &rows {
+            let begins = row.trim_end_matches("...").trim_end();
+            assert!(printed.iter().any(|one| one.starts_with(begins)), "not printed: {row}");
+        }
+        for one in &printed {
+            let begins = |row: &&str| one.starts_with(row.trim_end_matches("...").trim_end());
+            assert!(rows.iter().any(begins), "not documented: {one}");
+        }
+    }
+
     #[test]
     fn a_host_that_took_the_connection_is_not_called_down() {
         let nid: Nid = "10.0.0.1@tcp".parse().unwrap();
