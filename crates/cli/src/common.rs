@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use lustrine_config::{
-    AcceptPolicy, IdentityChoice, InterfaceChoice, NetConfig, NodeConfig, Strictness,
+    AcceptPolicy, IdentityChoice, InterfaceChoice, NetConfig, NetDriver, NodeConfig, Strictness,
 };
 use lustrine_node::{NID_IN_USE, Node};
 use lustrine_selftest::{ConsoleList, ServiceMode};
-use lustrine_wire::nid::{NetKind, Nid};
+use lustrine_wire::nid::Nid;
 
 use crate::output::{Failure, print_error};
 use crate::values::Setting;
@@ -250,8 +250,11 @@ impl NodeOptions {
 /// so for a target on this machine another loopback address is taken; the second value is true
 /// then.
 fn local_address_towards(target: &Nid) -> Result<(IpAddr, bool), Failure> {
-    let is_tcp = target.net().kind == NetKind::TCP;
-    let ip = target.ip().filter(|_| is_tcp).ok_or_else(|| {
+    let ip = match NetDriver::of(target.net().kind) {
+        Some(NetDriver::Socklnd) => target.ip(),
+        None => None,
+    };
+    let ip = ip.ok_or_else(|| {
         format!("{target}: only peers on tcp networks can be reached, such as 10.0.0.1@tcp")
     })?;
     let any: IpAddr = match ip {
