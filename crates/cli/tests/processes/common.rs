@@ -7,7 +7,9 @@ mod usage;
 mod user;
 
 pub(crate) use node::Node;
-pub(crate) use process::{Finished, Running, clean, eventually, finish, lustrine};
+pub(crate) use process::{
+    Finished, Running, clean, eventually, eventually_equal, finish, lustrine,
+};
 pub(crate) use scratch::{Scratch, free_port, loopback};
 pub(crate) use usage::Usage;
 pub(crate) use user::{may_be_node, own_identity, unprivileged};

@@ -10,6 +10,7 @@ mod messages;
 mod scene;
 mod silence;
 mod strangers;
+mod trickles;
 mod words;
 
 use scene::{Rogue, Scene};

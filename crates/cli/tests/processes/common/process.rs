@@ -1,5 +1,6 @@
 //! Processes that a test starts: none outlives the test, and every wait has a limit.
 
+use std::fmt::Debug;
 use std::io::Read;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -24,6 +25,19 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
             return found;
         }
         assert!(Instant::now() < give_up, "not within {LIMIT:?}: {what}");
+        thread::sleep(LOOK);
+    }
+}
+
+/// Waits until two values are equal.
+pub(crate) fn eventually_equal<T: PartialEq + Debug>(what: &str, mut look: impl FnMut() -> (T, T)) {
+    let give_up = Instant::now() + LIMIT;
+    loop {
+        let (left, right) = look();
+        if left == right {
+            return;
+        }
+        assert!(Instant::now() < give_up, "not within {LIMIT:?}: {what}: {left:?}, {right:?}");
         thread::sleep(LOOK);
     }
 }

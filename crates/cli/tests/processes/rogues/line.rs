@@ -90,6 +90,12 @@ impl Line {
         }
     }
 
+    /// Reads the available bytes, at most this number, and returns how many; `None` at the end of
+    /// the stream.
+    pub(crate) fn hear_up_to(&mut self, len: usize) -> Option<usize> {
+        self.listen(&mut vec![0; len])
+    }
+
     /// Reads exactly this number of bytes; `None` if the stream ends before.
     pub(crate) fn hear(&mut self, len: usize) -> Option<Vec<u8>> {
         let (mut heard, mut at) = (vec![0; len], 0);

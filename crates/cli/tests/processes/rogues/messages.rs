@@ -8,8 +8,9 @@ use lustrine_wire::hello::{ConnType, Hello, Version};
 use lustrine_wire::nid::{Nid, ProcessId};
 
 use super::scene::{Rogue, Scene};
-use super::words::{framed, message, noop, with_payload};
+use super::words::{framed, greeting, message, noop, with_payload};
 use super::{Row, any_port, face, privileged};
+use crate::common::finish;
 
 /// The offset of the LNet header after the frame header, and of some of its fields.
 const HEADER: usize = FrameHeader::LEN;
@@ -51,7 +52,8 @@ fn malformed_messages_are_counted() {
             let ping = Header { dst, ..rogue.words.ping() };
             misbehave(rogue, &message(&ping));
         }),
-        any_port("a message from everybody", &[("bad_source", 1)], |_, rogue| {
+        // For userland, the node replaces the sender by the peer of the connection.
+        privileged("a message from the wildcard NID", &[("bad_source", 1)], |_, rogue| {
             let src = ProcessId::lustre(Nid::ANY);
             let ping = Header { src, ..rogue.words.ping() };
             misbehave(rogue, &message(&ping));
@@ -75,6 +77,7 @@ fn messages_without_a_descriptor_are_counted() {
         any_port("answers to forged handles", &[("dropped.reply", 2000)], forged_answers),
         any_port("confirmations of forged handles", &[("dropped.ack", 2000)], forged_confirmations),
         any_port("PUTs that match nothing", &[("dropped.put", 41)], unwanted),
+        any_port("PUTs to portal 0 with other match bits", &[("dropped.put", 1000)], foreign_bits),
         privileged("an answer given twice", &[("dropped.reply", 1)], answered_twice),
         privileged("a restart in the middle of a message", &[("restarts_seen", 1)], restart_midway),
     ];
@@ -138,6 +141,28 @@ fn unwanted(_: &Scene, rogue: &mut Rogue) {
         assert!(line.say(&bytes));
     }
     assert!(line.acknowledges(FIRST_ZC_COOKIE, &rogue.words.put(0)));
+}
+
+/// A hundred peers send ten each. None of them waits for a descriptor: that would stop the reading
+/// of its connection, and each push of another node would look at all that wait.
+fn foreign_bits(scene: &Scene, rogue: &mut Rogue) {
+    let mut held = Vec::new();
+    for peer in 0..100 {
+        let mut line = rogue.dial_unprivileged();
+        line.say(&greeting(&rogue.words, &rogue.words.hello(ConnType::Control)));
+        line.hear_hello().expect("the node answers a good HELLO");
+        for index in 0..10 {
+            let put = rogue.words.put_to(0, 10 * peer + index, 48);
+            assert!(line.say(&with_payload(&put, 48)));
+        }
+        held.push(line);
+    }
+    let question = rogue.words.ping();
+    for line in &mut held {
+        assert!(line.answers(&question), "what follows such a PUT is read");
+    }
+    // It pushes to portal 0, too.
+    finish(&mut scene.node.client("discover")).ok();
 }
 
 /// The node pings the rogue, which answers twice.

@@ -13,7 +13,7 @@ use lustrine_wire::nid::{Net, Nid};
 
 use super::line::Line;
 use super::words::{Words, greeting};
-use crate::common::{Node, Usage, eventually, finish, loopback, may_be_node};
+use crate::common::{Node, Usage, eventually, eventually_equal, finish, loopback, may_be_node};
 
 /// The interval at which the friend pings.
 const PING_EVERY: Duration = Duration::from_millis(20);
@@ -63,8 +63,9 @@ impl Scene {
         // Memory that is mapped once and stays is mapped from the beginning.
         measure(&node).expect("the first client");
         ping(&friend, &node.nid()).expect("the first ping");
-        let friends = |node: &Node| node.stats().connections == friend.stats().connections;
-        eventually("only the friend's connections", || friends(&node).then_some(()));
+        eventually_equal("only the friend's connections", || {
+            (node.stats().connections, friend.stats().connections)
+        });
         let stats = node.stats();
         let mut scene = Scene {
             before: node.usage(),
@@ -150,10 +151,10 @@ impl Scene {
         }
         let node = &self.node;
         // On a busy machine the friend may have dialled some of its connections later.
-        let friends = eventually("only the friend's connections", || {
-            let connections = node.stats().connections;
-            (connections == self.friend.stats().connections).then_some(connections)
+        eventually_equal("only the friend's connections", || {
+            (node.stats().connections, self.friend.stats().connections)
         });
+        let friends = self.friend.stats().connections;
         let more = usize::try_from(friends.saturating_sub(self.connections)).expect("a few");
         eventually("no messages", || (node.stats().lnet["msgs_alloc"] == 0).then_some(()));
         eventually("descriptors as in the beginning", || {
@@ -264,8 +265,7 @@ impl Rogue {
     /// The same with a buffer for about `window` unread bytes.
     pub(crate) fn dial_reading(&mut self, window: Option<usize>) -> Line {
         if !may_be_node() {
-            let from = SocketAddrV4::new(self.ip, 0);
-            return Line::dial(from, self.node, window).expect("some port is free");
+            return self.dial_unprivileged_reading(window);
         }
         loop {
             let from = SocketAddrV4::new(self.ip, self.next_port);
@@ -277,10 +277,15 @@ impl Rogue {
         }
     }
 
-    /// Dials from any other port.
+    /// Dials from any other port; then the node never dials the rogue.
     pub(crate) fn dial_unprivileged(&self) -> Line {
+        self.dial_unprivileged_reading(None)
+    }
+
+    /// The same with a buffer for about `window` unread bytes.
+    pub(crate) fn dial_unprivileged_reading(&self, window: Option<usize>) -> Line {
         let from = SocketAddrV4::new(self.ip, 0);
-        Line::dial(from, self.node, None).expect("some port is free")
+        Line::dial(from, self.node, window).expect("some port is free")
     }
 
     /// Dials, sends a HELLO and reads the answer.

@@ -1,6 +1,5 @@
 //! One address that occupies every slot, or uses another peer's NID.
 
-use lustrine_wire::header::{Body, MdHandle};
 use lustrine_wire::hello::{ConnType, Hello};
 use lustrine_wire::nid::ProcessId;
 
@@ -54,14 +53,7 @@ fn idle_peers(scene: &Scene, rogue: &mut Rogue) {
 /// More than the node has buffers for pushes. A newcomer is discovered nevertheless, and the
 /// short-lived clients, which push first, are served.
 fn short_pushes(scene: &Scene, rogue: &mut Rogue) {
-    let body = Body::Put {
-        ack_md: MdHandle::NONE,
-        match_bits: lustrine_wire::PING_MATCH_BITS,
-        hdr_data: 0,
-        portal: 0,
-        offset: 0,
-    };
-    let push = with_payload(&rogue.words.header(body, 48), 47);
+    let push = with_payload(&rogue.words.put_to(0, lustrine_wire::PING_MATCH_BITS, 48), 47);
     let hello = greeting(&rogue.words, &rogue.words.hello(ConnType::Control));
     let mut held = Vec::new();
     for _ in 0..80 {

@@ -6,6 +6,10 @@ use lustrine_wire::frame::{FrameHeader, FrameKind};
 use lustrine_wire::header::{Body, Header, MdHandle};
 use lustrine_wire::hello::{ConnType, Hello, Ips, Version};
 use lustrine_wire::nid::{Nid, ProcessId};
+use lustrine_wire::srpc::{
+    BULK_MAX, Body as SrpcBody, BrwCheck, BrwOp, BrwRequest, MESSAGE_LEN, Message, Service,
+    TEST_PORTAL, VERSION,
+};
 
 /// The messages from one NID to one node.
 #[derive(Clone, Copy, Debug)]
@@ -46,14 +50,32 @@ impl Words {
 
     /// A PUT that matches nothing.
     pub(crate) fn put(&self, payload_len: u32) -> Header {
-        let body = Body::Put {
-            ack_md: MdHandle::NONE,
-            match_bits: 0x7777,
-            hdr_data: 0,
-            portal: 30,
-            offset: 0,
-        };
+        self.put_to(30, 0x7777, payload_len)
+    }
+
+    /// A PUT to any portal, without an ACK.
+    pub(crate) fn put_to(&self, portal: u32, match_bits: u64, payload_len: u32) -> Header {
+        let ack_md = MdHandle::NONE;
+        let body = Body::Put { ack_md, match_bits, hdr_data: 0, portal, offset: 0 };
         self.header(body, payload_len)
+    }
+
+    /// A request of LNet selftest for 1 MiB of data.
+    pub(crate) fn read_request(&self) -> Vec<u8> {
+        let body = SrpcBody::BrwRequest(BrwRequest {
+            reply_bits: 1,
+            bulk_bits: 2,
+            rw: BrwOp::Read as u32,
+            len: BULK_MAX,
+            check: BrwCheck::None as u32,
+        });
+        let request = Message { order: ByteOrder::Little, version: VERSION, features: 1, body };
+        let mut payload = [0; MESSAGE_LEN];
+        request.encode(&mut payload);
+        let service = u64::from(Service::Brw.id());
+        let mut bytes = message(&self.put_to(TEST_PORTAL, service, MESSAGE_LEN as u32));
+        bytes.extend_from_slice(&payload);
+        bytes
     }
 
     /// A ping.
