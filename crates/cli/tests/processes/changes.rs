@@ -385,7 +385,7 @@ fn networks_share_an_address_and_a_listener() {
     TcpListener::bind(place).expect("the port is closed");
 
     // A node can also be started like this.
-    let both = node.beside(&["--accept", "all", "--net", &format!("tcp7={}", loopback())]);
+    let both = node.beside(&["--accept", "all", "--net", &format!("tcp7={}:{port}", loopback())]);
     both.stop();
 }
 

@@ -86,7 +86,9 @@ fn a_node_that_is_killed_and_restarted_causes_errors_only() {
 #[test]
 fn a_node_that_stays_away_ends_the_run() {
     let node = Node::open();
-    let traffic = Traffic::start(&node, "read", "3600", &["--patience", "1"]);
+    // In userland, RPCs are sent after pushes that failed, so they wait until it dials again.
+    let soon = ["--patience", "1", "--set", "min_reconnectms=50"];
+    let traffic = Traffic::start(&node, "read", "3600", &soon);
     let home = node.kill();
     let done = traffic.end().expect_error(&["the node did not answer", "connection refused"]);
     // The results so far are kept, and marked.

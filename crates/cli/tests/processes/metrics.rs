@@ -242,7 +242,7 @@ fn a_node_without_latencies_has_no_latency_metrics() {
 #[test]
 fn a_page_has_a_limited_number_of_interfaces() {
     let nets: Vec<String> =
-        (1..=NIS_MAX + 1).map(|net| format!("tcp{net}={}", loopback())).collect();
+        (1..=NIS_MAX + 1).map(|net| format!("tcp{net}={}:9988", loopback())).collect();
     let args: Vec<&str> = nets.iter().flat_map(|net| ["--net", net]).collect();
     let (node, at) = node(&args);
     let page = scrape(at);
