@@ -396,6 +396,10 @@ impl Io for LoopIo {
         heard.is_some_and(|ago| ago.as_nanos() <= u128::from(within.0))
     }
 
+    fn unacknowledged(&self, sock: SockId) -> u64 {
+        self.socket(sock).and_then(|socket| socket.unacknowledged().ok()).unwrap_or(0)
+    }
+
     fn crc(&self, state: u32, span: Span) -> u32 {
         lustrine_wire::crc::update(state, self.arena.bytes(block(span)))
     }

@@ -120,6 +120,10 @@ impl Io for VirtualIo<'_> {
         self.network.responds(sock)
     }
 
+    fn unacknowledged(&self, sock: SockId) -> u64 {
+        self.network.unacknowledged(sock)
+    }
+
     fn crc(&self, state: u32, span: Span) -> u32 {
         let mut bytes = vec![0; span.len as usize];
         self.memory.read(span, &mut bytes);

@@ -21,17 +21,26 @@ fn gigabit(gigabits: u64, delay: Nanos) -> LinkSpec {
     LinkSpec { rate, delay, ..LinkSpec::default() }
 }
 
-/// Two nodes, 10 Gb/s each, with this link between them.
+/// Two nodes, 10 Gb/s each, with a faster link between them.
 fn two_nodes(round_trip: Nanos, tcp: TcpSpec, tune: &[(&str, i64)]) -> (StreamSim, [HostId; 2]) {
+    let way = gigabit(100, Nanos(round_trip.0 / 2));
+    two_nodes_on(way, gigabit(10, Nanos::ZERO), tcp, tune)
+}
+
+/// Two nodes with these interfaces and this link between them.
+fn two_nodes_on(
+    way: LinkSpec,
+    interface: LinkSpec,
+    tcp: TcpSpec,
+    tune: &[(&str, i64)],
+) -> (StreamSim, [HostId; 2]) {
     let mut world = StreamSim::new(1);
     let fabric = Simulation::fabric(&mut world);
     let sites = [fabric.add_site(), fabric.add_site()];
-    let way = gigabit(100, Nanos(round_trip.0 / 2));
     fabric.add_trunk((sites[0], sites[1]), &[way], Hashing::Hosts);
     let mut add = |index: u32| {
         let spec = NodeSpec { seed: u64::from(index), ..NodeSpec::new(nid(index)) };
         let spec = tune.iter().fold(spec, |spec, (name, value)| spec.with(name, *value));
-        let interface = gigabit(10, Nanos::ZERO);
         let site = sites[index as usize];
         world.add_node_at(spec, Placement { site, interface, cost: CpuCost::default(), tcp })
     };
@@ -87,4 +96,31 @@ fn few_rpcs_move_their_size_in_two_round_trips() {
             assert!((found / formula - 1.0).abs() < 0.02, "{test:?} {concurrency}: {found}");
         }
     }
+}
+
+/// A connection that has lost packets is slow for seconds. New messages take the other one as long
+/// as the socket holds much of what was written before [FRM-18].
+#[test]
+fn a_second_connection_over_a_lossy_path_does_no_harm() {
+    let tcp = TcpSpec {
+        algorithm: Algorithm::Cubic,
+        send_buffer: 128 << 20,
+        receive_buffer: 128 << 20,
+        segment: 8948,
+        ..TcpSpec::default()
+    };
+    let [one, two] = [1, 2].map(|conns_per_peer| {
+        let tune = [
+            ("conns_per_peer", conns_per_peer),
+            ("peer_credits", 128),
+            ("credits", 256),
+            ("zero_copy", 1),
+            ("selftest_memory", 2048),
+        ];
+        let way = LinkSpec { queue: 32 << 20, loss: 1000, ..gigabit(10, Nanos::from_millis(15)) };
+        let (mut world, hosts) = two_nodes_on(way, gigabit(40, Nanos::ZERO), tcp, &tune);
+        let test = Test::Write { len: MIB, check: BrwCheck::None };
+        throughput(&mut world, hosts[0], test, 64)
+    });
+    assert!(two > one, "{two} MiB/s over two connections per type, {one} over one");
 }

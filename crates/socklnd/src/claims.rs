@@ -69,7 +69,7 @@ impl Socklnd {
         // Something has to be sent so that the other side's TCP answers.
         if framed {
             let frame = if keepalive { FrameHeader::KEEPALIVE } else { FrameHeader::noop(0) };
-            self.send_noop(env.now, peer_key, frame);
+            self.send_noop(env.io, env.now, peer_key, frame);
         }
         Ok(())
     }

@@ -107,6 +107,10 @@ pub trait Io: Memory {
     /// the last `within`. For a stream that broke the answer is `false`.
     fn responds(&mut self, sock: SockId, within: Nanos) -> bool;
 
+    /// Bytes that were written to the stream and that the other side's TCP has not acknowledged,
+    /// whether or not they have left; 0 for a stream that broke.
+    fn unacknowledged(&self, sock: SockId) -> u64;
+
     /// Continues a CRC-32 [FRM-8] over payload.
     fn crc(&self, state: u32, span: Span) -> u32;
 }

@@ -6,7 +6,7 @@ use lustrine_lnet::time::Time;
 use lustrine_wire::frame::FrameHeader;
 use lustrine_wire::hello::{ConnType, Version};
 
-use crate::conn::ConnKey;
+use crate::conn::{Conn, ConnKey};
 use crate::driver::{Env, Socklnd};
 use crate::format::Format;
 use crate::io::Io;
@@ -42,22 +42,30 @@ fn rank(item: TxItem, kind: ConnType, version: Version, min_bulk: u64) -> Option
 }
 
 impl Socklnd {
-    /// The best connection for `item` that has room: by rank, then fewest bytes queued, then
-    /// least recently chosen.
-    fn choose(&self, peer: &Peer, item: TxItem) -> Option<ConnKey> {
+    /// The best connection for `item` that has room: by rank, then fewest bytes that the peer has
+    /// not acknowledged, then least recently chosen [FRM-18].
+    ///
+    /// Over a long path the socket holds what the driver has long written: a connection that has
+    /// lost packets looks as idle as the others unless its socket is asked.
+    fn choose<I: Io>(&self, io: &I, peer: &Peer, item: TxItem) -> Option<ConnKey> {
         let version = peer.history.version?;
         let min_bulk = self.config.tunables.min_bulk as u64;
-        let mut best = None;
-        for member in &peer.members {
-            let Some(rank) = rank(item, member.kind, version, min_bulk) else { continue };
+        let suitable = peer.members.iter().filter_map(|member| {
+            let rank = rank(item, member.kind, version, min_bulk)?;
             let conn = &self.conns[member.conn];
-            let Some(open) = conn.open() else { continue };
-            let key = (rank, conn.tx.waiting(), open.chosen);
-            if conn.tx.has_room() && best.is_none_or(|(least, _)| key < least) {
-                best = Some((key, member.conn));
-            }
+            let chosen = conn.open()?.chosen;
+            conn.tx.has_room().then_some((rank, member.conn, conn, chosen))
+        });
+        let least = suitable.clone().map(|(rank, ..)| rank).min()?;
+        let equals = suitable.filter(|(rank, ..)| *rank == least);
+        let (_, only, ..) = equals.clone().next()?;
+        if equals.clone().nth(1).is_none() {
+            return Some(only);
         }
-        best.map(|(_, conn)| conn)
+        // Asking a socket is a system call: only where there is a choice.
+        let busy = |conn: &Conn| conn.tx.waiting() + io.unacknowledged(conn.sock);
+        let best = equals.min_by_key(|(_, _, conn, chosen)| (busy(conn), *chosen));
+        best.map(|(_, key, ..)| key)
     }
 
     /// Whether any connection may carry messages, room or not.
@@ -89,8 +97,11 @@ impl Socklnd {
             self.peers.find_or_add(send.ni, send.to)
         };
         let peer = &self.peers[key];
-        let conn =
-            if peer.queue.is_empty() { self.choose(peer, TxItem::Message(size)) } else { None };
+        let conn = if peer.queue.is_empty() {
+            self.choose(env.io, peer, TxItem::Message(size))
+        } else {
+            None
+        };
         let complete = peer.complete;
         match conn {
             Some(conn) => self.load(env, key, conn, send),
@@ -168,7 +179,9 @@ impl Socklnd {
         while let Some(peer) = self.peers.get_mut(key) {
             let Some(first) = peer.queue.front() else { break };
             let size = size_of(first);
-            let Some(conn) = self.choose(&self.peers[key], TxItem::Message(size)) else { break };
+            let Some(conn) = self.choose(env.io, &self.peers[key], TxItem::Message(size)) else {
+                break;
+            };
             let Some(send) = self.peers[key].queue.pop_front() else { break };
             self.load(env, key, conn, &send);
         }
@@ -198,7 +211,7 @@ impl Socklnd {
         for key in core::mem::take(&mut self.acking) {
             let Some(peer) = self.peers.get_mut(key) else { continue };
             peer.acks_requested = false;
-            while let Some(conn) = self.choose(&self.peers[key], TxItem::Noop) {
+            while let Some(conn) = self.choose(env.io, &self.peers[key], TxItem::Noop) {
                 let peer = &mut self.peers[key];
                 let Some(first) = peer.acks.pop_front() else { break };
                 let merges = peer.history.version >= Some(Version::V3);
@@ -218,15 +231,21 @@ impl Socklnd {
     }
 
     /// Sends a keepalive, if a connection may carry it; returns whether it did.
-    pub(crate) fn keep_alive(&mut self, now: Time, key: PeerKey) -> bool {
-        let sent = self.send_noop(now, key, FrameHeader::KEEPALIVE);
+    pub(crate) fn keep_alive<I: Io>(&mut self, io: &I, now: Time, key: PeerKey) -> bool {
+        let sent = self.send_noop(io, now, key, FrameHeader::KEEPALIVE);
         self.counters.keepalives_sent += u64::from(sent);
         sent
     }
 
     /// Sends a NOOP on the connection that suits best; `false` if none has room.
-    pub(crate) fn send_noop(&mut self, now: Time, key: PeerKey, frame: FrameHeader) -> bool {
-        let Some(conn) = self.choose(&self.peers[key], TxItem::Noop) else { return false };
+    pub(crate) fn send_noop<I: Io>(
+        &mut self,
+        io: &I,
+        now: Time,
+        key: PeerKey,
+        frame: FrameHeader,
+    ) -> bool {
+        let Some(conn) = self.choose(io, &self.peers[key], TxItem::Noop) else { return false };
         self.load_noop(now, conn, frame);
         true
     }

@@ -142,7 +142,7 @@ impl Socklnd {
             let peer = &self.peers[key];
             if peer.zero_copy.overdue(limit) {
                 self.close_peer(env, key, CloseReason::Timeout(Timeout::ZeroCopy));
-            } else if self.keepalive_due(env.now, key) && self.keep_alive(env.now, key) {
+            } else if self.keepalive_due(env.now, key) && self.keep_alive(env.io, env.now, key) {
                 self.peers[key].last_keepalive = env.now;
             }
         }

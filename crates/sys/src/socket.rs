@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::num::NonZeroU32;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::io::{Errno, retry_on_intr};
@@ -221,6 +221,21 @@ impl Socket {
         let info = tcp_info(&self.fd)?;
         let millis = info.tcpi_last_ack_recv.min(info.tcpi_last_data_recv);
         Ok(Duration::from_millis(u64::from(millis)))
+    }
+
+    /// Bytes sent that the other side has not acknowledged, whether or not they have left
+    /// (SIOCOUTQ).
+    ///
+    /// # Errors
+    /// None on a valid socket.
+    pub fn unacknowledged(&self) -> io::Result<u64> {
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: this request writes one `int`, and `bytes` is one.
+        let result = unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(u64::try_from(bytes).unwrap_or(0))
     }
 
     /// The effective buffer sizes.

@@ -162,6 +162,10 @@ impl Io for PipeIo<'_> {
         true
     }
 
+    fn unacknowledged(&self, sock: SockId) -> u64 {
+        self.pipes.ends[sock.0 as usize ^ 1].inbox.len() as u64
+    }
+
     fn crc(&self, state: u32, span: Span) -> u32 {
         let mut bytes = vec![0; span.len as usize];
         self.memory.read(span, &mut bytes);

@@ -157,8 +157,12 @@ impl Flow {
 
     /// Free bytes in the send buffer.
     pub(super) fn room(&self) -> u64 {
-        let kept = self.queue.len() + (self.next - self.trains_start());
-        self.spec.send_buffer.saturating_sub(kept)
+        self.spec.send_buffer.saturating_sub(self.unacknowledged())
+    }
+
+    /// Bytes in the send buffer: what has not left, and what is not acknowledged.
+    pub(super) fn unacknowledged(&self) -> u64 {
+        self.queue.len() + (self.next - self.trains_start())
     }
 
     /// The number of bytes that this number of data bytes needs on a link.

@@ -261,6 +261,12 @@ impl Network {
             && self.end(other(sock)).is_some_and(|far| sound(far) && far.state == State::Open)
     }
 
+    /// Bytes written to a stream that its other side has not acknowledged.
+    pub(crate) fn unacknowledged(&self, sock: SockId) -> u64 {
+        let flow = self.end(sock).and_then(|end| end.flow.as_ref());
+        flow.map_or(0, |flow| flow.unacknowledged())
+    }
+
     /// All ends that a host owns, in the order of their creation.
     pub fn streams_of(&self, host: HostId) -> Vec<SockId> {
         let mut found: Vec<SockId> = self

@@ -482,6 +482,12 @@ impl Io for TestIo {
         inner.ends.get(&sock).is_some_and(|end| end.other.is_some() && !end.mute)
     }
 
+    fn unacknowledged(&self, sock: SockId) -> u64 {
+        let inner = self.net.0.borrow();
+        let other = inner.ends.get(&sock).and_then(|end| inner.ends.get(&end.other?));
+        other.map_or(0, |other| other.inbox.len() as u64)
+    }
+
     fn crc(&self, state: u32, span: Span) -> u32 {
         crc::update(state, self.memory.borrow().bytes(span))
     }

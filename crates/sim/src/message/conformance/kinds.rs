@@ -71,6 +71,10 @@ impl Io for BothIo<'_> {
         self.streams.responds(sock, within)
     }
 
+    fn unacknowledged(&self, sock: SockId) -> u64 {
+        self.streams.unacknowledged(sock)
+    }
+
     fn crc(&self, state: u32, span: Span) -> u32 {
         self.streams.crc(state, span)
     }

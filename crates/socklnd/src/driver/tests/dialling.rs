@@ -100,6 +100,29 @@ fn f11_conns_per_peer_multiplies_the_bulk_types() {
     assert!(Rogue::accept(&mut world).is_none());
 }
 
+/// [FRM-18]
+#[test]
+fn messages_avoid_a_connection_whose_socket_holds_what_was_written() {
+    let mut world = World::new(1, Chaos::None);
+    let mut two = config(NODE);
+    two.nis[0].conns_per_peer = 2;
+    world.add(two);
+    world.net.listen(SocketAddr::new(ip4(3), 988), None);
+    world.put(0, process(3), 1, b"");
+    accept(&mut world, 3, ConnType::Control);
+    accept(&mut world, 3, ConnType::BulkIn);
+    let mut held = accept(&mut world, 3, ConnType::BulkOut);
+    accept(&mut world, 3, ConnType::BulkIn);
+    let mut read = accept(&mut world, 3, ConnType::BulkOut);
+    let heard = (0..6).map(|bits| {
+        world.put(0, process(3), bits, &[7; 2000]);
+        world.run();
+        read.messages(&mut world).len()
+    });
+    assert_eq!(heard.sum::<usize>(), 5);
+    assert_eq!(held.messages(&mut world).len(), 1);
+}
+
 /// [SOCK-6], [SOCK-2]
 #[test]
 fn f12_after_three_refusals_the_set_is_complete() {
