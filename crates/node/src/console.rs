@@ -150,7 +150,10 @@ impl ConsoleThread {
             }
             ConsoleMessage::RpcOutcome(outcome) => self.console.completed(now(), &outcome),
             ConsoleMessage::InUse(reply) => {
-                let in_use = self.console.is_busy() || self.console.session().is_some();
+                // A session whose end nobody has been told yet is in use.
+                let waited_for = !self.askers.is_empty();
+                let has_session = self.console.session().is_some();
+                let in_use = self.console.is_busy() || has_session || waited_for;
                 let _ = reply.send(in_use);
             }
             ConsoleMessage::Stop => return false,
@@ -184,4 +187,45 @@ impl ConsoleThread {
 
 fn now() -> Time {
     Time(Clock::Monotonic.now())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_in_use_until_its_end_was_told() {
+        let (sender, mailbox) = mpsc::channel();
+        let nid: Nid = "10.0.0.1@tcp".parse().unwrap();
+        let mut thread = ConsoleThread {
+            console: Console::new(&nid, 1),
+            loops: [].into(),
+            mailbox,
+            sender,
+            askers: HashMap::new(),
+            tickets: 0,
+        };
+        let command = |command| {
+            let (reply, answer) = mpsc::channel();
+            (ConsoleMessage::Command { key: 1, command, reply }, answer)
+        };
+        let in_use = |thread: &mut ConsoleThread| {
+            let (reply, answer) = mpsc::channel();
+            thread.read(ConsoleMessage::InUse(reply));
+            answer.recv().unwrap()
+        };
+        let (name, timeout) = ("s".to_owned(), 60);
+        let (new, _) = command(Command::NewSession { name, timeout, force: false, features: 1 });
+        thread.read(new);
+        thread.pass_on();
+        assert!(in_use(&mut thread));
+        let (end, answer) = command(Command::EndSession);
+        thread.read(end);
+        assert!(thread.console.session().is_none(), "it has no nodes to wait for");
+        // A daemon that asks now must not end before the answer is sent.
+        assert!(in_use(&mut thread));
+        thread.pass_on();
+        assert!(answer.try_recv().unwrap().is_ok());
+        assert!(!in_use(&mut thread));
+    }
 }

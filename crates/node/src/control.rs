@@ -11,7 +11,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lustrine_control::{
     ANSWER_LEN_MAX, Answer, AnswerError, Greeting, NodeAbout, REQUEST_LEN_MAX, Request, Session,
@@ -30,6 +30,8 @@ use crate::handle::NodeHandle;
 const BACKLOG: i32 = 64;
 /// Largest number of callers served at once.
 const CALLERS_MAX: usize = 32;
+/// How long callers may take to receive their answers when the server ends.
+const LAST_ANSWERS: Duration = Duration::from_millis(500);
 /// A caller that is silent for this long is disconnected.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// How much longer than the request an answer may take. A running node reports within this time
@@ -248,7 +250,7 @@ fn serve(listener: &UnixListener, closed: &UnixStream, node: &NodeHandle) {
     loop {
         let mut polled = [PollFd::new(closed, PollFlags::IN), PollFd::new(listener, PollFlags::IN)];
         match poll(&mut polled, None) {
-            Ok(_) if !polled[0].revents().is_empty() => return,
+            Ok(_) if !polled[0].revents().is_empty() => return end(&callers),
             Ok(_) => {}
             Err(Errno::INTR) => continue,
             Err(error) => {
@@ -265,6 +267,18 @@ fn serve(listener: &UnixListener, closed: &UnixStream, node: &NodeHandle) {
             // Out of descriptors: they become free when callers leave.
             Err(_) => std::thread::sleep(Duration::from_millis(50)),
         }
+    }
+}
+
+/// Lets callers receive the answers to what they have asked, and no others. A request that takes
+/// longer, such as a ping, gets none.
+fn end(callers: &[CallerThread]) {
+    for caller in callers {
+        let _ = caller.stream.shutdown(std::net::Shutdown::Read);
+    }
+    let deadline = Instant::now() + LAST_ANSWERS;
+    while callers.iter().any(|caller| !caller.thread.is_finished()) && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 
