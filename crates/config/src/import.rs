@@ -37,6 +37,9 @@ pub struct ImportPlan {
     pub forget: Vec<Nid>,
     /// What is left out, each with its place in the file.
     pub warnings: Vec<String>,
+    /// Why the file cannot be imported, each with its place: all that is wrong, but for what
+    /// [`steps`](crate::steps()) refuses.
+    pub problems: Vec<String>,
     source_name: String,
     draft: Draft,
     /// Which net of the file each net of the configuration is from.
@@ -113,7 +116,8 @@ impl ImportContext<'_> {
 /// Reads a file that a running node imports.
 ///
 /// # Errors
-/// The first error of the file, with its place.
+/// All errors of the file's text, with their places. What does not fit the machine or the node is
+/// in [`ImportPlan::problems`].
 pub fn plan_import(
     context: &ImportContext<'_>,
     (text, source_name): (&str, &str),
@@ -146,41 +150,49 @@ pub fn plan_import(
         config,
         forget: Vec::new(),
         warnings: warnings.iter().map(ToString::to_string).collect(),
+        problems: Vec::new(),
         source_name: source_name.to_owned(),
         draft,
     };
     match mode {
         ImportMode::Add => {
-            plan.add_nets(context)?;
+            plan.add_nets(context);
             add_peers(&mut plan.config, &plan.draft.config.peers);
         }
         ImportMode::Exact => {
-            plan.take_nets(context)?;
+            plan.take_nets(context);
             plan.config.peers = plan.draft.config.peers.clone();
         }
         ImportMode::Del => {
             let mut left_out = Vec::new();
             left_out.extend(plan.del_nets(context));
             left_out.extend(plan.del_peers(context));
-            match (strictness, left_out.is_empty()) {
-                (Strictness::Strict, false) => return Err(left_out.swap_remove(0)),
-                _ => plan.warnings.extend(left_out),
+            match strictness {
+                Strictness::Strict => plan.problems.extend(left_out),
+                Strictness::Lenient => plan.warnings.extend(left_out),
             }
         }
     }
     if let Err(what) = plan.config.check() {
         let draft = &plan.draft;
         let at = draft.peers_at.first().or(draft.nets_at.first());
-        return Err(format!("{source_name}:{}: {what}", at.unwrap_or(&Location::START)));
+        let text = format!("{source_name}:{}: {what}", at.unwrap_or(&Location::START));
+        plan.problems.push(text);
     }
     Ok(plan)
 }
 
 impl ImportPlan {
-    fn add_nets(&mut self, context: &ImportContext<'_>) -> Result<(), String> {
+    fn add_nets(&mut self, context: &ImportContext<'_>) {
         let mut nids = context.nids.to_vec();
         for (index, net) in self.draft.config.nets.iter().enumerate() {
-            let placed = self.placed_at(context, index)?;
+            let placed = match self.placed_at(context, index) {
+                Ok(placed) => placed,
+                Err(why) => {
+                    self.problems.push(why);
+                    continue;
+                }
+            };
             match nids.iter().position(|nid| *nid == placed.nid) {
                 Some(known) => {
                     let net = changed_values(net, context.base, &context.all_cpts());
@@ -194,15 +206,20 @@ impl ImportPlan {
                 }
             }
         }
-        Ok(())
     }
 
     /// Takes the interfaces of the file and no others: existing ones first, in their order.
-    fn take_nets(&mut self, context: &ImportContext<'_>) -> Result<(), String> {
+    fn take_nets(&mut self, context: &ImportContext<'_>) {
         let mut kept: Vec<Option<(NetConfig, usize)>> = vec![None; context.nids.len()];
         let (mut fresh, mut nids) = (Vec::new(), Vec::new());
         for index in 0..self.draft.config.nets.len() {
-            let placed = self.placed_at(context, index)?;
+            let placed = match self.placed_at(context, index) {
+                Ok(placed) => placed,
+                Err(why) => {
+                    self.problems.push(why);
+                    continue;
+                }
+            };
             match context.nids.iter().position(|nid| *nid == placed.nid) {
                 Some(known) if kept[known].is_none() => {
                     let place = context.base.nets[known].place.clone();
@@ -215,7 +232,7 @@ impl ImportPlan {
                 _ => {
                     let at = self.draft.nets_at[index].clone();
                     let nid = placed.nid;
-                    return Err(format!("{}:{at}: {nid} is given twice", self.source_name));
+                    self.problems.push(format!("{}:{at}: {nid} is given twice", self.source_name));
                 }
             }
         }
@@ -223,7 +240,6 @@ impl ImportPlan {
             self.config.nets.push(net);
             self.from.push(Some(index));
         }
-        Ok(())
     }
 
     /// Finds an interface of the file on this machine.

@@ -157,11 +157,14 @@ impl NodeHandle {
             }
             made => made,
         };
-        let steps = made.map_err(|refused| {
-            let texts: Vec<String> =
-                refused.iter().map(|refused| planned.message(refused)).collect();
-            not(EOPNOTSUPP, texts.join("; "))
-        })?;
+        let refused = made.as_ref().err().map(Vec::as_slice).unwrap_or_default();
+        let refused = refused.iter().map(|refused| planned.message(refused));
+        let texts: Vec<String> = planned.problems.iter().cloned().chain(refused).collect();
+        let steps = match made {
+            Ok(steps) if texts.is_empty() => steps,
+            _ if planned.problems.is_empty() => return Err(not(EOPNOTSUPP, texts.join("; "))),
+            _ => return Err(not(EINVAL, texts.join("; "))),
+        };
         if planned.config.nets.is_empty() {
             let why = match mode {
                 ImportMode::Exact => "it has no interface (net:), and the node would have none",
