@@ -1,5 +1,7 @@
 //! Why a request failed: what happened, where, and what to do next.
 
+use std::net::UdpSocket;
+
 use lustrine_lnet::driver_report::DialPhase;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::topology::Identity;
@@ -7,6 +9,9 @@ use lustrine_wire::nid::Nid;
 
 use crate::error::CallError;
 use crate::handle::NodeHandle;
+
+/// Any port will do to look up a route.
+const ACCEPTOR_PORT: u16 = 988;
 
 /// How far a connection to a peer got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,9 +28,12 @@ enum Reached {
 
 impl NodeHandle {
     pub(super) fn failed(&self, what: &'static str, nid: Nid, status: Status) -> CallError {
-        let reached = match status {
-            Status::TimedOut => self.reached(nid),
-            _ => Reached::Unknown,
+        // A host that does not answer ARP is unreachable after some seconds, and silent before: it
+        // is the same to the user, whenever a command asks.
+        let (status, reached) = match status {
+            Status::Unreachable if self.has_route(nid) => (Status::TimedOut, Reached::Nothing),
+            Status::TimedOut => (status, self.reached(nid)),
+            status => (status, Reached::Unknown),
         };
         let hint = hint(nid, self.port_towards(nid), status, self.info().identity, reached);
         CallError::Failed { what, nid, status, hint }
@@ -36,6 +44,20 @@ impl NodeHandle {
         let info = self.info();
         let ours = info.nids.iter().position(|ours| ours.net() == nid.net())?;
         info.ports.get(ours).copied()
+    }
+
+    /// Whether an interface of this node is on the net of a NID, and the machine has a route to it.
+    fn has_route(&self, nid: Nid) -> bool {
+        let info = self.info();
+        let Some(ours) = info.nids.iter().find(|ours| ours.net() == nid.net()) else {
+            return false;
+        };
+        let never_dialled =
+            info.identity == Identity::Userland && nid.ip().is_some_and(|ip| ip.is_ipv6());
+        let (Some(from), Some(to)) = (ours.ip(), nid.ip()) else { return false };
+        // Connecting a datagram socket sends nothing; it only consults the routing table.
+        let routed = || UdpSocket::bind((from, 0))?.connect((to, ACCEPTOR_PORT));
+        !never_dialled && routed().is_ok()
     }
 
     fn reached(&self, nid: Nid) -> Reached {

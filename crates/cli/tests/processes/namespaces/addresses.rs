@@ -87,6 +87,37 @@ fn a_node_in_another_namespace_is_not_the_running_node() {
 }
 
 #[test]
+fn the_tools_agree_about_a_dead_host() {
+    let Some([here, there]) = NetNs::several() else { return };
+    here.connect(&there, "eth0", 1500, ["10.213.0.1/24", "10.213.0.2/24"]);
+    let node = here.node(&["--net", "tcp=eth0"]);
+    let tool = |words: &[&str]| {
+        let control = node.control();
+        let control = ["--control", control.to_str().expect("UTF-8")];
+        let done = finish(&mut here.lustrine(&[&words[..1], &control, &words[1..]].concat()));
+        assert_ne!(done.code, Some(0), "{done:#?}");
+        done.stdout + &done.stderr
+    };
+    // No host has this address: the kernel gives up ARP after three seconds, and the long pings
+    // see that.
+    let dead = "10.213.0.99@tcp";
+    for words in [
+        ["lctl", "ping", dead].as_slice(),
+        &["lctl", "ping", dead, "20"],
+        &["lnetctl", "ping", dead],
+        &["lnetctl", "ping", "--timeout", "20", dead],
+    ] {
+        let said = tool(words);
+        let expected = "Connection timed out (TCP port 988 there does not accept a connection: the \
+                        host is down, or a firewall drops the packets)";
+        assert!(said.contains(expected), "{words:?}: {said}");
+    }
+    // Without a route it is another matter.
+    let said = tool(&["lctl", "ping", "10.99.0.1@tcp", "20"]);
+    assert!(said.contains("No route to host"), "{said}");
+}
+
+#[test]
 fn a_node_works_with_ipv6_only() {
     let Some([here, there]) = NetNs::several() else { return };
     if let Err(why) = there.attempt("ip -6 address add fd77::9/128 dev lo") {

@@ -1,6 +1,7 @@
 //! Network namespaces without a name: each belongs to a process of the test and is removed with it,
 //! even if the test is killed.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use lustrine_control::{Answer, Request, StatsRow};
@@ -125,8 +126,13 @@ impl NetNsNode {
     /// An answer of its control socket, which can be reached from any namespace.
     #[track_caller]
     pub(crate) fn ask(&self, request: &Request) -> Answer {
-        let answer = control::ask(&self.scratch.file("node.sock"), request);
+        let answer = control::ask(&self.control(), request);
         answer.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Its control socket.
+    pub(crate) fn control(&self) -> PathBuf {
+        self.scratch.file("node.sock")
     }
 
     /// Its counters.
