@@ -202,10 +202,13 @@ fn first_address(interface: &Interface) -> Option<IpAddr> {
     all.iter().find(|ip| ip.is_ipv4()).or(all.first()).copied().filter(|_| interface.up)
 }
 
+/// All addresses with their interfaces: a link-local one means nothing without.
 fn addresses(machine: &[Interface]) -> String {
     let all: Vec<String> = machine
         .iter()
-        .flat_map(|interface| interface.addrs.iter().map(|addr| addr.ip.to_string()))
+        .flat_map(|interface| {
+            interface.addrs.iter().map(|addr| format!("{} ({})", addr.ip, interface.name))
+        })
         .collect();
     all.join(", ")
 }
