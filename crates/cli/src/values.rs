@@ -7,18 +7,21 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use lustrine_partition::tunables::Tunables;
+use lustrine_tools::nids;
 use lustrine_wire::nid::Nid;
+
+use crate::hosts::resolve;
 
 /// TCP ports at which a node can listen.
 pub(crate) const PORTS: RangeInclusive<i64> = 1..=65_535;
 
-/// The NID of a peer.
+/// The NID of a peer, or its host name, which is looked up.
 pub(crate) fn nid(text: &str) -> Result<Nid, String> {
-    let example = "a NID is an address and a network, such as 10.0.0.1@tcp";
-    match text.parse::<Nid>() {
-        Ok(nid) if nid.is_any() => Err(format!("this stands for all nodes; name one; {example}")),
-        Ok(nid) => Ok(nid),
-        Err(error) => Err(format!("{error}; {example}; host names are not resolved here")),
+    let example = "a NID is an address or a host name and a network, such as 10.0.0.1@tcp";
+    let found = nids::expand(text, resolve).map_err(|why| format!("{why}; {example}"))?;
+    match found[..] {
+        [nid] => Ok(nid),
+        _ => Err(format!("this stands for {} nodes; name one; {example}", found.len())),
     }
 }
 
@@ -83,7 +86,10 @@ mod tests {
     #[test]
     fn nids_have_an_address_and_a_net() {
         assert_eq!(nid("10.0.0.1@tcp1").unwrap().to_string(), "10.0.0.1@tcp1");
-        for wrong in ["localhost@tcp", "10.0.0.1@tpc", "", "*"] {
+        // Host names are looked up, as in `lst` and `lnetctl`.
+        assert_eq!(nid("localhost@tcp2").unwrap().to_string(), "127.0.0.1@tcp2");
+        assert_eq!(nid("localhost").unwrap().to_string(), "127.0.0.1@tcp");
+        for wrong in ["no.such.host.invalid@tcp", "10.0.0.1@tpc", "", "*", "10.0.0.[1-2]@tcp"] {
             let said = nid(wrong).unwrap_err();
             assert!(said.contains("such as 10.0.0.1@tcp"), "{wrong:?}: {said}");
         }

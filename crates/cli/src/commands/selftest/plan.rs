@@ -20,7 +20,7 @@ use lustrine_wire::nid::Nid;
 
 use super::report::{host_name, now};
 use crate::access::{Link, UsedNode, WithNode, running_node};
-use crate::commands::tool::resolve;
+use crate::hosts::resolve;
 use crate::interrupt::Interrupt;
 use crate::output::{Failure, json, note, print, print_error};
 use crate::report_file::{ReportFile, check_distinct};
