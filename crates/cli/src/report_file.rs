@@ -1,6 +1,8 @@
-//! The file for the results. A bad path is reported before the measurement begins, and a run that
-//! fails leaves no file that could be mistaken for a result.
+//! The file for the results. A bad path is reported before the measurement begins, and there is no
+//! new file until there are results: a run that fails or is killed leaves none that could be
+//! mistaken for a result.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
@@ -19,13 +21,13 @@ pub(crate) enum ReportFile {
     File(OpenedFile),
 }
 
-/// An open file. Its old contents stay until the results are written.
+/// A file that can be written.
 #[derive(Debug)]
 pub(crate) struct OpenedFile {
     path: PathBuf,
-    file: File,
-    /// Whether this program created it and has written nothing yet; dropping it then removes it.
-    ours: bool,
+    /// The open file, whose old contents stay until the results are written; `None` if there is no
+    /// such file yet.
+    file: Option<File>,
 }
 
 impl ReportFile {
@@ -38,14 +40,15 @@ impl ReportFile {
             return Ok(ReportFile::Stdout);
         }
         let opened = match open_for_writing(path, Existing::Refuse) {
-            Ok(file) => Ok((file, true)),
+            // It can be made, which was the question. It is made again for the results.
+            Ok(file) => fs::remove_file(path).map(|()| drop(file)).map(|()| None),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                open_for_writing(path, Existing::Keep).map(|file| (file, false))
+                open_for_writing(path, Existing::Keep).map(Some)
             }
             Err(error) => Err(error),
         };
-        let (file, ours) = opened.map_err(|error| write_error(path, &error))?;
-        Ok(ReportFile::File(OpenedFile { path: path.to_owned(), file, ours }))
+        let file = opened.map_err(|error| write_error(path, &error))?;
+        Ok(ReportFile::File(OpenedFile { path: path.to_owned(), file }))
     }
 
     /// Writes the results.
@@ -55,8 +58,9 @@ impl ReportFile {
     pub(crate) fn write(self, text: &str) -> Result<(), Failure> {
         match self {
             ReportFile::Stdout => print(text),
-            ReportFile::File(mut opened) => {
-                opened.replace(text).map_err(|error| write_error(&opened.path, &error))
+            ReportFile::File(opened) => {
+                let path = opened.path.clone();
+                opened.replace(text).map_err(|error| write_error(&path, &error))
             }
         }
     }
@@ -74,12 +78,8 @@ pub(crate) fn check_distinct(read: &Path, written: &[&Option<ReportFile>]) -> Re
     );
     for file in written.iter().copied().flatten() {
         let ReportFile::File(opened) = file else { continue };
-        let Ok(about) = opened.file.metadata() else { continue };
-        // Devices such as /dev/null may be given several times.
-        if !about.is_file() {
-            continue;
-        }
-        if taken.contains(&identity(&about)) {
+        let Some(identity) = opened.identity() else { continue };
+        if taken.contains(&identity) {
             let path = opened.path.display();
             let words = format!(
                 "{path} is given twice: the input and each output need a file of their own; \
@@ -87,38 +87,63 @@ pub(crate) fn check_distinct(read: &Path, written: &[&Option<ReportFile>]) -> Re
             );
             return Err(Failure::Usage(words));
         }
-        taken.push(identity(&about));
+        taken.push(identity);
     }
     Ok(())
 }
 
-/// What identifies a file independently of its name.
-fn identity(about: &fs::Metadata) -> (u64, u64) {
-    (about.dev(), about.ino())
+/// What identifies a file independently of its path.
+#[derive(Debug, PartialEq, Eq)]
+enum Identity {
+    /// Device and inode.
+    File(u64, u64),
+    /// Device and inode of the directory, and the name, of a file that is not there yet.
+    Name(u64, u64, OsString),
+}
+
+fn identity(about: &fs::Metadata) -> Identity {
+    Identity::File(about.dev(), about.ino())
 }
 
 impl OpenedFile {
-    fn replace(&mut self, text: &str) -> io::Result<()> {
-        // Pipes and devices have no length to set.
-        let is_file = self.file.metadata()?.is_file();
-        if is_file {
-            self.file.set_len(0)?;
+    /// `None` for devices such as /dev/null, which may be given several times.
+    fn identity(&self) -> Option<Identity> {
+        if let Some(file) = &self.file {
+            return file
+                .metadata()
+                .ok()
+                .filter(fs::Metadata::is_file)
+                .map(|about| identity(&about));
         }
-        let written = self.file.write_all(text.as_bytes());
-        if written.is_ok() {
-            self.ours = false;
-        } else if is_file {
-            self.file.set_len(0)?;
+        let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let about = fs::metadata(parent.unwrap_or(Path::new("."))).ok()?;
+        Some(Identity::Name(about.dev(), about.ino(), self.path.file_name()?.to_owned()))
+    }
+
+    fn replace(self, text: &str) -> io::Result<()> {
+        let (mut file, is_new) = match self.file {
+            Some(file) => (file, false),
+            None => match open_for_writing(&self.path, Existing::Refuse) {
+                Ok(file) => (file, true),
+                // Another program has made it in the meantime.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    (open_for_writing(&self.path, Existing::Keep)?, false)
+                }
+                Err(error) => return Err(error),
+            },
+        };
+        // Pipes and devices have no length to set.
+        let is_file = file.metadata()?.is_file();
+        if is_file {
+            file.set_len(0)?;
+        }
+        let written = file.write_all(text.as_bytes());
+        match written {
+            Err(_) if is_new => fs::remove_file(&self.path)?,
+            Err(_) if is_file => file.set_len(0)?,
+            _ => {}
         }
         written
-    }
-}
-
-impl Drop for OpenedFile {
-    fn drop(&mut self) {
-        if self.ours {
-            let _ = fs::remove_file(&self.path);
-        }
     }
 }
 
@@ -138,7 +163,9 @@ mod tests {
         let (new, old) = (dir.path().join("new"), dir.path().join("old"));
         fs::write(&old, "the results of yesterday, which are longer").unwrap();
         for path in [&new, &old] {
-            drop(ReportFile::open(path).unwrap());
+            let opened = ReportFile::open(path).unwrap();
+            assert!(!new.exists(), "an empty file looks like a result, also while it is measured");
+            drop(opened);
         }
         assert!(!new.exists());
         assert!(fs::read_to_string(&old).unwrap().starts_with("the results of yesterday"));
