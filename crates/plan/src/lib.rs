@@ -35,5 +35,5 @@ pub use points::{Flow, Nodes, Point, TooManyPoints, points};
 pub use results::{
     ClientResult, End, Kind, Latency, NodeCounters, OpCounts, PointResult, Results, Row,
 };
-pub use run::{Env, Progress, RunError, UnexpectedAnswer, run};
+pub use run::{Env, Progress, RunError, Stage, UnexpectedAnswer, run};
 pub use table::table;

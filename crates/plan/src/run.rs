@@ -1,6 +1,7 @@
 //! Runs a plan: a session for each point, its tests, and statistics before and after.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_selftest::console::{
@@ -12,7 +13,7 @@ use lustrine_wire::srpc::{Counters, FEATURES_KNOWN};
 use crate::measure::{Mark, Silent, live, result};
 use crate::model::Plan;
 use crate::points::{Flow, Point};
-use crate::results::{End, PointResult};
+use crate::results::{End, OpCounts, PointResult};
 use crate::table::named;
 
 /// The session does not end for lack of commands, because warm-ups may be of any length. If this
@@ -66,11 +67,41 @@ pub trait Env {
     /// A point begins.
     fn on_point(&mut self, number: usize, of: usize, title: &str);
 
+    /// A part of a point begins.
+    fn on_stage(&mut self, stage: Stage);
+
+    /// A point was measured: each test with its name, and what all its clients did.
+    fn on_result(&mut self, rows: &[(String, OpCounts)]);
+
     /// The live view of the present moment.
     fn on_progress(&mut self, live: &Progress);
 
     /// A warning.
     fn warn(&mut self, text: &str);
+}
+
+/// The parts of a point, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The session is made, with all nodes.
+    Session,
+    /// The tests run, and are not measured yet.
+    WarmUp,
+    /// The tests are measured.
+    Measuring,
+    /// The tests are stopped, and the session is ended.
+    Stopping,
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Stage::Session => "making the session",
+            Stage::WarmUp => "warming up",
+            Stage::Measuring => "measuring",
+            Stage::Stopping => "stopping the tests",
+        })
+    }
 }
 
 /// Why a plan does not continue.
@@ -103,9 +134,9 @@ pub struct Progress {
     /// The planned time.
     pub of: Nanos,
     /// Each test: its name, and what all its clients do.
-    pub rows: Vec<(String, crate::results::OpCounts)>,
+    pub rows: Vec<(String, OpCounts)>,
     /// Each client of each test.
-    pub clients: Vec<(Nid, crate::results::OpCounts)>,
+    pub clients: Vec<(Nid, OpCounts)>,
 }
 
 /// Runs all points in order.
@@ -119,6 +150,10 @@ pub fn run(plan: &Plan, points: &[Point], env: &mut impl Env) -> (Vec<PointResul
         end(env);
         match measured {
             Ok((result, interrupted)) => {
+                let rows = point.lines.iter().zip(&result.rows);
+                let rows: Vec<(String, OpCounts)> =
+                    rows.map(|(line, row)| (line.title(), row.all.clone())).collect();
+                env.on_result(&rows);
                 results.push(result);
                 if interrupted {
                     return (results, End::Interrupted { interrupted: true });
@@ -136,6 +171,7 @@ fn measure(
     point: &Point,
     env: &mut impl Env,
 ) -> Result<(PointResult, bool), RunError> {
+    env.on_stage(Stage::Session);
     let silent = gather(plan, point, env)?;
     for (index, flow) in point.flows.iter().enumerate() {
         add(index, flow, env)?;
@@ -143,6 +179,7 @@ fn measure(
     let run = Command::Run { batch: BATCH.to_owned(), timeout: 0 };
     all_good(ask(env, run)?, "started")?;
     let outcome = watch(point, &silent, env);
+    env.on_stage(Stage::Stopping);
     let stopped = stop(env);
     let (before, mut after, interrupted) = outcome?;
     // Operations that began in the measured time have ended since then; they count with their
@@ -230,11 +267,13 @@ fn watch(
     silent: &Silent,
     env: &mut impl Env,
 ) -> Result<(Mark, Mark, bool), RunError> {
+    env.on_stage(Stage::WarmUp);
     env.sleep(point.warm_up)?;
     // A kernel may have replaced a node in the meantime; Lustrine nodes identify themselves again.
     let target = Target::Session;
     said(ask(env, Command::Ping { target, timeout: ANSWER })?)?;
     let before = mark(point, env, Depth::All)?;
+    env.on_stage(Stage::Measuring);
     let (begin, mut last) = (env.now(), before.clone());
     let mut pause = LOOK;
     let interrupted = loop {

@@ -3,8 +3,8 @@
 
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_plan::{
-    End, Env, Nodes, OpCounts, Plan, PointResult, Progress, Results, RunError, csv, page, points,
-    run, table,
+    End, Env, Nodes, OpCounts, Plan, PointResult, Progress, Results, RunError, Stage, csv, page,
+    points, run, table,
 };
 use lustrine_selftest::console::{Answer, Command, Console, Reply, Target};
 use lustrine_selftest::errno::ESRCH;
@@ -39,6 +39,8 @@ struct Site {
     dies_at: Option<(Time, usize, StopKind)>,
     seen: Vec<Progress>,
     titles: Vec<String>,
+    stages: Vec<Stage>,
+    finished: Vec<Vec<(String, OpCounts)>>,
 }
 
 impl Site {
@@ -67,6 +69,8 @@ impl Site {
             dies_at: None,
             seen: Vec::new(),
             titles: Vec::new(),
+            stages: Vec::new(),
+            finished: Vec::new(),
         }
     }
 
@@ -148,11 +152,35 @@ impl Env for Site {
         self.titles.push(format!("{number}/{of} {title}"));
     }
 
+    fn on_stage(&mut self, stage: Stage) {
+        self.stages.push(stage);
+    }
+
+    fn on_result(&mut self, rows: &[(String, OpCounts)]) {
+        self.finished.push(rows.to_vec());
+    }
+
     fn on_progress(&mut self, live: &Progress) {
         self.seen.push(live.clone());
     }
 
     fn warn(&mut self, _: &str) {}
+}
+
+#[test]
+fn a_view_follows_each_point_and_gets_its_results() {
+    let mut site = Site::new(5, |_, spec| spec);
+    // It is too short for a progress report.
+    let step = "{time: 200 ms, repeat: 2, tests: [{do: ping, from: c, to: s}]}";
+    let (points, end) = all_run(&mut site, step);
+    assert_eq!((points.len(), end), (2, End::Complete));
+    let stages = [Stage::Session, Stage::WarmUp, Stage::Measuring, Stage::Stopping];
+    assert_eq!(site.stages, stages.repeat(2));
+    assert_eq!(site.finished.len(), 2);
+    for (rows, point) in site.finished.iter().zip(&points) {
+        assert_eq!((rows.len(), rows[0].1.ops), (1, point.rows[0].all.ops));
+        assert!(rows[0].0.contains("ping") && rows[0].1.ops > 0, "{rows:?}");
+    }
 }
 
 /// Nodes 1 and 2 are clients, 3 and 4 servers.

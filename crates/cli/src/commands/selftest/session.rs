@@ -128,7 +128,10 @@ impl Run<'_> {
             self.progress.begin(index + 1, rows.len(), row);
             let raw = self.raw_tcp(row, connections);
             match self.row(row, raw) {
-                Ok(result) => report.results.push(result),
+                Ok(result) => {
+                    self.progress.finished(&result);
+                    report.results.push(result);
+                }
                 Err((None, broken)) if report.results.is_empty() => return Err(broken),
                 // The results so far are kept, including those of the row that failed.
                 Err((partial, broken)) => {
@@ -306,6 +309,19 @@ impl Progress {
             note(&self.title);
         }
         self.note("connecting");
+    }
+
+    /// Prints the result of a row, which stays above the line.
+    fn finished(&self, row: &RowResult) {
+        let mut text = format!("{:.0} ops/s  p99 {:.1} us", row.ops_per_s, row.latency_us.p99);
+        if row.size > 0 {
+            text = format!("{:.1} MiB/s  {text}", row.mib_per_s);
+        }
+        if row.errors > 0 {
+            text = format!("{text}  {} failed", row.errors);
+        }
+        let title = if self.bar.is_hidden() { " " } else { self.title.as_str() };
+        self.bar.suspend(|| note(&format!("{title} {text}")));
     }
 
     fn note(&self, what: &str) {

@@ -1,7 +1,7 @@
 //! The live view of a plan: a table that is redrawn on a terminal, plain lines otherwise.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lustrine_plan::{OpCounts, Progress};
+use lustrine_plan::{OpCounts, Progress, Stage};
 use lustrine_report::numbers::{count, latency, operations, rate};
 
 use crate::output::{note, print_error};
@@ -31,9 +31,20 @@ impl View {
         self.title = format!("[{number}/{of}] {title}");
         if self.bar.is_hidden() {
             note(&self.title);
-        } else {
-            self.draw(&format!("{}: making the session", self.title));
         }
+    }
+
+    /// Says what is done, until there are results to show.
+    pub(super) fn stage(&self, stage: Stage) {
+        if !self.bar.is_hidden() {
+            self.draw(&format!("{}: {stage}", self.title));
+        }
+    }
+
+    /// Prints the results of a point, which stay above the live view.
+    pub(super) fn finished(&self, rows: &[(String, OpCounts)]) {
+        let lines = finished(&self.title, rows, self.bar.is_hidden());
+        self.bar.suspend(|| note(&lines));
     }
 
     pub(super) fn show(&self, live: &Progress) {
@@ -61,6 +72,14 @@ impl View {
         self.bar.set_message(text.to_owned());
         self.bar.tick();
     }
+}
+
+/// The results of a point. Without a terminal, its title stands above them already.
+fn finished(title: &str, rows: &[(String, OpCounts)], titled: bool) -> String {
+    let rows: Vec<String> =
+        rows.iter().map(|(name, counted)| format!("  {name}: {}", in_words(counted))).collect();
+    let title = if titled { "  measured:" } else { title };
+    format!("{title}\n{}", rows.join("\n"))
 }
 
 /// Tests, and the slowest clients.
@@ -143,6 +162,10 @@ mod tests {
         assert_eq!(text.lines().count(), 1 + TESTS_MAX + 1 + CLIENTS_MAX);
         assert!(text.lines().all(|line| line.len() <= 79), "{text}");
         assert!(text.contains("the 8 slowest of 5000 clients"), "{text}");
+        let done = [("ping".to_owned(), counted(10.0)), ("read".to_owned(), counted(20.0))];
+        let said = finished("[1/2] mixed", &done, false);
+        assert!(said.starts_with("[1/2] mixed\n  ping: 12.5 MiB/s"), "{said}");
+        assert_eq!(said.lines().count(), 3);
         assert_eq!(in_words(&counted(10.0)), "12.5 MiB/s  10.0 ops/s  p50 8.00u p99 12.0u");
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use lustrine_control::{Answer as NodeAnswer, Request};
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_plan::{Env, Progress, RunError};
+use lustrine_plan::{Env, OpCounts, Progress, RunError, Stage};
 use lustrine_selftest::console::{Answer, Command, Refusal};
 use lustrine_sys::Clock;
 
@@ -98,6 +98,14 @@ impl Env for Console<'_> {
 
     fn on_point(&mut self, number: usize, of: usize, title: &str) {
         self.view.begin(number, of, title);
+    }
+
+    fn on_stage(&mut self, stage: Stage) {
+        self.view.stage(stage);
+    }
+
+    fn on_result(&mut self, rows: &[(String, OpCounts)]) {
+        self.view.finished(rows);
     }
 
     fn on_progress(&mut self, live: &Progress) {
