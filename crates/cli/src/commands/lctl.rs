@@ -24,7 +24,7 @@ pub(crate) struct LctlArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &LctlArgs) -> Result<(), Failure> {
-    let (mut node, settings) = args.target.connect()?;
+    let (mut node, settings) = args.target.connect(&args.words)?;
     let exit = tool::run(&mut Lctl::new(&mut node, &settings), &args.words)?;
     node.terminal.end(exit)
 }

@@ -24,7 +24,7 @@ pub(crate) struct LnetctlArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &LnetctlArgs) -> Result<(), Failure> {
-    let (mut node, settings) = args.target.connect()?;
+    let (mut node, settings) = args.target.connect(&args.words)?;
     let exit = tool::run(&mut Lnetctl::new(&mut node, &settings), &args.words)?;
     node.terminal.end(exit)
 }

@@ -16,6 +16,7 @@ use lustrine_tools::shell::Terminal;
 use super::tool::{self, CompatArg, StdTerminal};
 use crate::access::NodeChoice;
 use crate::common::NodeOptions;
+use crate::hosts::resolve;
 use crate::output::Failure;
 use console_client::ConsoleClient;
 
@@ -29,6 +30,10 @@ pub(crate) struct LstArgs {
     /// Release of Lustre whose output to follow [env: LUSTRINE_COMPAT]
     #[arg(long, value_enum)]
     compat: Option<CompatArg>,
+
+    /// Print JSON: the answers of the console, and the output and status of lst
+    #[arg(long)]
+    json: bool,
 
     #[command(flatten)]
     node: NodeOptions,
@@ -51,7 +56,7 @@ pub(crate) fn run(args: &LstArgs) -> Result<(), Failure> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let client = ConsoleClient { node: args.node.clone(), choice: args.choice.clone() };
-    let mut here = Here { client, terminal: StdTerminal::default() };
+    let mut here = Here { client, terminal: StdTerminal::of(args.json, &args.words) };
     let exit = tool::run(&mut Lst::new(&mut here, &settings), &args.words)?;
     here.terminal.end(exit)
 }
@@ -69,6 +74,15 @@ struct Here {
     terminal: StdTerminal,
 }
 
+impl Here {
+    fn noted(&mut self, answer: Result<Answer, ConsoleError>) -> Result<Answer, ConsoleError> {
+        if let Ok(answer) = &answer {
+            self.terminal.answered(answer);
+        }
+        answer
+    }
+}
+
 impl Terminal for Here {
     fn out(&mut self, text: &str) {
         self.terminal.out(text);
@@ -81,11 +95,13 @@ impl Terminal for Here {
 
 impl Env for Here {
     fn ask(&mut self, key: u32, command: Command) -> Result<Answer, ConsoleError> {
-        self.client.ask(key, &command)
+        let answer = self.client.ask(key, &command);
+        self.noted(answer)
     }
 
     fn new_session(&mut self, key: u32, command: Command) -> Result<Answer, ConsoleError> {
-        self.client.new_session(key, &command)
+        let answer = self.client.new_session(key, &command);
+        self.noted(answer)
     }
 
     /// A signal ends the program; its output so far has been written.
@@ -99,6 +115,6 @@ impl Env for Here {
     }
 
     fn resolve(&mut self, host: &str) -> Result<Ipv4Addr, String> {
-        tool::resolve(host)
+        resolve(host)
     }
 }

@@ -1,5 +1,6 @@
 //! `lustrine routerstat`: rates of a running node, one line per interval.
 
+use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,10 @@ pub(crate) struct RouterstatArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=86_400))]
     interval: Option<u32>,
 
+    /// Print JSON: the node's counters, one object per line
+    #[arg(long)]
+    json: bool,
+
     #[command(flatten)]
     control: ControlOptions,
 }
@@ -33,15 +38,24 @@ pub(crate) fn run(args: &RouterstatArgs) -> Result<(), Failure> {
         let counters = node
             .counters()
             .map_err(|trouble| Failure::Failed(format!("LNet stats not available: {trouble}")))?;
-        Ok::<_, Failure>((Counters::from_map(&counters), Instant::now()))
+        let text = if args.json { line(&counters)? } else { String::new() };
+        Ok::<_, Failure>((Counters::from_map(&counters), Instant::now(), text))
     };
     let mut before = ask()?;
-    print(&before.0.totals())?;
+    let show = |text: String, json: &str| print(if args.json { json } else { &text });
+    show(before.0.totals(), &before.2)?;
     let Some(interval) = args.interval else { return Ok(()) };
     loop {
         thread::sleep(Duration::from_secs(interval.into()));
         let now = ask()?;
-        print(&now.0.rates(&before.0, now.1 - before.1))?;
+        show(now.0.rates(&before.0, now.1 - before.1), &now.2)?;
         before = now;
     }
+}
+
+/// Counters as a line of JSON.
+fn line(counters: &BTreeMap<String, u64>) -> Result<String, Failure> {
+    let text =
+        serde_json::to_string(counters).map_err(|error| format!("cannot write JSON: {error}"))?;
+    Ok(text + "\n")
 }

@@ -5,12 +5,12 @@ pub(crate) mod running;
 
 use std::env;
 use std::io::{self, BufRead, IsTerminal};
-use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs};
 
 use clap::ValueEnum;
 use lustrine_tools::shell::{
     self, Compat, Exit, Interpreter, Invocation, LineOutcome, Mode, NameMatching, Program, Terminal,
 };
+use serde::Serialize;
 
 use crate::output::{self, Failure};
 
@@ -88,21 +88,53 @@ fn read_line(input: &mut impl BufRead) -> Result<Option<String>, Failure> {
     }
 }
 
-/// Standard output and standard error.
+/// Standard output and standard error, or the document that `--json` prints.
 #[derive(Debug, Default)]
 pub(crate) struct StdTerminal {
     /// The first failure to print.
     unwritten: Option<Failure>,
+    document: Option<Document>,
+}
+
+/// What a tool did, as JSON.
+#[derive(Debug, Default, Serialize)]
+struct Document {
+    /// The command; empty if commands were read from standard input.
+    command: Vec<String>,
+    /// The exit status.
+    status: u8,
+    /// What the node or the console answered, in order.
+    answers: Vec<serde_json::Value>,
+    /// What the tool prints without `--json`.
+    output: String,
+    /// Its messages.
+    errors: String,
 }
 
 impl StdTerminal {
+    /// A terminal for a command; with `json`, all goes into one document.
+    pub(crate) fn of(json: bool, command: &[String]) -> StdTerminal {
+        let document = json.then(|| Document { command: command.to_vec(), ..Document::default() });
+        StdTerminal { unwritten: None, document }
+    }
+
     /// Whether output still has a reader.
     pub(crate) fn is_read(&self) -> bool {
         self.unwritten.is_none()
     }
 
+    /// Notes an answer for the document.
+    pub(crate) fn answered(&mut self, answer: &impl Serialize) {
+        if let Some(document) = &mut self.document {
+            document.answers.extend(serde_json::to_value(answer));
+        }
+    }
+
     /// The result of the program when a tool ended with this status.
     pub(crate) fn end(self, exit: Exit) -> Result<(), Failure> {
+        if let Some(document) = self.document {
+            output::print_json(&Document { status: exit.0, ..document })?;
+        }
         match (self.unwritten, exit) {
             (Some(failure), _) => Err(failure),
             (None, Exit(0)) => Ok(()),
@@ -113,24 +145,17 @@ impl StdTerminal {
 
 impl Terminal for StdTerminal {
     fn out(&mut self, text: &str) {
-        if self.unwritten.is_none() {
+        if let Some(document) = &mut self.document {
+            document.output += text;
+        } else if self.unwritten.is_none() {
             self.unwritten = output::print(text).err();
         }
     }
 
     fn err(&mut self, text: &str) {
-        output::note(text.strip_suffix('\n').unwrap_or(text));
+        match &mut self.document {
+            Some(document) => document.errors += text,
+            None => output::note(text.strip_suffix('\n').unwrap_or(text)),
+        }
     }
-}
-
-/// The IPv4 address of a host.
-pub(crate) fn resolve(host: &str) -> Result<Ipv4Addr, String> {
-    let found = (host, 0).to_socket_addrs().map_err(|error| error.to_string())?;
-    let mut found = found.filter_map(|address| match address.ip() {
-        IpAddr::V4(ip) => Some(ip),
-        IpAddr::V6(_) => None,
-    });
-    found
-        .next()
-        .ok_or_else(|| "the host has no IPv4 address; write an IPv6 NID as an address".to_owned())
 }

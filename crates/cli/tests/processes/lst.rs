@@ -404,6 +404,34 @@ fn a_new_session_says_where_its_console_is() {
 }
 
 #[test]
+fn all_tools_print_json() {
+    let node = Node::open();
+    let json = |tool: &str, words: &[&str]| {
+        let mut command = node.controlled_tool(tool, &[&["--json"], words].concat());
+        finish(command.env("LST_SESSION", "4"))
+    };
+    let shown = json("lnetctl", &["net", "show"]).ok().json();
+    assert_eq!(shown["answers"][0]["nets"][0]["nid"], node.nid(), "{shown:#}");
+    assert!(shown["output"].as_str().is_some_and(|text| text.starts_with("net:\n")), "{shown:#}");
+    let listed = json("lctl", &["list_nids"]).ok().json();
+    assert_eq!(listed["output"], format!("{}\n", node.nid()));
+    let stats = json("routerstat", &[]).ok().json();
+    assert!(stats["send_count"].is_u64(), "{stats:#}");
+    json("lst", &["new_session", "s"]).ok().json();
+    let added = json("lst", &["add_group", "g", &node.nid()]).ok().json();
+    assert_eq!(added["command"][0], "add_group");
+    assert_eq!(added["status"], 0, "{added:#}");
+    // A failure is in the document too, and its status is that of the program.
+    let failed = json("lst", &["list_group", "none"]).expect_code(255);
+    assert_eq!(failed.json()["status"], 255);
+    assert!(failed.json()["errors"].as_str().is_some_and(|text| text.contains("none")));
+    json("lst", &["end_session"]).ok().json();
+    let ping = json("lnetctl", &["ping", &node.nid()]).ok().json();
+    let answers = ping["answers"].as_array().expect("a list");
+    assert!(answers.iter().any(|answer| answer["primary_nid"] == node.nid()), "{ping:#}");
+}
+
+#[test]
 fn a_console_that_cannot_start_reports_the_reason() {
     let node = Node::open();
     let user = User::beside(&node);

@@ -17,9 +17,10 @@ use lustrine_tools::node::{Env, ToolError};
 use lustrine_tools::shell::Terminal;
 use lustrine_wire::nid::Nid;
 
-use super::{CompatArg, StdTerminal, resolve};
+use super::{CompatArg, StdTerminal};
 use crate::access::ask_running;
 use crate::common::ControlOptions;
+use crate::hosts::resolve;
 use crate::output::Failure;
 
 /// Errnos for a node that is not running, and for an unexpected reply.
@@ -36,6 +37,10 @@ pub(crate) struct TargetArgs {
     #[arg(long, value_enum)]
     compat: Option<CompatArg>,
 
+    /// Print JSON: the answers of the node, and the output and status of the tool
+    #[arg(long)]
+    json: bool,
+
     #[command(flatten)]
     control: ControlOptions,
 }
@@ -45,10 +50,11 @@ impl TargetArgs {
     ///
     /// # Errors
     /// When LUSTRINE_COMPAT is not a known release.
-    pub(crate) fn connect(&self) -> Result<(RunningNode, Settings), Failure> {
+    pub(crate) fn connect(&self, command: &[String]) -> Result<(RunningNode, Settings), Failure> {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let settings = Settings { compat: super::compat(self.compat)?, version };
-        Ok((RunningNode::at(&self.control), settings))
+        let terminal = StdTerminal::of(self.json, command);
+        Ok((RunningNode { control: self.control.clone(), terminal }, settings))
     }
 }
 
@@ -64,8 +70,12 @@ impl RunningNode {
         RunningNode { control: control.clone(), terminal: StdTerminal::default() }
     }
 
-    fn ask(&self, request: &Request) -> Result<Answer, ToolError> {
-        match ask_running(&self.control, request) {
+    fn ask(&mut self, request: &Request) -> Result<Answer, ToolError> {
+        let answer = ask_running(&self.control, request);
+        if let Ok(answer) = &answer {
+            self.terminal.answered(answer);
+        }
+        match answer {
             // The tools print the operation and its NID themselves.
             Ok(Answer::Error { errno, hint, .. }) if is_about_nid(request) => {
                 Err(ToolError { errno, text: hint })
