@@ -44,6 +44,8 @@ pub enum DialPhase {
     Connecting,
     /// The peer's host has answered; the peer has not.
     AwaitingPeer,
+    /// The peer has answered that it takes no connection now; another attempt follows.
+    Refused,
 }
 
 /// A peer as its driver knows it.

@@ -107,6 +107,7 @@ fn peer_row(peer: &PeerConnections) -> DriverPeer {
         dialling: peer.dialling.map(|phase| match phase {
             DialPhase::Connecting => driver_report::DialPhase::Connecting,
             DialPhase::AwaitingHello => driver_report::DialPhase::AwaitingPeer,
+            DialPhase::Refused => driver_report::DialPhase::Refused,
         }),
     }
 }

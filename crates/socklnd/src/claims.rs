@@ -56,22 +56,26 @@ impl Socklnd {
             self.conns.get(claim).is_some_and(|conn| matches!(conn.phase, Phase::Claim(_)))
         };
         if peer.claim.is_some_and(waits) {
-            return self.refuse_claim(env, key, &hello);
+            return self.refuse_claim(env, key, peer_key, &hello);
         }
-        let framed = peer.history.version >= Some(Version::V2);
-        let keepalive = peer.history.version >= Some(Version::V3);
         self.counters.claims_probed += 1;
         self.peers[peer_key].claim = Some(key);
         let conn = &mut self.conns[key];
         conn.phase = Phase::Claim(Claim { id, hello, began: env.now });
         conn.deadline = env.now + PROBE_TIMEOUT;
         self.handshakes.add(key, env.now + PROBE_TIMEOUT);
-        // Something has to be sent so that the other side's TCP answers.
-        if framed {
-            let frame = if keepalive { FrameHeader::KEEPALIVE } else { FrameHeader::noop(0) };
-            self.send_noop(env.io, env.now, peer_key, frame);
-        }
+        self.try_connections(env.io, env.now, peer_key);
         Ok(())
+    }
+
+    /// Sends something to a peer, so that the other side's TCP answers.
+    pub(crate) fn try_connections<I: Io>(&mut self, io: &I, now: Time, key: PeerKey) {
+        let version = self.peers[key].history.version;
+        if version >= Some(Version::V2) {
+            let keepalive = version >= Some(Version::V3);
+            let frame = if keepalive { FrameHeader::KEEPALIVE } else { FrameHeader::noop(0) };
+            self.send_noop(io, now, key, frame);
+        }
     }
 
     /// The test of a claim is over: the claim is refused if the peer has shown that it is alive.
@@ -86,7 +90,8 @@ impl Socklnd {
         conn.phase = Phase::Hello;
         conn.deadline = env.now + self.timing.accept_timeout;
         self.handshakes.add(key, conn.deadline);
-        let peer_key = self.peers.find_or_add(ni, claim.id);
+        let side = self.side_of(&claim.id);
+        let peer_key = self.peers.find_or_add(ni, claim.id, side);
         let within = env.now.since(claim.began);
         let members = &self.peers[peer_key].members;
         let mut conns = members.iter().filter_map(|member| self.conns.get(member.conn));
@@ -95,7 +100,7 @@ impl Socklnd {
                 || env.io.responds(conn.sock, within)
         });
         if alive {
-            return self.refuse_claim(env, key, &claim.hello);
+            return self.refuse_claim(env, key, peer_key, &claim.hello);
         }
         if members.is_empty() {
             return self.admit(env, key, claim.id, None, claim.hello);
@@ -115,18 +120,21 @@ impl Socklnd {
         let before = self.peers[peer_key].history.incarnation.replace(hello.src_incarnation);
         let restarted = before.is_some_and(|before| before != hello.src_incarnation);
         let reason = if restarted { CloseReason::Restarted } else { CloseReason::Renegotiated };
+        let permit = self.permit_none(key, peer_key);
         self.close_peer(env, peer_key, reason);
-        self.answer_none(env, key, hello)
+        self.answer_none(env, key, permit, hello)
     }
 
     fn refuse_claim<I: Io, C: Core>(
         &mut self,
         env: &mut Env<'_, I, C>,
         key: ConnKey,
+        peer_key: PeerKey,
         hello: &Hello,
     ) -> Result<(), CloseReason> {
         self.counters.claims_refused += 1;
         self.notices.add(Incident::ClaimRefused, self.conns[key].remote_ip());
-        self.answer_none(env, key, hello)
+        let permit = self.permit_none(key, peer_key);
+        self.answer_none(env, key, permit, hello)
     }
 }

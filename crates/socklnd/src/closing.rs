@@ -9,7 +9,7 @@ use crate::close_reason::CloseReason;
 use crate::conn::{Conn, ConnKey, Origin, Phase};
 use crate::driver::{Env, Socklnd};
 use crate::io::{Io, IoError};
-use crate::peer::PeerKey;
+use crate::peer::{PeerKey, Side};
 use crate::shares::Source;
 
 impl Socklnd {
@@ -24,6 +24,9 @@ impl Socklnd {
         match conn.phase {
             Phase::Open(ref open) => {
                 let peer = open.peer;
+                if self.ends_alone(key, reason) {
+                    return self.close_surplus(env, peer, key);
+                }
                 self.close_peer(env, peer, reason);
             }
             Phase::Connecting(dialled) | Phase::Answer(dialled) => {
@@ -31,8 +34,15 @@ impl Socklnd {
                 // source port or the NID in the request (captures r_badport, b5), or has no room.
                 // It may have done so before the connection was reported to this node.
                 let silent = reason == CloseReason::Io(IoError::Reset);
+                let mut reason = if silent { CloseReason::Rejected } else { reason };
+                if silent && self.peers[dialled.peer].none_answers != 0 {
+                    // It has answered NONE before, and says so no longer [SOCK-18].
+                    match self.refused(env, key, dialled) {
+                        Ok(()) => return,
+                        Err(busy) => reason = busy,
+                    }
+                }
                 self.drop_conn(env, key);
-                let reason = if silent { CloseReason::Rejected } else { reason };
                 self.dial_failed(env, dialled.peer, reason);
             }
             Phase::Request(_) | Phase::Hello | Phase::Claim(_) | Phase::Closing => {
@@ -44,6 +54,30 @@ impl Socklnd {
                 self.drop_conn(env, key);
             }
         }
+    }
+
+    /// Whether the peer has closed an open connection that is one too many by its own limit, and
+    /// that has carried nothing [SOCK-21].
+    fn ends_alone(&self, key: ConnKey, reason: CloseReason) -> bool {
+        let closed = matches!(reason, CloseReason::Eof | CloseReason::Io(IoError::Reset));
+        let Some(open) = self.conns[key].open() else { return false };
+        let members = &self.peers[open.peer].members;
+        let Some(kind) = members.iter().find(|member| member.conn == key) else { return false };
+        let others = members.iter().filter(|member| member.kind == kind.kind).count() > 1;
+        closed && others && open.received == 0 && !open.has_sent
+    }
+
+    fn close_surplus<I: Io, C: Core>(
+        &mut self,
+        env: &mut Env<'_, I, C>,
+        peer: PeerKey,
+        key: ConnKey,
+    ) {
+        self.peers[peer].members.retain(|member| member.conn != key);
+        self.drop_conn(env, key);
+        self.counters.closed += 1;
+        self.counters.surplus_closed += 1;
+        self.recount(peer);
     }
 
     /// Closes a connection that is not open for messages.
@@ -84,8 +118,9 @@ impl Socklnd {
         let status = reason.status();
         let members = core::mem::take(&mut peer.members);
         peer.acks.clear();
+        peer.unanswered.clear();
         peer.at_limit = false;
-        let (ni, id) = (peer.ni, peer.id);
+        let (ni, id, side) = (peer.ni, peer.id, peer.side);
         if reason == CloseReason::Restarted || reason == CloseReason::Renegotiated {
             peer.history.version = None;
         }
@@ -121,7 +156,9 @@ impl Socklnd {
             env.core.link(env.now, ni, id, LinkEvent::Restarted);
         }
         env.core.link(env.now, ni, id, LinkEvent::Down { status });
-        if id.is_userland() {
+        if side == Side::Served {
+            self.route_elsewhere(env, key, status);
+        } else if id.is_userland() {
             self.fail_queue(env, key, status);
         } else if self.peers.get(key).is_some_and(|peer| !peer.queue.is_empty()) {
             self.request_dial(key);
@@ -137,8 +174,10 @@ impl Socklnd {
         id: ProcessId,
         status: Status,
     ) {
-        if let Some(key) = self.peers.find(ni, id) {
-            self.close_everything(env, key, status);
+        for side in [Side::Served, Side::Own] {
+            if let Some(key) = self.peers.find(ni, id, side) {
+                self.close_everything(env, key, status);
+            }
         }
     }
 

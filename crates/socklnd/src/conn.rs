@@ -108,6 +108,11 @@ pub(crate) struct Open {
     pub(crate) looked_at: Time,
     /// When it was last chosen to send on, by a clock that counts choices.
     pub(crate) chosen: u64,
+    /// Whether anything was given to it to send.
+    pub(crate) has_sent: bool,
+    /// The peer has dialled it beside another one of its type, and may find that it has too many:
+    /// nothing is sent on it until then, or until something arrives on it [SOCK-21].
+    pub(crate) surplus_until: Time,
 }
 
 /// After this many small messages in a row, a read takes many messages at once.
@@ -130,6 +135,8 @@ impl Open {
             last_sent: now,
             looked_at: now,
             chosen: 0,
+            has_sent: false,
+            surplus_until: Time::ZERO,
         }
     }
 

@@ -85,7 +85,7 @@ counters! {
     dials_without_privilege,
     /// Dials whose peer closed before its HELLO.
     rejected,
-    /// Dials whose peer answered NONE three times in a row.
+    /// Rounds of dials that failed because the peer answered NONE.
     busy,
     /// NONE answers to our HELLO.
     none_received,
@@ -93,8 +93,15 @@ counters! {
     versions_negotiated,
     /// NONE answers given because this node's own dial to the peer has precedence.
     races_won,
-    /// NONE answers given because there are enough connections of that type.
+    /// Dials of a peer accepted although this node's own to it had precedence, because that one had
+    /// not arrived when the peer dialled again.
+    races_yielded,
+    /// Dials refused because there are enough connections of that type.
     duplicates_refused,
+    /// Dials closed without an answer, because the last two of that peer were answered NONE.
+    closed_unanswered,
+    /// Connections that a peer dialled and closed again because it had too many; its others stay.
+    surplus_closed,
     /// Peers that came back with a new incarnation.
     restarts_seen,
     /// HELLOs that claimed, from another address, to be a connected peer that restarted or changed

@@ -18,8 +18,9 @@ use crate::format::Format;
 use crate::io::{Io, IoError, SourcePort};
 use crate::peer::{Dial, Peer, PeerKey};
 
-/// The number of NONE answers in a row that ends a round [SOCK-6].
-const NONE_ANSWERS_MAX: u8 = 3;
+/// The number of NONE answers in a row after which a set of connections is taken as it is, or the
+/// round fails [SOCK-6], and that this node does not give [SOCK-18].
+pub(crate) const NONE_ANSWERS_MAX: u8 = 3;
 /// The number of changes of version that are attempted in one round.
 const VERSION_CHANGES_MAX: u8 = 3;
 
@@ -39,7 +40,7 @@ impl Socklnd {
     /// BULK_OUT in turn, BULK_IN first [SOCK-1]. From an unprivileged port every connection would
     /// be a separate peer, so there is one for all messages.
     fn missing(&self, peer: &Peer) -> Option<ConnType> {
-        if peer.id.is_userland() || peer.at_limit {
+        if !peer.may_be_dialled() || peer.at_limit {
             return None;
         }
         if peer.count(ConnType::Control) == 0 {
@@ -95,7 +96,9 @@ impl Socklnd {
         }
         let began = *self.peers[key].round.get_or_insert(env.now);
         if env.now.since(began) >= self.timing.sock_timeout {
-            return self.dial_failed(env, key, CloseReason::Timeout(Timeout::Dial));
+            let refused = self.peers[key].none_answers != 0;
+            let silent = CloseReason::Timeout(Timeout::Dial);
+            return self.dial_failed(env, key, if refused { CloseReason::Busy } else { silent });
         }
         match self.start(env, key, kind) {
             Ok(conn) => self.peers[key].dial = Dial::Active(conn),
@@ -258,10 +261,21 @@ impl Socklnd {
             self.request_dial(dialled.peer);
             return Ok(());
         }
-        peer.none_answers += 1;
-        let typed = [ConnType::Control, ConnType::BulkIn, ConnType::BulkOut];
-        if peer.none_answers >= NONE_ANSWERS_MAX {
-            if !typed.iter().all(|kind| peer.count(*kind) >= 1) {
+        self.refused(env, key, dialled)
+    }
+
+    /// "Not now": again a second later. That is no failure while there is no connection: the peer
+    /// may be dialling this node, and messages may wait for it until their deadlines [SOCK-20].
+    pub(crate) fn refused<I: Io, C: Core>(
+        &mut self,
+        env: &mut Env<'_, I, C>,
+        key: ConnKey,
+        dialled: DialTarget,
+    ) -> Result<(), CloseReason> {
+        let peer = &mut self.peers[dialled.peer];
+        peer.none_answers = peer.none_answers.saturating_add(1);
+        if peer.none_answers >= NONE_ANSWERS_MAX && !peer.members.is_empty() {
+            if !peer.has_each_type() {
                 return Err(CloseReason::Busy);
             }
             // It accepts no more than there are, and these are enough (capture f12).

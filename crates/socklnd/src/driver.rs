@@ -95,6 +95,8 @@ pub enum DialPhase {
     Connecting,
     /// TCP stands; the answer to our HELLO is awaited.
     AwaitingHello,
+    /// There is no connection, and the last dial was answered NONE; the next one follows [SOCK-20].
+    Refused,
 }
 
 /// The TCP driver's logic for one CPU partition.
@@ -208,6 +210,9 @@ impl Socklnd {
     }
 
     fn dialling(&self, peer: &Peer) -> Option<DialPhase> {
+        if peer.none_answers != 0 && peer.members.is_empty() {
+            return Some(DialPhase::Refused);
+        }
         let Dial::Active(conn) = peer.dial else { return None };
         match self.conns.get(conn)?.phase {
             Phase::Connecting(_) => Some(DialPhase::Connecting),

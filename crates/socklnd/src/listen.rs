@@ -5,7 +5,7 @@ use core::net::{IpAddr, SocketAddr};
 use lustrine_lnet::lnd::{Core, LinkEvent, NiIndex};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
-use lustrine_lnet::topology::home_of;
+use lustrine_lnet::topology::{Identity, home_of};
 use lustrine_wire::acceptor::{Answer, Reaction, Request};
 use lustrine_wire::hello::{ConnType, Hello, HelloError, Ips, Version};
 use lustrine_wire::nid::{Nid, PID_ANY, PID_LUSTRE, PID_USERLAND, ProcessId};
@@ -14,13 +14,20 @@ use lustrine_wire::{ByteOrder, Progress};
 use crate::close_reason::{CloseReason, ProtocolViolation};
 use crate::config::Accept;
 use crate::conn::{Conn, ConnKey, Open, Origin, Phase};
-use crate::dial::version_for;
+use crate::dial::{NONE_ANSWERS_MAX, version_for};
 use crate::driver::{Env, Handoff, Socklnd};
 use crate::format::Format;
 use crate::io::{Io, IoError, IoOutcome, SockId};
 use crate::notices::Incident;
-use crate::peer::{Dial, PeerConn, PeerKey};
+use crate::peer::{Dial, PeerConn, PeerKey, Side};
 use crate::shares::{PRIVILEGED_PORT_MAX, Source};
+
+/// Whether a dial may be answered NONE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NonePermit {
+    Granted,
+    Denied,
+}
 
 impl Socklnd {
     /// A listener of interface `ni` has a new stream. Above the limits, or from a port that is not
@@ -277,12 +284,15 @@ impl Socklnd {
         let (local, remote) = (conn.local, conn.remote_ip());
         let me = self.ni(ni).nid;
         let limit = usize::from(self.ni(ni).conns_per_peer);
-        let peer_key = self.peers.find_or_add(ni, id);
-        let peer = &mut self.peers[peer_key];
-        if matches!(peer.dial, Dial::Active(_)) && id.nid < me {
+        let peer_key = self.peers.find_or_add(ni, id, self.side_of(&id));
+        let claims_race = matches!(self.peers[peer_key].dial, Dial::Active(_)) && id.nid < me;
+        // If the peer dials again, what this node dials may never arrive [SOCK-19].
+        if claims_race && *self.refusals(key, peer_key) == 0 {
             self.counters.races_won += 1;
-            return self.answer_none(env, key, &hello);
+            let permit = self.permit_none(key, peer_key);
+            return self.answer_none(env, key, permit, &hello);
         }
+        let peer = &mut self.peers[peer_key];
         let known = peer.history.incarnation;
         let restarted = known.is_some_and(|known| known != hello.src_incarnation);
         if !peer.members.is_empty() && (restarted || peer.history.version != Some(hello.version)) {
@@ -301,17 +311,31 @@ impl Socklnd {
             .count();
         if same >= limit && local != Some(remote) {
             self.counters.duplicates_refused += 1;
-            return self.answer_none(env, key, &hello);
+            let peer = &self.peers[peer_key];
+            if kind != ConnType::Control && peer.has_each_type() {
+                // It has one of each, and will do with these (capture f12).
+                return self.answer_none(env, key, NonePermit::Granted, &hello);
+            }
+            let permit = self.permit_none(key, peer_key);
+            if permit == NonePermit::Granted {
+                // If the peer has lost those connections, its host says so.
+                self.try_connections(env.io, env.now, peer_key);
+            }
+            return self.answer_none(env, key, permit, &hello);
         }
         let source = Source::of(self.conns[key].remote);
         if !self.admit_established(env, Some(source)) {
             self.refuse_full(self.conns[key].remote);
+            let permit = self.permit_none(key, peer_key);
             self.forget_if_idle(peer_key);
-            return self.answer_none(env, key, &hello);
+            return self.answer_none(env, key, permit, &hello);
         }
         if restarted {
             self.counters.restarts_seen += 1;
             env.core.link(env.now, ni, id, LinkEvent::Restarted);
+        }
+        if claims_race {
+            self.yield_race(env, peer_key);
         }
         let answer = self.answer_to(ni, &hello, kind);
         let conn = &mut self.conns[key];
@@ -326,6 +350,9 @@ impl Socklnd {
         let peer = &mut self.peers[peer_key];
         peer.history.incarnation = Some(hello.src_incarnation);
         peer.history.version = Some(hello.version);
+        peer.history.refused = 0;
+        peer.history.refused_elsewhere = 0;
+        peer.none_answers = 0;
         peer.dialling_until = env.now + self.timing.reconnect_min;
         let format = Format {
             version: hello.version,
@@ -334,16 +361,62 @@ impl Socklnd {
             csum: self.csum(hello.version),
         };
         self.open(env, key, peer_key, kind, format, renamed);
+        if claims_race {
+            self.request_dial(peer_key);
+        }
         Ok(())
     }
 
-    /// "Not now, try again."
+    /// On which side a peer's dial arrives [USR-9].
+    pub(crate) fn side_of(&self, id: &ProcessId) -> Side {
+        match self.config.identity {
+            Identity::Userland if !id.is_userland() => Side::Served,
+            Identity::Userland | Identity::Node => Side::Own,
+        }
+    }
+
+    /// The peer's dial is accepted although this node's would have precedence: this node's is given
+    /// up, unless the peer may have accepted it already.
+    fn yield_race<I: Io, C: Core>(&mut self, env: &mut Env<'_, I, C>, key: PeerKey) {
+        self.counters.races_yielded += 1;
+        let Dial::Active(conn) = self.peers[key].dial else { return };
+        if matches!(self.conns[conn].phase, Phase::Connecting(_)) {
+            self.abandon_dial(env, key);
+        }
+    }
+
+    /// How often dials of this peer were refused in a row: those from the address in its NID, and
+    /// those from any other, as this one is.
+    fn refusals(&mut self, key: ConnKey, peer_key: PeerKey) -> &mut u8 {
+        let peer = &mut self.peers[peer_key];
+        let own = peer.id.nid.ip() == Some(self.conns[key].remote_ip());
+        let history = &mut peer.history;
+        if own { &mut history.refused } else { &mut history.refused_elsewhere }
+    }
+
+    /// Whether a dial may be answered NONE, which is counted: not if the last two were answered so
+    /// already [SOCK-18].
+    pub(crate) fn permit_none(&mut self, key: ConnKey, peer_key: PeerKey) -> NonePermit {
+        let refusals = self.refusals(key, peer_key);
+        if *refusals >= NONE_ANSWERS_MAX - 1 {
+            self.counters.closed_unanswered += 1;
+            return NonePermit::Denied;
+        }
+        *refusals += 1;
+        NonePermit::Granted
+    }
+
+    /// "Not now, try again"; without a word if that was said too often.
     pub(crate) fn answer_none<I: Io, C: Core>(
         &mut self,
         env: &mut Env<'_, I, C>,
         key: ConnKey,
+        permit: NonePermit,
         hello: &Hello,
     ) -> Result<(), CloseReason> {
+        if permit == NonePermit::Denied {
+            return Err(CloseReason::Asked(Status::Busy));
+        }
         let answer = self.answer_to(self.conns[key].ni, hello, ConnType::None);
         self.close_with(env, key, &answer)
     }
@@ -384,8 +457,11 @@ impl Socklnd {
         debug_assert_eq!(conn.input.len(), 0);
         let mut open = Open::new(peer_key, kind, format, env.now);
         open.renamed = renamed;
-        conn.phase = Phase::Open(open);
         let peer = &mut self.peers[peer_key];
+        if conn.origin == Origin::Accepted && peer.count(kind) != 0 {
+            open.surplus_until = env.now + self.timing.reconnect_min;
+        }
+        conn.phase = Phase::Open(open);
         let first = peer.members.is_empty();
         peer.members.push(PeerConn { conn: key, kind });
         peer.last_received = env.now;

@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use foldhash::fast::FixedState;
 use lustrine_lnet::lnd::{NiIndex, SendAction};
 use lustrine_lnet::time::{Nanos, Time};
+use lustrine_wire::header::MdHandle;
 use lustrine_wire::hello::{ConnType, Version};
 use lustrine_wire::nid::ProcessId;
 use slotmap::{SlotMap, new_key_type};
@@ -24,6 +25,23 @@ new_key_type! {
 const ACKS_MAX: usize = 1024;
 
 const _: () = assert!(size_of::<Peer>() <= 512);
+
+/// Most requests of one peer whose answers are to take the connections that it dialled: far more
+/// than any sender's credits. Of more, the oldest is forgotten.
+const UNANSWERED_MAX: usize = 1024;
+
+/// Whose connections are meant. Only a userland node has both kinds with one peer: to the peer,
+/// which renames it, they belong to two processes [USR-9].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Side {
+    /// Those of this node's process, dialled by either side; a userland node dials them itself.
+    Own,
+    /// Those that the peer has dialled to the NID of a userland node.
+    Served,
+}
+
+/// A process on a NID, as reached through one interface, and whose connections with it are meant.
+pub(crate) type PeerName = (NiIndex, ProcessId, Side);
 
 /// An open connection of a peer, with what is needed to choose among them.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +71,10 @@ pub(crate) struct PeerHistory {
     /// Back-off after hard failures: the last interval and when the next dial is allowed.
     pub(crate) interval: Nanos,
     pub(crate) not_before: Time,
+    /// How often its dials were answered NONE since one was accepted: those from the address in
+    /// its NID, and from any other [SOCK-18].
+    pub(crate) refused: u8,
+    pub(crate) refused_elsewhere: u8,
 }
 
 impl PeerHistory {
@@ -61,7 +83,13 @@ impl PeerHistory {
         incarnation: None,
         interval: Nanos(0),
         not_before: Time::ZERO,
+        refused: 0,
+        refused_elsewhere: 0,
     };
+
+    fn was_refused(&self) -> bool {
+        (self.refused, self.refused_elsewhere) != (0, 0)
+    }
 }
 
 /// A peer: a process on a NID, as reached through one interface.
@@ -69,6 +97,7 @@ impl PeerHistory {
 pub(crate) struct Peer {
     pub(crate) id: ProcessId,
     pub(crate) ni: NiIndex,
+    pub(crate) side: Side,
     pub(crate) history: PeerHistory,
     /// Open connections, dialled by either side.
     pub(crate) members: SmallVec<[PeerConn; 3]>,
@@ -76,6 +105,8 @@ pub(crate) struct Peer {
     pub(crate) queue: VecDeque<SendAction>,
     /// Cookies to acknowledge.
     pub(crate) acks: VecDeque<u64>,
+    /// On the served side: where the answers to its requests go, oldest request first.
+    pub(crate) unanswered: VecDeque<MdHandle>,
     pub(crate) zero_copy: ZeroCopy,
     pub(crate) dial: Dial,
     /// When the present round of dials began.
@@ -103,21 +134,23 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    fn new(ni: NiIndex, id: ProcessId, history: PeerHistory) -> Peer {
+    fn new((ni, id, side): PeerName, history: PeerHistory) -> Peer {
         Peer {
             id,
             ni,
+            side,
             history,
             members: SmallVec::new(),
             queue: VecDeque::new(),
             acks: VecDeque::new(),
+            unanswered: VecDeque::new(),
             zero_copy: ZeroCopy::new(),
             dial: Dial::Idle,
             round: None,
             none_answers: 0,
             version_changes: 0,
             at_limit: false,
-            complete: id.is_userland(),
+            complete: id.is_userland() || side == Side::Served,
             dial_requested: false,
             acks_requested: false,
             due: Time::NEVER,
@@ -131,6 +164,32 @@ impl Peer {
     /// The number of open connections of a type.
     pub(crate) fn count(&self, kind: ConnType) -> usize {
         self.members.iter().filter(|member| member.kind == kind).count()
+    }
+
+    /// Whether this node may dial it: a userland peer has dialled itself, or is not reached, and so
+    /// has one that a userland node serves.
+    pub(crate) fn may_be_dialled(&self) -> bool {
+        self.side == Side::Own && !self.id.is_userland()
+    }
+
+    /// Whether there is at least one connection of each type.
+    pub(crate) fn has_each_type(&self) -> bool {
+        let typed = [ConnType::Control, ConnType::BulkIn, ConnType::BulkOut];
+        typed.iter().all(|kind| self.count(*kind) >= 1)
+    }
+
+    /// A request has arrived whose answer is to take the connections of the served side.
+    pub(crate) fn expect_answer(&mut self, md: MdHandle) {
+        if self.unanswered.len() >= UNANSWERED_MAX {
+            self.unanswered.pop_front();
+        }
+        self.unanswered.push_back(md);
+    }
+
+    /// Whether an answer with this handle is expected; it is no longer.
+    pub(crate) fn take_expected(&mut self, md: &MdHandle) -> bool {
+        let place = self.unanswered.iter().position(|expected| expected == md);
+        place.is_some_and(|place| self.unanswered.remove(place).is_some())
     }
 
     /// A round of dials is over, successful or not.
@@ -162,11 +221,15 @@ impl Peer {
 #[derive(Debug)]
 pub(crate) struct Peers {
     present: SlotMap<PeerKey, Peer>,
-    index: HashMap<(NiIndex, ProcessId), PeerKey, FixedState>,
-    absent: HashMap<(NiIndex, ProcessId), PeerHistory, FixedState>,
-    /// Keys of `absent` by age; some may be gone.
-    absent_order: VecDeque<(NiIndex, ProcessId)>,
+    index: HashMap<PeerName, PeerKey, FixedState>,
+    /// With when it was put there, by a clock that counts what is put there.
+    absent: HashMap<PeerName, (u64, PeerHistory), FixedState>,
+    /// What was put into `absent`, by age; some may be gone, or may be there anew.
+    absent_order: VecDeque<(u64, PeerName)>,
     absent_max: usize,
+    absent_clock: u64,
+    /// Whether a peer was forgotten that had been refused, so that any may be the one [SOCK-18].
+    forgot_refusals: bool,
 }
 
 impl Peers {
@@ -177,31 +240,40 @@ impl Peers {
             absent: HashMap::with_hasher(FixedState::with_seed(seed)),
             absent_order: VecDeque::new(),
             absent_max,
+            absent_clock: 0,
+            forgot_refusals: false,
         }
     }
 
-    pub(crate) fn find(&self, ni: NiIndex, id: ProcessId) -> Option<PeerKey> {
-        self.index.get(&(ni, id)).copied()
+    pub(crate) fn find(&self, ni: NiIndex, id: ProcessId, side: Side) -> Option<PeerKey> {
+        self.index.get(&(ni, id, side)).copied()
     }
 
     #[inline]
-    pub(crate) fn find_or_add(&mut self, ni: NiIndex, id: ProcessId) -> PeerKey {
+    pub(crate) fn find_or_add(&mut self, ni: NiIndex, id: ProcessId, side: Side) -> PeerKey {
         // Each message asks for a peer that is there, which is cheaper to find than an entry.
-        self.find(ni, id).unwrap_or_else(|| self.add(ni, id))
+        self.find(ni, id, side).unwrap_or_else(|| self.add((ni, id, side)))
     }
 
     #[cold]
-    fn add(&mut self, ni: NiIndex, id: ProcessId) -> PeerKey {
-        let history = self.absent.remove(&(ni, id)).unwrap_or(PeerHistory::NOTHING);
-        let key = self.present.insert(Peer::new(ni, id, history));
-        self.index.insert((ni, id), key);
+    fn add(&mut self, name: PeerName) -> PeerKey {
+        let known = self.absent.remove(&name).map(|(_, history)| history);
+        let refused = if self.forgot_refusals { u8::MAX } else { 0 };
+        let unknown = PeerHistory { refused, refused_elsewhere: refused, ..PeerHistory::NOTHING };
+        let history = known.unwrap_or(unknown);
+        let key = self.present.insert(Peer::new(name, history));
+        self.index.insert(name, key);
         key
     }
 
     /// Removes the state of peers without connections.
     pub(crate) fn forget_absent(&mut self, lost: impl Fn(NiIndex, &ProcessId) -> bool) {
-        self.absent.retain(|(ni, id), _| !lost(*ni, id));
-        self.absent_order.retain(|(ni, id)| !lost(*ni, id));
+        self.absent.retain(|(ni, id, _), (_, history)| {
+            let lost = lost(*ni, id);
+            self.forgot_refusals |= lost && history.was_refused();
+            !lost
+        });
+        self.absent_order.retain(|(_, (ni, id, _))| !lost(*ni, id));
     }
 
     pub(crate) fn get(&self, key: PeerKey) -> Option<&Peer> {
@@ -227,18 +299,35 @@ impl Peers {
     /// Removes an idle peer except for the state that is kept. A renamed peer never returns.
     pub(crate) fn forget(&mut self, key: PeerKey) {
         let Some(peer) = self.present.remove(key) else { return };
-        let name = (peer.ni, peer.id);
+        let name = (peer.ni, peer.id, peer.side);
         self.index.remove(&name);
-        if peer.id.is_userland() || self.absent_max == 0 {
+        if peer.id.is_userland() {
             return;
         }
-        if self.absent.insert(name, peer.history).is_none() {
-            self.absent_order.push_back(name);
+        if self.absent_max == 0 {
+            self.forgot_refusals |= peer.history.was_refused();
+            return;
         }
-        while self.absent.len() > self.absent_max || self.absent_order.len() > 2 * self.absent_max {
-            let Some(oldest) = self.absent_order.pop_front() else { break };
-            self.absent.remove(&oldest);
+        self.absent_clock += 1;
+        self.absent.insert(name, (self.absent_clock, peer.history));
+        self.absent_order.push_back((self.absent_clock, name));
+        while self.absent.len() > self.absent_max {
+            let Some((since, oldest)) = self.absent_order.pop_front() else { break };
+            if self.is_absent_since(&oldest, since)
+                && let Some((_, history)) = self.absent.remove(&oldest)
+            {
+                self.forgot_refusals |= history.was_refused();
+            }
         }
+        if self.absent_order.len() > 2 * self.absent_max {
+            let mut order = core::mem::take(&mut self.absent_order);
+            order.retain(|(since, name)| self.is_absent_since(name, *since));
+            self.absent_order = order;
+        }
+    }
+
+    fn is_absent_since(&self, name: &PeerName, since: u64) -> bool {
+        self.absent.get(name).is_some_and(|(found, _)| *found == since)
     }
 }
 
@@ -277,8 +366,11 @@ mod tests {
             let pid = PID_USERLAND | number.rotate_left(7);
             (NiIndex(0), ProcessId { nid: Nid::new6(Net::TCP, address), pid })
         };
-        let hashes: std::collections::HashSet<u64> =
-            (0..10_000).map(|number| peers.index.hasher().hash_one(hostile(number))).collect();
+        let hashes: std::collections::HashSet<u64> = (0..10_000)
+            .map(|number| {
+                peers.index.hasher().hash_one((hostile(number).0, hostile(number).1, Side::Own))
+            })
+            .collect();
         assert!(hashes.len() > 9990, "{} of 10000", hashes.len());
     }
 
@@ -286,37 +378,57 @@ mod tests {
     fn memory_of_absent_peers_is_bounded_and_recalled() {
         let mut peers = Peers::new(10, 1);
         for number in 0..1000 {
-            let key = peers.find_or_add(NiIndex(0), process(number));
+            let key = peers.find_or_add(NiIndex(0), process(number), Side::Own);
             peers[key].history.incarnation = Some(u64::from(number));
             peers.forget(key);
             assert!(peers.absent.len() <= 10 && peers.absent_order.len() <= 20);
         }
         assert_eq!(peers.len(), 0);
-        let known = peers.find_or_add(NiIndex(0), process(999));
+        let known = peers.find_or_add(NiIndex(0), process(999), Side::Own);
         assert_eq!(peers[known].history.incarnation, Some(999));
-        let lost = peers.find_or_add(NiIndex(0), process(1));
+        let lost = peers.find_or_add(NiIndex(0), process(1), Side::Own);
         assert_eq!(peers[lost].history, PeerHistory::NOTHING);
-        let elsewhere = peers.find_or_add(NiIndex(1), process(999));
+        let elsewhere = peers.find_or_add(NiIndex(1), process(999), Side::Own);
         assert_eq!(peers[elsewhere].history, PeerHistory::NOTHING);
     }
 
     #[test]
     fn repeated_connections_do_not_fill_the_order() {
         let mut peers = Peers::new(10, 1);
-        for _ in 0..1000 {
-            let key = peers.find_or_add(NiIndex(0), process(1));
+        for round in 0..1000 {
+            let key = peers.find_or_add(NiIndex(0), process(1), Side::Own);
+            assert_eq!(peers[key].history.incarnation, (round != 0).then_some(7), "{round}");
+            peers[key].history.incarnation = Some(7);
             peers.forget(key);
         }
         assert!(peers.absent_order.len() <= 20);
+    }
+
+    /// [SOCK-18]
+    #[test]
+    fn who_may_have_been_refused_and_forgotten_counts_as_refused() {
+        for (absent_max, refused, others) in [(10, 1, 9), (10, 1, 10), (10, 0, 10), (0, 1, 0)] {
+            let mut peers = Peers::new(absent_max, 1);
+            let key = peers.find_or_add(NiIndex(0), process(0), Side::Own);
+            peers[key].history.refused = refused;
+            peers.forget(key);
+            for number in 1..=others {
+                let key = peers.find_or_add(NiIndex(0), process(number), Side::Own);
+                peers.forget(key);
+            }
+            let forgotten = refused != 0 && others as usize >= absent_max;
+            let stranger = peers.find_or_add(NiIndex(0), process(99), Side::Own);
+            assert_eq!(peers[stranger].history.was_refused(), forgotten);
+        }
     }
 
     #[test]
     fn renamed_peers_leave_no_state() {
         let mut peers = Peers::new(10, 1);
         let id = ProcessId { pid: PID_USERLAND | 40_000, ..process(1) };
-        let key = peers.find_or_add(NiIndex(0), id);
+        let key = peers.find_or_add(NiIndex(0), id, Side::Own);
         assert!(peers[key].complete, "a renamed peer is never dialled");
         peers.forget(key);
-        assert!(peers.absent.is_empty() && peers.find(NiIndex(0), id).is_none());
+        assert!(peers.absent.is_empty() && peers.find(NiIndex(0), id, Side::Own).is_none());
     }
 }

@@ -5,14 +5,14 @@ use lustrine_lnet::lnd::{Arrival, Core, OpKey, RxId, Verdict};
 use lustrine_lnet::memory::total_len;
 use lustrine_lnet::status::Status;
 use lustrine_wire::frame::{FIRST_ZC_COOKIE, FrameHeader, ZcAck};
-use lustrine_wire::header::Header;
+use lustrine_wire::header::{Body, Header};
 
 use crate::close_reason::{CloseReason, ProtocolViolation};
 use crate::conn::{Conn, ConnKey, Open, Phase};
 use crate::counters::Counters;
 use crate::driver::{Env, SHARED_BUFFER_LEN, Socklnd, TURN_BYTES};
 use crate::io::{Io, IoOutcome};
-use crate::peer::Peer;
+use crate::peer::{Peer, Side};
 use crate::rx::{Expected, Head, ReceivedMessage};
 
 /// Most reads of one connection in one turn.
@@ -301,6 +301,13 @@ impl<I: Io, C: Core> RxHandler<'_, '_, I, C> {
         open.note_payload_len(header.payload_len);
         if let Some(id) = open.renamed {
             header.src = id;
+        }
+        if self.peer.side == Side::Served {
+            match header.body {
+                Body::Get { return_md: md, .. } => self.peer.expect_answer(md),
+                Body::Put { ack_md: md, .. } if !md.is_none() => self.peer.expect_answer(md),
+                _ => {}
+            }
         }
         let verdict = self.env.core.recv_header(self.env.now, self.arrival, &header);
         if verdict == Verdict::Park {

@@ -3,14 +3,16 @@
 use lustrine_lnet::lnd::{Core, SendAction};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
+use lustrine_lnet::topology::Identity;
 use lustrine_wire::frame::FrameHeader;
+use lustrine_wire::header::Body;
 use lustrine_wire::hello::{ConnType, Version};
 
 use crate::conn::{Conn, ConnKey};
 use crate::driver::{Env, Socklnd};
 use crate::format::Format;
 use crate::io::Io;
-use crate::peer::{Peer, PeerKey};
+use crate::peer::{Peer, PeerKey, Side};
 use crate::tx::{Cookies, SendProgress};
 
 /// What is to be carried.
@@ -47,14 +49,16 @@ impl Socklnd {
     ///
     /// Over a long path the socket holds what the driver has long written: a connection that has
     /// lost packets looks as idle as the others unless its socket is asked.
-    fn choose<I: Io>(&self, io: &I, peer: &Peer, item: TxItem) -> Option<ConnKey> {
+    fn choose<I: Io>(&self, io: &I, now: Time, peer: &Peer, item: TxItem) -> Option<ConnKey> {
         let version = peer.history.version?;
         let min_bulk = self.config.tunables.min_bulk as u64;
         let suitable = peer.members.iter().filter_map(|member| {
             let rank = rank(item, member.kind, version, min_bulk)?;
             let conn = &self.conns[member.conn];
-            let chosen = conn.open()?.chosen;
-            conn.tx.has_room().then_some((rank, member.conn, conn, chosen))
+            let open = conn.open()?;
+            let waits = open.received == 0 && now < open.surplus_until;
+            let suits = conn.tx.has_room() && !waits;
+            suits.then_some((rank, member.conn, conn, open.chosen))
         });
         let least = suitable.clone().map(|(rank, ..)| rank).min()?;
         let equals = suitable.filter(|(rank, ..)| *rank == least);
@@ -84,8 +88,8 @@ impl Socklnd {
         let size = size_of(send);
         let key = if send.to.is_userland() {
             // It is reached over the connections it opened, or not at all.
-            let reachable =
-                self.peers.find(send.ni, send.to).filter(|key| self.carriable(&self.peers[*key]));
+            let reachable = self.peers.find(send.ni, send.to, Side::Own);
+            let reachable = reachable.filter(|key| self.carriable(&self.peers[*key]));
             match reachable {
                 Some(key) => key,
                 None => {
@@ -94,14 +98,12 @@ impl Socklnd {
                 }
             }
         } else {
-            self.peers.find_or_add(send.ni, send.to)
+            self.served(send).unwrap_or_else(|| self.peers.find_or_add(send.ni, send.to, Side::Own))
         };
         let peer = &self.peers[key];
-        let conn = if peer.queue.is_empty() {
-            self.choose(env.io, peer, TxItem::Message(size))
-        } else {
-            None
-        };
+        let item = TxItem::Message(size);
+        let conn =
+            if peer.queue.is_empty() { self.choose(env.io, env.now, peer, item) } else { None };
         let complete = peer.complete;
         match conn {
             Some(conn) => self.load(env, key, conn, send),
@@ -109,6 +111,38 @@ impl Socklnd {
         }
         if !complete {
             self.request_dial(key);
+        }
+    }
+
+    /// The peer's own connections to a userland node, if `send` is to take them: an answer goes
+    /// where its request came from, anything else the way on which the peer knows this node by its
+    /// NID [USR-9].
+    fn served(&mut self, send: &SendAction) -> Option<PeerKey> {
+        if self.config.identity == Identity::Node {
+            return None;
+        }
+        let key = self.peers.find(send.ni, send.to, Side::Served)?;
+        let wanted = match send.header.body {
+            Body::Reply { md } | Body::Ack { md, .. } => self.peers[key].take_expected(&md),
+            _ => true,
+        };
+        (wanted && self.carriable(&self.peers[key])).then_some(key)
+    }
+
+    /// The connections that a peer had dialled to this userland node are gone: what waits for them
+    /// takes this node's own; answers would come from the wrong process there.
+    pub(crate) fn route_elsewhere<I: Io, C: Core>(
+        &mut self,
+        env: &mut Env<'_, I, C>,
+        key: PeerKey,
+        status: Status,
+    ) {
+        let Some(peer) = self.peers.get_mut(key) else { return };
+        for send in core::mem::take(&mut peer.queue) {
+            match send.header.body {
+                Body::Reply { .. } | Body::Ack { .. } => env.core.done(env.now, send.op, status),
+                _ => self.route(env, &send),
+            }
         }
     }
 
@@ -145,6 +179,7 @@ impl Socklnd {
         }
         self.choices += 1;
         open.chosen = self.choices;
+        open.has_sent = true;
         if env.core.journal_enabled() {
             conn.tx.watch(send.op);
         }
@@ -179,7 +214,8 @@ impl Socklnd {
         while let Some(peer) = self.peers.get_mut(key) {
             let Some(first) = peer.queue.front() else { break };
             let size = size_of(first);
-            let Some(conn) = self.choose(env.io, &self.peers[key], TxItem::Message(size)) else {
+            let Some(conn) = self.choose(env.io, env.now, &self.peers[key], TxItem::Message(size))
+            else {
                 break;
             };
             let Some(send) = self.peers[key].queue.pop_front() else { break };
@@ -211,7 +247,7 @@ impl Socklnd {
         for key in core::mem::take(&mut self.acking) {
             let Some(peer) = self.peers.get_mut(key) else { continue };
             peer.acks_requested = false;
-            while let Some(conn) = self.choose(env.io, &self.peers[key], TxItem::Noop) {
+            while let Some(conn) = self.choose(env.io, env.now, &self.peers[key], TxItem::Noop) {
                 let peer = &mut self.peers[key];
                 let Some(first) = peer.acks.pop_front() else { break };
                 let merges = peer.history.version >= Some(Version::V3);
@@ -245,7 +281,7 @@ impl Socklnd {
         key: PeerKey,
         frame: FrameHeader,
     ) -> bool {
-        let Some(conn) = self.choose(io, &self.peers[key], TxItem::Noop) else { return false };
+        let Some(conn) = self.choose(io, now, &self.peers[key], TxItem::Noop) else { return false };
         self.load_noop(now, conn, frame);
         true
     }
@@ -256,6 +292,7 @@ impl Socklnd {
         if conn.tx.waiting() == 0 {
             open.last_sent = now;
         }
+        open.has_sent = true;
         let format: Format = open.reader.format();
         conn.tx.push_noop(format, frame);
         self.enqueue(key);

@@ -90,13 +90,15 @@ impl Socklnd {
             peer.due = Time::NEVER;
             let mut next = Time::NEVER;
             let expired = &mut self.counters.expired_waiting;
+            let refused = peer.none_answers != 0 && peer.members.is_empty();
+            let status = if refused { Status::Busy } else { Status::TimedOut };
             peer.queue.retain(|send| {
                 let waits = send.deadline > env.now;
                 if waits {
                     next = next.min(send.deadline);
                 } else {
                     *expired += 1;
-                    env.core.done(env.now, send.op, Status::TimedOut);
+                    env.core.done(env.now, send.op, status);
                 }
                 waits
             });

@@ -22,6 +22,8 @@ enum Reached {
     Nothing,
     /// TCP connected, and the HELLO was not answered.
     Tcp,
+    /// The HELLO was answered: no connection now.
+    Refusal,
     /// A connection is open.
     Node,
 }
@@ -67,6 +69,7 @@ impl NodeHandle {
             match link.dialling {
                 _ if link.open() > 0 || reached == Reached::Node => Reached::Node,
                 Some(DialPhase::AwaitingPeer) => Reached::Tcp,
+                Some(DialPhase::Refused) => Reached::Refusal,
                 Some(DialPhase::Connecting) => Reached::Nothing,
                 None => reached,
             }
@@ -102,17 +105,22 @@ fn hint(
             "; the node at {port} does not have this NID, is not configured for that net, or \
              dropped the connection because too many others are opening one: its log says which"
         ),
-        Status::Busy => format!(
-            "; the program at {port} is an LNet node that has as many connections as it may have \
-             (connections_max), or one with the userland identity that has connected to this node \
-             itself: such a node is reached only by answers"
-        ),
+        Status::Busy => format!("; {}", refused(&port)),
         Status::TimedOut => timed_out(&port, userland, reached),
         Status::Protocol => {
             format!("; the program at {port} there does not speak LNet: is the port right?")
         }
         _ => String::new(),
     }
+}
+
+/// Why a node refuses connections for a while.
+fn refused(port: &str) -> String {
+    format!(
+        "the node at {port} answers, but takes no connection now: it is connecting to this node \
+         itself, and does not get through (a firewall on the way here?), or still has connections \
+         of an earlier time, or as many as it may have"
+    )
 }
 
 fn timed_out(port: &str, userland: bool, reached: Reached) -> String {
@@ -125,6 +133,7 @@ fn timed_out(port: &str, userland: bool, reached: Reached) -> String {
             "; {port} there accepts the connection but does not answer as LNet: is the port \
              right? If it is, that node is stopped or overloaded"
         ),
+        Reached::Refusal => format!("; {}", refused(port)),
         Reached::Node if userland => format!(
             "; {port} there is connected, but no answer comes: the node is overloaded, or it is \
              a kernel that knew this address before a push and has to remove it: run lnetctl \
@@ -219,10 +228,11 @@ mod tests {
         let nid: Nid = "10.0.0.1@tcp".parse().unwrap();
         let say = |identity, reached| hint(nid, Some(9988), Status::TimedOut, identity, reached);
         for identity in [Identity::Node, Identity::Userland] {
-            for reached in [Reached::Unknown, Reached::Nothing, Reached::Tcp, Reached::Node] {
+            use Reached::{Node, Nothing, Refusal, Tcp, Unknown};
+            for reached in [Unknown, Nothing, Tcp, Refusal, Node] {
                 let said = say(identity, reached);
                 assert!(said.contains("TCP port 9988"), "{said}");
-                let connected = matches!(reached, Reached::Tcp | Reached::Node);
+                let connected = matches!(reached, Tcp | Refusal | Node);
                 assert_eq!(said.contains("host is down"), !connected, "{said}");
             }
         }

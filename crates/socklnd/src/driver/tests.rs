@@ -6,6 +6,7 @@ mod dialling;
 mod exchange;
 mod golden;
 mod poll;
+mod races;
 mod rogue;
 mod strangers;
 mod time;

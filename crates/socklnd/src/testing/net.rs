@@ -1,7 +1,7 @@
 //! Streams and memory of the doubles.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -86,6 +86,8 @@ struct Inner {
     ends: BTreeMap<SockId, End>,
     /// The owner of a listener: a node, or the test itself.
     listeners: BTreeMap<SocketAddr, Option<usize>>,
+    /// Where no connection request of a node arrives, and nothing answers.
+    lost: BTreeSet<SocketAddr>,
     reports: BTreeMap<usize, VecDeque<(SockId, Readiness)>>,
     incoming: BTreeMap<Option<usize>, VecDeque<Incoming>>,
     next_sock: u64,
@@ -106,6 +108,7 @@ impl Net {
         Net(Rc::new(RefCell::new(Inner {
             ends: BTreeMap::new(),
             listeners: BTreeMap::new(),
+            lost: BTreeSet::new(),
             reports: BTreeMap::new(),
             incoming: BTreeMap::new(),
             next_sock: 1,
@@ -131,6 +134,16 @@ impl Net {
 
     pub(crate) fn listen(&self, address: SocketAddr, node: Option<usize>) {
         self.0.borrow_mut().listeners.insert(address, node);
+    }
+
+    /// Whether the network loses what nodes send to `address` to open a stream.
+    pub(crate) fn lose_dials_to(&self, address: SocketAddr, lost: bool) {
+        let set = &mut self.0.borrow_mut().lost;
+        if lost {
+            set.insert(address);
+        } else {
+            set.remove(&address);
+        }
     }
 
     pub(crate) fn take_report(&self, node: usize) -> Option<(SockId, Readiness)> {
@@ -250,6 +263,10 @@ impl Inner {
         let near = SockId(self.next_sock);
         let far = SockId(self.next_sock + 1);
         self.next_sock += 2;
+        if node.is_some() && self.lost.contains(&to) {
+            self.ends.insert(near, End { node, ..End::default() });
+            return Ok(near);
+        }
         let Some(&listener) = self.listeners.get(&to) else {
             if node.is_none() {
                 return Err(IoError::Refused);

@@ -118,6 +118,23 @@ impl World {
         op
     }
 
+    /// Has a node send a message without payload.
+    pub(crate) fn send(&mut self, node: usize, header: Header, to: ProcessId) -> OpKey {
+        let deadline = self.now + Nanos::from_secs(100);
+        let Node { driver, io, core } = &mut self.nodes[node];
+        let op = core.sending();
+        let payload = Default::default();
+        let send = SendAction { op, ni: NiIndex(0), to, header, payload, deadline };
+        driver.submit(self.now, core, io, &Action::Send(send));
+        op
+    }
+
+    /// Has a node's core close a peer.
+    pub(crate) fn close(&mut self, node: usize, peer: ProcessId, status: Status) {
+        let Node { driver, io, core } = &mut self.nodes[node];
+        driver.submit(self.now, core, io, &Action::Close { ni: NiIndex(0), peer, status });
+    }
+
     /// Lets everything happen that can happen now.
     pub(crate) fn run(&mut self) {
         for _ in 0..1_000_000 {

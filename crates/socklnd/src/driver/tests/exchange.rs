@@ -11,6 +11,7 @@ use lustrine_wire::nid::{Net, Nid, PID_USERLAND, ProcessId};
 use crate::config::NiConfig;
 use crate::driver::PeerConnections;
 use crate::io::SockId;
+use crate::peer::Side;
 use crate::testing::{Chaos, Node, Plan, World, config, ip4, process};
 
 fn pair(chaos: Chaos) -> World {
@@ -117,7 +118,7 @@ fn small_messages_go_on_control_and_large_ones_on_bulk() {
     world.put(0, process(2), 1, &[0; 900]);
     world.put(0, process(2), 2, &[0; 1000]);
     world.run();
-    let key = world.driver(0).peers.find(NiIndex(0), process(2)).unwrap();
+    let key = world.driver(0).peers.find(NiIndex(0), process(2), Side::Own).unwrap();
     let driver = world.driver(0);
     let waiting: Vec<_> = driver.peers[key]
         .members
