@@ -69,6 +69,7 @@ impl Io for VirtualIo<'_> {
         }
         if left != 0 {
             self.network.take(sock, left).read(&mut tail[..left]);
+            self.network.watch_read(sock, &tail[..left]);
         }
         IoOutcome::Bytes(len)
     }
@@ -93,7 +94,9 @@ impl Io for VirtualIo<'_> {
             match piece {
                 Piece::Bytes(own) => {
                     assert_eq!(mode, WriteMode::Copy, "the driver reuses its own bytes: copy them");
-                    bytes.append(Rope::from_bytes(&own[..own.len().min(left)]));
+                    let part = &own[..own.len().min(left)];
+                    self.network.watch_write(self.host, sock, part);
+                    bytes.append(Rope::from_bytes(part));
                 }
                 Piece::Span(span) => {
                     let part = span.part(0, span.len.min(left as u32));

@@ -9,6 +9,7 @@ mod carry;
 mod end;
 mod faults;
 mod flow;
+mod hellos;
 mod hosts;
 mod link;
 mod transfer;
@@ -25,6 +26,7 @@ use crate::fabric::Fabric;
 use crate::rng::Rng;
 use agenda::{Agenda, Doing};
 use end::{Connection, End, Packet, State};
+use hellos::Hellos;
 use hosts::Host;
 
 pub(crate) use end::{Lent, Report};
@@ -57,6 +59,9 @@ pub struct Network {
     cuts: HashSet<(HostId, HostId), FixedState>,
     agenda: Agenda,
     dirty: VecDeque<HostId>,
+    hellos: Hellos,
+    /// Where connection requests from one host to another one are lost.
+    deaf: HashSet<(HostId, HostId), FixedState>,
 }
 
 /// The connection of a stream's end, and which of its two ends it is.
@@ -91,6 +96,8 @@ impl Network {
             cuts: HashSet::default(),
             agenda: Agenda::default(),
             dirty: VecDeque::new(),
+            hellos: Hellos::default(),
+            deaf: HashSet::default(),
         }
     }
 

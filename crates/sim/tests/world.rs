@@ -314,3 +314,39 @@ fn nodes_of_several_partitions_serve_each_other() {
         check::assert_idle(&world);
     }
 }
+
+/// [SOCK-19], [SOCK-20]: two nodes dial each other, and one of the two dials is late, or never
+/// arrives. The network panics at the third NONE in a row ([SOCK-18]).
+#[test]
+fn a_race_with_a_dial_that_is_late_is_over_when_one_arrives() {
+    for late in [0, 1] {
+        for length in [SECOND, Nanos::from_millis(2700), Nanos::from_secs(30)] {
+            for conns_per_peer in [1, 2] {
+                let mut world = StreamSim::new(9);
+                let hosts = [("10.0.0.1@tcp", 1), ("10.0.0.2@tcp", conns_per_peer)];
+                let hosts = hosts.map(|(text, conns_per_peer)| {
+                    let spec = node(text, 0x1100);
+                    world.add_node(spec.with("conns_per_peer", conns_per_peer))
+                });
+                let (from, to) = (hosts[late], hosts[1 - late]);
+                world.network().lose_dials(from, to);
+                let timeout = Nanos::from_secs(5);
+                let pings = [
+                    world.ping(hosts[0], &nid("10.0.0.2@tcp"), timeout),
+                    world.ping(hosts[1], &nid("10.0.0.1@tcp"), timeout),
+                ];
+                world.run_for(length);
+                world.network().pass_dials(from, to);
+                world.run_for(Nanos::from_secs(60));
+                for (host, ping) in hosts.into_iter().zip(pings) {
+                    let result = world.node(host).result(ping);
+                    let answered = matches!(result, Some(ProbeResult::Ping(Ok(_))));
+                    assert!(answered, "{late} is late by {length:?}: {result:?}");
+                    let peers: Vec<_> = world.node(host).partition().driver().peers().collect();
+                    assert!(peers.len() == 1 && peers[0].control >= 1, "{peers:?}");
+                }
+                check::assert_idle(&world);
+            }
+        }
+    }
+}

@@ -14,6 +14,17 @@ impl Network {
         self.cuts.insert(pair(one, two));
     }
 
+    /// Requests for connections from one host to another one are lost, as by a firewall, and TCP
+    /// repeats them; connections of the other direction are not concerned.
+    pub fn lose_dials(&mut self, from: HostId, to: HostId) {
+        self.deaf.insert((from, to));
+    }
+
+    /// Requests for connections pass again when they are repeated.
+    pub fn pass_dials(&mut self, from: HostId, to: HostId) {
+        self.deaf.remove(&(from, to));
+    }
+
     /// Restores a cut connection; delayed data arrives.
     pub fn restore(&mut self, one: HostId, two: HostId) {
         if !self.cuts.remove(&pair(one, two)) {
@@ -70,6 +81,7 @@ impl Network {
             }
             self.leave(sock, (!silently).then_some(Packet::Reset));
         }
+        self.hellos.forget_host(host);
         self.listeners.retain(|_, owner| *owner != host);
         let own = &mut self.hosts[host.0 as usize];
         own.up = !silently;

@@ -196,7 +196,7 @@ impl Network {
         if self.is_carried(from, home) && self.fabric.hops(from, home, connection).is_none() {
             return self.fail_dial(near, IoError::Unreachable, NO_SUCH_HOST);
         }
-        if self.is_cut(from, home, connection) {
+        if self.is_cut(from, home, connection) || self.deaf.contains(&(from, home)) {
             if self.now.since(since) >= SYN_GIVE_UP {
                 return self.fail_dial(near, IoError::TimedOut, lustrine_lnet::time::Nanos(0));
             }

@@ -190,6 +190,7 @@ impl Network {
     /// Forgets an end, with or without a last item for the other side.
     pub(super) fn leave(&mut self, sock: SockId, last: Option<Packet>) {
         let (connection, _) = place(sock);
+        self.hellos.forget(sock);
         let Some(end) = self.end_mut(sock) else { return };
         if end.state == State::Closed {
             return;

@@ -127,12 +127,14 @@ fn fault(rng: &mut Rng, nodes: usize) -> Fault {
     let after_ms = rng.below(2000);
     let node = rng.below(nodes as u64) as usize;
     let between = (node, rng.below(nodes as u64) as usize);
-    match rng.below(12) {
+    match rng.below(15) {
         0..=3 => Fault::Break { after_ms, node, stream: rng.below(64) },
         4 | 5 => Fault::Sever { after_ms, between },
         6 | 7 => Fault::Restore { after_ms, between },
         8 => Fault::Refuse { after_ms, node },
         9 => Fault::Admit { after_ms, node },
+        10 | 11 => Fault::LoseDials { after_ms, from_to: between },
+        12 => Fault::PassDials { after_ms, from_to: between },
         _ => {
             let stop_kind = *rng.pick(&[StopKind::Crash, StopKind::Silence, StopKind::Orderly]);
             Fault::Restart { after_ms, node, stop_kind, away_ms: rng.below(3000) }

@@ -253,6 +253,20 @@ pub enum Fault {
         /// The two nodes.
         between: (usize, usize),
     },
+    /// What a node sends to another one to open a stream is lost.
+    LoseDials {
+        /// Milliseconds after the previous fault.
+        after_ms: u64,
+        /// The node that dials, and the one that does not hear of it.
+        from_to: (usize, usize),
+    },
+    /// It arrives again.
+    PassDials {
+        /// Milliseconds after the previous fault.
+        after_ms: u64,
+        /// The two nodes.
+        from_to: (usize, usize),
+    },
     /// A node accepts no new streams any more.
     Refuse {
         /// Milliseconds after the previous fault.
@@ -299,6 +313,8 @@ impl Fault {
         let (Fault::Break { after_ms, .. }
         | Fault::Sever { after_ms, .. }
         | Fault::Restore { after_ms, .. }
+        | Fault::LoseDials { after_ms, .. }
+        | Fault::PassDials { after_ms, .. }
         | Fault::Refuse { after_ms, .. }
         | Fault::Admit { after_ms, .. }
         | Fault::Cut { after_ms, .. }

@@ -286,6 +286,14 @@ impl Swarm {
                 let (one, two) = (host(one), host(two));
                 self.world.network().restore(one, two);
             }
+            Fault::LoseDials { from_to: (from, to), .. } => {
+                let (from, to) = (host(from), host(to));
+                self.world.network().lose_dials(from, to);
+            }
+            Fault::PassDials { from_to: (from, to), .. } => {
+                let (from, to) = (host(from), host(to));
+                self.world.network().pass_dials(from, to);
+            }
             Fault::Cut { link, .. } => self.cut(link, true),
             Fault::Splice { link, .. } => self.cut(link, false),
             Fault::Refuse { node, .. } => self.world.refuse(host(node)),
@@ -322,6 +330,7 @@ impl Swarm {
             self.world.admit(one.0);
             for two in &nodes {
                 self.world.network().restore(one.0, two.0);
+                self.world.network().pass_dials(one.0, two.0);
             }
         }
     }

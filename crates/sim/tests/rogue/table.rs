@@ -7,6 +7,10 @@ use crate::golden::{Allow, Replay};
 
 const OTHER_ORDER: &str = "answers a big-endian HELLO in its order, and reads its NIDs right";
 
+const TRIES: &str = "the same; a keepalive tries the first connection";
+
+const NOT_THRICE: &str = "closes the third and fourth without an answer";
+
 /// One capture.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
@@ -68,8 +72,18 @@ pub(crate) static ROWS: &[Row] = &[
     ),
     with("r_csumv3payload", "V3, a checksum computed as in V2, with a payload", "closes", CSUM),
     with("r_csumv3payloadonly", "V3, a checksum of the payload", "accepts it", CSUM),
-    same("r_dup", "a second CONTROL connection, and a GET on it", "NONE, closes the second"),
-    same("r_dup3", "four more CONTROL connections", "NONE to each, closes them"),
+    with(
+        "r_dup",
+        "a second CONTROL connection, and a GET on it",
+        "NONE, closes the second",
+        Replay { allow: &[(Allow::Keepalives, TRIES)], ..SAME },
+    ),
+    with(
+        "r_dup3",
+        "four more CONTROL connections",
+        "NONE to each, closes them",
+        Replay { allow: &[(Allow::Keepalives, TRIES), (Allow::Missing, NOT_THRICE)], ..SAME },
+    ),
     same(
         "r_getnomatch",
         "GETs with wrong match bits, to portals 9 and 99, then a valid one",
