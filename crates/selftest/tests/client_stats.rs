@@ -176,8 +176,8 @@ fn clients_keep_to_a_rate() {
     assert!(reported.iter().all(|(_, stats)| stats.active == 0), "{reported:?}");
 }
 
-/// While the server is silent for 80 s, 800 RPCs are due and 4 are under way. Those that are due for
-/// more than 60 s are never sent and count with 60 s; the others are sent late [STAT-7].
+/// While the server is silent for 80 s, 800 RPCs are due and 4 are under way. Those that are due
+/// for more than 60 s are never sent and count with 60 s; the others are sent late [STAT-7].
 #[test]
 fn an_rpc_that_is_due_for_more_than_60_s_is_never_sent() {
     const RATE: u64 = 10;

@@ -176,10 +176,10 @@ mod tests {
         for identity in [Identity::Node, Identity::Userland] {
             assert_eq!(
                 shown(Status::Busy, identity),
-                "ping 10.0.0.1@tcp: the peer accepts no connection at present; the program at TCP \
-                 port 9988 is an LNet node that has as many connections as it may have \
-                 (connections_max), or one with the userland identity that has connected to this \
-                 node itself: such a node is reached only by answers"
+                "ping 10.0.0.1@tcp: the peer accepts no connection at present; the node at TCP \
+                 port 9988 answers, but takes no connection now: it is connecting to this node \
+                 itself, and does not get through (a firewall on the way here?), or still has \
+                 connections of an earlier time, or as many as it may have"
             );
         }
     }

@@ -26,7 +26,11 @@ fn malformed_handshakes_are_counted() {
         any_port("a request that ends too soon", &[("handshakes_broken", 1)], half_a_request),
         any_port("good HELLOs, one after the other", &[("opened_passive", 300)], come_and_go),
         privileged("a HELLO under many names", &[("opened_passive", 300)], many_names),
-        privileged("the same HELLO again and again", &[("duplicates_refused", 300)], again),
+        privileged(
+            "the same HELLO again and again",
+            &[("duplicates_refused", 300), ("closed_unanswered", 298)],
+            again,
+        ),
         privileged("another version in the middle", &[("renegotiated", 1)], other_version),
     ];
     // NIDs are forgotten when there are too many.
@@ -113,9 +117,12 @@ fn many_names(scene: &Scene, rogue: &mut Rogue) {
 
 fn again(_: &Scene, rogue: &mut Rogue) {
     let _first = rogue.befriend(ConnType::Control);
-    for _ in 0..300 {
-        let (mut line, answer) = rogue.befriend_as(&rogue.words.hello(ConnType::Control));
-        assert_eq!(answer.kind, ConnType::None);
+    for index in 0..300 {
+        let mut line = rogue.dial();
+        line.say(&greeting(&rogue.words, &rogue.words.hello(ConnType::Control)));
+        let answer = line.hear_hello().map(|hello| hello.kind);
+        // A third NONE in a row crashes programs of some kernels [SOCK-18].
+        assert_eq!(answer, (index < 2).then_some(ConnType::None), "dial {index}");
         line.wait_for_end();
     }
 }
