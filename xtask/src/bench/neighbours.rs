@@ -124,9 +124,15 @@ pub(crate) fn run(args: &NeighboursArgs) -> Result<()> {
     results::write(Some(&file), &table, &found)
 }
 
+/// Computes until the shell is killed, or the process of its first argument is gone: a benchmark
+/// that is killed cannot end its children.
+const COMPUTE: &str =
+    "while kill -0 $1; do i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done; done";
+
 /// A program that computes until it is killed.
 fn neighbour() -> Result<ChildGuard> {
-    ChildGuard::silent(Command::new("sh").args(["-c", "while :; do :; done"]))
+    let benchmark = std::process::id().to_string();
+    ChildGuard::silent(Command::new("sh").args(["-c", COMPUTE, "sh", &benchmark]))
 }
 
 fn render(found: &Neighbours) -> String {
@@ -166,6 +172,32 @@ fn render(found: &Neighbours) -> String {
         );
     }
     out
+}
+
+#[test]
+fn a_busy_program_ends_with_the_benchmark() {
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
+    use std::time::{Duration, Instant};
+
+    // The shell stands for the benchmark. Its child has the same standard output.
+    let script = "sh -c \"$1\" sh $$ 2>/dev/null & echo started; wait";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, "sh", COMPUTE]).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut shell = ChildGuard::piped(&mut shell).expect("a shell");
+    let mut output = BufReader::new(shell.stdout().expect("a pipe"));
+    let mut line = String::new();
+    output.read_line(&mut line).expect("a line");
+    assert_eq!(line, "started\n");
+    drop(shell);
+    // The pipe ends when the last process that has it has ended.
+    let begin = Instant::now();
+    let reader = std::thread::spawn(move || output.read_line(&mut String::new()));
+    while !reader.is_finished() && begin.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(reader.is_finished(), "the busy program still runs");
+    assert_eq!(reader.join().expect("it read").expect("the end of the pipe"), 0);
 }
 
 #[test]
