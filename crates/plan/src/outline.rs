@@ -18,7 +18,7 @@ pub fn count(points: &[Point]) -> String {
 pub fn duration(points: &[Point]) -> String {
     let times = points.iter().map(|point| point.time.0.saturating_add(point.warm_up.0));
     let seconds = times.fold(0, u64::saturating_add).div_ceil(1_000_000_000);
-    format!("{} min {} s and more", seconds / 60, seconds % 60)
+    format!("at least {} min {} s", seconds / 60, seconds % 60)
 }
 
 /// The measurements, point by point, as text.
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(lines[3], format!("{read} 4k, concurrency 1"));
         assert_eq!(lines[4], format!("{read} 1M, concurrency 2"));
         assert_eq!(lines[5], "    2  both, clients 2 (1 of 2)");
-        assert_eq!(lines.last(), Some(&"4 points, 0 min 10 s and more"));
+        assert_eq!(lines.last(), Some(&"4 points, at least 0 min 10 s"));
     }
 
     #[test]
@@ -99,7 +99,7 @@ mod tests {
             "name: x\ngroups: {clients: 2, servers: 1}\nsteps:\n- repeat: 100\n  sweep: \
              {concurrency: 1..3}\n  tests: [{do: ping, from: clients, to: servers}]\n",
         );
-        assert!(text.contains("  ... and 100 more\n300 points, 27 min 30 s and more\n"), "{text}");
+        assert!(text.contains("  ... and 100 more\n300 points, at least 27 min 30 s\n"), "{text}");
         assert!(text.lines().count() < 410);
     }
 }

@@ -122,7 +122,7 @@ impl Run<'_> {
         let mut report = Report::new(self.args, side, self.target, connections);
         if self.target.raw_addr().is_none() && rows.iter().any(|row| row.test != TestWord::Ping) {
             self.progress
-                .say("no plain TCP beside it: only a node started for the run offers that");
+                .say("plain TCP is not measured: only a node started for the run offers it");
         }
         for (index, row) in rows.iter().enumerate() {
             self.progress.begin(index + 1, rows.len(), row);
