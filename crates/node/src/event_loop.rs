@@ -315,9 +315,9 @@ impl EventLoop {
                 let started = self.partition.start_client(now, *args);
                 let _ = reply.send(started.map_err(|ClientBusy| LoadError::Busy));
             }
-            LoadRequest::LoadStep(rung, reply) => {
+            LoadRequest::LoadStep(step, reply) => {
                 let taken = match self.partition.client(LOAD_SLOT) {
-                    Some(client) => client.start_step(rung).map_err(LoadError::LoadStep),
+                    Some(client) => client.start_step(step).map_err(LoadError::LoadStep),
                     None => Err(LoadError::None),
                 };
                 let _ = reply.send(taken);

@@ -98,7 +98,7 @@ impl Stage {
         let first_slot = self.lanes[load.from];
         let lanes = u8::try_from(load.spread.servers).expect("checked when the file was read");
         self.lanes[load.from] += lanes;
-        let rung = LoadStep {
+        let step = LoadStep {
             test: load.test,
             concurrency: load.concurrency,
             limit: StepLimit::Time(load.time),
@@ -125,7 +125,7 @@ impl Stage {
             };
             sim.start_client(host, args);
             let client = sim.client(host, at.slot).expect("it was just started");
-            client.start_step(rung).expect("checked when the file was read");
+            client.start_step(step).expect("checked when the file was read");
             Some(at)
         };
         load.spread.pairs(from.count, to.count).map(start).collect()

@@ -1,6 +1,6 @@
-//! The load generator: one node, at most one session, one rung of load after the other.
+//! The load generator: one node, at most one session, one step of load after the other.
 //!
-//! A rung keeps a number of RPCs of one test outstanding for a time or a count. Connections,
+//! A step keeps a number of RPCs of one test outstanding for a time or a count. Connections,
 //! discovery and the first RPC of every unit are over before its clock starts. A node that dies
 //! and returns costs errors and time, both of which are reported; the load continues by itself.
 
@@ -68,7 +68,7 @@ pub struct ClientArgs {
     pub wall_seconds: u64,
 }
 
-/// One step of a ladder of load.
+/// A load of one kind, until its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadStep {
     /// What to do.
@@ -82,7 +82,7 @@ pub struct LoadStep {
     pub warm_up: Nanos,
 }
 
-/// The end of a rung.
+/// The end of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepLimit {
     /// After this much measured time.
@@ -91,7 +91,7 @@ pub enum StepLimit {
     Count(u64),
 }
 
-/// Why a rung is not taken.
+/// Why a step is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadStepError {
     /// It would harm the node.
@@ -100,8 +100,8 @@ pub enum LoadStepError {
     /// Outside 1 to 1024.
     #[error("concurrency {0} is outside 1..=1024")]
     Concurrency(u32),
-    /// Another rung runs, or the client is closing.
-    #[error("the client is not ready for a rung")]
+    /// Another step runs, or the client is closing.
+    #[error("the client is not ready for a step")]
     NotReady,
 }
 
@@ -127,8 +127,8 @@ pub enum ClientError {
         /// The status, a positive errno.
         status: u32,
     },
-    /// The rung's buffers do not fit into `selftest_memory`.
-    #[error("the rung needs {needed} bytes of memory for bulk data; raise selftest_memory")]
+    /// The step's buffers do not fit into `selftest_memory`.
+    #[error("the step needs {needed} bytes of memory for bulk data; raise selftest_memory")]
     Memory {
         /// What it needs.
         needed: u64,
@@ -145,9 +145,9 @@ fn last_failure(failure: &Option<RpcError>) -> String {
 /// What the client is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// No rung.
+    /// No step.
     Idle,
-    /// A rung waits for the session and for the node's counters, if there are to be any.
+    /// A step waits for the session and for the node's counters, if there are to be any.
     Before,
     /// Units run; the clock may not run yet.
     Running,
@@ -157,7 +157,7 @@ enum Phase {
     After,
 }
 
-/// What the end of a rung waits for.
+/// What the end of a step waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Drain {
     /// The last RPCs, which may end as long as anything arrives; silent until then, the node is
@@ -210,7 +210,7 @@ pub struct Client {
     budget: Budget,
     wall: WallClock,
     timeout: Nanos,
-    rung: Option<(LoadStep, Plan)>,
+    step: Option<(LoadStep, Plan)>,
     phase: Phase,
     units: Units,
     stats: StepStats,
@@ -233,9 +233,9 @@ pub struct Client {
     /// When it became usable; silence counts from here.
     up_since: Time,
     was_usable: bool,
-    /// Since when the rung has been unable to begin, or to go on.
+    /// Since when the step has been unable to begin, or to go on.
     stuck_since: Option<Time>,
-    /// Whether the rung was ended from outside: RPCs that this cuts off did not fail.
+    /// Whether the step was ended from outside: RPCs that this cuts off did not fail.
     interrupted: bool,
 }
 
@@ -265,7 +265,7 @@ impl Client {
             budget: Budget::new(tunables.selftest_memory, 1),
             wall: WallClock { seconds: args.wall_seconds },
             timeout,
-            rung: None,
+            step: None,
             phase: Phase::Idle,
             units: Units::default(),
             stats: StepStats::new(),
@@ -291,14 +291,14 @@ impl Client {
         self.args.slot
     }
 
-    /// Takes a rung; it begins when the session is there.
+    /// Takes a step; it begins when the session is there.
     ///
     /// # Errors
-    /// When the rung is dangerous or out of range, or another one has not ended.
-    pub fn start_step(&mut self, rung: LoadStep) -> Result<(), LoadStepError> {
-        let plan = Plan::new(rung.test, FEATURES_KNOWN, 0)?;
-        if !(1..=CONCURRENCY_MAX).contains(&rung.concurrency) {
-            return Err(LoadStepError::Concurrency(rung.concurrency));
+    /// When the step is dangerous or out of range, or another one has not ended.
+    pub fn start_step(&mut self, step: LoadStep) -> Result<(), LoadStepError> {
+        let plan = Plan::new(step.test, FEATURES_KNOWN, 0)?;
+        if !(1..=CONCURRENCY_MAX).contains(&step.concurrency) {
+            return Err(LoadStepError::Concurrency(step.concurrency));
         }
         if self.phase != Phase::Idle || self.link.is_closed() {
             return Err(LoadStepError::NotReady);
@@ -310,14 +310,14 @@ impl Client {
         self.down_since = None;
         self.stuck_since = None;
         self.interrupted = false;
-        self.link.want_service(rung.test.service(), rung.concurrency);
+        self.link.want_service(step.test.service(), step.concurrency);
         self.link.want_counters();
-        self.rung = Some((rung, plan));
+        self.step = Some((step, plan));
         self.phase = Phase::Before;
         Ok(())
     }
 
-    /// Ends the rung, if one runs, and then the session.
+    /// Ends the step, if one runs, and then the session.
     pub fn finish(&mut self, now: Time) {
         match self.phase {
             Phase::Idle => {}
@@ -330,7 +330,7 @@ impl Client {
         self.link.close(now);
     }
 
-    /// Whether the last rung is over; its statistics stay until the next one starts.
+    /// Whether the last step is over; its statistics stay until the next one starts.
     pub fn step_finished(&self) -> bool {
         self.phase == Phase::Idle
     }
@@ -457,13 +457,13 @@ impl Client {
             // The last event came behind the last turn.
             return Time::ZERO;
         }
-        let load = match (self.phase, self.rung) {
-            (Phase::Running, Some((rung, _))) => {
-                let end = match (rung.limit, self.stats.measured_from) {
+        let load = match (self.phase, self.step) {
+            (Phase::Running, Some((step, _))) => {
+                let end = match (step.limit, self.stats.measured_from) {
                     (StepLimit::Time(length), Some(from)) => from + length,
                     // Once it is over, what is left are events, or the end of the extra time.
-                    (_, None) if self.warmed_up => self.started + rung.warm_up + WARM_UP_EXTRA,
-                    (_, None) => self.started + rung.warm_up,
+                    (_, None) if self.warmed_up => self.started + step.warm_up + WARM_UP_EXTRA,
+                    (_, None) => self.started + step.warm_up,
                     (StepLimit::Count(_), _) => Time::NEVER,
                 };
                 end.min(self.units.next_wake()).min(self.stall_deadline())

@@ -124,7 +124,7 @@ pub struct Console {
     orders: VecDeque<ConsoleRpc>,
     answers: VecDeque<(u64, Result<Answer, Refusal>)>,
     next_round: Time,
-    /// When the session ends unless somebody says something.
+    /// When the session ends unless a command comes.
     ends_at: Time,
     /// The stamp of the last session: no two have the same.
     last_stamp: i64,

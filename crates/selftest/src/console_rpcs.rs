@@ -1,4 +1,4 @@
-//! RPCs made for somebody else: orders come in, outcomes go out.
+//! RPCs that another part of the program orders: orders come in, outcomes go out.
 
 use std::collections::VecDeque;
 

@@ -41,7 +41,7 @@ pub(crate) enum ToFramework {
     Fetched { ticket: Ticket, list: Result<Vec<ProcessId>, FetchError> },
     /// So many units of an instance have ended.
     Ended { instance: InstanceId, units: u32 },
-    /// An engine's share of a STAT reply.
+    /// A worker's share of a STAT reply.
     Counted { gather: u32, share: Share },
     /// A worker's share of a client's statistics.
     Measured { gather: u32, share: Box<Measured> },
@@ -58,7 +58,7 @@ pub(crate) enum FetchError {
     Bad,
 }
 
-/// One engine's counters.
+/// One worker's counters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Share {
     pub(crate) rpc: RpcTotals,
@@ -72,7 +72,7 @@ pub(crate) enum ToWorker {
     Reply { ticket: Ticket, features: u32, body: Body },
     /// Send no reply.
     Silence { ticket: Ticket },
-    /// Get `count` destinations from the asker.
+    /// Get `count` destinations from the requester.
     Fetch { ticket: Ticket, bulk_bits: u64, count: u32, len: u32, order: ByteOrder },
     /// Make units: for each destination `concurrency` of them.
     Add { instance: InstanceId, work: Work, destinations: Vec<ProcessId> },

@@ -1,5 +1,5 @@
 //! The framework services: session, batches, tests, counters. They live on CPU partition 0 and
-//! reach the engines by values [LST-12] to [LST-15].
+//! reach the workers by values [LST-12] to [LST-15].
 
 mod access;
 mod batch;
@@ -78,7 +78,7 @@ struct Fetch {
     work: Work,
 }
 
-/// A STAT without all engines' shares yet.
+/// A STAT without all workers' shares yet.
 #[derive(Debug)]
 struct Gather {
     ticket: Ticket,
@@ -128,7 +128,7 @@ impl Framework {
         })
     }
 
-    /// Takes in what an engine says.
+    /// Takes in what a worker says.
     pub(crate) fn accept(&mut self, now: Time, news: ToFramework) {
         match news {
             ToFramework::Request { ticket, from, message } => {
@@ -160,7 +160,7 @@ impl Framework {
         self.expires
     }
 
-    /// The next value for an engine.
+    /// The next value for a worker.
     pub(crate) fn take_order(&mut self) -> Option<(u16, ToWorker)> {
         self.orders.pop_front()
     }

@@ -161,7 +161,7 @@ pub enum TestError {
     /// A ping came back with another magic or sequence number (EBADMSG).
     #[error("a ping came back as another one")]
     Echo,
-    /// Not one RPC ended in the measured time, and none failed: counted once per rung.
+    /// Not one RPC ended in the measured time, and none failed: counted once per step.
     #[error("no RPC ended in the measured time")]
     NoneEnded,
 }

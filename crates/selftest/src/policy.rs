@@ -118,7 +118,7 @@ pub struct ServicePolicy {
 }
 
 impl ServicePolicy {
-    /// A policy that allows everything to everybody: for networks without strangers, such as a
+    /// A policy that allows everything to every peer: for networks without strangers, such as a
     /// simulated one.
     pub fn full() -> ServicePolicy {
         ServicePolicy { mode: ServiceMode::Full, consoles: ConsoleList::default() }

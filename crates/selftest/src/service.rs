@@ -29,8 +29,8 @@ use crate::worker::Worker;
 pub struct Service {
     owner: Owner,
     cpt: u16,
-    engine: Worker,
-    front: Option<Framework>,
+    worker: Worker,
+    framework: Option<Framework>,
     inbound: VecDeque<CptMessageBody>,
     outbound: VecDeque<(u16, CptMessage)>,
     /// Until then there is nothing to do in a turn, unless something comes in.
@@ -51,8 +51,8 @@ impl Service {
         Service {
             owner,
             cpt,
-            engine: Worker::new(cpt, cpts, tunables, wall_seconds),
-            front: (cpt == 0).then(|| Framework::new(cpts, tunables)),
+            worker: Worker::new(cpt, cpts, tunables, wall_seconds),
+            framework: (cpt == 0).then(|| Framework::new(cpts, tunables)),
             inbound: VecDeque::new(),
             outbound: VecDeque::new(),
             idle_until: Time::ZERO,
@@ -72,7 +72,7 @@ impl Service {
                 if client_slot != ClientSlot::SERVICE => {}
             Some(mark) => {
                 self.idle_until = Time::ZERO;
-                self.engine.handle(
+                self.worker.handle(
                     &mut Turn { now, owner: self.owner, shard, memory },
                     mark,
                     event,
@@ -93,7 +93,7 @@ impl Service {
     ) {
         let turn = &mut Turn { now, owner: self.owner, shard, memory };
         self.idle_until = Time::ZERO;
-        self.engine.peer_lost(turn, peer, status);
+        self.worker.peer_lost(turn, peer, status);
     }
 
     /// Once per loop turn, after the events.
@@ -102,24 +102,24 @@ impl Service {
             return;
         }
         let turn = &mut Turn { now, owner: self.owner, shard, memory };
-        self.engine.drive(turn);
-        if let Some(front) = &mut self.front {
-            front.drive(now);
+        self.worker.drive(turn);
+        if let Some(framework) = &mut self.framework {
+            framework.drive(now);
         }
         self.carry(turn);
-        self.idle_until = if self.engine.is_settled() { self.due() } else { Time::ZERO };
+        self.idle_until = if self.worker.is_settled() { self.due() } else { Time::ZERO };
     }
 
     /// Hands messages to the framework and the worker, until there are none left.
     fn carry<M: Memory>(&mut self, turn: &mut Turn<'_, M>) {
         let now = turn.now;
-        // Each value leads to a bounded number of others, and an engine's own to none: this ends.
+        // Each value leads to a bounded number of others, and a worker's own to none: this ends.
         loop {
             let mut idle = true;
-            while let Some(news) = self.engine.take_news() {
+            while let Some(news) = self.worker.take_news() {
                 idle = false;
-                match &mut self.front {
-                    Some(front) => front.accept(now, news),
+                match &mut self.framework {
+                    Some(framework) => framework.accept(now, news),
                     None => {
                         self.outbound.push_back((0, CptMessage(CptMessageBody::Framework(news))))
                     }
@@ -127,16 +127,18 @@ impl Service {
             }
             while let Some(message) = self.inbound.pop_front() {
                 idle = false;
-                match (message, &mut self.front) {
-                    (CptMessageBody::Framework(news), Some(front)) => front.accept(now, news),
+                match (message, &mut self.framework) {
+                    (CptMessageBody::Framework(news), Some(framework)) => {
+                        framework.accept(now, news)
+                    }
                     (CptMessageBody::Framework(_), None) => {}
-                    (CptMessageBody::Worker(order), _) => self.engine.accept(turn, order),
+                    (CptMessageBody::Worker(order), _) => self.worker.accept(turn, order),
                 }
             }
-            while let Some((cpt, order)) = self.front.as_mut().and_then(Framework::take_order) {
+            while let Some((cpt, order)) = self.framework.as_mut().and_then(Framework::take_order) {
                 idle = false;
                 if cpt == self.cpt {
-                    self.engine.accept(turn, order);
+                    self.worker.accept(turn, order);
                 } else {
                     self.outbound.push_back((cpt, CptMessage(CptMessageBody::Worker(order))));
                 }
@@ -153,8 +155,8 @@ impl Service {
     }
 
     fn due(&self) -> Time {
-        let front = self.front.as_ref().map_or(Time::NEVER, Framework::next_deadline);
-        self.engine.next_deadline().min(front)
+        let framework = self.framework.as_ref().map_or(Time::NEVER, Framework::next_deadline);
+        self.worker.next_deadline().min(framework)
     }
 
     /// The next value for another partition, and which.
@@ -170,12 +172,12 @@ impl Service {
 
     /// The session in force; `None` also on partitions other than 0.
     pub fn session(&self) -> Option<SessionInfo> {
-        self.front.as_ref().and_then(Framework::session)
+        self.framework.as_ref().and_then(Framework::session)
     }
 
     /// Counters of this partition since it began.
     pub fn totals(&self) -> RpcTotals {
-        self.engine.totals()
+        self.worker.totals()
     }
 
     /// Puts a policy into force; each partition of the node has to be given it. Until then a
@@ -190,15 +192,15 @@ impl Service {
     ) {
         self.idle_until = Time::ZERO;
         let enabled = policy.mode != ServiceMode::Off;
-        self.engine.set_enabled(&mut Turn { now, owner: self.owner, shard, memory }, enabled);
-        if let Some(front) = &mut self.front {
-            front.set_policy(policy.clone());
+        self.worker.set_enabled(&mut Turn { now, owner: self.owner, shard, memory }, enabled);
+        if let Some(framework) = &mut self.framework {
+            framework.set_policy(policy.clone());
         }
     }
 
     /// Withdraws the request buffers: nothing new is served, what is under way goes on.
     pub fn close<M: Memory>(&mut self, now: Time, shard: &mut Shard, memory: &mut M) {
         self.idle_until = Time::ZERO;
-        self.engine.close(&mut Turn { now, owner: self.owner, shard, memory });
+        self.worker.close(&mut Turn { now, owner: self.owner, shard, memory });
     }
 }

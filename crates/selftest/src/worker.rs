@@ -43,7 +43,7 @@ pub(crate) struct Worker {
     budget: Budget,
     wall: WallClock,
     timeout: Nanos,
-    /// What the front is to hear.
+    /// What the framework is to hear.
     news: VecDeque<ToFramework>,
 }
 
@@ -116,7 +116,7 @@ impl Worker {
         }
     }
 
-    /// Does what the front says.
+    /// Does what the framework says.
     pub(crate) fn accept<M: Memory>(&mut self, turn: &mut Turn<'_, M>, order: ToWorker) {
         match order {
             ToWorker::Reply { ticket, features, body } => {
@@ -209,7 +209,7 @@ impl Worker {
         self.caller.next_deadline().min(self.units.next_deadline())
     }
 
-    /// The next value for the front.
+    /// The next value for the framework.
     pub(crate) fn take_news(&mut self) -> Option<ToFramework> {
         self.news.pop_front()
     }

@@ -224,8 +224,8 @@ fn greedy_request() -> (Body, [u8; MESSAGE_LEN]) {
 fn honest_writes_go_on(world: &mut World) {
     let write = Test::Write { len: 65_536, check: BrwCheck::Full };
     let limit = StepLimit::Count(500);
-    let rung = LoadStep { test: write, concurrency: 4, limit, warm_up: Nanos(0) };
-    world.client().start_step(rung).unwrap();
+    let step = LoadStep { test: write, concurrency: 4, limit, warm_up: Nanos(0) };
+    world.client().start_step(step).unwrap();
     world.until(Nanos::from_millis(5), 2000, |world| world.client().step_finished());
     let now = world.now;
     let figures = world.client().progress(now);

@@ -12,7 +12,7 @@ use lustrine_wire::srpc::BrwCheck;
 
 const STEP: Nanos = Nanos::from_millis(1);
 
-fn rung(test: Test, concurrency: u32) -> LoadStep {
+fn step(test: Test, concurrency: u32) -> LoadStep {
     LoadStep { test, concurrency, limit: StepLimit::Count(200), warm_up: Nanos(0) }
 }
 
@@ -27,8 +27,8 @@ fn every_test_with_every_check_runs_clean() {
     }
     for test in tests {
         let limit = if test.len() > 100_000 { 20 } else { 200 };
-        let rung = LoadStep { limit: StepLimit::Count(limit), ..rung(test, 4) };
-        world.client().start_step(rung).unwrap();
+        let step = LoadStep { limit: StepLimit::Count(limit), ..step(test, 4) };
+        world.client().start_step(step).unwrap();
         world.until(STEP, 5000, |world| world.client().step_finished());
         let now = world.now;
         let progress = world.client().progress(now);
@@ -51,7 +51,7 @@ fn every_test_with_every_check_runs_clean() {
 fn a_stall_at_the_end_of_a_step_shows_in_its_latencies() {
     let mut world = World::pair();
     let limit = StepLimit::Time(Nanos::from_secs(3));
-    world.client().start_step(LoadStep { limit, ..rung(Test::Ping, 8) }).unwrap();
+    world.client().start_step(LoadStep { limit, ..step(Test::Ping, 8) }).unwrap();
     let measured = |world: &mut World| {
         let now = world.now;
         world.client().progress(now)
@@ -74,7 +74,7 @@ fn a_stall_at_the_end_of_a_step_shows_in_its_latencies() {
 fn what_never_ends_is_counted_with_its_age() {
     let mut world = World::pair();
     let limit = StepLimit::Time(Nanos::from_secs(3));
-    world.client().start_step(LoadStep { limit, ..rung(Test::Ping, 8) }).unwrap();
+    world.client().start_step(LoadStep { limit, ..step(Test::Ping, 8) }).unwrap();
     world.turns(STEP, 2500);
     world.nodes[1].dead = true;
     world.until(Nanos::from_millis(10), 20_000, |world| world.client().step_finished());
@@ -88,15 +88,15 @@ fn what_never_ends_is_counted_with_its_age() {
 #[test]
 fn a_rung_that_is_wrong_is_not_taken() {
     let mut world = World::pair();
-    let dangerous = rung(Test::Write { len: 4092, check: BrwCheck::None }, 1);
+    let dangerous = step(Test::Write { len: 4092, check: BrwCheck::None }, 1);
     let refused = Err(LoadStepError::HarmfulTest(HarmfulTest::NotWords(4092)));
     assert_eq!(world.client().start_step(dangerous), refused);
     for concurrency in [0, 1025] {
         let refused = Err(LoadStepError::Concurrency(concurrency));
-        assert_eq!(world.client().start_step(rung(Test::Ping, concurrency)), refused);
+        assert_eq!(world.client().start_step(step(Test::Ping, concurrency)), refused);
     }
-    world.client().start_step(rung(Test::Ping, 1)).unwrap();
-    let second = world.client().start_step(rung(Test::Ping, 1));
+    world.client().start_step(step(Test::Ping, 1)).unwrap();
+    let second = world.client().start_step(step(Test::Ping, 1));
     assert_eq!(second, Err(LoadStepError::NotReady));
 }
 
@@ -106,7 +106,7 @@ fn a_rung_larger_than_the_memory_says_so() {
     tunables.set("selftest_memory", 16).unwrap();
     let mut world = World::pair_with(tunables);
     let read = Test::Read { len: 1 << 20, check: BrwCheck::Full };
-    world.client().start_step(rung(read, 17)).unwrap();
+    world.client().start_step(step(read, 17)).unwrap();
     world.until(STEP, 1000, |world| world.client().finished());
     assert_eq!(world.client().error(), Some(ClientError::Memory { needed: 17 << 20 }));
     assert!(world.service(1).session().is_none(), "the session was removed all the same");
@@ -148,9 +148,9 @@ fn two_clients_on_one_node_do_not_mix() {
     world.add_client(0, 1, |_| {});
     world.add_client(2, 0, |_| {});
     let read = Test::Read { len: 4096, check: BrwCheck::Full };
-    world.client().start_step(rung(read, 16)).unwrap();
+    world.client().start_step(step(read, 16)).unwrap();
     let other = world.nodes[2].client.as_mut().unwrap();
-    other.start_step(rung(Test::Write { len: 8192, check: BrwCheck::Full }, 16)).unwrap();
+    other.start_step(step(Test::Write { len: 8192, check: BrwCheck::Full }, 16)).unwrap();
     world.until(STEP, 5000, |world| {
         world.client().step_finished() && world.nodes[2].client.as_ref().unwrap().step_finished()
     });
@@ -166,7 +166,7 @@ fn a_client_that_is_finished_early_leaves_nothing_behind() {
     let read = Test::Read { len: 65_536, check: BrwCheck::Simple };
     for turns in [0, 1, 3, 5, 8, 13, 40] {
         world.add_client(0, 1, |_| {});
-        let endless = LoadStep { limit: StepLimit::Time(Nanos::from_secs(1000)), ..rung(read, 8) };
+        let endless = LoadStep { limit: StepLimit::Time(Nanos::from_secs(1000)), ..step(read, 8) };
         world.client().start_step(endless).unwrap();
         world.turns(STEP, turns);
         let now = world.now;
@@ -193,7 +193,7 @@ fn clients_without_sessions_share_a_node_that_is_in_somebody_elses() {
         let client = world.nodes[node].client.as_mut().unwrap();
         assert!(client.is_connected());
         let read = Test::Read { len: 1 << 20, check: BrwCheck::Full };
-        client.start_step(rung(if node == 2 { read } else { Test::Ping }, 4)).unwrap();
+        client.start_step(step(if node == 2 { read } else { Test::Ping }, 4)).unwrap();
     }
     let over =
         |world: &mut World, node: usize| world.nodes[node].client.as_mut().unwrap().step_finished();

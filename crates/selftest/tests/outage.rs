@@ -87,7 +87,7 @@ fn patience_is_the_longest_silence() {
     }
 }
 
-/// Also when the node was away before, and when it goes at the end of a rung.
+/// Also when the node was away before, and when it goes at the end of a step.
 #[test]
 fn patience_is_the_same_after_an_outage_and_at_the_end() {
     let mut world = pinging(10, 300);
@@ -104,7 +104,7 @@ fn patience_is_the_same_after_an_outage_and_at_the_end() {
     dies_for_good(&mut world, 2);
 }
 
-/// It is asked, says that it is there, and what it lost is given up: the rung ends.
+/// It is asked, says that it is there, and what it lost is given up: the step ends.
 #[test]
 fn a_server_that_returns_after_the_end_of_a_rung_loses_only_what_was_under_way() {
     let mut world = pinging(20, 3);
@@ -254,7 +254,7 @@ fn a_slow_way_that_is_full_of_our_own_data_is_no_dead_node() {
         world.turns(STEP, 200);
         world.width = 1;
         world.turns(seconds(1), 150);
-        // The rung ends on the slow way; nothing that is still out is given up.
+        // The step ends on the slow way; nothing that is still out is given up.
         world.until(seconds(1), 200, |world| world.client().step_finished());
         let now = world.now;
         let progress = world.client().progress(now);

@@ -114,9 +114,9 @@ fn measure(run: &Run) -> Found {
         crowd.start_client(host, args);
         let limit = StepLimit::Time(Nanos::from_secs(1_000_000));
         let (test, concurrency) = (run.test, run.concurrency);
-        let rung = LoadStep { test, concurrency, limit, warm_up: Nanos(0) };
+        let step = LoadStep { test, concurrency, limit, warm_up: Nanos(0) };
         let client = crowd.client(host, SLOT).expect("it was just started");
-        client.start_step(rung).expect("a harmless rung");
+        client.start_step(step).expect("a harmless step");
     }
     let (built, built_bytes) = (begin.elapsed(), resident());
     // Connections and discovery first.

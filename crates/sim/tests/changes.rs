@@ -121,9 +121,9 @@ fn start_load(world: &mut StreamSim, host: HostId, length: Nanos) {
     };
     world.start_client(host, args);
     let test = Test::Write { len: 4096, check: BrwCheck::Full };
-    let rung =
+    let step =
         LoadStep { test, concurrency: 4, limit: StepLimit::Time(length), warm_up: Nanos::ZERO };
-    Simulation::client(world, host, SLOT).expect("it runs").start_step(rung).expect("harmless");
+    Simulation::client(world, host, SLOT).expect("it runs").start_step(step).expect("harmless");
 }
 
 fn finished(world: &mut StreamSim, host: HostId) -> bool {

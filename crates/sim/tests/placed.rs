@@ -62,8 +62,8 @@ fn throughput(world: &mut StreamSim, host: HostId, test: Test, concurrency: u32)
     };
     world.start_client(host, args);
     let limit = StepLimit::Time(Nanos::from_secs(10));
-    let rung = LoadStep { test, concurrency, limit, warm_up: Nanos::from_secs(5) };
-    Simulation::client(world, host, SLOT).expect("it runs").start_step(rung).expect("harmless");
+    let step = LoadStep { test, concurrency, limit, warm_up: Nanos::from_secs(5) };
+    Simulation::client(world, host, SLOT).expect("it runs").start_step(step).expect("harmless");
     let finished = |world: &mut StreamSim| {
         Simulation::client(world, host, SLOT).is_some_and(|client| client.step_finished())
     };

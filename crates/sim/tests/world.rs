@@ -198,14 +198,14 @@ fn turns_of_a_lonely_client() -> Vec<String> {
             patience: Nanos::from_secs(1000),
             wall_seconds: 1,
         };
-        let rung = LoadStep {
+        let step = LoadStep {
             test: Test::Ping,
             concurrency: 1,
             limit: StepLimit::Count(10),
             warm_up: Nanos(0),
         };
         partition.start_client(now, args).expect("the first client");
-        partition.client(SLOT).expect("it was just made").start_step(rung).expect("harmless");
+        partition.client(SLOT).expect("it was just made").start_step(step).expect("harmless");
     });
     let under_way = |world: &mut StreamSim| {
         let now = world.now();

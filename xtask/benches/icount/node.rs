@@ -75,8 +75,8 @@ fn load(tunables: &Tunables, test: Test, concurrency: u32, count: u64) {
     nodes[0].partition.start_client(NOW, args).expect("the only one");
     let client = nodes[0].partition.client(SLOT).expect("it was just started");
     let limit = StepLimit::Count(count);
-    let rung = LoadStep { test, concurrency, limit, warm_up: Nanos(0) };
-    client.start_step(rung).expect("a good rung");
+    let step = LoadStep { test, concurrency, limit, warm_up: Nanos(0) };
+    client.start_step(step).expect("a good step");
     let mut now = NOW;
     for _ in 0..TURNS_MAX * count {
         now = now + Nanos(1000);

@@ -29,7 +29,7 @@ impl EventLoop {
         }
         order.listeners.into_iter().for_each(|listener| self.add_listener(listener));
         self.close_unused_listeners();
-        // The asker may have given up.
+        // The caller may have given up.
         let _ = order.reply.send(changed);
         changed
     }

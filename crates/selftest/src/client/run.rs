@@ -1,4 +1,4 @@
-//! The course of a rung: its units start, are measured and drain, and the silence of the node is
+//! The course of a step: its units start, are measured and drain, and the silence of the node is
 //! noticed on the way.
 
 use lustrine_lnet::memory::Memory;
@@ -12,14 +12,14 @@ use crate::load::{self, TestError, TestRpc};
 use crate::rpc::{Completion, RpcError};
 use crate::turn::Turn;
 
-/// How long the node may be silent at the end of a rung before RPCs that are still out are given
+/// How long the node may be silent at the end of a step before RPCs that are still out are given
 /// up. As long as anything arrives they may end, or reach their own time-out.
 const DRAIN: Nanos = Nanos::from_secs(5);
 
-/// How much longer than asked a rung warms up when the first RPC of a unit does not end.
+/// How much longer than asked a step warms up when the first RPC of a unit does not end.
 pub(super) const WARM_UP_EXTRA: Nanos = Nanos::from_secs(10);
 
-/// A rung that cannot begin, or cannot go on, for this many times the client's patience ends the
+/// A step that cannot begin, or cannot go on, for this many times the client's patience ends the
 /// client. A node that is silent does so earlier; this is for one that answers, but forgets the
 /// session again and again.
 const FORGETFUL_FACTOR: u64 = 2;
@@ -38,7 +38,7 @@ impl Client {
     /// A unit's RPC is over.
     pub(super) fn complete<M: Memory>(&mut self, turn: &mut Turn<'_, M>, completion: &Completion) {
         let index = completion.user;
-        let (Some((_, plan)), Some(unit)) = (self.rung, self.units.get_mut(index)) else { return };
+        let (Some((_, plan)), Some(unit)) = (self.step, self.units.get_mut(index)) else { return };
         let sink = unit.sink.map(|grant| grant.span);
         match load::judge(turn.memory, &plan, sink, unit.seq, completion) {
             Ok(()) => {
@@ -68,7 +68,7 @@ impl Client {
 
     /// Starts a unit's next RPC, if the node is there.
     fn send_next<M: Memory>(&mut self, turn: &mut Turn<'_, M>, index: u32) {
-        let (Some((_, plan)), true) = (self.rung, self.link.is_usable()) else { return };
+        let (Some((_, plan)), true) = (self.step, self.link.is_usable()) else { return };
         let Some(unit) = self.units.get_mut(index) else { return };
         self.seq = self.seq.wrapping_add(1);
         unit.seq = self.seq;
@@ -118,10 +118,10 @@ impl Client {
     }
 
     pub(super) fn start_units<M: Memory>(&mut self, turn: &mut Turn<'_, M>) {
-        let Some((rung, plan)) = self.rung else { return };
+        let Some((step, plan)) = self.step else { return };
         let len = plan.sink_len();
-        if !self.units.make(turn.memory, &mut self.budget, rung.concurrency, len) {
-            let needed = len.map_or(0, charge) * u64::from(rung.concurrency);
+        if !self.units.make(turn.memory, &mut self.budget, step.concurrency, len) {
+            let needed = len.map_or(0, charge) * u64::from(step.concurrency);
             self.error = Some(ClientError::Memory { needed });
             self.phase = Phase::Idle;
             self.link.close(turn.now);
@@ -134,7 +134,7 @@ impl Client {
         self.was_usable = false;
     }
 
-    /// Ends the client when a rung neither begins nor goes on although the node answers.
+    /// Ends the client when a step neither begins nor goes on although the node answers.
     pub(super) fn mind_progress<M: Memory>(&mut self, turn: &mut Turn<'_, M>) {
         let stuck = match self.phase {
             Phase::Before => true,
@@ -152,9 +152,9 @@ impl Client {
         }
     }
 
-    /// A turn of a rung.
+    /// A turn of a step.
     pub(super) fn run<M: Memory>(&mut self, turn: &mut Turn<'_, M>) {
-        let Some((rung, _)) = self.rung else { return };
+        let Some((step, _)) = self.step else { return };
         let usable = self.link.is_usable();
         if usable && !self.was_usable {
             for index in 0..self.units.len() {
@@ -168,13 +168,13 @@ impl Client {
             self.send_next(turn, index);
         }
         self.watch(turn, usable);
-        let warm_at = self.started + rung.warm_up;
+        let warm_at = self.started + step.warm_up;
         self.warmed_up = turn.now >= warm_at;
         let warm = self.units.are_warm() || turn.now >= warm_at + WARM_UP_EXTRA;
         if self.stats.measured_from.is_none() && self.warmed_up && warm {
             self.stats.measured_from = Some(turn.now);
         }
-        let over = match rung.limit {
+        let over = match step.limit {
             StepLimit::Time(length) => self.stats.elapsed(turn.now) >= length,
             StepLimit::Count(count) => self.stats.ended() >= count,
         };
@@ -248,14 +248,14 @@ impl Client {
         self.phase = Phase::Draining(Drain::Rpcs(now));
     }
 
-    /// Waits for the last RPCs of a rung.
+    /// Waits for the last RPCs of a step.
     pub(super) fn drain<M: Memory>(&mut self, turn: &mut Turn<'_, M>, drain: Drain) {
         if self.units.calling() > 0 {
             self.phase = Phase::Draining(self.wait_for_the_last(turn, drain));
             return;
         }
         self.units.clear(turn.memory, &mut self.budget);
-        let timed = matches!(self.rung, Some((LoadStep { limit: StepLimit::Time(_), .. }, _)));
+        let timed = matches!(self.step, Some((LoadStep { limit: StepLimit::Time(_), .. }, _)));
         if timed && !self.interrupted && self.stats.ops == 0 && self.stats.errors.is_empty() {
             self.stats.failure(TestError::NoneEnded);
         }
@@ -267,7 +267,7 @@ impl Client {
         }
     }
 
-    /// RPCs of a rung that is over may end as long as anything arrives. What is waited for next.
+    /// RPCs of a step that is over may end as long as anything arrives. What is waited for next.
     fn wait_for_the_last<M: Memory>(&mut self, turn: &mut Turn<'_, M>, drain: Drain) -> Drain {
         let now = turn.now;
         let silence = DRAIN.max(self.usual_silence()).min(Nanos(self.args.patience.0 / 2));

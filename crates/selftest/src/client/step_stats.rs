@@ -17,7 +17,7 @@ pub(super) struct StepStats {
     pub(super) measured_to: Option<Time>,
     pub(super) ops: u64,
     pub(super) bytes: u64,
-    /// Of every phase of the rung.
+    /// Of every phase of the step.
     pub(super) errors: Vec<(TestError, u64)>,
     /// RPCs that failed in the measured time.
     pub(super) failed: u64,
@@ -87,7 +87,7 @@ impl StepStats {
         self.measured_from.is_some() && self.measured_to.is_none_or(|to| begun < to)
     }
 
-    /// Counts a failure in whatever phase of the rung: a node that sends wrong data while it warms
+    /// Counts a failure in whatever phase of the step: a node that sends wrong data while it warms
     /// up, or answers nothing at the end, is not in order either.
     pub(super) fn failure(&mut self, error: TestError) {
         if self.is_measuring() {

@@ -1,4 +1,4 @@
-//! The units of a rung: each keeps one RPC outstanding.
+//! The units of a step: each keeps one RPC outstanding.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -32,11 +32,11 @@ pub(super) struct Unit {
     pub(super) sink: Option<Grant>,
     pub(super) started: Time,
     pause: Nanos,
-    /// Whether an RPC of this rung has ended yet, well or not.
+    /// Whether an RPC of this step has ended yet, well or not.
     warm: bool,
 }
 
-/// All units of the rung that runs.
+/// All units of the step that runs.
 #[derive(Debug, Default)]
 pub(super) struct Units {
     units: Vec<Unit>,

@@ -22,7 +22,7 @@ struct Answer {
 }
 
 struct Node {
-    front: Framework,
+    framework: Framework,
     now: Time,
     /// Orders that were no replies.
     orders: Vec<(u16, ToWorker)>,
@@ -34,9 +34,9 @@ impl Node {
     }
 
     fn with(cpts: u16, tunables: &Tunables) -> Node {
-        let mut front = Framework::new(cpts, tunables);
-        front.set_policy(ServicePolicy::full());
-        Node { front, now: Time(1_000_000), orders: Vec::new() }
+        let mut framework = Framework::new(cpts, tunables);
+        framework.set_policy(ServicePolicy::full());
+        Node { framework, now: Time(1_000_000), orders: Vec::new() }
     }
 
     /// A node in [`MINE`].
@@ -64,9 +64,9 @@ impl Node {
     }
 
     fn accept(&mut self, news: ToFramework) -> Option<Answer> {
-        self.front.accept(self.now, news);
+        self.framework.accept(self.now, news);
         let mut answer = None;
-        while let Some((cpt, order)) = self.front.take_order() {
+        while let Some((cpt, order)) = self.framework.take_order() {
             match order {
                 ToWorker::Reply { features, body, .. } => {
                     let status = body::status(&body).expect("a reply");
@@ -84,7 +84,7 @@ impl Node {
         self.deliver(destinations)
     }
 
-    /// The engine got the list.
+    /// The worker got the list.
     fn deliver(&mut self, destinations: u32) -> Option<Answer> {
         let net = lustrine_wire::nid::Net::TCP;
         let list = (0..destinations).map(|n| ProcessId::lustre(Nid::new4(net, 0x0a00_0100 + n)));
@@ -246,7 +246,7 @@ fn a_session_made_twice_needs_two_removals() {
     assert_eq!((first.status, sid_of(&first.body)), (0, MINE));
     let second = node.ask(remove(MINE)).unwrap();
     assert_eq!((second.status, sid_of(&second.body)), (0, Sid::NONE));
-    assert!(node.front.session().is_none());
+    assert!(node.framework.session().is_none());
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn an_unterminated_name_makes_no_session() {
     let mut node = Node::new();
     let request = MakeSessionRequest { reply_bits: 1, sid: MINE, force: 0, name: Name([b'x'; 32]) };
     assert_eq!(node.ask(Body::MakeSessionRequest(request)).unwrap().status, EINVAL);
-    assert!(node.front.session().is_none());
+    assert!(node.framework.session().is_none());
 }
 
 #[test]
@@ -415,7 +415,7 @@ fn a_list_that_does_not_come_gets_no_reply_and_a_bad_one_does() {
         let answer = node.accept(ToFramework::Fetched { ticket: TICKET, list: Err(error) });
         assert_eq!(answer.map(|answer| answer.status), status, "{error:?}");
         assert_eq!(node.silenced(), status.is_none(), "{error:?}");
-        assert!(node.front.session.as_ref().unwrap().batch(BATCH).is_none());
+        assert!(node.framework.session.as_ref().unwrap().batch(BATCH).is_none());
     }
 }
 
@@ -483,16 +483,16 @@ fn a_session_ends_when_no_framework_request_comes_in_time() {
     node.now = node.now + Nanos(second.0 * 99);
     // Even one that fails, of anybody [LST-12].
     assert_eq!(node.ask(stat(OTHER)).unwrap().status, ESRCH);
-    assert_eq!(node.front.next_deadline(), node.now + Nanos(second.0 * 100));
+    assert_eq!(node.framework.next_deadline(), node.now + Nanos(second.0 * 100));
     node.now = node.now + Nanos(second.0 * 99);
     assert_eq!(node.ask_with(3, debug(OTHER)).unwrap().status, EPROTO);
     node.now = node.now + Nanos(second.0 * 99);
-    node.front.drive(node.now);
-    assert!(node.front.session().is_some());
+    node.framework.drive(node.now);
+    assert!(node.framework.session().is_some());
     node.now = node.now + second;
-    node.front.drive(node.now);
-    assert!(node.front.session().is_none());
-    assert_eq!(node.front.next_deadline(), Time::NEVER);
+    node.framework.drive(node.now);
+    assert!(node.framework.session().is_none());
+    assert_eq!(node.framework.next_deadline(), Time::NEVER);
     assert_eq!(node.ask(make(OTHER, 0)).unwrap().status, 0);
 }
 
@@ -502,7 +502,7 @@ fn a_time_out_of_0_is_none() {
     tunables.set("session_timeout", 0).unwrap();
     let mut node = Node::with(1, &tunables);
     node.ask(make(MINE, 0)).unwrap();
-    assert_eq!(node.front.next_deadline(), Time::NEVER);
+    assert_eq!(node.framework.next_deadline(), Time::NEVER);
 }
 
 #[test]
@@ -515,9 +515,9 @@ fn an_ended_session_lingers_until_its_units_have_finished() {
         |(_, order)| matches!(order, ToWorker::Remove { instance: other } if *other == instance),
     );
     assert!(removed);
-    assert_eq!((node.front.zombies.sessions(), node.front.zombies.units()), (1, 3));
+    assert_eq!((node.framework.zombies.sessions(), node.framework.zombies.units()), (1, 3));
     node.accept(ToFramework::Ended { instance, units: 3 });
-    assert_eq!((node.front.zombies.sessions(), node.front.zombies.units()), (0, 0));
+    assert_eq!((node.framework.zombies.sessions(), node.framework.zombies.units()), (0, 0));
 }
 
 #[test]

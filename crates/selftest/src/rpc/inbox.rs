@@ -83,7 +83,7 @@ impl RequestBuffers {
 
     /// Posts buffers until [`INBOXES`] take requests, as long as together they take at most `room`.
     pub(crate) fn post<M: Memory>(&mut self, turn: &mut Turn<'_, M>, room: u32) {
-        let everybody = MatchId { nid: Nid::ANY, pid: PID_ANY };
+        let any_peer = MatchId { nid: Nid::ANY, pid: PID_ANY };
         while self.posted < INBOXES && self.open + INBOX_REQUESTS <= room {
             let unused = self.buffers.iter().position(|buffer| buffer.md.is_none());
             let index = unused.unwrap_or(self.buffers.len());
@@ -108,7 +108,7 @@ impl RequestBuffers {
                 user: Mark { role: Role::RequestBuffers, part: Part::Request, slot }.encode(),
             };
             let entry = MatchEntry {
-                from: everybody,
+                from: any_peer,
                 match_bits: 0,
                 ignore_bits: u64::MAX,
                 position: Position::After,

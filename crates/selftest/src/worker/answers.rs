@@ -1,5 +1,5 @@
 //! The answerer's side of an RPC: who is answered when. PING and BRW are served here, framework
-//! requests wait here for the front [LST-8].
+//! requests wait here for the framework [LST-8].
 
 use lustrine_lnet::md::MdKey;
 use lustrine_lnet::memory::{Memory, Span};
@@ -21,7 +21,7 @@ use crate::turn::Turn;
 
 pub(super) use client_stats::Terms;
 pub(super) use requests::Request;
-use requests::{Asker, Kind, agreement, examine};
+use requests::{Kind, Requester, agreement, examine};
 
 mod client_stats;
 mod requests;
@@ -30,13 +30,13 @@ mod steps;
 /// What an answer is at.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
-    /// The front thinks about it.
+    /// The framework thinks about it.
     Asked,
     /// A list of destinations is on its way to us.
     Fetching { sink: Grant, count: u32, order: ByteOrder },
     /// Data are on their way to the client.
     Pushing { len: u32 },
-    /// ClientStats are on their way to the asker.
+    /// ClientStats are on their way to the requester.
     StatsGather { grant: Grant, sid: Sid },
     /// Data are on their way to us.
     Pulling { sink: Grant, check: BrwCheck },
@@ -48,7 +48,7 @@ enum Stage {
 
 #[derive(Debug)]
 struct Answer {
-    asker: Asker,
+    requester: Requester,
     stage: Stage,
     md: Option<MdKey>,
     /// Bytes of data that came.
@@ -58,7 +58,7 @@ struct Answer {
 /// What became of an answer after an event.
 #[derive(Debug)]
 pub(super) enum Progress {
-    /// Nothing the front needs to know.
+    /// Nothing the framework needs to know.
     None,
     /// A list of destinations is here, or will never be.
     Fetched(u32, Result<Vec<ProcessId>, FetchError>),
@@ -122,8 +122,8 @@ impl Answers {
             self.totals.dropped += 1;
             return None;
         }
-        let asker = Asker::of(&request, Kind::Framework);
-        let answer = Answer { asker, stage: Stage::Asked, md: None, moved: 0 };
+        let requester = Requester::of(&request, Kind::Framework);
+        let answer = Answer { requester, stage: Stage::Asked, md: None, moved: 0 };
         let slot = self.answers.insert(answer).ok()?;
         self.framework += 1;
         Some(slot)
@@ -272,7 +272,7 @@ impl Answers {
     pub(super) fn peer_lost<M: Memory>(&mut self, turn: &mut Turn<'_, M>, lost: &ProcessId) {
         for (_, answer) in self.answers.iter() {
             let waits = matches!(answer.stage, Stage::Pulling { .. } | Stage::Fetching { .. });
-            if let (Some(md), true) = (answer.md, waits && covers(lost, &answer.asker.from)) {
+            if let (Some(md), true) = (answer.md, waits && covers(lost, &answer.requester.from)) {
                 turn.shard.unlink(turn.now, md);
             }
         }
@@ -281,17 +281,17 @@ impl Answers {
     }
 
     fn insert(&mut self, request: &Request) -> u32 {
-        let asker = Asker::of(request, Kind::Test);
-        let answer = Answer { asker, stage: Stage::Failed, md: None, moved: 0 };
+        let requester = Requester::of(request, Kind::Test);
+        let answer = Answer { requester, stage: Stage::Failed, md: None, moved: 0 };
         self.shares.answer_began(&request.hop);
         self.answers.insert(answer).expect("slots were counted")
     }
 
     fn remove(&mut self, slot: u32) {
         if let Some(answer) = self.answers.get(slot) {
-            match answer.asker.kind {
+            match answer.requester.kind {
                 Kind::Framework => self.framework -= 1,
-                Kind::Test => self.shares.answer_ended(&answer.asker.hop),
+                Kind::Test => self.shares.answer_ended(&answer.requester.hop),
             }
             self.answers.free(slot);
         }

@@ -123,7 +123,7 @@ enum Mode {
     Remove,
 }
 
-/// What units work with; all of it belongs to the engine.
+/// What units work with; all of it belongs to the worker.
 pub(super) struct Tools<'a> {
     pub(super) caller: &'a mut RpcClient,
     pub(super) source: &'a mut Source,
@@ -178,7 +178,7 @@ impl Units {
         self.errors = SessionErrors::default();
     }
 
-    /// Makes the units of an instance; the front has counted them.
+    /// Makes the units of an instance; the framework has counted them.
     pub(super) fn add(&mut self, instance: InstanceId, work: Work, destinations: &[ProcessId]) {
         let group = Group {
             instance,
@@ -209,7 +209,7 @@ impl Units {
                     sink: None,
                     due: None,
                 };
-                members.push(self.units.insert(unit).expect("the front counts units"));
+                members.push(self.units.insert(unit).expect("the framework counts units"));
             }
         }
         if let Some(group) = self.groups.get_mut(index) {
@@ -217,7 +217,7 @@ impl Units {
         }
     }
 
-    /// Starts all units of an instance. The front does so only while none is active.
+    /// Starts all units of an instance. The framework does so only while none is active.
     pub(super) fn run<M: Memory>(
         &mut self,
         turn: &mut Turn<'_, M>,
@@ -344,7 +344,8 @@ impl Units {
         }
     }
 
-    /// Once per loop turn: pauses that are over, memory that has become free, news for the front.
+    /// Once per loop turn: pauses that are over, memory that has become free, news for the
+    /// framework.
     pub(super) fn drive<M: Memory>(
         &mut self,
         turn: &mut Turn<'_, M>,
@@ -394,7 +395,7 @@ impl Units {
         }
     }
 
-    /// Whether no unit waits for memory, and the front knows all.
+    /// Whether no unit waits for memory, and the framework knows all.
     pub(super) fn are_settled(&self) -> bool {
         self.hungry.is_empty() && self.changed.is_empty()
     }

@@ -66,9 +66,9 @@ impl Lan {
             wall_seconds: 1,
         };
         self.crowd.start_client(from, args);
-        let rung = LoadStep { test, concurrency, limit, warm_up: Nanos(0) };
+        let step = LoadStep { test, concurrency, limit, warm_up: Nanos(0) };
         let client = self.crowd.client(from, SLOT).expect("it was just made");
-        client.start_step(rung).expect("harmless");
+        client.start_step(step).expect("harmless");
     }
 
     fn run(&mut self, length: Nanos) {

@@ -207,7 +207,7 @@ impl Swarm {
                 patience: Nanos::from_secs(3600),
                 wall_seconds: 0x6000_0000 + self.sessions * 7,
             };
-            let rung = LoadStep {
+            let step = LoadStep {
                 test: load.test(),
                 concurrency: load.concurrency,
                 limit: StepLimit::Count(load.count),
@@ -215,7 +215,7 @@ impl Swarm {
             };
             self.world.start_client(host, args);
             let client = Simulation::client(&mut self.world, host, args.slot).expect("just made");
-            client.start_step(rung).map_err(|error| error.to_string())?;
+            client.start_step(step).map_err(|error| error.to_string())?;
         }
         Ok(())
     }

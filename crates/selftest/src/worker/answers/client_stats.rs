@@ -28,7 +28,7 @@ impl Answers {
     ) {
         let Terms { bulk_bits, features, sid } = terms;
         let Some(answer) = self.answers.get(slot) else { return };
-        let (peer, len) = (answer.asker.hop, stats.len() as u32);
+        let (peer, len) = (answer.requester.hop, stats.len() as u32);
         let grant = match self.shares.may_hold(&peer, charge(len), budget) {
             true => budget.take(turn.memory, len, Term::Rpc),
             false => None,

@@ -59,7 +59,7 @@ impl Request {
 
 /// What of a request its answer needs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asker {
+pub(super) struct Requester {
     pub(super) from: ProcessId,
     /// Counts against this one's share.
     pub(super) hop: Nid,
@@ -77,9 +77,9 @@ pub(super) enum Kind {
     Framework,
 }
 
-impl Asker {
-    pub(super) fn of(request: &Request, kind: Kind) -> Asker {
-        Asker {
+impl Requester {
+    pub(super) fn of(request: &Request, kind: Kind) -> Requester {
+        Requester {
             from: request.from,
             hop: request.hop,
             local: request.local,

@@ -12,7 +12,7 @@ use lustrine_wire::srpc::{
 };
 use smallvec::smallvec;
 
-use super::requests::{Asker, Request, Transfer, read_list};
+use super::requests::{Request, Requester, Transfer, read_list};
 use super::{Answer, Answers, Progress, Stage};
 use crate::bulk::{Budget, Grant, Source, Term, charge};
 use crate::cpt_message::FetchError;
@@ -72,7 +72,7 @@ impl Answers {
         (count, len, order): (u32, u32, ByteOrder),
     ) -> Result<(), FetchError> {
         let Some(answer) = self.answers.get(slot) else { return Err(FetchError::Failed) };
-        let peer = answer.asker.hop;
+        let peer = answer.requester.hop;
         if !self.shares.may_hold(&peer, charge(len), budget) {
             return Err(FetchError::NoMemory);
         }
@@ -92,7 +92,7 @@ impl Answers {
         body: Body,
     ) {
         let Some(answer) = self.answers.get_mut(slot) else { return };
-        let bits = answer.asker.reply_bits;
+        let bits = answer.requester.reply_bits;
         let Some(cell) = self.cells.take(turn.memory) else {
             self.totals.dropped += 1;
             self.remove(slot);
@@ -131,7 +131,7 @@ impl Answers {
             return Progress::None;
         }
         answer.md = None;
-        let (asker, moved) = (answer.asker, answer.moved);
+        let (requester, moved) = (answer.requester, answer.moved);
         match answer.stage {
             Stage::Replying { cell } => {
                 self.cells.give(cell);
@@ -143,23 +143,23 @@ impl Answers {
             Stage::Pushing { len } if good => {
                 self.totals.bulk_put += u64::from(len);
                 let body = Body::BrwReply(BrwReply { status: 0 });
-                self.reply(turn, slot, asker.features, body);
+                self.reply(turn, slot, requester.features, body);
             }
             Stage::StatsGather { grant, sid } if good => {
                 let len = grant.span.len;
-                self.give_back(turn, budget, &asker.hop, grant);
+                self.give_back(turn, budget, &requester.hop, grant);
                 let body = Body::ClientStatsReply(ClientStatsReply { status: 0, sid, len });
-                self.reply(turn, slot, asker.features, body);
+                self.reply(turn, slot, requester.features, body);
             }
             // The last event of a GET is the REPLY's or, if that was faster, the request's.
             Stage::Pulling { sink, check } if good => {
                 self.totals.bulk_get += u64::from(moved);
                 let whole = moved == sink.span.len
-                    && pattern::verify(turn.memory, sink.span, check, asker.order).is_ok();
-                self.give_back(turn, budget, &asker.hop, sink);
+                    && pattern::verify(turn.memory, sink.span, check, requester.order).is_ok();
+                self.give_back(turn, budget, &requester.hop, sink);
                 let status = if whole { 0 } else { errno::EBADMSG };
                 let body = Body::BrwReply(BrwReply { status });
-                self.reply(turn, slot, asker.features, body);
+                self.reply(turn, slot, requester.features, body);
             }
             Stage::Fetching { sink, count, order } => {
                 let list = if good && moved == sink.span.len {
@@ -169,7 +169,7 @@ impl Answers {
                     Err(FetchError::Failed)
                 };
                 answer.stage = Stage::Asked;
-                self.give_back(turn, budget, &asker.hop, sink);
+                self.give_back(turn, budget, &requester.hop, sink);
                 return Progress::Fetched(slot, list);
             }
             _ => self.end(turn, budget, slot),
@@ -180,10 +180,10 @@ impl Answers {
     /// Ends an answer whose data transfer failed: no reply [LST-8].
     fn end<M: Memory>(&mut self, turn: &mut Turn<'_, M>, budget: &mut Budget, slot: u32) {
         self.totals.dropped += 1;
-        if let Some(&Answer { stage, asker, .. }) = self.answers.get(slot)
+        if let Some(&Answer { stage, requester, .. }) = self.answers.get(slot)
             && let Stage::Pulling { sink: grant, .. } | Stage::StatsGather { grant, .. } = stage
         {
-            self.give_back(turn, budget, &asker.hop, grant);
+            self.give_back(turn, budget, &requester.hop, grant);
         }
         self.remove(slot);
     }
@@ -207,13 +207,13 @@ impl Answers {
         span: Span,
         bits: u64,
     ) {
-        let Some((md, asker)) = self.bind(turn, slot, span, 1) else { return };
+        let Some((md, requester)) = self.bind(turn, slot, span, 1) else { return };
         let sent = turn.shard.put(
             turn.now,
             PutArgs {
                 md,
-                local: Some(asker.local),
-                target: asker.from,
+                local: Some(requester.local),
+                target: requester.from,
                 portal: REPLY_PORTAL,
                 match_bits: bits,
                 offset: 0,
@@ -230,13 +230,13 @@ impl Answers {
 
     /// GETs data from the client.
     fn pull<M: Memory>(&mut self, turn: &mut Turn<'_, M>, slot: u32, span: Span, bits: u64) {
-        let Some((md, asker)) = self.bind(turn, slot, span, 2) else { return };
+        let Some((md, requester)) = self.bind(turn, slot, span, 2) else { return };
         let sent = turn.shard.get(
             turn.now,
             GetArgs {
                 md,
-                local: Some(asker.local),
-                target: asker.from,
+                local: Some(requester.local),
+                target: requester.from,
                 portal: REPLY_PORTAL,
                 match_bits: bits,
                 offset: 0,
@@ -254,7 +254,7 @@ impl Answers {
         slot: u32,
         span: Span,
         operations: u32,
-    ) -> Option<(MdKey, Asker)> {
+    ) -> Option<(MdKey, Requester)> {
         let answer = self.answers.get_mut(slot)?;
         let md = Md {
             spans: smallvec![span],
@@ -266,6 +266,6 @@ impl Answers {
         };
         let md = turn.shard.bind(md).expect("one fragment of at most 1 MiB");
         answer.md = Some(md);
-        Some((md, answer.asker))
+        Some((md, answer.requester))
     }
 }

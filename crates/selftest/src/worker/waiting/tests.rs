@@ -107,7 +107,7 @@ fn nobody_waits_behind_a_request_that_was_dropped() {
     assert!(!waiting.must_queue(&test_nid(1)));
 }
 
-/// Of a crowd in which everybody has one request, the newcomer gives way, whatever its name.
+/// Of a crowd in which each peer has one request, the newcomer gives way, whatever its name.
 #[test]
 fn the_last_in_turn_gives_way_whatever_its_name() {
     for newcomer in [0, 99] {

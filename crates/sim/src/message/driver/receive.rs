@@ -142,7 +142,7 @@ impl MessageDriver {
         true
     }
 
-    /// Answers somebody with whom there is no connection.
+    /// Answers a peer with which there is no connection.
     fn turn_away(&mut self, now: Time, out: &mut Outside<'_>, packet: Box<Packet>, cargo: Cargo) {
         out.wire.turn_away(now, packet, cargo);
     }
