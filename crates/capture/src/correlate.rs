@@ -62,14 +62,14 @@ impl Correlations {
         Correlations { replies: Recent::new(), buffers: Recent::new() }
     }
 
-    /// A GET of `asker` will be answered with `expected`.
-    pub(crate) fn expect_reply(&mut self, asker: Nid, md: MdHandle, expected: Expected) {
-        self.replies.insert((asker, md), expected);
+    /// A GET of `requester` will be answered with `expected`.
+    pub(crate) fn expect_reply(&mut self, requester: Nid, md: MdHandle, expected: Expected) {
+        self.replies.insert((requester, md), expected);
     }
 
-    /// What the REPLY to `asker` with this handle carries.
-    pub(crate) fn reply(&self, asker: Nid, md: MdHandle) -> Option<Expected> {
-        self.replies.map.get(&(asker, md)).copied()
+    /// What the REPLY to `requester` with this handle carries.
+    pub(crate) fn reply(&self, requester: Nid, md: MdHandle) -> Option<Expected> {
+        self.replies.map.get(&(requester, md)).copied()
     }
 
     /// `owner` has set up a buffer for a PUT or GET of another node.

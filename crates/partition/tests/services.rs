@@ -106,14 +106,14 @@ impl Service for Echo {
 }
 
 /// Asks the echo service, and keeps the answers.
-struct Asker {
+struct Requester {
     owner: Owner,
     number: u64,
     inbox: Option<Span>,
     answers: Vec<Vec<u8>>,
 }
 
-impl Asker {
+impl Requester {
     fn ask(&mut self, turn: &mut Turn<'_>, text: &[u8]) {
         let (owner, number) = (self.owner, self.number);
         self.inbox.get_or_insert_with(|| attach(turn, owner, REPLIES, number));
@@ -136,7 +136,7 @@ impl Asker {
     }
 }
 
-impl Service for Asker {
+impl Service for Requester {
     fn on_event(&mut self, turn: &mut Turn<'_>, event: &Event) {
         assert_eq!(event.owner, self.owner);
         if let (EventKind::Put, Some(inbox)) = (event.kind, self.inbox) {
@@ -160,8 +160,8 @@ fn partition(memory: &mut VecMemory) -> Partition<TestDriver> {
     Partition::new(topology, TestDriver::default(), memory)
 }
 
-fn asker(number: u64) -> impl FnOnce(Owner) -> Asker {
-    move |owner| Asker { owner, number, inbox: None, answers: Vec::new() }
+fn requester(number: u64) -> impl FnOnce(Owner) -> Requester {
+    move |owner| Requester { owner, number, inbox: None, answers: Vec::new() }
 }
 
 fn echo(owner: Owner) -> Echo {
@@ -173,7 +173,7 @@ fn each_service_gets_its_own_events_and_is_driven_when_it_asks_for_it() {
     let mut memory = VecMemory::default();
     let mut partition = partition(&mut memory);
     let server = partition.register(echo);
-    let clients = [partition.register(asker(1)), partition.register(asker(2))];
+    let clients = [partition.register(requester(1)), partition.register(requester(2))];
     assert_eq!(partition.next_deadline(), Time::ZERO, "the server has memory to attach");
     partition.turn(NOW, &mut memory);
     assert_eq!(partition.next_deadline(), Time::NEVER);
@@ -193,17 +193,17 @@ fn each_service_gets_its_own_events_and_is_driven_when_it_asks_for_it() {
 }
 
 #[test]
-fn events_of_a_service_that_is_gone_reach_nobody_also_not_its_successor() {
+fn events_of_a_service_that_is_gone_do_not_reach_its_successor() {
     let mut memory = VecMemory::default();
     let mut partition = partition(&mut memory);
     let server = partition.register(echo);
-    let gone = partition.register(asker(1));
+    let gone = partition.register(requester(1));
     partition.turn(NOW, &mut memory);
     partition.call(NOW, &mut memory, gone, |client, turn| client.ask(turn, b"early"));
     partition.turn(NOW, &mut memory);
     assert!(partition.unregister(gone).is_some());
     assert!(partition.unregister(gone).is_none() && partition.service(gone).is_none());
-    let next = partition.register(asker(2));
+    let next = partition.register(requester(2));
     assert_ne!(next.owner(), gone.owner());
     partition.turn(NOW + DELAY, &mut memory);
     assert_eq!(partition.undelivered(), 1, "the answer");

@@ -3,7 +3,7 @@
 //! In a directory such as /tmp another user can put a symbolic link, a FIFO or a file of their own
 //! where a program is about to write. Linux has switches against this (`fs.protected_symlinks`,
 //! `fs.protected_regular`), which not every system sets; the same rules hold here always: in a
-//! sticky directory that the group or everybody can write to, only links and files of the
+//! sticky directory that the group or every user can write to, only links and files of the
 //! directory's owner and of this process's user are used.
 
 use std::ffi::OsString;

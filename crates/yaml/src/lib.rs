@@ -78,10 +78,10 @@ pub enum YamlError {
     },
 }
 
-/// Most characters of somebody's own text that a message should repeat.
+/// Most characters of the text of a document that a message should repeat.
 const CLIP_MAX: usize = 64;
 
-/// The beginning of a text that somebody else wrote, short enough for a message.
+/// The beginning of a text from a document, short enough for a message.
 pub fn clipped(text: &str) -> String {
     match text.char_indices().nth(CLIP_MAX) {
         Some((end, _)) => format!("{}...", &text[..end]),

@@ -26,7 +26,7 @@ fn node(args: &[&str]) -> (Node, SocketAddr) {
 
 /// Sends a request and returns the whole answer.
 fn request(at: SocketAddr, text: &str) -> String {
-    let mut stream = TcpStream::connect(at).expect("somebody listens");
+    let mut stream = TcpStream::connect(at).expect("the node listens");
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket of ours");
     stream.write_all(text.as_bytes()).expect("it is taken");
     let mut answer = String::new();
@@ -281,7 +281,7 @@ fn misbehaving_clients_block_neither_the_page_nor_the_node() {
     let (mut node, at) = node(&[]);
     let mut held = Vec::new();
     for turn in 0..120 {
-        let mut stream = TcpStream::connect(at).expect("somebody listens");
+        let mut stream = TcpStream::connect(at).expect("the node listens");
         // Silent clients, clients that stop in the middle, that do not read, and that disconnect.
         let said: &[u8] = match turn % 4 {
             0 => b"",

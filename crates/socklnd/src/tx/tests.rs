@@ -324,7 +324,7 @@ fn a_broken_stream_is_an_error_and_gives_operations_back() {
 #[test]
 fn watched_messages_are_named_once_they_begin_to_leave() {
     let mut line = Line::new(Chaos::None);
-    line.push(PLAIN, b"nobody watches", 20, Cookies::default());
+    line.push(PLAIN, b"no one watches", 20, Cookies::default());
     let [one, two, three] = [(); 3].map(|()| line.ops.insert(()));
     line.tx.watch(one);
     line.push(PLAIN, b"small", 10, Cookies::default());

@@ -112,7 +112,7 @@ fn ten_thousand_connections_are_held_at_once() {
 fn greet_and_leave(scene: &Scene) -> u64 {
     let mut crowd = gather(scene, true);
     for line in &mut crowd {
-        line.hear_hello().expect("there is room for everybody");
+        line.hear_hello().expect("there is room for every peer");
     }
     print_state(scene, "all said HELLO");
     let question = message(&scene.rogue().words.ping());
@@ -120,7 +120,7 @@ fn greet_and_leave(scene: &Scene) -> u64 {
         line.say(&question);
     }
     for line in &mut crowd {
-        line.hear_header().expect("everybody is answered");
+        line.hear_header().expect("every peer is answered");
     }
     print_state(scene, "all were answered");
     finish(&mut scene.node.client("ping")).ok();

@@ -14,7 +14,7 @@ const WINDOW: usize = 4096;
 fn unread_answers_are_bounded() {
     let rows: &[Row] = &[
         any_port(
-            "questions without end, the answers unread",
+            "requests without end, the answers unread",
             &[("responses_refused", 1), ("timeouts_send", 1)],
             questions,
         ),

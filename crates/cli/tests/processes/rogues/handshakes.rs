@@ -18,11 +18,11 @@ fn malformed_handshakes_are_counted() {
         any_port("a request for another node", &[("wrong_target", 1)], |_, rogue| {
             refused(rogue, |bytes| bytes[8] ^= 0x55);
         }),
-        any_port("a HELLO that is none", &[("bad_hello_magic", 1)], |_, rogue| {
+        any_port("bytes that are not a HELLO", &[("bad_hello_magic", 1)], |_, rogue| {
             refused(rogue, |bytes| bytes[16..].fill(0x42));
         }),
         any_port("a HELLO of an unknown version", &[("bad_hello_version", 1)], hello_version),
-        any_port("a HELLO from everybody", &[("bad_hello_source", 1)], hello_source),
+        any_port("a HELLO from the wildcard NID", &[("bad_hello_source", 1)], hello_source),
         any_port("a request that ends too soon", &[("handshakes_broken", 1)], half_a_request),
         any_port("good HELLOs, one after the other", &[("opened_passive", 300)], come_and_go),
         privileged("a HELLO under many names", &[("opened_passive", 300)], many_names),

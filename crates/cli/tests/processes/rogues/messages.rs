@@ -34,7 +34,7 @@ fn malformed_messages_are_counted() {
             let body = Body::Hello { incarnation: 1, kind: 1 };
             misbehave(rogue, &message(&rogue.words.header(body, 0)));
         }),
-        any_port("a question with a payload", &[("payload_on_ack_or_get", 1)], |_, rogue| {
+        any_port("a GET with a payload", &[("payload_on_ack_or_get", 1)], |_, rogue| {
             let mut bytes = message(&rogue.words.ping());
             bytes[PAYLOAD_LEN] = 8;
             misbehave(rogue, &bytes);
@@ -47,7 +47,7 @@ fn malformed_messages_are_counted() {
             }
         }),
         any_port("a payload that ends too soon", &[("truncated", 1)], truncated),
-        any_port("a message for somebody else", &[("wrong_destination", 1)], |_, rogue| {
+        any_port("a message for another node", &[("wrong_destination", 1)], |_, rogue| {
             let dst = ProcessId::lustre("10.77.0.99@tcp".parse().expect("a NID"));
             let ping = Header { dst, ..rogue.words.ping() };
             misbehave(rogue, &message(&ping));
@@ -59,7 +59,7 @@ fn malformed_messages_are_counted() {
             misbehave(rogue, &message(&ping));
         }),
         any_port("a wrong checksum", &[("bad_checksum", 1)], bad_checksum),
-        any_port("a keepalive that is none", &[("bad_keepalive", 1)], |_, rogue| {
+        any_port("a malformed keepalive", &[("bad_keepalive", 1)], |_, rogue| {
             misbehave(rogue, &noop(7, 1));
         }),
         any_port("unknown cookies", &[("unknown_cookie", 3)], |_, rogue| {
@@ -74,11 +74,11 @@ fn malformed_messages_are_counted() {
 #[test]
 fn messages_without_a_descriptor_are_counted() {
     let rows: &[Row] = &[
-        any_port("answers to forged handles", &[("dropped.reply", 2000)], forged_answers),
-        any_port("confirmations of forged handles", &[("dropped.ack", 2000)], forged_confirmations),
+        any_port("REPLYs to forged handles", &[("dropped.reply", 2000)], forged_answers),
+        any_port("ACKs of forged handles", &[("dropped.ack", 2000)], forged_confirmations),
         any_port("PUTs that match nothing", &[("dropped.put", 41)], unwanted),
         any_port("PUTs to portal 0 with other match bits", &[("dropped.put", 1000)], foreign_bits),
-        privileged("an answer given twice", &[("dropped.reply", 1)], answered_twice),
+        privileged("a REPLY that is sent twice", &[("dropped.reply", 1)], answered_twice),
         privileged("a restart in the middle of a message", &[("restarts_seen", 1)], restart_midway),
     ];
     face(Scene::new(&[]), rows);
@@ -170,7 +170,7 @@ fn answered_twice(scene: &Scene, rogue: &mut Rogue) {
     let mut line = rogue.befriend(ConnType::Control);
     let request = Request::Ping { nid: rogue.words.from, timeout_ms: 60_000 };
     let control = scene.node.control();
-    let asker = std::thread::spawn(move || control::ask(&control, &request));
+    let pinged = std::thread::spawn(move || control::ask(&control, &request));
     let question = line.hear_header().expect("a question");
     let Body::Get { return_md, .. } = question.body else { panic!("{question:?}") };
     let answer = rogue.words.header(Body::Reply { md: return_md }, 48);
@@ -178,7 +178,7 @@ fn answered_twice(scene: &Scene, rogue: &mut Rogue) {
         assert!(line.say(&with_payload(&answer, 48)));
     }
     // It has the wrong contents, but it is an answer: the ping ends.
-    let answer = asker.join().expect("the ping was sent");
+    let answer = pinged.join().expect("the ping was sent");
     assert!(matches!(answer, Ok(Answer::Error { .. })), "{answer:?}");
     assert!(line.answers(&rogue.words.ping()));
 }

@@ -41,7 +41,7 @@ fn idle_peers(scene: &Scene, rogue: &mut Rogue) {
     for _ in 0..300 {
         let mut line = rogue.dial_unprivileged();
         line.say(&hello);
-        line.hear_hello().expect("there is room for it, at somebody's cost");
+        line.hear_hello().expect("there is room for it, as another one is evicted");
         held.push(line);
     }
     require_room(scene);

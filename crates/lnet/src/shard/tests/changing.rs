@@ -25,13 +25,13 @@ fn configured(indexes: &[usize]) -> ConfiguredPeer {
 }
 
 /// The ping information that a node reports about itself.
-fn said(net: &mut Net, asker: usize, of: usize) -> (u32, Features, Vec<Nid>) {
-    let sink = net.span(asker, 512, 0);
-    let into = net.bind(asker, sink, 2, 0);
-    net.get(asker, get_args(into, process(of), PING_PORTAL, PING_BITS));
+fn said(net: &mut Net, from: usize, of: usize) -> (u32, Features, Vec<Nid>) {
+    let sink = net.span(from, 512, 0);
+    let into = net.bind(from, sink, 2, 0);
+    net.get(from, get_args(into, process(of), PING_PORTAL, PING_BITS));
     net.run(NOW);
-    let moved = net.events(asker).last().expect("a reply").moved;
-    let bytes = net.bytes(asker, sink);
+    let moved = net.events(from).last().expect("a reply").moved;
+    let bytes = net.bytes(from, sink);
     let info = PingInfo::parse(&bytes[..moved as usize]).unwrap();
     (info.sequence(), info.features(), info.entries().map(|entry| entry.nid).collect())
 }
@@ -355,7 +355,7 @@ impl Story {
     }
 
     /// A NID of a node, or of none.
-    fn somebody(index: usize) -> Nid {
+    fn nid_of(index: usize) -> Nid {
         if index < 3 { test_nid(index) } else { other_net(index - 3) }
     }
 
@@ -411,7 +411,7 @@ impl Story {
                 }
             }
             Step::Describe { node, peers } => {
-                let mut nids: Vec<Nid> = peers.iter().map(|peer| Story::somebody(*peer)).collect();
+                let mut nids: Vec<Nid> = peers.iter().map(|peer| Story::nid_of(*peer)).collect();
                 nids.dedup();
                 let mut seen = Vec::new();
                 nids.retain(|nid| {
@@ -428,7 +428,7 @@ impl Story {
                 let _ = shard.configure_peer(now, &configured);
             }
             Step::Remove { node, peers } => {
-                let nids: Vec<Nid> = peers.iter().map(|peer| Story::somebody(*peer)).collect();
+                let nids: Vec<Nid> = peers.iter().map(|peer| Story::nid_of(*peer)).collect();
                 self.net.remove_nids(now, *node, &nids);
             }
         }

@@ -58,7 +58,7 @@ fn loopback_operations_use_no_driver() {
     let from = net.bind(0, source, 2, 1);
     net.put(0, PutArgs { ack: AckWanted::Yes, ..put_args(from, lo, 30, 8) });
     net.run(NOW);
-    assert!(net.events(0).is_empty(), "parked until somebody attaches");
+    assert!(net.events(0).is_empty(), "parked until an entry is attached");
     net.attach(0, 30, anybody(8, 0), md(sink, Some(2), both, 2));
     net.run(NOW);
     let kinds: Vec<_> = net.events(0).iter().map(|e| (e.user, e.kind, e.unlinked)).collect();
