@@ -52,24 +52,46 @@ impl Socklnd {
     fn choose<I: Io>(&self, io: &I, now: Time, peer: &Peer, item: TxItem) -> Option<ConnKey> {
         let version = peer.history.version?;
         let min_bulk = self.config.tunables.min_bulk as u64;
-        let suitable = peer.members.iter().filter_map(|member| {
+        let mut best: Option<(u8, ConnKey)> = None;
+        let mut equals = false;
+        for (rank, key, ..) in self.suitable(now, peer, item, version, min_bulk) {
+            match best {
+                Some((least, _)) if rank > least => {}
+                Some((least, _)) if rank == least => equals = true,
+                _ => (best, equals) = (Some((rank, key)), false),
+            }
+        }
+        let (least, only) = best?;
+        if !equals {
+            return Some(only);
+        }
+        // Asking a socket is a system call: only where there is a choice.
+        let unacknowledged = |conn: &Conn| conn.tx.waiting() + io.unacknowledged(conn.sock);
+        self.suitable(now, peer, item, version, min_bulk)
+            .filter(|(rank, ..)| *rank == least)
+            .min_by_key(|(_, _, conn, chosen)| (unacknowledged(conn), *chosen))
+            .map(|(_, key, ..)| key)
+    }
+
+    /// The connections that may carry `item` and have room, with their ranks and when they were
+    /// last chosen.
+    #[inline]
+    fn suitable<'a>(
+        &'a self,
+        now: Time,
+        peer: &'a Peer,
+        item: TxItem,
+        version: Version,
+        min_bulk: u64,
+    ) -> impl Iterator<Item = (u8, ConnKey, &'a Conn, u64)> {
+        peer.members.iter().filter_map(move |member| {
             let rank = rank(item, member.kind, version, min_bulk)?;
             let conn = &self.conns[member.conn];
             let open = conn.open()?;
             let waits = open.received == 0 && now < open.surplus_until;
             let suits = conn.tx.has_room() && !waits;
             suits.then_some((rank, member.conn, conn, open.chosen))
-        });
-        let least = suitable.clone().map(|(rank, ..)| rank).min()?;
-        let equals = suitable.filter(|(rank, ..)| *rank == least);
-        let (_, only, ..) = equals.clone().next()?;
-        if equals.clone().nth(1).is_none() {
-            return Some(only);
-        }
-        // Asking a socket is a system call: only where there is a choice.
-        let busy = |conn: &Conn| conn.tx.waiting() + io.unacknowledged(conn.sock);
-        let best = equals.min_by_key(|(_, _, conn, chosen)| (busy(conn), *chosen));
-        best.map(|(_, key, ..)| key)
+        })
     }
 
     /// Whether any connection may carry messages, room or not.
