@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lustrine_config::NodeConfig;
-use lustrine_control::{Answer, Request};
+use lustrine_control::{Answer, NodeAbout, Request};
 use lustrine_node::control::{self, Connection, ControlError};
 use lustrine_node::{Caller, Node, NodeHandle, own_netns};
 use lustrine_wire::nid::Nid;
@@ -160,6 +160,13 @@ fn find(options: &NodeOptions, choice: &NodeChoice, port: Option<u16>) -> Result
     })
 }
 
+/// The identity that a node says it has, if it is one that this program knows: the text is another
+/// program's.
+fn identity_of(about: &NodeAbout) -> String {
+    let known = ["node", "userland"].into_iter().find(|known| *known == about.identity);
+    known.unwrap_or("unknown").to_owned()
+}
+
 /// Asks the node at a place which one it is.
 fn look(place: &ControlPath) -> Result<RunningNode, ControlError> {
     let connection = Connection::open(&place.path)?;
@@ -167,7 +174,7 @@ fn look(place: &ControlPath) -> Result<RunningNode, ControlError> {
     let used = UsedNode {
         kind: UsedKind::Running,
         nid: about.nid,
-        identity: about.identity.clone(),
+        identity: identity_of(about),
         control: Some(place.path.display().to_string()),
         elsewhere: about.is_elsewhere(own_netns()),
     };
@@ -241,7 +248,7 @@ impl Link {
         let used = UsedNode {
             kind: UsedKind::Temporary,
             nid: about.nid,
-            identity: about.identity,
+            identity: identity_of(&about),
             control: None,
             elsewhere: false,
         };
@@ -280,10 +287,10 @@ impl Link {
     }
 
     /// What another thread needs to send requests that do not last.
-    pub(crate) fn asker(&self) -> Asker {
+    pub(crate) fn requester(&self) -> Requester {
         match self {
-            Link::Running { node, .. } => Asker::Running(node.clone()),
-            Link::Own { node, .. } => Asker::Own(node.handle()),
+            Link::Running { node, .. } => Requester::Running(node.clone()),
+            Link::Own { node, .. } => Requester::Own(node.handle()),
         }
     }
 
@@ -300,17 +307,17 @@ impl Link {
 }
 
 /// Sends requests from another thread.
-pub(crate) enum Asker {
+pub(crate) enum Requester {
     Running(RunningNode),
     Own(NodeHandle),
 }
 
-impl Asker {
+impl Requester {
     /// As [`Link::ask`].
     pub(crate) fn ask(&self, request: &Request) -> Result<Answer, Failure> {
         match self {
-            Asker::Running(node) => ask_at(node, request),
-            Asker::Own(node) => no_error(node.call(request), None),
+            Requester::Running(node) => ask_at(node, request),
+            Requester::Own(node) => no_error(node.call(request), None),
         }
     }
 }

@@ -47,6 +47,8 @@ struct Slot {
     generation: u32,
     socket: Option<Socket>,
     pinned: VecDeque<Pinned>,
+    /// The last write found less room than it needed: only a report says that there is room again.
+    waits_for_room: bool,
 }
 
 /// A zero-copy write whose memory the kernel may still refer to.
@@ -117,6 +119,7 @@ impl LoopIo {
             let _ = socket.abort_on_close();
         }
         slot.pinned.clear();
+        slot.waits_for_room = false;
         self.free.push(sock.0 as u32);
         self.open -= 1;
         if self.hot.is_unwatched(sock) {
@@ -135,6 +138,7 @@ impl LoopIo {
             self.hot.on_report(sock);
         }
         let slot = self.slot(sock)?;
+        slot.waits_for_room &= !ready.writable;
         let mut zero_copy_done = 0;
         if ready.error && !slot.pinned.is_empty() {
             zero_copy_done = slot.collect_completions();
@@ -183,7 +187,8 @@ impl LoopIo {
     fn stop_watching(&mut self, sock: SockId) {
         let Some(slot) = slot_of(&mut self.slots, sock) else { return };
         let Some(socket) = &slot.socket else { return };
-        if slot.pinned.is_empty() && self.poller.remove(socket).is_ok() {
+        let needs_reports = slot.waits_for_room || !slot.pinned.is_empty();
+        if !needs_reports && self.poller.remove(socket).is_ok() {
             self.hot.unwatched();
         }
     }
@@ -361,16 +366,14 @@ impl Io for LoopIo {
             .collect();
         if mode == WriteMode::Copy {
             let outcome = outcome(socket.writev(&slices));
-            if self.hot.is_unwatched(sock) {
-                let len: usize = slices.iter().map(|slice| slice.len()).sum();
-                if !matches!(outcome, IoOutcome::Bytes(written) if written == len) {
-                    self.hot.needs_reports(sock);
-                }
+            slot.waits_for_room = !is_whole(&outcome, &slices);
+            if slot.waits_for_room {
+                self.hot.needs_reports(sock);
             }
             return outcome;
         }
         self.hot.needs_reports(sock);
-        match socket.writev_zerocopy(&slices) {
+        let outcome = match socket.writev_zerocopy(&slices) {
             ZeroCopyOutcome::Pinned { bytes, id } => {
                 slot.pinned.push_back(Pinned { id: Some(id) });
                 IoOutcome::Bytes(bytes)
@@ -383,7 +386,9 @@ impl Io for LoopIo {
                 }
                 copied
             }
-        }
+        };
+        slot.waits_for_room = !is_whole(&outcome, &slices);
+        outcome
     }
 
     fn close(&mut self, sock: SockId) {
@@ -397,12 +402,18 @@ impl Io for LoopIo {
     }
 
     fn unacknowledged(&self, sock: SockId) -> u64 {
-        self.socket(sock).and_then(|socket| socket.unacknowledged().ok()).unwrap_or(0)
+        self.socket(sock).and_then(|socket| socket.unacknowledged().ok()).unwrap_or(u64::MAX)
     }
 
     fn crc(&self, state: u32, span: Span) -> u32 {
         lustrine_wire::crc::update(state, self.arena.bytes(block(span)))
     }
+}
+
+/// Whether a write took all that it was given.
+fn is_whole(outcome: &IoOutcome, slices: &[io::IoSlice<'_>]) -> bool {
+    let len: usize = slices.iter().map(|slice| slice.len()).sum();
+    matches!(outcome, IoOutcome::Bytes(written) if *written == len)
 }
 
 fn outcome(outcome: lustrine_sys::IoOutcome) -> IoOutcome {

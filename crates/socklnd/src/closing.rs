@@ -3,6 +3,7 @@
 
 use lustrine_lnet::lnd::{Core, LinkEvent, NiIndex};
 use lustrine_lnet::status::Status;
+use lustrine_lnet::time::Time;
 use lustrine_wire::nid::ProcessId;
 
 use crate::close_reason::CloseReason;
@@ -75,6 +76,13 @@ impl Socklnd {
     ) {
         self.peers[peer].members.retain(|member| member.conn != key);
         self.drop_conn(env, key);
+        // Those that are left are not too many: nothing has to wait for what they bring.
+        for member in &self.peers[peer].members {
+            if let Some(open) = self.conns[member.conn].phase.open_mut() {
+                open.surplus_until = Time::ZERO;
+            }
+        }
+        self.pump(env, peer);
         self.counters.closed += 1;
         self.counters.surplus_closed += 1;
         self.recount(peer);

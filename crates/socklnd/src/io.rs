@@ -108,7 +108,7 @@ pub trait Io: Memory {
     fn responds(&mut self, sock: SockId, within: Nanos) -> bool;
 
     /// Bytes that were written to the stream and that the other side's TCP has not acknowledged,
-    /// whether or not they have left; 0 for a stream that broke.
+    /// whether or not they have left. A stream that broke has more than any other.
     fn unacknowledged(&self, sock: SockId) -> u64;
 
     /// Continues a CRC-32 [FRM-8] over payload.

@@ -66,7 +66,8 @@ impl Socklnd {
             return Some(only);
         }
         // Asking a socket is a system call: only where there is a choice.
-        let unacknowledged = |conn: &Conn| conn.tx.waiting() + io.unacknowledged(conn.sock);
+        let unacknowledged =
+            |conn: &Conn| conn.tx.waiting().saturating_add(io.unacknowledged(conn.sock));
         self.suitable(now, peer, item, version, min_bulk)
             .filter(|(rank, ..)| *rank == least)
             .min_by_key(|(_, _, conn, chosen)| (unacknowledged(conn), *chosen))
@@ -269,7 +270,9 @@ impl Socklnd {
         for key in core::mem::take(&mut self.acking) {
             let Some(peer) = self.peers.get_mut(key) else { continue };
             peer.acks_requested = false;
-            while let Some(conn) = self.choose(env.io, env.now, &self.peers[key], TxItem::Noop) {
+            while !self.peers[key].acks.is_empty()
+                && let Some(conn) = self.choose(env.io, env.now, &self.peers[key], TxItem::Noop)
+            {
                 let peer = &mut self.peers[key];
                 let Some(first) = peer.acks.pop_front() else { break };
                 let merges = peer.history.version >= Some(Version::V3);

@@ -13,8 +13,8 @@ pub(crate) fn kept(name: &str) -> PathBuf {
     root().join("bench/results").join(name)
 }
 
-/// Prints the table of a benchmark. If there is a file to write, writes the table and the values
-/// beside each other: `FILE.txt` and `FILE.json`.
+/// Prints the table of a benchmark. If there is a file to write, writes the values to it as JSON,
+/// and the table beside it, as `.txt`.
 ///
 /// # Errors
 ///
@@ -23,9 +23,8 @@ pub(crate) fn write(file: Option<&Path>, table: &str, values: &impl Serialize) -
     print!("{table}");
     let Some(file) = file else { return Ok(()) };
     let json = serde_json::to_string_pretty(values)? + "\n";
-    for (extension, text) in [("txt", table), ("json", &json)] {
-        let file = file.with_extension(extension);
-        fs::write(&file, text).with_context(|| file.display().to_string())?;
+    for (file, text) in [(&*file.with_extension("txt"), table), (file, &json)] {
+        fs::write(file, text).with_context(|| file.display().to_string())?;
         eprintln!("written: {}", file.display());
     }
     Ok(())

@@ -55,10 +55,22 @@ pub(crate) fn run(args: &LstArgs) -> Result<(), Failure> {
         whoami: whoami(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
+    if args.json && never_ends(&args.words) {
+        return Err(Failure::Usage(
+            "lst --json stat needs --count: the document is printed when the command ends"
+                .to_owned(),
+        ));
+    }
     let client = ConsoleClient { node: args.node.clone(), choice: args.choice.clone() };
     let mut here = Here { client, terminal: StdTerminal::of(args.json, &args.words) };
     let exit = tool::run(&mut Lst::new(&mut here, &settings), &args.words)?;
     here.terminal.end(exit)
+}
+
+/// Whether a command shows rates until a signal ends it.
+fn never_ends(words: &[String]) -> bool {
+    let counts = |word: &String| word == "--count" || word.starts_with("--count=");
+    words.first().is_some_and(|command| command == "stat") && !words.iter().any(counts)
 }
 
 /// `user@host`.

@@ -205,7 +205,8 @@ mod tests {
         let mut printed = Vec::new();
         for (nid, status) in [nid, v6].into_iter().flat_map(|nid| statuses.map(|one| (nid, one))) {
             for identity in [Identity::Node, Identity::Userland] {
-                for reached in [Reached::Unknown, Reached::Nothing, Reached::Tcp, Reached::Node] {
+                use Reached::{Node, Nothing, Refusal, Tcp, Unknown};
+                for reached in [Unknown, Nothing, Tcp, Refusal, Node] {
                     let hint = hint(nid, Some(9988), status, identity, reached);
                     printed.push(format!("{status}{hint}").replace("9988", "PORT"));
                 }

@@ -128,6 +128,21 @@ fn room_to_write_is_reported_although_the_stream_is_read() {
 }
 
 #[test]
+fn a_stream_that_waits_for_room_to_write_stays_watched_however_often_it_is_read() {
+    let mut io = new_io();
+    let (sock, mut other) = stream(&mut io);
+    let bytes = vec![0; 1 << 16];
+    while let IoOutcome::Bytes(_) =
+        Io::write(&mut io, sock, &[Piece::Bytes(&bytes)], WriteMode::Copy)
+    {}
+    for count in 0..1000_u32 {
+        other.write_all(&[count as u8]).unwrap();
+        assert_eq!(poll(&mut io, sock), count as u8);
+        assert!(!io.hot.is_unwatched(sock), "after {count} reads");
+    }
+}
+
+#[test]
 fn a_stream_that_is_not_watched_can_be_closed_and_its_place_used_again() {
     let (mut io, sock, _other) = unwatched();
     io.close(sock);

@@ -61,8 +61,8 @@ fn reach(
     interrupt: &Interrupt,
 ) -> Result<(), Failure> {
     let request = Request::Discover { nid: target.nid, timeout_ms: millis(patience) };
-    let asker = link.asker();
-    let asking = thread::spawn(move || asker.ask(&request));
+    let requester = link.requester();
+    let asking = thread::spawn(move || requester.ask(&request));
     while !asking.is_finished() {
         // If the run is interrupted here, the thread ends with this process.
         interrupt.check()?;

@@ -163,7 +163,7 @@ fn a_refused_duplicate_has_the_other_connection_tried() {
     assert_eq!(dial(&mut world, 3, ConnType::Control).1, Answered::Accepted);
 }
 
-/// [SOCK-19]: the trial's 9c. This node has the higher NID, and what it dials never arrives.
+/// [SOCK-19]. This node has the higher NID, and what it dials never arrives.
 #[test]
 fn a_race_is_claimed_once() {
     let mut world = world(1, 1, Identity::Node);
@@ -202,7 +202,7 @@ fn a_dial_that_has_said_hello_goes_on_beside_the_peers() {
     }
 }
 
-/// [SOCK-20]: the trial's 7c. The peer refuses because it dials this node, and its dial is late.
+/// [SOCK-20]. The peer refuses because it dials this node, and its dial is late.
 #[test]
 fn a_lost_race_is_waited_for() {
     let mut world = world(3, 1, Identity::Node);
@@ -257,7 +257,7 @@ fn a_round_of_refusals_ends_as_every_round_does() {
     assert_eq!(world.driver(0).counters().busy, 1);
 }
 
-/// [SOCK-21]: the trial's 1j. The peer has one connection per type, this node two: the peer finds
+/// [SOCK-21]. The peer has one connection per type, this node two: the peer finds
 /// out that it has too many when its dial is answered, and closes it.
 #[test]
 fn a_surplus_connection_that_the_peer_closes_ends_alone() {
@@ -292,6 +292,18 @@ fn a_surplus_connection_that_the_peer_closes_ends_alone() {
 
 /// [SOCK-21]
 #[test]
+fn a_surplus_connection_is_used_at_once_when_the_other_has_gone() {
+    let mut world = world(1, 2, Identity::Node);
+    let (first, _) = dial(&mut world, 1, ConnType::Control);
+    let (mut surplus, _) = dial(&mut world, 1, ConnType::Control);
+    world.net.hang_up(first.sock);
+    world.run();
+    world.put(0, process(1), 1, b"first");
+    assert_eq!(surplus.messages(&mut world).len(), 1);
+}
+
+/// [SOCK-21]
+#[test]
 fn a_surplus_connection_is_used_once_the_peer_has_used_it_or_a_second_later() {
     for early in [true, false] {
         let mut world = world(1, 2, Identity::Node);
@@ -319,7 +331,7 @@ fn a_surplus_connection_is_used_once_the_peer_has_used_it_or_a_second_later() {
     }
 }
 
-/// [USR-9]: the trial's 9b. The kernel dials a userland node that has dialled it.
+/// [USR-9]. The kernel dials a userland node that has dialled it.
 #[test]
 fn a_userland_node_serves_the_peer_that_it_has_dialled() {
     for conns_per_peer in [1, 2] {
