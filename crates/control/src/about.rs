@@ -3,7 +3,7 @@
 use lustrine_wire::nid::Nid;
 use serde::{Deserialize, Serialize};
 
-/// Which node it is. A field that an older node does not send is empty.
+/// Which node it is. A field that a node does not send is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeAbout {
     /// Its primary NID.

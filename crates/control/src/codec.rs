@@ -6,8 +6,9 @@ use crate::about::NodeAbout;
 use crate::answer::Answer;
 use crate::request::Request;
 
-/// The version of the control API. Version 1 was the one before versions were exchanged.
-pub const VERSION: u32 = 2;
+/// The version of the control API. Version 1 was the one before versions were exchanged; version 3
+/// added loads and sessions of the console that belong to their connection.
+pub const VERSION: u32 = 3;
 
 /// The release of Lustrine that this is, for messages.
 pub const RELEASE: &str = env!("CARGO_PKG_VERSION");
@@ -34,7 +35,7 @@ struct Version {
     control: u32,
     #[serde(default)]
     release: String,
-    /// What a node says of itself; a tool and an older node say nothing.
+    /// What a node says of itself; a tool and a node of version 2 say nothing.
     #[serde(default, skip_serializing_if = "NodeAbout::is_empty")]
     node: NodeAbout,
 }
@@ -81,8 +82,8 @@ impl Greeting {
 pub enum VersionError {
     /// The node speaks another version.
     #[error(
-        "the node speaks control version {node}, this tool version {VERSION}: use the `lustrine` \
-         that the node was started with (release {release})"
+        "the node speaks control version {node}, this tool version {VERSION}, so {}",
+        advice(*node, release)
     )]
     Differs {
         /// The node's version.
@@ -99,6 +100,20 @@ pub enum VersionError {
     /// The other side is not a node.
     #[error("the program that listens there is not a Lustrine node")]
     NotANode,
+}
+
+/// Which side is older, and what to do.
+fn advice(node: u32, release: &str) -> String {
+    match node < VERSION {
+        true => format!(
+            "the node is older: restart it with this release ({RELEASE}), or use the `lustrine` \
+             that it was started with (release {release})"
+        ),
+        false => format!(
+            "this tool is older: use the `lustrine` that the node was started with (release \
+             {release})"
+        ),
+    }
 }
 
 /// Why an answer cannot be used.

@@ -4,7 +4,8 @@ use lustrine_selftest::Test;
 use lustrine_wire::nid::Nid;
 use serde::{Deserialize, Serialize};
 
-/// An order about the load of a connection. A connection has at most one load, which ends with it.
+/// An order about the load of a connection. A connection has at most one load, which ends with it;
+/// a later one can start when the progress of the earlier one shows that it is finished.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub enum LoadOrder {

@@ -19,6 +19,8 @@ use crate::mailbox::LoadReport;
 pub struct Caller {
     node: NodeHandle,
     load: Option<Load>,
+    /// Whether the load has not ended, as far as the caller's orders have shown.
+    holds_load: bool,
     /// The key of the session.
     session: Option<u32>,
 }
@@ -26,12 +28,17 @@ pub struct Caller {
 impl Caller {
     /// A caller of this node that has asked nothing yet.
     pub fn of(node: NodeHandle) -> Caller {
-        Caller { node, load: None, session: None }
+        Caller { node, load: None, holds_load: false, session: None }
     }
 
-    /// Whether the node does something for it that lasts longer than a request.
-    pub(crate) fn holds_something(&self) -> bool {
-        self.load.is_some() || self.session.is_some()
+    /// Whether the node sends a load for it. A load that was told to finish does not count.
+    pub(crate) fn holds_load(&self) -> bool {
+        self.holds_load
+    }
+
+    /// Whether a session of the console belongs to it.
+    pub(crate) fn holds_session(&self) -> bool {
+        self.session.is_some()
     }
 
     /// Carries out a request; an error becomes [`Answer::Error`].
@@ -62,9 +69,16 @@ impl Caller {
                 session: if *force { SessionMode::Force } else { SessionMode::IfFree },
                 patience: Nanos::from_millis(*patience_ms),
             };
-            // An earlier load of this caller ends first.
-            drop(self.load.take());
+            // An earlier load of this caller has to end first, also one on another event loop.
+            if let Some(earlier) = &self.load {
+                match earlier.progress() {
+                    Ok(report) if !report.finished => return Err(LoadError::Busy.into()),
+                    Ok(_) | Err(LoadError::None) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
             self.load = Some(self.node.start_load(args)?);
+            self.holds_load = true;
         }
         let load = self.load.as_ref().ok_or(LoadError::None)?;
         match order {
@@ -77,9 +91,15 @@ impl Caller {
                     warm_up: Nanos(*warm_up_ns),
                 })?;
             }
-            LoadOrder::Finish => load.finish()?,
+            // The load stays, so that the caller can see when the session is removed.
+            LoadOrder::Finish => {
+                self.holds_load = false;
+                load.finish()?;
+            }
         }
-        Ok(row(&load.progress()?))
+        let report = load.progress();
+        self.holds_load &= report.as_ref().is_ok_and(|report| !report.finished);
+        Ok(row(&report?))
     }
 }
 

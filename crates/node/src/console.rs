@@ -93,7 +93,7 @@ fn start(
         loops: Arc::clone(loops),
         mailbox,
         sender: sender.clone(),
-        askers: HashMap::new(),
+        replies: HashMap::new(),
         tickets: 0,
     };
     let thread = std::thread::Builder::new().name("lustrine-console".to_owned());
@@ -115,7 +115,7 @@ struct ConsoleThread {
     mailbox: mpsc::Receiver<ConsoleMessage>,
     /// The sender for the results of RPCs.
     sender: mpsc::Sender<ConsoleMessage>,
-    askers: HashMap<u64, mpsc::Sender<Result<Answer, Refusal>>>,
+    replies: HashMap<u64, mpsc::Sender<Result<Answer, Refusal>>>,
     tickets: u64,
 }
 
@@ -145,13 +145,13 @@ impl ConsoleThread {
         match mail {
             ConsoleMessage::Command { key, command, reply } => {
                 self.tickets += 1;
-                self.askers.insert(self.tickets, reply);
+                self.replies.insert(self.tickets, reply);
                 self.console.command(now(), self.tickets, key, command);
             }
             ConsoleMessage::RpcOutcome(outcome) => self.console.completed(now(), &outcome),
             ConsoleMessage::InUse(reply) => {
                 // A session whose end nobody has been told yet is in use.
-                let waited_for = !self.askers.is_empty();
+                let waited_for = !self.replies.is_empty();
                 let has_session = self.console.session().is_some();
                 let in_use = self.console.is_busy() || has_session || waited_for;
                 let _ = reply.send(in_use);
@@ -168,7 +168,7 @@ impl ConsoleThread {
             self.post(home, message);
         }
         while let Some((ticket, answer)) = self.console.next_answer() {
-            if let Some(reply) = self.askers.remove(&ticket) {
+            if let Some(reply) = self.replies.remove(&ticket) {
                 // The caller may have given up.
                 let _ = reply.send(answer);
             }
@@ -202,7 +202,7 @@ mod tests {
             loops: [].into(),
             mailbox,
             sender,
-            askers: HashMap::new(),
+            replies: HashMap::new(),
             tickets: 0,
         };
         let command = |command| {

@@ -1,8 +1,9 @@
 //! The control socket: a Unix stream socket with mode 0600 that carries the lines of
 //! [`lustrine_control`].
 //!
-//! Requests are bounded in length and callers in number; a caller that is silent for a minute is
-//! disconnected.
+//! Requests are bounded in length and callers in number. A caller that is silent for a minute is
+//! disconnected; one for which the node sends a load may be silent for ten minutes, and one that
+//! holds a session of the console for a day and ten minutes.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -34,6 +35,12 @@ const CALLERS_MAX: usize = 32;
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
 /// A caller that is silent for this long is disconnected.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// The same for a caller with a load. `lustrine selftest` asks for the progress several times a
+/// second, and at most some seconds pass between two rows, when plain TCP is measured.
+const LOAD_SILENCE_MAX: Duration = Duration::from_secs(600);
+/// The same for a caller with a session of the console. `lustrine selftest --plan` sends nothing
+/// during a warm-up, which lasts at most a day; all other pauses are of a few minutes at most.
+const SESSION_SILENCE_MAX: Duration = Duration::from_secs(86_400 + 600);
 /// How much longer than the request an answer may take. A running node reports within this time
 /// even that its event loops do not answer.
 const ANSWER_SLACK: Duration = Duration::from_secs(8);
@@ -318,12 +325,22 @@ fn serve_caller(stream: &UnixStream, node: &NodeHandle) -> io::Result<()> {
             Turn::Close(text) => (text, false),
         };
         (&mut &*stream).write_all(text.as_bytes())?;
-        // A caller for which the node works, as in a long warm-up of a test, may be silent.
-        stream.set_read_timeout((!caller.holds_something()).then_some(SILENCE_MAX))?;
+        stream.set_read_timeout(Some(silence_max(&caller)))?;
         // An incomplete line is the last one, or a part of one that is too long.
         if !open || !line.ends_with('\n') {
             return Ok(());
         }
+    }
+}
+
+/// How long a caller may be silent. A stopped client must not keep its place for ever.
+fn silence_max(caller: &Caller) -> Duration {
+    if caller.holds_session() {
+        SESSION_SILENCE_MAX
+    } else if caller.holds_load() {
+        LOAD_SILENCE_MAX
+    } else {
+        SILENCE_MAX
     }
 }
 

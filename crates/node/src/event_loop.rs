@@ -55,7 +55,7 @@ pub(crate) struct EventLoop {
     pub(crate) rest_until: Time,
     pub(crate) stopping: bool,
     /// The callers that wait for pings and discoveries.
-    pub(crate) askers: HashMap<u64, mpsc::Sender<ProbeResult>>,
+    pub(crate) replies: HashMap<u64, mpsc::Sender<ProbeResult>>,
     pub(crate) tickets: u64,
     /// Where outcomes of a console's orders go, once it has given one.
     pub(crate) console: Option<mpsc::Sender<ConsoleMessage>>,
@@ -186,7 +186,7 @@ impl EventLoop {
             self.outbox.send(usize::from(cpt), LoopMessage::CptMessage(Box::new(cross)));
         }
         while let Some((ticket, result)) = self.partition.next_result() {
-            if let Some(reply) = self.askers.remove(&ticket.0) {
+            if let Some(reply) = self.replies.remove(&ticket.0) {
                 // The caller may have given up.
                 let _ = reply.send(result);
             }
@@ -311,30 +311,47 @@ impl EventLoop {
     /// Orders about a selftest load; the caller may have given up.
     fn obey(&mut self, now: Time, order: LoadRequest) {
         match order {
-            LoadRequest::Start(args, reply) => {
+            LoadRequest::Start { args, owner, reply } => {
                 let started = self.partition.start_client(now, *args);
-                let _ = reply.send(started.map_err(|ClientBusy| LoadError::Busy));
+                let is_started = started.is_ok();
+                if is_started {
+                    owner.set_latest();
+                }
+                let answered = reply.send(started.map_err(|ClientBusy| LoadError::Busy));
+                // A caller that has given up would never end the load.
+                if answered.is_err()
+                    && is_started
+                    && let Some(client) = self.partition.client(LOAD_SLOT)
+                {
+                    client.finish(now);
+                }
             }
-            LoadRequest::LoadStep(step, reply) => {
+            LoadRequest::LoadStep { step, owner, reply } => {
                 let taken = match self.partition.client(LOAD_SLOT) {
-                    Some(client) => client.start_step(step).map_err(LoadError::LoadStep),
-                    None => Err(LoadError::None),
+                    Some(client) if owner.is_latest() => {
+                        client.start_step(step).map_err(LoadError::LoadStep)
+                    }
+                    _ => Err(LoadError::None),
                 };
                 let _ = reply.send(taken);
             }
-            LoadRequest::Progress(reply) => {
-                if let Some(client) = self.partition.client(LOAD_SLOT) {
-                    let _ = reply.send(LoadReport {
+            LoadRequest::Progress { owner, reply } => {
+                let report = match self.partition.client(LOAD_SLOT) {
+                    Some(client) if owner.is_latest() => Ok(LoadReport {
                         connected: client.is_connected(),
                         step_finished: client.step_finished(),
                         finished: client.finished(),
                         error: client.error(),
                         snapshot: client.progress(now),
-                    });
-                }
+                    }),
+                    _ => Err(LoadError::None),
+                };
+                let _ = reply.send(report);
             }
-            LoadRequest::Finish => {
-                if let Some(client) = self.partition.client(LOAD_SLOT) {
+            LoadRequest::Finish { owner } => {
+                if let Some(client) = self.partition.client(LOAD_SLOT)
+                    && owner.is_latest()
+                {
                     client.finish(now);
                 }
             }
@@ -343,7 +360,7 @@ impl EventLoop {
 
     fn ticket(&mut self, reply: mpsc::Sender<ProbeResult>) -> ProbeId {
         self.tickets += 1;
-        self.askers.insert(self.tickets, reply);
+        self.replies.insert(self.tickets, reply);
         ProbeId(self.tickets)
     }
 

@@ -17,17 +17,43 @@ use crate::mailbox::{LOAD_SLOT, LoadReport, LoadRequest, LoopMessage, home_loop}
 /// How long an event loop may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a node may work on an order: it starts something, and reports.
-pub(crate) const DURATION_MAX: Duration = Duration::from_secs(20);
+/// How long a node may work on an order: the event loop is asked about an earlier load, starts
+/// something, and reports.
+pub(crate) const DURATION_MAX: Duration = Duration::from_secs(30);
 
 /// A load: a session with one node, and steps of load one after the other. Dropping it ends both.
 pub(crate) struct Load {
     home: Sender<LoopMessage>,
-    /// The index of its event loop.
-    index: usize,
-    /// Its number among the loads of the node.
-    number: u64,
+    owner: LoadOwner,
+}
+
+/// Tells the loads of one event loop apart. The event loop decides which load it has: its requests
+/// carry this value, and those of a load that has been replaced have no effect.
+#[derive(Clone)]
+pub(crate) struct LoadOwner {
     owners: Arc<LoadOwners>,
+    /// The index of the event loop.
+    index: usize,
+    /// The number among the loads of the node.
+    number: u64,
+}
+
+impl LoadOwner {
+    fn new(owners: &Arc<LoadOwners>, index: usize) -> LoadOwner {
+        let mut state = owners.lock();
+        state.count += 1;
+        LoadOwner { owners: Arc::clone(owners), index, number: state.count }
+    }
+
+    /// Makes this the latest load; for the event loop, when it has started the load.
+    pub(crate) fn set_latest(&self) {
+        self.owners.lock().latest.insert(self.index, self.number);
+    }
+
+    /// Whether no other load has taken its place.
+    pub(crate) fn is_latest(&self) -> bool {
+        self.owners.lock().latest.get(&self.index) == Some(&self.number)
+    }
 }
 
 /// What a load is.
@@ -61,13 +87,12 @@ impl NodeHandle {
             wall_seconds: Clock::Wall.now() / 1_000_000_000,
         };
         let index = home_loop(&target, self.loops.len());
-        let home = &self.loops[index];
-        let mut owners = self.loads.lock();
-        ask(home, |reply| LoadRequest::Start(Box::new(args), reply))??;
-        owners.count += 1;
-        let number = owners.count;
-        owners.latest.insert(index, number);
-        Ok(Load { home: home.clone(), index, number, owners: Arc::clone(&self.loads) })
+        let owner = LoadOwner::new(&self.loads, index);
+        // If the event loop does not answer in time, dropping this ends what it may still start.
+        let load = Load { home: self.loops[index].clone(), owner };
+        let args = Box::new(args);
+        load.ask(|owner, reply| LoadRequest::Start { args, owner, reply })??;
+        Ok(load)
     }
 }
 
@@ -77,17 +102,15 @@ impl Load {
     /// # Errors
     /// When it would harm a kernel node, or another step is running.
     pub(crate) fn start_step(&self, step: LoadStep) -> Result<(), LoadError> {
-        self.check()?;
-        ask(&self.home, |reply| LoadRequest::LoadStep(step, reply))?
+        self.ask(|owner, reply| LoadRequest::LoadStep { step, owner, reply })?
     }
 
     /// The progress of the load.
     ///
     /// # Errors
-    /// When the event loop does not answer.
+    /// When another load has taken its place, or the event loop does not answer.
     pub(crate) fn progress(&self) -> Result<LoadReport, LoadError> {
-        self.check()?;
-        ask(&self.home, LoadRequest::Progress)
+        self.ask(|owner, reply| LoadRequest::Progress { owner, reply })?
     }
 
     /// Ends the step and the session; [`Load::progress`] shows when that is done.
@@ -95,20 +118,18 @@ impl Load {
     /// # Errors
     /// When the event loop does not answer.
     pub(crate) fn finish(&self) -> Result<(), LoadError> {
-        let owners = self.owners.lock();
-        if owners.latest.get(&self.index) != Some(&self.number) {
-            return Err(LoadError::None);
-        }
-        self.home.push(LoopMessage::Load(LoadRequest::Finish)).map_err(|_| LoadError::Gone)
+        let order = LoadRequest::Finish { owner: self.owner.clone() };
+        self.home.push(LoopMessage::Load(order)).map_err(|_| LoadError::Gone)
     }
 
-    /// # Errors
-    /// When another load has taken its place.
-    fn check(&self) -> Result<(), LoadError> {
-        match self.owners.lock().latest.get(&self.index) == Some(&self.number) {
-            true => Ok(()),
-            false => Err(LoadError::None),
-        }
+    fn ask<T>(
+        &self,
+        order: impl FnOnce(LoadOwner, mpsc::Sender<T>) -> LoadRequest,
+    ) -> Result<T, LoadError> {
+        let (reply, answer) = mpsc::channel();
+        let order = order(self.owner.clone(), reply);
+        self.home.push(LoopMessage::Load(order)).map_err(|_| LoadError::Gone)?;
+        answer.recv_timeout(ANSWER_TIMEOUT).map_err(|_| LoadError::Gone)
     }
 }
 
@@ -118,11 +139,129 @@ impl Drop for Load {
     }
 }
 
-fn ask<T>(
-    home: &Sender<LoopMessage>,
-    order: impl FnOnce(mpsc::Sender<T>) -> LoadRequest,
-) -> Result<T, LoadError> {
-    let (reply, answer) = mpsc::channel();
-    home.push(LoopMessage::Load(order(reply))).map_err(|_| LoadError::Gone)?;
-    answer.recv_timeout(ANSWER_TIMEOUT).map_err(|_| LoadError::Gone)
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use lustrine_config::{AcceptPolicy, IdentityChoice, InterfaceChoice, NetConfig, NodeConfig};
+    use lustrine_control::{Answer, LoadOrder, LoadRow, Request};
+    use lustrine_wire::nid::Net;
+
+    use super::*;
+    use crate::caller::Caller;
+    use crate::node::Node;
+
+    /// Longer than any load needs to end; only a failing test tries so often.
+    const TRIES_MAX: u32 = 10_000;
+    const PAUSE: Duration = Duration::from_millis(2);
+
+    /// A node that listens nowhere.
+    fn node() -> Node {
+        let own = Ipv4Addr::new(127, 55, 0, 1);
+        let config = NodeConfig {
+            nets: vec![NetConfig::new(Net::TCP, InterfaceChoice::Address(IpAddr::V4(own)))],
+            identity: IdentityChoice::Userland,
+            accept: AcceptPolicy::None,
+            ..NodeConfig::default()
+        };
+        Node::start(&config).unwrap()
+    }
+
+    /// An address at which no node is.
+    fn target() -> Nid {
+        "127.55.0.2@tcp".parse().unwrap()
+    }
+
+    fn args() -> LoadArgs {
+        LoadArgs {
+            target: target(),
+            name: Name::new("test").unwrap(),
+            session: SessionMode::IfFree,
+            patience: Nanos::from_secs(3600),
+        }
+    }
+
+    fn order(caller: &mut Caller, order: LoadOrder) -> Result<LoadRow, i32> {
+        match caller.call(&Request::Load { order }) {
+            Answer::Load { load } => Ok(load),
+            Answer::Error { errno, .. } => Err(errno),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn start(caller: &mut Caller) -> Result<LoadRow, i32> {
+        let (name, force, patience_ms) = ("test".to_owned(), false, 3_600_000);
+        order(caller, LoadOrder::Start { target: target(), name, force, patience_ms })
+    }
+
+    /// Tries until what is in the way has ended.
+    fn eventually<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
+        let tries = (0..TRIES_MAX).find_map(|_| {
+            let done = attempt();
+            if done.is_none() {
+                std::thread::sleep(PAUSE);
+            }
+            done
+        });
+        tries.expect("the load before has not ended")
+    }
+
+    #[test]
+    fn a_load_whose_caller_has_given_up_makes_room() {
+        let node = node();
+        let LoadArgs { target, name, session, patience } = args();
+        let index = home_loop(&target, node.loops.len());
+        let (reply, answer) = mpsc::channel();
+        drop(answer);
+        let args_of_the_first = ClientArgs {
+            target: ProcessId { nid: target, pid: PID_LUSTRE },
+            local: None,
+            console: node.info().nids[0],
+            slot: LOAD_SLOT,
+            name,
+            session,
+            patience,
+            wall_seconds: 1,
+        };
+        let start = LoadRequest::Start {
+            args: Box::new(args_of_the_first),
+            owner: LoadOwner::new(&node.loads, index),
+            reply,
+        };
+        assert!(node.loops[index].push(LoopMessage::Load(start)).is_ok());
+        let second = eventually(|| match node.start_load(args()) {
+            Ok(load) => Some(load),
+            Err(LoadError::Busy) => None,
+            Err(error) => panic!("{error}"),
+        });
+        assert!(!second.progress().unwrap().finished);
+    }
+
+    #[test]
+    fn a_load_that_was_replaced_does_not_reach_the_next_one() {
+        let node = node();
+        let first = node.start_load(args()).unwrap();
+        assert!(matches!(node.start_load(args()), Err(LoadError::Busy)));
+        first.finish().unwrap();
+        let second = eventually(|| node.start_load(args()).ok());
+        assert!(matches!(first.progress(), Err(LoadError::None)));
+        drop(first);
+        assert!(!second.progress().unwrap().finished);
+    }
+
+    #[test]
+    fn a_second_start_of_a_caller_leaves_its_load_alone() {
+        let node = node();
+        let mut caller = Caller::of(node.handle());
+        assert!(!start(&mut caller).unwrap().finished && caller.holds_load());
+        assert_eq!(start(&mut caller), Err(-16));
+        assert!(!order(&mut caller, LoadOrder::Progress).unwrap().finished);
+        assert!(caller.holds_load());
+        order(&mut caller, LoadOrder::Finish).unwrap();
+        assert!(!caller.holds_load());
+        // The end of the load is still shown.
+        eventually(|| order(&mut caller, LoadOrder::Progress).unwrap().finished.then_some(()));
+        assert!(!caller.holds_load());
+        assert!(!start(&mut caller).unwrap().finished && caller.holds_load());
+    }
 }

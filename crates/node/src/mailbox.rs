@@ -16,6 +16,7 @@ use lustrine_wire::nid::Nid;
 
 use crate::error::LoadError;
 use crate::listener::BoundListener;
+use crate::load::LoadOwner;
 use crate::snapshot::{LoopReport, LoopSnapshot, SnapshotQuery};
 
 /// The slot of the one load that an event loop has at once.
@@ -69,16 +70,16 @@ pub(crate) enum ConsoleMessage {
     Stop,
 }
 
-/// Commands to a selftest client.
+/// Commands to a selftest client, from the owner of the load.
 pub(crate) enum LoadRequest {
     /// Make a session with a node.
-    Start(Box<ClientArgs>, mpsc::Sender<Result<(), LoadError>>),
+    Start { args: Box<ClientArgs>, owner: LoadOwner, reply: mpsc::Sender<Result<(), LoadError>> },
     /// Run a step.
-    LoadStep(LoadStep, mpsc::Sender<Result<(), LoadError>>),
+    LoadStep { step: LoadStep, owner: LoadOwner, reply: mpsc::Sender<Result<(), LoadError>> },
     /// Report the progress.
-    Progress(mpsc::Sender<LoadReport>),
+    Progress { owner: LoadOwner, reply: mpsc::Sender<Result<LoadReport, LoadError>> },
     /// End the step and the session.
-    Finish,
+    Finish { owner: LoadOwner },
 }
 
 /// The progress of a selftest load.

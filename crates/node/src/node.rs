@@ -295,7 +295,7 @@ impl Builder<'_> {
             looked_at: Time::ZERO,
             rest_until: Time::ZERO,
             stopping: false,
-            askers: HashMap::new(),
+            replies: HashMap::new(),
             tickets: 0,
             console: None,
             watch: Watch::default(),

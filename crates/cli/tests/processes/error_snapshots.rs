@@ -113,6 +113,7 @@ const CASES: [(&str, &[&str]); 9] = [
             "lst add_test --concurrency 0 --from a --to b ping",
             "lst add_test --from a --to b brw read size=7",
             "lst list_group",
+            "lst --json stat a",
             "lnetctl nets",
             "lnetctl net shwo",
             "lnetctl net show --net",

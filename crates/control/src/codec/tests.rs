@@ -2,7 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    ChangeRequest, ImportMode, NetInfo, NetNamespace, NewNet, NiSelector, PeerRow, PeerState,
+    ChangeRequest, ImportMode, LoadOrder, NetInfo, NetNamespace, NewNet, NiSelector, PeerRow,
+    PeerState,
 };
 
 fn greeted() -> Session {
@@ -33,6 +34,10 @@ fn requests_have_these_lines() {
         ),
         (Request::ShowNet, r#"{"cmd":"show_net"}"#),
         (Request::ShowLatency { nid: None }, r#"{"cmd":"show_latency","nid":null}"#),
+        (
+            Request::Load { order: LoadOrder::Progress },
+            r#"{"cmd":"load","order":{"do":"progress"}}"#,
+        ),
         (
             change(ChangeRequest::SetNet {
                 which: NiSelector::Net("tcp1".parse().unwrap()),
@@ -110,13 +115,22 @@ fn a_newer_node_and_an_older_one_are_told_apart() {
     let newer = Greeting::check(&hello(VERSION + 1)).unwrap_err();
     assert_eq!(
         newer.to_string(),
-        "the node speaks control version 3, this tool version 2: use the `lustrine` that the node \
-         was started with (release 9.8.7)"
+        "the node speaks control version 4, this tool version 3, so this tool is older: use the \
+         `lustrine` that the node was started with (release 9.8.7)"
+    );
+    let older = Greeting::check(&hello(VERSION - 1)).unwrap_err();
+    assert_eq!(
+        older.to_string(),
+        format!(
+            "the node speaks control version 2, this tool version 3, so the node is older: \
+             restart it with this release ({RELEASE}), or use the `lustrine` that it was started \
+             with (release 9.8.7)"
+        )
     );
     // What a node of version 1 answers to the greeting.
     let old = r#"{"answer":"error","errno":-22,"message":"not a request: missing field `cmd`"}"#;
     let older = Greeting::check(old).unwrap_err();
-    assert!(older.to_string().contains("older than this tool, which speaks version 2"), "{older}");
+    assert!(older.to_string().contains("older than this tool, which speaks version 3"), "{older}");
     for other in ["", "220 smtp ready", "{}", "[1]", "{\"hello\":3}"] {
         assert_eq!(Greeting::check(other), Err(VersionError::NotANode), "{other}");
     }
@@ -132,7 +146,7 @@ fn a_node_says_which_one_it_is() {
     let mut node = Session::of(about.clone());
     let Turn::Reply(reply) = node.on_line(&Greeting::line()) else { panic!("versions differ") };
     let line = concat!(
-        r#"{"hello":{"control":2,"release":"RELEASE","node":{"nid":"10.0.0.2@tcp","#,
+        r#"{"hello":{"control":3,"release":"RELEASE","node":{"nid":"10.0.0.2@tcp","#,
         r#""identity":"node","netns":{"device":4,"inode":4026531840}}}}"#,
     );
     assert_eq!(reply.trim_end(), line.replace("RELEASE", RELEASE));
@@ -147,7 +161,9 @@ fn a_node_says_which_one_it_is() {
 #[test]
 fn a_tool_of_another_version_is_answered_and_gets_nothing_done() {
     let mut node = Session::default();
-    assert_eq!(node.on_line(&hello(VERSION + 1)), Turn::Close(Greeting::line()));
+    for other in [VERSION - 1, VERSION + 1] {
+        assert_eq!(node.on_line(&hello(other)), Turn::Close(Greeting::line()));
+    }
     // A tool of version 1 sends its request at once. It shows the message of an error.
     let Turn::Close(reply) = Session::default().on_line("{\"cmd\":\"show_net\"}\n") else {
         panic!("it was carried out")
@@ -155,7 +171,7 @@ fn a_tool_of_another_version_is_answered_and_gets_nothing_done() {
     let Ok(Answer::Error { errno: EPROTO, message, .. }) = Answer::from_line(&reply) else {
         panic!("{reply}")
     };
-    assert!(message.starts_with("the node speaks control version 2, and this tool"), "{message}");
+    assert!(message.starts_with("the node speaks control version 3, and this tool"), "{message}");
 }
 
 #[test]

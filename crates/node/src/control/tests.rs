@@ -148,3 +148,19 @@ fn the_wait_for_a_stopped_node_has_a_limit() {
     let refused = ask_within(&path, &Request::ShowNet, patience);
     assert!(matches!(refused, Err(ControlError::TimedOut(_))), "{refused:?}");
 }
+
+#[test]
+fn a_node_of_the_version_before_is_named_as_the_older_one() {
+    let (_dir, path) = place();
+    let listener = UnixListener::bind(&path).unwrap();
+    let node = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        BufReader::new(&stream).read_line(&mut String::new()).unwrap();
+        stream.write_all(b"{\"hello\":{\"control\":2,\"release\":\"0.0.9\"}}\n").unwrap();
+    });
+    let refused = Connection::open(&path).unwrap_err();
+    assert!(matches!(refused, ControlError::Version { .. }), "{refused:?}");
+    let text = refused.to_string();
+    assert!(text.contains("the node is older: restart it"), "{text}");
+    node.join().unwrap();
+}
