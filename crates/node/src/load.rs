@@ -1,6 +1,6 @@
 //! A selftest load on a running node, from another thread.
 
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use lustrine_lnet::time::Nanos;
@@ -11,7 +11,7 @@ use lustrine_wire::srpc::Name;
 
 use crate::error::LoadError;
 use crate::handle::NodeHandle;
-use crate::load_owners::LoadOwners;
+use crate::load_owners::LoadOwner;
 use crate::mailbox::{LOAD_SLOT, LoadReport, LoadRequest, LoopMessage, home_loop};
 
 /// How long an event loop may take to answer.
@@ -25,35 +25,6 @@ pub(crate) const DURATION_MAX: Duration = Duration::from_secs(30);
 pub(crate) struct Load {
     home: Sender<LoopMessage>,
     owner: LoadOwner,
-}
-
-/// Tells the loads of one event loop apart. The event loop decides which load it has: its requests
-/// carry this value, and those of a load that has been replaced have no effect.
-#[derive(Clone)]
-pub(crate) struct LoadOwner {
-    owners: Arc<LoadOwners>,
-    /// The index of the event loop.
-    index: usize,
-    /// The number among the loads of the node.
-    number: u64,
-}
-
-impl LoadOwner {
-    fn new(owners: &Arc<LoadOwners>, index: usize) -> LoadOwner {
-        let mut state = owners.lock();
-        state.count += 1;
-        LoadOwner { owners: Arc::clone(owners), index, number: state.count }
-    }
-
-    /// Makes this the latest load; for the event loop, when it has started the load.
-    pub(crate) fn set_latest(&self) {
-        self.owners.lock().latest.insert(self.index, self.number);
-    }
-
-    /// Whether no other load has taken its place.
-    pub(crate) fn is_latest(&self) -> bool {
-        self.owners.lock().latest.get(&self.index) == Some(&self.number)
-    }
 }
 
 /// What a load is.

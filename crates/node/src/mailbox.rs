@@ -16,7 +16,7 @@ use lustrine_wire::nid::Nid;
 
 use crate::error::LoadError;
 use crate::listener::BoundListener;
-use crate::load::LoadOwner;
+use crate::load_owners::LoadOwner;
 use crate::snapshot::{LoopReport, LoopSnapshot, SnapshotQuery};
 
 /// The slot of the one load that an event loop has at once.
