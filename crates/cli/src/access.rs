@@ -56,8 +56,8 @@ pub(crate) struct UsedNode {
     pub(crate) kind: UsedKind,
     /// Its primary NID.
     nid: Option<Nid>,
-    /// `node` or `userland`.
-    identity: String,
+    /// `node` or `userland`, or `unknown`.
+    identity: &'static str,
     /// The control socket of a running node.
     #[serde(skip_serializing_if = "Option::is_none")]
     control: Option<String>,
@@ -162,9 +162,9 @@ fn find(options: &NodeOptions, choice: &NodeChoice, port: Option<u16>) -> Result
 
 /// The identity that a node says it has, if it is one that this program knows: the text is another
 /// program's.
-fn identity_of(about: &NodeAbout) -> String {
+fn identity_of(about: &NodeAbout) -> &'static str {
     let known = ["node", "userland"].into_iter().find(|known| *known == about.identity);
-    known.unwrap_or("unknown").to_owned()
+    known.unwrap_or("unknown")
 }
 
 /// Asks the node at a place which one it is.

@@ -31,7 +31,7 @@ impl Caller {
         Caller { node, load: None, holds_load: false, session: None }
     }
 
-    /// Whether the node sends a load for it. A load that was told to finish does not count.
+    /// Whether the node sends a load for it. A load that is to finish does not count.
     pub(crate) fn holds_load(&self) -> bool {
         self.holds_load
     }

@@ -150,7 +150,7 @@ impl ConsoleThread {
             }
             ConsoleMessage::RpcOutcome(outcome) => self.console.completed(now(), &outcome),
             ConsoleMessage::InUse(reply) => {
-                // A session whose end nobody has been told yet is in use.
+                // A session is in use until its end has been reported.
                 let waited_for = !self.replies.is_empty();
                 let has_session = self.console.session().is_some();
                 let in_use = self.console.is_busy() || has_session || waited_for;

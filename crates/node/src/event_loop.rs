@@ -15,6 +15,7 @@ use lustrine_lnet::time::{Nanos, Time};
 use lustrine_partition::{
     ClientBusy, Driver, NodePartition, ProbeId, ProbeResult, ROUNDS_MAX, StreamReport,
 };
+use lustrine_selftest::Client;
 use lustrine_socklnd::Handoff;
 use lustrine_sys::{Clock, Interest, Mailbox, Ready, Sleeper};
 
@@ -22,7 +23,7 @@ use crate::error::LoadError;
 use crate::idle::{IdlePolicy, LOOK_INTERVAL, Wait};
 use crate::listener::BoundListener;
 use crate::loop_io::{LoopIo, OTHER_TOKEN};
-use crate::mailbox::{ConsoleMessage, LOAD_SLOT, LoadReport, LoadRequest, LoopMessage};
+use crate::mailbox::{ConsoleMessage, LOAD_SLOT, LoadId, LoadReport, LoadRequest, LoopMessage};
 use crate::outbox::Outbox;
 use crate::watch::Watch;
 
@@ -57,6 +58,8 @@ pub(crate) struct EventLoop {
     /// The callers that wait for pings and discoveries.
     pub(crate) replies: HashMap<u64, mpsc::Sender<ProbeResult>>,
     pub(crate) tickets: u64,
+    /// The latest selftest load.
+    pub(crate) load: Option<LoadId>,
     /// Where outcomes of a console's orders go, once it has given one.
     pub(crate) console: Option<mpsc::Sender<ConsoleMessage>>,
     /// Logs events of the network.
@@ -311,51 +314,47 @@ impl EventLoop {
     /// Orders about a selftest load; the caller may have given up.
     fn obey(&mut self, now: Time, order: LoadRequest) {
         match order {
-            LoadRequest::Start { args, owner, reply } => {
+            LoadRequest::Start { args, load, reply } => {
                 let started = self.partition.start_client(now, *args);
-                let is_started = started.is_ok();
-                if is_started {
-                    owner.set_latest();
+                if started.is_ok() {
+                    self.load = Some(load);
                 }
                 let answered = reply.send(started.map_err(|ClientBusy| LoadError::Busy));
                 // A caller that has given up would never end the load.
                 if answered.is_err()
-                    && is_started
-                    && let Some(client) = self.partition.client(LOAD_SLOT)
+                    && let Some(client) = self.client_of(load)
                 {
                     client.finish(now);
                 }
             }
-            LoadRequest::LoadStep { step, owner, reply } => {
-                let taken = match self.partition.client(LOAD_SLOT) {
-                    Some(client) if owner.is_latest() => {
-                        client.start_step(step).map_err(LoadError::LoadStep)
-                    }
-                    _ => Err(LoadError::None),
+            LoadRequest::LoadStep { step, load, reply } => {
+                let taken = match self.client_of(load) {
+                    Some(client) => client.start_step(step).map_err(LoadError::LoadStep),
+                    None => Err(LoadError::None),
                 };
                 let _ = reply.send(taken);
             }
-            LoadRequest::Progress { owner, reply } => {
-                let report = match self.partition.client(LOAD_SLOT) {
-                    Some(client) if owner.is_latest() => Ok(LoadReport {
-                        connected: client.is_connected(),
-                        step_finished: client.step_finished(),
-                        finished: client.finished(),
-                        error: client.error(),
-                        snapshot: client.progress(now),
-                    }),
-                    _ => Err(LoadError::None),
-                };
-                let _ = reply.send(report);
+            LoadRequest::Progress { load, reply } => {
+                let report = self.client_of(load).map(|client| LoadReport {
+                    connected: client.is_connected(),
+                    step_finished: client.step_finished(),
+                    finished: client.finished(),
+                    error: client.error(),
+                    snapshot: client.progress(now),
+                });
+                let _ = reply.send(report.ok_or(LoadError::None));
             }
-            LoadRequest::Finish { owner } => {
-                if let Some(client) = self.partition.client(LOAD_SLOT)
-                    && owner.is_latest()
-                {
+            LoadRequest::Finish { load } => {
+                if let Some(client) = self.client_of(load) {
                     client.finish(now);
                 }
             }
         }
+    }
+
+    /// The client of a load, unless another load has taken its place.
+    fn client_of(&mut self, load: LoadId) -> Option<&mut Client> {
+        if self.load == Some(load) { self.partition.client(LOAD_SLOT) } else { None }
     }
 
     fn ticket(&mut self, reply: mpsc::Sender<ProbeResult>) -> ProbeId {

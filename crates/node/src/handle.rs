@@ -1,6 +1,7 @@
 //! What others need to talk to a running node.
 
 use std::net::SocketAddr;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,6 @@ use lustrine_wire::nid::Nid;
 
 use crate::console::{ConsoleSlot, QUEUE_MAX, duration_max};
 use crate::error::CallError;
-use crate::load_owners::LoadOwners;
 use crate::mailbox::{ConsoleMessage, LoopMessage};
 use crate::snapshot::{LoopReport, LoopSnapshot, SnapshotQuery};
 
@@ -62,7 +62,8 @@ pub struct NodeHandle {
     pub(crate) current: Arc<Current>,
     pub(crate) loops: Arc<[Sender<LoopMessage>]>,
     pub(crate) console: Arc<ConsoleSlot>,
-    pub(crate) loads: Arc<LoadOwners>,
+    /// The number of selftest loads so far.
+    pub(crate) loads: Arc<AtomicU64>,
 }
 
 /// The present configuration of a node.

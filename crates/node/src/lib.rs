@@ -17,7 +17,6 @@ mod hot_stream;
 pub mod idle;
 mod listener;
 mod load;
-mod load_owners;
 pub mod loop_io;
 mod mailbox;
 pub mod metrics;

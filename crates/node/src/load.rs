@@ -1,5 +1,6 @@
 //! A selftest load on a running node, from another thread.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -11,8 +12,7 @@ use lustrine_wire::srpc::Name;
 
 use crate::error::LoadError;
 use crate::handle::NodeHandle;
-use crate::load_owners::LoadOwner;
-use crate::mailbox::{LOAD_SLOT, LoadReport, LoadRequest, LoopMessage, home_loop};
+use crate::mailbox::{LOAD_SLOT, LoadId, LoadReport, LoadRequest, LoopMessage, home_loop};
 
 /// How long an event loop may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -24,7 +24,7 @@ pub(crate) const DURATION_MAX: Duration = Duration::from_secs(30);
 /// A load: a session with one node, and steps of load one after the other. Dropping it ends both.
 pub(crate) struct Load {
     home: Sender<LoopMessage>,
-    owner: LoadOwner,
+    id: LoadId,
 }
 
 /// What a load is.
@@ -46,8 +46,17 @@ impl NodeHandle {
     /// # Errors
     /// When another load is running there.
     pub(crate) fn start_load(&self, load: LoadArgs) -> Result<Load, LoadError> {
+        let args = Box::new(self.client_args(load));
+        let home = self.loops[home_loop(&args.target.nid, self.loops.len())].clone();
+        // If the event loop does not answer in time, dropping this ends what it may still start.
+        let load = Load { home, id: next_id(&self.loads) };
+        load.ask(|load, reply| LoadRequest::Start { args, load, reply })??;
+        Ok(load)
+    }
+
+    fn client_args(&self, load: LoadArgs) -> ClientArgs {
         let LoadArgs { target, name, session, patience } = load;
-        let args = ClientArgs {
+        ClientArgs {
             target: ProcessId { nid: target, pid: PID_LUSTRE },
             local: None,
             console: self.info().nids[0],
@@ -56,15 +65,13 @@ impl NodeHandle {
             session,
             patience,
             wall_seconds: Clock::Wall.now() / 1_000_000_000,
-        };
-        let index = home_loop(&target, self.loops.len());
-        let owner = LoadOwner::new(&self.loads, index);
-        // If the event loop does not answer in time, dropping this ends what it may still start.
-        let load = Load { home: self.loops[index].clone(), owner };
-        let args = Box::new(args);
-        load.ask(|owner, reply| LoadRequest::Start { args, owner, reply })??;
-        Ok(load)
+        }
     }
+}
+
+/// Counts the loads of a node.
+fn next_id(loads: &AtomicU64) -> LoadId {
+    LoadId(loads.fetch_add(1, Ordering::Relaxed))
 }
 
 impl Load {
@@ -73,7 +80,7 @@ impl Load {
     /// # Errors
     /// When it would harm a kernel node, or another step is running.
     pub(crate) fn start_step(&self, step: LoadStep) -> Result<(), LoadError> {
-        self.ask(|owner, reply| LoadRequest::LoadStep { step, owner, reply })?
+        self.ask(|load, reply| LoadRequest::LoadStep { step, load, reply })?
     }
 
     /// The progress of the load.
@@ -81,7 +88,7 @@ impl Load {
     /// # Errors
     /// When another load has taken its place, or the event loop does not answer.
     pub(crate) fn progress(&self) -> Result<LoadReport, LoadError> {
-        self.ask(|owner, reply| LoadRequest::Progress { owner, reply })?
+        self.ask(|load, reply| LoadRequest::Progress { load, reply })?
     }
 
     /// Ends the step and the session; [`Load::progress`] shows when that is done.
@@ -89,16 +96,16 @@ impl Load {
     /// # Errors
     /// When the event loop does not answer.
     pub(crate) fn finish(&self) -> Result<(), LoadError> {
-        let order = LoadRequest::Finish { owner: self.owner.clone() };
+        let order = LoadRequest::Finish { load: self.id };
         self.home.push(LoopMessage::Load(order)).map_err(|_| LoadError::Gone)
     }
 
     fn ask<T>(
         &self,
-        order: impl FnOnce(LoadOwner, mpsc::Sender<T>) -> LoadRequest,
+        order: impl FnOnce(LoadId, mpsc::Sender<T>) -> LoadRequest,
     ) -> Result<T, LoadError> {
         let (reply, answer) = mpsc::channel();
-        let order = order(self.owner.clone(), reply);
+        let order = order(self.id, reply);
         self.home.push(LoopMessage::Load(order)).map_err(|_| LoadError::Gone)?;
         answer.recv_timeout(ANSWER_TIMEOUT).map_err(|_| LoadError::Gone)
     }
@@ -180,25 +187,11 @@ mod tests {
     #[test]
     fn a_load_whose_caller_has_given_up_makes_room() {
         let node = node();
-        let LoadArgs { target, name, session, patience } = args();
-        let index = home_loop(&target, node.loops.len());
+        let index = home_loop(&target(), node.loops.len());
         let (reply, answer) = mpsc::channel();
         drop(answer);
-        let args_of_the_first = ClientArgs {
-            target: ProcessId { nid: target, pid: PID_LUSTRE },
-            local: None,
-            console: node.info().nids[0],
-            slot: LOAD_SLOT,
-            name,
-            session,
-            patience,
-            wall_seconds: 1,
-        };
-        let start = LoadRequest::Start {
-            args: Box::new(args_of_the_first),
-            owner: LoadOwner::new(&node.loads, index),
-            reply,
-        };
+        let client_args = Box::new(node.handle().client_args(args()));
+        let start = LoadRequest::Start { args: client_args, load: next_id(&node.loads), reply };
         assert!(node.loops[index].push(LoopMessage::Load(start)).is_ok());
         let second = eventually(|| match node.start_load(args()) {
             Ok(load) => Some(load),

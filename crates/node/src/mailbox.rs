@@ -16,7 +16,6 @@ use lustrine_wire::nid::Nid;
 
 use crate::error::LoadError;
 use crate::listener::BoundListener;
-use crate::load_owners::LoadOwner;
 use crate::snapshot::{LoopReport, LoopSnapshot, SnapshotQuery};
 
 /// The slot of the one load that an event loop has at once.
@@ -70,16 +69,21 @@ pub(crate) enum ConsoleMessage {
     Stop,
 }
 
+/// A load, among all of a node. An event loop ignores requests of a load that another one has
+/// replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LoadId(pub(crate) u64);
+
 /// Commands to a selftest client, from the owner of the load.
 pub(crate) enum LoadRequest {
     /// Make a session with a node.
-    Start { args: Box<ClientArgs>, owner: LoadOwner, reply: mpsc::Sender<Result<(), LoadError>> },
+    Start { args: Box<ClientArgs>, load: LoadId, reply: mpsc::Sender<Result<(), LoadError>> },
     /// Run a step.
-    LoadStep { step: LoadStep, owner: LoadOwner, reply: mpsc::Sender<Result<(), LoadError>> },
+    LoadStep { step: LoadStep, load: LoadId, reply: mpsc::Sender<Result<(), LoadError>> },
     /// Report the progress.
-    Progress { owner: LoadOwner, reply: mpsc::Sender<Result<LoadReport, LoadError>> },
+    Progress { load: LoadId, reply: mpsc::Sender<Result<LoadReport, LoadError>> },
     /// End the step and the session.
-    Finish { owner: LoadOwner },
+    Finish { load: LoadId },
 }
 
 /// The progress of a selftest load.

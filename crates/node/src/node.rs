@@ -297,6 +297,7 @@ impl Builder<'_> {
             stopping: false,
             replies: HashMap::new(),
             tickets: 0,
+            load: None,
             console: None,
             watch: Watch::default(),
         };

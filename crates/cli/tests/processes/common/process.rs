@@ -17,28 +17,35 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 /// The interval at which a condition is checked.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Waits until `condition` returns a value.
+/// Waits until `look` returns a value.
 pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let give_up = Instant::now() + LIMIT;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < give_up, "not within {LIMIT:?}: {what}");
-        thread::sleep(LOOK);
-    }
+    wait(what, || look().ok_or(()), |()| String::new())
 }
 
 /// Waits until two values are equal.
 pub(crate) fn eventually_equal<T: PartialEq + Debug>(what: &str, mut look: impl FnMut() -> (T, T)) {
+    let unequal = || {
+        let (left, right) = look();
+        if left == right { Ok(()) } else { Err((left, right)) }
+    };
+    wait(what, unequal, |(left, right)| format!(": {left:?}, {right:?}"));
+}
+
+/// Waits until `look` succeeds; `explain` describes its last failure.
+fn wait<T, E>(
+    what: &str,
+    mut look: impl FnMut() -> Result<T, E>,
+    explain: impl Fn(E) -> String,
+) -> T {
     let give_up = Instant::now() + LIMIT;
     loop {
-        let (left, right) = look();
-        if left == right {
-            return;
+        match look() {
+            Ok(found) => return found,
+            Err(why) if Instant::now() >= give_up => {
+                panic!("not within {LIMIT:?}: {what}{}", explain(why))
+            }
+            Err(_) => thread::sleep(LOOK),
         }
-        assert!(Instant::now() < give_up, "not within {LIMIT:?}: {what}: {left:?}, {right:?}");
-        thread::sleep(LOOK);
     }
 }
 

@@ -83,15 +83,21 @@ fn a_silent_connected_peer_differs_from_an_absent_one() {
     assert_eq!(dialling(&world), Some(None));
 }
 
+/// A node with so many connections per peer that dials node 3.
+fn dialling_with(conns_per_peer: u16) -> World {
+    let mut world = World::new(1, Chaos::None);
+    let mut config = config(NODE);
+    config.nis[0].conns_per_peer = conns_per_peer;
+    world.add(config);
+    world.net.listen(SocketAddr::new(ip4(3), 988), None);
+    world.put(0, process(3), 1, b"");
+    world
+}
+
 /// [SOCK-1]
 #[test]
 fn f11_conns_per_peer_multiplies_the_bulk_types() {
-    let mut world = World::new(1, Chaos::None);
-    let mut four = config(NODE);
-    four.nis[0].conns_per_peer = 4;
-    world.add(four);
-    world.net.listen(SocketAddr::new(ip4(3), 988), None);
-    world.put(0, process(3), 1, b"");
+    let mut world = dialling_with(4);
     accept(&mut world, 3, ConnType::Control);
     for _ in 0..4 {
         accept(&mut world, 3, ConnType::BulkIn);
@@ -103,12 +109,7 @@ fn f11_conns_per_peer_multiplies_the_bulk_types() {
 /// [FRM-18]
 #[test]
 fn messages_avoid_a_connection_whose_socket_holds_what_was_written() {
-    let mut world = World::new(1, Chaos::None);
-    let mut two = config(NODE);
-    two.nis[0].conns_per_peer = 2;
-    world.add(two);
-    world.net.listen(SocketAddr::new(ip4(3), 988), None);
-    world.put(0, process(3), 1, b"");
+    let mut world = dialling_with(2);
     accept(&mut world, 3, ConnType::Control);
     accept(&mut world, 3, ConnType::BulkIn);
     let mut held = accept(&mut world, 3, ConnType::BulkOut);
@@ -126,12 +127,7 @@ fn messages_avoid_a_connection_whose_socket_holds_what_was_written() {
 /// [SOCK-6], [SOCK-2]
 #[test]
 fn f12_after_three_refusals_the_set_is_complete() {
-    let mut world = World::new(1, Chaos::None);
-    let mut four = config(NODE);
-    four.nis[0].conns_per_peer = 4;
-    world.add(four);
-    world.net.listen(SocketAddr::new(ip4(3), 988), None);
-    world.put(0, process(3), 1, b"");
+    let mut world = dialling_with(4);
     accept(&mut world, 3, ConnType::Control);
     accept(&mut world, 3, ConnType::BulkIn);
     accept(&mut world, 3, ConnType::BulkOut);

@@ -135,7 +135,7 @@ fn a_dialler_with_a_complete_set_is_refused_as_often_as_it_asks() {
     assert_eq!(peers(&world)[0].control, 1);
 }
 
-/// [SOCK-18]: nobody else uses up what a peer is allowed.
+/// [SOCK-18]: another host does not use up what a peer is allowed.
 #[test]
 fn refusals_from_another_address_are_counted_apart() {
     let mut world = world(3, 1, Identity::Node);
