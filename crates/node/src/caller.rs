@@ -143,7 +143,7 @@ fn row(report: &LoadReport) -> LoadRow {
 
 fn failure(error: &ClientError) -> LoadFailure {
     let kind = match error {
-        ClientError::NoAnswer(_) => LoadFailureKind::NoAnswer,
+        ClientError::NoAnswer(_) | ClientError::NotRemoved(_) => LoadFailureKind::NoAnswer,
         ClientError::Busy { .. } => LoadFailureKind::Busy,
         ClientError::Refused { .. } | ClientError::Memory { .. } | ClientError::Forgetful => {
             LoadFailureKind::Other

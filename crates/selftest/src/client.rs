@@ -111,6 +111,9 @@ pub enum ClientError {
     /// The node did not answer for as long as the client's patience lasts.
     #[error("the node did not answer{}", last_failure(.0))]
     NoAnswer(Option<RpcError>),
+    /// The node did not answer when it should remove the session.
+    #[error("the node did not end the session ({0}); it does so when the session expires")]
+    NotRemoved(RpcError),
     /// Another session holds the node.
     #[error("the node is in session {name} of {holder}; end it there")]
     Busy {

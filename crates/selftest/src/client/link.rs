@@ -39,6 +39,10 @@ const PAUSE_MAX: Nanos = Nanos::from_secs(2);
 /// [LST-13], also when its reply to that was lost.
 const REMOVALS_MAX: u32 = 16;
 
+/// How long a node that does not answer is asked to remove the session. A link may be down for a
+/// moment just then, and what is left there refuses the next session until it expires.
+const REMOVAL_TIME: Nanos = Nanos::from_secs(10);
+
 /// The batch that holds the server's tests; it is never run.
 const BATCH: u64 = 1;
 
@@ -53,7 +57,7 @@ enum State {
     Doubtful,
     /// It is being removed.
     Ending,
-    /// It was removed, or could not be.
+    /// It is over.
     Closed,
     /// There is no hope.
     Broken(ClientError),
@@ -106,7 +110,8 @@ pub(super) struct Link {
     /// No control RPC before this.
     not_before: Time,
     pause: Nanos,
-    /// Since when the node has been silent, while the session is not known to be present.
+    /// Since when the node has been silent, while the session is not known to be present, or is
+    /// being removed.
     silent_since: Option<Time>,
     last_failure: Option<RpcError>,
     /// The node's session time-out.
@@ -207,9 +212,14 @@ impl Link {
             State::Present | State::Doubtful if !self.has_session() => self.state = State::Closed,
             State::Present | State::Doubtful => {
                 self.state = State::Ending;
+                self.silent_since = Some(now);
                 self.not_before = now;
+                self.pause = PAUSE_MIN;
             }
-            State::Absent if self.in_flight.is_some() => self.state = State::Ending,
+            State::Absent if self.in_flight.is_some() => {
+                self.state = State::Ending;
+                self.silent_since = Some(now);
+            }
             State::Absent => self.state = State::Closed,
             State::Ending | State::Closed | State::Broken(_) => {}
         }
@@ -350,8 +360,13 @@ impl Link {
     fn attention(&self) -> Nanos {
         match self.state {
             State::Doubtful => Nanos(self.terms.patience.0 / QUESTIONS),
+            State::Ending => Nanos(self.removal_time().0 / QUESTIONS),
             _ => self.terms.patience,
         }
+    }
+
+    fn removal_time(&self) -> Nanos {
+        REMOVAL_TIME.min(self.terms.patience)
     }
 
     /// A control RPC is over. `heard_at` is when anything last arrived of the node.
@@ -377,7 +392,9 @@ impl Link {
     ) -> LinkEvent {
         self.back_off(now, failure);
         if self.state == State::Ending {
-            self.count_removal();
+            if self.silent_since.is_none_or(|since| now >= since + self.removal_time()) {
+                self.state = State::Broken(ClientError::NotRemoved(failure));
+            }
             return LinkEvent::Nothing;
         }
         // Where anything arrives, the network is only busy.
@@ -441,9 +458,10 @@ impl Link {
                 if status == errno::ESRCH { self.lost(now) } else { LinkEvent::Counters(None) }
             }
             (Control::Remove, Body::RemoveSessionReply(removed)) => {
-                if status == 0 && removed.sid == self.terms.sid {
-                    self.count_removal();
-                } else {
+                self.silent_since = Some(now);
+                self.removals += 1;
+                let again = status == 0 && removed.sid == self.terms.sid;
+                if !again || self.removals >= REMOVALS_MAX {
                     self.state = State::Closed;
                 }
                 LinkEvent::Nothing
@@ -481,13 +499,6 @@ impl Link {
 
     fn break_off(&mut self, error: ClientError) {
         self.state = if self.state == State::Ending { State::Closed } else { State::Broken(error) };
-    }
-
-    fn count_removal(&mut self) {
-        self.removals += 1;
-        if self.removals >= REMOVALS_MAX || self.last_failure.is_some() && self.removals >= 2 {
-            self.state = State::Closed;
-        }
     }
 
     fn back_off(&mut self, now: Time, failure: RpcError) {

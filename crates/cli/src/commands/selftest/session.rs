@@ -23,8 +23,10 @@ const LOOK: Duration = Duration::from_millis(50);
 const RAW_TIME: Duration = Duration::from_millis(250);
 /// How much longer than the sum of its parts a row may take.
 const ROW_SLACK: Duration = Duration::from_secs(30);
-/// The time-out for the end of the session.
-const FAREWELL: Duration = Duration::from_secs(3);
+/// The time-out for the end of the session, a little longer than that of the load.
+const FAREWELL: Duration = Duration::from_secs(12);
+/// The same after an interruption: its sender waits.
+const FAREWELL_INTERRUPTED: Duration = Duration::from_secs(3);
 
 /// Runs all rows, or those before an interruption.
 pub(super) fn run(
@@ -255,16 +257,26 @@ impl Run<'_> {
         RawTcp { sleeping, polling: rate(Waiting::Polling) }
     }
 
+    /// Ends the session, and waits for that. What ended the load before was reported already.
     fn say_farewell(&mut self) {
+        let before = self.order(LoadOrder::Progress).map(|load| load.failure.is_some());
         if self.order(LoadOrder::Finish).is_err() {
             return;
         }
-        let deadline = Instant::now() + FAREWELL;
-        while Instant::now() < deadline {
+        let begun = Instant::now();
+        let mut limit = FAREWELL;
+        while begun.elapsed() < limit {
             let Ok(load) = self.order(LoadOrder::Progress) else { return };
-            let is_gone = load.failure.is_some_and(|why| why.kind == LoadFailureKind::NoAnswer);
-            if is_gone || load.finished {
-                return;
+            match load.failure {
+                Some(failure) if matches!(before, Ok(false)) => {
+                    return self.progress.say(&format!("{}: {}", self.target.nid, failure.message));
+                }
+                Some(failure) if failure.kind == LoadFailureKind::NoAnswer => return,
+                _ if load.finished => return,
+                _ => {}
+            }
+            if self.interrupt.check().is_err() {
+                limit = FAREWELL_INTERRUPTED;
             }
             thread::sleep(LOOK / 5);
         }

@@ -268,15 +268,40 @@ fn removing_has_an_end_whatever_the_node_says() {
     }
     assert!(world.link.is_closed());
     assert_eq!(asked, REMOVALS_MAX);
+}
 
+/// A link that is down for a moment as the client ends must not leave the session behind: until it
+/// expires, the node would refuse the next client.
+#[test]
+fn a_session_is_removed_after_an_outage_of_some_seconds() {
     let mut world = World::present();
     world.link.close(world.now);
-    for _ in 0..2 {
-        world.wait(3000);
-        assert_eq!(world.sends(), Some(Control::Remove));
-        world.complete(Err(RpcError::TimedOut), None);
+    while world.now < Time::ZERO + Nanos::from_secs(8) {
+        if world.sends() == Some(Control::Remove) {
+            world.complete(Err(RpcError::Send(Status::Unreachable)), None);
+        }
+        world.now = world.link.next_deadline();
+        assert!(!world.link.is_closed());
     }
-    assert!(world.link.is_closed(), "a node that is gone needs no removal");
+    assert_eq!(world.sends(), Some(Control::Remove));
+    world.answer(removed(0, Sid::NONE));
+    assert!(world.link.is_closed() && world.link.error().is_none());
+}
+
+#[test]
+fn a_node_that_never_removes_the_session_is_reported() {
+    let mut world = World::present();
+    world.link.close(world.now);
+    let mut asked = 0;
+    while !world.link.is_closed() {
+        assert_eq!(world.sends(), Some(Control::Remove));
+        asked += 1;
+        world.wait(3333);
+        world.complete(Err(RpcError::TimedOut), None);
+        world.wait(500);
+    }
+    assert_eq!(asked, 3);
+    assert_eq!(world.link.error(), Some(ClientError::NotRemoved(RpcError::TimedOut)));
 }
 
 #[test]
