@@ -312,7 +312,8 @@ impl RpcClient {
             rpc.parts[mark.part as usize] = None;
         }
         let withdrawn = event.kind == EventKind::Unlink || event.status == Status::Canceled;
-        if !event.status.is_ok() && !withdrawn {
+        let counted = matches!(rpc.failure, Some(RpcError::PeerLost(_)));
+        if !event.status.is_ok() && !withdrawn && !counted {
             self.totals.errors += 1;
         }
         let failure = match (mark.part, event.kind, event.status) {
@@ -387,6 +388,9 @@ impl RpcClient {
         let lost: Vec<u32> =
             self.rpcs.iter().filter(|(_, rpc)| with_it(rpc)).map(|(slot, _)| slot).collect();
         for slot in lost {
+            // A kernel client finds the loss by the time-out of its RPC [LST-11].
+            self.totals.expired += 1;
+            self.totals.errors += 1;
             self.fail(turn, slot, RpcError::PeerLost(status));
         }
     }

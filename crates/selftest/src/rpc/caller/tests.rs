@@ -229,6 +229,9 @@ fn a_lost_peer_ends_its_rpcs_at_once_and_no_others() {
         assert_eq!(world.outcome(user), Err(RpcError::PeerLost(lost)), "RPC {user}");
     }
     assert!(world.now < Time::ZERO + TIMEOUT, "no time-out was needed");
+    // As with a kernel client, which waits for the time-out.
+    let totals = world.caller.totals();
+    assert_eq!((totals.errors, totals.expired), (4, 4));
 }
 
 /// A peer that restarts is met by the first request to it: that request is for its new life.
