@@ -340,7 +340,8 @@ fn no_error(answer: Answer, asked: Option<&UsedNode>) -> Result<Answer, Failure>
     match (answer, asked) {
         (Answer::Error { message, .. }, None) => Err(message.into()),
         (Answer::Error { message, .. }, Some(node)) => {
-            Err(format!("{message}. This is what {node} answered").into())
+            let end = if message.ends_with(['?', '.', '!']) { "" } else { "." };
+            Err(format!("{message}{end} This is what {node} answered").into())
         }
         (answer, _) => Ok(answer),
     }

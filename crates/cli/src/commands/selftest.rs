@@ -82,9 +82,10 @@ pub(crate) struct SelftestArgs {
     #[arg(long)]
     force: bool,
 
-    /// Seconds without any answer after which the run ends
-    #[arg(long, default_value_t = 30.0, value_parser = seconds, allow_negative_numbers = true)]
-    patience: f64,
+    /// Seconds without any answer after which the run ends [default: 30, or 5 for an IPv6 NID,
+    /// where the selftest of a kernel node never answers]
+    #[arg(long, value_parser = seconds, allow_negative_numbers = true)]
+    patience: Option<f64>,
 
     /// CPUs of the two nodes when both are on this machine
     #[arg(long, value_enum, default_value_t = PlacementWord::Auto, conflicts_with = "to")]

@@ -43,15 +43,38 @@ pub(super) fn run(
         }
         None => Link::open(&args.node, &args.choice, &target.nid, args.port)?,
     };
-    reach(&link, target, args.patience, interrupt)?;
+    let patience = args.patience.unwrap_or(if is_ipv6(target) { 5.0 } else { 30.0 });
+    reach(&link, target, patience, interrupt)?;
     let progress = Progress::new();
-    let mut run = Run { args, target, interrupt, link, progress, raw_failed: false };
+    if is_ipv6(target) && !target.is_ours() {
+        let nid = target.nid;
+        progress.say(&format!(
+            "{nid}: a kernel node does not answer a selftest at an IPv6 NID, only Lustrine does; \
+             for a kernel node, give its IPv4 NID"
+        ));
+    }
+    let mut run = Run {
+        args,
+        target,
+        patience,
+        interrupt,
+        link,
+        progress,
+        userland: None,
+        raw_failed: false,
+    };
     let outcome = run.start().and_then(|side| run.rows(side));
     run.progress.clear();
     // In any case, the node should not have to wait until its session expires.
     run.say_farewell();
     run.link.stop();
     outcome
+}
+
+/// The messages of the selftest hold IPv4 addresses. Lustrine's service answers to the address that
+/// a request came from; that of a kernel node takes another peer from the message.
+fn is_ipv6(target: &Target) -> bool {
+    target.nid.ip().is_some_and(|ip| ip.is_ipv6())
 }
 
 /// Discovers the target. The load would do this too, but it retries for a long time, because a node
@@ -82,8 +105,12 @@ type BrokenRow = (Option<Box<RowResult>>, Failure);
 struct Run<'a> {
     args: &'a SelftestArgs,
     target: &'a Target,
+    /// Seconds without any answer after which the run ends.
+    patience: f64,
     interrupt: &'a Interrupt,
     link: Link,
+    /// The NID of the node that sends the load, if it has the userland identity.
+    userland: Option<String>,
     progress: Progress,
     /// Whether plain TCP could not be measured, which is reported once.
     raw_failed: bool,
@@ -100,9 +127,13 @@ impl Run<'_> {
             target: self.target.nid,
             name: "lustrine-selftest".to_owned(),
             force: self.args.force,
-            patience_ms: millis(self.args.patience),
+            patience_ms: millis(self.patience),
         })?;
         let node = self.link.used().clone();
+        let ours = info.on(self.target.nid.net()).next().or(info.nets.first());
+        if info.identity == "userland" {
+            self.userland = ours.map(|net| net.nid.to_string());
+        }
         Ok(Side { node, info, tunables: values })
     }
 
@@ -170,7 +201,7 @@ impl Run<'_> {
             let gave_up = self.order(LoadOrder::Progress).ok().and_then(|load| load.failure);
             return Err((None, gave_up.map_or(error, |why| self.explain(&why).into())));
         }
-        let patience = Duration::from_secs_f64(self.args.patience);
+        let patience = Duration::from_secs_f64(self.patience);
         let waited = self.wait(time + warm_up(time) + patience + ROW_SLACK);
         let cpu = before.until(&self.cpu_mark());
         match waited {
@@ -213,15 +244,37 @@ impl Run<'_> {
                 ", or wait until it expires. --force was refused: the node ends the session of \
                  another console only for consoles that its settings `selftest: full` or \
                  `selftest_consoles` allow"
+                    .to_owned()
             }
-            LoadFailureKind::Busy => ", or end it from here with --force",
-            LoadFailureKind::NoAnswer if !self.target.is_ours() => {
-                "; `lustrine ping` shows whether it can still be reached. If it can: a kernel node \
-                 needs the module lnet_selftest"
-            }
-            _ => "",
+            LoadFailureKind::Busy => ", or end it from here with --force".to_owned(),
+            LoadFailureKind::NoAnswer => self.why_silent(),
+            LoadFailureKind::Other => String::new(),
         };
         format!("{}: {}{hint}", self.target.nid, failure.message)
+    }
+
+    /// Reasons why a node does not answer the selftest.
+    fn why_silent(&self) -> String {
+        if self.target.is_ours() {
+            return String::new();
+        }
+        if is_ipv6(self.target) {
+            return "; a kernel node does not answer a selftest at an IPv6 NID: give its IPv4 NID"
+                .to_owned();
+        }
+        let mut hint = "; `lustrine ping` shows whether it can still be reached. If it can: a \
+                        kernel node needs the module lnet_selftest"
+            .to_owned();
+        if let Some(ours) = &self.userland {
+            // A kernel node remembers a NID whose discovery failed, and answers none of its RPCs.
+            hint += &format!(
+                ", and it answers no RPC of {ours} if it tried to discover this NID before and \
+                 failed. Then run `lustrine discover {}` here with node identity, or `lnetctl peer \
+                 del --prim_nid {ours}` there",
+                self.target.nid
+            );
+        }
+        hint
     }
 
     fn cpu_mark(&mut self) -> CpuMark {
