@@ -7,7 +7,7 @@ mod console;
 mod histograms;
 mod icount;
 mod ladder;
-mod machine;
+pub(crate) mod machine;
 mod message_sim;
 mod neighbours;
 mod ours;

@@ -1,9 +1,10 @@
 //! Developer commands: `cargo xtask ci`, `cargo xtask fuzz`, `cargo xtask bench`, `cargo xtask
-//! study`.
+//! interop`, `cargo xtask study`.
 
 mod bench;
 mod ci;
 mod fuzz;
+mod interop;
 mod process;
 mod repository;
 mod study;
@@ -31,6 +32,8 @@ enum Command {
         #[command(subcommand)]
         which: bench::Bench,
     },
+    /// Lustrine against running kernel nodes
+    Interop(interop::InteropArgs),
     /// The study of SC11: docs/sc11
     Study(study::StudyArgs),
 }
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Command::Ci(args) => ci::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Bench { which } => bench::run(&which),
+        Command::Interop(args) => interop::run(&args),
         Command::Study(args) => study::run(&args),
     };
     match outcome {
