@@ -20,6 +20,29 @@ fn field(line: &str, number: usize) -> &str {
     line.split_whitespace().nth(number - 1).unwrap()
 }
 
+/// `lnet_selftest` of a kernel node can stay stuck if its session ends while a test runs.
+#[test]
+fn a_batch_that_runs_is_stopped_before_the_session_ends() {
+    let script = "export LST_SESSION=31415
+        lst new_session hh
+        lst add_group c 10.77.0.2@tcp
+        lst add_group s 10.77.0.3@tcp
+        lst add_batch b
+        lst add_batch idle
+        lst add_test --batch b --from c --to s ping
+        lst run b
+        lst end_session
+        lst show_session";
+    let script: Vec<String> = script.lines().map(|line| line.trim().to_owned()).collect();
+    let shown = Shell::default().type_in(&mut World::new(), 2, &script);
+    let lines: Vec<String> = shown.into_iter().map(|(line, _)| line).collect();
+    let warned = "batch b is still running: it is stopped before the session ends";
+    let end: Vec<&str> = lines.iter().rev().take(2).rev().map(String::as_str).collect();
+    assert_eq!(end[0], warned, "{lines:#?}");
+    assert!(!end[1].starts_with("hh ID:"), "the session did not end: {lines:#?}");
+    assert_eq!(lines.iter().filter(|line| line.contains("still running")).count(), 1);
+}
+
 #[test]
 fn a_wrapper_finds_its_values() {
     let script = "export LST_SESSION=31415

@@ -19,6 +19,9 @@ const RUNNING: u32 = 177;
 const STOP_TIMEOUT: u32 = 30;
 const STOP_DELAY: Duration = Duration::from_secs(1);
 
+/// Queries before the end of a session: a kernel client gives up an RPC after 64 s.
+const STOPS_MAX: u32 = 70;
+
 const LIST: CommandContext<'_> = CommandContext { what: "batch", action: "list batch" };
 const QUERY: CommandContext<'_> = CommandContext { what: "batch", action: "query batch" };
 
@@ -113,6 +116,53 @@ impl<O: Env> Lst<'_, O> {
             }
             self.say("Batch is stopped");
             return Ok(());
+        }
+    }
+
+    /// Stops what still runs before the session ends, and waits for it: `lnet_selftest` of a kernel
+    /// node can stay stuck if its session ends while a test runs (docs/live-kernels.md). Nodes that
+    /// do not answer, and tests that do not stop in time, do not hold up the end.
+    pub(super) fn stop_before_end(&mut self) -> Result<(), Exit> {
+        let key = self.key().unwrap_or_default();
+        let Ok(Answer::Names(batches)) = self.env.ask(key, Command::ListBatches) else {
+            return Ok(());
+        };
+        for batch in batches {
+            let show = Command::ShowBatch { batch: batch.clone() };
+            match self.env.ask(key, show) {
+                Ok(Answer::Batch(view)) if view.running => {}
+                _ => continue,
+            }
+            if self.still_running(key, &batch) == 0 {
+                continue;
+            }
+            self.warn(format!(
+                "batch {batch} is still running: it is stopped before the session ends"
+            ));
+            let _ = self.env.ask(key, Command::Stop { batch: batch.clone(), force: false });
+            let mut looks = 0;
+            while looks < STOPS_MAX && self.still_running(key, &batch) > 0 {
+                self.wait(STOP_DELAY)?;
+                looks += 1;
+            }
+            if looks == STOPS_MAX {
+                self.warn(format!(
+                    "batch {batch} has not stopped; the selftest of a kernel node in it may stay \
+                     stuck until that node restarts"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Clients of a batch that say that it runs.
+    fn still_running(&mut self, key: u32, batch: &str) -> usize {
+        let query = Command::Query { batch: batch.to_owned(), test: 0, timeout: STOP_TIMEOUT };
+        match self.env.ask(key, query) {
+            Ok(Answer::Replies(said)) => {
+                said.iter().filter(|one| state(one) == State::Running).count()
+            }
+            _ => 0,
         }
     }
 

@@ -60,7 +60,8 @@ static COMMANDS: &[CommandSyntax] = &[
             OptionSyntax::switch(
                 "force",
                 'f',
-                "ends an existing session and takes over busy nodes",
+                "ends an existing session and takes over busy nodes; a kernel node whose test \
+                 is running can stay stuck until it restarts",
             ),
         ],
         positionals: &[PositionalSyntax {
@@ -69,7 +70,7 @@ static COMMANDS: &[CommandSyntax] = &[
         }],
         ..plain("new_session", "begins a session; LST_SESSION is its key")
     },
-    plain("end_session", "ends the session on all its nodes"),
+    plain("end_session", "stops what still runs, and ends the session on all its nodes"),
     plain("show_session", "shows the session"),
     CommandSyntax {
         usage: "ping  [--group NAME] [--batch NAME] [--session]  [--nodes IDS]",
