@@ -198,13 +198,13 @@ pub(crate) fn live(
 ) -> Progress {
     let (mut rows, mut clients) = (Vec::new(), BTreeMap::<Nid, Sum>::new());
     for (line, of_line) in point.lines.iter().zip(sums(point, silent, before, after)) {
-        let mut all = Sum::nothing();
+        let mut all = None;
         for (nid, sum) in &of_line {
             let Some(sum) = sum else { continue };
-            all.add(sum);
+            all.get_or_insert_with(Sum::nothing).add(sum);
             clients.entry(*nid).or_insert_with(Sum::nothing).add(sum);
         }
-        rows.push((line.title(), all.counted()));
+        rows.push((line.title(), all.map(|all| all.counted())));
     }
     let clients = clients.into_iter().map(|(nid, sum)| (nid, sum.counted())).collect();
     Progress { elapsed, of: point.time, rows, clients }

@@ -13,7 +13,7 @@ use lustrine_wire::srpc::{Counters, FEATURES_KNOWN};
 use crate::measure::{Mark, Silent, live, result};
 use crate::model::Plan;
 use crate::points::{Flow, Point};
-use crate::results::{End, OpCounts, PointResult};
+use crate::results::{End, OpCounts, PointResult, Row};
 use crate::table::named;
 
 /// The session does not end for lack of commands, because warm-ups may be of any length. If this
@@ -70,8 +70,9 @@ pub trait Env {
     /// A part of a point begins.
     fn on_stage(&mut self, stage: Stage);
 
-    /// A point was measured: each test with its name, and what all its clients did.
-    fn on_result(&mut self, rows: &[(String, OpCounts)]);
+    /// A point was measured: each test with its name, and what all its clients did, or `None` if
+    /// no client reports it.
+    fn on_result(&mut self, rows: &[(String, Option<OpCounts>)]);
 
     /// The live view of the present moment.
     fn on_progress(&mut self, live: &Progress);
@@ -133,8 +134,8 @@ pub struct Progress {
     pub elapsed: Nanos,
     /// The planned time.
     pub of: Nanos,
-    /// Each test: its name, and what all its clients do.
-    pub rows: Vec<(String, OpCounts)>,
+    /// Each test: its name, and what all its clients do; `None` if no client reports it.
+    pub rows: Vec<(String, Option<OpCounts>)>,
     /// Each client of each test.
     pub clients: Vec<(Nid, OpCounts)>,
 }
@@ -151,8 +152,9 @@ pub fn run(plan: &Plan, points: &[Point], env: &mut impl Env) -> (Vec<PointResul
         match measured {
             Ok((result, interrupted)) => {
                 let rows = point.lines.iter().zip(&result.rows);
-                let rows: Vec<(String, OpCounts)> =
-                    rows.map(|(line, row)| (line.title(), row.all.clone())).collect();
+                let known = |row: &Row| (!row.by_client.is_empty()).then(|| row.all.clone());
+                let rows: Vec<(String, Option<OpCounts>)> =
+                    rows.map(|(line, row)| (line.title(), known(row))).collect();
                 env.on_result(&rows);
                 results.push(result);
                 if interrupted {

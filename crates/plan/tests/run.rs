@@ -40,7 +40,7 @@ struct Site {
     seen: Vec<Progress>,
     titles: Vec<String>,
     stages: Vec<Stage>,
-    finished: Vec<Vec<(String, OpCounts)>>,
+    finished: Vec<Vec<(String, Option<OpCounts>)>>,
 }
 
 impl Site {
@@ -156,7 +156,7 @@ impl Env for Site {
         self.stages.push(stage);
     }
 
-    fn on_result(&mut self, rows: &[(String, OpCounts)]) {
+    fn on_result(&mut self, rows: &[(String, Option<OpCounts>)]) {
         self.finished.push(rows.to_vec());
     }
 
@@ -178,8 +178,8 @@ fn a_view_follows_each_point_and_gets_its_results() {
     assert_eq!(site.stages, stages.repeat(2));
     assert_eq!(site.finished.len(), 2);
     for (rows, point) in site.finished.iter().zip(&points) {
-        assert_eq!((rows.len(), rows[0].1.ops), (1, point.rows[0].all.ops));
-        assert!(rows[0].0.contains("ping") && rows[0].1.ops > 0, "{rows:?}");
+        assert_eq!((rows.len(), rows[0].1.as_ref().unwrap().ops), (1, point.rows[0].all.ops));
+        assert!(rows[0].0.contains("ping") && rows[0].1.as_ref().unwrap().ops > 0, "{rows:?}");
     }
 }
 
@@ -260,7 +260,7 @@ fn results_are_what_the_links_permit() {
     assert_eq!(site.seen.len(), 4);
     for live in &site.seen {
         assert_eq!(live.rows.len(), 2);
-        near(live.rows[0].1.mib_per_s, LINK * live.clients.len() as f64, 0.2);
+        near(live.rows[0].1.as_ref().unwrap().mib_per_s, LINK * live.clients.len() as f64, 0.2);
     }
     assert_eq!(site.in_session(&[1, 2, 3, 4]), 0, "no node is left in a session");
 }
@@ -293,6 +293,20 @@ fn kernel_clients_are_counted_by_what_they_send() {
     assert!(results.is_empty());
     assert!(matches!(end, End::Failed { error } if error.contains("10.0.0.3@tcp")));
     assert_eq!(site.in_session(&[1, 2, 3, 4]), 0);
+}
+
+/// Their figures are unknown, and not zero.
+#[test]
+fn kernel_clients_of_two_tests_have_no_figures() {
+    let mut site = Site::new(5, |index, spec| match index {
+        1 | 2 => spec.with("selftest_client_stats", 0),
+        _ => spec,
+    });
+    let two = "{time: 1 s, tests: [{do: ping, from: c, to: s}, {do: read, from: c, to: s}]}";
+    let (results, end) = all_run(&mut site, two);
+    assert_eq!((end, results[0].rows[0].silent), (End::Complete, 2));
+    let rows = site.finished.last().expect("a point was measured");
+    assert!(rows.len() == 2 && rows.iter().all(|(_, figures)| figures.is_none()), "{rows:?}");
 }
 
 #[test]

@@ -104,7 +104,7 @@ impl Env for Console<'_> {
         self.view.stage(stage);
     }
 
-    fn on_result(&mut self, rows: &[(String, OpCounts)]) {
+    fn on_result(&mut self, rows: &[(String, Option<OpCounts>)]) {
         self.view.finished(rows);
     }
 
