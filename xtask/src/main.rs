@@ -1,9 +1,10 @@
 //! Developer commands: `cargo xtask ci`, `cargo xtask fuzz`, `cargo xtask bench`, `cargo xtask
-//! study`.
+//! study`, `cargo xtask package`.
 
 mod bench;
 mod ci;
 mod fuzz;
+mod package;
 mod process;
 mod repository;
 mod study;
@@ -33,6 +34,8 @@ enum Command {
     },
     /// The study of SC11: docs/sc11
     Study(study::StudyArgs),
+    /// A static program, a Debian package, and what an RPM and an image are made of
+    Package(package::PackageArgs),
 }
 
 fn main() -> ExitCode {
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Bench { which } => bench::run(&which),
         Command::Study(args) => study::run(&args),
+        Command::Package(args) => package::run(&args).map(|about| println!("package: {about}")),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
