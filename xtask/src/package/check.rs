@@ -150,6 +150,14 @@ fn unit(stage: &Path) -> Result<()> {
 
 /// Installs, uses, upgrades, removes and purges the package in a clean root.
 fn debian(layout: &Layout, package: &Path) -> Result<()> {
+    for path in layout.keys() {
+        let name = path.rsplit('/').next().and_then(|name| name.split('.').next());
+        let own = ["/usr/lib/lustrine/", "/usr/share/doc/lustrine/"];
+        ensure!(
+            own.iter().any(|dir| path.starts_with(dir)) || !TOOLS.iter().any(|t| name == Some(*t)),
+            "{path} is in the way of Lustre's own packages"
+        );
+    }
     let root = CleanRoot::new()?;
     root.dpkg(&["--install"], package.as_os_str().to_str())?;
     for path in layout.keys() {
