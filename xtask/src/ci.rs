@@ -10,6 +10,7 @@ use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 
 use crate::fuzz::{self, FuzzArgs};
+use crate::package::{self, PackageArgs};
 use crate::process;
 use crate::repository::cargo;
 use tally::Tally;
@@ -48,6 +49,8 @@ enum Step {
     Swarm,
     /// Each fuzz target for a fixed number of inputs
     Fuzz,
+    /// The packages, installed in a clean root
+    Package,
 }
 
 /// A step that was run.
@@ -60,7 +63,7 @@ struct Verdict {
 
 pub(crate) fn run(args: &CiArgs) -> Result<()> {
     let begin = Instant::now();
-    let all = [Step::Fmt, Step::Clippy, Step::Test, Step::Swarm, Step::Fuzz];
+    let all = [Step::Fmt, Step::Clippy, Step::Test, Step::Swarm, Step::Fuzz, Step::Package];
     let chosen = all.into_iter().filter(|step| args.only.is_empty() || args.only.contains(step));
     let mut verdicts = Vec::new();
     for step in chosen {
@@ -84,6 +87,7 @@ fn name(step: Step) -> &'static str {
         Step::Test => "test",
         Step::Swarm => "swarm",
         Step::Fuzz => "fuzz",
+        Step::Package => "package",
     }
 }
 
@@ -139,6 +143,7 @@ fn take(step: Step, args: &CiArgs) -> Result<String> {
             fuzz::run(&FuzzArgs::for_ci(args.fuzz_seed))?;
             Ok(format!("seed {}", args.fuzz_seed))
         }
+        Step::Package => package::run(&PackageArgs { check: true }),
     }
 }
 

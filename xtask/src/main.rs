@@ -1,10 +1,11 @@
 //! Developer commands: `cargo xtask ci`, `cargo xtask fuzz`, `cargo xtask bench`, `cargo xtask
-//! interop`, `cargo xtask study`.
+//! interop`, `cargo xtask package`, `cargo xtask study`.
 
 mod bench;
 mod ci;
 mod fuzz;
 mod interop;
+mod package;
 mod process;
 mod repository;
 mod study;
@@ -36,6 +37,8 @@ enum Command {
     Interop(interop::InteropArgs),
     /// The study of SC11: docs/sc11
     Study(study::StudyArgs),
+    /// A static program, a Debian package, and what an RPM and an image are made of
+    Package(package::PackageArgs),
 }
 
 fn main() -> ExitCode {
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Command::Bench { which } => bench::run(&which),
         Command::Interop(args) => interop::run(&args),
         Command::Study(args) => study::run(&args),
+        Command::Package(args) => package::run(&args).map(|about| println!("package: {about}")),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -16,7 +16,9 @@ use lustrine_node::{Caller, Node, NodeHandle, own_netns};
 use lustrine_wire::nid::Nid;
 use serde::Serialize;
 
-use crate::common::{ControlOptions, ControlPath, NodeOptions, ROOTS_CONTROL, start_for_command};
+use crate::common::{
+    ControlOptions, ControlPath, NodeOptions, ROOTS_CONTROL, SERVICES_CONTROL, start_for_command,
+};
 use crate::output::{Failure, note, print_error};
 
 /// Which node a command uses.
@@ -137,7 +139,7 @@ fn find(options: &NodeOptions, choice: &NodeChoice, port: Option<u16>) -> Result
     }
     let place = match own {
         true => described_place(options, &choice.control, port)?,
-        false => choice.control.resolve(None),
+        false => choice.control.search(),
     };
     let Some(place) = place else {
         return Ok(Found::None { why: (!own).then(|| NOWHERE.to_owned()) });
@@ -394,7 +396,7 @@ const NOWHERE: &str = "the control socket of the node is unknown: XDG_RUNTIME_DI
 /// # Errors
 /// A message for people when there is no running node. An [`Answer::Error`] is an answer.
 pub(crate) fn ask_running(control: &ControlOptions, request: &Request) -> Result<Answer, String> {
-    let place = control.resolve(None).ok_or_else(|| NOWHERE.to_owned())?;
+    let place = control.search().ok_or_else(|| NOWHERE.to_owned())?;
     let not_asked = |error| not_asked(&place, &NodeOptions::default(), &error);
     if !place.chosen && look(&place).map_err(not_asked)?.used.elsewhere {
         return Err(elsewhere(&place.path));
@@ -411,8 +413,9 @@ fn not_asked(place: &ControlPath, options: &NodeOptions, error: &ControlError) -
         );
     }
     let others = matches!(error, ControlError::NotRunning { .. })
-        && place.path != Path::new(ROOTS_CONTROL)
-        && Path::new(ROOTS_CONTROL).exists();
+        && [ROOTS_CONTROL, SERVICES_CONTROL]
+            .iter()
+            .any(|path| place.path != Path::new(path) && Path::new(path).exists());
     let hint = if others { "; a node of root runs on this machine: connect as root" } else { "" };
     format!("{error}{hint}")
 }

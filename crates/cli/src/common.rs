@@ -296,11 +296,15 @@ pub(crate) fn start_for_command(config: &NodeConfig) -> Result<Node, Failure> {
 /// Control socket of a node that root runs.
 pub(crate) const ROOTS_CONTROL: &str = "/run/lustrine.sock";
 
+/// Control socket of the node that the package's systemd unit runs; root may use it.
+pub(crate) const SERVICES_CONTROL: &str = "/run/lustrine/node.sock";
+
 /// Where the control socket of a node is.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ControlOptions {
     /// Control socket of the node [env: LUSTRINE_CONTROL] [default: that of the file of --config,
-    /// else /run/lustrine.sock for root and $XDG_RUNTIME_DIR/lustrine.sock for other users]
+    /// else /run/lustrine.sock for root (for commands that find none there:
+    /// /run/lustrine/node.sock, that of the service) and $XDG_RUNTIME_DIR/lustrine.sock for others]
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
 }
@@ -315,6 +319,17 @@ pub(crate) struct ControlPath {
 }
 
 impl ControlOptions {
+    /// The path at which a command looks for the running node, if there is one.
+    pub(crate) fn search(&self) -> Option<ControlPath> {
+        let mut place = self.resolve(None)?;
+        let roots = !place.chosen && place.path == Path::new(ROOTS_CONTROL);
+        if roots && !place.path.exists() && Path::new(SERVICES_CONTROL).exists() {
+            place.path = SERVICES_CONTROL.into();
+            place.reason = "the default of the service";
+        }
+        Some(place)
+    }
+
     /// The effective path, if there is one.
     pub(crate) fn resolve(&self, configured: Option<PathBuf>) -> Option<ControlPath> {
         let place = |path, reason, chosen| ControlPath { path, reason, chosen };

@@ -457,4 +457,4 @@ fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

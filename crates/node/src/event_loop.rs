@@ -279,6 +279,10 @@ impl EventLoop {
     fn handle_message(&mut self, now: Time, message: LoopMessage) {
         match message {
             LoopMessage::Stop => self.stopping = true,
+            LoopMessage::Pulse(reply) => {
+                // The caller may have given up.
+                let _ = reply.send(self.cpt);
+            }
             LoopMessage::CptMessage(cross) => self.partition.accept_cpt_message(*cross),
             LoopMessage::Handoff(parcel) => {
                 let (socket, handoff) = *parcel;

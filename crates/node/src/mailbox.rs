@@ -25,6 +25,8 @@ pub(crate) const LOAD_SLOT: ClientSlot = ClientSlot(1);
 pub(crate) enum LoopMessage {
     /// Close everything and end.
     Stop,
+    /// Answer with the number of the loop's CPT: the loop is alive.
+    Pulse(mpsc::Sender<u16>),
     /// A message between selftest services.
     CptMessage(Box<CptMessage>),
     /// A connection whose peer belongs to this loop.

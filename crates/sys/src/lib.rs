@@ -17,6 +17,7 @@ pub mod machine;
 pub mod mailbox;
 pub mod poller;
 pub mod process;
+pub mod service_manager;
 pub mod signals;
 pub mod socket;
 pub mod thread;
@@ -35,6 +36,7 @@ pub use listener::{AcceptError, Accepted, Listener};
 pub use machine::{Machine, NumaNode};
 pub use mailbox::{Mailbox, PushError, Sender, mailbox};
 pub use poller::{Interest, Poller, Ready};
+pub use service_manager::{ServiceManager, ServiceState};
 pub use signals::Signals;
 pub use socket::{
     BufferSizes, ConnectError, IoOutcome, Keepalive, Socket, SocketOptions, SourcePort,

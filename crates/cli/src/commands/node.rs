@@ -1,7 +1,9 @@
 //! `lustrine node`: a node in the foreground, until SIGTERM or SIGINT.
 
+mod service;
+
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use lustrine_config::{Address, NodeConfig};
@@ -12,6 +14,7 @@ use lustrine_sys::Signals;
 
 use crate::common::{ControlOptions, NodeOptions};
 use crate::output::Failure;
+use service::Service;
 
 /// The interval at which the node checks whether it should stop.
 const LOOK: Duration = Duration::from_millis(100);
@@ -119,6 +122,8 @@ fn serve(args: &NodeArgs) -> Result<(), Failure> {
         ),
     }
     let eof = args.until_eof.then(watch_stdin);
+    let mut service = Service::from_environment();
+    service.ready(&node);
     loop {
         if signals.take().terminate {
             tracing::info!("stopping: received a signal");
@@ -131,8 +136,10 @@ fn serve(args: &NodeArgs) -> Result<(), Failure> {
         if !node.is_sound() {
             return Err("an event loop has failed; its message is above".to_owned().into());
         }
-        std::thread::sleep(LOOK);
+        service.watch(Instant::now(), &node);
+        std::thread::sleep(LOOK.min(service.pace()));
     }
+    service.stopping();
     // A node that is stopping takes no requests; then its connections are closed cleanly.
     drop((control, metrics));
     node.stop();

@@ -19,5 +19,6 @@ mod node;
 mod plans;
 mod rogues;
 mod selftest;
+mod service;
 mod settings;
 mod sim;

@@ -7,13 +7,20 @@ use std::time::Duration;
 use lustrine_config::NodeConfig;
 use lustrine_lnet::topology::Identity;
 use lustrine_partition::tunables::Tunables;
+use lustrine_sys::Sender;
 use tempfile::TempDir;
 
 use super::*;
 use crate::handle::{Current, NodeInfo};
+use crate::mailbox::LoopMessage;
 
 /// A node without event loops, which can only describe itself.
 fn handle() -> NodeHandle {
+    handle_to(&[])
+}
+
+/// A node whose event loops are these mailboxes.
+pub(crate) fn handle_to(loops: &[Sender<LoopMessage>]) -> NodeHandle {
     let info = NodeInfo {
         nids: Vec::new(),
         interfaces: Vec::new(),
@@ -29,7 +36,7 @@ fn handle() -> NodeHandle {
     };
     NodeHandle {
         current: Arc::new(Current::of(info)),
-        loops: [].into(),
+        loops: loops.into(),
         console: Arc::default(),
         loads: Arc::default(),
     }

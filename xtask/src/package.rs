@@ -1,0 +1,87 @@
+//! `cargo xtask package`: a static program, a Debian package, and what an RPM and a container
+//! image are made of, in `target/package`. With `--check`, what was made is installed in a clean
+//! root, used there, and removed.
+
+mod build;
+mod check;
+mod debian;
+mod layout;
+mod licences;
+mod rpm;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use crate::process::installed;
+use crate::repository::{root, target_dir};
+
+/// Builds packages of this tree, in target/package.
+#[derive(Args)]
+pub(crate) struct PackageArgs {
+    /// Install what was built in a clean root, use it there, and remove it
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
+/// Builds everything; returns a line about it.
+pub(crate) fn run(args: &PackageArgs) -> Result<String> {
+    let version = env!("CARGO_PKG_VERSION");
+    let out = target_dir().join("package");
+    fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
+    let program = build::build()?;
+    let scratch = tempfile::tempdir()?;
+    let layout = layout::layout(&program, scratch.path())?;
+    let stage = out.join("stage");
+    layout::write(&layout, &stage)?;
+
+    let mut made = vec![out.join("lustrine")];
+    replace(&program.path, &made[0])?;
+    fs::write(out.join("lustrine.spec"), rpm::spec(&layout, version))?;
+    for name in ["Containerfile", "node.yaml"] {
+        replace(&root().join("packaging").join(name), &out.join(name))?;
+    }
+    let package = match installed("dpkg-deb") {
+        true => Some(debian::package(&layout, &stage, &program, version, &out)?),
+        false => {
+            println!("package: no Debian package: dpkg-deb is not installed");
+            None
+        }
+    };
+    made.extend(package.clone());
+    made.extend(["lustrine.spec", "Containerfile", "stage"].map(|name| out.join(name)));
+    let mut about = format!("{version}, static with {}", program.libc.name());
+    for path in &made {
+        println!("package: {} ({})", path.display(), size(path)?);
+    }
+    about += &format!("; program {}", size(&made[0])?);
+    if let Some(package) = &package {
+        about += &format!(", package {}", size(package)?);
+    }
+    if args.check {
+        let said = check::check(&layout, &stage, package.as_deref(), &out)?;
+        about += &format!("; {said}");
+    }
+    Ok(about)
+}
+
+/// Copies a file over one that may be there and in use.
+fn replace(from: &Path, to: &PathBuf) -> Result<()> {
+    if to.exists() {
+        fs::remove_file(to)?;
+    }
+    fs::copy(from, to).with_context(|| format!("cannot copy {}", from.display()))?;
+    Ok(())
+}
+
+/// The size of a file, as text.
+fn size(path: &Path) -> Result<String> {
+    let about = fs::metadata(path).with_context(|| path.display().to_string())?;
+    Ok(match (about.is_dir(), about.len()) {
+        (true, _) => "the files of the packages".to_owned(),
+        (false, bytes @ ..100_000) => format!("{bytes} bytes"),
+        (false, bytes) => format!("{:.1} MB", bytes as f64 / 1e6),
+    })
+}
