@@ -3,8 +3,9 @@
 use lustrine_selftest::Test;
 
 use crate::model::Scenario;
-use crate::outcome::LoadOutcome;
+use crate::outcome::{GroupWaits, LinkOutcome, LoadOutcome};
 use lustrine_document::format_bytes;
+use lustrine_report::numbers::{latency_text, percent, three_digits};
 
 use crate::words::format_duration;
 
@@ -13,6 +14,9 @@ const PEER_PART: u64 = 4;
 
 /// With fewer operations, percentiles mean little.
 const OPS_FEW: u64 = 100;
+
+/// An operation that takes this part of the measured time is too long for it.
+const LONG_PART: f64 = 0.5;
 
 /// Hints about loads and their settings.
 pub(crate) fn of_loads(scenario: &Scenario, loads: &[LoadOutcome], hints: &mut Vec<String>) {
@@ -31,6 +35,15 @@ pub(crate) fn of_loads(scenario: &Scenario, loads: &[LoadOutcome], hints: &mut V
                 outcome.ops
             ));
         }
+        let measured_us = outcome.seconds * 1e6;
+        if outcome.ops > 0 && outcome.latency_us.p99 >= measured_us * LONG_PART {
+            hints.push(format!(
+                "{name}: the 99th percentile, {}, is no small part of the measured {}; what was \
+                 under way at either end weighs much: a longer \"time\" decides",
+                latency_text(outcome.latency_us.p99),
+                latency_text(measured_us)
+            ));
+        }
         let memory = |group: usize| {
             let mib = scenario.groups[group].tunables.selftest.selftest_memory;
             u64::try_from(mib).unwrap_or(0) << 20
@@ -46,6 +59,64 @@ pub(crate) fn of_loads(scenario: &Scenario, loads: &[LoadOutcome], hints: &mut V
             ));
         }
     }
+}
+
+/// A link or CPU that is busy for this part of the time is full.
+const FULL: f64 = 0.9;
+
+/// What limits the throughput, by links, CPUs and what messages waited for.
+pub(crate) fn of_limit(links: &[LinkOutcome], waits: &[GroupWaits], hints: &mut Vec<String>) {
+    if links.is_empty() {
+        return;
+    }
+    let busiest = links.iter().filter_map(|link| Some((link.share_max?, link.name.as_str())));
+    let busiest = busiest.max_by(|one, two| one.0.total_cmp(&two.0));
+    let cpu = waits.iter().max_by(|one, two| one.cpu.total_cmp(&two.cpu));
+    let longest = waits.iter().max_by(|one, two| one.all().total_cmp(&two.all()));
+    let limit = match (busiest, cpu, longest) {
+        (Some((share, link)), ..) if share >= FULL => {
+            format!("the link {link}: it was sending {} of the time", percent(share))
+        }
+        (_, Some(group), _) if group.cpu >= FULL => {
+            format!("the CPU of {}: it was busy {} of the time", group.group, percent(group.cpu))
+        }
+        (.., Some(waiting)) if waiting.all() >= 1.0 => of_queue(waiting),
+        _ => "the number of RPCs under way: no link or CPU was full, and hardly any message \
+              waited; a higher \"concurrency\" adds throughput"
+            .to_owned(),
+    };
+    hints.push(format!("the limit was {limit}"));
+}
+
+/// What most messages of a group waited for.
+fn of_queue(waits: &GroupWaits) -> String {
+    let GroupWaits { group, peer_credits, ni_credits, driver, zero_copy, .. } = waits;
+    let reasons = [
+        (*peer_credits, "peer credits", "raise \"peer_credits\" at both ends"),
+        (*ni_credits, "credits of the interface", "raise \"credits\""),
+        (
+            *driver,
+            "room in the TCP streams",
+            "larger TCP buffers (\"tcp\": \"send_buffer\", \"receive_buffer\"), another \
+             \"congestion\" or more \"conns_per_peer\"",
+        ),
+        (
+            *zero_copy,
+            "acknowledgements of zero-copy messages, which hold their credits",
+            "raise \"peer_credits\", or switch \"zero_copy\" off",
+        ),
+    ];
+    // Messages in the driver hold credits: others wait for a credit because of them.
+    let streams = *driver >= 1.0 && driver >= zero_copy;
+    let most = reasons.iter().max_by(|one, two| one.0.total_cmp(&two.0));
+    let (number, what, cure) = match most {
+        Some(most) if !streams => *most,
+        _ => reasons[2],
+    };
+    format!(
+        "{what}, for which {} messages of a node of {group} waited on average: {cure}",
+        three_digits(number)
+    )
 }
 
 /// A hint when links and waits could not be measured.

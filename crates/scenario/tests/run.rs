@@ -126,6 +126,45 @@ fn what_limits_a_load_is_named() {
 }
 
 #[test]
+fn the_limit_is_named() {
+    let limit = |link: &str, tunables: &str, tcp: &str, concurrency: u32| {
+        let text = format!(
+            "{{sites: [a, b], links: [{{between: [a, b], {link}}}], tunables: {{{tunables}}}, \
+             tcp: {{{tcp}}}, groups: {{c: {{site: a}}, s: {{site: b}}}}, loads: [{{from: c, to: s, test: write, size: 1 MiB, \
+             concurrency: {concurrency}, warm_up: 1 s, time: 2 s}}]}}"
+        );
+        let hints = outcome(&scenario(&text)).hints;
+        let limit = hints.iter().find(|hint| hint.starts_with("the limit was "));
+        limit.cloned().unwrap_or_else(|| panic!("{hints:?}"))
+    };
+    let (long, narrow) = ("bandwidth: 100 Gb/s, delay: 10 ms", "bandwidth: 1 Gb/s, delay: 1 ms");
+    let large = "congestion: fixed, send_buffer: 1 GiB, receive_buffer: 1 GiB";
+    let small = "congestion: fixed, send_buffer: 64 KiB, receive_buffer: 64 KiB";
+    let full = limit(narrow, "peer_credits: 8", large, 16);
+    assert!(full.starts_with("the limit was the link a -> b: it was sending "), "{full}");
+    let credits = limit(long, "peer_credits: 2, zero_copy: 1", large, 16);
+    assert!(credits.starts_with("the limit was peer credits, "), "{credits}");
+    let streams = limit(long, "peer_credits: 8", small, 16);
+    assert!(streams.starts_with("the limit was room in the TCP streams, "), "{streams}");
+    let few = limit(long, "peer_credits: 8", large, 1);
+    assert!(few.starts_with("the limit was the number of RPCs under way"), "{few}");
+}
+
+/// The rows of a time that is hardly longer than an operation.
+#[test]
+fn operations_as_long_as_the_measurement_are_noted() {
+    let text = "{sites: [a, b], links: [{between: [a, b], bandwidth: 10 Mb/s, delay: 1 ms}], \
+                groups: {c: {site: a}, s: {site: b}}, \
+                loads: [{from: c, to: s, test: write, size: 1 MiB, concurrency: 4, warm_up: 4 s, \
+                time: 4 s}]}";
+    let hints = outcome(&scenario(text)).hints;
+    assert!(
+        hints.iter().any(|hint| hint.contains("is no small part of the measured")),
+        "{hints:?}"
+    );
+}
+
+#[test]
 fn a_run_without_useful_results_says_so() {
     let none = outcome(&scenario(&format!(
         "{PAIR}loads: [{{from: clients, to: servers, test: ping, warm_up: 0 s, time: 1 ms}}]"
