@@ -11,7 +11,7 @@
 //! | `outline` | the same as text, before the plan runs |
 //! | `run` | the commands of each point, and when statistics are collected |
 //! | `measure` | from statistics to [`PointResult`]s |
-//! | `results` | the results |
+//! | `results`, `provenance` | the results, and where they come from |
 //! | `table`, `csv`, `page` | for people, for programs, for slides |
 #![forbid(unsafe_code)]
 
@@ -22,6 +22,7 @@ mod outline;
 mod page;
 mod parse;
 mod points;
+mod provenance;
 mod results;
 mod run;
 mod table;
@@ -32,6 +33,7 @@ pub use model::{Dimension, Group, Members, Plan, Size, Spread, Step, Test, TestK
 pub use outline::{count, duration, outline};
 pub use page::page;
 pub use points::{Flow, Nodes, Point, TooManyPoints, points};
+pub use provenance::{Changed, Machine, NetDevice, NodeSettings, Provenance};
 pub use results::{
     ClientResult, End, Kind, Latency, NodeCounters, OpCounts, PointResult, Results, Row,
 };

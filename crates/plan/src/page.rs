@@ -2,9 +2,13 @@
 
 mod matrix;
 
+use std::collections::BTreeSet;
+
 use lustrine_report::numbers::{latency_text, operations, percent, rate, size};
 use lustrine_report::{Axis, Line, LineStyle, Page, Plot, Scale};
+use lustrine_wire::nid::Nid;
 
+use crate::provenance;
 use crate::results::{End, Latency, Results, Row};
 use crate::table::{Cell, Combination, combinations, named};
 
@@ -32,6 +36,12 @@ pub fn page(results: &Results, table: &str) -> String {
         step(&mut page, &combinations);
     }
     counters(&mut page, results);
+    let known = results.provenance.as_ref();
+    let is_known =
+        |nid: &&Nid| known.is_some_and(|known| known.nodes.iter().any(|n| n.nid == **nid));
+    let all: BTreeSet<&Nid> = results.groups.values().flatten().collect();
+    let others = all.iter().filter(|nid| !is_known(nid)).count();
+    provenance::show(&mut page, known, others);
     page.text("The same as text", table);
     page.text("The plan", &results.source);
     page.end(&format!(

@@ -7,6 +7,8 @@ use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::LnetCounters;
 use serde::Serialize;
 
+use crate::provenance::Provenance;
+
 /// With fewer operations, a 99.9th percentile means nothing.
 const OPS_FOR_P999: u64 = 1000;
 
@@ -27,6 +29,9 @@ pub struct Results {
     pub source: String,
     /// The nodes of each group.
     pub groups: BTreeMap<String, Vec<Nid>>,
+    /// Where they were measured; absent in results of earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
     /// The points, in order.
     pub points: Vec<PointResult>,
     /// How it ended.

@@ -77,6 +77,14 @@ fn a_plan_with_local_nodes_writes_all_forms_of_results() {
         assert!((ops..=ops + under_way).contains(&(seen as f64)), "{row}");
         assert_eq!(number(row, "/lost_ops"), 0.0, "{row}");
     }
+    let (machine, nodes) = (&results["provenance"]["machine"], &results["provenance"]["nodes"]);
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").expect("a kernel");
+    assert_eq!(machine["kernel"].as_str(), Some(kernel.trim()), "{machine}");
+    assert_eq!(nodes.as_array().map(Vec::len), Some(5), "the console and four nodes: {nodes}");
+    for node in nodes.as_array().expect("nodes") {
+        assert_eq!(node["devices"][0]["name"], "lo", "{node}");
+        assert_eq!(node["changed_tunables"]["cpu_npartitions"]["value"], 1, "{node}");
+    }
     assert_eq!(points[0]["nodes"].as_array().map(Vec::len), Some(4), "counters of each node");
     let csv = fs::read_to_string(&csv).expect("CSV");
     assert_eq!(csv.lines().count(), 1 + 3 * 3 + 2 * 3);
