@@ -8,6 +8,7 @@ use lustrine_report::numbers::{latency_text, operations, percent, rate, size};
 use lustrine_report::{Axis, Line, LineStyle, Page, Plot, Scale};
 use lustrine_wire::nid::Nid;
 
+use crate::compare::Comparison;
 use crate::provenance;
 use crate::results::{End, Latency, Results, Row};
 use crate::table::{Cell, Combination, combinations, named};
@@ -18,37 +19,77 @@ const LINES_MAX: usize = 16;
 /// Largest number of nodes in a table.
 const NODES_MAX: usize = 64;
 
-/// A page about a plan: one HTML file with everything in it.
+/// A page about a run: one HTML file with everything in it.
 pub fn page(results: &Results, table: &str) -> String {
-    let nodes: usize = results.groups.values().map(Vec::len).sum();
+    page_of_runs(&[results], &[table.to_owned()], &[])
+}
+
+/// A page about one run or several, of which the first comes first, with its table as text, and
+/// comparisons of the others with it.
+pub fn page_of_runs(runs: &[&Results], tables: &[String], comparisons: &[Comparison]) -> String {
+    let titles: Vec<String> = runs.iter().map(|results| title(results)).collect();
+    let mut distinct = titles.clone();
+    distinct.dedup();
+    let under = match runs {
+        [only] => under_of(only),
+        _ => format!("{} runs, the first is the base of comparisons", runs.len()),
+    };
+    let mut page = Page::new(&distinct.join(", "), &under);
+    comparisons.iter().for_each(|comparison| comparison.show(&mut page));
+    for (number, results) in runs.iter().enumerate() {
+        if runs.len() > 1 {
+            page.heading(&format!("Run {}: {}", number + 1, titles[number]));
+            page.paragraph(&under_of(results));
+        }
+        run(&mut page, results, tables.get(number).map_or("", String::as_str));
+    }
+    let measured = runs.iter().map(|run| format!("lustrine {} from {}", run.version, run.host));
+    let mut measured: Vec<String> = measured.collect();
+    measured.dedup();
+    page.end(&format!(
+        "Measured by {}. Figures are those of the tests' own operations, at the clients; \
+         docs/plans.md says how they are taken.",
+        measured.join(", ")
+    ))
+}
+
+/// What a run is called, as a title.
+fn title(results: &Results) -> String {
+    let name = results.title();
+    let (first, rest) = name.split_at(1);
+    first.to_uppercase() + rest
+}
+
+fn under_of(results: &Results) -> String {
     let groups: Vec<String> =
         results.groups.iter().map(|(name, nids)| format!("{} {name}", nids.len())).collect();
     let under = format!("{}; {}; {}", results.about, groups.join(", "), results.date);
-    let mut page = Page::new(&format!("Plan {}", results.plan), under.trim_start_matches("; "));
+    under.trim_start_matches("; ").to_owned()
+}
+
+fn run(page: &mut Page, results: &Results, table: &str) {
+    let nodes: usize = results.groups.values().map(Vec::len).sum();
     match &results.end {
         End::Complete => {}
         End::Failed { error } => page.hints(&[format!("It ended early: {error}")]),
         End::Interrupted { .. } => page.hints(&["It was interrupted.".to_owned()]),
     }
-    tiles(&mut page, results, nodes);
+    tiles(page, results, nodes);
     for (_, name, combinations) in combinations(results) {
         page.heading(&name);
-        step(&mut page, &combinations);
+        step(page, &combinations);
     }
-    counters(&mut page, results);
+    counters(page, results);
     let known = results.provenance.as_ref();
     let is_known =
         |nid: &&Nid| known.is_some_and(|known| known.nodes.iter().any(|n| n.nid == **nid));
     let all: BTreeSet<&Nid> = results.groups.values().flatten().collect();
     let others = all.iter().filter(|nid| !is_known(nid)).count();
-    provenance::show(&mut page, known, others);
+    provenance::show(page, known, others);
     page.text("The same as text", table);
-    page.text("The plan", &results.source);
-    page.end(&format!(
-        "Measured by lustrine {} from {}. Figures are those of the tests' own operations, at the \
-         clients; docs/plans.md says how they are taken.",
-        results.version, results.host
-    ))
+    if !results.source.is_empty() {
+        page.text("The plan", &results.source);
+    }
 }
 
 fn tiles(page: &mut Page, results: &Results, nodes: usize) {
@@ -103,7 +144,7 @@ fn step(page: &mut Page, combinations: &[Combination<'_>]) {
         }
         notes(page, combination, cell);
         for kind in cell.rows.iter().flat_map(|row| &row.error_kinds) {
-            page.paragraph(&format!("{}: {} x {}", cell.row.test, kind.count, kind.what));
+            page.paragraph(&format!("{}: {} x {}", cell.row.test.name(), kind.count, kind.what));
         }
     }
     clients(page, &cells);
@@ -143,7 +184,7 @@ fn row(combination: &Combination<'_>, cell: &Cell<'_>) -> Vec<String> {
     let part = |of: fn(&Latency) -> f64| or_dash(latency.map(|l| latency_text(of(&l))));
     vec![
         combination.title(),
-        row.test.to_owned(),
+        row.test.name().to_owned(),
         format!("{}:{}", row.clients, row.servers),
         size(row.size),
         row.concurrency.to_string(),
@@ -355,8 +396,8 @@ fn name_of(combination: &Combination<'_>, row: &Row, axis: &str) -> String {
     let rows = combination.points.first().map_or(&[][..], |point| &point.rows);
     let alike = rows.iter().filter(|other| (other.test, other.size) == (row.test, row.size));
     let mut words = vec![match (row.size, axis) {
-        (0, _) | (_, "size") => row.test.to_owned(),
-        (bytes, _) => format!("{} {}", row.test, size(bytes)),
+        (0, _) | (_, "size") => row.test.name().to_owned(),
+        (bytes, _) => format!("{} {}", row.test.name(), size(bytes)),
     }];
     if alike.count() > 1 {
         words.push(format!("{}>{}", row.from, row.to));

@@ -1,6 +1,7 @@
 //! Where results come from: the machine, the network devices and the settings behind them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use lustrine_report::Page;
 use lustrine_report::numbers::grouped;
@@ -68,9 +69,9 @@ pub struct Changed {
     pub default: i64,
 }
 
-impl NetDevice {
-    /// Name, speed, MTU and driver in words.
-    fn words(&self) -> String {
+/// Name, speed, MTU and driver in words.
+impl fmt::Display for NetDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut words = vec![self.name.clone()];
         words.extend(self.speed_mbit_s.map(|speed| match speed % 1000 {
             0 => format!("{} Gb/s", speed / 1000),
@@ -78,7 +79,7 @@ impl NetDevice {
         }));
         words.extend(self.mtu.map(|mtu| format!("MTU {mtu}")));
         words.extend(self.driver.clone());
-        words.join(", ")
+        f.write_str(&words.join(", "))
     }
 }
 
@@ -112,7 +113,7 @@ pub(crate) fn show(page: &mut Page, provenance: Option<&Provenance>, others: usi
     rows.extend(sysctls.map(|(name, value)| vec![name.clone(), value.clone()]));
     page.table(&["<this machine", "<"], &rows);
     let row = |node: &NodeSettings| {
-        let devices: Vec<String> = node.devices.iter().map(NetDevice::words).collect();
+        let devices: Vec<String> = node.devices.iter().map(NetDevice::to_string).collect();
         let changed = match &node.changed_tunables {
             None => unknown(),
             Some(changed) if changed.is_empty() => "none".to_owned(),

@@ -90,6 +90,14 @@ fn a_plan_with_local_nodes_writes_all_forms_of_results() {
     assert_eq!(csv.lines().count(), 1 + 3 * 3 + 2 * 3);
     let page = fs::read_to_string(&page).expect("a page");
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<svg"), "{page}");
+    let again = scratch.file("again.html");
+    let limits = ["--fail-above", "errors <= 0", "--fail-below", "ping >= 1 /s"];
+    let mut report = lustrine();
+    report.arg("report").arg(&json).arg("--html").arg(&again).args(limits);
+    let said = finish(&mut report).ok().stdout;
+    assert!(said.starts_with("plan short\n") && said.matches(": held, ").count() == 2, "{said}");
+    assert_eq!(fs::read_to_string(&again).expect("a page"), page, "the same from JSON");
+    fs::remove_file(&again).expect("it was there");
     let left: Vec<_> = fs::read_dir(scratch.path()).expect("a directory").collect();
     assert_eq!(left.len(), 4, "the plan and its results: nothing else stays");
 }
