@@ -14,15 +14,19 @@ const STYLE: &str = "\
   --c4: #d9b83b; --c5: #95a2f5; --c6: #f0727d; --c7: #a3b6c2; } }
 @media print { :root { --ink: #000; --dim: #444; --grid: #ddd; --paper: #fff; --box: #fff;
   --c0: #0068b5; --c1: #d1570a; --c2: #00875e; --c3: #b3368c; --c4: #8a6d00; --c5: #4b5cc4;
-  --c6: #c22f3d; --c7: #4f6472; } figure, table { break-inside: avoid; } }
+  --c6: #c22f3d; --c7: #4f6472; } figure, table { break-inside: avoid; }
+  body { max-width: none; padding: 0; } .wide { overflow: visible; }
+  table { font-size: 10px; } th, td { padding: .15rem .25rem; white-space: normal; }
+  pre { white-space: pre-wrap; } }
 * { box-sizing: border-box; }
-body { margin: 0 auto; padding: 2rem 1.5rem 4rem; max-width: 64rem; color: var(--ink);
+body { margin: 0 auto; padding: 2rem 1.5rem 4rem; max-width: 68rem; color: var(--ink);
   background: var(--paper); font: 15px/1.5 system-ui, 'Segoe UI', Roboto, Helvetica, Arial,
   sans-serif; }
 h1 { font-size: 1.6rem; margin: 0 0 .2rem; line-height: 1.25; }
 h2 { font-size: 1.15rem; margin: 2.2rem 0 .6rem; }
 p.under { color: var(--dim); margin: 0 0 1.2rem; }
 figure { margin: 0 0 1.2rem; }
+p.verdict { font-size: 1.15rem; font-weight: 600; margin: 0 0 1.2rem; }
 svg { width: 100%; height: auto; display: block; }
 svg text { fill: var(--ink); font: 13px system-ui, 'Segoe UI', Roboto, Helvetica, Arial,
   sans-serif; font-variant-numeric: tabular-nums; }
@@ -32,7 +36,7 @@ svg .line { fill: none; stroke-width: 2.2; stroke-linejoin: round; stroke-lineca
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 14px; font-variant-numeric: tabular-nums;
   margin: 0 0 1rem; }
-th, td { padding: .28rem .55rem; text-align: right; border-bottom: 1px solid var(--grid);
+th, td { padding: .28rem .45rem; text-align: right; border-bottom: 1px solid var(--grid);
   white-space: nowrap; }
 th { color: var(--dim); font-weight: 600; } th:first-child, td:first-child,
 td.word, th.word { text-align: left; }
@@ -92,6 +96,11 @@ impl Page {
     /// A paragraph.
     pub fn paragraph(&mut self, text: &str) {
         let _ = writeln!(self.out, "<p>{}</p>", escaped(text));
+    }
+
+    /// The most important result, in a sentence.
+    pub fn verdict(&mut self, text: &str) {
+        let _ = writeln!(self.out, "<p class=\"verdict\">{}</p>", escaped(text));
     }
 
     /// The most important numbers, each with its meaning.
