@@ -6,7 +6,7 @@ mod verdict;
 use std::collections::BTreeSet;
 
 use lustrine_report::numbers::{latency_text, operations, percent, rate, size};
-use lustrine_report::{Axis, Line, LineStyle, Page, Plot, Scale};
+use lustrine_report::{Axis, Figure, Line, LineStyle, Page, Plot, Scale};
 use lustrine_wire::nid::Nid;
 
 use crate::compare::Comparison;
@@ -31,6 +31,22 @@ pub fn page(results: &Results, table: &str) -> String {
 /// A page about one run or several, of which the first comes first, with its table as text, and
 /// comparisons of the others with it.
 pub fn page_of_runs(runs: &[&Results], tables: &[String], comparisons: &[Comparison]) -> String {
+    let measured = runs.iter().map(|run| format!("lustrine {} from {}", run.version, run.host));
+    let mut measured: Vec<String> = measured.collect();
+    measured.dedup();
+    without_end(runs, tables, comparisons).end(&format!(
+        "Measured by {}. Figures are those of the tests' own operations, at the clients; \
+         docs/plans.md says how they are taken.",
+        measured.join(", ")
+    ))
+}
+
+/// The plots of such a page, each as a document of its own.
+pub fn figures_of_runs(runs: &[&Results]) -> Vec<Figure> {
+    without_end(runs, &[], &[]).figures().to_vec()
+}
+
+fn without_end(runs: &[&Results], tables: &[String], comparisons: &[Comparison]) -> Page {
     let titles: Vec<String> = runs.iter().map(|results| title(results)).collect();
     let mut distinct = titles.clone();
     distinct.dedup();
@@ -47,14 +63,7 @@ pub fn page_of_runs(runs: &[&Results], tables: &[String], comparisons: &[Compari
         }
         run(&mut page, results, tables.get(number).map_or("", String::as_str));
     }
-    let measured = runs.iter().map(|run| format!("lustrine {} from {}", run.version, run.host));
-    let mut measured: Vec<String> = measured.collect();
-    measured.dedup();
-    page.end(&format!(
-        "Measured by {}. Figures are those of the tests' own operations, at the clients; \
-         docs/plans.md says how they are taken.",
-        measured.join(", ")
-    ))
+    page
 }
 
 /// What a run is called, as a title.

@@ -1,11 +1,13 @@
 //! `lustrine report`: pages, comparisons and limits from results that were written as JSON.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lustrine_plan::{Checked, Comparison, Limit, Results, Sense, compare, page_of_runs, table};
+use lustrine_plan::{
+    Checked, Comparison, Limit, Results, Sense, compare, figures_of_runs, page_of_runs, table,
+};
 use serde::Serialize;
 
 use crate::output::{Failure, print, print_json};
@@ -30,6 +32,10 @@ pub(crate) struct ReportArgs {
     /// Write a page with plots, as one HTML file
     #[arg(long, value_name = "FILE.html")]
     html: Option<PathBuf>,
+
+    /// Write each plot into this directory as SVG, 16:9, in light colours
+    #[arg(long, value_name = "DIR")]
+    plots: Option<PathBuf>,
 
     /// Fail unless this is reached, such as 'read >= 9 GiB/s' or 'read 1M c8 >= 9 GiB/s'; may be
     /// given several times. Words before the sign select lines: ping, read or write, a size, a
@@ -77,6 +83,9 @@ pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
     };
     let checked: Vec<Checked> = limits.iter().flat_map(of_runs).collect();
     let tables: Vec<String> = runs.iter().map(table).collect();
+    if let Some(dir) = &args.plots {
+        write_plots(dir, &runs)?;
+    }
     if let Some(html) = html {
         html.write(&page_of_runs(&runs.iter().collect::<Vec<_>>(), &tables, &comparisons))?;
     }
@@ -92,7 +101,17 @@ pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
     }
 }
 
-/// The tables of the runs or their comparisons, and the limits that are held; the others are errors.
+/// Writes the plots into a directory, which is made if it is not there.
+fn write_plots(dir: &Path, runs: &[Results]) -> Result<(), Failure> {
+    let cannot = |error| format!("cannot make the directory {}: {error}", dir.display());
+    fs::create_dir_all(dir).map_err(cannot)?;
+    for figure in figures_of_runs(&runs.iter().collect::<Vec<_>>()) {
+        ReportFile::open(&dir.join(format!("{}.svg", figure.name)))?.write(&figure.svg)?;
+    }
+    Ok(())
+}
+
+/// The tables of the runs or their comparisons, and the limits that are held.
 fn text(tables: &[String], comparisons: &[Comparison], checked: &[Checked]) -> String {
     let mut parts: Vec<String> = match comparisons {
         [] => tables.to_vec(),

@@ -93,11 +93,16 @@ fn a_plan_with_local_nodes_writes_all_forms_of_results() {
     let again = scratch.file("again.html");
     let limits = ["--fail-above", "errors <= 0", "--fail-below", "ping >= 1 /s"];
     let mut report = lustrine();
+    let plots = scratch.file("plots");
     report.arg("report").arg(&json).arg("--html").arg(&again).args(limits);
+    report.arg("--plots").arg(&plots);
     let said = finish(&mut report).ok().stdout;
     assert!(said.starts_with("plan short\n") && said.matches(": held, ").count() == 2, "{said}");
     assert_eq!(fs::read_to_string(&again).expect("a page"), page, "the same from JSON");
+    let drawn = fs::read_dir(&plots).expect("a directory").count();
+    assert_eq!(drawn, page.matches("<svg ").count(), "every plot of the page");
     fs::remove_file(&again).expect("it was there");
+    fs::remove_dir_all(&plots).expect("it was there");
     let left: Vec<_> = fs::read_dir(scratch.path()).expect("a directory").collect();
     assert_eq!(left.len(), 4, "the plan and its results: nothing else stays");
 }
