@@ -67,6 +67,18 @@ pub(crate) struct UsedNode {
     elsewhere: bool,
 }
 
+impl UsedNode {
+    /// Its primary NID.
+    pub(crate) fn nid(&self) -> Option<Nid> {
+        self.nid
+    }
+
+    /// Whether it is in another network namespace than this process.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.elsewhere
+    }
+}
+
 /// How a command has its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

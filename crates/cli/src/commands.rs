@@ -10,6 +10,7 @@ pub(crate) mod node;
 pub(crate) mod pcap;
 pub(crate) mod ping;
 pub(crate) mod raw_tcp;
+pub(crate) mod report;
 pub(crate) mod routerstat;
 pub(crate) mod selftest;
 pub(crate) mod show;

@@ -17,6 +17,7 @@ mod help_snapshots;
 mod hosts;
 mod interrupt;
 mod output;
+mod provenance;
 mod report_file;
 mod values;
 
@@ -50,6 +51,7 @@ enum Command {
     Routerstat(commands::routerstat::RouterstatArgs),
     Pcap(commands::pcap::PcapArgs),
     Sim(commands::sim::SimArgs),
+    Report(commands::report::ReportArgs),
     Completion(commands::completion::CompletionArgs),
     Man(commands::man::ManArgs),
     #[command(hide = true)]
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         Command::LstConsole(args) => commands::lst::console_daemon::run(&args),
         Command::Pcap(args) => commands::pcap::run(&args),
         Command::Sim(args) => commands::sim::run(&args),
+        Command::Report(args) => commands::report::run(&args),
         Command::Completion(args) => commands::completion::run(&args),
         Command::Complete(args) => commands::completion::answer(&args),
         Command::Man(args) => commands::man::run(&args),

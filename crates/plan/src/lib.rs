@@ -11,27 +11,36 @@
 //! | `outline` | the same as text, before the plan runs |
 //! | `run` | the commands of each point, and when statistics are collected |
 //! | `measure` | from statistics to [`PointResult`]s |
-//! | `results` | the results |
+//! | `results`, `provenance` | the results, and where they come from |
+//! | `lines`, `compare`, `limits` | repetitions of a test; two runs; what runs must reach |
 //! | `table`, `csv`, `page` | for people, for programs, for slides |
 #![forbid(unsafe_code)]
 
+mod compare;
 mod csv;
+mod limits;
+mod lines;
 mod measure;
 mod model;
 mod outline;
 mod page;
 mod parse;
 mod points;
+mod provenance;
 mod results;
 mod run;
 mod table;
 
+pub use compare::{Compared, Comparison, Verdict, compare};
 pub use csv::csv;
+pub use limits::{Checked, Limit, Sense};
+pub use lines::Range;
 pub use lustrine_document::Problems;
 pub use model::{Dimension, Group, Members, Plan, Size, Spread, Step, Test, TestKind};
 pub use outline::{count, duration, outline};
-pub use page::page;
+pub use page::{figures_of_runs, page, page_of_runs};
 pub use points::{Flow, Nodes, Point, TooManyPoints, points};
+pub use provenance::{Changed, Machine, NetDevice, NodeSettings, Provenance};
 pub use results::{
     ClientResult, End, Kind, Latency, NodeCounters, OpCounts, PointResult, Results, Row,
 };

@@ -153,7 +153,7 @@ pub(crate) fn result(point: &Point, silent: &Silent, before: &Mark, after: &Mark
             count: *count,
         });
         Row {
-            test: line.what.name(),
+            test: line.what,
             from: line.from.clone(),
             to: line.to.clone(),
             clients: line.clients,
@@ -164,6 +164,7 @@ pub(crate) fn result(point: &Point, silent: &Silent, before: &Mark, after: &Mark
             error_kinds: kinds.collect(),
             silent: mute.len() as u32,
             lost,
+            plain_tcp_mib_per_s: None,
             histogram: all.seen().map(buckets).unwrap_or_default(),
             by_client: clients
                 .iter()

@@ -2,6 +2,7 @@
 
 use lustrine_lnet::time::Nanos;
 use lustrine_wire::srpc::BrwCheck;
+use serde::{Deserialize, Serialize};
 
 /// A plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +76,8 @@ pub struct Test {
 }
 
 /// What an RPC does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum TestKind {
     /// A small request and a small reply.
     Ping,

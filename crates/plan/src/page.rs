@@ -1,44 +1,111 @@
 //! Results as a page: plots of the varied values, of latencies, and of pairs.
 
 mod matrix;
+mod verdict;
+
+use std::collections::BTreeSet;
 
 use lustrine_report::numbers::{latency_text, operations, percent, rate, size};
-use lustrine_report::{Axis, Line, LineStyle, Page, Plot, Scale};
+use lustrine_report::{Axis, Figure, Line, LineStyle, Page, Plot, Scale};
+use lustrine_wire::nid::Nid;
 
+use crate::compare::Comparison;
+use crate::provenance;
 use crate::results::{End, Latency, Results, Row};
 use crate::table::{Cell, Combination, combinations, named};
 
 /// Largest number of lines in one plot.
 const LINES_MAX: usize = 16;
 
+/// Lines that nowhere differ by more than this part look like one.
+const ALIKE: f64 = 0.03;
+
 /// Largest number of nodes in a table.
 const NODES_MAX: usize = 64;
 
-/// A page about a plan: one HTML file with everything in it.
+/// A page about a run: one HTML file with everything in it.
 pub fn page(results: &Results, table: &str) -> String {
-    let nodes: usize = results.groups.values().map(Vec::len).sum();
+    page_of_runs(&[results], &[table.to_owned()], &[])
+}
+
+/// A page about one run or several, of which the first comes first, with its table as text, and
+/// comparisons of the others with it.
+pub fn page_of_runs(runs: &[&Results], tables: &[String], comparisons: &[Comparison]) -> String {
+    let measured = runs.iter().map(|run| format!("lustrine {} from {}", run.version, run.host));
+    let mut measured: Vec<String> = measured.collect();
+    measured.dedup();
+    without_end(runs, tables, comparisons).end(&format!(
+        "Measured by {}. Figures are those of the tests' own operations, at the clients; \
+         docs/plans.md says how they are taken.",
+        measured.join(", ")
+    ))
+}
+
+/// The plots of such a page, each as a document of its own.
+pub fn figures_of_runs(runs: &[&Results]) -> Vec<Figure> {
+    without_end(runs, &[], &[]).figures().to_vec()
+}
+
+fn without_end(runs: &[&Results], tables: &[String], comparisons: &[Comparison]) -> Page {
+    let titles: Vec<String> = runs.iter().map(|results| title(results)).collect();
+    let mut distinct = titles.clone();
+    distinct.dedup();
+    let under = match runs {
+        [only] => under_of(only),
+        _ => format!("{} runs, the first is the base of comparisons", runs.len()),
+    };
+    let mut page = Page::new(&distinct.join(", "), &under);
+    comparisons.iter().for_each(|comparison| comparison.show(&mut page));
+    for (number, results) in runs.iter().enumerate() {
+        if runs.len() > 1 {
+            page.heading(&format!("Run {}: {}", number + 1, titles[number]));
+            page.paragraph(&under_of(results));
+        }
+        run(&mut page, results, tables.get(number).map_or("", String::as_str));
+    }
+    page
+}
+
+/// What a run is called, as a title.
+fn title(results: &Results) -> String {
+    let name = results.title();
+    let (first, rest) = name.split_at(1);
+    first.to_uppercase() + rest
+}
+
+fn under_of(results: &Results) -> String {
     let groups: Vec<String> =
         results.groups.iter().map(|(name, nids)| format!("{} {name}", nids.len())).collect();
     let under = format!("{}; {}; {}", results.about, groups.join(", "), results.date);
-    let mut page = Page::new(&format!("Plan {}", results.plan), under.trim_start_matches("; "));
+    under.trim_start_matches("; ").to_owned()
+}
+
+fn run(page: &mut Page, results: &Results, table: &str) {
+    let nodes: usize = results.groups.values().map(Vec::len).sum();
     match &results.end {
         End::Complete => {}
         End::Failed { error } => page.hints(&[format!("It ended early: {error}")]),
         End::Interrupted { .. } => page.hints(&["It was interrupted.".to_owned()]),
     }
-    tiles(&mut page, results, nodes);
+    if let Some(verdict) = verdict::verdict(results) {
+        page.verdict(&verdict);
+    }
+    tiles(page, results, nodes);
     for (_, name, combinations) in combinations(results) {
         page.heading(&name);
-        step(&mut page, &combinations);
+        step(page, results, &combinations);
     }
-    counters(&mut page, results);
+    counters(page, results);
+    let known = results.provenance.as_ref();
+    let is_known =
+        |nid: &&Nid| known.is_some_and(|known| known.nodes.iter().any(|n| n.nid == **nid));
+    let all: BTreeSet<&Nid> = results.groups.values().flatten().collect();
+    let others = all.iter().filter(|nid| !is_known(nid)).count();
+    provenance::show(page, known, others);
     page.text("The same as text", table);
-    page.text("The plan", &results.source);
-    page.end(&format!(
-        "Measured by lustrine {} from {}. Figures are those of the tests' own operations, at the \
-         clients; docs/plans.md says how they are taken.",
-        results.version, results.host
-    ))
+    if !results.source.is_empty() {
+        page.text("The plan", &results.source);
+    }
 }
 
 fn tiles(page: &mut Page, results: &Results, nodes: usize) {
@@ -60,7 +127,7 @@ fn tiles(page: &mut Page, results: &Results, nodes: usize) {
     page.tiles(&tiles);
 }
 
-fn step(page: &mut Page, combinations: &[Combination<'_>]) {
+fn step(page: &mut Page, results: &Results, combinations: &[Combination<'_>]) {
     let mut cells = Vec::new();
     for combination in combinations {
         if combination.is_in_turns() {
@@ -72,7 +139,7 @@ fn step(page: &mut Page, combinations: &[Combination<'_>]) {
     if cells.is_empty() {
         return;
     }
-    over_axis(page, combinations);
+    over_axis(page, results, combinations);
     distribution(page, &cells);
     let rows: Vec<_> = cells.iter().map(|(combination, cell)| row(combination, cell)).collect();
     page.table(
@@ -93,7 +160,7 @@ fn step(page: &mut Page, combinations: &[Combination<'_>]) {
         }
         notes(page, combination, cell);
         for kind in cell.rows.iter().flat_map(|row| &row.error_kinds) {
-            page.paragraph(&format!("{}: {} x {}", cell.row.test, kind.count, kind.what));
+            page.paragraph(&format!("{}: {} x {}", cell.row.test.name(), kind.count, kind.what));
         }
     }
     clients(page, &cells);
@@ -133,7 +200,7 @@ fn row(combination: &Combination<'_>, cell: &Cell<'_>) -> Vec<String> {
     let part = |of: fn(&Latency) -> f64| or_dash(latency.map(|l| latency_text(of(&l))));
     vec![
         combination.title(),
-        row.test.to_owned(),
+        row.test.name().to_owned(),
         format!("{}:{}", row.clients, row.servers),
         size(row.size),
         row.concurrency.to_string(),
@@ -149,26 +216,58 @@ fn row(combination: &Combination<'_>, cell: &Cell<'_>) -> Vec<String> {
     ]
 }
 
-/// Throughput and latency over the dimension with most values.
-fn over_axis(page: &mut Page, combinations: &[Combination<'_>]) {
+/// The position of a combination on an axis, and its label there.
+fn value_on<'c>(combination: &'c Combination<'_>, axis: &str) -> Option<(f64, &'c str)> {
+    let (_, label) = combination.labels.iter().find(|(name, _)| name == axis)?;
+    Some((bytes_of(label).or_else(|| label.parse().ok())?, label))
+}
+
+/// Throughput and latency over the dimension with most values. Each size has plots of its own,
+/// because small ones would be invisible beside large ones.
+fn over_axis(page: &mut Page, results: &Results, combinations: &[Combination<'_>]) {
     let Some(axis) = longest_axis(combinations) else { return };
-    let value = |combination: &Combination<'_>| {
-        let (_, value) = combination.labels.iter().find(|(name, _)| *name == axis)?;
-        bytes_of(value).or_else(|| value.parse().ok())
-    };
+    let rows = combinations.iter().flat_map(|c| &c.points).flat_map(|p| &p.rows);
+    let mut sizes: Vec<u32> = rows.map(|row| row.size).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    if axis == "size" {
+        return plots_over(page, results, combinations, (&axis, &|row| row.size > 0), "");
+    }
+    for bytes in &sizes {
+        let title = if *bytes > 0 { format!(", {}", size(*bytes)) } else { ", pings".to_owned() };
+        let title = if sizes.len() > 1 { title.as_str() } else { "" };
+        plots_over(page, results, combinations, (&axis, &|row| row.size == *bytes), title);
+    }
+}
+
+/// Two plots of the rows that `shown` selects.
+fn plots_over(
+    page: &mut Page,
+    results: &Results,
+    combinations: &[Combination<'_>],
+    (axis, shown): (&str, &dyn Fn(&Row) -> bool),
+    title: &str,
+) {
     let mut rates: Vec<Line> = Vec::new();
     let mut halves: Vec<Line> = Vec::new();
-    let bulk = combinations.iter().flat_map(|c| &c.points).flat_map(|p| &p.rows);
-    let bulk = bulk.clone().all(|row| row.size > 0);
+    let mut references: Vec<Line> = Vec::new();
+    let mut bulk = false;
     for combination in combinations {
-        let Some(x) = value(combination) else { continue };
-        for cell in combination.cells() {
+        let Some((x, _)) = value_on(combination, axis) else { continue };
+        for cell in combination.cells().iter().filter(|cell| shown(cell.row)) {
             let row = cell.middle();
-            let name = name_of(combination, row, &axis);
+            bulk = row.size > 0;
+            let name = name_of(combination, row, axis);
             let y = if bulk { row.all.mib_per_s } else { row.all.ops_per_s };
             push(&mut rates, &name, LineStyle::Solid, (x, y));
             let of_row = |row: &&Row| if bulk { row.all.mib_per_s } else { row.all.ops_per_s };
             bar(&mut rates, &name, x, cell.rows.iter().map(of_row));
+            if let Some(rate) = row.plain_tcp_mib_per_s {
+                push(&mut references, &format!("plain TCP, {name}"), LineStyle::Dashed, (x, rate));
+            }
+            if let (true, Some(rate)) = (bulk, line_rate(results, row)) {
+                push(&mut references, &format!("line rate, {name}"), LineStyle::Dashed, (x, rate));
+            }
             if let Some(latency) = row.all.latency_us {
                 let medians = cell.rows.iter().filter_map(|row| Some(row.all.latency_us?.p50));
                 push(&mut halves, &name, LineStyle::Solid, (x, latency.p50));
@@ -177,30 +276,89 @@ fn over_axis(page: &mut Page, combinations: &[Combination<'_>]) {
             }
         }
     }
-    let x = || Axis::new(&axis, Scale::Doubling);
-    let (title, unit) = match bulk {
+    let alike = coinciding(&rates);
+    rates.extend(references);
+    let (what, unit) = match bulk {
         true => ("Throughput of all clients", "MiB/s"),
         false => ("Operations of all clients", "operations/s"),
     };
-    // On a linear axis small sizes would be invisible next to large ones.
+    let time = in_time_unit(&mut halves);
+    // Lines of one size can still be far apart.
     let all = || rates.iter().flat_map(|line| &line.points).map(|point| point.1);
     let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
     let scale = if low > 0.0 && high / low > 20.0 { Scale::Log } else { Scale::Linear };
-    for (title, unit, scale, lines) in [
-        (title, unit, scale, rates),
-        ("Latency: median, and 99 % (dashed)", "us", Scale::Log, halves),
+    for (what, unit, scale, lines) in [
+        (what, unit, scale, rates),
+        ("Latency: median, and 99 % (dashed)", time, Scale::Log, halves),
     ] {
         if lines.iter().all(|line| line.points.len() < 2) {
             continue;
+        }
+        if lines.len() > 2 * LINES_MAX {
+            let left_out = lines.len() - 2 * LINES_MAX;
+            page.paragraph(&format!("{what}: {left_out} lines are in the table only."));
         }
         let lines: Vec<Line> = lines.into_iter().take(2 * LINES_MAX).collect();
         let repeated = lines.iter().any(|line| !line.bars.is_empty());
         let unit =
             if repeated { format!("{unit}; bars: all repetitions") } else { unit.to_owned() };
-        let y = Axis::new(&unit, scale);
-        let plot = Plot { title: title.to_owned(), x: x(), y, key: String::new(), lines };
-        page.figure(&plot.svg());
+        let (x, y) = (Axis::new(axis, Scale::Doubling), Axis::new(&unit, scale));
+        let title = format!("{what}{title}");
+        page.figure(&Plot { title, x, y, key: String::new(), lines }.svg());
     }
+    if !alike.is_empty() {
+        let percent = ALIKE * 100.0;
+        page.paragraph(&format!(
+            "Lines that lie within {percent:.0} % of each other everywhere: {}.",
+            alike.join("; ")
+        ));
+    }
+}
+
+/// Pairs of lines whose values are nearly the same at all positions.
+fn coinciding(lines: &[Line]) -> Vec<String> {
+    let near = |one: &Line, two: &Line| {
+        one.points.len() == two.points.len()
+            && one.points.iter().zip(&two.points).all(|(one, two)| {
+                one.0 == two.0 && (one.1 - two.1).abs() <= ALIKE * one.1.abs().max(two.1.abs())
+            })
+    };
+    let mut found = Vec::new();
+    for (at, one) in lines.iter().enumerate() {
+        let same = lines[at + 1..].iter().filter(|two| near(one, two));
+        found.extend(same.map(|two| format!("{} and {}", one.name, two.name)));
+    }
+    found
+}
+
+/// MiB/s that the devices of the clients or of the servers can carry at most, whichever is less;
+/// `None` unless all devices of one side are known.
+fn line_rate(results: &Results, row: &Row) -> Option<f64> {
+    let provenance = results.provenance.as_ref()?;
+    let side = |group: &str, count: u32| {
+        let nids = results.groups.get(group)?.iter().take(count as usize);
+        let speeds = nids.map(|nid| provenance.speed_mbit_s(*nid).map(u64::from));
+        speeds.sum::<Option<u64>>().filter(|sum| *sum > 0)
+    };
+    // One known side is an upper limit too.
+    let sides = [side(&row.from, row.clients), side(&row.to, row.servers)];
+    let least = sides.into_iter().flatten().min()?;
+    Some(least as f64 * 125_000.0 / 1_048_576.0)
+}
+
+/// Turns lines of microseconds into the unit that suits their largest value.
+fn in_time_unit(lines: &mut [Line]) -> &'static str {
+    let most = lines.iter().flat_map(|line| &line.points).map(|p| p.1).fold(0.0, f64::max);
+    let (unit, us) = match most {
+        ..2e3 => ("us", 1.0),
+        ..2e6 => ("ms", 1e3),
+        _ => ("s", 1e6),
+    };
+    for line in lines {
+        line.points.iter_mut().for_each(|point| point.1 /= us);
+        line.bars.iter_mut().for_each(|bar| (bar.1, bar.2) = (bar.1 / us, bar.2 / us));
+    }
+    unit
 }
 
 /// Adds a point to the line of this name; pairs of names share a colour.
@@ -224,20 +382,26 @@ fn bar(lines: &mut [Line], name: &str, x: f64, values: impl Iterator<Item = f64>
     }
 }
 
-/// The distribution of latencies: the tests of up to this number of combinations.
+/// Percentiles of the axis of latencies.
+const PERCENTILES: [(f64, &str); 5] =
+    [(0.5, "50 %"), (0.9, "90 %"), (0.99, "99 %"), (0.999, "99.9 %"), (0.9999, "99.99 %")];
+
+/// Where a part of all operations is on the axis: every nine is as wide.
+fn nines(part: f64) -> f64 {
+    -(1.0 - part).log10()
+}
+
+/// Latency by percentile: the tests of up to this number of combinations.
 fn distribution(page: &mut Page, cells: &[(&Combination<'_>, Cell<'_>)]) {
     let mut lines = Vec::new();
     let step = cells.len().div_ceil(LINES_MAX / 2).max(1);
     for (combination, cell) in cells.iter().step_by(step) {
         let row = cell.middle();
-        let all: u64 = row.histogram.iter().map(|(_, count)| count).sum();
-        let mut seen = 0;
-        let mut points: Vec<(f64, f64)> = Vec::new();
-        for (us, count) in &row.histogram {
-            seen += count;
-            points.push((*us, seen as f64 / all.max(1) as f64 * 100.0));
-        }
-        if !points.is_empty() {
+        let points = match row.histogram.is_empty() {
+            true => row.all.latency_us.iter().flat_map(few_percentiles).collect(),
+            false => all_percentiles(&row.histogram),
+        };
+        if points.len() > 1 {
             let (name, colour) = (name_of(combination, row, ""), lines.len());
             lines.push(Line::new(name, points, LineStyle::Solid, colour));
         }
@@ -245,14 +409,45 @@ fn distribution(page: &mut Page, cells: &[(&Combination<'_>, Cell<'_>)]) {
     if lines.is_empty() {
         return;
     }
-    let plot = Plot {
-        title: "Latency distribution: operations that took no longer".to_owned(),
-        x: Axis::new("us", Scale::Log),
-        y: Axis::new("%", Scale::Linear),
-        key: String::new(),
-        lines,
-    };
-    page.figure(&plot.svg());
+    let unit = in_time_unit(&mut lines);
+    let end = lines.iter().flat_map(|line| &line.points).map(|p| p.0).fold(0.0, f64::max);
+    let marks = PERCENTILES.iter().map(|(part, name)| (nines(*part), (*name).to_owned()));
+    let marks = marks.filter(|(at, _)| *at <= end + 0.01);
+    let label = "part of the operations that took no longer";
+    let x = Axis { names: marks.collect(), ..Axis::new(label, Scale::Linear) };
+    let y = Axis::new(unit, Scale::Log);
+    let title = "Latency by percentile".to_owned();
+    page.figure(&Plot { title, x, y, key: String::new(), lines }.svg());
+    if step > 1 {
+        page.paragraph(&format!("One of {step} lines of the table is shown, from the first one."));
+    }
+}
+
+/// The percentiles of a histogram from the median on, as far as an operation is above them.
+fn all_percentiles(histogram: &[(f64, u64)]) -> Vec<(f64, f64)> {
+    let all: u64 = histogram.iter().map(|(_, count)| count).sum();
+    let mut seen = 0;
+    let mut points: Vec<(f64, f64)> = Vec::new();
+    for (us, count) in histogram {
+        // A bucket's latency holds from the part below it to the part with it.
+        let before = seen as f64 / all.max(1) as f64;
+        seen += count;
+        let part = (seen as f64).min(all as f64 - 1.0) / all.max(1) as f64;
+        for part in [before.max(0.5), part] {
+            if seen as f64 >= 0.5 * all as f64
+                && points.last().is_none_or(|last| nines(part) > last.0)
+            {
+                points.push((nines(part), *us));
+            }
+        }
+    }
+    points
+}
+
+fn few_percentiles(latency: &Latency) -> Vec<(f64, f64)> {
+    let values = [Some(latency.p50), Some(latency.p90), Some(latency.p99), latency.p999];
+    let parts = PERCENTILES.iter().map(|(part, _)| nines(*part));
+    parts.zip(values).filter_map(|(at, value)| Some((at, value?))).collect()
 }
 
 /// A comparison of the clients, if there are several.
@@ -345,8 +540,8 @@ fn name_of(combination: &Combination<'_>, row: &Row, axis: &str) -> String {
     let rows = combination.points.first().map_or(&[][..], |point| &point.rows);
     let alike = rows.iter().filter(|other| (other.test, other.size) == (row.test, row.size));
     let mut words = vec![match (row.size, axis) {
-        (0, _) | (_, "size") => row.test.to_owned(),
-        (bytes, _) => format!("{} {}", row.test, size(bytes)),
+        (0, _) | (_, "size") => row.test.name().to_owned(),
+        (bytes, _) => format!("{} {}", row.test.name(), size(bytes)),
     }];
     if alike.count() > 1 {
         words.push(format!("{}>{}", row.from, row.to));
@@ -367,4 +562,69 @@ fn bytes_of(text: &str) -> Option<f64> {
         None => (text.strip_suffix('M')?, 1_048_576.0),
     };
     digits.parse::<f64>().ok().map(|value| value * unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_end_where_one_operation_is_above_them() {
+        let points = all_percentiles(&[(10.0, 600), (20.0, 300), (50.0, 99), (900.0, 1)]);
+        let near = |(at, us): (f64, f64), part: f64, wanted: f64| {
+            assert!((at - nines(part)).abs() < 1e-9 && us == wanted, "{at} {us}: {points:?}");
+        };
+        near(points[0], 0.5, 10.0);
+        near(points[1], 0.6, 10.0);
+        near(points[2], 0.9, 20.0);
+        near(points[3], 0.999, 50.0);
+        assert_eq!(points.len(), 4, "99.9 % is as far as 1000 operations show: {points:?}");
+        assert_eq!(all_percentiles(&[]), []);
+    }
+
+    #[test]
+    fn lines_that_look_like_one_are_found() {
+        let line = |name: &str, rates: [f64; 2]| {
+            let points = vec![(1.0, rates[0]), (2.0, rates[1])];
+            Line::new(name.to_owned(), points, LineStyle::Solid, 0)
+        };
+        let lines =
+            [line("c8", [100.0, 200.0]), line("c64", [102.0, 196.0]), line("c1", [100.0, 150.0])];
+        assert_eq!(coinciding(&lines), ["c8 and c64"]);
+    }
+
+    #[test]
+    fn latencies_have_the_unit_of_their_largest_value() {
+        for (us, wanted, shown) in
+            [(1500.0, "us", 1500.0), (200_000.0, "ms", 200.0), (9e6, "s", 9.0)]
+        {
+            let mut lines = [Line::new(String::new(), vec![(1.0, us)], LineStyle::Solid, 0)];
+            assert_eq!(in_time_unit(&mut lines), wanted);
+            assert_eq!(lines[0].points, [(1.0, shown)]);
+        }
+    }
+
+    #[test]
+    fn a_line_rate_needs_all_devices_of_a_side() {
+        let mut results = crate::compare::tests::run(&[(1, &[100.0])]);
+        let nid = |text: &str| text.parse::<Nid>().expect("a NID");
+        let (one, two) = (nid("10.0.0.1@tcp"), nid("10.0.0.2@tcp"));
+        results.groups.insert("clients".to_owned(), vec![one]);
+        results.groups.insert("servers".to_owned(), vec![two]);
+        let row = results.points[0].rows[0].clone();
+        assert_eq!(line_rate(&results, &row), None);
+        let device = crate::NetDevice { speed_mbit_s: Some(8389), ..crate::NetDevice::default() };
+        let node = crate::NodeSettings {
+            nid: one,
+            version: None,
+            devices: vec![device],
+            changed_tunables: None,
+        };
+        results.provenance = Some(crate::Provenance { nodes: vec![node], ..Default::default() });
+        let rate = line_rate(&results, &row).expect("the client's device is known");
+        assert!((rate - 1000.0).abs() < 0.1, "{rate}");
+        let row = Row { clients: 2, ..row };
+        results.groups.insert("clients".to_owned(), vec![one, two]);
+        assert_eq!(line_rate(&results, &row), None);
+    }
 }

@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 use lustrine_selftest::Latencies;
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::LnetCounters;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+use crate::model::TestKind;
+use crate::provenance::Provenance;
 
 /// With fewer operations, a 99.9th percentile means nothing.
 const OPS_FOR_P999: u64 = 1000;
 
 /// All results of a plan.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Results {
     /// The release that measured.
     pub version: String,
@@ -19,7 +22,7 @@ pub struct Results {
     pub date: String,
     /// The name of the console's machine.
     pub host: String,
-    /// The plan's name.
+    /// The plan's name; empty for a run of `lustrine selftest` without a plan.
     pub plan: String,
     /// Its description.
     pub about: String,
@@ -27,6 +30,9 @@ pub struct Results {
     pub source: String,
     /// The nodes of each group.
     pub groups: BTreeMap<String, Vec<Nid>>,
+    /// Where they were measured; absent in results of earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
     /// The points, in order.
     pub points: Vec<PointResult>,
     /// How it ended.
@@ -35,8 +41,8 @@ pub struct Results {
 }
 
 /// How a run ended; the points measured before are valid in any case.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(untagged)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, from = "EndFields")]
 pub enum End {
     /// Completely.
     Complete,
@@ -52,8 +58,27 @@ pub enum End {
     },
 }
 
+/// The fields of a document that say how the run ended; without any it was complete.
+#[derive(Deserialize)]
+struct EndFields {
+    #[serde(default)]
+    error: Option<String>,
+    #[serde(default)]
+    interrupted: bool,
+}
+
+impl From<EndFields> for End {
+    fn from(fields: EndFields) -> End {
+        match fields {
+            EndFields { error: Some(error), .. } => End::Failed { error },
+            EndFields { interrupted: true, .. } => End::Interrupted { interrupted: true },
+            EndFields { .. } => End::Complete,
+        }
+    }
+}
+
 /// Tests that ran together, once.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PointResult {
     /// The step's index.
     pub step: usize,
@@ -70,10 +95,10 @@ pub struct PointResult {
 }
 
 /// A test: what its clients measured of its own operations.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
     /// `ping`, `read` (clients read from servers) or `write`.
-    pub test: &'static str,
+    pub test: TestKind,
     /// The group of the clients.
     pub from: String,
     /// The group of the servers.
@@ -92,12 +117,16 @@ pub struct Row {
     #[serde(flatten)]
     pub all: OpCounts,
     /// Failed operations by kind.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub error_kinds: Vec<Kind>,
     /// Clients that are missing because they report no statistics: kernel nodes with several tests.
     pub silent: u32,
     /// Clients that are missing because they did not answer.
     pub lost: Vec<Nid>,
+    /// MiB/s that plain TCP moved between the same two ends right before; only where that was
+    /// measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plain_tcp_mib_per_s: Option<f64>,
     /// Operations by `latency_us`: the bucket's upper end in microseconds, and how many; empty if
     /// a client does not report latencies.
     pub histogram: Vec<(f64, u64)>,
@@ -106,7 +135,7 @@ pub struct Row {
 }
 
 /// One client of a test.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClientResult {
     /// Its NID.
     pub nid: Nid,
@@ -118,7 +147,7 @@ pub struct ClientResult {
 }
 
 /// Operations and how long they took.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct OpCounts {
     /// Seconds in which they were counted; of several clients, the longest.
     pub seconds: f64,
@@ -145,10 +174,10 @@ pub struct OpCounts {
 }
 
 /// Latencies in microseconds, each to within 1 %.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// The mean.
-    pub mean: f64,
+    /// The mean; absent in results of `lustrine selftest` without a plan.
+    pub mean: Option<f64>,
     /// Half of the operations took no longer.
     pub p50: f64,
     /// 90 % of the operations took no longer.
@@ -167,7 +196,7 @@ impl Latency {
         let us = |nanos: lustrine_lnet::time::Nanos| nanos.0 as f64 / 1e3;
         let part = |part| us(latencies.quantile(part));
         (latencies.count() > 0).then(|| Latency {
-            mean: us(latencies.mean()),
+            mean: Some(us(latencies.mean())),
             p50: part(0.5),
             p90: part(0.9),
             p99: part(0.99),
@@ -178,7 +207,7 @@ impl Latency {
 }
 
 /// A kind of error.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kind {
     /// A positive errno is the server's, a negative one the client's.
     pub errno: i32,
@@ -190,7 +219,7 @@ pub struct Kind {
 
 /// The LNet counters of a node while a point was measured: all of its traffic, also that of other
 /// programs.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NodeCounters {
     /// The node.
     pub nid: Nid,
@@ -199,6 +228,14 @@ pub struct NodeCounters {
 }
 
 impl Results {
+    /// `plan` and its name, or `selftest` for a run without a plan.
+    pub(crate) fn title(&self) -> String {
+        match self.plan.as_str() {
+            "" => "selftest".to_owned(),
+            name => format!("plan {name}"),
+        }
+    }
+
     /// Clients that did not answer, each counted in every test.
     pub fn lost(&self) -> u64 {
         self.points.iter().flat_map(|point| &point.rows).map(|row| row.lost.len() as u64).sum()

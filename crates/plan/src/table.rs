@@ -113,7 +113,7 @@ pub(crate) fn combinations(results: &Results) -> Vec<(usize, String, Vec<Combina
 
 /// The whole table.
 pub fn table(results: &Results) -> String {
-    let mut out = format!("plan {}", results.plan);
+    let mut out = results.title();
     if !results.about.is_empty() {
         out += &format!(": {}", results.about);
     }
@@ -162,7 +162,7 @@ fn line(cell: &Cell<'_>) -> String {
     let latencies = all.latency_us;
     let mut line = format!(
         "{:<5} {:>4} {:>4} {:>8} {mib:>7} {:>7} {:>5} {:>5} {:>5} {:>5} {:>5} {:>3}",
-        row.test,
+        row.test.name(),
         size(row.size),
         row.concurrency,
         format!("{}:{}", row.clients, row.servers),
@@ -263,7 +263,7 @@ fn errors(results: &Results) -> String {
     for point in &results.points {
         for row in &point.rows {
             for kind in &row.error_kinds {
-                let key = (format!("{}, {}", point.name, row.test), kind.what.clone());
+                let key = (format!("{}, {}", point.name, row.test.name()), kind.what.clone());
                 *kinds.entry(key).or_default() += kind.count;
             }
         }

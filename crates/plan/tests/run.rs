@@ -204,6 +204,7 @@ fn results_of(points: Vec<PointResult>) -> Results {
         source: String::new(),
         about: "a <b> & \"c\"".to_owned(),
         groups: [("c".to_owned(), nodes()[0].clone())].into(),
+        provenance: None,
         points,
         end: End::Complete,
     }
@@ -239,7 +240,7 @@ fn results_are_what_the_links_permit() {
             assert_eq!((row.all.errors, row.silent), (0, 0));
             let latency = row.all.latency_us.expect("clients report");
             // Little's law: the number under way is rate times time.
-            near(latency.mean / 1e6 * row.all.ops_per_s, 8.0 * clients, 0.08);
+            near(latency.mean.expect("a mean") / 1e6 * row.all.ops_per_s, 8.0 * clients, 0.08);
             assert!(latency.p50 <= latency.p90 && latency.p90 <= latency.p99);
             let counted: u64 = row.histogram.iter().map(|(_, count)| count).sum();
             // Those that ended after the measured time have latencies too.

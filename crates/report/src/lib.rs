@@ -10,6 +10,6 @@ pub mod numbers;
 mod plot;
 mod ticks;
 
-pub use html::{COLOURS, Page, escaped};
+pub use html::{COLOURS, Figure, Page, escaped};
 pub use plot::{Axis, Line, LineStyle, Plot};
 pub use ticks::{Scale, ticks};

@@ -52,6 +52,23 @@ pub fn size(bytes: u32) -> String {
     }
 }
 
+/// A number of at least 1000 without decimals, its digits in groups of three; a smaller one with
+/// three significant digits.
+pub fn grouped(value: f64) -> String {
+    if value < 999.5 {
+        return three_digits(value);
+    }
+    let digits = format!("{value:.0}");
+    let mut out = String::with_capacity(digits.len() * 4 / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
 /// A part of a whole in percent; four columns up to 999 %.
 pub fn percent(part: f64) -> String {
     let value = part * 100.0;
@@ -71,5 +88,7 @@ mod tests {
         assert_eq!([0, 8, 4096, 1 << 20].map(size), ["-", "8", "4k", "1M"]);
         assert_eq!([0.0, 0.001, 0.0996, 1.03].map(percent), ["0%", "0.1%", "10%", "103%"]);
         assert_eq!([999, 12_345].map(count), ["999", "12k"]);
+        let texts = [0.5, 999.4, 999.6, 12_345.6, 1e6].map(grouped);
+        assert_eq!(texts, ["0.50", "999", "1,000", "12,346", "1,000,000"]);
     }
 }

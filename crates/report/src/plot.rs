@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::html::{COLOURS, escaped};
+use crate::numbers::grouped;
 use crate::ticks::{Scale, ticks};
 
 const WIDTH: f64 = 940.0;
@@ -297,8 +298,8 @@ fn stroke(line: &Line) -> String {
 fn number(value: f64) -> String {
     let text = match value.abs() {
         0.0 => return "0".to_owned(),
-        1e6.. => return format!("{}M", trimmed(format!("{:.2}", value / 1e6))),
-        1e4.. => return format!("{}k", trimmed(format!("{:.1}", value / 1e3))),
+        1e12.. => return format!("{value:.1e}"),
+        1e3.. if value > 0.0 => return grouped(value),
         100.0.. => format!("{value:.0}"),
         1.0.. => format!("{value:.2}"),
         0.001.. => format!("{value:.4}"),
@@ -372,6 +373,6 @@ mod tests {
     #[test]
     fn numbers_are_short() {
         let texts = [0.0, 0.0625, 2.5, 100.0, 12_500.0, 3_000_000.0].map(number);
-        assert_eq!(texts, ["0", "0.0625", "2.5", "100", "12.5k", "3M"]);
+        assert_eq!(texts, ["0", "0.0625", "2.5", "100", "12,500", "3,000,000"]);
     }
 }

@@ -10,7 +10,7 @@ use crate::common::{Scratch, finish, free_port, loopback, lustrine};
 
 /// Command lines, in the groups in which the file shows them. `DIR` is the test's directory, `IP`
 /// an address at which nothing listens, and `BUSY` an address and port at which something does.
-const CASES: [(&str, &[&str]); 9] = [
+const CASES: [(&str, &[&str]); 10] = [
     (
         "the program",
         &[
@@ -103,6 +103,24 @@ const CASES: [(&str, &[&str]); 9] = [
         ],
     ),
     (
+        "reports of results",
+        &[
+            "report",
+            "report DIR/missing.json",
+            "report DIR/broken.json",
+            "report DIR/other.json",
+            "report DIR/key.yaml",
+            "report DIR/result.json --html -",
+            "report DIR/result.json --html DIR/result.json",
+            "report DIR/result.json --fail-below reed>=9GiB/s --fail-above p99<=2parsecs",
+            "report DIR/result.json --fail-below p99<=2ms",
+            "report DIR/result.json --fail-below read",
+            "report DIR/result.json --fail-below read>=3MiB/s --fail-above p99<=2.5us",
+            "report DIR/result.json --fail-below write>=1MiB/s --json",
+            "report DIR/result.json DIR/result.json --fail-below read>=1MiB/s",
+        ],
+    ),
+    (
         "tools",
         &[
             "lst new_sessions",
@@ -126,8 +144,19 @@ const CASES: [(&str, &[&str]); 9] = [
     ),
 ];
 
+/// What `lustrine selftest --json` writes, with one row.
+const RESULT: &str = r#"{
+  "version": "0.1.0", "date": "2026-11-23T12:00:00Z", "host": "here", "from": "127.0.0.1@tcp",
+  "to": "127.0.0.2@tcp", "identity": "node", "check": "simple", "waiting": "polling",
+  "results": [
+    {"test": "read", "size": 4096, "concurrency": 8, "seconds": 1.0, "ops": 512,
+     "mib_per_s": 2.0, "ops_per_s": 512.0, "errors": 0, "lost": 0, "lost_age_max_s": 0.0,
+     "latency_us": {"p50": 1.0, "p90": 2.0, "p99": 3.0, "p999": null, "max": 4.0}}
+  ]
+}"#;
+
 /// Files in `DIR`, each with an error.
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 9] = [
     ("key.yaml", "net:\n- net type: tcp\n  local NI(s):\n  - interfacess:\n      0: eth0\n"),
     (
         "range.yaml",
@@ -136,6 +165,9 @@ const FILES: [(&str, &str); 6] = [
     ("broken.yaml", "net: [tcp\n"),
     ("twice.yaml", "global:\n    discovery: 1\n    discovery: 0\n"),
     ("plan.yaml", "groups:\n  clients: 10.0.0.[1-2]@tcp\ntset: []\n"),
+    ("broken.json", "{\n  \"points\": [\n"),
+    ("other.json", "{\"scenario\": 1, \"results\": []}\n"),
+    ("result.json", RESULT),
     ("scenario.yaml", "groups:\n  clients: {count: many}\nlink: {}\n"),
 ];
 

@@ -77,11 +77,32 @@ fn a_plan_with_local_nodes_writes_all_forms_of_results() {
         assert!((ops..=ops + under_way).contains(&(seen as f64)), "{row}");
         assert_eq!(number(row, "/lost_ops"), 0.0, "{row}");
     }
+    let (machine, nodes) = (&results["provenance"]["machine"], &results["provenance"]["nodes"]);
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").expect("a kernel");
+    assert_eq!(machine["kernel"].as_str(), Some(kernel.trim()), "{machine}");
+    assert_eq!(nodes.as_array().map(Vec::len), Some(5), "the console and four nodes: {nodes}");
+    for node in nodes.as_array().expect("nodes") {
+        assert_eq!(node["devices"][0]["name"], "lo", "{node}");
+        assert_eq!(node["changed_tunables"]["cpu_npartitions"]["value"], 1, "{node}");
+    }
     assert_eq!(points[0]["nodes"].as_array().map(Vec::len), Some(4), "counters of each node");
     let csv = fs::read_to_string(&csv).expect("CSV");
     assert_eq!(csv.lines().count(), 1 + 3 * 3 + 2 * 3);
     let page = fs::read_to_string(&page).expect("a page");
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<svg"), "{page}");
+    let again = scratch.file("again.html");
+    let limits = ["--fail-above", "errors <= 0", "--fail-below", "ping >= 1 /s"];
+    let mut report = lustrine();
+    let plots = scratch.file("plots");
+    report.arg("report").arg(&json).arg("--html").arg(&again).args(limits);
+    report.arg("--plots").arg(&plots);
+    let said = finish(&mut report).ok().stdout;
+    assert!(said.starts_with("plan short\n") && said.matches(": held, ").count() == 2, "{said}");
+    assert_eq!(fs::read_to_string(&again).expect("a page"), page, "the same from JSON");
+    let drawn = fs::read_dir(&plots).expect("a directory").count();
+    assert_eq!(drawn, page.matches("<svg ").count(), "every plot of the page");
+    fs::remove_file(&again).expect("it was there");
+    fs::remove_dir_all(&plots).expect("it was there");
     let left: Vec<_> = fs::read_dir(scratch.path()).expect("a directory").collect();
     assert_eq!(left.len(), 4, "the plan and its results: nothing else stays");
 }

@@ -52,7 +52,7 @@ pub(super) fn show(page: &mut Page, combination: &Combination<'_>) {
 }
 
 /// The result of each pair; of several repetitions, the mean.
-fn pairs(combination: &Combination<'_>) -> BTreeMap<(Nid, Nid), f64> {
+pub(super) fn pairs(combination: &Combination<'_>) -> BTreeMap<(Nid, Nid), f64> {
     let mut sums: BTreeMap<(Nid, Nid), (f64, u32)> = BTreeMap::new();
     for point in &combination.points {
         for row in &point.rows {

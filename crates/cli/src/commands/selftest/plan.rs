@@ -12,8 +12,8 @@ use clap::Args;
 use lustrine_config::NodeConfig;
 use lustrine_lnet::time::Nanos;
 use lustrine_plan::{
-    End, Group, Members, Nodes, Plan, Point, Results, count, csv, duration, outline, page, points,
-    table,
+    End, Group, Members, NodeSettings, Nodes, Plan, Point, Provenance, Results, count, csv,
+    duration, outline, page, points, table,
 };
 use lustrine_tools::nids;
 use lustrine_wire::nid::Nid;
@@ -23,6 +23,7 @@ use crate::access::{Link, UsedNode, WithNode, running_node};
 use crate::hosts::resolve;
 use crate::interrupt::Interrupt;
 use crate::output::{Failure, json, note, print, print_error};
+use crate::provenance;
 use crate::report_file::{ReportFile, check_distinct};
 use live::View;
 use local::LocalNodes;
@@ -234,6 +235,9 @@ fn measure(
     if local.is_none() {
         link.announce();
     }
+    let mut known: Vec<NodeSettings> = provenance::of_link(&mut link).into_iter().collect();
+    known.extend(local.iter().flat_map(LocalNodes::settings));
+    let provenance = Provenance { machine: provenance::machine(), nodes: known };
     let settings = Settings { take_over: args.force };
     let mut console = Console::new(&mut link, &interrupt, settings, View::new());
     let named = plan.groups.iter().zip(nodes);
@@ -256,6 +260,7 @@ fn measure(
         about: plan.about.clone(),
         source: String::new(),
         groups,
+        provenance: Some(provenance),
         points,
         end,
     };

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use lustrine_control::{LoadRow, NetInfo, NetRow};
+use lustrine_plan::Provenance;
 use lustrine_wire::nid::Nid;
 use serde::Serialize;
 use tracing_subscriber::fmt::format::Writer;
@@ -50,6 +51,9 @@ pub(super) struct Report {
     pub(super) busy_cpus_before: Option<f64>,
     /// All tunables of this side, by name; a node started for the run has the same from `--set`.
     pub(super) tunables: BTreeMap<String, i64>,
+    /// This machine, this side, and a node started for the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) provenance: Option<Provenance>,
     pub(super) results: Vec<RowResult>,
     /// How the run ended.
     #[serde(flatten)]
@@ -184,6 +188,7 @@ impl Report {
             placement: None,
             busy_cpus_before: None,
             tunables: BTreeMap::new(),
+            provenance: None,
             results: Vec::new(),
             end: End::Complete,
         }

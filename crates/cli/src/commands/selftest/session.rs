@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lustrine_control::{Answer, LoadFailure, LoadFailureKind, LoadOrder, LoadRow, Request};
+use lustrine_plan::Provenance;
 use lustrine_selftest::Test;
 use lustrine_sys::Clock;
 
@@ -15,6 +16,7 @@ use crate::access::Link;
 use crate::commands::raw_tcp::{self, Direction, Waiting};
 use crate::interrupt::Interrupt;
 use crate::output::{Failure, note, print_error};
+use crate::provenance;
 use crate::values::millis;
 
 /// The interval of progress updates.
@@ -153,6 +155,9 @@ impl Run<'_> {
             _ => side.net(&self.target.nid).map_or(1, |net| usize::from(net.conns_per_peer)),
         };
         let mut report = Report::new(self.args, side, self.target, connections);
+        let nodes = [provenance::of_link(&mut self.link), self.target.settings()];
+        let nodes = nodes.into_iter().flatten().collect();
+        report.provenance = Some(Provenance { machine: provenance::machine(), nodes });
         if self.target.raw_addr().is_none() && rows.iter().any(|row| row.test != TestWord::Ping) {
             self.progress
                 .say("plain TCP is not measured: only a node started for the run offers it");

@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use lustrine_config::{InterfaceChoice, NetConfig};
 use lustrine_control::{Answer, Request};
 use lustrine_node::control;
+use lustrine_plan::NodeSettings;
 use lustrine_wire::nid::{Net, Nid};
 use tempfile::TempDir;
 
@@ -16,6 +17,7 @@ use super::children::{Guard, free_port, node_command, spawn, stop, wait_for};
 use crate::common::NodeOptions;
 use crate::interrupt::Interrupt;
 use crate::output::Failure;
+use crate::provenance;
 
 /// The addresses of the second node and of this one. Two nodes cannot share an address.
 const TARGET_IP: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
@@ -90,6 +92,13 @@ impl Target {
     /// The address of the plain TCP measurement.
     pub(super) fn raw_addr(&self) -> Option<SocketAddr> {
         self.started.as_ref().map(|started| started.raw_addr)
+    }
+
+    /// Its settings, if this command started it.
+    pub(super) fn settings(&self) -> Option<NodeSettings> {
+        let started = self.started.as_ref()?;
+        let mut ask = |request: &Request| control::ask(&started.control, request).ok();
+        Some(provenance::of_node(self.nid, Some(provenance::own_version()), &mut ask))
     }
 
     /// CPU seconds that its process has used, if they are known.

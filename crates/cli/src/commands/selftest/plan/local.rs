@@ -4,6 +4,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::process::Child;
 
 use lustrine_config::{InterfaceChoice, NetConfig};
+use lustrine_control::Request;
+use lustrine_node::control;
+use lustrine_plan::NodeSettings;
 use lustrine_wire::nid::{Net, Nid};
 use tempfile::TempDir;
 
@@ -11,6 +14,7 @@ use crate::commands::selftest::children::{free_port, node_command, spawn, stop, 
 use crate::common::NodeOptions;
 use crate::interrupt::Interrupt;
 use crate::output::Failure;
+use crate::provenance;
 
 /// The address of the console.
 const OWN_IP: Ipv4Addr = Ipv4Addr::LOCALHOST;
@@ -73,6 +77,16 @@ impl LocalNodes {
     /// Their NIDs.
     pub(super) fn nids(&self) -> impl Iterator<Item = Nid> {
         nids().take(self.children.len())
+    }
+
+    /// Their settings.
+    pub(super) fn settings(&self) -> Vec<NodeSettings> {
+        let of = |(index, nid): (u32, Nid)| {
+            let control = self.control(index);
+            let mut ask = |request: &Request| control::ask(&control, request).ok();
+            provenance::of_node(nid, Some(provenance::own_version()), &mut ask)
+        };
+        (0..).zip(self.nids()).map(of).collect()
     }
 
     /// The network of the console's node.

@@ -1,0 +1,107 @@
+use super::*;
+use crate::model::TestKind;
+use crate::results::{ClientResult, End, Latency, OpCounts, PointResult, Row};
+
+/// Reads of 4 KiB: concurrency, and MiB/s of each repetition.
+pub(crate) fn run(lines: &[(u32, &[f64])]) -> Results {
+    let point = |(concurrency, rate, repeat): (u32, f64, u32)| {
+        let latency =
+            Latency { mean: None, p50: 500.0, p90: 900.0, p99: 1000.0, p999: None, max: 1500.0 };
+        let all = OpCounts {
+            seconds: 1.0,
+            ops: 100,
+            ops_per_s: rate * 256.0,
+            mib_per_s: rate,
+            latency_us: Some(latency),
+            ..OpCounts::default()
+        };
+        let nid = "10.0.0.1@tcp".parse().expect("a NID");
+        let row = Row {
+            test: TestKind::Read,
+            from: "clients".to_owned(),
+            to: "servers".to_owned(),
+            clients: 1,
+            servers: 1,
+            size: 4096,
+            concurrency,
+            rate_limit: 0,
+            by_client: vec![ClientResult { nid, server: None, counted: all.clone() }],
+            all,
+            error_kinds: Vec::new(),
+            silent: 0,
+            lost: Vec::new(),
+            plain_tcp_mib_per_s: None,
+            histogram: Vec::new(),
+        };
+        PointResult {
+            step: 0,
+            name: "read 4k".to_owned(),
+            labels: vec![("concurrency".to_owned(), concurrency.to_string())],
+            repeat,
+            rows: vec![row],
+            nodes: Vec::new(),
+        }
+    };
+    let points = lines.iter().flat_map(|(concurrency, rates)| {
+        (0..).zip(rates.iter()).map(|(repeat, rate)| point((*concurrency, *rate, repeat)))
+    });
+    Results {
+        version: "1".to_owned(),
+        date: "today".to_owned(),
+        host: "here".to_owned(),
+        plan: "p".to_owned(),
+        about: String::new(),
+        source: String::new(),
+        groups: BTreeMap::new(),
+        provenance: None,
+        points: points.collect(),
+        end: End::Complete,
+    }
+}
+
+fn rate_verdicts(base: &Results, other: &Results) -> Vec<Verdict> {
+    let values = compare(("a", base), ("b", other)).values;
+    let rates = values.iter().filter(|value| value.metric == Metric::MibPerS);
+    rates.map(|value| value.verdict).collect()
+}
+
+#[test]
+fn a_change_is_judged_by_the_ranges_of_the_repetitions() {
+    let base = run(&[(1, &[100.0, 104.0, 108.0]), (8, &[900.0]), (64, &[50.0, 60.0])]);
+    let other = run(&[(1, &[109.0, 110.0, 120.0]), (8, &[9.0]), (64, &[60.0, 70.0])]);
+    let wanted = [Verdict::BeyondSpread, Verdict::OneSample, Verdict::WithinSpread];
+    assert_eq!(rate_verdicts(&base, &other), wanted);
+    assert_eq!(rate_verdicts(&other, &base), wanted, "downwards as upwards");
+    let comparison = compare(("a", &base), ("b", &other));
+    // Three values of each line; 2 of 20 orders of 3 and 3 samples, 2 of 6 of 2 and 2.
+    assert!((comparison.expected_by_chance - 3.0 * (0.1 + 1.0 / 3.0)).abs() < 1e-9);
+    let text = comparison.text();
+    for there in [
+        "1 of 6 values are beyond the spread; about 1.3 would be if nothing differed.",
+        "3 values have one sample in a run",
+        "read 4k c8",
+        "-99.0% one sample, noise unknown",
+    ] {
+        assert!(text.contains(there), "{there}: {text}");
+    }
+    assert!(text.lines().all(|line| line.len() <= 100), "{text}");
+}
+
+#[test]
+fn lines_and_circumstances_that_differ_are_named() {
+    let mut base = run(&[(1, &[100.0]), (2, &[100.0])]);
+    let mut other = run(&[(1, &[100.0]), (4, &[100.0])]);
+    let sysctls = |value: &str| [("net.core.rmem_max".to_owned(), value.to_owned())].into();
+    let with = |value| crate::Provenance {
+        machine: crate::Machine { sysctls: sysctls(value), ..crate::Machine::default() },
+        nodes: Vec::new(),
+    };
+    (base.provenance, other.provenance) = (Some(with("1")), Some(with("2")));
+    other.host = "there".to_owned();
+    let comparison = compare(("a", &base), ("b", &other));
+    assert_eq!(comparison.only_in_base, ["read 4k c2"]);
+    assert_eq!(comparison.only_in_other, ["read 4k c4"]);
+    assert_eq!(comparison.differs, ["host: here | there", "net.core.rmem_max: 1 | 2"]);
+    let nothing = compare(("a", &run(&[])), ("b", &other));
+    assert!(nothing.verdict().contains("no line in common"), "{}", nothing.verdict());
+}

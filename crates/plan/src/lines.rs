@@ -1,0 +1,167 @@
+//! The lines of results: all repetitions of one test with the same varied values, and what was
+//! measured of it.
+
+use std::fmt;
+
+use lustrine_report::numbers::{grouped, latency_text, size};
+use serde::Serialize;
+
+use crate::model::TestKind;
+use crate::results::{Latency, OpCounts, Results, Row};
+
+/// What identifies a line in several results.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LineKey {
+    step: String,
+    labels: Vec<(String, String)>,
+    /// The test's index in its step.
+    index: usize,
+    pub(crate) test: TestKind,
+    pub(crate) size: u32,
+    pub(crate) concurrency: u32,
+    rate: u32,
+}
+
+/// All repetitions of one test with the same varied values.
+pub(crate) struct MeasuredLine<'r> {
+    pub(crate) key: LineKey,
+    rows: Vec<&'r Row>,
+}
+
+/// Something measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Metric {
+    /// Payload, MiB per second.
+    MibPerS,
+    /// Operations per second.
+    OpsPerS,
+    /// Half of the operations took no longer, microseconds.
+    P50,
+    /// The same of 90 %.
+    P90,
+    /// The same of 99 %.
+    P99,
+    /// The same of 99.9 %.
+    P999,
+    /// The longest operation, microseconds.
+    Max,
+    /// Failed operations.
+    Errors,
+}
+
+/// The middle of several repetitions, and their range.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Range {
+    /// The median; of an even number, the lower one.
+    pub middle: f64,
+    /// The least.
+    pub low: f64,
+    /// The greatest.
+    pub high: f64,
+    /// How many repetitions there are.
+    pub samples: usize,
+}
+
+impl fmt::Display for LineKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut words = vec![self.test.name().to_owned()];
+        if self.size > 0 {
+            words.push(size(self.size));
+        }
+        words.push(format!("c{}", self.concurrency));
+        if self.rate > 0 {
+            words.push(format!("{}/s", self.rate));
+        }
+        let named = ["size", "concurrency", "rate"];
+        let others = self.labels.iter().filter(|(name, _)| !named.contains(&name.as_str()));
+        words.extend(others.map(|(name, value)| format!("{name} {value}")));
+        let words = words.join(" ");
+        // The steps of a run without a plan are named as their tests.
+        match words.starts_with(&self.step) {
+            true => f.write_str(&words),
+            false => write!(f, "{}: {words}", self.step),
+        }
+    }
+}
+
+impl Metric {
+    /// The one by which lines of this size are compared first.
+    pub(crate) fn rate_of(size: u32) -> Metric {
+        if size > 0 { Metric::MibPerS } else { Metric::OpsPerS }
+    }
+
+    /// Its name in tables and messages.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Metric::MibPerS => "MiB/s",
+            Metric::OpsPerS => "operations/s",
+            Metric::P50 => "p50",
+            Metric::P90 => "p90",
+            Metric::P99 => "p99",
+            Metric::P999 => "p99.9",
+            Metric::Max => "max",
+            Metric::Errors => "errors",
+        }
+    }
+
+    /// A value with its unit.
+    pub(crate) fn text(self, value: f64) -> String {
+        match self {
+            Metric::MibPerS => format!("{} MiB/s", grouped(value)),
+            Metric::OpsPerS => format!("{} operations/s", grouped(value)),
+            Metric::Errors => format!("{value:.0} errors"),
+            _ => latency_text(value),
+        }
+    }
+
+    fn of(self, counted: &OpCounts) -> Option<f64> {
+        let part = |of: fn(&Latency) -> f64| counted.latency_us.as_ref().map(of);
+        match self {
+            Metric::MibPerS => Some(counted.mib_per_s),
+            Metric::OpsPerS => Some(counted.ops_per_s),
+            Metric::P50 => part(|l| l.p50),
+            Metric::P90 => part(|l| l.p90),
+            Metric::P99 => part(|l| l.p99),
+            Metric::P999 => counted.latency_us.and_then(|l| l.p999),
+            Metric::Max => part(|l| l.max),
+            Metric::Errors => Some(counted.errors as f64),
+        }
+    }
+}
+
+impl MeasuredLine<'_> {
+    /// The values of all repetitions; `None` if a client did not report it in one of them.
+    pub(crate) fn range(&self, metric: Metric) -> Option<Range> {
+        let known = |row: &&&Row| metric == Metric::Errors || !row.by_client.is_empty();
+        let values = self.rows.iter().filter(known).map(|row| metric.of(&row.all));
+        let mut values: Vec<f64> = values.collect::<Option<_>>()?;
+        values.sort_by(f64::total_cmp);
+        let (low, high) = (*values.first()?, *values.last()?);
+        let middle = values[(values.len() - 1) / 2];
+        Some(Range { middle, low, high, samples: values.len() })
+    }
+}
+
+/// All lines, in the order of the results. Pairs and rounds are lines of their own.
+pub(crate) fn lines(results: &Results) -> Vec<MeasuredLine<'_>> {
+    let mut lines: Vec<MeasuredLine<'_>> = Vec::new();
+    for point in &results.points {
+        for (index, row) in point.rows.iter().enumerate() {
+            let key = LineKey {
+                step: point.name.clone(),
+                labels: point.labels.clone(),
+                index,
+                test: row.test,
+                size: row.size,
+                concurrency: row.concurrency,
+                rate: row.rate_limit,
+            };
+            match lines.iter_mut().find(|line| line.key == key) {
+                Some(line) => line.rows.push(row),
+                None => lines.push(MeasuredLine { key, rows: vec![row] }),
+            }
+        }
+    }
+    lines
+}
