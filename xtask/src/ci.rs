@@ -143,7 +143,13 @@ fn take(step: Step, args: &CiArgs) -> Result<String> {
             fuzz::run(&FuzzArgs::for_ci(args.fuzz_seed))?;
             Ok(format!("seed {}", args.fuzz_seed))
         }
-        Step::Package => package::run(&PackageArgs { check: true }),
+        Step::Package => {
+            let said = package::run(&PackageArgs { check: true })?;
+            let done = said.split("not checked").next().unwrap_or_default();
+            let is_installed = done.contains("Debian package");
+            ensure!(is_installed || !lustrine_testing::is_root(), "not installed: {said}");
+            Ok(said)
+        }
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct InteropArgs {
     long: u64,
 
     /// Write the table here, as Markdown
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "lustrine"])]
     write: Option<PathBuf>,
 
     /// The program to test [default: built from this tree]

@@ -492,7 +492,7 @@ fn all_results_can_be_written() {
     let page = page(&results, &text);
     assert!(page.contains("a &lt;b&gt; &amp;") && !page.contains("<b> &"));
     assert!(!page.contains("NaN") && !page.contains("inf"), "places are numbers");
-    for there in ["Throughput of all clients", "Latency distribution", "Pairs: clients"] {
+    for there in ["Throughput of all clients", "Latency by percentile", "Pairs: clients"] {
         assert!(page.contains(there), "{there}");
     }
 }

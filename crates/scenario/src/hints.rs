@@ -38,8 +38,8 @@ pub(crate) fn of_loads(scenario: &Scenario, loads: &[LoadOutcome], hints: &mut V
         let measured_us = outcome.seconds * 1e6;
         if outcome.ops > 0 && outcome.latency_us.p99 >= measured_us * LONG_PART {
             hints.push(format!(
-                "{name}: the 99th percentile, {}, is no small part of the measured {}; what was \
-                 under way at either end weighs much: a longer \"time\" decides",
+                "{name}: the 99th percentile, {}, is at least half of the measured {}; use a \
+                 longer \"time\"",
                 latency_text(outcome.latency_us.p99),
                 latency_text(measured_us)
             ));
@@ -88,6 +88,9 @@ pub(crate) fn of_limit(links: &[LinkOutcome], waits: &[GroupWaits], hints: &mut 
     hints.push(format!("the limit was {limit}"));
 }
 
+/// Messages in the driver that are this part of all that wait are the reason of the others.
+const HOLDING: f64 = 1.0 / 3.0;
+
 /// What most messages of a group waited for.
 fn of_queue(waits: &GroupWaits) -> String {
     let GroupWaits { group, peer_credits, ni_credits, driver, zero_copy, .. } = waits;
@@ -107,7 +110,7 @@ fn of_queue(waits: &GroupWaits) -> String {
         ),
     ];
     // Messages in the driver hold credits: others wait for a credit because of them.
-    let streams = *driver >= 1.0 && driver >= zero_copy;
+    let streams = *driver >= waits.all() * HOLDING && driver >= zero_copy;
     let most = reasons.iter().max_by(|one, two| one.0.total_cmp(&two.0));
     let (number, what, cure) = match most {
         Some(most) if !streams => *most,

@@ -57,7 +57,7 @@ fn succeeded(done: Finished) -> Result<String> {
 fn reason(done: &Finished) -> String {
     let line = done.stderr.lines().last().unwrap_or_default();
     let line = line.strip_prefix("lustrine: ").unwrap_or(line);
-    line.split(" This is what the running node").next().unwrap_or_default().to_owned()
+    line.split(". This is what the running node").next().unwrap_or_default().to_owned()
 }
 
 /// Milliseconds since `begun`, for people.

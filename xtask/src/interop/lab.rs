@@ -70,7 +70,7 @@ impl Lab {
         done.output(&format!("lab up {machine}")).map(drop)
     }
 
-    /// Ends a machine at once: no FIN, no last word.
+    /// Ends a machine at once: it sends no FIN.
     pub(super) fn crash(&self, machine: &str) -> Result<()> {
         let done = self.lab(&["crash", machine], Modules::USUAL, COMMAND_LIMIT)?;
         done.output(&format!("lab crash {machine}")).map(drop)

@@ -133,7 +133,7 @@ fn manual_pages(layout: &Layout, stage: &Path) -> Result<()> {
     Ok(())
 }
 
-/// systemd takes the unit, and finds little to complain about.
+/// systemd accepts the unit, and its exposure is low.
 fn unit(stage: &Path) -> Result<()> {
     let unit = UNIT.rsplit('/').next().unwrap_or(UNIT);
     let mut verify = Command::new("systemd-analyze");

@@ -212,13 +212,13 @@ impl Link {
             State::Present | State::Doubtful if !self.has_session() => self.state = State::Closed,
             State::Present | State::Doubtful => {
                 self.state = State::Ending;
-                self.silent_since = Some(now);
+                self.silent_since = None;
                 self.not_before = now;
                 self.pause = PAUSE_MIN;
             }
             State::Absent if self.in_flight.is_some() => {
                 self.state = State::Ending;
-                self.silent_since = Some(now);
+                self.silent_since = None;
             }
             State::Absent => self.state = State::Closed,
             State::Ending | State::Closed | State::Broken(_) => {}
@@ -349,6 +349,9 @@ impl Link {
             Ok(rpc) => {
                 self.in_flight = Some(control);
                 self.sent_at = turn.now;
+                if control == Control::Remove {
+                    self.silent_since.get_or_insert(turn.now);
+                }
                 self.rpc = rpc;
             }
             Err(failure) => self.back_off(turn.now, failure),
@@ -392,7 +395,7 @@ impl Link {
     ) -> LinkEvent {
         self.back_off(now, failure);
         if self.state == State::Ending {
-            if self.silent_since.is_none_or(|since| now >= since + self.removal_time()) {
+            if self.silent_since.is_some_and(|since| now >= since + self.removal_time()) {
                 self.state = State::Broken(ClientError::NotRemoved(failure));
             }
             return LinkEvent::Nothing;

@@ -19,8 +19,11 @@ const RUNNING: u32 = 177;
 const STOP_TIMEOUT: u32 = 30;
 const STOP_DELAY: Duration = Duration::from_secs(1);
 
-/// Queries before the end of a session: a kernel client gives up an RPC after 64 s.
-const STOPS_MAX: u32 = 70;
+/// How long the end of a session waits for batches: a kernel client gives up an RPC after 64 s.
+const STOPS_MAX: Duration = Duration::from_secs(70);
+
+/// The shortest time-out of a query, in seconds.
+const LOOK_TIMEOUT: u32 = 3;
 
 const LIST: CommandContext<'_> = CommandContext { what: "batch", action: "list batch" };
 const QUERY: CommandContext<'_> = CommandContext { what: "batch", action: "query batch" };
@@ -120,49 +123,56 @@ impl<O: Env> Lst<'_, O> {
     }
 
     /// Stops what still runs before the session ends, and waits for it: `lnet_selftest` of a kernel
-    /// node can stay stuck if its session ends while a test runs (docs/live-kernels.md). Nodes that
-    /// do not answer, and tests that do not stop in time, do not hold up the end.
-    pub(super) fn stop_before_end(&mut self) -> Result<(), Exit> {
+    /// node can hang if its session ends while a test runs (docs/live-kernels.md). The session ends
+    /// in any case: nodes that do not answer are not waited for, tests that do not stop for 70 s at
+    /// most, and an interruption ends the waiting.
+    pub(super) fn stop_before_end(&mut self) {
         let key = self.key().unwrap_or_default();
-        let Ok(Answer::Names(batches)) = self.env.ask(key, Command::ListBatches) else {
-            return Ok(());
+        let Ok(Answer::Names(mut batches)) = self.env.ask(key, Command::ListBatches) else {
+            return;
         };
-        for batch in batches {
+        batches.retain(|batch| {
             let show = Command::ShowBatch { batch: batch.clone() };
-            match self.env.ask(key, show) {
-                Ok(Answer::Batch(view)) if view.running => {}
-                _ => continue,
-            }
-            if self.still_running(key, &batch) == 0 {
-                continue;
-            }
+            matches!(self.env.ask(key, show), Ok(Answer::Batch(view)) if view.running)
+        });
+        let mut waited = Duration::ZERO;
+        batches.retain(|batch| self.progress(key, batch, &mut waited) != Progress::Stopped);
+        for batch in &batches {
             self.warn(format!(
                 "batch {batch} is still running: it is stopped before the session ends"
             ));
-            let _ = self.env.ask(key, Command::Stop { batch: batch.clone(), force: false });
-            let mut looks = 0;
-            while looks < STOPS_MAX && self.still_running(key, &batch) > 0 {
-                self.wait(STOP_DELAY)?;
-                looks += 1;
-            }
-            if looks == STOPS_MAX {
-                self.warn(format!(
-                    "batch {batch} has not stopped; the selftest of a kernel node in it may stay \
-                     stuck until that node restarts"
-                ));
+            let stop = Command::Stop { batch: batch.clone(), force: false };
+            if self.env.ask(key, stop).is_err() {
+                self.warn(format!("batch {batch} could not be stopped"));
             }
         }
-        Ok(())
+        while !batches.is_empty() && waited < STOPS_MAX {
+            batches.retain(|batch| self.progress(key, batch, &mut waited) == Progress::Running);
+            if batches.is_empty() || self.wait(STOP_DELAY).is_err() {
+                break;
+            }
+            waited += STOP_DELAY;
+        }
+        for batch in batches {
+            self.warn(format!(
+                "batch {batch} has not stopped; the selftest of a kernel node in it may hang until \
+                 that node is rebooted"
+            ));
+        }
     }
 
-    /// Clients of a batch that say that it runs.
-    fn still_running(&mut self, key: u32, batch: &str) -> usize {
-        let query = Command::Query { batch: batch.to_owned(), test: 0, timeout: STOP_TIMEOUT };
-        match self.env.ask(key, query) {
-            Ok(Answer::Replies(said)) => {
-                said.iter().filter(|one| state(one) == State::Running).count()
-            }
-            _ => 0,
+    /// Whether clients of a batch say that it runs; adds the time that silent ones took.
+    fn progress(&mut self, key: u32, batch: &str, waited: &mut Duration) -> Progress {
+        let query = Command::Query { batch: batch.to_owned(), test: 0, timeout: LOOK_TIMEOUT };
+        let Ok(Answer::Replies(said)) = self.env.ask(key, query) else { return Progress::Unknown };
+        let silent = said.iter().any(|one| state(one) == State::Silent);
+        if silent {
+            *waited += Duration::from_secs(u64::from(LOOK_TIMEOUT));
+        }
+        match said.iter().any(|one| state(one) == State::Running) {
+            true => Progress::Running,
+            false if silent => Progress::Unknown,
+            false => Progress::Stopped,
         }
     }
 
@@ -221,6 +231,15 @@ enum State {
     Failed,
     /// It did not answer.
     Silent,
+}
+
+/// How far a batch has stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    Running,
+    Stopped,
+    /// Clients did not answer, and no other says that it runs.
+    Unknown,
 }
 
 fn state(said: &NodeReply) -> State {

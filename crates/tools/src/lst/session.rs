@@ -65,7 +65,7 @@ impl<O: Env> Lst<'_, O> {
 
     pub(super) fn end_session(&mut self) -> Result<(), Exit> {
         let context = CommandContext { what: "session", action: "end session" };
-        self.stop_before_end()?;
+        self.stop_before_end();
         let key = self.key().unwrap_or_default();
         let said = match self.env.ask(key, Command::EndSession) {
             // There is no session any more, which is the wanted result: scripts end sessions as a

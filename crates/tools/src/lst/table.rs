@@ -61,7 +61,7 @@ static COMMANDS: &[CommandSyntax] = &[
                 "force",
                 'f',
                 "ends an existing session and takes over busy nodes; a kernel node whose test \
-                 is running can stay stuck until it restarts",
+                 is running may hang until it is rebooted",
             ),
         ],
         positionals: &[PositionalSyntax {

@@ -59,6 +59,7 @@ fn settle(bed: &mut Testbed, modules: Modules, ours: &str, expected: usize) -> R
     let args = ["--test", "write", "--size", "1M", "--concurrency", "8"];
     let done = selftest(&node, KERNEL, &args)?;
     let clean = Measured::of(&done)?.is_clean()?;
+    succeeded(done)?;
     let mut count = 0;
     eventually("the number of connections", Duration::from_secs(10), || {
         let established = "ss -Htn state established '( sport = :988 or dport = :988 )'";

@@ -112,6 +112,7 @@ fn kernel_dies(bed: &mut Testbed) -> Result<String> {
     let begun = Instant::now();
     let done = ended(run)?;
     let took = begun.elapsed().as_secs();
+    ensure!((8..=40).contains(&took), "the run ended {took} s later, its patience is 15 s");
     ensure!(done.status.code() == Some(1), "ended with {}", done.status);
     let ops = Measured::of(&done)?.sum("ops");
     ensure!(ops > 0, "no operation is in the results");

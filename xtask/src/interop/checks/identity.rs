@@ -30,7 +30,7 @@ pub(super) const CHECKS: &[Listed] = &[
     (
         "restarts",
         "the kernel's machine loses power; the kernel pings first",
-        "an answer after one refusal",
+        "an answer",
         kernel_crashes_and_pings,
     ),
     (

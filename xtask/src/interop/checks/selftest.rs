@@ -73,7 +73,11 @@ pub(super) fn selftest(node: &Node, target: &str, args: &[&str]) -> Result<Finis
 fn clean(bed: &mut Testbed, modules: Modules, settings: &[&str], args: &[&str]) -> Result<String> {
     bed.kernel("node2", modules)?;
     let node = bed.node(OURS, settings)?;
-    let done = selftest(&node, KERNEL, args)?;
+    run_clean(&node, args)
+}
+
+fn run_clean(node: &Node, args: &[&str]) -> Result<String> {
+    let done = selftest(node, KERNEL, args)?;
     let measured = Measured::of(&done)?.is_clean()?;
     succeeded(done)?;
     Ok(measured)
@@ -122,17 +126,34 @@ fn ipv6(bed: &mut Testbed) -> Result<String> {
 }
 
 fn protocol_1(bed: &mut Testbed) -> Result<String> {
-    clean(bed, Modules::USUAL, &["--set", "protocol=1"], SHORT)
+    version(bed, Modules::USUAL, &["--set", "protocol=1"], "V1")
 }
 
+const CHECKSUMS: Modules = Modules { ksocklnd: "conns_per_peer=1 enable_csum=1", ..Modules::USUAL };
+
 fn protocol_2(bed: &mut Testbed) -> Result<String> {
-    let modules = Modules { ksocklnd: "conns_per_peer=1 enable_csum=1", ..Modules::USUAL };
-    clean(bed, modules, &["--set", "protocol=2", "--set", "enable_csum=1"], SHORT)
+    version(bed, CHECKSUMS, &["--set", "protocol=2", "--set", "enable_csum=1"], "V2")
 }
 
 fn protocol_3(bed: &mut Testbed) -> Result<String> {
-    let modules = Modules { ksocklnd: "conns_per_peer=1 enable_csum=1", ..Modules::USUAL };
-    clean(bed, modules, &["--set", "enable_csum=1"], SHORT)
+    version(bed, CHECKSUMS, &["--set", "enable_csum=1"], "V3")
+}
+
+/// A run with a version of the protocol that both ends have agreed on.
+fn version(
+    bed: &mut Testbed,
+    modules: Modules,
+    settings: &[&str],
+    version: &str,
+) -> Result<String> {
+    bed.kernel("node2", modules)?;
+    let node = bed.node(OURS, settings)?;
+    let clean = run_clean(&node, SHORT)?;
+    let found = succeeded(node.run(&["discover", KERNEL, "--json"])?)?;
+    let found: Value = serde_json::from_str(&found)?;
+    let agreed = &found["peer"]["version"];
+    ensure!(agreed == version, "the connections have version {agreed}");
+    Ok(format!("{version}; {clean}"))
 }
 
 fn no_discovery(bed: &mut Testbed) -> Result<String> {

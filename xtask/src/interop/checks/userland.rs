@@ -49,7 +49,9 @@ fn works(node: &Node) -> Result<String> {
     succeeded(node.run(&["ping", KERNEL])?)?;
     succeeded(node.run(&["discover", KERNEL])?)?;
     let done = selftest(node, KERNEL, &["--size", "4k,1M", "--concurrency", "8"])?;
-    Measured::of(&done)?.is_clean()
+    let clean = Measured::of(&done)?.is_clean()?;
+    succeeded(done)?;
+    Ok(clean)
 }
 
 fn unknown(bed: &mut Testbed) -> Result<String> {

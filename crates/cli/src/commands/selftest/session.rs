@@ -25,8 +25,8 @@ const LOOK: Duration = Duration::from_millis(50);
 const RAW_TIME: Duration = Duration::from_millis(250);
 /// How much longer than the sum of its parts a row may take.
 const ROW_SLACK: Duration = Duration::from_secs(30);
-/// The time-out for the end of the session, a little longer than that of the load.
-const FAREWELL: Duration = Duration::from_secs(12);
+/// The time-out for the end of the session, longer than the load takes for its removal.
+const FAREWELL: Duration = Duration::from_secs(15);
 /// The same after an interruption: its sender waits.
 const FAREWELL_INTERRUPTED: Duration = Duration::from_secs(3);
 
@@ -45,7 +45,8 @@ pub(super) fn run(
         }
         None => Link::open(&args.node, &args.choice, &target.nid, args.port)?,
     };
-    let patience = args.patience.unwrap_or(if is_ipv6(target) { 5.0 } else { 30.0 });
+    let patience =
+        args.patience.unwrap_or(if is_ipv6(target) && !target.is_ours() { 5.0 } else { 30.0 });
     reach(&link, target, patience, interrupt)?;
     let progress = Progress::new();
     if is_ipv6(target) && !target.is_ours() {
@@ -338,6 +339,8 @@ impl Run<'_> {
             }
             thread::sleep(LOOK / 5);
         }
+        let nid = self.target.nid;
+        self.progress.say(&format!("{nid}: the session is still there, and ends when it expires"));
     }
 }
 

@@ -288,6 +288,22 @@ fn a_session_is_removed_after_an_outage_of_some_seconds() {
     assert!(world.link.is_closed() && world.link.error().is_none());
 }
 
+/// What was under way when the client closed may take all the time of the removal.
+#[test]
+fn the_time_of_the_removal_begins_with_its_first_request() {
+    let mut world = World::present();
+    world.link.doubt(world.now, world.now);
+    assert_eq!(world.sends(), Some(Control::Debug));
+    world.link.close(world.now);
+    world.wait(10_500);
+    world.complete(Err(RpcError::TimedOut), None);
+    assert!(!world.link.is_closed());
+    world.wait(500);
+    assert_eq!(world.sends(), Some(Control::Remove));
+    world.answer(removed(0, Sid::NONE));
+    assert!(world.link.is_closed() && world.link.error().is_none());
+}
+
 #[test]
 fn a_node_that_never_removes_the_session_is_reported() {
     let mut world = World::present();
