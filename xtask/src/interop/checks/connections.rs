@@ -58,7 +58,7 @@ fn settle(bed: &mut Testbed, modules: Modules, ours: &str, expected: usize) -> R
     bed.sh("node2", &format!("modprobe lnet_selftest; lnetctl ping {OURS}"))?;
     let args = ["--test", "write", "--size", "1M", "--concurrency", "8"];
     let done = selftest(&node, KERNEL, &args)?;
-    let clean = Measured::of(&done)?.is_clean()?;
+    let clean = Measured::of(&done)?.without_errors()?;
     succeeded(done)?;
     let mut count = 0;
     eventually("the number of connections", Duration::from_secs(10), || {
@@ -83,7 +83,7 @@ fn two_networks(bed: &mut Testbed) -> Result<String> {
     let mut seen = Vec::new();
     for target in [KERNEL, "10.77.1.2@tcp1"] {
         let done = selftest(&node, target, &["--size", "64k", "--concurrency", "8"])?;
-        seen.push(format!("{target}: {}", Measured::of(&done)?.is_clean()?));
+        seen.push(format!("{target}: {}", Measured::of(&done)?.without_errors()?));
     }
     Ok(seen.join("; "))
 }

@@ -55,7 +55,7 @@ impl Measured {
     }
 
     /// There are rows, each did something, and none has errors.
-    pub(super) fn is_clean(self) -> Result<String> {
+    pub(super) fn without_errors(self) -> Result<String> {
         let (errors, ops) = (self.sum("errors"), self.sum("ops"));
         ensure!(errors == 0, "{errors} errors in {:?}", self.rows);
         let idle = self.rows.iter().filter(|row| row["ops"].as_u64() == Some(0)).count();
@@ -78,7 +78,7 @@ fn clean(bed: &mut Testbed, modules: Modules, settings: &[&str], args: &[&str]) 
 
 fn run_clean(node: &Node, args: &[&str]) -> Result<String> {
     let done = selftest(node, KERNEL, args)?;
-    let measured = Measured::of(&done)?.is_clean()?;
+    let measured = Measured::of(&done)?.without_errors()?;
     succeeded(done)?;
     Ok(measured)
 }
