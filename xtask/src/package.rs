@@ -43,6 +43,13 @@ pub(crate) fn run(args: &PackageArgs) -> Result<String> {
     for name in ["Containerfile", "node.yaml"] {
         replace(&root().join("packaging").join(name), &out.join(name))?;
     }
+    // `lustrine_*.deb` shall name one package.
+    for entry in fs::read_dir(&out).with_context(|| out.display().to_string())? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|end| end == "deb") {
+            fs::remove_file(&path).with_context(|| path.display().to_string())?;
+        }
+    }
     let package = match installed("dpkg-deb") {
         true => Some(debian::package(&layout, &stage, &program, version, &out)?),
         false => {

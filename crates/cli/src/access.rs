@@ -425,6 +425,7 @@ fn not_asked(place: &ControlPath, options: &NodeOptions, error: &ControlError) -
         );
     }
     let others = matches!(error, ControlError::NotRunning { .. })
+        && !lustrine_sys::process::is_root()
         && [ROOTS_CONTROL, SERVICES_CONTROL]
             .iter()
             .any(|path| place.path != Path::new(path) && Path::new(path).exists());

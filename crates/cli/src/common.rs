@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -323,7 +324,9 @@ impl ControlOptions {
     pub(crate) fn search(&self) -> Option<ControlPath> {
         let mut place = self.resolve(None)?;
         let roots = !place.chosen && place.path == Path::new(ROOTS_CONTROL);
-        if roots && !place.path.exists() && Path::new(SERVICES_CONTROL).exists() {
+        // A node that was killed leaves its socket behind: the file alone proves nothing.
+        let answers = |path: &Path| UnixStream::connect(path).is_ok();
+        if roots && !answers(&place.path) && Path::new(SERVICES_CONTROL).exists() {
             place.path = SERVICES_CONTROL.into();
             place.reason = "the default of the service";
         }

@@ -279,7 +279,7 @@ impl EventLoop {
     fn handle_message(&mut self, now: Time, message: LoopMessage) {
         match message {
             LoopMessage::Stop => self.stopping = true,
-            LoopMessage::Pulse(reply) => {
+            LoopMessage::Heartbeat(reply) => {
                 // The caller may have given up.
                 let _ = reply.send(self.cpt);
             }

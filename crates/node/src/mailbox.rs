@@ -26,7 +26,7 @@ pub(crate) enum LoopMessage {
     /// Close everything and end.
     Stop,
     /// Answer with the number of the loop's CPT: the loop is alive.
-    Pulse(mpsc::Sender<u16>),
+    Heartbeat(mpsc::Sender<u16>),
     /// A message between selftest services.
     CptMessage(Box<CptMessage>),
     /// A connection whose peer belongs to this loop.

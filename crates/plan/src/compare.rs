@@ -16,7 +16,7 @@ pub struct Comparison {
     pub base: String,
     /// The name of the other one.
     pub other: String,
-    /// In what the machines and versions differ, in words; also what one of them does not tell.
+    /// In what the machines and versions differ, in words; also what one of them does not report.
     pub differs: Vec<String>,
     /// The values of lines that both have.
     pub values: Vec<Compared>,

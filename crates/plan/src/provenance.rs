@@ -21,7 +21,7 @@ pub struct Provenance {
     pub nodes: Vec<NodeSettings>,
 }
 
-/// A machine. What its system does not tell is absent.
+/// A machine. What its system does not report is absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// The release of its kernel, as `uname -r` prints it.
@@ -43,11 +43,11 @@ pub struct NodeSettings {
     pub version: Option<String>,
     /// The network devices of its interfaces.
     pub devices: Vec<NetDevice>,
-    /// Tunables whose values are not the defaults; absent if the node did not tell its tunables.
+    /// Tunables whose values are not the defaults; absent if the node did not report its tunables.
     pub changed_tunables: Option<BTreeMap<String, Changed>>,
 }
 
-/// A network device. What its system does not tell is absent.
+/// A network device. What its system does not report is absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetDevice {
     /// Its name, such as `eth0`.

@@ -1,5 +1,5 @@
-//! The service manager that started this process, as systemd with `Type=notify`: it is told when
-//! the service is ready, that it is alive, and that it stops.
+//! The service manager that started this process, as systemd with `Type=notify`, and notifications
+//! to it: that the service is ready, that it is alive, and that it stops.
 //!
 //! Each message is one datagram to the Unix socket that the variable `NOTIFY_SOCKET` names.
 
@@ -21,7 +21,7 @@ pub struct ServiceManager {
     watchdog: Option<Duration>,
 }
 
-/// What the service manager is told.
+/// A notification to the service manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServiceState<'a> {
     /// The service is ready; a line about it, for people.
@@ -60,7 +60,7 @@ impl ServiceManager {
     ///
     /// # Errors
     /// When nobody receives there.
-    pub fn tell(&self, state: ServiceState<'_>) -> io::Result<()> {
+    pub fn notify(&self, state: ServiceState<'_>) -> io::Result<()> {
         let message = match state {
             ServiceState::Ready(about) => {
                 // A line end would begin another variable.
@@ -127,11 +127,11 @@ mod tests {
                 (ServiceState::Alive, "WATCHDOG=1"),
                 (ServiceState::Stopping, "STOPPING=1"),
             ] {
-                manager.tell(state).expect("it is received");
+                manager.notify(state).expect("it is received");
                 assert_eq!(received(&socket), text);
             }
             drop(socket);
-            assert!(address.starts_with('/') || manager.tell(ServiceState::Alive).is_err());
+            assert!(address.starts_with('/') || manager.notify(ServiceState::Alive).is_err());
         }
         std::fs::remove_file(path).expect("the test's own file");
     }

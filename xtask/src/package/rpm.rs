@@ -1,6 +1,8 @@
 //! The RPM: a spec file that is made from the list of files.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::path::Path;
 
 use super::debian::{DESCRIPTION, SUMMARY};
 use super::layout::{CONFIGURATION, Layout};
@@ -35,7 +37,10 @@ pub(super) fn spec(layout: &Layout, version: &str) -> String {
         \x20   systemctl --no-reload disable --now lustrine-node.service || :\nfi\n\n\
         %postun\nif [ -d /run/systemd/system ]; then\n    systemctl daemon-reload || :\n\
         \x20   [ $1 -eq 0 ] || systemctl try-restart lustrine-node.service || :\nfi\n\n\
-        %files\n%dir /etc/lustrine\n%dir /usr/lib/lustrine\n";
+        %files\n";
+    for path in directories(layout) {
+        let _ = writeln!(text, "%dir {path}");
+    }
     for path in files(layout) {
         let mark = match path.as_str() {
             CONFIGURATION => "%config(noreplace) ",
@@ -48,6 +53,17 @@ pub(super) fn spec(layout: &Layout, version: &str) -> String {
         let _ = writeln!(text, "{mark}{path}{end}");
     }
     text
+}
+
+/// Directories that are the package's own. RPM removes those that it lists.
+const OWN: [&str; 3] = ["/etc/lustrine", "/usr/lib/lustrine", "/usr/share/doc/lustrine"];
+
+/// The package's own directories.
+pub(super) fn directories(layout: &Layout) -> BTreeSet<String> {
+    let files = files(layout);
+    let parents = files.iter().flat_map(|path| Path::new(path).ancestors().skip(1));
+    let own = parents.filter(|parent| OWN.iter().any(|own| parent.starts_with(own)));
+    own.map(|path| path.display().to_string()).collect()
 }
 
 /// The paths that the RPM installs.
@@ -68,6 +84,7 @@ mod tests {
     fn every_file_of_the_layout_is_in_the_spec() {
         let paths = [
             "/usr/bin/lustrine",
+            "/usr/lib/lustrine/bin/lst",
             CONFIGURATION,
             "/usr/share/zsh/vendor-completions/_lustrine",
             "/usr/share/man/man1/lustrine.1",
@@ -83,8 +100,11 @@ mod tests {
             [
                 "%dir /etc/lustrine",
                 "%dir /usr/lib/lustrine",
+                "%dir /usr/lib/lustrine/bin",
+                "%dir /usr/share/doc/lustrine",
                 "%config(noreplace) /etc/lustrine/node.yaml",
                 "/usr/bin/lustrine",
+                "/usr/lib/lustrine/bin/lst",
                 "%doc /usr/share/doc/lustrine/README.md",
                 "/usr/share/man/man1/lustrine.1*",
                 "/usr/share/zsh/site-functions/_lustrine",

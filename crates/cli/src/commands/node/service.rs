@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use lustrine_node::{NodeHandle, Pulse};
+use lustrine_node::{Heartbeat, NodeHandle};
 use lustrine_sys::{ServiceManager, ServiceState};
 
 /// The service manager, if one has started this node.
@@ -14,14 +14,14 @@ pub(super) struct Service {
 
 /// What the service manager's watchdog needs.
 ///
-/// It is told that the node is alive only after every event loop has answered, so that a loop that
+/// The node reports that it is alive only after every event loop has answered, so that a loop that
 /// hangs has the whole node restarted.
 struct Watchdog {
     /// Half of the service manager's patience.
     interval: Duration,
     /// When the loops are asked next.
     due: Instant,
-    asked: Option<Pulse>,
+    asked: Option<Heartbeat>,
 }
 
 impl Service {
@@ -30,7 +30,7 @@ impl Service {
         let manager = match ServiceManager::from_variables(|name| std::env::var_os(name)) {
             Ok(manager) => manager,
             Err(error) => {
-                tracing::warn!(%error, "the service manager is not told that this node is ready");
+                tracing::warn!(%error, "the service manager cannot be notified that this node is ready");
                 None
             }
         };
@@ -51,39 +51,39 @@ impl Service {
     /// Says that the node answers.
     pub(super) fn ready(&self, node: &NodeHandle) {
         let nids: Vec<String> = node.info().nids.iter().map(ToString::to_string).collect();
-        self.tell(ServiceState::Ready(&nids.join(" ")));
+        self.notify(ServiceState::Ready(&nids.join(" ")));
     }
 
     /// Says that the node has begun to stop.
     pub(super) fn stopping(&self) {
-        self.tell(ServiceState::Stopping);
+        self.notify(ServiceState::Stopping);
     }
 
-    /// Asks the event loops for a sign of life when it is time, and passes it on.
+    /// Asks the event loops for a heartbeat when it is due, and passes it on.
     pub(super) fn watch(&mut self, now: Instant, node: &NodeHandle) {
         let Some(watchdog) = &mut self.watchdog else { return };
         if watchdog.asked.is_none() && now >= watchdog.due {
-            watchdog.asked = Some(node.pulse());
+            watchdog.asked = Some(node.heartbeat());
             watchdog.due = now + watchdog.interval;
         }
-        let Some(pulse) = &mut watchdog.asked else { return };
-        let silent = pulse.silent();
+        let Some(heartbeat) = &mut watchdog.asked else { return };
+        let silent = heartbeat.silent();
         if silent.is_empty() {
             watchdog.asked = None;
-            self.tell(ServiceState::Alive);
+            self.notify(ServiceState::Alive);
         } else if now >= watchdog.due {
             tracing::error!(
                 cpts = ?silent,
-                "event loops do not answer, so the service manager is not told that this node is \
-                 alive"
+                "event loops do not answer, so the service manager is not notified that this \
+                 node is alive"
             );
             watchdog.due = now + watchdog.interval;
         }
     }
 
-    fn tell(&self, state: ServiceState<'_>) {
+    fn notify(&self, state: ServiceState<'_>) {
         let Some(manager) = &self.manager else { return };
-        if let Err(error) = manager.tell(state) {
+        if let Err(error) = manager.notify(state) {
             tracing::warn!(%error, ?state, "the service manager does not receive a message");
         }
     }

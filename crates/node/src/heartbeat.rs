@@ -1,4 +1,4 @@
-//! Signs of life of the event loops, for a watchdog.
+//! Heartbeats of the event loops, for a watchdog.
 //!
 //! A loop that sleeps is alive, and one that never finishes a turn is not, although its thread
 //! runs. So each loop is sent a message, which wakes it, and answers when it reads its mailbox.
@@ -11,7 +11,7 @@ use crate::handle::NodeHandle;
 use crate::mailbox::LoopMessage;
 
 /// A question to all event loops whether they are alive.
-pub struct Pulse {
+pub struct Heartbeat {
     loops: Arc<[Sender<LoopMessage>]>,
     reply: mpsc::Sender<u16>,
     answers: mpsc::Receiver<u16>,
@@ -22,18 +22,18 @@ pub struct Pulse {
 }
 
 impl NodeHandle {
-    /// Asks all event loops for a sign of life. It does not wait.
-    pub fn pulse(&self) -> Pulse {
+    /// Asks all event loops for a heartbeat. It does not wait.
+    pub fn heartbeat(&self) -> Heartbeat {
         let (reply, answers) = mpsc::channel();
         let all: Vec<u16> = (0..self.loops.len() as u16).collect();
         let loops = Arc::clone(&self.loops);
-        let mut pulse = Pulse { loops, reply, answers, unasked: all.clone(), silent: all };
-        pulse.ask();
-        pulse
+        let mut heartbeat = Heartbeat { loops, reply, answers, unasked: all.clone(), silent: all };
+        heartbeat.ask();
+        heartbeat
     }
 }
 
-impl Pulse {
+impl Heartbeat {
     /// The loops that have not answered so far, by CPU partition. A loop whose mailbox was full is
     /// asked again.
     pub fn silent(&mut self) -> &[u16] {
@@ -45,10 +45,10 @@ impl Pulse {
     }
 
     fn ask(&mut self) {
-        let Pulse { loops, reply, unasked, .. } = self;
+        let Heartbeat { loops, reply, unasked, .. } = self;
         unasked.retain(|cpt| {
-            let question = LoopMessage::Pulse(reply.clone());
-            // A loop that has ended is silent for ever.
+            let question = LoopMessage::Heartbeat(reply.clone());
+            // A loop that has ended is silent forever.
             matches!(loops[usize::from(*cpt)].push(question), Err(PushError::Full(_)))
         });
     }
@@ -62,8 +62,8 @@ mod tests {
 
     fn answer(cpt: u16, messages: &mut Mailbox<LoopMessage>) {
         messages.drain(|message| {
-            if let LoopMessage::Pulse(reply) = message {
-                reply.send(cpt).expect("somebody waits");
+            if let LoopMessage::Heartbeat(reply) = message {
+                reply.send(cpt).expect("the receiver exists");
             }
         });
     }
@@ -77,13 +77,13 @@ mod tests {
         // The second mailbox has no room for the question at first.
         assert!(second.push(LoopMessage::Stop).is_ok());
         let handle = crate::control::tests::handle_to(&[first, second, third]);
-        let mut pulse = handle.pulse();
-        assert_eq!(pulse.silent(), [0, 1, 2]);
+        let mut heartbeat = handle.heartbeat();
+        assert_eq!(heartbeat.silent(), [0, 1, 2]);
         answer(0, &mut reading);
         answer(1, &mut late);
-        assert_eq!(pulse.silent(), [1, 2]);
+        assert_eq!(heartbeat.silent(), [1, 2]);
         answer(1, &mut late);
-        assert_eq!(pulse.silent(), [2]);
-        assert_eq!(handle.pulse().silent(), [0, 1, 2]);
+        assert_eq!(heartbeat.silent(), [2]);
+        assert_eq!(handle.heartbeat().silent(), [0, 1, 2]);
     }
 }
