@@ -1,5 +1,5 @@
-//! Where results come from: reads what the system reports about this machine and its network devices,
-//! and asks nodes on it for their settings. What is not reported is left out.
+//! Where results come from: reads what the system reports about this machine and its network
+//! devices, and asks nodes on it for their settings. What is not reported is left out.
 
 use std::collections::BTreeMap;
 use std::fs;

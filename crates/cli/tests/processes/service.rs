@@ -1,4 +1,5 @@
-//! `lustrine node` as a service of systemd: its notifications to the service manager, over a real socket.
+//! `lustrine node` as a service of systemd: its notifications to the service manager, over a real
+//! socket.
 
 use std::io::ErrorKind;
 use std::os::unix::net::UnixDatagram;

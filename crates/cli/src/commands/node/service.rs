@@ -30,7 +30,7 @@ impl Service {
         let manager = match ServiceManager::from_variables(|name| std::env::var_os(name)) {
             Ok(manager) => manager,
             Err(error) => {
-                tracing::warn!(%error, "the service manager cannot be notified that this node is ready");
+                tracing::warn!(%error, "the service manager cannot be notified");
                 None
             }
         };
